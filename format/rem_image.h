@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
+/*
+ * The image record: every byte of main memory that the boot loader reads, or
+ * that the loader and a kernel tell each other.
+ *
+ * It lies in a reserved block at the start of the NVRAM region. All offsets
+ * below are from the start of that block; everything is little-endian; words
+ * called "reserved" are zero, and readers check that they are. Neither all
+ * zeros nor all ones is a valid anything. How the checksums are formed stands
+ * beside each field; CRC32C is the Castagnoli polynomial, reflected, initial
+ * value and final XOR 0xffffffff (RFC 3720, appendix B.4).
+ *
+ *   offset     bytes    what                                      written by
+ *   0x000000       64   struct rem_block: layout of this block    kernel
+ *   0x001000        8   struct rem_word consumed                  loader, kernel
+ *   0x002000        8   struct rem_word commit of slot 0          kernel
+ *   0x003000        8   struct rem_word commit of slot 1          kernel
+ *   0x004000     4096   struct rem_boot_note                      loader
+ *   0x005000    45056   machine description of this boot          loader
+ *   0x010000    65536   body of slot 0 (struct rem_body)          kernel
+ *   0x020000    65536   body of slot 1                            kernel
+ *   0x030000    32768   timeline of slot 0 (struct rem_event)     kernel, loader
+ *   0x038000    32768   timeline of slot 1                        kernel, loader
+ *   0x040000   262144   reserved
+ *   0x080000   524288   copies of the firmware's ACPI tables      loader
+ *   0x100000  1048576   loader's work area, free after hand-over  loader
+ *
+ * Slot = sequence mod 2; the slots hold successive Stops, never two copies of
+ * one. See ARCHITECTURE.md for the protocol and INVARIANTS.md for its rules.
+ *
+ * This file is C for kernel, loader and host; Python and Rust derive their
+ * views from it (lab/format.py, format/tests). Keep to plain #define, enum and
+ * struct, with no expression that a simple parser cannot read.
+ */
+#ifndef REM_IMAGE_H
+#define REM_IMAGE_H
+
+#ifdef __KERNEL__
+#include <linux/build_bug.h>
+#include <linux/stddef.h>
+#include <linux/types.h>
+typedef u8 rem_u8;
+typedef u16 rem_u16;
+typedef u32 rem_u32;
+typedef u64 rem_u64;
+#else
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+typedef uint8_t rem_u8;
+typedef uint16_t rem_u16;
+typedef uint32_t rem_u32;
+typedef uint64_t rem_u64;
+#endif
+
+#define REM_BLOCK_BYTES 0x200000
+#define REM_BLOCK_ALIGN_BYTES 0x200000
+
+#define REM_CONSUMED_OFFSET 0x1000
+#define REM_COMMIT_OFFSET 0x2000
+#define REM_COMMIT_STRIDE_BYTES 0x1000
+#define REM_NOTE_OFFSET 0x4000
+#define REM_DESC_OFFSET 0x5000
+#define REM_DESC_BYTES 0xb000
+#define REM_BODY_OFFSET 0x10000
+#define REM_BODY_STRIDE_BYTES 0x10000
+#define REM_TIMELINE_OFFSET 0x30000
+#define REM_TIMELINE_STRIDE_BYTES 0x8000
+#define REM_ACPI_OFFSET 0x80000
+#define REM_ACPI_BYTES 0x80000
+#define REM_WORK_OFFSET 0x100000
+#define REM_WORK_BYTES 0x100000
+
+#define REM_SLOTS 2
+#define REM_VERSION 1
+
+/* "REMBLOCK", "REMIMAGE", "REMBNOTE", "REMDESCR", "REMHANDO", little-endian. */
+#define REM_BLOCK_MAGIC 0x4b434f4c424d4552
+#define REM_BODY_MAGIC 0x4547414d494d4552
+#define REM_NOTE_MAGIC 0x45544f4e424d4552
+#define REM_DESC_MAGIC 0x52435345444d4552
+#define REM_HANDOVER_MAGIC 0x4f444e41484d4552
+
+/*
+ * struct rem_block - says that the block is laid out as above
+ * @crc: CRC32C of the bytes before it
+ *
+ * Written last by a kernel that finds none, after the words below are valid.
+ */
+struct rem_block {
+	rem_u64 magic;		/*  0 REM_BLOCK_MAGIC */
+	rem_u32 version;	/*  8 REM_VERSION */
+	rem_u32 block_bytes;	/* 12 REM_BLOCK_BYTES */
+	rem_u64 region_bytes;	/* 16 the whole NVRAM region, block included */
+	rem_u64 reserved[4];	/* 24 */
+	rem_u32 reserved2;	/* 56 */
+	rem_u32 crc;		/* 60 */
+};
+
+/*
+ * struct rem_word - the eight bytes that decide, stored by one aligned store
+ *
+ * consumed: @check = CRC32C of {REM_WORD_CONSUMED u32, @sequence u32}.
+ * commit:   @check = CRC32C of {REM_WORD_COMMIT u32, @sequence u32,
+ *           CRC32C of the body u32}.
+ *
+ * Sequence 0 is never used. A commit word of eight zero bytes is "no image";
+ * any other that does not check is damage, and nothing is entered.
+ */
+struct rem_word {
+	rem_u32 sequence;	/* 0 */
+	rem_u32 check;		/* 4 */
+};
+
+#define REM_WORD_CONSUMED 0x534e4f43
+#define REM_WORD_COMMIT 0x4d4d4f43
+#define REM_SEQUENCE_LAST 0xffffffff
+
+/* What a machine is, as its loader saw it; types of struct rem_desc_entry. */
+enum rem_desc_type {
+	/* value = {CRC-32 at the end of the bzImage, its bytes, CRC32C of its
+	 * version string}; key 0
+	 */
+	REM_DESC_KERNEL = 1,
+	/* value = {number of CPUs the firmware enables}; key 0 */
+	REM_DESC_CPU_COUNT = 2,
+	/* value = {APIC id}; key = position in the MADT */
+	REM_DESC_CPU = 3,
+	/* value = {eax | ebx << 32, ecx | edx << 32, subleaf}, with the bits
+	 * that name a CPU or follow CR4 zeroed; key = leaf
+	 */
+	REM_DESC_CPUID = 4,
+	/* value = {base, bytes, e820 type}; key = position */
+	REM_DESC_MEMORY = 5,
+	/* value = {vendor | device << 16 | class and revision << 32,
+	 * subsystem vendor | subsystem device << 16 | header type << 32,
+	 * log2 of BAR sizes, one byte a BAR from bit 0, 0 = none};
+	 * key = bus << 8 | device << 3 | function
+	 */
+	REM_DESC_PCI = 6,
+	/* value = {CRC32C with the checksum and all address fields zeroed,
+	 * length}; key = signature
+	 */
+	REM_DESC_ACPI = 7,
+	/* value = {512-byte sectors, serial in 24 bytes, zero-padded};
+	 * key as for REM_DESC_PCI
+	 */
+	REM_DESC_DISK = 8,
+};
+
+struct rem_desc_entry {
+	rem_u16 type;		/*  0 enum rem_desc_type */
+	rem_u16 index;		/*  2 tells entries of equal type and key apart */
+	rem_u32 key;		/*  4 */
+	rem_u64 value[5];	/*  8 unused words are zero */
+};
+
+/*
+ * struct rem_desc - machine description, followed by @count entries
+ * @crc: CRC32C of the entries
+ */
+struct rem_desc {
+	rem_u64 magic;		/*  0 REM_DESC_MAGIC */
+	rem_u32 count;		/*  8 */
+	rem_u32 crc;		/* 12 */
+};
+
+#define REM_DESC_ENTRIES_MAX 512
+
+/* Why a Stop ran. */
+enum rem_stop_reason {
+	REM_STOP_POWER = 1,	/* PWR_OK dropped */
+	REM_STOP_PLANNED = 2,	/* asked for through /sys/power or sysfs */
+};
+
+/* How a Stop ran. */
+enum rem_stop_mode {
+	REM_MODE_DPM = 1,	/* generic device power management */
+	REM_MODE_FAST = 2,	/* bounded: park, bus masters off, commit */
+};
+
+/*
+ * struct rem_body - what a Stop leaves for the loader and the resumed kernel
+ *
+ * The body is @body_bytes long: this header, then @desc_count entries at
+ * @desc_offset. @header_crc lets magic, version and size be trusted before the
+ * rest is read; the commit word's CRC covers all @body_bytes.
+ *
+ * The loader enters @entry_phys in 64-bit mode, interrupts off, other CPUs
+ * waiting for SIPI, with NVRAM and the first 4 GiB mapped to themselves, rdi =
+ * physical address of this body, rsi = that of the boot note.
+ */
+struct rem_body {
+	rem_u64 magic;		/*   0 REM_BODY_MAGIC */
+	rem_u32 version;	/*   8 REM_VERSION */
+	rem_u32 body_bytes;	/*  12 multiple of 16, <= stride */
+	rem_u32 sequence;	/*  16 as in the commit word */
+	rem_u32 header_crc;	/*  20 CRC32C of bytes 0..19 */
+	rem_u32 stop_reason;	/*  24 enum rem_stop_reason */
+	rem_u32 stop_mode;	/*  28 enum rem_stop_mode */
+	rem_u64 region_phys;	/*  32 where this NVRAM region is mapped */
+	rem_u64 region_bytes;	/*  40 */
+	rem_u64 entry_phys;	/*  48 resume entry, inside the region */
+	rem_u64 entry_cr3;	/*  56 page table the entry loads */
+	rem_u64 context_phys;	/*  64 first CPU context (kernel's own form) */
+	rem_u32 context_bytes;	/*  72 of each */
+	rem_u32 cpu_count;	/*  76 */
+	rem_u64 realtime_ns;	/*  80 CLOCK_REALTIME at the cut */
+	rem_u64 boottime_ns;	/*  88 CLOCK_BOOTTIME at the cut */
+	rem_u64 monotonic_ns;	/*  96 CLOCK_MONOTONIC at the cut */
+	rem_u64 tsc;		/* 104 at the cut */
+	rem_u32 desc_offset;	/* 112 from the start of the body */
+	rem_u32 desc_count;	/* 116 */
+	rem_u64 stop_begin_tsc;	/* 120 at the power interrupt */
+	rem_u64 tsc_khz;	/* 128 */
+	rem_u8 build_id[20];	/* 136 GNU build-id of the kernel, for people */
+	rem_u32 reserved2;	/* 156 */
+	rem_u64 reserved[12];	/* 160 */
+};
+
+#define REM_BODY_HEADER_BYTES 256
+#define REM_BODY_HEADER_CRC_BYTES 20
+
+/* What the loader decided, and why. Names are stable; so are numbers. */
+enum rem_boot_reason {
+	REM_BOOT_RESUME = 1,
+	/* no NVRAM block here yet: the first boot on this memory */
+	REM_COLD_NO_BLOCK = 16,
+	/* a block of another layout */
+	REM_COLD_BLOCK_VERSION = 17,
+	/* the consumed word does not check, all zeros included */
+	REM_COLD_CONSUMED_INVALID = 18,
+	/* no slot holds a committed image: Stop did not run or did not finish */
+	REM_COLD_NOT_COMMITTED = 19,
+	/* the newest committed image has been entered before */
+	REM_COLD_ALREADY_CONSUMED = 20,
+	/* a commit word is neither zero nor right for its slot and body */
+	REM_COLD_COMMIT_DAMAGED = 21,
+	REM_COLD_BODY_MAGIC = 22,
+	REM_COLD_BODY_VERSION = 23,
+	REM_COLD_BODY_SIZE = 24,
+	REM_COLD_BODY_CRC = 25,
+	/* a field points outside what it may point into, or is impossible */
+	REM_COLD_BODY_FIELD = 26,
+	/* the machine differs: one reason for each type of entry */
+	REM_COLD_KERNEL_DIFFERS = 32,
+	REM_COLD_CPU_DIFFERS = 33,
+	REM_COLD_CPUID_DIFFERS = 34,
+	REM_COLD_MEMORY_DIFFERS = 35,
+	REM_COLD_PCI_DIFFERS = 36,
+	REM_COLD_ACPI_DIFFERS = 37,
+	REM_COLD_DISK_DIFFERS = 38,
+	/* an entry of a type that this loader does not know */
+	REM_COLD_MACHINE_UNKNOWN = 39,
+	/* a cold boot was asked for */
+	REM_COLD_ASKED = 48,
+};
+
+/*
+ * struct rem_boot_note - the loader's decision, for the kernel and for people
+ *
+ * @expected is what the image says, @found what the machine is; both zeros
+ * where a whole entry is missing on that side. @crc: CRC32C of bytes 0..@crc.
+ */
+struct rem_boot_note {
+	rem_u64 magic;		/*   0 REM_NOTE_MAGIC */
+	rem_u32 version;	/*   8 REM_VERSION */
+	rem_u32 reason;		/*  12 enum rem_boot_reason */
+	rem_u32 sequence;	/*  16 of the image decided on, 0 = none */
+	rem_u32 slot;		/*  20 */
+	struct rem_desc_entry expected;	/*  24 */
+	struct rem_desc_entry found;	/*  72 */
+	rem_u64 entry_tsc;	/* 120 loader's first instruction */
+	rem_u64 ready_tsc;	/* 128 machine described */
+	rem_u64 leave_tsc;	/* 136 just before the kernel's entry */
+	rem_u32 charge;		/* 144 last status byte of the supply */
+	rem_u32 reserved;	/* 148 */
+	rem_u32 reserved2;	/* 152 */
+	rem_u32 crc;		/* 156 */
+};
+
+/*
+ * struct rem_handover - payload of the setup_data node (type REM_SETUP_DATA)
+ * by which a loader tells a kernel where the block is
+ */
+struct rem_handover {
+	rem_u64 magic;		/*  0 REM_HANDOVER_MAGIC */
+	rem_u32 version;	/*  8 REM_VERSION */
+	rem_u32 reserved;	/* 12 */
+	rem_u64 region_phys;	/* 16 the block is at its start */
+	rem_u64 region_bytes;	/* 24 */
+};
+
+/* setup_data type of Linux' x86 boot protocol, in its unassigned space. */
+#define REM_SETUP_DATA 0x4d4552
+
+/* What the timeline tells. Stop's phases, then the loader's, then resume's. */
+enum rem_event_type {
+	REM_EVENT_STOP_BEGIN = 1,	/* power interrupt; value = reason */
+	REM_EVENT_STOP_FREEZE = 2,	/* dpm: tasks frozen */
+	REM_EVENT_STOP_DEVICES = 3,	/* devices stopped; value = how many */
+	REM_EVENT_STOP_PARKED = 4,	/* all other CPUs parked */
+	REM_EVENT_STOP_CPU_SAVED = 5,	/* this CPU's context is in NVRAM */
+	REM_EVENT_STOP_SYSCORE = 6,	/* clocks and interrupt controllers saved */
+	REM_EVENT_STOP_BODY = 7,	/* body complete */
+	REM_EVENT_STOP_FAILED = 8,	/* first failure; value = -errno | step << 32 */
+	REM_EVENT_LOADER_BEGIN = 32,
+	REM_EVENT_LOADER_MACHINE = 33,	/* machine described */
+	REM_EVENT_LOADER_VERIFIED = 34,	/* record verified; value = reason */
+	REM_EVENT_LOADER_CONSUMED = 35,	/* the consumed word is durable */
+	REM_EVENT_GO_BEGIN = 64,	/* first C code of the resumed kernel */
+	REM_EVENT_GO_CPU = 65,		/* this CPU runs again */
+	REM_EVENT_GO_SYSCORE = 66,	/* clocks and interrupt controllers run */
+	REM_EVENT_GO_DEVICE = 67,	/* one device runs; value = its bdf */
+	REM_EVENT_GO_DEVICES = 68,	/* all devices run; value = how many */
+	REM_EVENT_GO_CPUS = 69,		/* all CPUs run */
+	REM_EVENT_GO_ENTROPY = 70,	/* reseeded */
+	REM_EVENT_GO_DONE = 71,		/* programs run */
+	REM_EVENT_GO_FIRST_IO = 72,	/* first completed request; value = bdf */
+};
+
+/*
+ * struct rem_event - one entry of a slot's timeline
+ * @crc: CRC32C of bytes 0..27
+ *
+ * The n-th area of a timeline begins at event REM_EVENTS_xxx. An entry of
+ * another sequence, or one that does not check, is not there. Nothing is ever
+ * decided by the timeline.
+ */
+struct rem_event {
+	rem_u32 sequence;	/*  0 of the Stop it belongs to */
+	rem_u16 type;		/*  4 enum rem_event_type */
+	rem_u16 cpu;		/*  6 */
+	rem_u64 tsc;		/*  8 */
+	rem_u64 value;		/* 16 */
+	rem_u32 reserved;	/* 24 */
+	rem_u32 crc;		/* 28 */
+};
+
+#define REM_EVENTS_STOP 0
+#define REM_EVENTS_LOADER 480
+#define REM_EVENTS_GO 512
+#define REM_EVENTS_MAX 1024
+
+static_assert(sizeof(struct rem_block) == 64);
+static_assert(offsetof(struct rem_block, crc) == 60);
+static_assert(sizeof(struct rem_word) == 8);
+static_assert(sizeof(struct rem_desc_entry) == 48);
+static_assert(sizeof(struct rem_desc) == 16);
+static_assert(sizeof(struct rem_body) == REM_BODY_HEADER_BYTES);
+static_assert(offsetof(struct rem_body, header_crc) == REM_BODY_HEADER_CRC_BYTES);
+static_assert(offsetof(struct rem_body, entry_phys) == 48);
+static_assert(offsetof(struct rem_body, realtime_ns) == 80);
+static_assert(offsetof(struct rem_body, desc_offset) == 112);
+static_assert(offsetof(struct rem_body, build_id) == 136);
+static_assert(offsetof(struct rem_body, reserved) == 160);
+static_assert(sizeof(struct rem_boot_note) == 160);
+static_assert(offsetof(struct rem_boot_note, crc) == 156);
+static_assert(sizeof(struct rem_handover) == 32);
+static_assert(sizeof(struct rem_event) == 32);
+static_assert(REM_EVENTS_MAX * sizeof(struct rem_event) ==
+	      REM_TIMELINE_STRIDE_BYTES);
+static_assert(sizeof(struct rem_desc) +
+	      REM_DESC_ENTRIES_MAX * sizeof(struct rem_desc_entry) <=
+	      REM_DESC_BYTES);
+static_assert(REM_BODY_HEADER_BYTES +
+	      REM_DESC_ENTRIES_MAX * sizeof(struct rem_desc_entry) <=
+	      REM_BODY_STRIDE_BYTES);
+
+#endif /* REM_IMAGE_H */
