@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
+/*
+ * Writes the golden bytes of the format: one file for each struct, filled with
+ * values that differ in every byte, and layout.txt with each field's place as
+ * the compiler sees it. Every reader, in whatever language, is tested against
+ * these files; they change only with the format's version.
+ *
+ *   cc -std=c17 -I format -o generate format/golden/generate.c && ./generate DIR
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rem_image.h"
+#include "rem_pwr.h"
+
+#define GOLDEN_SEQUENCE 0x01020305u
+#define GOLDEN_ENTRIES 2
+#define GOLDEN_BODY_BYTES (REM_BODY_HEADER_BYTES + GOLDEN_ENTRIES * 48)
+
+static const char *directory;
+
+/* Bit by bit, so that it shares nothing with the tables of those it tests. */
+static rem_u32 crc32c(const void *data, size_t bytes)
+{
+	const rem_u8 *byte = data;
+	rem_u32 crc = 0xffffffff;
+
+	while (bytes--) {
+		crc ^= *byte++;
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
+	}
+	return crc ^ 0xffffffff;
+}
+
+static FILE *create(const char *name)
+{
+	char path[4096];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	file = fopen(path, "wb");
+	if (!file) {
+		perror(path);
+		exit(1);
+	}
+	return file;
+}
+
+static void finish(FILE *file)
+{
+	if (ferror(file) | fclose(file)) {
+		perror("golden file");
+		exit(1);
+	}
+}
+
+static void put(const char *name, const void *data, size_t bytes)
+{
+	FILE *file = create(name);
+
+	fwrite(data, 1, bytes, file);
+	finish(file);
+}
+
+/* Words of a golden struct: all bytes differ, none is 0 or 0xff. */
+static rem_u64 word(unsigned int index)
+{
+	rem_u64 value = 0;
+
+	for (unsigned int byte = 0; byte < 8; byte++)
+		value |= (rem_u64)(0x11 + (index * 8 + byte) % 0xe0) << 8 * byte;
+	return value;
+}
+
+static void fill_entries(struct rem_desc_entry *entry)
+{
+	memset(entry, 0, GOLDEN_ENTRIES * sizeof(*entry));
+	entry[0].type = REM_DESC_KERNEL;
+	entry[0].value[0] = word(0);
+	entry[0].value[1] = word(1);
+	entry[0].value[2] = word(2);
+	entry[1].type = REM_DESC_DISK;
+	entry[1].index = 0x0102;
+	entry[1].key = 0x03040506;
+	for (unsigned int i = 0; i < 5; i++)
+		entry[1].value[i] = word(3 + i);
+}
+
+static void write_block(void)
+{
+	struct rem_block block = {
+		.magic = REM_BLOCK_MAGIC,
+		.version = REM_VERSION,
+		.block_bytes = REM_BLOCK_BYTES,
+		.region_bytes = 0x40000000,
+	};
+
+	block.crc = crc32c(&block, offsetof(struct rem_block, crc));
+	put("block.bin", &block, sizeof(block));
+}
+
+static void write_desc(void)
+{
+	struct {
+		struct rem_desc head;
+		struct rem_desc_entry entry[GOLDEN_ENTRIES];
+	} desc = { .head = { .magic = REM_DESC_MAGIC,
+			     .count = GOLDEN_ENTRIES } };
+
+	fill_entries(desc.entry);
+	desc.head.crc = crc32c(desc.entry, sizeof(desc.entry));
+	put("desc.bin", &desc, sizeof(desc));
+}
+
+static rem_u32 write_body(void)
+{
+	struct {
+		struct rem_body head;
+		struct rem_desc_entry entry[GOLDEN_ENTRIES];
+	} body;
+	struct rem_body *head = &body.head;
+
+	memset(&body, 0, sizeof(body));
+	head->magic = REM_BODY_MAGIC;
+	head->version = REM_VERSION;
+	head->body_bytes = GOLDEN_BODY_BYTES;
+	head->sequence = GOLDEN_SEQUENCE;
+	head->stop_reason = REM_STOP_POWER;
+	head->stop_mode = REM_MODE_DPM;
+	head->region_phys = 0x100000000;
+	head->region_bytes = 0x40000000;
+	head->entry_phys = word(8);
+	head->entry_cr3 = word(9);
+	head->context_phys = word(10);
+	head->context_bytes = 0x200;
+	head->cpu_count = 4;
+	head->realtime_ns = word(11);
+	head->boottime_ns = word(12);
+	head->monotonic_ns = word(13);
+	head->tsc = word(14);
+	head->desc_offset = REM_BODY_HEADER_BYTES;
+	head->desc_count = GOLDEN_ENTRIES;
+	head->stop_begin_tsc = word(15);
+	head->tsc_khz = word(16);
+	for (rem_u8 i = 0; i < sizeof(head->build_id); i++)
+		head->build_id[i] = (rem_u8)(0xa0 + i);
+	head->header_crc = crc32c(head, REM_BODY_HEADER_CRC_BYTES);
+	fill_entries(body.entry);
+	put("body.bin", &body, sizeof(body));
+	return crc32c(&body, sizeof(body));
+}
+
+static void write_words(rem_u32 body_crc)
+{
+	const rem_u32 consumed[] = { REM_WORD_CONSUMED, GOLDEN_SEQUENCE };
+	const rem_u32 commit[] = { REM_WORD_COMMIT, GOLDEN_SEQUENCE, body_crc };
+	struct rem_word out = { .sequence = GOLDEN_SEQUENCE };
+
+	out.check = crc32c(consumed, sizeof(consumed));
+	put("consumed.bin", &out, sizeof(out));
+	out.check = crc32c(commit, sizeof(commit));
+	put("commit.bin", &out, sizeof(out));
+}
+
+static void write_boot_note(void)
+{
+	struct rem_desc_entry entry[GOLDEN_ENTRIES];
+	struct rem_boot_note note = {
+		.magic = REM_NOTE_MAGIC,
+		.version = REM_VERSION,
+		.reason = REM_COLD_DISK_DIFFERS,
+		.sequence = GOLDEN_SEQUENCE,
+		.slot = GOLDEN_SEQUENCE % REM_SLOTS,
+		.entry_tsc = word(17),
+		.ready_tsc = word(18),
+		.leave_tsc = word(19),
+		.charge = 0x87,
+	};
+
+	fill_entries(entry);
+	note.expected = entry[1];
+	note.found = entry[0];
+	note.crc = crc32c(&note, offsetof(struct rem_boot_note, crc));
+	put("boot_note.bin", &note, sizeof(note));
+}
+
+static void write_small(void)
+{
+	struct rem_handover handover = {
+		.magic = REM_HANDOVER_MAGIC,
+		.version = REM_VERSION,
+		.region_phys = 0x100000000,
+		.region_bytes = 0x40000000,
+	};
+	struct rem_event event = {
+		.sequence = GOLDEN_SEQUENCE,
+		.type = REM_EVENT_GO_DEVICE,
+		.cpu = 3,
+		.tsc = word(20),
+		.value = word(21),
+	};
+
+	put("handover.bin", &handover, sizeof(handover));
+	event.crc = crc32c(&event, offsetof(struct rem_event, crc));
+	put("event.bin", &event, sizeof(event));
+}
+
+static rem_u8 parity(unsigned int byte)
+{
+	unsigned int ones = 0;
+
+	for (unsigned int bit = 0; bit < 7; bit++)
+		ones += byte >> bit & 1;
+	return (rem_u8)(byte | (ones % 2 ? REM_PWR_PARITY : 0));
+}
+
+/* All 64 status bytes in numeric order of their low six bits, each followed by
+ * its echo.
+ */
+static void write_pwr(void)
+{
+	rem_u8 wire[128];
+
+	for (unsigned int low = 0; low < 64; low++) {
+		wire[2 * low] = parity(low);
+		wire[2 * low + 1] = parity(low | REM_PWR_FROM_MACHINE);
+	}
+	put("pwr.bin", wire, sizeof(wire));
+}
+
+#define FIELD(type, name)                                                     \
+	fprintf(file, #type " " #name " %zu %zu\n", offsetof(struct type, name), \
+		sizeof(((struct type *)0)->name))
+#define TOTAL(type) fprintf(file, #type " - 0 %zu\n", sizeof(struct type))
+
+static void write_layout(void)
+{
+	FILE *file = create("layout.txt");
+
+#include "layout_fields.h"
+	finish(file);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 2) {
+		fprintf(stderr, "usage: %s DIRECTORY\n", argv[0]);
+		return 2;
+	}
+	directory = argv[1];
+	write_block();
+	write_desc();
+	write_words(write_body());
+	write_boot_note();
+	write_small();
+	write_pwr();
+	write_layout();
+	return 0;
+}

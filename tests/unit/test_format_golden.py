@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The Python views of format/*.h read the golden bytes as the C compiler wrote them.
+
+Goal: header, C and Python never drift apart. Method: the generator's output is compared with the
+golden files, each field's place with the compiler's, each value with the one that was stored.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lab import format as fmt
+
+GOLDEN = fmt.HEADER_DIR / "golden"
+SEQUENCE = 0x01020305
+STRUCTS = re.findall(
+    r"^struct (\w+) \{", (fmt.HEADER_DIR / "rem_image.h").read_text(), flags=re.MULTILINE
+)
+
+
+def golden(name: str) -> bytes:
+    return (GOLDEN / name).read_bytes()
+
+
+def word(index: int) -> int:
+    return int.from_bytes(bytes(0x11 + (index * 8 + i) % 0xE0 for i in range(8)), "little")
+
+
+def test_golden_files_are_what_the_generator_writes(tmp_path: Path) -> None:
+    cc = shutil.which("cc")
+    if cc is None:
+        pytest.skip("no C compiler")
+    source = GOLDEN / "generate.c"
+    flags = ["-std=c17", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-I", str(fmt.HEADER_DIR)]
+    subprocess.run([cc, *flags, "-o", tmp_path / "generate", source], check=True)
+    out = tmp_path / "out"
+    out.mkdir()
+    subprocess.run([tmp_path / "generate", out], check=True)
+    for made in out.iterdir():
+        assert made.read_bytes() == golden(made.name), made.name
+    kept = {p.name for p in GOLDEN.iterdir() if p.suffix in (".bin", ".txt")}
+    assert kept == {p.name for p in out.iterdir()}
+
+
+def test_layout_is_the_compilers() -> None:
+    seen: dict[str, set[str]] = {}
+    for line in golden("layout.txt").decode().splitlines():
+        struct, field, offset, size = line.split()
+        view = getattr(fmt.VIEWS, struct)
+        if field == "-":
+            assert len(view) == int(size), struct
+            seen[struct] = set()
+            continue
+        seen[struct].add(field)
+        assert view.fields[field].offset == int(offset), line
+        assert len(view.fields[field].type) == int(size), line
+    assert sorted(seen) == sorted(STRUCTS)
+    for struct, fields in seen.items():
+        assert fields == set(getattr(fmt.VIEWS, struct).fields), struct
+
+
+def test_block_reads() -> None:
+    block = fmt.parse_block(golden("block.bin"))
+    assert block.block_bytes == fmt.CONST["REM_BLOCK_BYTES"]
+    assert block.region_bytes == 1 << 30
+
+
+def test_body_reads_and_its_commit_word_checks() -> None:
+    raw = golden("body.bin")
+    body = fmt.parse("rem_body", raw)
+    assert body.magic == fmt.CONST["REM_BODY_MAGIC"]
+    assert body.body_bytes == len(raw)
+    assert body.header_crc == fmt.crc32c(raw[: fmt.CONST["REM_BODY_HEADER_CRC_BYTES"]])
+    assert (body.entry_phys, body.entry_cr3, body.context_phys) == (word(8), word(9), word(10))
+    assert (body.realtime_ns, body.boottime_ns, body.monotonic_ns) == (word(11), word(12), word(13))
+    assert (body.tsc, body.stop_begin_tsc, body.tsc_khz) == (word(14), word(15), word(16))
+    assert bytes(body.build_id) == bytes(range(0xA0, 0xB4))
+    assert fmt.committed_sequence(golden("commit.bin"), raw) == SEQUENCE
+    assert fmt.StopMode(body.stop_mode) is fmt.StopMode.DPM
+
+
+def test_desc_entries_read() -> None:
+    raw = golden("desc.bin")
+    desc = fmt.parse("rem_desc", raw)
+    assert (desc.magic, desc.count) == (fmt.CONST["REM_DESC_MAGIC"], 2)
+    assert desc.crc == fmt.crc32c(raw[fmt.size_of("rem_desc") :])
+    disk = fmt.parse("rem_desc_entry", raw[16 + 48 :])
+    assert fmt.DescType(disk.type) is fmt.DescType.DISK
+    assert (disk.index, disk.key) == (0x0102, 0x03040506)
+    assert list(disk.value) == [word(3 + i) for i in range(5)]
+
+
+def test_boot_note_reads() -> None:
+    note = fmt.parse_boot_note(golden("boot_note.bin"))
+    assert fmt.BootReason(note.reason) is fmt.BootReason.COLD_DISK_DIFFERS
+    assert (note.sequence, note.slot, note.charge) == (SEQUENCE, 1, 0x87)
+    assert (note.entry_tsc, note.ready_tsc, note.leave_tsc) == (word(17), word(18), word(19))
+    assert note.expected.type == fmt.DescType.DISK
+    assert note.found.value[2] == word(2)
+
+
+def test_event_and_handover_read() -> None:
+    raw = golden("event.bin")
+    event = fmt.parse("rem_event", raw)
+    assert (event.sequence, event.cpu, event.tsc, event.value) == (SEQUENCE, 3, word(20), word(21))
+    assert event.crc == fmt.crc32c(raw[:28])
+    handover = fmt.parse("rem_handover", golden("handover.bin"))
+    assert (handover.region_phys, handover.region_bytes) == (1 << 32, 1 << 30)
+
+
+def test_consumed_word_checks() -> None:
+    assert fmt.consumed_sequence(golden("consumed.bin")) == SEQUENCE
+
+
+@pytest.mark.parametrize("bit", range(64))
+def test_word_with_any_bit_flipped_never_checks(bit: int) -> None:
+    def flipped(name: str) -> bytes:
+        value = int.from_bytes(golden(name), "little") ^ 1 << bit
+        return value.to_bytes(8, "little")
+
+    with pytest.raises(fmt.FormatError):
+        fmt.consumed_sequence(flipped("consumed.bin"))
+    with pytest.raises(fmt.FormatError):
+        fmt.committed_sequence(flipped("commit.bin"), golden("body.bin"))
+
+
+def test_zeros_and_ones_are_never_valid() -> None:
+    for fill in (b"\0", b"\xff"):
+        for parse in (fmt.consumed_sequence, fmt.parse_block, fmt.parse_boot_note):
+            with pytest.raises(fmt.FormatError):
+                parse(fill * 4096)
+    with pytest.raises(fmt.FormatError):
+        fmt.committed_sequence(b"\xff" * 8, golden("body.bin"))
+    assert fmt.committed_sequence(bytes(8), golden("body.bin")) is None
+
+
+def test_truncated_struct_is_a_format_error() -> None:
+    with pytest.raises(fmt.FormatError, match="159 bytes given, 160 needed"):
+        fmt.parse_boot_note(golden("boot_note.bin")[:-1])
+
+
+def test_wire_bytes_are_the_compilers() -> None:
+    wire = golden("pwr.bin")
+    for low in range(64):
+        status = fmt.pwr_status(bool(low & 1), low >> 1 & 3, low >> 3)
+        assert status == wire[2 * low]
+        assert fmt.pwr_echo(status) == wire[2 * low + 1]
+        assert status.bit_count() % 2 == fmt.pwr_echo(status).bit_count() % 2 == 0
+
+
+def test_stopped_byte_is_only_the_echo_of_a_status_never_sent() -> None:
+    stopped = fmt.CONST["REM_PWR_STOPPED"]
+    assert stopped.bit_count() % 2 == 0
+    same = [low for low in range(64) if golden("pwr.bin")[2 * low + 1] == stopped]
+    assert same == [0b111110]  # sequence 7, charge 3, PWR_OK clear
