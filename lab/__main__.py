@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`python -m lab`: what the script `rem` runs."""
+
+import sys
+
+from lab.cli import main
+
+sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The one object that `--json` prints: the contract with machines that read results.
+
+The last line of stdout is {"name", "ok", "figures": {NAME: {"value", "unit", "kind"}}}; all else
+goes to stderr. `kind` says how a figure came about, so that nobody mistakes a model for a clock.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal["native", "modelled", "counted"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    value: float | int | str | bool
+    unit: str
+    kind: Kind
+
+
+@dataclass
+class Result:
+    """Collects figures while a command runs."""
+
+    name: str
+    ok: bool = True
+    figures: dict[str, Figure] = field(default_factory=dict)
+
+    def add(self, name: str, value: float | int | str | bool, unit: str, kind: Kind) -> None:
+        assert name not in self.figures, f"figure {name} given twice"
+        self.figures[name] = Figure(value, unit, kind)
+
+    def as_json(self) -> str:
+        figures = {name: vars(figure) for name, figure in self.figures.items()}
+        return json.dumps({"name": self.name, "ok": self.ok, "figures": figures})
+
+    def emit(self) -> None:
+        """Print the object as the last line of stdout."""
+        sys.stderr.flush()
+        print(self.as_json(), flush=True)
