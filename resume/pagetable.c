@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The page table that the entry code loads first: the kernel's own mappings,
+ * and below them the page of the entry code mapped to itself. Built when the
+ * machine is armed; it lies in NVRAM like everything else.
+ */
+#include <linux/gfp.h>
+#include <linux/init.h>
+#include <linux/mm.h>
+#include <asm/init.h>
+#include <asm/pgtable.h>
+#include "resume.h"
+
+static pgd_t *rem_pgd;
+
+static void *rem_pagetable_page(void *unused)
+{
+	return (void *)get_zeroed_page(GFP_KERNEL);
+}
+
+/**
+ * rem_pagetable_prepare - build the page table that Go is entered with
+ *
+ * Context: process, may sleep. Return: 0 or -ENOMEM.
+ */
+int __init rem_pagetable_prepare(void)
+{
+	struct x86_mapping_info info = {
+		.alloc_pgt_page = rem_pagetable_page,
+		.page_flag = __PAGE_KERNEL_LARGE_EXEC,
+	};
+	phys_addr_t entry = __pa_symbol(rem_go_entry);
+	int err;
+
+	rem_pgd = (pgd_t *)get_zeroed_page(GFP_KERNEL);
+	if (!rem_pgd)
+		return -ENOMEM;
+	clone_pgd_range(rem_pgd + KERNEL_PGD_BOUNDARY,
+			swapper_pg_dir + KERNEL_PGD_BOUNDARY, KERNEL_PGD_PTRS);
+	err = kernel_ident_mapping_init(&info, rem_pgd,
+					round_down(entry, PMD_SIZE),
+					round_up(entry + PAGE_SIZE, PMD_SIZE));
+	return err;
+}
+
+/** rem_pagetable_cr3 - Return: physical address of the table. */
+phys_addr_t rem_pagetable_cr3(void)
+{
+	return __pa(rem_pgd);
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The volatile state of one CPU, copied into NVRAM.
+ *
+ * Which model specific registers exist is found out once, when the machine is
+ * armed: nothing is probed while the supply runs dry.
+ */
+#include <linux/smp.h>
+#include <asm/desc.h>
+#include <asm/msr.h>
+#include <asm/special_insns.h>
+#include "stop.h"
+
+static_assert(offsetof(struct rem_context, rsp) == REM_CTX_RSP);
+static_assert(offsetof(struct rem_context, cr0) == REM_CTX_CR0);
+static_assert(offsetof(struct rem_context, cr3) == REM_CTX_CR3);
+static_assert(offsetof(struct rem_context, cr4) == REM_CTX_CR4);
+static_assert(offsetof(struct rem_context, efer) == REM_CTX_EFER);
+static_assert(offsetof(struct rem_context, gs_base) == REM_CTX_GS_BASE);
+static_assert(offsetof(struct rem_context, gdt) == REM_CTX_GDT);
+static_assert(offsetof(struct rem_context, idt) == REM_CTX_IDT);
+static_assert(offsetof(struct rem_body, entry_cr3) == REM_BODY_ENTRY_CR3);
+
+struct rem_context rem_contexts[NR_CPUS];
+
+/*
+ * Registers that hold what the kernel chose for this CPU. Left out: what the
+ * firmware sets alike at each start (MTRRs), what its own subsystem brings back
+ * (APIC, TSC deadline, performance counters), and the TSC.
+ */
+static const u32 rem_msrs[] = {
+	MSR_IA32_CR_PAT, MSR_TSC_AUX, MSR_STAR, MSR_LSTAR, MSR_CSTAR,
+	MSR_SYSCALL_MASK, MSR_IA32_SYSENTER_CS, MSR_IA32_SYSENTER_ESP,
+	MSR_IA32_SYSENTER_EIP, MSR_IA32_MISC_ENABLE, MSR_IA32_SPEC_CTRL,
+	MSR_IA32_TSX_CTRL, MSR_MISC_FEATURES_ENABLES, MSR_IA32_DEBUGCTLMSR,
+	MSR_AMD64_LS_CFG, MSR_IA32_XSS,
+};
+
+static_assert(ARRAY_SIZE(rem_msrs) <= REM_CTX_MSRS);
+
+/**
+ * rem_context_prepare - find out which registers this CPU has
+ *
+ * Context: the CPU itself, may be in an IPI. Return: nothing.
+ */
+void rem_context_prepare(void)
+{
+	struct rem_context *ctx = &rem_contexts[smp_processor_id()];
+	unsigned int i;
+
+	ctx->cpu = smp_processor_id();
+	ctx->msr_count = ARRAY_SIZE(rem_msrs);
+	for (i = 0; i < ARRAY_SIZE(rem_msrs); i++) {
+		ctx->msr[i].index = rem_msrs[i];
+		/* Written back once now: Go must not be the first to find out
+		 * that a register can be read but not written.
+		 */
+		ctx->msr[i].valid =
+			!rdmsrl_safe(rem_msrs[i], &ctx->msr[i].value) &&
+			!wrmsrl_safe(rem_msrs[i], ctx->msr[i].value);
+	}
+}
+
+/**
+ * rem_context_save - store this CPU's volatile state, but for its stack
+ * @ctx: where to
+ *
+ * Context: the CPU itself, in a kernel thread, interrupts off. Return: nothing.
+ */
+void rem_context_save(struct rem_context *ctx)
+{
+	unsigned int i;
+
+	ctx->cr0 = read_cr0();
+	ctx->cr2 = read_cr2();
+	ctx->cr3 = __read_cr3();
+	ctx->cr4 = __read_cr4();
+	rdmsrl(MSR_EFER, ctx->efer);
+	rdmsrl(MSR_GS_BASE, ctx->gs_base);
+	rdmsrl(MSR_FS_BASE, ctx->fs_base);
+	rdmsrl(MSR_KERNEL_GS_BASE, ctx->user_gs_base);
+	savesegment(ds, ctx->ds);
+	savesegment(es, ctx->es);
+	savesegment(fs, ctx->fs);
+	savesegment(gs, ctx->gs);
+	store_idt(&ctx->idt);
+	/* The writable alias: loading TR sets its busy bit. */
+	ctx->gdt.size = GDT_SIZE - 1;
+	ctx->gdt.address = (unsigned long)get_cpu_gdt_rw(smp_processor_id());
+
+	for (i = 0; i < ctx->msr_count; i++)
+		if (ctx->msr[i].valid)
+			rdmsrl(ctx->msr[i].index, ctx->msr[i].value);
+}

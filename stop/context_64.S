@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Saving the stack side of a CPU's context, and the place where control comes
+ * back after Go.
+ */
+#include <linux/linkage.h>
+#include <linux/objtool.h>
+#include <asm/nospec-branch.h>
+#include <asm/unwind_hints.h>
+#include "stop.h"
+
+.code64
+.text
+
+/*
+ * int rem_save_and_call(struct rem_context *ctx, int (*fn)(void *), void *arg)
+ *
+ * Keeps the callee-saved registers on this stack, the stack pointer in *ctx,
+ * and calls fn(arg) on the same stack below them. Where fn gives up, its error
+ * is returned. Where fn commits, it never returns: control reappears at
+ * rem_context_return after Go, on the same stack, and 0 is returned.
+ *
+ * Context: one CPU of its own stack, interrupts off.
+ */
+SYM_FUNC_START(rem_save_and_call)
+	pushq	%rbp
+	pushq	%rbx
+	pushq	%r12
+	pushq	%r13
+	pushq	%r14
+	pushq	%r15
+	pushfq
+	movq	%rsp, REM_CTX_RSP(%rdi)
+	movq	%rsi, %rax
+	movq	%rdx, %rdi
+	CALL_NOSPEC rax
+.Lrestore:
+	popfq
+	popq	%r15
+	popq	%r14
+	popq	%r13
+	popq	%r12
+	popq	%rbx
+	popq	%rbp
+	RET
+SYM_INNER_LABEL(rem_context_return, SYM_L_GLOBAL)
+	ANNOTATE_NOENDBR
+	xorl	%eax, %eax
+	jmp	.Lrestore
+SYM_FUNC_END(rem_save_and_call)
+STACK_FRAME_NON_STANDARD rem_save_and_call

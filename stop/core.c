@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/**
+ * DOC: Stop-and-Go
+ *
+ * power.c hears that PWR_OK dropped and calls rem_stop_begin(). A Stop is then
+ * carried out by one of two paths (dpm.c; fast.c), both of which end in
+ * rem_record_commit() (record.c). After Go they call rem_went(), bring devices
+ * and CPUs back (resume/), and end with rem_stop_end().
+ *
+ * State: REM_OFF until a loader's block is found; REM_ARMED while a Stop may
+ * begin; REM_STOPPING from the first to the last instruction of Stop and Go;
+ * REM_REFUSED with a reason where no Stop is promised. Only cmpxchg() from
+ * REM_ARMED begins a Stop, so that one asked for twice, during boot, or during
+ * another, begins once. A drop of PWR_OK that comes meanwhile stays pending as
+ * a level, and rem_stop_end() looks at it.
+ */
+#include <linux/cpu.h>
+#include <linux/init.h>
+#include <linux/io.h>
+#include <linux/kthread.h>
+#include <linux/moduleparam.h>
+#include <linux/panic.h>
+#include <linux/sched.h>
+#include <linux/smp.h>
+#include <linux/swait.h>
+#include <linux/remanence/rem_handover.h>
+#include <asm/setup.h>
+#include <asm/tsc.h>
+#include "../resume/resume.h"
+#include "stop.h"
+
+#undef MODULE_PARAM_PREFIX
+#define MODULE_PARAM_PREFIX "remanence."
+
+struct rem_machine rem = { .stop_mode = REM_MODE_DPM };
+
+/* How often a Stop that was refused is tried again while power is failing. */
+#define REM_STOP_TRIES_MAX 3
+
+static DECLARE_SWAIT_QUEUE_HEAD(rem_thread_wait);
+static bool rem_thread_asked;
+
+static int rem_stop_param(const char *value, const struct kernel_param *kp)
+{
+	if (sysfs_streq(value, "dpm"))
+		rem.stop_mode = REM_MODE_DPM;
+	else
+		return -EINVAL;
+	return 0;
+}
+
+static const struct kernel_param_ops rem_stop_ops = { .set = rem_stop_param };
+module_param_cb(stop, &rem_stop_ops, NULL, 0);
+MODULE_PARM_DESC(stop, "how to stop: dpm");
+
+/**
+ * rem_handover_parse - take the loader's word on where the record block is
+ * @phys: of the payload of the setup_data node
+ * @bytes: of the payload
+ *
+ * Context: early boot, one CPU. Return: nothing; a node that makes no sense
+ * leaves the machine as it would be without.
+ */
+void __init rem_handover_parse(u64 phys, u32 bytes)
+{
+	struct rem_handover *handover;
+
+	if (bytes < sizeof(*handover))
+		return;
+	handover = early_memremap(phys, sizeof(*handover));
+	if (!handover)
+		return;
+	if (handover->magic == REM_HANDOVER_MAGIC &&
+	    handover->version == REM_VERSION &&
+	    IS_ALIGNED(handover->region_phys, REM_BLOCK_ALIGN_BYTES) &&
+	    handover->region_bytes > REM_BLOCK_BYTES) {
+		rem.region_phys = handover->region_phys;
+		rem.region_bytes = handover->region_bytes;
+	}
+	early_memunmap(handover, sizeof(*handover));
+}
+
+/**
+ * rem_stop_begin - begin a Stop, if one may begin
+ * @reason: enum rem_stop_reason
+ *
+ * Context: any. Return: whether a Stop began with this call.
+ */
+bool rem_stop_begin(u32 reason)
+{
+	if (atomic_read(&panic_cpu) != PANIC_CPU_INVALID)
+		return false;
+	if (cmpxchg(&rem.state, REM_ARMED, REM_STOPPING) != REM_ARMED)
+		return false;
+	rem.stop_begin_tsc = rdtsc_ordered();
+	rem.stop_reason = reason;
+	rem_timeline_begin_stop();
+	rem_event(REM_EVENT_STOP_BEGIN, reason);
+
+	WRITE_ONCE(rem_thread_asked, true);
+	swake_up_one(&rem_thread_wait);
+	return true;
+}
+
+/**
+ * rem_went - first thing after a context is back: note that this is Go
+ *
+ * Context: boot CPU, interrupts off. Return: nothing.
+ */
+void rem_went(void)
+{
+	rem.resumes++;
+	rem_timeline_begin_go(rem.sequence);
+	rem_event(REM_EVENT_GO_BEGIN, 0);
+}
+
+/**
+ * rem_stop_end - Go has ended, or a Stop was given up
+ * @err: 0 after Go
+ *
+ * Arms again. Where PWR_OK dropped meanwhile, Stop runs again (invariant 9).
+ *
+ * Context: process. Return: nothing.
+ */
+void rem_stop_end(int err)
+{
+	int prepared;
+
+	rem.last_error = err;
+	if (err)
+		rem_event(REM_EVENT_STOP_FAILED, -err);
+	else
+		rem_event(REM_EVENT_GO_DONE, 0);
+
+	prepared = rem_record_prepare();
+	if (prepared) {
+		rem.why = "no valid machine description, or no sequence number left";
+		WRITE_ONCE(rem.state, REM_REFUSED);
+		return;
+	}
+	smp_store_release(&rem.state, REM_ARMED);
+}
+
+static int rem_thread(void *data)
+{
+	int tries = 0;
+	int err;
+
+	for (;;) {
+		swait_event_exclusive(rem_thread_wait,
+				      READ_ONCE(rem_thread_asked));
+		WRITE_ONCE(rem_thread_asked, false);
+		err = rem_stop_dpm();
+		rem_stop_end(err);
+		if (err)
+			pr_err("remanence: Stop was given up: %pe\n",
+			       ERR_PTR(err));
+		tries = err ? tries + 1 : 0;
+		if (!rem_power_ok() && tries < REM_STOP_TRIES_MAX)
+			rem_stop_begin(REM_STOP_POWER);
+	}
+	return 0;
+}
+
+static void rem_context_prepare_ipi(void *unused)
+{
+	rem_context_prepare();
+}
+
+static int __init rem_prepare(void)
+{
+	struct task_struct *thread;
+	int err;
+
+	err = rem_record_open(rem.region_phys, rem.region_bytes);
+	if (!err)
+		err = rem_pagetable_prepare();
+	if (!err)
+		err = rem_trampoline_prepare();
+	if (!err)
+		err = rem_record_prepare();
+	if (err)
+		return err;
+	on_each_cpu(rem_context_prepare_ipi, NULL, 1);
+
+	thread = kthread_run(rem_thread, NULL, "rem_stop");
+	if (IS_ERR(thread))
+		return PTR_ERR(thread);
+	sched_set_fifo(thread);
+	return 0;
+}
+
+static int __init rem_init(void)
+{
+	int err;
+
+	if (!rem.region_bytes)
+		return rem_sysfs_init();
+	err = rem_prepare();
+	if (err) {
+		rem.why = "the record block cannot be used";
+		WRITE_ONCE(rem.state, REM_REFUSED);
+		pr_err("remanence: not armed: %pe\n", ERR_PTR(err));
+		return rem_sysfs_init();
+	}
+	smp_store_release(&rem.state, REM_ARMED);
+	err = rem_power_init();
+	if (err)
+		pr_warn("remanence: no power monitor: %pe\n", ERR_PTR(err));
+	pr_info("remanence: armed, last boot: %s\n",
+		rem_reason_name(rem_record_note()->reason));
+	return rem_sysfs_init();
+}
+late_initcall_sync(rem_init);

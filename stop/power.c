@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The power monitor's wire (include/linux/remanence/rem_pwr.h): a 16550 on
+ * which the supply tells PWR_OK, and on which a drop arrives as an interrupt.
+ */
+#include <linux/bitops.h>
+#include <linux/delay.h>
+#include <linux/interrupt.h>
+#include <linux/io.h>
+#include <linux/ioport.h>
+#include <linux/remanence/rem_pwr.h>
+#include <linux/serial_reg.h>
+#include "stop.h"
+
+/* What the supply said last. The loader only enters with power present. */
+static u8 rem_pwr_status = REM_PWR_OK;
+static bool rem_pwr_claimed;
+
+/* A transmitter that takes no byte for this many reads is not there. */
+#define REM_PWR_POLLS_MAX 1000
+
+static u8 rem_pwr_in(unsigned int reg)
+{
+	return inb(REM_PWR_PORT + reg);
+}
+
+static void rem_pwr_out(unsigned int reg, u8 value)
+{
+	outb(value, REM_PWR_PORT + reg);
+}
+
+static void rem_pwr_send(u8 byte)
+{
+	unsigned int polls;
+
+	for (polls = 0; polls < REM_PWR_POLLS_MAX; polls++)
+		if (rem_pwr_in(UART_LSR) & UART_LSR_THRE)
+			break;
+	rem_pwr_out(UART_TX, byte);
+}
+
+static u8 rem_pwr_even(u8 byte)
+{
+	return hweight8(byte) & 1 ? byte ^ REM_PWR_PARITY : byte;
+}
+
+/* Returns whether PWR_OK dropped with this byte. */
+static bool rem_pwr_byte(u8 byte)
+{
+	bool was_ok = READ_ONCE(rem_pwr_status) & REM_PWR_OK;
+
+	if (hweight8(byte) & 1 || byte & REM_PWR_FROM_MACHINE)
+		return false;
+	WRITE_ONCE(rem_pwr_status, byte);
+	rem_pwr_send(rem_pwr_even((byte & ~REM_PWR_PARITY) |
+				  REM_PWR_FROM_MACHINE));
+	return was_ok && !(byte & REM_PWR_OK);
+}
+
+static irqreturn_t rem_pwr_interrupt(int irq, void *data)
+{
+	irqreturn_t ret = IRQ_NONE;
+	bool dropped = false;
+
+	while (rem_pwr_in(UART_LSR) & UART_LSR_DR) {
+		dropped |= rem_pwr_byte(rem_pwr_in(UART_RX));
+		ret = IRQ_HANDLED;
+	}
+	if (dropped)
+		rem_stop_begin(REM_STOP_POWER);
+	return ret;
+}
+
+static void rem_pwr_setup(void)
+{
+	rem_pwr_out(UART_IER, 0);
+	rem_pwr_out(UART_LCR, UART_LCR_DLAB | UART_LCR_WLEN8);
+	rem_pwr_out(UART_DLL, 1);
+	rem_pwr_out(UART_DLM, 0);
+	rem_pwr_out(UART_LCR, UART_LCR_WLEN8);
+	rem_pwr_out(UART_FCR, UART_FCR_ENABLE_FIFO);
+	rem_pwr_out(UART_MCR, UART_MCR_DTR | UART_MCR_RTS | UART_MCR_OUT2);
+	rem_pwr_out(UART_IER, UART_IER_RDI);
+}
+
+/** rem_power_ok - Return: whether the supply's last word was PWR_OK. */
+bool rem_power_ok(void)
+{
+	return READ_ONCE(rem_pwr_status) & REM_PWR_OK;
+}
+
+/** rem_power_report_stopped - the last act of a committed machine. */
+void rem_power_report_stopped(void)
+{
+	if (rem_pwr_claimed)
+		rem_pwr_send(REM_PWR_STOPPED);
+}
+
+/**
+ * rem_power_go - set the wire up again after Go
+ *
+ * The loader went on only with PWR_OK present. A change since then has not been
+ * echoed, so that the supply sends it again.
+ *
+ * Context: Go, one CPU, interrupts off. Return: nothing.
+ */
+void rem_power_go(void)
+{
+	rem_pwr_status = REM_PWR_OK;
+	if (rem_pwr_claimed)
+		rem_pwr_setup();
+}
+
+/* Before the serial driver probes its ports. */
+static int __init rem_power_claim(void)
+{
+	if (rem.region_bytes)
+		rem_pwr_claimed = request_region(REM_PWR_PORT, 8,
+						 "remanence-pwr");
+	return 0;
+}
+subsys_initcall(rem_power_claim);
+
+/**
+ * rem_power_init - begin to listen
+ *
+ * Context: process, once, when everything else is ready. Return: 0 or a
+ * negative errno.
+ */
+int __init rem_power_init(void)
+{
+	int err;
+
+	if (!rem_pwr_claimed)
+		return -EBUSY;
+	rem_pwr_out(UART_SCR, 0x5a);
+	if (rem_pwr_in(UART_SCR) != 0x5a)
+		return -ENODEV;
+	err = request_irq(REM_PWR_IRQ, rem_pwr_interrupt,
+			  IRQF_NO_SUSPEND | IRQF_NO_THREAD, "remanence-pwr",
+			  &rem);
+	if (!err)
+		rem_pwr_setup();
+	return err;
+}

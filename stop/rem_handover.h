@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _LINUX_REM_HANDOVER_H
+#define _LINUX_REM_HANDOVER_H
+
+#include <linux/remanence/rem_image.h>
+#include <linux/types.h>
+
+#ifdef CONFIG_REMANENCE
+void rem_handover_parse(u64 phys, u32 bytes);
+#else
+static inline void rem_handover_parse(u64 phys, u32 bytes) { }
+#endif
+
+#endif /* _LINUX_REM_HANDOVER_H */

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /sys/kernel/remanence: what people and tools may know and ask for.
+ */
+#include <linux/capability.h>
+#include <linux/kobject.h>
+#include <linux/kstrtox.h>
+#include <linux/sysfs.h>
+#include "../resume/resume.h"
+#include "stop.h"
+
+/* Names as in the man page; numbers as in enum rem_boot_reason. */
+static const struct {
+	u32 reason;
+	const char *name;
+} rem_reasons[] = {
+	{ REM_BOOT_RESUME, "resume" },
+	{ REM_COLD_NO_BLOCK, "no-block" },
+	{ REM_COLD_BLOCK_VERSION, "block-version" },
+	{ REM_COLD_CONSUMED_INVALID, "consumed-invalid" },
+	{ REM_COLD_NOT_COMMITTED, "not-committed" },
+	{ REM_COLD_ALREADY_CONSUMED, "already-consumed" },
+	{ REM_COLD_COMMIT_DAMAGED, "commit-damaged" },
+	{ REM_COLD_BODY_MAGIC, "body-magic" },
+	{ REM_COLD_BODY_VERSION, "body-version" },
+	{ REM_COLD_BODY_SIZE, "body-size" },
+	{ REM_COLD_BODY_CRC, "body-crc" },
+	{ REM_COLD_BODY_FIELD, "body-field" },
+	{ REM_COLD_KERNEL_DIFFERS, "kernel-differs" },
+	{ REM_COLD_CPU_DIFFERS, "cpu-differs" },
+	{ REM_COLD_CPUID_DIFFERS, "cpuid-differs" },
+	{ REM_COLD_MEMORY_DIFFERS, "memory-differs" },
+	{ REM_COLD_PCI_DIFFERS, "pci-differs" },
+	{ REM_COLD_ACPI_DIFFERS, "acpi-differs" },
+	{ REM_COLD_DISK_DIFFERS, "disk-differs" },
+	{ REM_COLD_MACHINE_UNKNOWN, "machine-unknown" },
+	{ REM_COLD_ASKED, "asked" },
+};
+
+/** rem_reason_name - Return: the stable name of a loader's decision. */
+const char *rem_reason_name(u32 reason)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rem_reasons); i++)
+		if (rem_reasons[i].reason == reason)
+			return rem_reasons[i].name;
+	return "unknown";
+}
+
+static ssize_t status_show(struct kobject *kobj, struct kobj_attribute *attr,
+			   char *buf)
+{
+	switch (READ_ONCE(rem.state)) {
+	case REM_ARMED:
+		return sysfs_emit(buf, "armed\n");
+	case REM_STOPPING:
+		return sysfs_emit(buf, "stopping\n");
+	case REM_REFUSED:
+		return sysfs_emit(buf, "refused: %s\n", rem.why);
+	default:
+		return sysfs_emit(buf, "off: no loader handed over an NVRAM block\n");
+	}
+}
+static struct kobj_attribute status_attr = __ATTR_RO(status);
+
+static ssize_t last_boot_show(struct kobject *kobj, struct kobj_attribute *attr,
+			      char *buf)
+{
+	const struct rem_boot_note *note;
+
+	if (!rem.block)
+		return sysfs_emit(buf, "unknown\n");
+	note = rem_record_note();
+	return sysfs_emit(buf, "%s %u sequence %u\n",
+			  rem_reason_name(note->reason), note->reason,
+			  note->sequence);
+}
+static struct kobj_attribute last_boot_attr = __ATTR_RO(last_boot);
+
+static ssize_t sequence_show(struct kobject *kobj, struct kobj_attribute *attr,
+			     char *buf)
+{
+	return sysfs_emit(buf, "%u\n", rem.sequence);
+}
+static struct kobj_attribute sequence_attr = __ATTR_RO(sequence);
+
+static ssize_t resumes_show(struct kobject *kobj, struct kobj_attribute *attr,
+			    char *buf)
+{
+	return sysfs_emit(buf, "%u\n", rem.resumes);
+}
+static struct kobj_attribute resumes_attr = __ATTR_RO(resumes);
+
+static ssize_t last_error_show(struct kobject *kobj,
+			       struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", rem.last_error);
+}
+static struct kobj_attribute last_error_attr = __ATTR_RO(last_error);
+
+static ssize_t low_pages_show(struct kobject *kobj,
+			      struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u real-mode-trampoline\n",
+			  rem_trampoline_pages());
+}
+static struct kobj_attribute low_pages_attr = __ATTR_RO(low_pages);
+
+static ssize_t stop_mode_show(struct kobject *kobj,
+			      struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%s\n",
+			  rem.stop_mode == REM_MODE_FAST ? "fast" : "dpm");
+}
+static struct kobj_attribute stop_mode_attr = __ATTR_RO(stop_mode);
+
+static ssize_t stop_store(struct kobject *kobj, struct kobj_attribute *attr,
+			  const char *buf, size_t count)
+{
+	if (!capable(CAP_SYS_BOOT))
+		return -EPERM;
+	if (!sysfs_streq(buf, "now"))
+		return -EINVAL;
+	if (!rem_stop_begin(REM_STOP_PLANNED))
+		return -EBUSY;
+	return count;
+}
+static struct kobj_attribute stop_attr = __ATTR_WO(stop);
+
+static struct attribute *rem_attrs[] = {
+	&status_attr.attr, &last_boot_attr.attr, &sequence_attr.attr,
+	&resumes_attr.attr, &last_error_attr.attr, &low_pages_attr.attr,
+	&stop_mode_attr.attr, &stop_attr.attr, NULL,
+};
+
+static const struct attribute_group rem_group = { .attrs = rem_attrs };
+
+/**
+ * rem_sysfs_init - make the folder
+ *
+ * Context: process, once. Return: 0 or a negative errno.
+ */
+int __init rem_sysfs_init(void)
+{
+	struct kobject *kobj = kobject_create_and_add("remanence", kernel_kobj);
+
+	if (!kobj)
+		return -ENOMEM;
+	return sysfs_create_group(kobj, &rem_group);
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The timeline of each Stop and Go, written into the record block as it
+ * happens. Told to people by `rem inspect`; nothing is decided by it.
+ */
+#include <linux/atomic.h>
+#include <linux/crc32.h>
+#include <linux/smp.h>
+#include <asm/tsc.h>
+#include "stop.h"
+
+static atomic_t rem_event_next = ATOMIC_INIT(REM_EVENTS_MAX);
+static u32 rem_event_limit;
+static u32 rem_event_sequence;
+
+/* Context: one CPU, before any event of this Stop. */
+void rem_timeline_begin_stop(void)
+{
+	rem_event_sequence = rem.sequence;
+	rem_event_limit = REM_EVENTS_LOADER;
+	atomic_set(&rem_event_next, REM_EVENTS_STOP);
+}
+
+/* Context: one CPU, before any event of this Go. */
+void rem_timeline_begin_go(u32 sequence)
+{
+	rem_event_sequence = sequence;
+	rem_event_limit = REM_EVENTS_MAX;
+	atomic_set(&rem_event_next, REM_EVENTS_GO);
+}
+
+/**
+ * rem_event - note that something has happened now, on this CPU
+ * @type: what
+ * @value: as the type says
+ *
+ * Context: any. An area that is full takes no more. Return: nothing.
+ */
+void rem_event(enum rem_event_type type, u64 value)
+{
+	struct rem_event event = {
+		.sequence = rem_event_sequence,
+		.type = type,
+		.cpu = raw_smp_processor_id(),
+		.tsc = rdtsc_ordered(),
+		.value = value,
+	};
+	struct rem_event *area;
+	int n;
+
+	if (!rem.block)
+		return;
+	n = atomic_inc_return(&rem_event_next) - 1;
+	if (n < 0 || n >= rem_event_limit)
+		return;
+	event.crc = ~__crc32c_le(~0, (u8 *)&event, offsetof(typeof(event), crc));
+	area = (void *)rem.block + REM_TIMELINE_OFFSET +
+	       (rem_event_sequence & 1) * REM_TIMELINE_STRIDE_BYTES;
+	area[n] = event;
+}
