@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Firmware's ACPI tables: list them, find NVRAM and CPUs in them, and copy
+ * them to where they outlive the DRAM they were built in.
+ */
+#ifndef GO_ACPI_H
+#define GO_ACPI_H
+
+#include "base.h"
+
+#define ACPI_HEADER_BYTES 36u
+#define ACPI_TABLES_MAX 64
+/* No table that firmware builds comes near; a length above it is damage. */
+#define ACPI_TABLE_BYTES_MAX 0x100000u
+
+#define ACPI_SIGNATURE(a, b, c, d) \
+	((u32)(a) | (u32)(b) << 8 | (u32)(c) << 16 | (u32)(d) << 24)
+
+struct acpi_table {
+	u64 phys;
+	u32 bytes;
+	u32 signature;
+	const u8 *data;
+};
+
+/*
+ * struct acpi_tables - all tables reached from the RSDP, without RSDT and XSDT
+ *
+ * DSDT and FACS, which only the FADT points to, are in it too.
+ */
+struct acpi_tables {
+	u32 count;
+	struct acpi_table table[ACPI_TABLES_MAX];
+};
+
+/*
+ * Physical address of the RSDP in [@phys, @phys + @bytes), on a 16-byte
+ * boundary as the specification wants; 0 = none.
+ */
+u64 acpi_find_rsdp(const struct go_memory *memory, u64 phys, u64 bytes);
+
+/*
+ * Fill @ret_tables. False if the RSDP or its root table is not there or does
+ * not check; a table that does not check is left out, as Linux would.
+ */
+bool acpi_list(const struct go_memory *memory, u64 rsdp_phys,
+	       struct acpi_tables *ret_tables);
+
+/* First table of @signature, or NULL. */
+const struct acpi_table *acpi_find(const struct acpi_tables *tables,
+				   u32 signature);
+
+struct acpi_range {
+	u64 base;
+	u64 bytes;
+};
+
+/*
+ * Persistent-memory ranges that the NFIT names, in its order; returns how many
+ * of at most @max.
+ */
+u32 acpi_nvram(const struct acpi_tables *tables, struct acpi_range *ret_range,
+	       u32 max);
+
+/* APIC ids of the CPUs that the MADT enables, in its order. */
+u32 acpi_cpus(const struct acpi_tables *tables, u32 *ret_apic_id, u32 max);
+
+/*
+ * CRC32C of a table with its checksum, and the addresses of other tables, as
+ * zeros. Addresses of hardware stay: the kernel uses them all its life, so a
+ * firmware that chose others has made another machine.
+ */
+u32 acpi_crc(const struct acpi_table *table);
+
+/* I/O port of the 3.579545 MHz timer, 0 = none. */
+u16 acpi_timer_port(const struct acpi_tables *tables);
+
+/*
+ * Copy all tables to @to, which will be read at @to_phys, with an RSDP and an
+ * XSDT of our own in front. Returns the physical address of that RSDP, or 0 if
+ * they do not fit.
+ */
+u64 acpi_copy(const struct acpi_tables *tables, u8 *to, u64 to_phys,
+	      u32 to_bytes);
+
+#endif /* GO_ACPI_H */

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * All arithmetic on address ranges. Ranges are [base, base + bytes); one that
+ * runs past 2^64 is no range and every question about it is answered so that
+ * nothing is read, entered or handed out because of it.
+ */
+#ifndef GO_INTERVAL_H
+#define GO_INTERVAL_H
+
+#include "base.h"
+
+/* True if the range is not empty and does not wrap. */
+bool range_valid(u64 base, u64 bytes);
+
+/* True if the inner range is valid and lies in the outer one. */
+bool range_inside(u64 base, u64 bytes, u64 outer_base, u64 outer_bytes);
+
+/* True if both are valid and share a byte. */
+bool range_overlaps(u64 a_base, u64 a_bytes, u64 b_base, u64 b_bytes);
+
+/* Next multiple of @align (a power of two) that fits in 64 bits, or false. */
+bool align_up(u64 value, u64 align, u64 *ret_value);
+
+/* Types of e820, as Linux numbers them; 0 is a hole. */
+enum map_type {
+	MAP_HOLE = 0,
+	MAP_RAM = 1,
+	MAP_RESERVED = 2,
+	MAP_ACPI = 3,
+	MAP_PMEM = 7,
+};
+
+/* Room in Linux' boot_params. */
+#define MAP_ENTRIES_MAX 128
+
+struct map_entry {
+	u64 base;
+	u64 bytes;
+	u32 type;
+};
+
+/*
+ * struct map - which type each address has
+ *
+ * Entries ascend, do not overlap, and neighbours that touch differ in type.
+ */
+struct map {
+	u32 count;
+	struct map_entry entry[MAP_ENTRIES_MAX];
+};
+
+/*
+ * Give [base, base + bytes) the type @type, whatever it had before; MAP_HOLE
+ * removes it. False, with @map unchanged, if the range is not valid or there
+ * is no room.
+ */
+bool map_paint(struct map *map, u64 base, u64 bytes, u32 type);
+
+/* Type of one address. */
+u32 map_type_at(const struct map *map, u64 address);
+
+/* Sum of all entries of @type. */
+u64 map_bytes(const struct map *map, u32 type);
+
+#endif /* GO_INTERVAL_H */

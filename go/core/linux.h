@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The 64-bit boot protocol of Linux/x86 (Documentation/arch/x86/boot.rst):
+ * what a bzImage says of itself, and the boot_params it is entered with.
+ */
+#ifndef GO_LINUX_H
+#define GO_LINUX_H
+
+#include "interval.h"
+
+/* The header ends at 0x202 + its length byte, below this. */
+#define BZ_HEAD_BYTES 1024u
+#define BZ_VERSION_BYTES 128u
+#define LINUX_ENTRY_64 0x200u
+#define LINUX_CMDLINE_BYTES_MAX 4096u
+
+struct bz_image {
+	u32 setup_bytes;	/* real-mode part, not loaded */
+	u32 kernel_bytes;	/* the rest of the file, loaded */
+	u32 init_bytes;		/* memory it needs from its load address on */
+	u32 align_bytes;
+	u32 version_at;		/* in the file; 0 = none */
+	u32 cmdline_bytes_max;	/* without the NUL */
+};
+
+/*
+ * Read the first BZ_HEAD_BYTES of a file of @file_bytes. NULL and @ret_image
+ * filled, or what is wrong with it, for people.
+ */
+const char *bz_parse(const u8 *head, u64 file_bytes,
+		     struct bz_image *ret_image);
+
+struct linux_boot {
+	u64 cmdline_phys;
+	u64 initrd_phys;
+	u32 initrd_bytes;
+	u64 setup_data_phys;
+	u64 rsdp_phys;
+	const struct map *map;
+};
+
+/* Write the 4096 bytes of boot_params. @head as given to bz_parse(). */
+void linux_boot_params(u8 *params, const u8 *head,
+		       const struct linux_boot *boot);
+
+/*
+ * Write a setup_data node of @type with @payload at @to; @bytes there are
+ * LINUX_SETUP_DATA_BYTES + @payload_bytes.
+ */
+#define LINUX_SETUP_DATA_BYTES 16u
+void linux_setup_data(u8 *to, u32 type, const void *payload,
+		      u32 payload_bytes);
+
+#endif /* GO_LINUX_H */

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The instructions that C has no words for. */
+#ifndef GO_IO_H
+#define GO_IO_H
+
+#include "../core/base.h"
+
+static inline u8 in8(u16 port)
+{
+	u8 value;
+
+	__asm__ volatile("inb %1, %0" : "=a"(value) : "Nd"(port));
+	return value;
+}
+
+static inline u16 in16(u16 port)
+{
+	u16 value;
+
+	__asm__ volatile("inw %1, %0" : "=a"(value) : "Nd"(port));
+	return value;
+}
+
+static inline u32 in32(u16 port)
+{
+	u32 value;
+
+	__asm__ volatile("inl %1, %0" : "=a"(value) : "Nd"(port));
+	return value;
+}
+
+static inline void out8(u16 port, u8 value)
+{
+	__asm__ volatile("outb %0, %1" : : "a"(value), "Nd"(port) : "memory");
+}
+
+static inline void out16(u16 port, u16 value)
+{
+	__asm__ volatile("outw %0, %1" : : "a"(value), "Nd"(port) : "memory");
+}
+
+static inline void out32(u16 port, u32 value)
+{
+	__asm__ volatile("outl %0, %1" : : "a"(value), "Nd"(port) : "memory");
+}
+
+static inline u64 read_tsc(void)
+{
+	u32 low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	return (u64)high << 32 | low;
+}
+
+/* Tells the emulator, and a sibling thread, that this CPU is only waiting. */
+static inline void relax(void)
+{
+	__asm__ volatile("pause" : : : "memory");
+}
+
+static inline void fence(void)
+{
+	__asm__ volatile("mfence" : : : "memory");
+}
+
+struct cpuid {
+	u32 eax, ebx, ecx, edx;
+};
+
+static inline struct cpuid read_cpuid(u32 leaf, u32 subleaf)
+{
+	struct cpuid out;
+
+	__asm__ volatile("cpuid"
+			 : "=a"(out.eax), "=b"(out.ebx), "=c"(out.ecx),
+			   "=d"(out.edx)
+			 : "a"(leaf), "c"(subleaf));
+	return out;
+}
+
+/* Physical addresses are the loader's addresses. */
+static inline void *at_phys(u64 phys)
+{
+	return (void *)(uintptr_t)phys;
+}
+
+#endif /* GO_IO_H */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The two ways out of the loader; neither comes back. */
+	.text
+	/* linux_enter_64(entry rdi, params rsi): rsi already is right. */
+	.globl	linux_enter_64
+linux_enter_64:
+	cli
+	cld
+	jmp	*%rdi
+
+	/* image_enter(entry rdi, body rsi, note rdx) */
+	.globl	image_enter
+image_enter:
+	cli
+	cld
+	movq	%rdi, %rax
+	movq	%rsi, %rdi
+	movq	%rdx, %rsi
+	jmp	*%rax
+
+	.section .note.GNU-stack, "", @progbits

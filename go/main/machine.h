@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* What the loader knows of the machine it runs on; filled step by step. */
+#ifndef GO_MACHINE_H
+#define GO_MACHINE_H
+
+#include "../core/acpi.h"
+#include "../core/linux.h"
+#include "front.h"
+
+#define MACHINE_NVRAM_MAX 16
+#define MACHINE_CPUS_MAX 256
+
+struct machine {
+	const struct front *front;
+	struct acpi_tables acpi;
+	struct acpi_range nvram[MACHINE_NVRAM_MAX];
+	u32 nvram_count;
+	u64 region_phys;	/* the NVRAM range that the block is in */
+	u64 region_bytes;
+	u32 charge;		/* last status byte of the supply, 0 = none */
+	u64 ready_tsc;		/* when the machine was described */
+	u8 kernel_head[BZ_HEAD_BYTES];
+	u32 kernel_file_bytes;
+	struct bz_image kernel;
+};
+
+/* The block, or what is at @offset in it. */
+static inline u8 *block_at(const struct machine *machine, u32 offset)
+{
+	return (u8 *)(uintptr_t)(machine->region_phys + offset);
+}
+
+#endif /* GO_MACHINE_H */
