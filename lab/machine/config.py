@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What a machine is, as one frozen record: written when it is made, read again by each resume.
+
+A resumed image fits only the machine that stopped, so nothing of this may change between two
+boots but what Machine.boot() and .resume() take as arguments of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from lab.errors import InfraError, RemError, UsageError
+
+MIB_BYTES = 1 << 20
+GIB_BYTES = 1 << 30
+
+# A named model, so that no feature comes from the host. TCG has neither PCID, INVPCID nor the TSC
+# deadline timer; CLFLUSHOPT and CLWB are what the flush of Stop uses. `enforce` makes a QEMU that
+# lacks one of the features refuse to start instead of quietly running another CPU.
+CPU_MODEL = "Haswell-v2,-pcid,-invpcid,-tsc-deadline,+clflushopt,+clwb,enforce=on"
+
+# Long enough for any Stop that will ever end; a Stop that hangs must still end in a cut.
+HOLD_UP_DEFAULT_NS = 10_000_000_000
+
+# CONFIG_IP_PNP of the guest's kernel sets the address, so no program is needed for it.
+GUEST_ADDRESS = "10.77.0.2"
+HOST_ADDRESS = "10.77.0.1"
+NETWORK = "10.77.0.0/24"
+CMDLINE_BASE = (
+    "console=ttyS0 root=/dev/vda rw init=/sbin/rem-init "
+    f"ip={GUEST_ADDRESS}::{HOST_ADDRESS}:255.255.255.0::eth0:off panic=-1"
+)
+
+# Also the end of a namespace's name and of a file's: no dots, no slashes.
+NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+
+StopModeName = Literal["dpm", "fast"]
+NetworkMode = Literal["auto", "tap", "user", "none"]
+
+
+@dataclass(frozen=True)
+class Forward:
+    """A TCP port of the host's 127.0.0.1 that leads to a port of the guest."""
+
+    host_port: int
+    guest_port: int
+
+    @staticmethod
+    def parse(text: str) -> Forward:
+        match = re.fullmatch(r"(\d{1,5}):(\d{1,5})", text)
+        ports = [int(port) for port in match.groups()] if match else []
+        if not match or not all(0 < port < 65536 for port in ports):
+            raise UsageError(f"--forward {text}: give HOST:GUEST, two TCP ports, as in 6379:6379")
+        return Forward(*ports)
+
+
+@dataclass(frozen=True)
+class MachineConfig:
+    """The machine. Paths are of products in the cache, which are never written to."""
+
+    name: str
+    kernel: Path
+    loader: Path | None = None  # None: QEMU's own -kernel boot; cannot resume
+    root: Path | None = None  # copied, sparse, into the machine's state
+    initrd: Path | None = None
+    cpus: int = 4
+    dram_bytes: int = 64 * MIB_BYTES
+    nvram_bytes: int = GIB_BYTES
+    nvram_dir: Path | None = None  # None: in the machine's state; else e.g. /dev/shm
+    cpu_model: str = CPU_MODEL
+    cmdline_extra: str = ""
+    stop_mode: StopModeName | None = None  # None: the kernel's own default
+    iommu: bool = False
+    icount: bool = False
+    plugin: str | None = None  # FILE[,KEY=VALUE...] as QEMU's -plugin takes it
+    seed: int = 1
+    rtc_base: str | None = None  # fixed date for bit-exact runs; None: the host's clock
+    network: NetworkMode = "auto"
+    forwards: tuple[Forward, ...] = ()
+    devices: tuple[str, ...] = ()  # further QEMU -device arguments
+    hold_up_ns: int = HOLD_UP_DEFAULT_NS
+
+    def __post_init__(self) -> None:
+        if not NAME_PATTERN.fullmatch(self.name):
+            raise UsageError(
+                f"machine name {self.name!r}: 1 to 32 of a-z, 0-9 and '-', not '-' first"
+            )
+        if not 1 <= self.cpus <= 64:
+            raise UsageError(f"{self.cpus} CPUs: give 1 to 64")
+        if self.dram_bytes < 16 * MIB_BYTES or self.dram_bytes % MIB_BYTES:
+            raise UsageError(f"DRAM of {self.dram_bytes} bytes: give whole MiB, at least 16")
+        if self.nvram_bytes < 256 * MIB_BYTES or self.nvram_bytes % (2 * MIB_BYTES):
+            raise UsageError(
+                f"NVRAM of {self.nvram_bytes} bytes: give a multiple of 2 MiB, at least 256 MiB"
+            )
+
+    def cmdline(self) -> str:
+        """The kernel's command line; what the user adds comes last and so wins."""
+        words = [CMDLINE_BASE]
+        if self.stop_mode is not None:
+            words.append(f"remanence.stop={self.stop_mode}")
+        if self.cmdline_extra:
+            words.append(self.cmdline_extra)
+        return " ".join(words)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), default=str, indent=1) + "\n"
+
+    @staticmethod
+    def from_json(text: str) -> MachineConfig:
+        """Raises RemError when the file is of another version of this program."""
+        known = {field.name for field in fields(MachineConfig)}
+        try:
+            raw: dict[str, Any] = json.loads(text)
+            if set(raw) != known:
+                raise KeyError(*sorted(set(raw) ^ known))
+            for key in ("kernel", "loader", "root", "initrd", "nvram_dir"):
+                raw[key] = None if raw[key] is None else Path(raw[key])
+            raw["forwards"] = tuple(Forward(**forward) for forward in raw["forwards"])
+            raw["devices"] = tuple(raw["devices"])
+            return MachineConfig(**raw)
+        except (ValueError, KeyError, TypeError) as err:
+            raise InfraError(
+                f"config.json of the machine does not fit this version ({err}): "
+                "remove the machine with `rem rm` and make it anew"
+            ) from err

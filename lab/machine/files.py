@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Where the files of one machine are: all in one directory, named after the machine."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab.errors import InfraError, UsageError
+from lab.machine.config import NAME_PATTERN, MachineConfig
+from lab.paths import machines_dir
+
+
+@dataclass(frozen=True)
+class MachineFiles:
+    """Paths only; sockets are reached relative to `directory`, as their names may be too long."""
+
+    directory: Path
+
+    @staticmethod
+    def of(name: str) -> MachineFiles:
+        if not NAME_PATTERN.fullmatch(name):
+            raise UsageError(f"no machine can be called {name!r}: use a-z, 0-9 and '-'")
+        return MachineFiles(machines_dir() / name)
+
+    @property
+    def name(self) -> str:
+        return self.directory.name
+
+    @property
+    def config(self) -> Path:
+        return self.directory / "config.json"
+
+    @property
+    def state(self) -> Path:
+        return self.directory / "state.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.directory / "lock"
+
+    @property
+    def disk(self) -> Path:
+        return self.directory / "disk.img"
+
+    @property
+    def control(self) -> Path:
+        return self.directory / "control.sock"
+
+    @property
+    def ssh_control(self) -> Path:
+        return self.directory / "ssh.sock"
+
+    @property
+    def supervisor_log(self) -> Path:
+        return self.directory / "supervisor.log"
+
+    def nvram(self, config: MachineConfig) -> Path:
+        if config.nvram_dir is None:
+            return self.directory / "nvram.img"
+        return config.nvram_dir / f"rem-{self.name}-{self.identity}.nvram"
+
+    @property
+    def identity(self) -> str:
+        """Tells machines of one name in two state directories apart, in names the host shares."""
+        return f"{self.directory.stat().st_ino:x}"
+
+    def console_log(self, boot: int) -> Path:
+        return self.directory / f"console-{boot:04}.log"
+
+    def qemu_log(self, boot: int) -> Path:
+        return self.directory / f"qemu-{boot:04}.log"
+
+    def read_config(self) -> MachineConfig:
+        try:
+            return MachineConfig.from_json(self.config.read_text(encoding="utf-8"))
+        except FileNotFoundError as err:
+            raise UsageError(
+                f"there is no machine {self.name!r} in {self.directory.parent}: "
+                f"make it with `rem run --name {self.name}`"
+            ) from err
+
+    def read_state(self) -> dict[str, Any]:
+        try:
+            state: dict[str, Any] = json.loads(self.state.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return {}  # never booted, or the host lost its power: nothing is known
+        return state
+
+    def write_state(self, state: dict[str, Any]) -> None:
+        """By rename, so that a reader sees the old state or the new one."""
+        new = self.state.with_suffix(".new")
+        new.write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
+        new.replace(self.state)
+
+
+class MachineLock:
+    """Held by the one process that owns a machine; the kernel drops it when that process dies."""
+
+    def __init__(self, files: MachineFiles) -> None:
+        self.files = files
+        self.fd = os.open(files.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as err:
+            owner = os.pread(self.fd, 32, 0).decode(errors="replace").strip()
+            os.close(self.fd)
+            raise InfraError(
+                f"machine {files.name!r} is in use by process {owner}: "
+                f"see `rem status --name {files.name}`, or take another --name"
+            ) from err
+        os.ftruncate(self.fd, 0)
+        os.pwrite(self.fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        os.close(self.fd)
+
+    @staticmethod
+    def owner_pid(files: MachineFiles) -> int | None:
+        """The owner, or None when nobody holds the lock, whatever the state file says."""
+        try:
+            fd = os.open(files.lock, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return None
+        except BlockingIOError:
+            text = os.pread(fd, 32, 0).decode(errors="replace").strip()
+            return int(text) if text.isdigit() else -1
+        finally:
+            os.close(fd)

@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The machine as one object: made, booted, cut, resumed, destroyed.
+
+State is kept in one directory (files.py) and owned by one process at a time (MachineLock). The
+media are nvram.img and disk.img there; whatever else a QEMU held is gone when it is.
+
+    configured --boot--> running --cut--> stopped | cut --resume--> running --> ...
+
+Invariant: a QEMU process exists only in state `running`; every other state is entered after its
+waitpid().
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from lab import format as fmt
+from lab import run
+from lab.errors import HangError, InfraError, UsageError
+from lab.machine.config import MachineConfig
+from lab.machine.console import READY_MARK, Console
+from lab.machine.files import MachineFiles, MachineLock
+from lab.machine.forward import Forwarder
+from lab.machine.guest import Guest, GuestResult
+from lab.machine.network import (
+    TapNetwork,
+    make_network,
+    network_from_state,
+    network_to_state,
+)
+from lab.machine.note import BootNote, read_boot_note
+from lab.machine.qemu import BootOptions, QemuProcess
+from lab.machine.supply import CutRecord, GuestClock, HostPacedClock, PowerSupply
+
+# A cold boot takes 2 s on an idle host and ten times that under icount; this bounds a crowded one.
+BOOT_LIMIT_S = 120.0
+NOTE_POLL_S = 0.002
+
+
+class MachineState(StrEnum):
+    CONFIGURED = "configured"  # made, never booted
+    RUNNING = "running"
+    STOPPED = "stopped"  # the Stop said "committed", then the power went
+    CUT = "cut"  # the power went without that
+    OFF = "off"  # the guest switched itself off
+    FAILED = "failed"  # QEMU ended by itself, and not well
+
+
+@dataclass(frozen=True)
+class StateRecord:
+    """state.json: what is known of a machine by whoever does not own it."""
+
+    state: MachineState
+    boots: int  # QEMU processes so far; logs carry this number
+    sequence: int  # of the power supply's status
+    network: dict[str, object]
+    qemu_pid: int | None
+    last_cut: dict[str, Any] | None
+    why: str | None  # of state failed
+
+    @staticmethod
+    def of(raw: dict[str, Any]) -> StateRecord:
+        known = {key: raw[key] for key in StateRecord.__dataclass_fields__}
+        known["state"] = MachineState(known["state"])
+        return StateRecord(**known)
+
+
+class _Supply(PowerSupply):
+    """A supply that takes the power away when the machine says it needs none: a planned Stop."""
+
+    def __init__(self, machine: Machine, sequence: int) -> None:
+        super().__init__(sequence)
+        self._machine = machine
+
+    def on_stopped(self) -> None:
+        self._machine.stopped_by_itself()
+
+
+class Machine:
+    """See the module. Methods may be called from any thread; one at a time has effect."""
+
+    def __init__(self, files: MachineFiles, config: MachineConfig, lock: MachineLock) -> None:
+        """Use create() or open()."""
+        self.files = files
+        self.config = config
+        self._lock_file = lock
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        raw = files.read_state()
+        record = StateRecord.of(raw) if raw else None
+        self.boots = record.boots if record else 0
+        self.state = record.state if record else MachineState.CONFIGURED
+        self.why = record.why if record else None
+        self.last_cut: dict[str, Any] | None = record.last_cut if record else None
+        if self.state is MachineState.RUNNING:
+            # Its owner died and QEMU with it: power gone, unannounced.
+            self.state, self.why = MachineState.CUT, "the process that ran it died"
+        if record:
+            self.network = network_from_state(record.network, config)
+        else:
+            self.network = make_network(config, files)
+        self.supply: PowerSupply = _Supply(self, record.sequence if record else 0)
+        self.clock: GuestClock = HostPacedClock()
+        self.guest = Guest(files, self.network)
+        self.console: Console | None = None
+        self.qemu: QemuProcess | None = None
+        self._cutting = False
+        self._forwarders: list[Forwarder] = []
+        self._note_before = b""
+        self._destroy_on_exit = False
+
+    # Making and unmaking.
+
+    @classmethod
+    def create(cls, config: MachineConfig, destroy_on_exit: bool = False) -> Machine:
+        """A new machine: its directory, media and network. An error leaves nothing behind."""
+        files = MachineFiles.of(config.name)
+        if files.config.exists():
+            raise UsageError(
+                f"there is a machine {config.name!r} already: take another --name, "
+                f"go on with `rem resume --name {config.name}`, "
+                f"or remove it with `rem rm --name {config.name}`"
+            )
+        files.directory.mkdir(parents=True, exist_ok=True)
+        lock = MachineLock(files)
+        try:
+            _make_media(files, config)
+            machine = cls(files, config, lock)
+            machine.network.setup()
+            files.config.write_text(config.to_json(), encoding="utf-8")
+            machine._write_state()
+        except BaseException:
+            _remove_files(files, config)
+            lock.release()
+            raise
+        machine._destroy_on_exit = destroy_on_exit
+        return machine
+
+    @classmethod
+    def open(cls, name: str) -> Machine:
+        """A machine that exists and that no other process owns now."""
+        files = MachineFiles.of(name)
+        config = files.read_config()
+        lock = MachineLock(files)
+        try:
+            machine = cls(files, config, lock)
+            machine.network.setup()
+        except BaseException:
+            lock.release()
+            raise
+        return machine
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._destroy_on_exit:
+            self.destroy()
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Take the power away if it is on, let go of everything but the files and the network."""
+        with self._lock:
+            if self.state is MachineState.RUNNING:
+                self.cut(immediate=True)
+            for forwarder in self._forwarders:
+                forwarder.close()
+            self._forwarders.clear()
+            self.guest.close()
+            self._write_state()
+            self._lock_file.release()
+
+    def destroy(self) -> None:
+        """Close, and remove files and network."""
+        self.close()
+        self.network.teardown()
+        _remove_files(self.files, self.config)
+
+    # Power.
+
+    def boot(self, cold: bool = False, rtc_offset_s: int = 0, **options: Any) -> None:
+        """Power on. With something to resume in NVRAM the loader resumes it, unless *cold*."""
+        self._power_on(BootOptions(
+            boot=self.boots + 1,
+            cold=cold,
+            rtc=BootOptions.rtc_of(self.config, rtc_offset_s),
+            **options,
+        ))  # fmt: skip
+
+    def resume(self, rtc_offset_s: int = 0, **options: Any) -> None:
+        """Power returns: a new QEMU on the same media. What it does is the loader's decision."""
+        if self.boots == 0:
+            raise UsageError(f"machine {self.config.name!r} has never run: boot it first")
+        self.boot(rtc_offset_s=rtc_offset_s, **options)
+
+    def _power_on(self, options: BootOptions) -> None:
+        with self._lock:
+            if self.state is MachineState.RUNNING:
+                raise UsageError(f"machine {self.config.name!r} is running already")
+            self._note_before = self._note_bytes()
+            self.qemu = QemuProcess(
+                self.config,
+                self.files,
+                options,
+                self.network.netdev(),
+                self.network.exec_prefix(),
+            )
+            self.boots = options.boot
+            self.console = Console(self.qemu.console_socket)
+            self.supply.power_on(self.qemu.power_socket)
+            self._enter(MachineState.RUNNING)
+            if not self._forwarders and isinstance(self.network, TapNetwork):
+                self._forwarders = [Forwarder(self.network, f) for f in self.config.forwards]
+            watcher = threading.Thread(
+                target=self._watch, args=(self.qemu,), name="rem-watch", daemon=True
+            )
+            watcher.start()
+
+    def cut(self, hold_up_ns: int | None = None, immediate: bool = False) -> CutRecord:
+        """Cut the power. Announced: PWR_OK drops and the machine has the hold-up to stop in.
+
+        *immediate*: no announcement, no hold-up. In both cases QEMU ends by SIGKILL.
+        """
+        limit_ns = self.config.hold_up_ns if hold_up_ns is None else hold_up_ns
+        with self._lock:
+            qemu, wire = self.qemu, self.supply.wire
+            if self.state is not MachineState.RUNNING or qemu is None or wire is None:
+                raise UsageError(f"machine {self.config.name!r} is {self.state}, not running")
+            if not immediate and self.config.icount and isinstance(self.clock, HostPacedClock):
+                raise UsageError("under icount only the plugin knows the guest's time: no hold-up")
+            self._cutting = True
+            try:
+                stopped_ns = None if immediate else self.supply.drop(self.clock, limit_ns)
+                status = qemu.kill()
+                record = CutRecord(
+                    announced=not immediate,
+                    hold_up_ns=0 if immediate else limit_ns,
+                    stopped=stopped_ns is not None,
+                    stopped_after_ns=stopped_ns,
+                    margin_ns=None if stopped_ns is None else limit_ns - stopped_ns,
+                    echoed=not immediate and wire.echoed.is_set(),
+                    sequence=self.supply.sequence,
+                    qemu_pid=qemu.pid,
+                    qemu_status=status,
+                    gone=qemu.gone(),
+                )
+                self._power_is_off()
+            finally:
+                self._cutting = False
+            self.last_cut = asdict(record)
+            self._enter(MachineState.STOPPED if record.stopped else MachineState.CUT)
+            return record
+
+    def stopped_by_itself(self) -> None:
+        """The wire's thread: a Stop committed. If no cut waits for it, it was a planned one."""
+        qemu = self.qemu
+        if not self._cutting and qemu is not None:
+            qemu.process.kill()  # _watch() does the rest
+
+    def _watch(self, qemu: QemuProcess) -> None:
+        """A thread for each boot: notices a machine that goes off by itself."""
+        status = qemu.wait()
+        with self._lock:
+            if self.qemu is not qemu or self.state is not MachineState.RUNNING:
+                return  # a cut did it
+            wire = self.supply.wire
+            stopped = wire is not None and wire.stopped.is_set()
+            qemu.kill()  # has been waited for: only lets go of QMP
+            self._power_is_off()
+            if stopped:
+                self._enter(MachineState.STOPPED)
+            elif status == 0:
+                self._enter(MachineState.OFF)
+            else:
+                self._enter(MachineState.FAILED, f"QEMU ended with {status}: {qemu.last_words()}")
+
+    def _power_is_off(self) -> None:
+        self.supply.power_off()
+        if self.console is not None:
+            self.console.close()
+
+    def _enter(self, state: MachineState, why: str | None = None) -> None:
+        with self._changed:
+            self.state, self.why = state, why
+            self._write_state()
+            self._changed.notify_all()
+
+    def wait_off(self, limit_s: float) -> MachineState:
+        """Wait until the machine is off, by whatever; HangError after *limit_s*."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.state is not MachineState.RUNNING, limit_s):
+                raise HangError(f"machine {self.config.name!r} still runs after {limit_s:g} s")
+            return self.state
+
+    def _write_state(self) -> None:
+        running = self.state is MachineState.RUNNING and self.qemu is not None
+        record = StateRecord(
+            state=self.state,
+            boots=self.boots,
+            sequence=self.supply.sequence,
+            network=network_to_state(self.network),
+            qemu_pid=self.qemu.pid if running and self.qemu is not None else None,
+            last_cut=self.last_cut,
+            why=self.why,
+        )
+        self.files.write_state(asdict(record))
+
+    # What the machine says.
+
+    def _note_bytes(self) -> bytes:
+        with self.files.nvram(self.config).open("rb") as nvram:
+            nvram.seek(fmt.CONST["REM_NOTE_OFFSET"])
+            return nvram.read(fmt.size_of("rem_boot_note"))
+
+    def boot_note(self) -> BootNote | None:
+        """The loader's last decision as it stands in NVRAM; None if there is no valid one."""
+        return read_boot_note(self._note_bytes())
+
+    def wait_boot_note(self, limit_s: float = BOOT_LIMIT_S) -> BootNote:
+        """The decision of *this* boot's loader: the note is another than before power-on."""
+        end_s = time.monotonic() + limit_s
+        while time.monotonic() < end_s:
+            raw = self._note_bytes()
+            if raw != self._note_before and (note := read_boot_note(raw)) is not None:
+                return note
+            if self.state is not MachineState.RUNNING:
+                raise InfraError(f"the machine is {self.state} before its loader decided")
+            time.sleep(NOTE_POLL_S)
+        raise HangError(f"the loader of {self.config.name!r} decided nothing in {limit_s:g} s")
+
+    def wait_ready(self, limit_s: float = BOOT_LIMIT_S) -> None:
+        """After a cold boot: until the guest's init says that all is up."""
+        if self.console is None:
+            raise UsageError(f"machine {self.config.name!r} has not been booted")
+        self.console.expect(READY_MARK, limit_s)
+
+    def kernel_warnings(self) -> list[str]:
+        """Of this boot (console of this QEMU only)."""
+        return self.console.warnings() if self.console is not None else []
+
+    # The guest.
+
+    def run_in_guest(
+        self, command: str | Sequence[str], check: bool = True, limit_s: float = 60.0
+    ) -> GuestResult:
+        return self.guest.run(command, check=check, limit_s=limit_s)
+
+    def connect(self, guest_port: int, limit_s: float = 10.0) -> socket.socket:
+        """A TCP connection from the host into the guest; in tap mode it lives on through cuts."""
+        return self.network.connect(guest_port, limit_s)
+
+
+def _make_media(files: MachineFiles, config: MachineConfig) -> None:
+    """Fresh NVRAM (all zeros, sparse) and the machine's own copy of the root image."""
+    for product in (config.kernel, config.loader, config.root, config.initrd):
+        if product is not None and not product.is_file():
+            raise InfraError(f"{product} is missing: run `./rem setup`")
+    with files.nvram(config).open("wb") as nvram:
+        nvram.truncate(config.nvram_bytes)
+    if config.root is not None:
+        run.run(
+            ["cp", "--sparse=always", "--reflink=auto", config.root, files.disk],
+            what="copying the root image",
+        )
+        files.disk.chmod(0o600)
+
+
+def _remove_files(files: MachineFiles, config: MachineConfig) -> None:
+    """The lock goes last, with the directory: until then the machine is still ours."""
+    files.nvram(config).unlink(missing_ok=True)
+    shutil.rmtree(files.directory)
+
+
+def remove_leftovers(name: str) -> Path:
+    """Remove a directory without a readable config, which no Machine can be opened from."""
+    files = MachineFiles.of(name)
+    if not files.directory.is_dir():
+        raise UsageError(f"there is no machine {name!r}: `rem ps` lists those that are")
+    lock = MachineLock(files)
+    shutil.rmtree(files.directory)
+    lock.release()
+    return files.directory

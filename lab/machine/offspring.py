@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Processes that die with us, however we die."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Any
+
+from lab import run
+
+# PR_SET_PDEATHSIG is about the *thread* that forked, so one that lives as long as the process
+# starts every such child.
+_launcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rem-launcher")
+
+
+def spawn_bound(
+    argv: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    stdout: int | IO[Any] | None = subprocess.DEVNULL,
+    stderr: int | IO[Any] | None = subprocess.DEVNULL,
+    pass_fds: Sequence[int] = (),
+) -> subprocess.Popen[str]:
+    """Start a process that the kernel kills when this one is gone; its pid is the program's own."""
+    bound = ["setpriv", "--pdeathsig", "KILL", "--", *argv]
+    return _launcher.submit(
+        run.spawn, bound, cwd=cwd, stdout=stdout, stderr=stderr, pass_fds=pass_fds
+    ).result()

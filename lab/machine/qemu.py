@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""QEMU: the command line as a pure function of the machine, and the process.
+
+QEMU's three sockets (console, PWR_OK wire, QMP) are socket pairs it inherits: there is no moment
+in which nobody listens, no name that can be too long, and nothing is left behind when it dies.
+QEMU always dies with the process that started it (offspring.py).
+"""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import socket
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from lab import format as fmt
+from lab.errors import InfraError
+from lab.machine.config import MachineConfig
+from lab.machine.files import MachineFiles
+from lab.machine.offspring import spawn_bound
+from lab.machine.qmp import Qmp
+
+QEMU = "qemu-system-x86_64"
+MAC = "52:54:00:72:65:6d"
+
+# QEMU answers QMP some 50 ms after its start; this bounds a start on a crowded host.
+START_LIMIT_S = 30.0
+# SIGKILL needs only the end of a system call; a process in D state for this long is a broken host.
+KILL_LIMIT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Wires:
+    """The back ends of QEMU's character devices."""
+
+    console: str
+    power: str
+    qmp: str
+
+    @staticmethod
+    def by_path() -> Wires:
+        """For a command to be read, or run by hand in the machine's directory."""
+        return Wires(*(f"path={name}.sock,server=on,wait=off" for name in Wires.names()))
+
+    @staticmethod
+    def names() -> tuple[str, str, str]:
+        return ("console", "power", "qmp")
+
+
+@dataclass(frozen=True)
+class BootOptions:
+    """What may differ from one boot to the next of the same machine."""
+
+    boot: int = 1  # counts QEMU processes; names the logs
+    cold: bool = False  # ask the loader never to resume
+    rtc: str = "utc"  # QEMU's -rtc base
+    kernel: Path | None = None  # instead of the machine's own: for tests of refusal
+    cpus: int | None = None  # likewise
+
+    @staticmethod
+    def rtc_of(config: MachineConfig, offset_s: int) -> str:
+        if config.rtc_base is not None:
+            base = datetime.fromisoformat(config.rtc_base)
+            return (base + timedelta(seconds=offset_s)).strftime("%Y-%m-%dT%H:%M:%S")
+        if offset_s == 0:
+            return "utc"
+        return (datetime.now(UTC) + timedelta(seconds=offset_s)).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _quoted(value: object) -> str:
+    """A value inside a QEMU option, where a comma would begin the next one."""
+    return str(value).replace(",", ",,")
+
+
+def _boot_arguments(config: MachineConfig, options: BootOptions) -> list[str]:
+    kernel = options.kernel or config.kernel
+    if config.loader is None:
+        args = ["-kernel", str(kernel), "-append", config.cmdline()]
+        return args + (["-initrd", str(config.initrd)] if config.initrd else [])
+    files = {fmt.CONST["REM_FWCFG_KERNEL"]: f"file={_quoted(kernel)}"}
+    files[fmt.CONST["REM_FWCFG_CMDLINE"]] = f"string={_quoted(config.cmdline())}"
+    if config.initrd:
+        files[fmt.CONST["REM_FWCFG_INITRD"]] = f"file={_quoted(config.initrd)}"
+    if options.cold:
+        files[fmt.CONST["REM_FWCFG_COLD"]] = "string=1"
+    args = ["-kernel", str(config.loader)]
+    for name, source in files.items():
+        args += ["-fw_cfg", f"name={name},{source}"]
+    return args
+
+
+def _memory_arguments(config: MachineConfig, files: MachineFiles) -> list[str]:
+    nvram = _quoted(files.nvram(config))
+    return [
+        "-m", f"{config.dram_bytes >> 20}M,slots=2,maxmem=8G",
+        "-object", f"memory-backend-file,id=nvram,share=on,mem-path={nvram},"
+        f"size={config.nvram_bytes}",
+        "-device", "nvdimm,id=nvdimm0,memdev=nvram",
+    ]  # fmt: skip
+
+
+def _device_arguments(
+    config: MachineConfig, files: MachineFiles, netdev: str | None
+) -> list[str]:
+    modern = ",disable-legacy=on,iommu_platform=on" if config.iommu else ""
+    args: list[str] = []
+    if config.iommu:
+        # First, because the devices behind it look for it when they are made.
+        args += ["-device", "intel-iommu,intremap=on"]
+    if config.root is not None:
+        args += ["-blockdev", f"driver=file,node-name=rem-file,filename={_quoted(files.disk)}"]
+        args += ["-blockdev", "driver=raw,node-name=rem-disk,file=rem-file"]
+        args += ["-device", f"virtio-blk-pci,drive=rem-disk,serial=rem-root{modern}"]
+    if netdev is not None:
+        args += ["-netdev", netdev]
+        # No boot ROM: its copy in DRAM would be one thing more that firmware does before us.
+        args += ["-device", f"virtio-net-pci,netdev=rem-net,mac={MAC},romfile={modern}"]
+    for device in config.devices:
+        args += ["-device", device]
+    return args
+
+
+def build_command(
+    config: MachineConfig,
+    files: MachineFiles,
+    wires: Wires,
+    options: BootOptions,
+    netdev: str | None,
+) -> list[str]:
+    """The whole QEMU command. Pure: the same arguments give the same command."""
+    log = _quoted(files.console_log(options.boot))
+    clock = "vm" if config.icount else "host"
+    args = [QEMU, "-name", f"rem-{config.name}", "-nodefaults", "-display", "none"]
+    args += ["-no-user-config", "-machine", "q35,nvdimm=on,vmport=off"]
+    # Not chosen by QEMU: with icount the vCPUs take turns on one thread.
+    args += ["-accel", "tcg,thread=single" if config.icount else "tcg,thread=multi"]
+    args += ["-cpu", config.cpu_model, "-smp", str(options.cpus or config.cpus)]
+    if config.icount:
+        args += ["-icount", "shift=0,sleep=off", "-seed", str(config.seed)]
+    args += _memory_arguments(config, files)
+    args += ["-rtc", f"base={options.rtc},clock={clock}"]
+    args += ["-chardev", f"socket,id=console,{wires.console},logfile={log},logappend=off"]
+    args += ["-serial", "chardev:console"]
+    args += ["-chardev", f"socket,id=power,{wires.power}", "-serial", "chardev:power"]
+    args += ["-chardev", f"socket,id=qmp,{wires.qmp}", "-mon", "chardev=qmp,mode=control"]
+    args += _device_arguments(config, files, netdev)
+    args += _boot_arguments(config, options)
+    if config.plugin is not None:
+        args += ["-plugin", config.plugin]
+    return args
+
+
+def quoted_command(prefix: list[str], command: list[str]) -> str:
+    return shlex.join([*prefix, *command])
+
+
+class QemuProcess:
+    """One QEMU from start to waitpid(). Made running; `kill` is the only way it is ended by us."""
+
+    def __init__(
+        self,
+        config: MachineConfig,
+        files: MachineFiles,
+        options: BootOptions,
+        netdev: str | None,
+        prefix: list[str],
+    ) -> None:
+        pairs = {name: socket.socketpair() for name in Wires.names()}
+        ends = {name: f"fd={theirs.fileno()}" for name, (_, theirs) in pairs.items()}
+        command = build_command(config, files, Wires(**ends), options, netdev)
+        self.log = files.qemu_log(options.boot)
+        with open(self.log, "wb") as log:
+            log.write(quoted_command(prefix, command).encode() + b"\n")
+            log.flush()
+            self.process = spawn_bound(
+                [*prefix, *command],
+                stdout=log,
+                stderr=log,
+                pass_fds=[theirs.fileno() for _, theirs in pairs.values()],
+            )
+        self._start_time = _start_time(self.pid)
+        for _, theirs in pairs.values():
+            theirs.close()
+        self.console_socket = pairs["console"][0]
+        self.power_socket = pairs["power"][0]
+        self.qmp = Qmp(f"rem-{config.name}")
+        try:
+            self.qmp.connect(pairs["qmp"][0], START_LIMIT_S)
+        except (OSError, TimeoutError) as err:
+            self.kill()
+            raise InfraError(f"QEMU did not start: {self.last_words()} (see {self.log})") from err
+
+    @property
+    def pid(self) -> int:
+        return int(self.process.pid)
+
+    def last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()[1:]
+        return lines[-1].strip() if lines else "it said nothing"
+
+    def wait(self) -> int:
+        """The exit status, negative for a signal."""
+        return int(self.process.wait())
+
+    def kill(self) -> int:
+        """SIGKILL by pid, waitpid, and proof that no such process is left. The exit status."""
+        self.process.send_signal(signal.SIGKILL)  # nothing if it has been waited for already
+        try:
+            status = int(self.process.wait(timeout=KILL_LIMIT_S))
+        except subprocess.TimeoutExpired as err:
+            raise InfraError(
+                f"QEMU, process {self.pid}, is still there {KILL_LIMIT_S:.0f} s after SIGKILL"
+            ) from err
+        self.qmp.close()
+        return status
+
+    def gone(self) -> bool:
+        """Whether the process is no more: waited for, and no longer in the process table."""
+        return self.process.returncode is not None and _start_time(self.pid) != self._start_time
+
+
+def _start_time(pid: int) -> bytes | None:
+    """When process *pid* began; with the pid it names one process, as pids are used again."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return stat.rpartition(b")")[2].split()[19]

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""QMP for callers that are not async: qemu.qmp on an event loop in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections import Counter
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+from qemu.qmp import EventListener, QMPClient, QMPError
+
+
+class Qmp:
+    """A connection to one QEMU. It ends when that QEMU does."""
+
+    def __init__(self, name: str) -> None:
+        self._client = QMPClient(name)
+        self._client.logger.disabled = True  # a killed QEMU is what we are for, not an error
+        self._listener = EventListener()
+        self._client.register_listener(self._listener)
+        self.events: Counter[str] = Counter()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="rem-qmp", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+    def _do(self, work: Coroutine[Any, Any, Any], limit_s: float) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(limit_s)
+
+    async def _count_events(self) -> None:
+        async for event in self._listener:
+            self.events[str(event["event"])] += 1
+
+    def connect(self, end: socket.socket, limit_s: float) -> None:
+        """Raises OSError or TimeoutError when QEMU is not there or is gone at once."""
+
+        async def work() -> None:
+            await asyncio.wait_for(self._client.connect(end), limit_s)
+            self._counter = asyncio.ensure_future(self._count_events())
+
+        try:
+            self._do(work(), limit_s + 1)
+        except (QMPError, EOFError) as err:
+            raise ConnectionError(str(err)) from err
+
+    def execute(self, command: str, limit_s: float = 10.0, **arguments: Any) -> Any:
+        """Raises ConnectionError when QEMU is gone, QMPError when it refuses."""
+        try:
+            return self._do(self._client.execute(command, arguments or None), limit_s)
+        except (EOFError, OSError, asyncio.CancelledError) as err:
+            raise ConnectionError(f"QMP {command}: {err}") from err
+
+    def close(self) -> None:
+        """Safe to call twice, and when QEMU is gone, as it nearly always is by now."""
+        if not self._thread.is_alive():
+            return
+
+        async def work() -> None:
+            with suppress(QMPError, OSError, EOFError):
+                await self._client.disconnect()
+            if hasattr(self, "_counter"):
+                self._counter.cancel()
+                with suppress(asyncio.CancelledError):
+                    await self._counter
+
+        try:
+            self._do(work(), 5.0)
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(5.0)

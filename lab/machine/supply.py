@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The power supply: PWR_OK, charge, hold-up. The wire is defined in format/rem_pwr.h.
+
+It outlives every boot of its machine, as the box in the rack does. A drop goes: status byte on
+the wire, again until echoed; then REM_PWR_STOPPED comes or the hold-up ends; the caller then takes
+the power away by killing QEMU. Invariant: the newest status is on the wire, or will be as soon as
+the UART takes a byte; an older one is never sent after it.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import select
+import socket
+import termios
+import threading
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+from lab import format as fmt
+
+STOPPED = fmt.CONST["REM_PWR_STOPPED"]
+REPEAT_S = fmt.CONST["REM_PWR_REPEAT_MS"] / 1000
+# While a changed status waits for the UART to take the byte before it.
+BUSY_POLL_S = 0.0005
+
+
+class GuestClock(Protocol):
+    """Measures the guest's time: the one border between the supply and how time is modelled."""
+
+    def wait(self, event: threading.Event, limit_ns: int) -> int:
+        """Return when *event* is set or *limit_ns* of guest time are over: the time it took."""
+        ...
+
+
+class HostPacedClock:
+    """The guest's virtual clock runs with the host's while the VM runs (no icount)."""
+
+    def wait(self, event: threading.Event, limit_ns: int) -> int:
+        begin_ns = time.monotonic_ns()
+        event.wait(limit_ns / 1e9)
+        return time.monotonic_ns() - begin_ns
+
+
+@dataclass(frozen=True)
+class CutRecord:
+    """What the supply saw of one cut. Times are guest time from the edge of PWR_OK."""
+
+    announced: bool  # PWR_OK dropped before the power went
+    hold_up_ns: int
+    stopped: bool  # REM_PWR_STOPPED came: the Stop says it has committed
+    stopped_after_ns: int | None
+    margin_ns: int | None  # of the hold-up, left when REM_PWR_STOPPED came
+    echoed: bool  # the machine acknowledged the drop
+    sequence: int  # of the status byte
+    qemu_pid: int
+    qemu_status: int  # -9: ended by SIGKILL
+    gone: bool  # waitpid() returned it and the process table has it no more
+
+
+class PowerWire:
+    """The supply's end of COM2 during one boot, served by a thread of its own."""
+
+    def __init__(self, supply: PowerSupply, end: socket.socket) -> None:
+        self._supply = supply
+        self._socket = end
+        self._socket.setblocking(False)
+        self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._lock = threading.Lock()
+        self._status = supply.status()
+        self._sent = False
+        self._closing = False
+        self.echoed = threading.Event()
+        self.stopped = threading.Event()
+        self.ended = threading.Event()  # STOPPED, or QEMU is gone: nothing more will come
+        self.stopped_at_ns: int | None = None
+        self.ignored_bytes = 0
+        self._thread = threading.Thread(target=self._serve, name="rem-power", daemon=True)
+        self._thread.start()
+
+    def set_status(self, status: int) -> None:
+        with self._lock:
+            self._status = status
+            self._sent = False
+            self.echoed.clear()
+            self._try_send()
+        os.write(self._wake_write, b"w")
+
+    def _unread_bytes(self) -> int:
+        """What QEMU has not taken yet. A UART is no queue: never more than one byte waits."""
+        count = array.array("i", [0])
+        fcntl.ioctl(self._socket, termios.TIOCOUTQ, count)
+        return count[0]
+
+    def _try_send(self) -> None:
+        try:
+            if self._unread_bytes() > 0:
+                return
+            self._socket.send(bytes([self._status]))
+            self._sent = True
+        except (BlockingIOError, BrokenPipeError, ConnectionResetError):
+            pass  # full: sent with the next repeat; or QEMU is gone: _serve sees that
+
+    def _wait_s(self) -> float | None:
+        if not self._sent:
+            return BUSY_POLL_S
+        return None if self.echoed.is_set() else REPEAT_S
+
+    def _serve(self) -> None:
+        readers = [self._socket, self._wake_read]
+        while not self._closing:
+            with self._lock:
+                wait_s = self._wait_s()
+            ready, _, _ = select.select(readers, [], [], wait_s)
+            if self._wake_read in ready:
+                os.read(self._wake_read, 4096)
+            if self._socket in ready and not self._receive():
+                break
+            with self._lock:
+                if not ready and not self.echoed.is_set():
+                    self._try_send()
+        self.ended.set()
+
+    def _receive(self) -> bool:
+        """False when QEMU is gone."""
+        try:
+            data = self._socket.recv(4096)
+        except (ConnectionResetError, BlockingIOError):
+            data = b""
+        now_ns = time.monotonic_ns()
+        for byte in data:
+            if byte == STOPPED:
+                self.stopped_at_ns = now_ns
+                self.stopped.set()
+                self.ended.set()
+                self._supply.on_stopped()
+            elif self._sent and byte == fmt.pwr_echo(self._status):
+                self.echoed.set()
+            else:
+                self.ignored_bytes += 1  # noise, or the echo of a status that is no longer true
+        return bool(data)
+
+    def close(self) -> None:
+        self._closing = True
+        os.write(self._wake_write, b"c")
+        self._thread.join()
+        self._socket.close()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+
+class PowerSupply:
+    """State that outlives boots: PWR_OK, the charge class and the count of changes."""
+
+    def __init__(self, sequence: int = 0) -> None:
+        self.power_ok = False
+        self.charge: int = fmt.Charge.FULL
+        self.sequence = sequence % 8
+        self.wire: PowerWire | None = None
+
+    def status(self) -> int:
+        return fmt.pwr_status(self.power_ok, self.charge, self.sequence)
+
+    def _change(self, power_ok: bool, charge: int) -> None:
+        if (power_ok, charge) == (self.power_ok, self.charge):
+            return
+        self.power_ok, self.charge = power_ok, charge
+        self.sequence = (self.sequence + 1) % 8
+        if fmt.pwr_echo(self.status()) == STOPPED:
+            self.sequence = (self.sequence + 1) % 8  # its echo would say "stopped": never sent
+        if self.wire is not None:
+            self.wire.set_status(self.status())
+
+    def power_on(self, end: socket.socket) -> None:
+        """Power is good, and the machine's end of the wire is there."""
+        self._change(True, self.charge)
+        self.wire = PowerWire(self, end)
+
+    def set_charge(self, charge: int) -> None:
+        self._change(self.power_ok, charge)
+
+    def set_power_ok(self, power_ok: bool) -> None:
+        """Move PWR_OK alone; drop() is what a cut uses. For tests of a flapping supply."""
+        self._change(power_ok, self.charge)
+
+    def drop(self, clock: GuestClock, hold_up_ns: int) -> int | None:
+        """Drop PWR_OK, wait for STOPPED or the end of the hold-up: guest time of STOPPED."""
+        wire = self.wire
+        assert wire is not None, "a machine that is off has no PWR_OK to drop"
+        self._change(False, self.charge)
+        taken_ns = clock.wait(wire.ended, hold_up_ns)
+        return taken_ns if wire.stopped.is_set() and taken_ns <= hold_up_ns else None
+
+    def power_off(self) -> None:
+        """The machine has no power any more: PWR_OK is off until the next power_on()."""
+        wire, self.wire = self.wire, None
+        self._change(False, self.charge)
+        if wire is not None:
+            wire.close()
+
+    def on_stopped(self) -> None:
+        """Called in the wire's thread when STOPPED comes; a machine overrides it."""
