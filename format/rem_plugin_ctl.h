@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
+/*
+ * The control file of the QEMU plugin: one page that the plugin and the lab
+ * both map. It is no media (it says nothing about the guest's memory) but it
+ * does outlive the QEMU process, which is how a cut made from inside is told.
+ *
+ *   offset   bytes   what                                        written by
+ *   0x0000      32   what this plugin can do                     plugin
+ *   0x0020      48   one command at a time                       lab
+ *   0x0050      48   the answer, and whether the process was cut plugin
+ *   0x0080     288   snapshot asked for by REM_PLUGIN_READ       plugin
+ *   0x01a0     288   snapshot at the cut                         plugin
+ *   0x02c0    2560   eight marks                                 plugin
+ *
+ * A command: the lab writes command and arguments, adds one to @request and
+ * wakes a futex on it; the plugin carries it out, then makes @done equal to
+ * @request. All numbers are little-endian, and instructions are counted per
+ * vCPU from the start of the process. An instruction counts when it begins: one
+ * that faults counts again when it is tried again, and under icount each
+ * repetition of a REP string instruction counts.
+ *
+ * Keep to what a simple parser can read (see rem_image.h).
+ */
+#ifndef REM_PLUGIN_CTL_H
+#define REM_PLUGIN_CTL_H
+
+#include <assert.h>
+#include <stddef.h>
+#include "rem_image.h"
+
+/* "REMPLUGN", little-endian */
+#define REM_PLUGIN_MAGIC 0x4e47554c504d4552
+#define REM_PLUGIN_VERSION 1
+#define REM_PLUGIN_CTL_BYTES 4096
+#define REM_PLUGIN_CPUS_MAX 32
+#define REM_PLUGIN_MARKS_MAX 8
+
+/* No vCPU, no budget, not known. */
+#define REM_PLUGIN_NONE 0xffffffffffffffff
+
+/* What the plugin was asked to do on QEMU's command line: bits of @jobs. */
+#define REM_PLUGIN_JOB_COUNT 1
+#define REM_PLUGIN_JOB_CUT 2
+
+enum rem_plugin_command {
+	/* copy all counts to @now; exact when the VM is stopped */
+	REM_PLUGIN_READ = 1,
+	/* forget what is armed; marks are not touched */
+	REM_PLUGIN_DISARM = 2,
+	/* argument {vCPU, n}: kill the process when that vCPU has begun n more
+	 * instructions and is about to begin one more
+	 */
+	REM_PLUGIN_ARM_CUT = 3,
+	/* argument {mark, n}: the same, counted on the vCPU that next reaches
+	 * the mark and from there; n = 0 kills before the marked instruction
+	 */
+	REM_PLUGIN_ARM_CUT_AT = 4,
+	/* argument {ns}: kill the process when that much guest time has gone by
+	 * (largest count of any vCPU + time in which all were halted, 1 ns an
+	 * instruction); icount only
+	 */
+	REM_PLUGIN_ARM_HOLD_UP = 5,
+	/* all marks become as if never reached */
+	REM_PLUGIN_RESET_MARKS = 6,
+};
+
+enum rem_plugin_error {
+	REM_PLUGIN_OK = 0,
+	REM_PLUGIN_BAD_COMMAND = 1,
+	REM_PLUGIN_BAD_ARGUMENT = 2,
+	/* the job this needs is off: see @jobs */
+	REM_PLUGIN_JOB_OFF = 3,
+	/* counters can be set only while the VM is stopped */
+	REM_PLUGIN_RUNNING = 4,
+	/* needs -icount shift=0, and this QEMU's icount clock */
+	REM_PLUGIN_NO_ICOUNT = 5,
+};
+
+enum rem_plugin_mark_kind {
+	REM_PLUGIN_MARK_UNUSED = 0,
+	/* about to execute at virtual address @value */
+	REM_PLUGIN_MARK_PC = 1,
+	/* about to execute OUT DX, AL; @value = port | byte << 16 */
+	REM_PLUGIN_MARK_OUT = 2,
+	/* about to execute the first instruction of a block at CPL 3 */
+	REM_PLUGIN_MARK_USER = 3,
+};
+
+/*
+ * struct rem_plugin_snapshot - the counters at one moment
+ * @taken: 1 = the rest is there; 0 = never; 2 = being written
+ * @cpu: the vCPU whose instruction made it, or REM_PLUGIN_NONE
+ * @halted_ns: guest time in which all vCPUs were halted, since the start of
+ *             the process; REM_PLUGIN_NONE without icount
+ */
+struct rem_plugin_snapshot {
+	rem_u64 taken;		/*   0 */
+	rem_u64 cpu;		/*   8 */
+	rem_u64 halted_ns;	/*  16 */
+	rem_u64 reserved;	/*  24 */
+	rem_u64 count[32];	/*  32 begun instructions of each vCPU */
+};
+
+/*
+ * struct rem_plugin_mark - a place in the guest's execution
+ * @cut_after: REM_PLUGIN_NONE, or how many instructions from the mark to a cut
+ * @first: when it was first reached since the last REM_PLUGIN_RESET_MARKS
+ */
+struct rem_plugin_mark {
+	rem_u64 kind;		/*   0 enum rem_plugin_mark_kind */
+	rem_u64 value;		/*   8 */
+	rem_u64 cut_after;	/*  16 */
+	rem_u64 reserved;	/*  24 */
+	struct rem_plugin_snapshot first;	/*  32 */
+};
+
+/* What ended the process. */
+enum rem_plugin_cut {
+	REM_PLUGIN_NOT_CUT = 0,
+	REM_PLUGIN_CUT_COUNT = 1,
+	REM_PLUGIN_CUT_HOLD_UP = 2,
+};
+
+struct rem_plugin_ctl {
+	rem_u64 magic;		/*   0 REM_PLUGIN_MAGIC, written last */
+	rem_u32 version;	/*   8 REM_PLUGIN_VERSION */
+	rem_u32 cpu_count;	/*  12 */
+	rem_u32 jobs;		/*  16 REM_PLUGIN_JOB_xxx */
+	rem_u32 icount;		/*  20 1: halted time can be told */
+	rem_u32 mark_count;	/*  24 */
+	rem_u32 pid;		/*  28 of the QEMU process */
+	rem_u32 request;	/*  32 */
+	rem_u32 command;	/*  36 enum rem_plugin_command */
+	rem_u64 argument[2];	/*  40 */
+	rem_u64 reserved[3];	/*  56 */
+	rem_u32 done;		/*  80 */
+	rem_u32 error;		/*  84 enum rem_plugin_error of the last command */
+	rem_u32 cut;		/*  88 enum rem_plugin_cut */
+	rem_u32 reserved2;	/*  92 */
+	rem_u64 reserved3[4];	/*  96 */
+	struct rem_plugin_snapshot now;	/* 128 */
+	struct rem_plugin_snapshot at_cut;	/* 416 */
+	struct rem_plugin_mark marks[8];	/* 704 */
+};
+
+static_assert(sizeof(struct rem_plugin_snapshot) == 288);
+static_assert(offsetof(struct rem_plugin_snapshot, count) == 32);
+static_assert(sizeof(struct rem_plugin_mark) == 320);
+static_assert(offsetof(struct rem_plugin_mark, first) == 32);
+static_assert(offsetof(struct rem_plugin_ctl, request) == 32);
+static_assert(offsetof(struct rem_plugin_ctl, argument) == 40);
+static_assert(offsetof(struct rem_plugin_ctl, done) == 80);
+static_assert(offsetof(struct rem_plugin_ctl, cut) == 88);
+static_assert(offsetof(struct rem_plugin_ctl, now) == 128);
+static_assert(offsetof(struct rem_plugin_ctl, at_cut) == 416);
+static_assert(offsetof(struct rem_plugin_ctl, marks) == 704);
+static_assert(sizeof(struct rem_plugin_ctl) == 3264);
+
+#endif /* REM_PLUGIN_CTL_H */

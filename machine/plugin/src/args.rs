@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The plugin's arguments: text in, a checked plan out.
+
+use crate::control::MARKS_MAX;
+use std::fmt;
+
+/// A place in the guest's execution that is watched for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// About to execute at this virtual address.
+    Pc(u64),
+    /// About to execute `OUT DX, AL` with this port and byte.
+    Out { port: u16, byte: u8 },
+    /// About to execute the first instruction of a block at CPL 3.
+    User,
+}
+
+/// What one run of the plugin is to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) ctl_path: String,
+    pub(crate) count: bool,
+    pub(crate) cut: bool,
+    pub(crate) marks: Vec<Mark>,
+}
+
+/// Why arguments were refused; the text names the argument and what it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ArgsError {
+    NoControlFile,
+    Unknown(String),
+    NotSwitch(String),
+    NotAddress(String),
+    NotPortByte(String),
+    TooManyMarks,
+}
+
+impl fmt::Display for ArgsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoControlFile => write!(f, "no control file: pass ctl=FILE"),
+            Self::Unknown(arg) => {
+                write!(
+                    f,
+                    "{arg}: unknown; known are ctl=, count=, cut=, pc=, out=, user="
+                )
+            }
+            Self::NotSwitch(arg) => write!(f, "{arg}: must be on or off"),
+            Self::NotAddress(arg) => write!(f, "{arg}: must be pc=ADDRESS, as in pc=0x100000"),
+            Self::NotPortByte(arg) => {
+                write!(f, "{arg}: must be out=PORT:BYTE, as in out=0x2f8:0x7e")
+            }
+            Self::TooManyMarks => write!(f, "more than {MARKS_MAX} marks (pc=, out=, user=)"),
+        }
+    }
+}
+
+impl std::error::Error for ArgsError {}
+
+fn parse_number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn parse_switch(arg: &str, value: &str) -> Result<bool, ArgsError> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(ArgsError::NotSwitch(arg.to_owned())),
+    }
+}
+
+fn parse_out(arg: &str, value: &str) -> Result<Mark, ArgsError> {
+    let refused = || ArgsError::NotPortByte(arg.to_owned());
+    let (port, byte) = value.split_once(':').ok_or_else(refused)?;
+    let port = parse_number(port).and_then(|n| u16::try_from(n).ok());
+    let byte = parse_number(byte).and_then(|n| u8::try_from(n).ok());
+    match (port, byte) {
+        (Some(port), Some(byte)) => Ok(Mark::Out { port, byte }),
+        _ => Err(refused()),
+    }
+}
+
+/// Checks `args`, each of the form `key=value` as QEMU hands them over.
+pub(crate) fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Plan, ArgsError> {
+    let mut plan = Plan::default();
+    for arg in args {
+        let (key, value) = arg.split_once('=').unwrap_or((arg, ""));
+        match key {
+            "ctl" => value.clone_into(&mut plan.ctl_path),
+            "count" => plan.count = parse_switch(arg, value)?,
+            "cut" => plan.cut = parse_switch(arg, value)?,
+            "pc" => {
+                let address =
+                    parse_number(value).ok_or_else(|| ArgsError::NotAddress(arg.to_owned()))?;
+                plan.marks.push(Mark::Pc(address));
+            }
+            "out" => plan.marks.push(parse_out(arg, value)?),
+            "user" => {
+                if parse_switch(arg, value)? {
+                    plan.marks.push(Mark::User);
+                }
+            }
+            _ => return Err(ArgsError::Unknown(arg.to_owned())),
+        }
+    }
+    if plan.ctl_path.is_empty() {
+        return Err(ArgsError::NoControlFile);
+    }
+    if plan.marks.len() > MARKS_MAX {
+        return Err(ArgsError::TooManyMarks);
+    }
+    // A fuse and a mark are worth nothing without the counts they refer to.
+    plan.count |= plan.cut || !plan.marks.is_empty();
+    Ok(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_words(words: &str) -> Result<Plan, ArgsError> {
+        parse(words.split_whitespace())
+    }
+
+    #[test]
+    fn marks_keep_the_order_of_the_arguments() {
+        let plan = parse_words("ctl=/tmp/c pc=0x100000 user=on out=0x2f8:0x7e pc=16").unwrap();
+        let out = Mark::Out {
+            port: 0x2f8,
+            byte: 0x7e,
+        };
+        assert_eq!(
+            plan.marks,
+            [Mark::Pc(0x10_0000), Mark::User, out, Mark::Pc(16)]
+        );
+        assert!(plan.count && !plan.cut);
+    }
+
+    #[test]
+    fn nothing_is_on_unless_asked_for() {
+        let plan = parse_words("ctl=/tmp/c").unwrap();
+        assert!(!plan.count && !plan.cut && plan.marks.is_empty());
+        let plan = parse_words("ctl=/tmp/c count=off cut=off user=off").unwrap();
+        assert!(!plan.count && !plan.cut && plan.marks.is_empty());
+    }
+
+    #[test]
+    fn cut_implies_count() {
+        assert!(parse_words("ctl=/tmp/c cut=on").unwrap().count);
+    }
+
+    #[test]
+    fn each_bad_argument_is_named() {
+        let bad = |words: &str| parse_words(words).unwrap_err().to_string();
+        assert!(bad("count=on").contains("ctl=FILE"));
+        assert!(bad("ctl=c count=yes").starts_with("count=yes:"));
+        assert!(bad("ctl=c speed=on").starts_with("speed=on:"));
+        assert!(bad("ctl=c pc=main").starts_with("pc=main:"));
+        assert!(bad("ctl=c out=0x2f8").starts_with("out=0x2f8:"));
+        assert!(bad("ctl=c out=0x10000:1").starts_with("out=0x10000:1:"));
+        assert!(bad("ctl=c out=1:0x100").starts_with("out=1:0x100:"));
+    }
+
+    #[test]
+    fn marks_are_limited_to_those_the_control_file_holds() {
+        let words = |n: usize| format!("ctl=c {}", "pc=1 ".repeat(n));
+        assert_eq!(
+            parse_words(&words(MARKS_MAX)).unwrap().marks.len(),
+            MARKS_MAX
+        );
+        assert_eq!(
+            parse_words(&words(MARKS_MAX + 1)),
+            Err(ArgsError::TooManyMarks)
+        );
+    }
+}

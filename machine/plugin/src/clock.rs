@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Guest time in which all vCPUs were halted.
+//!
+//! Under `-icount shift=0,sleep=off` QEMU's virtual clock is the number of
+//! instructions of all vCPUs plus a bias, and the bias grows only when every
+//! vCPU is halted and the clock jumps to the next timer. So the bias *is* the
+//! halted time. The plugin API does not tell it; QEMU exports the two functions
+//! whose difference it is, for its own modules. They are looked up when QEMU
+//! runs, and where they are missing, halted time is "not known", never zero.
+
+use libc::{c_char, c_int, c_void};
+use std::mem::transmute;
+
+type GetFn = unsafe extern "C" fn() -> i64;
+type ToNsFn = unsafe extern "C" fn(i64) -> i64;
+type RunningFn = unsafe extern "C" fn() -> c_int;
+
+/// `ICOUNT_PRECISE` of QEMU's `ICountMode`.
+const ICOUNT_PRECISE: c_int = 1;
+
+/// QEMU's own icount functions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    virtual_ns: GetFn,
+    executed: GetFn,
+}
+
+/// A function or variable of the QEMU this runs in.
+pub(crate) fn symbol(name: &std::ffi::CStr) -> Option<*mut c_void> {
+    let name: *const c_char = name.as_ptr();
+    // SAFETY: `name` is a C string, and dlsym only looks it up.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name) };
+    (!found.is_null()).then_some(found)
+}
+
+impl Clock {
+    /// The clock, if QEMU runs with one nanosecond an instruction.
+    pub(crate) fn find() -> Option<Self> {
+        let mode = symbol(c"use_icount")?.cast::<c_int>();
+        // SAFETY: `use_icount` is an enum without negative values, which C
+        // stores as a 32-bit integer; QEMU sets it before vCPUs exist.
+        if unsafe { *mode } != ICOUNT_PRECISE {
+            return None;
+        }
+        let to_ns = symbol(c"icount_to_ns")?;
+        let virtual_ns = symbol(c"icount_get")?;
+        let executed = symbol(c"icount_get_raw")?;
+        // SAFETY: these are int64_t icount_to_ns(int64_t), int64_t icount_get(void)
+        // and int64_t icount_get_raw(void) in every QEMU since 5.2.
+        let (to_ns, virtual_ns, executed) = unsafe {
+            (
+                transmute::<*mut c_void, ToNsFn>(to_ns),
+                transmute::<*mut c_void, GetFn>(virtual_ns),
+                transmute::<*mut c_void, GetFn>(executed),
+            )
+        };
+        // SAFETY: shifts its argument, nothing more.
+        let one_ns = unsafe { to_ns(1) };
+        (one_ns == 1).then_some(Self {
+            virtual_ns,
+            executed,
+        })
+    }
+
+    /// Halted time since the start. Not for vCPU threads: QEMU ends the process
+    /// when one of those asks for icount in the middle of a block.
+    fn read_halted_ns(self) -> u64 {
+        loop {
+            // SAFETY: both only read, under QEMU's own sequence lock; this is
+            // not a vCPU thread.
+            let (before, now_ns, after) =
+                unsafe { ((self.executed)(), (self.virtual_ns)(), (self.executed)()) };
+            if before == after {
+                return u64::try_from(now_ns - before).unwrap_or(0);
+            }
+        }
+    }
+
+    /// Halted time since the start, from any thread; `None` if no helper
+    /// thread could be had.
+    pub(crate) fn halted_ns(self) -> Option<u64> {
+        let helper = std::thread::Builder::new().spawn(move || self.read_halted_ns());
+        helper.ok()?.join().ok()
+    }
+}
+
+/// Whether the VM runs, as far as QEMU tells.
+pub(crate) fn vm_is_running() -> bool {
+    let Some(running) = symbol(c"runstate_is_running") else {
+        return false;
+    };
+    // SAFETY: it is bool runstate_is_running(void) in every QEMU since 1.0; bool
+    // is returned in al, so only the low byte is looked at.
+    let running = unsafe { transmute::<*mut c_void, RunningFn>(running)() };
+    running & 0xff != 0
+}

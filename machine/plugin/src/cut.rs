@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is counted and armed, and the cut itself.
+
+use crate::args::{Mark, Plan};
+use crate::budget;
+use crate::clock::Clock;
+use crate::control::{CPUS_MAX, Ctl, Cut, NONE, Snapshot};
+use crate::qemu;
+use libc::c_uint;
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// Each vCPU's entry in the scoreboard. QEMU makes it all zeros.
+#[repr(C)]
+struct Score {
+    count: u64,
+    fuse: u64,
+    user_wanted: u64,
+    reserved: u64,
+}
+
+/// What a burnt fuse means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+enum Armed {
+    Nothing = 0,
+    Count = 1,
+    HoldUp = 2,
+}
+
+/// A hold-up that is running.
+#[derive(Debug, Default)]
+struct HoldUp {
+    ns: u64,
+    begin_count: [u64; CPUS_MAX],
+    begin_halted_ns: u64,
+}
+
+/// Handles of the registers that marks look at.
+#[derive(Debug, Default)]
+pub(crate) struct Registers {
+    pub(crate) rax: AtomicPtr<qemu::Register>,
+    pub(crate) rdx: AtomicPtr<qemu::Register>,
+    pub(crate) cs: AtomicPtr<qemu::Register>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Plugin {
+    pub(crate) plan: Plan,
+    pub(crate) ctl: &'static Ctl,
+    pub(crate) cpu_count: usize,
+    pub(crate) count: qemu::Field,
+    pub(crate) fuse: qemu::Field,
+    pub(crate) user_wanted: qemu::Field,
+    pub(crate) registers: [Registers; CPUS_MAX],
+    pub(crate) clock: OnceLock<Option<Clock>>,
+    armed: AtomicU32,
+    hold_up: Mutex<HoldUp>,
+}
+
+// SAFETY: the scoreboard pointers inside the fields are only handed back to
+// QEMU, which takes them from any thread.
+unsafe impl Sync for Plugin {}
+// SAFETY: as above.
+unsafe impl Send for Plugin {}
+
+pub(crate) static PLUGIN: OnceLock<Plugin> = OnceLock::new();
+
+impl Plugin {
+    pub(crate) fn new(plan: Plan, ctl: &'static Ctl, cpu_count: usize) -> Self {
+        // SAFETY: called during installation; the scoreboard is never freed.
+        let score = unsafe { qemu::qemu_plugin_scoreboard_new(size_of::<Score>()) };
+        let field = |offset| qemu::Field { score, offset };
+        Self {
+            plan,
+            ctl,
+            cpu_count,
+            count: field(offset_of!(Score, count)),
+            fuse: field(offset_of!(Score, fuse)),
+            user_wanted: field(offset_of!(Score, user_wanted)),
+            registers: Default::default(),
+            clock: OnceLock::new(),
+            armed: AtomicU32::new(Armed::Nothing as u32),
+            hold_up: Mutex::new(HoldUp::default()),
+        }
+    }
+
+    /// Sets one field of one vCPU that exists.
+    pub(crate) fn set(&self, field: qemu::Field, cpu: usize, value: u64) {
+        let Ok(index) = c_uint::try_from(cpu) else {
+            return;
+        };
+        if cpu < self.cpus() {
+            // SAFETY: the vCPU exists, which is all that QEMU asks for.
+            unsafe { qemu::qemu_plugin_u64_set(field, index, value) };
+        }
+    }
+
+    /// vCPUs that exist so far.
+    fn cpus(&self) -> usize {
+        // SAFETY: takes no argument and only reads.
+        let cpus = unsafe { qemu::qemu_plugin_num_vcpus() };
+        usize::try_from(cpus).unwrap_or(0).min(self.cpu_count)
+    }
+
+    fn counts(&self) -> [u64; CPUS_MAX] {
+        let mut counts = [0; CPUS_MAX];
+        for (index, count) in (0..).zip(&mut counts[..self.cpus()]) {
+            // SAFETY: the vCPU exists.
+            *count = unsafe { qemu::qemu_plugin_u64_get(self.count, index) };
+        }
+        counts
+    }
+
+    /// Halted time, or `NONE`.
+    pub(crate) fn halted_ns(&self) -> u64 {
+        let clock = self.clock.get().copied().flatten();
+        clock.and_then(Clock::halted_ns).unwrap_or(NONE)
+    }
+
+    pub(crate) fn snapshot(&self, to: &Snapshot, cpu: u64) {
+        to.fill(cpu, self.halted_ns(), &self.counts());
+    }
+
+    /// A vCPU is about to execute a marked instruction.
+    pub(crate) fn reach(&self, mark: usize, cpu: c_uint) {
+        let Some(record) = self.ctl.marks.get(mark) else {
+            return;
+        };
+        if record.first.claim() {
+            self.snapshot(&record.first, cpu.into());
+        }
+        let after = record.cut_after.swap(NONE, Relaxed);
+        if after != NONE {
+            self.set(self.fuse, cpu as usize, after);
+            self.armed.store(Armed::Count as u32, Release);
+        }
+    }
+
+    /// Looks for the first user instruction, on all vCPUs.
+    pub(crate) fn want_user(&self) {
+        if self.plan.marks.contains(&Mark::User) {
+            for cpu in 0..self.cpu_count {
+                self.set(self.user_wanted, cpu, 1);
+            }
+        }
+    }
+
+    pub(crate) fn disarm(&self) {
+        self.armed.store(Armed::Nothing as u32, Release);
+        for cpu in 0..self.cpu_count {
+            self.set(self.fuse, cpu, NONE);
+        }
+        for mark in &self.ctl.marks {
+            mark.cut_after.store(NONE, Relaxed);
+        }
+    }
+
+    pub(crate) fn arm_count(&self, cpu: usize, insns: u64) {
+        self.disarm();
+        self.set(self.fuse, cpu, insns);
+        self.armed.store(Armed::Count as u32, Release);
+    }
+
+    pub(crate) fn arm_hold_up(&self, ns: u64) {
+        self.disarm();
+        let mut hold_up = self.hold_up.lock().unwrap_or_else(PoisonError::into_inner);
+        *hold_up = HoldUp {
+            ns,
+            begin_count: self.counts(),
+            begin_halted_ns: self.halted_ns(),
+        };
+        drop(hold_up);
+        let fuse = budget::next_fuse(ns, 0).unwrap_or(0);
+        for cpu in 0..self.cpu_count {
+            self.set(self.fuse, cpu, fuse);
+        }
+        self.armed.store(Armed::HoldUp as u32, Release);
+    }
+
+    pub(crate) fn hold_up_is_armed(&self) -> bool {
+        self.armed.load(Relaxed) == Armed::HoldUp as u32
+    }
+
+    /// What is left of the hold-up, as the next fuse; `None` when it is over.
+    fn hold_up_fuse(&self) -> Option<u64> {
+        let hold_up = self.hold_up.lock().unwrap_or_else(PoisonError::into_inner);
+        let halted_ns = match self.halted_ns() {
+            NONE => hold_up.begin_halted_ns,
+            halted_ns => halted_ns,
+        };
+        let begin = (&hold_up.begin_count[..], hold_up.begin_halted_ns);
+        let elapsed_ns = budget::elapsed_ns(begin, (&self.counts(), halted_ns));
+        budget::next_fuse(hold_up.ns, elapsed_ns)
+    }
+
+    /// A vCPU is about to halt: the hold-up is looked at as soon as it wakes,
+    /// since halted time burns no fuse.
+    pub(crate) fn halts(&self, cpu: c_uint) {
+        if self.hold_up_is_armed() {
+            self.set(self.fuse, cpu as usize, 1);
+        }
+    }
+
+    /// Cuts if the hold-up is over, which halted vCPUs would never notice.
+    pub(crate) fn check_hold_up(&self) {
+        if self.hold_up_is_armed() && self.hold_up_fuse().is_none() {
+            self.cut(Cut::HoldUp, NONE);
+        }
+    }
+
+    /// A fuse has burnt down, and its vCPU is about to execute one more.
+    pub(crate) fn burnt(&self, cpu: c_uint) {
+        if self.hold_up_is_armed() {
+            match self.hold_up_fuse() {
+                Some(fuse) => self.set(self.fuse, cpu as usize, fuse),
+                None => self.cut(Cut::HoldUp, cpu.into()),
+            }
+        } else if self.armed.load(Relaxed) == Armed::Count as u32 {
+            self.cut(Cut::Count, cpu.into());
+        } else {
+            self.set(self.fuse, cpu as usize, NONE);
+        }
+    }
+
+    /// The power is gone. Does not return.
+    fn cut(&self, cut: Cut, cpu: u64) {
+        self.snapshot(&self.ctl.at_cut, cpu);
+        self.ctl.cut.store(cut as u32, Release);
+        loop {
+            // SAFETY: SIGKILL to this process; nothing runs after it.
+            unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+        }
+    }
+}

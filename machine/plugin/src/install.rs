@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! QEMU loads the plugin: arguments, control file, callbacks.
+
+use crate::args::{self, Mark};
+use crate::clock::Clock;
+use crate::command;
+use crate::control::{CPUS_MAX, CTL_BYTES, Ctl, JOB_COUNT, JOB_CUT, MAGIC, NONE, VERSION};
+use crate::cut::{PLUGIN, Plugin};
+use crate::instrument;
+use crate::parallel::Parallel;
+use crate::qemu;
+use libc::{c_char, c_int, c_uint};
+use std::ffi::CStr;
+use std::fs::OpenOptions;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static CPUS_READY: AtomicU32 = AtomicU32::new(0);
+
+/// QEMU's entry point. A line on stderr and a non-zero return refuse to start.
+///
+/// # Safety
+/// QEMU passes its own description and `argc` C strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: u64,
+    info: *const qemu::Info,
+    argc: c_int,
+    argv: *const *const c_char,
+) -> c_int {
+    // SAFETY: as this function's.
+    match unsafe { install(id, info, argc, argv) } {
+        Ok(()) => 0,
+        Err(message) => {
+            eprintln!("remanence-plugin: {message}");
+            -1
+        }
+    }
+}
+
+unsafe fn install(
+    id: u64,
+    info: *const qemu::Info,
+    argc: c_int,
+    argv: *const *const c_char,
+) -> Result<(), String> {
+    let mut words = Vec::new();
+    for index in 0..usize::try_from(argc).unwrap_or(0) {
+        // SAFETY: argv holds argc C strings.
+        let word = unsafe { CStr::from_ptr(*argv.add(index)) };
+        words.push(word.to_string_lossy());
+    }
+    let plan = args::parse(words.iter().map(AsRef::as_ref)).map_err(|error| error.to_string())?;
+    // SAFETY: QEMU passes a valid description.
+    let (is_system, max_vcpus) = unsafe { ((*info).system_emulation, (*info).max_vcpus) };
+    if !is_system {
+        return Err("needs qemu-system-x86_64, not user emulation".to_owned());
+    }
+    let cpu_count = usize::try_from(max_vcpus).unwrap_or(0);
+    if cpu_count == 0 || cpu_count > CPUS_MAX {
+        return Err(format!(
+            "{cpu_count} vCPUs: from 1 to {CPUS_MAX} can be counted"
+        ));
+    }
+
+    if plan.count && cpu_count > 1 && Parallel::find().is_none() {
+        return Err("this QEMU cannot count more than one vCPU: \
+            it does not export tcg_cpu_init_cflags"
+            .to_owned());
+    }
+    let ctl = map(&plan.ctl_path)?;
+    describe(ctl, &plan, cpu_count);
+    let instruments = plan.count;
+    let plugin = PLUGIN.get_or_init(|| Plugin::new(plan, ctl, cpu_count));
+    spawn_server(plugin)?;
+    // SAFETY: installation is when callbacks are registered.
+    unsafe {
+        qemu::qemu_plugin_register_vcpu_init_cb(id, vcpu_ready);
+        if instruments {
+            qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, instrument::translate);
+        }
+    }
+    Ok(())
+}
+
+/// Maps the control file, made if it is missing, and empties it.
+fn map(path: &str) -> Result<&'static Ctl, String> {
+    let told = |error: std::io::Error| format!("control file {path}: {error}");
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false) // the lab may have it mapped
+        .mode(0o600)
+        .open(path)
+        .map_err(told)?;
+    file.set_len(CTL_BYTES as u64).map_err(told)?;
+    // SAFETY: a new shared mapping of a file that is as long as it.
+    let page = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            CTL_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if page == libc::MAP_FAILED {
+        return Err(told(std::io::Error::last_os_error()));
+    }
+    // SAFETY: the page is CTL_BYTES long, aligned, stays mapped for ever, and
+    // every bit pattern is a valid Ctl, whose fields are all atomics.
+    unsafe {
+        page.cast::<u8>().write_bytes(0, CTL_BYTES);
+        Ok(&*page.cast::<Ctl>())
+    }
+}
+
+fn describe(ctl: &Ctl, plan: &args::Plan, cpu_count: usize) {
+    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let mut jobs = 0;
+    if plan.count {
+        jobs |= JOB_COUNT;
+    }
+    if plan.cut {
+        jobs |= JOB_CUT;
+    }
+    ctl.version.store(VERSION, Ordering::Relaxed);
+    ctl.cpu_count.store(number(cpu_count), Ordering::Relaxed);
+    ctl.jobs.store(jobs, Ordering::Relaxed);
+    ctl.mark_count
+        .store(number(plan.marks.len()), Ordering::Relaxed);
+    ctl.pid.store(std::process::id(), Ordering::Relaxed);
+    for (record, mark) in ctl.marks.iter().zip(&plan.marks) {
+        record.describe(*mark);
+    }
+}
+
+/// Starts the thread that serves commands, with all signals blocked: they are
+/// QEMU's, and must reach the threads that expect them.
+fn spawn_server(plugin: &'static Plugin) -> Result<(), String> {
+    // SAFETY: both sets are plain data, filled in before they are read.
+    let spawned = unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        let spawned = std::thread::Builder::new()
+            .name("remanence".to_owned())
+            .spawn(move || command::serve(plugin));
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        spawned
+    };
+    spawned
+        .map(drop)
+        .map_err(|error| format!("thread for commands: {error}"))
+}
+
+/// A vCPU exists: its fuse is not lit. When all do, the lab may begin.
+unsafe extern "C" fn vcpu_ready(_id: u64, cpu: c_uint) {
+    let Some(plugin) = PLUGIN.get() else {
+        return;
+    };
+    let index = cpu as usize;
+    if index >= plugin.cpu_count {
+        return;
+    }
+    if plugin.plan.count && plugin.cpu_count > 1 {
+        if let Some(parallel) = Parallel::find() {
+            parallel.set(cpu);
+        }
+    }
+    plugin.set(plugin.fuse, index, NONE);
+    let wants_user = plugin.plan.marks.contains(&Mark::User);
+    plugin.set(plugin.user_wanted, index, wants_user.into());
+    find_registers(plugin, index);
+    let clock = plugin.clock.get_or_init(Clock::find);
+    let ready = CPUS_READY.fetch_add(1, Ordering::AcqRel) + 1;
+    if ready == plugin.ctl.cpu_count.load(Ordering::Relaxed) {
+        plugin
+            .ctl
+            .icount
+            .store(clock.is_some().into(), Ordering::Relaxed);
+        plugin.ctl.magic.store(MAGIC, Ordering::Release);
+    }
+}
+
+fn find_registers(plugin: &Plugin, cpu: usize) {
+    // SAFETY: this is a vCPU's init callback, the place to ask; QEMU returns an
+    // array of descriptors with C strings, which is freed here.
+    unsafe {
+        let array = qemu::qemu_plugin_get_registers();
+        let len = usize::try_from((*array).len).unwrap_or(0);
+        for index in 0..len {
+            let found = &*(*array).data.add(index);
+            let name = CStr::from_ptr(found.name).to_bytes();
+            let to = match name {
+                b"rax" => &plugin.registers[cpu].rax,
+                b"rdx" => &plugin.registers[cpu].rdx,
+                b"cs" => &plugin.registers[cpu].cs,
+                _ => continue,
+            };
+            to.store(found.handle, Ordering::Relaxed);
+        }
+        qemu::g_array_free(array, 1);
+    }
+}

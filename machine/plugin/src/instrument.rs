@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is added to translated code, and the callbacks it makes.
+//!
+//! Order at each instruction: marks, then "is the fuse burnt?", then the fuse
+//! burns and the count grows. So a fuse of n lets n instructions begin, and a
+//! mark that arms a fuse of 0 cuts before the marked instruction.
+
+use crate::args::Mark;
+use crate::cut::{PLUGIN, Plugin};
+use crate::decode;
+use crate::qemu;
+use libc::{c_uint, c_void};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// `qemu_plugin_register_vcpu_tb_trans_cb`'s callback.
+pub(crate) unsafe extern "C" fn translate(_id: qemu::PluginId, block: *mut qemu::Block) {
+    let Some(plugin) = PLUGIN.get() else {
+        return;
+    };
+    // SAFETY: QEMU passes a block that is valid during this call, and its
+    // instructions are asked for within their number.
+    unsafe {
+        for index in 0..qemu::qemu_plugin_tb_n_insns(block) {
+            let insn = qemu::qemu_plugin_tb_get_insn(block, index);
+            add_marks(plugin, insn, index == 0);
+            if plugin.plan.cut {
+                add_fuse(plugin, insn);
+            }
+            if plugin.plan.count {
+                qemu::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
+                    insn,
+                    qemu::InlineOp::Add,
+                    plugin.count,
+                    1,
+                );
+            }
+        }
+    }
+}
+
+/// # Safety
+/// `insn` is of the block being translated.
+unsafe fn add_fuse(plugin: &Plugin, insn: *mut qemu::Insn) {
+    let mut bytes = [0; decode::INSN_BYTES_MAX];
+    // SAFETY: the caller's; the callbacks use no data.
+    unsafe {
+        if decode::is_halt(copy_insn(insn, &mut bytes)) {
+            qemu::qemu_plugin_register_vcpu_insn_exec_cb(
+                insn,
+                halts,
+                qemu::Registers::Untouched,
+                std::ptr::null_mut(),
+            );
+        }
+        qemu::qemu_plugin_register_vcpu_insn_exec_cond_cb(
+            insn,
+            burnt,
+            qemu::Registers::Untouched,
+            qemu::Condition::Equal,
+            plugin.fuse,
+            0,
+            std::ptr::null_mut(),
+        );
+        qemu::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
+            insn,
+            qemu::InlineOp::Add,
+            plugin.fuse,
+            u64::MAX, // minus one
+        );
+    }
+}
+
+/// # Safety
+/// `insn` is of the block being translated.
+unsafe fn add_marks(plugin: &Plugin, insn: *mut qemu::Insn, is_first: bool) {
+    for (index, mark) in plugin.plan.marks.iter().enumerate() {
+        let data = std::ptr::without_provenance_mut::<c_void>(index);
+        // SAFETY: the caller's; the callbacks take the data as a number.
+        unsafe {
+            let address = qemu::qemu_plugin_insn_vaddr(insn);
+            match *mark {
+                Mark::Pc(at) if at == address => qemu::qemu_plugin_register_vcpu_insn_exec_cb(
+                    insn,
+                    pc_reached,
+                    qemu::Registers::Untouched,
+                    data,
+                ),
+                Mark::Out { .. } if is_out(insn) => qemu::qemu_plugin_register_vcpu_insn_exec_cb(
+                    insn,
+                    out_reached,
+                    qemu::Registers::Read,
+                    data,
+                ),
+                // Entering a program always begins a block.
+                Mark::User if is_first && address < decode::USER_END => {
+                    qemu::qemu_plugin_register_vcpu_insn_exec_cond_cb(
+                        insn,
+                        low_address_reached,
+                        qemu::Registers::Read,
+                        qemu::Condition::NotEqual,
+                        plugin.user_wanted,
+                        0,
+                        data,
+                    );
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// # Safety
+/// `insn` is of the block being translated.
+unsafe fn copy_insn(insn: *const qemu::Insn, to: &mut [u8; decode::INSN_BYTES_MAX]) -> &[u8] {
+    // SAFETY: QEMU writes at most the number of bytes it is told.
+    let bytes = unsafe { qemu::qemu_plugin_insn_data(insn, to.as_mut_ptr().cast(), to.len()) };
+    &to[..bytes.min(to.len())]
+}
+
+/// # Safety
+/// `insn` is of the block being translated.
+unsafe fn is_out(insn: *const qemu::Insn) -> bool {
+    let mut bytes = [0; decode::INSN_BYTES_MAX];
+    // SAFETY: the caller's.
+    decode::is_out_dx_al(unsafe { copy_insn(insn, &mut bytes) })
+}
+
+unsafe extern "C" fn halts(cpu: c_uint, _data: *mut c_void) {
+    if let Some(plugin) = PLUGIN.get() {
+        plugin.halts(cpu);
+    }
+}
+
+unsafe extern "C" fn burnt(cpu: c_uint, _data: *mut c_void) {
+    if let Some(plugin) = PLUGIN.get() {
+        plugin.burnt(cpu);
+    }
+}
+
+unsafe extern "C" fn pc_reached(cpu: c_uint, data: *mut c_void) {
+    if let Some(plugin) = PLUGIN.get() {
+        plugin.reach(data.addr(), cpu);
+    }
+}
+
+unsafe extern "C" fn out_reached(cpu: c_uint, data: *mut c_void) {
+    let Some(plugin) = PLUGIN.get() else {
+        return;
+    };
+    let Some(Mark::Out { port, byte }) = plugin.plan.marks.get(data.addr()) else {
+        return;
+    };
+    let registers = &plugin.registers[cpu as usize];
+    let dx = read_register(registers.rdx.load(Relaxed)) & 0xffff;
+    let al = read_register(registers.rax.load(Relaxed)) & 0xff;
+    if dx == u64::from(*port) && al == u64::from(*byte) {
+        plugin.reach(data.addr(), cpu);
+    }
+}
+
+unsafe extern "C" fn low_address_reached(cpu: c_uint, data: *mut c_void) {
+    let Some(plugin) = PLUGIN.get() else {
+        return;
+    };
+    let cs = read_register(plugin.registers[cpu as usize].cs.load(Relaxed));
+    if decode::is_user(cs) {
+        plugin.set(plugin.user_wanted, cpu as usize, 0);
+        plugin.reach(data.addr(), cpu);
+    }
+}
+
+/// Reads a register of the vCPU that runs this callback.
+fn read_register(register: *mut qemu::Register) -> u64 {
+    if register.is_null() {
+        return 0;
+    }
+    // SAFETY: the handle is this vCPU's, taken when it was made; every caller is
+    // a callback registered with `Registers::Read`; the array is freed here.
+    unsafe {
+        let bytes = qemu::g_byte_array_new();
+        qemu::qemu_plugin_read_register(register, bytes);
+        let len = usize::try_from((*bytes).len).unwrap_or(0);
+        let value = if len == 0 {
+            0
+        } else {
+            std::slice::from_raw_parts((*bytes).data, len.min(8))
+                .iter()
+                .rev()
+                .fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
+        };
+        qemu::g_byte_array_free(bytes, 1);
+        value
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A QEMU TCG plugin (API v4, QEMU 10.0) that counts the instructions of each
+//! vCPU and can cut the machine's power at an exact one.
+//!
+//! ```text
+//! qemu-system-x86_64 ... -plugin libremanence_plugin.so,ctl=FILE,count=on,cut=on,\
+//!     pc=0x100000,out=0x2f8:0x7e,user=on
+//! ```
+//!
+//! All of it is off unless asked for:
+//!
+//! | argument | what it does |
+//! |---|---|
+//! | `ctl=FILE` | the control file (`format/rem_plugin_ctl.h`); needed by all others |
+//! | `count=on` | one inline counter for each vCPU |
+//! | `cut=on` | a fuse for each vCPU, for `ARM_CUT`, `ARM_CUT_AT` and `ARM_HOLD_UP`; implies `count` |
+//! | `pc=ADDRESS` | a mark: about to execute there (may be repeated) |
+//! | `out=PORT:BYTE` | a mark: about to write that byte to that port (may be repeated) |
+//! | `user=on` | a mark: about to execute at CPL 3 |
+//!
+//! Invariants:
+//! - Counters are only ever added to by translated code of their own vCPU.
+//! - A fuse is set only while the VM is stopped or by a callback of its own vCPU,
+//!   since translated code reads, changes and writes it without a lock.
+//! - Nothing here moves guest time, and no guest memory is written.
+//!
+//! Marks are numbered in the order of the arguments. `args`, `budget`, `decode`
+//! and the layout in `control` are pure and tested natively; what calls QEMU is
+//! tested by running a bare-metal guest (`tests/bare_metal.rs`).
+
+mod args;
+mod budget;
+mod clock;
+mod command;
+mod control;
+mod cut;
+mod decode;
+mod install;
+mod instrument;
+mod parallel;
+mod qemu;

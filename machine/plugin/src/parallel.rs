@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Makes per-vCPU counters right when vCPUs run in turn, as under icount.
+//!
+//! Translated code is shared by all vCPUs, so an inline operation has to find out
+//! which one runs it. QEMU 10.0 does that only for code translated with
+//! `CF_PARALLEL`, which it sets when vCPUs have threads of their own. Otherwise it
+//! takes the vCPU that *translated* the code for the one that runs it; and while
+//! scaling that number it overwrites the constant it was taken from
+//! (accel/tcg/plugin-gen.c, `gen_cpu_index`, `gen_plugin_u64_ptr`), which breaks
+//! the guest as soon as the number is not 0. Seen: the second CPU's code was given
+//! the index 1024.
+//!
+//! `CF_PARALLEL` is legal for vCPUs that run in turn: locked instructions use the
+//! host's. QEMU has a function that sets it, which is called here for each vCPU
+//! before it translates anything. Left over: a locked instruction on a misaligned
+//! address is translated once more, alone and without the flag; neither Linux nor
+//! any compiler makes one.
+
+use crate::clock::symbol;
+use libc::{c_int, c_uint, c_void};
+use std::mem::transmute;
+
+type GetCpuFn = unsafe extern "C" fn(c_int) -> *mut c_void;
+type InitFlagsFn = unsafe extern "C" fn(*mut c_void, bool);
+
+/// QEMU's functions that are needed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parallel {
+    get_cpu: GetCpuFn,
+    init_flags: InitFlagsFn,
+}
+
+impl Parallel {
+    /// The functions, if this QEMU exports them.
+    pub(crate) fn find() -> Option<Self> {
+        let get_cpu = symbol(c"qemu_get_cpu")?;
+        let init_flags = symbol(c"tcg_cpu_init_cflags")?;
+        // SAFETY: these are CPUState *qemu_get_cpu(int) and
+        // void tcg_cpu_init_cflags(CPUState *, bool parallel) in QEMU 5.2 to 10.
+        unsafe {
+            Some(Self {
+                get_cpu: transmute::<*mut c_void, GetCpuFn>(get_cpu),
+                init_flags: transmute::<*mut c_void, InitFlagsFn>(init_flags),
+            })
+        }
+    }
+
+    /// To be called in the thread of this vCPU, before it runs.
+    pub(crate) fn set(self, cpu: c_uint) {
+        let Ok(index) = c_int::try_from(cpu) else {
+            return;
+        };
+        // SAFETY: the vCPU is realized, does not run yet, and this is its thread;
+        // the function only adds flags.
+        unsafe {
+            let state = (self.get_cpu)(index);
+            if !state.is_null() {
+                (self.init_flags)(state, true);
+            }
+        }
+    }
+}
