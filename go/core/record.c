@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Invariants kept here:
+ *  1. Only a slot whose commit word covers its body may be entered.
+ *  2. Only one newer than the consumed word; and what a later boot could find
+ *     enterable after this one has written over the image is consumed first.
+ *  3. Every refusal has a reason.
+ *  6. Only on the machine it was stopped on.
+ * Damage in either slot refuses both: whether a damaged word was the newest
+ * cannot be known, and the older image must never be entered in its place.
+ */
+#include "record.h"
+
+#include "crc32c.h"
+#include "interval.h"
+
+/* What a slot holds. */
+enum slot_state {
+	SLOT_EMPTY,
+	SLOT_COMMITTED,
+	SLOT_DAMAGED,
+};
+
+struct slot {
+	enum slot_state state;
+	u32 reason;	/* of the damage */
+	u32 sequence;	/* of the word; of the body where only that checks */
+	u32 closes;	/* highest sequence that this slot might be entered by */
+	struct rem_body body;
+};
+
+struct rem_word record_consumed(u32 sequence)
+{
+	u32 seed[2] = { REM_WORD_CONSUMED, sequence };
+
+	return (struct rem_word){ sequence, crc32c(seed, sizeof(seed)) };
+}
+
+struct rem_word record_commit(u32 sequence, u32 body_crc)
+{
+	u32 seed[3] = { REM_WORD_COMMIT, sequence, body_crc };
+
+	return (struct rem_word){ sequence, crc32c(seed, sizeof(seed)) };
+}
+
+static struct rem_word read_word(const u8 *at)
+{
+	struct rem_word word;
+
+	memcpy(&word, at, sizeof(word));
+	return word;
+}
+
+static bool header_checks(const struct rem_body *body)
+{
+	return crc32c(body, REM_BODY_HEADER_CRC_BYTES) == body->header_crc;
+}
+
+/* REM_BOOT_RESUME, or the first reason why the header cannot be trusted. */
+static u32 judge_header(const struct rem_body *body, u32 sequence)
+{
+	if (body->magic != REM_BODY_MAGIC)
+		return REM_COLD_BODY_MAGIC;
+	if (body->version != REM_VERSION)
+		return REM_COLD_BODY_VERSION;
+	if (body->body_bytes < REM_BODY_HEADER_BYTES ||
+	    body->body_bytes > REM_BODY_STRIDE_BYTES || body->body_bytes % 16)
+		return REM_COLD_BODY_SIZE;
+	if (!header_checks(body))
+		return REM_COLD_BODY_CRC;
+	if (body->sequence != sequence)
+		return REM_COLD_COMMIT_DAMAGED;
+	return REM_BOOT_RESUME;
+}
+
+static u32 body_crc(const struct rem_body *header, const u8 *body)
+{
+	u32 crc = crc32c_add(CRC32C_BEGIN, header, sizeof(*header));
+
+	crc = crc32c_add(crc, body + sizeof(*header),
+			 header->body_bytes - sizeof(*header));
+	return crc32c_end(crc);
+}
+
+static void judge_slot(const u8 *block, u32 n, struct slot *slot)
+{
+	struct rem_word word = read_word(block + REM_COMMIT_OFFSET +
+					 n * REM_COMMIT_STRIDE_BYTES);
+	const u8 *body = block + REM_BODY_OFFSET + n * REM_BODY_STRIDE_BYTES;
+
+	*slot = (struct slot){ .state = SLOT_EMPTY };
+	if (!word.sequence && !word.check)
+		return;
+	slot->state = SLOT_DAMAGED;
+	slot->sequence = word.sequence;
+	memcpy(&slot->body, body, sizeof(slot->body));
+
+	/*
+	 * A word that is damaged today may have been right yesterday, and be
+	 * right again if the damage was in reading: close the image it covers.
+	 */
+	if (slot->body.magic == REM_BODY_MAGIC && header_checks(&slot->body) &&
+	    slot->body.sequence % REM_SLOTS == n)
+		slot->closes = slot->body.sequence;
+
+	if (!word.sequence || word.sequence % REM_SLOTS != n) {
+		slot->reason = REM_COLD_COMMIT_DAMAGED;
+		return;
+	}
+	slot->reason = judge_header(&slot->body, word.sequence);
+	if (slot->reason != REM_BOOT_RESUME)
+		return;
+	if (record_commit(word.sequence, body_crc(&slot->body, body)).check !=
+	    word.check) {
+		slot->reason = REM_COLD_BODY_CRC;
+		return;
+	}
+	slot->state = SLOT_COMMITTED;
+}
+
+static u32 judge_block(const u8 *at)
+{
+	struct rem_block block;
+
+	memcpy(&block, at, sizeof(block));
+	if (block.magic != REM_BLOCK_MAGIC)
+		return REM_COLD_NO_BLOCK;
+	if (block.version != REM_VERSION ||
+	    block.block_bytes != REM_BLOCK_BYTES || block.reserved2 ||
+	    block.reserved[0] || block.reserved[1] || block.reserved[2] ||
+	    block.reserved[3] ||
+	    block.crc != crc32c(&block, offsetof(struct rem_block, crc)))
+		return REM_COLD_BLOCK_VERSION;
+	return REM_BOOT_RESUME;
+}
+
+/* What an image may point to: its region without the block. */
+static bool in_image(const struct rem_body *body, u64 phys, u64 bytes)
+{
+	return range_inside(phys, bytes, body->region_phys + REM_BLOCK_BYTES,
+			    body->region_bytes - REM_BLOCK_BYTES);
+}
+
+static bool fields_possible(const struct rem_body *body)
+{
+	u64 contexts = (u64)body->context_bytes * body->cpu_count;
+
+	if (body->reserved2)
+		return false;
+	for (u32 i = 0; i < GO_COUNT(body->reserved); i++)
+		if (body->reserved[i])
+			return false;
+	if (body->stop_reason < REM_STOP_POWER ||
+	    body->stop_reason > REM_STOP_PLANNED ||
+	    body->stop_mode < REM_MODE_DPM || body->stop_mode > REM_MODE_FAST)
+		return false;
+	if (!range_valid(body->region_phys, body->region_bytes) ||
+	    body->region_bytes <= REM_BLOCK_BYTES ||
+	    body->region_phys % GO_PAGE_BYTES)
+		return false;
+	if (body->entry_cr3 % GO_PAGE_BYTES || body->context_phys % 8)
+		return false;
+	return in_image(body, body->entry_phys, 1) &&
+	       in_image(body, body->entry_cr3, GO_PAGE_BYTES) &&
+	       in_image(body, body->context_phys, contexts);
+}
+
+static bool desc_placed(const struct rem_body *body)
+{
+	u64 bytes = (u64)body->desc_count * sizeof(struct rem_desc_entry);
+
+	return body->desc_count && body->desc_count <= REM_DESC_ENTRIES_MAX &&
+	       body->desc_offset % 8 == 0 &&
+	       range_inside(body->desc_offset, bytes, REM_BODY_HEADER_BYTES,
+			    body->body_bytes - REM_BODY_HEADER_BYTES);
+}
+
+/* The image's own idea of its region, as an entry to show. */
+static struct rem_desc_entry region_entry(u64 phys, u64 bytes)
+{
+	return (struct rem_desc_entry){
+		.type = REM_DESC_MEMORY, .value = { phys, bytes, MAP_PMEM },
+	};
+}
+
+/* The newest committed image is @body, in the slot of its parity. */
+static u32 judge_image(const u8 *block, u64 region_phys, u64 region_bytes,
+		       const struct desc *found, struct decision *decision)
+{
+	const struct rem_body *body = &decision->body;
+	const u8 *table = block + REM_BODY_OFFSET +
+			  decision->slot * REM_BODY_STRIDE_BYTES +
+			  body->desc_offset;
+	u32 reason;
+
+	if (!desc_placed(body) || !fields_possible(body))
+		return REM_COLD_BODY_FIELD;
+	reason = desc_compare(table, body->desc_count, found,
+			      &decision->expected, &decision->found);
+	if (reason != REM_BOOT_RESUME)
+		return reason;
+	if (body->region_phys != region_phys ||
+	    body->region_bytes != region_bytes) {
+		decision->expected = region_entry(body->region_phys,
+						  body->region_bytes);
+		decision->found = region_entry(region_phys, region_bytes);
+		return REM_COLD_MEMORY_DIFFERS;
+	}
+	return REM_BOOT_RESUME;
+}
+
+static u32 judge(const u8 *block, const struct slot *slot, u32 consumed,
+		 u64 region_phys, u64 region_bytes, const struct desc *found,
+		 struct decision *decision)
+{
+	u32 newest = slot[1].sequence > slot[0].sequence;
+	u32 reason = judge_block(block);
+
+	if (reason != REM_BOOT_RESUME)
+		return reason;
+	if (!consumed)
+		return REM_COLD_CONSUMED_INVALID;
+	for (u32 i = 0; i < REM_SLOTS; i++) {
+		u32 n = i ? !newest : newest;
+
+		if (slot[n].state == SLOT_DAMAGED) {
+			decision->slot = n;
+			decision->sequence = slot[n].sequence;
+			return slot[n].reason;
+		}
+	}
+	if (slot[newest].state == SLOT_EMPTY)
+		return REM_COLD_NOT_COMMITTED;
+	decision->slot = newest;
+	decision->sequence = slot[newest].sequence;
+	if (slot[newest].sequence <= consumed)
+		return REM_COLD_ALREADY_CONSUMED;
+	decision->body = slot[newest].body;
+	return judge_image(block, region_phys, region_bytes, found, decision);
+}
+
+void rem_decide(const u8 *block, u64 region_phys, u64 region_bytes,
+		const struct desc *found, bool asked,
+		struct decision *ret_decision)
+{
+	struct rem_word word = read_word(block + REM_CONSUMED_OFFSET);
+	struct decision decision = { .reason = 0 };
+	struct slot slot[REM_SLOTS];
+	u32 consumed = 0;
+
+	if (word.sequence &&
+	    record_consumed(word.sequence).check == word.check)
+		consumed = word.sequence;
+	for (u32 n = 0; n < REM_SLOTS; n++)
+		judge_slot(block, n, &slot[n]);
+
+	decision.reason = judge(block, slot, consumed, region_phys,
+				region_bytes, found, &decision);
+	if (asked)
+		decision.reason = REM_COLD_ASKED;
+	/* An invalid consumed word lets nothing be entered: leave it so. */
+	for (u32 n = 0; consumed && n < REM_SLOTS; n++) {
+		u32 closes = slot[n].state == SLOT_COMMITTED ?
+				     slot[n].sequence : slot[n].closes;
+
+		if (closes > consumed && closes > decision.consume)
+			decision.consume = closes;
+	}
+	*ret_decision = decision;
+}
+
+const char *record_reason_name(u32 reason)
+{
+	static const struct { u32 reason; const char *name; } names[] = {
+		{ REM_BOOT_RESUME, "resume" },
+		{ REM_COLD_NO_BLOCK, "no-block" },
+		{ REM_COLD_BLOCK_VERSION, "block-version" },
+		{ REM_COLD_CONSUMED_INVALID, "consumed-invalid" },
+		{ REM_COLD_NOT_COMMITTED, "not-committed" },
+		{ REM_COLD_ALREADY_CONSUMED, "already-consumed" },
+		{ REM_COLD_COMMIT_DAMAGED, "commit-damaged" },
+		{ REM_COLD_BODY_MAGIC, "body-magic" },
+		{ REM_COLD_BODY_VERSION, "body-version" },
+		{ REM_COLD_BODY_SIZE, "body-size" },
+		{ REM_COLD_BODY_CRC, "body-crc" },
+		{ REM_COLD_BODY_FIELD, "body-field" },
+		{ REM_COLD_KERNEL_DIFFERS, "kernel-differs" },
+		{ REM_COLD_CPU_DIFFERS, "cpu-differs" },
+		{ REM_COLD_CPUID_DIFFERS, "cpuid-differs" },
+		{ REM_COLD_MEMORY_DIFFERS, "memory-differs" },
+		{ REM_COLD_PCI_DIFFERS, "pci-differs" },
+		{ REM_COLD_ACPI_DIFFERS, "acpi-differs" },
+		{ REM_COLD_DISK_DIFFERS, "disk-differs" },
+		{ REM_COLD_MACHINE_UNKNOWN, "machine-unknown" },
+		{ REM_COLD_ASKED, "asked" },
+	};
+
+	for (u32 i = 0; i < GO_COUNT(names); i++)
+		if (names[i].reason == reason)
+			return names[i].name;
+	return "unknown";
+}

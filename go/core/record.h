@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The decision: may what lies in the record block be entered, and if not, why.
+ * Everything in the block is hostile until it has been checked here.
+ */
+#ifndef GO_RECORD_H
+#define GO_RECORD_H
+
+#include "desc.h"
+
+/*
+ * struct decision
+ * @reason: enum rem_boot_reason; REM_BOOT_RESUME = enter @body
+ * @sequence: of the image decided on, 0 = none; slot = its parity
+ * @consume: sequence to make durable in the consumed word before any byte of
+ *	NVRAM outside the block is written or the image is entered; 0 = nothing
+ * @body: the header that was checked, all zeros where none was
+ */
+struct decision {
+	u32 reason;
+	u32 sequence;
+	u32 slot;
+	u32 consume;
+	struct rem_desc_entry expected;
+	struct rem_desc_entry found;
+	struct rem_body body;
+};
+
+/*
+ * Judge the REM_BLOCK_BYTES at @block of a region at @region_phys. @asked: a
+ * cold boot is wanted whatever the record says; what could be entered later is
+ * consumed all the same.
+ */
+void rem_decide(const u8 *block, u64 region_phys, u64 region_bytes,
+		const struct desc *found, bool asked,
+		struct decision *ret_decision);
+
+/* The two words, as they are to be stored. */
+struct rem_word record_consumed(u32 sequence);
+struct rem_word record_commit(u32 sequence, u32 body_crc);
+
+/* Stable name of a reason, for people. */
+const char *record_reason_name(u32 reason);
+
+#endif /* GO_RECORD_H */

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+#ifndef GO_VIRTIO_BLK_H
+#define GO_VIRTIO_BLK_H
+
+#include "pci.h"
+
+#define VIRTIO_BLK_SERIAL_BYTES 20u
+
+struct virtio_blk_identity {
+	u64 sectors;		/* of 512 bytes */
+	u8 serial[24];		/* zero-padded */
+};
+
+bool virtio_blk_is(const struct pci_function *function);
+
+/*
+ * Ask a virtio 1.0 disk who it is. The device is reset before and after. False
+ * if it is no such disk, lies out of reach or does not answer.
+ */
+bool virtio_blk_identify(const struct pci_function *function,
+			 struct virtio_blk_identity *ret_identity);
+
+#endif /* GO_VIRTIO_BLK_H */

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Invariant 6: an image is entered only by the kernel and on the machine that
+ * it was stopped on. What firmware may choose anew at each boot, without the
+ * running kernel noticing, is left out: BAR addresses (Go restores them), where
+ * the ACPI tables lie (the kernel uses copies in NVRAM), the FACS. What it
+ * would notice is in: AML with the addresses firmware wrote into it, MCFG.
+ */
+#include "describe.h"
+
+#include "../core/crc32c.h"
+#include "../hw/console.h"
+#include "../hw/io.h"
+#include "../hw/pci.h"
+#include "../hw/virtio_blk.h"
+
+#define MIB 0x100000u
+#define SIG_FACS ACPI_SIGNATURE('F', 'A', 'C', 'S')
+
+struct leaf {
+	u32 leaf, subleaf;
+	/* Bits that name a CPU, or follow CR4 or XCR0. */
+	u32 ebx_volatile, ecx_volatile;
+};
+
+static const struct leaf leaves[] = {
+	{ 0x0, 0, 0, 0 },
+	{ 0x1, 0, 0xff000000u, 1u << 27 },	/* APIC id; OSXSAVE */
+	{ 0x7, 0, 0, 1u << 4 },			/* OSPKE */
+	{ 0x7, 1, 0, 0 },
+	{ 0xd, 0, 0xffffffffu, 0 },		/* size for XCR0 as it is */
+	{ 0xd, 1, 0xffffffffu, 0 },
+	{ 0x80000001, 0, 0, 1u << 3 },		/* extended APIC space */
+	{ 0x80000008, 0, 0, 0 },
+};
+
+static void add_kernel(const struct machine *machine, struct desc *desc)
+{
+	const struct front *front = machine->front;
+	u32 file_bytes = machine->kernel_file_bytes;
+	u32 version_at = machine->kernel.version_at;
+	u8 version[BZ_VERSION_BYTES];
+	u32 version_bytes = 0;
+	u32 trailing_crc;
+	u64 value[3];
+
+	if (!front->read(FRONT_KERNEL, file_bytes - 4, &trailing_crc, 4))
+		die("reading the end of the kernel failed");
+	if (version_at && file_bytes > version_at + BZ_VERSION_BYTES) {
+		if (!front->read(FRONT_KERNEL, version_at, version,
+				 sizeof(version)))
+			die("reading the kernel's version failed");
+		while (version_bytes < sizeof(version) &&
+		       version[version_bytes])
+			version_bytes++;
+	}
+	value[0] = trailing_crc;
+	value[1] = file_bytes;
+	value[2] = crc32c(version, version_bytes);
+	desc_add(desc, REM_DESC_KERNEL, 0, value, 3);
+}
+
+static void add_cpus(const struct machine *machine, struct desc *desc)
+{
+	static u32 apic_id[MACHINE_CPUS_MAX];
+	u32 count = acpi_cpus(&machine->acpi, apic_id, MACHINE_CPUS_MAX);
+	u64 value = count;
+
+	desc_add(desc, REM_DESC_CPU_COUNT, 0, &value, 1);
+	for (u32 i = 0; i < count; i++) {
+		value = apic_id[i];
+		desc_add(desc, REM_DESC_CPU, i, &value, 1);
+	}
+}
+
+static void add_cpuid(struct desc *desc)
+{
+	u32 basic_max = read_cpuid(0, 0).eax;
+	u32 extended_max = read_cpuid(0x80000000, 0).eax;
+
+	for (u32 i = 0; i < GO_COUNT(leaves); i++) {
+		const struct leaf *leaf = &leaves[i];
+		struct cpuid out;
+		u64 value[3];
+
+		if (leaf->leaf > (leaf->leaf & 0x80000000u ? extended_max :
+							     basic_max))
+			continue;
+		out = read_cpuid(leaf->leaf, leaf->subleaf);
+		value[0] = out.eax |
+			   (u64)(out.ebx & ~leaf->ebx_volatile) << 32;
+		value[1] = (out.ecx & ~leaf->ecx_volatile) |
+			   (u64)out.edx << 32;
+		value[2] = leaf->subleaf;
+		desc_add(desc, REM_DESC_CPUID, leaf->leaf, value, 3);
+	}
+}
+
+/*
+ * NVRAM exactly. DRAM only by how much there is, in MiB: firmware takes some
+ * for itself, and no image lives in it.
+ */
+static void add_memory(const struct machine *machine, struct desc *desc)
+{
+	u64 dram = map_bytes(&machine->front->map, MAP_RAM);
+	u32 key = 0;
+
+	for (; key < machine->nvram_count; key++) {
+		u64 value[3] = { machine->nvram[key].base,
+				 machine->nvram[key].bytes, MAP_PMEM };
+
+		desc_add(desc, REM_DESC_MEMORY, key, value, 3);
+	}
+	desc_add(desc, REM_DESC_MEMORY, key,
+		 (u64[3]){ 0, (dram + MIB - 1) / MIB * MIB, MAP_RAM }, 3);
+}
+
+static void add_function(const struct pci_function *function, void *context)
+{
+	struct desc *desc = context;
+	bool is_normal = !(function->header_type & 0x7f);
+	u32 subsystem = is_normal ? pci_read32(function->bdf, 0x2c) : 0;
+	u64 value[3] = {
+		function->vendor | (u64)function->device << 16 |
+			(u64)function->class_revision << 32,
+		subsystem | (u64)function->header_type << 32,
+		pci_bar_sizes(function),
+	};
+	/* A disk that does not answer is described as one without an end. */
+	struct virtio_blk_identity disk = { 0 };
+
+	desc_add(desc, REM_DESC_PCI, function->bdf, value, 3);
+	if (!virtio_blk_is(function))
+		return;
+	if (!virtio_blk_identify(function, &disk))
+		say("disk %x does not answer", function->bdf);
+	desc_add(desc, REM_DESC_DISK, function->bdf,
+		 (u64[4]){ disk.sectors, get_u64(disk.serial),
+			   get_u64(disk.serial + 8),
+			   get_u64(disk.serial + 16) }, 4);
+}
+
+static void add_acpi(const struct machine *machine, struct desc *desc)
+{
+	const struct acpi_tables *acpi = &machine->acpi;
+
+	for (u32 i = 0; i < acpi->count; i++) {
+		const struct acpi_table *table = &acpi->table[i];
+
+		if (table->signature == SIG_FACS)
+			continue;
+		desc_add(desc, REM_DESC_ACPI, table->signature,
+			 (u64[2]){ acpi_crc(table), table->bytes }, 2);
+	}
+}
+
+void describe(const struct machine *machine, struct desc *desc)
+{
+	add_kernel(machine, desc);
+	add_cpus(machine, desc);
+	add_cpuid(desc);
+	add_memory(machine, desc);
+	pci_scan(add_function, desc);
+	add_acpi(machine, desc);
+	desc_finish(desc);
+	if (desc->full)
+		die("the machine has more than %u parts to describe",
+		    REM_DESC_ENTRIES_MAX);
+}
