@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The kernel: Debian's linux-source-6.12, our patches and folders, our configuration.
+
+    base      CACHE/build/linux-VERSION   the source as Debian packs it, never changed
+    overlay   what our repository changes: files after linux/patches, files of linux/tree.txt
+    tree      CACHE/build/tree-VERSION    base with the overlay, built in place, kept for next time
+    product   CACHE/kernel/KEY            bzImage, vmlinux, System.map, config, version
+
+The tree is kept because a build after a small change then takes seconds. Only files that differ
+are touched, with a new time, so that `make` builds what it must and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import InfraError, RemError
+from lab.paths import cache_dir, repo_dir
+from lab.run import run, stream
+from lab.setup import cache
+from lab.setup.host import explain, need_disk
+from lab.setup.inputs import Inputs, source_files
+from lab.setup.packages import KERNEL_SOURCE, installed_versions
+from lab.setup.progress import Progress, Step
+
+BUILD_MIB = 6000  # base, tree and objects
+COMPILED_FILES_ABOUT = 2000  # lines that `make` prints, for the bar
+TARBALL = Path(f"/usr/src/{KERNEL_SOURCE}.tar.xz")
+RESULTS = {
+    "arch/x86/boot/bzImage": "bzImage",
+    "vmlinux": "vmlinux",
+    "System.map": "System.map",
+    ".config": "config",
+    "include/config/kernel.release": "version",
+}
+MANIFEST = ".remanence-overlay"  # in the tree: the files that are not the base's
+
+
+@dataclass(frozen=True)
+class KernelProduct:
+    bz_image: Path
+    vmlinux: Path
+    version: str  # as `uname -r` says
+    key: str
+
+
+def ensure_kernel(progress: Progress) -> KernelProduct:
+    """The kernel of this checkout, built if it is not in the cache."""
+    source_version = installed_versions([KERNEL_SOURCE]).get(KERNEL_SOURCE, "")
+    if not source_version:
+        raise InfraError(f"{KERNEL_SOURCE} is not installed: run `./rem setup`")
+    key = kernel_key(source_version)
+
+    def make(into: Path) -> None:
+        _build(source_version, key, into, progress)
+
+    folder = cache.product("kernel", key, make)
+    version = (folder / "version").read_text(encoding="utf-8").strip()
+    return KernelProduct(folder / "bzImage", folder / "vmlinux", version, key)
+
+
+def kernel_key(source_version: str) -> str:
+    """Of all that decides the kernel's bytes."""
+    repo = repo_dir()
+    inputs = Inputs("kernel").add("source", source_version).add("gcc", _gcc_version())
+    inputs.add_path(repo / "linux", "linux")
+    for source, destination in tree_entries(repo):
+        inputs.add_path(source, destination)
+    return inputs.key()
+
+
+def tree_entries(repo: Path) -> Iterator[tuple[Path, str]]:
+    """Lines `SOURCE DESTINATION` of linux/tree.txt: ours, and where it goes in the kernel tree."""
+    table = repo / "linux" / "tree.txt"
+    if not table.exists():
+        return
+    for number, line in enumerate(table.read_text(encoding="utf-8").splitlines(), 1):
+        words = line.split("#", 1)[0].split()
+        if not words:
+            continue
+        if len(words) != 2 or Path(words[1]).is_absolute() or ".." in Path(words[1]).parts:
+            raise RemError(f"linux/tree.txt:{number}: want `SOURCE DESTINATION`, got: {line}")
+        yield repo / words[0], words[1]
+
+
+def make_overlay(repo: Path, base: Path, into: Path) -> None:
+    """Fill `into` with every file that differs from the base, by patch or because it is ours."""
+    patches = sorted((repo / "linux" / "patches").glob("*.patch"))
+    for patch in patches:
+        text = patch.read_text(encoding="utf-8")
+        if "\ndeleted file mode" in text:
+            raise RemError(f"linux/patches/{patch.name} deletes a file: the overlay only adds")
+        for name in _touched(text):
+            target = into / name
+            if not target.exists() and (base / name).exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(base / name, target)
+        argv = ["patch", "-p1", "-s", "-N", "--no-backup-if-mismatch", "-i", str(patch)]
+        done = run(argv, cwd=into, check=False)
+        if not done.ok:
+            said = (done.stdout + done.stderr).strip().replace("\n", "; ")
+            raise RemError(f"linux/patches/{patch.name} does not apply to {base.name}: {said}")
+    for source, destination in tree_entries(repo):
+        if source.exists():
+            _copy_sources(source, into / destination)
+
+
+def sync_tree(base: Path, overlay: Path, tree: Path) -> None:
+    """Make `tree` the base with the overlay, touching only what differs.
+
+    A file that goes back to the base's is copied, not linked: it needs a new time, or `make` would
+    take the object of the changed file for its own.
+    """
+    manifest = tree / MANIFEST
+    before = set(manifest.read_text(encoding="utf-8").split("\n")) if manifest.exists() else set()
+    now = {str(p.relative_to(overlay)) for p in overlay.rglob("*") if p.is_file()}
+    # Written first: after an interruption every file that may differ is known.
+    manifest.write_text("\n".join(sorted(before | now)), encoding="utf-8")
+    for name in sorted(now):
+        _put(overlay / name, tree / name)
+    for name in sorted(before - now - {""}):
+        if (base / name).exists():
+            _put(base / name, tree / name)
+        else:
+            (tree / name).unlink(missing_ok=True)
+    manifest.write_text("\n".join(sorted(now)), encoding="utf-8")
+
+
+def config_lacks(asked: str, got: str) -> list[str]:
+    """Lines of the fragment that Kconfig did not grant: a dependency is missing."""
+    have = set(got.splitlines())
+    asks = re.findall(r"^(?:CONFIG_\w+=.*\S|# CONFIG_\w+ is not set)", asked, flags=re.MULTILINE)
+    return [line for line in asks if line not in have]
+
+
+def _gcc_version() -> str:
+    return run(["gcc", "--version"]).stdout.splitlines()[0]
+
+
+def _build(source_version: str, key: str, into: Path, progress: Progress) -> None:
+    need_disk(cache_dir(), BUILD_MIB, "the kernel build")
+    build = cache_dir() / "build"
+    base, tree = build / f"linux-{source_version}", build / f"tree-{source_version}"
+    try:
+        if not base.is_dir():
+            with progress.step(f"kernel: unpack {source_version}"):
+                _unpack(base)
+        with progress.step("kernel: patch"):
+            if not tree.is_dir():
+                _clone(base, tree)
+            overlay = build / "overlay"
+            shutil.rmtree(overlay, ignore_errors=True)
+            overlay.mkdir()
+            make_overlay(repo_dir(), base, overlay)
+            sync_tree(base, overlay, tree)
+        with progress.step("kernel: configure"):
+            _configure(tree)
+        with progress.step("kernel: compile", total=COMPILED_FILES_ABOUT) as step:
+            _compile(tree, key, step)
+    except InfraError as error:
+        raise explain(error, "building the kernel") from error
+    for result, name in RESULTS.items():
+        shutil.copy(tree / result, into / name)
+
+
+def _unpack(base: Path) -> None:
+    partial = base.with_name(base.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    argv = ["tar", "-C", str(partial), "--strip-components=1", "-xf", str(TARBALL)]
+    run(argv, env={"XZ_OPT": "-T0"}, what="unpacking the kernel source")
+    partial.rename(base)
+
+
+def _clone(base: Path, tree: Path) -> None:
+    """Hard links: a kernel tree is 1.5 GB. Nothing edits them in place (`_put` replaces files)."""
+    partial = tree.with_name(tree.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    run(["cp", "-al", base, partial], what="copying the kernel source")
+    partial.rename(tree)
+
+
+def _touched(patch: str) -> set[str]:
+    names = re.findall(r"^(?:---|\+\+\+) [ab]/(\S+)", patch, flags=re.MULTILINE)
+    return set(names)
+
+
+def _copy_sources(source: Path, target: Path) -> None:
+    for file in source_files(source):
+        to = target if file == source else target / file.relative_to(source)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, to)
+
+
+def _put(source: Path, target: Path) -> None:
+    if target.exists() and target.read_bytes() == source.read_bytes():
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = target.with_name(target.name + ".remanence-new")
+    shutil.copy(source, fresh)
+    fresh.replace(target)
+
+
+def _make_env(key: str = "") -> dict[str, str]:
+    """The same bytes from the same inputs, and compiler results that any checkout can use."""
+    return {
+        "LC_ALL": "C",
+        "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 1970",
+        "KBUILD_BUILD_VERSION": "1",
+        "KBUILD_BUILD_USER": "remanence",
+        "KBUILD_BUILD_HOST": key,  # /proc/version then says which inputs this kernel is made of
+        "CCACHE_DIR": str(cache_dir() / "ccache"),
+        "CCACHE_BASEDIR": str(cache_dir() / "build"),
+        "CCACHE_NOHASHDIR": "1",
+        "CCACHE_MAXSIZE": "2G",
+    }
+
+
+def _configure(tree: Path) -> None:
+    fragment = repo_dir() / "linux" / "remanence.config"
+    env = {**_make_env(), "KCONFIG_ALLCONFIG": str(fragment)}
+    run(["make", "-s", "CC=ccache gcc", "allnoconfig"], cwd=tree, env=env, what="kernel: configure")
+    got = (tree / ".config").read_text(encoding="utf-8")
+    lacks = config_lacks(fragment.read_text(encoding="utf-8"), got)
+    if lacks:
+        raise RemError(
+            f"linux/remanence.config asks for {', '.join(lacks)} and Kconfig did not grant it: "
+            "a dependency is missing, or the name is not of this kernel"
+        )
+
+
+def _compile(tree: Path, key: str, step: Step) -> None:
+    log = cache_dir() / "logs" / "kernel.log"
+    modules = "=m\n" in (tree / ".config").read_text(encoding="utf-8")
+    targets = ["bzImage", "modules"] if modules else ["bzImage"]
+    argv = ["nice", "make", f"-j{os.cpu_count() or 1}", "CC=ccache gcc", *targets]
+    stream(
+        argv,
+        cwd=tree,
+        env=_make_env(key),
+        log=log,
+        on_line=lambda line: step.advance(),
+        what="kernel: compile",
+    )

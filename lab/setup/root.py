@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The guest's root: Debian packages as they are, our init, our test programs, one ssh key.
+
+Made by mmdebstrap from this machine's own package sources, then packed as a raw ext4 image. The
+image in the cache is read-only: a machine works on a copy.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from lab.errors import InfraError
+from lab.paths import cache_dir, repo_dir, ssh_key
+from lab.run import run, stream
+from lab.setup import cache, sources
+from lab.setup.host import debian, explain, is_root, need_disk
+from lab.setup.inputs import Inputs
+from lab.setup.progress import Progress
+
+IMAGE_BYTES = 3 << 30  # sparse: Debian's 0.6 GiB, and room for what the loads write
+ROOT_MIB = 2500  # the unpacked root and the image, measured, with room
+FORMAT = "1"  # raised when the way of packing changes
+
+# What the guest has, and why.
+GUEST_PACKAGES = {
+    "redis-server": "load: acknowledged writes that only memory holds",
+    "memcached": "load: the same over another protocol",
+    "sqlite3": "load: a database on the disk",
+    "sysbench": "load: CPU and memory",
+    "gcc": "load: a compile in progress",
+    "libc6-dev": "the same",
+    "make": "the same",
+    "python3": "small programs of tests",
+    "gdb": "a program under a debugger while the power fails",
+    "dropbear-bin": "commands from the host",
+    "iproute2": "network set-up",
+    "procps": "ps, free, sysctl",
+    "kmod": "modules, where a test needs one",
+    "netcat-openbsd": "sockets from shell scripts",
+}
+LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
+
+
+def ensure_root(progress: Progress) -> Path:
+    """The image of this checkout, made if it is not in the cache."""
+    public_key = ensure_ssh_key()
+    codename = debian().codename
+    key = root_key(codename, public_key)
+
+    def make(into: Path) -> None:
+        _make(codename, public_key, into, progress)
+
+    return cache.product("root", key, make) / "root.img"
+
+
+def ensure_ssh_key() -> str:
+    """Make the key pair that opens the guests, once per cache; returns the public half."""
+    private = ssh_key()
+    public = private.with_suffix(".pub")
+
+    def is_there() -> bool:
+        return private.exists() and public.exists()
+
+    if not is_there():
+        with cache.lock("ssh"):
+            if not is_there():
+                private.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                private.unlink(missing_ok=True)
+                public.unlink(missing_ok=True)
+                words = ["-q", "-t", "ed25519", "-N", "", "-C", "remanence-guest"]
+                run(["ssh-keygen", *words, "-f", private], what="making the ssh key")
+    return public.read_text(encoding="utf-8").strip()
+
+
+def root_key(codename: str, public_key: str) -> str:
+    inputs = Inputs("root").add("format", FORMAT).add("suite", codename)
+    inputs.add("packages", repr(sorted(GUEST_PACKAGES))).add("left out", repr(LEFT_OUT))
+    inputs.add("size", str(IMAGE_BYTES)).add("ssh", public_key)
+    return inputs.add_path(repo_dir() / "guest", "guest").key()
+
+
+def _make(codename: str, public_key: str, into: Path, progress: Progress) -> None:
+    if not is_root():
+        raise InfraError(
+            "the guest root is made with root's rights (chroot, device nodes): run `./rem setup "
+            "--only root` once as root with REM_CACHE set to this user's cache"
+        )
+    need_disk(cache_dir(), ROOT_MIB, "the guest root")
+    root = into / "files"
+    log = cache_dir() / "logs" / "root.log"
+    try:
+        with progress.step("root: programs"):
+            argv = ["make", "-C", "guest/programs", f"OUT={into / 'programs'}"]
+            stream(argv, cwd=repo_dir(), log=log, what="compiling guest/programs")
+        with progress.step("root: packages"):
+            _debootstrap(codename, into, root, log)
+        with progress.step("root: image"):
+            _personalise(root, into / "programs", public_key)
+            image = into / "root.img"
+            label = ["-t", "ext4", "-L", "rem-root", "-m", "0"]
+            run(["mke2fs", "-q", *label, "-d", root, image, f"{IMAGE_BYTES >> 10}k"])
+            image.chmod(0o444)
+    except InfraError as error:
+        raise explain(error, "making the guest root") from error
+    shutil.rmtree(root)
+    shutil.rmtree(into / "programs")
+
+
+def _debootstrap(codename: str, into: Path, root: Path, log: Path) -> None:
+    entries = sources.release_only(sources.read_machine(), codename)
+    if not entries:
+        raise InfraError(f"no apt source of {codename}/main found below {sources.APT_DIR}: add one")
+    listing = into / "guest.sources"
+    listing.write_text("\n".join(s.as_deb822() for s in entries), encoding="utf-8")
+    argv: list[str | Path] = [
+        "mmdebstrap",
+        "--mode=root",
+        "--variant=minbase",
+        "--include=" + ",".join(GUEST_PACKAGES),
+    ]
+    argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
+    argv += [f"--aptopt={option}" for option in _apt_network_options()]
+    stream([*argv, codename, root, listing], log=log, what="mmdebstrap")
+    listing.unlink()
+
+
+def _apt_network_options() -> list[str]:
+    """How this machine's apt reaches its mirrors: proxies and certificates, for mmdebstrap's."""
+    wanted = ("Acquire::http::", "Acquire::https::", "Acquire::Retries")
+    dump = run(["apt-config", "dump"]).stdout.splitlines()
+    return [line for line in dump if line.startswith(wanted) and '""' not in line]
+
+
+def _personalise(root: Path, programs: Path, public_key: str) -> None:
+    guest = repo_dir() / "guest"
+    _install(guest / "rem-init", root / "sbin" / "rem-init")
+    for program in sorted(programs.glob("rem-*")):
+        _install(program, root / "opt" / "rem" / "bin" / program.name)
+    ssh = root / "root" / ".ssh"
+    ssh.mkdir(mode=0o700)
+    (ssh / "authorized_keys").write_text(public_key + "\n", encoding="utf-8")
+    (ssh / "authorized_keys").chmod(0o600)
+    (root / "etc" / "dropbear").mkdir(exist_ok=True)
+    (root / "etc" / "hostname").write_text("remanence\n", encoding="utf-8")
+    (root / "etc" / "hosts").write_text("127.0.0.1 localhost remanence\n", encoding="utf-8")
+    # The guest has no way out, and the host's mirrors are no part of its image.
+    (root / "etc" / "resolv.conf").unlink(missing_ok=True)
+    for path in (root / "etc" / "apt").rglob("*.sources"):
+        path.unlink()
+    (root / "etc" / "apt" / "sources.list").unlink(missing_ok=True)
+
+
+def _install(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(source, target)
+    target.chmod(0o755)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Debian's package sources of this machine, read so that others can be derived from them.
+
+No mirror is named in this repository: the entry for the backports, and what the guest root is made
+from, are the machine's own entries with another suite.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+APT_DIR = Path("/etc/apt")
+OWN_NAME = "remanence-backports.sources"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One stanza of a .sources file, or one line of a .list file."""
+
+    types: tuple[str, ...]
+    uris: tuple[str, ...]
+    suites: tuple[str, ...]
+    components: tuple[str, ...]
+    options: dict[str, str] = field(default_factory=dict)  # Signed-By and the like
+
+    def as_deb822(self) -> str:
+        lines = {
+            "Types": " ".join(self.types),
+            "URIs": " ".join(self.uris),
+            "Suites": " ".join(self.suites),
+            "Components": " ".join(self.components),
+            **self.options,
+        }
+        return "".join(f"{key}: {value}\n" for key, value in lines.items())
+
+
+# How the options in brackets of a .list line are called in a .sources file.
+_LIST_OPTIONS = {
+    "arch": "Architectures",
+    "signed-by": "Signed-By",
+    "trusted": "Trusted",
+    "check-valid-until": "Check-Valid-Until",
+}
+_LIST_LINE = re.compile(r"^(deb|deb-src)\s+(?:\[([^]]*)\]\s+)?(\S+)\s+(\S+)\s*(.*)$")
+_MAIN_FIELDS = ("types", "uris", "suites", "components")
+
+
+def read_machine(apt_dir: Path = APT_DIR) -> list[Source]:
+    """All enabled sources, our own file left out."""
+    found: list[Source] = []
+    plain = [apt_dir / "sources.list", *sorted((apt_dir / "sources.list.d").glob("*.list"))]
+    for path in plain:
+        if path.is_file():
+            found += parse_list(path.read_text(encoding="utf-8"))
+    for path in sorted((apt_dir / "sources.list.d").glob("*.sources")):
+        if path.name != OWN_NAME:
+            found += parse_deb822(path.read_text(encoding="utf-8"))
+    return found
+
+
+def parse_list(text: str) -> list[Source]:
+    """The one-line form: `deb [options] uri suite component...`."""
+    found = []
+    for line in text.splitlines():
+        match = _LIST_LINE.match(line.split("#", 1)[0].strip())
+        if match is None:
+            continue
+        kind, brackets, uri, suite, components = match.groups()
+        options = {}
+        for option in (brackets or "").split():
+            name, _, value = option.partition("=")
+            if name in _LIST_OPTIONS:
+                options[_LIST_OPTIONS[name]] = value.replace(",", " ")
+        found.append(Source((kind,), (uri,), (suite,), tuple(components.split()), options))
+    return found
+
+
+def parse_deb822(text: str) -> list[Source]:
+    """The stanza form; continued values (keys) stay as they are, disabled stanzas are left out."""
+    found = []
+    for stanza in re.split(r"\n\s*\n", text):
+        fields = _deb822_fields(stanza)
+        main = [tuple(fields.pop(name, "").split()) for name in _MAIN_FIELDS]
+        enabled = fields.pop("enabled", "yes").lower() not in ("no", "false", "0")
+        if main[0] and main[1] and enabled:
+            options = {_deb822_name(name): value for name, value in fields.items()}
+            found.append(Source(main[0], main[1], main[2], main[3], options))
+    return found
+
+
+def _deb822_fields(stanza: str) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    last = ""
+    for line in stanza.splitlines():
+        if line.startswith("#"):
+            continue
+        if line[:1] in (" ", "\t"):
+            fields[last] = f"{fields.get(last, '')}\n{line}"
+        elif ":" in line:
+            name, value = line.split(":", 1)
+            last = name.strip().lower()
+            fields[last] = value.strip()
+    return fields
+
+
+def _deb822_name(lower: str) -> str:
+    return "-".join(word.capitalize() for word in lower.split("-"))
+
+
+def backports(sources: Iterable[Source], codename: str) -> Source | None:
+    """The backports entry: the machine's entry of the release itself with the suite changed."""
+    for source in sources:
+        if codename in source.suites and "deb" in source.types and "main" in source.components:
+            return replace(
+                source, types=("deb",), suites=(f"{codename}-backports",), components=("main",)
+            )
+    return None
+
+
+def has_suite(sources: Iterable[Source], suite: str) -> bool:
+    return any(suite in source.suites and "deb" in source.types for source in sources)
+
+
+def release_only(sources: Iterable[Source], codename: str) -> list[Source]:
+    """Debian's own entries (release, updates, security): what the guest root is made from."""
+    wanted = (codename, f"{codename}-updates", f"{codename}-security")
+    found = []
+    for source in sources:
+        suites = tuple(suite for suite in source.suites if suite in wanted)
+        if suites and "deb" in source.types and "main" in source.components:
+            found.append(replace(source, types=("deb",), suites=suites, components=("main",)))
+    return found
