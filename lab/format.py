@@ -69,11 +69,8 @@ def _enum(name: str, c_name: str, prefixes: tuple[str, ...]) -> Any:
     """An IntEnum of a C enum; a prefix that all names share is cut off."""
     members = {}
     for key, member in getattr(VIEWS, c_name).__members__.items():
-        for prefix in prefixes:
-            if key.startswith(prefix):
-                key = key.removeprefix(prefix)
-                break
-        members[key] = int(member)
+        prefix = next((p for p in prefixes if key.startswith(p)), "")
+        members[key.removeprefix(prefix)] = int(member)
     return IntEnum(name, members)
 
 
@@ -154,8 +151,8 @@ def parse_boot_note(data: bytes) -> Any:
 
 def parity(status: int) -> int:
     """*status* with REM_PWR_PARITY set so that the number of ones is even."""
-    low = status & ~CONST["REM_PWR_PARITY"] & 0xFF
-    return low | (CONST["REM_PWR_PARITY"] if low.bit_count() % 2 else 0)
+    low: int = status & ~CONST["REM_PWR_PARITY"] & 0xFF
+    return low | (int(CONST["REM_PWR_PARITY"]) if low.bit_count() % 2 else 0)
 
 
 def pwr_status(power_ok: bool, charge: int, sequence: int) -> int:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from lab.errors import InfraError, RemError, UsageError
+from lab.errors import InfraError, UsageError
 
 MIB_BYTES = 1 << 20
 GIB_BYTES = 1 << 30

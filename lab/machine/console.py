@@ -21,8 +21,9 @@ POWEROFF_MARK = "REM-GUEST-POWEROFF"
 # promises "no kernel warning in the log".
 KERNEL_WARNING = re.compile(
     r"WARNING: |\bBUG: |kernel BUG at |\bOops\b|Call Trace:|Kernel panic|general protection fault"
-    r"|unable to handle|rcu: .*(?:stall|self-detected)|soft lockup|hard LOCKUP|blocked for more than"
-    r"|hung_task|APIC: Stale IRR|I/O error, dev|EXT4-fs error|Unhandled fault|UBSAN: |KASAN: "
+    r"|unable to handle|rcu: .*(?:stall|self-detected)|soft lockup|hard LOCKUP"
+    r"|blocked for more than|hung_task|APIC: Stale IRR|I/O error, dev|EXT4-fs error"
+    r"|Unhandled fault|UBSAN: |KASAN: "
 )
 
 Sink = Callable[[bytes], None]

@@ -55,7 +55,7 @@ class GuestResult:
 
 
 class Guest:
-    """The guest's userland, reached over the network. It does not know whether the machine is on."""
+    """The guest's userland, reached over the network; knows nothing of the machine's power."""
 
     def __init__(self, files: MachineFiles, network: Network, key: Path | None = None) -> None:
         self._files = files

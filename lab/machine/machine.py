@@ -202,11 +202,11 @@ class Machine:
             **options,
         ))  # fmt: skip
 
-    def resume(self, rtc_offset_s: int = 0, **options: Any) -> None:
+    def resume(self, rtc_offset_s: int = 0, cold: bool = False, **options: Any) -> None:
         """Power returns: a new QEMU on the same media. What it does is the loader's decision."""
         if self.boots == 0:
             raise UsageError(f"machine {self.config.name!r} has never run: boot it first")
-        self.boot(rtc_offset_s=rtc_offset_s, **options)
+        self.boot(cold=cold, rtc_offset_s=rtc_offset_s, **options)
 
     def _power_on(self, options: BootOptions) -> None:
         with self._lock:

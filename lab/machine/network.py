@@ -225,9 +225,7 @@ def make_network(config: MachineConfig, files: MachineFiles) -> Network:
         return TapNetwork(namespace_name(files))
     if config.network == "tap":
         raise InfraError(f"no tap network: {obstacle}; try --network user")
-    note = (
-        f"user-mode networking ({obstacle}): connections from the host end when the power is cut"
-    )
+    note = f"user-mode networking ({obstacle}): connections from the host end when the power is cut"
     return UserNetwork(_free_port(), config.forwards, note)
 
 

@@ -35,7 +35,7 @@ class BootNote:
 
     @property
     def resumed(self) -> bool:
-        return self.reason == fmt.BootReason.RESUME.name
+        return self.reason == str(fmt.BootReason.RESUME.name)
 
 
 def _name_of(enum: Any, number: int) -> str:

@@ -102,9 +102,7 @@ def _memory_arguments(config: MachineConfig, files: MachineFiles) -> list[str]:
     ]  # fmt: skip
 
 
-def _device_arguments(
-    config: MachineConfig, files: MachineFiles, netdev: str | None
-) -> list[str]:
+def _device_arguments(config: MachineConfig, files: MachineFiles, netdev: str | None) -> list[str]:
     modern = ",disable-legacy=on,iommu_platform=on" if config.iommu else ""
     args: list[str] = []
     if config.iommu:
@@ -172,7 +170,7 @@ class QemuProcess:
         ends = {name: f"fd={theirs.fileno()}" for name, (_, theirs) in pairs.items()}
         command = build_command(config, files, Wires(**ends), options, netdev)
         self.log = files.qemu_log(options.boot)
-        with open(self.log, "wb") as log:
+        with self.log.open("wb") as log:
             log.write(quoted_command(prefix, command).encode() + b"\n")
             log.flush()
             self.process = spawn_bound(

@@ -18,7 +18,7 @@ import termios
 import threading
 import time
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from lab import format as fmt
 
@@ -110,7 +110,7 @@ class PowerWire:
         return None if self.echoed.is_set() else REPEAT_S
 
     def _serve(self) -> None:
-        readers = [self._socket, self._wake_read]
+        readers: list[Any] = [self._socket, self._wake_read]
         while not self._closing:
             with self._lock:
                 wait_s = self._wait_s()

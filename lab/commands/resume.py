@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`rem resume`: give a machine its power back."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from lab.errors import Exit
+from lab.machine.attach import run_in_foreground, start_detached
+from lab.machine.client import existing
+from lab.machine.control import has_supervisor, request
+from lab.machine.machine import Machine
+from lab.machine.options import DEFAULT_NAME, JsonOption, NameOption, parse_span_s
+from lab.machine.status import decision_line
+from lab.say import say
+
+
+def register(app: typer.Typer) -> None:
+    @app.command("resume")
+    def resume_command(
+        name: NameOption = DEFAULT_NAME,
+        off_for: Annotated[
+            str,
+            typer.Option(
+                "--off-for",
+                help="Pretend that the power was off for so much longer, as 7d.",
+                metavar="SPAN",
+            ),
+        ] = "0s",
+        cold: Annotated[
+            bool, typer.Option("--cold", help="Ask the loader for a cold boot.")
+        ] = False,
+        detach: Annotated[
+            bool, typer.Option("--detach", "-d", help="Run without this terminal.")
+        ] = False,
+        as_json: JsonOption = False,
+    ) -> int:
+        """Give a machine its power back: a new QEMU process on the same NVRAM and disk.
+
+        Where another process runs the machine (`rem run` elsewhere, or --detach), that one does
+        it; else this terminal becomes the console. The exit code is 1 if the loader decided on a
+        cold boot though a resume was asked for.
+        """
+        files = existing(name)
+        rtc_offset_s = parse_span_s(off_for, "--off-for")
+        if not has_supervisor(files) and not detach:
+            say(f"rem: machine {name!r}; Ctrl-] ends it")
+            return run_in_foreground(Machine.open(name), cold, rtc_offset_s)
+        if has_supervisor(files):
+            result = request(files, "resume", rtc_offset_s=rtc_offset_s, cold=cold)
+        else:
+            start_detached(files, cold, rtc_offset_s)
+            result = request(files, "decided")
+        return _tell(result["boot_note"], cold, as_json)
+
+
+def _tell(note: dict[str, Any] | None, cold: bool, as_json: bool) -> int:
+    say(f"rem: {decision_line(note)}")
+    if as_json:
+        print(json.dumps({"boot_note": note}))
+    resumed = note is not None and note["reason"] == "RESUME"
+    return Exit.PASS if resumed != cold else Exit.BROKEN

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`rem run`: make a machine and power it on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lab.errors import UsageError
+from lab.machine.attach import run_in_foreground, start_detached
+from lab.machine.config import Forward, MachineConfig
+from lab.machine.files import MachineFiles
+from lab.machine.machine import Machine
+from lab.machine.network import NoNetwork, TapNetwork, namespace_name
+from lab.machine.options import DEFAULT_NAME, NameOption, parse_bytes
+from lab.machine.qemu import BootOptions, Wires, build_command, quoted_command
+from lab.say import say
+
+
+def _choice(value: str, allowed: tuple[str, ...], what: str) -> str:
+    if value not in allowed:
+        raise UsageError(f"{what} {value}: choose one of {', '.join(allowed)}")
+    return value
+
+
+def with_products(config: dict[str, object]) -> dict[str, object]:
+    """Fill in what set-up makes for whatever was not given."""
+    if config["kernel"] is not None and "loader" in config and "root" in config:
+        return config
+    from lab.setup import products
+    from lab.setup.progress import Progress
+
+    progress = Progress()
+    if config["kernel"] is None:
+        config["kernel"] = products.ensure_kernel(progress).bz_image
+    if "loader" not in config:
+        config["loader"] = products.ensure_loader(progress)
+    if "root" not in config:
+        config["root"] = products.ensure_root(progress)
+    return config
+
+
+def dry_run(config: MachineConfig) -> None:
+    """Print the command; sockets by name stand in for the ones that QEMU would inherit."""
+    files = MachineFiles.of(config.name)
+    options = BootOptions(rtc=BootOptions.rtc_of(config, 0))
+    network = NoNetwork() if config.network == "none" else TapNetwork(f"rem-{config.name}")
+    if files.directory.is_dir() and isinstance(network, TapNetwork):
+        network = TapNetwork(namespace_name(files))
+    command = build_command(config, files, Wires.by_path(), options, network.netdev())
+    print(quoted_command(network.exec_prefix(), command))
+
+
+def register(app: typer.Typer) -> None:
+    @app.command("run")
+    def run_command(  # noqa: PLR0917 - the options of a command, given by name
+        name: NameOption = DEFAULT_NAME,
+        cpus: Annotated[int, typer.Option(help="Number of CPUs.")] = 4,
+        dram: Annotated[str, typer.Option(help="Volatile memory.", metavar="SIZE")] = "64M",
+        nvram: Annotated[str, typer.Option(help="Non-volatile memory.", metavar="SIZE")] = "1G",
+        stop_mode: Annotated[
+            str | None, typer.Option("--stop-mode", help="How Stop treats devices: dpm or fast.")
+        ] = None,
+        network: Annotated[str, typer.Option(help="auto, tap, user or none.")] = "auto",
+        forward: Annotated[
+            list[str] | None,
+            typer.Option(
+                help="A port of 127.0.0.1 that leads to one of the guest. May be repeated.",
+                metavar="HOST:GUEST",
+            ),
+        ] = None,
+        append: Annotated[str, typer.Option(help="More for the kernel's command line.")] = "",
+        device: Annotated[
+            list[str] | None, typer.Option(help="One more QEMU device.", metavar="DEVICE")
+        ] = None,
+        iommu: Annotated[
+            bool, typer.Option("--iommu", help="Put devices behind an IOMMU.")
+        ] = False,
+        icount: Annotated[
+            bool, typer.Option("--icount", help="Time by counted instructions.")
+        ] = False,
+        plugin: Annotated[
+            str | None, typer.Option(help="QEMU plugin and its options.", metavar="FILE[,K=V]")
+        ] = None,
+        kernel: Annotated[Path | None, typer.Option(help="Another bzImage.")] = None,
+        loader: Annotated[Path | None, typer.Option(help="Another go.elf.")] = None,
+        no_loader: Annotated[
+            bool, typer.Option("--no-loader", help="QEMU's own boot: nothing can resume.")
+        ] = False,
+        root: Annotated[Path | None, typer.Option(help="Another root image.")] = None,
+        initrd: Annotated[Path | None, typer.Option(help="An initial RAM disk.")] = None,
+        nvram_dir: Annotated[
+            Path | None, typer.Option(help="Where the NVRAM file is, e.g. /dev/shm.")
+        ] = None,
+        detach: Annotated[
+            bool, typer.Option("--detach", "-d", help="Run without this terminal.")
+        ] = False,
+        dry: Annotated[
+            bool, typer.Option("--dry-run", help="Print the QEMU command and stop.")
+        ] = False,
+    ) -> int:
+        """Make a machine and power it on, with this terminal as its console (Ctrl-] ends it).
+
+        Ending it gives it the hold-up to stop in, so that `rem resume` goes on where it was.
+        """
+        wanted: dict[str, object] = {
+            "name": name, "cpus": cpus, "iommu": iommu, "icount": icount, "plugin": plugin,
+            "dram_bytes": parse_bytes(dram, "--dram"), "nvram_bytes": parse_bytes(nvram, "--nvram"),
+            "cmdline_extra": append, "kernel": kernel, "initrd": initrd, "nvram_dir": nvram_dir,
+            "network": _choice(network, ("auto", "tap", "user", "none"), "--network"),
+            "forwards": tuple(Forward.parse(text) for text in forward or []),
+            "devices": tuple(device or []),
+        }  # fmt: skip
+        if stop_mode is not None:
+            wanted["stop_mode"] = _choice(stop_mode, ("dpm", "fast"), "--stop-mode")
+        if root is not None or initrd is not None:
+            wanted["root"] = root
+        if loader is not None or no_loader:
+            wanted["loader"] = None if no_loader else loader
+        # Checked before anything is built: a wrong word must not cost a kernel build.
+        MachineConfig(**{**wanted, "kernel": kernel or Path()})  # type: ignore[arg-type]
+        config = MachineConfig(**with_products(wanted))  # type: ignore[arg-type]
+        if dry:
+            dry_run(config)
+            return 0
+        machine = Machine.create(config)
+        if machine.network.note:
+            say(f"rem: {machine.network.note}")
+        if detach:
+            machine.close()
+            start_detached(machine.files)
+            say(f"rem: machine {name!r} runs; console: rem console --name {name}")
+            return 0
+        say(f"rem: machine {name!r}; Ctrl-] ends it")
+        return run_in_foreground(machine)

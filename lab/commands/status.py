@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`rem status`: what is known of a machine."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from lab.machine.client import existing
+from lab.machine.control import has_supervisor, request
+from lab.machine.options import DEFAULT_NAME, JsonOption, NameOption
+from lab.machine.status import status_from_files, status_lines
+
+
+def register(app: typer.Typer) -> None:
+    @app.command("status")
+    def status_command(name: NameOption = DEFAULT_NAME, as_json: JsonOption = False) -> int:
+        """Show a machine: its state, the loader's last decision and its reason, the last cut.
+
+        When it runs, also what its kernel says below /sys/kernel/remanence.
+        """
+        files = existing(name)
+        status = request(files, "status") if has_supervisor(files) else status_from_files(files)
+        print(json.dumps(status) if as_json else "\n".join(status_lines(status)))
+        return 0

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What is known of a machine: from its files, its boot note in NVRAM and, when it runs, itself."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from lab import format as fmt
+from lab.errors import RemError
+from lab.machine.files import MachineFiles, MachineLock
+from lab.machine.machine import Machine, MachineState
+from lab.machine.note import read_boot_note
+
+SYSFS = "/sys/kernel/remanence"
+GUEST_FILES = ("status", "last_boot", "sequence", "stop_mode", "low_pages")
+GUEST_LIMIT_S = 5.0
+
+
+def _note(files: MachineFiles) -> dict[str, Any] | None:
+    try:
+        with files.nvram(files.read_config()).open("rb") as nvram:
+            nvram.seek(fmt.CONST["REM_NOTE_OFFSET"])
+            note = read_boot_note(nvram.read(fmt.size_of("rem_boot_note")))
+    except OSError:
+        return None
+    return asdict(note) if note else None
+
+
+def status_from_files(files: MachineFiles) -> dict[str, Any]:
+    """For a machine that nobody owns, and the base for one that somebody does."""
+    files.read_config()  # says so if there is no such machine
+    state = files.read_state()
+    owner = MachineLock.owner_pid(files)
+    if state.get("state") == MachineState.RUNNING and owner is None:
+        # Its QEMU died with it: that was a cut nobody announced.
+        state |= {"state": MachineState.CUT, "qemu_pid": None, "why": "its process died"}
+    return {
+        "name": files.name,
+        "state": state.get("state", MachineState.CONFIGURED),
+        "why": state.get("why"),
+        "supervisor_pid": owner,
+        "qemu_pid": state.get("qemu_pid"),
+        "boots": state.get("boots", 0),
+        "network": state.get("network"),
+        "last_cut": state.get("last_cut"),
+        "boot_note": _note(files),
+        "guest": None,
+        "directory": str(files.directory),
+    }
+
+
+def status_of(machine: Machine) -> dict[str, Any]:
+    """By the machine's owner: with what the supply and the guest say."""
+    status = status_from_files(machine.files)
+    supply = machine.supply
+    status["supply"] = {
+        "power_ok": supply.power_ok,
+        "charge": fmt.Charge(supply.charge).name,
+        "sequence": supply.sequence,
+        "echoed": supply.wire is not None and supply.wire.echoed.is_set(),
+    }
+    if machine.state is MachineState.RUNNING:
+        status["kernel_warnings"] = machine.kernel_warnings()
+        if machine.qemu is not None:
+            status["qemu_events"] = dict(machine.qemu.qmp.events)
+        status["guest"] = guest_status(machine)
+    return status
+
+
+def guest_status(machine: Machine) -> dict[str, str] | None:
+    """The kernel's own words; None when the guest does not answer or has no such kernel."""
+    names = " ".join(GUEST_FILES)
+    script = f'cd {SYSFS} && for f in {names}; do [ -e $f ] && echo "@$f" && cat $f; done; :'
+    try:
+        result = machine.guest.run(script, check=False, limit_s=GUEST_LIMIT_S)
+    except RemError:
+        return None
+    if not result.ok or not result.stdout:
+        return None
+    values: dict[str, str] = {}
+    for part in result.stdout.split("@")[1:]:
+        name, _, text = part.partition("\n")
+        values[name] = text.rstrip("\n")
+    return values
+
+
+def status_lines(status: dict[str, Any]) -> list[str]:
+    """The same for people."""
+    lines = [f"machine   {status['name']}", f"state     {status['state']}"]
+    if status["why"]:
+        lines[-1] += f" ({status['why']})"
+    if status["qemu_pid"]:
+        lines.append(f"processes QEMU {status['qemu_pid']}, owner {status['supervisor_pid']}")
+    lines.append(f"boots     {status['boots']}")
+    network = status["network"] or {}
+    where = network.get("namespace") or network.get("note") or ""
+    lines.append(f"network   {network.get('mode', 'none')} {where}".rstrip())
+    lines.append(f"last boot {decision_line(status['boot_note'])}")
+    if cut := status["last_cut"]:
+        lines.append(f"last cut  {cut_line(cut)}")
+    if supply := status.get("supply"):
+        ok = "present" if supply["power_ok"] else "absent"
+        lines.append(f"supply    PWR_OK {ok}, charge {supply['charge']}")
+    for warning in status.get("kernel_warnings", []):
+        lines.append(f"WARNING   {warning}")
+    for name, text in (status["guest"] or {}).items():
+        body = text.replace("\n", "\n          ")
+        lines.append(f"{name:<9} {body}")
+    lines.append(f"files     {status['directory']}")
+    return lines
+
+
+def decision_line(note: dict[str, Any] | None) -> str:
+    """The loader's decision in one line."""
+    if note is None:
+        return "no note: no loader of ours has run on this NVRAM"
+    if note["reason"] == fmt.BootReason.RESUME.name:
+        return f"resumed image {note['sequence']} from slot {note['slot']}"
+    text = f"cold boot: {note['reason'].removeprefix('COLD_').lower().replace('_', ' ')}"
+    if note["expected"] or note["found"]:
+        text += f"; image says {_entry(note['expected'])}, machine is {_entry(note['found'])}"
+    return text
+
+
+def _entry(entry: dict[str, Any] | None) -> str:
+    if entry is None:
+        return "nothing"
+    values = " ".join(f"{value:#x}" for value in entry["value"])
+    return f"{entry['type'].lower()} {entry['key']:#x}.{entry['index']} = {values}"
+
+
+def cut_line(cut: dict[str, Any]) -> str:
+    """A CutRecord in one line."""
+    process = f"QEMU {cut['qemu_pid']} " + ("is gone" if cut["gone"] else "IS STILL THERE")
+    if not cut["announced"]:
+        return f"unannounced; {process}"
+    hold_up_ms = cut["hold_up_ns"] / 1e6
+    if cut["stopped"]:
+        stop_ms = cut["stopped_after_ns"] / 1e6
+        return f"stopped after {stop_ms:.2f} ms of {hold_up_ms:g} ms hold-up; {process}"
+    echo = "drop was echoed" if cut["echoed"] else "drop was not echoed"
+    return f"no Stop within {hold_up_ms:g} ms of hold-up ({echo}); {process}"

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The process that owns one machine between two commands: a thin server around Machine.
+
+`python -m lab.machine.supervisor NAME JSON` is what `rem run --detach` starts; `rem run` with a
+console is the same in its own process. It ends when it is asked to (quit, SIGTERM, SIGINT) or when
+the machine switched itself off or failed; it stays while the power is cut, because the host's ends
+of the forwarded connections live in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+from types import FrameType
+from typing import Any
+
+from lab.errors import Exit, RemError, UsageError
+from lab.machine.control import read_line, short_path
+from lab.machine.machine import Machine, MachineState
+from lab.machine.status import status_of
+from lab.say import say
+
+# The last hold-up, when the supervisor is told to end: as a shut-down host would give it.
+END_HOLD_UP_NS = 2_000_000_000
+STOP_LIMIT_S = 60.0
+ENDED = (MachineState.OFF, MachineState.FAILED)
+
+
+class Supervisor:
+    """Serves requests in threads; `wait` returns when it is time to end."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self._end = threading.Event()
+        machine.files.control.unlink(missing_ok=True)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with short_path(machine.files) as path:
+            self._listener.bind(path)
+        self._listener.listen()
+        self._operations: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "status": lambda _: status_of(machine),
+            "cut": self._cut,
+            "resume": self._resume,
+            "decided": self._decided,
+            "stop": self._stop,
+            "guest": self._guest,
+            "quit": self._quit,
+        }
+        for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(signum, self._on_signal)
+        threading.Thread(target=self._accept, name="rem-control", daemon=True).start()
+
+    def _on_signal(self, signum: int, frame: FrameType | None) -> None:
+        del signum, frame
+        self._end.set()
+
+    def end(self) -> None:
+        self._end.set()
+
+    def ending(self) -> bool:
+        return self._end.is_set()
+
+    def wait(self) -> None:
+        """Until asked to end, or until the machine is off for good."""
+        machine = self.machine
+        while not self._end.wait(0.1):
+            if machine.state in ENDED:
+                return
+
+    def close(self) -> None:
+        """Give a running machine a hold-up to stop in, then let go of it."""
+        self._listener.close()
+        self.machine.files.control.unlink(missing_ok=True)
+        if self.machine.state is MachineState.RUNNING and not self.machine.config.icount:
+            hold_up_ns = min(END_HOLD_UP_NS, self.machine.config.hold_up_ns)
+            try:
+                self.machine.cut(hold_up_ns=hold_up_ns)
+            except UsageError:
+                say("rem: the machine went off by itself meanwhile")
+        self.machine.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                return  # closed
+            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+
+    def _serve(self, sock: socket.socket) -> None:
+        with sock:
+            try:
+                message = read_line(sock)
+                if message.get("op") == "console":
+                    self._console(sock)
+                    return
+                answer = {"ok": True, "result": self._do(message)}
+            except RemError as err:
+                answer = {"ok": False, "message": err.message, "exit_code": int(err.exit_code)}
+            except (ValueError, KeyError, TypeError, ConnectionError) as err:
+                text = f"bad request: {type(err).__name__}: {err}"
+                answer = {"ok": False, "message": text, "exit_code": int(Exit.USAGE)}
+            try:
+                sock.sendall(json.dumps(answer).encode() + b"\n")
+            except OSError as err:
+                say(f"rem: a client went away before its answer: {err}")
+
+    def _do(self, message: dict[str, Any]) -> Any:
+        operation = self._operations.get(str(message.get("op")))
+        if operation is None:
+            raise UsageError(f"the supervisor knows no operation {message.get('op')!r}")
+        return operation(message)
+
+    def _cut(self, message: dict[str, Any]) -> Any:
+        hold_up_ns = message.get("hold_up_ns")
+        return asdict(self.machine.cut(hold_up_ns, bool(message.get("immediate"))))
+
+    def _resume(self, message: dict[str, Any]) -> Any:
+        machine = self.machine
+        cold = bool(message.get("cold"))
+        machine.resume(rtc_offset_s=int(message.get("rtc_offset_s", 0)), cold=cold)
+        return self._decided(message)
+
+    def _decided(self, message: dict[str, Any]) -> Any:
+        """The loader's decision of this boot, waited for."""
+        del message
+        machine = self.machine
+        note = None if machine.config.loader is None else machine.wait_boot_note()
+        return {"boot_note": asdict(note) if note else None, "qemu_pid": _pid(machine)}
+
+    def _stop(self, message: dict[str, Any]) -> Any:
+        """Planned: asked of the guest, which answers by STOPPED or by switching itself off."""
+        machine = self.machine
+        if machine.state is not MachineState.RUNNING:
+            raise UsageError(f"machine {machine.config.name!r} is {machine.state}, not running")
+        power_off = bool(message.get("power_off"))
+        # The answer of ssh is lost with the machine; what counts is how the machine ends.
+        command = "kill -USR2 1" if power_off else "echo 1 > /sys/kernel/remanence/stop"
+        machine.guest.run(f"nohup sh -c 'sleep 0.1; {command}' >/dev/null 2>&1 &")
+        return {"state": str(machine.wait_off(STOP_LIMIT_S))}
+
+    def _quit(self, message: dict[str, Any]) -> None:
+        if message.get("immediate") and self.machine.state is MachineState.RUNNING:
+            self.machine.cut(immediate=True)
+        self.end()
+
+    def _guest(self, message: dict[str, Any]) -> Any:
+        limit_s = float(message.get("limit_s", 60))
+        return asdict(self.machine.guest.run(str(message["command"]), check=False, limit_s=limit_s))
+
+    def _console(self, sock: socket.socket) -> None:
+        """Both ways until the client goes. A boot that ends leaves it attached to the next one."""
+        sock.sendall(b'{"ok": true}\n')
+        with ConsoleFollower(self.machine, sock.sendall):
+            while data := sock.recv(4096):
+                console = self.machine.console
+                if console is not None:
+                    console.send(data)
+
+
+def _pid(machine: Machine) -> int | None:
+    return machine.qemu.pid if machine.qemu is not None else None
+
+
+class ConsoleFollower:
+    """Gives a sink the console of each boot of a machine, one after the other."""
+
+    def __init__(self, machine: Machine, sink: Callable[[bytes], None], replay: bool = False):
+        self._machine = machine
+        self._sink = sink
+        self._replay = replay
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="rem-follow", daemon=True)
+
+    def _pass_on(self, data: bytes) -> None:
+        try:
+            self._sink(data)
+        except OSError:
+            self._end.set()  # the reader is gone
+
+    def _follow(self) -> None:
+        console, replay = None, self._replay
+        while not self._end.wait(0.02):
+            newest = self._machine.console
+            if newest is not None and newest is not console:
+                if console is not None:
+                    console.detach(self._pass_on)
+                newest.attach(self._pass_on, replay=replay)
+                console, replay = newest, True  # of later boots nothing has been seen yet
+        if console is not None:
+            console.detach(self._pass_on)
+
+    def __enter__(self) -> ConsoleFollower:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+
+def main(argv: list[str]) -> int:
+    """NAME and the first power-on's options as JSON: {"cold": bool, "rtc_offset_s": int}."""
+    name, options = argv[0], json.loads(argv[1])
+    try:
+        machine = Machine.open(name)
+        try:
+            machine.boot(cold=options["cold"], rtc_offset_s=options["rtc_offset_s"])
+            supervisor = Supervisor(machine)
+        except BaseException:
+            machine.close()
+            raise
+    except RemError as err:
+        say(f"rem: {err.message}")
+        return int(err.exit_code)
+    supervisor.wait()
+    if machine.state in ENDED:
+        say(
+            f"rem: machine {name!r} is {machine.state}"
+            + (f": {machine.why}" if machine.why else "")
+        )
+    supervisor.close()
+    return int(Exit.BROKEN if machine.state is MachineState.FAILED else Exit.PASS)
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    sys.exit(main(sys.argv[1:]))
