@@ -20,7 +20,7 @@ import crc32c as _crc32c
 from dissect.cstruct import cstruct
 
 HEADER_DIR = Path(__file__).resolve().parent.parent / "format"
-HEADERS = ("rem_image.h", "rem_pwr.h", "rem_fwcfg.h")
+HEADERS = ("rem_image.h", "rem_pwr.h", "rem_fwcfg.h", "rem_plugin_ctl.h")
 
 
 class FormatError(ValueError):

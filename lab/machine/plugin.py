@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The lab's side of the QEMU plugin: its arguments, its control file, the clock it makes.
+
+Layout and meaning of every field: format/rem_plugin_ctl.h. What the plugin can do and what its
+clock leaves out: machine/README.md.
+
+    spec = PluginSpec(library, cut=True, outs=((0x2F8, 0x7E),))
+    config = MachineConfig(..., icount=True, plugin=spec.argument(ctl_path))
+    control = PluginControl(ctl_path); control.prepare()   # before each boot
+    machine.boot(); control.wait_ready()
+    before = control.read()                                # exact while the VM is stopped
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import struct
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab import format as fmt
+from lab.errors import HangError, InfraError, RemError
+from lab.machine.qmp import Qmp
+
+CTL = "rem_plugin_ctl"
+CTL_BYTES = int(fmt.CONST["REM_PLUGIN_CTL_BYTES"])
+NONE = int(fmt.CONST["REM_PLUGIN_NONE"])
+Command = fmt.VIEWS.rem_plugin_command
+PluginError = fmt.VIEWS.rem_plugin_error
+
+SYS_FUTEX = 202  # x86-64
+FUTEX_WAKE = 1
+# The plugin answers within a millisecond; this bounds a crowded host.
+ANSWER_LIMIT_S = 30.0
+ANSWER_POLL_S = 0.0002
+MARK_POLL_S = 0.002
+# A machine whose vCPUs are all halted with no timer set has no guest time to wait for.
+STANDSTILL_LIMIT_S = 120.0
+
+
+@dataclass(frozen=True)
+class PluginSpec:
+    """What the plugin is to do. Marks are numbered: pcs, then outs, then the first user program."""
+
+    library: Path
+    count: bool = True
+    cut: bool = False
+    pcs: tuple[int, ...] = ()
+    outs: tuple[tuple[int, int], ...] = ()  # (port, byte)
+    user: bool = False
+
+    def argument(self, ctl: Path) -> str:
+        """For QEMU's -plugin."""
+        words = [str(self.library).replace(",", ",,"), f"ctl={str(ctl).replace(',', ',,')}"]
+        words += [f"{name}=on" for name in ("count", "cut") if getattr(self, name)]
+        words += [f"pc={pc:#x}" for pc in self.pcs]
+        words += [f"out={port:#x}:{byte:#x}" for port, byte in self.outs]
+        words += ["user=on"] if self.user else []
+        return ",".join(words)
+
+    def pc_mark(self, index: int = 0) -> int:
+        return index
+
+    def out_mark(self, index: int = 0) -> int:
+        return len(self.pcs) + index
+
+    def user_mark(self) -> int:
+        assert self.user, "the plugin is not told to look for user programs"
+        return len(self.pcs) + len(self.outs)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The counters at one moment of one QEMU process."""
+
+    cpu: int | None  # the vCPU that made it by what it was about to do
+    halted_ns: int | None  # time in which all vCPUs were halted; None without icount
+    count: tuple[int, ...]  # instructions begun, by vCPU
+
+    @property
+    def total(self) -> int:
+        return sum(self.count)
+
+
+def elapsed_ns(begin: Snapshot, end: Snapshot) -> int:
+    """Guest time by the clock flat-1ns: the largest count of any vCPU plus halted time."""
+    if begin.halted_ns is None or end.halted_ns is None:
+        raise InfraError(
+            "guest time needs a machine with icount, and a QEMU that tells halted time"
+        )
+    largest = max(b - a for a, b in zip(begin.count, end.count, strict=True))
+    return largest + end.halted_ns - begin.halted_ns
+
+
+class PluginControl:
+    """The control file of one machine. Commands come from one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.ftruncate(descriptor, CTL_BYTES)
+            self._map = mmap.mmap(descriptor, CTL_BYTES)
+        finally:
+            os.close(descriptor)
+        self._libc = ctypes.CDLL(None, use_errno=True)
+
+    def prepare(self) -> None:
+        """Forget the process before; while no QEMU runs."""
+        self._map[:] = bytes(CTL_BYTES)
+
+    def _view(self) -> Any:
+        return fmt.parse(CTL, self._map[:])
+
+    def wait_ready(self, limit_s: float = ANSWER_LIMIT_S) -> None:
+        """Until the plugin and all vCPUs are there."""
+        end_s = time.monotonic() + limit_s
+        while time.monotonic() < end_s:
+            view = self._view()
+            if view.magic == fmt.CONST["REM_PLUGIN_MAGIC"]:
+                if view.version != fmt.CONST["REM_PLUGIN_VERSION"]:
+                    raise InfraError(
+                        f"{self.path}: plugin of version {view.version}: build it anew"
+                    )
+                return
+            time.sleep(MARK_POLL_S)
+        raise HangError(f"{self.path}: the plugin is not ready within {limit_s:g} s")
+
+    def _offset(self, field: str) -> int:
+        return int(getattr(fmt.VIEWS, CTL).fields[field].offset)
+
+    def _command(self, command: Any, first: int = 0, second: int = 0) -> None:
+        with self._lock:
+            struct.pack_into("<QQ", self._map, self._offset("argument"), first, second)
+            struct.pack_into("<I", self._map, self._offset("command"), int(command))
+            request = self._view().request + 1 & 0xFFFFFFFF
+            struct.pack_into("<I", self._map, self._offset("request"), request)
+            self._wake()
+            end_s = time.monotonic() + ANSWER_LIMIT_S
+            while self._view().done != request:
+                if time.monotonic() > end_s:
+                    raise HangError(f"{self.path}: no answer to {command.name}: is QEMU alive?")
+                time.sleep(ANSWER_POLL_S)
+            error = PluginError(self._view().error)
+            if error != PluginError.REM_PLUGIN_OK:
+                raise RemError(f"{self.path}: {command.name}({first}, {second}): {error.name}")
+
+    def _wake(self) -> None:
+        word = ctypes.c_uint32.from_buffer(self._map, self._offset("request"))
+        # Should it fail, the plugin looks by itself 20 ms later.
+        self._libc.syscall(SYS_FUTEX, ctypes.byref(word), FUTEX_WAKE, 1, None, None, 0)
+
+    def _snapshot(self, view: Any) -> Snapshot | None:
+        if view.taken != 1:
+            return None
+        cpus = self._view().cpu_count
+        return Snapshot(
+            cpu=None if view.cpu == NONE else int(view.cpu),
+            halted_ns=None if view.halted_ns == NONE else int(view.halted_ns),
+            count=tuple(int(count) for count in view.count[:cpus]),
+        )
+
+    def read(self) -> Snapshot:
+        """All counters now. Exact while the VM is stopped."""
+        self._command(Command.REM_PLUGIN_READ)
+        snapshot = self._snapshot(self._view().now)
+        assert snapshot is not None, "the plugin answered without a snapshot"
+        return snapshot
+
+    def disarm(self) -> None:
+        self._command(Command.REM_PLUGIN_DISARM)
+
+    def arm_cut(self, cpu: int, insns: int) -> None:
+        """SIGKILL when *cpu* has begun *insns* more instructions. The VM must be stopped."""
+        self._command(Command.REM_PLUGIN_ARM_CUT, cpu, insns)
+
+    def arm_cut_at(self, mark: int, insns: int) -> None:
+        """SIGKILL *insns* instructions from where *mark* is next reached. The VM must be stopped."""
+        self._command(Command.REM_PLUGIN_ARM_CUT_AT, mark, insns)
+
+    def arm_hold_up(self, hold_up_ns: int) -> None:
+        """SIGKILL after so much guest time. The VM must be stopped, and run by icount."""
+        self._command(Command.REM_PLUGIN_ARM_HOLD_UP, hold_up_ns)
+
+    def reset_marks(self) -> None:
+        self._command(Command.REM_PLUGIN_RESET_MARKS)
+
+    def first(self, mark: int) -> Snapshot | None:
+        """When *mark* was first reached, or None. Outlives the process."""
+        return self._snapshot(self._view().marks[mark].first)
+
+    def wait_mark(self, mark: int, limit_s: float) -> Snapshot:
+        end_s = time.monotonic() + limit_s
+        while time.monotonic() < end_s:
+            if (snapshot := self.first(mark)) is not None:
+                return snapshot
+            time.sleep(MARK_POLL_S)
+        raise HangError(f"{self.path}: mark {mark} is not reached within {limit_s:g} s")
+
+    def at_cut(self) -> Snapshot | None:
+        """The counters when the plugin ended the process, or None. Outlives the process."""
+        return self._snapshot(self._view().at_cut)
+
+
+class PluginClock:
+    """The guest clock of a machine under icount (supply.GuestClock).
+
+    The plugin takes the power away at the end of the hold-up. For an exact edge, stop the VM
+    over QMP before PWR_OK drops: wait() reads the counters and lets it run on.
+    """
+
+    def __init__(self, control: PluginControl, stopped_mark: int, qmp: Callable[[], Qmp]) -> None:
+        self._control = control
+        self._stopped_mark = stopped_mark
+        self._qmp = qmp
+
+    def wait(self, event: threading.Event, limit_ns: int) -> int:
+        control = self._control
+        self._qmp().execute("stop")
+        control.reset_marks()
+        begin = control.read()
+        control.arm_hold_up(limit_ns)
+        self._qmp().execute("cont")
+        event.wait(STANDSTILL_LIMIT_S)
+        stopped = control.first(self._stopped_mark)
+        end = stopped or control.at_cut()
+        # Neither: guest time stands still, and the energy runs out all the same.
+        return limit_ns + 1 if end is None else elapsed_ns(begin, end)
