@@ -182,7 +182,7 @@ class PluginControl:
         self._command(Command.REM_PLUGIN_ARM_CUT, cpu, insns)
 
     def arm_cut_at(self, mark: int, insns: int) -> None:
-        """SIGKILL *insns* instructions from where *mark* is next reached. The VM must be stopped."""
+        """SIGKILL *insns* instructions from where *mark* is next reached. VM stopped."""
         self._command(Command.REM_PLUGIN_ARM_CUT_AT, mark, insns)
 
     def arm_hold_up(self, hold_up_ns: int) -> None:

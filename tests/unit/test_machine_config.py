@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The machine's record and QEMU's command line, which is a pure function of it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lab.errors import Exit, RemError
+from lab.machine.config import Forward, MachineConfig
+from lab.machine.files import MachineFiles
+from lab.machine.options import parse_bytes, parse_ns, parse_span_s
+from lab.machine.qemu import BootOptions, Wires, build_command, quoted_command
+
+CONFIG = MachineConfig(
+    name="m", kernel=Path("/k/bzImage"), loader=Path("/g/go.elf"), root=Path("/r/root.img")
+)
+FILES = MachineFiles(Path("/state/m"))
+
+
+def command(config: MachineConfig = CONFIG, **options: object) -> list[str]:
+    boot = BootOptions(**options)  # type: ignore[arg-type]
+    return build_command(config, FILES, Wires.by_path(), boot, "tap,id=rem-net,ifname=rem0")
+
+
+def values(words: list[str], option: str) -> list[str]:
+    return [words[i + 1] for i, word in enumerate(words) if word == option]
+
+
+def test_config_survives_json() -> None:
+    config = replace(
+        CONFIG,
+        forwards=(Forward(6379, 6379),),
+        devices=("rtl8139",),
+        nvram_dir=Path("/dev/shm"),
+        stop_mode="dpm",
+    )
+    assert MachineConfig.from_json(config.to_json()) == config
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", CONFIG.to_json().replace('"cpus"', '"cores"')])
+def test_config_of_another_version_is_one_line(text: str) -> None:
+    with pytest.raises(RemError, match="rem rm") as caught:
+        MachineConfig.from_json(text)
+    assert caught.value.exit_code == Exit.INFRASTRUCTURE
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": "../m"}, {"name": "-m"}, {"name": "M"}, {"name": ""}, {"name": "m" * 33},
+        {"cpus": 0}, {"cpus": 65}, {"dram_bytes": 1 << 20}, {"dram_bytes": (64 << 20) + 1},
+        {"nvram_bytes": 0}, {"nvram_bytes": (1 << 30) + (1 << 20)},
+    ],
+)  # fmt: skip
+def test_impossible_machines_are_usage_errors(wrong: dict[str, object]) -> None:
+    with pytest.raises(RemError) as caught:
+        replace(CONFIG, **wrong)  # type: ignore[arg-type]
+    assert caught.value.exit_code == Exit.USAGE
+
+
+@pytest.mark.parametrize("text", ["80", "0:80", "80:65536", "a:b", "1:2:3", ""])
+def test_impossible_forwards_are_usage_errors(text: str) -> None:
+    with pytest.raises(RemError, match="--forward") as caught:
+        Forward.parse(text)
+    assert caught.value.exit_code == Exit.USAGE
+
+
+def test_loader_is_booted_and_kernel_goes_by_fw_cfg() -> None:
+    words = command()
+    assert values(words, "-kernel") == ["/g/go.elf"]
+    given = values(words, "-fw_cfg")
+    assert "name=opt/remanence/kernel,file=/k/bzImage" in given
+    assert not any("cold" in one or "initrd" in one for one in given)
+    assert "-append" not in words
+    cold = values(command(cold=True), "-fw_cfg")
+    assert "name=opt/remanence/cold,string=1" in cold
+
+
+def test_command_line_of_kernel_keeps_its_commas() -> None:
+    words = command(replace(CONFIG, cmdline_extra="netconsole=a,b", stop_mode="fast"))
+    line = next(one for one in values(words, "-fw_cfg") if "cmdline" in one)
+    assert "netconsole=a,,b" in line
+    assert "remanence.stop=fast" in line
+    assert "remanence.stop" not in CONFIG.cmdline()
+
+
+def test_memory_is_small_dram_and_shared_nvram_of_the_state() -> None:
+    words = command()
+    assert values(words, "-m") == ["64M,slots=2,maxmem=8G"]
+    (backend,) = values(words, "-object")
+    assert "share=on" in backend
+    assert "mem-path=/state/m/nvram.img,size=1073741824" in backend
+
+
+def test_devices_go_behind_an_iommu_only_where_asked() -> None:
+    assert not any("iommu" in word for word in command())
+    words = values(command(replace(CONFIG, iommu=True)), "-device")
+    assert words.index("intel-iommu,intremap=on") == 1  # before all that is behind it
+    assert sum("iommu_platform=on" in word for word in words) == 2
+
+
+def test_icount_is_seeded_and_takes_its_clock_from_the_machine() -> None:
+    words = command(replace(CONFIG, icount=True, seed=7))
+    assert values(words, "-icount") == ["shift=0,sleep=off"]
+    assert values(words, "-seed") == ["7"]
+    assert values(words, "-rtc")[0].endswith("clock=vm")
+    assert "-icount" not in command()
+
+
+def test_same_machine_but_for_logs_and_clock_at_each_boot() -> None:
+    first, second = command(boot=1), command(boot=2, rtc="2030-01-01T00:00:00")
+    different = [(a, b) for a, b in zip(first, second, strict=True) if a != b]
+    assert len(different) == 2
+    assert "console-0001.log" in different[1][0]
+    assert different[0][1].startswith("base=2030-01-01T00:00:00")
+
+
+def test_clock_offset_is_added_to_a_fixed_base() -> None:
+    config = replace(CONFIG, rtc_base="2026-11-21T00:00:00")
+    assert BootOptions.rtc_of(config, 7 * 86400) == "2026-11-28T00:00:00"
+    assert BootOptions.rtc_of(CONFIG, 0) == "utc"
+
+
+def test_dry_run_is_quoted_so_that_a_shell_gives_the_command_back() -> None:
+    words = command(replace(CONFIG, cmdline_extra="a='b c'"))
+    assert shlex.split(quoted_command(["ip", "netns", "exec", "x"], words))[4:] == words
+
+
+def test_quantities_need_their_units() -> None:
+    assert parse_bytes("64M", "--dram") == 64 << 20
+    assert parse_ns("17ms", "--hold-up") == 17_000_000
+    assert parse_ns("0.5us", "--hold-up") == 500
+    assert parse_span_s("7d", "--off-for") == 604_800
+    for wrong in ("17", "ms", "17 min", "-1ms", "0.1ns", "1e3ms"):
+        with pytest.raises(RemError, match="--hold-up"):
+            parse_ns(wrong, "--hold-up")
