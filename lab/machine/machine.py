@@ -349,6 +349,11 @@ class Machine:
             raise UsageError(f"machine {self.config.name!r} has not been booted")
         self.console.expect(READY_MARK, limit_s)
 
+    @property
+    def resets(self) -> int:
+        """How often this boot's machine was reset: a kernel that panics resets (panic=-1)."""
+        return self.qemu.qmp.events["RESET"] if self.qemu is not None else 0
+
     def kernel_warnings(self) -> list[str]:
         """Of this boot (console of this QEMU only)."""
         return self.console.warnings() if self.console is not None else []

@@ -62,8 +62,7 @@ def status_of(machine: Machine) -> dict[str, Any]:
     }
     if machine.state is MachineState.RUNNING:
         status["kernel_warnings"] = machine.kernel_warnings()
-        if machine.qemu is not None:
-            status["qemu_events"] = dict(machine.qemu.qmp.events)
+        status["resets"] = machine.resets
         status["guest"] = guest_status(machine)
     return status
 
@@ -102,6 +101,8 @@ def status_lines(status: dict[str, Any]) -> list[str]:
     if supply := status.get("supply"):
         ok = "present" if supply["power_ok"] else "absent"
         lines.append(f"supply    PWR_OK {ok}, charge {supply['charge']}")
+    if status.get("resets"):
+        lines.append(f"resets    {status['resets']} since power-on")
     for warning in status.get("kernel_warnings", []):
         lines.append(f"WARNING   {warning}")
     for name, text in (status["guest"] or {}).items():

@@ -144,9 +144,8 @@ def test_qemu_that_dies_by_itself_is_a_failure(machine: Machine) -> None:
 
 def test_reset_of_the_guest_is_seen(machine: Machine) -> None:
     tell(machine, b"t")
-    qemu = machine.qemu
-    assert qemu is not None
-    eventually(lambda: qemu.qmp.events["RESET"] == 1)
+    assert machine.resets == 0
+    eventually(lambda: machine.resets == 1)
     assert machine.state is MachineState.RUNNING
 
 
@@ -261,6 +260,39 @@ def test_clients_that_talk_nonsense_do_no_harm(supervisor: subprocess.Popen[byte
             sock.sendall(nonsense)
     assert request(files, "status")["state"] == "running"
     assert supervisor.poll() is None
+
+
+FOREGROUND = """
+import sys
+from pathlib import Path
+from lab.machine import Machine, MachineConfig
+from lab.machine.attach import run_in_foreground
+config = MachineConfig(name="m", kernel=Path(sys.argv[1]), network="none", cpus=1)
+sys.exit(run_in_foreground(Machine.create(config)))
+"""
+
+
+def test_terminal_is_the_console_until_the_escape_key(config: MachineConfig) -> None:
+    leader, follower = os.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-c", FOREGROUND, str(config.kernel)],
+        cwd=repo_dir(), stdin=follower, stdout=follower, stderr=follower,
+    )  # fmt: skip
+    os.close(follower)
+    seen = b""
+    while b"R" not in seen:
+        seen += os.read(leader, 100)
+    pid = qemu_pid()
+    os.write(leader, b"s")  # typed: the guest answers
+    while b"D" not in seen:
+        seen += os.read(leader, 100)
+    os.write(leader, b"\x03")  # Ctrl-C is for the guest
+    assert process_is_there(pid) and child.poll() is None
+    os.write(leader, b"\x1d")
+    assert child.wait(LIMIT_S) == Exit.PASS
+    os.close(leader)
+    assert not process_is_there(pid)
+    Machine.open("m").destroy()
 
 
 def test_console_is_shared_and_told_of_the_end(machine: Machine) -> None:
