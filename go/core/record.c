@@ -21,11 +21,16 @@ enum slot_state {
 	SLOT_DAMAGED,
 };
 
+/*
+ * A Stop's number is one more than any before it. A word that is further ahead
+ * of the consumed one is no number; using it would use numbers up.
+ */
+#define SEQUENCE_GAP_MAX 16
+
 struct slot {
 	enum slot_state state;
 	u32 reason;	/* of the damage */
-	u32 sequence;	/* of the word; of the body where only that checks */
-	u32 closes;	/* highest sequence that this slot might be entered by */
+	u32 sequence;	/* of the word */
 	struct rem_body body;
 };
 
@@ -95,14 +100,6 @@ static void judge_slot(const u8 *block, u32 n, struct slot *slot)
 	slot->sequence = word.sequence;
 	memcpy(&slot->body, body, sizeof(slot->body));
 
-	/*
-	 * A word that is damaged today may have been right yesterday, and be
-	 * right again if the damage was in reading: close the image it covers.
-	 */
-	if (slot->body.magic == REM_BODY_MAGIC && header_checks(&slot->body) &&
-	    slot->body.sequence % REM_SLOTS == n)
-		slot->closes = slot->body.sequence;
-
 	if (!word.sequence || word.sequence % REM_SLOTS != n) {
 		slot->reason = REM_COLD_COMMIT_DAMAGED;
 		return;
@@ -116,6 +113,29 @@ static void judge_slot(const u8 *block, u32 n, struct slot *slot)
 		return;
 	}
 	slot->state = SLOT_COMMITTED;
+}
+
+/*
+ * The sequence by which slot @n could be entered at a later boot, 0 = none. What
+ * is damaged today may read right tomorrow: then its header tells, or else the
+ * word itself where it is near enough to be a number this machine has given.
+ */
+static u32 slot_closes(const struct slot *slot, u32 n, u32 consumed)
+{
+	const struct rem_body *body = &slot->body;
+
+	if (slot->state == SLOT_EMPTY)
+		return 0;
+	if (slot->state == SLOT_COMMITTED)
+		return slot->sequence;
+	if (body->magic == REM_BODY_MAGIC && header_checks(body) &&
+	    body->sequence % REM_SLOTS == n)
+		return body->sequence;
+	if (slot->sequence > consumed &&
+	    slot->sequence - consumed <= SEQUENCE_GAP_MAX &&
+	    slot->sequence % REM_SLOTS == n)
+		return slot->sequence;
+	return 0;
 }
 
 static u32 judge_block(const u8 *at)
@@ -260,8 +280,7 @@ void rem_decide(const u8 *block, u64 region_phys, u64 region_bytes,
 		decision.reason = REM_COLD_ASKED;
 	/* An invalid consumed word lets nothing be entered: leave it so. */
 	for (u32 n = 0; consumed && n < REM_SLOTS; n++) {
-		u32 closes = slot[n].state == SLOT_COMMITTED ?
-				     slot[n].sequence : slot[n].closes;
+		u32 closes = slot_closes(&slot[n], n, consumed);
 
 		if (closes > consumed && closes > decision.consume)
 			decision.consume = closes;

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Makes record blocks that a loader must accept, for tests to spoil. */
+#ifndef GO_BUILD_RECORD_H
+#define GO_BUILD_RECORD_H
+
+#include "../core/record.h"
+
+struct record_image {
+	u32 sequence;
+	u64 region_phys;
+	u64 region_bytes;
+	u64 entry_phys;
+	const struct rem_desc_entry *entry;
+	u32 entry_count;
+};
+
+/* Block header and consumed word; both slots empty. */
+void build_block(u8 *block, u64 region_bytes, u32 consumed);
+
+/* A committed image in the slot of its sequence. */
+void build_image(u8 *block, const struct record_image *image);
+
+/* Make header_crc and the commit word of slot @n right again. */
+void build_reseal(u8 *block, u32 n);
+
+#endif /* GO_BUILD_RECORD_H */

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The smallest thing that counts failures and names them. */
+#ifndef GO_CHECK_H
+#define GO_CHECK_H
+
+#include <stdio.h>
+
+extern unsigned long checks_done, checks_failed;
+
+#define CHECK(condition, ...) check(condition, __FILE__, __LINE__, __VA_ARGS__)
+
+void check(_Bool ok, const char *file, int line, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+void test_crc32c(void);
+void test_interval(void);
+void test_pwr(void);
+void test_acpi(void);
+void test_linux(void);
+void test_desc(void);
+void test_record(void);
+void test_golden(const char *folder);
+
+#endif /* GO_CHECK_H */
