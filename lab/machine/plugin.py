@@ -213,13 +213,22 @@ class PluginClock:
     """The guest clock of a machine under icount (supply.GuestClock).
 
     The plugin takes the power away at the end of the hold-up. For an exact edge, stop the VM
-    over QMP before PWR_OK drops: wait() reads the counters and lets it run on.
+    over QMP before PWR_OK drops: wait() reads the counters, and lets the VM run on when QEMU has
+    taken the status byte.
     """
 
-    def __init__(self, control: PluginControl, stopped_mark: int, qmp: Callable[[], Qmp]) -> None:
+    def __init__(
+        self,
+        control: PluginControl,
+        stopped_mark: int,
+        qmp: Callable[[], Qmp],
+        delivered: Callable[[], bool],
+    ) -> None:
         self._control = control
         self._stopped_mark = stopped_mark
         self._qmp = qmp
+        self._delivered = delivered
+        self.last: tuple[Snapshot, Snapshot] | None = None  # edge and end of the last wait
 
     def wait(self, event: threading.Event, limit_ns: int) -> int:
         control = self._control
@@ -227,9 +236,15 @@ class PluginClock:
         control.reset_marks()
         begin = control.read()
         control.arm_hold_up(limit_ns)
+        end_s = time.monotonic() + ANSWER_LIMIT_S
+        while not self._delivered() and time.monotonic() < end_s:
+            time.sleep(ANSWER_POLL_S)
         self._qmp().execute("cont")
         event.wait(STANDSTILL_LIMIT_S)
-        stopped = control.first(self._stopped_mark)
-        end = stopped or control.at_cut()
-        # Neither: guest time stands still, and the energy runs out all the same.
-        return limit_ns + 1 if end is None else elapsed_ns(begin, end)
+        end = control.first(self._stopped_mark) or control.at_cut()
+        if end is None:
+            # Guest time stands still, and the energy runs out all the same.
+            self.last = None
+            return limit_ns + 1
+        self.last = (begin, end)
+        return elapsed_ns(begin, end)

@@ -89,6 +89,11 @@ class PowerWire:
             self._try_send()
         os.write(self._wake_write, b"w")
 
+    def delivered(self) -> bool:
+        """Whether QEMU has taken the newest status, echoed or not."""
+        with self._lock:
+            return self._sent and self._unread_bytes() == 0
+
     def _unread_bytes(self) -> int:
         """What QEMU has not taken yet. A UART is no queue: never more than one byte waits."""
         count = array.array("i", [0])

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What the guest is busy with while it is measured. Every load runs on through cuts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+from lab.errors import InfraError, RemError
+from lab.load.process import LoadProcess
+from lab.machine.config import HOST_ADDRESS
+from lab.machine.machine import Machine
+from lab.machine.network import TapNetwork
+
+FSYNC_WRITERS = 2
+FRAME_PORT = 7700
+# Functions of the file that the compile load compiles: some 20 s of a guest's time a round.
+COMPILE_FUNCTIONS = 300
+
+
+class Load(ABC):
+    """`with make_load("fsync", machine): ...`"""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self._groups: list[int] = []
+
+    @abstractmethod
+    def start(self) -> None: ...
+
+    def _spawn(self, command: str) -> None:
+        """A program of the guest's, in a process group of its own, until stop()."""
+        quoted = command.replace("'", "'\\''")
+        text = f"setsid sh -c '{quoted}' </dev/null >/tmp/load.log 2>&1 & echo $!"
+        self._groups.append(int(self.machine.run_in_guest(text).stdout))
+
+    def check(self) -> None:
+        """Raises RemError when a part of the load has ended."""
+        for group in self._groups:
+            alive = self.machine.run_in_guest(f"kill -0 -- -{group}", check=False)
+            if not alive.ok:
+                said = self.machine.run_in_guest("tail -n 3 /tmp/load.log", check=False).stdout
+                raise RemError(f"the load has ended in the guest: {said.strip() or 'nothing said'}")
+
+    def stop(self) -> None:
+        for group in self._groups:
+            self.machine.run_in_guest(f"kill -9 -- -{group}", check=False)
+        self._groups.clear()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:  # otherwise the guest may not answer, and the machine goes away anyway
+            self.stop()
+
+
+class Idle(Load):
+    def start(self) -> None:
+        pass
+
+
+class Fsync(Load):
+    """Writers that wait for the disk after each record."""
+
+    def start(self) -> None:
+        for writer in range(FSYNC_WRITERS):
+            self._spawn(f"exec rem-fsync --path /var/tmp/bench-{writer} --slots 512")
+
+
+class Net(Load):
+    """A connection on which both ends send without waiting for each other."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine)
+        self._peer: LoadProcess | None = None
+
+    def start(self) -> None:
+        network = self.machine.network
+        if not isinstance(network, TapNetwork):
+            raise InfraError(f"the net load needs a tap network: {network.note or 'none here'}")
+        self._peer = LoadProcess(
+            network.exec_prefix(), "peer", host=HOST_ADDRESS, frame_port=FRAME_PORT
+        )
+        self._spawn(f"exec rem-tcp --peer {HOST_ADDRESS}:{FRAME_PORT}")
+
+    def check(self) -> None:
+        super().check()
+        assert self._peer is not None
+        status = self._peer.ask("status")
+        for part in status.values():
+            if isinstance(part, dict) and part.get("failure"):
+                raise RemError(f"the net load: {part['failure']}")
+
+    def stop(self) -> None:
+        super().stop()
+        if self._peer is not None:
+            self._peer.close()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        if self._peer is not None:
+            self._peer.close()
+
+
+class Compile(Load):
+    """As many compilers as CPUs: processes come and go, pages are faulted in, files are written."""
+
+    def start(self) -> None:
+        self.machine.run_in_guest(
+            f"cd /var/tmp && for i in $(seq {COMPILE_FUNCTIONS}); do "
+            'echo "int f$i(int *a, int n) { int s = $i; for (int k = 0; k < n; k++) '
+            's += a[k] * (k ^ $i) / (1 + (s & 7)); return s; }"; done > bench.c'
+        )
+        for cpu in range(self.machine.config.cpus):
+            self._spawn(f"cd /var/tmp && while :; do gcc -O2 -c -o bench-{cpu}.o bench.c; done")
+
+
+KINDS: dict[str, type[Load]] = {"idle": Idle, "fsync": Fsync, "net": Net, "compile": Compile}
+
+
+def make_load(name: str, machine: Machine) -> Load:
+    return KINDS[name](machine)

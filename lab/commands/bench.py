@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`rem bench`: measurements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lab.errors import Exit, UsageError
+from lab.machine.config import StopModeName
+from lab.machine.options import JsonOption
+from lab.result import Result
+from lab.say import say
+
+LOADS = ("idle", "fsync", "net", "compile")
+MODES: dict[str, tuple[StopModeName, ...]] = {
+    "fast": ("fast",),
+    "dpm": ("dpm",),
+    "both": ("fast", "dpm"),
+}
+
+bench = typer.Typer(
+    help="Measure a machine.", no_args_is_help=True, rich_markup_mode=None, add_completion=False
+)
+
+
+def _loads(text: str) -> tuple[str, ...]:
+    if text == "all":
+        return LOADS
+    names = tuple(text.split(","))
+    for name in names:
+        if name not in LOADS:
+            raise UsageError(f"--load {name}: give all, or some of {', '.join(LOADS)}")
+    return names
+
+
+def _show(result: Result, as_json: bool) -> int:
+    for name, figure in result.figures.items():
+        value = f"{figure.value:,}" if isinstance(figure.value, int) else figure.value
+        say(f"{name:24} {value:>14} {figure.unit:5} {figure.kind}")
+    if as_json:
+        result.emit()
+    return Exit.PASS if result.ok else Exit.BROKEN
+
+
+@bench.command("stop-go")
+def stop_go(
+    cpus: Annotated[int, typer.Option(help="Number of CPUs.", min=1, max=32)] = 4,
+    stops: Annotated[int, typer.Option(help="Stops for each load and way.", min=1)] = 50,
+    load: Annotated[str, typer.Option(help="idle, fsync, net, compile, some, or all.")] = "all",
+    stop: Annotated[str, typer.Option(help="How to stop: fast, dpm or both.")] = "both",
+    seed: Annotated[int, typer.Option(help="Chooses the moments of the Stops.")] = 1,
+    kernel: Annotated[Path | None, typer.Option(help="Another bzImage.")] = None,
+    nvram_dir: Annotated[
+        Path | None, typer.Option(help="Where the NVRAM file is, e.g. /dev/shm.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Measure Stop and Go in guest time (clock flat-1ns), under several loads.
+
+    Stop: from the edge of PWR_OK to the end of the flush of the commit. Go: from the loader's entry
+    to the first instruction of a program.
+    """
+    loads = _loads(load)
+    if stop not in MODES:
+        raise UsageError(f"--stop {stop}: give fast, dpm or both")
+    from lab.bench.stop_go import Plan, run
+    from lab.setup import products
+
+    progress = products.Progress()
+    plan = Plan(
+        cpus=cpus,
+        stops=stops,
+        loads=loads,
+        modes=MODES[stop],
+        kernel=kernel or products.ensure_kernel(progress).bz_image,
+        loader=products.ensure_loader(progress),
+        root=products.ensure_root(progress),
+        plugin=products.ensure_plugin(progress),
+        seed=seed,
+        nvram_dir=nvram_dir,
+    )
+    return _show(run(plan), as_json)
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(bench, name="bench")
