@@ -12,11 +12,13 @@ waitpid().
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -25,7 +27,7 @@ from typing import Any, Self
 
 from lab import format as fmt
 from lab import run
-from lab.errors import HangError, InfraError, UsageError
+from lab.errors import HangError, InfraError, RemError, UsageError
 from lab.machine.config import MachineConfig
 from lab.machine.console import READY_MARK, Console
 from lab.machine.files import MachineFiles, MachineLock
@@ -343,6 +345,32 @@ class Machine:
             time.sleep(NOTE_POLL_S)
         raise HangError(f"the loader of {self.config.name!r} decided nothing in {limit_s:g} s")
 
+    def wait_resumed(self, limit_s: float = BOOT_LIMIT_S) -> BootNote:
+        """After resume(): until the guest answers again. An error if it does not go on.
+
+        A cold boot, and a crash after the loader entered the image, are broken promises.
+        """
+        end_s = time.monotonic() + limit_s
+        note = self.wait_boot_note(limit_s)
+        if not note.resumed:
+            raise RemError(f"machine {self.config.name!r} cold booted: {note.reason}")
+        probe = ThreadPoolExecutor(1, "rem-probe")
+        try:
+            answer = probe.submit(self.guest.wait_ssh, max(end_s - time.monotonic(), 1.0))
+            while not answer.done():
+                if self.resets or self.state is not MachineState.RUNNING:
+                    lines = self.kernel_warnings() or ["nothing on the console"]
+                    raise RemError(f"machine {self.config.name!r} crashed at Go: {lines[0]}")
+                time.sleep(NOTE_POLL_S)
+            answer.result()
+        except HangError as err:
+            raise HangError(
+                f"{err.message}; CPUs are at {', '.join(self.program_counters())}"
+            ) from err
+        finally:
+            probe.shutdown(wait=False)
+        return note
+
     def wait_ready(self, limit_s: float = BOOT_LIMIT_S) -> None:
         """After a cold boot: until the guest's init says that all is up."""
         if self.console is None:
@@ -351,8 +379,18 @@ class Machine:
 
     @property
     def resets(self) -> int:
-        """How often this boot's machine was reset: a kernel that panics resets (panic=-1)."""
+        """How often this boot's machine was reset; a kernel that panics resets it (panic=-1).
+
+        Firmware may add a reset of its own, so what counts is whether it is zero.
+        """
         return self.qemu.qmp.events["RESET"] if self.qemu is not None else 0
+
+    def program_counters(self) -> list[str]:
+        """Where each CPU is: for a machine that hangs; to be looked up in System.map."""
+        if self.qemu is None or self.state is not MachineState.RUNNING:
+            return []
+        text = self.qemu.qmp.monitor("info registers -a")
+        return re.findall(r"^[ER]IP=([0-9a-f]+)", text, re.MULTILINE)
 
     def kernel_warnings(self) -> list[str]:
         """Of this boot (console of this QEMU only)."""

@@ -58,6 +58,10 @@ class Qmp:
         except (EOFError, OSError, asyncio.CancelledError) as err:
             raise ConnectionError(f"QMP {command}: {err}") from err
 
+    def monitor(self, command: str) -> str:
+        """A command of QEMU's monitor for people, where QMP has none."""
+        return str(self.execute("human-monitor-command", 10.0, **{"command-line": command}))
+
     def close(self) -> None:
         """Safe to call twice, and when QEMU is gone, as it nearly always is by now."""
         if not self._thread.is_alive():

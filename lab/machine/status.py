@@ -13,7 +13,15 @@ from lab.machine.machine import Machine, MachineState
 from lab.machine.note import read_boot_note
 
 SYSFS = "/sys/kernel/remanence"
-GUEST_FILES = ("status", "last_boot", "sequence", "stop_mode", "low_pages")
+GUEST_FILES = (
+    "status",
+    "last_boot",
+    "sequence",
+    "resumes",
+    "last_error",
+    "stop_mode",
+    "low_pages",
+)
 GUEST_LIMIT_S = 5.0
 
 
@@ -86,29 +94,29 @@ def guest_status(machine: Machine) -> dict[str, str] | None:
 
 def status_lines(status: dict[str, Any]) -> list[str]:
     """The same for people."""
-    lines = [f"machine   {status['name']}", f"state     {status['state']}"]
+    lines = [f"machine    {status['name']}", f"state      {status['state']}"]
     if status["why"]:
         lines[-1] += f" ({status['why']})"
     if status["qemu_pid"]:
-        lines.append(f"processes QEMU {status['qemu_pid']}, owner {status['supervisor_pid']}")
-    lines.append(f"boots     {status['boots']}")
+        lines.append(f"processes  QEMU {status['qemu_pid']}, owner {status['supervisor_pid']}")
+    lines.append(f"boots      {status['boots']}")
     network = status["network"] or {}
     where = network.get("namespace") or network.get("note") or ""
-    lines.append(f"network   {network.get('mode', 'none')} {where}".rstrip())
-    lines.append(f"last boot {decision_line(status['boot_note'])}")
+    lines.append(f"network    {network.get('mode', 'none')} {where}".rstrip())
+    lines.append(f"last boot  {decision_line(status['boot_note'])}")
     if cut := status["last_cut"]:
-        lines.append(f"last cut  {cut_line(cut)}")
+        lines.append(f"last cut   {cut_line(cut)}")
     if supply := status.get("supply"):
         ok = "present" if supply["power_ok"] else "absent"
-        lines.append(f"supply    PWR_OK {ok}, charge {supply['charge']}")
+        lines.append(f"supply     PWR_OK {ok}, charge {supply['charge']}")
     if status.get("resets"):
-        lines.append(f"resets    {status['resets']} since power-on")
+        lines.append(f"resets     {status['resets']} since power-on")
     for warning in status.get("kernel_warnings", []):
-        lines.append(f"WARNING   {warning}")
+        lines.append(f"WARNING    {warning}")
     for name, text in (status["guest"] or {}).items():
-        body = text.replace("\n", "\n          ")
-        lines.append(f"{name:<9} {body}")
-    lines.append(f"files     {status['directory']}")
+        body = text.replace("\n", "\n           ")
+        lines.append(f"{name:<10} {body}")
+    lines.append(f"files      {status['directory']}")
     return lines
 
 

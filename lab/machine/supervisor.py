@@ -15,20 +15,24 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from types import FrameType
 from typing import Any
 
-from lab.errors import Exit, RemError, UsageError
+from lab.errors import Exit, HangError, RemError, UsageError
 from lab.machine.control import read_line, short_path
+from lab.machine.guest import SSH_FAILED
 from lab.machine.machine import Machine, MachineState
-from lab.machine.status import status_of
+from lab.machine.status import SYSFS, status_of
 from lab.say import say
 
 # The last hold-up, when the supervisor is told to end: as a shut-down host would give it.
 END_HOLD_UP_NS = 2_000_000_000
 STOP_LIMIT_S = 60.0
+RETRY_S = 0.2  # after a connection to a kernel that is no more, or not yet
 ENDED = (MachineState.OFF, MachineState.FAILED)
 
 
@@ -140,10 +144,30 @@ class Supervisor:
         if machine.state is not MachineState.RUNNING:
             raise UsageError(f"machine {machine.config.name!r} is {machine.state}, not running")
         power_off = bool(message.get("power_off"))
-        # The answer of ssh is lost with the machine; what counts is how the machine ends.
-        command = "kill -USR2 1" if power_off else "echo 1 > /sys/kernel/remanence/stop"
-        machine.guest.run(f"nohup sh -c 'sleep 0.1; {command}' >/dev/null 2>&1 &")
-        return {"state": str(machine.wait_off(STOP_LIMIT_S))}
+        command = "kill -USR2 1" if power_off else f"echo now > {SYSFS}/stop"
+        refusal: list[str] = []
+
+        def ask() -> None:
+            # Its answer may come only after a resume, or never: then how the machine ends counts.
+            returncode = SSH_FAILED
+            while returncode == SSH_FAILED and machine.state is MachineState.RUNNING:
+                try:
+                    result = machine.guest.run(command, check=False, limit_s=STOP_LIMIT_S)
+                except RemError as err:
+                    refusal.append(err.message)
+                    return
+                returncode = result.returncode
+                time.sleep(RETRY_S)
+            if returncode not in {0, SSH_FAILED}:
+                refusal.append(result.stderr.strip() or f"exit {returncode}")
+
+        threading.Thread(target=ask, name="rem-stop", daemon=True).start()
+        end_s = time.monotonic() + STOP_LIMIT_S
+        while time.monotonic() < end_s and not refusal:
+            with suppress(HangError):
+                return {"state": str(machine.wait_off(0.1))}
+        why = refusal[0] if refusal else f"still running after {STOP_LIMIT_S:g} s"
+        raise RemError(f"machine {machine.config.name!r} does not stop: {why}")
 
     def _quit(self, message: dict[str, Any]) -> None:
         if message.get("immediate") and self.machine.state is MachineState.RUNNING:

@@ -115,9 +115,7 @@ def test_resume_is_a_new_process_on_the_same_nvram(machine: Machine) -> None:
     assert machine.console is not None and machine.qemu is not None
     machine.console.expect("R", LIMIT_S)
     assert machine.qemu.pid != first.qemu_pid
-    answer = machine.qemu.qmp.execute(
-        "human-monitor-command", **{"command-line": "xp /4xb 0x100040000"}
-    )
+    answer = machine.qemu.qmp.monitor("xp /4xb 0x100040000")
     assert answer.split()[1:] == ["0x6b", "0x65", "0x70", "0x74"]
     assert machine.boots == 2
     assert machine.cut(HOLD_UP_NS).sequence != first.sequence
