@@ -14,6 +14,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,18 +110,29 @@ def stream(
         out.flush()
         child = spawn(argv, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         tail: list[str] = []
+        overdue = threading.Event()
+
+        def stop() -> None:
+            overdue.set()
+            _kill(child)
+
+        watch = threading.Timer(timeout_s or 0, stop)
+        if timeout_s is not None:
+            watch.start()
         try:
             assert child.stdout is not None
             for line in child.stdout:
                 out.write(line)
+                out.flush()  # someone may be watching the log
                 tail = [*tail[1 - TAIL_LINES :], line]
                 if on_line is not None:
                     on_line(line.rstrip("\n"))
-            child.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            raise HangError(f"{what or argv[0]}: no end after {timeout_s:g} s; see {log}") from None
+            child.wait()
         finally:
+            watch.cancel()
             end(child)
+    if overdue.is_set():
+        raise HangError(f"{what or argv[0]}: no end after {timeout_s:g} s; its output: {log}")
     if check and child.returncode != 0:
         error = _failed(tuple(map(str, argv)), child.returncode, "".join(tail), what)
         raise InfraError(f"{error.message}\n  whole output: {log}")
@@ -167,11 +179,15 @@ def end(child: subprocess.Popen[str], grace_s: float = END_GRACE_S) -> None:
         try:
             child.wait(grace_s)
         except subprocess.TimeoutExpired:
-            _signal_group(child.pid, signal.SIGKILL)
+            _kill(child)
             child.wait()
     for pipe in (child.stdin, child.stdout, child.stderr):
         if pipe is not None:
             pipe.close()
+
+
+def _kill(child: subprocess.Popen[str]) -> None:
+    _signal_group(child.pid, signal.SIGKILL)
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:

@@ -20,10 +20,13 @@ class Part(StrEnum):
     KERNEL = "kernel"
 
 
+ONLY_HELP = f"Only this part ({', '.join(Part)}); may be given more than once."
+
+
 def register(app: typer.Typer) -> None:
     @app.command()
     def setup(
-        only: list[Part] = typer.Option([], help="Only this part (may be given more than once)."),
+        only: list[Part] = typer.Option([], metavar="PART", help=ONLY_HELP),
         show: bool = typer.Option(False, "--print", help="Print the folder of each product."),
     ) -> None:
         """Install packages, build kernel, guest root, loader and plugin: what is not there yet.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.errors import InfraError
+from lab.run import run
 
 DEBIAN_OLDEST = 12  # its backports have QEMU 10, its security archive linux-source-6.12
 MIB = 1 << 20
@@ -62,6 +63,11 @@ def need_disk(where: Path, need_mib: int, what: str) -> None:
             f"no disk space for {what}: {need_mib} MiB needed, {free_mib} MiB free on the disk "
             f"of {where}: free some, or set REM_CACHE to a folder on a larger disk"
         )
+
+
+def tool_version(name: str) -> str:
+    """The first line of `NAME --version`."""
+    return run([name, "--version"]).stdout.partition("\n")[0]
 
 
 def explain(error: InfraError, what: str) -> InfraError:

@@ -23,13 +23,14 @@ from lab.errors import InfraError, RemError
 from lab.paths import cache_dir, repo_dir
 from lab.run import run, stream
 from lab.setup import cache
-from lab.setup.host import explain, need_disk
+from lab.setup.host import explain, need_disk, tool_version
 from lab.setup.inputs import Inputs, source_files
 from lab.setup.packages import KERNEL_SOURCE, installed_versions
 from lab.setup.progress import Progress, Step
 
 BUILD_MIB = 6000  # base, tree and objects
 COMPILED_FILES_ABOUT = 2000  # lines that `make` prints, for the bar
+FUZZ_LINES = 1  # the archive moves on; a patch that fits only roughly is refused all the same
 TARBALL = Path(f"/usr/src/{KERNEL_SOURCE}.tar.xz")
 RESULTS = {
     "arch/x86/boot/bzImage": "bzImage",
@@ -67,7 +68,7 @@ def ensure_kernel(progress: Progress) -> KernelProduct:
 def kernel_key(source_version: str) -> str:
     """Of all that decides the kernel's bytes."""
     repo = repo_dir()
-    inputs = Inputs("kernel").add("source", source_version).add("gcc", _gcc_version())
+    inputs = Inputs("kernel").add("source", source_version).add("gcc", tool_version("gcc"))
     inputs.add_path(repo / "linux", "linux")
     for source, destination in tree_entries(repo):
         inputs.add_path(source, destination)
@@ -100,8 +101,8 @@ def make_overlay(repo: Path, base: Path, into: Path) -> None:
             if not target.exists() and (base / name).exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(base / name, target)
-        argv = ["patch", "-p1", "-s", "-N", "--no-backup-if-mismatch", "-i", str(patch)]
-        done = run(argv, cwd=into, check=False)
+        argv = ["patch", "-p1", "-s", "-N", f"-F{FUZZ_LINES}", "--no-backup-if-mismatch"]
+        done = run([*argv, "-i", patch], cwd=into, check=False)
         if not done.ok:
             said = (done.stdout + done.stderr).strip().replace("\n", "; ")
             raise RemError(f"linux/patches/{patch.name} does not apply to {base.name}: {said}")
@@ -136,10 +137,6 @@ def config_lacks(asked: str, got: str) -> list[str]:
     have = set(got.splitlines())
     asks = re.findall(r"^(?:CONFIG_\w+=.*\S|# CONFIG_\w+ is not set)", asked, flags=re.MULTILINE)
     return [line for line in asks if line not in have]
-
-
-def _gcc_version() -> str:
-    return run(["gcc", "--version"]).stdout.splitlines()[0]
 
 
 def _build(source_version: str, key: str, into: Path, progress: Progress) -> None:

@@ -6,18 +6,23 @@ from __future__ import annotations
 from pathlib import Path
 
 from lab.paths import cache_dir, repo_dir
-from lab.run import run, stream
+from lab.run import stream
 from lab.setup import cache
+from lab.setup.host import tool_version
 from lab.setup.inputs import Inputs
 from lab.setup.progress import Progress
+
+
+def loader_key() -> str:
+    repo = repo_dir()
+    inputs = Inputs("loader").add("gcc", tool_version("gcc"))
+    return inputs.add_path(repo / "go", "go").add_path(repo / "format", "format").key()
 
 
 def ensure_loader(progress: Progress) -> Path:
     """go.elf of this checkout."""
     repo = repo_dir()
-    compiler = run(["clang", "--version"]).stdout.splitlines()[0]
-    inputs = Inputs("loader").add("clang", compiler)
-    key = inputs.add_path(repo / "go", "go").add_path(repo / "format", "format").key()
+    key = loader_key()
 
     def make(into: Path) -> None:
         log = cache_dir() / "logs" / "loader.log"

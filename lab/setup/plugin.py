@@ -25,25 +25,32 @@ def cargo_env() -> dict[str, str]:
     return {"CARGO_TARGET_DIR": str(cache_dir() / "cargo-target"), "CARGO_TERM_COLOR": "never"}
 
 
-def ensure_plugin(progress: Progress) -> Path:
-    """The plugin of this checkout."""
+def plugin_key(compiler: str) -> str:
     repo = repo_dir()
-    inputs = Inputs("plugin").add("rustc", ensure_rust(progress))
+    inputs = Inputs("plugin").add("rustc", compiler)
     for name in ("Cargo.toml", "Cargo.lock", "format", *_members(repo)):
         inputs.add_path(repo / name, name)
+    return inputs.key()
+
+
+def ensure_plugin(progress: Progress) -> Path:
+    """The plugin of this checkout."""
+    key = plugin_key(ensure_rust(progress))
 
     def make(into: Path) -> None:
         argv = ["cargo", "build", "--release", "--locked", "-p", "remanence-plugin"]
         with progress.step("plugin"):
             try:
                 log = cache_dir() / "logs" / "plugin.log"
-                stream(argv, cwd=repo, env=cargo_env(), log=log, what="building the QEMU plugin")
+                stream(
+                    argv, cwd=repo_dir(), env=cargo_env(), log=log, what="building the QEMU plugin"
+                )
             except InfraError as error:
                 raise explain(error, "building the QEMU plugin") from error
         built = Path(cargo_env()["CARGO_TARGET_DIR"]) / "release" / LIBRARY
         shutil.copy(built, into / LIBRARY)
 
-    return cache.product("plugin", inputs.key(), make) / LIBRARY
+    return cache.product("plugin", key, make) / LIBRARY
 
 
 def _members(repo: Path) -> list[str]:

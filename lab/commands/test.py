@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`rem test`: prove that it works."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from lab.testrun import TestRun
+
+
+def register(app: typer.Typer) -> None:
+    @app.command(context_settings={"ignore_unknown_options": True})
+    def test(
+        words: list[str] = typer.Argument(None, help="Passed to pytest: then only it runs."),
+        tier: str = typer.Option("full", help="quick (minutes), full (as CI) or soak (hours)."),
+        as_json: bool = typer.Option(False, "--json", help="Last line of stdout: one object."),
+    ) -> None:
+        """Set up what is missing, then run linters and tests of every language.
+
+        Exit status 1 when something failed, 3 when the budget of time was exceeded.
+        """
+        from lab.errors import UsageError
+        from lab.testrun import Tier, run_tier
+
+        if tier not in list(Tier):
+            raise UsageError(f"--tier {tier}: want one of {', '.join(Tier)}")
+        done = run_tier(Tier(tier), words or [])
+        _tell(done)
+        if as_json:
+            _emit(done)
+        raise typer.Exit(done.exit_code())
+
+
+def _tell(done: TestRun) -> None:
+    """The runners' own last lines come last: CI counts tests by them."""
+    from lab.say import say
+    from lab.testrun import BUDGET_MINUTES
+
+    for name, minutes in done.minutes.items():
+        say(f"{minutes:7.2f} min  {name}")
+    say(f"{done.total_minutes:7.2f} min  in all ({done.tier} tier)")
+    if done.over_budget():
+        say(f"over the budget of {BUDGET_MINUTES} min")
+    say(f"failed: {', '.join(done.failed)}" if done.failed else "all passed")
+    for line in done.last_lines:
+        say(line)
+
+
+def _emit(done: TestRun) -> None:
+    from lab.errors import Exit
+    from lab.result import Result
+
+    result = Result("test", ok=done.exit_code() == Exit.PASS)
+    result.add("minutes", round(done.total_minutes, 2), "min", "native")
+    result.add("failed_shares", len(done.failed), "1", "counted")
+    result.emit()

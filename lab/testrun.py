@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`rem test`: every runner in turn, the time of each share, and at the end their own last lines.
+
+All runners run even when one fails. The whole of a tier that machines run at every change has a
+budget; going over it is a failure like any other.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from lab.errors import Exit, HangError, RemError
+from lab.lint import lint
+from lab.paths import cache_dir, repo_dir
+from lab.run import stream
+from lab.say import say
+from lab.setup.plugin import cargo_env
+from lab.setup.products import Progress, ensure_all, ensure_packages
+from lab.setup.rust import ensure_rust
+
+BUDGET_MINUTES = 80  # a run in CI is ended after 90
+
+
+class Tier(StrEnum):
+    """How much is run."""
+
+    QUICK = "quick"
+    FULL = "full"
+    SOAK = "soak"
+
+
+MARKERS = {Tier.QUICK: "not full and not soak", Tier.FULL: "not soak", Tier.SOAK: ""}
+
+# The last line of a runner, by which people and machines count tests.
+_PYTEST_LAST = re.compile(r"^=*\s*((?:\d+ [a-z]+(?:, )?)+ in [\d.]+s.*?)\s*=*$")
+_CARGO_LAST = re.compile(r"^test result: .*")
+
+
+@dataclass
+class TestRun:
+    """What has run so far."""
+
+    __test__ = False  # pytest: this is no test
+
+    tier: Tier
+    words: list[str] = field(default_factory=list)  # for pytest
+    minutes: dict[str, float] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+    last_lines: list[str] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    @contextmanager
+    def share(self, name: str) -> Iterator[None]:
+        """Count the time; an error is told and counted, and the next share runs."""
+        begin = time.monotonic()
+        say(f"== {name}")
+        try:
+            yield
+        except RemError as error:
+            say(f"{name}: {error.message}")
+            self.failed.append(name)
+        self.minutes[name] = (time.monotonic() - begin) / 60
+
+    @property
+    def total_minutes(self) -> float:
+        return (time.monotonic() - self.began) / 60
+
+    def left_s(self) -> float | None:
+        """What is left of the budget, for a runner's bound."""
+        if self.tier is Tier.SOAK:
+            return None
+        return max(1.0, (BUDGET_MINUTES - self.total_minutes) * 60)
+
+    def over_budget(self) -> bool:
+        return self.tier is not Tier.SOAK and self.total_minutes > BUDGET_MINUTES
+
+    def exit_code(self) -> Exit:
+        if self.over_budget():
+            return Exit.HANG
+        return Exit.BROKEN if self.failed else Exit.PASS
+
+
+def run_tier(tier: Tier, words: list[str]) -> TestRun:
+    """Everything of the tier. Without what set-up makes nothing can run: that error ends it."""
+    test = TestRun(tier, words)
+    begin = time.monotonic()
+    progress = Progress()
+    if tier is Tier.QUICK:
+        ensure_packages(progress)
+        ensure_rust(progress)
+    else:
+        ensure_all(progress)
+    test.minutes["set-up"] = (time.monotonic() - begin) / 60
+    repo = repo_dir()
+    if not words:  # with words for pytest a person looks at certain tests only
+        with test.share("linters"):
+            test.failed += lint(repo, say)
+        _cargo(test, repo)
+        _loader(test, repo)
+    _pytest(test, repo)
+    return test
+
+
+def _cargo(test: TestRun, repo: Path) -> None:
+    if not (repo / "Cargo.toml").exists():
+        return
+    lines: list[str] = []
+    with test.share("rust"):
+        argv = ["cargo", "test", "--workspace", "--locked"]
+        code = _runner(argv, "cargo", test, lines, env=cargo_env())
+        if code != 0:
+            test.failed.append("rust")
+    test.last_lines += [line for line in lines if _CARGO_LAST.match(line)]
+
+
+def _loader(test: TestRun, repo: Path) -> None:
+    if not (repo / "go" / "Makefile").exists():
+        return
+    with test.share("loader"):
+        out = cache_dir() / "go-test"
+        if _runner(["make", "-C", "go", "test", f"OUT={out}"], "loader-test", test, []) != 0:
+            test.failed.append("loader")
+
+
+def _pytest(test: TestRun, repo: Path) -> None:
+    report = cache_dir() / "logs" / "pytest.xml"
+    report.unlink(missing_ok=True)
+    color = "yes" if sys.stderr.isatty() else "no"
+    argv = [sys.executable, "-m", "pytest", f"--junitxml={report}", f"--color={color}"]
+    if MARKERS[test.tier]:
+        argv += ["-m", MARKERS[test.tier]]
+    lines: list[str] = []
+    with test.share("pytest"):
+        if _runner([*argv, *test.words], "pytest", test, lines) != 0:
+            test.failed.append("pytest")
+    for folder, minutes in _minutes_by_folder(report).items():
+        test.minutes[f"pytest: {folder}"] = minutes
+    test.last_lines += [line for line in lines[-3:] if pytest_last_line(line)]
+
+
+def pytest_last_line(line: str) -> str:
+    """`N passed in ...` of a line, or nothing."""
+    match = _PYTEST_LAST.match(re.sub(r"\x1b\[[\d;]*m", "", line).strip())
+    return match[1] if match else ""
+
+
+def _runner(
+    argv: list[str],
+    log: str,
+    test: TestRun,
+    lines: list[str],
+    env: dict[str, str] | None = None,
+) -> int:
+    """One runner, shown as it speaks; its exit code."""
+
+    def show(line: str) -> None:
+        lines.append(line)
+        say(line)
+
+    path = cache_dir() / "logs" / f"{log}.log"
+    path.unlink(missing_ok=True)
+    left_s = test.left_s()
+    try:
+        return stream(
+            argv,
+            cwd=repo_dir(),
+            log=path,
+            on_line=show,
+            env=env,
+            timeout_s=left_s,
+            check=False,
+        )
+    except HangError as error:
+        raise HangError(
+            f"the budget of {BUDGET_MINUTES} min is used up: {error.message}"
+        ) from error
+
+
+def _minutes_by_folder(report: Path) -> dict[str, float]:
+    """From pytest's own report: which folder of tests takes the time."""
+    minutes: dict[str, float] = {}
+    if not report.exists():
+        return minutes
+    for case in ElementTree.parse(report).iter("testcase"):
+        folder = "/".join(case.get("classname", "").split(".")[:2])
+        minutes[folder] = minutes.get(folder, 0.0) + float(case.get("time", "0")) / 60
+    return minutes
