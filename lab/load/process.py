@@ -43,15 +43,17 @@ class LoadProcess:
             self.close()
             raise
 
-    def ask(self, op: str, limit_s: float = ANSWER_LIMIT_S, **arguments: object) -> dict[str, Any]:
-        """One operation of the load; `limit_s` bounds the wait for its answer."""
+    def ask(
+        self, op: str, answer_limit_s: float = ANSWER_LIMIT_S, **arguments: object
+    ) -> dict[str, Any]:
+        """One operation of the load; `answer_limit_s` bounds the wait for its answer."""
         assert self._child.stdin is not None
         try:
             self._child.stdin.write(json.dumps({"op": op, **arguments}) + "\n")
             self._child.stdin.flush()
         except OSError as error:
             raise InfraError(f"the load `{self.name}` has ended: {error}") from error
-        return self._answer(limit_s)
+        return self._answer(answer_limit_s)
 
     def _answer(self, limit_s: float) -> dict[str, Any]:
         assert self._child.stdout is not None

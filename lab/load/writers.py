@@ -265,7 +265,10 @@ class Writers:
         if not all(drained):
             waiting = sum(not done for done in drained)
             return {**status, "drained": False, "waiting_clients": waiting}
-        verdicts = await asyncio.gather(*(writer.verify() for writer in self.writers))
+        try:
+            verdicts = await asyncio.gather(*(writer.verify() for writer in self.writers))
+        except ConnectionError:
+            return {**self.status(), "drained": False, "waiting_clients": 0}
         losses = [verdict.first_loss for verdict in verdicts if verdict.first_loss]
         total = Verdict(
             checked=sum(verdict.checked for verdict in verdicts),
