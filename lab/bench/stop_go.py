@@ -22,15 +22,21 @@ import struct
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from lab import format as fmt
 from lab.bench.loads import Load, make_load
 from lab.errors import HangError, RemError
 from lab.machine.config import MachineConfig, StopModeName
-from lab.machine.files import MachineFiles
 from lab.machine.machine import Machine
-from lab.machine.plugin import PluginClock, PluginControl, PluginSpec, elapsed_ns
+from lab.machine.plugin import (
+    STOPPED_OUT,
+    PluginClock,
+    PluginControl,
+    PluginSpec,
+    attach,
+    ctl_path,
+    elapsed_ns,
+)
 from lab.record import Slot, decode, read_block
 from lab.result import Result
 from lab.say import say
@@ -86,7 +92,6 @@ class Bench:
     control: PluginControl
     spec: PluginSpec
     mode: StopModeName
-    clock: PluginClock
     rng: random.Random
     samples: list[Sample] = field(default_factory=list)
 
@@ -115,12 +120,14 @@ class Bench:
         assert self.machine.qemu is not None
         self.machine.qemu.qmp.execute("stop")
         record = self.machine.cut()
-        if record.stopped_after_ns is None or self.clock.last is None:
+        clock = self.machine.clock
+        assert isinstance(clock, PluginClock)
+        if record.stopped_after_ns is None or clock.last is None:
             raise RemError(
                 f"no Stop within {HOLD_UP_NS} ns of guest time after PWR_OK dropped: "
                 f"see {self.machine.files.console_log(self.machine.boots)}"
             )
-        begin, end = self.clock.last
+        begin, end = clock.last
         assert begin.halted_ns is not None
         assert end.halted_ns is not None
         return record.stopped_after_ns, end.halted_ns - begin.halted_ns
@@ -174,7 +181,7 @@ def _spec(plan: Plan) -> PluginSpec:
         plan.plugin,
         cut=True,
         pcs=(entry_address(plan.loader),),
-        outs=((fmt.CONST["REM_PWR_PORT"], fmt.CONST["REM_PWR_STOPPED"]),),
+        outs=(STOPPED_OUT,),
         user=True,
     )
 
@@ -189,7 +196,7 @@ def _config(plan: Plan, mode: StopModeName, spec: PluginSpec) -> MachineConfig:
         cpus=plan.cpus,
         stop_mode=mode,
         icount=True,
-        plugin=spec.argument(MachineFiles.of(name).directory / "plugin.ctl"),
+        plugin=spec.argument(ctl_path(name)),
         seed=plan.seed,
         nvram_dir=plan.nvram_dir,
         hold_up_ns=HOLD_UP_NS,
@@ -200,25 +207,14 @@ def _measure(plan: Plan, mode: StopModeName) -> list[Sample]:
     """Boot one machine, run all loads on it."""
     spec = _spec(plan)
     with Machine.create(_config(plan, mode, spec), destroy_on_exit=True) as machine:
-        control = PluginControl(machine.files.directory / "plugin.ctl")
+        control = attach(machine, spec)
         control.prepare()
-
-        def qmp() -> Any:
-            assert machine.qemu is not None
-            return machine.qemu.qmp
-
-        def delivered() -> bool:
-            assert machine.supply.wire is not None
-            return machine.supply.wire.delivered()
-
-        clock = PluginClock(control, spec.out_mark(), qmp, delivered)
-        machine.clock = clock
         say(f"stop={mode}, {plan.cpus} CPUs: booting")
         machine.boot()
         control.wait_ready()
         machine.wait_ready(BOOT_LIMIT_S)
         machine.guest.wait_ssh(BOOT_LIMIT_S)
-        bench = Bench(machine, control, spec, mode, clock, random.Random(plan.seed))
+        bench = Bench(machine, control, spec, mode, random.Random(plan.seed))
         for name in plan.loads:
             with make_load(name, machine) as load:
                 _measure_load(bench, load, name, plan.stops)
@@ -243,7 +239,7 @@ def _median(values: list[int]) -> int:
     return int(statistics.median_low(values))
 
 
-def _add_figures(result: Result, mode: StopModeName, samples: list[Sample]) -> None:
+def add_figures(result: Result, mode: StopModeName, samples: list[Sample]) -> None:
     prefix = PREFIX[mode]
 
     def add(name: str, value: int) -> None:
@@ -275,7 +271,7 @@ def run(plan: Plan) -> Result:
     result = Result(f"stop-go-{plan.cpus}")
     for mode in plan.modes:
         samples = _measure(plan, mode)
-        _add_figures(result, mode, samples)
+        add_figures(result, mode, samples)
         _say_worst(mode, samples)
     result.add("model", "flat-1ns", "", "modelled")
     return result

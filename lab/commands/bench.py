@@ -26,7 +26,7 @@ bench = typer.Typer(
 )
 
 
-def _loads(text: str) -> tuple[str, ...]:
+def checked_loads(text: str) -> tuple[str, ...]:
     if text == "all":
         return LOADS
     names = tuple(text.split(","))
@@ -63,7 +63,7 @@ def stop_go(
     Stop: from the edge of PWR_OK to the end of the flush of the commit. Go: from the loader's entry
     to the first instruction of a program.
     """
-    loads = _loads(load)
+    loads = checked_loads(load)
     if stop not in MODES:
         raise UsageError(f"--stop {stop}: give fast, dpm or both")
     from lab.bench.stop_go import Plan, run

@@ -4,11 +4,13 @@
 Layout and meaning of every field: format/rem_plugin_ctl.h. What the plugin can do and what its
 clock leaves out: machine/README.md.
 
-    spec = PluginSpec(library, cut=True, outs=((0x2F8, 0x7E),))
-    config = MachineConfig(..., icount=True, plugin=spec.argument(ctl_path))
-    control = PluginControl(ctl_path); control.prepare()   # before each boot
+    spec = PluginSpec(library, cut=True, outs=(STOPPED_OUT,))
+    config = MachineConfig(name, ..., icount=True, plugin=spec.argument(ctl_path(name)))
+    machine = Machine.create(config)
+    control = attach(machine, spec)     # now machine.cut() knows a hold-up in guest time
+    control.prepare()                   # before each boot
     machine.boot(); control.wait_ready()
-    before = control.read()                                # exact while the VM is stopped
+    before = control.read()             # exact while the VM is stopped
 """
 
 from __future__ import annotations
@@ -22,17 +24,23 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lab import format as fmt
 from lab.errors import HangError, InfraError, RemError
+from lab.machine.files import MachineFiles
 from lab.machine.qmp import Qmp
+
+if TYPE_CHECKING:
+    from lab.machine.machine import Machine
 
 CTL = "rem_plugin_ctl"
 CTL_BYTES = int(fmt.CONST["REM_PLUGIN_CTL_BYTES"])
 NONE = int(fmt.CONST["REM_PLUGIN_NONE"])
 Command = fmt.VIEWS.rem_plugin_command
 PluginError = fmt.VIEWS.rem_plugin_error
+# The byte that ends every Stop (port, byte).
+STOPPED_OUT = (int(fmt.CONST["REM_PWR_PORT"]), int(fmt.CONST["REM_PWR_STOPPED"]))
 
 SYS_FUTEX = 202  # x86-64
 FUTEX_WAKE = 1
@@ -248,3 +256,25 @@ class PluginClock:
             return limit_ns + 1
         self.last = (begin, end)
         return elapsed_ns(begin, end)
+
+
+def ctl_path(name: str) -> Path:
+    """Where the control file of a machine is."""
+    return MachineFiles.of(name).directory / "plugin.ctl"
+
+
+def attach(machine: Machine, spec: PluginSpec) -> PluginControl:
+    """Give a machine under icount, with a plugin told of STOPPED_OUT, its guest clock."""
+    control = PluginControl(ctl_path(machine.config.name))
+
+    def qmp() -> Qmp:
+        assert machine.qemu is not None, "the machine is off"
+        return machine.qemu.qmp
+
+    def delivered() -> bool:
+        assert machine.supply.wire is not None, "the machine is off"
+        return machine.supply.wire.delivered()
+
+    mark = spec.out_mark(spec.outs.index(STOPPED_OUT))
+    machine.clock = PluginClock(control, mark, qmp, delivered)
+    return control

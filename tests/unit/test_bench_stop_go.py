@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What the Stop and Go bench works out from samples; measuring itself needs a machine."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from lab.bench import loads
+from lab.bench.stop_go import Sample, add_figures, entry_address
+from lab.commands import bench
+from lab.errors import RemError, UsageError
+from lab.result import Result
+
+
+def sample(load: str, stop_ns: int, go_ns: int, first_io_ns: int | None = None) -> Sample:
+    return Sample(load, 1, stop_ns, 0, go_ns, first_io_ns, ())
+
+
+def test_figures_are_maxima_and_medians_over_all_loads() -> None:
+    result = Result("stop-go-4")
+    samples = [
+        sample("idle", 100, 50),
+        sample("idle", 300, 70),
+        sample("fsync", 200, 60, first_io_ns=900),
+        sample("fsync", 250, 65, first_io_ns=800),
+    ]
+    add_figures(result, "dpm", samples)
+    values = {name: figure.value for name, figure in result.figures.items()}
+    assert values == {
+        "dpm_stop_max_ns": 300,
+        "dpm_stop_p50_ns": 200,
+        "dpm_go_max_ns": 70,
+        "dpm_go_p50_ns": 60,
+        "dpm_go_first_io_ns": 900,
+        "dpm_stop_idle_max_ns": 300,
+        "dpm_stop_fsync_max_ns": 250,
+        "dpm_stops": 4,
+    }
+    assert {f.kind for n, f in result.figures.items() if n != "dpm_stops"} == {"modelled"}
+
+
+def test_fast_figures_have_the_names_that_issues_use() -> None:
+    result = Result("stop-go-4")
+    add_figures(result, "fast", [sample("net", 1, 2, 3)])
+    wanted = {"stop_max_ns", "stop_p50_ns", "go_max_ns", "go_p50_ns", "go_first_io_ns"}
+    assert wanted <= set(result.figures)
+
+
+@pytest.mark.parametrize(("bits", "form"), [(1, "<I"), (2, "<Q")])
+def test_entry_address_is_read_from_both_kinds_of_elf(tmp_path: Path, bits: int, form: str) -> None:
+    elf = tmp_path / "go.elf"
+    head = b"\x7fELF" + bytes([bits]) + bytes(19) + struct.pack(form, 0x101234)
+    elf.write_bytes(head.ljust(64, b"\xff"))
+    assert entry_address(elf) == 0x101234
+
+
+def test_file_that_is_no_elf_is_named(tmp_path: Path) -> None:
+    (tmp_path / "go.elf").write_bytes(bytes(64))
+    with pytest.raises(RemError, match=r"go\.elf is no ELF file"):
+        entry_address(tmp_path / "go.elf")
+
+
+def test_every_load_of_the_command_exists() -> None:
+    assert set(bench.LOADS) == set(loads.KINDS)
+    assert bench.checked_loads("all") == bench.LOADS
+    assert bench.checked_loads("net,idle") == ("net", "idle")
+    with pytest.raises(UsageError, match="--load disk"):
+        bench.checked_loads("idle,disk")
