@@ -32,7 +32,7 @@ def fast_dir() -> Path | None:
     return None
 
 
-def make_config(name: str, cpus: int, stop: str | None) -> MachineConfig:
+def make_config(name: str, cpus: int, stop: str | None, kernel: Path | None) -> MachineConfig:
     from lab.machine import MachineConfig
     from lab.setup import products
     from lab.setup.progress import Progress
@@ -44,7 +44,7 @@ def make_config(name: str, cpus: int, stop: str | None) -> MachineConfig:
     progress = Progress()
     return MachineConfig(
         name=name,
-        kernel=products.ensure_kernel(progress).bz_image,
+        kernel=kernel or products.ensure_kernel(progress).bz_image,
         loader=products.ensure_loader(progress),
         root=products.ensure_root(progress),
         cpus=cpus,
@@ -68,6 +68,9 @@ def register(app: typer.Typer) -> None:
         ] = 10_000,
         clients: Annotated[int, typer.Option(help="Clients of each server.")] = 4,
         off: Annotated[float, typer.Option(help="Seconds without power.")] = 3.0,
+        kernel: Annotated[
+            Path | None, typer.Option(help="Another bzImage.", metavar="FILE")
+        ] = None,
         page: Annotated[
             Path | None, typer.Option(help="Where to write the page.", metavar="FILE")
         ] = None,
@@ -87,7 +90,7 @@ def register(app: typer.Typer) -> None:
             raise UsageError(
                 f"--clients is 1 to {CLIENTS_MAX}, --writes 1 or more, --off 0 or more"
             )
-        config = make_config(name, cpus, stop)
+        config = make_config(name, cpus, stop, kernel)
 
         from lab.demo.outcome import Outcome
         from lab.demo.run import end, leave, play, write_page
