@@ -134,6 +134,7 @@ class Machine:
             )
         files.directory.mkdir(parents=True, exist_ok=True)
         lock = MachineLock(files)
+        machine = None
         try:
             _make_media(files, config)
             machine = cls(files, config, lock)
@@ -141,6 +142,8 @@ class Machine:
             files.config.write_text(config.to_json(), encoding="utf-8")
             machine._write_state()
         except BaseException:
+            if machine is not None:
+                machine.network.teardown()
             _remove_files(files, config)
             lock.release()
             raise

@@ -142,11 +142,16 @@ class PowerWire:
                 self.stopped.set()
                 self.ended.set()
                 self._supply.on_stopped()
-            elif self._sent and byte == fmt.pwr_echo(self._status):
+            else:
+                self._receive_echo(byte)
+        return bool(data)
+
+    def _receive_echo(self, byte: int) -> None:
+        with self._lock:  # an echo can come before the sender has noted that it sent
+            if self._sent and byte == fmt.pwr_echo(self._status):
                 self.echoed.set()
             else:
-                self.ignored_bytes += 1  # noise, or the echo of a status that is no longer true
-        return bool(data)
+                self.ignored_bytes += 1  # noise, or the echo of a status no longer true
 
     def close(self) -> None:
         self._closing = True
