@@ -90,7 +90,8 @@ static void *run(void *arg)
 
 static void tell(void)
 {
-	check_at("monotonic_ns=%lld boottime_ns=%lld realtime_ns=%lld gap_max_ns=%lld samples=%llu",
+	check_at("monotonic_ns=%lld boottime_ns=%lld realtime_ns=%lld "
+		 "gap_max_ns=%lld samples=%llu",
 		 (long long)check_now_ns(CLOCK_MONOTONIC),
 		 (long long)check_now_ns(CLOCK_BOOTTIME),
 		 (long long)check_now_ns(CLOCK_REALTIME),
@@ -119,6 +120,6 @@ int main(int argc, char **argv)
 	atomic_store(&stopping, true);
 	for (long cpu = 0; cpu < cpus; cpu++)
 		check_join(threads[cpu]);
-	return check_ok("samples=%llu gap_max_ns=%lld",
-			atomic_load(&samples), atomic_load(&gap_max_ns));
+	return check_ok("samples=%llu gap_max_ns=%lld", atomic_load(&samples),
+			atomic_load(&gap_max_ns));
 }

@@ -128,8 +128,8 @@ static void compare(const struct cpu_state *is, const struct cpu_state *should,
 				   cpu, (unsigned long long)round, i);
 	for (int i = 0; i < VECTOR_COUNT; i++)
 		if (memcmp(is->vector[i], should->vector[i], 32))
-			check_fail("cpu=%ld round=%llu vector register %d",
-				   cpu, (unsigned long long)round, i);
+			check_fail("cpu=%ld round=%llu vector register %d", cpu,
+				   (unsigned long long)round, i);
 	for (int i = 0; i < X87_COUNT; i++)
 		if (memcmp(is->x87[i], should->x87[i], 10))
 			check_fail("cpu=%ld round=%llu x87 st(%d)", cpu,

@@ -65,8 +65,7 @@ static void check_status(int status, uint64_t number)
 	} else if (!WIFEXITED(status) ||
 		   WEXITSTATUS(status) != code_of(number)) {
 		check_fail("child %llu: status %#x, expected exit code %d",
-			   (unsigned long long)number, status,
-			   code_of(number));
+			   (unsigned long long)number, status, code_of(number));
 	}
 }
 

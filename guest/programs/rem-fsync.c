@@ -34,7 +34,7 @@ struct record {
 	uint64_t number;
 	uint8_t payload[RECORD_BYTES - 24];
 	uint32_t reserved;
-	uint32_t crc;	/* of all before it */
+	uint32_t crc; /* of all before it */
 };
 
 _Static_assert(sizeof(struct record) == RECORD_BYTES, "no padding");
@@ -59,8 +59,8 @@ static bool is_record(const struct record *record)
 {
 	return record->magic == RECORD_MAGIC && record->number &&
 	       !record->reserved &&
-	       record->crc == check_crc32(record,
-					  offsetof(struct record, crc)) &&
+	       record->crc ==
+		       check_crc32(record, offsetof(struct record, crc)) &&
 	       check_is_filled(record->payload, sizeof(record->payload),
 			       record->number);
 }
@@ -99,8 +99,7 @@ static int connect_ack(const char *where)
 	if (inet_pton(AF_INET, host, &address.sin_addr) != 1)
 		check_fail("--ack %s: %s is not an IPv4 address", where, host);
 	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 ||
-	    connect(fd, (struct sockaddr *)&address, sizeof(address)))
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)))
 		check_fail_errno(where);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	return fd;

@@ -21,7 +21,7 @@
 #define FILE_CHUNK_BYTES 65536UL
 
 static uint8_t *memory;
-static uint32_t *generations;	/* 0: given back, reads as zeros */
+static uint32_t *generations; /* 0: given back, reads as zeros */
 static uint64_t pages;
 
 static uint64_t available_bytes(void)
@@ -96,8 +96,7 @@ static void read_file(int fd, uint64_t at)
 	    (ssize_t)sizeof(chunk))
 		check_fail_errno("read of the file");
 	if (!check_is_filled(chunk, sizeof(chunk), ~at))
-		check_fail("the file is wrong at %llu",
-			   (unsigned long long)at);
+		check_fail("the file is wrong at %llu", (unsigned long long)at);
 }
 
 int main(int argc, char **argv)

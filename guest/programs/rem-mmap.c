@@ -67,7 +67,7 @@ static void verify_disk(const char *path)
 	void *buffer = aligned_alloc(PAGE_BYTES, PAGE_BYTES);
 
 	if (direct < 0 && errno == EINVAL)
-		return;	/* tmpfs has no disk to look at */
+		return; /* tmpfs has no disk to look at */
 	if (direct < 0 || !buffer)
 		check_fail_errno("open with O_DIRECT");
 	for (uint64_t page = 0; page < pages; page++) {

@@ -34,9 +34,9 @@ struct stream {
 	atomic_ullong received;
 };
 
-static struct stream streams[] = {
-	{ .name = "pipe" }, { .name = "socketpair" }, { .name = "tcp" }
-};
+static struct stream streams[] = { { .name = "pipe" },
+				   { .name = "socketpair" },
+				   { .name = "tcp" } };
 #define STREAMS (sizeof(streams) / sizeof(streams[0]))
 static atomic_bool stopping;
 
@@ -47,8 +47,8 @@ static void *send_messages(void *arg)
 
 	while (!atomic_load(&stopping)) {
 		message.number = stream->sent;
-		message.bytes = (uint32_t)(check_mix(stream->sent) %
-					   PAYLOAD_MAX_BYTES);
+		message.bytes =
+			(uint32_t)(check_mix(stream->sent) % PAYLOAD_MAX_BYTES);
 		check_fill(message.payload, message.bytes, stream->sent);
 		message.crc = check_crc32(message.payload, message.bytes);
 		check_write(stream->to_fd, &message,
@@ -80,8 +80,7 @@ static void *receive_messages(void *arg)
 		    !check_read(stream->from_fd, message.payload,
 				message.bytes))
 			check_fail("%s: ends inside a message", stream->name);
-		if (check_crc32(message.payload, message.bytes) !=
-		    message.crc)
+		if (check_crc32(message.payload, message.bytes) != message.crc)
 			check_fail("%s: message %llu is damaged", stream->name,
 				   (unsigned long long)expected);
 		atomic_store(&stream->received, ++expected);
@@ -129,8 +128,8 @@ int main(int argc, char **argv)
 	connect_tcp(&streams[2]);
 	for (size_t i = 0; i < STREAMS; i++) {
 		threads[2 * i] = check_thread(send_messages, &streams[i]);
-		threads[2 * i + 1] = check_thread(receive_messages,
-						  &streams[i]);
+		threads[2 * i + 1] =
+			check_thread(receive_messages, &streams[i]);
 	}
 	do {
 		check_sleep_ns(20 * NS_PER_MS);

@@ -39,8 +39,7 @@ static atomic_int one_shot_pending;
 static atomic_llong one_shot_target_ns;
 static atomic_ullong one_shots;
 static timer_t periodic, one_shot;
-static char alternate_stack[ALTERNATE_STACK_BYTES]
-	__attribute__((aligned(64)));
+static char alternate_stack[ALTERNATE_STACK_BYTES] __attribute__((aligned(64)));
 
 static void on_itimer(int number)
 {
@@ -59,8 +58,7 @@ static void on_one_shot(int number, siginfo_t *info, void *context)
 	(void)number;
 	(void)context;
 	if (info->si_overrun)
-		check_fail("one-shot timer with %d overruns",
-			   info->si_overrun);
+		check_fail("one-shot timer with %d overruns", info->si_overrun);
 	if (atomic_fetch_sub(&one_shot_pending, 1) != 1)
 		check_fail("one-shot timer fired twice");
 	if (check_now_ns(CLOCK_MONOTONIC) < atomic_load(&one_shot_target_ns))
@@ -113,8 +111,7 @@ static struct itimerspec every(int64_t period_ns)
 	struct timespec period = { .tv_sec = period_ns / NS_PER_S,
 				   .tv_nsec = period_ns % NS_PER_S };
 
-	return (struct itimerspec){ .it_value = period,
-				    .it_interval = period };
+	return (struct itimerspec){ .it_value = period, .it_interval = period };
 }
 
 static void start_itimers(void)

@@ -48,8 +48,8 @@ static void *send_frames(void *arg)
 	(void)arg;
 	while (!atomic_load(&stopping)) {
 		frame.number = number;
-		frame.bytes = (uint32_t)(1 + check_mix(number) %
-						     PAYLOAD_MAX_BYTES);
+		frame.bytes =
+			(uint32_t)(1 + check_mix(number) % PAYLOAD_MAX_BYTES);
 		check_fill(frame.payload, frame.bytes, number);
 		frame.crc = check_crc32(frame.payload, frame.bytes);
 		check_write(peer_fd, &frame, HEADER_BYTES + frame.bytes);
@@ -122,8 +122,8 @@ int main(int argc, char **argv)
 	do {
 		check_sleep_ns(20 * NS_PER_MS);
 		if (check_asked())
-			check_at("sent=%llu received=%llu",
-				 atomic_load(&sent), atomic_load(&received));
+			check_at("sent=%llu received=%llu", atomic_load(&sent),
+				 atomic_load(&received));
 	} while (check_go_on(atomic_load(&received)));
 	atomic_store(&stopping, true);
 	check_join(sender);
