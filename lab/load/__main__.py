@@ -76,7 +76,7 @@ async def serve(options: argparse.Namespace) -> int:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     while line := await lines.readline():
         await handle(load, line.decode())
-    load.close()
+    await load.close()
     return 0
 
 

@@ -15,6 +15,7 @@ import asyncio
 import random
 import struct
 import zlib
+from collections.abc import Coroutine
 
 HEADER = struct.Struct("<IIQ")
 ACK = struct.Struct("<Q")
@@ -121,9 +122,10 @@ class Peers:
         self.frames = FramePeer()
         self.acks = AckReceiver()
         self._servers: list[asyncio.Server] = []
+        self._handlers: set[asyncio.Task[None]] = set()
 
     async def start(self) -> dict[str, object]:
-        for serve, port in zip((self.frames.serve, self.acks.serve), self._ports, strict=True):
+        for serve, port in zip((self._serve_frames, self._serve_acks), self._ports, strict=True):
             self._servers.append(await asyncio.start_server(serve, self._host, port))
         return self.status()
 
@@ -140,6 +142,24 @@ class Peers:
             "failures": failures,
         }
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """Ends the connections, too: a handler may not be left to be cancelled with the loop."""
         for server in self._servers:
             server.close()
+        for task in self._handlers:
+            task.cancel()
+        await asyncio.gather(*self._handlers, return_exceptions=True)
+
+    async def _serve_frames(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        await self._handle(self.frames.serve(reader, writer))
+
+    async def _serve_acks(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self._handle(self.acks.serve(reader, writer))
+
+    async def _handle(self, serve: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(serve)
+        self._handlers.add(task)
+        await asyncio.wait([task])
+        self._handlers.discard(task)

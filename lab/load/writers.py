@@ -283,6 +283,6 @@ class Writers:
             writer.go_on()
         return self.status()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         for writer in self.writers:
             writer.close()

@@ -61,7 +61,7 @@ def play_frames(fault: Fault) -> tuple[bytes, dict[str, object]]:
         last = await asyncio.wait_for(talk_frames(peers, 500, fault), 10)
         await asyncio.sleep(0.05)
         status = peers.status()
-        peers.close()
+        await peers.close()
         return last, status
 
     return asyncio.run(run())
@@ -99,7 +99,7 @@ def test_acknowledgements_are_consecutive(numbers: list[int], acked: int, fails:
         await writer.drain()
         writer.close()
         await asyncio.sleep(0.1)
-        peers.close()
+        await peers.close()
         assert peers.acks.acked == acked
         assert (peers.acks.failure is not None) == fails
 

@@ -87,7 +87,7 @@ def play(protocol: str, story: Callable[[FakeServer, Writers], Awaitable[None]])
         load = Writers(protocol, "127.0.0.1", await server.start(), CLIENTS, depth=4)
         await load.start()
         await story(server, load)
-        load.close()
+        await load.close()
 
     asyncio.run(asyncio.wait_for(run(), 30))
 
