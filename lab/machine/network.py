@@ -33,6 +33,9 @@ SSH_PORT = 22
 
 # The newest retransmission of a host's TCP may be this late when power returns (since Linux 6.15).
 RTO_MAX_MS = 1000
+# With that bound the default of 15 retries would give up after 14 s without power. The most there
+# can be: more than four minutes.
+RETRIES = 255
 
 
 class Network(ABC):
@@ -108,7 +111,8 @@ class TapNetwork(Network):
         permanent = ["lladdr", MAC, "dev", TAP, "nud", "permanent"]
         run.run([*inside, "neigh", "replace", GUEST_ADDRESS, *permanent])
         knob = "/proc/sys/net/ipv4/tcp_rto_max_ms"
-        script = f"test ! -e {knob} || echo {RTO_MAX_MS} > {knob}"
+        retries = "/proc/sys/net/ipv4/tcp_retries2"
+        script = f"test ! -e {knob} || echo {RTO_MAX_MS} > {knob}; echo {RETRIES} > {retries}"
         run.run([*self.exec_prefix(), "sh", "-c", script])
 
     def teardown(self) -> None:
