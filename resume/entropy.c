@@ -5,6 +5,7 @@
  * Go. The contract is that of vmgenid: reseed before programs run.
  */
 #include <linux/random.h>
+#include <linux/string.h>
 #include <linux/timekeeping.h>
 #include <asm/archrandom.h>
 #include <asm/tsc.h>
@@ -38,6 +39,6 @@ void rem_entropy_reseed(void)
 	if (!arch_get_random_seed_longs(seed.words, ARRAY_SIZE(seed.words)) &&
 	    !arch_get_random_longs(seed.words, ARRAY_SIZE(seed.words)))
 		memset(seed.words, 0, sizeof(seed.words));
-	add_vmfork_randomness(&seed, sizeof(seed));
+	rem_random_reseed(&seed, sizeof(seed));
 	memzero_explicit(&seed, sizeof(seed));
 }

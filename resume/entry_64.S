@@ -16,6 +16,7 @@
 #include <asm/asm-offsets.h>
 #include <asm/msr-index.h>
 #include <asm/nospec-branch.h>
+#include <asm/percpu.h>
 #include <asm/processor-flags.h>
 #include <asm/segment.h>
 #include <asm/unwind_hints.h>
@@ -38,9 +39,9 @@ SYM_CODE_START(rem_go_entry)
 	wrmsr
 
 	/* Table with this page mapped to itself and the kernel's mapping. */
-	movq	REM_BODY_ENTRY_CR3(%rdi), %rax
-	movq	%rax, %cr3
 	movq	rem_go_mapped_address(%rip), %rax
+	movq	REM_BODY_ENTRY_CR3(%rdi), %rcx
+	movq	%rcx, %cr3
 	ANNOTATE_RETPOLINE_SAFE
 	jmp	*%rax
 
@@ -97,6 +98,17 @@ SYM_INNER_LABEL(rem_go_context, SYM_L_GLOBAL)
 	pushq	$rem_context_return
 	lretq
 SYM_CODE_END(rem_go_entry)
+
+/*
+ * Where the other CPUs come to from head_64.S: kernel mapping, own GS base, a
+ * stack below the one that was saved.
+ */
+SYM_CODE_START(rem_go_secondary)
+	UNWIND_HINT_END_OF_STACK
+	ANNOTATE_NOENDBR
+	movq	PER_CPU_VAR(rem_this_context), %rbx
+	jmp	rem_go_context
+SYM_CODE_END(rem_go_secondary)
 
 	.section .rodata, "a"
 	.balign 8

@@ -4,10 +4,13 @@
 
 #include <linux/types.h>
 
+struct pci_dev;
 struct rem_context;
+struct virtqueue;
 
 /* entry_64.S: where the loader enters; runs at its physical address. */
 void rem_go_entry(void);
+void rem_go_secondary(void);
 
 /* pagetable.c */
 int rem_pagetable_prepare(void);
@@ -15,6 +18,41 @@ phys_addr_t rem_pagetable_cr3(void);
 
 /* cpu.c */
 void rem_cpu_restore(struct rem_context *ctx);
+
+/* smp.c */
+void rem_cpus_start(void);
+
+/* apic.c */
+void rem_apic_prepare(void);
+void rem_apic_restore(void);
+void rem_interrupts_save(void);
+void rem_interrupts_restore(void);
+void rem_interrupts_repeat(void);
+void rem_tick_resume(void);
+
+/* pci.c */
+int rem_devices_prepare(const char **ret_blocker);
+unsigned int rem_devices_stop(void);
+unsigned int rem_devices_go(void);
+void rem_devices_finish(void);
+
+/* virtio.c; vring_reseat.h, built into drivers/virtio/virtio_ring.c */
+bool rem_virtio_is(struct pci_dev *pdev);
+bool rem_virtio_supported(struct pci_dev *pdev);
+int rem_virtio_go(struct pci_dev *pdev);
+void rem_virtio_finish(struct pci_dev *pdev);
+bool rem_virtqueue_can_reseat(struct virtqueue *vq);
+unsigned int rem_virtqueue_reseat(struct virtqueue *vq);
+
+/* serial.c */
+void rem_serial_finish(void);
+
+/* timekeeping.h, built into kernel/time/timekeeping.c */
+void rem_timekeeping_stop(void);
+void rem_timekeeping_go(void);
+
+/* random.h, built into drivers/char/random.c */
+void rem_random_reseed(const void *seed, size_t bytes);
 
 /* trampoline.c */
 int rem_trampoline_prepare(void);

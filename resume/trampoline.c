@@ -8,10 +8,16 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/vmalloc.h>
 #include <asm/realmode.h>
 #include "resume.h"
 
+/* More would not be "a single-digit number of low pages". */
+#define REM_TRAMPOLINE_PAGES_MAX 9
+
 static void *rem_trampoline;
+/* The kernel write-protects its own mapping of the trampoline's code. */
+static void *rem_trampoline_alias;
 static size_t rem_trampoline_bytes;
 
 /**
@@ -24,9 +30,18 @@ static size_t rem_trampoline_bytes;
  */
 int __init rem_trampoline_prepare(void)
 {
+	struct page *pages[REM_TRAMPOLINE_PAGES_MAX];
+	unsigned int i;
+
 	rem_trampoline_bytes = PAGE_ALIGN(real_mode_blob_end - real_mode_blob);
 	rem_trampoline = kvmalloc(rem_trampoline_bytes, GFP_KERNEL);
 	if (!rem_trampoline)
+		return -ENOMEM;
+	for (i = 0; i < rem_trampoline_pages() && i < ARRAY_SIZE(pages); i++)
+		pages[i] = virt_to_page((void *)real_mode_header +
+					i * PAGE_SIZE);
+	rem_trampoline_alias = vmap(pages, i, VM_MAP, PAGE_KERNEL);
+	if (!rem_trampoline_alias || i < rem_trampoline_pages())
 		return -ENOMEM;
 	memcpy(rem_trampoline, real_mode_header, rem_trampoline_bytes);
 	return 0;
@@ -35,7 +50,7 @@ int __init rem_trampoline_prepare(void)
 /** rem_trampoline_restore - put the copy back; Context: Go, one CPU. */
 void rem_trampoline_restore(void)
 {
-	memcpy(real_mode_header, rem_trampoline, rem_trampoline_bytes);
+	memcpy(rem_trampoline_alias, rem_trampoline, rem_trampoline_bytes);
 }
 
 /** rem_trampoline_pages - Return: how many low pages it takes. */

@@ -22,6 +22,8 @@ static_assert(offsetof(struct rem_context, idt) == REM_CTX_IDT);
 static_assert(offsetof(struct rem_body, entry_cr3) == REM_BODY_ENTRY_CR3);
 
 struct rem_context rem_contexts[NR_CPUS];
+/* For the entry code, which knows its CPU only by its GS base. */
+DEFINE_PER_CPU(struct rem_context *, rem_this_context);
 
 /*
  * Registers that hold what the kernel chose for this CPU. Left out: what the
@@ -48,6 +50,7 @@ void rem_context_prepare(void)
 	struct rem_context *ctx = &rem_contexts[smp_processor_id()];
 	unsigned int i;
 
+	this_cpu_write(rem_this_context, ctx);
 	ctx->cpu = smp_processor_id();
 	ctx->msr_count = ARRAY_SIZE(rem_msrs);
 	for (i = 0; i < ARRAY_SIZE(rem_msrs); i++) {

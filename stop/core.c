@@ -18,6 +18,7 @@
 #include <linux/init.h>
 #include <linux/io.h>
 #include <linux/kthread.h>
+#include <linux/memblock.h>
 #include <linux/moduleparam.h>
 #include <linux/panic.h>
 #include <linux/sched.h>
@@ -32,7 +33,7 @@
 #undef MODULE_PARAM_PREFIX
 #define MODULE_PARAM_PREFIX "remanence."
 
-struct rem_machine rem = { .stop_mode = REM_MODE_DPM };
+struct rem_machine rem = { .stop_mode = REM_MODE_FAST };
 
 /* How often a Stop that was refused is tried again while power is failing. */
 #define REM_STOP_TRIES_MAX 3
@@ -44,6 +45,8 @@ static int rem_stop_param(const char *value, const struct kernel_param *kp)
 {
 	if (sysfs_streq(value, "dpm"))
 		rem.stop_mode = REM_MODE_DPM;
+	else if (sysfs_streq(value, "fast"))
+		rem.stop_mode = REM_MODE_FAST;
 	else
 		return -EINVAL;
 	return 0;
@@ -51,7 +54,7 @@ static int rem_stop_param(const char *value, const struct kernel_param *kp)
 
 static const struct kernel_param_ops rem_stop_ops = { .set = rem_stop_param };
 module_param_cb(stop, &rem_stop_ops, NULL, 0);
-MODULE_PARM_DESC(stop, "how to stop: dpm");
+MODULE_PARM_DESC(stop, "how to stop: fast (default) or dpm");
 
 /**
  * rem_handover_parse - take the loader's word on where the record block is
@@ -76,6 +79,8 @@ void __init rem_handover_parse(u64 phys, u32 bytes)
 	    handover->region_bytes > REM_BLOCK_BYTES) {
 		rem.region_phys = handover->region_phys;
 		rem.region_bytes = handover->region_bytes;
+		/* Where the map calls all of the region RAM, the block is not. */
+		memblock_reserve(rem.region_phys, REM_BLOCK_BYTES);
 	}
 	early_memunmap(handover, sizeof(*handover));
 }
@@ -97,9 +102,18 @@ bool rem_stop_begin(u32 reason)
 	rem_timeline_begin_stop();
 	rem_event(REM_EVENT_STOP_BEGIN, reason);
 
+	if (rem.stop_mode == REM_MODE_FAST)
+		rem_stop_fast();
+	else
+		rem_thread_wake();
+	return true;
+}
+
+/** rem_thread_wake - let the thread do what may sleep; Context: any. */
+void rem_thread_wake(void)
+{
 	WRITE_ONCE(rem_thread_asked, true);
 	swake_up_one(&rem_thread_wait);
-	return true;
 }
 
 /**
@@ -138,6 +152,7 @@ void rem_stop_end(int err)
 		WRITE_ONCE(rem.state, REM_REFUSED);
 		return;
 	}
+	/* Pairs with cmpxchg() in rem_stop_begin(): the record is prepared. */
 	smp_store_release(&rem.state, REM_ARMED);
 }
 
@@ -150,7 +165,8 @@ static int rem_thread(void *data)
 		swait_event_exclusive(rem_thread_wait,
 				      READ_ONCE(rem_thread_asked));
 		WRITE_ONCE(rem_thread_asked, false);
-		err = rem_stop_dpm();
+		err = rem.stop_mode == REM_MODE_FAST ? rem_fast_finish() :
+						       rem_stop_dpm();
 		rem_stop_end(err);
 		if (err)
 			pr_err("remanence: Stop was given up: %pe\n",
@@ -162,9 +178,27 @@ static int rem_thread(void *data)
 	return 0;
 }
 
-static void rem_context_prepare_ipi(void *unused)
+static void rem_cpu_prepare_ipi(void *unused)
 {
 	rem_context_prepare();
+	rem_apic_prepare();
+}
+
+/* A machine with a device that the bounded path cannot restart stops slowly. */
+static void __init rem_mode_choose(void)
+{
+	const char *blocker = NULL;
+	int err;
+
+	if (rem.stop_mode != REM_MODE_FAST)
+		return;
+	err = rem_devices_prepare(&blocker);
+	if (!err)
+		return;
+	pr_warn("remanence: %s keeps the machine on stop=dpm: %pe\n", blocker,
+		ERR_PTR(err));
+	rem.why = blocker;
+	rem.stop_mode = REM_MODE_DPM;
 }
 
 static int __init rem_prepare(void)
@@ -181,7 +215,8 @@ static int __init rem_prepare(void)
 		err = rem_record_prepare();
 	if (err)
 		return err;
-	on_each_cpu(rem_context_prepare_ipi, NULL, 1);
+	on_each_cpu(rem_cpu_prepare_ipi, NULL, 1);
+	rem_mode_choose();
 
 	thread = kthread_run(rem_thread, NULL, "rem_stop");
 	if (IS_ERR(thread))
@@ -203,6 +238,7 @@ static int __init rem_init(void)
 		pr_err("remanence: not armed: %pe\n", ERR_PTR(err));
 		return rem_sysfs_init();
 	}
+	/* Pairs with cmpxchg() in rem_stop_begin(): all is prepared. */
 	smp_store_release(&rem.state, REM_ARMED);
 	err = rem_power_init();
 	if (err)

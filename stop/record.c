@@ -131,7 +131,8 @@ int rem_record_open(phys_addr_t region_phys, u64 region_bytes)
 {
 	struct rem_block *block;
 
-	rem.block = memremap(region_phys, REM_BLOCK_BYTES, MEMREMAP_WB);
+	/* What comes after are the loader's tables, mapped by others. */
+	rem.block = memremap(region_phys, REM_ACPI_OFFSET, MEMREMAP_WB);
 	if (!rem.block)
 		return -ENOMEM;
 	rem.region_phys = region_phys;
@@ -222,14 +223,6 @@ static void rem_body_finish(struct rem_body *body)
 	body->header_crc = rem_crc(body, REM_BODY_HEADER_CRC_BYTES);
 }
 
-static void __noreturn rem_halt(void)
-{
-	for (;;) {
-		native_irq_disable();
-		native_halt();
-	}
-}
-
 /**
  * rem_record_commit - make the image valid; control never comes back here
  * @arg: not used
@@ -252,8 +245,8 @@ int rem_record_commit(void *arg)
 	crc = rem_crc(body, body->body_bytes);
 	rem_event(REM_EVENT_STOP_BODY, 0);
 
-	/* Everything before this line is on media after it. */
 	wbinvd();
+	/* Everything before this line is on media after it. */
 	mb();
 
 	rem_word_store(rem_commit_word(slot),

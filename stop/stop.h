@@ -26,6 +26,7 @@
 #include <linux/remanence/rem_image.h>
 #include <linux/types.h>
 #include <asm/desc_defs.h>
+#include <asm/irqflags.h>
 
 /* Why Stop is not possible now; shown in sysfs, tested by name. */
 enum rem_state {
@@ -74,6 +75,7 @@ struct rem_context {
 } ____cacheline_aligned;
 
 extern struct rem_context rem_contexts[NR_CPUS];
+DECLARE_PER_CPU(struct rem_context *, rem_this_context);
 
 /**
  * struct rem_machine - all state of Stop-and-Go, in one place
@@ -101,10 +103,20 @@ struct rem_machine {
 
 extern struct rem_machine rem;
 
+/* The end of a CPU's Stop: only a start by INIT or by power ends it. */
+static inline void __noreturn rem_halt(void)
+{
+	for (;;) {
+		native_irq_disable();
+		native_halt();
+	}
+}
+
 /* core.c */
 bool rem_stop_begin(u32 reason);
 void rem_stop_end(int err);
 void rem_went(void);
+void rem_thread_wake(void);
 
 /* context_64.S, context.c */
 asmlinkage int rem_save_and_call(struct rem_context *ctx, int (*fn)(void *),
@@ -127,6 +139,11 @@ void rem_event(enum rem_event_type type, u64 value);
 
 /* dpm.c */
 int rem_stop_dpm(void);
+
+/* fast.c; park_queue.h, built into kernel/stop_machine.c */
+void rem_stop_fast(void);
+int rem_fast_finish(void);
+unsigned int rem_park_queue(int (*fn)(void *));
 
 /* power.c */
 void rem_power_report_stopped(void);

@@ -62,6 +62,7 @@ static ssize_t status_show(struct kobject *kobj, struct kobj_attribute *attr,
 		return sysfs_emit(buf, "off: no loader handed over an NVRAM block\n");
 	}
 }
+
 static struct kobj_attribute status_attr = __ATTR_RO(status);
 
 static ssize_t last_boot_show(struct kobject *kobj, struct kobj_attribute *attr,
@@ -76,6 +77,7 @@ static ssize_t last_boot_show(struct kobject *kobj, struct kobj_attribute *attr,
 			  rem_reason_name(note->reason), note->reason,
 			  note->sequence);
 }
+
 static struct kobj_attribute last_boot_attr = __ATTR_RO(last_boot);
 
 static ssize_t sequence_show(struct kobject *kobj, struct kobj_attribute *attr,
@@ -83,6 +85,7 @@ static ssize_t sequence_show(struct kobject *kobj, struct kobj_attribute *attr,
 {
 	return sysfs_emit(buf, "%u\n", rem.sequence);
 }
+
 static struct kobj_attribute sequence_attr = __ATTR_RO(sequence);
 
 static ssize_t resumes_show(struct kobject *kobj, struct kobj_attribute *attr,
@@ -90,6 +93,7 @@ static ssize_t resumes_show(struct kobject *kobj, struct kobj_attribute *attr,
 {
 	return sysfs_emit(buf, "%u\n", rem.resumes);
 }
+
 static struct kobj_attribute resumes_attr = __ATTR_RO(resumes);
 
 static ssize_t last_error_show(struct kobject *kobj,
@@ -97,6 +101,7 @@ static ssize_t last_error_show(struct kobject *kobj,
 {
 	return sysfs_emit(buf, "%d\n", rem.last_error);
 }
+
 static struct kobj_attribute last_error_attr = __ATTR_RO(last_error);
 
 static ssize_t low_pages_show(struct kobject *kobj,
@@ -105,6 +110,7 @@ static ssize_t low_pages_show(struct kobject *kobj,
 	return sysfs_emit(buf, "%u real-mode-trampoline\n",
 			  rem_trampoline_pages());
 }
+
 static struct kobj_attribute low_pages_attr = __ATTR_RO(low_pages);
 
 static ssize_t stop_mode_show(struct kobject *kobj,
@@ -113,6 +119,7 @@ static ssize_t stop_mode_show(struct kobject *kobj,
 	return sysfs_emit(buf, "%s\n",
 			  rem.stop_mode == REM_MODE_FAST ? "fast" : "dpm");
 }
+
 static struct kobj_attribute stop_mode_attr = __ATTR_RO(stop_mode);
 
 static ssize_t stop_store(struct kobject *kobj, struct kobj_attribute *attr,
@@ -126,6 +133,7 @@ static ssize_t stop_store(struct kobject *kobj, struct kobj_attribute *attr,
 		return -EBUSY;
 	return count;
 }
+
 static struct kobj_attribute stop_attr = __ATTR_WO(stop);
 
 static struct attribute *rem_attrs[] = {

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Interrupt controllers through Stop and Go, and the interrupts that die with
+ * them.
+ *
+ * A local APIC's registers are copied when the machine is armed: what changes
+ * later (the timer) is set again by its own subsystem. An interrupt or an IPI
+ * that was pending in a controller at the cut is gone; after Go each CPU sends
+ * itself every vector that it has a handler for. A spurious one is harmless, a
+ * lost one would be waited for without end.
+ */
+#include <linux/acpi.h>
+#include <linux/irq.h>
+#include <linux/irqdesc.h>
+#include <linux/smp.h>
+#include <linux/tick.h>
+#include <asm/apic.h>
+#include <asm/hw_irq.h>
+#include <asm/i8259.h>
+#include <asm/io_apic.h>
+#include <asm/irq_vectors.h>
+#include <asm/msr.h>
+#include "resume.h"
+
+static const u16 rem_apic_regs[] = {
+	APIC_LVTERR, APIC_DFR, APIC_LDR, APIC_TASKPRI, APIC_SPIV, APIC_LVT0,
+	APIC_LVT1, APIC_LVTPC, APIC_LVTTHMR, APIC_LVTT, APIC_TDCR,
+};
+
+struct rem_apic {
+	u64 base;
+	u32 reg[ARRAY_SIZE(rem_apic_regs)];
+};
+
+static DEFINE_PER_CPU(struct rem_apic, rem_apic);
+
+/* x2APIC has neither; a local APIC with few LVT entries lacks some. */
+static bool rem_apic_has(u16 reg)
+{
+	int lvts = GET_APIC_MAXLVT(apic_read(APIC_LVR));
+
+	switch (reg) {
+	case APIC_DFR:
+	case APIC_LDR:
+		return !x2apic_enabled();
+	case APIC_LVTPC:
+		return lvts >= 4;
+	case APIC_LVTTHMR:
+		return lvts >= 5;
+	default:
+		return true;
+	}
+}
+
+/** rem_apic_prepare - copy this CPU's registers; Context: the CPU itself. */
+void rem_apic_prepare(void)
+{
+	struct rem_apic *saved = this_cpu_ptr(&rem_apic);
+	unsigned int i;
+
+	rdmsrl(MSR_IA32_APICBASE, saved->base);
+	for (i = 0; i < ARRAY_SIZE(rem_apic_regs); i++)
+		if (rem_apic_has(rem_apic_regs[i]))
+			saved->reg[i] = apic_read(rem_apic_regs[i]);
+}
+
+/**
+ * rem_apic_restore - bring this CPU's local APIC back
+ *
+ * Context: Go, the CPU itself, interrupts off. Return: nothing.
+ */
+void rem_apic_restore(void)
+{
+	struct rem_apic *saved = this_cpu_ptr(&rem_apic);
+	unsigned int i;
+	u64 base;
+
+	rdmsrl(MSR_IA32_APICBASE, base);
+	if (base != saved->base)
+		wrmsrl(MSR_IA32_APICBASE, saved->base);
+	for (i = 0; i < ARRAY_SIZE(rem_apic_regs); i++)
+		if (rem_apic_has(rem_apic_regs[i]))
+			apic_write(rem_apic_regs[i], saved->reg[i]);
+	apic_write(APIC_ESR, 0);
+}
+
+/** rem_interrupts_save - Context: Stop, one CPU, interrupts off. */
+void rem_interrupts_save(void)
+{
+	save_ioapic_entries();
+}
+
+/** rem_interrupts_restore - Context: Go, boot CPU, interrupts off. */
+void rem_interrupts_restore(void)
+{
+	legacy_pic->init(0);
+	legacy_pic->mask_all();
+	restore_ioapic_entries();
+	/* The firmware has the SCI and the power management timer till then. */
+	acpi_enable();
+}
+
+/**
+ * rem_tick_resume - let this CPU's clock event device go on
+ *
+ * Context: Go, each CPU, interrupts off, timekeeping runs. Return: nothing.
+ */
+void rem_tick_resume(void)
+{
+	/* The device has forgotten its state, so its driver must, too. */
+	tick_suspend_local();
+	tick_resume_local();
+}
+
+/**
+ * rem_interrupts_repeat - send this CPU what it may have lost
+ *
+ * Context: Go, each CPU, interrupts off. Return: nothing.
+ */
+void rem_interrupts_repeat(void)
+{
+	int cpu = smp_processor_id();
+	struct irq_desc *desc;
+	unsigned int vector;
+
+	for (vector = FIRST_EXTERNAL_VECTOR; vector < FIRST_SYSTEM_VECTOR;
+	     vector++) {
+		desc = __this_cpu_read(vector_irq[vector]);
+		/* What the old PIC delivers is not acknowledged to the APIC. */
+		if (!IS_ERR_OR_NULL(desc) && desc->action &&
+		    irq_desc_get_chip(desc) != legacy_pic->chip)
+			apic->send_IPI(cpu, vector);
+	}
+	apic->send_IPI(cpu, RESCHEDULE_VECTOR);
+	apic->send_IPI(cpu, CALL_FUNCTION_VECTOR);
+	apic->send_IPI(cpu, CALL_FUNCTION_SINGLE_VECTOR);
+#ifdef CONFIG_IRQ_WORK
+	apic->send_IPI(cpu, IRQ_WORK_VECTOR);
+#endif
+}

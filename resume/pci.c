@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * PCI functions through Stop and Go.
+ *
+ * At Stop one write a function: it may no longer master the bus. Nothing is
+ * read from a device then; its configuration space was copied when the machine
+ * was armed. At Go that copy is written back, bridges first, then interrupt
+ * vectors from the kernel's own descriptors, then the device is started by what
+ * knows its kind.
+ */
+#include <linux/msi.h>
+#include <linux/pci.h>
+#include "../stop/stop.h"
+#include "resume.h"
+
+#define REM_CONFIG_WORDS 16
+#define REM_PCI_MAX 128
+#define REM_VECTORS_MAX 64
+
+enum rem_pci_kind {
+	REM_PCI_IDLE,		/* no driver: nothing but its configuration */
+	REM_PCI_BRIDGE,
+	REM_PCI_VIRTIO,
+};
+
+static struct rem_pci {
+	struct pci_dev *pdev;
+	enum rem_pci_kind kind;
+	u32 config[REM_CONFIG_WORDS];
+	unsigned int vectors;
+	unsigned int irq[REM_VECTORS_MAX];
+} rem_pci[REM_PCI_MAX];
+
+static unsigned int rem_pci_count;
+
+/* Returns the kind, or -EOPNOTSUPP where only generic power management helps. */
+static int rem_pci_kind(struct pci_dev *pdev)
+{
+	if (pci_is_bridge(pdev))
+		return REM_PCI_BRIDGE;
+	if (!pdev->driver)
+		return REM_PCI_IDLE;
+	if (rem_virtio_is(pdev) && rem_virtio_supported(pdev))
+		return REM_PCI_VIRTIO;
+	return -EOPNOTSUPP;
+}
+
+/* Returns 0, or -ENOSPC where a function has too many vectors. */
+static int rem_pci_vectors_list(struct rem_pci *slot)
+{
+	int irq;
+
+	slot->vectors = 0;
+	if (!slot->pdev->msix_enabled && !slot->pdev->msi_enabled)
+		return 0;
+	for (;;) {
+		irq = pci_irq_vector(slot->pdev, slot->vectors);
+		if (irq < 0)
+			return 0;
+		if (slot->vectors == REM_VECTORS_MAX)
+			return -ENOSPC;
+		slot->irq[slot->vectors++] = irq;
+	}
+}
+
+/**
+ * rem_devices_prepare - list all PCI functions and copy their configuration
+ * @ret_blocker: set to a function that has no bounded path, where there is one
+ *
+ * Context: process, no function comes or goes meanwhile.
+ * Return: 0, -EOPNOTSUPP, or -ENOSPC where there are too many.
+ */
+int rem_devices_prepare(const char **ret_blocker)
+{
+	struct pci_dev *pdev = NULL;
+	unsigned int word;
+	int kind, err;
+
+	rem_pci_count = 0;
+	for_each_pci_dev(pdev) {
+		struct rem_pci *slot = &rem_pci[rem_pci_count];
+
+		kind = rem_pci_count == REM_PCI_MAX ? -ENOSPC :
+						      rem_pci_kind(pdev);
+		if (kind >= 0) {
+			slot->pdev = pdev;
+			err = rem_pci_vectors_list(slot);
+			if (err)
+				kind = err;
+		}
+		if (kind < 0) {
+			*ret_blocker = pci_name(pdev);
+			pci_dev_put(pdev);
+			return kind;
+		}
+		slot->kind = kind;
+		for (word = 0; word < REM_CONFIG_WORDS; word++)
+			pci_read_config_dword(pdev, word * 4,
+					      &slot->config[word]);
+		rem_pci_count++;
+	}
+	return 0;
+}
+
+/**
+ * rem_devices_stop - no device writes to memory after this
+ *
+ * Context: Stop, one CPU, interrupts off. Return: how many were stopped.
+ */
+unsigned int rem_devices_stop(void)
+{
+	unsigned int i, stopped = 0;
+	u16 command;
+
+	for (i = 0; i < rem_pci_count; i++) {
+		command = rem_pci[i].config[PCI_COMMAND / 4];
+		if (!(command & PCI_COMMAND_MASTER))
+			continue;
+		pci_write_config_word(rem_pci[i].pdev, PCI_COMMAND,
+				      command & ~PCI_COMMAND_MASTER);
+		stopped++;
+	}
+	/* Posted writes, and what the device had sent before, are done when
+	 * a read has come back.
+	 */
+	for (i = 0; i < rem_pci_count; i++)
+		if (rem_pci[i].config[PCI_COMMAND / 4] & PCI_COMMAND_MASTER)
+			pci_read_config_word(rem_pci[i].pdev, PCI_COMMAND,
+					     &command);
+	return stopped;
+}
+
+/* From the end, so that the command word comes after what it enables. */
+static void rem_pci_config_write(const struct rem_pci *slot)
+{
+	int word;
+
+	for (word = REM_CONFIG_WORDS - 1; word > PCI_COMMAND / 4; word--)
+		pci_write_config_dword(slot->pdev, word * 4,
+				       slot->config[word]);
+	/* The status half is cleared by ones. */
+	pci_write_config_word(slot->pdev, PCI_COMMAND,
+			      slot->config[PCI_COMMAND / 4]);
+}
+
+/*
+ * Vectors from the descriptors, which hold what was written last. Their list
+ * has a mutex that a parked task may hold, so the interrupt numbers were noted
+ * when the machine was armed.
+ */
+static void rem_pci_vectors_write(const struct rem_pci *slot)
+{
+	struct pci_dev *pdev = slot->pdev;
+	struct msi_desc *desc;
+	unsigned int i;
+	struct msi_msg msg;
+	u16 control;
+
+	if (!pdev->msix_enabled && !pdev->msi_enabled)
+		return;
+	if (pdev->msix_enabled) {
+		pci_read_config_word(pdev, pdev->msix_cap + PCI_MSIX_FLAGS,
+				     &control);
+		control |= PCI_MSIX_FLAGS_ENABLE;
+		control &= ~PCI_MSIX_FLAGS_MASKALL;
+		pci_write_config_word(pdev, pdev->msix_cap + PCI_MSIX_FLAGS,
+				      control);
+	}
+	for (i = 0; i < slot->vectors; i++) {
+		desc = irq_get_msi_desc(slot->irq[i]);
+		if (!desc)
+			continue;
+		msg = desc->msg;
+		__pci_write_msi_msg(desc, &msg);
+	}
+	if (pdev->msi_enabled) {
+		pci_read_config_word(pdev, pdev->msi_cap + PCI_MSI_FLAGS,
+				     &control);
+		pci_write_config_word(pdev, pdev->msi_cap + PCI_MSI_FLAGS,
+				      control | PCI_MSI_FLAGS_ENABLE);
+	}
+}
+
+/**
+ * rem_devices_go - bring every device back
+ *
+ * Context: Go, one CPU, interrupts off. Return: how many were started.
+ */
+unsigned int rem_devices_go(void)
+{
+	unsigned int i, started = 0;
+	int err;
+
+	for (i = 0; i < rem_pci_count; i++)
+		if (rem_pci[i].kind == REM_PCI_BRIDGE)
+			rem_pci_config_write(&rem_pci[i]);
+	for (i = 0; i < rem_pci_count; i++) {
+		struct rem_pci *slot = &rem_pci[i];
+
+		if (slot->kind == REM_PCI_BRIDGE)
+			continue;
+		rem_pci_config_write(slot);
+		if (slot->kind != REM_PCI_VIRTIO)
+			continue;
+		rem_pci_vectors_write(slot);
+		err = rem_virtio_go(slot->pdev);
+		rem_event(REM_EVENT_GO_DEVICE,
+			  pci_dev_id(slot->pdev) | (u64)-err << 32);
+		started++;
+	}
+	return started;
+}
+
+/**
+ * rem_devices_finish - the part of a device's restart that may sleep
+ *
+ * Context: process, after Go. Return: nothing.
+ */
+void rem_devices_finish(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < rem_pci_count; i++)
+		if (rem_pci[i].kind == REM_PCI_VIRTIO)
+			rem_virtio_finish(rem_pci[i].pdev);
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Starting a virtio device over PCI again, with its rings re-seated
+ * (vring_reseat.h). What the driver negotiated at probe is told again as it
+ * was; a queue's memory has not moved.
+ */
+#include <linux/netdevice.h>
+#include <linux/pci.h>
+#include <linux/rtnetlink.h>
+#include <linux/virtio.h>
+#include <linux/virtio_config.h>
+#include <linux/virtio_ids.h>
+#include <linux/virtio_pci_modern.h>
+/* Of this header only the structures are of use here. */
+#pragma GCC diagnostic ignored "-Wunused-function"
+#include "virtio_pci_common.h"
+#include "resume.h"
+
+/* A device that does not come out of reset after this many reads is broken. */
+#define REM_VIRTIO_RESET_POLLS_MAX 100000
+
+/**
+ * rem_virtio_is - Return: whether a PCI function is driven by virtio-pci.
+ * @pdev: the function
+ */
+bool rem_virtio_is(struct pci_dev *pdev)
+{
+	return pdev->driver && !strcmp(pdev->driver->name, "virtio-pci");
+}
+
+/**
+ * rem_virtio_supported - Return: whether rem_virtio_go() can start a device.
+ * @pdev: a function for which rem_virtio_is() holds
+ */
+bool rem_virtio_supported(struct pci_dev *pdev)
+{
+	struct virtio_pci_device *vp_dev = pci_get_drvdata(pdev);
+	struct virtqueue *vq;
+
+	if (!vp_dev || vp_dev->is_legacy || !vp_dev->msix_enabled)
+		return false;
+	list_for_each_entry(vq, &vp_dev->vdev.vqs, list)
+		if (!rem_virtqueue_can_reseat(vq))
+			return false;
+	return true;
+}
+
+static bool rem_virtio_reset(struct virtio_pci_modern_device *mdev)
+{
+	unsigned int polls;
+
+	vp_modern_set_status(mdev, 0);
+	for (polls = 0; polls < REM_VIRTIO_RESET_POLLS_MAX; polls++) {
+		if (!vp_modern_get_status(mdev))
+			return true;
+		cpu_relax();
+	}
+	return false;
+}
+
+static void rem_virtio_queue_start(struct virtio_pci_device *vp_dev,
+				   struct virtqueue *vq)
+{
+	struct virtio_pci_modern_device *mdev = &vp_dev->mdev;
+	u16 vector = vp_dev->vqs[vq->index]->msix_vector;
+
+	vp_modern_set_queue_size(mdev, vq->index, virtqueue_get_vring_size(vq));
+	vp_modern_queue_address(mdev, vq->index, virtqueue_get_desc_addr(vq),
+				virtqueue_get_avail_addr(vq),
+				virtqueue_get_used_addr(vq));
+	if (vector != VIRTIO_MSI_NO_VECTOR)
+		vp_modern_queue_vector(mdev, vq->index, vector);
+	vp_modern_set_queue_enable(mdev, vq->index, true);
+}
+
+/**
+ * rem_virtio_go - start a device with everything that it had been given
+ * @pdev: a function for which rem_virtio_supported() holds; its configuration
+ *	space and interrupt vectors are already back
+ *
+ * Context: Go, one CPU, interrupts off. Return: 0, or -EIO where the device
+ * does not take what it took before.
+ */
+int rem_virtio_go(struct pci_dev *pdev)
+{
+	struct virtio_pci_device *vp_dev = pci_get_drvdata(pdev);
+	struct virtio_pci_modern_device *mdev = &vp_dev->mdev;
+	struct virtio_device *vdev = &vp_dev->vdev;
+	u8 status = VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER;
+	struct virtqueue *vq;
+
+	if (!rem_virtio_reset(mdev))
+		return -EIO;
+	list_for_each_entry(vq, &vdev->vqs, list)
+		rem_virtqueue_reseat(vq);
+
+	vp_modern_set_status(mdev, status);
+	vp_modern_set_features(mdev, vdev->features);
+	status |= VIRTIO_CONFIG_S_FEATURES_OK;
+	vp_modern_set_status(mdev, status);
+	if (!(vp_modern_get_status(mdev) & VIRTIO_CONFIG_S_FEATURES_OK))
+		return -EIO;
+
+	vp_modern_config_vector(mdev, VP_MSIX_CONFIG_VECTOR);
+	list_for_each_entry(vq, &vdev->vqs, list)
+		rem_virtio_queue_start(vp_dev, vq);
+	vp_modern_set_status(mdev, status | VIRTIO_CONFIG_S_DRIVER_OK);
+	list_for_each_entry(vq, &vdev->vqs, list)
+		virtqueue_notify(vq);
+	return 0;
+}
+
+/**
+ * rem_virtio_finish - tell a network device again what it filters
+ * @pdev: a function for which rem_virtio_is() holds
+ *
+ * Context: process, after Go. Return: nothing.
+ */
+void rem_virtio_finish(struct pci_dev *pdev)
+{
+	struct virtio_pci_device *vp_dev = pci_get_drvdata(pdev);
+	struct net_device *dev;
+
+	if (vp_dev->vdev.id.device != VIRTIO_ID_NET)
+		return;
+	rtnl_lock();
+	for_each_netdev(&init_net, dev)
+		if (dev->dev.parent == &vp_dev->vdev.dev)
+			dev_set_rx_mode(dev);
+	rtnl_unlock();
+}
