@@ -61,6 +61,12 @@ def main(argv: list[str]) -> int:
             raise
         print(f"rem: {error.message}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:  # no space, no right, a file that vanished
+        if debug:
+            raise
+        where = f": {error.filename}" if error.filename else ""
+        print(f"rem: {error.strerror or error}{where} (where: `rem --debug ...`)", file=sys.stderr)
+        return Exit.INFRASTRUCTURE
     except typer.Exit as stop:
         return stop.exit_code
     except Exception as error:

@@ -52,7 +52,9 @@ def stop_go(
     load: Annotated[str, typer.Option(help="idle, fsync, net, compile, some, or all.")] = "all",
     stop: Annotated[str, typer.Option(help="How to stop: fast, dpm or both.")] = "both",
     seed: Annotated[int, typer.Option(help="Chooses the moments of the Stops.")] = 1,
-    kernel: Annotated[Path | None, typer.Option(help="Another bzImage.")] = None,
+    kernel: Annotated[
+        Path | None, typer.Option(help="Another bzImage, with System.map beside it.")
+    ] = None,
     nvram_dir: Annotated[
         Path | None, typer.Option(help="Where the NVRAM file is, e.g. /dev/shm.")
     ] = None,
@@ -70,12 +72,14 @@ def stop_go(
     from lab.setup import products
 
     progress = products.Progress()
+    kernel = kernel or products.ensure_kernel(progress).bz_image
     plan = Plan(
         cpus=cpus,
         stops=stops,
         loads=loads,
         modes=MODES[stop],
-        kernel=kernel or products.ensure_kernel(progress).bz_image,
+        kernel=kernel,
+        system_map=kernel.parent / "System.map",
         loader=products.ensure_loader(progress),
         root=products.ensure_root(progress),
         plugin=products.ensure_plugin(progress),

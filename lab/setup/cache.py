@@ -19,13 +19,14 @@ from lab.errors import InfraError
 from lab.paths import cache_dir
 from lab.say import say
 
-KEPT = 4  # products of a kind that `prune` leaves: a few branches' worth
+KEPT = 6  # products of a kind that `prune` leaves: a few branches' worth
 
 
 def product(kind: str, key: str, make: Callable[[Path], None]) -> Path:
     """The folder of the product; `make` fills a folder with it if it is not there."""
     final = cache_dir() / kind / key
     if final.is_dir():
+        os.utime(final)  # `prune` leaves what was used last
         return final
     with lock(kind):
         if final.is_dir():  # another set-up made it while this one waited
@@ -41,7 +42,7 @@ def product(kind: str, key: str, make: Callable[[Path], None]) -> Path:
 
 
 def prune(kind: str, kept: int = KEPT) -> None:
-    """Remove all but the newest few products of a kind."""
+    """Remove all but the few products of a kind that were used last."""
     folder = cache_dir() / kind
     found = [p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")]
     found.sort(key=lambda p: p.stat().st_mtime, reverse=True)

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The guest's root: Debian packages as they are, our init, our test programs, one ssh key.
 
-Made by mmdebstrap from this machine's own package sources, then packed as a raw ext4 image. The
-image in the cache is read-only: a machine works on a copy.
+    base      CACHE/root-base/KEY   the packages, by mmdebstrap from this machine's own sources
+    product   CACHE/root/KEY        root.img: base and ours as a raw ext4 image
+
+A change of our programs then needs neither network nor much time. The image in the cache is
+read-only: a machine works on a copy.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from lab.setup.progress import Progress
 
 IMAGE_BYTES = 3 << 30  # sparse: Debian's 0.6 GiB, and room for what the loads write
 ROOT_MIB = 2500  # the unpacked root and the image, measured, with room
-FORMAT = "1"  # raised when the way of packing changes
+FORMAT = "2"  # raised when the way of packing changes
 
 # What the guest has, and why.
 GUEST_PACKAGES = {
@@ -48,8 +51,16 @@ def ensure_root(progress: Progress) -> Path:
     codename = debian().codename
     key = root_key(codename, public_key)
 
+    def make_base(into: Path) -> None:
+        _may_make()
+        with progress.step("root: packages"):
+            _debootstrap(codename, into)
+
     def make(into: Path) -> None:
-        _make(codename, public_key, into, progress)
+        base = cache.product("root-base", base_key(codename), make_base)
+        _may_make()
+        with progress.step("root: image"):
+            _make_image(base / "files", public_key, into)
 
     return cache.product("root", key, make) / "root.img"
 
@@ -74,54 +85,40 @@ def ensure_ssh_key() -> str:
 
 
 def root_key(codename: str, public_key: str) -> str:
-    inputs = Inputs("root").add("format", FORMAT).add("suite", codename)
-    inputs.add("packages", repr(sorted(GUEST_PACKAGES))).add("left out", repr(LEFT_OUT))
+    inputs = Inputs("root").add("format", FORMAT).add("base", base_key(codename))
     inputs.add("size", str(IMAGE_BYTES)).add("ssh", public_key)
     return inputs.add_path(repo_dir() / "guest", "guest").key()
 
 
-def _make(codename: str, public_key: str, into: Path, progress: Progress) -> None:
+def base_key(codename: str) -> str:
+    inputs = Inputs("root-base").add("suite", codename)
+    return inputs.add("packages", repr(sorted(GUEST_PACKAGES))).add("no", repr(LEFT_OUT)).key()
+
+
+def _may_make() -> None:
     if not is_root():
         raise InfraError(
             "the guest root is made with root's rights (chroot, device nodes): run `./rem setup "
             "--only root` once as root with REM_CACHE set to this user's cache"
         )
     need_disk(cache_dir(), ROOT_MIB, "the guest root")
-    root = into / "files"
-    log = cache_dir() / "logs" / "root.log"
-    try:
-        with progress.step("root: programs"):
-            argv = ["make", "-C", "guest/programs", f"OUT={into / 'programs'}"]
-            stream(argv, cwd=repo_dir(), log=log, what="compiling guest/programs")
-        with progress.step("root: packages"):
-            _debootstrap(codename, into, root, log)
-        with progress.step("root: image"):
-            _personalise(root, into / "programs", public_key)
-            image = into / "root.img"
-            label = ["-t", "ext4", "-L", "rem-root", "-m", "0"]
-            run(["mke2fs", "-q", *label, "-d", root, image, f"{IMAGE_BYTES >> 10}k"])
-            image.chmod(0o444)
-    except InfraError as error:
-        raise explain(error, "making the guest root") from error
-    shutil.rmtree(root)
-    shutil.rmtree(into / "programs")
 
 
-def _debootstrap(codename: str, into: Path, root: Path, log: Path) -> None:
+def _debootstrap(codename: str, into: Path) -> None:
     entries = sources.release_only(sources.read_machine(), codename)
     if not entries:
         raise InfraError(f"no apt source of {codename}/main found below {sources.APT_DIR}: add one")
     listing = into / "guest.sources"
     listing.write_text("\n".join(s.as_deb822() for s in entries), encoding="utf-8")
-    argv: list[str | Path] = [
-        "mmdebstrap",
-        "--mode=root",
-        "--variant=minbase",
-        "--include=" + ",".join(GUEST_PACKAGES),
-    ]
+    argv = ["mmdebstrap", "--mode=root", "--variant=minbase"]
+    argv += ["--include=" + ",".join(GUEST_PACKAGES)]
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
     argv += [f"--aptopt={option}" for option in _apt_network_options()]
-    stream([*argv, codename, root, listing], log=log, what="mmdebstrap")
+    argv += [codename, str(into / "files"), str(listing)]
+    try:
+        stream(argv, log=_log(), what="mmdebstrap")
+    except InfraError as error:
+        raise explain(error, "making the guest root") from error
     listing.unlink()
 
 
@@ -132,18 +129,31 @@ def _apt_network_options() -> list[str]:
     return [line for line in dump if line.startswith(wanted) and '""' not in line]
 
 
+def _make_image(base: Path, public_key: str, into: Path) -> None:
+    files, programs = into / "files", into / "programs"
+    argv = ["make", "-C", "guest/programs", f"OUT={programs}"]
+    stream(argv, cwd=repo_dir(), log=_log(), what="compiling guest/programs")
+    run(["cp", "-al", base, files], what="copying the guest root")
+    _personalise(files, programs, public_key)
+    image = into / "root.img"
+    options = ["-q", "-t", "ext4", "-L", "rem-root", "-m", "0"]
+    run(["mke2fs", *options, "-d", files, image, f"{IMAGE_BYTES >> 10}k"])
+    image.chmod(0o444)
+    shutil.rmtree(files)
+    shutil.rmtree(programs)
+
+
 def _personalise(root: Path, programs: Path, public_key: str) -> None:
+    """Files are links to the base's: each is replaced, none is written to."""
     guest = repo_dir() / "guest"
-    _install(guest / "rem-init", root / "sbin" / "rem-init")
+    _put(root / "sbin" / "rem-init", (guest / "rem-init").read_bytes(), 0o755)
     for program in sorted(programs.glob("rem-*")):
-        _install(program, root / "opt" / "rem" / "bin" / program.name)
-    ssh = root / "root" / ".ssh"
-    ssh.mkdir(mode=0o700)
-    (ssh / "authorized_keys").write_text(public_key + "\n", encoding="utf-8")
-    (ssh / "authorized_keys").chmod(0o600)
+        _put(root / "opt" / "rem" / "bin" / program.name, program.read_bytes(), 0o755)
+    _put(root / "root" / ".ssh" / "authorized_keys", f"{public_key}\n".encode(), 0o600)
+    (root / "root" / ".ssh").chmod(0o700)
     (root / "etc" / "dropbear").mkdir(exist_ok=True)
-    (root / "etc" / "hostname").write_text("remanence\n", encoding="utf-8")
-    (root / "etc" / "hosts").write_text("127.0.0.1 localhost remanence\n", encoding="utf-8")
+    _put(root / "etc" / "hostname", b"remanence\n", 0o644)
+    _put(root / "etc" / "hosts", b"127.0.0.1 localhost remanence\n", 0o644)
     # The guest has no way out, and the host's mirrors are no part of its image.
     (root / "etc" / "resolv.conf").unlink(missing_ok=True)
     for path in (root / "etc" / "apt").rglob("*.sources"):
@@ -151,7 +161,12 @@ def _personalise(root: Path, programs: Path, public_key: str) -> None:
     (root / "etc" / "apt" / "sources.list").unlink(missing_ok=True)
 
 
-def _install(source: Path, target: Path) -> None:
+def _put(target: Path, data: bytes, mode: int) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(source, target)
-    target.chmod(0o755)
+    target.unlink(missing_ok=True)
+    target.write_bytes(data)
+    target.chmod(mode)
+
+
+def _log() -> Path:
+    return cache_dir() / "logs" / "root.log"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The command line: errors are one line and a code, nothing is left behind, the man page is true."""
+"""The command line: errors are one line and a code, nothing stays behind, the man page is true."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -43,6 +44,17 @@ def test_error_of_a_command_becomes_its_code(
         assert capsys.readouterr().err == "rem: the kettle is empty: fill it\n"
         with pytest.raises(RemError):
             cli.main(["--debug", "doctor"])
+
+
+def test_full_disk_anywhere_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "some/file")
+
+    monkeypatch.setattr("lab.setup.status.rows", fail)
+    assert cli.main(["doctor"]) == Exit.INFRASTRUCTURE
+    assert capsys.readouterr().err.startswith("rem: No space left on device: some/file")
 
 
 def test_every_command_has_help_and_imports_only_itself(capsys: pytest.CaptureFixture[str]) -> None:
