@@ -93,7 +93,9 @@ static bool read_table(const struct go_memory *memory, u64 phys,
 	    !go_at(memory, phys, bytes) || sum(data, bytes))
 		return false;
 	*ret_table = (struct acpi_table){
-		.phys = phys, .bytes = bytes, .signature = get_u32(data),
+		.phys = phys,
+		.bytes = bytes,
+		.signature = get_u32(data),
 		.data = data,
 	};
 	return true;
@@ -112,7 +114,9 @@ static bool read_facs(const struct go_memory *memory, u64 phys,
 	if (bytes < 64 || bytes > GO_PAGE_BYTES || !go_at(memory, phys, bytes))
 		return false;
 	*ret_table = (struct acpi_table){
-		.phys = phys, .bytes = bytes, .signature = SIG_FACS,
+		.phys = phys,
+		.bytes = bytes,
+		.signature = SIG_FACS,
 		.data = data,
 	};
 	return true;
@@ -135,9 +139,8 @@ static void list_root(const struct go_memory *memory,
 		      struct acpi_tables *tables)
 {
 	/* Two places are kept for DSDT and FACS. */
-	for (u32 at = ACPI_HEADER_BYTES;
-	     root->bytes - at >= pointer_bytes &&
-	     tables->count < ACPI_TABLES_MAX - 2;
+	for (u32 at = ACPI_HEADER_BYTES; root->bytes - at >= pointer_bytes &&
+					 tables->count < ACPI_TABLES_MAX - 2;
 	     at += pointer_bytes) {
 		u64 phys = pointer_bytes == 8 ? get_u64(root->data + at) :
 						get_u32(root->data + at);
@@ -252,9 +255,11 @@ static u32 crc_zeros(u32 crc, u32 bytes)
 
 u32 acpi_crc(const struct acpi_table *table)
 {
-	static const struct { u32 at, bytes; } fadt_holes[] = {
-		{ HEADER_CHECKSUM, 1 }, { FADT_FACS, 4 }, { FADT_DSDT, 4 },
-		{ FADT_X_FACS, 8 }, { FADT_X_DSDT, 8 },
+	static const struct {
+		u32 at, bytes;
+	} fadt_holes[] = {
+		{ HEADER_CHECKSUM, 1 }, { FADT_FACS, 4 },   { FADT_DSDT, 4 },
+		{ FADT_X_FACS, 8 },	{ FADT_X_DSDT, 8 },
 	};
 	u32 holes = table->signature == SIG_FADT ? GO_COUNT(fadt_holes) : 1;
 	u32 crc = CRC32C_BEGIN;
@@ -343,7 +348,9 @@ static void write_root(u8 *rsdp, u64 xsdt_phys, u8 *xsdt, u32 xsdt_bytes)
 u64 acpi_copy(const struct acpi_tables *tables, u8 *to, u64 to_phys,
 	      u32 to_bytes)
 {
-	struct room room = { .to = to, .to_phys = to_phys, .bytes = to_bytes,
+	struct room room = { .to = to,
+			     .to_phys = to_phys,
+			     .bytes = to_bytes,
 			     .used = RSDP_BYTES };
 	u32 xsdt_bytes = ACPI_HEADER_BYTES + 8 * tables->count;
 	u64 dsdt = 0, facs = 0;

@@ -10,7 +10,7 @@
 
 struct desc {
 	u32 count;
-	bool full;	/* an entry was left out */
+	bool full; /* an entry was left out */
 	struct rem_desc_entry entry[REM_DESC_ENTRIES_MAX];
 };
 

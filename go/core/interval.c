@@ -50,7 +50,9 @@ static bool append(struct map *map, u64 first, u64 last, u32 type)
 	if (map->count == MAP_ENTRIES_MAX || last - first == UINT64_MAX)
 		return false;
 	map->entry[map->count++] = (struct map_entry){
-		.base = first, .bytes = last - first + 1, .type = type,
+		.base = first,
+		.bytes = last - first + 1,
+		.type = type,
 	};
 	return true;
 }
@@ -77,7 +79,8 @@ bool map_paint(struct map *map, u64 base, u64 bytes, u32 type)
 			painted = true;
 		}
 		if (old_last > last)
-			ok &= append(&out, old->base > last ? old->base : last + 1,
+			ok &= append(&out,
+				     old->base > last ? old->base : last + 1,
 				     old_last, old->type);
 	}
 	if (!painted)

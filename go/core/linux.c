@@ -17,7 +17,7 @@
 #define CMDLINE_SIZE 0x238
 #define SETUP_DATA 0x250
 #define INIT_SIZE 0x260
-#define HEADER_END_MAX 0x290	/* where boot_params goes on */
+#define HEADER_END_MAX 0x290 /* where boot_params goes on */
 #define ACPI_RSDP 0x070
 #define EXT_RAMDISK_IMAGE 0x0c0
 #define EXT_CMDLINE_POINTER 0x0c8
@@ -26,13 +26,12 @@
 #define E820_ENTRY_BYTES 20
 
 #define MAGIC_HDRS 0x53726448u
-#define VERSION_MIN 0x020c	/* the first with xloadflags */
+#define VERSION_MIN 0x020c /* the first with xloadflags */
 #define XLF_KERNEL_64 1u
 #define XLF_ABOVE_4G 2u
 #define LOADER_UNASSIGNED 0xff
 
-const char *bz_parse(const u8 *head, u64 file_bytes,
-		     struct bz_image *ret_image)
+const char *bz_parse(const u8 *head, u64 file_bytes, struct bz_image *ret_image)
 {
 	u32 sectors = head[SETUP_SECTS] ? head[SETUP_SECTS] : 4;
 	u32 setup_bytes = (sectors + 1) * 512;
@@ -101,8 +100,7 @@ void linux_boot_params(u8 *params, const u8 *head,
 	}
 }
 
-void linux_setup_data(u8 *to, u32 type, const void *payload,
-		      u32 payload_bytes)
+void linux_setup_data(u8 *to, u32 type, const void *payload, u32 payload_bytes)
 {
 	put_u64(to, 0);
 	put_u32(to + 8, type);

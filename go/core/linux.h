@@ -15,12 +15,12 @@
 #define LINUX_CMDLINE_BYTES_MAX 4096u
 
 struct bz_image {
-	u32 setup_bytes;	/* real-mode part, not loaded */
-	u32 kernel_bytes;	/* the rest of the file, loaded */
-	u32 init_bytes;		/* memory it needs from its load address on */
+	u32 setup_bytes;  /* real-mode part, not loaded */
+	u32 kernel_bytes; /* the rest of the file, loaded */
+	u32 init_bytes;	  /* memory it needs from its load address on */
 	u32 align_bytes;
-	u32 version_at;		/* in the file; 0 = none */
-	u32 cmdline_bytes_max;	/* without the NUL */
+	u32 version_at;	       /* in the file; 0 = none */
+	u32 cmdline_bytes_max; /* without the NUL */
 };
 
 /*
@@ -48,7 +48,6 @@ void linux_boot_params(u8 *params, const u8 *head,
  * LINUX_SETUP_DATA_BYTES + @payload_bytes.
  */
 #define LINUX_SETUP_DATA_BYTES 16u
-void linux_setup_data(u8 *to, u32 type, const void *payload,
-		      u32 payload_bytes);
+void linux_setup_data(u8 *to, u32 type, const void *payload, u32 payload_bytes);
 
 #endif /* GO_LINUX_H */

@@ -22,9 +22,9 @@ static inline u8 pwr_echo(u8 status)
 /* True if an image may be consumed: power is there and a flap would fit. */
 static inline bool pwr_enough(u8 status)
 {
-	return (status & REM_PWR_OK) &&
-	       (status & REM_PWR_CHARGE_MASK) >> REM_PWR_CHARGE_SHIFT >=
-		       REM_CHARGE_FLAP;
+	return (status & REM_PWR_OK) && (status & REM_PWR_CHARGE_MASK) >>
+						REM_PWR_CHARGE_SHIFT >=
+						REM_CHARGE_FLAP;
 }
 
 #endif /* GO_PWR_H */

@@ -29,8 +29,8 @@ enum slot_state {
 
 struct slot {
 	enum slot_state state;
-	u32 reason;	/* of the damage */
-	u32 sequence;	/* of the word */
+	u32 reason;   /* of the damage */
+	u32 sequence; /* of the word */
 	struct rem_body body;
 };
 
@@ -116,7 +116,7 @@ static void judge_slot(const u8 *block, u32 n, struct slot *slot)
 }
 
 /*
- * The sequence by which slot @n could be entered at a later boot, 0 = none. What
+ * The sequence by which slot @n could be entered later, 0 = none. What
  * is damaged today may read right tomorrow: then its header tells, or else the
  * word itself where it is near enough to be a number this machine has given.
  */
@@ -199,7 +199,8 @@ static bool desc_placed(const struct rem_body *body)
 static struct rem_desc_entry region_entry(u64 phys, u64 bytes)
 {
 	return (struct rem_desc_entry){
-		.type = REM_DESC_MEMORY, .value = { phys, bytes, MAP_PMEM },
+		.type = REM_DESC_MEMORY,
+		.value = { phys, bytes, MAP_PMEM },
 	};
 }
 
@@ -221,8 +222,8 @@ static u32 judge_image(const u8 *block, u64 region_phys, u64 region_bytes,
 		return reason;
 	if (body->region_phys != region_phys ||
 	    body->region_bytes != region_bytes) {
-		decision->expected = region_entry(body->region_phys,
-						  body->region_bytes);
+		decision->expected =
+			region_entry(body->region_phys, body->region_bytes);
 		decision->found = region_entry(region_phys, region_bytes);
 		return REM_COLD_MEMORY_DIFFERS;
 	}
@@ -268,8 +269,7 @@ void rem_decide(const u8 *block, u64 region_phys, u64 region_bytes,
 	struct slot slot[REM_SLOTS];
 	u32 consumed = 0;
 
-	if (word.sequence &&
-	    record_consumed(word.sequence).check == word.check)
+	if (word.sequence && record_consumed(word.sequence).check == word.check)
 		consumed = word.sequence;
 	for (u32 n = 0; n < REM_SLOTS; n++)
 		judge_slot(block, n, &slot[n]);
@@ -290,7 +290,10 @@ void rem_decide(const u8 *block, u64 region_phys, u64 region_bytes,
 
 const char *record_reason_name(u32 reason)
 {
-	static const struct { u32 reason; const char *name; } names[] = {
+	static const struct {
+		u32 reason;
+		const char *name;
+	} names[] = {
 		{ REM_BOOT_RESUME, "resume" },
 		{ REM_COLD_NO_BLOCK, "no-block" },
 		{ REM_COLD_BLOCK_VERSION, "block-version" },

@@ -50,8 +50,8 @@ static void read_map(const u8 *start)
 	u32 count = get_u32(start + START_MAP_COUNT);
 
 	if (count > MAP_ENTRIES_MAX)
-		die("firmware's memory map has %u entries, more than %u",
-		    count, MAP_ENTRIES_MAX);
+		die("firmware's memory map has %u entries, more than %u", count,
+		    MAP_ENTRIES_MAX);
 	for (u32 type = MAP_RAM; type < MAP_ENTRY_TYPES; type++) {
 		for (u32 i = 0; i < count; i++) {
 			const u8 *entry = entries + i * MAP_ENTRY_BYTES;

@@ -76,7 +76,7 @@ bool fwcfg_open(void)
 	u32 count;
 
 	out16(PORT_SELECT, SELECT_SIGNATURE);
-	if (data32() != 0x554d4551)	/* "QEMU" */
+	if (data32() != 0x554d4551) /* "QEMU" */
 		return false;
 	out16(PORT_SELECT, SELECT_FEATURES);
 	if (!(data32() & FEATURE_DMA))
@@ -87,8 +87,7 @@ bool fwcfg_open(void)
 	count = swap32(count);
 	if (count > DIRECTORY_MAX)
 		count = DIRECTORY_MAX;
-	if (!transfer(DMA_READ, directory,
-		      count * (u32)sizeof(directory[0])))
+	if (!transfer(DMA_READ, directory, count * (u32)sizeof(directory[0])))
 		return false;
 	directory_count = count;
 	return true;

@@ -17,7 +17,6 @@ bool fwcfg_open(void);
 bool fwcfg_find(const char *name, struct fwcfg_file *ret_file);
 
 /* Read [offset, offset + bytes) of @file, which must lie in it. */
-bool fwcfg_read(const struct fwcfg_file *file, u32 offset, void *to,
-		u32 bytes);
+bool fwcfg_read(const struct fwcfg_file *file, u32 offset, void *to, u32 bytes);
 
 #endif /* GO_FWCFG_H */

@@ -71,14 +71,14 @@ int main(int argc, char **argv)
 	u8 *memory;
 
 	if (argc != 5) {
-		fprintf(stderr, "usage: build-record FILE PHYS SEQUENCE CONSUMED\n");
+		fprintf(stderr,
+			"usage: build-record FILE PHYS SEQUENCE CONSUMED\n");
 		return 2;
 	}
 	crc32c_init(false);
 	memory = map_file(argv[1], &image.region_bytes);
 	memcpy(&desc, memory + REM_DESC_OFFSET, sizeof(desc));
-	if (desc.magic != REM_DESC_MAGIC ||
-	    desc.count > REM_DESC_ENTRIES_MAX) {
+	if (desc.magic != REM_DESC_MAGIC || desc.count > REM_DESC_ENTRIES_MAX) {
 		fprintf(stderr, "%s: no machine description: boot it once\n",
 			argv[1]);
 		return 1;
@@ -90,8 +90,7 @@ int main(int argc, char **argv)
 	image.entry_count = desc.count;
 	memcpy(memory + REM_BLOCK_BYTES, stub_begin,
 	       (size_t)(stub_end - stub_begin));
-	build_block(memory, image.region_bytes,
-		    (u32)strtoul(argv[4], NULL, 0));
+	build_block(memory, image.region_bytes, (u32)strtoul(argv[4], NULL, 0));
 	build_image(memory, &image);
 	return 0;
 }

@@ -18,7 +18,8 @@ static void use_copy(const struct acpi_tables *tables)
 {
 	static u8 copy[COPY_BYTES];
 	struct go_memory there = {
-		.base = (uintptr_t)copy, .phys = COPY_PHYS,
+		.base = (uintptr_t)copy,
+		.phys = COPY_PHYS,
 		.bytes = COPY_BYTES,
 	};
 	struct acpi_tables again;

@@ -22,10 +22,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 	memcpy(head, data + 8, BZ_HEAD_BYTES);
 	map_paint(&map, 0x1000, 0x1000, MAP_RAM);
 	if (!bz_parse(head, file_bytes, &image)) {
-		if ((u64)image.setup_bytes + image.kernel_bytes !=
-			    file_bytes ||
-		    image.init_bytes < image.kernel_bytes ||
-		    !image.align_bytes)
+		if ((u64)image.setup_bytes + image.kernel_bytes != file_bytes ||
+		    image.init_bytes < image.kernel_bytes || !image.align_bytes)
 			abort();
 		linux_boot_params(params, head, &boot);
 		if (params[0x1e8] != 1 || get_u64(params + 0x2d0) != 0x1000)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The record as hostile bytes. An input is a list of patches on a block that
- * holds two images: {place u16, length u8, bytes}; places count within the parts
+ * holds two images: {place u16, length u8, bytes}; places count in the parts
  * that are read. Bit 0 of the first byte has both slots sealed anew, bit 1 only
  * the newer one, so that mutations get past the checksums.
  *
@@ -26,7 +26,9 @@ static u8 *block;
 static u8 pristine[0x30000];
 static struct desc machine;
 
-static const struct { u32 at, bytes; } parts[] = {
+static const struct {
+	u32 at, bytes;
+} parts[] = {
 	{ 0, sizeof(struct rem_block) },
 	{ REM_CONSUMED_OFFSET, 8 },
 	{ REM_COMMIT_OFFSET, 8 },
@@ -38,9 +40,11 @@ static const struct { u32 at, bytes; } parts[] = {
 static void make_pristine(void)
 {
 	struct record_image image = {
-		.region_phys = REGION_PHYS, .region_bytes = REGION_BYTES,
+		.region_phys = REGION_PHYS,
+		.region_bytes = REGION_BYTES,
 		.entry_phys = REGION_PHYS + REM_BLOCK_BYTES,
-		.entry = machine.entry, .entry_count = ENTRIES,
+		.entry = machine.entry,
+		.entry_count = ENTRIES,
 	};
 
 	crc32c_init(true);

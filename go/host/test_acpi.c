@@ -10,7 +10,9 @@
 
 static u8 memory[FAKE_BYTES];
 static const struct go_memory reach = {
-	.base = (uintptr_t)memory, .phys = FAKE_PHYS, .bytes = FAKE_BYTES,
+	.base = (uintptr_t)memory,
+	.phys = FAKE_PHYS,
+	.bytes = FAKE_BYTES,
 };
 
 static void finds_cpus_and_nvram(void)
@@ -28,7 +30,8 @@ static void finds_cpus_and_nvram(void)
 	CHECK(acpi_cpus(&tables, cpu, 2) == 2, "no more than asked");
 	CHECK(acpi_nvram(&tables, range, 4) == FAKE_NVRAM, "NVRAM");
 	CHECK(range[0].base == 0x100000000ull &&
-	      range[1].base == 0x300000000ull, "bases");
+		      range[1].base == 0x300000000ull,
+	      "bases");
 	CHECK(acpi_nvram(&tables, range, 1) == 1, "no more than asked");
 	CHECK(acpi_timer_port(&tables) == 0x608, "timer");
 }
@@ -41,7 +44,8 @@ static void spoiled_tables_are_left_out(void)
 	for (u32 at = 0; at < 40 + 3 * 56; at++) {
 		memory[0x400 + at] ^= 0x10;
 		CHECK(!acpi_list(&reach, FAKE_RSDP, &tables) ||
-		      !acpi_find(&tables, ACPI_SIGNATURE('N', 'F', 'I', 'T')),
+			      !acpi_find(&tables,
+					 ACPI_SIGNATURE('N', 'F', 'I', 'T')),
 		      "NFIT byte %u", at);
 		memory[0x400 + at] ^= 0x10;
 	}
@@ -80,7 +84,8 @@ static void copy_is_complete(void)
 {
 	static u8 copy[COPY_BYTES];
 	struct go_memory there = {
-		.base = (uintptr_t)copy, .phys = COPY_PHYS,
+		.base = (uintptr_t)copy,
+		.phys = COPY_PHYS,
 		.bytes = COPY_BYTES,
 	};
 	struct acpi_tables tables, again;

@@ -24,25 +24,32 @@ static void make_head(u8 *head)
 
 void test_linux(void)
 {
-	static const struct { u32 at; u8 value; } wrong[] = {
-		{ 0x202, 'h' }, { 0x207, 1 }, { 0x236, 0 }, { 0x236, 1 },
-		{ 0x236, 2 }, { 0x201, 0x10 }, { 0x230, 3 }, { 0x232, 0 },
-		{ 0x263, 0 },
+	static const struct {
+		u32 at;
+		u8 value;
+	} wrong[] = {
+		{ 0x202, 'h' }, { 0x207, 1 }, { 0x236, 0 },
+		{ 0x236, 1 },	{ 0x236, 2 }, { 0x201, 0x10 },
+		{ 0x230, 3 },	{ 0x232, 0 }, { 0x263, 0 },
 	};
 	u8 head[BZ_HEAD_BYTES], params[GO_PAGE_BYTES];
 	struct map map = { .count = 0 };
 	struct linux_boot boot = {
-		.cmdline_phys = 0x123456789, .initrd_phys = 0x2abcdef000,
-		.initrd_bytes = 77, .setup_data_phys = 0x100101000,
-		.rsdp_phys = 0x100080000, .map = &map,
+		.cmdline_phys = 0x123456789,
+		.initrd_phys = 0x2abcdef000,
+		.initrd_bytes = 77,
+		.setup_data_phys = 0x100101000,
+		.rsdp_phys = 0x100080000,
+		.map = &map,
 	};
 	struct bz_image image;
 
 	make_head(head);
 	CHECK(!bz_parse(head, 0x400000, &image), "a right one");
 	CHECK(image.setup_bytes == 40 * 512 &&
-	      image.kernel_bytes == 0x400000 - 40 * 512 &&
-	      image.version_at == 0x3200, "its numbers");
+		      image.kernel_bytes == 0x400000 - 40 * 512 &&
+		      image.version_at == 0x3200,
+	      "its numbers");
 	CHECK(bz_parse(head, 40 * 512, &image), "no kernel after the setup");
 	CHECK(bz_parse(head, 0x100000000, &image), "too long");
 	for (u32 i = 0; i < GO_COUNT(wrong); i++) {
@@ -59,16 +66,19 @@ void test_linux(void)
 
 	map_paint(&map, 0x1000, 0x2000, MAP_RAM);
 	map_paint(&map, 0x100000000, 0x40000000, MAP_RESERVED);
-	head[0x201] = 0xff;	/* a header that would run into the e820 table */
+	head[0x201] = 0xff; /* a header that would run into the e820 table */
 	linux_boot_params(params, head, &boot);
 	CHECK(params[0x1e8] == 2, "two entries");
 	CHECK(get_u64(params + 0x2d0) == 0x1000 &&
-	      get_u64(params + 0x2d0 + 20 + 8) == 0x40000000 &&
-	      get_u32(params + 0x2d0 + 36) == MAP_RESERVED, "e820");
+		      get_u64(params + 0x2d0 + 20 + 8) == 0x40000000 &&
+		      get_u32(params + 0x2d0 + 36) == MAP_RESERVED,
+	      "e820");
 	CHECK(get_u32(params + 0x228) == 0x23456789 &&
-	      get_u32(params + 0xc8) == 1, "command line above 4 GiB");
+		      get_u32(params + 0xc8) == 1,
+	      "command line above 4 GiB");
 	CHECK(get_u32(params + 0x218) == 0xbcdef000 &&
-	      get_u32(params + 0xc0) == 0x2a && get_u32(params + 0x21c) == 77,
+		      get_u32(params + 0xc0) == 0x2a &&
+		      get_u32(params + 0x21c) == 77,
 	      "initrd above 4 GiB");
 	CHECK(get_u64(params + 0x70) == 0x100080000, "RSDP");
 	CHECK(get_u64(params + 0x250) == 0x100101000, "setup_data");
@@ -151,8 +161,8 @@ void test_golden(const char *folder)
 	memcpy(found.entry, file + sizeof(struct rem_desc),
 	       bytes - sizeof(struct rem_desc));
 	found.count = 2;
-	CHECK(desc_write(&found, again) == bytes &&
-	      !memcmp(file, again, bytes), "desc.bin");
+	CHECK(desc_write(&found, again) == bytes && !memcmp(file, again, bytes),
+	      "desc.bin");
 
 	read_golden(folder, "block.bin", block, 64);
 	read_golden(folder, "consumed.bin", block + REM_CONSUMED_OFFSET, 8);
@@ -167,13 +177,15 @@ void test_golden(const char *folder)
 	memcpy(block + REM_CONSUMED_OFFSET, &word, sizeof(word));
 	rem_decide(block, 0x100000000, 0x40000000, &found, false, &decision);
 	CHECK(decision.reason == REM_COLD_BODY_FIELD &&
-	      decision.sequence == 0x01020305 &&
-	      decision.consume == 0x01020305, "golden: %u", decision.reason);
+		      decision.sequence == 0x01020305 &&
+		      decision.consume == 0x01020305,
+	      "golden: %u", decision.reason);
 	free(block);
 
 	CHECK(read_golden(folder, "pwr.bin", file, sizeof(file)) == 128,
 	      "pwr.bin");
 	for (u32 i = 0; i < 128; i += 2)
 		CHECK(pwr_is_status(file[i]) &&
-		      pwr_echo(file[i]) == file[i + 1], "pwr.bin %u", i);
+			      pwr_echo(file[i]) == file[i + 1],
+		      "pwr.bin %u", i);
 }

@@ -38,7 +38,6 @@ int main(int argc, char **argv)
 	test_desc();
 	test_record();
 	test_golden(argv[1]);
-	fprintf(stderr, "%lu checks, %lu failed\n", checks_done,
-		checks_failed);
+	fprintf(stderr, "%lu checks, %lu failed\n", checks_done, checks_failed);
 	return checks_failed != 0;
 }

@@ -84,8 +84,7 @@ static void newest_is_entered(void)
 
 	make_block();
 	decision = decide();
-	CHECK(decision.reason == REM_BOOT_RESUME, "reason %u",
-	      decision.reason);
+	CHECK(decision.reason == REM_BOOT_RESUME, "reason %u", decision.reason);
 	CHECK(decision.sequence == NEWEST && decision.slot == 0, "which");
 	CHECK(decision.consume == NEWEST, "consume %u", decision.consume);
 	CHECK(decision.body.entry_phys == REGION_PHYS + 0x1234560, "entry");
@@ -104,7 +103,8 @@ static void no_bit_flip_is_entered(u32 offset, u32 bytes, const char *what)
 			      decision.sequence);
 			/* What cannot be judged now is closed for later. */
 			CHECK(decision.consume == NEWEST ||
-			      decision.reason == REM_COLD_CONSUMED_INVALID,
+				      decision.reason ==
+					      REM_COLD_CONSUMED_INVALID,
 			      "%s byte %x bit %u leaves the image open", what,
 			      at, bit);
 			block[at] ^= (u8)(1u << bit);
@@ -160,8 +160,7 @@ static void swapped_slots_are_cold(void)
 	memcpy(word, commit(0), 8);
 	memcpy(commit(0), commit(1), 8);
 	memcpy(commit(1), word, 8);
-	CHECK(reason() == REM_COLD_COMMIT_DAMAGED, "all swapped: %u",
-	      reason());
+	CHECK(reason() == REM_COLD_COMMIT_DAMAGED, "all swapped: %u", reason());
 	free(copy);
 }
 
@@ -180,8 +179,8 @@ static void zeros_and_ones_are_cold(void)
 	make_block();
 	memset(block + REM_CONSUMED_OFFSET, 0, 8);
 	decision = decide();
-	CHECK(decision.reason == REM_COLD_CONSUMED_INVALID &&
-	      !decision.consume, "no consumed word: %u", decision.reason);
+	CHECK(decision.reason == REM_COLD_CONSUMED_INVALID && !decision.consume,
+	      "no consumed word: %u", decision.reason);
 	make_block();
 	memset(commit(0), 0, 8);
 	CHECK(reason() == REM_COLD_ALREADY_CONSUMED, "newest cleared");
@@ -212,25 +211,30 @@ static void asked_is_cold_and_consumes(void)
 	struct decision decision;
 
 	make_block();
-	rem_decide(block, REGION_PHYS, REGION_BYTES, &machine, true,
-		   &decision);
+	rem_decide(block, REGION_PHYS, REGION_BYTES, &machine, true, &decision);
 	CHECK(decision.reason == REM_COLD_ASKED, "reason");
 	CHECK(decision.consume == NEWEST, "consume");
 }
 
 /* A header with right checksums around one impossible field. */
-static void refuse_field(u32 offset, u64 value, u32 bytes, u32 expected,
-			 const char *what)
+static void refuse_field_of_block(u32 offset, u64 value, u32 bytes,
+				  u32 expected, const char *what)
 {
-	make_block();
 	memcpy(body(0) + offset, &value, bytes);
 	build_reseal(block, 0);
 	CHECK(reason() == expected, "%s = %llx: reason %u", what,
 	      (unsigned long long)value, reason());
 }
 
-#define REFUSE(field, value, expected)                                  \
-	refuse_field(offsetof(struct rem_body, field), value,            \
+static void refuse_field(u32 offset, u64 value, u32 bytes, u32 expected,
+			 const char *what)
+{
+	make_block();
+	refuse_field_of_block(offset, value, bytes, expected, what);
+}
+
+#define REFUSE(field, value, expected)                        \
+	refuse_field(offsetof(struct rem_body, field), value, \
 		     sizeof(((struct rem_body *)0)->field), expected, #field)
 
 static void impossible_fields_are_cold(void)
@@ -266,6 +270,8 @@ static void impossible_fields_are_cold(void)
 	REFUSE(entry_cr3, end - 4096, REM_BOOT_RESUME);
 	REFUSE(entry_cr3, end - 4095, REM_COLD_BODY_FIELD);
 	REFUSE(entry_cr3, end, REM_COLD_BODY_FIELD);
+	REFUSE(entry_cr3, REGION_PHYS + REM_BLOCK_BYTES + 8,
+	       REM_COLD_BODY_FIELD);
 	REFUSE(entry_cr3, REGION_PHYS, REM_COLD_BODY_FIELD);
 	REFUSE(context_phys, REGION_PHYS, REM_COLD_BODY_FIELD);
 	REFUSE(context_phys, end - 640, REM_BOOT_RESUME);
@@ -288,12 +294,27 @@ static void impossible_fields_are_cold(void)
 	REFUSE(reserved[11], 1ull << 63, REM_COLD_BODY_FIELD);
 }
 
+/* A table of one entry less leaves room for an offset that is not aligned. */
+static void unaligned_table_is_cold(void)
+{
+	u32 count = ENTRIES - 1;
+
+	make_block();
+	memcpy(body(0) + offsetof(struct rem_body, desc_count), &count, 4);
+	refuse_field_of_block(offsetof(struct rem_body, desc_offset), 257, 4,
+			      REM_COLD_BODY_FIELD, "desc_offset");
+}
+
 static void other_machine_is_named(void)
 {
 	static const u32 of_type[] = {
-		0, REM_COLD_KERNEL_DIFFERS, REM_COLD_CPU_DIFFERS,
-		REM_COLD_CPU_DIFFERS, REM_COLD_CPUID_DIFFERS,
-		REM_COLD_MEMORY_DIFFERS, REM_COLD_PCI_DIFFERS,
+		0,
+		REM_COLD_KERNEL_DIFFERS,
+		REM_COLD_CPU_DIFFERS,
+		REM_COLD_CPU_DIFFERS,
+		REM_COLD_CPUID_DIFFERS,
+		REM_COLD_MEMORY_DIFFERS,
+		REM_COLD_PCI_DIFFERS,
 		REM_COLD_ACPI_DIFFERS,
 	};
 
@@ -307,8 +328,9 @@ static void other_machine_is_named(void)
 		CHECK(decision.reason == of_type[saved.type], "type %u: %u",
 		      saved.type, decision.reason);
 		CHECK(decision.expected.value[4] == 0 &&
-		      decision.found.value[4] == 1 &&
-		      decision.found.type == saved.type, "both are named");
+			      decision.found.value[4] == 1 &&
+			      decision.found.type == saved.type,
+		      "both are named");
 		CHECK(decision.consume == NEWEST, "and it is consumed");
 		machine.entry[i] = saved;
 	}
@@ -339,6 +361,7 @@ void test_record(void)
 	resume_is_one_shot();
 	asked_is_cold_and_consumes();
 	impossible_fields_are_cold();
+	unaligned_table_is_cold();
 	other_machine_is_named();
 	other_region_is_memory_differs();
 	free(block);

@@ -7,7 +7,7 @@
 #include "../core/pwr.h"
 #include "check.h"
 
-/* RFC 3720 B.4's vectors, and both ways against each other at all alignments. */
+/* RFC 3720 B.4's vectors, and both ways against each other, unaligned too. */
 void test_crc32c(void)
 {
 	u8 data[300];
@@ -58,7 +58,8 @@ static void check_pair(u64 origin, u32 a, u32 a_bytes, u32 b, u32 b_bytes)
 	if (a_wraps || b_wraps)
 		overlaps = inside = false;
 	CHECK(range_overlaps(origin + a, a_bytes, origin + b, b_bytes) ==
-	      overlaps, "overlap %u+%u %u+%u", a, a_bytes, b, b_bytes);
+		      overlaps,
+	      "overlap %u+%u %u+%u", a, a_bytes, b, b_bytes);
 	CHECK(range_inside(origin + a, a_bytes, origin + b, b_bytes) == inside,
 	      "inside %u+%u %u+%u", a, a_bytes, b, b_bytes);
 	CHECK(range_valid(origin + a, a_bytes) == (a_bytes && !a_wraps),
@@ -86,7 +87,8 @@ static void check_map(const struct map *map, u64 origin, const u32 *cell)
 
 		CHECK(left->base + left->bytes <= right->base, "order");
 		CHECK(left->base + left->bytes < right->base ||
-		      left->type != right->type, "not joined");
+			      left->type != right->type,
+		      "not joined");
 	}
 }
 
@@ -158,7 +160,8 @@ void test_pwr(void)
 			CHECK(!pwr_is_status((u8)(byte ^ 1u << bit)),
 			      "one flipped bit of %x is ignored", byte);
 		CHECK(pwr_enough((u8)byte) ==
-		      ((byte & 1) && (byte >> 1 & 3) >= REM_CHARGE_FLAP),
+			      ((byte & 1) &&
+			       (byte >> 1 & 3) >= REM_CHARGE_FLAP),
 		      "enough %x", byte);
 	}
 	CHECK(statuses == 64, "64 statuses, not %u", statuses);

@@ -57,7 +57,8 @@ static void say_list(const char *format, va_list list)
 			break;
 		case 'l':
 			/* %lu and %lx, as the compiler checks them. */
-			put_number(va_arg(list, u64), *++format == 'x' ? 16 : 10);
+			put_number(va_arg(list, u64),
+				   *++format == 'x' ? 16 : 10);
 			break;
 		case 'x':
 			put_number(va_arg(list, u32), 16);

@@ -110,8 +110,7 @@ static void scan_bus(u32 bus,
 	}
 }
 
-void pci_scan(void (*visit)(const struct pci_function *function,
-			    void *context),
+void pci_scan(void (*visit)(const struct pci_function *function, void *context),
 	      void *context)
 {
 	static u8 seen[256];
@@ -175,8 +174,8 @@ u64 pci_bar_sizes(const struct pci_function *function)
 			   n + 1 < bars) {
 			n++;
 			mask = (mask & ~15ull) |
-			       (u64)probe(function->bdf, PCI_BAR(n),
-					  &high_old) << 32;
+			       (u64)probe(function->bdf, PCI_BAR(n), &high_old)
+				       << 32;
 		} else {
 			mask &= ~15ull;
 		}

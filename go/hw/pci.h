@@ -31,8 +31,7 @@ struct pci_function {
  * Call @visit for each function that answers on bus 0 and behind the bridges
  * that firmware has numbered, in ascending order of device and function.
  */
-void pci_scan(void (*visit)(const struct pci_function *function,
-			    void *context),
+void pci_scan(void (*visit)(const struct pci_function *function, void *context),
 	      void *context);
 
 /*

@@ -21,7 +21,7 @@
 #define SILENCE_TSC 1000000000ull
 
 static bool wire;
-static bool heard;	/* status 0 is one, too */
+static bool heard; /* status 0 is one, too */
 static u8 status;
 
 static void poll(void)

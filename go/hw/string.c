@@ -7,11 +7,15 @@ void *memcpy(void *restrict to, const void *restrict from, size_t bytes)
 	void *at = to;
 	size_t words = bytes / 8;
 
-	__asm__ volatile("rep movsq" : "+D"(at), "+S"(from), "+c"(words)
-			 : : "memory");
+	__asm__ volatile("rep movsq"
+			 : "+D"(at), "+S"(from), "+c"(words)
+			 :
+			 : "memory");
 	bytes &= 7;
-	__asm__ volatile("rep movsb" : "+D"(at), "+S"(from), "+c"(bytes)
-			 : : "memory");
+	__asm__ volatile("rep movsb"
+			 : "+D"(at), "+S"(from), "+c"(bytes)
+			 :
+			 : "memory");
 	return to;
 }
 
@@ -33,10 +37,14 @@ void *memset(void *to, int value, size_t bytes)
 	size_t words = bytes / 8;
 	u64 pattern = (u8)value * 0x0101010101010101ull;
 
-	__asm__ volatile("rep stosq" : "+D"(at), "+c"(words) : "a"(pattern)
+	__asm__ volatile("rep stosq"
+			 : "+D"(at), "+c"(words)
+			 : "a"(pattern)
 			 : "memory");
 	bytes &= 7;
-	__asm__ volatile("rep stosb" : "+D"(at), "+c"(bytes) : "a"(pattern)
+	__asm__ volatile("rep stosb"
+			 : "+D"(at), "+c"(bytes)
+			 : "a"(pattern)
 			 : "memory");
 	return to;
 }

@@ -72,8 +72,13 @@ struct dma_area {
 	u16 avail_flags, avail_index, avail_ring[QUEUE_ENTRIES];
 	u32 pad;
 	u16 used_flags, used_index;
-	struct { u32 id, bytes; } used_ring[QUEUE_ENTRIES];
-	struct { u32 type, reserved; u64 sector; } request;
+	struct {
+		u32 id, bytes;
+	} used_ring[QUEUE_ENTRIES];
+	struct {
+		u32 type, reserved;
+		u64 sector;
+	} request;
 	u8 serial[24];
 	u8 status;
 };
@@ -259,8 +264,7 @@ static bool ask_serial(const struct transport *transport)
 	fence();
 	area.avail_index = 1;
 	fence();
-	set16(transport->notify + notify_off * transport->notify_multiplier,
-	      0);
+	set16(transport->notify + notify_off * transport->notify_multiplier, 0);
 	for (u32 i = 0; i < ANSWER_POLLS_MAX; i++) {
 		if (area.used_index == 1)
 			return area.status == 0;

@@ -7,8 +7,8 @@
 #define VIRTIO_BLK_SERIAL_BYTES 20u
 
 struct virtio_blk_identity {
-	u64 sectors;		/* of 512 bytes */
-	u8 serial[24];		/* zero-padded */
+	u64 sectors;   /* of 512 bytes */
+	u8 serial[24]; /* zero-padded */
 };
 
 bool virtio_blk_is(const struct pci_function *function);

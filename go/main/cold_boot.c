@@ -39,7 +39,8 @@ static u64 copy_acpi(const struct machine *machine)
 static void paint(struct map *map, u64 base, u64 bytes, u32 type)
 {
 	if (!map_paint(map, base, bytes, type))
-		die("no room in the memory map for %lx, %lu bytes", base, bytes);
+		die("no room in the memory map for %lx, %lu bytes", base,
+		    bytes);
 }
 
 /* Firmware's map with DRAM hidden, NVRAM as memory and our block set apart. */
@@ -53,7 +54,8 @@ static void make_map(const struct machine *machine, struct map *map)
 			paint(map, firmware->entry[i].base,
 			      firmware->entry[i].bytes, MAP_RESERVED);
 	if (map_type_at(firmware, LOW_DRAM_PHYS) == MAP_RAM &&
-	    map_type_at(firmware, LOW_DRAM_PHYS + LOW_DRAM_BYTES - 1) == MAP_RAM)
+	    map_type_at(firmware, LOW_DRAM_PHYS + LOW_DRAM_BYTES - 1) ==
+		    MAP_RAM)
 		paint(map, LOW_DRAM_PHYS, LOW_DRAM_BYTES, MAP_RAM);
 	for (u32 i = 0; i < machine->nvram_count; i++)
 		paint(map, machine->nvram[i].base, machine->nvram[i].bytes,
@@ -101,8 +103,7 @@ static void load_initrd(const struct machine *machine, u64 kernel_end,
 		die("reading the initrd failed");
 }
 
-static void load_cmdline(const struct machine *machine,
-			 struct linux_boot *boot)
+static void load_cmdline(const struct machine *machine, struct linux_boot *boot)
 {
 	u8 *to = block_at(machine, WORK_CMDLINE);
 	u32 max = machine->kernel.cmdline_bytes_max;

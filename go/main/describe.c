@@ -25,12 +25,12 @@ struct leaf {
 
 static const struct leaf leaves[] = {
 	{ 0x0, 0, 0, 0 },
-	{ 0x1, 0, 0xff000000u, 1u << 27 },	/* APIC id; OSXSAVE */
-	{ 0x7, 0, 0, 1u << 4 },			/* OSPKE */
+	{ 0x1, 0, 0xff000000u, 1u << 27 }, /* APIC id; OSXSAVE */
+	{ 0x7, 0, 0, 1u << 4 },		   /* OSPKE */
 	{ 0x7, 1, 0, 0 },
-	{ 0xd, 0, 0xffffffffu, 0 },		/* size for XCR0 as it is */
+	{ 0xd, 0, 0xffffffffu, 0 }, /* size for XCR0 as it is */
 	{ 0xd, 1, 0xffffffffu, 0 },
-	{ 0x80000001, 0, 0, 1u << 3 },		/* extended APIC space */
+	{ 0x80000001, 0, 0, 1u << 3 }, /* extended APIC space */
 	{ 0x80000008, 0, 0, 0 },
 };
 
@@ -83,14 +83,12 @@ static void add_cpuid(struct desc *desc)
 		struct cpuid out;
 		u64 value[3];
 
-		if (leaf->leaf > (leaf->leaf & 0x80000000u ? extended_max :
-							     basic_max))
+		if (leaf->leaf >
+		    (leaf->leaf & 0x80000000u ? extended_max : basic_max))
 			continue;
 		out = read_cpuid(leaf->leaf, leaf->subleaf);
-		value[0] = out.eax |
-			   (u64)(out.ebx & ~leaf->ebx_volatile) << 32;
-		value[1] = (out.ecx & ~leaf->ecx_volatile) |
-			   (u64)out.edx << 32;
+		value[0] = out.eax | (u64)(out.ebx & ~leaf->ebx_volatile) << 32;
+		value[1] = (out.ecx & ~leaf->ecx_volatile) | (u64)out.edx << 32;
 		value[2] = leaf->subleaf;
 		desc_add(desc, REM_DESC_CPUID, leaf->leaf, value, 3);
 	}
@@ -137,7 +135,8 @@ static void add_function(const struct pci_function *function, void *context)
 	desc_add(desc, REM_DESC_DISK, function->bdf,
 		 (u64[4]){ disk.sectors, get_u64(disk.serial),
 			   get_u64(disk.serial + 8),
-			   get_u64(disk.serial + 16) }, 4);
+			   get_u64(disk.serial + 16) },
+		 4);
 }
 
 static void add_acpi(const struct machine *machine, struct desc *desc)

@@ -17,10 +17,10 @@ enum front_file {
 };
 
 struct front {
-	u64 entry_tsc;		/* the loader's first instruction */
-	u64 rsdp_phys;		/* 0 = not told */
+	u64 entry_tsc; /* the loader's first instruction */
+	u64 rsdp_phys; /* 0 = not told */
 	bool cold_asked;
-	struct map map;		/* firmware's */
+	struct map map; /* firmware's */
 	/* Bytes of a file; false if there is none. */
 	bool (*size)(enum front_file file, u32 *ret_bytes);
 	/* Read @bytes from @offset on; false on any error. */

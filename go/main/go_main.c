@@ -32,7 +32,9 @@ static struct decision decision;
 
 /* Tables below 4 GiB, where the entry code's page tables reach. */
 static const struct go_memory low_memory = {
-	.base = 0, .phys = 0, .bytes = 1ull << 32,
+	.base = 0,
+	.phys = 0,
+	.bytes = 1ull << 32,
 };
 
 static void find_acpi(void)
@@ -51,8 +53,8 @@ static void find_nvram(void)
 {
 	const struct acpi_range *best = NULL;
 
-	machine.nvram_count = acpi_nvram(&machine.acpi, machine.nvram,
-					 MACHINE_NVRAM_MAX);
+	machine.nvram_count =
+		acpi_nvram(&machine.acpi, machine.nvram, MACHINE_NVRAM_MAX);
 	for (u32 i = 0; i < machine.nvram_count; i++)
 		if (!best || machine.nvram[i].bytes > best->bytes)
 			best = &machine.nvram[i];
@@ -63,8 +65,7 @@ static void find_nvram(void)
 		die("NVRAM at %lx, %lu bytes, is too small or not aligned",
 		    best->base, best->bytes);
 	for (u32 i = 0; i < machine.nvram_count; i++)
-		if (!paging_map(machine.nvram[i].base,
-				machine.nvram[i].bytes))
+		if (!paging_map(machine.nvram[i].base, machine.nvram[i].bytes))
 			die("NVRAM at %lx, %lu bytes, cannot be mapped",
 			    machine.nvram[i].base, machine.nvram[i].bytes);
 	machine.region_phys = best->base;

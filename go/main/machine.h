@@ -15,10 +15,10 @@ struct machine {
 	struct acpi_tables acpi;
 	struct acpi_range nvram[MACHINE_NVRAM_MAX];
 	u32 nvram_count;
-	u64 region_phys;	/* the NVRAM range that the block is in */
+	u64 region_phys; /* the NVRAM range that the block is in */
 	u64 region_bytes;
-	u32 charge;		/* last status byte of the supply, 0 = none */
-	u64 ready_tsc;		/* when the machine was described */
+	u32 charge;    /* last status byte of the supply, 0 = none */
+	u64 ready_tsc; /* when the machine was described */
 	u8 kernel_head[BZ_HEAD_BYTES];
 	u32 kernel_file_bytes;
 	struct bz_image kernel;

@@ -33,7 +33,7 @@ void loader_event(const struct machine *machine, u32 sequence, u32 n,
 	if (n >= REM_EVENTS_GO - REM_EVENTS_LOADER)
 		return;
 	event.crc = crc32c(&event, offsetof(struct rem_event, crc));
-	memcpy(block_at(machine, area + (REM_EVENTS_LOADER + n) *
-						(u32)sizeof(event)),
+	memcpy(block_at(machine,
+			area + (REM_EVENTS_LOADER + n) * (u32)sizeof(event)),
 	       &event, sizeof(event));
 }
