@@ -7,9 +7,9 @@
 #ifndef REM_FWCFG_H
 #define REM_FWCFG_H
 
-#define REM_FWCFG_KERNEL "opt/remanence/kernel"	/* a bzImage */
-#define REM_FWCFG_INITRD "opt/remanence/initrd"	/* may be missing */
-#define REM_FWCFG_CMDLINE "opt/remanence/cmdline"	/* text, no NUL needed */
-#define REM_FWCFG_COLD "opt/remanence/cold"	/* present: never resume */
+#define REM_FWCFG_KERNEL "opt/remanence/kernel"	  /* a bzImage */
+#define REM_FWCFG_INITRD "opt/remanence/initrd"	  /* may be missing */
+#define REM_FWCFG_CMDLINE "opt/remanence/cmdline" /* text, no NUL needed */
+#define REM_FWCFG_COLD "opt/remanence/cold"	  /* present: never resume */
 
 #endif /* REM_FWCFG_H */

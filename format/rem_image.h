@@ -88,13 +88,13 @@ typedef uint64_t rem_u64;
  * Written last by a kernel that finds none, after the words below are valid.
  */
 struct rem_block {
-	rem_u64 magic;		/*  0 REM_BLOCK_MAGIC */
-	rem_u32 version;	/*  8 REM_VERSION */
-	rem_u32 block_bytes;	/* 12 REM_BLOCK_BYTES */
-	rem_u64 region_bytes;	/* 16 the whole NVRAM region, block included */
-	rem_u64 reserved[4];	/* 24 */
-	rem_u32 reserved2;	/* 56 */
-	rem_u32 crc;		/* 60 */
+	rem_u64 magic;	      /*  0 REM_BLOCK_MAGIC */
+	rem_u32 version;      /*  8 REM_VERSION */
+	rem_u32 block_bytes;  /* 12 REM_BLOCK_BYTES */
+	rem_u64 region_bytes; /* 16 the whole NVRAM region, block included */
+	rem_u64 reserved[4];  /* 24 */
+	rem_u32 reserved2;    /* 56 */
+	rem_u32 crc;	      /* 60 */
 };
 
 /*
@@ -108,8 +108,8 @@ struct rem_block {
  * any other that does not check is damage, and nothing is entered.
  */
 struct rem_word {
-	rem_u32 sequence;	/* 0 */
-	rem_u32 check;		/* 4 */
+	rem_u32 sequence; /* 0 */
+	rem_u32 check;	  /* 4 */
 };
 
 #define REM_WORD_CONSUMED 0x534e4f43
@@ -149,10 +149,10 @@ enum rem_desc_type {
 };
 
 struct rem_desc_entry {
-	rem_u16 type;		/*  0 enum rem_desc_type */
-	rem_u16 index;		/*  2 tells entries of equal type and key apart */
-	rem_u32 key;		/*  4 */
-	rem_u64 value[5];	/*  8 unused words are zero */
+	rem_u16 type;	  /*  0 enum rem_desc_type */
+	rem_u16 index;	  /*  2 tells entries of equal type and key apart */
+	rem_u32 key;	  /*  4 */
+	rem_u64 value[5]; /*  8 unused words are zero */
 };
 
 /*
@@ -160,23 +160,23 @@ struct rem_desc_entry {
  * @crc: CRC32C of the entries
  */
 struct rem_desc {
-	rem_u64 magic;		/*  0 REM_DESC_MAGIC */
-	rem_u32 count;		/*  8 */
-	rem_u32 crc;		/* 12 */
+	rem_u64 magic; /*  0 REM_DESC_MAGIC */
+	rem_u32 count; /*  8 */
+	rem_u32 crc;   /* 12 */
 };
 
 #define REM_DESC_ENTRIES_MAX 512
 
 /* Why a Stop ran. */
 enum rem_stop_reason {
-	REM_STOP_POWER = 1,	/* PWR_OK dropped */
-	REM_STOP_PLANNED = 2,	/* asked for through /sys/power or sysfs */
+	REM_STOP_POWER = 1,   /* PWR_OK dropped */
+	REM_STOP_PLANNED = 2, /* asked for through /sys/power or sysfs */
 };
 
 /* How a Stop ran. */
 enum rem_stop_mode {
-	REM_MODE_DPM = 1,	/* generic device power management */
-	REM_MODE_FAST = 2,	/* bounded: park, bus masters off, commit */
+	REM_MODE_DPM = 1,  /* generic device power management */
+	REM_MODE_FAST = 2, /* bounded: park, bus masters off, commit */
 };
 
 /*
@@ -211,7 +211,7 @@ struct rem_body {
 	rem_u64 tsc;		/* 104 at the cut */
 	rem_u32 desc_offset;	/* 112 from the start of the body */
 	rem_u32 desc_count;	/* 116 */
-	rem_u64 stop_begin_tsc;	/* 120 at the power interrupt */
+	rem_u64 stop_begin_tsc; /* 120 at the power interrupt */
 	rem_u64 tsc_khz;	/* 128 */
 	rem_u8 build_id[20];	/* 136 GNU build-id of the kernel, for people */
 	rem_u32 reserved2;	/* 156 */
@@ -263,20 +263,20 @@ enum rem_boot_reason {
  * where a whole entry is missing on that side. @crc: CRC32C of bytes 0..@crc.
  */
 struct rem_boot_note {
-	rem_u64 magic;		/*   0 REM_NOTE_MAGIC */
-	rem_u32 version;	/*   8 REM_VERSION */
-	rem_u32 reason;		/*  12 enum rem_boot_reason */
-	rem_u32 sequence;	/*  16 of the image decided on, 0 = none */
-	rem_u32 slot;		/*  20 */
-	struct rem_desc_entry expected;	/*  24 */
+	rem_u64 magic;	  /*   0 REM_NOTE_MAGIC */
+	rem_u32 version;  /*   8 REM_VERSION */
+	rem_u32 reason;	  /*  12 enum rem_boot_reason */
+	rem_u32 sequence; /*  16 of the image decided on, 0 = none */
+	rem_u32 slot;	  /*  20 */
+	struct rem_desc_entry expected; /*  24 */
 	struct rem_desc_entry found;	/*  72 */
-	rem_u64 entry_tsc;	/* 120 loader's first instruction */
-	rem_u64 ready_tsc;	/* 128 machine described */
-	rem_u64 leave_tsc;	/* 136 just before the kernel's entry */
-	rem_u32 charge;		/* 144 last status byte of the supply */
-	rem_u32 reserved;	/* 148 */
-	rem_u32 reserved2;	/* 152 */
-	rem_u32 crc;		/* 156 */
+	rem_u64 entry_tsc;		/* 120 loader's first instruction */
+	rem_u64 ready_tsc;		/* 128 machine described */
+	rem_u64 leave_tsc;		/* 136 just before the kernel's entry */
+	rem_u32 charge;			/* 144 last status byte of the supply */
+	rem_u32 reserved;		/* 148 */
+	rem_u32 reserved2;		/* 152 */
+	rem_u32 crc;			/* 156 */
 };
 
 /*
@@ -284,11 +284,11 @@ struct rem_boot_note {
  * by which a loader tells a kernel where the block is
  */
 struct rem_handover {
-	rem_u64 magic;		/*  0 REM_HANDOVER_MAGIC */
-	rem_u32 version;	/*  8 REM_VERSION */
-	rem_u32 reserved;	/* 12 */
-	rem_u64 region_phys;	/* 16 the block is at its start */
-	rem_u64 region_bytes;	/* 24 */
+	rem_u64 magic;	      /*  0 REM_HANDOVER_MAGIC */
+	rem_u32 version;      /*  8 REM_VERSION */
+	rem_u32 reserved;     /* 12 */
+	rem_u64 region_phys;  /* 16 the block is at its start */
+	rem_u64 region_bytes; /* 24 */
 };
 
 /* setup_data type of Linux' x86 boot protocol, in its unassigned space. */
@@ -296,27 +296,28 @@ struct rem_handover {
 
 /* What the timeline tells. Stop's phases, then the loader's, then resume's. */
 enum rem_event_type {
-	REM_EVENT_STOP_BEGIN = 1,	/* power interrupt; value = reason */
-	REM_EVENT_STOP_FREEZE = 2,	/* dpm: tasks frozen */
-	REM_EVENT_STOP_DEVICES = 3,	/* devices stopped; value = how many */
-	REM_EVENT_STOP_PARKED = 4,	/* all other CPUs parked */
-	REM_EVENT_STOP_CPU_SAVED = 5,	/* this CPU's context is in NVRAM */
-	REM_EVENT_STOP_SYSCORE = 6,	/* clocks and interrupt controllers saved */
-	REM_EVENT_STOP_BODY = 7,	/* body complete */
-	REM_EVENT_STOP_FAILED = 8,	/* first failure; value = -errno | step << 32 */
+	REM_EVENT_STOP_BEGIN = 1,     /* power interrupt; value = reason */
+	REM_EVENT_STOP_FREEZE = 2,    /* dpm: tasks frozen */
+	REM_EVENT_STOP_DEVICES = 3,   /* devices stopped; value = how many */
+	REM_EVENT_STOP_PARKED = 4,    /* all other CPUs parked */
+	REM_EVENT_STOP_CPU_SAVED = 5, /* this CPU's context is in NVRAM */
+	REM_EVENT_STOP_SYSCORE = 6, /* clocks and interrupt controllers saved */
+	REM_EVENT_STOP_BODY = 7,    /* body complete */
+	REM_EVENT_STOP_FAILED =
+		8, /* first failure; value = -errno | step << 32 */
 	REM_EVENT_LOADER_BEGIN = 32,
 	REM_EVENT_LOADER_MACHINE = 33,	/* machine described */
-	REM_EVENT_LOADER_VERIFIED = 34,	/* record verified; value = reason */
-	REM_EVENT_LOADER_CONSUMED = 35,	/* the consumed word is durable */
+	REM_EVENT_LOADER_VERIFIED = 34, /* record verified; value = reason */
+	REM_EVENT_LOADER_CONSUMED = 35, /* the consumed word is durable */
 	REM_EVENT_GO_BEGIN = 64,	/* first C code of the resumed kernel */
 	REM_EVENT_GO_CPU = 65,		/* this CPU runs again */
-	REM_EVENT_GO_SYSCORE = 66,	/* clocks and interrupt controllers run */
-	REM_EVENT_GO_DEVICE = 67,	/* one device runs; value = its bdf */
-	REM_EVENT_GO_DEVICES = 68,	/* all devices run; value = how many */
-	REM_EVENT_GO_CPUS = 69,		/* all CPUs run */
-	REM_EVENT_GO_ENTROPY = 70,	/* reseeded */
-	REM_EVENT_GO_DONE = 71,		/* programs run */
-	REM_EVENT_GO_FIRST_IO = 72,	/* first completed request; value = bdf */
+	REM_EVENT_GO_SYSCORE = 66,  /* clocks and interrupt controllers run */
+	REM_EVENT_GO_DEVICE = 67,   /* one device runs; value = its bdf */
+	REM_EVENT_GO_DEVICES = 68,  /* all devices run; value = how many */
+	REM_EVENT_GO_CPUS = 69,	    /* all CPUs run */
+	REM_EVENT_GO_ENTROPY = 70,  /* reseeded */
+	REM_EVENT_GO_DONE = 71,	    /* programs run */
+	REM_EVENT_GO_FIRST_IO = 72, /* first completed request; value = bdf */
 };
 
 /*
@@ -328,13 +329,13 @@ enum rem_event_type {
  * decided by the timeline.
  */
 struct rem_event {
-	rem_u32 sequence;	/*  0 of the Stop it belongs to */
-	rem_u16 type;		/*  4 enum rem_event_type */
-	rem_u16 cpu;		/*  6 */
-	rem_u64 tsc;		/*  8 */
-	rem_u64 value;		/* 16 */
-	rem_u32 reserved;	/* 24 */
-	rem_u32 crc;		/* 28 */
+	rem_u32 sequence; /*  0 of the Stop it belongs to */
+	rem_u16 type;	  /*  4 enum rem_event_type */
+	rem_u16 cpu;	  /*  6 */
+	rem_u64 tsc;	  /*  8 */
+	rem_u64 value;	  /* 16 */
+	rem_u32 reserved; /* 24 */
+	rem_u32 crc;	  /* 28 */
 };
 
 #define REM_EVENTS_STOP 0
@@ -348,7 +349,8 @@ static_assert(sizeof(struct rem_word) == 8);
 static_assert(sizeof(struct rem_desc_entry) == 48);
 static_assert(sizeof(struct rem_desc) == 16);
 static_assert(sizeof(struct rem_body) == REM_BODY_HEADER_BYTES);
-static_assert(offsetof(struct rem_body, header_crc) == REM_BODY_HEADER_CRC_BYTES);
+static_assert(offsetof(struct rem_body, header_crc) ==
+	      REM_BODY_HEADER_CRC_BYTES);
 static_assert(offsetof(struct rem_body, entry_phys) == 48);
 static_assert(offsetof(struct rem_body, realtime_ns) == 80);
 static_assert(offsetof(struct rem_body, desc_offset) == 112);
@@ -361,10 +363,10 @@ static_assert(sizeof(struct rem_event) == 32);
 static_assert(REM_EVENTS_MAX * sizeof(struct rem_event) ==
 	      REM_TIMELINE_STRIDE_BYTES);
 static_assert(sizeof(struct rem_desc) +
-	      REM_DESC_ENTRIES_MAX * sizeof(struct rem_desc_entry) <=
+		      REM_DESC_ENTRIES_MAX * sizeof(struct rem_desc_entry) <=
 	      REM_DESC_BYTES);
 static_assert(REM_BODY_HEADER_BYTES +
-	      REM_DESC_ENTRIES_MAX * sizeof(struct rem_desc_entry) <=
+		      REM_DESC_ENTRIES_MAX * sizeof(struct rem_desc_entry) <=
 	      REM_BODY_STRIDE_BYTES);
 
 #endif /* REM_IMAGE_H */

@@ -94,11 +94,11 @@ enum rem_plugin_mark_kind {
  *             the process; REM_PLUGIN_NONE without icount
  */
 struct rem_plugin_snapshot {
-	rem_u64 taken;		/*   0 */
-	rem_u64 cpu;		/*   8 */
-	rem_u64 halted_ns;	/*  16 */
-	rem_u64 reserved;	/*  24 */
-	rem_u64 count[32];	/*  32 begun instructions of each vCPU */
+	rem_u64 taken;	   /*   0 */
+	rem_u64 cpu;	   /*   8 */
+	rem_u64 halted_ns; /*  16 */
+	rem_u64 reserved;  /*  24 */
+	rem_u64 count[32]; /*  32 begun instructions of each vCPU */
 };
 
 /*
@@ -107,11 +107,11 @@ struct rem_plugin_snapshot {
  * @first: when it was first reached since the last REM_PLUGIN_RESET_MARKS
  */
 struct rem_plugin_mark {
-	rem_u64 kind;		/*   0 enum rem_plugin_mark_kind */
-	rem_u64 value;		/*   8 */
-	rem_u64 cut_after;	/*  16 */
-	rem_u64 reserved;	/*  24 */
-	struct rem_plugin_snapshot first;	/*  32 */
+	rem_u64 kind;			  /*   0 enum rem_plugin_mark_kind */
+	rem_u64 value;			  /*   8 */
+	rem_u64 cut_after;		  /*  16 */
+	rem_u64 reserved;		  /*  24 */
+	struct rem_plugin_snapshot first; /*  32 */
 };
 
 /* What ended the process. */
@@ -122,25 +122,25 @@ enum rem_plugin_cut {
 };
 
 struct rem_plugin_ctl {
-	rem_u64 magic;		/*   0 REM_PLUGIN_MAGIC, written last */
-	rem_u32 version;	/*   8 REM_PLUGIN_VERSION */
-	rem_u32 cpu_count;	/*  12 */
-	rem_u32 jobs;		/*  16 REM_PLUGIN_JOB_xxx */
-	rem_u32 icount;		/*  20 1: halted time can be told */
-	rem_u32 mark_count;	/*  24 */
-	rem_u32 pid;		/*  28 of the QEMU process */
-	rem_u32 request;	/*  32 */
-	rem_u32 command;	/*  36 enum rem_plugin_command */
-	rem_u64 argument[2];	/*  40 */
-	rem_u64 reserved[3];	/*  56 */
-	rem_u32 done;		/*  80 */
-	rem_u32 error;		/*  84 enum rem_plugin_error of the last command */
-	rem_u32 cut;		/*  88 enum rem_plugin_cut */
-	rem_u32 reserved2;	/*  92 */
-	rem_u64 reserved3[4];	/*  96 */
-	struct rem_plugin_snapshot now;	/* 128 */
-	struct rem_plugin_snapshot at_cut;	/* 416 */
-	struct rem_plugin_mark marks[8];	/* 704 */
+	rem_u64 magic;	     /*   0 REM_PLUGIN_MAGIC, written last */
+	rem_u32 version;     /*   8 REM_PLUGIN_VERSION */
+	rem_u32 cpu_count;   /*  12 */
+	rem_u32 jobs;	     /*  16 REM_PLUGIN_JOB_xxx */
+	rem_u32 icount;	     /*  20 1: halted time can be told */
+	rem_u32 mark_count;  /*  24 */
+	rem_u32 pid;	     /*  28 of the QEMU process */
+	rem_u32 request;     /*  32 */
+	rem_u32 command;     /*  36 enum rem_plugin_command */
+	rem_u64 argument[2]; /*  40 */
+	rem_u64 reserved[3]; /*  56 */
+	rem_u32 done;	     /*  80 */
+	rem_u32 error;	     /*  84 enum rem_plugin_error of the last command */
+	rem_u32 cut;	     /*  88 enum rem_plugin_cut */
+	rem_u32 reserved2;   /*  92 */
+	rem_u64 reserved3[4];		   /*  96 */
+	struct rem_plugin_snapshot now;	   /* 128 */
+	struct rem_plugin_snapshot at_cut; /* 416 */
+	struct rem_plugin_mark marks[8];   /* 704 */
 };
 
 static_assert(sizeof(struct rem_plugin_snapshot) == 288);

@@ -44,9 +44,9 @@
 
 /* How much energy the supply and the NVDIMMs hold. */
 enum rem_pwr_charge {
-	REM_CHARGE_NONE = 0,	/* not known, or less than a Stop takes */
-	REM_CHARGE_STOP = 1,	/* a Stop fits */
-	REM_CHARGE_FLAP = 2,	/* the rest of Go and a Stop fit */
+	REM_CHARGE_NONE = 0, /* not known, or less than a Stop takes */
+	REM_CHARGE_STOP = 1, /* a Stop fits */
+	REM_CHARGE_FLAP = 2, /* the rest of Go and a Stop fit */
 	REM_CHARGE_FULL = 3,
 };
 

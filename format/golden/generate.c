@@ -71,7 +71,8 @@ static rem_u64 word(unsigned int index)
 	rem_u64 value = 0;
 
 	for (unsigned int byte = 0; byte < 8; byte++)
-		value |= (rem_u64)(0x11 + (index * 8 + byte) % 0xe0) << 8 * byte;
+		value |= (rem_u64)(0x11 + (index * 8 + byte) % 0xe0)
+			 << 8 * byte;
 	return value;
 }
 
@@ -231,9 +232,9 @@ static void write_pwr(void)
 	put("pwr.bin", wire, sizeof(wire));
 }
 
-#define FIELD(type, name)                                                     \
-	fprintf(file, #type " " #name " %zu %zu\n", offsetof(struct type, name), \
-		sizeof(((struct type *)0)->name))
+#define FIELD(type, name)                           \
+	fprintf(file, #type " " #name " %zu %zu\n", \
+		offsetof(struct type, name), sizeof(((struct type *)0)->name))
 #define TOTAL(type) fprintf(file, #type " - 0 %zu\n", sizeof(struct type))
 
 static void write_layout(void)
