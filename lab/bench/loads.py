@@ -72,7 +72,7 @@ class Fsync(Load):
 
     def start(self) -> None:
         for writer in range(FSYNC_WRITERS):
-            self._spawn(f"exec rem-fsync --path /var/tmp/bench-{writer} --slots 512")
+            self._spawn(f"exec /opt/rem/bin/rem-fsync --path /var/tmp/bench-{writer} --slots 512")
 
 
 class Net(Load):
@@ -89,15 +89,13 @@ class Net(Load):
         self._peer = LoadProcess(
             network.exec_prefix(), "peer", host=HOST_ADDRESS, frame_port=FRAME_PORT
         )
-        self._spawn(f"exec rem-tcp --peer {HOST_ADDRESS}:{FRAME_PORT}")
+        self._spawn(f"exec /opt/rem/bin/rem-tcp --peer {HOST_ADDRESS}:{FRAME_PORT}")
 
     def check(self) -> None:
         super().check()
         assert self._peer is not None
-        status = self._peer.ask("status")
-        for part in status.values():
-            if isinstance(part, dict) and part.get("failure"):
-                raise RemError(f"the net load: {part['failure']}")
+        if failures := self._peer.ask("status")["failures"]:
+            raise RemError(f"the net load: {failures[0]}")
 
     def stop(self) -> None:
         super().stop()

@@ -8,10 +8,15 @@ One machine for each way of stopping, run by icount with the plugin. A cycle:
    after the commit has been flushed: interrupt and parking delay are in, nothing after it is.
 2. The QEMU process is killed and a new one started. Go begins at the loader's entry point (firmware
    is left out) and ends where the first program executes its first instruction, on any vCPU.
-3. First I/O is the kernel's own time stamp (REM_EVENT_GO_FIRST_IO), which under icount is the sum
-   over all vCPUs: an upper bound of what flat-1ns would say.
+3. First I/O ends where the driver begins to handle the first completed request: of the disk under
+   fsync load, of the network (a received frame) under net load.
 
-The timeline's stamps are sums too; they say where a Stop's time went, not how long it took.
+The timeline's stamps are TSC values, which under icount are sums over all vCPUs: they say where a
+Stop's time went, not how long it took.
+
+Waiting for a device is not modelled: while all vCPUs are halted QEMU's clock jumps from timer to
+timer as fast as the host can, so a request that takes the host 0.1 ms can take the guest several.
+The fast path waits for no device; dpm, and first I/O, contain such waits.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ from pathlib import Path
 
 from lab import format as fmt
 from lab.bench.loads import Load, make_load
-from lab.errors import HangError, RemError
+from lab.errors import InfraError, RemError
 from lab.machine.config import MachineConfig, StopModeName
 from lab.machine.machine import Machine
 from lab.machine.plugin import (
@@ -33,6 +38,7 @@ from lab.machine.plugin import (
     PluginClock,
     PluginControl,
     PluginSpec,
+    Snapshot,
     attach,
     ctl_path,
     elapsed_ns,
@@ -46,12 +52,12 @@ HOLD_UP_NS = 2_000_000_000
 BOOT_LIMIT_S = 600.0
 GO_LIMIT_S = 300.0
 FIRST_IO_LIMIT_S = 60.0
-FIRST_IO_POLL_S = 0.05
 SETTLE_S = 3.0
 # Host time between Go and the next Stop: enough for the load to be at work again.
 PAUSE_MIN_S, PAUSE_MAX_S = 0.3, 1.0
-# Which loads surely complete a request after Go. Idle ones need none.
-LOADS_WITH_IO = ("fsync", "net")
+# Kernel functions that a first completed request passes through, by the load that surely has one:
+# the virtio-blk interrupt, and the delivery of a frame by a network driver.
+FIRST_IO_SYMBOLS = {"fsync": "virtblk_done", "net": "napi_gro_receive"}
 PREFIX: dict[StopModeName, str] = {"fast": "", "dpm": "dpm_"}
 
 
@@ -67,6 +73,7 @@ class Plan:
     loader: Path
     root: Path
     plugin: Path
+    system_map: Path
     seed: int = 1
     nvram_dir: Path | None = None
 
@@ -103,16 +110,13 @@ class Bench:
         note = self.machine.boot_note()
         assert note is not None, "_go() saw one"
         stop = [event for event in self._slot(note.sequence).timeline if event.part == "stop"]
-        first_io_ns = None
-        if load in LOADS_WITH_IO:
-            first_io_ns = self._first_io_tsc(note.sequence) - note.entry_tsc
         return Sample(
             load=load,
             sequence=note.sequence,
             stop_ns=stop_ns,
             stop_halted_ns=halted_ns,
             go_ns=go_ns,
-            first_io_ns=first_io_ns,
+            first_io_ns=self._first_io_ns(load),
             timeline=tuple((event.tsc - stop[0].tsc, event.type, event.cpu) for event in stop),
         )
 
@@ -140,9 +144,7 @@ class Bench:
             raise RemError(f"the loader did not resume after a committed Stop: {note.reason}")
         self._check_mode(note.sequence)
         user = self.control.wait_mark(self.spec.user_mark(), GO_LIMIT_S)
-        entry = self.control.first(self.spec.pc_mark())
-        assert entry is not None, "programs run, but the loader's entry point was never reached"
-        return elapsed_ns(entry, user)
+        return elapsed_ns(self._entered(), user)
 
     def _slot(self, sequence: int) -> Slot:
         nvram = self.machine.files.nvram(self.machine.config)
@@ -155,16 +157,31 @@ class Bench:
         if took != self.mode:
             raise RemError(f"the kernel was told stop={self.mode} and stopped by {took}")
 
-    def _first_io_tsc(self, sequence: int) -> int:
-        """Time stamp of the last of the devices to complete a first request."""
-        end_s = time.monotonic() + FIRST_IO_LIMIT_S
-        while time.monotonic() < end_s:
-            events = self._slot(sequence).timeline
-            stamps = [event.tsc for event in events if event.type == "GO_FIRST_IO"]
-            if stamps:
-                return max(stamps)
-            time.sleep(FIRST_IO_POLL_S)
-        raise HangError(f"no request completed within {FIRST_IO_LIMIT_S:g} s after Go")
+    def _first_io_ns(self, load: str) -> int | None:
+        if load not in FIRST_IO_SYMBOLS:
+            return None
+        mark = self.spec.pc_mark(1 + list(FIRST_IO_SYMBOLS).index(load))
+        first_io = self.control.wait_mark(mark, FIRST_IO_LIMIT_S)
+        return elapsed_ns(self._entered(), first_io)
+
+    def _entered(self) -> Snapshot:
+        entry = self.control.first(self.spec.pc_mark())
+        if entry is None:
+            raise RemError("programs run, but the loader's entry point was never reached")
+        return entry
+
+
+def symbol_address(system_map: Path, name: str) -> int:
+    """The address of a kernel function, which holds with `nokaslr`."""
+    try:
+        text = system_map.read_text(encoding="ascii")
+    except OSError as error:
+        raise InfraError(f"cannot read {system_map}: {error.strerror}") from error
+    for line in text.splitlines():
+        words = line.split()
+        if words[2:] == [name] and words[1] in "tT":
+            return int(words[0], 16)
+    raise RemError(f"{system_map} has no function {name}: is it the map of this kernel?")
 
 
 def entry_address(elf: Path) -> int:
@@ -177,10 +194,11 @@ def entry_address(elf: Path) -> int:
 
 
 def _spec(plan: Plan) -> PluginSpec:
+    first_io = [symbol_address(plan.system_map, name) for name in FIRST_IO_SYMBOLS.values()]
     return PluginSpec(
         plan.plugin,
         cut=True,
-        pcs=(entry_address(plan.loader),),
+        pcs=(entry_address(plan.loader), *first_io),
         outs=(STOPPED_OUT,),
         user=True,
     )
@@ -195,6 +213,7 @@ def _config(plan: Plan, mode: StopModeName, spec: PluginSpec) -> MachineConfig:
         root=plan.root,
         cpus=plan.cpus,
         stop_mode=mode,
+        cmdline_extra="nokaslr",  # so that System.map holds
         icount=True,
         plugin=spec.argument(ctl_path(name)),
         seed=plan.seed,
@@ -223,6 +242,7 @@ def _measure(plan: Plan, mode: StopModeName) -> list[Sample]:
 
 def _measure_load(bench: Bench, load: Load, name: str, stops: int) -> None:
     time.sleep(SETTLE_S)
+    load.check()
     for number in range(1, stops + 1):
         sample = bench.cycle(name)
         bench.samples.append(sample)

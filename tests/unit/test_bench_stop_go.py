@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab.bench import loads
-from lab.bench.stop_go import Sample, add_figures, entry_address
+from lab.bench.stop_go import Sample, add_figures, entry_address, symbol_address
 from lab.commands import bench
 from lab.errors import RemError, UsageError
 from lab.result import Result
@@ -69,3 +69,18 @@ def test_every_load_of_the_command_exists() -> None:
     assert bench.checked_loads("net,idle") == ("net", "idle")
     with pytest.raises(UsageError, match="--load disk"):
         bench.checked_loads("idle,disk")
+
+
+def test_symbol_address_takes_functions_only(tmp_path: Path) -> None:
+    system_map = tmp_path / "System.map"
+    system_map.write_text(
+        "ffffffff81000000 T _text\n"
+        "ffffffff82000000 d virtblk_done\n"
+        "ffffffff813e04d0 t virtblk_done\n"
+        "ffffffff813e04e0 t virtblk_done_too\n"
+    )
+    assert symbol_address(system_map, "virtblk_done") == 0xFFFFFFFF813E04D0
+    with pytest.raises(RemError, match="has no function virtnet_poll"):
+        symbol_address(system_map, "virtnet_poll")
+    with pytest.raises(RemError, match="cannot read"):
+        symbol_address(tmp_path / "none", "_text")
