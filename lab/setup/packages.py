@@ -52,6 +52,7 @@ PACKAGES = (
     Package("libclang-rt-dev", "the loader's fuzzer (libFuzzer, sanitizers)"),
     Package("mmdebstrap", "makes the guest root"),
     Package("e2fsprogs", "makes its file system"),
+    Package("busybox-static", "the guest of the memtype= tests"),
     Package("iproute2", "network namespace and tap of a machine"),
     Package("openssh-client", "commands in the guest"),
     Package("git", "lists the files that `rem test` looks at"),

@@ -5,17 +5,22 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from shim_machine import NVRAM_START, Boot, Machine, boot, build_initrd, build_shim
-
-BASE_CMDLINE = "console=ttyS0 panic=-1"
-
-BootOne = Callable[..., Boot]
+from shim_machine import (
+    BASE_CMDLINE,
+    NVRAM_START,
+    Boot,
+    BootOne,
+    Machine,
+    boot,
+    build_initrd,
+    build_shim,
+)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ import re
 import struct
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +27,7 @@ NVRAM_START = 0x1_0000_0000
 """Where QEMU puts the first NVDIMM of a machine whose DRAM ends below 2 GiB."""
 
 MIB = 1 << 20
+BASE_CMDLINE = "console=ttyS0 panic=-1"
 E820_PMEM = 7
 E820_PRAM = 12
 STOPPED = re.compile(rb"System halted|end Kernel panic|SHIM: stop")
@@ -94,6 +96,10 @@ class Boot:
         """What the kernel says it uses of the DRAM that it must not use."""
         found = re.findall(r"memtype: DRAM in use: \[mem 0x(\w+)-0x(\w+)\] (.*)", self.console)
         return [Range(int(s, 16), int(e, 16) + 1, name.strip()) for s, e, name in found]
+
+
+BootOne = Callable[..., Boot]
+"""The fixture `boot_one`."""
 
 
 def _broken_pages(dram: Path, poisoned: list[Range]) -> list[int]:

@@ -12,8 +12,18 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from conftest import BASE_CMDLINE, BootOne
-from shim_machine import E820_PMEM, MIB, NVRAM_START, PAGE_BYTES, Boot, Machine, boot, build_initrd
+from shim_machine import (
+    BASE_CMDLINE,
+    E820_PMEM,
+    MIB,
+    NVRAM_START,
+    PAGE_BYTES,
+    Boot,
+    BootOne,
+    Machine,
+    boot,
+    build_initrd,
+)
 
 pytestmark = pytest.mark.full
 
