@@ -34,6 +34,7 @@ def fast_dir() -> Path | None:
 
 def make_config(name: str, cpus: int, stop: str | None, kernel: Path | None) -> MachineConfig:
     from lab.machine import MachineConfig
+    from lab.machine.files import MachineFiles
     from lab.setup import products
     from lab.setup.progress import Progress
 
@@ -41,6 +42,10 @@ def make_config(name: str, cpus: int, stop: str | None, kernel: Path | None) -> 
         raise UsageError(f"--stop {stop}: choose dpm or fast")
     # Checked before anything is built: a wrong word must not cost a kernel build.
     MachineConfig(name=name, kernel=Path(), cpus=cpus)
+    if MachineFiles.of(name).config.exists():
+        raise UsageError(
+            f"there is a machine {name!r}: take another --name, or first `rem rm --name {name}`"
+        )
     progress = Progress()
     return MachineConfig(
         name=name,

@@ -85,7 +85,7 @@ class Workload:
                   "--ack", f"{HOST_ADDRESS}:{ack_port}")  # fmt: skip
         self._job("rem-tcp", "--peer", f"{HOST_ADDRESS}:{frame_port}")
         self._job("rem-cpu", nice=COMPUTATION_NICE)
-        self._job("rem-prime", "--limit", "1000000000", nice=COMPUTATION_NICE)
+        self._job("rem-prime", "--limit", "100000000", nice=COMPUTATION_NICE)
         for name in SERVERS:
             self.loads[name] = self._load(
                 "writers", protocol=name, host=GUEST_ADDRESS, clients=self.size.clients,

@@ -47,6 +47,8 @@ def _panel(axes: Any, title: str, spans: list[Span], cpus: list[int]) -> None:
     axes.set_xlabel(unit, loc="right", labelpad=0)
     axes.set_title(title, loc="left", fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
+    if not spans:
+        return
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncol=4, fontsize=7, frameon=False)
 
 
