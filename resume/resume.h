@@ -35,6 +35,7 @@ int rem_devices_prepare(const char **ret_blocker);
 unsigned int rem_devices_stop(void);
 unsigned int rem_devices_go(void);
 void rem_devices_finish(void);
+unsigned int rem_devices_count(void);
 
 /* virtio.c; vring_reseat.h, built into drivers/virtio/virtio_ring.c */
 bool rem_virtio_is(struct pci_dev *pdev);

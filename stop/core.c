@@ -93,7 +93,8 @@ void __init rem_handover_parse(u64 phys, u32 bytes)
  */
 bool rem_stop_begin(u32 reason)
 {
-	if (atomic_read(&panic_cpu) != PANIC_CPU_INVALID)
+	if (atomic_read(&panic_cpu) != PANIC_CPU_INVALID ||
+	    rem_hotplug_busy() || !rem_budget_fits())
 		return false;
 	if (cmpxchg(&rem.state, REM_ARMED, REM_STOPPING) != REM_ARMED)
 		return false;
@@ -144,7 +145,7 @@ void rem_stop_end(int err)
 	if (err)
 		rem_event(REM_EVENT_STOP_FAILED, -err);
 	else
-		rem_event(REM_EVENT_GO_DONE, 0);
+		rem_record_account();
 
 	prepared = rem_record_prepare();
 	if (prepared) {
@@ -152,6 +153,8 @@ void rem_stop_end(int err)
 		WRITE_ONCE(rem.state, REM_REFUSED);
 		return;
 	}
+	if (!err)
+		rem_event(REM_EVENT_GO_DONE, 0);
 	/* Pairs with cmpxchg() in rem_stop_begin(): the record is prepared. */
 	smp_store_release(&rem.state, REM_ARMED);
 }
@@ -218,11 +221,35 @@ static int __init rem_prepare(void)
 	on_each_cpu(rem_cpu_prepare_ipi, NULL, 1);
 	rem_mode_choose();
 
+	err = rem_hotplug_init();
+	if (err)
+		return err;
 	thread = kthread_run(rem_thread, NULL, "rem_stop");
 	if (IS_ERR(thread))
 		return PTR_ERR(thread);
 	sched_set_fifo(thread);
 	return 0;
+}
+
+/* Invariant 5: say what a Stop takes and what the supply promises. */
+static void __init rem_init_tell(void)
+{
+	u64 bound_ns = rem_budget_bound_ns();
+	u64 hold_up_ns = rem_budget_hold_up_ns();
+
+	pr_info("remanence: armed, last boot: %s\n",
+		rem_reason_name(rem_record_note()->reason));
+	if (rem.stop_mode != REM_MODE_FAST)
+		pr_info("remanence: stop=dpm has no bound\n");
+	else if (!hold_up_ns)
+		pr_info("remanence: Stop takes at most %llu us; the supply's hold-up is not known\n",
+			bound_ns / NSEC_PER_USEC);
+	else if (bound_ns > hold_up_ns)
+		pr_warn("remanence: Stop takes up to %llu us, the supply holds %llu us: no Stop will be tried\n",
+			bound_ns / NSEC_PER_USEC, hold_up_ns / NSEC_PER_USEC);
+	else
+		pr_info("remanence: Stop takes at most %llu us, the supply holds %llu us\n",
+			bound_ns / NSEC_PER_USEC, hold_up_ns / NSEC_PER_USEC);
 }
 
 static int __init rem_init(void)
@@ -243,8 +270,7 @@ static int __init rem_init(void)
 	err = rem_power_init();
 	if (err)
 		pr_warn("remanence: no power monitor: %pe\n", ERR_PTR(err));
-	pr_info("remanence: armed, last boot: %s\n",
-		rem_reason_name(rem_record_note()->reason));
+	rem_init_tell();
 	return rem_sysfs_init();
 }
 late_initcall_sync(rem_init);

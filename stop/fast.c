@@ -21,6 +21,7 @@
 #include <asm/special_insns.h>
 #include <asm/x86_init.h>
 #include "../resume/resume.h"
+#include "mutant.h"
 #include "stop.h"
 
 /**
@@ -67,7 +68,8 @@ static void rem_park_other(void)
 {
 	struct rem_context *ctx = &rem_contexts[smp_processor_id()];
 
-	rem_context_save(ctx);
+	if (!rem_mutant("skip-context"))
+		rem_context_save(ctx);
 	rem_save_and_call(ctx, rem_park_halt, ctx);
 
 	rem_cpu_restore(ctx);

@@ -19,6 +19,7 @@
 #include <asm/special_insns.h>
 #include <asm/tsc.h>
 #include "../resume/resume.h"
+#include "mutant.h"
 #include "stop.h"
 
 static struct rem_word *rem_commit_word(unsigned int slot)
@@ -90,6 +91,26 @@ static bool rem_block_valid(const struct rem_block *block)
 }
 
 /*
+ * What a damaged commit word says is not to be believed, and none may stay:
+ * the loader would refuse the next good image for it. Context: at a boot, when
+ * every good one has been consumed.
+ */
+static void rem_commit_check(unsigned int slot)
+{
+	struct rem_word *word = rem_commit_word(slot);
+	struct rem_body *body = rem_body(slot);
+	u32 bytes = READ_ONCE(body->body_bytes);
+	struct rem_word right;
+
+	if (bytes >= REM_BODY_HEADER_BYTES && bytes <= REM_BODY_STRIDE_BYTES) {
+		right = rem_commit_value(word->sequence, rem_crc(body, bytes));
+		if (word->sequence && word->check == right.check)
+			return;
+	}
+	rem_word_store(word, (struct rem_word){});
+}
+
+/*
  * A cold boot found no block, or a consumed word that does not check: nothing
  * can be entered, and this kernel lays the block out anew. The header comes
  * last, so that a cut in between leaves "no block".
@@ -107,9 +128,6 @@ static void rem_block_format(struct rem_block *block)
 	u32 newest = max3(rem_commit_word(0)->sequence,
 			  rem_commit_word(1)->sequence, 1u);
 
-	/* Random bytes must not use up the sequence numbers. */
-	if (newest > REM_SEQUENCE_LAST / 2)
-		newest = 1;
 	*block = none;
 	rem_flush(block, sizeof(*block));
 	rem_word_store(rem_commit_word(0), zero);
@@ -138,6 +156,8 @@ int rem_record_open(phys_addr_t region_phys, u64 region_bytes)
 	rem.region_phys = region_phys;
 	rem.region_bytes = region_bytes;
 	block = (struct rem_block *)rem.block;
+	rem_commit_check(0);
+	rem_commit_check(1);
 	if (!rem_block_valid(block) ||
 	    !rem_consumed_valid(*rem_consumed_word()))
 		rem_block_format(block);
@@ -249,8 +269,25 @@ int rem_record_commit(void *arg)
 	/* Everything before this line is on media after it. */
 	mb();
 
-	rem_word_store(rem_commit_word(slot),
-		       rem_commit_value(rem.sequence, crc));
+	if (!rem_mutant("skip-commit"))
+		rem_word_store(rem_commit_word(slot),
+			       rem_commit_value(rem.sequence, crc));
 	rem_power_report_stopped();
 	rem_halt();
+}
+
+/** rem_record_account - after Go: tell the budget how long its Stop took. */
+void rem_record_account(void)
+{
+	const struct rem_body *body = rem_body(rem.sequence & 1);
+
+	rem_budget_account(body->stop_begin_tsc, body->tsc);
+}
+
+/** rem_record_entries - Return: entries of the machine description. */
+unsigned int rem_record_entries(void)
+{
+	const struct rem_desc *desc = (void *)rem.block + REM_DESC_OFFSET;
+
+	return READ_ONCE(desc->count);
 }

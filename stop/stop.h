@@ -129,6 +129,8 @@ int rem_record_open(phys_addr_t region_phys, u64 region_bytes);
 int rem_record_prepare(void);
 void rem_record_next(void);
 int rem_record_commit(void *arg);
+void rem_record_account(void);
+unsigned int rem_record_entries(void);
 const struct rem_boot_note *rem_record_note(void);
 void rem_flush(const void *addr, size_t bytes);
 
@@ -150,6 +152,20 @@ void rem_power_report_stopped(void);
 void rem_power_go(void);
 int rem_power_init(void);
 bool rem_power_ok(void);
+
+/* budget.c */
+u64 rem_budget_hold_up_ns(void);
+u64 rem_budget_bound_ns(void);
+u64 rem_budget_last_ns(void);
+u64 rem_budget_worst_ns(void);
+bool rem_budget_fits(void);
+bool rem_budget_exceeded(void);
+void rem_budget_acknowledge(void);
+void rem_budget_account(u64 begin_tsc, u64 end_tsc);
+
+/* hotplug.c */
+bool rem_hotplug_busy(void);
+int rem_hotplug_init(void);
 
 /* sysfs.c */
 int rem_sysfs_init(void);

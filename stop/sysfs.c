@@ -48,12 +48,21 @@ const char *rem_reason_name(u32 reason)
 	return "unknown";
 }
 
+static const char *rem_armed_name(void)
+{
+	if (rem_budget_exceeded())
+		return "refused: a Stop outlasted its bound";
+	if (!rem_budget_fits())
+		return "refused: a Stop may outlast the hold-up";
+	return "armed";
+}
+
 static ssize_t status_show(struct kobject *kobj, struct kobj_attribute *attr,
 			   char *buf)
 {
 	switch (READ_ONCE(rem.state)) {
 	case REM_ARMED:
-		return sysfs_emit(buf, "armed\n");
+		return sysfs_emit(buf, "%s\n", rem_armed_name());
 	case REM_STOPPING:
 		return sysfs_emit(buf, "stopping\n");
 	case REM_REFUSED:
@@ -122,6 +131,29 @@ static ssize_t stop_mode_show(struct kobject *kobj,
 
 static struct kobj_attribute stop_mode_attr = __ATTR_RO(stop_mode);
 
+static ssize_t budget_show(struct kobject *kobj, struct kobj_attribute *attr,
+			   char *buf)
+{
+	return sysfs_emit(buf,
+			  "bound_ns %llu\nhold_up_ns %llu\nlast_ns %llu\nworst_ns %llu\nexceeded %d\n",
+			  rem_budget_bound_ns(), rem_budget_hold_up_ns(),
+			  rem_budget_last_ns(), rem_budget_worst_ns(),
+			  rem_budget_exceeded());
+}
+
+static ssize_t budget_store(struct kobject *kobj, struct kobj_attribute *attr,
+			    const char *buf, size_t count)
+{
+	if (!capable(CAP_SYS_BOOT))
+		return -EPERM;
+	if (!sysfs_streq(buf, "acknowledge"))
+		return -EINVAL;
+	rem_budget_acknowledge();
+	return count;
+}
+
+static struct kobj_attribute budget_attr = __ATTR_RW(budget);
+
 static ssize_t stop_store(struct kobject *kobj, struct kobj_attribute *attr,
 			  const char *buf, size_t count)
 {
@@ -139,7 +171,7 @@ static struct kobj_attribute stop_attr = __ATTR_WO(stop);
 static struct attribute *rem_attrs[] = {
 	&status_attr.attr, &last_boot_attr.attr, &sequence_attr.attr,
 	&resumes_attr.attr, &last_error_attr.attr, &low_pages_attr.attr,
-	&stop_mode_attr.attr, &stop_attr.attr, NULL,
+	&stop_mode_attr.attr, &stop_attr.attr, &budget_attr.attr, NULL,
 };
 
 static const struct attribute_group rem_group = { .attrs = rem_attrs };

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A CPU on its way in or out runs code that no stopper can stop. While one is,
+ * no Stop begins; a drop of PWR_OK waits for the step to end.
+ */
+#include <linux/atomic.h>
+#include <linux/cpuhotplug.h>
+#include <linux/init.h>
+#include "../resume/resume.h"
+#include "stop.h"
+
+static atomic_t rem_hotplug_steps = ATOMIC_INIT(0);
+
+static int rem_hotplug_enter(unsigned int cpu)
+{
+	atomic_inc(&rem_hotplug_steps);
+	return 0;
+}
+
+static int rem_hotplug_leave(unsigned int cpu)
+{
+	if (atomic_dec_and_test(&rem_hotplug_steps) && !rem_power_ok())
+		rem_stop_begin(REM_STOP_POWER);
+	return 0;
+}
+
+/* On the new CPU, which has not been prepared if it was off when armed. */
+static int rem_hotplug_online(unsigned int cpu)
+{
+	rem_context_prepare();
+	rem_apic_prepare();
+	return rem_hotplug_leave(cpu);
+}
+
+/** rem_hotplug_busy - Return: whether a CPU is on its way. Context: any. */
+bool rem_hotplug_busy(void)
+{
+	return atomic_read(&rem_hotplug_steps);
+}
+
+/**
+ * rem_hotplug_init - be told of CPUs that come and go
+ *
+ * Context: process, once. Return: 0 or a negative errno.
+ */
+int __init rem_hotplug_init(void)
+{
+	int err = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN,
+					    "remanence:prepare",
+					    rem_hotplug_enter,
+					    rem_hotplug_leave);
+
+	if (err >= 0)
+		err = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN,
+						"remanence:online",
+						rem_hotplug_online,
+						rem_hotplug_enter);
+	return err < 0 ? err : 0;
+}
