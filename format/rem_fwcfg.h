@@ -12,4 +12,7 @@
 #define REM_FWCFG_CMDLINE "opt/remanence/cmdline" /* text, no NUL needed */
 #define REM_FWCFG_COLD "opt/remanence/cold"	  /* present: never resume */
 
+/* Read only by a loader built with planted bugs: which of them it is to have. */
+#define REM_FWCFG_MUTANT "opt/remanence/mutant"
+
 #endif /* REM_FWCFG_H */

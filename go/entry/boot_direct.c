@@ -21,6 +21,7 @@ static const char *const file_name[FRONT_FILES] = {
 	[FRONT_KERNEL] = REM_FWCFG_KERNEL,
 	[FRONT_INITRD] = REM_FWCFG_INITRD,
 	[FRONT_CMDLINE] = REM_FWCFG_CMDLINE,
+	[FRONT_MUTANT] = REM_FWCFG_MUTANT,
 };
 
 static struct front front;

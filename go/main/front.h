@@ -13,6 +13,7 @@ enum front_file {
 	FRONT_KERNEL,
 	FRONT_INITRD,
 	FRONT_CMDLINE,
+	FRONT_MUTANT, /* see mutant.h */
 	FRONT_FILES,
 };
 

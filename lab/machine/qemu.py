@@ -25,6 +25,7 @@ from lab.machine.qmp import Qmp
 
 QEMU = "qemu-system-x86_64"
 MAC = "52:54:00:72:65:6d"
+DISK_SERIAL = "rem-root"
 
 # QEMU answers QMP some 50 ms after its start; this bounds a start on a crowded host.
 START_LIMIT_S = 30.0
@@ -59,6 +60,9 @@ class BootOptions:
     rtc: str = "utc"  # QEMU's -rtc base
     kernel: Path | None = None  # instead of the machine's own: for tests of refusal
     cpus: int | None = None  # likewise
+    disk_serial: str = DISK_SERIAL  # likewise
+    mutant: str | None = None  # which planted bug a loader with such is to have
+    paused: bool = False  # no instruction is run before QMP says `cont`
 
     @staticmethod
     def rtc_of(config: MachineConfig, offset_s: int) -> str:
@@ -84,6 +88,8 @@ def _boot_arguments(config: MachineConfig, options: BootOptions) -> list[str]:
     files[fmt.CONST["REM_FWCFG_CMDLINE"]] = f"string={_quoted(config.cmdline())}"
     if config.initrd:
         files[fmt.CONST["REM_FWCFG_INITRD"]] = f"file={_quoted(config.initrd)}"
+    if options.mutant is not None:
+        files[fmt.CONST["REM_FWCFG_MUTANT"]] = f"string={_quoted(options.mutant)}"
     if options.cold:
         files[fmt.CONST["REM_FWCFG_COLD"]] = "string=1"
     args = ["-kernel", str(config.loader)]
@@ -102,7 +108,9 @@ def _memory_arguments(config: MachineConfig, files: MachineFiles) -> list[str]:
     ]  # fmt: skip
 
 
-def _device_arguments(config: MachineConfig, files: MachineFiles, netdev: str | None) -> list[str]:
+def _device_arguments(
+    config: MachineConfig, files: MachineFiles, options: BootOptions, netdev: str | None
+) -> list[str]:
     modern = ",disable-legacy=on,iommu_platform=on" if config.iommu else ""
     args: list[str] = []
     if config.iommu:
@@ -111,7 +119,8 @@ def _device_arguments(config: MachineConfig, files: MachineFiles, netdev: str | 
     if config.root is not None:
         args += ["-blockdev", f"driver=file,node-name=rem-file,filename={_quoted(files.disk)}"]
         args += ["-blockdev", "driver=raw,node-name=rem-disk,file=rem-file"]
-        args += ["-device", f"virtio-blk-pci,drive=rem-disk,serial=rem-root{modern}"]
+        serial = _quoted(options.disk_serial)
+        args += ["-device", f"virtio-blk-pci,drive=rem-disk,serial={serial}{modern}"]
     if netdev is not None:
         args += ["-netdev", netdev]
         # No boot ROM: its copy in DRAM would be one thing more that firmware does before us.
@@ -144,10 +153,12 @@ def build_command(
     args += ["-serial", "chardev:console"]
     args += ["-chardev", f"socket,id=power,{wires.power}", "-serial", "chardev:power"]
     args += ["-chardev", f"socket,id=qmp,{wires.qmp}", "-mon", "chardev=qmp,mode=control"]
-    args += _device_arguments(config, files, netdev)
+    args += _device_arguments(config, files, options, netdev)
     args += _boot_arguments(config, options)
     if config.plugin is not None:
         args += ["-plugin", config.plugin]
+    if options.paused:
+        args += ["-S"]
     return args
 
 

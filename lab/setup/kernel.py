@@ -6,6 +6,9 @@
     tree      CACHE/build/tree-VERSION    base with the overlay, built in place, kept for next time
     product   CACHE/kernel/KEY            bzImage, vmlinux, System.map, config, version
 
+A variant is the same tree with linux/VARIANT.config on top of the configuration: `mutants` has the
+planted bugs that tests must find.
+
 The tree is kept because a build after a small change then takes seconds. Only files that differ
 are touched, with a new time, so that `make` builds what it must and nothing else.
 """
@@ -50,28 +53,30 @@ class KernelProduct:
     key: str
 
 
-def ensure_kernel(progress: Progress) -> KernelProduct:
+def ensure_kernel(progress: Progress, variant: str | None = None) -> KernelProduct:
     """The kernel of this checkout, built if it is not in the cache."""
     source_version = installed_versions([KERNEL_SOURCE]).get(KERNEL_SOURCE, "")
     if not source_version:
         raise InfraError(f"{KERNEL_SOURCE} is not installed: run `./rem setup`")
-    key = kernel_key(source_version)
+    key = kernel_key(source_version, variant)
 
     def make(into: Path) -> None:
-        _build(source_version, key, into, progress)
+        _build(source_version, key, into, progress, variant)
 
     folder = cache.product("kernel", key, make)
     version = (folder / "version").read_text(encoding="utf-8").strip()
     return KernelProduct(folder / "bzImage", folder / "vmlinux", version, key)
 
 
-def kernel_key(source_version: str) -> str:
+def kernel_key(source_version: str, variant: str | None = None) -> str:
     """Of all that decides the kernel's bytes."""
     repo = repo_dir()
     inputs = Inputs("kernel").add("source", source_version).add("gcc", tool_version("gcc"))
     inputs.add_path(repo / "linux", "linux")
     for source, destination in tree_entries(repo):
         inputs.add_path(source, destination)
+    if variant is not None:
+        inputs.add("variant", variant)
     return inputs.key()
 
 
@@ -139,7 +144,9 @@ def config_lacks(asked: str, got: str) -> list[str]:
     return [line for line in asks if line not in have]
 
 
-def _build(source_version: str, key: str, into: Path, progress: Progress) -> None:
+def _build(
+    source_version: str, key: str, into: Path, progress: Progress, variant: str | None
+) -> None:
     need_disk(cache_dir(), BUILD_MIB, "the kernel build")
     build = cache_dir() / "build"
     base, tree = build / f"linux-{source_version}", build / f"tree-{source_version}"
@@ -156,7 +163,7 @@ def _build(source_version: str, key: str, into: Path, progress: Progress) -> Non
             make_overlay(repo_dir(), base, overlay)
             sync_tree(base, overlay, tree)
         with progress.step("kernel: configure"):
-            _configure(tree)
+            _configure(tree, variant)
         with progress.step("kernel: compile", total=COMPILED_FILES_ABOUT) as step:
             _compile(tree, key, step)
     except InfraError as error:
@@ -218,15 +225,19 @@ def _make_env(key: str = "") -> dict[str, str]:
     }
 
 
-def _configure(tree: Path) -> None:
-    fragment = repo_dir() / "linux" / "remanence.config"
+def _configure(tree: Path, variant: str | None) -> None:
+    linux = repo_dir() / "linux"
+    names = ["remanence.config"] + ([f"{variant}.config"] if variant else [])
+    asked = "".join((linux / name).read_text(encoding="utf-8") for name in names)
+    fragment = cache_dir() / "build" / "allconfig"
+    fragment.write_text(asked, encoding="utf-8")
     env = {**_make_env(), "KCONFIG_ALLCONFIG": str(fragment)}
     run(["make", "-s", "CC=ccache gcc", "allnoconfig"], cwd=tree, env=env, what="kernel: configure")
     got = (tree / ".config").read_text(encoding="utf-8")
-    lacks = config_lacks(fragment.read_text(encoding="utf-8"), got)
+    lacks = config_lacks(asked, got)
     if lacks:
         raise RemError(
-            f"linux/remanence.config asks for {', '.join(lacks)} and Kconfig did not grant it: "
+            f"linux/{names[-1]} asks for {', '.join(lacks)} and Kconfig did not grant it: "
             "a dependency is missing, or the name is not of this kernel"
         )
 
