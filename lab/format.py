@@ -31,6 +31,8 @@ def preprocess(text: str) -> str:
     """Leave what a struct parser can read: the host's side of #ifdef __KERNEL__, no assertions."""
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
     text = re.sub(r"static_assert\s*\(.*?\)\s*;", "", text, flags=re.DOTALL)
+    # The formatter may break a line after `=`; the parser would take the number for a name.
+    text = re.sub(r"=\s*\n\s*", "= ", text)
     kept: list[str] = []
     keep = [True]
     for line in text.splitlines():
