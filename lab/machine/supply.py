@@ -72,6 +72,7 @@ class PowerWire:
         self._lock = threading.Lock()
         self._status = supply.status()
         self._sent = False
+        self._taken = False
         self._closing = False
         self.echoed = threading.Event()
         self.stopped = threading.Event()
@@ -85,14 +86,19 @@ class PowerWire:
         with self._lock:
             self._status = status
             self._sent = False
+            self._taken = False
             self.echoed.clear()
             self._try_send()
         os.write(self._wake_write, b"w")
 
     def delivered(self) -> bool:
-        """Whether QEMU has taken the newest status, echoed or not."""
+        """Whether QEMU has taken the newest status, echoed or not.
+
+        While the VM is stopped repeats fill the UART's queue, so once taken stays taken.
+        """
         with self._lock:
-            return self._sent and self._unread_bytes() == 0
+            self._taken |= self._sent and self._unread_bytes() == 0
+            return self._taken
 
     def _unread_bytes(self) -> int:
         """What QEMU has not taken yet. A UART is no queue: never more than one byte waits."""
@@ -104,6 +110,7 @@ class PowerWire:
         try:
             if self._unread_bytes() > 0:
                 return
+            self._taken = self._sent  # what was sent before this repeat is no longer here
             self._socket.send(bytes([self._status]))
             self._sent = True
         except (BlockingIOError, BrokenPipeError, ConnectionResetError):
