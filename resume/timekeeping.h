@@ -72,6 +72,8 @@ void rem_timekeeping_go(void)
 	raw_spin_unlock_irqrestore(&timekeeper_lock, flags);
 
 	touch_softlockup_watchdog();
+	/* The device has forgotten its state, so its driver must, too. */
+	tick_suspend_broadcast();
 	tick_resume_broadcast();
 	timerfd_resume();
 }
