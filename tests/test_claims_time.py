@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claims: off for 3 s and for a pretended week, clocks and timers are right; and two resumed runs
+of one image give different random numbers.
+
+Method: rem-clock tells its clocks before and after; the supply's clock (RTC) is moved by the week.
+For randomness the media of a stopped machine are copied and resumed twice; a program that logs
+random numbers all the time, each with the time offset that changes at Go, shows where it was.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from claims import GO_LIMIT_S, booted, cut_and_resume, warnings
+
+from lab.demo.guest_job import GuestJob
+from lab.machine import Machine
+
+NS = 1_000_000_000
+WEEK_S = 7 * 86400
+# REALTIME comes back from a clock of whole seconds; the host needs time to start QEMU, too.
+RTC_RESOLUTION_NS = 2 * NS
+# How long after the guest read its clocks the host may learn of it, on a crowded host.
+ASKING_NS = 5 * NS
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module", params=["fast", "dpm"])
+def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
+    with booted("time", 2, request.param) as machine:
+        yield machine
+
+
+def away_ns(clocks: dict[str, int]) -> int:
+    """What BOOTTIME has counted and MONOTONIC has not: the time without power."""
+    return clocks["boottime_ns"] - clocks["monotonic_ns"]
+
+
+def test_timers_fire_once_over_several_cuts(machine: Machine) -> None:
+    job = GuestJob(machine, "rem-signals")
+    time.sleep(1)
+    for _ in range(3):
+        cut_and_resume(machine)
+        time.sleep(1)
+    verdict = job.finish()
+    assert verdict.startswith("OK rem-signals"), verdict
+    assert warnings(machine) == []
+
+
+@pytest.mark.parametrize(("off_s", "rtc_offset_s"), [(3.0, 0), (0.0, WEEK_S)])
+def test_clocks_after_the_time_without_power(
+    machine: Machine, off_s: float, rtc_offset_s: int
+) -> None:
+    """The week comes last: for this machine no later boot could be in the present again."""
+    job = GuestJob(machine, "rem-clock")
+    machine.run_in_guest(START_ALARM)
+    time.sleep(1)
+    before = job.ask()
+    host_before_ns = time.time_ns()
+    assert machine.cut().stopped
+    time.sleep(off_s)
+    machine.resume(rtc_offset_s=rtc_offset_s)
+    machine.wait_resumed(GO_LIMIT_S)
+    after = job.ask()
+    host_after_ns = time.time_ns()
+    host_passed_ns = host_after_ns - host_before_ns
+
+    assert job.finish().startswith("OK rem-clock"), job.lines()
+    running_ns = after["monotonic_ns"] - before["monotonic_ns"]
+    away = away_ns(after) - away_ns(before)
+    expected_away_ns = host_passed_ns - running_ns + rtc_offset_s * NS
+    assert 0 <= running_ns <= host_passed_ns - off_s * NS + ASKING_NS
+    assert abs(away - expected_away_ns) <= RTC_RESOLUTION_NS + ASKING_NS
+    assert away >= (off_s + rtc_offset_s) * NS - RTC_RESOLUTION_NS
+    realtime_error_ns = after["realtime_ns"] - (host_after_ns + rtc_offset_s * NS)
+    assert abs(realtime_error_ns) <= RTC_RESOLUTION_NS + ASKING_NS
+    time.sleep(2)  # the alarm is due by now, whenever it was set
+    alarms = machine.run_in_guest("cat /run/alarms").stdout.split()
+    assert alarms == ["boottime"], "the alarm that fell due without power: once; the other: not yet"
+
+
+# Two one-shot alarms: by BOOTTIME in 4 s, due without power or shortly after; by MONOTONIC in an
+# hour, which must not fire early because a week has passed.
+START_ALARM = r"""
+cat > /run/alarms.py <<'PY'
+import ctypes, os, struct, threading
+libc = ctypes.CDLL(None, use_errno=True)
+armed = threading.Semaphore(0)
+def alarm(clock, seconds, word):
+    fd = libc.timerfd_create(clock, 0)
+    libc.timerfd_settime(fd, 0, struct.pack("qqqq", 0, 0, seconds, 0), None)
+    armed.release()
+    for _ in range(os.read(fd, 8)[0]):
+        with open("/run/alarms", "a") as file:
+            file.write(word + "\n")
+for args in ((7, 4, "boottime"), (1, 3600, "monotonic")):
+    threading.Thread(target=alarm, args=args).start()
+    armed.acquire()
+open("/run/alarms", "w").close()
+PY
+test ! -e /run/alarms.pid || kill $(cat /run/alarms.pid)
+rm -f /run/alarms
+setsid python3 /run/alarms.py >/run/alarms.log 2>&1 </dev/null &
+echo $! >/run/alarms.pid
+until [ -e /run/alarms ]; do sleep 0.1; done
+"""
+
+
+# Each line: the offset of BOOTTIME to MONOTONIC, read *before* the random number.
+START_RANDOM = r"""
+cat > /run/random.py <<'PY'
+import os, time
+now_ns = time.clock_gettime_ns
+with open("/run/random.log", "w", buffering=1) as log:
+    while True:
+        away = now_ns(time.CLOCK_BOOTTIME) - now_ns(time.CLOCK_MONOTONIC)
+        log.write(f"{away // 100_000_000} {os.urandom(16).hex()}\n")
+        time.sleep(0.005)
+PY
+setsid python3 /run/random.py >/run/random.err 2>&1 </dev/null &
+"""
+LINES_AFTER_GO = 200
+
+
+def media(machine: Machine) -> list[Path]:
+    return [machine.files.nvram(machine.config), machine.files.disk]
+
+
+def copy(source: Path, target: Path) -> None:
+    # The NVRAM's inode may stay the same: it is written in place, holes included.
+    with source.open("rb") as old, target.open("r+b" if target.exists() else "wb") as new:
+        shutil.copyfileobj(old, new, 1 << 20)
+
+
+def run_after_go(machine: Machine) -> list[tuple[int, str]]:
+    """Resume, let it run, and cut it without a Stop, so that the media can be put back."""
+    machine.resume()
+    machine.wait_resumed(GO_LIMIT_S)
+    end_s = time.monotonic() + 60
+    lines: list[tuple[int, str]] = []
+    first = None
+    while time.monotonic() < end_s:
+        text = machine.run_in_guest("cat /run/random.log").stdout
+        lines = [(int(a), b) for a, _, b in (x.partition(" ") for x in text.splitlines()) if b]
+        first = lines[0][0]
+        if sum(away > first for away, _ in lines) >= LINES_AFTER_GO:
+            break
+        time.sleep(0.5)
+    machine.cut(immediate=True)
+    return lines
+
+
+def test_two_resumed_runs_give_different_random_numbers(tmp_path: Path) -> None:
+    with booted("random", 2, "fast") as machine:
+        machine.run_in_guest(START_RANDOM)
+        time.sleep(2)
+        assert machine.cut().stopped
+        time.sleep(1.5)  # so that the offset tells before from after
+        kept = [tmp_path / path.name for path in media(machine)]
+        for path, copied in zip(media(machine), kept, strict=True):
+            copy(path, copied)
+        runs = [run_after_go(machine)]
+        for path, copied in zip(media(machine), kept, strict=True):
+            copy(copied, path)
+        runs.append(run_after_go(machine))
+
+    before = [[value for away, value in run if away == run[0][0]] for run in runs]
+    after = [[value for away, value in run if away > run[0][0]] for run in runs]
+    common = min(map(len, before))
+    assert common > 50 and before[0][: common - 1] == before[1][: common - 1], "not one image"
+    assert min(map(len, after)) >= LINES_AFTER_GO
+    assert not set(after[0]) & set(after[1]), "random numbers were given twice"
