@@ -28,7 +28,7 @@ def ensure_loader(progress: Progress, mutants: bool = False) -> Path:
     def make(into: Path) -> None:
         log = cache_dir() / "logs" / "loader.log"
         with progress.step("loader"):
-            argv = ["make", "-C", repo / "go", f"OUT={into}", *words]
+            argv: list[str | Path] = ["make", "-C", repo / "go", f"OUT={into}", *words]
             stream(argv, log=log, what="building the loader")
 
     return cache.product("go", key, make) / "go.elf"

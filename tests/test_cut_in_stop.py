@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: power that goes away at any instruction of Stop ends in a resume or in a cold boot that
+names its reason; what fsync had made durable is there; nothing hangs (invariants 1, 3 and 4).
+
+Method: a resumed guest appends numbers to a file with fsync; PWR_OK drops; the plugin kills QEMU a
+number of instructions after a function of Stop is reached. Before the commit the record must not be
+enterable, after it it must. A boot that does not decide or does not come up in its bound of guest
+time is an error of its own kind (HangError).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from trials import Bed, Writer, bed, tier
+
+from lab.machine.console import kernel_warnings
+
+ACKED_BEFORE = 3
+
+
+@dataclass(frozen=True)
+class Place:
+    """So many instructions after *symbol* is reached, on the CPU that reaches it first."""
+
+    symbol: str
+    insns: int
+
+    def __str__(self) -> str:
+        return f"{self.symbol}+{self.insns}"
+
+
+# In the order of Stop; the last number of each lies shortly before the next function.
+INSNS = {
+    "rem_stop_begin": (0, 20, 80, 200, 400, 800, 1600),
+    "rem_park_cpu": (0, 10, 40, 100, 300, 1000),
+    "rem_park_halt": (0, 5, 20, 60, 150),
+    "rem_devices_stop": (0, 50, 200, 500, 1000, 2000, 3500),
+    "rem_interrupts_save": (0, 100, 300, 600, 1000, 1800),
+    "rem_record_commit": (0, 5, 20, 60, 150, 300, 600, 900, 1300, 1800, 2400, 3000, 3600, 4200),
+    "rem_power_report_stopped": (0, 1, 3, 8, 15),
+}
+SYMBOLS = tuple(INSNS)
+AFTER_COMMIT = "rem_power_report_stopped"
+PLACES = [Place(symbol, n) for symbol, numbers in INSNS.items() for n in numbers]
+FULL_PLACES = 15
+
+
+def test_there_are_50_places() -> None:
+    assert len(PLACES) == 50
+
+
+@pytest.fixture(scope="module")
+def it() -> Iterator[Bed]:
+    with bed("cut-stop", SYMBOLS) as it:
+        yield it
+
+
+def committed(it: Bed) -> bool:
+    """Whether the record as it is now could be entered."""
+    record = it.record()
+    newest = max((slot.commit.sequence or 0) for slot in record.slots)
+    return newest > (record.consumed.sequence or 0)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("place", "to_guest"), tier(PLACES, FULL_PLACES))
+def test_cut_in_stop_resumes_or_cold_boots_with_a_reason(
+    it: Bed, place: Place, to_guest: bool
+) -> None:
+    it.restore()
+    before = it.resume()
+    writer = Writer(it.machine)
+    try:
+        writer.wait(ACKED_BEFORE)
+        it.cut_at(place.symbol, place.insns)
+        it.machine.supply.set_power_ok(False)
+        it.wait_end()
+        if it.was_cut():
+            assert committed(it) or place.symbol != AFTER_COMMIT, "told STOPPED before the commit"
+            assert not committed(it) or place.symbol in {AFTER_COMMIT, "rem_record_commit"}
+        else:
+            assert committed(it), "the machine went off by itself, and no image is there"
+        enterable = committed(it)
+        if enterable:
+            note = it.resume()
+            assert note.sequence == before.sequence + 1
+            writer.wait(ACKED_BEFORE)  # the same process goes on, over the same connection
+    finally:
+        writer.close()
+    if not enterable:
+        note = it.cold_boot(to_guest)
+        assert note.reason == "COLD_ALREADY_CONSUMED"
+    if enterable or to_guest:
+        writer.check(it.machine)
+        assert it.kept()
+        assert it.last_boot() == ("resume" if enterable else "already-consumed")
+    assert kernel_warnings(it.machine.console.text()) == []
