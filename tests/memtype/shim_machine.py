@@ -73,7 +73,11 @@ class Machine:
 
 @dataclass(frozen=True)
 class Boot:
-    """What a boot left behind. `powered_off`: the guest ended by itself, its workload done."""
+    """What a boot left behind. `powered_off`: the guest ended by itself, its workload done.
+
+    `console` is COM1, with what shim and kernel say; `sections` is what tests/shim/init said on
+    COM2, by name.
+    """
 
     console: str
     powered_off: bool
@@ -204,19 +208,19 @@ def _qemu_command(machine: Machine, dram: Path) -> list[str]:
         "-smp", str(machine.cpus),
         *_memory_options(machine, dram),
         "-display", "none", "-nodefaults", "-no-reboot",
-        "-serial", "stdio",
+        "-serial", "stdio", "-serial", f"file:{machine.work_dir / 'guest.log'}",
         *_boot_options(machine),
         *machine.extra,
     ]  # fmt: skip
 
 
-def _sections(console: str) -> dict[str, list[str]]:
-    found = re.findall(r"^GUEST: begin (\w+)\n(.*?)^GUEST: end$", console, re.M | re.S)
-    # The console is shared with the kernel: its lines start with a time stamp.
-    return {
-        name: [line for line in body.splitlines() if not line.startswith("[")]
-        for name, body in found
-    }
+def _sections(said: str) -> dict[str, list[str]]:
+    found = re.findall(r"^GUEST: begin (\w+)\n(.*?)^GUEST: end$", said, re.M | re.S)
+    return {name: body.splitlines() for name, body in found}
+
+
+def _text(log: Path) -> str:
+    return log.read_bytes().decode(errors="replace").replace("\r", "")
 
 
 def _run(command: list[str], log: Path, budget_s: int) -> bool:
@@ -241,6 +245,8 @@ def boot(machine: Machine) -> Boot:
     """Start the machine, wait until it is done, judge its DRAM."""
     dram = machine.work_dir / "dram"
     log = machine.work_dir / "console.log"
+    guest_log = machine.work_dir / "guest.log"
+    guest_log.write_bytes(b"")  # of this boot, even if QEMU does not come so far
     for number, size in enumerate(machine.nvram_bytes):
         with (machine.work_dir / f"nvram{number}").open("ab") as file:
             os.truncate(file.fileno(), size)
@@ -248,9 +254,9 @@ def boot(machine: Machine) -> Boot:
         os.truncate(file.fileno(), machine.dram_bytes)
     try:
         ended = _run(_qemu_command(machine, dram), log, machine.budget_s)
-        console = log.read_bytes().decode(errors="replace").replace("\r", "")
+        console = _text(log)
         broken = _broken_pages(dram, _shim_ranges(console, "poison"))
     finally:
         dram.unlink()
-    powered_off = ended and "GUEST: done" in console
-    return Boot(console, powered_off, _sections(console), broken)
+    said = _text(guest_log)
+    return Boot(console, ended and "GUEST: done" in said, _sections(said), broken)
