@@ -418,6 +418,8 @@ def _make_media(files: MachineFiles, config: MachineConfig) -> None:
             raise InfraError(f"{product} is missing: run `./rem setup`")
     with files.nvram(config).open("wb") as nvram:
         nvram.truncate(config.nvram_bytes)
+    # All of the guest's memory, its keys included, in a folder that others may read.
+    files.nvram(config).chmod(0o600)
     if config.root is not None:
         run.run(
             ["cp", "--sparse=always", "--reflink=auto", config.root, files.disk],

@@ -21,6 +21,7 @@ GUEST_FILES = (
     "last_error",
     "stop_mode",
     "low_pages",
+    "budget",
 )
 GUEST_LIMIT_S = 5.0
 

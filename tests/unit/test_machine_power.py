@@ -121,6 +121,11 @@ def test_resume_is_a_new_process_on_the_same_nvram(machine: Machine) -> None:
     assert machine.cut(HOLD_UP_NS).sequence != first.sequence
 
 
+def test_media_can_be_read_by_their_owner_only(machine: Machine) -> None:
+    """They hold every key that the guest's memory holds."""
+    assert machine.files.nvram(machine.config).stat().st_mode & 0o077 == 0
+
+
 def test_planned_stop_takes_the_power_away(machine: Machine) -> None:
     pid = machine.qemu.pid if machine.qemu else 0
     tell(machine, b"p")

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The documents are true where a program can tell.
+
+Goal: no reason, parameter or sysfs file without a line on the manual page; no test, path or link in
+a document that is not there. Method: names are read from the sources that define them.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lab import format as fmt
+from lab.machine.status import GUEST_FILES
+from lab.paths import repo_dir
+from lab.tidy import project_files
+
+REPO = repo_dir()
+PAGE = (REPO / "man" / "remanence.7").read_text(encoding="utf-8").replace("\\-", "-")
+FILES = [path.relative_to(REPO) for path in project_files(REPO)]
+DOCUMENTS = [str(path) for path in FILES if path.suffix == ".md"]
+TOP = {path.parts[0] for path in FILES if len(path.parts) > 1}
+
+
+def stop_sources() -> str:
+    return "".join(path.read_text(encoding="utf-8") for path in sorted((REPO / "stop").glob("*.c")))
+
+
+REASONS = dict(re.findall(r"\{ (REM_(?:BOOT|COLD)_\w+), \"([\w-]+)\" \}", stop_sources()))
+ATTRIBUTES = re.findall(r"&(\w+)_attr\.attr", (REPO / "stop" / "sysfs.c").read_text())
+PARAMETERS = re.findall(r"module_param(?:_cb|_named|_string)\((\w+),", stop_sources())
+
+
+def headings() -> list[str]:
+    """The line after each .TP: what the paragraph is about."""
+    return re.findall(r"^\.TP\n(.*)$", PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("reason", list(fmt.VIEWS.rem_boot_reason.__members__))
+def test_every_reason_is_on_the_manual_page(reason: str) -> None:
+    number = int(fmt.VIEWS.rem_boot_reason[reason])
+    assert f'.BR {REASONS[reason]} " ({number})"' in headings()
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_every_sysfs_file_is_on_the_manual_page(name: str) -> None:
+    assert f".I {name}" in headings()
+
+
+def test_every_sysfs_file_that_can_be_read_is_in_rem_status() -> None:
+    assert set(GUEST_FILES) == set(ATTRIBUTES) - {"stop"}  # which can only be written
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_every_kernel_parameter_is_on_the_manual_page(name: str) -> None:
+    assert any(re.match(rf"\.BI? ?R? ?remanence\.{name}=", line) for line in headings())
+
+
+def test_the_sources_were_understood() -> None:
+    """Else the tests above could pass for having nothing to look for."""
+    assert len(REASONS) == len(fmt.VIEWS.rem_boot_reason.__members__)
+    assert {"status", "last_boot", "stop"} <= set(ATTRIBUTES)
+    assert {"stop", "hold_up_us"} <= set(PARAMETERS)
+
+
+def functions(text: str) -> set[str]:
+    """Names of functions that are defined in a text of Python, Rust or C in kernel style."""
+    python_and_rust = re.findall(r"^\s*(?:pub(?:\(crate\))? )?(?:def|fn) (\w+)", text, re.MULTILINE)
+    return {*python_and_rust, *re.findall(r"^[A-Za-z_][\w \t*]*?\b(\w+)\(", text, re.MULTILINE)}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_function_that_a_document_names_is_there(document: str) -> None:
+    for file, name in re.findall(r"`([\w./-]+)::(\w+)`", (REPO / document).read_text("utf-8")):
+        assert (REPO / file).is_file(), f"{document}: no {file}"
+        assert name in functions((REPO / file).read_text("utf-8")), f"{document}: no {file}::{name}"
+
+
+def places(text: str) -> set[str]:
+    """Words in backquotes that begin with a folder of this repository."""
+    words = re.findall(r"`([\w./-]+)`", text)
+    return {word for word in words if "/" in word and word.split("/")[0] in TOP}
+
+
+def exists(word: str, document: Path) -> bool:
+    """From the repository's root or from the document's folder; folders of files count."""
+    return any((base / word).exists() for base in (REPO, REPO / document.parent))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_path_that_a_document_names_is_there(document: str) -> None:
+    text = (REPO / document).read_text("utf-8")
+    missing = [word for word in sorted(places(text)) if not exists(word, Path(document))]
+    assert not missing
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_link_leads_somewhere(document: str) -> None:
+    text = (REPO / document).read_text("utf-8")
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        if not target.startswith("http"):
+            assert (REPO / document).parent.joinpath(target).exists(), target
