@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from lab.commands.demo import make_config
 from lab.machine import Machine
@@ -27,7 +28,8 @@ def machine_name(purpose: str) -> str:
 @contextmanager
 def booted(purpose: str, cpus: int, stop: str) -> Iterator[Machine]:
     """A machine whose guest answers; gone afterwards, whatever happened."""
-    config = make_config(machine_name(purpose), cpus, stop, None)
+    kernel = os.environ.get("REM_TEST_KERNEL")  # another bzImage to try
+    config = make_config(machine_name(purpose), cpus, stop, Path(kernel) if kernel else None)
     with Machine.create(config, destroy_on_exit=True) as machine:
         machine.boot()
         machine.wait_ready(BOOT_LIMIT_S)
