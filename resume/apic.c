@@ -18,6 +18,7 @@
 #include <asm/hw_irq.h>
 #include <asm/i8259.h>
 #include <asm/io_apic.h>
+#include <asm/irq_remapping.h>
 #include <asm/irq_vectors.h>
 #include <asm/msr.h>
 #include "resume.h"
@@ -93,6 +94,8 @@ void rem_interrupts_save(void)
 /** rem_interrupts_restore - Context: Go, boot CPU, interrupts off. */
 void rem_interrupts_restore(void)
 {
+	rem_iommu_go();
+	irq_remapping_reenable(x2apic_mode);
 	legacy_pic->init(0);
 	legacy_pic->mask_all();
 	restore_ioapic_entries();

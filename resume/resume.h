@@ -48,6 +48,15 @@ unsigned int rem_virtqueue_reseat(struct virtqueue *vq);
 /* serial.c */
 void rem_serial_finish(void);
 
+/* intel_iommu.h, built into drivers/iommu/intel/iommu.c */
+#ifdef CONFIG_INTEL_IOMMU
+void rem_iommu_prepare(void);
+void rem_iommu_go(void);
+#else
+static inline void rem_iommu_prepare(void) { }
+static inline void rem_iommu_go(void) { }
+#endif
+
 /* timekeeping.h, built into kernel/time/timekeeping.c */
 void rem_timekeeping_stop(void);
 void rem_timekeeping_go(void);

@@ -219,6 +219,7 @@ static int __init rem_prepare(void)
 	if (err)
 		return err;
 	on_each_cpu(rem_cpu_prepare_ipi, NULL, 1);
+	rem_iommu_prepare();
 	rem_mode_choose();
 
 	err = rem_hotplug_init();
