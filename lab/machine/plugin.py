@@ -59,6 +59,7 @@ class PluginSpec:
     library: Path
     count: bool = True
     cut: bool = False
+    quantum: int = 0  # instructions in a vCPU's turn under icount; 0: as QEMU does
     pcs: tuple[int, ...] = ()
     outs: tuple[tuple[int, int], ...] = ()  # (port, byte)
     user: bool = False
@@ -67,6 +68,7 @@ class PluginSpec:
         """For QEMU's -plugin."""
         words = [str(self.library).replace(",", ",,"), f"ctl={str(ctl).replace(',', ',,')}"]
         words += [f"{name}=on" for name in ("count", "cut") if getattr(self, name)]
+        words += [f"quantum={self.quantum}"] if self.quantum else []
         words += [f"pc={pc:#x}" for pc in self.pcs]
         words += [f"out={port:#x}:{byte:#x}" for port, byte in self.outs]
         words += ["user=on"] if self.user else []

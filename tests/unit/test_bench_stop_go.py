@@ -16,7 +16,7 @@ from lab.result import Result
 
 
 def sample(load: str, stop_ns: int, go_ns: int, first_io_ns: int | None = None) -> Sample:
-    return Sample(load, 1, stop_ns, 0, go_ns, first_io_ns, ())
+    return Sample(load, 1, stop_ns, 0, (stop_ns,), go_ns, first_io_ns, ())
 
 
 def test_figures_are_maxima_and_medians_over_all_loads() -> None:

@@ -101,10 +101,15 @@ def test_plugin_of_another_version_is_refused(control: PluginControl) -> None:
 
 def test_argument_is_one_that_qemu_reads(tmp_path: Path) -> None:
     spec = PluginSpec(
-        tmp_path / "a,b.so", cut=True, pcs=(0x100000,), outs=((0x2F8, 0x7E),), user=True
+        tmp_path / "a,b.so",
+        cut=True,
+        quantum=2000,
+        pcs=(0x100000,),
+        outs=((0x2F8, 0x7E),),
+        user=True,
     )
     assert spec.argument(Path("/run/ctl")) == (
-        f"{tmp_path}/a,,b.so,ctl=/run/ctl,count=on,cut=on,pc=0x100000,out=0x2f8:0x7e,user=on"
+        f"{tmp_path}/a,,b.so,ctl=/run/ctl,count=on,cut=on,quantum=2000,pc=0x100000,out=0x2f8:0x7e,user=on"
     )
     assert (spec.pc_mark(), spec.out_mark(), spec.user_mark()) == (0, 1, 2)
 

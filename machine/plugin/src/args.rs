@@ -4,6 +4,11 @@
 use crate::control::MARKS_MAX;
 use std::fmt;
 
+/// Shorter turns would cost more than what is executed in them.
+const QUANTUM_MIN: u64 = 100;
+/// Longer ones than QEMU gives by itself would have no effect.
+const QUANTUM_MAX: u64 = 1_000_000;
+
 /// A place in the guest's execution that is watched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
@@ -21,6 +26,8 @@ pub(crate) struct Plan {
     pub(crate) ctl_path: String,
     pub(crate) count: bool,
     pub(crate) cut: bool,
+    /// Instructions after which a vCPU gives its turn away; 0: as QEMU does.
+    pub(crate) quantum: u64,
     pub(crate) marks: Vec<Mark>,
 }
 
@@ -30,6 +37,7 @@ pub(crate) enum ArgsError {
     NoControlFile,
     Unknown(String),
     NotSwitch(String),
+    NotQuantum(String),
     NotAddress(String),
     NotPortByte(String),
     TooManyMarks,
@@ -42,10 +50,14 @@ impl fmt::Display for ArgsError {
             Self::Unknown(arg) => {
                 write!(
                     f,
-                    "{arg}: unknown; known are ctl=, count=, cut=, pc=, out=, user="
+                    "{arg}: unknown; known are ctl=, count=, cut=, quantum=, pc=, out=, user="
                 )
             }
             Self::NotSwitch(arg) => write!(f, "{arg}: must be on or off"),
+            Self::NotQuantum(arg) => write!(
+                f,
+                "{arg}: must be from {QUANTUM_MIN} to {QUANTUM_MAX} instructions"
+            ),
             Self::NotAddress(arg) => write!(f, "{arg}: must be pc=ADDRESS, as in pc=0x100000"),
             Self::NotPortByte(arg) => {
                 write!(f, "{arg}: must be out=PORT:BYTE, as in out=0x2f8:0x7e")
@@ -72,6 +84,12 @@ fn parse_switch(arg: &str, value: &str) -> Result<bool, ArgsError> {
     }
 }
 
+fn parse_quantum(arg: &str, value: &str) -> Result<u64, ArgsError> {
+    parse_number(value)
+        .filter(|insns| (QUANTUM_MIN..=QUANTUM_MAX).contains(insns))
+        .ok_or_else(|| ArgsError::NotQuantum(arg.to_owned()))
+}
+
 fn parse_out(arg: &str, value: &str) -> Result<Mark, ArgsError> {
     let refused = || ArgsError::NotPortByte(arg.to_owned());
     let (port, byte) = value.split_once(':').ok_or_else(refused)?;
@@ -92,6 +110,7 @@ pub(crate) fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Plan, Arg
             "ctl" => value.clone_into(&mut plan.ctl_path),
             "count" => plan.count = parse_switch(arg, value)?,
             "cut" => plan.cut = parse_switch(arg, value)?,
+            "quantum" => plan.quantum = parse_quantum(arg, value)?,
             "pc" => {
                 let address =
                     parse_number(value).ok_or_else(|| ArgsError::NotAddress(arg.to_owned()))?;
@@ -112,6 +131,8 @@ pub(crate) fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Plan, Arg
     if plan.marks.len() > MARKS_MAX {
         return Err(ArgsError::TooManyMarks);
     }
+    // It is by its fuse that a vCPU notices the end of its turn.
+    plan.cut |= plan.quantum > 0;
     // A fuse and a mark are worth nothing without the counts they refer to.
     plan.count |= plan.cut || !plan.marks.is_empty();
     Ok(plan)
@@ -150,6 +171,20 @@ mod tests {
     #[test]
     fn cut_implies_count() {
         assert!(parse_words("ctl=/tmp/c cut=on").unwrap().count);
+    }
+
+    #[test]
+    fn quantum_implies_cut_and_has_bounds() {
+        let plan = parse_words("ctl=c quantum=2000").unwrap();
+        assert!(plan.cut && plan.count && plan.quantum == 2000);
+        for bad in ["99", "1000001", "0", "x", ""] {
+            let arg = format!("quantum={bad}");
+            let refused = parse_words(&format!("ctl=c {arg}"));
+            assert_eq!(refused, Err(ArgsError::NotQuantum(arg)));
+        }
+        let quantum = |words| parse_words(words).unwrap().quantum;
+        assert_eq!(quantum("ctl=c quantum=100"), 100);
+        assert_eq!(quantum("ctl=c quantum=1000000"), 1_000_000);
     }
 
     #[test]

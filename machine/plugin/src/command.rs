@@ -7,7 +7,7 @@ use crate::control::{
     CommandError, NONE,
 };
 use crate::cut::Plugin;
-use libc::{c_int, timespec};
+use libc::{c_int, c_uint, timespec};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How long a command whose futex wake-up got lost may wait.
@@ -55,7 +55,7 @@ fn carry_out(plugin: &Plugin) -> Result<(), CommandError> {
             need(!vm_is_running(), CommandError::Running)?;
             let cpu = index(first, plugin.cpu_count)?;
             need(second != NONE, CommandError::BadArgument)?;
-            plugin.arm_count(cpu, second);
+            plugin.arm_count(c_uint::try_from(cpu).unwrap_or(0), second);
         }
         CMD_ARM_CUT_AT => {
             need(plugin.plan.cut, CommandError::JobOff)?;

@@ -5,10 +5,11 @@ use crate::args::{Mark, Plan};
 use crate::budget;
 use crate::clock::Clock;
 use crate::control::{CPUS_MAX, Ctl, Cut, NONE, Snapshot};
+use crate::parallel::Parallel;
 use crate::qemu;
 use libc::c_uint;
 use std::mem::offset_of;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Each vCPU's entry in the scoreboard. QEMU makes it all zeros.
@@ -35,6 +36,7 @@ struct HoldUp {
     ns: u64,
     begin_count: [u64; CPUS_MAX],
     begin_halted_ns: u64,
+    seen_halted_ns: u64,
 }
 
 /// Handles of the registers that marks look at.
@@ -55,7 +57,12 @@ pub(crate) struct Plugin {
     pub(crate) user_wanted: qemu::Field,
     pub(crate) registers: [Registers; CPUS_MAX],
     pub(crate) clock: OnceLock<Option<Clock>>,
+    parallel: Option<Parallel>,
+    /// A vCPU halted since the hold-up was last looked at.
+    halted: AtomicBool,
     armed: AtomicU32,
+    /// Whose fuse was set for a cut.
+    cut_cpu: AtomicU32,
     hold_up: Mutex<HoldUp>,
 }
 
@@ -81,7 +88,10 @@ impl Plugin {
             user_wanted: field(offset_of!(Score, user_wanted)),
             registers: Default::default(),
             clock: OnceLock::new(),
+            parallel: Parallel::find(),
+            halted: AtomicBool::new(true),
             armed: AtomicU32::new(Armed::Nothing as u32),
+            cut_cpu: AtomicU32::new(0),
             hold_up: Mutex::new(HoldUp::default()),
         }
     }
@@ -133,8 +143,7 @@ impl Plugin {
         }
         let after = record.cut_after.swap(NONE, Relaxed);
         if after != NONE {
-            self.set(self.fuse, cpu as usize, after);
-            self.armed.store(Armed::Count as u32, Release);
+            self.arm_fuse(cpu, after);
         }
     }
 
@@ -147,32 +156,47 @@ impl Plugin {
         }
     }
 
+    /// The fuse of a vCPU for which nothing is armed.
+    pub(crate) fn idle_fuse(&self) -> u64 {
+        match self.plan.quantum {
+            0 => NONE,
+            quantum => quantum,
+        }
+    }
+
     pub(crate) fn disarm(&self) {
         self.armed.store(Armed::Nothing as u32, Release);
         for cpu in 0..self.cpu_count {
-            self.set(self.fuse, cpu, NONE);
+            self.set(self.fuse, cpu, self.idle_fuse());
         }
         for mark in &self.ctl.marks {
             mark.cut_after.store(NONE, Relaxed);
         }
     }
 
-    pub(crate) fn arm_count(&self, cpu: usize, insns: u64) {
-        self.disarm();
-        self.set(self.fuse, cpu, insns);
+    fn arm_fuse(&self, cpu: c_uint, insns: u64) {
+        self.cut_cpu.store(cpu, Relaxed);
+        self.set(self.fuse, cpu as usize, insns);
         self.armed.store(Armed::Count as u32, Release);
+    }
+
+    pub(crate) fn arm_count(&self, cpu: c_uint, insns: u64) {
+        self.disarm();
+        self.arm_fuse(cpu, insns);
     }
 
     pub(crate) fn arm_hold_up(&self, ns: u64) {
         self.disarm();
+        let halted_ns = self.halted_ns();
         let mut hold_up = self.hold_up.lock().unwrap_or_else(PoisonError::into_inner);
         *hold_up = HoldUp {
             ns,
             begin_count: self.counts(),
-            begin_halted_ns: self.halted_ns(),
+            begin_halted_ns: halted_ns,
+            seen_halted_ns: halted_ns,
         };
         drop(hold_up);
-        let fuse = budget::next_fuse(ns, 0).unwrap_or(0);
+        let fuse = budget::next_fuse(ns, 0).map_or(0, |fuse| fuse.min(self.idle_fuse()));
         for cpu in 0..self.cpu_count {
             self.set(self.fuse, cpu, fuse);
         }
@@ -185,26 +209,32 @@ impl Plugin {
 
     /// What is left of the hold-up, as the next fuse; `None` when it is over.
     fn hold_up_fuse(&self) -> Option<u64> {
-        let hold_up = self.hold_up.lock().unwrap_or_else(PoisonError::into_inner);
-        let halted_ns = match self.halted_ns() {
-            NONE => hold_up.begin_halted_ns,
-            halted_ns => halted_ns,
-        };
+        let mut hold_up = self.hold_up.lock().unwrap_or_else(PoisonError::into_inner);
+        // Asking for halted time costs more than a turn, so only where it grew.
+        if self.halted.swap(false, Relaxed) {
+            match self.halted_ns() {
+                NONE => self.halted.store(true, Relaxed),
+                halted_ns => hold_up.seen_halted_ns = halted_ns,
+            }
+        }
         let begin = (&hold_up.begin_count[..], hold_up.begin_halted_ns);
-        let elapsed_ns = budget::elapsed_ns(begin, (&self.counts(), halted_ns));
-        budget::next_fuse(hold_up.ns, elapsed_ns)
+        let elapsed_ns = budget::elapsed_ns(begin, (&self.counts(), hold_up.seen_halted_ns));
+        let fuse = budget::next_fuse(hold_up.ns, elapsed_ns)?;
+        Some(fuse.min(self.idle_fuse()))
     }
 
     /// A vCPU is about to halt: the hold-up is looked at as soon as it wakes,
     /// since halted time burns no fuse.
     pub(crate) fn halts(&self, cpu: c_uint) {
         if self.hold_up_is_armed() {
+            self.halted.store(true, Relaxed);
             self.set(self.fuse, cpu as usize, 1);
         }
     }
 
     /// Cuts if the hold-up is over, which halted vCPUs would never notice.
     pub(crate) fn check_hold_up(&self) {
+        self.halted.store(true, Relaxed);
         if self.hold_up_is_armed() && self.hold_up_fuse().is_none() {
             self.cut(Cut::HoldUp, NONE);
         }
@@ -212,20 +242,31 @@ impl Plugin {
 
     /// A fuse has burnt down, and its vCPU is about to execute one more.
     pub(crate) fn burnt(&self, cpu: c_uint) {
-        if self.hold_up_is_armed() {
+        let fuse = if self.hold_up_is_armed() {
             match self.hold_up_fuse() {
-                Some(fuse) => self.set(self.fuse, cpu as usize, fuse),
+                Some(fuse) => fuse,
                 None => self.cut(Cut::HoldUp, cpu.into()),
             }
-        } else if self.armed.load(Relaxed) == Armed::Count as u32 {
-            self.cut(Cut::Count, cpu.into());
+        } else if self.fuse_is_of_cut(cpu) {
+            self.cut(Cut::Count, cpu.into())
         } else {
-            self.set(self.fuse, cpu as usize, NONE);
+            self.idle_fuse()
+        };
+        self.set(self.fuse, cpu as usize, fuse);
+        if self.plan.quantum > 0 {
+            if let Some(parallel) = self.parallel {
+                parallel.end_turn(cpu);
+            }
         }
     }
 
+    /// Whether this vCPU's fuse was set for a cut, rather than for its turn.
+    fn fuse_is_of_cut(&self, cpu: c_uint) -> bool {
+        self.armed.load(Relaxed) == Armed::Count as u32 && self.cut_cpu.load(Relaxed) == cpu
+    }
+
     /// The power is gone. Does not return.
-    fn cut(&self, cut: Cut, cpu: u64) {
+    fn cut(&self, cut: Cut, cpu: u64) -> ! {
         self.snapshot(&self.ctl.at_cut, cpu);
         self.ctl.cut.store(cut as u32, Release);
         loop {

@@ -4,7 +4,7 @@
 use crate::args::{self, Mark};
 use crate::clock::Clock;
 use crate::command;
-use crate::control::{CPUS_MAX, CTL_BYTES, Ctl, JOB_COUNT, JOB_CUT, MAGIC, NONE, VERSION};
+use crate::control::{CPUS_MAX, CTL_BYTES, Ctl, JOB_COUNT, JOB_CUT, MAGIC, VERSION};
 use crate::cut::{PLUGIN, Plugin};
 use crate::instrument;
 use crate::parallel::Parallel;
@@ -172,7 +172,7 @@ unsafe extern "C" fn vcpu_ready(_id: u64, cpu: c_uint) {
             parallel.set(cpu);
         }
     }
-    plugin.set(plugin.fuse, index, NONE);
+    plugin.set(plugin.fuse, index, plugin.idle_fuse());
     let wants_user = plugin.plan.marks.contains(&Mark::User);
     plugin.set(plugin.user_wanted, index, wants_user.into());
     find_registers(plugin, index);

@@ -12,7 +12,14 @@
 //!
 //! `CF_PARALLEL` is legal for vCPUs that run in turn: locked instructions use the
 //! host's. QEMU has a function that sets it, which is called here for each vCPU
-//! before it translates anything. Left over: a locked instruction on a misaligned
+//! before it translates anything.
+//!
+//! Turns under icount last up to the next timer of any vCPU, a millisecond and
+//! more, in which another vCPU does not see its interrupts: what would happen at
+//! once on a real machine seems to take one turn of each. `quantum=` ends turns
+//! after so many instructions.
+//!
+//! Left over: a locked instruction on a misaligned
 //! address is translated once more, alone and without the flag; neither Linux nor
 //! any compiler makes one.
 
@@ -21,6 +28,7 @@ use libc::{c_int, c_uint, c_void};
 use std::mem::transmute;
 
 type GetCpuFn = unsafe extern "C" fn(c_int) -> *mut c_void;
+type ExitFn = unsafe extern "C" fn(*mut c_void);
 type InitFlagsFn = unsafe extern "C" fn(*mut c_void, bool);
 
 /// QEMU's functions that are needed.
@@ -28,6 +36,7 @@ type InitFlagsFn = unsafe extern "C" fn(*mut c_void, bool);
 pub(crate) struct Parallel {
     get_cpu: GetCpuFn,
     init_flags: InitFlagsFn,
+    exit: ExitFn,
 }
 
 impl Parallel {
@@ -35,28 +44,40 @@ impl Parallel {
     pub(crate) fn find() -> Option<Self> {
         let get_cpu = symbol(c"qemu_get_cpu")?;
         let init_flags = symbol(c"tcg_cpu_init_cflags")?;
-        // SAFETY: these are CPUState *qemu_get_cpu(int) and
+        let exit = symbol(c"cpu_exit")?;
+        // SAFETY: these are CPUState *qemu_get_cpu(int), void cpu_exit(CPUState *) and
         // void tcg_cpu_init_cflags(CPUState *, bool parallel) in QEMU 5.2 to 10.
         unsafe {
             Some(Self {
                 get_cpu: transmute::<*mut c_void, GetCpuFn>(get_cpu),
                 init_flags: transmute::<*mut c_void, InitFlagsFn>(init_flags),
+                exit: transmute::<*mut c_void, ExitFn>(exit),
             })
         }
     }
 
+    fn state(self, cpu: c_uint) -> Option<*mut c_void> {
+        let index = c_int::try_from(cpu).ok()?;
+        // SAFETY: looks the number up in QEMU's list of vCPUs; null if it is none.
+        let state = unsafe { (self.get_cpu)(index) };
+        (!state.is_null()).then_some(state)
+    }
+
     /// To be called in the thread of this vCPU, before it runs.
     pub(crate) fn set(self, cpu: c_uint) {
-        let Ok(index) = c_int::try_from(cpu) else {
-            return;
-        };
-        // SAFETY: the vCPU is realized, does not run yet, and this is its thread;
-        // the function only adds flags.
-        unsafe {
-            let state = (self.get_cpu)(index);
-            if !state.is_null() {
-                (self.init_flags)(state, true);
-            }
+        if let Some(state) = self.state(cpu) {
+            // SAFETY: the vCPU is realized, does not run yet, and this is its
+            // thread; the function only adds flags.
+            unsafe { (self.init_flags)(state, true) };
+        }
+    }
+
+    /// Ends the turn of this vCPU after the block that it executes.
+    pub(crate) fn end_turn(self, cpu: c_uint) {
+        if let Some(state) = self.state(cpu) {
+            // SAFETY: meant to be called from any thread, at any time: it only
+            // sets flags that the vCPU looks at between blocks.
+            unsafe { (self.exit)(state) };
         }
     }
 }

@@ -114,6 +114,41 @@ fn each_vcpu_has_its_own_count_and_fuse() {
     }
 }
 
+/// Two CPUs in endless loops: with a quantum neither gets ahead of the other.
+#[test]
+fn turns_end_after_the_quantum() {
+    const QUANTUM: u64 = 1_000;
+    const INSNS: u64 = 1_000_000;
+    let guest = Guest::build();
+    let second = guest.address("ap_loop_offset");
+    let args = format!("quantum={QUANTUM},pc={second:#x}");
+    let mut machine = Machine::start(&guest, Clocking::Icount, 2, LOOP, &args);
+    assert_eq!(machine.command(ARM_CUT_AT, 0, INSNS), 0);
+    machine.qmp("cont");
+    machine.wait_for_cut();
+    assert_eq!(machine.counters(AP_COUNTERS), expected(INSNS));
+    let (from, to) = (machine.snapshot(mark_first(0)), machine.snapshot(AT_CUT));
+    // The CPU with the cut's fuse has QEMU's own turns, the other has short ones.
+    assert_eq!(to.count[1] - from.count[1], INSNS);
+
+    let mut machine = Machine::start(&guest, Clocking::Icount, 2, LOOP, &args);
+    machine.qmp("cont");
+    machine.wait_for_mark(0);
+    machine.qmp("stop");
+    machine.command(READ, 0, 0);
+    let from = machine.snapshot(NOW);
+    assert_eq!(machine.command(ARM_HOLD_UP, INSNS, 0), 0);
+    machine.qmp("cont");
+    machine.wait_for_cut();
+    let to = machine.snapshot(AT_CUT);
+    let executed = [0, 1].map(|cpu| to.count[cpu] - from.count[cpu]);
+    assert!(
+        executed[0].abs_diff(executed[1]) <= 2 * QUANTUM,
+        "{executed:?}"
+    );
+    assert!(executed[0].max(executed[1]) <= INSNS + QUANTUM);
+}
+
 #[test]
 fn hold_up_ends_when_a_vcpu_has_used_it() {
     const HOLD_UP_NS: u64 = 3_000_000;
