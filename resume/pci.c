@@ -22,6 +22,7 @@ enum rem_pci_kind {
 	REM_PCI_IDLE,		/* no driver: nothing but its configuration */
 	REM_PCI_BRIDGE,
 	REM_PCI_VIRTIO,
+	REM_PCI_RECOVER,	/* restarted by its driver's error recovery */
 };
 
 static struct rem_pci {
@@ -43,6 +44,8 @@ static int rem_pci_kind(struct pci_dev *pdev)
 		return REM_PCI_IDLE;
 	if (rem_virtio_is(pdev) && rem_virtio_supported(pdev))
 		return REM_PCI_VIRTIO;
+	if (rem_recover_supported(pdev))
+		return REM_PCI_RECOVER;
 	return -EOPNOTSUPP;
 }
 
@@ -140,14 +143,18 @@ unsigned int rem_devices_stop(void)
 /* From the end, so that the command word comes after what it enables. */
 static void rem_pci_config_write(const struct rem_pci *slot)
 {
+	u16 command = slot->config[PCI_COMMAND / 4];
 	int word;
+
+	/* Its driver lets it master the bus when it has set it up. */
+	if (slot->kind == REM_PCI_RECOVER)
+		command &= ~PCI_COMMAND_MASTER;
 
 	for (word = REM_CONFIG_WORDS - 1; word > PCI_COMMAND / 4; word--)
 		pci_write_config_dword(slot->pdev, word * 4,
 				       slot->config[word]);
 	/* The status half is cleared by ones. */
-	pci_write_config_word(slot->pdev, PCI_COMMAND,
-			      slot->config[PCI_COMMAND / 4]);
+	pci_write_config_word(slot->pdev, PCI_COMMAND, command);
 }
 
 /*
@@ -226,8 +233,17 @@ unsigned int rem_devices_go(void)
 void rem_devices_finish(void)
 {
 	unsigned int i;
+	int err;
 
-	for (i = 0; i < rem_pci_count; i++)
+	for (i = 0; i < rem_pci_count; i++) {
+		struct pci_dev *pdev = rem_pci[i].pdev;
+
 		if (rem_pci[i].kind == REM_PCI_VIRTIO)
-			rem_virtio_finish(rem_pci[i].pdev);
+			rem_virtio_finish(pdev);
+		if (rem_pci[i].kind != REM_PCI_RECOVER)
+			continue;
+		err = rem_recover(pdev);
+		rem_event(REM_EVENT_GO_DEVICE,
+			  pci_dev_id(pdev) | (u64)-err << 32);
+	}
 }

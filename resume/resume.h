@@ -37,6 +37,10 @@ unsigned int rem_devices_go(void);
 void rem_devices_finish(void);
 unsigned int rem_devices_count(void);
 
+/* recover.c */
+bool rem_recover_supported(struct pci_dev *pdev);
+int rem_recover(struct pci_dev *pdev);
+
 /* virtio.c; vring_reseat.h, built into drivers/virtio/virtio_ring.c */
 bool rem_virtio_is(struct pci_dev *pdev);
 bool rem_virtio_supported(struct pci_dev *pdev);

@@ -15,6 +15,7 @@
  * a level, and rem_stop_end() looks at it.
  */
 #include <linux/cpu.h>
+#include <linux/freezer.h>
 #include <linux/init.h>
 #include <linux/io.h>
 #include <linux/kthread.h>
@@ -39,6 +40,8 @@ struct rem_machine rem = { .stop_mode = REM_MODE_FAST };
 #define REM_STOP_TRIES_MAX 3
 
 static DECLARE_SWAIT_QUEUE_HEAD(rem_thread_wait);
+static DECLARE_WAIT_QUEUE_HEAD(rem_ended_wait);
+static unsigned int rem_ended;
 static bool rem_thread_asked;
 
 static int rem_stop_param(const char *value, const struct kernel_param *kp)
@@ -110,6 +113,34 @@ bool rem_stop_begin(u32 reason)
 	return true;
 }
 
+/**
+ * rem_stop_planned - suspend to memory that keeps its content without power
+ * @ret_err: set to 0 after Go, or to why no Stop took place
+ *
+ * Called where suspend to memory was asked for. The same Stop as for a power
+ * failure; after it the machine may be switched off.
+ *
+ * Context: process, may sleep. Return: whether this machine stops that way.
+ */
+bool rem_stop_planned(int *ret_err)
+{
+	unsigned int before = READ_ONCE(rem_ended);
+
+	if (READ_ONCE(rem.state) == REM_OFF)
+		return false;
+	if (!rem_stop_begin(REM_STOP_PLANNED)) {
+		*ret_err = -EBUSY;
+		return true;
+	}
+	/* Freezable: on the slow path this task is frozen like any other. A
+	 * signal does not undo what has begun.
+	 */
+	*ret_err = wait_event_freezable(rem_ended_wait,
+					READ_ONCE(rem_ended) != before) ?
+		   0 : READ_ONCE(rem.last_error);
+	return true;
+}
+
 /** rem_thread_wake - let the thread do what may sleep; Context: any. */
 void rem_thread_wake(void)
 {
@@ -171,6 +202,8 @@ static int rem_thread(void *data)
 		err = rem.stop_mode == REM_MODE_FAST ? rem_fast_finish() :
 						       rem_stop_dpm();
 		rem_stop_end(err);
+		WRITE_ONCE(rem_ended, rem_ended + 1);
+		wake_up_all(&rem_ended_wait);
 		if (err)
 			pr_err("remanence: Stop was given up: %pe\n",
 			       ERR_PTR(err));

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Devices whose driver knows how to bring them back from a slot reset. A power
+ * cut is one: the driver is told what it would be told after a PCIe error,
+ * frozen, slot reset, resume. Stop costs nothing for such a device.
+ */
+#include <linux/device.h>
+#include <linux/pci.h>
+#include "resume.h"
+
+/**
+ * rem_recover_supported - Return: whether a function's driver has all callbacks.
+ * @pdev: the function
+ */
+bool rem_recover_supported(struct pci_dev *pdev)
+{
+	const struct pci_error_handlers *handlers;
+
+	if (!pdev->driver)
+		return false;
+	handlers = pdev->driver->err_handler;
+	return handlers && handlers->error_detected && handlers->slot_reset &&
+	       handlers->resume;
+}
+
+/* Context: device locked. */
+static int rem_recover_locked(struct pci_dev *pdev)
+{
+	const struct pci_error_handlers *handlers;
+	pci_ers_result_t verdict;
+
+	if (!rem_recover_supported(pdev))
+		return -ENODEV;
+	handlers = pdev->driver->err_handler;
+	pdev->error_state = pci_channel_io_frozen;
+	verdict = handlers->error_detected(pdev, pci_channel_io_frozen);
+	pdev->error_state = pci_channel_io_normal;
+	if (verdict == PCI_ERS_RESULT_DISCONNECT)
+		return -EIO;
+	verdict = handlers->slot_reset(pdev);
+	if (verdict != PCI_ERS_RESULT_RECOVERED)
+		return -EIO;
+	handlers->resume(pdev);
+	return 0;
+}
+
+/**
+ * rem_recover - have a driver bring its device back
+ * @pdev: a function for which rem_recover_supported() held when armed; its
+ *	configuration space is back, but it does not master the bus
+ *
+ * Context: process, after Go. Return: 0, -EIO where the driver gives up, or
+ * -ENODEV where it is no longer bound.
+ */
+int rem_recover(struct pci_dev *pdev)
+{
+	int err;
+
+	device_lock(&pdev->dev);
+	err = rem_recover_locked(pdev);
+	device_unlock(&pdev->dev);
+	if (err)
+		pci_err(pdev, "remanence: not restarted after Go: %pe\n",
+			ERR_PTR(err));
+	return err;
+}
