@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Claim: power that goes away unannounced at any instruction of Go ends in a resume, if the image
-was not consumed yet, and else in a cold boot that says so; durable data is there; nothing hangs, and
-no image is entered twice (invariants 2, 3 and 4).
+was not consumed yet, and else in a cold boot that says so; durable data is there; nothing hangs,
+and no image is entered twice (invariants 2, 3 and 4).
 
 Method: the plugin kills QEMU a number of instructions after the loader or the resumed kernel
 reaches a function. Then the consumed word in NVRAM says what the next boot must do.

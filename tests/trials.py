@@ -24,7 +24,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -36,7 +36,8 @@ from claims import machine_name
 from lab import format as fmt
 from lab import run
 from lab.commands.demo import fast_dir
-from lab.machine import Machine, MachineConfig, MachineState
+from lab.errors import UsageError
+from lab.machine import Machine, MachineConfig
 from lab.machine.note import BootNote
 from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, attach, ctl_path
 from lab.record import Record, decode, read_block
@@ -55,7 +56,8 @@ BLOCK_BYTES = int(fmt.CONST["REM_BLOCK_BYTES"])
 
 @dataclass(frozen=True)
 class Parts:
-    """What set-up made. REM_TEST_KERNEL names another bzImage, with its System.map beside it."""
+    """What set-up made. REM_TEST_KERNEL names another bzImage with its System.map beside it, and
+    REM_TEST_MUTANTS one with planted bugs."""
 
     kernel: Path
     system_map: Path
@@ -67,8 +69,9 @@ class Parts:
 @cache
 def parts(mutants: bool = False) -> Parts:
     progress = Progress()
-    if "REM_TEST_KERNEL" in os.environ and not mutants:
-        kernel = Path(os.environ["REM_TEST_KERNEL"])
+    given = os.environ.get("REM_TEST_MUTANTS" if mutants else "REM_TEST_KERNEL")
+    if given:
+        kernel = Path(given)
     else:
         kernel = products.ensure_kernel(progress, "mutants" if mutants else None).bz_image
     return Parts(
@@ -144,7 +147,7 @@ class Bed:
     def off(self) -> None:
         """Take the power away, unannounced, if there is any."""
         self.machine.guest.close()
-        if self.machine.state is MachineState.RUNNING:
+        with suppress(UsageError):  # it is off, or a Stop has just ended
             self.machine.cut(immediate=True)
         self.machine.supply.charge = fmt.Charge.FULL
 
