@@ -102,3 +102,11 @@ def test_every_link_leads_somewhere(document: str) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         if not target.startswith("http"):
             assert (REPO / document).parent.joinpath(target).exists(), target
+
+
+def test_every_kernel_patch_is_explained() -> None:
+    text = (REPO / "linux" / "README.md").read_text("utf-8")
+    told: set[int] = set()
+    for first, last in re.findall(r"^\| (\d{4})(?: to (\d{4}))? \|", text, re.MULTILINE):
+        told |= set(range(int(first), int(last or first) + 1))
+    assert {int(patch.name[:4]) for patch in (REPO / "linux" / "patches").glob("*.patch")} == told
