@@ -107,9 +107,10 @@ class Net(Load):
             raise RemError(f"the net load: {failures[0]}")
 
     def stop(self) -> None:
-        super().stop()
+        # First: a peer whose guest is gone complains.
         if self._peer is not None:
             self._peer.close()
+        super().stop()
 
     def __exit__(
         self,
