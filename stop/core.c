@@ -196,8 +196,8 @@ static int rem_thread(void *data)
 	int err;
 
 	for (;;) {
-		swait_event_exclusive(rem_thread_wait,
-				      READ_ONCE(rem_thread_asked));
+		swait_event_idle_exclusive(rem_thread_wait,
+					   READ_ONCE(rem_thread_asked));
 		WRITE_ONCE(rem_thread_asked, false);
 		err = rem.stop_mode == REM_MODE_FAST ? rem_fast_finish() :
 						       rem_stop_dpm();

@@ -76,8 +76,8 @@ def register(app: typer.Typer) -> None:
             list[str] | None, typer.Option(help="One more QEMU device.", metavar="DEVICE")
         ] = None,
         iommu: Annotated[
-            bool, typer.Option("--iommu", help="Put devices behind an IOMMU.")
-        ] = False,
+            bool, typer.Option("--iommu/--no-iommu", help="Put devices behind an IOMMU.")
+        ] = True,
         icount: Annotated[
             bool, typer.Option("--icount", help="Time by counted instructions.")
         ] = False,

@@ -74,7 +74,7 @@ class MachineConfig:
     cpu_model: str = CPU_MODEL
     cmdline_extra: str = ""
     stop_mode: StopModeName | None = None  # None: the kernel's own default
-    iommu: bool = False
+    iommu: bool = True
     icount: bool = False
     plugin: str | None = None  # FILE[,KEY=VALUE...] as QEMU's -plugin takes it
     seed: int = 1
