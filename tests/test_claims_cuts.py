@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: 25 cuts in a row on 1, 2 and 4 CPUs under load: nothing lost, nothing repeated.
+
+Method: the load of `rem demo` (redis and memcached clients that never reconnect, a file written
+with fsync, a TCP peer that goes on sending, computation) runs through all cuts. After each cut all
+clients must get the answers that are missing; everything is read back at the end of each five.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from claims import booted, cut_and_resume, warnings
+
+from lab.demo.workload import Size, Workload
+from lab.machine import Machine
+
+CUTS = 25
+READ_BACK_EVERY = 5
+ANSWER_LIMIT_S = 60.0
+READ_LIMIT_S = 120.0
+LOAD_S = 0.5  # of load between two cuts, at least
+PROGRESS_LIMIT_S = 60.0
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
+
+
+def progress(work: Workload) -> dict[str, int]:
+    status = work.status()
+    return {
+        "redis": status["redis"]["acked_min"],
+        "memcached": status["memcached"]["acked_min"],
+        "records": status["peer"]["acked_records"],
+        "frames": status["peer"]["frames_received"],
+    }
+
+
+def wait_progress(work: Workload) -> None:
+    """Each client, the disk and the peer went on since now."""
+    before, end_s = progress(work), time.monotonic() + PROGRESS_LIMIT_S
+    time.sleep(LOAD_S)
+    while True:
+        failures = work.failures()
+        assert not failures, failures
+        now = progress(work)
+        stuck = [name for name in before if now[name] <= before[name]]
+        if not stuck:
+            return
+        assert time.monotonic() < end_s, f"no progress after the cut: {', '.join(stuck)}"
+        time.sleep(0.2)
+
+
+def read_back(work: Workload) -> None:
+    for name, load in work.writers().items():
+        load.ask("hold", at_ns=time.monotonic_ns())
+        result = load.ask("verify", ANSWER_LIMIT_S + READ_LIMIT_S, limit_s=ANSWER_LIMIT_S)
+        assert not result["failures"], result["failures"]
+        assert result["drained"], f"{name}: {result.get('waiting_clients')} clients got no answer"
+        assert (result["lost"], result["repeated"]) == (0, 0), (name, result["first_loss"])
+        load.ask("go_on")
+
+
+def finish(machine: Machine, work: Workload) -> None:
+    """The programs' verdicts, the records on the disk, the peer's count."""
+    verdicts = {name: job.finish() for name, job in work.jobs.items()}
+    assert all(line.startswith("OK ") for line in verdicts.values()), verdicts
+    peer = work.loads["peer"].ask("status")
+    assert not peer["failures"]
+    assert (peer["frame_connections"], peer["frame_connections_finished"]) == (1, 1)
+    checked = machine.run_in_guest(
+        f"/opt/rem/bin/rem-fsync --check 1 --path /root/rem-fsync.data "
+        f"--slots {work.size.records} --acked {peer['acked_records']}",
+        check=False,
+    )
+    assert checked.stdout.startswith("OK "), checked.stdout
+
+
+@pytest.mark.parametrize("stop", ["fast"])
+@pytest.mark.parametrize("cpus", [1, 2, 4])
+def test_25_cuts_in_a_row_lose_nothing(cpus: int, stop: str) -> None:
+    play(cpus, stop, CUTS)
+
+
+def test_the_portable_path_loses_nothing_either() -> None:
+    play(2, "dpm", READ_BACK_EVERY)
+
+
+def play(cpus: int, stop: str, cuts: int) -> None:
+    size = Size(clients=2, depth=2, records=1024)
+    with booted("cuts", cpus, stop) as machine, Workload(machine, size) as work:
+        work.start()
+        work.wait_acked(200, 120.0)
+        before = work.processes()
+        assert None not in before.values()
+        for n in range(1, cuts + 1):
+            note = cut_and_resume(machine)
+            assert note.sequence == n + 1, "a Stop was not the next one"
+            wait_progress(work)
+            if n % READ_BACK_EVERY == 0:
+                read_back(work)
+        assert work.processes() == before
+        finish(machine, work)
+        assert warnings(machine) == []

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The demonstration's verdict: what could not be verified counts as lost, and the page says so.
+
+Method: stand-ins for the loads give every kind of answer; the page is made of what came of them.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import record_builder as build
+
+from lab.demo.guest_job import identify, numbers_in
+from lab.demo.outcome import Outcome
+from lab.demo.story import Before
+from lab.demo.verdict import all_lost, read_back
+from lab.demo.workload import Workload
+from lab.record import decode
+from lab.report.demo_page import page
+from lab.report.timeline_picture import svg
+from lab.timeline import timeline_of
+
+GOOD = {
+    "drained": True,
+    "failures": [],
+    "lost": 0,
+    "repeated": 0,
+    "checked": 100,
+    "first_loss": None,
+    "longest_gap_ns": 5,
+}
+
+
+def work(**answers: dict[str, Any]) -> Workload:
+    """A workload whose clients answer `verify` so."""
+    loads = {
+        name: SimpleNamespace(ask=lambda *_, answer=answer, **__: answer)
+        for name, answer in answers.items()
+    }
+    return cast(Workload, SimpleNamespace(writers=lambda: loads))
+
+
+@pytest.mark.parametrize(
+    ("answer", "lost", "problems"),
+    [
+        (GOOD, 0, 0),
+        ({**GOOD, "lost": 3, "first_loss": "redis key rem:0:7"}, 3, 1),
+        ({**GOOD, "drained": False, "waiting_clients": 2}, 70, 1),
+        ({**GOOD, "failures": ["redis client 1: the connection ended"]}, 70, 1),
+    ],
+)
+def test_what_was_not_verified_is_lost(answer: dict[str, Any], lost: int, problems: int) -> None:
+    tally = read_back(work(redis=answer, memcached=GOOD), {"redis": 70, "memcached": 30})
+    assert (tally.lost, len(tally.problems)) == (lost, problems)
+
+
+def test_a_cold_boot_has_lost_everything() -> None:
+    outcome = Outcome(lambda _: None)
+    before = Before({}, "id", "run", {"redis": 70, "memcached": 30})
+    all_lost(before, outcome)
+    assert outcome.result.figures["lost_writes"].value == 100
+    assert outcome.result.figures["resumed"].value == 0
+
+
+def test_one_broken_promise_fails_the_whole() -> None:
+    outcome = Outcome(lambda _: None)
+    assert outcome.check("one", True, "kept") and outcome.result.ok
+    assert not outcome.check("two", False, "why")
+    assert outcome.check("three", True, "kept") and not outcome.result.ok
+
+
+def test_the_page_is_whole_and_needs_nothing_else() -> None:
+    outcome = Outcome(lambda _: None)
+    outcome.say("A <story> & more")
+    outcome.check("a promise", False, "because <b>")
+    outcome.result.add("stop_ns", 1_500_000, "ns", "native")
+    timeline = timeline_of(decode(bytes(build.make_block())).slots[1])
+    assert timeline is not None
+    picture = svg(timeline)
+    ElementTree.fromstring(picture)
+    html = page(outcome, picture)
+    assert "A &lt;story&gt; &amp; more" in html and "because &lt;b&gt;" in html
+    assert "BROKEN" in html and "1.500" in html and "Not modelled" in html
+    body = html.replace(picture, "")
+    assert "http" not in body and "src=" not in body
+
+
+def test_a_process_is_its_number_and_its_start_time() -> None:
+    stat = "12 (a b) c) S " + " ".join(str(n) for n in range(4, 53))
+    said = SimpleNamespace(stdout=f"{stat}\nnonsense\n13 (x) S 1\n")
+    machine = cast(Any, SimpleNamespace(run_in_guest=lambda *_, **__: said))
+    found = identify(machine, [12, 13])
+    assert list(found) == [12] and found[12].start_time == 22  # field 22 of proc(5)
+
+
+def test_numbers_in_a_line() -> None:
+    assert numbers_in("AT rem-x a=1 b=-2 c=x d=") == {"a": 1, "b": -2}
