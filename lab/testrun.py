@@ -23,7 +23,7 @@ from lab.paths import cache_dir, repo_dir
 from lab.run import stream
 from lab.say import say
 from lab.setup.plugin import cargo_env
-from lab.setup.products import Progress, ensure_all, ensure_packages
+from lab.setup.products import Progress, ensure_all, ensure_kernel, ensure_packages
 from lab.setup.rust import ensure_rust
 
 BUDGET_MINUTES = 80  # a run in CI is ended after 90
@@ -98,6 +98,7 @@ def run_tier(tier: Tier, words: list[str]) -> TestRun:
         ensure_rust(progress)
     else:
         ensure_all(progress)
+        ensure_kernel(progress, "mutants")  # for tests/test_negative_proofs.py
     test.minutes["set-up"] = (time.monotonic() - begin) / 60
     repo = repo_dir()
     if not words:  # with words for pytest a person looks at certain tests only

@@ -10,7 +10,7 @@ time is an error of its own kind (HangError).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -43,9 +43,14 @@ INSNS = {
     "rem_power_report_stopped": (0, 1, 3, 8, 15),
 }
 SYMBOLS = tuple(INSNS)
-AFTER_COMMIT = "rem_power_report_stopped"
+COMMIT, AFTER_COMMIT = "rem_record_commit", "rem_power_report_stopped"
 PLACES = [Place(symbol, n) for symbol, numbers in INSNS.items() for n in numbers]
 FULL_PLACES = 15
+DPM_PLACES = [
+    *(Place("rem_stop_dpm", n) for n in (0, 1000, 30000, 200000, 1000000)),
+    *(Place(COMMIT, n) for n in (0, 300, 3000)),
+    Place(AFTER_COMMIT, 0),
+]
 
 
 def test_there_are_50_places() -> None:
@@ -55,6 +60,12 @@ def test_there_are_50_places() -> None:
 @pytest.fixture(scope="module")
 def it() -> Iterator[Bed]:
     with bed("cut-stop", SYMBOLS) as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+def dpm() -> Iterator[Bed]:
+    with bed("cut-dpm", ("rem_stop_dpm", COMMIT, AFTER_COMMIT), stop_mode="dpm") as it:
         yield it
 
 
@@ -70,29 +81,62 @@ def committed(it: Bed) -> bool:
 def test_cut_in_stop_resumes_or_cold_boots_with_a_reason(
     it: Bed, place: Place, to_guest: bool
 ) -> None:
+    def cut() -> None:
+        it.cut_at(place.symbol, place.insns)
+        it.machine.supply.set_power_ok(False)
+        it.wait_end()
+        if not it.was_cut():
+            assert committed(it), "the machine went off by itself, and no image is there"
+        elif place.symbol == AFTER_COMMIT:
+            assert committed(it), "told STOPPED before the commit"
+        elif place.symbol != COMMIT:
+            assert not committed(it), "could be entered before its commit"
+
+    play(it, cut, to_guest)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("hold_up_us", [0, 500, 2000, 4000])
+def test_a_hold_up_too_short_resumes_or_cold_boots_with_a_reason(it: Bed, hold_up_us: int) -> None:
+    """The cut as a supply makes it: PWR_OK drops, and the energy ends when it ends."""
+
+    def cut() -> None:
+        record = it.machine.cut(hold_up_ns=hold_up_us * 1000)
+        assert committed(it) or not record.stopped, "told STOPPED before the commit"
+
+    play(it, cut, to_guest=True)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("place", DPM_PLACES, ids=str)
+def test_cut_in_the_portable_stop_does_so_too(dpm: Bed, place: Place) -> None:
+    def cut() -> None:
+        dpm.cut_at(place.symbol, place.insns)
+        dpm.machine.supply.set_power_ok(False)
+        dpm.wait_end()
+        assert committed(dpm) or dpm.was_cut(), "went off by itself, and no image is there"
+
+    play(dpm, cut, to_guest=True)
+
+
+def play(it: Bed, cut: Callable[[], None], to_guest: bool) -> None:
+    """Resume, write, *cut*; then the next boot does what the record allows, and nothing is lost."""
     it.restore()
     before = it.resume()
     writer = Writer(it.machine)
     try:
         writer.wait(ACKED_BEFORE)
-        it.cut_at(place.symbol, place.insns)
-        it.machine.supply.set_power_ok(False)
-        it.wait_end()
-        if it.was_cut():
-            assert committed(it) or place.symbol != AFTER_COMMIT, "told STOPPED before the commit"
-            assert not committed(it) or place.symbol in {AFTER_COMMIT, "rem_record_commit"}
-        else:
-            assert committed(it), "the machine went off by itself, and no image is there"
+        cut()
         enterable = committed(it)
         if enterable:
-            note = it.resume()
-            assert note.sequence == before.sequence + 1
+            assert it.resume().sequence == before.sequence + 1
             writer.wait(ACKED_BEFORE)  # the same process goes on, over the same connection
     finally:
         writer.close()
     if not enterable:
-        note = it.cold_boot(to_guest)
-        assert note.reason == "COLD_ALREADY_CONSUMED"
+        assert it.cold_boot(to_guest).reason == "COLD_ALREADY_CONSUMED"
     if enterable or to_guest:
         writer.check(it.machine)
         assert it.kept()
