@@ -17,6 +17,7 @@ void test_interval(void);
 void test_pwr(void);
 void test_acpi(void);
 void test_linux(void);
+void test_memtype(void);
 void test_desc(void);
 void test_record(void);
 void test_golden(const char *folder);

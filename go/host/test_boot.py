@@ -23,6 +23,7 @@ import pytest
 OUT = Path(os.environ.get("GO_OUT", Path(__file__).parents[1] / "build"))
 REGION_PHYS = 0x1_0000_0000
 REGION_BYTES = 64 << 20
+BLOCK_BYTES = 2 << 20
 BOUND_S = 60.0
 
 
@@ -174,6 +175,74 @@ def test_two_boots_describe_the_same_machine(machine: Machine) -> None:
     first = machine.read(0x5000, 0xB000)
     machine.run()
     assert machine.read(0x5000, 0xB000) == first
+
+
+PARAMS = 0x100000  # boot_params in the block, by cold_boot.c
+RAM, RESERVED, ACPI, PMEM = 1, 2, 3, 7
+
+
+def told_map(machine: Machine) -> list[tuple[int, int, int]]:
+    """The memory map that the kernel was given: (base, bytes, type)."""
+    raw = machine.read(PARAMS, 4096)
+    return [struct.unpack_from("<QQI", raw, 0x2D0 + 20 * n) for n in range(raw[0x1E8])]
+
+
+def kernel_in_nvram(machine: Machine) -> bool:
+    body = machine.kernel.read_bytes()[1024:]
+    return machine.read(BLOCK_BYTES, len(body)) == body
+
+
+def dram_told(machine: Machine, kind: int) -> int:
+    low = [entry for entry in told_map(machine) if entry[0] < REGION_PHYS]
+    return sum(size for base, size, what in low if what == kind and base < machine.dram_mib << 20)
+
+
+def test_without_memtype_dram_is_hidden(machine: Machine) -> None:
+    machine.run()
+    assert dram_told(machine, RAM) == 0x8000
+    region = [entry for entry in told_map(machine) if entry[0] >= REGION_PHYS]
+    assert {kind for _, _, kind in region} == {RAM, RESERVED, ACPI}
+    assert kernel_in_nvram(machine)
+
+
+@pytest.mark.parametrize("kinds", ["nvram", "nvram,dram", "dram", "wrong"])
+def test_with_memtype_each_memory_is_told_as_what_it_is(machine: Machine, kinds: str) -> None:
+    machine.cmdline.write_text(f"console=ttyS0 memtype={kinds}\n")
+    machine.run()
+    assert dram_told(machine, RAM) > (machine.dram_mib - 1) << 20
+    region = [entry for entry in told_map(machine) if entry[0] >= REGION_PHYS]
+    assert {kind for _, _, kind in region} == {PMEM, RESERVED, ACPI}
+    nvram = [(base, size) for base, size, kind in region if kind == PMEM]
+    assert nvram == [(REGION_PHYS + BLOCK_BYTES, REGION_BYTES - BLOCK_BYTES)]
+    assert kernel_in_nvram(machine) == (kinds != "dram")
+
+
+def test_initrd_goes_where_the_kernel_goes(machine: Machine, tmp_path: Path) -> None:
+    initrd = tmp_path / "initrd"
+    initrd.write_bytes(b"initrd" * 1000)
+    machine.extra = ["-fw_cfg", f"name=opt/remanence/initrd,file={initrd}"]
+    for kinds, above in (("nvram", True), ("dram", False)):
+        machine.cmdline.write_text(f"memtype={kinds}")
+        machine.run()
+        raw = machine.read(PARAMS, 4096)
+        low, size = struct.unpack_from("<II", raw, 0x218)
+        high = struct.unpack_from("<I", raw, 0x0C0)[0]
+        assert size == 6000
+        assert (high << 32 | low >= REGION_PHYS) == above
+        assert (high << 32 | low) > 0x100000
+
+
+def test_kernel_that_needs_more_dram_than_there_is_stops(machine: Machine) -> None:
+    raw = bytearray(machine.kernel.read_bytes())
+    struct.pack_into("<I", raw, 0x260, 60 << 20)  # init_size: fits NVRAM, not what DRAM is left
+    machine.kernel.write_bytes(raw)
+    machine.dram_mib = 32
+    machine.cmdline.write_text("memtype=dram")
+    with pytest.raises(subprocess.TimeoutExpired) as stopped:
+        machine.run(bound_s=10)
+    assert b"GO: the kernel needs 62914560 bytes, too much for DRAM of" in stopped.value.stdout
+    machine.cmdline.write_text("memtype=nvram")
+    assert "KERNEL entered" in machine.run()
 
 
 def more_cpus(machine: Machine) -> None:

@@ -35,6 +35,7 @@ int main(int argc, char **argv)
 	test_pwr();
 	test_acpi();
 	test_linux();
+	test_memtype();
 	test_desc();
 	test_record();
 	test_golden(argv[1]);

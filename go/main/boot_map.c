@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+#include "boot_map.h"
+
+#include "../hw/console.h"
+
+/*
+ * The DRAM that stays usable where it is hidden: Linux starts other CPUs in
+ * real mode, below 1 MiB. 6.12's trampoline takes 7 pages (reserve_real_mode(),
+ * which allocates between 64 KiB and 640 KiB); before it, the boot stub borrows
+ * and gives back the last 2 pages of the same range
+ * (find_trampoline_placement()). One page to spare for a kernel whose
+ * trampoline is a little larger. With memtype= the kernel sees to this itself.
+ */
+#define LOW_DRAM_PHYS 0x90000u
+#define LOW_DRAM_BYTES 0x8000u
+
+/* The page tables of the entry code reach this far. */
+#define LOW_END (1ull << 32)
+
+extern const u8 go_end[]; /* go.ld: the loader and its data end here */
+
+static void paint(struct map *map, u64 base, u64 bytes, u32 type)
+{
+	if (!map_paint(map, base, bytes, type))
+		die("no room in the memory map for %lx, %lu bytes", base,
+		    bytes);
+}
+
+/* Not removed: Linux would take a hole for room to put PCI BARs into. */
+static void hide_dram(const struct map *firmware, struct map *map)
+{
+	for (u32 i = 0; i < firmware->count; i++)
+		if (firmware->entry[i].type == MAP_RAM)
+			paint(map, firmware->entry[i].base,
+			      firmware->entry[i].bytes, MAP_RESERVED);
+	if (map_type_at(firmware, LOW_DRAM_PHYS) == MAP_RAM &&
+	    map_type_at(firmware, LOW_DRAM_PHYS + LOW_DRAM_BYTES - 1) ==
+		    MAP_RAM)
+		paint(map, LOW_DRAM_PHYS, LOW_DRAM_BYTES, MAP_RAM);
+}
+
+void boot_map(const struct machine *machine, struct memtype memtype,
+	      struct map *map)
+{
+	const struct map *firmware = &machine->front->map;
+
+	*map = *firmware;
+	if (!memtype.given)
+		hide_dram(firmware, map);
+	for (u32 i = 0; i < machine->nvram_count; i++)
+		paint(map, machine->nvram[i].base, machine->nvram[i].bytes,
+		      MAP_PMEM);
+	if (!memtype.given)
+		paint(map, machine->region_phys, machine->region_bytes,
+		      MAP_RAM);
+	paint(map, machine->region_phys, REM_BLOCK_BYTES, MAP_RESERVED);
+	paint(map, machine->region_phys + REM_ACPI_OFFSET, REM_ACPI_BYTES,
+	      MAP_ACPI);
+}
+
+/* The largest range of firmware's DRAM that the loader itself leaves free. */
+static struct place dram_place(const struct map *firmware)
+{
+	struct place best = { .kind = "DRAM" };
+
+	for (u32 i = 0; i < firmware->count; i++) {
+		const struct map_entry *entry = &firmware->entry[i];
+		u64 base = entry->base, end = base + entry->bytes;
+
+		if (base < (uintptr_t)go_end)
+			base = (uintptr_t)go_end;
+		if (end > LOW_END)
+			end = LOW_END;
+		if (entry->type == MAP_RAM && base < end &&
+		    end - base > best.bytes) {
+			best.base = base;
+			best.bytes = end - base;
+		}
+	}
+	return best;
+}
+
+struct place boot_place(const struct machine *machine, struct memtype memtype)
+{
+	if (memtype.dram_only)
+		return dram_place(&machine->front->map);
+	return (struct place){
+		.base = machine->region_phys + REM_BLOCK_BYTES,
+		.bytes = machine->region_bytes - REM_BLOCK_BYTES,
+		.kind = "NVRAM",
+	};
+}
