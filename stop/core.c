@@ -242,9 +242,7 @@ static int __init rem_prepare(void)
 	struct task_struct *thread;
 	int err;
 
-	err = rem_record_open(rem.region_phys, rem.region_bytes);
-	if (!err)
-		err = rem_pagetable_prepare();
+	err = rem_pagetable_prepare();
 	if (!err)
 		err = rem_trampoline_prepare();
 	if (!err)
@@ -286,19 +284,28 @@ static void __init rem_init_tell(void)
 			bound_ns / NSEC_PER_USEC, hold_up_ns / NSEC_PER_USEC);
 }
 
+static int __init rem_refuse(const char *why, int err)
+{
+	rem.why = why;
+	WRITE_ONCE(rem.state, REM_REFUSED);
+	pr_err("remanence: not armed: %s: %pe\n", why, ERR_PTR(err));
+	return rem_sysfs_init();
+}
+
 static int __init rem_init(void)
 {
 	int err;
 
 	if (!rem.region_bytes)
 		return rem_sysfs_init();
-	err = rem_prepare();
-	if (err) {
-		rem.why = "the record block cannot be used";
-		WRITE_ONCE(rem.state, REM_REFUSED);
-		pr_err("remanence: not armed: %pe\n", ERR_PTR(err));
-		return rem_sysfs_init();
-	}
+	err = rem_record_open(rem.region_phys, rem.region_bytes);
+	if (!err && rem_memory_volatile())
+		return rem_refuse("main memory is not all non-volatile",
+				  -EOPNOTSUPP);
+	if (!err)
+		err = rem_prepare();
+	if (err)
+		return rem_refuse("the record block cannot be used", err);
 	/* Pairs with cmpxchg() in rem_stop_begin(): all is prepared. */
 	smp_store_release(&rem.state, REM_ARMED);
 	err = rem_power_init();

@@ -163,6 +163,9 @@ bool rem_budget_exceeded(void);
 void rem_budget_acknowledge(void);
 void rem_budget_account(u64 begin_tsc, u64 end_tsc);
 
+/* volatile.c */
+bool rem_memory_volatile(void);
+
 /* hotplug.c */
 bool rem_hotplug_busy(void);
 int rem_hotplug_init(void);
