@@ -10,7 +10,7 @@ import typer
 
 from lab.errors import UsageError
 from lab.machine.attach import run_in_foreground, start_detached
-from lab.machine.config import Forward, MachineConfig
+from lab.machine.config import MEMTYPES, Forward, MachineConfig
 from lab.machine.files import MachineFiles
 from lab.machine.machine import Machine
 from lab.machine.network import NoNetwork, TapNetwork, namespace_name
@@ -58,7 +58,16 @@ def register(app: typer.Typer) -> None:
     def run_command(  # noqa: PLR0917 - the options of a command, given by name
         name: NameOption = DEFAULT_NAME,
         cpus: Annotated[int, typer.Option(help="Number of CPUs.")] = 4,
-        dram: Annotated[str, typer.Option(help="Volatile memory.", metavar="SIZE")] = "64M",
+        dram: Annotated[
+            str | None,
+            typer.Option(help="Volatile memory; 64M, or 1G as main memory.", metavar="SIZE"),
+        ] = None,
+        memtype: Annotated[
+            str | None,
+            typer.Option(
+                help="Which memory the kernel may use: nvram, dram or nvram,dram.", metavar="KINDS"
+            ),
+        ] = None,
         nvram: Annotated[str, typer.Option(help="Non-volatile memory.", metavar="SIZE")] = "1G",
         stop_mode: Annotated[
             str | None, typer.Option("--stop-mode", help="How Stop treats devices: dpm or fast.")
@@ -107,12 +116,16 @@ def register(app: typer.Typer) -> None:
         """
         wanted: dict[str, object] = {
             "name": name, "cpus": cpus, "iommu": iommu, "icount": icount, "plugin": plugin,
-            "dram_bytes": parse_bytes(dram, "--dram"), "nvram_bytes": parse_bytes(nvram, "--nvram"),
+            "nvram_bytes": parse_bytes(nvram, "--nvram"),
             "cmdline_extra": append, "kernel": kernel, "initrd": initrd, "nvram_dir": nvram_dir,
             "network": _choice(network, ("auto", "tap", "user", "none"), "--network"),
             "forwards": tuple(Forward.parse(text) for text in forward or []),
             "devices": tuple(device or []),
         }  # fmt: skip
+        if dram is not None:
+            wanted["dram_bytes"] = parse_bytes(dram, "--dram")
+        if memtype is not None:
+            wanted["memtype"] = _choice(memtype, MEMTYPES, "--memtype")
         if stop_mode is not None:
             wanted["stop_mode"] = _choice(stop_mode, ("dpm", "fast"), "--stop-mode")
         if root is not None or initrd is not None:

@@ -11,7 +11,7 @@ import json
 import re
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from lab.errors import InfraError, UsageError
 
@@ -22,6 +22,11 @@ GIB_BYTES = 1 << 30
 # deadline timer; CLFLUSHOPT and CLWB are what the flush of Stop uses. `enforce` makes a QEMU that
 # lacks one of the features refuse to start instead of quietly running another CPU.
 CPU_MODEL = "Haswell-v2,-pcid,-invpcid,-tsc-deadline,+clflushopt,+clwb,enforce=on"
+
+# Firmware and loader need little. A kernel that lives in DRAM needs what userland needs, too.
+DRAM_BYTES = 64 * MIB_BYTES
+DRAM_AS_MAIN_MEMORY_BYTES = GIB_BYTES
+DRAM_AS_MAIN_MEMORY_MIN_BYTES = 256 * MIB_BYTES
 
 # Long enough for any Stop that will ever end; a Stop that hangs must still end in a cut.
 HOLD_UP_DEFAULT_NS = 10_000_000_000
@@ -39,6 +44,8 @@ CMDLINE_BASE = (
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
 StopModeName = Literal["dpm", "fast"]
+MemtypeName = Literal["nvram", "dram", "nvram,dram"]
+MEMTYPES: tuple[str, ...] = get_args(MemtypeName)
 NetworkMode = Literal["auto", "tap", "user", "none"]
 
 
@@ -68,7 +75,9 @@ class MachineConfig:
     root: Path | None = None  # copied, sparse, into the machine's state
     initrd: Path | None = None
     cpus: int = 4
-    dram_bytes: int = 64 * MIB_BYTES
+    memtype: MemtypeName | None = None  # None: the loader hides DRAM, the kernel sees only NVRAM
+    dram_bytes: int | None = None  # None: as much as memtype needs
+    dram_file: Path | None = None  # DRAM is this file, so that its content can be judged later
     nvram_bytes: int = GIB_BYTES
     nvram_dir: Path | None = None  # None: in the machine's state; else e.g. /dev/shm
     cpu_model: str = CPU_MODEL
@@ -91,16 +100,32 @@ class MachineConfig:
             )
         if not 1 <= self.cpus <= 64:
             raise UsageError(f"{self.cpus} CPUs: give 1 to 64")
-        if self.dram_bytes < 16 * MIB_BYTES or self.dram_bytes % MIB_BYTES:
-            raise UsageError(f"DRAM of {self.dram_bytes} bytes: give whole MiB, at least 16")
+        if self.memtype is not None and self.memtype not in MEMTYPES:
+            raise UsageError(f"--memtype {self.memtype}: choose one of {' '.join(MEMTYPES)}")
+        dram_bytes = self.dram_size_bytes
+        if self.memtype == "dram" and dram_bytes < DRAM_AS_MAIN_MEMORY_MIN_BYTES:
+            raise UsageError(
+                f"DRAM of {dram_bytes} bytes is too little as main memory: "
+                f"memtype=dram needs {DRAM_AS_MAIN_MEMORY_MIN_BYTES >> 20} MiB"
+            )
+        if dram_bytes < 16 * MIB_BYTES or dram_bytes % MIB_BYTES:
+            raise UsageError(f"DRAM of {dram_bytes} bytes: give whole MiB, at least 16")
         if self.nvram_bytes < 256 * MIB_BYTES or self.nvram_bytes % (2 * MIB_BYTES):
             raise UsageError(
                 f"NVRAM of {self.nvram_bytes} bytes: give a multiple of 2 MiB, at least 256 MiB"
             )
 
+    @property
+    def dram_size_bytes(self) -> int:
+        if self.dram_bytes is not None:
+            return self.dram_bytes
+        return DRAM_AS_MAIN_MEMORY_BYTES if self.memtype == "dram" else DRAM_BYTES
+
     def cmdline(self) -> str:
         """The kernel's command line; what the user adds comes last and so wins."""
         words = [CMDLINE_BASE]
+        if self.memtype is not None:
+            words.append(f"memtype={self.memtype}")
         if self.stop_mode is not None:
             words.append(f"remanence.stop={self.stop_mode}")
         if self.cmdline_extra:
@@ -118,7 +143,7 @@ class MachineConfig:
             raw: dict[str, Any] = json.loads(text)
             if set(raw) != known:
                 raise KeyError(*sorted(set(raw) ^ known))
-            for key in ("kernel", "loader", "root", "initrd", "nvram_dir"):
+            for key in ("kernel", "loader", "root", "initrd", "nvram_dir", "dram_file"):
                 raw[key] = None if raw[key] is None else Path(raw[key])
             raw["forwards"] = tuple(Forward(**forward) for forward in raw["forwards"])
             raw["devices"] = tuple(raw["devices"])

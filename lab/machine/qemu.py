@@ -100,8 +100,15 @@ def _boot_arguments(config: MachineConfig, options: BootOptions) -> list[str]:
 
 def _memory_arguments(config: MachineConfig, files: MachineFiles) -> list[str]:
     nvram = _quoted(files.nvram(config))
+    dram = []
+    if config.dram_file is not None:
+        dram = [
+            "-object", f"memory-backend-file,id=dram,share=on,"
+            f"mem-path={_quoted(config.dram_file)},size={config.dram_size_bytes}",
+            "-machine", "memory-backend=dram",
+        ]  # fmt: skip
     return [
-        "-m", f"{config.dram_bytes >> 20}M,slots=2,maxmem=8G",
+        "-m", f"{config.dram_size_bytes >> 20}M,slots=2,maxmem=8G", *dram,
         "-object", f"memory-backend-file,id=nvram,share=on,mem-path={nvram},"
         f"size={config.nvram_bytes}",
         "-device", "nvdimm,id=nvdimm0,memdev=nvram",

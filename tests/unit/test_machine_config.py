@@ -37,6 +37,8 @@ def test_config_survives_json() -> None:
         devices=("rtl8139",),
         nvram_dir=Path("/dev/shm"),
         stop_mode="dpm",
+        memtype="dram",
+        dram_file=Path("/dev/shm/dram"),
     )
     assert MachineConfig.from_json(config.to_json()) == config
 
@@ -54,6 +56,7 @@ def test_config_of_another_version_is_one_line(text: str) -> None:
         {"name": "../m"}, {"name": "-m"}, {"name": "M"}, {"name": ""}, {"name": "m" * 33},
         {"cpus": 0}, {"cpus": 65}, {"dram_bytes": 1 << 20}, {"dram_bytes": (64 << 20) + 1},
         {"nvram_bytes": 0}, {"nvram_bytes": (1 << 30) + (1 << 20)},
+        {"memtype": "flash"}, {"memtype": "dram", "dram_bytes": 64 << 20},
     ],
 )  # fmt: skip
 def test_impossible_machines_are_usage_errors(wrong: dict[str, object]) -> None:
@@ -94,6 +97,26 @@ def test_memory_is_small_dram_and_shared_nvram_of_the_state() -> None:
     (backend,) = values(words, "-object")
     assert "share=on" in backend
     assert "mem-path=/state/m/nvram.img,size=1073741824" in backend
+
+
+def test_memtype_is_told_to_the_kernel_and_dram_alone_is_enough_for_it() -> None:
+    def of(memtype: str | None, **more: object) -> MachineConfig:
+        return replace(CONFIG, memtype=memtype, **more)  # type: ignore[arg-type]
+
+    assert "memtype=" not in of(None).cmdline()
+    assert " memtype=nvram,dram " in of("nvram,dram").cmdline() + " "
+    # The last word counts, for the loader as for the kernel.
+    assert of("nvram", cmdline_extra="memtype=dram").cmdline().endswith("memtype=dram")
+    assert values(command(of("nvram")), "-m") == values(command(of(None)), "-m")
+    assert values(command(of("dram")), "-m") == ["1024M,slots=2,maxmem=8G"]
+    assert values(command(of("dram", dram_bytes=512 << 20)), "-m") == ["512M,slots=2,maxmem=8G"]
+
+
+def test_dram_can_be_a_file() -> None:
+    words = command(replace(CONFIG, dram_file=Path("/dev/shm/dram")))
+    assert "memory-backend=dram" in values(words, "-machine")
+    assert any("mem-path=/dev/shm/dram,size=67108864" in one for one in values(words, "-object"))
+    assert "memory-backend=dram" not in values(command(), "-machine")
 
 
 def test_devices_are_behind_an_iommu_unless_asked() -> None:
