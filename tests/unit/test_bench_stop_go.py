@@ -16,7 +16,18 @@ from lab.result import Result
 
 
 def sample(load: str, stop_ns: int, go_ns: int, first_io_ns: int | None = None) -> Sample:
-    return Sample(load, 1, stop_ns, 0, (stop_ns,), go_ns, first_io_ns, ())
+    return Sample(
+        load=load,
+        sequence=1,
+        stop_ns=stop_ns,
+        stop_edge_ns=stop_ns // 10,
+        stop_halted_ns=0,
+        stop_counts=(stop_ns,),
+        go_ns=go_ns,
+        armed_ns=go_ns + 5,
+        first_io_ns=first_io_ns,
+        timeline=(),
+    )
 
 
 def test_figures_are_maxima_and_medians_over_all_loads() -> None:
@@ -32,8 +43,10 @@ def test_figures_are_maxima_and_medians_over_all_loads() -> None:
     assert values == {
         "dpm_stop_max_ns": 300,
         "dpm_stop_p50_ns": 200,
+        "dpm_stop_edge_max_ns": 30,
         "dpm_go_max_ns": 70,
         "dpm_go_p50_ns": 60,
+        "dpm_go_armed_max_ns": 75,
         "dpm_go_first_io_ns": 900,
         "dpm_stop_idle_max_ns": 300,
         "dpm_stop_fsync_max_ns": 250,
