@@ -121,23 +121,24 @@ def test_a_drop_that_is_over_before_go_is_stops_nothing(
     assert it.machine.cut().stopped, "the next drop is not heard"
 
 
-def drop_before_the_last_poll(it: Bed, address: dict[str, int]) -> None:
-    """The loader opens the wire and reads what lies in its UART; then it reads the drop."""
-    with Gdb(it.machine) as gdb:
-        gdb.run_to(address["go_main"])
-        it.machine.supply.set_power_ok(False)
-        gdb.run_to(address["power_wait"])
-        wait_delivered(it)
+def drop_while_the_loader_polls(it: Bed) -> None:
+    """It waits for charge; then there is charge, and no power. Its echo says that it knows."""
+    it.machine.supply.charge = fmt.Charge.STOP
+    it.power_on()
+    assert it.machine.console is not None
+    it.machine.console.expect("GO: wait for charge", GO_LIMIT_S)
+    it.machine.supply.set_power_ok(False)
+    it.machine.supply.set_charge(fmt.Charge.FULL)
+    wire = it.machine.supply.wire
+    assert wire is not None
+    assert wire.echoed.wait(GO_LIMIT_S)
+    time.sleep(WAITING_S)
 
 
-def test_a_drop_while_the_loader_polls_consumes_nothing(it: Bed, address: dict[str, int]) -> None:
+def test_a_drop_while_the_loader_polls_consumes_nothing(it: Bed) -> None:
     it.restore()
     before, image = consumed(it), newest(it)
-    it.power_on_paused()
-    drop_before_the_last_poll(it, address)
-    assert it.machine.console is not None
-    it.machine.console.expect("GO: wait for power", GO_LIMIT_S)
-    time.sleep(WAITING_S)
+    drop_while_the_loader_polls(it)
     assert consumed(it) == before
     it.off()  # the power does go
     assert consumed(it) == before
@@ -145,13 +146,10 @@ def test_a_drop_while_the_loader_polls_consumes_nothing(it: Bed, address: dict[s
     check_guest(it)
 
 
-def test_the_loader_goes_on_when_power_is_back(it: Bed, address: dict[str, int]) -> None:
+def test_the_loader_goes_on_when_power_is_back(it: Bed) -> None:
     it.restore()
     before, image = consumed(it), newest(it)
-    it.power_on_paused()
-    drop_before_the_last_poll(it, address)
-    assert it.machine.console is not None
-    it.machine.console.expect("GO: wait for power", GO_LIMIT_S)
+    drop_while_the_loader_polls(it)
     assert consumed(it) == before
     it.machine.supply.set_power_ok(True)
     assert it.machine.wait_resumed(GO_LIMIT_S).sequence == image
