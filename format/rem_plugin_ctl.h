@@ -11,6 +11,7 @@
  *   0x0080     288   snapshot asked for by REM_PLUGIN_READ       plugin
  *   0x01a0     288   snapshot at the cut                         plugin
  *   0x02c0    2560   eight marks                                 plugin
+ *   0x0cc0     808   where vCPUs were during a hold-up           plugin
  *
  * A command: the lab writes command and arguments, adds one to @request and
  * wakes a futex on it; the plugin carries it out, then makes @done equal to
@@ -30,10 +31,11 @@
 
 /* "REMPLUGN", little-endian */
 #define REM_PLUGIN_MAGIC 0x4e47554c504d4552
-#define REM_PLUGIN_VERSION 1
+#define REM_PLUGIN_VERSION 2
 #define REM_PLUGIN_CTL_BYTES 4096
 #define REM_PLUGIN_CPUS_MAX 32
 #define REM_PLUGIN_MARKS_MAX 8
+#define REM_PLUGIN_TURNS_MAX 50
 
 /* No vCPU, no budget, not known. */
 #define REM_PLUGIN_NONE 0xffffffffffffffff
@@ -114,6 +116,16 @@ struct rem_plugin_mark {
 	struct rem_plugin_snapshot first; /*  32 */
 };
 
+/*
+ * struct rem_plugin_turn - where a vCPU was when its turn (quantum=) was over
+ * @address: of the instruction it was about to execute, in the kernel's half
+ * @cpu: the vCPU
+ */
+struct rem_plugin_turn {
+	rem_u64 address; /*   0 */
+	rem_u64 cpu;	 /*   8 */
+};
+
 /* What ended the process. */
 enum rem_plugin_cut {
 	REM_PLUGIN_NOT_CUT = 0,
@@ -141,12 +153,18 @@ struct rem_plugin_ctl {
 	struct rem_plugin_snapshot now;	   /* 128 */
 	struct rem_plugin_snapshot at_cut; /* 416 */
 	struct rem_plugin_mark marks[8];   /* 704 */
+	/* turns that were over in the kernel since REM_PLUGIN_ARM_HOLD_UP: how
+	 * many, and the first of them
+	 */
+	rem_u64 turn_count;		   /* 3264 */
+	struct rem_plugin_turn turns[50];  /* 3272 */
 };
 
 static_assert(sizeof(struct rem_plugin_snapshot) == 288);
 static_assert(offsetof(struct rem_plugin_snapshot, count) == 32);
 static_assert(sizeof(struct rem_plugin_mark) == 320);
 static_assert(offsetof(struct rem_plugin_mark, first) == 32);
+static_assert(sizeof(struct rem_plugin_turn) == 16);
 static_assert(offsetof(struct rem_plugin_ctl, request) == 32);
 static_assert(offsetof(struct rem_plugin_ctl, argument) == 40);
 static_assert(offsetof(struct rem_plugin_ctl, done) == 80);
@@ -154,6 +172,7 @@ static_assert(offsetof(struct rem_plugin_ctl, cut) == 88);
 static_assert(offsetof(struct rem_plugin_ctl, now) == 128);
 static_assert(offsetof(struct rem_plugin_ctl, at_cut) == 416);
 static_assert(offsetof(struct rem_plugin_ctl, marks) == 704);
-static_assert(sizeof(struct rem_plugin_ctl) == 3264);
+static_assert(offsetof(struct rem_plugin_ctl, turns) == 3272);
+static_assert(sizeof(struct rem_plugin_ctl) == 4072);
 
 #endif /* REM_PLUGIN_CTL_H */

@@ -25,10 +25,12 @@ The fast path waits for no device; dpm, and first I/O, contain such waits.
 
 from __future__ import annotations
 
+import bisect
 import random
 import statistics
 import struct
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,6 +73,7 @@ STOP_SYMBOL, ARMED_SYMBOL = "rem_stop_begin", "rem_stop_end"
 QUANTUM_INSNS = 2_000
 # Marks of the plugin: places in the tuple that _spec() makes. The loader's entry is number 0.
 STOP_MARK, ARMED_MARK, FIRST_IO_MARK = 1, 2, 3
+FUNCTIONS_MAX = 8  # of each CPU, of the worst Stop, that are told
 PREFIX: dict[StopModeName, str] = {"fast": "", "dpm": "dpm_"}
 
 
@@ -105,6 +108,7 @@ class Sample:
     armed_ns: int
     first_io_ns: int | None
     timeline: tuple[tuple[int, str, int], ...]  # (sum of instructions since the edge, event, CPU)
+    turns: tuple[tuple[int, int], ...]  # (CPU, address) where turns were over in the kernel
 
 
 @dataclass
@@ -122,6 +126,7 @@ class Bench:
         """One Stop and one Go; the sample is of the two together."""
         time.sleep(self.rng.uniform(PAUSE_MIN_S, PAUSE_MAX_S))
         stop_ns, edge_ns, begin, end = self._stop()
+        turns = tuple(self.control.turns())
         assert begin.halted_ns is not None
         assert end.halted_ns is not None
         go_ns = self._go()
@@ -139,6 +144,7 @@ class Bench:
             armed_ns=self._armed_ns(note.sequence),
             first_io_ns=self._first_io_ns(load),
             timeline=tuple((event.tsc - stop[0].tsc, event.type, event.cpu) for event in stop),
+            turns=turns,
         )
 
     def _stop(self) -> tuple[int, int, Snapshot, Snapshot]:
@@ -214,6 +220,21 @@ def symbol_address(system_map: Path, name: str) -> int:
         if words[2:] == [name] and words[1] in "tT":
             return int(words[0], 16)
     raise RemError(f"{system_map} has no function {name}: is it the map of this kernel?")
+
+
+def busy_functions(system_map: Path, turns: tuple[tuple[int, int], ...]) -> dict[int, list[str]]:
+    """For each CPU the functions it was in when turns were over: the most frequent ones first."""
+    words = [line.split() for line in system_map.read_text(encoding="ascii").splitlines()]
+    symbols = sorted((int(at, 16), name) for at, kind, name in words if kind in "tT")
+    starts = [start for start, _ in symbols]
+    seen: dict[int, Counter[str]] = {}
+    for cpu, address in turns:
+        index = bisect.bisect_right(starts, address) - 1
+        seen.setdefault(cpu, Counter())[symbols[index][1] if index >= 0 else "?"] += 1
+    return {
+        cpu: [f"{name} {times}" for name, times in counts.most_common(FUNCTIONS_MAX)]
+        for cpu, counts in sorted(seen.items())
+    }
 
 
 def entry_address(elf: Path) -> int:
@@ -317,7 +338,7 @@ def add_figures(result: Result, mode: StopModeName, samples: list[Sample]) -> No
     result.add(prefix + "stops", len(samples), "stops", "counted")
 
 
-def _say_worst(mode: StopModeName, samples: list[Sample]) -> None:
+def _say_worst(plan: Plan, mode: StopModeName, samples: list[Sample]) -> None:
     worst = max(samples, key=lambda sample: sample.stop_ns)
     say(f"worst Stop, stop={mode}: {worst.stop_ns:,} ns under {worst.load} load (flat-1ns)")
     counts = ", ".join(f"{count:,}" for count in worst.stop_counts)
@@ -326,6 +347,9 @@ def _say_worst(mode: StopModeName, samples: list[Sample]) -> None:
     say("  from there on, in instructions of all CPUs together:")
     for at, event, cpu in worst.timeline:
         say(f"  {at:>12,}  {event}  CPU {cpu}")
+    say(f"  where its first turns of {QUANTUM_INSNS:,} instructions were over in the kernel:")
+    for cpu, names in busy_functions(plan.system_map, worst.turns).items():
+        say(f"  CPU {cpu}: {', '.join(names)}")
 
 
 def run(plan: Plan) -> Result:
@@ -334,6 +358,6 @@ def run(plan: Plan) -> Result:
     for mode in plan.modes:
         samples = _measure(plan, mode)
         add_figures(result, mode, samples)
-        _say_worst(mode, samples)
+        _say_worst(plan, mode, samples)
     result.add("model", "flat-1ns", "", "modelled")
     return result

@@ -214,6 +214,14 @@ class PluginControl:
             time.sleep(MARK_POLL_S)
         raise HangError(f"{self.path}: mark {mark} is not reached within {limit_s:g} s")
 
+    def turns(self) -> list[tuple[int, int]]:
+        """Where turns were over in the kernel since arm_hold_up(): (vCPU, address), the first 50.
+
+        A sample of what each vCPU did, as long as a quantum= was asked for. Outlives the process.
+        """
+        view = self._view()
+        return [(int(t.cpu), int(t.address)) for t in view.turns[: view.turn_count]]
+
     def at_cut(self) -> Snapshot | None:
         """The counters when the plugin ended the process, or None. Outlives the process."""
         return self._snapshot(self._view().at_cut)

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from lab.bench import loads
-from lab.bench.stop_go import Sample, add_figures, entry_address, symbol_address
+from lab.bench.stop_go import (
+    Sample,
+    add_figures,
+    busy_functions,
+    entry_address,
+    symbol_address,
+)
 from lab.commands import bench
 from lab.errors import RemError, UsageError
 from lab.result import Result
@@ -27,6 +33,7 @@ def sample(load: str, stop_ns: int, go_ns: int, first_io_ns: int | None = None) 
         armed_ns=go_ns + 5,
         first_io_ns=first_io_ns,
         timeline=(),
+        turns=(),
     )
 
 
@@ -97,3 +104,10 @@ def test_symbol_address_takes_functions_only(tmp_path: Path) -> None:
         symbol_address(system_map, "virtnet_poll")
     with pytest.raises(RemError, match="cannot read"):
         symbol_address(tmp_path / "none", "_text")
+
+
+def test_functions_of_turns_are_named_by_cpu(tmp_path: Path) -> None:
+    system_map = tmp_path / "System.map"
+    system_map.write_text("1000 T first\n1800 d data\n2000 t second\n")
+    turns = ((1, 0x2000), (1, 0x1FFF), (1, 0x2FFF), (0, 0xFFF))
+    assert busy_functions(system_map, turns) == {0: ["? 1"], 1: ["second 2", "first 1"]}

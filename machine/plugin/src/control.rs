@@ -8,10 +8,11 @@ use crate::args::Mark;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
 
 pub(crate) const MAGIC: u64 = 0x4e47_554c_504d_4552;
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 pub(crate) const CTL_BYTES: usize = 4096;
 pub(crate) const CPUS_MAX: usize = 32;
 pub(crate) const MARKS_MAX: usize = 8;
+pub(crate) const TURNS_MAX: usize = 50;
 pub(crate) const NONE: u64 = u64::MAX;
 
 pub(crate) const JOB_COUNT: u32 = 1;
@@ -106,6 +107,14 @@ impl MarkRecord {
     }
 }
 
+/// `struct rem_plugin_turn`
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Turn {
+    address: AtomicU64,
+    cpu: AtomicU64,
+}
+
 /// `struct rem_plugin_ctl`
 #[repr(C)]
 #[derive(Debug)]
@@ -129,6 +138,27 @@ pub(crate) struct Ctl {
     pub(crate) now: Snapshot,
     pub(crate) at_cut: Snapshot,
     pub(crate) marks: [MarkRecord; MARKS_MAX],
+    turn_count: AtomicU64,
+    turns: [Turn; TURNS_MAX],
+}
+
+impl Ctl {
+    pub(crate) fn forget_turns(&self) {
+        self.turn_count.store(0, Relaxed);
+    }
+
+    /// Notes where a vCPU's turn was over. vCPUs run in turn, so one at a time.
+    pub(crate) fn note_turn(&self, cpu: u64, address: u64) {
+        let number = self.turn_count.load(Relaxed);
+        let turn = usize::try_from(number)
+            .ok()
+            .and_then(|index| self.turns.get(index));
+        if let Some(turn) = turn {
+            turn.address.store(address, Relaxed);
+            turn.cpu.store(cpu, Relaxed);
+        }
+        self.turn_count.store(number + 1, Release);
+    }
 }
 
 const _: () = assert!(size_of::<Ctl>() <= CTL_BYTES);
@@ -185,6 +215,8 @@ mod tests {
             ("offsetof(snapshot, count)", offset_of!(Snapshot, count)),
             ("sizeof(mark)", size_of::<MarkRecord>()),
             ("offsetof(mark, first)", offset_of!(MarkRecord, first)),
+            ("sizeof(turn)", size_of::<Turn>()),
+            ("offsetof(ctl, turns)", offset_of!(Ctl, turns)),
             ("offsetof(ctl, request)", offset_of!(Ctl, request)),
             ("offsetof(ctl, argument)", offset_of!(Ctl, argument)),
             ("offsetof(ctl, done)", offset_of!(Ctl, done)),
@@ -201,12 +233,13 @@ mod tests {
 
     #[test]
     fn constants_are_the_header_s() {
-        let ours: [(&str, u64); 26] = [
+        let ours: [(&str, u64); 27] = [
             ("MAGIC", MAGIC),
             ("VERSION", VERSION.into()),
             ("CTL_BYTES", CTL_BYTES as u64),
             ("CPUS_MAX", CPUS_MAX as u64),
             ("MARKS_MAX", MARKS_MAX as u64),
+            ("TURNS_MAX", TURNS_MAX as u64),
             ("NONE", NONE),
             ("JOB_COUNT", JOB_COUNT.into()),
             ("JOB_CUT", JOB_CUT.into()),

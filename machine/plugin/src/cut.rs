@@ -5,6 +5,7 @@ use crate::args::{Mark, Plan};
 use crate::budget;
 use crate::clock::Clock;
 use crate::control::{CPUS_MAX, Ctl, Cut, NONE, Snapshot};
+use crate::decode;
 use crate::parallel::Parallel;
 use crate::qemu;
 use libc::c_uint;
@@ -187,6 +188,7 @@ impl Plugin {
 
     pub(crate) fn arm_hold_up(&self, ns: u64) {
         self.disarm();
+        self.ctl.forget_turns();
         let halted_ns = self.halted_ns();
         let mut hold_up = self.hold_up.lock().unwrap_or_else(PoisonError::into_inner);
         *hold_up = HoldUp {
@@ -240,9 +242,13 @@ impl Plugin {
         }
     }
 
-    /// A fuse has burnt down, and its vCPU is about to execute one more.
-    pub(crate) fn burnt(&self, cpu: c_uint) {
+    /// A fuse has burnt down, and its vCPU is about to execute one more, at this
+    /// address.
+    pub(crate) fn burnt(&self, cpu: c_uint, address: u64) {
         let fuse = if self.hold_up_is_armed() {
+            if self.plan.quantum > 0 && address >= decode::USER_END {
+                self.ctl.note_turn(cpu.into(), address);
+            }
             match self.hold_up_fuse() {
                 Some(fuse) => fuse,
                 None => self.cut(Cut::HoldUp, cpu.into()),

@@ -42,7 +42,7 @@ pub(crate) unsafe extern "C" fn translate(_id: qemu::PluginId, block: *mut qemu:
 /// `insn` is of the block being translated.
 unsafe fn add_fuse(plugin: &Plugin, insn: *mut qemu::Insn) {
     let mut bytes = [0; decode::INSN_BYTES_MAX];
-    // SAFETY: the caller's; the callbacks use no data.
+    // SAFETY: the caller's; one callback uses no data, the other takes it as a number.
     unsafe {
         if decode::is_halt(copy_insn(insn, &mut bytes)) {
             qemu::qemu_plugin_register_vcpu_insn_exec_cb(
@@ -59,7 +59,7 @@ unsafe fn add_fuse(plugin: &Plugin, insn: *mut qemu::Insn) {
             qemu::Condition::Equal,
             plugin.fuse,
             0,
-            std::ptr::null_mut(),
+            address_as_data(insn),
         );
         qemu::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
             insn,
@@ -119,6 +119,14 @@ unsafe fn copy_insn(insn: *const qemu::Insn, to: &mut [u8; decode::INSN_BYTES_MA
 
 /// # Safety
 /// `insn` is of the block being translated.
+unsafe fn address_as_data(insn: *const qemu::Insn) -> *mut c_void {
+    // SAFETY: the caller's.
+    let address = unsafe { qemu::qemu_plugin_insn_vaddr(insn) };
+    std::ptr::without_provenance_mut(usize::try_from(address).unwrap_or(0))
+}
+
+/// # Safety
+/// `insn` is of the block being translated.
 unsafe fn is_out(insn: *const qemu::Insn) -> bool {
     let mut bytes = [0; decode::INSN_BYTES_MAX];
     // SAFETY: the caller's.
@@ -131,9 +139,9 @@ unsafe extern "C" fn halts(cpu: c_uint, _data: *mut c_void) {
     }
 }
 
-unsafe extern "C" fn burnt(cpu: c_uint, _data: *mut c_void) {
+unsafe extern "C" fn burnt(cpu: c_uint, data: *mut c_void) {
     if let Some(plugin) = PLUGIN.get() {
-        plugin.burnt(cpu);
+        plugin.burnt(cpu, data.addr() as u64);
     }
 }
 
