@@ -92,6 +92,7 @@ class Plan:
     system_map: Path
     seed: int = 1
     nvram_dir: Path | None = None
+    cmdline: str = ""  # more parameters for the kernel
 
 
 @dataclass(frozen=True)
@@ -270,7 +271,7 @@ def _config(plan: Plan, mode: StopModeName, spec: PluginSpec) -> MachineConfig:
         root=plan.root,
         cpus=plan.cpus,
         stop_mode=mode,
-        cmdline_extra="nokaslr",  # so that System.map holds
+        cmdline_extra=f"nokaslr {plan.cmdline}".rstrip(),  # so that System.map holds
         icount=True,
         plugin=spec.argument(ctl_path(name)),
         seed=plan.seed,

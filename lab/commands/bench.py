@@ -58,6 +58,7 @@ def stop_go(
     nvram_dir: Annotated[
         Path | None, typer.Option(help="Where the NVRAM file is, e.g. /dev/shm.")
     ] = None,
+    cmdline: Annotated[str, typer.Option(help="More parameters for the kernel.")] = "",
     as_json: JsonOption = False,
 ) -> int:
     """Measure Stop and Go in guest time (clock flat-1ns), under several loads.
@@ -85,6 +86,7 @@ def stop_go(
         plugin=products.ensure_plugin(progress),
         seed=seed,
         nvram_dir=nvram_dir,
+        cmdline=cmdline,
     )
     return _show(run(plan), as_json)
 

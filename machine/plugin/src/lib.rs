@@ -14,7 +14,7 @@
 //! | `ctl=FILE` | the control file (`format/rem_plugin_ctl.h`); needed by all others |
 //! | `count=on` | one inline counter for each vCPU |
 //! | `cut=on` | a fuse for each vCPU, for `ARM_CUT`, `ARM_CUT_AT` and `ARM_HOLD_UP`; implies `count` |
-//! | `quantum=N` | under icount, a vCPU's turn ends after N instructions; implies `cut` |
+//! | `quantum=N` | under icount, a vCPU's turn ends after N instructions, and during a hold-up it is noted where in the kernel; implies `cut` |
 //! | `pc=ADDRESS` | a mark: about to execute there (may be repeated) |
 //! | `out=PORT:BYTE` | a mark: about to write that byte to that port (may be repeated) |
 //! | `user=on` | a mark: about to execute at CPL 3 |
