@@ -156,8 +156,8 @@ struct rem_plugin_ctl {
 	/* turns that were over in the kernel since REM_PLUGIN_ARM_HOLD_UP: how
 	 * many, and the first of them
 	 */
-	rem_u64 turn_count;		   /* 3264 */
-	struct rem_plugin_turn turns[50];  /* 3272 */
+	rem_u64 turn_count;		  /* 3264 */
+	struct rem_plugin_turn turns[50]; /* 3272 */
 };
 
 static_assert(sizeof(struct rem_plugin_snapshot) == 288);
