@@ -28,8 +28,8 @@
  * Slot = sequence mod 2; the slots hold successive Stops, never two copies of
  * one. See ARCHITECTURE.md for the protocol and INVARIANTS.md for its rules.
  *
- * This file is C for kernel, loader and host; Python and Rust derive their
- * views from it (lab/format.py, format/tests). Keep to plain #define, enum and
+ * This file is C for kernel, loader and host; Python derives its views from it
+ * (lab/format.py), and golden bytes test both (format/golden). Keep to plain #define, enum and
  * struct, with no expression that a simple parser cannot read.
  */
 #ifndef REM_IMAGE_H
@@ -303,21 +303,20 @@ enum rem_event_type {
 	REM_EVENT_STOP_CPU_SAVED = 5, /* this CPU's context is in NVRAM */
 	REM_EVENT_STOP_SYSCORE = 6, /* clocks and interrupt controllers saved */
 	REM_EVENT_STOP_BODY = 7,    /* body complete */
-	REM_EVENT_STOP_FAILED =
-		8, /* first failure; value = -errno | step << 32 */
+	REM_EVENT_STOP_FAILED = 8,  /* it was given up; value = errno */
 	REM_EVENT_LOADER_BEGIN = 32,
 	REM_EVENT_LOADER_MACHINE = 33,	/* machine described */
 	REM_EVENT_LOADER_VERIFIED = 34, /* record verified; value = reason */
 	REM_EVENT_LOADER_CONSUMED = 35, /* the consumed word is durable */
 	REM_EVENT_GO_BEGIN = 64,	/* first C code of the resumed kernel */
 	REM_EVENT_GO_CPU = 65,		/* this CPU runs again */
-	REM_EVENT_GO_SYSCORE = 66,  /* clocks and interrupt controllers run */
-	REM_EVENT_GO_DEVICE = 67,   /* one device runs; value = its bdf */
-	REM_EVENT_GO_DEVICES = 68,  /* all devices run; value = how many */
-	REM_EVENT_GO_CPUS = 69,	    /* all CPUs run */
-	REM_EVENT_GO_ENTROPY = 70,  /* reseeded */
-	REM_EVENT_GO_DONE = 71,	    /* programs run */
-	REM_EVENT_GO_FIRST_IO = 72, /* first completed request; value = bdf */
+	REM_EVENT_GO_SYSCORE = 66, /* clocks and interrupt controllers run */
+	REM_EVENT_GO_DEVICE =
+		67, /* one device runs; value = its bdf | errno << 32 */
+	REM_EVENT_GO_DEVICES = 68, /* all devices run; value = how many */
+	REM_EVENT_GO_CPUS = 69,	   /* all CPUs run */
+	REM_EVENT_GO_ENTROPY = 70, /* reseeded */
+	REM_EVENT_GO_DONE = 71,	   /* programs run */
 };
 
 /*

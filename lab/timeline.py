@@ -33,7 +33,6 @@ ENDS = {
     "GO_CPUS": "start CPUs",
     "GO_ENTROPY": "reseed",
     "GO_DONE": "release programs",
-    "GO_FIRST_IO": "first I/O",
 }
 PER_CPU = {"STOP_CPU_SAVED": "park and save", "GO_CPU": "come back"}
 # Where the events of each CPU begin to count.

@@ -23,9 +23,10 @@
 #include <asm/msr.h>
 #include "resume.h"
 
+/* In this order: until SPIV enables the APIC, it forces vectors masked. */
 static const u16 rem_apic_regs[] = {
-	APIC_LVTERR, APIC_DFR, APIC_LDR, APIC_TASKPRI, APIC_SPIV, APIC_LVT0,
-	APIC_LVT1, APIC_LVTPC, APIC_LVTTHMR, APIC_LVTT, APIC_TDCR,
+	APIC_DFR, APIC_LDR, APIC_TASKPRI, APIC_SPIV, APIC_LVT0, APIC_LVT1,
+	APIC_LVTPC, APIC_LVTTHMR, APIC_LVTT, APIC_TDCR, APIC_LVTERR,
 };
 
 struct rem_apic {

@@ -29,6 +29,7 @@ static struct rem_pci {
 	struct pci_dev *pdev;
 	enum rem_pci_kind kind;
 	u32 config[REM_CONFIG_WORDS];
+	int err;		/* of its restart */
 	unsigned int vectors;
 	unsigned int irq[REM_VECTORS_MAX];
 } rem_pci[REM_PCI_MAX];
@@ -87,7 +88,7 @@ int rem_devices_prepare(const char **ret_blocker)
 		kind = rem_pci_count == REM_PCI_MAX ? -ENOSPC :
 						      rem_pci_kind(pdev);
 		if (kind >= 0) {
-			slot->pdev = pdev;
+			slot->pdev = pci_dev_get(pdev);
 			err = rem_pci_vectors_list(slot);
 			if (err)
 				kind = err;
@@ -146,6 +147,8 @@ static void rem_pci_config_write(const struct rem_pci *slot)
 	u16 command = slot->config[PCI_COMMAND / 4];
 	int word;
 
+	/* No address is decoded while it is half written. */
+	pci_write_config_word(slot->pdev, PCI_COMMAND, 0);
 	/* Its driver lets it master the bus when it has set it up. */
 	if (slot->kind == REM_PCI_RECOVER)
 		command &= ~PCI_COMMAND_MASTER;
@@ -203,7 +206,6 @@ static void rem_pci_vectors_write(const struct rem_pci *slot)
 unsigned int rem_devices_go(void)
 {
 	unsigned int i, started = 0;
-	int err;
 
 	for (i = 0; i < rem_pci_count; i++)
 		if (rem_pci[i].kind == REM_PCI_BRIDGE)
@@ -217,10 +219,11 @@ unsigned int rem_devices_go(void)
 		if (slot->kind != REM_PCI_VIRTIO)
 			continue;
 		rem_pci_vectors_write(slot);
-		err = rem_mutant("skip-device") ? 0 : rem_virtio_go(slot->pdev);
+		if (!rem_mutant("skip-device"))
+			slot->err = rem_virtio_go(slot->pdev);
 		rem_event(REM_EVENT_GO_DEVICE,
-			  pci_dev_id(slot->pdev) | (u64)-err << 32);
-		started++;
+			  pci_dev_id(slot->pdev) | (u64)-slot->err << 32);
+		started += !slot->err;
 	}
 	return started;
 }
@@ -233,17 +236,50 @@ unsigned int rem_devices_go(void)
 void rem_devices_finish(void)
 {
 	unsigned int i;
-	int err;
 
 	for (i = 0; i < rem_pci_count; i++) {
-		struct pci_dev *pdev = rem_pci[i].pdev;
+		struct rem_pci *slot = &rem_pci[i];
 
-		if (rem_pci[i].kind == REM_PCI_VIRTIO)
-			rem_virtio_finish(pdev);
-		if (rem_pci[i].kind != REM_PCI_RECOVER)
-			continue;
-		err = rem_recover(pdev);
-		rem_event(REM_EVENT_GO_DEVICE,
-			  pci_dev_id(pdev) | (u64)-err << 32);
+		if (slot->kind == REM_PCI_RECOVER) {
+			slot->err = rem_recover(slot->pdev);
+			rem_event(REM_EVENT_GO_DEVICE,
+				  pci_dev_id(slot->pdev) |
+				  (u64)-slot->err << 32);
+		} else if (slot->kind == REM_PCI_VIRTIO && !slot->err) {
+			rem_virtio_finish(slot->pdev);
+		}
+		if (slot->err)
+			pci_err(slot->pdev,
+				"remanence: not restarted after Go: %pe\n",
+				ERR_PTR(slot->err));
 	}
+}
+
+/*
+ * The list is of the machine as it was armed. Where a function or its driver
+ * comes or goes later, only generic power management knows all of them.
+ */
+static int rem_pci_changed(struct notifier_block *nb, unsigned long what,
+			   void *device)
+{
+	switch (what) {
+	case BUS_NOTIFY_ADD_DEVICE:
+	case BUS_NOTIFY_DEL_DEVICE:
+	case BUS_NOTIFY_BIND_DRIVER:
+	case BUS_NOTIFY_UNBIND_DRIVER:
+		rem.blocker = "a PCI function that has changed";
+		WRITE_ONCE(rem.stop_mode, REM_MODE_DPM);
+		break;
+	}
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block rem_pci_notifier = {
+	.notifier_call = rem_pci_changed,
+};
+
+/** rem_devices_watch - be told when the list is no longer right. */
+void rem_devices_watch(void)
+{
+	bus_register_notifier(&pci_bus_type, &rem_pci_notifier);
 }

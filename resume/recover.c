@@ -59,8 +59,5 @@ int rem_recover(struct pci_dev *pdev)
 	device_lock(&pdev->dev);
 	err = rem_recover_locked(pdev);
 	device_unlock(&pdev->dev);
-	if (err)
-		pci_err(pdev, "remanence: not restarted after Go: %pe\n",
-			ERR_PTR(err));
 	return err;
 }

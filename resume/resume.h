@@ -36,6 +36,7 @@ unsigned int rem_devices_stop(void);
 unsigned int rem_devices_go(void);
 void rem_devices_finish(void);
 unsigned int rem_devices_count(void);
+void rem_devices_watch(void);
 
 /* recover.c */
 bool rem_recover_supported(struct pci_dev *pdev);
@@ -63,7 +64,8 @@ static inline void rem_iommu_go(void) { }
 
 /* timekeeping.h, built into kernel/time/timekeeping.c */
 void rem_timekeeping_stop(void);
-void rem_timekeeping_go(void);
+void rem_timekeeping_prepare(void);
+void rem_timekeeping_go(bool resumed);
 
 /* random.h, built into drivers/char/random.c */
 void rem_random_reseed(const void *seed, size_t bytes);

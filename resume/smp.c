@@ -10,6 +10,18 @@
 #include "../stop/stop.h"
 #include "resume.h"
 
+static void rem_cpus_send(u32 command)
+{
+	unsigned int cpu;
+
+	for_each_online_cpu(cpu) {
+		if (cpu == smp_processor_id())
+			continue;
+		safe_apic_wait_icr_idle();
+		apic_icr_write(command, per_cpu(x86_cpu_to_apicid, cpu));
+	}
+}
+
 /**
  * rem_cpus_start - send every other online CPU to rem_go_secondary
  *
@@ -21,7 +33,6 @@
 void rem_cpus_start(void)
 {
 	unsigned long start = real_mode_header->trampoline_start;
-	unsigned int cpu;
 
 	initial_code = (unsigned long)rem_go_secondary;
 	smpboot_control = STARTUP_READ_APICID;
@@ -29,13 +40,8 @@ void rem_cpus_start(void)
 	/* Seen by CPUs that begin with their caches off. */
 	mb();
 
-	for_each_online_cpu(cpu)
-		if (cpu != smp_processor_id())
-			apic_icr_write(APIC_INT_LEVELTRIG | APIC_INT_ASSERT |
-				       APIC_DM_INIT,
-				       per_cpu(x86_cpu_to_apicid, cpu));
-	for_each_online_cpu(cpu)
-		if (cpu != smp_processor_id())
-			apic_icr_write(APIC_DM_STARTUP | start >> PAGE_SHIFT,
-				       per_cpu(x86_cpu_to_apicid, cpu));
+	rem_cpus_send(APIC_INT_LEVELTRIG | APIC_INT_ASSERT | APIC_DM_INIT);
+	/* Twice, as the specification has it; a CPU that runs ignores it. */
+	rem_cpus_send(APIC_DM_STARTUP | start >> PAGE_SHIFT);
+	rem_cpus_send(APIC_DM_STARTUP | start >> PAGE_SHIFT);
 }

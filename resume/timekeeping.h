@@ -12,6 +12,45 @@
 
 static u64 rem_cycles_at_stop;
 
+/*
+ * What the real-time clock is ahead of CLOCK_BOOTTIME, in seconds. REALTIME is
+ * no measure of it: people set it. Looked at again as time goes by, because
+ * people set the real-time clock, too, and both drift; a difference below two
+ * seconds is the clock's resolution and is left alone, so that it does not add
+ * up over many Stops.
+ */
+static time64_t rem_rtc_ahead_s;
+
+#define REM_RTC_LOOK_S 60
+#define REM_RTC_DIFFERENCE_S 2
+
+static void rem_rtc_look(struct work_struct *work)
+{
+	struct timespec64 rtc;
+	time64_t ahead_s;
+
+	read_persistent_clock64(&rtc);
+	ahead_s = rtc.tv_sec - ktime_get_boottime_seconds();
+	if (rtc.tv_sec && abs(ahead_s - rem_rtc_ahead_s) >= REM_RTC_DIFFERENCE_S)
+		WRITE_ONCE(rem_rtc_ahead_s, ahead_s);
+	if (work)
+		schedule_delayed_work(to_delayed_work(work),
+				      REM_RTC_LOOK_S * HZ);
+}
+
+static DECLARE_DEFERRABLE_WORK(rem_rtc_work, rem_rtc_look);
+
+/**
+ * rem_timekeeping_prepare - begin to know what the real-time clock says
+ *
+ * Context: process, once. Return: nothing.
+ */
+void rem_timekeeping_prepare(void)
+{
+	rem_rtc_look(NULL);
+	schedule_delayed_work(&rem_rtc_work, REM_RTC_LOOK_S * HZ);
+}
+
 /**
  * rem_timekeeping_stop - keep the moment of the EP-cut
  *
@@ -40,37 +79,55 @@ static void rem_timekeeping_forward(struct timekeeper *tk)
 	}
 }
 
-/**
- * rem_timekeeping_go - let clocks go on, and tell those that count the time off
- *
- * Context: one CPU, all others parked, interrupts off. Return: nothing.
- */
-void rem_timekeeping_go(void)
+/* How long the machine was off, to the real-time clock's second. */
+static struct timespec64 rem_timekeeping_off(struct timekeeper *tk,
+					     const struct timespec64 *rtc)
+{
+	struct timespec64 mono = timespec64_add(tk_xtime(tk),
+						tk->wall_to_monotonic);
+	s64 boot_ns = timespec64_to_ns(&mono) + ktime_to_ns(tk->offs_boot);
+	s64 off_ns = (rtc->tv_sec - rem_rtc_ahead_s) * NSEC_PER_SEC - boot_ns;
+
+	if (!rtc->tv_sec || !rem_rtc_ahead_s || off_ns < 0)
+		off_ns = 0;
+	return ns_to_timespec64(off_ns);
+}
+
+static void rem_timekeeping_rebase(const struct timespec64 *rtc)
 {
 	struct timekeeper *tk = &tk_core.timekeeper;
-	struct timespec64 rtc, stopped;
+	struct timespec64 off;
 	unsigned long flags;
-
-	read_persistent_clock64(&rtc);
-	clockevents_resume();
-	clocksource_resume();
 
 	raw_spin_lock_irqsave(&timekeeper_lock, flags);
 	write_seqcount_begin(&tk_core.seq);
 	rem_timekeeping_forward(tk);
-	stopped = tk_xtime(tk);
-	if (timespec64_compare(&rtc, &stopped) > 0) {
-		struct timespec64 off = timespec64_sub(rtc, stopped);
-
-		__timekeeping_inject_sleeptime(tk, &off);
-	}
+	off = rem_timekeeping_off(tk, rtc);
+	__timekeeping_inject_sleeptime(tk, &off);
 	tk->tkr_mono.cycle_last = tk_clock_read(&tk->tkr_mono);
 	tk->tkr_raw.cycle_last = tk->tkr_mono.cycle_last;
 	tk->ntp_error = 0;
 	timekeeping_update(tk, TK_MIRROR | TK_CLOCK_WAS_SET);
 	write_seqcount_end(&tk_core.seq);
 	raw_spin_unlock_irqrestore(&timekeeper_lock, flags);
+}
 
+/**
+ * rem_timekeeping_go - let clocks go on, and tell those that count the time off
+ * @resumed: power was off; else a Stop was refused and no clock has stopped
+ *
+ * Context: one CPU, all others parked, interrupts off. Return: nothing.
+ */
+void rem_timekeeping_go(bool resumed)
+{
+	struct timespec64 rtc;
+
+	if (resumed) {
+		read_persistent_clock64(&rtc);
+		clockevents_resume();
+		clocksource_resume();
+		rem_timekeeping_rebase(&rtc);
+	}
 	touch_softlockup_watchdog();
 	/* The device has forgotten its state, so its driver must, too. */
 	tick_suspend_broadcast();

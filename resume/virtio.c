@@ -10,7 +10,9 @@
 #include <linux/virtio.h>
 #include <linux/virtio_config.h>
 #include <linux/virtio_ids.h>
+#include <linux/virtio_net.h>
 #include <linux/virtio_pci_modern.h>
+#include <net/net_namespace.h>
 /* Of this header only the structures are of use here. */
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include "virtio_pci_common.h"
@@ -38,6 +40,12 @@ bool rem_virtio_supported(struct pci_dev *pdev)
 	struct virtqueue *vq;
 
 	if (!vp_dev || vp_dev->is_legacy || !vp_dev->msix_enabled)
+		return false;
+	/* More than one pair of queues is in use only after a command, which
+	 * Go does not repeat.
+	 */
+	if (vp_dev->vdev.id.device == VIRTIO_ID_NET &&
+	    virtio_has_feature(&vp_dev->vdev, VIRTIO_NET_F_MQ))
 		return false;
 	list_for_each_entry(vq, &vp_dev->vdev.vqs, list)
 		if (!rem_virtqueue_can_reseat(vq))
@@ -91,8 +99,10 @@ int rem_virtio_go(struct pci_dev *pdev)
 
 	if (!rem_virtio_reset(mdev))
 		return -EIO;
+	/* A queue that its driver is just replacing is the driver's to start. */
 	list_for_each_entry(vq, &vdev->vqs, list)
-		rem_virtqueue_reseat(vq);
+		if (!vq->reset)
+			rem_virtqueue_reseat(vq);
 
 	vp_modern_set_status(mdev, status);
 	vp_modern_set_features(mdev, vdev->features);
@@ -103,16 +113,31 @@ int rem_virtio_go(struct pci_dev *pdev)
 
 	vp_modern_config_vector(mdev, VP_MSIX_CONFIG_VECTOR);
 	list_for_each_entry(vq, &vdev->vqs, list)
-		rem_virtio_queue_start(vp_dev, vq);
+		if (!vq->reset)
+			rem_virtio_queue_start(vp_dev, vq);
 	vp_modern_set_status(mdev, status | VIRTIO_CONFIG_S_DRIVER_OK);
 	list_for_each_entry(vq, &vdev->vqs, list)
-		virtqueue_notify(vq);
+		if (!vq->reset)
+			virtqueue_notify(vq);
 	return 0;
 }
 
+static void rem_virtio_net_finish(struct net_device *dev)
+{
+	struct sockaddr_storage address = { .ss_family = dev->type };
+
+	memcpy(((struct sockaddr *)&address)->sa_data, dev->dev_addr,
+	       dev->addr_len);
+	dev_set_mac_address(dev, (struct sockaddr *)&address, NULL);
+	dev_set_rx_mode(dev);
+}
+
 /**
- * rem_virtio_finish - tell a network device again what it filters
+ * rem_virtio_finish - tell a network device again what it is to receive
  * @pdev: a function for which rem_virtio_is() holds
+ *
+ * Its address and its receive mode, that is. VLAN filters, RSS and offloads
+ * that were set by commands are not repeated.
  *
  * Context: process, after Go. Return: nothing.
  */
@@ -120,12 +145,16 @@ void rem_virtio_finish(struct pci_dev *pdev)
 {
 	struct virtio_pci_device *vp_dev = pci_get_drvdata(pdev);
 	struct net_device *dev;
+	struct net *net;
 
-	if (vp_dev->vdev.id.device != VIRTIO_ID_NET)
+	if (!vp_dev || vp_dev->vdev.id.device != VIRTIO_ID_NET)
 		return;
 	rtnl_lock();
-	for_each_netdev(&init_net, dev)
-		if (dev->dev.parent == &vp_dev->vdev.dev)
-			dev_set_rx_mode(dev);
+	down_read(&net_rwsem);
+	for_each_net(net)
+		for_each_netdev(net, dev)
+			if (dev->dev.parent == &vp_dev->vdev.dev)
+				rem_virtio_net_finish(dev);
+	up_read(&net_rwsem);
 	rtnl_unlock();
 }

@@ -15,6 +15,7 @@
  * a level, and rem_stop_end() looks at it.
  */
 #include <linux/cpu.h>
+#include <linux/device.h>
 #include <linux/freezer.h>
 #include <linux/init.h>
 #include <linux/io.h>
@@ -42,6 +43,7 @@ struct rem_machine rem = { .stop_mode = REM_MODE_FAST };
 static DECLARE_SWAIT_QUEUE_HEAD(rem_thread_wait);
 static DECLARE_WAIT_QUEUE_HEAD(rem_ended_wait);
 static unsigned int rem_ended;
+static unsigned int rem_tries;
 static bool rem_thread_asked;
 
 static int rem_stop_param(const char *value, const struct kernel_param *kp)
@@ -96,21 +98,31 @@ void __init rem_handover_parse(u64 phys, u32 bytes)
  */
 bool rem_stop_begin(u32 reason)
 {
-	if (atomic_read(&panic_cpu) != PANIC_CPU_INVALID ||
-	    rem_hotplug_busy() || !rem_budget_fits())
-		return false;
-	if (cmpxchg(&rem.state, REM_ARMED, REM_STOPPING) != REM_ARMED)
-		return false;
-	rem.stop_begin_tsc = rdtsc_ordered();
-	rem.stop_reason = reason;
-	rem_timeline_begin_stop();
-	rem_event(REM_EVENT_STOP_BEGIN, reason);
+	unsigned long flags;
+	bool began;
 
-	if (rem.stop_mode == REM_MODE_FAST)
-		rem_stop_fast();
-	else
-		rem_thread_wake();
-	return true;
+	/*
+	 * One piece from the checks to the queueing: a hotplug step that begins
+	 * later queues behind it, and nobody is preempted while he keeps the
+	 * Stop of a power failure out.
+	 */
+	local_irq_save(flags);
+	began = atomic_read(&panic_cpu) == PANIC_CPU_INVALID &&
+		!rem_hotplug_busy() && rem_budget_fits() &&
+		cmpxchg(&rem.state, REM_ARMED, REM_STOPPING) == REM_ARMED;
+	if (began) {
+		rem.stop_begin_tsc = rdtsc_ordered();
+		rem.stop_reason = reason;
+		rem.running_mode = READ_ONCE(rem.stop_mode);
+		rem_timeline_begin_stop();
+		rem_event(REM_EVENT_STOP_BEGIN, reason);
+		if (rem.running_mode == REM_MODE_FAST)
+			rem_stop_fast();
+		else
+			rem_thread_wake();
+	}
+	local_irq_restore(flags);
+	return began;
 }
 
 /**
@@ -173,6 +185,7 @@ void rem_stop_end(int err)
 	int prepared;
 
 	rem.last_error = err;
+	rem_tries = err ? rem_tries + 1 : 0;
 	if (err)
 		rem_event(REM_EVENT_STOP_FAILED, -err);
 	else
@@ -190,26 +203,38 @@ void rem_stop_end(int err)
 	smp_store_release(&rem.state, REM_ARMED);
 }
 
+/* Context: rem_thread only, so that the next Stop's end comes after this one's. */
+static int rem_thread_once(void)
+{
+	bool fast = rem.running_mode == REM_MODE_FAST;
+	int err = fast ? rem_fast_error() : rem_stop_dpm();
+
+	rem_stop_end(err);
+	/* Armed before the level is looked at; a drop in between is seen by
+	 * one or the other.
+	 */
+	smp_mb();
+	if (!rem_power_ok() && rem_tries < REM_STOP_TRIES_MAX)
+		rem_stop_begin(REM_STOP_POWER);
+	if (fast)
+		rem_fast_finish();
+	return err;
+}
+
 static int rem_thread(void *data)
 {
-	int tries = 0;
 	int err;
 
 	for (;;) {
 		swait_event_idle_exclusive(rem_thread_wait,
 					   READ_ONCE(rem_thread_asked));
 		WRITE_ONCE(rem_thread_asked, false);
-		err = rem.stop_mode == REM_MODE_FAST ? rem_fast_finish() :
-						       rem_stop_dpm();
-		rem_stop_end(err);
+		err = rem_thread_once();
 		WRITE_ONCE(rem_ended, rem_ended + 1);
 		wake_up_all(&rem_ended_wait);
 		if (err)
 			pr_err("remanence: Stop was given up: %pe\n",
 			       ERR_PTR(err));
-		tries = err ? tries + 1 : 0;
-		if (!rem_power_ok() && tries < REM_STOP_TRIES_MAX)
-			rem_stop_begin(REM_STOP_POWER);
 	}
 	return 0;
 }
@@ -228,12 +253,13 @@ static void __init rem_mode_choose(void)
 
 	if (rem.stop_mode != REM_MODE_FAST)
 		return;
+	rem_devices_watch();
 	err = rem_devices_prepare(&blocker);
 	if (!err)
 		return;
 	pr_warn("remanence: %s keeps the machine on stop=dpm: %pe\n", blocker,
 		ERR_PTR(err));
-	rem.why = blocker;
+	rem.blocker = blocker;
 	rem.stop_mode = REM_MODE_DPM;
 }
 
@@ -251,6 +277,9 @@ static int __init rem_prepare(void)
 		return err;
 	on_each_cpu(rem_cpu_prepare_ipi, NULL, 1);
 	rem_iommu_prepare();
+	rem_timekeeping_prepare();
+	/* Drivers that probe on their own are to be seen as they will be. */
+	wait_for_device_probe();
 	rem_mode_choose();
 
 	err = rem_hotplug_init();

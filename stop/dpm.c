@@ -58,7 +58,7 @@ static int rem_dpm_core(void)
 			err = rem_dpm_cut();
 			syscore_resume();
 			if (!err) {
-				rem_power_go();
+				rem_power_go(true);
 				rem_event(REM_EVENT_GO_SYSCORE, 0);
 			}
 		}

@@ -12,6 +12,7 @@
  * allocates or takes a mutex (a parked task may hold it); spinlocks are free,
  * since no CPU is parked with one held; nothing is printed.
  */
+#include <linux/acpi.h>
 #include <linux/bottom_half.h>
 #include <linux/clockchips.h>
 #include <linux/cpumask.h>
@@ -32,6 +33,8 @@
  * @quiet: have interrupts off
  * @saved: have their context in NVRAM
  * @woken: run again, interrupts off
+ * @left: have seen @going; before all have, no next Stop may take it back
+ * @devices_stopped: no DMA can come into a cache any more
  * @going: control lets all go on
  */
 static struct {
@@ -40,6 +43,8 @@ static struct {
 	atomic_t quiet;
 	atomic_t saved;
 	atomic_t woken;
+	atomic_t left;
+	bool devices_stopped;
 	bool going;
 	int err;
 } rem_park;
@@ -58,7 +63,10 @@ static int rem_park_halt(void *arg)
 	/* Until its context is loaded, a starting CPU's stack is below it. */
 	current->thread.sp = ctx->rsp;
 	rem_event(REM_EVENT_STOP_CPU_SAVED, ctx->cpu);
+	while (!READ_ONCE(rem_park.devices_stopped))
+		cpu_relax();
 	wbinvd();
+	/* This line is dirty again; control flushes it when all are here. */
 	atomic_inc(&rem_park.saved);
 	rem_halt();
 }
@@ -78,6 +86,7 @@ static void rem_park_other(void)
 	atomic_inc(&rem_park.woken);
 	while (!READ_ONCE(rem_park.going))
 		cpu_relax();
+	atomic_inc(&rem_park.left);
 }
 
 /*
@@ -90,19 +99,21 @@ static void rem_park_other(void)
 static void rem_fast_go(void)
 {
 	atomic_set(&rem_park.woken, 0);
+	atomic_set(&rem_park.left, 0);
 	rem_trampoline_restore();
 	rem_apic_restore();
 	rem_cpus_start();
 	rem_interrupts_restore();
 	rem_event(REM_EVENT_GO_SYSCORE, 0);
 	rem_event(REM_EVENT_GO_DEVICES, rem_devices_go());
-	rem_timekeeping_go();
+	rem_timekeeping_go(!rem_park.err);
 	rem_entropy_reseed();
 	rem_event(REM_EVENT_GO_ENTROPY, 0);
-	rem_power_go();
+	rem_power_go(!rem_park.err);
 	rem_park_wait(&rem_park.woken, rem_park.count - 1);
 	rem_event(REM_EVENT_GO_CPUS, rem_park.count);
 	WRITE_ONCE(rem_park.going, true);
+	rem_park_wait(&rem_park.left, rem_park.count - 1);
 }
 
 /* The boot CPU. Control reappears in it after Go. */
@@ -111,12 +122,14 @@ static void rem_park_control(void)
 	struct rem_context *ctx = &rem_contexts[smp_processor_id()];
 	unsigned int devices = rem_devices_stop();
 
+	WRITE_ONCE(rem_park.devices_stopped, true);
 	rem_event(REM_EVENT_STOP_DEVICES, devices);
 	rem_interrupts_save();
 	rem_timekeeping_stop();
 	x86_platform.save_sched_clock_state();
 	rem_event(REM_EVENT_STOP_SYSCORE, 0);
 	rem_park_wait(&rem_park.saved, rem_park.count - 1);
+	rem_flush(&rem_park, sizeof(rem_park));
 	rem_event(REM_EVENT_STOP_PARKED, rem_park.count);
 
 	rem_context_save(ctx);
@@ -174,20 +187,27 @@ void rem_stop_fast(void)
 	atomic_set(&rem_park.quiet, 0);
 	atomic_set(&rem_park.saved, 0);
 	WRITE_ONCE(rem_park.going, false);
+	WRITE_ONCE(rem_park.devices_stopped, false);
 	/* No hotplug while armed: what is online now is what gets queued. */
 	rem_park.count = num_online_cpus();
 	rem_park_queue(rem_park_cpu);
 	local_irq_restore(flags);
 }
 
-/**
- * rem_fast_finish - the part of Go that may sleep
- *
- * Context: process. Return: 0 after Go, or why the Stop was refused.
- */
-int rem_fast_finish(void)
+/** rem_fast_error - Return: 0 after Go, or why the Stop was refused. */
+int rem_fast_error(void)
 {
+	return rem_park.err;
+}
+
+/**
+ * rem_fast_finish - the part of Go that may sleep; a Stop may begin meanwhile
+ *
+ * Context: process. Return: nothing.
+ */
+void rem_fast_finish(void)
+{
+	acpi_enable_all_runtime_gpes();
 	rem_serial_finish();
 	rem_devices_finish();
-	return rem_park.err;
 }

@@ -98,15 +98,17 @@ void rem_power_report_stopped(void)
 
 /**
  * rem_power_go - set the wire up again after Go
+ * @resumed: power was off and is back; else a Stop was refused
  *
  * The loader went on only with PWR_OK present. A change since then has not been
  * echoed, so that the supply sends it again.
  *
  * Context: Go, one CPU, interrupts off. Return: nothing.
  */
-void rem_power_go(void)
+void rem_power_go(bool resumed)
 {
-	rem_pwr_status = REM_PWR_OK;
+	if (resumed)
+		rem_pwr_status = REM_PWR_OK;
 	if (rem_pwr_claimed)
 		rem_pwr_setup();
 }
@@ -136,10 +138,16 @@ int __init rem_power_init(void)
 	rem_pwr_out(UART_SCR, 0x5a);
 	if (rem_pwr_in(UART_SCR) != 0x5a)
 		return -ENODEV;
+	/* The loader echoes, so what it was told last does not come again. */
+	if (rem_record_note()->charge)
+		rem_pwr_status = rem_record_note()->charge;
 	err = request_irq(REM_PWR_IRQ, rem_pwr_interrupt,
 			  IRQF_NO_SUSPEND | IRQF_NO_THREAD, "remanence-pwr",
 			  &rem);
-	if (!err)
-		rem_pwr_setup();
-	return err;
+	if (err)
+		return err;
+	rem_pwr_setup();
+	if (!rem_power_ok())
+		rem_stop_begin(REM_STOP_POWER);
+	return 0;
 }

@@ -104,7 +104,9 @@ static void rem_commit_check(unsigned int slot)
 
 	if (bytes >= REM_BODY_HEADER_BYTES && bytes <= REM_BODY_STRIDE_BYTES) {
 		right = rem_commit_value(word->sequence, rem_crc(body, bytes));
-		if (word->sequence && word->check == right.check)
+		if (word->sequence && (word->sequence & 1) == slot &&
+		    body->sequence == word->sequence &&
+		    word->check == right.check)
 			return;
 	}
 	rem_word_store(word, (struct rem_word){});
@@ -212,11 +214,11 @@ static int rem_body_prepare(struct rem_body *body)
 }
 
 /**
- * rem_record_prepare - fill in what of both bodies does not change at a Stop
+ * rem_record_prepare - open the next slot and fill in what does not change
  *
- * A slot that holds a committed image is not touched: by now every one has been
- * consumed, but its commit word still covers its body. It is filled by the
- * commit that replaces it.
+ * By now every image has been consumed. The slot of the next Stop loses its
+ * commit word before its body is touched; the other slot stays as it is, and
+ * its sequence keeps the next one higher.
  *
  * Context: process. Return: 0, -EBADMSG where the loader's machine description
  * does not check, or -ENOSPC where sequence numbers are used up.
@@ -265,6 +267,8 @@ int rem_record_commit(void *arg)
 	crc = rem_crc(body, body->body_bytes);
 	rem_event(REM_EVENT_STOP_BODY, 0);
 
+	if (rem_mutant("refuse-commit"))
+		return -ECANCELED;
 	wbinvd();
 	/* Everything before this line is on media after it. */
 	mb();

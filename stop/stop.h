@@ -79,25 +79,28 @@ DECLARE_PER_CPU(struct rem_context *, rem_this_context);
 
 /**
  * struct rem_machine - all state of Stop-and-Go, in one place
- * @state: enum rem_state; written by rem_set_state()
+ * @state: enum rem_state
  * @why: one line that says why Stop is refused, for people
+ * @blocker: the device that keeps the machine on stop=dpm, or NULL
  * @block: the record block, mapped write-back
  * @sequence: of the next Stop
  * @stop_mode: enum rem_stop_mode that the next Stop uses
+ * @running_mode: enum rem_stop_mode of the Stop that is under way
  * @resumes: images entered since the cold boot
  */
 struct rem_machine {
 	int state;
 	const char *why;
+	const char *blocker;
 	u8 *block;
 	u64 region_phys;
 	u64 region_bytes;
 	u32 sequence;
 	u32 stop_mode;
+	u32 running_mode;
 	u32 resumes;
 	u32 stop_reason;
 	u64 stop_begin_tsc;
-	u64 go_tsc;
 	int last_error;
 };
 
@@ -144,12 +147,13 @@ int rem_stop_dpm(void);
 
 /* fast.c; park_queue.h, built into kernel/stop_machine.c */
 void rem_stop_fast(void);
-int rem_fast_finish(void);
+int rem_fast_error(void);
+void rem_fast_finish(void);
 unsigned int rem_park_queue(int (*fn)(void *));
 
 /* power.c */
 void rem_power_report_stopped(void);
-void rem_power_go(void);
+void rem_power_go(bool resumed);
 int rem_power_init(void);
 bool rem_power_ok(void);
 

@@ -138,8 +138,12 @@ static struct kobj_attribute low_pages_attr = __ATTR_RO(low_pages);
 static ssize_t stop_mode_show(struct kobject *kobj,
 			      struct kobj_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%s\n",
-			  rem.stop_mode == REM_MODE_FAST ? "fast" : "dpm");
+	if (rem.stop_mode == REM_MODE_FAST)
+		return sysfs_emit(buf, "fast\n");
+	if (!rem.blocker)
+		return sysfs_emit(buf, "dpm\n");
+	return sysfs_emit(buf, "dpm: %s cannot be restarted otherwise\n",
+			  rem.blocker);
 }
 
 static struct kobj_attribute stop_mode_attr = __ATTR_RO(stop_mode);

@@ -93,3 +93,19 @@ def test_a_disk_not_restarted_is_red() -> None:
         note = it.machine.boot_note()
         assert note is not None
         assert note.resumed, "red, but not because of the disk"
+
+
+def test_a_refused_stop_leaves_the_machine_running() -> None:
+    """Refused after the park: CPUs, devices and clocks come back by the steps of Go."""
+    with booted_bed("refuse-commit", mutants=True, mutant="refuse-commit") as it:
+        it.machine.run_in_guest("echo now > /sys/kernel/remanence/stop")
+        shown = it.machine.run_in_guest(
+            "while grep -qx 0 /sys/kernel/remanence/last_error; do sleep 0.1; done;"
+            "cat /sys/kernel/remanence/last_error /sys/kernel/remanence/status",
+            limit_s=DISK_LIMIT_S,
+        )
+        assert shown.stdout.split() == ["-125", "armed"]
+        it.machine.run_in_guest("echo 1 > /root/after && sync /root/after", limit_s=DISK_LIMIT_S)
+        for cpu in range(it.machine.config.cpus):
+            it.machine.run_in_guest(f"taskset -c {cpu} true", limit_s=DISK_LIMIT_S)
+        assert it.kept()

@@ -328,7 +328,7 @@ def booted_bed(
         name = machine_name(purpose)
         # The kernel's check of its timer wants five ticks within ten ticks' time, which a vCPU
         # does not get on a host that is busy; it panics then.
-        words = "nokaslr no_timer_check" + (f" remanence.mutant={mutant}" if mutant else "")
+        words = "nokaslr" + (f" remanence.mutant={mutant}" if mutant else "")
         plan = MachineConfig(
             name=name,
             kernel=made.kernel,
