@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim (invariant 5): the machine says at boot what its Stop takes and what the supply holds;
+where they do not fit it begins no Stop, and the next boot is cold with its reason.
+
+Method: the same machine is told two hold-ups. The negative proof is the small one: a supply that
+holds less than the bound, and power that fails all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from claims import BOOT_LIMIT_S, consoles, machine_name
+
+from lab.commands.demo import make_config
+from lab.machine import Machine
+
+SYSFS = "/sys/kernel/remanence"
+TOO_SHORT_US = 100
+LONG_US = 1_000_000
+NO_STOP_NS = 300_000_000  # far more than any Stop takes
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
+
+
+def booted_with(hold_up_us: int) -> Machine:
+    config = make_config(machine_name(f"budget-{hold_up_us}"), 2, "fast", None)
+    words = f"{config.cmdline_extra} remanence.hold_up_us={hold_up_us}".strip()
+    machine = Machine.create(replace(config, cmdline_extra=words), destroy_on_exit=True)
+    machine.boot()
+    machine.wait_ready(BOOT_LIMIT_S)
+    machine.guest.wait_ssh(BOOT_LIMIT_S)
+    return machine
+
+
+def budget(machine: Machine) -> dict[str, int]:
+    shown = machine.run_in_guest(f"cat {SYSFS}/budget").stdout
+    return {name: int(value) for name, value in (line.split() for line in shown.splitlines())}
+
+
+def test_a_hold_up_that_is_long_enough_arms() -> None:
+    with booted_with(LONG_US) as machine:
+        told = budget(machine)
+        assert told["hold_up_ns"] == LONG_US * 1000
+        assert 0 < told["bound_ns"] < told["hold_up_ns"]
+        assert machine.run_in_guest(f"cat {SYSFS}/status").stdout.strip() == "armed"
+        assert re.search(r"Stop takes at most \d+ us, the supply holds", consoles(machine))
+
+
+def test_a_hold_up_that_is_too_short_begins_no_stop() -> None:
+    with booted_with(TOO_SHORT_US) as machine:
+        told = budget(machine)
+        assert told["bound_ns"] > told["hold_up_ns"] == TOO_SHORT_US * 1000
+        status = machine.run_in_guest(f"cat {SYSFS}/status").stdout.strip()
+        assert status == "refused: a Stop may outlast the hold-up"
+        assert "no Stop will be tried" in consoles(machine)
+        machine.guest.close()
+        assert not machine.cut(hold_up_ns=NO_STOP_NS).stopped
+        machine.resume()
+        note = machine.wait_boot_note(BOOT_LIMIT_S)
+        assert note.reason == "COLD_NOT_COMMITTED"
