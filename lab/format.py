@@ -20,7 +20,7 @@ import crc32c as _crc32c
 from dissect.cstruct import cstruct
 
 HEADER_DIR = Path(__file__).resolve().parent.parent / "format"
-HEADERS = ("rem_image.h", "rem_pwr.h", "rem_fwcfg.h", "rem_plugin_ctl.h")
+HEADERS = ("rem_image.h", "rem_pwr.h", "rem_fwcfg.h", "rem_plugin_ctl.h", "rem_recording.h")
 
 
 class FormatError(ValueError):
@@ -81,6 +81,12 @@ StopReason = _enum("StopReason", "rem_stop_reason", ("REM_STOP_",))
 StopMode = _enum("StopMode", "rem_stop_mode", ("REM_MODE_",))
 EventType = _enum("EventType", "rem_event_type", ("REM_EVENT_",))
 DescType = _enum("DescType", "rem_desc_type", ("REM_DESC_",))
+RecKind = _enum("RecKind", "rem_rec_kind", ("REM_REC_",))
+RecCause = _enum("RecCause", "rem_rec_cause", ("REM_REC_BY_",))
+RecFence = _enum("RecFence", "rem_rec_fence", ("REM_REC_",))
+RecPhase = _enum("RecPhase", "rem_rec_phase", ("REM_REC_",))
+RecClock = _enum("RecClock", "rem_rec_clock", ("REM_REC_CLOCK_",))
+RecDomain = _enum("RecDomain", "rem_rec_domain", ("REM_REC_DOMAIN_",))
 Charge = _enum("Charge", "rem_pwr_charge", ("REM_CHARGE_",))
 
 

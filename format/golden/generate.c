@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 /*
  * Writes the golden bytes of the format: one file for each struct, filled with
- * values that differ in every byte, and layout.txt with each field's place as
+ * values that differ in every byte, a short recording, and layout.txt with each field's place as
  * the compiler sees it. Every reader, in whatever language, is tested against
  * these files; they change only with the format's version.
  *
@@ -14,6 +14,7 @@
 
 #include "rem_image.h"
 #include "rem_pwr.h"
+#include "rem_recording.h"
 
 #define GOLDEN_SEQUENCE 0x01020305u
 #define GOLDEN_ENTRIES 2
@@ -232,6 +233,65 @@ static void write_pwr(void)
 	put("pwr.bin", wire, sizeof(wire));
 }
 
+static void put_event(FILE *file, const struct rem_rec_event *head,
+		      const void *payload)
+{
+	static const rem_u8 pad[8];
+
+	fwrite(head, 1, sizeof(*head), file);
+	fwrite(payload, 1, head->payload_bytes, file);
+	fwrite(pad, 1, (8u - head->payload_bytes % 8u) % 8u, file);
+}
+
+/* One event of each kind, with as much payload as it may have at least; then
+ * the first bytes of one that its writer did not finish.
+ */
+static void write_recording(void)
+{
+	static const rem_u16 payload_bytes[] = {
+		[REM_REC_STORE] = 9,	 [REM_REC_WRITEBACK] = 72,
+		[REM_REC_FLUSH] = 16,	 [REM_REC_FENCE] = 8,
+		[REM_REC_CACHE_ALL] = 8, [REM_REC_UNSEEN] = 72,
+		[REM_REC_DISK_LOG] = 8,	 [REM_REC_LINE] = 72,
+		[REM_REC_END] = 0,
+	};
+	struct rem_rec_header header = {
+		.magic = REM_REC_MAGIC,
+		.version = REM_REC_VERSION,
+		.header_bytes = sizeof(header),
+		.line_bytes = REM_REC_LINE_BYTES,
+		.clock = REM_REC_CLOCK_MODEL,
+		.nvram_phys = 0x100000000,
+		.nvram_bytes = 0x40000000,
+		.base_digest = word(22),
+		.seed = word(23),
+		.cpu_count = 4,
+		.domain = REM_REC_DOMAIN_ADR,
+		.profile = "golden",
+	};
+	rem_u64 payload[REM_REC_PAYLOAD_MAX / 8];
+	FILE *file = create("recording.bin");
+
+	header.crc = crc32c(&header, offsetof(struct rem_rec_header, crc));
+	fwrite(&header, 1, sizeof(header), file);
+	for (unsigned int i = 0; i < REM_REC_PAYLOAD_MAX / 8; i++)
+		payload[i] = word(24 + i);
+	payload[0] = header.nvram_phys + 2 * REM_REC_LINE_BYTES;
+	for (unsigned int kind = REM_REC_STORE; kind <= REM_REC_END; kind++) {
+		struct rem_rec_event event = {
+			.kind = (rem_u8)kind,
+			.vcpu = kind % 2 ? 3 : REM_REC_NO_VCPU,
+			.payload_bytes = payload_bytes[kind],
+			.aux = 1,
+			.time_ns = 0x0102030405060700 + kind,
+		};
+
+		put_event(file, &event, payload);
+	}
+	fputc(REM_REC_STORE, file);
+	finish(file);
+}
+
 #define FIELD(type, name)                           \
 	fprintf(file, #type " " #name " %zu %zu\n", \
 		offsetof(struct type, name), sizeof(((struct type *)0)->name))
@@ -258,6 +318,7 @@ int main(int argc, char **argv)
 	write_boot_note();
 	write_small();
 	write_pwr();
+	write_recording();
 	write_layout();
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
-/* Each field of each struct of rem_image.h; a test checks that none is missing. */
+/* Each field of each struct of rem_image.h and rem_recording.h; a test checks that none is missing. */
 TOTAL(rem_block);
 FIELD(rem_block, magic);
 FIELD(rem_block, version);
@@ -75,3 +75,25 @@ FIELD(rem_event, tsc);
 FIELD(rem_event, value);
 FIELD(rem_event, reserved);
 FIELD(rem_event, crc);
+TOTAL(rem_rec_header);
+FIELD(rem_rec_header, magic);
+FIELD(rem_rec_header, version);
+FIELD(rem_rec_header, header_bytes);
+FIELD(rem_rec_header, line_bytes);
+FIELD(rem_rec_header, clock);
+FIELD(rem_rec_header, nvram_phys);
+FIELD(rem_rec_header, nvram_bytes);
+FIELD(rem_rec_header, base_digest);
+FIELD(rem_rec_header, seed);
+FIELD(rem_rec_header, cpu_count);
+FIELD(rem_rec_header, domain);
+FIELD(rem_rec_header, profile);
+FIELD(rem_rec_header, reserved);
+FIELD(rem_rec_header, reserved2);
+FIELD(rem_rec_header, crc);
+TOTAL(rem_rec_event);
+FIELD(rem_rec_event, kind);
+FIELD(rem_rec_event, vcpu);
+FIELD(rem_rec_event, payload_bytes);
+FIELD(rem_rec_event, aux);
+FIELD(rem_rec_event, time_ns);

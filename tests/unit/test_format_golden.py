@@ -18,9 +18,11 @@ from lab import format as fmt
 
 GOLDEN = fmt.HEADER_DIR / "golden"
 SEQUENCE = 0x01020305
-STRUCTS = re.findall(
-    r"^struct (\w+) \{", (fmt.HEADER_DIR / "rem_image.h").read_text(), flags=re.MULTILINE
-)
+STRUCTS = [
+    name
+    for header in ("rem_image.h", "rem_recording.h")
+    for name in re.findall(r"^struct (\w+) \{", (fmt.HEADER_DIR / header).read_text(), re.MULTILINE)
+]
 
 
 def golden(name: str) -> bytes:
@@ -137,6 +139,28 @@ def test_zeros_and_ones_are_never_valid() -> None:
     with pytest.raises(fmt.FormatError):
         fmt.committed_sequence(b"\xff" * 8, golden("body.bin"))
     assert fmt.committed_sequence(bytes(8), golden("body.bin")) is None
+
+
+def test_recording_header_reads() -> None:
+    raw = golden("recording.bin")
+    header = fmt.parse("rem_rec_header", raw)
+    assert header.magic == fmt.CONST["REM_REC_MAGIC"]
+    assert header.crc == fmt.crc32c(raw[: fmt.size_of("rem_rec_header") - 4])
+    assert (header.base_digest, header.seed) == (word(22), word(23))
+    assert fmt.RecDomain(header.domain) is fmt.RecDomain.ADR
+    assert bytes(header.profile).rstrip(b"\0") == b"golden"
+
+
+def test_recording_holds_each_kind_of_event_once() -> None:
+    raw = golden("recording.bin")[fmt.size_of("rem_rec_header") :]
+    kinds = []
+    while len(raw) >= fmt.size_of("rem_rec_event"):
+        event = fmt.parse("rem_rec_event", raw)
+        kinds.append(fmt.RecKind(event.kind))
+        assert event.payload_bytes <= fmt.CONST["REM_REC_PAYLOAD_MAX"]
+        raw = raw[fmt.size_of("rem_rec_event") + (event.payload_bytes + 7) // 8 * 8 :]
+    assert kinds == list(fmt.RecKind)
+    assert raw == b"\1"  # the event that was not finished
 
 
 def test_truncated_struct_is_a_format_error() -> None:
