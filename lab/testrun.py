@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem test`: every runner in turn, the time of each share, and at the end their own last lines.
+"""`rem test`: every share in turn with its time, and at the end the runners' own last lines.
 
 All runners run even when one fails. The whole of a tier that machines run at every change has a
-budget; going over it is a failure like any other.
+budget; going over it is a failure like any other. Which tests are whose is in lab/shares.py.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from lab.say import say
 from lab.setup.plugin import cargo_env
 from lab.setup.products import Progress, ensure_all, ensure_kernel, ensure_packages
 from lab.setup.rust import ensure_rust
-
-BUDGET_MINUTES = 80  # a run in CI is ended after 90
+from lab.shares import BUDGET_MINUTES, CORE, SHARES, Share, crate_folders, crate_name, pytest_words
 
 
 class Tier(StrEnum):
@@ -40,6 +39,8 @@ class Tier(StrEnum):
 MARKERS = {Tier.QUICK: "not full and not soak", Tier.FULL: "not soak", Tier.SOAK: ""}
 
 # The last line of a runner, by which people and machines count tests.
+WORKERS = 2  # a guest's 512 MiB and more stand in memory for each
+NO_TESTS = 5  # pytest's exit status where a tier has none in a folder
 _PYTEST_LAST = re.compile(r"^=*\s*((?:\d+ [a-z]+(?:, )?)+ in [\d.]+s.*?)\s*=*$")
 _CARGO_LAST = re.compile(r"^test result: .*")
 
@@ -51,7 +52,6 @@ class TestRun:
     __test__ = False  # pytest: this is no test
 
     tier: Tier
-    words: list[str] = field(default_factory=list)  # for pytest
     minutes: dict[str, float] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     last_lines: list[str] = field(default_factory=list)
@@ -90,7 +90,7 @@ class TestRun:
 
 def run_tier(tier: Tier, words: list[str]) -> TestRun:
     """Everything of the tier. Without what set-up makes nothing can run: that error ends it."""
-    test = TestRun(tier, words)
+    test = TestRun(tier)
     begin = time.monotonic()
     progress = Progress()
     if tier is Tier.QUICK:
@@ -101,59 +101,76 @@ def run_tier(tier: Tier, words: list[str]) -> TestRun:
         ensure_kernel(progress, "mutants")  # for tests/test_negative_proofs.py
     test.minutes["set-up"] = (time.monotonic() - begin) / 60
     repo = repo_dir()
-    if not words:  # with words for pytest a person looks at certain tests only
-        with test.share("linters"):
-            test.failed += lint(repo, say)
-        _cargo(test, repo)
-        _loader(test, repo)
-    _pytest(test, repo)
+    if words:  # a person looks at certain tests only
+        with test.share("pytest"):
+            _pytest(test, "pytest", words, must_find=True)
+        return test
+    for share in SHARES:
+        crates, tests = crate_folders(repo, share), pytest_words(repo, share)
+        if crates or tests:
+            with test.share(share.name):
+                _run_share(test, repo, share, crates, tests)
     return test
 
 
-def _cargo(test: TestRun, repo: Path) -> None:
-    if not (repo / "Cargo.toml").exists():
-        return
+def _run_share(
+    test: TestRun, repo: Path, share: Share, crates: list[str], tests: list[str]
+) -> None:
+    if share is CORE:  # these look at all of the project
+        begin = time.monotonic()
+        test.failed += lint(repo, say)
+        test.minutes["core: linters"] = (time.monotonic() - begin) / 60
+    if crates:
+        _cargo(test, share.name, [crate_name(repo, folder) for folder in crates])
+    if share is CORE:
+        _loader(test)
+    if tests:
+        _pytest(test, share.name, tests)
+
+
+def _cargo(test: TestRun, share: str, crates: list[str]) -> None:
     lines: list[str] = []
-    with test.share("rust"):
-        argv = ["cargo", "test", "--workspace", "--locked"]
-        code = _runner(argv, "cargo", test, lines, env=cargo_env())
-        if code != 0:
-            test.failed.append("rust")
+    argv = ["cargo", "test", "--locked", *(word for name in crates for word in ("-p", name))]
+    if _runner(argv, f"cargo-{_file_name(share)}", test, lines, env=cargo_env()) != 0:
+        test.failed.append(f"{share}: rust")
     test.last_lines += [line for line in lines if _CARGO_LAST.match(line)]
 
 
-def _loader(test: TestRun, repo: Path) -> None:
-    if not (repo / "go" / "Makefile").exists():
-        return
-    with test.share("loader"):
-        goals = ["test"] if test.tier is Tier.QUICK else ["test", "all", "tools"]
-        argv = ["make", "-C", "go", *goals, f"OUT={_loader_out()}"]
-        if _runner(argv, "loader-test", test, []) != 0:
-            test.failed.append("loader")
+def _loader(test: TestRun) -> None:
+    goals = ["test"] if test.tier is Tier.QUICK else ["test", "all", "tools"]
+    argv = ["make", "-C", "go", *goals, f"OUT={_loader_out()}"]
+    if _runner(argv, "loader-test", test, []) != 0:
+        test.failed.append("core: loader")
 
 
 def _loader_out() -> Path:
     return cache_dir() / "go-test"
 
 
-def _pytest(test: TestRun, repo: Path) -> None:
-    report = cache_dir() / "logs" / "pytest.xml"
+def _pytest(test: TestRun, share: str, words: list[str], must_find: bool = False) -> None:
+    """One run of pytest. Not *must_find*: a tier may have no tests in a share's folders."""
+    report = cache_dir() / "logs" / f"pytest-{_file_name(share)}.xml"
     report.unlink(missing_ok=True)
     color = "yes" if sys.stderr.isatty() else "no"
     argv = [sys.executable, "-m", "pytest", f"--junitxml={report}", f"--color={color}"]
     if MARKERS[test.tier]:
         argv += ["-m", MARKERS[test.tier]]
-    words = list(test.words)
-    if not words and test.tier is not Tier.QUICK and (repo / "go" / "host").exists():
-        words = ["tests", "go/host"]  # the latter run what _loader() has built, in QEMU
+    if test.tier is not Tier.QUICK:
+        # Machines wait much, for each other and for the guest's clock: files of tests run beside
+        # each other, each file on one worker because its tests share a machine.
+        argv += ["-n", str(WORKERS), "--dist", "loadfile"]
     lines: list[str] = []
-    with test.share("pytest"):
-        env = {"GO_OUT": str(_loader_out())}
-        if _runner([*argv, *words], "pytest", test, lines, env=env) != 0:
-            test.failed.append("pytest")
+    env = {"GO_OUT": str(_loader_out())}  # go/host runs what _loader() has built, in QEMU
+    code = _runner([*argv, *words], f"pytest-{_file_name(share)}", test, lines, env=env)
+    if code != 0 and (must_find or code != NO_TESTS):
+        test.failed.append(f"{share}: pytest")
     for folder, minutes in _minutes_by_folder(report).items():
-        test.minutes[f"pytest: {folder}"] = minutes
+        test.minutes[f"{share}: {folder}"] = minutes
     test.last_lines += [line for line in lines[-3:] if pytest_last_line(line)]
+
+
+def _file_name(share: str) -> str:
+    return share.replace(" ", "-")
 
 
 def pytest_last_line(line: str) -> str:

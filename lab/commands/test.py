@@ -37,10 +37,12 @@ def register(app: typer.Typer) -> None:
 def _tell(done: TestRun) -> None:
     """The runners' own last lines come last: CI counts tests by them."""
     from lab.say import say
-    from lab.testrun import BUDGET_MINUTES
+    from lab.shares import BUDGET_MINUTES, SET_UP_MINUTES, SHARES
 
+    limits = {"set-up": SET_UP_MINUTES} | {share.name: share.limit_minutes for share in SHARES}
     for name, minutes in done.minutes.items():
-        say(f"{minutes:7.2f} min  {name}")
+        limit = f" (share: {limits[name]} min)" if name in limits else ""
+        say(f"{minutes:7.2f} min  {name}{limit}")
     say(f"{done.total_minutes:7.2f} min  in all ({done.tier} tier)")
     if done.over_budget():
         say(f"over the budget of {BUDGET_MINUTES} min")

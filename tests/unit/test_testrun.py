@@ -7,6 +7,7 @@ are replaced by one that only notes what it was asked to run.
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from lab import testrun
 from lab.paths import repo_dir
+from lab.shares import CORE, SHARES, crate_folders, pytest_words
 from lab.testrun import TestRun, Tier
 from lab.tidy import project_files
 
@@ -32,18 +34,49 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def test_every_python_test_is_in_a_folder_that_is_run(asked: list[list[str]]) -> None:
-    testrun._pytest(TestRun(Tier.FULL), repo_dir())
+    for share in SHARES:
+        if words := pytest_words(repo_dir(), share):
+            testrun._pytest(TestRun(Tier.FULL), share.name, words)
+    words = {word for command in asked for word in command if not word.startswith("-")}
     for path in project_files(repo_dir()):
         name = path.relative_to(repo_dir())
         if name.match("test_*.py"):
-            assert any(name.is_relative_to(Path(word)) for word in asked[0]), name
+            assert any(name.is_relative_to(Path(word)) for word in words), name
+
+
+def test_what_one_share_leaves_out_another_runs() -> None:
+    taken = {folder for share in SHARES if share is not CORE for folder in share.tests}
+    for word in pytest_words(repo_dir(), CORE):
+        if word.startswith("--ignore="):
+            assert word.removeprefix("--ignore=") in taken
+
+
+def test_every_crate_is_in_exactly_one_share() -> None:
+    text = (repo_dir() / "Cargo.toml").read_text(encoding="utf-8")
+    members = tomllib.loads(text)["workspace"]["members"]
+    shared = [folder for share in SHARES for folder in crate_folders(repo_dir(), share)]
+    assert sorted(shared) == sorted(members)
 
 
 def test_the_loader_that_they_run_is_built_before(asked: list[list[str]]) -> None:
-    testrun._loader(TestRun(Tier.FULL), repo_dir())
+    testrun._loader(TestRun(Tier.FULL))
     assert {"test", "all", "tools"} <= set(asked[0])
 
 
-def test_words_of_the_user_are_all_that_runs(asked: list[list[str]]) -> None:
-    testrun._pytest(TestRun(Tier.FULL, ["tests/unit"]), repo_dir())
-    assert asked[0][-1] == "tests/unit" and "go/host" not in asked[0]
+def test_words_of_the_user_are_all_that_runs(
+    asked: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(testrun, "ensure_all", lambda _: None)
+    monkeypatch.setattr(testrun, "ensure_kernel", lambda *_: None)
+    testrun.run_tier(Tier.FULL, ["tests/unit"])
+    assert [command[-1] for command in asked] == ["tests/unit"]
+
+
+@pytest.mark.parametrize(("must_find", "failed"), [(True, ["core: pytest"]), (False, [])])
+def test_a_tier_may_have_no_tests_but_a_users_words_must_find_some(
+    must_find: bool, failed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(testrun, "_runner", lambda *_, **__: testrun.NO_TESTS)
+    test = TestRun(Tier.FULL)
+    testrun._pytest(test, "core", ["tests"], must_find=must_find)
+    assert test.failed == failed
