@@ -27,6 +27,7 @@
 #include <linux/smp.h>
 #include <linux/swait.h>
 #include <linux/remanence/rem_handover.h>
+#include <linux/remanence/rem_reason_name.h>
 #include <asm/setup.h>
 #include <asm/tsc.h>
 #include "../resume/resume.h"

@@ -176,7 +176,6 @@ int rem_hotplug_init(void);
 
 /* sysfs.c */
 int rem_sysfs_init(void);
-const char *rem_reason_name(u32 reason);
 
 #endif /* __ASSEMBLY__ */
 #endif /* REM_STOP_H */

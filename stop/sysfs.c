@@ -5,49 +5,11 @@
 #include <linux/capability.h>
 #include <linux/kobject.h>
 #include <linux/kstrtox.h>
+#include <linux/remanence/rem_reason_name.h>
 #include <linux/sysfs.h>
 #include <asm/memory_kinds.h>
 #include "../resume/resume.h"
 #include "stop.h"
-
-/* Names as in the man page; numbers as in enum rem_boot_reason. */
-static const struct {
-	u32 reason;
-	const char *name;
-} rem_reasons[] = {
-	{ REM_BOOT_RESUME, "resume" },
-	{ REM_COLD_NO_BLOCK, "no-block" },
-	{ REM_COLD_BLOCK_VERSION, "block-version" },
-	{ REM_COLD_CONSUMED_INVALID, "consumed-invalid" },
-	{ REM_COLD_NOT_COMMITTED, "not-committed" },
-	{ REM_COLD_ALREADY_CONSUMED, "already-consumed" },
-	{ REM_COLD_COMMIT_DAMAGED, "commit-damaged" },
-	{ REM_COLD_BODY_MAGIC, "body-magic" },
-	{ REM_COLD_BODY_VERSION, "body-version" },
-	{ REM_COLD_BODY_SIZE, "body-size" },
-	{ REM_COLD_BODY_CRC, "body-crc" },
-	{ REM_COLD_BODY_FIELD, "body-field" },
-	{ REM_COLD_KERNEL_DIFFERS, "kernel-differs" },
-	{ REM_COLD_CPU_DIFFERS, "cpu-differs" },
-	{ REM_COLD_CPUID_DIFFERS, "cpuid-differs" },
-	{ REM_COLD_MEMORY_DIFFERS, "memory-differs" },
-	{ REM_COLD_PCI_DIFFERS, "pci-differs" },
-	{ REM_COLD_ACPI_DIFFERS, "acpi-differs" },
-	{ REM_COLD_DISK_DIFFERS, "disk-differs" },
-	{ REM_COLD_MACHINE_UNKNOWN, "machine-unknown" },
-	{ REM_COLD_ASKED, "asked" },
-};
-
-/** rem_reason_name - Return: the stable name of a loader's decision. */
-const char *rem_reason_name(u32 reason)
-{
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(rem_reasons); i++)
-		if (rem_reasons[i].reason == reason)
-			return rem_reasons[i].name;
-	return "unknown";
-}
 
 static const char *rem_armed_name(void)
 {

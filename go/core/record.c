@@ -287,38 +287,3 @@ void rem_decide(const u8 *block, u64 region_phys, u64 region_bytes,
 	}
 	*ret_decision = decision;
 }
-
-const char *record_reason_name(u32 reason)
-{
-	static const struct {
-		u32 reason;
-		const char *name;
-	} names[] = {
-		{ REM_BOOT_RESUME, "resume" },
-		{ REM_COLD_NO_BLOCK, "no-block" },
-		{ REM_COLD_BLOCK_VERSION, "block-version" },
-		{ REM_COLD_CONSUMED_INVALID, "consumed-invalid" },
-		{ REM_COLD_NOT_COMMITTED, "not-committed" },
-		{ REM_COLD_ALREADY_CONSUMED, "already-consumed" },
-		{ REM_COLD_COMMIT_DAMAGED, "commit-damaged" },
-		{ REM_COLD_BODY_MAGIC, "body-magic" },
-		{ REM_COLD_BODY_VERSION, "body-version" },
-		{ REM_COLD_BODY_SIZE, "body-size" },
-		{ REM_COLD_BODY_CRC, "body-crc" },
-		{ REM_COLD_BODY_FIELD, "body-field" },
-		{ REM_COLD_KERNEL_DIFFERS, "kernel-differs" },
-		{ REM_COLD_CPU_DIFFERS, "cpu-differs" },
-		{ REM_COLD_CPUID_DIFFERS, "cpuid-differs" },
-		{ REM_COLD_MEMORY_DIFFERS, "memory-differs" },
-		{ REM_COLD_PCI_DIFFERS, "pci-differs" },
-		{ REM_COLD_ACPI_DIFFERS, "acpi-differs" },
-		{ REM_COLD_DISK_DIFFERS, "disk-differs" },
-		{ REM_COLD_MACHINE_UNKNOWN, "machine-unknown" },
-		{ REM_COLD_ASKED, "asked" },
-	};
-
-	for (u32 i = 0; i < GO_COUNT(names); i++)
-		if (names[i].reason == reason)
-			return names[i].name;
-	return "unknown";
-}

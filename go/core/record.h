@@ -39,7 +39,4 @@ void rem_decide(const u8 *block, u64 region_phys, u64 region_bytes,
 struct rem_word record_consumed(u32 sequence);
 struct rem_word record_commit(u32 sequence, u32 body_crc);
 
-/* Stable name of a reason, for people. */
-const char *record_reason_name(u32 reason);
-
 #endif /* GO_RECORD_H */

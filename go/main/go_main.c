@@ -9,6 +9,7 @@
  * Nothing outside the record block is written before the consumed word is
  * durable (invariants 1 and 2).
  */
+#include "../../format/rem_reason_name.h"
 #include "../core/crc32c.h"
 #include "../core/record.h"
 #include "../hw/console.h"
@@ -119,8 +120,7 @@ static void say_entry(const char *side, const struct rem_desc_entry *entry)
 static void say_cold(void)
 {
 	say("cold %u %s sequence %u slot %u", decision.reason,
-	    record_reason_name(decision.reason), decision.sequence,
-	    decision.slot);
+	    rem_reason_name(decision.reason), decision.sequence, decision.slot);
 	if (decision.expected.type || decision.found.type) {
 		say_entry("expected", &decision.expected);
 		say_entry("found   ", &decision.found);

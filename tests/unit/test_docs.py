@@ -28,7 +28,8 @@ def stop_sources() -> str:
     return "".join(path.read_text(encoding="utf-8") for path in sorted((REPO / "stop").glob("*.c")))
 
 
-REASONS = dict(re.findall(r"\{ (REM_(?:BOOT|COLD)_\w+), \"([\w-]+)\" \}", stop_sources()))
+REASON_CASES = r"case (REM_(?:BOOT|COLD)_\w+):\s+return \"([\w-]+)\";"
+REASONS = dict(re.findall(REASON_CASES, (REPO / "format" / "rem_reason_name.h").read_text()))
 ATTRIBUTES = re.findall(r"&(\w+)_attr\.attr", (REPO / "stop" / "sysfs.c").read_text())
 PARAMETERS = re.findall(r"module_param(?:_cb|_named|_string)\((\w+),", stop_sources())
 
@@ -42,6 +43,13 @@ def headings() -> list[str]:
 def test_every_reason_is_on_the_manual_page(reason: str) -> None:
     number = int(fmt.VIEWS.rem_boot_reason[reason])
     assert f'.BR {REASONS[reason]} " ({number})"' in headings()
+
+
+@pytest.mark.parametrize("reason", list(fmt.VIEWS.rem_boot_reason.__members__))
+def test_a_reason_is_called_as_its_number_is(reason: str) -> None:
+    """So `rem`, which derives names from the enum, says the same word as kernel and loader."""
+    bare = reason.removeprefix("REM_BOOT_").removeprefix("REM_COLD_")
+    assert REASONS[reason] == bare.lower().replace("_", "-")
 
 
 @pytest.mark.parametrize("name", ATTRIBUTES)
