@@ -282,7 +282,8 @@ static void write_recording(void)
 			.kind = (rem_u8)kind,
 			.vcpu = kind % 2 ? 3 : REM_REC_NO_VCPU,
 			.payload_bytes = payload_bytes[kind],
-			.aux = 1,
+			.aux = kind != REM_REC_UNSEEN && kind != REM_REC_LINE &&
+			       kind != REM_REC_END,
 			.time_ns = 0x0102030405060700 + kind,
 		};
 

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Writing, to anything that takes bytes.
+
+use std::io::{self, Write};
+
+use crate::event::{EVENT_BYTES, PAYLOAD_MAX};
+use crate::{Event, Header};
+
+const EVENT_BYTES_MAX: usize = EVENT_BYTES + PAYLOAD_MAX;
+
+/// Writes one recording. It does not buffer: give it a `BufWriter` where that matters.
+#[derive(Debug)]
+pub struct Writer<W: Write> {
+    out: W,
+    header: Header,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins with the header.
+    ///
+    /// # Errors
+    /// A header that no reader would take, or the error of `out`.
+    pub fn new(mut out: W, header: &Header) -> io::Result<Self> {
+        header
+            .check()
+            .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
+        out.write_all(&header.to_bytes())?;
+        Ok(Self {
+            out,
+            header: header.clone(),
+        })
+    }
+
+    /// Appends one event.
+    ///
+    /// # Errors
+    /// An event that no reader would take, or the error of `out`.
+    pub fn put(&mut self, vcpu: u8, time_ns: u64, event: &Event<'_>) -> io::Result<()> {
+        let invalid = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
+        event.check(&self.header).map_err(invalid)?;
+        let raw = event.raw();
+        let payload_bytes = raw.word_count * 8 + raw.bytes.len();
+        let mut out = [0; EVENT_BYTES_MAX];
+        out[0] = raw.kind;
+        out[1] = vcpu;
+        let length = u16::try_from(payload_bytes).map_err(|_| invalid("a payload too long"))?;
+        out[2..4].copy_from_slice(&length.to_le_bytes());
+        out[4..8].copy_from_slice(&raw.aux.to_le_bytes());
+        out[8..16].copy_from_slice(&time_ns.to_le_bytes());
+        let mut at = EVENT_BYTES;
+        for word in &raw.words[..raw.word_count] {
+            out[at..at + 8].copy_from_slice(&word.to_le_bytes());
+            at += 8;
+        }
+        out[at..at + raw.bytes.len()].copy_from_slice(raw.bytes);
+        let end = EVENT_BYTES + payload_bytes.next_multiple_of(8);
+        self.out.write_all(&out[..end])
+    }
+
+    /// What was written to, flushed.
+    ///
+    /// # Errors
+    /// The error of `out`.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    /// What is being written to.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.out
+    }
+}
