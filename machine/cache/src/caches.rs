@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What instructions do to lines, and what a cut leaves of them.
+
+use crate::array::Slot;
+use crate::flight::Flights;
+use crate::hierarchy::{Hierarchy, Served};
+use crate::profile::{Domain, Profile, ps};
+use crate::timing::Timing;
+use crate::{Bytes, Cause, Core, Line, Memory};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Which flushes have an effect. All, but in tests of what happens without them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Honoured {
+    /// All.
+    #[default]
+    All,
+    /// Those of these lines; of the rest, nothing is written but by eviction.
+    Only(Range<Line>),
+    /// None.
+    Nothing,
+}
+
+impl Honoured {
+    fn has(&self, line: Line) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(range) => range.contains(&line),
+            Self::Nothing => false,
+        }
+    }
+}
+
+/// How often what happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Counters {
+    pub first_level_misses: u64,
+    pub memory_reads: u64,
+    pub write_backs: u64,
+    pub evictions: u64,
+    pub swept: u64,
+    /// Lines that a flush wrote though no store had told of them.
+    pub unseen: u64,
+}
+
+/// A line that the memory controller has accepted and not yet written.
+#[derive(Clone, Debug)]
+struct Queued {
+    line: Line,
+    bytes: Bytes,
+    cause: Cause,
+    done_ps: u64,
+}
+
+/// The caches of one machine. See the crate's description.
+#[derive(Debug)]
+pub struct Caches<M, T> {
+    /// The two memories.
+    pub memory: M,
+    /// Where a memory controller plugs in.
+    pub timing: T,
+    /// Which flushes have an effect.
+    pub honoured: Honoured,
+    profile: Profile,
+    hierarchy: Hierarchy,
+    flights: Flights,
+    queue: VecDeque<Queued>,
+    waited_ps: Vec<u64>,
+    now_ps: u64,
+    sweep_at: Line,
+    lines: u32,
+    counters: Counters,
+    latency_ps: [u64; 3],
+}
+
+impl<M: Memory, T: Timing> Caches<M, T> {
+    /// Empty caches of `cores` cores over `lines` lines.
+    ///
+    /// # Panics
+    /// `cores` is 0 or more than the profile allows.
+    pub fn new(profile: Profile, cores: usize, lines: u32, memory: M, timing: T) -> Self {
+        assert!(
+            (1..=profile.cores_max).contains(&cores),
+            "{cores} cores: {} has 1 to {}",
+            profile.name,
+            profile.cores_max
+        );
+        let latency = |level: Option<crate::Geometry>| ps(level.map_or(0.0, |l| l.latency_ns));
+        Self {
+            memory,
+            timing,
+            honoured: Honoured::All,
+            hierarchy: Hierarchy::new(&profile, cores, lines),
+            flights: Flights::new(cores, lines, profile.fill_buffers),
+            queue: VecDeque::new(),
+            waited_ps: vec![0; cores],
+            now_ps: 0,
+            sweep_at: Line(0),
+            lines,
+            counters: Counters::default(),
+            latency_ps: [
+                latency(Some(profile.l1)),
+                latency(profile.l2),
+                latency(profile.llc),
+            ],
+            profile,
+        }
+    }
+
+    /// The machine modelled.
+    pub const fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// What happened so far.
+    pub const fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// How long a core has waited for memory so far. Its clock is this plus its instructions.
+    pub fn waited_ps(&self, core: Core) -> u64 {
+        self.waited_ps[core.0]
+    }
+
+    /// Tells the memory controller the time, which its queue needs under [`Domain::None`].
+    pub fn advance(&mut self, now_ps: u64) {
+        self.now_ps = self.now_ps.max(now_ps);
+        while let Some(oldest) = self.queue.front() {
+            if oldest.done_ps > self.now_ps {
+                break;
+            }
+            self.write_oldest();
+        }
+    }
+
+    /// A store to a line that is where it was: dirty, in the first level. If not, [`Self::store`].
+    #[inline]
+    pub fn store_again(&mut self, core: Core, slot: Slot, line: Line) -> bool {
+        self.hierarchy.store_again(core, slot, line)
+    }
+
+    /// A load from a line that is where it was. If not, [`Self::load`].
+    #[inline]
+    pub fn load_again(&mut self, core: Core, slot: Slot, line: Line) -> bool {
+        self.hierarchy.load_again(core, slot, line)
+    }
+
+    /// A store that goes through the caches.
+    pub fn store(&mut self, core: Core, line: Line) -> Slot {
+        let (slot, served) = self.hierarchy.store(core, line);
+        self.account(core, line, served);
+        slot
+    }
+
+    /// A load.
+    pub fn load(&mut self, core: Core, line: Line) -> Slot {
+        let (slot, served) = self.hierarchy.load(core, line);
+        self.account(core, line, served);
+        slot
+    }
+
+    fn account(&mut self, core: Core, line: Line, served: Served) {
+        let wait_ps = match served {
+            Served::First => self.latency_ps[0],
+            Served::Second => self.latency_ps[1],
+            Served::Shared => self.latency_ps[2],
+            Served::Memory => {
+                self.counters.memory_reads += 1;
+                self.timing.read_ps(core, line)
+            }
+        };
+        self.counters.first_level_misses += u64::from(served != Served::First);
+        self.waited_ps[core.0] += wait_ps;
+        while let Some(line) = self.hierarchy.evicted.pop() {
+            self.counters.evictions += 1;
+            self.write_back(core, line, Cause::Eviction);
+        }
+    }
+
+    /// Writes the line with its content of now; returns how long the controller was busy with it.
+    fn write_back(&mut self, core: Core, line: Line, cause: Cause) -> u64 {
+        let bytes = self.memory.coherent(line);
+        self.flights.forget(line);
+        self.put(core, line, bytes, cause)
+    }
+
+    fn put(&mut self, core: Core, line: Line, bytes: Bytes, cause: Cause) -> u64 {
+        self.counters.write_backs += 1;
+        let busy_ps = self.timing.write_ps(core, line);
+        if self.profile.domain == Domain::None {
+            let begin_ps = self.queue.back().map_or(0, |last| last.done_ps);
+            let done_ps = begin_ps.max(self.now_ps) + busy_ps;
+            self.queue.push_back(Queued {
+                line,
+                bytes,
+                cause,
+                done_ps,
+            });
+            if self.queue.len() > self.profile.queue_lines {
+                self.write_oldest();
+            }
+        } else {
+            self.memory.write(line, &bytes, cause);
+        }
+        busy_ps
+    }
+
+    fn write_oldest(&mut self) {
+        if let Some(oldest) = self.queue.pop_front() {
+            self.memory.write(oldest.line, &oldest.bytes, oldest.cause);
+        }
+    }
+
+    /// A store that bypasses the caches: under way until a fence, and out of every cache.
+    pub fn nt_store(&mut self, core: Core, line: Line) {
+        self.hierarchy.drop_line(line);
+        self.send(core, line, Cause::NtStore);
+    }
+
+    fn send(&mut self, core: Core, line: Line, cause: Cause) {
+        let bytes = self.memory.coherent(line);
+        let landed = self.flights.send(core, line, bytes, cause);
+        if let Some(landed) = landed {
+            self.put(core, landed.line, landed.bytes, landed.cause);
+        }
+    }
+
+    /// Whether a flush of this line has something to write, which it then no longer has.
+    fn take(&mut self, line: Line, keep: bool) -> bool {
+        let dirty = if keep {
+            self.hierarchy.clean_line(line)
+        } else {
+            self.hierarchy.drop_line(line)
+        };
+        let unseen = !dirty && !self.flights.holds(line) && self.memory.differs(line);
+        self.counters.unseen += u64::from(unseen);
+        dirty || unseen
+    }
+
+    /// CLFLUSH: in order with stores, so the line is in the persistence domain when it is done.
+    pub fn clflush(&mut self, core: Core, line: Line) {
+        if !self.honoured.has(line) {
+            return;
+        }
+        self.waited_ps[core.0] += ps(self.profile.flush_ns);
+        if self.take(line, false) || self.flights.holds(line) {
+            self.waited_ps[core.0] += self.write_back(core, line, Cause::Clflush);
+        }
+    }
+
+    /// CLFLUSHOPT: under way until a fence.
+    pub fn clflushopt(&mut self, core: Core, line: Line) {
+        if self.honoured.has(line) && self.take(line, false) {
+            self.send(core, line, Cause::Clflushopt);
+        }
+    }
+
+    /// CLWB: under way until a fence; the line stays, clean.
+    pub fn clwb(&mut self, core: Core, line: Line) {
+        if self.honoured.has(line) && self.take(line, true) {
+            self.send(core, line, Cause::Clwb);
+        }
+    }
+
+    /// SFENCE, MFENCE or a locked instruction: what this core sent has arrived.
+    pub fn fence(&mut self, core: Core) {
+        while let Some(landed) = self.flights.next(core) {
+            self.waited_ps[core.0] += self.put(core, landed.line, landed.bytes, landed.cause);
+        }
+    }
+
+    /// WBINVD: the core's private caches and the last level are written back and emptied. It takes as
+    /// long as walking them, or as writing, whichever is longer.
+    pub fn wbinvd(&mut self, core: Core) {
+        self.write_all(core, Cause::Wbinvd);
+        if self.honoured == Honoured::All {
+            self.hierarchy.empty(core);
+        }
+    }
+
+    /// WBNOINVD: as WBINVD, and the lines stay, clean.
+    pub fn wbnoinvd(&mut self, core: Core) {
+        self.write_all(core, Cause::Wbnoinvd);
+    }
+
+    fn write_all(&mut self, core: Core, cause: Cause) {
+        self.fence(core);
+        let mut busy_ps = 0;
+        for line in self.hierarchy.dirty_of(core) {
+            if self.honoured.has(line) {
+                self.hierarchy.clean_line(line);
+                busy_ps += self.write_back(core, line, cause);
+            }
+        }
+        let mut from = Line(0);
+        while let Some(line) = self.next_unseen(from, Line(self.lines)) {
+            from = Line(line.0 + 1);
+            let in_llc = !self.hierarchy.is_dirty_elsewhere(core, line);
+            if in_llc && !self.flights.holds(line) && self.honoured.has(line) {
+                self.counters.unseen += 1;
+                busy_ps += self.write_back(core, line, cause);
+            }
+        }
+        let walk_ps = self.hierarchy.capacity_of(core) * ps(self.profile.walk_ns);
+        self.waited_ps[core.0] += walk_ps.max(busy_ps);
+    }
+
+    fn next_unseen(&self, from: Line, end: Line) -> Option<Line> {
+        self.memory.next_difference(from, end)
+    }
+
+    /// INVD: the core's private caches and the last level are emptied and nothing is written, so
+    /// what they held is as media has it. Returns how many lines that changed.
+    pub fn invd(&mut self, core: Core) -> u64 {
+        while !self.queue.is_empty() {
+            self.write_oldest();
+        }
+        for line in self.hierarchy.dirty_of(core) {
+            self.hierarchy.clean_line(line);
+        }
+        self.hierarchy.empty(core);
+        let mut lost = 0;
+        let mut from = Line(0);
+        while let Some(line) = self.next_unseen(from, Line(self.lines)) {
+            from = Line(line.0 + 1);
+            if !self.hierarchy.is_dirty(line) && !self.flights.holds(line) {
+                self.memory.revert(line);
+                lost += 1;
+            }
+        }
+        lost
+    }
+
+    /// Looks at the next `lines` lines for changes that nothing told of and writes them: in a real cache
+    /// they would be evicted some day.
+    pub fn sweep(&mut self, core: Core, lines: u32) {
+        let begin = self.sweep_at;
+        let end = Line(begin.0.saturating_add(lines).min(self.lines));
+        let mut from = begin;
+        while let Some(line) = self.next_unseen(from, end) {
+            from = Line(line.0 + 1);
+            if !self.hierarchy.is_dirty(line) && !self.flights.holds(line) {
+                self.counters.swept += 1;
+                self.write_back(core, line, Cause::Sweep);
+            }
+        }
+        self.sweep_at = if end.0 == self.lines { Line(0) } else { end };
+    }
+
+    /// The power is gone: the persistence domain does its last, and nothing is written after.
+    pub fn power_cut(&mut self, now_ps: u64) {
+        self.advance(now_ps);
+        self.queue.clear();
+        if self.profile.domain != Domain::Eadr {
+            return;
+        }
+        let mut from = Line(0);
+        while let Some(line) = self.next_unseen(from, Line(self.lines)) {
+            from = Line(line.0 + 1);
+            self.write_back(Core(0), line, Cause::Domain);
+        }
+    }
+
+    /// Lines that stores made dirty and nothing has written back, in order.
+    pub fn dirty_lines(&self) -> Vec<Line> {
+        self.hierarchy.dirty_of_all()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        self.hierarchy.check(self.lines);
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Goal: what each persistence domain keeps at a cut, what flushes cost, and what is lost when one is left out.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "a whole program of tests"
+)]
+
+use remanence_cache::{Caches, Core, Domain, FlatTiming, Honoured, Image, Line, Profile};
+
+const LINES: u32 = 4096;
+const BOOT: Core = Core(0);
+const OTHER: Core = Core(1);
+
+fn machine(name: &str, domain: Domain) -> Caches<Image, FlatTiming> {
+    let mut profile = Profile::named(name).unwrap();
+    profile.domain = domain;
+    let timing = FlatTiming::of(&profile);
+    Caches::new(profile, 2, LINES, Image::new(LINES as usize), timing)
+}
+
+fn store(caches: &mut Caches<Image, FlatTiming>, core: Core, line: u32) {
+    caches.memory.coherent[line as usize][3] += 1;
+    caches.store(core, Line(line));
+}
+
+fn on_media(caches: &Caches<Image, FlatTiming>, line: u32) -> bool {
+    caches.memory.coherent[line as usize] == caches.memory.media[line as usize]
+}
+
+#[test]
+fn eadr_keeps_what_caches_hold_and_adr_does_not() {
+    for (domain, kept) in [(Domain::Adr, false), (Domain::Eadr, true)] {
+        let mut caches = machine("wsp-c5528", domain);
+        store(&mut caches, OTHER, 5);
+        caches.memory.coherent[6][0] = 9; // DMA
+        caches.power_cut(0);
+        assert_eq!(on_media(&caches, 5), kept);
+        assert_eq!(on_media(&caches, 6), kept);
+    }
+}
+
+#[test]
+fn a_line_sent_without_a_fence_is_lost_under_adr() {
+    for (fence, kept) in [(false, false), (true, true)] {
+        let mut caches = machine("wsp-c5528", Domain::Adr);
+        store(&mut caches, BOOT, 5);
+        caches.clwb(BOOT, Line(5));
+        caches.memory.coherent[9][0] = 1;
+        caches.nt_store(BOOT, Line(9));
+        if fence {
+            caches.fence(BOOT);
+        }
+        caches.fence(OTHER); // another core's waits for nothing of ours
+        caches.power_cut(0);
+        assert_eq!(on_media(&caches, 5), kept);
+        assert_eq!(on_media(&caches, 9), kept);
+    }
+}
+
+#[test]
+fn without_a_domain_only_time_empties_the_controllers_queue() {
+    let mut caches = machine("wsp-c5528", Domain::None);
+    for line in [1, 2] {
+        store(&mut caches, BOOT, line);
+        caches.clflush(BOOT, Line(line));
+    }
+    assert!(!on_media(&caches, 1));
+    caches.power_cut(6_000); // a line takes 6 ns
+    assert!(on_media(&caches, 1) && !on_media(&caches, 2));
+}
+
+#[test]
+fn wbinvd_on_the_boot_cpu_alone_loses_other_cores_lines() {
+    let mut caches = machine("wsp-c5528", Domain::Adr);
+    store(&mut caches, BOOT, 1);
+    store(&mut caches, OTHER, 2);
+    caches.wbinvd(BOOT);
+    assert!(on_media(&caches, 1) && !on_media(&caches, 2));
+    caches.wbinvd(OTHER);
+    assert!(on_media(&caches, 2));
+}
+
+#[test]
+fn invd_loses_what_was_not_written_back() {
+    let mut caches = machine("wsp-c5528", Domain::Adr);
+    store(&mut caches, BOOT, 1);
+    caches.wbinvd(BOOT);
+    store(&mut caches, BOOT, 1);
+    store(&mut caches, OTHER, 2);
+    assert_eq!(caches.invd(BOOT), 1);
+    assert_eq!(
+        caches.memory.coherent[1][3], 1,
+        "the second store is gone for everybody"
+    );
+    assert_eq!(
+        caches.dirty_lines(),
+        [Line(2)],
+        "other cores' private caches are not touched"
+    );
+}
+
+#[test]
+fn flushes_that_are_not_honoured_write_nothing() {
+    let mut caches = machine("wsp-c5528", Domain::Adr);
+    caches.honoured = Honoured::Only(Line(0)..Line(8));
+    for line in [7, 8] {
+        store(&mut caches, BOOT, line);
+        caches.clflush(BOOT, Line(line));
+    }
+    assert!(on_media(&caches, 7) && !on_media(&caches, 8));
+    caches.wbinvd(BOOT);
+    assert!(!on_media(&caches, 8));
+    caches.honoured = Honoured::Nothing;
+    store(&mut caches, BOOT, 7);
+    caches.clwb(BOOT, Line(7));
+    caches.fence(BOOT);
+    caches.wbinvd(BOOT);
+    assert!(!on_media(&caches, 7));
+    caches.honoured = Honoured::All;
+    caches.wbinvd(BOOT);
+    assert!(
+        on_media(&caches, 7) && on_media(&caches, 8),
+        "still dirty, not forgotten"
+    );
+}
+
+/// The rule for what nothing tells of, both ways.
+#[test]
+fn unseen_changes_are_lost_without_and_kept_with_a_flush_or_the_sweep() {
+    type Flush = fn(&mut Caches<Image, FlatTiming>);
+    let flushes: [Flush; 4] = [
+        |caches| caches.wbinvd(OTHER),
+        |caches| caches.clflush(BOOT, Line(77)),
+        |caches| {
+            caches.clwb(BOOT, Line(77));
+            caches.fence(BOOT);
+        },
+        |caches| (0..64).for_each(|_| caches.sweep(BOOT, LINES / 64)),
+    ];
+    let mut caches = machine("lightpc", Domain::Adr);
+    caches.memory.coherent[77][0] = 1;
+    caches.sweep(BOOT, 77);
+    assert!(!on_media(&caches, 77), "the sweep has not come so far");
+    for flush in flushes {
+        let mut caches = machine("lightpc", Domain::Adr);
+        caches.memory.coherent[77][0] = 1;
+        assert!(!on_media(&caches, 77));
+        flush(&mut caches);
+        assert!(on_media(&caches, 77));
+    }
+}
+
+/// WSP, Table 2: WBINVD takes 2.8 ms on the C5528 however little is dirty; CLFLUSH of all its 8 MiB 2.3 ms.
+#[test]
+fn wbinvd_takes_the_time_of_walking_the_caches() {
+    let time = |dirty: u32| {
+        let mut caches = machine("wsp-c5528", Domain::Adr);
+        (0..dirty).for_each(|line| store(&mut caches, BOOT, line));
+        let before_ps = caches.waited_ps(BOOT);
+        caches.wbinvd(BOOT);
+        caches.waited_ps(BOOT) - before_ps
+    };
+    assert_eq!(time(0), time(LINES));
+    assert!(
+        (2_800_000_000..3_100_000_000).contains(&time(0)),
+        "{}",
+        time(0)
+    );
+}
+
+#[test]
+fn a_miss_waits_for_the_level_that_serves_it() {
+    let mut caches = machine("wsp-c5528", Domain::Adr);
+    store(&mut caches, BOOT, 1);
+    assert_eq!(caches.waited_ps(BOOT), 60_000);
+    store(&mut caches, BOOT, 1);
+    assert_eq!(caches.waited_ps(BOOT), 60_000);
+    store(&mut caches, OTHER, 1);
+    assert_eq!(
+        caches.waited_ps(OTHER),
+        18_000,
+        "from the first core by way of the last level"
+    );
+    (2..515).for_each(|line| store(&mut caches, OTHER, line)); // pushes line 1 out of 32 KiB
+    let before_ps = caches.waited_ps(OTHER);
+    caches.load(OTHER, Line(1));
+    assert_eq!(caches.waited_ps(OTHER) - before_ps, 4_700);
+}
