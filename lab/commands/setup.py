@@ -16,6 +16,7 @@ class Part(StrEnum):
     PACKAGES = "packages"
     LOADER = "loader"
     PLUGIN = "plugin"
+    POWER = "power"
     ROOT = "root"
     KERNEL = "kernel"
 
@@ -42,6 +43,7 @@ def register(app: typer.Typer) -> None:
             Part.PACKAGES: products.ensure_packages,
             Part.LOADER: products.ensure_loader,
             Part.PLUGIN: products.ensure_plugin,
+            Part.POWER: products.ensure_power,
             Part.ROOT: products.ensure_root,
             Part.KERNEL: lambda progress: products.ensure_kernel(progress).bz_image,
         }

@@ -15,6 +15,7 @@ from lab.setup.kernel import KernelProduct, ensure_kernel
 from lab.setup.loader import ensure_loader
 from lab.setup.packages import ensure_packages
 from lab.setup.plugin import ensure_plugin
+from lab.setup.power import ensure_power
 from lab.setup.progress import Progress
 from lab.setup.root import ensure_root
 
@@ -27,6 +28,7 @@ __all__ = [
     "ensure_loader",
     "ensure_packages",
     "ensure_plugin",
+    "ensure_power",
     "ensure_root",
 ]
 
@@ -39,6 +41,7 @@ class Products:
     root: Path
     loader: Path
     plugin: Path
+    power: Path
 
 
 def ensure_all(progress: Progress | None = None) -> Products:
@@ -47,6 +50,7 @@ def ensure_all(progress: Progress | None = None) -> Products:
     ensure_packages(progress)
     loader = ensure_loader(progress)  # the quick ones first: their errors show at once
     plugin = ensure_plugin(progress)
+    power = ensure_power(progress)
     root = ensure_root(progress)
     kernel = ensure_kernel(progress)
-    return Products(kernel, root, loader, plugin)
+    return Products(kernel, root, loader, plugin, power)

@@ -12,7 +12,7 @@ from pathlib import Path
 from lab.errors import RemError
 from lab.paths import cache_dir, ssh_key, state_dir
 from lab.run import find_tool, run
-from lab.setup import kernel, loader, packages, plugin, root, rust
+from lab.setup import kernel, loader, packages, plugin, power, root, rust
 from lab.setup.host import MIB, debian, is_root, need_disk
 
 SET_UP = "./rem setup"
@@ -114,6 +114,7 @@ def _products() -> Iterator[Row]:
     keys: dict[str, Callable[[], str]] = {
         "go": loader.loader_key,
         "plugin": lambda: plugin.plugin_key(compiler),
+        "power": lambda: power.power_key(compiler),
         "root": lambda: root.root_key(debian().codename, public),
         "kernel": lambda: kernel.kernel_key(source),
     }

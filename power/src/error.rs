@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can be wrong with a profile or a question. Each message is one line for people.
+
+use thiserror::Error;
+
+/// Why there is no answer.
+#[derive(Debug, Error)]
+pub enum PowerError {
+    /// The file is no TOML of the form that `profiles.toml` has.
+    #[error("power profiles: {0}")]
+    Syntax(#[from] Box<toml::de::Error>),
+    /// A name that no table has.
+    #[error("no {kind} {name:?}: choose one of {known}")]
+    Unknown {
+        /// supply, machine, capacitor, nvdimm or ageing
+        kind: &'static str,
+        /// as it was asked for
+        name: String,
+        /// those that there are
+        known: String,
+    },
+    /// A number without a word on where it is from.
+    #[error(
+        "power profiles: {kind} {name}: a value has no source: say where it is from, or ASSUMED"
+    )]
+    NoSource {
+        /// the table
+        kind: &'static str,
+        /// its name
+        name: String,
+    },
+    /// A value that nothing can have.
+    #[error("{what}: {value} is impossible: {why}")]
+    Impossible {
+        /// of what
+        what: String,
+        /// as given
+        value: String,
+        /// and the way out
+        why: &'static str,
+    },
+    /// Busy and idle windows that no two parameters explain.
+    #[error(
+        "supply {name}: {busy_ns} ns busy and {idle_ns} ns idle cannot both be: at {idle_mw} mW the energy \
+         of the busy window lasts {idle_energy_ns} ns"
+    )]
+    Unsolvable {
+        /// of the supply
+        name: String,
+        /// window when busy
+        busy_ns: u64,
+        /// window when idle
+        idle_ns: u64,
+        /// what the idle machine draws
+        idle_mw: u64,
+        /// how long the energy would last then
+        idle_energy_ns: u64,
+    },
+    /// A question that is not one of [`crate::query::Query`].
+    #[error("question: {0}")]
+    Question(#[from] serde_json::Error),
+}
+
+impl PowerError {
+    pub(crate) fn impossible(what: impl Into<String>, value: u64, why: &'static str) -> Self {
+        Self::Impossible {
+            what: what.into(),
+            value: value.to_string(),
+            why,
+        }
+    }
+}
