@@ -37,9 +37,10 @@ def checked_loads(text: str) -> tuple[str, ...]:
 
 
 def _show(result: Result, as_json: bool) -> int:
+    width = max(24, *(len(name) for name in result.figures))
     for name, figure in result.figures.items():
-        value = f"{figure.value:,}" if isinstance(figure.value, int) else figure.value
-        say(f"{name:24} {value:>14} {figure.unit:5} {figure.kind}")
+        value = f"{figure.value:,}" if isinstance(figure.value, int | float) else figure.value
+        say(f"{name:{width}} {value:>14} {figure.unit:5} {figure.kind}")
     if as_json:
         result.emit()
     return Exit.PASS if result.ok else Exit.BROKEN
@@ -89,6 +90,40 @@ def stop_go(
         cmdline=cmdline,
     )
     return _show(run(plan), as_json)
+
+
+FAST_PATH_KERNELS = ("patched", "unpatched", "debian", "debian_preempt", "debian_unmitigated")
+
+
+def checked_kernels(text: str) -> tuple[str, ...]:
+    if text == "all":
+        return FAST_PATH_KERNELS
+    names = tuple(dict.fromkeys(text.split(",")))
+    for name in names:
+        if name not in FAST_PATH_KERNELS:
+            known = ", ".join(FAST_PATH_KERNELS)
+            raise UsageError(f"--kernels {name}: give all, or some of {known}")
+    return names
+
+
+@bench.command("fast-path")
+def fast_path(
+    kernels: Annotated[
+        str, typer.Option(help=f"All, or some of {', '.join(FAST_PATH_KERNELS)}.")
+    ] = "all",
+    repeats: Annotated[int, typer.Option(help="Runs of each loop.", min=4)] = 15,
+    as_json: JsonOption = False,
+) -> int:
+    """Count what a system call and a page fault take, with and without our patches.
+
+    Instructions of one iteration, user's and kernel's, against kernels that are made or fetched
+    when first asked for: the same without our patches, and Debian's own of the same version. Not
+    ok where our patches make one of them longer.
+    """
+    names = checked_kernels(kernels)
+    from lab.bench.fast_path import make_plan, run_bench
+
+    return _show(run_bench(make_plan(names, repeats)), as_json)
 
 
 def register(app: typer.Typer) -> None:

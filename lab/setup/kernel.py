@@ -18,8 +18,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from lab.errors import InfraError, RemError
@@ -52,20 +53,40 @@ class KernelProduct:
     version: str  # as `uname -r` says
     key: str
 
+    @staticmethod
+    def of(folder: Path) -> KernelProduct:
+        version = (folder / "version").read_text(encoding="utf-8").strip()
+        return KernelProduct(folder / "bzImage", folder / "vmlinux", version, folder.name)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is made of the base: `overlay(base, into)` fills a folder with the files that differ."""
+
+    key: str
+    overlay: Callable[[Path, Path], None]
+    config: str  # lines asked for on top of `allnoconfig`
+    config_name: str  # where they come from, for errors
+
+
+def kernel_source_version() -> str:
+    """Of the package that is installed."""
+    version = installed_versions([KERNEL_SOURCE]).get(KERNEL_SOURCE, "")
+    if not version:
+        raise InfraError(f"{KERNEL_SOURCE} is not installed: run `./rem setup`")
+    return version
+
 
 def ensure_kernel(progress: Progress, variant: str | None = None) -> KernelProduct:
     """The kernel of this checkout, built if it is not in the cache."""
-    source_version = installed_versions([KERNEL_SOURCE]).get(KERNEL_SOURCE, "")
-    if not source_version:
-        raise InfraError(f"{KERNEL_SOURCE} is not installed: run `./rem setup`")
+    source_version = kernel_source_version()
     key = kernel_key(source_version, variant)
 
     def make(into: Path) -> None:
-        _build(source_version, key, into, progress, variant)
+        recipe = Recipe(key, partial(make_overlay, repo_dir()), *_asked(variant))
+        build(source_version, recipe, into, progress)
 
-    folder = cache.product("kernel", key, make)
-    version = (folder / "version").read_text(encoding="utf-8").strip()
-    return KernelProduct(folder / "bzImage", folder / "vmlinux", version, key)
+    return KernelProduct.of(cache.product("kernel", key, make))
 
 
 def kernel_key(source_version: str, variant: str | None = None) -> str:
@@ -144,9 +165,8 @@ def config_lacks(asked: str, got: str) -> list[str]:
     return [line for line in asks if line not in have]
 
 
-def _build(
-    source_version: str, key: str, into: Path, progress: Progress, variant: str | None
-) -> None:
+def build(source_version: str, recipe: Recipe, into: Path, progress: Progress) -> None:
+    """Build in the one tree: the caller holds the cache's lock `kernel`."""
     need_disk(cache_dir(), BUILD_MIB, "the kernel build")
     build = cache_dir() / "build"
     base, tree = build / f"linux-{source_version}", build / f"tree-{source_version}"
@@ -160,12 +180,12 @@ def _build(
             overlay = build / "overlay"
             shutil.rmtree(overlay, ignore_errors=True)
             overlay.mkdir()
-            make_overlay(repo_dir(), base, overlay)
+            recipe.overlay(base, overlay)
             sync_tree(base, overlay, tree)
         with progress.step("kernel: configure"):
-            _configure(tree, variant)
+            _configure(tree, recipe)
         with progress.step("kernel: compile", total=COMPILED_FILES_ABOUT) as step:
-            _compile(tree, key, step)
+            _compile(tree, recipe.key, step)
     except InfraError as error:
         raise explain(error, "building the kernel") from error
     for result, name in RESULTS.items():
@@ -225,19 +245,24 @@ def _make_env(key: str = "") -> dict[str, str]:
     }
 
 
-def _configure(tree: Path, variant: str | None) -> None:
+def _asked(variant: str | None) -> tuple[str, str]:
+    """Our configuration, and the name of the file that its last lines are from."""
     linux = repo_dir() / "linux"
     names = ["remanence.config"] + ([f"{variant}.config"] if variant else [])
-    asked = "".join((linux / name).read_text(encoding="utf-8") for name in names)
+    text = "".join((linux / name).read_text(encoding="utf-8") for name in names)
+    return text, f"linux/{names[-1]}"
+
+
+def _configure(tree: Path, recipe: Recipe) -> None:
     fragment = cache_dir() / "build" / "allconfig"
-    fragment.write_text(asked, encoding="utf-8")
+    fragment.write_text(recipe.config, encoding="utf-8")
     env = {**_make_env(), "KCONFIG_ALLCONFIG": str(fragment)}
     run(["make", "-s", "CC=ccache gcc", "allnoconfig"], cwd=tree, env=env, what="kernel: configure")
     got = (tree / ".config").read_text(encoding="utf-8")
-    lacks = config_lacks(asked, got)
+    lacks = config_lacks(recipe.config, got)
     if lacks:
         raise RemError(
-            f"linux/{names[-1]} asks for {', '.join(lacks)} and Kconfig did not grant it: "
+            f"{recipe.config_name} asks for {', '.join(lacks)} and Kconfig did not grant it: "
             "a dependency is missing, or the name is not of this kernel"
         )
 

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lab.setup import newc
+
 SHIM_DIR = Path(__file__).parent.parent / "shim"
 BUSYBOX = Path("/bin/busybox")
 PAGE_BYTES = 4096
@@ -134,24 +136,12 @@ def build_shim(out_dir: Path) -> Path:
 
 def build_initrd(to: Path, extra_scripts: dict[str, str] | None = None) -> Path:
     """A root of busybox and tests/shim/init, as an uncompressed newc archive."""
-    archive = bytearray()
-
-    def add(name: str, mode: int, data: bytes) -> None:
-        path = name.encode() + b"\0"
-        fields = [len(archive) + 1, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(path), 0]
-        archive.extend(b"070701" + b"".join(b"%08x" % value for value in fields))
-        archive.extend(path)
-        archive.extend(b"\0" * (-len(archive) % 4))
-        archive.extend(data)
-        archive.extend(b"\0" * (-len(archive) % 4))
-
-    add("bin", 0o040755, b"")
-    add("bin/busybox", 0o100755, BUSYBOX.read_bytes())
-    add("init", 0o100755, (SHIM_DIR / "init").read_bytes())
-    for name, text in (extra_scripts or {}).items():
-        add(name, 0o100755, text.encode())
-    add("TRAILER!!!", 0, b"")
-    to.write_bytes(archive)
+    files = {
+        "bin/busybox": BUSYBOX.read_bytes(),
+        "init": (SHIM_DIR / "init").read_bytes(),
+        **{name: text.encode() for name, text in (extra_scripts or {}).items()},
+    }
+    to.write_bytes(newc.archive(files))
     return to
 
 

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What the fast paths of normal running cost, counted in instructions: `rem bench fast-path`.
+
+Nothing of ours may be on them. The same program, as the only one of the guest, runs the same loops
+on the same machine under several kernels:
+
+    patched             ours
+    unpatched           the same source and configuration without our patches: what differs is ours
+    debian              Debian's binary of the same version: what differs is the configuration's
+    debian_preempt      the same, told preempt=full: as preemptible as ours
+    debian_unmitigated  the same, told mitigations=off as well: ours has none
+
+The guest takes one letter a line and runs that loop with n and with 2n iterations between three
+marks of the plugin (guest/fast-path/init.c). What the second takes more is n iterations, without
+what entering and leaving the loop takes. This is repeated. A run that a tick of the timer or
+another interrupt falls into takes more than the others, never less; so the figure is that of the
+lower quartiles. How far the two quartiles lie apart is told as the spread: 0 where all runs of the
+middle half took the same.
+
+One CPU, icount, no devices but the console. Marks are addresses of the program, so a kernel needs
+no symbols and KASLR may be on; it is off, so that two runs are alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab import run
+from lab.errors import RemError
+from lab.machine.config import MachineConfig
+from lab.machine.machine import Machine
+from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, attach, ctl_path
+from lab.result import Result
+from lab.say import say
+from lab.setup import kernel_plain, products
+from lab.setup.fast_path import ensure_fast_path
+
+MARKS = ("mark_begin", "mark_middle", "mark_end")
+# The letter by which the guest knows a loop, and what one iteration of it is.
+LOOPS = {
+    "syscall": ("s", "one system call, getppid()"),
+    "fault": ("a", "one page of anonymous memory touched, later unmapped"),
+    "file_fault": ("f", "16 pages of a file in the page cache mapped by one fault, later unmapped"),
+}
+OURS, WITHOUT = "patched", "unpatched"
+DEBIAN_CMDLINE = {
+    "debian": "",
+    "debian_preempt": "preempt=full",
+    "debian_unmitigated": "preempt=full mitigations=off",
+}
+MACHINE = "bench-fast-path"
+REPEATS = 15
+READY = r"REM-FAST-PATH-READY (\d+) (\S+)\s"
+DONE = "REM-FAST-PATH-DONE"
+BOOT_LIMIT_S = 300.0
+LOOP_LIMIT_S = 60.0
+CMDLINE = "nokaslr quiet"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One of those that are compared."""
+
+    name: str  # part of the names of figures
+    bz_image: Path
+    cmdline: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    kernels: tuple[Kernel, ...]
+    loader: Path
+    init: Path
+    initrd: Path
+    plugin: Path
+    repeats: int = REPEATS
+    machine: str = MACHINE
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Instructions of a loop with n iterations and of one with 2n, the marks between included."""
+
+    short_insns: int
+    long_insns: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one iteration."""
+
+    insns: float
+    spread_insns: float  # between the quartiles, of both lengths together
+
+
+def make_plan(names: Sequence[str], repeats: int = REPEATS, machine: str = MACHINE) -> Plan:
+    """With what set-up makes; only kernels that are named are made."""
+    progress = products.Progress()
+    ours = products.ensure_kernel(progress)
+
+    def kernel(name: str) -> Kernel:
+        if name == OURS:
+            return Kernel(name, ours.bz_image)
+        if name == WITHOUT:
+            return Kernel(name, kernel_plain.ensure_unpatched(progress, ours).bz_image)
+        return Kernel(name, kernel_plain.ensure_debian(progress).bz_image, DEBIAN_CMDLINE[name])
+
+    guest = ensure_fast_path(progress)
+    return Plan(
+        kernels=tuple(kernel(name) for name in names),
+        loader=products.ensure_loader(progress),
+        init=guest.init,
+        initrd=guest.initrd,
+        plugin=products.ensure_plugin(progress),
+        repeats=repeats,
+        machine=machine,
+    )
+
+
+def cost_of(pairs: Sequence[Pair], iterations: int) -> Cost:
+    """From repeated runs; *iterations* is n."""
+    if not pairs or iterations < 1:
+        raise RemError(f"{len(pairs)} runs of {iterations} iterations: nothing to tell a cost by")
+    short = sorted(pair.short_insns for pair in pairs)
+    long = sorted(pair.long_insns for pair in pairs)
+    low, high = len(pairs) // 4, len(pairs) - 1 - len(pairs) // 4
+    spread = short[high] - short[low] + long[high] - long[low]
+    return Cost((long[low] - short[low]) / iterations, spread / iterations)
+
+
+def mark_addresses(init: Path) -> tuple[int, ...]:
+    """Where the program passes its marks."""
+    symbols = {}
+    for line in run.run(["nm", init]).stdout.splitlines():
+        words = line.split()
+        if len(words) == 3:
+            symbols[words[2]] = int(words[0], 16)
+    if lacking := [name for name in MARKS if name not in symbols]:
+        raise RemError(f"{init} has no {', '.join(lacking)}: build it anew with `make`")
+    return tuple(symbols[name] for name in MARKS)
+
+
+def measure(
+    plan: Plan, kernel: Kernel, loops: Mapping[str, tuple[str, str]] = LOOPS
+) -> dict[str, Cost]:
+    """Boot the machine with this kernel and run all loops: costs by name of the loop."""
+    spec = PluginSpec(
+        plan.plugin, count=True, pcs=mark_addresses(plan.init), outs=(STOPPED_OUT,)
+    )  # fmt: skip
+    config = MachineConfig(
+        name=plan.machine,
+        kernel=kernel.bz_image,
+        loader=plan.loader,
+        initrd=plan.initrd,
+        cpus=1,
+        cmdline_extra=f"{CMDLINE} {kernel.cmdline} rdinit=/init".replace("  ", " "),
+        icount=True,
+        plugin=spec.argument(ctl_path(plan.machine)),
+        network="none",
+    )
+    with Machine.create(config, destroy_on_exit=True) as machine:
+        control = attach(machine, spec)
+        control.prepare()
+        say(f"{kernel.name}: booting")
+        machine.boot()
+        control.wait_ready()
+        assert machine.console is not None
+        ready = machine.console.expect(READY, BOOT_LIMIT_S)
+        iterations, state = int(ready.group(1)), ready.group(2)
+        if kernel.name == OURS and state != "armed":
+            raise RemError(f"normal running is with a Stop armed, and the kernel's is {state!r}")
+        costs = {}
+        for name, (letter, what) in loops.items():
+            pairs = [_run_loop(machine, control, letter) for _ in range(plan.repeats)]
+            cost = costs[name] = cost_of(pairs, iterations)
+            say(f"  {cost.insns:10,.2f} instructions (spread {cost.spread_insns:g}): {what}")
+        if warnings := machine.kernel_warnings():
+            raise RemError(f"the kernel `{kernel.name}` warned: {warnings[0]}")
+        return costs
+
+
+def _run_loop(machine: Machine, control: PluginControl, letter: str) -> Pair:
+    console = machine.console
+    assert console is not None
+    control.reset_marks()
+    since = console.position()
+    console.send(f"{letter}\n".encode())
+    console.expect(f"{DONE} {letter}", LOOP_LIMIT_S, since)
+    passed = [control.first(index) for index in range(len(MARKS))]
+    counts = [snapshot.total for snapshot in passed if snapshot is not None]
+    if len(counts) != len(MARKS):
+        raise RemError(f"the guest ran loop {letter!r} and the plugin saw {len(counts)} marks of 3")
+    return Pair(counts[1] - counts[0], counts[2] - counts[1])
+
+
+def add_figures(result: Result, costs: dict[str, dict[str, Cost]]) -> None:
+    """*costs*: by kernel, then by loop. `over`: what ours takes more than the other."""
+
+    def add(name: str, value: float) -> None:
+        result.add(name, int(value) if value == int(value) else value, "instructions", "counted")
+
+    for loop in LOOPS:
+        for kernel, by_loop in costs.items():
+            add(f"{loop}_insns_{kernel}", by_loop[loop].insns)
+            add(f"{loop}_spread_insns_{kernel}", by_loop[loop].spread_insns)
+        for kernel, by_loop in costs.items():
+            if OURS in costs and kernel != OURS:
+                add(f"{loop}_insns_over_{kernel}", costs[OURS][loop].insns - by_loop[loop].insns)
+
+
+def longer(costs: dict[str, dict[str, Cost]]) -> list[str]:
+    """Loops that our patches make longer, by more than repeated runs differ."""
+    if OURS not in costs or WITHOUT not in costs:
+        return []
+    found = []
+    for loop in LOOPS:
+        ours, without = costs[OURS][loop], costs[WITHOUT][loop]
+        if ours.insns - without.insns > max(ours.spread_insns, without.spread_insns):
+            found.append(loop)
+    return found
+
+
+Measure = Callable[[Plan, Kernel], dict[str, Cost]]
+
+
+def run_bench(plan: Plan, measured: Measure = measure) -> Result:
+    """Count all that is planned. Not ok where our patches make a fast path longer."""
+    costs = {kernel.name: measured(plan, kernel) for kernel in plan.kernels}
+    result = Result("fast-path")
+    add_figures(result, costs)
+    for loop in longer(costs):
+        say(f"{loop}: our patches make it longer")
+        result.ok = False
+    return result

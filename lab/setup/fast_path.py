@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The guest of `rem bench fast-path`: one static program in an initial RAM disk.
+
+No disk and no driver is needed, so that any x86-64 kernel starts it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.paths import cache_dir, repo_dir
+from lab.run import stream
+from lab.setup import cache, newc
+from lab.setup.host import tool_version
+from lab.setup.inputs import Inputs
+from lab.setup.progress import Progress
+
+FORMAT = "1"  # raised when the way of packing changes
+
+
+@dataclass(frozen=True)
+class FastPathProduct:
+    init: Path  # the program, with symbols: where its marks are
+    initrd: Path
+
+
+def ensure_fast_path(progress: Progress) -> FastPathProduct:
+    """The program of this checkout, and its archive."""
+    source = repo_dir() / "guest" / "fast-path"
+    inputs = Inputs("fast-path").add("format", FORMAT).add("gcc", tool_version("gcc"))
+
+    def make(into: Path) -> None:
+        with progress.step("fast-path guest"):
+            argv: list[str | Path] = ["make", "-C", source, f"OUT={into}"]
+            stream(argv, log=cache_dir() / "logs" / "fast-path.log", what="guest/fast-path")
+            init = (into / "init").read_bytes()
+            (into / "initrd").write_bytes(newc.archive({"init": init}))
+
+    folder = cache.product("fast-path", inputs.add_path(source, "fast-path").key(), make)
+    return FastPathProduct(folder / "init", folder / "initrd")

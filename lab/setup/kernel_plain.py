@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Two kernels to compare ours with, made only when they are asked for.
+
+unpatched   the same source, compiler and configuration without our patches and folders
+debian      Debian's own binary of the same version, from this machine's package sources,
+            unpacked and not installed
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab import run
+from lab.errors import InfraError, RemError
+from lab.paths import repo_dir
+from lab.setup import cache
+from lab.setup.host import explain, need_disk, tool_version
+from lab.setup.inputs import Inputs
+from lab.setup.kernel import KernelProduct, Recipe, build, kernel_source_version
+from lab.setup.packages import apt_versions
+from lab.setup.progress import Progress
+
+DEBIAN_MIB = 200  # the package, and what is taken from it
+
+
+def ensure_unpatched(progress: Progress, patched: KernelProduct) -> KernelProduct:
+    """The kernel that *patched* would be without us."""
+    ours = own_symbols(repo_dir())
+    with_us = (patched.bz_image.parent / "config").read_text(encoding="utf-8")
+    asked = without_symbols(with_us, ours)
+    source_version = kernel_source_version()
+    inputs = Inputs("kernel-unpatched").add("source", source_version)
+    key = inputs.add("gcc", tool_version("gcc")).add("config", asked).key()
+
+    def make(into: Path) -> None:
+        # The whole configuration is asked for, and each line of it has to be granted.
+        recipe = Recipe(key, _no_overlay, asked, "the configuration of our kernel")
+        with cache.lock("kernel"):  # it is the same tree
+            build(source_version, recipe, into, progress)
+
+    product = KernelProduct.of(cache.product("kernel-unpatched", key, make))
+    got = (product.bz_image.parent / "config").read_text(encoding="utf-8")
+    if difference := config_difference(with_us, got, ours):
+        raise RemError(
+            "the kernel without our patches has another configuration: " + ", ".join(difference)
+        )
+    return product
+
+
+def own_symbols(repo: Path) -> set[str]:
+    """Kconfig symbols that only our kernel knows."""
+    texts = [(repo / "linux" / "kernel" / "Kconfig").read_text(encoding="utf-8")]
+    for patch in sorted((repo / "linux" / "patches").glob("*.patch")):
+        added = re.findall(r"^\+(.*)", patch.read_text(encoding="utf-8"), re.MULTILINE)
+        texts.append("\n".join(added))
+    return set(re.findall(r"^(?:menu)?config (\w+)$", "\n".join(texts), re.MULTILINE))
+
+
+def without_symbols(config: str, symbols: set[str]) -> str:
+    """The lines of a .config that set or unset any other symbol."""
+    return "".join(f"{line}\n" for line in _settings(config) if _symbol(line) not in symbols)
+
+
+def config_difference(one: str, other: str, symbols: set[str]) -> list[str]:
+    """Lines that only one of two .config files has, but for those of *symbols*."""
+    lines = set(_settings(one)) ^ set(_settings(other))
+    return sorted(line for line in lines if _symbol(line) not in symbols)
+
+
+@dataclass(frozen=True)
+class DebianKernel:
+    bz_image: Path
+    config: Path
+    package: str
+
+
+def ensure_debian(progress: Progress) -> DebianKernel:
+    """Debian's binary kernel of the version that ours is made from."""
+    version = kernel_source_version()
+    key = Inputs("kernel-debian").add("version", version).key()
+
+    def make(into: Path) -> None:
+        package = debian_package(version)
+        need_disk(into, DEBIAN_MIB, "Debian's binary kernel")
+        with progress.step(f"kernel: fetch {package}"):
+            argv = ["apt-get", "-q", "download", f"{package}={version}"]
+            try:
+                run.run(argv, cwd=into, what="fetching Debian's kernel")
+            except InfraError as error:
+                raise explain(error, "fetching Debian's kernel") from error
+            (archive,) = into.glob("*.deb")
+            _take(archive, {f"vmlinuz-{_release(package)}": into / "bzImage",
+                            f"config-{_release(package)}": into / "config"})  # fmt: skip
+            archive.unlink()
+        (into / "package").write_text(f"{package} {version}\n", encoding="utf-8")
+
+    folder = cache.product("kernel-debian", key, make)
+    said = (folder / "package").read_text(encoding="utf-8").strip()
+    return DebianKernel(folder / "bzImage", folder / "config", said)
+
+
+def debian_package(version: str) -> str:
+    """The package of the binary kernel of a version of the source."""
+    upstream = version.partition("-")[0]
+    argv = ["apt-cache", "pkgnames", f"linux-image-{upstream}"]
+    # Neither `cloud` nor `rt`: those have one part more in their names.
+    plain = re.compile(rf"linux-image-{re.escape(upstream)}(?:\+\w+)?-amd64")
+    names = run.run(argv, what="looking for Debian's kernel").stdout.split()
+    for name in sorted(filter(plain.fullmatch, names)):
+        if version in apt_versions(name):
+            return name
+    raise InfraError(
+        f"apt offers no linux-image of version {version}: run `apt-get update` as root, or "
+        "`./rem setup` if it offers a newer linux-source"
+    )
+
+
+def _release(package: str) -> str:
+    return package.removeprefix("linux-image-")
+
+
+def _no_overlay(base: Path, into: Path) -> None:
+    """Nothing differs from Debian's source."""
+
+
+def _settings(config: str) -> list[str]:
+    return re.findall(r"^(?:CONFIG_\w+=.*|# CONFIG_\w+ is not set)$", config, re.MULTILINE)
+
+
+def _symbol(line: str) -> str:
+    found = re.search(r"CONFIG_(\w+)", line)
+    assert found is not None, "a line of _settings()"
+    return found.group(1)
+
+
+def _take(archive: Path, wanted: dict[str, Path]) -> None:
+    """Copy files of its folder boot/ out of a package; the rest, modules above all, stays there."""
+    child = run.spawn(["dpkg-deb", "--fsys-tarfile", archive], stdout=subprocess.PIPE)
+    left = dict(wanted)
+    try:
+        assert child.stdout is not None
+        with (
+            open(child.stdout.fileno(), "rb", closefd=False) as source,
+            tarfile.open(fileobj=source, mode="r|") as tar,
+        ):
+            for member in tar:
+                to = left.pop(Path(member.name).name, None) if member.isfile() else None
+                if to is not None and (data := tar.extractfile(member)) is not None:
+                    to.write_bytes(data.read())
+                if not left:
+                    return
+    except tarfile.TarError as error:
+        raise InfraError(f"{archive.name} cannot be unpacked: {error}") from error
+    finally:
+        run.end(child)
+    raise InfraError(f"{archive.name} has no {', '.join(left)}")

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Nothing of ours is on the fast paths of normal running.
+
+Goal: a system call and a page fault take as many instructions as without our patches, while a Stop
+is armed. Method: `rem bench fast-path`, whose counts repeat exactly. That it sees what there is to
+see is shown by a loop with one instruction more, and by Debian's kernel, whose configuration has
+more on these paths. Two more kernels are made for it, hence not in CI.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from lab.bench import fast_path
+from lab.bench.fast_path import LOOPS, OURS, WITHOUT, Cost
+
+pytestmark = pytest.mark.soak
+
+REPEATS = 9
+
+
+def measured(*names: str) -> dict[str, dict[str, Cost]]:
+    plan = fast_path.make_plan(names, REPEATS, machine=f"t-fast-path-{os.getpid()}")
+    return {kernel.name: fast_path.measure(plan, kernel) for kernel in plan.kernels}
+
+
+def test_our_patches_add_no_instruction_to_a_fast_path() -> None:
+    costs = measured(OURS, WITHOUT)
+    assert costs[OURS] == costs[WITHOUT]
+    assert {cost.spread_insns for cost in costs[OURS].values()} == {0}
+    assert not fast_path.longer(costs)
+
+
+def test_one_instruction_more_is_seen() -> None:
+    plan = fast_path.make_plan([OURS], REPEATS, machine=f"t-fast-path-{os.getpid()}")
+    loops = {"call": LOOPS["syscall"], "call_and_one": ("x", "the same and one instruction")}
+    costs = fast_path.measure(plan, plan.kernels[0], loops)
+    assert costs["call_and_one"].insns == costs["call"].insns + 1
+
+
+def test_a_kernel_with_more_on_its_fast_paths_is_called_longer() -> None:
+    """Debian's in the place of ours, ours in the place of the one without patches."""
+    plan = fast_path.make_plan(["debian", OURS], REPEATS, machine=f"t-fast-path-{os.getpid()}")
+    costs = {kernel.name: fast_path.measure(plan, kernel) for kernel in plan.kernels}
+    swapped = {OURS: costs["debian"], WITHOUT: costs[OURS]}
+    assert fast_path.longer(swapped) == list(LOOPS)
+
+    debian = replace(plan.kernels[0], name=OURS)
+    with pytest.raises(fast_path.RemError, match="armed"):
+        fast_path.measure(plan, debian)
