@@ -241,7 +241,8 @@ void rem_devices_finish(void)
 		struct rem_pci *slot = &rem_pci[i];
 
 		if (slot->kind == REM_PCI_RECOVER) {
-			slot->err = rem_recover(slot->pdev);
+			if (!rem_mutant("skip-device"))
+				slot->err = rem_recover(slot->pdev);
 			rem_event(REM_EVENT_GO_DEVICE,
 				  pci_dev_id(slot->pdev) |
 				  (u64)-slot->err << 32);

@@ -28,12 +28,19 @@ static int rem_recover_locked(struct pci_dev *pdev)
 {
 	const struct pci_error_handlers *handlers;
 	pci_ers_result_t verdict;
+	bool irq_managed = pdev->irq_managed;
 
 	if (!rem_recover_supported(pdev))
 		return -ENODEV;
 	handlers = pdev->driver->err_handler;
 	pdev->error_state = pci_channel_io_frozen;
+	/*
+	 * Most drivers disable their device here. That would free the interrupt
+	 * of one without MSI, which its driver has requested and goes on to use.
+	 */
+	pdev->irq_managed = 0;
 	verdict = handlers->error_detected(pdev, pci_channel_io_frozen);
+	pdev->irq_managed = irq_managed;
 	pdev->error_state = pci_channel_io_normal;
 	if (verdict == PCI_ERS_RESULT_DISCONNECT)
 		return -EIO;
