@@ -12,7 +12,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from claims import BOOT_LIMIT_S, consoles, machine_name
+from claims import BOOT_LIMIT_S, consoles, cut_and_resume, machine_name, warnings
 
 from lab.commands.demo import make_config
 from lab.machine import Machine
@@ -20,15 +20,17 @@ from lab.machine import Machine
 SYSFS = "/sys/kernel/remanence"
 TOO_SHORT_US = 100
 LONG_US = 1_000_000
+STOPS_MAX = 5
 NO_STOP_NS = 300_000_000  # far more than any Stop takes
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 
-def booted_with(hold_up_us: int) -> Machine:
+def booted_with(hold_up_us: int, *more: str) -> Machine:
     config = make_config(machine_name(f"budget-{hold_up_us}"), 2, "fast", None)
-    words = f"{config.cmdline_extra} remanence.hold_up_us={hold_up_us}".strip()
-    machine = Machine.create(replace(config, cmdline_extra=words), destroy_on_exit=True)
+    words = [config.cmdline_extra, f"remanence.hold_up_us={hold_up_us}", *more]
+    config = replace(config, cmdline_extra=" ".join(words).strip())
+    machine = Machine.create(config, destroy_on_exit=True)
     machine.boot()
     machine.wait_ready(BOOT_LIMIT_S)
     machine.guest.wait_ssh(BOOT_LIMIT_S)
@@ -61,3 +63,29 @@ def test_a_hold_up_that_is_too_short_begins_no_stop() -> None:
         machine.resume()
         note = machine.wait_boot_note(BOOT_LIMIT_S)
         assert note.reason == "COLD_NOT_COMMITTED"
+
+
+def test_a_stop_over_its_bound_disarms_until_people_have_seen_it() -> None:
+    """The bound rests on the longest section with preemption off, which is given as none, and on
+    the reference machine's clock, while this machine's time is the host's: so it is a wrong one.
+    """
+    with booted_with(LONG_US, "remanence.preempt_off_us=0") as machine:
+        for _ in range(STOPS_MAX):
+            cut_and_resume(machine)
+            told = budget(machine)
+            if told["exceeded"]:
+                break
+        assert told["last_ns"] > told["bound_ns"], "no Stop took longer than the bound"
+        assert told["worst_ns"] >= told["last_ns"]
+        status = machine.run_in_guest(f"cat {SYSFS}/status").stdout.strip()
+        assert status == "refused: a Stop outlasted its bound"
+        asked = machine.run_in_guest(f"echo now > {SYSFS}/stop", check=False)
+        assert "busy" in asked.stderr
+
+        machine.run_in_guest(f"echo acknowledge > {SYSFS}/budget")
+        told = budget(machine)
+        assert not told["exceeded"]
+        assert told["worst_ns"] > told["bound_ns"], "it was forgotten with the acknowledgement"
+        assert machine.run_in_guest(f"cat {SYSFS}/status").stdout.strip() == "armed"
+        cut_and_resume(machine)
+        assert warnings(machine) == []

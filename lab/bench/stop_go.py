@@ -36,7 +36,7 @@ from pathlib import Path
 
 from lab import format as fmt
 from lab.bench.loads import Load, make_load
-from lab.errors import InfraError, RemError
+from lab.errors import RemError
 from lab.machine.config import MachineConfig, StopModeName
 from lab.machine.machine import Machine
 from lab.machine.plugin import (
@@ -49,6 +49,7 @@ from lab.machine.plugin import (
     ctl_path,
     elapsed_ns,
 )
+from lab.machine.symbols import symbol_address
 from lab.record import Slot, decode, read_block
 from lab.result import Result
 from lab.say import say
@@ -208,19 +209,6 @@ class Bench:
         if entry is None:
             raise RemError("programs run, but the loader's entry point was never reached")
         return entry
-
-
-def symbol_address(system_map: Path, name: str) -> int:
-    """The address of a kernel function, which holds with `nokaslr`."""
-    try:
-        text = system_map.read_text(encoding="ascii")
-    except OSError as error:
-        raise InfraError(f"cannot read {system_map}: {error.strerror}") from error
-    for line in text.splitlines():
-        words = line.split()
-        if words[2:] == [name] and words[1] in "tT":
-            return int(words[0], 16)
-    raise RemError(f"{system_map} has no function {name}: is it the map of this kernel?")
 
 
 def busy_functions(system_map: Path, turns: tuple[tuple[int, int], ...]) -> dict[int, list[str]]:

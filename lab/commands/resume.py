@@ -8,11 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from lab.errors import Exit
+from lab.errors import Exit, UsageError
 from lab.machine.attach import run_in_foreground, start_detached
 from lab.machine.client import existing
 from lab.machine.control import has_supervisor, request
-from lab.machine.machine import Machine
+from lab.machine.cut_points import GO_PHASES
+from lab.machine.files import MachineFiles
+from lab.machine.machine import Machine, MachineState
 from lab.machine.options import DEFAULT_NAME, JsonOption, NameOption, parse_span_s
 from lab.machine.status import decision_line
 from lab.say import say
@@ -33,6 +35,15 @@ def register(app: typer.Typer) -> None:
         cold: Annotated[
             bool, typer.Option("--cold", help="Ask the loader for a cold boot.")
         ] = False,
+        cut_at: Annotated[
+            str | None,
+            typer.Option(
+                "--cut-at",
+                help="Take the power away again, unannounced, so many instructions after a phase "
+                f"of Go begins: {', '.join(GO_PHASES)}. For a machine with cut points.",
+                metavar="PHASE+N",
+            ),
+        ] = None,
         detach: Annotated[
             bool, typer.Option("--detach", "-d", help="Run without this terminal.")
         ] = False,
@@ -46,6 +57,8 @@ def register(app: typer.Typer) -> None:
         """
         files = existing(name)
         rtc_offset_s = parse_span_s(off_for, "--off-for")
+        if cut_at is not None:
+            return _resume_and_cut(files, cut_at, rtc_offset_s)
         if not has_supervisor(files) and not detach:
             say(f"rem: machine {name!r}; Ctrl-] ends it")
             return run_in_foreground(Machine.open(name), cold, rtc_offset_s)
@@ -55,6 +68,17 @@ def register(app: typer.Typer) -> None:
             start_detached(files, cold, rtc_offset_s)
             result = request(files, "decided")
         return _tell(result["boot_note"], cold, as_json)
+
+
+def _resume_and_cut(files: MachineFiles, cut_at: str, rtc_offset_s: int) -> int:
+    if not has_supervisor(files):
+        raise UsageError("--cut-at is for a machine that a process runs: `rem run -d`, `rem cut`")
+    state = request(files, "resume", rtc_offset_s=rtc_offset_s, cut_at=cut_at)["state"]
+    if state != MachineState.CUT:
+        say(f"rem: {cut_at} was not reached: machine {files.name!r} is {state}")
+        return Exit.BROKEN
+    say(f"rem: power taken away at {cut_at} of Go")
+    return Exit.PASS
 
 
 def _tell(note: dict[str, Any] | None, cold: bool, as_json: bool) -> int:

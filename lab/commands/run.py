@@ -10,7 +10,7 @@ import typer
 
 from lab.errors import UsageError
 from lab.machine.attach import run_in_foreground, start_detached
-from lab.machine.config import MEMTYPES, Forward, MachineConfig
+from lab.machine.config import DISK_MODELS, MEMTYPES, NIC_MODELS, Forward, MachineConfig
 from lab.machine.files import MachineFiles
 from lab.machine.machine import Machine
 from lab.machine.network import NoNetwork, TapNetwork, namespace_name
@@ -42,6 +42,20 @@ def with_products(config: dict[str, object]) -> dict[str, object]:
     return config
 
 
+def with_cut_points(config: dict[str, object], name: str, icount: bool) -> dict[str, object]:
+    """The plugin that knows guest time under icount, and places in Stop and Go."""
+    from lab.machine.cut_points import make_spec
+    from lab.machine.plugin import ctl_path
+    from lab.setup import products
+    from lab.setup.progress import Progress
+
+    kernel, loader = config["kernel"], config["loader"]
+    assert isinstance(kernel, Path) and isinstance(loader, Path)
+    library = products.ensure_plugin(Progress())
+    spec = make_spec(library, kernel, loader, icount)
+    return {**config, "cut_points": True, "plugin": spec.argument(ctl_path(name))}
+
+
 def dry_run(config: MachineConfig) -> None:
     """Print the command; sockets by name stand in for the ones that QEMU would inherit."""
     files = MachineFiles.of(config.name)
@@ -63,11 +77,11 @@ def register(app: typer.Typer) -> None:
             typer.Option(help="Volatile memory; 64M, or 1G as main memory.", metavar="SIZE"),
         ] = None,
         memtype: Annotated[
-            str | None,
+            str,
             typer.Option(
                 help="Which memory the kernel may use: nvram, dram or nvram,dram.", metavar="KINDS"
             ),
-        ] = None,
+        ] = "nvram",
         nvram: Annotated[str, typer.Option(help="Non-volatile memory.", metavar="SIZE")] = "1G",
         stop_mode: Annotated[
             str | None, typer.Option("--stop-mode", help="How Stop treats devices: dpm or fast.")
@@ -81,6 +95,8 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         append: Annotated[str, typer.Option(help="More for the kernel's command line.")] = "",
+        disk: Annotated[str, typer.Option(help=f"{', '.join(DISK_MODELS)}.")] = "virtio-blk",
+        nic: Annotated[str, typer.Option(help=f"{', '.join(NIC_MODELS)}.")] = "virtio-net",
         device: Annotated[
             list[str] | None, typer.Option(help="One more QEMU device.", metavar="DEVICE")
         ] = None,
@@ -88,7 +104,12 @@ def register(app: typer.Typer) -> None:
             bool, typer.Option("--iommu/--no-iommu", help="Put devices behind an IOMMU.")
         ] = True,
         icount: Annotated[
-            bool, typer.Option("--icount", help="Time by counted instructions.")
+            bool,
+            typer.Option("--icount", help="Time by counted instructions; with cut points."),
+        ] = False,
+        cut_points: Annotated[
+            bool,
+            typer.Option("--cut-points", help="Let `rem cut --at` find its places; no KASLR."),
         ] = False,
         plugin: Annotated[
             str | None, typer.Option(help="QEMU plugin and its options.", metavar="FILE[,K=V]")
@@ -120,12 +141,15 @@ def register(app: typer.Typer) -> None:
             "cmdline_extra": append, "kernel": kernel, "initrd": initrd, "nvram_dir": nvram_dir,
             "network": _choice(network, ("auto", "tap", "user", "none"), "--network"),
             "forwards": tuple(Forward.parse(text) for text in forward or []),
+            "memtype": _choice(memtype, MEMTYPES, "--memtype"),
+            "disk": _choice(disk, DISK_MODELS, "--disk"),
+            "nic": _choice(nic, NIC_MODELS, "--nic"),
             "devices": tuple(device or []),
         }  # fmt: skip
+        if cut_points and (plugin is not None or no_loader):
+            raise UsageError("--cut-points needs the loader, and the one plugin of a machine")
         if dram is not None:
             wanted["dram_bytes"] = parse_bytes(dram, "--dram")
-        if memtype is not None:
-            wanted["memtype"] = _choice(memtype, MEMTYPES, "--memtype")
         if stop_mode is not None:
             wanted["stop_mode"] = _choice(stop_mode, ("dpm", "fast"), "--stop-mode")
         if root is not None or initrd is not None:
@@ -134,7 +158,10 @@ def register(app: typer.Typer) -> None:
             wanted["loader"] = None if no_loader else loader
         # Checked before anything is built: a wrong word must not cost a kernel build.
         MachineConfig(**{**wanted, "kernel": kernel or Path()})  # type: ignore[arg-type]
-        config = MachineConfig(**with_products(wanted))  # type: ignore[arg-type]
+        wanted = with_products(wanted)
+        if cut_points or (icount and plugin is None and not no_loader):
+            wanted = with_cut_points(wanted, name, icount)
+        config = MachineConfig(**wanted)  # type: ignore[arg-type]
         if dry:
             dry_run(config)
             return 0

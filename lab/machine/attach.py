@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from lab import run
 from lab.errors import Exit, InfraError, RemError
 from lab.machine.control import has_supervisor, open_request
+from lab.machine.cut_points import attach_cut_points
 from lab.machine.files import MachineFiles
 from lab.machine.machine import Machine, MachineState
 from lab.machine.supervisor import ENDED, ConsoleFollower, Supervisor
@@ -59,6 +60,7 @@ def _typed(limit_s: float) -> bytes:
 def run_in_foreground(machine: Machine, cold: bool = False, rtc_offset_s: int = 0) -> int:
     """Own the machine, with the terminal as its console, until the user or the machine ends it."""
     try:
+        attach_cut_points(machine)
         machine.boot(cold=cold, rtc_offset_s=rtc_offset_s)
         supervisor = Supervisor(machine)
     except BaseException:

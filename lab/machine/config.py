@@ -38,7 +38,7 @@ NETWORK = "10.77.0.0/24"
 # On a busy host a vCPU may get no ticks for so long that the kernel's test of its timer fails, and
 # the virtual TSC is what its clock source watchdog would call unstable.
 CMDLINE_BASE = (
-    "console=ttyS0 root=/dev/vda rw init=/sbin/rem-init "
+    "console=ttyS0 rw init=/sbin/rem-init "
     f"ip={GUEST_ADDRESS}::{HOST_ADDRESS}:255.255.255.0::eth0:off panic=-1 "
     "no_timer_check tsc=reliable"
 )
@@ -50,6 +50,14 @@ StopModeName = Literal["dpm", "fast"]
 MemtypeName = Literal["nvram", "dram", "nvram,dram"]
 MEMTYPES: tuple[str, ...] = get_args(MemtypeName)
 NetworkMode = Literal["auto", "tap", "user", "none"]
+# The guest's only disk and network device. Those that are not virtio are started again after Go by
+# their own driver's error recovery.
+DiskModel = Literal["virtio-blk", "nvme"]
+NicModel = Literal["virtio-net", "e1000e", "e1000", "rtl8139"]
+DISK_MODELS: tuple[str, ...] = get_args(DiskModel)
+NIC_MODELS: tuple[str, ...] = get_args(NicModel)
+# An NVMe controller looks for its disk in the background.
+ROOT_WORDS = {"virtio-blk": "root=/dev/vda", "nvme": "root=/dev/nvme0n1 rootwait"}
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,7 @@ class MachineConfig:
     root: Path | None = None  # copied, sparse, into the machine's state
     initrd: Path | None = None
     cpus: int = 4
-    memtype: MemtypeName | None = None  # None: the loader hides DRAM, the kernel sees only NVRAM
+    memtype: MemtypeName | None = "nvram"  # None: not told; then a loader of ours hides DRAM
     dram_bytes: int | None = None  # None: as much as memtype needs
     dram_file: Path | None = None  # DRAM is this file, so that its content can be judged later
     nvram_bytes: int = GIB_BYTES
@@ -89,9 +97,12 @@ class MachineConfig:
     iommu: bool = True
     icount: bool = False
     plugin: str | None = None  # FILE[,KEY=VALUE...] as QEMU's -plugin takes it
+    cut_points: bool = False  # the plugin is that of cut_points.py
     seed: int = 1
     rtc_base: str | None = None  # fixed date for bit-exact runs; None: the host's clock
+    disk: DiskModel = "virtio-blk"
     network: NetworkMode = "auto"
+    nic: NicModel = "virtio-net"
     forwards: tuple[Forward, ...] = ()
     devices: tuple[str, ...] = ()  # further QEMU -device arguments
     hold_up_ns: int = HOLD_UP_DEFAULT_NS
@@ -105,6 +116,10 @@ class MachineConfig:
             raise UsageError(f"{self.cpus} CPUs: give 1 to 64")
         if self.memtype is not None and self.memtype not in MEMTYPES:
             raise UsageError(f"--memtype {self.memtype}: choose one of {' '.join(MEMTYPES)}")
+        if self.disk not in DISK_MODELS:
+            raise UsageError(f"--disk {self.disk}: choose one of {' '.join(DISK_MODELS)}")
+        if self.nic not in NIC_MODELS:
+            raise UsageError(f"--nic {self.nic}: choose one of {' '.join(NIC_MODELS)}")
         dram_bytes = self.dram_size_bytes
         if self.memtype == "dram" and dram_bytes < DRAM_AS_MAIN_MEMORY_MIN_BYTES:
             raise UsageError(
@@ -126,11 +141,13 @@ class MachineConfig:
 
     def cmdline(self) -> str:
         """The kernel's command line; what the user adds comes last and so wins."""
-        words = [CMDLINE_BASE]
+        words = [CMDLINE_BASE, ROOT_WORDS[self.disk]]
         if self.memtype is not None:
             words.append(f"memtype={self.memtype}")
         if self.stop_mode is not None:
             words.append(f"remanence.stop={self.stop_mode}")
+        if self.cut_points:
+            words.append("nokaslr")
         if self.cmdline_extra:
             words.append(self.cmdline_extra)
         return " ".join(words)

@@ -40,6 +40,7 @@ from lab.machine.network import (
     network_to_state,
 )
 from lab.machine.note import BootNote, read_boot_note
+from lab.machine.plugin import PluginControl
 from lab.machine.qemu import BootOptions, QemuProcess
 from lab.machine.supply import CutRecord, GuestClock, HostPacedClock, PowerSupply
 
@@ -112,6 +113,7 @@ class Machine:
             self.network = make_network(config, files)
         self.supply: PowerSupply = _Supply(self, record.sequence if record else 0)
         self.clock: GuestClock = HostPacedClock()
+        self.plugin: PluginControl | None = None  # attach() sets it
         self.guest = Guest(files, self.network)
         self.console: Console | None = None
         self.qemu: QemuProcess | None = None
@@ -218,6 +220,8 @@ class Machine:
             if self.state is MachineState.RUNNING:
                 raise UsageError(f"machine {self.config.name!r} is running already")
             self._note_before = self._note_bytes()
+            if self.plugin is not None:
+                self.plugin.prepare()
             self.qemu = QemuProcess(
                 self.config,
                 self.files,
@@ -236,21 +240,30 @@ class Machine:
             )
             watcher.start()
 
-    def cut(self, hold_up_ns: int | None = None, immediate: bool = False) -> CutRecord:
+    def cut(
+        self,
+        hold_up_ns: int | None = None,
+        immediate: bool = False,
+        clock: GuestClock | None = None,
+        place: str | None = None,
+    ) -> CutRecord:
         """Cut the power. Announced: PWR_OK drops and the machine has the hold-up to stop in.
 
         *immediate*: no announcement, no hold-up. In both cases QEMU ends by SIGKILL.
+        *clock* ends the hold-up instead of the machine's own; for one that does so at a place in
+        Stop (cut_points.py) *place* is that.
         """
+        clock = clock or self.clock
         limit_ns = self.config.hold_up_ns if hold_up_ns is None else hold_up_ns
         with self._lock:
             qemu, wire = self.qemu, self.supply.wire
             if self.state is not MachineState.RUNNING or qemu is None or wire is None:
                 raise UsageError(f"machine {self.config.name!r} is {self.state}, not running")
-            if not immediate and self.config.icount and isinstance(self.clock, HostPacedClock):
+            if not immediate and self.config.icount and isinstance(clock, HostPacedClock):
                 raise UsageError("under icount only the plugin knows the guest's time: no hold-up")
             self._cutting = True
             try:
-                stopped_ns = None if immediate else self.supply.drop(self.clock, limit_ns)
+                stopped_ns = None if immediate else self.supply.drop(clock, limit_ns)
                 status = qemu.kill()
                 record = CutRecord(
                     announced=not immediate,
@@ -263,6 +276,7 @@ class Machine:
                     qemu_pid=qemu.pid,
                     qemu_status=status,
                     gone=qemu.gone(),
+                    place=place if self._ended_by_plugin() else None,
                 )
                 self._power_is_off()
             finally:
@@ -270,6 +284,9 @@ class Machine:
             self.last_cut = asdict(record)
             self._enter(MachineState.STOPPED if record.stopped else MachineState.CUT)
             return record
+
+    def _ended_by_plugin(self) -> bool:
+        return self.plugin is not None and self.plugin.at_cut() is not None
 
     def stopped_by_itself(self) -> None:
         """The wire's thread: a Stop committed. If no cut waits for it, it was a planned one."""
@@ -291,6 +308,8 @@ class Machine:
                 self._enter(MachineState.STOPPED)
             elif status == 0:
                 self._enter(MachineState.OFF)
+            elif self._ended_by_plugin():
+                self._enter(MachineState.CUT)
             else:
                 self._enter(MachineState.FAILED, f"QEMU ended with {status}: {qemu.last_words()}")
 

@@ -8,7 +8,6 @@ clock leaves out: machine/README.md.
     config = MachineConfig(name, ..., icount=True, plugin=spec.argument(ctl_path(name)))
     machine = Machine.create(config)
     control = attach(machine, spec)     # now machine.cut() knows a hold-up in guest time
-    control.prepare()                   # before each boot
     machine.boot(); control.wait_ready()
     before = control.read()             # exact while the VM is stopped
 """
@@ -251,6 +250,7 @@ class PluginClock:
     def wait(self, event: threading.Event, limit_ns: int) -> int:
         control = self._control
         self._qmp().execute("stop")
+        control.wait_ready()
         control.reset_marks()
         begin = control.read()
         control.arm_hold_up(limit_ns)
@@ -287,4 +287,5 @@ def attach(machine: Machine, spec: PluginSpec) -> PluginControl:
 
     mark = spec.out_mark(spec.outs.index(STOPPED_OUT))
     machine.clock = PluginClock(control, mark, qmp, delivered)
+    machine.plugin = control
     return control

@@ -115,6 +115,20 @@ def _memory_arguments(config: MachineConfig, files: MachineFiles) -> list[str]:
     ]  # fmt: skip
 
 
+def _disk_device(config: MachineConfig, serial: str, modern: str) -> str:
+    if config.disk == "nvme":
+        return f"nvme,drive=rem-disk,serial={_quoted(serial)}"
+    return f"virtio-blk-pci,drive=rem-disk,serial={_quoted(serial)}{modern}"
+
+
+def _nic_device(config: MachineConfig, modern: str) -> str:
+    # No boot ROM: its copy in DRAM would be one thing more that firmware does before us.
+    common = f"netdev=rem-net,mac={MAC},romfile="
+    if config.nic == "virtio-net":
+        return f"virtio-net-pci,{common}{modern}"
+    return f"{config.nic},{common}"
+
+
 def _device_arguments(
     config: MachineConfig, files: MachineFiles, options: BootOptions, netdev: str | None
 ) -> list[str]:
@@ -126,12 +140,10 @@ def _device_arguments(
     if config.root is not None:
         args += ["-blockdev", f"driver=file,node-name=rem-file,filename={_quoted(files.disk)}"]
         args += ["-blockdev", "driver=raw,node-name=rem-disk,file=rem-file"]
-        serial = _quoted(options.disk_serial)
-        args += ["-device", f"virtio-blk-pci,drive=rem-disk,serial={serial}{modern}"]
+        args += ["-device", _disk_device(config, options.disk_serial, modern)]
     if netdev is not None:
         args += ["-netdev", netdev]
-        # No boot ROM: its copy in DRAM would be one thing more that firmware does before us.
-        args += ["-device", f"virtio-net-pci,netdev=rem-net,mac={MAC},romfile={modern}"]
+        args += ["-device", _nic_device(config, modern)]
     for device in config.devices:
         args += ["-device", device]
     return args

@@ -145,6 +145,8 @@ def cut_line(cut: dict[str, Any]) -> str:
     process = f"QEMU {cut['qemu_pid']} " + ("is gone" if cut["gone"] else "IS STILL THERE")
     if not cut["announced"]:
         return f"unannounced; {process}"
+    if cut.get("place"):
+        return f"at {cut['place']} of Stop; {process}"
     hold_up_ms = cut["hold_up_ns"] / 1e6
     if cut["stopped"]:
         stop_ms = cut["stopped_after_ns"] / 1e6

@@ -24,14 +24,23 @@ from typing import Any
 
 from lab.errors import Exit, HangError, RemError, UsageError
 from lab.machine.control import read_line, short_path
+from lab.machine.cut_points import (
+    GO_PHASES,
+    STOP_PHASES,
+    Place,
+    attach_cut_points,
+    clock_for,
+    resume_and_cut,
+)
 from lab.machine.guest import SSH_FAILED
-from lab.machine.machine import Machine, MachineState
+from lab.machine.machine import BOOT_LIMIT_S, Machine, MachineState
 from lab.machine.status import SYSFS, status_of
 from lab.say import say
 
 # The last hold-up, when the supervisor is told to end: as a shut-down host would give it.
 END_HOLD_UP_NS = 2_000_000_000
 STOP_LIMIT_S = 60.0
+PROBE_LIMIT_S = 15.0  # of one wait for the guest; then look whether the machine is still there
 RETRY_S = 0.2  # after a connection to a kernel that is no more, or not yet
 ENDED = (MachineState.OFF, MachineState.FAILED)
 
@@ -42,6 +51,7 @@ class Supervisor:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self._end = threading.Event()
+        self._answered_boot = 0  # the last one whose guest has taken a command
         machine.files.control.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         with short_path(machine.files) as path:
@@ -81,13 +91,18 @@ class Supervisor:
         """Give a running machine a hold-up to stop in, then let go of it."""
         self._listener.close()
         self.machine.files.control.unlink(missing_ok=True)
-        if self.machine.state is MachineState.RUNNING and not self.machine.config.icount:
+        if self.machine.state is MachineState.RUNNING and self._has_clock():
             hold_up_ns = min(END_HOLD_UP_NS, self.machine.config.hold_up_ns)
             try:
                 self.machine.cut(hold_up_ns=hold_up_ns)
             except UsageError:
                 say("rem: the machine went off by itself meanwhile")
         self.machine.close()
+
+    def _has_clock(self) -> bool:
+        """Whether there is a hold-up at all: under icount only the plugin knows guest time."""
+        config = self.machine.config
+        return config.cut_points or not config.icount
 
     def _accept(self) -> None:
         while True:
@@ -123,11 +138,20 @@ class Supervisor:
 
     def _cut(self, message: dict[str, Any]) -> Any:
         hold_up_ns = message.get("hold_up_ns")
-        return asdict(self.machine.cut(hold_up_ns, bool(message.get("immediate"))))
+        immediate = bool(message.get("immediate"))
+        text = message.get("at")
+        place = Place.parse(str(text), STOP_PHASES, "--at") if text is not None else None
+        clock = clock_for(self.machine, place)
+        where = None if place is None else str(place)
+        return asdict(self.machine.cut(hold_up_ns, immediate, clock, where))
 
     def _resume(self, message: dict[str, Any]) -> Any:
         machine = self.machine
         cold = bool(message.get("cold"))
+        if (text := message.get("cut_at")) is not None:
+            place = Place.parse(str(text), GO_PHASES, "--cut-at")
+            resume_and_cut(machine, place, BOOT_LIMIT_S, int(message.get("rtc_offset_s", 0)))
+            return {"boot_note": None, "qemu_pid": None, "state": str(machine.state)}
         machine.resume(rtc_offset_s=int(message.get("rtc_offset_s", 0)), cold=cold)
         return self._decided(message)
 
@@ -176,7 +200,23 @@ class Supervisor:
 
     def _guest(self, message: dict[str, Any]) -> Any:
         limit_s = float(message.get("limit_s", 60))
+        self._wait_guest()
         return asdict(self.machine.guest.run(str(message["command"]), check=False, limit_s=limit_s))
+
+    def _wait_guest(self) -> None:
+        """Once in each boot: until the guest is up and takes commands."""
+        machine = self.machine
+        end_s = time.monotonic() + BOOT_LIMIT_S
+        while self._answered_boot != machine.boots:
+            if machine.state is not MachineState.RUNNING:
+                raise UsageError(f"machine {machine.config.name!r} is {machine.state}, not running")
+            boot = machine.boots
+            try:
+                machine.guest.wait_ssh(PROBE_LIMIT_S)
+                self._answered_boot = boot
+            except HangError:
+                if time.monotonic() > end_s:
+                    raise
 
     def _console(self, sock: socket.socket) -> None:
         """Both ways until the client goes. A boot that ends leaves it attached to the next one."""
@@ -235,6 +275,7 @@ def main(argv: list[str]) -> int:
     try:
         machine = Machine.open(name)
         try:
+            attach_cut_points(machine)
             machine.boot(cold=options["cold"], rtc_offset_s=options["rtc_offset_s"])
             supervisor = Supervisor(machine)
         except BaseException:

@@ -59,6 +59,7 @@ class CutRecord:
     qemu_pid: int
     qemu_status: int  # -9: ended by SIGKILL
     gone: bool  # waitpid() returned it and the process table has it no more
+    place: str | None = None  # where in the Stop the power went, if it was to go at a place
 
 
 class PowerWire:

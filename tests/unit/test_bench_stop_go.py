@@ -14,10 +14,10 @@ from lab.bench.stop_go import (
     add_figures,
     busy_functions,
     entry_address,
-    symbol_address,
 )
 from lab.commands import bench
 from lab.errors import RemError, UsageError
+from lab.machine.symbols import symbol_address
 from lab.result import Result
 
 

@@ -38,6 +38,8 @@ def test_config_survives_json() -> None:
         nvram_dir=Path("/dev/shm"),
         stop_mode="dpm",
         memtype="dram",
+        disk="nvme",
+        nic="e1000e",
         dram_file=Path("/dev/shm/dram"),
     )
     assert MachineConfig.from_json(config.to_json()) == config
@@ -56,7 +58,8 @@ def test_config_of_another_version_is_one_line(text: str) -> None:
         {"name": "../m"}, {"name": "-m"}, {"name": "M"}, {"name": ""}, {"name": "m" * 33},
         {"cpus": 0}, {"cpus": 65}, {"dram_bytes": 1 << 20}, {"dram_bytes": (64 << 20) + 1},
         {"nvram_bytes": 0}, {"nvram_bytes": (1 << 30) + (1 << 20)},
-        {"memtype": "flash"}, {"memtype": "dram", "dram_bytes": 64 << 20},
+        {"disk": "floppy"}, {"nic": "ne2000"}, {"memtype": "flash"},
+        {"memtype": "dram", "dram_bytes": 64 << 20},
     ],
 )  # fmt: skip
 def test_impossible_machines_are_usage_errors(wrong: dict[str, object]) -> None:
@@ -103,6 +106,7 @@ def test_memtype_is_told_to_the_kernel_and_dram_alone_is_enough_for_it() -> None
     def of(memtype: str | None, **more: object) -> MachineConfig:
         return replace(CONFIG, memtype=memtype, **more)  # type: ignore[arg-type]
 
+    assert " memtype=nvram" in CONFIG.cmdline(), "what machines have unless asked"
     assert "memtype=" not in of(None).cmdline()
     assert " memtype=nvram,dram " in of("nvram,dram").cmdline() + " "
     # The last word counts, for the loader as for the kernel.
@@ -124,6 +128,17 @@ def test_devices_are_behind_an_iommu_unless_asked() -> None:
     words = values(command(replace(CONFIG, iommu=True)), "-device")
     assert words.index("intel-iommu,intremap=on") == 1  # before all that is behind it
     assert sum("iommu_platform=on" in word for word in words) == 2
+
+
+def test_disk_and_network_device_can_be_others_than_virtio() -> None:
+    config = replace(CONFIG, disk="nvme", nic="e1000e", iommu=True)
+    devices = values(command(config), "-device")
+    assert any(one.startswith("nvme,drive=rem-disk,serial=rem-root") for one in devices)
+    assert any(one.startswith("e1000e,netdev=rem-net,mac=52:54") for one in devices)
+    assert not any("virtio" in one or "iommu_platform" in one for one in devices)
+    assert "root=/dev/nvme0n1 rootwait" in config.cmdline()
+    assert "root=/dev/vda" in CONFIG.cmdline()
+    assert "rootwait" not in CONFIG.cmdline()
 
 
 def test_icount_is_seeded_and_takes_its_clock_from_the_machine() -> None:

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Where functions of the kernel and of the loader are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lab import run
+from lab.errors import InfraError, RemError
+
+
+def _find(table: str, name: str, where: str) -> int:
+    """In lines as nm prints them: ADDRESS KIND NAME."""
+    for line in table.splitlines():
+        words = line.split()
+        if words[2:] == [name] and words[1] in "tT":
+            return int(words[0], 16)
+    raise RemError(where)
+
+
+def symbol_address(system_map: Path, name: str) -> int:
+    """The address of a kernel function, which holds with `nokaslr`."""
+    try:
+        text = system_map.read_text(encoding="ascii")
+    except OSError as error:
+        raise InfraError(f"cannot read {system_map}: {error.strerror}") from error
+    return _find(text, name, f"{system_map} has no function {name}: is it the map of this kernel?")
+
+
+def loader_address(loader: Path, name: str) -> int:
+    """The address of a function of the loader."""
+    table = run.run(["nm", loader], what="reading the loader's symbols").stdout
+    return _find(table, name, f"{loader} has no function {name}: is it this version's loader?")

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: devices that Stop knows nothing of go on after it. An NVMe disk and an e1000e are
+restarted by their drivers' PCI error recovery, and so is an e1000, which has only an interrupt line
+and 32 bits of address. An rtl8139, whose driver has no recovery, keeps the machine on stop=dpm, and
+that is said.
+
+Method: the machine's only network device, and where it is NVMe its only disk, are of that kind, so
+that every program, every acknowledged number and the test's own connections go through them.
+Negative proof: a kernel that leaves devices as they are after Go.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from trials import Bed, Writer, booted_bed
+
+from lab.demo.guest_job import GuestJob
+from lab.errors import HangError
+from lab.load.process import LoadProcess
+from lab.machine.config import HOST_ADDRESS
+from lab.machine.console import kernel_warnings
+
+CUTS = 2
+ACKED_BETWEEN = 5
+GO_LIMIT_S = 60.0
+# Far more than a restart takes; a machine whose disk is gone costs the test as much.
+HANG_LIMIT_S = 10.0
+SYSFS = "/sys/kernel/remanence"
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
+
+
+@contextmanager
+def traffic(it: Bed) -> Iterator[LoadProcess]:
+    """Both ways over one connection, and records written with fsync; in the end all was right."""
+    with LoadProcess(it.machine.network.exec_prefix(), "peer", host=HOST_ADDRESS) as peer:
+        address = f"{HOST_ADDRESS}:{peer.started['ports'][0]}"
+        jobs = [
+            GuestJob(it.machine, "rem-tcp", "--peer", address),
+            GuestJob(it.machine, "rem-fsync", "--mode", "direct"),
+        ]
+        yield peer
+        for job in jobs:
+            verdict = job.finish()
+            assert verdict.startswith("OK "), verdict
+        assert not peer.ask("status")["failures"]
+
+
+def wait_frames(peer: LoadProcess, limit_s: float) -> None:
+    before, end_s = peer.ask("status")["frames_received"], time.monotonic() + limit_s
+    while peer.ask("status")["frames_received"] <= before:
+        assert time.monotonic() < end_s, "the peer gets nothing any more"
+        time.sleep(0.05)
+
+
+def check_lives_through_cuts(it: Bed, cuts: int = CUTS, limit_s: float = GO_LIMIT_S) -> None:
+    """Inner check: what fsync acknowledged is there, the same connections go on both ways."""
+    with traffic(it) as peer:
+        writer = Writer(it.machine)
+        try:
+            writer.wait(ACKED_BETWEEN)
+            for _ in range(cuts):
+                assert it.machine.cut().stopped, "no Stop within the hold-up"
+                it.resume(limit_s)
+                writer.wait(ACKED_BETWEEN, limit_s)
+                wait_frames(peer, limit_s)
+        finally:
+            writer.close()
+    writer.check(it.machine)
+    assert it.kept()
+    assert kernel_warnings(it.machine.console.text()) == []
+
+
+def what_stops(it: Bed) -> str:
+    return it.machine.run_in_guest(f"cat {SYSFS}/stop_mode").stdout.strip()
+
+
+def driver_of_eth0(it: Bed) -> str:
+    shown = it.machine.run_in_guest("readlink /sys/class/net/eth0/device/driver").stdout
+    return shown.strip().rpartition("/")[2]
+
+
+def test_nvme_and_e1000e_are_restarted_by_their_drivers() -> None:
+    with booted_bed("drivers", disk="nvme", nic="e1000e") as it:
+        assert what_stops(it) == "fast"
+        assert driver_of_eth0(it) == "e1000e"
+        assert it.machine.run_in_guest("ls /sys/block | grep -v loop").stdout == "nvme0n1\n"
+        check_lives_through_cuts(it)
+
+
+@pytest.mark.soak
+def test_an_e1000_with_its_interrupt_line_and_32_bits_is_so_too() -> None:
+    with booted_bed("e1000", nic="e1000") as it:
+        assert what_stops(it) == "fast"
+        assert driver_of_eth0(it) == "e1000"
+        check_lives_through_cuts(it)
+
+
+def test_a_device_without_recovery_keeps_the_machine_on_the_portable_path() -> None:
+    with booted_bed("rtl8139", nic="rtl8139") as it:
+        assert driver_of_eth0(it) == "8139cp"
+        assert what_stops(it) == "dpm: 0000:00:02.0 cannot be restarted otherwise"
+        assert "0000:00:02.0 keeps the machine on stop=dpm" in it.machine.console.text()
+        check_lives_through_cuts(it, 1)
+
+
+def test_devices_that_their_drivers_do_not_restart_are_red() -> None:
+    mutant = {"mutants": True, "mutant": "skip-device"}
+    with booted_bed("no-restart", disk="nvme", nic="e1000e", **mutant) as it:
+        with pytest.raises(HangError):
+            check_lives_through_cuts(it, 1, HANG_LIMIT_S)
+        note = it.machine.boot_note()
+        assert note is not None
+        assert note.resumed, "red, but not because of the devices"

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: what people type does what it says. `rem ssh` waits for a guest that boots; `rem cut`
+gives a machine under icount its hold-up in guest time; `rem cut --at` and `rem resume --cut-at`
+take the power away at an instruction of Stop and of Go; exit codes tell whether an image was
+entered.
+
+Method: one machine under icount and the commands themselves, each a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from claims import machine_name
+
+from lab.commands.demo import fast_dir
+from lab.errors import Exit
+from lab.paths import repo_dir
+
+LIMIT_S = 240.0
+BEFORE_COMMIT = "commit+300"
+BEFORE_CONSUMPTION = "consume+4"
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
+
+
+class Cli:
+    """`rem` with one machine's name."""
+
+    def __init__(self, state: Path) -> None:
+        self._name = machine_name("cli")
+        self._env = {**os.environ, "REM_STATE": str(state)}
+
+    def __call__(self, command: str, *options: str) -> subprocess.CompletedProcess[str]:
+        words = [repo_dir() / "rem", command, "--name", self._name, *options]
+        return subprocess.run(
+            words, env=self._env, capture_output=True, text=True, timeout=LIMIT_S, check=False
+        )
+
+    def well(self, command: str, *options: str) -> subprocess.CompletedProcess[str]:
+        done = self(command, *options)
+        assert done.returncode == Exit.PASS, done.stderr
+        return done
+
+
+@pytest.fixture(scope="module")
+def rem(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+    cli = Cli(tmp_path_factory.mktemp("state"))
+    fast = fast_dir()
+    where = [] if fast is None else ["--nvram-dir", str(fast)]
+    cli.well("run", "-d", "--icount", "--cpus", "2", "--nvram", "512M", *where)
+    try:
+        yield cli
+    finally:
+        cli("rm", "--force")
+
+
+def test_cuts_by_commands_go_on_or_say_why_not(rem: Cli) -> None:
+    # At once after `rem run`: the guest is still booting.
+    assert rem.well("ssh", "echo kept > /dev/shm/kept && cat /dev/shm/kept").stdout == "kept\n"
+
+    cut = rem.well("cut", "--hold-up", "10ms")
+    assert "stopped after" in cut.stderr
+    assert "of 10 ms hold-up" in cut.stderr
+    # Taken away before the image is consumed, so it is entered by the next boot.
+    again = rem.well("resume", "--cut-at", BEFORE_CONSUMPTION)
+    assert f"taken away at {BEFORE_CONSUMPTION} of Go" in again.stderr
+    resumed = rem.well("resume")
+    assert "resumed image 2" in resumed.stderr
+    assert rem.well("ssh", "cat /dev/shm/kept").stdout == "kept\n"
+
+    cut = rem.well("cut", "--at", BEFORE_COMMIT)
+    assert f"at {BEFORE_COMMIT} of Stop" in cut.stderr
+    assert f"at {BEFORE_COMMIT} of Stop" in rem.well("status").stdout
+    cold = rem("resume")
+    assert cold.returncode == Exit.BROKEN
+    assert "cold boot: already consumed" in cold.stderr
+
+
+def test_wrong_places_are_one_line(rem: Cli) -> None:
+    wrong = (
+        ("cut", "--at", "consume+1"),  # of Go
+        ("resume", "--cut-at", "commit+1"),  # of Stop
+        ("cut", "--at", "commit+1", "--hold-up", "1ms"),
+    )
+    for words in wrong:
+        done = rem(*words)
+        assert done.returncode == Exit.USAGE, words
+        assert len(done.stderr.splitlines()) == 1
