@@ -23,6 +23,7 @@ from lab.machine.plugin import (
     STOPPED_OUT,
     PluginControl,
     PluginSpec,
+    Snapshot,
     attach,
     elapsed_ns,
 )
@@ -110,17 +111,24 @@ class PlaceClock:
         self._machine = machine
         self._place = place
         self._control = _control(machine)
+        self._edge: Snapshot | None = None
 
-    def wait(self, event: threading.Event, limit_ns: int) -> int:
+    def begin(self, limit_ns: int) -> None:
+        del limit_ns  # the place counts
         machine, control = self._machine, self._control
-        assert machine.qemu is not None and machine.supply.wire is not None
-        icount = machine.config.icount
-        begin_ns = time.monotonic_ns()
+        assert machine.qemu is not None, "the machine is off"
         machine.qemu.qmp.execute("stop")
         control.wait_ready()
         control.reset_marks()
-        begin = control.read()
+        self._edge = control.read()
         control.arm_cut_at(self._place.mark(), self._place.insns)
+
+    def wait(self, event: threading.Event, limit_ns: int) -> int:
+        machine, control, edge = self._machine, self._control, self._edge
+        assert machine.qemu is not None and machine.supply.wire is not None, "the machine is off"
+        assert edge is not None, "begin() comes first"
+        icount = machine.config.icount
+        begin_ns = time.monotonic_ns()
         end_s = time.monotonic() + ANSWER_LIMIT_S
         while not machine.supply.wire.delivered() and time.monotonic() < end_s:
             time.sleep(ANSWER_POLL_S)
@@ -129,7 +137,7 @@ class PlaceClock:
         if not icount:
             return time.monotonic_ns() - begin_ns
         end = control.first(len(PHASES)) or control.at_cut()  # the mark of STOPPED is the last
-        return limit_ns + 1 if end is None else elapsed_ns(begin, end)
+        return limit_ns + 1 if end is None else elapsed_ns(edge, end)
 
 
 def clock_for(machine: Machine, place: Place | None) -> GuestClock | None:

@@ -229,9 +229,8 @@ class PluginControl:
 class PluginClock:
     """The guest clock of a machine under icount (supply.GuestClock).
 
-    The plugin takes the power away at the end of the hold-up. For an exact edge, stop the VM
-    over QMP before PWR_OK drops: wait() reads the counters, and lets the VM run on when QEMU has
-    taken the status byte.
+    The plugin takes the power away at the end of the hold-up. The edge is exact: begin() stops the
+    VM, and wait() lets it run on when QEMU has taken the status byte.
     """
 
     def __init__(
@@ -245,15 +244,20 @@ class PluginClock:
         self._stopped_mark = stopped_mark
         self._qmp = qmp
         self._delivered = delivered
+        self._edge: Snapshot | None = None
         self.last: tuple[Snapshot, Snapshot] | None = None  # edge and end of the last wait
 
-    def wait(self, event: threading.Event, limit_ns: int) -> int:
+    def begin(self, limit_ns: int) -> None:
         control = self._control
         self._qmp().execute("stop")
         control.wait_ready()
         control.reset_marks()
-        begin = control.read()
+        self._edge = control.read()
         control.arm_hold_up(limit_ns)
+
+    def wait(self, event: threading.Event, limit_ns: int) -> int:
+        control, edge = self._control, self._edge
+        assert edge is not None, "begin() comes first"
         end_s = time.monotonic() + ANSWER_LIMIT_S
         while not self._delivered() and time.monotonic() < end_s:
             time.sleep(ANSWER_POLL_S)
@@ -264,8 +268,8 @@ class PluginClock:
             # Guest time stands still, and the energy runs out all the same.
             self.last = None
             return limit_ns + 1
-        self.last = (begin, end)
-        return elapsed_ns(begin, end)
+        self.last = (edge, end)
+        return elapsed_ns(edge, end)
 
 
 def ctl_path(name: str) -> Path:

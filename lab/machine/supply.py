@@ -31,6 +31,10 @@ BUSY_POLL_S = 0.0005
 class GuestClock(Protocol):
     """Measures the guest's time: the one border between the supply and how time is modelled."""
 
+    def begin(self, limit_ns: int) -> None:
+        """PWR_OK is about to drop, for a hold-up of *limit_ns*."""
+        ...
+
     def wait(self, event: threading.Event, limit_ns: int) -> int:
         """Return when *event* is set or *limit_ns* of guest time are over: the time it took."""
         ...
@@ -38,6 +42,9 @@ class GuestClock(Protocol):
 
 class HostPacedClock:
     """The guest's virtual clock runs with the host's while the VM runs (no icount)."""
+
+    def begin(self, limit_ns: int) -> None:
+        """Nothing: what the host does between the two counts too."""
 
     def wait(self, event: threading.Event, limit_ns: int) -> int:
         begin_ns = time.monotonic_ns()
@@ -208,6 +215,7 @@ class PowerSupply:
         """Drop PWR_OK, wait for STOPPED or the end of the hold-up: guest time of STOPPED."""
         wire = self.wire
         assert wire is not None, "a machine that is off has no PWR_OK to drop"
+        clock.begin(hold_up_ns)
         self._change(False, self.charge)
         taken_ns = clock.wait(wire.ended, hold_up_ns)
         return taken_ns if wire.stopped.is_set() and taken_ns <= hold_up_ns else None
