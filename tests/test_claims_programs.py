@@ -43,7 +43,7 @@ class Story:
     progress: tuple[dict[str, int], ...]  # before the first cut and after each
 
 
-@pytest.fixture(scope="module", params=["fast"])
+@pytest.fixture(scope="module", params=["fast", pytest.param("dpm", marks=pytest.mark.soak)])
 def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
     with booted("programs", CPUS, request.param) as machine:
         yield machine
