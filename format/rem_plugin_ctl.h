@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * The control file of the QEMU plugin: one page that the plugin and the lab
+ * The control file of the QEMU plugin: two pages that the plugin and the lab
  * both map. It is no media (it says nothing about the guest's memory) but it
  * does outlive the QEMU process, which is how a cut made from inside is told.
  *
@@ -8,17 +8,19 @@
  *   0x0000      32   what this plugin can do                     plugin
  *   0x0020      48   one command at a time                       lab
  *   0x0050      48   the answer, and whether the process was cut plugin
- *   0x0080     288   snapshot asked for by REM_PLUGIN_READ       plugin
- *   0x01a0     288   snapshot at the cut                         plugin
- *   0x02c0    2560   eight marks                                 plugin
- *   0x0cc0     808   where vCPUs were during a hold-up           plugin
+ *   0x0080     544   snapshot asked for by REM_PLUGIN_READ       plugin
+ *   0x02a0     544   snapshot at the cut                         plugin
+ *   0x04c0    4608   eight marks                                 plugin
+ *   0x16c0     808   where vCPUs were during a hold-up           plugin
+ *   0x19e8     128   what the caches did                         plugin
  *
  * A command: the lab writes command and arguments, adds one to @request and
  * wakes a futex on it; the plugin carries it out, then makes @done equal to
  * @request. All numbers are little-endian, and instructions are counted per
  * vCPU from the start of the process. An instruction counts when it begins: one
  * that faults counts again when it is tried again, and under icount each
- * repetition of a REP string instruction counts.
+ * repetition of a REP string instruction counts. With caches, instructions are
+ * counted exactly only while something is armed, else by the block.
  *
  * Keep to what a simple parser can read (see rem_image.h).
  */
@@ -31,8 +33,8 @@
 
 /* "REMPLUGN", little-endian */
 #define REM_PLUGIN_MAGIC 0x4e47554c504d4552
-#define REM_PLUGIN_VERSION 2
-#define REM_PLUGIN_CTL_BYTES 4096
+#define REM_PLUGIN_VERSION 3
+#define REM_PLUGIN_CTL_BYTES 8192
 #define REM_PLUGIN_CPUS_MAX 32
 #define REM_PLUGIN_MARKS_MAX 8
 #define REM_PLUGIN_TURNS_MAX 50
@@ -43,6 +45,7 @@
 /* What the plugin was asked to do on QEMU's command line: bits of @jobs. */
 #define REM_PLUGIN_JOB_COUNT 1
 #define REM_PLUGIN_JOB_CUT 2
+#define REM_PLUGIN_JOB_CACHE 4
 
 enum rem_plugin_command {
 	/* copy all counts to @now; exact when the VM is stopped */
@@ -57,13 +60,25 @@ enum rem_plugin_command {
 	 * the mark and from there; n = 0 kills before the marked instruction
 	 */
 	REM_PLUGIN_ARM_CUT_AT = 4,
-	/* argument {ns}: kill the process when that much guest time has gone by
-	 * (largest count of any vCPU + time in which all were halted, 1 ns an
-	 * instruction); icount only
+	/* argument {ns}: kill the process when that much time has gone by by the
+	 * largest clock of any vCPU (instructions times cycle, and waiting for
+	 * memory) + time in which all were halted; icount only
 	 */
 	REM_PLUGIN_ARM_HOLD_UP = 5,
 	/* all marks become as if never reached */
 	REM_PLUGIN_RESET_MARKS = 6,
+	/* the power goes now: the persistence domain does its last, the process
+	 * dies, and nobody sets @done
+	 */
+	REM_PLUGIN_POWER_CUT = 7,
+	/* argument {enum rem_plugin_honour}: which flushes have an effect */
+	REM_PLUGIN_HONOUR = 8,
+	/* argument {n}: kill the process right after the n-th store to NVRAM
+	 * from here; 0 forgets that
+	 */
+	REM_PLUGIN_ARM_STORE = 9,
+	/* argument {1 or 0}: a window of the recording begins or ends */
+	REM_PLUGIN_WINDOW = 10,
 };
 
 enum rem_plugin_error {
@@ -76,6 +91,18 @@ enum rem_plugin_error {
 	REM_PLUGIN_RUNNING = 4,
 	/* needs -icount shift=0, and this QEMU's icount clock */
 	REM_PLUGIN_NO_ICOUNT = 5,
+};
+
+/* Which flushes have an effect; for proofs that their absence is noticed. */
+enum rem_plugin_honour {
+	REM_PLUGIN_HONOUR_ALL = 0,
+	/* those of the record block; a WBINVD writes nothing else */
+	REM_PLUGIN_HONOUR_BLOCK = 1,
+	REM_PLUGIN_HONOUR_NOTHING = 2,
+	/* all, but a WBINVD on the first vCPU only */
+	REM_PLUGIN_HONOUR_FIRST = 3,
+	/* all, but a WBINVD does what an INVD does */
+	REM_PLUGIN_HONOUR_INVD = 4,
 };
 
 enum rem_plugin_mark_kind {
@@ -94,13 +121,15 @@ enum rem_plugin_mark_kind {
  * @cpu: the vCPU whose instruction made it, or REM_PLUGIN_NONE
  * @halted_ns: guest time in which all vCPUs were halted, since the start of
  *             the process; REM_PLUGIN_NONE without icount
+ * @cycle_ps: what an instruction takes
  */
 struct rem_plugin_snapshot {
 	rem_u64 taken;	   /*   0 */
 	rem_u64 cpu;	   /*   8 */
 	rem_u64 halted_ns; /*  16 */
-	rem_u64 reserved;  /*  24 */
+	rem_u64 cycle_ps;  /*  24 */
 	rem_u64 count[32]; /*  32 begun instructions of each vCPU */
+	rem_u64 waited_ns[32]; /* 288 for memory, by the model of caches */
 };
 
 /*
@@ -131,6 +160,35 @@ enum rem_plugin_cut {
 	REM_PLUGIN_NOT_CUT = 0,
 	REM_PLUGIN_CUT_COUNT = 1,
 	REM_PLUGIN_CUT_HOLD_UP = 2,
+	REM_PLUGIN_CUT_SUPPLY = 3,
+	REM_PLUGIN_CUT_STORE = 4,
+};
+
+/*
+ * struct rem_plugin_cache - what the caches did, since the process began
+ * @taken: 1 = the rest is of the last READ, the last port mark, or the cut
+ * @differ_lines: are not on media as CPUs read them: lost if power goes now
+ * @lost_lines: of these, such as a flush should have written and was not let
+ *              to, and nobody has stored to since
+ * @digest_due: sum over lines that such flushes left, as they were then
+ * @digest_media: the same lines as media has them. Equal: nothing is lost
+ */
+struct rem_plugin_cache {
+	rem_u64 taken;		    /*   0 */
+	rem_u64 stores;		    /*   8 to NVRAM while something was armed */
+	rem_u64 first_level_misses; /*  16 */
+	rem_u64 memory_reads;	    /*  24 */
+	rem_u64 write_backs;	    /*  32 */
+	rem_u64 evictions;	    /*  40 */
+	rem_u64 swept;		    /*  48 */
+	rem_u64 unseen;		    /*  56 flushed, though no store told of them */
+	rem_u64 dirty_lines;	    /*  64 */
+	rem_u64 differ_lines;	    /*  72 */
+	rem_u64 lost_lines;	    /*  80 */
+	rem_u64 digest_due;	    /*  88 */
+	rem_u64 digest_media;	    /*  96 */
+	rem_u64 reverted_lines;	    /* 104 by INVD */
+	rem_u64 reserved[2];	    /* 112 */
 };
 
 struct rem_plugin_ctl {
@@ -151,28 +209,32 @@ struct rem_plugin_ctl {
 	rem_u32 reserved2;   /*  92 */
 	rem_u64 reserved3[4];		   /*  96 */
 	struct rem_plugin_snapshot now;	   /* 128 */
-	struct rem_plugin_snapshot at_cut; /* 416 */
-	struct rem_plugin_mark marks[8];   /* 704 */
+	struct rem_plugin_snapshot at_cut; /* 672 */
+	struct rem_plugin_mark marks[8];   /* 1216 */
 	/* turns that were over in the kernel since REM_PLUGIN_ARM_HOLD_UP: how
 	 * many, and the first of them
 	 */
-	rem_u64 turn_count;		  /* 3264 */
-	struct rem_plugin_turn turns[50]; /* 3272 */
+	rem_u64 turn_count;		  /* 5824 */
+	struct rem_plugin_turn turns[50]; /* 5832 */
+	struct rem_plugin_cache cache;	  /* 6632 */
 };
 
-static_assert(sizeof(struct rem_plugin_snapshot) == 288);
+static_assert(sizeof(struct rem_plugin_snapshot) == 544);
 static_assert(offsetof(struct rem_plugin_snapshot, count) == 32);
-static_assert(sizeof(struct rem_plugin_mark) == 320);
+static_assert(offsetof(struct rem_plugin_snapshot, waited_ns) == 288);
+static_assert(sizeof(struct rem_plugin_mark) == 576);
 static_assert(offsetof(struct rem_plugin_mark, first) == 32);
 static_assert(sizeof(struct rem_plugin_turn) == 16);
+static_assert(sizeof(struct rem_plugin_cache) == 128);
 static_assert(offsetof(struct rem_plugin_ctl, request) == 32);
 static_assert(offsetof(struct rem_plugin_ctl, argument) == 40);
 static_assert(offsetof(struct rem_plugin_ctl, done) == 80);
 static_assert(offsetof(struct rem_plugin_ctl, cut) == 88);
 static_assert(offsetof(struct rem_plugin_ctl, now) == 128);
-static_assert(offsetof(struct rem_plugin_ctl, at_cut) == 416);
-static_assert(offsetof(struct rem_plugin_ctl, marks) == 704);
-static_assert(offsetof(struct rem_plugin_ctl, turns) == 3272);
-static_assert(sizeof(struct rem_plugin_ctl) == 4072);
+static_assert(offsetof(struct rem_plugin_ctl, at_cut) == 672);
+static_assert(offsetof(struct rem_plugin_ctl, marks) == 1216);
+static_assert(offsetof(struct rem_plugin_ctl, turns) == 5832);
+static_assert(offsetof(struct rem_plugin_ctl, cache) == 6632);
+static_assert(sizeof(struct rem_plugin_ctl) == 6760);
 
 #endif /* REM_PLUGIN_CTL_H */

@@ -63,6 +63,8 @@ pub struct Caches<M, T> {
     pub timing: T,
     /// Which flushes have an effect.
     pub honoured: Honoured,
+    /// Lines that a flush should have written and that were not [`Self::honoured`], since last emptied.
+    pub refused: Vec<Line>,
     profile: Profile,
     hierarchy: Hierarchy,
     flights: Flights,
@@ -92,6 +94,7 @@ impl<M: Memory, T: Timing> Caches<M, T> {
             memory,
             timing,
             honoured: Honoured::All,
+            refused: Vec::new(),
             hierarchy: Hierarchy::new(&profile, cores, lines),
             flights: Flights::new(cores, lines, profile.fill_buffers),
             queue: VecDeque::new(),
@@ -239,9 +242,18 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         dirty || unseen
     }
 
+    /// Whether a flush of the line has an effect; if not, what it leaves is noted.
+    fn honours(&mut self, line: Line) -> bool {
+        let honoured = self.honoured.has(line);
+        if !honoured && self.memory.differs(line) {
+            self.refused.push(line);
+        }
+        honoured
+    }
+
     /// CLFLUSH: in order with stores, so the line is in the persistence domain when it is done.
     pub fn clflush(&mut self, core: Core, line: Line) {
-        if !self.honoured.has(line) {
+        if !self.honours(line) {
             return;
         }
         self.waited_ps[core.0] += ps(self.profile.flush_ns);
@@ -252,14 +264,14 @@ impl<M: Memory, T: Timing> Caches<M, T> {
 
     /// CLFLUSHOPT: under way until a fence.
     pub fn clflushopt(&mut self, core: Core, line: Line) {
-        if self.honoured.has(line) && self.take(line, false) {
+        if self.honours(line) && self.take(line, false) {
             self.send(core, line, Cause::Clflushopt);
         }
     }
 
     /// CLWB: under way until a fence; the line stays, clean.
     pub fn clwb(&mut self, core: Core, line: Line) {
-        if self.honoured.has(line) && self.take(line, true) {
+        if self.honours(line) && self.take(line, true) {
             self.send(core, line, Cause::Clwb);
         }
     }
@@ -274,37 +286,58 @@ impl<M: Memory, T: Timing> Caches<M, T> {
     /// WBINVD: the core's private caches and the last level are written back and emptied. It takes as
     /// long as walking them, or as writing, whichever is longer.
     pub fn wbinvd(&mut self, core: Core) {
-        self.write_all(core, Cause::Wbinvd);
-        if self.honoured == Honoured::All {
+        self.wbinvd_within(core, u64::MAX);
+    }
+
+    /// WBINVD with power for `limit_ps` only: false if it ended before all was written.
+    pub fn wbinvd_within(&mut self, core: Core, limit_ps: u64) -> bool {
+        let whole = self.write_all(core, Cause::Wbinvd, limit_ps);
+        if whole && self.honoured == Honoured::All {
             self.hierarchy.empty(core);
         }
+        whole
     }
 
     /// WBNOINVD: as WBINVD, and the lines stay, clean.
     pub fn wbnoinvd(&mut self, core: Core) {
-        self.write_all(core, Cause::Wbnoinvd);
+        self.write_all(core, Cause::Wbnoinvd, u64::MAX);
     }
 
-    fn write_all(&mut self, core: Core, cause: Cause) {
-        self.fence(core);
-        let mut busy_ps = 0;
-        for line in self.hierarchy.dirty_of(core) {
-            if self.honoured.has(line) {
-                self.hierarchy.clean_line(line);
-                busy_ps += self.write_back(core, line, cause);
-            }
-        }
+    /// What a WBINVD of this core has to write, in order.
+    fn due(&self, core: Core) -> Vec<Line> {
+        let mut due = self.hierarchy.dirty_of(core);
         let mut from = Line(0);
         while let Some(line) = self.next_unseen(from, Line(self.lines)) {
             from = Line(line.0 + 1);
             let in_llc = !self.hierarchy.is_dirty_elsewhere(core, line);
-            if in_llc && !self.flights.holds(line) && self.honoured.has(line) {
-                self.counters.unseen += 1;
-                busy_ps += self.write_back(core, line, cause);
+            if in_llc && !self.flights.holds(line) {
+                due.push(line);
             }
         }
+        due.sort_unstable();
+        due.dedup();
+        due
+    }
+
+    fn write_all(&mut self, core: Core, cause: Cause, limit_ps: u64) -> bool {
+        self.fence(core);
         let walk_ps = self.hierarchy.capacity_of(core) * ps(self.profile.walk_ns);
-        self.waited_ps[core.0] += walk_ps.max(busy_ps);
+        let due = self.due(core);
+        let mut busy_ps = 0;
+        for (index, line) in (1..).zip(&due) {
+            if !self.honours(*line) {
+                continue;
+            }
+            let walked_ps = u128::from(walk_ps) * index / due.len() as u128;
+            if u128::from(busy_ps).max(walked_ps) > u128::from(limit_ps) {
+                self.waited_ps[core.0] += limit_ps;
+                return false;
+            }
+            self.counters.unseen += u64::from(!self.hierarchy.clean_line(*line));
+            busy_ps += self.write_back(core, *line, cause);
+        }
+        self.waited_ps[core.0] += walk_ps.max(busy_ps).min(limit_ps);
+        walk_ps.max(busy_ps) <= limit_ps
     }
 
     fn next_unseen(&self, from: Line, end: Line) -> Option<Line> {

@@ -187,3 +187,15 @@ fn a_miss_waits_for_the_level_that_serves_it() {
     caches.load(OTHER, Line(1));
     assert_eq!(caches.waited_ps(OTHER) - before_ps, 4_700);
 }
+
+/// Power that goes in the middle of a WBINVD leaves a part of the lines.
+#[test]
+fn a_wbinvd_cut_short_writes_a_part() {
+    let mut caches = machine("wsp-c5528", Domain::Adr);
+    (0..1000).for_each(|line| store(&mut caches, BOOT, line));
+    assert!(!caches.wbinvd_within(BOOT, 1_400_000_000));
+    let written = (0..1000).filter(|line| on_media(&caches, *line)).count();
+    assert!((300..700).contains(&written), "{written}");
+    assert_eq!(caches.waited_ps(BOOT) / 1_000_000_000, 1);
+    assert!(caches.wbinvd_within(BOOT, u64::MAX) && on_media(&caches, 999));
+}

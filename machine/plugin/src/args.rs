@@ -29,6 +29,23 @@ pub(crate) struct Plan {
     /// Instructions after which a vCPU gives its turn away; 0: as QEMU does.
     pub(crate) quantum: u64,
     pub(crate) marks: Vec<Mark>,
+    pub(crate) cache: Option<CachePlan>,
+}
+
+/// Volatile caches between the vCPUs and NVRAM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CachePlan {
+    /// Name of the profile.
+    pub(crate) profile: String,
+    /// The file that is the guest's NVRAM.
+    pub(crate) memory: String,
+    pub(crate) media: String,
+    /// Physical address of NVRAM.
+    pub(crate) base: Option<u64>,
+    /// Folder of the recording.
+    pub(crate) record: Option<String>,
+    /// Loads are looked at always, not only while something is armed.
+    pub(crate) loads: bool,
 }
 
 /// Why arguments were refused; the text names the argument and what it takes.
@@ -41,6 +58,8 @@ pub(crate) enum ArgsError {
     NotAddress(String),
     NotPortByte(String),
     TooManyMarks,
+    /// One of the arguments that caches need, or what needs caches.
+    CacheNeeds(&'static str),
 }
 
 impl fmt::Display for ArgsError {
@@ -50,7 +69,8 @@ impl fmt::Display for ArgsError {
             Self::Unknown(arg) => {
                 write!(
                     f,
-                    "{arg}: unknown; known are ctl=, count=, cut=, quantum=, pc=, out=, user="
+                    "{arg}: unknown; known are ctl=, count=, cut=, quantum=, pc=, out=, \
+                     user=, cache=, memory=, media=, base=, record=, loads="
                 )
             }
             Self::NotSwitch(arg) => write!(f, "{arg}: must be on or off"),
@@ -58,9 +78,15 @@ impl fmt::Display for ArgsError {
                 f,
                 "{arg}: must be from {QUANTUM_MIN} to {QUANTUM_MAX} instructions"
             ),
-            Self::NotAddress(arg) => write!(f, "{arg}: must be pc=ADDRESS, as in pc=0x100000"),
+            Self::NotAddress(arg) => write!(f, "{arg}: must be an address, as 0x100000"),
             Self::NotPortByte(arg) => {
                 write!(f, "{arg}: must be out=PORT:BYTE, as in out=0x2f8:0x7e")
+            }
+            Self::CacheNeeds(what) => {
+                write!(
+                    f,
+                    "cache=, memory=, media= and base= go together: {what} is missing"
+                )
             }
             Self::TooManyMarks => write!(f, "more than {MARKS_MAX} marks (pc=, out=, user=)"),
         }
@@ -74,6 +100,10 @@ fn parse_number(text: &str) -> Option<u64> {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
     }
+}
+
+fn parse_address(arg: &str, value: &str) -> Result<u64, ArgsError> {
+    parse_number(value).ok_or_else(|| ArgsError::NotAddress(arg.to_owned()))
 }
 
 fn parse_switch(arg: &str, value: &str) -> Result<bool, ArgsError> {
@@ -101,9 +131,28 @@ fn parse_out(arg: &str, value: &str) -> Result<Mark, ArgsError> {
     }
 }
 
+fn check_cache(cache: CachePlan) -> Result<Option<CachePlan>, ArgsError> {
+    if cache == CachePlan::default() {
+        return Ok(None);
+    }
+    let words = [
+        ("cache=", &cache.profile),
+        ("memory=", &cache.memory),
+        ("media=", &cache.media),
+    ];
+    if let Some((name, _)) = words.iter().find(|(_, value)| value.is_empty()) {
+        return Err(ArgsError::CacheNeeds(name));
+    }
+    if cache.base.is_none() {
+        return Err(ArgsError::CacheNeeds("base="));
+    }
+    Ok(Some(cache))
+}
+
 /// Checks `args`, each of the form `key=value` as QEMU hands them over.
 pub(crate) fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Plan, ArgsError> {
     let mut plan = Plan::default();
+    let mut cache = CachePlan::default();
     for arg in args {
         let (key, value) = arg.split_once('=').unwrap_or((arg, ""));
         match key {
@@ -111,9 +160,14 @@ pub(crate) fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Plan, Arg
             "count" => plan.count = parse_switch(arg, value)?,
             "cut" => plan.cut = parse_switch(arg, value)?,
             "quantum" => plan.quantum = parse_quantum(arg, value)?,
+            "cache" => value.clone_into(&mut cache.profile),
+            "memory" => value.clone_into(&mut cache.memory),
+            "media" => value.clone_into(&mut cache.media),
+            "record" => cache.record = Some(value.to_owned()),
+            "loads" => cache.loads = parse_switch(arg, value)?,
+            "base" => cache.base = Some(parse_address(arg, value)?),
             "pc" => {
-                let address =
-                    parse_number(value).ok_or_else(|| ArgsError::NotAddress(arg.to_owned()))?;
+                let address = parse_address(arg, value)?;
                 plan.marks.push(Mark::Pc(address));
             }
             "out" => plan.marks.push(parse_out(arg, value)?),
@@ -131,6 +185,9 @@ pub(crate) fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Plan, Arg
     if plan.marks.len() > MARKS_MAX {
         return Err(ArgsError::TooManyMarks);
     }
+    plan.cache = check_cache(cache)?;
+    // Caches need the counts for their clocks, and a cut that is exact.
+    plan.cut |= plan.cache.is_some();
     // It is by its fuse that a vCPU notices the end of its turn.
     plan.cut |= plan.quantum > 0;
     // A fuse and a mark are worth nothing without the counts they refer to.
@@ -197,6 +254,27 @@ mod tests {
         assert!(bad("ctl=c out=0x2f8").starts_with("out=0x2f8:"));
         assert!(bad("ctl=c out=0x10000:1").starts_with("out=0x10000:1:"));
         assert!(bad("ctl=c out=1:0x100").starts_with("out=1:0x100:"));
+    }
+
+    #[test]
+    fn caches_need_their_files_and_their_place() {
+        let whole = "ctl=c cache=lightpc memory=a media=b base=0x100000000";
+        let plan = parse_words(whole).unwrap();
+        assert!(plan.cut && plan.count);
+        let cache = plan.cache.unwrap();
+        assert_eq!(
+            (cache.profile.as_str(), cache.base),
+            ("lightpc", Some(1 << 32))
+        );
+        for missing in ["cache=lightpc", "memory=a", "media=b", "base=0x100000000"] {
+            let refused = parse_words(&whole.replace(missing, "")).unwrap_err();
+            let name = missing.split_inclusive('=').next().unwrap();
+            assert!(refused.to_string().contains(&format!("{name} is missing")));
+        }
+        assert_eq!(
+            parse_words("ctl=c record=x"),
+            Err(ArgsError::CacheNeeds("cache="))
+        );
     }
 
     #[test]

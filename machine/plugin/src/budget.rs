@@ -2,25 +2,41 @@
 //! The arithmetic of the hold-up: how much guest time has gone by, and when to
 //! look again.
 //!
-//! Clock `flat-1ns`: a phase costs the largest number of instructions that any
+//! Clock `flat-1ns`, where no caches are modelled: a phase costs the largest number of instructions that any
 //! vCPU began in it, plus the time in which all were halted. A fuse burns down
 //! with its own vCPU's instructions only, so it is set for a short chunk, and
 //! the whole is worked out anew when it has burnt.
+
+use crate::control::CPUS_MAX;
 
 /// Longest stretch of instructions between two looks at the clock; a cut at the
 /// end of the hold-up is late by at most this, and never early.
 pub(crate) const CHUNK_NS: u64 = 20_000;
 
-/// Guest time between two sets of counters, given per vCPU and halted time.
-pub(crate) fn elapsed_ns(begin: (&[u64], u64), end: (&[u64], u64)) -> u64 {
-    let executed = begin
-        .0
-        .iter()
-        .zip(end.0)
-        .map(|(begin, end)| end.saturating_sub(*begin))
-        .max()
-        .unwrap_or(0);
-    executed + end.1.saturating_sub(begin.1)
+/// All clocks at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clocks {
+    pub(crate) halted_ns: u64,
+    /// What an instruction takes.
+    pub(crate) cycle_ps: u64,
+    pub(crate) count: [u64; CPUS_MAX],
+    /// For memory, by the model of caches.
+    pub(crate) waited_ns: [u64; CPUS_MAX],
+}
+
+impl Clocks {
+    /// The clock of one vCPU, which does not know of halts.
+    pub(crate) fn of_cpu_ns(&self, cpu: usize) -> u64 {
+        let executed_ns = u128::from(self.count[cpu]) * u128::from(self.cycle_ps) / 1000;
+        self.waited_ns[cpu] + u64::try_from(executed_ns).unwrap_or(u64::MAX)
+    }
+}
+
+/// Guest time from one moment to another: the largest clock of any vCPU, and halted time.
+pub(crate) fn elapsed_ns(begin: &Clocks, end: &Clocks) -> u64 {
+    let own = |cpu| end.of_cpu_ns(cpu).saturating_sub(begin.of_cpu_ns(cpu));
+    let executed_ns = (0..CPUS_MAX).map(own).max().unwrap_or(0);
+    executed_ns + end.halted_ns.saturating_sub(begin.halted_ns)
 }
 
 /// The next fuse, or `None` when the hold-up is over.
@@ -35,13 +51,33 @@ pub(crate) fn next_fuse(hold_up_ns: u64, elapsed_ns: u64) -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn clocks(counts: &[u64], halted_ns: u64) -> Clocks {
+        let mut clocks = Clocks {
+            halted_ns,
+            cycle_ps: 1000,
+            count: [0; CPUS_MAX],
+            waited_ns: [0; CPUS_MAX],
+        };
+        clocks.count[..counts.len()].copy_from_slice(counts);
+        clocks
+    }
+
     #[test]
     fn elapsed_is_the_largest_count_plus_halted_time() {
-        let begin = ([10_u64, 20, 30], 5);
-        let end = ([110_u64, 520, 31], 12);
-        assert_eq!(elapsed_ns((&begin.0, begin.1), (&end.0, end.1)), 507);
-        assert_eq!(elapsed_ns((&begin.0, begin.1), (&begin.0, begin.1)), 0);
-        assert_eq!(elapsed_ns((&[], 1), (&[], 4)), 3);
+        let begin = clocks(&[10, 20, 30], 5);
+        let end = clocks(&[110, 520, 31], 12);
+        assert_eq!(elapsed_ns(&begin, &end), 507);
+        assert_eq!(elapsed_ns(&begin, &begin), 0);
+        assert_eq!(elapsed_ns(&clocks(&[], 1), &clocks(&[], 4)), 3);
+    }
+
+    #[test]
+    fn waiting_for_memory_counts_on_the_clock_of_its_vcpu() {
+        let mut begin = clocks(&[0, 0], 0);
+        let mut end = clocks(&[1000, 3000], 10);
+        (begin.cycle_ps, end.cycle_ps) = (500, 500);
+        end.waited_ns[0] = 2000;
+        assert_eq!(elapsed_ns(&begin, &end), 2510);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The lab's commands, carried out by a thread of the plugin's own.
 
+use crate::caching;
 use crate::clock::vm_is_running;
 use crate::control::{
-    CMD_ARM_CUT, CMD_ARM_CUT_AT, CMD_ARM_HOLD_UP, CMD_DISARM, CMD_READ, CMD_RESET_MARKS,
-    CommandError, NONE,
+    CMD_ARM_CUT, CMD_ARM_CUT_AT, CMD_ARM_HOLD_UP, CMD_ARM_STORE, CMD_DISARM, CMD_HONOUR,
+    CMD_POWER_CUT, CMD_READ, CMD_RESET_MARKS, CMD_WINDOW, CommandError, Cut, NONE,
 };
 use crate::cut::Plugin;
 use libc::{c_int, c_uint, timespec};
@@ -45,6 +46,12 @@ fn carry_out(plugin: &Plugin) -> Result<(), CommandError> {
         CMD_READ => {
             need(plugin.plan.count, CommandError::JobOff)?;
             plugin.snapshot(&ctl.now, NONE);
+            if !vm_is_running() {
+                // SAFETY: the VM is stopped.
+                if let Some(job) = unsafe { caching::job() } {
+                    job.report(&ctl.cache);
+                }
+            }
         }
         CMD_DISARM => {
             need(!vm_is_running(), CommandError::Running)?;
@@ -63,6 +70,7 @@ fn carry_out(plugin: &Plugin) -> Result<(), CommandError> {
             let mark = index(first, plugin.plan.marks.len())?;
             need(second != NONE, CommandError::BadArgument)?;
             plugin.disarm();
+            plugin.set_exact(true);
             ctl.marks[mark].cut_after.store(second, Ordering::Relaxed);
             plugin.want_user();
         }
@@ -78,7 +86,35 @@ fn carry_out(plugin: &Plugin) -> Result<(), CommandError> {
             }
             plugin.want_user();
         }
-        _ => return Err(CommandError::BadCommand),
+        CMD_POWER_CUT => {
+            need(!vm_is_running(), CommandError::Running)?;
+            plugin.cut(Cut::Supply, NONE)
+        }
+        command => return with_caches(plugin, command, first),
+    }
+    Ok(())
+}
+
+/// Commands that only a machine with caches takes.
+fn with_caches(plugin: &Plugin, command: u32, argument: u64) -> Result<(), CommandError> {
+    if !matches!(command, CMD_HONOUR | CMD_ARM_STORE | CMD_WINDOW) {
+        return Err(CommandError::BadCommand);
+    }
+    need(!vm_is_running(), CommandError::Running)?;
+    // SAFETY: the VM is stopped.
+    let job = unsafe { caching::job() }.ok_or(CommandError::JobOff)?;
+    match command {
+        CMD_HONOUR => need(job.set_honour(argument), CommandError::BadArgument)?,
+        CMD_ARM_STORE => {
+            (job.stores, job.store_fuse) = (0, argument);
+            plugin.set_exact(argument != 0);
+        }
+        _ => {
+            need(job.is_recording(), CommandError::JobOff)?;
+            need(argument <= 1, CommandError::BadArgument)?;
+            job.set_window(argument == 1);
+            plugin.set_exact(argument == 1);
+        }
     }
     Ok(())
 }

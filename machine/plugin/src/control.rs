@@ -5,11 +5,12 @@
 //! The lab writes to the same page at any time, so every field is an atomic.
 
 use crate::args::Mark;
+use crate::budget::Clocks;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
 
 pub(crate) const MAGIC: u64 = 0x4e47_554c_504d_4552;
-pub(crate) const VERSION: u32 = 2;
-pub(crate) const CTL_BYTES: usize = 4096;
+pub(crate) const VERSION: u32 = 3;
+pub(crate) const CTL_BYTES: usize = 8192;
 pub(crate) const CPUS_MAX: usize = 32;
 pub(crate) const MARKS_MAX: usize = 8;
 pub(crate) const TURNS_MAX: usize = 50;
@@ -17,6 +18,7 @@ pub(crate) const NONE: u64 = u64::MAX;
 
 pub(crate) const JOB_COUNT: u32 = 1;
 pub(crate) const JOB_CUT: u32 = 2;
+pub(crate) const JOB_CACHE: u32 = 4;
 
 pub(crate) const CMD_READ: u32 = 1;
 pub(crate) const CMD_DISARM: u32 = 2;
@@ -24,6 +26,16 @@ pub(crate) const CMD_ARM_CUT: u32 = 3;
 pub(crate) const CMD_ARM_CUT_AT: u32 = 4;
 pub(crate) const CMD_ARM_HOLD_UP: u32 = 5;
 pub(crate) const CMD_RESET_MARKS: u32 = 6;
+pub(crate) const CMD_POWER_CUT: u32 = 7;
+pub(crate) const CMD_HONOUR: u32 = 8;
+pub(crate) const CMD_ARM_STORE: u32 = 9;
+pub(crate) const CMD_WINDOW: u32 = 10;
+
+pub(crate) const HONOUR_ALL: u64 = 0;
+pub(crate) const HONOUR_BLOCK: u64 = 1;
+pub(crate) const HONOUR_NOTHING: u64 = 2;
+pub(crate) const HONOUR_FIRST: u64 = 3;
+pub(crate) const HONOUR_INVD: u64 = 4;
 
 /// Why a command was refused: `enum rem_plugin_error`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +54,8 @@ pub(crate) enum CommandError {
 pub(crate) enum Cut {
     Count = 1,
     HoldUp = 2,
+    Supply = 3,
+    Store = 4,
 }
 
 const TAKEN: u64 = 1;
@@ -58,8 +72,9 @@ pub(crate) struct Snapshot {
     pub(crate) taken: AtomicU64,
     pub(crate) cpu: AtomicU64,
     pub(crate) halted_ns: AtomicU64,
-    reserved: AtomicU64,
+    pub(crate) cycle_ps: AtomicU64,
     pub(crate) count: [AtomicU64; CPUS_MAX],
+    pub(crate) waited_ns: [AtomicU64; CPUS_MAX],
 }
 
 impl Snapshot {
@@ -72,10 +87,14 @@ impl Snapshot {
     }
 
     /// Fills it in; `taken` comes last, so that a reader never sees half of one.
-    pub(crate) fn fill(&self, cpu: u64, halted_ns: u64, count: &[u64]) {
+    pub(crate) fn fill(&self, cpu: u64, clocks: &Clocks) {
         self.cpu.store(cpu, Relaxed);
-        self.halted_ns.store(halted_ns, Relaxed);
-        for (to, from) in self.count.iter().zip(count) {
+        self.halted_ns.store(clocks.halted_ns, Relaxed);
+        self.cycle_ps.store(clocks.cycle_ps, Relaxed);
+        for (to, from) in self.count.iter().zip(&clocks.count) {
+            to.store(*from, Relaxed);
+        }
+        for (to, from) in self.waited_ns.iter().zip(&clocks.waited_ns) {
             to.store(*from, Relaxed);
         }
         self.taken.store(TAKEN, Release);
@@ -115,6 +134,27 @@ pub(crate) struct Turn {
     cpu: AtomicU64,
 }
 
+/// `struct rem_plugin_cache`
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct CacheRecord {
+    pub(crate) taken: AtomicU64,
+    pub(crate) stores: AtomicU64,
+    pub(crate) first_level_misses: AtomicU64,
+    pub(crate) memory_reads: AtomicU64,
+    pub(crate) write_backs: AtomicU64,
+    pub(crate) evictions: AtomicU64,
+    pub(crate) swept: AtomicU64,
+    pub(crate) unseen: AtomicU64,
+    pub(crate) dirty_lines: AtomicU64,
+    pub(crate) differ_lines: AtomicU64,
+    pub(crate) lost_lines: AtomicU64,
+    pub(crate) digest_due: AtomicU64,
+    pub(crate) digest_media: AtomicU64,
+    pub(crate) reverted_lines: AtomicU64,
+    reserved: [AtomicU64; 2],
+}
+
 /// `struct rem_plugin_ctl`
 #[repr(C)]
 #[derive(Debug)]
@@ -140,6 +180,7 @@ pub(crate) struct Ctl {
     pub(crate) marks: [MarkRecord; MARKS_MAX],
     turn_count: AtomicU64,
     turns: [Turn; TURNS_MAX],
+    pub(crate) cache: CacheRecord,
 }
 
 impl Ctl {
@@ -213,6 +254,12 @@ mod tests {
         let ours = [
             ("sizeof(snapshot)", size_of::<Snapshot>()),
             ("offsetof(snapshot, count)", offset_of!(Snapshot, count)),
+            ("sizeof(cache)", size_of::<CacheRecord>()),
+            (
+                "offsetof(snapshot, waited_ns)",
+                offset_of!(Snapshot, waited_ns),
+            ),
+            ("offsetof(ctl, cache)", offset_of!(Ctl, cache)),
             ("sizeof(mark)", size_of::<MarkRecord>()),
             ("offsetof(mark, first)", offset_of!(MarkRecord, first)),
             ("sizeof(turn)", size_of::<Turn>()),
@@ -233,7 +280,7 @@ mod tests {
 
     #[test]
     fn constants_are_the_header_s() {
-        let ours: [(&str, u64); 27] = [
+        let ours: [(&str, u64); 39] = [
             ("MAGIC", MAGIC),
             ("VERSION", VERSION.into()),
             ("CTL_BYTES", CTL_BYTES as u64),
@@ -243,12 +290,22 @@ mod tests {
             ("NONE", NONE),
             ("JOB_COUNT", JOB_COUNT.into()),
             ("JOB_CUT", JOB_CUT.into()),
+            ("JOB_CACHE", JOB_CACHE.into()),
             ("READ", CMD_READ.into()),
             ("DISARM", CMD_DISARM.into()),
             ("ARM_CUT", CMD_ARM_CUT.into()),
             ("ARM_CUT_AT", CMD_ARM_CUT_AT.into()),
             ("ARM_HOLD_UP", CMD_ARM_HOLD_UP.into()),
             ("RESET_MARKS", CMD_RESET_MARKS.into()),
+            ("POWER_CUT", CMD_POWER_CUT.into()),
+            ("HONOUR", CMD_HONOUR.into()),
+            ("ARM_STORE", CMD_ARM_STORE.into()),
+            ("WINDOW", CMD_WINDOW.into()),
+            ("HONOUR_ALL", HONOUR_ALL),
+            ("HONOUR_BLOCK", HONOUR_BLOCK),
+            ("HONOUR_NOTHING", HONOUR_NOTHING),
+            ("HONOUR_FIRST", HONOUR_FIRST),
+            ("HONOUR_INVD", HONOUR_INVD),
             ("OK", 0),
             ("BAD_COMMAND", CommandError::BadCommand as u64),
             ("BAD_ARGUMENT", CommandError::BadArgument as u64),
@@ -261,6 +318,8 @@ mod tests {
             ("NOT_CUT", 0),
             ("CUT_COUNT", Cut::Count as u64),
             ("CUT_HOLD_UP", Cut::HoldUp as u64),
+            ("CUT_SUPPLY", Cut::Supply as u64),
+            ("CUT_STORE", Cut::Store as u64),
         ];
         let mut theirs = constants();
         for (name, value) in ours {

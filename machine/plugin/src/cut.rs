@@ -2,13 +2,16 @@
 //! What is counted and armed, and the cut itself.
 
 use crate::args::{Mark, Plan};
-use crate::budget;
+use crate::budget::{self, Clocks};
+use crate::caching::{self, Job};
 use crate::clock::Clock;
 use crate::control::{CPUS_MAX, Ctl, Cut, NONE, Snapshot};
 use crate::decode;
 use crate::parallel::Parallel;
 use crate::qemu;
 use libc::c_uint;
+use remanence_cache::Core;
+use remanence_recording::{Event, Phase};
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -19,7 +22,8 @@ struct Score {
     count: u64,
     fuse: u64,
     user_wanted: u64,
-    reserved: u64,
+    /// With caches: something this vCPU sent is under way, which a fence has to wait for.
+    in_flight: u64,
 }
 
 /// What a burnt fuse means.
@@ -35,17 +39,21 @@ enum Armed {
 #[derive(Debug, Default)]
 struct HoldUp {
     ns: u64,
-    begin_count: [u64; CPUS_MAX],
-    begin_halted_ns: u64,
+    begin: Option<Clocks>,
     seen_halted_ns: u64,
 }
 
-/// Handles of the registers that marks look at.
+/// Numbers of registers as instructions have them.
+pub(crate) const RAX: usize = 0;
+pub(crate) const RDX: usize = 2;
+
+/// Handles of the registers that marks and flushes look at.
 #[derive(Debug, Default)]
 pub(crate) struct Registers {
-    pub(crate) rax: AtomicPtr<qemu::Register>,
-    pub(crate) rdx: AtomicPtr<qemu::Register>,
+    pub(crate) general: [AtomicPtr<qemu::Register>; 16],
     pub(crate) cs: AtomicPtr<qemu::Register>,
+    pub(crate) fs_base: AtomicPtr<qemu::Register>,
+    pub(crate) gs_base: AtomicPtr<qemu::Register>,
 }
 
 #[derive(Debug)]
@@ -56,9 +64,12 @@ pub(crate) struct Plugin {
     pub(crate) count: qemu::Field,
     pub(crate) fuse: qemu::Field,
     pub(crate) user_wanted: qemu::Field,
+    pub(crate) in_flight: qemu::Field,
     pub(crate) registers: [Registers; CPUS_MAX],
     pub(crate) clock: OnceLock<Option<Clock>>,
-    parallel: Option<Parallel>,
+    pub(crate) parallel: Option<Parallel>,
+    /// With caches: whether code is translated so that a cut is exact, which costs time.
+    exact: AtomicBool,
     /// A vCPU halted since the hold-up was last looked at.
     halted: AtomicBool,
     armed: AtomicU32,
@@ -87,9 +98,11 @@ impl Plugin {
             count: field(offset_of!(Score, count)),
             fuse: field(offset_of!(Score, fuse)),
             user_wanted: field(offset_of!(Score, user_wanted)),
+            in_flight: field(offset_of!(Score, in_flight)),
             registers: Default::default(),
             clock: OnceLock::new(),
             parallel: Parallel::find(),
+            exact: AtomicBool::new(false),
             halted: AtomicBool::new(true),
             armed: AtomicU32::new(Armed::Nothing as u32),
             cut_cpu: AtomicU32::new(0),
@@ -130,8 +143,48 @@ impl Plugin {
         clock.and_then(Clock::halted_ns).unwrap_or(NONE)
     }
 
+    /// All clocks. With caches: of the vCPUs' thread, or while the VM is stopped.
+    fn clocks(&self, halted_ns: u64, job: Option<&Job>) -> Clocks {
+        let mut clocks = Clocks {
+            halted_ns,
+            cycle_ps: job.map_or(1000, |job| job.caches.profile().cycle_ps()),
+            count: self.counts(),
+            waited_ns: [0; CPUS_MAX],
+        };
+        if let Some(job) = job {
+            for (cpu, waited_ns) in clocks.waited_ns[..self.cpu_count].iter_mut().enumerate() {
+                *waited_ns = job.caches.waited_ps(Core(cpu)) / 1000;
+            }
+        }
+        clocks
+    }
+
+    /// What the clock of one vCPU shows, but for halts.
+    pub(crate) fn model_ns(&self, job: &Job, cpu: c_uint) -> u64 {
+        // SAFETY: the vCPU exists, as it runs a callback.
+        let count = unsafe { qemu::qemu_plugin_u64_get(self.count, cpu) };
+        let executed_ns = count * job.caches.profile().cycle_ps() / 1000;
+        executed_ns + job.caches.waited_ps(Core(cpu as usize)) / 1000
+    }
+
+    /// Callers are the vCPUs' thread, or the VM is stopped.
     pub(crate) fn snapshot(&self, to: &Snapshot, cpu: u64) {
-        to.fill(cpu, self.halted_ns(), &self.counts());
+        // SAFETY: as said; the reference ends here.
+        let job = unsafe { caching::job() };
+        to.fill(cpu, &self.clocks(self.halted_ns(), job.as_deref()));
+    }
+
+    /// With caches: code is translated anew if it is to be exact from now on, or no longer.
+    pub(crate) fn set_exact(&self, exact: bool) {
+        if caching::is_on() && self.exact.swap(exact, Relaxed) != exact {
+            if let Some(parallel) = self.parallel {
+                parallel.forget_code();
+            }
+        }
+    }
+
+    pub(crate) fn is_exact(&self) -> bool {
+        self.exact.load(Relaxed)
     }
 
     /// A vCPU is about to execute a marked instruction.
@@ -142,9 +195,23 @@ impl Plugin {
         if record.first.claim() {
             self.snapshot(&record.first, cpu.into());
         }
+        if matches!(self.plan.marks.get(mark), Some(Mark::Out { .. })) {
+            self.last_word();
+        }
         let after = record.cut_after.swap(NONE, Relaxed);
         if after != NONE {
             self.arm_fuse(cpu, after);
+        }
+    }
+
+    /// The machine reports on a port, as it does when it has stopped: how its caches stand.
+    fn last_word(&self) {
+        // SAFETY: a callback of the vCPUs' thread.
+        if let Some(job) = unsafe { caching::job() } {
+            let clocks = self.clocks(0, Some(job));
+            let now_ns = (0..self.cpu_count).map(|cpu| clocks.of_cpu_ns(cpu)).max();
+            job.record(&Event::Phase(Phase::STOPPED));
+            job.last_act(now_ns.unwrap_or(0).saturating_mul(1000), &self.ctl.cache);
         }
     }
 
@@ -167,6 +234,8 @@ impl Plugin {
 
     pub(crate) fn disarm(&self) {
         self.armed.store(Armed::Nothing as u32, Release);
+        // SAFETY: commands that disarm are refused while the VM runs.
+        self.set_exact(unsafe { caching::job() }.is_some_and(|job| job.in_window()));
         for cpu in 0..self.cpu_count {
             self.set(self.fuse, cpu, self.idle_fuse());
         }
@@ -183,34 +252,46 @@ impl Plugin {
 
     pub(crate) fn arm_count(&self, cpu: c_uint, insns: u64) {
         self.disarm();
+        self.set_exact(true);
         self.arm_fuse(cpu, insns);
     }
 
     pub(crate) fn arm_hold_up(&self, ns: u64) {
         self.disarm();
+        self.set_exact(true);
         self.ctl.forget_turns();
         let halted_ns = self.halted_ns();
+        // SAFETY: the command is refused while the VM runs.
+        let job = unsafe { caching::job() };
+        let begin = self.clocks(halted_ns, job.as_deref());
         let mut hold_up = self.hold_up.lock().unwrap_or_else(PoisonError::into_inner);
         *hold_up = HoldUp {
             ns,
-            begin_count: self.counts(),
-            begin_halted_ns: halted_ns,
+            begin: Some(begin),
             seen_halted_ns: halted_ns,
         };
         drop(hold_up);
-        let fuse = budget::next_fuse(ns, 0).map_or(0, |fuse| fuse.min(self.idle_fuse()));
+        let fuse = budget::next_fuse(ns, 0).map_or(0, |fuse| self.fuse_of(fuse, begin.cycle_ps));
         for cpu in 0..self.cpu_count {
             self.set(self.fuse, cpu, fuse);
         }
+        if let Some(job) = job {
+            job.record(&Event::Power { ok: false });
+        }
         self.armed.store(Armed::HoldUp as u32, Release);
+    }
+
+    /// Instructions that fit into so much time, and into a turn.
+    fn fuse_of(&self, ns: u64, cycle_ps: u64) -> u64 {
+        (ns * 1000 / cycle_ps).max(1).min(self.idle_fuse())
     }
 
     pub(crate) fn hold_up_is_armed(&self) -> bool {
         self.armed.load(Relaxed) == Armed::HoldUp as u32
     }
 
-    /// What is left of the hold-up, as the next fuse; `None` when it is over.
-    fn hold_up_fuse(&self) -> Option<u64> {
+    /// What is left of the hold-up; `None` when it is over, or none runs.
+    fn left_ns(&self, job: Option<&Job>) -> Option<u64> {
         let mut hold_up = self.hold_up.lock().unwrap_or_else(PoisonError::into_inner);
         // Asking for halted time costs more than a turn, so only where it grew.
         if self.halted.swap(false, Relaxed) {
@@ -219,10 +300,32 @@ impl Plugin {
                 halted_ns => hold_up.seen_halted_ns = halted_ns,
             }
         }
-        let begin = (&hold_up.begin_count[..], hold_up.begin_halted_ns);
-        let elapsed_ns = budget::elapsed_ns(begin, (&self.counts(), hold_up.seen_halted_ns));
-        let fuse = budget::next_fuse(hold_up.ns, elapsed_ns)?;
-        Some(fuse.min(self.idle_fuse()))
+        let begin = hold_up.begin?;
+        let elapsed_ns = budget::elapsed_ns(&begin, &self.clocks(hold_up.seen_halted_ns, job));
+        hold_up.ns.checked_sub(elapsed_ns).filter(|left| *left > 0)
+    }
+
+    /// What is left of a hold-up that runs; `None` if none does.
+    pub(crate) fn hold_up_left_ns(&self, job: &Job) -> Option<u64> {
+        self.hold_up_is_armed()
+            .then(|| self.left_ns(Some(job)).unwrap_or(0))
+    }
+
+    /// The same as the next fuse; `None` when it is over.
+    fn hold_up_fuse(&self) -> Option<u64> {
+        // SAFETY: callbacks of the vCPUs' thread; or `check_hold_up`, which says why it may.
+        let job = unsafe { caching::job() };
+        let job = job.as_deref();
+        let cycle_ps = job.map_or(1000, |job| job.caches.profile().cycle_ps());
+        let left_ns = self.left_ns(job)?;
+        Some(self.fuse_of(left_ns.min(budget::CHUNK_NS), cycle_ps))
+    }
+
+    /// A vCPU has waited long in one instruction: the hold-up is looked at before its next.
+    pub(crate) fn waited(&self, cpu: c_uint) {
+        if self.hold_up_is_armed() {
+            self.set(self.fuse, cpu as usize, 1);
+        }
     }
 
     /// A vCPU is about to halt: the hold-up is looked at as soon as it wakes,
@@ -234,7 +337,8 @@ impl Plugin {
         }
     }
 
-    /// Cuts if the hold-up is over, which halted vCPUs would never notice.
+    /// Cuts if the hold-up is over, which halted vCPUs would never notice. Of the thread of commands: it
+    /// only reads what vCPUs that run may change meanwhile, and looks again later.
     pub(crate) fn check_hold_up(&self) {
         self.halted.store(true, Relaxed);
         if self.hold_up_is_armed() && self.hold_up_fuse().is_none() {
@@ -271,8 +375,15 @@ impl Plugin {
         self.armed.load(Relaxed) == Armed::Count as u32 && self.cut_cpu.load(Relaxed) == cpu
     }
 
-    /// The power is gone. Does not return.
-    fn cut(&self, cut: Cut, cpu: u64) -> ! {
+    /// The power is gone. Does not return. Callers are the vCPUs' thread, or the VM is stopped or halted.
+    pub(crate) fn cut(&self, cut: Cut, cpu: u64) -> ! {
+        // SAFETY: as said.
+        if let Some(job) = unsafe { caching::job() } {
+            let clocks = self.clocks(0, Some(job));
+            let now_ns = (0..self.cpu_count).map(|cpu| clocks.of_cpu_ns(cpu)).max();
+            job.record(&Event::Cut { cause: cut as u32 });
+            job.last_act(now_ns.unwrap_or(0).saturating_mul(1000), &self.ctl.cache);
+        }
         self.snapshot(&self.ctl.at_cut, cpu);
         self.ctl.cut.store(cut as u32, Release);
         loop {

@@ -2,9 +2,10 @@
 //! QEMU loads the plugin: arguments, control file, callbacks.
 
 use crate::args::{self, Mark};
+use crate::caching::Job;
 use crate::clock::Clock;
 use crate::command;
-use crate::control::{CPUS_MAX, CTL_BYTES, Ctl, JOB_COUNT, JOB_CUT, MAGIC, VERSION};
+use crate::control::{CPUS_MAX, CTL_BYTES, Ctl, JOB_CACHE, JOB_COUNT, JOB_CUT, MAGIC, VERSION};
 use crate::cut::{PLUGIN, Plugin};
 use crate::instrument;
 use crate::parallel::Parallel;
@@ -15,6 +16,12 @@ use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Names of general registers, by their numbers in instructions.
+const GENERAL: [&[u8]; 16] = [
+    b"rax", b"rcx", b"rdx", b"rbx", b"rsp", b"rbp", b"rsi", b"rdi", b"r8", b"r9", b"r10", b"r11",
+    b"r12", b"r13", b"r14", b"r15",
+];
 
 static CPUS_READY: AtomicU32 = AtomicU32::new(0);
 
@@ -64,10 +71,16 @@ unsafe fn install(
         ));
     }
 
-    if plan.count && cpu_count > 1 && Parallel::find().is_none() {
-        return Err("this QEMU cannot count more than one vCPU: \
-            it does not export tcg_cpu_init_cflags"
-            .to_owned());
+    let needs_parallel = cpu_count > 1 || plan.cache.is_some();
+    if plan.count && needs_parallel && Parallel::find().is_none() {
+        return Err(
+            "this QEMU can neither count more than one vCPU nor have caches: \
+            it does not export tcg_cpu_init_cflags and others"
+                .to_owned(),
+        );
+    }
+    if let Some(cache) = &plan.cache {
+        Job::begin(cache, cpu_count)?;
     }
     let ctl = map(&plan.ctl_path)?;
     describe(ctl, &plan, cpu_count);
@@ -127,6 +140,9 @@ fn describe(ctl: &Ctl, plan: &args::Plan, cpu_count: usize) {
     if plan.cut {
         jobs |= JOB_CUT;
     }
+    if plan.cache.is_some() {
+        jobs |= JOB_CACHE;
+    }
     ctl.version.store(VERSION, Ordering::Relaxed);
     ctl.cpu_count.store(number(cpu_count), Ordering::Relaxed);
     ctl.jobs.store(jobs, Ordering::Relaxed);
@@ -167,7 +183,7 @@ unsafe extern "C" fn vcpu_ready(_id: u64, cpu: c_uint) {
     if index >= plugin.cpu_count {
         return;
     }
-    if plugin.plan.count && plugin.cpu_count > 1 {
+    if plugin.plan.count && (plugin.cpu_count > 1 || plugin.plan.cache.is_some()) {
         if let Some(parallel) = Parallel::find() {
             parallel.set(cpu);
         }
@@ -177,6 +193,12 @@ unsafe extern "C" fn vcpu_ready(_id: u64, cpu: c_uint) {
     plugin.set(plugin.user_wanted, index, wants_user.into());
     find_registers(plugin, index);
     let clock = plugin.clock.get_or_init(Clock::find);
+    if plugin.plan.cache.is_some() && clock.is_none() {
+        // Without it vCPUs have threads of their own, and the caches would be shared by them.
+        eprintln!("remanence-plugin: cache= needs -icount shift=0,sleep=off");
+        // SAFETY: ends the process before its first guest instruction.
+        unsafe { libc::_exit(1) };
+    }
     let ready = CPUS_READY.fetch_add(1, Ordering::AcqRel) + 1;
     if ready == plugin.ctl.cpu_count.load(Ordering::Relaxed) {
         plugin
@@ -197,10 +219,13 @@ fn find_registers(plugin: &Plugin, cpu: usize) {
             let found = &*(*array).data.add(index);
             let name = CStr::from_ptr(found.name).to_bytes();
             let to = match name {
-                b"rax" => &plugin.registers[cpu].rax,
-                b"rdx" => &plugin.registers[cpu].rdx,
                 b"cs" => &plugin.registers[cpu].cs,
-                _ => continue,
+                b"fs_base" => &plugin.registers[cpu].fs_base,
+                b"gs_base" => &plugin.registers[cpu].gs_base,
+                name => match GENERAL.iter().position(|known| *known == name) {
+                    Some(number) => &plugin.registers[cpu].general[number],
+                    None => continue,
+                },
             };
             to.store(found.handle, Ordering::Relaxed);
         }

@@ -6,8 +6,11 @@
 //! mark that arms a fuse of 0 cuts before the marked instruction.
 
 use crate::args::Mark;
-use crate::cut::{PLUGIN, Plugin};
+use crate::caching;
+use crate::cut::{PLUGIN, Plugin, RAX, RDX};
 use crate::decode;
+use crate::decode_cache::{self, Kind};
+use crate::flush::{self, Site};
 use crate::qemu;
 use libc::{c_uint, c_void};
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,16 +20,19 @@ pub(crate) unsafe extern "C" fn translate(_id: qemu::PluginId, block: *mut qemu:
     let Some(plugin) = PLUGIN.get() else {
         return;
     };
+    let caches = caching::is_on();
+    let exact = !caches || plugin.is_exact();
     // SAFETY: QEMU passes a block that is valid during this call, and its
     // instructions are asked for within their number.
     unsafe {
-        for index in 0..qemu::qemu_plugin_tb_n_insns(block) {
+        let insns = qemu::qemu_plugin_tb_n_insns(block);
+        for index in 0..insns {
             let insn = qemu::qemu_plugin_tb_get_insn(block, index);
             add_marks(plugin, insn, index == 0);
-            if plugin.plan.cut {
+            if plugin.plan.cut && exact {
                 add_fuse(plugin, insn);
             }
-            if plugin.plan.count {
+            if plugin.plan.count && exact {
                 qemu::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
                     insn,
                     qemu::InlineOp::Add,
@@ -34,6 +40,96 @@ pub(crate) unsafe extern "C" fn translate(_id: qemu::PluginId, block: *mut qemu:
                     1,
                 );
             }
+            if caches {
+                add_caches(plugin, insn);
+            }
+        }
+        if !exact {
+            qemu::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
+                block,
+                qemu::InlineOp::Add,
+                plugin.count,
+                insns as u64,
+            );
+        }
+    }
+}
+
+/// # Safety
+/// `insn` is of the block being translated.
+unsafe fn add_caches(plugin: &Plugin, insn: *mut qemu::Insn) {
+    let mut bytes = [0; decode::INSN_BYTES_MAX];
+    // SAFETY: the caller's.
+    let found = decode_cache::classify(unsafe { copy_insn(insn, &mut bytes) });
+    // SAFETY: the caller's; callbacks that get a site get one that is kept for ever.
+    unsafe {
+        add_stores(plugin, insn, found);
+        let Some((kind, operand)) = found.filter(|(kind, _)| *kind != Kind::NtStore) else {
+            return;
+        };
+        let address = qemu::qemu_plugin_insn_vaddr(insn);
+        let site = flush::keep(Site {
+            kind,
+            operand,
+            address,
+            next: address.wrapping_add(qemu::qemu_plugin_insn_size(insn) as u64),
+        });
+        let is_fence = matches!(kind, Kind::Sfence | Kind::Mfence | Kind::Locked);
+        if is_fence && !plugin.is_exact() {
+            qemu::qemu_plugin_register_vcpu_insn_exec_cond_cb(
+                insn,
+                flush::executes,
+                qemu::Registers::Untouched,
+                qemu::Condition::NotEqual,
+                plugin.in_flight,
+                0,
+                site,
+            );
+        } else {
+            let registers = if is_fence || kind == Kind::Translation {
+                qemu::Registers::Untouched
+            } else {
+                qemu::Registers::Read
+            };
+            qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, flush::executes, registers, site);
+        }
+    }
+}
+
+/// # Safety
+/// `insn` is of the block being translated.
+unsafe fn add_stores(
+    plugin: &Plugin,
+    insn: *mut qemu::Insn,
+    found: Option<(Kind, decode_cache::Operand)>,
+) {
+    let exact = plugin.is_exact();
+    let callback: qemu::MemoryCallback = if found.is_some_and(|(kind, _)| kind == Kind::NtStore) {
+        flush::bypassed
+    } else if exact {
+        flush::stored_exactly
+    } else {
+        caching::stored
+    };
+    // SAFETY: the caller's; the data is a number.
+    unsafe {
+        let pc = address_as_data(insn);
+        qemu::qemu_plugin_register_vcpu_mem_cb(
+            insn,
+            callback,
+            qemu::Registers::Untouched,
+            qemu::MemoryAccess::Store,
+            pc,
+        );
+        let loads = caching::job().is_some_and(|job| job.loads_always);
+        if exact || loads {
+            qemu::qemu_plugin_register_vcpu_mem_cb(
+                insn,
+                caching::loaded,
+                qemu::Registers::Untouched,
+                qemu::MemoryAccess::Load,
+                pc,
+            );
         }
     }
 }
@@ -159,8 +255,8 @@ unsafe extern "C" fn out_reached(cpu: c_uint, data: *mut c_void) {
         return;
     };
     let registers = &plugin.registers[cpu as usize];
-    let dx = read_register(registers.rdx.load(Relaxed)) & 0xffff;
-    let al = read_register(registers.rax.load(Relaxed)) & 0xff;
+    let dx = read_register(registers.general[RDX].load(Relaxed)) & 0xffff;
+    let al = read_register(registers.general[RAX].load(Relaxed)) & 0xff;
     if dx == u64::from(*port) && al == u64::from(*byte) {
         plugin.reach(data.addr(), cpu);
     }
@@ -178,7 +274,7 @@ unsafe extern "C" fn low_address_reached(cpu: c_uint, data: *mut c_void) {
 }
 
 /// Reads a register of the vCPU that runs this callback.
-fn read_register(register: *mut qemu::Register) -> u64 {
+pub(crate) fn read_register(register: *mut qemu::Register) -> u64 {
     if register.is_null() {
         return 0;
     }

@@ -18,12 +18,15 @@
 //! | `pc=ADDRESS` | a mark: about to execute there (may be repeated) |
 //! | `out=PORT:BYTE` | a mark: about to write that byte to that port (may be repeated) |
 //! | `user=on` | a mark: about to execute at CPL 3 |
+//! | `cache=PROFILE` | volatile caches before NVRAM, which is the file `memory=` at `base=`; lines that are written back go to the file `media=`; icount only |
+//! | `record=DIR` | with caches: writes the recording there (`format/rem_recording.h`) |
+//! | `loads=on` | with caches: loads are looked at always, not only while something is armed |
 //!
 //! Invariants:
 //! - Counters are only ever added to by translated code of their own vCPU.
 //! - A fuse is set only while the VM is stopped or by a callback of its own vCPU,
 //!   since translated code reads, changes and writes it without a lock.
-//! - Nothing here moves guest time, and no guest memory is written.
+//! - Nothing here moves guest time. Guest memory is not written, but by INVD, which makes it what media has.
 //!
 //! Marks are numbered in the order of the arguments. `args`, `budget`, `decode`
 //! and the layout in `control` are pure and tested natively; what calls QEMU is
@@ -31,12 +34,17 @@
 
 mod args;
 mod budget;
+mod caching;
 mod clock;
 mod command;
 mod control;
 mod cut;
 mod decode;
+mod decode_cache;
+mod flush;
 mod install;
 mod instrument;
+mod memories;
 mod parallel;
 mod qemu;
+mod recorder;

@@ -30,6 +30,8 @@ use std::mem::transmute;
 type GetCpuFn = unsafe extern "C" fn(c_int) -> *mut c_void;
 type ExitFn = unsafe extern "C" fn(*mut c_void);
 type InitFlagsFn = unsafe extern "C" fn(*mut c_void, bool);
+type FlushFn = unsafe extern "C" fn(*mut c_void);
+type PageFn = unsafe extern "C" fn(*mut c_void, u64) -> u64;
 
 /// QEMU's functions that are needed.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +39,8 @@ pub(crate) struct Parallel {
     get_cpu: GetCpuFn,
     init_flags: InitFlagsFn,
     exit: ExitFn,
+    flush: FlushFn,
+    page: PageFn,
 }
 
 impl Parallel {
@@ -45,13 +49,18 @@ impl Parallel {
         let get_cpu = symbol(c"qemu_get_cpu")?;
         let init_flags = symbol(c"tcg_cpu_init_cflags")?;
         let exit = symbol(c"cpu_exit")?;
-        // SAFETY: these are CPUState *qemu_get_cpu(int), void cpu_exit(CPUState *) and
-        // void tcg_cpu_init_cflags(CPUState *, bool parallel) in QEMU 5.2 to 10.
+        let flush = symbol(c"tb_flush")?;
+        let page = symbol(c"cpu_get_phys_page_debug")?;
+        // SAFETY: these are CPUState *qemu_get_cpu(int), void cpu_exit(CPUState *),
+        // void tcg_cpu_init_cflags(CPUState *, bool parallel), void tb_flush(CPUState *) and
+        // hwaddr cpu_get_phys_page_debug(CPUState *, vaddr) in QEMU 5.2 to 10.
         unsafe {
             Some(Self {
                 get_cpu: transmute::<*mut c_void, GetCpuFn>(get_cpu),
                 init_flags: transmute::<*mut c_void, InitFlagsFn>(init_flags),
                 exit: transmute::<*mut c_void, ExitFn>(exit),
+                flush: transmute::<*mut c_void, FlushFn>(flush),
+                page: transmute::<*mut c_void, PageFn>(page),
             })
         }
     }
@@ -79,5 +88,21 @@ impl Parallel {
             // sets flags that the vCPU looks at between blocks.
             unsafe { (self.exit)(state) };
         }
+    }
+
+    /// All code will be translated anew, before any vCPU goes on. The VM must be stopped.
+    pub(crate) fn forget_code(self) {
+        if let Some(state) = self.state(0) {
+            // SAFETY: with CF_PARALLEL set, QEMU puts the work off until the vCPUs' thread can do it.
+            unsafe { (self.flush)(state) };
+        }
+    }
+
+    /// The physical page of a virtual address, as this vCPU's page tables have it; of its own callbacks.
+    pub(crate) fn physical_page(self, cpu: c_uint, address: u64) -> Option<u64> {
+        let state = self.state(cpu)?;
+        // SAFETY: walks the page tables and changes nothing; it takes the address of a page.
+        let page = unsafe { (self.page)(state, address & !0xfff) };
+        (page != u64::MAX).then_some(page & !0xfff)
     }
 }

@@ -16,6 +16,7 @@ pub(crate) type PluginId = u64;
 pub(crate) type VcpuCallback = unsafe extern "C" fn(PluginId, c_uint);
 pub(crate) type TranslateCallback = unsafe extern "C" fn(PluginId, *mut Block);
 pub(crate) type ExecCallback = unsafe extern "C" fn(c_uint, *mut c_void);
+pub(crate) type MemoryCallback = unsafe extern "C" fn(c_uint, u32, u64, *mut c_void);
 
 /// `struct qemu_plugin_tb`
 #[repr(C)]
@@ -26,6 +27,12 @@ pub(crate) struct Block {
 /// `struct qemu_plugin_insn`
 #[repr(C)]
 pub(crate) struct Insn {
+    opaque: [u8; 0],
+}
+
+/// `struct qemu_plugin_hwaddr`
+#[repr(C)]
+pub(crate) struct HwAddr {
     opaque: [u8; 0],
 }
 
@@ -98,7 +105,33 @@ pub(crate) enum InlineOp {
     Add = 0,
 }
 
+/// `enum qemu_plugin_mem_rw`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) enum MemoryAccess {
+    Load = 1,
+    Store = 2,
+}
+
 unsafe extern "C" {
+    pub(crate) fn qemu_plugin_register_vcpu_mem_cb(
+        insn: *mut Insn,
+        cb: MemoryCallback,
+        registers: Registers,
+        access: MemoryAccess,
+        data: *mut c_void,
+    );
+    pub(crate) fn qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
+        block: *mut Block,
+        op: InlineOp,
+        field: Field,
+        value: u64,
+    );
+    pub(crate) fn qemu_plugin_mem_size_shift(info: u32) -> c_uint;
+    pub(crate) fn qemu_plugin_get_hwaddr(info: u32, address: u64) -> *mut HwAddr;
+    pub(crate) fn qemu_plugin_hwaddr_is_io(place: *const HwAddr) -> bool;
+    pub(crate) fn qemu_plugin_hwaddr_phys_addr(place: *const HwAddr) -> u64;
+    pub(crate) fn qemu_plugin_insn_size(insn: *const Insn) -> usize;
     pub(crate) fn qemu_plugin_register_vcpu_init_cb(id: PluginId, cb: VcpuCallback);
     pub(crate) fn qemu_plugin_register_vcpu_tb_trans_cb(id: PluginId, cb: TranslateCallback);
     pub(crate) fn qemu_plugin_register_vcpu_insn_exec_cb(

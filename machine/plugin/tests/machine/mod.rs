@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A QEMU with the plugin and the bare-metal guest, for `bare_metal.rs`.
+//! A QEMU with the plugin and a bare-metal guest, for `bare_metal.rs` and `caches.rs`.
+#![allow(dead_code, reason = "each program of tests uses a part")]
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -30,9 +31,10 @@ const DONE: u64 = 80;
 const ERROR: u64 = 84;
 pub const CUT: u64 = 88;
 pub const NOW: u64 = 128;
-pub const AT_CUT: u64 = 416;
-const MARKS: u64 = 704;
-const MARK_BYTES: u64 = 320;
+pub const AT_CUT: u64 = 672;
+const MARKS: u64 = 1216;
+pub const CACHE: u64 = 6632;
+const MARK_BYTES: u64 = 576;
 const MAGIC: u64 = 0x4e47_554c_504d_4552;
 
 pub const READ: u32 = 1;
@@ -40,6 +42,10 @@ pub const ARM_CUT: u32 = 3;
 pub const ARM_CUT_AT: u32 = 4;
 pub const ARM_HOLD_UP: u32 = 5;
 pub const RESET_MARKS: u32 = 6;
+pub const POWER_CUT: u32 = 7;
+pub const HONOUR: u32 = 8;
+pub const ARM_STORE: u32 = 9;
+pub const WINDOW: u32 = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clocking {
@@ -81,7 +87,13 @@ pub struct Guest {
 
 impl Guest {
     pub fn build() -> Self {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest.S");
+        Self::build_from("guest.S")
+    }
+
+    pub fn build_from(name: &str) -> Self {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests")
+            .join(name);
         let elf = fresh_dir().join("guest.elf");
         run(Command::new("gcc")
             .args(["-m32", "-nostdlib", "-static", "-no-pie"])
@@ -99,7 +111,7 @@ impl Guest {
             .symbols
             .lines()
             .find(|line| line.split_whitespace().nth(2) == Some(symbol))
-            .unwrap_or_else(|| panic!("guest.S has no symbol {symbol}"));
+            .unwrap_or_else(|| panic!("the guest has no symbol {symbol}"));
         u64::from_str_radix(line.split_whitespace().next().unwrap(), 16).unwrap()
     }
 }
@@ -136,50 +148,22 @@ pub struct Machine {
     qemu: Child,
     monitor: BufReader<UnixStream>,
     ram: File,
+    media: File,
     ctl: File,
     dir: PathBuf,
 }
 
 impl Machine {
     /// `mode` is the word that the guest looks at; `plugin` the plugin's
-    /// arguments without `ctl=`.
+    /// arguments without `ctl=`, in which DIR is the machine's folder.
     pub fn start(guest: &Guest, clocking: Clocking, cpus: u32, mode: u32, plugin: &str) -> Self {
         let dir = fresh_dir();
-        let file = |name: &str| {
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).create(true).truncate(true);
-            options.open(dir.join(name)).unwrap()
-        };
-        let (ram, ctl) = (file("ram"), file("ctl"));
+        let file = |name: &str| open(&dir, name);
+        let (ram, media, ctl) = (file("ram"), file("media"), file("ctl"));
         ram.set_len(RAM_BYTES).unwrap();
+        media.set_len(RAM_BYTES).unwrap();
         ram.write_all_at(&mode.to_le_bytes(), MODE).unwrap();
-        let path = |name: &str| dir.join(name).display().to_string();
-        let mut command = Command::new("qemu-system-x86_64");
-        command
-            .args(["-nodefaults", "-display", "none", "-S", "-cpu", "qemu64"])
-            .args(["-machine", "q35,memory-backend=ram", "-m", "16M"])
-            .args(["-smp", &cpus.to_string(), "-no-reboot"])
-            .args(["-serial", "null", "-serial", "null"])
-            .args(["-qmp", &format!("unix:{},server=on,wait=off", path("qmp"))])
-            .arg("-object")
-            .arg(format!(
-                "memory-backend-file,id=ram,size=16M,share=on,mem-path={}",
-                path("ram")
-            ))
-            .arg("-plugin")
-            .arg(format!(
-                "{},ctl={},{plugin}",
-                plugin_path().display(),
-                path("ctl")
-            ))
-            .arg("-kernel")
-            .arg(&guest.elf);
-        match clocking {
-            Clocking::Icount => command.args(["-accel", "tcg", "-icount", "shift=0,sleep=off"]),
-            Clocking::Mttcg => command.args(["-accel", "tcg,thread=multi"]),
-        };
-        command.stdin(Stdio::null()).stderr(file("stderr"));
-        let mut qemu = command
+        let mut qemu = command(&dir, guest, clocking, cpus, plugin)
             .spawn()
             .expect("qemu-system-x86_64 cannot be started");
         let monitor = connect(&mut qemu, &dir);
@@ -187,6 +171,7 @@ impl Machine {
             qemu,
             monitor,
             ram,
+            media,
             ctl,
             dir,
         };
@@ -194,6 +179,22 @@ impl Machine {
             machine.ctl_u64(JOBS_READY) == MAGIC
         });
         machine
+    }
+
+    /// What a QEMU that does not start says.
+    pub fn refused(guest: &Guest, clocking: Clocking, cpus: u32, plugin: &str) -> String {
+        let dir = fresh_dir();
+        for name in ["ram", "media"] {
+            open(&dir, name).set_len(RAM_BYTES).unwrap();
+        }
+        open(&dir, "ctl").set_len(8192).unwrap();
+        let status = command(&dir, guest, clocking, cpus, plugin)
+            .status()
+            .unwrap();
+        let said = std::fs::read_to_string(dir.join("stderr")).unwrap();
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(status.code(), Some(1), "{status}: {said}");
+        said
     }
 
     /// One QMP command without arguments.
@@ -209,6 +210,12 @@ impl Machine {
         }
     }
 
+    /// Goes on, to a cut that may come before QMP has answered.
+    pub fn run_to_the_cut(&mut self) {
+        writeln!(self.monitor.get_mut(), "{{\"execute\": \"cont\"}}").unwrap();
+        self.wait_for_cut();
+    }
+
     fn wait_until(&mut self, what: &str, done: impl Fn(&mut Self) -> bool) {
         let begin = Instant::now();
         while !done(self) {
@@ -220,7 +227,30 @@ impl Machine {
         }
     }
 
-    fn ctl_u64(&self, offset: u64) -> u64 {
+    /// What outlives power at `address`.
+    pub fn media_u32(&self, address: u64) -> u32 {
+        let mut bytes = [0; 4];
+        self.media.read_exact_at(&mut bytes, address).unwrap();
+        u32::from_le_bytes(bytes)
+    }
+
+    /// What the guest reads at `address`.
+    pub fn coherent_u32(&self, address: u64) -> u32 {
+        let mut bytes = [0; 4];
+        self.ram.read_exact_at(&mut bytes, address).unwrap();
+        u32::from_le_bytes(bytes)
+    }
+
+    /// Changes memory as a device does: without an instruction.
+    pub fn dma(&self, address: u64, word: u32) {
+        self.ram.write_all_at(&word.to_le_bytes(), address).unwrap();
+    }
+
+    pub fn file(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.dir.join(name)).unwrap()
+    }
+
+    pub fn ctl_u64(&self, offset: u64) -> u64 {
         let mut bytes = [0; 8];
         self.ctl
             .read_exact_at(&mut bytes, offset)
@@ -231,6 +261,16 @@ impl Machine {
         let mut bytes = [0; 4];
         self.ctl.read_exact_at(&mut bytes, offset).unwrap();
         u32::from_le_bytes(bytes)
+    }
+
+    /// A command that ends the process, so that nobody answers.
+    pub fn last_command(&mut self, command: u32, first: u64) {
+        let ctl = &self.ctl;
+        ctl.write_all_at(&command.to_le_bytes(), COMMAND).unwrap();
+        ctl.write_all_at(&first.to_le_bytes(), ARGUMENT).unwrap();
+        let request = self.ctl_u32(REQUEST) + 1;
+        ctl.write_all_at(&request.to_le_bytes(), REQUEST).unwrap();
+        self.wait_for_cut();
     }
 
     /// A command for the plugin; its error, 0 for none.
@@ -298,6 +338,44 @@ impl Drop for Machine {
         self.qemu.wait().ok();
         std::fs::remove_dir_all(&self.dir).ok();
     }
+}
+
+fn open(dir: &Path, name: &str) -> File {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(true);
+    options.open(dir.join(name)).unwrap()
+}
+
+fn command(dir: &Path, guest: &Guest, clocking: Clocking, cpus: u32, plugin: &str) -> Command {
+    let path = |name: &str| dir.join(name).display().to_string();
+    let mut command = Command::new("qemu-system-x86_64");
+    command
+        .args(["-nodefaults", "-display", "none", "-S"])
+        .args(["-cpu", "qemu64,+clflushopt,+clwb"])
+        .args(["-machine", "q35,memory-backend=ram", "-m", "16M"])
+        .args(["-smp", &cpus.to_string(), "-no-reboot"])
+        .args(["-serial", "null", "-serial", "null"])
+        .args(["-qmp", &format!("unix:{},server=on,wait=off", path("qmp"))])
+        .arg("-object")
+        .arg(format!(
+            "memory-backend-file,id=ram,size=16M,share=on,mem-path={}",
+            path("ram")
+        ))
+        .arg("-plugin")
+        .arg(format!(
+            "{},ctl={},{}",
+            plugin_path().display(),
+            path("ctl"),
+            plugin.replace("DIR", &dir.display().to_string())
+        ))
+        .arg("-kernel")
+        .arg(&guest.elf);
+    match clocking {
+        Clocking::Icount => command.args(["-accel", "tcg", "-icount", "shift=0,sleep=off"]),
+        Clocking::Mttcg => command.args(["-accel", "tcg,thread=multi"]),
+    };
+    command.stdin(Stdio::null()).stderr(open(dir, "stderr"));
+    command
 }
 
 fn connect(qemu: &mut Child, dir: &Path) -> BufReader<UnixStream> {

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The caches between the vCPUs and NVRAM: the model, fed by callbacks.
+//!
+//! Caches need icount, under which all vCPUs run on one thread. So the job belongs to that thread, or
+//! to the thread of commands while the VM is stopped; nobody else may touch it.
+//!
+//! Most stores hit a line that their vCPU has dirty already. A small table by virtual line finds it without
+//! asking QEMU for the physical address, which costs as much as all the rest. An entry says in which slot of
+//! the first level the line was; the slot says whether it still is, so that evictions, flushes and
+//! other vCPUs' stores need not correct the table. It is emptied by whatever may change
+//! translations: until then a processor may go on with old ones, too.
+
+use crate::args::CachePlan;
+use crate::control::{
+    CacheRecord, HONOUR_ALL, HONOUR_BLOCK, HONOUR_FIRST, HONOUR_INVD, HONOUR_NOTHING, NONE,
+};
+use crate::memories::Memories;
+use crate::qemu;
+use crate::recorder::{self, Recorder};
+use libc::{c_uint, c_void};
+use remanence_cache::{
+    Caches, Core, Domain, FlatTiming, Honoured, LINE_BYTES, Line, Memory, Profile, Slot,
+};
+use remanence_recording::{CLOCK_MODEL, Event, Header};
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// Entries of a vCPU's table: twice the lines of the largest first level that is modelled.
+const ENTRIES: usize = 2048;
+/// A line that is not of NVRAM; no memory has that many.
+const NOT_OURS: Line = Line(u32::MAX);
+/// After so many misses of the first level the sweep looks at the next piece of memory.
+const SWEEP_EVERY_MISSES: u64 = 1024;
+/// How much it looks at: 1 GiB is through after 4 million misses.
+const SWEEP_LINES: u32 = 4096;
+/// Lines of the record block at the start of NVRAM: `REM_BLOCK_BYTES` of the format.
+pub(crate) const BLOCK_LINES: u32 = (2 << 20) / 64;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    key: u64,
+    line: Line,
+    slot: Slot,
+}
+
+/// One vCPU's table of lines it stored to.
+#[derive(Debug)]
+struct Filter {
+    entries: Vec<Entry>,
+    /// Part of each key, so that a new one forgets all entries at once.
+    generation: u64,
+}
+
+impl Filter {
+    fn new() -> Self {
+        let empty = Entry {
+            key: 0,
+            line: NOT_OURS,
+            slot: Slot::NONE,
+        };
+        Self {
+            entries: vec![empty; ENTRIES],
+            generation: 1,
+        }
+    }
+
+    /// Addresses have 48 bits of meaning, so the upper 16 of 64 make room for the generation.
+    const fn key(&self, address: u64) -> u64 {
+        (address & !(LINE_BYTES - 1)) << 10 | self.generation
+    }
+
+    const fn index(address: u64) -> usize {
+        (address / LINE_BYTES % ENTRIES as u64) as usize
+    }
+
+    fn forget(&mut self) {
+        self.generation = (self.generation + 1) & 0xffff;
+        if self.generation == 0 {
+            *self = Self::new();
+        }
+    }
+}
+
+/// The model and what it needs to know of QEMU.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) caches: Caches<Memories, FlatTiming>,
+    filters: Vec<Filter>,
+    base: u64,
+    lines: u32,
+    misses: u64,
+    /// Stores while something was armed, and at which of them the power goes.
+    pub(crate) stores: u64,
+    pub(crate) store_fuse: u64,
+    honour: u64,
+    /// Lines that a flush should have written, with their digest of then.
+    due: BTreeMap<u32, u64>,
+    reverted: u64,
+    pub(crate) loads_always: bool,
+}
+
+static JOB: AtomicPtr<Job> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The job, if the machine has caches.
+///
+/// # Safety
+/// The caller is the thread that runs vCPUs, or the VM is stopped; and it holds no other reference to it.
+pub(crate) unsafe fn job() -> Option<&'static mut Job> {
+    // SAFETY: the pointer is null or of a leaked box; the rest is the caller's promise.
+    unsafe { JOB.load(Acquire).as_mut() }
+}
+
+/// Whether the machine has caches.
+pub(crate) fn is_on() -> bool {
+    !JOB.load(Acquire).is_null()
+}
+
+/// FNV-1a over a line's place and content: lines are compared with themselves, nobody chooses collisions.
+fn digest(line: Line, bytes: &[u8; 64]) -> u64 {
+    let place = line.0.to_le_bytes();
+    let all = place.iter().chain(bytes);
+    all.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+impl Job {
+    /// Opens what the plan names. The line says what is wrong with it.
+    pub(crate) fn begin(plan: &CachePlan, cpus: usize) -> Result<(), String> {
+        let profile = Profile::named(&plan.profile).map_err(|error| error.to_string())?;
+        if cpus > profile.cores_max {
+            return Err(format!(
+                "cache={} has up to {} cores and the machine {cpus}",
+                plan.profile, profile.cores_max
+            ));
+        }
+        let base = plan.base.unwrap_or(0);
+        let mut memories = Memories::open(&plan.memory, &plan.media)?;
+        let lines = u32::try_from(memories.bytes() / LINE_BYTES).unwrap_or(u32::MAX);
+        if let Some(dir) = &plan.record {
+            let header = Header {
+                clock: CLOCK_MODEL,
+                nvram_phys: base,
+                nvram_bytes: memories.bytes(),
+                cpu_count: u32::try_from(cpus).unwrap_or(0),
+                domain: profile.domain as u32,
+                profile: Header::profile_field(&plan.profile),
+                ..Header::default()
+            };
+            memories.recorder = Some(Recorder::create(dir, &header)?);
+        }
+        let timing = FlatTiming::of(&profile);
+        let job = Self {
+            caches: Caches::new(profile, cpus, lines, memories, timing),
+            filters: (0..cpus).map(|_| Filter::new()).collect(),
+            base,
+            lines,
+            misses: 0,
+            stores: 0,
+            store_fuse: 0,
+            honour: HONOUR_ALL,
+            due: BTreeMap::new(),
+            reverted: 0,
+            loads_always: plan.loads,
+        };
+        JOB.store(Box::into_raw(Box::new(job)), Release);
+        Ok(())
+    }
+
+    pub(crate) fn set_honour(&mut self, honour: u64) -> bool {
+        self.caches.honoured = match honour {
+            HONOUR_ALL | HONOUR_FIRST | HONOUR_INVD => Honoured::All,
+            HONOUR_BLOCK => Honoured::Only(Line(0)..Line(BLOCK_LINES)),
+            HONOUR_NOTHING => Honoured::Nothing,
+            _ => return false,
+        };
+        self.honour = honour;
+        true
+    }
+
+    /// A line of NVRAM, or none.
+    pub(crate) fn line_at(&self, phys: u64) -> Option<Line> {
+        let offset = phys.checked_sub(self.base)?;
+        let line = u32::try_from(offset / LINE_BYTES).ok()?;
+        (line < self.lines).then_some(Line(line))
+    }
+
+    /// WBINVD with power for `limit_ps`: false if it ran out.
+    pub(crate) fn wbinvd(&mut self, core: Core, limit_ps: u64) -> bool {
+        if self.honour == HONOUR_INVD {
+            self.invd(core);
+            return true;
+        }
+        let honoured = self.caches.honoured.clone();
+        if self.honour == HONOUR_FIRST && core.0 != 0 {
+            self.caches.honoured = Honoured::Nothing;
+        }
+        let whole = self.caches.wbinvd_within(core, limit_ps);
+        self.caches.honoured = honoured;
+        self.note_refused();
+        whole
+    }
+
+    pub(crate) fn invd(&mut self, core: Core) {
+        self.reverted += self.caches.invd(core);
+    }
+
+    /// Takes down what a flush was not let write.
+    pub(crate) fn note_refused(&mut self) {
+        for line in std::mem::take(&mut self.caches.refused) {
+            let bytes = self.caches.memory.coherent(line);
+            self.due.insert(line.0, digest(line, &bytes));
+        }
+    }
+
+    /// Of the lines that flushes left: how many are lost, and the digests of due and media.
+    fn lost(&self) -> (u64, u64, u64) {
+        let (mut lost, mut due_sum, mut media_sum) = (0, 0_u64, 0_u64);
+        for (line, due) in &self.due {
+            let line = Line(*line);
+            let memory = &self.caches.memory;
+            if digest(line, &memory.coherent(line)) != *due {
+                continue; // stored to since: no flush was owed for that
+            }
+            let media = digest(line, &memory.media(line));
+            lost += u64::from(media != *due);
+            due_sum = due_sum.wrapping_add(*due);
+            media_sum = media_sum.wrapping_add(media);
+        }
+        (lost, due_sum, media_sum)
+    }
+
+    fn differing(&self) -> u64 {
+        let (mut from, mut lines) = (Line(0), 0);
+        while let Some(line) = self.caches.memory.next_difference(from, Line(self.lines)) {
+            from = Line(line.0 + 1);
+            lines += 1;
+        }
+        lines
+    }
+
+    pub(crate) fn report(&self, to: &CacheRecord) {
+        let counters = self.caches.counters();
+        let (lost, due, media) = self.lost();
+        let values = [
+            (&to.stores, self.stores),
+            (&to.first_level_misses, counters.first_level_misses),
+            (&to.memory_reads, counters.memory_reads),
+            (&to.write_backs, counters.write_backs),
+            (&to.evictions, counters.evictions),
+            (&to.swept, counters.swept),
+            (&to.unseen, counters.unseen),
+            (&to.dirty_lines, self.caches.dirty_lines().len() as u64),
+            (&to.differ_lines, self.differing()),
+            (&to.lost_lines, lost),
+            (&to.digest_due, due),
+            (&to.digest_media, media),
+            (&to.reverted_lines, self.reverted),
+        ];
+        for (word, value) in values {
+            word.store(value, Relaxed);
+        }
+        to.taken.store(1, Release);
+    }
+
+    /// The machine's last word, or the loss of power: what is safe is on media after it.
+    pub(crate) fn last_act(&mut self, now_ps: u64, to: &CacheRecord) {
+        if self.caches.profile().domain == Domain::Eadr {
+            self.caches.power_cut(now_ps);
+        } else {
+            self.caches.advance(now_ps);
+        }
+        self.report(to);
+        if let Some(recorder) = &mut self.caches.memory.recorder {
+            recorder.flush();
+        }
+    }
+
+    pub(crate) fn record(&mut self, event: &Event<'_>) {
+        if let Some(recorder) = &mut self.caches.memory.recorder {
+            recorder.put(event);
+        }
+    }
+
+    /// Whether stores and flushes are told one by one.
+    pub(crate) fn in_window(&self) -> bool {
+        let recorder = self.caches.memory.recorder.as_ref();
+        recorder.is_some_and(|recorder| recorder.window)
+    }
+
+    pub(crate) fn is_recording(&self) -> bool {
+        self.caches.memory.recorder.is_some()
+    }
+
+    pub(crate) fn set_window(&mut self, begins: bool) {
+        if begins {
+            recorder::begin_window(&mut self.caches.memory, self.lines);
+        } else {
+            recorder::end_window(&mut self.caches.memory);
+        }
+    }
+
+    /// Events from here on are of this vCPU, at this time of its clock.
+    pub(crate) fn stamp(&mut self, vcpu: c_uint, time_ns: u64) {
+        if let Some(recorder) = &mut self.caches.memory.recorder {
+            recorder.vcpu = u8::try_from(vcpu).unwrap_or(u8::MAX);
+            recorder.time_ns = time_ns;
+        }
+    }
+
+    pub(crate) fn forget_translations(&mut self, cpu: c_uint) {
+        self.filters[cpu as usize].forget();
+    }
+
+    /// Bytes from `address` on that a store of this kind writes; QEMU says it in bits 4 to 6.
+    const fn len(info: u32) -> u64 {
+        1 << (info >> 4 & 7)
+    }
+
+    #[cold]
+    fn miss(&mut self, cpu: c_uint, info: u32, address: u64, how: Access) {
+        // SAFETY: takes a number apart.
+        let len = 1_u64 << unsafe { qemu::qemu_plugin_mem_size_shift(info) };
+        assert_eq!(len, Self::len(info), "this QEMU packs meminfo otherwise");
+        let next_line = (address | (LINE_BYTES - 1)) + 1;
+        self.one_line(cpu, info, address, how);
+        if address + len > next_line {
+            self.one_line(cpu, info, next_line, how);
+        }
+    }
+
+    /// The part of an access that is in the line of `address`.
+    fn one_line(&mut self, cpu: c_uint, info: u32, address: u64, how: Access) {
+        let Some(phys) = physical(info, address) else {
+            return; // a device
+        };
+        let core = Core(cpu as usize);
+        let mut entry = Entry {
+            key: self.filters[core.0].key(address),
+            line: NOT_OURS,
+            slot: Slot::NONE,
+        };
+        if let Some(line) = self.line_at(phys) {
+            entry.line = line;
+            entry.slot = match how {
+                Access::Store => self.caches.store(core, line),
+                Access::Load => self.caches.load(core, line),
+                Access::NtStore => {
+                    self.caches.nt_store(core, line);
+                    Slot::NONE
+                }
+            };
+            self.misses += 1;
+            if self.misses % SWEEP_EVERY_MISSES == 0 {
+                self.caches.sweep(core, SWEEP_LINES);
+            }
+        }
+        self.filters[core.0].entries[Filter::index(address)] = entry;
+    }
+
+    /// Physical address of an access, for the recording; the table knows most.
+    pub(crate) fn ours(&self, info: u32, address: u64) -> Option<u64> {
+        let phys = physical(info, address)?;
+        self.line_at(phys).map(|_| phys)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Store,
+    Load,
+    NtStore,
+}
+
+/// Where in memory an access went; none for devices.
+fn physical(info: u32, address: u64) -> Option<u64> {
+    // SAFETY: called by the callback of this access, as QEMU asks for; the handle is good until the next.
+    unsafe {
+        let place = qemu::qemu_plugin_get_hwaddr(info, address);
+        if place.is_null() || qemu::qemu_plugin_hwaddr_is_io(place) {
+            return None;
+        }
+        Some(qemu::qemu_plugin_hwaddr_phys_addr(place))
+    }
+}
+
+impl Job {
+    #[inline]
+    pub(crate) fn access(&mut self, cpu: c_uint, info: u32, address: u64, how: Access) {
+        let filter = &self.filters[cpu as usize];
+        let entry = filter.entries[Filter::index(address)];
+        let in_one_line = address % LINE_BYTES + Self::len(info) <= LINE_BYTES;
+        if entry.key == filter.key(address) && in_one_line {
+            let core = Core(cpu as usize);
+            let again = entry.line == NOT_OURS
+                || match how {
+                    Access::Store => self.caches.store_again(core, entry.slot, entry.line),
+                    Access::Load => self.caches.load_again(core, entry.slot, entry.line),
+                    Access::NtStore => false,
+                };
+            if again {
+                return;
+            }
+        }
+        self.miss(cpu, info, address, how);
+    }
+}
+
+/// The hot callback: a store, while nothing is armed.
+pub(crate) unsafe extern "C" fn stored(cpu: c_uint, info: u32, address: u64, _data: *mut c_void) {
+    // SAFETY: a callback of the vCPUs' thread.
+    if let Some(job) = unsafe { job() } {
+        job.access(cpu, info, address, Access::Store);
+    }
+}
+
+/// A load, where loads are looked at.
+pub(crate) unsafe extern "C" fn loaded(cpu: c_uint, info: u32, address: u64, _data: *mut c_void) {
+    // SAFETY: a callback of the vCPUs' thread.
+    if let Some(job) = unsafe { job() } {
+        job.access(cpu, info, address, Access::Load);
+    }
+}
+
+/// Whether the n-th store is reached, of those that are counted.
+pub(crate) const fn burns(job: &Job) -> bool {
+    job.store_fuse != 0 && job.store_fuse != NONE && job.stores == job.store_fuse
+}

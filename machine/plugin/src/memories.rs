@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The two files: coherent memory, which is the guest's, and media, which outlives power.
+
+use crate::recorder::Recorder;
+use libc::c_void;
+use remanence_cache::{Bytes, Cause, LINE_BYTES, Line, Memory};
+use std::cell::Cell;
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+const PAGE_BYTES: u64 = 4096;
+const WORDS: usize = 8;
+
+/// A file mapped shared, as words: QEMU and devices change the same bytes at any time.
+#[derive(Debug)]
+struct Mapping {
+    words: &'static [AtomicU64],
+    file: File,
+}
+
+impl Mapping {
+    fn open(path: &str) -> Result<Self, String> {
+        let told = |error: std::io::Error| format!("{path}: {error}");
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(told)?;
+        let bytes = file.metadata().map_err(told)?.len();
+        if bytes == 0 || bytes % PAGE_BYTES != 0 || bytes / LINE_BYTES > u64::from(u32::MAX) {
+            return Err(format!(
+                "{path}: {bytes} bytes are no memory of whole pages"
+            ));
+        }
+        let len = usize::try_from(bytes).map_err(|error| format!("{path}: {error}"))?;
+        // SAFETY: a new shared mapping of a file that is as long as it.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(told(std::io::Error::last_os_error()));
+        }
+        // SAFETY: the mapping is `len` bytes long, aligned to a page, and never removed; words
+        // that others change are what atomics are for.
+        let words = unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>(), len / 8) };
+        Ok(Self { words, file })
+    }
+
+    fn line(&self, line: Line) -> &'static [AtomicU64] {
+        let first = line.index() * WORDS;
+        &self.words[first..first + WORDS]
+    }
+
+    fn bytes(&self, line: Line) -> Bytes {
+        let mut bytes = [0; 64];
+        for (to, from) in bytes.chunks_exact_mut(8).zip(self.line(line)) {
+            to.copy_from_slice(&from.load(Relaxed).to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The first piece of the file that is not a hole, at or after `from`; in bytes.
+    fn next_data(&self, from: u64) -> Option<(u64, u64)> {
+        let seek = |at: u64, whence| {
+            let at = i64::try_from(at).ok()?;
+            // SAFETY: asks where a piece begins or ends; nobody reads by this file's position.
+            let found = unsafe { libc::lseek(self.file.as_raw_fd(), at, whence) };
+            u64::try_from(found).ok()
+        };
+        let begin = seek(from, libc::SEEK_DATA)?;
+        Some((begin, seek(begin, libc::SEEK_HOLE)?))
+    }
+}
+
+fn same(left: &[AtomicU64], right: &[AtomicU64]) -> bool {
+    // SAFETY: both are mapped memory of that length; bytes that change meanwhile make the answer one
+    // that was true a moment ago or will be in a moment, which is all that a caller can ask.
+    unsafe {
+        libc::memcmp(
+            left.as_ptr().cast::<c_void>(),
+            right.as_ptr().cast::<c_void>(),
+            size_of_val(left),
+        ) == 0
+    }
+}
+
+/// Coherent memory and media of one machine, and who is told of each write to media.
+#[derive(Debug)]
+pub(crate) struct Memories {
+    coherent: Mapping,
+    media: Mapping,
+    /// The piece of coherent memory that was looked at last, which never becomes a hole again.
+    piece: Cell<(u64, u64)>,
+    pub(crate) recorder: Option<Recorder>,
+}
+
+impl Memories {
+    pub(crate) fn open(coherent: &str, media: &str) -> Result<Self, String> {
+        let memories = Self {
+            coherent: Mapping::open(coherent)?,
+            media: Mapping::open(media)?,
+            piece: Cell::new((0, 0)),
+            recorder: None,
+        };
+        let sizes = [&memories.coherent, &memories.media].map(|m| m.words.len() * 8);
+        if sizes[0] != sizes[1] {
+            return Err(format!(
+                "memory={coherent} has {} bytes and media={media} has {}: they must be equal",
+                sizes[0], sizes[1]
+            ));
+        }
+        Ok(memories)
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.coherent.words.len() * 8) as u64
+    }
+
+    /// What outlives power, of a line.
+    pub(crate) fn media(&self, line: Line) -> Bytes {
+        self.media.bytes(line)
+    }
+
+    /// What a store just left in coherent memory.
+    pub(crate) fn stored(&self, offset: u64, len: usize) -> ([u8; 64], usize) {
+        let line = Line(u32::try_from(offset / LINE_BYTES).unwrap_or(u32::MAX));
+        let all = self.coherent(line);
+        let first = usize::try_from(offset % LINE_BYTES).unwrap_or(0);
+        let len = len.min(64 - first);
+        let mut bytes = [0; 64];
+        bytes[..len].copy_from_slice(&all[first..first + len]);
+        (bytes, len)
+    }
+
+    fn piece_after(&self, from: u64) -> Option<(u64, u64)> {
+        let (begin, end) = self.piece.get();
+        if (begin..end).contains(&from) {
+            return Some((from, end));
+        }
+        let piece = self.coherent.next_data(from)?;
+        self.piece.set(piece);
+        Some((piece.0.max(from), piece.1))
+    }
+
+    /// The first line that differs in `from..end`, both in bytes.
+    fn difference_in(&self, from: u64, end: u64) -> Option<Line> {
+        let words = |at: u64| usize::try_from(at / 8).unwrap_or(usize::MAX);
+        let mut at = from;
+        while at < end {
+            let next = (at / PAGE_BYTES * PAGE_BYTES + PAGE_BYTES).min(end);
+            let range = words(at)..words(next);
+            if !same(
+                &self.coherent.words[range.clone()],
+                &self.media.words[range],
+            ) {
+                let lines =
+                    u32::try_from(at / LINE_BYTES).ok()?..u32::try_from(next / LINE_BYTES).ok()?;
+                if let Some(line) = lines.map(Line).find(|line| self.differs(*line)) {
+                    return Some(line);
+                }
+            }
+            at = next;
+        }
+        None
+    }
+}
+
+impl Memory for Memories {
+    fn coherent(&self, line: Line) -> Bytes {
+        self.coherent.bytes(line)
+    }
+
+    fn differs(&self, line: Line) -> bool {
+        !same(self.coherent.line(line), self.media.line(line))
+    }
+
+    fn next_difference(&self, from: Line, end: Line) -> Option<Line> {
+        let mut at = u64::from(from.0) * LINE_BYTES;
+        let end = u64::from(end.0) * LINE_BYTES;
+        while at < end {
+            let (begin, piece_end) = self.piece_after(at)?;
+            let piece_end = piece_end.min(end);
+            if let Some(line) = self.difference_in(begin, piece_end) {
+                return Some(line);
+            }
+            at = piece_end.max(begin);
+        }
+        None
+    }
+
+    fn write(&mut self, line: Line, bytes: &Bytes, cause: Cause) {
+        for (to, from) in self.media.line(line).iter().zip(bytes.chunks_exact(8)) {
+            let mut word = [0; 8];
+            word.copy_from_slice(from);
+            to.store(u64::from_le_bytes(word), Relaxed);
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.write_back(line, bytes, cause);
+        }
+    }
+
+    fn revert(&mut self, line: Line) {
+        for (to, from) in self.coherent.line(line).iter().zip(self.media.line(line)) {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+    }
+}

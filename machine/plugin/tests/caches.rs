@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Goal: what the guest's flushes and fences leave on media, in a real QEMU.
+//! Method: `cache.S` stores to one line each and flushes it in one way each; the media file is looked at
+//! after the cut. Each way of keeping a line has its counterpart in which it is lost.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "a whole program of tests"
+)]
+
+mod machine;
+
+use machine::{
+    ARM_HOLD_UP, ARM_STORE, CACHE, CUT, Clocking, Guest, HONOUR, Machine, POWER_CUT, READ, WINDOW,
+};
+use remanence_recording::{Event, Reader};
+
+const LINES: u64 = 0x3_0000;
+/// What firmware leaves alone.
+const DMA: u64 = 0xf0_0000;
+const GO: u64 = 0x20_0018;
+const STARTED_MARK: u64 = 0;
+const DONE_MARK: u64 = 1;
+const WAIT_FOR_SECOND: u64 = 0x20_0014;
+const ARGS: &str = "memory=DIR/ram,media=DIR/media,base=0";
+const NOTHING: u32 = 0;
+const WBINVD: u32 = 1;
+const INVD: u32 = 2;
+const CUT_HOLD_UP: u32 = 2;
+const CUT_SUPPLY: u32 = 3;
+const CUT_STORE: u32 = 4;
+const HONOUR_NOTHING: u64 = 2;
+/// Offsets in the control file's record of caches.
+const STORES: u64 = CACHE + 8;
+const DIFFER: u64 = CACHE + 72;
+const LOST: u64 = CACHE + 80;
+const DUE: u64 = CACHE + 88;
+const ON_MEDIA: u64 = CACHE + 96;
+
+/// A machine whose firmware is through and whose guest waits to begin; a device has written a word.
+fn start(guest: &Guest, profile: &str, cpus: u32, mode: u32, more: &str) -> Machine {
+    let started = guest.address("_start");
+    let args = format!("cache={profile},{ARGS},pc={started:#x},out=0x2f8:0x7e{more}");
+    let mut machine = Machine::start(guest, Clocking::Icount, cpus, mode, &args);
+    machine.dma(WAIT_FOR_SECOND, u32::from(cpus > 1));
+    machine.qmp("cont");
+    machine.wait_for_mark(STARTED_MARK);
+    machine.qmp("stop");
+    machine.dma(DMA, 7);
+    machine.dma(GO, 1);
+    machine
+}
+
+fn finish(machine: &mut Machine) {
+    machine.qmp("cont");
+    machine.wait_for_mark(DONE_MARK);
+    machine.qmp("stop");
+    machine.last_command(POWER_CUT, 0);
+    assert_eq!(machine.ctl_u32(CUT), CUT_SUPPLY);
+}
+
+/// Words at the start of the lines, as media has them.
+fn on_media(machine: &Machine, lines: std::ops::Range<u64>) -> Vec<u32> {
+    let word = |line| machine.media_u32(LINES + line * 64);
+    lines.map(word).collect()
+}
+
+#[test]
+fn a_line_is_kept_if_flushed_and_fenced_and_lost_if_not() {
+    let guest = Guest::build_from("cache.S");
+    let mut machine = start(&guest, "wsp-c5528", 1, NOTHING, "");
+    finish(&mut machine);
+    assert_eq!(on_media(&machine, 0..8), [0, 1, 1, 1, 1, 1, 0, 0]);
+    assert_eq!(machine.media_u32(LINES + 10 * 64 - 4), 0);
+    assert_eq!(machine.media_u32(DMA), 0, "what a device wrote is cached");
+    let coherent = [0, 1, 6, 7].map(|line| machine.coherent_u32(LINES + line * 64));
+    assert_eq!(coherent, [1; 4], "the guest saw them all");
+    assert!(machine.ctl_u64(DIFFER) >= 5);
+    assert_eq!(machine.ctl_u64(LOST), 0, "no flush was owed");
+}
+
+#[test]
+fn wbinvd_keeps_all_that_its_cpu_stored_and_what_devices_did() {
+    let guest = Guest::build_from("cache.S");
+    let mut machine = start(&guest, "wsp-c5528", 1, WBINVD, "");
+    finish(&mut machine);
+    assert_eq!(on_media(&machine, 0..8), [1; 8]);
+    // A store across two lines.
+    assert_eq!(machine.media_u32(LINES + 10 * 64 - 2), 0x0101_0101);
+    assert_eq!(machine.media_u32(DMA), 7);
+}
+
+#[test]
+fn wbinvd_leaves_what_another_cpu_has_in_its_own_caches() {
+    let guest = Guest::build_from("cache.S");
+    let mut machine = start(&guest, "wsp-c5528", 2, WBINVD, "");
+    finish(&mut machine);
+    assert_eq!(machine.coherent_u32(LINES + 8 * 64) & 0xffff, 1);
+    assert_eq!(on_media(&machine, 7..9), [1, 0]);
+    // The first CPU reads the line, which brings it to the last level they share.
+    let mut machine = start(&guest, "wsp-c5528", 2, WBINVD, ",loads=on");
+    finish(&mut machine);
+    assert_eq!(on_media(&machine, 7..9), [1, 1]);
+}
+
+#[test]
+fn invd_loses_a_store_for_everybody() {
+    let guest = Guest::build_from("cache.S");
+    let mut machine = start(&guest, "wsp-c5528", 1, INVD, "");
+    finish(&mut machine);
+    assert_eq!(machine.media_u32(LINES), 1, "the first store, by WBINVD");
+    assert_eq!(machine.coherent_u32(LINES), 1, "the second is gone");
+}
+
+#[test]
+fn a_domain_that_has_the_caches_keeps_everything() {
+    let guest = Guest::build_from("cache.S");
+    let mut machine = start(&guest, "server-eadr", 2, NOTHING, "");
+    finish(&mut machine);
+    assert_eq!(on_media(&machine, 0..9), [1; 9]);
+    assert_eq!(machine.media_u32(DMA), 7);
+    assert_eq!(machine.ctl_u64(DIFFER), 0);
+}
+
+#[test]
+fn flushes_without_effect_lose_lines_and_are_counted() {
+    let guest = Guest::build_from("cache.S");
+    let mut machine = start(&guest, "wsp-c5528", 1, WBINVD, "");
+    assert_eq!(machine.command(HONOUR, HONOUR_NOTHING, 0), 0);
+    finish(&mut machine);
+    // MOVNTI is a store, not a flush: its fence works.
+    assert_eq!(on_media(&machine, 0..8), [0, 0, 0, 0, 0, 1, 0, 1]);
+    assert!(machine.ctl_u64(LOST) >= 6, "{}", machine.ctl_u64(LOST));
+    assert_ne!(machine.ctl_u64(DUE), machine.ctl_u64(ON_MEDIA));
+}
+
+/// WBINVD takes 2.8 ms on this machine, and power lasts for less.
+#[test]
+fn a_hold_up_that_ends_in_wbinvd_leaves_a_part_on_media() {
+    let guest = Guest::build_from("cache.S");
+    let mut machine = start(&guest, "wsp-c5528", 1, WBINVD, "");
+    assert_eq!(machine.command(ARM_HOLD_UP, 1_000_000, 0), 0);
+    machine.run_to_the_cut();
+    assert_eq!(machine.ctl_u32(CUT), CUT_HOLD_UP);
+    // Lines are written in the order of addresses: what the device wrote is near the end.
+    assert_eq!(on_media(&machine, 0..4), [1; 4]);
+    assert_eq!(machine.media_u32(DMA), 0);
+    assert!(machine.ctl_u64(DIFFER) > 0);
+}
+
+#[test]
+fn power_goes_right_after_the_chosen_store() {
+    let guest = Guest::build_from("cache.S");
+    let stored_by = |number: u64| {
+        let mut machine = start(&guest, "wsp-c5528", 1, NOTHING, "");
+        assert_eq!(machine.command(ARM_STORE, number, 0), 0);
+        machine.run_to_the_cut();
+        assert_eq!(machine.ctl_u32(CUT), CUT_STORE);
+        assert_eq!(machine.ctl_u64(STORES), number);
+        [0, 1].map(|line| machine.coherent_u32(LINES + line * 64))
+    };
+    // Bytes of the other CPU's code come first, then line 0, line 1 and so on.
+    let (mut before, mut after) = (0, 40);
+    while after - before > 1 {
+        let middle = u64::midpoint(before, after);
+        if stored_by(middle)[0] == 1 {
+            after = middle;
+        } else {
+            before = middle;
+        }
+    }
+    assert_eq!(stored_by(after), [1, 0]);
+    assert_eq!(stored_by(after + 1), [1, 1]);
+}
+
+/// What the recording says, laid over empty media, is the media file, and its stores are the guest's.
+#[test]
+fn the_recording_makes_the_same_media() {
+    let guest = Guest::build_from("cache.S");
+    let mut machine = start(&guest, "wsp-c5528", 2, WBINVD, ",record=DIR");
+    assert_eq!(machine.command(WINDOW, 1, 0), 0);
+    finish(&mut machine);
+    let (bytes, media) = (machine.file("recording.bin"), machine.file("media"));
+    let mut rebuilt = vec![0; media.len()];
+    let window = |event: &Event<'_>| matches!(event, Event::Line { .. });
+    let mut told_lines = 0;
+    let (mut stores, mut flushes, mut fences, mut last_ns) = (0, 0, 0, 0);
+    for event in Reader::new(&bytes).unwrap().events() {
+        let event = event.unwrap();
+        match event.event {
+            Event::WriteBack { line, data, .. } => {
+                let at = usize::try_from(line).unwrap();
+                rebuilt[at..at + 64].copy_from_slice(data);
+            }
+            Event::Store { address, bytes, .. } => {
+                let lines = LINES..LINES + 11 * 64;
+                stores += usize::from(lines.contains(&address));
+                assert!(!bytes.is_empty());
+            }
+            other if window(&other) => told_lines += 1,
+            Event::Flush { .. } => flushes += 1,
+            Event::Fence { .. } => fences += 1,
+            _ => {}
+        }
+        last_ns = last_ns.max(event.time_ns);
+    }
+    assert!(rebuilt == media);
+    assert!(told_lines > 1, "what firmware left in the caches");
+    // One for each of lines 0 to 8, and two parts of the one across lines 9 and 10.
+    assert_eq!((stores, flushes), (11, 5));
+    assert!(fences >= 4, "{fences}");
+    assert!(last_ns > 2_800_000, "WBINVD alone takes longer: {last_ns}");
+}
+
+#[test]
+fn caches_without_icount_and_files_that_do_not_fit_are_refused() {
+    let guest = Guest::build_from("cache.S");
+    let args = format!("cache=wsp-c5528,{ARGS}");
+    let said = Machine::refused(&guest, Clocking::Mttcg, 1, &args);
+    assert!(said.contains("needs -icount"), "{said}");
+    let said = Machine::refused(
+        &guest,
+        Clocking::Icount,
+        1,
+        &args.replace("wsp-c5528", "vax"),
+    );
+    assert!(
+        said.contains("no cache profile \"vax\"") && said.contains("lightpc"),
+        "{said}"
+    );
+    let said = Machine::refused(&guest, Clocking::Icount, 8, &args.replace("c5528", "d510"));
+    assert!(said.contains("up to 4 cores"), "{said}");
+    let said = Machine::refused(&guest, Clocking::Icount, 1, &args.replace("/media", "/ctl"));
+    assert!(said.contains("must be equal"), "{said}");
+    let said = Machine::refused(
+        &guest,
+        Clocking::Icount,
+        1,
+        &args.replace("/media", "/none"),
+    );
+    assert!(said.contains("none: "), "{said}");
+    let mut without = Machine::start(&guest, Clocking::Icount, 1, NOTHING, "cut=on");
+    assert_eq!(without.command(HONOUR, 0, 0), 3, "the job is off");
+    assert_eq!(without.command(READ, 0, 0), 0);
+}
