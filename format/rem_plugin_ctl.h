@@ -124,11 +124,11 @@ enum rem_plugin_mark_kind {
  * @cycle_ps: what an instruction takes
  */
 struct rem_plugin_snapshot {
-	rem_u64 taken;	   /*   0 */
-	rem_u64 cpu;	   /*   8 */
-	rem_u64 halted_ns; /*  16 */
-	rem_u64 cycle_ps;  /*  24 */
-	rem_u64 count[32]; /*  32 begun instructions of each vCPU */
+	rem_u64 taken;	       /*   0 */
+	rem_u64 cpu;	       /*   8 */
+	rem_u64 halted_ns;     /*  16 */
+	rem_u64 cycle_ps;      /*  24 */
+	rem_u64 count[32];     /*  32 begun instructions of each vCPU */
 	rem_u64 waited_ns[32]; /* 288 for memory, by the model of caches */
 };
 
@@ -181,14 +181,14 @@ struct rem_plugin_cache {
 	rem_u64 write_backs;	    /*  32 */
 	rem_u64 evictions;	    /*  40 */
 	rem_u64 swept;		    /*  48 */
-	rem_u64 unseen;		    /*  56 flushed, though no store told of them */
-	rem_u64 dirty_lines;	    /*  64 */
-	rem_u64 differ_lines;	    /*  72 */
-	rem_u64 lost_lines;	    /*  80 */
-	rem_u64 digest_due;	    /*  88 */
-	rem_u64 digest_media;	    /*  96 */
-	rem_u64 reverted_lines;	    /* 104 by INVD */
-	rem_u64 reserved[2];	    /* 112 */
+	rem_u64 unseen;		/*  56 flushed, though no store told of them */
+	rem_u64 dirty_lines;	/*  64 */
+	rem_u64 differ_lines;	/*  72 */
+	rem_u64 lost_lines;	/*  80 */
+	rem_u64 digest_due;	/*  88 */
+	rem_u64 digest_media;	/*  96 */
+	rem_u64 reverted_lines; /* 104 by INVD */
+	rem_u64 reserved[2];	/* 112 */
 };
 
 struct rem_plugin_ctl {

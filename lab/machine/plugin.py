@@ -91,6 +91,13 @@ class Snapshot:
     cpu: int | None  # the vCPU that made it by what it was about to do
     halted_ns: int | None  # time in which all vCPUs were halted; None without icount
     count: tuple[int, ...]  # instructions begun, by vCPU
+    waited_ns: tuple[int, ...] = ()  # for memory, by vCPU; empty without caches
+    cycle_ps: int = 1000  # what an instruction takes
+
+    def clock_ns(self, cpu: int) -> int:
+        """What the clock of one vCPU shows: it does not know of halts."""
+        waited_ns = self.waited_ns[cpu] if self.waited_ns else 0
+        return self.count[cpu] * self.cycle_ps // 1000 + waited_ns
 
     @property
     def total(self) -> int:
@@ -98,13 +105,16 @@ class Snapshot:
 
 
 def elapsed_ns(begin: Snapshot, end: Snapshot) -> int:
-    """Guest time by the clock flat-1ns: the largest count of any vCPU plus halted time."""
+    """Guest time: by the largest clock of any vCPU, plus halted time.
+
+    Without caches that is the clock flat-1ns: instructions, 1 ns each.
+    """
     if begin.halted_ns is None or end.halted_ns is None:
         raise InfraError(
             "guest time needs a machine with icount, and a QEMU that tells halted time"
         )
-    largest = max(b - a for a, b in zip(begin.count, end.count, strict=True))
-    return largest + end.halted_ns - begin.halted_ns
+    largest_ns = max(end.clock_ns(cpu) - begin.clock_ns(cpu) for cpu in range(len(end.count)))
+    return largest_ns + end.halted_ns - begin.halted_ns
 
 
 class PluginControl:
@@ -174,6 +184,8 @@ class PluginControl:
             cpu=None if view.cpu == NONE else int(view.cpu),
             halted_ns=None if view.halted_ns == NONE else int(view.halted_ns),
             count=tuple(int(count) for count in view.count[:cpus]),
+            waited_ns=tuple(int(waited) for waited in view.waited_ns[:cpus]),
+            cycle_ps=int(view.cycle_ps),
         )
 
     def read(self) -> Snapshot:
