@@ -42,7 +42,8 @@ class FakePlugin:
                 continue
             first, second = struct.unpack_from("<QQ", self._map, ARGUMENT)
             self.asked.append((self._word(COMMAND), first, second))
-            struct.pack_into("<QQQQQQ", self._map, NOW, 1, 2**64 - 1, 7, 0, 100, 200)
+            struct.pack_into("<QQQQQQ", self._map, NOW, 1, 2**64 - 1, 7, 500, 100, 200)
+            struct.pack_into("<QQ", self._map, NOW + 288, 30, 40)  # waited_ns
             struct.pack_into("<I", self._map, ERROR, self._error)
             struct.pack_into("<I", self._map, DONE, request)
 
@@ -78,7 +79,9 @@ def test_commands_reach_the_plugin_with_their_arguments(control: PluginControl) 
 
 def test_snapshot_has_a_count_for_each_vcpu_of_the_machine(control: PluginControl) -> None:
     plugin = FakePlugin(control.path)
-    assert control.read() == Snapshot(cpu=None, halted_ns=7, count=(100, 200))
+    assert control.read() == Snapshot(
+        cpu=None, halted_ns=7, count=(100, 200), waited_ns=(30, 40), cycle_ps=500
+    )
     assert control.first(0) is None
     assert control.at_cut() is None
     plugin.close()
@@ -119,3 +122,9 @@ def test_guest_time_is_the_largest_count_plus_halted_time() -> None:
     assert elapsed_ns(begin, Snapshot(cpu=0, halted_ns=1500, count=(110, 60))) == 600
     with pytest.raises(InfraError, match="icount"):
         elapsed_ns(begin, Snapshot(cpu=0, halted_ns=None, count=(110, 60)))
+
+
+def test_waiting_counts_on_the_clock_of_the_vcpu_that_waited() -> None:
+    begin = Snapshot(None, 0, (0, 0), waited_ns=(0, 0), cycle_ps=500)
+    end = Snapshot(None, 5, (1000, 3000), waited_ns=(2000, 0), cycle_ps=500)
+    assert elapsed_ns(begin, end) == 2505
