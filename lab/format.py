@@ -20,7 +20,15 @@ import crc32c as _crc32c
 from dissect.cstruct import cstruct
 
 HEADER_DIR = Path(__file__).resolve().parent.parent / "format"
-HEADERS = ("rem_image.h", "rem_pwr.h", "rem_fwcfg.h", "rem_plugin_ctl.h", "rem_recording.h")
+HEADERS = (
+    "rem_image.h",
+    "rem_pwr.h",
+    "rem_fwcfg.h",
+    "rem_plugin_ctl.h",
+    "rem_recording.h",
+    "rem_pm.h",
+    "rem_pm_block.h",
+)
 
 
 class FormatError(ValueError):
@@ -87,6 +95,8 @@ RecFence = _enum("RecFence", "rem_rec_fence", ("REM_REC_",))
 RecPhase = _enum("RecPhase", "rem_rec_phase", ("REM_REC_",))
 RecClock = _enum("RecClock", "rem_rec_clock", ("REM_REC_CLOCK_",))
 RecDomain = _enum("RecDomain", "rem_rec_domain", ("REM_REC_DOMAIN_",))
+PmType = _enum("PmType", "rem_pm_type", ("REM_PM_",))
+PmPersist = _enum("PmPersist", "rem_pm_persist", ("REM_PM_",))
 Charge = _enum("Charge", "rem_pwr_charge", ("REM_CHARGE_",))
 
 

@@ -13,8 +13,8 @@ from lab.run import run
 from lab.setup.plugin import cargo_env
 from lab.tidy import is_shell, project_files, tidy
 
-C_FOLDERS = ("format", "go", "guest", "tests")  # stop/ and resume/ are checkpatch's
-KERNEL_FOLDERS = ("stop", "resume")
+C_FOLDERS = ("format", "go", "guest", "pm", "tests")  # stop/ and resume/ are checkpatch's
+KERNEL_FOLDERS = ("stop", "resume", "pm/kernel")
 # Meant for mails to Linux's maintainers, not for a project with its own licence table.
 CHECKPATCH_IGNORES = (
     "FILE_PATH_CHANGES",
@@ -108,7 +108,8 @@ def _checkpatch(repo: Path) -> list[Linter]:
     sources = [
         path
         for path in project_files(repo)
-        if path.relative_to(repo).parts[0] in KERNEL_FOLDERS and path.suffix in (".c", ".h", ".S")
+        if any(path.is_relative_to(repo / folder) for folder in KERNEL_FOLDERS)
+        and path.suffix in (".c", ".h", ".S")
     ]
     patches = sorted((repo / "linux" / "patches").glob("*.patch"))
     found = [Linter("checkpatch", [*base, "--strict", "-f", *sources])] if sources else []

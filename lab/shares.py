@@ -36,6 +36,7 @@ OTHERS = (
         tests=("tests/hardware",),
         crates=("machine/cache", "machine/campaign", "power"),
     ),
+    Share("pm", 6, tests=("tests/pm",)),
     Share("heap", 5, tests=("tests/heap", "heap/tests"), crates=("heap",)),
     Share("media", 3, tests=("tests/media",), crates=("media",)),
 )

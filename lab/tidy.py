@@ -27,6 +27,7 @@ LICENCES = (
     ("linux/", "GPL-2.0-only"),
     ("stop/", "GPL-2.0-only"),
     ("resume/", "GPL-2.0-only"),
+    ("pm/kernel/", "GPL-2.0-only"),
     ("", ANY_OF_TWO),
 )
 # Files that say their licence otherwise, or that no person writes.

@@ -13,6 +13,8 @@
 #include <string.h>
 
 #include "rem_image.h"
+#include "rem_pm.h"
+#include "rem_pm_block.h"
 #include "rem_pwr.h"
 #include "rem_recording.h"
 
@@ -293,6 +295,101 @@ static void write_recording(void)
 	finish(file);
 }
 
+/* The check of a word over what follows it, as rem_pm.h says. */
+static rem_u32 pm_check(rem_u32 kind, rem_u32 index, rem_u32 sequence,
+			const void *body, size_t bytes)
+{
+	rem_u8 all[256];
+	const rem_u32 head[] = { kind, index, sequence };
+
+	memcpy(all, head, sizeof(head));
+	memcpy(all + sizeof(head), body, bytes);
+	return crc32c(all, sizeof(head) + bytes);
+}
+
+/* A superblock whose half 1 is committed, and a segment in slot 3. */
+static void write_pm(void)
+{
+	rem_u8 slot[REM_PM_SLOT_BYTES];
+	struct rem_pm_word in_work = { .sequence = 2 };
+	struct rem_pm_super super = {
+		.word.sequence = 1,
+		.magic = REM_PM_MAGIC,
+		.version = REM_PM_VERSION,
+		.slots = 10,
+		.region_bytes = 0x100000,
+		.base_bytes = 0x33000,
+		.table_offset = { 0x30000, 0x31000, 0x32000 },
+		.created_ns = word(40),
+	};
+	struct rem_pm_segment segment = {
+		.word.sequence = GOLDEN_SEQUENCE,
+		.type = REM_PM_BLOCK,
+		.persist = REM_PM_FOC,
+		.name = "golden",
+		.offset = 0x40000,
+		.bytes = 0x12345,
+		.extent_bytes = 0x13000,
+		.generation = word(41),
+		.created_ns = word(42),
+		.map_address = 0x7f0000000000,
+		.uid = 1000,
+		.gid = 1001,
+		.mode = 0640,
+		.block_bytes = 4096,
+	};
+
+	for (rem_u8 i = 0; i < 16; i++)
+		super.uuid[i] = segment.uuid[i] = (rem_u8)(0xa0 + i);
+	super.word.check = pm_check(REM_PM_COMMITTED, REM_PM_SUPER_INDEX, 1,
+				    &super.magic, sizeof(super) - 8);
+	in_work.check = pm_check(REM_PM_IN_WORK, REM_PM_SUPER_INDEX, 2, "", 0);
+	memset(slot, 0, sizeof(slot));
+	memcpy(slot, &in_work, sizeof(in_work));
+	memcpy(slot + REM_PM_HALF_BYTES, &super, sizeof(super));
+	put("pm_super.bin", slot, sizeof(slot));
+	segment.word.check = pm_check(REM_PM_COMMITTED, 3, GOLDEN_SEQUENCE,
+				      &segment.type, sizeof(segment) - 8);
+	put("pm_segment.bin", &segment, sizeof(segment));
+}
+
+static void write_pm_block(void)
+{
+	struct rem_pm_block_header header = {
+		.magic = REM_PM_BLOCK_MAGIC,
+		.version = REM_PM_BLOCK_VERSION,
+		.block_bytes = 4096,
+		.blocks = 2,
+		.places = 4,
+		.map_offset = { 0x3000, 0x4000 },
+		.lane_offset = 0x5000,
+		.lane_bytes = 0x1000,
+		.lanes = 1,
+		.place_offset = 0x6000,
+		.segment_bytes = 0xa000,
+	};
+	struct {
+		struct rem_pm_lane head;
+		struct rem_pm_lane_entry entry[2];
+	} lane = { .head = { .word.sequence = GOLDEN_SEQUENCE, .count = 2 } };
+	rem_u32 crc;
+
+	for (rem_u8 i = 0; i < 16; i++)
+		header.uuid[i] = (rem_u8)(0xa0 + i);
+	header.crc = crc32c(&header, offsetof(struct rem_pm_block_header, crc));
+	put("pm_block_header.bin", &header, sizeof(header));
+	for (rem_u32 i = 0; i < 2; i++)
+		lane.entry[i] = (struct rem_pm_lane_entry){
+			.block = i,
+			.entry = { .place = 3 - i, .check = 0x11223344 + i },
+		};
+	crc = crc32c(&lane.head.count, 8 + sizeof(lane.entry));
+	lane.head.word.check = pm_check(REM_PM_COMMITTED, 0, GOLDEN_SEQUENCE,
+					&crc, sizeof(crc));
+	lane.head.copy = lane.head.word;
+	put("pm_lane.bin", &lane, sizeof(lane));
+}
+
 #define FIELD(type, name)                           \
 	fprintf(file, #type " " #name " %zu %zu\n", \
 		offsetof(struct type, name), sizeof(((struct type *)0)->name))
@@ -320,6 +417,8 @@ int main(int argc, char **argv)
 	write_small();
 	write_pwr();
 	write_recording();
+	write_pm();
+	write_pm_block();
 	write_layout();
 	return 0;
 }

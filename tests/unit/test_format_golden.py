@@ -20,7 +20,7 @@ GOLDEN = fmt.HEADER_DIR / "golden"
 SEQUENCE = 0x01020305
 STRUCTS = [
     name
-    for header in ("rem_image.h", "rem_recording.h")
+    for header in ("rem_image.h", "rem_recording.h", "rem_pm.h", "rem_pm_block.h")
     for name in re.findall(r"^struct (\w+) \{", (fmt.HEADER_DIR / header).read_text(), re.MULTILINE)
 ]
 
@@ -161,6 +161,13 @@ def test_recording_holds_each_kind_of_event_once() -> None:
         raw = raw[fmt.size_of("rem_rec_event") + (event.payload_bytes + 7) // 8 * 8 :]
     assert kinds == list(fmt.RecKind)
     assert raw == b"\1"  # the event that was not finished
+
+
+def test_segment_of_a_region_reads() -> None:
+    segment = fmt.parse("rem_pm_segment", golden("pm_segment.bin"))
+    assert fmt.PmType(segment.type) is fmt.PmType.BLOCK
+    assert bytes(segment.name).rstrip(b"\0") == b"golden"
+    assert (segment.bytes, segment.extent_bytes) == (0x12345, 0x13000)
 
 
 def test_truncated_struct_is_a_format_error() -> None:

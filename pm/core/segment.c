@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+/*
+ * What is done with segments: each changes one slot of the table, at one
+ * instant, and takes the same number of stores whatever else there is.
+ *
+ * Order: what a record says is true before the record is committed, by the
+ * fences that pm_slot_write() has before its commit. Space that a record no
+ * longer needs is free only after the commit.
+ */
+#include "region.h"
+
+#define HUGE_UNITS (0x200000 / REM_PM_UNIT_BYTES)
+
+static rem_u64 units_of(rem_u64 bytes)
+{
+	return bytes / REM_PM_UNIT_BYTES + !!(bytes % REM_PM_UNIT_BYTES);
+}
+
+static int check_slot(const struct pm_region *region, rem_u32 slot)
+{
+	if (slot >= region->super.slots ||
+	    region->entry[slot].state == PM_SLOT_FREE)
+		return -ENOENT;
+	if (region->entry[slot].state != PM_SLOT_USED)
+		return -EUCLEAN;
+	return 0;
+}
+
+/* Commit @record into a slot and remember it. */
+static int commit(struct pm_region *region, rem_u32 index,
+		  const struct rem_pm_segment *record)
+{
+	struct pm_entry *entry = &region->entry[index];
+	struct pm_slot slot =
+		pm_table_slot(region->base, &region->super, index);
+	rem_u32 sequence = entry->record.word.sequence + 1;
+
+	if (sequence > REM_PM_SEQUENCE_LAST)
+		return -EOVERFLOW;
+	pm_slot_write(region->env, &slot, sequence, record);
+	entry->record = *record;
+	entry->record.word.sequence = sequence;
+	return 0;
+}
+
+static void fill_record(struct rem_pm_segment *record,
+			const struct pm_segment_new *new,
+			const struct pm_node *node)
+{
+	memset(record, 0, sizeof(*record));
+	record->type = new->type;
+	record->persist = new->persist;
+	memcpy(record->uuid, new->uuid, sizeof(record->uuid));
+	memcpy(record->name, new->name, strlen(new->name));
+	record->offset = node->offset * REM_PM_UNIT_BYTES;
+	record->bytes = new->bytes;
+	record->extent_bytes = node->units * REM_PM_UNIT_BYTES;
+	record->created_ns = new->created_ns;
+	record->map_address = new->map_address;
+	record->uid = new->uid;
+	record->gid = new->gid;
+	record->mode = new->mode;
+	record->block_bytes = new->block_bytes;
+}
+
+/* Space for @bytes, by huge pages where that is possible. */
+static rem_u32 get_space(struct pm_region *region, rem_u64 bytes, rem_u32 slot)
+{
+	rem_u64 units = units_of(bytes);
+
+	return pm_extents_get(&region->extents, units,
+			      units >= HUGE_UNITS ? HUGE_UNITS : 1, slot);
+}
+
+static void zero_space(struct pm_region *region, rem_u64 offset, rem_u64 bytes)
+{
+	if (PM_MUTANT(PM_MUTANT_NO_ZERO))
+		return;
+	pm_zero(region->env, region->base + offset, bytes);
+}
+
+int pm_segment_create(struct pm_region *region,
+		      const struct pm_segment_new *new, rem_u32 *ret_slot)
+{
+	rem_u32 slot = region->free_slot;
+	struct rem_pm_segment record;
+	struct pm_node *node;
+	rem_u32 index;
+	int err;
+
+	if (!pm_name_is_valid(new->name) || !new->bytes)
+		return -EINVAL;
+	if (region->refused)
+		return -EROFS;
+	if (pm_segment_find(region, new->name) != PM_SLOT_NONE)
+		return -EEXIST;
+	if (slot == PM_SLOT_NONE)
+		return -ENOSPC;
+	index = get_space(region, new->bytes, slot);
+	if (index == PM_NODE_NONE)
+		return -ENOSPC;
+	node = &region->extents.node[index];
+	fill_record(&record, new, node);
+	record.generation = region->entry[slot].record.word.sequence + 1ull;
+	err = pm_record_is_sound(&region->super, &record) ? 0 : -EINVAL;
+	if (!err) {
+		zero_space(region, record.offset, record.extent_bytes);
+		err = commit(region, slot, &record);
+	}
+	if (err) {
+		pm_extents_put(&region->extents, index);
+		return err;
+	}
+	region->free_slot = region->entry[slot].next;
+	region->entry[slot].state = PM_SLOT_USED;
+	region->entry[slot].node = index;
+	region->used++;
+	pm_hash_add(region, slot);
+	*ret_slot = slot;
+	return 0;
+}
+
+int pm_segment_destroy(struct pm_region *region, rem_u32 slot)
+{
+	struct rem_pm_segment none = { .type = REM_PM_FREE };
+	struct pm_entry *entry;
+	int err = check_slot(region, slot);
+
+	if (err)
+		return err;
+	entry = &region->entry[slot];
+	pm_hash_remove(region, slot);
+	err = commit(region, slot, &none);
+	if (err) {
+		pm_hash_add(region, slot);
+		return err;
+	}
+	pm_extents_put(&region->extents, entry->node);
+	entry->state = PM_SLOT_FREE;
+	entry->next = region->free_slot;
+	region->free_slot = slot;
+	region->used--;
+	return 0;
+}
+
+/* Grow or shrink where it is. */
+static int resize_here(struct pm_region *region, rem_u32 slot, rem_u64 bytes)
+{
+	struct pm_entry *entry = &region->entry[slot];
+	struct rem_pm_segment record = entry->record;
+	rem_u64 units = units_of(bytes);
+	int err;
+
+	record.bytes = bytes;
+	record.extent_bytes = units * REM_PM_UNIT_BYTES;
+	/* What lies behind the old end is made zeros at each growth. */
+	if (bytes > entry->record.bytes)
+		zero_space(region, record.offset + entry->record.bytes,
+			   record.extent_bytes - entry->record.bytes);
+	err = commit(region, slot, &record);
+	if (!err)
+		pm_extents_resize(&region->extents, entry->node, units);
+	return err;
+}
+
+static int resize_by_moving(struct pm_region *region, rem_u32 slot,
+			    rem_u64 bytes)
+{
+	struct pm_entry *entry = &region->entry[slot];
+	struct rem_pm_segment record = entry->record;
+	const rem_u8 *from = region->base + record.offset;
+	rem_u32 old = entry->node;
+	rem_u32 index = get_space(region, bytes, slot);
+	struct pm_node *node;
+	int err = 0;
+
+	if (index == PM_NODE_NONE)
+		return -ENOSPC;
+	node = &region->extents.node[index];
+	record.offset = node->offset * REM_PM_UNIT_BYTES;
+	record.extent_bytes = node->units * REM_PM_UNIT_BYTES;
+	record.bytes = bytes;
+	if (PM_MUTANT(PM_MUTANT_MOVE_COMMITS_FIRST))
+		err = commit(region, slot, &record);
+	pm_copy(region->env, region->base + record.offset, from,
+		entry->record.bytes < bytes ? entry->record.bytes : bytes);
+	if (bytes > entry->record.bytes)
+		zero_space(region, record.offset + entry->record.bytes,
+			   record.extent_bytes - entry->record.bytes);
+	if (!PM_MUTANT(PM_MUTANT_MOVE_COMMITS_FIRST))
+		err = commit(region, slot, &record);
+	if (err) {
+		pm_extents_put(&region->extents, index);
+		return err;
+	}
+	entry->node = index;
+	pm_extents_put(&region->extents, old);
+	return 0;
+}
+
+int pm_segment_resize(struct pm_region *region, rem_u32 slot, rem_u64 bytes,
+		      bool may_move)
+{
+	int err = check_slot(region, slot);
+	rem_u64 have, units = units_of(bytes);
+
+	if (err)
+		return err;
+	if (!bytes)
+		return -EINVAL;
+	if (region->refused)
+		return -EROFS;
+	have = region->extents.node[region->entry[slot].node].units;
+	if (units <= have ||
+	    units - have <=
+		    pm_extents_room(&region->extents, region->entry[slot].node))
+		return resize_here(region, slot, bytes);
+	return may_move ? resize_by_moving(region, slot, bytes) : -ENOSPC;
+}
+
+int pm_segment_change(struct pm_region *region, rem_u32 slot,
+		      const struct rem_pm_segment *record)
+{
+	struct rem_pm_segment new;
+	int err = check_slot(region, slot);
+
+	if (err)
+		return err;
+	new = region->entry[slot].record;
+	new.persist = record->persist;
+	new.uid = record->uid;
+	new.gid = record->gid;
+	new.mode = record->mode;
+	new.map_address = record->map_address;
+	if (!pm_record_is_sound(&region->super, &new))
+		return -EINVAL;
+	return commit(region, slot, &new);
+}
+
+int pm_region_wish(struct pm_region *region, rem_u64 bytes)
+{
+	struct pm_slot slot = pm_super_slot(region->base);
+
+	if (bytes % REM_PM_UNIT_BYTES)
+		return -EINVAL;
+	if (bytes && bytes < region->super.base_bytes + REM_PM_UNIT_BYTES)
+		return -EFBIG;
+	for (rem_u32 i = 0; bytes && i < region->super.slots; i++) {
+		const struct rem_pm_segment *record = &region->entry[i].record;
+
+		if (region->entry[i].state == PM_SLOT_USED &&
+		    record->offset + record->extent_bytes > bytes)
+			return -EFBIG;
+	}
+	if (region->super.word.sequence >= REM_PM_SEQUENCE_LAST)
+		return -EOVERFLOW;
+	region->super.wish_bytes = bytes;
+	pm_slot_write(region->env, &slot, ++region->super.word.sequence,
+		      &region->super);
+	return 0;
+}
+
+int pm_region_scrub(struct pm_region *region, rem_u32 index)
+{
+	bool is_super = index == PM_SLOT_NONE;
+	struct pm_slot slot =
+		is_super ? pm_super_slot(region->base) :
+			   pm_table_slot(region->base, &region->super, index);
+	rem_u32 expected = is_super ? region->super.word.sequence :
+				      region->entry[index].record.word.sequence;
+	struct pm_verdict verdict;
+	int err = pm_slot_judge(&slot, &verdict);
+
+	region->damaged += verdict.damaged;
+	if (err || verdict.sequence != expected)
+		return -EUCLEAN;
+	if (!verdict.whole) {
+		pm_slot_repair(region->env, &slot, &verdict);
+		region->repaired++;
+	}
+	return 0;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Slots: records of 192 bytes with two halves and three copies (rem_pm.h). */
+#ifndef PM_SLOT_H
+#define PM_SLOT_H
+
+#include "env.h"
+
+#define PM_BODY_BYTES (REM_PM_HALF_BYTES - sizeof(struct rem_pm_word))
+
+struct pm_slot {
+	rem_u8 *copy[REM_PM_COPIES];
+	rem_u32 index;
+};
+
+/* CRC32C of {@kind, @index, @sequence, @bytes at @body}; never 0. */
+rem_u32 pm_check(rem_u32 kind, rem_u32 index, rem_u32 sequence,
+		 const void *body, size_t bytes);
+
+/* What a slot holds, as its copies tell it. */
+struct pm_verdict {
+	rem_u32 sequence;		/* of the half that holds */
+	rem_u32 damaged;		/* halves that are */
+	bool whole;			/* nothing is to be repaired */
+	rem_u8 half[REM_PM_HALF_BYTES]; /* a copy that was checked */
+};
+
+/* 0; -EUCLEAN where no half can be trusted, and @ret->damaged only is set. */
+int pm_slot_judge(const struct pm_slot *slot, struct pm_verdict *ret);
+
+/*
+ * Commit @half (its word is not looked at) as sequence @sequence, which is one
+ * more than what holds. Durable on return.
+ */
+void pm_slot_write(struct pm_env *env, const struct pm_slot *slot,
+		   rem_u32 sequence, const void *half);
+
+/* Make all copies say what was judged. A cut at any point does no harm. */
+void pm_slot_repair(struct pm_env *env, const struct pm_slot *slot,
+		    const struct pm_verdict *holds);
+
+/*
+ * The first record of a slot; the caller fences before anyone may find it.
+ * @ordered: as long as the half that is not used is zeros it is not finished.
+ */
+void pm_slot_first(struct pm_env *env, const struct pm_slot *slot,
+		   const void *half, bool ordered);
+
+#endif /* PM_SLOT_H */

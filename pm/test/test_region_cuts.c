@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+/*
+ * Goal: whatever is done with segments is done or not done, at each cut; done
+ * once it was acknowledged; and a cut while that is put right does no harm.
+ * Method: each operation over the recorder; each image that a cut may leave is
+ * opened as a boot would, and must look as before or as after. Some of these
+ * openings are recorded and cut themselves.
+ */
+#include <stdlib.h>
+
+#include "check.h"
+#include "world.h"
+
+#define IMAGES_MAX 300 /* of one fence; all of them where there are no more */
+#define REOPENED 16    /* each so many-th image is opened with cuts, too */
+
+struct trial {
+	const char *name;
+	struct seen before, after;
+	bool done; /* acknowledged: before is not good enough any more */
+	unsigned long seed;
+	unsigned long images;
+	struct pm_env *again;	 /* for cuts while opening */
+	const struct seen *must; /* what such a cut must leave */
+};
+
+static void judge_opened(rem_u8 *image, void *context)
+{
+	struct trial *trial = context;
+	struct seen seen;
+	int err = image_see(image, trial->again->bytes, true, &seen, NULL);
+
+	CHECK(!err, "%s: cut while opening: %d", trial->name, err);
+	if (!err)
+		CHECK(seen_same(&seen, trial->must),
+		      "%s: cut while opening: %s", trial->name,
+		      seen_difference(&seen, trial->must));
+}
+
+static void cut_opening(struct pm_env *env, void *context)
+{
+	struct trial *trial = context;
+
+	recorder_cut(env, IMAGES_MAX / 10, &trial->seed, judge_opened, trial);
+}
+
+static void open_with_cuts(const rem_u8 *image, struct trial *trial,
+			   const struct seen *must)
+{
+	static rem_u8 memory[1 << 16];
+	struct pm_region region;
+
+	memset(memory, 0, sizeof(memory));
+	trial->must = must;
+	memcpy(trial->again->memory, image, trial->again->bytes);
+	trial->again->before_fence = cut_opening;
+	trial->again->context = trial;
+	recorder_begin(trial->again);
+	pm_region_open(&region, trial->again, trial->again->memory,
+		       trial->again->bytes, memory, true);
+	recorder_end(trial->again);
+}
+
+static void judge(rem_u8 *image, void *context)
+{
+	struct trial *trial = context;
+	struct pm_region region;
+	struct seen seen;
+	bool reopen = trial->images++ % REOPENED == 0;
+	size_t bytes = trial->again->bytes;
+	int err;
+
+	if (reopen)
+		memcpy(trial->again->media, image, bytes);
+	err = image_see(image, bytes, true, &seen, &region);
+	CHECK(!err, "%s: does not open: %d", trial->name, err);
+	if (err)
+		return;
+	CHECK(!region.damaged, "%s: a cut looks like damage", trial->name);
+	if (trial->done || !seen_same(&seen, &trial->before))
+		CHECK(seen_same(&seen, &trial->after), "%s, %s: %s",
+		      trial->name, trial->done ? "done" : "under way",
+		      seen_difference(&seen, &trial->after));
+	err = image_see(image, bytes, true, &seen, &region);
+	CHECK(!err && !region.repaired && !region.damaged && !region.refused,
+	      "%s: not clean when opened twice", trial->name);
+	if (reopen) {
+		memcpy(image, trial->again->media, bytes);
+		open_with_cuts(image, trial,
+			       seen_same(&seen, &trial->before) ?
+				       &trial->before :
+				       &trial->after);
+	}
+}
+
+static void cut(struct pm_env *env, void *context)
+{
+	struct trial *trial = context;
+
+	recorder_cut(env, IMAGES_MAX, &trial->seed, judge, trial);
+}
+
+static void try(const char *name, void (*setup)(struct world *),
+		int (*act)(struct world *))
+{
+	struct trial trial = { .name = name, .seed = 7 };
+	struct world world;
+	int err;
+
+	world_make(&world);
+	setup(&world);
+	world_see(&world.region, &trial.before);
+	trial.again = recorder_new(world.env->bytes);
+	/* What comes out of it, without cuts. */
+	recorder_begin(world.env);
+	err = act(&world);
+	recorder_end(world.env);
+	CHECK(!err, "%s: %d", name, err);
+	world_see(&world.region, &trial.after);
+	world_free(&world);
+
+	world_make(&world);
+	setup(&world);
+	world.env->before_fence = cut;
+	world.env->context = &trial;
+	recorder_begin(world.env);
+	act(&world);
+	trial.done = true;
+	cut(world.env, &trial);
+	recorder_end(world.env);
+	CHECK(trial.images > 10, "%s: only %lu images", name, trial.images);
+	recorder_free(trial.again);
+	world_free(&world);
+}
+
+static void some(struct world *world)
+{
+	world_add(world, "one", 6000, 1);
+	world_add(world, "two", 4096, 2);
+	pm_segment_destroy(&world->region, world_add(world, "gone", 8192, 3));
+}
+
+static int create(struct world *world)
+{
+	struct pm_segment_new new = { .name = "new",
+				      .type = REM_PM_RAW,
+				      .persist = REM_PM_FOC,
+				      .bytes = 5000 };
+	rem_u32 slot;
+
+	return pm_segment_create(&world->region, &new, &slot);
+}
+
+static int destroy(struct world *world)
+{
+	return pm_segment_destroy(&world->region,
+				  pm_segment_find(&world->region, "one"));
+}
+
+static int grow_in_place(struct world *world)
+{
+	return pm_segment_resize(&world->region,
+				 pm_segment_find(&world->region, "two"), 12288,
+				 false);
+}
+
+static int shrink(struct world *world)
+{
+	return pm_segment_resize(&world->region,
+				 pm_segment_find(&world->region, "one"), 100,
+				 false);
+}
+
+static int grow_by_moving(struct world *world)
+{
+	return pm_segment_resize(&world->region,
+				 pm_segment_find(&world->region, "one"), 12288,
+				 true);
+}
+
+static int change(struct world *world)
+{
+	rem_u32 slot = pm_segment_find(&world->region, "two");
+	struct rem_pm_segment record = world->region.entry[slot].record;
+
+	record.mode = 0600;
+	record.map_address = 0x7f0000000000;
+	return pm_segment_change(&world->region, slot, &record);
+}
+
+static int wish(struct world *world)
+{
+	return pm_region_wish(&world->region, WORLD_BYTES - 8192);
+}
+
+/* A format that was cut is no region, or the whole of one. */
+static void judge_format(rem_u8 *image, void *context)
+{
+	struct seen seen;
+	int err = image_see(image, WORLD_BYTES, true, &seen, NULL);
+
+	CHECK(err == -ENOMEDIUM || (!err && !seen.count), "format: %d", err);
+	(*(int *)context)++;
+}
+
+static void cut_format(struct pm_env *env, void *context)
+{
+	unsigned long seed = 3;
+
+	recorder_cut(env, IMAGES_MAX, &seed, judge_format, context);
+}
+
+static void format_is_all_or_nothing(void)
+{
+	struct pm_format format = { .bytes = WORLD_BYTES,
+				    .slots = WORLD_SLOTS };
+	struct pm_env *env = recorder_new(WORLD_BYTES);
+	int images = 0;
+
+	env->before_fence = cut_format;
+	env->context = &images;
+	recorder_begin(env);
+	CHECK(!pm_region_format(env, env->memory, &format), "format");
+	recorder_end(env);
+	CHECK(images > 100, "only %d images of a format", images);
+	recorder_free(env);
+}
+
+void test_region_cuts(void)
+{
+	try("create", some, create);
+	try("destroy", some, destroy);
+	try("grow in place", some, grow_in_place);
+	try("grow by moving", some, grow_by_moving);
+	try("shrink", some, shrink);
+	try("change", some, change);
+	try("resize of the region", some, wish);
+	format_is_all_or_nothing();
+}
