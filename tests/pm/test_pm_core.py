@@ -33,13 +33,23 @@ def make(*words: str, limit_s: float = 550) -> str:
     return done.stdout + done.stderr
 
 
-def test_the_core_holds_at_every_cut_and_under_damage() -> None:
-    said = make("test")
+def every_test_passes(goal: str) -> None:
+    said = make(goal)
     match = re.search(r"^(\d+) checks, 0 failed$", said, re.MULTILINE)
     assert match is not None, said
     assert int(match[1]) > 1_000_000  # the exhaustive ones did run
 
 
+def test_the_core_holds_at_every_cut_and_under_damage() -> None:
+    every_test_passes("quick")
+
+
+@pytest.mark.full
+def test_the_same_with_sanitizers() -> None:
+    every_test_passes("test")
+
+
+@pytest.mark.full
 def test_every_planted_bug_is_found() -> None:
     make("mutants")
     count = subprocess.run(
