@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +15,21 @@ from lab.machine.cut_points import STOP_PHASES
 from lab.machine.options import DEFAULT_NAME, JsonOption, NameOption, parse_ns
 from lab.machine.status import cut_line
 from lab.say import say
+
+
+def _judge_loss(record: dict[str, Any]) -> int:
+    """Flushes had no effect: that must be seen, by the lines that media lacks."""
+    from lab.machine.caches import is_lost
+
+    told = record["caches"]
+    if not is_lost(told):
+        say("rem: nothing was lost, or nobody noticed: the proof has failed")
+        return Exit.BROKEN
+    say(
+        f"rem: {told['lost_lines']} lines that a flush should have written are not on media; "
+        f"their digest is {told['digest_media']:016x} there and was {told['digest_due']:016x}"
+    )
+    return Exit.PASS
 
 
 def register(app: typer.Typer) -> None:
@@ -41,19 +56,52 @@ def register(app: typer.Typer) -> None:
                 metavar="PHASE+N",
             ),
         ] = None,
+        at_store: Annotated[
+            int | None,
+            typer.Option(
+                "--at-store",
+                help="The hold-up ends right after this store to NVRAM. Needs --caches.",
+                metavar="K",
+            ),
+        ] = None,
+        no_flush: Annotated[
+            str | None,
+            typer.Option(
+                "--no-flush",
+                help="Which flushes of Stop have no effect: data (all but the record's), all, "
+                "others (WBINVD of all CPUs but the first), invd (WBINVD drops). Needs --caches.",
+                metavar="WHICH",
+            ),
+        ] = None,
         as_json: JsonOption = False,
     ) -> int:
         """Cut the power: PWR_OK drops, the hold-up runs, then QEMU is killed with SIGKILL.
 
         The exit code is 1 if the machine was given a hold-up and did not commit within it, or if
-        the place to cut at was not reached.
+        the place to cut at was not reached. With --no-flush it is 0 exactly if lines were lost and
+        that was noticed.
         """
+        if at_store is not None and (immediate or at is not None):
+            raise UsageError("--at-store says where the power goes: give no --at, no --immediate")
+        if no_flush is not None and immediate:
+            raise UsageError("--no-flush is about Stop, which --immediate leaves out")
         if at is not None and (immediate or hold_up is not None):
             raise UsageError("--at says when the hold-up ends: give no --hold-up, no --immediate")
         hold_up_ns = None if hold_up is None else parse_ns(hold_up, "--hold-up")
-        record = request(supervised(name), "cut", hold_up_ns=hold_up_ns, immediate=immediate, at=at)
+        record = request(
+            supervised(name),
+            "cut",
+            hold_up_ns=hold_up_ns,
+            immediate=immediate,
+            at=at,
+            no_flush=no_flush,
+            at_store=at_store,
+        )
         say(f"rem: {cut_line(record)}")
         if as_json:
             print(json.dumps(record))
-        as_asked = record["place"] is not None if at is not None else record["stopped"]
+        if no_flush is not None:
+            return _judge_loss(record)
+        has_place = at is not None or at_store is not None
+        as_asked = record["place"] is not None if has_place else record["stopped"]
         return Exit.PASS if as_asked or immediate else Exit.BROKEN

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
@@ -32,7 +33,9 @@ def fast_dir() -> Path | None:
     return None
 
 
-def make_config(name: str, cpus: int, stop: str | None, kernel: Path | None) -> MachineConfig:
+def make_config(
+    name: str, cpus: int, stop: str | None, kernel: Path | None, caches: str | None
+) -> MachineConfig:
     from lab.machine import MachineConfig
     from lab.machine.files import MachineFiles
     from lab.setup import products
@@ -47,7 +50,7 @@ def make_config(name: str, cpus: int, stop: str | None, kernel: Path | None) -> 
             f"there is a machine {name!r}: take another --name, or first `rem rm --name {name}`"
         )
     progress = Progress()
-    return MachineConfig(
+    config = MachineConfig(
         name=name,
         kernel=kernel or products.ensure_kernel(progress).bz_image,
         loader=products.ensure_loader(progress),
@@ -58,6 +61,20 @@ def make_config(name: str, cpus: int, stop: str | None, kernel: Path | None) -> 
         network="tap",
         stop_mode=cast(Literal["dpm", "fast"] | None, stop),
     )
+    return config if caches is None else with_caches(config, caches)
+
+
+def with_caches(config: MachineConfig, profile: str) -> MachineConfig:
+    """The same machine with volatile caches, whose model runs in the plugin."""
+    from lab.machine.cut_points import make_spec
+    from lab.machine.plugin import ctl_path
+    from lab.setup import products
+    from lab.setup.progress import Progress
+
+    assert config.loader is not None
+    spec = make_spec(products.ensure_plugin(Progress()), config.kernel, config.loader, icount=True)
+    argument = spec.argument(ctl_path(config.name))
+    return replace(config, icount=True, cut_points=True, caches=profile, plugin=argument)
 
 
 def register(app: typer.Typer) -> None:
@@ -82,6 +99,19 @@ def register(app: typer.Typer) -> None:
         keep: Annotated[
             bool, typer.Option("--keep", help="Keep the machine, stopped: `rem resume` goes on.")
         ] = False,
+        caches: Annotated[
+            str,
+            typer.Option(help="Volatile CPU caches: a profile, or off.", metavar="PROFILE"),
+        ] = "off",
+        no_flush: Annotated[
+            str | None,
+            typer.Option(
+                "--no-flush",
+                help="Stop's flushes have no effect, of all but its record (data) or at all (all): "
+                "then exit 0 if that was noticed. Needs --caches.",
+                metavar="WHICH",
+            ),
+        ] = None,
         json_: JsonOption = False,
     ) -> int:
         """Show that nothing is lost when the power fails.
@@ -95,7 +125,14 @@ def register(app: typer.Typer) -> None:
             raise UsageError(
                 f"--clients is 1 to {CLIENTS_MAX}, --writes 1 or more, --off 0 or more"
             )
-        config = make_config(name, cpus, stop, kernel)
+        from lab.machine.caches import NO_FLUSH, check_profile
+
+        profile = check_profile(caches)
+        if no_flush is not None and (profile is None or no_flush not in NO_FLUSH):
+            raise UsageError(
+                f"--no-flush {no_flush}: choose {', '.join(NO_FLUSH)}, and give --caches PROFILE"
+            )
+        config = make_config(name, cpus, stop, kernel, profile)
 
         from lab.demo.outcome import Outcome
         from lab.demo.run import end, leave, play, write_page
@@ -106,7 +143,7 @@ def register(app: typer.Typer) -> None:
 
         outcome = Outcome(say if json_ else lambda line: print(line, flush=True))
         with Machine.create(config, destroy_on_exit=not keep) as machine:
-            play(machine, Plan(writes, off, size=Size(clients)), outcome)
+            play(machine, Plan(writes, off, size=Size(clients), no_flush=no_flush), outcome)
             if keep:
                 leave(machine)
         end(outcome)

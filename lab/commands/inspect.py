@@ -38,7 +38,7 @@ def nvram_of(name: str | None, file: Path | None) -> Path:
     from lab.machine.files import MachineFiles
 
     files = MachineFiles.of(name or DEFAULT_NAME)
-    return files.nvram(files.read_config())
+    return files.seen(files.read_config())
 
 
 def register(app: typer.Typer) -> None:

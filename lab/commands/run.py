@@ -10,6 +10,7 @@ import typer
 
 from lab.errors import UsageError
 from lab.machine.attach import run_in_foreground, start_detached
+from lab.machine.caches import OFF, check_profile
 from lab.machine.config import DISK_MODELS, MEMTYPES, NIC_MODELS, Forward, MachineConfig
 from lab.machine.files import MachineFiles
 from lab.machine.machine import Machine
@@ -111,6 +112,14 @@ def register(app: typer.Typer) -> None:
             bool,
             typer.Option("--cut-points", help="Let `rem cut --at` find its places; no KASLR."),
         ] = False,
+        caches: Annotated[
+            str,
+            typer.Option(
+                help="Volatile CPU caches: a profile of machine/cache/profiles.toml, or off. "
+                "Implies --icount.",
+                metavar="PROFILE",
+            ),
+        ] = OFF,
         plugin: Annotated[
             str | None, typer.Option(help="QEMU plugin and its options.", metavar="FILE[,K=V]")
         ] = None,
@@ -146,6 +155,11 @@ def register(app: typer.Typer) -> None:
             "nic": _choice(nic, NIC_MODELS, "--nic"),
             "devices": tuple(device or []),
         }  # fmt: skip
+        profile = check_profile(caches)
+        if profile is not None and (plugin is not None or no_loader):
+            raise UsageError("--caches needs the loader, and the one plugin of a machine")
+        icount = icount or profile is not None
+        wanted["icount"] = icount
         if cut_points and (plugin is not None or no_loader):
             raise UsageError("--cut-points needs the loader, and the one plugin of a machine")
         if dram is not None:
@@ -160,7 +174,7 @@ def register(app: typer.Typer) -> None:
         MachineConfig(**{**wanted, "kernel": kernel or Path()})  # type: ignore[arg-type]
         wanted = with_products(wanted)
         if cut_points or (icount and plugin is None and not no_loader):
-            wanted = with_cut_points(wanted, name, icount)
+            wanted = {**with_cut_points(wanted, name, icount), "caches": profile}
         config = MachineConfig(**wanted)  # type: ignore[arg-type]
         if dry:
             dry_run(config)

@@ -28,6 +28,7 @@ class Outcome:
     checks: list[Check] = field(default_factory=list)
     timeline: Timeline | None = None
     result: Result = field(default_factory=lambda: Result("demo"))
+    caches: str | None = None  # profile of the machine's volatile caches
 
     def say(self, line: str) -> None:
         self.story.append(line)
@@ -41,15 +42,34 @@ class Outcome:
             self.say(f"BROKEN: {name}: {detail}")
         return ok
 
+    def modelled(self) -> tuple[str, ...]:
+        """What the cut took."""
+        return MODELLED if self.caches is None else (*MODELLED, CACHES_LOST.format(self.caches))
+
+    def not_modelled(self) -> tuple[str, ...]:
+        """What this demonstration does not show."""
+        mine = CACHES_KEPT if self.caches is None else TIME_OF_MODEL
+        return (mine, *NOT_MODELLED)
+
 
 # Told at the end of each demonstration, so that nobody takes it for more than it is.
+CACHES_KEPT = (
+    "CPU caches are not volatile here (--caches off): the memory file holds what caches held, so a "
+    "forgotten flush would not be noticed. The hold-up is counted in host time, because the "
+    "guest's clock follows it."
+)
+TIME_OF_MODEL = (
+    "Times are those of a simple core and a flat memory; memory controllers are not modelled. What "
+    "the clients saw took as long as the emulation did."
+)
+CACHES_LOST = (
+    "CPU caches are volatile, as those of {}: NVRAM began its new life with the lines that had "
+    "been written back."
+)
 NOT_MODELLED = (
-    "CPU caches are not volatile here: the memory file holds what caches held, so a forgotten "
-    "flush would not be noticed by this demonstration.",
     "The disk is declared `protected`: its file keeps what QEMU had accepted, as a disk with "
     "power-loss protection does. A disk with a volatile write cache is not modelled.",
-    "The hold-up is counted in host time, because the guest's clock follows it; the times of Stop "
-    "and Go are those of an emulated CPU, not of hardware.",
+    "The times of Stop and Go are those of an emulated CPU, not of hardware.",
 )
 MODELLED = (
     "DRAM, CPU registers, interrupt controllers, devices and requests in flight are gone with the "

@@ -6,23 +6,28 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from lab.demo import story, verdict
-from lab.demo.outcome import MODELLED, NOT_MODELLED, Outcome
+from lab.demo import loss, story, verdict
+from lab.demo.outcome import Outcome
 from lab.demo.story import Plan
 from lab.demo.workload import Workload
 from lab.errors import InfraError
 from lab.machine import Machine, MachineState
+from lab.machine.cut_points import attach_cut_points
 from lab.report.demo_page import page
 
 
 def play(machine: Machine, plan: Plan, outcome: Outcome) -> None:
     """From power on to the last check. Errors of the surroundings are raised, not judged."""
     begin_s = time.monotonic()
+    outcome.caches = machine.config.caches
+    attach_cut_points(machine)
     with Workload(machine, plan.size) as work:
         story.boot(machine, outcome)
         before = story.load(machine, work, plan, outcome)
-        story.cut(machine, work, before, plan, outcome)
-        if story.go(machine, plan, outcome):
+        record = story.cut(machine, work, before, plan, outcome)
+        if plan.no_flush is not None:
+            loss.judge(machine, work, before, record, plan, outcome)
+        elif story.go(machine, plan, outcome):
             verdict.check_all(machine, work, before, plan, outcome)
         else:
             verdict.all_lost(before, outcome)
@@ -34,10 +39,10 @@ def end(outcome: Outcome) -> None:
     kept = sum(check.ok for check in outcome.checks)
     outcome.tell(f"{kept} of {len(outcome.checks)} promises kept.")
     outcome.tell("Lost in the cut, and brought back:")
-    for line in MODELLED:
+    for line in outcome.modelled():
         outcome.tell(f"  - {line}")
     outcome.tell("Not modelled:")
-    for line in NOT_MODELLED:
+    for line in outcome.not_modelled():
         outcome.tell(f"  - {line}")
 
 

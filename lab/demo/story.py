@@ -33,6 +33,7 @@ class Plan:
     off_s: float = 3.0
     more_s: float = 2.0  # of load after Go
     size: Size = field(default_factory=Size)
+    no_flush: str | None = None  # Stop's flushes have no effect: a proof that this is noticed
 
 
 @dataclass
@@ -114,7 +115,7 @@ def cut(
 ) -> CutRecord:
     """PWR_OK drops under full load; the clients learn only afterwards that they are to wait."""
     edge_ns = time.monotonic_ns()
-    record = machine.cut()
+    record = machine.cut(no_flush=plan.no_flush)
     at_ns = edge_ns + (record.stopped_after_ns or 0)
     held = {name: load.ask("hold", at_ns=at_ns) for name, load in work.writers().items()}
     before.acked = {name: one["acked"] for name, one in held.items()}
@@ -134,7 +135,10 @@ def cut(
     add("acked_records", before.records, "records", "counted")
     add("in_flight_requests", in_flight, "requests", "counted")
     if record.stopped_after_ns is not None:
-        add("stop_wall_ns", record.stopped_after_ns, "ns", "native")
+        if machine.config.icount:
+            add("stop_model_ns", record.stopped_after_ns, "ns", "modelled")
+        else:
+            add("stop_wall_ns", record.stopped_after_ns, "ns", "native")
     gone = record.gone and not Path(f"/proc/{record.qemu_pid}").exists()
     outcome.check("the QEMU process is gone", gone, f"process {record.qemu_pid}")
     outcome.check("Stop committed within the hold-up", record.stopped, line)

@@ -145,7 +145,7 @@ def check_log(machine: Machine, outcome: Outcome) -> None:
     outcome.check(
         "no kernel warning", not found, found[0] if found else "none in the console's log"
     )
-    record = decode(read_block(machine.files.nvram(machine.config)))
+    record = decode(read_block(machine.files.seen(machine.config)))
     newest = record.newest
     outcome.timeline = timeline_of(newest) if newest else None
     for name in ("stop", "loader", "go"):

@@ -96,6 +96,7 @@ class MachineConfig:
     stop_mode: StopModeName | None = None  # None: the kernel's own default
     iommu: bool = True
     icount: bool = False
+    caches: str | None = None  # profile of volatile caches; needs icount and the plugin
     plugin: str | None = None  # FILE[,KEY=VALUE...] as QEMU's -plugin takes it
     cut_points: bool = False  # the plugin is that of cut_points.py
     seed: int = 1
@@ -114,6 +115,8 @@ class MachineConfig:
             )
         if not 1 <= self.cpus <= 64:
             raise UsageError(f"{self.cpus} CPUs: give 1 to 64")
+        if self.caches is not None and not (self.icount and self.plugin):
+            raise UsageError("volatile caches need --icount and the plugin")
         if self.memtype is not None and self.memtype not in MEMTYPES:
             raise UsageError(f"--memtype {self.memtype}: choose one of {' '.join(MEMTYPES)}")
         if self.disk not in DISK_MODELS:

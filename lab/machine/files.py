@@ -64,6 +64,15 @@ class MachineFiles:
             return self.directory / "nvram.img"
         return config.nvram_dir / f"rem-{self.name}-{self.identity}.nvram"
 
+    def memory(self, config: MachineConfig) -> Path:
+        """With caches: what CPUs and devices read while the machine runs. nvram() is media then."""
+        return self.nvram(config).with_suffix(".memory")
+
+    def seen(self, config: MachineConfig) -> Path:
+        """NVRAM as a running machine sees it, or what it has left."""
+        memory = self.memory(config)
+        return memory if config.caches is not None and memory.exists() else self.nvram(config)
+
     @property
     def identity(self) -> str:
         """Tells machines of one name in two state directories apart, in names the host shares."""

@@ -28,6 +28,7 @@ from typing import Any, Self
 from lab import format as fmt
 from lab import run
 from lab.errors import HangError, InfraError, RemError, UsageError
+from lab.machine import caches
 from lab.machine.config import MachineConfig
 from lab.machine.console import READY_MARK, Console
 from lab.machine.files import MachineFiles, MachineLock
@@ -222,6 +223,8 @@ class Machine:
             self._note_before = self._note_bytes()
             if self.plugin is not None:
                 self.plugin.prepare()
+            if self.config.caches is not None:
+                caches.fill_memory(self.files, self.config)
             self.qemu = QemuProcess(
                 self.config,
                 self.files,
@@ -246,12 +249,15 @@ class Machine:
         immediate: bool = False,
         clock: GuestClock | None = None,
         place: str | None = None,
+        no_flush: str | None = None,
+        at_store: int | None = None,
     ) -> CutRecord:
         """Cut the power. Announced: PWR_OK drops and the machine has the hold-up to stop in.
 
         *immediate*: no announcement, no hold-up. In both cases QEMU ends by SIGKILL.
         *clock* ends the hold-up instead of the machine's own; for one that does so at a place in
-        Stop (cut_points.py) *place* is that.
+        Stop (cut_points.py) *place* is that. With caches: *no_flush* takes flushes their effect
+        from here on (caches.NO_FLUSH), *at_store* is the store to NVRAM after which power goes.
         """
         clock = clock or self.clock
         limit_ns = self.config.hold_up_ns if hold_up_ns is None else hold_up_ns
@@ -263,8 +269,13 @@ class Machine:
                 raise UsageError("under icount only the plugin knows the guest's time: no hold-up")
             self._cutting = True
             try:
+                if no_flush is not None:
+                    caches.without_flush(self, no_flush)
+                if at_store is not None:
+                    caches.arm_store(self, at_store)
+                    place = f"store {at_store}"
                 stopped_ns = None if immediate else self.supply.drop(clock, limit_ns)
-                status = qemu.kill()
+                status = caches.power_goes(self, qemu)
                 record = CutRecord(
                     announced=not immediate,
                     hold_up_ns=0 if immediate else limit_ns,
@@ -276,6 +287,7 @@ class Machine:
                     qemu_pid=qemu.pid,
                     qemu_status=status,
                     gone=qemu.gone(),
+                    caches=caches.told(self),
                     place=place if self._ended_by_plugin() else None,
                 )
                 self._power_is_off()
@@ -315,6 +327,8 @@ class Machine:
 
     def _power_is_off(self) -> None:
         self.supply.power_off()
+        if self.config.caches is not None:
+            self.files.memory(self.config).unlink(missing_ok=True)
         if self.console is not None:
             self.console.close()
 
@@ -347,7 +361,7 @@ class Machine:
     # What the machine says.
 
     def _note_bytes(self) -> bytes:
-        with self.files.nvram(self.config).open("rb") as nvram:
+        with self.files.seen(self.config).open("rb") as nvram:
             nvram.seek(fmt.CONST["REM_NOTE_OFFSET"])
             return nvram.read(fmt.size_of("rem_boot_note"))
 
@@ -450,6 +464,7 @@ def _make_media(files: MachineFiles, config: MachineConfig) -> None:
 def _remove_files(files: MachineFiles, config: MachineConfig) -> None:
     """The lock goes last, with the directory: until then the machine is still ours."""
     files.nvram(config).unlink(missing_ok=True)
+    files.memory(config).unlink(missing_ok=True)
     shutil.rmtree(files.directory)
 
 

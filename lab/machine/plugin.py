@@ -38,6 +38,9 @@ CTL_BYTES = int(fmt.CONST["REM_PLUGIN_CTL_BYTES"])
 NONE = int(fmt.CONST["REM_PLUGIN_NONE"])
 Command = fmt.VIEWS.rem_plugin_command
 PluginError = fmt.VIEWS.rem_plugin_error
+PluginCut = fmt.VIEWS.rem_plugin_cut
+Honour = fmt.VIEWS.rem_plugin_honour
+CACHE_FIELDS = tuple(fmt.VIEWS.rem_plugin_cache.fields)
 # The byte that ends every Stop (port, byte).
 STOPPED_OUT = (int(fmt.CONST["REM_PWR_PORT"]), int(fmt.CONST["REM_PWR_STOPPED"]))
 
@@ -209,6 +212,40 @@ class PluginControl:
     def arm_hold_up(self, hold_up_ns: int) -> None:
         """SIGKILL after so much guest time. The VM must be stopped, and run by icount."""
         self._command(Command.REM_PLUGIN_ARM_HOLD_UP, hold_up_ns)
+
+    def arm_store(self, number: int) -> None:
+        """SIGKILL right after that store to NVRAM, counted from here. With caches; VM stopped."""
+        self._command(Command.REM_PLUGIN_ARM_STORE, number)
+
+    def honour(self, which: Any) -> None:
+        """Which flushes have an effect (enum rem_plugin_honour). With caches; VM stopped."""
+        self._command(Command.REM_PLUGIN_HONOUR, int(which))
+
+    def window(self, begins: bool) -> None:
+        """Of a recording: stores are written down one by one. With caches; VM stopped."""
+        self._command(Command.REM_PLUGIN_WINDOW, int(begins))
+
+    def power_cut(self) -> None:
+        """The power goes now: the process dies, and no answer comes. The VM must be stopped."""
+        with self._lock:
+            struct.pack_into(
+                "<I", self._map, self._offset("command"), int(Command.REM_PLUGIN_POWER_CUT)
+            )
+            request = self._view().request + 1 & 0xFFFFFFFF
+            struct.pack_into("<I", self._map, self._offset("request"), request)
+            self._wake()
+
+    def caches(self) -> dict[str, int] | None:
+        """What the caches did, by struct rem_plugin_cache, or None. Outlives the process."""
+        view = self._view().cache
+        if view.taken != 1:
+            return None
+        names = [name for name in CACHE_FIELDS if name not in {"taken", "reserved"}]
+        return {name: int(getattr(view, name)) for name in names}
+
+    def cut_cause(self) -> Any:
+        """What ended the process (enum rem_plugin_cut)."""
+        return PluginCut(self._view().cut)
 
     def reset_marks(self) -> None:
         self._command(Command.REM_PLUGIN_RESET_MARKS)

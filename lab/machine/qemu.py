@@ -12,6 +12,7 @@ import shlex
 import signal
 import socket
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +27,8 @@ from lab.machine.qmp import Qmp
 QEMU = "qemu-system-x86_64"
 MAC = "52:54:00:72:65:6d"
 DISK_SERIAL = "rem-root"
+# Where q35 has its memory devices, as long as DRAM ends below: the first GiB above 4 GiB.
+NVRAM_PHYS = 1 << 32
 
 # QEMU answers QMP some 50 ms after its start; this bounds a start on a crowded host.
 START_LIMIT_S = 30.0
@@ -99,7 +102,7 @@ def _boot_arguments(config: MachineConfig, options: BootOptions) -> list[str]:
 
 
 def _memory_arguments(config: MachineConfig, files: MachineFiles) -> list[str]:
-    nvram = _quoted(files.nvram(config))
+    nvram = _quoted(files.nvram(config) if config.caches is None else files.memory(config))
     dram = []
     if config.dram_file is not None:
         dram = [
@@ -149,6 +152,14 @@ def _device_arguments(
     return args
 
 
+def _plugin_argument(plugin: str, config: MachineConfig, files: MachineFiles) -> str:
+    if config.caches is None:
+        return plugin
+    memory, media = _quoted(files.memory(config)), _quoted(files.nvram(config))
+    words = [plugin, f"cache={config.caches}", f"memory={memory}", f"media={media}"]
+    return ",".join([*words, f"base={NVRAM_PHYS:#x}"])
+
+
 def build_command(
     config: MachineConfig,
     files: MachineFiles,
@@ -175,7 +186,7 @@ def build_command(
     args += _device_arguments(config, files, options, netdev)
     args += _boot_arguments(config, options)
     if config.plugin is not None:
-        args += ["-plugin", config.plugin]
+        args += ["-plugin", _plugin_argument(config.plugin, config, files)]
     if options.paused:
         args += ["-S"]
     return args
@@ -232,6 +243,11 @@ class QemuProcess:
     def wait(self) -> int:
         """The exit status, negative for a signal."""
         return int(self.process.wait())
+
+    def wait_killed(self) -> None:
+        """For a while: the plugin is about to end the process. kill() has the last word."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=KILL_LIMIT_S)
 
     def kill(self) -> int:
         """SIGKILL by pid, waitpid, and proof that no such process is left. The exit status."""

@@ -28,7 +28,7 @@ GUEST_LIMIT_S = 5.0
 
 def _note(files: MachineFiles) -> dict[str, Any] | None:
     try:
-        with files.nvram(files.read_config()).open("rb") as nvram:
+        with files.seen(files.read_config()).open("rb") as nvram:
             nvram.seek(fmt.CONST["REM_NOTE_OFFSET"])
             note = read_boot_note(nvram.read(fmt.size_of("rem_boot_note")))
     except OSError:

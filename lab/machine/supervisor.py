@@ -143,7 +143,12 @@ class Supervisor:
         place = Place.parse(str(text), STOP_PHASES, "--at") if text is not None else None
         clock = clock_for(self.machine, place)
         where = None if place is None else str(place)
-        return asdict(self.machine.cut(hold_up_ns, immediate, clock, where))
+        no_flush, at_store = message.get("no_flush"), message.get("at_store")
+        return asdict(
+            self.machine.cut(
+                hold_up_ns, immediate, clock, where, no_flush=no_flush, at_store=at_store
+            )
+        )
 
     def _resume(self, message: dict[str, Any]) -> Any:
         machine = self.machine

@@ -66,6 +66,7 @@ class CutRecord:
     qemu_pid: int
     qemu_status: int  # -9: ended by SIGKILL
     gone: bool  # waitpid() returned it and the process table has it no more
+    caches: dict[str, int] | None = None  # how they stood at the end (struct rem_plugin_cache)
     place: str | None = None  # where in the Stop the power went, if it was to go at a place
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from html import escape
 
-from lab.demo.outcome import MODELLED, NOT_MODELLED, Outcome
+from lab.demo.outcome import Outcome
 from lab.result import Figure
 
 STYLE = """
@@ -56,7 +56,7 @@ of Stop (the flush and the commit) cannot be in a record that it makes valid.</p
 <h2>Promises</h2><table>{checks}</table>
 <h2>Figures</h2><table><tr><th>figure<th>value<th>unit<th>kind</tr>{figures}</table>
 <h2>What this shows, and what it does not</h2>
-<p>Lost in the cut, and brought back:</p><ul>{_items(MODELLED)}</ul>
-<p>Not modelled:</p><ul>{_items(NOT_MODELLED)}</ul>
+<p>Lost in the cut, and brought back:</p><ul>{_items(outcome.modelled())}</ul>
+<p>Not modelled:</p><ul>{_items(outcome.not_modelled())}</ul>
 </html>
 """

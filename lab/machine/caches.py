@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A machine's volatile caches: NVRAM as CPUs and devices read it, and media apart from it.
+
+While the machine runs its NVRAM is a file of its own, filled from media at power-on. Media
+gets a line when the plugin's model writes it back (machine/README.md). With the power that file
+goes, and the next boot begins with media alone.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tomllib
+from typing import TYPE_CHECKING
+
+from qemu.qmp import QMPError
+
+from lab import run
+from lab.errors import InfraError, UsageError
+from lab.machine.config import MachineConfig
+from lab.machine.files import MachineFiles
+from lab.machine.plugin import Honour, PluginControl
+from lab.machine.qemu import QemuProcess
+from lab.paths import repo_dir
+
+if TYPE_CHECKING:
+    from lab.machine.machine import Machine
+
+# WSP's first machine: four cores, each with two levels, and one inclusive level of 8 MiB.
+DEFAULT_PROFILE = "wsp-c5528"
+OFF = "off"
+PROFILES_FILE = repo_dir() / "machine" / "cache" / "profiles.toml"
+# What `rem cut --no-flush` takes, and what then has no effect.
+NO_FLUSH = {
+    "data": Honour.REM_PLUGIN_HONOUR_BLOCK,
+    "all": Honour.REM_PLUGIN_HONOUR_NOTHING,
+    "others": Honour.REM_PLUGIN_HONOUR_FIRST,
+    "invd": Honour.REM_PLUGIN_HONOUR_INVD,
+}
+
+
+def profiles() -> list[str]:
+    """Names of the machines whose caches can be modelled."""
+    return sorted(tomllib.loads(PROFILES_FILE.read_text(encoding="utf-8")))
+
+
+def check_profile(text: str) -> str | None:
+    """What --caches says; None for off."""
+    if text == OFF:
+        return None
+    if text not in profiles():
+        raise UsageError(f"--caches {text}: choose {OFF}, {', '.join(profiles())}")
+    return text
+
+
+def fill_memory(files: MachineFiles, config: MachineConfig) -> None:
+    """Power on: CPUs read what media has. Holes stay holes, for quick searches."""
+    media, memory = files.nvram(config), files.memory(config)
+    if media.stat().st_size != config.nvram_bytes:
+        raise InfraError(
+            f"{media} has {media.stat().st_size} bytes and the machine {config.nvram_bytes}: "
+            f"it is not this machine's media; remove it with `rem rm --name {config.name}`"
+        )
+    used_bytes = media.stat().st_blocks * 512
+    free_bytes = shutil.disk_usage(memory.parent).free
+    if used_bytes > free_bytes:
+        raise InfraError(
+            f"{memory.parent} has {free_bytes} bytes free and the machine's memory takes "
+            f"{used_bytes} and more: free some, or take another --nvram-dir"
+        )
+    memory.unlink(missing_ok=True)
+    memory.touch(mode=0o600)
+    run.run(["cp", "--sparse=always", media, memory], what="filling NVRAM from media")
+    os.truncate(memory, config.nvram_bytes)
+
+
+def _control(machine: Machine) -> PluginControl:
+    if machine.config.caches is None or machine.plugin is None:
+        raise UsageError(
+            f"machine {machine.config.name!r} has no volatile caches: "
+            "`rem run --caches PROFILE` makes them"
+        )
+    return machine.plugin
+
+
+def without_flush(machine: Machine, which: str) -> None:
+    """Takes flushes their effect, from now to the loss of power: a proof that it is noticed."""
+    control = _control(machine)
+    if which not in NO_FLUSH:
+        raise UsageError(f"--no-flush={which}: choose one of {', '.join(NO_FLUSH)}")
+    assert machine.qemu is not None, "the machine is off"
+    machine.qemu.qmp.execute("stop")
+    control.wait_ready()
+    control.honour(NO_FLUSH[which])
+
+
+def arm_store(machine: Machine, number: int) -> None:
+    """The power goes right after that store to NVRAM, counted from the drop of PWR_OK."""
+    control = _control(machine)
+    if number < 1:
+        raise UsageError(f"--at-store {number}: stores are counted from 1")
+    assert machine.qemu is not None, "the machine is off"
+    machine.qemu.qmp.execute("stop")
+    control.wait_ready()
+    control.arm_store(number)
+
+
+def power_goes(machine: Machine, qemu: QemuProcess) -> int:
+    """QEMU dies, by its plugin if it can, so that the persistence domain does its last."""
+    control = machine.plugin
+    if machine.config.caches is not None and control is not None and qemu.process.poll() is None:
+        try:
+            qemu.qmp.execute("stop")
+            control.power_cut()
+            qemu.wait_killed()
+        except (ConnectionError, QMPError):
+            pass  # the plugin has ended it already
+    return qemu.kill()
+
+
+def told(machine: Machine) -> dict[str, int] | None:
+    """How the caches stood when the power went."""
+    if machine.config.caches is None or machine.plugin is None:
+        return None
+    return machine.plugin.caches()
+
+
+def is_lost(told: dict[str, int] | None) -> bool:
+    """Whether media lacks what a flush should have written: the count and both digests say so."""
+    if told is None:
+        return False
+    return told["lost_lines"] > 0 and told["digest_due"] != told["digest_media"]
