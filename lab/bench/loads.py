@@ -13,11 +13,10 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
-from lab.errors import InfraError, RemError
+from lab.errors import RemError
 from lab.load.process import LoadProcess
 from lab.machine.config import HOST_ADDRESS
 from lab.machine.machine import Machine
-from lab.machine.network import TapNetwork
 
 FSYNC_WRITERS = 2
 FRAME_PORT = 7700
@@ -92,11 +91,8 @@ class Net(Load):
         self._peer: LoadProcess | None = None
 
     def start(self) -> None:
-        network = self.machine.network
-        if not isinstance(network, TapNetwork):
-            raise InfraError(f"the net load needs a tap network: {network.note or 'none here'}")
-        self._peer = LoadProcess(
-            network.exec_prefix(), "peer", host=HOST_ADDRESS, frame_port=FRAME_PORT
+        self._peer = LoadProcess.beside(
+            self.machine.network, "peer", host=HOST_ADDRESS, frame_port=FRAME_PORT
         )
         self._spawn(f"exec /opt/rem/bin/rem-tcp --peer {HOST_ADDRESS}:{FRAME_PORT}")
 

@@ -12,10 +12,9 @@ from typing import Any, Self
 
 from lab.demo.guest_job import GuestJob, ProcessId, identify, pid_of
 from lab.errors import HangError, InfraError, RemError
-from lab.load.process import LoadProcess
+from lab.load.process import LoadProcess, need_tap
 from lab.machine import Machine
 from lab.machine.config import GUEST_ADDRESS, HOST_ADDRESS
-from lab.machine.network import TapNetwork
 
 SERVERS = {
     # Nothing of it may come from a disk: no append-only file, no snapshots.
@@ -44,11 +43,7 @@ class Workload:
     """Use as a context: its host processes end with it; the guest's end with the machine."""
 
     def __init__(self, machine: Machine, size: Size) -> None:
-        if not isinstance(machine.network, TapNetwork):
-            raise InfraError(
-                "connections that outlive QEMU need a tap in a network namespace, which needs "
-                f"root's rights here ({machine.network.note}): run this as root"
-            )
+        need_tap(machine.network)  # before anything is started
         if shutil.which("ip") is None:
             raise InfraError("`ip` is not installed: apt-get install iproute2")
         self.machine = machine
@@ -70,8 +65,7 @@ class Workload:
         self._stack.close()
 
     def _load(self, kind: str, **options: object) -> LoadProcess:
-        prefix = self.machine.network.exec_prefix()
-        return self._stack.enter_context(LoadProcess(prefix, kind, **options))
+        return self._stack.enter_context(LoadProcess.beside(self.machine.network, kind, **options))
 
     def start(self) -> None:
         """Servers, computation, file, clients: in this order."""

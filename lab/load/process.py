@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The driver's side of a load process: start it where the guest can be reached, talk to it."""
+"""The driver's side of a load process: start it where the guest can be reached, talk to it.
+
+Demonstration and benches have this one client; the other side is lab/load/__main__.py.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,20 @@ from typing import Any, Self
 
 from lab import run
 from lab.errors import HangError, InfraError
+from lab.machine.network import Network, TapNetwork
 from lab.paths import repo_dir
 
 ANSWER_LIMIT_S = 30.0
 START_LIMIT_S = 30.0
+
+
+def need_tap(network: Network) -> None:
+    """An error where connections would end with QEMU."""
+    if not isinstance(network, TapNetwork):
+        raise InfraError(
+            "connections that outlive QEMU need a tap in a network namespace, which needs "
+            f"root's rights here ({network.note}): run this as root"
+        )
 
 
 class LoadProcess:
@@ -42,6 +55,12 @@ class LoadProcess:
         except BaseException:
             self.close()
             raise
+
+    @classmethod
+    def beside(cls, network: Network, kind: str, **options: object) -> Self:
+        """One in the network of a machine, whose connections live on through cuts."""
+        need_tap(network)
+        return cls(network.exec_prefix(), kind, **options)
 
     def ask(
         self, op: str, answer_limit_s: float = ANSWER_LIMIT_S, **arguments: object
