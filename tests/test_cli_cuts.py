@@ -52,7 +52,7 @@ def rem(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
     cli = Cli(tmp_path_factory.mktemp("state"))
     fast = fast_dir()
     where = [] if fast is None else ["--nvram-dir", str(fast)]
-    cli.well("run", "-d", "--icount", "--cpus", "2", "--nvram", "512M", *where)
+    cli.well("run", "-d", "--icount", "--cpus", "1", "--nvram", "512M", *where)
     try:
         yield cli
     finally:
