@@ -34,7 +34,7 @@ def fast_dir() -> Path | None:
 
 
 def make_config(
-    name: str, cpus: int, stop: str | None, kernel: Path | None, caches: str | None
+    name: str, cpus: int, stop: str | None, kernel: Path | None, caches: str | None = None
 ) -> MachineConfig:
     from lab.machine import MachineConfig
     from lab.machine.files import MachineFiles
