@@ -11,6 +11,8 @@
 #define REM_FWCFG_INITRD "opt/remanence/initrd"	  /* may be missing */
 #define REM_FWCFG_CMDLINE "opt/remanence/cmdline" /* text, no NUL needed */
 #define REM_FWCFG_COLD "opt/remanence/cold"	  /* present: never resume */
+/* Serials of disks whose write cache survives a power failure, a line each. */
+#define REM_FWCFG_PROTECTED "opt/remanence/protected"
 
 /* Read only by a loader built with planted bugs: which of them it is to have. */
 #define REM_FWCFG_MUTANT "opt/remanence/mutant"

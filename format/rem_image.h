@@ -142,11 +142,14 @@ enum rem_desc_type {
 	 * length}; key = signature
 	 */
 	REM_DESC_ACPI = 7,
-	/* value = {512-byte sectors, serial in 24 bytes, zero-padded};
-	 * key as for REM_DESC_PCI
+	/* value = {512-byte sectors, serial in 24 bytes, zero-padded,
+	 * REM_DISK_xxx}; key as for REM_DESC_PCI
 	 */
 	REM_DESC_DISK = 8,
 };
+
+/* The disk's write cache survives a power failure: the user's word. */
+#define REM_DISK_PROTECTED 1
 
 struct rem_desc_entry {
 	rem_u16 type;	  /*  0 enum rem_desc_type */
@@ -254,6 +257,14 @@ enum rem_boot_reason {
 	REM_COLD_MACHINE_UNKNOWN = 39,
 	/* a cold boot was asked for */
 	REM_COLD_ASKED = 48,
+	/* the NVDIMM's flash is empty: the first boot, or power went without
+	 * a save
+	 */
+	REM_COLD_NVDIMM_EMPTY = 56,
+	/* the NVDIMM's save did not reach its end: its own energy was short */
+	REM_COLD_NVDIMM_PARTIAL = 57,
+	/* the NVDIMM's controller could not restore, or not erase */
+	REM_COLD_NVDIMM_FAILED = 58,
 };
 
 /*
@@ -274,9 +285,9 @@ struct rem_boot_note {
 	rem_u64 ready_tsc;		/* 128 machine described */
 	rem_u64 leave_tsc;		/* 136 just before the kernel's entry */
 	rem_u32 charge;			/* 144 last status byte of the supply */
-	rem_u32 reserved;		/* 148 */
-	rem_u32 reserved2;		/* 152 */
-	rem_u32 crc;			/* 156 */
+	rem_u32 nvdimm;	  /* 148 last status byte of its controller, 0 = none */
+	rem_u32 reserved; /* 152 */
+	rem_u32 crc;	  /* 156 */
 };
 
 /*

@@ -59,6 +59,12 @@ static inline const char *rem_reason_name(rem_u32 reason)
 		return "machine-unknown";
 	case REM_COLD_ASKED:
 		return "asked";
+	case REM_COLD_NVDIMM_EMPTY:
+		return "nvdimm-empty";
+	case REM_COLD_NVDIMM_PARTIAL:
+		return "nvdimm-partial";
+	case REM_COLD_NVDIMM_FAILED:
+		return "nvdimm-failed";
 	default:
 		return "unknown";
 	}

@@ -28,6 +28,7 @@ HEADERS = (
     "rem_recording.h",
     "rem_pm.h",
     "rem_pm_block.h",
+    "rem_nvdimm.h",
 )
 
 

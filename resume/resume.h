@@ -6,6 +6,7 @@
 
 struct pci_dev;
 struct rem_context;
+struct virtio_device;
 struct virtqueue;
 
 /* entry_64.S: where the loader enters; runs at its physical address. */
@@ -49,6 +50,11 @@ int rem_virtio_go(struct pci_dev *pdev);
 void rem_virtio_finish(struct pci_dev *pdev);
 bool rem_virtqueue_can_reseat(struct virtqueue *vq);
 unsigned int rem_virtqueue_reseat(struct virtqueue *vq);
+
+/* virtio_blk_cache.h, built into drivers/block/virtio_blk.c */
+bool rem_virtblk_cache_can(struct virtio_device *vdev);
+int rem_virtblk_cache_set(struct virtio_device *vdev, bool on);
+void rem_virtblk_cache_go(struct virtio_device *vdev);
 
 /* serial.c */
 void rem_serial_finish(void);

@@ -111,6 +111,9 @@ int rem_virtio_go(struct pci_dev *pdev)
 	if (!(vp_modern_get_status(mdev) & VIRTIO_CONFIG_S_FEATURES_OK))
 		return -EIO;
 
+	/* Before the first request that was in flight comes to it again. */
+	if (vdev->id.device == VIRTIO_ID_BLOCK)
+		rem_virtblk_cache_go(vdev);
 	vp_modern_config_vector(mdev, VP_MSIX_CONFIG_VECTOR);
 	list_for_each_entry(vq, &vdev->vqs, list)
 		if (!vq->reset)

@@ -281,6 +281,7 @@ static int __init rem_prepare(void)
 	rem_timekeeping_prepare();
 	/* Drivers that probe on their own are to be seen as they will be. */
 	wait_for_device_probe();
+	rem_disks_prepare();
 	rem_mode_choose();
 
 	err = rem_hotplug_init();

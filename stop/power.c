@@ -111,6 +111,7 @@ void rem_power_go(bool resumed)
 		rem_pwr_status = REM_PWR_OK;
 	if (rem_pwr_claimed)
 		rem_pwr_setup();
+	rem_nvdimm_go();
 }
 
 /* Before the serial driver probes its ports. */

@@ -276,6 +276,7 @@ int rem_record_commit(void *arg)
 	if (!rem_mutant("skip-commit"))
 		rem_word_store(rem_commit_word(slot),
 			       rem_commit_value(rem.sequence, crc));
+	rem_nvdimm_save();
 	rem_power_report_stopped();
 	rem_halt();
 }

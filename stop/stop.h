@@ -167,6 +167,16 @@ bool rem_budget_exceeded(void);
 void rem_budget_acknowledge(void);
 void rem_budget_account(u64 begin_tsc, u64 end_tsc);
 
+/* disks.c */
+void rem_disks_prepare(void);
+ssize_t rem_disks_show(char *buf);
+int rem_disks_store(const char *buf);
+
+/* nvdimm.c */
+void rem_nvdimm_save(void);
+void rem_nvdimm_go(void);
+ssize_t rem_nvdimm_show(char *buf);
+
 /* volatile.c */
 bool rem_memory_volatile(void);
 

@@ -147,10 +147,35 @@ static ssize_t stop_store(struct kobject *kobj, struct kobj_attribute *attr,
 
 static struct kobj_attribute stop_attr = __ATTR_WO(stop);
 
+static ssize_t disks_show(struct kobject *kobj, struct kobj_attribute *attr,
+			  char *buf)
+{
+	return rem_disks_show(buf);
+}
+
+static ssize_t disks_store(struct kobject *kobj, struct kobj_attribute *attr,
+			   const char *buf, size_t count)
+{
+	int err = capable(CAP_SYS_ADMIN) ? rem_disks_store(buf) : -EPERM;
+
+	return err ?: count;
+}
+
+static struct kobj_attribute disks_attr = __ATTR_RW(disks);
+
+static ssize_t nvdimm_show(struct kobject *kobj, struct kobj_attribute *attr,
+			   char *buf)
+{
+	return rem_nvdimm_show(buf);
+}
+
+static struct kobj_attribute nvdimm_attr = __ATTR_RO(nvdimm);
+
 static struct attribute *rem_attrs[] = {
 	&status_attr.attr, &last_boot_attr.attr, &sequence_attr.attr,
 	&resumes_attr.attr, &last_error_attr.attr, &low_pages_attr.attr,
-	&stop_mode_attr.attr, &stop_attr.attr, &budget_attr.attr, NULL,
+	&stop_mode_attr.attr, &stop_attr.attr, &budget_attr.attr,
+	&disks_attr.attr, &nvdimm_attr.attr, NULL,
 };
 
 static const struct attribute_group rem_group = { .attrs = rem_attrs };

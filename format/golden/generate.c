@@ -182,6 +182,7 @@ static void write_boot_note(void)
 		.ready_tsc = word(18),
 		.leave_tsc = word(19),
 		.charge = 0x87,
+		.nvdimm = 0xa5,
 	};
 
 	fill_entries(entry);

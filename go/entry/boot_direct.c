@@ -22,6 +22,7 @@ static const char *const file_name[FRONT_FILES] = {
 	[FRONT_INITRD] = REM_FWCFG_INITRD,
 	[FRONT_CMDLINE] = REM_FWCFG_CMDLINE,
 	[FRONT_MUTANT] = REM_FWCFG_MUTANT,
+	[FRONT_PROTECTED] = REM_FWCFG_PROTECTED,
 };
 
 static struct front front;

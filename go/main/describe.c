@@ -113,9 +113,44 @@ static void add_memory(const struct machine *machine, struct desc *desc)
 		 (u64[3]){ 0, (dram + MIB - 1) / MIB * MIB, MAP_RAM }, 3);
 }
 
+struct functions {
+	const struct machine *machine;
+	struct desc *desc;
+};
+
+/* More disks than this list has room for are not on machines this is for. */
+#define PROTECTED_BYTES_MAX 2048
+
+/*
+ * Whether the user says that a disk's cache survives: its serial is a line of
+ * the list. A list that cannot be read protects nothing.
+ */
+static bool is_protected(const struct machine *machine, const u8 *serial)
+{
+	static char list[PROTECTED_BYTES_MAX];
+	const struct front *front = machine->front;
+	u32 bytes, length = 0, begin = 0;
+
+	if (!front->size(FRONT_PROTECTED, &bytes) || bytes > sizeof(list) ||
+	    !front->read(FRONT_PROTECTED, 0, list, bytes))
+		return false;
+	while (length < VIRTIO_BLK_SERIAL_BYTES && serial[length])
+		length++;
+	for (u32 at = 0; length && at <= bytes; at++) {
+		if (at < bytes && list[at] != '\n')
+			continue;
+		if (at - begin == length &&
+		    !memcmp(list + begin, serial, length))
+			return true;
+		begin = at + 1;
+	}
+	return false;
+}
+
 static void add_function(const struct pci_function *function, void *context)
 {
-	struct desc *desc = context;
+	const struct functions *all = context;
+	struct desc *desc = all->desc;
 	bool is_normal = !(function->header_type & 0x7f);
 	u32 subsystem = is_normal ? pci_read32(function->bdf, 0x2c) : 0;
 	u64 value[3] = {
@@ -133,10 +168,12 @@ static void add_function(const struct pci_function *function, void *context)
 	if (!virtio_blk_identify(function, &disk))
 		say("disk %x does not answer", function->bdf);
 	desc_add(desc, REM_DESC_DISK, function->bdf,
-		 (u64[4]){ disk.sectors, get_u64(disk.serial),
-			   get_u64(disk.serial + 8),
-			   get_u64(disk.serial + 16) },
-		 4);
+		 (u64[5]){ disk.sectors, get_u64(disk.serial),
+			   get_u64(disk.serial + 8), get_u64(disk.serial + 16),
+			   is_protected(all->machine, disk.serial) ?
+				   REM_DISK_PROTECTED :
+				   0 },
+		 5);
 }
 
 static void add_acpi(const struct machine *machine, struct desc *desc)
@@ -159,7 +196,7 @@ void describe(const struct machine *machine, struct desc *desc)
 	add_cpus(machine, desc);
 	add_cpuid(desc);
 	add_memory(machine, desc);
-	pci_scan(add_function, desc);
+	pci_scan(add_function, &(struct functions){ machine, desc });
 	add_acpi(machine, desc);
 	desc_finish(desc);
 	if (desc->full)

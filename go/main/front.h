@@ -13,7 +13,8 @@ enum front_file {
 	FRONT_KERNEL,
 	FRONT_INITRD,
 	FRONT_CMDLINE,
-	FRONT_MUTANT, /* see mutant.h */
+	FRONT_MUTANT,	 /* see mutant.h */
+	FRONT_PROTECTED, /* serials of disks, a line each */
 	FRONT_FILES,
 };
 

@@ -2,7 +2,7 @@
 /*
  * The loader's one way, whatever the front end:
  *
- *   find NVRAM -> describe the machine -> judge the record
+ *   find NVRAM -> have it restored -> describe the machine -> judge the record
  *     -> resume: wait for charge, consume, enter the image
  *     -> cold boot: consume what could be entered, load the kernel, enter it
  *
@@ -11,14 +11,17 @@
  */
 #include "../../format/rem_reason_name.h"
 #include "../core/crc32c.h"
+#include "../core/nvdimm.h"
 #include "../core/record.h"
 #include "../hw/console.h"
 #include "../hw/fault.h"
 #include "../hw/io.h"
+#include "../hw/nvdimm.h"
 #include "../hw/paging.h"
 #include "../hw/power.h"
 #include "cold_boot.h"
 #include "describe.h"
+#include "mutant.h"
 #include "resume.h"
 
 /* Where BIOS machines keep the RSDP if the front end was not told. */
@@ -103,6 +106,7 @@ static void write_note(void *unused)
 		.ready_tsc = machine.ready_tsc,
 		.leave_tsc = read_tsc(),
 		.charge = machine.charge,
+		.nvdimm = machine.nvdimm,
 	};
 
 	(void)unused;
@@ -127,7 +131,20 @@ static void say_cold(void)
 	}
 }
 
-/* Comes back only if memory did not keep the consumed word. */
+/* What flash holds must not come back; only then is anything executed. */
+static bool forget_flash(void)
+{
+	u8 status;
+
+	if (!machine.nvdimm || mutant(machine.front, "skip-erase"))
+		return true;
+	status = nvdimm_erase(acpi_timer_port(&machine.acpi));
+	if (status)
+		machine.nvdimm = status;
+	return status;
+}
+
+/* Comes back only if memory, or flash, did not keep what must not be undone. */
 static void resume(void)
 {
 	u32 sequence = decision.sequence;
@@ -145,6 +162,10 @@ static void resume(void)
 		decision.reason = REM_COLD_CONSUMED_INVALID;
 		return;
 	}
+	if (!forget_flash()) {
+		decision.reason = REM_COLD_NVDIMM_FAILED;
+		return;
+	}
 	loader_event(&machine, sequence, 3, REM_EVENT_LOADER_CONSUMED,
 		     read_tsc(), sequence);
 	write_note(NULL);
@@ -152,6 +173,17 @@ static void resume(void)
 		    machine.region_phys + REM_BODY_OFFSET +
 			    decision.slot * REM_BODY_STRIDE_BYTES,
 		    machine.region_phys + REM_NOTE_OFFSET);
+}
+
+/* Memory that is not what a Stop left has no record to be judged. */
+static void judge_nvdimm(void)
+{
+	u32 reason = machine.nvdimm ? nvdimm_reason((u8)machine.nvdimm) : 0;
+
+	if (!reason || machine.front->cold_asked)
+		return;
+	decision.reason = reason;
+	decision.expected = decision.found = (struct rem_desc_entry){ 0 };
 }
 
 _Noreturn void go_main(const struct front *front)
@@ -162,6 +194,7 @@ _Noreturn void go_main(const struct front *front)
 	machine.charge = power_open();
 	find_acpi();
 	find_nvram();
+	machine.nvdimm = nvdimm_restore(acpi_timer_port(&machine.acpi));
 	read_kernel_head();
 	describe(&machine, &desc);
 	desc_write(&desc, block_at(&machine, REM_DESC_OFFSET));
@@ -169,10 +202,13 @@ _Noreturn void go_main(const struct front *front)
 
 	rem_decide(block_at(&machine, 0), machine.region_phys,
 		   machine.region_bytes, &desc, front->cold_asked, &decision);
+	judge_nvdimm();
 	if (decision.reason == REM_BOOT_RESUME)
 		resume();
 	say_cold();
 	if (decision.consume && !consume(&machine, decision.consume))
 		die("NVRAM does not keep what is stored in it");
+	if (!forget_flash())
+		die("the NVDIMM does not erase its flash");
 	cold_boot(&machine, write_note, NULL);
 }

@@ -18,6 +18,7 @@ struct machine {
 	u64 region_phys; /* the NVRAM range that the block is in */
 	u64 region_bytes;
 	u32 charge;    /* last status byte of the supply, 0 = none */
+	u32 nvdimm;    /* last status of its controller, 0 = none */
 	u64 ready_tsc; /* when the machine was described */
 	u8 kernel_head[BZ_HEAD_BYTES];
 	u32 kernel_file_bytes;

@@ -11,7 +11,15 @@ import typer
 from lab.errors import UsageError
 from lab.machine.attach import run_in_foreground, start_detached
 from lab.machine.caches import OFF, check_profile
-from lab.machine.config import DISK_MODELS, MEMTYPES, NIC_MODELS, Forward, MachineConfig
+from lab.machine.config import (
+    DISK_MODELS,
+    MEMTYPES,
+    NIC_MODELS,
+    NVRAM_KINDS,
+    Forward,
+    MachineConfig,
+)
+from lab.machine.disks import DISK_CACHES, DISK_LOSSES
 from lab.machine.files import MachineFiles
 from lab.machine.machine import Machine
 from lab.machine.network import NoNetwork, TapNetwork, namespace_name
@@ -84,6 +92,17 @@ def register(app: typer.Typer) -> None:
             ),
         ] = "nvram",
         nvram: Annotated[str, typer.Option(help="Non-volatile memory.", metavar="SIZE")] = "1G",
+        nvram_kind: Annotated[
+            str, typer.Option(help="What it is made of: scm or nvdimm-n.")
+        ] = "scm",
+        disk_cache: Annotated[
+            str,
+            typer.Option(help="The disk's write cache in a cut: protected or volatile."),
+        ] = "protected",
+        disk_loss: Annotated[
+            str,
+            typer.Option(help="What of a volatile one is lost: all, or some, sector by sector."),
+        ] = "all",
         stop_mode: Annotated[
             str | None, typer.Option("--stop-mode", help="How Stop treats devices: dpm or fast.")
         ] = None,
@@ -154,6 +173,9 @@ def register(app: typer.Typer) -> None:
             "disk": _choice(disk, DISK_MODELS, "--disk"),
             "nic": _choice(nic, NIC_MODELS, "--nic"),
             "devices": tuple(device or []),
+            "nvram_kind": _choice(nvram_kind, NVRAM_KINDS, "--nvram-kind"),
+            "disk_cache": _choice(disk_cache, DISK_CACHES, "--disk-cache"),
+            "disk_loss": _choice(disk_loss, DISK_LOSSES, "--disk-loss"),
         }  # fmt: skip
         profile = check_profile(caches)
         if profile is not None and (plugin is not None or no_loader):

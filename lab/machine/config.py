@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from lab.errors import InfraError, UsageError
+from lab.machine.disks import DISK_CACHES, DISK_LOSSES, DiskCache, DiskLoss
 
 MIB_BYTES = 1 << 20
 GIB_BYTES = 1 << 30
@@ -49,6 +50,8 @@ NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 StopModeName = Literal["dpm", "fast"]
 MemtypeName = Literal["nvram", "dram", "nvram,dram"]
 MEMTYPES: tuple[str, ...] = get_args(MemtypeName)
+NvramKind = Literal["scm", "nvdimm-n"]
+NVRAM_KINDS: tuple[str, ...] = get_args(NvramKind)
 NetworkMode = Literal["auto", "tap", "user", "none"]
 # The guest's only disk and network device. Those that are not virtio are started again after Go by
 # their own driver's error recovery.
@@ -85,6 +88,9 @@ class MachineConfig:
     loader: Path | None = None  # None: QEMU's own -kernel boot; cannot resume
     root: Path | None = None  # copied, sparse, into the machine's state
     initrd: Path | None = None
+    nvram_kind: NvramKind = "scm"  # what NVRAM is made of
+    disk_cache: DiskCache = "protected"  # whether the disk's write cache survives
+    disk_loss: DiskLoss = "all"  # of what is in a volatile one
     cpus: int = 4
     memtype: MemtypeName | None = "nvram"  # None: not told; then a loader of ours hides DRAM
     dram_bytes: int | None = None  # None: as much as memtype needs
@@ -115,6 +121,8 @@ class MachineConfig:
             )
         if not 1 <= self.cpus <= 64:
             raise UsageError(f"{self.cpus} CPUs: give 1 to 64")
+        if self.caches is not None and self.nvram_kind != "scm":
+            raise UsageError("volatile caches over an NVDIMM-N are not modelled: choose one")
         if self.caches is not None and not (self.icount and self.plugin):
             raise UsageError("volatile caches need --icount and the plugin")
         if self.memtype is not None and self.memtype not in MEMTYPES:
@@ -123,6 +131,12 @@ class MachineConfig:
             raise UsageError(f"--disk {self.disk}: choose one of {' '.join(DISK_MODELS)}")
         if self.nic not in NIC_MODELS:
             raise UsageError(f"--nic {self.nic}: choose one of {' '.join(NIC_MODELS)}")
+        if self.nvram_kind not in NVRAM_KINDS:
+            raise UsageError(f"NVRAM of {self.nvram_kind}: choose {' or '.join(NVRAM_KINDS)}")
+        if self.disk_cache not in DISK_CACHES:
+            raise UsageError(f"disk cache {self.disk_cache}: choose {' or '.join(DISK_CACHES)}")
+        if self.disk_loss not in DISK_LOSSES:
+            raise UsageError(f"disk loss {self.disk_loss}: choose {' or '.join(DISK_LOSSES)}")
         dram_bytes = self.dram_size_bytes
         if self.memtype == "dram" and dram_bytes < DRAM_AS_MAIN_MEMORY_MIN_BYTES:
             raise UsageError(

@@ -12,6 +12,8 @@ from typing import Any
 
 from lab.errors import InfraError, UsageError
 from lab.machine.config import NAME_PATTERN, MachineConfig
+from lab.machine.disks import DiskFiles
+from lab.machine.nvdimm import NvdimmFiles
 from lab.paths import machines_dir
 
 
@@ -46,6 +48,18 @@ class MachineFiles:
     @property
     def disk(self) -> Path:
         return self.directory / "disk.img"
+
+    @property
+    def disk_parts(self) -> DiskFiles:
+        """Of a disk with a volatile cache."""
+        return DiskFiles(
+            self.disk, self.directory / "disk-cache.qcow2", self.directory / "disk-log.bin"
+        )
+
+    def nvdimm_parts(self, config: MachineConfig) -> NvdimmFiles:
+        """Of NVRAM that is DRAM behind a controller; flash lies where NVRAM lies."""
+        dram = self.nvram(config)
+        return NvdimmFiles(dram, dram.with_suffix(".flash"), self.directory / "nvdimm.json")
 
     @property
     def control(self) -> Path:

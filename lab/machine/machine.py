@@ -28,7 +28,7 @@ from typing import Any, Self
 from lab import format as fmt
 from lab import run
 from lab.errors import HangError, InfraError, RemError, UsageError
-from lab.machine import caches
+from lab.machine import caches, disks
 from lab.machine.config import MachineConfig
 from lab.machine.console import READY_MARK, Console
 from lab.machine.files import MachineFiles, MachineLock
@@ -41,9 +41,11 @@ from lab.machine.network import (
     network_to_state,
 )
 from lab.machine.note import BootNote, read_boot_note
+from lab.machine.nvdimm import NvdimmController
 from lab.machine.plugin import PluginControl
 from lab.machine.qemu import BootOptions, QemuProcess
 from lab.machine.supply import CutRecord, GuestClock, HostPacedClock, PowerSupply
+from lab.power.model import PowerModel
 
 # A cold boot takes 2 s on an idle host and ten times that under icount; this bounds a crowded one.
 BOOT_LIMIT_S = 120.0
@@ -117,6 +119,11 @@ class Machine:
         self.plugin: PluginControl | None = None  # attach() sets it
         self.guest = Guest(files, self.network)
         self.console: Console | None = None
+        self.disk_settled: disks.Settled | None = None  # at the last loss of power
+        self.nvdimm: NvdimmController | None = None
+        if config.nvram_kind == "nvdimm-n":
+            parts = files.nvdimm_parts(config)
+            self.nvdimm = NvdimmController(parts, config.nvram_bytes, PowerModel.ready())
         self.qemu: QemuProcess | None = None
         self._cutting = False
         self._forwarders: list[Forwarder] = []
@@ -225,6 +232,11 @@ class Machine:
                 self.plugin.prepare()
             if self.config.caches is not None:
                 caches.fill_memory(self.files, self.config)
+            if self.nvdimm is not None:
+                self._power_on_nvdimm(self.nvdimm)
+            if self._disk_forgets:
+                self._settle_disk()  # where the process that ran it died
+                disks.power_on(self.files.disk_parts)
             self.qemu = QemuProcess(
                 self.config,
                 self.files,
@@ -235,6 +247,8 @@ class Machine:
             self.boots = options.boot
             self.console = Console(self.qemu.console_socket)
             self.supply.power_on(self.qemu.power_socket)
+            if self.nvdimm is not None:
+                self.nvdimm.serve(self.qemu.nvdimm_socket)
             self._enter(MachineState.RUNNING)
             if not self._forwarders and isinstance(self.network, TapNetwork):
                 self._forwarders = [Forwarder(self.network, f) for f in self.config.forwards]
@@ -294,6 +308,8 @@ class Machine:
             finally:
                 self._cutting = False
             self.last_cut = asdict(record)
+            if self.disk_settled is not None:
+                self.last_cut["disk"] = self.disk_settled.as_dict()
             self._enter(MachineState.STOPPED if record.stopped else MachineState.CUT)
             return record
 
@@ -331,6 +347,31 @@ class Machine:
             self.files.memory(self.config).unlink(missing_ok=True)
         if self.console is not None:
             self.console.close()
+        if self.nvdimm is not None:
+            self.nvdimm.power_off()
+        if self._disk_forgets:
+            self._settle_disk()
+
+    def _power_on_nvdimm(self, nvdimm: NvdimmController) -> None:
+        """Until its capacitor could feed a save there is no charge for a Stop (invariant 9)."""
+        nvdimm.power_on()
+        wait_s = nvdimm.ready_in_s()
+        self.supply.set_charge(fmt.Charge.NONE if wait_s else fmt.Charge.FULL)
+        if wait_s:
+            charged = threading.Timer(wait_s, self.supply.set_charge, [fmt.Charge.FULL])
+            charged.daemon = True
+            charged.start()
+
+    @property
+    def _disk_forgets(self) -> bool:
+        return self.config.root is not None and self.config.disk_cache == "volatile"
+
+    def _settle_disk(self) -> None:
+        """What a volatile cache held is gone; the seed is of the boot, so that it can be told."""
+        config = self.config
+        settled = disks.settle(self.files.disk_parts, config.disk_loss, config.seed + self.boots)
+        if settled is not None:
+            self.disk_settled = settled
 
     def _enter(self, state: MachineState, why: str | None = None) -> None:
         with self._changed:
@@ -465,6 +506,7 @@ def _remove_files(files: MachineFiles, config: MachineConfig) -> None:
     """The lock goes last, with the directory: until then the machine is still ours."""
     files.nvram(config).unlink(missing_ok=True)
     files.memory(config).unlink(missing_ok=True)
+    files.nvdimm_parts(config).flash.unlink(missing_ok=True)
     shutil.rmtree(files.directory)
 
 

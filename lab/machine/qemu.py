@@ -19,6 +19,7 @@ from pathlib import Path
 
 from lab import format as fmt
 from lab.errors import InfraError
+from lab.machine import disks
 from lab.machine.config import MachineConfig
 from lab.machine.files import MachineFiles
 from lab.machine.offspring import spawn_bound
@@ -43,6 +44,7 @@ class Wires:
     console: str
     power: str
     qmp: str
+    nvdimm: str = ""
 
     @staticmethod
     def by_path() -> Wires:
@@ -50,8 +52,8 @@ class Wires:
         return Wires(*(f"path={name}.sock,server=on,wait=off" for name in Wires.names()))
 
     @staticmethod
-    def names() -> tuple[str, str, str]:
-        return ("console", "power", "qmp")
+    def names() -> tuple[str, str, str, str]:
+        return ("console", "power", "qmp", "nvdimm")
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,9 @@ def _boot_arguments(config: MachineConfig, options: BootOptions) -> list[str]:
     files[fmt.CONST["REM_FWCFG_CMDLINE"]] = f"string={_quoted(config.cmdline())}"
     if config.initrd:
         files[fmt.CONST["REM_FWCFG_INITRD"]] = f"file={_quoted(config.initrd)}"
+    if config.root is not None and config.disk_cache == "protected":
+        serial = _quoted(options.disk_serial)
+        files[fmt.CONST["REM_FWCFG_PROTECTED"]] = f"string={serial}"
     if options.mutant is not None:
         files[fmt.CONST["REM_FWCFG_MUTANT"]] = f"string={_quoted(options.mutant)}"
     if options.cold:
@@ -141,8 +146,12 @@ def _device_arguments(
         # First, because the devices behind it look for it when they are made.
         args += ["-device", "intel-iommu,intremap=on"]
     if config.root is not None:
-        args += ["-blockdev", f"driver=file,node-name=rem-file,filename={_quoted(files.disk)}"]
-        args += ["-blockdev", "driver=raw,node-name=rem-disk,file=rem-file"]
+        if config.disk_cache == "volatile":
+            args += disks.blockdevs(files.disk_parts, _quoted)
+        else:
+            file = f"driver=file,node-name=rem-file,filename={_quoted(files.disk)}"
+            args += ["-blockdev", file]
+            args += ["-blockdev", "driver=raw,node-name=rem-disk,file=rem-file"]
         args += ["-device", _disk_device(config, options.disk_serial, modern)]
     if netdev is not None:
         args += ["-netdev", netdev]
@@ -182,6 +191,8 @@ def build_command(
     args += ["-chardev", f"socket,id=console,{wires.console},logfile={log},logappend=off"]
     args += ["-serial", "chardev:console"]
     args += ["-chardev", f"socket,id=power,{wires.power}", "-serial", "chardev:power"]
+    if config.nvram_kind == "nvdimm-n":
+        args += ["-chardev", f"socket,id=nvdimm,{wires.nvdimm}", "-serial", "chardev:nvdimm"]
     args += ["-chardev", f"socket,id=qmp,{wires.qmp}", "-mon", "chardev=qmp,mode=control"]
     args += _device_arguments(config, files, options, netdev)
     args += _boot_arguments(config, options)
@@ -225,6 +236,7 @@ class QemuProcess:
             theirs.close()
         self.console_socket = pairs["console"][0]
         self.power_socket = pairs["power"][0]
+        self.nvdimm_socket = pairs["nvdimm"][0]
         self.qmp = Qmp(f"rem-{config.name}")
         try:
             self.qmp.connect(pairs["qmp"][0], START_LIMIT_S)

@@ -22,6 +22,8 @@ GUEST_FILES = (
     "stop_mode",
     "low_pages",
     "budget",
+    "disks",
+    "nvdimm",
 )
 GUEST_LIMIT_S = 5.0
 

@@ -52,6 +52,7 @@ PACKAGES = (
     Package("lld", "links the loader"),
     Package("libclang-rt-dev", "the loader's fuzzer (libFuzzer, sanitizers)"),
     Package("mmdebstrap", "makes the guest root"),
+    Package("qemu-utils", "the overlay of a disk whose write cache forgets"),
     Package("e2fsprogs", "makes its file system"),
     Package("busybox-static", "the guest of the memtype= tests"),
     Package("iproute2", "network namespace and tap of a machine"),

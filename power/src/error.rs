@@ -56,6 +56,9 @@ pub enum PowerError {
         /// how long the energy would last then
         idle_energy_ns: u64,
     },
+    /// What the model of the caches says.
+    #[error("{0}")]
+    Cache(String),
     /// A question that is not one of [`crate::query::Query`].
     #[error("question: {0}")]
     Question(#[from] serde_json::Error),

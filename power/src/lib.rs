@@ -23,6 +23,7 @@ pub mod ageing;
 pub mod budget;
 pub mod capacitor;
 mod error;
+pub mod flush;
 pub mod nvdimm;
 pub mod profiles;
 pub mod psu;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::budget::{self, Given, Load};
 use crate::error::PowerError;
+use crate::flush::{Ask, flush};
 use crate::nvdimm::{Kind, State};
 use crate::rails;
 use crate::units::{Ns, PERMILLE};
@@ -77,6 +78,8 @@ pub enum Query {
         #[serde(default)]
         at_ns: Vec<u64>,
     },
+    /// How long flushing the caches takes.
+    Flush(Ask),
     /// What happens to a module.
     NvdimmEvent {
         /// its kind
@@ -189,6 +192,7 @@ pub fn answer(profiles: &Profiles, line: &str) -> Result<Value, PowerError> {
                 .collect();
             Ok(json!({"left_permille": left}))
         }
+        Query::Flush(ask) => Ok(json!(flush(&ask)?)),
         Query::Nvdimm { name, bytes, at_ns } => nvdimm(profiles, &name, bytes, &at_ns),
         Query::NvdimmEvent {
             name,

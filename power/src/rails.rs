@@ -16,6 +16,7 @@ pub const LOW_FOR: Ns = Ns(250_000);
 pub const LOW_PERMILLE: u64 = 950;
 /// A rail's own output capacitor is down to 1/e after this (ASSUMED; shape of the picture only).
 const FALL: Ns = Ns(20_000_000);
+const UV_PER_MV: u64 = 1000;
 /// Rails of an ATX supply.
 pub const NOMINAL_MV: [u64; 3] = [12_000, 5_000, 3_300];
 
@@ -38,17 +39,18 @@ impl Noise {
 pub fn samples(nominal_mv: u64, end: Ns, until: Ns, noise_permille: u64, seed: u64) -> Vec<u64> {
     let mut noise = Noise(seed);
     let swing = mul_div(nominal_mv, noise_permille, 1000);
-    let mut voltage = nominal_mv;
+    let mut voltage_uv = nominal_mv * UV_PER_MV;
     let mut out = Vec::new();
     let mut at = 0;
     while at <= until.0 {
         if at > end.0 {
             // One step of an exponential fall, in integers.
-            voltage -= mul_div(voltage, SAMPLE.0, FALL.0).max(u64::from(voltage > 0));
+            voltage_uv -= mul_div(voltage_uv, SAMPLE.0, FALL.0);
         } else if at + SAMPLE.0 > end.0 {
             // The supervisor lets go: at the window's end the rail is just out of specification.
-            voltage = mul_div(nominal_mv, LOW_PERMILLE - 1, 1000).saturating_sub(swing);
+            voltage_uv = (mul_div(nominal_mv, LOW_PERMILLE - 1, 1000) - swing) * UV_PER_MV;
         }
+        let voltage = voltage_uv / UV_PER_MV;
         out.push(voltage + noise.next_below(2 * swing + 1) - swing.min(voltage));
         at += SAMPLE.0;
     }

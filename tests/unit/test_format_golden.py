@@ -100,7 +100,7 @@ def test_desc_entries_read() -> None:
 def test_boot_note_reads() -> None:
     note = fmt.parse_boot_note(golden("boot_note.bin"))
     assert fmt.BootReason(note.reason) is fmt.BootReason.COLD_DISK_DIFFERS
-    assert (note.sequence, note.slot, note.charge) == (SEQUENCE, 1, 0x87)
+    assert (note.sequence, note.slot, note.charge, note.nvdimm) == (SEQUENCE, 1, 0x87, 0xA5)
     assert (note.entry_tsc, note.ready_tsc, note.leave_tsc) == (word(17), word(18), word(19))
     assert note.expected.type == fmt.DescType.DISK
     assert note.found.value[2] == word(2)

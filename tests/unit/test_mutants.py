@@ -16,7 +16,10 @@ from lab.setup.kernel import kernel_key
 from lab.setup.loader import loader_key
 
 REPO = repo_dir()
-PROOFS = (REPO / "tests" / "test_negative_proofs.py").read_text(encoding="utf-8")
+PROOFS = "".join(
+    (REPO / "tests" / f"test_{name}.py").read_text(encoding="utf-8")
+    for name in ("negative_proofs", "disk_cache", "nvdimm")
+)
 
 
 def planted() -> set[str]:

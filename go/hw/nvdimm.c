@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+#include "nvdimm.h"
+
+#include "../core/nvdimm.h"
+#include "console.h"
+#include "io.h"
+#include "uart.h"
+
+/* A controller that has said nothing for so long is not there. */
+#define SILENCE_MS 100u
+/* One that has nothing to say but "busy" for so long is broken. */
+#define BUSY_S 300u
+#define ASKS_MAX 20
+
+#define TIMER_HZ 3579545u
+#define TIMER_MASK 0xffffffu
+/* Without ACPI's timer: at least the time on any CPU below 10 GHz. */
+#define TSC_PER_MS 10000000ull
+
+struct wait {
+	u16 timer_port;
+	u32 begin;
+	u64 begin_tsc;
+};
+
+static struct wait wait_begin(u16 timer_port)
+{
+	return (struct wait){
+		.timer_port = timer_port,
+		.begin = timer_port ? in32(timer_port) : 0,
+		.begin_tsc = read_tsc(),
+	};
+}
+
+/* The timer has 24 bits: enough for four seconds. */
+static bool wait_over(const struct wait *wait, u32 limit_ms)
+{
+	if (wait->timer_port)
+		return ((in32(wait->timer_port) - wait->begin) & TIMER_MASK) >
+		       TIMER_HZ / 1000u * limit_ms;
+	return read_tsc() - wait->begin_tsc > TSC_PER_MS * limit_ms;
+}
+
+static bool receive(u16 timer_port, u8 *ret_status)
+{
+	struct wait wait = wait_begin(timer_port);
+	u8 byte;
+
+	do {
+		if (uart_get(REM_NVDIMM_PORT, &byte) &&
+		    nvdimm_is_status(byte)) {
+			*ret_status = byte;
+			return true;
+		}
+		relax();
+	} while (!wait_over(&wait, SILENCE_MS));
+	return false;
+}
+
+/* A command may be asked for again: each leaves what it has done as it is. */
+static u8 order(u16 timer_port, u8 command)
+{
+	u8 status;
+
+	for (u32 i = 0; i < ASKS_MAX; i++)
+		if (uart_put(REM_NVDIMM_PORT, command) &&
+		    receive(timer_port, &status))
+			return status;
+	return 0;
+}
+
+/* After an order: until the controller is no longer busy; 0 = it stays so. */
+static u8 settle(u16 timer_port, u8 status)
+{
+	for (u32 i = 0; i < BUSY_S * 1000u / SILENCE_MS; i++) {
+		struct wait wait = wait_begin(timer_port);
+
+		if (!status || nvdimm_state(status) != REM_NVDIMM_BUSY)
+			return status;
+		while (!wait_over(&wait, SILENCE_MS / 2))
+			relax();
+		status = order(timer_port, REM_NVDIMM_QUERY);
+	}
+	return 0;
+}
+
+u8 nvdimm_restore(u16 timer_port)
+{
+	u8 status;
+
+	if (!uart_open(REM_NVDIMM_PORT))
+		return 0;
+	status = order(timer_port, REM_NVDIMM_RESTORE);
+	if (!status) {
+		say("no NVDIMM controller: %x is silent", REM_NVDIMM_PORT);
+		return 0;
+	}
+	say("NVDIMM: restore ordered, status %x", status);
+	status = settle(timer_port, status);
+	/* It was there: silence now is a failure, not its absence. */
+	return status ? status :
+			(u8)(REM_NVDIMM_FAILED << REM_NVDIMM_STATE_SHIFT |
+			     REM_NVDIMM_ANSWER);
+}
+
+u8 nvdimm_erase(u16 timer_port)
+{
+	u8 status = settle(timer_port, order(timer_port, REM_NVDIMM_ERASE));
+
+	return nvdimm_state(status) == REM_NVDIMM_EMPTY ? status : 0;
+}

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Find an experiment, run it, keep its raw results, and draw what they show beside the paper's.
+
+A folder experiments/ID has
+    README.md      question, method, what differs from the paper
+    paper.toml     what the paper gives: title, source, [values]
+    experiment.py  measure(it) -> raw, judge(raw, paper, report), draw(raw, paper, figure)
+
+Figures and pictures are functions of the raw results alone, which are kept as JSON: `--redraw`
+makes them again without measuring.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from lab.errors import InfraError, UsageError
+from lab.paths import repo_dir
+from lab.power.model import PowerModel
+from lab.result import Result
+from lab.say import say
+
+TIERS = ("ci", "full")
+PROVISIONAL = "provisional timing: no memory controller is modelled yet"
+
+
+def folder() -> Path:
+    return repo_dir() / "experiments"
+
+
+def names() -> list[str]:
+    return sorted(path.parent.name for path in folder().glob("*/experiment.py"))
+
+
+@dataclass(frozen=True)
+class Paper:
+    """paper.toml."""
+
+    title: str
+    source: str
+    values: dict[str, Any]
+    provisional: bool = False  # times stand on a model that is to be replaced
+
+    @staticmethod
+    def read(path: Path) -> Paper:
+        try:
+            return Paper(**tomllib.loads(path.read_text(encoding="utf-8")))
+        except (tomllib.TOMLDecodeError, TypeError) as error:
+            raise InfraError(f"{path} is no paper's data: {error}") from error
+
+
+@dataclass
+class Context:
+    """What an experiment may use."""
+
+    tier: str
+    seed: int
+    out: Path
+    model: PowerModel
+
+    @property
+    def is_ci(self) -> bool:
+        return self.tier == "ci"
+
+
+@dataclass
+class Report:
+    """Figures, and what was expected of them."""
+
+    result: Result
+    failed: list[str] = field(default_factory=list)
+
+    def add(self, name: str, value: float | int | str | bool, unit: str) -> None:
+        self.result.add(name, value, unit, "modelled")
+
+    def count(self, name: str, value: int, unit: str) -> None:
+        self.result.add(name, value, unit, "counted")
+
+    def expect(self, what: str, holds: bool) -> None:
+        """A statement of the paper that must come out here, too."""
+        say(f"  {'holds' if holds else 'DOES NOT HOLD'}: {what}")
+        if not holds:
+            self.failed.append(what)
+            self.result.ok = False
+
+
+@dataclass(frozen=True)
+class Experiment:
+    name: str
+    paper: Paper
+    module: ModuleType
+
+    @staticmethod
+    def load(name: str) -> Experiment:
+        if name not in names():
+            raise UsageError(f"no experiment {name!r}: choose one of {', '.join(names())}")
+        here = folder() / name
+        spec = importlib.util.spec_from_file_location(
+            f"experiment_{name.replace('-', '_')}", here / "experiment.py"
+        )
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return Experiment(name, Paper.read(here / "paper.toml"), module)
+
+    def run(self, it: Context, redraw: Path | None = None) -> Result:
+        """Measure (or read what was measured), judge, draw."""
+        it.out.mkdir(parents=True, exist_ok=True)
+        say(f"{self.name}: {self.paper.title} ({self.paper.source})")
+        if redraw is None:
+            raw = self.module.measure(it)
+            text = json.dumps({"experiment": self.name, "tier": it.tier, "raw": raw}, indent=1)
+            (it.out / "raw.json").write_text(text + "\n", encoding="utf-8")
+        else:
+            raw = self._read(redraw)
+        report = Report(Result(f"experiment-{self.name}"))
+        if self.paper.provisional:
+            report.add("timing", PROVISIONAL, "")
+        self.module.judge(raw, self.paper.values, report)
+        self._draw(raw, it.out)
+        return report.result
+
+    def _read(self, path: Path) -> Any:
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            if kept["experiment"] == self.name:
+                return kept["raw"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"--redraw {path}: no raw results: {error}") from error
+        raise UsageError(f"--redraw {path}: results of {kept['experiment']}, not of {self.name}")
+
+    def _draw(self, raw: Any, out: Path) -> None:
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        from matplotlib import pyplot as plt
+
+        figure = plt.figure(figsize=(10, 4.2), layout="constrained")
+        self.module.draw(raw, self.paper.values, figure)
+        note = f"{self.paper.title}. Paper: {self.paper.source}"
+        figure.suptitle(note + (f"; {PROVISIONAL}" if self.paper.provisional else ""), fontsize=8)
+        for axes in figure.axes:
+            axes.spines[["top", "right"]].set_visible(False)
+        for suffix in ("svg", "png"):
+            figure.savefig(out / f"figure.{suffix}", dpi=150)
+        plt.close(figure)
+        say(f"{self.name}: raw results and figure are in {out}")

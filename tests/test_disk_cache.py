@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim (invariant 10): a disk whose write cache dies with the power undoes nothing.
+
+Method: a machine whose disk loses in each cut all that no flush had covered. A program writes pages
+that the kernel then believes clean, SQLite transactions and small files, through cuts; at the end
+the page cache is dropped, everything is read back from the disk, and e2fsck finds nothing. The
+negative proofs switch the policy off: the cache on again, or left on by Go.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
+
+from lab.commands.demo import make_config
+from lab.machine import Machine
+from lab.run import find_tool
+from lab.setup import products
+
+SYSFS = "/sys/kernel/remanence/disks"
+LOAD = Path(__file__).parent / "disk_load.py"
+FOLDER = "/root/load"
+ROUNDS = 20  # between two cuts, at least
+ROUND_LIMIT_S = 90.0
+OFF_LIMIT_S = 120.0
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
+
+
+@contextmanager
+def loaded(purpose: str, stop: str, mutant: str | None = None) -> Iterator[Machine]:
+    """A machine on a disk that forgets, with the load at work."""
+    kernel, words = None, ""
+    if mutant is not None:
+        words = f"remanence.mutant={mutant}"
+        kernel = products.ensure_kernel(products.Progress(), "mutants").bz_image
+    config = make_config(machine_name(purpose), 2, stop, kernel)
+    config = replace(
+        config,
+        disk_cache="volatile",
+        cmdline_extra=f"{config.cmdline_extra} {words}".strip(),
+    )
+    with Machine.create(config, destroy_on_exit=True) as machine:
+        machine.boot()
+        machine.wait_ready(BOOT_LIMIT_S)
+        machine.guest.wait_ssh(BOOT_LIMIT_S)
+        machine.guest.put(LOAD, "/root/disk_load.py")
+        yield machine
+
+
+def policy(machine: Machine) -> str:
+    lines = machine.run_in_guest(f"cat {SYSFS}").stdout.splitlines()
+    return next(line.split()[1] for line in lines if line.startswith("vda "))
+
+
+def begin(machine: Machine, what: str = "") -> None:
+    machine.run_in_guest(
+        f"setsid python3 /root/disk_load.py {FOLDER} {what} > /run/verdict 2>&1 < /dev/null &"
+    )
+
+
+def work_on(machine: Machine) -> None:
+    """Some rounds of the load, from now on."""
+    shown = "cat /run/disk-load 2>/dev/null || echo 0"
+    wanted = int(machine.run_in_guest(shown).stdout) + ROUNDS
+    end_s = time.monotonic() + ROUND_LIMIT_S
+    while int(machine.run_in_guest(shown).stdout) < wanted:
+        assert time.monotonic() < end_s, "the load does not go on"
+        time.sleep(0.2)
+
+
+def verdict(machine: Machine) -> str:
+    machine.run_in_guest(f"touch {FOLDER}/stop")
+    end_s = time.monotonic() + ROUND_LIMIT_S
+    while time.monotonic() < end_s:
+        said = machine.run_in_guest("cat /run/verdict").stdout
+        if said.startswith(("OK ", "TORN ")):
+            return said
+        time.sleep(0.2)
+    return "TORN: the load said nothing"
+
+
+def fsck_after_power_off(machine: Machine) -> subprocess.CompletedProcess[str]:
+    """Unmount in order, then what e2fsck says to the media."""
+    machine.run_in_guest("sync; echo o > /proc/sysrq-trigger", check=False)
+    machine.wait_off(OFF_LIMIT_S)
+    tool = find_tool("e2fsck")
+    assert tool is not None
+    # -n opens read-only and so does not play the journal: a copy of the disk has it played first.
+    subprocess.run([tool, "-fp", machine.files.disk], check=False, capture_output=True)
+    return subprocess.run(
+        [tool, "-fn", machine.files.disk], check=False, capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize("stop", ["fast", "dpm"])
+def test_a_cache_that_forgets_undoes_nothing(stop: str) -> None:
+    with loaded(f"disk-{stop}", stop) as machine:
+        assert policy(machine) == "write-through"
+        begin(machine)
+        for _ in range(3):
+            work_on(machine)
+            cut_and_resume(machine)
+            assert machine.disk_settled is not None
+            assert machine.disk_settled.writes > 0
+            assert policy(machine) == "write-through"
+        work_on(machine)
+        said = verdict(machine)
+        assert said.startswith("OK "), said
+        assert warnings(machine) == []
+        fsck = fsck_after_power_off(machine)
+        assert fsck.returncode == 0, fsck.stdout
+
+
+def check_nothing_is_torn(machine: Machine, cuts: int) -> None:
+    """Inner check of the negative proofs: pages only, since any flush of others would help them."""
+    begin(machine, "pages")
+    for _ in range(cuts):
+        work_on(machine)
+        cut_and_resume(machine)
+    said = verdict(machine)
+    assert said.startswith("OK "), said
+
+
+def test_with_the_policy_the_inner_check_is_green() -> None:
+    with loaded("disk-pages", "fast") as machine:
+        check_nothing_is_torn(machine, cuts=2)
+
+
+def test_with_the_cache_switched_on_again_it_is_torn() -> None:
+    with loaded("disk-open", "fast") as machine:
+        machine.run_in_guest("sync; echo write back > /sys/block/vda/cache_type")
+        assert policy(machine) == "open"
+        with pytest.raises(AssertionError, match="TORN"):
+            check_nothing_is_torn(machine, cuts=1)
+        assert machine.disk_settled is not None
+        assert machine.disk_settled.lost_bytes > 0
+
+
+def test_a_cache_that_go_leaves_on_is_torn_by_the_next_cut() -> None:
+    with (
+        loaded("disk-forget", "fast", mutant="forget-write-through") as machine,
+        pytest.raises(AssertionError, match="TORN"),
+    ):
+        check_nothing_is_torn(machine, cuts=2)
+
+
+def test_only_a_declared_disk_may_be_called_protected() -> None:
+    with loaded("disk-declared", "fast") as machine:
+        refused = machine.run_in_guest(f"echo vda protected > {SYSFS}", check=False)
+        assert refused.returncode != 0
+        assert "not permitted" in refused.stderr
+        for words in ("vdz protected", "vda log", "vda", ""):
+            assert machine.run_in_guest(f"echo {words} > {SYSFS}", check=False).returncode != 0
+        assert policy(machine) == "write-through"

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim (invariants 1, 2, 3): NVRAM that is DRAM saved on command keeps all or says what is lost.
+
+Method: after each loss of power the machine's DRAM is blank; only what Stop's last command had
+saved can come back, and only as far as the module's own energy lasted. Cuts with charge, without
+it, and without a Stop; then the planted bugs: no save, and a flash that is not erased after Go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from claims import BOOT_LIMIT_S, GO_LIMIT_S, cut_and_resume, machine_name, warnings
+from trials import parts
+
+from lab.commands.demo import make_config
+from lab.machine import Machine
+from lab.machine.note import BootNote
+
+SYSFS = "/sys/kernel/remanence/nvdimm"
+KEPT = "/run/kept"  # in memory, not on the disk
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
+
+
+@contextmanager
+def nvdimm_machine(
+    purpose: str, mutants: bool = False, mutant: str | None = None
+) -> Iterator[Machine]:
+    """`mutant`: the planted bug that the kernel is to have."""
+    made = parts(mutants)
+    words = "" if mutant is None else f"remanence.mutant={mutant}"
+    config = make_config(machine_name(purpose), 2, "fast", made.kernel)
+    config = replace(
+        config,
+        loader=made.loader,
+        nvram_kind="nvdimm-n",
+        nvram_bytes=512 << 20,
+        cmdline_extra=f"{config.cmdline_extra} {words}".strip(),
+    )
+    with Machine.create(config, destroy_on_exit=True) as machine:
+        machine.boot()
+        machine.wait_ready(BOOT_LIMIT_S)
+        machine.guest.wait_ssh(BOOT_LIMIT_S)
+        machine.run_in_guest(f"echo kept > {KEPT}")
+        yield machine
+
+
+def health(machine: Machine) -> str:
+    return machine.run_in_guest(f"cat {SYSFS}").stdout.strip()
+
+
+def decision(machine: Machine, mutant: str | None = None) -> BootNote:
+    """Power returns; only the loader's decision is of interest."""
+    machine.guest.close()
+    machine.resume(mutant=mutant)
+    return machine.wait_boot_note(GO_LIMIT_S)
+
+
+def dram_is_blank(machine: Machine) -> bool:
+    with machine.files.nvram(machine.config).open("rb") as nvram:
+        return not any(nvram.read(4 << 20))
+
+
+def test_what_was_saved_comes_back_and_is_forgotten_once_entered() -> None:
+    with nvdimm_machine("nvdimm-keep") as machine:
+        assert health(machine) == "armed ready"
+        flash = machine.files.nvdimm_parts(machine.config).flash
+        for _ in range(2):
+            assert not flash.exists()
+            record = machine.cut()
+            assert record.stopped
+            assert dram_is_blank(machine)
+            assert flash.exists()
+            machine.resume()
+            machine.wait_resumed(GO_LIMIT_S)
+            assert machine.run_in_guest(f"cat {KEPT}").stdout.strip() == "kept"
+            assert health(machine) == "armed ready"
+        assert warnings(machine) == []
+        # Without a Stop nothing was saved, and the image that was entered is gone for good.
+        machine.cut(immediate=True)
+        assert decision(machine).reason == "COLD_NVDIMM_EMPTY"
+
+
+def test_a_second_outage_before_the_capacitor_is_charged_loses_and_says_so() -> None:
+    with nvdimm_machine("nvdimm-charge") as machine:
+        assert machine.nvdimm is not None
+        machine.nvdimm.set_charge(5 * 10**12)  # a save takes 49 J
+        assert health(machine) == "armed charging"
+        assert machine.cut().stopped, "the machine itself stopped and committed"
+        assert decision(machine).reason == "COLD_NVDIMM_PARTIAL"
+
+
+def check_kept(machine: Machine) -> None:
+    """Inner check of the negative proofs."""
+    cut_and_resume(machine)
+    assert machine.run_in_guest(f"cat {KEPT}").stdout.strip() == "kept"
+
+
+def check_entered_once(machine: Machine, mutant: str | None = None) -> None:
+    """Inner check: after Go and a loss of power without a Stop the image is not entered again."""
+    machine.guest.close()
+    assert machine.cut().stopped
+    assert decision(machine, mutant).resumed
+    machine.cut(immediate=True)
+    again = decision(machine, mutant)
+    assert not again.resumed, "the image was entered twice"
+
+
+def test_without_a_bug_the_checks_are_green() -> None:
+    with nvdimm_machine("nvdimm-healthy", mutants=True) as machine:
+        check_kept(machine)
+        check_entered_once(machine)
+
+
+def test_a_save_that_is_not_ordered_is_red() -> None:
+    with (
+        nvdimm_machine("nvdimm-save", mutants=True, mutant="skip-save") as machine,
+        pytest.raises(Exception, match="COLD_NVDIMM_EMPTY"),
+    ):
+        check_kept(machine)
+
+
+def test_a_flash_that_is_not_erased_is_red() -> None:
+    with (
+        nvdimm_machine("nvdimm-erase", mutants=True) as machine,
+        pytest.raises(AssertionError, match="entered twice"),
+    ):
+        check_entered_once(machine, mutant="skip-erase")
