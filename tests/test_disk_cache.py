@@ -41,7 +41,7 @@ def loaded(purpose: str, stop: str, mutant: str | None = None) -> Iterator[Machi
     if mutant is not None:
         words = f"remanence.mutant={mutant}"
         kernel = products.ensure_kernel(products.Progress(), "mutants").bz_image
-    config = make_config(machine_name(purpose), 2, stop, kernel)
+    config = make_config(machine_name(purpose), 2, stop, kernel, None)
     config = replace(
         config,
         disk_cache="volatile",
@@ -89,7 +89,9 @@ def verdict(machine: Machine) -> str:
 
 def fsck_after_power_off(machine: Machine) -> subprocess.CompletedProcess[str]:
     """Unmount in order, then what e2fsck says to the media."""
-    machine.run_in_guest("sync; echo o > /proc/sysrq-trigger", check=False)
+    later = "setsid sh -c 'sleep 1; echo o > /proc/sysrq-trigger' > /dev/null 2>&1 < /dev/null &"
+    machine.run_in_guest(f"sync; {later}")
+    machine.guest.close()  # a connection would not notice
     machine.wait_off(OFF_LIMIT_S)
     tool = find_tool("e2fsck")
     assert tool is not None

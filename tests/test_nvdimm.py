@@ -33,7 +33,7 @@ def nvdimm_machine(
     """`mutant`: the planted bug that the kernel is to have."""
     made = parts(mutants)
     words = "" if mutant is None else f"remanence.mutant={mutant}"
-    config = make_config(machine_name(purpose), 2, "fast", made.kernel)
+    config = make_config(machine_name(purpose), 2, "fast", made.kernel, None)
     config = replace(
         config,
         loader=made.loader,

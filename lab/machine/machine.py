@@ -227,7 +227,7 @@ class Machine:
         with self._lock:
             if self.state is MachineState.RUNNING:
                 raise UsageError(f"machine {self.config.name!r} is running already")
-            self._note_before = self._note_bytes()
+            self._note_before = self._note_bytes(before_power_on=True)
             if self.plugin is not None:
                 self.plugin.prepare()
             if self.config.caches is not None:
@@ -401,8 +401,12 @@ class Machine:
 
     # What the machine says.
 
-    def _note_bytes(self) -> bytes:
-        with self.files.seen(self.config).open("rb") as nvram:
+    def _note_bytes(self, before_power_on: bool = False) -> bytes:
+        path = self.files.seen(self.config)
+        flash = self.files.nvdimm_parts(self.config).flash
+        if before_power_on and self.nvdimm is not None and flash.exists():
+            path = flash  # a restore brings that note back before the loader leaves its own
+        with path.open("rb") as nvram:
             nvram.seek(fmt.CONST["REM_NOTE_OFFSET"])
             return nvram.read(fmt.size_of("rem_boot_note"))
 
