@@ -27,6 +27,14 @@ from lab.machine.options import DEFAULT_NAME, NameOption, parse_bytes
 from lab.machine.qemu import BootOptions, Wires, build_command, quoted_command
 from lab.say import say
 
+NvramKindOption = Annotated[str, typer.Option(help="What it is made of: scm or nvdimm-n.")]
+DiskCacheOption = Annotated[
+    str, typer.Option(help="The disk's write cache in a cut: protected or volatile.")
+]
+DiskLossOption = Annotated[
+    str, typer.Option(help="What of a volatile one is lost: all, or some, sector by sector.")
+]
+
 
 def _choice(value: str, allowed: tuple[str, ...], what: str) -> str:
     if value not in allowed:
@@ -92,17 +100,9 @@ def register(app: typer.Typer) -> None:
             ),
         ] = "nvram",
         nvram: Annotated[str, typer.Option(help="Non-volatile memory.", metavar="SIZE")] = "1G",
-        nvram_kind: Annotated[
-            str, typer.Option(help="What it is made of: scm or nvdimm-n.")
-        ] = "scm",
-        disk_cache: Annotated[
-            str,
-            typer.Option(help="The disk's write cache in a cut: protected or volatile."),
-        ] = "protected",
-        disk_loss: Annotated[
-            str,
-            typer.Option(help="What of a volatile one is lost: all, or some, sector by sector."),
-        ] = "all",
+        nvram_kind: NvramKindOption = "scm",
+        disk_cache: DiskCacheOption = "protected",
+        disk_loss: DiskLossOption = "all",
         stop_mode: Annotated[
             str | None, typer.Option("--stop-mode", help="How Stop treats devices: dpm or fast.")
         ] = None,
