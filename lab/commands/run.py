@@ -11,15 +11,7 @@ import typer
 from lab.errors import UsageError
 from lab.machine.attach import run_in_foreground, start_detached
 from lab.machine.caches import OFF, check_profile
-from lab.machine.config import (
-    DISK_MODELS,
-    MEMTYPES,
-    NIC_MODELS,
-    NVRAM_KINDS,
-    Forward,
-    MachineConfig,
-)
-from lab.machine.disks import DISK_CACHES, DISK_LOSSES
+from lab.machine.config import DISK_MODELS, MEMTYPES, NIC_MODELS, Forward, MachineConfig
 from lab.machine.files import MachineFiles
 from lab.machine.machine import Machine
 from lab.machine.network import NoNetwork, TapNetwork, namespace_name
@@ -27,6 +19,12 @@ from lab.machine.options import DEFAULT_NAME, NameOption, parse_bytes
 from lab.machine.qemu import BootOptions, Wires, build_command, quoted_command
 from lab.say import say
 
+StopModeOption = Annotated[
+    str | None, typer.Option("--stop-mode", help="How Stop treats devices: dpm or fast.")
+]
+NvramDirOption = Annotated[
+    Path | None, typer.Option(help="Where the NVRAM file is, e.g. /dev/shm.")
+]
 NvramKindOption = Annotated[str, typer.Option(help="What it is made of: scm or nvdimm-n.")]
 DiskCacheOption = Annotated[
     str, typer.Option(help="The disk's write cache in a cut: protected or volatile.")
@@ -103,9 +101,7 @@ def register(app: typer.Typer) -> None:
         nvram_kind: NvramKindOption = "scm",
         disk_cache: DiskCacheOption = "protected",
         disk_loss: DiskLossOption = "all",
-        stop_mode: Annotated[
-            str | None, typer.Option("--stop-mode", help="How Stop treats devices: dpm or fast.")
-        ] = None,
+        stop_mode: StopModeOption = None,
         network: Annotated[str, typer.Option(help="auto, tap, user or none.")] = "auto",
         forward: Annotated[
             list[str] | None,
@@ -149,9 +145,7 @@ def register(app: typer.Typer) -> None:
         ] = False,
         root: Annotated[Path | None, typer.Option(help="Another root image.")] = None,
         initrd: Annotated[Path | None, typer.Option(help="An initial RAM disk.")] = None,
-        nvram_dir: Annotated[
-            Path | None, typer.Option(help="Where the NVRAM file is, e.g. /dev/shm.")
-        ] = None,
+        nvram_dir: NvramDirOption = None,
         detach: Annotated[
             bool, typer.Option("--detach", "-d", help="Run without this terminal.")
         ] = False,
@@ -172,10 +166,8 @@ def register(app: typer.Typer) -> None:
             "memtype": _choice(memtype, MEMTYPES, "--memtype"),
             "disk": _choice(disk, DISK_MODELS, "--disk"),
             "nic": _choice(nic, NIC_MODELS, "--nic"),
-            "devices": tuple(device or []),
-            "nvram_kind": _choice(nvram_kind, NVRAM_KINDS, "--nvram-kind"),
-            "disk_cache": _choice(disk_cache, DISK_CACHES, "--disk-cache"),
-            "disk_loss": _choice(disk_loss, DISK_LOSSES, "--disk-loss"),
+            "devices": tuple(device or []), "nvram_kind": nvram_kind,
+            "disk_cache": disk_cache, "disk_loss": disk_loss,
         }  # fmt: skip
         profile = check_profile(caches)
         if profile is not None and (plugin is not None or no_loader):
