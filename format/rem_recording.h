@@ -18,10 +18,12 @@
  * The coherent view, what CPUs and devices read, is told only inside windows:
  * it is media with each REM_REC_LINE, REM_REC_STORE and REM_REC_UNSEEN laid
  * over it. A line is dirty from the first of these until the coherent view and
- * media are equal in it again (a write-back does not clean a line that was
- * stored to meanwhile). Outside windows stores are not told, and after one the
- * view is not known until the next REM_REC_WINDOW begins and tells by
- * REM_REC_LINE every line that is dirty then. Write-backs are always told.
+ * media are equal in it again. A write-back whose bytes are not the view's
+ * tells of a change that no store told of, unless the line was stored to
+ * between its REM_REC_FLUSH by CLWB or CLFLUSHOPT and the write-back: then it
+ * stays dirty. Outside windows stores are not told, and after one the view is
+ * not known until the next REM_REC_WINDOW begins and tells by REM_REC_LINE
+ * every line that is dirty then. Write-backs are always told.
  *
  * A real cache may evict any dirty line at any moment, and a flushed line may
  * reach the persistence domain at once or with the next fence. So inside a

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What `rem campaign` does, step by step."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.campaign import engine as program
+from lab.campaign import figures, mutants, runner, shrink
+from lab.campaign.page import page
+from lab.campaign.record import Recorded, free_enough, record
+from lab.campaign.store import Store
+from lab.paths import state_dir
+from lab.result import Result
+from lab.say import say
+from lab.setup.campaign import ensure_campaign
+from lab.setup.progress import Progress
+
+# Each kind of violation at each place is shrunk once, and so many altogether.
+SHRUNK_MAX = 10
+COMPLETE = "complete"  # in a recording's directory
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The command line, checked. No recordings: the model's, or a machine's, recorded now."""
+
+    recordings: tuple[Path, ...]
+    model: bool
+    images: int
+    seed: int
+    results: Path | None
+    scheduler: str | None
+    page: Path | None
+    limit_s: float | None
+
+
+def run(asked: Asked) -> Result:
+    engine = ensure_campaign(Progress())
+    folder = state_dir() / "campaign"
+    recordings, name = asked.recordings, "given"
+    if asked.model:
+        name = "model"
+        recordings = tuple(program.synth(engine, folder / f"model-{asked.seed}", asked.seed))
+    elif not recordings:
+        name = "run"
+        recordings = (_recorded(folder / f"run-{asked.seed}", f"campaign-{asked.seed}"),)
+    store = Store(asked.results or folder / f"{name}-{asked.seed}.sqlite")
+    try:
+        runner.run(
+            runner.Plan(
+                engine=engine,
+                recordings=recordings,
+                images=asked.images,
+                seed=asked.seed,
+                scheduler=asked.scheduler,
+                limit_s=asked.limit_s,
+            ),
+            store,
+        )
+        found = mutants.run_model(engine, asked.seed)
+        result = count(store, found)
+        broken = small(engine, store)
+        target = asked.page or store.path.with_suffix(".html")
+        target.write_text(page(store, result, broken), encoding="utf-8")
+        say(f"campaign: results in {store.path}, report in {target}")
+        return result
+    finally:
+        store.close()
+
+
+def _recorded(directory: Path, machine: str) -> Path:
+    """A run of a machine; one that was recorded whole is gone on with."""
+    if (directory / COMPLETE).exists():
+        say(f"campaign: goes on with the run in {directory}; remove it to record another")
+        return directory
+    shutil.rmtree(directory, ignore_errors=True)
+    free_enough(directory)
+    record(Recorded(directory, machine))
+    (directory / COMPLETE).touch()
+    return directory
+
+
+def count(store: Store, found: list[mutants.Found]) -> Result:
+    """The figures; the mix is told where it is not what an honest campaign has."""
+    result = Result("campaign")
+    violations = int(store.scalar("SELECT count(*) FROM image WHERE verdict = 'violation'"))
+    missed = sum(item.missed for item in found)
+    made = int(store.scalar("SELECT coalesce(sum(made), 0) FROM slice"))
+    result.add("images", store.images(), "images", "counted")
+    result.add("made", made, "images", "counted")
+    result.add(
+        "classes", int(store.scalar("SELECT count(DISTINCT class) FROM image")), "", "counted"
+    )
+    result.add("violations", violations, "images", "counted")
+    result.add("mutants", len(found), "", "counted")
+    result.add("mutants_missed", missed, "", "counted")
+    rate = figures.images_per_s(store)
+    result.add("images_per_s", round(rate, 1), "1/s", "native")
+    shares = figures.mix(store)
+    for line in shares.missing():
+        say(f"campaign: {line}")
+    result.add("mix_missing", len(shares.missing()), "shares", "counted")
+    result.ok = violations == 0 and missed == 0
+    return result
+
+
+def small(engine: Path, store: Store) -> list[dict[str, str]]:
+    """One command for each kind of violation at each place."""
+    told: dict[tuple[str, str], dict[str, str]] = {}
+    for recording, event, eviction, place, broken in figures.violations(store):
+        key = (place, broken.split(" ")[0])
+        if key in told or len(told) >= SHRUNK_MAX:
+            continue
+        again = shrink.replayed_small(engine, Path(recording), event, eviction)
+        line = shrink.command(Path(recording), event, again["evict"])
+        told[key] = {"broken": broken, "place": place, "command": line}
+        say(f"campaign: {broken} in {place}: {line}")
+    return list(told.values())

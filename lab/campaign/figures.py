@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What a campaign's results amount to: pure functions of its file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lab.campaign.store import Store
+
+PLACES = ("running", "stop-park", "stop-save", "stop-commit", "loader", "go-cpus", "go-devices")
+# Cuts where nothing is decided are cheap to have by the million; so each has its least share.
+NEAR_MIN, PLACE_MIN, OUTCOME_MIN = 0.25, 0.10, 0.20
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Shares of all images."""
+
+    near: float
+    resumed: float
+    cold: float
+    places: dict[str, float]
+
+    def missing(self) -> list[str]:
+        """What there is too little of."""
+        wanted = [
+            ("near commit or consume", self.near, NEAR_MIN),
+            ("resumed", self.resumed, OUTCOME_MIN),
+            ("cold boots", self.cold, OUTCOME_MIN),
+            *((f"in {place}", share, PLACE_MIN) for place, share in self.places.items()),
+        ]
+        return [
+            f"{name}: {share:.1%} of the images, at least {least:.0%} wanted"
+            for name, share, least in wanted
+            if share < least
+        ]
+
+
+def mix(store: Store) -> Mix:
+    total = max(1, store.images())
+
+    def share(condition: str, *values: str) -> float:
+        count = store.scalar(f"SELECT count(*) FROM image WHERE {condition}", *values)
+        return float(count) / total
+
+    return Mix(
+        near=share("near"),
+        resumed=share("verdict = 'resumed'"),
+        cold=share("verdict = 'cold'"),
+        places={place: share("place = ?", place) for place in PLACES},
+    )
+
+
+def table(store: Store) -> list[tuple[str, str, int]]:
+    """Place, outcome, how many images."""
+    query = """SELECT place, CASE WHEN verdict = 'violation' THEN broken
+      WHEN verdict = 'cold' THEN 'cold: ' || reason ELSE verdict END AS outcome, count(*)
+      FROM image GROUP BY place, outcome ORDER BY place, outcome"""
+    return [(str(place), str(outcome), int(n)) for place, outcome, n in store.rows(query)]
+
+
+def violations(store: Store) -> list[tuple[str, int, str, str, str]]:
+    """Recording, cut, eviction, place, what is broken: of each kind the smallest first."""
+    query = """SELECT recording, event, eviction, place, broken FROM image
+      WHERE verdict = 'violation' ORDER BY evicted, event LIMIT 1000"""
+    return [(str(r), int(e), str(v), str(p), str(b)) for r, e, v, p, b in store.rows(query)]
+
+
+def images_per_s(store: Store) -> float:
+    """Distinct images, by the time in which workers judged."""
+    query = "SELECT coalesce(sum(CAST(value AS REAL)), 0) FROM campaign WHERE name = 'elapsed_s'"
+    elapsed_s = float(store.scalar(query))
+    return store.images() / elapsed_s if elapsed_s else 0.0

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Rounds of cuts until there are enough distinct images, on the workers of a Dask cluster.
+
+Threads of one process cannot run on another machine, and one process per slice costs a pass over
+the recording, at some hundred thousand events a second and core: so a slice is thousands of cuts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lab.campaign.engine import Judged, Work, judge
+from lab.campaign.store import Store
+from lab.errors import InfraError
+from lab.say import say
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+WORKERS = 2
+# Of one slice. More of them make a longer wait for the first result, fewer more passes over events.
+CUTS_OF_A_SLICE = 800
+SLICES_MAX = 40
+ROUNDS_MAX = 200
+# A round that brings fewer new images than this share of its cuts has seen what there is to see.
+NEW_SHARE_MIN = 0.01
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be judged."""
+
+    engine: Path
+    recordings: tuple[Path, ...]
+    images: int
+    seed: int
+    scheduler: str | None = None
+    limit_s: float | None = None
+
+
+@contextmanager
+def cluster(address: str | None) -> Iterator[Client]:
+    """Workers: those of *address*, or processes of this machine that end with this one."""
+    import logging
+
+    import dask
+    from distributed import Client, LocalCluster
+
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    with ExitStack() as stack:
+        # Nothing listens for a browser, and a worker that is busy judging is not lost.
+        stack.enter_context(dask.config.set({"distributed.comm.timeouts.connect": "20s"}))
+        if address is None:
+            local = LocalCluster(
+                n_workers=WORKERS, threads_per_worker=1, processes=True, dashboard_address=None
+            )
+            stack.enter_context(local)
+            yield stack.enter_context(Client(local))
+            return
+        try:
+            client = Client(address, timeout="20s")
+        except (OSError, ValueError) as error:
+            raise InfraError(
+                f"no Dask scheduler at {address} ({error}): start one with `dask scheduler`"
+            ) from error
+        yield stack.enter_context(client)
+
+
+def run(plan: Plan, store: Store) -> None:
+    """Judge until there are enough images, or no new ones come."""
+    store.describe(
+        {
+            "seed": str(plan.seed),
+            "recordings": " ".join(str(recording) for recording in plan.recordings),
+        }
+    )
+    slices = _slices(plan, store)
+    ends_at = None if plan.limit_s is None else time.monotonic() + plan.limit_s
+    with cluster(plan.scheduler) as client:
+        for number in range(ROUNDS_MAX):
+            before = store.images()
+            if before >= plan.images or (ends_at is not None and time.monotonic() > ends_at):
+                return
+            works = list(_round(plan, store, number, slices))
+            begun = time.monotonic()
+            for judged in _judge_all(client, works):
+                store.add(judged)
+                store.add_elapsed(time.monotonic() - begun)
+                begun = time.monotonic()
+                _progress(store, plan)
+            made = len(works) * CUTS_OF_A_SLICE
+            if works and store.images() - before < NEW_SHARE_MIN * made:
+                say(
+                    f"campaign: round {number} brought hardly any new image: all there are are seen"
+                )
+                return
+
+
+def _slices(plan: Plan, store: Store) -> int:
+    """Slices of a round of one recording; as it was when the campaign began."""
+    known = facts_of(store).get("slices")
+    wanted = plan.images // len(plan.recordings) // CUTS_OF_A_SLICE
+    slices = int(known) if known else max(WORKERS, min(wanted, SLICES_MAX))
+    store.describe({"slices": str(slices)})
+    return slices
+
+
+def _round(plan: Plan, store: Store, number: int, slices: int) -> Iterator[Work]:
+    for recording in plan.recordings:
+        done = store.done(str(recording))
+        for n in range(slices):
+            if (number, n) not in done:
+                yield Work(
+                    engine=str(plan.engine),
+                    recording=str(recording),
+                    seed=plan.seed,
+                    round=number,
+                    cuts=slices * CUTS_OF_A_SLICE,
+                    slice=n,
+                    slices=slices,
+                )
+
+
+def _judge_all(client: Client, works: list[Work]) -> Iterator[Judged]:
+    from distributed import as_completed
+
+    futures = client.map(judge, works, pure=False)
+    for future in as_completed(futures):
+        judged: Judged = future.result()
+        future.release()
+        yield judged
+
+
+def _progress(store: Store, plan: Plan) -> None:
+    violations = store.scalar("SELECT count(*) FROM image WHERE verdict = 'violation'")
+    say(f"campaign: {store.images():,} of {plan.images:,} images, {violations} violations")
+
+
+def facts_of(store: Store) -> dict[str, Any]:
+    """What the file says it holds."""
+    return dict(store.rows("SELECT name, value FROM campaign"))

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`rem replay`: one cut of a recorded run again, told in full."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lab.errors import Exit, UsageError
+from lab.machine.options import JsonOption
+from lab.say import say
+
+
+def register(app: typer.Typer) -> None:
+    @app.command("replay")
+    def replay_command(
+        recording: Annotated[Path, typer.Argument(help="Directory of the recording.")],
+        cut: Annotated[int, typer.Option(help="How many events come before the cut.", min=0)],
+        evict: Annotated[
+            str,
+            typer.Option(
+                help="Lines that had been evicted early: none, all, one:N, allbut:N, pair:N:M,"
+                " page:N, mask:BITS, random:SEED:OF_256, torn:SEED:OF_256, words:BITS, or offsets"
+                " in hex.",
+                metavar="LINES",
+            ),
+        ] = "none",
+        trace: Annotated[int, typer.Option(help="Events told before and after.", min=0)] = 12,
+        media: Annotated[
+            Path | None, typer.Option(help="Write what the cut left.", metavar="FILE")
+        ] = None,
+        as_json: JsonOption = False,
+    ) -> int:
+        """Judge one cut of a recording, and tell what happened around it.
+
+        The exit code is 1 if the cut breaks an invariant.
+        """
+        if not (recording / "recording.bin").is_file():
+            raise UsageError(f"{recording}: no recording.bin there; name a recording's directory")
+        from lab.campaign import engine
+        from lab.setup.campaign import ensure_campaign
+        from lab.setup.progress import Progress
+
+        program = ensure_campaign(Progress())
+        told = engine.replay(program, recording, cut, evict, trace, media)
+        outcome = told["outcome"]
+        for line in told["trace"]:
+            say(line)
+        broken = engine.broken_text(outcome["verdict"])
+        say(
+            f"rem: cut {cut} in {outcome['place']}, {outcome['evicted']} lines evicted early:"
+            f" the loader decides {outcome['reason']}; {broken or outcome['verdict']}"
+        )
+        for line in told["differs"]:
+            say(f"NVRAM + {line['offset']:#x}: media {line['media']}")
+            say(f"{'':>{len(hex(line['offset'])) + 8}}  image {line['committed']}")
+            if line["last_store"]:
+                event, pc = line["last_store"]
+                say(f"  last stored to by event {event}, at {pc:#x}")
+        if as_json:
+            print(json.dumps(told))
+        return Exit.BROKEN if broken else Exit.PASS

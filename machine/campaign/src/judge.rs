@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The loader's decision, by the loader's own code (`go/core`), over the record block of an image.
+
+use std::ffi::{CStr, c_char};
+use std::sync::Once;
+
+use crate::format;
+
+#[repr(C)]
+struct RawEntry {
+    kind: u16,
+    index: u16,
+    key: u32,
+    value: [u64; 5],
+}
+
+#[repr(C)]
+struct RawJudged {
+    reason: u32,
+    sequence: u32,
+    context_phys: u64,
+    context_bytes: u32,
+    cpu_count: u32,
+    expected: RawEntry,
+    found: RawEntry,
+}
+
+unsafe extern "C" {
+    fn campaign_init();
+    fn campaign_desc_bytes() -> usize;
+    fn campaign_desc_read(from: *const u8, bytes: usize, ret_desc: *mut u64) -> bool;
+    fn campaign_judge(
+        block: *const u8,
+        region_phys: u64,
+        region_bytes: u64,
+        found: *const u64,
+        ret: *mut RawJudged,
+    );
+    fn campaign_reason(reason: u32) -> *const c_char;
+}
+
+static INIT: Once = Once::new();
+
+/// What the loader would do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// `enum rem_boot_reason`.
+    pub reason: u32,
+    /// Of the image decided on, 0 = none.
+    pub sequence: u32,
+    /// Where the CPU contexts of an image to be entered are.
+    pub contexts: Contexts,
+}
+
+/// The place of the CPU contexts that a body names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Contexts {
+    /// The first.
+    pub phys: u64,
+    /// Size of each.
+    pub bytes: u32,
+    /// How many.
+    pub count: u32,
+}
+
+impl Decision {
+    /// Whether an image would be entered.
+    #[must_use]
+    pub fn resumes(&self) -> bool {
+        self.reason == format::BOOT_RESUME
+    }
+}
+
+/// Stable name of a reason.
+#[must_use]
+pub fn reason_name(reason: u32) -> String {
+    // SAFETY: the function returns a string constant for every number.
+    let name = unsafe { CStr::from_ptr(campaign_reason(reason)) };
+    name.to_string_lossy().into_owned()
+}
+
+/// The loader with the description of the machine that it would make at the next boot.
+#[derive(Debug, Clone)]
+pub struct Judge {
+    desc: Vec<u64>,
+    region_phys: u64,
+    region_bytes: u64,
+}
+
+impl Judge {
+    /// `described` = the bytes at `DESC_OFFSET` that a loader left on this machine; `None` where they do not check.
+    #[must_use]
+    pub fn new(described: &[u8], region_phys: u64, region_bytes: u64) -> Option<Self> {
+        // SAFETY: it only sets up tables of the C files; `Once` keeps others out meanwhile.
+        INIT.call_once(|| unsafe { campaign_init() });
+        // SAFETY: no arguments.
+        let bytes = unsafe { campaign_desc_bytes() };
+        let mut desc = vec![0u64; bytes.div_ceil(8)];
+        // SAFETY: `described` is read within its length; `desc` has the size of a struct desc and
+        // the alignment of its widest member.
+        let read =
+            unsafe { campaign_desc_read(described.as_ptr(), described.len(), desc.as_mut_ptr()) };
+        read.then_some(Self {
+            desc,
+            region_phys,
+            region_bytes,
+        })
+    }
+
+    /// Judges one image by its record block.
+    #[must_use]
+    pub fn decide(&self, block: &[u8]) -> Decision {
+        assert!(
+            block.len() >= format::BLOCK_BYTES,
+            "a block is {} bytes",
+            format::BLOCK_BYTES
+        );
+        let mut judged = std::mem::MaybeUninit::<RawJudged>::uninit();
+        // SAFETY: the block is as long as the loader takes it to be, the description was made by
+        // campaign_desc_read(), and the result is written whole by the call.
+        let judged = unsafe {
+            campaign_judge(
+                block.as_ptr(),
+                self.region_phys,
+                self.region_bytes,
+                self.desc.as_ptr(),
+                judged.as_mut_ptr(),
+            );
+            judged.assume_init()
+        };
+        Decision {
+            reason: judged.reason,
+            sequence: judged.sequence,
+            contexts: Contexts {
+                phys: judged.context_phys,
+                bytes: judged.context_bytes,
+                count: judged.cpu_count,
+            },
+        }
+    }
+}

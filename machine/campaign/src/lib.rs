@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The crash campaign: what media is after a cut at any place of a recorded run, and whether the
+//! loader then does what the invariants allow.
+//!
+//! Place in the flow: behind a recording (`remanence-recording`), before the database and the report
+//! of `rem campaign`. Nothing is booted here: the loader's own core, compiled for the host, decides
+//! ([`judge`]), and an image that is entered must be the one that was committed, line by line.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`media`] | media of a cut, changed in place, with a digest that follows |
+//! | [`run`] | the state at an event: media, the coherent view, the place in Stop or Go |
+//! | [`reference`] | what an image must be: the coherent view at its commit |
+//! | [`stack`] | which lines of it nobody will read: dead stack |
+//! | [`verdict`] | what is legal where |
+//! | [`survey`] | a first pass: what there is to cut |
+//! | [`plan`] | which cuts to judge, by a seed |
+//! | [`trial`] | judging them |
+//! | [`synth`] | recordings of a model of the protocol, with bugs on demand |
+
+use std::path::PathBuf;
+
+pub mod format;
+pub mod judge;
+pub mod media;
+pub mod plan;
+pub mod reference;
+pub mod replay;
+pub mod run;
+pub mod stack;
+pub mod survey;
+pub mod synth;
+pub mod trial;
+pub mod verdict;
+
+/// What ends a campaign that is no verdict.
+#[derive(Debug)]
+pub enum CampaignError {
+    /// A file could not be read or written.
+    File(PathBuf, std::io::Error),
+    /// A recording is damaged.
+    Recording(PathBuf, remanence_recording::RecordingError),
+    /// The base media does not have the size the recording says.
+    MediaSize {
+        /// Of the media.
+        path: PathBuf,
+        /// Its size.
+        found: u64,
+        /// The size of NVRAM in the header.
+        wanted: u64,
+    },
+    /// No loader left a machine description that checks, so no decision can be made.
+    NoDescription(PathBuf),
+    /// An image was committed where no window told what memory held.
+    CommitOutsideWindow(u32),
+    /// A place that the recording does not have.
+    NoSuchPlace(u64),
+    /// A way of evicting that is none.
+    NoSuchEviction(String),
+}
+
+impl std::fmt::Display for CampaignError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File(path, err) => write!(f, "{}: {err}", path.display()),
+            Self::Recording(path, err) => write!(f, "{}: {err}; record it again", path.display()),
+            Self::MediaSize {
+                path,
+                found,
+                wanted,
+            } => write!(
+                f,
+                "{}: {found} bytes, the recording is of {wanted}; it belongs to another recording",
+                path.display()
+            ),
+            Self::NoDescription(path) => write!(
+                f,
+                "{}: no machine description that checks: record a run that our loader began",
+                path.display()
+            ),
+            Self::CommitOutsideWindow(sequence) => write!(
+                f,
+                "image {sequence} was committed outside every window: record a window around the Stop"
+            ),
+            Self::NoSuchPlace(cut) => write!(f, "the recording has no event {cut}"),
+            Self::NoSuchEviction(text) => write!(
+                f,
+                "no way of evicting: {text}; give none, all, one:N, allbut:N, pair:N:M, page:N, mask:BITS, \
+                 random:SEED:OF_256, torn:SEED:OF_256, words:BITS or offsets of lines in hex"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for CampaignError {}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What `rem campaign` and `rem replay` run: one job, its results as lines of JSON on stdout.
+
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::{Parser, Subcommand};
+use remanence_campaign::plan::{Eviction, plan};
+use remanence_campaign::run::Recording;
+use remanence_campaign::survey::Survey;
+use remanence_campaign::trial::Trial;
+use remanence_campaign::{CampaignError, replay, synth};
+use serde_json::json;
+
+/// Judges what media is after a cut at any place of a recorded run.
+#[derive(Parser)]
+#[command(name = "remanence-campaign")]
+struct Args {
+    #[command(subcommand)]
+    job: Job,
+}
+
+#[derive(Subcommand)]
+enum Job {
+    /// What a recording holds.
+    Survey {
+        /// Its directory.
+        recording: PathBuf,
+    },
+    /// Judges one slice of one round of planned cuts.
+    Judge {
+        /// Directory of the recording.
+        recording: PathBuf,
+        /// Of the plan.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Of the plan: each has other cuts.
+        #[arg(long, default_value_t = 0)]
+        round: u64,
+        /// How many cuts a round has, about.
+        #[arg(long, default_value_t = 2000)]
+        cuts: u64,
+        /// Which slice, from 0.
+        #[arg(long, default_value_t = 0)]
+        slice: u64,
+        /// Into how many slices the round is cut.
+        #[arg(long, default_value_t = 1)]
+        slices: u64,
+    },
+    /// Judges one cut and tells all of it.
+    Replay {
+        /// Directory of the recording.
+        recording: PathBuf,
+        /// How many events come before the cut.
+        #[arg(long)]
+        cut: u64,
+        /// Which lines had been evicted early.
+        #[arg(long, default_value = "none")]
+        evict: String,
+        /// How many events to tell before and after.
+        #[arg(long, default_value_t = 12)]
+        trace: usize,
+        /// Write the media that the cut left to this file.
+        #[arg(long)]
+        media: Option<PathBuf>,
+    },
+    /// Writes recordings of a model of the protocol.
+    Synth {
+        /// Where `stop` and `go` are made.
+        dir: PathBuf,
+        /// Of the model.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// One of the model's bugs.
+        #[arg(long)]
+        mutant: Option<String>,
+    },
+    /// The names of the model's bugs.
+    Mutants,
+}
+
+fn main() -> ExitCode {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let done = run(Args::parse().job, &mut out);
+    let flushed = out.flush();
+    match (done, flushed) {
+        (Ok(()), Ok(())) => ExitCode::SUCCESS,
+        (Err(err), _) => fail(&err),
+        (Ok(()), Err(err)) => fail(&CampaignError::File("stdout".into(), err)),
+    }
+}
+
+fn fail(err: &CampaignError) -> ExitCode {
+    eprintln!("{err}");
+    ExitCode::from(match err {
+        CampaignError::NoSuchPlace(_) | CampaignError::NoSuchEviction(_) => 2,
+        _ => 4,
+    })
+}
+
+fn run(job: Job, out: &mut impl Write) -> Result<(), CampaignError> {
+    let written = |err| CampaignError::File("stdout".into(), err);
+    match job {
+        Job::Survey { recording } => {
+            let recording = Recording::open(&recording)?;
+            let survey = Survey::of(&recording)?;
+            let value = json!({
+                "events": survey.events,
+                "write_backs": survey.write_backs.len(),
+                "words": survey.words,
+                "kinds": survey.kinds,
+                "segments": survey.segments,
+                "nvram_bytes": recording.header.nvram_bytes,
+            });
+            writeln!(out, "{value}").map_err(written)
+        }
+        Job::Judge {
+            recording,
+            seed,
+            round,
+            cuts,
+            slice,
+            slices,
+        } => {
+            let begun = Instant::now();
+            let recording = Recording::open(&recording)?;
+            let survey = Survey::of(&recording)?;
+            let planned = plan(&survey, seed, round, cuts);
+            let surveyed_ns = begun.elapsed().as_nanos();
+            let part = planned
+                .len()
+                .div_ceil(usize::try_from(slices.max(1)).unwrap_or(1));
+            let first = part.saturating_mul(usize::try_from(slice).unwrap_or(usize::MAX));
+            let mine = planned.get(first..).unwrap_or_default();
+            let mine = &mine[..part.min(mine.len())];
+            let mut trial = Trial::begin(&recording, &survey)?;
+            trial.judge_all(mine, |outcome| {
+                serde_json::to_writer(&mut *out, &outcome)
+                    .map_err(io::Error::from)
+                    .and_then(|()| writeln!(out))
+                    .map_err(written)
+            })?;
+            let value = json!({
+                "planned": mine.len(),
+                "made": trial.made,
+                "surveyed_ns": u64::try_from(surveyed_ns).unwrap_or(u64::MAX),
+                "judged_ns": u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            });
+            writeln!(out, "{value}").map_err(written)
+        }
+        Job::Replay {
+            recording,
+            cut,
+            evict,
+            trace,
+            media,
+        } => {
+            let recording = Recording::open(&recording)?;
+            let eviction = Eviction::parse(&evict)?;
+            let told = replay::replay(&recording, cut, &eviction, trace, media.as_deref())?;
+            serde_json::to_writer(&mut *out, &told)
+                .map_err(io::Error::from)
+                .and_then(|()| writeln!(out))
+                .map_err(written)
+        }
+        Job::Synth { dir, seed, mutant } => synth::write(&dir, seed, mutant.as_deref()),
+        Job::Mutants => writeln!(out, "{}", synth::MUTANTS.join("\n")).map_err(written),
+    }
+}

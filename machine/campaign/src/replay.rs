@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One cut again, told in full: what happened around it, and which lines are wrong.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+
+use remanence_recording::{Event, LINE_BYTES, Timed};
+use serde::Serialize;
+
+use crate::CampaignError;
+use crate::media::Media;
+use crate::plan::Eviction;
+use crate::run::Recording;
+use crate::survey::{self, Survey};
+use crate::trial::{Outcome, Trial};
+
+/// Lines of a difference that are told.
+const DIFFERENCES_MAX: usize = 20;
+
+/// A line in which media is not what was committed.
+#[derive(Debug, Serialize)]
+pub struct Difference {
+    /// Offset in NVRAM.
+    pub offset: u64,
+    /// On media, in hex.
+    pub media: String,
+    /// In the image, in hex.
+    pub committed: String,
+    /// The last store to it that a window told of: event and program counter.
+    pub last_store: Option<(u64, u64)>,
+}
+
+/// What a cut left.
+#[derive(Debug, Serialize)]
+pub struct Replayed {
+    /// The verdict and where it was.
+    pub outcome: Outcome,
+    /// Which lines had been evicted early, by offset in NVRAM.
+    pub lines: Vec<u64>,
+    /// The first lines that differ from the image.
+    pub differs: Vec<Difference>,
+    /// Events before and after the cut.
+    pub trace: Vec<String>,
+}
+
+/// Replays `cut`, with `around` events told on either side; media goes to `media_out`, if given.
+///
+/// # Errors
+/// What is wrong with the recording, the place or the file to be written.
+pub fn replay(
+    recording: &Recording,
+    cut: u64,
+    eviction: &Eviction,
+    around: usize,
+    media_out: Option<&Path>,
+) -> Result<Replayed, CampaignError> {
+    let survey = Survey::of(recording)?;
+    let mut trial = Trial::begin(recording, &survey)?;
+    trial.go_to(cut)?;
+    let Some(outcome) = trial.judge_one(eviction) else {
+        return Err(CampaignError::NoSuchPlace(cut));
+    };
+    let stores = eviction.stores(trial.run());
+    trial.evict(&stores);
+    let lines = stores.iter().map(|(line, _)| *line).collect();
+    let run = trial.run();
+    if let Some(path) = media_out {
+        write_sparse(&run.media, path).map_err(|err| CampaignError::File(path.to_owned(), err))?;
+    }
+    let wrong: Vec<u64> = run
+        .reference
+        .iter()
+        .flat_map(|reference| reference.differs().iter().copied())
+        .take(DIFFERENCES_MAX)
+        .collect();
+    let stores = last_stores(recording, &survey, cut, &wrong)?;
+    let differs = wrong
+        .iter()
+        .zip(stores)
+        .map(|(&offset, last_store)| Difference {
+            offset,
+            media: hex(&run.media.line(offset)),
+            committed: run
+                .reference
+                .as_ref()
+                .and_then(|reference| reference.wanted(offset))
+                .map_or_else(String::new, |line| hex(line)),
+            last_store,
+        })
+        .collect();
+    Ok(Replayed {
+        outcome,
+        lines,
+        differs,
+        trace: trace(recording, &survey, cut, around)?,
+    })
+}
+
+/// For each line, the last store to it before the cut.
+fn last_stores(
+    recording: &Recording,
+    survey: &Survey,
+    cut: u64,
+    lines: &[u64],
+) -> Result<Vec<Option<(u64, u64)>>, CampaignError> {
+    let mut last = vec![None; lines.len()];
+    let mut run = survey::begin(recording, &survey.judge)?;
+    while run.event < cut {
+        let Some(timed) = run.step(None)? else { break };
+        if let Event::Store { address, pc, .. } = timed.event {
+            let at = address - recording.header.nvram_phys;
+            let line = at - at % LINE_BYTES as u64;
+            if let Some(n) = lines.iter().position(|&wanted| wanted == line) {
+                last[n] = Some((run.event, pc));
+            }
+        }
+    }
+    Ok(last)
+}
+
+fn trace(
+    recording: &Recording,
+    survey: &Survey,
+    cut: u64,
+    around: usize,
+) -> Result<Vec<String>, CampaignError> {
+    let mut run = survey::begin(recording, &survey.judge)?;
+    let mut told: VecDeque<String> = VecDeque::new();
+    let last = cut.saturating_add(around as u64);
+    while run.event < last {
+        let Some(timed) = run.step(Some(&survey.judge))? else {
+            break;
+        };
+        if run.event == cut + 1 {
+            told.push_back(format!("{:>9} ---- the power goes here", ""));
+        } else if run.event <= cut && told.len() >= around {
+            told.pop_front();
+        }
+        told.push_back(tell(run.event, &timed, recording.header.nvram_phys));
+    }
+    Ok(told.into())
+}
+
+fn tell(event: u64, timed: &Timed<'_>, phys: u64) -> String {
+    let what = match timed.event {
+        Event::Store { address, bytes, pc } => {
+            format!(
+                "store      {:#x} = {} by {pc:#x}",
+                address - phys,
+                hex(bytes)
+            )
+        }
+        Event::WriteBack { line, cause, .. } => {
+            format!("write-back {:#x} cause {}", line - phys, cause.0)
+        }
+        Event::Flush { line, cause, pc } => {
+            format!(
+                "flush      {:#x} by instruction {} at {pc:#x}",
+                line - phys,
+                cause.0
+            )
+        }
+        Event::Fence { fence, pc } => format!("fence      {} at {pc:#x}", fence.0),
+        Event::CacheAll { cause, pc } => format!("all lines  instruction {} at {pc:#x}", cause.0),
+        Event::Unseen { line, .. } => format!("unseen     {:#x}", line - phys),
+        Event::Line { line, .. } => format!("line       {:#x}", line - phys),
+        Event::Phase(phase) => format!("phase      {}", phase.0),
+        Event::Power { ok } => format!("PWR_OK     {}", if ok { "present" } else { "gone" }),
+        Event::DiskLog { disk, bytes } => format!("disk {disk}     {bytes} bytes logged"),
+        Event::Window { begins } => {
+            format!("window     {}", if begins { "begins" } else { "ends" })
+        }
+        Event::Cut { cause } => format!("cut        cause {cause}"),
+        Event::End => "end".into(),
+    };
+    format!(
+        "{event:>9} {:>14} ns  cpu {:>3}  {what}",
+        timed.time_ns, timed.vcpu
+    )
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn write_sparse(media: &Media, path: &Path) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    let bytes = media.bytes();
+    for (n, page) in bytes.chunks(4096).enumerate() {
+        if page.iter().any(|&byte| byte != 0) {
+            file.seek(SeekFrom::Start(n as u64 * 4096))?;
+            file.write_all(page)?;
+        }
+    }
+    file.set_len(bytes.len() as u64)
+}

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The state of a run at one event: media, the coherent view over it, and how far Stop or Go is.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use memmap2::Mmap;
+use remanence_recording::{Cause, Event, Events, Header, LINE_BYTES, Phase, Reader, Timed};
+use serde::Serialize;
+
+use crate::judge::{Decision, Judge};
+use crate::media::{Line, Media};
+use crate::reference::Reference;
+use crate::{CampaignError, format, verdict};
+
+/// Where in a power cycle the machine is. Finer than the recording's phases, by the timeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// Programs run.
+    Running,
+    /// From the power interrupt until devices are off the bus.
+    StopPark,
+    /// Contexts and controllers are saved.
+    StopSave,
+    /// The body is complete: flush, commit, and what comes after.
+    StopCommit,
+    /// The loader.
+    Loader,
+    /// The resumed kernel, until clocks and interrupt controllers run.
+    GoCpus,
+    /// Devices and the rest of Go.
+    GoDevices,
+    /// A kernel that was not resumed, until it is armed.
+    Cold,
+}
+
+/// All places of which an honest campaign has its share.
+pub const PLACES: [Place; 7] = [
+    Place::Running,
+    Place::StopPark,
+    Place::StopSave,
+    Place::StopCommit,
+    Place::Loader,
+    Place::GoCpus,
+    Place::GoDevices,
+];
+
+/// A recording's directory, mapped.
+#[derive(Debug)]
+pub struct Recording {
+    path: PathBuf,
+    map: Mmap,
+    /// What it is of.
+    pub header: Header,
+}
+
+impl Recording {
+    /// Opens `DIR/recording.bin`.
+    ///
+    /// # Errors
+    /// The file's, or a header that is none.
+    pub fn open(dir: &Path) -> Result<Self, CampaignError> {
+        let path = dir.join("recording.bin");
+        let fail = |err| CampaignError::File(path.clone(), err);
+        let file = File::open(&path).map_err(fail)?;
+        // SAFETY: recordings are written once; see Media::open() for one that is changed meanwhile.
+        let map = unsafe { Mmap::map(&file) }.map_err(fail)?;
+        let reader =
+            Reader::new(&map).map_err(|err| CampaignError::Recording(path.clone(), err))?;
+        let header = reader.header().clone();
+        Ok(Self {
+            path: dir.to_owned(),
+            map,
+            header,
+        })
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.path
+    }
+
+    fn events(&self) -> Result<Events<'_>, CampaignError> {
+        Ok(Reader::new(&self.map)
+            .map_err(|err| self.damaged(err))?
+            .events())
+    }
+
+    fn damaged(&self, err: remanence_recording::RecordingError) -> CampaignError {
+        CampaignError::Recording(self.path.join("recording.bin"), err)
+    }
+}
+
+/// What has happened to one image so far.
+#[derive(Debug, Clone, Default)]
+pub struct Progress {
+    /// Highest sequence in a consumed word that was stored, on media or not.
+    pub consumed_stored: u32,
+    /// Highest sequence of an image that has been entered.
+    pub entered: u32,
+    /// Highest sequence of an image that a cut without eviction has made the loader enter.
+    pub durable: u32,
+    /// Whether any image so far had a block that the loader knows.
+    pub block_was_valid: bool,
+    /// Whether the machine has said that it stopped.
+    pub told_stopped: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Run<'a> {
+    recording: &'a Recording,
+    events: Events<'a>,
+    /// As it is after the write-backs so far.
+    pub media: Media,
+    /// Lines in which the coherent view is another than media, by offset in NVRAM.
+    pub dirty: BTreeMap<u64, Line>,
+    /// Whether the coherent view is known.
+    pub window: bool,
+    /// Where it is.
+    pub place: Place,
+    /// Events so far: the number by which a cut here is called.
+    pub event: u64,
+    /// Write-backs so far.
+    pub write_backs: u64,
+    /// Time of the last event.
+    pub time_ns: u64,
+    /// Of each disk's log, how much had been written.
+    pub disk_log: BTreeMap<u32, u64>,
+    /// See [`Progress`].
+    pub progress: Progress,
+    /// What the newest committed image must be.
+    pub reference: Option<Reference>,
+    commits_stored: [u64; 2],
+    /// Lines flushed by an instruction that a fence completes, and whether they were stored to since.
+    in_flight: BTreeMap<u64, bool>,
+}
+
+impl<'a> Run<'a> {
+    /// A run before its first event.
+    ///
+    /// # Errors
+    /// What is wrong with the recording's files.
+    pub fn begin(recording: &'a Recording) -> Result<Self, CampaignError> {
+        let header = &recording.header;
+        let base = recording.path.join("base.media");
+        let media = Media::open(&base, header.nvram_bytes, header.base_digest)?;
+        let mut run = Self {
+            recording,
+            events: recording.events()?,
+            media,
+            dirty: BTreeMap::new(),
+            window: false,
+            place: Place::Running,
+            event: 0,
+            write_backs: 0,
+            time_ns: 0,
+            disk_log: BTreeMap::new(),
+            progress: Progress::default(),
+            reference: None,
+            commits_stored: [0; 2],
+            in_flight: BTreeMap::new(),
+        };
+        run.commits_stored = [run.commit_word(0), run.commit_word(1)];
+        run.progress.consumed_stored = run.consumed_word();
+        Ok(run)
+    }
+
+    /// What a CPU would read.
+    #[must_use]
+    pub fn coherent(&self, offset: u64) -> Line {
+        self.dirty
+            .get(&offset)
+            .copied()
+            .unwrap_or_else(|| self.media.line(offset))
+    }
+
+    /// `bytes` of the coherent view, for a reader of structures; `None` beyond NVRAM.
+    #[must_use]
+    pub fn coherent_bytes(&self, offset: u64, bytes: usize) -> Option<Vec<u8>> {
+        let end = offset.checked_add(bytes as u64)?;
+        if end > self.recording.header.nvram_bytes {
+            return None;
+        }
+        let line_bytes = LINE_BYTES as u64;
+        let first = offset - offset % line_bytes;
+        let mut out = Vec::with_capacity(bytes + 2 * LINE_BYTES);
+        for at in (first..end).step_by(LINE_BYTES) {
+            out.extend(self.coherent(at));
+        }
+        let skip = usize::try_from(offset - first).ok()?;
+        Some(out[skip..skip + bytes].to_vec())
+    }
+
+    /// What the recording is of.
+    #[must_use]
+    pub fn header(&self) -> &'a Header {
+        &self.recording.header
+    }
+
+    /// Begins the reference of an image that the base would resume: a recording of a Go.
+    pub fn adopt(&mut self, decision: &Decision) {
+        self.notice_decision(decision);
+        if decision.resumes() {
+            self.reference = Some(Reference::of_media(decision.sequence));
+            self.place = Place::Loader;
+        }
+    }
+
+    fn notice_decision(&mut self, decision: &Decision) {
+        let progress = &mut self.progress;
+        progress.block_was_valid |= !verdict::is_no_block(decision.reason);
+        if decision.resumes() {
+            progress.durable = progress.durable.max(decision.sequence);
+        }
+    }
+
+    /// Takes the next event; `None` at the end.
+    ///
+    /// # Errors
+    /// A damaged recording, or a commit of which memory's content is not known.
+    pub fn step(&mut self, judge: Option<&Judge>) -> Result<Option<Timed<'a>>, CampaignError> {
+        let Some(next) = self.events.next() else {
+            return Ok(None);
+        };
+        let timed = next.map_err(|err| self.recording.damaged(err))?;
+        self.event += 1;
+        self.time_ns = timed.time_ns;
+        let offset = |address: u64| address - self.recording.header.nvram_phys;
+        match timed.event {
+            Event::WriteBack { line, data, .. } => {
+                self.write_back(offset(line), data)?;
+                if let Some(judge) = judge.filter(|_| format::decisive(offset(line))) {
+                    self.notice_decision(&judge.decide(self.media.bytes()));
+                }
+            }
+            Event::Store { address, bytes, .. } => {
+                let at = offset(address);
+                let line = at - at % LINE_BYTES as u64;
+                let mut data = self.coherent(line);
+                let from = usize::try_from(at - line).unwrap_or(0);
+                data[from..from + bytes.len()].copy_from_slice(bytes);
+                self.change_view(line, data);
+                if let Some(stored_since) = self.in_flight.get_mut(&line) {
+                    *stored_since = true;
+                }
+                self.notice_store(at, bytes.len());
+            }
+            Event::Unseen { line, data } | Event::Line { line, data } => {
+                self.change_view(offset(line), *data);
+            }
+            Event::Flush {
+                line,
+                cause: Cause::CLWB | Cause::CLFLUSHOPT,
+                ..
+            } => {
+                self.in_flight.insert(offset(line), false);
+            }
+            Event::CacheAll {
+                cause: Cause::INVD, ..
+            } => self.dirty.clear(),
+            Event::Window { begins } => {
+                self.window = begins;
+                self.dirty.clear();
+            }
+            Event::Phase(phase) => self.notice_phase(phase),
+            Event::DiskLog { disk, bytes } => {
+                self.disk_log.insert(disk, bytes);
+            }
+            _ => {}
+        }
+        Ok(Some(timed))
+    }
+
+    fn write_back(&mut self, offset: u64, data: &Line) -> Result<(), CampaignError> {
+        self.write_backs += 1;
+        let old_view = self.coherent(offset);
+        let stored_since = self.in_flight.remove(&offset).unwrap_or(false);
+        let old = self.media.store(offset, data);
+        if let Some(reference) = &mut self.reference {
+            reference.changed(offset, &old, data);
+        }
+        if self.window {
+            // Other bytes than the view's are a change that no store told of (DMA, an interrupt's
+            // frame), unless the line was stored to after the flush that it was in flight from.
+            self.change_view(offset, if stored_since { old_view } else { *data });
+        }
+        let sequence = self.newest_commit_on_media();
+        let known = self
+            .reference
+            .as_ref()
+            .map_or(0, |reference| reference.sequence);
+        let is_word = format::outside_image(offset) && offset < format::NOTE_OFFSET;
+        if is_word && old != *data && !self.window && sequence > known.max(self.consumed_on_media())
+        {
+            return Err(CampaignError::CommitOutsideWindow(sequence));
+        }
+        Ok(())
+    }
+
+    fn change_view(&mut self, offset: u64, data: Line) {
+        if self.media.line(offset) == data {
+            self.dirty.remove(&offset);
+        } else {
+            self.dirty.insert(offset, data);
+        }
+    }
+
+    fn notice_phase(&mut self, phase: Phase) {
+        match phase {
+            Phase::RUNNING => self.place = Place::Running,
+            Phase::STOP if self.place != Place::StopSave && self.place != Place::StopCommit => {
+                self.place = Place::StopPark;
+            }
+            Phase::STOPPED => {
+                self.place = Place::StopCommit;
+                self.progress.told_stopped = true;
+            }
+            Phase::LOADER => self.place = Place::Loader,
+            Phase::GO => self.enter(),
+            Phase::COLD => self.place = Place::Cold,
+            _ => {}
+        }
+    }
+
+    /// From here on the image is in use, and must not be enterable any more.
+    fn enter(&mut self) {
+        if !matches!(self.place, Place::GoCpus | Place::GoDevices) {
+            self.place = Place::GoCpus;
+        }
+        if let Some(reference) = &self.reference {
+            self.progress.entered = self.progress.entered.max(reference.sequence);
+        }
+    }
+
+    /// Stores that mean something: to a word, or to the timeline.
+    fn notice_store(&mut self, at: u64, bytes: usize) {
+        let end = at + bytes as u64;
+        let touches = |from: u64, bytes: u64| at < from + bytes && end > from;
+        if at >= format::BLOCK_BYTES as u64 {
+            return;
+        }
+        if touches(format::CONSUMED_OFFSET, 8) {
+            self.progress.consumed_stored = self.progress.consumed_stored.max(self.consumed_word());
+        }
+        for slot in 0..format::SLOTS {
+            let word_at = format::COMMIT_OFFSET + slot * format::COMMIT_STRIDE_BYTES;
+            let index = usize::from(slot != 0);
+            if !touches(word_at, 8) || self.commit_word(slot) == self.commits_stored[index] {
+                continue;
+            }
+            let word = self.commit_word(slot);
+            self.commits_stored[index] = word;
+            #[allow(clippy::cast_possible_truncation, reason = "the low half is meant")]
+            let sequence = word as u32;
+            if word != 0 && self.window {
+                self.place = Place::StopCommit;
+                self.reference = Some(Reference::at_commit(self, sequence));
+            }
+        }
+        if touches(
+            format::TIMELINE_OFFSET,
+            format::SLOTS * format::TIMELINE_STRIDE_BYTES,
+        ) {
+            self.notice_event(at);
+        }
+    }
+
+    fn notice_event(&mut self, at: u64) {
+        let begins = at - at % format::EVENT_BYTES as u64;
+        let Some(raw) = self.coherent_bytes(begins, format::EVENT_BYTES) else {
+            return;
+        };
+        let Some(event) = raw.first_chunk().and_then(format::event_type) else {
+            return;
+        };
+        match event {
+            format::EVENT_STOP_BEGIN => self.place = Place::StopPark,
+            format::EVENT_STOP_DEVICES => self.place = Place::StopSave,
+            format::EVENT_STOP_BODY => self.place = Place::StopCommit,
+            format::EVENT_GO_BEGIN => self.enter(),
+            format::EVENT_GO_SYSCORE => self.place = Place::GoDevices,
+            format::EVENT_GO_DONE | format::EVENT_STOP_FAILED => self.place = Place::Running,
+            _ => {}
+        }
+    }
+
+    fn commit_word(&self, slot: u64) -> u64 {
+        let line = self.coherent(format::COMMIT_OFFSET + slot * format::COMMIT_STRIDE_BYTES);
+        word_of(&line)
+    }
+
+    fn consumed_word(&self) -> u32 {
+        format::consumed_sequence(&self.coherent(format::CONSUMED_OFFSET))
+    }
+
+    fn consumed_on_media(&self) -> u32 {
+        format::consumed_sequence(&self.media.line(format::CONSUMED_OFFSET))
+    }
+
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "the low half is the sequence"
+    )]
+    fn newest_commit_on_media(&self) -> u32 {
+        let word = |slot: u64| {
+            let at = format::COMMIT_OFFSET + slot * format::COMMIT_STRIDE_BYTES;
+            word_of(&self.media.line(at)) as u32
+        };
+        word(0).max(word(1))
+    }
+}
+
+fn word_of(line: &Line) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&line[..8]);
+    u64::from_le_bytes(word)
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which bytes of an image are dead: those of a parked CPU's stack below its saved stack pointer.
+//!
+//! The CPU that commits goes on calling functions on that stack after everything was flushed. What
+//! they leave there is nobody's: the resumed kernel begins at the saved pointer and writes before it
+//! reads. Where the stack is in NVRAM the page table of the context says, by the coherent view.
+
+use std::collections::BTreeMap;
+
+use remanence_recording::LINE_BYTES;
+
+use crate::format;
+use crate::run::Run;
+
+/// Kernel stacks: 16 KiB, aligned (THREAD_SIZE; KASAN's are larger, and then less is left out).
+const STACK_BYTES: u64 = 0x4000;
+const PAGE_BYTES: u64 = 0x1000;
+/// Of the kernel's struct rem_context (stop/stop.h; a test compares).
+pub const CONTEXT_RSP: u64 = 0;
+/// See `CONTEXT_RSP`.
+pub const CONTEXT_CR3: u64 = 16;
+/// Of struct rem_body: context_phys, context_bytes and cpu_count follow one another.
+const BODY_CONTEXTS: u64 = 64;
+const CPUS_MAX: u32 = 255;
+
+const PTE_PRESENT: u64 = 1;
+const PTE_LARGE: u64 = 1 << 7;
+const PTE_ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+
+/// For each line that is at least partly dead, how many of its first bytes are.
+#[must_use]
+pub fn dead_bytes(run: &Run<'_>, sequence: u32) -> BTreeMap<u64, usize> {
+    let mut dead = BTreeMap::new();
+    let slot = u64::from(sequence) % format::SLOTS;
+    let body = format::BODY_OFFSET + slot * format::BODY_STRIDE_BYTES;
+    let Some(named) = run.coherent_bytes(body + BODY_CONTEXTS, 16) else {
+        return dead;
+    };
+    let count = u32::from_le_bytes([named[12], named[13], named[14], named[15]]);
+    let bytes = u32::from_le_bytes([named[8], named[9], named[10], named[11]]);
+    let Some(first) = u64_at(&named, 0).checked_sub(run.header().nvram_phys) else {
+        return dead;
+    };
+    for n in 0..count.min(CPUS_MAX) {
+        let context = first + u64::from(n) * u64::from(bytes);
+        let Some(raw) = run.coherent_bytes(context, 24) else {
+            continue;
+        };
+        let (rsp, cr3) = (u64_at(&raw, 0), u64_at(&raw, 16));
+        add_stack(run, rsp, cr3, &mut dead);
+    }
+    dead
+}
+
+fn add_stack(run: &Run<'_>, rsp: u64, cr3: u64, dead: &mut BTreeMap<u64, usize>) {
+    let line_bytes = LINE_BYTES as u64;
+    let mut at = rsp - rsp % STACK_BYTES;
+    while at < rsp {
+        let page = at - at % PAGE_BYTES;
+        if let Some(offset) = translate(run, cr3, page) {
+            for line in (at..rsp.min(page + PAGE_BYTES)).step_by(LINE_BYTES) {
+                let bytes = (rsp - line).min(line_bytes);
+                dead.insert(offset + (line - page), usize::try_from(bytes).unwrap_or(0));
+            }
+        }
+        at = page + PAGE_BYTES;
+    }
+}
+
+/// Offset in NVRAM of a virtual page, by four levels of page table.
+fn translate(run: &Run<'_>, cr3: u64, page: u64) -> Option<u64> {
+    let base = run.header().nvram_phys;
+    let mut table = cr3 & PTE_ADDRESS;
+    for shift in [39, 30, 21, 12] {
+        let index = page >> shift & 0x1ff;
+        let raw = run.coherent_bytes(table.checked_sub(base)? + index * 8, 8)?;
+        let entry = u64_at(&raw, 0);
+        if entry & PTE_PRESENT == 0 {
+            return None;
+        }
+        let address = entry & PTE_ADDRESS;
+        if shift == 12 || entry & PTE_LARGE != 0 {
+            let within = page & ((1 << shift) - 1);
+            let start = address & !((1u64 << shift) - 1);
+            let offset = (start + within).checked_sub(base)?;
+            return (offset < run.header().nvram_bytes).then_some(offset);
+        }
+        table = address;
+    }
+    None
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Judging planned cuts, in the order of the run: media is changed in place and put back.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use serde::Serialize;
+
+use crate::CampaignError;
+use crate::judge::{Decision, Judge, reason_name};
+use crate::media::Line;
+use crate::plan::{Cut, EXHAUSTIVE_LINES, EXHAUSTIVE_WORDS, Eviction, words_differ};
+use crate::run::{Place, Recording, Run};
+use crate::survey::{self, Survey};
+use crate::verdict::{self, Verdict};
+
+/// One image and what became of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outcome {
+    /// The cut: events before it.
+    pub event: u64,
+    /// Write-backs before it.
+    pub write_backs: u64,
+    /// When.
+    pub time_ns: u64,
+    /// Where in a power cycle.
+    pub place: Place,
+    /// What was evicted early, to be given to `replay`.
+    pub eviction: String,
+    /// How many lines that were.
+    pub evicted: usize,
+    /// Of all media, in hex.
+    pub digest: String,
+    /// The loader's decision, by name.
+    pub reason: String,
+    /// Of the image decided on.
+    pub sequence: u32,
+    /// What it means.
+    pub verdict: Verdict,
+    /// Images of one class boot alike.
+    pub class: String,
+    /// Within 64 write-backs of a word.
+    pub near: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Trial<'a> {
+    run: Run<'a>,
+    survey: &'a Survey,
+    decided: HashMap<u64, Decision>,
+    seen: HashSet<u64>,
+    /// Images that were made, those seen before included.
+    pub made: u64,
+}
+
+impl<'a> Trial<'a> {
+    /// At the beginning of a recording.
+    ///
+    /// # Errors
+    /// What is wrong with the recording.
+    pub fn begin(recording: &'a Recording, survey: &'a Survey) -> Result<Self, CampaignError> {
+        let run = survey::begin(recording, &survey.judge)?;
+        Ok(Self {
+            run,
+            survey,
+            decided: HashMap::new(),
+            seen: HashSet::new(),
+            made: 0,
+        })
+    }
+
+    /// The run where the last cut was.
+    #[must_use]
+    pub fn run(&self) -> &Run<'a> {
+        &self.run
+    }
+
+    /// Goes on to a cut; cuts come in order.
+    ///
+    /// # Errors
+    /// A damaged recording, or one that ends before.
+    pub fn go_to(&mut self, event: u64) -> Result<(), CampaignError> {
+        while self.run.event < event {
+            if self.run.step(Some(&self.survey.judge))?.is_none() {
+                return Err(CampaignError::NoSuchPlace(event));
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges what is planned, and hands every image that is new to `each`.
+    ///
+    /// # Errors
+    /// What is wrong with the recording.
+    pub fn judge_all(
+        &mut self,
+        cuts: &[Cut],
+        mut each: impl FnMut(Outcome) -> Result<(), CampaignError>,
+    ) -> Result<(), CampaignError> {
+        let mut exhausted = BTreeSet::new();
+        for cut in cuts {
+            self.go_to(cut.event)?;
+            let torn = matches!(cut.eviction, Eviction::Torn(..));
+            let all_subsets = match self.exhaustive(torn) {
+                Some(_) if !exhausted.insert((cut.event, torn)) => continue,
+                Some(all) => all,
+                None => vec![cut.eviction.clone()],
+            };
+            for eviction in &all_subsets {
+                if let Some(outcome) = self.judge_one(eviction) {
+                    each(outcome)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Every way to evict lines here, or to tear them, if there are few.
+    fn exhaustive(&self, torn: bool) -> Option<Vec<Eviction>> {
+        let all = |count: usize, eviction: fn(u64) -> Eviction| {
+            Some((0..1u64 << count).map(eviction).collect())
+        };
+        if !self.run.window || self.run.dirty.is_empty() {
+            return None;
+        }
+        if torn {
+            // A dirty line has a word that differs, so this is counted where it can be small.
+            let few = self.run.dirty.len() <= EXHAUSTIVE_WORDS;
+            let count = if few {
+                words_differ(&self.run)
+            } else {
+                usize::MAX
+            };
+            return if count <= EXHAUSTIVE_WORDS {
+                all(count, Eviction::Words)
+            } else {
+                None
+            };
+        }
+        let count = self.run.dirty.len();
+        if count <= EXHAUSTIVE_LINES {
+            all(count, Eviction::Mask)
+        } else {
+            None
+        }
+    }
+
+    /// Judges the image that a cut here would leave with these lines evicted; `None` if such an image
+    /// has been judged before under the same circumstances.
+    pub fn judge_one(&mut self, eviction: &Eviction) -> Option<Outcome> {
+        let stores = eviction.stores(&self.run);
+        self.made += 1;
+        let old = self.evict(&stores);
+        let progress = &self.run.progress;
+        // The same media may be right before a word was stored and wrong after: each is judged.
+        let stage = u64::from(progress.consumed_stored) << 34
+            ^ u64::from(progress.entered) << 2
+            ^ u64::from(progress.told_stopped) << 1;
+        let new = self
+            .seen
+            .insert(self.run.media.digest() ^ stage.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let outcome = new.then(|| self.outcome(eviction, stores.len()));
+        self.put_back(&old);
+        outcome
+    }
+
+    /// Writes lines early; returns what media held.
+    pub fn evict(&mut self, stores: &[(u64, Line)]) -> Vec<(u64, Line)> {
+        let keep = |(line, data): &(u64, Line)| (*line, self.store(*line, data));
+        stores.iter().map(keep).collect()
+    }
+
+    fn put_back(&mut self, old: &[(u64, Line)]) {
+        for (line, data) in old.iter().rev() {
+            self.store(*line, data);
+        }
+    }
+
+    fn store(&mut self, line: u64, data: &Line) -> Line {
+        let old = self.run.media.store(line, data);
+        if let Some(reference) = &mut self.run.reference {
+            reference.changed(line, &old, data);
+        }
+        old
+    }
+
+    fn outcome(&mut self, eviction: &Eviction, evicted: usize) -> Outcome {
+        let judge: &Judge = &self.survey.judge;
+        let media = &self.run.media;
+        let decision = self
+            .decided
+            .entry(media.decisive())
+            .or_insert_with(|| judge.decide(media.bytes()))
+            .clone();
+        let run = &self.run;
+        Outcome {
+            event: run.event,
+            write_backs: run.write_backs,
+            time_ns: run.time_ns,
+            place: run.place,
+            eviction: eviction.to_string(),
+            evicted,
+            digest: format!("{:016x}", run.media.digest()),
+            reason: reason_name(decision.reason),
+            sequence: decision.sequence,
+            verdict: verdict::judge(run, &decision),
+            class: verdict::class(run, &decision),
+            near: self.survey.near(run.write_backs),
+        }
+    }
+}

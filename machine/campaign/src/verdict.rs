@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a cut may leave: the invariants as a function of the loader's decision and of what has
+//! happened until then.
+
+use serde::Serialize;
+
+use crate::format;
+use crate::judge::{Decision, reason_name};
+use crate::run::Run;
+
+/// What became of one image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Entered, and it is the image that was committed.
+    Resumed,
+    /// Not entered, with a reason that is right here.
+    Cold,
+    /// An invariant is broken.
+    Violation(Broken),
+}
+
+/// Which rule an image breaks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Broken {
+    /// An image is entered whose commit nobody stored (1).
+    NeverCommitted,
+    /// An image can be entered although it has been (2).
+    EnteredTwice,
+    /// An image is entered that is not what was committed: so many lines differ, and the first (1, 3).
+    Differs {
+        /// How many.
+        lines: usize,
+        /// Offset in NVRAM.
+        first: u64,
+    },
+    /// A committed image that nobody consumed is refused (3).
+    Refused,
+    /// The machine said that it stopped, and its image cannot be entered (3).
+    ToldTooEarly,
+    /// The record is damaged, though nothing but power went away (3).
+    Damaged,
+    /// The same machine is taken for another one (6).
+    OtherMachine,
+}
+
+impl Broken {
+    /// One line, for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            Self::NeverCommitted => "an image is entered that was never committed".into(),
+            Self::EnteredTwice => "an image that has been entered can be entered again".into(),
+            Self::Differs { lines, first } => format!(
+                "the image entered is not the one that was committed: {lines} lines differ, \
+                 the first at NVRAM + {first:#x}"
+            ),
+            Self::Refused => "a committed image is refused before anybody consumed it".into(),
+            Self::ToldTooEarly => "the machine said STOPPED, and no image can be entered".into(),
+            Self::Damaged => "the record is damaged by nothing but the cut".into(),
+            Self::OtherMachine => "the machine is taken for another one".into(),
+        }
+    }
+}
+
+/// Whether a reason says that there is no block to decide by.
+#[must_use]
+pub fn is_no_block(reason: u32) -> bool {
+    matches!(
+        reason,
+        format::COLD_NO_BLOCK | format::COLD_BLOCK_VERSION | format::COLD_CONSUMED_INVALID
+    )
+}
+
+/// Judges the media that `run` has at this moment, with any lines evicted early.
+#[must_use]
+pub fn judge(run: &Run<'_>, decision: &Decision) -> Verdict {
+    let broken = if decision.resumes() {
+        entered(run, decision.sequence)
+    } else {
+        refused(run, decision.reason)
+    };
+    match broken {
+        Some(broken) => Verdict::Violation(broken),
+        None if decision.resumes() => Verdict::Resumed,
+        None => Verdict::Cold,
+    }
+}
+
+fn entered(run: &Run<'_>, sequence: u32) -> Option<Broken> {
+    let reference = run
+        .reference
+        .as_ref()
+        .filter(|reference| reference.sequence == sequence);
+    let Some(reference) = reference else {
+        return Some(Broken::NeverCommitted);
+    };
+    if run.progress.entered >= sequence {
+        return Some(Broken::EnteredTwice);
+    }
+    let differs = reference.differs();
+    let first = *differs.first()?;
+    Some(Broken::Differs {
+        lines: differs.len(),
+        first,
+    })
+}
+
+fn refused(run: &Run<'_>, reason: u32) -> Option<Broken> {
+    let progress = &run.progress;
+    match reason {
+        format::COLD_NO_BLOCK | format::COLD_CONSUMED_INVALID if !progress.block_was_valid => None,
+        format::COLD_NOT_COMMITTED | format::COLD_ALREADY_CONSUMED => {
+            if progress.durable > progress.consumed_stored {
+                Some(Broken::Refused)
+            } else if progress.told_stopped {
+                Some(Broken::ToldTooEarly)
+            } else {
+                None
+            }
+        }
+        32..=39 => Some(Broken::OtherMachine),
+        _ => Some(Broken::Damaged),
+    }
+}
+
+/// What the outcome of a boot depends on, and nothing else: images of one class are booted once.
+#[must_use]
+pub fn class(run: &Run<'_>, decision: &Decision) -> String {
+    let disks: Vec<String> = run
+        .disk_log
+        .iter()
+        .map(|(disk, bytes)| format!("{disk}:{bytes}"))
+        .collect();
+    let name = reason_name(decision.reason);
+    if decision.resumes() {
+        return format!("{name}/{}/{}", decision.sequence, disks.join(","));
+    }
+    // The next kernel reads the words and the block's header, and nothing else that it has not
+    // written before.
+    let words = (0..format::NOTE_OFFSET)
+        .step_by(4096)
+        .map(|at| crate::media::line_digest(at / 64, &run.media.line(at)))
+        .fold(0u64, u64::wrapping_add);
+    format!("{name}/{words:016x}/{}", disks.join(","))
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Claim: the campaign finds each bug of the protocol's model, calls none where there is none, and
+//! its shortcut (media changed in place, digests that follow) gives what media written out gives.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::tests_outside_test_module,
+    reason = "tests"
+)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use proptest::prelude::*;
+use remanence_campaign::format;
+use remanence_campaign::judge::reason_name;
+use remanence_campaign::media::line_digest;
+use remanence_campaign::plan::{Eviction, plan};
+use remanence_campaign::replay::replay;
+use remanence_campaign::run::{PLACES, Place, Recording};
+use remanence_campaign::survey::Survey;
+use remanence_campaign::synth::{MUTANTS, write};
+use remanence_campaign::trial::{Outcome, Trial};
+use remanence_campaign::verdict::{Broken, Verdict};
+
+const CUTS: u64 = 600;
+
+fn judge(dir: &Path, seed: u64) -> Vec<Outcome> {
+    let recording = Recording::open(dir).unwrap();
+    let survey = Survey::of(&recording).unwrap();
+    let mut trial = Trial::begin(&recording, &survey).unwrap();
+    let mut outcomes = Vec::new();
+    let mut keep = |outcome| {
+        outcomes.push(outcome);
+        Ok(())
+    };
+    trial
+        .judge_all(&plan(&survey, seed, 0, CUTS), &mut keep)
+        .unwrap();
+    outcomes
+}
+
+fn campaign(seed: u64, mutant: Option<&str>) -> Vec<Outcome> {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), seed, mutant).unwrap();
+    let mut outcomes = judge(&dir.path().join("stop"), seed);
+    outcomes.extend(judge(&dir.path().join("go"), seed));
+    outcomes
+}
+
+fn violations(outcomes: &[Outcome]) -> Vec<&Outcome> {
+    outcomes
+        .iter()
+        .filter(|outcome| matches!(outcome.verdict, Verdict::Violation(_)))
+        .collect()
+}
+
+#[test]
+fn the_protocol_without_a_bug_breaks_nothing() {
+    for seed in 1..=4 {
+        let outcomes = campaign(seed, None);
+        let found = violations(&outcomes);
+        assert!(found.is_empty(), "seed {seed}: {:#?}", found[0]);
+    }
+}
+
+#[test]
+fn every_bug_of_the_model_is_found() {
+    for mutant in MUTANTS {
+        assert!(
+            !violations(&campaign(1, Some(mutant))).is_empty(),
+            "{mutant} was missed"
+        );
+    }
+}
+
+#[test]
+fn bugs_are_called_what_they_are() {
+    let broken = |mutant: &str| -> Vec<Broken> {
+        let outcomes = campaign(1, Some(mutant));
+        let of = |outcome: &&Outcome| match &outcome.verdict {
+            Verdict::Violation(broken) => Some(broken.clone()),
+            _ => None,
+        };
+        violations(&outcomes).iter().filter_map(of).collect()
+    };
+    assert!(broken("commit-not-flushed").contains(&Broken::ToldTooEarly));
+    assert!(
+        broken("consume-not-flushed")
+            .iter()
+            .all(|found| *found == Broken::EnteredTwice)
+    );
+    assert!(
+        broken("arm-keeps-commit")
+            .iter()
+            .all(|found| *found == Broken::Damaged)
+    );
+    let lost = |found: &Broken| matches!(found, Broken::Differs { lines: 1, .. });
+    assert!(broken("flush-one-line-short").iter().all(lost));
+}
+
+#[test]
+fn a_plan_has_its_share_of_everything() {
+    let outcomes = campaign(1, None);
+    let share = |what: &dyn Fn(&Outcome) -> bool| {
+        100 * outcomes.iter().filter(|outcome| what(outcome)).count() / outcomes.len()
+    };
+    assert!(share(&|outcome| outcome.near) >= 25);
+    assert!(share(&|outcome| outcome.verdict == Verdict::Cold) >= 20);
+    assert!(
+        outcomes
+            .iter()
+            .any(|outcome| outcome.verdict == Verdict::Resumed)
+    );
+    let mut places: BTreeMap<Place, usize> = BTreeMap::new();
+    for outcome in &outcomes {
+        *places.entry(outcome.place).or_default() += 1;
+    }
+    for place in PLACES {
+        assert!(places.contains_key(&place), "{place:?} has no image");
+    }
+}
+
+#[test]
+fn a_plan_is_the_same_again_and_another_round_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), 1, None).unwrap();
+    let recording = Recording::open(&dir.path().join("stop")).unwrap();
+    let survey = Survey::of(&recording).unwrap();
+    assert_eq!(plan(&survey, 5, 1, 500), plan(&survey, 5, 1, 500));
+    assert_ne!(plan(&survey, 5, 1, 500), plan(&survey, 5, 2, 500));
+    assert_ne!(plan(&survey, 5, 1, 500), plan(&survey, 6, 1, 500));
+}
+
+#[test]
+fn an_eviction_is_read_as_it_is_written() {
+    for text in [
+        "none",
+        "all",
+        "one:7",
+        "allbut:3",
+        "pair:1:2",
+        "page:9",
+        "random:77:64",
+        "torn:3:128",
+        "words:6",
+        "mask:5",
+        "0x40,0x1000",
+    ] {
+        assert_eq!(Eviction::parse(text).unwrap().to_string(), text);
+    }
+    for text in ["", "one", "one:x", "all:1", "random:1:300", "0x41"] {
+        assert!(Eviction::parse(text).is_err(), "{text:?} was taken");
+    }
+}
+
+#[test]
+fn a_violation_is_told_with_its_lines_and_what_happened_around_it() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), 1, Some("store-after-flush")).unwrap();
+    let stop = dir.path().join("stop");
+    let outcomes = judge(&stop, 1);
+    let first = violations(&outcomes)[0];
+    let recording = Recording::open(&stop).unwrap();
+    let eviction = Eviction::parse(&first.eviction).unwrap();
+    let told = replay(&recording, first.event, &eviction, 5, None).unwrap();
+    assert_eq!(told.outcome.verdict, first.verdict);
+    assert_eq!(told.differs.len(), 1);
+    assert_ne!(told.differs[0].media, told.differs[0].committed);
+    assert!(told.differs[0].last_store.is_some());
+    assert!(
+        told.trace
+            .iter()
+            .any(|line| line.contains("the power goes here"))
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 24, ..ProptestConfig::default() })]
+
+    /// Media written out, digested from nothing and judged by itself gives the same.
+    #[test]
+    fn the_shortcut_is_what_media_gives(cut in 0u64..1600, seed in 0u64..1000, of_256 in 0u8..=255) {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), 3, None).unwrap();
+        let stop = dir.path().join("stop");
+        let recording = Recording::open(&stop).unwrap();
+        let out = dir.path().join("media");
+        let told = replay(&recording, cut, &Eviction::Random(seed, of_256), 0, Some(&out)).unwrap();
+        let digest = |media: &[u8]| {
+            let lines = media.chunks(64).enumerate();
+            lines.map(|(n, line)| line_digest(n as u64, line.try_into().unwrap()))
+                .fold(0u64, u64::wrapping_add)
+        };
+        let media = std::fs::read(&out).unwrap();
+        let base = std::fs::read(stop.join("base.media")).unwrap();
+        let relative = digest(&media).wrapping_sub(digest(&base));
+        prop_assert_eq!(format!("{relative:016x}"), told.outcome.digest);
+        let judge = Survey::of(&recording).unwrap().judge;
+        let decision = judge.decide(&media[..format::BLOCK_BYTES]);
+        prop_assert_eq!(reason_name(decision.reason), told.outcome.reason);
+        prop_assert_eq!(decision.sequence, told.outcome.sequence);
+    }
+}

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: a campaign finds each planted bug and nothing else, goes on where it was killed, and
+shrinks what it finds to one command.
+
+Method: the model of the protocol (machine/campaign/src/synth.rs), whose runs are made in
+milliseconds; the real engine, workers and file of results.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.campaign import engine as program
+from lab.campaign.shrink import replayed_small
+from lab.errors import Exit
+from lab.paths import repo_dir
+from lab.setup.campaign import ensure_campaign
+from lab.setup.progress import Progress
+
+IMAGES = 2_000
+LIMIT_S = 300
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Path:
+    return ensure_campaign(Progress())
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[dict[str, str]]:
+    yield {**os.environ, "REM_STATE": str(tmp_path)}
+
+
+def rem(state: dict[str, str], *words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [repo_dir() / "rem", *words],
+        env=state,
+        text=True,
+        capture_output=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+def test_the_model_is_judged_and_every_bug_of_it_found(
+    engine: Path, state: dict[str, str], tmp_path: Path
+) -> None:
+    done = rem(state, "campaign", "--model", "--images", str(IMAGES), "--json")
+    assert done.returncode == Exit.PASS, done.stderr
+    figures = {k: v["value"] for k, v in json.loads(done.stdout)["figures"].items()}
+    assert figures["images"] >= IMAGES
+    assert figures["violations"] == figures["mutants_missed"] == 0
+    assert figures["mutants"] == len(program.model_mutants(engine))
+    page = next(tmp_path.glob("campaign/*.html")).read_text(encoding="utf-8")
+    assert "No cut broke a promise" in page
+
+
+def test_a_campaign_that_was_killed_goes_on(state: dict[str, str], tmp_path: Path) -> None:
+    words = ["campaign", "--model", "--images", "12000", "--json"]
+    child = subprocess.Popen(
+        [repo_dir() / "rem", *words],
+        env=state,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    results = tmp_path / "campaign" / "model-1.sqlite"
+    ends_at = time.monotonic() + LIMIT_S
+    while _slices(results) < 2 and time.monotonic() < ends_at and child.poll() is None:
+        time.sleep(0.05)
+    os.killpg(child.pid, signal.SIGKILL)
+    child.communicate()
+    before = _slices(results)
+    assert before >= 2, "it did not get so far"
+    done = rem(state, *words)
+    assert done.returncode == Exit.PASS, done.stderr
+    assert _slices(results) > before
+    with sqlite3.connect(results) as db:
+        again = db.execute("SELECT count(*), count(DISTINCT digest) FROM image").fetchone()
+    assert again[0] >= again[1]
+
+
+def test_a_violation_is_shrunk_to_a_command_that_shows_it(
+    engine: Path, state: dict[str, str], tmp_path: Path
+) -> None:
+    stop, go = program.synth(engine, tmp_path / "bug", 1, "store-after-flush")
+    done = rem(state, "campaign", "--recording", stop, "--images", "500", "--json")
+    assert done.returncode == Exit.BROKEN, done.stderr
+    line = next(line for line in done.stderr.splitlines() if "./rem replay" in line)
+    words = line.split("./rem ")[1].split()
+    again = rem(state, *words)
+    assert again.returncode == Exit.BROKEN
+    assert "the power goes here" in again.stderr
+    assert "differs" in again.stderr
+    # The consumed image of the other recording is untouched by that bug's lines.
+    assert rem(state, "replay", go, "--cut", "0").returncode == Exit.PASS
+
+
+def test_shrinking_leaves_the_lines_that_matter(engine: Path, tmp_path: Path) -> None:
+    """Two lines matter: the commit word, early, and none of what it covers."""
+    stop, _ = program.synth(engine, tmp_path / "bug", 1, "commit-before-flush")
+    work = program.Work(str(engine), str(stop), 1, 0, 1000, 0, 1)
+    broken = [
+        found
+        for found in program.judge(work).outcomes
+        if program.broken_text(found["verdict"]) and found["evicted"] > 8
+    ]
+    assert broken
+    small = replayed_small(engine, stop, broken[0]["event"], broken[0]["eviction"])
+    assert small["outcome"]["evicted"] < broken[0]["evicted"]
+    assert program.broken_text(small["outcome"]["verdict"])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["campaign", "--model", "--recording", str(repo_dir())], "no recording.bin"),
+        (["campaign", "--recording", "/nowhere"], "no recording.bin"),
+        (["campaign", "--model", "--tier", "all"], "choose full or soak"),
+        (["replay", "/nowhere", "--cut", "1"], "no recording.bin"),
+    ],
+)
+def test_bad_input_is_one_line(state: dict[str, str], words: list[str], told: str) -> None:
+    done = rem(state, *words)
+    assert done.returncode == Exit.USAGE
+    assert told in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_places_and_evictions_that_are_none_are_one_line(
+    engine: Path, state: dict[str, str], tmp_path: Path
+) -> None:
+    stop, _ = program.synth(engine, tmp_path / "model", 1)
+    for words in (["--cut", "999999"], ["--cut", "5", "--evict", "some"]):
+        done = rem(state, "replay", stop, *words)
+        assert done.returncode == Exit.USAGE, done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+
+
+def _slices(results: Path) -> int:
+    if not results.exists():
+        return 0
+    try:
+        with sqlite3.connect(results) as db:
+            return int(db.execute("SELECT count(*) FROM slice").fetchone()[0])
+    except sqlite3.Error:
+        return 0

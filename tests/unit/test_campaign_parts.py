@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The parts of a campaign that need no engine: store, mix, shrinking, rotation, page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.campaign.command import count
+from lab.campaign.engine import Judged, Work, broken_text
+from lab.campaign.figures import images_per_s, mix, violations
+from lab.campaign.mutants import Found, rotation
+from lab.campaign.page import page
+from lab.campaign.shrink import as_eviction, command, shrunk
+from lab.campaign.store import Store
+from lab.errors import UsageError
+
+WORK = Work("engine", "/rec/stop", 1, 0, 100, 0, 1)
+
+
+def outcome(digest: str, verdict: Any = "cold", **changed: Any) -> dict[str, Any]:
+    return {
+        "event": 7,
+        "write_backs": 3,
+        "time_ns": 0,
+        "place": "running",
+        "eviction": "none",
+        "evicted": 0,
+        "digest": digest,
+        "reason": "not-committed",
+        "sequence": 0,
+        "verdict": verdict,
+        "class": "a",
+        "near": False,
+        **changed,
+    }
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "results.sqlite")
+
+
+def test_an_image_counts_once_and_a_violation_wins(store: Store) -> None:
+    store.add(Judged(WORK, [outcome("1"), outcome("1"), outcome("2", "resumed")], 3, 10**9))
+    assert store.images() == 2
+    store.add(Judged(WORK, [outcome("1", {"violation": "refused"}, event=9)], 1, 10**9))
+    store.add(Judged(WORK, [outcome("1")], 1, 10**9))
+    assert store.images() == 2
+    assert violations(store) == [("/rec/stop", 9, "none", "running", "refused")]
+
+
+def test_a_slice_is_done_when_its_results_are_there(store: Store) -> None:
+    assert store.done("/rec/stop") == set()
+    store.add(Judged(WORK, [outcome("1")], 1, 10**9))
+    store.close()
+    assert Store(store.path).done("/rec/stop") == {(0, 0)}
+    assert Store(store.path).done("/rec/go") == set()
+
+
+def test_results_of_another_campaign_are_refused(store: Store) -> None:
+    store.describe({"seed": "1"})
+    store.describe({"seed": "1"})
+    with pytest.raises(UsageError, match="another seed"):
+        store.describe({"seed": "2"})
+
+
+def test_the_mix_says_what_there_is_too_little_of(store: Store) -> None:
+    rows = [outcome(str(n), place="loader", near=n < 3) for n in range(8)]
+    rows += [outcome(str(n), "resumed", place="running") for n in range(8, 10)]
+    store.add(Judged(WORK, rows, 10, 10**9))
+    shares = mix(store)
+    assert (shares.near, shares.resumed, shares.cold) == (0.3, 0.2, 0.8)
+    missing = " ".join(shares.missing())
+    assert "stop-park" in missing
+    assert "loader" not in missing
+    assert "resumed" not in missing
+
+
+def test_figures_are_red_with_a_violation_or_a_missed_mutant(store: Store) -> None:
+    store.add(Judged(WORK, [outcome("1")], 2, 10**9))
+    assert count(store, [Found("a", "refused")]).ok
+    assert not count(store, [Found("a", "")]).ok
+    assert images_per_s(store) == 0
+    store.add_elapsed(0.25)
+    store.add_elapsed(0.25)
+    assert images_per_s(store) == 2
+    store.add(Judged(WORK, [outcome("2", {"violation": "refused"})], 1, 10**9))
+    result = count(store, [Found("a", "refused")])
+    assert not result.ok
+    assert result.figures["violations"].value == 1
+    assert result.figures["made"].value == 1  # the slice was judged again
+
+
+def test_a_violation_is_told_in_words() -> None:
+    assert broken_text("cold") == ""
+    assert broken_text({"violation": "refused"}) == "refused"
+    assert broken_text({"violation": {"differs": {"lines": 2, "first": 64}}}) == (
+        "differs (lines 2, first 64)"
+    )
+
+
+@pytest.mark.parametrize("needed", [[], [5], [3, 64], list(range(10)), [99]])
+def test_shrinking_keeps_what_is_needed_and_nothing_else(needed: list[int]) -> None:
+    tries = 0
+
+    def breaks(lines: list[int]) -> bool:
+        nonlocal tries
+        tries += 1
+        return set(needed) <= set(lines)
+
+    assert shrunk(list(range(100)), breaks, tries=1000) == needed
+    assert tries < 400
+
+
+def test_shrinking_ends_where_nothing_can_be_left_out() -> None:
+    assert len(shrunk(list(range(100)), lambda lines: len(lines) == 100, tries=30)) == 100
+
+
+def test_the_command_is_one_line_to_paste() -> None:
+    assert as_eviction([64, 4096]) == "0x40,0x1000"
+    assert command(Path("/r"), 5, "none") == "./rem replay /r --cut 5"
+    assert command(Path("/r"), 5, "0x40") == "./rem replay /r --cut 5 --evict 0x40"
+
+
+def test_every_mutant_has_its_turn() -> None:
+    names = [f"m{n}" for n in range(12)]
+    seen = {name for commit in range(200) for name in rotation(names, str(commit), 5)}
+    assert seen == set(names)
+    assert rotation(names, "abc", 5) == rotation(names, "abc", 5)
+    assert len(rotation(names, "abc", 5)) == 5
+
+
+def test_the_page_has_a_command_for_each_cell(store: Store) -> None:
+    store.add(Judged(WORK, [outcome("1"), outcome("2", "resumed", place="loader")], 2, 10**9))
+    broken = [{"broken": "refused <b>", "place": "loader", "command": "./rem replay /r --cut 5"}]
+    html = page(store, count(store, []), broken)
+    assert html.count("data-command=") == 2
+    assert "./rem replay /rec/stop --cut 7" in html
+    assert "refused &lt;b&gt;" in html
+    assert "http" not in html  # nothing is fetched
