@@ -42,7 +42,7 @@ from lab.machine.network import (
 )
 from lab.machine.note import BootNote, read_boot_note
 from lab.machine.nvdimm import NvdimmController
-from lab.machine.plugin import PluginControl
+from lab.machine.plugin import PluginControl, PluginCut
 from lab.machine.qemu import BootOptions, QemuProcess
 from lab.machine.supply import CutRecord, GuestClock, HostPacedClock, PowerSupply
 from lab.power.model import PowerModel
@@ -302,7 +302,7 @@ class Machine:
                     qemu_status=status,
                     gone=qemu.gone(),
                     caches=caches.told(self),
-                    place=place if self._ended_by_plugin() else None,
+                    place=place if self._ended_at_place() else None,
                 )
                 self._power_is_off()
             finally:
@@ -312,6 +312,13 @@ class Machine:
                 self.last_cut["disk"] = self.disk_settled.as_dict()
             self._enter(MachineState.STOPPED if record.stopped else MachineState.CUT)
             return record
+
+    def _ended_at_place(self) -> bool:
+        """Not at the end of a hold-up, nor because a Stop was over before the place came."""
+        return self.plugin is not None and self.plugin.cut_cause() in {
+            PluginCut.REM_PLUGIN_CUT_COUNT,
+            PluginCut.REM_PLUGIN_CUT_STORE,
+        }
 
     def _ended_by_plugin(self) -> bool:
         return self.plugin is not None and self.plugin.at_cut() is not None

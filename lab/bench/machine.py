@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`rem bench machine`: what the model of caches costs: the same guest under the same icount, with
+the plugin and without any.
+
+Method: one machine of each kind, one CPU, side by side. Each round runs the same load on one after
+the other while the rest are stopped over QMP, so that what else the host does hits all alike. What
+is compared is QEMU's CPU time for each instruction that the guest was busy with, which is its own
+CPU time under icount (1 ns an instruction). A way's figure is the median of its rounds' ratios to
+`bare` of the same round; the spread is told.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lab.errors import InfraError, RemError
+from lab.machine.config import MachineConfig
+from lab.machine.machine import Machine
+from lab.machine.plugin import STOPPED_OUT, PluginSpec, attach, ctl_path
+from lab.result import Result
+from lab.say import say
+
+BOOT_LIMIT_S = 600.0
+LOAD_LIMIT_S = 900.0
+NS_OF_TICK = 1_000_000_000 // 100  # of /proc/stat
+# Fewer instructions than this in a round are drowned by the ticks that count them.
+INSNS_MIN = 200_000_000
+BARE, CACHES, CONTRIB = "bare", "caches", "contrib"
+# One unit of each load, as a shell loop's body; about 10^8 instructions each.
+REDIS = "redis-benchmark -p 7777 -n 1500 -c 4 -t set,get -r 10000 -q >/dev/null"
+SQLITE = (
+    "rm -f /tmp/bench.db; sqlite3 /tmp/bench.db 'create table t(a integer primary key, b text); "
+    "with recursive c(i) as (select 1 union all select i + 1 from c where i < 8000) "
+    "insert into t select i, hex(randomblob(20)) from c; create index ti on t(b); "
+    'select count(*), sum(length(b)) from t where b like "%A1%";\' >/dev/null'
+)
+GCC = (
+    "printf '#include <stdio.h>\\n#include <stdlib.h>\\nint main(void){return 0;}\\n' "
+    "> /tmp/bench.c && gcc -O2 -c /tmp/bench.c -o /tmp/bench.o"
+)
+LOADS = {"redis": REDIS, "sqlite": SQLITE, "gcc": GCC}
+START = {
+    "redis": "redis-server --port 7777 --save '' --daemonize yes >/dev/null; "
+    "until redis-cli -p 7777 ping >/dev/null 2>&1; do sleep 0.1; done"
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure. *contrib*: QEMU's contrib/plugins/cache.c, built, to compare with."""
+
+    kernel: Path
+    loader: Path
+    root: Path
+    plugin: Path
+    profile: str
+    loads: tuple[str, ...]
+    insns: int  # busy instructions in all, of each way
+    rounds: int
+    nvram_dir: Path | None = None
+    contrib: Path | None = None
+
+
+@dataclass
+class Way:
+    """One machine."""
+
+    machine: Machine
+    insns: int = 0
+    cpu_s: float = 0.0
+    samples: dict[str, list[float]] = field(default_factory=dict)  # s per instruction, by load
+
+    def qmp(self, command: str) -> None:
+        assert self.machine.qemu is not None, "the machine is off"
+        self.machine.qemu.qmp.execute(command)
+
+    def qemu_cpu_s(self) -> float:
+        assert self.machine.qemu is not None, "the machine is off"
+        stat = Path(f"/proc/{self.machine.qemu.pid}/stat").read_text(encoding="ascii")
+        words = stat.rpartition(")")[2].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+    def busy_insns(self) -> int:
+        """Instructions so far, by the guest's account of its only CPU: all that is not idle."""
+        words = self.machine.run_in_guest("head -1 /proc/stat").stdout.split()
+        user, nice, system, _idle, _iowait, irq, softirq = (int(word) for word in words[1:8])
+        return (user + nice + system + irq + softirq) * NS_OF_TICK
+
+    def measure(self, load: str, units: int) -> float:
+        """Seconds of the host's CPU for an instruction."""
+        self.qmp("cont")
+        insns, cpu_s = self.busy_insns(), self.qemu_cpu_s()
+        text = f"n=0; while [ $n -lt {units} ]; do {LOADS[load]} || exit 1; n=$((n+1)); done"
+        self.machine.run_in_guest(text, limit_s=LOAD_LIMIT_S)
+        insns, cpu_s = self.busy_insns() - insns, self.qemu_cpu_s() - cpu_s
+        self.qmp("stop")
+        if insns < INSNS_MIN:
+            raise RemError(f"{load}: only {insns} instructions in a round: ask for more --insns")
+        self.insns += insns
+        self.cpu_s += cpu_s
+        self.samples.setdefault(load, []).append(cpu_s / insns)
+        return cpu_s / insns
+
+
+def _start(plan: Plan, name: str) -> Way:
+    config = MachineConfig(
+        name=f"bench-machine-{name}-{os.getpid()}",
+        kernel=plan.kernel,
+        loader=plan.loader,
+        root=plan.root,
+        cpus=1,
+        icount=True,
+        nvram_dir=plan.nvram_dir,
+        plugin=str(plan.contrib) if name == CONTRIB else None,
+    )
+    spec = PluginSpec(plan.plugin, cut=True, outs=(STOPPED_OUT,))
+    if name == CACHES:
+        argument = spec.argument(ctl_path(config.name))
+        config = MachineConfig(**{**vars(config), "plugin": argument, "caches": plan.profile})
+    machine = Machine.create(config, destroy_on_exit=True)
+    try:
+        if name == CACHES:
+            attach(machine, spec)
+        machine.boot()
+    except BaseException:
+        machine.destroy()
+        raise
+    return Way(machine)
+
+
+def _units(ways: dict[str, Way], load: str, insns: int) -> int:
+    """How often the load's unit is run in a round, from one run on `bare`."""
+    way = ways[BARE]
+    way.qmp("cont")
+    before = way.busy_insns()
+    way.machine.run_in_guest(f"for n in 1 2 3; do {LOADS[load]}; done", limit_s=LOAD_LIMIT_S)
+    unit = max((way.busy_insns() - before) // 3, NS_OF_TICK)
+    way.qmp("stop")
+    return max(1, -(-insns // unit))
+
+
+def _measure_load(ways: dict[str, Way], load: str, plan: Plan) -> dict[str, list[float]]:
+    for way in ways.values():
+        way.qmp("cont")
+        way.machine.run_in_guest(START.get(load, "true"), limit_s=LOAD_LIMIT_S)
+        way.qmp("stop")
+    units = _units(ways, load, plan.insns // (plan.rounds * len(plan.loads)))
+    ratios: dict[str, list[float]] = {name: [] for name in ways if name != BARE}
+    for number in range(1, plan.rounds + 1):
+        bare = ways[BARE].measure(load, units)
+        line = f"  {load} {number}/{plan.rounds}: bare {1e-6 / bare:.0f} MIPS"
+        for name in ratios:
+            ratio = ways[name].measure(load, units) / bare
+            ratios[name].append(ratio)
+            line += f", {name} {ratio:.2f} times slower"
+        say(line)
+    return ratios
+
+
+def run_bench(plan: Plan) -> Result:
+    """All loads on all ways."""
+    if plan.contrib is not None and not plan.contrib.is_file():
+        raise InfraError(f"{plan.contrib} is no file: build QEMU's contrib/plugins/cache.c first")
+    result = Result("machine")
+    slowdowns: dict[str, dict[str, float]] = {}
+    with ExitStack() as stack:
+        ways: dict[str, Way] = {}
+        for name in (BARE, CACHES, CONTRIB)[: 2 if plan.contrib is None else 3]:
+            ways[name] = way = _start(plan, name)
+            stack.callback(way.machine.destroy)
+        for way in ways.values():
+            way.machine.wait_ready(BOOT_LIMIT_S)
+            way.machine.guest.wait_ssh(BOOT_LIMIT_S)
+            way.qmp("stop")
+        for load in plan.loads:
+            for name, ratios in _measure_load(ways, load, plan).items():
+                slowdowns.setdefault(name, {})[load] = statistics.median(ratios)
+                if name == CACHES:
+                    result.add(
+                        f"slowdown_{load}", round(statistics.median(ratios), 3), "times", "native"
+                    )
+                    spread = max(ratios) - min(ratios)
+                    result.add(f"slowdown_{load}_spread", round(spread, 3), "times", "native")
+        for way in ways.values():
+            way.qmp("cont")
+    result.add("slowdown_vs_bare", round(max(slowdowns[CACHES].values()), 3), "times", "native")
+    result.add("mips", round(ways[CACHES].insns / ways[CACHES].cpu_s / 1e6, 1), "MIPS", "native")
+    result.add("busy_insns", ways[CACHES].insns, "insns", "counted")
+    if CONTRIB in slowdowns:
+        faster = min(slowdowns[CONTRIB][load] / slowdowns[CACHES][load] for load in plan.loads)
+        result.add("vs_contrib", round(faster, 2), "times", "native")
+    return result

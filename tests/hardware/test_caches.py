@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: on volatile caches a Stop loses nothing, because it flushes; where a flush has no effect,
+lines are lost, and that is said.
+
+Method: a machine is stopped once, and its media kept. Each test begins with that: it resumes with
+the caches of a real machine, works, and is cut. What only caches held is gone then. Red
+counterparts of the first test: flushes of data without effect, of everything, on all CPUs but the
+first; WBINVD that drops lines as INVD does; a supply whose energy ends in the middle of WBINVD.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lab import run
+from lab.errors import RemError
+from lab.machine import Machine, MachineState
+from lab.machine.caches import DEFAULT_PROFILE, is_lost
+from lab.machine.cut_points import attach_cut_points, make_spec
+from lab.machine.plugin import ctl_path
+from lab.machine.supply import CutRecord
+from lab.setup import products
+from lab.setup.progress import Progress
+from tests.claims import GO_LIMIT_S, booted
+
+CPUS = 2
+# Guest time; far more than any Stop takes.
+HOLD_UP_NS = 100_000_000
+# WBINVD of this machine takes 2.8 ms of the model's time, and a Stop has one on each CPU.
+TOO_SHORT_NS = 1_500_000
+CRASH_LIMIT_S = 40.0
+TEXT = "kept by a flush"
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
+
+
+class Stopped:
+    """A machine that has stopped, again and again in the same state."""
+
+    def __init__(self, machine: Machine, copies: Path) -> None:
+        self.machine = machine
+        self._files = [machine.files.nvram(machine.config), machine.files.disk]
+        self._copies = [copies / file.name for file in self._files]
+        self._copy(self._files, self._copies)
+
+    @staticmethod
+    def _copy(sources: list[Path], targets: list[Path]) -> None:
+        for source, target in zip(sources, targets, strict=True):
+            run.run(["cp", "--sparse=always", source, target], what="copying media")
+
+    def resume(self) -> Machine:
+        """On volatile caches, and something new in memory."""
+        machine = self.machine
+        machine.guest.close()  # its connection is of a time that never was
+        if machine.state is MachineState.RUNNING:
+            machine.cut(immediate=True)
+        self._copy(self._copies, self._files)
+        machine.resume()
+        machine.wait_resumed(GO_LIMIT_S)
+        machine.run_in_guest(f"echo '{TEXT}' > /dev/shm/text")
+        return machine
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
+    with booted("caches", CPUS, "fast") as machine:
+        # Without caches and icount until here, as that boots in seconds.
+        machine.guest.close()
+        assert machine.cut().stopped
+        config = machine.config
+        assert config.loader is not None
+        library = products.ensure_plugin(Progress())
+        spec = make_spec(library, config.kernel, config.loader, icount=True)
+        machine.config = replace(
+            config,
+            icount=True,
+            cut_points=True,
+            caches=DEFAULT_PROFILE,
+            plugin=spec.argument(ctl_path(config.name)),
+            hold_up_ns=HOLD_UP_NS,
+        )
+        attach_cut_points(machine)
+        copies = machine.files.nvram(config).parent / f"{config.name}-copies"
+        copies.mkdir()
+        try:
+            yield Stopped(machine, copies)
+        finally:
+            shutil.rmtree(copies)
+
+
+def told(record: CutRecord) -> dict[str, int]:
+    assert record.caches is not None, "the plugin said nothing of its caches"
+    return record.caches
+
+
+def test_a_stop_flushes_all_that_it_must(stopped: Stopped) -> None:
+    machine = stopped.resume()
+    for _ in range(2):
+        record = machine.cut()
+        assert record.stopped
+        caches = told(record)
+        assert caches["lost_lines"] == 0
+        assert caches["digest_due"] == caches["digest_media"]
+        # What Stop stores to after its last flush: a stack, the line of a counter.
+        assert caches["differ_lines"] <= 8 * CPUS, caches
+        assert caches["write_backs"] > 1000, "the caches were empty: nothing was shown"
+        machine.resume()
+        machine.wait_resumed(GO_LIMIT_S)
+        assert machine.run_in_guest("cat /dev/shm/text").stdout == f"{TEXT}\n"
+        assert machine.kernel_warnings() == []
+
+
+@pytest.mark.parametrize("which", ["data", "others", "invd"])
+def test_a_flush_without_effect_is_noticed(stopped: Stopped, which: str) -> None:
+    machine = stopped.resume()
+    record = machine.cut(no_flush=which)
+    caches = told(record)
+    if which == "invd":
+        # What was dropped is gone for the CPUs too, so that Stop itself may not get far.
+        assert caches["reverted_lines"] > 100
+    else:
+        assert record.stopped, "the record itself was flushed"
+        assert caches["lost_lines"] > 0
+        assert is_lost(caches)
+    if which == "data":
+        # The loader finds a good record; what it describes is not there.
+        machine.resume()
+        assert machine.wait_boot_note(GO_LIMIT_S).resumed
+        with pytest.raises(RemError):
+            machine.wait_resumed(CRASH_LIMIT_S)
+            assert machine.run_in_guest("cat /dev/shm/text").stdout == f"{TEXT}\n"
+
+
+def test_a_record_that_was_not_flushed_is_a_cold_boot_with_its_reason(stopped: Stopped) -> None:
+    machine = stopped.resume()
+    record = machine.cut(no_flush="all")
+    assert record.stopped, "the machine believes that it has committed"
+    assert is_lost(told(record))
+    machine.resume()
+    note = machine.wait_boot_note(GO_LIMIT_S)
+    assert not note.resumed
+    # The slot's commit word on media is as the kernel left it when it armed.
+    assert note.reason == "COLD_ALREADY_CONSUMED", note
+
+
+def test_a_hold_up_that_ends_in_the_flush_is_a_cold_boot(stopped: Stopped) -> None:
+    machine = stopped.resume()
+    record = machine.cut(hold_up_ns=TOO_SHORT_NS)
+    assert not record.stopped
+    assert told(record)["differ_lines"] > 0
+    machine.resume()
+    assert not machine.wait_boot_note(GO_LIMIT_S).resumed
+
+
+def test_power_goes_after_any_store_of_a_stop(stopped: Stopped) -> None:
+    """Before the commit word is on media it is a cold boot, whatever had been stored."""
+    for number in (1, 100, 700):
+        machine = stopped.resume()
+        begin_s = time.monotonic()
+        record = machine.cut(at_store=number)
+        assert record.place == f"store {number}", time.monotonic() - begin_s
+        assert told(record)["stores"] == number
+        machine.resume()
+        assert not machine.wait_boot_note(GO_LIMIT_S).resumed
