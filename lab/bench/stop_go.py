@@ -268,7 +268,7 @@ def _config(plan: Plan, mode: StopModeName, spec: PluginSpec) -> MachineConfig:
     )
 
 
-def _measure(plan: Plan, mode: StopModeName) -> list[Sample]:
+def measure(plan: Plan, mode: StopModeName) -> list[Sample]:
     """Boot one machine, run all loads on it."""
     spec = _spec(plan)
     with Machine.create(_config(plan, mode, spec), destroy_on_exit=True) as machine:
@@ -345,7 +345,7 @@ def run(plan: Plan) -> Result:
     """Measure all that is planned. Model flat-1ns."""
     result = Result(f"stop-go-{plan.cpus}")
     for mode in plan.modes:
-        samples = _measure(plan, mode)
+        samples = measure(plan, mode)
         add_figures(result, mode, samples)
         _say_worst(plan, mode, samples)
     result.add("model", "flat-1ns", "", "modelled")

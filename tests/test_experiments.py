@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The experiments that need a machine, in their cheap form: the papers' statements hold.
+
+Those that need none are run by tests/unit/test_experiments.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab import cli
+from lab.errors import Exit
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
+
+
+def test_stops_of_a_machine_hold_what_the_papers_say(tmp_path: Path) -> None:
+    """The second takes the Stops that the first measured."""
+    for name in ("wsp-f9", "lpc-f8"):
+        out = tmp_path / name
+        assert cli.main(["experiment", name, "--tier", "ci", "--out", str(out)]) == Exit.PASS
+        assert (out / "figure.svg").exists()
+    assert len(list(tmp_path.glob("stops-*.json"))) == 2
+
+
+@pytest.mark.soak
+def test_stops_of_many_cpus_are_run(tmp_path: Path) -> None:
+    assert cli.main(["experiment", "lpc-f22", "--tier", "ci", "--out", str(tmp_path)]) == Exit.PASS
