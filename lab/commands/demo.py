@@ -101,8 +101,8 @@ def register(app: typer.Typer) -> None:
         ] = False,
         caches: Annotated[
             str,
-            typer.Option(help="Volatile CPU caches: a profile, or off.", metavar="PROFILE"),
-        ] = "off",
+            typer.Option(help="Volatile CPU caches: a profile, auto, or off.", metavar="PROFILE"),
+        ] = "auto",
         no_flush: Annotated[
             str | None,
             typer.Option(
@@ -128,6 +128,8 @@ def register(app: typer.Typer) -> None:
         from lab.machine.caches import NO_FLUSH, check_profile
 
         profile = check_profile(caches)
+        if caches == "auto" and kernel is not None:
+            profile = None  # its System.map, which the plugin needs, may be anywhere
         if no_flush is not None and (profile is None or no_flush not in NO_FLUSH):
             raise UsageError(
                 f"--no-flush {no_flush}: choose {', '.join(NO_FLUSH)}, and give --caches PROFILE"

@@ -10,7 +10,7 @@ import typer
 
 from lab.errors import UsageError
 from lab.machine.attach import run_in_foreground, start_detached
-from lab.machine.caches import OFF, check_profile
+from lab.machine.caches import AUTO, OFF, check_profile
 from lab.machine.config import DISK_MODELS, MEMTYPES, NIC_MODELS, Forward, MachineConfig
 from lab.machine.files import MachineFiles
 from lab.machine.machine import Machine
@@ -130,11 +130,11 @@ def register(app: typer.Typer) -> None:
         caches: Annotated[
             str,
             typer.Option(
-                help="Volatile CPU caches: a profile of machine/cache/profiles.toml, or off. "
-                "Implies --icount.",
+                help="Volatile CPU caches: a profile of machine/cache/profiles.toml, off, or auto: "
+                "wsp-c5528 where they can be modelled. They imply --icount.",
                 metavar="PROFILE",
             ),
-        ] = OFF,
+        ] = AUTO,
         plugin: Annotated[
             str | None, typer.Option(help="QEMU plugin and its options.", metavar="FILE[,K=V]")
         ] = None,
@@ -169,7 +169,9 @@ def register(app: typer.Typer) -> None:
             "devices": tuple(device or []), "nvram_kind": nvram_kind,
             "disk_cache": disk_cache, "disk_loss": disk_loss,
         }  # fmt: skip
-        profile = check_profile(caches)
+        usual = plugin is None and kernel is None and loader is None and not no_loader
+        usual = usual and initrd is None and memtype == "nvram" and nvram_kind == "scm"
+        profile = check_profile(OFF if caches == AUTO and not usual else caches)
         if profile is not None and (plugin is not None or no_loader):
             raise UsageError("--caches needs the loader, and the one plugin of a machine")
         icount = icount or profile is not None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qemu.qmp import QMPError
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 # WSP's first machine: four cores, each with two levels, and one inclusive level of 8 MiB.
 DEFAULT_PROFILE = "wsp-c5528"
-OFF = "off"
+OFF, AUTO = "off", "auto"
+FAST_DIR = Path("/dev/shm")
 PROFILES_FILE = repo_dir() / "machine" / "cache" / "profiles.toml"
 # What `rem cut --no-flush` takes, and what then has no effect.
 NO_FLUSH = {
@@ -48,8 +50,10 @@ def check_profile(text: str) -> str | None:
     """What --caches says; None for off."""
     if text == OFF:
         return None
+    if text == AUTO:
+        return DEFAULT_PROFILE
     if text not in profiles():
-        raise UsageError(f"--caches {text}: choose {OFF}, {', '.join(profiles())}")
+        raise UsageError(f"--caches {text}: choose {AUTO}, {OFF}, {', '.join(profiles())}")
     return text
 
 
@@ -61,17 +65,27 @@ def fill_memory(files: MachineFiles, config: MachineConfig) -> None:
             f"{media} has {media.stat().st_size} bytes and the machine {config.nvram_bytes}: "
             f"it is not this machine's media; remove it with `rem rm --name {config.name}`"
         )
+    drop_memory(files, config)
+    if media.parent != FAST_DIR and shutil.disk_usage(FAST_DIR).free > 2 * config.nvram_bytes:
+        # It lives no longer than the power, so it may as well be in the host's memory.
+        memory.symlink_to(FAST_DIR / f"rem-{files.name}-{files.identity}.memory")
     used_bytes = media.stat().st_blocks * 512
-    free_bytes = shutil.disk_usage(memory.parent).free
+    free_bytes = shutil.disk_usage(memory.resolve().parent).free
     if used_bytes > free_bytes:
         raise InfraError(
             f"{memory.parent} has {free_bytes} bytes free and the machine's memory takes "
             f"{used_bytes} and more: free some, or take another --nvram-dir"
         )
-    memory.unlink(missing_ok=True)
-    memory.touch(mode=0o600)
+    memory.resolve().touch(mode=0o600)
     run.run(["cp", "--sparse=always", media, memory], what="filling NVRAM from media")
     os.truncate(memory, config.nvram_bytes)
+
+
+def drop_memory(files: MachineFiles, config: MachineConfig) -> None:
+    """The power is off: what CPUs read is gone."""
+    memory = files.memory(config)
+    memory.resolve().unlink(missing_ok=True)
+    memory.unlink(missing_ok=True)
 
 
 def _control(machine: Machine) -> PluginControl:

@@ -351,7 +351,7 @@ class Machine:
     def _power_is_off(self) -> None:
         self.supply.power_off()
         if self.config.caches is not None:
-            self.files.memory(self.config).unlink(missing_ok=True)
+            caches.drop_memory(self.files, self.config)
         if self.console is not None:
             self.console.close()
         if self.nvdimm is not None:
@@ -516,7 +516,7 @@ def _make_media(files: MachineFiles, config: MachineConfig) -> None:
 def _remove_files(files: MachineFiles, config: MachineConfig) -> None:
     """The lock goes last, with the directory: until then the machine is still ours."""
     files.nvram(config).unlink(missing_ok=True)
-    files.memory(config).unlink(missing_ok=True)
+    caches.drop_memory(files, config)
     files.nvdimm_parts(config).flash.unlink(missing_ok=True)
     shutil.rmtree(files.directory)
 
