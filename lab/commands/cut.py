@@ -12,7 +12,7 @@ from lab.errors import Exit, UsageError
 from lab.machine.client import supervised
 from lab.machine.control import request
 from lab.machine.cut_points import STOP_PHASES
-from lab.machine.options import DEFAULT_NAME, JsonOption, NameOption, parse_ns
+from lab.machine.options import DEFAULT_NAME, JsonOption, NameOption
 from lab.machine.status import cut_line
 from lab.say import say
 
@@ -40,8 +40,8 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option(
                 "--hold-up",
-                help="Guest time from the drop of PWR_OK to the loss of power, as 17ms.",
-                metavar="TIME",
+                help="From the drop of PWR_OK to the loss of power: 17ms of guest time, or a supply.",
+                metavar="TIME|SUPPLY",
             ),
         ] = None,
         immediate: Annotated[
@@ -85,9 +85,11 @@ def register(app: typer.Typer) -> None:
             raise UsageError("--at-store says where the power goes: give no --at, no --immediate")
         if no_flush is not None and immediate:
             raise UsageError("--no-flush is about Stop, which --immediate leaves out")
+        from lab.power.hold_up import hold_up_ns as parse_hold_up
+
         if at is not None and (immediate or hold_up is not None):
             raise UsageError("--at says when the hold-up ends: give no --hold-up, no --immediate")
-        hold_up_ns = None if hold_up is None else parse_ns(hold_up, "--hold-up")
+        hold_up_ns = None if hold_up is None else parse_hold_up(hold_up, "--hold-up")
         record = request(
             supervised(name),
             "cut",

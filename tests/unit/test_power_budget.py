@@ -18,6 +18,7 @@ from lab import cli
 from lab.errors import Exit, UsageError
 from lab.paths import repo_dir
 from lab.power.budget import parse_margin
+from lab.power.hold_up import hold_up_ns
 from lab.power.model import PowerModel
 
 
@@ -128,6 +129,14 @@ def test_steps_of_the_stop_are_the_kernels() -> None:
         assert found and int(found[1]) == steps[field]["value"], field
     preempt = re.search(r"rem_preempt_off_us = (\d+);", source)
     assert preempt and int(preempt[1]) * 1000 == steps["preempt_off_ns"]["value"]
+
+
+def test_a_hold_up_is_a_time_or_a_supply(model: PowerModel) -> None:
+    assert hold_up_ns("17ms", "--hold-up") == 17_000_000
+    assert hold_up_ns("wsp-amd-525w", "--hold-up") == 22_000_000
+    for text in ("17", "-1ms", "atx-23", "", "ms"):
+        with pytest.raises(UsageError, match="--hold-up"):
+            hold_up_ns(text, "--hold-up")
 
 
 def test_a_picture_is_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
