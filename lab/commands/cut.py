@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option(
                 "--hold-up",
-                help="From the drop of PWR_OK to the loss of power: 17ms of guest time, or a supply.",
+                help="From PWR_OK dropping to the loss of power: guest time, 17ms, or a supply.",
                 metavar="TIME|SUPPLY",
             ),
         ] = None,
