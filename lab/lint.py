@@ -13,7 +13,7 @@ from lab.run import run
 from lab.setup.plugin import cargo_env
 from lab.tidy import is_shell, project_files, tidy
 
-C_FOLDERS = ("format", "go", "guest", "pm", "tests")  # stop/ and resume/ are checkpatch's
+C_FOLDERS = ("format", "go", "guest", "pm", "tests")  # but for those of checkpatch's
 KERNEL_FOLDERS = ("stop", "resume", "pm/kernel")
 # Meant for mails to Linux's maintainers, not for a project with its own licence table.
 CHECKPATCH_IGNORES = (
@@ -93,6 +93,9 @@ def _shell_files(files: list[Path]) -> list[Path]:
 
 def _c_files(repo: Path, files: list[Path]) -> list[Path]:
     def ours(path: Path) -> bool:
+        folders = [repo / folder for folder in KERNEL_FOLDERS]
+        if any(path.is_relative_to(folder) for folder in folders):
+            return False
         return path.relative_to(repo).parts[0] in C_FOLDERS and path.suffix in (".c", ".h")
 
     return [path for path in files if ours(path)]

@@ -46,6 +46,17 @@ def _show(result: Result, as_json: bool) -> int:
     return Exit.PASS if result.ok else Exit.BROKEN
 
 
+@bench.command("pm")
+def pm(
+    rows: Annotated[int, typer.Option(help="Rows of the database.", min=1)] = 2000,
+    as_json: JsonOption = False,
+) -> int:
+    """Count what persistent memory costs: disks on it, a database on them, segments."""
+    from lab.bench.pm import Plan, run
+
+    return _show(run(Plan(rows=rows), say), as_json)
+
+
 @bench.command("stop-go")
 def stop_go(
     cpus: Annotated[int, typer.Option(help="Number of CPUs.", min=1, max=32)] = 4,

@@ -77,9 +77,21 @@ def with_caches(config: MachineConfig, profile: str) -> MachineConfig:
     return replace(config, icount=True, cut_points=True, caches=profile, plugin=argument)
 
 
+def _demo_pm(name: str, json_: bool) -> int:
+    from lab.demo import pm
+
+    result = pm.play(name, say if json_ else lambda line: print(line, flush=True))
+    if json_:
+        result.emit()
+    return int(Exit.PASS if result.ok else Exit.BROKEN)
+
+
 def register(app: typer.Typer) -> None:
     @app.command("demo")
     def demo_command(  # noqa: PLR0917 - the options of a command, given by name
+        what: Annotated[
+            str, typer.Argument(help="stop-go, or pm: persistent memory without Stop.")
+        ] = "stop-go",
         name: Annotated[str, typer.Option(help="The machine to make.", metavar="NAME")] = "demo",
         cpus: Annotated[int, typer.Option(help="Number of CPUs.")] = 4,
         stop: Annotated[
@@ -120,7 +132,14 @@ def register(app: typer.Typer) -> None:
         written with fsync, programs compute. PWR_OK drops, the machine stops, its QEMU is killed. A
         new process resumes it; the same connections go on; every acknowledged write is looked up.
         Exit 0 only if every promise was kept.
+
+        `rem demo pm`: a file system, a database and a program's pointers in persistent memory
+        outlive a reboot, a panic and a power cut without Stop. Only --name and --json apply to it.
         """
+        if what not in {"stop-go", "pm"}:
+            raise UsageError(f"rem demo {what}: choose stop-go or pm")
+        if what == "pm":
+            return _demo_pm(name, json_)
         if not 1 <= clients <= CLIENTS_MAX or writes < 1 or off < 0:
             raise UsageError(
                 f"--clients is 1 to {CLIENTS_MAX}, --writes 1 or more, --off 0 or more"

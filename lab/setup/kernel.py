@@ -83,10 +83,14 @@ def ensure_kernel(progress: Progress, variant: str | None = None) -> KernelProdu
     key = kernel_key(source_version, variant)
 
     def make(into: Path) -> None:
-        recipe = Recipe(key, partial(make_overlay, repo_dir()), *_asked(variant))
-        build(source_version, recipe, into, progress)
+        build(source_version, recipe_of(key, variant), into, progress)
 
     return KernelProduct.of(cache.product("kernel", key, make))
+
+
+def recipe_of(key: str, variant: str | None) -> Recipe:
+    """How the kernel of this checkout with that key is made."""
+    return Recipe(key, partial(make_overlay, repo_dir()), *_asked(variant))
 
 
 def kernel_key(source_version: str, variant: str | None = None) -> str:
@@ -230,7 +234,7 @@ def _put(source: Path, target: Path) -> None:
     fresh.replace(target)
 
 
-def _make_env(key: str = "") -> dict[str, str]:
+def make_env(key: str = "") -> dict[str, str]:
     """The same bytes from the same inputs, and compiler results that any checkout can use."""
     return {
         "LC_ALL": "C",
@@ -256,7 +260,7 @@ def _asked(variant: str | None) -> tuple[str, str]:
 def _configure(tree: Path, recipe: Recipe) -> None:
     fragment = cache_dir() / "build" / "allconfig"
     fragment.write_text(recipe.config, encoding="utf-8")
-    env = {**_make_env(), "KCONFIG_ALLCONFIG": str(fragment)}
+    env = {**make_env(), "KCONFIG_ALLCONFIG": str(fragment)}
     run(["make", "-s", "CC=ccache gcc", "allnoconfig"], cwd=tree, env=env, what="kernel: configure")
     got = (tree / ".config").read_text(encoding="utf-8")
     lacks = config_lacks(recipe.config, got)
@@ -275,7 +279,7 @@ def _compile(tree: Path, key: str, step: Step) -> None:
     stream(
         argv,
         cwd=tree,
-        env=_make_env(key),
+        env=make_env(key),
         log=log,
         on_line=lambda line: step.advance(),
         what="kernel: compile",

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A machine whose last 256 MiB of NVRAM are a pmem device, and what is in its guest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+from lab.commands.demo import make_config
+from lab.errors import RemError
+from lab.machine import Machine
+from lab.machine.guest import GuestResult
+from lab.paths import repo_dir
+from lab.setup.pm import PmProduct, ensure_pm
+from lab.setup.progress import Progress
+
+REGION_BYTES = 256 << 20
+NVRAM_PHYS = 1 << 32  # where the machine has it
+BOOT_LIMIT_S = 240.0
+COMMAND_LIMIT_S = 180.0
+
+
+@contextmanager
+def machine_with_region(
+    name: str, cpus: int = 2, icount: bool = False, more: str = ""
+) -> Iterator[Machine]:
+    """Not yet running; gone afterwards."""
+    config = make_config(name, cpus, None, None)
+    phys = NVRAM_PHYS + config.nvram_bytes - REGION_BYTES
+    words = f"memmap={REGION_BYTES >> 20}M!{phys:#x} {more}".strip()
+    config = replace(config, cmdline_extra=words, icount=icount)
+    with Machine.create(config, destroy_on_exit=True) as machine:
+        yield machine
+
+
+def region_offset(machine: Machine) -> int:
+    """Where the region is in the machine's NVRAM file."""
+    return machine.config.nvram_bytes - REGION_BYTES
+
+
+def wait_up(machine: Machine) -> None:
+    machine.wait_ready(BOOT_LIMIT_S)
+    machine.guest.wait_ssh(BOOT_LIMIT_S)
+
+
+def install(machine: Machine) -> PmProduct:
+    """Modules and programs, onto the guest's disk."""
+    product = ensure_pm(Progress())
+    for path in product.modules:
+        machine.guest.put(path, f"/root/{path.name}")
+    machine.guest.put(product.pmadmin, "/usr/local/bin/pmadmin")
+    machine.guest.put(repo_dir() / "pm" / "guest" / "pm-check.py", "/root/pm-check.py")
+    # The disk may lose what was not written back when the power goes.
+    sh(machine, "sync")
+    return product
+
+
+def load(machine: Machine, *words: str) -> None:
+    """The modules, on the region; *words* are parameters of pmcore."""
+    more = " ".join(words)
+    sh(machine, f"insmod /root/pmcore.ko device=/dev/pmem0 {more}")
+    sh(machine, "insmod /root/pmbc.ko && insmod /root/pmramd.ko")
+
+
+def sh(machine: Machine, command: str, check: bool = True) -> GuestResult:
+    return machine.guest.run(command, check=check, limit_s=COMMAND_LIMIT_S)
+
+
+def reset(machine: Machine, trigger: str) -> None:
+    """By a letter of sysrq: b reboots, c panics. The root disk is written back first."""
+    with suppress(RemError):  # this kernel does not live to end the connection
+        machine.guest.run(f"sync -f /root; echo {trigger} >/proc/sysrq-trigger", limit_s=10)
+    machine.guest.close()
+    wait_up(machine)
+
+
+def cut(machine: Machine) -> None:
+    """Power goes without a word, and comes back."""
+    machine.cut(immediate=True)
+    machine.boot()
+    wait_up(machine)
+
+
+def kernel_complaints(machine: Machine) -> str:
+    """An oops or a warning so far in this boot."""
+    return sh(machine, "dmesg | grep -E 'BUG:|WARNING:|Oops|INFO: task' || true").stdout

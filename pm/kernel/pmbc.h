@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * pmbc: block segments, for programs by /dev/pmbc and for pmramd.
+ *
+ * Locks: readers share, a writer is alone, by a reader-writer semaphore of the
+ * kernel's: first come, first served, but for readers beside a reader; a waiting
+ * writer holds later readers back, so neither starves.
+ */
+#ifndef PMBC_H
+#define PMBC_H
+
+#include "block.h"
+
+struct pmbc;
+
+/**
+ * pmbc_open() - open a block segment; lay it out if nothing ever was
+ * @name: of the segment
+ * @mask: MAY_READ, MAY_WRITE
+ *
+ * Context: may sleep; takes time with the number of blocks for the first user.
+ * Return: the segment or an ERR_PTR().
+ */
+struct pmbc *pmbc_open(const char *name, int mask);
+
+/**
+ * pmbc_close() - undo pmbc_open()
+ * @pmbc: what it returned
+ */
+void pmbc_close(struct pmbc *pmbc);
+
+/**
+ * pmbc_read() - read blocks of one moment
+ * @pmbc: the segment
+ * @first: first block
+ * @count: how many that follow each other
+ * @to: @count times the size of a block
+ *
+ * Return: 0; -EBADMSG if one does not check, then @to is zeros from there on.
+ */
+int pmbc_read(struct pmbc *pmbc, u64 first, u32 count, void *to);
+
+/**
+ * pmbc_write() - a transaction
+ * @pmbc: the segment
+ * @io: the blocks
+ * @count: how many, at most pmbc_transaction_max()
+ *
+ * Return: 0: all are durable. Else none was changed.
+ */
+int pmbc_write(struct pmbc *pmbc, const struct pm_block_io *io, u32 count);
+
+u32 pmbc_transaction_max(const struct pmbc *pmbc);
+u32 pmbc_block_bytes(const struct pmbc *pmbc);
+u64 pmbc_blocks(const struct pmbc *pmbc);
+
+#endif /* PMBC_H */

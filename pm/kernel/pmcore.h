@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * pmcore: the region and its segments, for pmbc and pmramd.
+ */
+#ifndef PMCORE_H
+#define PMCORE_H
+
+#include <linux/cdev.h>
+#include <linux/device.h>
+#include <linux/fs.h>
+#include <linux/poll.h>
+#include <linux/rwsem.h>
+#include <linux/wait.h>
+
+#include "region.h"
+#include "rem_pm_uapi.h"
+
+/* A segment that somebody holds: it is not destroyed and does not move. */
+struct pmcore_segment {
+	u32 slot;
+	void *at;
+	u64 bytes;
+	u32 type;
+	u32 block_bytes;
+	u8 uuid[16];
+	char name[PM_NAME_BYTES];
+};
+
+/**
+ * pmcore_get() - hold a segment
+ * @name: its name
+ * @mask: MAY_READ, MAY_WRITE: what the caller wants to be allowed
+ * @segment: filled in
+ *
+ * Context: may sleep.
+ * Return: 0, -ENOENT, -EACCES, -EUCLEAN.
+ */
+int pmcore_get(const char *name, int mask, struct pmcore_segment *segment);
+
+/**
+ * pmcore_put() - hold a segment no longer
+ * @segment: what pmcore_get() filled in
+ */
+void pmcore_put(const struct pmcore_segment *segment);
+
+/* Below: between the files of pmcore only. */
+
+struct pmcore_slot {
+	struct device *device; /* of /dev/pm/NAME */
+	u32 users;
+};
+
+struct pmcore {
+	struct rw_semaphore lock; /* of all below, and of segments' content */
+	struct pm_region region;
+	struct pmcore_slot *slot;
+	void *region_memory;
+	u64 bytes;
+	phys_addr_t phys;
+	atomic64_t events;
+	wait_queue_head_t changed;
+	char source[64];
+};
+
+extern struct pmcore pmcore;
+
+bool pmcore_may(const struct rem_pm_segment *record, int mask);
+bool pmcore_is_owner(const struct rem_pm_segment *record);
+void pmcore_event(void);
+
+int pmcore_source_get(void **base, u64 *bytes);
+void pmcore_source_put(void);
+
+int pmcore_ctl_init(void);
+void pmcore_ctl_exit(void);
+
+int pmcore_dev_init(void);
+void pmcore_dev_exit(void);
+int pmcore_dev_add(u32 slot);
+void pmcore_dev_remove(u32 slot);
+
+#endif /* PMCORE_H */

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /dev/pmctl: everything that is done with segments as a whole. Whoever may open
+ * it for reading may look; for writing, may make segments; what belongs to
+ * another is root's only.
+ */
+#include <linux/compat.h>
+#include <linux/cred.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+#include <linux/timekeeping.h>
+#include <linux/uaccess.h>
+#include <linux/uuid.h>
+
+#include "pmcore.h"
+
+static void fill_status(struct pm_ioc_status *status)
+{
+	const struct pm_region *region = &pmcore.region;
+
+	memset(status, 0, sizeof(*status));
+	status->region_bytes = region->super.region_bytes;
+	status->base_bytes = region->super.base_bytes;
+	status->free_bytes = region->extents.free_units * REM_PM_UNIT_BYTES;
+	status->wish_bytes = region->super.wish_bytes;
+	status->repaired = region->repaired;
+	status->damaged = region->damaged;
+	status->events = atomic64_read(&pmcore.events);
+	status->phys = pmcore.phys;
+	status->slots = region->super.slots;
+	status->used = region->used;
+	status->refused = region->refused;
+	memcpy(status->uuid, region->super.uuid, sizeof(status->uuid));
+	memcpy(status->source, pmcore.source, sizeof(status->source));
+}
+
+static void fill_segment(struct pm_ioc_segment *segment, u32 slot)
+{
+	const struct pm_entry *entry = &pmcore.region.entry[slot];
+	const struct rem_pm_segment *record = &entry->record;
+
+	memset(segment, 0, sizeof(*segment));
+	segment->slot = slot;
+	segment->state = PM_STATE_REFUSED;
+	if (entry->state != PM_SLOT_USED)
+		return;
+	segment->state = PM_STATE_USED;
+	memcpy(segment->name, record->name, sizeof(segment->name));
+	segment->type = record->type;
+	segment->persist = record->persist;
+	segment->offset = record->offset;
+	segment->bytes = record->bytes;
+	segment->extent_bytes = record->extent_bytes;
+	segment->generation = record->generation;
+	segment->created_ns = record->created_ns;
+	segment->map_address = record->map_address;
+	segment->uid = record->uid;
+	segment->gid = record->gid;
+	segment->mode = record->mode;
+	segment->block_bytes = record->block_bytes;
+	segment->users = pmcore.slot[slot].users;
+	memcpy(segment->uuid, record->uuid, sizeof(segment->uuid));
+}
+
+static int get(struct pm_ioc_segment *segment)
+{
+	u32 slot = segment->slot;
+
+	if (slot == PM_SLOT_BY_NAME)
+		slot = pm_segment_find(&pmcore.region, segment->name);
+	if (slot >= pmcore.region.super.slots)
+		return -ENOENT;
+	if (pmcore.region.entry[slot].state == PM_SLOT_FREE)
+		return -ENOENT;
+	fill_segment(segment, slot);
+	return 0;
+}
+
+static int create(struct pm_ioc_segment *segment)
+{
+	struct pm_segment_new new = {
+		.name = segment->name,
+		.type = segment->type,
+		.persist = segment->persist,
+		.bytes = segment->bytes,
+		.block_bytes = segment->block_bytes,
+		.uid = from_kuid(&init_user_ns, current_fsuid()),
+		.gid = from_kgid(&init_user_ns, current_fsgid()),
+		.mode = segment->mode,
+		.map_address = segment->map_address,
+		.created_ns = ktime_get_real_ns(),
+	};
+	u32 slot;
+	int err;
+
+	/* No Stop that this module could ask promises the caches' content. */
+	if (segment->persist == REM_PM_FOF)
+		return -EOPNOTSUPP;
+	generate_random_uuid(new.uuid);
+	err = pm_segment_create(&pmcore.region, &new, &slot);
+	if (err)
+		return err;
+	err = pmcore_dev_add(slot);
+	if (err) {
+		pm_segment_destroy(&pmcore.region, slot);
+		return err;
+	}
+	fill_segment(segment, slot);
+	return 0;
+}
+
+/* The slot of a segment that the caller owns, or a negative errno. */
+static int owned(const struct pm_ioc_segment *segment)
+{
+	u32 slot = pm_segment_find(&pmcore.region, segment->name);
+
+	if (slot == PM_SLOT_NONE)
+		return -ENOENT;
+	if (!pmcore_is_owner(&pmcore.region.entry[slot].record))
+		return -EPERM;
+	return slot;
+}
+
+static int destroy(const struct pm_ioc_segment *segment)
+{
+	int slot = owned(segment);
+	int err;
+
+	if (slot < 0)
+		return slot;
+	if (pmcore.slot[slot].users)
+		return -EBUSY;
+	pmcore_dev_remove(slot);
+	err = pm_segment_destroy(&pmcore.region, slot);
+	if (err)
+		pmcore_dev_add(slot);
+	return err;
+}
+
+static int resize(struct pm_ioc_segment *segment)
+{
+	int slot = owned(segment);
+	const struct pm_entry *entry;
+	bool used;
+	int err;
+
+	if (slot < 0)
+		return slot;
+	entry = &pmcore.region.entry[slot];
+	used = pmcore.slot[slot].users;
+	/* Whoever holds it knows where it is and how far it goes. */
+	if (used && segment->bytes < entry->record.bytes)
+		return -EBUSY;
+	/* The blocks of a block segment are laid out once. */
+	if (entry->record.type == REM_PM_BLOCK)
+		return -EOPNOTSUPP;
+	err = pm_segment_resize(&pmcore.region, slot, segment->bytes,
+				!used && segment->flags & PM_FLAG_MAY_MOVE);
+	if (!err)
+		fill_segment(segment, slot);
+	return err;
+}
+
+static int change(const struct pm_ioc_segment *segment)
+{
+	int slot = owned(segment);
+	struct rem_pm_segment record;
+	int err;
+
+	if (slot < 0)
+		return slot;
+	record = pmcore.region.entry[slot].record;
+	if ((segment->uid != record.uid || segment->gid != record.gid) &&
+	    !capable(CAP_CHOWN))
+		return -EPERM;
+	record.uid = segment->uid;
+	record.gid = segment->gid;
+	record.mode = segment->mode;
+	record.map_address = segment->map_address;
+	err = pm_segment_change(&pmcore.region, slot, &record);
+	if (!err) {
+		pmcore_dev_remove(slot);
+		err = pmcore_dev_add(slot);
+	}
+	return err;
+}
+
+static void scrub(struct pm_ioc_status *status)
+{
+	u32 slot;
+
+	pm_region_scrub(&pmcore.region, PM_SLOT_NONE);
+	for (slot = 0; slot < pmcore.region.super.slots; slot++)
+		if (pmcore.region.entry[slot].state != PM_SLOT_REFUSED)
+			pm_region_scrub(&pmcore.region, slot);
+	fill_status(status);
+}
+
+static int act(unsigned int command, struct pm_ioc_segment *segment)
+{
+	int err;
+
+	down_write(&pmcore.lock);
+	switch (command) {
+	case PM_IOC_GET:
+		err = get(segment);
+		break;
+	case PM_IOC_CREATE:
+		err = create(segment);
+		break;
+	case PM_IOC_DESTROY:
+		err = destroy(segment);
+		break;
+	case PM_IOC_RESIZE:
+		err = resize(segment);
+		break;
+	default:
+		err = change(segment);
+	}
+	up_write(&pmcore.lock);
+	if (!err && command != PM_IOC_GET)
+		pmcore_event();
+	return err;
+}
+
+static long on_segment(struct file *file, unsigned int command,
+		       void __user *user)
+{
+	struct pm_ioc_segment segment;
+	int err;
+
+	if (copy_from_user(&segment, user, sizeof(segment)))
+		return -EFAULT;
+	if (segment.name[PM_NAME_BYTES - 1] || segment.reserved[0] ||
+	    segment.reserved[1] || segment.flags & ~PM_FLAG_MAY_MOVE)
+		return -EINVAL;
+	if (command != PM_IOC_GET && !(file->f_mode & FMODE_WRITE))
+		return -EBADF;
+	err = act(command, &segment);
+	if (!err && _IOC_DIR(command) & _IOC_READ &&
+	    copy_to_user(user, &segment, sizeof(segment)))
+		return -EFAULT;
+	return err;
+}
+
+static long on_status(struct file *file, void __user *user, bool scrubs)
+{
+	struct pm_ioc_status status;
+
+	if (scrubs && !capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	down_write(&pmcore.lock);
+	if (scrubs)
+		scrub(&status);
+	else
+		fill_status(&status);
+	up_write(&pmcore.lock);
+	/* What has been seen here is no news to poll() any more. */
+	file->private_data = (void *)(unsigned long)status.events;
+	return copy_to_user(user, &status, sizeof(status)) ? -EFAULT : 0;
+}
+
+static long on_wish(const __u64 __user *user)
+{
+	u64 bytes;
+	int err;
+
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	if (copy_from_user(&bytes, user, sizeof(bytes)))
+		return -EFAULT;
+	down_write(&pmcore.lock);
+	err = pm_region_wish(&pmcore.region, bytes);
+	up_write(&pmcore.lock);
+	if (!err)
+		pmcore_event();
+	return err;
+}
+
+static long ctl_ioctl(struct file *file, unsigned int command,
+		      unsigned long argument)
+{
+	void __user *user = (void __user *)argument;
+
+	switch (command) {
+	case PM_IOC_GET:
+	case PM_IOC_CREATE:
+	case PM_IOC_DESTROY:
+	case PM_IOC_RESIZE:
+	case PM_IOC_CHANGE:
+		return on_segment(file, command, user);
+	case PM_IOC_STATUS:
+	case PM_IOC_SCRUB:
+		return on_status(file, user, command == PM_IOC_SCRUB);
+	case PM_IOC_WISH:
+		return on_wish(user);
+	default:
+		return -ENOTTY;
+	}
+}
+
+static __poll_t ctl_poll(struct file *file, poll_table *table)
+{
+	unsigned long seen = (unsigned long)file->private_data;
+
+	poll_wait(file, &pmcore.changed, table);
+	return atomic64_read(&pmcore.events) != seen ? EPOLLIN | EPOLLRDNORM :
+						       0;
+}
+
+static int ctl_open(struct inode *inode, struct file *file)
+{
+	file->private_data =
+		(void *)(unsigned long)atomic64_read(&pmcore.events);
+	return 0;
+}
+
+static const struct file_operations ctl_operations = {
+	.owner = THIS_MODULE,
+	.open = ctl_open,
+	.unlocked_ioctl = ctl_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.poll = ctl_poll,
+};
+
+static struct miscdevice ctl = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "pmctl",
+	.mode = 0660,
+	.fops = &ctl_operations,
+};
+
+/**
+ * pmcore_ctl_init() - make /dev/pmctl
+ */
+int pmcore_ctl_init(void)
+{
+	return misc_register(&ctl);
+}
+
+/**
+ * pmcore_ctl_exit() - remove it
+ */
+void pmcore_ctl_exit(void)
+{
+	misc_deregister(&ctl);
+}

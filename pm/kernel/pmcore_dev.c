@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /dev/pm/NAME: a raw segment as a file that is read, written and mapped.
+ * What write() wrote is durable when it returns; what was stored through a
+ * mapping is after msync(), fsync(), or the program's own flush and fence.
+ */
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/pagemap.h>
+#include <linux/pfn_t.h>
+#include <linux/uio.h>
+
+#include "pmcore.h"
+
+static dev_t first_dev;
+static struct cdev cdev;
+
+static struct rem_pm_segment *record_of(u32 slot)
+{
+	return &pmcore.region.entry[slot].record;
+}
+
+static u32 slot_of(const struct file *file)
+{
+	return iminor(file_inode(file));
+}
+
+static int pm_open(struct inode *inode, struct file *file)
+{
+	int mask = (file->f_mode & FMODE_READ ? MAY_READ : 0) |
+		   (file->f_mode & FMODE_WRITE ? MAY_WRITE : 0);
+	u32 slot = iminor(inode);
+	int err = 0;
+
+	down_write(&pmcore.lock);
+	if (slot >= pmcore.region.super.slots ||
+	    pmcore.region.entry[slot].state != PM_SLOT_USED)
+		err = -ENXIO;
+	else if (record_of(slot)->type != REM_PM_RAW)
+		err = -EMEDIUMTYPE; /* its blocks are pmbc's */
+	else if (!pmcore_may(record_of(slot), mask))
+		err = -EACCES;
+	else
+		pmcore.slot[slot].users++;
+	up_write(&pmcore.lock);
+	return err;
+}
+
+static int pm_release(struct inode *inode, struct file *file)
+{
+	down_write(&pmcore.lock);
+	pmcore.slot[iminor(inode)].users--;
+	up_write(&pmcore.lock);
+	return 0;
+}
+
+/* How much of @count there is from @at on. */
+static size_t rest(u32 slot, loff_t at, size_t count)
+{
+	u64 bytes = record_of(slot)->bytes;
+
+	return at < 0 || at >= bytes ? 0 : min_t(u64, count, bytes - at);
+}
+
+static ssize_t pm_read(struct kiocb *kiocb, struct iov_iter *to)
+{
+	u32 slot = slot_of(kiocb->ki_filp);
+	size_t count;
+
+	down_read(&pmcore.lock);
+	count = rest(slot, kiocb->ki_pos, iov_iter_count(to));
+	count = copy_to_iter(pm_segment_at(&pmcore.region, slot) +
+			     kiocb->ki_pos, count, to);
+	up_read(&pmcore.lock);
+	kiocb->ki_pos += count;
+	return count;
+}
+
+static ssize_t pm_write(struct kiocb *kiocb, struct iov_iter *from)
+{
+	u32 slot = slot_of(kiocb->ki_filp);
+	size_t wanted = iov_iter_count(from);
+	size_t count;
+
+	down_read(&pmcore.lock);
+	count = rest(slot, kiocb->ki_pos, wanted);
+	count = _copy_from_iter_flushcache(pm_segment_at(&pmcore.region, slot) +
+						   kiocb->ki_pos,
+					   count, from);
+	pm_fence(NULL);
+	up_read(&pmcore.lock);
+	kiocb->ki_pos += count;
+	return wanted && !count ? -ENOSPC : count;
+}
+
+static loff_t pm_llseek(struct file *file, loff_t offset, int whence)
+{
+	loff_t bytes;
+
+	down_read(&pmcore.lock);
+	bytes = record_of(slot_of(file))->bytes;
+	up_read(&pmcore.lock);
+	return fixed_size_llseek(file, offset, whence, bytes);
+}
+
+static int pm_fsync(struct file *file, loff_t start, loff_t end, int data_only)
+{
+	u32 slot = slot_of(file);
+	size_t count;
+
+	down_read(&pmcore.lock);
+	count = rest(slot, start, min_t(u64, end - start, SIZE_MAX - 1) + 1);
+	if (count)
+		pm_flush(NULL, pm_segment_at(&pmcore.region, slot) + start,
+			 count);
+	pm_fence(NULL);
+	up_read(&pmcore.lock);
+	return 0;
+}
+
+/*
+ * The frame of a page of a mapping, where @pages fit into the segment's extent
+ * and frame and address are aligned to them; else 0.
+ */
+static unsigned long frame_of(struct vm_fault *vmf, unsigned long pages)
+{
+	const struct rem_pm_segment *record =
+		record_of(slot_of(vmf->vma->vm_file));
+	u64 first = round_down(vmf->pgoff, pages);
+	unsigned long frame = PHYS_PFN(pmcore.phys + record->offset) + first;
+
+	if ((first + pages) * PAGE_SIZE > record->extent_bytes)
+		return 0;
+	return frame % pages ? 0 : frame;
+}
+
+static vm_fault_t pm_fault(struct vm_fault *vmf)
+{
+	vm_fault_t ret = VM_FAULT_SIGBUS;
+	unsigned long frame;
+
+	down_read(&pmcore.lock);
+	frame = frame_of(vmf, 1);
+	if (frame)
+		ret = vmf_insert_pfn(vmf->vma, vmf->address, frame);
+	up_read(&pmcore.lock);
+	return ret;
+}
+
+#ifdef CONFIG_TRANSPARENT_HUGEPAGE
+static vm_fault_t pm_huge_fault(struct vm_fault *vmf, unsigned int order)
+{
+	unsigned long start = vmf->address & PMD_MASK;
+	vm_fault_t ret = VM_FAULT_FALLBACK;
+	unsigned long frame;
+
+	if (order != PMD_ORDER || start < vmf->vma->vm_start ||
+	    start + PMD_SIZE > vmf->vma->vm_end ||
+	    linear_page_index(vmf->vma, start) % (PMD_SIZE / PAGE_SIZE))
+		return ret;
+	down_read(&pmcore.lock);
+	frame = frame_of(vmf, PMD_SIZE / PAGE_SIZE);
+	if (frame)
+		ret = vmf_insert_pfn_pmd(vmf, __pfn_to_pfn_t(frame, PFN_DEV),
+					 vmf->flags & FAULT_FLAG_WRITE);
+	up_read(&pmcore.lock);
+	return ret;
+}
+#endif
+
+static const struct vm_operations_struct pm_vm_operations = {
+	.fault = pm_fault,
+#ifdef CONFIG_TRANSPARENT_HUGEPAGE
+	.huge_fault = pm_huge_fault,
+#endif
+};
+
+static int pm_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	/* A private copy of memory frames that are not the kernel's own. */
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	vm_flags_set(vma, VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP);
+	vma->vm_ops = &pm_vm_operations;
+	return 0;
+}
+
+static const struct file_operations pm_operations = {
+	.owner = THIS_MODULE,
+	.open = pm_open,
+	.release = pm_release,
+	.read_iter = pm_read,
+	.write_iter = pm_write,
+	.llseek = pm_llseek,
+	.fsync = pm_fsync,
+	.mmap = pm_mmap,
+#ifdef CONFIG_TRANSPARENT_HUGEPAGE
+	.get_unmapped_area = thp_get_unmapped_area,
+#endif
+};
+
+static char *devnode(const struct device *device, umode_t *mode, kuid_t *uid,
+		     kgid_t *gid)
+{
+	const struct rem_pm_segment *record = record_of(MINOR(device->devt));
+
+	/* When the file is removed only the name is asked for. */
+	if (mode)
+		*mode = record->mode;
+	if (uid)
+		*uid = make_kuid(&init_user_ns, record->uid);
+	if (gid)
+		*gid = make_kgid(&init_user_ns, record->gid);
+	return NULL;
+}
+
+static const struct device_type pm_type = {
+	.name = "pm_segment",
+	.devnode = devnode,
+};
+
+static const struct class pm_class = { .name = "pm" };
+
+static void release(struct device *device)
+{
+	kfree(device);
+}
+
+/**
+ * pmcore_dev_add() - make /dev/pm/NAME of a raw segment
+ * @slot: the segment
+ *
+ * Context: may sleep; the caller holds the lock.
+ */
+int pmcore_dev_add(u32 slot)
+{
+	struct device *device;
+	int err;
+
+	if (record_of(slot)->type != REM_PM_RAW)
+		return 0;
+	device = kzalloc(sizeof(*device), GFP_KERNEL);
+	if (!device)
+		return -ENOMEM;
+	device_initialize(device);
+	device->class = &pm_class;
+	device->type = &pm_type;
+	device->devt = MKDEV(MAJOR(first_dev), slot);
+	device->release = release;
+	err = dev_set_name(device, "pm!%s", record_of(slot)->name);
+	if (!err)
+		err = device_add(device);
+	if (err)
+		put_device(device);
+	else
+		pmcore.slot[slot].device = device;
+	return err;
+}
+
+/**
+ * pmcore_dev_remove() - remove it
+ * @slot: the segment
+ */
+void pmcore_dev_remove(u32 slot)
+{
+	if (pmcore.slot[slot].device)
+		device_unregister(pmcore.slot[slot].device);
+	pmcore.slot[slot].device = NULL;
+}
+
+static void remove_all(void)
+{
+	u32 slot;
+
+	for (slot = 0; slot < pmcore.region.super.slots; slot++)
+		pmcore_dev_remove(slot);
+}
+
+/**
+ * pmcore_dev_init() - make the files of all segments that there are
+ */
+int pmcore_dev_init(void)
+{
+	u32 count = pmcore.region.super.slots;
+	u32 slot;
+	int err;
+
+	err = class_register(&pm_class);
+	if (err)
+		return err;
+	err = alloc_chrdev_region(&first_dev, 0, count, "pm");
+	if (err)
+		goto err_class;
+	cdev_init(&cdev, &pm_operations);
+	cdev.owner = THIS_MODULE;
+	err = cdev_add(&cdev, first_dev, count);
+	if (err)
+		goto err_region;
+	for (slot = 0; slot < count && !err; slot++)
+		if (pmcore.region.entry[slot].state == PM_SLOT_USED)
+			err = pmcore_dev_add(slot);
+	if (!err)
+		return 0;
+	remove_all();
+	cdev_del(&cdev);
+err_region:
+	unregister_chrdev_region(first_dev, count);
+err_class:
+	class_unregister(&pm_class);
+	return err;
+}
+
+/**
+ * pmcore_dev_exit() - remove all files
+ */
+void pmcore_dev_exit(void)
+{
+	remove_all();
+	cdev_del(&cdev);
+	unregister_chrdev_region(first_dev, pmcore.region.super.slots);
+	class_unregister(&pm_class);
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/**
+ * DOC: pmcore
+ *
+ * Takes a region of persistent memory over and gives out segments of it. What
+ * is on media is the business of the core (region.h); here are names, rights,
+ * devices and who uses what.
+ *
+ * A segment that is open, mapped or a disk has users, and is neither destroyed
+ * nor moved. Content is copied under the lock as a reader, so that a change of
+ * size never meets half a copy.
+ */
+#include <linux/cred.h>
+#include <linux/module.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+#include <linux/timekeeping.h>
+#include <linux/uuid.h>
+
+#include "pmcore.h"
+
+struct pmcore pmcore;
+
+static bool format;
+module_param(format, bool, 0444);
+MODULE_PARM_DESC(format,
+		 "make a region of memory that holds none; nothing that is one is touched");
+
+static uint slots = 1024;
+module_param(slots, uint, 0444);
+MODULE_PARM_DESC(slots, "how many segments a region that is made may have");
+
+/**
+ * pmcore_may() - whether the caller may use a segment
+ * @record: the segment
+ * @mask: MAY_READ, MAY_WRITE
+ *
+ * The rule of files: owner, group, others; root may all.
+ */
+bool pmcore_may(const struct rem_pm_segment *record, int mask)
+{
+	u32 mode = record->mode;
+
+	if (capable(CAP_DAC_OVERRIDE))
+		return true;
+	if (uid_eq(current_fsuid(), make_kuid(&init_user_ns, record->uid)))
+		mode >>= 6;
+	else if (in_group_p(make_kgid(&init_user_ns, record->gid)))
+		mode >>= 3;
+	return (mode & mask) == mask;
+}
+
+/**
+ * pmcore_is_owner() - whether the caller may destroy and change a segment
+ * @record: the segment
+ */
+bool pmcore_is_owner(const struct rem_pm_segment *record)
+{
+	return capable(CAP_SYS_ADMIN) ||
+	       uid_eq(current_fsuid(), make_kuid(&init_user_ns, record->uid));
+}
+
+/**
+ * pmcore_event() - tell who polls that something changed
+ */
+void pmcore_event(void)
+{
+	atomic64_inc(&pmcore.events);
+	wake_up_interruptible(&pmcore.changed);
+}
+
+int pmcore_get(const char *name, int mask, struct pmcore_segment *segment)
+{
+	const struct rem_pm_segment *record;
+	int err = 0;
+	u32 slot;
+
+	down_write(&pmcore.lock);
+	slot = pm_segment_find(&pmcore.region, name);
+	if (slot == PM_SLOT_NONE) {
+		err = -ENOENT;
+	} else if (pmcore.region.entry[slot].state != PM_SLOT_USED) {
+		err = -EUCLEAN;
+	} else {
+		record = &pmcore.region.entry[slot].record;
+		if (!pmcore_may(record, mask))
+			err = -EACCES;
+	}
+	if (!err) {
+		segment->slot = slot;
+		segment->at = pm_segment_at(&pmcore.region, slot);
+		segment->bytes = record->bytes;
+		segment->type = record->type;
+		segment->block_bytes = record->block_bytes;
+		memcpy(segment->uuid, record->uuid, sizeof(segment->uuid));
+		memcpy(segment->name, record->name, sizeof(segment->name));
+		pmcore.slot[slot].users++;
+	}
+	up_write(&pmcore.lock);
+	return err;
+}
+EXPORT_SYMBOL_GPL(pmcore_get);
+
+void pmcore_put(const struct pmcore_segment *segment)
+{
+	down_write(&pmcore.lock);
+	pmcore.slot[segment->slot].users--;
+	up_write(&pmcore.lock);
+}
+EXPORT_SYMBOL_GPL(pmcore_put);
+
+static int make_region(void *base, u64 bytes)
+{
+	struct pm_format wanted = {
+		.bytes = round_down(bytes, REM_PM_UNIT_BYTES),
+		.slots = slots,
+		.created_ns = ktime_get_real_ns(),
+	};
+
+	generate_random_uuid(wanted.uuid);
+	return pm_region_format(NULL, base, &wanted);
+}
+
+static int open_region(void *base, u64 bytes)
+{
+	struct rem_pm_super super;
+	size_t need;
+	int err = pm_region_peek(base, bytes, &super);
+
+	if (err == -ENOMEDIUM && format) {
+		err = make_region(base, bytes);
+		if (!err)
+			err = pm_region_peek(base, bytes, &super);
+	}
+	if (err)
+		return err;
+	need = pm_region_volatile_bytes(super.slots);
+	pmcore.region_memory = kvzalloc(need, GFP_KERNEL);
+	pmcore.slot = kvcalloc(super.slots, sizeof(*pmcore.slot), GFP_KERNEL);
+	if (!pmcore.region_memory || !pmcore.slot)
+		return -ENOMEM;
+	return pm_region_open(&pmcore.region, NULL, base, bytes,
+			      pmcore.region_memory, true);
+}
+
+static void say_why(int err)
+{
+	const char *why = "it cannot be opened";
+
+	if (err == -ENOMEDIUM)
+		why = "no region has been made there: load with format=1 to make one";
+	else if (err == -EUCLEAN)
+		why = "its superblock is damaged in all copies";
+	else if (err == -EPROTONOSUPPORT)
+		why = "it was made by a newer version";
+	else if (err == -EFBIG)
+		why = "the memory is smaller than its segments need";
+	pr_err("pmcore: %s: %s (%pe)\n", pmcore.source, why, ERR_PTR(err));
+}
+
+static void free_all(void)
+{
+	kvfree(pmcore.region_memory);
+	kvfree(pmcore.slot);
+	pmcore_source_put();
+}
+
+static int __init pmcore_init(void)
+{
+	void *base;
+	int err;
+
+	init_rwsem(&pmcore.lock);
+	init_waitqueue_head(&pmcore.changed);
+	err = pmcore_source_get(&base, &pmcore.bytes);
+	if (err)
+		return err;
+	err = open_region(base, pmcore.bytes);
+	if (err) {
+		say_why(err);
+		goto err_free;
+	}
+	err = pmcore_ctl_init();
+	if (err)
+		goto err_free;
+	err = pmcore_dev_init();
+	if (err)
+		goto err_ctl;
+	pr_info("pmcore: %s: %llu bytes at %pa, %u segments, %u refused, %llu repaired\n",
+		pmcore.source, pmcore.region.super.region_bytes, &pmcore.phys,
+		pmcore.region.used, pmcore.region.refused,
+		pmcore.region.repaired);
+	return 0;
+
+err_ctl:
+	pmcore_ctl_exit();
+err_free:
+	free_all();
+	return err;
+}
+
+static void __exit pmcore_exit(void)
+{
+	pmcore_dev_exit();
+	pmcore_ctl_exit();
+	free_all();
+}
+
+module_init(pmcore_init);
+module_exit(pmcore_exit);
+MODULE_DESCRIPTION("Persistent memory: a region and its segments");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The modules are built without a warning for Debian's own 6.12 kernel, too, and know their types.
+
+Goal: the service is for kernels that people have. Method: its headers from apt, W=1, -Werror.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from lab.paths import repo_dir
+from lab.setup.pm import ensure_pm_for_debian, stock_version
+from lab.setup.progress import Progress
+
+pytestmark = pytest.mark.full
+
+
+def test_modules_are_built_for_debians_kernel() -> None:
+    product = ensure_pm_for_debian(Progress())
+    for module in product.modules:
+        argv = ["modinfo", "-F", "vermagic", str(module)]
+        magic = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+        assert magic.startswith(f"{stock_version()}-amd64 "), magic
+
+
+def test_libpm_shows_its_own_names_only() -> None:
+    library = ensure_pm_for_debian(Progress()).folder / "libpm.so.1"
+    argv = ["nm", "-D", "--defined-only", str(library)]
+    lines = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    names = {line.split()[-1] for line in lines}
+    assert len(names) > 20
+    assert all(name.startswith("pm_") or name == "PM_1" for name in names - {"PM_1"})
+    assert all("@@PM_1" in name for name in names - {"PM_1"}), names
+
+
+def test_each_function_of_libpm_is_on_its_manual_page() -> None:
+    header = (repo_dir() / "pm" / "lib" / "libpm.h").read_text(encoding="utf-8")
+    page = (repo_dir() / "man" / "libpm.3").read_text(encoding="utf-8")
+    functions = set(re.findall(r"\b(pm_\w+)\(", header))
+    assert len(functions) > 20
+    assert {name for name in functions if f"{name}(" not in page} == set()

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The modules in a guest: rights, limits, users of segments, disks, damage, unloading.
+
+Goal: what pmadmin(8) says holds, and none of it upsets the kernel. Method: one machine, its region
+made anew; damage is done to its NVRAM file while the power is off.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import format as fmt
+from lab.demo.pm_machine import (
+    install,
+    kernel_complaints,
+    load,
+    machine_with_region,
+    region_offset,
+    sh,
+    wait_up,
+)
+from lab.machine import Machine
+
+pytestmark = pytest.mark.full
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    with machine_with_region(f"t-pmg-{os.getpid()}", more="reserve_mem=32M:2M:pm") as made:
+        made.boot()
+        wait_up(made)
+        install(made)
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def quiet(machine: Machine) -> Iterator[None]:
+    yield
+    assert not kernel_complaints(machine)
+
+
+def names(machine: Machine) -> list[str]:
+    return [segment["name"] for segment in json.loads(sh(machine, "pmadmin --json list").stdout)]
+
+
+def test_memory_without_a_region_is_left_alone(machine: Machine) -> None:
+    before = sh(machine, "head -c 4M /dev/pmem0 | md5sum").stdout
+    assert not sh(machine, "insmod /root/pmcore.ko device=/dev/pmem0", check=False).ok
+    assert sh(machine, "head -c 4M /dev/pmem0 | md5sum").stdout == before
+    assert not sh(machine, "insmod /root/pmcore.ko", check=False).ok
+    assert not sh(machine, "insmod /root/pmcore.ko reserved=nothing", check=False).ok
+    load(machine, "format=1")
+
+
+def test_segments_are_made_resized_and_destroyed(machine: Machine) -> None:
+    sh(machine, "pmadmin create one 3M && pmadmin create two 1M && pmadmin resize one 5M")
+    assert names(machine) == ["one", "two"]
+    sh(machine, "printf hello >/dev/pm/one && pmadmin resize one 9M")
+    assert sh(machine, "head -c 5 /dev/pm/one").stdout == "hello"
+    assert sh(machine, "stat -c %a /dev/pm/one").stdout.strip() == "600"
+    sh(machine, "pmadmin destroy --yes one && test ! -e /dev/pm/one")
+    assert names(machine) == ["two"]
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "-x", "x" * 64, "with space"])
+def test_names_that_are_no_file_names_are_refused(machine: Machine, name: str) -> None:
+    done = sh(machine, f"pmadmin create -- '{name}' 1M", check=False)
+    assert done.returncode == 4
+    assert names(machine) == ["two"]
+
+
+def test_a_full_region_says_so(machine: Machine) -> None:
+    done = sh(machine, "pmadmin create huge 1G", check=False)
+    assert done.returncode == 4
+    assert "No space left" in done.stderr
+
+
+def test_a_user_without_rights_gets_nothing(machine: Machine) -> None:
+    user = "setpriv --reuid=65534 --regid=65534 --clear-groups"
+    for command in ("pmadmin status", "cat /dev/pm/two", "pmadmin destroy --yes two"):
+        assert not sh(machine, f"{user} {command}", check=False).ok, command
+    # Where the file's mode is opened by mistake the segment's own rights still hold.
+    sh(machine, "chmod 666 /dev/pm/two /dev/pmctl")
+    assert not sh(machine, f"{user} head -c 1 /dev/pm/two", check=False).ok
+    assert not sh(machine, f"{user} pmadmin destroy --yes two", check=False).ok
+    assert not sh(machine, f"{user} pmadmin resize-region 128M", check=False).ok
+    sh(machine, "chmod 660 /dev/pmctl")
+
+
+def test_what_is_in_use_is_not_destroyed(machine: Machine) -> None:
+    busy = "exec 5</dev/pm/two; pmadmin destroy --yes two 5<&-"
+    assert not sh(machine, busy, check=False).ok
+    assert "two" in names(machine)
+    assert not sh(machine, "exec 5</dev/pm/two; rmmod pmramd pmbc pmcore", check=False).ok
+    sh(machine, "lsmod | grep -q pmcore && insmod /root/pmbc.ko; insmod /root/pmramd.ko; true")
+
+
+def test_a_region_is_not_shrunk_over_a_segment(machine: Machine) -> None:
+    assert not sh(machine, "pmadmin resize-region 1M", check=False).ok
+    sh(machine, "pmadmin resize-region 192M")
+    assert json.loads(sh(machine, "pmadmin --json status").stdout)["wish_bytes"] == 192 << 20
+    sh(machine, "pmadmin resize-region 0")
+
+
+def test_a_hundred_disks_hold_file_systems_of_their_own(machine: Machine) -> None:
+    sh(
+        machine,
+        "set -e; mkdir -p /mnt/x; for n in $(seq 100); do pmadmin create d$n 512K;"
+        " d=$(pmadmin ramdisk add d$n); echo content $n | dd of=$d conv=sync status=none; done;"
+        ' for n in $(seq 100); do head -c 20 /dev/pm/d$n | grep -qx "content $n"; done',
+    )
+    sh(
+        machine,
+        "set -e; for n in $(seq 100); do pmadmin ramdisk remove d$n;"
+        " pmadmin destroy --yes d$n; done",
+    )
+    assert names(machine) == ["two"]
+
+
+@pytest.mark.parametrize("block_bytes", [0, 512, 4096])
+def test_files_written_side_by_side_are_read_back(machine: Machine, block_bytes: int) -> None:
+    block = f"--block {block_bytes}" if block_bytes else ""
+    sh(machine, f"pmadmin create fs 48M {block}")
+    disk = sh(machine, "pmadmin ramdisk add fs").stdout.strip()
+    sh(
+        machine,
+        f"set -e; mkfs.ext4 -q {disk}; mount {disk} /mnt/x; cd /mnt/x;"
+        " for n in 1 2 3 4; do (for r in $(seq 20); do dd if=/dev/urandom of=f$n bs=64k count=8"
+        " status=none; md5sum f$n >f$n.sum; done) & done; wait; sync;"
+        " echo 3 >/proc/sys/vm/drop_caches; md5sum --quiet -c f1.sum f2.sum f3.sum f4.sum;"
+        f" fstrim -v /mnt/x || true; cd /; umount /mnt/x; e2fsck -fn {disk}",
+    )
+    sh(machine, "pmadmin ramdisk remove fs && pmadmin destroy --yes fs")
+
+
+def flip(path: Path, offset: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)
+        file.seek(offset)
+        file.write(bytes([byte[0] ^ 0x10]))
+
+
+def test_damage_is_repaired_or_refused_never_returned(machine: Machine) -> None:
+    """One copy of a superblock is repaired; a block's data is an error; all copies are refused."""
+    sh(machine, "pmadmin create blocks 1M --block 4096; pmadmin create lost 1M")
+    disk = sh(machine, "pmadmin ramdisk add blocks").stdout.strip()
+    sh(machine, f"yes | tr -d '\\n' | dd of={disk} bs=4096 count=4 iflag=fullblock oflag=direct")
+    segments = {s["name"]: s for s in json.loads(sh(machine, "pmadmin --json list").stdout)}
+    nvram, base = machine.files.nvram(machine.config), region_offset(machine)
+    machine.cut(immediate=True)
+    superblock, slot = base + 0xC0 + 32, segments["lost"]["slot"] * fmt.CONST["REM_PM_SLOT_BYTES"]
+    flip(nvram, superblock)
+    header = fmt.parse("rem_pm_super", nvram_bytes(nvram, base + 0x10000 + 0xC0, 192))
+    for copy in header.table_offset:
+        flip(nvram, base + copy + slot + 100)
+    data = nvram_bytes(nvram, base + segments["blocks"]["offset"], 1 << 20)
+    flip(nvram, base + segments["blocks"]["offset"] + data.index(b"y" * 4096) + 7)
+    machine.boot()
+    wait_up(machine)
+    load(machine)
+    status = json.loads(sh(machine, "pmadmin --json status", check=False).stdout)
+    assert (status["repaired"], status["refused"]) == (1, 1)
+    done = sh(machine, "pmadmin create more 1M", check=False)
+    assert "damaged" in done.stderr
+    assert sh(machine, "head -c 3 /dev/pm/two | wc -c").stdout.strip() == "3"
+    disk = sh(machine, "pmadmin ramdisk add blocks").stdout.strip()
+    bad = [
+        n
+        for n in range(4)
+        if not sh(
+            machine, f"dd if={disk} bs=4096 count=1 skip={n} iflag=direct of=/dev/null", check=False
+        ).ok
+    ]
+    assert len(bad) == 1
+    assert sh(machine, "pmadmin scrub blocks", check=False).returncode == 1
+
+
+def nvram_bytes(path: Path, offset: int, count: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read(count)
+
+
+def test_modules_go_and_come_back(machine: Machine) -> None:
+    sh(machine, "rmmod pmramd && rmmod pmbc && rmmod pmcore")
+    load(machine)
+    assert "two" in [s.get("name") for s in json.loads(sh(machine, "pmadmin --json list").stdout)]
+
+
+def test_memory_put_aside_at_boot_serves_too(machine: Machine) -> None:
+    sh(machine, "rmmod pmramd && rmmod pmbc && rmmod pmcore")
+    sh(machine, "insmod /root/pmcore.ko reserved=pm format=1")
+    sh(machine, "pmadmin create held 4M && printf hello >/dev/pm/held && rmmod pmcore")
+    sh(machine, "insmod /root/pmcore.ko reserved=pm")
+    assert sh(machine, "head -c 5 /dev/pm/held").stdout == "hello"
+    assert "reserve_mem pm" in sh(machine, "pmadmin status").stdout
