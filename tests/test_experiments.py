@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The experiments that need a machine, in their cheap form: the papers' statements hold.
 
-Those that need none are run by tests/unit/test_experiments.py.
+Those that need none are run by tests/unit/test_experiment_parts.py.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ const ENTRIES: usize = 2048;
 const NOT_OURS: Line = Line(u32::MAX);
 /// After so many misses of the first level the sweep looks at the next piece of memory.
 const SWEEP_EVERY_MISSES: u64 = 1024;
-/// How much it looks at: 1 GiB is through after 4 million misses.
-const SWEEP_LINES: u32 = 4096;
+/// How much it looks at: 1 GiB is through after 17 million misses.
+const SWEEP_LINES: u32 = 1024;
 /// Lines of the record block at the start of NVRAM: `REM_BLOCK_BYTES` of the format.
 pub(crate) const BLOCK_LINES: u32 = (2 << 20) / 64;
 
