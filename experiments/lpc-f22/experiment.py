@@ -16,8 +16,8 @@ STOPS = 2
 
 def measure(it: Context) -> dict[str, Any]:
     stops: dict[str, Any] = {}
-    for cpus in CPUS[:1] if it.is_ci else CPUS:
-        for mode in MODES[:1] if it.is_ci else MODES:
+    for mode in MODES[:1] if it.is_ci else MODES:
+        for cpus in CPUS[:1] if it.is_ci else CPUS:
             number = 1 if it.is_ci else STOPS
             found, why = measured_or_why(it, cpus, ("idle",), (mode,), number)
             stops[f"{mode}-{cpus}"] = {

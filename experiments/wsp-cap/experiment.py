@@ -76,7 +76,7 @@ def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
     size.plot([case["park_ns"] / 1e6 for case in sweep], farads, marker="o")
     size.axhline(paper["capacitance_f"], color="black", linewidth=0.8, linestyle=":",
                  label="paper: 0.5 F, less than 2 $")  # fmt: skip
-    size.set(xlabel="ms until all is parked", ylabel="F needed", xscale="symlog")
+    size.set(xlabel="ms until all is parked", ylabel="F needed", xscale="symlog", xlim=(0, 3000))
     size.legend(frameon=False, fontsize=8)
     recovery_s = paper["memory_gb"] / paper["back_end_gb_per_s"]
     prices = [case["cost"]["by_parts_uusd"] / 1e6 for case in sweep]

@@ -10,7 +10,9 @@
 #define SILENCE_MS 100u
 /* One that has nothing to say but "busy" for so long is broken. */
 #define BUSY_S 300u
-#define ASKS_MAX 20
+#define ASKS_FIRST_MAX 20
+/* One that has answered before may be busy with something else. */
+#define ASKS_MAX 600
 
 #define TIMER_HZ 3579545u
 #define TIMER_MASK 0xffffffu
@@ -58,11 +60,11 @@ static bool receive(u16 timer_port, u8 *ret_status)
 }
 
 /* A command may be asked for again: each leaves what it has done as it is. */
-static u8 order(u16 timer_port, u8 command)
+static u8 order(u16 timer_port, u8 command, u32 asks)
 {
 	u8 status;
 
-	for (u32 i = 0; i < ASKS_MAX; i++)
+	for (u32 i = 0; i < asks; i++)
 		if (uart_put(REM_NVDIMM_PORT, command) &&
 		    receive(timer_port, &status))
 			return status;
@@ -79,7 +81,7 @@ static u8 settle(u16 timer_port, u8 status)
 			return status;
 		while (!wait_over(&wait, SILENCE_MS / 2))
 			relax();
-		status = order(timer_port, REM_NVDIMM_QUERY);
+		status = order(timer_port, REM_NVDIMM_QUERY, ASKS_MAX);
 	}
 	return 0;
 }
@@ -90,7 +92,7 @@ u8 nvdimm_restore(u16 timer_port)
 
 	if (!uart_open(REM_NVDIMM_PORT))
 		return 0;
-	status = order(timer_port, REM_NVDIMM_RESTORE);
+	status = order(timer_port, REM_NVDIMM_RESTORE, ASKS_FIRST_MAX);
 	if (!status) {
 		say("no NVDIMM controller: %x is silent", REM_NVDIMM_PORT);
 		return 0;
@@ -105,7 +107,8 @@ u8 nvdimm_restore(u16 timer_port)
 
 u8 nvdimm_erase(u16 timer_port)
 {
-	u8 status = settle(timer_port, order(timer_port, REM_NVDIMM_ERASE));
+	u8 status = settle(timer_port,
+			   order(timer_port, REM_NVDIMM_ERASE, ASKS_MAX));
 
 	return nvdimm_state(status) == REM_NVDIMM_EMPTY ? status : 0;
 }

@@ -25,7 +25,7 @@ StopModeOption = Annotated[
 NvramDirOption = Annotated[
     Path | None, typer.Option(help="Where the NVRAM file is, e.g. /dev/shm.")
 ]
-NvramKindOption = Annotated[str, typer.Option(help="What it is made of: scm or nvdimm-n.")]
+NvramKindOption = Annotated[str, typer.Option(help="What it is made of: scm, nvdimm-n or battery.")]
 DiskCacheOption = Annotated[
     str, typer.Option(help="The disk's write cache in a cut: protected or volatile.")
 ]

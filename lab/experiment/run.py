@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import textwrap
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ from lab.result import Result
 from lab.say import say
 
 TIERS = ("ci", "full")
+TITLE_COLUMNS = 130
 PROVISIONAL = "provisional timing: no memory controller is modelled yet"
 
 
@@ -144,7 +146,9 @@ class Experiment:
         figure = plt.figure(figsize=(10, 4.2), layout="constrained")
         self.module.draw(raw, self.paper.values, figure)
         note = f"{self.paper.title}. Paper: {self.paper.source}"
-        figure.suptitle(note + (f"; {PROVISIONAL}" if self.paper.provisional else ""), fontsize=8)
+        if self.paper.provisional:
+            note += f"; {PROVISIONAL}"
+        figure.suptitle(textwrap.fill(note, TITLE_COLUMNS), fontsize=8)
         for axes in figure.axes:
             axes.spines[["top", "right"]].set_visible(False)
         for suffix in ("svg", "png"):

@@ -50,7 +50,7 @@ NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 StopModeName = Literal["dpm", "fast"]
 MemtypeName = Literal["nvram", "dram", "nvram,dram"]
 MEMTYPES: tuple[str, ...] = get_args(MemtypeName)
-NvramKind = Literal["scm", "nvdimm-n"]
+NvramKind = Literal["scm", "nvdimm-n", "battery"]
 NVRAM_KINDS: tuple[str, ...] = get_args(NvramKind)
 NetworkMode = Literal["auto", "tap", "user", "none"]
 # The guest's only disk and network device. Those that are not virtio are started again after Go by
@@ -121,7 +121,7 @@ class MachineConfig:
             )
         if not 1 <= self.cpus <= 64:
             raise UsageError(f"{self.cpus} CPUs: give 1 to 64")
-        if self.caches is not None and self.nvram_kind != "scm":
+        if self.caches is not None and self.nvram_kind == "nvdimm-n":
             raise UsageError("volatile caches over an NVDIMM-N are not modelled: choose one")
         if self.caches is not None and not (self.icount and self.plugin):
             raise UsageError("volatile caches need --icount and the plugin")

@@ -29,6 +29,7 @@ from lab import format as fmt
 from lab import run
 from lab.errors import HangError, InfraError, RemError, UsageError
 from lab.machine import caches, disks
+from lab.machine.battery import BatteryMemory
 from lab.machine.config import MachineConfig
 from lab.machine.console import READY_MARK, Console
 from lab.machine.files import MachineFiles, MachineLock
@@ -124,6 +125,11 @@ class Machine:
         if config.nvram_kind == "nvdimm-n":
             parts = files.nvdimm_parts(config)
             self.nvdimm = NvdimmController(parts, config.nvram_bytes, PowerModel.ready())
+        self.battery: BatteryMemory | None = None
+        if config.nvram_kind == "battery":
+            parts = files.nvdimm_parts(config)
+            self.battery = BatteryMemory(parts, config.nvram_bytes, PowerModel.ready())
+        self._off_longer_s = 0
         self.qemu: QemuProcess | None = None
         self._cutting = False
         self._forwarders: list[Forwarder] = []
@@ -210,6 +216,7 @@ class Machine:
 
     def boot(self, cold: bool = False, rtc_offset_s: int = 0, **options: Any) -> None:
         """Power on. With something to resume in NVRAM the loader resumes it, unless *cold*."""
+        self._off_longer_s = rtc_offset_s
         self._power_on(BootOptions(
             boot=self.boots + 1,
             cold=cold,
@@ -227,6 +234,8 @@ class Machine:
         with self._lock:
             if self.state is MachineState.RUNNING:
                 raise UsageError(f"machine {self.config.name!r} is running already")
+            if self.battery is not None:
+                self.battery.power_on(self._off_longer_s)
             self._note_before = self._note_bytes(before_power_on=True)
             if self.plugin is not None:
                 self.plugin.prepare()
@@ -356,6 +365,8 @@ class Machine:
             self.console.close()
         if self.nvdimm is not None:
             self.nvdimm.power_off()
+        if self.battery is not None:
+            self.battery.power_off()
         if self._disk_forgets:
             self._settle_disk()
 

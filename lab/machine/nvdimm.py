@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from lab import format as fmt
-from lab.errors import InfraError
+from lab.errors import RemError
 from lab.power.model import PowerModel
 from lab.run import run
 
@@ -212,8 +212,9 @@ class NvdimmController:
                 self.state = State.BUSY
                 threading.Thread(target=self._restore, daemon=True).start()
         elif byte == fmt.CONST["REM_NVDIMM_ERASE"]:
-            if self.state is not State.BUSY:
-                self._erase()
+            if self.state not in (State.BUSY, State.EMPTY):
+                self.state = State.BUSY
+                threading.Thread(target=self._erase, daemon=True).start()
         elif byte == fmt.CONST["REM_NVDIMM_SAVE"]:
             self._save_ordered = True
         else:
@@ -229,11 +230,14 @@ class NvdimmController:
                 what="restoring an NVDIMM",
             )  # fmt: skip
             self.state = State.RESTORED
-        except (InfraError, OSError):
+        except (RemError, OSError):
             self.state = State.FAILED
 
     def _erase(self) -> None:
-        with self._lock:
-            self.files.flash.unlink(missing_ok=True)
-            self._event("erase")
-        self.state = State.EMPTY
+        try:
+            with self._lock:
+                self.files.flash.unlink(missing_ok=True)
+                self._event("erase")
+            self.state = State.EMPTY
+        except (RemError, OSError):
+            self.state = State.FAILED

@@ -16,6 +16,7 @@ import pytest
 
 from lab import format as fmt
 from lab.errors import UsageError
+from lab.machine.battery import BatteryMemory
 from lab.machine.nvdimm import Health, NvdimmController, NvdimmFiles, State, status_byte
 from lab.power.model import PowerModel
 
@@ -177,3 +178,19 @@ def test_an_impossible_module_is_one_line(tmp_path: Path) -> None:
     files = NvdimmFiles(tmp_path / "dram", tmp_path / "flash", tmp_path / "state.json")
     with pytest.raises(UsageError, match="NVDIMM"):
         NvdimmController(files, 0, PowerModel.ready())
+
+
+def test_a_battery_keeps_memory_for_its_time_and_not_longer(tmp_path: Path) -> None:
+    files = NvdimmFiles(tmp_path / "dram", tmp_path / "flash", tmp_path / "state.json")
+    files.dram.write_bytes(b"kept".ljust(BYTES, b"\0"))
+    battery = BatteryMemory(files, 1 << 30, PowerModel.ready())
+    hours = battery.retention_ns // (3600 * 10**9)
+    assert hours > 1
+    assert battery.power_on(10**9), "never off before"
+    battery.power_off()
+    assert battery.power_on((hours - 1) * 3600)
+    assert files.dram.read_bytes()[:4] == b"kept"
+    battery.power_off()
+    assert not battery.power_on((hours + 1) * 3600)
+    assert not any(files.dram.open("rb").read(4096))
+    assert files.dram.stat().st_size == 1 << 30
