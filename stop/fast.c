@@ -65,7 +65,8 @@ static int rem_park_halt(void *arg)
 	rem_event(REM_EVENT_STOP_CPU_SAVED, ctx->cpu);
 	while (!READ_ONCE(rem_park.devices_stopped))
 		cpu_relax();
-	wbinvd();
+	if (!rem_mutant("skip-other-flush"))
+		wbinvd();
 	/* This line is dirty again; control flushes it when all are here. */
 	atomic_inc(&rem_park.saved);
 	rem_halt();

@@ -57,7 +57,8 @@ static void rem_word_store(struct rem_word *word, struct rem_word value)
 
 	memcpy(&raw, &value, sizeof(raw));
 	WRITE_ONCE(*(u64 *)word, raw);
-	rem_flush(word, sizeof(*word));
+	if (!rem_mutant("word-not-flushed"))
+		rem_flush(word, sizeof(*word));
 }
 
 static struct rem_word rem_consumed_value(u32 sequence)
@@ -187,7 +188,8 @@ static int rem_body_prepare(struct rem_body *body)
 	const struct rem_desc *desc = (void *)rem.block + REM_DESC_OFFSET;
 	size_t bytes = desc->count * sizeof(struct rem_desc_entry);
 
-	if (desc->magic != REM_DESC_MAGIC || desc->count > REM_DESC_ENTRIES_MAX ||
+	if (desc->magic != REM_DESC_MAGIC ||
+	    desc->count > REM_DESC_ENTRIES_MAX ||
 	    desc->crc != rem_crc(desc + 1, bytes))
 		return -EBADMSG;
 
@@ -228,7 +230,9 @@ int rem_record_prepare(void)
 	rem_record_next();
 	if (!rem.sequence)
 		return -ENOSPC;
-	rem_word_store(rem_commit_word(rem.sequence & 1), (struct rem_word){});
+	if (!rem_mutant("arm-keeps-commit"))
+		rem_word_store(rem_commit_word(rem.sequence & 1),
+			       (struct rem_word){});
 	return rem_body_prepare(rem_body(rem.sequence & 1));
 }
 
@@ -269,7 +273,11 @@ int rem_record_commit(void *arg)
 
 	if (rem_mutant("refuse-commit"))
 		return -ECANCELED;
-	wbinvd();
+	if (rem_mutant("commit-early"))
+		rem_word_store(rem_commit_word(slot),
+			       rem_commit_value(rem.sequence, crc));
+	if (!rem_mutant("skip-flush"))
+		wbinvd();
 	/* Everything before this line is on media after it. */
 	mb();
 

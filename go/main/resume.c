@@ -14,10 +14,14 @@ bool consume(const struct machine *machine, u32 sequence)
 
 	if (mutant(machine->front, "skip-consume"))
 		return true;
+	/* A word of the image, behind the block. */
+	if (mutant(machine->front, "write-image"))
+		*(volatile u64 *)(block_at(machine, 0) + REM_BLOCK_BYTES) ^= 1;
 	memcpy(&raw, &word, sizeof(raw));
 	/* One aligned store: a cut leaves the old word or the new one. */
 	*(volatile u64 *)at = raw;
-	flush(at, sizeof(raw));
+	if (!mutant(machine->front, "consume-not-flushed"))
+		flush(at, sizeof(raw));
 	return *(volatile u64 *)at == raw;
 }
 

@@ -7,19 +7,23 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.campaign import boots, figures, mutants, runner, shrink
 from lab.campaign import engine as program
-from lab.campaign import figures, mutants, runner, shrink
 from lab.campaign.page import page
 from lab.campaign.record import Recorded, free_enough, record
 from lab.campaign.store import Store
-from lab.paths import state_dir
+from lab.errors import UsageError
+from lab.paths import repo_dir, state_dir
 from lab.result import Result
+from lab.run import run as run_program
 from lab.say import say
 from lab.setup.campaign import ensure_campaign
 from lab.setup.progress import Progress
 
 # Each kind of violation at each place is shrunk once, and so many altogether.
 SHRUNK_MAX = 10
+ROTATION = 5
+RATIO_BOOTS_MIN = 30
 COMPLETE = "complete"  # in a recording's directory
 
 
@@ -35,6 +39,8 @@ class Asked:
     scheduler: str | None
     page: Path | None
     limit_s: float | None
+    boots: int
+    mutants: str
 
 
 def run(asked: Asked) -> Result:
@@ -61,7 +67,13 @@ def run(asked: Asked) -> Result:
             store,
         )
         found = mutants.run_model(engine, asked.seed)
-        result = count(store, found)
+        found += mutants.run_machine(engine, folder, chosen_mutants(asked), asked.seed)
+        booted = [
+            boots.boot_all(engine, store, recording, f"campaign-boot-{asked.seed}", asked.boots)
+            for recording in recordings
+            if asked.boots and (recording / "disk.end").exists()
+        ]
+        result = count(store, found, booted)
         broken = small(engine, store)
         target = asked.page or store.path.with_suffix(".html")
         target.write_text(page(store, result, broken), encoding="utf-8")
@@ -83,7 +95,21 @@ def _recorded(directory: Path, machine: str) -> Path:
     return directory
 
 
-def count(store: Store, found: list[mutants.Found]) -> Result:
+def chosen_mutants(asked: Asked) -> list[str]:
+    """Bugs of the machine: none where only the model or an old recording is judged."""
+    names = mutants.machine_mutants()
+    if asked.mutants in {"all", "none"}:
+        return names if asked.mutants == "all" else []
+    if asked.mutants == "five":
+        done = run_program(["git", "rev-parse", "HEAD"], cwd=repo_dir(), check=False)
+        return mutants.rotation(names, done.stdout.strip(), ROTATION)
+    unknown = [name for name in asked.mutants.split(",") if name not in names]
+    if unknown:
+        raise UsageError(f"--mutants {unknown[0]}: choose all, five, none or {', '.join(names)}")
+    return asked.mutants.split(",")
+
+
+def count(store: Store, found: list[mutants.Found], booted: list[boots.Booted]) -> Result:
     """The figures; the mix is told where it is not what an honest campaign has."""
     result = Result("campaign")
     violations = int(store.scalar("SELECT count(*) FROM image WHERE verdict = 'violation'"))
@@ -99,12 +125,29 @@ def count(store: Store, found: list[mutants.Found]) -> Result:
     result.add("mutants_missed", missed, "", "counted")
     rate = figures.images_per_s(store)
     result.add("images_per_s", round(rate, 1), "1/s", "native")
+    _count_boots(store, result, booted)
     shares = figures.mix(store)
     for line in shares.missing():
         say(f"campaign: {line}")
     result.add("mix_missing", len(shares.missing()), "shares", "counted")
-    result.ok = violations == 0 and missed == 0
+    wrong = sum(len(item.disagreements) for item in booted)
+    result.ok = violations == 0 and missed == 0 and wrong == 0
     return result
+
+
+def _count_boots(store: Store, result: Result, booted: list[boots.Booted]) -> None:
+    """Real boots, and what one costs beside a judgement; the way to the cut would make it more."""
+    count = sum(item.booted for item in booted)
+    result.add("booted", count, "images", "counted")
+    wrong = sum(len(item.disagreements) for item in booted)
+    result.add("disagreements", wrong, "images", "counted")
+    unbooted = sum(item.classes_unbooted for item in booted)
+    result.add("classes_unbooted", unbooted, "", "counted")
+    judged_s = float(store.scalar("SELECT coalesce(sum(cpu_ns), 0) FROM slice")) / 1e9
+    if count >= RATIO_BOOTS_MIN and judged_s:
+        boot_s = sum(item.cpu_s for item in booted) / count
+        ratio = boot_s / (judged_s / store.images())
+        result.add("vs_reboot_replay", round(ratio, 1), "times", "native")
 
 
 def small(engine: Path, store: Store) -> list[dict[str, str]]:

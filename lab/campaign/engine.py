@@ -38,7 +38,7 @@ class Judged:
     work: Work
     outcomes: list[dict[str, Any]]
     made: int
-    judged_ns: int
+    cpu_ns: int
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def judge(work: Work) -> Judged:
     )
     lines = [json.loads(line) for line in out.splitlines()]
     last = lines.pop()
-    return Judged(work, lines, int(last["made"]), int(last["judged_ns"]))
+    return Judged(work, lines, int(last["made"]), int(last["cpu_ns"]))
 
 
 def replay(

@@ -8,15 +8,27 @@ the others, in rotation by commit, a soak all.
 from __future__ import annotations
 
 import hashlib
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.campaign import engine as program
 from lab.campaign.engine import Work
+from lab.campaign.record import Recorded, record
 from lab.say import say
 
 CUTS = 1_000
+# Bugs of the kernel (stop/) and of the loader (go/) that images show. Others, of contexts, devices
+# and disks, are found by tests that boot (tests/test_negative_proofs.py).
+KERNEL = (
+    "skip-flush",
+    "skip-other-flush",
+    "commit-early",
+    "word-not-flushed",
+    "arm-keeps-commit",
+)
+LOADER = ("skip-consume", "consume-not-flushed", "write-image")
 
 
 @dataclass(frozen=True)
@@ -47,6 +59,29 @@ def look(engine: Path, recordings: list[Path], seed: int) -> str:
             if broken:
                 return broken
     return ""
+
+
+def machine_mutants() -> list[str]:
+    return [*KERNEL, *LOADER]
+
+
+def run_machine(engine: Path, folder: Path, names: list[str], seed: int) -> list[Found]:
+    """Record a machine with each bug, and judge that."""
+    found = []
+    for name in names:
+        asked = Recorded(
+            folder / f"mutant-{name}",
+            f"campaign-{name}",
+            mutant=name if name in KERNEL else None,
+            loader_mutant=name if name in LOADER else None,
+        )
+        try:
+            result = Found(name, look(engine, [record(asked)], seed))
+        finally:
+            shutil.rmtree(asked.directory, ignore_errors=True)
+        say(f"campaign: mutant {name}: {result.broken or 'MISSED'}")
+        found.append(result)
+    return found
 
 
 def run_model(engine: Path, seed: int, names: list[str] | None = None) -> list[Found]:

@@ -5,6 +5,9 @@ The machine boots and stops once without caches, which is quick. What that leave
 base: a new QEMU, with caches and a recorder, begins with it. Windows, in which every store is told,
 are open from the loader's first instruction until the machine is armed again, and from a while
 before PWR_OK drops until the end; in between programs run for a while with write-backs only.
+
+Beside the recording lie the disk as it was at the beginning and at the end, for images that are
+booted, and the number of the image that the run began with.
 """
 
 from __future__ import annotations
@@ -49,21 +52,18 @@ class Recorded:
     cpus: int = 2
     mutant: str | None = None
     loader_mutant: str | None = None
-
-    @property
-    def mutants(self) -> bool:
-        return self.mutant is not None or self.loader_mutant is not None
+    kernel: Path | None = None  # another bzImage
 
 
 def record(asked: Recorded) -> Path:
     """Make the recording; its directory."""
     progress = Progress()
-    mutants = asked.mutants
     words = "nokaslr" + (f" remanence.mutant={asked.mutant}" if asked.mutant else "")
     config = MachineConfig(
         name=asked.name,
-        kernel=products.ensure_kernel(progress, "mutants" if mutants else None).bz_image,
-        loader=products.ensure_loader(progress, mutants),
+        kernel=asked.kernel
+        or products.ensure_kernel(progress, "mutants" if asked.mutant else None).bz_image,
+        loader=products.ensure_loader(progress, asked.loader_mutant is not None),
         root=products.ensure_root(progress),
         cpus=asked.cpus,
         nvram_bytes=NVRAM_BYTES,
@@ -81,8 +81,13 @@ def record(asked: Recorded) -> Path:
         machine.config = replace(config, icount=True, plugin=_argument(machine, spec, asked))
         (asked.directory / "machine.json").write_text(machine.config.to_json(), encoding="utf-8")
         _cycle(machine, attach(machine, spec), asked)
+        _copy(machine.files.disk, asked.directory / "disk.end")
     (asked.directory / "media").unlink()
     return asked.directory
+
+
+def _copy(source: Path, target: Path) -> None:
+    run.run(["cp", "--sparse=always", source, target], what="copying media")
 
 
 def _first_stop(machine: Machine) -> None:
@@ -100,7 +105,11 @@ def _first_stop(machine: Machine) -> None:
 def _lay_base(machine: Machine, directory: Path) -> None:
     nvram = machine.files.nvram(machine.config)
     for name in ("base.media", "media"):
-        run.run(["cp", "--sparse=always", nvram, directory / name], what="copying media")
+        _copy(nvram, directory / name)
+    _copy(machine.files.disk, directory / "disk.base")
+    record = decode(read_block(nvram))
+    newest = max(slot.commit.sequence or 0 for slot in record.slots)
+    (directory / "first-image").write_text(f"{newest}\n", encoding="utf-8")
 
 
 def _argument(machine: Machine, spec: PluginSpec, asked: Recorded) -> str:

@@ -19,7 +19,7 @@ from lab.errors import InfraError, UsageError
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS campaign (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS slice (
-  recording TEXT, round INTEGER, slice INTEGER, slices INTEGER, made INTEGER, judged_ns INTEGER,
+  recording TEXT, round INTEGER, slice INTEGER, slices INTEGER, made INTEGER, cpu_ns INTEGER,
   PRIMARY KEY (recording, round, slice)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS image (
   recording TEXT, digest TEXT, event INTEGER, write_backs INTEGER, time_ns INTEGER, place TEXT,
@@ -112,7 +112,7 @@ class Store:
 
 
 def _cost(judged: Judged) -> tuple[int, int]:
-    return judged.made, judged.judged_ns
+    return judged.made, judged.cpu_ns
 
 
 def _row(work: Work, outcome: dict[str, Any]) -> tuple[Any, ...]:

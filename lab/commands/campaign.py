@@ -14,6 +14,8 @@ from lab.say import say
 
 IMAGES = {"full": 2_000, "soak": 1_000_000}
 SOAK_LIMIT_S = 7200.0
+BOOTS = 60
+MUTANTS = {"full": "five", "soak": "all"}
 
 
 def checked_recordings(recordings: list[Path]) -> tuple[Path, ...]:
@@ -51,6 +53,18 @@ def register(app: typer.Typer) -> None:
         page: Annotated[
             Path | None, typer.Option(help="Where to write the report.", metavar="FILE")
         ] = None,
+        boots: Annotated[
+            int | None,
+            typer.Option(help="Images of a machine's run that are booted; 60 if not said.", min=0),
+        ] = None,
+        mutants: Annotated[
+            str | None,
+            typer.Option(
+                help="Planted bugs of kernel and loader: all, five (by commit), none, or names."
+                " Not said: five, or all in tier soak; none with --model or --recording.",
+                metavar="NAMES",
+            ),
+        ] = None,
         as_json: JsonOption = False,
     ) -> int:
         """Cut the power at thousands of places of one run, and judge what each cut leaves.
@@ -78,6 +92,8 @@ def register(app: typer.Typer) -> None:
             scheduler=scheduler,
             page=page,
             limit_s=SOAK_LIMIT_S if tier == "soak" else None,
+            boots=BOOTS if boots is None else boots,
+            mutants=mutants or ("none" if given or model else MUTANTS[tier]),
         )
         result = run(asked)
         for name, figure in result.figures.items():

@@ -29,8 +29,7 @@ NVRAM_START = 0x1_0000_0000
 """Where QEMU puts the first NVDIMM of a machine whose DRAM ends below 2 GiB."""
 
 MIB = 1 << 20
-# On a busy host a vCPU does not get the time in which the kernel's check of its timer must be over.
-BASE_CMDLINE = "console=ttyS0 panic=-1 no_timer_check tsc=reliable"
+BASE_CMDLINE = "console=ttyS0 panic=-1"
 E820_PMEM = 7
 E820_PRAM = 12
 STOPPED = re.compile(rb"System halted|end Kernel panic|SHIM: stop")

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lab.campaign.command import count
+from lab.campaign.boots import Booted, choose
+from lab.campaign.command import Asked, chosen_mutants, count
 from lab.campaign.engine import Judged, Work, broken_text
 from lab.campaign.figures import images_per_s, mix, violations
-from lab.campaign.mutants import Found, rotation
+from lab.campaign.mutants import Found, machine_mutants, rotation
 from lab.campaign.page import page
 from lab.campaign.shrink import as_eviction, command, shrunk
 from lab.campaign.store import Store
@@ -81,14 +83,14 @@ def test_the_mix_says_what_there_is_too_little_of(store: Store) -> None:
 
 def test_figures_are_red_with_a_violation_or_a_missed_mutant(store: Store) -> None:
     store.add(Judged(WORK, [outcome("1")], 2, 10**9))
-    assert count(store, [Found("a", "refused")]).ok
-    assert not count(store, [Found("a", "")]).ok
+    assert count(store, [Found("a", "refused")], []).ok
+    assert not count(store, [Found("a", "")], []).ok
     assert images_per_s(store) == 0
     store.add_elapsed(0.25)
     store.add_elapsed(0.25)
     assert images_per_s(store) == 2
     store.add(Judged(WORK, [outcome("2", {"violation": "refused"})], 1, 10**9))
-    result = count(store, [Found("a", "refused")])
+    result = count(store, [Found("a", "refused")], [])
     assert not result.ok
     assert result.figures["violations"].value == 1
     assert result.figures["made"].value == 1  # the slice was judged again
@@ -136,8 +138,38 @@ def test_every_mutant_has_its_turn() -> None:
 def test_the_page_has_a_command_for_each_cell(store: Store) -> None:
     store.add(Judged(WORK, [outcome("1"), outcome("2", "resumed", place="loader")], 2, 10**9))
     broken = [{"broken": "refused <b>", "place": "loader", "command": "./rem replay /r --cut 5"}]
-    html = page(store, count(store, []), broken)
+    html = page(store, count(store, [], []), broken)
     assert html.count("data-command=") == 2
     assert "./rem replay /rec/stop --cut 7" in html
     assert "refused &lt;b&gt;" in html
     assert "http" not in html  # nothing is fetched
+
+
+def test_boots_are_counted_and_a_disagreement_is_red(store: Store) -> None:
+    store.add(Judged(WORK, [outcome("1")], 1, 10**9))
+    good = Booted(booted=40, disagreements=(), classes_unbooted=1, cpu_s=400.0)
+    result = count(store, [], [good])
+    assert result.ok
+    assert result.figures["booted"].value == 40
+    assert result.figures["classes_unbooted"].value == 1
+    assert result.figures["vs_reboot_replay"].value == 10.0
+    assert not count(store, [], [replace(good, disagreements=("cut 1",))]).ok
+    assert "vs_reboot_replay" not in count(store, [], [replace(good, booted=29)]).figures
+
+
+def test_the_rarest_class_is_booted_first(store: Store) -> None:
+    rows = [outcome(str(n), **{"class": "often"}) for n in range(9)]
+    rows += [outcome("x", "resumed", event=3, **{"class": "seldom"})]
+    store.add(Judged(WORK, rows, 10, 10**9))
+    chosen = choose(store, "/rec/stop", 4)
+    assert [image.kind for image in chosen[:2]] == ["seldom", "often"]
+    assert [image.first for image in chosen] == [True, True, False, False][: len(chosen)]
+
+
+def test_mutants_of_the_machine_are_chosen_by_name() -> None:
+    asked = Asked((), False, 1, 1, None, None, None, None, 0, "five")
+    assert len(chosen_mutants(asked)) == 5
+    assert chosen_mutants(replace(asked, mutants="all")) == machine_mutants()
+    assert chosen_mutants(replace(asked, mutants="skip-flush")) == ["skip-flush"]
+    with pytest.raises(UsageError, match="choose all"):
+        chosen_mutants(replace(asked, mutants="none-such"))

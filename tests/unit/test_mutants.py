@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.campaign.mutants import machine_mutants
 from lab.machine.config import MachineConfig
 from lab.machine.files import MachineFiles
 from lab.machine.qemu import BootOptions, Wires, build_command
@@ -38,7 +39,8 @@ def test_there_are_planted_bugs() -> None:
 
 @pytest.mark.parametrize("name", sorted(planted()))
 def test_every_planted_bug_has_a_test(name: str) -> None:
-    assert f'mutant="{name}"' in PROOFS
+    # Those of a campaign: tests/hardware/test_campaign_machine.py runs each.
+    assert f'mutant="{name}"' in PROOFS or name in machine_mutants()
 
 
 def test_products_with_planted_bugs_are_others() -> None:

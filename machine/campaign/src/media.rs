@@ -27,6 +27,13 @@ pub fn line_digest(number: u64, data: &Line) -> u64 {
     u64::from_le_bytes(first)
 }
 
+/// What storing `new` over `old` adds to the digest of all.
+#[must_use]
+pub fn change(offset: u64, old: &Line, new: &Line) -> u64 {
+    let number = offset / LINE_BYTES as u64;
+    line_digest(number, new).wrapping_sub(line_digest(number, old))
+}
+
 /// NVRAM's media at one place of a run.
 #[derive(Debug)]
 pub struct Media {
@@ -90,18 +97,21 @@ impl Media {
         line
     }
 
+    /// Stores a line of which the change of the digest is known.
+    pub(crate) fn replace(&mut self, offset: u64, data: &Line, change: u64) {
+        self.digest = self.digest.wrapping_add(change);
+        if format::decisive(offset) {
+            self.decisive = self.decisive.wrapping_add(change);
+        }
+        let at = at(offset);
+        self.map[at..at + LINE_BYTES].copy_from_slice(data);
+    }
+
     /// Stores a line, and returns what it held.
     pub fn store(&mut self, offset: u64, data: &Line) -> Line {
         let old = self.line(offset);
         if old != *data {
-            let number = offset / LINE_BYTES as u64;
-            let change = line_digest(number, data).wrapping_sub(line_digest(number, &old));
-            self.digest = self.digest.wrapping_add(change);
-            if format::decisive(offset) {
-                self.decisive = self.decisive.wrapping_add(change);
-            }
-            let at = at(offset);
-            self.map[at..at + LINE_BYTES].copy_from_slice(data);
+            self.replace(offset, data, change(offset, &old, data));
         }
         old
     }

@@ -19,7 +19,7 @@ use crate::survey::{Segment, Survey};
 /// Share of cuts that are near a word.
 pub const NEAR_PERCENT: u64 = 15;
 const ENTERABLE_PERCENT: u64 = 28;
-const PLACE_PERCENT: u64 = 22;
+const PLACE_PERCENT: u64 = 24;
 /// Where an image can be entered few lines are dirty, so that whole lines make few images.
 const TORN_ENTERABLE_PERCENT: u64 = 70;
 const TORN_ELSEWHERE_PERCENT: u64 = 10;

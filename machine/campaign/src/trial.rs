@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::CampaignError;
 use crate::judge::{Decision, Judge, reason_name};
-use crate::media::Line;
+use crate::media::{self, Line};
 use crate::plan::{Cut, EXHAUSTIVE_LINES, EXHAUSTIVE_WORDS, Eviction, words_differ};
 use crate::run::{Place, Recording, Run};
 use crate::survey::{self, Survey};
@@ -49,6 +49,7 @@ pub struct Trial<'a> {
     survey: &'a Survey,
     decided: HashMap<u64, Decision>,
     seen: HashSet<u64>,
+    changes: HashMap<u64, (Line, Line, u64)>,
     /// Images that were made, those seen before included.
     pub made: u64,
 }
@@ -65,6 +66,7 @@ impl<'a> Trial<'a> {
             survey,
             decided: HashMap::new(),
             seen: HashSet::new(),
+            changes: HashMap::new(),
             made: 0,
         })
     }
@@ -164,24 +166,39 @@ impl<'a> Trial<'a> {
         outcome
     }
 
-    /// Writes lines early; returns what media held.
-    pub fn evict(&mut self, stores: &[(u64, Line)]) -> Vec<(u64, Line)> {
-        let keep = |(line, data): &(u64, Line)| (*line, self.store(*line, data));
-        stores.iter().map(keep).collect()
+    /// Writes lines early; returns what media held, and what each changed of the digest.
+    pub fn evict(&mut self, stores: &[(u64, Line)]) -> Vec<(u64, Line, u64)> {
+        let mut old = Vec::with_capacity(stores.len());
+        for (line, data) in stores {
+            let held = self.run.media.line(*line);
+            let change = self.change(*line, &held, data);
+            self.store(*line, data, change);
+            old.push((*line, held, change));
+        }
+        old
     }
 
-    fn put_back(&mut self, old: &[(u64, Line)]) {
-        for (line, data) in old.iter().rev() {
-            self.store(*line, data);
+    fn put_back(&mut self, old: &[(u64, Line, u64)]) {
+        for (line, data, change) in old.iter().rev() {
+            self.store(*line, data, change.wrapping_neg());
         }
     }
 
-    fn store(&mut self, line: u64, data: &Line) -> Line {
-        let old = self.run.media.store(line, data);
+    /// Neighbouring cuts evict the same lines: their digests are not made again.
+    fn change(&mut self, line: u64, old: &Line, new: &Line) -> u64 {
+        let known = self.changes.entry(line).or_insert_with(|| (*old, *old, 0));
+        if known.0 != *old || known.1 != *new {
+            *known = (*old, *new, media::change(line, old, new));
+        }
+        known.2
+    }
+
+    fn store(&mut self, line: u64, data: &Line, change: u64) {
+        let old = self.run.media.line(line);
+        self.run.media.replace(line, data, change);
         if let Some(reference) = &mut self.run.reference {
             reference.changed(line, &old, data);
         }
-        old
     }
 
     fn outcome(&mut self, eviction: &Eviction, evicted: usize) -> Outcome {
