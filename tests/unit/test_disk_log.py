@@ -2,7 +2,7 @@
 """A disk that forgets: what of its record reaches media, and that no record can do harm.
 
 Records are made here byte by byte, in the form of Linux' dm-log-writes, and cut off, damaged or
-random; QEMU's own are used by tests/test_disk_cache.py.
+random; QEMU's own are used by tests/hardware/test_disk_cache.py.
 """
 
 from __future__ import annotations

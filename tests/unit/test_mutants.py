@@ -18,8 +18,8 @@ from lab.setup.loader import loader_key
 
 REPO = repo_dir()
 PROOFS = "".join(
-    (REPO / "tests" / f"test_{name}.py").read_text(encoding="utf-8")
-    for name in ("negative_proofs", "disk_cache", "nvdimm")
+    (REPO / "tests" / f"{name}.py").read_text(encoding="utf-8")
+    for name in ("test_negative_proofs", "hardware/test_disk_cache", "hardware/test_nvdimm")
 )
 
 
