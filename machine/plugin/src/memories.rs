@@ -67,16 +67,20 @@ impl Mapping {
         bytes
     }
 
-    /// The first piece of the file that is not a hole, at or after `from`; in bytes.
-    fn next_data(&self, from: u64) -> Option<(u64, u64)> {
-        let seek = |at: u64, whence| {
-            let at = i64::try_from(at).ok()?;
-            // SAFETY: asks where a piece begins or ends; nobody reads by this file's position.
-            let found = unsafe { libc::lseek(self.file.as_raw_fd(), at, whence) };
-            u64::try_from(found).ok()
-        };
-        let begin = seek(from, libc::SEEK_DATA)?;
-        Some((begin, seek(begin, libc::SEEK_HOLE)?))
+    fn seek(&self, from: u64, whence: libc::c_int) -> Option<u64> {
+        let from = i64::try_from(from).ok()?;
+        // SAFETY: asks where a piece begins or ends; nobody reads by this file's position.
+        let found = unsafe { libc::lseek(self.file.as_raw_fd(), from, whence) };
+        u64::try_from(found).ok()
+    }
+
+    /// The first piece of the file that is not a hole and begins in `from..end`; in bytes. To look for
+    /// its end takes as long as it is large, so nobody does where there is none.
+    fn next_data(&self, from: u64, end: u64) -> Option<(u64, u64)> {
+        let begin = self
+            .seek(from, libc::SEEK_DATA)
+            .filter(|begin| *begin < end)?;
+        Some((begin, self.seek(begin, libc::SEEK_HOLE)?))
     }
 }
 
@@ -140,12 +144,12 @@ impl Memories {
         (bytes, len)
     }
 
-    fn piece_after(&self, from: u64) -> Option<(u64, u64)> {
+    fn piece_after(&self, from: u64, range_end: u64) -> Option<(u64, u64)> {
         let (begin, end) = self.piece.get();
         if (begin..end).contains(&from) {
             return Some((from, end));
         }
-        let piece = self.coherent.next_data(from)?;
+        let piece = self.coherent.next_data(from, range_end)?;
         self.piece.set(piece);
         Some((piece.0.max(from), piece.1))
     }
@@ -186,7 +190,7 @@ impl Memory for Memories {
         let mut at = u64::from(from.0) * LINE_BYTES;
         let end = u64::from(end.0) * LINE_BYTES;
         while at < end {
-            let (begin, piece_end) = self.piece_after(at)?;
+            let (begin, piece_end) = self.piece_after(at, end)?;
             let piece_end = piece_end.min(end);
             if let Some(line) = self.difference_in(begin, piece_end) {
                 return Some(line);
