@@ -12,10 +12,10 @@ import re
 from dataclasses import replace
 
 import pytest
-from claims import BOOT_LIMIT_S, consoles, cut_and_resume, machine_name, warnings
 
 from lab.commands.demo import make_config
 from lab.machine import Machine
+from tests.claims import BOOT_LIMIT_S, consoles, cut_and_resume, machine_name, warnings
 
 SYSFS = "/sys/kernel/remanence"
 TOO_SHORT_US = 100

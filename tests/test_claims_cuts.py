@@ -11,10 +11,10 @@ from __future__ import annotations
 import time
 
 import pytest
-from claims import booted, cut_and_resume, warnings
 
 from lab.demo.workload import Size, Workload
 from lab.machine import Machine
+from tests.claims import booted, cut_and_resume, warnings
 
 CUTS = 25
 READ_BACK_EVERY = 5

@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from trials import Bed, Writer, booted_bed
 
 from lab.demo.guest_job import GuestJob
 from lab.errors import HangError
 from lab.load.process import LoadProcess
 from lab.machine.config import HOST_ADDRESS
 from lab.machine.console import kernel_warnings
+from tests.trials import Bed, Writer, booted_bed
 
 CUTS = 2
 ACKED_BETWEEN = 5

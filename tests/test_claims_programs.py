@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
-from claims import booted, cut_and_resume, warnings
 
 from lab.demo.guest_job import GuestJob
 from lab.load.process import LoadProcess
 from lab.machine import Machine
 from lab.machine.config import HOST_ADDRESS
+from tests.claims import booted, cut_and_resume, warnings
 
 CUTS = 3
 CPUS = 4

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from claims import GO_LIMIT_S, booted, cut_and_resume, warnings
 
 from lab import run
 from lab.demo.guest_job import GuestJob
 from lab.machine import Machine
+from tests.claims import GO_LIMIT_S, booted, cut_and_resume, warnings
 
 NS = 1_000_000_000
 WEEK_S = 7 * 86400

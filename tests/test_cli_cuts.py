@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from claims import machine_name
 
 from lab.commands.demo import fast_dir
 from lab.errors import Exit
 from lab.paths import repo_dir
+from tests.claims import machine_name
 
 LIMIT_S = 240.0
 BEFORE_COMMIT = "commit+300"

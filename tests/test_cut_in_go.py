@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from trials import Bed, bed, tier
 
 from lab.machine.console import kernel_warnings
+from tests.trials import Bed, bed, tier
 
 
 @dataclass(frozen=True)

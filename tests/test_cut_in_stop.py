@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
-from trials import Bed, Writer, bed, tier
 
 from lab.machine.console import kernel_warnings
+from tests.trials import Bed, Writer, bed, tier
 
 ACKED_BEFORE = 3
 

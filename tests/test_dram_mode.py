@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
 
 from lab.commands.demo import fast_dir, make_config
 from lab.machine import Machine, MachineConfig
+from tests.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
 
 NVRAM_PHYS = 1 << 32
 PAGE_BYTES = 4096

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from trials import Bed, booted_bed
 
 from lab.errors import HangError, RemError
 from lab.machine.console import kernel_warnings
+from tests.trials import Bed, booted_bed
 
 # Far more than Go takes; a machine that hangs costs the test as much.
 HANG_LIMIT_S = 20.0

@@ -12,11 +12,11 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from trials import STOP_LIMIT_S, Bed, Writer, booted_bed
 
 from lab import run
 from lab.machine import MachineState
 from lab.machine.console import kernel_warnings
+from tests.trials import STOP_LIMIT_S, Bed, Writer, booted_bed
 
 ACKED_BETWEEN = 3
 ANSWER_LIMIT_S = 30.0

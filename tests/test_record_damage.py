@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
-from trials import Bed, bed
 
 from lab import format as fmt
+from tests.trials import Bed, bed
 
 CONST = fmt.CONST
 WORD_BYTES = 8

@@ -31,7 +31,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from claims import machine_name
 
 from lab import format as fmt
 from lab import run
@@ -43,6 +42,7 @@ from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, attach, c
 from lab.record import Record, decode, read_block
 from lab.setup import products
 from lab.setup.progress import Progress
+from tests.claims import machine_name
 
 CPUS = 2
 NVRAM_BYTES = 512 << 20

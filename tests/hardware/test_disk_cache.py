@@ -17,12 +17,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
 
 from lab.commands.demo import make_config
 from lab.machine import Machine
 from lab.run import find_tool
 from lab.setup import products
+from tests.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
 
 SYSFS = "/sys/kernel/remanence/disks"
 LOAD = Path(__file__).parent / "disk_load.py"

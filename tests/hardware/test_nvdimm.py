@@ -14,12 +14,12 @@ from dataclasses import replace
 from typing import Literal
 
 import pytest
-from claims import BOOT_LIMIT_S, GO_LIMIT_S, cut_and_resume, machine_name, warnings
-from trials import parts
 
 from lab.commands.demo import make_config
 from lab.machine import Machine
 from lab.machine.note import BootNote
+from tests.claims import BOOT_LIMIT_S, GO_LIMIT_S, cut_and_resume, machine_name, warnings
+from tests.trials import parts
 
 SYSFS = "/sys/kernel/remanence/nvdimm"
 KEPT = "/run/kept"  # in memory, not on the disk
