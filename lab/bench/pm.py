@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from lab.demo.pm_machine import install, load, machine_with_region, sh, wait_up
 from lab.machine import Machine
-from lab.paths import repo_dir
 from lab.result import Result
 
 MACHINE = "bench-pm"
@@ -34,7 +33,6 @@ def run(plan: Plan, tell: Callable[[str], None]) -> Result:
         machine.boot()
         wait_up(machine)
         install(machine)
-        machine.guest.put(repo_dir() / "pm" / "guest" / "pm-bench.py", "/root/pm-bench.py")
         load(machine, "format=1")
         result.add("model", "flat-1ns", "", "modelled")
         tell("disks")

@@ -50,7 +50,8 @@ def install(machine: Machine) -> PmProduct:
     for path in product.modules:
         machine.guest.put(path, f"/root/{path.name}")
     machine.guest.put(product.pmadmin, "/usr/local/bin/pmadmin")
-    machine.guest.put(repo_dir() / "pm" / "guest" / "pm-check.py", "/root/pm-check.py")
+    for path in sorted((repo_dir() / "pm" / "guest").glob("*.py")):
+        machine.guest.put(path, f"/root/{path.name}")
     # The disk may lose what was not written back when the power goes.
     sh(machine, "sync")
     return product

@@ -51,7 +51,7 @@ struct pmcore_slot {
 };
 
 struct pmcore {
-	struct rw_semaphore lock; /* of all below, and of segments' content */
+	struct rw_semaphore lock; /* of all below */
 	struct pm_region region;
 	struct pmcore_slot *slot;
 	void *region_memory;

@@ -16,6 +16,13 @@
 
 #include "pmcore.h"
 
+/* For programs of 32 and of 64 bits alike. */
+static_assert(sizeof(struct pm_ioc_status) == 160);
+static_assert(sizeof(struct pm_ioc_segment) == 184);
+static_assert(sizeof(struct pm_ioc_block_status) == 160);
+static_assert(sizeof(struct pm_ioc_transfer) == 80);
+static_assert(sizeof(struct pm_ioc_disk) == 96);
+
 static void fill_status(struct pm_ioc_status *status)
 {
 	const struct pm_region *region = &pmcore.region;

@@ -3,6 +3,10 @@
  * /dev/pm/NAME: a raw segment as a file that is read, written and mapped.
  * What write() wrote is durable when it returns; what was stored through a
  * mapping is after msync(), fsync(), or the program's own flush and fence.
+ *
+ * Content is reached without the lock: an open file, and a mapping holds one,
+ * is a user, and a segment with users stays where it is and only grows. With
+ * the lock, a copy that meets a page of such a mapping would wait for itself.
  */
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -57,7 +61,7 @@ static int pm_release(struct inode *inode, struct file *file)
 /* How much of @count there is from @at on. */
 static size_t rest(u32 slot, loff_t at, size_t count)
 {
-	u64 bytes = record_of(slot)->bytes;
+	u64 bytes = READ_ONCE(record_of(slot)->bytes);
 
 	return at < 0 || at >= bytes ? 0 : min_t(u64, count, bytes - at);
 }
@@ -67,11 +71,9 @@ static ssize_t pm_read(struct kiocb *kiocb, struct iov_iter *to)
 	u32 slot = slot_of(kiocb->ki_filp);
 	size_t count;
 
-	down_read(&pmcore.lock);
 	count = rest(slot, kiocb->ki_pos, iov_iter_count(to));
 	count = copy_to_iter(pm_segment_at(&pmcore.region, slot) +
 			     kiocb->ki_pos, count, to);
-	up_read(&pmcore.lock);
 	kiocb->ki_pos += count;
 	return count;
 }
@@ -82,13 +84,11 @@ static ssize_t pm_write(struct kiocb *kiocb, struct iov_iter *from)
 	size_t wanted = iov_iter_count(from);
 	size_t count;
 
-	down_read(&pmcore.lock);
 	count = rest(slot, kiocb->ki_pos, wanted);
 	count = _copy_from_iter_flushcache(pm_segment_at(&pmcore.region, slot) +
 						   kiocb->ki_pos,
 					   count, from);
 	pm_fence(NULL);
-	up_read(&pmcore.lock);
 	kiocb->ki_pos += count;
 	return wanted && !count ? -ENOSPC : count;
 }
@@ -97,9 +97,7 @@ static loff_t pm_llseek(struct file *file, loff_t offset, int whence)
 {
 	loff_t bytes;
 
-	down_read(&pmcore.lock);
 	bytes = record_of(slot_of(file))->bytes;
-	up_read(&pmcore.lock);
 	return fixed_size_llseek(file, offset, whence, bytes);
 }
 
@@ -108,13 +106,11 @@ static int pm_fsync(struct file *file, loff_t start, loff_t end, int data_only)
 	u32 slot = slot_of(file);
 	size_t count;
 
-	down_read(&pmcore.lock);
 	count = rest(slot, start, min_t(u64, end - start, SIZE_MAX - 1) + 1);
 	if (count)
 		pm_flush(NULL, pm_segment_at(&pmcore.region, slot) + start,
 			 count);
 	pm_fence(NULL);
-	up_read(&pmcore.lock);
 	return 0;
 }
 
@@ -129,7 +125,7 @@ static unsigned long frame_of(struct vm_fault *vmf, unsigned long pages)
 	u64 first = round_down(vmf->pgoff, pages);
 	unsigned long frame = PHYS_PFN(pmcore.phys + record->offset) + first;
 
-	if ((first + pages) * PAGE_SIZE > record->extent_bytes)
+	if ((first + pages) * PAGE_SIZE > READ_ONCE(record->extent_bytes))
 		return 0;
 	return frame % pages ? 0 : frame;
 }
@@ -139,11 +135,9 @@ static vm_fault_t pm_fault(struct vm_fault *vmf)
 	vm_fault_t ret = VM_FAULT_SIGBUS;
 	unsigned long frame;
 
-	down_read(&pmcore.lock);
 	frame = frame_of(vmf, 1);
 	if (frame)
 		ret = vmf_insert_pfn(vmf->vma, vmf->address, frame);
-	up_read(&pmcore.lock);
 	return ret;
 }
 
@@ -158,12 +152,10 @@ static vm_fault_t pm_huge_fault(struct vm_fault *vmf, unsigned int order)
 	    start + PMD_SIZE > vmf->vma->vm_end ||
 	    linear_page_index(vmf->vma, start) % (PMD_SIZE / PAGE_SIZE))
 		return ret;
-	down_read(&pmcore.lock);
 	frame = frame_of(vmf, PMD_SIZE / PAGE_SIZE);
 	if (frame)
 		ret = vmf_insert_pfn_pmd(vmf, __pfn_to_pfn_t(frame, PFN_DEV),
 					 vmf->flags & FAULT_FLAG_WRITE);
-	up_read(&pmcore.lock);
 	return ret;
 }
 #endif

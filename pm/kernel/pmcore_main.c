@@ -7,8 +7,7 @@
  * devices and who uses what.
  *
  * A segment that is open, mapped or a disk has users, and is neither destroyed
- * nor moved. Content is copied under the lock as a reader, so that a change of
- * size never meets half a copy.
+ * nor moved nor made smaller.
  */
 #include <linux/cred.h>
 #include <linux/module.h>

@@ -67,6 +67,17 @@ def test_segments_are_made_resized_and_destroyed(machine: Machine) -> None:
     assert names(machine) == ["two"]
 
 
+def test_a_read_may_go_into_a_mapping_of_another_segment(machine: Machine) -> None:
+    sh(machine, "pmadmin create from 1M && printf hello >/dev/pm/from")
+    sh(
+        machine,
+        "timeout 20 python3 -c \"import mmap,os; a=os.open('/dev/pm/from',os.O_RDWR);"
+        " b=os.open('/dev/pm/two',os.O_RDWR); m=mmap.mmap(b,1<<20);"
+        " assert os.preadv(a,[m],0)==1<<20 and m[:5]==b'hello'\"",
+    )
+    sh(machine, "pmadmin destroy --yes from")
+
+
 @pytest.mark.parametrize("name", ["a/b", "..", "-x", "x" * 64, "with space"])
 def test_names_that_are_no_file_names_are_refused(machine: Machine, name: str) -> None:
     done = sh(machine, f"pmadmin create -- '{name}' 1M", check=False)
@@ -200,3 +211,18 @@ def test_memory_put_aside_at_boot_serves_too(machine: Machine) -> None:
     sh(machine, "insmod /root/pmcore.ko reserved=pm")
     assert sh(machine, "head -c 5 /dev/pm/held").stdout == "hello"
     assert "reserve_mem pm" in sh(machine, "pmadmin status").stdout
+
+
+def test_ioctls_without_sense_do_no_harm(machine: Machine) -> None:
+    """From a fixed seed; first with rights dropped, which must change nothing at all."""
+    sh(machine, "insmod /root/pmbc.ko && insmod /root/pmramd.ko")
+    sh(machine, "pmadmin create fuzz 1M && pmadmin create fuzzblk 1M --block 512")
+    sh(machine, "chmod 666 /dev/pmctl /dev/pmramd")
+    before = sh(machine, "pmadmin --json list").stdout
+    sh(machine, "python3 /root/pm-fuzz.py 1 4000 0")
+    after = sh(machine, "pmadmin --json list").stdout
+    mine = [s for s in json.loads(after) if s["uid"] != 65534]
+    assert mine == json.loads(before)  # what a user may make is the user's own
+    sh(machine, "python3 /root/pm-fuzz.py 2 4000 1")
+    sh(machine, "pmadmin check && rmmod pmramd && rmmod pmbc && rmmod pmcore")
+    sh(machine, "insmod /root/pmcore.ko reserved=pm && pmadmin check")
