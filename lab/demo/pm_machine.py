@@ -23,13 +23,13 @@ COMMAND_LIMIT_S = 180.0
 
 @contextmanager
 def machine_with_region(
-    name: str, cpus: int = 2, icount: bool = False, more: str = ""
+    name: str, cpus: int = 2, icount: bool = False, more: str = "", caches: str | None = None
 ) -> Iterator[Machine]:
     """Not yet running; gone afterwards."""
-    config = make_config(name, cpus, None, None)
+    config = make_config(name, cpus, None, None, caches)
     phys = NVRAM_PHYS + config.nvram_bytes - REGION_BYTES
     words = f"memmap={REGION_BYTES >> 20}M!{phys:#x} {more}".strip()
-    config = replace(config, cmdline_extra=words, icount=icount)
+    config = replace(config, cmdline_extra=words, icount=icount or caches is not None)
     with Machine.create(config, destroy_on_exit=True) as machine:
         yield machine
 
