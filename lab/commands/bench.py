@@ -148,7 +148,7 @@ def machine(
         str, typer.Option(help="Profile of the volatile caches.", metavar="PROFILE")
     ] = "wsp-c5528",
     insns: Annotated[
-        float, typer.Option(help="Busy instructions in all, on each machine.", min=1e9)
+        float, typer.Option(help="Busy instructions in all, on each machine.", min=3e9)
     ] = 1e10,
     rounds: Annotated[int, typer.Option(help="Interleaved rounds of each load.", min=1)] = 3,
     load: Annotated[str, typer.Option(help=f"{', '.join(MACHINE_LOADS)}, some, or all.")] = "all",
