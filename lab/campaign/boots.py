@@ -10,6 +10,7 @@ answers. Anything else is a disagreement, which is a violation too.
 from __future__ import annotations
 
 import resource
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from lab import run
 from lab.campaign import engine as program
 from lab.campaign.store import Store
-from lab.errors import HangError, RemError
+from lab.errors import HangError, RemError, UsageError
 from lab.machine import Machine, MachineConfig
 from lab.say import say
 
@@ -132,7 +133,8 @@ def _boot(engine: Path, machine: Machine, recording: Path, image: Image) -> tupl
         found, agrees = error.message, False
     finally:
         machine.guest.close()
-        machine.cut(immediate=True)
+        with suppress(UsageError):  # it is off already
+            machine.cut(immediate=True)
     return found, agrees
 
 
