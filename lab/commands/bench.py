@@ -194,5 +194,19 @@ def machine(
     return _show(result, as_json)
 
 
+@bench.command("media")
+def media(
+    requests: Annotated[int, typer.Option(help="Random requests over 4 GiB.", min=1)] = 100_000_000,
+    trace: Annotated[
+        Path | None, typer.Option(help="A recorded trace, replayed as often as it takes.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Measure the memory controller's model: requests a second of one core, and lifetimes."""
+    from lab.bench.media import run
+
+    return _show(run(requests, trace), as_json)
+
+
 def register(app: typer.Typer) -> None:
     app.add_typer(bench, name="bench")

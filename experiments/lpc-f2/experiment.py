@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""LightPC, Figure 2b: see README.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab.experiment.run import Context, Report
+from lab.media.engine import Engine, memory
+
+# The paper's DIMM-level device is an emulation atop its own PRAM, seen at the memory controller:
+# no path of a core, and PRAM's read time in place of the media's.
+PRAM_READ_NS = 43.47325
+EMULATED = {"core_path_ns": 0, "media_read_ns": PRAM_READ_NS, "media_send_ns": 0}
+# One row of DRAM after another in one bank, so that no row is ever open.
+ROWS_APART = {"banks": 1, "channels": 1, "row_bytes": 64}
+
+
+def measure(it: Context) -> dict[str, Any]:
+    engine = Engine.ready()
+    requests = 2_000 if it.is_ci else 50_000
+    bare = memory("bare-pram", part="lpc-fig2")
+
+    def ask(on: dict[str, Any], percent: int, span: int | None = None) -> Any:
+        return engine.ask(
+            "traffic", memory=on, lines=1 << 22, span_lines=span, read_percent=percent,
+            requests=requests,
+        )  # fmt: skip
+
+    def case(answer: Any) -> dict[str, float]:
+        return {k: v for k, v in answer.items() if k.endswith("_ns")}
+
+    dimm = memory("optane", change=EMULATED)
+    return {
+        "dram_read": case(ask(memory("dram", change=ROWS_APART), 100)),
+        "bare_read": case(ask(bare, 100)),
+        "bare_write": case(ask(bare, 0)),
+        "dimm_read": case(ask(dimm, 100)),
+        "dimm_write_hit": case(ask(dimm, 0, 256)),
+        "dimm_write_miss": case(ask(dimm, 0, 1 << 15)),
+        "dimm_write_full": case(ask(dimm, 0)),
+    }
+
+
+def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
+    bare_write = raw["bare_write"]["write_min_ns"]
+    ours = {
+        "write_gain_max": bare_write / raw["dimm_write_hit"]["write_min_ns"],
+        "write_gain_min": bare_write / raw["dimm_write_miss"]["write_mean_ns"],
+        "read_loss": raw["dimm_read"]["read_mean_ns"] / raw["bare_read"]["read_min_ns"],
+    }
+    for name, value in ours.items():
+        off = (value / paper[name] - 1) * 100
+        report.add(name, round(value, 3), "")
+        report.add(f"{name}_off_percent", round(off, 2), "%")
+    off = abs(ours["read_loss"] / paper["read_loss"] - 1) * 100
+    report.expect(
+        f"DIMM-level reads are {paper['read_loss']} times longer within"
+        f" {paper['tolerance_percent']} %",
+        off <= paper["tolerance_percent"],
+    )
+    least, most = ours["write_gain_min"], ours["write_gain_max"]
+    report.expect(
+        "writes gain as the paper's range says: none less, none more",
+        paper["write_gain_min"] <= least <= most <= paper["write_gain_max"],
+    )
+    over = (raw["bare_read"]["read_min_ns"] / raw["dram_read"]["read_min_ns"] - 1) * 100
+    report.add("bare_read_over_dram_percent", round(over, 2), "%")
+    report.expect("bare reads are within 5 % of DRAM's", abs(over) <= 5)
+    spread = raw["dimm_read"]["read_max_ns"] / raw["bare_read"]["read_max_ns"]
+    report.add("dimm_read_max_over_bare_max", round(spread, 2), "")
+    report.expect("a DIMM's read latency varies more than bare PRAM's", spread > 1)
+
+
+def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
+    del paper
+    axes = figure.subplots()
+    for name, case in raw.items():
+        kind = "read" if "read" in name else "write"
+        axes.bar(name, case[f"{kind}_mean_ns"])
+        axes.plot([name, name], [case[f"{kind}_min_ns"], case[f"{kind}_max_ns"]], "k-")
+    axes.set(ylabel="ns; the line is from shortest to longest", yscale="log")

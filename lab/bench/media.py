@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`rem bench media`: requests a second that the model of OC-PMEM serves on one core, and how long
+memory lives under it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lab.media.engine import Engine, memory, value
+from lab.result import Result
+from lab.say import say
+
+LINES_4_GIB = 1 << 26
+REQUIRED_MREQ_S = 10
+REQUIRED_LIFETIME = 0.95
+# A memory so small that a life of 1e7 writes a line can be counted; 64 lines a region.
+LIFE: dict[str, Any] = {"lines": 2048, "endurance_writes": 10_000_000}
+RESEEDED: dict[str, Any] = {
+    "start_gap": True,
+    "randomize": True,
+    "threshold_writes": 100,
+    "regions": 32,
+    "swap_writes": 256,
+    "seed": 1,
+}
+
+
+def run(requests: int, trace: Path | None) -> Result:
+    """Host's time in requests; all else is modelled."""
+    engine = Engine.ready()
+    result = Result("bench-media")
+    job: dict[str, Any] = {
+        "memory": memory("lightpc"),
+        "lines": LINES_4_GIB,
+        "requests": requests,
+        "read_percent": 67,
+        "in_flight": 16,
+        "seed": 1,
+    }
+    say(f"{requests:,} random requests over 4 GiB, XCC, Start-Gap, wear and energy on")
+    done = engine.ask("bench", **job)
+    result.add("ocpmem_mreq_s", round(done["mreq_s"], 2), "million/s", "native")
+    result.add("ocpmem_requests", int(done["requests"]), "", "counted")
+    result.add("ocpmem_energy_pj", value(done, "energy_pj"), "pJ", "modelled")
+    result.add("ocpmem_wear_max", int(value(done, "wear_max")), "", "counted")
+    result.ok = done["mreq_s"] >= REQUIRED_MREQ_S
+    if trace is not None:
+        done = engine.ask("bench", **{**job, "trace": str(trace)})
+        result.add("ocpmem_trace_mreq_s", round(done["mreq_s"], 2), "million/s", "native")
+        result.ok = result.ok and done["mreq_s"] >= REQUIRED_MREQ_S
+    for name, more in (("benign", {"workload": "Redis"}), ("attack", {"attack_lines": 1})):
+        life = engine.ask("wear", wear=RESEEDED, **LIFE, **more)
+        result.add(f"lifetime_{name}", round(life["lifetime"], 4), "of ideal", "modelled")
+        result.ok = result.ok and life["lifetime"] >= REQUIRED_LIFETIME
+    return result

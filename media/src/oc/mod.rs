@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! OC-PMEM with content: a PSM and what its devices hold, so that power can be
+//! cut at any moment and faults be put into cells.
+//!
+//! What a cut leaves: a piece whose programming has ended is new; one that had not
+//! begun is old; one under way is finished by the device's own charge
+//! (ASSUMED), or garbage where `torn_pieces` is set. Row buffers are lost.
+//!
+//! Invariants:
+//! - After the flush port, every write before it is read after a cut.
+//! - Without it, a line is what it was at some moment since the last flush.
+//! - Start, gap and seed are found from the journal alone.
+
+pub mod journal;
+mod recover;
+
+use crate::error::MediaError;
+use crate::memory::Memory;
+use crate::psm::group::Window;
+use crate::psm::{Event, Layout, Psm};
+use crate::units::{LineAddr, PhysLine, Ps};
+use crate::xcc::{self, DecodeMutant, Line, Pieces, Read};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Mechanisms that tests switch off, each of which some test must miss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mutant {
+    /// The model as it is.
+    #[default]
+    None,
+    /// The flush port returns at once.
+    FlushReturnsAtOnce,
+    /// The flush port forgets one line of the row buffers.
+    FlushForgetsALine,
+    /// Moves are not put into the journal.
+    NoJournal,
+    /// A move's record is written before its copy.
+    RecordBeforeCopy,
+    /// A move copies what media has, not what the row buffer has.
+    MoveLeavesRowBuffer,
+    /// A line in the latches is read from media.
+    ReadIgnoresLatches,
+    /// The code is that of the line before.
+    StaleCode,
+    /// An exchange that was cut is not completed.
+    SwapNotCompleted,
+    /// The newest record is not taken.
+    RecoverOldRecord,
+    /// Something in the decoder.
+    Decoder(DecodeMutant),
+}
+
+/// A programming under way.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Flight {
+    phys: u64,
+    line: Option<Vec<u8>>,
+    generation: u8,
+    start: [Ps; 3],
+    end: [Ps; 3],
+}
+
+impl Flight {
+    fn over(&self) -> Ps {
+        self.end[0].max(self.end[1]).max(self.end[2])
+    }
+}
+
+/// Controller, devices and content.
+#[derive(Clone, Debug)]
+pub struct Oc {
+    psm: Psm,
+    count: usize,
+    media: BTreeMap<u64, Pieces>,
+    generations: BTreeMap<u64, u8>,
+    buffers: BTreeMap<u64, Line>,
+    flights: Vec<Flight>,
+    mutant: Mutant,
+    /// A piece under way at a cut is garbage.
+    pub torn_pieces: bool,
+}
+
+impl Oc {
+    /// Over a PSM that was never written; `second_code` adds the fourth piece.
+    ///
+    /// # Errors
+    /// When the PSM has no code.
+    pub fn new(mut psm: Psm, second_code: bool, mutant: Mutant) -> Result<Self, MediaError> {
+        if psm.config().layout != Layout::Dual || !psm.config().xcc {
+            let why = "content needs layout dual with xcc: codes are what it is stored with";
+            return Err(MediaError::Geometry(why.to_owned()));
+        }
+        psm.log_events();
+        Ok(Self {
+            psm,
+            count: if second_code { 4 } else { 3 },
+            media: BTreeMap::new(),
+            generations: BTreeMap::new(),
+            buffers: BTreeMap::new(),
+            flights: Vec::new(),
+            mutant,
+            torn_pieces: false,
+        })
+    }
+
+    /// The controller.
+    #[must_use]
+    pub fn psm(&self) -> &Psm {
+        &self.psm
+    }
+
+    /// Where a host's line is now.
+    #[must_use]
+    pub fn locate(&self, line: LineAddr) -> PhysLine {
+        self.psm.leveler().locate(line)
+    }
+
+    /// The pieces of a line as devices have them, to put faults into.
+    pub fn cells(&mut self, phys: PhysLine) -> &mut Pieces {
+        self.media
+            .entry(phys.0)
+            .or_insert_with(|| xcc::encode(&[0; 64], 0, phys))
+    }
+
+    /// Moments at which what a cut leaves changes.
+    #[must_use]
+    pub fn moments(&self) -> Vec<Ps> {
+        let flights = self.flights.iter();
+        flights
+            .flat_map(|it| it.start.iter().chain(&it.end).copied().collect::<Vec<_>>())
+            .collect()
+    }
+
+    fn decode(&self, phys: PhysLine) -> Read {
+        let mutant = match self.mutant {
+            Mutant::Decoder(mutant) => mutant,
+            _ => DecodeMutant::default(),
+        };
+        match self.media.get(&phys.0) {
+            Some(pieces) => xcc::decode_mutant(pieces, self.count, phys, mutant),
+            None => Read::Clean([0; 64]),
+        }
+    }
+
+    /// What a line is now, wherever it is.
+    fn content(&self, phys: PhysLine, media_only: bool) -> Read {
+        if !media_only {
+            if let Some(line) = self.buffers.get(&phys.0) {
+                return Read::Clean(*line);
+            }
+            if let Some(flight) = self.flights.iter().rev().find(|it| it.phys == phys.0) {
+                return match &flight.line {
+                    Some(line) => Read::Clean(line[..].try_into().expect("64 bytes")),
+                    None => Read::Contained,
+                };
+            }
+        }
+        self.decode(phys)
+    }
+
+    fn launch(&mut self, phys: PhysLine, line: Option<Line>, window: &Window) {
+        let generation = self.generations.entry(phys.0).or_insert(0);
+        *generation = generation.wrapping_add(1);
+        self.flights.push(Flight {
+            phys: phys.0,
+            line: line.map(|line| line.to_vec()),
+            generation: *generation,
+            start: window.start,
+            end: window.end,
+        });
+    }
+
+    fn pieces_of(&self, flight: &Flight) -> Pieces {
+        let phys = PhysLine(flight.phys);
+        let Some(line) = &flight.line else {
+            return xcc::poison(flight.generation, phys);
+        };
+        let line: Line = line[..].try_into().expect("64 bytes");
+        let mut pieces = xcc::encode(&line, flight.generation, phys);
+        if self.mutant == Mutant::StaleCode {
+            pieces[2] = xcc::encode(&[0x5a; 64], flight.generation, phys)[2];
+        }
+        pieces
+    }
+
+    /// What has been programmed by `at` is on media.
+    fn settle(&mut self, at: Ps) {
+        let flights = std::mem::take(&mut self.flights);
+        for flight in flights {
+            if flight.over() <= at {
+                let pieces = self.pieces_of(&flight);
+                self.media.insert(flight.phys, pieces);
+            } else {
+                self.flights.push(flight);
+            }
+        }
+    }
+
+    fn take_in(&mut self, events: Vec<Event>, mut new: Option<(PhysLine, Line)>) {
+        let (early, buffered) = (self.psm.config().early_return, self.psm.config().row_buffer);
+        for event in events {
+            let leveling = !matches!(event, Event::Program(..));
+            if leveling && early && buffered {
+                if let Some((phys, line)) = new.take() {
+                    self.buffers.insert(phys.0, line);
+                }
+            }
+            match event {
+                Event::Program(phys, window) => {
+                    let own = new.filter(|(own, _)| *own == phys);
+                    let line = own
+                        .map(|(_, line)| line)
+                        .or_else(|| self.buffers.remove(&phys.0));
+                    if own.is_some() {
+                        new = None;
+                    }
+                    if let Some(line) = line {
+                        self.launch(phys, Some(line), &window);
+                    }
+                }
+                Event::Copy(from, to, window) => {
+                    let media_only = self.mutant == Mutant::MoveLeavesRowBuffer;
+                    let line = self.content(from, media_only).line();
+                    self.buffers.remove(&from.0);
+                    self.launch(to, line, &window);
+                }
+                Event::Journal(slot, record, window) => self.note(slot, record, window),
+            }
+        }
+        if let Some((phys, line)) = new {
+            self.buffers.insert(phys.0, line);
+        }
+    }
+
+    fn note(&mut self, slot: PhysLine, record: crate::psm::Record, mut window: Window) {
+        if self.mutant == Mutant::NoJournal {
+            return;
+        }
+        let sequence = journal::sequence_of(&self.psm, slot);
+        let line = journal::encode(sequence, record, self.psm.leveler());
+        if self.mutant == Mutant::RecordBeforeCopy {
+            if let Some(copy) = self.flights.last() {
+                window.start = copy.start.map(|at| Ps(at.0.saturating_sub(1)));
+                window.end = window.start;
+            }
+        }
+        self.launch(slot, Some(line), &window);
+    }
+
+    /// A write-back of the host; when it may forget the line.
+    pub fn write(&mut self, at: Ps, line: LineAddr, data: &Line) -> Ps {
+        self.settle(at);
+        let phys = self.locate(line);
+        let done = self.psm.write(at, line);
+        let events = self.psm.take_events();
+        self.take_in(events, Some((phys, *data)));
+        done
+    }
+
+    /// A miss of the host: when the data is there, and what it is.
+    pub fn read(&mut self, at: Ps, line: LineAddr) -> (Ps, Read) {
+        self.settle(at);
+        let phys = self.locate(line);
+        let done = self.psm.read(at, line);
+        let read =
+            if self.mutant == Mutant::ReadIgnoresLatches && !self.buffers.contains_key(&phys.0) {
+                self.decode(phys)
+            } else {
+                self.content(phys, false)
+            };
+        (done, read)
+    }
+
+    /// The flush port.
+    pub fn flush(&mut self, at: Ps) -> Ps {
+        if self.mutant == Mutant::FlushReturnsAtOnce {
+            return at;
+        }
+        if self.mutant == Mutant::FlushForgetsALine {
+            self.buffers.pop_first();
+        }
+        self.settle(at);
+        let done = self.psm.flush(at);
+        let events = self.psm.take_events();
+        self.take_in(events, None);
+        done
+    }
+
+    /// The reset port: all lines are zeros afterwards.
+    pub fn reset(&mut self, at: Ps) -> Ps {
+        let done = self.psm.reset(at);
+        self.psm.take_events();
+        self.media.clear();
+        self.generations.clear();
+        self.buffers.clear();
+        self.flights.clear();
+        done
+    }
+
+    /// Look at every line on media and mend what can be; lines repaired and contained.
+    pub fn scrub(&mut self) -> (u64, u64) {
+        let (mut repaired, mut contained) = (0, 0);
+        let all: Vec<u64> = self.media.keys().copied().collect();
+        for phys in all.into_iter().map(PhysLine) {
+            match self.decode(phys) {
+                Read::Clean(_) => {}
+                Read::Repaired(line) => {
+                    repaired += 1;
+                    self.store(phys, &line);
+                }
+                Read::Contained => contained += 1,
+            }
+        }
+        (repaired, contained)
+    }
+
+    /// Write a line to media at once, with a generation above all that are there.
+    fn store(&mut self, phys: PhysLine, line: &Line) {
+        let newest = self.media.get(&phys.0).map_or(0, |pieces| {
+            let ages = pieces[..self.count].iter().map(|piece| piece.generation);
+            ages.reduce(|a, b| if b.wrapping_sub(a) < 128 { b } else { a })
+                .unwrap_or(0)
+        });
+        let generation = newest.wrapping_add(1);
+        self.generations.insert(phys.0, generation);
+        self.media
+            .insert(phys.0, xcc::encode(line, generation, phys));
+    }
+}
