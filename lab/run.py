@@ -15,9 +15,11 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import IO, Any
 
 from lab.errors import HangError, InfraError
@@ -68,23 +70,27 @@ def run(
 
     `env` is added to the caller's environment; `what` names the step in errors.
     """
-    child = spawn(
-        argv,
-        cwd=cwd,
-        env=env,
-        stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    child = None
     try:
+        with _ctrl_c_waits():
+            child = spawn(
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
         out, err = child.communicate(stdin, timeout=timeout_s)
     except subprocess.TimeoutExpired:
+        assert child is not None
         end(child)
         raise HangError(
             f"{what or argv[0]}: no end after {timeout_s:g} s: {quoted(argv)}"
         ) from None
     except BaseException:
-        end(child)
+        if child is not None:
+            end(child)
         raise
     done = Done(tuple(map(str, argv)), child.returncode, out, err)
     if check and not done.ok:
@@ -108,18 +114,23 @@ def stream(
     with log.open("a", encoding="utf-8", errors="replace") as out:
         out.write(f"$ {quoted(argv)}\n")
         out.flush()
-        child = spawn(argv, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        child: subprocess.Popen[str] | None = None
+        watch: threading.Timer | None = None
         tail: list[str] = []
         overdue = threading.Event()
 
-        def stop() -> None:
+        def stop(late: subprocess.Popen[str]) -> None:
             overdue.set()
-            _kill(child)
+            _kill(late)
 
-        watch = threading.Timer(timeout_s or 0, stop)
-        if timeout_s is not None:
-            watch.start()
         try:
+            with _ctrl_c_waits():
+                child = spawn(
+                    argv, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+                )
+            if timeout_s is not None:
+                watch = threading.Timer(timeout_s, stop, [child])
+                watch.start()
             assert child.stdout is not None
             for line in child.stdout:
                 out.write(line)
@@ -129,8 +140,10 @@ def stream(
                     on_line(line.rstrip("\n"))
             child.wait()
         finally:
-            watch.cancel()
-            end(child)
+            if watch is not None:
+                watch.cancel()
+            if child is not None:
+                end(child)
     if overdue.is_set():
         raise HangError(f"{what or argv[0]}: no end after {timeout_s:g} s; its output: {log}")
     if check and child.returncode != 0:
@@ -170,6 +183,27 @@ def spawn(
         )
     except OSError as error:
         raise InfraError(f"cannot start {tool}: {error.strerror}") from error
+
+
+@contextmanager
+def _ctrl_c_waits() -> Iterator[None]:
+    """Within, Ctrl-C is kept and comes at the end: a child that was just started has its name then.
+
+    Python starts a child and tells who it is in two steps; one that is interrupted between them
+    would stay behind.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    kept: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: kept.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if kept:
+            before(*kept[0])
 
 
 def end(child: subprocess.Popen[str], grace_s: float = END_GRACE_S) -> None:
