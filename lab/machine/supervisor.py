@@ -52,6 +52,8 @@ class Supervisor:
         self.machine = machine
         self._end = threading.Event()
         self._answered_boot = 0  # the last one whose guest has taken a command
+        for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(signum, self._on_signal)
         machine.files.control.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         with short_path(machine.files) as path:
@@ -66,8 +68,6 @@ class Supervisor:
             "guest": self._guest,
             "quit": self._quit,
         }
-        for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(signum, self._on_signal)
         threading.Thread(target=self._accept, name="rem-control", daemon=True).start()
 
     def _on_signal(self, signum: int, frame: FrameType | None) -> None:
