@@ -208,5 +208,37 @@ def media(
     return _show(run(requests, trace), as_json)
 
 
+@bench.command("heap")
+def heap(
+    rounds: Annotated[int, typer.Option(help="Rounds of the interleaved operations.", min=5)] = 300,
+    objects: Annotated[
+        int, typer.Option(help="Objects of the region whose opening is timed.", min=1000)
+    ] = 10_000_000,
+    figure5: Annotated[
+        bool, typer.Option("--figure5", help="Figure 5 of the WSP paper instead.")
+    ] = False,
+    operations: Annotated[
+        int, typer.Option(help="Operations of each point of --figure5.", min=1000)
+    ] = 1_000_000,
+    as_json: JsonOption = False,
+) -> int:
+    """Measure the persistent heap beside libpmemobj, natively and interleaved.
+
+    The binary that is measured first runs the heap's crash tests. Ratios come with their spread;
+    not ok where a required ratio is missed, which on a busy machine may be the machine's fault.
+    """
+    from lab.bench import heap as heap_bench
+    from lab.setup.heap import ensure_heap_bench
+    from lab.setup.progress import Progress
+
+    built = ensure_heap_bench(Progress())
+    if figure5:
+        return _show(heap_bench.figure5(built, operations), as_json)
+    result, missed = heap_bench.ops(built, rounds, objects)
+    for line in missed:
+        say(line)
+    return _show(result, as_json)
+
+
 def register(app: typer.Typer) -> None:
     app.add_typer(bench, name="bench")

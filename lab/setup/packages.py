@@ -60,6 +60,8 @@ PACKAGES = (
     Package("git", "lists the files that `rem test` looks at"),
     Package("shellcheck", "linter of shell scripts"),
     Package("clang-format", "formatter of C"),
+    Package("libpmemobj-dev", "the heap's peer in `rem bench heap`"),
+    Package("strace", "shows that neither heap calls msync there"),
     Package("ca-certificates", "fetches from package registries"),
 )
 

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""WSP, Figure 5: see README.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab.bench.heap import measure as measure_heap
+from lab.experiment.run import Context, Report
+from lab.setup.heap import ensure_heap_bench
+from lab.setup.progress import Progress
+
+SHARES = range(0, 101, 10)
+NAMES = {
+    "foc_stm": "FoC+STM",
+    "foc_ul": "FoC+UL",
+    "foc_rl": "FoC+RL",
+    "pmdk": "libpmemobj",
+    "fof_stm": "FoF+STM",
+    "fof_ul": "FoF+UL",
+    "fof": "FoF",
+    "volatile": "plain memory",
+}
+OPERATIONS, OPERATIONS_CI = 1_000_000, 50_000
+
+
+def measure(it: Context) -> dict[str, Any]:
+    operations = OPERATIONS_CI if it.is_ci else OPERATIONS
+    words = ["--operations", str(operations), "--skip-check"]
+    found = measure_heap(ensure_heap_bench(Progress()), "fig5", words)
+    return {one.name: [one.value, one.spread_percent] for one in found}
+
+
+def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
+    for name, (value, _) in raw.items():
+        if name.endswith("_vs_fof"):
+            report.result.add(name, value, "x", "native")
+    for share in (50, 100):
+        # Order only: how far they are apart is the machine's matter.
+        times = {name: raw[f"u{share}_{name}_ns"][0] for name in NAMES}
+        for slow, fast in (("foc_ul", "fof_ul"), ("foc_stm", "fof_stm"), ("pmdk", "foc_ul")):
+            report.expect(
+                f"{share} % updates: {NAMES[slow]} takes longer than {NAMES[fast]} "
+                f"({times[slow]:.0f}, {times[fast]:.0f} ns)",
+                times[slow] > times[fast],
+            )
+
+
+def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
+    times, ratios = figure.subplots(1, 2)
+    for name, label in NAMES.items():
+        ours = [raw[f"u{share}_{name}_ns"][0] for share in SHARES]
+        times.plot(SHARES, ours, label=label, linewidth=1)
+    for name in ("foc_stm", "foc_ul", "pmdk"):
+        ratio = [raw[f"u{share}_{name}_vs_fof"][0] for share in SHARES]
+        ratios.plot(SHARES, ratio, label=NAMES[name], linewidth=1)
+    low, high = paper["foc_stm_vs_fof"]
+    ratios.axhspan(low, high, alpha=0.15, label="paper, FoC+STM")
+    ends = [paper["foc_ul_read_only_vs_fof"], paper["foc_ul_write_heavy_vs_fof"]]
+    ratios.plot([0, 100], ends, "k_", label="paper, FoC+UL")
+    times.set(xlabel="updates, %", ylabel="ns per operation", yscale="log")
+    ratios.set(xlabel="updates, %", ylabel="times FoF")
+    for axes in (times, ratios):
+        axes.legend(frameon=False, fontsize=7)

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Measures nvheap, interleaved with libpmemobj: `rem bench heap` runs it. Before it measures it
+//! runs the crash tests in this very binary.
+//!
+//! Standard output has a line for each figure: name, value, unit, spread in percent.
+
+// On x86-64 a usize is a u64.
+#![allow(clippy::cast_possible_truncation)]
+
+mod fig5;
+mod measure;
+mod ops;
+mod peer;
+mod scale;
+mod volatile;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use nvheap::testing::{Trial, self_check};
+use nvheap::{FocRedo, FocStm, FocUndo, Native};
+
+const USAGE: &str = "usage: nvheap-bench ops|fig5 --folder FOLDER --peer LIBRARY [--rounds N] \
+                     [--operations N] [--objects N] [--skip-check]";
+
+struct Arguments {
+    what: String,
+    folder: PathBuf,
+    peer: PathBuf,
+    rounds: u64,
+    operations: u64,
+    objects: u64,
+    check: bool,
+}
+
+fn parse() -> Result<Arguments, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut parser = lexopt::Parser::from_env();
+    let mut arguments = Arguments {
+        what: String::new(),
+        folder: PathBuf::new(),
+        peer: PathBuf::new(),
+        rounds: 300,
+        operations: 1_000_000,
+        objects: 10_000_000,
+        check: true,
+    };
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("folder") => arguments.folder = parser.value()?.into(),
+            Long("peer") => arguments.peer = parser.value()?.into(),
+            Long("rounds") => arguments.rounds = parser.value()?.parse()?,
+            Long("operations") => arguments.operations = parser.value()?.parse()?,
+            Long("objects") => arguments.objects = parser.value()?.parse()?,
+            Long("skip-check") => arguments.check = false,
+            Value(what) if arguments.what.is_empty() => arguments.what = what.string()?,
+            _ => return Err(argument.unexpected()),
+        }
+    }
+    match arguments.what.as_str() {
+        "ops" | "fig5" if arguments.rounds > 0 => Ok(arguments),
+        _ => Err(USAGE.into()),
+    }
+}
+
+fn check() -> Result<u64, String> {
+    let trial = Trial::default();
+    Ok(self_check::<FocRedo>(&trial)?
+        + self_check::<FocUndo>(&trial)?
+        + self_check::<FocStm>(&trial)?)
+}
+
+fn run(arguments: &Arguments) -> Result<(), String> {
+    let folder = &arguments.folder;
+    for name in ["", "second", "third"] {
+        std::fs::create_dir_all(folder.join(name))
+            .map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    let mut figures = measure::Figures::default();
+    if arguments.check {
+        let states = check()?;
+        figures.add("crash_states", "states", &[states as f64]);
+    }
+    eprintln!(
+        "lines are written back by {}",
+        Native::new().write_back_name()
+    );
+    let pool = folder.join("pool");
+    let _ = std::fs::remove_file(&pool);
+    let peer = peer::open(
+        &arguments.peer,
+        &pool,
+        ops::REGION_BYTES as usize,
+        ops::BUCKETS,
+    )?;
+    if arguments.what == "fig5" {
+        let shares: Vec<u64> = (0..=100).step_by(10).collect();
+        fig5::measure(folder, peer, arguments.operations, &shares, &mut figures);
+    } else {
+        ops::measure(folder, peer, arguments.rounds, &mut figures);
+        ops::measure_table(folder, peer, arguments.rounds, &mut figures);
+        ops::measure_reads(folder, arguments.rounds, &mut figures);
+        fig5::against_volatile(folder, arguments.rounds, &mut figures);
+        scale::threads(arguments.rounds.div_ceil(60), &mut figures);
+        scale::open(folder, arguments.objects, 20, &mut figures);
+        scale::recovery(&mut figures);
+    }
+    figures.print();
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let arguments = match parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            eprintln!("nvheap-bench: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("nvheap-bench: {error}");
+            ExitCode::from(1)
+        }
+    }
+}

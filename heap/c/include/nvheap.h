@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * A persistent heap: see nvheap(7). All functions but nvheap_why() return
+ * 0 or more, or a negative errno; that one has the reason in words.
+ */
+#ifndef NVHEAP_H
+#define NVHEAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A region that is open, and a thread's session in it. */
+struct nvheap;
+struct nvheap_session;
+
+enum nvheap_policy {
+	NVHEAP_FOC_STM = 1,
+	NVHEAP_FOC_UL = 2,
+	NVHEAP_FOC_RL = 3,
+	NVHEAP_FOF_STM = 4,
+	NVHEAP_FOF_UL = 5,
+	NVHEAP_FOF = 6,
+};
+
+/* Promises that the caller makes where the system makes none. */
+#define NVHEAP_ASSUME_PERSISTENT 1u
+#define NVHEAP_ASSUME_FLUSH_ON_FAIL 2u
+#define NVHEAP_ACCEPT_UNCLOSED 4u
+
+/* An offset from the beginning of the region: the only pointer to persist. */
+typedef uint64_t nvheap_ptr;
+
+int nvheap_create(const char *path, uint64_t size_bytes,
+		  enum nvheap_policy policy, unsigned int flags,
+		  struct nvheap **ret_heap);
+int nvheap_open(const char *path, unsigned int flags, struct nvheap **ret_heap);
+int nvheap_close(struct nvheap *heap);
+int nvheap_policy(const struct nvheap *heap);
+
+int nvheap_session_new(struct nvheap *heap,
+		       struct nvheap_session **ret_session);
+int nvheap_session_delete(struct nvheap_session *session);
+
+/* A body returns 0 to commit or a negative number to abort. */
+typedef int (*nvheap_body)(struct nvheap_session *tx, void *context);
+int nvheap_run(struct nvheap_session *session, nvheap_body body, void *context);
+int nvheap_view(struct nvheap_session *session, nvheap_body body,
+		void *context);
+
+/* Within a body. Sizes and offsets are multiples of 8. */
+int nvheap_load(struct nvheap_session *tx, nvheap_ptr from, void *to,
+		size_t size_bytes);
+int nvheap_store(struct nvheap_session *tx, nvheap_ptr to, const void *from,
+		 size_t size_bytes);
+int nvheap_alloc(struct nvheap_session *tx, size_t size_bytes,
+		 nvheap_ptr *ret_ptr);
+int nvheap_free(struct nvheap_session *tx, nvheap_ptr ptr);
+
+/* The root of that name; made and zeroed if there is none and size is not 0. */
+int nvheap_root(struct nvheap_session *session, const char *name,
+		size_t size_bytes, nvheap_ptr *ret_ptr);
+
+/*
+ * Words in allocated objects that look like addresses of volatile memory of
+ * this process: pointers that dangle after a power failure. Calls `found` for
+ * each and returns their number.
+ */
+typedef void (*nvheap_found)(nvheap_ptr object, uint64_t word, uint64_t address,
+			     const char *mapping, void *context);
+int nvheap_check_dangling(struct nvheap *heap, nvheap_found found,
+			  void *context);
+
+/* Why the last function of this thread failed. Valid until the next call. */
+const char *nvheap_why(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the transactions of all policies have in common: the session's slot, its free objects, and
+//! the allocations and frees that wait for the commit.
+
+use std::sync::Arc;
+
+use crate::alloc::{Chunk, Object, Refill, free_objects, object_at};
+use crate::classes::{CLASS, CLASSES, class_of};
+use crate::error::TxError;
+use crate::layout::CHUNK_BYTES;
+use crate::log::{ENTRY_WORDS_MAX, entry, kind};
+use crate::mutant::Mutant;
+use crate::pmem::{LINE_BYTES, Pmem};
+use crate::shared::{LogState, Shared, SlotState};
+use crate::tx::TxResult;
+
+/// Objects up to this size are written into the record, larger ones past the log: then a second
+/// fence costs less than writing them twice.
+pub const DIRECT_MIN_BYTES: u64 = 512;
+
+/// What becomes of an object at the end of the transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Allocated, if it commits.
+    Alloc,
+    /// Freed, if it commits.
+    Free,
+    /// Allocated and freed in it: given back in any case.
+    Cancelled,
+}
+
+/// An object whose state changes with the transaction.
+#[derive(Clone, Copy, Debug)]
+pub struct Pending {
+    pub offset: u64,
+    pub bytes: u64,
+    pub object: Object,
+    pub fate: Fate,
+    /// Written past the log.
+    pub direct: bool,
+    /// Freed while its slab's free objects are in lists: it belongs into one, too.
+    pub listed: bool,
+}
+
+/// A session's part of the heap.
+#[derive(Debug)]
+pub struct Core<B: Pmem> {
+    /// What all sessions share.
+    pub shared: Arc<Shared<B>>,
+    /// Where the region is mapped.
+    pub base: *mut u8,
+    /// Where objects are.
+    pub window: (u64, u64),
+    /// This session's number.
+    pub slot: usize,
+    /// This session's undo log.
+    pub undo_log: LogState,
+    /// The record that is being made.
+    pub record: Vec<u64>,
+    /// Objects that are allocated or freed.
+    pub pending: Vec<Pending>,
+    lists: Box<[Vec<u64>]>,
+}
+
+// SAFETY: `base` is the address of the mapping that `shared` keeps.
+unsafe impl<B: Pmem> Send for Core<B> {}
+
+impl<B: Pmem> Core<B> {
+    /// Takes a slot; none if all are taken.
+    pub fn new(shared: Arc<Shared<B>>) -> Option<Self> {
+        let (slot, undo_log) = shared.take_slot()?;
+        let layout = &shared.layout;
+        Some(Self {
+            base: shared.map.base(),
+            window: (layout.chunks_offset, layout.chunks * CHUNK_BYTES),
+            slot,
+            undo_log,
+            record: Vec::with_capacity(64),
+            pending: Vec::with_capacity(16),
+            lists: (0..CLASSES).map(|_| Vec::new()).collect(),
+            shared,
+        })
+    }
+
+    /// A word of the region, whatever thread wrote it.
+    #[inline(always)]
+    pub fn load(&self, offset: u64) -> u64 {
+        let at = self.base.wrapping_add(offset as usize).cast::<u64>();
+        // SAFETY: the callers are `Tx::load` and ours, which say that the word is in the region.
+        unsafe { std::sync::atomic::AtomicU64::from_ptr(at) }
+            .load(std::sync::atomic::Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn chunk_word(&self, chunk: u64) -> u64 {
+        self.load(self.shared.layout.table_entry(chunk))
+    }
+
+    /// A free object of at least so many bytes, which becomes allocated with the transaction.
+    #[inline(always)]
+    pub fn reserve<const FLUSH: bool, const LOG: bool>(&mut self, bytes: u64) -> TxResult<Pending> {
+        let Some(class) = class_of(bytes) else {
+            return self.reserve_large(bytes);
+        };
+        let offset = match self.lists[class].pop() {
+            Some(offset) => offset,
+            None => self.refill::<FLUSH, LOG>(class)?,
+        };
+        let within = offset - self.window.0;
+        let chunk = within / CHUNK_BYTES;
+        let start = self.window.0 + chunk * CHUNK_BYTES;
+        let index = CLASS[class]
+            .index_of(offset - start)
+            .ok_or(TxError::BadPointer)?;
+        let pending = Pending {
+            offset,
+            bytes,
+            object: Object::Small(class, chunk, start + index),
+            fate: Fate::Alloc,
+            direct: false,
+            listed: true,
+        };
+        Ok(pending)
+    }
+
+    #[cold]
+    fn reserve_large(&mut self, bytes: u64) -> TxResult<Pending> {
+        let count = bytes.div_ceil(CHUNK_BYTES);
+        let shared = &self.shared;
+        let first = shared
+            .alloc
+            .take_run(count, &|chunk| {
+                shared.load(shared.layout.table_entry(chunk))
+            })
+            .ok_or(TxError::OutOfSpace)?;
+        let offset = shared.layout.chunk_offset(first);
+        let object = Object::Large(first, count);
+        Ok(Pending {
+            offset,
+            bytes,
+            object,
+            fate: Fate::Alloc,
+            direct: false,
+            listed: true,
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refill<const FLUSH: bool, const LOG: bool>(&mut self, class: usize) -> TxResult<u64> {
+        loop {
+            let shared = &self.shared;
+            let word = |chunk| shared.load(shared.layout.table_entry(chunk));
+            let list = match shared.alloc.refill(class, &word) {
+                Refill::Objects(list) => list,
+                Refill::Harvest(chunk) => self.harvest(class, chunk),
+                Refill::Fresh(chunk) => {
+                    self.make_slab::<FLUSH, LOG>(class, chunk)?;
+                    free_objects(
+                        &self.shared.layout,
+                        chunk,
+                        class,
+                        &vec![0; CLASS[class].count as usize],
+                    )
+                }
+                Refill::Nothing => return Err(TxError::OutOfSpace),
+            };
+            self.lists[class] = list;
+            if let Some(offset) = self.lists[class].pop() {
+                return Ok(offset);
+            }
+        }
+    }
+
+    fn harvest(&self, class: usize, chunk: u64) -> Vec<u64> {
+        let shared = &self.shared;
+        if shared.alloc.lock_slab(chunk, &|| shared.pm.pause()) {
+            return Vec::new();
+        }
+        let start = shared.layout.chunk_offset(chunk);
+        let words = u64::from(CLASS[class].count).div_ceil(8);
+        let map: Vec<u8> = (0..words)
+            .flat_map(|word| shared.load(start + word * 8).to_le_bytes())
+            .collect();
+        let list = free_objects(&shared.layout, chunk, class, &map);
+        shared.alloc.unlock_slab(chunk, true);
+        list
+    }
+
+    /// A chunk becomes a slab by a record of its own: it is the same whoever uses its objects.
+    fn make_slab<const FLUSH: bool, const LOG: bool>(
+        &mut self,
+        class: usize,
+        chunk: u64,
+    ) -> TxResult<()> {
+        let shared = &*self.shared;
+        let (map, bytes) = (
+            shared.layout.chunk_offset(chunk),
+            u64::from(CLASS[class].data),
+        );
+        let table = shared.layout.table_entry(chunk);
+        let word = Chunk::Slab(class).encode();
+        let mut record = vec![entry(kind::WORDS, 1, table), word];
+        if !shared.pm.mutant(Mutant::SlabMapNotLogged) {
+            record.extend([entry(kind::ZERO, 0, map), bytes]);
+        }
+        let sequence = shared.enter_for::<FLUSH>(self.slot, record.len())?;
+        // SAFETY: this session, active.
+        let state = unsafe { shared.state(self.slot) };
+        if LOG {
+            shared.append::<FLUSH>(&mut state.redo, &mut record, sequence);
+            shared.fence::<FLUSH>();
+        }
+        for offset in (map..map + bytes).step_by(8) {
+            shared.apply::<FLUSH>(state, offset, 0);
+        }
+        shared.apply::<FLUSH>(state, table, word);
+        if !shared.alloc.lock_slab(chunk, &|| shared.pm.pause()) {
+            shared.alloc.unlock_slab(chunk, true);
+        }
+        shared.leave(self.slot);
+        Ok(())
+    }
+
+    /// The object that begins there and is allocated, as this transaction sees it; the place in
+    /// `pending` if it was allocated in it.
+    #[inline(always)]
+    pub fn find(&self, offset: u64) -> TxResult<(Object, Option<usize>)> {
+        let object = object_at(&self.shared.layout, offset, |chunk| self.chunk_word(chunk));
+        if let Some(place) = self
+            .pending
+            .iter()
+            .rposition(|other| other.offset == offset)
+        {
+            return match self.pending[place].fate {
+                Fate::Alloc => Ok((self.pending[place].object, Some(place))),
+                Fate::Free | Fate::Cancelled => Err(TxError::BadFree),
+            };
+        }
+        match object {
+            Some(found @ Object::Small(_, _, byte)) => {
+                let map = self.load(byte & !7);
+                if map >> (byte % 8 * 8) & 0xff == 1 {
+                    Ok((found, None))
+                } else {
+                    Err(TxError::BadFree)
+                }
+            }
+            Some(found @ Object::Large(..)) => Ok((found, None)),
+            None => Err(TxError::BadFree),
+        }
+    }
+
+    /// Note a free for the commit.
+    #[inline(always)]
+    pub fn release(&mut self, offset: u64) -> TxResult<()> {
+        match self.find(offset)? {
+            (_, Some(place)) => self.pending[place].fate = Fate::Cancelled,
+            (object, None) => {
+                let fate = Fate::Free;
+                self.pending.push(Pending {
+                    offset,
+                    bytes: 0,
+                    object,
+                    fate,
+                    direct: false,
+                    listed: true,
+                });
+                if self.shared.pm.mutant(Mutant::ReuseBeforeCommit) {
+                    self.give(object, offset);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether words lie in an object that this transaction allocated.
+    #[inline(always)]
+    pub fn is_fresh(&self, offset: u64) -> bool {
+        self.pending
+            .iter()
+            .any(|it| it.fate != Fate::Free && (it.offset..it.offset + it.bytes).contains(&offset))
+    }
+
+    /// Add the pending allocations and frees to the record.
+    #[inline(always)]
+    pub fn encode_pending(&mut self) {
+        for it in &self.pending {
+            let (alloc, skip) = match it.fate {
+                Fate::Alloc => (1, self.shared.pm.mutant(Mutant::AllocNotLogged)),
+                Fate::Free => (0, self.shared.pm.mutant(Mutant::FreeNotLogged)),
+                Fate::Cancelled => (0, true),
+            };
+            if skip {
+                continue;
+            }
+            match it.object {
+                Object::Small(_, _, byte) => self.record.push(entry(kind::BYTE, alloc, byte)),
+                Object::Large(first, count) => {
+                    let table = self.shared.layout.table_entry(first);
+                    let word = large_word(alloc == 1, count, it.bytes);
+                    self.record.extend([entry(kind::WORDS, 1, table), word]);
+                }
+            }
+            if it.direct {
+                self.record.extend([
+                    entry(kind::DIRECT, 0, it.offset),
+                    it.bytes.next_multiple_of(8),
+                ]);
+            }
+        }
+    }
+
+    /// A nested part failed: its allocations are cancelled, its frees forgotten.
+    pub fn restore_pending(&mut self, before: Vec<Pending>) {
+        let failed = std::mem::replace(&mut self.pending, before);
+        let known = self.pending.len();
+        for mut it in failed.into_iter().skip(known) {
+            if it.fate != Fate::Free {
+                it.fate = Fate::Cancelled;
+                self.pending.push(it);
+            }
+        }
+    }
+
+    /// After the commit or the abort: what is free now may be given out again.
+    #[inline(always)]
+    pub fn settle(&mut self, committed: bool) {
+        while let Some(it) = self.pending.pop() {
+            let free = match it.fate {
+                Fate::Alloc => !committed,
+                Fate::Free => committed && !self.shared.pm.mutant(Mutant::ReuseBeforeCommit),
+                Fate::Cancelled => true,
+            };
+            if free && it.listed {
+                self.give(it.object, it.offset);
+            }
+        }
+    }
+
+    /// An object is free: keep it for this session, or give some to the depot.
+    #[inline(always)]
+    pub fn give(&mut self, object: Object, offset: u64) {
+        match object {
+            Object::Small(class, _, _) => {
+                let list = &mut self.lists[class];
+                list.push(offset);
+                if list.len() > 2 * CLASS[class].count as usize {
+                    let half = list.split_off(list.len() / 2);
+                    self.shared.alloc.give_list(class, half);
+                }
+            }
+            Object::Large(first, count) => self.shared.alloc.give_run(first, count),
+        }
+    }
+
+    /// Write an object past the log; the caller waits for it before the commit.
+    pub fn write_direct<const FLUSH: bool>(&self, offset: u64, words: &[u64]) {
+        for (at, word) in (offset..).step_by(8).zip(words) {
+            // SAFETY: the words lie in an object of this transaction.
+            unsafe {
+                self.shared
+                    .pm
+                    .store(self.base.wrapping_add(at as usize).cast(), *word)
+            };
+        }
+        if FLUSH {
+            self.flush_range(offset, words.len() as u64 * 8);
+        }
+    }
+
+    /// Begin to write lines back.
+    pub fn flush_range(&self, offset: u64, bytes: u64) {
+        let line = LINE_BYTES as u64;
+        for at in (offset / line * line..offset + bytes).step_by(LINE_BYTES) {
+            // SAFETY: a line of the region.
+            unsafe { self.shared.pm.flush(self.base.wrapping_add(at as usize)) };
+        }
+    }
+
+    /// Add words to the record, those in a row as one entry.
+    #[inline(always)]
+    pub fn encode_words(record: &mut Vec<u64>, words: impl Iterator<Item = (u64, u64)>) {
+        let (mut head, mut next, mut count) = (0, u64::MAX, 0);
+        for (offset, value) in words {
+            if offset == next && count < ENTRY_WORDS_MAX {
+                count += 1;
+                record[head] += 1 << 48;
+            } else {
+                head = record.len();
+                count = 1;
+                record.push(entry(kind::WORDS, 1, offset));
+            }
+            record.push(value);
+            next = offset + 8;
+        }
+    }
+}
+
+/// Make pending allocations and frees true in place. The session is active, the record durable.
+#[inline(always)]
+pub fn apply_pending<B: Pmem, const FLUSH: bool>(
+    shared: &Shared<B>,
+    pending: &mut [Pending],
+    state: &mut SlotState,
+) {
+    for it in pending {
+        let alloc = match it.fate {
+            Fate::Alloc => 1,
+            Fate::Free => 0,
+            Fate::Cancelled => continue,
+        };
+        match it.object {
+            Object::Small(_, chunk, byte) => {
+                if alloc == 1 || shared.alloc.is_harvested(chunk) {
+                    shared.apply_byte::<FLUSH>(state, byte, alloc);
+                    continue;
+                }
+                // Its slab's map may be read by another session at this very moment.
+                let harvested = shared.alloc.lock_slab(chunk, &|| shared.pm.pause());
+                shared.apply_byte::<FLUSH>(state, byte, alloc);
+                it.listed = harvested;
+                if !harvested {
+                    shared.alloc.unlock_slab(chunk, false);
+                }
+            }
+            Object::Large(first, count) => {
+                let table = shared.layout.table_entry(first);
+                shared.apply::<FLUSH>(state, table, large_word(alloc == 1, count, it.bytes));
+            }
+        }
+    }
+}
+
+fn large_word(alloc: bool, count: u64, bytes: u64) -> u64 {
+    if alloc {
+        Chunk::Large(count, bytes).encode()
+    } else {
+        0
+    }
+}
+
+impl<B: Pmem> Drop for Core<B> {
+    fn drop(&mut self) {
+        for (class, list) in self.lists.iter_mut().enumerate() {
+            self.shared.alloc.give_list(class, std::mem::take(list));
+        }
+        self.shared.give_slot(self.slot);
+    }
+}

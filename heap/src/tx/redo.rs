@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Redo log: changes are collected, written as one record past the cache, awaited by one fence, and
+//! then made in place. With `STM` transactions of several threads are isolated (TL2): lines have
+//! versioned locks, reads are checked against the version at the beginning (opacity: no transaction
+//! ever sees two states mixed), the commit locks what it changes and checks what was read.
+//!
+//! Least number of fences: 1 per commit, 2 if an object went past the log, 0 without changes.
+
+use std::sync::atomic::{Ordering, fence};
+
+use crate::error::TxError;
+use crate::mutant::Mutant;
+use crate::pmem::{LINE_BYTES, Pmem};
+use crate::shared::ORECS;
+use crate::tx::core::{Core, DIRECT_MIN_BYTES, Fate, Pending, apply_pending};
+use crate::tx::word_set::WordSet;
+use crate::tx::{Engine, Range, Tx, TxResult};
+
+/// Under STM all lines of an object that is written past the log are locked until the commit: only
+/// for large ones is this less than to write them twice.
+const DIRECT_ISOLATED_MIN_BYTES: u64 = 4096;
+
+/// A transaction over a redo log.
+#[derive(Debug)]
+pub struct RedoTx<B: Pmem, const STM: bool, const FLUSH: bool> {
+    core: Core<B>,
+    changes: WordSet,
+    /// Nested parts that are open: then no entry of `changes` may be replaced.
+    depth: u32,
+    view: bool,
+    direct: bool,
+    // Of the transactional memory:
+    version: u64,
+    reads: Vec<u32>,
+    locked: Vec<(u32, u64)>,
+}
+
+fn orec_of(offset: u64) -> usize {
+    (offset / LINE_BYTES as u64) as usize % ORECS
+}
+
+const fn is_locked(orec: u64) -> bool {
+    orec & 1 == 1
+}
+
+impl<B: Pmem, const STM: bool, const FLUSH: bool> RedoTx<B, STM, FLUSH> {
+    #[inline(always)]
+    fn load_isolated(&mut self, offset: u64) -> TxResult<u64> {
+        let index = orec_of(offset);
+        loop {
+            let orec = &self.core.shared.orecs[index];
+            let before = orec.load(Ordering::Acquire);
+            self.core.shared.pm.step();
+            let value = self.core.load(offset);
+            self.core.shared.pm.step();
+            fence(Ordering::Acquire);
+            let after = orec.load(Ordering::Relaxed);
+            if before == after && !is_locked(before) && before >> 1 <= self.version {
+                if !self.view {
+                    self.reads.push(index as u32);
+                }
+                return Ok(value);
+            }
+            if before == self.mine() {
+                return Ok(value);
+            }
+            self.extend(before != after || is_locked(before))?;
+        }
+    }
+
+    /// Something is newer than the beginning: if nothing that was read has changed since, the
+    /// transaction may as well have begun now.
+    #[cold]
+    fn extend(&mut self, busy: bool) -> TxResult<()> {
+        if busy || self.view {
+            return Err(TxError::Conflict);
+        }
+        let now = self.core.shared.clock.0.load(Ordering::SeqCst);
+        if !self.reads_hold() {
+            return Err(TxError::Conflict);
+        }
+        self.version = now;
+        Ok(())
+    }
+
+    /// Whether all that was read is as it was.
+    fn reads_hold(&self) -> bool {
+        if self.core.shared.pm.mutant(Mutant::SkipValidation) {
+            return true;
+        }
+        self.reads.iter().all(|index| {
+            let orec = self.core.shared.orecs[*index as usize].load(Ordering::Acquire);
+            if is_locked(orec) {
+                // Ours, then: what it was before was checked when it was locked.
+                self.locked.iter().any(|(own, _)| own == index)
+            } else {
+                orec >> 1 <= self.version
+            }
+        })
+    }
+
+    /// Lock the lines that change.
+    #[inline(always)]
+    fn lock(&mut self) -> TxResult<()> {
+        let mine = self.mine();
+        for (offset, _) in self.changes.entries() {
+            let index = orec_of(*offset);
+            let orec = &self.core.shared.orecs[index];
+            let found = orec.load(Ordering::Relaxed);
+            if found == mine {
+                continue;
+            }
+            let old = is_locked(found) || found >> 1 > self.version;
+            let order = Ordering::AcqRel;
+            if old
+                || orec
+                    .compare_exchange(found, mine, order, Ordering::Relaxed)
+                    .is_err()
+            {
+                self.unlock_failed();
+                return Err(TxError::Conflict);
+            }
+            self.locked.push((index as u32, found));
+            self.core.shared.pm.step();
+        }
+        Ok(())
+    }
+
+    /// Unlock after a failure. Memory that was written past the log has changed all the same, and
+    /// whoever still reads the object that it was must see that.
+    #[cold]
+    fn unlock_failed(&mut self) {
+        let version = self
+            .direct
+            .then(|| self.core.shared.clock.0.fetch_add(1, Ordering::SeqCst) + 1);
+        self.unlock(version);
+    }
+
+    /// Lock the lines of an object that is written past the log.
+    fn lock_range(&mut self, offset: u64, bytes: u64) -> TxResult<()> {
+        let mine = self.mine();
+        for at in (offset..offset + bytes).step_by(LINE_BYTES).take(ORECS) {
+            let index = orec_of(at);
+            let orec = &self.core.shared.orecs[index];
+            let found = orec.load(Ordering::Relaxed);
+            if found == mine {
+                continue;
+            }
+            let order = Ordering::AcqRel;
+            if is_locked(found)
+                || orec
+                    .compare_exchange(found, mine, order, Ordering::Relaxed)
+                    .is_err()
+            {
+                return Err(TxError::Conflict);
+            }
+            self.locked.push((index as u32, found));
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn mine(&self) -> u64 {
+        (self.core.slot as u64) << 1 | 1
+    }
+
+    /// Unlock: with a new version, or as they were.
+    #[inline(always)]
+    fn unlock(&mut self, version: Option<u64>) {
+        for (index, old) in self.locked.drain(..) {
+            let word = version.map_or(old, |version| version << 1);
+            self.core.shared.orecs[index as usize].store(word, Ordering::Release);
+        }
+    }
+
+    /// The record, durable; then the changes, in place.
+    #[inline(always)]
+    fn write(&mut self) -> TxResult<()> {
+        let slot = self.core.slot;
+        let sequence = self
+            .core
+            .shared
+            .enter_for::<FLUSH>(slot, self.core.record.len());
+        let sequence = match sequence {
+            Ok(sequence) => sequence,
+            Err(error) => {
+                self.unlock_failed();
+                return Err(error);
+            }
+        };
+        if STM && sequence != self.version + 1 && !self.reads_hold() {
+            self.core.shared.leave(slot);
+            self.unlock_failed();
+            return Err(TxError::Conflict);
+        }
+        let mut applied = self.core.shared.pm.mutant(Mutant::ApplyBeforeFence);
+        if applied {
+            self.apply();
+        }
+        let shared = &self.core.shared;
+        // SAFETY: this session, active.
+        let state = unsafe { shared.state(slot) };
+        shared.append::<FLUSH>(&mut state.redo, &mut self.core.record, sequence);
+        if STM && shared.pm.mutant(Mutant::UnlockBeforeFence) {
+            self.apply();
+            self.unlock(Some(sequence));
+            self.core.shared.pm.step();
+            applied = true;
+        }
+        let shared = &self.core.shared;
+        if !shared.pm.mutant(Mutant::SkipCommitFence) {
+            shared.fence::<FLUSH>();
+        }
+        if !applied {
+            self.apply();
+        }
+        self.core.shared.leave(slot);
+        if STM {
+            self.unlock(Some(sequence));
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn apply(&mut self) {
+        let Core {
+            shared,
+            slot,
+            pending,
+            ..
+        } = &mut self.core;
+        // SAFETY: this session, active.
+        let state = unsafe { shared.state(*slot) };
+        for (offset, value) in self.changes.entries() {
+            shared.apply::<FLUSH>(state, *offset, *value);
+        }
+        apply_pending::<B, FLUSH>(shared, pending, state);
+    }
+
+    #[inline(always)]
+    fn end(&mut self, committed: bool) {
+        self.changes.clear();
+        self.direct = false;
+        self.core.settle(committed);
+    }
+
+    #[inline(always)]
+    fn put(&mut self, offset: u64, value: u64) {
+        if self.depth == 0 {
+            if let Some(place) = self.changes.find(offset) {
+                self.changes.replace(place, value);
+                return;
+            }
+        }
+        self.changes.push(offset, value);
+    }
+}
+
+impl<B: Pmem, const STM: bool, const FLUSH: bool> Tx for RedoTx<B, STM, FLUSH> {
+    #[inline(always)]
+    unsafe fn load(&mut self, offset: u64) -> TxResult<u64> {
+        if !self.changes.is_empty() {
+            if let Some(place) = self.changes.find(offset) {
+                return Ok(self.changes.value(place));
+            }
+        }
+        if STM {
+            self.load_isolated(offset)
+        } else {
+            Ok(self.core.load(offset))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(&mut self, offset: u64, value: u64) -> TxResult<()> {
+        if self.view {
+            return Err(TxError::ReadOnly);
+        }
+        if self.direct
+            && self
+                .core
+                .pending
+                .iter()
+                .any(|it| it.direct && holds(it, offset))
+        {
+            self.core.write_direct::<FLUSH>(offset, &[value]);
+            return Ok(());
+        }
+        self.put(offset, value);
+        Ok(())
+    }
+
+    #[inline(always)]
+    unsafe fn init(&mut self, offset: u64, words: &[u64]) -> TxResult<()> {
+        let bytes = words.len() as u64 * 8;
+        if bytes
+            >= if STM {
+                DIRECT_ISOLATED_MIN_BYTES
+            } else {
+                DIRECT_MIN_BYTES
+            }
+        {
+            if STM {
+                // Others may still read the memory's former object.
+                self.direct = true;
+                self.lock_range(offset, bytes)?;
+            }
+            if let Some(it) = self.core.pending.iter_mut().rfind(|it| holds(it, offset)) {
+                it.direct = true;
+                self.direct = true;
+                self.core.write_direct::<FLUSH>(offset, words);
+                return Ok(());
+            }
+        }
+        for (at, word) in (offset..).step_by(8).zip(words) {
+            self.changes.push(at, *word);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn will_set(&mut self, _: &[Range]) -> TxResult<()> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn reserve(&mut self, bytes: u64) -> TxResult<u64> {
+        if self.view {
+            return Err(TxError::ReadOnly);
+        }
+        let pending = self.core.reserve::<FLUSH, true>(bytes)?;
+        self.core.pending.push(pending);
+        Ok(pending.offset)
+    }
+
+    #[inline(always)]
+    fn release(&mut self, offset: u64) -> TxResult<()> {
+        if self.view {
+            return Err(TxError::ReadOnly);
+        }
+        match self.core.release(offset) {
+            // Another thread may have freed it since this one read the pointer.
+            Err(TxError::BadFree) if STM && !self.reads_hold() => Err(TxError::Conflict),
+            done => done,
+        }
+    }
+
+    #[inline(always)]
+    fn window(&self) -> (u64, u64) {
+        self.core.window
+    }
+
+    fn nested<R>(&mut self, body: impl FnOnce(&mut Self) -> TxResult<R>) -> TxResult<R> {
+        let changes = self.changes.entries().len();
+        let pending = self.core.pending.clone();
+        self.depth += 1;
+        let done = body(self);
+        self.depth -= 1;
+        if done.is_err() {
+            self.changes.truncate(changes);
+            self.core.restore_pending(pending);
+        }
+        done
+    }
+}
+
+fn holds(pending: &Pending, offset: u64) -> bool {
+    pending.fate != Fate::Free && (pending.offset..pending.offset + pending.bytes).contains(&offset)
+}
+
+impl<B: Pmem, const STM: bool, const FLUSH: bool> Engine<B> for RedoTx<B, STM, FLUSH> {
+    fn new(core: Core<B>) -> Self {
+        Self {
+            core,
+            changes: WordSet::default(),
+            depth: 0,
+            view: false,
+            direct: false,
+            version: 0,
+            reads: Vec::new(),
+            locked: Vec::new(),
+        }
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, view: bool) {
+        self.view = view;
+        if STM {
+            self.reads.clear();
+            self.version = self.core.shared.clock.0.load(Ordering::SeqCst);
+        }
+    }
+
+    #[inline(always)]
+    fn commit(&mut self) -> TxResult<()> {
+        if self.changes.is_empty() && self.core.pending.is_empty() {
+            return Ok(());
+        }
+        let core = &mut self.core;
+        core.record.clear();
+        Core::<B>::encode_words(&mut core.record, self.changes.entries().iter().copied());
+        core.encode_pending();
+        if self.direct && !core.shared.pm.mutant(Mutant::SkipDirectFence) {
+            core.shared.fence::<FLUSH>();
+        }
+        let mut done = Ok(());
+        if STM {
+            done = self.lock();
+        }
+        if done.is_ok() && (!self.core.record.is_empty() || STM) {
+            done = self.write();
+        }
+        self.end(done.is_ok());
+        done
+    }
+
+    fn roll_back(&mut self) -> TxResult<()> {
+        if STM {
+            self.unlock_failed();
+        }
+        self.end(false);
+        Ok(())
+    }
+
+    fn wait_for_change(&mut self) -> bool {
+        if !STM || self.reads.is_empty() {
+            return false;
+        }
+        self.core.shared.wait(|| !self.reads_hold());
+        true
+    }
+
+    fn core(&mut self) -> &mut Core<B> {
+        &mut self.core
+    }
+}

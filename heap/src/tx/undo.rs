@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Undo log: old words are written past the cache and awaited before new ones are stored in place.
+//! The commit is a record of the new words in the redo log: data need not be written back first.
+//!
+//! Least number of fences: 1 for each group of words that change ([`Tx::will_set`]) and 1 for the
+//! commit; objects that are new need no undo. 0 without changes.
+
+use crate::error::TxError;
+use crate::log::{CONTENT_WORDS, ENTRY_WORDS_MAX, entry, kind};
+use crate::mutant::Mutant;
+use crate::pmem::Pmem;
+use crate::tx::core::{Core, DIRECT_MIN_BYTES, Fate, apply_pending};
+use crate::tx::word_set::WordSet;
+use crate::tx::{Engine, Range, Tx, TxResult};
+
+/// A transaction over an undo log.
+#[derive(Debug)]
+pub struct UndoTx<B: Pmem, const FLUSH: bool> {
+    core: Core<B>,
+    /// Old words, in the order in which they were saved.
+    saved: WordSet,
+    /// Sequence number of this transaction's undo records, once there are some.
+    sequence: u64,
+    depth: u32,
+    view: bool,
+    group: Vec<u64>,
+}
+
+impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
+    /// Save the words that are not saved yet, and wait until they are durable.
+    #[inline(always)]
+    fn save(&mut self, ranges: &[Range]) -> TxResult<()> {
+        self.group.clear();
+        for range in ranges {
+            let (mut head, mut run) = (0, 0);
+            for offset in (range.offset..).step_by(8).take(range.words as usize) {
+                let known = self.saved.find(offset).is_some();
+                if (known && self.depth == 0) || self.core.is_fresh(offset) {
+                    run = 0;
+                    continue;
+                }
+                let old = self.core.load(offset);
+                self.saved.push(offset, old);
+                if known {
+                    run = 0;
+                    continue; // only a nested part needs it again
+                }
+                if run == 0 || run == ENTRY_WORDS_MAX {
+                    head = self.group.len();
+                    run = 0;
+                    self.group.push(entry(kind::WORDS, 0, offset));
+                }
+                run += 1;
+                self.group[head] += 1 << 48;
+                self.group.push(old);
+            }
+        }
+        if self.group.is_empty() {
+            Ok(())
+        } else {
+            self.write_group()
+        }
+    }
+
+    #[inline(always)]
+    fn write_group(&mut self) -> TxResult<()> {
+        let shared = &self.core.shared;
+        // The end of the transaction, whichever, must fit the redo log.
+        let most = self.saved.entries().len() * 2 + 64;
+        let room = shared.layout.redo_lines as usize * CONTENT_WORDS;
+        if most > room || !self.core.undo_log.has_room(self.group.len()) {
+            return Err(TxError::TooLarge);
+        }
+        let log = &mut self.core.undo_log;
+        if self.sequence == 0 {
+            self.sequence = shared.enter(self.core.slot);
+            shared.append::<FLUSH>(log, &mut self.group, self.sequence);
+            // SAFETY: this session, active.
+            unsafe { shared.state(self.core.slot) }.open_undo = self.sequence;
+            shared.leave(self.core.slot);
+        } else {
+            shared.append::<FLUSH>(log, &mut self.group, self.sequence);
+        }
+        if !shared.pm.mutant(Mutant::SkipUndoFence) {
+            shared.fence::<FLUSH>();
+        }
+        Ok(())
+    }
+
+    /// The words that were changed, as they are now; then new objects.
+    fn encode(&mut self, committed: bool) {
+        let core = &mut self.core;
+        core.record.clear();
+        if self.sequence != 0 {
+            core.record.push(entry(kind::ENDS_UNDO, 0, self.sequence));
+        }
+        let now: Vec<(u64, u64)>;
+        let few = self.saved.entries().len() <= 8;
+        if few {
+            let mut words = [(0, 0); 8];
+            for (word, (offset, _)) in words.iter_mut().zip(self.saved.entries()) {
+                *word = (*offset, core.load(*offset));
+            }
+            let words = words.into_iter().take(self.saved.entries().len());
+            Core::<B>::encode_words(&mut core.record, words);
+        } else {
+            now = self
+                .saved
+                .entries()
+                .iter()
+                .map(|(at, _)| (*at, core.load(*at)))
+                .collect();
+            Core::<B>::encode_words(&mut core.record, now.into_iter());
+        }
+        if !committed {
+            return;
+        }
+        for place in 0..core.pending.len() {
+            let it = core.pending[place];
+            if it.fate == Fate::Alloc && !it.direct {
+                let words = (it.offset..it.offset + it.bytes.next_multiple_of(8)).step_by(8);
+                let base = core.base;
+                let words = words.map(|at| {
+                    let from = base.wrapping_add(at as usize).cast::<u64>();
+                    // SAFETY: a word of an object of this transaction.
+                    (
+                        at,
+                        unsafe { std::sync::atomic::AtomicU64::from_ptr(from) }
+                            .load(std::sync::atomic::Ordering::Relaxed),
+                    )
+                });
+                Core::<B>::encode_words(&mut core.record, words);
+            }
+        }
+        core.encode_pending();
+    }
+
+    /// Write the record that ends the transaction: data are in place already.
+    #[inline(always)]
+    fn write(&mut self, committed: bool) -> TxResult<()> {
+        let Core {
+            shared,
+            slot,
+            pending,
+            record,
+            ..
+        } = &mut self.core;
+        let sequence = shared.enter_for::<FLUSH>(*slot, record.len())?;
+        // SAFETY: this session, active.
+        let state = unsafe { shared.state(*slot) };
+        shared.append::<FLUSH>(&mut state.redo, record, sequence);
+        if !shared.pm.mutant(Mutant::SkipCommitFence) {
+            shared.fence::<FLUSH>();
+        }
+        if FLUSH {
+            for (offset, _) in self.saved.entries() {
+                state.mark_range(*offset, 8);
+            }
+            for it in pending.iter() {
+                if committed && it.fate == Fate::Alloc && !it.direct {
+                    state.mark_range(it.offset, it.bytes);
+                }
+            }
+        }
+        if committed {
+            apply_pending::<B, FLUSH>(shared, pending, state);
+        }
+        state.open_undo = 0;
+        shared.leave(*slot);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn end(&mut self, committed: bool) {
+        self.saved.clear();
+        self.sequence = 0;
+        self.core.undo_log.rewind();
+        self.core.settle(committed);
+    }
+
+    fn restore_from(&self, first: usize) {
+        for (offset, old) in self.saved.entries()[first..].iter().rev() {
+            let at = self.core.base.wrapping_add(*offset as usize).cast();
+            // SAFETY: a word that this transaction changed.
+            unsafe { self.core.shared.pm.store(at, *old) };
+        }
+    }
+
+    /// New objects that are too large for the record: begin to write them back.
+    fn flush_large(&mut self) -> bool {
+        let mut any = false;
+        for place in 0..self.core.pending.len() {
+            let it = self.core.pending[place];
+            if it.fate == Fate::Alloc && it.bytes >= DIRECT_MIN_BYTES {
+                self.core.pending[place].direct = true;
+                any = true;
+                if FLUSH {
+                    self.core.flush_range(it.offset, it.bytes);
+                }
+            }
+        }
+        any
+    }
+}
+
+impl<B: Pmem, const FLUSH: bool> Tx for UndoTx<B, FLUSH> {
+    #[inline(always)]
+    unsafe fn load(&mut self, offset: u64) -> TxResult<u64> {
+        Ok(self.core.load(offset))
+    }
+
+    #[inline(always)]
+    unsafe fn store(&mut self, offset: u64, value: u64) -> TxResult<()> {
+        if self.view {
+            return Err(TxError::ReadOnly);
+        }
+        self.save(&[Range { offset, words: 1 }])?;
+        let at = self.core.base.wrapping_add(offset as usize).cast();
+        // SAFETY: as the caller says.
+        unsafe { self.core.shared.pm.store(at, value) };
+        Ok(())
+    }
+
+    #[inline(always)]
+    unsafe fn init(&mut self, offset: u64, words: &[u64]) -> TxResult<()> {
+        self.core.write_direct::<false>(offset, words);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn will_set(&mut self, ranges: &[Range]) -> TxResult<()> {
+        if self.view {
+            return Err(TxError::ReadOnly);
+        }
+        let (start, length) = self.window();
+        for range in ranges {
+            let within = range.offset.wrapping_sub(start);
+            let bytes = range.words.wrapping_mul(8);
+            if within >= length || bytes > length - within || range.offset % 8 != 0 {
+                return Err(TxError::BadPointer);
+            }
+        }
+        self.save(ranges)
+    }
+
+    #[inline(always)]
+    fn reserve(&mut self, bytes: u64) -> TxResult<u64> {
+        if self.view {
+            return Err(TxError::ReadOnly);
+        }
+        let pending = self.core.reserve::<FLUSH, true>(bytes)?;
+        self.core.pending.push(pending);
+        Ok(pending.offset)
+    }
+
+    #[inline(always)]
+    fn release(&mut self, offset: u64) -> TxResult<()> {
+        if self.view {
+            return Err(TxError::ReadOnly);
+        }
+        self.core.release(offset)
+    }
+
+    #[inline(always)]
+    fn window(&self) -> (u64, u64) {
+        self.core.window
+    }
+
+    fn nested<R>(&mut self, body: impl FnOnce(&mut Self) -> TxResult<R>) -> TxResult<R> {
+        let first = self.saved.entries().len();
+        let pending = self.core.pending.clone();
+        self.depth += 1;
+        let done = body(self);
+        self.depth -= 1;
+        if done.is_err() {
+            self.restore_from(first);
+            self.core.restore_pending(pending);
+        }
+        done
+    }
+}
+
+impl<B: Pmem, const FLUSH: bool> Engine<B> for UndoTx<B, FLUSH> {
+    fn new(core: Core<B>) -> Self {
+        Self {
+            core,
+            saved: WordSet::default(),
+            sequence: 0,
+            depth: 0,
+            view: false,
+            group: Vec::with_capacity(64),
+        }
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, view: bool) {
+        self.view = view;
+    }
+
+    #[inline(always)]
+    fn commit(&mut self) -> TxResult<()> {
+        if self.saved.is_empty() && self.core.pending.is_empty() {
+            return Ok(());
+        }
+        if self.flush_large() && !self.core.shared.pm.mutant(Mutant::SkipDirectFence) {
+            self.core.shared.fence::<FLUSH>();
+        }
+        self.encode(true);
+        if self.core.record.is_empty() {
+            self.end(true);
+            return Ok(());
+        }
+        if let Err(error) = self.write(true) {
+            self.roll_back()?;
+            return Err(error);
+        }
+        self.end(true);
+        Ok(())
+    }
+
+    fn roll_back(&mut self) -> TxResult<()> {
+        if self.sequence != 0 {
+            self.restore_from(0);
+            if self.core.shared.pm.mutant(Mutant::AbortWithoutRecord) {
+                self.end(false);
+                return Ok(());
+            }
+            // The words are as before, and this is said as a commit would say it: a later
+            // recovery must not put them back over what others commit.
+            self.encode(false);
+            self.write(false)?;
+        }
+        self.end(false);
+        Ok(())
+    }
+
+    fn wait_for_change(&mut self) -> bool {
+        false
+    }
+
+    fn core(&mut self) -> &mut Core<B> {
+        &mut self.core
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whatever a cut leaves is, after recovery, what it was after a number of transactions: all that
+//! returned, and at most the one that was under way. No object is lost or left over. And each
+//! planted bug is found by the same histories.
+
+#![allow(
+    clippy::tests_outside_test_module, // an integration test is one as a whole
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    missing_docs
+)]
+
+use nvheap::testing::{Trial, scenarios, self_check};
+use nvheap::{FocRedo, FocStm, FocUndo, Mutant};
+
+#[test]
+fn every_state_under_a_redo_log_is_a_committed_prefix() {
+    let states = self_check::<FocRedo>(&Trial::default()).unwrap();
+    println!("{states} states");
+}
+
+#[test]
+fn every_state_under_an_undo_log_is_a_committed_prefix() {
+    let states = self_check::<FocUndo>(&Trial::default()).unwrap();
+    println!("{states} states");
+}
+
+#[test]
+fn every_state_under_transactional_memory_is_a_committed_prefix() {
+    let states = self_check::<FocStm>(&Trial::default()).unwrap();
+    println!("{states} states");
+}
+
+/// The first history that finds it.
+fn found(mutant: Mutant) -> Option<String> {
+    let trial = Trial {
+        mutant: Some(mutant),
+        ..Trial::default()
+    };
+    for scenario in scenarios() {
+        let reports = [
+            scenario.run::<FocRedo>(&trial),
+            scenario.run::<FocUndo>(&trial),
+        ];
+        if let Some(what) = reports.into_iter().find_map(|report| report.failure) {
+            return Some(format!("{}: {what}", scenario.name));
+        }
+    }
+    None
+}
+
+macro_rules! mutants {
+    ($($test:ident: $mutant:ident;)*) => {
+        $(#[test]
+        fn $test() {
+            let what = found(Mutant::$mutant);
+            assert!(what.is_some(), "no history finds {:?}", Mutant::$mutant);
+            println!("{}", what.unwrap());
+        })*
+    };
+}
+mutants! {
+    finds_a_commit_that_is_not_awaited: SkipCommitFence;
+    finds_changes_before_their_record: ApplyBeforeFence;
+    finds_undo_that_is_not_awaited: SkipUndoFence;
+    finds_a_log_without_torn_bits: NoTornBit;
+    finds_a_commit_in_the_first_line: CommitInFirstLine;
+    finds_a_checkpoint_without_write_back: SkipCheckpointFlush;
+    finds_a_checkpoint_that_does_not_wait: SkipCheckpointFence;
+    finds_undo_in_the_wrong_order: UndoForward;
+    finds_an_abort_without_a_record: AbortWithoutRecord;
+    finds_reuse_before_the_commit: ReuseBeforeCommit;
+    finds_an_allocation_that_is_not_logged: AllocNotLogged;
+    finds_a_free_that_is_not_logged: FreeNotLogged;
+    finds_old_records_over_direct_writes: IgnoreDirect;
+    finds_direct_writes_that_are_not_awaited: SkipDirectFence;
+    finds_a_recovery_that_does_not_write_back: RecoveryWithoutFlush;
+    finds_torn_lines_that_are_kept: KeepTornLines;
+    finds_a_slab_map_that_is_not_logged: SlabMapNotLogged;
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The tool `nvheap` and opening itself on damaged regions: an error or a sound answer, never a panic.
+
+#![allow(
+    clippy::tests_outside_test_module, // an integration test is one as a whole
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    missing_docs
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use nvheap::structures::{BPlusTree, BTreeHead};
+use nvheap::{FocRedo, FocUndo, Fof, Heap, Options, PPtr, Policy};
+
+const REGION_BYTES: u64 = 1 << 19;
+
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("nvheap-tool-{}-{name}", std::process::id())))
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn nvheap(words: &[&str], file: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nvheap"))
+        .args(words)
+        .arg(file)
+        .output()
+        .unwrap()
+}
+
+fn fill<P: Policy>(file: &Path) {
+    let options = Options {
+        sessions: 1,
+        redo_lines: 64,
+        undo_lines: 64,
+        ..Options::assume_all()
+    };
+    let heap = Heap::<P>::create(file, REGION_BYTES, &options).unwrap();
+    let mut session = heap.session().unwrap();
+    let head: PPtr<BTreeHead<u64, u64>> = session
+        .root_or("tree", |tx| BPlusTree::create(tx, 0, 0))
+        .unwrap();
+    for key in 0..100 {
+        session
+            .run(|tx| BPlusTree::at(head).insert(tx, key, key))
+            .unwrap();
+    }
+}
+
+#[test]
+fn tells_what_is_in_a_region() {
+    let file = File::new("info");
+    fill::<FocRedo>(&file.0);
+    let out = nvheap(&["info"], &file.0);
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert!(
+        out.status.success() && text.contains("FoC+RL") && text.contains("\"tree\""),
+        "{text}"
+    );
+    assert!(nvheap(&["check"], &file.0).status.success());
+    let dump = String::from_utf8(nvheap(&["dump"], &file.0).stdout).unwrap();
+    assert!(dump.lines().count() > 10, "{dump}");
+}
+
+#[test]
+fn an_error_is_one_line_and_an_exit_status() {
+    let file = File::new("bad");
+    std::fs::write(&file.0, vec![7; 8192]).unwrap();
+    let out = nvheap(&["check"], &file.0);
+    assert_eq!(out.status.code(), Some(1));
+    assert_eq!(String::from_utf8(out.stderr).unwrap().lines().count(), 1);
+    assert_eq!(nvheap(&["paint"], &file.0).status.code(), Some(2));
+    assert_eq!(
+        nvheap(&["check"], Path::new("/nonexistent/region"))
+            .status
+            .code(),
+        Some(4)
+    );
+}
+
+#[test]
+fn a_region_of_flush_on_fail_that_was_not_closed_is_refused_until_accepted() {
+    let file = File::new("fof");
+    fill::<Fof>(&file.0);
+    let mut bytes = std::fs::read(&file.0).unwrap();
+    bytes[nvheap::layout::OPEN_OFFSET as usize] = 1;
+    std::fs::write(&file.0, bytes).unwrap();
+    assert_eq!(nvheap(&["repair"], &file.0).status.code(), Some(1));
+    assert!(nvheap(&["repair", "--accept"], &file.0).status.success());
+    assert!(nvheap(&["repair"], &file.0).status.success());
+}
+
+#[test]
+fn flush_on_fail_is_refused_where_nobody_promises_it() {
+    let error = Heap::<Fof>::anonymous(REGION_BYTES, &Options::default()).unwrap_err();
+    assert!(matches!(error, nvheap::Error::NoFlushOnFail), "{error}");
+}
+
+#[test]
+fn a_region_has_one_user_at_a_time() {
+    let file = File::new("busy");
+    let options = Options::assume_all();
+    let first = Heap::<FocRedo>::create(&file.0, 1 << 23, &options).unwrap();
+    let second = Heap::<FocRedo>::open(&file.0, &options);
+    assert!(matches!(second, Err(nvheap::Error::Busy(_))));
+    drop(first);
+    let other = Heap::<FocUndo>::open(&file.0, &options);
+    assert!(matches!(other, Err(nvheap::Error::Policy { .. })));
+    Heap::<FocRedo>::open(&file.0, &options).unwrap();
+}
+
+/// Any bytes changed, the header's checksum mended or not: every command ends by itself.
+#[test]
+fn hostile_bytes_do_no_harm() {
+    let file = File::new("fuzz");
+    fill::<FocUndo>(&file.0);
+    let sound = std::fs::read(&file.0).unwrap();
+    let rounds = std::env::var("NVHEAP_FUZZ_ROUNDS").map_or(60, |text| text.parse().unwrap());
+    let mut random = 1_u64;
+    let mut next = move |below: u64| {
+        random = random
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
+        (random >> 33) % below
+    };
+    for round in 0..rounds {
+        let mut bytes = sound.clone();
+        bytes[nvheap::layout::OPEN_OFFSET as usize] = 1;
+        for _ in 0..=next(40) {
+            // Mostly where the structure is: header, state, roots, logs, table, maps.
+            let end = if next(4) == 0 { REGION_BYTES } else { 24_000 };
+            let at = next(end) as usize;
+            bytes[at] = match next(3) {
+                0 => 0xff,
+                1 => bytes[at] ^ 1 << next(8),
+                _ => next(256) as u8,
+            };
+        }
+        if next(2) == 0 {
+            bytes[..8].copy_from_slice(&sound[..8]);
+            let crc = crc32c::crc32c(&bytes[..88]);
+            bytes[88..92].copy_from_slice(&crc.to_le_bytes());
+        }
+        if next(8) == 0 {
+            bytes.truncate(next(REGION_BYTES) as usize);
+        }
+        std::fs::write(&file.0, &bytes).unwrap();
+        for command in ["info", "check", "dump", "repair"] {
+            let out = nvheap(&[command], &file.0);
+            let text = String::from_utf8_lossy(&out.stderr).into_owned();
+            let code = out.status.code();
+            assert!(
+                matches!(code, Some(0 | 1)),
+                "round {round}, {command}: {code:?}: {text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The persistent heap against libpmemobj and against what the machine allows: `rem bench heap`.
+
+All is native and interleaved: each round runs a short batch of every contender, figures are
+medians over rounds, with half the distance of the quartiles as spread. The peer runs on a file in
+the same folder, with PMEM_IS_PMEM_FORCE=1, so that neither calls msync: strace counts the calls.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import InfraError
+from lab.result import Kind, Result
+from lab.run import find_tool, run
+from lab.setup.heap import HeapBench
+
+# Neither heap may be helped by memory that is not memory: a file here is in the page cache only.
+FOLDER = Path("/dev/shm")
+ENV = {"PMEM_IS_PMEM_FORCE": "1"}
+LIMIT_S = 1800.0
+TRACE_ROUNDS = 3
+SYNC_CALLS = ("msync", "fsync", "fdatasync", "sync_file_range")
+COUNTED = ("states", "records")
+
+# What the issue asks for: the ratio must be at least, or at most, so much.
+REQUIRED_AT_LEAST = {
+    "redo_vs_pmdk": 2.0,
+    "undo_vs_pmdk": 2.0,
+    "swap_vs_pmdk": 2.0,
+    "alloc_free_vs_pmdk": 2.0,
+    "insert_vs_pmdk": 2.0,
+    "insert_undo_vs_pmdk": 2.0,
+    "insert_stm_vs_pmdk": 2.0,
+    "remove_vs_pmdk": 2.0,
+}
+REQUIRED_AT_MOST = {
+    "redo_vs_floor": 1.3,
+    "undo_vs_floor": 1.3,
+    "swap_vs_floor": 1.3,
+    "alloc_free_vs_floor": 1.3,
+    "read_tx_over_none_ns": 5.0,
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One line of the benchmark's output."""
+
+    name: str
+    value: float
+    unit: str
+    spread_percent: float
+
+
+def parse(text: str) -> list[Measured]:
+    """The lines of the benchmark's standard output."""
+    found = []
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) != 4:
+            raise InfraError(f"the heap's benchmark wrote {line!r}: rebuild it with `./rem setup`")
+        found.append(Measured(words[0], float(words[1]), words[2], float(words[3])))
+    return found
+
+
+def required(measured: dict[str, float]) -> list[str]:
+    """What misses a requirement, in words."""
+    missed = [
+        f"{name} is {measured[name]:.2f}, at least {bound} is required"
+        for name, bound in REQUIRED_AT_LEAST.items()
+        if measured.get(name, bound) < bound
+    ]
+    missed += [
+        f"{name} is {measured[name]:.2f}, at most {bound} is required"
+        for name, bound in REQUIRED_AT_MOST.items()
+        if measured.get(name, bound) > bound
+    ]
+    return missed
+
+
+def measure(bench: HeapBench, what: str, words: list[str]) -> list[Measured]:
+    """Run the benchmark in a folder of its own and read its figures."""
+    with tempfile.TemporaryDirectory(prefix="rem-heap-", dir=_folder()) as folder:
+        argv = [bench.bench, what, "--folder", folder, "--peer", bench.peer, *words]
+        done = run([str(word) for word in argv], env=ENV, timeout_s=LIMIT_S)
+        return parse(done.stdout)
+
+
+def sync_calls(bench: HeapBench) -> int:
+    """How often a short run asks the kernel to write anything back."""
+    strace = find_tool("strace")
+    if strace is None:
+        raise InfraError("no strace: `apt-get install strace`")
+    with tempfile.TemporaryDirectory(prefix="rem-heap-", dir=_folder()) as folder:
+        trace = Path(folder) / "trace"
+        calls = "trace=" + ",".join(SYNC_CALLS)
+        argv = [strace, "-f", "-e", calls, "-o", trace, bench.bench, "ops", "--folder", folder]
+        words = ["--peer", bench.peer, "--rounds", TRACE_ROUNDS, "--objects", 1000, "--skip-check"]
+        run([str(word) for word in [*argv, *words]], env=ENV, timeout_s=LIMIT_S)
+        pattern = re.compile(rf"\b({'|'.join(SYNC_CALLS)})\(")
+        return len(pattern.findall(trace.read_text(encoding="utf-8", errors="replace")))
+
+
+def ops(bench: HeapBench, rounds: int, objects: int) -> tuple[Result, list[str]]:
+    """All single operations; what misses a requirement."""
+    words = ["--rounds", str(rounds), "--objects", str(objects)]
+    found = measure(bench, "ops", words)
+    result = as_result("bench heap", found)
+    result.add("msync_calls", sync_calls(bench), "calls", "counted")
+    missed = required({one.name: one.value for one in found})
+    if result.figures["msync_calls"].value != 0:
+        missed.append("the benchmark called msync: it measures system calls")
+    result.ok = not missed
+    return result, missed
+
+
+def figure5(bench: HeapBench, operations: int) -> Result:
+    """Figure 5 of the WSP paper."""
+    words = ["--operations", str(operations), "--skip-check"]
+    return as_result("bench heap figure 5", measure(bench, "fig5", words))
+
+
+def as_result(name: str, found: list[Measured]) -> Result:
+    result = Result(name)
+    for one in found:
+        kind: Kind = "counted" if one.unit in COUNTED else "native"
+        result.add(one.name, one.value, one.unit, kind)
+        if kind == "native":
+            result.add(f"{one.name}_spread", one.spread_percent, "%", "native")
+    return result
+
+
+def _folder() -> Path | None:
+    """Shared memory, where there is room for the heaps; else the usual place."""
+    enough = FOLDER.is_dir() and shutil.disk_usage(FOLDER).free > 4 << 30
+    return FOLDER if enough else None

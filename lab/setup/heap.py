@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The heap's programs: `nvheap`, its benchmark, and the peer that is measured beside it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import InfraError
+from lab.paths import cache_dir, repo_dir
+from lab.run import stream
+from lab.setup import cache
+from lab.setup.host import explain
+from lab.setup.inputs import Inputs
+from lab.setup.plugin import cargo_env
+from lab.setup.progress import Progress
+from lab.setup.rust import ensure_rust
+
+BENCH = "nvheap-bench"
+PEER = "libpeer.so"
+
+
+@dataclass(frozen=True)
+class HeapBench:
+    bench: Path
+    peer: Path
+
+
+def heap_key(compiler: str) -> str:
+    repo = repo_dir()
+    inputs = Inputs("heap").add("rustc", compiler)
+    for name in ("Cargo.toml", "Cargo.lock", "heap"):
+        inputs.add_path(repo / name, name)
+    return inputs.key()
+
+
+def ensure_heap_bench(progress: Progress) -> HeapBench:
+    """The benchmark of this checkout, and libpmemobj behind the same functions."""
+    key = heap_key(ensure_rust(progress))
+
+    def make(into: Path) -> None:
+        with progress.step("heap benchmark"):
+            try:
+                _build(into)
+            except InfraError as error:
+                raise explain(error, "building the heap's benchmark") from error
+
+    folder = cache.product("heap", key, make)
+    return HeapBench(folder / BENCH, folder / PEER)
+
+
+def _build(into: Path) -> None:
+    repo, log = repo_dir(), cache_dir() / "logs" / "heap.log"
+    argv = ["cargo", "build", "--release", "--locked", "-p", BENCH]
+    stream(argv, cwd=repo, env=cargo_env(), log=log, what="building the heap's benchmark")
+    shutil.copy(Path(cargo_env()["CARGO_TARGET_DIR"]) / "release" / BENCH, into / BENCH)
+    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    peer = repo / "heap" / "bench" / "peer.c"
+    stream(
+        ["gcc", *flags, "-o", into / PEER, peer, "-lpmemobj"],
+        cwd=repo,
+        log=log,
+        what="building the peer",
+    )

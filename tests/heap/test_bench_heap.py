@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`rem bench heap`: what it reads from the benchmark, what it asks for, and that it runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.bench import heap
+from lab.errors import InfraError
+from lab.setup.heap import ensure_heap_bench
+from lab.setup.progress import Progress
+
+
+def test_lines_of_the_benchmark_become_figures_with_their_spread() -> None:
+    found = heap.parse("swap_vs_pmdk 4.5 x 1.25\ncrash_states 900 states 0.00\n")
+    figures = heap.as_result("bench heap", found).figures
+    assert figures["swap_vs_pmdk"].value == 4.5
+    assert figures["swap_vs_pmdk_spread"].value == 1.25
+    assert figures["crash_states"].kind == "counted"
+
+
+def test_a_line_of_another_form_is_refused() -> None:
+    with pytest.raises(InfraError, match="rebuild"):
+        heap.parse("swap 4.5\n")
+
+
+def test_a_requirement_that_is_missed_is_told() -> None:
+    assert heap.required({"swap_vs_pmdk": 2.5, "redo_vs_floor": 1.1}) == []
+    missed = heap.required({"swap_vs_pmdk": 1.9, "redo_vs_floor": 1.4})
+    assert len(missed) == 2
+    assert "swap_vs_pmdk is 1.90" in missed[0]
+
+
+@pytest.mark.full
+def test_a_short_run_passes_the_crash_tests_and_calls_no_msync() -> None:
+    """The figures are not judged: the machine that runs tests may be busy."""
+    result, _ = heap.ops(ensure_heap_bench(Progress()), rounds=20, objects=100_000)
+    assert result.figures["msync_calls"].value == 0
+    states = result.figures["crash_states"].value
+    assert isinstance(states, float)
+    assert states > 1000
+    assert {"swap_vs_pmdk", "insert_vs_pmdk", "fof_vs_volatile"} <= set(result.figures)
