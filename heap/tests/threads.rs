@@ -16,7 +16,8 @@ use nvheap::{FocRedo, FocStm, FocUndo, Heap, Mutant, PPtr, Policy, Session, Tx};
 use shuttle::thread;
 
 const THREADS: u64 = 4;
-const EACH: u64 = 3;
+/// Transactions of each thread: enough that logs become full.
+const EACH: u64 = 6;
 const SUM: u64 = 1000;
 
 /// Balances in four lines, then a counter per thread, each in a line of its own.
@@ -196,6 +197,10 @@ fn schedule<P: Policy>(
         worker.join().unwrap();
     }
     let events: Vec<Event> = heap.pmem().take();
+    if matches!(trial.mutant, Some(Mutant::SkipValidation)) {
+        // A bug of isolation shows without a cut.
+        return;
+    }
     let report = trial.judge::<P>(image, &events, &judge);
     assert_eq!(report.failure, None);
 }
@@ -212,7 +217,7 @@ fn own<P: Policy>(mutant: Option<Mutant>, schedules: usize) {
 
 /// Schedules of each test; more of them in the soak tier.
 fn schedules() -> usize {
-    std::env::var("NVHEAP_SCHEDULES").map_or(8, |text| text.parse().unwrap())
+    std::env::var("NVHEAP_SCHEDULES").map_or(4, |text| text.parse().unwrap())
 }
 
 #[test]
