@@ -19,19 +19,9 @@ const THREADS: u64 = 4;
 /// Transactions of each thread: enough that logs become full.
 const EACH: u64 = 6;
 const SUM: u64 = 1000;
-/// Steps of a thread in a row, on average.
-const BURST: u32 = 12;
 
 /// Balances in four lines, then a counter per thread, each in a line of its own.
 type Words = [u64; 64];
-
-/// Now and then another thread: a burst of one may come between two reads of another.
-fn step() {
-    use shuttle::rand::Rng;
-    if shuttle::rand::thread_rng().gen_range(0..BURST) == 0 {
-        thread::yield_now();
-    }
-}
 
 fn trial(mutant: Option<Mutant>) -> Trial {
     Trial {
