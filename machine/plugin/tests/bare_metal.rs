@@ -42,8 +42,7 @@ fn cut_from_a_mark_is_exact() {
         ] {
             let mut machine = Machine::start(&guest, clocking, 1, LOOP, &args);
             assert_eq!(machine.command(ARM_CUT_AT, 0, n), 0);
-            machine.qmp("cont");
-            machine.wait_for_cut();
+            machine.run_to_the_cut();
             assert_eq!(
                 machine.counters(COUNTERS),
                 expected(n),
@@ -76,8 +75,7 @@ fn count_of_a_stopped_vm_and_cut_from_there_are_exact() {
                 "{clocking:?}"
             );
             assert_eq!(machine.command(ARM_CUT, 0, n), 0);
-            machine.qmp("cont");
-            machine.wait_for_cut();
+            machine.run_to_the_cut();
             assert_eq!(
                 machine.counters(COUNTERS),
                 expected(executed + n),
@@ -96,8 +94,7 @@ fn each_vcpu_has_its_own_count_and_fuse() {
         for n in [1, 2, 3, 4, 200_001] {
             let mut machine = Machine::start(&guest, clocking, 2, LOOP, &args);
             assert_eq!(machine.command(ARM_CUT_AT, 1, n), 0);
-            machine.qmp("cont");
-            machine.wait_for_cut();
+            machine.run_to_the_cut();
             assert_eq!(
                 machine.counters(AP_COUNTERS),
                 expected(n),
@@ -124,8 +121,7 @@ fn turns_end_after_the_quantum() {
     let args = format!("quantum={QUANTUM},pc={second:#x}");
     let mut machine = Machine::start(&guest, Clocking::Icount, 2, LOOP, &args);
     assert_eq!(machine.command(ARM_CUT_AT, 0, INSNS), 0);
-    machine.qmp("cont");
-    machine.wait_for_cut();
+    machine.run_to_the_cut();
     assert_eq!(machine.counters(AP_COUNTERS), expected(INSNS));
     let (from, to) = (machine.snapshot(mark_first(0)), machine.snapshot(AT_CUT));
     // The CPU with the cut's fuse has QEMU's own turns, the other has short ones.
@@ -138,8 +134,7 @@ fn turns_end_after_the_quantum() {
     machine.command(READ, 0, 0);
     let from = machine.snapshot(NOW);
     assert_eq!(machine.command(ARM_HOLD_UP, INSNS, 0), 0);
-    machine.qmp("cont");
-    machine.wait_for_cut();
+    machine.run_to_the_cut();
     let to = machine.snapshot(AT_CUT);
     let executed = [0, 1].map(|cpu| to.count[cpu] - from.count[cpu]);
     assert!(
@@ -163,8 +158,7 @@ fn hold_up_ends_when_a_vcpu_has_used_it() {
         machine.command(READ, 0, 0);
         let begin = machine.snapshot(NOW);
         assert_eq!(machine.command(ARM_HOLD_UP, HOLD_UP_NS, 0), 0);
-        machine.qmp("cont");
-        machine.wait_for_cut();
+        machine.run_to_the_cut();
         let end = machine.snapshot(AT_CUT);
         assert_eq!(machine.ctl_u32(CUT), CUT_HOLD_UP);
         assert_eq!(end.halted_ns, begin.halted_ns);
@@ -192,8 +186,7 @@ fn halted_time_counts_against_the_hold_up() {
     machine.command(READ, 0, 0);
     let begin = machine.snapshot(NOW);
     assert_eq!(machine.command(ARM_HOLD_UP, HOLD_UP_NS, 0), 0);
-    machine.qmp("cont");
-    machine.wait_for_cut();
+    machine.run_to_the_cut();
     let end = machine.snapshot(AT_CUT);
     assert_eq!(machine.ctl_u32(CUT), CUT_HOLD_UP);
     let executed = end.count[0] - begin.count[0];

@@ -305,7 +305,7 @@ impl Machine {
     }
 
     /// Waits for SIGKILL; any other end fails the test.
-    pub fn wait_for_cut(&mut self) {
+    fn wait_for_cut(&mut self) {
         let begin = Instant::now();
         let status = loop {
             match self.qemu.try_wait().unwrap() {
