@@ -157,8 +157,9 @@ def _pytest(test: TestRun, share: str, words: list[str], must_find: bool = False
         argv += ["-m", MARKERS[test.tier]]
     if test.tier is not Tier.QUICK:
         # Machines wait much, for each other and for the guest's clock: files of tests run beside
-        # each other, each file on one worker because its tests share a machine.
-        argv += ["-n", str(WORKERS), "--dist", "loadfile"]
+        # each other, each file on one worker because its tests share a machine. In the order of
+        # their names the long ones begin early; by their number of tests they would be last.
+        argv += ["-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder"]
     lines: list[str] = []
     env = {"GO_OUT": str(_loader_out())}  # go/host runs what _loader() has built, in QEMU
     code = _runner([*argv, *words], f"pytest-{_file_name(share)}", test, lines, env=env)
