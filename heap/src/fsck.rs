@@ -37,8 +37,19 @@ impl Usage {
 /// An allocated object: (offset, bytes).
 pub type Allocated = (u64, u64);
 
-fn map_byte(word: &dyn Fn(u64) -> u64, start: u64, index: u64) -> u8 {
-    word(start + index / 8 * 8).to_le_bytes()[(index % 8) as usize]
+/// Of a slab's map the first `count` bytes that are not zero: (index, byte). Most words are zero.
+fn map_bytes(word: &dyn Fn(u64) -> u64, start: u64, count: u32, mut each: impl FnMut(u64, u8)) {
+    for first in (0..u64::from(count)).step_by(8) {
+        let bytes = word(start + first);
+        if bytes == 0 {
+            continue;
+        }
+        for (index, byte) in (first..u64::from(count)).zip(bytes.to_le_bytes()) {
+            if byte != 0 {
+                each(index, byte);
+            }
+        }
+    }
 }
 
 /// Call `each` for every chunk that begins something: (chunk, what it is).
@@ -62,11 +73,9 @@ pub fn objects(layout: &Layout, word: &dyn Fn(u64) -> u64) -> Vec<Allocated> {
         Chunk::Slab(class) => {
             let start = layout.chunk_offset(chunk);
             let class = &CLASS[class];
-            for index in 0..u64::from(class.count) {
-                if map_byte(word, start, index) != 0 {
-                    found.push((start + class.object(index), u64::from(class.size)));
-                }
-            }
+            map_bytes(word, start, class.count, |index, _| {
+                found.push((start + class.object(index), u64::from(class.size)));
+            });
         }
         Chunk::Large(_, bytes) => found.push((layout.chunk_offset(chunk), bytes)),
         Chunk::Free | Chunk::Impossible => {}
@@ -216,8 +225,7 @@ fn check_map(
     tell: &mut impl FnMut(u64, String),
 ) {
     let start = layout.chunk_offset(chunk);
-    for index in 0..u64::from(CLASS[class].data) {
-        let byte = map_byte(word, start, index);
+    map_bytes(word, start, CLASS[class].data, |index, byte| {
         let limit = u8::from(index < u64::from(CLASS[class].count));
         if byte > limit {
             let size = SIZES[class];
@@ -226,7 +234,7 @@ fn check_map(
                 format!("slab {chunk} of {size}: byte {byte} in its map"),
             );
         }
-    }
+    });
 }
 
 /// Whether the region says that a program has it open, or died with it open.

@@ -33,8 +33,6 @@ mutants! {
     SkipCheckpointFence,
     /// An undo record that a checkpoint meets is forgotten with the committed ones.
     ForgetOpenUndo,
-    /// Undo records are applied oldest first.. last.
-    UndoForward,
     /// Redo records are applied log by log instead of in the order of commits.
     ReplayByLog,
     /// An abort restores data and leaves its undo records valid.

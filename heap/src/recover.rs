@@ -240,26 +240,16 @@ fn replay_with(found: &Found, store: &mut dyn FnMut(Store), ignore_direct: bool)
     }
 }
 
-/// The stores that put back what unfinished transactions had changed: the newest entry first.
+/// The stores that put back what unfinished transactions had changed. A transaction saves each word
+/// once, so their order does not matter.
 pub fn roll_back(found: &Found, store: &mut dyn FnMut(Store)) {
-    roll_back_with(found, store, false);
-}
-
-fn roll_back_with(found: &Found, store: &mut dyn FnMut(Store), forward: bool) {
-    let mut entries: Vec<(u64, &[u64])> = Vec::new();
     for record in &found.undo {
         for entry in Entries::new(&record.content).flatten() {
             if let Entry::Words(offset, words) = entry {
-                entries.push((offset, words));
+                for (at, word) in (offset..).step_by(8).zip(words) {
+                    store(Store::Word(at, *word));
+                }
             }
-        }
-    }
-    if !forward {
-        entries.reverse();
-    }
-    for (offset, words) in entries {
-        for (at, word) in (offset..).step_by(8).zip(words) {
-            store(Store::Word(at, *word));
         }
     }
 }
@@ -304,7 +294,7 @@ pub fn recover<B: Pmem>(pm: &B, base: *mut u8, layout: &Layout) -> Result<Recove
         }
     };
     replay_with(&found, &mut store, pm.mutant(Mutant::IgnoreDirect));
-    roll_back_with(&found, &mut store, pm.mutant(Mutant::UndoForward));
+    roll_back(&found, &mut store);
     if !pm.mutant(Mutant::RecoveryWithoutFlush) {
         for at in order {
             // SAFETY: as above.

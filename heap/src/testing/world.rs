@@ -34,6 +34,8 @@ pub enum Op {
     Swap(usize, usize),
     /// A new object of so many words at a place; the one that was there is freed.
     Put(usize, u64, u64),
+    /// Set the last word of the object at a place.
+    Touch(usize, u64),
     /// Free the object at a place.
     Drop(usize),
     /// Several in one transaction.
@@ -44,11 +46,11 @@ pub enum Op {
     Abort(Vec<Op>),
 }
 
-/// The model: words, and of each object its size and first word.
+/// The model: words, and of each object its size, first and last word.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct World {
     words: [u64; WORDS],
-    places: [Option<(u64, u64)>; PLACES],
+    places: [Option<(u64, u64, u64)>; PLACES],
 }
 
 impl World {
@@ -59,7 +61,13 @@ impl World {
         match op {
             Op::Set(word, value) => next.words[*word] = *value,
             Op::Swap(a, b) => next.words.swap(*a, *b),
-            Op::Put(place, words, value) => next.places[*place] = Some((*words, *value)),
+            Op::Put(place, words, value) => {
+                next.places[*place] = Some((*words, *value, value + words - 1));
+            }
+            Op::Touch(place, value) => {
+                next.places[*place] =
+                    next.places[*place].map(|(words, first, _)| (words, first, *value));
+            }
             Op::Drop(place) => next.places[*place] = None,
             Op::All(ops) => return ops.iter().fold(next, |world, op| world.after(op)),
             Op::Undone(_) | Op::Abort(_) => {}
@@ -102,6 +110,10 @@ fn apply<T: Tx>(tx: &mut T, root: PPtr<Root>, op: &Op) -> TxResult<()> {
                 .collect();
             let made = tx.alloc_bytes(&content)?;
             tx.set(at(root, *place), [made.start.offset(), *words])
+        }
+        Op::Touch(place, value) => {
+            let [offset, words] = tx.get(at(root, *place))?;
+            tx.set(PPtr::<u64>::from_offset(offset).element(words - 1), *value)
         }
         Op::Drop(place) => {
             remove(tx, root, *place)?;
@@ -152,7 +164,7 @@ fn read<T: Tx>(tx: &mut T, root: PPtr<Root>) -> TxResult<Result<World, String>> 
         }
         let start: PPtr<u64> = PPtr::from_offset(offset);
         let first = tx.get(start)?;
-        for index in 0..words {
+        for index in 0..words - 1 {
             let value = tx.get(start.element(index))?;
             if value != first + index {
                 return Ok(Err(format!(
@@ -160,7 +172,7 @@ fn read<T: Tx>(tx: &mut T, root: PPtr<Root>) -> TxResult<Result<World, String>> 
                 )));
             }
         }
-        world.places[place] = Some((words, first));
+        world.places[place] = Some((words, first, tx.get(start.element(words - 1))?));
     }
     Ok(Ok(world))
 }
@@ -230,7 +242,7 @@ pub struct Scenario {
 #[must_use]
 #[allow(clippy::too_many_lines)] // one table
 pub fn scenarios() -> Vec<Scenario> {
-    use Op::{Abort, All, Drop, Put, Set, Swap, Undone};
+    use Op::{Abort, All, Drop, Put, Set, Swap, Touch, Undone};
     let small = |name, before, ops| Scenario {
         name,
         before,
@@ -298,6 +310,18 @@ pub fn scenarios() -> Vec<Scenario> {
                 Put(2, 70, 900),
                 Drop(2),
                 Put(1, 70, 100),
+                Set(0, 1),
+            ],
+        ),
+        // The record of the last word is older than the object that comes to lie there.
+        long(
+            "written past the log where records point",
+            vec![Put(3, 70, 1)],
+            vec![
+                Put(0, 70, 500),
+                Touch(0, 9),
+                Drop(0),
+                Put(1, 70, 900),
                 Set(0, 1),
             ],
         ),

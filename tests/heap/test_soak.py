@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The tests of heap/ that draw their cases, with many more of them than CI has time for."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from lab.paths import repo_dir
+from lab.setup.plugin import cargo_env
+
+# Of each of the tests: how many cases, by default some fifty times those of CI.
+COUNTS = {
+    "crash": ("NVHEAP_DRAWN", "1000"),
+    "threads": ("NVHEAP_SCHEDULES", "500"),
+    "tool": ("NVHEAP_FUZZ_ROUNDS", "10000"),
+}
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(12 * 3600)
+@pytest.mark.parametrize("name", COUNTS)
+def test_many_more_cases_break_nothing(name: str) -> None:
+    variable, count = COUNTS[name]
+    done = subprocess.run(
+        ["cargo", "test", "--locked", "-p", "nvheap", "--test", name],
+        cwd=repo_dir(),
+        env=cargo_env() | {variable: os.environ.get(variable, count)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert re.search(r"^test result: ok\. [1-9]", done.stdout, re.MULTILINE)
