@@ -64,6 +64,9 @@ static u8 order(u16 timer_port, u8 command, u32 asks)
 {
 	u8 status;
 
+	/* What is still there answers an older question. */
+	while (uart_get(REM_NVDIMM_PORT, &status))
+		;
 	for (u32 i = 0; i < asks; i++)
 		if (uart_put(REM_NVDIMM_PORT, command) &&
 		    receive(timer_port, &status))
@@ -110,5 +113,15 @@ u8 nvdimm_erase(u16 timer_port)
 	u8 status = settle(timer_port,
 			   order(timer_port, REM_NVDIMM_ERASE, ASKS_MAX));
 
+	/*
+	 * A controller that was slow to answer may be answering questions from
+	 * before the order yet: that the image is restored is old news then.
+	 */
+	for (u32 i = 0; i < ASKS_MAX; i++) {
+		if (nvdimm_state(status) != REM_NVDIMM_RESTORED)
+			break;
+		status = settle(timer_port,
+				order(timer_port, REM_NVDIMM_QUERY, ASKS_MAX));
+	}
 	return nvdimm_state(status) == REM_NVDIMM_EMPTY ? status : 0;
 }
