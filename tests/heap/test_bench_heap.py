@@ -31,6 +31,15 @@ def test_a_requirement_that_is_missed_is_told() -> None:
     assert "swap_vs_pmdk is 1.90" in missed[0]
 
 
+def test_system_calls_count_from_where_time_is_taken() -> None:
+    made = "7 msync(0x7f00, 4088, MS_SYNC) = 0\n"
+    begin = '7 write(2, "lines are written back by "..., 26) = 26\n'
+    assert heap.count_sync_calls(made + begin) == 0
+    assert heap.count_sync_calls(made + begin + made + "8 fdatasync(3 <unfinished ...>\n") == 2
+    with pytest.raises(InfraError, match="rebuild"):
+        heap.count_sync_calls(made)
+
+
 @pytest.mark.full
 def test_a_short_run_passes_the_crash_tests_and_calls_no_msync() -> None:
     """The figures are not judged: the machine that runs tests may be busy."""
