@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 
 import pytest
 
 from lab.paths import repo_dir
+from lab.run import run
 from lab.setup.plugin import cargo_env
 
 # Of each of the tests: how many cases, by default some fifty times those of CI.
@@ -25,13 +25,11 @@ COUNTS = {
 @pytest.mark.parametrize("name", COUNTS)
 def test_many_more_cases_break_nothing(name: str) -> None:
     variable, count = COUNTS[name]
-    done = subprocess.run(
+    done = run(
         ["cargo", "test", "--locked", "-p", "nvheap", "--test", name],
         cwd=repo_dir(),
         env=cargo_env() | {variable: os.environ.get(variable, count)},
-        capture_output=True,
-        text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert done.ok, done.stdout[-2000:] + done.stderr[-2000:]
     assert re.search(r"^test result: ok\. [1-9]", done.stdout, re.MULTILINE)
