@@ -100,6 +100,7 @@ def test_an_e1000_with_its_interrupt_line_and_32_bits_is_so_too() -> None:
         check_lives_through_cuts(it)
 
 
+@pytest.mark.soak
 def test_a_device_without_recovery_keeps_the_machine_on_the_portable_path() -> None:
     with booted_bed("rtl8139", nic="rtl8139") as it:
         assert driver_of_eth0(it) == "8139cp"

@@ -30,7 +30,7 @@ ASKING_NS = 5 * NS
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 
-@pytest.fixture(scope="module", params=["fast", "dpm"])
+@pytest.fixture(scope="module", params=["fast", pytest.param("dpm", marks=pytest.mark.soak)])
 def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
     with booted("time", 2, request.param) as machine:
         yield machine

@@ -41,7 +41,7 @@ INSNS = {
 }
 SYMBOLS = tuple(INSNS)
 PLACES = [Place(symbol, n) for symbol, numbers in INSNS.items() for n in numbers]
-FULL_PLACES = 15
+FULL_PLACES = 8
 BEFORE = {"go_direct", "power_wait"}
 AFTER = {"image_enter", "rem_went", "rem_devices_go", "rem_fast_finish"}
 

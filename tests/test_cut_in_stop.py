@@ -45,7 +45,7 @@ INSNS = {
 SYMBOLS = tuple(INSNS)
 COMMIT, AFTER_COMMIT = "rem_record_commit", "rem_power_report_stopped"
 PLACES = [Place(symbol, n) for symbol, numbers in INSNS.items() for n in numbers]
-FULL_PLACES = 15
+FULL_PLACES = 8
 DPM_PLACES = [
     *(Place("rem_stop_dpm", n) for n in (0, 1000, 30000, 200000, 1000000)),
     *(Place(COMMIT, n) for n in (0, 300, 3000)),

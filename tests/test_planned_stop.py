@@ -26,7 +26,7 @@ WAYS = {"suspend": "echo mem > /sys/power/state", "sysfs": f"echo now > {SYSFS}/
 pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
 
 
-@pytest.fixture(scope="module", params=["fast", "dpm"])
+@pytest.fixture(scope="module", params=["fast", pytest.param("dpm", marks=pytest.mark.soak)])
 def it(request: pytest.FixtureRequest) -> Iterator[Bed]:
     with booted_bed("planned", stop_mode=request.param) as it:
         yield it
