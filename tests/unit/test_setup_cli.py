@@ -115,7 +115,9 @@ def test_timeout_ends_the_whole_group(tmp_path: Path) -> None:
 def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     script = f"echo $$ >{pid_file}.new; mv {pid_file}.new {pid_file}; sleep 1000"
-    code = f"from lab import run; run.run(['sh', '-c', {script!r}])"
+    # A shell that starts this test in the background has it ignore Ctrl-C, and so would the child.
+    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{listen}; from lab import run; run.run(['sh', '-c', {script!r}])"
     child = subprocess.Popen([sys.executable, "-c", code], cwd=repo_dir(), stderr=subprocess.PIPE)
     for _ in range(1200):  # as long as a busy host may take to start two programs
         if pid_file.exists():
