@@ -26,8 +26,8 @@ pub struct Mapping {
     base: *mut u8,
     bytes: usize,
     lent: bool,
-    // Holds the lock; closed after the memory is unmapped.
-    _file: Option<File>,
+    // Holds the lock.
+    file: Option<File>,
 }
 
 // SAFETY: it is memory shared by design; all accesses go through atomics or the owner of a part.
@@ -47,7 +47,7 @@ impl Mapping {
                 base,
                 bytes,
                 lent: false,
-                _file: None,
+                file: None,
             })
             .map_err(|error| Error::Io(PathBuf::from("anonymous memory"), error))
     }
@@ -62,7 +62,7 @@ impl Mapping {
             base: self.base,
             bytes: self.bytes,
             lent: true,
-            _file: None,
+            file: None,
         }
     }
 
@@ -129,7 +129,7 @@ impl Mapping {
             base: mapped.0,
             bytes: mapped.1,
             lent: false,
-            _file: Some(file),
+            file: Some(file),
         })
     }
 
@@ -153,6 +153,12 @@ impl Drop for Mapping {
         }
         // SAFETY: base and length are those of the mapping, and nobody has the memory any more.
         unsafe { libc::munmap(self.base.cast(), self.bytes) };
+        if let Some(file) = &self.file {
+            // Closing is not enough: a child that a thread of the program has forked and that has
+            // not called exec yet has the descriptor too, and with it the lock.
+            // SAFETY: a call with a file descriptor that is open.
+            unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
+        }
     }
 }
 

@@ -119,6 +119,32 @@ fn a_region_has_one_user_at_a_time() {
     Heap::<FocRedo>::open(&file.0, &options).unwrap();
 }
 
+/// Goal: a child that has the descriptor, as one has between fork and exec, keeps no region busy.
+/// Method: fork one that waits until it is killed, close the region, open it again.
+#[test]
+fn a_forked_child_keeps_no_lock() {
+    let file = File::new("fork");
+    let options = Options::assume_all();
+    let heap = Heap::<FocRedo>::create(&file.0, 1 << 23, &options).unwrap();
+    // SAFETY: the child only calls what may be called between fork and exec.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        loop {
+            // SAFETY: waits for the signal that ends it.
+            unsafe { libc::pause() };
+        }
+    }
+    assert!(child > 0);
+    drop(heap);
+    let again = Heap::<FocRedo>::open(&file.0, &options);
+    // SAFETY: ends and awaits the child made above.
+    let ended = unsafe {
+        libc::kill(child, libc::SIGKILL) == 0
+            && libc::waitpid(child, std::ptr::null_mut(), 0) == child
+    };
+    assert!(ended && again.is_ok(), "{ended} {:?}", again.err());
+}
+
 /// Any bytes changed, the header's checksum mended or not: every command ends by itself.
 #[test]
 fn hostile_bytes_do_no_harm() {
