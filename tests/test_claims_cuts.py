@@ -86,6 +86,12 @@ def test_the_portable_path_loses_nothing_either() -> None:
     play(2, "dpm", READ_BACK_EVERY)
 
 
+@pytest.mark.soak
+def test_25_cuts_in_a_row_by_the_portable_path() -> None:
+    """Each freezes drivers under load, so what races with a driver's freeze shows here."""
+    play(2, "dpm", CUTS)
+
+
 def play(cpus: int, stop: str, cuts: int) -> None:
     size = Size(clients=2, depth=2, records=1024)
     with booted("cuts", cpus, stop) as machine, Workload(machine, size) as work:

@@ -24,8 +24,9 @@ NS = 1_000_000_000
 WEEK_S = 7 * 86400
 # REALTIME comes back from a clock of whole seconds; the host needs time to start QEMU, too.
 RTC_RESOLUTION_NS = 2 * NS
-# How long after the guest read its clocks the host may learn of it, on a crowded host.
-ASKING_NS = 5 * NS
+# The supply's clock is moved when QEMU's command line is made, so by so much it may be late.
+START_NS = 5 * NS
+ALARM_LIMIT_S = 60.0
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
@@ -39,6 +40,24 @@ def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
 def away_ns(clocks: dict[str, int]) -> int:
     """What BOOTTIME has counted and MONOTONIC has not: the time without power."""
     return clocks["boottime_ns"] - clocks["monotonic_ns"]
+
+
+def asked(job: GuestJob) -> tuple[int, dict[str, int], int]:
+    """What the guest's clocks say, between two readings of the host's."""
+    begin_ns = time.time_ns()
+    clocks = job.ask()
+    return begin_ns, clocks, time.time_ns()
+
+
+def wait_alarms(machine: Machine) -> list[str]:
+    """What has fired, once anything has."""
+    end_s = time.monotonic() + ALARM_LIMIT_S
+    while time.monotonic() < end_s:
+        fired = machine.run_in_guest("cat /run/alarms").stdout.split()
+        if fired:
+            return fired
+        time.sleep(0.2)
+    return []
 
 
 def test_timers_fire_once_over_several_cuts(machine: Machine) -> None:
@@ -60,27 +79,27 @@ def test_clocks_after_the_time_without_power(
     job = GuestJob(machine, "rem-clock")
     machine.run_in_guest(START_ALARM)
     time.sleep(1)
-    before = job.ask()
-    host_before_ns = time.time_ns()
+    before_first_ns, before, before_last_ns = asked(job)
     assert machine.cut().stopped
     time.sleep(off_s)
     machine.resume(rtc_offset_s=rtc_offset_s)
     machine.wait_resumed(GO_LIMIT_S)
-    after = job.ask()
-    host_after_ns = time.time_ns()
-    host_passed_ns = host_after_ns - host_before_ns
-
+    after_first_ns, after, after_last_ns = asked(job)
     assert job.finish().startswith("OK rem-clock"), job.lines()
+
+    offset_ns = rtc_offset_s * NS
+    passed_min_ns = after_first_ns - before_last_ns
+    passed_max_ns = after_last_ns - before_first_ns
     running_ns = after["monotonic_ns"] - before["monotonic_ns"]
     away = away_ns(after) - away_ns(before)
-    expected_away_ns = host_passed_ns - running_ns + rtc_offset_s * NS
-    assert 0 <= running_ns <= host_passed_ns - off_s * NS + ASKING_NS
-    assert abs(away - expected_away_ns) <= RTC_RESOLUTION_NS + ASKING_NS
-    assert away >= (off_s + rtc_offset_s) * NS - RTC_RESOLUTION_NS
-    realtime_error_ns = after["realtime_ns"] - (host_after_ns + rtc_offset_s * NS)
-    assert abs(realtime_error_ns) <= RTC_RESOLUTION_NS + ASKING_NS
-    time.sleep(2)  # the alarm is due by now, whenever it was set
-    alarms = machine.run_in_guest("cat /run/alarms").stdout.split()
+    assert 0 <= running_ns <= passed_max_ns - off_s * NS
+    slack_ns = RTC_RESOLUTION_NS + (START_NS if rtc_offset_s else 0)
+    boot_ns = running_ns + away - offset_ns
+    assert passed_min_ns - slack_ns <= boot_ns <= passed_max_ns + RTC_RESOLUTION_NS
+    assert away >= off_s * NS + offset_ns - slack_ns
+    real_ns = after["realtime_ns"] - before["realtime_ns"] - offset_ns
+    assert passed_min_ns - slack_ns <= real_ns <= passed_max_ns + RTC_RESOLUTION_NS
+    alarms = wait_alarms(machine)
     assert alarms == ["boottime"], "the alarm that fell due without power: once; the other: not yet"
 
 
@@ -157,7 +176,7 @@ def run_after_go(machine: Machine) -> list[tuple[int, str]]:
 def test_two_resumed_runs_give_different_random_numbers(tmp_path: Path) -> None:
     with booted("random", 2, "fast") as machine:
         machine.run_in_guest(START_RANDOM)
-        time.sleep(2)
+        machine.run_in_guest("until [ $(wc -l </run/random.log) -gt 100 ]; do sleep 0.1; done")
         assert machine.cut().stopped
         time.sleep(1.5)  # so that the offset tells before from after
         kept = [tmp_path / path.name for path in media(machine)]
