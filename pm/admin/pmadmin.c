@@ -89,10 +89,11 @@ static int status(struct pm *pm, const struct options *options, bool checks)
 		printf("{\"source\":\"%s\",\"phys\":%llu,\"region_bytes\":%llu,"
 		       "\"free_bytes\":%llu,\"wish_bytes\":%llu,\"slots\":%u,"
 		       "\"segments\":%u,\"refused\":%u,\"repaired\":%llu,"
-		       "\"damaged\":%llu}\n",
+		       "\"damaged\":%llu,\"dax\":%s}\n",
 		       is.source, is.phys, is.region_bytes, is.free_bytes,
 		       is.wish_bytes, is.slots, is.used, is.refused,
-		       is.repaired, is.damaged);
+		       is.repaired, is.damaged,
+		       is.flags & PM_HAS_DAX ? "true" : "false");
 	else
 		printf("region    %llu bytes at 0x%llx, from %s\n"
 		       "free      %llu bytes\n"
@@ -215,13 +216,17 @@ static int resize_region(struct pm *pm, const char *size)
 
 static int ramdisk(const char *name, bool removes)
 {
-	char disk[32];
-	int err = removes ? pm_disk_remove(name) : pm_disk_add(name, disk);
+	struct pm_ioc_disk disk;
+	int err = removes ? pm_disk_remove(name) : pm_disk_add(name, &disk);
 
 	if (err)
 		return fail(name, err);
-	if (!removes)
-		printf("/dev/%s\n", disk);
+	if (removes)
+		return EXIT_DONE;
+	printf("/dev/%s\n", disk.disk);
+	if (!(disk.flags & PM_HAS_DAX))
+		fprintf(stderr, "pmadmin: %s: without direct access (DAX)\n",
+			name);
 	return EXIT_DONE;
 }
 

@@ -45,4 +45,18 @@ void pm_slot_repair(struct pm_env *env, const struct pm_slot *slot,
 void pm_slot_first(struct pm_env *env, const struct pm_slot *slot,
 		   const void *half, bool ordered);
 
+/* Of judge.c, for slot.c. */
+enum pm_half_state {
+	PM_HALF_DAMAGED,
+	PM_HALF_IN_WORK,
+	PM_HALF_COMMITTED,
+};
+
+rem_u32 pm_half_check(rem_u32 kind, rem_u32 index, rem_u32 sequence,
+		      const void *body);
+rem_u8 *pm_half_at(const struct pm_slot *slot, int copy, rem_u32 sequence);
+/* @half is a copy in volatile memory: media may not change under the check. */
+enum pm_half_state pm_half_judge(const rem_u8 *half, rem_u32 index,
+				 rem_u32 parity, rem_u32 *ret_sequence);
+
 #endif /* PM_SLOT_H */

@@ -25,10 +25,17 @@ struct pm_ioc_status {
 	__u32 slots;
 	__u32 used;
 	__u32 refused; /* slots whose copies are all damaged */
-	__u32 reserved;
+	__u32 flags;   /* PM_HAS_ */
 	__u8 uuid[16];
 	char source[64]; /* where the region is from */
+	__u64 address;	 /* of the kernel's mapping: PM_HAS_SAME_ADDRESS */
+	__u64 reserved[3];
 };
+
+#define PM_HAS_DAX 1	      /* disks on raw segments have direct access */
+#define PM_HAS_SAME_ADDRESS 2 /* the same kernel address at each boot */
+#define PM_HAS_PROTECTION 4   /* stray stores of the kernel fault */
+#define PM_HAS_FOF 8	      /* persist=fof is kept by the platform */
 
 /* @state of a segment */
 #define PM_STATE_USED 1
@@ -111,7 +118,9 @@ struct pm_ioc_transfer {
 
 struct pm_ioc_disk {
 	char name[PM_NAME_BYTES]; /* of the segment */
-	char disk[32];		  /* out: of the disk, below /dev */
+	char disk[24];		  /* out: of the disk, below /dev */
+	__u32 flags;		  /* out: PM_HAS_DAX */
+	__u32 reserved;
 };
 
 #define PMRAMD_IOC_ADD _IOWR(PM_IOC_MAGIC, 64, struct pm_ioc_disk)

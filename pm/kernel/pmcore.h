@@ -19,7 +19,9 @@
 struct pmcore_segment {
 	u32 slot;
 	void *at;
+	phys_addr_t phys;
 	u64 bytes;
+	bool has_pages; /* struct page, as DAX needs */
 	u32 type;
 	u32 block_bytes;
 	u8 uuid[16];
@@ -57,6 +59,7 @@ struct pmcore {
 	void *region_memory;
 	u64 bytes;
 	phys_addr_t phys;
+	bool has_pages;
 	atomic64_t events;
 	wait_queue_head_t changed;
 	char source[64];

@@ -17,7 +17,7 @@
 #include "pmcore.h"
 
 /* For programs of 32 and of 64 bits alike. */
-static_assert(sizeof(struct pm_ioc_status) == 160);
+static_assert(sizeof(struct pm_ioc_status) == 192);
 static_assert(sizeof(struct pm_ioc_segment) == 184);
 static_assert(sizeof(struct pm_ioc_block_status) == 160);
 static_assert(sizeof(struct pm_ioc_transfer) == 80);
@@ -39,6 +39,7 @@ static void fill_status(struct pm_ioc_status *status)
 	status->slots = region->super.slots;
 	status->used = region->used;
 	status->refused = region->refused;
+	status->flags = pmcore.has_pages ? PM_HAS_DAX : 0;
 	memcpy(status->uuid, region->super.uuid, sizeof(status->uuid));
 	memcpy(status->source, pmcore.source, sizeof(status->source));
 }

@@ -88,6 +88,8 @@ int pmcore_get(const char *name, int mask, struct pmcore_segment *segment)
 	if (!err) {
 		segment->slot = slot;
 		segment->at = pm_segment_at(&pmcore.region, slot);
+		segment->phys = pmcore.phys + record->offset;
+		segment->has_pages = pmcore.has_pages;
 		segment->bytes = record->bytes;
 		segment->type = record->type;
 		segment->block_bytes = record->block_bytes;

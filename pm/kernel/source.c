@@ -73,6 +73,7 @@ static int get_direct_access(void **base, u64 *bytes)
 		return got < 0 ? got : -EOPNOTSUPP;
 	}
 	pmcore.phys = pfn_t_to_phys(pfn);
+	pmcore.has_pages = pfn_t_devmap(pfn);
 	*bytes = (u64)pages << PAGE_SHIFT;
 	return 0;
 }

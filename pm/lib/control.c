@@ -164,13 +164,13 @@ static int on_disk(const char *name, unsigned long command,
 	return err;
 }
 
-int pm_disk_add(const char *name, char *ret)
+int pm_disk_add(const char *name, struct pm_ioc_disk *ret)
 {
 	struct pm_ioc_disk disk = { 0 };
 	int err = on_disk(name, PMRAMD_IOC_ADD, &disk);
 
 	if (!err)
-		memcpy(ret, disk.disk, sizeof(disk.disk));
+		*ret = disk;
 	return err;
 }
 

@@ -70,8 +70,8 @@ int pm_blocks_write(struct pm_blocks *blocks, const struct pm_ioc_block *io,
 		    uint32_t count);
 int pm_blocks_scrub(struct pm_blocks *blocks, struct pm_ioc_block_status *ret);
 
-/* Make a disk of a segment. @ret: its name below /dev, 32 bytes. */
-int pm_disk_add(const char *name, char *ret);
+/* Make a disk of a segment. @ret: its name below /dev, whether it has DAX. */
+int pm_disk_add(const char *name, struct pm_ioc_disk *ret);
 int pm_disk_remove(const char *name);
 
 #ifdef __cplusplus

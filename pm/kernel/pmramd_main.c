@@ -4,10 +4,12 @@
  *
  * A disk on a segment. On a block segment each request is a transaction (or as
  * many as its size needs), each block is checked when it is read, and discard
- * and write-zeroes make holes. On a raw segment it is plain memory.
+ * and write-zeroes make holes. On a raw segment it is plain memory, with direct
+ * access where the memory allows it (pmramd_dax.c).
  *
- * A write is durable when it ends. So the disk has no volatile cache, and the
- * block layer rightly ends FLUSH at once and takes FUA for done.
+ * A write is durable when it ends. So a disk without direct access has no
+ * volatile cache, and the block layer rightly ends FLUSH at once and takes FUA
+ * for done.
  */
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
@@ -20,21 +22,11 @@
 #include <linux/uaccess.h>
 
 #include "pmbc.h"
-#include "pmcore.h"
+#include "pmramd.h"
 
 #define QUEUE_DEPTH 64
 #define QUEUES_MAX 4
 #define BATCH_MAX 32 /* blocks of one transaction; on the stack */
-
-struct pmramd {
-	struct list_head list;
-	struct pmcore_segment segment; /* held, for a raw one */
-	struct pmbc *pmbc;	       /* for a block one */
-	struct blk_mq_tag_set tags;
-	struct gendisk *disk;
-	u32 block_bytes;
-	int number;
-};
 
 static LIST_HEAD(disks);
 static DEFINE_MUTEX(disks_lock);
@@ -126,6 +118,9 @@ static int raw_request(struct pmramd *ramd, struct request *request)
 	case REQ_OP_READ:
 	case REQ_OP_WRITE:
 		break;
+	case REQ_OP_FLUSH: /* of what a file system flushed by itself */
+		pm_fence(NULL);
+		return 0;
 	case REQ_OP_WRITE_ZEROES:
 		pm_zero(NULL, at, blk_rq_bytes(request));
 		pm_fence(NULL);
@@ -225,6 +220,9 @@ static int make_disk(struct pmramd *ramd)
 	struct gendisk *disk;
 	int err;
 
+	if (pmramd_has_dax(ramd))
+		limits.features = BLK_FEAT_DAX | BLK_FEAT_WRITE_CACHE |
+				  BLK_FEAT_FUA | BLK_FEAT_SYNCHRONOUS;
 	ramd->tags.ops = &queue_operations;
 	ramd->tags.nr_hw_queues = min_t(u32, QUEUES_MAX, num_online_cpus());
 	ramd->tags.queue_depth = QUEUE_DEPTH;
@@ -245,9 +243,12 @@ static int make_disk(struct pmramd *ramd)
 	snprintf(disk->disk_name, sizeof(disk->disk_name), "pmrd%d",
 		 ramd->number);
 	set_capacity(disk, disk_bytes(ramd) / SECTOR_SIZE);
-	err = add_disk(disk);
+	err = pmramd_has_dax(ramd) ? pmramd_dax_add(ramd) : 0;
+	if (!err)
+		err = add_disk(disk);
 	if (!err)
 		return 0;
+	pmramd_dax_remove(ramd);
 	put_disk(disk);
 err_tags:
 	blk_mq_free_tag_set(&ramd->tags);
@@ -283,6 +284,7 @@ static int add(struct pm_ioc_disk *wanted)
 		goto err_close;
 	list_add(&ramd->list, &disks);
 	strscpy(wanted->disk, ramd->disk->disk_name, sizeof(wanted->disk));
+	wanted->flags = ramd->dax ? PM_HAS_DAX : 0;
 	return 0;
 
 err_close:
@@ -297,6 +299,7 @@ err_free:
 static void remove(struct pmramd *ramd)
 {
 	list_del(&ramd->list);
+	pmramd_dax_remove(ramd);
 	del_gendisk(ramd->disk);
 	put_disk(ramd->disk);
 	blk_mq_free_tag_set(&ramd->tags);
@@ -330,7 +333,7 @@ static long pmramd_ioctl(struct file *file, unsigned int command,
 		return -ENOTTY;
 	if (copy_from_user(&disk, user, sizeof(disk)))
 		return -EFAULT;
-	if (disk.name[PM_NAME_BYTES - 1])
+	if (disk.name[PM_NAME_BYTES - 1] || disk.flags || disk.reserved)
 		return -EINVAL;
 	mutex_lock(&disks_lock);
 	if (command == PMRAMD_IOC_ADD)

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Direct access to a disk on a raw segment: a file system (ext4 and xfs with the
+ * mount option dax) maps the segment's own memory into programs. It needs
+ * memory with a struct page, which only memory that is not System RAM has here:
+ * pm=, memmap=!, an NVDIMM.
+ *
+ * What goes that way is in the caches until the file system writes it back
+ * (fsync, or the program's own flush with MAP_SYNC), so that such a disk, unlike
+ * the others, has FLUSH do something: the fence behind those flushes.
+ */
+#include <linux/dax.h>
+#include <linux/libnvdimm.h>
+#include <linux/pfn_t.h>
+
+#include "pmramd.h"
+
+/**
+ * pmramd_has_dax() - whether a disk is to have direct access
+ * @ramd: the disk, its segment open
+ */
+bool pmramd_has_dax(const struct pmramd *ramd)
+{
+	return IS_ENABLED(CONFIG_FS_DAX) && !ramd->pmbc &&
+	       ramd->segment.has_pages &&
+	       IS_ALIGNED(ramd->segment.bytes, PAGE_SIZE);
+}
+
+static long direct_access(struct dax_device *dax, pgoff_t page, long pages,
+			  enum dax_access_mode mode, void **at, pfn_t *pfn)
+{
+	struct pmramd *ramd = dax_get_private(dax);
+	u64 offset = PFN_PHYS(page);
+
+	if (offset >= ramd->segment.bytes)
+		return -ERANGE;
+	if (at)
+		*at = ramd->segment.at + offset;
+	if (pfn)
+		*pfn = phys_to_pfn_t(ramd->segment.phys + offset,
+				     PFN_DEV | PFN_MAP);
+	return PHYS_PFN(ramd->segment.bytes - offset);
+}
+
+static int zero_pages(struct dax_device *dax, pgoff_t page, size_t pages)
+{
+	struct pmramd *ramd = dax_get_private(dax);
+
+	pm_zero(NULL, ramd->segment.at + PFN_PHYS(page), PFN_PHYS(pages));
+	return 0;
+}
+
+static const struct dax_operations dax_operations = {
+	.direct_access = direct_access,
+	.zero_page_range = zero_pages,
+};
+
+/**
+ * pmramd_dax_add() - give a disk direct access, before it is added
+ * @ramd: the disk
+ */
+int pmramd_dax_add(struct pmramd *ramd)
+{
+	struct dax_device *dax = alloc_dax(ramd, &dax_operations);
+	int err;
+
+	if (IS_ERR(dax))
+		return PTR_ERR(dax);
+	/* Copies bypass the caches; a machine check in one is survived. */
+	set_dax_nocache(dax);
+	set_dax_nomc(dax);
+	set_dax_synchronous(dax);
+	/* What programs stored through a mapping is in the caches. */
+	dax_write_cache(dax, true);
+	err = dax_add_host(dax, ramd->disk);
+	if (err) {
+		kill_dax(dax);
+		put_dax(dax);
+		return err;
+	}
+	ramd->dax = dax;
+	return 0;
+}
+
+/**
+ * pmramd_dax_remove() - undo pmramd_dax_add()
+ * @ramd: the disk; nobody has it open
+ */
+void pmramd_dax_remove(struct pmramd *ramd)
+{
+	if (!ramd->dax)
+		return;
+	dax_remove_host(ramd->disk);
+	kill_dax(ramd->dax);
+	put_dax(ramd->dax);
+	ramd->dax = NULL;
+}

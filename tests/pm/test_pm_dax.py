@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A file system with direct access (DAX) on a disk of a raw segment.
+
+Goal: programs that map its files have the segment's own memory, and what they synced outlives a
+cut. Method: what is stored through the mapping is looked for in the segment, below the file system,
+before anything was synced; with a page cache between them it would not be there (which is tried).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from lab.demo.pm_machine import (
+    cut,
+    install,
+    kernel_complaints,
+    load,
+    machine_with_region,
+    sh,
+    wait_up,
+)
+from lab.machine import Machine
+
+pytestmark = pytest.mark.full
+
+MARK = "direct-access-mark"
+# MAP_SHARED_VALIDATE and MAP_SYNC: refused where a mapping is not the memory itself.
+MAP_SYNC = 0x80003
+STORE = f"""
+import mmap, os, sys
+file = os.open("/mnt/dax/file", os.O_RDWR | os.O_CREAT)
+os.ftruncate(file, 4 << 20)
+os.posix_fallocate(file, 0, 4 << 20)
+os.fsync(file)
+memory = mmap.mmap(file, 4 << 20, flags=int(sys.argv[1]))
+for at in range(0, 4 << 20, 4096):
+    memory[at : at + 32] = b"{MARK}".ljust(24) + at.to_bytes(8, "little")
+data = open("/dev/pm/dax", "rb").read()
+print(data.count(b"{MARK}"), flush=True)
+memory.flush()
+os._exit(0)
+"""
+COUNT = f"""
+data = open("/mnt/dax/file", "rb").read()
+print(sum(data[at : at + 32] == b"{MARK}".ljust(24) + at.to_bytes(8, "little")
+      for at in range(0, 4 << 20, 4096)))
+"""
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    with machine_with_region(f"t-pmd-{os.getpid()}", more="reserve_mem=32M:2M:pm") as made:
+        made.boot()
+        wait_up(made)
+        install(made)
+        load(made, "format=1")
+        sh(made, "mkdir -p /mnt/dax && pmadmin create dax 64M")
+        yield made
+
+
+def test_a_mapped_file_is_the_segments_memory(machine: Machine) -> None:
+    added = sh(machine, "pmadmin ramdisk add dax")
+    assert added.stderr == ""
+    sh(machine, "mkfs.ext4 -q -b 4096 /dev/pmrd0 && mount -o dax=always /dev/pmrd0 /mnt/dax")
+    assert sh(machine, f"python3 -c '{STORE}' {MAP_SYNC}").stdout.strip() == "1024"
+    cut(machine)
+    load(machine)
+    sh(machine, "pmadmin ramdisk add dax && mount -o dax=always /dev/pmrd0 /mnt/dax")
+    assert sh(machine, f"python3 -c '{COUNT}'").stdout.strip() == "1024"
+    sh(machine, "umount /mnt/dax && e2fsck -fn /dev/pmrd0")
+    assert not kernel_complaints(machine)
+
+
+def test_with_a_page_cache_the_same_is_not_there(machine: Machine) -> None:
+    """The negative proof of the test above."""
+    sh(machine, "mkfs.ext4 -q -F -b 4096 /dev/pmrd0 && dd if=/dev/zero of=/dev/pmrd0 bs=1M || true")
+    sh(machine, "mkfs.ext4 -q -F -b 4096 /dev/pmrd0 && mount /dev/pmrd0 /mnt/dax")
+    assert not sh(machine, f"python3 -c '{STORE}' {MAP_SYNC}", check=False).ok
+    assert sh(machine, f"python3 -c '{STORE}' 1").stdout.strip() == "0"
+    sh(machine, "umount /mnt/dax && pmadmin ramdisk remove dax && pmadmin destroy --yes dax")
+
+
+def test_a_disk_of_checked_blocks_has_none(machine: Machine) -> None:
+    sh(machine, "pmadmin create blocks 32M --block 4096")
+    added = sh(machine, "pmadmin ramdisk add blocks")
+    assert "without direct access" in added.stderr
+    sh(machine, "mkfs.ext4 -q -b 4096 /dev/pmrd0")
+    assert not sh(machine, "mount -o dax=always /dev/pmrd0 /mnt/dax", check=False).ok
+    sh(machine, "pmadmin ramdisk remove blocks")
+
+
+def test_memory_of_the_kernels_own_has_none_and_pmadmin_says_so(machine: Machine) -> None:
+    sh(machine, "rmmod pmramd && rmmod pmbc && rmmod pmcore")
+    sh(machine, "insmod /root/pmcore.ko reserved=pm format=1")
+    sh(machine, "insmod /root/pmbc.ko && insmod /root/pmramd.ko && pmadmin create plain 16M")
+    assert "without direct access" in sh(machine, "pmadmin ramdisk add plain").stderr
+    sh(machine, "mkfs.ext4 -q -b 4096 /dev/pmrd0")
+    assert not sh(machine, "mount -o dax=always /dev/pmrd0 /mnt/dax", check=False).ok
+    sh(machine, "mount /dev/pmrd0 /mnt/dax && umount /mnt/dax")
