@@ -87,7 +87,7 @@ def required(measured: dict[str, float]) -> list[str]:
 
 def measure(bench: HeapBench, what: str, words: list[str]) -> list[Measured]:
     """Run the benchmark in a folder of its own and read its figures."""
-    with tempfile.TemporaryDirectory(prefix="rem-heap-", dir=_folder()) as folder:
+    with tempfile.TemporaryDirectory(prefix="rem-heap-", dir=scratch_folder()) as folder:
         argv = [bench.bench, what, "--folder", folder, "--peer", bench.peer, *words]
         done = run([str(word) for word in argv], env=ENV, timeout_s=LIMIT_S)
         return parse(done.stdout)
@@ -98,7 +98,7 @@ def sync_calls(bench: HeapBench) -> int:
     strace = find_tool("strace")
     if strace is None:
         raise InfraError("no strace: `apt-get install strace`")
-    with tempfile.TemporaryDirectory(prefix="rem-heap-", dir=_folder()) as folder:
+    with tempfile.TemporaryDirectory(prefix="rem-heap-", dir=scratch_folder()) as folder:
         trace = Path(folder) / "trace"
         calls = "trace=write," + ",".join(SYNC_CALLS)
         argv = [strace, "-f", "-e", calls, "-o", trace, bench.bench, "ops", "--folder", folder]
@@ -144,7 +144,7 @@ def as_result(name: str, found: list[Measured]) -> Result:
     return result
 
 
-def _folder() -> Path | None:
+def scratch_folder() -> Path | None:
     """Shared memory, where there is room for the heaps; else the usual place."""
     enough = FOLDER.is_dir() and shutil.disk_usage(FOLDER).free > 4 << 30
     return FOLDER if enough else None

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""OpenLDAP over a directory in the heap: what was acknowledged outlives the server's sudden end."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lab.bench.ldap import PLAIN, Server
+from lab.run import end, run, spawn
+from lab.setup.openldap import Ldap, ensure_ldap
+from lab.setup.progress import Progress
+
+REGION_BYTES = 32 << 20
+ENTRIES = 100_000  # more than there is time for: the server ends before
+KILLED_AFTER = 150  # entries that were acknowledged
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
+
+
+@pytest.fixture(scope="module")
+def ldap() -> Ldap:
+    return ensure_ldap(Progress())
+
+
+def add_until_killed(ldap: Ldap, server: Server) -> set[str]:
+    """Names that the client had an answer for when its server got SIGKILL in the middle."""
+    server.start()
+    argv: list[str | Path] = [ldap.client, "count", str(ENTRIES), server.uri]
+    client = spawn(argv, stdout=subprocess.PIPE)
+    try:
+        assert client.stdout is not None
+        acknowledged = [client.stdout.readline().strip() for _ in range(KILLED_AFTER)]
+        server.kill()
+        acknowledged += [line.strip() for line in client.stdout]
+    finally:
+        end(client)
+    return set(acknowledged)
+
+
+@pytest.mark.parametrize("policy", ["FoC+RL", "FoC+UL"])
+def test_what_was_acknowledged_is_there_after_a_kill(
+    ldap: Ldap, tmp_path: Path, policy: str
+) -> None:
+    """One entry more may be there: the one whose answer was under way."""
+    server = Server(ldap, tmp_path, policy, REGION_BYTES)
+    acknowledged = add_until_killed(ldap, server)
+    server.start()
+    try:
+        found = server.names()
+    finally:
+        server.kill()
+    assert len(acknowledged) >= KILLED_AFTER
+    assert acknowledged <= found
+    assert len(found - acknowledged) <= 1
+
+
+def test_in_plain_memory_it_is_gone(ldap: Ldap, tmp_path: Path) -> None:
+    """The negative proof: what keeps the entries is the heap, not the server."""
+    server = Server(ldap, tmp_path, PLAIN, REGION_BYTES)
+    acknowledged = add_until_killed(ldap, server)
+    server.start()
+    try:
+        gone = run(["ldapsearch", "-x", "-H", server.uri, "-b", "dc=remanence"], check=False)
+    finally:
+        server.kill()
+    assert len(acknowledged) >= KILLED_AFTER
+    assert not gone.ok
+    assert "No such object" in gone.stdout + gone.stderr
+
+
+def test_an_entry_is_found_once_and_only_below_what_exists(ldap: Ldap, tmp_path: Path) -> None:
+    server = Server(ldap, tmp_path, "FoC+STM", REGION_BYTES)
+    server.start()
+    try:
+        run([ldap.client, "count", "20", server.uri])
+        twice = run([ldap.client, "count", "20", server.uri], check=False)
+        assert "Already exists" in twice.stderr
+        assert len(server.names()) == 20
+        orphan = "dn: cn=a,ou=none,dc=remanence\nobjectClass: device\ncn: a\n"
+        root = ["-x", "-D", "cn=root,dc=remanence", "-w", "secret", "-H", server.uri]
+        refused = run(["ldapadd", *root], stdin=orphan, check=False)
+        assert "No such object" in refused.stderr
+        assert server.stop()["entries"] == 21
+    finally:
+        server.kill()
