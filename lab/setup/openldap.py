@@ -159,9 +159,9 @@ def _build(headers: Path, into: Path) -> None:
     library = Path(cargo_env()["CARGO_TARGET_DIR"]) / "release" / "libnvheap.a"
     ldap = repo / "heap" / "ldap"
     places = [word for name in HEADERS for word in ("-isystem", headers / name)]
-    module = ["-shared", "-fPIC", "-DSLAPD_IMPORT", *CPPFLAGS.split(), *places]
+    module: list[str | Path] = ["-shared", "-fPIC", "-DSLAPD_IMPORT", *CPPFLAGS.split(), *places]
     own = [ldap / name for name in MODULE_SOURCES]
-    libraries = ["-Wl,--exclude-libs,ALL", library, "-lpthread", "-ldl", "-lm"]
+    libraries: list[str | Path] = ["-Wl,--exclude-libs,ALL", library, "-lpthread", "-ldl", "-lm"]
     compiler: list[str | Path] = ["gcc", "-O2", *WARNINGS]
     argv = [*compiler, *module, "-I", repo / "heap" / "c" / "include"]
     argv += ["-o", into / "back_nvheap.so", *own, *libraries]
