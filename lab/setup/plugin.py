@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tomllib
@@ -21,8 +22,12 @@ LIBRARY = "libremanence_plugin.so"
 
 
 def cargo_env() -> dict[str, str]:
-    """One target folder for all checkouts: what is built once is built."""
-    return {"CARGO_TARGET_DIR": str(cache_dir() / "cargo-target"), "CARGO_TERM_COLOR": "never"}
+    """A target folder for each checkout. In a shared one cargo takes another checkout's library for
+    this one's: it knows a workspace's crates by their place in it, and sources by their times.
+    """
+    checkout = hashlib.sha256(str(repo_dir()).encode()).hexdigest()[:8]
+    folder = os.environ.get("CARGO_TARGET_DIR") or str(cache_dir() / "cargo-target" / checkout)
+    return {"CARGO_TARGET_DIR": folder, "CARGO_TERM_COLOR": "never"}
 
 
 def plugin_key(compiler: str) -> str:
