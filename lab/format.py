@@ -30,6 +30,7 @@ HEADERS = (
     "rem_pm.h",
     "rem_pm_block.h",
     "rem_nvdimm.h",
+    "off2f.h",
 )
 
 

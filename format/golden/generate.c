@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "off2f.h"
 #include "rem_image.h"
 #include "rem_pm.h"
 #include "rem_pm_block.h"
@@ -391,6 +392,64 @@ static void write_pm_block(void)
 	put("pm_lane.bin", &lane, sizeof(lane));
 }
 
+/* The header page of an ABC with one text and two program headers; the end of
+ * its XYZ.
+ */
+static void write_off2f(void)
+{
+	static const char path[] = "/nvm/golden";
+	struct {
+		struct off2f_header head;
+		struct off2f_text text;
+		struct off2f_phdr phdr[2];
+		char path[sizeof(path)];
+	} page;
+	struct off2f_xyz xyz = { .magic = OFF2F_XYZ_MAGIC,
+				 .version = OFF2F_VERSION,
+				 .xyz_bytes = 0x3080 };
+
+	memset(&page, 0, sizeof(page));
+	page.head.magic = OFF2F_MAGIC;
+	page.head.version = OFF2F_VERSION;
+	page.head.header_bytes =
+		(rem_u32)((rem_u8 *)page.path - (rem_u8 *)&page) + sizeof(path);
+	page.head.machine = 62;
+	page.head.type = 3;
+	page.head.texts = 1;
+	page.head.phdrs = 2;
+	page.head.path_bytes = sizeof(path);
+	page.head.abc_bytes = 0x2345;
+	page.head.xyz_bytes = xyz.xyz_bytes;
+	page.head.source_bytes = 0x4345;
+	for (rem_u8 i = 0; i < 64; i++)
+		page.head.ehdr[i] = (rem_u8)(0x11 + i);
+	for (rem_u8 i = 0; i < 32; i++) {
+		page.head.text_sha256[i] = (rem_u8)(0x51 + i);
+		page.head.rest_sha256[i] = (rem_u8)(0x71 + i);
+	}
+	for (rem_u8 i = 0; i < 20; i++)
+		page.head.build_id[i] = (rem_u8)(0xa0 + i);
+	page.text = (struct off2f_text){
+		.vaddr = word(50),
+		.bytes = 0x3000,
+		.xyz_offset = word(51),
+		.source_offset = 0x1000,
+		.cut_offset = 0x1000,
+		.cut_bytes = 0x3000,
+		.phdr = 1,
+		.flags = 5,
+	};
+	page.phdr[0] = (struct off2f_phdr){ word(52), word(53) };
+	page.phdr[1] = (struct off2f_phdr){ word(54), word(55) };
+	memcpy(page.path, path, sizeof(path));
+	page.head.crc = crc32c(&page, page.head.header_bytes);
+	put("off2f_header.bin", &page, page.head.header_bytes);
+	memcpy(xyz.text_sha256, page.head.text_sha256, 32);
+	memcpy(xyz.build_id, page.head.build_id, 20);
+	xyz.crc = crc32c(&xyz, offsetof(struct off2f_xyz, crc));
+	put("off2f_xyz.bin", &xyz, sizeof(xyz));
+}
+
 #define FIELD(type, name)                           \
 	fprintf(file, #type " " #name " %zu %zu\n", \
 		offsetof(struct type, name), sizeof(((struct type *)0)->name))
@@ -420,6 +479,7 @@ int main(int argc, char **argv)
 	write_recording();
 	write_pm();
 	write_pm_block();
+	write_off2f();
 	write_layout();
 	return 0;
 }

@@ -20,7 +20,7 @@ GOLDEN = fmt.HEADER_DIR / "golden"
 SEQUENCE = 0x01020305
 STRUCTS = [
     name
-    for header in ("rem_image.h", "rem_recording.h", "rem_pm.h", "rem_pm_block.h")
+    for header in ("rem_image.h", "rem_recording.h", "rem_pm.h", "rem_pm_block.h", "off2f.h")
     for name in re.findall(r"^struct (\w+) \{", (fmt.HEADER_DIR / header).read_text(), re.MULTILINE)
 ]
 
@@ -168,6 +168,18 @@ def test_segment_of_a_region_reads() -> None:
     assert fmt.PmType(segment.type) is fmt.PmType.BLOCK
     assert bytes(segment.name).rstrip(b"\0") == b"golden"
     assert (segment.bytes, segment.extent_bytes) == (0x12345, 0x13000)
+
+
+def test_header_of_a_program_of_two_files_reads() -> None:
+    raw = golden("off2f_header.bin")
+    header = fmt.parse("off2f_header", raw)
+    assert (header.magic, header.header_bytes) == (fmt.CONST["OFF2F_MAGIC"], len(raw))
+    assert header.crc == fmt.crc32c(raw[:12] + bytes(4) + raw[16:])
+    assert raw[-header.path_bytes :] == b"/nvm/golden\0"
+    end = fmt.parse("off2f_xyz", golden("off2f_xyz.bin"))
+    assert end.xyz_bytes == header.xyz_bytes
+    assert bytes(end.text_sha256) == bytes(header.text_sha256)
+    assert end.crc == fmt.crc32c(golden("off2f_xyz.bin")[:-4])
 
 
 def test_truncated_struct_is_a_format_error() -> None:
