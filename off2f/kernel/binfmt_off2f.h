@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * binfmt_off2f: what its files share.
+ */
+#ifndef BINFMT_OFF2F_H
+#define BINFMT_OFF2F_H
+
+#include <linux/fs.h>
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/mm.h>
+
+#include "off2f.h"
+
+/* Pages whose frames are looked up, and mapped, at once. */
+#define TEXT_AROUND 64UL
+
+struct dax_device;
+
+/* The header page of an ABC, checked; points into @page. */
+struct off2f_abc {
+	void *page;
+	const struct off2f_header *head;
+	const struct off2f_text *text;
+	const char *path;
+	const char *why; /* set where it is refused */
+};
+
+/*
+ * A text file: an XYZ that is, or was lately, executed. Nobody may write to it
+ * as long as this is there, so its blocks stay where they are.
+ */
+struct off2f_xyz_file {
+	struct kref ref;
+	struct list_head node;
+	struct file *file;
+	struct dax_device *dax;
+	u64 dax_start; /* of the file system on the device, in bytes */
+	const struct vm_operations_struct *fs_ops;
+	u8 text_sha256[32];
+	unsigned long pages;
+	unsigned long *frame; /* by page; 0 = not looked up */
+	u8 *huge; /* by 2 MiB: HUGE_... */
+};
+
+enum {
+	HUGE_UNKNOWN,
+	HUGE_YES,
+	HUGE_NO,
+};
+
+int off2f_abc_read(struct file *file, struct off2f_abc *abc);
+
+struct off2f_xyz_file *off2f_xyz_get(const struct off2f_abc *abc,
+				     struct file *abc_file, const char **why);
+void off2f_xyz_put(struct off2f_xyz_file *xyz);
+int off2f_xyz_look_up(struct off2f_xyz_file *xyz, unsigned long first,
+		      unsigned long count);
+void off2f_xyz_forget(unsigned int keep);
+int off2f_map(const struct off2f_abc *abc, struct off2f_xyz_file *xyz);
+
+extern unsigned int off2f_keep;
+extern bool off2f_strict;
+extern atomic_long_t off2f_faults;
+extern atomic_long_t off2f_huge_faults;
+extern atomic_long_t off2f_pages;
+
+#endif /* BINFMT_OFF2F_H */

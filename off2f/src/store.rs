@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The text store: a folder of a file system in NVRAM, with one XYZ for each text whatever number of
+//! programs has it.
+//!
+//! ```text
+//! STORE/text/DIGEST.xyz        the text; DIGEST begins its SHA-256, and build-id if it has one
+//! STORE/users/DIGEST.xyz/HASH  one for each program that has it: the path of its ABC
+//! STORE/tmp                    what is being written
+//! ```
+//!
+//! The order of steps is such that a cut leaves the old program or the new one: the text is written,
+//! synced and read back before it gets its name; then its user is noted; then ABC takes the
+//! program's place by one rename. Removal goes the other way. What a cut leaves over (a text or a
+//! user too many, never too few) [`Store::clean`] takes away.
+
+use std::cell::Cell;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use memmap2::Mmap;
+use sha2::{Digest, Sha256};
+
+use crate::check::{check_abc, check_xyz, is_abc};
+use crate::convert::{Pair, convert};
+use crate::error::Failure;
+use crate::format::{HUGE_BYTES, Header};
+use crate::restore::restore;
+
+const TEXT_MODE: u32 = 0o555;
+
+/// A text store.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    _lock: File,
+    /// Steps until the power is gone, in tests.
+    steps: Cell<Option<u32>>,
+}
+
+/// What [`Store::clean`] took away.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Texts that no program has.
+    pub texts: u32,
+    /// Users that are not there, or have another text.
+    pub users: u32,
+    /// Files that were being written.
+    pub unfinished: u32,
+}
+
+/// The bytes of a file, without a copy of them.
+///
+/// # Errors
+///
+/// [`Failure::Io`].
+pub fn map(path: &Path) -> Result<Mmap, Failure> {
+    let file = File::open(path).map_err(Failure::io(path))?;
+    if !file.metadata().map_err(Failure::io(path))?.is_file() {
+        let kind = io::ErrorKind::InvalidInput;
+        return Err(Failure::io(path)(io::Error::new(
+            kind,
+            "not a regular file",
+        )));
+    }
+    // SAFETY: programs and texts are not written to while they are read: an installed text is
+    // never changed in place, and whoever cuts off an input of a run gets a SIGBUS of his own.
+    unsafe { Mmap::map(&file) }.map_err(Failure::io(path))
+}
+
+fn sync_folder(folder: &Path) -> Result<(), Failure> {
+    File::open(folder)
+        .and_then(|opened| opened.sync_all())
+        .map_err(Failure::io(folder))
+}
+
+fn make_folder(folder: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(folder).map_err(Failure::io(folder))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Name of a text: the same for the same text of the same build.
+fn name_of(text_sha256: &[u8; 32], build_id: &[u8; 20]) -> String {
+    let mut sum = Sha256::new();
+    sum.update(text_sha256);
+    sum.update(build_id);
+    format!("{}.xyz", hex(&sum.finalize()[..16]))
+}
+
+/// An absolute path whose folder is there.
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    let name = path
+        .file_name()
+        .ok_or_else(|| Failure::Usage(format!("{}: no name of a file", path.display())))?;
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    Ok(folder
+        .canonicalize()
+        .map_err(Failure::io(folder))?
+        .join(name))
+}
+
+impl Store {
+    /// Opens a store and keeps others out of it until dropped. Makes it where there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Io`].
+    pub fn open(folder: &Path) -> Result<Self, Failure> {
+        make_folder(folder)?;
+        let folder = folder.canonicalize().map_err(Failure::io(folder))?;
+        for name in ["text", "users", "tmp"] {
+            make_folder(&folder.join(name))?;
+        }
+        let lock = File::open(&folder).map_err(Failure::io(&folder))?;
+        lock_for_us(&lock).map_err(Failure::io(&folder))?;
+        sync_folder(&folder)?;
+        Ok(Self {
+            folder,
+            _lock: lock,
+            steps: Cell::new(None),
+        })
+    }
+
+    /// The power goes after this many further steps: they, too, end in an error, and nothing is
+    /// tidied up. For tests of what a cut leaves.
+    pub fn cut_after(&self, steps: u32) {
+        self.steps.set(Some(steps));
+    }
+
+    fn step(&self) -> Result<(), Failure> {
+        match self.steps.get() {
+            None => Ok(()),
+            Some(0) => Err(Failure::Usage("the power is gone".into())),
+            Some(left) => {
+                self.steps.set(Some(left - 1));
+                Ok(())
+            }
+        }
+    }
+
+    fn text_path(&self, name: &str) -> PathBuf {
+        self.folder.join("text").join(name)
+    }
+
+    fn user_path(&self, name: &str, program: &Path) -> PathBuf {
+        let hash = hex(&Sha256::digest(program.as_os_str().as_bytes())[..16]);
+        self.folder.join("users").join(name).join(hash)
+    }
+
+    /// The text of an ABC, if it is one of this store's.
+    fn name_in(&self, header: &Header) -> Option<String> {
+        let name = name_of(&header.text_sha256, &header.build_id);
+        let path = self.text_path(&name);
+        (path.as_os_str().as_bytes() == header.path).then_some(name)
+    }
+
+    /// Converts `elf` and installs it as `program`, which may be the ELF itself. Returns the header.
+    ///
+    /// # Errors
+    ///
+    /// All of [`Failure`].
+    pub fn install(&self, elf: &Path, program: &Path) -> Result<Header, Failure> {
+        let program = absolute(program)?;
+        let bytes = map(elf)?;
+        if is_abc(&bytes) {
+            return Err(Failure::Usage(format!(
+                "{}: it is an ABC: install the ELF, which `off2f restore` gives back",
+                elf.display()
+            )));
+        }
+        let pair = convert(&bytes, "/")?;
+        let name = name_of(&pair.header.text_sha256, &pair.header.build_id);
+        let text = self.text_path(&name);
+        let path = text
+            .to_str()
+            .ok_or_else(|| Failure::Usage(format!("{}: not UTF-8", text.display())))?;
+        let mut header = pair.header.clone();
+        header.path = path.as_bytes().to_vec();
+        let page = header.page()?;
+        let before = self.name_of_program(&program);
+        self.put_text(&text, &pair)?;
+        self.add_user(&name, &program)?;
+        self.put_program(&page, &pair.abc[page.len()..], elf, &program)?;
+        if let Some(before) = before.filter(|before| *before != name) {
+            self.drop_user(&before, &program)?;
+        }
+        Ok(header)
+    }
+
+    fn put_text(&self, path: &Path, pair: &Pair<'_>) -> Result<(), Failure> {
+        if path.exists() {
+            // Installed before, perhaps long ago: bits rot.
+            return check_xyz(&map(path)?, &pair.header);
+        }
+        let tmp = self.temporary();
+        let file = self.create(&tmp, TEXT_MODE)?;
+        let io = |e| Failure::io(&tmp)(e);
+        file.set_len(pair.header.xyz_bytes).map_err(io)?;
+        let huge = pair.texts.iter().any(|(text, _)| text.bytes >= HUGE_BYTES);
+        if huge {
+            reserve(&file, pair.header.xyz_bytes).map_err(io)?;
+        }
+        for (text, bytes) in &pair.texts {
+            self.step()?;
+            file.write_all_at(bytes, text.xyz_offset).map_err(io)?;
+        }
+        let end = pair.header.xyz_bytes - crate::format::XYZ_BYTES as u64;
+        file.write_all_at(&pair.end.bytes(), end).map_err(io)?;
+        if huge {
+            file.set_len(pair.header.xyz_bytes).map_err(io)?;
+        }
+        self.step()?;
+        file.sync_all().map_err(io)?;
+        drop(file);
+        check_xyz(&map(&tmp)?, &pair.header)?;
+        self.rename(&tmp, path)
+    }
+
+    fn add_user(&self, name: &str, program: &Path) -> Result<(), Failure> {
+        let path = self.user_path(name, program);
+        if path.exists() {
+            return Ok(());
+        }
+        make_folder(&self.folder.join("users").join(name))?;
+        sync_folder(&self.folder.join("users"))?;
+        let tmp = self.temporary();
+        let mut file = self.create(&tmp, 0o644)?;
+        self.step()?;
+        file.write_all(program.as_os_str().as_bytes())
+            .and_then(|()| file.sync_all())
+            .map_err(Failure::io(&tmp))?;
+        self.rename(&tmp, &path)
+    }
+
+    /// ABC takes the place of the program, with the ELF's owner and rights.
+    fn put_program(&self, page: &[u8], rest: &[u8], elf: &Path, to: &Path) -> Result<(), Failure> {
+        let like = fs::metadata(elf).map_err(Failure::io(elf))?;
+        let tmp = beside(to);
+        let _ = fs::remove_file(&tmp);
+        let mut file = self.create(&tmp, 0o600)?;
+        let io = |e| Failure::io(&tmp)(e);
+        self.step()?;
+        file.write_all(page).map_err(io)?;
+        self.step()?;
+        file.write_all(rest).map_err(io)?;
+        // The owner first: a change of it takes set-user-ID away.
+        chown(&tmp, Some(like.uid()), Some(like.gid())).map_err(io)?;
+        file.set_permissions(fs::Permissions::from_mode(like.mode() & 0o7777))
+            .map_err(io)?;
+        self.step()?;
+        file.sync_all().map_err(io)?;
+        self.rename(&tmp, to)
+    }
+
+    /// Takes a program away, or puts its ELF in its place, and its text if nobody else has it.
+    ///
+    /// # Errors
+    ///
+    /// All of [`Failure`].
+    pub fn remove(&self, program: &Path, back_to_elf: bool) -> Result<(), Failure> {
+        let program = absolute(program)?;
+        let abc = map(&program)?;
+        let header = check_abc(&abc)?;
+        let name = self.name_in(&header).ok_or_else(|| {
+            Failure::Usage(format!(
+                "{}: its text is not in {}",
+                program.display(),
+                self.folder.display()
+            ))
+        })?;
+        if back_to_elf {
+            let elf = restore(&abc, &map(&self.text_path(&name))?)?;
+            let (head, rest) = elf.split_at(elf.len().min(4096));
+            self.put_program(head, rest, &program, &program)?;
+        } else {
+            self.step()?;
+            fs::remove_file(&program).map_err(Failure::io(&program))?;
+            sync_folder(program.parent().unwrap_or_else(|| Path::new("/")))?;
+        }
+        self.drop_user(&name, &program)
+    }
+
+    fn drop_user(&self, name: &str, program: &Path) -> Result<(), Failure> {
+        let path = self.user_path(name, program);
+        self.step()?;
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::io(&path)(error)),
+            _ => self.drop_text_if_unused(name).map(|_| ()),
+        }
+    }
+
+    fn drop_text_if_unused(&self, name: &str) -> Result<bool, Failure> {
+        let users = self.folder.join("users").join(name);
+        self.step()?;
+        if self.users(name)? != 0 {
+            return Ok(false);
+        }
+        let _ = fs::remove_dir(&users);
+        sync_folder(&self.folder.join("users"))?;
+        self.step()?;
+        let text = self.text_path(name);
+        match fs::remove_file(&text) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::io(&text)(error)),
+            _ => sync_folder(&self.folder.join("text")).map(|()| true),
+        }
+    }
+
+    /// How many programs have a text.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Io`].
+    pub fn users(&self, name: &str) -> Result<usize, Failure> {
+        Ok(list(&self.folder.join("users").join(name))?.len())
+    }
+
+    /// Names of all texts.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Io`].
+    pub fn texts(&self) -> Result<Vec<String>, Failure> {
+        list(&self.folder.join("text"))
+    }
+
+    /// Takes away what cuts left over.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Io`].
+    pub fn clean(&self) -> Result<Cleaned, Failure> {
+        let mut cleaned = Cleaned::default();
+        let tmp = self.folder.join("tmp");
+        for name in list(&tmp)? {
+            fs::remove_file(tmp.join(&name)).map_err(Failure::io(tmp.join(&name)))?;
+            cleaned.unfinished += 1;
+        }
+        let users = self.folder.join("users");
+        for text in list(&users)? {
+            for user in list(&users.join(&text))? {
+                let path = users.join(&text).join(user);
+                let program = fs::read(&path).map_err(Failure::io(&path))?;
+                let program = Path::new(std::ffi::OsStr::from_bytes(&program));
+                if self.name_of_program(program).as_ref() != Some(&text) {
+                    fs::remove_file(&path).map_err(Failure::io(&path))?;
+                    cleaned.users += 1;
+                }
+            }
+        }
+        for text in self.texts()? {
+            if self.drop_text_if_unused(&text)? {
+                cleaned.texts += 1;
+            }
+        }
+        Ok(cleaned)
+    }
+
+    /// The text of this store that a program has now.
+    fn name_of_program(&self, program: &Path) -> Option<String> {
+        let header = Header::parse(&map(program).ok()?).ok()?;
+        self.name_in(&header)
+    }
+
+    fn temporary(&self) -> PathBuf {
+        self.folder
+            .join("tmp")
+            .join(format!("new-{}", std::process::id()))
+    }
+
+    fn create(&self, path: &Path, mode: u32) -> Result<File, Failure> {
+        self.step()?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(mode);
+        let file = options.open(path).map_err(Failure::io(path))?;
+        file.set_permissions(fs::Permissions::from_mode(mode))
+            .map_err(Failure::io(path))?;
+        Ok(file)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), Failure> {
+        self.step()?;
+        fs::rename(from, to).map_err(Failure::io(to))?;
+        self.step()?;
+        sync_folder(to.parent().unwrap_or_else(|| Path::new("/")))
+    }
+}
+
+/// A name for what will take a program's place: in the same folder, for rename.
+fn beside(program: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(program.file_name().unwrap_or_default());
+    name.push(".off2f-new");
+    program.with_file_name(name)
+}
+
+/// Names in a folder, in order; none where there is no such folder.
+fn list(folder: &Path) -> Result<Vec<String>, Failure> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(Failure::io(folder))?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(Failure::io(folder))?;
+        names.push(entry.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Blocks in whole huge pages: ext4 aligns only what it is asked for in such pieces. What is behind
+/// the end goes with the next change of the size.
+fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    let whole = bytes.next_multiple_of(HUGE_BYTES);
+    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, whole) {
+        // Not every file system can; then its texts are not mapped in huge pages.
+        Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn lock_for_us(file: &File) -> io::Result<()> {
+    rustix::fs::flock(file, rustix::fs::FlockOperation::LockExclusive).map_err(Into::into)
+}
