@@ -13,8 +13,16 @@ from lab.run import run
 from lab.setup.plugin import cargo_env
 from lab.tidy import is_shell, project_files, tidy
 
-C_FOLDERS = ("format", "go", "guest", "heap", "pm", "tests")  # but for those of checkpatch's
-KERNEL_FOLDERS = ("stop", "resume", "pm/kernel")
+C_FOLDERS = (
+    "format",
+    "go",
+    "guest",
+    "heap",
+    "off2f",
+    "pm",
+    "tests",
+)  # but for those of checkpatch's
+KERNEL_FOLDERS = ("stop", "resume", "pm/kernel", "off2f/kernel")
 # Meant for mails to Linux's maintainers, not for a project with its own licence table.
 CHECKPATCH_IGNORES = (
     "FILE_PATH_CHANGES",

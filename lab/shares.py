@@ -38,6 +38,7 @@ OTHERS = (
     ),
     Share("pm", 6, tests=("tests/pm",)),
     Share("heap", 5, tests=("tests/heap", "heap/tests"), crates=("heap",)),
+    Share("off2f", 4, tests=("tests/off2f",), crates=("off2f",)),
     Share("media", 3, tests=("tests/media",), crates=("media",)),
 )
 SHARES = (CORE, *OTHERS)

@@ -28,6 +28,7 @@ LICENCES = (
     ("stop/", "GPL-2.0-only"),
     ("resume/", "GPL-2.0-only"),
     ("pm/kernel/", "GPL-2.0-only"),
+    ("off2f/kernel/", "GPL-2.0-only"),
     ("", ANY_OF_TWO),
 )
 # Files that say their licence otherwise, or that no person writes.

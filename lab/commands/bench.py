@@ -10,7 +10,7 @@ import typer
 
 from lab.errors import Exit, UsageError
 from lab.machine.config import StopModeName
-from lab.machine.options import JsonOption
+from lab.machine.options import JsonOption, parse_bytes
 from lab.result import Result
 from lab.say import say
 
@@ -55,6 +55,31 @@ def pm(
     from lab.bench.pm import Plan, run
 
     return _show(run(Plan(rows=rows), say), as_json)
+
+
+@bench.command("off2f")
+def off2f(
+    runs: Annotated[int, typer.Option(help="Runs of each way and size.", min=1)] = 3,
+    largest: Annotated[
+        str, typer.Option(help="Largest text: 128K to 64M.", metavar="SIZE")
+    ] = "64M",
+    as_json: JsonOption = False,
+) -> int:
+    """Compare starts of OFF2F programs with ELF on disk, in page cache and on ext4-DAX.
+
+    From exec to exit, in guest instructions and counted reads of the disk. Not ok where a required
+    ratio is missed.
+    """
+    from lab.bench import off2f as bench_off2f
+
+    limit = parse_bytes(largest, "--largest")
+    sizes = [size for size in bench_off2f.Plan().sizes if size <= limit]
+    if not sizes:
+        raise UsageError(f"--largest {largest}: the smallest text is 32K")
+    result, missed = bench_off2f.run(bench_off2f.Plan(sizes=tuple(sizes), runs=runs), say)
+    for line in missed:
+        say(line)
+    return _show(result, as_json)
 
 
 @bench.command("stop-go")

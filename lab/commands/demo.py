@@ -77,10 +77,11 @@ def with_caches(config: MachineConfig, profile: str) -> MachineConfig:
     return replace(config, icount=True, cut_points=True, caches=profile, plugin=argument)
 
 
-def _demo_pm(name: str, json_: bool) -> int:
-    from lab.demo import pm
+def _demo_other(what: str, name: str, json_: bool) -> int:
+    from lab.demo import off2f, pm
 
-    result = pm.play(name, say if json_ else lambda line: print(line, flush=True))
+    play = {"pm": pm.play, "off2f": off2f.play}[what]
+    result = play(name, say if json_ else lambda line: print(line, flush=True))
     if json_:
         result.emit()
     return int(Exit.PASS if result.ok else Exit.BROKEN)
@@ -90,7 +91,7 @@ def register(app: typer.Typer) -> None:
     @app.command("demo")
     def demo_command(  # noqa: PLR0917 - the options of a command, given by name
         what: Annotated[
-            str, typer.Argument(help="stop-go, or pm: persistent memory without Stop.")
+            str, typer.Argument(help="stop-go; pm: persistent memory; off2f: text in NVRAM.")
         ] = "stop-go",
         name: Annotated[str, typer.Option(help="The machine to make.", metavar="NAME")] = "demo",
         cpus: Annotated[int, typer.Option(help="Number of CPUs.")] = 4,
@@ -134,12 +135,14 @@ def register(app: typer.Typer) -> None:
         Exit 0 only if every promise was kept.
 
         `rem demo pm`: a file system, a database and a program's pointers in persistent memory
-        outlive a reboot, a panic and a power cut without Stop. Only --name and --json apply to it.
+        outlive a reboot, a panic and a power cut without Stop. `rem demo off2f`: redis-server,
+        sqlite3, busybox and cc1 run with their text in NVRAM, beside the ELFs, and again after a
+        reset and a power cut. Only --name and --json apply to these.
         """
-        if what not in {"stop-go", "pm"}:
-            raise UsageError(f"rem demo {what}: choose stop-go or pm")
-        if what == "pm":
-            return _demo_pm(name, json_)
+        if what not in {"stop-go", "pm", "off2f"}:
+            raise UsageError(f"rem demo {what}: choose stop-go, pm or off2f")
+        if what != "stop-go":
+            return _demo_other(what, name, json_)
         if not 1 <= clients <= CLIENTS_MAX or writes < 1 or off < 0:
             raise UsageError(
                 f"--clients is 1 to {CLIENTS_MAX}, --writes 1 or more, --off 0 or more"

@@ -56,10 +56,16 @@ def ensure_pm(progress: Progress) -> PmProduct:
 
 
 def ensure_pm_for_debian(progress: Progress) -> PmProduct:
-    """For the newest 6.12 kernel of Debian's that this machine's apt sources have."""
+    """For Debian's own 6.12."""
+    version, headers = debian_headers()
+    return _ensure(progress, headers, version)
+
+
+def debian_headers() -> tuple[str, Path]:
+    """The newest 6.12 kernel of Debian's that this machine's apt sources have, and its headers."""
     version = stock_version()
     headers = cache.product("debian-headers", version, lambda into: _unpack(version, into))
-    return _ensure(progress, headers / "usr" / "src" / f"linux-headers-{version}-amd64", version)
+    return version, headers / "usr" / "src" / f"linux-headers-{version}-amd64"
 
 
 def stock_version() -> str:

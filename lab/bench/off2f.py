@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What a start takes as OFF2F and as ELF, from exec to exit: `rem bench off2f`.
+
+The paper's program (its text is NOPs, each executed once) in each size, one CPU under icount: its
+CPU time is instructions, 1 ns each. To that comes the disk, which this clock cannot tell: each
+read that was counted costs READ_NS, each byte that it moved its share of DISK_BYTES_PER_NS.
+Memory costs nothing extra: NVRAM is as fast as DRAM, which is the paper's case, too.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab.demo.off2f_machine import NVM, convert, forget, install, make_store, measure, mount
+from lab.demo.pm_machine import machine_with_region, reset, sh, wait_up
+from lab.machine import Machine
+from lab.result import Result
+from lab.setup.off2f import ensure_tool
+from lab.setup.progress import Progress
+
+MACHINE = f"bench-off2f-{os.getpid()}"
+PAPER_SIZES = tuple(n << 10 for n in (32, 64, 96, 128))
+LARGER_SIZES = (1 << 20, 4 << 20, 16 << 20, 64 << 20)
+# A read of 4 KiB from an NVMe disk of NAND, one in flight, and its bandwidth: ASSUMED, of the
+# order that data sheets give. Slower disks only widen the gap.
+READ_NS = 80_000
+DISK_BYTES_PER_NS = 3.0
+WARM_VS_CACHE_MAX = 1.02
+CONVERT_MB_PER_S_MIN = 500
+
+
+@dataclass(frozen=True)
+class Plan:
+    sizes: tuple[int, ...] = PAPER_SIZES + LARGER_SIZES
+    runs: int = 3
+    machine: str = MACHINE
+    with_reset: bool = True
+    read_ns: int = READ_NS
+
+
+@dataclass
+class Way:
+    """A kind of file, and what is forgotten before each run."""
+
+    path: str
+    cold: bool
+    samples: list[dict[str, int]] = field(default_factory=list)
+
+
+def modelled_ns(sample: dict[str, int], read_ns: int = READ_NS) -> int:
+    disk_ns = sample["disk_reads"] * read_ns + sample["disk_bytes"] / DISK_BYTES_PER_NS
+    return sample["cpu_ns"] + round(disk_ns)
+
+
+def best(samples: list[dict[str, int]]) -> dict[str, int]:
+    """Of runs that do the same, the one that a timer's tick met least."""
+    return min(samples, key=modelled_ns)
+
+
+def name_of(size: int) -> str:
+    return f"{size >> 20}m" if size >= 1 << 20 else f"{size >> 10}k"
+
+
+def ways(size: int) -> dict[str, Way]:
+    name = name_of(size)
+    return {
+        "elf_disk": Way(f"/root/nops-{name}", cold=True),
+        "elf_cache": Way(f"/root/nops-{name}", cold=False),
+        "dax_cold": Way(f"{NVM}/elf/nops-{name}", cold=True),
+        "dax_warm": Way(f"{NVM}/elf/nops-{name}", cold=False),
+        "off2f_cold": Way(f"/root/o/nops-{name}", cold=True),
+        "off2f_warm": Way(f"/root/o/nops-{name}", cold=False),
+    }
+
+
+def prepare(machine: Machine, size: int) -> None:
+    name = name_of(size)
+    sh(machine, f"python3 /root/off2f-nops.py {size} /root/nops-{name}")
+    sh(machine, f"mkdir -p {NVM}/elf && cp /root/nops-{name} {NVM}/elf/")
+    convert(machine, f"/root/nops-{name}", f"/root/o/nops-{name}")
+
+
+def run_size(machine: Machine, size: int, runs: int) -> dict[str, dict[str, int]]:
+    """The best run of each way, and the text's pages by place."""
+    found = {}
+    for name, way in ways(size).items():
+        if not way.cold:
+            measure(machine, way.path)
+        for _ in range(runs):
+            if way.cold:
+                forget(machine)
+                measure(machine, "/bin/true")  # off2f-run's own pages are there again
+            way.samples.append(measure(machine, way.path))
+        found[name] = best(way.samples)
+        found[name] |= measure(machine, way.path, text=True)
+    return found
+
+
+def run_machine(plan: Plan, tell: Callable[[str], None]) -> dict[str, Any]:
+    """All sizes: size, way, what was counted."""
+    found: dict[str, Any] = {}
+    with machine_with_region(plan.machine, cpus=1, icount=True) as machine:
+        machine.boot()
+        wait_up(machine)
+        install(machine)
+        make_store(machine)
+        for size in plan.sizes:
+            tell(f"text of {name_of(size)}")
+            prepare(machine, size)
+            found[name_of(size)] = run_size(machine, size, plan.runs)
+        if plan.with_reset:
+            tell("after a reset")
+            reset(machine, "b")
+            mount(machine)
+            measure(machine, "/bin/true")
+            for size in plan.sizes:
+                for way, path in (("elf_reset", "/root"), ("off2f_reset", "/root/o")):
+                    sample = measure(machine, f"{path}/nops-{name_of(size)}")
+                    found[name_of(size)][way] = sample
+    return found
+
+
+def convert_rate(tool: Path, folder: Path, rounds: int = 7) -> tuple[float, float]:
+    """MB of ELF that `off2f convert` takes a second of its CPU time, at best; and the spread."""
+    elf = folder / "large"
+    elf.write_bytes(large_elf())
+    rates = []
+    for _ in range(rounds):
+        before = os.times()
+        argv: list[str | Path] = [
+            tool,
+            "convert",
+            elf,
+            "--abc",
+            folder / "abc",
+            "--xyz",
+            folder / "xyz",
+        ]
+        subprocess.run(argv, check=True)
+        after = os.times()
+        used_s = (after.children_user - before.children_user) + (
+            after.children_system - before.children_system
+        )
+        rates.append(elf.stat().st_size / 1e6 / max(used_s, 0.01))
+    return max(rates), max(rates) / min(rates)
+
+
+def large_elf() -> bytes:
+    """256 MiB: a program of this machine, and zeros behind it."""
+    return Path("/proc/self/exe").read_bytes().ljust(256 << 20, b"\0")
+
+
+def ratios(found: dict[str, Any], result: Result) -> None:
+    """The worst of all sizes: all are to be 1 or less."""
+    pairs = {
+        "cold_vs_elf_disk": ("off2f_cold", "elf_disk"),
+        "warm_vs_elf_cache": ("off2f_warm", "elf_cache"),
+        "cold_vs_ext4_dax": ("off2f_cold", "dax_cold"),
+        "warm_vs_ext4_dax": ("off2f_warm", "dax_warm"),
+    }
+    for name, (ours, theirs) in pairs.items():
+        each = {
+            size: round(modelled_ns(rows[ours]) / modelled_ns(rows[theirs]), 3)
+            for size, rows in found.items()
+        }
+        result.add(name, max(each.values()), "ratio", "modelled")
+        for size, ratio in each.items():
+            result.add(f"{name}_{size}", ratio, "ratio", "modelled")
+
+
+def counts(found: dict[str, Any], result: Result) -> None:
+    in_dram = [rows["off2f_warm"]["text_dram_pages"] for rows in found.values()]
+    result.add("text_dram_pages", sum(in_dram), "pages", "counted")
+    for size, rows in found.items():
+        result.add(f"elf_text_dram_pages_{size}", rows["elf_cache"]["text_dram_pages"], "pages",
+                   "counted")  # fmt: skip
+        for way in ("elf_disk", "off2f_cold"):
+            result.add(f"{way}_reads_{size}", rows[way]["disk_reads"], "reads", "counted")
+            result.add(f"{way}_bytes_{size}", rows[way]["disk_bytes"], "bytes", "counted")
+        for way in ("elf_cache", "dax_warm", "off2f_warm"):
+            result.add(f"{way}_faults_{size}", rows[way]["minor_faults"], "faults", "counted")
+            result.add(f"{way}_{size}", rows[way]["cpu_ns"], "ns", "modelled")
+
+
+def run(plan: Plan, tell: Callable[[str], None]) -> tuple[Result, list[str]]:
+    """The figures, and which requirements were missed."""
+    result = Result("bench-off2f")
+    found = run_machine(plan, tell)
+    result.add("disk", f"{READ_NS} ns a read, {DISK_BYTES_PER_NS} bytes/ns", "", "modelled")
+    ratios(found, result)
+    counts(found, result)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        rate, spread = convert_rate(ensure_tool(Progress()), Path(folder))
+    result.add("convert_mb_per_cpu_s", round(rate), "MB/s", "native")
+    result.add("convert_spread", round(spread, 2), "x", "native")
+    missed = required(result)
+    result.ok = not missed
+    return result, missed
+
+
+def required(result: Result) -> list[str]:
+    limits = {
+        "cold_vs_elf_disk": 1.0,
+        "warm_vs_elf_cache": WARM_VS_CACHE_MAX,
+        "cold_vs_ext4_dax": 1.0,
+        "text_dram_pages": 0,
+    }
+    missed = []
+    for name, limit in limits.items():
+        value = result.figures[name].value
+        assert isinstance(value, int | float)
+        if value > limit:
+            missed.append(f"{name} is {value}: required at most {limit}")
+    rate = result.figures["convert_mb_per_cpu_s"].value
+    assert isinstance(rate, int | float)
+    if rate < CONVERT_MB_PER_S_MIN:
+        missed.append(f"off2f convert: {rate} MB/s: required {CONVERT_MB_PER_S_MIN}")
+    return missed

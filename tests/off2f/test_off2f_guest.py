@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Programs of two files in a guest: all is as with ELF, but where the text is.
+
+Goal: what a program can notice of its loader is right; a wrong text never runs; nobody writes to
+one that is executed. Method: one machine, a store on ext4 with DAX in NVRAM.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from lab.demo.off2f_machine import (
+    PARAMETERS,
+    STORE,
+    convert,
+    forget,
+    install,
+    make_store,
+    measure,
+)
+from lab.demo.pm_machine import kernel_complaints, machine_with_region, sh, wait_up
+from lab.machine import Machine
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
+
+TRY = "/root/o/off2f-try"
+EXEC = "python3 /root/off2f-exec.py"
+SAMPLE = 30
+SOAK = 200
+DAEMONS = {"redis-server", "memcached"}
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    with machine_with_region(f"t-off-{os.getpid()}") as made:
+        made.boot()
+        wait_up(made)
+        install(made)
+        make_store(made)
+        convert(made, "/root/off2f-try", TRY)
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def quiet(machine: Machine) -> Iterator[None]:
+    yield
+    assert not kernel_complaints(machine)
+
+
+def text_of(machine: Machine, program: str) -> str:
+    said = json.loads(sh(machine, f"off2f info {program} --json").stdout)
+    return str(said["xyz"])
+
+
+def exec_says(machine: Machine, program: str) -> str:
+    return sh(machine, f"{EXEC} run {program}").stdout.strip()
+
+
+def test_what_a_program_can_notice_is_right(machine: Machine) -> None:
+    """Threads, fork, exec chains, vfork, dlopen, exceptions, TLS, signals on another stack."""
+    assert sh(machine, "/root/off2f-try").stdout == "ok uid 0 euid 0 secure 0\n"
+    assert sh(machine, TRY).stdout == "ok uid 0 euid 0 secure 0\n"
+
+
+def test_a_shell_and_an_interpreter_work(machine: Machine) -> None:
+    convert(machine, "/bin/bash", "/root/o/bash")
+    convert(machine, "$(readlink -f /usr/bin/python3)", "/root/o/python3")
+    said = sh(machine, "/root/o/bash -c 'echo $((6*7)) | (read n; echo $n | cat; exit 3)'; echo $?")
+    assert said.stdout.split() == ["42", "3"]
+    words = (
+        "import json, ssl, os; print(os.waitstatus_to_exitcode(os.system('/root/o/bash -c true')))"
+    )
+    assert sh(machine, f'/root/o/python3 -c "{words}"').stdout == "0\n"
+
+
+def test_maps_name_the_text_and_no_page_of_it_is_in_dram(machine: Machine) -> None:
+    maps = sh(machine, "/root/o/bash -c 'cat /proc/$$/maps; readlink /proc/$$/exe; true'").stdout
+    text = text_of(machine, "/root/o/bash")
+    rows = [line for line in maps.splitlines() if line.endswith(text)]
+    assert [line.split()[1] for line in rows] == ["r-xp"]
+    assert not [line for line in maps.splitlines() if "xp" in line and "/root/o/bash" in line]
+    assert maps.splitlines()[-1] == "/root/o/bash"
+    sh(machine, "python3 /root/off2f-nops.py 200000 /root/nops")
+    convert(machine, "/root/nops", "/root/o/nops")
+    assert measure(machine, "/root/nops", text=True) == {"text_pages": 49, "text_dram_pages": 49}
+    assert measure(machine, "/root/o/nops", text=True) == {"text_pages": 49, "text_dram_pages": 0}
+
+
+def test_a_large_text_is_mapped_in_huge_pages(machine: Machine) -> None:
+    sh(machine, f"python3 /root/off2f-nops.py {8 << 20} /root/large")
+    convert(machine, "/root/large", "/root/o/large")
+    before = int(sh(machine, f"cat {PARAMETERS}/huge_faults").stdout)
+    took = measure(machine, "/root/o/large")
+    assert int(sh(machine, f"cat {PARAMETERS}/huge_faults").stdout) - before >= 3
+    assert took["minor_faults"] < 40
+    sh(machine, "rm /root/large")
+
+
+def test_set_user_id_is_kept_and_heard(machine: Machine) -> None:
+    sh(machine, "cp /root/off2f-try /root/suid; chown nobody /root/suid; chmod 4755 /root/suid")
+    # Text of one's own name only: it is stored as root, whose text anybody may run.
+    convert(machine, "/root/suid", "/opt/suid")
+    user = "setpriv --reuid=33 --regid=33 --clear-groups"
+    assert sh(machine, f"{user} /opt/suid").stdout == "ok uid 33 euid 65534 secure 1\n"
+
+
+def test_a_breakpoint_is_in_the_debugged_process_only(machine: Machine) -> None:
+    convert(machine, "/root/off2f-debug", "/root/o/off2f-debug")
+    assert sh(machine, "/root/o/off2f-debug").stdout == "ok 3\n"
+    sh(machine, "off2f verify /root/o/off2f-debug")
+
+
+def test_a_core_dump_has_a_backtrace(machine: Machine) -> None:
+    sh(machine, "echo /root/core >/proc/sys/kernel/core_pattern; rm -f /root/core")
+    kill = "/root/o/python3 -c 'import os; os.kill(os.getpid(), 11)'"
+    sh(machine, f"cd /root; ulimit -c unlimited; {kill}", check=False)
+    said = sh(machine, "gdb -batch -ex bt $(readlink -f /usr/bin/python3) /root/core 2>&1").stdout
+    assert "terminated with signal SIGSEGV" in said
+    assert "in Py_RunMain ()" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "errno"),
+    [
+        ("missing", "mv $XYZ $XYZ.away", "ENOENT"),
+        ("another", "cp $OTHER $XYZ; chmod 555 $XYZ", "EBADMSG"),
+        ("end", f"{EXEC} flip $XYZ $(( $(stat -c %s $XYZ) - 100 ))", "EBADMSG"),
+        ("short", "truncate -s -4096 $ABC", "EBADMSG"),
+        ("page", "truncate -s 300 $ABC", "EBADMSG"),
+        ("header", f"{EXEC} flip $ABC 130; chmod 755 $ABC", "EBADMSG"),
+        ("version", f"{EXEC} field $ABC 4 02", "ENOEXEC"),
+        ("machine", f"{EXEC} field $ABC 16 b700", "ENOEXEC"),
+        ("count", f"{EXEC} field $ABC 20 05", "EBADMSG"),
+        ("address", f"{EXEC} field $ABC 256 00000000000000ff", "EBADMSG"),
+        ("writable", "chmod 757 $XYZ", "EACCES"),
+        ("open", "chmod 755 $XYZ; sleep 1000 >>$XYZ & echo $! >/root/pid; sleep 0.1", "ETXTBSY"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_refused_by_name(
+    machine: Machine, name: str, spoil: str, errno: str
+) -> None:
+    program = f"/root/o/{name}"
+    sh(machine, f"printf {name} | cat /usr/bin/true - >/root/elf; chmod 755 /root/elf")
+    sh(machine, f"rm -rf /nvm/{name}; mkdir -p /nvm/{name}")
+    words = f"off2f convert /root/elf --abc {program} --xyz /nvm/{name}/xyz"
+    sh(machine, words)
+    assert exec_says(machine, program) == "ok"
+    forget(machine)
+    sh(machine, "dmesg -C")
+    other = text_of(machine, TRY)
+    sh(machine, f"ABC={program} XYZ=/nvm/{name}/xyz OTHER={other}; {spoil}; true")
+    assert exec_says(machine, program) == errno
+    said = [line for line in sh(machine, "dmesg").stdout.splitlines() if "binfmt_off2f" in line]
+    assert len(said) == 1, said
+    assert f"({'-' + errno})" in said[0]
+    assert name in said[0]
+    sh(machine, "test -f /root/pid && kill $(cat /root/pid); rm -f /root/pid", check=False)
+
+
+def test_a_text_on_a_disk_is_refused(machine: Machine) -> None:
+    sh(machine, "off2f convert /usr/bin/true --abc /root/o/on-disk --xyz /root/on-disk.xyz")
+    assert exec_says(machine, "/root/o/on-disk") == "ENOEXEC"
+    assert "no DAX file system" in sh(machine, "dmesg | tail -1").stdout
+
+
+def test_nobody_writes_to_a_text_that_is_executed(machine: Machine) -> None:
+    sh(machine, f"{EXEC} run /root/o/bash; echo 0 >{PARAMETERS}/keep")
+    text = text_of(machine, "/root/o/bash")
+    write = f"python3 -c \"import os; os.close(os.open('{text}', os.O_WRONLY))\""
+    cut = f"python3 -c \"import os; os.truncate('{text}', 10)\""
+    sh(machine, f"chmod 755 {text} && {write}")  # nobody executes it
+    sh(machine, "/root/o/bash -c 'while sleep 1; do :; done' >/dev/null 2>&1 & echo $! >/root/pid")
+    for words in (write, cut):
+        done = sh(machine, words, check=False)
+        assert "Text file busy" in done.stderr, words
+    sh(
+        machine,
+        "kill $(cat /root/pid); while kill -0 $(cat /root/pid) 2>/dev/null; do sleep 0.1; done",
+    )
+    sh(machine, f"{write}; chmod 555 {text}; echo 64 >{PARAMETERS}/keep")
+    sh(machine, "off2f verify /root/o/bash")
+
+
+def test_a_flipped_bit_is_found_at_install_by_verify_and_by_the_strict_policy(
+    machine: Machine,
+) -> None:
+    sh(machine, "printf rot | cat /usr/bin/true - >/root/elf; chmod 755 /root/elf")
+    convert(machine, "/root/elf", "/root/o/rotten")
+    text = text_of(machine, "/root/o/rotten")
+    forget(machine)
+    sh(machine, f"echo 1 >{PARAMETERS}/strict")
+    assert exec_says(machine, "/root/o/rotten") == "ok"
+    forget(machine)
+    sh(machine, f"{EXEC} flip {text} 4000")  # of a page's end, which is never reached
+    done = sh(machine, "off2f verify /root/o/rotten", check=False)
+    assert (done.returncode, "damaged" in done.stderr) == (1, True)
+    done = sh(machine, f"off2f install /root/elf --to /root/o/second --store {STORE}", check=False)
+    assert (done.returncode, "damaged" in done.stderr) == (1, True)
+    assert exec_says(machine, "/root/o/rotten") == "EBADMSG"
+    sh(
+        machine,
+        f"echo 0 >{PARAMETERS}/strict; {EXEC} flip {text} 4000; off2f verify /root/o/rotten",
+    )
+
+
+def compare(machine: Machine, count: int) -> int:
+    """Programs of /usr/bin spread over its names: how many say the same. None differs."""
+    listed = sh(
+        machine,
+        "cd /usr/bin; for f in *; do [ -L $f ] || { head -c 4 $f | grep -q ELF && echo $f; }; done",
+    ).stdout.split()
+    step = max(1, len(listed) // count)
+    chosen = [name for name in listed[::step] if name not in DAEMONS][:count]
+    same = 0
+    for start in range(0, len(chosen), 20):
+        part = chosen[start : start + 20]
+        elfs = " ".join(f"/usr/bin/{name}" for name in part)
+        sh(machine, f"for f in {elfs}; do off2f install $f --to /opt/bin/$(basename $f)"
+                    f" --store {STORE} >/dev/null || exit 1; done")  # fmt: skip
+        said = sh(machine, f"cd /tmp; {EXEC} same /opt/bin {elfs}").stdout
+        same += said.count("same ")
+        assert "DIFFERS" not in said, said
+        gone = " ".join(f"/opt/bin/{name}" for name in part)
+        sh(machine, f"off2f remove {gone} --store {STORE}")
+    return same
+
+
+def test_programs_of_the_system_say_the_same(machine: Machine) -> None:
+    sh(machine, "mkdir -p /opt/bin")
+    same = compare(machine, SAMPLE)
+    assert same >= SAMPLE * 8 // 10
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_two_hundred_programs_say_the_same(machine: Machine) -> None:
+    sh(machine, "mkdir -p /opt/bin")
+    same = compare(machine, SOAK)
+    assert same >= SOAK * 8 // 10
+
+
+def test_the_module_goes_when_no_text_is_executed(machine: Machine) -> None:
+    sh(machine, f"{TRY} >/dev/null; echo 0 >{PARAMETERS}/keep; umount /nvm; rmmod binfmt_off2f")
+    assert exec_says(machine, TRY) == "ENOEXEC"
+    sh(machine, "mount -o dax=always /dev/pmem0 /nvm; insmod /root/binfmt_off2f.ko")
+    assert exec_says(machine, TRY) == "ok"

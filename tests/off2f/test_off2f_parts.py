@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`rem bench off2f`: how counts become times and ratios, and that a missed one is told.
+
+And the paper's programs: so many NOPs as it says (experiment off-t2).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from lab.bench import off2f
+from lab.paths import repo_dir
+from lab.result import Result
+
+
+def sample(cpu_ns: int, reads: int = 0, pages: int = 0) -> dict[str, int]:
+    return {
+        "cpu_ns": cpu_ns,
+        "disk_reads": reads,
+        "disk_bytes": reads * 4096,
+        "minor_faults": 10,
+        "major_faults": 0,
+        "text_dram_pages": pages,
+    }
+
+
+def rows(off2f_warm: int = 100_000, pages: int = 0) -> dict[str, dict[str, int]]:
+    return {
+        "elf_disk": sample(200_000, reads=3, pages=9),
+        "elf_cache": sample(100_000, pages=9),
+        "dax_cold": sample(150_000),
+        "dax_warm": sample(150_000),
+        "off2f_cold": sample(120_000),
+        "off2f_warm": sample(off2f_warm, pages=pages),
+    }
+
+
+def result_of(found: dict[str, dict[str, dict[str, int]]]) -> Result:
+    result = Result("bench-off2f")
+    off2f.ratios(found, result)
+    off2f.counts(found, result)
+    result.add("convert_mb_per_cpu_s", 900, "MB/s", "native")
+    return result
+
+
+def test_a_read_costs_what_the_disk_is_said_to_cost() -> None:
+    assert off2f.modelled_ns(sample(1000)) == 1000
+    assert off2f.modelled_ns(sample(1000, reads=2)) == 1000 + 2 * off2f.READ_NS + round(8192 / 3)
+
+
+def test_the_worst_size_decides() -> None:
+    result = result_of({"32k": rows(), "64k": rows(off2f_warm=101_000)})
+    assert result.figures["warm_vs_elf_cache"].value == 1.01
+    assert result.figures["warm_vs_elf_cache_32k"].value == 1.0
+    assert off2f.required(result) == []
+
+
+def test_what_is_missed_is_told() -> None:
+    missed = off2f.required(result_of({"32k": rows(off2f_warm=110_000, pages=2)}))
+    assert [line.split()[0] for line in missed] == ["warm_vs_elf_cache", "text_dram_pages"]
+
+
+def test_programs_have_as_many_nops_as_the_papers(tmp_path: Path) -> None:
+    for kib, nops in ((32, 30_633), (64, 63_401), (96, 96_169), (128, 128_937)):
+        elf = tmp_path / "nops"
+        generator = repo_dir() / "off2f" / "guest" / "off2f-nops.py"
+        subprocess.run([sys.executable, generator, str(kib << 10), elf], check=True)
+        assert elf.read_bytes()[4096 : 4096 + (kib << 10)].count(b"\x90") == nops
