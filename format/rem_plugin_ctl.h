@@ -38,6 +38,8 @@
 #define REM_PLUGIN_CPUS_MAX 32
 #define REM_PLUGIN_MARKS_MAX 8
 #define REM_PLUGIN_TURNS_MAX 50
+/* Of one trace: 512 MiB, which the plugin holds in memory. */
+#define REM_PLUGIN_TRACE_RECORDS_MAX 67108864
 
 /* No vCPU, no budget, not known. */
 #define REM_PLUGIN_NONE 0xffffffffffffffff
@@ -79,6 +81,10 @@ enum rem_plugin_command {
 	REM_PLUGIN_ARM_STORE = 9,
 	/* argument {1 or 0}: a window of the recording begins or ends */
 	REM_PLUGIN_WINDOW = 10,
+	/* argument {n}: what memory is asked for is traced from here, up to n
+	 * records (rem_trace.h); 0 ends that. The file is there when it is whole
+	 */
+	REM_PLUGIN_TRACE = 11,
 };
 
 enum rem_plugin_error {

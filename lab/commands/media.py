@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from lab.errors import UsageError
-from lab.machine.options import JsonOption
+from lab.machine.options import DEFAULT_NAME, JsonOption, NameOption
 
 media = typer.Typer(
     help="Ask the model of a memory controller.",
@@ -24,8 +25,8 @@ Settings = Annotated[
     typer.Option("--set", help="NAME=VALUE: a mechanism (xcc=off) or a number of its part."),
 ]
 WORDS = {"on": True, "off": False, "true": True, "false": False}
-MECHANISMS = ("xcc", "early_return", "row_buffer", "in_order", "start_gap", "randomize")
-NAMED = ("layout", "stagger", "part", "part_file")
+MECHANISMS = ("xcc", "early_return", "row_buffer", "start_gap", "randomize")
+NAMED = ("layout", "order", "stagger", "part", "part_file")
 
 
 def memory_of(controller: str, settings: list[str]) -> dict[str, Any]:
@@ -119,6 +120,38 @@ def replay(
         accesses=accesses,
     )
     _show("media-replay", answer, as_json)
+
+
+@media.command("record")
+def record(
+    file: Annotated[Path, typer.Argument(help="The trace (format/rem_trace.h).")],
+    name: NameOption = DEFAULT_NAME,
+    records: Annotated[int, typer.Option(help="It ends after so many.")] = 1_000_000,
+    limit_s: Annotated[float, typer.Option(help="Or after so long, of the host's time.")] = 600.0,
+    redis: Annotated[
+        bool, typer.Option("--redis", help="The trace of redis that `rem bench media` replays.")
+    ] = False,
+) -> None:
+    """Record what a running machine with --caches asks of memory, into a trace."""
+    from lab.machine.client import supervised
+    from lab.machine.control import request
+    from lab.machine.tracing import check_records
+    from lab.media.engine import Engine
+
+    check_records(records)
+    if redis:
+        from lab.media.redis import ensure_redis_trace
+
+        made = ensure_redis_trace()
+    else:
+        files = supervised(name)
+        made = Path(request(files, "trace", records=records, limit_s=limit_s))
+    try:
+        shutil.copyfile(made, file)
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}: give a file that can be written") from error
+    told = Engine.ready().ask("trace", file=str(file))
+    print(f"{file}: {told['records']:,} records, {told['cpus']} CPUs, {told['lines']:,} lines")
 
 
 def register(app: typer.Typer) -> None:

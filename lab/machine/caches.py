@@ -88,7 +88,7 @@ def drop_memory(files: MachineFiles, config: MachineConfig) -> None:
     memory.unlink(missing_ok=True)
 
 
-def _control(machine: Machine) -> PluginControl:
+def control_of(machine: Machine) -> PluginControl:
     if machine.config.caches is None or machine.plugin is None:
         raise UsageError(
             f"machine {machine.config.name!r} has no volatile caches: "
@@ -99,7 +99,7 @@ def _control(machine: Machine) -> PluginControl:
 
 def without_flush(machine: Machine, which: str) -> None:
     """Takes flushes their effect, from now to the loss of power: a proof that it is noticed."""
-    control = _control(machine)
+    control = control_of(machine)
     if which not in NO_FLUSH:
         raise UsageError(f"--no-flush={which}: choose one of {', '.join(NO_FLUSH)}")
     assert machine.qemu is not None, "the machine is off"
@@ -110,7 +110,7 @@ def without_flush(machine: Machine, which: str) -> None:
 
 def arm_store(machine: Machine, number: int) -> None:
     """The power goes right after that store to NVRAM, counted from the drop of PWR_OK."""
-    control = _control(machine)
+    control = control_of(machine)
     if number < 1:
         raise UsageError(f"--at-store {number}: stores are counted from 1")
     assert machine.qemu is not None, "the machine is off"

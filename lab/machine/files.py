@@ -66,6 +66,11 @@ class MachineFiles:
         return self.directory / "control.sock"
 
     @property
+    def trace(self) -> Path:
+        """With caches: what memory was asked for, once it was asked to be written down."""
+        return self.directory / "requests.trace"
+
+    @property
     def ssh_control(self) -> Path:
         return self.directory / "ssh.sock"
 

@@ -225,6 +225,10 @@ class PluginControl:
         """Of a recording: stores are written down one by one. With caches; VM stopped."""
         self._command(Command.REM_PLUGIN_WINDOW, int(begins))
 
+    def trace(self, records: int) -> None:
+        """What memory is asked for, from here, up to so many records; 0 ends it. VM stopped."""
+        self._command(Command.REM_PLUGIN_TRACE, records)
+
     def power_cut(self) -> None:
         """The power goes now: the process dies, and no answer comes. The VM must be stopped."""
         with self._lock:

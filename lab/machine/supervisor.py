@@ -35,6 +35,7 @@ from lab.machine.cut_points import (
 from lab.machine.guest import SSH_FAILED
 from lab.machine.machine import BOOT_LIMIT_S, Machine, MachineState
 from lab.machine.status import SYSFS, status_of
+from lab.machine.tracing import record
 from lab.say import say
 
 # The last hold-up, when the supervisor is told to end: as a shut-down host would give it.
@@ -66,6 +67,7 @@ class Supervisor:
             "decided": self._decided,
             "stop": self._stop,
             "guest": self._guest,
+            "trace": self._trace,
             "quit": self._quit,
         }
         threading.Thread(target=self._accept, name="rem-control", daemon=True).start()
@@ -207,6 +209,10 @@ class Supervisor:
         limit_s = float(message.get("limit_s", 60))
         self._wait_guest()
         return asdict(self.machine.guest.run(str(message["command"]), check=False, limit_s=limit_s))
+
+    def _trace(self, message: dict[str, Any]) -> str:
+        records, limit_s = int(message["records"]), float(message["limit_s"])
+        return str(record(self.machine, records, limit_s))
 
     def _wait_guest(self) -> None:
         """Once in each boot: until the guest is up and takes commands."""

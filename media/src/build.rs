@@ -7,7 +7,7 @@ use crate::hybrid::{LegacyPc, Nmem, NvdimmN};
 use crate::memory::Memory;
 use crate::optane::{Optane, OptanePart};
 use crate::parts::Part;
-use crate::psm::{Layout, PramPart, Psm, PsmConfig, Stagger};
+use crate::psm::{Layout, Order, PramPart, Psm, PsmConfig, Stagger};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -45,8 +45,8 @@ pub struct MemoryJob {
     pub early_return: Option<bool>,
     /// Mechanism of the PSM.
     pub row_buffer: Option<bool>,
-    /// Order of a conventional controller.
-    pub in_order: Option<bool>,
+    /// Which requests keep their order.
+    pub order: Option<Order>,
     /// Layout of its DIMMs.
     pub layout: Option<Layout>,
     /// Start-Gap on or off.
@@ -91,7 +91,7 @@ impl MemoryJob {
             stagger: self.stagger.unwrap_or(base.stagger),
             early_return: self.early_return.unwrap_or(base.early_return),
             row_buffer: self.row_buffer.unwrap_or(base.row_buffer),
-            in_order: self.in_order.unwrap_or(base.in_order),
+            order: self.order.unwrap_or(base.order),
             wear: base.wear,
         };
         config.wear.start_gap = self.start_gap.unwrap_or(base.wear.start_gap);

@@ -32,6 +32,7 @@ pub struct OptanePart {
     dimm: Ps,
     lookup: Ps,
     fill: Ps,
+    make_room: Ps,
     media_read: Ps,
     media_send: Ps,
     media_write: Ps,
@@ -62,6 +63,7 @@ impl OptanePart {
             dimm: from.ns("dimm_ns")?,
             lookup: from.ns("lookup_ns")?,
             fill: from.ns("fill_ns")?,
+            make_room: from.ns("make_room_ns")?,
             media_read: from.ns("media_read_ns")?,
             media_send: from.ns("media_send_ns")?,
             media_write: from.ns("media_write_ns")?,
@@ -282,13 +284,15 @@ impl Optane {
         found
     }
 
-    /// Room in SRAM; what leaves it goes to its 4 KiB block.
-    fn insert(&mut self, dimm: usize, block: u64, ready: Ps, dirty: bool) {
+    /// A block comes into SRAM; what leaves it goes to its 4 KiB block first. When it is there.
+    fn insert(&mut self, dimm: usize, block: u64, ready: Ps, dirty: bool) -> Ps {
         let blocks = &self.dimms[dimm].blocks;
         let oldest = blocks.iter().enumerate().min_by_key(|(_, it)| it.used);
         let index = oldest.map_or(0, |(index, _)| index);
         let old = blocks[index];
+        let mut ready = ready;
         if old.number != NONE && old.dirty {
+            ready = ready + self.part.make_room;
             let (page, _) = self.page(dimm, old.number, ready);
             let bit = 1 << (old.number % SECTORS);
             let page = &mut self.dimms[dimm].pages[page];
@@ -303,6 +307,7 @@ impl Optane {
             ready,
             dirty,
         };
+        ready
     }
 
     fn burst(&mut self, dimm: usize, asked: Ps, ready: Ps) -> Ps {
@@ -337,8 +342,7 @@ impl Memory for Optane {
                 self.media_read(dimm, block, looked)
             };
             self.buffer_uses += 1;
-            self.insert(dimm, block, there + self.part.fill, false);
-            there + self.part.fill
+            self.insert(dimm, block, there + self.part.fill, false)
         };
         let done = self.burst(dimm, asked, ready) + self.way_out();
         self.counts.read.add(done - at);
@@ -359,9 +363,8 @@ impl Memory for Optane {
         } else {
             let (_, free) = self.page(dimm, block, arrived);
             let merged = free + self.part.lookup + self.part.fill;
-            self.insert(dimm, block, merged, true);
             self.buffer_uses += 1;
-            merged
+            self.insert(dimm, block, merged, true)
         };
         // The host is told by the controller, which takes the DIMM's word for it.
         let done = done + (Ps((self.part.core_path.0 + self.part.controller.0) / 2));

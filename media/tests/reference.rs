@@ -11,7 +11,7 @@
 
 use ocpmem::memory::Memory;
 use ocpmem::parts::Part;
-use ocpmem::psm::{PramPart, Psm, PsmConfig, Stagger};
+use ocpmem::psm::{Order, PramPart, Psm, PsmConfig, Stagger};
 use ocpmem::startgap::WearConfig;
 use ocpmem::units::{LineAddr, PhysLine, Ps};
 use proptest::prelude::*;
@@ -66,6 +66,7 @@ struct Reference {
     groups: BTreeMap<u64, Group>,
     bus: BTreeMap<u64, u64>,
     began: BTreeMap<u64, u64>,
+    began_last: u64,
     blocked_until: u64,
 }
 
@@ -84,9 +85,13 @@ impl Reference {
     }
     fn begin(&self, at: u64, channel: u64) -> u64 {
         let mut begin = (at + self.front()).max(self.blocked_until);
-        if self.config.in_order {
-            begin = begin.max(*self.began.get(&channel).unwrap_or(&0));
-        }
+        // What began before, of those that keep an order with this one.
+        let before = match self.config.order {
+            Order::Free => 0,
+            Order::Channel => *self.began.get(&channel).unwrap_or(&0),
+            Order::Module => self.began_last,
+        };
+        begin = begin.max(before);
         begin
     }
     fn carry(&mut self, channel: u64, asked: u64, ready: u64) -> u64 {
@@ -169,6 +174,7 @@ impl Reference {
             )
         };
         self.began.insert(channel, start);
+        self.began_last = start;
         accepted + self.back()
     }
     fn read(&mut self, at: u64, line: u64) -> u64 {
@@ -206,6 +212,7 @@ impl Reference {
             (start, start + read)
         };
         self.began.insert(channel, start);
+        self.began_last = start;
         let checked = if xcc { ready + self.part.xcc.0 } else { ready };
         self.carry(channel, begin, checked) + self.back()
     }
@@ -237,13 +244,14 @@ fn config() -> impl Strategy<Value = PsmConfig> {
         Just(Stagger::WhenIdle),
         Just(Stagger::Never)
     ];
-    (any::<[bool; 4]>(), stagger).prop_map(
-        |([xcc, early_return, row_buffer, in_order], stagger)| PsmConfig {
+    let order = prop_oneof![Just(Order::Free), Just(Order::Channel), Just(Order::Module)];
+    (any::<[bool; 3]>(), stagger, order).prop_map(
+        |([xcc, early_return, row_buffer], stagger, order)| PsmConfig {
             xcc,
             stagger,
             early_return,
             row_buffer,
-            in_order,
+            order,
             wear: WearConfig {
                 start_gap: false,
                 randomize: false,
@@ -274,7 +282,7 @@ proptest! {
         let mut fast = Psm::new(config, part, 8192).unwrap();
         let mut plain = Reference {
             config, part,
-            groups: BTreeMap::new(), bus: BTreeMap::new(), began: BTreeMap::new(), blocked_until: 0,
+            groups: BTreeMap::new(), bus: BTreeMap::new(), began: BTreeMap::new(), began_last: 0, blocked_until: 0,
         };
         prop_assert_eq!(fast.leveler().locate(LineAddr(77)), PhysLine(77));
         let mut now = 0;

@@ -259,6 +259,7 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         self.waited_ps[core.0] += ps(self.profile.flush_ns);
         if self.take(line, false) || self.flights.holds(line) {
             self.waited_ps[core.0] += self.write_back(core, line, Cause::Clflush);
+            self.waited_ps[core.0] += self.timing.flush_ps(core);
         }
     }
 
@@ -278,8 +279,13 @@ impl<M: Memory, T: Timing> Caches<M, T> {
 
     /// SFENCE, MFENCE or a locked instruction: what this core sent has arrived.
     pub fn fence(&mut self, core: Core) {
+        let mut waits = false;
         while let Some(landed) = self.flights.next(core) {
             self.waited_ps[core.0] += self.put(core, landed.line, landed.bytes, landed.cause);
+            waits = true;
+        }
+        if waits {
+            self.waited_ps[core.0] += self.timing.flush_ps(core);
         }
     }
 
@@ -335,6 +341,9 @@ impl<M: Memory, T: Timing> Caches<M, T> {
             }
             self.counters.unseen += u64::from(!self.hierarchy.clean_line(*line));
             busy_ps += self.write_back(core, *line, cause);
+        }
+        if !due.is_empty() {
+            busy_ps += self.timing.flush_ps(core);
         }
         self.waited_ps[core.0] += walk_ps.max(busy_ps).min(limit_ps);
         walk_ps.max(busy_ps) <= limit_ps

@@ -9,12 +9,17 @@ use crate::profile::{Profile, ps};
 use crate::{Core, Line};
 
 /// What a memory controller is asked: here its own timing plugs in. Times are of the asking core's
-/// clock, in picoseconds.
+/// clock, in picoseconds. When a core asks, its caller knows, and tells its implementation.
 pub trait Timing {
     /// How long a core waits for a line to be read.
     fn read_ps(&mut self, core: Core, line: Line) -> u64;
     /// How long the controller needs to take a line that is written.
     fn write_ps(&mut self, core: Core, line: Line) -> u64;
+    /// How long a core waits until nothing of what the controller took is volatile any more: at a
+    /// fence that waits for flushes, a CLFLUSH, a WBINVD. Nothing, where what is taken is safe.
+    fn flush_ps(&mut self, _core: Core) -> u64 {
+        0
+    }
 }
 
 /// Every read and every write takes the same time.

@@ -44,6 +44,8 @@ pub(crate) struct CachePlan {
     pub(crate) base: Option<u64>,
     /// Folder of the recording.
     pub(crate) record: Option<String>,
+    /// File of the trace.
+    pub(crate) trace: Option<String>,
     /// Loads are looked at always, not only while something is armed.
     pub(crate) loads: bool,
 }
@@ -70,7 +72,7 @@ impl fmt::Display for ArgsError {
                 write!(
                     f,
                     "{arg}: unknown; known are ctl=, count=, cut=, quantum=, pc=, out=, \
-                     user=, cache=, memory=, media=, base=, record=, loads="
+                     user=, cache=, memory=, media=, base=, record=, trace=, loads="
                 )
             }
             Self::NotSwitch(arg) => write!(f, "{arg}: must be on or off"),
@@ -164,6 +166,7 @@ pub(crate) fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Plan, Arg
             "memory" => value.clone_into(&mut cache.memory),
             "media" => value.clone_into(&mut cache.media),
             "record" => cache.record = Some(value.to_owned()),
+            "trace" => cache.trace = Some(value.to_owned()),
             "loads" => cache.loads = parse_switch(arg, value)?,
             "base" => cache.base = Some(parse_address(arg, value)?),
             "pc" => {
@@ -273,6 +276,10 @@ mod tests {
         }
         assert_eq!(
             parse_words("ctl=c record=x"),
+            Err(ArgsError::CacheNeeds("cache="))
+        );
+        assert_eq!(
+            parse_words("ctl=c trace=x"),
             Err(ArgsError::CacheNeeds("cache="))
         );
     }

@@ -14,13 +14,13 @@ use crate::args::CachePlan;
 use crate::control::{
     CacheRecord, HONOUR_ALL, HONOUR_BLOCK, HONOUR_FIRST, HONOUR_INVD, HONOUR_NOTHING, NONE,
 };
+use crate::cut;
 use crate::memories::Memories;
 use crate::qemu;
 use crate::recorder::{self, Recorder};
+use crate::traced::Traced;
 use libc::{c_uint, c_void};
-use remanence_cache::{
-    Caches, Core, Domain, FlatTiming, Honoured, LINE_BYTES, Line, Memory, Profile, Slot,
-};
+use remanence_cache::{Caches, Core, Domain, Honoured, LINE_BYTES, Line, Memory, Profile, Slot};
 use remanence_recording::{CLOCK_MODEL, Event, Header};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicPtr;
@@ -85,7 +85,7 @@ impl Filter {
 /// The model and what it needs to know of QEMU.
 #[derive(Debug)]
 pub(crate) struct Job {
-    pub(crate) caches: Caches<Memories, FlatTiming>,
+    pub(crate) caches: Caches<Memories, Traced>,
     filters: Vec<Filter>,
     base: u64,
     lines: u32,
@@ -97,7 +97,7 @@ pub(crate) struct Job {
     /// Lines that a flush should have written, with their digest of then.
     due: BTreeMap<u32, u64>,
     reverted: u64,
-    pub(crate) loads_always: bool,
+    loads_always: bool,
 }
 
 static JOB: AtomicPtr<Job> = AtomicPtr::new(std::ptr::null_mut());
@@ -150,7 +150,7 @@ impl Job {
             };
             memories.recorder = Some(Recorder::create(dir, &header)?);
         }
-        let timing = FlatTiming::of(&profile);
+        let timing = Traced::new(&profile, plan.trace.clone(), cpus, lines, cut::begun);
         let job = Self {
             caches: Caches::new(profile, cpus, lines, memories, timing),
             filters: (0..cpus).map(|_| Filter::new()).collect(),
@@ -275,6 +275,12 @@ impl Job {
         if let Some(recorder) = &mut self.caches.memory.recorder {
             recorder.flush();
         }
+        self.caches.timing.finish();
+    }
+
+    /// Whether loads are looked at where nothing is armed.
+    pub(crate) fn wants_loads(&self) -> bool {
+        self.loads_always || self.caches.timing.is_on()
     }
 
     pub(crate) fn record(&mut self, event: &Event<'_>) {

@@ -5,7 +5,8 @@ use crate::caching;
 use crate::clock::vm_is_running;
 use crate::control::{
     CMD_ARM_CUT, CMD_ARM_CUT_AT, CMD_ARM_HOLD_UP, CMD_ARM_STORE, CMD_DISARM, CMD_HONOUR,
-    CMD_POWER_CUT, CMD_READ, CMD_RESET_MARKS, CMD_WINDOW, CommandError, Cut, NONE,
+    CMD_POWER_CUT, CMD_READ, CMD_RESET_MARKS, CMD_TRACE, CMD_WINDOW, CommandError, Cut, NONE,
+    TRACE_RECORDS_MAX,
 };
 use crate::cut::Plugin;
 use libc::{c_int, c_uint, timespec};
@@ -97,7 +98,7 @@ fn carry_out(plugin: &Plugin) -> Result<(), CommandError> {
 
 /// Commands that only a machine with caches takes.
 fn with_caches(plugin: &Plugin, command: u32, argument: u64) -> Result<(), CommandError> {
-    if !matches!(command, CMD_HONOUR | CMD_ARM_STORE | CMD_WINDOW) {
+    if !matches!(command, CMD_HONOUR | CMD_ARM_STORE | CMD_WINDOW | CMD_TRACE) {
         return Err(CommandError::BadCommand);
     }
     need(!vm_is_running(), CommandError::Running)?;
@@ -108,6 +109,12 @@ fn with_caches(plugin: &Plugin, command: u32, argument: u64) -> Result<(), Comma
         CMD_ARM_STORE => {
             (job.stores, job.store_fuse) = (0, argument);
             plugin.set_exact(argument != 0);
+        }
+        CMD_TRACE => {
+            need(job.caches.timing.has_file(), CommandError::JobOff)?;
+            need(argument <= TRACE_RECORDS_MAX, CommandError::BadArgument)?;
+            job.caches.timing.begin(argument);
+            plugin.translate_anew();
         }
         _ => {
             need(job.is_recording(), CommandError::JobOff)?;

@@ -14,6 +14,7 @@ pub(crate) const CTL_BYTES: usize = 8192;
 pub(crate) const CPUS_MAX: usize = 32;
 pub(crate) const MARKS_MAX: usize = 8;
 pub(crate) const TURNS_MAX: usize = 50;
+pub(crate) const TRACE_RECORDS_MAX: u64 = 1 << 26;
 pub(crate) const NONE: u64 = u64::MAX;
 
 pub(crate) const JOB_COUNT: u32 = 1;
@@ -30,6 +31,7 @@ pub(crate) const CMD_POWER_CUT: u32 = 7;
 pub(crate) const CMD_HONOUR: u32 = 8;
 pub(crate) const CMD_ARM_STORE: u32 = 9;
 pub(crate) const CMD_WINDOW: u32 = 10;
+pub(crate) const CMD_TRACE: u32 = 11;
 
 pub(crate) const HONOUR_ALL: u64 = 0;
 pub(crate) const HONOUR_BLOCK: u64 = 1;
@@ -280,7 +282,7 @@ mod tests {
 
     #[test]
     fn constants_are_the_header_s() {
-        let ours: [(&str, u64); 39] = [
+        let ours: [(&str, u64); 41] = [
             ("MAGIC", MAGIC),
             ("VERSION", VERSION.into()),
             ("CTL_BYTES", CTL_BYTES as u64),
@@ -301,6 +303,8 @@ mod tests {
             ("HONOUR", CMD_HONOUR.into()),
             ("ARM_STORE", CMD_ARM_STORE.into()),
             ("WINDOW", CMD_WINDOW.into()),
+            ("TRACE", CMD_TRACE.into()),
+            ("TRACE_RECORDS_MAX", TRACE_RECORDS_MAX),
             ("HONOUR_ALL", HONOUR_ALL),
             ("HONOUR_BLOCK", HONOUR_BLOCK),
             ("HONOUR_NOTHING", HONOUR_NOTHING),

@@ -86,6 +86,14 @@ unsafe impl Send for Plugin {}
 
 pub(crate) static PLUGIN: OnceLock<Plugin> = OnceLock::new();
 
+/// Instructions that a vCPU has begun, by the block where nothing is armed.
+pub(crate) fn begun(core: Core) -> u64 {
+    let index = c_uint::try_from(core.0).unwrap_or(0);
+    // SAFETY: the vCPU exists: cores of the caches are the machine's.
+    let count = |plugin: &Plugin| unsafe { qemu::qemu_plugin_u64_get(plugin.count, index) };
+    PLUGIN.get().map_or(0, count)
+}
+
 impl Plugin {
     pub(crate) fn new(plan: Plan, ctl: &'static Ctl, cpu_count: usize) -> Self {
         // SAFETY: called during installation; the scoreboard is never freed.
@@ -177,9 +185,14 @@ impl Plugin {
     /// With caches: code is translated anew if it is to be exact from now on, or no longer.
     pub(crate) fn set_exact(&self, exact: bool) {
         if caching::is_on() && self.exact.swap(exact, Relaxed) != exact {
-            if let Some(parallel) = self.parallel {
-                parallel.forget_code();
-            }
+            self.translate_anew();
+        }
+    }
+
+    /// With caches: loads are looked at from now on, or no longer.
+    pub(crate) fn translate_anew(&self) {
+        if let Some(parallel) = self.parallel {
+            parallel.forget_code();
         }
     }
 

@@ -121,7 +121,7 @@ unsafe fn add_stores(
             qemu::MemoryAccess::Store,
             pc,
         );
-        let loads = caching::job().is_some_and(|job| job.loads_always);
+        let loads = caching::job().is_some_and(|job| job.wants_loads());
         if exact || loads {
             qemu::qemu_plugin_register_vcpu_mem_cb(
                 insn,

@@ -20,6 +20,7 @@
 //! | `user=on` | a mark: about to execute at CPL 3 |
 //! | `cache=PROFILE` | volatile caches before NVRAM, which is the file `memory=` at `base=`; lines that are written back go to the file `media=`; icount only |
 //! | `record=DIR` | with caches: writes the recording there (`format/rem_recording.h`) |
+//! | `trace=FILE` | with caches: where `TRACE` writes what memory was asked for (`format/rem_trace.h`); it looks at loads, too |
 //! | `loads=on` | with caches: loads are looked at always, not only while something is armed |
 //!
 //! Invariants:
@@ -48,3 +49,4 @@ mod memories;
 mod parallel;
 mod qemu;
 mod recorder;
+mod traced;

@@ -31,6 +31,19 @@ pub enum Stagger {
     Never,
 }
 
+/// Which requests begin in the order in which they came: one that waits for its devices
+/// then holds up those behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// None: each waits for its own devices only.
+    Free,
+    /// Those of a channel, as in a conventional queue.
+    Channel,
+    /// All: one queue for the whole module.
+    Module,
+}
+
 /// The mechanisms of a PSM; each can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,8 +59,8 @@ pub struct PsmConfig {
     pub early_return: bool,
     /// Writes to the open page are put together.
     pub row_buffer: bool,
-    /// Requests to a channel begin in their order, as in a conventional queue.
-    pub in_order: bool,
+    /// Which requests keep their order.
+    pub order: Order,
     /// Wear levelling.
     pub wear: WearConfig,
 }
@@ -62,7 +75,7 @@ impl PsmConfig {
             stagger: Stagger::WhenIdle,
             early_return: true,
             row_buffer: true,
-            in_order: false,
+            order: Order::Free,
             wear: WearConfig::paper(1),
         }
     }
@@ -74,7 +87,7 @@ impl PsmConfig {
             xcc: false,
             early_return: false,
             row_buffer: false,
-            in_order: true,
+            order: Order::Channel,
             ..Self::lightpc()
         }
     }

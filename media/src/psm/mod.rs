@@ -21,7 +21,7 @@ use crate::memory::{Counts, Memory};
 use crate::startgap::{Epoch, GapMove, Leveler, Region, Swap};
 use crate::stats::{Energy, Figure, count, on_pj};
 use crate::units::{LineAddr, PhysLine, Ps};
-pub use config::{Layout, PramPart, PsmConfig, Stagger};
+pub use config::{Layout, Order, PramPart, PsmConfig, Stagger};
 use group::{Group, NO_PAGE, PIECES, Window};
 use serde::{Deserialize, Serialize};
 use wear::Wear;
@@ -269,10 +269,20 @@ impl Psm {
     #[inline]
     fn begin(&self, at: Ps, channel: usize) -> Ps {
         let begin = (at + self.front()).max(self.blocked_until);
-        if self.config.in_order {
-            begin.max(self.channel_start[channel])
-        } else {
-            begin
+        match self.config.order {
+            Order::Free => begin,
+            Order::Channel => begin.max(self.channel_start[channel]),
+            Order::Module => begin.max(self.channel_start[0]),
+        }
+    }
+
+    /// A request has begun at `start`: those behind it may.
+    #[inline]
+    fn begun(&mut self, channel: usize, start: Ps) {
+        match self.config.order {
+            Order::Free => {}
+            Order::Channel => self.channel_start[channel] = start,
+            Order::Module => self.channel_start[0] = start,
         }
     }
 
@@ -535,9 +545,7 @@ impl Memory for Psm {
         } else {
             self.array_read(&place, begin)
         };
-        if self.config.in_order {
-            self.channel_start[place.channel] = start;
-        }
+        self.begun(place.channel, start);
         let checked = if self.config.xcc {
             ready + self.part.xcc
         } else {
@@ -570,9 +578,7 @@ impl Memory for Psm {
             };
             (window.start[0], accepted)
         };
-        if self.config.in_order {
-            self.channel_start[place.channel] = start;
-        }
+        self.begun(place.channel, start);
         // Without early return, accepted means on media, and so must be the map.
         let accepted = if self.config.early_return {
             accepted

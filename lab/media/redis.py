@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A trace of the real redis: what a machine with LightPC's caches asks of memory while it serves.
+
+The machine boots without caches, which is quick; redis is filled, clients on the machine itself
+begin to read and write for ever, and the machine stops. What is traced is the same machine after
+Go, now with caches: redis, its clients and the kernel under them. No two runs are the same to the
+instruction; the one that was recorded is kept by the hash of all it was made from.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from lab.errors import RemError
+from lab.machine import Machine, MachineConfig
+from lab.machine.cut_points import attach_cut_points, make_spec
+from lab.machine.plugin import ctl_path
+from lab.machine.tracing import record
+from lab.say import say
+from lab.setup import cache, products
+from lab.setup.inputs import Inputs
+from lab.setup.progress import Progress
+
+RECORDS = 4_000_000
+PROFILE = "lightpc"
+CPUS = 2
+NVRAM_BYTES = 512 << 20
+BOOT_LIMIT_S = 600.0
+TRACE_LIMIT_S = 1800.0  # of the host's time; then the trace is what there is
+HOLD_UP_NS = 60_000_000_000  # the trace is not about the bound of Stop
+KEYS = 200_000
+VALUE_BYTES = 256
+# Nine clients read for each one that writes, over keys that no cache holds.
+SERVE = f"""redis-server --save '' --appendonly no --daemonize yes --dir /run >/dev/null
+until redis-cli ping >/dev/null 2>&1; do sleep 0.1; done
+redis-benchmark -t set -n {KEYS * 2} -r {KEYS} -d {VALUE_BYTES} -P 64 -c 8 -q >/dev/null
+redis-cli dbsize
+for kind in get set; do
+  clients=9; [ $kind = set ] && clients=1
+  redis-benchmark -t $kind -l -c $clients -r {KEYS} -d {VALUE_BYTES} -q >/dev/null 2>&1 </dev/null &
+done"""
+
+
+def _config(name: str, progress: Progress) -> MachineConfig:
+    return MachineConfig(
+        name=name,
+        kernel=products.ensure_kernel(progress).bz_image,
+        loader=products.ensure_loader(progress),
+        root=products.ensure_root(progress),
+        cpus=CPUS,
+        nvram_bytes=NVRAM_BYTES,
+        network="user",
+        stop_mode="fast",
+        cmdline_extra="nokaslr",
+        hold_up_ns=HOLD_UP_NS,
+    )
+
+
+def record_redis(name: str, records: int, limit_s: float = TRACE_LIMIT_S) -> tuple[Machine, Path]:
+    """The machine that served, off, and its trace; who asks destroys the machine."""
+    progress = Progress()
+    config = _config(name, progress)
+    plugin = products.ensure_plugin(progress)
+    machine = Machine.create(config, destroy_on_exit=True)
+    try:
+        say("redis: boots and fills")
+        machine.boot()
+        machine.wait_ready(BOOT_LIMIT_S)
+        machine.guest.wait_ssh(BOOT_LIMIT_S)
+        keys = machine.run_in_guest(SERVE, limit_s=BOOT_LIMIT_S).stdout.split()[-1]
+        machine.guest.close()
+        if not machine.cut().stopped:
+            raise RemError(f"machine {name!r} did not stop: see `rem inspect`")
+        assert config.loader is not None
+        spec = make_spec(plugin, config.kernel, config.loader, icount=True)
+        argument = spec.argument(ctl_path(name))
+        machine.config = replace(
+            config, icount=True, cut_points=True, caches=PROFILE, plugin=argument
+        )
+        attach_cut_points(machine)
+        say(f"redis: {keys} keys; resumes with caches, and is traced for {records:,} records")
+        machine.resume()
+        machine.wait_resumed(BOOT_LIMIT_S)
+        path = record(machine, records, limit_s)
+        machine.cut(immediate=True)
+    except BaseException:
+        machine.__exit__(None, None, None)
+        raise
+    return machine, path
+
+
+def ensure_redis_trace() -> Path:
+    """The trace that benchmarks and experiments take, recorded if there is none."""
+    progress = Progress()
+    inputs = Inputs("trace-redis").add(
+        "recipe", f"{SERVE} {PROFILE} {CPUS} {NVRAM_BYTES} {RECORDS}"
+    )
+    for product in (
+        products.ensure_kernel(progress).bz_image,
+        products.ensure_root(progress),
+    ):
+        inputs.add("product", product.parent.name)
+
+    def make(into: Path) -> None:
+        machine, path = record_redis(f"media-redis-{os.getpid()}", RECORDS)
+        with machine:
+            path.rename(into / "redis.trace")
+
+    return cache.product("trace-redis", inputs.key(), make) / "redis.trace"

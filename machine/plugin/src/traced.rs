@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The timing of memory, and the trace of what it is asked (`format/rem_trace.h`): misses,
+//! write-backs, and waits until what was written is safe, with the instructions between them.
+//!
+//! A trace is held in memory, bounded, and written when it is whole: the file appears at once. What no
+//! instruction does, devices' accesses and the time in which vCPUs halt, is not in it.
+
+use ocpmem::trace::{Kind, Request, Trace};
+use ocpmem::units::LineAddr;
+use remanence_cache::{Core, FlatTiming, Line, Profile, Timing};
+
+/// How many instructions a vCPU has begun.
+pub(crate) type Instructions = fn(Core) -> u64;
+
+/// Flat times, and a trace while one is wanted.
+#[derive(Debug)]
+pub(crate) struct Traced {
+    flat: FlatTiming,
+    path: Option<String>,
+    lines: u64,
+    cpus: u32,
+    instructions: Instructions,
+    trace: Option<Trace>,
+    records_max: usize,
+    /// Of each vCPU at its last record.
+    begun: Vec<u64>,
+}
+
+impl Traced {
+    pub(crate) fn new(
+        profile: &Profile,
+        path: Option<String>,
+        cpus: usize,
+        lines: u32,
+        instructions: Instructions,
+    ) -> Self {
+        Self {
+            flat: FlatTiming::of(profile),
+            path,
+            lines: lines.into(),
+            cpus: u32::try_from(cpus).unwrap_or(1),
+            instructions,
+            trace: None,
+            records_max: 0,
+            begun: vec![0; cpus],
+        }
+    }
+
+    pub(crate) fn has_file(&self) -> bool {
+        self.path.is_some()
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// A new trace of up to so many records, after the one before is written; 0: none.
+    pub(crate) fn begin(&mut self, records_max: u64) {
+        self.finish();
+        self.records_max = usize::try_from(records_max).unwrap_or(0);
+        if records_max > 0 {
+            self.trace = Some(Trace::new(self.lines, self.cpus));
+            self.begun = (0..self.begun.len())
+                .map(|cpu| (self.instructions)(Core(cpu)))
+                .collect();
+        }
+    }
+
+    /// The trace ends here and is written.
+    pub(crate) fn finish(&mut self) {
+        let (Some(trace), Some(path)) = (self.trace.take(), &self.path) else {
+            return;
+        };
+        let part = format!("{path}.part");
+        let written =
+            std::fs::write(&part, trace.to_bytes()).and_then(|()| std::fs::rename(&part, path));
+        if let Err(error) = written {
+            eprintln!("remanence-plugin: the trace is lost: {path}: {error}");
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, core: Core, kind: Kind, line: Line) {
+        if self.trace.is_some() {
+            self.note_always(core, kind, line);
+        }
+    }
+
+    fn note_always(&mut self, core: Core, kind: Kind, line: Line) {
+        let begun = (self.instructions)(core);
+        let Some(trace) = &mut self.trace else { return };
+        trace.push(Request {
+            kind,
+            cpu: u32::try_from(core.0).unwrap_or(0),
+            line: LineAddr(line.0.into()),
+            gap: begun.saturating_sub(self.begun[core.0]),
+        });
+        self.begun[core.0] = begun;
+        if trace.len() >= self.records_max {
+            self.finish();
+        }
+    }
+}
+
+impl Timing for Traced {
+    fn read_ps(&mut self, core: Core, line: Line) -> u64 {
+        self.note(core, Kind::Read, line);
+        self.flat.read_ps(core, line)
+    }
+
+    fn write_ps(&mut self, core: Core, line: Line) -> u64 {
+        self.note(core, Kind::Write, line);
+        self.flat.write_ps(core, line)
+    }
+
+    fn flush_ps(&mut self, core: Core) -> u64 {
+        self.note(core, Kind::Flush, Line(0));
+        self.flat.flush_ps(core)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::path::Path;
+
+    thread_local! {
+        static BEGUN: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// Each time it is asked, ten instructions more.
+    fn ten_more(_core: Core) -> u64 {
+        BEGUN.set(BEGUN.get() + 10);
+        BEGUN.get()
+    }
+
+    /// Goal: a trace has every request in order, with its gaps, and ends at its bound.
+    #[test]
+    fn a_trace_ends_at_its_bound_and_is_whole() {
+        let path = std::env::temp_dir().join(format!("rem-traced-{}.trace", std::process::id()));
+        let profile = Profile::named("lightpc").unwrap();
+        let mut it = Traced::new(&profile, Some(path.display().to_string()), 2, 64, ten_more);
+        it.read_ps(Core(0), Line(1)); // before a trace begins: not in it
+        it.begin(4); // vCPU 0 has begun 10, vCPU 1 20
+        assert!(it.is_on() && !path.exists());
+        it.read_ps(Core(0), Line(7)); // 30
+        it.write_ps(Core(1), Line(63)); // 40
+        it.flush_ps(Core(0)); // 50
+        assert!(it.is_on() && !path.exists());
+        it.write_ps(Core(1), Line(9)); // 60
+        it.read_ps(Core(0), Line(8)); // after its end
+        assert!(!it.is_on());
+        let trace = Trace::load(Path::new(&path)).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let seen: Vec<_> = trace
+            .iter()
+            .map(|it| (it.kind, it.cpu, it.line.0, it.gap))
+            .collect();
+        let expected = [
+            (Kind::Read, 0, 7, 20),
+            (Kind::Write, 1, 63, 20),
+            (Kind::Flush, 0, 0, 20),
+            (Kind::Write, 1, 9, 20),
+        ];
+        assert_eq!(seen, expected);
+        assert_eq!((trace.lines, trace.cpu_count), (64, 2));
+    }
+
+    #[test]
+    fn what_is_traced_takes_the_time_that_it_took() {
+        let profile = Profile::named("lightpc").unwrap();
+        let mut flat = FlatTiming::of(&profile);
+        let mut it = Traced::new(&profile, None, 1, 64, ten_more);
+        let (core, line) = (Core(0), Line(3));
+        for records in [0, 8] {
+            it.begin(records);
+            assert_eq!(it.read_ps(core, line), flat.read_ps(core, line));
+            assert_eq!(it.write_ps(core, line), flat.write_ps(core, line));
+            assert_eq!(it.flush_ps(core), flat.flush_ps(core));
+        }
+        assert!(!it.has_file() && it.is_on());
+    }
+}
