@@ -17,6 +17,8 @@ SWEEP: dict[str, dict[str, Any]] = {
     "100 MHz": {"cores": {"clock_mhz": 100}},
     "400 MHz, 2 ranks a DIMM": {"cores": {"clock_mhz": 400}, "change": {"devices_per_dimm": 24}},
     "400 MHz, 4 ranks a DIMM": {"cores": {"clock_mhz": 400}, "change": {"devices_per_dimm": 48}},
+    "400 MHz, 3 channels of DRAM": {"cores": {"clock_mhz": 400}, "dram": {"channels": 3}},
+    "400 MHz, 4 channels of DRAM": {"cores": {"clock_mhz": 400}, "dram": {"channels": 4}},
     "400 MHz, program in 100 ns": {
         "cores": {"clock_mhz": 400},
         "change": {"program_ns": 50, "cooling_ns": 50},
@@ -38,8 +40,9 @@ def measure(it: Context) -> dict[str, Any]:
     for name, case in SWEEP.items():
         cores = case.get("cores", {})
         lightpc = memory("lightpc", change=case.get("change", {}))
+        legacy = memory("legacypc", change=case.get("dram", {}))
         found[name] = {
-            kernel: time_ns(memory("legacypc"), kernel, cores) / time_ns(lightpc, kernel, cores)
+            kernel: time_ns(legacy, kernel, cores) / time_ns(lightpc, kernel, cores)
             for kernel in KERNELS
         }
     return found
@@ -63,9 +66,9 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
 def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
     axes = figure.subplots()
     for index, (name, shares) in enumerate(raw.items()):
-        at = [x + index * 0.12 for x in range(len(KERNELS))]
-        axes.bar(at, [shares[k] for k in KERNELS], 0.12, label=name)
+        at = [x + index * 0.09 for x in range(len(KERNELS))]
+        axes.bar(at, [shares[k] for k in KERNELS], 0.09, label=name)
     axes.axhline(paper["mean_share"], color="black", linestyle=":", label="paper's mean")
-    axes.set_xticks([x + 0.3 for x in range(len(KERNELS))], KERNELS)
+    axes.set_xticks([x + 0.36 for x in range(len(KERNELS))], KERNELS)
     axes.set(ylabel="bandwidth, LegacyPC = 1")
-    axes.legend(frameon=False, fontsize=7)
+    axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))

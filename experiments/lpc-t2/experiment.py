@@ -7,6 +7,9 @@ from typing import Any
 
 from lab.experiment.run import Context, Report
 from lab.media.engine import Engine, memory, value
+from lab.media.redis import ensure_redis_trace
+
+RECORDED = "redis, recorded"  # whole: redis, its clients and the kernel
 
 
 def measure(it: Context) -> dict[str, Any]:
@@ -24,10 +27,24 @@ def measure(it: Context) -> dict[str, Any]:
             "row_buffer_hits": int(value(answer, "row_writes")),
             **answer["cache"],
         }
+    if not it.is_ci:
+        told = engine.ask("trace", file=str(ensure_redis_trace()))
+        rows[RECORDED] = {
+            "reads": told["reads"],
+            "writes": told["writes"],
+            "instructions": told["instructions"],
+        }
     return rows
 
 
 def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
+    raw = dict(raw)
+    recorded = raw.pop(RECORDED, None)
+    if recorded is not None:
+        ratio = recorded["reads"] / recorded["writes"]
+        report.count("redis_recorded_reads", recorded["reads"], "")
+        report.count("redis_recorded_writes", recorded["writes"], "")
+        report.add("redis_recorded_reads_per_write", round(ratio, 2), "")
     for name, row in raw.items():
         report.count(f"{name}_reads", row["reads"], "")
         report.count(f"{name}_writes", row["writes"], "")
@@ -48,6 +65,8 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
 def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
     axes = figure.subplots()
     for name, row in raw.items():
+        if name == RECORDED:
+            continue
         axes.plot(paper[name][0], row["reads"] / max(1, row["writes"]), "o", color="#0072B2")
         axes.annotate(name, (paper[name][0], row["reads"] / max(1, row["writes"])), fontsize=6)
     axes.plot([1, 400], [1, 400], "k:")

@@ -223,7 +223,7 @@ def machine(
 def media(
     requests: Annotated[int, typer.Option(help="Random requests over 4 GiB.", min=1)] = 100_000_000,
     trace: Annotated[
-        Path | None, typer.Option(help="A recorded trace, replayed as often as it takes.")
+        Path | None, typer.Option(help="Another trace than redis's; replayed as often as it takes.")
     ] = None,
     as_json: JsonOption = False,
 ) -> int:

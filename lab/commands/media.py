@@ -25,6 +25,7 @@ Settings = Annotated[
     typer.Option("--set", help="NAME=VALUE: a mechanism (xcc=off) or a number of its part."),
 ]
 WORDS = {"on": True, "off": False, "true": True, "false": False}
+UNITS = {"ns": "ns", "mj": "mJ"}
 MECHANISMS = ("xcc", "early_return", "row_buffer", "start_gap", "randomize")
 NAMED = ("layout", "order", "stagger", "part", "part_file")
 
@@ -61,7 +62,7 @@ def _show(name: str, answer: dict[str, Any], as_json: bool) -> None:
     inner = answer.pop("memory", {})
     for key, value in answer.items():
         if isinstance(value, (int, float)):
-            unit = "ns" if key.endswith("_ns") else "bytes/ns" if "bandwidth" in key else ""
+            unit = "bytes/ns" if "bandwidth" in key else UNITS.get(key.rpartition("_")[2], "")
             result.add(key, value, unit, "modelled")
     for key, figure in sorted(inner.items()):
         if figure["unit"] == "1":

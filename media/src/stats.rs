@@ -100,6 +100,13 @@ impl Energy {
         self.background_pj + self.refresh_pj + self.activate_pj + self.read_pj + self.write_pj
     }
 
+    /// The same in millijoules.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "shown to people")]
+    pub fn total_mj(&self) -> f64 {
+        self.total_pj() as f64 / 1e9
+    }
+
     /// Cause by cause.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {

@@ -98,10 +98,26 @@ impl Trace {
         self.records.iter().map(|record| decode(*record))
     }
 
+    /// Reads and writes.
+    pub fn requests(&self) -> impl Iterator<Item = Request> + '_ {
+        self.iter()
+            .filter(|it| matches!(it.kind, Kind::Read | Kind::Write))
+    }
+
+    /// CRC-32C of its records, by which a trace is known.
+    #[must_use]
+    pub fn check(&self) -> u32 {
+        crc32c::crc32c(&self.record_bytes())
+    }
+
+    fn record_bytes(&self) -> Vec<u8> {
+        self.records.iter().flat_map(|r| r.to_le_bytes()).collect()
+    }
+
     /// As a file's content.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let records: Vec<u8> = self.records.iter().flat_map(|r| r.to_le_bytes()).collect();
+        let records = self.record_bytes();
         let mut bytes = Vec::with_capacity(HEADER_BYTES + records.len());
         bytes.extend(MAGIC.to_le_bytes());
         bytes.extend(VERSION.to_le_bytes());
@@ -295,5 +311,39 @@ mod tests {
         let mut wild = sample();
         wild.records[1] |= 63 << 40;
         Trace::from_bytes("t", &wild.to_bytes()).unwrap_err();
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig {
+            failure_persistence: None, ..proptest::prelude::ProptestConfig::default()
+        })]
+
+        /// Goal: hostile bytes are refused or read, never trusted: whatever a header with a right
+        /// magic, count and check says, each record that is taken is within it.
+        #[test]
+        fn hostile_traces_are_refused_or_within_their_header(
+            lines in proptest::prelude::any::<u64>(),
+            cpus in 0_u32..80,
+            records in proptest::collection::vec(proptest::prelude::any::<u64>(), 0..20),
+            small in proptest::prelude::any::<bool>(),
+        ) {
+            let lines = if small { lines % 64 } else { lines };
+            let mask = if small { 0xffff_c3ff_0000_003f } else { u64::MAX };
+            let hostile = Trace {
+                lines, cpu_count: cpus, records: records.iter().map(|r| r & mask).collect(),
+            };
+            if let Ok(trace) = Trace::from_bytes("t", &hostile.to_bytes()) {
+                assert!(trace.requests().all(|it| it.line.0 < lines && it.cpu < cpus));
+                assert!(trace.iter().all(|it| it.cpu < cpus));
+            }
+        }
+
+        #[test]
+        fn random_bytes_are_no_trace(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
+            Trace::from_bytes("t", &bytes).unwrap_err();
+            let mut with_magic = MAGIC.to_le_bytes().to_vec();
+            with_magic.extend(&bytes);
+            Trace::from_bytes("t", &with_magic).unwrap_err();
+        }
     }
 }

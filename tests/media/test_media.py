@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,10 @@ import pytest
 from lab.commands.media import memory_of
 from lab.errors import UsageError
 from lab.experiment.run import Experiment, Report
-from lab.media.engine import Engine, memory
+from lab.machine import caches
+from lab.machine.tracing import RECORDS_MAX, check_records
+from lab.media.engine import Engine, memory, value
+from lab.media.redis import CPUS, NVRAM_BYTES, record_redis
 from lab.result import Result
 
 
@@ -36,6 +41,33 @@ def test_settings_are_mechanisms_or_numbers() -> None:
     for bad in ("xcc", "xcc=maybe", "read_ns=fast"):
         with pytest.raises(UsageError):
             memory_of("lightpc", [bad])
+
+
+def test_a_trace_of_no_size_is_refused() -> None:
+    for records in (0, -1, RECORDS_MAX + 1):
+        with pytest.raises(UsageError, match="records"):
+            check_records(records)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+def test_what_a_machine_asks_of_memory_is_traced(engine: Engine, tmp_path: Path) -> None:
+    """Redis in a machine with caches: the trace ends at its bound, has what the caches counted, and
+    is replayed."""
+    records = 100_000
+    machine, path = record_redis(f"media-test-{os.getpid()}", records)
+    with machine:
+        trace = shutil.copy(path, tmp_path / "redis.trace")
+        told = caches.told(machine)
+    assert told is not None
+    seen = engine.ask("trace", file=str(trace))
+    assert seen["records"] >= records and seen["reads"] + seen["writes"] > records * 9 // 10
+    assert seen["cpus"] == CPUS and seen["instructions"] > seen["records"]
+    assert 0 < seen["reads"] <= told["memory_reads"] and 0 < seen["writes"] <= told["write_backs"]
+    assert seen["lines"] * 64 == NVRAM_BYTES
+    done = engine.ask("replay", memory=memory("lightpc"), trace=str(trace))
+    assert value(done, "reads") == seen["reads"] and value(done, "writes") == seen["writes"]
+    assert done["instructions"] == seen["instructions"]
 
 
 @pytest.mark.full

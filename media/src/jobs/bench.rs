@@ -62,11 +62,10 @@ impl BenchJob {
         };
         if trace
             .as_ref()
-            .is_some_and(|it| it.lines > self.lines || it.is_empty())
+            .is_some_and(|it| it.lines > self.lines || it.requests().next().is_none())
         {
-            return Err(MediaError::Job(
-                "bench: the trace is empty, or needs more lines".to_owned(),
-            ));
+            let why = "bench: the trace has no read or write, or needs more lines";
+            return Err(MediaError::Job(why.to_owned()));
         }
         let (begin, cpu_begin_s) = (Instant::now(), cpu_s()?);
         let until = match &trace {
@@ -116,14 +115,21 @@ impl BenchJob {
             for request in trace.iter() {
                 #[expect(clippy::cast_possible_truncation, reason = "masked below in_flight")]
                 let slot = number as usize & (self.in_flight - 1);
-                now = now.max(slots[slot]);
                 match request.kind {
-                    Kind::Read => slots[slot] = psm.read(now, request.line),
-                    Kind::Write => slots[slot] = psm.write(now, request.line),
+                    Kind::Read | Kind::Write if number == self.requests => return now,
+                    Kind::Read => {
+                        now = now.max(slots[slot]);
+                        slots[slot] = psm.read(now, request.line);
+                        number += 1;
+                    }
+                    Kind::Write => {
+                        now = now.max(slots[slot]);
+                        slots[slot] = psm.write(now, request.line);
+                        number += 1;
+                    }
                     Kind::Flush => now = psm.flush(now),
                     Kind::Idle => {}
                 }
-                number += 1;
             }
         }
         now

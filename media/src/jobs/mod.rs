@@ -11,7 +11,7 @@ use crate::build::MemoryJob;
 use crate::cores::{CoresPart, replay};
 use crate::error::MediaError;
 use crate::parts::{Part, names, one_line};
-use crate::trace::Trace;
+use crate::trace::{Kind, Trace};
 use crate::workloads;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -104,7 +104,17 @@ pub fn run(job: &Job) -> Result<Value, MediaError> {
         Job::Ecc(job) => job.run(),
         Job::Trace(job) => {
             let trace = Trace::load(Path::new(&job.file))?;
-            Ok(json!({"records": trace.len(), "lines": trace.lines, "cpus": trace.cpu_count}))
+            let reads = trace.iter().filter(|it| it.kind == Kind::Read).count();
+            let writes = trace.requests().count() - reads;
+            Ok(json!({
+                "records": trace.len(),
+                "reads": reads,
+                "writes": writes,
+                "instructions": trace.iter().map(|it| it.gap).sum::<u64>(),
+                "lines": trace.lines,
+                "cpus": trace.cpu_count,
+                "check": trace.check(),
+            }))
         }
     }
 }
@@ -186,15 +196,19 @@ impl ReplayJob {
             .memory
             .build(trace.lines.max(workloads::LINES).next_power_of_two())?;
         let done = replay(&trace, &part, memory.as_mut())?;
+        let run = memory.energy(done.time);
         let until = memory.flush(done.time);
+        let flush = memory.energy(until).since(&run);
         Ok(json!({
             "time_ns": done.time.ns(),
+            "energy_run_mj": run.total_mj(),
+            "energy_flush_mj": flush.total_mj(),
+            "energy_cores_mj": done.energy(&part).total_mj(),
             "flush_ns": (until - done.time).ns(),
             "active_ns": done.active.ns(),
             "stalled_ns": done.stalled.ns(),
             "instructions": done.instructions,
             "requests": done.requests,
-            "core_energy_pj": done.energy(&part).total_pj(),
             "cache": rates,
             "memory": figures(memory.as_ref(), until),
         }))

@@ -11,11 +11,12 @@ use crate::cores::CoresPart;
 use crate::error::MediaError;
 use crate::parts::Part;
 use crate::startgap::{Leveler, WearConfig};
-use crate::trace::Kind;
+use crate::trace::{Kind, Trace};
 use crate::units::{LineAddr, random};
 use crate::workloads;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// The job.
 #[derive(Clone, Debug, Deserialize)]
@@ -29,6 +30,8 @@ pub struct WearJob {
     pub endurance_writes: u64,
     /// A workload whose writes are repeated, or none: an attack.
     pub workload: Option<String>,
+    /// A trace whose writes are repeated.
+    pub trace: Option<String>,
     /// Lines that an attack writes in turn.
     #[serde(default = "one")]
     pub attack_lines: u64,
@@ -48,12 +51,13 @@ impl WearJob {
             return Err(MediaError::Job(why.to_owned()));
         }
         let targets = self.targets()?;
+        let benign = self.workload.is_some() || self.trace.is_some();
         let mut worn = vec![0_u64; usize::try_from(leveler.phys_lines()).unwrap_or(0)];
         let burst = u64::from(self.wear.threshold_writes);
         let limit = self.writes_per_line_max.unwrap_or(u64::MAX / self.lines) * self.lines;
         let (mut writes, mut extra, mut most, mut state) = (0_u64, 0_u64, 0_u64, self.wear.seed);
         while most < self.endurance_writes && writes < limit {
-            let pick = if self.workload.is_some() {
+            let pick = if benign {
                 random(&mut state)
             } else {
                 writes / burst
@@ -94,19 +98,26 @@ impl WearJob {
 
     /// Lines that are written: an attacker's few, or those of a workload, as often.
     fn targets(&self) -> Result<Vec<u64>, MediaError> {
-        let Some(name) = &self.workload else {
-            return Ok((0..self.attack_lines)
-                .map(|n| n * (self.lines / self.attack_lines))
-                .collect());
+        let (name, trace) = match (&self.workload, &self.trace) {
+            (None, None) => {
+                let apart = self.lines / self.attack_lines;
+                return Ok((0..self.attack_lines).map(|n| n * apart).collect());
+            }
+            (Some(name), None) => {
+                let part = CoresPart::from_part(&Part::built_in("lpc-core")?)?;
+                let traced = workloads::run(name, &part, 1_000_000, self.wear.seed)?;
+                (name, traced.trace)
+            }
+            (None, Some(file)) => (file, Trace::load(Path::new(file))?),
+            (Some(_), Some(_)) => {
+                let why = "wear: give a workload, a trace or neither";
+                return Err(MediaError::Job(why.to_owned()));
+            }
         };
-        let part = CoresPart::from_part(&Part::built_in("lpc-core")?)?;
-        let trace = workloads::run(name, &part, 1_000_000, self.wear.seed)?.trace;
         let written = trace.iter().filter(|it| it.kind == Kind::Write);
         let lines: Vec<u64> = written.map(|it| it.line.0 % self.lines).collect();
         if lines.is_empty() {
-            return Err(MediaError::Job(format!(
-                "wear: workload {name} writes nothing back"
-            )));
+            return Err(MediaError::Job(format!("wear: {name} writes nothing back")));
         }
         Ok(lines)
     }

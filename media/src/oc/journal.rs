@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! offset bytes
-//!      0     4  "OCPJ"
+//!      0     4  seed of the randomizer and the keys, lower half
 //!      4     4  CRC-32C of the rest
 //!      8     8  sequence, from 0
 //!     16     8  epoch: reseedings that are complete
@@ -13,10 +13,11 @@
 //!     34     2  zero
 //!     36    12  region, start, gap: of the move; zero for an exchange
 //!     48    12  region, start, gap: of another region, in turn
-//!     60     4  zero
+//!     60     4  seed, upper half
 //! ```
 //!
-//! The journal is a ring. Since each record carries another region in turn,
+//! The journal is a ring, which begins with a record of its own (a region that has not
+//! moved), so that the seed is on media before any line is. Since each record carries another region in turn,
 //! every region is in the last records, however long it has been still. This is
 //! the model's own media: nothing else reads it.
 
@@ -25,13 +26,13 @@ use crate::startgap::{Epoch, Leveler, Region};
 use crate::units::PhysLine;
 use crate::xcc::Line;
 
-const MAGIC: [u8; 4] = *b"OCPJ";
-
 /// What a record says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Counts records.
     pub sequence: u64,
+    /// Of the randomizer and the keys.
+    pub seed: u64,
     /// Of the whole memory: after a move, or before an exchange that is not done.
     pub epoch: Epoch,
     /// Of an exchange.
@@ -55,7 +56,9 @@ pub(crate) fn sequence_of(psm: &Psm, slot: PhysLine) -> u64 {
 /// are committed.
 pub(crate) fn encode(sequence: u64, record: Record, leveler: &Leveler) -> Line {
     let mut line = [0; 64];
-    line[..4].copy_from_slice(&MAGIC);
+    let seed = leveler.config().seed.to_le_bytes();
+    line[..4].copy_from_slice(&seed[..4]);
+    line[60..].copy_from_slice(&seed[4..]);
     line[8..16].copy_from_slice(&sequence.to_le_bytes());
     let put = |line: &mut Line, at: usize, index: u32, region: Region| {
         for (n, word) in [index, region.start, region.gap].into_iter().enumerate() {
@@ -88,9 +91,14 @@ pub(crate) fn encode(sequence: u64, record: Record, leveler: &Leveler) -> Line {
     let regions = u64::from(leveler.config().regions);
     let other = u32::try_from(sequence % regions).expect("below a u32");
     put(&mut line, 48, other, leveler.region(other));
-    let crc = crc32c::crc32c(&line[8..]);
+    let crc = check(&line);
     line[4..8].copy_from_slice(&crc.to_le_bytes());
     line
+}
+
+/// Of all but the check itself. A line of zeros has another.
+fn check(line: &Line) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&line[..4]), &line[8..])
 }
 
 /// A line as a record, if it is one.
@@ -98,7 +106,7 @@ pub(crate) fn encode(sequence: u64, record: Record, leveler: &Leveler) -> Line {
 pub fn parse(line: &Line) -> Option<Entry> {
     let word = |at: usize| u32::from_le_bytes(line[at..at + 4].try_into().expect("4 bytes"));
     let long = |at: usize| u64::from_le_bytes(line[at..at + 8].try_into().expect("8 bytes"));
-    if line[..4] != MAGIC || word(4) != crc32c::crc32c(&line[8..]) {
+    if word(4) != check(line) {
         return None;
     }
     let region = |at: usize| {
@@ -113,6 +121,7 @@ pub fn parse(line: &Line) -> Option<Entry> {
     };
     Some(Entry {
         sequence: long(8),
+        seed: u64::from(word(0)) | u64::from(word(60)) << 32,
         epoch: Epoch {
             number: long(16),
             pointer: long(24),

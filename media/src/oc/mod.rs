@@ -17,7 +17,7 @@ mod recover;
 use crate::error::MediaError;
 use crate::memory::Memory;
 use crate::psm::group::Window;
-use crate::psm::{Event, Layout, Psm};
+use crate::psm::{Event, Layout, Psm, Record};
 use crate::units::{LineAddr, PhysLine, Ps};
 use crate::xcc::{self, DecodeMutant, Line, Pieces, Read};
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,12 @@ pub enum Mutant {
     SwapNotCompleted,
     /// The newest record is not taken.
     RecoverOldRecord,
+    /// The seed is not taken from the journal.
+    SeedNotRecovered,
+    /// Lines of mixed age are not mended when power is back.
+    NoScrub,
+    /// The reset port leaves the registers as they are.
+    ResetKeepsRegisters,
     /// Something in the decoder.
     Decoder(DecodeMutant),
 }
@@ -92,7 +98,7 @@ impl Oc {
             return Err(MediaError::Geometry(why.to_owned()));
         }
         psm.log_events();
-        Ok(Self {
+        let mut oc = Self {
             psm,
             count: if second_code { 4 } else { 3 },
             media: BTreeMap::new(),
@@ -101,7 +107,23 @@ impl Oc {
             flights: Vec::new(),
             mutant,
             torn_pieces: false,
-        })
+        };
+        oc.begin_journal();
+        Ok(oc)
+    }
+
+    /// The first record, so that seed and registers are on media before any line is.
+    fn begin_journal(&mut self) {
+        let leveler = self.psm.leveler();
+        let record = Record::Move {
+            region: 0,
+            after: leveler.region(0),
+            epoch: leveler.epoch(),
+        };
+        let line = journal::encode(0, record, leveler);
+        let (first, _) = self.psm.journal();
+        self.store(first, &line);
+        self.psm.set_journal_next(1);
     }
 
     /// The controller.
@@ -233,7 +255,7 @@ impl Oc {
         }
     }
 
-    fn note(&mut self, slot: PhysLine, record: crate::psm::Record, mut window: Window) {
+    fn note(&mut self, slot: PhysLine, record: Record, mut window: Window) {
         if self.mutant == Mutant::NoJournal {
             return;
         }
@@ -289,12 +311,17 @@ impl Oc {
 
     /// The reset port: all lines are zeros afterwards.
     pub fn reset(&mut self, at: Ps) -> Ps {
+        let before = self.psm.leveler().clone();
         let done = self.psm.reset(at);
         self.psm.take_events();
         self.media.clear();
         self.generations.clear();
         self.buffers.clear();
         self.flights.clear();
+        self.begin_journal();
+        if self.mutant == Mutant::ResetKeepsRegisters {
+            *self.psm.leveler_mut() = before;
+        }
         done
     }
 

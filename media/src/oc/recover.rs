@@ -45,13 +45,17 @@ impl Oc {
         }
         self.buffers.clear();
         let lines = self.psm.leveler().lines();
-        let mut fresh = Psm::new(*self.psm.config(), *self.psm.part(), lines)
+        let mut config = *self.psm.config();
+        config.wear.seed = 0; // a register, and gone
+        let mut fresh = Psm::new(config, *self.psm.part(), lines)
             .expect("a controller that was made can be made again");
         fresh.log_events();
         self.psm = fresh;
         let mut found = Recovery::default();
         self.recover_map(&mut found);
-        (found.repaired, found.contained) = self.scrub();
+        if self.mutant != Mutant::NoScrub {
+            (found.repaired, found.contained) = self.scrub();
+        }
         self.generations = self
             .media
             .iter()
@@ -86,6 +90,9 @@ impl Oc {
             if let Some((index, region)) = entry.moved {
                 regions.insert(index, region);
             }
+        }
+        if self.mutant != Mutant::SeedNotRecovered {
+            self.psm.set_seed(last.seed);
         }
         let leveler = self.psm.leveler_mut();
         for (index, region) in regions {

@@ -174,6 +174,12 @@ impl Psm {
         &self.leveler
     }
 
+    /// For recovery: the seed as media have it.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.config.wear.seed = seed;
+        self.leveler.set_seed(seed);
+    }
+
     /// For recovery: the registers as media have them.
     pub fn leveler_mut(&mut self) -> &mut Leveler {
         &mut self.leveler
@@ -618,6 +624,11 @@ impl Memory for Psm {
         for group in &mut self.groups {
             group.page = NO_PAGE;
         }
+        // The journal is gone with the rest, so the registers are those of an empty one.
+        self.leveler = Leveler::new(self.config.wear, self.leveler.lines())
+            .expect("sizes that could be can be again");
+        self.journal_next = 0;
+        self.map_ready = end;
         self.blocked_until = end;
         end
     }
