@@ -140,6 +140,8 @@ def record(
     from lab.media.engine import Engine
 
     check_records(records)
+    if not file.resolve().parent.is_dir():  # said before minutes are spent
+        raise UsageError(f"{file}: there is no folder {file.resolve().parent}")
     if redis:
         from lab.media.redis import ensure_redis_trace
 

@@ -383,24 +383,21 @@ impl Leveler {
         self.epoch = epoch;
     }
 
-    /// The key of an epoch. Region keys visit every value before one repeats, and each time they have,
-    /// the place within a region is another, which visits every value, too: by counting, times an odd
-    /// number, plus an offset, other ones in each cycle.
+    /// The key of an epoch. Region keys visit every value before one repeats: a
+    /// cycle counts through all of them, times an odd number, plus an offset.
     fn key_of(&self, number: u64) -> u64 {
+        let regions = u64::from(self.config.regions);
         if self.config.swap_writes == 0 {
             return 0;
         }
-        let regions = u64::from(self.config.regions);
-        // How long a key stays depends on its neighbours, hence another order each time.
-        let visit = |number: u64, count: u64, salt: u64| {
-            let order = mix(self.config.seed ^ mix(number / count ^ salt));
-            (number % count)
-                .wrapping_mul(order | 1)
-                .wrapping_add(order >> 32)
-                & (count - 1)
-        };
-        let region = visit(number, regions, 0x77);
-        let place = visit(number / regions, self.region_lines, 0x99);
+        let cycle = number / regions;
+        // Another order in each cycle: how long a key stays depends on its neighbours.
+        let order = mix(self.config.seed ^ mix(cycle ^ 0x77));
+        let region = (number % regions)
+            .wrapping_mul(order | 1)
+            .wrapping_add(order >> 32)
+            & (regions - 1);
+        let place = mix(self.config.seed ^ mix(number ^ (cycle << 32))) & (self.region_lines - 1);
         // Equal keys of neighbours would only waste an epoch: each pair is then one line.
         (region << self.region_bits) | place
     }
