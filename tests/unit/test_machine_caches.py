@@ -48,7 +48,7 @@ def test_qemu_gets_the_memory_and_the_plugin_both_files(files: MachineFiles) -> 
     plugin = command[command.index("-plugin") + 1]
     assert plugin == (
         f"plugin.so,ctl=c,cache=lightpc,memory={files.memory(CONFIG)},"
-        f"media={files.nvram(CONFIG)},base={NVRAM_PHYS:#x}"
+        f"media={files.nvram(CONFIG)},trace={files.trace},base={NVRAM_PHYS:#x}"
     )
     without = replace(CONFIG, caches=None)
     command = build_command(without, files, Wires.by_path(), BootOptions(), None)
