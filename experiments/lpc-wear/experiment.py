@@ -13,7 +13,7 @@ from lab.media.redis import ensure_redis_trace
 PAPER = {**RESEEDED, "regions": 1, "swap_writes": 0}
 NOTHING = {**PAPER, "start_gap": False, "randomize": False}
 ATTACKS = (1, 2, 16, 256)
-SIZES = ((1024, 16), (2048, 32), (4096, 32), (8192, 64), (16384, 64))  # lines, regions
+SIZES = ((1024, 32), (2048, 64), (4096, 64), (8192, 64), (16384, 64))  # lines, regions
 
 
 def measure(it: Context) -> dict[str, Any]:

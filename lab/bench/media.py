@@ -16,13 +16,13 @@ from lab.say import say
 LINES_4_GIB = 1 << 26
 REQUIRED_MREQ_S = 10
 REQUIRED_LIFETIME = 0.95
-# A memory so small that a life of 1e7 writes a line can be counted; 64 lines a region.
+# A memory so small that a life of 1e7 writes a line can be counted; 32 lines a region.
 LIFE: dict[str, Any] = {"lines": 2048, "endurance_writes": 10_000_000}
 RESEEDED: dict[str, Any] = {
     "start_gap": True,
     "randomize": True,
     "threshold_writes": 100,
-    "regions": 32,
+    "regions": 64,
     "swap_writes": 256,
     "seed": 1,
 }

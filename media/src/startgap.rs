@@ -383,23 +383,26 @@ impl Leveler {
         self.epoch = epoch;
     }
 
-    /// The key of an epoch. Region keys visit every value before one repeats: a
-    /// cycle counts through all of them, times an odd number, plus an offset.
+    /// The key of an epoch: another region, and the same place there. A cycle counts through all
+    /// regions, times an odd number, plus an offset. The place is left to the gap: a line that is written
+    /// for ever goes on in a region where it stopped when it was there last, and so wears each place as
+    /// often; with another place each time some would be met more often by chance. One region alone has
+    /// nothing but places to change.
     fn key_of(&self, number: u64) -> u64 {
         let regions = u64::from(self.config.regions);
         if self.config.swap_writes == 0 {
             return 0;
         }
-        let cycle = number / regions;
+        if regions == 1 {
+            return mix(self.config.seed ^ mix(number)) & (self.region_lines - 1);
+        }
         // Another order in each cycle: how long a key stays depends on its neighbours.
-        let order = mix(self.config.seed ^ mix(cycle ^ 0x77));
+        let order = mix(self.config.seed ^ mix((number / regions) ^ 0x77));
         let region = (number % regions)
             .wrapping_mul(order | 1)
             .wrapping_add(order >> 32)
             & (regions - 1);
-        let place = mix(self.config.seed ^ mix(number ^ (cycle << 32))) & (self.region_lines - 1);
-        // Equal keys of neighbours would only waste an epoch: each pair is then one line.
-        (region << self.region_bits) | place
+        region << self.region_bits
     }
 }
 
