@@ -26,6 +26,7 @@ HEADERS = (
     "rem_fwcfg.h",
     "rem_plugin_ctl.h",
     "rem_recording.h",
+    "rem_writers.h",
     "rem_trace.h",
     "rem_pm.h",
     "rem_pm_block.h",

@@ -98,6 +98,11 @@ def replay(
     return told
 
 
+def lost(engine: Path, recording: Path, cut: int, evict: str, to: Path) -> None:
+    """Files `media`, `seen` and `writers` of one cut, in the folder *to*."""
+    _call(engine, "lost", recording, "--cut", str(cut), "--evict", evict, "--to", to)
+
+
 def synth(engine: Path, directory: Path, seed: int, mutant: str | None = None) -> list[Path]:
     """Recordings of the model of the protocol: of a Stop and of a Go."""
     words = ["--seed", str(seed)] + (["--mutant", mutant] if mutant else [])

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem inspect`: the image record in a machine's NVRAM, and its last Stop and Go."""
+"""`rem inspect`: the image record in a machine's NVRAM, its last Stop and Go, and what was lost."""
 
 from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,9 +17,71 @@ from lab.record import Record, decode, read_block
 from lab.say import say
 from lab.timeline import Timeline, chrome_trace, timeline_of
 
+if TYPE_CHECKING:
+    from lab.lost.report import Loss
 
-def as_json(record: Record, timeline: Timeline | None) -> dict[str, Any]:
-    return {**asdict(record), "last": asdict(timeline) if timeline else None}
+TOP_LINES = 10
+
+
+def as_json(
+    record: Record, timeline: Timeline | None, loss: Loss | None, top: int
+) -> dict[str, Any]:
+    return {
+        **asdict(record),
+        "last": asdict(timeline) if timeline else None,
+        "lost": loss.as_dict(top) if loss else None,
+    }
+
+
+def loss_at_cut(name: str | None, file: Path | None, at_cut: Path | None) -> Loss | None:
+    """What the last cut lost; None where caches were not volatile, or the power is on."""
+    from lab.lost.report import loss_of
+    from lab.lost.source import source_of, source_of_machine
+    from lab.machine.files import MachineFiles
+
+    if file is not None:
+        return loss_of(source_of(at_cut, file, None, None)) if at_cut else None
+    files = MachineFiles.of(name or DEFAULT_NAME)
+    source = source_of_machine(files, files.read_config())
+    return loss_of(source) if source else None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What there is to show."""
+
+    record: Record
+    loss: Loss | None
+
+
+def look(
+    name: str | None, file: Path | None, at_cut: Path | None, recorded: Recorded | None, top: int
+) -> Seen:
+    """At a machine, at files, or at what a cut of a recording leaves."""
+    if recorded is not None:
+        from lab.lost.source import recorded_cut
+
+        with recorded_cut(recorded.directory, recorded.cut, recorded.evict) as (media, loss):
+            return Seen(decode(read_block(media)), loss)
+    record = decode(read_block(nvram_of(name, file)))
+    return Seen(record, loss_at_cut(name, file, at_cut) if top else None)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A cut of a recording."""
+
+    directory: Path
+    cut: int
+    evict: str
+
+
+def recorded_of(recording: Path | None, cut: int | None, evict: str) -> Recorded | None:
+    if recording is None or cut is None:
+        if recording is not None or cut is not None:
+            raise UsageError("--recording and --cut go together")
+        return None
+    return Recorded(recording, cut, evict)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -59,16 +121,46 @@ def register(app: typer.Typer) -> None:
             Path | None,
             typer.Option(help="Draw the timeline, as .svg or .png.", metavar="FILE"),
         ] = None,
+        at_cut: Annotated[
+            Path | None,
+            typer.Option(help="With --file: NVRAM as CPUs saw it, to compare.", metavar="FILE"),
+        ] = None,
+        lost: Annotated[
+            Path | None,
+            typer.Option(
+                help="Write each lost line, whose it was and who wrote it, as CSV.", metavar="FILE"
+            ),
+        ] = None,
+        top: Annotated[
+            int, typer.Option(help="Owners of lost lines that are told; 0: do not look.", min=0)
+        ] = TOP_LINES,
+        recording: Annotated[
+            Path | None,
+            typer.Option(help="A recording's directory instead of a machine.", metavar="DIR"),
+        ] = None,
+        cut: Annotated[
+            int | None, typer.Option(help="With --recording: events before the cut.", min=0)
+        ] = None,
+        evict: Annotated[
+            str, typer.Option(help="With --recording: as of `rem replay`.", metavar="LINES")
+        ] = "none",
         everything: Annotated[
             bool, typer.Option("--all", help="Also each entry of the machine descriptions.")
         ] = False,
     ) -> int:
         """Show the image record in a machine's NVRAM and the timeline of its last Stop and Go.
 
-        The machine may be running or off. Exit 1 if something in the record is damaged.
+        The machine may be running or off. After a cut on volatile caches, until power
+        returns: which lines are not on media, whose they were and who wrote them. Exit 1 if
+        something in the record is damaged.
         """
-        record = decode(read_block(nvram_of(name, file)))
-        timeline = timeline_of(record.newest) if record.newest else None
+        if at_cut is not None and file is None:
+            raise UsageError("--at-cut goes with --file; a machine's own is found")
+        recorded = recorded_of(recording, cut, evict)
+        if recorded is not None and (name is not None or file is not None):
+            raise UsageError("give a machine, --file or --recording")
+        seen = look(name, file, at_cut, recorded, top)
+        timeline = timeline_of(seen.record.newest) if seen.record.newest else None
         if timeline is None and (trace or picture):
             raise UsageError("there is no timeline: no Stop has run on this NVRAM")
         if trace and timeline:
@@ -78,12 +170,34 @@ def register(app: typer.Typer) -> None:
 
             draw(timeline, picture)
             say(f"rem: wrote {picture}")
+        if lost:
+            _write_lost(seen.loss, lost)
         if json_:
-            print(json.dumps(as_json(record, timeline)))
+            print(json.dumps(as_json(seen.record, timeline, seen.loss, top)))
         else:
-            from rich.console import Console
+            _show(seen, everything, top)
+        return 1 if seen.record.problems else 0
 
-            from lab.report.record_text import show
 
-            show(Console(file=sys.stdout), record, everything)
-        return 1 if record.problems else 0
+def _write_lost(loss: Loss | None, path: Path) -> None:
+    from lab.lost.report import write_csv
+
+    if loss is None:
+        raise UsageError(
+            "no lost lines to write: caches were not volatile, the power is on, or --top 0"
+        )
+    write_csv(loss, path)
+    say(f"rem: wrote {path}")
+
+
+def _show(seen: Seen, everything: bool, top: int) -> None:
+    from rich.console import Console
+
+    from lab.report.record_text import show
+
+    console = Console(file=sys.stdout)
+    show(console, seen.record, everything)
+    if seen.loss is not None:
+        from lab.report.lost_text import show_loss
+
+        show_loss(console, seen.loss, top)

@@ -67,8 +67,9 @@ def fill_memory(files: MachineFiles, config: MachineConfig) -> None:
         )
     drop_memory(files, config)
     if media.parent != FAST_DIR and shutil.disk_usage(FAST_DIR).free > 2 * config.nvram_bytes:
-        # It lives no longer than the power, so it may as well be in the host's memory.
-        memory.symlink_to(FAST_DIR / f"rem-{files.name}-{files.identity}.memory")
+        # They live hardly longer than the power, so they may as well be in the host's memory.
+        for file in (memory, files.writers(config)):
+            file.symlink_to(FAST_DIR / f"rem-{files.name}-{files.identity}{file.suffix}")
     used_bytes = media.stat().st_blocks * 512
     free_bytes = shutil.disk_usage(memory.resolve().parent).free
     if used_bytes > free_bytes:
@@ -81,9 +82,24 @@ def fill_memory(files: MachineFiles, config: MachineConfig) -> None:
     os.truncate(memory, config.nvram_bytes)
 
 
-def drop_memory(files: MachineFiles, config: MachineConfig) -> None:
-    """The power is off: what CPUs read is gone."""
+def keep_memory(files: MachineFiles, config: MachineConfig) -> None:
+    """The power is off. What CPUs read is no machine's any more; `rem inspect` compares it with
+    media, until power returns.
+    """
     memory = files.memory(config)
+    if memory.exists():
+        _remove(files.at_cut(config))
+        memory.rename(files.at_cut(config))
+
+
+def drop_memory(files: MachineFiles, config: MachineConfig) -> None:
+    """What CPUs read is gone, at the last cut too."""
+    for file in (files.memory(config), files.at_cut(config), files.writers(config)):
+        _remove(file)
+
+
+def _remove(memory: Path) -> None:
+    """With what it points to."""
     memory.resolve().unlink(missing_ok=True)
     memory.unlink(missing_ok=True)
 

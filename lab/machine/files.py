@@ -87,6 +87,14 @@ class MachineFiles:
         """With caches: what CPUs and devices read while the machine runs. nvram() is media then."""
         return self.nvram(config).with_suffix(".memory")
 
+    def at_cut(self, config: MachineConfig) -> Path:
+        """What memory() was when the power went, until it returns. Only people look at it."""
+        return self.nvram(config).with_suffix(".at-cut")
+
+    def writers(self, config: MachineConfig) -> Path:
+        """With caches: who stored to each line last (format/rem_writers.h). As long as at_cut()."""
+        return self.nvram(config).with_suffix(".writers")
+
     def seen(self, config: MachineConfig) -> Path:
         """NVRAM as a running machine sees it, or what it has left."""
         memory = self.memory(config)

@@ -360,7 +360,7 @@ class Machine:
     def _power_is_off(self) -> None:
         self.supply.power_off()
         if self.config.caches is not None:
-            caches.drop_memory(self.files, self.config)
+            caches.keep_memory(self.files, self.config)
         if self.console is not None:
             self.console.close()
         if self.nvdimm is not None:

@@ -166,7 +166,7 @@ def _plugin_argument(plugin: str, config: MachineConfig, files: MachineFiles) ->
         return plugin
     memory, media = _quoted(files.memory(config)), _quoted(files.nvram(config))
     words = [plugin, f"cache={config.caches}", f"memory={memory}", f"media={media}"]
-    words.append(f"trace={_quoted(files.trace)}")
+    words += [f"trace={_quoted(files.trace)}", f"writers={_quoted(files.writers(config))}"]
     return ",".join([*words, f"base={NVRAM_PHYS:#x}"])
 
 

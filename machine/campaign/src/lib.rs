@@ -16,12 +16,14 @@
 //! | [`survey`] | a first pass: what there is to cut |
 //! | [`plan`] | which cuts to judge, by a seed |
 //! | [`trial`] | judging them |
+//! | [`lost`] | what a cut would lose, as files |
 //! | [`synth`] | recordings of a model of the protocol, with bugs on demand |
 
 use std::path::PathBuf;
 
 pub mod format;
 pub mod judge;
+pub mod lost;
 pub mod media;
 pub mod plan;
 pub mod reference;
@@ -55,6 +57,8 @@ pub enum CampaignError {
     CommitOutsideWindow(u32),
     /// A place that the recording does not have.
     NoSuchPlace(u64),
+    /// A place at which nobody knows what memory held.
+    OutsideWindow(u64),
     /// A way of evicting that is none.
     NoSuchEviction(String),
 }
@@ -83,6 +87,11 @@ impl std::fmt::Display for CampaignError {
                 "image {sequence} was committed outside every window: record a window around the Stop"
             ),
             Self::NoSuchPlace(cut) => write!(f, "the recording has no event {cut}"),
+            Self::OutsideWindow(cut) => write!(
+                f,
+                "event {cut} is outside every window: what CPUs saw then was not recorded; \
+                 take a cut in Stop or Go"
+            ),
             Self::NoSuchEviction(text) => write!(
                 f,
                 "no way of evicting: {text}; give none, all, one:N, allbut:N, pair:N:M, page:N, mask:BITS, \

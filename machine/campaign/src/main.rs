@@ -11,7 +11,7 @@ use remanence_campaign::plan::{Eviction, plan};
 use remanence_campaign::run::Recording;
 use remanence_campaign::survey::Survey;
 use remanence_campaign::trial::Trial;
-use remanence_campaign::{CampaignError, replay, synth};
+use remanence_campaign::{CampaignError, lost, replay, synth};
 use serde_json::json;
 
 /// Judges what media is after a cut at any place of a recorded run.
@@ -66,6 +66,20 @@ enum Job {
         #[arg(long)]
         media: Option<PathBuf>,
     },
+    /// Writes media, memory as CPUs saw it, and the last store to each line, of one cut.
+    Lost {
+        /// Directory of the recording.
+        recording: PathBuf,
+        /// How many events come before the cut.
+        #[arg(long)]
+        cut: u64,
+        /// Which lines had been evicted early.
+        #[arg(long, default_value = "none")]
+        evict: String,
+        /// A folder, in which the files are made.
+        #[arg(long)]
+        to: PathBuf,
+    },
     /// Writes recordings of a model of the protocol.
     Synth {
         /// Where `stop` and `go` are made.
@@ -95,7 +109,9 @@ fn main() -> ExitCode {
 fn fail(err: &CampaignError) -> ExitCode {
     eprintln!("{err}");
     ExitCode::from(match err {
-        CampaignError::NoSuchPlace(_) | CampaignError::NoSuchEviction(_) => 2,
+        CampaignError::NoSuchPlace(_)
+        | CampaignError::OutsideWindow(_)
+        | CampaignError::NoSuchEviction(_) => 2,
         _ => 4,
     })
 }
@@ -175,6 +191,16 @@ fn run(job: Job, out: &mut impl Write) -> Result<(), CampaignError> {
                 .map_err(io::Error::from)
                 .and_then(|()| writeln!(out))
                 .map_err(written)
+        }
+        Job::Lost {
+            recording,
+            cut,
+            evict,
+            to,
+        } => {
+            let recording = Recording::open(&recording)?;
+            let told = lost::lost(&recording, cut, &Eviction::parse(&evict)?, &to)?;
+            writeln!(out, "{}", json!(told)).map_err(written)
         }
         Job::Synth { dir, seed, mutant } => synth::write(&dir, seed, mutant.as_deref()),
         Job::Mutants => writeln!(out, "{}", synth::MUTANTS.join("\n")).map_err(written),

@@ -185,7 +185,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn write_sparse(media: &Media, path: &Path) -> std::io::Result<()> {
+pub(crate) fn write_sparse(media: &Media, path: &Path) -> std::io::Result<()> {
     let mut file = File::create(path)?;
     let bytes = media.bytes();
     for (n, page) in bytes.chunks(4096).enumerate() {

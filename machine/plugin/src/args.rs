@@ -46,6 +46,8 @@ pub(crate) struct CachePlan {
     pub(crate) record: Option<String>,
     /// File of the trace.
     pub(crate) trace: Option<String>,
+    /// The file that tells who stored to each line last.
+    pub(crate) writers: Option<String>,
     /// Loads are looked at always, not only while something is armed.
     pub(crate) loads: bool,
 }
@@ -72,7 +74,8 @@ impl fmt::Display for ArgsError {
                 write!(
                     f,
                     "{arg}: unknown; known are ctl=, count=, cut=, quantum=, pc=, out=, \
-                     user=, cache=, memory=, media=, base=, record=, trace=, loads="
+                     user=, cache=, memory=, media=, base=, record=, trace=, writers=, \
+                     loads="
                 )
             }
             Self::NotSwitch(arg) => write!(f, "{arg}: must be on or off"),
@@ -167,6 +170,7 @@ pub(crate) fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Plan, Arg
             "media" => value.clone_into(&mut cache.media),
             "record" => cache.record = Some(value.to_owned()),
             "trace" => cache.trace = Some(value.to_owned()),
+            "writers" => cache.writers = Some(value.to_owned()),
             "loads" => cache.loads = parse_switch(arg, value)?,
             "base" => cache.base = Some(parse_address(arg, value)?),
             "pc" => {

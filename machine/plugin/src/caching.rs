@@ -14,11 +14,12 @@ use crate::args::CachePlan;
 use crate::control::{
     CacheRecord, HONOUR_ALL, HONOUR_BLOCK, HONOUR_FIRST, HONOUR_INVD, HONOUR_NOTHING, NONE,
 };
-use crate::cut;
+use crate::cut::{self, PLUGIN};
 use crate::memories::Memories;
 use crate::qemu;
 use crate::recorder::{self, Recorder};
 use crate::traced::Traced;
+use crate::writers::Writers;
 use libc::{c_uint, c_void};
 use remanence_cache::{Caches, Core, Domain, Honoured, LINE_BYTES, Line, Memory, Profile, Slot};
 use remanence_recording::{CLOCK_MODEL, Event, Header};
@@ -97,7 +98,8 @@ pub(crate) struct Job {
     /// Lines that a flush should have written, with their digest of then.
     due: BTreeMap<u32, u64>,
     reverted: u64,
-    loads_always: bool,
+    pub(crate) loads_always: bool,
+    writers: Option<Writers>,
 }
 
 static JOB: AtomicPtr<Job> = AtomicPtr::new(std::ptr::null_mut());
@@ -151,6 +153,10 @@ impl Job {
             memories.recorder = Some(Recorder::create(dir, &header)?);
         }
         let timing = Traced::new(&profile, plan.trace.clone(), cpus, lines, cut::begun);
+        let writers = match &plan.writers {
+            Some(path) => Some(Writers::create(path, lines, cpus)?),
+            None => None,
+        };
         let job = Self {
             caches: Caches::new(profile, cpus, lines, memories, timing),
             filters: (0..cpus).map(|_| Filter::new()).collect(),
@@ -163,6 +169,7 @@ impl Job {
             due: BTreeMap::new(),
             reverted: 0,
             loads_always: plan.loads,
+            writers,
         };
         JOB.store(Box::into_raw(Box::new(job)), Release);
         Ok(())
@@ -325,19 +332,29 @@ impl Job {
     }
 
     #[cold]
-    fn miss(&mut self, cpu: c_uint, info: u32, address: u64, how: Access) {
+    fn miss(&mut self, cpu: c_uint, info: u32, address: u64, how: Access, pc: u64) {
+        self.tell_time(cpu);
         // SAFETY: takes a number apart.
         let len = 1_u64 << unsafe { qemu::qemu_plugin_mem_size_shift(info) };
         assert_eq!(len, Self::len(info), "this QEMU packs meminfo otherwise");
         let next_line = (address | (LINE_BYTES - 1)) + 1;
-        self.one_line(cpu, info, address, how);
+        self.one_line(cpu, info, address, how, pc);
         if address + len > next_line {
-            self.one_line(cpu, info, next_line, how);
+            self.one_line(cpu, info, next_line, how, pc);
+        }
+    }
+
+    fn tell_time(&mut self, cpu: c_uint) {
+        if let (Some(_), Some(plugin)) = (&self.writers, PLUGIN.get()) {
+            let time_ns = plugin.model_ns(self, cpu);
+            if let Some(writers) = &mut self.writers {
+                writers.set_time(cpu as usize, time_ns);
+            }
         }
     }
 
     /// The part of an access that is in the line of `address`.
-    fn one_line(&mut self, cpu: c_uint, info: u32, address: u64, how: Access) {
+    fn one_line(&mut self, cpu: c_uint, info: u32, address: u64, how: Access, pc: u64) {
         let Some(phys) = physical(info, address) else {
             return; // a device
         };
@@ -349,6 +366,9 @@ impl Job {
         };
         if let Some(line) = self.line_at(phys) {
             entry.line = line;
+            if let (Some(writers), true) = (&mut self.writers, how != Access::Load) {
+                writers.stored(core.0, line, pc);
+            }
             entry.slot = match how {
                 Access::Store => self.caches.store(core, line),
                 Access::Load => self.caches.load(core, line),
@@ -393,7 +413,7 @@ fn physical(info: u32, address: u64) -> Option<u64> {
 
 impl Job {
     #[inline]
-    pub(crate) fn access(&mut self, cpu: c_uint, info: u32, address: u64, how: Access) {
+    pub(crate) fn access(&mut self, cpu: c_uint, info: u32, address: u64, how: Access, pc: u64) {
         let filter = &self.filters[cpu as usize];
         let entry = filter.entries[Filter::index(address)];
         let in_one_line = address % LINE_BYTES + Self::len(info) <= LINE_BYTES;
@@ -406,18 +426,23 @@ impl Job {
                     Access::NtStore => false,
                 };
             if again {
+                if how == Access::Store && entry.line != NOT_OURS {
+                    if let Some(writers) = &mut self.writers {
+                        writers.stored(core.0, entry.line, pc);
+                    }
+                }
                 return;
             }
         }
-        self.miss(cpu, info, address, how);
+        self.miss(cpu, info, address, how, pc);
     }
 }
 
 /// The hot callback: a store, while nothing is armed.
-pub(crate) unsafe extern "C" fn stored(cpu: c_uint, info: u32, address: u64, _data: *mut c_void) {
+pub(crate) unsafe extern "C" fn stored(cpu: c_uint, info: u32, address: u64, data: *mut c_void) {
     // SAFETY: a callback of the vCPUs' thread.
     if let Some(job) = unsafe { job() } {
-        job.access(cpu, info, address, Access::Store);
+        job.access(cpu, info, address, Access::Store, data.addr() as u64);
     }
 }
 
@@ -425,7 +450,7 @@ pub(crate) unsafe extern "C" fn stored(cpu: c_uint, info: u32, address: u64, _da
 pub(crate) unsafe extern "C" fn loaded(cpu: c_uint, info: u32, address: u64, _data: *mut c_void) {
     // SAFETY: a callback of the vCPUs' thread.
     if let Some(job) = unsafe { job() } {
-        job.access(cpu, info, address, Access::Load);
+        job.access(cpu, info, address, Access::Load, 0);
     }
 }
 

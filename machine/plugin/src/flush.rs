@@ -158,7 +158,7 @@ pub(crate) unsafe extern "C" fn bypassed(cpu: c_uint, info: u32, address: u64, d
         return;
     };
     told(job, cpu, info, address, data.addr() as u64);
-    job.access(cpu, info, address, Access::NtStore);
+    job.access(cpu, info, address, Access::NtStore, data.addr() as u64);
     if let Some(plugin) = PLUGIN.get() {
         plugin.set(plugin.in_flight, cpu as usize, 1);
         cut_at_store(plugin, job, cpu);
@@ -177,7 +177,7 @@ pub(crate) unsafe extern "C" fn stored_exactly(
         return;
     };
     told(job, cpu, info, address, data.addr() as u64);
-    job.access(cpu, info, address, Access::Store);
+    job.access(cpu, info, address, Access::Store, data.addr() as u64);
     if let Some(plugin) = PLUGIN.get() {
         cut_at_store(plugin, job, cpu);
     }

@@ -21,6 +21,7 @@
 //! | `cache=PROFILE` | volatile caches before NVRAM, which is the file `memory=` at `base=`; lines that are written back go to the file `media=`; icount only |
 //! | `record=DIR` | with caches: writes the recording there (`format/rem_recording.h`) |
 //! | `trace=FILE` | with caches: where `TRACE` writes what memory was asked for (`format/rem_trace.h`); it looks at loads, too |
+//! | `writers=FILE` | with caches: who stored to each line last (`format/rem_writers.h`) |
 //! | `loads=on` | with caches: loads are looked at always, not only while something is armed |
 //!
 //! Invariants:
@@ -50,3 +51,4 @@ mod parallel;
 mod qemu;
 mod recorder;
 mod traced;
+mod writers;

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a cut would lose, as files for `rem inspect`: media, memory as CPUs saw it, and who stored
+//! to each line last (`format/rem_writers.h`).
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use remanence_recording::{Event, LINE_BYTES};
+use serde::Serialize;
+
+use crate::CampaignError;
+use crate::plan::Eviction;
+use crate::replay::write_sparse;
+use crate::run::Recording;
+use crate::survey::{self, Survey};
+use crate::trial::Trial;
+
+/// `REM_WRITER_PROGRAM`: a recording does not tell where in a program.
+pub const PROGRAM: u64 = 1;
+const WRITER_BYTES: u64 = 16;
+
+/// How much was lost.
+#[derive(Debug, Serialize)]
+pub struct Lost {
+    /// Events before the cut.
+    pub event: u64,
+    /// Lines that media has otherwise.
+    pub lines: usize,
+}
+
+/// Writes `media`, `seen` and `writers` into the folder `to`, for a cut at `cut`.
+///
+/// # Errors
+/// What is wrong with the recording, the place (outside windows nobody knows what CPUs saw) or a file.
+pub fn lost(
+    recording: &Recording,
+    cut: u64,
+    eviction: &Eviction,
+    to: &Path,
+) -> Result<Lost, CampaignError> {
+    let survey = Survey::of(recording)?;
+    let mut trial = Trial::begin(recording, &survey)?;
+    trial.go_to(cut)?;
+    if !trial.run().window {
+        return Err(CampaignError::OutsideWindow(cut));
+    }
+    let dirty = trial.run().dirty.clone();
+    let stores = eviction.stores(trial.run());
+    trial.evict(&stores);
+    let media = &trial.run().media;
+    write(&to.join("media"), |path| write_sparse(media, path))?;
+    write(&to.join("seen"), |path| {
+        write_sparse(media, path)?;
+        let file = File::options().write(true).open(path)?;
+        dirty
+            .iter()
+            .try_for_each(|(offset, data)| file.write_all_at(data, *offset))
+    })?;
+    let writers = last_stores(recording, &survey, cut)?;
+    write(&to.join("writers"), |path| {
+        let file = File::create(path)?;
+        file.set_len(recording.header.nvram_bytes / LINE_BYTES as u64 * WRITER_BYTES)?;
+        writers.iter().try_for_each(|(line, (pc, when))| {
+            let entry = [pc.to_le_bytes(), when.to_le_bytes()].concat();
+            file.write_all_at(&entry, line * WRITER_BYTES)
+        })
+    })?;
+    let lines = dirty
+        .iter()
+        .filter(|(offset, data)| media.line(**offset) != **data)
+        .count();
+    Ok(Lost { event: cut, lines })
+}
+
+fn write(path: &Path, how: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<(), CampaignError> {
+    how(path).map_err(|err| CampaignError::File(path.to_owned(), err))
+}
+
+/// Of each line that a window told a store to: the place, and the time with the vCPU below it.
+fn last_stores(
+    recording: &Recording,
+    survey: &Survey,
+    cut: u64,
+) -> Result<HashMap<u64, (u64, u64)>, CampaignError> {
+    let mut last = HashMap::new();
+    let mut run = survey::begin(recording, &survey.judge)?;
+    while run.event < cut {
+        let Some(timed) = run.step(None)? else { break };
+        if let Event::Store { address, pc, .. } = timed.event {
+            let line = (address - recording.header.nvram_phys) / LINE_BYTES as u64;
+            let pc = if pc == 0 { PROGRAM } else { pc };
+            last.insert(line, (pc, timed.time_ns << 8 | u64::from(timed.vcpu)));
+        }
+    }
+    Ok(last)
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Who stored to each line last (`format/rem_writers.h`): a file, so that it outlives the process.
+
+use remanence_cache::Line;
+use std::fs::OpenOptions;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+
+/// `struct rem_writer`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct Writer {
+    pc: u64,
+    when: u64,
+}
+
+/// The table, and each vCPU's time of its last miss, which is what a store is told to be of.
+#[derive(Debug)]
+pub(crate) struct Writers {
+    table: &'static mut [Writer],
+    now: Vec<u64>,
+}
+
+impl Writers {
+    /// An empty table for so many lines.
+    pub(crate) fn create(path: &str, lines: u32, cpus: usize) -> Result<Self, String> {
+        let told = |error: std::io::Error| format!("writers={path}: {error}");
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(told)?;
+        let len = lines as usize * size_of::<Writer>();
+        file.set_len(len as u64).map_err(told)?;
+        // SAFETY: a new shared mapping of a file that is as long as it.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(told(std::io::Error::last_os_error()));
+        }
+        // SAFETY: the mapping is `lines` entries long, aligned to a page and never removed; any bytes
+        // make an entry, and this process alone writes it: others read it when it is gone.
+        let table = unsafe { std::slice::from_raw_parts_mut(start.cast(), lines as usize) };
+        let now = (0..cpus).map(|cpu| cpu as u64 & 0xff).collect();
+        Ok(Self { table, now })
+    }
+
+    /// A vCPU's clock, told now and then.
+    pub(crate) fn set_time(&mut self, cpu: usize, time_ns: u64) {
+        self.now[cpu] = time_ns << 8 | (cpu as u64 & 0xff);
+    }
+
+    #[inline]
+    pub(crate) fn stored(&mut self, cpu: usize, line: Line, pc: u64) {
+        let when = self.now[cpu];
+        self.table[line.index()] = Writer { pc, when };
+    }
+}
