@@ -53,7 +53,8 @@ def register(app: typer.Typer) -> None:
 
         Where another process runs the machine (`rem run` elsewhere, or --detach), that one does
         it; else this terminal becomes the console. The exit code is 1 if the loader decided on a
-        cold boot though a resume was asked for.
+        cold boot though a resume was asked for, or if the image was entered and its kernel crashed;
+        3 if it hangs.
         """
         files = existing(name)
         rtc_offset_s = parse_span_s(off_for, "--off-for")

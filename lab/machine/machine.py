@@ -470,6 +470,37 @@ class Machine:
             probe.shutdown(wait=False)
         return note
 
+    def wait_go_done(self, sequence: int, limit_s: float = BOOT_LIMIT_S) -> None:
+        """After the loader entered that image: until the kernel says that programs run again.
+
+        Needs no program of the guest's. An error if the kernel crashes, or never says so.
+        """
+        end_s = time.monotonic() + limit_s
+        name = self.config.name
+        while not self._programs_run(sequence):
+            if self.resets or self.state is not MachineState.RUNNING:
+                lines = self.kernel_warnings() or ["nothing on the console"]
+                raise RemError(
+                    f"machine {name!r}: image {sequence} was entered and its kernel crashed: "
+                    f"{lines[0]}; it has reset and boots anew"
+                )
+            if time.monotonic() > end_s:
+                raise HangError(
+                    f"machine {name!r}: image {sequence} was entered and programs do not run "
+                    f"{limit_s:g} s later; CPUs are at {', '.join(self.program_counters())}"
+                )
+            time.sleep(NOTE_POLL_S)
+
+    def _programs_run(self, sequence: int) -> bool:
+        """By the last event of Go in the record; a Stop since then has another number."""
+        from lab.record import decode, read_block
+
+        slots = decode(read_block(self.files.seen(self.config))).slots
+        return any(
+            slot.timeline_sequence == sequence and any(e.type == "GO_DONE" for e in slot.timeline)
+            for slot in slots
+        ) or any((slot.timeline_sequence or 0) > sequence for slot in slots)
+
     def wait_ready(self, limit_s: float = BOOT_LIMIT_S) -> None:
         """After a cold boot: until the guest's init says that all is up."""
         if self.console is None:

@@ -42,6 +42,7 @@ from lab.say import say
 END_HOLD_UP_NS = 2_000_000_000
 STOP_LIMIT_S = 60.0
 PROBE_LIMIT_S = 15.0  # of one wait for the guest; then look whether the machine is still there
+ANSWER_LIMIT_S = 240.0  # of a guest after Go, on a crowded host
 RETRY_S = 0.2  # after a connection to a kernel that is no more, or not yet
 ENDED = (MachineState.OFF, MachineState.FAILED)
 
@@ -163,10 +164,14 @@ class Supervisor:
         return self._decided(message)
 
     def _decided(self, message: dict[str, Any]) -> Any:
-        """The loader's decision of this boot, waited for."""
+        """The loader's decision of this boot, waited for; an image that was entered must run."""
         del message
         machine = self.machine
         note = None if machine.config.loader is None else machine.wait_boot_note()
+        if note is not None and note.resumed:
+            machine.wait_go_done(note.sequence)
+            if machine.config.root is not None and machine.config.network != "none":
+                machine.wait_resumed(ANSWER_LIMIT_S)
         return {"boot_note": asdict(note) if note else None, "qemu_pid": _pid(machine)}
 
     def _stop(self, message: dict[str, Any]) -> Any:

@@ -133,3 +133,11 @@ def release_only(sources: Iterable[Source], codename: str) -> list[Source]:
         if suites and "deb" in source.types and "main" in source.components:
             found.append(replace(source, types=("deb",), suites=suites, components=("main",)))
     return found
+
+
+def of_source_packages(sources: Iterable[Source], codename: str) -> list[Source]:
+    """Debian's own entries, its backports too, as entries of source packages."""
+    known = list(sources)
+    ported = backports(known, codename)
+    found = [*release_only(known, codename), *([ported] if ported else [])]
+    return [replace(source, types=("deb-src",)) for source in found]

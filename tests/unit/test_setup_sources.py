@@ -105,3 +105,16 @@ def test_guest_is_made_from_the_release_and_its_updates_only(tmp_path: Path) -> 
     guest = sources.release_only(found, "bookworm")
     assert [s.suites for s in guest] == [("bookworm", "bookworm-updates"), ("bookworm-security",)]
     assert all(s.types == ("deb",) and s.components == ("main",) for s in guest)
+
+
+def test_source_packages_are_debians_own_with_backports() -> None:
+    other = "Types: deb\nURIs: http://other.invalid/x\nSuites: other-bookworm\nComponents: main\n"
+    known = sources.parse_deb822(DEB822 + "\n" + other)
+    found = sources.of_source_packages(known, "bookworm")
+    assert {source.types for source in found} == {("deb-src",)}
+    suites = [suite for source in found for suite in source.suites]
+    assert sorted(suites) == [
+        "bookworm", "bookworm-backports", "bookworm-security", "bookworm-updates",
+    ]  # fmt: skip
+    assert all("Signed-By" in source.options for source in found)
+    assert sources.of_source_packages(known, "trixie") == []

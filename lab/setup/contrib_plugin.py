@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""QEMU's own cache plugin (contrib/plugins/cache.c), which `rem bench machine` compares ours with.
+
+    product   CACHE/contrib-plugin/KEY   libcache.so, from the source of the QEMU that is installed
+
+Debian packs no plugins, so its source package is fetched, by apt and a list of our own beside the
+machine's: nothing is installed and the machine's sources stay as they are. Of the source package
+only the plugin and its header are unpacked; glib's headers come from its package, unpacked too.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from lab.errors import InfraError
+from lab.run import run
+from lab.setup import cache, sources
+from lab.setup.host import debian, tool_version
+from lab.setup.inputs import Inputs
+from lab.setup.packages import installed_versions
+from lab.setup.progress import Progress
+
+QEMU_PACKAGE = "qemu-system-x86"
+SOURCE = "qemu"
+GLIB = "libglib2.0-dev"
+LIBRARY = "libcache.so"
+UNPACKED = ("contrib/plugins/cache.c", "qemu-plugin.h")
+FLAGS = ("-shared", "-fPIC", "-O2", "-Wall")
+
+
+def ensure_contrib_plugin(progress: Progress) -> Path:
+    """For the QEMU of this host; fetched and built if it is not there."""
+    version = installed_versions([QEMU_PACKAGE]).get(QEMU_PACKAGE, "")
+    if not version:
+        raise InfraError(f"{QEMU_PACKAGE} is not installed: run `./rem setup`")
+    key = Inputs("contrib-plugin").add("qemu", version).add("gcc", tool_version("gcc")).key()
+
+    def make(into: Path) -> None:
+        with tempfile.TemporaryDirectory(dir=into) as scratch:
+            folder = Path(scratch)
+            with progress.step("QEMU's cache plugin: fetch its source"):
+                _fetch(version, folder)
+            with progress.step("QEMU's cache plugin: compile"):
+                _compile(folder, into / LIBRARY)
+
+    return cache.product("contrib-plugin", key, make) / LIBRARY
+
+
+def _fetch(version: str, folder: Path) -> None:
+    found = sources.of_source_packages(sources.read_machine(), debian().codename)
+    parts = folder / "lists.d"
+    parts.mkdir()
+    entries = "\n".join(source.as_deb822() for source in found)
+    (parts / "debian.sources").write_text(entries, encoding="utf-8")
+    (folder / "state" / "partial").mkdir(parents=True)
+    options = [
+        "-o",
+        f"Dir::State::lists={folder / 'state'}",
+        "-o",
+        "Dir::Etc::sourcelist=/dev/null",
+    ]
+    options += ["-o", f"Dir::Etc::sourceparts={parts}", "-o", "APT::Sandbox::User=root"]
+    what = "fetching QEMU's source package"
+    run(["apt-get", "-q", *options, "update"], cwd=folder, what=what)
+    words = ["source", "-q", "--download-only", "--tar-only", f"{SOURCE}={version}"]
+    run(["apt-get", *options, *words], cwd=folder, what=what)
+    tarball = next(iter(sorted(folder.glob("qemu_*.orig.tar.*"))), None)
+    if tarball is None:
+        raise InfraError(f"apt fetched no source of {SOURCE} {version}")
+    wanted = [f"*/{name}" for name in UNPACKED]
+    argv: list[str | Path] = ["tar", "-xf", tarball, "--wildcards", *wanted]
+    run(argv, cwd=folder, what="unpacking QEMU's cache plugin")
+    run(["apt-get", "download", "-q", GLIB], cwd=folder, what="fetching glib's headers")
+    package = next(iter(folder.glob(f"{GLIB}_*.deb")))
+    run(["dpkg-deb", "-x", package, folder / "glib"], what="unpacking glib's headers")
+
+
+def _compile(folder: Path, target: Path) -> None:
+    found = {name: next(iter(folder.glob(f"qemu-*/**/{name}")), None) for name in UNPACKED}
+    source, header = (found[name] for name in UNPACKED)
+    config = next(iter(folder.glob("glib/usr/lib/*/glib-2.0/include")), None)
+    if source is None or header is None or config is None:
+        raise InfraError("QEMU's source package has no contrib/plugins/cache.c, or glib no headers")
+    includes = [header.parent, folder / "glib/usr/include/glib-2.0", config]
+    argv: list[str | Path] = ["gcc", *FLAGS, *(f"-I{path}" for path in includes)]
+    built = target.with_suffix(".new")
+    run([*argv, source, "-o", built], what="compiling QEMU's cache plugin")
+    shutil.move(built, target)
