@@ -126,7 +126,9 @@ def timeline_of(slot: Slot) -> Timeline | None:
 OFF_NS = 1e6
 
 
-def chrome_trace(timeline: Timeline) -> dict[str, Any]:
+def chrome_trace(
+    timeline: Timeline, counters: list[dict[str, Any]] | None = None
+) -> dict[str, Any]:
     """For ui.perfetto.dev and chrome://tracing. The gap between Stop and Go is not to scale."""
     stop_end_ns = max((s.end_ns for s in timeline.spans if s.part == "stop"), default=0.0)
     offset_ns = {"stop": 0.0, "go": stop_end_ns + OFF_NS}
@@ -151,4 +153,4 @@ def chrome_trace(timeline: Timeline) -> dict[str, Any]:
             "ph": "X", "pid": 1, "tid": min(span.cpu for span in timeline.spans), "cat": "off",
             "name": "no power (not to scale)", "ts": stop_end_ns / 1e3, "dur": OFF_NS / 1e3,
         })  # fmt: skip
-    return {"traceEvents": events, "displayTimeUnit": "ns"}
+    return {"traceEvents": events + (counters or []), "displayTimeUnit": "ns"}

@@ -98,6 +98,7 @@ def register(app: typer.Typer) -> None:
             at=at,
             no_flush=no_flush,
             at_store=at_store,
+            supply=hold_up if hold_up and hold_up[:1].isalpha() else None,
         )
         say(f"rem: {cut_line(record)}")
         if as_json:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lab.course import Course, counter_events
 from lab.errors import InfraError, UsageError
 from lab.machine.options import DEFAULT_NAME, JsonOption
 from lab.record import Record, decode, read_block
@@ -23,13 +24,12 @@ if TYPE_CHECKING:
 TOP_LINES = 10
 
 
-def as_json(
-    record: Record, timeline: Timeline | None, loss: Loss | None, top: int
-) -> dict[str, Any]:
+def as_json(seen: Seen, top: int) -> dict[str, Any]:
     return {
-        **asdict(record),
-        "last": asdict(timeline) if timeline else None,
-        "lost": loss.as_dict(top) if loss else None,
+        **asdict(seen.record),
+        "last": asdict(seen.timeline) if seen.timeline else None,
+        "course": asdict(seen.course) if seen.course else None,
+        "lost": seen.loss.as_dict(top) if seen.loss else None,
     }
 
 
@@ -52,19 +52,52 @@ class Seen:
 
     record: Record
     loss: Loss | None
+    timeline: Timeline | None
+    course: Course | None
 
 
 def look(
-    name: str | None, file: Path | None, at_cut: Path | None, recorded: Recorded | None, top: int
+    name: str | None,
+    file: Path | None,
+    at_cut: Path | None,
+    recorded: Recorded | None,
+    top: int,
+    supply: str | None,
 ) -> Seen:
     """At a machine, at files, or at what a cut of a recording leaves."""
     if recorded is not None:
         from lab.lost.source import recorded_cut
 
         with recorded_cut(recorded.directory, recorded.cut, recorded.evict) as (media, loss):
-            return Seen(decode(read_block(media)), loss)
+            record = decode(read_block(media))
+            return Seen(record, loss, _timeline(record), None)
     record = decode(read_block(nvram_of(name, file)))
-    return Seen(record, loss_at_cut(name, file, at_cut) if top else None)
+    timeline, course = _timeline(record), None
+    if file is None and timeline is not None:
+        timeline, course = _with_course(name or DEFAULT_NAME, timeline, supply)
+    return Seen(record, loss_at_cut(name, file, at_cut) if top else None, timeline, course)
+
+
+def _timeline(record: Record) -> Timeline | None:
+    return timeline_of(record.newest) if record.newest else None
+
+
+def _with_course(
+    name: str, timeline: Timeline, supply: str | None
+) -> tuple[Timeline, Course | None]:
+    """With what a record cannot hold: its own flush, the commit, and what was left meanwhile."""
+    from lab.course import course_of, read_samples, whole_timeline
+    from lab.machine.files import MachineFiles
+    from lab.power.model import PowerModel
+
+    files = MachineFiles.of(name)
+    cut = files.read_state().get("last_cut") or {}
+    if supply is not None:
+        cut["supply"] = supply
+    samples = read_samples(files.flushes)
+    model = PowerModel.ready() if cut.get("supply") and samples else None
+    course = course_of(cut, samples, files.read_config().cpus, model)
+    return (whole_timeline(timeline, course, samples) if course else timeline), course
 
 
 @dataclass(frozen=True)
@@ -144,6 +177,10 @@ def register(app: typer.Typer) -> None:
         evict: Annotated[
             str, typer.Option(help="With --recording: as of `rem replay`.", metavar="LINES")
         ] = "none",
+        supply: Annotated[
+            str | None,
+            typer.Option(help="Energy left as of this supply; of the cut's own if it had one."),
+        ] = None,
         everything: Annotated[
             bool, typer.Option("--all", help="Also each entry of the machine descriptions.")
         ] = False,
@@ -159,21 +196,21 @@ def register(app: typer.Typer) -> None:
         recorded = recorded_of(recording, cut, evict)
         if recorded is not None and (name is not None or file is not None):
             raise UsageError("give a machine, --file or --recording")
-        seen = look(name, file, at_cut, recorded, top)
-        timeline = timeline_of(seen.record.newest) if seen.record.newest else None
-        if timeline is None and (trace or picture):
+        seen = look(name, file, at_cut, recorded, top, supply)
+        if seen.timeline is None and (trace or picture):
             raise UsageError("there is no timeline: no Stop has run on this NVRAM")
-        if trace and timeline:
-            write_text(trace, json.dumps(chrome_trace(timeline)))
-        if picture and timeline:
+        if trace and seen.timeline:
+            counters = counter_events(seen.course) if seen.course else []
+            write_text(trace, json.dumps(chrome_trace(seen.timeline, counters)))
+        if picture and seen.timeline:
             from lab.report.timeline_picture import draw
 
-            draw(timeline, picture)
+            draw(seen.timeline, picture, seen.course)
             say(f"rem: wrote {picture}")
         if lost:
             _write_lost(seen.loss, lost)
         if json_:
-            print(json.dumps(as_json(seen.record, timeline, seen.loss, top)))
+            print(json.dumps(as_json(seen, top)))
         else:
             _show(seen, everything, top)
         return 1 if seen.record.problems else 0
@@ -196,7 +233,7 @@ def _show(seen: Seen, everything: bool, top: int) -> None:
     from lab.report.record_text import show
 
     console = Console(file=sys.stdout)
-    show(console, seen.record, everything)
+    show(console, seen.record, everything, seen.timeline, seen.course)
     if seen.loss is not None:
         from lab.report.lost_text import show_loss
 

@@ -95,6 +95,11 @@ class MachineFiles:
         """With caches: who stored to each line last (format/rem_writers.h). As long as at_cut()."""
         return self.nvram(config).with_suffix(".writers")
 
+    @property
+    def flushes(self) -> Path:
+        """With caches: the flushes of the last Stop (lab/course.py)."""
+        return self.directory / "flushes.log"
+
     def seen(self, config: MachineConfig) -> Path:
         """NVRAM as a running machine sees it, or what it has left."""
         memory = self.memory(config)

@@ -274,6 +274,7 @@ class Machine:
         place: str | None = None,
         no_flush: str | None = None,
         at_store: int | None = None,
+        supply: str | None = None,
     ) -> CutRecord:
         """Cut the power. Announced: PWR_OK drops and the machine has the hold-up to stop in.
 
@@ -281,6 +282,7 @@ class Machine:
         *clock* ends the hold-up instead of the machine's own; for one that does so at a place in
         Stop (cut_points.py) *place* is that. With caches: *no_flush* takes flushes their effect
         from here on (caches.NO_FLUSH), *at_store* is the store to NVRAM after which power goes.
+        *supply*: the one whose window the hold-up is, for the record.
         """
         clock = clock or self.clock
         limit_ns = self.config.hold_up_ns if hold_up_ns is None else hold_up_ns
@@ -311,6 +313,7 @@ class Machine:
                     qemu_status=status,
                     gone=qemu.gone(),
                     caches=caches.told(self),
+                    supply=supply,
                     place=place if self._ended_at_place() else None,
                 )
                 self._power_is_off()

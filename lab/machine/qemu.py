@@ -167,6 +167,7 @@ def _plugin_argument(plugin: str, config: MachineConfig, files: MachineFiles) ->
     memory, media = _quoted(files.memory(config)), _quoted(files.nvram(config))
     words = [plugin, f"cache={config.caches}", f"memory={memory}", f"media={media}"]
     words += [f"trace={_quoted(files.trace)}", f"writers={_quoted(files.writers(config))}"]
+    words += [f"flushes={_quoted(files.flushes)}"]
     return ",".join([*words, f"base={NVRAM_PHYS:#x}"])
 
 

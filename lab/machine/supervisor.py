@@ -149,8 +149,14 @@ class Supervisor:
         no_flush, at_store = message.get("no_flush"), message.get("at_store")
         return asdict(
             self.machine.cut(
-                hold_up_ns, immediate, clock, where, no_flush=no_flush, at_store=at_store
-            )
+                hold_up_ns,
+                immediate,
+                clock,
+                where,
+                no_flush=no_flush,
+                at_store=at_store,
+                supply=message.get("supply"),
+            )  # fmt: skip
         )
 
     def _resume(self, message: dict[str, Any]) -> Any:

@@ -67,6 +67,7 @@ class CutRecord:
     qemu_status: int  # -9: ended by SIGKILL
     gone: bool  # waitpid() returned it and the process table has it no more
     caches: dict[str, int] | None = None  # how they stood at the end (struct rem_plugin_cache)
+    supply: str | None = None  # the one whose window the hold-up was
     place: str | None = None  # where in the Stop the power went, if it was to go at a place
 
 

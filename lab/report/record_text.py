@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.table import Table
 
+from lab.course import Course, margin_line
 from lab.machine.note import BootNote, DescEntry
 from lab.record import Body, Record, Slot
-from lab.timeline import Span, timeline_of
+from lab.timeline import Span, Timeline, timeline_of
 
 E820_NAMES = {1: "RAM", 2: "reserved", 3: "ACPI", 4: "NVS", 5: "bad", 7: "NVRAM", 12: "NVRAM (12)"}
 
@@ -136,14 +137,34 @@ def entry_table(title: str, entries: Iterable[DescEntry]) -> Table:
     return table
 
 
-def show(console: Console, record: Record, everything: bool) -> None:
+def course_table(course: Course) -> Table:
+    table = _table(f"Left during the Stop; {margin_line(course)}", "at", "CPUs run", "dirty lines")
+    if course.supply:
+        table.add_column("energy")
+    for column in table.columns:
+        column.justify = "right"
+    for point in course.points:
+        cells = [duration(point.time_ns), str(point.running), f"{point.lines:,}"]
+        if point.energy_pj is not None:
+            cells.append(f"{point.energy_pj / 1e9:,.1f} mJ")
+        table.add_row(*cells)
+    return table
+
+
+def show(
+    console: Console,
+    record: Record,
+    everything: bool,
+    timeline: Timeline | None = None,
+    course: Course | None = None,
+) -> None:
     """All that `rem inspect` prints for people."""
     console.print(overview(record))
     for slot in record.slots:
         if slot.body is not None and slot.commit.state != "none":
             console.print(body_table(slot, slot.body))
     newest = record.newest
-    timeline = timeline_of(newest) if newest else None
+    timeline = timeline or (timeline_of(newest) if newest else None)
     if timeline is not None:
         for part, title in (
             ("stop", "Stop, from the power interrupt"),
@@ -154,6 +175,8 @@ def show(console: Console, record: Record, everything: bool) -> None:
                 console.print(span_table(f"{title} (sequence {timeline.sequence})", spans))
     elif newest is not None and newest.timeline:
         console.print(f"{len(newest.timeline)} events, but no clock to time them by")
+    if course is not None:
+        console.print(course_table(course))
     if everything:
         console.print(entry_table("This machine", record.machine))
         for slot in record.slots:

@@ -9,8 +9,9 @@ use crate::budget::{self, Given, Load};
 use crate::error::PowerError;
 use crate::flush::{Ask, flush};
 use crate::nvdimm::{Kind, State};
+use crate::psu::Activity;
 use crate::rails;
-use crate::units::{Ns, PERMILLE};
+use crate::units::{Ns, PERMILLE, mul_div_up};
 use crate::{Profiles, capacitor};
 
 /// At most so many samples of a trace, since each is a number in a line of text.
@@ -41,6 +42,13 @@ pub enum Query {
     },
     /// What a Stop takes, and what would hold it.
     Budget(Box<BudgetQuery>),
+    /// What is left of a supply after each of some activities in a row.
+    Discharge {
+        /// of the supply
+        name: String,
+        /// in their order
+        steps: Vec<Step>,
+    },
     /// Rails after PWR_OK, and the window read off them.
     Rails {
         /// of the supply
@@ -117,6 +125,16 @@ fn no_margin() -> u64 {
     PERMILLE
 }
 
+/// See [`Query::Discharge`].
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    time_ns: u64,
+    /// Thousandths of the machine's cores that run; the rest is parked.
+    running_permille: u64,
+    lines_written: u64,
+}
+
 /// What happens to a module.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -148,6 +166,7 @@ pub fn answer(profiles: &Profiles, line: &str) -> Result<Value, PowerError> {
             cycles,
         } => supply(profiles, &name, machine.as_deref(), cycles),
         Query::Budget(query) => answer_budget(profiles, &query),
+        Query::Discharge { name, steps } => discharge(profiles, &name, &steps),
         Query::Rails {
             name,
             load,
@@ -219,6 +238,31 @@ fn supply(
         "idle_mw": machine.idle_mw(),
         "busy_window_ns": supply.window(machine.busy_mw()),
         "idle_window_ns": supply.window(machine.idle_mw()),
+    }))
+}
+
+fn discharge(profiles: &Profiles, name: &str, steps: &[Step]) -> Result<Value, PowerError> {
+    let (supply, machine) = profiles.supply(name)?;
+    let mut discharge = supply.discharge();
+    let (mut left_pj, mut dry_ns) = (Vec::with_capacity(steps.len()), None);
+    for step in steps {
+        let activity = Activity {
+            running: mul_div_up(machine.cores, step.running_permille.min(PERMILLE), PERMILLE),
+            lines_written: step.lines_written,
+            nvdimm_mw: 0,
+        };
+        if dry_ns.is_none() {
+            let spent = discharge.spend(&machine, &activity, Ns(step.time_ns));
+            dry_ns = spent.err().map(|dry| dry.at);
+        }
+        left_pj.push(discharge.energy_left());
+    }
+    Ok(json!({
+        "energy_pj": supply.energy,
+        "left_pj": left_pj,
+        "dry_ns": dry_ns,
+        "lasts_busy_ns": discharge.lasts(machine.busy_mw()),
+        "lasts_idle_ns": discharge.lasts(machine.idle_mw()),
     }))
 }
 
@@ -391,5 +435,28 @@ mod tests {
         };
         assert_eq!(window(0), 22_000_000);
         assert_eq!(window(20_000), 17_600_000);
+    }
+
+    #[test]
+    fn a_supply_is_spent_step_by_step_until_it_is_dry() {
+        let discharge = |steps: &str| {
+            let line = format!(r#"{{"ask":"discharge","name":"atx-22","steps":[{steps}]}}"#);
+            ask(&line).unwrap()
+        };
+        let step = |time_ns: u64, running: u64| {
+            format!(r#"{{"time_ns":{time_ns},"running_permille":{running},"lines_written":0}}"#)
+        };
+        let half = discharge(&step(11_000_000, 1000));
+        assert_eq!(half["dry_ns"], Value::Null);
+        assert_eq!(half["lasts_busy_ns"], 11_000_000);
+        let (all, left) = (&half["energy_pj"], &half["left_pj"][0]);
+        assert!(left.as_u64().unwrap() < all.as_u64().unwrap());
+        let parked = discharge(&step(11_000_000, 0));
+        assert!(parked["left_pj"][0].as_u64() > left.as_u64(), "{parked}");
+        let both = [step(11_000_000, 1000), step(11_000_001, 1000), step(1, 0)].join(",");
+        let dry = discharge(&both);
+        assert_eq!(dry["dry_ns"], 22_000_000);
+        assert_eq!(dry["left_pj"][1], 0);
+        assert_eq!(dry["left_pj"][2], 0);
     }
 }

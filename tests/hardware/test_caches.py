@@ -43,14 +43,14 @@ TEXT = "kept by a flush"
 # A program with memory of its own, and a file that nobody has synced. Of each at least so many
 # lines are still in caches of 8 MiB when the power goes a moment later.
 OWNER = """python3 -c '
-import time
+import os, time
 mine = bytearray(1 << 20)
 for at in range(0, len(mine), 64):
     mine[at] = 7
 open("/root/unsynced", "wb", 0).write(bytes(range(256)) * 1024)
-open("/dev/shm/owner", "w").close()
+open("/dev/shm/owner", "w").write(str(os.getpid()))
 time.sleep(1000)' </dev/null >/dev/null 2>&1 &
-until [ -e /dev/shm/owner ]; do sleep 0.1; done; pgrep -f unsynced | head -1"""
+until [ -s /dev/shm/owner ]; do sleep 0.1; done; cat /dev/shm/owner"""
 OWNED_LINES = 1000
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]

@@ -48,6 +48,8 @@ pub(crate) struct CachePlan {
     pub(crate) trace: Option<String>,
     /// The file that tells who stored to each line last.
     pub(crate) writers: Option<String>,
+    /// The file that tells how many lines were left before and after each flush of all.
+    pub(crate) flushes: Option<String>,
     /// Loads are looked at always, not only while something is armed.
     pub(crate) loads: bool,
 }
@@ -75,7 +77,7 @@ impl fmt::Display for ArgsError {
                     f,
                     "{arg}: unknown; known are ctl=, count=, cut=, quantum=, pc=, out=, \
                      user=, cache=, memory=, media=, base=, record=, trace=, writers=, \
-                     loads="
+                     flushes=, loads="
                 )
             }
             Self::NotSwitch(arg) => write!(f, "{arg}: must be on or off"),
@@ -171,6 +173,7 @@ pub(crate) fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Plan, Arg
             "record" => cache.record = Some(value.to_owned()),
             "trace" => cache.trace = Some(value.to_owned()),
             "writers" => cache.writers = Some(value.to_owned()),
+            "flushes" => cache.flushes = Some(value.to_owned()),
             "loads" => cache.loads = parse_switch(arg, value)?,
             "base" => cache.base = Some(parse_address(arg, value)?),
             "pc" => {

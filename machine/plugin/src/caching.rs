@@ -24,6 +24,8 @@ use libc::{c_uint, c_void};
 use remanence_cache::{Caches, Core, Domain, Honoured, LINE_BYTES, Line, Memory, Profile, Slot};
 use remanence_recording::{CLOCK_MODEL, Event, Header};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Seek, Write};
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -100,6 +102,7 @@ pub(crate) struct Job {
     reverted: u64,
     pub(crate) loads_always: bool,
     writers: Option<Writers>,
+    flushes: Option<File>,
 }
 
 static JOB: AtomicPtr<Job> = AtomicPtr::new(std::ptr::null_mut());
@@ -157,6 +160,18 @@ impl Job {
             Some(path) => Some(Writers::create(path, lines, cpus)?),
             None => None,
         };
+        let flushes = match &plan.flushes {
+            Some(path) => {
+                // The last Stop's is kept until the next.
+                let opened = File::options()
+                    .write(true)
+                    .create(true)
+                    .truncate(false)
+                    .open(path);
+                Some(opened.map_err(|error| format!("flushes={path}: {error}"))?)
+            }
+            None => None,
+        };
         let job = Self {
             caches: Caches::new(profile, cpus, lines, memories, timing),
             filters: (0..cpus).map(|_| Filter::new()).collect(),
@@ -170,6 +185,7 @@ impl Job {
             reverted: 0,
             loads_always: plan.loads,
             writers,
+            flushes,
         };
         JOB.store(Box::into_raw(Box::new(job)), Release);
         Ok(())
@@ -288,6 +304,31 @@ impl Job {
     /// Whether loads are looked at where nothing is armed.
     pub(crate) fn wants_loads(&self) -> bool {
         self.loads_always || self.caches.timing.is_on()
+    }
+
+    /// PWR_OK drops: a new list begins.
+    pub(crate) fn begin_flushes(&mut self) {
+        if let Some(file) = &mut self.flushes {
+            if let Err(error) = file.set_len(0).and_then(|()| file.rewind()) {
+                eprintln!("remanence-plugin: flushes are not told: {error}");
+                self.flushes = None;
+            }
+        }
+        self.tell_flush(0, 0xff, "drop");
+    }
+
+    /// One line: nanoseconds since PWR_OK dropped, vCPU, what, lines that would be lost now.
+    pub(crate) fn tell_flush(&mut self, elapsed_ns: u64, vcpu: u64, what: &str) {
+        let lines = match &self.flushes {
+            Some(_) => self.differing(),
+            None => return,
+        };
+        if let Some(file) = &mut self.flushes {
+            if let Err(error) = writeln!(file, "{elapsed_ns} {vcpu} {what} {lines}") {
+                eprintln!("remanence-plugin: flushes are not told any further: {error}");
+                self.flushes = None;
+            }
+        }
     }
 
     pub(crate) fn record(&mut self, event: &Event<'_>) {

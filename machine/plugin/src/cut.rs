@@ -289,6 +289,7 @@ impl Plugin {
             self.set(self.fuse, cpu, fuse);
         }
         if let Some(job) = job {
+            job.begin_flushes();
             job.record(&Event::Power { ok: false });
         }
         self.armed.store(Armed::HoldUp as u32, Release);
@@ -322,6 +323,13 @@ impl Plugin {
     pub(crate) fn hold_up_left_ns(&self, job: &Job) -> Option<u64> {
         self.hold_up_is_armed()
             .then(|| self.left_ns(Some(job)).unwrap_or(0))
+    }
+
+    /// Since PWR_OK dropped; `None` without a hold-up.
+    pub(crate) fn hold_up_elapsed_ns(&self, job: &Job) -> Option<u64> {
+        let left_ns = self.hold_up_left_ns(job)?;
+        let hold_up = self.hold_up.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(hold_up.ns - left_ns)
     }
 
     /// The same as the next fuse; `None` when it is over.

@@ -115,6 +115,7 @@ fn flush_all(plugin: &Plugin, job: &mut Job, cpu: c_uint, site: &Site) {
         cause: cause(site.kind),
     });
     let core = Core(cpu as usize);
+    tell(plugin, job, cpu, "begin");
     let limit_ns = plugin.hold_up_left_ns(job).unwrap_or(u64::MAX);
     match site.kind {
         Kind::Invd => job.invd(core),
@@ -124,12 +125,21 @@ fn flush_all(plugin: &Plugin, job: &mut Job, cpu: c_uint, site: &Site) {
         }
         _ => {
             if !job.wbinvd(core, limit_ns.saturating_mul(1000)) {
+                tell(plugin, job, cpu, "dry");
                 plugin.cut(Cut::HoldUp, cpu.into());
             }
         }
     }
+    tell(plugin, job, cpu, "end");
     plugin.set(plugin.in_flight, cpu as usize, 0);
     plugin.waited(cpu);
+}
+
+/// How far a Stop has got, for people.
+fn tell(plugin: &Plugin, job: &mut Job, cpu: c_uint, what: &str) {
+    if let Some(elapsed_ns) = plugin.hold_up_elapsed_ns(job) {
+        job.tell_flush(elapsed_ns, cpu.into(), what);
+    }
 }
 
 /// About to execute an instruction of [`Site`].

@@ -22,6 +22,7 @@
 //! | `record=DIR` | with caches: writes the recording there (`format/rem_recording.h`) |
 //! | `trace=FILE` | with caches: where `TRACE` writes what memory was asked for (`format/rem_trace.h`); it looks at loads, too |
 //! | `writers=FILE` | with caches: who stored to each line last (`format/rem_writers.h`) |
+//! | `flushes=FILE` | with caches: in a hold-up, how many lines were left before and after each WBINVD; text |
 //! | `loads=on` | with caches: loads are looked at always, not only while something is armed |
 //!
 //! Invariants:

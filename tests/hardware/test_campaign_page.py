@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: on a campaign's page every cell of the map can be seen, and a click on it shows the
+command that replays one of its images.
+
+Method: the page of a campaign of the model, with a script at its end that clicks on each cell and
+writes down what it saw, in headless Chromium; the page's own script does the rest. Red without
+it: the same page with its script taken out. In soak, as the browser is a package of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.errors import Exit
+from lab.paths import repo_dir
+from lab.setup.browser import ensure_browser
+from lab.setup.progress import Progress
+
+LIMIT_S = 600
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
+
+PROBE = """<script>
+const seen = {errors: [], cells: []};
+window.onerror = message => { seen.errors.push(String(message)); };
+document.querySelectorAll('svg.map rect').forEach(cell => {
+  const box = cell.getBoundingClientRect();
+  cell.dispatchEvent(new MouseEvent('click', {bubbles: true}));
+  seen.cells.push({
+    width: box.width, height: box.height, wanted: cell.dataset.command,
+    shown: document.getElementById('command').textContent,
+    told: document.getElementById('told').textContent,
+  });
+});
+const out = document.createElement('pre');
+out.id = 'seen';
+out.textContent = JSON.stringify(seen);
+document.body.append(out);
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Path:
+    return ensure_browser(Progress())
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    state = tmp_path_factory.mktemp("state")
+    done = subprocess.run(
+        [repo_dir() / "rem", "campaign", "--model", "--images", "2000"],
+        env={**os.environ, "REM_STATE": str(state)},
+        text=True,
+        capture_output=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == Exit.PASS, done.stderr
+    yield next(state.glob("campaign/*.html")).read_text(encoding="utf-8")
+
+
+def look(browser: Path, html: str, folder: Path) -> dict[str, Any]:
+    """What the probe saw."""
+    path = folder / "page.html"
+    path.write_text(html.replace("</html>", PROBE + "</html>"), encoding="utf-8")
+    words = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+    words += [f"--user-data-dir={folder / 'profile'}", "--dump-dom", path.as_uri()]
+    done = subprocess.run(
+        [browser, *words], text=True, capture_output=True, timeout=LIMIT_S, check=False
+    )
+    found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, flags=re.DOTALL)
+    assert found, done.stderr[-2000:]
+    text = found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    seen: dict[str, Any] = json.loads(text)
+    return seen
+
+
+def test_a_click_on_a_cell_shows_its_command(browser: Path, page: str, tmp_path: Path) -> None:
+    seen = look(browser, page, tmp_path)
+    assert seen["errors"] == []
+    assert len(seen["cells"]) == page.count("data-command=") > 20
+    for cell in seen["cells"]:
+        assert cell["width"] > 0 and cell["height"] > 0
+        assert cell["shown"] == cell["wanted"]
+        assert re.match(r"\./rem replay \S+ --cut \d+", cell["shown"])
+        assert "images; this one" in cell["told"]
+
+
+def test_without_the_pages_script_the_probe_sees_nothing(
+    browser: Path, page: str, tmp_path: Path
+) -> None:
+    dead = re.sub(r"<script>.*?</script>", "", page, count=1, flags=re.DOTALL)
+    assert dead != page
+    cells = look(browser, dead, tmp_path)["cells"]
+    assert cells and all(cell["shown"] != cell["wanted"] for cell in cells)
