@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ class Store:
                     f"{self.path} holds a campaign with another {name} ({known[name]}):"
                     " name another file, or remove this one"
                 )
-        with self.db:
+        with self._kept():
             self.db.executemany("INSERT OR REPLACE INTO campaign VALUES (?, ?)", facts.items())
 
     def done(self, recording: str) -> set[tuple[int, int]]:
@@ -75,13 +76,19 @@ class Store:
     def add(self, judged: Judged) -> None:
         work = judged.work
         rows = [_row(work, outcome) for outcome in judged.outcomes]
+        with self._kept():
+            self.db.executemany(_INSERT, rows)
+            self.db.execute(
+                "INSERT OR REPLACE INTO slice VALUES (?, ?, ?, ?, ?, ?)",
+                (work.recording, work.round, work.slice, work.slices, *_cost(judged)),
+            )
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        """One transaction: all of it is in the file, or nothing and one line that says why."""
         try:
             with self.db:
-                self.db.executemany(_INSERT, rows)
-                self.db.execute(
-                    "INSERT OR REPLACE INTO slice VALUES (?, ?, ?, ?, ?, ?)",
-                    (work.recording, work.round, work.slice, work.slices, *_cost(judged)),
-                )
+                yield
         except sqlite3.Error as error:
             raise InfraError(
                 f"{self.path}: {error}; what was judged before is kept: make room and go on with"
@@ -90,7 +97,7 @@ class Store:
 
     def add_elapsed(self, elapsed_s: float) -> None:
         """Time in which workers judged, by the clock on the wall; of all sessions."""
-        with self.db:
+        with self._kept():
             self.db.execute(
                 "INSERT INTO campaign VALUES ('elapsed_s', ?) ON CONFLICT (name)"
                 " DO UPDATE SET value = CAST(value AS REAL) + excluded.value",
@@ -98,7 +105,7 @@ class Store:
             )
 
     def add_boot(self, row: tuple[Any, ...]) -> None:
-        with self.db:
+        with self._kept():
             self.db.execute("INSERT INTO boot VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def images(self) -> int:

@@ -17,7 +17,7 @@ from lab.campaign.mutants import Found, machine_mutants, rotation
 from lab.campaign.page import page
 from lab.campaign.shrink import as_eviction, command, shrunk
 from lab.campaign.store import Store
-from lab.errors import UsageError
+from lab.errors import Exit, InfraError, UsageError
 
 WORK = Work("engine", "/rec/stop", 1, 0, 100, 0, 1)
 
@@ -60,6 +60,26 @@ def test_a_slice_is_done_when_its_results_are_there(store: Store) -> None:
     store.close()
     assert Store(store.path).done("/rec/stop") == {(0, 0)}
     assert Store(store.path).done("/rec/go") == set()
+
+
+def test_a_full_disk_keeps_what_was_judged_and_the_campaign_goes_on(store: Store) -> None:
+    store.add(Judged(WORK, [outcome("1")], 1, 10**9))
+    # What SQLite does where it gets no further page is the same, whoever refuses it.
+    pages = store.scalar("PRAGMA page_count")
+    assert store.scalar(f"PRAGMA max_page_count = {pages}") == pages
+    more = replace(WORK, slice=1)
+    many = Judged(more, [outcome(str(n)) for n in range(2, 2000)], 1998, 10**9)
+    with pytest.raises(InfraError, match=r"full; .*make room and go on with the same command") as e:
+        store.add(many)
+    assert "\n" not in e.value.message and e.value.exit_code == Exit.INFRASTRUCTURE
+    # The slice that did not fit is not called done, and nothing of it is there.
+    assert (store.images(), store.done("/rec/stop")) == (1, {(0, 0)})
+    with pytest.raises(InfraError, match="make room"):
+        for n in range(10_000):
+            store.add_boot((f"class {n}" * 20, "/rec/stop", 1, "none", "cold", "cold", 1, 1))
+    store.scalar(f"PRAGMA max_page_count = {1 << 20}")
+    store.add(many)
+    assert (store.images(), store.done("/rec/stop")) == (1999, {(0, 0), (0, 1)})
 
 
 def test_results_of_another_campaign_are_refused(store: Store) -> None:

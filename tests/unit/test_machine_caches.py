@@ -48,7 +48,8 @@ def test_qemu_gets_the_memory_and_the_plugin_both_files(files: MachineFiles) -> 
     plugin = command[command.index("-plugin") + 1]
     assert plugin == (
         f"plugin.so,ctl=c,cache=lightpc,memory={files.memory(CONFIG)},"
-        f"media={files.nvram(CONFIG)},trace={files.trace},base={NVRAM_PHYS:#x}"
+        f"media={files.nvram(CONFIG)},trace={files.trace},writers={files.writers(CONFIG)},"
+        f"flushes={files.flushes},base={NVRAM_PHYS:#x}"
     )
     without = replace(CONFIG, caches=None)
     command = build_command(without, files, Wires.by_path(), BootOptions(), None)
@@ -67,12 +68,18 @@ def test_power_on_begins_with_media_and_power_off_leaves_only_media(files: Machi
         assert file.read(23) == b"what outlived the power"
         file.seek(0)
         file.write(b"what no flush wrote")
-    caches.drop_memory(files, CONFIG)
+    caches.keep_memory(files, CONFIG)
     assert not memory.exists()
+    assert files.seen(CONFIG) == files.nvram(CONFIG)
+    # For people it is there until power returns; for the machine it is not.
+    assert b"what no flush wrote" in files.at_cut(CONFIG).read_bytes()[:64]
+    caches.drop_memory(files, CONFIG)
+    assert not files.at_cut(CONFIG).exists()
     assert list(caches.FAST_DIR.iterdir()) == []
     caches.fill_memory(files, CONFIG)
     with memory.open("rb") as file:
         assert file.read(23) == b"what outlived the power"
+    assert not files.at_cut(CONFIG).exists()
 
 
 def test_media_of_another_size_is_refused_in_one_line(files: MachineFiles) -> None:

@@ -16,11 +16,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from lab.errors import Exit, RemError
+from lab.errors import Exit, InfraError, RemError
 from lab.machine import Machine, MachineConfig, MachineState
 from lab.machine.control import request
 from lab.machine.files import MachineFiles, MachineLock
@@ -87,6 +88,21 @@ def test_announced_cut_waits_for_the_stop_and_kills_qemu(machine: Machine) -> No
     assert record.qemu_status == -signal.SIGKILL
     assert record.gone and not process_is_there(record.qemu_pid)
     assert machine.state is MachineState.STOPPED
+
+
+def test_a_plugin_that_is_missing_is_one_line(config: MachineConfig, tmp_path: Path) -> None:
+    """QEMU's own words and where it wrote them; with the plugin back the machine starts."""
+    missing = replace(config, plugin=str(tmp_path / "none.so"))
+    with Machine.create(missing, destroy_on_exit=True) as machine:
+        with pytest.raises(InfraError, match=r"none\.so") as caught:
+            machine.boot()
+        assert "\n" not in caught.value.message
+        assert str(machine.files.qemu_log(1)) in caught.value.message
+        assert machine.state is MachineState.CONFIGURED
+        machine.config = config
+        machine.boot()
+        assert machine.console is not None
+        machine.console.expect("R", LIMIT_S)
 
 
 def test_unannounced_cut_gives_no_time(machine: Machine) -> None:
