@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * The control file of the QEMU plugin: two pages that the plugin and the lab
+ * The control file of the QEMU plugin: three pages that the plugin and the lab
  * both map. It is no media (it says nothing about the guest's memory) but it
  * does outlive the QEMU process, which is how a cut made from inside is told.
  *
@@ -8,11 +8,11 @@
  *   0x0000      32   what this plugin can do                     plugin
  *   0x0020      48   one command at a time                       lab
  *   0x0050      48   the answer, and whether the process was cut plugin
- *   0x0080     544   snapshot asked for by REM_PLUGIN_READ       plugin
- *   0x02a0     544   snapshot at the cut                         plugin
- *   0x04c0    4608   eight marks                                 plugin
- *   0x16c0     808   where vCPUs were during a hold-up           plugin
- *   0x19e8     128   what the caches did                         plugin
+ *   0x0080    1056   snapshot asked for by REM_PLUGIN_READ       plugin
+ *   0x04a0    1056   snapshot at the cut                         plugin
+ *   0x08c0    8704   eight marks                                 plugin
+ *   0x2ac0     808   where vCPUs were during a hold-up           plugin
+ *   0x2de8     128   what the caches did                         plugin
  *
  * A command: the lab writes command and arguments, adds one to @request and
  * wakes a futex on it; the plugin carries it out, then makes @done equal to
@@ -33,9 +33,9 @@
 
 /* "REMPLUGN", little-endian */
 #define REM_PLUGIN_MAGIC 0x4e47554c504d4552
-#define REM_PLUGIN_VERSION 3
-#define REM_PLUGIN_CTL_BYTES 8192
-#define REM_PLUGIN_CPUS_MAX 32
+#define REM_PLUGIN_VERSION 4
+#define REM_PLUGIN_CTL_BYTES 12288
+#define REM_PLUGIN_CPUS_MAX 64
 #define REM_PLUGIN_MARKS_MAX 8
 #define REM_PLUGIN_TURNS_MAX 50
 /* Of one trace: 512 MiB, which the plugin holds in memory. */
@@ -134,8 +134,8 @@ struct rem_plugin_snapshot {
 	rem_u64 cpu;	       /*   8 */
 	rem_u64 halted_ns;     /*  16 */
 	rem_u64 cycle_ps;      /*  24 */
-	rem_u64 count[32];     /*  32 begun instructions of each vCPU */
-	rem_u64 waited_ns[32]; /* 288 for memory, by the model of caches */
+	rem_u64 count[64];     /*  32 begun instructions of each vCPU */
+	rem_u64 waited_ns[64]; /* 544 for memory, by the model of caches */
 };
 
 /*
@@ -215,20 +215,20 @@ struct rem_plugin_ctl {
 	rem_u32 reserved2;   /*  92 */
 	rem_u64 reserved3[4];		   /*  96 */
 	struct rem_plugin_snapshot now;	   /* 128 */
-	struct rem_plugin_snapshot at_cut; /* 672 */
-	struct rem_plugin_mark marks[8];   /* 1216 */
+	struct rem_plugin_snapshot at_cut; /* 1184 */
+	struct rem_plugin_mark marks[8];   /* 2240 */
 	/* turns that were over in the kernel since REM_PLUGIN_ARM_HOLD_UP: how
 	 * many, and the first of them
 	 */
-	rem_u64 turn_count;		  /* 5824 */
-	struct rem_plugin_turn turns[50]; /* 5832 */
-	struct rem_plugin_cache cache;	  /* 6632 */
+	rem_u64 turn_count;		  /* 10944 */
+	struct rem_plugin_turn turns[50]; /* 10952 */
+	struct rem_plugin_cache cache;	  /* 11752 */
 };
 
-static_assert(sizeof(struct rem_plugin_snapshot) == 544);
+static_assert(sizeof(struct rem_plugin_snapshot) == 1056);
 static_assert(offsetof(struct rem_plugin_snapshot, count) == 32);
-static_assert(offsetof(struct rem_plugin_snapshot, waited_ns) == 288);
-static_assert(sizeof(struct rem_plugin_mark) == 576);
+static_assert(offsetof(struct rem_plugin_snapshot, waited_ns) == 544);
+static_assert(sizeof(struct rem_plugin_mark) == 1088);
 static_assert(offsetof(struct rem_plugin_mark, first) == 32);
 static_assert(sizeof(struct rem_plugin_turn) == 16);
 static_assert(sizeof(struct rem_plugin_cache) == 128);
@@ -237,10 +237,10 @@ static_assert(offsetof(struct rem_plugin_ctl, argument) == 40);
 static_assert(offsetof(struct rem_plugin_ctl, done) == 80);
 static_assert(offsetof(struct rem_plugin_ctl, cut) == 88);
 static_assert(offsetof(struct rem_plugin_ctl, now) == 128);
-static_assert(offsetof(struct rem_plugin_ctl, at_cut) == 672);
-static_assert(offsetof(struct rem_plugin_ctl, marks) == 1216);
-static_assert(offsetof(struct rem_plugin_ctl, turns) == 5832);
-static_assert(offsetof(struct rem_plugin_ctl, cache) == 6632);
-static_assert(sizeof(struct rem_plugin_ctl) == 6760);
+static_assert(offsetof(struct rem_plugin_ctl, at_cut) == 1184);
+static_assert(offsetof(struct rem_plugin_ctl, marks) == 2240);
+static_assert(offsetof(struct rem_plugin_ctl, turns) == 10952);
+static_assert(offsetof(struct rem_plugin_ctl, cache) == 11752);
+static_assert(sizeof(struct rem_plugin_ctl) == 11880);
 
 #endif /* REM_PLUGIN_CTL_H */

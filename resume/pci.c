@@ -16,7 +16,8 @@
 
 #define REM_CONFIG_WORDS 16
 #define REM_PCI_MAX 128
-#define REM_VECTORS_MAX 64
+/* A queue of a disk for each CPU, and what a device has besides. */
+#define REM_VECTORS_MAX (NR_CPUS + 8)
 
 enum rem_pci_kind {
 	REM_PCI_IDLE,		/* no driver: nothing but its configuration */

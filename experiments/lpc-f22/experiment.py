@@ -7,7 +7,7 @@ from typing import Any
 
 from lab.errors import RemError
 from lab.experiment.run import Context, Report
-from lab.experiment.stops import PLUGIN_CPUS_MAX, bounded_ns, measured, worst_ns
+from lab.experiment.stops import measured, worst_ns
 from lab.say import say
 
 CPUS = (8, 16, 32, 64)
@@ -21,13 +21,9 @@ def measure(it: Context) -> dict[str, Any]:
     for mode in MODES[:1] if it.is_ci else MODES:
         for cpus in CPUS[:1] if it.is_ci else CPUS:
             number = 1 if it.is_ci else STOPS
-            is_bound = cpus > PLUGIN_CPUS_MAX
             stop_ns, why = None, ""
             try:
-                if is_bound:
-                    stop_ns = bounded_ns(it, cpus, mode)
-                else:
-                    stop_ns = worst_ns(measured(it, cpus, ("idle",), (mode,), number)[mode])
+                stop_ns = worst_ns(measured(it, cpus, ("idle",), (mode,), number)[mode])
             except RemError as error:
                 why = error.message
                 say(f"{cpus} CPUs, stop={mode}, were not run: {why}")
@@ -35,7 +31,6 @@ def measure(it: Context) -> dict[str, Any]:
                 "cpus": cpus,
                 "mode": mode,
                 "stop_ns": stop_ns,
-                "is_bound": is_bound,
                 "why_not": why,
             }
     flushes = [
@@ -67,8 +62,7 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
     report.count("cpus_run", max((case["cpus"] for case in run), default=0), "CPUs")
     report.count("not_run", len(raw["stops"]) - len(run), "cases")
     for case in run:
-        what = "stop_bound_ns" if case["is_bound"] else "stop_ns"
-        report.add(f"{case['mode']}_{case['cpus']}_{what}", case["stop_ns"], "ns")
+        report.add(f"{case['mode']}_{case['cpus']}_stop_ns", case["stop_ns"], "ns")
     whole = _whole_ns(raw)
     for (mode, cpus, l1_kib), time_ns in whole.items():
         if l1_kib in (L1_KIB[0], L1_KIB[-1]):

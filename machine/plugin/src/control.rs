@@ -9,9 +9,9 @@ use crate::budget::Clocks;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
 
 pub(crate) const MAGIC: u64 = 0x4e47_554c_504d_4552;
-pub(crate) const VERSION: u32 = 3;
-pub(crate) const CTL_BYTES: usize = 8192;
-pub(crate) const CPUS_MAX: usize = 32;
+pub(crate) const VERSION: u32 = 4;
+pub(crate) const CTL_BYTES: usize = 12288;
+pub(crate) const CPUS_MAX: usize = 64;
 pub(crate) const MARKS_MAX: usize = 8;
 pub(crate) const TURNS_MAX: usize = 50;
 pub(crate) const TRACE_RECORDS_MAX: u64 = 1 << 26;

@@ -107,7 +107,7 @@ impl Plugin {
             fuse: field(offset_of!(Score, fuse)),
             user_wanted: field(offset_of!(Score, user_wanted)),
             in_flight: field(offset_of!(Score, in_flight)),
-            registers: Default::default(),
+            registers: std::array::from_fn(|_| Registers::default()),
             clock: OnceLock::new(),
             parallel: Parallel::find(),
             exact: AtomicBool::new(false),

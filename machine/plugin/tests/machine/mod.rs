@@ -31,10 +31,10 @@ const DONE: u64 = 80;
 const ERROR: u64 = 84;
 pub const CUT: u64 = 88;
 pub const NOW: u64 = 128;
-pub const AT_CUT: u64 = 672;
-const MARKS: u64 = 1216;
-pub const CACHE: u64 = 6632;
-const MARK_BYTES: u64 = 576;
+pub const AT_CUT: u64 = 1184;
+const MARKS: u64 = 2240;
+pub const CACHE: u64 = 11752;
+const MARK_BYTES: u64 = 1088;
 const MAGIC: u64 = 0x4e47_554c_504d_4552;
 
 pub const READ: u32 = 1;
@@ -187,7 +187,7 @@ impl Machine {
         for name in ["ram", "media"] {
             open(&dir, name).set_len(RAM_BYTES).unwrap();
         }
-        open(&dir, "ctl").set_len(8192).unwrap();
+        open(&dir, "ctl").set_len(12288).unwrap();
         let status = command(&dir, guest, clocking, cpus, plugin)
             .status()
             .unwrap();
