@@ -2,8 +2,10 @@
 #ifndef REM_RESUME_H
 #define REM_RESUME_H
 
+#include <linux/kconfig.h>
 #include <linux/types.h>
 
+struct gendisk;
 struct pci_dev;
 struct rem_context;
 struct virtio_device;
@@ -55,6 +57,16 @@ unsigned int rem_virtqueue_reseat(struct virtqueue *vq);
 bool rem_virtblk_cache_can(struct virtio_device *vdev);
 int rem_virtblk_cache_set(struct virtio_device *vdev, bool on);
 void rem_virtblk_cache_go(struct virtio_device *vdev);
+
+/* nvme_cache.h, built into drivers/nvme/host/core.c */
+#if IS_BUILTIN(CONFIG_NVME_CORE)
+bool rem_nvme_cache_is_off(struct gendisk *disk);
+#else
+static inline bool rem_nvme_cache_is_off(struct gendisk *disk)
+{
+	return false;
+}
+#endif
 
 /* serial.c */
 void rem_serial_finish(void);

@@ -10,7 +10,8 @@
  *
  *   write-through  the cache is off: every write is on media before it is said
  *		    to be. The default. Go switches it off again, before the
- *		    device is started (resume/virtio_blk_cache.h).
+ *		    device is started (resume/virtio_blk_cache.h; an NVMe
+ *		    controller's driver at each start, resume/nvme_cache.h).
  *   protected	    the cache survives, as the loader's machine description says
  *		    (REM_DISK_PROTECTED); nothing is done.
  *   open	    neither is possible, or somebody switched the cache on:
@@ -81,8 +82,8 @@ static bool rem_disk_declared(struct gendisk *disk)
 static enum rem_disk_policy rem_disk_policy(struct gendisk *disk)
 {
 	if (!(disk->queue->limits.features & BLK_FEAT_WRITE_CACHE))
-		return rem_disk_switchable(disk) ? REM_DISK_WRITE_THROUGH :
-						   REM_DISK_CACHELESS;
+		return rem_disk_switchable(disk) || rem_nvme_cache_is_off(disk) ?
+		       REM_DISK_WRITE_THROUGH : REM_DISK_CACHELESS;
 	return rem_disk_declared(disk) ? REM_DISK_IS_PROTECTED : REM_DISK_OPEN;
 }
 
@@ -145,6 +146,11 @@ ssize_t rem_disks_show(char *buf)
 /* Returns 0, -EPERM where nobody declared it, or a negative errno. */
 static int rem_disk_choose(struct gendisk *disk, const char *policy)
 {
+	/* Its driver keeps it off; nobody can declare it protected yet. */
+	if (rem_nvme_cache_is_off(disk) && !strcmp(policy, "protected"))
+		return -EPERM;
+	if (rem_nvme_cache_is_off(disk))
+		return strcmp(policy, "write-through") ? -EINVAL : 0;
 	if (!rem_disk_switchable(disk))
 		return -EOPNOTSUPP;
 	if (!strcmp(policy, "write-through"))

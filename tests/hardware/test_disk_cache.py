@@ -20,6 +20,7 @@ import pytest
 
 from lab.commands.demo import make_config
 from lab.machine import Machine
+from lab.machine.config import DiskModel
 from lab.run import find_tool
 from lab.setup import products
 from tests.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
@@ -35,7 +36,9 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 
 @contextmanager
-def loaded(purpose: str, stop: str, mutant: str | None = None) -> Iterator[Machine]:
+def loaded(
+    purpose: str, stop: str, mutant: str | None = None, disk: DiskModel = "virtio-blk"
+) -> Iterator[Machine]:
     """A machine on a disk that forgets, with the load at work."""
     kernel, words = None, ""
     if mutant is not None:
@@ -44,6 +47,7 @@ def loaded(purpose: str, stop: str, mutant: str | None = None) -> Iterator[Machi
     config = make_config(machine_name(purpose), 2, stop, kernel, None)
     config = replace(
         config,
+        disk=disk,
         disk_cache="volatile",
         cmdline_extra=f"{config.cmdline_extra} {words}".strip(),
     )
@@ -57,7 +61,8 @@ def loaded(purpose: str, stop: str, mutant: str | None = None) -> Iterator[Machi
 
 def policy(machine: Machine) -> str:
     lines = machine.run_in_guest(f"cat {SYSFS}").stdout.splitlines()
-    return next(line.split()[1] for line in lines if line.startswith("vda "))
+    disk = {"virtio-blk": "vda", "nvme": "nvme0n1"}[machine.config.disk]
+    return next(line.split()[1] for line in lines if line.startswith(f"{disk} "))
 
 
 def begin(machine: Machine, what: str = "") -> None:
@@ -102,9 +107,17 @@ def fsck_after_power_off(machine: Machine) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("stop", ["fast", "dpm"])
-def test_a_cache_that_forgets_undoes_nothing(stop: str) -> None:
-    with loaded(f"disk-{stop}", stop) as machine:
+@pytest.mark.parametrize(
+    ("stop", "disk"),
+    [
+        ("fast", "virtio-blk"),
+        ("dpm", "virtio-blk"),
+        ("fast", "nvme"),
+        pytest.param("dpm", "nvme", marks=pytest.mark.soak),
+    ],
+)
+def test_a_cache_that_forgets_undoes_nothing(stop: str, disk: DiskModel) -> None:
+    with loaded(f"disk-{stop}-{disk}", stop, disk=disk) as machine:
         assert policy(machine) == "write-through"
         begin(machine)
         for _ in range(3):
@@ -146,12 +159,23 @@ def test_with_the_cache_switched_on_again_it_is_torn() -> None:
         assert machine.disk_settled.lost_bytes > 0
 
 
-def test_a_cache_that_go_leaves_on_is_torn_by_the_next_cut() -> None:
+@pytest.mark.parametrize("disk", ["virtio-blk", pytest.param("nvme", marks=pytest.mark.soak)])
+def test_a_cache_that_go_leaves_on_is_torn_by_the_next_cut(disk: DiskModel) -> None:
     with (
-        loaded("disk-forget", "fast", mutant="forget-write-through") as machine,
+        loaded("disk-forget", "fast", mutant="forget-write-through", disk=disk) as machine,
         pytest.raises(AssertionError, match="TORN"),
     ):
         check_nothing_is_torn(machine, cuts=2)
+
+
+@pytest.mark.soak
+def test_an_nvme_disk_is_kept_and_nothing_else_can_be_chosen() -> None:
+    with loaded("disk-nvme", "fast", disk="nvme") as machine:
+        assert policy(machine) == "write-through"
+        for words in ("nvme0n1 protected", "nvme0n1 log", "nvme0n1 open"):
+            assert machine.run_in_guest(f"echo {words} > {SYSFS}", check=False).returncode != 0
+        machine.run_in_guest(f"echo nvme0n1 write-through > {SYSFS}")
+        assert policy(machine) == "write-through"
 
 
 def test_only_a_declared_disk_may_be_called_protected() -> None:
