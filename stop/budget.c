@@ -7,7 +7,8 @@
  * the reference machine's model (one instruction is one nanosecond, model
  * flat-1ns), with room to spare, plus the longest section with preemption off,
  * which is a property of the configuration and is given by who has measured it
- * (`rem bench stop-go`).
+ * (`rem bench stop-go`), plus the flush of caches that are all dirty, which is a
+ * property of the processor and is given likewise.
  */
 #include <linux/cpumask.h>
 #include <linux/math64.h>
@@ -34,6 +35,10 @@ static unsigned int rem_preempt_off_us = 2000;
 module_param_named(preempt_off_us, rem_preempt_off_us, uint, 0444);
 MODULE_PARM_DESC(preempt_off_us, "longest section with preemption off, measured, times its factor");
 
+static unsigned int rem_flush_us;
+module_param_named(flush_us, rem_flush_us, uint, 0444);
+MODULE_PARM_DESC(flush_us, "what writing back all caches takes when every line is dirty; 0: they are not volatile");
+
 static u64 rem_stop_worst_ns;
 static u64 rem_stop_last_ns;
 static bool rem_exceeded;
@@ -47,7 +52,8 @@ u64 rem_budget_hold_up_ns(void)
 /** rem_budget_bound_ns - Return: what a Stop takes at most. Context: any. */
 u64 rem_budget_bound_ns(void)
 {
-	return (u64)rem_preempt_off_us * NSEC_PER_USEC + REM_STEP_FIXED_NS +
+	return (u64)rem_preempt_off_us * NSEC_PER_USEC +
+	       (u64)rem_flush_us * NSEC_PER_USEC + REM_STEP_FIXED_NS +
 	       (u64)num_online_cpus() * REM_STEP_CPU_NS +
 	       (u64)rem_devices_count() * REM_STEP_DEVICE_NS +
 	       (u64)rem_record_entries() * REM_STEP_ENTRY_NS;
