@@ -122,8 +122,6 @@ class MachineConfig:
             )
         if not 1 <= self.cpus <= 64:
             raise UsageError(f"{self.cpus} CPUs: give 1 to 64")
-        if self.caches is not None and self.nvram_kind == "nvdimm-n":
-            raise UsageError("volatile caches over an NVDIMM-N are not modelled: choose one")
         if self.caches is not None and not (self.icount and self.plugin):
             raise UsageError("volatile caches need --icount and the plugin")
         if self.memtype is not None and self.memtype not in MEMTYPES:

@@ -59,7 +59,8 @@ class MachineFiles:
     def nvdimm_parts(self, config: MachineConfig) -> NvdimmFiles:
         """Of NVRAM that is DRAM behind a controller; flash lies where NVRAM lies."""
         dram = self.nvram(config)
-        return NvdimmFiles(dram, dram.with_suffix(".flash"), self.directory / "nvdimm.json")
+        flash, state = dram.with_suffix(".flash"), self.directory / "nvdimm.json"
+        return NvdimmFiles(dram, flash, state, self.memory(config))
 
     @property
     def control(self) -> Path:

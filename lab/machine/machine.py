@@ -239,10 +239,10 @@ class Machine:
             self._note_before = self._note_bytes(before_power_on=True)
             if self.plugin is not None:
                 self.plugin.prepare()
-            if self.config.caches is not None:
-                caches.fill_memory(self.files, self.config)
             if self.nvdimm is not None:
                 self._power_on_nvdimm(self.nvdimm)
+            if self.config.caches is not None:
+                caches.fill_memory(self.files, self.config)
             if self._disk_forgets:
                 self._settle_disk()  # where the process that ran it died
                 disks.power_on(self.files.disk_parts)

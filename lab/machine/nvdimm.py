@@ -4,7 +4,8 @@
 The machine orders save, restore and erase over the wire of format/rem_nvdimm.h. How much a save
 takes, and whether the capacitor has it, is the model's in power/src/nvdimm.rs; here are the files:
 
-    nvram.img   DRAM: blank whenever the machine gets power
+    nvram.img   DRAM: blank whenever the machine gets power; with volatile caches, what they have
+                written back to it, which is all that a save saves
     flash.img   what the last save left, until it is erased
     nvdimm.json charge, cycles and what flash holds
 
@@ -66,6 +67,7 @@ class NvdimmFiles:
     dram: Path
     flash: Path
     state: Path
+    memory: Path | None = None  # with caches: DRAM as CPUs read it, while the machine runs
 
 
 class NvdimmController:
@@ -223,15 +225,21 @@ class NvdimmController:
 
     def _restore(self) -> None:
         try:
-            # Into the file that QEMU has mapped.
-            run(
-                ["dd", f"if={self.files.flash}", f"of={self.files.dram}", "bs=4M",
-                 "conv=sparse,notrunc", "status=none"],
-                what="restoring an NVDIMM",
-            )  # fmt: skip
+            # Into the file that QEMU has mapped; with caches that is not the one they write to.
+            memory = self.files.memory
+            for target in (self.files.dram, memory if memory and memory.exists() else None):
+                if target is not None:
+                    self._copy_flash(target)
             self.state = State.RESTORED
         except (RemError, OSError):
             self.state = State.FAILED
+
+    def _copy_flash(self, target: Path) -> None:
+        run(
+            ["dd", f"if={self.files.flash}", f"of={target}", "bs=4M",
+             "conv=sparse,notrunc", "status=none"],
+            what="restoring an NVDIMM",
+        )  # fmt: skip
 
     def _erase(self) -> None:
         try:

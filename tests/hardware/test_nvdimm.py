@@ -17,8 +17,16 @@ import pytest
 
 from lab.commands.demo import make_config
 from lab.machine import Machine
+from lab.machine.caches import DEFAULT_PROFILE, is_lost
 from lab.machine.note import BootNote
-from tests.claims import BOOT_LIMIT_S, GO_LIMIT_S, cut_and_resume, machine_name, warnings
+from tests.claims import (
+    BOOT_LIMIT_S,
+    GO_LIMIT_S,
+    cut_and_resume,
+    machine_name,
+    stop_for_caches,
+    warnings,
+)
 from tests.trials import parts
 
 SYSFS = "/sys/kernel/remanence/nvdimm"
@@ -101,6 +109,28 @@ def test_a_second_outage_before_the_capacitor_is_charged_loses_and_says_so() -> 
         assert health(machine) == "armed charging"
         assert machine.cut().stopped, "the machine itself stopped and committed"
         assert decision(machine).reason == "COLD_NVDIMM_PARTIAL"
+
+
+@pytest.mark.soak
+def test_with_volatile_caches_what_they_wrote_back_is_what_is_saved() -> None:
+    with nvdimm_machine("nvdimm-caches") as machine:
+        stop_for_caches(machine, DEFAULT_PROFILE)
+        machine.resume()
+        machine.wait_resumed(GO_LIMIT_S)
+        for text in ("kept", "kept again"):
+            assert machine.run_in_guest(f"cat {KEPT}").stdout.strip() == text
+            machine.run_in_guest(f"echo kept again > {KEPT}")
+            cut_and_resume(machine)
+            assert machine.last_cut is not None
+            assert machine.last_cut["caches"]["lost_lines"] == 0
+            assert machine.last_cut["caches"]["write_backs"] > 0
+        assert warnings(machine) == []
+        # The record stays in the caches, and the module saves what came to it.
+        machine.guest.close()
+        record = machine.cut(no_flush="all")
+        assert record.stopped, "the machine believes that it has committed"
+        assert is_lost(record.caches)
+        assert decision(machine).reason == "COLD_ALREADY_CONSUMED"
 
 
 def test_memory_on_a_battery_is_blank_when_that_is_empty() -> None:
