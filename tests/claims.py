@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What the tests of the claims share: a machine that has booted, and cuts that went as they should.
 
-Everything here runs the real thing: set-up's kernel, loader and root in a QEMU of its own.
+Everything here runs the real thing: set-up's kernel, loader and root in a QEMU of its own. With
+REM_TEST_CACHES=PROFILE the machine has volatile caches from its first resume on.
 """
 
 from __future__ import annotations
@@ -9,15 +10,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from lab.commands.demo import make_config
+from lab.commands.demo import make_config, with_caches
 from lab.machine import Machine
 from lab.machine.console import kernel_warnings
+from lab.machine.cut_points import attach_cut_points
 from lab.machine.note import BootNote
+from tests.no_stop import WatchedClock, why
 
 BOOT_LIMIT_S = 240.0
-GO_LIMIT_S = 120.0
+CACHES = os.environ.get("REM_TEST_CACHES")
+# A machine whose caches are modelled is some twenty times slower; no limit here is a measurement.
+SLOWER = 10 if CACHES else 1
+GO_LIMIT_S = 120.0 * SLOWER
 
 
 def machine_name(purpose: str) -> str:
@@ -34,13 +41,27 @@ def booted(purpose: str, cpus: int, stop: str) -> Iterator[Machine]:
         machine.boot()
         machine.wait_ready(BOOT_LIMIT_S)
         machine.guest.wait_ssh(BOOT_LIMIT_S)
+        if CACHES:
+            stop_for_caches(machine, CACHES)
+            machine.resume()
+            machine.wait_resumed(GO_LIMIT_S)
         yield machine
+
+
+def stop_for_caches(machine: Machine, profile: str, hold_up_ns: int | None = None) -> None:
+    """Stops it; from its next resume on it has volatile caches. Booting with them takes minutes."""
+    machine.guest.close()
+    assert machine.cut().stopped
+    config = with_caches(machine.config, profile)
+    machine.config = replace(config, hold_up_ns=hold_up_ns or config.hold_up_ns)
+    attach_cut_points(machine)
 
 
 def cut_and_resume(machine: Machine, rtc_offset_s: int = 0) -> BootNote:
     """One power failure that must not be noticed."""
-    record = machine.cut()
-    assert record.stopped, "no Stop within the hold-up: " + (consoles(machine)[-300:] or "silence")
+    clock = WatchedClock(machine)
+    record = machine.cut(clock=clock)
+    assert record.stopped, why(machine, record, clock, consoles(machine))
     assert record.gone, f"QEMU {record.qemu_pid} is still there"
     machine.resume(rtc_offset_s=rtc_offset_s)
     return machine.wait_resumed(GO_LIMIT_S)

@@ -17,13 +17,13 @@ from lab.demo.guest_job import GuestJob
 from lab.load.process import LoadProcess
 from lab.machine import Machine
 from lab.machine.config import HOST_ADDRESS
-from tests.claims import booted, cut_and_resume, warnings
+from tests.claims import SLOWER, booted, cut_and_resume, warnings
 
 CUTS = 3
 CPUS = 4
-RUN_S = 2.0  # before and between the cuts
+RUN_S = 2.0 * SLOWER  # before and between the cuts
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900 * SLOWER)]
 
 # Which run together; rem-mem takes half of the memory, so the last group is small.
 GROUPS: tuple[dict[str, tuple[str, ...]], ...] = (

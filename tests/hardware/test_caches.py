@@ -15,7 +15,6 @@ import random
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,12 +25,8 @@ from lab.lost.report import NOBODY, Group, Loss, Source, loss_of
 from lab.lost.source import source_of_machine
 from lab.machine import Machine, MachineState
 from lab.machine.caches import DEFAULT_PROFILE, is_lost
-from lab.machine.cut_points import attach_cut_points, make_spec
-from lab.machine.plugin import ctl_path
 from lab.machine.supply import CutRecord
-from lab.setup import products
-from lab.setup.progress import Progress
-from tests.claims import GO_LIMIT_S, booted
+from tests.claims import GO_LIMIT_S, booted, stop_for_caches
 
 CPUS = 2
 # Guest time; far more than any Stop takes.
@@ -86,22 +81,8 @@ class Stopped:
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
     with booted("caches", CPUS, "fast") as machine:
-        # Without caches and icount until here, as that boots in seconds.
-        machine.guest.close()
-        assert machine.cut().stopped
+        stop_for_caches(machine, DEFAULT_PROFILE, HOLD_UP_NS)
         config = machine.config
-        assert config.loader is not None
-        library = products.ensure_plugin(Progress())
-        spec = make_spec(library, config.kernel, config.loader, icount=True)
-        machine.config = replace(
-            config,
-            icount=True,
-            cut_points=True,
-            caches=DEFAULT_PROFILE,
-            plugin=spec.argument(ctl_path(config.name)),
-            hold_up_ns=HOLD_UP_NS,
-        )
-        attach_cut_points(machine)
         copies = machine.files.nvram(config).parent / f"{config.name}-copies"
         copies.mkdir()
         try:

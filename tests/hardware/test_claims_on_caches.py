@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: what tests of the claims show without volatile caches holds with them.
+
+Method: the same tests, with REM_TEST_CACHES (tests/claims.py). Not among them: clocks, which are
+compared with the host's, and random numbers, which the host gives; under icount both come from the
+machine's seed. Nor what brings its own machine (tests/trials.py).
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from lab import run
+from lab.paths import repo_dir
+
+PROFILES = ("wsp-c5528", "lightpc")
+CLAIMS = (
+    "tests/test_claims_cuts.py::test_25_cuts_in_a_row_lose_nothing",
+    "tests/test_claims_cuts.py::test_the_portable_path_loses_nothing_either",
+    "tests/test_claims_programs.py::test_a_program_that_would_notice_does_not",
+)
+LIMIT_S = 4 * 3600.0
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(LIMIT_S)]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_the_claim_holds_on_volatile_caches(claim: str, profile: str) -> None:
+    done = run.run(
+        [sys.executable, "-m", "pytest", "-q", "-m", "not soak", "-p", "no:cacheprovider", claim],
+        cwd=repo_dir(),
+        env={"REM_TEST_CACHES": profile},
+        timeout_s=LIMIT_S,
+        check=False,
+    )
+    assert done.ok, done.stdout[-4000:]
