@@ -22,7 +22,7 @@ C_FOLDERS = (
     "pm",
     "tests",
 )  # but for those of checkpatch's
-KERNEL_FOLDERS = ("stop", "resume", "pm/kernel", "off2f/kernel")
+KERNEL_FOLDERS = ("stop", "resume", "pm/kernel", "pm/init", "off2f/kernel")
 # Meant for mails to Linux's maintainers, not for a project with its own licence table.
 CHECKPATCH_IGNORES = (
     "FILE_PATH_CHANGES",
@@ -121,6 +121,7 @@ def _checkpatch(repo: Path) -> list[Linter]:
         for path in project_files(repo)
         if any(path.is_relative_to(repo / folder) for folder in KERNEL_FOLDERS)
         and path.suffix in (".c", ".h", ".S")
+        and not path.name.endswith("_trace.h")  # trace events have a form of their own
     ]
     patches = sorted((repo / "linux" / "patches").glob("*.patch"))
     found = [Linter("checkpatch", [*base, "--strict", "-f", *sources])] if sources else []

@@ -29,6 +29,7 @@ LICENCES = (
     ("resume/", "GPL-2.0-only"),
     ("pm/kernel/", "GPL-2.0-only"),
     ("off2f/kernel/", "GPL-2.0-only"),
+    ("pm/init/", "GPL-2.0-only"),
     ("", ANY_OF_TWO),
 )
 # Files that say their licence otherwise, or that no person writes.

@@ -12,13 +12,44 @@ from lab.errors import RemError
 from lab.machine import Machine
 from lab.machine.guest import GuestResult
 from lab.paths import repo_dir
-from lab.setup.pm import PmProduct, ensure_pm
+from lab.setup.pm import PmProduct, ensure_pm, ensure_pm_for_debian
 from lab.setup.progress import Progress
+from lab.setup.stock import ensure_stock
 
 REGION_BYTES = 256 << 20
 NVRAM_PHYS = 1 << 32  # where the machine has it
+STOCK_DRAM_BYTES = 1 << 30  # Debian's kernel is made for machines of that size
 BOOT_LIMIT_S = 240.0
 COMMAND_LIMIT_S = 180.0
+
+
+@contextmanager
+def stock_machine(name: str, cpus: int = 2, more: str = "") -> Iterator[Machine]:
+    """The same region under Debian's own kernel, which has DRAM as its main memory."""
+    stock = ensure_stock(Progress())
+    config = make_config(name, cpus, None, stock.bz_image, None)
+    phys = NVRAM_PHYS + config.nvram_bytes - REGION_BYTES
+    words = f"memmap={REGION_BYTES >> 20}M!{phys:#x} {more}".strip()
+    config = replace(config, loader=None, initrd=stock.initrd, memtype=None, cmdline_extra=words)
+    config = replace(config, dram_bytes=STOCK_DRAM_BYTES)
+    with Machine.create(config, destroy_on_exit=True) as machine:
+        yield machine
+
+
+def install_stock(machine: Machine) -> PmProduct:
+    """Our modules and Debian's; those that make the region's device are loaded."""
+    product = _install(machine, ensure_pm_for_debian(Progress()))
+    stock = ensure_stock(Progress())
+    for archive in (stock.modules, stock.tools):
+        machine.guest.put(archive, "/root/more.tar")
+        # The links of a merged /usr stay what they are.
+        sh(machine, "tar -C / --keep-directory-symlink -xf /root/more.tar && ldconfig && sync")
+    return product
+
+
+def load_devices(machine: Machine) -> None:
+    """Of Debian's kernel, after each boot: nothing loads modules by itself here."""
+    sh(machine, "modprobe nd_e820 && modprobe nd_pmem && modprobe libcrc32c")
 
 
 @contextmanager
@@ -46,10 +77,16 @@ def wait_up(machine: Machine) -> None:
 
 def install(machine: Machine) -> PmProduct:
     """Modules and programs, onto the guest's disk."""
-    product = ensure_pm(Progress())
-    for path in product.modules:
+    return _install(machine, ensure_pm(Progress()))
+
+
+def _install(machine: Machine, product: PmProduct) -> PmProduct:
+    for path in (*product.modules, *product.test_modules):
         machine.guest.put(path, f"/root/{path.name}")
     machine.guest.put(product.pmadmin, "/usr/local/bin/pmadmin")
+    machine.guest.put(product.folder / "pm-bench", "/usr/local/bin/pm-bench")
+    machine.guest.put(product.folder / "libpm.so.1", "/usr/lib/libpm.so.1")
+    machine.guest.put(repo_dir() / "pm" / "lib" / "pm.py", "/root/pm.py")
     for path in sorted((repo_dir() / "pm" / "guest").glob("*.py")):
         machine.guest.put(path, f"/root/{path.name}")
     # The disk may lose what was not written back when the power goes.
@@ -59,6 +96,8 @@ def install(machine: Machine) -> PmProduct:
 
 def load(machine: Machine, *words: str) -> None:
     """The modules, on the region; *words* are parameters of pmcore."""
+    if machine.config.loader is None:
+        load_devices(machine)
     more = " ".join(words)
     sh(machine, f"insmod /root/pmcore.ko device=/dev/pmem0 {more}")
     sh(machine, "insmod /root/pmbc.ko && insmod /root/pmramd.ko")

@@ -27,6 +27,7 @@ from lab.setup.packages import newest
 from lab.setup.progress import Progress
 
 MODULES = ("pmcore", "pmbc", "pmramd")
+TEST_MODULES = ("pmstray",)
 FOLDERS = ("kernel", "core", "include", "lib", "admin")
 FORMATS = ("rem_image.h", "rem_pm.h", "rem_pm_block.h")
 USER_FLAGS = ("-std=gnu17", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror")
@@ -43,6 +44,10 @@ class PmProduct:
     def modules(self) -> list[Path]:
         """In the order in which they are loaded."""
         return [self.folder / f"{name}.ko" for name in MODULES]
+
+    @property
+    def test_modules(self) -> list[Path]:
+        return [self.folder / f"{name}.ko" for name in TEST_MODULES]
 
     @property
     def pmadmin(self) -> Path:
@@ -100,11 +105,12 @@ def sources() -> Iterator[Path]:
     for folder in FOLDERS:
         yield from sorted(p for p in (repo / "pm" / folder).iterdir() if p.is_file())
     yield from (repo / "format" / name for name in FORMATS)
+    yield repo / "pm" / "init" / "pminit.h"
 
 
 def _ensure(progress: Progress, headers: Path, kernel_name: str) -> PmProduct:
     inputs = Inputs("pm").add("kernel", kernel_name).add("gcc", tool_version("gcc"))
-    for path in (*sources(), Path(__file__)):
+    for path in (*sources(), repo_dir() / "pm" / "guest" / "pm-bench.c", Path(__file__)):
         inputs.add_path(path, path.name)
 
     def make(into: Path) -> None:
@@ -119,9 +125,9 @@ def _ensure(progress: Progress, headers: Path, kernel_name: str) -> PmProduct:
 def _build_modules(headers: Path, into: Path) -> None:
     with tempfile.TemporaryDirectory(dir=into) as folder:
         for path in sources():
-            if path.parent.name in ("kernel", "core", "include", "format"):
+            if path.parent.name in ("kernel", "core", "include", "format", "init"):
                 shutil.copy(path, folder)
-        argv = ["nice", "make", "-C", str(headers), f"M={folder}", "CC=gcc", "W=1"]
+        argv = ["nice", "make", "-C", str(headers), f"M={folder}", "CC=gcc", "W=1", "PM_TESTS=m"]
         # A warning is an error: on both kernels there is none.
         stream(
             [*argv, "KCFLAGS=-Werror", "modules"],
@@ -129,7 +135,7 @@ def _build_modules(headers: Path, into: Path) -> None:
             env=kernel.make_env(),
             what="building the modules of pm",
         )
-        for name in MODULES:
+        for name in (*MODULES, *TEST_MODULES):
             shutil.copy(Path(folder) / f"{name}.ko", into / f"{name}.ko")
 
 
@@ -146,8 +152,13 @@ def _build_programs(into: Path) -> None:
     run(["ar", "rcsD", into / "libpm.a", *objects])
     for path in objects:
         path.unlink()
-    admin = pm / "admin" / "pmadmin.c"
+    admin = sorted((pm / "admin").glob("*.c"))
     run(
-        ["gcc", *flags, "-static", "-o", into / "pmadmin", admin, into / "libpm.a"],
+        ["gcc", *flags, "-static", "-o", into / "pmadmin", *admin, into / "libpm.a"],
         what="building pmadmin",
+    )
+    bench = pm / "guest" / "pm-bench.c"
+    run(
+        ["gcc", *flags, "-static", "-o", into / "pm-bench", bench, into / "libpm.a"],
+        what="building pm-bench",
     )

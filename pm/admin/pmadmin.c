@@ -6,28 +6,20 @@
 #include <errno.h>
 #include <getopt.h>
 #include <poll.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "libpm.h"
-
-enum {
-	EXIT_DONE = 0,
-	EXIT_DAMAGE = 1,
-	EXIT_USAGE = 2,
-	EXIT_FAILED = 4,
-};
+#include "pmadmin.h"
 
 struct options {
 	bool json, yes;
-	unsigned int mode, block_bytes;
+	unsigned int mode, block_bytes, persist;
 	uint64_t map_address;
 };
 
-static int fail(const char *what, int err)
+int fail(const char *what, int err)
 {
 	const char *why = strerror(-err);
 
@@ -85,52 +77,8 @@ static int status(struct pm *pm, const struct options *options, bool checks)
 
 	if (err)
 		return fail(checks ? "check" : "status", err);
-	if (options->json)
-		printf("{\"source\":\"%s\",\"phys\":%llu,\"region_bytes\":%llu,"
-		       "\"free_bytes\":%llu,\"wish_bytes\":%llu,\"slots\":%u,"
-		       "\"segments\":%u,\"refused\":%u,\"repaired\":%llu,"
-		       "\"damaged\":%llu,\"dax\":%s}\n",
-		       is.source, is.phys, is.region_bytes, is.free_bytes,
-		       is.wish_bytes, is.slots, is.used, is.refused,
-		       is.repaired, is.damaged,
-		       is.flags & PM_HAS_DAX ? "true" : "false");
-	else
-		printf("region    %llu bytes at 0x%llx, from %s\n"
-		       "free      %llu bytes\n"
-		       "segments  %u of %u, %u refused\n"
-		       "repaired  %llu slots, %llu damaged halves found\n",
-		       is.region_bytes, is.phys, is.source, is.free_bytes,
-		       is.used, is.slots, is.refused, is.repaired, is.damaged);
-	if (!options->json && is.wish_bytes)
-		printf("wish      %llu bytes at the next boot\n",
-		       is.wish_bytes);
+	show_status(&is, options->json);
 	return is.refused ? EXIT_DAMAGE : EXIT_DONE;
-}
-
-static void show(const struct pm_ioc_segment *is, bool json, bool first)
-{
-	const char *type = is->type == PM_TYPE_RAW ? "raw" : "block";
-
-	if (is->state == PM_STATE_REFUSED) {
-		if (json)
-			printf("%s{\"slot\":%u,\"refused\":true}",
-			       first ? "" : ",", is->slot);
-		else
-			printf("%-24s slot %u is damaged in all copies\n", "?",
-			       is->slot);
-		return;
-	}
-	if (json)
-		printf("%s{\"name\":\"%s\",\"slot\":%u,\"type\":\"%s\","
-		       "\"bytes\":%llu,\"offset\":%llu,\"block_bytes\":%u,"
-		       "\"uid\":%u,\"gid\":%u,\"mode\":%u,\"users\":%u,"
-		       "\"generation\":%llu,\"map_address\":%llu}",
-		       first ? "" : ",", is->name, is->slot, type, is->bytes,
-		       is->offset, is->block_bytes, is->uid, is->gid, is->mode,
-		       is->users, is->generation, is->map_address);
-	else
-		printf("%-24s %-5s %14llu bytes  mode %04o  uid %u  %u users\n",
-		       is->name, type, is->bytes, is->mode, is->uid, is->users);
 }
 
 static int list(struct pm *pm, const struct options *options)
@@ -143,7 +91,7 @@ static int list(struct pm *pm, const struct options *options)
 	if (options->json)
 		printf("[");
 	while (!(err = pm_next(pm, &slot, &segment))) {
-		show(&segment, options->json, first);
+		show_segment(&segment, options->json, first);
 		first = false;
 		slot++;
 	}
@@ -158,7 +106,7 @@ static int create(struct pm *pm, const struct options *options,
 	struct pm_ioc_segment segment = {
 		.slot = PM_SLOT_BY_NAME,
 		.type = options->block_bytes ? PM_TYPE_BLOCK : PM_TYPE_RAW,
-		.persist = 1,
+		.persist = options->persist,
 		.mode = options->mode,
 		.block_bytes = options->block_bytes,
 		.map_address = options->map_address,
@@ -171,6 +119,12 @@ static int create(struct pm *pm, const struct options *options,
 	if (!parse_bytes(size, (uint64_t *)&segment.bytes))
 		return EXIT_USAGE;
 	err = pm_create(pm, &segment);
+	if (err == -EOPNOTSUPP && options->persist == PM_PERSIST_FOF) {
+		fprintf(stderr,
+			"pmadmin: %s: this platform does not promise that caches are written back when the power fails: leave --persist out\n",
+			name);
+		return EXIT_FAILED;
+	}
 	return err ? fail(name, err) : EXIT_DONE;
 }
 
@@ -206,9 +160,11 @@ static int resize_region(struct pm *pm, const char *size)
 	if (!parse_bytes(size, &bytes))
 		return EXIT_USAGE;
 	err = pm_resize_region(pm, bytes);
-	if (err == -EFBIG) {
-		fprintf(stderr,
-			"pmadmin: resize-region: it would cut off a segment\n");
+	if (err == -EFBIG || err == -ENOSPC) {
+		fprintf(stderr, "pmadmin: resize-region: %s\n",
+			err == -EFBIG ?
+				"it would cut off a segment" :
+				"there is no memory for it behind the region: see limit_bytes of pmadmin --json status");
 		return EXIT_FAILED;
 	}
 	return err ? fail("resize-region", err) : EXIT_DONE;
@@ -273,6 +229,7 @@ static int usage(void)
 	      "  status                       the region\n"
 	      "  list                         its segments\n"
 	      "  create NAME SIZE [--block BYTES] [--mode OCTAL] [--map-address ADDRESS]\n"
+	      "                   [--persist foc|fof]\n"
 	      "  destroy NAME\n"
 	      "  resize NAME SIZE             moves it where it must\n"
 	      "  resize-region SIZE           from the next boot on; 0: not after all\n"
@@ -280,6 +237,8 @@ static int usage(void)
 	      "  blocks NAME                  a block segment\n"
 	      "  scrub NAME                   look at each of its blocks, repair what can be\n"
 	      "  check                        look at all copies of the base segment, repair\n"
+	      "  export NAME FILE             a copy with a checksum; FILE must not be there\n"
+	      "  import NAME FILE             a new segment of such a copy, which is checked first\n"
 	      "  watch                        status at each change\n"
 	      "SIZE is in bytes, or with K, M, G or T behind it.\n",
 	      stderr);
@@ -316,6 +275,10 @@ static int act(struct options *options, int count, char **word)
 		code = destroy(pm, options, word[1]);
 	else if (!strcmp(word[0], "resize") && count == 3)
 		code = resize(pm, word[1], word[2]);
+	else if (!strcmp(word[0], "export") && count == 3)
+		code = export_segment(pm, word[1], word[2]);
+	else if (!strcmp(word[0], "import") && count == 3)
+		code = import_segment(pm, word[1], word[2]);
 	else if (!strcmp(word[0], "resize-region") && count == 2)
 		code = resize_region(pm, word[1]);
 	else
@@ -332,10 +295,11 @@ int main(int argc, char **argv)
 		{ "mode", required_argument, NULL, 'm' },
 		{ "block", required_argument, NULL, 'b' },
 		{ "map-address", required_argument, NULL, 'a' },
+		{ "persist", required_argument, NULL, 'p' },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
-	struct options options = { .mode = 0600 };
+	struct options options = { .mode = 0600, .persist = PM_PERSIST_FOC };
 	uint64_t bytes;
 	int letter;
 
@@ -350,7 +314,9 @@ int main(int argc, char **argv)
 			options.block_bytes = (unsigned int)bytes;
 		else if (letter == 'a' && parse_bytes(optarg, &bytes))
 			options.map_address = bytes;
-		else
+		else if (letter == 'p' && !strcmp(optarg, "fof"))
+			options.persist = PM_PERSIST_FOF;
+		else if (letter != 'p' || strcmp(optarg, "foc"))
 			return usage();
 	}
 	if (optind == argc)

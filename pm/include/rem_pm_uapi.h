@@ -27,9 +27,11 @@ struct pm_ioc_status {
 	__u32 refused; /* slots whose copies are all damaged */
 	__u32 flags;   /* PM_HAS_ */
 	__u8 uuid[16];
-	char source[64]; /* where the region is from */
-	__u64 address;	 /* of the kernel's mapping: PM_HAS_SAME_ADDRESS */
-	__u64 reserved[3];
+	char source[64];   /* where the region is from */
+	__u64 address;	   /* of the kernel's mapping: PM_HAS_SAME_ADDRESS */
+	__u64 limit_bytes; /* to which pm= lets the region grow, or 0 */
+	__u64 windows;	   /* times that the region was opened for a write */
+	__u64 reserved[1];
 };
 
 #define PM_HAS_DAX 1	      /* disks on raw segments have direct access */

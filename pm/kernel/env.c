@@ -1,18 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What the core asks of its surroundings, in the kernel: stores that bypass the
- * caches, CLWB and SFENCE, by the kernel's own interface for them.
+ * caches, CLWB and SFENCE, by the kernel's own interface for them; through a
+ * window where the region is protected. With pmcore_fof as its surroundings the
+ * caches are as good as media, and nothing is written back.
  */
 #include <linux/crc32c.h>
 #include <linux/export.h>
 #include <linux/libnvdimm.h>
 #include <linux/string.h>
 
+#include "pmcore.h"
 #include "slot.h"
+
+struct pm_env pmcore_fof;
+EXPORT_SYMBOL_GPL(pmcore_fof);
 
 void pm_store64(struct pm_env *env, void *to, rem_u64 value)
 {
+	size_t bytes = sizeof(value);
+
+	if (pmcore.protected)
+		to = pmcore_window_open(to, &bytes);
 	WRITE_ONCE(*(u64 *)to, value);
+	if (pmcore.protected)
+		pmcore_window_close(to, bytes);
 }
 EXPORT_SYMBOL_GPL(pm_store64);
 
@@ -22,28 +34,71 @@ rem_u64 pm_load64(const void *from)
 }
 EXPORT_SYMBOL_GPL(pm_load64);
 
+static void copy(struct pm_env *env, void *to, const void *from, size_t bytes)
+{
+	if (env == &pmcore_fof)
+		memcpy(to, from, bytes);
+	else
+		memcpy_flushcache(to, from, bytes);
+}
+
 void pm_copy(struct pm_env *env, void *to, const void *from, size_t bytes)
 {
-	memcpy_flushcache(to, from, bytes);
+	if (!pmcore.protected) {
+		copy(env, to, from, bytes);
+		return;
+	}
+	while (bytes) {
+		size_t now = bytes;
+		void *at = pmcore_window_open(to, &now);
+
+		copy(env, at, from, now);
+		pmcore_window_close(at, now);
+		to += now;
+		from += now;
+		bytes -= now;
+	}
 }
 EXPORT_SYMBOL_GPL(pm_copy);
 
-void pm_zero(struct pm_env *env, void *to, size_t bytes)
+static void zero(struct pm_env *env, void *to, size_t bytes)
 {
 	memset(to, 0, bytes);
-	arch_wb_cache_pmem(to, bytes);
+	pm_flush(env, to, bytes);
+}
+
+void pm_zero(struct pm_env *env, void *to, size_t bytes)
+{
+	if (!pmcore.protected) {
+		zero(env, to, bytes);
+		return;
+	}
+	while (bytes) {
+		size_t now = bytes;
+		void *at = pmcore_window_open(to, &now);
+
+		zero(env, at, now);
+		pmcore_window_close(at, now);
+		to += now;
+		bytes -= now;
+	}
 }
 EXPORT_SYMBOL_GPL(pm_zero);
 
 void pm_flush(struct pm_env *env, const void *at, size_t bytes)
 {
-	arch_wb_cache_pmem((void *)at, bytes);
+	if (env != &pmcore_fof)
+		arch_wb_cache_pmem((void *)at, bytes);
 }
 EXPORT_SYMBOL_GPL(pm_flush);
 
+/* On x86 stores reach the caches in their order: with fof only the compiler's. */
 void pm_fence(struct pm_env *env)
 {
-	wmb(); /* what was flushed, before what is stored from here on */
+	if (env == &pmcore_fof)
+		barrier();
+	else
+		wmb(); /* what was flushed, before what is stored from here on */
 }
 EXPORT_SYMBOL_GPL(pm_fence);
 
@@ -53,5 +108,5 @@ rem_u32 pm_crc32c_add(rem_u32 crc, const void *data, size_t bytes)
 }
 EXPORT_SYMBOL_GPL(pm_crc32c_add);
 
-/* Of slot.c, which has no kernel in it. */
+/* Of judge.c, which has no kernel in it. */
 EXPORT_SYMBOL_GPL(pm_check);

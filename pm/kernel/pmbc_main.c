@@ -19,6 +19,9 @@
 #include "pmbc.h"
 #include "pmcore.h"
 
+#define CREATE_TRACE_POINTS
+#include "pmbc_trace.h"
+
 #define TRANSACTION_BYTES 1048576 /* that the journal is laid out for */
 #define TRANSACTION_BLOCKS_MIN 8
 #define SPARE_SHARE 16
@@ -95,7 +98,7 @@ static int open_blocks(struct pmbc *pmbc)
 	pmbc->memory = kvzalloc(pm_block_volatile_bytes(&header), GFP_KERNEL);
 	if (!pmbc->memory)
 		return -ENOMEM;
-	return pm_block_open(&pmbc->block, NULL, segment->at, segment->bytes,
+	return pm_block_open(&pmbc->block, segment->env, segment->at, segment->bytes,
 			     segment->uuid, pmbc->memory, true);
 }
 
@@ -169,6 +172,8 @@ int pmbc_read(struct pmbc *pmbc, u64 first, u32 count, void *to)
 		err = pm_block_read(&pmbc->block, first + i,
 				    to + (size_t)i * bytes);
 	up_read(&pmbc->lock);
+	if (err == -EBADMSG)
+		trace_pmbc_damage(pmbc->segment.name, first + i - 1);
 	return err;
 }
 EXPORT_SYMBOL_GPL(pmbc_read);
@@ -180,6 +185,7 @@ int pmbc_write(struct pmbc *pmbc, const struct pm_block_io *io, u32 count)
 	down_write(&pmbc->lock);
 	err = pm_block_write(&pmbc->block, io, count);
 	up_write(&pmbc->lock);
+	trace_pmbc_transaction(pmbc->segment.name, count, err);
 	return err;
 }
 EXPORT_SYMBOL_GPL(pmbc_write);
@@ -307,6 +313,8 @@ static int read_all(struct pmbc *pmbc, const struct pm_ioc_block *io, u32 count,
 		err = pm_block_read(&pmbc->block, io[i].block,
 				    buffer + (size_t)i * bytes);
 	up_read(&pmbc->lock);
+	if (err == -EBADMSG)
+		trace_pmbc_damage(pmbc->segment.name, io[i - 1].block);
 	for (i = 0; i < count && !err; i++)
 		if (copy_to_user(u64_to_user_ptr(io[i].data),
 				 buffer + (size_t)i * bytes, bytes))

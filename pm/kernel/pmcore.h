@@ -18,7 +18,8 @@
 /* A segment that somebody holds: it is not destroyed and does not move. */
 struct pmcore_segment {
 	u32 slot;
-	void *at;
+	void *at; /* for reading: writes go through pm_copy() and the like */
+	struct pm_env *env; /* of what is written: NULL, or &pmcore_fof */
 	phys_addr_t phys;
 	u64 bytes;
 	bool has_pages; /* struct page, as DAX needs */
@@ -45,6 +46,17 @@ int pmcore_get(const char *name, int mask, struct pmcore_segment *segment);
  */
 void pmcore_put(const struct pmcore_segment *segment);
 
+/* For segments whose platform writes the caches back when the power fails. */
+struct pm_env {
+	u8 unused;
+};
+
+extern struct pm_env pmcore_fof;
+
+/* For direct access; see window.c. */
+void *pmcore_writable(const struct pmcore_segment *segment);
+void pmcore_writable_end(const struct pmcore_segment *segment, void *at);
+
 /* Below: between the files of pmcore only. */
 
 struct pmcore_slot {
@@ -57,9 +69,16 @@ struct pmcore {
 	struct pm_region region;
 	struct pmcore_slot *slot;
 	void *region_memory;
-	u64 bytes;
+	void *base;	  /* the mapping that is read, at the same address each boot or not */
+	void *alias;	  /* the one that could be written: the same, or a second one */
+	u64 bytes;	  /* of memory for the region */
+	u64 mapped_bytes; /* by alias */
+	u64 asked_bytes;  /* by pm=, for a new region */
+	u64 limit_bytes;  /* by pm=, for a region that grows */
 	phys_addr_t phys;
 	bool has_pages;
+	bool device_fof; /* the device's platform writes caches back */
+	bool protected;
 	atomic64_t events;
 	wait_queue_head_t changed;
 	char source[64];
@@ -71,8 +90,19 @@ bool pmcore_may(const struct rem_pm_segment *record, int mask);
 bool pmcore_is_owner(const struct rem_pm_segment *record);
 void pmcore_event(void);
 
-int pmcore_source_get(void **base, u64 *bytes);
+int pmcore_source_get(void);
 void pmcore_source_put(void);
+bool pmcore_flush_on_fail(void);
+struct pm_env *pmcore_env(u32 slot);
+
+int pmcore_protect(void);
+void pmcore_unprotect(void);
+void *pmcore_window_open(void *to, size_t *bytes);
+void pmcore_window_close(void *at, size_t bytes);
+u64 pmcore_windows_opened(void);
+
+extern const struct attribute_group *pmcore_region_groups[];
+extern const struct attribute_group *pmcore_segment_groups[];
 
 int pmcore_ctl_init(void);
 void pmcore_ctl_exit(void);

@@ -15,6 +15,10 @@
 #include <linux/uuid.h>
 
 #include "pmcore.h"
+#include "pminit.h"
+
+#define CREATE_TRACE_POINTS
+#include "pmcore_trace.h"
 
 /* For programs of 32 and of 64 bits alike. */
 static_assert(sizeof(struct pm_ioc_status) == 192);
@@ -39,7 +43,13 @@ static void fill_status(struct pm_ioc_status *status)
 	status->slots = region->super.slots;
 	status->used = region->used;
 	status->refused = region->refused;
-	status->flags = pmcore.has_pages ? PM_HAS_DAX : 0;
+	status->flags = (pmcore.has_pages ? PM_HAS_DAX : 0) |
+			(pmcore.limit_bytes ? PM_HAS_SAME_ADDRESS : 0) |
+			(pmcore.protected ? PM_HAS_PROTECTION : 0) |
+			(pmcore_flush_on_fail() ? PM_HAS_FOF : 0);
+	status->address = pmcore.limit_bytes ? PMINIT_ADDRESS : 0;
+	status->limit_bytes = pmcore.limit_bytes;
+	status->windows = pmcore_windows_opened();
 	memcpy(status->uuid, region->super.uuid, sizeof(status->uuid));
 	memcpy(status->source, pmcore.source, sizeof(status->source));
 }
@@ -103,8 +113,7 @@ static int create(struct pm_ioc_segment *segment)
 	u32 slot;
 	int err;
 
-	/* No Stop that this module could ask promises the caches' content. */
-	if (segment->persist == REM_PM_FOF)
+	if (segment->persist == REM_PM_FOF && !pmcore_flush_on_fail())
 		return -EOPNOTSUPP;
 	generate_random_uuid(new.uuid);
 	err = pm_segment_create(&pmcore.region, &new, &slot);
@@ -228,6 +237,9 @@ static int act(unsigned int command, struct pm_ioc_segment *segment)
 		err = change(segment);
 	}
 	up_write(&pmcore.lock);
+	if (command != PM_IOC_GET)
+		trace_pmcore_segment(command, segment->name, segment->bytes,
+				     err);
 	if (!err && command != PM_IOC_GET)
 		pmcore_event();
 	return err;
@@ -279,6 +291,8 @@ static long on_wish(const __u64 __user *user)
 		return -EPERM;
 	if (copy_from_user(&bytes, user, sizeof(bytes)))
 		return -EFAULT;
+	if (pmcore.limit_bytes && bytes > pmcore.limit_bytes)
+		return -ENOSPC;
 	down_write(&pmcore.lock);
 	err = pm_region_wish(&pmcore.region, bytes);
 	up_write(&pmcore.lock);
@@ -337,6 +351,7 @@ static struct miscdevice ctl = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = "pmctl",
 	.mode = 0660,
+	.groups = pmcore_region_groups,
 	.fops = &ctl_operations,
 };
 

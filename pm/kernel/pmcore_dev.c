@@ -46,6 +46,8 @@ static int pm_open(struct inode *inode, struct file *file)
 		err = -EACCES;
 	else
 		pmcore.slot[slot].users++;
+	if (!err)
+		file->private_data = pmcore_env(slot);
 	up_write(&pmcore.lock);
 	return err;
 }
@@ -78,19 +80,47 @@ static ssize_t pm_read(struct kiocb *kiocb, struct iov_iter *to)
 	return count;
 }
 
+/* A window is open without preemption, and so without faults of the program's. */
+static size_t write_by_pages(u32 slot, struct pm_env *env, loff_t at,
+			     struct iov_iter *from, size_t count)
+{
+	void *to = pm_segment_at(&pmcore.region, slot) + at;
+	void *page = (void *)__get_free_page(GFP_KERNEL);
+	size_t done = 0;
+
+	while (page && done < count) {
+		size_t now = min(count - done, PAGE_SIZE);
+		size_t got = copy_from_iter(page, now, from);
+
+		pm_copy(env, to + done, page, got);
+		done += got;
+		if (got < now)
+			break;
+	}
+	free_page((unsigned long)page);
+	return done;
+}
+
 static ssize_t pm_write(struct kiocb *kiocb, struct iov_iter *from)
 {
 	u32 slot = slot_of(kiocb->ki_filp);
+	struct pm_env *env = kiocb->ki_filp->private_data;
 	size_t wanted = iov_iter_count(from);
 	size_t count;
 
 	count = rest(slot, kiocb->ki_pos, wanted);
-	count = _copy_from_iter_flushcache(pm_segment_at(&pmcore.region, slot) +
-						   kiocb->ki_pos,
-					   count, from);
-	pm_fence(NULL);
+	if (wanted && !count)
+		return -ENOSPC;
+	if (pmcore.protected || env)
+		count = write_by_pages(slot, env, kiocb->ki_pos, from, count);
+	else
+		count = _copy_from_iter_flushcache(pm_segment_at(&pmcore.region,
+								 slot) +
+							   kiocb->ki_pos,
+						   count, from);
+	pm_fence(env);
 	kiocb->ki_pos += count;
-	return wanted && !count ? -ENOSPC : count;
+	return wanted && !count ? -EFAULT : count;
 }
 
 static loff_t pm_llseek(struct file *file, loff_t offset, int whence)
@@ -103,14 +133,15 @@ static loff_t pm_llseek(struct file *file, loff_t offset, int whence)
 
 static int pm_fsync(struct file *file, loff_t start, loff_t end, int data_only)
 {
+	struct pm_env *env = file->private_data;
 	u32 slot = slot_of(file);
 	size_t count;
 
 	count = rest(slot, start, min_t(u64, end - start, SIZE_MAX - 1) + 1);
 	if (count)
-		pm_flush(NULL, pm_segment_at(&pmcore.region, slot) + start,
+		pm_flush(env, pm_segment_at(&pmcore.region, slot) + start,
 			 count);
-	pm_fence(NULL);
+	pm_fence(env);
 	return 0;
 }
 
@@ -211,7 +242,10 @@ static const struct device_type pm_type = {
 	.devnode = devnode,
 };
 
-static const struct class pm_class = { .name = "pm" };
+static const struct class pm_class = {
+	.name = "pm",
+	.dev_groups = pmcore_segment_groups,
+};
 
 static void release(struct device *device)
 {

@@ -68,6 +68,28 @@ void pmcore_event(void)
 	wake_up_interruptible(&pmcore.changed);
 }
 
+/**
+ * pmcore_env() - how what is written to a segment is made durable
+ * @slot: the segment
+ *
+ * A segment of persist=fof whose platform no longer keeps that promise is written
+ * back now, and from then on like any other.
+ *
+ * Context: the caller holds the lock.
+ */
+struct pm_env *pmcore_env(u32 slot)
+{
+	const struct rem_pm_segment *record = &pmcore.region.entry[slot].record;
+
+	if (record->persist != REM_PM_FOF)
+		return NULL;
+	if (pmcore_flush_on_fail())
+		return &pmcore_fof;
+	pm_flush(NULL, pm_segment_at(&pmcore.region, slot), record->bytes);
+	pm_fence(NULL);
+	return NULL;
+}
+
 int pmcore_get(const char *name, int mask, struct pmcore_segment *segment)
 {
 	const struct rem_pm_segment *record;
@@ -88,6 +110,7 @@ int pmcore_get(const char *name, int mask, struct pmcore_segment *segment)
 	if (!err) {
 		segment->slot = slot;
 		segment->at = pm_segment_at(&pmcore.region, slot);
+		segment->env = pmcore_env(slot);
 		segment->phys = pmcore.phys + record->offset;
 		segment->has_pages = pmcore.has_pages;
 		segment->bytes = record->bytes;
@@ -110,8 +133,9 @@ void pmcore_put(const struct pmcore_segment *segment)
 }
 EXPORT_SYMBOL_GPL(pmcore_put);
 
-static int make_region(void *base, u64 bytes)
+static int make_region(void)
 {
+	u64 bytes = pmcore.asked_bytes ?: pmcore.bytes;
 	struct pm_format wanted = {
 		.bytes = round_down(bytes, REM_PM_UNIT_BYTES),
 		.slots = slots,
@@ -119,19 +143,37 @@ static int make_region(void *base, u64 bytes)
 	};
 
 	generate_random_uuid(wanted.uuid);
-	return pm_region_format(NULL, base, &wanted);
+	return pm_region_format(NULL, pmcore.base, &wanted);
 }
 
-static int open_region(void *base, u64 bytes)
+/*
+ * The size that the region is to have: that of its memory, but of memory that
+ * pm= put aside what it has or wishes for.
+ */
+static u64 wanted_bytes(const struct rem_pm_super *super)
+{
+	u64 bytes = super->wish_bytes ?: super->region_bytes;
+
+	return pmcore.asked_bytes ? min(bytes, pmcore.bytes) : pmcore.bytes;
+}
+
+static int open_with_size(const struct rem_pm_super *super, u64 bytes)
+{
+	memset(pmcore.region_memory, 0, pm_region_volatile_bytes(super->slots));
+	return pm_region_open(&pmcore.region, NULL, pmcore.base, bytes,
+			      pmcore.region_memory, true);
+}
+
+static int open_region(void)
 {
 	struct rem_pm_super super;
 	size_t need;
-	int err = pm_region_peek(base, bytes, &super);
+	int err = pm_region_peek(pmcore.base, pmcore.bytes, &super);
 
 	if (err == -ENOMEDIUM && format) {
-		err = make_region(base, bytes);
+		err = make_region();
 		if (!err)
-			err = pm_region_peek(base, bytes, &super);
+			err = pm_region_peek(pmcore.base, pmcore.bytes, &super);
 	}
 	if (err)
 		return err;
@@ -140,8 +182,14 @@ static int open_region(void *base, u64 bytes)
 	pmcore.slot = kvcalloc(super.slots, sizeof(*pmcore.slot), GFP_KERNEL);
 	if (!pmcore.region_memory || !pmcore.slot)
 		return -ENOMEM;
-	return pm_region_open(&pmcore.region, NULL, base, bytes,
-			      pmcore.region_memory, true);
+	err = open_with_size(&super, wanted_bytes(&super));
+	if (err != -EFBIG || !pmcore.asked_bytes || !super.wish_bytes)
+		return err;
+	/* Somebody made a segment where the region was to end. */
+	pr_warn("pmcore: %s: a size of %llu bytes would cut off a segment: it stays %llu\n",
+		pmcore.source, super.wish_bytes, super.region_bytes);
+	err = open_with_size(&super, super.region_bytes);
+	return err ?: pm_region_wish(&pmcore.region, 0);
 }
 
 static void say_why(int err)
@@ -163,20 +211,22 @@ static void free_all(void)
 {
 	kvfree(pmcore.region_memory);
 	kvfree(pmcore.slot);
+	pmcore_unprotect();
 	pmcore_source_put();
 }
 
 static int __init pmcore_init(void)
 {
-	void *base;
 	int err;
 
 	init_rwsem(&pmcore.lock);
 	init_waitqueue_head(&pmcore.changed);
-	err = pmcore_source_get(&base, &pmcore.bytes);
+	err = pmcore_source_get();
 	if (err)
 		return err;
-	err = open_region(base, pmcore.bytes);
+	err = pmcore_protect();
+	if (!err)
+		err = open_region();
 	if (err) {
 		say_why(err);
 		goto err_free;

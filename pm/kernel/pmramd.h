@@ -17,6 +17,7 @@ struct pmramd {
 	struct pmcore_segment segment; /* held, for a raw one */
 	struct pmbc *pmbc; /* for a block one */
 	struct dax_device *dax; /* for a raw one whose memory has pages */
+	void *writable;		       /* where it stores by direct access */
 	struct blk_mq_tag_set tags;
 	struct gendisk *disk;
 	u32 block_bytes;

@@ -35,7 +35,7 @@ static long direct_access(struct dax_device *dax, pgoff_t page, long pages,
 	if (offset >= ramd->segment.bytes)
 		return -ERANGE;
 	if (at)
-		*at = ramd->segment.at + offset;
+		*at = ramd->writable + offset;
 	if (pfn)
 		*pfn = phys_to_pfn_t(ramd->segment.phys + offset,
 				     PFN_DEV | PFN_MAP);
@@ -46,7 +46,8 @@ static int zero_pages(struct dax_device *dax, pgoff_t page, size_t pages)
 {
 	struct pmramd *ramd = dax_get_private(dax);
 
-	pm_zero(NULL, ramd->segment.at + PFN_PHYS(page), PFN_PHYS(pages));
+	pm_zero(ramd->segment.env, ramd->segment.at + PFN_PHYS(page),
+		PFN_PHYS(pages));
 	return 0;
 }
 
@@ -61,25 +62,36 @@ static const struct dax_operations dax_operations = {
  */
 int pmramd_dax_add(struct pmramd *ramd)
 {
-	struct dax_device *dax = alloc_dax(ramd, &dax_operations);
-	int err;
+	struct dax_device *dax;
+	int err = -ENOMEM;
 
-	if (IS_ERR(dax))
-		return PTR_ERR(dax);
+	/* A file system stores by itself: this segment is not protected. */
+	ramd->writable = pmcore_writable(&ramd->segment);
+	if (!ramd->writable)
+		return err;
+	dax = alloc_dax(ramd, &dax_operations);
+	if (IS_ERR(dax)) {
+		err = PTR_ERR(dax);
+		goto err_writable;
+	}
 	/* Copies bypass the caches; a machine check in one is survived. */
 	set_dax_nocache(dax);
 	set_dax_nomc(dax);
 	set_dax_synchronous(dax);
 	/* What programs stored through a mapping is in the caches. */
-	dax_write_cache(dax, true);
+	dax_write_cache(dax, !ramd->segment.env);
 	err = dax_add_host(dax, ramd->disk);
-	if (err) {
-		kill_dax(dax);
-		put_dax(dax);
-		return err;
-	}
+	if (err)
+		goto err_dax;
 	ramd->dax = dax;
 	return 0;
+
+err_dax:
+	kill_dax(dax);
+	put_dax(dax);
+err_writable:
+	pmcore_writable_end(&ramd->segment, ramd->writable);
+	return err;
 }
 
 /**
@@ -93,5 +105,6 @@ void pmramd_dax_remove(struct pmramd *ramd)
 	dax_remove_host(ramd->disk);
 	kill_dax(ramd->dax);
 	put_dax(ramd->dax);
+	pmcore_writable_end(&ramd->segment, ramd->writable);
 	ramd->dax = NULL;
 }

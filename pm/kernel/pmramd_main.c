@@ -119,11 +119,11 @@ static int raw_request(struct pmramd *ramd, struct request *request)
 	case REQ_OP_WRITE:
 		break;
 	case REQ_OP_FLUSH: /* of what a file system flushed by itself */
-		pm_fence(NULL);
+		pm_fence(ramd->segment.env);
 		return 0;
 	case REQ_OP_WRITE_ZEROES:
-		pm_zero(NULL, at, blk_rq_bytes(request));
-		pm_fence(NULL);
+		pm_zero(ramd->segment.env, at, blk_rq_bytes(request));
+		pm_fence(ramd->segment.env);
 		return 0;
 	default:
 		return -EOPNOTSUPP;
@@ -132,13 +132,13 @@ static int raw_request(struct pmramd *ramd, struct request *request)
 		void *data = page_address(vec.bv_page) + vec.bv_offset;
 
 		if (op_is_write(req_op(request)))
-			pm_copy(NULL, at, data, vec.bv_len);
+			pm_copy(ramd->segment.env, at, data, vec.bv_len);
 		else
 			memcpy(data, at, vec.bv_len);
 		at += vec.bv_len;
 	}
 	if (op_is_write(req_op(request)))
-		pm_fence(NULL);
+		pm_fence(ramd->segment.env);
 	return 0;
 }
 

@@ -2,22 +2,24 @@
 /**
  * DOC: where the region is from
  *
- * One of, by parameter of the module: memory that the kernel put aside at boot
- * (``reserve_mem=SIZE:ALIGN:NAME``, parameter ``reserved=NAME``), or a pmem
- * device with DAX (``memmap=SIZE!ADDRESS`` or an NVDIMM, ``device=PATH``),
- * which is then opened for nobody else.
+ * One of: what ``pm=`` put aside at boot, where the kernel has pminit (no
+ * parameter); memory that any kernel put aside (``reserve_mem=SIZE:ALIGN:NAME``,
+ * parameter ``reserved=NAME``); a pmem device with DAX (``memmap=SIZE!ADDRESS`` or
+ * an NVDIMM, ``device=PATH``), which is then opened for nobody else.
  *
- * Neither promises the same kernel virtual address at each boot. Nothing on
+ * Only the first promises the same kernel virtual address at each boot. Nothing on
  * media needs it: all places are offsets.
  */
 #include <linux/blkdev.h>
 #include <linux/dax.h>
 #include <linux/io.h>
+#include <linux/memremap.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/pfn_t.h>
 
 #include "pmcore.h"
+#include "pminit.h"
 
 static char *reserved;
 module_param(reserved, charp, 0444);
@@ -29,9 +31,11 @@ module_param(device, charp, 0444);
 MODULE_PARM_DESC(device, "pmem device that is the region, as /dev/pmem0");
 
 static struct file *bdev_file;
+static bool was_read_only;
 static struct dax_device *dax;
+static struct dev_pagemap pagemap;
 
-static int take_reserved(void **base, u64 *bytes)
+static int take_reserved(void)
 {
 	phys_addr_t start, size;
 
@@ -41,14 +45,16 @@ static int take_reserved(void **base, u64 *bytes)
 		return -ENODEV;
 	}
 	pmcore.phys = start;
-	*base = phys_to_virt(start);
-	*bytes = size;
+	pmcore.base = phys_to_virt(start);
+	pmcore.alias = pmcore.base;
+	pmcore.bytes = size;
+	pmcore.mapped_bytes = size;
 	snprintf(pmcore.source, sizeof(pmcore.source), "reserve_mem %s",
 		 reserved);
 	return 0;
 }
 
-static int get_direct_access(void **base, u64 *bytes)
+static int get_direct_access(void)
 {
 	struct block_device *bdev = file_bdev(bdev_file);
 	u64 start_off;
@@ -64,7 +70,7 @@ static int get_direct_access(void **base, u64 *bytes)
 	pages = bdev_nr_bytes(bdev) >> PAGE_SHIFT;
 	id = dax_read_lock();
 	got = dax_direct_access(dax, start_off >> PAGE_SHIFT, pages, DAX_ACCESS,
-				base, &pfn);
+				&pmcore.base, &pfn);
 	dax_read_unlock(id);
 	if (got < pages) {
 		pr_err("pmcore: %s is not one piece of memory\n", device);
@@ -74,11 +80,15 @@ static int get_direct_access(void **base, u64 *bytes)
 	}
 	pmcore.phys = pfn_t_to_phys(pfn);
 	pmcore.has_pages = pfn_t_devmap(pfn);
-	*bytes = (u64)pages << PAGE_SHIFT;
+	/* The platform says that its caches are written back on power failure. */
+	pmcore.device_fof = !dax_write_cache_enabled(dax);
+	pmcore.alias = pmcore.base;
+	pmcore.bytes = (u64)pages << PAGE_SHIFT;
+	pmcore.mapped_bytes = pmcore.bytes;
 	return 0;
 }
 
-static int take_device(void **base, u64 *bytes)
+static int take_device(void)
 {
 	int err;
 
@@ -92,31 +102,88 @@ static int take_device(void **base, u64 *bytes)
 		       ERR_PTR(err));
 		return err;
 	}
-	err = get_direct_access(base, bytes);
+	err = get_direct_access();
 	if (err) {
 		fput(bdev_file);
 		bdev_file = NULL;
 		return err;
 	}
+	/* Its driver would store through the mapping that gets protected. */
+	was_read_only = get_disk_ro(file_bdev(bdev_file)->bd_disk);
+	set_disk_ro(file_bdev(bdev_file)->bd_disk, true);
 	snprintf(pmcore.source, sizeof(pmcore.source), "device %s", device);
 	return 0;
 }
 
+/* Looked up when it is needed: other kernels do not have it. */
+static const struct pminit_region *find_pminit(void)
+{
+	const struct pminit_region *(*find)(void);
+	const struct pminit_region *region = NULL;
+
+	find = __symbol_get("pminit_region");
+	if (find) {
+		region = find();
+		__symbol_put("pminit_region");
+	}
+	return region;
+}
+
+/* Pages, which direct access needs, come with a second, writable mapping. */
+static int make_pages(const struct pminit_region *region)
+{
+	void *at;
+
+	pagemap.type = MEMORY_DEVICE_FS_DAX;
+	pagemap.range.start = region->phys;
+	pagemap.range.end = region->phys + region->bytes - 1;
+	pagemap.nr_range = 1;
+	pagemap.owner = &pmcore;
+	at = memremap_pages(&pagemap, NUMA_NO_NODE);
+	if (IS_ERR(at)) {
+		pagemap.nr_range = 0;
+		pr_err("pmcore: pm=: no pages for %llu bytes: %pe\n",
+		       region->bytes, at);
+		return PTR_ERR(at);
+	}
+	pmcore.alias = at;
+	pmcore.has_pages = true;
+	return 0;
+}
+
+static int take_pminit(void)
+{
+	const struct pminit_region *region = find_pminit();
+
+	if (!region) {
+		pr_err("pmcore: nothing was put aside at boot: add pm=SIZE to the command line, or give reserved=NAME or device=PATH\n");
+		return -ENODEV;
+	}
+	pmcore.phys = region->phys;
+	pmcore.base = region->address;
+	pmcore.bytes = region->bytes;
+	pmcore.mapped_bytes = region->bytes;
+	pmcore.asked_bytes = region->asked_bytes;
+	pmcore.limit_bytes = region->limit_bytes;
+	strscpy(pmcore.source, "pm=");
+	return make_pages(region);
+}
+
 /**
  * pmcore_source_get() - take the region over
- * @base: where it is
- * @bytes: its size
  *
  * Context: may sleep.
  * Return: 0 or a negative errno, which has been said.
  */
-int pmcore_source_get(void **base, u64 *bytes)
+int pmcore_source_get(void)
 {
-	if (!!reserved == !!device) {
+	if (reserved && device) {
 		pr_err("pmcore: give either reserved=NAME or device=PATH\n");
 		return -EINVAL;
 	}
-	return reserved ? take_reserved(base, bytes) : take_device(base, bytes);
+	if (reserved)
+		return take_reserved();
+	return device ? take_device() : take_pminit();
 }
 
 /**
@@ -124,10 +191,34 @@ int pmcore_source_get(void **base, u64 *bytes)
  */
 void pmcore_source_put(void)
 {
+	if (pagemap.nr_range)
+		memunmap_pages(&pagemap);
 	if (dax)
 		fs_put_dax(dax, NULL);
-	if (bdev_file)
+	if (bdev_file) {
+		set_disk_ro(file_bdev(bdev_file)->bd_disk, was_read_only);
 		fput(bdev_file);
+	}
 	dax = NULL;
 	bdev_file = NULL;
+}
+
+/**
+ * pmcore_flush_on_fail() - whether caches are safe when the power fails
+ */
+bool pmcore_flush_on_fail(void)
+{
+	bool (*ask)(void);
+	bool promised;
+
+	if (pmcore.device_fof)
+		return true;
+	if (!pmcore.limit_bytes)
+		return false;
+	ask = __symbol_get("pminit_flush_on_fail");
+	if (!ask)
+		return false;
+	promised = ask();
+	__symbol_put("pminit_flush_on_fail");
+	return promised;
 }

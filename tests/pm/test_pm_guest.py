@@ -198,6 +198,39 @@ def nvram_bytes(path: Path, offset: int, count: int) -> bytes:
         return file.read(count)
 
 
+def test_what_is_exported_comes_back_and_damage_of_it_does_not(machine: Machine) -> None:
+    sh(machine, "pmadmin create raw 300000 && head -c 300000 /dev/urandom >/dev/pm/raw")
+    sh(machine, "pmadmin create blk 256K --block 512")
+    disk = sh(machine, "pmadmin ramdisk add blk").stdout.strip()
+    sh(machine, f"dd if=/dev/urandom of={disk} bs=512 count=100 oflag=direct")
+    sh(machine, "pmadmin ramdisk remove blk")
+    sh(machine, "rm -f /tmp/e.* && pmadmin export raw /tmp/e.raw && pmadmin export blk /tmp/e.blk")
+    assert not sh(machine, "pmadmin export raw /tmp/e.raw", check=False).ok  # it is there
+    sh(machine, "pmadmin import raw2 /tmp/e.raw && cmp /dev/pm/raw /dev/pm/raw2")
+    sh(machine, "pmadmin import blk2 /tmp/e.blk && pmadmin export blk2 /tmp/e.blk2")
+    sh(machine, "cmp /tmp/e.blk /tmp/e.blk2")
+    for at in (0, 30, 1000, 200000):
+        sh(machine, f"python3 /root/pm-flip.py /tmp/e.raw {at}")
+        said = sh(machine, "pmadmin import x /tmp/e.raw", check=False).stderr
+        assert "not what was exported" in said
+        sh(machine, f"python3 /root/pm-flip.py /tmp/e.raw {at}")
+    assert "x" not in names(machine)
+    sh(machine, "for n in raw raw2 blk blk2; do pmadmin destroy --yes $n; done")
+
+
+def test_python_has_the_same_calls(machine: Machine) -> None:
+    sh(machine, "cd /root && python3 /root/pm-binding.py")
+
+
+def test_sysfs_says_what_pmadmin_says(machine: Machine) -> None:
+    said = json.loads(sh(machine, "pmadmin --json status").stdout)
+    folder = "/sys/class/misc/pmctl/region"
+    for name in ("source", "region_bytes", "free_bytes", "segments", "damaged"):
+        assert sh(machine, f"cat {folder}/{name}").stdout.strip() == str(said[name])
+    assert sh(machine, "cat '/sys/class/pm/pm!two/bytes'").stdout.strip() == str(1 << 20)
+    assert sh(machine, "cat '/sys/class/pm/pm!two/persist'").stdout.strip() == "foc"
+
+
 def test_modules_go_and_come_back(machine: Machine) -> None:
     sh(machine, "rmmod pmramd && rmmod pmbc && rmmod pmcore")
     load(machine)

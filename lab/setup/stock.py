@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Debian's own 6.12 kernel with its modules, to boot the guest's root with.
+
+    product   CACHE/debian-guest/KEY   bzImage, initrd; to be unpacked in the guest: modules.tar,
+                                       and tools.tar (mkfs and fsck that its root lacks)
+
+Of the modules there are those that the guest needs, and what they depend on. The initial RAM disk
+loads what leads to the root and to the network, which our own kernel has built in; Debian's busybox
+does it.
+"""
+
+from __future__ import annotations
+
+import lzma
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.machine.config import GUEST_ADDRESS
+from lab.run import run
+from lab.setup import cache
+from lab.setup.inputs import Inputs
+from lab.setup.newc import archive
+from lab.setup.pm import stock_version
+from lab.setup.progress import Progress
+
+FORMAT = "2"  # raised when what is made changes
+# In the order in which they are loaded; the checksum is asked for by name, which loads nothing.
+FOR_BOOT = ("crc32c_generic", "virtio_pci", "virtio_blk", "virtio_net", "ext4")
+DEVICES = ("nd_e820", "nd_pmem", "nd_btt", "brd", "libcrc32c")
+FILE_SYSTEMS = ("xfs", "btrfs", "xxhash_generic", "vfat", "nls_ascii", "nls_cp437", "nls_iso8859_1")
+# Programs, and the libraries of theirs that the guest's root lacks.
+TOOLS = ("xfsprogs", "libinih1", "liburcu8", "btrfs-progs", "liblzo2-2", "libudev1", "dosfstools")
+INIT = f"""#!/bin/busybox sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+b=/bin/busybox
+$b mkdir -p /proc /sys /dev /root
+$b mount -t proc proc /proc; $b mount -t sysfs sys /sys; $b mount -t devtmpfs dev /dev
+for module in $($b cat /modules); do $b insmod $module || echo "stock: $module" >/dev/console; done
+for n in 1 2 3 4 5 6 7 8 9; do [ -b /dev/vda ] || $b sleep 1; done
+$b ip link set eth0 up; $b ip addr add {GUEST_ADDRESS}/24 dev eth0
+$b mount -t ext4 /dev/vda /root
+$b umount /proc; $b umount /sys; $b mount --move /dev /root/dev
+exec $b switch_root /root /sbin/rem-init </root/dev/console >/root/dev/console 2>&1
+"""
+
+
+@dataclass(frozen=True)
+class StockKernel:
+    bz_image: Path
+    initrd: Path
+    modules: Path  # a tar of lib/modules/VERSION, with its modules.dep
+    tools: Path
+    version: str
+
+
+def ensure_stock(progress: Progress) -> StockKernel:
+    """The newest 6.12 that this machine's apt sources have."""
+    version = stock_version()
+    key = Inputs("stock").add("format", FORMAT).add("version", version).add("init", INIT).key()
+
+    def make(into: Path) -> None:
+        with progress.step(f"Debian's kernel {version} for the guest"):
+            _make(f"{version}-amd64", into)
+            _make_tools(into)
+
+    folder = cache.product("debian-guest", key, make)
+    return StockKernel(
+        folder / "bzImage",
+        folder / "initrd",
+        folder / "modules.tar",
+        folder / "tools.tar",
+        f"{version}-amd64",
+    )
+
+
+def _make(release: str, into: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=into) as scratch:
+        files = Path(scratch)
+        packages = [f"linux-image-{release}", "busybox-static"]
+        run(["apt-get", "download", "-q", *packages], cwd=files, what="fetching Debian's kernel")
+        for package in sorted(files.glob("*.deb")):
+            run(["dpkg-deb", "-x", package, files / "root"])
+        root = files / "root"
+        (root / "boot" / f"vmlinuz-{release}").rename(into / "bzImage")
+        modules = next(root.glob(f"**/modules/{release}"))
+        _plain(modules)
+        base = modules.parent.parent.parent  # what `lib/modules` is below
+        run(["depmod", "-b", base, release], what="depmod")
+        needs = _dependencies(modules)
+        (into / "initrd").write_bytes(_initrd(root, modules, needs))
+        _pack(modules, needs, into / "modules.tar")
+
+
+def _plain(modules: Path) -> None:
+    """Unpacked: busybox loads no others."""
+    for packed in modules.rglob("*.ko.xz"):
+        packed.with_suffix("").write_bytes(lzma.decompress(packed.read_bytes()))
+        packed.unlink()
+
+
+def _dependencies(modules: Path) -> dict[str, list[str]]:
+    """By module: the files to load, it last."""
+    found = {}
+    for line in (modules / "modules.dep").read_text(encoding="utf-8").splitlines():
+        path, _, before = line.partition(":")
+        found[Path(path).stem.replace("-", "_")] = [*reversed(before.split()), path]
+    return found
+
+
+def _closure(names: tuple[str, ...], needs: dict[str, list[str]]) -> list[str]:
+    ordered: dict[str, None] = {}
+    for name in names:
+        # What is built into this kernel is no module.
+        ordered.update(dict.fromkeys(needs.get(name, [])))
+    return list(ordered)
+
+
+def _initrd(root: Path, modules: Path, needs: dict[str, list[str]]) -> bytes:
+    paths = _closure(FOR_BOOT, needs)
+    files = {f"m/{Path(path).name}": (modules / path).read_bytes() for path in paths}
+    files["modules"] = "".join(f"/{name}\n" for name in files).encode()
+    files["init"] = INIT.encode()
+    files["bin/busybox"] = next(root.glob("**/bin/busybox")).read_bytes()
+    return archive(files)
+
+
+def _pack(modules: Path, needs: dict[str, list[str]], to: Path) -> None:
+    paths = _closure((*DEVICES, *FILE_SYSTEMS), needs)
+    with tarfile.open(to, "w") as tar:
+        for path in (*paths, "modules.dep"):
+            tar.add(modules / path, f"lib/modules/{modules.name}/{path}", recursive=False)
+
+
+def _make_tools(into: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=into) as scratch:
+        files = Path(scratch)
+        run(["apt-get", "download", "-q", *TOOLS], cwd=files, what="fetching mkfs and fsck")
+        for package in sorted(files.glob("*.deb")):
+            run(["dpkg-deb", "-x", package, files / "root"])
+        argv: list[str | Path] = ["tar", "-C", files / "root", "--exclude=usr/share", "-cf"]
+        run([*argv, into / "tools.tar", "."], what="packing mkfs and fsck")

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""In the guest: libpm from Python. Ends with an error where something is not as it should be."""
+
+import errno
+
+import pm
+
+with pm.Service() as service:
+    before = service.status()
+    service.create("py-raw", 1 << 20)
+    service.create("py-blocks", 1 << 20, block_bytes=512)
+    assert {s.name for s in service} >= {b"py-raw", b"py-blocks"}
+    assert service.status().used == before.used + 2
+    with service.map("py-raw") as memory:
+        memory[100:105] = b"hello"
+        memory.persist(100, 5)
+    with open("/dev/pm/py-raw", "rb") as file:
+        assert file.read(105)[100:] == b"hello"
+    service.resize("py-raw", 2 << 20)
+    assert service.get("py-raw").bytes == 2 << 20
+    with pm.Blocks("py-blocks") as blocks:
+        blocks.write({3: b"a" * 512, 7: b"b" * 512})
+        assert blocks.read([7, 3]) == [b"b" * 512, b"a" * 512]
+        blocks.write({3: None})
+        assert blocks.read([3]) == [bytes(512)]
+        try:
+            blocks.read([1 << 40])
+        except OSError as error:
+            assert error.errno == errno.ERANGE
+        else:
+            raise AssertionError("a block that is not there was read")
+    for name in ("py-raw", "py-blocks"):
+        service.destroy(name)
+    try:
+        service.get("py-raw")
+    except FileNotFoundError:
+        pass
+    else:
+        raise AssertionError("what was destroyed is still there")

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A region that `pm=` put aside: its place, its address, its size, over every end of a kernel.
+
+Goal: content outlives a reboot, a panic, a kexec and a power cut; the kernel maps it at the same
+address each time though everything else is moved about (KASLR); another size is had from the next
+boot on, unless it would cut off a segment. Method: one machine; the region's own status, and what
+is in a segment. That other addresses do differ from boot to boot is looked up, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lab.commands.demo import make_config
+from lab.demo.pm_machine import cut, install, kernel_complaints, reset, sh, wait_up
+from lab.machine import Machine
+
+pytestmark = pytest.mark.full
+
+REGION_BYTES = 64 << 20
+LARGER_BYTES = 96 << 20
+GUEST_KERNEL = "/root/bzImage"
+# No kexec-tools in the guest: two system calls (kexec_file_load 320, reboot 169) do it.
+KEXEC = f"""
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+kernel = os.open("{GUEST_KERNEL}", os.O_RDONLY)
+line = open("/proc/cmdline", "rb").read().strip() + b" kexeced\\0"
+if libc.syscall(320, kernel, -1, ctypes.c_ulong(len(line)), line, ctypes.c_ulong(4)):
+    raise OSError(ctypes.get_errno(), "kexec_file_load")
+os.sync()
+libc.syscall(169, 0xFEE1DEAD, 672274793, 0x45584543, None)
+"""
+
+
+def load(machine: Machine, words: str = "") -> None:
+    sh(machine, f"insmod /root/pmcore.ko {words}")
+    sh(machine, "insmod /root/pmbc.ko && insmod /root/pmramd.ko")
+
+
+def status(machine: Machine) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(sh(machine, "pmadmin --json status").stdout)
+    return said
+
+
+def symbol(machine: Machine) -> str:
+    """Where the kernel's own text is."""
+    return sh(machine, "grep -w _text /proc/kallsyms").stdout.split()[0]
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    config = make_config(f"t-pmi-{os.getpid()}", 2, None, None, None)
+    address = (1 << 32) + config.nvram_bytes - (128 << 20)
+    words = f"pm={REGION_BYTES >> 20}M@{address:#x}"
+    with Machine.create(replace(config, cmdline_extra=words), destroy_on_exit=True) as made:
+        made.boot()
+        wait_up(made)
+        install(made)
+        load(made, "format=1")
+        sh(made, "pmadmin create kept 4M && printf content >/dev/pm/kept")
+        yield made
+
+
+def reboot(machine: Machine) -> None:
+    reset(machine, "b")
+
+
+def panic(machine: Machine) -> None:
+    reset(machine, "c")
+
+
+def test_the_region_is_where_it_was_asked_to_be(machine: Machine) -> None:
+    said = status(machine)
+    assert said["source"] == "pm="
+    assert said["region_bytes"] == REGION_BYTES
+    assert said["dax"] and said["same_address"] and said["protected"]
+    assert said["address"] == 0xFFFFFE8000000000
+    assert not said["fof"], "no hold-up was told, so no Stop is promised"
+    assert "Reserved" in sh(machine, f"grep -i {said['phys']:x} /proc/iomem").stdout
+
+
+@pytest.mark.parametrize("lose", [reboot, panic, cut])
+def test_content_and_address_outlive(machine: Machine, lose: Callable[[Machine], None]) -> None:
+    before, text = status(machine), symbol(machine)
+    for _ in range(3):  # a random place may by chance be the same
+        lose(machine)
+        load(machine)
+        assert sh(machine, "head -c 7 /dev/pm/kept").stdout == "content"
+        now = status(machine)
+        assert (now["address"], now["phys"]) == (before["address"], before["phys"])
+        assert not kernel_complaints(machine)
+        if symbol(machine) != text:
+            break
+    assert symbol(machine) != text, "nothing is moved about: the same address shows nothing"
+
+
+def test_a_larger_size_is_had_from_the_next_boot_on(machine: Machine) -> None:
+    assert not sh(machine, "pmadmin resize-region 256M", check=False).ok  # more than there is
+    sh(machine, f"pmadmin resize-region {LARGER_BYTES}")
+    assert status(machine)["region_bytes"] == REGION_BYTES
+    reboot(machine)
+    load(machine)
+    assert status(machine)["region_bytes"] == LARGER_BYTES
+    sh(machine, f"pmadmin create high 20M && pmadmin create higher {20 << 20}")
+    sh(machine, "printf high >/dev/pm/higher")
+    cut(machine)
+    load(machine)
+    assert status(machine)["region_bytes"] == LARGER_BYTES  # though pm= says less
+    assert sh(machine, "head -c 4 /dev/pm/higher").stdout == "high"
+
+
+def test_a_smaller_size_never_cuts_off_a_segment(machine: Machine) -> None:
+    assert not sh(machine, f"pmadmin resize-region {32 << 20}", check=False).ok
+    # What could be when it was asked for need not be when it is to happen.
+    sh(machine, "pmadmin destroy --yes higher && pmadmin destroy --yes high")
+    sh(machine, f"pmadmin resize-region {32 << 20}")
+    sh(machine, "pmadmin create high 20M && pmadmin create higher 20M")
+    sh(machine, "printf high >/dev/pm/higher")
+    reboot(machine)
+    load(machine)
+    assert status(machine)["region_bytes"] == LARGER_BYTES
+    assert status(machine)["wish_bytes"] == 0
+    assert sh(machine, "head -c 4 /dev/pm/higher").stdout == "high"
+    sh(machine, "pmadmin destroy --yes higher && pmadmin destroy --yes high")
+    sh(machine, f"pmadmin resize-region {32 << 20}")
+    reboot(machine)
+    load(machine)
+    assert status(machine)["region_bytes"] == 32 << 20
+    assert sh(machine, "head -c 7 /dev/pm/kept").stdout == "content"
+
+
+def test_a_kexec_keeps_it(machine: Machine) -> None:
+    machine.guest.put(machine.config.kernel, GUEST_KERNEL)
+    before = status(machine)["phys"]
+    machine.guest.run(f"python3 -c '{KEXEC}'", check=False, limit_s=60)
+    machine.guest.close()
+    wait_up(machine)
+    assert "kexeced" in sh(machine, "cat /proc/cmdline").stdout
+    load(machine)
+    assert status(machine)["phys"] == before
+    assert sh(machine, "head -c 7 /dev/pm/kept").stdout == "content"

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The service under Debian's own 6.12 kernel, as people have it: modules, file systems, a cut.
+
+Goal: the same modules, built for that kernel, do there what they do on ours. Method: the guest's
+root on Debian's kernel with Debian's modules. Each kind of file system is made on a disk of checked
+blocks, written to by four programs side by side, loses its power, is checked by its own fsck, and
+has what was synced. In the soak tier all tests of our kernel run here (test_pm_stock_all.py).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from lab.demo.pm_machine import (
+    cut,
+    install_stock,
+    kernel_complaints,
+    load,
+    sh,
+    stock_machine,
+    wait_up,
+)
+from lab.machine import Machine
+
+pytestmark = pytest.mark.full
+
+DISK = "pmadmin ramdisk add fs"
+# How it is made, and how it is checked without being repaired.
+KINDS = {
+    "ext4": ("mkfs.ext4 -q -F", "e2fsck -fn"),
+    "xfs": ("mkfs.xfs -q -f", "xfs_repair -n"),
+    "btrfs": ("mkfs.btrfs -q -f", "btrfs check --readonly"),
+    "vfat": ("mkfs.vfat", "fsck.vfat -n"),
+}
+# A sum is written and synced behind its file: what has a sum was acknowledged.
+WRITE = (
+    "for n in 1 2 3 4; do (for r in 1 2 3; do dd if=/dev/urandom of=f$n.$r bs=64k count=8"
+    " status=none; sync f$n.$r; md5sum f$n.$r >f$n.$r.sum; sync f$n.$r.sum; done) & done; wait"
+)
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    with stock_machine(f"t-pmk-{os.getpid()}") as made:
+        made.boot()
+        wait_up(made)
+        install_stock(made)
+        load(made, "format=1")
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def quiet(machine: Machine) -> Iterator[None]:
+    yield
+    assert not kernel_complaints(machine)
+
+
+def test_it_is_debians_kernel_and_says_what_it_cannot_promise(machine: Machine) -> None:
+    assert "+deb" in sh(machine, "uname -r").stdout
+    said = json.loads(sh(machine, "pmadmin --json status").stdout)
+    assert (said["same_address"], said["dax"], said["protected"]) == (False, True, True)
+    assert not sh(machine, "pmadmin create x 1M --persist fof", check=False).ok
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_system_outlives_a_cut(machine: Machine, kind: str) -> None:
+    make, check = KINDS[kind]
+    sh(machine, f"modprobe {kind}; pmadmin create fs 160M --block 4096; mkdir -p /mnt/x")
+    sh(machine, f"{DISK} && {make} /dev/pmrd0 && mount -t {kind} /dev/pmrd0 /mnt/x")
+    sh(machine, f"cd /mnt/x && {WRITE}")
+    # What goes on when the power goes.
+    sh(machine, "setsid sh -c 'while dd if=/dev/zero of=/mnt/x/busy bs=64k count=64 status=none;"
+                " do :; done' >/dev/null 2>&1 & sleep 1")  # fmt: skip
+    cut(machine)
+    load(machine)
+    sh(machine, f"modprobe {kind}; {DISK} && mount -t {kind} /dev/pmrd0 /mnt/x")
+    sh(machine, "cd /mnt/x && test $(ls f*.sum | wc -l) = 12 && md5sum --quiet -c f*.sum")
+    sh(machine, f"umount /mnt/x && {check} /dev/pmrd0 && pmadmin scrub fs")
+    sh(machine, "pmadmin ramdisk remove fs && pmadmin destroy --yes fs")
+
+
+def test_direct_access_works_there_too(machine: Machine) -> None:
+    sh(machine, "pmadmin create dax 64M && modprobe xfs")
+    disk = sh(machine, "pmadmin ramdisk add dax").stdout.strip()
+    sh(machine, f"mkfs.ext4 -q -b 4096 {disk} && mount -o dax=always {disk} /mnt/x")
+    sh(machine, "cp /usr/bin/python3 /mnt/x/ && sync && cmp /usr/bin/python3 /mnt/x/python3")
+    sh(machine, "umount /mnt/x && pmadmin ramdisk remove dax && pmadmin destroy --yes dax")
+
+
+def test_modules_unload(machine: Machine) -> None:
+    sh(machine, "rmmod pmramd && rmmod pmbc && rmmod pmcore")
