@@ -43,7 +43,8 @@ def install_stock(machine: Machine) -> PmProduct:
     for archive in (stock.modules, stock.tools):
         machine.guest.put(archive, "/root/more.tar")
         # The links of a merged /usr stay what they are.
-        sh(machine, "tar -C / --keep-directory-symlink -xf /root/more.tar && ldconfig && sync")
+        sh(machine, "tar -C / --keep-directory-symlink -xf /root/more.tar && ldconfig")
+    sh(machine, "depmod $(uname -r) && sync")
     return product
 
 
