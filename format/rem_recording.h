@@ -8,6 +8,8 @@
  *                   @nvram_bytes, sparse where it is zero
  *   machine.json    the machine (lab/machine/config.py), for people and replay
  *   disk-N.log      write log of disk N (QEMU's blklogwrites), where it has one
+ *   disk-N.base     what disk N held when that log began
+ *   said.log        what the machine said to the world, by its console
  *
  * Media after the first k write-backs is base.media with the 64 bytes of each
  * of those REM_REC_WRITEBACK events stored at its line, in the order of the
@@ -148,6 +150,10 @@ enum rem_rec_kind {
 	REM_REC_CUT = 12,
 	/* nothing; the recording was ended in order */
 	REM_REC_END = 13,
+	/* {bytes u64} of said.log that the world had seen by now: what the
+	 * machine said there of its data is a promise
+	 */
+	REM_REC_SAID = 14,
 };
 
 /* Why a line left the caches, or which instruction asked for it. */

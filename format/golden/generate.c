@@ -257,7 +257,7 @@ static void write_recording(void)
 		[REM_REC_FLUSH] = 16,	 [REM_REC_FENCE] = 8,
 		[REM_REC_CACHE_ALL] = 8, [REM_REC_UNSEEN] = 72,
 		[REM_REC_DISK_LOG] = 8,	 [REM_REC_LINE] = 72,
-		[REM_REC_END] = 0,
+		[REM_REC_END] = 0,	 [REM_REC_SAID] = 8,
 	};
 	struct rem_rec_header header = {
 		.magic = REM_REC_MAGIC,
@@ -281,13 +281,13 @@ static void write_recording(void)
 	for (unsigned int i = 0; i < REM_REC_PAYLOAD_MAX / 8; i++)
 		payload[i] = word(24 + i);
 	payload[0] = header.nvram_phys + 2 * REM_REC_LINE_BYTES;
-	for (unsigned int kind = REM_REC_STORE; kind <= REM_REC_END; kind++) {
+	for (unsigned int kind = REM_REC_STORE; kind <= REM_REC_SAID; kind++) {
 		struct rem_rec_event event = {
 			.kind = (rem_u8)kind,
 			.vcpu = kind % 2 ? 3 : REM_REC_NO_VCPU,
 			.payload_bytes = payload_bytes[kind],
 			.aux = kind != REM_REC_UNSEEN && kind != REM_REC_LINE &&
-			       kind != REM_REC_END,
+			       kind != REM_REC_END && kind != REM_REC_SAID,
 			.time_ns = 0x0102030405060700 + kind,
 		};
 

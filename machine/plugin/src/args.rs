@@ -50,6 +50,10 @@ pub(crate) struct CachePlan {
     pub(crate) writers: Option<String>,
     /// The file that tells how many lines were left before and after each flush of all.
     pub(crate) flushes: Option<String>,
+    /// Write logs of disks, in order: how far each is gets into the recording.
+    pub(crate) disk_logs: Vec<String>,
+    /// File of what the machine says on its console, likewise.
+    pub(crate) said: Option<String>,
     /// Loads are looked at always, not only while something is armed.
     pub(crate) loads: bool,
 }
@@ -77,7 +81,7 @@ impl fmt::Display for ArgsError {
                     f,
                     "{arg}: unknown; known are ctl=, count=, cut=, quantum=, pc=, out=, \
                      user=, cache=, memory=, media=, base=, record=, trace=, writers=, \
-                     flushes=, loads="
+                     flushes=, disklog=, said=, loads="
                 )
             }
             Self::NotSwitch(arg) => write!(f, "{arg}: must be on or off"),
@@ -92,7 +96,8 @@ impl fmt::Display for ArgsError {
             Self::CacheNeeds(what) => {
                 write!(
                     f,
-                    "cache=, memory=, media= and base= go together: {what} is missing"
+                    "cache=, memory=, media= and base= go together, and disklog= and said= with record=: \
+                     {what} is missing"
                 )
             }
             Self::TooManyMarks => write!(f, "more than {MARKS_MAX} marks (pc=, out=, user=)"),
@@ -153,6 +158,9 @@ fn check_cache(cache: CachePlan) -> Result<Option<CachePlan>, ArgsError> {
     if cache.base.is_none() {
         return Err(ArgsError::CacheNeeds("base="));
     }
+    if cache.record.is_none() && (cache.said.is_some() || !cache.disk_logs.is_empty()) {
+        return Err(ArgsError::CacheNeeds("record="));
+    }
     Ok(Some(cache))
 }
 
@@ -174,6 +182,8 @@ pub(crate) fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Plan, Arg
             "trace" => cache.trace = Some(value.to_owned()),
             "writers" => cache.writers = Some(value.to_owned()),
             "flushes" => cache.flushes = Some(value.to_owned()),
+            "disklog" => cache.disk_logs.push(value.to_owned()),
+            "said" => cache.said = Some(value.to_owned()),
             "loads" => cache.loads = parse_switch(arg, value)?,
             "base" => cache.base = Some(parse_address(arg, value)?),
             "pc" => {
@@ -289,6 +299,10 @@ mod tests {
             parse_words("ctl=c trace=x"),
             Err(ArgsError::CacheNeeds("cache="))
         );
+        let words = format!("{whole} disklog=d disklog=e");
+        assert_eq!(parse_words(&words), Err(ArgsError::CacheNeeds("record=")));
+        let plan = parse_words(&format!("{words} record=r said=s")).unwrap();
+        assert_eq!(plan.cache.unwrap().disk_logs, ["d", "e"]);
     }
 
     #[test]

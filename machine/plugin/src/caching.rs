@@ -153,7 +153,9 @@ impl Job {
                 profile: Header::profile_field(&plan.profile),
                 ..Header::default()
             };
-            memories.recorder = Some(Recorder::create(dir, &header)?);
+            let mut recorder = Recorder::create(dir, &header)?;
+            recorder.watch(&plan.disk_logs, plan.said.as_deref());
+            memories.recorder = Some(recorder);
         }
         let timing = Traced::new(&profile, plan.trace.clone(), cpus, lines, cut::begun);
         let writers = match &plan.writers {

@@ -23,6 +23,7 @@
 //! | `trace=FILE` | with caches: where `TRACE` writes what memory was asked for (`format/rem_trace.h`); it looks at loads, too |
 //! | `writers=FILE` | with caches: who stored to each line last (`format/rem_writers.h`) |
 //! | `flushes=FILE` | with caches: in a hold-up, how many lines were left before and after each WBINVD; text |
+//! | `disklog=FILE`, `said=FILE` | with `record=`: how far the write log of the next disk is, and the console's log, gets into it |
 //! | `loads=on` | with caches: loads are looked at always, not only while something is armed |
 //!
 //! Invariants:

@@ -1,12 +1,57 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Writes the recording (`format/rem_recording.h`): each write-back, and in windows each store.
+//! Writes the recording (`format/rem_recording.h`): each write-back, in windows each store, and how far
+//! the files are that QEMU writes beside it (disks' logs, the console's).
+//!
+//! QEMU writes a disk's log before it answers the guest. So whatever the guest knows to be written when
+//! an event happens is in the log by then, and its size at that moment puts both in one order.
 
 use crate::memories::Memories;
 use remanence_cache::{Bytes, Cause, LINE_BYTES, Line, Memory};
 use remanence_recording::{self as recording, Event, Header, Writer};
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// In a window, sizes are looked at before each write-back and before so many stores.
+const STORES_PER_LOOK: u32 = 64;
+
+/// A file that QEMU appends to.
+#[derive(Debug)]
+struct Watched {
+    /// `None`: what the machine says.
+    disk: Option<u32>,
+    path: PathBuf,
+    /// Opened when it is there; QEMU may make it after the plugin.
+    file: Option<File>,
+    told: u64,
+}
+
+impl Watched {
+    fn new(disk: Option<u32>, path: &str) -> Self {
+        Self {
+            disk,
+            path: path.into(),
+            file: None,
+            told: 0,
+        }
+    }
+
+    /// An event, where it has grown.
+    fn look(&mut self) -> Option<Event<'static>> {
+        if self.file.is_none() {
+            self.file = File::open(&self.path).ok();
+        }
+        let bytes = self.file.as_ref()?.metadata().ok()?.len();
+        if bytes == self.told {
+            return None;
+        }
+        self.told = bytes;
+        Some(match self.disk {
+            Some(disk) => Event::DiskLog { disk, bytes },
+            None => Event::Said { bytes },
+        })
+    }
+}
 
 /// An error of the file ends the recording, once and with a line.
 #[derive(Debug)]
@@ -17,6 +62,8 @@ pub(crate) struct Recorder {
     pub(crate) vcpu: u8,
     pub(crate) time_ns: u64,
     pub(crate) window: bool,
+    watched: Vec<Watched>,
+    stores: u32,
 }
 
 impl Recorder {
@@ -32,10 +79,43 @@ impl Recorder {
             vcpu: recording::NO_VCPU,
             time_ns: 0,
             window: false,
+            watched: Vec::new(),
+            stores: 0,
         })
     }
 
+    /// Tells from here on how far these files are.
+    pub(crate) fn watch(&mut self, disk_logs: &[String], said: Option<&str>) {
+        for (disk, path) in (0..).zip(disk_logs) {
+            self.watched.push(Watched::new(Some(disk), path));
+        }
+        self.watched
+            .extend(said.map(|path| Watched::new(None, path)));
+    }
+
     pub(crate) fn put(&mut self, event: &Event<'_>) {
+        if self.is_time_to_look(event) {
+            for n in 0..self.watched.len() {
+                if let Some(grown) = self.watched[n].look() {
+                    self.append(&grown);
+                }
+            }
+        }
+        self.append(event);
+    }
+
+    fn is_time_to_look(&mut self, event: &Event<'_>) -> bool {
+        match event {
+            Event::Store { .. } => {
+                self.stores = (self.stores + 1) % STORES_PER_LOOK;
+                self.stores == 0
+            }
+            Event::Line { .. } | Event::Flush { .. } | Event::Fence { .. } => false,
+            _ => true,
+        }
+    }
+
+    fn append(&mut self, event: &Event<'_>) {
         let Some(writer) = &mut self.writer else {
             return;
         };

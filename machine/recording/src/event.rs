@@ -21,6 +21,7 @@ pub(crate) mod kind {
     pub(crate) const LINE: u8 = 11;
     pub(crate) const CUT: u8 = 12;
     pub(crate) const END: u8 = 13;
+    pub(crate) const SAID: u8 = 14;
 }
 
 /// `enum rem_rec_cause`: why a line left the caches, or which instruction asked for it.
@@ -131,6 +132,9 @@ pub enum Event<'a> {
         cause: u32,
     },
     End,
+    Said {
+        bytes: u64,
+    },
 }
 
 /// An event with when and where it happened.
@@ -181,10 +185,10 @@ fn check_size(kind: u8, aux: u32, payload: &[u8]) -> Result<(), &'static str> {
         kind::STORE => 9..=72,
         kind::WRITEBACK | kind::UNSEEN | kind::LINE => 72..=72,
         kind::FLUSH => 16..=16,
-        kind::FENCE | kind::CACHE_ALL | kind::DISK_LOG => 8..=8,
+        kind::FENCE | kind::CACHE_ALL | kind::DISK_LOG | kind::SAID => 8..=8,
         _ => 0..=0,
     };
-    let aux_is_used = !matches!(kind, kind::UNSEEN | kind::LINE | kind::END);
+    let aux_is_used = !matches!(kind, kind::UNSEEN | kind::LINE | kind::END | kind::SAID);
     if aux != 0 && !aux_is_used {
         return Err("a reserved word that is not zero");
     }
@@ -222,6 +226,7 @@ impl<'a> Event<'a> {
             Self::Line { line, data } => raw(kind::LINE, 0, [line, 0], 1, data),
             Self::Cut { cause } => raw(kind::CUT, cause, [0; 2], 0, none),
             Self::End => raw(kind::END, 0, [0; 2], 0, none),
+            Self::Said { bytes } => raw(kind::SAID, 0, [bytes, 0], 1, none),
         }
     }
 
@@ -291,6 +296,7 @@ impl<'a> Event<'a> {
             kind::LINE => line().map(|(line, data)| Self::Line { line, data })?,
             kind::CUT => Self::Cut { cause: aux },
             kind::END => Self::End,
+            kind::SAID => Self::Said { bytes: word(0)? },
             _ => return Err("unknown kind"),
         })
     }
