@@ -9,6 +9,7 @@
 #include <asm/desc.h>
 #include <asm/msr.h>
 #include <asm/special_insns.h>
+#include "mutant.h"
 #include "stop.h"
 
 static_assert(offsetof(struct rem_context, rsp) == REM_CTX_RSP);
@@ -61,6 +62,8 @@ void rem_context_prepare(void)
 		ctx->msr[i].valid =
 			!rdmsrl_safe(rem_msrs[i], &ctx->msr[i].value) &&
 			!wrmsrl_safe(rem_msrs[i], ctx->msr[i].value);
+		if (rem_msrs[i] == MSR_LSTAR && rem_mutant("skip-msr"))
+			ctx->msr[i].valid = false;
 	}
 }
 

@@ -57,7 +57,9 @@ static void rem_word_store(struct rem_word *word, struct rem_word value)
 
 	memcpy(&raw, &value, sizeof(raw));
 	WRITE_ONCE(*(u64 *)word, raw);
-	if (!rem_mutant("word-not-flushed"))
+	if (rem_mutant("skip-fence"))
+		clflushopt(word);
+	else if (!rem_mutant("word-not-flushed"))
 		rem_flush(word, sizeof(*word));
 }
 
@@ -268,7 +270,8 @@ int rem_record_commit(void *arg)
 	if (!rem.sequence)
 		return -ENOSPC;
 	rem_body_finish(body);
-	crc = rem_crc(body, body->body_bytes);
+	crc = rem_crc(body, rem_mutant("crc-narrow") ? REM_BODY_HEADER_BYTES :
+						       body->body_bytes);
 	rem_event(REM_EVENT_STOP_BODY, 0);
 
 	if (rem_mutant("refuse-commit"))
@@ -276,14 +279,21 @@ int rem_record_commit(void *arg)
 	if (rem_mutant("commit-early"))
 		rem_word_store(rem_commit_word(slot),
 			       rem_commit_value(rem.sequence, crc));
+	if (rem_mutant("told-early"))
+		rem_power_report_stopped();
 	if (!rem_mutant("skip-flush"))
 		wbinvd();
+	if (rem_mutant("store-after-flush"))
+		rem.stop_begin_tsc++;
 	/* Everything before this line is on media after it. */
 	mb();
 
 	if (!rem_mutant("skip-commit"))
 		rem_word_store(rem_commit_word(slot),
-			       rem_commit_value(rem.sequence, crc));
+			       rem_commit_value(rem_mutant("old-sequence") ?
+							rem.sequence - 1 :
+							rem.sequence,
+						crc));
 	rem_nvdimm_save();
 	rem_power_report_stopped();
 	rem_halt();
