@@ -92,6 +92,7 @@ class MachineConfig:
     nvram_kind: NvramKind = "scm"  # what NVRAM is made of
     disk_cache: DiskCache = "protected"  # whether the disk's write cache survives
     disk_loss: DiskLoss = "all"  # of what is in a volatile one
+    disk_claim: DiskCache | None = None  # what the loader is told, where that is not so
     cpus: int = 4
     memtype: MemtypeName | None = "nvram"  # None: not told; then a loader of ours hides DRAM
     dram_bytes: int | None = None  # None: as much as memtype needs
@@ -134,6 +135,8 @@ class MachineConfig:
             raise UsageError(f"NVRAM of {self.nvram_kind}: choose {' or '.join(NVRAM_KINDS)}")
         if self.disk_cache not in DISK_CACHES:
             raise UsageError(f"disk cache {self.disk_cache}: choose {' or '.join(DISK_CACHES)}")
+        if self.disk_claim not in (None, *DISK_CACHES):
+            raise UsageError(f"disk claim {self.disk_claim}: choose {' or '.join(DISK_CACHES)}")
         if self.disk_loss not in DISK_LOSSES:
             raise UsageError(f"disk loss {self.disk_loss}: choose {' or '.join(DISK_LOSSES)}")
         dram_bytes = self.dram_size_bytes

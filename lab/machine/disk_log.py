@@ -57,12 +57,15 @@ class Parsed:
 class DiskLog:
     """A record in a file; entries are read on the way, so that its size does not matter."""
 
-    def __init__(self, path: Path, disk_bytes: int) -> None:
+    def __init__(self, path: Path, disk_bytes: int, limit_bytes: int | None = None) -> None:
+        """*limit_bytes*: what of the record there was at some moment."""
         self._path = path
         self._disk_bytes = disk_bytes
         self._file = path.open("rb")
         size = path.stat().st_size
-        self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+        if limit_bytes is not None:
+            size = min(size, limit_bytes)
+        self._map = mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
         self.parsed = Parsed()
 
     def close(self) -> None:

@@ -93,8 +93,21 @@ def settle(files: DiskFiles, loss: DiskLoss = "all", seed: int = 0) -> Settled |
     """After the power went: bring disk.img to what is on media. None: nothing to settle."""
     if not files.log.exists():
         return None
+    settled = apply_log(files.media, files.log, None, loss, seed)
+    for path in (files.overlay, files.log):  # the record last: until then it is done again
+        path.unlink(missing_ok=True)
+    return settled
+
+
+def apply_log(
+    disk: Path, record: Path, limit_bytes: int | None, loss: DiskLoss, seed: int
+) -> Settled:
+    """Bring a disk to what is on media when so much of its record had been written."""
     settled = Settled()
-    with DiskLog(files.log, files.media.stat().st_size) as log, files.media.open("r+b") as media:
+    with (
+        DiskLog(record, disk.stat().st_size, limit_bytes) as log,
+        disk.open("r+b") as media,
+    ):
         pending: list[Entry] = []
         for entry in log.entries():
             if entry.flags & FLUSH:
@@ -106,8 +119,6 @@ def settle(files: DiskFiles, loss: DiskLoss = "all", seed: int = 0) -> Settled |
                 pending.append(entry)
         _lose(log, media.fileno(), pending, loss, random.Random(seed), settled)
         settled.holes = log.parsed.holes
-    for path in (files.overlay, files.log):  # the record last: until then it is done again
-        path.unlink(missing_ok=True)
     return settled
 
 

@@ -93,7 +93,7 @@ def _boot_arguments(config: MachineConfig, options: BootOptions) -> list[str]:
     files[fmt.CONST["REM_FWCFG_CMDLINE"]] = f"string={_quoted(config.cmdline())}"
     if config.initrd:
         files[fmt.CONST["REM_FWCFG_INITRD"]] = f"file={_quoted(config.initrd)}"
-    if config.root is not None and config.disk_cache == "protected":
+    if config.root is not None and (config.disk_claim or config.disk_cache) == "protected":
         serial = _quoted(options.disk_serial)
         files[fmt.CONST["REM_FWCFG_PROTECTED"]] = f"string={serial}"
     if options.mutant is not None:
