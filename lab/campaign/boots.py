@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Real boots of judged images: they check the shortcut that everything else stands on.
+"""Real boots of judged images: they check the shortcut that everything else stands on, and what no
+image shows: devices, disks and the programs of the guest.
 
-Images of one class (decision, words, write logs of disks) boot alike, so each class is booted once,
-the rarest first, and then others by chance. A boot must decide what the engine said; the first of a
-class must also come up: a resumed guest has gone on with its file where it was, a cold booted one
-answers. Anything else is a disagreement, which is a violation too.
+Images of one class (decision, words, content of disks) boot alike. Classes are taken in turn from
+each place and decision, the rarest first. An image is NVRAM's media and the disk's, both at the
+cut; of what is left to the disk's cache, some images lose all and some only sectors by chance. A
+boot must decide what the engine said; then the guest comes up, and the workload's own check must
+find every promise kept that had been made by the cut. The disk's file system must be clean.
+Anything else is a disagreement, which is a violation too.
 """
 
 from __future__ import annotations
 
 import resource
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,15 +21,18 @@ from typing import Any
 
 from lab import run
 from lab.campaign import engine as program
+from lab.campaign import shrink, workload
+from lab.campaign.record import fresh
 from lab.campaign.store import Store
+from lab.campaign.workload import Workload
 from lab.errors import HangError, RemError, UsageError
-from lab.machine import Machine, MachineConfig
+from lab.machine import Machine, MachineConfig, disks
 from lab.say import say
 
 NOTE_LIMIT_S = 120.0
 GUEST_LIMIT_S = 300.0
-# Every line is the number of the one before plus one, and the last one may be half written.
-CHECK = "sed '$d' /root/log | awk '$1 != NR { exit 1 }' && test -s /root/log"
+PLACE_ORDER = ("running", "stop-commit", "go-devices", "loader", "stop-save", "go-cpus")
+FSCK_CLEAN, FSCK_MENDED = 0, 1  # by playing the journal, as any mount does
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ class Image:
     reason: str
     sequence: int
     kind: str  # its class
-    first: bool  # of its class
+    place: str
 
 
 @dataclass(frozen=True)
@@ -51,107 +58,170 @@ class Booted:
     cpu_s: float
 
 
-def _image(recording: str, row: tuple[Any, ...], first: bool) -> Image:
-    event, eviction, reason, sequence, kind = row
-    return Image(recording, event, eviction, reason, sequence, kind, first)
-
-
 def choose(store: Store, recording: str, count: int) -> list[Image]:
-    """One of each class, the rarest class first; then others, the same for the same results."""
-    classes = [
-        row[0]
-        for row in store.rows(
-            "SELECT class FROM image WHERE recording = ? GROUP BY class ORDER BY count(*), class",
-            recording,
-        )
-    ]
-    query = "SELECT event, eviction, reason, sequence, class FROM image WHERE recording = ?"
+    """Each place and decision in turn, there the rarest class first; no chance is in it."""
+    query = """SELECT event, eviction, reason, sequence, class, place, min(digest)
+      FROM image WHERE recording = ? GROUP BY class, place ORDER BY count(*), substr(digest, 8)"""
+    groups: dict[tuple[str, str], list[Image]] = {}
+    for row in store.rows(query, recording):
+        image = _image(recording, row)
+        groups.setdefault((image.place, image.reason), []).append(image)
     chosen: list[Image] = []
-    for kind in classes[:count]:
-        rows = store.rows(f"{query} AND class = ? ORDER BY digest LIMIT 1", recording, kind)
-        chosen += [_image(recording, row, first=True) for row in rows]
-    left = count - len(chosen)
-    taken = {(image.event, image.eviction) for image in chosen}
-    rest = store.rows(f"{query} ORDER BY substr(digest, 8) LIMIT ?", recording, count * 2)
-    others = [_image(recording, row, first=False) for row in rest if (row[0], row[1]) not in taken]
-    return chosen + others[: max(0, left)]
+    seen: set[str] = set()
+    for image in _by_turns(groups):
+        if len(chosen) < count and image.kind not in seen:
+            seen.add(image.kind)
+            chosen.append(image)
+    return chosen + _others(store, recording, count - len(chosen), chosen)
+
+
+def _image(recording: str, row: tuple[Any, ...]) -> Image:
+    event, eviction, reason, sequence, kind, place = row[:6]
+    return Image(recording, event, eviction, reason, sequence, kind, place)
+
+
+def _rank(group: tuple[str, str]) -> tuple[bool, int, str]:
+    """Few boots should be of all kinds: images that are entered first, then running, Stop, Go."""
+    place, reason = group
+    order = PLACE_ORDER.index(place) if place in PLACE_ORDER else len(PLACE_ORDER)
+    return reason != "resume", order, reason
+
+
+def _by_turns(groups: dict[tuple[str, str], list[Image]]) -> Iterator[Image]:
+    longest = max((len(group) for group in groups.values()), default=0)
+    for turn in range(longest):
+        for key in sorted(groups, key=_rank):
+            if turn < len(groups[key]):
+                yield groups[key][turn]
+
+
+def _others(store: Store, recording: str, count: int, taken: list[Image]) -> list[Image]:
+    """Where there are fewer classes than boots."""
+    if count <= 0:
+        return []
+    known = {(image.event, image.eviction) for image in taken}
+    query = """SELECT event, eviction, reason, sequence, class, place FROM image
+      WHERE recording = ? ORDER BY substr(digest, 8) LIMIT ?"""
+    rows = store.rows(query, recording, count + len(taken))
+    rest = [_image(recording, row) for row in rows if (row[0], row[1]) not in known]
+    return rest[:count]
+
+
+def bootable(recording: Path) -> bool:
+    """Whether a recording kept what a boot needs; the model's have none of it."""
+    return all((recording / name).is_file() for name in ("disk-0.base", "workload.json"))
+
+
+def boot_machine(recording: Path, name: str) -> Machine:
+    """The recorded machine again, as it is without caches; made anew."""
+    config = MachineConfig.from_json((recording / "machine.json").read_text(encoding="utf-8"))
+    return fresh(replace(config, name=name, icount=False, plugin=None))
 
 
 def boot_all(engine: Path, store: Store, recording: Path, name: str, count: int) -> Booted:
-    """Boot *count* images of a recording that kept its disks."""
+    """Boot *count* images of a recording that kept its disk."""
     images = choose(store, str(recording), count)
-    config = MachineConfig.from_json((recording / "machine.json").read_text(encoding="utf-8"))
-    plain = replace(config, name=name, icount=False, plugin=None)
+    load = Workload.read(recording)
     before_s = _children_s()
     wrong: list[str] = []
-    with Machine.create(plain, destroy_on_exit=True) as machine:
+    with boot_machine(recording, name) as machine:
         for image in images:
-            found, agrees = _boot(engine, machine, recording, image)
+            broken = boot(engine, machine, recording, image, load)
             expected = f"{image.reason} {image.sequence}" if image.sequence else image.reason
-            store.add_boot(
-                (
-                    image.kind,
-                    image.recording,
-                    image.event,
-                    image.eviction,
-                    expected,
-                    found,
-                    agrees,
-                    0,
-                )
-            )
-            if not agrees:
-                line = (
-                    f"cut {image.event} evict {image.eviction}: judged {expected}, booted {found}"
-                )
-                say(f"campaign: {line}")
-                wrong.append(line)
-    classes = int(
-        store.scalar("SELECT count(DISTINCT class) FROM image WHERE recording = ?", str(recording))
+            place = (image.recording, image.event, image.eviction)
+            store.add_boot((image.kind, *place, expected, broken or expected, not broken, 0))
+            line = f"cut {image.event} evict {image.eviction} in {image.place}: {expected}"
+            say(f"campaign: booted {line}{': ' + broken if broken else ''}")
+            if broken:
+                wrong.append(f"{line}: {broken}")
+                say(f"campaign: {shrink.command(recording, image.event, image.eviction)} --boot")
+    classes = store.scalar(
+        "SELECT count(DISTINCT class) FROM image WHERE recording = ?", str(recording)
     )
     seen = len({image.kind for image in images})
-    return Booted(len(images), tuple(wrong), classes - seen, _children_s() - before_s)
+    return Booted(len(images), tuple(wrong), int(classes) - seen, _children_s() - before_s)
 
 
-def _boot(engine: Path, machine: Machine, recording: Path, image: Image) -> tuple[str, bool]:
-    """What the machine does with the image, and whether that is what was judged."""
+def boot(engine: Path, machine: Machine, recording: Path, image: Image, load: Workload) -> str:
+    """What is wrong with the machine that boots the image; empty if nothing is."""
     nvram = machine.files.nvram(machine.config)
-    program.replay(engine, recording, image.event, image.eviction, 0, nvram)
-    # A resumed kernel knows its disk: before the consume that of the beginning.
-    disk = "disk.base" if _is_first_image(recording, image) else "disk.end"
-    run.run(["cp", "--sparse=always", recording / disk, machine.files.disk], what="copying a disk")
+    told = program.replay(engine, recording, image.event, image.eviction, 0, nvram)
+    _lay_disk(machine, recording, int(told["disk_log"].get("0", 0)), image.event)
+    said = (recording / "said.base").read_bytes()
+    said += (recording / "said.log").read_bytes()[: told["said_bytes"]]
+    resumed = image.reason == "resume"
     try:
+        if not resumed and (dirty := _fsck(machine.files.disk, keep=True)):
+            return dirty
         machine.boot()
-        note = machine.wait_boot_note(NOTE_LIMIT_S)
-        name = note.reason.removeprefix("COLD_").lower().replace("_", "-")
-        found = "resume" if note.resumed else name
-        agrees = found == image.reason and (not note.resumed or note.sequence == image.sequence)
-        if agrees and image.first:
-            found = _comes_up(machine, found)
-            agrees = found == image.reason
-    except (HangError, RemError) as error:
-        found, agrees = error.message, False
+        broken = _decision(machine, image) or _comes_up(machine, load, said, resumed)
+        if not broken and resumed:
+            machine.run_in_guest("sync", limit_s=GUEST_LIMIT_S)
+            machine.guest.close()
+            machine.cut(immediate=True)
+            broken = _fsck(machine.files.disk, keep=False)
+        return broken
+    except RemError as error:
+        return error.message
     finally:
         machine.guest.close()
         with suppress(UsageError):  # it is off already
             machine.cut(immediate=True)
-    return found, agrees
 
 
-def _comes_up(machine: Machine, decision: str) -> str:
-    """The decision, if the guest then is what it should be; else what it is."""
-    if decision == "resume":
+def _lay_disk(machine: Machine, recording: Path, log_bytes: int, seed: int) -> None:
+    """The disk at that cut. What its cache may lose is lost whole, or sector by sector."""
+    run.run(
+        ["cp", "--sparse=always", recording / "disk-0.base", machine.files.disk],
+        what="copying a disk",
+    )
+    loss: disks.DiskLoss = "some" if seed % 2 else "all"
+    disks.apply_log(machine.files.disk, recording / "disk-0.log", log_bytes, loss, seed)
+
+
+def _decision(machine: Machine, image: Image) -> str:
+    note = machine.wait_boot_note(NOTE_LIMIT_S)
+    found = "resume" if note.resumed else note.reason.removeprefix("COLD_").lower()
+    if found.replace("_", "-") != image.reason:
+        return f"judged {image.reason}, and the loader decided {found}"
+    if note.resumed and note.sequence != image.sequence:
+        return f"judged image {image.sequence}, and the loader entered {note.sequence}"
+    return ""
+
+
+def _comes_up(machine: Machine, load: Workload, said: bytes, resumed: bool) -> str:
+    """What is wrong with the guest."""
+    if resumed:
         machine.wait_resumed(GUEST_LIMIT_S)
     else:
         machine.wait_ready(GUEST_LIMIT_S)
-    machine.guest.wait_ssh(GUEST_LIMIT_S)
-    done = machine.guest.run(CHECK, check=False)
-    return decision if done.ok else f"{decision}, and /root/log is wrong"
+    try:
+        machine.guest.wait_ssh(GUEST_LIMIT_S)
+    except HangError as error:
+        return error.message
+    return workload.judge(machine, load, said.decode(errors="replace"), resumed)
 
 
-def _is_first_image(recording: Path, image: Image) -> bool:
-    first = (recording / "first-image").read_text(encoding="utf-8").strip()
-    return image.reason == "resume" and str(image.sequence) == first
+def _fsck(disk: Path, keep: bool) -> str:
+    """What e2fsck has against a disk after its journal was played; *keep*: on a copy."""
+    tool = run.find_tool("e2fsck")
+    if tool is None:
+        return "no e2fsck on this host: `rem doctor` says how to get it"
+    target = disk.with_suffix(".fsck") if keep else disk
+    try:
+        if keep:
+            run.run(
+                ["cp", "--sparse=always", "--reflink=auto", disk, target], what="copying a disk"
+            )
+        first = run.run([tool, "-fp", target], check=False)
+        second = run.run([tool, "-fn", target], check=False)
+    finally:
+        if keep:
+            target.unlink(missing_ok=True)
+    if first.returncode in {FSCK_CLEAN, FSCK_MENDED} and second.returncode == FSCK_CLEAN:
+        return ""
+    told = " ".join((first.stdout + second.stdout).split())
+    return f"e2fsck: {told[-300:]}"
 
 
 def _children_s() -> float:

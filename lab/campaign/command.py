@@ -7,11 +7,12 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.campaign import boots, figures, mutants, runner, shrink
+from lab.campaign import boots, chain, figures, mutants, runner, shrink, workload
 from lab.campaign import engine as program
 from lab.campaign.page import page
-from lab.campaign.record import Recorded, free_enough, record
+from lab.campaign.record import PROFILE, Recorded, free_enough, record
 from lab.campaign.store import Store
+from lab.campaign.workload import Workload
 from lab.errors import UsageError
 from lab.paths import repo_dir, state_dir
 from lab.result import Result
@@ -41,6 +42,18 @@ class Asked:
     limit_s: float | None
     boots: int
     mutants: str
+    load: Workload | None = None  # not said: the standard one
+    profile: str = PROFILE
+    claimed: bool = False
+    soak: bool = False  # a chain of cycles instead of one
+
+    @property
+    def name(self) -> str:
+        """Of what is recorded; short, as it is the name of a machine, too."""
+        words = [self.load.name] if self.load else ["run"]
+        words += [self.profile] if self.profile != PROFILE else []
+        words += ["claimed"] if self.claimed else []
+        return "-".join(words)
 
 
 def run(asked: Asked) -> Result:
@@ -51,28 +64,16 @@ def run(asked: Asked) -> Result:
         name = "model"
         recordings = tuple(program.synth(engine, folder / f"model-{asked.seed}", asked.seed))
     elif not recordings:
-        name = "run"
-        recordings = (_recorded(folder / f"run-{asked.seed}", f"campaign-{asked.seed}"),)
+        name = "soak" if asked.soak else asked.name
+        if not asked.soak:
+            recordings = (_recorded(asked, folder / f"{name}-{asked.seed}"),)
     store = Store(asked.results or folder / f"{name}-{asked.seed}.sqlite")
     try:
-        runner.run(
-            runner.Plan(
-                engine=engine,
-                recordings=recordings,
-                images=asked.images,
-                seed=asked.seed,
-                scheduler=asked.scheduler,
-                limit_s=asked.limit_s,
-            ),
-            store,
-        )
+        booted = _soak(asked, engine, folder / "soak", store) if name == "soak" else []
+        if recordings:
+            booted = _judge(asked, engine, recordings, store)
         found = mutants.run_model(engine, asked.seed)
         found += mutants.run_machine(engine, folder, chosen_mutants(asked), asked.seed)
-        booted = [
-            boots.boot_all(engine, store, recording, f"campaign-boot-{asked.seed}", asked.boots)
-            for recording in recordings
-            if asked.boots and (recording / "disk.end").exists()
-        ]
         result = count(store, found, booted)
         broken = small(engine, store)
         target = asked.page or store.path.with_suffix(".html")
@@ -83,14 +84,56 @@ def run(asked: Asked) -> Result:
         store.close()
 
 
-def _recorded(directory: Path, machine: str) -> Path:
+def _judge(
+    asked: Asked, engine: Path, recordings: tuple[Path, ...], store: Store
+) -> list[boots.Booted]:
+    plan = runner.Plan(
+        engine=engine,
+        recordings=recordings,
+        images=asked.images,
+        seed=asked.seed,
+        scheduler=asked.scheduler,
+        limit_s=asked.limit_s,
+    )
+    runner.run(plan, store)
+    return [
+        boots.boot_all(engine, store, recording, f"campaign-boot-{asked.seed}", asked.boots)
+        for recording in recordings
+        if asked.boots and boots.bootable(recording)
+    ]
+
+
+def _soak(asked: Asked, engine: Path, folder: Path, store: Store) -> list[boots.Booted]:
+    assert asked.limit_s is not None
+    soak = chain.Soak(
+        engine=engine,
+        folder=folder,
+        images=asked.images,
+        seed=asked.seed,
+        limit_s=asked.limit_s,
+        boots=asked.boots,
+        scheduler=asked.scheduler,
+        profile=asked.profile,
+    )
+    return chain.run(soak, store)
+
+
+def _recorded(asked: Asked, directory: Path) -> Path:
     """A run of a machine; one that was recorded whole is gone on with."""
     if (directory / COMPLETE).exists():
         say(f"campaign: goes on with the run in {directory}; remove it to record another")
         return directory
     shutil.rmtree(directory, ignore_errors=True)
     free_enough(directory)
-    record(Recorded(directory, machine))
+    record(
+        Recorded(
+            directory,
+            f"campaign-{asked.seed}",
+            load=asked.load or workload.standard(),
+            profile=asked.profile,
+            claimed=asked.claimed,
+        )
+    )
     (directory / COMPLETE).touch()
     return directory
 

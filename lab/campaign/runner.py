@@ -87,11 +87,7 @@ def run(plan: Plan, store: Store) -> None:
             if before >= plan.images or (ends_at is not None and time.monotonic() > ends_at):
                 return
             works = list(_round(plan, store, number, slices))
-            begun = time.monotonic()
-            for judged in _judge_all(client, works):
-                store.add(judged)
-                store.add_elapsed(time.monotonic() - begun)
-                begun = time.monotonic()
+            for _ in judge_into(client, store, works):
                 _progress(store, plan)
             made = len(works) * CUTS_OF_A_SLICE
             if works and store.images() - before < NEW_SHARE_MIN * made:
@@ -99,6 +95,16 @@ def run(plan: Plan, store: Store) -> None:
                     f"campaign: round {number} brought hardly any new image: all there are are seen"
                 )
                 return
+
+
+def judge_into(client: Client, store: Store, works: list[Work]) -> Iterator[None]:
+    """Judge some slices; each is in the file when it is yielded."""
+    begun = time.monotonic()
+    for judged in _judge_all(client, works):
+        store.add(judged)
+        store.add_elapsed(time.monotonic() - begun)
+        begun = time.monotonic()
+        yield
 
 
 def _slices(plan: Plan, store: Store) -> int:

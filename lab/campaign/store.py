@@ -68,6 +68,23 @@ class Store:
         with self._kept():
             self.db.executemany("INSERT OR REPLACE INTO campaign VALUES (?, ?)", facts.items())
 
+    def replace_fact(self, name: str, value: str) -> None:
+        with self.db:
+            self.db.execute("INSERT OR REPLACE INTO campaign VALUES (?, ?)", (name, value))
+
+    def forget(self, recording: str) -> None:
+        """All of one recording, which is made anew."""
+        with self.db:
+            for table in ("slice", "image", "boot"):
+                self.db.execute(f"DELETE FROM {table} WHERE recording = ?", (recording,))
+
+    def images_of(self, recording: str) -> int:
+        return int(self.scalar("SELECT count(*) FROM image WHERE recording = ?", recording))
+
+    def violations_of(self, recording: str) -> int:
+        query = "SELECT count(*) FROM image WHERE recording = ? AND verdict = 'violation'"
+        return int(self.scalar(query, recording))
+
     def done(self, recording: str) -> set[tuple[int, int]]:
         """Rounds and slices that need not be judged again."""
         rows = self.db.execute("SELECT round, slice FROM slice WHERE recording = ?", (recording,))

@@ -13,9 +13,55 @@ from lab.machine.options import JsonOption
 from lab.say import say
 
 IMAGES = {"full": 2_000, "soak": 1_000_000}
-SOAK_LIMIT_S = 7200.0
-BOOTS = 60
+SOAK_MIN = 90.0  # of power cycles; planted bugs take the rest of two hours
+BOOTS = {"full": 60, "soak": 2}
+DISK_CACHES = ("volatile", "claimed")
 MUTANTS = {"full": "five", "soak": "all"}
+
+MinutesOption = Annotated[
+    float | None,
+    typer.Option(help="End after so long; 90 in tier soak. The same command goes on.", min=1),
+]
+WorkloadOption = Annotated[
+    str | None,
+    typer.Option(
+        help="A program of yours, with its arguments, to be at work in the guest; each line"
+        " it prints is a promise.",
+        metavar="COMMAND",
+    ),
+]
+CheckOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The program that judges a guest after a boot; it reads the promises.",
+        metavar="COMMAND",
+    ),
+]
+CachesOption = Annotated[
+    str, typer.Option(help="Profile of the recorded machine's caches.", metavar="PROFILE")
+]
+DiskCacheOption = Annotated[
+    str,
+    typer.Option(
+        help="The disk's write cache: volatile, or claimed (volatile, and the machine is"
+        " told that it survives: a proof that the loss is found)."
+    ),
+]
+MutantsOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Planted bugs of kernel and loader: all, five (by commit), none, or names."
+        " Not said: five, or all in tier soak; none with --model or --recording.",
+        metavar="NAMES",
+    ),
+]
+BootsOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Images of a run that are booted; if not said 60, in tier soak 2 of each.",
+        min=0,
+    ),
+]
 
 
 def checked_recordings(recordings: list[Path]) -> tuple[Path, ...]:
@@ -37,7 +83,10 @@ def register(app: typer.Typer) -> None:
             bool, typer.Option("--model", help="Judge the model of the protocol, not a machine.")
         ] = False,
         tier: Annotated[
-            str, typer.Option(help="full: 2,000 images; soak: 1,000,000, or what 2 h reach.")
+            str,
+            typer.Option(
+                help="full: 2,000 images of one run; soak: 1,000,000 of many, or what 2 h reach."
+            ),
         ] = "full",
         images: Annotated[
             int | None, typer.Option(help="Distinct images, instead of the tier's.", min=1)
@@ -53,18 +102,13 @@ def register(app: typer.Typer) -> None:
         page: Annotated[
             Path | None, typer.Option(help="Where to write the report.", metavar="FILE")
         ] = None,
-        boots: Annotated[
-            int | None,
-            typer.Option(help="Images of a machine's run that are booted; 60 if not said.", min=0),
-        ] = None,
-        mutants: Annotated[
-            str | None,
-            typer.Option(
-                help="Planted bugs of kernel and loader: all, five (by commit), none, or names."
-                " Not said: five, or all in tier soak; none with --model or --recording.",
-                metavar="NAMES",
-            ),
-        ] = None,
+        boots: BootsOption = None,
+        mutants: MutantsOption = None,
+        minutes: MinutesOption = None,
+        workload: WorkloadOption = None,
+        check: CheckOption = None,
+        caches: CachesOption = "wsp-d510",
+        disk_cache: DiskCacheOption = "volatile",
         as_json: JsonOption = False,
     ) -> int:
         """Cut the power at thousands of places of one run, and judge what each cut leaves.
@@ -79,10 +123,20 @@ def register(app: typer.Typer) -> None:
         if tier not in IMAGES:
             raise UsageError(f"--tier {tier}: choose full or soak")
         given = checked_recordings(recording or [])
+        limit_min = minutes or (SOAK_MIN if tier == "soak" else None)
         if given and model:
             raise UsageError("--recording and --model: choose one")
+        if (workload is None) != (check is None):
+            raise UsageError("--workload and --check go together")
+        if disk_cache not in DISK_CACHES:
+            raise UsageError(f"--disk-cache {disk_cache}: choose {' or '.join(DISK_CACHES)}")
         from lab.campaign.command import Asked, run
+        from lab.campaign.workload import Workload
+        from lab.machine.caches import check_profile
 
+        profile = check_profile(caches)
+        if profile is None:
+            raise UsageError("--caches off: a campaign is of a machine with volatile caches")
         asked = Asked(
             recordings=given,
             model=model,
@@ -91,9 +145,13 @@ def register(app: typer.Typer) -> None:
             results=results,
             scheduler=scheduler,
             page=page,
-            limit_s=SOAK_LIMIT_S if tier == "soak" else None,
-            boots=BOOTS if boots is None else boots,
-            mutants=mutants or ("none" if given or model else MUTANTS[tier]),
+            limit_s=limit_min * 60 if limit_min else None,
+            boots=BOOTS[tier] if boots is None else boots,
+            mutants=mutants or ("none" if given or model or workload else MUTANTS[tier]),
+            load=Workload.of(workload, check) if workload and check else None,
+            profile=profile,
+            claimed=disk_cache == "claimed",
+            soak=tier == "soak" and not (given or model or workload),
         )
         result = run(asked)
         for name, figure in result.figures.items():

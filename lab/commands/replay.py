@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,6 +33,12 @@ def register(app: typer.Typer) -> None:
         media: Annotated[
             Path | None, typer.Option(help="Write what the cut left.", metavar="FILE")
         ] = None,
+        boot: Annotated[
+            bool,
+            typer.Option(
+                "--boot", help="Boot a machine with it, too, and run the workload's check."
+            ),
+        ] = False,
         as_json: JsonOption = False,
     ) -> int:
         """Judge one cut of a recording, and tell what happened around it.
@@ -60,6 +67,23 @@ def register(app: typer.Typer) -> None:
             if line["last_store"]:
                 event, pc = line["last_store"]
                 say(f"  last stored to by event {event}, at {pc:#x}")
+        if boot:
+            wrong = _boot(program, recording.absolute(), outcome)
+            say(f"rem: booted: {wrong or 'every promise is kept'}")
+            broken = broken or wrong
         if as_json:
             print(json.dumps(told))
         return Exit.BROKEN if broken else Exit.PASS
+
+
+def _boot(program: Path, recording: Path, outcome: dict[str, Any]) -> str:
+    """What is wrong with the machine that boots it; empty if nothing is."""
+    from lab.campaign import boots
+    from lab.campaign.workload import Workload
+
+    if not boots.bootable(recording):
+        raise UsageError(f"{recording}: no disk and no workload there, so nothing to boot")
+    names = ("event", "eviction", "reason", "sequence", "class", "place")
+    image = boots.Image(str(recording), *(outcome[name] for name in names))
+    with boots.boot_machine(recording, f"replay-{os.getpid()}") as machine:
+        return boots.boot(program, machine, recording, image, Workload.read(recording))

@@ -13,7 +13,15 @@ from lab.campaign.boots import Booted, choose
 from lab.campaign.command import Asked, chosen_mutants, count
 from lab.campaign.engine import Judged, Work, broken_text
 from lab.campaign.figures import images_per_s, mix, violations
-from lab.campaign.mutants import Found, machine_mutants, rotation
+from lab.campaign.mutants import (
+    BOOTED,
+    KERNEL,
+    KERNEL_LATE,
+    LOADER,
+    Found,
+    machine_mutants,
+    rotation,
+)
 from lab.campaign.page import page
 from lab.campaign.shrink import as_eviction, command, shrunk
 from lab.campaign.store import Store
@@ -183,7 +191,42 @@ def test_the_rarest_class_is_booted_first(store: Store) -> None:
     store.add(Judged(WORK, rows, 10, 10**9))
     chosen = choose(store, "/rec/stop", 4)
     assert [image.kind for image in chosen[:2]] == ["seldom", "often"]
-    assert [image.first for image in chosen] == [True, True, False, False][: len(chosen)]
+    assert len({image.eviction + str(image.event) for image in chosen}) == len(chosen)
+
+
+def test_each_place_and_decision_is_booted_before_a_second_of_one(store: Store) -> None:
+    rows = [outcome(f"r{n}", event=n, **{"class": f"running-{n}"}) for n in range(9)]
+    rows += [outcome("s", event=20, place="stop-commit", **{"class": "stop"})]
+    rows += [outcome("g", "resumed", event=30, place="loader", reason="resume", **{"class": "go"})]
+    store.add(Judged(WORK, rows, 11, 10**9))
+    chosen = choose(store, "/rec/stop", 4)
+    assert sorted(image.place for image in chosen) == [
+        "loader",
+        "running",
+        "running",
+        "stop-commit",
+    ]
+    assert [image.kind for image in choose(store, "/rec/stop", 4)] == [i.kind for i in chosen]
+
+
+def test_a_cycle_that_is_judged_again_is_forgotten_first(store: Store) -> None:
+    store.add(Judged(WORK, [outcome("1"), outcome("2")], 2, 10**9))
+    assert store.images_of("/rec/stop") == 2
+    store.forget("/rec/stop")
+    assert store.images() == 0
+    assert store.done("/rec/stop") == set()
+    store.replace_fact("cycles", "1")
+    store.replace_fact("cycles", "2")
+    assert store.scalar("SELECT value FROM campaign WHERE name = 'cycles'") == "2"
+
+
+def test_there_are_enough_planted_bugs_and_any_five_are_of_several_kinds() -> None:
+    names = machine_mutants()
+    assert len(names) == len(set(names)) >= 15
+    assert set(names) == {*KERNEL, *KERNEL_LATE, *LOADER, *BOOTED}
+    for commit in range(60):
+        five = set(rotation(names, str(commit), 5))
+        assert sum(bool(five & set(kind)) for kind in (KERNEL, KERNEL_LATE, LOADER, BOOTED)) >= 2
 
 
 def test_mutants_of_the_machine_are_chosen_by_name() -> None:

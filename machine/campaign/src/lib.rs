@@ -9,6 +9,7 @@
 //! | module | subject |
 //! |---|---|
 //! | [`media`] | media of a cut, changed in place, with a digest that follows |
+//! | [`disk`] | what a cut leaves of a disk |
 //! | [`run`] | the state at an event: media, the coherent view, the place in Stop or Go |
 //! | [`reference`] | what an image must be: the coherent view at its commit |
 //! | [`stack`] | which lines of it nobody will read: dead stack |
@@ -21,6 +22,7 @@
 
 use std::path::PathBuf;
 
+pub mod disk;
 pub mod format;
 pub mod judge;
 pub mod lost;
@@ -53,6 +55,8 @@ pub enum CampaignError {
     },
     /// No loader left a machine description that checks, so no decision can be made.
     NoDescription(PathBuf),
+    /// The write log of a disk makes no sense from this byte on.
+    DiskLog(PathBuf, usize),
     /// An image was committed where no window told what memory held.
     CommitOutsideWindow(u32),
     /// A place that the recording does not have.
@@ -80,6 +84,11 @@ impl std::fmt::Display for CampaignError {
             Self::NoDescription(path) => write!(
                 f,
                 "{}: no machine description that checks: record a run that our loader began",
+                path.display()
+            ),
+            Self::DiskLog(path, at) => write!(
+                f,
+                "{}: the entry at byte {at} makes no sense; record it again",
                 path.display()
             ),
             Self::CommitOutsideWindow(sequence) => write!(

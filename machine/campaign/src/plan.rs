@@ -7,19 +7,22 @@
 //! so have cuts at which an image can be entered. Where the coherent view is known, most cuts evict
 //! lines early: none, each single line, all but one, the dirty lines of a page, pairs, random
 //! subsets, random words (torn lines), all of them; where at most
-//! EXHAUSTIVE_LINES are dirty or EXHAUSTIVE_WORDS differ, every subset.
+//! EXHAUSTIVE_LINES are dirty or EXHAUSTIVE_WORDS differ, every subset; the second round has every subset
+//! of up to SUBSET_WORDS words wherever an image can be entered.
 
 use std::collections::BTreeSet;
 
 use crate::CampaignError;
 use crate::media::Line;
-use crate::run::{PLACES, Run};
+use crate::run::{PLACES, Place, Run};
 use crate::survey::{Segment, Survey};
 
 /// Share of cuts that are near a word.
 pub const NEAR_PERCENT: u64 = 15;
 const ENTERABLE_PERCENT: u64 = 28;
 const PLACE_PERCENT: u64 = 24;
+/// Little is written there, so that cuts leave the same image more often.
+const GO_CPUS_PERCENT: u64 = 40;
 /// Where an image can be entered few lines are dirty, so that whole lines make few images.
 const TORN_ENTERABLE_PERCENT: u64 = 70;
 const TORN_ELSEWHERE_PERCENT: u64 = 10;
@@ -27,6 +30,9 @@ const TORN_ELSEWHERE_PERCENT: u64 = 10;
 pub const EXHAUSTIVE_LINES: usize = 5;
 /// All subsets of so few words are judged where a cut tears lines.
 pub const EXHAUSTIVE_WORDS: usize = 9;
+/// As many in the second round, where an image can be entered: the loader's events before the consume
+/// are 12 words.
+pub const SUBSET_WORDS: usize = 13;
 
 /// Which dirty lines had been evicted when the power went.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +54,8 @@ pub enum Eviction {
     /// Each aligned word of 8 bytes of dirty lines by chance, as where a line may be torn: seed, and
     /// how many of 256.
     Torn(u64, u8),
+    /// Of a plan only: every subset of the words that differ, where they are at most SUBSET_WORDS.
+    EachWord,
     /// The words of 8 bytes whose bit is set; the number of the first words that differ.
     Words(u64),
     /// The lines whose bit is set; the number of the first lines.
@@ -137,7 +145,7 @@ impl Eviction {
         };
         match self {
             Self::None => Vec::new(),
-            Self::All | Self::Torn(..) | Self::Words(_) => dirty,
+            Self::All | Self::EachWord | Self::Torn(..) | Self::Words(_) => dirty,
             Self::One(n) => vec![nth(*n)],
             Self::AllBut(n) => keep(&|_, line| line != nth(*n)),
             Self::Pair(n, m) => keep(&|_, line| line == nth(*n) || line == nth(*m)),
@@ -198,6 +206,7 @@ impl std::fmt::Display for Eviction {
         match self {
             Self::None => write!(f, "none"),
             Self::All => write!(f, "all"),
+            Self::EachWord => write!(f, "each-word"),
             Self::One(n) => write!(f, "one:{n}"),
             Self::AllBut(n) => write!(f, "allbut:{n}"),
             Self::Pair(n, m) => write!(f, "pair:{n}:{m}"),
@@ -239,6 +248,9 @@ pub fn plan(survey: &Survey, seed: u64, round: u64, count: u64) -> Vec<Cut> {
     if round == 0 {
         draw.always(&near);
     }
+    if round == 1 {
+        draw.each_word();
+    }
     draw.from(&near, count * NEAR_PERCENT / 100, TORN_ELSEWHERE_PERCENT);
     let enterable: Vec<_> = survey
         .open
@@ -252,7 +264,11 @@ pub fn plan(survey: &Survey, seed: u64, round: u64, count: u64) -> Vec<Cut> {
     );
     for place in PLACES {
         let here = of(&|segment| segment.place == place);
-        draw.from(&here, count * PLACE_PERCENT / 100, TORN_ELSEWHERE_PERCENT);
+        let percent = match place {
+            Place::GoCpus => GO_CPUS_PERCENT,
+            _ => PLACE_PERCENT,
+        };
+        draw.from(&here, count * percent / 100, TORN_ELSEWHERE_PERCENT);
     }
     draw.from(&of(&|_| true), count / 20, TORN_ELSEWHERE_PERCENT);
     draw.cuts.into_iter().collect()
@@ -309,6 +325,14 @@ impl Draw<'_> {
                     self.cuts.insert(Cut { event, eviction });
                 }
             }
+        }
+    }
+
+    /// Every word that may be torn where an image can be entered.
+    fn each_word(&mut self) {
+        for &event in &self.survey.open {
+            let eviction = Eviction::EachWord;
+            self.cuts.insert(Cut { event, eviction });
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One cut again, told in full: what happened around it, and which lines are wrong.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
@@ -41,6 +41,12 @@ pub struct Replayed {
     pub lines: Vec<u64>,
     /// The first lines that differ from the image.
     pub differs: Vec<Difference>,
+    /// Of each disk's log, how much there was.
+    pub disk_log: BTreeMap<u32, u64>,
+    /// Writes that the disks' caches may lose: in flight, or answered too early.
+    pub forgettable: usize,
+    /// Of what the machine said, how much the world had seen.
+    pub said_bytes: u64,
     /// Events before and after the cut.
     pub trace: Vec<String>,
 }
@@ -94,6 +100,9 @@ pub fn replay(
         outcome,
         lines,
         differs,
+        disk_log: run.disk_log.clone(),
+        forgettable: run.forgettable(),
+        said_bytes: run.said_bytes,
         trace: trace(recording, &survey, cut, around)?,
     })
 }
@@ -106,6 +115,9 @@ fn last_stores(
     lines: &[u64],
 ) -> Result<Vec<Option<(u64, u64)>>, CampaignError> {
     let mut last = vec![None; lines.len()];
+    if lines.is_empty() {
+        return Ok(last);
+    }
     let mut run = survey::begin(recording, &survey.judge)?;
     while run.event < cut {
         let Some(timed) = run.step(None)? else { break };
@@ -126,8 +138,11 @@ fn trace(
     cut: u64,
     around: usize,
 ) -> Result<Vec<String>, CampaignError> {
-    let mut run = survey::begin(recording, &survey.judge)?;
     let mut told: VecDeque<String> = VecDeque::new();
+    if around == 0 {
+        return Ok(told.into());
+    }
+    let mut run = survey::begin(recording, &survey.judge)?;
     let last = cut.saturating_add(around as u64);
     while run.event < last {
         let Some(timed) = run.step(Some(&survey.judge))? else {
@@ -174,6 +189,7 @@ fn tell(event: u64, timed: &Timed<'_>, phys: u64) -> String {
         }
         Event::Cut { cause } => format!("cut        cause {cause}"),
         Event::End => "end".into(),
+        Event::Said { bytes } => format!("said       {bytes} bytes"),
     };
     format!(
         "{event:>9} {:>14} ns  cpu {:>3}  {what}",

@@ -2,6 +2,7 @@
 //! The state of a run at one event: media, the coherent view over it, and how far Stop or Go is.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,7 @@ use memmap2::Mmap;
 use remanence_recording::{Cause, Event, Events, Header, LINE_BYTES, Phase, Reader, Timed};
 use serde::Serialize;
 
+use crate::disk::Disk;
 use crate::judge::{Decision, Judge};
 use crate::media::{Line, Media};
 use crate::reference::Reference;
@@ -130,6 +132,10 @@ pub struct Run<'a> {
     pub time_ns: u64,
     /// Of each disk's log, how much had been written.
     pub disk_log: BTreeMap<u32, u64>,
+    /// Disks whose cache a cut empties.
+    pub disks: BTreeMap<u32, Disk>,
+    /// How much of what the machine said the world had seen.
+    pub said_bytes: u64,
     /// See [`Progress`].
     pub progress: Progress,
     /// What the newest committed image must be.
@@ -159,6 +165,8 @@ impl<'a> Run<'a> {
             write_backs: 0,
             time_ns: 0,
             disk_log: BTreeMap::new(),
+            disks: BTreeMap::new(),
+            said_bytes: 0,
             progress: Progress::default(),
             reference: None,
             commits_stored: [0; 2],
@@ -269,10 +277,30 @@ impl<'a> Run<'a> {
             Event::Phase(phase) => self.notice_phase(phase),
             Event::DiskLog { disk, bytes } => {
                 self.disk_log.insert(disk, bytes);
+                self.notice_disk(disk, bytes)?;
             }
+            Event::Said { bytes } => self.said_bytes = bytes,
             _ => {}
         }
         Ok(Some(timed))
+    }
+
+    fn notice_disk(&mut self, number: u32, bytes: u64) -> Result<(), CampaignError> {
+        if let Entry::Vacant(vacant) = self.disks.entry(number) {
+            if let Some(disk) = Disk::open(&self.recording.path, number)? {
+                vacant.insert(disk);
+            }
+        }
+        match self.disks.get_mut(&number) {
+            Some(disk) => disk.go_to(bytes),
+            None => Ok(()), // a recording that did not keep it
+        }
+    }
+
+    /// Writes that the disks have not flushed, and that a cut here may lose.
+    #[must_use]
+    pub fn forgettable(&self) -> usize {
+        self.disks.values().map(Disk::forgettable).sum()
     }
 
     fn write_back(&mut self, offset: u64, data: &Line) -> Result<(), CampaignError> {

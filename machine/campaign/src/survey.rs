@@ -201,5 +201,6 @@ fn kind_name(event: &Event<'_>) -> &'static str {
         Event::Line { .. } => "line",
         Event::Cut { .. } => "cut",
         Event::End => "end",
+        Event::Said { .. } => "said",
     }
 }

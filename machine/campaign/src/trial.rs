@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use remanence_recording::DOMAIN_EADR;
 use serde::Serialize;
 
 use crate::CampaignError;
 use crate::judge::{Decision, Judge, reason_name};
 use crate::media::{self, Line};
-use crate::plan::{Cut, EXHAUSTIVE_LINES, EXHAUSTIVE_WORDS, Eviction, words_differ};
+use crate::plan::{Cut, EXHAUSTIVE_LINES, EXHAUSTIVE_WORDS, Eviction, SUBSET_WORDS, words_differ};
 use crate::run::{Place, Recording, Run};
 use crate::survey::{self, Survey};
 use crate::verdict::{self, Verdict};
@@ -100,12 +101,24 @@ impl<'a> Trial<'a> {
         mut each: impl FnMut(Outcome) -> Result<(), CampaignError>,
     ) -> Result<(), CampaignError> {
         let mut exhausted = BTreeSet::new();
+        let eadr = self.run.header().domain == DOMAIN_EADR;
         for cut in cuts {
             self.go_to(cut.event)?;
+            if eadr {
+                // The caches are written out at the cut: one image, where a window tells it.
+                if self.run.window {
+                    if let Some(outcome) = self.judge_one(&Eviction::All) {
+                        each(outcome)?;
+                    }
+                }
+                continue;
+            }
             let torn = matches!(cut.eviction, Eviction::Torn(..));
-            let all_subsets = match self.exhaustive(torn) {
-                Some(_) if !exhausted.insert((cut.event, torn)) => continue,
+            let each_word = cut.eviction == Eviction::EachWord;
+            let all_subsets = match self.exhaustive(torn, each_word) {
+                Some(_) if !exhausted.insert((cut.event, torn, each_word)) => continue,
                 Some(all) => all,
+                None if each_word => vec![Eviction::All],
                 None => vec![cut.eviction.clone()],
             };
             for eviction in &all_subsets {
@@ -118,22 +131,27 @@ impl<'a> Trial<'a> {
     }
 
     /// Every way to evict lines here, or to tear them, if there are few.
-    fn exhaustive(&self, torn: bool) -> Option<Vec<Eviction>> {
+    fn exhaustive(&self, torn: bool, each_word: bool) -> Option<Vec<Eviction>> {
         let all = |count: usize, eviction: fn(u64) -> Eviction| {
             Some((0..1u64 << count).map(eviction).collect())
         };
         if !self.run.window || self.run.dirty.is_empty() {
             return None;
         }
-        if torn {
+        if torn || each_word {
+            let most = if each_word {
+                SUBSET_WORDS
+            } else {
+                EXHAUSTIVE_WORDS
+            };
             // A dirty line has a word that differs, so this is counted where it can be small.
-            let few = self.run.dirty.len() <= EXHAUSTIVE_WORDS;
+            let few = self.run.dirty.len() <= most;
             let count = if few {
                 words_differ(&self.run)
             } else {
                 usize::MAX
             };
-            return if count <= EXHAUSTIVE_WORDS {
+            return if count <= most {
                 all(count, Eviction::Words)
             } else {
                 None

@@ -129,9 +129,9 @@ fn refused(run: &Run<'_>, reason: u32) -> Option<Broken> {
 #[must_use]
 pub fn class(run: &Run<'_>, decision: &Decision) -> String {
     let disks: Vec<String> = run
-        .disk_log
+        .disks
         .iter()
-        .map(|(disk, bytes)| format!("{disk}:{bytes}"))
+        .map(|(number, disk)| format!("{number}:{:016x}", disk.digest()))
         .collect();
     let name = reason_name(decision.reason);
     if decision.resumes() {

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A soak: a chain of power cycles, each recorded, judged and forgotten.
+
+One run has only some two thousand distinct images that can be entered (the loader has hardly
+written yet; Stop has just flushed), so a million images of which a fifth is resumed need many runs.
+Here a machine resumes, works and stops again and again; each of these cycles begins with what the
+one before left on media, and is a recording of its own. After some cycles another machine with
+another workload takes its turn. While a cycle is judged and some of it booted, the next is
+recorded.
+
+A cycle's recording is removed once its results are in the file, unless something is wrong in it. A
+soak that was killed goes on with the number after the last cycle whose results are whole.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from queue import Empty, Queue
+from typing import TYPE_CHECKING
+
+from lab.campaign import boots, runner
+from lab.campaign.boots import Booted
+from lab.campaign.engine import Work
+from lab.campaign.record import (
+    PROFILE,
+    Recorded,
+    first_stop,
+    fresh,
+    machine_config,
+    record_cycle,
+    stop_again,
+)
+from lab.campaign.store import Store
+from lab.campaign.workload import EXAMPLES, Workload, standard
+from lab.errors import RemError
+from lab.say import say
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+# Five times as many as can be entered in a cycle, so that these are a fifth.
+CYCLE_IMAGES = 10_000
+CUTS = 4_000  # of a round
+ROUNDS_MAX = 6
+CYCLES_OF_A_MACHINE = 8
+WAIT_S = 1.0
+
+
+def _example(name: str, *words: str) -> Workload:
+    program = str(EXAMPLES / name)
+    return Workload((program, *words), (program, "check"))
+
+
+def loads() -> list[Workload]:
+    """What the machines of a soak do, in turn."""
+    return [
+        standard(),
+        _example("sqlite.py", "delete"),
+        _example("files.py"),
+        _example("direct.py"),
+        _example("redis.py"),
+        _example("sqlite.py", "wal"),
+    ]
+
+
+@dataclass(frozen=True)
+class Soak:
+    """What is asked for."""
+
+    engine: Path
+    folder: Path
+    images: int
+    seed: int
+    limit_s: float
+    boots: int  # of a cycle
+    scheduler: str | None = None
+    profile: str = PROFILE
+
+
+class Recorder:
+    """A thread that records cycles, one ahead of the judge."""
+
+    def __init__(self, soak: Soak, first: int) -> None:
+        self._soak = soak
+        self._next = first
+        self._cycles: Queue[Path | RemError] = Queue(maxsize=1)
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rem-soak", daemon=True)
+        self._thread.start()
+
+    def cycles(self) -> Iterator[Path]:
+        """Recordings as they come; an error of the recorder is one here."""
+        while True:
+            item = self._cycles.get()
+            if isinstance(item, RemError):
+                raise item
+            yield item
+
+    def end(self) -> None:
+        """No further cycle; returns when the machine is gone."""
+        self._ends.set()
+        while self._thread.is_alive():
+            with suppress(Empty):
+                self._cycles.get(timeout=WAIT_S)
+            self._thread.join(WAIT_S)
+
+    def _run(self) -> None:
+        try:
+            while not self._ends.is_set():
+                self._machine()
+        except RemError as error:
+            self._cycles.put(error)
+
+    def _machine(self) -> None:
+        """One machine, from its cold boot through so many cycles."""
+        turn = self._next // CYCLES_OF_A_MACHINE
+        load = loads()[turn % len(loads())]
+        asked = Recorded(
+            self._soak.folder,
+            f"campaign-soak-{self._soak.seed}",
+            load=load,
+            profile=self._soak.profile,
+        )
+        with fresh(machine_config(asked)) as machine:
+            first_stop(machine, load)
+            stop_again(machine)
+            while not self._ends.is_set():
+                directory = self._soak.folder / f"cycle-{self._next}"
+                shutil.rmtree(directory, ignore_errors=True)
+                record_cycle(machine, replace(asked, directory=directory))
+                self._cycles.put(directory)
+                self._next += 1
+                if self._next % CYCLES_OF_A_MACHINE == 0:
+                    return
+
+
+def run(soak: Soak, store: Store) -> list[Booted]:
+    """Until there are enough images, or the time is over."""
+    store.describe({"seed": str(soak.seed), "recordings": "chain"})
+    first = int(runner.facts_of(store).get("cycles", 0))
+    ends_at = time.monotonic() + soak.limit_s
+    booted: list[Booted] = []
+    if store.images() >= soak.images:
+        return booted
+    recorder = Recorder(soak, first)
+    try:
+        with runner.cluster(soak.scheduler) as client:
+            for number, recording in enumerate(recorder.cycles(), first):
+                booted.append(_judged(soak, client, store, recording))
+                store.replace_fact("cycles", str(number + 1))
+                images = store.images()
+                say(f"campaign: {number + 1} cycles, {images:,} of {soak.images:,} images")
+                if images >= soak.images or time.monotonic() > ends_at:
+                    return booted
+    finally:
+        recorder.end()
+    return booted
+
+
+def _judged(soak: Soak, client: Client, store: Store, recording: Path) -> Booted:
+    store.forget(str(recording))  # what a soak that was killed had judged of another run
+    for number in range(ROUNDS_MAX):
+        works = [
+            Work(str(soak.engine), str(recording), soak.seed, number, CUTS, n, runner.WORKERS)
+            for n in range(runner.WORKERS)
+        ]
+        for _ in runner.judge_into(client, store, works):
+            pass
+        if store.images_of(str(recording)) >= CYCLE_IMAGES:
+            break
+    name = f"campaign-soak-boot-{soak.seed}"
+    done = boots.boot_all(soak.engine, store, recording, name, soak.boots)
+    if not done.disagreements and not store.violations_of(str(recording)):
+        shutil.rmtree(recording)
+    return done

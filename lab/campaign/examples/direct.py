@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Writes past the page cache (O_DIRECT), from several threads: requests are always in flight.
+`direct.py` says `THREAD NUMBER` when a block's write has returned and fdatasync has; a thread goes
+round its slots. `direct.py check` reads what was said and looks at each thread's newest.
+"""
+
+import hashlib
+import mmap
+import os
+import sys
+import threading
+
+THREADS = 3
+BLOCK_BYTES = 512 << 10
+SLOTS = 64  # of a thread
+LOOKED_AT = 56  # fewer: those ahead may hold what was not said yet
+
+
+def content(thread: int, number: int) -> bytes:
+    seed = hashlib.sha256(b"%d %d" % (thread, number)).digest()
+    return seed * (BLOCK_BYTES // len(seed))
+
+
+def place(thread: int, number: int) -> int:
+    return (thread * SLOTS + number % SLOTS) * BLOCK_BYTES
+
+
+def write(fd: int, thread: int, block: mmap.mmap) -> None:
+    number = 0
+    while True:
+        block[:] = content(thread, number)
+        os.pwritev(fd, [block], place(thread, number))
+        os.fdatasync(fd)
+        os.write(1, b"%d %d\n" % (thread, number))
+        number += 1
+
+
+def work() -> None:
+    with open("blocks", "wb") as file:
+        for _ in range(THREADS * SLOTS):
+            file.write(bytes(BLOCK_BYTES))
+        os.fsync(file.fileno())
+    fd = os.open("blocks", os.O_RDWR | os.O_DIRECT)
+    threads = [
+        threading.Thread(target=write, args=(fd, n, mmap.mmap(-1, BLOCK_BYTES)))
+        for n in range(THREADS)
+    ]
+    for thread in threads:
+        thread.start()
+
+
+def check() -> None:
+    last: dict[int, int] = {}
+    for line in sys.stdin:
+        thread, number = map(int, line.split())
+        last[thread] = max(number, last.get(thread, 0))
+    if not last:
+        return
+    with open("blocks", "rb") as file:
+        for thread, newest in sorted(last.items()):
+            for number in range(max(0, newest - LOOKED_AT + 1), newest + 1):
+                file.seek(place(thread, number))
+                if file.read(BLOCK_BYTES) != content(thread, number):
+                    sys.exit(f"block {number} of thread {thread} was written and is another")
+
+
+if sys.argv[1:] == ["check"]:
+    check()
+else:
+    work()

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim (invariants 4 and 10): whatever program is at work in the guest, a cut undoes nothing of
+what it has promised: not where the image is resumed, and not where the machine cold boots.
+
+Method: `rem campaign --workload --check` with SQLite, redis and plain files on ext4. A power cycle
+is recorded, with the disk's write log and all that the program has said; machines boot images of
+it, NVRAM and disk both as at the cut, and the check reads the promises. The negative proof is a
+disk whose cache is said to survive and does not: nobody switches it off, and the resumed guest is
+torn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lab.campaign import boots
+from lab.campaign import engine as program
+from lab.campaign.engine import Work
+from lab.campaign.record import Recorded, record
+from lab.campaign.workload import EXAMPLES, Workload
+from lab.errors import Exit
+from lab.paths import repo_dir
+from lab.setup.campaign import ensure_campaign
+from lab.setup.progress import Progress
+
+LIMIT_S = 1500
+CUTS = 300
+SQLITE = str(EXAMPLES / "sqlite.py")
+# Without flushes of its own: what the disk may lose is then never empty for long.
+NO_FLUSH = Workload((SQLITE, "off"), (SQLITE, "check", "off"))
+pytestmark = pytest.mark.timeout(LIMIT_S)
+
+
+def campaign(state: Path, name: str, *words: str) -> dict[str, float]:
+    """Figures of a campaign in which no promise is broken."""
+    load, *arguments = name.split()
+    done = subprocess.run(
+        [
+            *(repo_dir() / "rem", "campaign", "--json"),
+            *("--workload", " ".join([str(EXAMPLES / load), *arguments])),
+            *("--check", f"{EXAMPLES / load} check"),
+            *words,
+        ],
+        env={**os.environ, "REM_STATE": str(state)},
+        text=True,
+        capture_output=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == Exit.PASS, done.stderr
+    figures = {k: v["value"] for k, v in json.loads(done.stdout)["figures"].items()}
+    assert figures["violations"] == figures["disagreements"] == 0
+    return figures
+
+
+@pytest.mark.full
+def test_sqlite_on_another_machines_caches_keeps_its_promises(tmp_path: Path) -> None:
+    """Short, and with other caches than the campaign's usual ones: those of a server."""
+    words = ["--images", "400", "--boots", "5", "--caches", "wsp-x5650"]
+    figures = campaign(tmp_path, "sqlite.py wal", *words)
+    assert figures["booted"] == 5
+    assert figures["images"] >= 400
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["sqlite.py delete", "sqlite.py wal", "redis.py", "files.py"])
+def test_programs_of_others_keep_their_promises(tmp_path: Path, name: str) -> None:
+    figures = campaign(tmp_path, name, "--images", "2000", "--boots", "30")
+    assert figures["booted"] == 30
+
+
+def check_the_stopped_image(folder: Path, claimed: bool) -> None:
+    """Inner check: what a Stop left comes up, goes on, and has all that SQLite had said."""
+    engine = ensure_campaign(Progress())
+    name = f"camp-{'claimed' if claimed else 'kept'}-{os.getpid()}"
+    recording = record(Recorded(folder / "run", name, load=NO_FLUSH, claimed=claimed))
+    judged = program.judge(Work(str(engine), str(recording), 1, 0, CUTS, 0, 1))
+    stopped = [
+        found
+        for found in judged.outcomes
+        if found["reason"] == "resume" and found["place"] == "stop-commit"
+    ]
+    assert stopped, "no cut after the commit was judged"
+    names = ("event", "eviction", "reason", "sequence", "class", "place")
+    image = boots.Image(str(recording), *(stopped[-1][name] for name in names))
+    with boots.boot_machine(recording, name) as machine:
+        broken = boots.boot(engine, machine, recording, image, NO_FLUSH)
+    assert not broken, broken
+
+
+@pytest.mark.full
+def test_a_disk_that_is_said_to_be_protected_and_is_not_tears_sqlite(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="promises some are broken|e2fsck"):
+        check_the_stopped_image(tmp_path, claimed=True)
+
+
+@pytest.mark.soak
+def test_the_same_on_a_disk_that_is_written_through_is_whole(tmp_path: Path) -> None:
+    check_the_stopped_image(tmp_path, claimed=False)
