@@ -15,7 +15,6 @@ said.base.
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 import time
@@ -137,7 +136,8 @@ def record_cycle(machine: Machine, asked: Recorded) -> Path:
     _cycle(machine, attach(machine, spec), asked)
     machine.config = config
     # Of what the CPUs had written, that is what is left.
-    (directory / "media").replace(machine.files.nvram(config))
+    _copy(directory / "media", machine.files.nvram(config))
+    (directory / "media").unlink()
     return directory
 
 
@@ -210,9 +210,6 @@ def _cycle(machine: Machine, control: PluginControl, asked: Recorded) -> None:
     sequence = _newest(machine)
     machine.boot(paused=True, mutant=asked.loader_mutant)
     control.wait_ready()
-    # QEMU appends to these for as long as it lives, whatever becomes of their other names.
-    os.link(machine.files.disk_parts.log, asked.directory / "disk-0.log")
-    os.link(machine.files.console_log(machine.boots), asked.directory / "said.log")
     control.window(True)
     assert machine.qemu is not None
     machine.qemu.qmp.execute("cont")
@@ -225,9 +222,13 @@ def _cycle(machine: Machine, control: PluginControl, asked: Recorded) -> None:
         _plant(machine, asked.mutant)
     _window(machine, control, True)
     time.sleep(WINDOW_S)
+    log = machine.files.disk_parts.log
     if asked.claimed:
-        _wait_cached(asked.directory / "disk-0.log")
-    machine.cut(clock=Patience())
+        _wait_cached(log)
+    with log.open("rb") as kept, (asked.directory / "disk-0.log").open("wb") as target:
+        machine.cut(clock=Patience())  # which takes the log away, by its name
+        shutil.copyfileobj(kept, target)
+    shutil.copy(machine.files.console_log(machine.boots), asked.directory / "said.log")
 
 
 def _plant(machine: Machine, mutant: str) -> None:
