@@ -81,10 +81,10 @@ def ensure_busybox(progress: Progress) -> Path:
             scratch = Path(folder)
             run(["apt-get", "download", "-q", "busybox-static"], cwd=scratch, what="busybox")
             run(["dpkg-deb", "-x", next(scratch.glob("*.deb")), scratch / "tree"])
-            found = next(p for p in (scratch / "tree").rglob("busybox") if p.is_file())
+            found = next((scratch / "tree").rglob("bin/busybox"))
             shutil.copy(found, into / "busybox")
 
-    key = Inputs("busybox").add("version", version).key()
+    key = Inputs("busybox").add("version", version).add("file", "bin/busybox").key()
     return cache.product("busybox", key, make) / "busybox"
 
 

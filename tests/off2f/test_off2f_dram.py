@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Main memory of DRAM with pseudo-NVM, the paper's machine: the page cache holds no text.
+
+Goal: `text_dram_pages` is 0 where main memory is DRAM. Method: memtype=dram, and a range taken out
+of System RAM at boot as NVM; a static program, whose whole text is its own, as ELF and as OFF2F.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from lab.commands.demo import make_config
+from lab.demo.off2f_machine import convert, install, make_store, measure
+from lab.demo.pm_machine import kernel_complaints, sh, wait_up
+from lab.machine import Machine
+
+PSEUDO_NVM = "memmap=128M!0x20000000"
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
+
+
+def test_dram_holds_no_text() -> None:
+    config = make_config(f"t-offd-{os.getpid()}", 2, None, None)
+    config = replace(config, memtype="dram", cmdline_extra=PSEUDO_NVM)
+    with Machine.create(config, destroy_on_exit=True) as machine:
+        machine.boot()
+        wait_up(machine)
+        install(machine)
+        make_store(machine)
+        sh(machine, f"python3 /root/off2f-nops.py {1 << 20} /root/nops")
+        convert(machine, "/root/nops", "/root/o/nops")
+        elf = measure(machine, "/root/nops", text=True)
+        assert elf == {"text_pages": 256, "text_dram_pages": 256}
+        ours = measure(machine, "/root/o/nops", text=True)
+        assert ours == {"text_pages": 256, "text_dram_pages": 0}
+        assert not kernel_complaints(machine)
