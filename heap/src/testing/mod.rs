@@ -5,12 +5,14 @@
 //! back after each store, or never before it is flushed and awaited. What a model of real caches
 //! leaves is always among these states.
 
+mod linear;
 mod plain;
 mod record;
 mod states;
 mod trial;
 mod world;
 
+pub use linear::{Linear, Model, Step, allowed};
 pub use plain::Plain;
 pub use record::{Event, Recorder, Threads};
 pub use states::{Limits, States, Visit};
