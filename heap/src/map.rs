@@ -43,6 +43,13 @@ impl Mapping {
     pub fn anonymous(bytes: u64) -> Result<Self, Error> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         map(None, bytes, flags, -1)
+            .inspect(|(base, bytes)| {
+                // Random access to a large heap waits for page tables as long as for data.
+                if !cfg!(miri) {
+                    // SAFETY: a hint about a mapping that was just made.
+                    unsafe { libc::madvise(base.cast(), *bytes, libc::MADV_HUGEPAGE) };
+                }
+            })
             .map(|(base, bytes)| Self {
                 base,
                 bytes,

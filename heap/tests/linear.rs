@@ -303,7 +303,6 @@ fn four_threads<S: Subject, P: Policy>(mutant: Option<Mutant>, locked: bool, see
             current: || shuttle::current::me().into(),
             step: shuttle::thread::yield_now,
         },
-        ..Trial::default()
     };
     let (heap, image) = trial
         .prepare::<P>(|session| {

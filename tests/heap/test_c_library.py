@@ -30,13 +30,54 @@ def test_the_header_declares_what_the_library_exports() -> None:
     assert {name for name in exported if f"{name}(" not in header} == set()
 
 
-@pytest.mark.full
-def test_a_c_program_commits_aborts_and_finds_what_dangles(tmp_path: Path) -> None:
+def test_each_function_has_a_page_that_declares_it_as_the_header_does() -> None:
+    header = (C / "include" / "nvheap.h").read_text(encoding="utf-8")
+    bare = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
+    declared = re.findall(r"^(?:int|const char \*)\s*nvheap_\w+\([^;]*\);", bare, re.MULTILINE)
+    declared += re.findall(r"^const char \*nvheap_\w+\([^;]*\);", bare, re.MULTILINE)
+    assert len(set(declared)) > 10
+    for text in declared:
+        name = re.findall(r"nvheap_\w+(?=\()", text)[0]
+        page = (repo_dir() / "heap" / "man" / f"{name}.3").read_text(encoding="utf-8")
+        assert f'.BI "{" ".join(text.split())}"' in page, name
+
+
+def c_library() -> Path:
     build = ["cargo", "build", "--release", "--locked", "-p", "nvheap-c"]
     run(build, cwd=repo_dir(), env=cargo_env())
-    library = Path(cargo_env()["CARGO_TARGET_DIR"]) / "release" / "libnvheap.a"
+    return Path(cargo_env()["CARGO_TARGET_DIR"]) / "release" / "libnvheap.a"
+
+
+@pytest.mark.full
+def test_a_c_program_commits_aborts_and_finds_what_dangles(tmp_path: Path) -> None:
     program = tmp_path / "program"
-    flags = ["-Wall", "-Wextra", "-Werror", f"-I{C / 'include'}", "-o", str(program)]
-    libraries = [str(library), "-lpthread", "-ldl", "-lm"]
-    run(["gcc", *flags, str(C / "test.c"), *libraries])
+    run([*compiler(program), str(C / "test.c"), *libraries()])
     run([str(program), str(tmp_path / "region")])
+
+
+@pytest.mark.full
+def test_the_directory_in_a_heap_does_what_the_one_in_memory_does(tmp_path: Path) -> None:
+    """What slapd's back end stands on, without slapd."""
+    program, ldap = tmp_path / "program", repo_dir() / "heap" / "ldap"
+    sources = [str(ldap / name) for name in ("test.c", "in_heap.c", "in_memory.c")]
+    run([*compiler(program), *sources, *libraries()])
+    run([str(program), str(tmp_path / "region")])
+
+
+def compiler(program: Path) -> list[str]:
+    """With the sanitizers of the C side: any finding ends the program."""
+    sanitizers = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    return [
+        "gcc",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        *sanitizers,
+        f"-I{C / 'include'}",
+        "-o",
+        str(program),
+    ]
+
+
+def libraries() -> list[str]:
+    return [str(c_library()), "-lpthread", "-ldl", "-lm"]

@@ -15,6 +15,7 @@ from lab.setup.plugin import cargo_env
 # Of each of the tests: how many cases, by default some fifty times those of CI.
 COUNTS = {
     "crash": ("NVHEAP_DRAWN", "1000"),
+    "linear": ("NVHEAP_HISTORIES", "100"),
     "threads": ("NVHEAP_SCHEDULES", "500"),
     "tool": ("NVHEAP_FUZZ_ROUNDS", "10000"),
 }

@@ -10,7 +10,7 @@ use nvheap::structures::HashMap;
 use nvheap::{FocRedo, FocStm, FocUndo, Fof, FofStm, FofUndo, Policy, Session};
 
 use crate::measure::Figures;
-use crate::ops::{BUCKETS, place};
+use crate::ops::{BUCKETS, Place, place, place_in_memory};
 use crate::peer::Peer;
 use crate::volatile::Table;
 
@@ -107,8 +107,7 @@ fn batch(target: &mut impl Target, random: &mut u64, updates_percent: u64) {
     }
 }
 
-fn ours<P: Policy>(folder: &Path) -> Ours<P> {
-    let place = place::<P>(folder);
+fn ours<P: Policy>(place: Place<P>) -> Ours<P> {
     let (session, table, heap) = place.parts();
     Ours {
         session,
@@ -132,12 +131,13 @@ fn contender<'a>(mut target: impl Target + 'a) -> Run<'a> {
 
 /// FoF against plain memory: the same code path as the figure, half of the operations updates.
 pub fn against_volatile(folder: &Path, rounds: u64, figures: &mut Figures) {
-    let mut fof = contender(ours::<Fof>(folder));
+    let mut fof = contender(ours(place::<Fof>(folder)));
     let mut plain = contender(Table::new(BUCKETS));
-    let mut random = [1_u64; 2];
-    let mut times = [Vec::new(), Vec::new()];
+    let mut memory = contender(ours(place_in_memory::<Fof>()));
+    let mut random = [1_u64; 3];
+    let mut times = [const { Vec::new() }; 3];
     for round in 0..rounds * 4 {
-        for (place, run) in [&mut fof, &mut plain].into_iter().enumerate() {
+        for (place, run) in [&mut fof, &mut plain, &mut memory].into_iter().enumerate() {
             let begin = Instant::now();
             run(&mut random[place], 50);
             if round >= rounds {
@@ -147,18 +147,20 @@ pub fn against_volatile(folder: &Path, rounds: u64, figures: &mut Figures) {
     }
     figures.add("update_fof_ns", "ns", &times[0]);
     figures.add("update_volatile_ns", "ns", &times[1]);
+    figures.add("update_fof_anonymous_ns", "ns", &times[2]);
     figures.ratio("fof_vs_volatile", &times[0], &times[1]);
+    figures.ratio("fof_anonymous_vs_volatile", &times[2], &times[1]);
 }
 
 /// `operations` for each contender and share.
 pub fn measure(folder: &Path, peer: Peer, operations: u64, shares: &[u64], figures: &mut Figures) {
     let mut contenders: Vec<(&str, Run)> = vec![
-        ("foc_stm", contender(ours::<FocStm>(folder))),
-        ("foc_ul", contender(ours::<FocUndo>(folder))),
-        ("foc_rl", contender(ours::<FocRedo>(folder))),
-        ("fof_stm", contender(ours::<FofStm>(folder))),
-        ("fof_ul", contender(ours::<FofUndo>(folder))),
-        ("fof", contender(ours::<Fof>(folder))),
+        ("foc_stm", contender(ours(place::<FocStm>(folder)))),
+        ("foc_ul", contender(ours(place::<FocUndo>(folder)))),
+        ("foc_rl", contender(ours(place::<FocRedo>(folder)))),
+        ("fof_stm", contender(ours(place::<FofStm>(folder)))),
+        ("fof_ul", contender(ours(place::<FofUndo>(folder)))),
+        ("fof", contender(ours(place::<Fof>(folder)))),
         ("pmdk", contender(peer)),
         ("volatile", contender(Table::new(BUCKETS))),
     ];

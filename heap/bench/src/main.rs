@@ -8,10 +8,12 @@
 #![allow(clippy::cast_possible_truncation)]
 
 mod fig5;
+mod keep;
 mod measure;
 mod ops;
 mod peer;
 mod scale;
+mod tape;
 mod volatile;
 
 use std::path::PathBuf;
@@ -20,13 +22,17 @@ use std::process::ExitCode;
 use nvheap::testing::{Trial, self_check};
 use nvheap::{FocRedo, FocStm, FocUndo, Native};
 
-const USAGE: &str = "usage: nvheap-bench ops|fig5 --folder FOLDER --peer LIBRARY [--rounds N] \
-                     [--operations N] [--objects N] [--skip-check]";
+const USAGE: &str = "usage: nvheap-bench ops|fig5|fof --folder FOLDER --peer LIBRARY [--rounds N] \
+                     [--operations N] [--objects N] [--skip-check]
+       nvheap-bench keep --folder FOLDER --policy POLICY|none [--operations N]
+       nvheap-bench look --folder FOLDER
+       nvheap-bench tape --folder FOLDER --policy POLICY [--operations N]";
 
 struct Arguments {
     what: String,
     folder: PathBuf,
     peer: PathBuf,
+    policy: String,
     rounds: u64,
     operations: u64,
     objects: u64,
@@ -40,6 +46,7 @@ fn parse() -> Result<Arguments, lexopt::Error> {
         what: String::new(),
         folder: PathBuf::new(),
         peer: PathBuf::new(),
+        policy: String::new(),
         rounds: 300,
         operations: 1_000_000,
         objects: 10_000_000,
@@ -49,6 +56,7 @@ fn parse() -> Result<Arguments, lexopt::Error> {
         match argument {
             Long("folder") => arguments.folder = parser.value()?.into(),
             Long("peer") => arguments.peer = parser.value()?.into(),
+            Long("policy") => arguments.policy = parser.value()?.string()?,
             Long("rounds") => arguments.rounds = parser.value()?.parse()?,
             Long("operations") => arguments.operations = parser.value()?.parse()?,
             Long("objects") => arguments.objects = parser.value()?.parse()?,
@@ -58,7 +66,7 @@ fn parse() -> Result<Arguments, lexopt::Error> {
         }
     }
     match arguments.what.as_str() {
-        "ops" | "fig5" if arguments.rounds > 0 => Ok(arguments),
+        "ops" | "fig5" | "fof" | "keep" | "look" | "tape" if arguments.rounds > 0 => Ok(arguments),
         _ => Err(USAGE.into()),
     }
 }
@@ -72,6 +80,20 @@ fn check() -> Result<u64, String> {
 
 fn run(arguments: &Arguments) -> Result<(), String> {
     let folder = &arguments.folder;
+    match arguments.what.as_str() {
+        "keep" => keep::keep(folder, &arguments.policy, arguments.operations),
+        "look" => keep::look(folder),
+        "tape" => tape::write(
+            &folder.join("tape"),
+            &arguments.policy,
+            arguments.operations,
+        ),
+        _ => measure(arguments),
+    }
+}
+
+fn measure(arguments: &Arguments) -> Result<(), String> {
+    let folder = &arguments.folder;
     for name in ["", "second", "third"] {
         std::fs::create_dir_all(folder.join(name))
             .map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -80,6 +102,12 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     if arguments.check {
         let states = check()?;
         figures.add("crash_states", "states", &[states as f64]);
+    }
+    if arguments.what == "fof" {
+        ops::measure_reads(folder, arguments.rounds, &mut figures);
+        fig5::against_volatile(folder, arguments.rounds, &mut figures);
+        figures.print();
+        return Ok(());
     }
     let pool = folder.join("pool");
     let _ = std::fs::remove_file(&pool);

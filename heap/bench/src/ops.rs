@@ -39,7 +39,15 @@ pub fn place<P: Policy>(folder: &Path) -> Place<P> {
     let options = Options::assume_all();
     drop(Heap::<P>::create(&file, REGION_BYTES, &options).expect("a region"));
     assert_eq!(policy_of(&file).expect("a header"), P::KIND);
-    let heap = Heap::<P>::open(&file, &options).expect("the region again");
+    place_in(Heap::<P>::open(&file, &options).expect("the region again"))
+}
+
+/// The same in anonymous memory: where that outlives power, it is what a heap would lie in.
+pub fn place_in_memory<P: Policy>() -> Place<P> {
+    place_in(Heap::<P>::anonymous(REGION_BYTES, &Options::assume_all()).expect("a region"))
+}
+
+fn place_in<P: Policy>(heap: Heap<P>) -> Place<P> {
     let mut session = heap.session().expect("a session");
     let words = session
         .root_or("words", |tx| tx.alloc([0; 16]))

@@ -177,7 +177,7 @@ mod tests {
     fn an_answer_that_no_order_gives_is_refused() {
         use Step::{Call, Return};
         let stale = [Call(0, Some(1)), Return(0, 0), Call(1, None), Return(1, 0)];
-        assert!(states(&stale).is_err());
+        assert_eq!(states(&stale).ok(), None);
         // Two that read cannot see two writes in different orders.
         let torn = [
             Call(0, Some(1)),
@@ -186,6 +186,6 @@ mod tests {
             Call(2, None),
             Return(2, 0),
         ];
-        assert!(states(&torn).is_err());
+        assert_eq!(states(&torn).ok(), None);
     }
 }

@@ -121,7 +121,34 @@ impl States {
         })
     }
 
-    fn apply(&mut self, event: &Event) {
+    /// Whether a cut may leave this memory now.
+    ///
+    /// # Errors
+    /// The first line that it may not leave so.
+    pub fn allows(&self, image: &[u8]) -> Result<(), String> {
+        for (number, found) in image.chunks_exact(LINE_BYTES).enumerate() {
+            let line = number as u64;
+            let place = number * LINE_BYTES;
+            let allowed = match self.open.get(&line) {
+                None => found == &self.image[place..place + LINE_BYTES],
+                Some(Open::Stored(versions)) => versions
+                    .iter()
+                    .any(|(_, version)| found == bytes_of(version)),
+                Some(Open::Streamed(_, before, after)) => {
+                    let words = bytes_of(before).into_iter().zip(bytes_of(after));
+                    let mut pairs = found.iter().zip(words);
+                    pairs.all(|(byte, (before, after))| *byte == before || *byte == after)
+                }
+            };
+            if !allowed {
+                return Err(format!("line {line}: {found:02x?} can not be there"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Follow one event, without a look.
+    pub fn apply(&mut self, event: &Event) {
         match event {
             Event::Store(offset, value) => self.store(*offset, |word| *word = *value),
             Event::StoreByte(offset, value) => {
@@ -308,6 +335,14 @@ impl States {
         }
         done.map_err(|what| format!("cut before event {event}, choice {pick:?}: {what}"))
     }
+}
+
+fn bytes_of(line: &Line) -> [u8; LINE_BYTES] {
+    let mut bytes = [0; LINE_BYTES];
+    for (to, word) in bytes.chunks_exact_mut(8).zip(line) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
 }
 
 fn write(image: &mut [u8], line: u64, content: &Line) {

@@ -112,6 +112,9 @@ impl<B: Pmem> Core<B> {
         let index = CLASS[class]
             .index_of(offset - start)
             .ok_or(TxError::BadPointer)?;
+        // Both are written soon; until then their lines come while the log is waited for.
+        self.expect(offset);
+        self.expect(start + index);
         let pending = Pending {
             offset,
             bytes,
@@ -121,6 +124,18 @@ impl<B: Pmem> Core<B> {
             listed: true,
         };
         Ok(pending)
+    }
+
+    /// Have a line come that is to be written.
+    #[inline(always)]
+    fn expect(&self, offset: u64) {
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        if cfg!(miri) {
+            return; // knows no such instruction
+        }
+        let at = self.base.wrapping_add(offset as usize);
+        // SAFETY: a hint, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(at.cast()) };
     }
 
     #[cold]

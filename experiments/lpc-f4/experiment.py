@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""LightPC, Figure 4: see README.md."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from lab.experiment.run import Context, Report
+from lab.media.engine import Engine, memory, value
+from lab.media.tape import Filter, Work, read
+from lab.run import run
+from lab.setup.heap import ensure_heap_bench
+from lab.setup.progress import Progress
+
+OPERATIONS, OPERATIONS_CI = 200_000, 10_000
+# Instructions; all ASSUMED. An operation is a call, a hash and a loop; an access computes an
+# address. A persistent pointer is checked against the region's bounds and added to its base. A
+# transaction is begun and ended, and what it logs is copied.
+PLAIN = Work(operation=60, access=2)
+OBJECT = Work(operation=60, access=2 + 5)
+TRANSACTION = Work(operation=60 + 120, access=2 + 5)
+MODES = {
+    "dram_only": ("FoF", PLAIN, "dram"),
+    "mem_mode": ("FoF", PLAIN, "nmem"),
+    "app_mode": ("FoF", PLAIN, "optane"),
+    "object_mode": ("FoF", OBJECT, "optane"),
+    "trans_mode": ("FoC+UL", TRANSACTION, "optane"),
+    "trans_mode_redo": ("FoC+RL", TRANSACTION, "optane"),
+}
+
+
+def measure(it: Context) -> dict[str, Any]:
+    engine, bench = Engine.ready(), ensure_heap_bench(Progress()).bench
+    operations = OPERATIONS_CI if it.is_ci else OPERATIONS
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="rem-lpc-f4-") as folder:
+        for name, (policy, work, controller) in MODES.items():
+            words = ["--folder", folder, "--policy", policy, "--operations", operations]
+            run([str(word) for word in [bench, "tape", *words]])
+            tape = read(Path(folder) / "tape")
+            caches = Filter(work)
+            once = _after(engine, caches, tape, controller, Path(folder))
+            counts = caches.counts
+            twice = _after(engine, caches, tape, controller, Path(folder))
+            # Of the second time only: caches, the DRAM of mem-mode above all, are warm then.
+            found[name] = {key: twice[key] - once[key] for key in once} | {"counts": counts}
+    return {"operations": operations, "modes": found}
+
+
+def _after(
+    engine: Engine, caches: Filter, tape: Iterable[int], controller: str, folder: Path
+) -> dict[str, float]:
+    """What all took, when the tape has run once more."""
+    caches.follow(tape)
+    trace = folder / "trace"
+    trace.write_bytes(caches.trace())
+    answer = engine.ask("replay", memory=memory(controller), trace=str(trace))
+    return {
+        "time_ns": answer["time_ns"],
+        "instructions": answer["instructions"],
+        "energy_pj": value(answer, "energy_pj"),
+    }
+
+
+def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
+    modes, operations = raw["modes"], raw["operations"]
+    base = modes["dram_only"]["time_ns"]
+    times = {name: mode["time_ns"] / base for name, mode in modes.items()}
+    power = {name: mode["energy_pj"] / mode["time_ns"] for name, mode in modes.items()}
+    for name, mode in modes.items():
+        report.add(f"{name}_ns_per_operation", round(mode["time_ns"] / operations, 1), "ns")
+        report.add(f"{name}_vs_dram_only", round(times[name], 3), "x")
+        report.add(f"{name}_power", round(power[name] / power["mem_mode"], 3), "x")
+        for kind in ("flushes", "fences"):
+            report.count(f"{name}_{kind}", mode["counts"][kind], "")
+        if name in paper:
+            report.add(f"{name}_off_percent", round((times[name] / paper[name] - 1) * 100, 1), "%")
+    in_order = ["mem_mode", "app_mode", "object_mode", "trans_mode"]
+    for fast, slow in zip(in_order, in_order[1:], strict=False):
+        report.expect(
+            f"{slow} takes longer than {fast} ({times[slow]:.2f}, {times[fast]:.2f} of DRAM-only)",
+            times[slow] > times[fast],
+        )
+    report.expect(
+        "transactions wait for what they write, nothing else does",
+        modes["object_mode"]["counts"]["fences"] == 0
+        and modes["trans_mode"]["counts"]["fences"] >= operations / 2,
+    )
+    report.expect(
+        f"a redo log takes less than an undo log ({times['trans_mode_redo']:.2f})",
+        times["trans_mode_redo"] < times["trans_mode"],
+    )
+
+
+def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
+    axes = figure.subplots()
+    base = raw["modes"]["dram_only"]["time_ns"]
+    for name, mode in raw["modes"].items():
+        label = name.replace("_", "-")
+        axes.bar(label, mode["time_ns"] / base, color="#0072B2")
+        if name in paper:
+            axes.plot([label], [paper[name]], "k_", markersize=30)
+    axes.set(ylabel="times DRAM-only; lines: the paper's average", yscale="log")

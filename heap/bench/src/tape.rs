@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a hash table in the heap does to memory, access by access, for models of memory: loads by a
+//! transaction that notes them, stores, flushes and fences by a back end that does.
+//!
+//! The file is a row of little-endian words: the kind in the highest byte, below it the offset.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nvheap::structures::{HashHead, HashMap};
+use nvheap::testing::Plain;
+use nvheap::{
+    Heap, LINE_WORDS, Mapping, Options, PPtr, Pmem, Policy, PolicyKind, Range, Tx, TxError,
+    TxResult, with_policy,
+};
+
+const LOAD: u64 = 0;
+const STORE: u64 = 1;
+const STREAM: u64 = 2;
+const FLUSH: u64 = 3;
+const FENCE: u64 = 4;
+/// An operation of the table begins.
+const BEGIN: u64 = 5;
+
+const REGION_BYTES: u64 = 32 << 20;
+const BUCKETS: u64 = 1 << 17;
+const ENTRIES: u64 = 100_000;
+
+/// Notes what is done to a region while it is told to.
+#[derive(Clone, Debug)]
+struct Tape {
+    base: usize,
+    runs: Arc<AtomicBool>,
+    words: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Tape {
+    fn note(&self, kind: u64, offset: u64) {
+        if self.runs.load(Ordering::Relaxed) {
+            let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+            words.push(kind << 56 | offset);
+        }
+    }
+
+    fn offset(&self, at: usize) -> u64 {
+        (at - self.base) as u64
+    }
+}
+
+const PLAIN: Plain = Plain { mutant: None };
+
+// SAFETY: `Plain` performs every store.
+unsafe impl Pmem for Tape {
+    unsafe fn store(&self, at: *mut u64, value: u64) {
+        self.note(STORE, self.offset(at as usize));
+        // SAFETY: as the caller says.
+        unsafe { PLAIN.store(at, value) };
+    }
+
+    unsafe fn store_byte(&self, at: *mut u8, value: u8) {
+        self.note(STORE, self.offset(at as usize));
+        // SAFETY: as the caller says.
+        unsafe { PLAIN.store_byte(at, value) };
+    }
+
+    unsafe fn stream_line(&self, at: *mut u64, line: &[u64; LINE_WORDS]) {
+        self.note(STREAM, self.offset(at as usize));
+        // SAFETY: as the caller says.
+        unsafe { PLAIN.stream_line(at, line) };
+    }
+
+    unsafe fn flush(&self, at: *const u8) {
+        self.note(FLUSH, self.offset(at as usize));
+    }
+
+    fn fence(&self) {
+        self.note(FENCE, 0);
+    }
+
+    fn pause(&self) {}
+}
+
+/// A transaction whose loads are noted.
+struct Noted<'a, T> {
+    tx: &'a mut T,
+    tape: &'a Tape,
+}
+
+impl<T: Tx> Tx for Noted<'_, T> {
+    unsafe fn load(&mut self, offset: u64) -> TxResult<u64> {
+        self.tape.note(LOAD, offset);
+        // SAFETY: as the caller says.
+        unsafe { self.tx.load(offset) }
+    }
+
+    unsafe fn store(&mut self, offset: u64, value: u64) -> TxResult<()> {
+        // SAFETY: as the caller says.
+        unsafe { self.tx.store(offset, value) }
+    }
+
+    unsafe fn init(&mut self, offset: u64, words: &[u64]) -> TxResult<()> {
+        // SAFETY: as the caller says.
+        unsafe { self.tx.init(offset, words) }
+    }
+
+    fn will_set(&mut self, ranges: &[Range]) -> TxResult<()> {
+        self.tx.will_set(ranges)
+    }
+
+    fn reserve(&mut self, bytes: u64) -> TxResult<u64> {
+        self.tx.reserve(bytes)
+    }
+
+    fn release(&mut self, offset: u64) -> TxResult<()> {
+        self.tx.release(offset)
+    }
+
+    fn window(&self) -> (u64, u64) {
+        self.tx.window()
+    }
+
+    fn nested<R>(&mut self, body: impl FnOnce(&mut Self) -> TxResult<R>) -> TxResult<R> {
+        // The table has no nested parts; one that failed could not be undone here.
+        body(self).map_err(|_| TxError::NoRollback)
+    }
+}
+
+fn taped<P: Policy>(operations: u64) -> Result<Vec<u64>, String> {
+    let text = |error: nvheap::Error| error.to_string();
+    let map = Mapping::anonymous(REGION_BYTES).map_err(text)?;
+    let tape = Tape {
+        base: map.base() as usize,
+        runs: Arc::default(),
+        words: Arc::default(),
+    };
+    let heap: Heap<P, Tape> =
+        Heap::format(tape.clone(), map, &Options::assume_all()).map_err(text)?;
+    let mut session = heap.session().map_err(text)?;
+    let head: PPtr<HashHead<u64, u64>> = session
+        .root_or("table", |tx| HashMap::create(tx, BUCKETS))
+        .map_err(text)?;
+    let table = HashMap::at(head);
+    for key in 0..ENTRIES {
+        session
+            .run(|tx| table.insert(tx, key * 2, key))
+            .map_err(|error| error.to_string())?;
+    }
+    tape.runs.store(true, Ordering::Relaxed);
+    let mut random = 1_u64;
+    for _ in 0..operations {
+        random = random
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
+        let (key, what) = ((random >> 33) % (2 * ENTRIES), random >> 32 & 1);
+        tape.note(BEGIN, 0);
+        session
+            .run(|tx| {
+                let tx = &mut Noted { tx, tape: &tape };
+                if what == 0 {
+                    table.insert(tx, key, key)
+                } else {
+                    table.remove(tx, &key)
+                }
+            })
+            .map_err(|error| error.to_string())?;
+    }
+    tape.runs.store(false, Ordering::Relaxed);
+    Ok(std::mem::take(
+        &mut *tape.words.lock().unwrap_or_else(PoisonError::into_inner),
+    ))
+}
+
+/// Insertions and removals in a table of 100,000 entries, under a policy, into a file.
+pub fn write(file: &Path, policy: &str, operations: u64) -> Result<(), String> {
+    let kind: PolicyKind = policy.parse()?;
+    let words = with_policy!(kind, P => taped::<P>(operations))?;
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    std::fs::write(file, bytes).map_err(|error| format!("{}: {error}", file.display()))
+}

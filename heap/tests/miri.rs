@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A short way through all policies and structures without an instruction of the machine's own, so
+//! that Miri can follow it: `tests/heap/test_sanitizers.py` does that, in the soak tier.
+
+#![allow(
+    clippy::tests_outside_test_module, // an integration test is one as a whole
+    clippy::unwrap_used,
+    missing_docs
+)]
+
+use nvheap::structures::{AvlMap, BPlusTree, HashMap, Queue};
+use nvheap::testing::Plain;
+use nvheap::{Heap, Mapping, Options, PolicyKind, Tx, TxError, with_policy};
+
+const REGION_BYTES: u64 = 1 << 18;
+const KEYS: u64 = 12;
+
+fn options() -> Options {
+    Options {
+        sessions: 2,
+        redo_lines: 64,
+        undo_lines: 64,
+        ..Options::assume_all()
+    }
+}
+
+fn way<P: nvheap::Policy>() {
+    let map = Mapping::anonymous(REGION_BYTES).unwrap();
+    // SAFETY: the heap over it is closed before the next one, and the mapping is dropped last.
+    let again = unsafe { map.lend() };
+    let heap: Heap<P, Plain> = Heap::format(Plain::default(), again, &options()).unwrap();
+    let mut session = heap.session().unwrap();
+    let avl = session.root_or("avl", AvlMap::<u64, u64>::create).unwrap();
+    let tree = session
+        .root_or("tree", |tx| BPlusTree::<u64, u64>::create(tx, 0, 0))
+        .unwrap();
+    let hash = session
+        .root_or("hash", |tx| HashMap::<u64, u64>::create(tx, 2))
+        .unwrap();
+    let queue = session.root_or("queue", Queue::<u64>::create).unwrap();
+    for key in 0..KEYS {
+        session
+            .run(|tx| {
+                AvlMap::at(avl).insert(tx, key, key)?;
+                BPlusTree::at(tree).insert(tx, key, key)?;
+                HashMap::at(hash).insert(tx, key, key)?;
+                Queue::at(queue).push(tx, key)
+            })
+            .unwrap();
+    }
+    if P::KIND != PolicyKind::Fof {
+        let aborted = session.run(|tx| {
+            AvlMap::at(avl).remove(tx, &3)?;
+            tx.alloc_bytes(b"gone again")?;
+            Err::<(), _>(TxError::Abort)
+        });
+        assert_eq!(aborted, Err(TxError::Abort));
+    }
+    session
+        .run(|tx| {
+            AvlMap::at(avl).remove(tx, &5)?;
+            HashMap::at(hash).remove(tx, &5)?;
+            Queue::at(queue).pop(tx)
+        })
+        .unwrap();
+    drop(session);
+    drop(heap);
+    // SAFETY: as above.
+    let again = unsafe { map.lend() };
+    let heap: Heap<P, Plain> = Heap::attach(Plain::default(), again, &options()).unwrap();
+    let mut session = heap.session().unwrap();
+    let found = session
+        .view(|tx| {
+            Ok((
+                AvlMap::at(avl).len(tx)?,
+                BPlusTree::at(tree).get(tx, &5)?,
+                HashMap::at(hash).get(tx, &5)?,
+                Queue::at(queue).len(tx)?,
+            ))
+        })
+        .unwrap();
+    assert_eq!(found, (KEYS - 1, Some(5), None, KEYS - 1));
+    assert!(nvheap::fsck::check(heap.layout(), &|offset| heap.word(offset)).is_empty());
+}
+
+#[test]
+fn all_policies_and_structures() {
+    for kind in PolicyKind::ALL {
+        with_policy!(kind, P => way::<P>());
+    }
+}

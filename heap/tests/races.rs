@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Four threads of the operating system under transactional memory, for ThreadSanitizer
+//! (`tests/heap/test_sanitizers.py`); alone it shows that their sums come out right.
+
+#![allow(
+    clippy::tests_outside_test_module, // an integration test is one as a whole
+    clippy::unwrap_used,
+    missing_docs
+)]
+
+use nvheap::structures::{AvlMap, HashMap, Queue};
+use nvheap::{FocStm, FofStm, Heap, Options, Policy, Tx};
+
+const REGION_BYTES: u64 = 1 << 23;
+const THREADS: u64 = 4;
+const EACH: u64 = 400;
+
+fn race<P: Policy>() {
+    let heap = Heap::<P>::anonymous(REGION_BYTES, &Options::assume_all()).unwrap();
+    let mut session = heap.session().unwrap();
+    let avl = session.root_or("avl", AvlMap::<u64, u64>::create).unwrap();
+    let hash = session
+        .root_or("hash", |tx| HashMap::<u64, u64>::create(tx, 2))
+        .unwrap();
+    let queue = session.root_or("queue", Queue::<u64>::create).unwrap();
+    let sum = session.root_or("sum", |tx| tx.alloc(0_u64)).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let heap = &heap;
+            scope.spawn(move || {
+                let mut session = heap.session().unwrap();
+                for number in 0..EACH {
+                    let key = (thread * 7 + number) % 50;
+                    session
+                        .run(|tx| {
+                            AvlMap::at(avl).insert(tx, key, number)?;
+                            if HashMap::at(hash).remove(tx, &key)?.is_none() {
+                                HashMap::at(hash).insert(tx, key, number)?;
+                            }
+                            Queue::at(queue).push(tx, number)?;
+                            if number % 3 == 0 {
+                                Queue::at(queue).pop(tx)?;
+                            }
+                            let now = tx.get(sum)?;
+                            tx.set(sum, now + number)
+                        })
+                        .unwrap();
+                }
+            });
+        }
+    });
+    let (found, left) = session
+        .view(|tx| Ok((tx.get(sum)?, Queue::at(queue).len(tx)?)))
+        .unwrap();
+    assert_eq!(found, THREADS * EACH * (EACH - 1) / 2);
+    assert_eq!(left, THREADS * (EACH - EACH.div_ceil(3)));
+}
+
+#[test]
+fn sums_of_four_threads_come_out_right() {
+    race::<FocStm>();
+    race::<FofStm>();
+}

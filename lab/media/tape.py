@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""From each access of a program (`nvheap-bench tape`) to what leaves a core's data cache.
+
+The cache is LightPC's (16 KB, 4 ways, least recently used, write-back, write-allocate); the result
+is a trace as format/rem_trace.h has it. Other than `media/src/cache.rs` it knows flushes.
+"""
+
+from __future__ import annotations
+
+import array
+import struct
+import sys
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.format import crc32c
+
+LOAD, STORE, STREAM, FLUSH, FENCE, BEGIN = range(6)
+KIND_SHIFT = 56
+CACHE_BYTES, WAYS, LINE_BYTES = 16384, 4, 64
+# format/rem_trace.h: header, and where a record has what.
+HEADER = struct.Struct("<QIIQQII")
+MAGIC, VERSION = 0x45434152544D4552, 1
+READ, WRITE, WAIT, IDLE = range(4)
+TRACE_KIND_SHIFT, GAP_SHIFT, GAP_MAX = 46, 48, 0xFFFF
+
+
+@dataclass(frozen=True)
+class Work:
+    """Instructions beside those that access memory."""
+
+    operation: int
+    access: int
+
+
+def read(file: Path) -> array.array[int]:
+    words = array.array("Q", file.read_bytes())
+    if sys.byteorder != "little":
+        words.byteswap()
+    return words
+
+
+class Filter:
+    """The cache, and the trace of what leaves it."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        # Of each set the lines, the one used longest ago first, and whether they are dirty.
+        self.sets: list[OrderedDict[int, bool]] = [
+            OrderedDict() for _ in range(CACHE_BYTES // LINE_BYTES // WAYS)
+        ]
+        self.records = array.array("Q")
+        self.gap = 0
+        self.lines = 1
+        self.seen: Counter[int] = Counter()
+
+    def follow(self, words: Iterable[int]) -> None:
+        for word in words:
+            kind, line = word >> KIND_SHIFT, (word & ((1 << KIND_SHIFT) - 1)) // LINE_BYTES
+            self.seen[kind] += 1
+            self.gap += self.work.operation if kind == BEGIN else 1
+            if kind in (LOAD, STORE):
+                self.gap += self.work.access
+                self._access(line, kind == STORE)
+            elif kind == STREAM:
+                self.sets[line % len(self.sets)].pop(line, None)
+                self._record(WRITE, line)
+            elif kind == FLUSH:
+                lines = self.sets[line % len(self.sets)]
+                if lines.get(line):
+                    lines[line] = False
+                    self._record(WRITE, line)
+            elif kind == FENCE:
+                self._record(WAIT, 0)
+
+    def _access(self, line: int, dirty: bool) -> None:
+        lines = self.sets[line % len(self.sets)]
+        if line in lines:
+            lines[line] |= dirty
+            lines.move_to_end(line)
+            return
+        if len(lines) == WAYS:
+            old, was_dirty = lines.popitem(last=False)
+            if was_dirty:
+                self._record(WRITE, old)
+        lines[line] = dirty
+        self._record(READ, line)
+
+    def _record(self, kind: int, line: int) -> None:
+        while self.gap > GAP_MAX:
+            self.records.append(IDLE << TRACE_KIND_SHIFT | GAP_MAX << GAP_SHIFT)
+            self.gap -= GAP_MAX
+        self.records.append(line | kind << TRACE_KIND_SHIFT | self.gap << GAP_SHIFT)
+        self.gap = 0
+        self.lines = max(self.lines, line + 1)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the program did."""
+        names = {"loads": LOAD, "stores": STORE, "streams": STREAM, "flushes": FLUSH}
+        names |= {"fences": FENCE, "operations": BEGIN}
+        return {name: self.seen[kind] for name, kind in names.items()}
+
+    def trace(self) -> bytes:
+        """As a file's content."""
+        records = array.array("Q", self.records)
+        if sys.byteorder != "little":
+            records.byteswap()
+        body = records.tobytes()
+        check = crc32c(body)
+        return HEADER.pack(MAGIC, VERSION, LINE_BYTES, len(records), self.lines, 1, check) + body
