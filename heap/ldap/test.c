@@ -57,10 +57,11 @@ static void same(const struct directory_entry *a,
 /* All entries in the order of their keys; returns their number. */
 static uint64_t walk(struct directory **both)
 {
-	struct directory_entry last = { 0 }, found[2] = { 0 };
+	struct directory_entry last = { .key = calloc(1, 1) }, found[2] = { 0 };
 	uint64_t count = 0;
 	int err;
 
+	expect(last.key != NULL, "no memory");
 	for (;;) {
 		err = kinds[0]->find(both[0], DIRECTORY_AFTER, last.key,
 				     last.key_bytes, &found[0]);

@@ -12,7 +12,7 @@ use nvheap::structures::{AvlMap, BPlusTree, HashMap, Queue};
 use nvheap::testing::Plain;
 use nvheap::{Heap, Mapping, Options, PolicyKind, Tx, TxError, with_policy};
 
-const REGION_BYTES: u64 = 1 << 18;
+const REGION_BYTES: u64 = 1 << 20;
 const KEYS: u64 = 12;
 
 fn options() -> Options {

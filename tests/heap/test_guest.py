@@ -34,7 +34,7 @@ ENDLESS = 1_000_000_000
 COUNT_LIMIT_S = 600.0
 MOUNT = "pmadmin ramdisk add dax && mkdir -p /mnt/dax && mount -o dax=always /dev/pmrd0 /mnt/dax"
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
 
 class Counter:
