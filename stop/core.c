@@ -45,8 +45,7 @@ static DECLARE_SWAIT_QUEUE_HEAD(rem_thread_wait);
 static DECLARE_WAIT_QUEUE_HEAD(rem_ended_wait);
 static unsigned int rem_ended;
 static unsigned int rem_tries;
-/* What rem_thread is asked for: bits of enum rem_thread_work. */
-static atomic_t rem_thread_asked = ATOMIC_INIT(0);
+static bool rem_thread_asked;
 
 static int rem_stop_param(const char *value, const struct kernel_param *kp)
 {
@@ -121,7 +120,7 @@ bool rem_stop_begin(u32 reason)
 		if (rem.running_mode == REM_MODE_FAST)
 			rem_stop_fast();
 		else
-			rem_thread_wake(REM_THREAD_DPM);
+			rem_thread_wake();
 	}
 	local_irq_restore(flags);
 	return began;
@@ -155,10 +154,10 @@ bool rem_stop_planned(int *ret_err)
 	return true;
 }
 
-/** rem_thread_wake - let the thread do @work, which may sleep; Context: any. */
-void rem_thread_wake(enum rem_thread_work work)
+/** rem_thread_wake - let the thread do what may sleep; Context: any. */
+void rem_thread_wake(void)
 {
-	atomic_or(work, &rem_thread_asked);
+	WRITE_ONCE(rem_thread_asked, true);
 	swake_up_one(&rem_thread_wait);
 }
 
@@ -178,17 +177,15 @@ void rem_went(void)
  * rem_stop_end - Go has ended, or a Stop was given up
  * @err: 0 after Go
  *
- * Arms again. Where PWR_OK dropped meanwhile, the next Stop begins before this
- * returns (invariant 9).
+ * Arms again. Where PWR_OK dropped meanwhile, Stop runs again (invariant 9).
  *
- * Context: any, with nobody left in the Stop that has ended. Return: nothing.
+ * Context: process. Return: nothing.
  */
 void rem_stop_end(int err)
 {
 	int prepared;
 
 	rem.last_error = err;
-	WRITE_ONCE(rem_ended, rem_ended + 1);
 	rem_tries = err ? rem_tries + 1 : 0;
 	if (err)
 		rem_event(REM_EVENT_STOP_FAILED, -err);
@@ -205,29 +202,37 @@ void rem_stop_end(int err)
 		rem_event(REM_EVENT_GO_DONE, 0);
 	/* Pairs with cmpxchg() in rem_stop_begin(): the record is prepared. */
 	smp_store_release(&rem.state, REM_ARMED);
+}
+
+/* Context: rem_thread only, so that the next Stop's end comes after this one's. */
+static int rem_thread_once(void)
+{
+	bool fast = rem.running_mode == REM_MODE_FAST;
+	int err = fast ? rem_fast_error() : rem_stop_dpm();
+
+	rem_stop_end(err);
 	/* Armed before the level is looked at; a drop in between is seen by
 	 * one or the other.
 	 */
 	smp_mb();
 	if (!rem_power_ok() && rem_tries < REM_STOP_TRIES_MAX)
 		rem_stop_begin(REM_STOP_POWER);
+	if (fast)
+		rem_fast_finish();
+	return err;
 }
 
 static int rem_thread(void *data)
 {
-	int err, work;
+	int err;
 
 	for (;;) {
 		swait_event_idle_exclusive(rem_thread_wait,
-					   atomic_read(&rem_thread_asked));
-		work = atomic_xchg(&rem_thread_asked, 0);
-		/* Of the Stop before the one that waits for this thread. */
-		if (work & REM_THREAD_FINISH)
-			rem_fast_finish();
-		if (work & REM_THREAD_DPM)
-			rem_stop_end(rem_stop_dpm());
+					   READ_ONCE(rem_thread_asked));
+		WRITE_ONCE(rem_thread_asked, false);
+		err = rem_thread_once();
+		WRITE_ONCE(rem_ended, rem_ended + 1);
 		wake_up_all(&rem_ended_wait);
-		err = READ_ONCE(rem.last_error);
 		if (err)
 			pr_err("remanence: Stop was given up: %pe\n",
 			       ERR_PTR(err));

@@ -166,16 +166,10 @@ static int rem_park_cpu(void *unused)
 
 	rem_tick_resume();
 	rem_interrupts_repeat();
-	/*
-	 * Armed before interrupts come in, and the soft ones behind them, which
-	 * may take milliseconds: power may go again.
-	 */
-	if (!smp_processor_id()) {
-		rem_thread_wake(REM_THREAD_FINISH);
-		rem_stop_end(rem_park.err);
-	}
 	local_irq_enable();
 	local_bh_enable();
+	if (!smp_processor_id())
+		rem_thread_wake();
 	return 0;
 }
 
@@ -199,6 +193,12 @@ void rem_stop_fast(void)
 	rem_park.count = num_online_cpus();
 	rem_park_queue(rem_park_cpu);
 	local_irq_restore(flags);
+}
+
+/** rem_fast_error - Return: 0 after Go, or why the Stop was refused. */
+int rem_fast_error(void)
+{
+	return rem_park.err;
 }
 
 /**

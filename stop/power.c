@@ -66,8 +66,7 @@ static irqreturn_t rem_pwr_interrupt(int irq, void *data)
 		dropped |= rem_pwr_byte(rem_pwr_in(UART_RX));
 		ret = IRQ_HANDLED;
 	}
-	/* One that is over, as may have queued up in Go, asks for nothing. */
-	if (dropped && !rem_power_ok())
+	if (dropped)
 		rem_stop_begin(REM_STOP_POWER);
 	return ret;
 }

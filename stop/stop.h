@@ -106,12 +106,6 @@ struct rem_machine {
 
 extern struct rem_machine rem;
 
-/* What may sleep and so is left to a thread; bits. */
-enum rem_thread_work {
-	REM_THREAD_FINISH = 1,	/* what a fast Go has not done yet */
-	REM_THREAD_DPM = 2,	/* a Stop by the generic path */
-};
-
 /* The end of a CPU's Stop: only a start by INIT or by power ends it. */
 static inline void __noreturn rem_halt(void)
 {
@@ -125,7 +119,7 @@ static inline void __noreturn rem_halt(void)
 bool rem_stop_begin(u32 reason);
 void rem_stop_end(int err);
 void rem_went(void);
-void rem_thread_wake(enum rem_thread_work work);
+void rem_thread_wake(void);
 
 /* context_64.S, context.c */
 asmlinkage int rem_save_and_call(struct rem_context *ctx, int (*fn)(void *),
@@ -153,6 +147,7 @@ int rem_stop_dpm(void);
 
 /* fast.c; park_queue.h, built into kernel/stop_machine.c */
 void rem_stop_fast(void);
+int rem_fast_error(void);
 void rem_fast_finish(void);
 unsigned int rem_park_queue(int (*fn)(void *));
 
