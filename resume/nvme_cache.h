@@ -36,10 +36,9 @@ static int rem_nvme_cache_switch_off(struct nvme_ctrl *ctrl)
 	if (err && ctrl->rem_cache_off)
 		return -EIO;
 	if (err) {
-		dev_warn(
-			ctrl->device,
-			"remanence: the write cache, which a power failure empties, cannot be switched off: status %#x\n",
-			err);
+		dev_warn(ctrl->device,
+			 "remanence: the write cache, which a power failure empties, cannot be switched off: status %#x\n",
+			 err);
 		return 0;
 	}
 	ctrl->rem_cache_off = true;

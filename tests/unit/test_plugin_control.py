@@ -43,7 +43,7 @@ class FakePlugin:
             first, second = struct.unpack_from("<QQ", self._map, ARGUMENT)
             self.asked.append((self._word(COMMAND), first, second))
             struct.pack_into("<QQQQQQ", self._map, NOW, 1, 2**64 - 1, 7, 500, 100, 200)
-            struct.pack_into("<QQ", self._map, NOW + 288, 30, 40)  # waited_ns
+            struct.pack_into("<QQ", self._map, NOW + 544, 30, 40)  # waited_ns
             struct.pack_into("<I", self._map, ERROR, self._error)
             struct.pack_into("<I", self._map, DONE, request)
 
