@@ -9,9 +9,6 @@
  * nothing in flight is lost, and no driver needs to know.
  */
 
-#include <linux/virtio_ids.h>
-#include "../stop/mutant.h"
-
 #define REM_RING_ENTRIES_MAX 1024
 
 static struct {
@@ -92,24 +89,6 @@ static u16 rem_reseat_available(struct vring_virtqueue *vq)
 	return ring->num - next;
 }
 
-/* A planted bug: what was in flight to a disk is said to be done. */
-static u16 rem_reseat_lie(struct vring_virtqueue *vq, u16 in_flight)
-{
-	struct virtio_device *vdev = vq->vq.vdev;
-	struct vring *ring = &vq->split.vring;
-	u16 mask = ring->num - 1;
-	struct vring_used_elem *used;
-	u16 head;
-
-	while (in_flight) {
-		head = rem_reseat.heads[ring->num - in_flight--];
-		used = &ring->used->ring[--vq->last_used_idx & mask];
-		used->id = cpu_to_virtio32(vdev, head);
-		used->len = cpu_to_virtio32(vdev, 1);
-	}
-	return in_flight;
-}
-
 /**
  * rem_virtqueue_reseat - make a ring fit a device that starts anew
  * @_vq: a split ring, see rem_virtqueue_can_reseat()
@@ -127,8 +106,6 @@ unsigned int rem_virtqueue_reseat(struct virtqueue *_vq)
 	bitmap_zero(rem_reseat.skip, ring->num);
 	rem_reseat_used(vq);
 	in_flight = rem_reseat_available(vq);
-	if (vdev->id.device == VIRTIO_ID_BLOCK && rem_mutant("request-done"))
-		in_flight = rem_reseat_lie(vq, in_flight);
 
 	vq->split.avail_idx_shadow = in_flight;
 	ring->avail->idx = cpu_to_virtio16(vdev, in_flight);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A soak: a chain of power cycles, each recorded, judged and forgotten.
 
-One run has only some two thousand distinct images that can be entered (the loader has hardly
-written yet; Stop has just flushed), so a million images of which a fifth is resumed need many runs.
+One run has only from three hundred to two thousand distinct images that can be entered (the loader
+has hardly written yet; Stop has just flushed), so a million of which a fifth is resumed need many.
 Here a machine resumes, works and stops again and again; each of these cycles begins with what the
 one before left on media, and is a recording of its own. After some cycles another machine with
 another workload takes its turn. While a cycle is judged and some of it booted, the next is
@@ -34,7 +34,6 @@ from lab.campaign.record import (
     fresh,
     machine_config,
     record_cycle,
-    stop_again,
 )
 from lab.campaign.store import Store
 from lab.campaign.workload import EXAMPLES, Workload, standard
@@ -44,11 +43,14 @@ from lab.say import say
 if TYPE_CHECKING:
     from distributed import Client
 
-# Five times as many as can be entered in a cycle, so that these are a fifth.
-CYCLE_IMAGES = 10_000
-CUTS = 4_000  # of a round
-ROUNDS_MAX = 6
-CYCLES_OF_A_MACHINE = 8
+# Of a round. Further rounds bring hardly any image that is entered, so a cycle ends when no more
+# than a fifth of all images are.
+CUTS = 1_500
+ENTERED_SHARE = 0.2
+ROUNDS_MIN, ROUNDS_MAX = 2, 12
+# Where the loader's events overwrite those of an older image fewer words differ: a machine's first
+# two cycles have four times as many images that are entered as its later ones.
+CYCLES_OF_A_MACHINE = 3
 WAIT_S = 1.0
 
 
@@ -129,7 +131,6 @@ class Recorder:
         )
         with fresh(machine_config(asked)) as machine:
             first_stop(machine, load)
-            stop_again(machine)
             while not self._ends.is_set():
                 directory = self._soak.folder / f"cycle-{self._next}"
                 shutil.rmtree(directory, ignore_errors=True)
@@ -160,7 +161,15 @@ def run(soak: Soak, store: Store) -> list[Booted]:
                     return booted
     finally:
         recorder.end()
+        _sweep(soak, int(runner.facts_of(store).get("cycles", 0)))
     return booted
+
+
+def _sweep(soak: Soak, done: int) -> None:
+    """Cycles that nobody judged; the next call records them anew."""
+    for path in soak.folder.glob("cycle-*"):
+        if int(path.name.removeprefix("cycle-")) >= done:
+            shutil.rmtree(path)
 
 
 def _judged(soak: Soak, client: Client, store: Store, recording: Path) -> Booted:
@@ -172,7 +181,7 @@ def _judged(soak: Soak, client: Client, store: Store, recording: Path) -> Booted
         ]
         for _ in runner.judge_into(client, store, works):
             pass
-        if store.images_of(str(recording)) >= CYCLE_IMAGES:
+        if number + 1 >= ROUNDS_MIN and store.share_entered() < ENTERED_SHARE:
             break
     name = f"campaign-soak-boot-{soak.seed}"
     done = boots.boot_all(soak.engine, store, recording, name, soak.boots)

@@ -19,7 +19,6 @@ from lab.campaign import engine as program
 from lab.campaign import workload
 from lab.campaign.engine import Work
 from lab.campaign.record import (
-    GO_LIMIT_S,
     SAID_LINES,
     Recorded,
     consoles,
@@ -49,7 +48,7 @@ KERNEL_LATE = ("skip-commit", "told-early", "skip-fence", "crc-narrow", "old-seq
 # Bugs of the loader (go/) that images show.
 LOADER = ("skip-consume", "consume-not-flushed", "consume-older", "write-image")
 # Bugs that a boot shows.
-BOOTED = ("skip-context", "skip-msr", "skip-device", "request-done", "forget-write-through")
+BOOTED = ("skip-context", "skip-msr", "skip-device", "forget-write-through")
 # A machine that does not come back costs as much; far more than a healthy one takes.
 HANG_LIMIT_S = 40.0
 # Stops before the last boot: a cache that Go leaves on loses something at the next cut.
@@ -59,9 +58,7 @@ NO_FLUSH = Workload(
     (str(EXAMPLES / "sqlite.py"), "off"), (str(EXAMPLES / "sqlite.py"), "check", "off")
 )
 DIRECT = Workload((str(EXAMPLES / "direct.py"),), (str(EXAMPLES / "direct.py"), "check"))
-LOADS = {"forget-write-through": NO_FLUSH, "request-done": DIRECT}
-# The host would do a request sooner than any Stop ends; so slow, some are left when the power goes.
-SLOW_BYTES_PER_S = 1 << 20
+LOADS = {"forget-write-through": NO_FLUSH}
 
 
 @dataclass(frozen=True)
@@ -137,7 +134,7 @@ def boot_look(
 ) -> str:
     """What a boot of the image of the last Stop shows; empty if nothing, as without the bug."""
     with fresh(replace(machine_config(machine), name=machine.name)) as it:
-        first_stop(it, load, before=_slow_disk if load is DIRECT else None)
+        first_stop(it, load)
         try:
             for _ in range(stops - 1):
                 _goes_on(it, limit_s)
@@ -150,21 +147,6 @@ def boot_look(
             return error.message
         finally:
             it.guest.close()
-
-
-def _slow_disk(machine: Machine) -> None:
-    """From here to the end of this boot; requests wait in QEMU, none of them done."""
-    assert machine.qemu is not None
-    assert machine.console is not None
-    disks = machine.qemu.qmp.execute("query-block")
-    limits = dict.fromkeys(("bps", "bps_rd", "iops", "iops_rd", "iops_wr"), 0)
-    for disk in disks:
-        if disk.get("qdev") and disk.get("inserted"):
-            limit = {"id": disk["qdev"], "bps_wr": SLOW_BYTES_PER_S, **limits}
-            machine.qemu.qmp.execute("block_set_io_throttle", **limit)
-    # Once these are said, what was allowed at once is used up, and the next wait.
-    said = len(workload.said(machine.console.text()))
-    workload.wait_said(machine, said + 2 * SAID_LINES, GO_LIMIT_S)
 
 
 def _goes_on(machine: Machine, limit_s: float) -> None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -146,18 +145,14 @@ def _copy(source: Path, target: Path) -> None:
     run.run(["cp", "--sparse=always", source, target], what="copying media")
 
 
-def first_stop(
-    machine: Machine, load: Workload, before: Callable[[Machine], None] | None = None
-) -> None:
-    """A cold boot, the workload at work, and a Stop; *before* that something else."""
+def first_stop(machine: Machine, load: Workload) -> None:
+    """A cold boot, the workload at work, and a Stop."""
     say("campaign: boots, to have an image to begin with")
     machine.boot()
     machine.wait_ready(BOOT_LIMIT_S)
     machine.guest.wait_ssh(BOOT_LIMIT_S)
     workload.begin(machine, load)
     workload.wait_said(machine, SAID_LINES, GO_LIMIT_S)
-    if before is not None:
-        before(machine)
     machine.guest.close()
     stop(machine)
 

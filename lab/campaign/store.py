@@ -81,6 +81,11 @@ class Store:
     def images_of(self, recording: str) -> int:
         return int(self.scalar("SELECT count(*) FROM image WHERE recording = ?", recording))
 
+    def share_entered(self) -> float:
+        """Of all images, those that are resumed."""
+        resumed = self.scalar("SELECT count(*) FROM image WHERE verdict = 'resumed'")
+        return float(resumed) / max(1, self.images())
+
     def violations_of(self, recording: str) -> int:
         query = "SELECT count(*) FROM image WHERE recording = ? AND verdict = 'violation'"
         return int(self.scalar(query, recording))

@@ -61,9 +61,9 @@ def campaign(state: Path, name: str, *words: str) -> dict[str, float]:
 @pytest.mark.full
 def test_sqlite_on_another_machines_caches_keeps_its_promises(tmp_path: Path) -> None:
     """Short, and with other caches than the campaign's usual ones: those of a server."""
-    words = ["--images", "400", "--boots", "5", "--caches", "wsp-x5650"]
+    words = ["--images", "400", "--boots", "4", "--caches", "wsp-x5650"]
     figures = campaign(tmp_path, "sqlite.py wal", *words)
-    assert figures["booted"] == 5
+    assert figures["booted"] == 4
     assert figures["images"] >= 400
 
 
