@@ -175,7 +175,7 @@ class Supervisor:
         machine = self.machine
         note = None if machine.config.loader is None else machine.wait_boot_note()
         if note is not None and note.resumed:
-            machine.wait_go_done(note.sequence)
+            machine.wait_go_done(note.sequence, ANSWER_LIMIT_S)
             if machine.config.root is not None and machine.config.network != "none":
                 machine.wait_resumed(ANSWER_LIMIT_S)
         return {"boot_note": asdict(note) if note else None, "qemu_pid": _pid(machine)}

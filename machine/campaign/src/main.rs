@@ -2,7 +2,7 @@
 //! What `rem campaign` and `rem replay` run: one job, its results as lines of JSON on stdout.
 
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use remanence_campaign::run::Recording;
 use remanence_campaign::survey::Survey;
 use remanence_campaign::trial::Trial;
 use remanence_campaign::{CampaignError, lost, replay, synth};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Judges what media is after a cut at any place of a recorded run.
 #[derive(Parser)]
@@ -129,22 +129,33 @@ fn cpu_ns() -> u64 {
     part(used.tv_sec) * 1_000_000_000 + part(used.tv_nsec)
 }
 
+fn tell_survey(recording: &Path) -> Result<Value, CampaignError> {
+    let recording = Recording::open(recording)?;
+    let survey = Survey::of(&recording)?;
+    Ok(json!({
+        "events": survey.events,
+        "write_backs": survey.write_backs.len(),
+        "words": survey.words,
+        "kinds": survey.kinds,
+        "segments": survey.segments,
+        "nvram_bytes": recording.header.nvram_bytes,
+    }))
+}
+
+fn write_lost(
+    recording: &Path,
+    cut: u64,
+    evict: &str,
+    to: &Path,
+) -> Result<lost::Lost, CampaignError> {
+    let recording = Recording::open(recording)?;
+    lost::lost(&recording, cut, &Eviction::parse(evict)?, to)
+}
+
 fn run(job: Job, out: &mut impl Write) -> Result<(), CampaignError> {
     let written = |err| CampaignError::File("stdout".into(), err);
     match job {
-        Job::Survey { recording } => {
-            let recording = Recording::open(&recording)?;
-            let survey = Survey::of(&recording)?;
-            let value = json!({
-                "events": survey.events,
-                "write_backs": survey.write_backs.len(),
-                "words": survey.words,
-                "kinds": survey.kinds,
-                "segments": survey.segments,
-                "nvram_bytes": recording.header.nvram_bytes,
-            });
-            writeln!(out, "{value}").map_err(written)
-        }
+        Job::Survey { recording } => writeln!(out, "{}", tell_survey(&recording)?).map_err(written),
         Job::Judge {
             recording,
             seed,
@@ -198,8 +209,7 @@ fn run(job: Job, out: &mut impl Write) -> Result<(), CampaignError> {
             evict,
             to,
         } => {
-            let recording = Recording::open(&recording)?;
-            let told = lost::lost(&recording, cut, &Eviction::parse(&evict)?, &to)?;
+            let told = write_lost(&recording, cut, &evict, &to)?;
             writeln!(out, "{}", json!(told)).map_err(written)
         }
         Job::Synth { dir, seed, mutant } => synth::write(&dir, seed, mutant.as_deref()),
