@@ -24,7 +24,8 @@ from lab.demo.pm_machine import (
 )
 from lab.machine import Machine
 
-pytestmark = pytest.mark.full
+# Whoever comes first builds the modules.
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 MARK = "direct-access-mark"
 # MAP_SHARED_VALIDATE and MAP_SYNC: refused where a mapping is not the memory itself.

@@ -21,7 +21,8 @@ from lab.commands.demo import make_config
 from lab.demo.pm_machine import cut, install, kernel_complaints, reset, sh, wait_up
 from lab.machine import Machine
 
-pytestmark = pytest.mark.full
+# Whoever comes first builds the modules.
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 REGION_BYTES = 64 << 20
 LARGER_BYTES = 96 << 20

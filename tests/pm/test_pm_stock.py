@@ -26,7 +26,7 @@ from lab.demo.pm_machine import (
 )
 from lab.machine import Machine
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
 DISK = "pmadmin ramdisk add fs"
 # How it is made, and how it is checked without being repaired. mkfs.xfs makes one of less than
@@ -67,7 +67,15 @@ def test_it_is_debians_kernel_and_says_what_it_cannot_promise(machine: Machine) 
     assert not sh(machine, "pmadmin create x 1M --persist fof", check=False).ok
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "ext4",
+        "xfs",
+        pytest.param("btrfs", marks=pytest.mark.soak),
+        pytest.param("vfat", marks=pytest.mark.soak),
+    ],
+)
 def test_a_file_system_outlives_a_cut(machine: Machine, kind: str) -> None:
     make, check = KINDS[kind]
     sh(machine, f"modprobe {kind}; pmadmin create fs 160M --block 4096; mkdir -p /mnt/x")

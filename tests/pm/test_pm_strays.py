@@ -25,7 +25,8 @@ from lab.demo.pm_machine import (
 )
 from lab.machine import Machine
 
-pytestmark = pytest.mark.full
+# Whoever comes first builds the modules.
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 FAULTED = "Bad address"
 DONE = "Operation canceled"
