@@ -88,8 +88,9 @@ def test_a_disk_of_checked_blocks_has_none(machine: Machine) -> None:
     sh(machine, "pmadmin create blocks 32M --block 4096")
     added = sh(machine, "pmadmin ramdisk add blocks")
     assert "without direct access" in added.stderr
-    sh(machine, "mkfs.ext4 -q -b 4096 /dev/pmrd0")
-    assert not sh(machine, "mount -o dax=always /dev/pmrd0 /mnt/dax", check=False).ok
+    disk = added.stdout.strip()
+    sh(machine, f"mkfs.ext4 -q -b 4096 {disk}")
+    assert not sh(machine, f"mount -o dax=always {disk} /mnt/dax", check=False).ok
     sh(machine, "pmadmin ramdisk remove blocks")
 
 

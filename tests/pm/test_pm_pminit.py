@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A region that `pm=` put aside: its place, its address, its size, over every end of a kernel.
 
-Goal: content outlives a reboot, a panic, a kexec and a power cut; the kernel maps it at the same
-address each time though everything else is moved about (KASLR); another size is had from the next
+Goal: content outlives a reboot, a panic and a power cut; the kernel maps it at the same address
+each time though everything else is moved about (KASLR); another size is had from the next
 boot on, unless it would cut off a segment. Method: one machine; the region's own status, and what
 is in a segment. That other addresses do differ from boot to boot is looked up, too.
 """
@@ -26,18 +26,6 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 REGION_BYTES = 64 << 20
 LARGER_BYTES = 96 << 20
-GUEST_KERNEL = "/root/bzImage"
-# No kexec-tools in the guest: two system calls (kexec_file_load 320, reboot 169) do it.
-KEXEC = f"""
-import ctypes, os
-libc = ctypes.CDLL(None, use_errno=True)
-kernel = os.open("{GUEST_KERNEL}", os.O_RDONLY)
-line = open("/proc/cmdline", "rb").read().strip() + b" kexeced\\0"
-if libc.syscall(320, kernel, -1, ctypes.c_ulong(len(line)), line, ctypes.c_ulong(4)):
-    raise OSError(ctypes.get_errno(), "kexec_file_load")
-os.sync()
-libc.syscall(169, 0xFEE1DEAD, 672274793, 0x45584543, None)
-"""
 
 
 def load(machine: Machine, words: str = "") -> None:
@@ -134,16 +122,4 @@ def test_a_smaller_size_never_cuts_off_a_segment(machine: Machine) -> None:
     reboot(machine)
     load(machine)
     assert status(machine)["region_bytes"] == 32 << 20
-    assert sh(machine, "head -c 7 /dev/pm/kept").stdout == "content"
-
-
-def test_a_kexec_keeps_it(machine: Machine) -> None:
-    machine.guest.put(machine.config.kernel, GUEST_KERNEL)
-    before = status(machine)["phys"]
-    machine.guest.run(f"python3 -c '{KEXEC}'", check=False, limit_s=60)
-    machine.guest.close()
-    wait_up(machine)
-    assert "kexeced" in sh(machine, "cat /proc/cmdline").stdout
-    load(machine)
-    assert status(machine)["phys"] == before
     assert sh(machine, "head -c 7 /dev/pm/kept").stdout == "content"
