@@ -200,8 +200,11 @@ static const struct vm_operations_struct pm_vm_operations = {
 
 static int pm_mmap(struct file *file, struct vm_area_struct *vma)
 {
-	/* A private copy of memory frames that are not the kernel's own. */
-	if (!(vma->vm_flags & VM_SHARED))
+	/*
+	 * A private copy of memory frames that are not the kernel's own. (Of a
+	 * file that is open for reading VM_SHARED is not said.)
+	 */
+	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 	vm_flags_set(vma, VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP);
 	vma->vm_ops = &pm_vm_operations;

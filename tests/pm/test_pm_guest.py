@@ -198,6 +198,7 @@ def nvram_bytes(path: Path, offset: int, count: int) -> bytes:
         return file.read(count)
 
 
+@pytest.mark.soak
 def test_what_is_exported_comes_back_and_damage_of_it_does_not(machine: Machine) -> None:
     sh(machine, "pmadmin create raw 300000 && head -c 300000 /dev/urandom >/dev/pm/raw")
     sh(machine, "pmadmin create blk 256K --block 512")
