@@ -24,7 +24,7 @@ from lab.demo.pm_machine import (
 )
 from lab.machine import Machine
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 
 CUTS = 3
 COUNT = "import time; n=0\nwhile True: n+=1; open('/root/n','w').write(str(n)); time.sleep(0.01)"
@@ -47,7 +47,7 @@ def test_programs_go_on_after_a_stop() -> None:
         before = counted(machine)
         machine.cut()
         machine.resume()
-        machine.wait_ready(BOOT_LIMIT_S)
+        machine.wait_resumed(BOOT_LIMIT_S)
         machine.guest.wait_ssh(BOOT_LIMIT_S)
         while counted(machine) <= before + 1:  # the test's own limit ends this
             time.sleep(0.2)
