@@ -53,7 +53,7 @@ def test_what_was_acknowledged_was_flushed() -> None:
         sh(machine, f"python3 -c '{STORE}'")
         cut(machine)
         load(machine)
-        sh(machine, "pmadmin ramdisk add disk && mount /dev/pmrd0 /mnt/pm")
+        sh(machine, "mkdir -p /mnt/pm && pmadmin ramdisk add disk && mount /dev/pmrd0 /mnt/pm")
         sh(machine, f"python3 /root/pm-check.py check /mnt/pm {ROWS}")
         sh(machine, "python3 /root/pm-check.py follow list")
         sh(machine, "pmadmin scrub disk && pmadmin check")

@@ -69,7 +69,8 @@ def test_a_mapped_file_is_the_segments_memory(machine: Machine) -> None:
     assert sh(machine, f"python3 -c '{STORE}' {MAP_SYNC}").stdout.strip() == "1024"
     cut(machine)
     load(machine)
-    sh(machine, "pmadmin ramdisk add dax && mount -o dax=always /dev/pmrd0 /mnt/dax")
+    sh(machine, "mkdir -p /mnt/dax && pmadmin ramdisk add dax")
+    sh(machine, "mount -o dax=always /dev/pmrd0 /mnt/dax")
     assert sh(machine, f"python3 -c '{COUNT}'").stdout.strip() == "1024"
     sh(machine, "umount /mnt/dax && e2fsck -fn /dev/pmrd0")
     assert not kernel_complaints(machine)

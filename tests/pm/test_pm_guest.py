@@ -149,6 +149,19 @@ def test_files_written_side_by_side_are_read_back(machine: Machine, block_bytes:
     sh(machine, "pmadmin ramdisk remove fs && pmadmin destroy --yes fs")
 
 
+def test_python_has_the_same_calls(machine: Machine) -> None:
+    sh(machine, "cd /root && python3 /root/pm-binding.py")
+
+
+def test_sysfs_says_what_pmadmin_says(machine: Machine) -> None:
+    said = json.loads(sh(machine, "pmadmin --json status").stdout)
+    folder = "/sys/class/misc/pmctl/region"
+    for name in ("source", "region_bytes", "free_bytes", "segments", "damaged"):
+        assert sh(machine, f"cat {folder}/{name}").stdout.strip() == str(said[name])
+    assert sh(machine, "cat '/sys/class/pm/pm!two/bytes'").stdout.strip() == str(1 << 20)
+    assert sh(machine, "cat '/sys/class/pm/pm!two/persist'").stdout.strip() == "foc"
+
+
 def flip(path: Path, offset: int) -> None:
     with path.open("r+b") as file:
         file.seek(offset)
@@ -217,19 +230,6 @@ def test_what_is_exported_comes_back_and_damage_of_it_does_not(machine: Machine)
         sh(machine, f"python3 /root/pm-flip.py /tmp/e.raw {at}")
     assert "x" not in names(machine)
     sh(machine, "for n in raw raw2 blk blk2; do pmadmin destroy --yes $n; done")
-
-
-def test_python_has_the_same_calls(machine: Machine) -> None:
-    sh(machine, "cd /root && python3 /root/pm-binding.py")
-
-
-def test_sysfs_says_what_pmadmin_says(machine: Machine) -> None:
-    said = json.loads(sh(machine, "pmadmin --json status").stdout)
-    folder = "/sys/class/misc/pmctl/region"
-    for name in ("source", "region_bytes", "free_bytes", "segments", "damaged"):
-        assert sh(machine, f"cat {folder}/{name}").stdout.strip() == str(said[name])
-    assert sh(machine, "cat '/sys/class/pm/pm!two/bytes'").stdout.strip() == str(1 << 20)
-    assert sh(machine, "cat '/sys/class/pm/pm!two/persist'").stdout.strip() == "foc"
 
 
 def test_modules_go_and_come_back(machine: Machine) -> None:

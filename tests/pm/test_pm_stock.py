@@ -87,7 +87,7 @@ def test_a_file_system_outlives_a_cut(machine: Machine, kind: str) -> None:
                 " do :; done' >/dev/null 2>&1 & sleep 1")  # fmt: skip
     cut(machine)
     load(machine)
-    sh(machine, f"modprobe {kind}; {DISK} && mount -t {kind} /dev/pmrd0 /mnt/x")
+    sh(machine, f"modprobe {kind}; mkdir -p /mnt/x && {DISK} && mount -t {kind} /dev/pmrd0 /mnt/x")
     sh(machine, "cd /mnt/x && test $(ls f*.sum | wc -l) = 12 && md5sum --quiet -c f*.sum")
     sh(machine, f"umount /mnt/x && {check} /dev/pmrd0 && pmadmin scrub fs")
     sh(machine, "pmadmin ramdisk remove fs && pmadmin destroy --yes fs")
