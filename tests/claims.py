@@ -18,6 +18,7 @@ from lab.machine import Machine
 from lab.machine.console import kernel_warnings
 from lab.machine.cut_points import attach_cut_points
 from lab.machine.note import BootNote
+from tests.lost_interrupt import wait_guest
 from tests.no_stop import WatchedClock, why
 
 BOOT_LIMIT_S = 240.0
@@ -39,13 +40,18 @@ def booted(purpose: str, cpus: int, stop: str) -> Iterator[Machine]:
     config = make_config(machine_name(purpose), cpus, stop, Path(kernel) if kernel else None)
     with Machine.create(config, destroy_on_exit=True) as machine:
         machine.boot()
-        machine.wait_ready(BOOT_LIMIT_S)
-        machine.guest.wait_ssh(BOOT_LIMIT_S)
+        wait_guest(machine, BOOT_LIMIT_S, lambda: boot_again(machine))
         if CACHES:
             stop_for_caches(machine, CACHES)
             machine.resume()
             machine.wait_resumed(GO_LIMIT_S)
         yield machine
+
+
+def boot_again(machine: Machine) -> None:
+    machine.guest.close()
+    machine.cut(immediate=True)
+    machine.boot()
 
 
 def stop_for_caches(machine: Machine, profile: str, hold_up_ns: int | None = None) -> None:

@@ -43,6 +43,7 @@ from lab.record import Record, decode, read_block
 from lab.setup import products
 from lab.setup.progress import Progress
 from tests.claims import machine_name
+from tests.lost_interrupt import wait_guest
 
 CPUS = 2
 NVRAM_BYTES = 512 << 20
@@ -184,12 +185,15 @@ class Bed:
         if not to_guest:
             return note
         try:
-            self.machine.wait_ready(BOOT_LIMIT_S)
-            self.machine.guest.wait_ssh(BOOT_LIMIT_S)
+            wait_guest(self.machine, BOOT_LIMIT_S, lambda: self.boot_again(**options))
         except HangError as err:
             places = ", ".join(self.machine.program_counters())
             raise HangError(f"{err.message}; CPUs are at {places}") from err
         return note
+
+    def boot_again(self, **options: Any) -> None:
+        self.off()
+        self.power_on(**options)
 
     def stop_vm(self) -> None:
         assert self.machine.qemu is not None
@@ -348,8 +352,7 @@ def booted_bed(
             it = Bed(machine, control, spec, list(pcs))
             try:
                 it.power_on()
-                machine.wait_ready(BOOT_LIMIT_S)
-                machine.guest.wait_ssh(BOOT_LIMIT_S)
+                wait_guest(machine, BOOT_LIMIT_S, it.boot_again)
                 machine.run_in_guest(f"echo '{KEPT_TEXT}' > {KEPT_FILE} && sync {KEPT_FILE}")
                 yield it
             finally:
