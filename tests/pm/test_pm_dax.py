@@ -95,11 +95,10 @@ def test_a_disk_of_checked_blocks_has_none(machine: Machine) -> None:
     sh(machine, "pmadmin ramdisk remove blocks")
 
 
-def test_memory_of_the_kernels_own_has_none_and_pmadmin_says_so(machine: Machine) -> None:
-    sh(machine, "rmmod pmramd && rmmod pmbc && rmmod pmcore")
-    sh(machine, "insmod /root/pmcore.ko reserved=pm format=1")
-    sh(machine, "insmod /root/pmbc.ko && insmod /root/pmramd.ko && pmadmin create plain 16M")
-    assert "without direct access" in sh(machine, "pmadmin ramdisk add plain").stderr
-    sh(machine, "mkfs.ext4 -q -b 4096 /dev/pmrd0")
-    assert not sh(machine, "mount -o dax=always /dev/pmrd0 /mnt/dax", check=False).ok
-    sh(machine, "mount /dev/pmrd0 /mnt/dax && umount /mnt/dax")
+def test_memory_of_the_kernels_own_has_none_and_pmadmin_says_so(aside: Machine) -> None:
+    sh(aside, "insmod /root/pmcore.ko reserved=pm format=1")
+    sh(aside, "insmod /root/pmbc.ko && insmod /root/pmramd.ko && pmadmin create plain 16M")
+    assert "without direct access" in sh(aside, "pmadmin ramdisk add plain").stderr
+    sh(aside, "mkfs.ext4 -q -b 4096 /dev/pmrd0 && mkdir -p /mnt/dax")
+    assert not sh(aside, "mount -o dax=always /dev/pmrd0 /mnt/dax", check=False).ok
+    sh(aside, "mount /dev/pmrd0 /mnt/dax && umount /mnt/dax")

@@ -238,25 +238,24 @@ def test_modules_go_and_come_back(machine: Machine) -> None:
     assert "two" in [s.get("name") for s in json.loads(sh(machine, "pmadmin --json list").stdout)]
 
 
-def test_memory_put_aside_at_boot_serves_too(machine: Machine) -> None:
-    sh(machine, "rmmod pmramd && rmmod pmbc && rmmod pmcore")
-    sh(machine, "insmod /root/pmcore.ko reserved=pm format=1")
-    sh(machine, "pmadmin create held 4M && printf hello >/dev/pm/held && rmmod pmcore")
-    sh(machine, "insmod /root/pmcore.ko reserved=pm")
-    assert sh(machine, "head -c 5 /dev/pm/held").stdout == "hello"
-    assert "reserve_mem pm" in sh(machine, "pmadmin status").stdout
+def test_memory_put_aside_at_boot_serves_too(aside: Machine) -> None:
+    sh(aside, "insmod /root/pmcore.ko reserved=pm format=1")
+    sh(aside, "pmadmin create held 4M && printf hello >/dev/pm/held && rmmod pmcore")
+    sh(aside, "insmod /root/pmcore.ko reserved=pm")
+    assert sh(aside, "head -c 5 /dev/pm/held").stdout == "hello"
+    assert "reserve_mem pm" in sh(aside, "pmadmin status").stdout
 
 
-def test_ioctls_without_sense_do_no_harm(machine: Machine) -> None:
+def test_ioctls_without_sense_do_no_harm(aside: Machine) -> None:
     """From a fixed seed; first with rights dropped, which must change nothing at all."""
-    sh(machine, "insmod /root/pmbc.ko && insmod /root/pmramd.ko")
-    sh(machine, "pmadmin create fuzz 1M && pmadmin create fuzzblk 1M --block 512")
-    sh(machine, "chmod 666 /dev/pmctl /dev/pmramd")
-    before = sh(machine, "pmadmin --json list").stdout
-    sh(machine, "python3 /root/pm-fuzz.py 1 4000 0")
-    after = sh(machine, "pmadmin --json list").stdout
+    sh(aside, "insmod /root/pmbc.ko && insmod /root/pmramd.ko")
+    sh(aside, "pmadmin create fuzz 1M && pmadmin create fuzzblk 1M --block 512")
+    sh(aside, "chmod 666 /dev/pmctl /dev/pmramd")
+    before = sh(aside, "pmadmin --json list").stdout
+    sh(aside, "python3 /root/pm-fuzz.py 1 4000 0")
+    after = sh(aside, "pmadmin --json list").stdout
     mine = [s for s in json.loads(after) if s["uid"] != 65534]
     assert mine == json.loads(before)  # what a user may make is the user's own
-    sh(machine, "python3 /root/pm-fuzz.py 2 4000 1")
-    sh(machine, "pmadmin check && rmmod pmramd && rmmod pmbc && rmmod pmcore")
-    sh(machine, "insmod /root/pmcore.ko reserved=pm && pmadmin check")
+    sh(aside, "python3 /root/pm-fuzz.py 2 4000 1")
+    sh(aside, "pmadmin check && rmmod pmramd && rmmod pmbc && rmmod pmcore")
+    sh(aside, "insmod /root/pmcore.ko reserved=pm && pmadmin check")

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What tests of persistent memory share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from lab.demo.pm_machine import install, machine_with_region, wait_up
+from lab.machine import Machine
+
+
+@pytest.fixture(scope="module")
+def aside() -> Iterator[Machine]:
+    """A machine in its first boot, with memory that the kernel has put aside.
+
+    In a later boot that memory may hold what the kernel of an earlier one left there, which
+    pmcore takes for a damaged region and does not make anew.
+    """
+    with machine_with_region(f"t-pma-{os.getpid()}", more="reserve_mem=32M:2M:pm") as made:
+        made.boot()
+        wait_up(made)
+        install(made)
+        yield made
