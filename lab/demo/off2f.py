@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from lab.demo.off2f_machine import convert, forget, install, make_store, measure, mount
 from lab.demo.pm_machine import cut, kernel_complaints, machine_with_region, reset, sh, wait_up
+from lab.demo.told import Told
 from lab.machine import Machine
 from lab.result import Result
 
@@ -26,24 +26,9 @@ WORK = {
 }
 
 
-@dataclass
-class Told:
-    """What the demonstration says, and which of its promises were kept."""
-
-    tell: Callable[[str], None]
-    result: Result = field(default_factory=lambda: Result("demo-off2f"))
-    promises: int = 0
-    kept: int = 0
-
-    def promise(self, kept: bool, what: str) -> None:
-        self.promises += 1
-        self.kept += kept
-        self.tell(f"  {'kept' if kept else 'BROKEN'}: {what}")
-
-
 def play(name: str, tell: Callable[[str], None]) -> Result:
     """The whole; the machine is gone afterwards."""
-    told = Told(tell)
+    told = Told(tell, Result("demo-off2f"))
     with machine_with_region(name) as machine:
         machine.boot()
         wait_up(machine)
@@ -58,10 +43,7 @@ def play(name: str, tell: Callable[[str], None]) -> Result:
             mount(machine)
             _again(machine, told, elf)
         told.promise(not kernel_complaints(machine), "the kernel has nothing to complain of")
-    tell(f"{told.kept} of {told.promises} promises kept.")
-    told.result.ok = told.kept == told.promises
-    told.result.add("promises", told.promises, "promises", "counted")
-    told.result.add("promises_kept", told.kept, "promises", "counted")
+    told.end()
     return told.result
 
 

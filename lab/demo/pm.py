@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from lab.demo.pm_machine import (
     cut,
@@ -15,6 +14,7 @@ from lab.demo.pm_machine import (
     sh,
     wait_up,
 )
+from lab.demo.told import Told
 from lab.machine import Machine
 from lab.result import Result
 
@@ -22,24 +22,9 @@ ROWS = 500
 DISK = "pmadmin ramdisk add disk && mkdir -p /mnt/pm"
 
 
-@dataclass
-class Told:
-    """What the demonstration says, and which of its promises were kept."""
-
-    tell: Callable[[str], None]
-    result: Result = field(default_factory=lambda: Result("demo-pm"))
-    promises: int = 0
-    kept: int = 0
-
-    def promise(self, kept: bool, what: str) -> None:
-        self.promises += 1
-        self.kept += kept
-        self.tell(f"  {'kept' if kept else 'BROKEN'}: {what}")
-
-
 def play(name: str, tell: Callable[[str], None]) -> Result:
     """The whole; the machine is gone afterwards."""
-    told = Told(tell)
+    told = Told(tell, Result("demo-pm"))
     with machine_with_region(name) as machine:
         machine.boot()
         wait_up(machine)
@@ -52,10 +37,7 @@ def play(name: str, tell: Callable[[str], None]) -> Result:
             tell(what)
             lose(machine)
             _look(machine, told)
-    tell(f"{told.kept} of {told.promises} promises kept.")
-    told.result.ok = told.kept == told.promises
-    told.result.add("promises", told.promises, "promises", "counted")
-    told.result.add("promises_kept", told.kept, "promises", "counted")
+    told.end()
     told.result.add("rows", ROWS, "rows", "counted")
     return told.result
 

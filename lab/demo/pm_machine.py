@@ -81,6 +81,28 @@ def install(machine: Machine) -> PmProduct:
     return _install(machine, ensure_pm(Progress()))
 
 
+@contextmanager
+def guest_with_region(
+    name: str, cpus: int = 2, more: str = "", caches: str | None = None
+) -> Iterator[Machine]:
+    """A machine_with_region() that is up and has the modules and programs."""
+    with machine_with_region(name, cpus, more=more, caches=caches) as machine:
+        machine.boot()
+        wait_up(machine)
+        install(machine)
+        yield machine
+
+
+@contextmanager
+def guest_with_stock(name: str, more: str = "") -> Iterator[Machine]:
+    """The same of stock_machine()."""
+    with stock_machine(name, more=more) as machine:
+        machine.boot()
+        wait_up(machine)
+        install_stock(machine)
+        yield machine
+
+
 def _install(machine: Machine, product: PmProduct) -> PmProduct:
     for path in (*product.modules, *product.test_modules):
         machine.guest.put(path, f"/root/{path.name}")

@@ -8,13 +8,7 @@ milliseconds; the real engine, workers and file of results.
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import sqlite3
-import subprocess
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +19,7 @@ from lab.errors import Exit
 from lab.paths import repo_dir
 from lab.setup.campaign import ensure_campaign
 from lab.setup.progress import Progress
+from tests.hardware.rem_runs import figures_of, killed_at, rem
 
 IMAGES = 2_000
 LIMIT_S = 300
@@ -36,28 +31,9 @@ def engine() -> Path:
     return ensure_campaign(Progress())
 
 
-@pytest.fixture
-def state(tmp_path: Path) -> Iterator[dict[str, str]]:
-    yield {**os.environ, "REM_STATE": str(tmp_path)}
-
-
-def rem(state: dict[str, str], *words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [repo_dir() / "rem", *words],
-        env=state,
-        text=True,
-        capture_output=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-
-
-def test_the_model_is_judged_and_every_bug_of_it_found(
-    engine: Path, state: dict[str, str], tmp_path: Path
-) -> None:
-    done = rem(state, "campaign", "--model", "--images", str(IMAGES), "--json")
-    assert done.returncode == Exit.PASS, done.stderr
-    figures = {k: v["value"] for k, v in json.loads(done.stdout)["figures"].items()}
+def test_the_model_is_judged_and_every_bug_of_it_found(engine: Path, tmp_path: Path) -> None:
+    done = rem(tmp_path, "campaign", "--model", "--images", str(IMAGES), "--json", limit_s=LIMIT_S)
+    figures = figures_of(done)
     assert figures["images"] >= IMAGES
     assert figures["violations"] == figures["mutants_missed"] == 0
     assert figures["mutants"] == len(program.model_mutants(engine))
@@ -65,24 +41,13 @@ def test_the_model_is_judged_and_every_bug_of_it_found(
     assert "No cut broke a promise" in page
 
 
-def test_a_campaign_that_was_killed_goes_on(state: dict[str, str], tmp_path: Path) -> None:
+def test_a_campaign_that_was_killed_goes_on(tmp_path: Path) -> None:
     words = ["campaign", "--model", "--images", "12000", "--json"]
-    child = subprocess.Popen(
-        [repo_dir() / "rem", *words],
-        env=state,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
     results = tmp_path / "campaign" / "model-1.sqlite"
-    ends_at = time.monotonic() + LIMIT_S
-    while _slices(results) < 2 and time.monotonic() < ends_at and child.poll() is None:
-        time.sleep(0.05)
-    os.killpg(child.pid, signal.SIGKILL)
-    child.communicate()
+    killed_at(tmp_path, *words, enough=lambda: _slices(results) >= 2, limit_s=LIMIT_S, poll_s=0.05)
     before = _slices(results)
     assert before >= 2, "it did not get so far"
-    done = rem(state, *words)
+    done = rem(tmp_path, *words, limit_s=LIMIT_S)
     assert done.returncode == Exit.PASS, done.stderr
     assert _slices(results) > before
     with sqlite3.connect(results) as db:
@@ -90,20 +55,20 @@ def test_a_campaign_that_was_killed_goes_on(state: dict[str, str], tmp_path: Pat
     assert again[0] >= again[1]
 
 
-def test_a_violation_is_shrunk_to_a_command_that_shows_it(
-    engine: Path, state: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_violation_is_shrunk_to_a_command_that_shows_it(engine: Path, tmp_path: Path) -> None:
     stop, go = program.synth(engine, tmp_path / "bug", 1, "store-after-flush")
-    done = rem(state, "campaign", "--recording", stop, "--images", "500", "--json")
+    done = rem(
+        tmp_path, "campaign", "--recording", stop, "--images", "500", "--json", limit_s=LIMIT_S
+    )
     assert done.returncode == Exit.BROKEN, done.stderr
     line = next(line for line in done.stderr.splitlines() if "./rem replay" in line)
     words = line.split("./rem ")[1].split()
-    again = rem(state, *words)
+    again = rem(tmp_path, *words, limit_s=LIMIT_S)
     assert again.returncode == Exit.BROKEN
     assert "the power goes here" in again.stderr
     assert "differs" in again.stderr
     # The consumed image of the other recording is untouched by that bug's lines.
-    assert rem(state, "replay", go, "--cut", "0").returncode == Exit.PASS
+    assert rem(tmp_path, "replay", go, "--cut", "0", limit_s=LIMIT_S).returncode == Exit.PASS
 
 
 def test_shrinking_leaves_the_lines_that_matter(engine: Path, tmp_path: Path) -> None:
@@ -130,19 +95,17 @@ def test_shrinking_leaves_the_lines_that_matter(engine: Path, tmp_path: Path) ->
         (["replay", "/nowhere", "--cut", "1"], "no recording.bin"),
     ],
 )
-def test_bad_input_is_one_line(state: dict[str, str], words: list[str], told: str) -> None:
-    done = rem(state, *words)
+def test_bad_input_is_one_line(tmp_path: Path, words: list[str], told: str) -> None:
+    done = rem(tmp_path, *words, limit_s=LIMIT_S)
     assert done.returncode == Exit.USAGE
     assert told in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_places_and_evictions_that_are_none_are_one_line(
-    engine: Path, state: dict[str, str], tmp_path: Path
-) -> None:
+def test_places_and_evictions_that_are_none_are_one_line(engine: Path, tmp_path: Path) -> None:
     stop, _ = program.synth(engine, tmp_path / "model", 1)
     for words in (["--cut", "999999"], ["--cut", "5", "--evict", "some"]):
-        done = rem(state, "replay", stop, *words)
+        done = rem(tmp_path, "replay", stop, *words, limit_s=LIMIT_S)
         assert done.returncode == Exit.USAGE, done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
 

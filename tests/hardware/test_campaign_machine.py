@@ -11,12 +11,9 @@ the same with each planted bug; those that no image shows are found by the boot 
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import sqlite3
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -32,10 +29,10 @@ from lab.campaign.mutants import (
 )
 from lab.campaign.record import Recorded
 from lab.campaign.workload import Workload
-from lab.errors import Exit
 from lab.paths import repo_dir
 from lab.setup.campaign import ensure_campaign
 from lab.setup.progress import Progress
+from tests.hardware.rem_runs import figures_of, killed_at, rem
 
 IMAGES, BOOTS = 2_000, 9
 CHAIN_IMAGES = 25_000  # of three cycles
@@ -51,16 +48,7 @@ CHOSEN = rotation(machine_mutants(), COMMIT, IN_CI)
 @pytest.mark.timeout(LIMIT_S)
 def test_no_cut_of_a_machines_power_cycle_breaks_a_promise(tmp_path: Path) -> None:
     words = ["--images", str(IMAGES), "--boots", str(BOOTS), "--mutants", "none", "--json"]
-    done = subprocess.run(
-        [repo_dir() / "rem", "campaign", *words],
-        env={**os.environ, "REM_STATE": str(tmp_path)},
-        text=True,
-        capture_output=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert done.returncode == Exit.PASS, done.stderr
-    figures = {k: v["value"] for k, v in json.loads(done.stdout)["figures"].items()}
+    figures = figures_of(rem(tmp_path, "campaign", *words, limit_s=LIMIT_S))
     assert figures["images"] >= IMAGES
     assert figures["violations"] == figures["disagreements"] == 0
     assert figures["booted"] == BOOTS
@@ -70,28 +58,12 @@ def test_no_cut_of_a_machines_power_cycle_breaks_a_promise(tmp_path: Path) -> No
 @pytest.mark.timeout(3 * LIMIT_S)
 def test_a_chain_of_cycles_that_was_killed_goes_on(tmp_path: Path) -> None:
     words = ["campaign", "--tier", "soak", "--mutants", "none", "--boots", "1"]
-    command = [repo_dir() / "rem", *words, "--images", str(CHAIN_IMAGES), "--json"]
-    state = {**os.environ, "REM_STATE": str(tmp_path)}
+    words += ["--images", str(CHAIN_IMAGES), "--json"]
     results = tmp_path / "campaign" / "soak-1.sqlite"
-    child = subprocess.Popen(
-        command,
-        env=state,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    ends_at = time.monotonic() + LIMIT_S
-    while _cycles(results) < 1 and time.monotonic() < ends_at and child.poll() is None:
-        time.sleep(0.5)
-    os.killpg(child.pid, signal.SIGKILL)
-    child.communicate()
+    killed_at(tmp_path, *words, enough=lambda: _cycles(results) >= 1, limit_s=LIMIT_S, poll_s=0.5)
     before = _cycles(results)
     assert before >= 1, "it did not get so far"
-    done = subprocess.run(
-        command, env=state, capture_output=True, text=True, timeout=LIMIT_S, check=False
-    )
-    assert done.returncode == Exit.PASS, done.stderr
-    figures = {k: v["value"] for k, v in json.loads(done.stdout)["figures"].items()}
+    figures = figures_of(rem(tmp_path, *words, limit_s=LIMIT_S))
     assert figures["images"] >= CHAIN_IMAGES
     assert figures["violations"] == figures["disagreements"] == figures["mix_missing"] == 0
     assert _cycles(results) > before

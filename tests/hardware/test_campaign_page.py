@@ -10,7 +10,6 @@ it: the same page with its script taken out. In soak, as the browser is a packag
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -20,9 +19,9 @@ from typing import Any
 import pytest
 
 from lab.errors import Exit
-from lab.paths import repo_dir
 from lab.setup.browser import ensure_browser
 from lab.setup.progress import Progress
+from tests.hardware.rem_runs import rem
 
 LIMIT_S = 600
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
@@ -54,14 +53,7 @@ def browser() -> Path:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     state = tmp_path_factory.mktemp("state")
-    done = subprocess.run(
-        [repo_dir() / "rem", "campaign", "--model", "--images", "2000"],
-        env={**os.environ, "REM_STATE": str(state)},
-        text=True,
-        capture_output=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    done = rem(state, "campaign", "--model", "--images", "2000", limit_s=LIMIT_S)
     assert done.returncode == Exit.PASS, done.stderr
     yield next(state.glob("campaign/*.html")).read_text(encoding="utf-8")
 

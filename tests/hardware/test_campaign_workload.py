@@ -11,9 +11,7 @@ torn.
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -23,10 +21,9 @@ from lab.campaign import engine as program
 from lab.campaign.engine import Work
 from lab.campaign.record import Recorded, record
 from lab.campaign.workload import EXAMPLES, Workload
-from lab.errors import Exit
-from lab.paths import repo_dir
 from lab.setup.campaign import ensure_campaign
 from lab.setup.progress import Progress
+from tests.hardware.rem_runs import figures_of, rem
 
 LIMIT_S = 1500
 CUTS = 300
@@ -39,21 +36,10 @@ pytestmark = pytest.mark.timeout(LIMIT_S)
 def campaign(state: Path, name: str, *words: str) -> dict[str, float]:
     """Figures of a campaign in which no promise is broken."""
     load, *arguments = name.split()
-    done = subprocess.run(
-        [
-            *(repo_dir() / "rem", "campaign", "--json"),
-            *("--workload", " ".join([str(EXAMPLES / load), *arguments])),
-            *("--check", f"{EXAMPLES / load} check"),
-            *words,
-        ],
-        env={**os.environ, "REM_STATE": str(state)},
-        text=True,
-        capture_output=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert done.returncode == Exit.PASS, done.stderr
-    figures = {k: v["value"] for k, v in json.loads(done.stdout)["figures"].items()}
+    given = ("--workload", " ".join([str(EXAMPLES / load), *arguments]))
+    check = ("--check", f"{EXAMPLES / load} check")
+    done = rem(state, "campaign", "--json", *given, *check, *words, limit_s=LIMIT_S)
+    figures = figures_of(done)
     assert figures["violations"] == figures["disagreements"] == 0
     return figures
 

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.demo.pm_machine import install, machine_with_region, wait_up
+from lab.demo.pm_machine import guest_with_region
 from lab.machine import Machine
+
+ASIDE = "reserve_mem=32M:2M:pm"  # what `reserved=pm` finds
 
 
 @pytest.fixture(scope="module")
@@ -19,8 +21,5 @@ def aside() -> Iterator[Machine]:
     In a later boot that memory may hold what the kernel of an earlier one left there, which
     pmcore takes for a damaged region and does not make anew.
     """
-    with machine_with_region(f"t-pma-{os.getpid()}", more="reserve_mem=32M:2M:pm") as made:
-        made.boot()
-        wait_up(made)
-        install(made)
+    with guest_with_region(f"t-pma-{os.getpid()}", more=ASIDE) as made:
         yield made

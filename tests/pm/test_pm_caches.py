@@ -12,7 +12,7 @@ import os
 
 import pytest
 
-from lab.demo.pm_machine import cut, install, load, machine_with_region, sh, wait_up
+from lab.demo.pm_machine import cut, guest_with_region, load, sh
 
 pytestmark = pytest.mark.full
 
@@ -38,10 +38,7 @@ for name in ("loose", "tight"):
 
 def test_what_was_acknowledged_was_flushed() -> None:
     name = f"t-pmc-{os.getpid()}"
-    with machine_with_region(name, cpus=1, caches=PROFILE) as machine:
-        machine.boot()
-        wait_up(machine)
-        install(machine)
+    with guest_with_region(name, cpus=1, caches=PROFILE) as machine:
         load(machine, "format=1")
         sh(machine, "pmadmin create disk 16M --block 4096")
         sh(machine, "pmadmin create list 8M --map-address 0x100000000000")

@@ -13,15 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.demo.pm_machine import (
-    cut,
-    install,
-    kernel_complaints,
-    load,
-    machine_with_region,
-    sh,
-    wait_up,
-)
+from lab.demo.pm_machine import cut, guest_with_region, kernel_complaints, load, sh
 from lab.machine import Machine
 
 # Whoever comes first builds the modules.
@@ -53,10 +45,7 @@ print(sum(data[at : at + 32] == b"{MARK}".ljust(24) + at.to_bytes(8, "little")
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    with machine_with_region(f"t-pmd-{os.getpid()}", more="reserve_mem=32M:2M:pm") as made:
-        made.boot()
-        wait_up(made)
-        install(made)
+    with guest_with_region(f"t-pmd-{os.getpid()}") as made:
         load(made, "format=1")
         sh(made, "mkdir -p /mnt/dax && pmadmin create dax 64M")
         yield made

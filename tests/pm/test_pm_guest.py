@@ -16,10 +16,9 @@ import pytest
 
 from lab import format as fmt
 from lab.demo.pm_machine import (
-    install,
+    guest_with_region,
     kernel_complaints,
     load,
-    machine_with_region,
     region_offset,
     sh,
     wait_up,
@@ -31,17 +30,17 @@ pytestmark = pytest.mark.full
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    with machine_with_region(f"t-pmg-{os.getpid()}", more="reserve_mem=32M:2M:pm") as made:
-        made.boot()
-        wait_up(made)
-        install(made)
+    with guest_with_region(f"t-pmg-{os.getpid()}") as made:
         yield made
 
 
 @pytest.fixture(autouse=True)
-def quiet(machine: Machine) -> Iterator[None]:
+def quiet(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No kernel that a test has used complains of anything."""
+    used = [request.getfixturevalue(n) for n in ("machine", "aside") if n in request.fixturenames]
     yield
-    assert not kernel_complaints(machine)
+    for machine in used:
+        assert not kernel_complaints(machine)
 
 
 def names(machine: Machine) -> list[str]:

@@ -15,15 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.demo.pm_machine import (
-    cut,
-    install_stock,
-    kernel_complaints,
-    load,
-    sh,
-    stock_machine,
-    wait_up,
-)
+from lab.demo.pm_machine import cut, guest_with_stock, kernel_complaints, load, sh
 from lab.machine import Machine
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
@@ -47,10 +39,7 @@ WRITE = (
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    with stock_machine(f"t-pmk-{os.getpid()}") as made:
-        made.boot()
-        wait_up(made)
-        install_stock(made)
+    with guest_with_stock(f"t-pmk-{os.getpid()}") as made:
         load(made, "format=1")
         yield made
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.demo.pm_machine import install_stock, stock_machine, wait_up
+from lab.demo.pm_machine import guest_with_stock, load_devices
 from lab.machine import Machine
+from tests.pm.conftest import ASIDE
 from tests.pm.test_pm_guest import *  # noqa: F403
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
@@ -20,8 +21,13 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    with stock_machine(f"t-pma-{os.getpid()}", more="reserve_mem=32M:2M:pm") as made:
-        made.boot()
-        wait_up(made)
-        install_stock(made)
+    with guest_with_stock(f"t-pmka-{os.getpid()}") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def aside() -> Iterator[Machine]:
+    """Instead of conftest's, which has our kernel."""
+    with guest_with_stock(f"t-pmkb-{os.getpid()}", more=ASIDE) as made:
+        load_devices(made)
         yield made

@@ -15,15 +15,9 @@ from typing import Any
 
 import pytest
 
-from lab.demo.pm_machine import (
-    install,
-    kernel_complaints,
-    load,
-    machine_with_region,
-    sh,
-    wait_up,
-)
+from lab.demo.pm_machine import guest_with_region, kernel_complaints, load, sh
 from lab.machine import Machine
+from tests.pm.conftest import ASIDE
 
 # Whoever comes first builds the modules.
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
@@ -59,11 +53,8 @@ def unload(machine: Machine) -> None:
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    more = "reserve_mem=32M:2M:pm pm=32M@0x120000000"
-    with machine_with_region(f"t-pms-{os.getpid()}", more=more) as made:
-        made.boot()
-        wait_up(made)
-        install(made)
+    more = f"{ASIDE} pm=32M@0x120000000"
+    with guest_with_region(f"t-pms-{os.getpid()}", more=more) as made:
         yield made
 
 

@@ -13,16 +13,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from lab.demo.pm_machine import (
-    cut,
-    install,
-    kernel_complaints,
-    load,
-    machine_with_region,
-    reset,
-    sh,
-    wait_up,
-)
+from lab.demo.pm_machine import cut, guest_with_region, kernel_complaints, load, reset, sh
 from lab.machine import Machine
 
 pytestmark = pytest.mark.full
@@ -33,10 +24,7 @@ DISK = "pmadmin ramdisk add disk && mkdir -p /mnt/pm"
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    with machine_with_region(f"t-pm-{os.getpid()}") as made:
-        made.boot()
-        wait_up(made)
-        install(made)
+    with guest_with_region(f"t-pm-{os.getpid()}") as made:
         load(made, "format=1")
         sh(made, "pmadmin create disk 64M --block 4096")
         sh(made, "pmadmin create list 8M --map-address 0x100000000000")
