@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use memmap2::Mmap;
 
 use crate::CampaignError;
+use crate::media::piece_digest;
 
 const SECTOR_BYTES: usize = 512;
 const MAGIC: u64 = 0x006a_7366_7773_6872;
@@ -47,18 +48,6 @@ fn map(path: &Path) -> Result<Mmap, CampaignError> {
     let file = File::open(path).map_err(fail)?;
     // SAFETY: written once; see Media::open() for a file that is changed meanwhile.
     unsafe { Mmap::map(&file) }.map_err(fail)
-}
-
-fn sector_digest(number: u64, data: &[u8]) -> u64 {
-    if data.iter().all(|&byte| byte == 0) {
-        return 0;
-    }
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&number.to_le_bytes());
-    hasher.update(data);
-    let mut first = [0; 8];
-    first.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
-    u64::from_le_bytes(first)
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {
@@ -174,12 +163,12 @@ impl Disk {
         for n in 0..write.sectors {
             let sector = write.sector + n;
             let from = write.data_at + usize::try_from(n).unwrap_or(0) * SECTOR_BYTES;
-            let new = sector_digest(sector, &self.log[from..from + SECTOR_BYTES]);
+            let new = piece_digest(sector, &self.log[from..from + SECTOR_BYTES]);
             let at = usize::try_from(sector).unwrap_or(0) * SECTOR_BYTES;
             let base = &self.base[at..at + SECTOR_BYTES];
             let old = match self.changed.insert(sector, new) {
                 Some(old) => old,
-                None => sector_digest(sector, base),
+                None => piece_digest(sector, base),
             };
             self.digest = self.digest.wrapping_add(new).wrapping_sub(old);
         }
@@ -226,9 +215,9 @@ mod tests {
         disk.go_to(512 * 3).unwrap();
         assert_eq!((disk.digest(), disk.forgettable()), (0, 1));
         disk.go_to(512 * 5).unwrap();
-        assert_eq!(disk.digest(), sector_digest(2, &[8; 512]));
+        assert_eq!(disk.digest(), piece_digest(2, &[8; 512]));
         disk.go_to(512 * 6).unwrap();
-        let both = sector_digest(2, &[8; 512]).wrapping_add(sector_digest(1, &[7; 512]));
+        let both = piece_digest(2, &[8; 512]).wrapping_add(piece_digest(1, &[7; 512]));
         assert_eq!((disk.digest(), disk.forgettable()), (both, 0));
         disk.go_to(u64::MAX).unwrap();
         assert_eq!((disk.digest(), disk.forgettable()), (both, 1));
@@ -239,9 +228,9 @@ mod tests {
         let bytes = log(&[(1, 0, 7), (1, FUA, 8), (0, FLUSH, 0), (1, FUA, 7)]);
         let mut disk = disk(&bytes).unwrap();
         disk.go_to(512 * 6).unwrap();
-        assert_eq!(disk.digest(), sector_digest(1, &[8; 512]));
+        assert_eq!(disk.digest(), piece_digest(1, &[8; 512]));
         disk.go_to(u64::MAX).unwrap();
-        assert_eq!(disk.digest(), sector_digest(1, &[7; 512]));
+        assert_eq!(disk.digest(), piece_digest(1, &[7; 512]));
     }
 
     #[test]

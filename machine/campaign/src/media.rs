@@ -13,9 +13,15 @@ use crate::{CampaignError, format};
 /// 64 bytes.
 pub type Line = [u8; LINE_BYTES];
 
-/// What one line adds to the digest of all: nothing where it is zero, so that holes count nothing.
+/// What one line adds to the digest of all.
 #[must_use]
 pub fn line_digest(number: u64, data: &Line) -> u64 {
+    piece_digest(number, data)
+}
+
+/// What a numbered piece adds to a digest of all: nothing where it is zero, so that holes count
+/// nothing.
+pub(crate) fn piece_digest(number: u64, data: &[u8]) -> u64 {
     if data.iter().all(|&byte| byte == 0) {
         return 0;
     }

@@ -8,12 +8,12 @@ use crate::command;
 use crate::control::{CPUS_MAX, CTL_BYTES, Ctl, JOB_CACHE, JOB_COUNT, JOB_CUT, MAGIC, VERSION};
 use crate::cut::{PLUGIN, Plugin};
 use crate::instrument;
+use crate::mapped::map_shared;
 use crate::parallel::Parallel;
 use crate::qemu;
 use libc::{c_char, c_int, c_uint};
 use std::ffi::CStr;
 use std::fs::OpenOptions;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -109,24 +109,11 @@ fn map(path: &str) -> Result<&'static Ctl, String> {
         .open(path)
         .map_err(told)?;
     file.set_len(CTL_BYTES as u64).map_err(told)?;
-    // SAFETY: a new shared mapping of a file that is as long as it.
-    let page = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            CTL_BYTES,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED,
-            file.as_raw_fd(),
-            0,
-        )
-    };
-    if page == libc::MAP_FAILED {
-        return Err(told(std::io::Error::last_os_error()));
-    }
+    let page = map_shared(&file, CTL_BYTES).map_err(told)?;
     // SAFETY: the page is CTL_BYTES long, aligned, stays mapped for ever, and
     // every bit pattern is a valid Ctl, whose fields are all atomics.
     unsafe {
-        page.cast::<u8>().write_bytes(0, CTL_BYTES);
+        page.write_bytes(0, CTL_BYTES);
         Ok(&*page.cast::<Ctl>())
     }
 }

@@ -48,6 +48,7 @@ mod decode_cache;
 mod flush;
 mod install;
 mod instrument;
+mod mapped;
 mod memories;
 mod parallel;
 mod qemu;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The two files: coherent memory, which is the guest's, and media, which outlives power.
 
+use crate::mapped::map_shared;
 use crate::recorder::Recorder;
 use libc::c_void;
 use remanence_cache::{Bytes, Cause, LINE_BYTES, Line, Memory};
@@ -34,20 +35,7 @@ impl Mapping {
             ));
         }
         let len = usize::try_from(bytes).map_err(|error| format!("{path}: {error}"))?;
-        // SAFETY: a new shared mapping of a file that is as long as it.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(told(std::io::Error::last_os_error()));
-        }
+        let start = map_shared(&file, len).map_err(told)?;
         // SAFETY: the mapping is `len` bytes long, aligned to a page, and never removed; words
         // that others change are what atomics are for.
         let words = unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>(), len / 8) };

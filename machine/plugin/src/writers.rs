@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Who stored to each line last (`format/rem_writers.h`): a file, so that it outlives the process.
 
+use crate::mapped::map_shared;
 use remanence_cache::Line;
 use std::fs::OpenOptions;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 
 /// `struct rem_writer`.
@@ -35,20 +35,7 @@ impl Writers {
             .map_err(told)?;
         let len = lines as usize * size_of::<Writer>();
         file.set_len(len as u64).map_err(told)?;
-        // SAFETY: a new shared mapping of a file that is as long as it.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(told(std::io::Error::last_os_error()));
-        }
+        let start = map_shared(&file, len).map_err(told)?;
         // SAFETY: the mapping is `lines` entries long, aligned to a page and never removed; any bytes
         // make an entry, and this process alone writes it: others read it when it is gone.
         let table = unsafe { std::slice::from_raw_parts_mut(start.cast(), lines as usize) };
