@@ -94,7 +94,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
 
 fn measure(arguments: &Arguments) -> Result<(), String> {
     let folder = &arguments.folder;
-    for name in ["", "second", "third"] {
+    for name in ["", "second", "third", "fourth"] {
         std::fs::create_dir_all(folder.join(name))
             .map_err(|error| format!("{}: {error}", folder.display()))?;
     }

@@ -23,6 +23,11 @@ const OBJECT_BYTES: u64 = 64;
 /// As long as a session's log.
 const FLOOR_BYTES: u64 = 4096 * 64;
 
+/// Operations of a contender in a round.
+const BATCH: u64 = 200;
+/// Entries of a table that stays in the cache.
+const SMALL_ENTRIES: u64 = 2000;
+
 type Words = [u64; 16];
 
 /// A region with sixteen words and a table, made and opened again: the policy is the region's.
@@ -34,26 +39,37 @@ pub struct Place<P: Policy> {
 }
 
 pub fn place<P: Policy>(folder: &Path) -> Place<P> {
+    place_of(folder, BUCKETS)
+}
+
+/// With a table of so many buckets.
+fn place_of<P: Policy>(folder: &Path, buckets: u64) -> Place<P> {
     let file: PathBuf = folder.join(format!("region-{}", P::KIND));
     let _ = std::fs::remove_file(&file);
     let options = Options::assume_all();
     drop(Heap::<P>::create(&file, REGION_BYTES, &options).expect("a region"));
     assert_eq!(policy_of(&file).expect("a header"), P::KIND);
-    place_in(Heap::<P>::open(&file, &options).expect("the region again"))
+    place_in(
+        Heap::<P>::open(&file, &options).expect("the region again"),
+        buckets,
+    )
 }
 
 /// The same in anonymous memory: where that outlives power, it is what a heap would lie in.
 pub fn place_in_memory<P: Policy>() -> Place<P> {
-    place_in(Heap::<P>::anonymous(REGION_BYTES, &Options::assume_all()).expect("a region"))
+    place_in(
+        Heap::<P>::anonymous(REGION_BYTES, &Options::assume_all()).expect("a region"),
+        BUCKETS,
+    )
 }
 
-fn place_in<P: Policy>(heap: Heap<P>) -> Place<P> {
+fn place_in<P: Policy>(heap: Heap<P>, buckets: u64) -> Place<P> {
     let mut session = heap.session().expect("a session");
     let words = session
         .root_or("words", |tx| tx.alloc([0; 16]))
         .expect("words");
     let head: PPtr<HashHead<u64, u64>> = session
-        .root_or("table", |tx| HashMap::create(tx, BUCKETS))
+        .root_or("table", |tx| HashMap::create(tx, buckets))
         .expect("a table");
     Place {
         session,
@@ -160,6 +176,9 @@ pub fn measure(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figures) {
     let mut redo = place::<FocRedo>(folder);
     let mut undo = place::<FocUndo>(folder);
     let mut other = place::<FocRedo>(&folder.join("second"));
+    // In the cache, as the floors' lines are: what the code takes, without the misses of a large table.
+    let mut table = place_of::<FocRedo>(&folder.join("fourth"), SMALL_ENTRIES);
+    table.insert(0, SMALL_ENTRIES);
     let (mut swaps, mut pairs) = (
         place::<FocUndo>(&folder.join("second")),
         place::<FocRedo>(&folder.join("third")),
@@ -246,8 +265,17 @@ pub fn measure(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figures) {
                 }
             }),
         },
+        Contender {
+            name: "update_small",
+            batch: Box::new(|count| {
+                for key in 0..count / 2 {
+                    table.remove(key, 1);
+                    table.insert(key, 1);
+                }
+            }),
+        },
     ];
-    let times = run(&mut contenders, rounds, 200);
+    let times = run(&mut contenders, rounds, BATCH);
     for (contender, times) in contenders.iter().zip(&times) {
         figures.add(&format!("{}_ns", contender.name), "ns", times);
     }
@@ -260,6 +288,7 @@ pub fn measure(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figures) {
     figures.ratio("undo_vs_floor", &times[3], &sum(&times[0], 2.0));
     figures.ratio("swap_vs_floor", &times[5], &sum(&times[0], 2.0));
     figures.ratio("alloc_free_vs_floor", &times[8], &sum(&times[0], 2.0));
+    figures.ratio("update_small_vs_floor", &times[10], &times[0]);
 }
 
 /// Insertions of new keys and their removal, in a table of 100,000 entries.
