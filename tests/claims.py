@@ -18,7 +18,6 @@ from lab.machine import Machine
 from lab.machine.console import kernel_warnings
 from lab.machine.cut_points import attach_cut_points
 from lab.machine.note import BootNote
-from tests.lost_interrupt import wait_guest
 from tests.no_stop import WatchedClock, why
 
 BOOT_LIMIT_S = 240.0
@@ -40,18 +39,12 @@ def booted(purpose: str, cpus: int, stop: str) -> Iterator[Machine]:
     config = make_config(machine_name(purpose), cpus, stop, Path(kernel) if kernel else None)
     with Machine.create(config, destroy_on_exit=True) as machine:
         machine.boot()
-        wait_guest(machine, BOOT_LIMIT_S, lambda: boot_again(machine))
+        machine.wait_up(BOOT_LIMIT_S)
         if CACHES:
             stop_for_caches(machine, CACHES)
             machine.resume()
             machine.wait_resumed(GO_LIMIT_S)
         yield machine
-
-
-def boot_again(machine: Machine) -> None:
-    machine.guest.close()
-    machine.cut(immediate=True)
-    machine.boot()
 
 
 def stop_for_caches(machine: Machine, profile: str, hold_up_ns: int | None = None) -> None:

@@ -32,8 +32,7 @@ def booted_with(hold_up_us: int, *more: str) -> Machine:
     config = replace(config, cmdline_extra=" ".join(words).strip())
     machine = Machine.create(config, destroy_on_exit=True)
     machine.boot()
-    machine.wait_ready(BOOT_LIMIT_S)
-    machine.guest.wait_ssh(BOOT_LIMIT_S)
+    machine.wait_up(BOOT_LIMIT_S)
     return machine
 
 

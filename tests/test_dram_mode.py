@@ -106,8 +106,7 @@ def booted_with(purpose: str, **changes: Any) -> Iterator[Machine]:
     config = replace(config_of(purpose), **changes)
     with Machine.create(config, destroy_on_exit=True) as machine:
         machine.boot()
-        machine.wait_ready(BOOT_LIMIT_S)
-        machine.guest.wait_ssh(BOOT_LIMIT_S)
+        machine.wait_up(BOOT_LIMIT_S)
         yield machine
 
 
@@ -179,8 +178,7 @@ def test_dram_boots_cold_after_a_cut_and_says_why(in_dram: Machine) -> None:
     in_dram.resume()
     note = in_dram.wait_boot_note(LOADER_LIMIT_S)
     assert note.reason == "COLD_NOT_COMMITTED"
-    in_dram.wait_ready(BOOT_LIMIT_S)
-    in_dram.guest.wait_ssh(BOOT_LIMIT_S)
+    in_dram.wait_up(BOOT_LIMIT_S)
     assert said(in_dram, f"cat {SYSFS}/last_boot").startswith("not-committed ")
     assert said(in_dram, "cat /root/durable") == "durable"
     assert said(in_dram, "redis-cli ping 2>/dev/null || true") != "PONG"

@@ -181,8 +181,7 @@ def run_bench(plan: Plan) -> Result:
             ways[name] = way = _start(plan, name)
             stack.callback(way.machine.destroy)
         for way in ways.values():
-            way.machine.wait_ready(BOOT_LIMIT_S)
-            way.machine.guest.wait_ssh(BOOT_LIMIT_S)
+            way.machine.wait_up(BOOT_LIMIT_S)
             way.qmp("stop")
         for load in plan.loads:
             for name, rounds in _measure_load(ways, load, plan).items():

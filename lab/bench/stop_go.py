@@ -277,8 +277,7 @@ def measure(plan: Plan, mode: StopModeName) -> list[Sample]:
         say(f"stop={mode}, {plan.cpus} CPUs: booting")
         machine.boot()
         control.wait_ready()
-        machine.wait_ready(BOOT_LIMIT_S)
-        machine.guest.wait_ssh(BOOT_LIMIT_S)
+        machine.wait_up(BOOT_LIMIT_S)
         bench = Bench(machine, control, spec, mode, random.Random(plan.seed))
         for name in plan.loads:
             with make_load(name, machine) as load:

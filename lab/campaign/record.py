@@ -149,8 +149,7 @@ def first_stop(machine: Machine, load: Workload) -> None:
     """A cold boot, the workload at work, and a Stop."""
     say("campaign: boots, to have an image to begin with")
     machine.boot()
-    machine.wait_ready(BOOT_LIMIT_S)
-    machine.guest.wait_ssh(BOOT_LIMIT_S)
+    machine.wait_up(BOOT_LIMIT_S)
     workload.begin(machine, load)
     workload.wait_said(machine, SAID_LINES, GO_LIMIT_S)
     machine.guest.close()

@@ -72,8 +72,7 @@ def region_offset(machine: Machine) -> int:
 
 
 def wait_up(machine: Machine) -> None:
-    machine.wait_ready(BOOT_LIMIT_S)
-    machine.guest.wait_ssh(BOOT_LIMIT_S)
+    machine.wait_up(BOOT_LIMIT_S)
 
 
 def install(machine: Machine) -> PmProduct:
@@ -132,10 +131,12 @@ def sh(machine: Machine, command: str, check: bool = True) -> GuestResult:
 
 def reset(machine: Machine, trigger: str) -> None:
     """By a letter of sysrq: b reboots, c panics. The root disk is written back first."""
+    assert machine.console is not None
+    before = machine.console.position()
     with suppress(RemError):  # this kernel does not live to end the connection
         machine.guest.run(f"sync -f /root; echo {trigger} >/proc/sysrq-trigger", limit_s=10)
     machine.guest.close()
-    wait_up(machine)
+    machine.wait_up(BOOT_LIMIT_S, before)
 
 
 def cut(machine: Machine) -> None:

@@ -88,8 +88,7 @@ def tell_memory(machine: Machine, outcome: Outcome) -> None:
 
 def boot(machine: Machine, outcome: Outcome) -> None:
     machine.boot()
-    machine.wait_ready(BOOT_LIMIT_S)
-    machine.guest.wait_ssh(BOOT_LIMIT_S)
+    machine.wait_up(BOOT_LIMIT_S)
     note = machine.boot_note()
     outcome.say(f"Power on. The loader: {note_line(note) if note else 'left no note'}.")
     tell_memory(machine, outcome)

@@ -89,10 +89,12 @@ class Console:
                     )
                 rest_s = end_s - time.monotonic()
                 if rest_s <= 0:
-                    raise HangError(
-                        f"no {pattern!r} on the console within {limit_s:g} s: {self._tail()}"
-                    )
+                    raise HangError(self.missing(pattern, f"within {limit_s:g} s"))
                 self._changed.wait(rest_s)
+
+    def missing(self, pattern: str, why: str) -> str:
+        """What is said of a pattern that did not come."""
+        return f"no {pattern!r} on the console {why}: {self._tail()}"
 
     def _tail(self) -> str:
         lines = bytes(self._text[-2000:]).decode(errors="replace").strip().splitlines()

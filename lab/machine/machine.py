@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
@@ -28,10 +28,10 @@ from typing import Any, Self
 from lab import format as fmt
 from lab import run
 from lab.errors import HangError, InfraError, RemError, UsageError
-from lab.machine import caches, disks
+from lab.machine import caches, disks, lost_interrupt
 from lab.machine.battery import BatteryMemory
 from lab.machine.config import MachineConfig
-from lab.machine.console import READY_MARK, Console
+from lab.machine.console import Console
 from lab.machine.files import MachineFiles, MachineLock
 from lab.machine.forward import Forwarder
 from lab.machine.guest import Guest, GuestResult
@@ -130,6 +130,7 @@ class Machine:
             parts = files.nvdimm_parts(config)
             self.battery = BatteryMemory(parts, config.nvram_bytes, PowerModel.ready())
         self._off_longer_s = 0
+        self._options = BootOptions()  # of the last boot
         self.qemu: QemuProcess | None = None
         self._cutting = False
         self._forwarders: list[Forwarder] = []
@@ -230,10 +231,18 @@ class Machine:
             raise UsageError(f"machine {self.config.name!r} has never run: boot it first")
         self.boot(cold=cold, rtc_offset_s=rtc_offset_s, **options)
 
+    def boot_again(self) -> None:
+        """Take the power away, and the last boot once more."""
+        with self._lock:
+            self.guest.close()
+            self.cut(immediate=True)
+            self._power_on(replace(self._options, boot=self.boots + 1))
+
     def _power_on(self, options: BootOptions) -> None:
         with self._lock:
             if self.state is MachineState.RUNNING:
                 raise UsageError(f"machine {self.config.name!r} is running already")
+            self._options = options
             if self.battery is not None:
                 self.battery.power_on(self._off_longer_s)
             self._note_before = self._note_bytes(before_power_on=True)
@@ -504,11 +513,17 @@ class Machine:
             for slot in slots
         ) or any((slot.timeline_sequence or 0) > sequence for slot in slots)
 
-    def wait_ready(self, limit_s: float = BOOT_LIMIT_S) -> None:
-        """After a cold boot: until the guest's init says that all is up."""
-        if self.console is None:
-            raise UsageError(f"machine {self.config.name!r} has not been booted")
-        self.console.expect(READY_MARK, limit_s)
+    def wait_ready(self, limit_s: float = BOOT_LIMIT_S, since: int = 0) -> None:
+        """After a cold boot: until the guest's init says that all is up.
+
+        *since*: a position of the console, after a reset. May boot again (lost_interrupt.py).
+        """
+        lost_interrupt.wait_ready(self, limit_s, since)
+
+    def wait_up(self, limit_s: float = BOOT_LIMIT_S, since: int = 0) -> None:
+        """After a cold boot: until the guest answers commands."""
+        self.wait_ready(limit_s, since)
+        self.guest.wait_ssh(limit_s)
 
     @property
     def resets(self) -> int:

@@ -67,8 +67,7 @@ def record_redis(name: str, records: int, limit_s: float = TRACE_LIMIT_S) -> tup
     try:
         say("redis: boots and fills")
         machine.boot()
-        machine.wait_ready(BOOT_LIMIT_S)
-        machine.guest.wait_ssh(BOOT_LIMIT_S)
+        machine.wait_up(BOOT_LIMIT_S)
         keys = machine.run_in_guest(SERVE, limit_s=BOOT_LIMIT_S).stdout.split()[-1]
         machine.guest.close()
         if not machine.cut().stopped:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,7 @@ def environment(state: Path) -> dict[str, str]:
 
 
 def rem(state: Path, *words: str | Path, limit_s: float) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    done = subprocess.run(
         [repo_dir() / "rem", *words],
         env=environment(state),
         text=True,
@@ -28,6 +29,8 @@ def rem(state: Path, *words: str | Path, limit_s: float) -> subprocess.Completed
         timeout=limit_s,
         check=False,
     )
+    sys.stderr.write(done.stderr)  # where a report of this test has it
+    return done
 
 
 def figures_of(done: subprocess.CompletedProcess[str]) -> dict[str, float]:

@@ -53,8 +53,7 @@ def loaded(
     )
     with Machine.create(config, destroy_on_exit=True) as machine:
         machine.boot()
-        machine.wait_ready(BOOT_LIMIT_S)
-        machine.guest.wait_ssh(BOOT_LIMIT_S)
+        machine.wait_up(BOOT_LIMIT_S)
         machine.guest.put(LOAD, "/root/disk_load.py")
         yield machine
 

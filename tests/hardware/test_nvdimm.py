@@ -55,8 +55,7 @@ def nvdimm_machine(
     )
     with Machine.create(config, destroy_on_exit=True) as machine:
         machine.boot()
-        machine.wait_ready(BOOT_LIMIT_S)
-        machine.guest.wait_ssh(BOOT_LIMIT_S)
+        machine.wait_up(BOOT_LIMIT_S)
         machine.run_in_guest(f"echo kept > {KEPT}")
         yield machine
 

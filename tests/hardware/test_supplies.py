@@ -86,8 +86,7 @@ def config_on(supply: str, profile: str, caches: str | None = None) -> MachineCo
 def booted_on(supply: str, profile: str) -> Iterator[Machine]:
     with Machine.create(config_on(supply, profile), destroy_on_exit=True) as machine:
         machine.boot()
-        machine.wait_ready(BOOT_LIMIT_S)
-        machine.guest.wait_ssh(BOOT_LIMIT_S)
+        machine.wait_up(BOOT_LIMIT_S)
         yield machine
 
 

@@ -3,58 +3,131 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lab.errors import HangError
-from tests import lost_interrupt
+from lab.machine import lost_interrupt
+from lab.machine.lost_interrupt import BOOTED_AGAIN, LostInterrupt
+from tests import trials
+
+LIMIT_S = 1.0
+pytest_plugins = ["pytester"]
 
 
 class Guest:
     """A machine whose first boots are not ready in time."""
 
-    def __init__(self, hangs: int, registers: str) -> None:
+    def __init__(self, hangs: int, registers: str = "HLT=1", icount: bool = False) -> None:
         self.hangs = hangs
         self.boots = 1
-        self.config = SimpleNamespace(name="m")
-        self.console = SimpleNamespace(position=lambda: 7)
+        self.config = SimpleNamespace(name="m", icount=icount)
         self.qemu = SimpleNamespace(qmp=SimpleNamespace(monitor=lambda _: registers))
-        self.guest = SimpleNamespace(wait_ssh=lambda _: None)
+        self.console = self
 
-    def wait_ready(self, limit_s: float) -> None:
+    def position(self) -> int:
+        return 7
+
+    def missing(self, pattern: str, why: str) -> str:
+        return f"no {pattern} {why}"
+
+    def expect(self, pattern: str, limit_s: float, since: int) -> str:
         if self.boots <= self.hangs:
             raise HangError(f"not within {limit_s:g} s")
+        return pattern
 
-    def again(self) -> None:
+    def boot_again(self) -> None:
         self.boots += 1
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is said. At once, and not on stderr, where the end of the run would find it."""
+    lines: list[str] = []
     monkeypatch.setattr(lost_interrupt, "SAMPLE_S", 0.0)
+    monkeypatch.setattr(lost_interrupt, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(lost_interrupt, "say", lines.append)
+    monkeypatch.setattr(trials, "say", lines.append)
+    return lines
 
 
 def wait(guest: Any) -> int:
-    lost_interrupt.wait_guest(guest, 1.0, guest.again)
+    lost_interrupt.wait_ready(guest, LIMIT_S, 0)
     return int(guest.boots)
 
 
-def test_a_guest_that_comes_up_is_booted_once() -> None:
-    assert wait(Guest(0, "HLT=1")) == 1
+def test_a_guest_that_comes_up_is_booted_once(told: list[str]) -> None:
+    assert wait(Guest(0)) == 1
+    assert told == []
 
 
-def test_halted_cpus_are_booted_once_more() -> None:
+def test_halted_cpus_are_booted_once_more_and_that_is_said(told: list[str]) -> None:
     assert wait(Guest(1, "RIP=1 HLT=1\nRIP=2 HLT=1")) == 2
+    assert [BOOTED_AGAIN in line for line in told] == [True]
 
 
 @pytest.mark.parametrize("registers", ["RIP=1 HLT=1\nRIP=2 HLT=0", "nothing"])
 def test_a_cpu_at_work_is_a_hang(registers: str) -> None:
+    guest = Guest(1, registers)
+    with pytest.raises(HangError, match="within 1 s"):
+        wait(guest)
+    assert guest.boots == 1
+
+
+def test_a_guest_that_says_something_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    guest = Guest(1)
+    said = iter(range(10**9))
+    monkeypatch.setattr(guest, "position", lambda: next(said))
     with pytest.raises(HangError):
-        wait(Guest(1, registers))
+        wait(guest)
+    assert guest.boots == 1
+
+
+def test_under_icount_nobody_looks() -> None:
+    guest = Guest(1, icount=True)
+    with pytest.raises(HangError):
+        wait(guest)
+    assert guest.boots == 1
 
 
 def test_a_second_hang_is_one() -> None:
-    with pytest.raises(HangError):
-        wait(Guest(2, "HLT=1"))
+    guest = Guest(2)
+    with pytest.raises(LostInterrupt):
+        wait(guest)
+    assert guest.boots == 2
+
+
+def test_a_trial_is_made_again_on_the_same_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first boot has consumed it, and its reason would be another."""
+    block, boots = [b"as it was"], []
+
+    def boot(_bed: trials.Bed, to_guest: bool, options: dict[str, Any]) -> str:
+        boots.append((block[0], to_guest, options))
+        block[0] = b"consumed"
+        if len(boots) == 1:
+            raise LostInterrupt("no word")
+        return "cold"
+
+    monkeypatch.setattr(trials.Bed, "_cold_boot", boot)
+    monkeypatch.setattr(trials.Bed, "read_block", lambda _: bytearray(block[0]))
+    monkeypatch.setattr(trials.Bed, "write_block", lambda _, old: block.__setitem__(0, bytes(old)))
+    monkeypatch.setattr(trials.Bed, "off", lambda _: None)
+    nothing: Any = None
+    bed = trials.Bed(nothing, nothing, nothing, [])
+    assert bed.cold_boot(False, cold=True) == "cold"
+    assert boots == [(b"as it was", False, {"cold": True})] * 2
+
+
+def test_the_end_of_a_run_tells_of_it_once(pytester: pytest.Pytester) -> None:
+    """Though the test passed, whose output is not shown."""
+    pytester.makeconftest((Path(__file__).parent.parent / "conftest.py").read_text())
+    pytester.makepyfile(f"""
+        import sys
+        def test_it(): print("m: {BOOTED_AGAIN}", file=sys.stderr)
+        def test_other(): print("nothing", file=sys.stderr)
+    """)
+    lines = pytester.runpytest("-p", "no:cacheprovider").outlines
+    assert sum(BOOTED_AGAIN in line for line in lines) == 1

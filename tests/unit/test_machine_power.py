@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from lab.errors import Exit, InfraError, RemError
-from lab.machine import Machine, MachineConfig, MachineState
+from lab.machine import Machine, MachineConfig, MachineState, lost_interrupt
 from lab.machine.control import request
 from lab.machine.files import MachineFiles, MachineLock
 from lab.machine.status import status_from_files
@@ -166,6 +166,21 @@ def test_reset_of_the_guest_is_seen(machine: Machine) -> None:
     assert machine.resets == 0
     eventually(lambda: machine.resets == 1)
     assert machine.state is MachineState.RUNNING
+
+
+def test_a_boot_that_hangs_halted_is_seen_and_made_again(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_interrupt, "LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(lost_interrupt, "SAMPLES", 3)
+    assert not lost_interrupt.hangs(machine), "its CPU polls"
+    tell(machine, b"h")
+    with pytest.raises(lost_interrupt.LostInterrupt):
+        lost_interrupt.expect(machine, "nothing more", LIMIT_S)
+    machine.boot_again()
+    assert machine.console is not None
+    machine.console.expect("R", LIMIT_S)
+    assert (machine.boots, machine.state) == (2, MachineState.RUNNING)
 
 
 def test_machine_that_is_off_cannot_be_cut(machine: Machine) -> None:

@@ -5,6 +5,7 @@
  * says R when it runs, and does as it is told by one byte:
  *   p  a planned Stop: reports without a drop      o  switches the machine off
  *   s  becomes deaf to the wire                    t  a triple fault
+ *   h  halts without a word
  * It is no loader and keeps nothing: with it the tests of the machine need
  * neither kernel nor root image.
  */
@@ -51,6 +52,8 @@ typed:	movw $0x3f8, %dx
 	je stop
 	cmpb $'s', %al
 	je deaf
+	cmpb $'h', %al
+	je halt
 	cmpb $'o', %al
 	je off
 	cmpb $'t', %al

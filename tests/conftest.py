@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What a run of tests says at its end: which boots were made again, in tests that passed too."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.machine.lost_interrupt import BOOTED_AGAIN
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    again = {
+        f"{report.nodeid}: {line}": None  # once, though later phases of a test repeat earlier ones
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for title, text in getattr(report, "sections", ())
+        for line in text.splitlines()
+        if "stderr" in title and BOOTED_AGAIN in line
+    }
+    for line in again:
+        terminalreporter.write_line(line)
