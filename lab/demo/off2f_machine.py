@@ -6,7 +6,8 @@ from __future__ import annotations
 from lab.demo.pm_machine import sh
 from lab.machine import Machine
 from lab.paths import repo_dir
-from lab.setup.off2f import Off2f, ensure_busybox, ensure_off2f, ensure_tool
+from lab.setup.off2f import ensure_off2f, ensure_tool
+from lab.setup.packages import BUSYBOX
 from lab.setup.progress import Progress
 
 NVM = "/nvm"  # the file system in NVRAM
@@ -26,7 +27,7 @@ def install(machine: Machine, busybox: bool = False) -> Off2f:
     for name in PROGRAMS:
         machine.guest.put(product.folder / name, f"/root/{name}")
     if busybox:
-        machine.guest.put(ensure_busybox(progress), "/root/busybox")
+        machine.guest.put(BUSYBOX, "/root/busybox")
     for path in sorted((repo_dir() / "off2f" / "guest").glob("*.py")):
         machine.guest.put(path, f"/root/{path.name}")
     sh(machine, "sync")

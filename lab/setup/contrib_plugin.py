@@ -16,8 +16,9 @@ from pathlib import Path
 
 from lab.errors import InfraError
 from lab.run import run
-from lab.setup import cache, sources
-from lab.setup.host import debian, tool_version
+from lab.setup import cache
+from lab.setup.fetch import fetch_source, unpack
+from lab.setup.host import tool_version
 from lab.setup.inputs import Inputs
 from lab.setup.packages import installed_versions
 from lab.setup.progress import Progress
@@ -49,32 +50,14 @@ def ensure_contrib_plugin(progress: Progress) -> Path:
 
 
 def _fetch(version: str, folder: Path) -> None:
-    found = sources.of_source_packages(sources.read_machine(), debian().codename)
-    parts = folder / "lists.d"
-    parts.mkdir()
-    entries = "\n".join(source.as_deb822() for source in found)
-    (parts / "debian.sources").write_text(entries, encoding="utf-8")
-    (folder / "state" / "partial").mkdir(parents=True)
-    options = [
-        "-o",
-        f"Dir::State::lists={folder / 'state'}",
-        "-o",
-        "Dir::Etc::sourcelist=/dev/null",
-    ]
-    options += ["-o", f"Dir::Etc::sourceparts={parts}", "-o", "APT::Sandbox::User=root"]
-    what = "fetching QEMU's source package"
-    run(["apt-get", "-q", *options, "update"], cwd=folder, what=what)
-    words = ["source", "-q", "--download-only", "--tar-only", f"{SOURCE}={version}"]
-    run(["apt-get", *options, *words], cwd=folder, what=what)
+    fetch_source(SOURCE, version, folder, "--tar-only")
     tarball = next(iter(sorted(folder.glob("qemu_*.orig.tar.*"))), None)
     if tarball is None:
         raise InfraError(f"apt fetched no source of {SOURCE} {version}")
     wanted = [f"*/{name}" for name in UNPACKED]
     argv: list[str | Path] = ["tar", "-xf", tarball, "--wildcards", *wanted]
     run(argv, cwd=folder, what="unpacking QEMU's cache plugin")
-    run(["apt-get", "download", "-q", GLIB], cwd=folder, what="fetching glib's headers")
-    package = next(iter(folder.glob(f"{GLIB}_*.deb")))
-    run(["dpkg-deb", "-x", package, folder / "glib"], what="unpacking glib's headers")
+    unpack("glib's headers", [GLIB], folder / "glib")
 
 
 def _compile(folder: Path, target: Path) -> None:

@@ -71,23 +71,6 @@ def ensure_off2f_for_debian(progress: Progress) -> Off2f:
     return _ensure(progress, headers, version)
 
 
-def ensure_busybox(progress: Progress) -> Path:
-    """Debian's static busybox: one program that is many, without ld.so."""
-    said = run(["apt-cache", "show", "--no-all-versions", "busybox-static"]).stdout
-    version = next(line for line in said.splitlines() if line.startswith("Version:")).split()[1]
-
-    def make(into: Path) -> None:
-        with progress.step("off2f: busybox"), tempfile.TemporaryDirectory(dir=into) as folder:
-            scratch = Path(folder)
-            run(["apt-get", "download", "-q", "busybox-static"], cwd=scratch, what="busybox")
-            run(["dpkg-deb", "-x", next(scratch.glob("*.deb")), scratch / "tree"])
-            found = next((scratch / "tree").rglob("bin/busybox"))
-            shutil.copy(found, into / "busybox")
-
-    key = Inputs("busybox").add("version", version).add("file", "bin/busybox").key()
-    return cache.product("busybox", key, make) / "busybox"
-
-
 def sources() -> Iterator[Path]:
     """All that the module is made of."""
     repo = repo_dir()

@@ -11,15 +11,16 @@ from __future__ import annotations
 import shlex
 import shutil
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from lab.errors import InfraError
 from lab.paths import cache_dir, repo_dir
 from lab.run import run, stream
-from lab.setup import cache, sources
+from lab.setup import cache
+from lab.setup.fetch import fetch_source
 from lab.setup.heap import heap_key
-from lab.setup.host import debian, explain, is_root
+from lab.setup.host import explain, is_root
 from lab.setup.inputs import Inputs
 from lab.setup.packages import apt_get, installed_versions
 from lab.setup.plugin import cargo_env
@@ -100,14 +101,18 @@ def _configure(version: str, into: Path, progress: Progress) -> None:
         tempfile.TemporaryDirectory(prefix="openldap-", dir=cache_dir()) as scratch,
         progress.step(f"OpenLDAP: headers of {version}"),
     ):
-        source = _fetch(version, Path(scratch))
-        build = Path(scratch) / "build"
+        folder = Path(scratch)
+        fetch_source("openldap", version, folder)
+        (description,) = folder.glob("*.dsc")
+        source, build = folder / "source", folder / "build"
+        argv: list[str | Path] = ["dpkg-source", "--no-check", "-x", description, source]
+        run(argv, what="unpacking OpenLDAP")
         build.mkdir()
         asked = shlex.split(
             (source / "debian" / "configure.options").read_text(encoding="utf-8"), comments=True
         )
         own = [*WITHOUT, "--with-odbc=auto", "--prefix=/usr", f"CPPFLAGS={CPPFLAGS}"]
-        argv: list[str | Path] = [source / "configure", *asked, *own]
+        argv = [source / "configure", *asked, *own]
         stream(argv, cwd=build, log=log, what="configuring OpenLDAP")
         stream(["make", "-C", "include"], cwd=build, log=log, what="OpenLDAP's headers")
         for name in HEADERS:
@@ -120,36 +125,6 @@ def _copy_headers(source: Path, into: Path) -> None:
         to = into / header.relative_to(source)
         to.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(header, to)
-
-
-def _fetch(version: str, scratch: Path) -> Path:
-    """The source package, by an apt whose lists and sources are its own."""
-    codename = debian().codename
-    entries = [
-        replace(entry, types=("deb-src",))
-        for entry in sources.release_only(sources.read_machine(), codename)
-    ]
-    own = scratch / "machine.sources"
-    own.write_text("\n".join(entry.as_deb822() for entry in entries), encoding="utf-8")
-    (scratch / "lists" / "partial").mkdir(parents=True)
-    options = {
-        "Dir::Etc::sourcelist": own,
-        "Dir::Etc::sourceparts": "/dev/null",
-        "Dir::State::lists": scratch / "lists",
-        "APT::Sandbox::User": "root",
-    }
-    words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
-    log = cache_dir() / "logs" / "apt.log"
-    for command in (["update"], ["source", "--download-only", f"openldap={version}"]):
-        try:
-            argv = ["apt-get", "-q", *words, *command]
-            stream(argv, cwd=scratch, log=log, what="fetching OpenLDAP's source")
-        except InfraError as error:
-            raise explain(error, "fetching OpenLDAP's source") from error
-    (description,) = scratch.glob("*.dsc")
-    source = scratch / "source"
-    run(["dpkg-source", "--no-check", "-x", description, source], what="unpacking OpenLDAP")
-    return source
 
 
 def _build(headers: Path, into: Path) -> None:

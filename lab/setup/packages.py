@@ -23,6 +23,7 @@ DPKG_STATUS = Path("/var/lib/dpkg/status")
 INSTALL_MIB = 2500  # all of the list on a bare Debian, measured by apt, with room
 KERNEL_SOURCE = "linux-source-6.12"
 QEMU = "qemu-system-x86"
+BUSYBOX = Path("/bin/busybox")  # static: one program that is many, without ld.so
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ PACKAGES = (
     Package("mmdebstrap", "makes the guest root"),
     Package("qemu-utils", "the overlay of a disk whose write cache forgets"),
     Package("e2fsprogs", "makes its file system"),
-    Package("busybox-static", "the guest of the memtype= tests"),
+    Package("busybox-static", "small guests, the start of Debian's kernel, an OFF2F program"),
     Package("iproute2", "network namespace and tap of a machine"),
     Package("openssh-client", "commands in the guest"),
     Package("git", "lists the files that `rem test` looks at"),

@@ -20,6 +20,7 @@ from lab.errors import InfraError
 from lab.paths import cache_dir, repo_dir
 from lab.run import run, stream
 from lab.setup import cache, kernel
+from lab.setup.fetch import unpack
 from lab.setup.host import tool_version
 from lab.setup.inputs import Inputs
 from lab.setup.kernel_headers import ensure_kernel_headers
@@ -87,10 +88,7 @@ def stock_version() -> str:
 def _unpack(version: str, into: Path) -> None:
     names = [f"linux-headers-{version}-amd64", f"linux-headers-{version}-common"]
     names.append(f"linux-kbuild-{version}")
-    with tempfile.TemporaryDirectory(dir=into) as scratch:
-        run(["apt-get", "download", "-q", *names], cwd=Path(scratch), what="Debian's headers")
-        for package in sorted(Path(scratch).glob("*.deb")):
-            run(["dpkg-deb", "-x", package, into])
+    unpack("Debian's headers", names, into)
     # Only this file names the place where the packages expect to be.
     makefile = into / "usr" / "src" / f"linux-headers-{version}-amd64" / "Makefile"
     text = makefile.read_text(encoding="utf-8")

@@ -20,8 +20,10 @@ from pathlib import Path
 from lab.machine.config import GUEST_ADDRESS
 from lab.run import run
 from lab.setup import cache
+from lab.setup.fetch import unpack
 from lab.setup.inputs import Inputs
 from lab.setup.newc import archive
+from lab.setup.packages import BUSYBOX
 from lab.setup.pm import stock_version
 from lab.setup.progress import Progress
 
@@ -77,19 +79,15 @@ def ensure_stock(progress: Progress) -> StockKernel:
 
 def _make(release: str, into: Path) -> None:
     with tempfile.TemporaryDirectory(dir=into) as scratch:
-        files = Path(scratch)
-        packages = [f"linux-image-{release}", "busybox-static"]
-        run(["apt-get", "download", "-q", *packages], cwd=files, what="fetching Debian's kernel")
-        for package in sorted(files.glob("*.deb")):
-            run(["dpkg-deb", "-x", package, files / "root"])
-        root = files / "root"
+        root = Path(scratch)
+        unpack("Debian's kernel", [f"linux-image-{release}"], root)
         (root / "boot" / f"vmlinuz-{release}").rename(into / "bzImage")
         modules = next(root.glob(f"**/modules/{release}"))
         _plain(modules)
         base = modules.parent.parent.parent  # what `lib/modules` is below
         run(["depmod", "-b", base, release], what="depmod")
         needs = _dependencies(modules)
-        (into / "initrd").write_bytes(_initrd(root, modules, needs))
+        (into / "initrd").write_bytes(_initrd(modules, needs))
         _pack(modules, needs, into / "modules.tar")
 
 
@@ -117,12 +115,12 @@ def _closure(names: tuple[str, ...], needs: dict[str, list[str]]) -> list[str]:
     return list(ordered)
 
 
-def _initrd(root: Path, modules: Path, needs: dict[str, list[str]]) -> bytes:
+def _initrd(modules: Path, needs: dict[str, list[str]]) -> bytes:
     paths = _closure(FOR_BOOT, needs)
     files = {f"m/{Path(path).name}": (modules / path).read_bytes() for path in paths}
     files["modules"] = "".join(f"/{name}\n" for name in files).encode()
     files["init"] = INIT.encode()
-    files["bin/busybox"] = next(root.glob("**/bin/busybox")).read_bytes()
+    files["bin/busybox"] = BUSYBOX.read_bytes()
     return archive(files)
 
 
@@ -135,9 +133,6 @@ def _pack(modules: Path, needs: dict[str, list[str]], to: Path) -> None:
 
 def _make_tools(into: Path) -> None:
     with tempfile.TemporaryDirectory(dir=into) as scratch:
-        files = Path(scratch)
-        run(["apt-get", "download", "-q", *TOOLS], cwd=files, what="fetching mkfs and fsck")
-        for package in sorted(files.glob("*.deb")):
-            run(["dpkg-deb", "-x", package, files / "root"])
-        argv: list[str | Path] = ["tar", "-C", files / "root", "--exclude=usr/share", "-cf"]
+        unpack("mkfs and fsck", list(TOOLS), Path(scratch))
+        argv: list[str | Path] = ["tar", "-C", scratch, "--exclude=usr/share", "-cf"]
         run([*argv, into / "tools.tar", "."], what="packing mkfs and fsck")

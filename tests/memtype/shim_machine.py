@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab.setup import newc
+from lab.setup.packages import BUSYBOX
 
 SHIM_DIR = Path(__file__).parent.parent / "shim"
-BUSYBOX = Path("/bin/busybox")
 PAGE_BYTES = 4096
 POISON_FACTOR = 0x9E3779B97F4A7C15
 POISON_SALT = 0x52454D414E454E43
