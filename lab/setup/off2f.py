@@ -82,7 +82,8 @@ def _ensure(progress: Progress, headers: Path, kernel_name: str) -> Off2f:
     inputs = Inputs("off2f").add("kernel", kernel_name).add("gcc", tool_version("gcc"))
     programs = sorted((repo_dir() / "off2f" / "guest").glob("*.c*"))
     library = sorted((repo_dir() / "off2f" / "lib").iterdir())
-    for path in (*sources(), *programs, *library, Path(__file__)):
+    headers_of_pm = sorted((repo_dir() / "pm" / "include").iterdir())
+    for path in (*sources(), *programs, *library, *headers_of_pm, Path(__file__)):
         inputs.add_path(path, path.name)
 
     def make(into: Path) -> None:
