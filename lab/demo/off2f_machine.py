@@ -18,7 +18,7 @@ MKFS = "mkfs.ext4 -q -F -b 4096 -E stride=512,stripe_width=512"
 PROGRAMS = ("off2f-run", "off2f-try", "off2f-debug", "off2f-nvm")
 
 
-def install(machine: Machine, busybox: bool = False) -> Off2f:
+def install(machine: Machine, busybox: bool = False) -> None:
     """Module, tool and programs, onto the guest's disk."""
     progress = Progress()
     product = ensure_off2f(progress)
@@ -31,7 +31,6 @@ def install(machine: Machine, busybox: bool = False) -> Off2f:
     for path in sorted((repo_dir() / "off2f" / "guest").glob("*.py")):
         machine.guest.put(path, f"/root/{path.name}")
     sh(machine, "sync")
-    return product
 
 
 def make_store(machine: Machine) -> None:

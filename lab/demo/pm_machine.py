@@ -36,16 +36,16 @@ def stock_machine(name: str, cpus: int = 2, more: str = "") -> Iterator[Machine]
         yield machine
 
 
-def install_stock(machine: Machine) -> PmProduct:
+def install_stock(machine: Machine) -> None:
     """Our modules and Debian's; those that make the region's device are loaded."""
-    product = _install(machine, ensure_pm_for_debian(Progress()))
+    _install(machine, ensure_pm_for_debian(Progress()))
     stock = ensure_stock(Progress())
     for archive in (stock.modules, stock.tools):
         machine.guest.put(archive, "/root/more.tar")
         # The links of a merged /usr stay what they are.
         sh(machine, "tar -C / --keep-directory-symlink -xf /root/more.tar && ldconfig")
     sh(machine, "depmod $(uname -r) && sync")
-    return product
+    load_devices(machine)
 
 
 def load_devices(machine: Machine) -> None:
@@ -75,9 +75,9 @@ def wait_up(machine: Machine) -> None:
     machine.wait_up(BOOT_LIMIT_S)
 
 
-def install(machine: Machine) -> PmProduct:
+def install(machine: Machine) -> None:
     """Modules and programs, onto the guest's disk."""
-    return _install(machine, ensure_pm(Progress()))
+    _install(machine, ensure_pm(Progress()))
 
 
 @contextmanager
@@ -102,7 +102,7 @@ def guest_with_stock(name: str, more: str = "") -> Iterator[Machine]:
         yield machine
 
 
-def _install(machine: Machine, product: PmProduct) -> PmProduct:
+def _install(machine: Machine, product: PmProduct) -> None:
     for path in (*product.modules, *product.test_modules):
         machine.guest.put(path, f"/root/{path.name}")
     machine.guest.put(product.pmadmin, "/usr/local/bin/pmadmin")
@@ -113,7 +113,6 @@ def _install(machine: Machine, product: PmProduct) -> PmProduct:
         machine.guest.put(path, f"/root/{path.name}")
     # The disk may lose what was not written back when the power goes.
     sh(machine, "sync")
-    return product
 
 
 def load(machine: Machine, *words: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.demo.pm_machine import guest_with_stock, load_devices
+from lab.demo.pm_machine import guest_with_stock
 from lab.machine import Machine
 from tests.pm.conftest import ASIDE
 from tests.pm.test_pm_guest import *  # noqa: F403
@@ -29,5 +29,4 @@ def machine() -> Iterator[Machine]:
 def aside() -> Iterator[Machine]:
     """Instead of conftest's, which has our kernel."""
     with guest_with_stock(f"t-pmkb-{os.getpid()}", more=ASIDE) as made:
-        load_devices(made)
         yield made
