@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +70,7 @@ def run(asked: Asked) -> Result:
             recordings = (_recorded(asked, folder / f"{name}-{asked.seed}"),)
     store = Store(asked.results or folder / f"{name}-{asked.seed}.sqlite")
     try:
-        booted = _soak(asked, engine, folder / "soak", store) if name == "soak" else []
+        booted = _soak(asked, engine, folder / "soak", store) if asked.soak else []
         if recordings:
             booted = _judge(asked, engine, recordings, store)
         found = mutants.run_model(engine, asked.seed)
@@ -120,7 +121,13 @@ def _soak(asked: Asked, engine: Path, folder: Path, store: Store) -> list[boots.
 
 def _recorded(asked: Asked, directory: Path) -> Path:
     """A run of a machine; one that was recorded whole is gone on with."""
+    load = asked.load or workload.standard()
     if (directory / COMPLETE).exists():
+        if (other := Workload.read(directory)) != load:
+            raise UsageError(
+                f"{directory} is a run of another workload ({shlex.join(other.workload)}, checked"
+                f" by {shlex.join(other.check)}): remove it, or take another --seed"
+            )
         say(f"campaign: goes on with the run in {directory}; remove it to record another")
         return directory
     shutil.rmtree(directory, ignore_errors=True)
@@ -129,7 +136,7 @@ def _recorded(asked: Asked, directory: Path) -> Path:
         Recorded(
             directory,
             f"campaign-{asked.seed}",
-            load=asked.load or workload.standard(),
+            load=load,
             profile=asked.profile,
             claimed=asked.claimed,
         )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from lab.campaign.boots import Booted, choose
-from lab.campaign.command import Asked, chosen_mutants, count
+from lab.campaign.command import Asked, chosen_mutants, count, run
 from lab.campaign.engine import Judged, Work, broken_text
 from lab.campaign.figures import images_per_s, mix, violations
 from lab.campaign.mutants import (
@@ -23,11 +24,14 @@ from lab.campaign.mutants import (
     rotation,
 )
 from lab.campaign.page import page
+from lab.campaign.record import Recorded
 from lab.campaign.shrink import as_eviction, command, shrunk
 from lab.campaign.store import Store
+from lab.campaign.workload import Workload
 from lab.errors import Exit, InfraError, UsageError
 
 WORK = Work("engine", "/rec/stop", 1, 0, 100, 0, 1)
+ASKED = Asked((), False, 1, 1, None, None, None, None, 0, "five")
 
 
 def outcome(digest: str, verdict: Any = "cold", **changed: Any) -> dict[str, Any]:
@@ -230,9 +234,47 @@ def test_there_are_enough_planted_bugs_and_any_five_are_of_several_kinds() -> No
 
 
 def test_mutants_of_the_machine_are_chosen_by_name() -> None:
-    asked = Asked((), False, 1, 1, None, None, None, None, 0, "five")
-    assert len(chosen_mutants(asked)) == 5
-    assert chosen_mutants(replace(asked, mutants="all")) == machine_mutants()
-    assert chosen_mutants(replace(asked, mutants="skip-flush")) == ["skip-flush"]
+    assert len(chosen_mutants(ASKED)) == 5
+    assert chosen_mutants(replace(ASKED, mutants="all")) == machine_mutants()
+    assert chosen_mutants(replace(ASKED, mutants="skip-flush")) == ["skip-flush"]
     with pytest.raises(UsageError, match="choose all"):
-        chosen_mutants(replace(asked, mutants="none-such"))
+        chosen_mutants(replace(ASKED, mutants="none-such"))
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
+    """What is recorded by campaigns, which judge nothing and plant no bug."""
+    made: list[Recorded] = []
+
+    def record(what: Recorded) -> None:
+        what.directory.mkdir(parents=True)
+        what.load.write(what.directory)
+        made.append(what)
+
+    nothing: dict[str, Callable[..., Any]] = {
+        "ensure_campaign": lambda _: Path("engine"),
+        "free_enough": lambda _: None,
+        "record": record,
+        "_judge": lambda *_: [],
+        "_soak": lambda *_: pytest.fail("no soak was asked for"),
+    }
+    for name, instead in nothing.items():
+        monkeypatch.setattr(f"lab.campaign.command.{name}", instead)
+    for name in ("run_model", "run_machine"):
+        monkeypatch.setattr(f"lab.campaign.mutants.{name}", lambda *_: [])
+    monkeypatch.setenv("REM_STATE", str(tmp_path))
+    return made
+
+
+def test_a_workload_may_have_any_name(recorded: list[Recorded]) -> None:
+    run(replace(ASKED, load=Workload(("/bin/soak",), ("/bin/true",))))
+    assert [what.directory.name for what in recorded] == ["soak-1"]
+
+
+def test_a_run_of_another_workload_is_not_gone_on_with(recorded: list[Recorded]) -> None:
+    """Names of recordings are short: two workloads may have the same."""
+    for words in (("/bin/load", "a"), ("/bin/load", "a")):
+        run(replace(ASKED, load=Workload(words, ("/bin/true",))))
+    assert len(recorded) == 1
+    with pytest.raises(UsageError, match=r"load-a-1 is a run of another workload \(/bin/load a,"):
+        run(replace(ASKED, load=Workload(("/other/load", "a"), ("/bin/true",))))
