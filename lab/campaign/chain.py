@@ -36,7 +36,7 @@ from lab.campaign.record import (
     record_cycle,
 )
 from lab.campaign.store import Store
-from lab.campaign.workload import EXAMPLES, Workload, standard
+from lab.campaign.workload import Workload, example, standard
 from lab.errors import RemError
 from lab.say import say
 
@@ -54,20 +54,15 @@ CYCLES_OF_A_MACHINE = 3
 WAIT_S = 1.0
 
 
-def _example(name: str, *words: str) -> Workload:
-    program = str(EXAMPLES / name)
-    return Workload((program, *words), (program, "check"))
-
-
 def loads() -> list[Workload]:
     """What the machines of a soak do, in turn."""
     return [
         standard(),
-        _example("sqlite.py", "delete"),
-        _example("files.py"),
-        _example("direct.py"),
-        _example("redis.py"),
-        _example("sqlite.py", "wal"),
+        example("sqlite.py", "delete"),
+        example("files.py"),
+        example("direct.py"),
+        example("redis.py"),
+        example("sqlite.py", "wal"),
     ]
 
 

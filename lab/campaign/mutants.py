@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from lab.campaign import engine as program
@@ -28,7 +28,7 @@ from lab.campaign.record import (
     record,
     stop,
 )
-from lab.campaign.workload import EXAMPLES, Workload
+from lab.campaign.workload import Workload, example
 from lab.errors import RemError
 from lab.machine import Machine
 from lab.say import say
@@ -53,11 +53,10 @@ BOOTED = ("skip-context", "skip-msr", "skip-device", "forget-write-through")
 HANG_LIMIT_S = 40.0
 # Stops before the last boot: a cache that Go leaves on loses something at the next cut.
 STOPS = {"forget-write-through": 3}
-FILES = Workload((str(EXAMPLES / "files.py"),), (str(EXAMPLES / "files.py"), "check"))
-NO_FLUSH = Workload(
-    (str(EXAMPLES / "sqlite.py"), "off"), (str(EXAMPLES / "sqlite.py"), "check", "off")
-)
-DIRECT = Workload((str(EXAMPLES / "direct.py"),), (str(EXAMPLES / "direct.py"), "check"))
+FILES = example("files.py")
+# Without flushes of its own: what the disk may lose is then never empty for long.
+NO_FLUSH = example("sqlite.py", "off")
+DIRECT = example("direct.py")
 LOADS = {"forget-write-through": NO_FLUSH}
 
 
@@ -133,7 +132,7 @@ def boot_look(
     machine: Recorded, load: Workload, stops: int = 1, limit_s: float = HANG_LIMIT_S
 ) -> str:
     """What a boot of the image of the last Stop shows; empty if nothing, as without the bug."""
-    with fresh(replace(machine_config(machine), name=machine.name)) as it:
+    with fresh(machine_config(machine)) as it:
         first_stop(it, load)
         try:
             for _ in range(stops - 1):

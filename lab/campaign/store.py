@@ -69,17 +69,14 @@ class Store:
             self.db.executemany("INSERT OR REPLACE INTO campaign VALUES (?, ?)", facts.items())
 
     def replace_fact(self, name: str, value: str) -> None:
-        with self.db:
+        with self._kept():
             self.db.execute("INSERT OR REPLACE INTO campaign VALUES (?, ?)", (name, value))
 
     def forget(self, recording: str) -> None:
         """All of one recording, which is made anew."""
-        with self.db:
+        with self._kept():
             for table in ("slice", "image", "boot"):
                 self.db.execute(f"DELETE FROM {table} WHERE recording = ?", (recording,))
-
-    def images_of(self, recording: str) -> int:
-        return int(self.scalar("SELECT count(*) FROM image WHERE recording = ?", recording))
 
     def share_entered(self) -> float:
         """Of all images, those that are resumed."""

@@ -76,6 +76,12 @@ class Workload:
         return re.sub(r"[^a-z0-9]+", "-", "-".join(words).lower()).strip("-")[:14]
 
 
+def example(name: str, *words: str) -> Workload:
+    """One of EXAMPLES that checks itself."""
+    program = str(EXAMPLES / name)
+    return Workload((program, *words), (program, "check", *words))
+
+
 def standard() -> Workload:
     """What a campaign runs if nothing is said."""
     return Workload(

@@ -19,17 +19,15 @@ import pytest
 from lab.campaign import boots
 from lab.campaign import engine as program
 from lab.campaign.engine import Work
+from lab.campaign.mutants import NO_FLUSH
 from lab.campaign.record import Recorded, record
-from lab.campaign.workload import EXAMPLES, Workload
+from lab.campaign.workload import EXAMPLES
 from lab.setup.campaign import ensure_campaign
 from lab.setup.progress import Progress
 from tests.hardware.rem_runs import figures_of, rem
 
 LIMIT_S = 1500
 CUTS = 300
-SQLITE = str(EXAMPLES / "sqlite.py")
-# Without flushes of its own: what the disk may lose is then never empty for long.
-NO_FLUSH = Workload((SQLITE, "off"), (SQLITE, "check", "off"))
 pytestmark = pytest.mark.timeout(LIMIT_S)
 
 

@@ -215,7 +215,7 @@ def test_each_place_and_decision_is_booted_before_a_second_of_one(store: Store) 
 
 def test_a_cycle_that_is_judged_again_is_forgotten_first(store: Store) -> None:
     store.add(Judged(WORK, [outcome("1"), outcome("2")], 2, 10**9))
-    assert store.images_of("/rec/stop") == 2
+    assert store.images() == 2
     store.forget("/rec/stop")
     assert store.images() == 0
     assert store.done("/rec/stop") == set()
