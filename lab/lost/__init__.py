@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What a cut lost: lines that media has otherwise than CPUs saw them, whose they were, and who
-wrote them last. `rem inspect` and `rem replay --lost` show it.
+wrote them last. `rem inspect` shows it, of a machine or of a recording.
 
     memory.py      two files, and the lines in which they differ
     kernel.py      the kernel in one of them: page table, symbols, types (drgn)

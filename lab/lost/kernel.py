@@ -15,7 +15,8 @@ from pathlib import Path
 import drgn
 
 from lab.errors import InfraError, RemError
-from lab.lost.memory import NVRAM_PHYS, PAGE_BYTES, View
+from lab.lost.memory import PAGE_BYTES, View
+from lab.machine.qemu import NVRAM_PHYS
 
 BANNER = b"Linux version "
 KERNEL_MAP = 0xFFFFFFFF80000000

@@ -15,8 +15,6 @@ from lab.errors import InfraError, RemError
 LINE_BYTES = 64
 PAGE_BYTES = 4096
 CHUNK_BYTES = 4 << 20
-# Where the lab's machines have their NVRAM.
-NVRAM_PHYS = 4 << 30
 
 
 @dataclass(frozen=True)

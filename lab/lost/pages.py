@@ -11,8 +11,9 @@ from drgn import offsetof
 
 from lab import format as fmt
 from lab.lost.kernel import Kernel
-from lab.lost.memory import LINE_BYTES, NVRAM_PHYS, PAGE_BYTES
+from lab.lost.memory import PAGE_BYTES
 from lab.lost.processes import Process, Users, path_of, text_of, users_of
+from lab.machine.qemu import NVRAM_PHYS
 
 STRUCT_PAGE_BYTES = 64
 MAPPING_FLAGS = 3
@@ -204,17 +205,19 @@ class Pages:
         return f"{kind}:{path_of(dentry)}"
 
 
-# Where the parts of the block begin (format/rem_image.h), by the names of its constants.
-PARTS = (
-    ("REM_BLOCK_OFFSET", "block header"),
-    ("REM_CONSUMED_OFFSET", "consumed word"),
-    ("REM_COMMIT_OFFSET", "commit words"),
-    ("REM_NOTE_OFFSET", "boot note"),
-    ("REM_BODY_OFFSET", "bodies"),
-)
+# Where the parts of the block begin (format/rem_image.h).
+PARTS = {
+    0: "block header",
+    fmt.CONST["REM_CONSUMED_OFFSET"]: "consumed word",
+    fmt.CONST["REM_COMMIT_OFFSET"]: "commit words",
+    fmt.CONST["REM_NOTE_OFFSET"]: "boot note",
+    fmt.CONST["REM_DESC_OFFSET"]: "machine description",
+    fmt.CONST["REM_BODY_OFFSET"]: "bodies",
+    fmt.CONST["REM_TIMELINE_OFFSET"]: "timelines",
+    fmt.CONST["REM_ACPI_OFFSET"]: "ACPI tables",
+    fmt.CONST["REM_WORK_OFFSET"]: "the loader's work area",
+}
 
 
 def part_of_block(offset: int) -> str:
-    known = [(fmt.CONST[name], text) for name, text in PARTS if name in fmt.CONST]
-    below = [(at, text) for at, text in known if at <= offset]
-    return max(below)[1] if below else f"byte {offset // LINE_BYTES * LINE_BYTES:#x}"
+    return PARTS[max(begin for begin in PARTS if begin <= offset)]

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from lab.errors import InfraError, RemError
 from lab.lost.kernel import Kernel, Symbols
-from lab.lost.memory import LINE_BYTES, NVRAM_PHYS, View, lost_lines
+from lab.lost.memory import LINE_BYTES, View, lost_lines
 from lab.lost.pages import Owner, Pages
 from lab.lost.writers import Writers, place_of
+from lab.machine.qemu import NVRAM_PHYS
 
 # A device wrote it, or a page walk, or a CPU before power-on.
 NOBODY = "no store seen"
@@ -23,13 +24,14 @@ NOT_KNOWN = Owner("unknown", "no kernel to ask")
 
 @dataclass(frozen=True)
 class Source:
-    """Where to look. *kernel_dir* has System.map; *layout* is of lab/setup/layout.py."""
+    """Where to look. *kernel* finds System.map and layout (lab/setup/layout.py) of the kernel that
+    ran, which may take a while: it is asked where something was lost.
+    """
 
     seen: Path
     media: Path
     writers: Path | None = None
-    system_map: Path | None = None
-    layout: Path | None = None
+    kernel: Callable[[], tuple[Path, Path]] | None = None
 
 
 @dataclass(frozen=True)
@@ -63,13 +65,15 @@ class Loss:
     groups: tuple[Group, ...]  # the largest first
     problems: tuple[str, ...]
 
+    @property
+    def kinds(self) -> dict[str, int]:
+        """Lines of each kind of owner, the most first."""
+        return dict(Counter(line.owner.kind for line in self.lines).most_common())
+
     def as_dict(self, top: int) -> dict[str, Any]:
-        kinds: Counter[str] = Counter()
-        for group in self.groups:
-            kinds[group.owner.kind] += group.lines
         return {
             "lost_lines": len(self.lines),
-            "kinds": dict(kinds.most_common()),
+            "kinds": self.kinds,
             "top": [_as_dict(group) for group in self.groups[:top]],
             "problems": list(self.problems),
         }
@@ -118,11 +122,15 @@ def loss_of(source: Source) -> Loss:
 
 
 def _ask(source: Source, seen: View) -> tuple[Pages | None, Symbols | None, list[str]]:
-    if source.system_map is None or source.layout is None:
-        return None, None, ["the kernel's System.map and layout are not known: no owners"]
-    symbols = Symbols(source.system_map)
+    if source.kernel is None:
+        return None, None, ["no kernel is known: no owners"]
     try:
-        return Pages(Kernel(seen, symbols, source.layout)), symbols, []
+        system_map, layout = source.kernel()
+    except RemError as error:
+        return None, None, [f"no owners of lost lines: {error.message}"]
+    symbols = Symbols(system_map)
+    try:
+        return Pages(Kernel(seen, symbols, layout)), symbols, []
     except InfraError:
         raise
     except (RemError, LookupError, ValueError) as error:

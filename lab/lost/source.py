@@ -5,31 +5,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from lab.errors import RemError, UsageError
+from lab.errors import UsageError
 from lab.lost.report import Loss, Source, loss_of
 from lab.machine.config import MachineConfig
 from lab.machine.files import MachineFiles
-from lab.say import say
 
 
 def source_of(seen: Path, media: Path, writers: Path | None, kernel: Path | None) -> Source:
-    """*kernel*: the bzImage that ran; None for this checkout's. Without its map or its layout lines
-    are counted and have no owners, which is said.
-    """
+    """*kernel*: the bzImage that ran; None for this checkout's."""
+    return Source(seen, media, writers, partial(_map_and_layout, kernel))
+
+
+def _map_and_layout(kernel: Path | None) -> tuple[Path, Path]:
     from lab.setup.layout import ensure_layout
     from lab.setup.products import Progress, ensure_kernel
 
     told = Progress()
-    try:
-        image = kernel or ensure_kernel(told).bz_image
-        layout = ensure_layout(told, image.parent)
-    except RemError as error:
-        say(f"rem: no owners of lost lines: {error.message}")
-        return Source(seen, media, writers)
-    return Source(seen, media, writers, image.parent / "System.map", layout)
+    folder = (kernel or ensure_kernel(told).bz_image).parent
+    return folder / "System.map", ensure_layout(told, folder)
 
 
 def source_of_machine(files: MachineFiles, config: MachineConfig) -> Source | None:

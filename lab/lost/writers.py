@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab import format as fmt
-from lab.lost.kernel import KERNEL_MAP, Symbols
-from lab.lost.memory import NVRAM_PHYS, View
+from lab.lost.kernel import KERNEL_MAP, UPPER_HALF, Symbols
+from lab.lost.memory import View
 from lab.lost.processes import Process
+from lab.machine.qemu import NVRAM_PHYS
 
 ENTRY_BYTES = fmt.size_of("rem_writer")
 ENTRY = struct.Struct("<QQ")  # struct rem_writer; the parser of headers is slow for a million
 PROGRAM = int(fmt.CONST["REM_WRITER_PROGRAM"])
-UPPER_HALF = 1 << 63
 # The loader runs at its link address, in the first MiBs; programs are linked above. The kernel's
 # decompressor runs where it lies in NVRAM.
 LOADER_END = 0x200000

@@ -16,10 +16,7 @@ def _kind_table(loss: Loss) -> Table:
                   title_style="bold", header_style="")  # fmt: skip
     table.add_column("what")
     table.add_column("lines", justify="right")
-    kinds: dict[str, int] = {}
-    for group in loss.groups:
-        kinds[group.owner.kind] = kinds.get(group.owner.kind, 0) + group.lines
-    for kind, lines in sorted(kinds.items(), key=lambda item: -item[1]):
+    for kind, lines in loss.kinds.items():
         table.add_row(KINDS[kind], f"{lines:,}")
     return table
 

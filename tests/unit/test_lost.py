@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import random
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lab import format as fmt
 from lab.errors import InfraError, RemError
 from lab.lost.kernel import KERNEL_MAP, Symbols
-from lab.lost.memory import CHUNK_BYTES, LINE_BYTES, NVRAM_PHYS, View, lost_lines
+from lab.lost.memory import CHUNK_BYTES, LINE_BYTES, View, lost_lines
 from lab.lost.pages import part_of_block
 from lab.lost.processes import Mapping, Process
 from lab.lost.report import NOBODY, Source, loss_of, write_csv
 from lab.lost.writers import PROGRAM, place_of
+from lab.machine.qemu import NVRAM_PHYS
 
 BYTES = 3 * CHUNK_BYTES
 TEXT = KERNEL_MAP + 0x1000000
@@ -37,18 +40,18 @@ SYSTEM_MAP = f"""{0:016x} D __per_cpu_start
 def files(tmp_path: Path) -> Source:
     """Two equal files with holes, a table of writers, and a map."""
     source = Source(
-        tmp_path / "seen", tmp_path / "media", tmp_path / "writers", tmp_path / "System.map",
-        tmp_path / "layout.o",
+        tmp_path / "seen", tmp_path / "media", tmp_path / "writers",
+        lambda: (tmp_path / "System.map", tmp_path / "layout.o"),
     )  # fmt: skip
     for path in (source.seen, source.media):
         with path.open("wb") as file:
             file.seek(CHUNK_BYTES + 4096)
             file.write(bytes(range(256)) * 16)
             file.truncate(BYTES)
-    assert source.writers is not None and source.system_map is not None
+    assert source.writers is not None
     with source.writers.open("wb") as file:
         file.truncate(BYTES // LINE_BYTES * 16)
-    source.system_map.write_text(SYSTEM_MAP, encoding="ascii")
+    (tmp_path / "System.map").write_text(SYSTEM_MAP, encoding="ascii")
     return source
 
 
@@ -59,7 +62,19 @@ def put(path: Path, at: int, data: bytes) -> None:
 
 
 def test_equal_files_lose_nothing(files: Source) -> None:
+    """And then nobody looks for the kernel."""
+    files = replace(files, kernel=lambda: pytest.fail("nothing is lost: why ask?"))
     assert loss_of(files).lines == ()
+
+
+def test_a_kernel_that_cannot_be_had_is_named_and_lines_are_counted(files: Source) -> None:
+    def missing() -> tuple[Path, Path]:
+        raise InfraError("no config there")
+
+    put(files.seen, 0, b"\1")
+    loss = loss_of(replace(files, kernel=missing))
+    assert loss.problems == ("no owners of lost lines: no config there",)
+    assert loss.kinds == {"unknown": 1}
 
 
 def test_each_line_that_differs_is_counted_once(files: Source) -> None:
@@ -97,9 +112,8 @@ def test_a_kernel_whose_page_table_is_damaged_is_named(files: Source) -> None:
 
 
 def test_a_missing_map_is_named(files: Source) -> None:
-    assert files.system_map is not None
     put(files.seen, 0, b"\1")
-    files.system_map.unlink()
+    (files.seen.parent / "System.map").unlink()
     with pytest.raises(InfraError, match=r"System\.map: No such file"):
         loss_of(files)
 
@@ -136,6 +150,20 @@ def test_places_have_names(tmp_path: Path) -> None:
 
 
 def test_parts_of_the_record_have_names() -> None:
-    assert part_of_block(0x1000) == "consumed word"
+    """Each that format/rem_image.h gives a place has one, up to its last byte."""
+    begins = sorted({0, *(at for name, at in fmt.CONST.items() if is_part(name))})
+    assert len(begins) == 9
+    ends = [*begins[1:], fmt.CONST["REM_BLOCK_BYTES"]]
+    names = [
+        {part_of_block(begin), part_of_block(end - 1)}
+        for begin, end in zip(begins, ends, strict=True)
+    ]
+    assert [len(some) for some in names] == [1] * 9
+    assert len(set.union(*names)) == 9
+    assert names[0] == {"block header"}
     assert part_of_block(0x3000) == "commit words"
-    assert part_of_block(0x12345) == "bodies"
+    assert part_of_block(0x38000) == "timelines"
+
+
+def is_part(name: str) -> bool:
+    return name.startswith("REM_") and name.endswith("_OFFSET") and name.count("_") == 2
