@@ -14,12 +14,12 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+from lab.lost.kernel import BANNER
 from lab.machine import Machine
 from lab.machine.console import KERNEL_WARNING
 from lab.machine.supply import CutRecord, GuestClock
 from lab.record import decode, read_block
 
-LOG_BEGIN = b"Linux version "
 LOG_BYTES = 1 << 20  # more than a kernel of ours keeps
 LINE = re.compile(rb"[\x20-\x7e]{4,}")
 LINES = 12  # of the log, from the first that warns, else of its end
@@ -49,12 +49,12 @@ def kernel_logs(nvram: Path) -> list[list[str]]:
     """The lines of each kernel log in a memory file: those of kernels before a reset, too."""
     logs = []
     with nvram.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as memory:
-        at = memory.find(LOG_BEGIN)
+        at = memory.find(BANNER)
         while at >= 0:
             lines = [line.decode() for line in LINE.findall(memory[at : at + LOG_BYTES])]
             if len(lines) > 1 and "%s" not in lines[0]:
                 logs.append(lines)
-            at = memory.find(LOG_BEGIN, at + LOG_BYTES)
+            at = memory.find(BANNER, at + LOG_BYTES)
     return logs
 
 

@@ -26,9 +26,9 @@ import pytest
 
 from lab.commands.demo import fast_dir, make_config
 from lab.machine import Machine, MachineConfig
+from lab.machine.qemu import NVRAM_PHYS
 from tests.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
 
-NVRAM_PHYS = 1 << 32
 PAGE_BYTES = 4096
 LOW_PAGES_MAX = 9  # the bound: a single-digit number
 SYSFS = "/sys/kernel/remanence"

@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lab.demo.pm_machine import NVRAM_PHYS, install, machine_with_region, sh, wait_up
+from lab.demo.pm_machine import install, machine_with_region, sh, wait_up
 from lab.machine import Machine
+from lab.machine.qemu import NVRAM_PHYS
 from lab.result import Result
 
 MACHINE = "bench-pm"

@@ -29,6 +29,7 @@ from lab.machine import Machine, MachineConfig
 from lab.machine.files import MachineFiles
 from lab.machine.machine import remove_leftovers
 from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, attach, ctl_path
+from lab.machine.qemu import NVRAM_PHYS
 from lab.record import decode, read_block
 from lab.say import say
 from lab.setup import products
@@ -36,7 +37,6 @@ from lab.setup.progress import Progress
 
 PROFILE = "wsp-d510"
 NVRAM_BYTES = 512 << 20
-NVRAM_PHYS = 4 << 30
 BOOT_LIMIT_S = 240.0
 GO_LIMIT_S = 240.0
 HOLD_UP_NS = 2_000_000_000  # no Stop takes so long: the campaign judges images, not the budget

@@ -86,6 +86,7 @@ def register(app: typer.Typer) -> None:
         if no_flush is not None and immediate:
             raise UsageError("--no-flush is about Stop, which --immediate leaves out")
         from lab.power.hold_up import hold_up_ns as parse_hold_up
+        from lab.power.hold_up import is_time
 
         if at is not None and (immediate or hold_up is not None):
             raise UsageError("--at says when the hold-up ends: give no --hold-up, no --immediate")
@@ -98,7 +99,7 @@ def register(app: typer.Typer) -> None:
             at=at,
             no_flush=no_flush,
             at_store=at_store,
-            supply=hold_up if hold_up and hold_up[:1].isalpha() else None,
+            supply=None if hold_up is None or is_time(hold_up) else hold_up,
         )
         say(f"rem: {cut_line(record)}")
         if as_json:

@@ -11,13 +11,13 @@ from lab.commands.demo import make_config
 from lab.errors import RemError
 from lab.machine import Machine
 from lab.machine.guest import GuestResult
+from lab.machine.qemu import NVRAM_PHYS
 from lab.paths import repo_dir
 from lab.setup.pm import PmProduct, ensure_pm, ensure_pm_for_debian
 from lab.setup.progress import Progress
 from lab.setup.stock import ensure_stock
 
 REGION_BYTES = 256 << 20
-NVRAM_PHYS = 1 << 32  # where the machine has it
 STOCK_DRAM_BYTES = 1 << 30  # Debian's kernel is made for machines of that size
 BOOT_LIMIT_S = 240.0
 COMMAND_LIMIT_S = 180.0

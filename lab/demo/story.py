@@ -15,12 +15,12 @@ from lab.demo.outcome import Outcome
 from lab.demo.workload import Size, Workload
 from lab.errors import RemError
 from lab.machine import CutRecord, Machine
+from lab.machine.qemu import NVRAM_PHYS
 from lab.machine.status import cut_line
 from lab.report.record_text import note_line
 
 BOOT_LIMIT_S = 240.0
 LOAD_LIMIT_S = 600.0
-FOUR_GIB_BYTES = 1 << 32
 LOW_PAGES_MAX = 9
 PAGE_BYTES = 4096
 
@@ -68,7 +68,7 @@ def tell_memory(machine: Machine, outcome: Outcome) -> None:
         span, _, name = line.partition(" : ")
         if name == "System RAM" and not line.startswith(" "):
             first, last = (int(word, 16) for word in span.split("-"))
-            if first >= FOUR_GIB_BYTES:
+            if first >= NVRAM_PHYS:
                 high += last + 1 - first
             else:
                 low += last + 1 - first

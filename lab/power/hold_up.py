@@ -8,9 +8,13 @@ from lab.machine.options import parse_ns
 from lab.power.model import PowerModel
 
 
+def is_time(text: str) -> bool:
+    return text[:1].isdigit() or text[:1] in "-+."
+
+
 def hold_up_ns(text: str, what: str) -> int:
     """`17ms`, or `wsp-intel-750w`: its window with a busy machine, the shorter of the two."""
-    if text[:1].isdigit() or text[:1] in "-+.":
+    if is_time(text):
         return parse_ns(text, what)
     try:
         return PowerModel.ready().window_ns(text)

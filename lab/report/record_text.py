@@ -12,7 +12,7 @@ from rich.table import Table
 from lab.course import Course, margin_line
 from lab.machine.note import BootNote, DescEntry
 from lab.record import Body, Record, Slot
-from lab.timeline import Span, Timeline, timeline_of
+from lab.timeline import Span, Timeline
 
 E820_NAMES = {1: "RAM", 2: "reserved", 3: "ACPI", 4: "NVS", 5: "bad", 7: "NVRAM", 12: "NVRAM (12)"}
 
@@ -155,8 +155,8 @@ def show(
     console: Console,
     record: Record,
     everything: bool,
-    timeline: Timeline | None = None,
-    course: Course | None = None,
+    timeline: Timeline | None,
+    course: Course | None,
 ) -> None:
     """All that `rem inspect` prints for people."""
     console.print(overview(record))
@@ -164,7 +164,6 @@ def show(
         if slot.body is not None and slot.commit.state != "none":
             console.print(body_table(slot, slot.body))
     newest = record.newest
-    timeline = timeline or (timeline_of(newest) if newest else None)
     if timeline is not None:
         for part, title in (
             ("stop", "Stop, from the power interrupt"),
