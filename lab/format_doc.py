@@ -130,11 +130,10 @@ def _constants(text: str) -> Iterator[str]:
 
 
 def _drawing(text: str) -> Iterator[str]:
-    """The header's own table of the block, taken over as it stands."""
-    drawn = re.search(r"^ \*\s+offset     bytes .*\n(?: \*   0x.*\n)+", text, re.M)
-    if drawn:
+    """The header's own tables of what is where, taken over as they stand."""
+    for drawn in re.findall(r"^ \*   offset +bytes .*\n(?: \*   .*\n)+", text, re.M):
         yield "```"
-        yield from (line[5:].rstrip() for line in drawn[0].splitlines())
+        yield from (line[5:].rstrip() for line in drawn.splitlines())
         yield "```"
         yield ""
 

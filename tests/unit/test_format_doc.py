@@ -8,6 +8,7 @@ struct's table is compared with the compiler's own layout (format/golden/layout.
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 import pytest
 
@@ -39,6 +40,19 @@ def test_every_struct_has_the_compilers_places() -> None:
         struct, field, offset, size = line.split()
         if field != "-":
             assert f"| {offset} | {size} | `{field}` |" in tables[struct], line
+
+
+def test_every_drawing_of_the_headers_is_on_the_page() -> None:
+    """Whole: from the line that names the columns to the one that is empty."""
+    page, drawings = format_page(), 0
+    for header in fmt.HEADERS:
+        lines = iter((fmt.HEADER_DIR / header).read_text(encoding="utf-8").splitlines())
+        for line in lines:
+            if re.match(r" \* +offset +bytes", line):
+                drawings += 1
+                drawn = [line, *takewhile(lambda line: line != " *", lines)]
+                assert "\n".join(["```", *(row[5:] for row in drawn), "```"]) in page, header
+    assert drawings >= len(("image", "plugin_ctl", "trace", "pm", "pm_block", "ABC", "XYZ"))
 
 
 def test_every_name_of_the_headers_is_on_the_page() -> None:
