@@ -26,7 +26,8 @@ FREEBSD_LIKE = "freebsd_like"
 
 def measure(it: Context) -> dict[str, Any]:
     sizes = PAPER_SIZES if it.is_ci else Plan().sizes
-    plan = Plan(sizes=sizes, runs=1 if it.is_ci else 3, machine=f"exp-off-f10-{os.getpid()}")
+    name = f"exp-off-f10-{os.getpid()}"
+    plan = Plan(sizes=sizes, runs=1 if it.is_ci else 3, machine=name, with_reset=True)
     return run_machine(plan, say)
 
 
