@@ -101,6 +101,7 @@ RecClock = _enum("RecClock", "rem_rec_clock", ("REM_REC_CLOCK_",))
 RecDomain = _enum("RecDomain", "rem_rec_domain", ("REM_REC_DOMAIN_",))
 PmType = _enum("PmType", "rem_pm_type", ("REM_PM_",))
 PmPersist = _enum("PmPersist", "rem_pm_persist", ("REM_PM_",))
+TraceKind = _enum("TraceKind", "rem_trace_kind", ("REM_TRACE_",))
 Charge = _enum("Charge", "rem_pwr_charge", ("REM_CHARGE_",))
 
 

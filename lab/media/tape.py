@@ -8,22 +8,19 @@ is a trace as format/rem_trace.h has it. Other than `media/src/cache.rs` it know
 from __future__ import annotations
 
 import array
-import struct
 import sys
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.format import crc32c
+from lab import format as fmt
 
 LOAD, STORE, STREAM, FLUSH, FENCE, BEGIN = range(6)
 KIND_SHIFT = 56
-CACHE_BYTES, WAYS, LINE_BYTES = 16384, 4, 64
-# format/rem_trace.h: header, and where a record has what.
-HEADER = struct.Struct("<QIIQQII")
-MAGIC, VERSION = 0x45434152544D4552, 1
-READ, WRITE, WAIT, IDLE = range(4)
+CACHE_BYTES, WAYS, LINE_BYTES = 16384, 4, int(fmt.CONST["REM_TRACE_LINE_BYTES"])
+READ, WRITE, WAIT, IDLE = map(int, fmt.TraceKind)
+# Where a record has what (format/rem_trace.h).
 TRACE_KIND_SHIFT, GAP_SHIFT, GAP_MAX = 46, 48, 0xFFFF
 
 
@@ -109,5 +106,13 @@ class Filter:
         if sys.byteorder != "little":
             records.byteswap()
         body = records.tobytes()
-        check = crc32c(body)
-        return HEADER.pack(MAGIC, VERSION, LINE_BYTES, len(records), self.lines, 1, check) + body
+        header = fmt.VIEWS.rem_trace_header(
+            magic=fmt.CONST["REM_TRACE_MAGIC"],
+            version=fmt.CONST["REM_TRACE_VERSION"],
+            line_bytes=LINE_BYTES,
+            count=len(records),
+            lines=self.lines,
+            cpu_count=1,
+            check=fmt.crc32c(body),
+        )
+        return bytes(header.dumps()) + body

@@ -51,6 +51,6 @@ def test_a_trace_says_how_long_it_is() -> None:
     filter_ = Filter(Work(operation=1, access=1))
     filter_.follow([LOAD << KIND_SHIFT | 640])
     data = filter_.trace()
-    _, version, line_bytes, count, lines, cpus, _ = struct.unpack_from("<QIIQQII", data)
-    assert (version, line_bytes, count, lines, cpus) == (1, 64, 1, 11, 1)
+    magic, version, line_bytes, count, lines, cpus, _ = struct.unpack_from("<8sIIQQII", data)
+    assert (magic, version, line_bytes, count, lines, cpus) == (b"REMTRACE", 1, 64, 1, 11, 1)
     assert len(data) == 40 + 8
