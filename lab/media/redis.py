@@ -4,19 +4,19 @@
 The machine boots without caches, which is quick; redis is filled, clients on the machine itself
 begin to read and write for ever, and the machine stops. What is traced is the same machine after
 Go, now with caches: redis, its clients and the kernel under them. No two runs are the same to the
-instruction; the one that was recorded is kept by the hash of all it was made from.
+instruction; the one that was recorded is kept by the hash of kernel, root and what was run. Loader
+and plugin are not in it: a recording takes too long to be made at each change of theirs.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
+from lab.commands.demo import with_caches
 from lab.errors import RemError
 from lab.machine import Machine, MachineConfig
-from lab.machine.cut_points import attach_cut_points, make_spec
-from lab.machine.plugin import ctl_path
+from lab.machine.cut_points import attach_cut_points
 from lab.machine.tracing import record
 from lab.say import say
 from lab.setup import cache, products
@@ -29,7 +29,6 @@ CPUS = 2
 NVRAM_BYTES = 512 << 20
 BOOT_LIMIT_S = 600.0
 TRACE_LIMIT_S = 1800.0  # of the host's time; then the trace is what there is
-HOLD_UP_NS = 60_000_000_000  # the trace is not about the bound of Stop
 KEYS = 200_000
 VALUE_BYTES = 256
 # Nine clients read for each one that writes, over keys that no cache holds.
@@ -54,7 +53,6 @@ def _config(name: str, progress: Progress) -> MachineConfig:
         network="user",
         stop_mode="fast",
         cmdline_extra="nokaslr",
-        hold_up_ns=HOLD_UP_NS,
     )
 
 
@@ -62,7 +60,6 @@ def record_redis(name: str, records: int, limit_s: float = TRACE_LIMIT_S) -> tup
     """The machine that served, off, and its trace; who asks destroys the machine."""
     progress = Progress()
     config = _config(name, progress)
-    plugin = products.ensure_plugin(progress)
     machine = Machine.create(config, destroy_on_exit=True)
     try:
         say("redis: boots and fills")
@@ -72,12 +69,7 @@ def record_redis(name: str, records: int, limit_s: float = TRACE_LIMIT_S) -> tup
         machine.guest.close()
         if not machine.cut().stopped:
             raise RemError(f"machine {name!r} did not stop: see `rem inspect`")
-        assert config.loader is not None
-        spec = make_spec(plugin, config.kernel, config.loader, icount=True)
-        argument = spec.argument(ctl_path(name))
-        machine.config = replace(
-            config, icount=True, cut_points=True, caches=PROFILE, plugin=argument
-        )
+        machine.config = with_caches(config, PROFILE)
         attach_cut_points(machine)
         say(f"redis: {keys} keys; resumes with caches, and is traced for {records:,} records")
         machine.resume()
