@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lab.demo.off2f_machine import NVM, convert, forget, install, make_store, measure, mount
-from lab.demo.pm_machine import machine_with_region, reset, sh, wait_up
+from lab.demo.off2f_machine import NVM, convert, forget, guest_with_store, measure, mount
+from lab.demo.pm_machine import reset, sh
 from lab.machine import Machine
 from lab.result import Result
 from lab.setup.off2f import ensure_tool
@@ -108,11 +108,7 @@ def run_size(machine: Machine, size: int, runs: int) -> dict[str, dict[str, int]
 def run_machine(plan: Plan, tell: Callable[[str], None]) -> dict[str, Any]:
     """All sizes: size, way, what was counted."""
     found: dict[str, Any] = {}
-    with machine_with_region(plan.machine, cpus=1, icount=True) as machine:
-        machine.boot()
-        wait_up(machine)
-        install(machine)
-        make_store(machine)
+    with guest_with_store(plan.machine, cpus=1, icount=True) as machine:
         for size in plan.sizes:
             tell(f"text of {name_of(size)}")
             prepare(machine, size)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lab.demo.pm_machine import install, machine_with_region, sh, wait_up
+from lab.demo.pm_machine import guest_with_region, sh
 from lab.machine import Machine
 from lab.machine.qemu import NVRAM_PHYS
 from lab.result import Result
@@ -42,10 +42,7 @@ class Plan:
 
 def run(plan: Plan, tell: Callable[[str], None]) -> Result:
     result = Result("bench-pm")
-    with machine_with_region(plan.machine, cpus=1, icount=True, more=BTT_WORDS) as machine:
-        machine.boot()
-        wait_up(machine)
-        install(machine)
+    with guest_with_region(plan.machine, cpus=1, icount=True, more=BTT_WORDS) as machine:
         result.add("model", "flat-1ns", "", "modelled")
         _load(machine, "format=1")
         sh(machine, f"pmadmin create raw {DISKS_MIB}M")

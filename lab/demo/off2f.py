@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lab.demo.off2f_machine import convert, forget, install, make_store, measure, mount
-from lab.demo.pm_machine import cut, kernel_complaints, machine_with_region, reset, sh, wait_up
+from lab.demo.off2f_machine import convert, forget, guest_with_store, measure, mount
+from lab.demo.pm_machine import cut, kernel_complaints, reset, sh
 from lab.demo.told import Told
 from lab.machine import Machine
 from lab.result import Result
@@ -29,9 +29,7 @@ WORK = {
 def play(name: str, tell: Callable[[str], None]) -> Result:
     """The whole; the machine is gone afterwards."""
     told = Told(tell, Result("demo-off2f"))
-    with machine_with_region(name) as machine:
-        machine.boot()
-        wait_up(machine)
+    with guest_with_store(name, busybox=True) as machine:
         _make(machine, told)
         elf = _beside(machine, told)
         for what, lose in (
@@ -52,8 +50,6 @@ def _reset(machine: Machine) -> None:
 
 
 def _make(machine: Machine, told: Told) -> None:
-    install(machine, busybox=True)
-    make_store(machine)
     body = "".join(f"int f{n}(int a) {{ return a * {n} + (a > {n} ? f(a) : 0); }}\\n"
                    for n in range(20))  # fmt: skip
     sh(machine, f"printf 'int f(int);\\n{body}' >{SOURCE}")

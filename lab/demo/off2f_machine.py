@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from lab.demo.pm_machine import sh
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lab.demo.pm_machine import machine_with_region, sh, wait_up
 from lab.machine import Machine
 from lab.paths import repo_dir
 from lab.setup.off2f import ensure_off2f, ensure_tool
@@ -31,6 +34,19 @@ def install(machine: Machine, busybox: bool = False) -> None:
     for path in sorted((repo_dir() / "off2f" / "guest").glob("*.py")):
         machine.guest.put(path, f"/root/{path.name}")
     sh(machine, "sync")
+
+
+@contextmanager
+def guest_with_store(
+    name: str, cpus: int = 2, icount: bool = False, busybox: bool = False
+) -> Iterator[Machine]:
+    """A machine_with_region() that is up and has all this, and a new text store."""
+    with machine_with_region(name, cpus, icount) as machine:
+        machine.boot()
+        wait_up(machine)
+        install(machine, busybox)
+        make_store(machine)
+        yield machine
 
 
 def make_store(machine: Machine) -> None:

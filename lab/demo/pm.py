@@ -7,12 +7,10 @@ from collections.abc import Callable
 
 from lab.demo.pm_machine import (
     cut,
-    install,
+    guest_with_region,
     load,
-    machine_with_region,
     reset,
     sh,
-    wait_up,
 )
 from lab.demo.told import Told
 from lab.machine import Machine
@@ -25,9 +23,7 @@ DISK = "pmadmin ramdisk add disk && mkdir -p /mnt/pm"
 def play(name: str, tell: Callable[[str], None]) -> Result:
     """The whole; the machine is gone afterwards."""
     told = Told(tell, Result("demo-pm"))
-    with machine_with_region(name) as machine:
-        machine.boot()
-        wait_up(machine)
+    with guest_with_region(name) as machine:
         _make(machine, told)
         for what, lose in (
             ("The kernel reboots without a word to its file systems.", _reboot),
@@ -51,7 +47,6 @@ def _panic(machine: Machine) -> None:
 
 
 def _make(machine: Machine, told: Told) -> None:
-    install(machine)
     load(machine, "format=1")
     told.tell("A region of persistent memory is taken over:")
     for line in sh(machine, "pmadmin status").stdout.splitlines():

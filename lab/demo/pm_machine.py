@@ -82,10 +82,10 @@ def install(machine: Machine) -> None:
 
 @contextmanager
 def guest_with_region(
-    name: str, cpus: int = 2, more: str = "", caches: str | None = None
+    name: str, cpus: int = 2, icount: bool = False, more: str = "", caches: str | None = None
 ) -> Iterator[Machine]:
     """A machine_with_region() that is up and has the modules and programs."""
-    with machine_with_region(name, cpus, more=more, caches=caches) as machine:
+    with machine_with_region(name, cpus, icount, more, caches) as machine:
         machine.boot()
         wait_up(machine)
         install(machine)

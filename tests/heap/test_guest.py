@@ -18,7 +18,7 @@ from contextlib import contextmanager
 import pytest
 
 from lab.demo.guest_job import identify, pid_of
-from lab.demo.pm_machine import cut, install, load, machine_with_region, sh, wait_up
+from lab.demo.pm_machine import cut, guest_with_region, load, sh
 from lab.machine import Machine
 from lab.run import end, spawn
 from lab.setup.heap import ensure_heap_bench
@@ -93,10 +93,7 @@ def looked_at(machine: Machine, policy: str) -> int | None:
 
 
 def test_what_a_transaction_returned_from_outlives_a_cut_without_stop() -> None:
-    with machine_with_region(f"t-heap-{os.getpid()}", cpus=1, caches=PROFILE) as machine:
-        machine.boot()
-        wait_up(machine)
-        install(machine)
+    with guest_with_region(f"t-heap-{os.getpid()}", cpus=1, caches=PROFILE) as machine:
         put_program(machine)
         load(machine, "format=1")
         sh(machine, "pmadmin create dax 96M && pmadmin ramdisk add dax")

@@ -18,11 +18,10 @@ from lab.demo.off2f_machine import (
     STORE,
     convert,
     forget,
-    install,
-    make_store,
+    guest_with_store,
     measure,
 )
-from lab.demo.pm_machine import kernel_complaints, machine_with_region, sh, wait_up
+from lab.demo.pm_machine import kernel_complaints, sh
 from lab.machine import Machine
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
@@ -38,11 +37,7 @@ DAEMONS = {"redis-server", "memcached"}
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    with machine_with_region(f"t-off-{os.getpid()}") as made:
-        made.boot()
-        wait_up(made)
-        install(made)
-        make_store(made)
+    with guest_with_store(f"t-off-{os.getpid()}") as made:
         convert(made, "/root/off2f-try", TRY)
         yield made
 

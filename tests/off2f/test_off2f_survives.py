@@ -13,14 +13,12 @@ import time
 
 import pytest
 
-from lab.demo.off2f_machine import STORE, convert, install, make_store, mount
+from lab.demo.off2f_machine import STORE, convert, guest_with_store, mount
 from lab.demo.pm_machine import (
     BOOT_LIMIT_S,
     cut,
     kernel_complaints,
-    machine_with_region,
     sh,
-    wait_up,
 )
 from lab.machine import Machine
 
@@ -35,11 +33,7 @@ LOOP = (
 
 
 def test_programs_go_on_after_a_stop() -> None:
-    with machine_with_region(f"t-offs-{os.getpid()}") as machine:
-        machine.boot()
-        wait_up(machine)
-        install(machine)
-        make_store(machine)
+    with guest_with_store(f"t-offs-{os.getpid()}") as machine:
         convert(machine, "$(readlink -f /usr/bin/python3)", "/root/o/python3")
         convert(machine, "/root/off2f-try", "/root/o/off2f-try")
         sh(machine, f'/root/o/python3 -c "{COUNT}" >/dev/null 2>&1 & echo $! >/root/pid')
@@ -61,11 +55,7 @@ def counted(machine: Machine) -> int:
 
 
 def test_a_cut_while_installing_leaves_old_or_new() -> None:
-    with machine_with_region(f"t-offi-{os.getpid()}") as machine:
-        machine.boot()
-        wait_up(machine)
-        install(machine)
-        make_store(machine)
+    with guest_with_store(f"t-offi-{os.getpid()}") as machine:
         for version in (1, 2):
             sh(machine, f"printf {version} | cat $(readlink -f /bin/bash) - >/root/v{version}")
         sh(machine, "chmod 755 /root/v1 /root/v2; cp /root/v1 /root/program; sync")
