@@ -5,13 +5,15 @@ image shows: devices, disks and the programs of the guest.
 Images of one class (decision, words, content of disks) boot alike. Classes are taken in turn from
 each place and decision, the rarest first. An image is NVRAM's media and the disk's, both at the
 cut; of what is left to the disk's cache, some images lose all and some only sectors by chance. A
-boot must decide what the engine said; then the guest comes up, and the workload's own check must
-find every promise kept that had been made by the cut. The disk's file system must be clean.
+boot must decide what the engine said. The first ones are boots to the end: the guest comes up, the
+workload's own check must find every promise kept that had been made by the cut, and the disk's file
+system must be clean. The others, which cost a fraction of that, end when the loader has decided.
 Anything else is a disagreement, which is a violation too.
 """
 
 from __future__ import annotations
 
+import math
 import resource
 from collections.abc import Iterator
 from contextlib import suppress
@@ -27,8 +29,12 @@ from lab.campaign.store import Store
 from lab.campaign.workload import Workload
 from lab.errors import HangError, RemError, UsageError
 from lab.machine import Machine, MachineConfig, disks
+from lab.machine.note import BootNote
 from lab.say import say
 
+# Of a soak: so many classes, and of all resumed images this share.
+CLASSES_MAX = 1_000
+RESUMES_SHARE = 0.01
 NOTE_LIMIT_S = 120.0
 GUEST_LIMIT_S = 300.0
 PLACE_ORDER = ("running", "stop-commit", "go-devices", "loader", "stop-save", "go-cpus")
@@ -53,9 +59,10 @@ class Booted:
     """What the boots amount to."""
 
     booted: int
+    whole: int  # of them, until the guest was judged
     disagreements: tuple[str, ...]
     classes_unbooted: int
-    cpu_s: float
+    cpu_s: float  # of the whole ones
 
 
 def choose(store: Store, recording: str, count: int) -> list[Image]:
@@ -95,6 +102,25 @@ def _by_turns(groups: dict[tuple[str, str], list[Image]]) -> Iterator[Image]:
                 yield groups[key][turn]
 
 
+def soak_counts(store: Store, recording: str) -> tuple[int, int]:
+    """Of a cycle of a soak: images of how many classes are booted, and how many resumed ones."""
+    seen = int(store.scalar("SELECT count(DISTINCT class) FROM boot"))
+    query = "SELECT count(DISTINCT class) FROM image WHERE recording = ?"
+    classes = int(store.scalar(query, recording))
+    query = "SELECT count(*) FROM image WHERE recording = ? AND verdict = 'resumed'"
+    resumed = int(store.scalar(query, recording))
+    return max(0, min(classes, CLASSES_MAX - seen)), math.ceil(resumed * RESUMES_SHARE)
+
+
+def _resumed(store: Store, recording: str, count: int, taken: list[Image]) -> list[Image]:
+    """Further images that are resumed, by no order of theirs."""
+    known = {(image.event, image.eviction) for image in taken}
+    query = """SELECT event, eviction, reason, sequence, class, place FROM image
+      WHERE recording = ? AND verdict = 'resumed' ORDER BY substr(digest, 8) LIMIT ?"""
+    rows = store.rows(query, recording, count + len(taken))
+    return [_image(recording, row) for row in rows if (row[0], row[1]) not in known][:count]
+
+
 def _others(store: Store, recording: str, count: int, taken: list[Image]) -> list[Image]:
     """Where there are fewer classes than boots."""
     if count <= 0:
@@ -118,35 +144,52 @@ def boot_machine(recording: Path, name: str) -> Machine:
     return fresh(replace(config, name=name, icount=False, plugin=None))
 
 
-def boot_all(engine: Path, store: Store, recording: Path, name: str, count: int) -> Booted:
-    """Boot *count* images of a recording that kept its disk."""
+def boot_all(  # noqa: PLR0917 - what is judged, by whom, and how much of it
+    engine: Path,
+    store: Store,
+    recording: Path,
+    name: str,
+    count: int,
+    whole: int,
+    resumes: int = 0,
+) -> Booted:
+    """Boot *count* images of a recording that kept its disk, the first *whole* to the end.
+
+    *resumes*: that many of those besides that are resumed.
+    """
     images = choose(store, str(recording), count)
+    images += _resumed(store, str(recording), resumes, images)
+    whole = min(whole, len(images))
     load = Workload.read(recording)
     before_s = _children_s()
+    whole_s = 0.0
     wrong: list[str] = []
     with boot_machine(recording, name) as machine:
-        for image in images:
-            broken = boot(engine, machine, recording, image, load)
+        for number, image in enumerate(images):
+            if number < whole:
+                broken = boot(engine, machine, recording, image, load)
+                whole_s = _children_s() - before_s
+            else:
+                broken = decide(engine, machine, recording, image)
             expected = f"{image.reason} {image.sequence}" if image.sequence else image.reason
             place = (image.recording, image.event, image.eviction)
             store.add_boot((image.kind, *place, expected, broken or expected, not broken, 0))
             line = f"cut {image.event} evict {image.eviction} in {image.place}: {expected}"
-            say(f"campaign: booted {line}{': ' + broken if broken else ''}")
+            how = "booted" if number < whole else "the loader decided"
+            say(f"campaign: {how} {line}{': ' + broken if broken else ''}")
             if broken:
                 wrong.append(f"{line}: {broken}")
                 say(f"campaign: {shrink.command(recording, image.event, image.eviction)} --boot")
     classes = store.scalar(
         "SELECT count(DISTINCT class) FROM image WHERE recording = ?", str(recording)
     )
-    seen = len({image.kind for image in images})
-    return Booted(len(images), tuple(wrong), int(classes) - seen, _children_s() - before_s)
+    seen = len({image.kind for image in images[:whole]})
+    return Booted(len(images), whole, tuple(wrong), int(classes) - seen, whole_s)
 
 
 def boot(engine: Path, machine: Machine, recording: Path, image: Image, load: Workload) -> str:
     """What is wrong with the machine that boots the image; empty if nothing is."""
-    nvram = machine.files.nvram(machine.config)
-    told = program.replay(engine, recording, image.event, image.eviction, 0, nvram)
-    _lay_disk(machine, recording, int(told["disk_log"].get("0", 0)), image.event)
+    told = _lay(engine, machine, recording, image)
     said = (recording / "said.base").read_bytes()
     said += (recording / "said.log").read_bytes()[: told["said_bytes"]]
     resumed = image.reason == "resume"
@@ -169,6 +212,28 @@ def boot(engine: Path, machine: Machine, recording: Path, image: Image, load: Wo
             machine.cut(immediate=True)
 
 
+def decide(engine: Path, machine: Machine, recording: Path, image: Image) -> str:
+    """What is wrong with the loader's decision on the image; the power goes right behind it."""
+    nvram = machine.files.nvram(machine.config)
+    program.replay(engine, recording, image.event, image.eviction, 0, nvram)
+    try:
+        machine.boot()
+        return _decision(machine, image)
+    except RemError as error:
+        return error.message
+    finally:
+        with suppress(UsageError):
+            machine.cut(immediate=True)
+
+
+def _lay(engine: Path, machine: Machine, recording: Path, image: Image) -> dict[str, Any]:
+    """NVRAM and disk as that cut left them; what the engine says of it."""
+    nvram = machine.files.nvram(machine.config)
+    told = program.replay(engine, recording, image.event, image.eviction, 0, nvram)
+    _lay_disk(machine, recording, int(told["disk_log"].get("0", 0)), image.event)
+    return told
+
+
 def _lay_disk(machine: Machine, recording: Path, log_bytes: int, seed: int) -> None:
     """The disk at that cut. What its cache may lose is lost whole, or sector by sector."""
     run.run(
@@ -180,9 +245,14 @@ def _lay_disk(machine: Machine, recording: Path, log_bytes: int, seed: int) -> N
 
 
 def _decision(machine: Machine, image: Image) -> str:
-    note = machine.wait_boot_note(NOTE_LIMIT_S)
+    return wrong_decision(machine.wait_boot_note(NOTE_LIMIT_S), image)
+
+
+def wrong_decision(note: BootNote, image: Image) -> str:
+    """What the loader decided otherwise than was judged; empty if nothing."""
     found = "resume" if note.resumed else note.reason.removeprefix("COLD_").lower()
-    if found.replace("_", "-") != image.reason:
+    found = found.replace("_", "-")
+    if found != image.reason:
         return f"judged {image.reason}, and the loader decided {found}"
     if note.resumed and note.sequence != image.sequence:
         return f"judged image {image.sequence}, and the loader entered {note.sequence}"

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from distributed import Client
 
 # Of a round. Further rounds bring hardly any image that is entered, so a cycle ends when no more
-# than a fifth of all images are.
+# than a fifth of all images are, and some, since the last round brings many that are not.
 CUTS = 1_500
-ENTERED_SHARE = 0.2
+ENTERED_SHARE = 0.22
 ROUNDS_MIN, ROUNDS_MAX = 2, 12
 # Where the loader's events overwrite those of an older image fewer words differ: a machine's first
 # two cycles have four times as many images that are entered as its later ones.
@@ -75,7 +75,8 @@ class Soak:
     images: int
     seed: int
     limit_s: float
-    boots: int  # of a cycle
+    boots: int | None  # of a cycle; None: of each class, and a share of what is resumed
+    whole: int  # of those, to the end
     scheduler: str | None = None
     profile: str = PROFILE
 
@@ -179,7 +180,10 @@ def _judged(soak: Soak, client: Client, store: Store, recording: Path) -> Booted
         if number + 1 >= ROUNDS_MIN and store.share_entered() < ENTERED_SHARE:
             break
     name = f"campaign-soak-boot-{soak.seed}"
-    done = boots.boot_all(soak.engine, store, recording, name, soak.boots)
+    count, resumes = soak.boots, 0
+    if count is None:
+        count, resumes = boots.soak_counts(store, str(recording))
+    done = boots.boot_all(soak.engine, store, recording, name, count, soak.whole, resumes)
     if not done.disagreements and not store.violations_of(str(recording)):
         shutil.rmtree(recording)
     return done

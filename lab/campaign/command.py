@@ -25,6 +25,8 @@ from lab.setup.progress import Progress
 # Each kind of violation at each place is shrunk once, and so many altogether.
 SHRUNK_MAX = 10
 ROTATION = 5
+BOOTS = 60  # of one run
+SOAK_WHOLE = 2  # of a cycle
 RATIO_BOOTS_MIN = 30
 COMPLETE = "complete"  # in a recording's directory
 
@@ -41,7 +43,8 @@ class Asked:
     scheduler: str | None
     page: Path | None
     limit_s: float | None
-    boots: int
+    boots: int | None  # None: as the tier has it
+    whole: int | None  # of the boots, to the end
     mutants: str
     load: Workload | None = None  # not said: the standard one
     profile: str = PROFILE
@@ -97,10 +100,12 @@ def _judge(
         limit_s=asked.limit_s,
     )
     runner.run(plan, store)
+    count = BOOTS if asked.boots is None else asked.boots
+    whole = count if asked.whole is None else asked.whole
     return [
-        boots.boot_all(engine, store, recording, f"campaign-boot-{asked.seed}", asked.boots)
+        boots.boot_all(engine, store, recording, f"campaign-boot-{asked.seed}", count, whole)
         for recording in recordings
-        if asked.boots and boots.bootable(recording)
+        if count and boots.bootable(recording)
     ]
 
 
@@ -113,6 +118,7 @@ def _soak(asked: Asked, engine: Path, folder: Path, store: Store) -> list[boots.
         seed=asked.seed,
         limit_s=asked.limit_s,
         boots=asked.boots,
+        whole=SOAK_WHOLE if asked.whole is None else asked.whole,
         scheduler=asked.scheduler,
         profile=asked.profile,
     )
@@ -189,13 +195,15 @@ def _count_boots(store: Store, result: Result, booted: list[boots.Booted]) -> No
     """Real boots, and what one costs beside a judgement; the way to the cut would make it more."""
     count = sum(item.booted for item in booted)
     result.add("booted", count, "images", "counted")
+    whole = sum(item.whole for item in booted)
+    result.add("booted_whole", whole, "images", "counted")
     wrong = sum(len(item.disagreements) for item in booted)
     result.add("disagreements", wrong, "images", "counted")
     unbooted = sum(item.classes_unbooted for item in booted)
     result.add("classes_unbooted", unbooted, "", "counted")
     judged_s = float(store.scalar("SELECT coalesce(sum(cpu_ns), 0) FROM slice")) / 1e9
-    if count >= RATIO_BOOTS_MIN and judged_s:
-        boot_s = sum(item.cpu_s for item in booted) / count
+    if whole >= RATIO_BOOTS_MIN and judged_s:
+        boot_s = sum(item.cpu_s for item in booted) / whole
         ratio = boot_s / (judged_s / store.images())
         result.add("vs_reboot_replay", round(ratio, 1), "times", "native")
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lab.campaign import figures
 from lab.campaign.engine import Judged, Work, judge
 from lab.campaign.store import Store
 from lab.errors import InfraError
@@ -29,6 +30,9 @@ SLICES_MAX = 40
 ROUNDS_MAX = 200
 # A round that brings fewer new images than this share of its cuts has seen what there is to see.
 NEW_SHARE_MIN = 0.01
+# Where there are enough images and too few of a kind, so many rounds are judged all the same: the
+# second one has what can be entered.
+MIX_ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,9 @@ def run(plan: Plan, store: Store) -> None:
     with cluster(plan.scheduler) as client:
         for number in range(ROUNDS_MAX):
             before = store.images()
-            if before >= plan.images or (ends_at is not None and time.monotonic() > ends_at):
+            if before >= plan.images and mixed(store, number):
+                return
+            if ends_at is not None and time.monotonic() > ends_at:
                 return
             works = list(_round(plan, store, number, slices))
             for _ in judge_into(client, store, works):
@@ -95,6 +101,11 @@ def run(plan: Plan, store: Store) -> None:
                     f"campaign: round {number} brought hardly any new image: all there are are seen"
                 )
                 return
+
+
+def mixed(store: Store, rounds: int) -> bool:
+    """Whether the mix is right, or cannot be had."""
+    return rounds >= MIX_ROUNDS or not figures.mix(store).missing()
 
 
 def judge_into(client: Client, store: Store, works: list[Work]) -> Iterator[None]:

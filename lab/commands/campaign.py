@@ -14,7 +14,6 @@ from lab.say import say
 
 IMAGES = {"full": 2_000, "soak": 1_000_000}
 SOAK_MIN = 90.0  # of power cycles; planted bugs take the rest of two hours
-BOOTS = {"full": 60, "soak": 2}
 DISK_CACHES = ("volatile", "claimed")
 MUTANTS = {"full": "five", "soak": "all"}
 
@@ -58,7 +57,16 @@ MutantsOption = Annotated[
 BootsOption = Annotated[
     int | None,
     typer.Option(
-        help="Images of a run that are booted; if not said 60, in tier soak 2 of each.",
+        help="Images of a run that are booted; if not said 60. In tier soak one of each class,"
+        " up to 1,000, and of those that are resumed one in a hundred.",
+        min=0,
+    ),
+]
+WholeOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Of those, to the end: guest, promises and file system; the others end when the"
+        " loader has decided. If not said all, in tier soak 2 of each.",
         min=0,
     ),
 ]
@@ -103,6 +111,7 @@ def register(app: typer.Typer) -> None:
             Path | None, typer.Option(help="Where to write the report.", metavar="FILE")
         ] = None,
         boots: BootsOption = None,
+        whole: WholeOption = None,
         mutants: MutantsOption = None,
         minutes: MinutesOption = None,
         workload: WorkloadOption = None,
@@ -146,7 +155,8 @@ def register(app: typer.Typer) -> None:
             scheduler=scheduler,
             page=page,
             limit_s=limit_min * 60 if limit_min else None,
-            boots=BOOTS[tier] if boots is None else boots,
+            boots=boots,
+            whole=whole,
             mutants=mutants or ("none" if given or model or workload else MUTANTS[tier]),
             load=Workload.of(workload, check) if workload and check else None,
             profile=profile,

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lab.campaign import boots, figures, runner
 from lab.campaign.boots import Booted, choose
 from lab.campaign.command import Asked, chosen_mutants, count, run
 from lab.campaign.engine import Judged, Work, broken_text
@@ -27,11 +28,12 @@ from lab.campaign.page import page
 from lab.campaign.record import Recorded
 from lab.campaign.shrink import as_eviction, command, shrunk
 from lab.campaign.store import Store
-from lab.campaign.workload import Workload
+from lab.campaign.workload import Workload, standard
 from lab.errors import Exit, InfraError, UsageError
+from lab.machine.note import BootNote
 
 WORK = Work("engine", "/rec/stop", 1, 0, 100, 0, 1)
-ASKED = Asked((), False, 1, 1, None, None, None, None, 0, "five")
+ASKED = Asked((), False, 1, 1, None, None, None, None, 0, 0, "five")
 
 
 def outcome(digest: str, verdict: Any = "cold", **changed: Any) -> dict[str, Any]:
@@ -179,14 +181,80 @@ def test_the_page_has_a_command_for_each_cell(store: Store) -> None:
 
 def test_boots_are_counted_and_a_disagreement_is_red(store: Store) -> None:
     store.add(Judged(WORK, [outcome("1")], 1, 10**9))
-    good = Booted(booted=40, disagreements=(), classes_unbooted=1, cpu_s=400.0)
+    good = Booted(booted=40, whole=40, disagreements=(), classes_unbooted=1, cpu_s=400.0)
     result = count(store, [], [good])
     assert result.ok
     assert result.figures["booted"].value == 40
+    assert result.figures["booted_whole"].value == 40
     assert result.figures["classes_unbooted"].value == 1
     assert result.figures["vs_reboot_replay"].value == 10.0
     assert not count(store, [], [replace(good, disagreements=("cut 1",))]).ok
-    assert "vs_reboot_replay" not in count(store, [], [replace(good, booted=29)]).figures
+    assert "vs_reboot_replay" not in count(store, [], [replace(good, whole=29)]).figures
+
+
+class NoMachine:
+    """Stands for the machine that boots images."""
+
+    def __enter__(self) -> NoMachine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is there."""
+
+
+def test_boots_to_the_end_come_first_and_a_wrong_decision_is_told(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [outcome(str(n), event=n, **{"class": f"c{n}"}) for n in range(6)]
+    work = replace(WORK, recording=str(tmp_path))
+    store.add(Judged(work, rows, 6, 10**9))
+    standard().write(tmp_path)
+    ways: list[str] = []
+    monkeypatch.setattr(boots, "boot_machine", lambda *_: NoMachine())
+    monkeypatch.setattr(boots, "boot", lambda *_: ways.append("whole") or "")
+    monkeypatch.setattr(boots, "decide", lambda *_: ways.append("decision") or "judged otherwise")
+    done = boots.boot_all(tmp_path, store, tmp_path, "none", 5, 2)
+    assert ways == ["whole", "whole", "decision", "decision", "decision"]
+    assert (done.booted, done.whole, len(done.disagreements)) == (5, 2, 3)
+    assert done.classes_unbooted == 4  # of classes whose disk and guest nobody saw
+    assert not count(store, [], [done]).ok
+
+
+def test_a_soak_boots_each_class_and_a_hundredth_of_the_resumed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [outcome(f"r{n}", "resumed", event=n, **{"class": "go"}) for n in range(101)]
+    rows += [outcome(f"c{n}", event=200 + n, **{"class": f"c{n}"}) for n in range(4)]
+    store.add(Judged(WORK, rows, len(rows), 10**9))
+    assert boots.soak_counts(store, "/rec/stop") == (5, 2)
+    store.add_boot(("other", "/rec/go", 1, "none", "x", "x", True, 0))
+    monkeypatch.setattr(boots, "CLASSES_MAX", 4)
+    assert boots.soak_counts(store, "/rec/stop") == (3, 2)
+
+
+def test_what_the_loader_decided_is_held_against_what_was_judged() -> None:
+    image = boots.Image("/r", 1, "none", "resume", 4, "c", "loader")
+    note = BootNote(
+        reason="RESUME", sequence=4, slot=0, expected=None, found=None,
+        entry_tsc=1, ready_tsc=1, leave_tsc=1, charge=1,
+    )  # fmt: skip
+
+    def told(note: BootNote) -> str:
+        return boots.wrong_decision(note, image)
+
+    assert told(note) == ""
+    assert "entered 5" in told(replace(note, sequence=5))
+    assert "decided already-consumed" in told(replace(note, reason="COLD_ALREADY_CONSUMED"))
+
+
+def test_a_campaign_goes_on_until_its_mix_is_right(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.add(Judged(WORK, [outcome("1")], 1, 10**9))
+    assert not runner.mixed(store, 1)
+    assert runner.mixed(store, runner.MIX_ROUNDS)
+    monkeypatch.setattr(figures.Mix, "missing", lambda _: [])
+    assert runner.mixed(store, 1)
 
 
 def test_the_rarest_class_is_booted_first(store: Store) -> None:

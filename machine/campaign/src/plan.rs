@@ -20,9 +20,17 @@ use crate::survey::{Segment, Survey};
 /// Share of cuts that are near a word.
 pub const NEAR_PERCENT: u64 = 15;
 const ENTERABLE_PERCENT: u64 = 28;
-const PLACE_PERCENT: u64 = 24;
-/// Little is written there, so that cuts leave the same image more often.
-const GO_CPUS_PERCENT: u64 = 40;
+/// Of cuts in each place. Where little is written they leave the same image more often; cuts near a
+/// word come on top in the loader and at the commit.
+const fn place_percent(place: Place) -> u64 {
+    match place {
+        Place::GoCpus => 72,
+        Place::Running | Place::StopPark => 34,
+        Place::StopSave | Place::StopCommit => 30,
+        Place::GoDevices => 20,
+        Place::Loader | Place::Cold => 12,
+    }
+}
 /// Where an image can be entered few lines are dirty, so that whole lines make few images.
 const TORN_ENTERABLE_PERCENT: u64 = 70;
 const TORN_ELSEWHERE_PERCENT: u64 = 10;
@@ -264,11 +272,11 @@ pub fn plan(survey: &Survey, seed: u64, round: u64, count: u64) -> Vec<Cut> {
     );
     for place in PLACES {
         let here = of(&|segment| segment.place == place);
-        let percent = match place {
-            Place::GoCpus => GO_CPUS_PERCENT,
-            _ => PLACE_PERCENT,
-        };
-        draw.from(&here, count * percent / 100, TORN_ELSEWHERE_PERCENT);
+        draw.from(
+            &here,
+            count * place_percent(place) / 100,
+            TORN_ELSEWHERE_PERCENT,
+        );
     }
     draw.from(&of(&|_| true), count / 20, TORN_ELSEWHERE_PERCENT);
     draw.cuts.into_iter().collect()
