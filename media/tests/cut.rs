@@ -127,6 +127,44 @@ fn what_is_written_after_a_reset_is_kept() {
     a_reset_begins_a_new_life(Mutant::None).unwrap();
 }
 
+/// Seed, epoch, pointer, and start and gap of every region after a cut are those before it, when the
+/// flush port has waited for the journal.
+fn registers_are_recovered(mutant: Mutant) -> Result<(), String> {
+    for (regions, swap) in LEVELERS {
+        let psm = controller(regions, swap, |_| {});
+        let mut oc = Oc::new(psm, false, mutant).map_err(|error| error.to_string())?;
+        let mut now = Ps::ZERO;
+        for number in 0..200 {
+            now = oc.write(now, LineAddr(number * 5 % LINES), &[7; 64]);
+            let mut stopped = oc.clone();
+            let end = stopped.flush(now);
+            let before = stopped.psm().leveler().clone();
+            let (after, found) = stopped.cut(end);
+            let after = after.psm().leveler();
+            let told = |it: &ocpmem::startgap::Leveler| {
+                let places = (0..regions).map(|n| (it.region(n).start, it.region(n).gap));
+                (places.collect::<Vec<_>>(), it.epoch(), it.config().seed)
+            };
+            if told(&before) != told(after) || found.swap_completed {
+                return Err(format!("{regions} {swap}, write {number}: {found:?}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn start_gap_seed_and_epoch_are_recovered_from_media() {
+    registers_are_recovered(Mutant::None).unwrap();
+    for mutant in [
+        Mutant::NoJournal,
+        Mutant::SeedNotRecovered,
+        Mutant::RecoverOldRecord,
+    ] {
+        registers_are_recovered(mutant).unwrap_err();
+    }
+}
+
 /// A scrub mends a piece that no read needs, before a second fault meets the first.
 #[test]
 fn a_scrub_keeps_faults_from_meeting() {

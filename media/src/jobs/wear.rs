@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How long a memory lives: writes of the host until the first line has had all
-//! that it endures, against what all lines together endure.
+//! that it endures, against what all lines together endure: those that the host sees
+//! (`lifetime`), or those that media has, gaps included (`lifetime_of_media`).
 //!
 //! Writes are taken `threshold_writes` at a time to one line, so that lives of
 //! billions of writes are counted in seconds. For an attack that is exact (it is what
@@ -56,13 +57,14 @@ impl WearJob {
         let burst = u64::from(self.wear.threshold_writes);
         let limit = self.writes_per_line_max.unwrap_or(u64::MAX / self.lines) * self.lines;
         let (mut writes, mut extra, mut most, mut state) = (0_u64, 0_u64, 0_u64, self.wear.seed);
+        let mut turn = targets.iter().cycle();
         while most < self.endurance_writes && writes < limit {
-            let pick = if benign {
-                random(&mut state)
+            let line = if benign {
+                let pick = random(&mut state) % targets.len() as u64;
+                LineAddr(targets[usize::try_from(pick).unwrap_or(0)])
             } else {
-                writes / burst
+                LineAddr(*turn.next().expect("there are targets"))
             };
-            let line = LineAddr(targets[usize::try_from(pick % targets.len() as u64).unwrap_or(0)]);
             let mut add = |phys: u64, count: u64| {
                 let slot = &mut worn[usize::try_from(phys).unwrap_or(0)];
                 *slot += count;
@@ -88,6 +90,7 @@ impl WearJob {
         let ratio = |a: u64, b: u64| a as f64 / b as f64;
         Ok(json!({
             "lifetime": ratio(writes, self.lines) / ratio(self.endurance_writes, 1),
+            "lifetime_of_media": ratio(writes, leveler.phys_lines()) / ratio(self.endurance_writes, 1),
             "worn_out": most >= self.endurance_writes,
             "writes": writes,
             "extra_write_share": ratio(extra, writes.max(1)),

@@ -26,8 +26,9 @@ use group::{Group, NO_PAGE, PIECES, Window};
 use serde::{Deserialize, Serialize};
 use wear::Wear;
 
-/// Lines of the journal for each line of memory: 1 in so many.
-const JOURNAL_SHARE: u64 = 64;
+/// Lines of the journal for each line of memory: 1 in so many. With a move for each 100 writes and an exchange,
+/// which is three records, for each 256, its lines wear 0.7 times as fast as those of memory.
+const JOURNAL_SHARE: u64 = 32;
 /// The journal is never shorter, in lines.
 const JOURNAL_MIN_LINES: u64 = 64;
 /// Lines of 64 B that one access of the rank layout covers.
