@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,11 @@ from lab import cli
 from lab.commands.media import memory_of
 from lab.errors import Exit, UsageError
 from lab.experiment.run import Experiment, Report
-from lab.format import crc32c
 from lab.machine import caches
 from lab.machine.tracing import RECORDS_MAX, check_records
 from lab.media.engine import Engine, memory, value
 from lab.media.redis import CPUS, NVRAM_BYTES, record_redis
-from lab.media.tape import LINE_BYTES, MAGIC, VERSION
+from lab.media.tape import KIND_SHIFT, LOAD, Filter, Work
 from lab.result import Result
 
 
@@ -199,8 +197,9 @@ def test_a_trace_that_is_none_ends_a_command(
     engine: Engine, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """Truncated at each length of its header, and within its records."""
-    whole = struct.pack("<QIIQQII", MAGIC, VERSION, LINE_BYTES, 2, 8, 1, crc32c(bytes(16)))
-    whole += bytes(16)
+    left = Filter(Work(operation=1, access=1))
+    left.follow([LOAD << KIND_SHIFT, LOAD << KIND_SHIFT | 64])
+    whole = left.trace()
     trace = tmp_path / "some.trace"
     trace.write_bytes(whole)
     assert cli.main(["media", "replay", "dram", "--trace", str(trace)]) == Exit.PASS
