@@ -149,7 +149,40 @@ static int resize(struct pm *pm, const char *name, const char *size)
 	if (!parse_bytes(size, &bytes))
 		return EXIT_USAGE;
 	err = pm_resize(pm, name, bytes, true);
+	if (err == -EFBIG) {
+		fprintf(stderr,
+			"pmadmin: %s: blocks that were written have no place in that size\n",
+			name);
+		return EXIT_FAILED;
+	}
 	return err ? fail(name, err) : EXIT_DONE;
+}
+
+/* Of a slot that is damaged in all copies: nothing else can be done for it. */
+static int repair(struct pm *pm, const struct options *options,
+		  const char *slot)
+{
+	char what[64], *end;
+	unsigned long number = strtoul(slot, &end, 10);
+	int err;
+
+	if (end == slot || *end || number > UINT32_MAX) {
+		fprintf(stderr,
+			"pmadmin: repair %s: give the slot's number, from pmadmin list\n",
+			slot);
+		return EXIT_USAGE;
+	}
+	snprintf(what, sizeof(what), "give up slot %lu", number);
+	if (!confirmed(options, what))
+		return EXIT_USAGE;
+	err = pm_give_up(pm, (uint32_t)number);
+	if (err == -ENOENT) {
+		fprintf(stderr,
+			"pmadmin: repair %lu: that slot is not refused: nothing was done\n",
+			number);
+		return EXIT_FAILED;
+	}
+	return err ? fail(what, err) : EXIT_DONE;
 }
 
 static int resize_region(struct pm *pm, const char *size)
@@ -186,6 +219,22 @@ static int ramdisk(const char *name, bool removes)
 	return EXIT_DONE;
 }
 
+/* Which blocks are damaged; a negative errno. */
+static int list_bad(struct pm_blocks *segment, const char *name, bool json)
+{
+	uint64_t bad[64], first = 0;
+	int count;
+
+	while ((count = pm_blocks_bad(segment, first, bad, 64)) > 0) {
+		for (int i = 0; i < count; i++)
+			printf(json ? "%s%llu" : "%s: block %llu is damaged\n",
+			       json ? (first || i ? "," : "") : name,
+			       (unsigned long long)bad[i]);
+		first = bad[count - 1] + 1;
+	}
+	return count;
+}
+
 static int blocks(const struct options *options, const char *name, bool scrubs)
 {
 	struct pm_ioc_block_status is;
@@ -196,16 +245,24 @@ static int blocks(const struct options *options, const char *name, bool scrubs)
 		return fail(name, err);
 	err = scrubs ? pm_blocks_scrub(segment, &is) :
 		       pm_blocks_status(segment, &is);
-	pm_blocks_close(segment);
-	if (err)
+	if (err) {
+		pm_blocks_close(segment);
 		return fail(name, err);
+	}
 	printf(options->json ?
 		       "{\"name\":\"%s\",\"blocks\":%llu,\"block_bytes\":%u,"
-		       "\"bad_blocks\":%llu,\"repaired\":%llu,\"replayed\":%llu}\n" :
+		       "\"bad_blocks\":%llu,\"repaired\":%llu,\"replayed\":%llu,"
+		       "\"bad\":[" :
 		       "%s: %llu blocks of %u bytes, %llu bad, %llu repaired, "
 		       "%llu transactions finished at open\n",
 	       name, is.blocks, is.block_bytes, is.bad_blocks, is.repaired,
 	       is.replayed);
+	err = list_bad(segment, name, options->json);
+	if (options->json)
+		printf("]}\n");
+	pm_blocks_close(segment);
+	if (err < 0)
+		return fail(name, err);
 	return is.bad_blocks ? EXIT_DAMAGE : EXIT_DONE;
 }
 
@@ -237,6 +294,7 @@ static int usage(void)
 	      "  blocks NAME                  a block segment\n"
 	      "  scrub NAME                   look at each of its blocks, repair what can be\n"
 	      "  check                        look at all copies of the base segment, repair\n"
+	      "  repair SLOT                  give up a slot damaged in all copies\n"
 	      "  export NAME FILE             a copy with a checksum; FILE must not be there\n"
 	      "  import NAME FILE             a new segment of such a copy, which is checked first\n"
 	      "  watch                        status at each change\n"
@@ -275,6 +333,8 @@ static int act(struct options *options, int count, char **word)
 		code = destroy(pm, options, word[1]);
 	else if (!strcmp(word[0], "resize") && count == 3)
 		code = resize(pm, word[1], word[2]);
+	else if (!strcmp(word[0], "repair") && count == 2)
+		code = repair(pm, options, word[1]);
 	else if (!strcmp(word[0], "export") && count == 3)
 		code = export_segment(pm, word[1], word[2]);
 	else if (!strcmp(word[0], "import") && count == 3)

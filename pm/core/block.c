@@ -91,6 +91,17 @@ static void set_bad(struct pm_block *block, rem_u64 number, bool bad)
 	block->bad_count += bad ? 1 : -1ull;
 }
 
+rem_u64 pm_block_next_bad(const struct pm_block *block, rem_u64 number)
+{
+	rem_u64 blocks = block->header.blocks;
+
+	if (!block->bad_count)
+		return blocks;
+	while (number < blocks && !pm_block_is_bad(block, number))
+		number++;
+	return number < blocks ? number : blocks;
+}
+
 int pm_block_read(struct pm_block *block, rem_u64 number, void *to)
 {
 	rem_u32 name = (rem_u32)number;

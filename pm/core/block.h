@@ -64,6 +64,19 @@ int pm_block_open(struct pm_block *block, struct pm_env *env, void *base,
 		  rem_u64 bytes, const rem_u8 *uuid, void *memory,
 		  bool may_write);
 
+/* Memory for pm_block_rebuild(), zeroed; of volatile bytes, and of a block. */
+struct pm_block_lent {
+	void *from, *to, *buffer;
+};
+
+/*
+ * Lay out @format at @to and write there what the segment at @from holds.
+ * -EFBIG: a block that was written has no place in it. -EBADMSG: one is damaged.
+ */
+int pm_block_rebuild(struct pm_env *env, void *from, rem_u64 from_bytes,
+		     void *to, const struct pm_block_format *format,
+		     const struct pm_block_lent *lent);
+
 /* Anyone may do so side by side, if nobody writes. */
 int pm_block_read(struct pm_block *block, rem_u64 number, void *to);
 
@@ -75,6 +88,9 @@ int pm_block_write(struct pm_block *block, const struct pm_block_io *io,
 int pm_block_scrub(struct pm_block *block, rem_u64 number);
 /* Header copies and idle lanes. */
 void pm_block_scrub_base(struct pm_block *block);
+
+/* The first block from @number on that was found damaged; or how many there are. */
+rem_u64 pm_block_next_bad(const struct pm_block *block, rem_u64 number);
 
 static inline bool pm_block_is_bad(const struct pm_block *block, rem_u64 number)
 {

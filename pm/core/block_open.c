@@ -8,6 +8,7 @@
 
 #define ALIGN_TO(value, to) (((value) + (to)-1) / (to) * (to))
 #define PART_ALIGN_BYTES 4096
+#define MAGIC_BYTES sizeof(rem_u64)
 
 static bool is_power_of_two(rem_u32 value)
 {
@@ -74,6 +75,11 @@ int pm_block_plan(const struct pm_block_format *format,
 	return 0;
 }
 
+static rem_u8 *header_at(const struct pm_block *block, int copy)
+{
+	return block->base + copy * REM_PM_BLOCK_HEADER_STRIDE_BYTES;
+}
+
 int pm_block_format(struct pm_env *env, void *base,
 		    const struct pm_block_format *format)
 {
@@ -91,11 +97,16 @@ int pm_block_format(struct pm_env *env, void *base,
 		}
 	for (rem_u32 lane = 0; lane < block.header.lanes; lane++)
 		pm_lane_store(&block, lane, pm_lane_idle(lane, 1));
-	pm_fence(env); /* all of it, before a header says that it is there */
+	/* The magic last: without it in any copy nothing was laid out. */
 	for (int copy = 0; copy < REM_PM_COPIES; copy++)
-		pm_copy(env,
-			block.base + copy * REM_PM_BLOCK_HEADER_STRIDE_BYTES,
-			&block.header, sizeof(block.header));
+		pm_copy(env, header_at(&block, copy) + MAGIC_BYTES,
+			(const rem_u8 *)&block.header + MAGIC_BYTES,
+			sizeof(block.header) - MAGIC_BYTES);
+	pm_fence(env); /* all of it, before a header says that it is there */
+	for (int copy = 0; copy < REM_PM_COPIES; copy++) {
+		pm_store64(env, header_at(&block, copy), block.header.magic);
+		pm_flush(env, header_at(&block, copy), MAGIC_BYTES);
+	}
 	pm_fence(env);
 	return 0;
 }
@@ -155,8 +166,7 @@ int pm_block_peek(const void *base, rem_u64 bytes, const rem_u8 *uuid,
 			*ret = header;
 			return 0;
 		}
-		for (size_t i = 0; i < sizeof(header) && blank; i++)
-			blank = !at[i];
+		blank &= !pm_load64(at);
 		at += REM_PM_BLOCK_HEADER_STRIDE_BYTES;
 	}
 	return blank ? -ENOMEDIUM : err;
@@ -285,8 +295,7 @@ static void find_free(struct pm_block *block, rem_u8 *taken)
 void pm_block_scrub_base(struct pm_block *block)
 {
 	for (int copy = 0; copy < REM_PM_COPIES; copy++) {
-		rem_u8 *at =
-			block->base + copy * REM_PM_BLOCK_HEADER_STRIDE_BYTES;
+		rem_u8 *at = header_at(block, copy);
 
 		if (!memcmp(at, &block->header, sizeof(block->header)) ||
 		    !block->may_write || PM_MUTANT(PM_MUTANT_NO_REPAIR))

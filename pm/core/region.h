@@ -105,9 +105,24 @@ int pm_segment_destroy(struct pm_region *region, rem_u32 slot);
 /* Nobody may write to the segment meanwhile. @may_move: else grow in place. */
 int pm_segment_resize(struct pm_region *region, rem_u32 slot, rem_u64 bytes,
 		      bool may_move);
+/*
+ * Another size, in another place, which @fill makes out of the old one before it
+ * is the segment's: all of it or, after an error of @fill's, nothing.
+ */
+typedef int (*pm_fill)(void *context, void *from, rem_u64 from_bytes, void *to,
+		       rem_u64 room_bytes);
+int pm_segment_rebuild(struct pm_region *region, rem_u32 slot, rem_u64 bytes,
+		       pm_fill fill, void *context);
 /* New owner, mode, persist, map address: @record with nothing else changed. */
 int pm_segment_change(struct pm_region *region, rem_u32 slot,
 		      const struct rem_pm_segment *record);
+
+/*
+ * Give up a refused slot: what it held is lost, and it is free. Where another
+ * slot is refused because it said the same place or name, that one stays so
+ * until the next open.
+ */
+int pm_segment_give_up(struct pm_region *region, rem_u32 slot);
 
 /* Ask for another size of the region, from the next boot on; 0 takes it back. */
 int pm_region_wish(struct pm_region *region, rem_u64 bytes);

@@ -163,12 +163,23 @@ static int resize_here(struct pm_region *region, rem_u32 slot, rem_u64 bytes)
 	return err;
 }
 
+static int copy_over(void *context, void *from, rem_u64 from_bytes, void *to,
+		     rem_u64 room_bytes)
+{
+	struct pm_region *region = context;
+	rem_u64 offset = (rem_u64)((rem_u8 *)to - region->base);
+
+	pm_copy(region->env, to, from, from_bytes); /* it is to be larger */
+	zero_space(region, offset + from_bytes, room_bytes - from_bytes);
+	return 0;
+}
+
 static int resize_by_moving(struct pm_region *region, rem_u32 slot,
-			    rem_u64 bytes)
+			    rem_u64 bytes, pm_fill fill, void *context)
 {
 	struct pm_entry *entry = &region->entry[slot];
 	struct rem_pm_segment record = entry->record;
-	const rem_u8 *from = region->base + record.offset;
+	rem_u8 *from = region->base + record.offset;
 	rem_u32 old = entry->node;
 	rem_u32 index = get_space(region, bytes, slot);
 	struct pm_node *node;
@@ -182,12 +193,9 @@ static int resize_by_moving(struct pm_region *region, rem_u32 slot,
 	record.bytes = bytes;
 	if (PM_MUTANT(PM_MUTANT_MOVE_COMMITS_FIRST))
 		err = commit(region, slot, &record);
-	pm_copy(region->env, region->base + record.offset, from,
-		entry->record.bytes < bytes ? entry->record.bytes : bytes);
-	if (bytes > entry->record.bytes)
-		zero_space(region, record.offset + entry->record.bytes,
-			   record.extent_bytes - entry->record.bytes);
-	if (!PM_MUTANT(PM_MUTANT_MOVE_COMMITS_FIRST))
+	err = fill(context, from, entry->record.bytes,
+		   region->base + record.offset, record.extent_bytes);
+	if (!err && !PM_MUTANT(PM_MUTANT_MOVE_COMMITS_FIRST))
 		err = commit(region, slot, &record);
 	if (err) {
 		pm_extents_put(&region->extents, index);
@@ -215,7 +223,46 @@ int pm_segment_resize(struct pm_region *region, rem_u32 slot, rem_u64 bytes,
 	    units - have <=
 		    pm_extents_room(&region->extents, region->entry[slot].node))
 		return resize_here(region, slot, bytes);
-	return may_move ? resize_by_moving(region, slot, bytes) : -ENOSPC;
+	return may_move ? resize_by_moving(region, slot, bytes, copy_over,
+					   region) :
+			  -ENOSPC;
+}
+
+int pm_segment_rebuild(struct pm_region *region, rem_u32 slot, rem_u64 bytes,
+		       pm_fill fill, void *context)
+{
+	int err = check_slot(region, slot);
+
+	if (err)
+		return err;
+	if (!bytes)
+		return -EINVAL;
+	if (region->refused)
+		return -EROFS;
+	return resize_by_moving(region, slot, bytes, fill, context);
+}
+
+int pm_segment_give_up(struct pm_region *region, rem_u32 index)
+{
+	struct rem_pm_segment none = { .type = REM_PM_FREE };
+	struct pm_entry *entry;
+	struct pm_slot slot;
+
+	if (index >= region->super.slots ||
+	    region->entry[index].state != PM_SLOT_REFUSED)
+		return -ENOENT;
+	entry = &region->entry[index];
+	slot = pm_table_slot(region->base, &region->super, index);
+	/* A cut in between leaves it refused: no half of it checks. */
+	pm_slot_first(region->env, &slot, &none, true);
+	pm_fence(region->env);
+	entry->record = none;
+	entry->record.word.sequence = 1;
+	entry->state = PM_SLOT_FREE;
+	entry->next = region->free_slot;
+	region->free_slot = index;
+	region->refused--;
+	return 0;
 }
 
 int pm_segment_change(struct pm_region *region, rem_u32 slot,

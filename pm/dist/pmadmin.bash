@@ -8,7 +8,7 @@ _pmadmin() {
 		;;
 	ramdisk) words="add remove" ;;
 	*)
-		words="status list create destroy resize resize-region ramdisk blocks scrub check watch"
+		words="status list create destroy resize resize-region ramdisk blocks scrub check repair watch"
 		words+=" --json --yes --block --mode --map-address"
 		;;
 	esac

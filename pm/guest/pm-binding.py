@@ -21,6 +21,7 @@ with pm.Service() as service:
     with pm.Blocks("py-blocks") as blocks:
         blocks.write({3: b"a" * 512, 7: b"b" * 512})
         assert blocks.read([7, 3]) == [b"b" * 512, b"a" * 512]
+        assert blocks.bad() == []
         blocks.write({3: None})
         assert blocks.read([3]) == [bytes(512)]
         try:
@@ -29,6 +30,9 @@ with pm.Service() as service:
             assert error.errno == errno.ERANGE
         else:
             raise AssertionError("a block that is not there was read")
+    service.resize("py-blocks", 2 << 20)  # laid out anew
+    with pm.Blocks("py-blocks") as blocks:
+        assert blocks.read([7, 3]) == [b"b" * 512, bytes(512)]
     for name in ("py-raw", "py-blocks"):
         service.destroy(name)
     try:

@@ -84,6 +84,9 @@ struct pm_ioc_segment {
 /* Look at every copy again, repair; fills in the status. */
 #define PM_IOC_SCRUB _IOR(PM_IOC_MAGIC, 8, struct pm_ioc_status)
 
+/* In: slot, which is refused: what it held is lost, and it is free. */
+#define PM_IOC_GIVE_UP _IOW(PM_IOC_MAGIC, 9, struct pm_ioc_segment)
+
 struct pm_ioc_block_status {
 	char name[PM_NAME_BYTES];
 	__u64 blocks;
@@ -117,6 +120,30 @@ struct pm_ioc_transfer {
 #define PMBC_IOC_WRITE _IOW(PM_IOC_MAGIC, 34, struct pm_ioc_transfer)
 /* Look at every block; repairs what can be. */
 #define PMBC_IOC_SCRUB _IOWR(PM_IOC_MAGIC, 35, struct pm_ioc_block_status)
+
+struct pm_ioc_bad {
+	char name[PM_NAME_BYTES];
+	__u64 first;  /* in: the first block that is asked for */
+	__u64 blocks; /* address of an array of __u64 */
+	__u32 count;  /* in: of the array, at most PM_BAD_MAX; out: filled in */
+	__u32 reserved;
+};
+
+#define PM_BAD_MAX 4096
+
+struct pm_ioc_resize {
+	char name[PM_NAME_BYTES];
+	__u64 bytes;
+	__u64 reserved;
+};
+
+/* Blocks that were found damaged since the segment was opened, in order. */
+#define PMBC_IOC_BAD _IOWR(PM_IOC_MAGIC, 36, struct pm_ioc_bad)
+/*
+ * Another size, in another place, for its owner; -EBUSY where it has users.
+ * -EFBIG: a block that was written has no place; -EBADMSG: one is damaged.
+ */
+#define PMBC_IOC_RESIZE _IOW(PM_IOC_MAGIC, 37, struct pm_ioc_resize)
 
 struct pm_ioc_disk {
 	char name[PM_NAME_BYTES]; /* of the segment */

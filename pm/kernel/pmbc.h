@@ -12,6 +12,7 @@
 #include "block.h"
 
 struct pmbc;
+struct pmcore_segment;
 
 /**
  * pmbc_open() - open a block segment; lay it out if nothing ever was
@@ -49,6 +50,11 @@ int pmbc_read(struct pmbc *pmbc, u64 first, u32 count, void *to);
  * Return: 0: all are durable. Else none was changed.
  */
 int pmbc_write(struct pmbc *pmbc, const struct pm_block_io *io, u32 count);
+
+/* Below: between the files of pmbc, but for what is about its size. */
+void pmbc_fill_format(const struct pmcore_segment *segment,
+		      struct pm_block_format *format);
+int pmbc_resize(void __user *user);
 
 u32 pmbc_transaction_max(const struct pmbc *pmbc);
 u32 pmbc_block_bytes(const struct pmbc *pmbc);

@@ -64,16 +64,28 @@ static u32 transaction_blocks(const struct pmcore_segment *segment)
 		       TRANSACTION_BLOCKS_MAX);
 }
 
-static int lay_out(const struct pmcore_segment *segment)
+/**
+ * pmbc_fill_format() - how a segment is laid out
+ * @segment: what it is, with the size that it is to have
+ * @format: filled in
+ */
+void pmbc_fill_format(const struct pmcore_segment *segment,
+		      struct pm_block_format *format)
 {
-	struct pm_block_format format = {
+	*format = (struct pm_block_format){
 		.segment_bytes = segment->bytes,
 		.block_bytes = segment->block_bytes,
 		.lanes = LANES,
 		.lane_entries = transaction_blocks(segment),
 	};
+	memcpy(format->uuid, segment->uuid, sizeof(format->uuid));
+}
 
-	memcpy(format.uuid, segment->uuid, sizeof(format.uuid));
+static int lay_out(const struct pmcore_segment *segment)
+{
+	struct pm_block_format format;
+
+	pmbc_fill_format(segment, &format);
 	return pm_block_format(NULL, segment->at, &format);
 }
 
@@ -161,6 +173,28 @@ void pmbc_close(struct pmbc *pmbc)
 }
 EXPORT_SYMBOL_GPL(pmbc_close);
 
+/* One block at a time, so that nobody waits for more than that. */
+static void scrub_one(struct pmbc *pmbc, u64 number)
+{
+	u64 bad;
+
+	down_write(&pmbc->lock);
+	bad = pmbc->block.bad_count;
+	pm_block_scrub(&pmbc->block, number);
+	bad = pmbc->block.bad_count - bad;
+	up_write(&pmbc->lock);
+	if (bad == 1)
+		pr_warn_ratelimited("pmbc: %s: block %llu is damaged\n",
+				    pmbc->segment.name, number);
+}
+
+/* A reader has found a block damaged: it is on the list, until it is written. */
+static void remember(struct pmbc *pmbc, u64 number)
+{
+	trace_pmbc_damage(pmbc->segment.name, number);
+	scrub_one(pmbc, number);
+}
+
 int pmbc_read(struct pmbc *pmbc, u64 first, u32 count, void *to)
 {
 	u32 bytes = pmbc->block.header.block_bytes;
@@ -173,7 +207,7 @@ int pmbc_read(struct pmbc *pmbc, u64 first, u32 count, void *to)
 				    to + (size_t)i * bytes);
 	up_read(&pmbc->lock);
 	if (err == -EBADMSG)
-		trace_pmbc_damage(pmbc->segment.name, first + i - 1);
+		remember(pmbc, first + i - 1);
 	return err;
 }
 EXPORT_SYMBOL_GPL(pmbc_read);
@@ -207,21 +241,6 @@ u64 pmbc_blocks(const struct pmbc *pmbc)
 	return pmbc->block.header.blocks;
 }
 EXPORT_SYMBOL_GPL(pmbc_blocks);
-
-/* One block at a time, so that nobody waits for more than that. */
-static void scrub_one(struct pmbc *pmbc, u64 number)
-{
-	u64 bad;
-
-	down_write(&pmbc->lock);
-	bad = pmbc->block.bad_count;
-	pm_block_scrub(&pmbc->block, number);
-	bad = pmbc->block.bad_count - bad;
-	up_write(&pmbc->lock);
-	if (bad == 1)
-		pr_warn_ratelimited("pmbc: %s: block %llu is damaged\n",
-				    pmbc->segment.name, number);
-}
 
 static void scrub_some(struct work_struct *work);
 static DECLARE_DELAYED_WORK(scrub_work, scrub_some);
@@ -301,6 +320,39 @@ static long status(struct pmbc_file *of, void __user *user, bool scrubs)
 	return copy_to_user(user, &out, sizeof(out)) ? -EFAULT : 0;
 }
 
+static long list_bad(struct pmbc_file *of, struct pm_ioc_bad __user *user)
+{
+	struct pm_ioc_bad in;
+	struct pmbc *pmbc;
+	u64 *list, number;
+	u32 count = 0;
+	long err = 0;
+
+	if (copy_from_user(&in, user, sizeof(in)))
+		return -EFAULT;
+	if (in.reserved || in.count > PM_BAD_MAX)
+		return -EINVAL;
+	pmbc = use(of, in.name, MAY_READ);
+	if (IS_ERR(pmbc))
+		return PTR_ERR(pmbc);
+	list = kvmalloc_array(in.count + 1, sizeof(*list), GFP_KERNEL);
+	if (!list)
+		return -ENOMEM;
+	down_read(&pmbc->lock);
+	number = pm_block_next_bad(&pmbc->block, in.first);
+	while (count < in.count && number < pmbc_blocks(pmbc)) {
+		list[count++] = number;
+		number = pm_block_next_bad(&pmbc->block, number + 1);
+	}
+	up_read(&pmbc->lock);
+	if (copy_to_user(u64_to_user_ptr(in.blocks), list,
+			 count * sizeof(*list)) ||
+	    put_user(count, &user->count))
+		err = -EFAULT;
+	kvfree(list);
+	return err;
+}
+
 static int read_all(struct pmbc *pmbc, const struct pm_ioc_block *io, u32 count,
 		    void *buffer)
 {
@@ -314,7 +366,7 @@ static int read_all(struct pmbc *pmbc, const struct pm_ioc_block *io, u32 count,
 				    buffer + (size_t)i * bytes);
 	up_read(&pmbc->lock);
 	if (err == -EBADMSG)
-		trace_pmbc_damage(pmbc->segment.name, io[i - 1].block);
+		remember(pmbc, io[i - 1].block);
 	for (i = 0; i < count && !err; i++)
 		if (copy_to_user(u64_to_user_ptr(io[i].data),
 				 buffer + (size_t)i * bytes, bytes))
@@ -403,6 +455,12 @@ static long pmbc_ioctl(struct file *file, unsigned int command,
 	case PMBC_IOC_READ:
 	case PMBC_IOC_WRITE:
 		err = transfer(of, user, command == PMBC_IOC_WRITE);
+		break;
+	case PMBC_IOC_BAD:
+		err = list_bad(of, user);
+		break;
+	case PMBC_IOC_RESIZE:
+		err = pmbc_resize(user);
 		break;
 	default:
 		err = -ENOTTY;

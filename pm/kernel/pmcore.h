@@ -57,6 +57,18 @@ extern struct pm_env pmcore_fof;
 void *pmcore_writable(const struct pmcore_segment *segment);
 void pmcore_writable_end(const struct pmcore_segment *segment, void *at);
 
+/**
+ * pmcore_rebuild() - give a block segment another size, in another place
+ * @name: of a segment of the caller's that nobody holds
+ * @bytes: the size
+ * @fill: makes the new content of the old one, with the region's lock held
+ * @context: for @fill
+ *
+ * Context: may sleep.
+ * Return: 0, @fill's error, -ENOENT, -EPERM, -EBUSY, -EMEDIUMTYPE, -ENOSPC.
+ */
+int pmcore_rebuild(const char *name, u64 bytes, pm_fill fill, void *context);
+
 /* Below: between the files of pmcore only. */
 
 struct pmcore_slot {

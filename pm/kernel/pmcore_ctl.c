@@ -26,6 +26,8 @@ static_assert(sizeof(struct pm_ioc_segment) == 184);
 static_assert(sizeof(struct pm_ioc_block_status) == 160);
 static_assert(sizeof(struct pm_ioc_transfer) == 80);
 static_assert(sizeof(struct pm_ioc_disk) == 96);
+static_assert(sizeof(struct pm_ioc_bad) == 88);
+static_assert(sizeof(struct pm_ioc_resize) == 80);
 
 static void fill_status(struct pm_ioc_status *status)
 {
@@ -170,7 +172,7 @@ static int resize(struct pm_ioc_segment *segment)
 	/* Whoever holds it knows where it is and how far it goes. */
 	if (used && segment->bytes < entry->record.bytes)
 		return -EBUSY;
-	/* The blocks of a block segment are laid out once. */
+	/* Its blocks are laid out anew: PMBC_IOC_RESIZE. */
 	if (entry->record.type == REM_PM_BLOCK)
 		return -EOPNOTSUPP;
 	err = pm_segment_resize(&pmcore.region, slot, segment->bytes,
@@ -204,6 +206,39 @@ static int change(const struct pm_ioc_segment *segment)
 	return err;
 }
 
+int pmcore_rebuild(const char *name, u64 bytes, pm_fill fill, void *context)
+{
+	u32 slot;
+	int err = 0;
+
+	down_write(&pmcore.lock);
+	slot = pm_segment_find(&pmcore.region, name);
+	if (slot == PM_SLOT_NONE)
+		err = -ENOENT;
+	else if (!pmcore_is_owner(&pmcore.region.entry[slot].record))
+		err = -EPERM;
+	else if (pmcore.region.entry[slot].record.type != REM_PM_BLOCK)
+		err = -EMEDIUMTYPE;
+	else if (pmcore.slot[slot].users)
+		err = -EBUSY;
+	if (!err)
+		err = pm_segment_rebuild(&pmcore.region, slot, bytes, fill,
+					 context);
+	up_write(&pmcore.lock);
+	trace_pmcore_segment(PM_IOC_RESIZE, name, bytes, err);
+	if (!err)
+		pmcore_event();
+	return err;
+}
+EXPORT_SYMBOL_GPL(pmcore_rebuild);
+
+static int give_up(const struct pm_ioc_segment *segment)
+{
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	return pm_segment_give_up(&pmcore.region, segment->slot);
+}
+
 static void scrub(struct pm_ioc_status *status)
 {
 	u32 slot;
@@ -232,6 +267,9 @@ static int act(unsigned int command, struct pm_ioc_segment *segment)
 		break;
 	case PM_IOC_RESIZE:
 		err = resize(segment);
+		break;
+	case PM_IOC_GIVE_UP:
+		err = give_up(segment);
 		break;
 	default:
 		err = change(segment);
@@ -312,6 +350,7 @@ static long ctl_ioctl(struct file *file, unsigned int command,
 	case PM_IOC_DESTROY:
 	case PM_IOC_RESIZE:
 	case PM_IOC_CHANGE:
+	case PM_IOC_GIVE_UP:
 		return on_segment(file, command, user);
 	case PM_IOC_STATUS:
 	case PM_IOC_SCRUB:

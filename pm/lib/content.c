@@ -144,6 +144,21 @@ int pm_blocks_status(struct pm_blocks *blocks, struct pm_ioc_block_status *ret)
 	return on_status(blocks, PMBC_IOC_STATUS, ret);
 }
 
+int pm_blocks_bad(struct pm_blocks *blocks, uint64_t first, uint64_t *ret,
+		  uint32_t count)
+{
+	struct pm_ioc_bad bad = {
+		.first = first,
+		.blocks = (uintptr_t)ret,
+		.count = count < PM_BAD_MAX ? count : PM_BAD_MAX,
+	};
+	int err;
+
+	memcpy(bad.name, blocks->name, sizeof(bad.name));
+	err = call(blocks->fd, PMBC_IOC_BAD, &bad);
+	return err ? err : (int)bad.count;
+}
+
 int pm_blocks_scrub(struct pm_blocks *blocks, struct pm_ioc_block_status *ret)
 {
 	return on_status(blocks, PMBC_IOC_SCRUB, ret);

@@ -119,6 +119,20 @@ int pm_destroy(struct pm *pm, const char *name)
 	return err ? err : call(pm->fd, PM_IOC_DESTROY, &segment);
 }
 
+static int resize_blocks(const char *name, uint64_t bytes)
+{
+	struct pm_ioc_resize wanted = { .bytes = bytes };
+	int err = set_name(wanted.name, name);
+	int fd = open("/dev/pmbc", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	if (!err)
+		err = call(fd, PMBC_IOC_RESIZE, &wanted);
+	close(fd);
+	return err;
+}
+
 int pm_resize(struct pm *pm, const char *name, uint64_t bytes, int may_move)
 {
 	struct pm_ioc_segment segment = {
@@ -128,7 +142,10 @@ int pm_resize(struct pm *pm, const char *name, uint64_t bytes, int may_move)
 	};
 	int err = set_name(segment.name, name);
 
-	return err ? err : call(pm->fd, PM_IOC_RESIZE, &segment);
+	if (!err)
+		err = call(pm->fd, PM_IOC_RESIZE, &segment);
+	return err == -EOPNOTSUPP && may_move ? resize_blocks(name, bytes) :
+						err;
 }
 
 int pm_change(struct pm *pm, const struct pm_ioc_segment *segment)
@@ -136,6 +153,13 @@ int pm_change(struct pm *pm, const struct pm_ioc_segment *segment)
 	struct pm_ioc_segment wanted = *segment;
 
 	return call(pm->fd, PM_IOC_CHANGE, &wanted);
+}
+
+int pm_give_up(struct pm *pm, uint32_t slot)
+{
+	struct pm_ioc_segment segment = { .slot = slot };
+
+	return call(pm->fd, PM_IOC_GIVE_UP, &segment);
 }
 
 int pm_resize_region(struct pm *pm, uint64_t bytes)

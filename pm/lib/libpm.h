@@ -41,10 +41,15 @@ int pm_next(struct pm *pm, uint32_t *slot, struct pm_ioc_segment *ret);
 /* Only what PM_IOC_CREATE names is looked at; the rest is filled in. */
 int pm_create(struct pm *pm, struct pm_ioc_segment *segment);
 int pm_destroy(struct pm *pm, const char *name);
-/* @may_move: where there is no room behind it. */
+/*
+ * @may_move: where there is no room behind it. A block segment is laid out anew
+ * elsewhere: -EFBIG where a block that was written has no place in the new size.
+ */
 int pm_resize(struct pm *pm, const char *name, uint64_t bytes, int may_move);
 /* Owner, group, mode and map address are set to those of @segment. */
 int pm_change(struct pm *pm, const struct pm_ioc_segment *segment);
+/* Give up a slot that is damaged in all copies: what it held is lost. */
+int pm_give_up(struct pm *pm, uint32_t slot);
 /* The size of the region from the next boot on; 0 takes the wish back. */
 int pm_resize_region(struct pm *pm, uint64_t bytes);
 /* Look at all copies of the base segment and repair them. */
@@ -70,6 +75,12 @@ int pm_blocks_read(struct pm_blocks *blocks, const struct pm_ioc_block *io,
 /* A transaction: all are durable on return, or none was changed. */
 int pm_blocks_write(struct pm_blocks *blocks, const struct pm_ioc_block *io,
 		    uint32_t count);
+/*
+ * Blocks from @first on that were found damaged since the segment was opened, in
+ * order: how many of @count. One that is written again is on the list no more.
+ */
+int pm_blocks_bad(struct pm_blocks *blocks, uint64_t first, uint64_t *ret,
+		  uint32_t count);
 int pm_blocks_scrub(struct pm_blocks *blocks, struct pm_ioc_block_status *ret);
 
 /* Make a disk of a segment. @ret: its name below /dev, whether it has DAX. */

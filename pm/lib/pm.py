@@ -227,6 +227,19 @@ class Blocks(_Closed):
         io = self._io(buffers)
         _call("pm_blocks_write", self._blocks, io, ctypes.c_uint32(len(buffers)))
 
+    def bad(self) -> list[int]:
+        """Blocks found damaged since the segment was opened, and not written again."""
+        found: list[int] = []
+        room = (ctypes.c_uint64 * 64)()
+        while True:
+            first = ctypes.c_uint64(found[-1] + 1 if found else 0)
+            count = _lib.pm_blocks_bad(self._blocks, first, room, ctypes.c_uint32(len(room)))
+            if count < 0:
+                raise OSError(-count, os.strerror(-count), "pm_blocks_bad")
+            found += room[:count]
+            if count < len(room):
+                return found
+
     def _io(self, buffers: Mapping[int, Any]) -> Any:
         io = (BlockIo * len(buffers))()
         for entry, (number, buffer) in zip(io, buffers.items(), strict=True):

@@ -18,8 +18,10 @@ void test_extents(void);
 void test_region(void);
 void test_region_cuts(void);
 void test_region_damage(void);
+void test_region_give_up(void);
 void test_block(void);
 void test_block_cuts(void);
 void test_block_damage(void);
+void test_block_resize(void);
 
 #endif /* PM_CHECK_H */

@@ -52,9 +52,11 @@ int main(int argc, char **argv)
 	test_region();
 	test_region_cuts();
 	test_region_damage();
+	test_region_give_up();
 	test_block();
 	test_block_cuts();
 	test_block_damage();
+	test_block_resize();
 	fprintf(stderr, "%lu checks, %lu failed\n", checks_done, checks_failed);
 	return checks_failed != 0;
 }

@@ -201,7 +201,51 @@ def test_damage_is_repaired_or_refused_never_returned(machine: Machine) -> None:
         ).ok
     ]
     assert len(bad) == 1
+    # What a reader has met is listed; so is what a scrub meets. Writing the block heals it.
+    assert listed(machine, "blocks") == bad
     assert sh(machine, "pmadmin scrub blocks", check=False).returncode == 1
+    done = sh(machine, "pmadmin resize blocks 2M", check=False)
+    assert "in use" in done.stderr
+    sh(machine, f"dd if=/dev/zero of={disk} bs=4096 count=1 seek={bad[0]} oflag=direct")
+    assert listed(machine, "blocks") == []
+    sh(machine, "pmadmin scrub blocks && pmadmin ramdisk remove blocks")
+
+
+def listed(machine: Machine, name: str) -> list[int]:
+    """Its blocks that were found damaged."""
+    said = sh(machine, f"pmadmin --json blocks {name}", check=False).stdout
+    bad: list[int] = json.loads(said)["bad"]
+    return bad
+
+
+def test_a_refused_slot_is_given_up_and_the_region_takes_segments_again(machine: Machine) -> None:
+    """Of the damage that the test before did."""
+    refused = [s["slot"] for s in json.loads(sh(machine, "pmadmin --json list").stdout)
+               if s.get("refused")]  # fmt: skip
+    assert len(refused) == 1
+    assert not sh(machine, "pmadmin create more 1M", check=False).ok
+    assert not sh(machine, f"pmadmin repair {refused[0]}", check=False).ok  # not confirmed
+    assert not sh(machine, "pmadmin repair --yes 0", check=False).ok  # it is not refused
+    sh(machine, f"pmadmin repair --yes {refused[0]} && pmadmin create more 1M")
+    # A block segment of another size, now that there is space again.
+    sh(machine, "pmadmin resize blocks 3M && pmadmin scrub blocks")
+    assert segment_bytes(machine, "blocks") == 3 << 20
+    disk = sh(machine, "pmadmin ramdisk add blocks").stdout.strip()
+    got = sh(
+        machine, f"dd if={disk} bs=4096 count=4 iflag=direct status=none | tr -d '\\0' | wc -c"
+    )
+    assert int(got.stdout) == 3 * 4096  # one of four was healed with zeros
+    sh(machine, "pmadmin ramdisk remove blocks")
+    done = sh(machine, "pmadmin resize blocks 40K", check=False)
+    assert done.returncode == 4
+    assert segment_bytes(machine, "blocks") == 3 << 20
+    sh(machine, "pmadmin destroy --yes more && pmadmin destroy --yes blocks && pmadmin check")
+
+
+def segment_bytes(machine: Machine, name: str) -> int:
+    found = [s for s in json.loads(sh(machine, "pmadmin --json list").stdout) if s["name"] == name]
+    size: int = found[0]["bytes"]
+    return size
 
 
 def nvram_bytes(path: Path, offset: int, count: int) -> bytes:
