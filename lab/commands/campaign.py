@@ -10,6 +10,7 @@ import typer
 
 from lab.errors import Exit, UsageError
 from lab.machine.options import JsonOption
+from lab.result import Result
 from lab.say import say
 
 IMAGES = {"full": 2_000, "soak": 1_000_000}
@@ -52,6 +53,14 @@ MutantsOption = Annotated[
         help="Planted bugs of kernel and loader: all, five (by commit), none, or names."
         " Not said: five, or all in tier soak; none with --model or --recording.",
         metavar="NAMES",
+    ),
+]
+PmOption = Annotated[
+    bool,
+    typer.Option(
+        "--pm",
+        help="Judge persistent memory (pm/) instead: a guest in which segments and blocks are"
+        " worked with, and its planted bugs.",
     ),
 ]
 BootsOption = Annotated[
@@ -118,6 +127,7 @@ def register(app: typer.Typer) -> None:
         check: CheckOption = None,
         caches: CachesOption = "wsp-d510",
         disk_cache: DiskCacheOption = "volatile",
+        pm: PmOption = False,
         as_json: JsonOption = False,
     ) -> int:
         """Cut the power at thousands of places of one run, and judge what each cut leaves.
@@ -139,6 +149,10 @@ def register(app: typer.Typer) -> None:
             raise UsageError("--workload and --check go together")
         if disk_cache not in DISK_CACHES:
             raise UsageError(f"--disk-cache {disk_cache}: choose {' or '.join(DISK_CACHES)}")
+        if pm and (given or model or workload):
+            raise UsageError("--pm goes with --seed and --mutants only")
+        if pm:
+            return _told(_of_pm(seed, mutants or "all"), as_json)
         from lab.campaign.command import Asked, run
         from lab.campaign.workload import Workload
         from lab.machine.caches import check_profile
@@ -163,10 +177,22 @@ def register(app: typer.Typer) -> None:
             claimed=disk_cache == "claimed",
             soak=tier == "soak" and not (given or model or workload),
         )
-        result = run(asked)
-        for name, figure in result.figures.items():
-            value = f"{figure.value:,}" if isinstance(figure.value, int) else figure.value
-            say(f"{name:24} {value:>14} {figure.unit:9} {figure.kind}")
-        if as_json:
-            result.emit()
-        return Exit.PASS if result.ok else Exit.BROKEN
+        return _told(run(asked), as_json)
+
+
+def _of_pm(seed: int, mutants: str) -> Result:
+    from lab.campaign import pm
+    from lab.paths import state_dir
+
+    folder = state_dir() / "campaign" / f"pm-{seed}"
+    asked = pm.Asked(folder, f"campaign-pm-{seed}", seed, mutants=pm.chosen(mutants))
+    return pm.figures(pm.campaign(asked))
+
+
+def _told(result: Result, as_json: bool) -> int:
+    for name, figure in result.figures.items():
+        value = f"{figure.value:,}" if isinstance(figure.value, int) else figure.value
+        say(f"{name:24} {value:>14} {figure.unit:9} {figure.kind}")
+    if as_json:
+        result.emit()
+    return Exit.PASS if result.ok else Exit.BROKEN

@@ -31,6 +31,7 @@ MODULES = ("pmcore", "pmbc", "pmramd")
 TEST_MODULES = ("pmstray",)
 FOLDERS = ("kernel", "core", "include", "lib", "admin")
 FORMATS = ("rem_image.h", "rem_pm.h", "rem_pm_block.h")
+GUEST_PROGRAMS = {"pm-bench.c": "pm-bench", "work.c": "pm-work"}
 USER_FLAGS = ("-std=gnu17", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror")
 STOCK = re.compile(r"^linux-headers-(6\.12\.\d+\+deb\d+)-amd64$")
 
@@ -55,10 +56,10 @@ class PmProduct:
         return self.folder / "pmadmin"
 
 
-def ensure_pm(progress: Progress) -> PmProduct:
-    """For the kernel of this checkout."""
+def ensure_pm(progress: Progress, mutants: bool = False) -> PmProduct:
+    """For the kernel of this checkout; *mutants*: with planted bugs (`insmod pmcore mutant=N`)."""
     headers = ensure_kernel_headers(progress)
-    return _ensure(progress, headers, headers.name)
+    return _ensure(progress, headers, headers.name, mutants)
 
 
 def ensure_pm_for_debian(progress: Progress) -> PmProduct:
@@ -106,26 +107,37 @@ def sources() -> Iterator[Path]:
     yield repo / "pm" / "init" / "pminit.h"
 
 
-def _ensure(progress: Progress, headers: Path, kernel_name: str) -> PmProduct:
+def programs() -> list[Path]:
+    """Of tests and figures, for the guest."""
+    pm = repo_dir() / "pm"
+    campaign = pm / "campaign"
+    return [pm / "guest" / "pm-bench.c", campaign / "work.c", campaign / "promise.h"]
+
+
+def _ensure(
+    progress: Progress, headers: Path, kernel_name: str, mutants: bool = False
+) -> PmProduct:
     inputs = Inputs("pm").add("kernel", kernel_name).add("gcc", tool_version("gcc"))
-    for path in (*sources(), repo_dir() / "pm" / "guest" / "pm-bench.c", Path(__file__)):
+    inputs.add("mutants", str(mutants))
+    for path in (*sources(), *programs(), Path(__file__)):
         inputs.add_path(path, path.name)
 
     def make(into: Path) -> None:
         with progress.step(f"pm: modules for {kernel_name}"):
-            _build_modules(headers, into)
+            _build_modules(headers, into, mutants)
         with progress.step("pm: libpm and pmadmin"):
             _build_programs(into)
 
     return PmProduct(cache.product("pm", inputs.key(), make))
 
 
-def _build_modules(headers: Path, into: Path) -> None:
+def _build_modules(headers: Path, into: Path, mutants: bool) -> None:
     with tempfile.TemporaryDirectory(dir=into) as folder:
         for path in sources():
             if path.parent.name in ("kernel", "core", "include", "format", "init"):
                 shutil.copy(path, folder)
         argv = ["nice", "make", "-C", str(headers), f"M={folder}", "CC=gcc", "W=1", "PM_TESTS=m"]
+        argv += ["PM_MUTANTS=y"] if mutants else []
         # A warning is an error: on both kernels there is none.
         stream(
             [*argv, "KCFLAGS=-Werror", "modules"],
@@ -155,8 +167,10 @@ def _build_programs(into: Path) -> None:
         ["gcc", *flags, "-static", "-o", into / "pmadmin", *admin, into / "libpm.a"],
         what="building pmadmin",
     )
-    bench = pm / "guest" / "pm-bench.c"
-    run(
-        ["gcc", *flags, "-static", "-o", into / "pm-bench", bench, into / "libpm.a"],
-        what="building pm-bench",
-    )
+    for source in programs():
+        if source.suffix == ".c":
+            name = GUEST_PROGRAMS[source.name]
+            run(
+                ["gcc", *flags, "-static", "-o", into / name, source, into / "libpm.a"],
+                what=f"building {name}",
+            )
