@@ -13,7 +13,6 @@
 #include "rem_pm_uapi.h"
 
 #define PAGE_BYTES 4096UL
-#define SEGMENT_RAW 2
 
 /* The segment that [@paddr, @paddr + @bytes) lies in, and how far in it. */
 static int find(int control, uint64_t paddr, uint64_t bytes,
@@ -33,7 +32,7 @@ static int find(int control, uint64_t paddr, uint64_t bytes,
 			continue;
 		*inside = paddr - status.phys - segment->offset;
 		if (segment->state == PM_STATE_USED &&
-		    segment->type == SEGMENT_RAW &&
+		    segment->type == PM_TYPE_RAW &&
 		    paddr - status.phys >= segment->offset &&
 		    *inside < segment->bytes &&
 		    bytes <= segment->bytes - *inside)

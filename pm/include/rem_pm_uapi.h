@@ -43,12 +43,20 @@ struct pm_ioc_status {
 #define PM_STATE_USED 1
 #define PM_STATE_REFUSED 2
 
+/* @type of a segment */
+#define PM_TYPE_RAW 2
+#define PM_TYPE_BLOCK 3
+
+/* @persist of a segment */
+#define PM_PERSIST_FOC 1 /* each commit writes the caches back */
+#define PM_PERSIST_FOF 2 /* the platform does when the power fails */
+
 struct pm_ioc_segment {
 	char name[PM_NAME_BYTES];
 	__u32 slot; /* in: PM_SLOT_BY_NAME, or one to look at */
 	__u32 state;
-	__u32 type;    /* 2 raw, 3 block */
-	__u32 persist; /* 1 flush on commit, 2 flush on fail */
+	__u32 type;    /* PM_TYPE_ */
+	__u32 persist; /* PM_PERSIST_ */
 	__u64 offset;
 	__u64 bytes;
 	__u64 extent_bytes;

@@ -29,6 +29,10 @@ static_assert(sizeof(struct pm_ioc_disk) == 96);
 static_assert(sizeof(struct pm_ioc_bad) == 88);
 static_assert(sizeof(struct pm_ioc_resize) == 80);
 
+/* Programs are told what media says. */
+static_assert(PM_TYPE_RAW == REM_PM_RAW && PM_TYPE_BLOCK == REM_PM_BLOCK);
+static_assert(PM_PERSIST_FOC == REM_PM_FOC && PM_PERSIST_FOF == REM_PM_FOF);
+
 static void fill_status(struct pm_ioc_status *status)
 {
 	const struct pm_region *region = &pmcore.region;

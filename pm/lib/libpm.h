@@ -19,11 +19,6 @@
 extern "C" {
 #endif
 
-#define PM_PERSIST_FOC 1 /* each commit writes the caches back */
-#define PM_PERSIST_FOF 2 /* the platform does when the power fails */
-#define PM_TYPE_RAW 2
-#define PM_TYPE_BLOCK 3
-
 struct pm;
 struct pm_map;
 struct pm_blocks;
