@@ -35,7 +35,6 @@ struct head {
 struct file {
 	int fd;
 	uint32_t crc;
-	const char *path;
 };
 
 static uint32_t crc_add(uint32_t crc, const unsigned char *data, size_t bytes)
@@ -202,7 +201,7 @@ static int export_all(struct file *file, struct content *content,
 
 int export_segment(struct pm *pm, const char *name, const char *path)
 {
-	struct file file = { .crc = ~0u, .path = path };
+	struct file file = { .crc = ~0u };
 	struct pm_ioc_segment segment;
 	struct content content;
 	int err = pm_get(pm, name, &segment);
@@ -280,7 +279,7 @@ static int import_all(struct pm *pm, const char *name, struct file *file,
 
 int import_segment(struct pm *pm, const char *name, const char *path)
 {
-	struct file file = { .crc = ~0u, .path = path };
+	struct file file = { .crc = ~0u };
 	struct pm_ioc_segment segment = { .slot = PM_SLOT_BY_NAME };
 	struct head head;
 	int err;

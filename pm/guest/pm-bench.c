@@ -26,7 +26,6 @@
 #define PLACES 1000
 #define ROUNDS 5
 #define MAP_BYTES (1 << 20)
-#define POLYNOMIAL 0x82f63b78u
 
 static void die(const char *what, int err)
 {

@@ -81,12 +81,11 @@ struct pmcore {
 	struct pm_region region;
 	struct pmcore_slot *slot;
 	void *region_memory;
-	void *base;	  /* the mapping that is read, at the same address each boot or not */
-	void *alias;	  /* the one that could be written: the same, or a second one */
-	u64 bytes;	  /* of memory for the region */
-	u64 mapped_bytes; /* by alias */
-	u64 asked_bytes;  /* by pm=, for a new region */
-	u64 limit_bytes;  /* by pm=, for a region that grows */
+	void *base;	 /* the mapping that is read, at the same address each boot or not */
+	void *alias;	 /* the one that could be written: the same, or a second one */
+	u64 bytes;	 /* of memory for the region, in either mapping */
+	u64 asked_bytes; /* by pm=, for a new region */
+	u64 limit_bytes; /* by pm=, for a region that grows */
 	phys_addr_t phys;
 	bool has_pages;
 	bool device_fof; /* the device's platform writes caches back */

@@ -48,7 +48,6 @@ static int take_reserved(void)
 	pmcore.base = phys_to_virt(start);
 	pmcore.alias = pmcore.base;
 	pmcore.bytes = size;
-	pmcore.mapped_bytes = size;
 	snprintf(pmcore.source, sizeof(pmcore.source), "reserve_mem %s",
 		 reserved);
 	return 0;
@@ -84,7 +83,6 @@ static int get_direct_access(void)
 	pmcore.device_fof = !dax_write_cache_enabled(dax);
 	pmcore.alias = pmcore.base;
 	pmcore.bytes = (u64)pages << PAGE_SHIFT;
-	pmcore.mapped_bytes = pmcore.bytes;
 	return 0;
 }
 
@@ -162,7 +160,6 @@ static int take_pminit(void)
 	pmcore.phys = region->phys;
 	pmcore.base = region->address;
 	pmcore.bytes = region->bytes;
-	pmcore.mapped_bytes = region->bytes;
 	pmcore.asked_bytes = region->asked_bytes;
 	pmcore.limit_bytes = region->limit_bytes;
 	strscpy(pmcore.source, "pm=");

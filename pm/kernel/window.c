@@ -149,8 +149,8 @@ int pmcore_protect(void)
 	err = windows_make();
 	if (err)
 		return err;
-	done = change_mapping(alias, alias + pmcore.mapped_bytes, false);
-	if (done == alias + pmcore.mapped_bytes) {
+	done = change_mapping(alias, alias + pmcore.bytes, false);
+	if (done == alias + pmcore.bytes) {
 		pmcore.protected = true;
 		return 0;
 	}
@@ -170,7 +170,7 @@ void pmcore_unprotect(void)
 	if (!pmcore.protected)
 		return;
 	pmcore.protected = false;
-	change_mapping(pmcore.alias, pmcore.alias + pmcore.mapped_bytes, true);
+	change_mapping(pmcore.alias, pmcore.alias + pmcore.bytes, true);
 	windows_free();
 }
 
