@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lab.demo.pm_machine import guest_with_region, sh
+from lab.demo.pm_machine import guest_with_region, load, sh, unload
 from lab.machine import Machine
 from lab.machine.qemu import NVRAM_PHYS
 from lab.result import Result
@@ -44,7 +44,7 @@ def run(plan: Plan, tell: Callable[[str], None]) -> Result:
     result = Result("bench-pm")
     with guest_with_region(plan.machine, cpus=1, icount=True, more=BTT_WORDS) as machine:
         result.add("model", "flat-1ns", "", "modelled")
-        _load(machine, "format=1")
+        load(machine, "format=1", source=REGION)
         sh(machine, f"pmadmin create raw {DISKS_MIB}M")
         sh(machine, f"pmadmin create block {DISKS_MIB}M --block 4096")
         tell("disks, and those they are compared with")
@@ -54,11 +54,6 @@ def run(plan: Plan, tell: Callable[[str], None]) -> Result:
         tell("segments")
         _segments(machine, plan, result)
     return result
-
-
-def _load(machine: Machine, words: str = "") -> None:
-    sh(machine, f"insmod /root/pmcore.ko {REGION} {words}")
-    sh(machine, "insmod /root/pmbc.ko && insmod /root/pmramd.ko")
 
 
 def _disks(machine: Machine) -> dict[str, str]:
@@ -112,14 +107,14 @@ def _unprotected(
     machine: Machine, plan: Plan, result: Result, took: dict[str, dict[str, int]]
 ) -> None:
     """What the protection against stray stores costs."""
-    sh(machine, "rmmod pmramd && rmmod pmbc && rmmod pmcore")
-    _load(machine, "protect=0")
+    unload(machine)
+    load(machine, "protect=0", source=REGION)
     for name, device in _disks(machine).items():
         open_took = _disk(machine, plan, result, f"{name}_unprotected", device)
         ratio = _ratio(took[name]["write"], open_took["write"])
         result.add(f"protection_{name}_write", ratio, "ratio", "modelled")
-    sh(machine, "rmmod pmramd && rmmod pmbc && rmmod pmcore")
-    _load(machine)
+    unload(machine)
+    load(machine, source=REGION)
 
 
 def _segments(machine: Machine, plan: Plan, result: Result) -> None:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import Any
 
 from lab.commands.demo import make_config
 from lab.errors import RemError
@@ -115,13 +117,23 @@ def _install(machine: Machine, product: PmProduct) -> None:
     sh(machine, "sync")
 
 
-def load(machine: Machine, *words: str) -> None:
-    """The modules, on the region; *words* are parameters of pmcore."""
+def load(machine: Machine, *words: str, source: str = "device=/dev/pmem0") -> None:
+    """The modules, on the region (that of pm= without a *source*); *words* are for pmcore."""
     if machine.config.loader is None:
         load_devices(machine)
-    more = " ".join(words)
-    sh(machine, f"insmod /root/pmcore.ko device=/dev/pmem0 {more}")
+    sh(machine, " ".join(("insmod /root/pmcore.ko", source, *words)))
     sh(machine, "insmod /root/pmbc.ko && insmod /root/pmramd.ko")
+
+
+def unload(machine: Machine) -> None:
+    sh(machine, "rmmod pmramd && rmmod pmbc && rmmod pmcore")
+
+
+def status(machine: Machine, check: bool = True) -> dict[str, Any]:
+    """What pmadmin says of the region; without *check* of one with damage, too."""
+    said = sh(machine, "pmadmin --json status", check=check).stdout
+    found: dict[str, Any] = json.loads(said)
+    return found
 
 
 def sh(machine: Machine, command: str, check: bool = True) -> GuestResult:

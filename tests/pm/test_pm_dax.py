@@ -85,8 +85,8 @@ def test_a_disk_of_checked_blocks_has_none(machine: Machine) -> None:
 
 
 def test_memory_of_the_kernels_own_has_none_and_pmadmin_says_so(aside: Machine) -> None:
-    sh(aside, "insmod /root/pmcore.ko reserved=pm format=1")
-    sh(aside, "insmod /root/pmbc.ko && insmod /root/pmramd.ko && pmadmin create plain 16M")
+    load(aside, "format=1", source="reserved=pm")
+    sh(aside, "pmadmin create plain 16M")
     assert "without direct access" in sh(aside, "pmadmin ramdisk add plain").stderr
     sh(aside, "mkfs.ext4 -q -b 4096 /dev/pmrd0 && mkdir -p /mnt/dax")
     assert not sh(aside, "mount -o dax=always /dev/pmrd0 /mnt/dax", check=False).ok

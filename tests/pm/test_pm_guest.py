@@ -21,6 +21,8 @@ from lab.demo.pm_machine import (
     load,
     region_offset,
     sh,
+    status,
+    unload,
     wait_up,
 )
 from lab.machine import Machine
@@ -113,7 +115,7 @@ def test_what_is_in_use_is_not_destroyed(machine: Machine) -> None:
 def test_a_region_is_not_shrunk_over_a_segment(machine: Machine) -> None:
     assert not sh(machine, "pmadmin resize-region 1M", check=False).ok
     sh(machine, "pmadmin resize-region 192M")
-    assert json.loads(sh(machine, "pmadmin --json status").stdout)["wish_bytes"] == 192 << 20
+    assert status(machine)["wish_bytes"] == 192 << 20
     sh(machine, "pmadmin resize-region 0")
 
 
@@ -153,7 +155,7 @@ def test_python_has_the_same_calls(machine: Machine) -> None:
 
 
 def test_sysfs_says_what_pmadmin_says(machine: Machine) -> None:
-    said = json.loads(sh(machine, "pmadmin --json status").stdout)
+    said = status(machine)
     folder = "/sys/class/misc/pmctl/region"
     for name in ("source", "region_bytes", "free_bytes", "segments", "damaged"):
         assert sh(machine, f"cat {folder}/{name}").stdout.strip() == str(said[name])
@@ -187,8 +189,8 @@ def test_damage_is_repaired_or_refused_never_returned(machine: Machine) -> None:
     machine.boot()
     wait_up(machine)
     load(machine)
-    status = json.loads(sh(machine, "pmadmin --json status", check=False).stdout)
-    assert (status["repaired"], status["refused"]) == (1, 1)
+    said = status(machine, check=False)
+    assert (said["repaired"], said["refused"]) == (1, 1)
     done = sh(machine, "pmadmin create more 1M", check=False)
     assert "damaged" in done.stderr
     assert sh(machine, "head -c 3 /dev/pm/two | wc -c").stdout.strip() == "3"
@@ -276,7 +278,7 @@ def test_what_is_exported_comes_back_and_damage_of_it_does_not(machine: Machine)
 
 
 def test_modules_go_and_come_back(machine: Machine) -> None:
-    sh(machine, "rmmod pmramd && rmmod pmbc && rmmod pmcore")
+    unload(machine)
     load(machine)
     assert "two" in [s.get("name") for s in json.loads(sh(machine, "pmadmin --json list").stdout)]
 

@@ -9,16 +9,23 @@ is in a segment. That other addresses do differ from boot to boot is looked up, 
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from lab.commands.demo import make_config
-from lab.demo.pm_machine import cut, install, kernel_complaints, reset, sh, wait_up
+from lab.demo.pm_machine import (
+    cut,
+    install,
+    kernel_complaints,
+    load,
+    reset,
+    sh,
+    status,
+    wait_up,
+)
 from lab.machine import Machine
 from lab.machine.qemu import NVRAM_PHYS
 
@@ -27,16 +34,6 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 REGION_BYTES = 64 << 20
 LARGER_BYTES = 96 << 20
-
-
-def load(machine: Machine, words: str = "") -> None:
-    sh(machine, f"insmod /root/pmcore.ko {words}")
-    sh(machine, "insmod /root/pmbc.ko && insmod /root/pmramd.ko")
-
-
-def status(machine: Machine) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads(sh(machine, "pmadmin --json status").stdout)
-    return said
 
 
 def symbol(machine: Machine) -> str:
@@ -53,7 +50,7 @@ def machine() -> Iterator[Machine]:
         made.boot()
         wait_up(made)
         install(made)
-        load(made, "format=1")
+        load(made, "format=1", source="")
         sh(made, "pmadmin create kept 4M && printf content >/dev/pm/kept")
         yield made
 
@@ -81,7 +78,7 @@ def test_content_and_address_outlive(machine: Machine, lose: Callable[[Machine],
     before, text = status(machine), symbol(machine)
     for _ in range(3):  # a random place may by chance be the same
         lose(machine)
-        load(machine)
+        load(machine, source="")
         assert sh(machine, "head -c 7 /dev/pm/kept").stdout == "content"
         now = status(machine)
         assert (now["address"], now["phys"]) == (before["address"], before["phys"])
@@ -96,12 +93,12 @@ def test_a_larger_size_is_had_from_the_next_boot_on(machine: Machine) -> None:
     sh(machine, f"pmadmin resize-region {LARGER_BYTES}")
     assert status(machine)["region_bytes"] == REGION_BYTES
     reboot(machine)
-    load(machine)
+    load(machine, source="")
     assert status(machine)["region_bytes"] == LARGER_BYTES
     sh(machine, f"pmadmin create high 20M && pmadmin create higher {20 << 20}")
     sh(machine, "printf high >/dev/pm/higher")
     cut(machine)
-    load(machine)
+    load(machine, source="")
     assert status(machine)["region_bytes"] == LARGER_BYTES  # though pm= says less
     assert sh(machine, "head -c 4 /dev/pm/higher").stdout == "high"
 
@@ -114,13 +111,13 @@ def test_a_smaller_size_never_cuts_off_a_segment(machine: Machine) -> None:
     sh(machine, "pmadmin create high 20M && pmadmin create higher 20M")
     sh(machine, "printf high >/dev/pm/higher")
     reboot(machine)
-    load(machine)
+    load(machine, source="")
     assert status(machine)["region_bytes"] == LARGER_BYTES
     assert status(machine)["wish_bytes"] == 0
     assert sh(machine, "head -c 4 /dev/pm/higher").stdout == "high"
     sh(machine, "pmadmin destroy --yes higher && pmadmin destroy --yes high")
     sh(machine, f"pmadmin resize-region {32 << 20}")
     reboot(machine)
-    load(machine)
+    load(machine, source="")
     assert status(machine)["region_bytes"] == 32 << 20
     assert sh(machine, "head -c 7 /dev/pm/kept").stdout == "content"

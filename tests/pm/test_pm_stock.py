@@ -9,13 +9,20 @@ has what was synced. In the soak tier all tests of our kernel run here (test_pm_
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 
 import pytest
 
-from lab.demo.pm_machine import cut, guest_with_stock, kernel_complaints, load, sh
+from lab.demo.pm_machine import (
+    cut,
+    guest_with_stock,
+    kernel_complaints,
+    load,
+    sh,
+    status,
+    unload,
+)
 from lab.machine import Machine
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
@@ -52,7 +59,7 @@ def quiet(machine: Machine) -> Iterator[None]:
 
 def test_it_is_debians_kernel_and_says_what_it_cannot_promise(machine: Machine) -> None:
     assert "+deb" in sh(machine, "uname -r").stdout
-    said = json.loads(sh(machine, "pmadmin --json status").stdout)
+    said = status(machine)
     assert (said["same_address"], said["dax"], said["protected"]) == (False, True, True)
     assert not sh(machine, "pmadmin create x 1M --persist fof", check=False).ok
 
@@ -91,4 +98,4 @@ def test_direct_access_works_there_too(machine: Machine) -> None:
 
 
 def test_modules_unload(machine: Machine) -> None:
-    sh(machine, "rmmod pmramd && rmmod pmbc && rmmod pmcore")
+    unload(machine)

@@ -11,11 +11,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from lab.demo.pm_machine import guest_with_region, kernel_complaints, load, sh
+from lab.demo.pm_machine import guest_with_region, kernel_complaints, load, sh, status, unload
 from lab.machine import Machine
 from tests.pm.conftest import ASIDE
 
@@ -24,11 +23,6 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 FAULTED = "Bad address"
 DONE = "Operation canceled"
-
-
-def status(machine: Machine) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads(sh(machine, "pmadmin --json status").stdout)
-    return said
 
 
 def stray(machine: Machine, words: str) -> str:
@@ -47,10 +41,6 @@ def first_bytes(machine: Machine, name: str) -> str:
     return sh(machine, f"od -An -tx1 -N8 /dev/pm/{name}").stdout.strip()
 
 
-def unload(machine: Machine) -> None:
-    sh(machine, "rmmod pmramd && rmmod pmbc && rmmod pmcore")
-
-
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
     more = f"{ASIDE} pm=32M@0x120000000"
@@ -66,8 +56,7 @@ def quiet(machine: Machine) -> Iterator[None]:
 
 @pytest.mark.parametrize("source", ["device=/dev/pmem0", ""])
 def test_a_stray_store_faults(machine: Machine, source: str) -> None:
-    sh(machine, f"insmod /root/pmcore.ko {source} format=1")
-    sh(machine, "insmod /root/pmbc.ko && insmod /root/pmramd.ko")
+    load(machine, "format=1", source=source)
     sh(machine, "pmadmin create victim 1M && printf untouched >/dev/pm/victim")
     said = status(machine)
     assert said["protected"]
