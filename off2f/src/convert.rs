@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! ELF to ABC and XYZ.
 
-use std::borrow::Cow;
 use std::thread;
 
 use sha2::{Digest, Sha256};
 
 use crate::error::Failure;
-use crate::format::{Header, PAGE_BYTES, Text, XyzEnd};
+use crate::format::{Header, PAGE_BYTES, SavedPhdr, Text, XyzEnd};
 use crate::plan::{PHDR_BYTES, Plan};
 
-const PHOFF_AT: usize = 32; // of e_phoff in the ELF header
-const OFFSET_AT: u64 = 8; // of p_offset in a program header
-const ALIGN_AT: u64 = 48; // of p_align
+pub(crate) const PHOFF_AT: usize = 32; // of e_phoff in the ELF header
+const OFFSET_AT: usize = 8; // of p_offset in a program header
+const ALIGN_AT: usize = 48; // of p_align
 
 /// A converted program.
 #[derive(Debug)]
@@ -129,47 +128,20 @@ fn rest(plan: &Plan, elf: &[u8], abc: &mut Vec<u8>) {
     }
     abc.extend_from_slice(&elf[at..]);
     let table = plan.abc_offset(plan.phoff).unwrap_or_default();
-    for (phdr, at) in plan
-        .changed
-        .iter()
-        .zip((table..).step_by(usize_of(PHDR_BYTES)))
-    {
-        for (place, value) in [(OFFSET_AT, phdr.offset), (ALIGN_AT, phdr.align)] {
-            let place = usize_of(at + place);
-            abc[place..place + 8].copy_from_slice(&value.to_le_bytes());
-        }
-    }
+    let done = set_phdrs(abc, usize_of(table), &plan.changed);
+    assert!(done.is_some(), "a plan leaves program headers in ABC");
 }
 
-/// The program headers of an ELF's bytes get what they said before; `at` is where they are.
-pub(crate) fn put_back(elf: &mut [u8], at: usize, header: &Header) -> Option<()> {
-    for (phdr, n) in header.phdrs.iter().zip(0..) {
+/// The program headers that begin at `at` get these offsets and alignments; `None` where there is
+/// no room for them.
+pub(crate) fn set_phdrs(file: &mut [u8], at: usize, phdrs: &[SavedPhdr]) -> Option<()> {
+    for (phdr, n) in phdrs.iter().zip(0..) {
         let entry = at.checked_add(n * usize_of(PHDR_BYTES))?;
         for (place, value) in [(OFFSET_AT, phdr.offset), (ALIGN_AT, phdr.align)] {
-            let place = entry.checked_add(usize_of(place))?;
-            elf.get_mut(place..place.checked_add(8)?)?
+            let place = entry.checked_add(place)?;
+            file.get_mut(place..place.checked_add(8)?)?
                 .copy_from_slice(&value.to_le_bytes());
         }
     }
     Some(())
-}
-
-/// The same ABC, whose XYZ is elsewhere.
-///
-/// # Errors
-///
-/// [`Failure::Bad`], or a path that does not fit.
-pub fn with_path<'a>(abc: &'a [u8], path: &str) -> Result<Cow<'a, [u8]>, Failure> {
-    let mut header = Header::parse(abc)?;
-    if header.path == path.as_bytes() {
-        return Ok(Cow::Borrowed(abc));
-    }
-    header.path = path.as_bytes().to_vec();
-    let mut changed = abc.to_vec();
-    let page = header.page()?;
-    changed
-        .get_mut(..page.len())
-        .ok_or_else(|| Failure::bad("ABC", "it is shorter than its header page"))?
-        .copy_from_slice(&page);
-    Ok(Cow::Owned(changed))
 }

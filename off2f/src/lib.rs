@@ -25,7 +25,7 @@ pub mod scan;
 pub mod store;
 
 pub use check::{check_abc, check_xyz, is_abc};
-pub use convert::{Pair, convert, with_path};
+pub use convert::{Pair, convert};
 pub use error::{Failure, Refusal};
 pub use plan::Plan;
 pub use restore::restore;

@@ -2,11 +2,9 @@
 //! ABC and XYZ back to the ELF, byte for byte.
 
 use crate::check::{check_abc, check_xyz};
-use crate::convert::{put_back, usize_of};
+use crate::convert::{PHOFF_AT, set_phdrs, usize_of};
 use crate::error::Failure;
 use crate::format::{PAGE_BYTES, Text};
-
-const PHOFF_AT: usize = 32;
 
 /// Puts the text back and gives the program headers their old offsets.
 ///
@@ -41,6 +39,6 @@ pub fn restore(abc: &[u8], xyz: &[u8]) -> Result<Vec<u8>, Failure> {
         .and_then(|bytes| bytes.try_into().ok())
         .map(u64::from_le_bytes)
         .ok_or_else(short)?;
-    put_back(&mut elf, usize_of(phoff), &header).ok_or_else(short)?;
+    set_phdrs(&mut elf, usize_of(phoff), &header.phdrs).ok_or_else(short)?;
     Ok(elf)
 }

@@ -145,6 +145,8 @@ impl Census {
             ("dram_saved_pages", float(text / PAGE_BYTES), "pages"),
             ("disk_bytes_saved", float(sum(|p| p.cut_bytes)), "bytes"),
             ("disk_reads_saved", float(sum(Program::reads)), "reads"),
+            ("no_elf", float(u64::from(self.no_elf)), "files"),
+            ("unreadable", float(u64::from(self.unreadable)), "files"),
         ]
     }
 

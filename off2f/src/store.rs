@@ -10,8 +10,9 @@
 //!
 //! The order of steps is such that a cut leaves the old program or the new one: the text is written,
 //! synced and read back before it gets its name; then its user is noted; then ABC takes the
-//! program's place by one rename. Removal goes the other way. What a cut leaves over (a text or a
-//! user too many, never too few) [`Store::clean`] takes away.
+//! program's place by one rename. Removal goes the other way. What a cut leaves over in the store (a
+//! text or a user too many, never too few) is taken away by [`Store::clean`]; a half of an ABC beside
+//! its program, by the program's next installation.
 
 use std::cell::Cell;
 use std::fs::{self, File, OpenOptions};

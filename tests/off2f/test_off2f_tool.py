@@ -64,6 +64,7 @@ def test_a_scan_counts_and_draws(tmp_path: Path) -> None:
     figures = json.loads(done.stdout)["figures"]
     assert figures["convert"]["value"] >= PROGRAMS_MIN
     assert figures["dram_saved_pages"]["value"] * 4096 == figures["text_bytes"]["value"]
+    assert figures["no_elf"]["value"] > 0  # scripts
     assert picture.read_text(encoding="utf-8").count("<circle") == figures["convert"]["value"]
 
 
