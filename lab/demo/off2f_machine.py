@@ -38,10 +38,10 @@ def install(machine: Machine, busybox: bool = False) -> None:
 
 @contextmanager
 def guest_with_store(
-    name: str, cpus: int = 2, icount: bool = False, busybox: bool = False
+    name: str, cpus: int = 2, icount: bool = False, busybox: bool = False, more: str = ""
 ) -> Iterator[Machine]:
     """A machine_with_region() that is up and has all this, and a new text store."""
-    with machine_with_region(name, cpus, icount) as machine:
+    with machine_with_region(name, cpus, icount, more) as machine:
         machine.boot()
         wait_up(machine)
         install(machine, busybox)

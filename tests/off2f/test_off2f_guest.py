@@ -2,7 +2,8 @@
 """Programs of two files in a guest: all is as with ELF, but where the text is.
 
 Goal: what a program can notice of its loader is right; a wrong text never runs; nobody writes to
-one that is executed. Method: one machine, a store on ext4 with DAX in NVRAM.
+one that is executed; `nvm_mapping()` maps a segment of persistent memory and nothing else. Method:
+one machine, a store on ext4 with DAX in NVRAM, and another region.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from lab.demo.off2f_machine import (
     guest_with_store,
     measure,
 )
-from lab.demo.pm_machine import kernel_complaints, sh
+from lab.demo.pm_machine import install as install_pm
+from lab.demo.pm_machine import kernel_complaints, load, sh, unload
+from lab.demo.pm_machine import status as region_of
 from lab.machine import Machine
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
@@ -33,11 +36,14 @@ HOLD_OPEN = "chmod 755 $XYZ; exec 9>>$XYZ; sleep 1000 >/dev/null 2>&1 & echo $! 
 SAMPLE = 30
 SOAK = 200
 DAEMONS = {"redis-server", "memcached"}
+SEGMENT_PAGES = 256
+NVM_ADDRESS = 0x100000000000  # where nothing else is
+PROGRAM_ADDRESS = 0x555555554000  # of a program whose addresses are not random
 
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    with guest_with_store(f"t-off-{os.getpid()}") as made:
+    with guest_with_store(f"t-off-{os.getpid()}", more="pm=32M@0x120000000") as made:
         convert(made, "/root/off2f-try", TRY)
         yield made
 
@@ -239,6 +245,76 @@ def test_two_hundred_programs_say_the_same(machine: Machine) -> None:
     sh(machine, "mkdir -p /opt/bin")
     same = compare(machine, SOAK)
     assert same >= SOAK * 8 // 10
+
+
+@pytest.fixture(scope="module")
+def segments(machine: Machine) -> Iterator[dict[str, int]]:
+    """Physical addresses: of the region, two raw segments in a row, and a block segment."""
+    install_pm(machine)
+    load(machine, "format=1", source="")
+    size = f"{SEGMENT_PAGES * 4096}"
+    sh(machine, f"pmadmin create one {size} && pmadmin create two {size} --mode 644")
+    sh(machine, f"pmadmin create blocks {size} --block 512; cp /root/off2f-nvm /opt")
+    phys = int(region_of(machine)["phys"])
+    listed = json.loads(sh(machine, "pmadmin --json list").stdout)
+    yield {"region": phys} | {s["name"]: phys + s["offset"] for s in listed}
+    sh(machine, "chmod 600 /dev/pmctl")
+    unload(machine)
+
+
+def nvm_mapping(
+    machine: Machine, paddr: int, pages: int = 1, vaddr: int = NVM_ADDRESS, before: str = ""
+) -> list[str]:
+    """1 and the bytes that are there, or 0 and the name of errno."""
+    call = f"{before} /opt/off2f-nvm {paddr:#x} {vaddr:#x} {pages}"
+    return sh(machine, call, check=False).stdout.split()
+
+
+def test_persistent_memory_is_mapped_by_its_physical_address(
+    machine: Machine, segments: dict[str, int]
+) -> None:
+    one = segments["one"]
+    said = sh(machine, f"/opt/off2f-nvm {one + 4096:#x} {NVM_ADDRESS:#x} 2 stored").stdout
+    assert said.split() == ["1", "stored"]
+    assert sh(machine, "dd if=/dev/pm/one bs=4096 skip=1 | head -c 6").stdout == "stored"
+    sh(machine, "printf written >/dev/pm/one")
+    assert nvm_mapping(machine, one, SEGMENT_PAGES) == ["1", "written"]
+
+
+def test_nothing_but_a_segment_is_mapped(machine: Machine, segments: dict[str, int]) -> None:
+    region, one = segments["region"], segments["one"]
+    for paddr, pages, vaddr, errno in (
+        (one + 512, 1, NVM_ADDRESS, "EINVAL"),
+        (one, 1, NVM_ADDRESS + 512, "EINVAL"),
+        (one, 0, NVM_ADDRESS, "EINVAL"),
+        (one, SEGMENT_PAGES + 1, NVM_ADDRESS, "ENXIO"),  # the next segment, too
+        (one, 1 << 52, NVM_ADDRESS, "EINVAL"),
+        (one, (1 << 52) - 1, NVM_ADDRESS, "ENXIO"),
+        (segments["blocks"], 1, NVM_ADDRESS, "ENXIO"),
+        (region, 1, NVM_ADDRESS, "ENXIO"),  # its own tables
+        (region - 4096, 1, NVM_ADDRESS, "ENXIO"),  # RAM
+        (0xFEE00000, 1, NVM_ADDRESS, "ENXIO"),  # a device
+    ):
+        assert nvm_mapping(machine, paddr, pages, vaddr) == ["0", errno], (hex(paddr), pages)
+    taken = nvm_mapping(machine, one, vaddr=PROGRAM_ADDRESS, before="setarch -R")
+    assert taken == ["0", "EEXIST"]
+
+
+def test_a_mapping_needs_rights_to_the_segment(machine: Machine, segments: dict[str, int]) -> None:
+    user = "setpriv --reuid=65534 --regid=65534 --clear-groups"
+    assert nvm_mapping(machine, segments["two"], before=user) == ["0", "EACCES"]  # /dev/pmctl
+    sh(machine, "printf readable >/dev/pm/two; chmod 666 /dev/pmctl /dev/pm/one")
+    assert nvm_mapping(machine, segments["one"], before=user) == ["0", "EACCES"]
+    assert nvm_mapping(machine, segments["two"], before=user) == ["1", "readable"]
+    write = f"{user} /opt/off2f-nvm {segments['two']:#x} {NVM_ADDRESS:#x} 1 stored"
+    assert not sh(machine, write, check=False).ok
+    assert sh(machine, "head -c 8 /dev/pm/two").stdout == "readable"
+
+
+def test_without_a_region_nothing_is_mapped(machine: Machine, segments: dict[str, int]) -> None:
+    unload(machine)
+    assert nvm_mapping(machine, segments["one"]) == ["0", "ENODEV"]
+    load(machine, source="")
 
 
 def test_the_module_goes_when_no_text_is_executed(machine: Machine) -> None:
