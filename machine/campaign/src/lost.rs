@@ -2,24 +2,24 @@
 //! What a cut would lose, as files for `rem inspect`: media, memory as CPUs saw it, and who stored
 //! to each line last (`format/rem_writers.h`).
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use remanence_recording::{Event, LINE_BYTES};
+use remanence_recording::LINE_BYTES;
 use serde::Serialize;
 
 use crate::CampaignError;
 use crate::plan::Eviction;
-use crate::replay::write_sparse;
+use crate::replay::{last_stores, write_sparse};
 use crate::run::Recording;
-use crate::survey::{self, Survey};
+use crate::survey::Survey;
 use crate::trial::Trial;
 
 /// `REM_WRITER_PROGRAM`: a recording does not tell where in a program.
 pub const PROGRAM: u64 = 1;
-const WRITER_BYTES: u64 = 16;
+/// Of `struct rem_writer`.
+pub const WRITER_BYTES: u64 = 16;
 
 /// How much was lost.
 #[derive(Debug, Serialize)]
@@ -62,9 +62,11 @@ pub fn lost(
     write(&to.join("writers"), |path| {
         let file = File::create(path)?;
         file.set_len(recording.header.nvram_bytes / LINE_BYTES as u64 * WRITER_BYTES)?;
-        writers.iter().try_for_each(|(line, (pc, when))| {
+        writers.iter().try_for_each(|(offset, last)| {
+            let pc = if last.pc == 0 { PROGRAM } else { last.pc };
+            let when = last.time_ns << 8 | u64::from(last.vcpu);
             let entry = [pc.to_le_bytes(), when.to_le_bytes()].concat();
-            file.write_all_at(&entry, line * WRITER_BYTES)
+            file.write_all_at(&entry, offset / LINE_BYTES as u64 * WRITER_BYTES)
         })
     })?;
     let lines = dirty
@@ -76,23 +78,4 @@ pub fn lost(
 
 fn write(path: &Path, how: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<(), CampaignError> {
     how(path).map_err(|err| CampaignError::File(path.to_owned(), err))
-}
-
-/// Of each line that a window told a store to: the place, and the time with the vCPU below it.
-fn last_stores(
-    recording: &Recording,
-    survey: &Survey,
-    cut: u64,
-) -> Result<HashMap<u64, (u64, u64)>, CampaignError> {
-    let mut last = HashMap::new();
-    let mut run = survey::begin(recording, &survey.judge)?;
-    while run.event < cut {
-        let Some(timed) = run.step(None)? else { break };
-        if let Event::Store { address, pc, .. } = timed.event {
-            let line = (address - recording.header.nvram_phys) / LINE_BYTES as u64;
-            let pc = if pc == 0 { PROGRAM } else { pc };
-            last.insert(line, (pc, timed.time_ns << 8 | u64::from(timed.vcpu)));
-        }
-    }
-    Ok(last)
 }

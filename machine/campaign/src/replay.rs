@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One cut again, told in full: what happened around it, and which lines are wrong.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
@@ -81,11 +81,14 @@ pub fn replay(
         .flat_map(|reference| reference.differs().iter().copied())
         .take(DIFFERENCES_MAX)
         .collect();
-    let stores = last_stores(recording, &survey, cut, &wrong)?;
+    let stores = match wrong[..] {
+        [] => HashMap::new(),
+        _ => last_stores(recording, &survey, cut)?,
+    };
+    let last = |offset| stores.get(&offset).map(|last| (last.event, last.pc));
     let differs = wrong
         .iter()
-        .zip(stores)
-        .map(|(&offset, last_store)| Difference {
+        .map(|&offset| Difference {
             offset,
             media: hex(&run.media.line(offset)),
             committed: run
@@ -93,7 +96,7 @@ pub fn replay(
                 .as_ref()
                 .and_then(|reference| reference.wanted(offset))
                 .map_or_else(String::new, |line| hex(line)),
-            last_store,
+            last_store: last(offset),
         })
         .collect();
     Ok(Replayed {
@@ -107,26 +110,33 @@ pub fn replay(
     })
 }
 
-/// For each line, the last store to it before the cut.
-fn last_stores(
+/// The last store to a line.
+pub(crate) struct LastStore {
+    pub(crate) event: u64,
+    pub(crate) pc: u64,
+    pub(crate) time_ns: u64,
+    pub(crate) vcpu: u8,
+}
+
+/// Of each line that a window told a store to before the cut, by offset in NVRAM.
+pub(crate) fn last_stores(
     recording: &Recording,
     survey: &Survey,
     cut: u64,
-    lines: &[u64],
-) -> Result<Vec<Option<(u64, u64)>>, CampaignError> {
-    let mut last = vec![None; lines.len()];
-    if lines.is_empty() {
-        return Ok(last);
-    }
+) -> Result<HashMap<u64, LastStore>, CampaignError> {
+    let mut last = HashMap::new();
     let mut run = survey::begin(recording, &survey.judge)?;
     while run.event < cut {
         let Some(timed) = run.step(None)? else { break };
         if let Event::Store { address, pc, .. } = timed.event {
             let at = address - recording.header.nvram_phys;
-            let line = at - at % LINE_BYTES as u64;
-            if let Some(n) = lines.iter().position(|&wanted| wanted == line) {
-                last[n] = Some((run.event, pc));
-            }
+            let store = LastStore {
+                event: run.event,
+                pc,
+                time_ns: timed.time_ns,
+                vcpu: timed.vcpu,
+            };
+            last.insert(at - at % LINE_BYTES as u64, store);
         }
     }
     Ok(last)

@@ -132,7 +132,7 @@ pub struct Run<'a> {
     pub time_ns: u64,
     /// Of each disk's log, how much had been written.
     pub disk_log: BTreeMap<u32, u64>,
-    /// Disks whose cache a cut empties.
+    /// Disks whose cache a cut empties, where the last cut was.
     pub disks: BTreeMap<u32, Disk>,
     /// How much of what the machine said the world had seen.
     pub said_bytes: u64,
@@ -277,7 +277,6 @@ impl<'a> Run<'a> {
             Event::Phase(phase) => self.notice_phase(phase),
             Event::DiskLog { disk, bytes } => {
                 self.disk_log.insert(disk, bytes);
-                self.notice_disk(disk, bytes)?;
             }
             Event::Said { bytes } => self.said_bytes = bytes,
             _ => {}
@@ -285,16 +284,23 @@ impl<'a> Run<'a> {
         Ok(Some(timed))
     }
 
-    fn notice_disk(&mut self, number: u32, bytes: u64) -> Result<(), CampaignError> {
-        if let Entry::Vacant(vacant) = self.disks.entry(number) {
-            if let Some(disk) = Disk::open(&self.recording.path, number)? {
-                vacant.insert(disk);
+    /// Has the disks be as a cut here would find them: they are hashed, which only a cut needs.
+    ///
+    /// # Errors
+    /// What is wrong with their logs.
+    pub(crate) fn follow_disks(&mut self) -> Result<(), CampaignError> {
+        for (&number, &bytes) in &self.disk_log {
+            if let Entry::Vacant(vacant) = self.disks.entry(number) {
+                if let Some(disk) = Disk::open(&self.recording.path, number)? {
+                    vacant.insert(disk);
+                }
+            }
+            // A recording need not have kept it.
+            if let Some(disk) = self.disks.get_mut(&number) {
+                disk.go_to(bytes)?;
             }
         }
-        match self.disks.get_mut(&number) {
-            Some(disk) => disk.go_to(bytes),
-            None => Ok(()), // a recording that did not keep it
-        }
+        Ok(())
     }
 
     /// Writes that the disks have not flushed, and that a cut here may lose.

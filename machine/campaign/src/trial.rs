@@ -43,6 +43,33 @@ pub struct Outcome {
     pub near: bool,
 }
 
+/// What a planned cut evicts a part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Parts {
+    Lines,
+    SomeWords,
+    EachWord,
+}
+
+impl Parts {
+    fn of(eviction: &Eviction) -> Self {
+        match eviction {
+            Eviction::Torn(..) => Self::SomeWords,
+            Eviction::EachWord => Self::EachWord,
+            _ => Self::Lines,
+        }
+    }
+
+    /// All subsets of so many are judged.
+    fn most(self) -> usize {
+        match self {
+            Self::Lines => EXHAUSTIVE_LINES,
+            Self::SomeWords => EXHAUSTIVE_WORDS,
+            Self::EachWord => SUBSET_WORDS,
+        }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Trial<'a> {
@@ -88,7 +115,7 @@ impl<'a> Trial<'a> {
                 return Err(CampaignError::NoSuchPlace(event));
             }
         }
-        Ok(())
+        self.run.follow_disks()
     }
 
     /// Judges what is planned, and hands every image that is new to `each`.
@@ -113,12 +140,11 @@ impl<'a> Trial<'a> {
                 }
                 continue;
             }
-            let torn = matches!(cut.eviction, Eviction::Torn(..));
-            let each_word = cut.eviction == Eviction::EachWord;
-            let all_subsets = match self.exhaustive(torn, each_word) {
-                Some(_) if !exhausted.insert((cut.event, torn, each_word)) => continue,
+            let parts = Parts::of(&cut.eviction);
+            let all_subsets = match self.exhaustive(parts) {
+                Some(_) if !exhausted.insert((cut.event, parts)) => continue,
                 Some(all) => all,
-                None if each_word => vec![Eviction::All],
+                None if parts == Parts::EachWord => vec![Eviction::All],
                 None => vec![cut.eviction.clone()],
             };
             for eviction in &all_subsets {
@@ -130,39 +156,18 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// Every way to evict lines here, or to tear them, if there are few.
-    fn exhaustive(&self, torn: bool, each_word: bool) -> Option<Vec<Eviction>> {
-        let all = |count: usize, eviction: fn(u64) -> Eviction| {
-            Some((0..1u64 << count).map(eviction).collect())
-        };
-        if !self.run.window || self.run.dirty.is_empty() {
+    /// Every subset of what may be evicted here, if there is little.
+    fn exhaustive(&self, parts: Parts) -> Option<Vec<Eviction>> {
+        let (lines, most) = (self.run.dirty.len(), parts.most());
+        // A dirty line has a word that differs, so words are counted where there can be few.
+        if !self.run.window || lines == 0 || lines > most {
             return None;
         }
-        if torn || each_word {
-            let most = if each_word {
-                SUBSET_WORDS
-            } else {
-                EXHAUSTIVE_WORDS
-            };
-            // A dirty line has a word that differs, so this is counted where it can be small.
-            let few = self.run.dirty.len() <= most;
-            let count = if few {
-                words_differ(&self.run)
-            } else {
-                usize::MAX
-            };
-            return if count <= most {
-                all(count, Eviction::Words)
-            } else {
-                None
-            };
-        }
-        let count = self.run.dirty.len();
-        if count <= EXHAUSTIVE_LINES {
-            all(count, Eviction::Mask)
-        } else {
-            None
-        }
+        let (count, eviction): (usize, fn(u64) -> Eviction) = match parts {
+            Parts::Lines => (lines, Eviction::Mask),
+            Parts::SomeWords | Parts::EachWord => (words_differ(&self.run), Eviction::Words),
+        };
+        (count <= most).then(|| (0..1u64 << count).map(eviction).collect())
     }
 
     /// Judges the image that a cut here would leave with these lines evicted; `None` if such an image

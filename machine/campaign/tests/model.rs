@@ -9,7 +9,7 @@
     reason = "tests"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -23,6 +23,7 @@ use remanence_campaign::survey::Survey;
 use remanence_campaign::synth::{MUTANTS, write};
 use remanence_campaign::trial::{Outcome, Trial};
 use remanence_campaign::verdict::{Broken, Verdict};
+use remanence_recording::{Event, Reader, Writer};
 
 const CUTS: u64 = 600;
 
@@ -174,6 +175,37 @@ fn a_violation_is_told_with_its_lines_and_what_happened_around_it() {
             .iter()
             .any(|line| line.contains("the power goes here"))
     );
+}
+
+#[test]
+fn a_disk_is_as_it_was_at_the_cut() {
+    const LOG: &[u8] = include_bytes!("../../../tests/unit/qemu_disk_log.bin");
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), 1, None).unwrap();
+    let stop = dir.path().join("stop");
+    let path = stop.join("recording.bin");
+    let bytes = std::fs::read(&path).unwrap();
+    let reader = Reader::new(&bytes).unwrap();
+    let mut writer = Writer::new(Vec::new(), reader.header()).unwrap();
+    for (n, timed) in reader.events().enumerate() {
+        let timed = timed.unwrap();
+        // After the second write, and after the flush that follows.
+        if let Some(sectors) = [(100, 7), (200, 8)].iter().find(|(at, _)| *at == n) {
+            let bytes = sectors.1 * 512;
+            let event = Event::DiskLog { disk: 0, bytes };
+            writer.put(timed.vcpu, timed.time_ns, &event).unwrap();
+        }
+        writer.put(timed.vcpu, timed.time_ns, &timed.event).unwrap();
+    }
+    std::fs::write(&path, writer.finish().unwrap()).unwrap();
+    std::fs::write(stop.join("disk-0.base"), [0; 16 * 512]).unwrap();
+    std::fs::write(stop.join("disk-0.log"), LOG).unwrap();
+    let recording = Recording::open(&stop).unwrap();
+    let at = |cut| replay(&recording, cut, &Eviction::None, 0, None).unwrap();
+    let told = [at(100), at(150), at(250)];
+    assert_eq!(told.each_ref().map(|told| told.forgettable), [0, 1, 0]);
+    let classes: HashSet<_> = told.iter().map(|told| &told.outcome.class).collect();
+    assert_eq!(classes.len(), 3, "{classes:?}");
 }
 
 proptest! {
