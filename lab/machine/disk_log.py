@@ -110,11 +110,11 @@ class DiskLog:
         self._check_super()
         at: int | None = SECTOR_BYTES
         while at is not None and at + SECTOR_BYTES <= len(self._map):
-            sector, sectors, flags, data_bytes = ENTRY.unpack_from(self._map, at)
-            if not (sector or sectors or flags or data_bytes):
+            if self._map[at : at + SECTOR_BYTES].count(0) == SECTOR_BYTES:
                 at = self._skip_hole(at)
                 self.parsed.holes += at is not None
                 continue
+            sector, sectors, flags, _ = ENTRY.unpack_from(self._map, at)
             entry = Entry(sector * SECTOR_BYTES, sectors * SECTOR_BYTES, flags, at + SECTOR_BYTES)
             self._check(entry, at)
             at = entry.data_at + (0 if flags & DISCARD else entry.bytes)

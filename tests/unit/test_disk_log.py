@@ -63,6 +63,17 @@ def media(files: disks.DiskFiles) -> list[int]:
     return [data[at] for at in range(0, len(data), SECTOR_BYTES)]
 
 
+def test_what_qemu_wrote_is_read(tmp_path: Path) -> None:
+    """The other reader of such records, machine/campaign/src/disk.rs, has this file, too."""
+    log = Path(__file__).with_name("qemu_disk_log.bin").read_bytes()
+    files = disk(tmp_path, log[: 7 * SECTOR_BYTES])
+    assert disks.settle(files) == disks.Settled(2, 1, 1, SECTOR_BYTES)
+    assert media(files)[:3] == [0xEE, 1, 0xEE]
+    files = disk(tmp_path, log)
+    assert disks.settle(files) == disks.Settled(writes=2, flushes=3)
+    assert media(files)[:4] == [0xEE, 1, 2, 0xEE]
+
+
 def test_what_a_flush_covered_is_on_media_and_nothing_else(tmp_path: Path) -> None:
     files = disk(tmp_path, record(write(0, 1), write(1, 2), FLUSHED, write(1, 3), write(2, 4)))
     settled = disks.settle(files)
@@ -141,6 +152,7 @@ def test_every_truncation_is_a_prefix(tmp_path: Path) -> None:
         entry(1 << 63, 1 << 63),
         entry(0, 1, 1 << 7),
         ENTRY.pack(0, 1, 0, 0).ljust(SECTOR_BYTES, b"x"),
+        bytes(ENTRY.size).ljust(SECTOR_BYTES, b"x"),
     ],
 )
 def test_an_entry_that_makes_no_sense_is_refused_and_nothing_after_it_used(

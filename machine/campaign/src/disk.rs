@@ -13,7 +13,10 @@ use memmap2::Mmap;
 use crate::CampaignError;
 use crate::media::piece_digest;
 
+/// QEMU's default; a log that says another is refused.
 const SECTOR_BYTES: usize = 512;
+/// Sector, sectors, flags, and bytes of a mark; zeros up to the end of the sector.
+const ENTRY_BYTES: usize = 32;
 const MAGIC: u64 = 0x006a_7366_7773_6872;
 const VERSION: u64 = 1;
 const FLUSH: u64 = 1;
@@ -69,7 +72,9 @@ impl Disk {
         }
         let log = map(&path)?;
         let head = log.get(..SECTOR_BYTES).unwrap_or_default();
-        let known = word(head, 0) == MAGIC && word(head, 8) == VERSION;
+        let known = word(head, 0) == MAGIC
+            && word(head, 8) == VERSION
+            && word(head, 24) & 0xffff_ffff == SECTOR_BYTES as u64;
         if head.iter().any(|&byte| byte != 0) && !known {
             return Err(CampaignError::DiskLog(path, 0));
         }
@@ -116,9 +121,12 @@ impl Disk {
             let inside = sector
                 .checked_add(sectors)
                 .is_some_and(|last| last <= disk_sectors);
-            let (true, true, Some(size)) =
-                (inside, flags & !(FLUSH | FUA | DISCARD | MARK) == 0, size)
-            else {
+            let (true, true, true, Some(size)) = (
+                inside,
+                flags & !(FLUSH | FUA | DISCARD | MARK) == 0,
+                head[ENTRY_BYTES..].iter().all(|&byte| byte == 0),
+                size,
+            ) else {
                 return Err(CampaignError::DiskLog(self.path.clone(), self.at));
             };
             let data_at = self.at + SECTOR_BYTES;
@@ -193,6 +201,7 @@ mod tests {
 
     fn log(entries: &[(u64, u64, u8)]) -> Vec<u8> {
         let mut bytes = entry(MAGIC, VERSION, 0);
+        bytes[24..28].copy_from_slice(&512u32.to_le_bytes());
         for &(sector, flags, fill) in entries {
             let sectors = u64::from(fill != 0);
             bytes.extend(entry(sector, sectors, flags));
@@ -233,13 +242,43 @@ mod tests {
         assert_eq!(disk.digest(), piece_digest(1, &[7; 512]));
     }
 
+    /// QEMU wrote it: ones to sector 1, a flush, a discard of sector 8, twos to sector 2, a flush. The
+    /// lab's own reader has the same file in `tests/unit/test_disk_log.py`.
+    #[test]
+    fn what_qemu_wrote_is_read() {
+        let mut disk = disk(include_bytes!("../../../tests/unit/qemu_disk_log.bin")).unwrap();
+        let ones = piece_digest(1, &[1; 512]);
+        disk.go_to(512 * 7).unwrap();
+        assert_eq!((disk.digest(), disk.forgettable()), (ones, 1));
+        disk.go_to(512 * 8).unwrap();
+        let both = ones.wrapping_add(piece_digest(2, &[2; 512]));
+        assert_eq!((disk.digest(), disk.forgettable()), (both, 0));
+    }
+
+    #[test]
+    fn numbers_are_the_labs() {
+        let lab = include_str!("../../../lab/machine/disk_log.py");
+        for said in [
+            format!("\nMAGIC = 0x{MAGIC:X}\n"),
+            format!("\nVERSION = {VERSION}\n"),
+            format!("\nSECTOR_BYTES = {SECTOR_BYTES} "),
+            format!("\nFLUSH, FUA, DISCARD, MARK = {FLUSH}, {FUA}, {DISCARD}, {MARK}\n"),
+        ] {
+            assert!(lab.contains(&said), "{said}");
+        }
+    }
+
     #[test]
     fn a_log_that_is_none_is_refused() {
         disk(&[1; 512]).unwrap_err();
+        disk(&entry(MAGIC, VERSION, 0)).unwrap_err(); // sectors of no size
+        let mut padded = entry(0, 1, 0);
+        padded[511] = 1;
         for bad in [
             entry(SECTORS, 1, 0),
             entry(0, 1, 16),
             entry(u64::MAX, u64::MAX, 0),
+            padded,
         ] {
             let mut bytes = log(&[]);
             bytes.extend(bad);

@@ -18,9 +18,10 @@ use remanence_campaign::run::Recording;
 use remanence_campaign::survey::Survey;
 use remanence_campaign::synth::write;
 use remanence_campaign::trial::Trial;
-use remanence_campaign::{CampaignError, format, stack};
+use remanence_campaign::{CampaignError, format, lost, stack};
 
 const IMAGE: &str = include_str!("../../../format/rem_image.h");
+const WRITERS: &str = include_str!("../../../format/rem_writers.h");
 const STOP: &str = include_str!("../../../stop/stop.h");
 
 fn judge_some(dir: &Path) -> Result<usize, CampaignError> {
@@ -103,6 +104,9 @@ fn numbers_are_the_headers() {
         assert_eq!(number(IMAGE, name), value, "{name}");
     }
     assert_eq!(number(IMAGE, "REM_BLOCK_BYTES"), format::BLOCK_BYTES as u64);
+    assert_eq!(number(WRITERS, "REM_WRITER_PROGRAM"), lost::PROGRAM);
+    let size = format!("sizeof(struct rem_writer) == {}", lost::WRITER_BYTES);
+    assert!(WRITERS.contains(&size));
     assert_eq!(number(STOP, "REM_CTX_RSP"), stack::CONTEXT_RSP);
     assert_eq!(number(STOP, "REM_CTX_CR3"), stack::CONTEXT_CR3);
 }

@@ -14,6 +14,8 @@ struct Writer {
     when: u64,
 }
 
+const _: () = assert!(size_of::<Writer>() == 16);
+
 /// The table, and each vCPU's time of its last miss, which is what a store is told to be of.
 #[derive(Debug)]
 pub(crate) struct Writers {
