@@ -89,9 +89,7 @@ pub(crate) static PLUGIN: OnceLock<Plugin> = OnceLock::new();
 /// Instructions that a vCPU has begun, by the block where nothing is armed.
 pub(crate) fn begun(core: Core) -> u64 {
     let index = c_uint::try_from(core.0).unwrap_or(0);
-    // SAFETY: the vCPU exists: cores of the caches are the machine's.
-    let count = |plugin: &Plugin| unsafe { qemu::qemu_plugin_u64_get(plugin.count, index) };
-    PLUGIN.get().map_or(0, count)
+    PLUGIN.get().map_or(0, |plugin| plugin.begun(index))
 }
 
 impl Plugin {
@@ -136,11 +134,16 @@ impl Plugin {
         usize::try_from(cpus).unwrap_or(0).min(self.cpu_count)
     }
 
+    /// Instructions that a vCPU which exists has begun.
+    fn begun(&self, cpu: c_uint) -> u64 {
+        // SAFETY: the vCPU exists: it is one of cpus(), runs a callback, or is a core of the caches.
+        unsafe { qemu::qemu_plugin_u64_get(self.count, cpu) }
+    }
+
     fn counts(&self) -> [u64; CPUS_MAX] {
         let mut counts = [0; CPUS_MAX];
         for (index, count) in (0..).zip(&mut counts[..self.cpus()]) {
-            // SAFETY: the vCPU exists.
-            *count = unsafe { qemu::qemu_plugin_u64_get(self.count, index) };
+            *count = self.begun(index);
         }
         counts
     }
@@ -169,9 +172,7 @@ impl Plugin {
 
     /// What the clock of one vCPU shows, but for halts.
     pub(crate) fn model_ns(&self, job: &Job, cpu: c_uint) -> u64 {
-        // SAFETY: the vCPU exists, as it runs a callback.
-        let count = unsafe { qemu::qemu_plugin_u64_get(self.count, cpu) };
-        let executed_ns = count * job.caches.profile().cycle_ps() / 1000;
+        let executed_ns = self.begun(cpu) * job.caches.profile().cycle_ps() / 1000;
         executed_ns + job.caches.waited_ps(Core(cpu as usize)) / 1000
     }
 
@@ -209,7 +210,8 @@ impl Plugin {
             self.snapshot(&record.first, cpu.into());
         }
         if matches!(self.plan.marks.get(mark), Some(Mark::Out { .. })) {
-            self.last_word();
+            // It reports, as it does when it has stopped.
+            self.last_act(&Event::Phase(Phase::STOPPED));
         }
         let after = record.cut_after.swap(NONE, Relaxed);
         if after != NONE {
@@ -217,13 +219,13 @@ impl Plugin {
         }
     }
 
-    /// The machine reports on a port, as it does when it has stopped: how its caches stand.
-    fn last_word(&self) {
-        // SAFETY: a callback of the vCPUs' thread.
+    /// What may be the last event, and how caches stand. Callers as those of cut().
+    fn last_act(&self, event: &Event<'_>) {
+        // SAFETY: as said there.
         if let Some(job) = unsafe { caching::job() } {
             let clocks = self.clocks(0, Some(job));
             let now_ns = (0..self.cpu_count).map(|cpu| clocks.of_cpu_ns(cpu)).max();
-            job.record(&Event::Phase(Phase::STOPPED));
+            job.record(event);
             job.last_act(now_ns.unwrap_or(0).saturating_mul(1000), &self.ctl.cache);
         }
     }
@@ -398,13 +400,7 @@ impl Plugin {
 
     /// The power is gone. Does not return. Callers are the vCPUs' thread, or the VM is stopped or halted.
     pub(crate) fn cut(&self, cut: Cut, cpu: u64) -> ! {
-        // SAFETY: as said.
-        if let Some(job) = unsafe { caching::job() } {
-            let clocks = self.clocks(0, Some(job));
-            let now_ns = (0..self.cpu_count).map(|cpu| clocks.of_cpu_ns(cpu)).max();
-            job.record(&Event::Cut { cause: cut as u32 });
-            job.last_act(now_ns.unwrap_or(0).saturating_mul(1000), &self.ctl.cache);
-        }
+        self.last_act(&Event::Cut { cause: cut as u32 });
         self.snapshot(&self.ctl.at_cut, cpu);
         self.ctl.cut.store(cut as u32, Release);
         loop {

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// In a window, sizes are looked at before each write-back and before so many stores.
+/// Sizes of files are looked at before write-backs and all that is rare; of stores, before each so many.
 const STORES_PER_LOOK: u32 = 64;
 
 /// A file that QEMU appends to.
