@@ -15,7 +15,11 @@ from lab import format as fmt
 from lab.errors import InfraError, RemError
 from lab.machine.plugin import PluginControl, PluginSpec, Snapshot, elapsed_ns
 
-REQUEST, COMMAND, ARGUMENT, DONE, ERROR, NOW = 32, 36, 40, 80, 84, 128
+REQUEST, COMMAND, ARGUMENT, DONE, ERROR, NOW = (
+    fmt.VIEWS.rem_plugin_ctl.fields[name].offset
+    for name in ("request", "command", "argument", "done", "error", "now")
+)
+WAITED_NS = NOW + fmt.VIEWS.rem_plugin_snapshot.fields["waited_ns"].offset
 
 
 class FakePlugin:
@@ -43,7 +47,7 @@ class FakePlugin:
             first, second = struct.unpack_from("<QQ", self._map, ARGUMENT)
             self.asked.append((self._word(COMMAND), first, second))
             struct.pack_into("<QQQQQQ", self._map, NOW, 1, 2**64 - 1, 7, 500, 100, 200)
-            struct.pack_into("<QQ", self._map, NOW + 544, 30, 40)  # waited_ns
+            struct.pack_into("<QQ", self._map, WAITED_NS, 30, 40)
             struct.pack_into("<I", self._map, ERROR, self._error)
             struct.pack_into("<I", self._map, DONE, request)
 
