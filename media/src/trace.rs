@@ -3,6 +3,7 @@
 
 use crate::error::MediaError;
 use crate::units::LineAddr;
+use std::io::{self, Write};
 use std::path::Path;
 
 const MAGIC: u64 = 0x4543_4152_544d_4552;
@@ -12,6 +13,8 @@ const HEADER_BYTES: usize = 40;
 pub const CPUS_MAX: u32 = 64;
 const LINES_MAX: u64 = 1 << 40;
 const GAP_MAX: u64 = 0xffff;
+/// At a time: a whole trace may have 512 MiB, and is written by the process of QEMU.
+const PIECE_RECORDS: usize = 8192;
 
 /// What a record asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,27 +110,30 @@ impl Trace {
     /// CRC-32C of its records, by which a trace is known.
     #[must_use]
     pub fn check(&self) -> u32 {
-        crc32c::crc32c(&self.record_bytes())
+        self.pieces()
+            .fold(0, |check, piece| crc32c::crc32c_append(check, &piece))
     }
 
-    fn record_bytes(&self) -> Vec<u8> {
-        self.records.iter().flat_map(|r| r.to_le_bytes()).collect()
+    fn pieces(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
+        let bytes = |piece: &[u64]| piece.iter().flat_map(|r| r.to_le_bytes()).collect();
+        self.records.chunks(PIECE_RECORDS).map(bytes)
     }
 
     /// As a file's content.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let records = self.record_bytes();
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + records.len());
-        bytes.extend(MAGIC.to_le_bytes());
-        bytes.extend(VERSION.to_le_bytes());
-        bytes.extend(64_u32.to_le_bytes());
-        bytes.extend((self.records.len() as u64).to_le_bytes());
-        bytes.extend(self.lines.to_le_bytes());
-        bytes.extend(self.cpu_count.to_le_bytes());
-        bytes.extend(crc32c::crc32c(&records).to_le_bytes());
-        bytes.extend(records);
-        bytes
+    ///
+    /// # Errors
+    /// Those of `to`.
+    pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
+        let mut header = Vec::with_capacity(HEADER_BYTES);
+        header.extend(MAGIC.to_le_bytes());
+        header.extend(VERSION.to_le_bytes());
+        header.extend(64_u32.to_le_bytes());
+        header.extend((self.records.len() as u64).to_le_bytes());
+        header.extend(self.lines.to_le_bytes());
+        header.extend(self.cpu_count.to_le_bytes());
+        header.extend(self.check().to_le_bytes());
+        to.write_all(&header)?;
+        self.pieces().try_for_each(|piece| to.write_all(&piece))
     }
 
     /// From a file's content.
@@ -248,11 +254,20 @@ mod tests {
         trace
     }
 
+    fn bytes_of(trace: &Trace) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        trace.write(&mut bytes).unwrap();
+        bytes
+    }
+
     #[test]
     fn bytes_come_back_as_they_were() {
-        let trace = sample();
-        assert_eq!(Trace::from_bytes("t", &trace.to_bytes()).unwrap(), trace);
+        let mut trace = sample();
         assert_eq!(trace.iter().map(|r| r.gap).sum::<u64>(), 70_005);
+        assert_eq!(Trace::from_bytes("t", &bytes_of(&trace)).unwrap(), trace);
+        // More than two pieces.
+        trace.records = (0..2 * PIECE_RECORDS as u64 + 1).map(|n| n % 100).collect();
+        assert_eq!(Trace::from_bytes("t", &bytes_of(&trace)).unwrap(), trace);
     }
 
     /// The numbers of the header, so that Rust and C cannot part ways.
@@ -277,7 +292,7 @@ mod tests {
 
     #[test]
     fn every_truncation_and_every_flipped_bit_is_refused() {
-        let bytes = sample().to_bytes();
+        let bytes = bytes_of(&sample());
         for length in 0..bytes.len() {
             assert!(
                 Trace::from_bytes("t", &bytes[..length]).is_err(),
@@ -301,7 +316,7 @@ mod tests {
     fn wild_addresses_are_refused_though_the_check_is_right() {
         let mut wild = sample();
         wild.records[0] |= 1 << 39;
-        let error = Trace::from_bytes("t", &wild.to_bytes())
+        let error = Trace::from_bytes("t", &bytes_of(&wild))
             .unwrap_err()
             .to_string();
         assert!(
@@ -310,7 +325,7 @@ mod tests {
         );
         let mut wild = sample();
         wild.records[1] |= 63 << 40;
-        Trace::from_bytes("t", &wild.to_bytes()).unwrap_err();
+        Trace::from_bytes("t", &bytes_of(&wild)).unwrap_err();
     }
 
     proptest::proptest! {
@@ -332,7 +347,7 @@ mod tests {
             let hostile = Trace {
                 lines, cpu_count: cpus, records: records.iter().map(|r| r & mask).collect(),
             };
-            if let Ok(trace) = Trace::from_bytes("t", &hostile.to_bytes()) {
+            if let Ok(trace) = Trace::from_bytes("t", &bytes_of(&hostile)) {
                 assert!(trace.requests().all(|it| it.line.0 < lines && it.cpu < cpus));
                 assert!(trace.iter().all(|it| it.cpu < cpus));
             }

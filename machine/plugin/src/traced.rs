@@ -8,6 +8,7 @@
 use ocpmem::trace::{Kind, Request, Trace};
 use ocpmem::units::LineAddr;
 use remanence_cache::{Core, FlatTiming, Line, Profile, Timing};
+use std::fs::File;
 
 /// How many instructions a vCPU has begun.
 pub(crate) type Instructions = fn(Core) -> u64;
@@ -72,8 +73,9 @@ impl Traced {
             return;
         };
         let part = format!("{path}.part");
-        let written =
-            std::fs::write(&part, trace.to_bytes()).and_then(|()| std::fs::rename(&part, path));
+        let written = File::create(&part)
+            .and_then(|mut file| trace.write(&mut file))
+            .and_then(|()| std::fs::rename(&part, path));
         if let Err(error) = written {
             eprintln!("remanence-plugin: the trace is lost: {path}: {error}");
         }

@@ -95,14 +95,13 @@ impl BenchJob {
         for number in 0..self.requests {
             #[expect(clippy::cast_possible_truncation, reason = "masked below in_flight")]
             let slot = number as usize & (self.in_flight - 1);
-            now = now.max(slots[slot]);
             let dice = random(&mut state);
-            let line = LineAddr(dice & mask);
-            slots[slot] = if dice >> 32 < limit {
-                psm.read(now, line)
+            let kind = if dice >> 32 < limit {
+                Kind::Read
             } else {
-                psm.write(now, line)
+                Kind::Write
             };
+            now = serve(psm, now, &mut slots[slot], kind, LineAddr(dice & mask));
         }
         now
     }
@@ -117,14 +116,8 @@ impl BenchJob {
                 let slot = number as usize & (self.in_flight - 1);
                 match request.kind {
                     Kind::Read | Kind::Write if number == self.requests => return now,
-                    Kind::Read => {
-                        now = now.max(slots[slot]);
-                        slots[slot] = psm.read(now, request.line);
-                        number += 1;
-                    }
-                    Kind::Write => {
-                        now = now.max(slots[slot]);
-                        slots[slot] = psm.write(now, request.line);
+                    kind @ (Kind::Read | Kind::Write) => {
+                        now = serve(psm, now, &mut slots[slot], kind, request.line);
                         number += 1;
                     }
                     Kind::Flush => now = psm.flush(now),
@@ -134,4 +127,14 @@ impl BenchJob {
         }
         now
     }
+}
+
+/// A read or a write, when its slot is free; returns when that was.
+fn serve(psm: &mut Psm, now: Ps, slot: &mut Ps, kind: Kind, line: LineAddr) -> Ps {
+    let now = now.max(*slot);
+    *slot = match kind {
+        Kind::Read => psm.read(now, line),
+        _ => psm.write(now, line),
+    };
+    now
 }
