@@ -261,8 +261,6 @@ fn discharge(profiles: &Profiles, name: &str, steps: &[Step]) -> Result<Value, P
         "energy_pj": supply.energy,
         "left_pj": left_pj,
         "dry_ns": dry_ns,
-        "lasts_busy_ns": discharge.lasts(machine.busy_mw()),
-        "lasts_idle_ns": discharge.lasts(machine.idle_mw()),
     }))
 }
 
@@ -448,7 +446,6 @@ mod tests {
         };
         let half = discharge(&step(11_000_000, 1000));
         assert_eq!(half["dry_ns"], Value::Null);
-        assert_eq!(half["lasts_busy_ns"], 11_000_000);
         let (all, left) = (&half["energy_pj"], &half["left_pj"][0]);
         assert!(left.as_u64().unwrap() < all.as_u64().unwrap());
         let parked = discharge(&step(11_000_000, 0));
