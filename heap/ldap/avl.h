@@ -22,6 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "directory.h"
+
 /* No tree in 2^48 bytes is higher (1.44 * 42). */
 #define AVL_HEIGHT_MAX 64
 
@@ -296,6 +298,28 @@ static int avl_copy(struct memory *memory, uint64_t at,
 	else
 		*ret_bytes = copy;
 	return err;
+}
+
+/* A copy of the entry of that key, or of the first after it; or -ENOENT. */
+static int avl_look(struct memory *memory, uint64_t root_at,
+		    enum directory_which which, const char *key,
+		    size_t key_bytes, struct directory_entry *ret_entry)
+{
+	struct avl_node node;
+	uint64_t at;
+	int err = avl_find(memory, root_at, which == DIRECTORY_AFTER, key,
+			   key_bytes, &at, &node);
+
+	if (!err && !at)
+		err = -ENOENT;
+	if (!err)
+		err = avl_copy(memory, at, &node, &ret_entry->key);
+	if (err)
+		return err;
+	ret_entry->value = ret_entry->key + avl_padded(node.key_bytes);
+	ret_entry->key_bytes = node.key_bytes;
+	ret_entry->value_bytes = node.value_bytes;
+	return 0;
 }
 
 #endif

@@ -138,7 +138,7 @@ struct work {
 	size_t key_bytes;
 	const struct avl_node *record;
 	size_t record_bytes;
-	bool after;
+	enum directory_which which;
 	struct directory_entry *entry;
 	uint64_t count;
 };
@@ -173,23 +173,11 @@ static int find_body(struct nvheap_session *tx, void *context)
 	struct work *work = context;
 	struct directory_entry *entry = work->entry;
 	struct memory memory = { tx };
-	struct avl_node node;
-	uint64_t at;
-	int err = avl_find(&memory, work->directory->root, work->after,
-			   work->key, work->key_bytes, &at, &node);
 
 	free(entry->key); /* of an earlier run */
 	entry->key = NULL;
-	if (!err && !at)
-		err = -ENOENT;
-	if (!err)
-		err = avl_copy(&memory, at, &node, &entry->key);
-	if (err)
-		return err;
-	entry->value = entry->key + avl_padded(node.key_bytes);
-	entry->key_bytes = node.key_bytes;
-	entry->value_bytes = node.value_bytes;
-	return 0;
+	return avl_look(&memory, work->directory->root, work->which, work->key,
+			work->key_bytes, entry);
 }
 
 static int in_heap_find(struct directory *directory, enum directory_which which,
@@ -200,7 +188,7 @@ static int in_heap_find(struct directory *directory, enum directory_which which,
 		.directory = directory,
 		.key = key,
 		.key_bytes = key_bytes,
-		.after = which == DIRECTORY_AFTER,
+		.which = which,
 		.entry = ret_entry,
 	};
 

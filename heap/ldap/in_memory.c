@@ -107,22 +107,9 @@ static int in_memory_find(struct directory *directory,
 			  size_t key_bytes, struct directory_entry *ret_entry)
 {
 	struct memory memory = { 0 };
-	struct avl_node node;
-	uint64_t at;
-	int err = avl_find(&memory, (uintptr_t)&directory->root,
-			   which == DIRECTORY_AFTER, key, key_bytes, &at,
-			   &node);
 
-	if (!err && !at)
-		err = -ENOENT;
-	if (!err)
-		err = avl_copy(&memory, at, &node, &ret_entry->key);
-	if (err)
-		return err;
-	ret_entry->value = ret_entry->key + avl_padded(node.key_bytes);
-	ret_entry->key_bytes = node.key_bytes;
-	ret_entry->value_bytes = node.value_bytes;
-	return 0;
+	return avl_look(&memory, (uintptr_t)&directory->root, which, key,
+			key_bytes, ret_entry);
 }
 
 static const char *in_memory_why(void)

@@ -50,16 +50,29 @@ def ensure_heap_bench(progress: Progress) -> HeapBench:
     return HeapBench(folder / BENCH, folder / PEER)
 
 
+def build_c_library() -> Path:
+    """Cargo itself knows whether something is to be done."""
+    return _cargo_build("nvheap-c", "libnvheap.a")
+
+
+def _cargo_build(package: str, product: str) -> Path:
+    argv = ["cargo", "build", "--release", "--locked", "-p", package]
+    stream(argv, cwd=repo_dir(), env=cargo_env(), log=_log(), what=f"building {package}")
+    return Path(cargo_env()["CARGO_TARGET_DIR"]) / "release" / product
+
+
+def _log() -> Path:
+    return cache_dir() / "logs" / "heap.log"
+
+
 def _build(into: Path) -> None:
-    repo, log = repo_dir(), cache_dir() / "logs" / "heap.log"
-    argv = ["cargo", "build", "--release", "--locked", "-p", BENCH]
-    stream(argv, cwd=repo, env=cargo_env(), log=log, what="building the heap's benchmark")
-    shutil.copy(Path(cargo_env()["CARGO_TARGET_DIR"]) / "release" / BENCH, into / BENCH)
+    repo = repo_dir()
+    shutil.copy(_cargo_build(BENCH, BENCH), into / BENCH)
     flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
     peer = repo / "heap" / "bench" / "peer.c"
     stream(
         ["gcc", *flags, "-o", into / PEER, peer, "-lpmemobj"],
         cwd=repo,
-        log=log,
+        log=_log(),
         what="building the peer",
     )

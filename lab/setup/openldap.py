@@ -19,11 +19,10 @@ from lab.paths import cache_dir, repo_dir
 from lab.run import run, stream
 from lab.setup import cache
 from lab.setup.fetch import fetch_source
-from lab.setup.heap import heap_key
+from lab.setup.heap import build_c_library, heap_key
 from lab.setup.host import explain, is_root
 from lab.setup.inputs import Inputs
 from lab.setup.packages import apt_get, installed_versions
-from lab.setup.plugin import cargo_env
 from lab.setup.progress import Progress
 from lab.setup.rust import ensure_rust
 
@@ -129,16 +128,14 @@ def _copy_headers(source: Path, into: Path) -> None:
 
 def _build(headers: Path, into: Path) -> None:
     repo, log = repo_dir(), cache_dir() / "logs" / "openldap.log"
-    argv: list[str | Path] = ["cargo", "build", "--release", "--locked", "-p", "nvheap-c"]
-    stream(argv, cwd=repo, env=cargo_env(), log=log, what="building the heap's C library")
-    library = Path(cargo_env()["CARGO_TARGET_DIR"]) / "release" / "libnvheap.a"
+    library = build_c_library()
     ldap = repo / "heap" / "ldap"
     places = [word for name in HEADERS for word in ("-isystem", headers / name)]
     module: list[str | Path] = ["-shared", "-fPIC", "-DSLAPD_IMPORT", *CPPFLAGS.split(), *places]
     own = [ldap / name for name in MODULE_SOURCES]
     libraries: list[str | Path] = ["-Wl,--exclude-libs,ALL", library, "-lpthread", "-ldl", "-lm"]
     compiler: list[str | Path] = ["gcc", "-O2", *WARNINGS]
-    argv = [*compiler, *module, "-I", repo / "heap" / "c" / "include"]
+    argv: list[str | Path] = [*compiler, *module, "-I", repo / "heap" / "c" / "include"]
     argv += ["-o", into / "back_nvheap.so", *own, *libraries]
     stream(argv, log=log, what="building slapd's back end")
     argv = [*compiler, "-o", into / "client", ldap / "client.c", "-lldap", "-llber"]

@@ -10,7 +10,7 @@ import pytest
 
 from lab.paths import repo_dir
 from lab.run import run
-from lab.setup.plugin import cargo_env
+from lab.setup.heap import build_c_library
 
 C = repo_dir() / "heap" / "c"
 
@@ -40,12 +40,6 @@ def test_each_function_has_a_page_that_declares_it_as_the_header_does() -> None:
         name = re.findall(r"nvheap_\w+(?=\()", text)[0]
         page = (repo_dir() / "heap" / "man" / f"{name}.3").read_text(encoding="utf-8")
         assert f'.BI "{" ".join(text.split())}"' in page, name
-
-
-def c_library() -> Path:
-    build = ["cargo", "build", "--release", "--locked", "-p", "nvheap-c"]
-    run(build, cwd=repo_dir(), env=cargo_env())
-    return Path(cargo_env()["CARGO_TARGET_DIR"]) / "release" / "libnvheap.a"
 
 
 @pytest.mark.full
@@ -80,4 +74,4 @@ def compiler(program: Path) -> list[str]:
 
 
 def libraries() -> list[str]:
-    return [str(c_library()), "-lpthread", "-ldl", "-lm"]
+    return [str(build_c_library()), "-lpthread", "-ldl", "-lm"]

@@ -9,7 +9,7 @@ use std::time::Instant;
 use nvheap::structures::HashMap;
 use nvheap::{FocRedo, FocStm, FocUndo, Fof, FofStm, FofUndo, Policy, Session};
 
-use crate::measure::Figures;
+use crate::measure::{Figures, draw};
 use crate::ops::{BUCKETS, Place, place, place_in_memory};
 use crate::peer::Peer;
 use crate::volatile::Table;
@@ -92,9 +92,7 @@ impl Target for Peer {
 /// The same random operations for each contender.
 fn batch(target: &mut impl Target, random: &mut u64, updates_percent: u64) {
     for _ in 0..BATCH {
-        *random = random
-            .wrapping_mul(0x5851_f42d_4c95_7f2d)
-            .wrapping_add(0x1405_7b7e_f767_814f);
+        draw(random);
         let drawn = *random >> 33;
         let key = drawn % KEYS;
         if (drawn >> 18) % 100 >= updates_percent {

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use nvheap::testing::{Trial, self_check};
 use nvheap::{FocRedo, FocStm, FocUndo, Native};
 
-const USAGE: &str = "usage: nvheap-bench ops|fig5|fof --folder FOLDER --peer LIBRARY [--rounds N] \
+const USAGE: &str = "usage: nvheap-bench ops|fig5 --folder FOLDER --peer LIBRARY [--rounds N] \
                      [--operations N] [--objects N] [--skip-check]
        nvheap-bench keep --folder FOLDER --policy POLICY|none [--operations N]
        nvheap-bench look --folder FOLDER
@@ -66,7 +66,7 @@ fn parse() -> Result<Arguments, lexopt::Error> {
         }
     }
     match arguments.what.as_str() {
-        "ops" | "fig5" | "fof" | "keep" | "look" | "tape" if arguments.rounds > 0 => Ok(arguments),
+        "ops" | "fig5" | "keep" | "look" | "tape" if arguments.rounds > 0 => Ok(arguments),
         _ => Err(USAGE.into()),
     }
 }
@@ -102,12 +102,6 @@ fn measure(arguments: &Arguments) -> Result<(), String> {
     if arguments.check {
         let states = check()?;
         figures.add("crash_states", "states", &[states as f64]);
-    }
-    if arguments.what == "fof" {
-        ops::measure_reads(folder, arguments.rounds, &mut figures);
-        fig5::against_volatile(folder, arguments.rounds, &mut figures);
-        figures.print();
-        return Ok(());
     }
     let pool = folder.join("pool");
     let _ = std::fs::remove_file(&pool);

@@ -66,3 +66,11 @@ impl Figures {
         print!("{}", self.0);
     }
 }
+
+/// The next request of a program that is the same each time; its high bits are the random ones.
+#[inline(always)]
+pub fn draw(random: &mut u64) {
+    *random = random
+        .wrapping_mul(0x5851_f42d_4c95_7f2d)
+        .wrapping_add(0x1405_7b7e_f767_814f);
+}

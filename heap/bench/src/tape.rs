@@ -15,6 +15,8 @@ use nvheap::{
     TxResult, with_policy,
 };
 
+use crate::measure::draw;
+
 const LOAD: u64 = 0;
 const STORE: u64 = 1;
 const STREAM: u64 = 2;
@@ -149,9 +151,7 @@ fn taped<P: Policy>(operations: u64) -> Result<Vec<u64>, String> {
     tape.runs.store(true, Ordering::Relaxed);
     let mut random = 1_u64;
     for _ in 0..operations {
-        random = random
-            .wrapping_mul(0x5851_f42d_4c95_7f2d)
-            .wrapping_add(0x1405_7b7e_f767_814f);
+        draw(&mut random);
         let (key, what) = ((random >> 33) % (2 * ENTRIES), random >> 32 & 1);
         tape.note(BEGIN, 0);
         session

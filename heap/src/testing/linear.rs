@@ -40,15 +40,14 @@ struct Way<M: Model> {
 
 /// Follows a history.
 #[derive(Clone, Debug)]
-pub struct Linear<M: Model> {
+struct Linear<M: Model> {
     calls: Vec<Option<M::Op>>,
     ways: HashSet<Way<M>>,
 }
 
 impl<M: Model> Linear<M> {
     /// Of so many threads, from a state on.
-    #[must_use]
-    pub fn new(threads: usize, state: M) -> Self {
+    fn new(threads: usize, state: M) -> Self {
         let answers = vec![None; threads];
         Self {
             calls: vec![None; threads],
@@ -60,7 +59,7 @@ impl<M: Model> Linear<M> {
     ///
     /// # Errors
     /// No order of the operations gives these answers.
-    pub fn step(&mut self, step: &Step<M>) -> Result<(), String> {
+    fn step(&mut self, step: &Step<M>) -> Result<(), String> {
         match step {
             Step::Call(thread, op) => {
                 self.calls[*thread] = Some(op.clone());
@@ -108,8 +107,7 @@ impl<M: Model> Linear<M> {
     }
 
     /// What a cut may leave now.
-    #[must_use]
-    pub fn states(&self) -> HashSet<M> {
+    fn states(&self) -> HashSet<M> {
         self.ways.iter().map(|way| way.state.clone()).collect()
     }
 }

@@ -12,7 +12,7 @@ mod states;
 mod trial;
 mod world;
 
-pub use linear::{Linear, Model, Step, allowed};
+pub use linear::{Model, Step, allowed};
 pub use plain::Plain;
 pub use record::{Event, Recorder, Threads};
 pub use states::{Limits, States, Visit};

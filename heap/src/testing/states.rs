@@ -347,8 +347,5 @@ fn bytes_of(line: &Line) -> [u8; LINE_BYTES] {
 
 fn write(image: &mut [u8], line: u64, content: &Line) {
     let start = line as usize * LINE_BYTES;
-    for (word, value) in content.iter().enumerate() {
-        let at = start + word * 8;
-        image[at..at + 8].copy_from_slice(&value.to_le_bytes());
-    }
+    image[start..start + LINE_BYTES].copy_from_slice(&bytes_of(content));
 }
