@@ -27,7 +27,7 @@ const fn place_percent(place: Place) -> u64 {
         Place::GoCpus => 72,
         Place::Running | Place::StopPark => 34,
         Place::StopSave | Place::StopCommit => 30,
-        Place::GoDevices => 20,
+        Place::GoDevices => 26,
         Place::Loader | Place::Cold => 12,
     }
 }
