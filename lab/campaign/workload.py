@@ -174,7 +174,16 @@ def judge(
     if not done.ok:
         told = " ".join((done.stdout + " " + done.stderr).split()) or f"exit {done.returncode}"
         return f"of {len(said(before))} promises some are broken: {told[-300:]}"
-    warned = [
-        line for line in kernel_warnings(machine.console.text()) if not SLOW_HOST.search(line)
-    ]
+    warned = own_warnings(machine.console.text())
     return f"the kernel warns: {warned[0]}" if warned else ""
+
+
+def own_warnings(text: str) -> list[str]:
+    """Those that are not of a slow host. A trace belongs to what was said before it."""
+    found, slow = [], False
+    for line in kernel_warnings(text):
+        if "Call Trace:" not in line:
+            slow = bool(SLOW_HOST.search(line))
+        if not slow:
+            found.append(line)
+    return found

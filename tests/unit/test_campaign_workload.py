@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.campaign.workload import EXAMPLES, Workload, said
+from lab.campaign.workload import EXAMPLES, Workload, own_warnings, said
 from lab.errors import InfraError, UsageError
 
 LIMIT_S = 120
@@ -27,6 +27,15 @@ def test_only_whole_lines_were_said() -> None:
 def test_a_line_that_the_loader_spoke_into_is_not_believed() -> None:
     assert said("SAID 1GO: resume\r\n2 END\r\nSAID 13 END\r\n") == ["13"]
     assert said("SAID 1 SAID 13 END\r\n") == ["13"]
+
+
+def test_a_stall_of_a_slow_host_is_no_warning_and_its_trace_neither() -> None:
+    stall = "[ 49.1] rcu: INFO: rcu_preempt self-detected stall on CPU\n[ 49.9] Call Trace:\n"
+    bug = "[ 50.1] WARNING: CPU: 0 PID: 1 at mm/slub.c:1\n[ 50.2] Call Trace:\n"
+    assert own_warnings(stall) == []
+    assert own_warnings("[ 3.0] Call Trace:\n") == ["[ 3.0] Call Trace:"]
+    for text in (stall + bug, bug + stall):
+        assert own_warnings(text) == bug.strip().splitlines()
 
 
 def test_the_end_of_the_workload_is_no_promise() -> None:
