@@ -167,6 +167,9 @@ class MachineConfig:
             words.append(f"remanence.stop={self.stop_mode}")
         if self.cut_points:
             words.append("nokaslr")
+        if self.icount:
+            # A boot reads its timer's count, by RDMSR from an x2APIC: "Bad icount read".
+            words.append("nox2apic")
         if self.cmdline_extra:
             words.append(self.cmdline_extra)
         return " ".join(words)

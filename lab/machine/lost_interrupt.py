@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Cold boots that hang in QEMU, which now and then loses the first interrupt of a disk's queue.
+"""Cold boots that hang in QEMU, which can lead astray what a CPU tells its interrupt controller.
 
-Seen in about one of 150 cold boots, more on a busy host, before anything of ours has acted: all
-CPUs are halted, the device has used every request, and the driver waits for ever (README, "What
-is not proved"). Such a boot is made again, once, and whoever reads stderr is told. A Go is not:
-what hangs there is ours. Nor is a boot under icount, whose course must not depend on looks.
+Without x2APIC that was about one of 150 cold boots, more on a busy host, before anything of ours
+has acted: all CPUs are halted, a disk has used every request, and its driver waits for ever
+(machine/README.md, "A write that goes astray"). Machines with an IOMMU keep out of its way; for
+others such a boot is made again, once, and whoever reads stderr is told. A Go is not: what hangs
+there is ours. Nor is a boot under icount, whose course must not depend on looks.
 """
 
 from __future__ import annotations

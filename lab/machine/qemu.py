@@ -144,7 +144,8 @@ def _device_arguments(
     args: list[str] = []
     if config.iommu:
         # First, because the devices behind it look for it when they are made.
-        args += ["-device", "intel-iommu,intremap=on"]
+        # eim: local APICs as registers (machine/README.md, "A write that goes astray").
+        args += ["-device", "intel-iommu,intremap=on,eim=on"]
     if config.root is not None:
         if config.disk_cache == "volatile":
             args += disks.blockdevs(files.disk_parts, _quoted)

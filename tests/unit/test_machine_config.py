@@ -126,7 +126,7 @@ def test_dram_can_be_a_file() -> None:
 def test_devices_are_behind_an_iommu_unless_asked() -> None:
     assert not any("iommu" in word for word in command(replace(CONFIG, iommu=False)))
     words = values(command(replace(CONFIG, iommu=True)), "-device")
-    assert words.index("intel-iommu,intremap=on") == 1  # before all that is behind it
+    assert words.index("intel-iommu,intremap=on,eim=on") == 1  # before all that is behind it
     assert sum("iommu_platform=on" in word for word in words) == 2
 
 
@@ -147,6 +147,8 @@ def test_icount_is_seeded_and_takes_its_clock_from_the_machine() -> None:
     assert values(words, "-seed") == ["7"]
     assert values(words, "-rtc")[0].endswith("clock=vm")
     assert "-icount" not in command()
+    assert "nox2apic" in replace(CONFIG, icount=True).cmdline().split()
+    assert "nox2apic" not in CONFIG.cmdline().split()
 
 
 def test_same_machine_but_for_logs_and_clock_at_each_boot() -> None:
