@@ -41,7 +41,9 @@ impl Mapping {
     /// # Errors
     /// [`Error::Io`] where there is not that much.
     pub fn anonymous(bytes: u64) -> Result<Self, Error> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // Miri knows no mapping without reserve.
+        let reserve = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | reserve;
         map(None, bytes, flags, -1)
             .inspect(|(base, bytes)| {
                 // Random access to a large heap waits for page tables as long as for data.
