@@ -17,6 +17,7 @@ from dataclasses import replace
 import pytest
 
 from lab.commands.demo import make_config
+from lab.course import read_samples
 from lab.demo.outcome import Outcome
 from lab.demo.run import play
 from lab.demo.story import Plan
@@ -99,6 +100,16 @@ def status(machine: Machine) -> str:
     return machine.run_in_guest(f"cat {SYSFS}/status").stdout.strip()
 
 
+def assert_flushed_one_after_the_others(machine: Machine) -> None:
+    """The CPU that commits flushes last, for a time of its own, not within that of the others."""
+    samples = read_samples(machine.files.flushes)
+    flushes = [sample for sample in samples if sample.what in {"begin", "end"}]
+    *others, begin, end = flushes
+    assert {sample.cpu for sample in flushes} == set(range(CPUS)), samples
+    assert begin.cpu == end.cpu and begin.time_ns < end.time_ns, samples
+    assert begin.time_ns >= max(sample.time_ns for sample in others), samples
+
+
 @pytest.mark.parametrize("supply", EACH_SUPPLY)
 def test_five_stops_end_within_the_window(supply: str) -> None:
     window_ns = PowerModel.ready().window_ns(supply)
@@ -118,6 +129,7 @@ def test_five_stops_end_within_the_window(supply: str) -> None:
                 assert machine.last_cut is not None
                 assert machine.last_cut["margin_ns"] > 0
                 assert machine.last_cut["caches"]["lost_lines"] == 0
+                assert_flushed_one_after_the_others(machine)
                 told = budget(machine)
                 assert not told["exceeded"], told
             assert not work.failures()

@@ -122,6 +122,11 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         self.counters
     }
 
+    /// A core waits for something else than memory.
+    pub fn wait(&mut self, core: Core, wait_ps: u64) {
+        self.waited_ps[core.0] += wait_ps;
+    }
+
     /// How long a core has waited for memory so far. Its clock is this plus its instructions.
     pub fn waited_ps(&self, core: Core) -> u64 {
         self.waited_ps[core.0]

@@ -32,11 +32,25 @@ impl Clocks {
     }
 }
 
+/// What one vCPU's clock went on by, halts left out.
+fn own_ns(begin: &Clocks, end: &Clocks, cpu: usize) -> u64 {
+    end.of_cpu_ns(cpu).saturating_sub(begin.of_cpu_ns(cpu))
+}
+
+/// The largest of those.
+fn executed_ns(begin: &Clocks, end: &Clocks) -> u64 {
+    let own = |cpu| own_ns(begin, end, cpu);
+    (0..CPUS_MAX).map(own).max().unwrap_or(0)
+}
+
 /// Guest time from one moment to another: the largest clock of any vCPU, and halted time.
 pub(crate) fn elapsed_ns(begin: &Clocks, end: &Clocks) -> u64 {
-    let own = |cpu| end.of_cpu_ns(cpu).saturating_sub(begin.of_cpu_ns(cpu));
-    let executed_ns = (0..CPUS_MAX).map(own).max().unwrap_or(0);
-    executed_ns + end.halted_ns.saturating_sub(begin.halted_ns)
+    executed_ns(begin, end) + end.halted_ns.saturating_sub(begin.halted_ns)
+}
+
+/// How far the clock of one vCPU lags behind the largest.
+pub(crate) fn lag_ns(begin: &Clocks, end: &Clocks, cpu: usize) -> u64 {
+    executed_ns(begin, end) - own_ns(begin, end, cpu)
 }
 
 /// The next fuse, or `None` when the hold-up is over.
@@ -69,6 +83,14 @@ mod tests {
         assert_eq!(elapsed_ns(&begin, &end), 507);
         assert_eq!(elapsed_ns(&begin, &begin), 0);
         assert_eq!(elapsed_ns(&clocks(&[], 1), &clocks(&[], 4)), 3);
+    }
+
+    #[test]
+    fn a_vcpu_lags_by_what_the_furthest_went_on_more() {
+        let begin = clocks(&[1000, 20, 30], 5);
+        let end = clocks(&[1100, 520, 31], 12);
+        let lags = [0, 1, 2].map(|cpu| lag_ns(&begin, &end, cpu));
+        assert_eq!(lags, [400, 0, 499]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::writers::Writers;
 use libc::{c_uint, c_void};
 use remanence_cache::{Caches, Core, Domain, Honoured, LINE_BYTES, Line, Memory, Profile, Slot};
 use remanence_recording::{CLOCK_MODEL, Event, Header};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::sync::atomic::AtomicPtr;
@@ -103,6 +103,8 @@ pub(crate) struct Job {
     pub(crate) loads_always: bool,
     writers: Option<Writers>,
     flushes: Option<File>,
+    /// Cores that have begun to write their caches back since power began to fail.
+    flushed: BTreeSet<usize>,
 }
 
 static JOB: AtomicPtr<Job> = AtomicPtr::new(std::ptr::null_mut());
@@ -188,6 +190,7 @@ impl Job {
             loads_always: plan.loads,
             writers,
             flushes,
+            flushed: BTreeSet::new(),
         };
         JOB.store(Box::into_raw(Box::new(job)), Release);
         Ok(())
@@ -310,6 +313,7 @@ impl Job {
 
     /// PWR_OK drops: a new list begins.
     pub(crate) fn begin_flushes(&mut self) {
+        self.flushed.clear();
         if let Some(file) = &mut self.flushes {
             if let Err(error) = file.set_len(0).and_then(|()| file.rewind()) {
                 eprintln!("remanence-plugin: flushes are not told: {error}");
@@ -317,6 +321,12 @@ impl Job {
             }
         }
         self.tell_flush(0, 0xff, "drop");
+    }
+
+    /// A core writes its caches back. Whether all the others have, since power began to fail.
+    pub(crate) fn flushes_last(&mut self, core: usize, cores: usize) -> bool {
+        self.flushed.insert(core);
+        self.flushed.len() == cores
     }
 
     /// One line: nanoseconds since PWR_OK dropped, vCPU, what, lines that would be lost now.

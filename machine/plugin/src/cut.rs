@@ -334,6 +334,20 @@ impl Plugin {
         Some(hold_up.ns - left_ns)
     }
 
+    /// The last vCPU that writes its caches back has waited for the others to have done so, and PAUSE took
+    /// next to none of its time: its clock takes up theirs, so that its own write-back comes after them.
+    pub(crate) fn follow_flushes(&self, job: &mut Job, cpu: c_uint) {
+        if !self.hold_up_is_armed() || !job.flushes_last(cpu as usize, self.cpus()) {
+            return;
+        }
+        let hold_up = self.hold_up.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(begin) = &hold_up.begin {
+            let now = self.clocks(hold_up.seen_halted_ns, Some(job));
+            let lag_ns = budget::lag_ns(begin, &now, cpu as usize);
+            job.caches.wait(Core(cpu as usize), lag_ns * 1000);
+        }
+    }
+
     /// The same as the next fuse; `None` when it is over.
     fn hold_up_fuse(&self) -> Option<u64> {
         // SAFETY: callbacks of the vCPUs' thread; or `check_hold_up`, which says why it may.

@@ -115,6 +115,7 @@ fn flush_all(plugin: &Plugin, job: &mut Job, cpu: c_uint, site: &Site) {
         cause: cause(site.kind),
     });
     let core = Core(cpu as usize);
+    plugin.follow_flushes(job, cpu);
     tell(plugin, job, cpu, "begin");
     let limit_ns = plugin.hold_up_left_ns(job).unwrap_or(u64::MAX);
     match site.kind {
