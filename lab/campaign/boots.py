@@ -213,9 +213,11 @@ def boot(engine: Path, machine: Machine, recording: Path, image: Image, load: Wo
 
 
 def decide(engine: Path, machine: Machine, recording: Path, image: Image) -> str:
-    """What is wrong with the loader's decision on the image; the power goes right behind it."""
-    nvram = machine.files.nvram(machine.config)
-    program.replay(engine, recording, image.event, image.eviction, 0, nvram)
+    """What is wrong with the loader's decision on the image; the power goes right behind it.
+
+    The disk is that of the image before: what may have begun to use it is looked at no more.
+    """
+    _lay_nvram(engine, machine, recording, image)
     try:
         machine.boot()
         return _decision(machine, image)
@@ -228,10 +230,14 @@ def decide(engine: Path, machine: Machine, recording: Path, image: Image) -> str
 
 def _lay(engine: Path, machine: Machine, recording: Path, image: Image) -> dict[str, Any]:
     """NVRAM and disk as that cut left them; what the engine says of it."""
-    nvram = machine.files.nvram(machine.config)
-    told = program.replay(engine, recording, image.event, image.eviction, 0, nvram)
+    told = _lay_nvram(engine, machine, recording, image)
     _lay_disk(machine, recording, int(told["disk_log"].get("0", 0)), image.event)
     return told
+
+
+def _lay_nvram(engine: Path, machine: Machine, recording: Path, image: Image) -> dict[str, Any]:
+    nvram = machine.files.nvram(machine.config)
+    return program.replay(engine, recording, image.event, image.eviction, 0, nvram)
 
 
 def _lay_disk(machine: Machine, recording: Path, log_bytes: int, seed: int) -> None:
@@ -264,7 +270,7 @@ def _comes_up(machine: Machine, load: Workload, said: bytes, resumed: bool) -> s
     if resumed:
         machine.wait_resumed(GUEST_LIMIT_S)
     else:
-        machine.wait_ready(GUEST_LIMIT_S)
+        machine.wait_ready(GUEST_LIMIT_S, again=False)
     try:
         machine.guest.wait_ssh(GUEST_LIMIT_S)
     except HangError as error:

@@ -3,9 +3,10 @@
 
 Without x2APIC that was about one of 150 cold boots, more on a busy host, before anything of ours
 has acted: all CPUs are halted, a disk has used every request, and its driver waits for ever
-(machine/README.md, "A write that goes astray"). Machines with an IOMMU keep out of its way; for
-others such a boot is made again, once, and whoever reads stderr is told. A Go is not: what hangs
-there is ours. Nor is a boot under icount, whose course must not depend on looks.
+(machine/README.md, "A write that goes astray"). Machines with an IOMMU keep out of its way. A cold
+boot that hangs so all the same is made again, once, and whoever reads stderr is told. A Go is not:
+what hangs there is ours. Nor is a reset, nor a boot that is itself looked into, nor one under
+icount, whose course must not depend on looks.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lab.errors import HangError, UsageError
-from lab.machine.console import READY_MARK
+from lab.machine.console import READY_MARK, Console
 from lab.say import say
 
 if TYPE_CHECKING:
@@ -49,24 +50,33 @@ def hangs(machine: Machine) -> bool:
     return machine.console.position() == said
 
 
-def expect(machine: Machine, pattern: str, limit_s: float, since: int = 0) -> re.Match[str]:
+def expect(machine: Machine, pattern: str, limit_s: float) -> re.Match[str]:
     """As the console's expect(), in a cold boot; LostInterrupt as soon as that is seen to hang."""
-    console = machine.console
-    if console is None:
-        raise UsageError(f"machine {machine.config.name!r} has not been booted")
+    console = console_of(machine)
     end_s = time.monotonic() + limit_s
     while (rest_s := end_s - time.monotonic()) > 0:
         with suppress(HangError):
-            return console.expect(pattern, min(rest_s, LOOK_EVERY_S), since)
+            return console.expect(pattern, min(rest_s, LOOK_EVERY_S))
         if hangs(machine):
             raise LostInterrupt(console.missing(pattern, "and all CPUs are halted"))
+    with suppress(HangError):  # it may have come while the CPUs were looked at
+        return console.expect(pattern, 0)
     raise HangError(console.missing(pattern, f"within {limit_s:g} s"))
 
 
-def wait_ready(machine: Machine, limit_s: float, since: int) -> None:
+def console_of(machine: Machine) -> Console:
+    if machine.console is None:
+        raise UsageError(f"machine {machine.config.name!r} has not been booted")
+    return machine.console
+
+
+def wait_ready(machine: Machine, limit_s: float, since: int, again: bool) -> None:
     """Machine.wait_ready()."""
+    if since or not again:
+        console_of(machine).expect(READY_MARK, limit_s, since)
+        return
     try:
-        expect(machine, READY_MARK, limit_s, since)
+        expect(machine, READY_MARK, limit_s)
     except LostInterrupt:
         say(
             f"rem: machine {machine.config.name!r}: {BOOTED_AGAIN}: nothing was said and all CPUs"

@@ -513,12 +513,13 @@ class Machine:
             for slot in slots
         ) or any((slot.timeline_sequence or 0) > sequence for slot in slots)
 
-    def wait_ready(self, limit_s: float = BOOT_LIMIT_S, since: int = 0) -> None:
+    def wait_ready(self, limit_s: float = BOOT_LIMIT_S, since: int = 0, again: bool = True) -> None:
         """After a cold boot: until the guest's init says that all is up.
 
-        *since*: a position of the console, after a reset. May boot again (lost_interrupt.py).
+        *since*: a position of the console, after a reset. Else, with *again*, a boot that hangs
+        may be made once more (lost_interrupt.py).
         """
-        lost_interrupt.wait_ready(self, limit_s, since)
+        lost_interrupt.wait_ready(self, limit_s, since, again)
 
     def wait_up(self, limit_s: float = BOOT_LIMIT_S, since: int = 0) -> None:
         """After a cold boot: until the guest answers commands."""

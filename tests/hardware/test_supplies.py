@@ -101,13 +101,16 @@ def status(machine: Machine) -> str:
 
 
 def assert_flushed_one_after_the_others(machine: Machine) -> None:
-    """The CPU that commits flushes last, for a time of its own, not within that of the others."""
+    """The CPU that commits flushes last, and its WBINVD takes time beside that of the others.
+
+    That is mostly the walk through caches of one size, so no less than half of another's.
+    """
     samples = read_samples(machine.files.flushes)
-    flushes = [sample for sample in samples if sample.what in {"begin", "end"}]
-    *others, begin, end = flushes
-    assert {sample.cpu for sample in flushes} == set(range(CPUS)), samples
-    assert begin.cpu == end.cpu and begin.time_ns < end.time_ns, samples
-    assert begin.time_ns >= max(sample.time_ns for sample in others), samples
+    begins = [sample for sample in samples if sample.what == "begin"]
+    ends = [sample for sample in samples if sample.what == "end"]
+    assert {sample.cpu for sample in ends} == set(range(CPUS)), samples
+    took_ns = [end.time_ns - begin.time_ns for begin, end in zip(begins, ends, strict=True)]
+    assert took_ns[-1] > took_ns[0] // 2 > 0, samples
 
 
 @pytest.mark.parametrize("supply", EACH_SUPPLY)

@@ -34,7 +34,7 @@ class Guest:
     def missing(self, pattern: str, why: str) -> str:
         return f"no {pattern} {why}"
 
-    def expect(self, pattern: str, limit_s: float, since: int) -> str:
+    def expect(self, pattern: str, limit_s: float, since: int = 0) -> str:
         if self.boots <= self.hangs:
             raise HangError(f"not within {limit_s:g} s")
         return pattern
@@ -54,8 +54,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return lines
 
 
-def wait(guest: Any) -> int:
-    lost_interrupt.wait_ready(guest, LIMIT_S, 0)
+def wait(guest: Any, since: int = 0, again: bool = True) -> int:
+    lost_interrupt.wait_ready(guest, LIMIT_S, since, again)
     return int(guest.boots)
 
 
@@ -67,6 +67,14 @@ def test_a_guest_that_comes_up_is_booted_once(told: list[str]) -> None:
 def test_halted_cpus_are_booted_once_more_and_that_is_said(told: list[str]) -> None:
     assert wait(Guest(1, "RIP=1 HLT=1\nRIP=2 HLT=1")) == 2
     assert [BOOTED_AGAIN in line for line in told] == [True]
+
+
+@pytest.mark.parametrize(("since", "again"), [(1, True), (0, False)])
+def test_neither_a_reset_nor_a_boot_that_is_judged_is_repeated(since: int, again: bool) -> None:
+    guest = Guest(1)
+    with pytest.raises(HangError):
+        wait(guest, since, again)
+    assert guest.boots == 1
 
 
 @pytest.mark.parametrize("registers", ["RIP=1 HLT=1\nRIP=2 HLT=0", "nothing"])
