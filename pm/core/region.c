@@ -247,9 +247,10 @@ void pm_hash_remove(struct pm_region *region, rem_u32 slot)
 	const char *name = (const char *)region->entry[slot].record.name;
 	rem_u32 *link = &region->hash[hash_of(region, name)];
 
-	while (*link != slot)
+	while (*link != slot && *link != PM_SLOT_NONE)
 		link = &region->entry[*link].next;
-	*link = region->entry[slot].next;
+	if (*link == slot)
+		*link = region->entry[slot].next;
 }
 
 rem_u32 pm_segment_find(const struct pm_region *region, const char *name)

@@ -144,6 +144,7 @@ struct pm_slot pm_table_slot(rem_u8 *base, const struct rem_pm_super *super,
 			     rem_u32 index);
 struct pm_slot pm_super_slot(rem_u8 *base);
 void pm_hash_add(struct pm_region *region, rem_u32 slot);
+/* Nothing happens where it is not there. */
 void pm_hash_remove(struct pm_region *region, rem_u32 slot);
 bool pm_record_is_sound(const struct rem_pm_super *super,
 			const struct rem_pm_segment *record);

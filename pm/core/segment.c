@@ -253,9 +253,12 @@ int pm_segment_give_up(struct pm_region *region, rem_u32 index)
 		return -ENOENT;
 	entry = &region->entry[index];
 	slot = pm_table_slot(region->base, &region->super, index);
-	/* A cut in between leaves it refused: no half of it checks. */
+	/* A cut in between leaves it refused, or what it was before. */
 	pm_slot_first(region->env, &slot, &none, true);
 	pm_fence(region->env);
+	/* One that was refused for the place or name of another may be hashed. */
+	if (pm_record_is_sound(&region->super, &entry->record))
+		pm_hash_remove(region, index);
 	entry->record = none;
 	entry->record.word.sequence = 1;
 	entry->state = PM_SLOT_FREE;

@@ -3,7 +3,9 @@
  * Goal: a slot that is damaged in all copies can be given up, and then the region
  * takes new segments again; the others are as they were at each cut meanwhile.
  * Method: all copies of one slot are damaged; each image that a cut may leave has
- * the others, and that slot refused or, once it was acknowledged, free.
+ * the others, and that slot refused or, once it was acknowledged, free. Slots
+ * that are refused for each other's sake have names of one hash chain, in which
+ * others are before and behind them.
  */
 #include "check.h"
 #include "world.h"
@@ -49,6 +51,81 @@ static void cut(struct pm_env *env, void *context)
 	recorder_cut(env, IMAGES_MAX, &trial->seed, judge, trial);
 }
 
+enum { BEHIND, FIRST, BEFORE, SECOND, LATER, NAMES };
+
+/* Names that share a chain of the region's hash. */
+static void same_chain(const struct world *world,
+		       char name[NAMES][REM_PM_NAME_BYTES])
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; count < NAMES; i++) {
+		char *at = name[count];
+
+		snprintf(at, REM_PM_NAME_BYTES, "n%u", i);
+		if (!(pm_crc32c(at, strlen(at)) & world->region.hash_mask))
+			count++;
+	}
+}
+
+/* Make one slot say the other's place or name, with a right checksum. */
+static void contradict(struct world *world, rem_u32 slot, rem_u32 other,
+		       bool by_name)
+{
+	struct rem_pm_segment record = world->region.entry[slot].record;
+	const struct rem_pm_segment *is = &world->region.entry[other].record;
+	struct pm_slot at =
+		pm_table_slot(world->env->memory, &world->region.super, slot);
+
+	if (by_name)
+		memcpy(record.name, is->name, sizeof(record.name));
+	else
+		record.offset = is->offset;
+	pm_slot_write(world->env, &at, record.word.sequence + 1, &record);
+}
+
+static void give_up_two(bool by_name, bool second_first)
+{
+	char name[NAMES][REM_PM_NAME_BYTES];
+	rem_u32 slot[NAMES];
+	struct world world;
+	struct pm_region *region = &world.region;
+
+	world_make(&world);
+	same_chain(&world, name);
+	for (int i = 0; i < LATER; i++)
+		slot[i] = world_add(&world, name[i], 4096, (rem_u32)i);
+	contradict(&world, slot[SECOND], slot[FIRST], by_name);
+	CHECK(!world_open(&world) && region->refused == 2, "%u refused",
+	      region->refused);
+	for (int i = 0; i < 2; i++)
+		CHECK(!pm_segment_give_up(
+			      region, slot[second_first != i ? SECOND : FIRST]),
+		      "give up");
+	CHECK(!region->refused, "%u still refused", region->refused);
+	CHECK(pm_segment_find(region, name[FIRST]) == PM_SLOT_NONE &&
+		      pm_segment_find(region, name[SECOND]) == PM_SLOT_NONE,
+	      "found after it was given up");
+	CHECK(pm_segment_find(region, name[BEFORE]) == slot[BEFORE] &&
+		      pm_segment_find(region, name[BEHIND]) == slot[BEHIND],
+	      "others are not found");
+	slot[LATER] = world_add(&world, name[LATER], 4096, 9);
+	CHECK(!pm_segment_destroy(region, slot[BEHIND]) &&
+		      !pm_segment_destroy(region, slot[BEFORE]),
+	      "destroy");
+	CHECK(pm_segment_find(region, name[LATER]) == slot[LATER], "later");
+	CHECK(!world_open(&world) && !region->refused && region->used == 1,
+	      "open");
+	world_free(&world);
+}
+
+static void give_up_contradicting(void)
+{
+	for (int by_name = 0; by_name < 2; by_name++)
+		for (int second_first = 0; second_first < 2; second_first++)
+			give_up_two(by_name, second_first);
+}
+
 void test_region_give_up(void)
 {
 	struct trial trial = { .seed = 3 };
@@ -77,4 +154,5 @@ void test_region_give_up(void)
 		      !world.region.damaged && world.region.used == 3,
 	      "open");
 	world_free(&world);
+	give_up_contradicting();
 }
