@@ -7,7 +7,8 @@
  * by the core, as a boot would, and must be as it was promised after the last
  * operation that had returned or, until that one returns, after the next.
  *
- * One line of JSON for each window. Exit status 4: the recording is not one.
+ * One line of JSON for each window. Exit status 4: the recording is not one, or
+ * not whole: it has no window, or ends or is damaged inside one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -86,7 +87,9 @@ static void cut(struct judge *judge)
 	caches_cut(&judge->caches, judge->limit, judge_image, judge);
 }
 
-/* What the window promises, from here to its end, and nothing else of it. */
+/* What the window promises, from here to its end, and nothing else of it. False:
+ * it has no such end, or what was stored is no promise.
+ */
 static bool read_promises(struct judge *judge)
 {
 	struct recording rest = judge->recording;
@@ -98,7 +101,9 @@ static bool read_promises(struct judge *judge)
 	judge->first = judge->last = judge->done = promise.done;
 	judge->broken = promise.broken;
 	judge->digest[0] = promise.digest;
-	while (recording_next(&rest, &event) && event.kind != REM_REC_WINDOW) {
+	while (recording_next(&rest, &event)) {
+		if (event.kind == REM_REC_WINDOW)
+			return !event.aux;
 		if (event.kind != REM_REC_STORE ||
 		    event.offset / LINE_BYTES != judge->promise / LINE_BYTES ||
 		    event.offset % LINE_BYTES + event.bytes > sizeof(promise))
@@ -114,7 +119,7 @@ static bool read_promises(struct judge *judge)
 		judge->last = promise.done;
 		judge->digest[judge->last - judge->first] = promise.digest;
 	}
-	return true;
+	return false;
 }
 
 static void store(struct judge *judge, const struct happened *event)
@@ -157,8 +162,8 @@ static void fence(struct judge *judge)
 	caches_fence(&judge->caches);
 }
 
-/* One event inside a window; false at its end. */
-static bool step(struct judge *judge, const struct happened *event)
+/* One event inside a window; true at its end. */
+static bool ends(struct judge *judge, const struct happened *event)
 {
 	switch (event->kind) {
 	case REM_REC_STORE:
@@ -179,13 +184,16 @@ static bool step(struct judge *judge, const struct happened *event)
 		break;
 	case REM_REC_WINDOW:
 		cut(judge);
-		return false;
+		return true;
 	}
-	return true;
+	return false;
 }
 
-/* After a window's begin: its lines, then all of it. False: no promises. */
-static bool judge_window(struct judge *judge)
+/*
+ * After a window's begin: its lines, then all of it. Null, or why it cannot be
+ * judged.
+ */
+static const char *judge_window(struct judge *judge)
 {
 	struct happened event;
 	size_t before;
@@ -201,15 +209,18 @@ static bool judge_window(struct judge *judge)
 	judge->recording.at = before;
 	judge->promise =
 		state_promise(judge->caches.memory, judge->caches.image.bytes);
-	if (!judge->promise || !read_promises(judge))
-		return false;
+	if (!judge->promise)
+		return "a window without promises";
+	if (!read_promises(judge))
+		return "a window is cut short, or damaged";
 	judge->places = judge->violations = 0;
 	judge->caches.images = 0;
 	judge->acknowledged = false;
 	judge->shown[0] = 0;
-	while (recording_next(&judge->recording, &event) && step(judge, &event))
-		;
-	return true;
+	while (recording_next(&judge->recording, &event))
+		if (ends(judge, &event))
+			return NULL;
+	return "a window is cut short, or damaged";
 }
 
 static void tell(const struct judge *judge)
@@ -221,10 +232,35 @@ static void tell(const struct judge *judge)
 	fflush(stdout);
 }
 
+static int judge_all(struct judge *judge, const char *dir)
+{
+	unsigned long windows = 0;
+	struct happened event;
+	const char *why = NULL;
+
+	while (!why && recording_next(&judge->recording, &event)) {
+		if (event.kind == REM_REC_WRITEBACK)
+			caches_write_back(&judge->caches, event.offset,
+					  event.data);
+		if (event.kind != REM_REC_WINDOW || !event.aux)
+			continue;
+		caches_forget(&judge->caches);
+		why = judge_window(judge);
+		if (!why)
+			tell(judge);
+		caches_forget(&judge->caches);
+		windows++;
+	}
+	if (!why && !windows)
+		why = "no window";
+	if (why)
+		fprintf(stderr, "%s: %s\n", dir, why);
+	return why ? 4 : 0;
+}
+
 int main(int argc, char **argv)
 {
 	static struct judge judge;
-	struct happened event;
 	rem_u64 region, bytes;
 	rem_u8 *media;
 	int err;
@@ -247,20 +283,5 @@ int main(int argc, char **argv)
 	}
 	caches_begin(&judge.caches, media, bytes);
 	judge.caches.seed = argc > 5 ? strtoul(argv[5], NULL, 0) : 1;
-	while (recording_next(&judge.recording, &event)) {
-		if (event.kind == REM_REC_WRITEBACK)
-			caches_write_back(&judge.caches, event.offset,
-					  event.data);
-		if (event.kind != REM_REC_WINDOW || !event.aux)
-			continue;
-		caches_forget(&judge.caches);
-		if (!judge_window(&judge)) {
-			fprintf(stderr, "%s: a window without promises\n",
-				argv[1]);
-			return 4;
-		}
-		tell(&judge);
-		caches_forget(&judge.caches);
-	}
-	return 0;
+	return judge_all(&judge, argv[1]);
 }

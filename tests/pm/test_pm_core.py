@@ -3,11 +3,13 @@
 
 Goal: what the kernel modules do with media is right at every cut and under damage. Method: the
 tests of pm/test, over persistent memory that records stores, flushes and fences, with sanitizers;
-each of the planted bugs must make them fail; a short run of each fuzzer.
+each of the planted bugs must make them fail; a short run of each fuzzer. The judge of
+`rem campaign --pm` judges the smallest recording there is: whole, wrong, cut short.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -42,6 +44,41 @@ def every_test_passes(goal: str) -> None:
 
 def test_the_core_holds_at_every_cut_and_under_damage() -> None:
     every_test_passes("quick")
+
+
+def sample(folder: Path, *words: str) -> list[str]:
+    """A recording of one window, in FOLDER; how pm-judge is called for it."""
+    make("judge", "sample")
+    argv = [out_dir() / "pm-sample", folder, *words]
+    where = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
+    return [str(out_dir() / "pm-judge"), str(folder), *where]
+
+
+def judged(argv: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(argv, capture_output=True, text=True, timeout=100, check=False)
+
+
+def test_the_judge_of_recordings_sees_what_was_promised_and_what_was_not(tmp_path: Path) -> None:
+    for words, violations in (((), 0), (("wrong",), 1)):
+        done = judged(sample(tmp_path, *words))
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout)
+        assert (told["operations"], told["violations"]) == (1, violations)
+        assert bool(told["first"]) == bool(violations)
+
+
+def test_a_recording_that_is_cut_short_or_damaged_is_refused(tmp_path: Path) -> None:
+    argv = sample(tmp_path)
+    recording = tmp_path / "recording.bin"
+    whole = recording.read_bytes()
+    event = 16  # bytes of the last one, the window's end
+    for size in range(128, len(whole), 8):
+        recording.write_bytes(whole[:size])
+        done = judged(argv)
+        assert (done.returncode, done.stdout) == (4, ""), size
+        assert "cut short, or damaged" in done.stderr or "no window" in done.stderr
+    recording.write_bytes(whole[:-event] + bytes(event))
+    assert judged(argv).returncode == 4
 
 
 @pytest.mark.full
