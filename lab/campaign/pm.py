@@ -21,9 +21,10 @@ from lab import run
 from lab.campaign.record import free_enough
 from lab.commands.demo import make_config
 from lab.demo.pm_machine import install, sh, wait_up
-from lab.errors import RemError, UsageError
+from lab.errors import Exit, InfraError, RemError, UsageError
 from lab.machine import Machine
 from lab.machine.cut_points import attach_cut_points
+from lab.machine.guest import GuestResult
 from lab.machine.qemu import NVRAM_PHYS
 from lab.paths import cache_dir, repo_dir
 from lab.result import Result
@@ -53,6 +54,8 @@ MUTANTS = (
     "MAP_ONE_COPY",
     "FREED_TOO_EARLY",
 )
+# How the program says that something is not as it should be; any other failure is no verdict.
+WRONG = re.compile(r"pm-work: line (\d+): ")
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,15 @@ class Window:
     mutant: str  # empty: none
     told: dict[str, Any]
     said: str = field(default="")  # by the program in the guest, where it ended early
+
+    def __post_init__(self) -> None:
+        """What the program said in the guest and what it stored are two ways to tell the same."""
+        stored, said = int(self.told["broken"]), WRONG.match(self.said)
+        if stored != (int(said[1]) if said else 0):
+            raise InfraError(
+                f"the window of {self.mutant or 'no planted bug'}: the program said"
+                f" {self.said or 'nothing'!r}, but the recording has line {stored} of it"
+            )
 
     @property
     def broken(self) -> str:
@@ -152,10 +164,21 @@ def _row(machine: Machine, asked: Asked, mutant: str) -> str:
     _window(machine, True)
     done = machine.guest.run(f"/root/pm-work row {asked.seed}", check=False, limit_s=ROW_LIMIT_S)
     _window(machine, False)
-    if not done.ok and not mutant:
-        raise RemError(f"the work in the guest has failed: {done.stderr.strip()}")
+    said = verdict(done)
+    if said and not mutant:
+        raise RemError(f"the work in the guest has failed: {said}")
     sh(machine, "rmmod pmbc && rmmod pmcore")
-    return "" if done.ok else done.stderr.strip()
+    return said
+
+
+def verdict(done: GuestResult) -> str:
+    """What the program found wrong, or nothing. That it did not run to its end finds no bug."""
+    said = done.stderr.strip()
+    if done.ok:
+        return ""
+    if done.returncode != int(Exit.BROKEN) or not WRONG.match(said):
+        raise InfraError(f"the work in the guest ended with exit {done.returncode}: {said}")
+    return said
 
 
 def _window(machine: Machine, begins: bool) -> None:

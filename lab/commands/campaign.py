@@ -16,6 +16,7 @@ from lab.say import say
 IMAGES = {"full": 2_000, "soak": 1_000_000}
 SOAK_MIN = 90.0  # of power cycles; planted bugs take the rest of two hours
 DISK_CACHES = ("volatile", "claimed")
+OF_PM = ("pm", "seed", "mutants", "as_json")
 MUTANTS = {"full": "five", "soak": "all"}
 
 MinutesOption = Annotated[
@@ -89,9 +90,21 @@ def checked_recordings(recordings: list[Path]) -> tuple[Path, ...]:
     return tuple(recording.absolute() for recording in recordings)
 
 
+def only_with_pm(context: typer.Context) -> None:
+    """Options that --pm has no use for are refused, not passed over."""
+    said = []
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if name not in OF_PM and source is not None and source.name == "COMMANDLINE":
+            said.append(f"--{name.replace('_', '-')}")
+    if said:
+        raise UsageError(f"--pm goes with --seed and --mutants only, not with {', '.join(said)}")
+
+
 def register(app: typer.Typer) -> None:
     @app.command("campaign")
     def campaign_command(  # noqa: PLR0917 - the options of a command, given by name
+        context: typer.Context,
         recording: Annotated[
             list[Path] | None,
             typer.Option(help="A recorded run to judge; may be given again.", metavar="DIR"),
@@ -139,6 +152,9 @@ def register(app: typer.Typer) -> None:
         entered is compared with what was committed, line by line. Exit 0 only if no cut broke an
         invariant and every planted bug was found.
         """
+        if pm:
+            only_with_pm(context)
+            return _told(_of_pm(seed, mutants or "all"), as_json)
         if tier not in IMAGES:
             raise UsageError(f"--tier {tier}: choose full or soak")
         given = checked_recordings(recording or [])
@@ -149,10 +165,6 @@ def register(app: typer.Typer) -> None:
             raise UsageError("--workload and --check go together")
         if disk_cache not in DISK_CACHES:
             raise UsageError(f"--disk-cache {disk_cache}: choose {' or '.join(DISK_CACHES)}")
-        if pm and (given or model or workload):
-            raise UsageError("--pm goes with --seed and --mutants only")
-        if pm:
-            return _told(_of_pm(seed, mutants or "all"), as_json)
         from lab.campaign.command import Asked, run
         from lab.campaign.workload import Workload
         from lab.machine.caches import check_profile
