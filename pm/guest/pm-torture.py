@@ -3,6 +3,7 @@
 
 pm-torture.py work FOLDER ACKS NUMBER   changes FOLDER/f<NUMBER> for ever
 pm-torture.py check FOLDER ACKS COUNT   exit status 0 if all of COUNT files are as they must be
+pm-torture.py raise ACKS BY             makes one acknowledgement (of f0) BY versions newer
 
 A file has pieces; each write makes one piece a newer version of itself (by write, by a mapping, or
 by a hole and a write), and is then synced and acknowledged: by a store to the raw segment ACKS, on
@@ -104,7 +105,16 @@ def check(folder: str, name: str, count: int) -> None:
     print(versions)
 
 
+def raise_one(name: str, by: int) -> None:
+    """Of the first file's first piece of which no hole is announced: that one may be zeros."""
+    acks = Acks(name)
+    piece = next(piece for piece in range(PIECES) if not acks.get(0, piece) & HOLE)
+    acks.put(0, piece, acks.get(0, piece) + by)
+
+
 if sys.argv[1] == "work":
     work(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+elif sys.argv[1] == "raise":
+    raise_one(sys.argv[2], int(sys.argv[3]))
 else:
     check(sys.argv[2], sys.argv[3], int(sys.argv[4]))
