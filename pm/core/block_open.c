@@ -97,12 +97,16 @@ int pm_block_format(struct pm_env *env, void *base,
 		}
 	for (rem_u32 lane = 0; lane < block.header.lanes; lane++)
 		pm_lane_store(&block, lane, pm_lane_idle(lane, 1));
-	/* The magic last: without it in any copy nothing was laid out. */
+	pm_fence(env); /* all of it, before a header says that it is there */
 	for (int copy = 0; copy < REM_PM_COPIES; copy++)
 		pm_copy(env, header_at(&block, copy) + MAGIC_BYTES,
 			(const rem_u8 *)&block.header + MAGIC_BYTES,
 			sizeof(block.header) - MAGIC_BYTES);
-	pm_fence(env); /* all of it, before a header says that it is there */
+	/*
+	 * The magic last: without it in any copy, and with no header whose
+	 * checksum is right but for it, nothing was laid out.
+	 */
+	pm_fence(env);
 	for (int copy = 0; copy < REM_PM_COPIES; copy++) {
 		pm_store64(env, header_at(&block, copy), block.header.magic);
 		pm_flush(env, header_at(&block, copy), MAGIC_BYTES);
@@ -140,6 +144,9 @@ static bool header_holds(const rem_u8 *at, rem_u64 bytes, const rem_u8 *uuid,
 			 struct rem_pm_block_header *ret, int *ret_err)
 {
 	memcpy(ret, at, sizeof(*ret));
+	/* Cut off before its magic, or damaged: what it tells of is there. */
+	if (!ret->magic)
+		ret->magic = REM_PM_BLOCK_MAGIC;
 	if (ret->magic != REM_PM_BLOCK_MAGIC ||
 	    ret->crc !=
 		    pm_crc32c(ret, offsetof(struct rem_pm_block_header, crc)))

@@ -86,6 +86,23 @@ static void each_bit(struct scene *scene)
 	      in_data);
 }
 
+/* A segment is not taken for one that was never laid out. */
+static void all_magics_zeroed(struct scene *scene)
+{
+	rem_u8 *memory = scene->blocks.env->memory;
+	struct blocks_seen seen;
+	struct pm_block block;
+
+	for (int copy = 0; copy < REM_PM_COPIES; copy++)
+		memset(memory + copy * REM_PM_BLOCK_HEADER_STRIDE_BYTES, 0, 8);
+	CHECK(!blocks_image_see(memory, &seen, &block), "magics: open");
+	CHECK(block.repaired == REM_PM_COPIES, "magics: repaired");
+	CHECK(!memcmp(&seen, &scene->before, sizeof(seen)), "magics: content");
+	CHECK(!blocks_image_see(memory, &seen, &block) && !block.repaired,
+	      "magics: not put right");
+	put_back(scene);
+}
+
 /* While it is open, too: reading goes by the other map; scrub repairs. */
 static void while_open(struct scene *scene)
 {
@@ -242,6 +259,7 @@ void test_block_damage(void)
 
 	scene_make(&scene);
 	each_bit(&scene);
+	all_magics_zeroed(&scene);
 	while_open(&scene);
 	bad_blocks_are_listed_and_heal(&scene);
 	misplaced_data_is_damage(&scene);
