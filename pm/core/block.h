@@ -64,10 +64,16 @@ int pm_block_open(struct pm_block *block, struct pm_env *env, void *base,
 		  rem_u64 bytes, const rem_u8 *uuid, void *memory,
 		  bool may_write);
 
-/* Memory for pm_block_rebuild(), zeroed; of volatile bytes, and of a block. */
+/*
+ * For pm_block_rebuild(): memory, zeroed, of volatile bytes, and of a block; and
+ * what is called after each PM_BLOCK_REST blocks, or null.
+ */
 struct pm_block_lent {
 	void *from, *to, *buffer;
+	void (*rest)(void);
 };
+
+#define PM_BLOCK_REST 1024
 
 /*
  * Lay out @format at @to and write there what the segment at @from holds.

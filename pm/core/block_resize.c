@@ -15,17 +15,20 @@ static bool is_hole(const struct pm_block *block, rem_u64 number)
 	       pm_map_get(block, 1, number).word == hole;
 }
 
-static int copy_blocks(struct pm_block *from, struct pm_block *to, void *buffer)
+static int copy_blocks(struct pm_block *from, struct pm_block *to,
+		       const struct pm_block_lent *lent)
 {
 	for (rem_u64 number = 0; number < from->header.blocks; number++) {
-		struct pm_block_io io = { (rem_u32)number, buffer };
+		struct pm_block_io io = { (rem_u32)number, lent->buffer };
 		int err;
 
+		if (lent->rest && number % PM_BLOCK_REST == PM_BLOCK_REST - 1)
+			lent->rest();
 		if (is_hole(from, number))
 			continue;
 		if (number >= to->header.blocks)
 			return -EFBIG;
-		err = pm_block_read(from, number, buffer);
+		err = pm_block_read(from, number, lent->buffer);
 		if (!err)
 			err = pm_block_write(to, &io, 1);
 		if (err)
@@ -54,5 +57,5 @@ int pm_block_rebuild(struct pm_env *env, void *from, rem_u64 from_bytes,
 	if (!err)
 		err = pm_block_open(&new, env, to, format->segment_bytes,
 				    format->uuid, lent->to, true);
-	return err ? err : copy_blocks(&old, &new, lent->buffer);
+	return err ? err : copy_blocks(&old, &new, lent);
 }
