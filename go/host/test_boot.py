@@ -383,5 +383,5 @@ def test_loader_goes_on_beside_a_silent_supply(machine: Machine, tmp_path: Path)
     machine.put_image(7, 6)
     with_supply(machine, tmp_path / "wire2", [])
     text = machine.run()
-    assert "GO: no supply: silent for 100 ms" in text
+    assert "GO: no supply: silent for 1000 ms" in text
     assert "GO: resume sequence 7" in text

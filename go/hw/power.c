@@ -11,14 +11,14 @@
 #include "io.h"
 #include "uart.h"
 
-/* Twenty repeats of a supply that is there (REM_PWR_REPEAT_MS). */
-#define SILENCE_MS 100u
+/* Two hundred repeats (REM_PWR_REPEAT_MS): a supply that is there may be busy. */
+#define SILENCE_MS 1000u
 #define TIMER_HZ 3579545u
 #define TIMER_MASK 0xffffffu
 #define SILENCE_TICKS (TIMER_HZ / 1000u * SILENCE_MS)
 
-/* Without ACPI's timer: at least 100 ms on any CPU below 10 GHz. */
-#define SILENCE_TSC 1000000000ull
+/* Without ACPI's timer: at least SILENCE_MS on any CPU below 10 GHz. */
+#define SILENCE_TSC 10000000000ull
 
 static bool wire;
 static bool heard; /* status 0 is one, too */
