@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What a cut at a place of a recording may leave of a region, harsher than the
- * caches of the machine that was recorded: media holds, of each line, what its
- * stores made of it up to some store not before the last one that a flush and a
- * fence covered. Lines are independent, for any may be evicted early, and eight
- * aligned bytes are stored at once, more are not.
+ * What a cut at a place of a recording may leave of a region: by the model of
+ * test/lines.h, which is harsher than the caches of the machine that was
+ * recorded.
  */
 #ifndef PM_CACHES_H
 #define PM_CACHES_H
 
-#include <stdbool.h>
-
-#include "../core/env.h"
-
-#define LINE_BYTES 64
-
-struct line;
+#include "../test/lines.h"
 
 /* The surroundings of the core while it looks at an image. */
 struct pm_env {
@@ -30,9 +22,7 @@ struct caches {
 	struct pm_env image;
 	rem_u8 *media;	/* what is certainly durable */
 	rem_u8 *memory; /* what CPUs see */
-	struct line *line;
-	size_t *dirty; /* their numbers */
-	size_t dirty_count;
+	struct lines lines;
 	unsigned long seed, images;
 	bool changed; /* since all that a cut may leave was judged */
 };

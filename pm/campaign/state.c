@@ -5,7 +5,6 @@
 #include "../core/block.h"
 #include "../core/region.h"
 #include "caches.h"
-#include "promise.h"
 #include "state.h"
 
 static void *zeroed(size_t bytes)
@@ -55,23 +54,6 @@ static int see_blocks(struct pm_env *image, rem_u8 *base,
 	return err;
 }
 
-static void fill_head(struct promise_segment *head,
-		      const struct rem_pm_segment *record)
-{
-	*head = (struct promise_segment){
-		.bytes = record->bytes,
-		.generation = record->generation,
-		.map_address = record->map_address,
-		.type = record->type,
-		.persist = record->persist,
-		.uid = record->uid,
-		.gid = record->gid,
-		.mode = record->mode,
-		.block_bytes = record->block_bytes,
-	};
-	memcpy(head->name, record->name, sizeof(head->name));
-}
-
 int state_see(struct pm_env *image, struct state *ret)
 {
 	struct rem_pm_super super;
@@ -95,7 +77,7 @@ int state_see(struct pm_env *image, struct state *ret)
 
 		if (region.entry[slot].state != PM_SLOT_USED)
 			continue;
-		fill_head(&head, record);
+		head = state_head(record);
 		ret->digest = promise_head(ret->digest, &head);
 		if (record->type == REM_PM_BLOCK)
 			err = see_blocks(image, image->memory + record->offset,

@@ -6,12 +6,33 @@
 #include <stdint.h>
 
 #include "../core/env.h"
+#include "promise.h"
 
 struct state {
 	uint64_t digest;   /* as promise.h has it */
 	uint64_t damaged;  /* halves, segments and blocks that do not check */
 	uint64_t repaired; /* copies that opening put right */
 };
+
+/* What the program in the guest would tell of this segment. */
+static inline struct promise_segment
+state_head(const struct rem_pm_segment *record)
+{
+	struct promise_segment head = {
+		.bytes = record->bytes,
+		.generation = record->generation,
+		.map_address = record->map_address,
+		.type = record->type,
+		.persist = record->persist,
+		.uid = record->uid,
+		.gid = record->gid,
+		.mode = record->mode,
+		.block_bytes = record->block_bytes,
+	};
+
+	memcpy(head.name, record->name, sizeof(head.name));
+	return head;
+}
 
 /* Open all of it. The error of the region's or of a segment's opening. */
 int state_see(struct pm_env *image, struct state *ret);

@@ -206,18 +206,26 @@ static int resize_by_moving(struct pm_region *region, rem_u32 slot,
 	return 0;
 }
 
-int pm_segment_resize(struct pm_region *region, rem_u32 slot, rem_u64 bytes,
-		      bool may_move)
+static int check_change(const struct pm_region *region, rem_u32 slot,
+			rem_u64 bytes)
 {
 	int err = check_slot(region, slot);
-	rem_u64 have, units = units_of(bytes);
 
 	if (err)
 		return err;
 	if (!bytes)
 		return -EINVAL;
-	if (region->refused)
-		return -EROFS;
+	return region->refused ? -EROFS : 0;
+}
+
+int pm_segment_resize(struct pm_region *region, rem_u32 slot, rem_u64 bytes,
+		      bool may_move)
+{
+	int err = check_change(region, slot, bytes);
+	rem_u64 have, units = units_of(bytes);
+
+	if (err)
+		return err;
 	have = region->extents.node[region->entry[slot].node].units;
 	if (units <= have ||
 	    units - have <=
@@ -231,15 +239,9 @@ int pm_segment_resize(struct pm_region *region, rem_u32 slot, rem_u64 bytes,
 int pm_segment_rebuild(struct pm_region *region, rem_u32 slot, rem_u64 bytes,
 		       pm_fill fill, void *context)
 {
-	int err = check_slot(region, slot);
+	int err = check_change(region, slot, bytes);
 
-	if (err)
-		return err;
-	if (!bytes)
-		return -EINVAL;
-	if (region->refused)
-		return -EROFS;
-	return resize_by_moving(region, slot, bytes, fill, context);
+	return err ? err : resize_by_moving(region, slot, bytes, fill, context);
 }
 
 int pm_segment_give_up(struct pm_region *region, rem_u32 index)

@@ -93,7 +93,7 @@ int blocks_write(struct blocks *blocks, rem_u32 first, rem_u32 count,
 
 	for (rem_u32 i = 0; i < count; i++) {
 		for (int at = 0; at < BLOCK; at++)
-			data[i][at] = (rem_u8)recorder_random(&state);
+			data[i][at] = (rem_u8)lines_random(&state);
 		io[i].block = first + i;
 		io[i].data = seed ? data[i] : NULL;
 	}

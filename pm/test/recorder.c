@@ -4,64 +4,29 @@
 
 #include "recorder.h"
 
-struct store {
-	rem_u8 offset; /* in the line, multiple of 8 */
-	rem_u64 value;
-};
-
-struct line {
-	struct store *store;
-	size_t count;
-	size_t room;
-	size_t flushed; /* stores that a fence will make durable */
-	size_t chosen;	/* of the image that is being made */
-};
-
-static void *need(void *memory)
-{
-	if (!memory) {
-		perror("memory for the recorder");
-		exit(4);
-	}
-	return memory;
-}
-
 struct pm_env *recorder_new(size_t bytes)
 {
-	struct pm_env *env = need(calloc(1, sizeof(*env)));
+	struct pm_env *env = lines_need(calloc(1, sizeof(*env)));
 
 	env->bytes = bytes;
-	env->memory = need(aligned_alloc(4096, bytes));
-	env->media = need(aligned_alloc(4096, bytes));
-	env->line = need(calloc(bytes / LINE_BYTES, sizeof(*env->line)));
-	env->dirty = need(calloc(bytes / LINE_BYTES, sizeof(*env->dirty)));
+	env->memory = lines_need(aligned_alloc(4096, bytes));
+	env->media = lines_need(aligned_alloc(4096, bytes));
+	lines_make(&env->lines, bytes);
 	memset(env->memory, 0, bytes);
 	return env;
 }
 
 void recorder_free(struct pm_env *env)
 {
-	for (size_t i = 0; i < env->bytes / LINE_BYTES; i++)
-		free(env->line[i].store);
-	free(env->line);
-	free(env->dirty);
+	lines_free(&env->lines);
 	free(env->memory);
 	free(env->media);
 	free(env);
 }
 
-static void forget(struct pm_env *env)
-{
-	for (size_t i = 0; i < env->dirty_count; i++)
-		env->line[env->dirty[i]].count = 0;
-	for (size_t i = 0; i < env->dirty_count; i++)
-		env->line[env->dirty[i]].flushed = 0;
-	env->dirty_count = 0;
-}
-
 void recorder_begin(struct pm_env *env)
 {
-	forget(env);
+	lines_forget(&env->lines);
 	memcpy(env->media, env->memory, env->bytes);
 	env->recording = true;
 }
@@ -69,7 +34,7 @@ void recorder_begin(struct pm_env *env)
 void recorder_end(struct pm_env *env)
 {
 	env->recording = false;
-	forget(env);
+	lines_forget(&env->lines);
 }
 
 static size_t offset_of(struct pm_env *env, const void *at)
@@ -85,23 +50,10 @@ static size_t offset_of(struct pm_env *env, const void *at)
 
 static void store8(struct pm_env *env, size_t offset, rem_u64 value)
 {
-	size_t number = offset / LINE_BYTES;
-	struct line *line;
-
 	memcpy(env->memory + offset, &value, sizeof(value));
 	env->stores++;
-	if (!env->recording)
-		return;
-	line = &env->line[number];
-	if (!line->count)
-		env->dirty[env->dirty_count++] = number;
-	if (line->count == line->room) {
-		line->room = line->room ? 2 * line->room : 16;
-		line->store = need(realloc(line->store,
-					   line->room * sizeof(*line->store)));
-	}
-	line->store[line->count++] =
-		(struct store){ (rem_u8)(offset % LINE_BYTES), value };
+	if (env->recording)
+		lines_store(&env->lines, offset, &value, sizeof(value));
 }
 
 void pm_store64(struct pm_env *env, void *to, rem_u64 value)
@@ -132,7 +84,7 @@ void pm_flush(struct pm_env *env, const void *at, size_t bytes)
 	if (!env->recording)
 		return;
 	for (size_t number = first; number <= last; number++)
-		env->line[number].flushed = env->line[number].count;
+		lines_flush(&env->lines, number * LINE_BYTES);
 }
 
 /* Bytes that share eight with others are stored with what those are. */
@@ -179,45 +131,15 @@ void pm_zero(struct pm_env *env, void *to, size_t bytes)
 	pm_flush(env, to, bytes);
 }
 
-static void apply(rem_u8 *image, size_t number, const struct line *line,
-		  size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		memcpy(image + number * LINE_BYTES + line->store[i].offset,
-		       &line->store[i].value, 8);
-}
-
 void pm_fence(struct pm_env *env)
 {
-	size_t kept = 0;
-
 	env->fences++;
 	if (!env->recording)
 		return;
 	if (env->before_fence)
 		env->before_fence(env, env->context);
-	for (size_t i = 0; i < env->dirty_count; i++) {
-		size_t number = env->dirty[i];
-		struct line *line = &env->line[number];
-
-		apply(env->media, number, line, line->flushed);
-		line->count -= line->flushed;
-		memmove(line->store, line->store + line->flushed,
-			line->count * sizeof(*line->store));
-		line->flushed = 0;
-		if (line->count)
-			env->dirty[kept++] = number;
-	}
-	env->dirty_count = kept;
-}
-
-unsigned long recorder_random(unsigned long *seed)
-{
-	unsigned long z = *seed += 0x9e3779b97f4a7c15ul;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ul;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebul;
-	return z ^ z >> 31;
+	lines_settle(&env->lines, env->media);
+	lines_drop(&env->lines);
 }
 
 /* The image of what is chosen of each dirty line. */
@@ -225,61 +147,36 @@ static void show(struct pm_env *env, rem_u8 *image,
 		 void (*judge)(rem_u8 *image, void *context), void *context)
 {
 	memcpy(image, env->media, env->bytes);
-	for (size_t i = 0; i < env->dirty_count; i++) {
-		struct line *line = &env->line[env->dirty[i]];
-
-		apply(image, env->dirty[i], line, line->chosen);
-	}
+	for (size_t i = 0; i < env->lines.dirty_count; i++)
+		lines_put(&env->lines, env->lines.dirty[i], image);
 	judge(image, context);
-}
-
-static void choose_all(struct pm_env *env, bool newest)
-{
-	for (size_t i = 0; i < env->dirty_count; i++) {
-		struct line *line = &env->line[env->dirty[i]];
-
-		line->chosen = newest ? line->count : 0;
-	}
-}
-
-/* Like a number's digits; false after the last. */
-static bool next(struct pm_env *env)
-{
-	for (size_t i = 0; i < env->dirty_count; i++) {
-		struct line *line = &env->line[env->dirty[i]];
-
-		if (line->chosen++ < line->count)
-			return true;
-		line->chosen = 0;
-	}
-	return false;
 }
 
 static void sample(struct pm_env *env, unsigned long limit, unsigned long *seed,
 		   rem_u8 *image, void (*judge)(rem_u8 *, void *),
 		   void *context)
 {
-	unsigned long lines = env->dirty_count < limit ? env->dirty_count :
-							 limit;
+	struct lines *lines = &env->lines;
+	unsigned long alone = lines->dirty_count < limit ? lines->dirty_count :
+							   limit;
 
-	choose_all(env, true);
+	lines_choose_all(lines, true);
 	show(env, image, judge, context);
 	for (int newest = 0; newest < 2; newest++) {
-		for (size_t i = 0; i < lines; i++) {
-			size_t pick = recorder_random(seed) % env->dirty_count;
-			struct line *line = &env->line[env->dirty[pick]];
+		for (size_t i = 0; i < alone; i++) {
+			size_t pick = lines_random(seed) % lines->dirty_count;
+			struct line *line = &lines->line[lines->dirty[pick]];
 
-			choose_all(env, newest);
+			lines_choose_all(lines, newest);
 			line->chosen = newest ? 0 : line->count;
 			show(env, image, judge, context);
 		}
 	}
 	for (unsigned long n = 0; n < limit; n++) {
-		for (size_t i = 0; i < env->dirty_count; i++) {
-			struct line *line = &env->line[env->dirty[i]];
+		for (size_t i = 0; i < lines->dirty_count; i++) {
+			struct line *line = &lines->line[lines->dirty[i]];
 
-			line->chosen =
-				recorder_random(seed) % (line->count + 1);
+			line->chosen = lines_random(seed) % (line->count + 1);
 		}
 		show(env, image, judge, context);
 	}
@@ -288,16 +185,13 @@ static void sample(struct pm_env *env, unsigned long limit, unsigned long *seed,
 void recorder_cut(struct pm_env *env, unsigned long limit, unsigned long *seed,
 		  void (*judge)(rem_u8 *image, void *context), void *context)
 {
-	rem_u8 *image = need(aligned_alloc(4096, env->bytes));
-	unsigned long images = 1;
+	rem_u8 *image = lines_need(aligned_alloc(4096, env->bytes));
 
-	for (size_t i = 0; i < env->dirty_count && images <= limit; i++)
-		images *= env->line[env->dirty[i]].count + 1;
-	choose_all(env, false);
-	if (images <= limit) {
+	lines_choose_all(&env->lines, false);
+	if (lines_images(&env->lines, limit) <= limit) {
 		do
 			show(env, image, judge, context);
-		while (next(env));
+		while (lines_choose_next(&env->lines));
 	} else {
 		show(env, image, judge, context);
 		sample(env, limit, seed, image, judge, context);

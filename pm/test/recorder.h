@@ -1,30 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Persistent memory that records: what was stored, what was flushed, and what a
- * cut at any moment may leave.
- *
- * Model: media holds, of each line of 64 bytes, what its stores made of it up
- * to some store not before the last one that a flush and then a fence covered.
- * Lines are independent: any may have been evicted early. Eight aligned bytes
- * are stored at once, more are not. So between two fences the images that a cut
- * may leave only become more, and it is enough to look before each fence.
+ * cut at any moment may leave (lines.h).
  */
 #ifndef PM_RECORDER_H
 #define PM_RECORDER_H
 
 #include "../core/region.h"
-
-#define LINE_BYTES 64
-#define LINE_STORES_MAX 4096
+#include "lines.h"
 
 struct pm_env {
 	rem_u8 *memory; /* what CPUs see */
 	rem_u8 *media;	/* what is certainly durable */
 	size_t bytes;
 	bool recording;
-	struct line *line; /* one for each line */
-	size_t *dirty;	   /* their numbers */
-	size_t dirty_count;
+	struct lines lines;
 	unsigned long stores, flushes, fences;
 	/* Called before each fence, and by recorder_cut(). */
 	void (*before_fence)(struct pm_env *env, void *context);
@@ -44,7 +34,5 @@ void recorder_end(struct pm_env *env);
  */
 void recorder_cut(struct pm_env *env, unsigned long limit, unsigned long *seed,
 		  void (*judge)(rem_u8 *image, void *context), void *context);
-
-unsigned long recorder_random(unsigned long *seed);
 
 #endif /* PM_RECORDER_H */

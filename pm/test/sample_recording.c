@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "../campaign/promise.h"
+#include "../campaign/state.h"
 #include "check.h"
 #include "rem_recording.h"
 #include "world.h"
@@ -39,19 +39,8 @@ static FILE *create(const char *dir, const char *name)
 
 static uint64_t digest_of(const struct rem_pm_segment *record)
 {
-	struct promise_segment head = {
-		.bytes = record->bytes,
-		.generation = record->generation,
-		.map_address = record->map_address,
-		.type = record->type,
-		.persist = record->persist,
-		.uid = record->uid,
-		.gid = record->gid,
-		.mode = record->mode,
-		.block_bytes = record->block_bytes,
-	};
+	struct promise_segment head = state_head(record);
 
-	memcpy(head.name, record->name, sizeof(head.name));
 	return promise_head(promise_mix(1, 0), &head);
 }
 

@@ -99,12 +99,12 @@ static void places_are_conserved(void)
 	spare = (rem_u32)blocks.block.header.places;
 	CHECK(blocks.block.free_count == spare, "all are free");
 	for (int round = 0; round < 3000; round++) {
-		rem_u32 count = 1 + (rem_u32)recorder_random(&seed) % TX_MAX;
+		rem_u32 count = 1 + (rem_u32)lines_random(&seed) % TX_MAX;
 		rem_u32 first =
-			(rem_u32)recorder_random(&seed) % (last - count + 1);
+			(rem_u32)lines_random(&seed) % (last - count + 1);
 
 		CHECK(!blocks_write(&blocks, first, count,
-				    (rem_u32)recorder_random(&seed) % 4),
+				    (rem_u32)lines_random(&seed) % 4),
 		      "round %d", round);
 	}
 	for (rem_u32 i = 0; i < last; i++)
