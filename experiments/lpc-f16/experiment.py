@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from lab.experiment.run import Context, Report
@@ -35,48 +34,40 @@ SWEEP: dict[str, dict[str, Any]] = {
 }
 
 
-class Replays:
-    """Each workload on each memory once, however many ratios it is part of."""
+def _ask(
+    engine: Engine, on: dict[str, Any], what: dict[str, Any], case: Any
+) -> tuple[float, float]:
+    """Mean latency of a read, and the time of all. The same memory is part of several ratios."""
+    answer = engine.ask_once("replay", memory=on, cores=case.get("cores", {}), **what)
+    return value(answer, "read_mean_ns"), float(answer["time_ns"])
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.known: dict[str, tuple[float, float]] = {}
 
-    def ask(self, on: dict[str, Any], what: dict[str, Any], case: Any) -> tuple[float, float]:
-        """Mean latency of a read, and the time of all."""
-        job = {"memory": on, "cores": case.get("cores", {}), **what}
-        key = json.dumps(job, sort_keys=True)
-        if key not in self.known:
-            answer = self.engine.ask("replay", **job)
-            self.known[key] = value(answer, "read_mean_ns"), float(answer["time_ns"])
-        return self.known[key]
-
-    def ratio(self, what: dict[str, Any], case: Any) -> dict[str, float]:
-        change = case.get("change", {})
-        b = memory("lightpc-b", change=change, **case.get("b", {}))
-        b_ns, b_time_ns = self.ask(b, what, case)
-        ours_ns, time_ns = self.ask(memory("lightpc", change=change), what, case)
-        return {
-            "lightpc_b_ns": b_ns,
-            "lightpc_ns": ours_ns,
-            "ratio": b_ns / ours_ns,
-            "time_ratio": b_time_ns / time_ns,
-        }
+def _ratio(engine: Engine, what: dict[str, Any], case: Any) -> dict[str, float]:
+    change = case.get("change", {})
+    b = memory("lightpc-b", change=change, **case.get("b", {}))
+    b_ns, b_time_ns = _ask(engine, b, what, case)
+    ours_ns, time_ns = _ask(engine, memory("lightpc", change=change), what, case)
+    return {
+        "lightpc_b_ns": b_ns,
+        "lightpc_ns": ours_ns,
+        "ratio": b_ns / ours_ns,
+        "time_ratio": b_time_ns / time_ns,
+    }
 
 
 def measure(it: Context) -> dict[str, Any]:
-    replays = Replays(Engine.ready())
+    engine = Engine.ready()
     accesses = 100_000 if it.is_ci else 2_000_000
 
     def ratios(workloads: tuple[str, ...], case: Any) -> dict[str, Any]:
-        return {w: replays.ratio({"workload": w, "accesses": accesses}, case) for w in workloads}
+        return {w: _ratio(engine, {"workload": w, "accesses": accesses}, case) for w in workloads}
 
     redis = {} if it.is_ci else {"redis": {"trace": str(ensure_redis_trace())}}
     return {
         "workloads": ratios(WORKLOADS, {}),
         "sweep": {name: ratios(SWEPT, case) for name, case in SWEEP.items()},
         # Real programs, where a trace may be recorded: redis and all beside it.
-        "recorded": {name: replays.ratio(what, {}) for name, what in redis.items()},
+        "recorded": {name: _ratio(engine, what, {}) for name, what in redis.items()},
     }
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -31,19 +30,15 @@ SWAPS = (128, 256, 512, 1024)
 
 
 class Lives:
-    """Each life once, whatever it is compared with."""
+    """Lives of one memory, unless it is said otherwise."""
 
     def __init__(self, engine: Engine, life: dict[str, Any]) -> None:
         self.engine, self.life = engine, life
-        self.known: dict[str, Any] = {}
 
-    def ask(self, wear: dict[str, Any], **more: Any) -> Any:
-        job = {"wear": wear, **self.life, **more}
-        key = json.dumps(job, sort_keys=True)
-        if key not in self.known:
-            asked = {name: job[name] for name in ("lines", "endurance_writes")}
-            self.known[key] = {**self.engine.ask("wear", **job), **asked, **wear, **more}
-        return self.known[key]
+    def ask(self, wear: dict[str, Any], **more: Any) -> dict[str, Any]:
+        """How long it lives, and what was asked."""
+        job = {**self.life, **more}
+        return {**self.engine.ask_once("wear", wear=wear, **job), **wear, **job}
 
 
 def _regions(lines: int, region_lines: int = REGION_LINES) -> dict[str, Any]:

@@ -49,6 +49,7 @@ class Engine:
 
     def __init__(self, program: Path) -> None:
         self.program = program
+        self._known: dict[str, dict[str, Any]] = {}
 
     @staticmethod
     def ready() -> Engine:
@@ -68,6 +69,16 @@ class Engine:
             why = done.stderr.strip().splitlines()[:1] or [f"exit {done.returncode}"]
             raise RemError(f"{NAME} gave no answer to {text}: {why[0]}") from error
         return answer
+
+    def ask_once(self, do: str, **job: Any) -> dict[str, Any]:
+        """The same, from memory if the job was asked before: what a model answers does not change.
+
+        The answer is not the caller's to change.
+        """
+        key = json.dumps({"do": do, **job}, sort_keys=True)
+        if key not in self._known:
+            self._known[key] = self.ask(do, **job)
+        return self._known[key]
 
 
 def memory(controller: str, **settings: Any) -> dict[str, Any]:
