@@ -5,6 +5,7 @@
 #include "console.h"
 #include "io.h"
 #include "uart.h"
+#include "wait.h"
 
 /* A controller that has said nothing for so long is not there. */
 #define SILENCE_MS 100u
@@ -13,35 +14,6 @@
 #define ASKS_FIRST_MAX 20
 /* One that has answered before may be busy with something else. */
 #define ASKS_MAX 600
-
-#define TIMER_HZ 3579545u
-#define TIMER_MASK 0xffffffu
-/* Without ACPI's timer: at least the time on any CPU below 10 GHz. */
-#define TSC_PER_MS 10000000ull
-
-struct wait {
-	u16 timer_port;
-	u32 begin;
-	u64 begin_tsc;
-};
-
-static struct wait wait_begin(u16 timer_port)
-{
-	return (struct wait){
-		.timer_port = timer_port,
-		.begin = timer_port ? in32(timer_port) : 0,
-		.begin_tsc = read_tsc(),
-	};
-}
-
-/* The timer has 24 bits: enough for four seconds. */
-static bool wait_over(const struct wait *wait, u32 limit_ms)
-{
-	if (wait->timer_port)
-		return ((in32(wait->timer_port) - wait->begin) & TIMER_MASK) >
-		       TIMER_HZ / 1000u * limit_ms;
-	return read_tsc() - wait->begin_tsc > TSC_PER_MS * limit_ms;
-}
 
 static bool receive(u16 timer_port, u8 *ret_status)
 {

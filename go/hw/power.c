@@ -10,15 +10,10 @@
 #include "console.h"
 #include "io.h"
 #include "uart.h"
+#include "wait.h"
 
 /* Two hundred repeats (REM_PWR_REPEAT_MS): a supply that is there may be busy. */
 #define SILENCE_MS 1000u
-#define TIMER_HZ 3579545u
-#define TIMER_MASK 0xffffffu
-#define SILENCE_TICKS (TIMER_HZ / 1000u * SILENCE_MS)
-
-/* Without ACPI's timer: at least SILENCE_MS on any CPU below 10 GHz. */
-#define SILENCE_TSC 10000000000ull
 
 static bool wire;
 static bool heard; /* status 0 is one, too */
@@ -45,18 +40,9 @@ u8 power_open(void)
 	return status;
 }
 
-static bool silent(u16 timer_port, u32 begin, u64 begin_tsc)
-{
-	if (timer_port)
-		return ((in32(timer_port) - begin) & TIMER_MASK) >
-		       SILENCE_TICKS;
-	return read_tsc() - begin_tsc > SILENCE_TSC;
-}
-
 u8 power_wait(u16 timer_port)
 {
-	u32 begin = timer_port ? in32(timer_port) : 0;
-	u64 begin_tsc = read_tsc();
+	struct wait wait = wait_begin(timer_port);
 	bool said = false;
 
 	if (!wire) {
@@ -72,7 +58,7 @@ u8 power_wait(u16 timer_port)
 			    status & REM_PWR_OK ? "charge" : "power", status);
 			said = true;
 		}
-		if (!heard && silent(timer_port, begin, begin_tsc)) {
+		if (!heard && wait_over(&wait, SILENCE_MS)) {
 			say("no supply: silent for %u ms", SILENCE_MS);
 			return 0;
 		}

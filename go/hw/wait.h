@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * How long something has been waited for: by ACPI's timer, or where there is
+ * none (port 0) by the TSC, then at least so long on any CPU below 10 GHz.
+ */
+#ifndef GO_WAIT_H
+#define GO_WAIT_H
+
+#include "../core/base.h"
+#include "io.h"
+
+#define WAIT_TIMER_HZ 3579545u
+/* The timer has 24 bits: enough for four seconds. */
+#define WAIT_TIMER_MASK 0xffffffu
+#define WAIT_TSC_PER_MS 10000000ull
+
+struct wait {
+	u16 timer_port;
+	u32 begin;
+	u64 begin_tsc;
+};
+
+static inline struct wait wait_begin(u16 timer_port)
+{
+	return (struct wait){
+		.timer_port = timer_port,
+		.begin = timer_port ? in32(timer_port) : 0,
+		.begin_tsc = read_tsc(),
+	};
+}
+
+static inline bool wait_over(const struct wait *wait, u32 limit_ms)
+{
+	if (wait->timer_port)
+		return ((in32(wait->timer_port) - wait->begin) &
+			WAIT_TIMER_MASK) > WAIT_TIMER_HZ / 1000u * limit_ms;
+	return read_tsc() - wait->begin_tsc > WAIT_TSC_PER_MS * limit_ms;
+}
+
+#endif /* GO_WAIT_H */
