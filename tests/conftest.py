@@ -1,11 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a run of tests says at its end: which boots were made again, in tests that passed too."""
+"""What tests of different folders share; and what a run of tests says at its end: which boots were
+made again, in tests that passed too.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
 from lab.machine.lost_interrupt import BOOTED_AGAIN
+
+
+@pytest.fixture
+def quiet(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No kernel that a test has used complains of anything."""
+    from lab.demo.pm_machine import kernel_complaints
+
+    used = [request.getfixturevalue(n) for n in ("machine", "aside") if n in request.fixturenames]
+    yield
+    for machine in used:
+        assert not kernel_complaints(machine)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.demo.pm_machine import guest_with_region, kernel_complaints, load, sh, status, unload
+from lab.demo.pm_machine import guest_with_region, load, sh, status, unload
 from lab.machine import Machine
 from tests.pm.conftest import ASIDE
 
 # Whoever comes first builds the modules.
-pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1200), pytest.mark.usefixtures("quiet")]
 
 FAULTED = "Bad address"
 DONE = "Operation canceled"
@@ -46,12 +46,6 @@ def machine() -> Iterator[Machine]:
     more = f"{ASIDE} pm=32M@0x120000000"
     with guest_with_region(f"t-pms-{os.getpid()}", more=more) as made:
         yield made
-
-
-@pytest.fixture(autouse=True)
-def quiet(machine: Machine) -> Iterator[None]:
-    yield
-    assert not kernel_complaints(machine)
 
 
 @pytest.mark.parametrize("source", ["device=/dev/pmem0", ""])

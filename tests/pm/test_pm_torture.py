@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.demo.pm_machine import cut, guest_with_stock, kernel_complaints, load, sh
+from lab.demo.pm_machine import cut, guest_with_stock, load, sh
 from lab.machine import Machine
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600), pytest.mark.usefixtures("quiet")]
 
 CUTS = 4
 FILES = 3  # of each file system
@@ -33,12 +33,6 @@ def machine() -> Iterator[Machine]:
     with guest_with_stock(f"t-pmt-{os.getpid()}") as made:
         load(made, "format=1")
         yield made
-
-
-@pytest.fixture(autouse=True)
-def quiet(machine: Machine) -> Iterator[None]:
-    yield
-    assert not kernel_complaints(machine)
 
 
 def mounted(machine: Machine, kind: str) -> str:
