@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Interleaved measurement: in each round every contender runs one short batch, so that whatever
-//! else the machine does meets all of them. Figures are medians over rounds, spreads are quartiles.
+//! Interleaved measurement: in each round every contender runs two short batches, of which the second
+//! is counted, so that whatever else the machine does meets all of them. Figures are medians over rounds, spreads are quartiles.
 
 use std::fmt::Write;
 use std::time::Instant;
@@ -19,7 +19,7 @@ pub fn run(contenders: &mut [Contender], rounds: u64, batch: u64) -> Vec<Vec<f64
     let mut times = vec![Vec::new(); contenders.len()];
     for round in 0..WARM_UP_ROUNDS + rounds {
         for (contender, times) in contenders.iter_mut().zip(&mut times) {
-            // Not counted: what the others have pushed out of the cache comes back.
+            // What the others have pushed out of the cache comes back.
             (contender.batch)(batch);
             let begin = Instant::now();
             (contender.batch)(batch);
