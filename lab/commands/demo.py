@@ -37,7 +37,7 @@ def make_config(
     name: str, cpus: int, stop: str | None, kernel: Path | None, caches: str | None = None
 ) -> MachineConfig:
     from lab.machine import MachineConfig
-    from lab.machine.files import MachineFiles
+    from lab.machine.machine import make_room
     from lab.setup import products
     from lab.setup.progress import Progress
 
@@ -45,10 +45,7 @@ def make_config(
         raise UsageError(f"--stop {stop}: choose dpm or fast")
     # Checked before anything is built: a wrong word must not cost a kernel build.
     MachineConfig(name=name, kernel=Path(), cpus=cpus)
-    if MachineFiles.of(name).config.exists():
-        raise UsageError(
-            f"there is a machine {name!r}: take another --name, or first `rem rm --name {name}`"
-        )
+    make_room(name)
     progress = Progress()
     config = MachineConfig(
         name=name,

@@ -46,6 +46,11 @@ class MachineFiles:
         return self.directory / "lock"
 
     @property
+    def transient(self) -> Path:
+        """There if the machine is to end with the command that made it."""
+        return self.directory / "transient"
+
+    @property
     def disk(self) -> Path:
         return self.directory / "disk.img"
 

@@ -142,17 +142,14 @@ class Machine:
     @classmethod
     def create(cls, config: MachineConfig, destroy_on_exit: bool = False) -> Machine:
         """A new machine: its directory, media and network. An error leaves nothing behind."""
+        make_room(config.name)
         files = MachineFiles.of(config.name)
-        if files.config.exists():
-            raise UsageError(
-                f"there is a machine {config.name!r} already: take another --name, "
-                f"go on with `rem resume --name {config.name}`, "
-                f"or remove it with `rem rm --name {config.name}`"
-            )
         files.directory.mkdir(parents=True, exist_ok=True)
         lock = MachineLock(files)
         machine = None
         try:
+            if destroy_on_exit:
+                files.transient.touch()
             _make_media(files, config)
             machine = cls(files, config, lock)
             machine.network.setup()
@@ -555,6 +552,22 @@ class Machine:
     def connect(self, guest_port: int, limit_s: float = 10.0) -> socket.socket:
         """A TCP connection from the host into the guest; in tap mode it lives on through cuts."""
         return self.network.connect(guest_port, limit_s)
+
+
+def make_room(name: str) -> None:
+    """Make sure that no machine has this name; one that a killed command has left is removed.
+
+    Raises UsageError if it is a machine to keep, or one that is in use.
+    """
+    files = MachineFiles.of(name)
+    if not files.config.exists():
+        return
+    if not files.transient.exists() or MachineLock.owner_pid(files) is not None:
+        raise UsageError(
+            f"there is a machine {name!r} already: take another --name, "
+            f"go on with `rem resume --name {name}`, or remove it with `rem rm --name {name}`"
+        )
+    Machine.open(name).destroy()
 
 
 def _make_media(files: MachineFiles, config: MachineConfig) -> None:

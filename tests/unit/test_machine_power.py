@@ -343,3 +343,25 @@ def test_console_is_shared_and_told_of_the_end(machine: Machine) -> None:
     machine.cut(immediate=True)
     assert ended.wait(LIMIT_S)
     assert b"R" in b"".join(got)
+
+
+def test_a_machine_left_by_a_killed_command_makes_room(config: MachineConfig) -> None:
+    """Only one that was to end with its command, and only when that is dead."""
+    maker = "import sys; from lab.machine import *; c = MachineConfig.from_json(sys.argv[1]);"
+    maker += "Machine.create(c, destroy_on_exit=sys.argv[2] == 'transient').close()"
+
+    def leave(kind: str) -> None:
+        argv = [sys.executable, "-c", maker, config.to_json(), kind]
+        subprocess.run(argv, check=True, cwd=repo_dir())
+
+    leave("transient")
+    with Machine.create(config) as machine:
+        assert not machine.files.transient.exists()
+    with pytest.raises(RemError, match="there is a machine"):
+        Machine.create(config)
+    Machine.open(config.name).destroy()
+    leave("transient")
+    with Machine.open(config.name), pytest.raises(RemError, match="there is a machine"):
+        Machine.create(config)
+    leave("transient")
+    Machine.open(config.name).destroy()
