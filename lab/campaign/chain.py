@@ -9,7 +9,8 @@ another workload takes its turn. While a cycle is judged and some of it booted, 
 recorded.
 
 A cycle's recording is removed once its results are in the file, unless something is wrong in it. A
-soak that was killed goes on with the number after the last cycle whose results are whole.
+soak that was killed goes on with the number after the last cycle whose results are whole, and is
+refused where kernel, loader, plugin or engine are others by now.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ from lab.campaign.store import Store
 from lab.campaign.workload import Workload, example, standard
 from lab.errors import RemError
 from lab.say import say
+from lab.setup import products
+from lab.setup.progress import Progress
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -137,9 +140,22 @@ class Recorder:
                     return
 
 
+def made_of(soak: Soak) -> dict[str, str]:
+    """What the cycles are of: figures of two builds in one file would be those of neither."""
+    progress = Progress()
+    parts = (
+        products.ensure_kernel(progress).bz_image,
+        products.ensure_loader(progress),
+        products.ensure_plugin(progress),
+        soak.engine,
+    )
+    build = " ".join(part.parent.name for part in parts)
+    return {"caches": soak.profile, "build": build}
+
+
 def run(soak: Soak, store: Store) -> list[Booted]:
     """Until there are enough images, or the time is over."""
-    store.describe({"seed": str(soak.seed), "recordings": "chain"})
+    store.describe({"seed": str(soak.seed), "recordings": "chain", **made_of(soak)})
     first = int(runner.facts_of(store).get("cycles", 0))
     ends_at = time.monotonic() + soak.limit_s
     booted: list[Booted] = []

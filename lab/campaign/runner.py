@@ -81,6 +81,7 @@ def run(plan: Plan, store: Store) -> None:
         {
             "seed": str(plan.seed),
             "recordings": " ".join(str(recording) for recording in plan.recordings),
+            "engine": plan.engine.parent.name,  # of its sources, the loader's core among them
         }
     )
     slices = _slices(plan, store)

@@ -6,6 +6,11 @@
                 put on media since) and records each write and flush. After the power went, the
                 record is replayed: what a flush had covered goes to disk.img, the rest is lost
 
+A disk whose cache is off flushes after each write. QEMU does that flush itself, and leaves it out
+if it knows of no write since the last one; it counts a write only after that flush. So the node
+that keeps the record is not the uppermost: one above it counts for itself, and the record has each
+flush.
+
 Which of the writes that no flush covered are lost is a property of the disk: `all` of them, or
 sectors chosen by a seed (`some`), which tears writes and keeps newer ones than it loses.
 
@@ -76,7 +81,7 @@ def blockdevs(files: DiskFiles, quoted: Any) -> list[str]:
 
     What is on the host's own disk matters only when the host loses its power.
     """
-    record = "driver=blklogwrites,node-name=rem-disk,file=rem-cache,log=rem-log"
+    record = "driver=blklogwrites,node-name=rem-logged,file=rem-cache,log=rem-log"
     nodes = (
         f"driver=file,node-name=rem-media,read-only=on,filename={quoted(files.media)}",
         "driver=raw,node-name=rem-media-raw,read-only=on,file=rem-media",
@@ -85,6 +90,7 @@ def blockdevs(files: DiskFiles, quoted: Any) -> list[str]:
         "backing=rem-media-raw",
         f"driver=file,node-name=rem-log,cache.no-flush=on,filename={quoted(files.log)}",
         f"{record},log-super-update-interval=1",
+        "driver=raw,node-name=rem-disk,file=rem-logged",
     )
     return [word for node in nodes for word in ("-blockdev", node)]
 

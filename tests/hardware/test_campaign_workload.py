@@ -42,7 +42,7 @@ def campaign(state: Path, name: str, *words: str) -> dict[str, float]:
     return figures
 
 
-@pytest.mark.soak  # not green each time: see "An open finding" in docs/guide-campaign.md
+@pytest.mark.soak
 def test_sqlite_on_another_machines_caches_keeps_its_promises(tmp_path: Path) -> None:
     """Short, and with other caches than the campaign's usual ones: those of a server."""
     words = ["--images", "400", "--boots", "4", "--caches", "wsp-x5650"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lab.campaign import boots, figures, runner
+from lab.campaign import boots, chain, figures, runner
 from lab.campaign.boots import Booted, choose
 from lab.campaign.command import Asked, chosen_mutants, count, run
 from lab.campaign.engine import Judged, Work, broken_text
@@ -31,6 +31,8 @@ from lab.campaign.store import Store
 from lab.campaign.workload import Workload, standard
 from lab.errors import Exit, InfraError, UsageError
 from lab.machine.note import BootNote
+from lab.setup import products
+from lab.setup.products import KernelProduct
 
 WORK = Work("engine", "/rec/stop", 1, 0, 100, 0, 1)
 ASKED = Asked((), False, 1, 1, None, None, None, None, 0, 0, "five")
@@ -346,3 +348,27 @@ def test_a_run_of_another_workload_is_not_gone_on_with(recorded: list[Recorded])
     assert len(recorded) == 1
     with pytest.raises(UsageError, match=r"load-a-1 is a run of another workload \(/bin/load a,"):
         run(replace(ASKED, load=Workload(("/other/load", "a"), ("/bin/true",))))
+
+
+def test_a_soak_of_another_build_is_not_gone_on_with(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = {name: tmp_path / "1" / name for name in ("kernel", "loader", "plugin", "engine")}
+    monkeypatch.setattr(
+        products,
+        "ensure_kernel",
+        lambda _: KernelProduct(made["kernel"], made["kernel"], "6.12", "1"),
+    )
+    monkeypatch.setattr(products, "ensure_loader", lambda _: made["loader"])
+    monkeypatch.setattr(products, "ensure_plugin", lambda _: made["plugin"])
+    soak = chain.Soak(made["engine"], tmp_path, 0, seed=1, limit_s=1, boots=None, whole=2)
+    assert chain.run(soak, store) == []
+    assert chain.run(soak, store) == []
+    for part in made:
+        before = made[part]
+        made[part] = tmp_path / "2" / part
+        with pytest.raises(UsageError, match="another build"):
+            chain.run(replace(soak, engine=made["engine"]), store)
+        made[part] = before
+    with pytest.raises(UsageError, match="another caches"):
+        chain.run(replace(soak, profile="lightpc"), store)
