@@ -45,6 +45,11 @@ SYM_FUNC_START(rem_save_and_call)
 	RET
 SYM_INNER_LABEL(rem_context_return, SYM_L_GLOBAL)
 	ANNOTATE_NOENDBR
+#ifdef CONFIG_KASAN_STACK
+	/* What fn() marked below as not to be touched, it never unmarked. */
+	movq	%rsp, %rdi
+	call	kasan_unpoison_task_stack_below
+#endif
 	xorl	%eax, %eax
 	jmp	.Lrestore
 SYM_FUNC_END(rem_save_and_call)

@@ -31,6 +31,7 @@
 #include <asm/setup.h>
 #include <asm/tsc.h>
 #include "../resume/resume.h"
+#include "mutant.h"
 #include "stop.h"
 
 #undef MODULE_PARAM_PREFIX
@@ -231,6 +232,7 @@ static int rem_thread(void *data)
 					   READ_ONCE(rem_thread_asked));
 		WRITE_ONCE(rem_thread_asked, false);
 		err = rem_thread_once();
+		rem_mutant_speak();
 		WRITE_ONCE(rem_ended, rem_ended + 1);
 		wake_up_all(&rem_ended_wait);
 		if (err)

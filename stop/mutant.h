@@ -10,10 +10,15 @@
 
 #ifdef CONFIG_REMANENCE_MUTANTS
 bool rem_mutant(const char *name);
+void rem_mutant_speak(void);
 #else
 static inline bool rem_mutant(const char *name)
 {
 	return false;
+}
+
+static inline void rem_mutant_speak(void)
+{
 }
 #endif
 

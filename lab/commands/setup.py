@@ -21,6 +21,14 @@ class Part(StrEnum):
     KERNEL = "kernel"
 
 
+class OtherKernel(StrEnum):
+    """Kernels that tests need besides the normal one; there are no further ones."""
+
+    MUTANTS = "mutants"
+    DEBUG = "debug"
+
+
+KERNEL_HELP = "Also this kernel: with planted bugs, or with the kernel's own watchers."
 ONLY_HELP = f"Only this part ({', '.join(Part)}); may be given more than once."
 
 
@@ -28,6 +36,7 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def setup(
         only: list[Part] = typer.Option([], metavar="PART", help=ONLY_HELP),
+        kernel: OtherKernel | None = typer.Option(None, "--kernel", help=KERNEL_HELP),
         show: bool = typer.Option(False, "--print", help="Print the folder of each product."),
     ) -> None:
         """Install packages, build kernel, guest root, loader and plugin: what is not there yet.
@@ -54,5 +63,9 @@ def register(app: typer.Typer) -> None:
                 continue
             made = maker(progress)
             if show and made is not None:
+                print(made.parent)
+        if kernel is not None:
+            made = products.ensure_kernel(progress, kernel.value).bz_image
+            if show:
                 print(made.parent)
         say("set-up: all there" if not only else f"set-up: {', '.join(only)}: there")

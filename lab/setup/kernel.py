@@ -3,11 +3,12 @@
 
     base      CACHE/build/linux-VERSION   the source as Debian packs it, never changed
     overlay   what our repository changes: files after linux/patches, files of linux/tree.txt
-    tree      CACHE/build/tree-VERSION    base with the overlay, built in place, kept for next time
+    tree      CACHE/build/tree-VERSION    base with the overlay, built in place, kept for next time;
+                                          tree-VERSION-debug for `debug`, which shares no object
     product   CACHE/kernel/KEY            bzImage, vmlinux, System.map, config, version
 
 A variant is the same tree with linux/VARIANT.config on top of the configuration: `mutants` has the
-planted bugs that tests must find.
+planted bugs that tests must find, `debug` the kernel's own watchers.
 
 The tree is kept because a build after a small change then takes seconds. Only files that differ
 are touched, with a new time, so that `make` builds what it must and nothing else.
@@ -67,6 +68,7 @@ class Recipe:
     overlay: Callable[[Path, Path], None]
     config: str  # lines asked for on top of `allnoconfig`
     config_name: str  # where they come from, for errors
+    tree: str = ""  # the end of the tree's name
 
 
 def kernel_source_version() -> str:
@@ -90,7 +92,13 @@ def ensure_kernel(progress: Progress, variant: str | None = None) -> KernelProdu
 
 def recipe_of(key: str, variant: str | None) -> Recipe:
     """How the kernel of this checkout with that key is made."""
-    return Recipe(key, partial(make_overlay, repo_dir()), *_asked(variant))
+    tree = "-debug" if variant == "debug" else ""
+    return Recipe(key, partial(make_overlay, repo_dir()), *_asked(variant), tree)
+
+
+def tree_dir(source_version: str, recipe: Recipe) -> Path:
+    """Where that is built."""
+    return cache_dir() / "build" / f"tree-{source_version}{recipe.tree}"
 
 
 def kernel_key(source_version: str, variant: str | None = None) -> str:
@@ -173,7 +181,7 @@ def build(source_version: str, recipe: Recipe, into: Path, progress: Progress) -
     """Build in the one tree: the caller holds the cache's lock `kernel`."""
     need_disk(cache_dir(), BUILD_MIB, "the kernel build")
     build = cache_dir() / "build"
-    base, tree = build / f"linux-{source_version}", build / f"tree-{source_version}"
+    base, tree = build / f"linux-{source_version}", tree_dir(source_version, recipe)
     try:
         if not base.is_dir():
             with progress.step(f"kernel: unpack {source_version}"):

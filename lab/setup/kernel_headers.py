@@ -26,10 +26,10 @@ def ensure_kernel_headers(progress: Progress, variant: str | None = None) -> Pat
 
     def make(into: Path) -> None:
         with cache.lock("kernel"):
-            tree = cache_dir() / "build" / f"tree-{version}"
+            recipe = kernel.recipe_of(key, variant)
+            tree = kernel.tree_dir(version, recipe)
             if not _holds(tree, key):
                 with tempfile.TemporaryDirectory(dir=cache_dir() / "build") as scratch:
-                    recipe = kernel.recipe_of(key, variant)
                     kernel.build(version, recipe, Path(scratch), progress)
             with progress.step("kernel: headers for modules"):
                 _install(tree, key, into)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: Stop and Go break none of the kernel's own rules: accesses (KASAN), arithmetic (UBSAN),
+the order and context of locks (lockdep), memory that nothing points to (kmemleak).
+
+Method: the kernel of linux/debug.config is cut some times under load, by both paths; nothing on its
+console or in kmemleak's list is a report. The negative proof: a bug planted for each watcher, in
+the thread that ends Go, is reported.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from lab.commands.demo import make_config
+from lab.machine import Machine
+from lab.setup import products
+from lab.setup.progress import Progress
+from tests.claims import consoles, machine_name, warnings
+
+CUTS = 3
+CPUS = 2
+BOOT_LIMIT_S = 1200.0  # KASAN under emulation, on a crowded host
+HOLD_UP_NS = 600_000_000_000  # of the host's time, which this kernel takes much more of
+REPORT_LIMIT_S = 600.0
+KMEMLEAK = "/sys/kernel/debug/kmemleak"
+SUSPECT_S = 6.0  # kmemleak suspects what is older than 5 s
+LOAD = "while :; do cp /usr/bin/python3* /tmp/; sync; rm /tmp/python3*; done"
+# What each watcher says of the bug that is planted for it. Lockdep is off once it has spoken, and
+# whatever reports may ask it: so it comes last.
+REPORTS = {
+    "watch-kasan": r"BUG: KASAN: slab-out-of-bounds in rem_mutant_speak",
+    "watch-ubsan": r"UBSAN: shift-out-of-bounds",
+    "watch-sleep": r"BUG: sleeping function called from invalid context",
+    "watch-lockdep": r"WARNING: possible circular locking dependency",
+}
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
+
+
+@contextmanager
+def debugged(stop: str) -> Iterator[Machine]:
+    kernel = products.ensure_kernel(Progress(), "debug").bz_image
+    config = make_config(machine_name(f"debug-{stop}"), CPUS, stop, kernel, None)
+    with Machine.create(config, destroy_on_exit=True) as machine:
+        machine.boot()
+        machine.wait_up(BOOT_LIMIT_S)
+        machine.run_in_guest(
+            "mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug"
+        )
+        yield machine
+
+
+@pytest.fixture(scope="module")
+def fast() -> Iterator[Machine]:
+    with debugged("fast") as machine:
+        yield machine
+
+
+def cut_and_resume(machine: Machine) -> None:
+    machine.guest.close()
+    assert machine.cut(hold_up_ns=HOLD_UP_NS).stopped, consoles(machine)[-1000:]
+    machine.resume()
+    machine.wait_resumed(BOOT_LIMIT_S)
+
+
+def leaks(machine: Machine) -> str:
+    """After two scans: what is only just allocated is not told by the first."""
+    for _ in range(2):
+        machine.run_in_guest(f"echo scan > {KMEMLEAK}", limit_s=REPORT_LIMIT_S)
+        time.sleep(SUSPECT_S)
+    return machine.run_in_guest(f"cat {KMEMLEAK}", limit_s=REPORT_LIMIT_S).stdout
+
+
+def check_nobody_speaks(machine: Machine) -> None:
+    """Inner check."""
+    machine.run_in_guest(f"setsid sh -c '{LOAD}' > /dev/null 2>&1 < /dev/null &")
+    for _ in range(CUTS):
+        cut_and_resume(machine)
+    stats = machine.run_in_guest("cat /proc/lockdep_stats").stdout
+    assert re.search(r"debug_locks:\s+1", stats), "lockdep has switched itself off"
+    assert "rem_" not in leaks(machine)
+    assert warnings(machine) == []
+
+
+def test_no_watcher_speaks(fast: Machine) -> None:
+    check_nobody_speaks(fast)
+
+
+def test_no_watcher_speaks_on_the_portable_path() -> None:
+    with debugged("dpm") as machine:
+        check_nobody_speaks(machine)
+
+
+def plant(machine: Machine, mutant: str) -> None:
+    machine.run_in_guest(f"echo -n {mutant} > /sys/module/remanence/parameters/mutant")
+
+
+def test_memory_that_is_lost_is_reported(fast: Machine) -> None:
+    plant(fast, "watch-leak")
+    cut_and_resume(fast)
+    assert "rem_thread" in leaks(fast)
+
+
+@pytest.mark.parametrize("mutant", REPORTS)
+def test_a_bug_planted_for_a_watcher_is_reported(fast: Machine, mutant: str) -> None:
+    assert not re.search(REPORTS[mutant], consoles(fast))
+    plant(fast, mutant)
+    cut_and_resume(fast)
+    assert fast.console is not None
+    fast.console.expect(REPORTS[mutant], REPORT_LIMIT_S)
+    assert any(re.search(REPORTS[mutant], line) for line in warnings(fast)), (
+        "a test that looks at the console would not see it"
+    )
