@@ -4,20 +4,23 @@ the order and context of locks (lockdep), memory that nothing points to (kmemlea
 
 Method: the kernel of linux/debug.config is cut some times under load, by both paths; nothing on its
 console or in kmemleak's list is a report. The negative proof: a bug planted for each watcher, in
-the thread that ends Go, is reported.
+the thread that ends Go, is reported. Time is that of counted instructions: this kernel is so slow
+that on a crowded host it measures its clock wrong, and its watchdogs bark at the host.
 """
 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
+from lab.campaign.record import Patience
 from lab.commands.demo import make_config
 from lab.machine import Machine
+from lab.machine.config import DiskModel, NicModel
 from lab.setup import products
 from lab.setup.progress import Progress
 from tests.claims import consoles, machine_name, warnings
@@ -25,27 +28,29 @@ from tests.claims import consoles, machine_name, warnings
 CUTS = 3
 CPUS = 2
 BOOT_LIMIT_S = 1200.0  # KASAN under emulation, on a crowded host
-HOLD_UP_NS = 600_000_000_000  # of the host's time, which this kernel takes much more of
 REPORT_LIMIT_S = 600.0
 KMEMLEAK = "/sys/kernel/debug/kmemleak"
-SUSPECT_S = 6.0  # kmemleak suspects what is older than 5 s
+SUSPECT_S = 6  # kmemleak suspects what is older than 5 s
 LOAD = "while :; do cp /usr/bin/python3* /tmp/; sync; rm /tmp/python3*; done"
-# What each watcher says of the bug that is planted for it. Lockdep is off once it has spoken, and
-# whatever reports may ask it: so it comes last.
+# What each watcher says of the bug that is planted for it. Lockdep is the first: once KASAN has
+# spoken, the kernel is tainted, and that switches lockdep off.
 REPORTS = {
+    "watch-lockdep": r"WARNING: possible circular locking dependency",
     "watch-kasan": r"BUG: KASAN: slab-out-of-bounds in rem_mutant_speak",
     "watch-ubsan": r"UBSAN: shift-out-of-bounds",
     "watch-sleep": r"BUG: sleeping function called from invalid context",
-    "watch-lockdep": r"WARNING: possible circular locking dependency",
 }
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 
 
 @contextmanager
-def debugged(stop: str) -> Iterator[Machine]:
+def debugged(
+    stop: str, disk: DiskModel = "virtio-blk", nic: NicModel = "virtio-net"
+) -> Iterator[Machine]:
     kernel = products.ensure_kernel(Progress(), "debug").bz_image
-    config = make_config(machine_name(f"debug-{stop}"), CPUS, stop, kernel, None)
+    config = make_config(machine_name(f"debug-{stop}-{disk}"), CPUS, stop, kernel, None)
+    config = replace(config, icount=True, disk=disk, nic=nic)
     with Machine.create(config, destroy_on_exit=True) as machine:
         machine.boot()
         machine.wait_up(BOOT_LIMIT_S)
@@ -63,7 +68,7 @@ def fast() -> Iterator[Machine]:
 
 def cut_and_resume(machine: Machine) -> None:
     machine.guest.close()
-    assert machine.cut(hold_up_ns=HOLD_UP_NS).stopped, consoles(machine)[-1000:]
+    assert machine.cut(clock=Patience()).stopped, consoles(machine)[-1000:]
     machine.resume()
     machine.wait_resumed(BOOT_LIMIT_S)
 
@@ -72,15 +77,18 @@ def leaks(machine: Machine) -> str:
     """After two scans: what is only just allocated is not told by the first."""
     for _ in range(2):
         machine.run_in_guest(f"echo scan > {KMEMLEAK}", limit_s=REPORT_LIMIT_S)
-        time.sleep(SUSPECT_S)
+        machine.run_in_guest(f"sleep {SUSPECT_S}", limit_s=REPORT_LIMIT_S)
     return machine.run_in_guest(f"cat {KMEMLEAK}", limit_s=REPORT_LIMIT_S).stdout
 
 
 def check_nobody_speaks(machine: Machine) -> None:
     """Inner check."""
-    machine.run_in_guest(f"setsid sh -c '{LOAD}' > /dev/null 2>&1 < /dev/null &")
+    machine.run_in_guest(
+        f"setsid sh -c '{LOAD}' > /dev/null 2>&1 < /dev/null & echo $! > /run/load"
+    )
     for _ in range(CUTS):
         cut_and_resume(machine)
+    machine.run_in_guest("pkill -KILL -s $(cat /run/load)", limit_s=REPORT_LIMIT_S)
     stats = machine.run_in_guest("cat /proc/lockdep_stats").stdout
     assert re.search(r"debug_locks:\s+1", stats), "lockdep has switched itself off"
     assert "rem_" not in leaks(machine)
@@ -93,6 +101,11 @@ def test_no_watcher_speaks(fast: Machine) -> None:
 
 def test_no_watcher_speaks_on_the_portable_path() -> None:
     with debugged("dpm") as machine:
+        check_nobody_speaks(machine)
+
+
+def test_no_watcher_speaks_where_drivers_restart_their_devices() -> None:
+    with debugged("fast", "nvme", "e1000e") as machine:
         check_nobody_speaks(machine)
 
 
