@@ -217,7 +217,7 @@ impl<P: Policy, B: Pmem> Heap<P, B> {
 
     fn start(pm: B, map: Mapping, layout: Layout, recovered: Recovered) -> Result<Self, Error> {
         let shared = Shared::new(pm, map, layout, recovered.clock);
-        shared.store_through(OPEN_OFFSET, 1);
+        shared.store_through::<true>(OPEN_OFFSET, 1);
         shared.pm.fence();
         Ok(Self {
             shared: Arc::new(shared),
@@ -277,7 +277,7 @@ impl<P: Policy, B: Pmem> Heap<P, B> {
         let shared = Arc::get_mut(&mut self.shared).ok_or(Error::NoSession)?;
         let freed = crate::fsck::empty_slabs(&shared.layout, &|at| load_plain(&shared.map, at));
         for chunk in &freed {
-            shared.store_through(shared.layout.table_entry(*chunk), 0);
+            shared.store_through::<true>(shared.layout.table_entry(*chunk), 0);
         }
         shared.pm.fence();
         shared.alloc.reset();
@@ -331,7 +331,7 @@ impl<P: Policy, B: Pmem> Drop for Heap<P, B> {
         // Sessions may live on; the last of all closes nothing, which a recovery does not mind.
         if Arc::strong_count(&self.shared) == 1 && !std::thread::panicking() {
             self.shared.checkpoint::<true>();
-            self.shared.store_through(OPEN_OFFSET, 0);
+            self.shared.store_through::<true>(OPEN_OFFSET, 0);
             self.shared.pm.fence();
         }
     }

@@ -31,6 +31,8 @@ mutants! {
     SkipCheckpointFlush,
     /// A checkpoint does not wait for the data it wrote back.
     SkipCheckpointFence,
+    /// A log that begins anew forgets the records that are not yet written, too.
+    TruncateFirst,
     /// An undo record that a checkpoint meets is forgotten with the committed ones.
     ForgetOpenUndo,
     /// Redo records are applied log by log instead of in the order of commits.

@@ -26,6 +26,10 @@ use crate::pmem::{LINE_BYTES, LINE_WORDS, Pmem};
 pub const ORECS: usize = 1 << 16;
 /// Changed lines that are remembered as changed, so that they are written back once.
 const FILTER_LINES: usize = 1024;
+/// A log that stays in the cache begins anew after so many lines (a quarter of it, if that is less):
+/// one that went through all of its lines would miss the cache with each record, and push out what
+/// the program works with.
+const CACHED_LINES: usize = 64;
 /// Turns of a waiting loop before the CPU is given away.
 const SPINS: u32 = 64;
 
@@ -118,13 +122,15 @@ impl<B: Pmem> Shared<B> {
         unsafe { AtomicU64::from_ptr(self.at(offset).cast()) }.load(Ordering::Acquire)
     }
 
-    /// Store and write back one word past the logs, not yet waiting for it.
-    pub fn store_through(&self, offset: u64, value: u64) {
+    /// Store and, with `FLUSH`, write back one word past the logs, not yet waiting for it.
+    pub fn store_through<const FLUSH: bool>(&self, offset: u64, value: u64) {
         assert!(offset % 8 == 0 && offset <= self.layout.size_bytes - 8);
         // SAFETY: aligned and within the mapping.
         unsafe {
             self.pm.store(self.at(offset).cast(), value);
-            self.pm.flush(self.at(offset));
+            if FLUSH {
+                self.pm.flush(self.at(offset));
+            }
         }
     }
 
@@ -264,7 +270,10 @@ impl<B: Pmem> Shared<B> {
         loop {
             let sequence = self.enter(slot);
             // SAFETY: the caller has the session and is active.
-            if unsafe { self.state(slot) }.redo.has_room(words) {
+            if unsafe { self.state(slot) }
+                .redo
+                .has_room_now::<FLUSH>(words)
+            {
                 return Ok(sequence);
             }
             self.leave(slot);
@@ -289,7 +298,10 @@ impl<B: Pmem> Shared<B> {
         for slot in &*self.slots {
             self.wait(|| !slot.active.0.load(Ordering::Acquire));
         }
-        let now = self.clock.0.load(Ordering::SeqCst);
+        let mut now = self.clock.0.load(Ordering::SeqCst);
+        if self.pm.mutant(Mutant::TruncateFirst) {
+            now += CONTENT_WORDS as u64;
+        }
         self.write_back::<FLUSH>();
         self.truncate::<FLUSH>(now);
         self.checkpointing.0.store(false, Ordering::Release);
@@ -307,7 +319,9 @@ impl<B: Pmem> Shared<B> {
                     unsafe { self.pm.flush(self.at(line * LINE_BYTES as u64)) };
                 }
             }
-            state.filter.fill(u64::MAX);
+            if FLUSH {
+                state.filter.fill(u64::MAX);
+            }
             let live = if self.pm.mutant(Mutant::ForgetOpenUndo) {
                 0
             } else {
@@ -315,7 +329,7 @@ impl<B: Pmem> Shared<B> {
             };
             if state.live != live {
                 state.live = live;
-                self.store_through(self.layout.live_offset(index), live);
+                self.store_through::<FLUSH>(self.layout.live_offset(index), live);
             }
         }
         if !self.pm.mutant(Mutant::SkipCheckpointFence) {
@@ -324,7 +338,7 @@ impl<B: Pmem> Shared<B> {
     }
 
     fn truncate<const FLUSH: bool>(&self, now: u64) {
-        self.store_through(TRUNCATED_OFFSET, now);
+        self.store_through::<FLUSH>(TRUNCATED_OFFSET, now);
         self.fence::<FLUSH>();
         for slot in &*self.slots {
             // SAFETY: as in `write_back`.
@@ -400,6 +414,13 @@ impl LogState {
     #[inline(always)]
     pub fn has_room(&self, words: usize) -> bool {
         words.div_ceil(CONTENT_WORDS) <= self.lines - self.next
+    }
+
+    /// Whether they should be written there, without a checkpoint before.
+    #[inline(always)]
+    fn has_room_now<const FLUSH: bool>(&self, words: usize) -> bool {
+        let begin_anew = !FLUSH && self.next >= CACHED_LINES.min(self.lines / 4).max(1);
+        !begin_anew && self.has_room(words)
     }
 
     /// Begin at its first line again.

@@ -11,7 +11,7 @@
 )]
 
 use nvheap::testing::{Trial, scenarios, self_check};
-use nvheap::{FocRedo, FocStm, FocUndo, Mutant};
+use nvheap::{FocRedo, FocStm, FocUndo, FofStm, FofUndo, Mutant};
 
 /// More states by chance in the soak tier.
 fn trial(mutant: Option<Mutant>) -> Trial {
@@ -41,6 +41,45 @@ fn every_state_under_an_undo_log_is_a_committed_prefix() {
 fn every_state_under_transactional_memory_is_a_committed_prefix() {
     let states = self_check::<FocStm>(&trial(None)).unwrap();
     println!("{states} states");
+}
+
+/// Where caches survive, a cut leaves all stores before it: each of them is one.
+#[test]
+fn every_state_of_logs_in_surviving_caches_is_a_committed_prefix() {
+    let states =
+        self_check::<FofUndo>(&trial(None)).unwrap() + self_check::<FofStm>(&trial(None)).unwrap();
+    println!("{states} states");
+}
+
+/// The first history that finds it where caches survive.
+fn found_in_surviving_caches(mutant: Mutant) -> Option<String> {
+    let trial = trial(Some(mutant));
+    for scenario in scenarios() {
+        let reports = [
+            scenario.run::<FofUndo>(&trial),
+            scenario.run::<FofStm>(&trial),
+        ];
+        if let Some(what) = reports.into_iter().find_map(|report| report.failure) {
+            return Some(format!("{}: {what}", scenario.name));
+        }
+    }
+    None
+}
+
+#[test]
+fn surviving_caches_hide_no_error_of_order() {
+    for mutant in [
+        Mutant::ApplyBeforeFence,
+        Mutant::CommitInFirstLine,
+        Mutant::AllocNotLogged,
+        Mutant::FreeNotLogged,
+        Mutant::ReuseBeforeCommit,
+        Mutant::TruncateFirst,
+    ] {
+        let what = found_in_surviving_caches(mutant);
+        assert!(what.is_some(), "no history finds {mutant:?}");
+        println!("{mutant:?}: {}", what.unwrap());
+    }
 }
 
 /// The first history that finds it.

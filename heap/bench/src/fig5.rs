@@ -14,11 +14,12 @@ use crate::ops::{BUCKETS, Place, place, place_in_memory};
 use crate::peer::Peer;
 use crate::volatile::Table;
 
-const ENTRIES: u64 = 100_000;
-/// Keys are drawn from twice as many: half of the lookups find something, and the number of
-/// entries stays.
-const KEYS: u64 = 2 * ENTRIES;
+/// As in the paper.
+pub const ENTRIES: u64 = 100_000;
+/// Operations whose time is taken together: few enough that most batches meet no other program.
 const BATCH: u64 = 500;
+/// Operations of a contender in a row: each has the caches for itself, as it would alone.
+const TURN: u64 = 10_000;
 
 /// What a batch does to a table.
 trait Target {
@@ -90,11 +91,11 @@ impl Target for Peer {
 }
 
 /// The same random operations for each contender.
-fn batch(target: &mut impl Target, random: &mut u64, updates_percent: u64) {
+fn batch(target: &mut impl Target, keys: u64, random: &mut u64, updates_percent: u64) {
     for _ in 0..BATCH {
         draw(random);
         let drawn = *random >> 33;
-        let key = drawn % KEYS;
+        let key = drawn % keys;
         if (drawn >> 18) % 100 >= updates_percent {
             black_box(target.get(key));
         } else if *random >> 32 & 1 == 0 {
@@ -114,24 +115,26 @@ fn ours<P: Policy>(place: Place<P>) -> Ours<P> {
     }
 }
 
-fn fill(target: &mut impl Target) {
-    for key in 0..ENTRIES {
+/// Keys are drawn from twice as many: half of the lookups find something, and the number of
+/// entries stays.
+fn fill(target: &mut impl Target, entries: u64) {
+    for key in 0..entries {
         target.insert(key * 2);
     }
 }
 
 type Run<'a> = Box<dyn FnMut(&mut u64, u64) + 'a>;
 
-fn contender<'a>(mut target: impl Target + 'a) -> Run<'a> {
-    fill(&mut target);
-    Box::new(move |random, updates| batch(&mut target, random, updates))
+fn contender<'a>(mut target: impl Target + 'a, entries: u64) -> Run<'a> {
+    fill(&mut target, entries);
+    Box::new(move |random, updates| batch(&mut target, 2 * entries, random, updates))
 }
 
 /// FoF against plain memory: the same code path as the figure, half of the operations updates.
 pub fn against_volatile(folder: &Path, rounds: u64, figures: &mut Figures) {
-    let mut fof = contender(ours(place::<Fof>(folder)));
-    let mut plain = contender(Table::new(BUCKETS));
-    let mut memory = contender(ours(place_in_memory::<Fof>()));
+    let mut fof = contender(ours(place::<Fof>(folder)), ENTRIES);
+    let mut plain = contender(Table::new(BUCKETS), ENTRIES);
+    let mut memory = contender(ours(place_in_memory::<Fof>()), ENTRIES);
     let mut random = [1_u64; 3];
     let mut times = [const { Vec::new() }; 3];
     for round in 0..rounds * 4 {
@@ -151,25 +154,37 @@ pub fn against_volatile(folder: &Path, rounds: u64, figures: &mut Figures) {
 }
 
 /// `operations` for each contender and share.
-pub fn measure(folder: &Path, peer: Peer, operations: u64, shares: &[u64], figures: &mut Figures) {
+pub fn measure(
+    folder: &Path,
+    peer: Peer,
+    entries: u64,
+    operations: u64,
+    shares: &[u64],
+    figures: &mut Figures,
+) {
     let mut contenders: Vec<(&str, Run)> = vec![
-        ("foc_stm", contender(ours(place::<FocStm>(folder)))),
-        ("foc_ul", contender(ours(place::<FocUndo>(folder)))),
-        ("foc_rl", contender(ours(place::<FocRedo>(folder)))),
-        ("fof_stm", contender(ours(place::<FofStm>(folder)))),
-        ("fof_ul", contender(ours(place::<FofUndo>(folder)))),
-        ("fof", contender(ours(place::<Fof>(folder)))),
-        ("pmdk", contender(peer)),
-        ("volatile", contender(Table::new(BUCKETS))),
+        ("foc_stm", contender(ours(place::<FocStm>(folder)), entries)),
+        ("foc_ul", contender(ours(place::<FocUndo>(folder)), entries)),
+        ("foc_rl", contender(ours(place::<FocRedo>(folder)), entries)),
+        ("fof_stm", contender(ours(place::<FofStm>(folder)), entries)),
+        ("fof_ul", contender(ours(place::<FofUndo>(folder)), entries)),
+        ("fof", contender(ours(place::<Fof>(folder)), entries)),
+        ("pmdk", contender(peer, entries)),
+        ("volatile", contender(Table::new(BUCKETS), entries)),
     ];
     let mut random = vec![1_u64; contenders.len()];
     for share in shares {
         let mut times = vec![Vec::new(); contenders.len()];
-        for _ in 0..operations / BATCH {
+        let mut left = operations;
+        while left > 0 {
+            let turn = left.min(TURN);
+            left -= turn;
             for (place, (_, run)) in contenders.iter_mut().enumerate() {
-                let begin = Instant::now();
-                run(&mut random[place], *share);
-                times[place].push(begin.elapsed().as_nanos() as f64 / BATCH as f64);
+                for _ in 0..turn.div_ceil(BATCH) {
+                    let begin = Instant::now();
+                    run(&mut random[place], *share);
+                    times[place].push(begin.elapsed().as_nanos() as f64 / BATCH as f64);
+                }
             }
         }
         for ((name, _), times) in contenders.iter().zip(&times) {
@@ -185,6 +200,11 @@ pub fn measure(folder: &Path, peer: Peer, operations: u64, shares: &[u64], figur
             (7, "volatile"),
         ] {
             figures.ratio(&format!("u{share}_{name}_vs_fof"), &times[place], &times[5]);
+        }
+        // What flushing alone costs: the same transactions with their log in the cache.
+        for (name, flushed, cached) in [("stm", 0, 3), ("ul", 1, 4)] {
+            let name = format!("u{share}_foc_vs_fof_{name}");
+            figures.ratio(&name, &times[flushed], &times[cached]);
         }
     }
 }

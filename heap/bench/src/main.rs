@@ -23,7 +23,8 @@ use nvheap::testing::{Trial, self_check};
 use nvheap::{FocRedo, FocStm, FocUndo, Native};
 
 const USAGE: &str = "usage: nvheap-bench ops|fig5 --folder FOLDER --peer LIBRARY [--rounds N] \
-                     [--operations N] [--objects N] [--skip-check]
+                     [--operations N] [--entries N] [--objects N]
+                     [--skip-check]
        nvheap-bench keep --folder FOLDER --policy POLICY|none [--operations N]
        nvheap-bench look --folder FOLDER
        nvheap-bench tape --folder FOLDER --policy POLICY [--operations N]";
@@ -35,6 +36,7 @@ struct Arguments {
     policy: String,
     rounds: u64,
     operations: u64,
+    entries: u64,
     objects: u64,
     check: bool,
 }
@@ -49,6 +51,7 @@ fn parse() -> Result<Arguments, lexopt::Error> {
         policy: String::new(),
         rounds: 300,
         operations: 1_000_000,
+        entries: fig5::ENTRIES,
         objects: 10_000_000,
         check: true,
     };
@@ -59,6 +62,7 @@ fn parse() -> Result<Arguments, lexopt::Error> {
             Long("policy") => arguments.policy = parser.value()?.string()?,
             Long("rounds") => arguments.rounds = parser.value()?.parse()?,
             Long("operations") => arguments.operations = parser.value()?.parse()?,
+            Long("entries") => arguments.entries = parser.value()?.parse()?,
             Long("objects") => arguments.objects = parser.value()?.parse()?,
             Long("skip-check") => arguments.check = false,
             Value(what) if arguments.what.is_empty() => arguments.what = what.string()?,
@@ -66,7 +70,11 @@ fn parse() -> Result<Arguments, lexopt::Error> {
         }
     }
     match arguments.what.as_str() {
-        "ops" | "fig5" | "keep" | "look" | "tape" if arguments.rounds > 0 => Ok(arguments),
+        "ops" | "fig5" | "keep" | "look" | "tape"
+            if arguments.rounds > 0 && arguments.entries > 0 =>
+        {
+            Ok(arguments)
+        }
         _ => Err(USAGE.into()),
     }
 }
@@ -118,7 +126,14 @@ fn measure(arguments: &Arguments) -> Result<(), String> {
     );
     if arguments.what == "fig5" {
         let shares: Vec<u64> = (0..=100).step_by(10).collect();
-        fig5::measure(folder, peer, arguments.operations, &shares, &mut figures);
+        fig5::measure(
+            folder,
+            peer,
+            arguments.entries,
+            arguments.operations,
+            &shares,
+            &mut figures,
+        );
     } else {
         ops::measure(folder, peer, arguments.rounds, &mut figures);
         ops::measure_table(folder, peer, arguments.rounds, &mut figures);

@@ -5,6 +5,8 @@
 //! and awaited; of a line that was streamed and not awaited, any of its eight words may be new.
 //! States only become more until a fence takes some away, or a mark changes what is expected of
 //! them: it is enough to look right before each fence and mark, and at the end.
+//!
+//! Where caches survive (flush on fail), a cut leaves all stores before it, in their order.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -102,6 +104,56 @@ impl States {
             self.apply(event);
         }
         self.moment(events.len(), look)
+    }
+
+    /// The same where caches survive: a look after each store, and one at each mark.
+    ///
+    /// # Errors
+    /// The first that a look returns.
+    pub fn follow_surviving(
+        &mut self,
+        events: &[Event],
+        look: &mut dyn FnMut(&Visit) -> Result<(), String>,
+    ) -> Result<(), String> {
+        self.survived(0, look)?;
+        for (number, event) in events.iter().enumerate() {
+            let (at, bytes) = match event {
+                Event::Store(offset, value) => (*offset as usize, value.to_le_bytes().to_vec()),
+                Event::StoreByte(offset, value) => (*offset as usize, vec![*value]),
+                Event::Stream(_, line, content) => {
+                    (*line as usize * LINE_BYTES, bytes_of(content).to_vec())
+                }
+                Event::Mark(what) => {
+                    self.marks.push(*what);
+                    self.survived(number + 1, look)?;
+                    continue;
+                }
+                Event::Flush(..) | Event::Fence(_) => continue,
+            };
+            for (place, word) in bytes.chunks(LINE_BYTES / LINE_WORDS).enumerate() {
+                let start = at + place * LINE_BYTES / LINE_WORDS;
+                let memory = &mut self.image[start..start + word.len()];
+                if memory != word {
+                    memory.copy_from_slice(word);
+                    self.survived(number + 1, look)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn survived(
+        &mut self,
+        event: usize,
+        look: &mut dyn FnMut(&Visit) -> Result<(), String>,
+    ) -> Result<(), String> {
+        self.states += 1;
+        look(&Visit {
+            image: &self.image,
+            marks: &self.marks,
+            event,
+        })
+        .map_err(|what| format!("cut before event {event}, all caches survive: {what}"))
     }
 
     /// Of each line the newest content: what all threads see.

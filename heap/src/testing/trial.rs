@@ -144,7 +144,11 @@ impl Trial {
             let heap = Heap::attach(plain, map, &options).map_err(|error| error.to_string())?;
             check(&heap, visit)
         };
-        let failure = states.follow(events, &mut look).err();
+        let failure = if P::KIND.is_flush_on_fail() {
+            states.follow_surviving(events, &mut look).err()
+        } else {
+            states.follow(events, &mut look).err()
+        };
         Report {
             events: events.len(),
             states: states.states,
