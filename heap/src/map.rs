@@ -2,9 +2,9 @@
 //! Memory of a region: a file, opened by one process at a time, or anonymous memory.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -82,19 +82,21 @@ impl Mapping {
     pub fn create(path: &Path, bytes: u64, options: &MapOptions) -> Result<Self, Error> {
         let file = open(path, true)?;
         let failed = |error| Error::Io(path.to_owned(), error);
-        let found = file.metadata().map_err(failed)?.len();
+        let found = length(&file).map_err(failed)?;
         if found != 0 && found != bytes {
             return Err(failed(io::Error::new(
                 io::ErrorKind::AlreadyExists,
                 "there is something in it: remove it first",
             )));
         }
-        // Space is taken now: a hole that cannot be filled later would be a SIGBUS.
-        let length = libc::off_t::try_from(bytes).map_err(|_| Error::Size(bytes))?;
-        // SAFETY: a call with a file descriptor that is open.
-        let status = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) };
-        if status != 0 {
-            return Err(failed(io::Error::from_raw_os_error(status)));
+        if !is_device(&file) {
+            // Space is taken now: a hole that cannot be filled later would be a SIGBUS.
+            let length = libc::off_t::try_from(bytes).map_err(|_| Error::Size(bytes))?;
+            // SAFETY: a call with a file descriptor that is open.
+            let status = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) };
+            if status != 0 {
+                return Err(failed(io::Error::from_raw_os_error(status)));
+            }
         }
         Self::of(path, file, bytes, options)
     }
@@ -105,10 +107,7 @@ impl Mapping {
     /// As [`Mapping::create`].
     pub fn open(path: &Path, options: &MapOptions) -> Result<Self, Error> {
         let file = open(path, false)?;
-        let bytes = file
-            .metadata()
-            .map_err(|error| Error::Io(path.to_owned(), error))?
-            .len();
+        let bytes = length(&file).map_err(|error| Error::Io(path.to_owned(), error))?;
         if bytes < crate::layout::PAGE_BYTES {
             return Err(Error::Short(bytes, crate::layout::PAGE_BYTES));
         }
@@ -129,7 +128,11 @@ impl Mapping {
         let sync = libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC;
         let mapped = match map(options.address, bytes, sync, fd) {
             Ok(mapped) => mapped,
-            Err(_) if options.assume_persistent || !options.must_be_persistent => {
+            Err(_)
+                if options.assume_persistent
+                    || !options.must_be_persistent
+                    || is_segment(&file) =>
+            {
                 map(options.address, bytes, libc::MAP_SHARED, fd).map_err(failed)?
             }
             Err(_) => return Err(Error::NotPersistent(path.to_owned())),
@@ -169,6 +172,31 @@ impl Drop for Mapping {
             unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
         }
     }
+}
+
+fn is_device(file: &File) -> bool {
+    file.metadata()
+        .is_ok_and(|is| is.file_type().is_char_device())
+}
+
+/// How long it is; a device has no length but an end.
+fn length(mut file: &File) -> io::Result<u64> {
+    if is_device(file) {
+        file.seek(SeekFrom::End(0))
+    } else {
+        Ok(file.metadata()?.len())
+    }
+}
+
+/// A segment of `pm/`: persistent memory, whether or not its mapping can be asked to be so.
+fn is_segment(file: &File) -> bool {
+    let Ok(is) = file.metadata() else {
+        return false;
+    };
+    let (major, minor) = (libc::major(is.rdev()), libc::minor(is.rdev()));
+    is.file_type().is_char_device()
+        && std::fs::read_link(format!("/sys/dev/char/{major}:{minor}/subsystem"))
+            .is_ok_and(|class| class.ends_with("class/pm"))
 }
 
 fn open(path: &Path, create: bool) -> Result<File, Error> {

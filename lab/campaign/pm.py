@@ -161,9 +161,9 @@ def _row(machine: Machine, asked: Asked, mutant: str) -> str:
     sh(machine, f"insmod {folder}/pmbc.ko scrub_blocks_per_s=0 && /root/pm-work begin")
     if mutant:
         sh(machine, f"echo {number_of(mutant)} >/sys/module/pmcore/parameters/mutant")
-    _window(machine, True)
+    window(machine, True)
     done = machine.guest.run(f"/root/pm-work row {asked.seed}", check=False, limit_s=ROW_LIMIT_S)
-    _window(machine, False)
+    window(machine, False)
     said = verdict(done)
     if said and not mutant:
         raise RemError(f"the work in the guest has failed: {said}")
@@ -181,7 +181,7 @@ def verdict(done: GuestResult) -> str:
     return said
 
 
-def _window(machine: Machine, begins: bool) -> None:
+def window(machine: Machine, begins: bool) -> None:
     assert machine.qemu is not None
     assert machine.plugin is not None
     machine.qemu.qmp.execute("stop")

@@ -17,6 +17,7 @@ IMAGES = {"full": 2_000, "soak": 1_000_000}
 SOAK_MIN = 90.0  # of power cycles; planted bugs take the rest of two hours
 DISK_CACHES = ("volatile", "claimed")
 OF_PM = ("pm", "seed", "mutants", "as_json")
+OF_HEAP = ("heap", "mutants", "as_json")
 MUTANTS = {"full": "five", "soak": "all"}
 
 MinutesOption = Annotated[
@@ -64,6 +65,14 @@ PmOption = Annotated[
         " worked with, and its planted bugs.",
     ),
 ]
+HeapOption = Annotated[
+    bool,
+    typer.Option(
+        "--heap",
+        help="Judge a persistent heap (heap/) instead: a guest whose heap lies in persistent"
+        " memory, without Stop, and its planted bugs.",
+    ),
+]
 BootsOption = Annotated[
     int | None,
     typer.Option(
@@ -90,15 +99,15 @@ def checked_recordings(recordings: list[Path]) -> tuple[Path, ...]:
     return tuple(recording.absolute() for recording in recordings)
 
 
-def only_with_pm(context: typer.Context) -> None:
-    """Options that --pm has no use for are refused, not passed over."""
+def only_with(context: typer.Context, option: str, known: tuple[str, ...], words: str) -> None:
+    """Options that --pm and --heap have no use for are refused, not passed over."""
     said = []
     for name in context.params:
         source = context.get_parameter_source(name)
-        if name not in OF_PM and source is not None and source.name == "COMMANDLINE":
+        if name not in known and source is not None and source.name == "COMMANDLINE":
             said.append(f"--{name.replace('_', '-')}")
     if said:
-        raise UsageError(f"--pm goes with --seed and --mutants only, not with {', '.join(said)}")
+        raise UsageError(f"{option} goes with {words} only, not with {', '.join(said)}")
 
 
 def register(app: typer.Typer) -> None:
@@ -141,6 +150,7 @@ def register(app: typer.Typer) -> None:
         caches: CachesOption = "wsp-d510",
         disk_cache: DiskCacheOption = "volatile",
         pm: PmOption = False,
+        heap: HeapOption = False,
         as_json: JsonOption = False,
     ) -> int:
         """Cut the power at thousands of places of one run, and judge what each cut leaves.
@@ -153,8 +163,11 @@ def register(app: typer.Typer) -> None:
         invariant and every planted bug was found.
         """
         if pm:
-            only_with_pm(context)
+            only_with(context, "--pm", OF_PM, "--seed and --mutants")
             return _told(_of_pm(seed, mutants or "all"), as_json)
+        if heap:
+            only_with(context, "--heap", OF_HEAP, "--mutants")
+            return _told(_of_heap(mutants or "all"), as_json)
         if tier not in IMAGES:
             raise UsageError(f"--tier {tier}: choose full or soak")
         given = checked_recordings(recording or [])
@@ -199,6 +212,14 @@ def _of_pm(seed: int, mutants: str) -> Result:
     folder = state_dir() / "campaign" / f"pm-{seed}"
     asked = pm.Asked(folder, f"campaign-pm-{seed}", seed, mutants=pm.chosen(mutants))
     return pm.figures(pm.campaign(asked))
+
+
+def _of_heap(mutants: str) -> Result:
+    from lab.campaign import heap
+    from lab.paths import state_dir
+
+    folder = state_dir() / "campaign" / "heap"
+    return heap.campaign(heap.Asked(folder, "campaign-heap", heap.rows(mutants)))
 
 
 def _told(result: Result, as_json: bool) -> int:

@@ -30,7 +30,7 @@ class HeapBench:
 def heap_key(compiler: str) -> str:
     repo = repo_dir()
     inputs = Inputs("heap").add("rustc", compiler)
-    for name in ("Cargo.toml", "Cargo.lock", "heap"):
+    for name in ("Cargo.toml", "Cargo.lock", "heap", "machine/recording"):
         inputs.add_path(repo / name, name)
     return inputs.key()
 

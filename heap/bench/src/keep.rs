@@ -19,7 +19,7 @@ const KEPT: u64 = 1000;
 const STOP: &str = "stop";
 
 /// What belongs to a number: no two have the same.
-fn value(number: u64) -> u64 {
+pub fn value(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number >> 7
 }
 

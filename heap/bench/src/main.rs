@@ -8,6 +8,7 @@
 #![allow(clippy::cast_possible_truncation)]
 
 mod fig5;
+mod judge;
 mod keep;
 mod measure;
 mod ops;
@@ -15,6 +16,7 @@ mod peer;
 mod scale;
 mod tape;
 mod volatile;
+mod work;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,6 +29,9 @@ const USAGE: &str = "usage: nvheap-bench ops|fig5 --folder FOLDER --peer LIBRARY
                      [--skip-check]
        nvheap-bench keep --folder FOLDER --policy POLICY|none [--operations N]
        nvheap-bench look --folder FOLDER
+       nvheap-bench begin --folder FOLDER --policy POLICY
+       nvheap-bench row --folder FOLDER --policy POLICY [--mutant NAME] [--operations N]
+       nvheap-bench judge --folder RECORDING --region ADDRESS --bytes N [--limit N]
        nvheap-bench tape --folder FOLDER --policy POLICY [--operations N]";
 
 struct Arguments {
@@ -34,6 +39,10 @@ struct Arguments {
     folder: PathBuf,
     peer: PathBuf,
     policy: String,
+    mutant: String,
+    region: u64,
+    bytes: u64,
+    limit: u64,
     rounds: u64,
     operations: u64,
     entries: u64,
@@ -49,6 +58,10 @@ fn parse() -> Result<Arguments, lexopt::Error> {
         folder: PathBuf::new(),
         peer: PathBuf::new(),
         policy: String::new(),
+        mutant: String::new(),
+        region: 0,
+        bytes: 0,
+        limit: 400,
         rounds: 300,
         operations: 1_000_000,
         entries: fig5::ENTRIES,
@@ -60,6 +73,10 @@ fn parse() -> Result<Arguments, lexopt::Error> {
             Long("folder") => arguments.folder = parser.value()?.into(),
             Long("peer") => arguments.peer = parser.value()?.into(),
             Long("policy") => arguments.policy = parser.value()?.string()?,
+            Long("mutant") => arguments.mutant = parser.value()?.string()?,
+            Long("region") => arguments.region = parser.value()?.parse()?,
+            Long("bytes") => arguments.bytes = parser.value()?.parse()?,
+            Long("limit") => arguments.limit = parser.value()?.parse()?,
             Long("rounds") => arguments.rounds = parser.value()?.parse()?,
             Long("operations") => arguments.operations = parser.value()?.parse()?,
             Long("entries") => arguments.entries = parser.value()?.parse()?,
@@ -70,7 +87,7 @@ fn parse() -> Result<Arguments, lexopt::Error> {
         }
     }
     match arguments.what.as_str() {
-        "ops" | "fig5" | "keep" | "look" | "tape"
+        "ops" | "fig5" | "keep" | "look" | "tape" | "begin" | "row" | "judge"
             if arguments.rounds > 0 && arguments.entries > 0 =>
         {
             Ok(arguments)
@@ -91,6 +108,14 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     match arguments.what.as_str() {
         "keep" => keep::keep(folder, &arguments.policy, arguments.operations),
         "look" => keep::look(folder),
+        "begin" => work::begin(folder, &arguments.policy),
+        "row" => work::row(
+            folder,
+            &arguments.policy,
+            &arguments.mutant,
+            arguments.operations,
+        ),
+        "judge" => judge::judge(folder, arguments.region, arguments.bytes, arguments.limit),
         "tape" => tape::write(
             &folder.join("tape"),
             &arguments.policy,

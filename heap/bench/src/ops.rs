@@ -173,6 +173,14 @@ pub fn measure(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figures) {
         next = (next + 1) % lines;
         map.base().wrapping_add(next * 64).cast::<u64>()
     };
+    let mut line_again = {
+        let (_, map) = floors(&folder.join("third"));
+        let mut next = 0;
+        move || {
+            next = (next + 1) % (map.bytes() / 64);
+            map.base().wrapping_add(next * 64).cast::<u64>()
+        }
+    };
     let mut redo = place::<FocRedo>(folder);
     let mut undo = place::<FocUndo>(folder);
     let mut other = place::<FocRedo>(&folder.join("second"));
@@ -200,6 +208,18 @@ pub fn measure(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figures) {
                 for value in 0..count {
                     // SAFETY: see above.
                     unsafe { pm.stream_line(line(), &[value; 8]) };
+                    pm.fence();
+                }
+            }),
+        },
+        Contender {
+            name: "floor_nt_two",
+            batch: Box::new(|count| {
+                for value in 0..count {
+                    for _ in 0..2 {
+                        // SAFETY: see above.
+                        unsafe { pm.stream_line(line_again(), &[value; 8]) };
+                    }
                     pm.fence();
                 }
             }),
@@ -279,19 +299,44 @@ pub fn measure(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figures) {
     for (contender, times) in contenders.iter().zip(&times) {
         figures.add(&format!("{}_ns", contender.name), "ns", times);
     }
-    let sum = |a: &[f64], b: f64| a.iter().map(|a| a * b).collect::<Vec<_>>();
-    figures.ratio("redo_vs_pmdk", &times[4], &times[2]);
-    figures.ratio("undo_vs_pmdk", &times[4], &times[3]);
-    figures.ratio("swap_vs_pmdk", &times[7], &times[5]);
-    figures.ratio("alloc_free_vs_pmdk", &times[9], &times[8]);
-    figures.ratio("redo_vs_floor", &times[2], &times[0]);
-    figures.ratio("undo_vs_floor", &times[3], &sum(&times[0], 2.0));
-    figures.ratio("swap_vs_floor", &times[5], &sum(&times[0], 2.0));
-    figures.ratio("alloc_free_vs_floor", &times[8], &sum(&times[0], 2.0));
-    figures.ratio("update_small_vs_floor", &times[10], &times[0]);
+    let of = |name: &str| {
+        let place = contenders.iter().position(|one| one.name == name);
+        &times[place.expect("a contender")]
+    };
+    let sum = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a + b).collect::<Vec<_>>();
+    let (one, two) = (of("floor_nt"), of("floor_nt_two"));
+    figures.ratio("redo_vs_pmdk", of("set_pmdk"), of("set_redo"));
+    figures.ratio("undo_vs_pmdk", of("set_pmdk"), of("set_undo"));
+    figures.ratio("swap_vs_pmdk", of("swap_pmdk"), of("swap_undo"));
+    figures.ratio(
+        "alloc_free_vs_pmdk",
+        of("alloc_free_pmdk"),
+        of("alloc_free"),
+    );
+    figures.ratio("redo_vs_floor", of("set_redo"), one);
+    figures.ratio("undo_vs_floor", of("set_undo"), &sum(one, one));
+    figures.ratio("swap_vs_floor", of("swap_undo"), &sum(one, one));
+    figures.ratio("alloc_free_vs_floor", of("alloc_free"), &sum(one, one));
+    figures.ratio("update_small_vs_floor", of("update_small"), one);
+    // Two operations: a removal has a record of one line, an insertion one of two.
+    let pairs: Vec<f64> = of("update_small").iter().map(|ns| ns * 2.0).collect();
+    figures.ratio("update_small_vs_floors", &pairs, &sum(one, two));
+}
+
+/// Write so many records of so many lines past the cache, and await each.
+fn awaited(pm: &Native, map: &Mapping, first: u64, records: u64, lines: u64) {
+    for record in first..first + records {
+        for line in record * lines..(record + 1) * lines {
+            let at = map.base().wrapping_add(line as usize * 64 % map.bytes());
+            // SAFETY: a line of the mapping.
+            unsafe { pm.stream_line(at.cast(), &[record; 8]) };
+        }
+        pm.fence();
+    }
 }
 
 /// Insertions of new keys and their removal, in a table of 100,000 entries.
+#[allow(clippy::too_many_lines)] // one table
 pub fn measure_table(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figures) {
     const BATCH: u64 = 100;
     const ENTRIES: u64 = 100_000;
@@ -299,14 +344,16 @@ pub fn measure_table(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figur
     let mut redo = place::<FocRedo>(folder);
     let mut undo = place::<FocUndo>(folder);
     let mut stm = place::<FocStm>(folder);
+    let mut fof = place::<Fof>(folder);
     redo.insert(0, ENTRIES);
+    fof.insert(0, ENTRIES);
     undo.insert(0, ENTRIES);
     stm.insert(0, ENTRIES);
     for key in 0..ENTRIES {
         // SAFETY: as bench/peer.h has it.
         assert_eq!(unsafe { (peer.insert)(key, key) }, 0);
     }
-    let mut times = vec![Vec::new(); 9];
+    let mut times = vec![Vec::new(); 12];
     for round in 0..rounds {
         let from = ENTRIES + round * BATCH;
         let mut time = |place: usize, work: &mut dyn FnMut()| {
@@ -314,16 +361,9 @@ pub fn measure_table(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figur
             work();
             times[place].push(begin.elapsed().as_nanos() as f64 / BATCH as f64);
         };
-        time(8, &mut || {
-            for value in 0..BATCH {
-                let at = map
-                    .base()
-                    .wrapping_add((round * BATCH + value) as usize * 64 % map.bytes());
-                // SAFETY: a line of the mapping.
-                unsafe { pm.stream_line(at.cast(), &[value; 8]) };
-                pm.fence();
-            }
-        });
+        time(8, &mut || awaited(&pm, &map, round * BATCH, BATCH, 1));
+        time(11, &mut || awaited(&pm, &map, round * BATCH, BATCH, 2));
+        time(9, &mut || fof.insert(from, BATCH));
         time(0, &mut || redo.insert(from, BATCH));
         time(1, &mut || undo.insert(from, BATCH));
         time(2, &mut || stm.insert(from, BATCH));
@@ -333,6 +373,7 @@ pub fn measure_table(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figur
                 assert_eq!(unsafe { (peer.insert)(key, key) }, 0);
             }
         });
+        time(10, &mut || fof.remove(from, BATCH));
         time(4, &mut || redo.remove(from, BATCH));
         time(5, &mut || undo.remove(from, BATCH));
         time(6, &mut || stm.remove(from, BATCH));
@@ -352,6 +393,10 @@ pub fn measure_table(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figur
         "remove_undo_ns",
         "remove_stm_ns",
         "remove_pmdk_ns",
+        "cold_floor_nt_ns",
+        "insert_fof_ns",
+        "remove_fof_ns",
+        "cold_floor_nt_two_ns",
     ]
     .into_iter()
     .zip(&times)
@@ -364,6 +409,18 @@ pub fn measure_table(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figur
     figures.ratio("remove_vs_pmdk", &times[7], &times[4]);
     figures.ratio("insert_vs_floor", &times[0], &times[8]);
     figures.ratio("remove_vs_floor", &times[4], &times[8]);
+    // What persistence adds to the same operation on the same structure without any.
+    let over = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<_>>();
+    figures.ratio(
+        "insert_added_vs_floor",
+        &over(&times[0], &times[9]),
+        &times[11],
+    );
+    figures.ratio(
+        "remove_added_vs_floor",
+        &over(&times[4], &times[10]),
+        &times[8],
+    );
 }
 
 /// What a transaction costs that only reads, and what FoF costs over plain memory.

@@ -343,7 +343,10 @@ impl<K: Key, V: Persist> AvlMap<K, V> {
     pub fn range<T: Tx>(self, tx: &mut T, from: Option<&K>) -> TxResult<AvlIter<K, V>> {
         let mut stack = Vec::with_capacity(HEIGHT_MAX);
         let mut at = tx.get(field!(self.head, AvlHead<K, V>, top))?;
+        let mut depth = 0;
         while !at.is_null() {
+            depth += 1;
+            bounded(depth)?;
             let below = match from {
                 Some(from) => tx.get(field!(at, Node<K, V>, key))? < *from,
                 None => false,
@@ -354,6 +357,15 @@ impl<K: Key, V: Persist> AvlMap<K, V> {
             at = tx.get(Self::side(at, usize::from(below)))?;
         }
         Ok(AvlIter { stack })
+    }
+}
+
+/// No tree is deeper: pointers that are damaged may go round in a circle.
+fn bounded(depth: usize) -> TxResult<()> {
+    if depth > HEIGHT_MAX {
+        Err(crate::error::TxError::BadPointer)
+    } else {
+        Ok(())
     }
 }
 
@@ -376,6 +388,7 @@ impl<K: Key, V: Persist> AvlIter<K, V> {
         let mut left = node.links.sides[1];
         while !left.is_null() {
             self.stack.push(left);
+            bounded(self.stack.len())?;
             left = tx.get(AvlMap::side(left, 0))?;
         }
         Ok(Some((node.key, node.value)))
