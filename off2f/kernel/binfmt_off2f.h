@@ -16,14 +16,24 @@
 #define TEXT_AROUND 64UL
 
 struct dax_device;
+struct linux_binprm;
 
-/* The header page of an ABC, checked; points into @page. */
+/* The header of an ABC, checked; points into @page. */
 struct off2f_abc {
 	void *page;
+	bool known; /* taken from a text file that is held */
 	const struct off2f_header *head;
 	const struct off2f_text *text;
 	const char *path;
 	const char *why; /* set where it is refused */
+};
+
+/* Which ABC, and that nobody has written to it since. */
+struct off2f_abc_id {
+	dev_t dev;
+	u32 generation;
+	u64 ino;
+	struct timespec64 changed;
 };
 
 /*
@@ -38,6 +48,8 @@ struct off2f_xyz_file {
 	u64 dax_start; /* of the file system on the device, in bytes */
 	const struct vm_operations_struct *fs_ops;
 	u8 text_sha256[32];
+	struct off2f_abc_id abc;
+	void *header; /* of the ABC that last had this text */
 	unsigned long pages;
 	unsigned long *frame; /* by page; 0 = not looked up */
 	u8 *huge; /* by 2 MiB: HUGE_... */
@@ -49,10 +61,11 @@ enum {
 	HUGE_NO,
 };
 
-int off2f_abc_read(struct file *file, struct off2f_abc *abc);
+int off2f_abc_read(struct linux_binprm *bprm, struct off2f_abc *abc);
 
 struct off2f_xyz_file *off2f_xyz_get(const struct off2f_abc *abc,
 				     struct file *abc_file, const char **why);
+bool off2f_xyz_header(struct off2f_header *head, const struct file *abc_file);
 void off2f_xyz_put(struct off2f_xyz_file *xyz);
 int off2f_xyz_look_up(struct off2f_xyz_file *xyz, unsigned long first,
 		      unsigned long count);

@@ -106,53 +106,43 @@ out:
 /* What has not been looked up before, and what the file system must do. */
 static vm_fault_t text_fault(struct vm_fault *vmf)
 {
-	struct vm_area_struct *vma = vmf->vma;
-	struct off2f_xyz_file *xyz = vma->vm_private_data;
-	unsigned long first, count, address, frame, i;
+	struct off2f_xyz_file *xyz = vmf->vma->vm_private_data;
+	unsigned long first, count;
 	vm_fault_t ret = 0;
 
-	if (vmf->flags & FAULT_FLAG_WRITE || vmf->pgoff >= xyz->pages)
-		return xyz->fs_ops->fault(vmf);
-	count = window(vmf, &first);
-	if (off2f_xyz_look_up(xyz, first, count) ||
-	    !READ_ONCE(xyz->frame[vmf->pgoff]))
-		return xyz->fs_ops->fault(vmf);
-	address = vma->vm_start + ((first - vma->vm_pgoff) << PAGE_SHIFT);
-	for (i = 0; i < count; i++, address += PAGE_SIZE) {
-		vm_fault_t one;
-
-		frame = READ_ONCE(xyz->frame[first + i]);
-		if (!frame)
-			continue;
-		one = vmf_insert_mixed(vma, address,
-				       __pfn_to_pfn_t(frame, PFN_DEV | PFN_MAP));
-		if (first + i == vmf->pgoff)
-			ret = one;
+	if (!(vmf->flags & FAULT_FLAG_WRITE) && vmf->pgoff < xyz->pages) {
+		count = window(vmf, &first);
+		if (!off2f_xyz_look_up(xyz, first, count)) {
+			rcu_read_lock(); /* as around map_pages() */
+			ret = text_map_pages(vmf, 0, 0);
+			rcu_read_unlock();
+		}
 	}
-	atomic_long_inc(&off2f_faults);
-	atomic_long_add(count, &off2f_pages);
-	return ret;
+	return ret ?: xyz->fs_ops->fault(vmf);
 }
 
-/* Whether 2 MiB of the file are as much of NVRAM, in one aligned piece. */
-static bool is_huge(struct off2f_xyz_file *xyz, unsigned long first)
+/*
+ * The file system maps 2 MiB where it can; where they are can be read then, and
+ * it is not asked again.
+ */
+static vm_fault_t ask_for_huge(struct vm_fault *vmf, unsigned long first)
 {
+	struct off2f_xyz_file *xyz = vmf->vma->vm_private_data;
 	u8 *known = &xyz->huge[first / PTRS_PER_PMD];
-	unsigned long i;
+	vm_fault_t ret;
+	pmd_t pmd;
 
-	if (READ_ONCE(*known) != HUGE_UNKNOWN)
-		return READ_ONCE(*known) == HUGE_YES;
-	if (off2f_xyz_look_up(xyz, first, PTRS_PER_PMD))
-		return false;
-	for (i = 0; i < PTRS_PER_PMD; i++)
-		if (xyz->frame[first + i] != xyz->frame[first] + i)
-			break;
-	if (i == PTRS_PER_PMD && xyz->frame[first] &&
-	    !(xyz->frame[first] % PTRS_PER_PMD))
-		WRITE_ONCE(*known, HUGE_YES);
-	else
+	if (!xyz->fs_ops->huge_fault)
+		return VM_FAULT_FALLBACK;
+	ret = xyz->fs_ops->huge_fault(vmf, PMD_ORDER);
+	if (ret & VM_FAULT_FALLBACK)
 		WRITE_ONCE(*known, HUGE_NO);
-	return READ_ONCE(*known) == HUGE_YES;
+	pmd = pmdp_get_lockless(vmf->pmd);
+	if (!(ret & VM_FAULT_ERROR) && pmd_devmap(pmd)) {
+		WRITE_ONCE(xyz->frame[first], pmd_pfn(pmd));
+		smp_store_release(known, HUGE_YES); /* the frame before it */
+	}
+	return ret;
 }
 
 static vm_fault_t text_huge_fault(struct vm_fault *vmf, unsigned int order)
@@ -161,15 +151,21 @@ static vm_fault_t text_huge_fault(struct vm_fault *vmf, unsigned int order)
 	struct off2f_xyz_file *xyz = vma->vm_private_data;
 	unsigned long start = vmf->address & PMD_MASK;
 	unsigned long first;
+	u8 known;
 
 	if (order != PMD_ORDER || vmf->flags & FAULT_FLAG_WRITE ||
 	    start < vma->vm_start || start + PMD_SIZE > vma->vm_end)
 		return VM_FAULT_FALLBACK;
 	first = linear_page_index(vma, start);
-	if (first % PTRS_PER_PMD || first + PTRS_PER_PMD > xyz->pages ||
-	    !is_huge(xyz, first))
+	if (first % PTRS_PER_PMD || first + PTRS_PER_PMD > xyz->pages)
+		return VM_FAULT_FALLBACK;
+	/* Before the frame that it is about. */
+	known = smp_load_acquire(&xyz->huge[first / PTRS_PER_PMD]);
+	if (known == HUGE_NO)
 		return VM_FAULT_FALLBACK;
 	atomic_long_inc(&off2f_huge_faults);
+	if (known == HUGE_UNKNOWN)
+		return ask_for_huge(vmf, first);
 	return vmf_insert_pfn_pmd(vmf,
 				  __pfn_to_pfn_t(xyz->frame[first],
 						 PFN_DEV | PFN_MAP),

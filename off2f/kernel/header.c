@@ -2,7 +2,8 @@
 /*
  * The header page of an ABC, which may be of anybody.
  */
-#include <linux/crc32c.h>
+#include <linux/binfmts.h>
+#include <linux/crc32.h>
 #include <linux/elf.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
@@ -58,46 +59,71 @@ static u32 crc_of(void *page, u32 bytes)
 	u32 crc;
 
 	head->crc = 0;
-	crc = ~crc32c(~0, page, bytes);
+	crc = ~__crc32c_le(~0, page, bytes);
 	head->crc = kept;
 	return crc;
 }
 
+/* Of the header page only what is used; exec has read its beginning already. */
+static int read_rest(struct linux_binprm *bprm, struct off2f_abc *abc)
+{
+	const struct off2f_header *head = abc->page;
+	u32 rest = head->header_bytes - BINPRM_BUF_SIZE;
+	loff_t at = BINPRM_BUF_SIZE;
+
+	abc->why = "its header is cut off";
+	if (kernel_read(bprm->file, abc->page + BINPRM_BUF_SIZE, rest, &at) !=
+	    rest)
+		return -EBADMSG;
+	abc->why = "its header is damaged";
+	if (head->crc != crc_of(abc->page, head->header_bytes))
+		return -EBADMSG;
+	return 0;
+}
+
+/* Known: it was read before. */
+static int read_header(struct linux_binprm *bprm, struct off2f_abc *abc)
+{
+	const struct off2f_header *head = (void *)bprm->buf;
+
+	abc->why = "it is of another version of OFF2F";
+	if (head->version != OFF2F_VERSION)
+		return -ENOEXEC;
+	abc->why = "its header is damaged";
+	if (head->header_bytes <= BINPRM_BUF_SIZE ||
+	    head->header_bytes > OFF2F_PAGE_BYTES)
+		return -EBADMSG;
+	abc->page = kmalloc(head->header_bytes, GFP_KERNEL);
+	if (!abc->page)
+		return -ENOMEM;
+	abc->head = abc->page;
+	memcpy(abc->page, bprm->buf, BINPRM_BUF_SIZE);
+	abc->known = off2f_xyz_header(abc->page, bprm->file);
+	return abc->known ? 0 : read_rest(bprm, abc);
+}
+
 /**
- * off2f_abc_read() - read and check the header page, one page, of an ABC
- * @file: it
+ * off2f_abc_read() - read and check the header of an ABC
+ * @bprm: with its file and first bytes
  * @abc: filled in; the caller frees @abc->page
  *
  * Return: 0; -ENOEXEC for another version or machine, -EBADMSG for damage,
  * with @abc->why set.
  */
-int off2f_abc_read(struct file *file, struct off2f_abc *abc)
+int off2f_abc_read(struct linux_binprm *bprm, struct off2f_abc *abc)
 {
 	const struct off2f_header *head;
-	loff_t at = 0;
-	ssize_t got;
+	int err;
 
-	got = kernel_read(file, abc->page, OFF2F_PAGE_BYTES, &at);
-	if (got < 0)
-		return got;
-	head = abc->page;
-	abc->head = head;
-	if (got < (ssize_t)sizeof(*head) || head->magic != OFF2F_MAGIC) {
-		abc->why = "its header is cut off";
-		return -EBADMSG;
-	}
-	abc->why = "it is of another version of OFF2F";
-	if (head->version != OFF2F_VERSION)
-		return -ENOEXEC;
-	abc->why = "its header is damaged";
-	if (head->header_bytes < sizeof(*head) || head->header_bytes > got ||
-	    head->crc != crc_of(abc->page, head->header_bytes))
-		return -EBADMSG;
+	err = read_header(bprm, abc);
+	if (err)
+		return err;
+	head = abc->head;
 	abc->why = "it is for another machine";
 	if (head->machine != EM_X86_64)
 		return -ENOEXEC;
 	abc->why = "its size is not what its header says: cut off?";
-	if (i_size_read(file_inode(file)) != head->abc_bytes)
+	if (i_size_read(file_inode(bprm->file)) != head->abc_bytes)
 		return -EBADMSG;
 	abc->why = judge_parts(abc);
 	return abc->why ? -EBADMSG : 0;

@@ -80,13 +80,10 @@ static int load(struct linux_binprm *bprm)
 	struct off2f_xyz_file *xyz;
 	int err;
 
-	BUILD_BUG_ON(sizeof(struct off2f_header) > BINPRM_BUF_SIZE);
+	BUILD_BUG_ON(sizeof(struct off2f_header) != BINPRM_BUF_SIZE);
 	if (*(const u32 *)bprm->buf != OFF2F_MAGIC)
 		return -ENOEXEC;
-	abc.page = kmalloc(OFF2F_PAGE_BYTES, GFP_KERNEL);
-	if (!abc.page)
-		return -ENOMEM;
-	err = off2f_abc_read(bprm->file, &abc);
+	err = off2f_abc_read(bprm, &abc);
 	if (!err) {
 		xyz = off2f_xyz_get(&abc, bprm->file, &abc.why);
 		err = PTR_ERR_OR_ZERO(xyz);

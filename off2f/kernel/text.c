@@ -32,6 +32,7 @@ static void xyz_free(struct kref *ref)
 		fs_put_dax(xyz->dax, NULL);
 	kvfree(xyz->frame);
 	kvfree(xyz->huge);
+	kfree(xyz->header);
 	kfree(xyz);
 }
 
@@ -82,6 +83,85 @@ static struct off2f_xyz_file *find(const struct inode *inode)
 	return NULL;
 }
 
+/* Another's file with the same sum may have another rest: which file it is. */
+static struct off2f_abc_id id_of(const struct file *abc)
+{
+	const struct inode *inode = file_inode(abc);
+
+	return (struct off2f_abc_id){
+		.dev = inode->i_sb->s_dev,
+		.generation = inode->i_generation,
+		.ino = inode->i_ino,
+		.changed = inode_get_ctime(inode),
+	};
+}
+
+/**
+ * off2f_xyz_header() - a header that was read and checked before
+ * @head: its fixed part, with room for the rest
+ * @abc_file: the file that it is of
+ *
+ * The file has not changed since then, so the rest need not be read again.
+ */
+bool off2f_xyz_header(struct off2f_header *head, const struct file *abc_file)
+{
+	struct off2f_abc_id id = id_of(abc_file);
+	const struct off2f_header *kept;
+	struct off2f_xyz_file *xyz;
+	bool known = false;
+
+	mutex_lock(&lock);
+	list_for_each_entry(xyz, &files, node) {
+		kept = xyz->header;
+		if (!kept || memcmp(&xyz->abc, &id, sizeof(id)) ||
+		    memcmp(kept, head, sizeof(*head)))
+			continue;
+		memcpy(head, kept, kept->header_bytes);
+		known = true;
+		break;
+	}
+	mutex_unlock(&lock);
+	return known;
+}
+
+/* Without memory it is read again the next time. */
+static void keep_header(struct off2f_xyz_file *xyz, const struct off2f_abc *abc,
+			const struct file *abc_file)
+{
+	if (abc->known)
+		return;
+	xyz->abc = id_of(abc_file);
+	kfree(xyz->header);
+	xyz->header = kmemdup(abc->page, abc->head->header_bytes, GFP_KERNEL);
+}
+
+/* Pages in blocks in a row. What is not in one piece of NVRAM takes several. */
+static int look_up_run(struct off2f_xyz_file *xyz, unsigned long page,
+		       sector_t block, unsigned long count)
+{
+	unsigned long i;
+	pfn_t frame;
+	long got;
+	int id;
+
+	for (; count; page += got, block += got, count -= got) {
+		id = dax_read_lock();
+		got = dax_direct_access(xyz->dax,
+					block + PHYS_PFN(xyz->dax_start), count,
+					DAX_ACCESS, NULL, &frame);
+		dax_read_unlock(id);
+		if (got < 1)
+			return got < 0 ? got : -EIO;
+		if (!pfn_t_devmap(frame))
+			return -ENXIO;
+		got = min_t(unsigned long, got, count);
+		for (i = 0; i < got; i++)
+			WRITE_ONCE(xyz->frame[page + i],
+				   pfn_t_to_pfn(frame) + i);
+	}
+	return 0;
+}
+
 /**
  * off2f_xyz_look_up() - find out where pages of a text file are
  * @xyz: the file
@@ -97,32 +177,30 @@ int off2f_xyz_look_up(struct off2f_xyz_file *xyz, unsigned long first,
 		      unsigned long count)
 {
 	struct inode *inode = file_inode(xyz->file);
-	unsigned long page;
-	sector_t block;
-	pfn_t frame;
-	long got;
-	int id;
+	unsigned long page = first, run;
+	sector_t start, block;
 	int err;
 
-	for (page = first; page < first + count; page++) {
-		if (READ_ONCE(xyz->frame[page]))
+	while (page < first + count) {
+		if (READ_ONCE(xyz->frame[page])) {
+			page++;
 			continue;
-		block = page;
-		err = bmap(inode, &block);
+		}
+		start = page;
+		err = bmap(inode, &start);
+		for (run = 1; !err && start && page + run < first + count;
+		     run++) {
+			block = page + run;
+			err = bmap(inode, &block);
+			if (block != start + run)
+				break;
+		}
+		/* A hole; the text's pages are none. */
+		if (!err && start)
+			err = look_up_run(xyz, page, start, run);
 		if (err)
 			return err;
-		if (!block)
-			continue; /* a hole; the text's pages are none */
-		id = dax_read_lock();
-		got = dax_direct_access(xyz->dax,
-					block + PHYS_PFN(xyz->dax_start), 1,
-					DAX_ACCESS, NULL, &frame);
-		dax_read_unlock(id);
-		if (got < 1)
-			return got < 0 ? got : -EIO;
-		if (!pfn_t_devmap(frame))
-			return -ENXIO;
-		WRITE_ONCE(xyz->frame[page], pfn_t_to_pfn(frame));
+		page += run;
 	}
 	return 0;
 }
@@ -312,6 +390,8 @@ struct off2f_xyz_file *off2f_xyz_get(const struct off2f_abc *abc,
 		if (IS_ERR(xyz))
 			close_file(file);
 	}
+	if (!IS_ERR(xyz))
+		keep_header(xyz, abc, abc_file);
 	mutex_unlock(&lock);
 	return xyz;
 }
