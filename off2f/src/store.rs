@@ -77,8 +77,21 @@ fn sync_folder(folder: &Path) -> Result<(), Failure> {
         .map_err(Failure::io(folder))
 }
 
+/// With those above it; a new one is in the folder above it for good.
 fn make_folder(folder: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(folder).map_err(Failure::io(folder))
+    let above = match folder.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => return Ok(()),
+    };
+    if !above.is_dir() {
+        make_folder(above)?;
+    }
+    match fs::create_dir(folder) {
+        Ok(()) => sync_folder(above),
+        Err(_) if folder.is_dir() => Ok(()),
+        Err(error) => Err(Failure::io(folder)(error)),
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -122,7 +135,6 @@ impl Store {
         }
         let lock = File::open(&folder).map_err(Failure::io(&folder))?;
         lock_for_us(&lock).map_err(Failure::io(&folder))?;
-        sync_folder(&folder)?;
         Ok(Self {
             folder,
             _lock: lock,
@@ -231,7 +243,6 @@ impl Store {
             return Ok(());
         }
         make_folder(&self.folder.join("users").join(name))?;
-        sync_folder(&self.folder.join("users"))?;
         let tmp = self.temporary();
         let mut file = self.create(&tmp, 0o644)?;
         self.step()?;
