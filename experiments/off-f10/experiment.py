@@ -20,6 +20,7 @@ WAYS = (
     "off2f_cold",
     "off2f_reset",
     "off2f_warm",
+    "off2f_dax_cold",
 )
 FREEBSD_LIKE = "freebsd_like"
 

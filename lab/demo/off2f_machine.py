@@ -57,7 +57,7 @@ def make_store(machine: Machine) -> None:
 
 def mount(machine: Machine) -> None:
     """After a boot."""
-    sh(machine, f"mkdir -p {NVM} && mount -o dax=always /dev/pmem0 {NVM}")
+    sh(machine, f"mkdir -p {NVM} && mount -o dax=always,noatime /dev/pmem0 {NVM}")
     sh(machine, "insmod /root/binfmt_off2f.ko")
 
 
@@ -66,10 +66,25 @@ def convert(machine: Machine, elf: str, to: str) -> None:
     sh(machine, f"mkdir -p $(dirname {to}) && off2f install {elf} --to {to} --store {STORE}")
 
 
+def libraries_to_nvram(machine: Machine, program: str) -> None:
+    """ld.so and all shared libraries of a program: whole files on the DAX file system.
+
+    Each is bound over the file on the disk, so that ld.so, which is not changed, finds it there.
+    """
+    at = f"{NVM}/lib"
+    words = f"ldd {program} | grep -o '/[^ ]*' | xargs -n 1 readlink -f | sort -u"
+    one = f"cp -p $f {at}/ && sync {at} && mount --bind {at}/$(basename $f) $f || exit 1"
+    sh(machine, f"mkdir -p {at}; for f in $({words}); do {one}; done")
+
+
 def forget(machine: Machine) -> None:
-    """As after a boot: nothing in the page cache, no text known to the module."""
-    sh(machine, f"sync; echo 3 >/proc/sys/vm/drop_caches; k=$(cat {PARAMETERS}/keep);"
-                f" echo 0 >{PARAMETERS}/keep; echo $k >{PARAMETERS}/keep")  # fmt: skip
+    """As after a boot: nothing in the page cache, no text known to the module.
+
+    The module first: what it holds stays in the caches of names and inodes.
+    """
+    keep = f"{PARAMETERS}/keep"
+    sh(machine, f"k=$(cat {keep}); echo 0 >{keep}; echo $k >{keep}")
+    sh(machine, "sync; echo 3 >/proc/sys/vm/drop_caches")
 
 
 def measure(machine: Machine, words: str, text: bool = False) -> dict[str, int]:

@@ -2,7 +2,8 @@
 """Main memory of DRAM with pseudo-NVM, the paper's machine: the page cache holds no text.
 
 Goal: `text_dram_pages` is 0 where main memory is DRAM. Method: memtype=dram, and a range taken out
-of System RAM at boot as NVM; a static program, whose whole text is its own, as ELF and as OFF2F.
+of System RAM at boot as NVM; a static program, whose whole text is its own, as ELF and as OFF2F. Of
+a dynamic one ld.so and libraries are in the page cache, unless they, too, are put into NVRAM whole.
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ from dataclasses import replace
 import pytest
 
 from lab.commands.demo import make_config
-from lab.demo.off2f_machine import convert, install, make_store, measure
+from lab.demo.off2f_machine import (
+    convert,
+    install,
+    libraries_to_nvram,
+    make_store,
+    measure,
+)
 from lab.demo.pm_machine import kernel_complaints, sh, wait_up
 from lab.machine import Machine
 
@@ -36,4 +43,17 @@ def test_dram_holds_no_text() -> None:
         assert elf == {"text_pages": 256, "text_dram_pages": 256}
         ours = measure(machine, "/root/o/nops", text=True)
         assert ours == {"text_pages": 256, "text_dram_pages": 0}
+        dynamic(machine)
         assert not kernel_complaints(machine)
+
+
+def dynamic(machine: Machine) -> None:
+    words = "/root/o/python3 -c 0"
+    convert(machine, "$(readlink -f /usr/bin/python3)", "/root/o/python3")
+    before = measure(machine, words, text=True)
+    libraries_to_nvram(machine, "/usr/bin/python3")
+    after = measure(machine, words, text=True)
+    print(f"of a dynamic program: {before}; with its libraries in NVRAM: {after}")
+    assert before["text_pages"] == after["text_pages"]
+    assert 0 < before["text_dram_pages"] < before["text_pages"]
+    assert after["text_dram_pages"] == 0

@@ -33,9 +33,6 @@ TRY = "/root/o/off2f-try"
 EXEC = "python3 /root/off2f-exec.py"
 # The shell itself opens it, before it says so.
 HOLD_OPEN = "chmod 755 $XYZ; exec 9>>$XYZ; sleep 1000 >/dev/null 2>&1 & echo $! >/root/pid"
-SAMPLE = 30
-SOAK = 200
-DAEMONS = {"redis-server", "memcached"}
 SEGMENT_PAGES = 256
 NVM_ADDRESS = 0x100000000000  # where nothing else is
 PROGRAM_ADDRESS = 0x555555554000  # of a program whose addresses are not random
@@ -45,6 +42,8 @@ PROGRAM_ADDRESS = 0x555555554000  # of a program whose addresses are not random
 def machine() -> Iterator[Machine]:
     with guest_with_store(f"t-off-{os.getpid()}", more="pm=32M@0x120000000") as made:
         convert(made, "/root/off2f-try", TRY)
+        convert(made, "/bin/bash", "/root/o/bash")
+        convert(made, "$(readlink -f /usr/bin/python3)", "/root/o/python3")
         yield made
 
 
@@ -64,8 +63,6 @@ def test_what_a_program_can_notice_is_right(machine: Machine) -> None:
 
 
 def test_a_shell_and_an_interpreter_work(machine: Machine) -> None:
-    convert(machine, "/bin/bash", "/root/o/bash")
-    convert(machine, "$(readlink -f /usr/bin/python3)", "/root/o/python3")
     said = sh(machine, "/root/o/bash -c 'echo $((6*7)) | (read n; echo $n | cat; exit 3)'; echo $?")
     assert said.stdout.split() == ["42", "3"]
     words = (
@@ -158,6 +155,19 @@ def test_what_is_wrong_is_refused_by_name(
     sh(machine, "test -f /root/pid && kill $(cat /root/pid); rm -f /root/pid", check=False)
 
 
+def test_a_header_that_was_read_before_is_that_files_as_it_was(machine: Machine) -> None:
+    """The module keeps headers; one byte behind the part that exec itself reads is another."""
+    other = "/root/o/changed"
+    flip = f"{EXEC} flip {other} 300"
+    sh(machine, f"cp {TRY} {other}; {flip}")
+    assert exec_says(machine, TRY) == "ok"
+    assert exec_says(machine, other) == "EBADMSG"
+    sh(machine, flip)
+    assert exec_says(machine, other) == "ok"
+    sh(machine, flip)
+    assert exec_says(machine, other) == "EBADMSG"
+
+
 def test_a_text_on_a_disk_is_refused(machine: Machine) -> None:
     sh(machine, "off2f convert /usr/bin/true --abc /root/o/on-disk --xyz /root/on-disk.xyz")
     assert exec_says(machine, "/root/o/on-disk") == "ENOEXEC"
@@ -198,47 +208,10 @@ def test_a_flipped_bit_is_found_at_install_by_verify_and_by_the_strict_policy(
     done = sh(machine, f"off2f install /root/elf --to /root/o/second --store {STORE}", check=False)
     assert (done.returncode, "damaged" in done.stderr) == (1, True)
     assert exec_says(machine, "/root/o/rotten") == "EBADMSG"
-    sh(
-        machine,
-        f"echo 0 >{PARAMETERS}/strict; {EXEC} flip {text} 4000; off2f verify /root/o/rotten",
-    )
-
-
-def compare(machine: Machine, count: int) -> int:
-    """Programs of /usr/bin spread over its names: how many say the same. None differs."""
-    listed = sh(
-        machine,
-        "cd /usr/bin; for f in *; do [ -L $f ] || { head -c 4 $f | grep -q ELF && echo $f; }; done",
-    ).stdout.split()
-    step = max(1, len(listed) // count)
-    chosen = [name for name in listed[::step] if name not in DAEMONS][:count]
-    same = 0
-    for start in range(0, len(chosen), 5):
-        part = chosen[start : start + 5]
-        elfs = " ".join(f"/usr/bin/{name}" for name in part)
-        sh(machine, f"for f in {elfs}; do off2f install $f --to /opt/bin/$(basename $f)"
-                    f" --store {STORE} >/dev/null || exit 1; done")  # fmt: skip
-        said = sh(machine, f"cd /tmp; {EXEC} same /opt/bin {elfs}").stdout
-        same += said.count("same ")
-        assert "DIFFERS" not in said, said
-        gone = " ".join(f"/opt/bin/{name}" for name in part)
-        sh(machine, f"off2f remove {gone} --store {STORE}")
-    return same
-
-
-@pytest.mark.soak
-def test_programs_of_the_system_say_the_same(machine: Machine) -> None:
-    sh(machine, "mkdir -p /opt/bin")
-    same = compare(machine, SAMPLE)
-    assert same >= SAMPLE * 8 // 10
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(7200)
-def test_two_hundred_programs_say_the_same(machine: Machine) -> None:
-    sh(machine, "mkdir -p /opt/bin")
-    same = compare(machine, SOAK)
-    assert same >= SOAK * 8 // 10
+    sh(machine, f"echo 0 >{PARAMETERS}/strict")
+    assert exec_says(machine, "/root/o/rotten") == "ok", "only the policy looks at each byte"
+    forget(machine)  # who executes it lets nobody write
+    sh(machine, f"{EXEC} flip {text} 4000; off2f verify /root/o/rotten")
 
 
 @pytest.fixture(scope="module")

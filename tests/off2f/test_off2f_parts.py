@@ -34,6 +34,7 @@ def rows(off2f_warm: int = 100_000, pages: int = 0) -> dict[str, dict[str, int]]
         "dax_warm": sample(150_000),
         "off2f_cold": sample(120_000),
         "off2f_warm": sample(off2f_warm, pages=pages),
+        "off2f_dax_cold": sample(110_000),
     }
 
 

@@ -24,7 +24,7 @@ from lab.machine import Machine
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 
-CUTS = 3
+CUTS = 6
 COUNT = "import time; n=0\nwhile True: n+=1; open('/root/n','w').write(str(n)); time.sleep(0.01)"
 LOOP = (
     "while :; do for v in 1 2; do off2f install /root/v$v --to /root/program --store {store}"

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Programs of the guest's /usr/bin as OFF2F say what they say as ELF.
+
+Goal: 200 of them, each byte of output and the exit status. Method: all of /usr/bin in turn, until
+as many have been compared; one that says different things twice as ELF, or waits for input,
+cannot be. What is not converted gives its reason.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from lab.demo.off2f_machine import STORE, guest_with_store
+from lab.demo.pm_machine import kernel_complaints, sh
+from lab.machine import Machine
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
+
+PROGRAMS = 200
+PART = 5  # of which each may take its time, within the limit of one command
+# They would end the guest's own services, or do their work without a word.
+NOT_TRIED = {"redis-server", "memcached"}
+
+
+def elfs(machine: Machine) -> list[str]:
+    """Spread over their names: neighbours are often of one package."""
+    words = "for f in *; do [ -L $f ] || { head -c 4 $f | grep -q ELF && echo $f; }; done; true"
+    listed = [n for n in sh(machine, f"cd /usr/bin; {words}").stdout.split() if n not in NOT_TRIED]
+    return [name for first in range(3) for name in listed[first::3]]
+
+
+def compared(machine: Machine) -> Counter[str]:
+    found: Counter[str] = Counter()
+    names = elfs(machine)
+    for start in range(0, len(names), PART):
+        paths = " ".join(f"/usr/bin/{name}" for name in names[start : start + PART])
+        said = sh(machine, f"cd /tmp; python3 /root/off2f-exec.py same {STORE} {paths}").stdout
+        for line in said.splitlines():
+            print(line)
+            verdict, name, why = line.split(maxsplit=2)
+            assert verdict in {"same", "unsteady", "refused"}, line
+            assert verdict != "refused" or "is not converted: " in why, line
+            found[verdict] += 1
+        if found["same"] >= PROGRAMS:
+            break
+    return found
+
+
+def test_two_hundred_programs_say_the_same() -> None:
+    with guest_with_store(f"t-offp-{os.getpid()}") as machine:
+        wrong = f"python3 /root/off2f-exec.py same {STORE} /usr/bin/sort=/usr/bin/ls"
+        assert sh(machine, wrong).stdout.split()[0] == "DIFFERS"
+        found = compared(machine)
+        print(dict(found))
+        assert found["same"] >= PROGRAMS, found
+        assert not kernel_complaints(machine)
+        texts = sh(machine, f"ls {STORE}/text").stdout
+        assert not texts, "what was removed took its text with it"
