@@ -34,15 +34,19 @@ static rem_u8 *place_at(const struct pm_block *block, rem_u32 place)
 	       (rem_u64)place * block->header.block_bytes;
 }
 
+/* Of a block's check: what comes before its bytes. */
+static rem_u32 check_begin(rem_u32 number)
+{
+	if (PM_MUTANT(PM_MUTANT_CHECK_WITHOUT_BLOCK))
+		number = 0;
+	return pm_crc32c_add(PM_CRC_BEGIN, &number, sizeof(number));
+}
+
 static rem_u32 check_of(const struct pm_block *block, rem_u32 number,
 			const void *data)
 {
-	rem_u32 crc;
-
-	if (PM_MUTANT(PM_MUTANT_CHECK_WITHOUT_BLOCK))
-		number = 0;
-	crc = pm_crc32c_add(PM_CRC_BEGIN, &number, sizeof(number));
-	return ~pm_crc32c_add(crc, data, block->header.block_bytes);
+	return ~pm_crc32c_add(check_begin(number), data,
+			      block->header.block_bytes);
 }
 
 union pm_map_word pm_map_hole(rem_u32 number)
@@ -67,20 +71,21 @@ bool pm_map_verify(const struct pm_block *block, rem_u32 number,
 				place_at(block, entry.entry.place));
 }
 
-/* What an entry names, into @to; checked after the copy, for that is used. */
+/* What an entry names, into @to; what is checked is what came there. */
 static bool fetch(const struct pm_block *block, rem_u32 number,
 		  union pm_map_word entry, void *to)
 {
+	rem_u32 crc;
+
 	if (entry.entry.place == REM_PM_BLOCK_HOLE) {
 		memset(to, 0, block->header.block_bytes);
 		return entry.word == pm_map_hole(number).word;
 	}
 	if (entry.entry.place >= block->header.places)
 		return false;
-	memcpy(to, place_at(block, entry.entry.place),
-	       block->header.block_bytes);
-	return entry.entry.check == check_of(block, number, to) ||
-	       PM_MUTANT(PM_MUTANT_NO_VERIFY);
+	crc = pm_fetch_crc32c(to, place_at(block, entry.entry.place),
+			      block->header.block_bytes, check_begin(number));
+	return entry.entry.check == ~crc || PM_MUTANT(PM_MUTANT_NO_VERIFY);
 }
 
 static void set_bad(struct pm_block *block, rem_u64 number, bool bad)
@@ -130,13 +135,14 @@ static union pm_map_word place_data(struct pm_block *block,
 		if (old.entry.place != REM_PM_BLOCK_HOLE)
 			entry = old;
 	}
-	pm_copy(block->env, place_at(block, entry.entry.place), io->data,
-		block->header.block_bytes);
 	/*
 	 * Of what was given, not of what is in the place now: damage between
 	 * the two must show.
 	 */
-	entry.entry.check = check_of(block, io->block, io->data);
+	entry.entry.check = ~pm_copy_crc32c(block->env,
+					    place_at(block, entry.entry.place),
+					    io->data, block->header.block_bytes,
+					    check_begin(io->block));
 	return entry;
 }
 

@@ -18,6 +18,15 @@
 
 #include "slot.h"
 
+/*
+ * What blocks ask of their surroundings besides env.h: pm_copy(), and a copy out of
+ * media, with the checksum of the bytes that came to @to. @from is looked at once:
+ * whoever changes it meanwhile changes both. @to and @bytes are multiples of 8.
+ */
+rem_u32 pm_copy_crc32c(struct pm_env *env, void *to, const void *from,
+		       size_t bytes, rem_u32 crc);
+rem_u32 pm_fetch_crc32c(void *to, const void *from, size_t bytes, rem_u32 crc);
+
 struct pm_block_format {
 	rem_u64 segment_bytes;
 	rem_u32 block_bytes;

@@ -5,13 +5,16 @@
  * window where the region is protected. With pmcore_fof as its surroundings the
  * caches are as good as media, and nothing is written back.
  */
-#include <linux/crc32c.h>
 #include <linux/export.h>
 #include <linux/libnvdimm.h>
 #include <linux/string.h>
 
+#include <asm/special_insns.h>
+
 #include "pmcore.h"
 #include "slot.h"
+
+#define LINE_BYTES 64 /* the least that a CPU with CLWB or CLFLUSH has */
 
 struct pm_env pmcore_fof;
 EXPORT_SYMBOL_GPL(pmcore_fof);
@@ -27,13 +30,10 @@ EXPORT_SYMBOL_GPL(pm_mutant);
 
 void pm_store64(struct pm_env *env, void *to, rem_u64 value)
 {
-	size_t bytes = sizeof(value);
-
 	if (pmcore.protected)
-		to = pmcore_window_open(to, &bytes);
-	WRITE_ONCE(*(u64 *)to, value);
-	if (pmcore.protected)
-		pmcore_window_close(to, bytes);
+		pmcore_window_store64(to, value);
+	else
+		WRITE_ONCE(*(u64 *)to, value);
 }
 EXPORT_SYMBOL_GPL(pm_store64);
 
@@ -96,7 +96,11 @@ EXPORT_SYMBOL_GPL(pm_zero);
 
 void pm_flush(struct pm_env *env, const void *at, size_t bytes)
 {
-	if (env != &pmcore_fof)
+	if (env == &pmcore_fof)
+		return;
+	if (bytes <= LINE_BYTES - ((unsigned long)at & (LINE_BYTES - 1)))
+		clwb((void *)at);
+	else
 		arch_wb_cache_pmem((void *)at, bytes);
 }
 EXPORT_SYMBOL_GPL(pm_flush);
@@ -110,12 +114,6 @@ void pm_fence(struct pm_env *env)
 		wmb(); /* what was flushed, before what is stored from here on */
 }
 EXPORT_SYMBOL_GPL(pm_fence);
-
-rem_u32 pm_crc32c_add(rem_u32 crc, const void *data, size_t bytes)
-{
-	return crc32c(crc, data, bytes);
-}
-EXPORT_SYMBOL_GPL(pm_crc32c_add);
 
 /* Of judge.c, which has no kernel in it. */
 EXPORT_SYMBOL_GPL(pm_check);

@@ -11,6 +11,7 @@
 
 #include "block.h"
 
+struct pm_ioc_block;
 struct pmbc;
 struct pmcore_segment;
 
@@ -30,16 +31,21 @@ struct pmbc *pmbc_open(const char *name, int mask);
  */
 void pmbc_close(struct pmbc *pmbc);
 
+/* Where a block that is read goes. */
+struct pm_block_to {
+	u64 block;
+	void *data;
+};
+
 /**
  * pmbc_read() - read blocks of one moment
  * @pmbc: the segment
- * @first: first block
- * @count: how many that follow each other
- * @to: @count times the size of a block
+ * @io: the blocks
+ * @count: how many
  *
- * Return: 0; -EBADMSG if one does not check, then @to is zeros from there on.
+ * Return: 0; -EBADMSG if one does not check, then that one's @data is zeros.
  */
-int pmbc_read(struct pmbc *pmbc, u64 first, u32 count, void *to);
+int pmbc_read(struct pmbc *pmbc, const struct pm_block_to *io, u32 count);
 
 /**
  * pmbc_write() - a transaction
@@ -55,6 +61,8 @@ int pmbc_write(struct pmbc *pmbc, const struct pm_block_io *io, u32 count);
 void pmbc_fill_format(const struct pmcore_segment *segment,
 		      struct pm_block_format *format);
 int pmbc_resize(void __user *user);
+int pmbc_transfer(struct pmbc *pmbc, const struct pm_ioc_block __user *user,
+		  u32 count, bool writes);
 
 u32 pmbc_transaction_max(const struct pmbc *pmbc);
 u32 pmbc_block_bytes(const struct pmbc *pmbc);

@@ -27,7 +27,6 @@
 #define SPARE_SHARE 16
 #define TRANSACTION_BLOCKS_MAX 256
 #define LANES 2
-#define READ_BYTES_MAX 4194304 /* of one call: it is kept in memory */
 
 struct pmbc {
 	struct list_head list;
@@ -195,19 +194,17 @@ static void remember(struct pmbc *pmbc, u64 number)
 	scrub_one(pmbc, number);
 }
 
-int pmbc_read(struct pmbc *pmbc, u64 first, u32 count, void *to)
+int pmbc_read(struct pmbc *pmbc, const struct pm_block_to *io, u32 count)
 {
-	u32 bytes = pmbc->block.header.block_bytes;
 	int err = 0;
 	u32 i;
 
 	down_read(&pmbc->lock);
 	for (i = 0; i < count && !err; i++)
-		err = pm_block_read(&pmbc->block, first + i,
-				    to + (size_t)i * bytes);
+		err = pm_block_read(&pmbc->block, io[i].block, io[i].data);
 	up_read(&pmbc->lock);
 	if (err == -EBADMSG)
-		remember(pmbc, first + i - 1);
+		remember(pmbc, io[i - 1].block);
 	return err;
 }
 EXPORT_SYMBOL_GPL(pmbc_read);
@@ -353,63 +350,10 @@ static long list_bad(struct pmbc_file *of, struct pm_ioc_bad __user *user)
 	return err;
 }
 
-static int read_all(struct pmbc *pmbc, const struct pm_ioc_block *io, u32 count,
-		    void *buffer)
-{
-	u32 bytes = pmbc_block_bytes(pmbc);
-	int err = 0;
-	u32 i;
-
-	down_read(&pmbc->lock);
-	for (i = 0; i < count && !err; i++)
-		err = pm_block_read(&pmbc->block, io[i].block,
-				    buffer + (size_t)i * bytes);
-	up_read(&pmbc->lock);
-	if (err == -EBADMSG)
-		remember(pmbc, io[i - 1].block);
-	for (i = 0; i < count && !err; i++)
-		if (copy_to_user(u64_to_user_ptr(io[i].data),
-				 buffer + (size_t)i * bytes, bytes))
-			err = -EFAULT;
-	return err;
-}
-
-static int write_all(struct pmbc *pmbc, const struct pm_ioc_block *io,
-		     u32 count, void *buffer)
-{
-	u32 bytes = pmbc_block_bytes(pmbc);
-	struct pm_block_io *own;
-	int err = 0;
-	u32 i;
-
-	own = kvcalloc(count, sizeof(*own), GFP_KERNEL);
-	if (!own)
-		return -ENOMEM;
-	for (i = 0; i < count && !err; i++) {
-		void *data = buffer + (size_t)i * bytes;
-
-		if (io[i].block >= pmbc_blocks(pmbc))
-			err = -ERANGE;
-		own[i].block = io[i].block;
-		own[i].data = io[i].data ? data : NULL;
-		if (io[i].data &&
-		    copy_from_user(data, u64_to_user_ptr(io[i].data), bytes))
-			err = -EFAULT;
-	}
-	if (!err)
-		err = pmbc_write(pmbc, own, count);
-	kvfree(own);
-	return err;
-}
-
 static long transfer(struct pmbc_file *of, void __user *user, bool writes)
 {
 	struct pm_ioc_transfer in;
-	struct pm_ioc_block *io;
 	struct pmbc *pmbc;
-	void *buffer;
-	u32 max;
-	int err;
 
 	if (copy_from_user(&in, user, sizeof(in)))
 		return -EFAULT;
@@ -418,25 +362,7 @@ static long transfer(struct pmbc_file *of, void __user *user, bool writes)
 	pmbc = use(of, in.name, writes ? MAY_WRITE : MAY_READ);
 	if (IS_ERR(pmbc))
 		return PTR_ERR(pmbc);
-	max = writes ? pmbc_transaction_max(pmbc) :
-		       READ_BYTES_MAX / pmbc_block_bytes(pmbc);
-	if (in.count > max)
-		return -E2BIG;
-	if (!in.count)
-		return 0;
-	io = vmemdup_user(u64_to_user_ptr(in.io), in.count * sizeof(*io));
-	if (IS_ERR(io))
-		return PTR_ERR(io);
-	buffer = kvmalloc_array(in.count, pmbc_block_bytes(pmbc), GFP_KERNEL);
-	if (!buffer)
-		err = -ENOMEM;
-	else if (writes)
-		err = write_all(pmbc, io, in.count, buffer);
-	else
-		err = read_all(pmbc, io, in.count, buffer);
-	kvfree(buffer);
-	kvfree(io);
-	return err;
+	return pmbc_transfer(pmbc, u64_to_user_ptr(in.io), in.count, writes);
 }
 
 static long pmbc_ioctl(struct file *file, unsigned int command,

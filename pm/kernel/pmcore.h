@@ -110,6 +110,7 @@ int pmcore_protect(void);
 void pmcore_unprotect(void);
 void *pmcore_window_open(void *to, size_t *bytes);
 void pmcore_window_close(void *at, size_t bytes);
+void pmcore_window_store64(void *to, u64 value);
 u64 pmcore_windows_opened(void);
 
 extern const struct attribute_group *pmcore_region_groups[];

@@ -5,7 +5,7 @@
 #ifndef PMRAMD_H
 #define PMRAMD_H
 
-#include <linux/blk-mq.h>
+#include <linux/blkdev.h>
 #include <linux/list.h>
 
 #include "pmcore.h"
@@ -18,7 +18,6 @@ struct pmramd {
 	struct pmbc *pmbc; /* for a block one */
 	struct dax_device *dax; /* for a raw one whose memory has pages */
 	void *writable;		       /* where it stores by direct access */
-	struct blk_mq_tag_set tags;
 	struct gendisk *disk;
 	u32 block_bytes;
 	int number;

@@ -7,11 +7,14 @@
  * and write-zeroes make holes. On a raw segment it is plain memory, with direct
  * access where the memory allows it (pmramd_dax.c).
  *
+ * Requests are bios, done by whoever submits them, as pmem and brd do it: there is
+ * nothing to wait for, and a queue of blk-mq takes a quarter of a read's whole time
+ * (1,000 of 3,900 instructions for 4 KiB).
+ *
  * A write is durable when it ends. So a disk without direct access has no
  * volatile cache, and the block layer rightly ends FLUSH at once and takes FUA
  * for done.
  */
-#include <linux/blk-mq.h>
 #include <linux/blkdev.h>
 #include <linux/list.h>
 #include <linux/miscdevice.h>
@@ -24,8 +27,6 @@
 #include "pmbc.h"
 #include "pmramd.h"
 
-#define QUEUE_DEPTH 64
-#define QUEUES_MAX 4
 #define BATCH_MAX 32 /* blocks of one transaction; on the stack */
 
 static LIST_HEAD(disks);
@@ -55,26 +56,34 @@ static int batch_add(struct pmramd *ramd, struct batch *batch, u64 block,
 	return batch->count == batch->max ? batch_write(ramd, batch) : 0;
 }
 
-/* The parts of a request are whole blocks: see the queue's limits. */
-static int blocks_transfer(struct pmramd *ramd, struct request *request,
+static int read_one(struct pmramd *ramd, u64 block, void *data)
+{
+	struct pm_block_to to = { block, data };
+
+	return pmbc_read(ramd->pmbc, &to, 1);
+}
+
+/* Block after block of a bio's data. */
+static int blocks_transfer(struct pmramd *ramd, struct bio *bio,
 			   struct batch *batch)
 {
-	u64 block = blk_rq_pos(request) * SECTOR_SIZE / ramd->block_bytes;
-	bool writes = op_is_write(req_op(request));
-	struct req_iterator iterator;
+	u64 block = bio->bi_iter.bi_sector * SECTOR_SIZE / ramd->block_bytes;
+	struct bvec_iter iterator;
 	struct bio_vec vec;
 	int err = 0;
 
-	rq_for_each_segment(vec, request, iterator) {
+	bio_for_each_segment(vec, bio, iterator) {
 		void *data = page_address(vec.bv_page) + vec.bv_offset;
 		u32 at;
 
+		/* The queue's limits ask for whole blocks. */
+		if (vec.bv_len % ramd->block_bytes)
+			return -EIO;
 		for (at = 0; at < vec.bv_len && !err; at += ramd->block_bytes) {
-			if (writes)
+			if (op_is_write(bio_op(bio)))
 				err = batch_add(ramd, batch, block, data + at);
 			else
-				err = pmbc_read(ramd->pmbc, block, 1,
-						data + at);
+				err = read_one(ramd, block, data + at);
 			block++;
 		}
 		if (err)
@@ -83,19 +92,19 @@ static int blocks_transfer(struct pmramd *ramd, struct request *request,
 	return 0;
 }
 
-static int blocks_request(struct pmramd *ramd, struct request *request)
+static noinline int many_blocks(struct pmramd *ramd, struct bio *bio)
 {
-	struct batch batch = {
-		.max = min_t(u32, BATCH_MAX, pmbc_transaction_max(ramd->pmbc)),
-	};
-	u64 block = blk_rq_pos(request) * SECTOR_SIZE / ramd->block_bytes;
-	u64 count = blk_rq_bytes(request) / ramd->block_bytes;
+	u64 block = bio->bi_iter.bi_sector * SECTOR_SIZE / ramd->block_bytes;
+	u64 count = bio->bi_iter.bi_size / ramd->block_bytes;
+	struct batch batch;
 	int err = 0;
 
-	switch (req_op(request)) {
+	batch.count = 0;
+	batch.max = min_t(u32, BATCH_MAX, pmbc_transaction_max(ramd->pmbc));
+	switch (bio_op(bio)) {
 	case REQ_OP_READ:
 	case REQ_OP_WRITE:
-		err = blocks_transfer(ramd, request, &batch);
+		err = blocks_transfer(ramd, bio, &batch);
 		break;
 	case REQ_OP_DISCARD:
 	case REQ_OP_WRITE_ZEROES:
@@ -108,65 +117,82 @@ static int blocks_request(struct pmramd *ramd, struct request *request)
 	return err || !batch.count ? err : batch_write(ramd, &batch);
 }
 
-static int raw_request(struct pmramd *ramd, struct request *request)
+/* The most usual bio, without a batch, which is large and zeroed by the compiler. */
+static int one_block(struct pmramd *ramd, struct bio *bio,
+		     const struct bio_vec *vec)
 {
-	void *at = ramd->segment.at + blk_rq_pos(request) * SECTOR_SIZE;
-	struct req_iterator iterator;
+	u64 block = bio->bi_iter.bi_sector * SECTOR_SIZE / ramd->block_bytes;
+	void *data = page_address(vec->bv_page) + vec->bv_offset;
+	struct pm_block_io io = { block, data };
+
+	return bio_op(bio) == REQ_OP_WRITE ? pmbc_write(ramd->pmbc, &io, 1) :
+					     read_one(ramd, block, data);
+}
+
+static int blocks_bio(struct pmramd *ramd, struct bio *bio)
+{
+	if (bio->bi_iter.bi_size == ramd->block_bytes &&
+	    (bio_op(bio) == REQ_OP_WRITE || bio_op(bio) == REQ_OP_READ)) {
+		struct bio_vec vec = bio_iovec(bio);
+
+		if (vec.bv_len == ramd->block_bytes)
+			return one_block(ramd, bio, &vec);
+	}
+	return many_blocks(ramd, bio);
+}
+
+static int raw_bio(struct pmramd *ramd, struct bio *bio)
+{
+	void *at = ramd->segment.at + bio->bi_iter.bi_sector * SECTOR_SIZE;
+	bool writes = op_is_write(bio_op(bio));
+	struct bvec_iter iterator;
 	struct bio_vec vec;
 
-	switch (req_op(request)) {
-	case REQ_OP_READ:
-	case REQ_OP_WRITE:
-		break;
-	case REQ_OP_FLUSH: /* of what a file system flushed by itself */
+	/* What a file system wrote back by itself comes before this. */
+	if (bio->bi_opf & REQ_PREFLUSH)
 		pm_fence(ramd->segment.env);
-		return 0;
-	case REQ_OP_WRITE_ZEROES:
-		pm_zero(ramd->segment.env, at, blk_rq_bytes(request));
-		pm_fence(ramd->segment.env);
-		return 0;
-	default:
+	if (bio_op(bio) == REQ_OP_WRITE_ZEROES)
+		pm_zero(ramd->segment.env, at, bio->bi_iter.bi_size);
+	else if (bio_op(bio) != REQ_OP_READ && bio_op(bio) != REQ_OP_WRITE)
 		return -EOPNOTSUPP;
-	}
-	rq_for_each_segment(vec, request, iterator) {
-		void *data = page_address(vec.bv_page) + vec.bv_offset;
+	else
+		bio_for_each_segment(vec, bio, iterator) {
+			void *data = page_address(vec.bv_page) + vec.bv_offset;
 
-		if (op_is_write(req_op(request)))
-			pm_copy(ramd->segment.env, at, data, vec.bv_len);
-		else
-			memcpy(data, at, vec.bv_len);
-		at += vec.bv_len;
-	}
-	if (op_is_write(req_op(request)))
+			if (writes)
+				pm_copy(ramd->segment.env, at, data,
+					vec.bv_len);
+			else
+				memcpy(data, at, vec.bv_len);
+			at += vec.bv_len;
+		}
+	if (writes)
 		pm_fence(ramd->segment.env);
 	return 0;
 }
 
-static blk_status_t queue_rq(struct blk_mq_hw_ctx *queue,
-			     const struct blk_mq_queue_data *data)
+static void submit(struct bio *bio)
 {
-	struct request *request = data->rq;
-	struct pmramd *ramd = queue->queue->queuedata;
-	int err;
+	struct pmramd *ramd = bio->bi_bdev->bd_disk->private_data;
+	bool counts = blk_queue_io_stat(ramd->disk->queue);
+	unsigned long begin = counts ? bio_start_io_acct(bio) : 0;
+	int err = ramd->pmbc ? blocks_bio(ramd, bio) : raw_bio(ramd, bio);
 
-	blk_mq_start_request(request);
-	err = ramd->pmbc ? blocks_request(ramd, request) :
-			   raw_request(ramd, request);
+	if (counts)
+		bio_end_io_acct(bio, begin);
 	if (err == -EBADMSG)
 		pr_warn_ratelimited("pmramd: %s: a damaged block at sector %llu\n",
 				    ramd->disk->disk_name,
-				    (u64)blk_rq_pos(request));
-	blk_mq_end_request(request, err == -EBADMSG ? BLK_STS_MEDIUM :
-						      errno_to_blk_status(err));
-	return BLK_STS_OK;
+				    (u64)bio->bi_iter.bi_sector);
+	if (err)
+		bio->bi_status = err == -EBADMSG ? BLK_STS_MEDIUM :
+						   errno_to_blk_status(err);
+	bio_endio(bio);
 }
-
-static const struct blk_mq_ops queue_operations = {
-	.queue_rq = queue_rq,
-};
 
 static const struct block_device_operations disk_operations = {
 	.owner = THIS_MODULE,
+	.submit_bio = submit,
 };
 
 static int open_segment(struct pmramd *ramd, const char *name)
@@ -216,27 +242,17 @@ static int make_disk(struct pmramd *ramd)
 		.max_write_zeroes_sectors = 2048,
 		.max_hw_discard_sectors = ramd->pmbc ? 2048 : 0,
 		.discard_granularity = ramd->pmbc ? ramd->block_bytes : 0,
+		.features = BLK_FEAT_SYNCHRONOUS,
 	};
 	struct gendisk *disk;
 	int err;
 
 	if (pmramd_has_dax(ramd))
-		limits.features = BLK_FEAT_DAX | BLK_FEAT_WRITE_CACHE |
-				  BLK_FEAT_FUA | BLK_FEAT_SYNCHRONOUS;
-	ramd->tags.ops = &queue_operations;
-	ramd->tags.nr_hw_queues = min_t(u32, QUEUES_MAX, num_online_cpus());
-	ramd->tags.queue_depth = QUEUE_DEPTH;
-	ramd->tags.numa_node = NUMA_NO_NODE;
-	/* A writer waits for others of its segment. */
-	ramd->tags.flags = BLK_MQ_F_BLOCKING;
-	err = blk_mq_alloc_tag_set(&ramd->tags);
-	if (err)
-		return err;
-	disk = blk_mq_alloc_disk(&ramd->tags, &limits, ramd);
-	if (IS_ERR(disk)) {
-		err = PTR_ERR(disk);
-		goto err_tags;
-	}
+		limits.features |= BLK_FEAT_DAX | BLK_FEAT_WRITE_CACHE |
+				   BLK_FEAT_FUA;
+	disk = blk_alloc_disk(&limits, NUMA_NO_NODE);
+	if (IS_ERR(disk))
+		return PTR_ERR(disk);
 	ramd->disk = disk;
 	disk->fops = &disk_operations;
 	disk->private_data = ramd;
@@ -250,8 +266,6 @@ static int make_disk(struct pmramd *ramd)
 		return 0;
 	pmramd_dax_remove(ramd);
 	put_disk(disk);
-err_tags:
-	blk_mq_free_tag_set(&ramd->tags);
 	return err;
 }
 
@@ -302,7 +316,6 @@ static void remove(struct pmramd *ramd)
 	pmramd_dax_remove(ramd);
 	del_gendisk(ramd->disk);
 	put_disk(ramd->disk);
-	blk_mq_free_tag_set(&ramd->tags);
 	ida_free(&numbers, ramd->number);
 	close_segment(ramd);
 	kfree(ramd);

@@ -42,6 +42,7 @@ struct window {
 static DEFINE_PER_CPU(struct window, windows);
 static DEFINE_PER_CPU(u64, opened);
 static struct page *filler; /* what the windows are made with */
+static pteval_t first; /* entry of the region's first page, were it mapped for writing */
 
 static int make_window(struct window *window, struct page **pages)
 {
@@ -149,6 +150,7 @@ int pmcore_protect(void)
 	err = windows_make();
 	if (err)
 		return err;
+	first = pte_val(pfn_pte(PHYS_PFN(pmcore.phys), PAGE_KERNEL));
 	done = change_mapping(alias, alias + pmcore.bytes, false);
 	if (done == alias + pmcore.bytes) {
 		pmcore.protected = true;
@@ -183,7 +185,7 @@ void pmcore_unprotect(void)
  */
 void *pmcore_window_open(void *to, size_t *bytes)
 {
-	unsigned long frame = PHYS_PFN(pmcore.phys + (to - pmcore.base));
+	pteval_t entry = first + ((to - pmcore.base) & PAGE_MASK);
 	size_t offset = offset_in_page(to);
 	struct window *window;
 	unsigned int pages, i;
@@ -191,8 +193,8 @@ void *pmcore_window_open(void *to, size_t *bytes)
 	*bytes = min(*bytes, WINDOW_PAGES * PAGE_SIZE - offset);
 	pages = PFN_UP(offset + *bytes);
 	window = &get_cpu_var(windows);
-	for (i = 0; i < pages; i++)
-		set_pte(window->entry[i], pfn_pte(frame + i, PAGE_KERNEL));
+	for (i = 0; i < pages; i++, entry += PAGE_SIZE)
+		set_pte(window->entry[i], __pte(entry));
 	__this_cpu_inc(opened);
 	return window->at + offset;
 }
@@ -214,6 +216,26 @@ void pmcore_window_close(void *at, size_t bytes)
 		set_pte(window->entry[i], __pte(0));
 		asm volatile("invlpg (%0)" : : "r"(address) : "memory");
 	}
+	put_cpu_var(windows);
+}
+
+/**
+ * pmcore_window_store64() - open a window, store one aligned word, close it
+ * @to: the place, in the mapping that is for reading
+ * @value: what is stored
+ *
+ * Context: any but interrupts.
+ */
+void pmcore_window_store64(void *to, u64 value)
+{
+	struct window *window = &get_cpu_var(windows);
+	pteval_t entry = first + ((to - pmcore.base) & PAGE_MASK);
+
+	set_pte(window->entry[0], __pte(entry));
+	__this_cpu_inc(opened);
+	WRITE_ONCE(*(u64 *)(window->at + offset_in_page(to)), value);
+	set_pte(window->entry[0], __pte(0));
+	asm volatile("invlpg (%0)" : : "r"(window->at) : "memory");
 	put_cpu_var(windows);
 }
 

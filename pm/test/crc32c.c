@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /* The checksum, as user space has it: SSE4.2's instruction, else a table. */
-#include "../core/env.h"
+#include "../core/block.h"
 
 static rem_u32 by_table(rem_u32 crc, const rem_u8 *at, size_t bytes)
 {
@@ -46,4 +46,18 @@ rem_u32 pm_crc32c_add(rem_u32 crc, const void *data, size_t bytes)
 		return by_instruction(crc, data, bytes);
 #endif
 	return by_table(crc, data, bytes);
+}
+
+/* Here nobody changes anything meanwhile. */
+rem_u32 pm_copy_crc32c(struct pm_env *env, void *to, const void *from,
+		       size_t bytes, rem_u32 crc)
+{
+	pm_copy(env, to, from, bytes);
+	return pm_crc32c_add(crc, from, bytes);
+}
+
+rem_u32 pm_fetch_crc32c(void *to, const void *from, size_t bytes, rem_u32 crc)
+{
+	memcpy(to, from, bytes);
+	return pm_crc32c_add(crc, to, bytes);
 }

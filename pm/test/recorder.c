@@ -94,8 +94,18 @@ static void store_any(struct pm_env *env, void *to, const void *from,
 	size_t offset = offset_of(env, to);
 	const rem_u8 *at = from;
 
-	if (!bytes)
+	if (bytes > env->bytes - offset) {
+		fprintf(stderr, "store past the region\n");
+		abort();
+	}
+	if (!env->recording) {
+		env->stores += (offset % 8 + bytes + 7) / 8;
+		if (at)
+			memcpy(to, at, bytes);
+		else
+			memset(to, 0, bytes);
 		return;
+	}
 	while (bytes) {
 		size_t in = offset % 8;
 		size_t part = 8 - in < bytes ? 8 - in : bytes;
