@@ -8,6 +8,8 @@ guest waits for QEMU's disk this clock jumps from timer to timer, which tells no
 
 Compared with: the kernel's RAM disk (brd), which keeps nothing; a block translation table (nd_btt)
 on a pmem device, whose sectors are written whole or not at all, without a check of their content.
+`ramd_read_vs_brd` is of a disk on a raw segment, plain memory as brd is. `ramd_write_vs_btt` is of
+one on checked blocks, whose writes are whole or not at all, too.
 """
 
 from __future__ import annotations
@@ -30,6 +32,12 @@ BTT = (
     " && echo namespace0.0 >namespace && echo btt0.0 >/sys/bus/nd/drivers/nd_pmem/bind"
 )
 DISKS_MIB = 32
+# What is required, and whether it is the most or the least that will do.
+READ_VS_BRD_MAX = 1.05
+WRITE_VS_BTT_MIN = 1.5
+TRANSACTION_MAX = 2.0
+MAPPED_MAX = 1.02
+MANY_VS_FEW_MAX = 1.05
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,26 @@ def run(plan: Plan, tell: Callable[[str], None]) -> Result:
         _database(machine, plan, result, _disks(machine))
         tell("segments")
         _segments(machine, plan, result)
+    for name in missed(result):
+        tell(f"MISSED: {name}")
+        result.ok = False
     return result
+
+
+def missed(result: Result) -> list[str]:
+    """Requirements that the figures do not meet."""
+    limits = {
+        "ramd_read_vs_brd": (0.0, READ_VS_BRD_MAX),
+        "ramd_write_vs_btt": (WRITE_VS_BTT_MIN, float("inf")),
+        "transaction_vs_copy_and_crc": (0.0, TRANSACTION_MAX),
+        "mapped_vs_plain": (0.0, MAPPED_MAX),
+        "create_destroy_ratio": (0.0, MANY_VS_FEW_MAX),
+    }
+    return [
+        f"{name} is {result.figures[name].value}"
+        for name, (least, most) in limits.items()
+        if not least <= float(result.figures[name].value) <= most
+    ]
 
 
 def _disks(machine: Machine) -> dict[str, str]:
@@ -90,6 +117,11 @@ def _compared(machine: Machine, plan: Plan, result: Result) -> None:
         # Of throughput: how much more is written in the same time.
         ratio = _ratio(took["btt"]["write"], took[name]["write"])
         result.add(f"ramd_{name}_write_vs_btt", ratio, "ratio", "modelled")
+    result.add(
+        "ramd_read_vs_brd", _ratio(took["raw"]["read"], took["brd"]["read"]), "ratio", "modelled"
+    )
+    ratio = _ratio(took["btt"]["write"], took["block"]["write"])
+    result.add("ramd_write_vs_btt", ratio, "ratio", "modelled")
     sh(machine, "pmadmin ramdisk remove raw && pmadmin ramdisk remove block")
     alone = _bench(machine, f"pm-bench blocks block {plan.operations}")
     result.add("transaction_one_block", alone["transaction"], "ns", "modelled")

@@ -17,6 +17,7 @@ void check(bool ok, const char *file, int line, const char *format, ...)
 void test_extents(void);
 void test_region(void);
 void test_region_cuts(void);
+void test_region_size_cuts(void);
 void test_region_damage(void);
 void test_region_give_up(void);
 void test_block(void);

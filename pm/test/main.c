@@ -51,6 +51,7 @@ int main(int argc, char **argv)
 	test_extents();
 	test_region();
 	test_region_cuts();
+	test_region_size_cuts();
 	test_region_damage();
 	test_region_give_up();
 	test_block();

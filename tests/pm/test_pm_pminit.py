@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A region that `pm=` put aside: its place, its address, its size, over every end of a kernel.
 
-Goal: content outlives a reboot, a panic and a power cut; the kernel maps it at the same address
-each time though everything else is moved about (KASLR); another size is had from the next
+Goal: content outlives a reboot, a panic, a kexec and a power cut; the kernel maps it at the same
+address each time though everything else is moved about (KASLR); another size is had from the next
 boot on, unless it would cut off a segment. Method: one machine; the region's own status, and what
 is in a segment. That other addresses do differ from boot to boot is looked up, too.
 """
@@ -20,6 +20,7 @@ from lab.demo.pm_machine import (
     cut,
     install,
     kernel_complaints,
+    kexec,
     load,
     reset,
     sh,
@@ -63,6 +64,15 @@ def panic(machine: Machine) -> None:
     reset(machine, "c")
 
 
+def enter_anew(machine: Machine) -> None:
+    """Neither a reset nor a loader had a part in it, and yet another boot it is."""
+    identity = "cat /proc/sys/kernel/random/boot_id"
+    resets, boot = machine.resets, sh(machine, identity).stdout
+    kexec(machine)
+    assert machine.resets == resets
+    assert sh(machine, identity).stdout != boot
+
+
 def test_the_region_is_where_it_was_asked_to_be(machine: Machine) -> None:
     said = status(machine)
     assert said["source"] == "pm="
@@ -73,7 +83,7 @@ def test_the_region_is_where_it_was_asked_to_be(machine: Machine) -> None:
     assert "Reserved" in sh(machine, f"grep -i {said['phys']:x} /proc/iomem").stdout
 
 
-@pytest.mark.parametrize("lose", [reboot, panic, cut])
+@pytest.mark.parametrize("lose", [reboot, panic, enter_anew, cut])
 def test_content_and_address_outlive(machine: Machine, lose: Callable[[Machine], None]) -> None:
     before, text = status(machine), symbol(machine)
     for _ in range(3):  # a random place may by chance be the same

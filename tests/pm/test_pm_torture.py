@@ -2,8 +2,9 @@
 """Persistent memory under loads that mean it ill, under Debian's kernel, which has xfs.
 
 Goal: what was acknowledged is there after each of several cuts, on ext4 and xfs at the same time;
-users of a segment hold it. Method: programs change files at random and acknowledge on media
-(pm/guest/pm-torture.py); the power goes again and again.
+users of a segment hold it; a full region is not in its own way. Method: programs change files at
+random and acknowledge on media (pm/guest/pm-torture.py), or fill the region with segments
+(pm-full.py); the power goes again and again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.demo.pm_machine import cut, guest_with_stock, load, sh
+from lab.demo.pm_machine import cut, guest_with_stock, load, sh, status
 from lab.machine import Machine
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600), pytest.mark.usefixtures("quiet")]
@@ -26,6 +27,9 @@ KINDS = {
     "xfs": ("TEST_DIR=1 TEST_DEV=1 QA_CHECK_FS=1 mkfs.xfs -q -f", "xfs_repair -n"),
 }
 TORTURE = "python3 /root/pm-torture.py"
+FULL = "python3 /root/pm-full.py"
+LEFT_BYTES = 6 << 20  # of a region that is to be full again and again
+FULL_TIMES = 5  # before each cut
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +126,26 @@ def test_a_segment_grows_under_those_who_write_to_it(machine: Machine) -> None:
         machine,
         "kill -- -$(cat /root/writer); until pmadmin destroy --yes grows; do sleep 0.2; done",
     )
+
+
+def test_a_region_that_is_full_loses_nothing(machine: Machine) -> None:
+    """Segments come, grow and go where there is no space, over one cut after the other."""
+    free = status(machine)["free_bytes"]
+    sh(machine, f"pmadmin create ballast {free - LEFT_BYTES}")
+    for seed in range(CUTS):
+        work = f"setsid {FULL} work {seed} >/root/full.out 2>/root/full.err </dev/null"
+        sh(machine, f"{work} & echo $! >/root/filler")
+        # As long as it lives: it ends only by an error, which it tells.
+        full = f"test $(grep -c full /root/full.out) -ge {FULL_TIMES}"
+        sh(machine, f"until {full}; do kill -0 $(cat /root/filler) || exit 1; sleep 0.2; done")
+        cut(machine)
+        load(machine)
+        sh(machine, f"{FULL} check && pmadmin check")
+        sh(machine, f"{FULL} spoil")
+        wrong = sh(machine, f"{FULL} check", check=False)
+        assert not wrong.ok
+        assert "neither its name" in wrong.stderr
+        sh(machine, f"{FULL} spoil")
+    names = "pmadmin list | awk '/^f[0-9]/ {print $1}'"
+    sh(machine, f"for n in $({names}) ballast; do pmadmin destroy --yes $n; done")
+    assert status(machine)["free_bytes"] == free
