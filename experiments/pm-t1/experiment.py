@@ -13,7 +13,11 @@ from lab.machine import Machine
 
 CI_ROWS = 1000
 ROWS = 20000
-PROGRAMS = {"sqlite": ("no", "wal"), "redis": ("no", "always")}
+# How each is told not to be durable, and to be; SQLite without a journal and with one.
+PROGRAMS = {
+    "sqlite": {"none": "no", "none_wal": "log", "durable": "wal"},
+    "redis": {"none": "no", "durable": "always"},
+}
 # What a disk of flash takes for one write, and to bring its cache to safety: ASSUMED, less than
 # most data sheets give. Slower disks only widen the gap.
 WRITE_NS = 20_000
@@ -37,16 +41,17 @@ def measure(it: Context) -> dict[str, Any]:
     with guest_with_region(f"exp-pm-t1-{os.getpid()}", cpus=1, icount=True) as machine:
         places = _places(machine)
         found: dict[str, Any] = {"rows": rows}
-        for program, (no, durable) in PROGRAMS.items():
+        for program, ways in PROGRAMS.items():
             found[program] = {
                 name: _run(
                     machine,
                     program,
                     place,
                     rows // DISK_SHARE if name == "disk" else rows,
-                    no if name == "none" else durable,
+                    ways.get(name, ways["durable"]),
                 )
                 for name, place in places.items()
+                if name in ways or not name.startswith("none")
             }
     return found
 
@@ -55,7 +60,8 @@ def _places(machine: Machine) -> dict[str, str]:
     """Folder and device of each way."""
     load(machine, "format=1")
     sh(machine, "mkdir -p /mnt/none /root/disk && mount -t tmpfs none /mnt/none")
-    places = {"none": "/mnt/none -", "disk": "/root/disk vda"}
+    sh(machine, "mkdir /mnt/none/wal")
+    places = {"none": "/mnt/none -", "none_wal": "/mnt/none/wal -", "disk": "/root/disk vda"}
     for name, (size, options) in DISKS.items():
         sh(machine, f"mkdir -p /mnt/{name} && pmadmin create {name} {size}")
         disk = sh(machine, f"pmadmin ramdisk add {name}").stdout.strip()
@@ -86,7 +92,7 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
         base = time_ns(found, "none")
         report.count(f"{program}_disk_writes", found["disk"]["writes"], "writes")
         report.count(f"{program}_disk_flushes", found["disk"]["flushes"], "flushes")
-        for name in (*SHOWN, "plain"):
+        for name in found:
             ns = time_ns(found, name)
             report.add(f"{program}_{name}_row", round(ns / rows), "ns")
             report.add(f"{program}_{name}_more_than_none", round(ns / base - 1, 4), "share")
@@ -99,7 +105,10 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
                 f"{program}, {name}: at least the paper's share of the disk's time is saved",
                 saved >= paper["saved_of_disk"],
             )
-    more = time_ns(raw[SQLITE], "dax") / time_ns(raw[SQLITE], "none") - 1
+    # The better of the two ways without durability is what counts.
+    least_ns = min(time_ns(raw[SQLITE], name) for name in ("none", "none_wal"))
+    more = time_ns(raw[SQLITE], "dax") / least_ns - 1
+    report.add("sqlite_dax_more_than_best_none", round(more, 4), "share")
     report.expect("sqlite, dax: at most a tenth more than without durability", more <= MORE_MAX)
 
 

@@ -3,13 +3,13 @@
 _pmadmin() {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words
 	case $before in
-	destroy | resize | blocks | scrub | add | remove)
+	destroy | resize | blocks | scrub | export | add | remove)
 		words=$(pmadmin list 2>/dev/null | cut -d' ' -f1)
 		;;
 	ramdisk) words="add remove" ;;
 	*)
-		words="status list create destroy resize resize-region ramdisk blocks scrub check repair watch"
-		words+=" --json --yes --block --mode --map-address"
+		words="status list create destroy resize resize-region ramdisk blocks scrub check repair export"
+		words+=" import watch --json --yes --block --mode --map-address --persist"
 		;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")

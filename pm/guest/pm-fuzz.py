@@ -13,9 +13,9 @@ import sys
 DEVICES = ("/dev/pmctl", "/dev/pmbc", "/dev/pmramd")
 NAMES = (b"fuzz", b"fuzzblk", b"two", b"", b"x" * 64, b"../etc", b"\xff\xfe")
 # Numbers and sizes as in rem_pm_uapi.h, and some that are not there.
-NUMBERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 32, 33, 34, 35, 36, 37, 64, 65, 10, 0, 255)
+NUMBERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 32, 33, 34, 35, 36, 37, 38, 64, 65, 10, 0, 255)
 SIZES = {1: 192, 2: 184, 3: 184, 4: 184, 5: 184, 6: 184, 7: 8, 8: 192, 32: 160, 33: 80, 34: 80}
-SIZES |= {9: 184, 35: 160, 36: 88, 37: 80, 64: 96, 65: 96}
+SIZES |= {9: 184, 35: 160, 36: 88, 37: 80, 38: 72, 64: 96, 65: 96}
 LIBC = ctypes.CDLL(None)
 WORDS = (0, 1, 2, 3, 511, 512, 4095, 4096, 1 << 20, 1 << 31, (1 << 32) - 1, 1 << 40, (1 << 64) - 1)
 

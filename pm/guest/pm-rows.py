@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """In the guest: rows kept by a database, each durable before the next. One line of JSON.
 
-pm-rows.py sqlite FOLDER DEVICE ROWS HOW   HOW: no (nothing is durable), or wal
+pm-rows.py sqlite FOLDER DEVICE ROWS HOW   HOW: no (no journal), log (WAL) or wal (durable)
 pm-rows.py redis FOLDER DEVICE ROWS HOW    HOW: no, or always (appendfsync)
 
 `writes` and `flushes` are what the device DEVICE below /sys/block was asked for meanwhile; `-` is
@@ -28,7 +28,7 @@ def asked(device: str) -> tuple[int, int]:
 
 def sqlite(folder: str, rows: int, how: str) -> dict[str, int]:
     database = sqlite3.connect(f"{folder}/rows.db", isolation_level=None)
-    database.execute(f"pragma journal_mode={'wal' if how == 'wal' else 'off'}")
+    database.execute(f"pragma journal_mode={'off' if how == 'no' else 'wal'}")
     database.execute(f"pragma synchronous={'full' if how == 'wal' else 'off'}")
     database.execute("create table t (n integer primary key, v text)")
     wall_ns = time.monotonic_ns()

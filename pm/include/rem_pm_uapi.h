@@ -153,6 +153,25 @@ struct pm_ioc_resize {
  */
 #define PMBC_IOC_RESIZE _IOW(PM_IOC_MAGIC, 37, struct pm_ioc_resize)
 
+/* @mode of a lock */
+#define PM_LOCK_NONE 0 /* it is given back */
+#define PM_LOCK_SHARED 1
+#define PM_LOCK_EXCLUSIVE 2
+
+#define PM_LOCK_AT_ONCE 1 /* -EAGAIN instead of waiting */
+
+struct pm_ioc_lock {
+	char name[PM_NAME_BYTES];
+	__u32 mode;  /* PM_LOCK_ */
+	__u32 flags; /* PM_LOCK_AT_ONCE */
+};
+
+/*
+ * A lock of the segment, held by the open file until it gives it back or is
+ * closed; of programs that ask for it only. First come, first served; readers share.
+ */
+#define PMBC_IOC_LOCK _IOW(PM_IOC_MAGIC, 38, struct pm_ioc_lock)
+
 struct pm_ioc_disk {
 	char name[PM_NAME_BYTES]; /* of the segment */
 	char disk[24];		  /* out: of the disk, below /dev */

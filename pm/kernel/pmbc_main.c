@@ -17,6 +17,7 @@
 #include <linux/workqueue.h>
 
 #include "pmbc.h"
+#include "pmbc_lock.h"
 #include "pmcore.h"
 
 #define CREATE_TRACE_POINTS
@@ -36,6 +37,7 @@ struct pmbc {
 	struct pm_block block;
 	void *memory;
 	u64 scrub_next;
+	struct pmbc_lock programs; /* among programs that ask for it */
 };
 
 /* What a file of /dev/pmbc last used; opening costs time with each block. */
@@ -43,6 +45,7 @@ struct pmbc_file {
 	struct mutex lock; /* of what follows */
 	struct pmbc *pmbc;
 	int mask;
+	struct pmbc_turn turn; /* granted: this file holds @pmbc's lock */
 };
 
 static LIST_HEAD(segments);
@@ -122,6 +125,7 @@ static struct pmbc *make(const struct pmcore_segment *segment)
 		return ERR_PTR(-ENOMEM);
 	pmbc->segment = *segment;
 	init_rwsem(&pmbc->lock);
+	pmbc_lock_init(&pmbc->programs);
 	err = open_blocks(pmbc);
 	if (err) {
 		kvfree(pmbc->memory);
@@ -274,6 +278,10 @@ static struct pmbc *use(struct pmbc_file *of, const char *name, int mask)
 	pmbc = pmbc_open(name, mask);
 	if (IS_ERR(pmbc))
 		return pmbc;
+	if (of->turn.granted && pmbc != of->pmbc) {
+		pmbc_close(pmbc);
+		return ERR_PTR(-EBUSY); /* it holds the lock of another */
+	}
 	if (of->pmbc)
 		pmbc_close(of->pmbc);
 	of->pmbc = pmbc;
@@ -365,6 +373,32 @@ static long transfer(struct pmbc_file *of, void __user *user, bool writes)
 	return pmbc_transfer(pmbc, u64_to_user_ptr(in.io), in.count, writes);
 }
 
+static long lock(struct pmbc_file *of, const void __user *user)
+{
+	struct pm_ioc_lock in;
+	struct pmbc *pmbc;
+
+	if (copy_from_user(&in, user, sizeof(in)))
+		return -EFAULT;
+	if (in.mode > PM_LOCK_EXCLUSIVE || in.flags & ~PM_LOCK_AT_ONCE)
+		return -EINVAL;
+	pmbc = use(of, in.name,
+		   in.mode == PM_LOCK_EXCLUSIVE ? MAY_WRITE : MAY_READ);
+	if (IS_ERR(pmbc))
+		return PTR_ERR(pmbc);
+	if (in.mode == PM_LOCK_NONE) {
+		if (!of->turn.granted)
+			return -ENOLCK;
+		pmbc_unlock(&pmbc->programs, &of->turn);
+		return 0;
+	}
+	if (of->turn.granted)
+		return -EDEADLK;
+	return pmbc_lock(&pmbc->programs, &of->turn,
+			 in.mode == PM_LOCK_EXCLUSIVE,
+			 !(in.flags & PM_LOCK_AT_ONCE));
+}
+
 static long pmbc_ioctl(struct file *file, unsigned int command,
 		       unsigned long argument)
 {
@@ -372,7 +406,9 @@ static long pmbc_ioctl(struct file *file, unsigned int command,
 	void __user *user = (void __user *)argument;
 	long err;
 
-	mutex_lock(&of->lock);
+	/* Another thread may wait for a lock by the same file. */
+	if (mutex_lock_interruptible(&of->lock))
+		return -ERESTARTSYS;
 	switch (command) {
 	case PMBC_IOC_STATUS:
 	case PMBC_IOC_SCRUB:
@@ -387,6 +423,9 @@ static long pmbc_ioctl(struct file *file, unsigned int command,
 		break;
 	case PMBC_IOC_RESIZE:
 		err = pmbc_resize(user);
+		break;
+	case PMBC_IOC_LOCK:
+		err = lock(of, user);
 		break;
 	default:
 		err = -ENOTTY;
@@ -410,6 +449,8 @@ static int pmbc_file_release(struct inode *inode, struct file *file)
 {
 	struct pmbc_file *of = file->private_data;
 
+	if (of->turn.granted)
+		pmbc_unlock(&of->pmbc->programs, &of->turn);
 	if (of->pmbc)
 		pmbc_close(of->pmbc);
 	kfree(of);

@@ -28,6 +28,7 @@ static_assert(sizeof(struct pm_ioc_transfer) == 80);
 static_assert(sizeof(struct pm_ioc_disk) == 96);
 static_assert(sizeof(struct pm_ioc_bad) == 88);
 static_assert(sizeof(struct pm_ioc_resize) == 80);
+static_assert(sizeof(struct pm_ioc_lock) == 72);
 
 /* Programs are told what media says. */
 static_assert(PM_TYPE_RAW == REM_PM_RAW && PM_TYPE_BLOCK == REM_PM_BLOCK);

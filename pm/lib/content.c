@@ -187,3 +187,22 @@ int pm_blocks_write(struct pm_blocks *blocks, const struct pm_ioc_block *io,
 {
 	return transfer(blocks, PMBC_IOC_WRITE, io, count);
 }
+
+static int lock(struct pm_blocks *blocks, uint32_t mode, uint32_t flags)
+{
+	struct pm_ioc_lock lock = { .mode = mode, .flags = flags };
+
+	memcpy(lock.name, blocks->name, sizeof(lock.name));
+	return call(blocks->fd, PMBC_IOC_LOCK, &lock);
+}
+
+int pm_blocks_lock(struct pm_blocks *blocks, int exclusive, int wait)
+{
+	return lock(blocks, exclusive ? PM_LOCK_EXCLUSIVE : PM_LOCK_SHARED,
+		    wait ? 0 : PM_LOCK_AT_ONCE);
+}
+
+int pm_blocks_unlock(struct pm_blocks *blocks)
+{
+	return lock(blocks, PM_LOCK_NONE, 0);
+}

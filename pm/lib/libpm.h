@@ -71,6 +71,14 @@ int pm_blocks_read(struct pm_blocks *blocks, const struct pm_ioc_block *io,
 int pm_blocks_write(struct pm_blocks *blocks, const struct pm_ioc_block *io,
 		    uint32_t count);
 /*
+ * A lock for what is more than one transaction; others that ask for it wait, or
+ * with @wait 0 get -EAGAIN. Held until pm_blocks_unlock() or pm_blocks_close(), or
+ * the end of the program. First come, first served; who does not want it @exclusive
+ * has it beside others. -EDEADLK: @blocks holds it already; -ENOLCK: it does not.
+ */
+int pm_blocks_lock(struct pm_blocks *blocks, int exclusive, int wait);
+int pm_blocks_unlock(struct pm_blocks *blocks);
+/*
  * Blocks from @first on that were found damaged since the segment was opened, in
  * order: how many of @count. One that is written again is on the list no more.
  */

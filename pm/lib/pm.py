@@ -68,6 +68,17 @@ class BlockStatus(ctypes.Structure):
     )
 
 
+class Disk(ctypes.Structure):
+    """struct pm_ioc_disk"""
+
+    _fields_ = (
+        ("name", ctypes.c_char * NAME_BYTES),
+        ("disk", ctypes.c_char * 24),
+        ("flags", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+    )
+
+
 class BlockIo(ctypes.Structure):
     """struct pm_ioc_block"""
 
@@ -149,6 +160,28 @@ class Service(_Closed):
         _call("pm_status", self._pm, ctypes.byref(status))
         return status
 
+    def fileno(self) -> int:
+        """For select and poll: readable once something has changed since the last status()."""
+        return int(_lib.pm_poll_fd(self._pm))
+
+    def check(self) -> Status:
+        """Look at all copies of the base segment and repair them."""
+        status = Status()
+        _call("pm_check", self._pm, ctypes.byref(status))
+        return status
+
+    def resize_region(self, size_bytes: int) -> None:
+        """From the next boot on; 0 takes the wish back."""
+        _call("pm_resize_region", self._pm, ctypes.c_uint64(size_bytes))
+
+    def give_up(self, slot: int) -> None:
+        """A slot that is damaged in all copies: what it held is lost."""
+        _call("pm_give_up", self._pm, ctypes.c_uint32(slot))
+
+    def change(self, segment: Segment) -> None:
+        """Owner, group, mode and map address, as they are in *segment*."""
+        _call("pm_change", self._pm, ctypes.byref(segment))
+
     def get(self, name: str) -> Segment:
         segment = Segment()
         _call("pm_get", self._pm, name.encode(), ctypes.byref(segment), what=name)
@@ -193,6 +226,17 @@ class Service(_Closed):
         return Memory(handle)
 
 
+def disk_add(name: str) -> str:
+    """Make a disk of a segment: its name below /dev."""
+    disk = Disk()
+    _call("pm_disk_add", name.encode(), ctypes.byref(disk), what=name)
+    return bytes(disk.disk).decode()
+
+
+def disk_remove(name: str) -> None:
+    _call("pm_disk_remove", name.encode(), what=name)
+
+
 class Blocks(_Closed):
     """A block segment."""
 
@@ -208,6 +252,12 @@ class Blocks(_Closed):
     def status(self) -> BlockStatus:
         status = BlockStatus()
         _call("pm_blocks_status", self._blocks, ctypes.byref(status))
+        return status
+
+    def scrub(self) -> BlockStatus:
+        """Look at every block and repair what can be."""
+        status = BlockStatus()
+        _call("pm_blocks_scrub", self._blocks, ctypes.byref(status))
         return status
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
@@ -226,6 +276,14 @@ class Blocks(_Closed):
             buffers[number] = data and ctypes.create_string_buffer(data, self.block_bytes)
         io = self._io(buffers)
         _call("pm_blocks_write", self._blocks, io, ctypes.c_uint32(len(buffers)))
+
+    def lock(self, exclusive: bool = True, wait: bool = True) -> None:
+        """For what is more than one transaction: see libpm(3)."""
+        words = (ctypes.c_int(exclusive), ctypes.c_int(wait))
+        _call("pm_blocks_lock", self._blocks, *words)
+
+    def unlock(self) -> None:
+        _call("pm_blocks_unlock", self._blocks)
 
     def bad(self) -> list[int]:
         """Blocks found damaged since the segment was opened, and not written again."""

@@ -144,6 +144,11 @@ def test_python_has_the_same_calls(machine: Machine) -> None:
     sh(machine, "cd /root && python3 /root/pm-binding.py")
 
 
+def test_locks_are_had_in_turn(machine: Machine) -> None:
+    sh(machine, "pmadmin create locked 64K --block 512")
+    sh(machine, "cd /root && python3 /root/pm-locks.py locked && pmadmin destroy --yes locked")
+
+
 def test_sysfs_says_what_pmadmin_says(machine: Machine) -> None:
     said = status(machine)
     folder = "/sys/class/misc/pmctl/region"

@@ -10,6 +10,7 @@ has what was synced. In the soak tier all tests of our kernel run here (test_pm_
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -80,6 +81,21 @@ def test_a_file_system_outlives_a_cut(machine: Machine, kind: str) -> None:
     sh(machine, "cd /mnt/x && test $(ls f*.sum | wc -l) = 12 && md5sum --quiet -c f*.sum")
     sh(machine, f"umount /mnt/x && {check} /dev/pmrd0 && pmadmin scrub fs")
     sh(machine, "pmadmin ramdisk remove fs && pmadmin destroy --yes fs")
+
+
+def test_changes_can_be_traced(machine: Machine) -> None:
+    """Here, for our kernel has no tracing."""
+    tracing = "/sys/kernel/tracing"
+    sh(machine, f"mountpoint -q {tracing} || mount -t tracefs none {tracing}")
+    sh(machine, f"for n in pmcore pmbc; do echo 1 >{tracing}/events/$n/enable; done")
+    sh(machine, "pmadmin create traced 64K --block 512")
+    disk = sh(machine, "pmadmin ramdisk add traced").stdout.strip()
+    sh(machine, f"dd if=/dev/zero of={disk} bs=512 count=1 oflag=direct")
+    sh(machine, "pmadmin ramdisk remove traced && pmadmin destroy --yes traced")
+    sh(machine, f"for n in pmcore pmbc; do echo 0 >{tracing}/events/$n/enable; done")
+    seen = sh(machine, f"cat {tracing}/trace").stdout
+    assert "pmbc_transaction: name=traced blocks=1 err=0" in seen
+    assert len(re.findall(r"pmcore_segment: .*name=traced ", seen)) == 2
 
 
 def test_direct_access_works_there_too(machine: Machine) -> None:
