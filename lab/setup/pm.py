@@ -56,9 +56,12 @@ class PmProduct:
         return self.folder / "pmadmin"
 
 
-def ensure_pm(progress: Progress, mutants: bool = False) -> PmProduct:
-    """For the kernel of this checkout; *mutants*: with planted bugs (`insmod pmcore mutant=N`)."""
-    headers = ensure_kernel_headers(progress)
+def ensure_pm(progress: Progress, mutants: bool = False, variant: str | None = None) -> PmProduct:
+    """For the kernel of this checkout, or a *variant* of it.
+
+    *mutants*: with planted bugs (`insmod pmcore mutant=N`).
+    """
+    headers = ensure_kernel_headers(progress, variant)
     return _ensure(progress, headers, headers.name, mutants)
 
 
