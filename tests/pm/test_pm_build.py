@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from lab.paths import repo_dir
-from lab.setup.pm import ensure_pm_for_debian, stock_version
+from lab.setup.pm import MODULES, ensure_pm_for_debian, sources, stock_version
 from lab.setup.progress import Progress
 
 pytestmark = pytest.mark.full
@@ -24,6 +25,19 @@ def test_modules_are_built_for_debians_kernel() -> None:
         argv = ["modinfo", "-F", "vermagic", str(module)]
         magic = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
         assert magic.startswith(f"{stock_version()}-amd64 "), magic
+
+
+def test_the_dkms_package_has_all_that_is_built(tmp_path: Path) -> None:
+    argv = ["make", "-s", "-C", str(repo_dir() / "pm"), "dkms", f"DESTDIR={tmp_path}"]
+    subprocess.run(argv, check=True)
+    (folder,) = (tmp_path / "usr" / "src").iterdir()
+    packed = {path.name for path in folder.iterdir()}
+    # What a module is made of; libpm and pmadmin are no part of it.
+    wanted = {path.name for path in sources() if path.parent.name not in ("lib", "admin")}
+    assert len(wanted) > 30
+    assert wanted | {"dkms.conf"} <= packed
+    text = (folder / "dkms.conf").read_text(encoding="utf-8")
+    assert set(re.findall(r'BUILT_MODULE_NAME.*="(\w+)"', text)) == set(MODULES)
 
 
 def test_libpm_shows_its_own_names_only() -> None:

@@ -140,6 +140,65 @@ def test_files_written_side_by_side_are_read_back(machine: Machine, block_bytes:
     sh(machine, "pmadmin ramdisk remove fs && pmadmin destroy --yes fs")
 
 
+def offset_of(machine: Machine, name: str) -> int:
+    found = [s for s in json.loads(sh(machine, "pmadmin --json list").stdout) if s["name"] == name]
+    offset: int = found[0]["offset"]
+    return offset
+
+
+def faults_of(machine: Machine, name: str) -> int:
+    """Of touching each of its pages, mapped where large pages could be."""
+    return int(sh(machine, f"cd /root && python3 /root/pm-huge.py {name}").stdout)
+
+
+LARGE_PAGE = 2 << 20
+
+
+def mapped_segment(machine: Machine, name: str, aligned: bool) -> list[str]:
+    """One of 4 MiB whose memory is aligned to large pages, or not; and what fills up before it."""
+    fills: list[str] = []
+    while len(fills) < 30:  # each is in a gap that is there, or moves the segment
+        sh(machine, f"pmadmin create {name} 4M --map-address 0x100000000000")
+        beyond = (status(machine)["phys"] + offset_of(machine, name)) % LARGE_PAGE
+        if aligned == (beyond == 0):
+            return fills
+        size = LARGE_PAGE - beyond if aligned else 4096
+        fills.append(f"fill{len(fills)}")
+        sh(machine, f"pmadmin destroy --yes {name} && pmadmin create {fills[-1]} {size}")
+    raise AssertionError("no such place was found")
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_a_segment_is_mapped_by_large_pages_where_it_is_aligned(
+    machine: Machine, aligned: bool
+) -> None:
+    fills = mapped_segment(machine, "large", aligned)
+    pages = (4 << 20) // 4096
+    faults = faults_of(machine, "large")
+    assert faults < pages // 4 if aligned else faults >= pages
+    sh(machine, f"for n in large {' '.join(fills)}; do pmadmin destroy --yes $n; done")
+
+
+def test_a_disk_is_parted(machine: Machine) -> None:
+    sh(machine, "pmadmin create parts 4M")
+    disk = sh(machine, "pmadmin ramdisk add parts").stdout.strip()
+    sh(machine, f"python3 /root/pm-parted.py {disk} 4096 && blockdev --rereadpt {disk}")
+    sh(machine, f"printf inside | dd of={disk}p1 bs=512 conv=sync,fsync status=none")
+    assert sh(machine, "tail -c +1048577 /dev/pm/parts | head -c 6").stdout == "inside"
+    sh(machine, "pmadmin ramdisk remove parts && pmadmin destroy --yes parts")
+
+
+def test_changes_are_told_to_who_watches(machine: Machine) -> None:
+    sh(machine, "setsid pmadmin --json watch >/tmp/seen 2>&1 </dev/null & echo $! >/tmp/watcher")
+    sh(
+        machine,
+        "until grep -q segments /tmp/seen; do sleep 0.1; done; wc -l </tmp/seen >/tmp/lines",
+    )
+    sh(machine, "pmadmin create watched 64K")
+    sh(machine, "until test $(wc -l </tmp/seen) -gt $(cat /tmp/lines); do sleep 0.1; done")
+    sh(machine, "kill $(cat /tmp/watcher) && pmadmin destroy --yes watched")
+
+
 def test_python_has_the_same_calls(machine: Machine) -> None:
     sh(machine, "cd /root && python3 /root/pm-binding.py")
 
