@@ -16,8 +16,8 @@ with pm.Service() as service:
     assert not news.poll(0)
     service.create("py-raw", 1 << 20)
     service.create("py-blocks", 1 << 20, block_bytes=512)
-    assert {s.name for s in service} >= {b"py-raw", b"py-blocks"}
     assert news.poll(LIMIT_MS)
+    assert {s.name for s in service} >= {b"py-raw", b"py-blocks"}
     assert service.status().used == before.used + 2
     assert not news.poll(0)
     try:

@@ -162,7 +162,8 @@ def mapped_segment(machine: Machine, name: str, aligned: bool) -> list[str]:
         beyond = (status(machine)["phys"] + offset_of(machine, name)) % LARGE_PAGE
         if aligned == (beyond == 0):
             return fills
-        size = LARGE_PAGE - beyond if aligned else 4096
+        # What is in the way is as large as the segment, so that it lies where that did.
+        size = LARGE_PAGE - beyond if aligned else (4 << 20) + 4096
         fills.append(f"fill{len(fills)}")
         sh(machine, f"pmadmin destroy --yes {name} && pmadmin create {fills[-1]} {size}")
     raise AssertionError("no such place was found")
