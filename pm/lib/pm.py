@@ -161,7 +161,7 @@ class Service(_Closed):
         return status
 
     def fileno(self) -> int:
-        """For select and poll: readable once something has changed since the last status() or iteration."""
+        """For select and poll: readable when something changed since status() or iteration."""
         return int(_lib.pm_poll_fd(self._pm))
 
     def check(self) -> Status:
