@@ -151,11 +151,12 @@ static int raw_bio(struct pmramd *ramd, struct bio *bio)
 	/* What a file system wrote back by itself comes before this. */
 	if (bio->bi_opf & REQ_PREFLUSH)
 		pm_fence(ramd->segment.env);
-	if (bio_op(bio) == REQ_OP_WRITE_ZEROES)
+	switch (bio_op(bio)) {
+	case REQ_OP_WRITE_ZEROES:
 		pm_zero(ramd->segment.env, at, bio->bi_iter.bi_size);
-	else if (bio_op(bio) != REQ_OP_READ && bio_op(bio) != REQ_OP_WRITE)
-		return -EOPNOTSUPP;
-	else
+		break;
+	case REQ_OP_READ:
+	case REQ_OP_WRITE:
 		bio_for_each_segment(vec, bio, iterator) {
 			void *data = page_address(vec.bv_page) + vec.bv_offset;
 
@@ -166,6 +167,10 @@ static int raw_bio(struct pmramd *ramd, struct bio *bio)
 				memcpy(data, at, vec.bv_len);
 			at += vec.bv_len;
 		}
+		break;
+	default:
+		return -EOPNOTSUPP;
+	}
 	if (writes)
 		pm_fence(ramd->segment.env);
 	return 0;
