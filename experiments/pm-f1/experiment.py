@@ -40,7 +40,9 @@ def _files(machine: Machine, megabytes: int) -> dict[str, tuple[str, str]]:
         sh(machine, f"pmadmin create {name} {megabytes + 20}M && mkdir -p /mnt/{name}")
         disk = sh(machine, f"pmadmin ramdisk add {name}").stdout.strip()
         sh(machine, f"mkfs.ext4 -q -b 4096 {disk} && mount {options} {disk} /mnt/{name}")
-        files[name] = (f"/mnt/{name}/data", disk.removeprefix("/dev/"))
+        device = disk.removeprefix("/dev/")
+        sh(machine, f"echo 1 >/sys/block/{device}/queue/iostats")  # reads are counted
+        files[name] = (f"/mnt/{name}/data", device)
     for path, _ in files.values():
         sh(machine, f"yes content | head -c {megabytes}000000 >{path} && sync")
     return files

@@ -52,8 +52,6 @@ TOO_SHORT_FOR_LARGE = ("wsp-intel-750w", "atx-spec-16")
 ALL_DIRTY_BYTES = 128 << 20  # more than the caches of any profile hold
 NO_STOP_NS = 300_000_000  # far more than any Stop takes
 LOADED_WRITES = 50
-# Of the load, not of the machine: one of four clients may just have had its answer.
-BY_CHANCE = "each client had a request in flight"
 LOAD_LIMIT_S = 300.0
 
 IN_FULL = SUPPLIES[:1]
@@ -169,5 +167,4 @@ def test_the_demo_keeps_its_promises_on_each_supply(supply: str) -> None:
     outcome = Outcome(lambda _line: None)
     with Machine.create(config, destroy_on_exit=True) as machine:
         play(machine, Plan(writes=500, off_s=1.0, size=Size(2)), outcome)
-    broken = [check for check in outcome.checks if not check.ok and check.name != BY_CHANCE]
-    assert outcome.checks and not broken, broken
+    assert outcome.result.ok, [check for check in outcome.checks if not check.ok]
