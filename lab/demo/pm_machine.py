@@ -26,6 +26,7 @@ STOCK_DRAM_BYTES = 1 << 30  # Debian's kernel is made for machines of that size
 BOOT_LIMIT_S = 240.0
 COMMAND_LIMIT_S = 600.0  # of what hangs: on a crowded host a guest is slow
 WATCHED_LIMIT_S = 1200.0
+ENTER_LIMIT_S = 10.0  # waited for in vain: the kernel that knew of the connection is gone
 
 
 @contextmanager
@@ -164,7 +165,9 @@ def reset(machine: Machine, trigger: str) -> None:
     assert machine.console is not None
     before = machine.console.position()
     with suppress(RemError):  # this kernel does not live to end the connection
-        machine.guest.run(f"sync -f /root; echo {trigger} >/proc/sysrq-trigger", limit_s=10)
+        machine.guest.run(
+            f"sync -f /root; echo {trigger} >/proc/sysrq-trigger", limit_s=ENTER_LIMIT_S
+        )
     machine.guest.close()
     machine.wait_up(BOOT_LIMIT_S, before)
 
@@ -173,9 +176,10 @@ def kexec(machine: Machine) -> None:
     """The kernel enters the same one anew by itself: no reset, no loader."""
     assert machine.console is not None
     machine.guest.put(machine.config.kernel, "/root/bzImage")
+    sh(machine, "python3 /root/pm-kexec.py load /root/bzImage")
     before = machine.console.position()
     with suppress(RemError):  # this kernel does not live to end the connection
-        machine.guest.run("python3 /root/pm-kexec.py /root/bzImage", limit_s=COMMAND_LIMIT_S)
+        machine.guest.run("python3 /root/pm-kexec.py enter", limit_s=ENTER_LIMIT_S)
     machine.guest.close()
     machine.wait_up(BOOT_LIMIT_S, before)
 

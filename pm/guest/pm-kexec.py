@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """In the guest: go on with the kernel of a file, without firmware or loader.
 
-pm-kexec.py FILE   no file system is told, as in a crash; the command line stays what it is
+pm-kexec.py load FILE   the command line stays what it is
+pm-kexec.py enter       no file system is told, as in a crash; nobody ends the connection
 """
 
 import ctypes
@@ -19,10 +20,12 @@ def call(*words: int | bytes) -> None:
         sys.exit(os.strerror(ctypes.get_errno()))
 
 
-with open("/proc/cmdline", "rb") as file:
-    line = file.read().strip() + b"\0"
-kernel = os.open(sys.argv[1], os.O_RDONLY)
-# No initrd: -1 is not looked at with the flag.
-call(KEXEC_FILE_LOAD, kernel, 0, len(line), line, NO_INITRAMFS)
-os.sync()
-call(REBOOT, MAGIC, MAGIC2, GO, 0)
+if sys.argv[1] == "load":
+    with open("/proc/cmdline", "rb") as file:
+        line = file.read().strip() + b"\0"
+    kernel = os.open(sys.argv[2], os.O_RDONLY)
+    # No initrd: -1 is not looked at with the flag.
+    call(KEXEC_FILE_LOAD, kernel, 0, len(line), line, NO_INITRAMFS)
+    os.sync()
+else:
+    call(REBOOT, MAGIC, MAGIC2, GO, 0)
