@@ -68,7 +68,7 @@ CACHES_LOST = (
 )
 NOT_MODELLED = (
     "The disk is declared `protected`: its file keeps what QEMU had accepted, as a disk with "
-    "power-loss protection does. A disk with a volatile write cache is not modelled.",
+    "power-loss protection does; `rem run --disk-cache volatile` has the other kind.",
     "The times of Stop and Go are those of an emulated CPU, not of hardware.",
 )
 MODELLED = (
