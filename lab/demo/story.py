@@ -144,9 +144,8 @@ def cut(
     outcome.check("Stop committed within the hold-up", record.stopped, line)
     enough = f"{acked} writes, at least {plan.writes} asked for"
     outcome.check("enough was acknowledged before the cut", acked >= plan.writes, enough)
-    # One may just have had its answer: whether all clients wait is chance.
-    some = f"{in_flight}, of {waiting} of {clients} clients"
-    outcome.check("requests were in flight at the cut", in_flight > 0, some)
+    everyone = f"{waiting} of {clients} clients"
+    outcome.check("each client had a request in flight", waiting == clients, everyone)
     failures = work.failures()
     outcome.check("no connection ended at the cut", not failures, "; ".join(failures) or "none did")
     return record
