@@ -14,6 +14,7 @@ one on checked blocks, whose writes are whole or not at all, too.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -157,6 +158,11 @@ def _segments(machine: Machine, plan: Plan, result: Result) -> None:
     result.add("segments_many", plan.segments, "segments", "counted")
 
 
+def _row_ns(machine: Machine, folder: str, rows: int, how: str) -> int:
+    said = sh(machine, f"python3 /root/pm-rows.py sqlite {folder} - {rows} {how}").stdout
+    return int(json.loads(said)["wall_ns"]) // rows
+
+
 def _database(machine: Machine, plan: Plan, result: Result, disks: dict[str, str]) -> None:
     """Part of PM-T1: rows committed one at a time, without durability and on pmramd."""
     places = {}
@@ -164,10 +170,9 @@ def _database(machine: Machine, plan: Plan, result: Result, disks: dict[str, str
         places[name] = f"/mnt/{name}"
         sh(machine, f"mkdir -p /mnt/{name} && mkfs.ext4 -q -F {device}")
         sh(machine, f"mount {device} /mnt/{name}")
-    bench = "python3 /root/pm-bench.py"
-    base = _bench(machine, f"{bench} /root {plan.rows} no")["row"]
+    base = _row_ns(machine, "/root", plan.rows, "no")
     result.add("sqlite_row_not_durable", base, "ns", "modelled")
     for name, place in places.items():
-        row = _bench(machine, f"{bench} {place} {plan.rows} durable")["row"]
+        row = _row_ns(machine, place, plan.rows, "wal")
         result.add(f"sqlite_row_on_{name}", row, "ns", "modelled")
         result.add(f"sqlite_{name}_vs_not_durable", _ratio(row, base), "ratio", "modelled")

@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lab import run
 from lab.campaign import pm
-from lab.campaign.record import free_enough
-from lab.commands.demo import make_config
-from lab.demo.pm_machine import install, sh, wait_up
+from lab.demo.pm_machine import install, sh
 from lab.errors import InfraError, RemError, UsageError
 from lab.machine import Machine
-from lab.machine.cut_points import attach_cut_points
 from lab.result import Result
 from lab.say import say
 from lab.setup.heap import ensure_heap_bench
@@ -92,25 +89,8 @@ class Asked:
 
 
 def record(asked: Asked) -> None:
-    shutil.rmtree(asked.folder, ignore_errors=True)
-    asked.folder.mkdir(parents=True)
-    free_enough(asked.folder)
     program = ensure_heap_bench(Progress()).bench  # before a machine runs: it may take a while
-    config = make_config(asked.name, 1, None, None, pm.PROFILE)
-    phys = pm.region_phys(config.nvram_bytes)
-    config = replace(
-        config,
-        memtype="dram",
-        cmdline_extra=f"memmap={pm.REGION_BYTES >> 20}M!{phys:#x}",
-        plugin=f"{config.plugin},record={asked.folder}",
-    )
-    with (asked.folder / "base.media").open("wb") as base:
-        base.truncate(config.nvram_bytes)  # of a new machine: zeros
-    with Machine.create(config, destroy_on_exit=True) as machine:
-        say("campaign: a guest with a region boots, and is recorded")
-        attach_cut_points(machine)
-        machine.boot()
-        wait_up(machine)
+    with pm.recorded_guest(asked.folder, asked.name) as machine:
         install(machine)
         machine.guest.put(program, PROGRAM)
         sh(machine, f"insmod /root/pmcore.ko device=/dev/pmem0 format=1 slots={pm.SLOTS}")
@@ -118,7 +98,6 @@ def record(asked: Asked) -> None:
         for row in asked.rows:
             _row(machine, row)
             say(f"campaign: recorded {row}")
-        machine.cut(immediate=True)
 
 
 def _row(machine: Machine, row: Row) -> None:

@@ -13,6 +13,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -114,32 +116,39 @@ def region_phys(nvram_bytes: int) -> int:
     return NVRAM_PHYS + nvram_bytes - REGION_BYTES
 
 
-def record(asked: Asked) -> list[str]:
-    """Make the recording; what the program said in each window, nothing where all was well."""
-    shutil.rmtree(asked.folder, ignore_errors=True)
-    asked.folder.mkdir(parents=True)
-    free_enough(asked.folder)
-    config = make_config(asked.name, 1, None, None, PROFILE)
+@contextmanager
+def recorded_guest(folder: Path, name: str) -> Iterator[Machine]:
+    """Up, with a region and volatile caches, and recorded into *folder* until the power goes."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    free_enough(folder)
+    config = make_config(name, 1, None, None, PROFILE)
     phys = region_phys(config.nvram_bytes)
     config = replace(
         config,
         memtype="dram",
         cmdline_extra=f"memmap={REGION_BYTES >> 20}M!{phys:#x}",
-        plugin=f"{config.plugin},record={asked.folder}",
+        plugin=f"{config.plugin},record={folder}",
     )
-    with (asked.folder / "base.media").open("wb") as base:
+    with (folder / "base.media").open("wb") as base:
         base.truncate(config.nvram_bytes)  # of a new machine: zeros
-    said = []
     with Machine.create(config, destroy_on_exit=True) as machine:
         say("campaign: a guest with a region boots, and is recorded")
         attach_cut_points(machine)
         machine.boot()
         wait_up(machine)
+        yield machine
+        machine.cut(immediate=True)
+
+
+def record(asked: Asked) -> list[str]:
+    """Make the recording; what the program said in each window, nothing where all was well."""
+    said = []
+    with recorded_guest(asked.folder, asked.name) as machine:
         _install(machine)
         for mutant in ("", *asked.mutants):
             said.append(_row(machine, asked, mutant))
             say(f"campaign: recorded {mutant or 'the modules as they are'}")
-        machine.cut(immediate=True)
     return said
 
 

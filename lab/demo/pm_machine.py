@@ -162,24 +162,22 @@ def sh(machine: Machine, command: str, check: bool = True) -> GuestResult:
 
 def reset(machine: Machine, trigger: str) -> None:
     """By a letter of sysrq: b reboots, c panics. The root disk is written back first."""
-    assert machine.console is not None
-    before = machine.console.position()
-    with suppress(RemError):  # this kernel does not live to end the connection
-        machine.guest.run(
-            f"sync -f /root; echo {trigger} >/proc/sysrq-trigger", limit_s=ENTER_LIMIT_S
-        )
-    machine.guest.close()
-    machine.wait_up(BOOT_LIMIT_S, before)
+    _end_kernel(machine, f"sync -f /root; echo {trigger} >/proc/sysrq-trigger")
 
 
 def kexec(machine: Machine) -> None:
     """The kernel enters the same one anew by itself: no reset, no loader."""
-    assert machine.console is not None
     machine.guest.put(machine.config.kernel, "/root/bzImage")
     sh(machine, "python3 /root/pm-kexec.py load /root/bzImage")
+    _end_kernel(machine, "python3 /root/pm-kexec.py enter")
+
+
+def _end_kernel(machine: Machine, command: str) -> None:
+    """Until another is up."""
+    assert machine.console is not None
     before = machine.console.position()
     with suppress(RemError):  # this kernel does not live to end the connection
-        machine.guest.run("python3 /root/pm-kexec.py enter", limit_s=ENTER_LIMIT_S)
+        machine.guest.run(command, limit_s=ENTER_LIMIT_S)
     machine.guest.close()
     machine.wait_up(BOOT_LIMIT_S, before)
 
