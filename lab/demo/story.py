@@ -113,10 +113,10 @@ def cut(
     machine: Machine, work: Workload, before: Before, plan: Plan, outcome: Outcome
 ) -> CutRecord:
     """PWR_OK drops under full load; the clients learn only afterwards that they are to wait."""
-    edge_ns = time.monotonic_ns()
     record = machine.cut(no_flush=plan.no_flush)
-    at_ns = edge_ns + (record.stopped_after_ns or 0)
-    held = {name: load.ask("hold", at_ns=at_ns) for name, load in work.writers().items()}
+    # Not the Stop's own time, which is the model's, while clients live on the host's clock.
+    writers = work.writers().items()
+    held = {name: load.ask("hold", at_ns=record.went_at_ns) for name, load in writers}
     before.acked = {name: one["acked"] for name, one in held.items()}
     before.records = work.loads["peer"].ask("status")["acked_records"]
     acked = sum(before.acked.values())

@@ -27,12 +27,20 @@ RING = 16384
 COUNTER_EVERY = 4
 PAYLOAD_REPEATS = 6  # of 16 digits: values of about 100 bytes
 VERIFY_BATCH = 256
+# Answers that are remembered with their time; after a cut at most those that had come already.
+ANSWERS = 1024
 
 
 @dataclass(frozen=True)
 class InFlight:
     number: int
     sent_ns: int
+
+
+@dataclass(frozen=True)
+class Answered:
+    sent_ns: int
+    answered_ns: int
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,7 @@ class Writer(asyncio.Protocol):
         self.increments_sent = 0
         self.increments_acked = 0
         self.in_flight: deque[InFlight] = deque()
+        self._answered: deque[Answered] = deque(maxlen=ANSWERS)
         self.failure: str | None = None
         self.last_ack_ns = 0
         self.longest_gap_ns = 0
@@ -141,6 +150,7 @@ class Writer(asyncio.Protocol):
         if type(reply) is not type(expected) or reply != expected:  # 1 is not True here
             raise ProtocolError(f"request {request.number}: {reply!r}, expected {expected!r}")
         self.acked += 1
+        self._answered.append(Answered(request.sent_ns, now_ns))
         self.latency_max_ns = max(self.latency_max_ns, now_ns - request.sent_ns)
         if self.last_ack_ns:
             self.longest_gap_ns = max(self.longest_gap_ns, now_ns - self.last_ack_ns)
@@ -172,8 +182,11 @@ class Writer(asyncio.Protocol):
         self._fill()
 
     def in_flight_at(self, at_ns: int) -> int:
-        """Requests sent before *at_ns* that are still without an answer."""
-        return sum(request.sent_ns <= at_ns for request in self.in_flight)
+        """Requests sent by *at_ns* that had no answer then. A busy host may let this process read
+        only later what had been answered before: until it is read, its request is in flight.
+        """
+        waiting = sum(request.sent_ns <= at_ns for request in self.in_flight)
+        return waiting + sum(one.sent_ns <= at_ns < one.answered_ns for one in self._answered)
 
     async def drain(self, limit_s: float) -> bool:
         """After hold(): wait for the answers that are missing."""
@@ -248,7 +261,9 @@ class Writers:
         }
 
     def hold(self, at_ns: int) -> dict[str, object]:
-        """The machine is without power: stop sending, tell what was in flight at *at_ns*."""
+        """The machine is without power: stop sending, tell what was in flight at *at_ns*,
+        of the host's monotonic clock.
+        """
         counts = [writer.in_flight_at(at_ns) for writer in self.writers]
         for writer in self.writers:
             writer.hold()

@@ -306,6 +306,7 @@ class Machine:
                     caches.arm_store(self, at_store)
                     place = f"store {at_store}"
                 stopped_ns = None if immediate else self.supply.drop(clock, limit_ns)
+                went_at_ns = time.monotonic_ns()
                 status = caches.power_goes(self, qemu)
                 record = CutRecord(
                     announced=not immediate,
@@ -317,6 +318,7 @@ class Machine:
                     sequence=self.supply.sequence,
                     qemu_pid=qemu.pid,
                     qemu_status=status,
+                    went_at_ns=went_at_ns,
                     gone=qemu.gone(),
                     caches=caches.told(self),
                     supply=supply,

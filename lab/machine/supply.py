@@ -54,7 +54,7 @@ class HostPacedClock:
 
 @dataclass(frozen=True)
 class CutRecord:
-    """What the supply saw of one cut. Times are guest time from the edge of PWR_OK."""
+    """What the supply saw of one cut. Times are guest time from the edge of PWR_OK, but for one."""
 
     announced: bool  # PWR_OK dropped before the power went
     hold_up_ns: int
@@ -65,6 +65,7 @@ class CutRecord:
     sequence: int  # of the status byte
     qemu_pid: int
     qemu_status: int  # -9: ended by SIGKILL
+    went_at_ns: int  # the host's monotonic clock, when the power went
     gone: bool  # waitpid() returned it and the process table has it no more
     caches: dict[str, int] | None = None  # how they stood at the end (struct rem_plugin_cache)
     supply: str | None = None  # the one whose window the hold-up was

@@ -228,3 +228,22 @@ def test_nonsense_from_redis_is_an_error(stream: bytes) -> None:
 def test_nonsense_from_memcached_is_an_error(stream: bytes) -> None:
     with pytest.raises(ProtocolError):
         Memcached().feed(stream)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_was_in_flight_stays_so_when_its_answer_is_read_later(protocol: str) -> None:
+    async def story(server: FakeServer, load: Writers) -> None:
+        await some_writes(load)
+        server.frozen.clear()
+        await asyncio.sleep(0.1)
+        cut_ns = time.monotonic_ns()
+        acked = int(str(load.status()["acked"]))
+        server.frozen.set()
+        while int(str(load.status()["acked"])) < acked + 5 * CLIENTS:
+            await asyncio.sleep(0.001)
+        assert load.hold(cut_ns)["clients_in_flight_at_cut"] == CLIENTS
+        assert (await load.verify(5.0))["drained"]
+        # Who had nothing more to ask for is not in flight.
+        assert load.hold(time.monotonic_ns())["clients_in_flight_at_cut"] == 0
+
+    play(protocol, story)
