@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A kernel in memory: found by its banner, read through its own page table, its types by drgn.
 
-Nothing here trusts the memory: an address that no page table maps is a drgn.FaultError, and who
-walks a list counts its steps.
+Nothing here trusts the memory: an address that no page table maps is a drgn.FaultError, who walks
+a list counts its steps, and whoever asks expects DAMAGE.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ SHIFTS = (39, 30, 21, 12)
 CPUS_MAX = 256
 # In all. A damaged structure may lead in circles; a sound one takes far fewer.
 READS_MAX = 20_000_000
+# What reading a memory of which pieces are garbage can raise, and nothing else does.
+DAMAGE = (drgn.FaultError, struct.error, ArithmeticError, LookupError, ValueError)
 
 
 class Symbols:
@@ -145,7 +147,7 @@ class Kernel:
     def _read_virtual(self, address: int, count: int, _offset: int, _physical: bool) -> bytes:
         self._reads += 1
         if self._reads > READS_MAX:
-            raise RemError(f"{self.view.path}: the kernel's structures lead in circles")
+            raise drgn.FaultError("the kernel's structures lead in circles", address)
         parts = []
         while count > 0:
             part = min(count, PAGE_BYTES - address % PAGE_BYTES)

@@ -10,7 +10,7 @@ import drgn
 from drgn import offsetof
 
 from lab import format as fmt
-from lab.lost.kernel import Kernel
+from lab.lost.kernel import DAMAGE, Kernel
 from lab.lost.memory import PAGE_BYTES
 from lab.lost.processes import Process, Users, path_of, text_of, users_of
 from lab.machine.qemu import NVRAM_PHYS
@@ -89,7 +89,7 @@ class Pages:
         if known is None:
             try:
                 known = self._page_owner(frame)
-            except (drgn.FaultError, struct.error, ValueError, LookupError) as error:
+            except DAMAGE as error:
                 known = Owner("unknown", f"damaged: {error}".split("\n")[0])
             self._known[frame] = known
         return known
@@ -112,7 +112,7 @@ class Pages:
             for cpu, base in kernel.per_cpu_bases():
                 for offset in range(0, kernel.symbols.per_cpu_bytes, PAGE_BYTES):
                     pages[kernel.translate(base + offset) // PAGE_BYTES] = (cpu, offset)
-        except drgn.FaultError as error:
+        except DAMAGE as error:
             self.users.damaged.append(f"per-CPU areas cannot be found: {error}")
         return pages
 

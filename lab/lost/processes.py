@@ -11,7 +11,7 @@ import drgn
 from drgn.helpers.linux.list import list_for_each_entry
 from drgn.helpers.linux.mm import for_each_vma
 
-from lab.lost.kernel import PTE_ADDRESS, PTE_LARGE, PTE_PRESENT, SHIFTS, Kernel
+from lab.lost.kernel import DAMAGE, PTE_ADDRESS, PTE_LARGE, PTE_PRESENT, SHIFTS, Kernel
 from lab.lost.memory import PAGE_BYTES
 
 # Damaged lists have an end, too.
@@ -89,7 +89,7 @@ def users_of(kernel: Kernel) -> Users:
             break
         try:
             _add_task(kernel, users, task)
-        except (drgn.FaultError, ValueError) as error:
+        except DAMAGE as error:
             users.damaged.append(f"a task cannot be read: {error}")
     return users
 
@@ -97,7 +97,7 @@ def users_of(kernel: Kernel) -> Users:
 def _until_fault(tasks: Iterator[drgn.Object], users: Users) -> Iterator[drgn.Object]:
     try:
         yield from tasks
-    except (drgn.FaultError, ValueError) as error:
+    except DAMAGE as error:
         users.damaged.append(f"the list of tasks is damaged: {error}")
 
 

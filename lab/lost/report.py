@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.errors import InfraError, RemError
-from lab.lost.kernel import Kernel, Symbols
+from lab.lost.kernel import DAMAGE, Kernel, Symbols
 from lab.lost.memory import LINE_BYTES, View, lost_lines
 from lab.lost.pages import Owner, Pages
 from lab.lost.writers import Writers, place_of
@@ -133,7 +133,7 @@ def _ask(source: Source, seen: View) -> tuple[Pages | None, Symbols | None, list
         return Pages(Kernel(seen, symbols, layout)), symbols, []
     except InfraError:
         raise
-    except (RemError, LookupError, ValueError) as error:
+    except (RemError, *DAMAGE) as error:
         text = error.message if isinstance(error, RemError) else f"the kernel is damaged: {error}"
         return None, symbols, [text]
 

@@ -10,6 +10,7 @@ import struct
 from dataclasses import replace
 from pathlib import Path
 
+import drgn
 import pytest
 
 from lab import format as fmt
@@ -109,6 +110,24 @@ def test_a_kernel_whose_page_table_is_damaged_is_named(files: Source) -> None:
     put(files.seen, (2 << 20) + 0x1000, b"Linux version 6.12")
     (problem,) = loss_of(files).problems
     assert "page table" in problem and "damaged" in problem
+
+
+@pytest.mark.parametrize(
+    "damage", [drgn.FaultError("not mapped", 64), OverflowError("too big"), LookupError("no such")]
+)
+def test_a_kernel_of_which_pieces_are_garbage_is_named(
+    files: Source, monkeypatch: pytest.MonkeyPatch, damage: Exception
+) -> None:
+    def broken(_kernel: object) -> None:
+        raise damage
+
+    monkeypatch.setattr("lab.lost.report.Kernel", lambda *_: None)
+    monkeypatch.setattr("lab.lost.report.Pages", broken)
+    (files.seen.parent / "System.map").write_text(SYSTEM_MAP, encoding="ascii")
+    put(files.seen, 0, b"x")
+    loss = loss_of(files)
+    assert len(loss.lines) == 1
+    assert "damaged" in loss.problems[0]
 
 
 def test_a_missing_map_is_named(files: Source) -> None:
