@@ -16,9 +16,11 @@ from __future__ import annotations
 import math
 import resource
 from collections.abc import Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from lab import run
@@ -35,6 +37,7 @@ from lab.say import say
 # Of a soak: so many classes, and of all resumed images this share.
 CLASSES_MAX = 1_000
 RESUMES_SHARE = 0.01
+DECIDERS = 2  # machines, one for each worker that judges
 NOTE_LIMIT_S = 120.0
 GUEST_LIMIT_S = 300.0
 PLACE_ORDER = ("running", "stop-commit", "go-devices", "loader", "stop-save", "go-cpus")
@@ -162,29 +165,56 @@ def boot_all(  # noqa: PLR0917 - what is judged, by whom, and how much of it
     whole = min(whole, len(images))
     load = Workload.read(recording)
     before_s = _children_s()
-    whole_s = 0.0
     wrong: list[str] = []
-    with boot_machine(recording, name) as machine:
-        for number, image in enumerate(images):
-            if number < whole:
-                broken = boot(engine, machine, recording, image, load)
-                whole_s = _children_s() - before_s
-            else:
-                broken = decide(engine, machine, recording, image)
-            expected = f"{image.reason} {image.sequence}" if image.sequence else image.reason
-            place = (image.recording, image.event, image.eviction)
-            store.add_boot((image.kind, *place, expected, broken or expected, not broken, 0))
-            line = f"cut {image.event} evict {image.eviction} in {image.place}: {expected}"
-            how = "booted" if number < whole else "the loader decided"
-            say(f"campaign: {how} {line}{': ' + broken if broken else ''}")
-            if broken:
-                wrong.append(f"{line}: {broken}")
-                say(f"campaign: {shrink.command(recording, image.event, image.eviction)} --boot")
+
+    def told(image: Image, broken: str, how: str) -> None:
+        expected = f"{image.reason} {image.sequence}" if image.sequence else image.reason
+        place = (image.recording, image.event, image.eviction)
+        store.add_boot((image.kind, *place, expected, broken or expected, not broken, 0))
+        line = f"cut {image.event} evict {image.eviction} in {image.place}: {expected}"
+        say(f"campaign: {how} {line}{': ' + broken if broken else ''}")
+        if broken:
+            wrong.append(f"{line}: {broken}")
+            say(f"campaign: {shrink.command(recording, image.event, image.eviction)} --boot")
+
+    if whole:
+        with boot_machine(recording, name) as machine:
+            for image in images[:whole]:
+                told(image, boot(engine, machine, recording, image, load), "booted")
+    whole_s = _children_s() - before_s
+    rest = images[whole:]
+    decided = _decide_all(engine, recording, name, rest)
+    for image, broken in zip(rest, decided, strict=True):
+        told(image, broken, "the loader decided")
     classes = store.scalar(
         "SELECT count(DISTINCT class) FROM image WHERE recording = ?", str(recording)
     )
     seen = len({image.kind for image in images[:whole]})
     return Booted(len(images), whole, tuple(wrong), int(classes) - seen, whole_s)
+
+
+def _decide_all(engine: Path, recording: Path, name: str, images: list[Image]) -> Iterator[str]:
+    """What is wrong with the loader's decision on each, in their order; by some machines at once.
+
+    A decision waits for files and processes more than it computes.
+    """
+    count = min(DECIDERS, len(images))
+    if not count:
+        return
+    with ExitStack() as stack:
+        idle: SimpleQueue[Machine] = SimpleQueue()
+        for number in range(count):
+            idle.put(stack.enter_context(boot_machine(recording, f"{name}-{number}")))
+        pool = stack.enter_context(ThreadPoolExecutor(count, "rem-decide"))
+
+        def one(image: Image) -> str:
+            machine = idle.get()
+            try:
+                return decide(engine, machine, recording, image)
+            finally:
+                idle.put(machine)
+
+        yield from pool.map(one, images)
 
 
 def boot(engine: Path, machine: Machine, recording: Path, image: Image, load: Workload) -> str:
