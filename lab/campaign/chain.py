@@ -52,8 +52,8 @@ CUTS = 1_500
 ENTERED_SHARE = 0.22
 ROUNDS_MIN, ROUNDS_MAX = 2, 12
 # Where the loader's events overwrite those of an older image fewer words differ: a machine's first
-# two cycles have four times as many images that are entered as its later ones.
-CYCLES_OF_A_MACHINE = 3
+# two cycles have six times as many images that are entered as its third.
+CYCLES_OF_A_MACHINE = 2
 WAIT_S = 1.0
 
 
