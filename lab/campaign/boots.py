@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -37,7 +37,6 @@ from lab.say import say
 # Of a soak: so many classes, and of all resumed images this share.
 CLASSES_MAX = 1_000
 RESUMES_SHARE = 0.01
-DECIDERS = 2  # machines, one for each worker that judges
 NOTE_LIMIT_S = 120.0
 GUEST_LIMIT_S = 300.0
 PLACE_ORDER = ("running", "stop-commit", "go-devices", "loader", "stop-save", "go-cpus")
@@ -155,10 +154,11 @@ def boot_all(  # noqa: PLR0917 - what is judged, by whom, and how much of it
     count: int,
     whole: int,
     resumes: int = 0,
+    machines: int = 1,
 ) -> Booted:
     """Boot *count* images of a recording that kept its disk, the first *whole* to the end.
 
-    *resumes*: that many of those besides that are resumed.
+    *resumes*: that many of those besides that are resumed. *machines*: so many at once.
     """
     images = choose(store, str(recording), count)
     images += _resumed(store, str(recording), resumes, images)
@@ -177,15 +177,18 @@ def boot_all(  # noqa: PLR0917 - what is judged, by whom, and how much of it
             wrong.append(f"{line}: {broken}")
             say(f"campaign: {shrink.command(recording, image.event, image.eviction)} --boot")
 
-    if whole:
-        with boot_machine(recording, name) as machine:
-            for image in images[:whole]:
-                told(image, boot(engine, machine, recording, image, load), "booted")
-    whole_s = _children_s() - before_s
-    rest = images[whole:]
-    decided = _decide_all(engine, recording, name, rest)
-    for image, broken in zip(rest, decided, strict=True):
-        told(image, broken, "the loader decided")
+    def to_the_end(machine: Machine, image: Image) -> str:
+        return boot(engine, machine, recording, image, load)
+
+    def to_the_decision(machine: Machine, image: Image) -> str:
+        return decide(engine, machine, recording, image)
+
+    with Booters(recording, name, min(machines, len(images))) as booters:
+        for image, broken in booters.all(images[:whole], to_the_end):
+            told(image, broken, "booted")
+        whole_s = _children_s() - before_s
+        for image, broken in booters.all(images[whole:], to_the_decision):
+            told(image, broken, "the loader decided")
     classes = store.scalar(
         "SELECT count(DISTINCT class) FROM image WHERE recording = ?", str(recording)
     )
@@ -193,28 +196,40 @@ def boot_all(  # noqa: PLR0917 - what is judged, by whom, and how much of it
     return Booted(len(images), whole, tuple(wrong), int(classes) - seen, whole_s)
 
 
-def _decide_all(engine: Path, recording: Path, name: str, images: list[Image]) -> Iterator[str]:
-    """What is wrong with the loader's decision on each, in their order; by some machines at once.
+class Booters:
+    """Some machines that boot images of one recording at the same time."""
 
-    A decision waits for files and processes more than it computes.
-    """
-    count = min(DECIDERS, len(images))
-    if not count:
-        return
-    with ExitStack() as stack:
-        idle: SimpleQueue[Machine] = SimpleQueue()
-        for number in range(count):
-            idle.put(stack.enter_context(boot_machine(recording, f"{name}-{number}")))
-        pool = stack.enter_context(ThreadPoolExecutor(count, "rem-decide"))
+    def __init__(self, recording: Path, name: str, count: int) -> None:
+        self._recording = recording
+        self._names = [f"{name}-{number}" for number in range(count)]
+        self._idle: SimpleQueue[Machine] = SimpleQueue()
+        self._stack = ExitStack()
 
-        def one(image: Image) -> str:
-            machine = idle.get()
+    def __enter__(self) -> Booters:
+        with ExitStack() as stack:
+            for name in self._names:
+                self._idle.put(stack.enter_context(boot_machine(self._recording, name)))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def all(
+        self, images: list[Image], way: Callable[[Machine, Image], str]
+    ) -> Iterator[tuple[Image, str]]:
+        """What is wrong with each image, in their order."""
+
+        def one(image: Image) -> tuple[Image, str]:
+            machine = self._idle.get()
             try:
-                return decide(engine, machine, recording, image)
+                return image, way(machine, image)
             finally:
-                idle.put(machine)
+                self._idle.put(machine)
 
-        yield from pool.map(one, images)
+        if images:
+            with ThreadPoolExecutor(len(self._names), "rem-boot") as pool:
+                yield from pool.map(one, images)
 
 
 def boot(engine: Path, machine: Machine, recording: Path, image: Image, load: Workload) -> str:

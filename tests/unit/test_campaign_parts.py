@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -220,6 +221,23 @@ def test_boots_to_the_end_come_first_and_a_wrong_decision_is_told(
     assert (done.booted, done.whole, len(done.disagreements)) == (5, 2, 3)
     assert done.classes_unbooted == 4  # of classes whose disk and guest nobody saw
     assert not count(store, [], [done]).ok
+
+
+def test_machines_that_boot_at_once_answer_in_the_order_of_the_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = [boots.Image("/r", n, "none", "resume", 1, "c", "loader") for n in range(9)]
+    both = threading.Barrier(2)  # broken where one boots after the other
+
+    def way(_machine: object, image: boots.Image) -> str:
+        if image.event < 2:
+            both.wait(60)
+        return f"wrong with {image.event}"
+
+    monkeypatch.setattr(boots, "boot_machine", lambda *_: NoMachine())
+    with boots.Booters(tmp_path, "none", 2) as booters:
+        told = list(booters.all(images, way))
+    assert told == [(image, f"wrong with {image.event}") for image in images]
 
 
 def test_a_soak_boots_each_class_and_a_hundredth_of_the_resumed(
