@@ -186,19 +186,19 @@ def count(store: Store, found: list[mutants.Found], booted: list[boots.Booted]) 
     for line in shares.missing():
         say(f"campaign: {line}")
     result.add("mix_missing", len(shares.missing()), "shares", "counted")
-    wrong = sum(len(item.disagreements) for item in booted)
-    result.ok = violations == 0 and missed == 0 and wrong == 0
+    result.ok = violations == 0 and missed == 0 and store.disagreements() == 0
     return result
 
 
 def _count_boots(store: Store, result: Result, booted: list[boots.Booted]) -> None:
-    """Real boots, and what one costs beside a judgement; the way to the cut would make it more."""
-    count = sum(item.booted for item in booted)
-    result.add("booted", count, "images", "counted")
+    """Real boots, and what one costs beside a judgement; the way to the cut would make it more.
+
+    Those of all sessions; those to the end, and what they cost, of this one.
+    """
+    result.add("booted", store.booted(), "images", "counted")
     whole = sum(item.whole for item in booted)
     result.add("booted_whole", whole, "images", "counted")
-    wrong = sum(len(item.disagreements) for item in booted)
-    result.add("disagreements", wrong, "images", "counted")
+    result.add("disagreements", store.disagreements(), "images", "counted")
     unbooted = sum(item.classes_unbooted for item in booted)
     result.add("classes_unbooted", unbooted, "", "counted")
     judged_s = float(store.scalar("SELECT coalesce(sum(cpu_ns), 0) FROM slice")) / 1e9

@@ -127,6 +127,18 @@ class Store:
         with self._kept():
             self.db.execute("INSERT INTO boot VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
+    def booted(self) -> int:
+        """Images that a machine was booted with; one that was booted again counts once."""
+        return self._booted("1")
+
+    def disagreements(self) -> int:
+        """Of those, the ones that did something else than was judged."""
+        return self._booted("NOT agrees")
+
+    def _booted(self, condition: str) -> int:
+        images = f"SELECT DISTINCT recording, event, eviction FROM boot WHERE {condition}"
+        return int(self.scalar(f"SELECT count(*) FROM ({images})"))
+
     def images(self) -> int:
         return int(self.scalar("SELECT count(*) FROM image"))
 

@@ -182,17 +182,26 @@ def test_the_page_has_a_command_for_each_cell(store: Store) -> None:
     assert "http" not in html  # nothing is fetched
 
 
-def test_boots_are_counted_and_a_disagreement_is_red(store: Store) -> None:
+def test_boots_are_counted(store: Store) -> None:
     store.add(Judged(WORK, [outcome("1")], 1, 10**9))
+    for cut in (1, 2, 2):  # the second again, after the campaign was killed
+        store.add_boot(("c", "/rec/stop", cut, "none", "resume 1", "resume 1", True, 0))
     good = Booted(booted=40, whole=40, disagreements=(), classes_unbooted=1, cpu_s=400.0)
     result = count(store, [], [good])
     assert result.ok
-    assert result.figures["booted"].value == 40
+    assert result.figures["booted"].value == 2
     assert result.figures["booted_whole"].value == 40
     assert result.figures["classes_unbooted"].value == 1
     assert result.figures["vs_reboot_replay"].value == 10.0
-    assert not count(store, [], [replace(good, disagreements=("cut 1",))]).ok
     assert "vs_reboot_replay" not in count(store, [], [replace(good, whole=29)]).figures
+
+
+def test_a_disagreement_is_red_in_whichever_session_it_was_seen(store: Store) -> None:
+    store.add(Judged(WORK, [outcome("1")], 1, 10**9))
+    store.add_boot(("c", "/rec/stop", 1, "none", "resume 1", "judged otherwise", False, 0))
+    result = count(store, [], [])
+    assert not result.ok
+    assert result.figures["disagreements"].value == 1
 
 
 class NoMachine:
