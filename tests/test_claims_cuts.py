@@ -63,7 +63,7 @@ def read_back(work: Workload) -> None:
 
 def finish(machine: Machine, work: Workload) -> None:
     """The programs' verdicts, the records on the disk, the peer's count."""
-    verdicts = {name: job.finish() for name, job in work.jobs.items()}
+    verdicts = {name: job.finish(ANSWER_LIMIT_S) for name, job in work.jobs.items()}
     assert all(line.startswith("OK ") for line in verdicts.values()), verdicts
     peer = work.loads["peer"].ask("status")
     assert not peer["failures"]

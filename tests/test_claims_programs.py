@@ -22,6 +22,7 @@ from tests.claims import SLOWER, booted, cut_and_resume, warnings
 CUTS = 3
 CPUS = 4
 RUN_S = 2.0 * SLOWER  # before and between the cuts
+ANSWER_LIMIT_S = 60.0 * SLOWER  # rem-mem fills half of the memory before it answers
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900 * SLOWER)]
 
@@ -64,14 +65,14 @@ def stories(machine: Machine) -> dict[str, Story]:
 def run_group(machine: Machine, group: dict[str, tuple[str, ...]]) -> dict[str, Story]:
     jobs = {program: GuestJob(machine, program, *options) for program, options in group.items()}
     time.sleep(RUN_S)
-    progress = {program: [job.ask()] for program, job in jobs.items()}
+    progress = {program: [job.ask(ANSWER_LIMIT_S)] for program, job in jobs.items()}
     for _ in range(CUTS):
         cut_and_resume(machine)
         time.sleep(RUN_S)
         for program, job in jobs.items():
             # One that failed answers no more; its verdict says why.
-            progress[program].append(job.ask() if job.failure() is None else {})
-    return {p: Story(job.finish(), tuple(progress[p])) for p, job in jobs.items()}
+            progress[program].append(job.ask(ANSWER_LIMIT_S) if job.failure() is None else {})
+    return {p: Story(job.finish(ANSWER_LIMIT_S), tuple(progress[p])) for p, job in jobs.items()}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
