@@ -26,7 +26,7 @@ from tests.trials import Bed, Writer, booted_bed
 
 CUTS = 2
 ACKED_BETWEEN = 5
-GO_LIMIT_S = 60.0
+GO_LIMIT_S = 120.0
 # Far more than a restart takes; a machine whose disk is gone costs the test as much.
 HANG_LIMIT_S = 10.0
 SYSFS = "/sys/kernel/remanence"

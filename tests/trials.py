@@ -49,9 +49,9 @@ from tests.claims import machine_name
 
 CPUS = 2
 NVRAM_BYTES = 512 << 20
-BOOT_LIMIT_S = 120.0
-GO_LIMIT_S = 30.0
-STOP_LIMIT_S = 20.0
+BOOT_LIMIT_S = 240.0
+GO_LIMIT_S = 120.0
+STOP_LIMIT_S = 60.0
 # Written and made durable before the Stop that every trial begins with.
 KEPT_FILE, KEPT_TEXT = "/root/kept", "was durable before the Stop"
 BLOCK_BYTES = int(fmt.CONST["REM_BLOCK_BYTES"])

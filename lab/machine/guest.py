@@ -22,7 +22,7 @@ from lab.paths import ssh_key
 SSH_FAILED = 255
 CONNECT_LIMIT_S = 10
 PROBE_PAUSE_S = 0.2
-COMMAND_LIMIT_S = 60.0
+COMMAND_LIMIT_S = 120.0
 
 # No host key is checked: the guest makes a new one, and nobody is between us and our own process.
 # No keep-alives: a machine that is off answers none, and its connections must stay.

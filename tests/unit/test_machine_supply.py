@@ -14,7 +14,7 @@ from lab import format as fmt
 from lab.machine.supply import HostPacedClock, PowerSupply
 
 STOPPED = bytes([fmt.CONST["REM_PWR_STOPPED"]])
-LIMIT_S = 5.0
+LIMIT_S = 30.0
 
 
 @pytest.fixture
