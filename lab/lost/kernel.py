@@ -29,8 +29,11 @@ SHIFTS = (39, 30, 21, 12)
 CPUS_MAX = 256
 # In all. A damaged structure may lead in circles; a sound one takes far fewer.
 READS_MAX = 20_000_000
-# What reading a memory of which pieces are garbage can raise, and nothing else does.
-DAMAGE = (drgn.FaultError, struct.error, ArithmeticError, LookupError, ValueError)
+# What reading a memory of which pieces are garbage can raise, drgn's helpers included: they meet
+# nodes of a maple tree of types that there are not (NotImplementedError, a RuntimeError).
+DAMAGE = (
+    drgn.FaultError, struct.error, ArithmeticError, LookupError, RuntimeError, ValueError,
+)  # fmt: skip
 
 
 class Symbols:

@@ -113,7 +113,13 @@ def test_a_kernel_whose_page_table_is_damaged_is_named(files: Source) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [drgn.FaultError("not mapped", 64), OverflowError("too big"), LookupError("no such")]
+    "damage",
+    [
+        drgn.FaultError("not mapped", 64),
+        OverflowError("too big"),
+        LookupError("no such"),
+        NotImplementedError("unknown maple_type 6"),
+    ],
 )
 def test_a_kernel_of_which_pieces_are_garbage_is_named(
     files: Source, monkeypatch: pytest.MonkeyPatch, damage: Exception
