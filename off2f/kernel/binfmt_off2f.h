@@ -5,6 +5,7 @@
 #ifndef BINFMT_OFF2F_H
 #define BINFMT_OFF2F_H
 
+#include <linux/elf.h>
 #include <linux/fs.h>
 #include <linux/kref.h>
 #include <linux/list.h>
@@ -24,8 +25,16 @@ struct off2f_abc {
 	bool known; /* taken from a text file that is held */
 	const struct off2f_header *head;
 	const struct off2f_text *text;
+	struct elf_phdr *phdr; /* as binfmt_elf is told */
 	const char *path;
 	const char *why; /* set where it is refused */
+};
+
+/* While binfmt_elf reads them. */
+struct off2f_told {
+	struct file_operations operations;
+	const struct file_operations *own; /* of the file */
+	const struct off2f_abc *abc;
 };
 
 /* Which ABC, and that nobody has written to it since. */
@@ -33,6 +42,7 @@ struct off2f_abc_id {
 	dev_t dev;
 	u32 generation;
 	u64 ino;
+	u64 version; /* finer than the time, where the file system counts */
 	struct timespec64 changed;
 };
 
@@ -49,10 +59,10 @@ struct off2f_xyz_file {
 	const struct vm_operations_struct *fs_ops;
 	u8 text_sha256[32];
 	struct off2f_abc_id abc;
-	void *header; /* of the ABC that last had this text */
+	void *header; /* of the ABC that last had this text, and what is told */
 	unsigned long pages;
 	unsigned long *frame; /* by page; 0 = not looked up */
-	u8 *huge; /* by 2 MiB: HUGE_... */
+	u8 *huge;	      /* by 2 MiB: HUGE_... */
 };
 
 enum {
@@ -62,6 +72,14 @@ enum {
 };
 
 int off2f_abc_read(struct linux_binprm *bprm, struct off2f_abc *abc);
+size_t off2f_page_bytes(const struct off2f_header *head);
+int off2f_phdrs_read(struct linux_binprm *bprm, struct off2f_abc *abc);
+bool off2f_is_left_out(const struct off2f_abc *abc,
+		       const struct off2f_text *text);
+u64 off2f_end_of_code(const struct off2f_abc *abc);
+void off2f_tell_begin(struct off2f_told *told, struct file *file,
+		      const struct off2f_abc *abc);
+void off2f_tell_end(struct off2f_told *told, struct file *file);
 
 struct off2f_xyz_file *off2f_xyz_get(const struct off2f_abc *abc,
 				     struct file *abc_file, const char **why);

@@ -166,10 +166,9 @@ static vm_fault_t text_huge_fault(struct vm_fault *vmf, unsigned int order)
 	atomic_long_inc(&off2f_huge_faults);
 	if (known == HUGE_UNKNOWN)
 		return ask_for_huge(vmf, first);
-	return vmf_insert_pfn_pmd(vmf,
-				  __pfn_to_pfn_t(xyz->frame[first],
-						 PFN_DEV | PFN_MAP),
-				  false);
+	return vmf_insert_pfn_pmd(
+		vmf, __pfn_to_pfn_t(xyz->frame[first], PFN_DEV | PFN_MAP),
+		false);
 }
 
 static const struct vm_operations_struct text_operations = {
@@ -202,6 +201,21 @@ static int take_over(struct mm_struct *mm, unsigned long start,
 	return err;
 }
 
+static unsigned long map_one(const struct off2f_abc *abc,
+			     const struct off2f_text *text,
+			     struct off2f_xyz_file *xyz, unsigned long bias)
+{
+	unsigned long prot = PROT_EXEC;
+	unsigned long place = MAP_FIXED;
+
+	if (text->flags & PF_R)
+		prot |= PROT_READ;
+	if (off2f_is_left_out(abc, text))
+		place = MAP_FIXED_NOREPLACE;
+	return vm_mmap(xyz->file, bias + text->vaddr, text->bytes, prot,
+		       MAP_PRIVATE | place, text->xyz_offset);
+}
+
 /**
  * off2f_map() - map all texts into the address space of this process
  * @abc: the program, whose other parts are mapped already
@@ -211,7 +225,7 @@ int off2f_map(const struct off2f_abc *abc, struct off2f_xyz_file *xyz)
 {
 	struct mm_struct *mm = current->mm;
 	u64 lowest = abc->text[0].vaddr;
-	unsigned long bias, at, got;
+	unsigned long bias, got;
 	int err = 0;
 	u32 i;
 
@@ -219,18 +233,12 @@ int off2f_map(const struct off2f_abc *abc, struct off2f_xyz_file *xyz)
 		lowest = min(lowest, abc->text[i].vaddr);
 	/* binfmt_elf has noted where the lowest executable segment is. */
 	bias = (mm->start_code & PAGE_MASK) - lowest;
+	mm->end_code = bias + off2f_end_of_code(abc);
 	for (i = 0; i < abc->head->texts && !err; i++) {
-		const struct off2f_text *text = &abc->text[i];
-		unsigned long prot = PROT_EXEC;
-
-		if (text->flags & PF_R)
-			prot |= PROT_READ;
-		at = bias + text->vaddr;
-		got = vm_mmap(xyz->file, at, text->bytes, prot,
-			      MAP_PRIVATE | MAP_FIXED, text->xyz_offset);
+		got = map_one(abc, &abc->text[i], xyz, bias);
 		if (IS_ERR_VALUE(got))
 			return got;
-		err = take_over(mm, at, at + text->bytes, xyz);
+		err = take_over(mm, got, got + abc->text[i].bytes, xyz);
 	}
 	return err;
 }

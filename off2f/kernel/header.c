@@ -19,8 +19,8 @@ static bool text_is_possible(const struct off2f_text *text, u64 xyz_bytes)
 	       text->vaddr < TASK_SIZE_MAX &&
 	       text->bytes <= TASK_SIZE_MAX - text->vaddr &&
 	       text->xyz_offset < end &&
-	       text->bytes <= end - text->xyz_offset &&
-	       text->flags & PF_X && !(text->flags & ~(PF_R | PF_X));
+	       text->bytes <= end - text->xyz_offset && text->flags & PF_X &&
+	       !(text->flags & ~(PF_R | PF_X));
 }
 
 /* Of the parts behind the fixed one; their sizes are those of the header. */
@@ -81,6 +81,16 @@ static int read_rest(struct linux_binprm *bprm, struct off2f_abc *abc)
 	return 0;
 }
 
+/**
+ * off2f_page_bytes() - of a header, and of the program headers behind it
+ * @head: its fixed part
+ */
+size_t off2f_page_bytes(const struct off2f_header *head)
+{
+	return ALIGN(head->header_bytes, 8) +
+	       head->phdrs * sizeof(struct elf_phdr);
+}
+
 /* Known: it was read before. */
 static int read_header(struct linux_binprm *bprm, struct off2f_abc *abc)
 {
@@ -91,9 +101,10 @@ static int read_header(struct linux_binprm *bprm, struct off2f_abc *abc)
 		return -ENOEXEC;
 	abc->why = "its header is damaged";
 	if (head->header_bytes <= BINPRM_BUF_SIZE ||
-	    head->header_bytes > OFF2F_PAGE_BYTES)
+	    head->header_bytes > OFF2F_PAGE_BYTES ||
+	    head->phdrs > OFF2F_PHDRS_MAX)
 		return -EBADMSG;
-	abc->page = kmalloc(head->header_bytes, GFP_KERNEL);
+	abc->page = kmalloc(off2f_page_bytes(head), GFP_KERNEL);
 	if (!abc->page)
 		return -ENOMEM;
 	abc->head = abc->page;
@@ -126,5 +137,8 @@ int off2f_abc_read(struct linux_binprm *bprm, struct off2f_abc *abc)
 	if (i_size_read(file_inode(bprm->file)) != head->abc_bytes)
 		return -EBADMSG;
 	abc->why = judge_parts(abc);
-	return abc->why ? -EBADMSG : 0;
+	if (abc->why)
+		return -EBADMSG;
+	abc->phdr = abc->page + ALIGN(head->header_bytes, 8);
+	return abc->known ? 0 : off2f_phdrs_read(bprm, abc);
 }

@@ -8,6 +8,8 @@
 #include <crypto/sha2.h>
 #include <linux/blkdev.h>
 #include <linux/dax.h>
+#include <linux/fiemap.h>
+#include <linux/iversion.h>
 #include <linux/pfn_t.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
@@ -15,7 +17,7 @@
 #include "binfmt_off2f.h"
 
 static DEFINE_MUTEX(lock); /* of the list */
-static LIST_HEAD(files); /* the last executed first */
+static LIST_HEAD(files);   /* the last executed first */
 
 static void close_file(struct file *file)
 {
@@ -57,9 +59,10 @@ static void shorten(unsigned int keep)
 	struct off2f_xyz_file *xyz, *next;
 	unsigned int count = 0;
 
-	list_for_each_entry_safe(xyz, next, &files, node)
-		if (++count > keep || !file_inode(xyz->file)->i_nlink)
-			unlist(xyz);
+	list_for_each_entry_safe(xyz, next, &files,
+				 node) if (++count > keep ||
+					   !file_inode(xyz->file)->i_nlink)
+		unlist(xyz);
 }
 
 /**
@@ -77,28 +80,29 @@ static struct off2f_xyz_file *find(const struct inode *inode)
 {
 	struct off2f_xyz_file *xyz;
 
-	list_for_each_entry(xyz, &files, node)
-		if (file_inode(xyz->file) == inode)
-			return xyz;
+	list_for_each_entry(xyz, &files, node) if (file_inode(xyz->file) ==
+						   inode) return xyz;
 	return NULL;
 }
 
 /* Another's file with the same sum may have another rest: which file it is. */
 static struct off2f_abc_id id_of(const struct file *abc)
 {
-	const struct inode *inode = file_inode(abc);
+	struct inode *inode = file_inode(abc);
 
 	return (struct off2f_abc_id){
 		.dev = inode->i_sb->s_dev,
 		.generation = inode->i_generation,
 		.ino = inode->i_ino,
+		.version = IS_I_VERSION(inode) ? inode_query_iversion(inode) :
+						 0,
 		.changed = inode_get_ctime(inode),
 	};
 }
 
 /**
  * off2f_xyz_header() - a header that was read and checked before
- * @head: its fixed part, with room for the rest
+ * @head: its fixed part, with room for the rest and the program headers
  * @abc_file: the file that it is of
  *
  * The file has not changed since then, so the rest need not be read again.
@@ -111,12 +115,13 @@ bool off2f_xyz_header(struct off2f_header *head, const struct file *abc_file)
 	bool known = false;
 
 	mutex_lock(&lock);
-	list_for_each_entry(xyz, &files, node) {
+	list_for_each_entry(xyz, &files, node)
+	{
 		kept = xyz->header;
 		if (!kept || memcmp(&xyz->abc, &id, sizeof(id)) ||
 		    memcmp(kept, head, sizeof(*head)))
 			continue;
-		memcpy(head, kept, kept->header_bytes);
+		memcpy(head, kept, off2f_page_bytes(kept));
 		known = true;
 		break;
 	}
@@ -132,7 +137,8 @@ static void keep_header(struct off2f_xyz_file *xyz, const struct off2f_abc *abc,
 		return;
 	xyz->abc = id_of(abc_file);
 	kfree(xyz->header);
-	xyz->header = kmemdup(abc->page, abc->head->header_bytes, GFP_KERNEL);
+	xyz->header =
+		kmemdup(abc->page, off2f_page_bytes(abc->head), GFP_KERNEL);
 }
 
 /* Pages in blocks in a row. What is not in one piece of NVRAM takes several. */
@@ -162,6 +168,40 @@ static int look_up_run(struct off2f_xyz_file *xyz, unsigned long page,
 	return 0;
 }
 
+/*
+ * Whether pages are in one piece: the file system counts its pieces there,
+ * which to a caller outside of it is all that it says in kernel memory.
+ */
+static bool in_one_piece(struct inode *inode, unsigned long page,
+			 sector_t start, unsigned long count)
+{
+	struct fiemap_extent_info pieces = {};
+	sector_t last = page + count - 1;
+
+	return inode->i_op->fiemap &&
+	       !inode->i_op->fiemap(inode, &pieces, (u64)page << PAGE_SHIFT,
+				    (u64)count << PAGE_SHIFT) &&
+	       pieces.fi_extents_mapped == 1 && !bmap(inode, &last) &&
+	       last == start + count - 1;
+}
+
+/* How many pages from one on, whose block is known, are in blocks in a row. */
+static unsigned long run_of(struct inode *inode, unsigned long page,
+			    sector_t start, unsigned long most)
+{
+	unsigned long run;
+	sector_t block;
+
+	if (in_one_piece(inode, page, start, most))
+		return most;
+	for (run = 1; run < most; run++) {
+		block = page + run;
+		if (bmap(inode, &block) || block != start + run)
+			break;
+	}
+	return run;
+}
+
 /**
  * off2f_xyz_look_up() - find out where pages of a text file are
  * @xyz: the file
@@ -169,7 +209,8 @@ static int look_up_run(struct off2f_xyz_file *xyz, unsigned long page,
  * @count: how many, all within the file
  *
  * By the file system's own account of the file's blocks, which stay where they
- * are while nobody may write to it.
+ * are while nobody may write to it. What is in a hole is not found; the text's
+ * pages are in none.
  *
  * Context: may sleep. Several may do the same at once.
  */
@@ -178,7 +219,7 @@ int off2f_xyz_look_up(struct off2f_xyz_file *xyz, unsigned long first,
 {
 	struct inode *inode = file_inode(xyz->file);
 	unsigned long page = first, run;
-	sector_t start, block;
+	sector_t start;
 	int err;
 
 	while (page < first + count) {
@@ -188,16 +229,10 @@ int off2f_xyz_look_up(struct off2f_xyz_file *xyz, unsigned long first,
 		}
 		start = page;
 		err = bmap(inode, &start);
-		for (run = 1; !err && start && page + run < first + count;
-		     run++) {
-			block = page + run;
-			err = bmap(inode, &block);
-			if (block != start + run)
-				break;
-		}
-		/* A hole; the text's pages are none. */
-		if (!err && start)
-			err = look_up_run(xyz, page, start, run);
+		if (err || !start)
+			return err;
+		run = run_of(inode, page, start, first + count - page);
+		err = look_up_run(xyz, page, start, run);
 		if (err)
 			return err;
 		page += run;
@@ -374,7 +409,7 @@ struct off2f_xyz_file *off2f_xyz_get(const struct off2f_abc *abc,
 		err = -EACCES;
 	if (!err && READ_ONCE(off2f_strict))
 		err = judge_end(file, abc->head, why) ?:
-		      judge_text(file, abc, why);
+			      judge_text(file, abc, why);
 	if (err) {
 		close_file(file);
 		return ERR_PTR(err);

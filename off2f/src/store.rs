@@ -227,9 +227,6 @@ impl Store {
         }
         let end = pair.header.xyz_bytes - crate::format::XYZ_BYTES as u64;
         file.write_all_at(&pair.end.bytes(), end).map_err(io)?;
-        if huge {
-            file.set_len(pair.header.xyz_bytes).map_err(io)?;
-        }
         self.step()?;
         file.sync_all().map_err(io)?;
         drop(file);
@@ -428,15 +425,19 @@ fn list(folder: &Path) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-/// Blocks in whole huge pages: ext4 aligns only what it is asked for in such pieces. What is behind
-/// the end goes with the next change of the size.
+/// Blocks for the huge pages that are whole, each asked for alone: a request of 2 MiB is given an
+/// aligned piece as long as there is one; a larger one is put wherever it fits.
 fn reserve(file: &File, bytes: u64) -> io::Result<()> {
-    let whole = bytes.next_multiple_of(HUGE_BYTES);
-    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, whole) {
-        // Not every file system can; then its texts are not mapped in huge pages.
-        Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
-        Err(error) => Err(error.into()),
+    for piece in 0..bytes / HUGE_BYTES {
+        let at = piece * HUGE_BYTES;
+        match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), at, HUGE_BYTES) {
+            Ok(()) => (),
+            // Not every file system can; then its texts are not mapped in huge pages.
+            Err(rustix::io::Errno::OPNOTSUPP) => break,
+            Err(error) => return Err(error.into()),
+        }
     }
+    Ok(())
 }
 
 fn lock_for_us(file: &File) -> io::Result<()> {

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The program headers that binfmt_elf is told. In those of ABC each text has
+ * its size, as the program and its debugger must see; binfmt_elf would map that
+ * much of ABC, and our own mapping would have to take its place. So it reads
+ * them with texts of no bytes, for which it maps nothing and notes where they
+ * are all the same. It reads by the file's operation, which is ours until then:
+ * this open file is exec's alone.
+ */
+#include <linux/binfmts.h>
+#include <linux/elf.h>
+#include <linux/sizes.h>
+#include <linux/uio.h>
+
+#include "binfmt_off2f.h"
+
+static const struct elfhdr *elf_header(const struct off2f_abc *abc)
+{
+	return (const void *)abc->head->ehdr;
+}
+
+static bool has_interpreter(const struct off2f_abc *abc)
+{
+	u32 i;
+
+	for (i = 0; i < abc->head->phdrs; i++)
+		if (abc->phdr[i].p_type == PT_INTERP)
+			return true;
+	return false;
+}
+
+/*
+ * A text may be left out where nothing else is put into its place meanwhile, and
+ * where no other figure of the whole program is taken from it: its first and
+ * last address, the address of the program headers.
+ */
+static bool may_leave_out(const struct off2f_abc *abc,
+			  const struct off2f_text *text)
+{
+	const struct elf_phdr *this = &abc->phdr[text->phdr], *other;
+	const struct elfhdr *elf = elf_header(abc);
+	bool before = false, after = false;
+	u32 i;
+
+	if (this->p_type != PT_LOAD || !(this->p_flags & PF_X) ||
+	    (this->p_vaddr & PAGE_MASK) != text->vaddr || this->p_memsz > SZ_4G)
+		return false;
+	if (this->p_offset <= elf->e_phoff &&
+	    elf->e_phoff - this->p_offset < this->p_filesz)
+		return false;
+	/* The kernel itself looks for room at higher addresses than these. */
+	if (this->p_vaddr > SZ_4G - this->p_memsz ||
+	    (elf->e_type == ET_DYN && !has_interpreter(abc)))
+		return false;
+	for (i = 0; i < abc->head->phdrs; i++) {
+		other = &abc->phdr[i];
+		if (other->p_type != PT_LOAD || other->p_flags & PF_X)
+			continue;
+		before |= i < text->phdr && other->p_vaddr < this->p_vaddr;
+		after |= i > text->phdr && other->p_vaddr > this->p_vaddr;
+	}
+	return before && after;
+}
+
+/* Its size is kept where binfmt_elf does not look. */
+static void leave_out(struct elf_phdr *phdr)
+{
+	phdr->p_paddr = phdr->p_filesz;
+	phdr->p_filesz = 0;
+	phdr->p_memsz = 0;
+}
+
+/**
+ * off2f_is_left_out() - whether nothing has been mapped for a text so far
+ * @abc: the program
+ * @text: one of its texts
+ */
+bool off2f_is_left_out(const struct off2f_abc *abc,
+		       const struct off2f_text *text)
+{
+	return !abc->phdr[text->phdr].p_memsz;
+}
+
+/**
+ * off2f_end_of_code() - as binfmt_elf would note it, before the load address
+ * @abc: the program
+ */
+u64 off2f_end_of_code(const struct off2f_abc *abc)
+{
+	u64 end = 0;
+	u32 i;
+
+	for (i = 0; i < abc->head->texts; i++) {
+		const struct elf_phdr *phdr = &abc->phdr[abc->text[i].phdr];
+
+		end = max(end, phdr->p_vaddr + (phdr->p_memsz ? phdr->p_filesz :
+								phdr->p_paddr));
+	}
+	return end;
+}
+
+/**
+ * off2f_phdrs_read() - read ABC's program headers, and decide which texts
+ * binfmt_elf is not told of
+ * @bprm: with its file
+ * @abc: its header, checked; room for the program headers at @abc->phdr
+ *
+ * Return: 0, -EBADMSG where they are not there.
+ */
+int off2f_phdrs_read(struct linux_binprm *bprm, struct off2f_abc *abc)
+{
+	const struct elfhdr *elf = elf_header(abc);
+	size_t bytes = abc->head->phdrs * sizeof(*abc->phdr);
+	loff_t at = elf->e_phoff;
+	u32 i;
+
+	abc->why = "its program headers are not in it";
+	if (elf->e_phnum != abc->head->phdrs ||
+	    elf->e_phentsize != sizeof(*abc->phdr) ||
+	    kernel_read(bprm->file, abc->phdr, bytes, &at) != bytes)
+		return -EBADMSG;
+	abc->why = "a text has no program header";
+	for (i = 0; i < abc->head->texts; i++) {
+		if (abc->text[i].phdr >= abc->head->phdrs)
+			return -EBADMSG;
+		if (may_leave_out(abc, &abc->text[i]))
+			leave_out(&abc->phdr[abc->text[i].phdr]);
+	}
+	return 0;
+}
+
+static ssize_t tell(struct kiocb *iocb, struct iov_iter *to)
+{
+	struct file *file = iocb->ki_filp;
+	struct off2f_told *told =
+		container_of(file->f_op, struct off2f_told, operations);
+	const struct off2f_abc *abc = told->abc;
+	size_t bytes = abc->head->phdrs * sizeof(*abc->phdr);
+
+	if (iocb->ki_pos != elf_header(abc)->e_phoff ||
+	    iov_iter_count(to) != bytes)
+		return told->own->read_iter(iocb, to);
+	file->f_op = told->own;
+	return copy_to_iter(abc->phdr, bytes, to);
+}
+
+/**
+ * off2f_tell_begin() - the next read of the program headers is of ours
+ * @told: stays until off2f_tell_end()
+ * @file: of the program, which nobody else has open by this name
+ * @abc: its program headers
+ */
+void off2f_tell_begin(struct off2f_told *told, struct file *file,
+		      const struct off2f_abc *abc)
+{
+	told->abc = abc;
+	told->own = file->f_op;
+	told->operations = *file->f_op;
+	told->operations.read_iter = tell;
+	file->f_op = &told->operations;
+}
+
+/**
+ * off2f_tell_end() - nothing of ours is left in a file
+ * @told: of off2f_tell_begin()
+ * @file: the same
+ */
+void off2f_tell_end(struct off2f_told *told, struct file *file)
+{
+	file->f_op = told->own;
+}
