@@ -17,6 +17,7 @@
 #define TEXT_AROUND 64UL
 
 struct dax_device;
+struct linux_binfmt;
 struct linux_binprm;
 
 /* The header of an ABC, checked; points into @page. */
@@ -28,13 +29,6 @@ struct off2f_abc {
 	struct elf_phdr *phdr; /* as binfmt_elf is told */
 	const char *path;
 	const char *why; /* set where it is refused */
-};
-
-/* While binfmt_elf reads them. */
-struct off2f_told {
-	struct file_operations operations;
-	const struct file_operations *own; /* of the file */
-	const struct off2f_abc *abc;
 };
 
 /* Which ABC, and that nobody has written to it since. */
@@ -62,7 +56,7 @@ struct off2f_xyz_file {
 	void *header; /* of the ABC that last had this text, and what is told */
 	unsigned long pages;
 	unsigned long *frame; /* by page; 0 = not looked up */
-	u8 *huge;	      /* by 2 MiB: HUGE_... */
+	u8 *huge; /* by 2 MiB: HUGE_... */
 };
 
 enum {
@@ -77,9 +71,8 @@ int off2f_phdrs_read(struct linux_binprm *bprm, struct off2f_abc *abc);
 bool off2f_is_left_out(const struct off2f_abc *abc,
 		       const struct off2f_text *text);
 u64 off2f_end_of_code(const struct off2f_abc *abc);
-void off2f_tell_begin(struct off2f_told *told, struct file *file,
-		      const struct off2f_abc *abc);
-void off2f_tell_end(struct off2f_told *told, struct file *file);
+int off2f_load_rest(struct linux_binprm *bprm, const struct off2f_abc *abc,
+		    const struct linux_binfmt *elf);
 
 struct off2f_xyz_file *off2f_xyz_get(const struct off2f_abc *abc,
 				     struct file *abc_file, const char **why);

@@ -166,9 +166,10 @@ static vm_fault_t text_huge_fault(struct vm_fault *vmf, unsigned int order)
 	atomic_long_inc(&off2f_huge_faults);
 	if (known == HUGE_UNKNOWN)
 		return ask_for_huge(vmf, first);
-	return vmf_insert_pfn_pmd(
-		vmf, __pfn_to_pfn_t(xyz->frame[first], PFN_DEV | PFN_MAP),
-		false);
+	return vmf_insert_pfn_pmd(vmf,
+				  __pfn_to_pfn_t(xyz->frame[first],
+						 PFN_DEV | PFN_MAP),
+				  false);
 }
 
 static const struct vm_operations_struct text_operations = {

@@ -63,15 +63,12 @@ static int start(struct linux_binprm *bprm, const struct off2f_abc *abc,
 		 struct off2f_xyz_file *xyz)
 {
 	char kept[sizeof(struct elfhdr)];
-	struct off2f_told told;
 	int err;
 
 	would_dump(bprm, xyz->file);
 	memcpy(kept, bprm->buf, sizeof(kept));
 	memcpy(bprm->buf, abc->head->ehdr, sizeof(kept));
-	off2f_tell_begin(&told, bprm->file, abc);
-	err = elf_format->load_binary(bprm);
-	off2f_tell_end(&told, bprm->file);
+	err = off2f_load_rest(bprm, abc, elf_format);
 	memcpy(bprm->buf, kept, sizeof(kept));
 	/* From here on an error ends the process, as with ELF. */
 	return err ?: off2f_map(abc, xyz);

@@ -43,7 +43,8 @@ static bool may_leave_out(const struct off2f_abc *abc,
 	u32 i;
 
 	if (this->p_type != PT_LOAD || !(this->p_flags & PF_X) ||
-	    (this->p_vaddr & PAGE_MASK) != text->vaddr || this->p_memsz > SZ_4G)
+	    (this->p_vaddr & PAGE_MASK) != text->vaddr ||
+	    this->p_filesz != this->p_memsz || this->p_memsz > SZ_4G)
 		return false;
 	if (this->p_offset <= elf->e_phoff &&
 	    elf->e_phoff - this->p_offset < this->p_filesz)
@@ -129,11 +130,18 @@ int off2f_phdrs_read(struct linux_binprm *bprm, struct off2f_abc *abc)
 	return 0;
 }
 
+/* While binfmt_elf reads them. */
+struct told {
+	const struct file_operations operations;
+	const struct file_operations *own; /* of the file */
+	const struct off2f_abc *abc;
+};
+
 static ssize_t tell(struct kiocb *iocb, struct iov_iter *to)
 {
 	struct file *file = iocb->ki_filp;
-	struct off2f_told *told =
-		container_of(file->f_op, struct off2f_told, operations);
+	const struct told *told =
+		container_of(file->f_op, struct told, operations);
 	const struct off2f_abc *abc = told->abc;
 	size_t bytes = abc->head->phdrs * sizeof(*abc->phdr);
 
@@ -145,27 +153,29 @@ static ssize_t tell(struct kiocb *iocb, struct iov_iter *to)
 }
 
 /**
- * off2f_tell_begin() - the next read of the program headers is of ours
- * @told: stays until off2f_tell_end()
- * @file: of the program, which nobody else has open by this name
+ * off2f_load_rest() - have binfmt_elf load all of a program but its texts
+ * @bprm: with its file, and the ELF header in its buffer
  * @abc: its program headers
+ * @elf: binfmt_elf
+ *
+ * The program headers are the first that it reads of the file.
  */
-void off2f_tell_begin(struct off2f_told *told, struct file *file,
-		      const struct off2f_abc *abc)
+int off2f_load_rest(struct linux_binprm *bprm, const struct off2f_abc *abc,
+		    const struct linux_binfmt *elf)
 {
-	told->abc = abc;
-	told->own = file->f_op;
-	told->operations = *file->f_op;
-	told->operations.read_iter = tell;
-	file->f_op = &told->operations;
-}
+	struct file *file = bprm->file;
+	const struct told told = {
+		.operations = {
+			.read_iter = tell,
+			.mmap = file->f_op->mmap, /* it looks whether there is one */
+		},
+		.own = file->f_op,
+		.abc = abc,
+	};
+	int err;
 
-/**
- * off2f_tell_end() - nothing of ours is left in a file
- * @told: of off2f_tell_begin()
- * @file: the same
- */
-void off2f_tell_end(struct off2f_told *told, struct file *file)
-{
-	file->f_op = told->own;
+	file->f_op = &told.operations;
+	err = elf->load_binary(bprm);
+	file->f_op = told.own;
+	return err;
 }

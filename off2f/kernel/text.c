@@ -8,16 +8,14 @@
 #include <crypto/sha2.h>
 #include <linux/blkdev.h>
 #include <linux/dax.h>
-#include <linux/fiemap.h>
 #include <linux/iversion.h>
-#include <linux/pfn_t.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 
 #include "binfmt_off2f.h"
 
 static DEFINE_MUTEX(lock); /* of the list */
-static LIST_HEAD(files);   /* the last executed first */
+static LIST_HEAD(files); /* the last executed first */
 
 static void close_file(struct file *file)
 {
@@ -59,10 +57,9 @@ static void shorten(unsigned int keep)
 	struct off2f_xyz_file *xyz, *next;
 	unsigned int count = 0;
 
-	list_for_each_entry_safe(xyz, next, &files,
-				 node) if (++count > keep ||
-					   !file_inode(xyz->file)->i_nlink)
-		unlist(xyz);
+	list_for_each_entry_safe(xyz, next, &files, node)
+		if (++count > keep || !file_inode(xyz->file)->i_nlink)
+			unlist(xyz);
 }
 
 /**
@@ -80,8 +77,9 @@ static struct off2f_xyz_file *find(const struct inode *inode)
 {
 	struct off2f_xyz_file *xyz;
 
-	list_for_each_entry(xyz, &files, node) if (file_inode(xyz->file) ==
-						   inode) return xyz;
+	list_for_each_entry(xyz, &files, node)
+		if (file_inode(xyz->file) == inode)
+			return xyz;
 	return NULL;
 }
 
@@ -115,8 +113,7 @@ bool off2f_xyz_header(struct off2f_header *head, const struct file *abc_file)
 	bool known = false;
 
 	mutex_lock(&lock);
-	list_for_each_entry(xyz, &files, node)
-	{
+	list_for_each_entry(xyz, &files, node) {
 		kept = xyz->header;
 		if (!kept || memcmp(&xyz->abc, &id, sizeof(id)) ||
 		    memcmp(kept, head, sizeof(*head)))
@@ -139,105 +136,6 @@ static void keep_header(struct off2f_xyz_file *xyz, const struct off2f_abc *abc,
 	kfree(xyz->header);
 	xyz->header =
 		kmemdup(abc->page, off2f_page_bytes(abc->head), GFP_KERNEL);
-}
-
-/* Pages in blocks in a row. What is not in one piece of NVRAM takes several. */
-static int look_up_run(struct off2f_xyz_file *xyz, unsigned long page,
-		       sector_t block, unsigned long count)
-{
-	unsigned long i;
-	pfn_t frame;
-	long got;
-	int id;
-
-	for (; count; page += got, block += got, count -= got) {
-		id = dax_read_lock();
-		got = dax_direct_access(xyz->dax,
-					block + PHYS_PFN(xyz->dax_start), count,
-					DAX_ACCESS, NULL, &frame);
-		dax_read_unlock(id);
-		if (got < 1)
-			return got < 0 ? got : -EIO;
-		if (!pfn_t_devmap(frame))
-			return -ENXIO;
-		got = min_t(unsigned long, got, count);
-		for (i = 0; i < got; i++)
-			WRITE_ONCE(xyz->frame[page + i],
-				   pfn_t_to_pfn(frame) + i);
-	}
-	return 0;
-}
-
-/*
- * Whether pages are in one piece: the file system counts its pieces there,
- * which to a caller outside of it is all that it says in kernel memory.
- */
-static bool in_one_piece(struct inode *inode, unsigned long page,
-			 sector_t start, unsigned long count)
-{
-	struct fiemap_extent_info pieces = {};
-	sector_t last = page + count - 1;
-
-	return inode->i_op->fiemap &&
-	       !inode->i_op->fiemap(inode, &pieces, (u64)page << PAGE_SHIFT,
-				    (u64)count << PAGE_SHIFT) &&
-	       pieces.fi_extents_mapped == 1 && !bmap(inode, &last) &&
-	       last == start + count - 1;
-}
-
-/* How many pages from one on, whose block is known, are in blocks in a row. */
-static unsigned long run_of(struct inode *inode, unsigned long page,
-			    sector_t start, unsigned long most)
-{
-	unsigned long run;
-	sector_t block;
-
-	if (in_one_piece(inode, page, start, most))
-		return most;
-	for (run = 1; run < most; run++) {
-		block = page + run;
-		if (bmap(inode, &block) || block != start + run)
-			break;
-	}
-	return run;
-}
-
-/**
- * off2f_xyz_look_up() - find out where pages of a text file are
- * @xyz: the file
- * @first: the first page
- * @count: how many, all within the file
- *
- * By the file system's own account of the file's blocks, which stay where they
- * are while nobody may write to it. What is in a hole is not found; the text's
- * pages are in none.
- *
- * Context: may sleep. Several may do the same at once.
- */
-int off2f_xyz_look_up(struct off2f_xyz_file *xyz, unsigned long first,
-		      unsigned long count)
-{
-	struct inode *inode = file_inode(xyz->file);
-	unsigned long page = first, run;
-	sector_t start;
-	int err;
-
-	while (page < first + count) {
-		if (READ_ONCE(xyz->frame[page])) {
-			page++;
-			continue;
-		}
-		start = page;
-		err = bmap(inode, &start);
-		if (err || !start)
-			return err;
-		run = run_of(inode, page, start, first + count - page);
-		err = look_up_run(xyz, page, start, run);
-		if (err)
-			return err;
-		page += run;
-	}
-	return 0;
 }
 
 /* Whether the text is that of the ABC: what XYZ says of itself. */
