@@ -78,6 +78,11 @@ def test_maps_name_the_text_and_no_page_of_it_is_in_dram(machine: Machine) -> No
     assert [line.split()[1] for line in rows] == ["r-xp"]
     assert not [line for line in maps.splitlines() if "xp" in line and "/root/o/bash" in line]
     assert maps.splitlines()[-1] == "/root/o/bash"
+    of_code = [
+        sh(machine, f"{bash} -c 'grep VmExe /proc/$$/status; true'").stdout
+        for bash in ("/bin/bash", "/root/o/bash")
+    ]
+    assert of_code[0] == of_code[1] != ""
     sh(machine, "python3 /root/off2f-nops.py 200000 /root/nops")
     convert(machine, "/root/nops", "/root/o/nops")
     assert measure(machine, "/root/nops", text=True) == {"text_pages": 49, "text_dram_pages": 49}
