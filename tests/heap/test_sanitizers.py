@@ -2,7 +2,8 @@
 """The heap's own tests under Miri and the sanitizers: long, so soak.
 
 They need a toolchain that has them: Miri and ThreadSanitizer rustup's nightly with the components
-`miri` and `rust-src`, AddressSanitizer any rustc that comes with its runtime. There is no
+`miri` and `rust-src`, AddressSanitizer any rustc that comes with its runtime, as rustup's do and
+distributions' may not. Where it is missing a test fails and says what to install. There is no
 UBSan for Rust: what it would look for, Miri does; the C side has it in test_c_library.py.
 """
 
@@ -10,45 +11,151 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from lab.paths import repo_dir
-from lab.run import run
+from lab.run import Done, find_tool, run
 from lab.setup.plugin import cargo_env
 
 TARGET = "x86_64-unknown-linux-gnu"
 NIGHTLY = os.environ.get("REM_NIGHTLY", "+nightly")
+COMPONENTS = ("miri", "rust-src")
+HEAP = repo_dir() / "heap"
+
+PAST_THE_END = """
+    let words = vec![1_u64; 4];
+    // SAFETY: none, this is the bug.
+    assert_ne!(std::hint::black_box(unsafe { *words.as_ptr().wrapping_add(4) }), 1);
+"""
+RACE = """
+    let word = Box::leak(Box::new(0_u64)) as *mut u64 as usize;
+    // SAFETY: none, this is the bug.
+    let add = move || (0..1000).for_each(|_| unsafe { *(word as *mut u64) += 1 });
+    let other = std::thread::spawn(add);
+    add();
+    other.join().unwrap();
+"""
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(6 * 3600)]
 
 
-def passes(argv: list[str], folder: str, **env: str) -> None:
+def need_nightly() -> None:
+    """Rustup's nightly and what Miri and ThreadSanitizer take from it."""
+    toolchain = NIGHTLY.removeprefix("+")
+    parts = "".join(f" --component {name}" for name in COMPONENTS)
+    install = f"rustup toolchain install {toolchain} --profile minimal{parts}"
+    if find_tool("rustup") is None:
+        pytest.fail(f"no rustup: install it, with its folder first in PATH, then `{install}`")
+    listed = ["rustup", "component", "list", "--installed", "--toolchain", toolchain]
+    installed = run(listed, check=False).stdout.split()
+    missing = [name for name in COMPONENTS if not any(one.startswith(name) for one in installed)]
+    if missing:
+        pytest.fail(f"the toolchain {toolchain} has no {' and no '.join(missing)}: `{install}`")
+
+
+def need_runtime(name: str) -> None:
+    """The sanitizer's runtime, which comes with the compiler or not."""
+    sysroot = run(["rustc", "--print", "sysroot"], check=False).stdout.strip()
+    libraries = Path(sysroot) / "lib" / "rustlib" / TARGET / "lib"
+    if not list(libraries.glob(f"librustc*_rt.{name}.a")):
+        pytest.fail(
+            f"the rustc in PATH has no runtime for {name}: rustup's has it, "
+            "`rustup toolchain install stable --profile minimal`, first in PATH"
+        )
+
+
+def cargo(argv: list[str], folder: str, cwd: Path | None = None, **env: str) -> Done:
     target = os.path.join(cargo_env()["CARGO_TARGET_DIR"], folder)
-    done = run(
-        argv, cwd=repo_dir(), env=cargo_env() | env | {"CARGO_TARGET_DIR": target}, check=False
-    )
+    settings = cargo_env() | env | {"CARGO_TARGET_DIR": target}
+    return run(["cargo", *argv], cwd=cwd or repo_dir(), env=settings, check=False)
+
+
+def passes(done: Done) -> None:
     assert done.ok, done.stdout[-2000:] + done.stderr[-4000:]
     assert re.search(r"^test result: ok\. [1-9]", done.stdout, re.MULTILINE)
 
 
-def test_miri_follows_all_policies_and_structures() -> None:
+def alone(folder: Path, test: Path) -> Path:
+    """A package of that one test. In the library's own, cargo makes all that other tests need with
+    the sanitizer's flags, too: sixty packages instead of four.
+    """
+    (folder / "src").mkdir()
+    (folder / "src" / "lib.rs").touch()
+    (folder / "tests").mkdir()
+    shutil.copy(test, folder / "tests")
+    shutil.copy(repo_dir() / "Cargo.lock", folder)
+    (folder / "Cargo.toml").write_text(
+        f"""[package]
+name = "sanitized-{test.stem}"
+edition = "2024"
+[workspace]
+[dependencies]
+nvheap = {{ path = {str(HEAP)!r} }}
+[profile.dev.package.nvheap]
+opt-level = 2
+""",
+        encoding="utf-8",
+    )
+    return folder
+
+
+def under_miri(package: Path, name: str) -> Done:
     """Pointers come from offsets and the mapping's address: provenance is not strict."""
+    need_nightly()
     # A slab's map is bytes to one and words to the other: Miri's weak memory ends in a panic there.
     flags = "-Zmiri-disable-isolation -Zmiri-permissive-provenance"
     flags += " -Zmiri-disable-weak-memory-emulation"
-    argv = ["cargo", NIGHTLY, "miri", "test", "--locked", "-p", "nvheap", "--test", "miri"]
-    passes(argv, "miri", MIRIFLAGS=flags)
+    argv = [NIGHTLY, "miri", "test", "--test", name]
+    return cargo(argv, "miri", package, MIRIFLAGS=flags)
+
+
+def under_tsan(package: Path, name: str) -> Done:
+    """The standard library is built with it: else its own order is not seen."""
+    need_nightly()
+    argv = [NIGHTLY, "test", "-Zbuild-std", "--target", TARGET, "--test", name]
+    return cargo(argv, "tsan", package, RUSTFLAGS="-Zsanitizer=thread")
+
+
+def under_asan(package: Path | None, name: str) -> Done:
+    need_runtime("asan")
+    which = [] if package else ["--locked", "-p", "nvheap"]
+    argv = ["test", *which, "--target", TARGET, "--test", name]
+    flags = {"RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": "-Zsanitizer=address"}
+    return cargo(argv, "asan", package, **flags)
+
+
+def test_miri_follows_all_policies_and_structures(tmp_path: Path) -> None:
+    passes(under_miri(alone(tmp_path, HEAP / "tests" / "miri.rs"), "miri"))
 
 
 @pytest.mark.parametrize("name", ["structures", "tool", "miri"])
 def test_address_sanitizer_has_nothing_to_say(name: str) -> None:
-    argv = ["cargo", "test", "--locked", "-p", "nvheap", "--target", TARGET, "--test", name]
-    passes(argv, "asan", RUSTC_BOOTSTRAP="1", RUSTFLAGS="-Zsanitizer=address")
+    passes(under_asan(None, name))
 
 
-def test_thread_sanitizer_has_nothing_to_say() -> None:
-    """Real threads. The standard library is built with it: else its own order is not seen."""
-    argv = ["cargo", NIGHTLY, "test", "--locked", "-Zbuild-std", "-p", "nvheap"]
-    argv += ["--target", TARGET, "--test", "races"]
-    passes(argv, "tsan", RUSTFLAGS="-Zsanitizer=thread")
+def test_thread_sanitizer_has_nothing_to_say(tmp_path: Path) -> None:
+    """Real threads."""
+    passes(under_tsan(alone(tmp_path, HEAP / "tests" / "races.rs"), "races"))
+
+
+@pytest.mark.parametrize(
+    ("tool", "bug", "said"),
+    [
+        (under_miri, PAST_THE_END, "Undefined Behavior"),
+        (under_asan, PAST_THE_END, "heap-buffer-overflow"),
+        (under_tsan, RACE, "data race"),
+    ],
+)
+def test_each_of_them_finds_what_is_planted(
+    tmp_path: Path, tool: Callable[[Path, str], Done], bug: str, said: str
+) -> None:
+    planted = tmp_path / "planted.rs"
+    planted.write_text(f"#[test]\nfn planted() {{\n{bug}}}\n", encoding="utf-8")
+    (tmp_path / "package").mkdir()
+    done = tool(alone(tmp_path / "package", planted), "planted")
+    assert not done.ok
+    assert said in done.stdout + done.stderr
