@@ -83,7 +83,7 @@ fn way<P: nvheap::Policy>() {
     assert!(nvheap::fsck::check(heap.layout(), &|offset| heap.word(offset)).is_empty());
 }
 
-// One by one: a policy takes Miri the better part of a minute.
+// One by one: each takes Miri some twenty seconds of an idle CPU.
 macro_rules! ways {
     ($($name:ident: $policy:ident)*) => {
         $(#[test]
