@@ -59,12 +59,13 @@ def test_no_cut_of_a_machines_power_cycle_breaks_a_promise(tmp_path: Path) -> No
 
 @pytest.mark.soak
 @pytest.mark.timeout(6 * LIMIT_S)
-def test_every_class_of_images_boots_as_it_was_judged(tmp_path: Path) -> None:
-    """60 boots to the end; a run has some thirty classes."""
+def test_many_classes_of_images_boot_as_they_were_judged(tmp_path: Path) -> None:
+    """60 boots to the end, each of another class; a run has thirty to some hundred classes."""
     words = ["--images", str(IMAGES), "--boots", str(BOOTS), "--mutants", "none", "--json"]
     figures = figures_of(rem(tmp_path, "campaign", *words, limit_s=6 * LIMIT_S))
-    assert figures["violations"] == figures["disagreements"] == figures["classes_unbooted"] == 0
+    assert figures["violations"] == figures["disagreements"] == 0
     assert figures["booted_whole"] == BOOTS
+    assert figures["classes_unbooted"] == max(0, figures["classes"] - BOOTS)
     assert figures["mix_missing"] == 0
 
 
