@@ -25,6 +25,7 @@ CACHES = os.environ.get("REM_TEST_CACHES")
 # A machine whose caches are modelled is some twenty times slower; no limit here is a measurement.
 SLOWER = 10 if CACHES else 1
 GO_LIMIT_S = 120.0 * SLOWER
+ANSWER_LIMIT_S = 60.0 * SLOWER  # of a program; rem-mem fills half of the memory first
 
 
 def machine_name(purpose: str) -> str:

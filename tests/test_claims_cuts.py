@@ -14,11 +14,10 @@ import pytest
 
 from lab.demo.workload import Size, Workload
 from lab.machine import Machine
-from tests.claims import SLOWER, booted, consoles, cut_and_resume, warnings
+from tests.claims import ANSWER_LIMIT_S, SLOWER, booted, consoles, cut_and_resume, warnings
 
 CUTS = 25
 READ_BACK_EVERY = 5
-ANSWER_LIMIT_S = 60.0 * SLOWER
 READ_LIMIT_S = 120.0 * SLOWER
 LOAD_S = 0.5  # of load between two cuts, at least
 PROGRESS_LIMIT_S = 60.0 * SLOWER

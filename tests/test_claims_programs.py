@@ -17,12 +17,11 @@ from lab.demo.guest_job import GuestJob
 from lab.load.process import LoadProcess
 from lab.machine import Machine
 from lab.machine.config import HOST_ADDRESS
-from tests.claims import SLOWER, booted, cut_and_resume, warnings
+from tests.claims import ANSWER_LIMIT_S, SLOWER, booted, cut_and_resume, warnings
 
 CUTS = 3
 CPUS = 4
 RUN_S = 2.0 * SLOWER  # before and between the cuts
-ANSWER_LIMIT_S = 60.0 * SLOWER  # rem-mem fills half of the memory before it answers
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900 * SLOWER)]
 

@@ -183,11 +183,15 @@ def boot_all(  # noqa: PLR0917 - what is judged, by whom, and how much of it
     def to_the_decision(machine: Machine, image: Image) -> str:
         return decide(engine, machine, recording, image)
 
-    with Booters(recording, name, min(machines, len(images))) as booters:
-        for image, broken in booters.all(images[:whole], to_the_end):
+    with ExitStack() as stack:
+        made = [
+            stack.enter_context(boot_machine(recording, f"{name}-{number}"))
+            for number in range(min(machines, len(images)))
+        ]
+        for image, broken in at_once(made, images[:whole], to_the_end):
             told(image, broken, "booted")
         whole_s = _children_s() - before_s
-        for image, broken in booters.all(images[whole:], to_the_decision):
+        for image, broken in at_once(made, images[whole:], to_the_decision):
             told(image, broken, "the loader decided")
     classes = store.scalar(
         "SELECT count(DISTINCT class) FROM image WHERE recording = ?", str(recording)
@@ -196,40 +200,24 @@ def boot_all(  # noqa: PLR0917 - what is judged, by whom, and how much of it
     return Booted(len(images), whole, tuple(wrong), int(classes) - seen, whole_s)
 
 
-class Booters:
-    """Some machines that boot images of one recording at the same time."""
+def at_once(
+    machines: list[Machine], images: list[Image], way: Callable[[Machine, Image], str]
+) -> Iterator[tuple[Image, str]]:
+    """What is wrong with each image, in their order; each machine boots one at a time."""
+    idle: SimpleQueue[Machine] = SimpleQueue()
+    for machine in machines:
+        idle.put(machine)
 
-    def __init__(self, recording: Path, name: str, count: int) -> None:
-        self._recording = recording
-        self._names = [f"{name}-{number}" for number in range(count)]
-        self._idle: SimpleQueue[Machine] = SimpleQueue()
-        self._stack = ExitStack()
+    def one(image: Image) -> tuple[Image, str]:
+        machine = idle.get()
+        try:
+            return image, way(machine, image)
+        finally:
+            idle.put(machine)
 
-    def __enter__(self) -> Booters:
-        with ExitStack() as stack:
-            for name in self._names:
-                self._idle.put(stack.enter_context(boot_machine(self._recording, name)))
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
-
-    def all(
-        self, images: list[Image], way: Callable[[Machine, Image], str]
-    ) -> Iterator[tuple[Image, str]]:
-        """What is wrong with each image, in their order."""
-
-        def one(image: Image) -> tuple[Image, str]:
-            machine = self._idle.get()
-            try:
-                return image, way(machine, image)
-            finally:
-                self._idle.put(machine)
-
-        if images:
-            with ThreadPoolExecutor(len(self._names), "rem-boot") as pool:
-                yield from pool.map(one, images)
+    if images:
+        with ThreadPoolExecutor(len(machines), "rem-boot") as pool:
+            yield from pool.map(one, images)
 
 
 def boot(engine: Path, machine: Machine, recording: Path, image: Image, load: Workload) -> str:

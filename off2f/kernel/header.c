@@ -19,8 +19,8 @@ static bool text_is_possible(const struct off2f_text *text, u64 xyz_bytes)
 	       text->vaddr < TASK_SIZE_MAX &&
 	       text->bytes <= TASK_SIZE_MAX - text->vaddr &&
 	       text->xyz_offset < end &&
-	       text->bytes <= end - text->xyz_offset && text->flags & PF_X &&
-	       !(text->flags & ~(PF_R | PF_X));
+	       text->bytes <= end - text->xyz_offset &&
+	       text->flags & PF_X && !(text->flags & ~(PF_R | PF_X));
 }
 
 /* Of the parts behind the fixed one; their sizes are those of the header. */

@@ -307,7 +307,7 @@ struct off2f_xyz_file *off2f_xyz_get(const struct off2f_abc *abc,
 		err = -EACCES;
 	if (!err && READ_ONCE(off2f_strict))
 		err = judge_end(file, abc->head, why) ?:
-			      judge_text(file, abc, why);
+		      judge_text(file, abc, why);
 	if (err) {
 		close_file(file);
 		return ERR_PTR(err);

@@ -232,9 +232,7 @@ def test_boots_to_the_end_come_first_and_a_wrong_decision_is_told(
     assert not count(store, [], [done]).ok
 
 
-def test_machines_that_boot_at_once_answer_in_the_order_of_the_images(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_machines_that_boot_at_once_answer_in_the_order_of_the_images() -> None:
     images = [boots.Image("/r", n, "none", "resume", 1, "c", "loader") for n in range(9)]
     both = threading.Barrier(2)  # broken where one boots after the other
 
@@ -243,9 +241,8 @@ def test_machines_that_boot_at_once_answer_in_the_order_of_the_images(
             both.wait(60)
         return f"wrong with {image.event}"
 
-    monkeypatch.setattr(boots, "boot_machine", lambda *_: NoMachine())
-    with boots.Booters(tmp_path, "none", 2) as booters:
-        told = list(booters.all(images, way))
+    machines: list[Any] = [NoMachine(), NoMachine()]
+    told = list(boots.at_once(machines, images, way))
     assert told == [(image, f"wrong with {image.event}") for image in images]
 
 
