@@ -60,14 +60,89 @@ pub fn pack(
 ) -> [u64; LINE_WORDS] {
     let torn = if torn { TORN } else { 0 };
     let mut line = [0; LINE_WORDS];
-    let mut moved = 0;
+    let mut any = 0;
     for (index, word) in content.iter().enumerate() {
-        moved |= (word >> 63) << index;
+        any |= word;
         line[index + 1] = word & !TORN | torn;
     }
+    // Offsets and most values have none.
+    let moved = if any & TORN == 0 { 0 } else { moved(content) };
     line[0] =
         torn | moved << 56 | if last { LAST } else { 0 } | if first { FIRST } else { 0 } | sequence;
     line
+}
+
+#[cold]
+fn moved(content: &[u64; CONTENT_WORDS]) -> u64 {
+    let bits = content.iter().enumerate();
+    bits.fold(0, |moved, (index, word)| moved | (word >> 63) << index)
+}
+
+/// The content of a record that is being made, in a buffer that is used again. How far it is stays in
+/// a register: a store to the buffer's length between any two to the buffer would cost as much as
+/// they do, as behind a fence stores wait in their order.
+#[derive(Debug)]
+pub struct Content<'a> {
+    buffer: &'a mut Vec<u64>,
+    start: *mut u64,
+    room: usize,
+    words: usize,
+}
+
+impl<'a> Content<'a> {
+    /// Nothing yet; room for so many words.
+    #[inline(always)]
+    pub fn begin(buffer: &'a mut Vec<u64>, most: usize) -> Self {
+        buffer.clear();
+        let room = most.next_multiple_of(CONTENT_WORDS);
+        buffer.reserve(room);
+        let start = buffer.as_mut_ptr();
+        Self {
+            buffer,
+            start,
+            room,
+            words: 0,
+        }
+    }
+
+    /// One word more.
+    #[inline(always)]
+    pub fn push(&mut self, word: u64) {
+        assert!(self.words < self.room, "the caller made room");
+        // SAFETY: within the capacity.
+        unsafe { self.start.add(self.words).write(word) };
+        self.words += 1;
+    }
+
+    /// Words by offset, at most two each; those in a row become one entry.
+    #[inline(always)]
+    pub fn words(&mut self, mut words: &[(u64, u64)]) {
+        while let Some((offset, _)) = words.first() {
+            let mut count = 1;
+            while count < words.len().min(ENTRY_WORDS_MAX)
+                && words[count].0 == offset.wrapping_add(8 * count as u64)
+            {
+                count += 1;
+            }
+            let (run, rest) = words.split_at(count);
+            self.push(entry(kind::WORDS, count as u64, *offset));
+            for (_, value) in run {
+                self.push(*value);
+            }
+            words = rest;
+        }
+    }
+
+    /// Fill the last line up, so that it can be appended to a log.
+    #[inline(always)]
+    pub fn end(mut self) {
+        let end = self.words.next_multiple_of(CONTENT_WORDS);
+        while self.words < end {
+            self.push(0);
+        }
+        // SAFETY: so many were written.
+        unsafe { self.buffer.set_len(end) };
+    }
 }
 
 /// What a line says.

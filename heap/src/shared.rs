@@ -186,34 +186,28 @@ impl<B: Pmem> Shared<B> {
     }
 
     /// Write a record. With `FLUSH` it is durable after the next fence, else it stays in cache.
-    /// `words` has room to be filled up to whole lines.
+    /// `words` fill whole lines ([`Content::end`]).
     #[inline(always)]
-    pub fn append<const FLUSH: bool>(
-        &self,
-        log: &mut LogState,
-        words: &mut Vec<u64>,
-        sequence: u64,
-    ) {
-        while words.len() % CONTENT_WORDS != 0 {
-            words.push(0);
-        }
-        let count = words.len() / CONTENT_WORDS;
+    pub fn append<const FLUSH: bool>(&self, log: &mut LogState, words: &[u64], sequence: u64) {
+        let lines = words.chunks_exact(CONTENT_WORDS);
+        assert!(lines.remainder().is_empty(), "it is filled up");
+        let count = lines.len();
         assert!(count <= log.lines - log.next, "the caller made room");
-        for (index, content) in words.chunks_exact(CONTENT_WORDS).enumerate() {
+        let torn = &mut log.torn[log.next..][..count];
+        let mut at = self
+            .at(log.offset + (log.next * LINE_BYTES) as u64)
+            .cast::<u64>();
+        for (index, (content, torn)) in lines.zip(torn).enumerate() {
             let Ok(content) = content.try_into() else {
                 unreachable!("chunks are exact")
             };
-            let number = log.next + index;
-            let torn = log.torn[number] || self.pm.mutant(Mutant::NoTornBit);
-            log.torn[number] = !torn;
+            let bit = *torn || self.pm.mutant(Mutant::NoTornBit);
+            *torn = !bit;
             let mut last = index + 1 == count;
             if self.pm.mutant(Mutant::CommitInFirstLine) {
                 last = index == 0;
             }
-            let line = pack(content, sequence, index == 0, last, torn);
-            let at = self
-                .at(log.offset + (number * LINE_BYTES) as u64)
-                .cast::<u64>();
+            let line = pack(content, sequence, index == 0, last, bit);
             // SAFETY: the line lies in this session's log, in the mapping (the layout was checked).
             unsafe {
                 if FLUSH {
@@ -225,6 +219,7 @@ impl<B: Pmem> Shared<B> {
                     }
                 }
             }
+            at = at.wrapping_add(LINE_WORDS);
         }
         log.next += count;
     }
@@ -313,14 +308,14 @@ impl<B: Pmem> Shared<B> {
         for index in 0..self.slots.len() {
             // SAFETY: no session is active, and those that come wait: the states are ours.
             let state = unsafe { &mut *self.slots[index].state.get() };
+            if FLUSH && !state.dirty.is_empty() {
+                state.filter.fill(u64::MAX);
+            }
             for line in state.dirty.drain(..) {
                 if FLUSH && !self.pm.mutant(Mutant::SkipCheckpointFlush) {
                     // SAFETY: a line of the region.
                     unsafe { self.pm.flush(self.at(line * LINE_BYTES as u64)) };
                 }
-            }
-            if FLUSH {
-                state.filter.fill(u64::MAX);
             }
             let live = if self.pm.mutant(Mutant::ForgetOpenUndo) {
                 0

@@ -288,9 +288,16 @@ pub fn measure(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figures) {
         Contender {
             name: "update_small",
             batch: Box::new(|count| {
+                let map = table.table;
                 for key in 0..count / 2 {
-                    table.remove(key, 1);
-                    table.insert(key, 1);
+                    table
+                        .session
+                        .run(|tx| map.remove(tx, &key))
+                        .expect("remove");
+                    table
+                        .session
+                        .run(|tx| map.insert(tx, key, key))
+                        .expect("insert");
                 }
             }),
         },

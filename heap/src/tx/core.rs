@@ -8,7 +8,7 @@ use crate::alloc::{Chunk, Object, Refill, free_objects, object_at};
 use crate::classes::{CLASS, CLASSES, class_of};
 use crate::error::TxError;
 use crate::layout::CHUNK_BYTES;
-use crate::log::{ENTRY_WORDS_MAX, entry, kind};
+use crate::log::{Content, entry, kind};
 use crate::mutant::Mutant;
 use crate::pmem::{LINE_BYTES, Pmem};
 use crate::shared::{LogState, Shared, SlotState};
@@ -88,6 +88,16 @@ impl<B: Pmem> Core<B> {
         let at = self.base.wrapping_add(offset as usize).cast::<u64>();
         // SAFETY: the callers are `Tx::load` and ours, which say that the word is in the region.
         unsafe { std::sync::atomic::AtomicU64::from_ptr(at) }
+            .load(std::sync::atomic::Ordering::Acquire)
+    }
+
+    /// A byte of a map. Not as part of its word: a load that is wider than the store before it waits
+    /// until that has reached the cache, and behind a fence that is when the last record is durable.
+    #[inline(always)]
+    fn load_byte(&self, offset: u64) -> u8 {
+        let at = self.base.wrapping_add(offset as usize);
+        // SAFETY: the caller found the byte in a slab's map.
+        unsafe { std::sync::atomic::AtomicU8::from_ptr(at) }
             .load(std::sync::atomic::Ordering::Acquire)
     }
 
@@ -215,15 +225,19 @@ impl<B: Pmem> Core<B> {
         );
         let table = shared.layout.table_entry(chunk);
         let word = Chunk::Slab(class).encode();
-        let mut record = vec![entry(kind::WORDS, 1, table), word];
+        let mut record = Vec::new();
+        let mut content = Content::begin(&mut record, 4);
+        content.words(&[(table, word)]);
         if !shared.pm.mutant(Mutant::SlabMapNotLogged) {
-            record.extend([entry(kind::ZERO, 0, map), bytes]);
+            content.push(entry(kind::ZERO, 0, map));
+            content.push(bytes);
         }
+        content.end();
         let sequence = shared.enter_for::<FLUSH>(self.slot, record.len())?;
         // SAFETY: this session, active.
         let state = unsafe { shared.state(self.slot) };
         if LOG {
-            shared.append::<FLUSH>(&mut state.redo, &mut record, sequence);
+            shared.append::<FLUSH>(&mut state.redo, &record, sequence);
             shared.fence::<FLUSH>();
         }
         for offset in (map..map + bytes).step_by(8) {
@@ -254,8 +268,7 @@ impl<B: Pmem> Core<B> {
         }
         match object {
             Some(found @ Object::Small(_, _, byte)) => {
-                let map = self.load(byte & !7);
-                if map >> (byte % 8 * 8) & 0xff == 1 {
+                if self.load_byte(byte) == 1 {
                     Ok((found, None))
                 } else {
                     Err(TxError::BadFree)
@@ -295,35 +308,6 @@ impl<B: Pmem> Core<B> {
         self.pending
             .iter()
             .any(|it| it.fate != Fate::Free && (it.offset..it.offset + it.bytes).contains(&offset))
-    }
-
-    /// Add the pending allocations and frees to the record.
-    #[inline(always)]
-    pub fn encode_pending(&mut self) {
-        for it in &self.pending {
-            let (alloc, skip) = match it.fate {
-                Fate::Alloc => (1, self.shared.pm.mutant(Mutant::AllocNotLogged)),
-                Fate::Free => (0, self.shared.pm.mutant(Mutant::FreeNotLogged)),
-                Fate::Cancelled => (0, true),
-            };
-            if skip {
-                continue;
-            }
-            match it.object {
-                Object::Small(_, _, byte) => self.record.push(entry(kind::BYTE, alloc, byte)),
-                Object::Large(first, count) => {
-                    let table = self.shared.layout.table_entry(first);
-                    let word = large_word(alloc == 1, count, it.bytes);
-                    self.record.extend([entry(kind::WORDS, 1, table), word]);
-                }
-            }
-            if it.direct {
-                self.record.extend([
-                    entry(kind::DIRECT, 0, it.offset),
-                    it.bytes.next_multiple_of(8),
-                ]);
-            }
-        }
     }
 
     /// A nested part failed: its allocations are cancelled, its frees forgotten.
@@ -392,22 +376,34 @@ impl<B: Pmem> Core<B> {
             unsafe { self.shared.pm.flush(self.base.wrapping_add(at as usize)) };
         }
     }
+}
 
-    /// Add words to the record, those in a row as one entry.
-    #[inline(always)]
-    pub fn encode_words(record: &mut Vec<u64>, words: impl Iterator<Item = (u64, u64)>) {
-        let (mut head, mut next, mut count) = (0, u64::MAX, 0);
-        for (offset, value) in words {
-            if offset == next && count < ENTRY_WORDS_MAX {
-                count += 1;
-                record[head] += 1 << 48;
-            } else {
-                head = record.len();
-                count = 1;
-                record.push(entry(kind::WORDS, 1, offset));
+/// Words of a record that one allocation or free takes at most.
+pub const PENDING_WORDS: usize = 4;
+
+/// Add allocations and frees to a record.
+#[inline(always)]
+pub fn encode_pending<B: Pmem>(content: &mut Content, shared: &Shared<B>, pending: &[Pending]) {
+    for it in pending {
+        let (alloc, skip) = match it.fate {
+            Fate::Alloc => (1, shared.pm.mutant(Mutant::AllocNotLogged)),
+            Fate::Free => (0, shared.pm.mutant(Mutant::FreeNotLogged)),
+            Fate::Cancelled => (0, true),
+        };
+        if skip {
+            continue;
+        }
+        match it.object {
+            Object::Small(_, _, byte) => content.push(entry(kind::BYTE, alloc, byte)),
+            Object::Large(first, count) => {
+                let table = shared.layout.table_entry(first);
+                content.push(entry(kind::WORDS, 1, table));
+                content.push(large_word(alloc == 1, count, it.bytes));
             }
-            record.push(value);
-            next = offset + 8;
+        }
+        if it.direct {
+            content.push(entry(kind::DIRECT, 0, it.offset));
+            content.push(it.bytes.next_multiple_of(8));
         }
     }
 }

@@ -9,10 +9,13 @@
 use std::sync::atomic::{Ordering, fence};
 
 use crate::error::TxError;
+use crate::log::Content;
 use crate::mutant::Mutant;
 use crate::pmem::{LINE_BYTES, Pmem};
 use crate::shared::ORECS;
-use crate::tx::core::{Core, DIRECT_MIN_BYTES, Fate, Pending, apply_pending};
+use crate::tx::core::{
+    Core, DIRECT_MIN_BYTES, Fate, PENDING_WORDS, Pending, apply_pending, encode_pending,
+};
 use crate::tx::word_set::WordSet;
 use crate::tx::{Engine, Range, Tx, TxResult};
 
@@ -200,7 +203,7 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> RedoTx<B, STM, FLUSH> {
         let shared = &self.core.shared;
         // SAFETY: this session, active.
         let state = unsafe { shared.state(slot) };
-        shared.append::<FLUSH>(&mut state.redo, &mut self.core.record, sequence);
+        shared.append::<FLUSH>(&mut state.redo, &self.core.record, sequence);
         if STM && shared.pm.mutant(Mutant::UnlockBeforeFence) {
             self.apply();
             self.unlock(Some(sequence));
@@ -397,9 +400,11 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> Engine<B> for RedoTx<B, STM, F
             return Ok(());
         }
         let core = &mut self.core;
-        core.record.clear();
-        Core::<B>::encode_words(&mut core.record, self.changes.entries().iter().copied());
-        core.encode_pending();
+        let most = self.changes.entries().len() * 2 + core.pending.len() * PENDING_WORDS;
+        let mut content = Content::begin(&mut core.record, most);
+        content.words(self.changes.entries());
+        encode_pending(&mut content, &core.shared, &core.pending);
+        content.end();
         if self.direct && !core.shared.pm.mutant(Mutant::SkipDirectFence) {
             core.shared.fence::<FLUSH>();
         }

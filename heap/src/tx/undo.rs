@@ -5,13 +5,20 @@
 //! Least number of fences: 1 for each group of words that change ([`Tx::will_set`]) and 1 for the
 //! commit; objects that are new need no undo. 0 without changes.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::error::TxError;
-use crate::log::{CONTENT_WORDS, ENTRY_WORDS_MAX, entry, kind};
+use crate::log::{CONTENT_WORDS, Content, ENTRY_WORDS_MAX, entry, kind};
 use crate::mutant::Mutant;
 use crate::pmem::Pmem;
-use crate::tx::core::{Core, DIRECT_MIN_BYTES, Fate, apply_pending};
+use crate::tx::core::{
+    Core, DIRECT_MIN_BYTES, Fate, PENDING_WORDS, Pending, apply_pending, encode_pending,
+};
 use crate::tx::word_set::WordSet;
 use crate::tx::{Engine, Range, Tx, TxResult};
+
+/// So many words are copied without memory of their own.
+const FEW: usize = 8;
 
 /// A transaction over an undo log.
 #[derive(Debug)]
@@ -30,31 +37,30 @@ impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
     /// Save the words that are not saved yet, and wait until they are durable.
     #[inline(always)]
     fn save(&mut self, ranges: &[Range]) -> TxResult<()> {
-        self.group.clear();
+        let first = self.saved.entries().len();
+        // A nested part saves again, for itself alone, what is in the log already.
+        let mut nested = Vec::new();
         for range in ranges {
-            let (mut head, mut run) = (0, 0);
             for offset in (range.offset..).step_by(8).take(range.words as usize) {
                 let known = self.saved.find(offset).is_some();
                 if (known && self.depth == 0) || self.core.is_fresh(offset) {
-                    run = 0;
                     continue;
                 }
                 let old = self.core.load(offset);
                 self.saved.push(offset, old);
-                if known {
-                    run = 0;
-                    continue; // only a nested part needs it again
+                if self.depth > 0 && !known {
+                    nested.push((offset, old));
                 }
-                if run == 0 || run == ENTRY_WORDS_MAX {
-                    head = self.group.len();
-                    run = 0;
-                    self.group.push(entry(kind::WORDS, 0, offset));
-                }
-                run += 1;
-                self.group[head] += 1 << 48;
-                self.group.push(old);
             }
         }
+        let words = if self.depth == 0 {
+            &self.saved.entries()[first..]
+        } else {
+            &nested
+        };
+        let mut content = Content::begin(&mut self.group, words.len() * 2);
+        content.words(words);
+        content.end();
         if self.group.is_empty() {
             Ok(())
         } else {
@@ -74,12 +80,12 @@ impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
         let log = &mut self.core.undo_log;
         if self.sequence == 0 {
             self.sequence = shared.enter(self.core.slot);
-            shared.append::<FLUSH>(log, &mut self.group, self.sequence);
+            shared.append::<FLUSH>(log, &self.group, self.sequence);
             // SAFETY: this session, active.
             unsafe { shared.state(self.core.slot) }.open_undo = self.sequence;
             shared.leave(self.core.slot);
         } else {
-            shared.append::<FLUSH>(log, &mut self.group, self.sequence);
+            shared.append::<FLUSH>(log, &self.group, self.sequence);
         }
         if !shared.pm.mutant(Mutant::SkipUndoFence) {
             shared.fence::<FLUSH>();
@@ -89,50 +95,50 @@ impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
 
     /// The words that were changed, as they are now; then new objects.
     fn encode(&mut self, committed: bool) {
-        let core = &mut self.core;
-        core.record.clear();
+        let Core {
+            shared,
+            base,
+            pending,
+            record,
+            ..
+        } = &mut self.core;
+        let now = |offset: u64| {
+            let at = base.wrapping_add(offset as usize).cast::<u64>();
+            // SAFETY: a word that this transaction changed, or one of an object of its own.
+            (
+                offset,
+                unsafe { AtomicU64::from_ptr(at) }.load(Ordering::Relaxed),
+            )
+        };
+        let objects = |it: &Pending| {
+            let words = it.bytes.div_ceil(8) as usize;
+            PENDING_WORDS + words + words.div_ceil(ENTRY_WORDS_MAX)
+        };
+        let most = 1 + self.saved.entries().len() * 2 + pending.iter().map(objects).sum::<usize>();
+        let mut content = Content::begin(record, most);
         if self.sequence != 0 {
-            core.record.push(entry(kind::ENDS_UNDO, 0, self.sequence));
+            content.push(entry(kind::ENDS_UNDO, 0, self.sequence));
         }
-        let now: Vec<(u64, u64)>;
-        let few = self.saved.entries().len() <= 8;
-        if few {
-            let mut words = [(0, 0); 8];
-            for (word, (offset, _)) in words.iter_mut().zip(self.saved.entries()) {
-                *word = (*offset, core.load(*offset));
+        let saved = self.saved.entries();
+        let mut few = [(0, 0); FEW];
+        if saved.len() <= FEW {
+            for (word, (offset, _)) in few.iter_mut().zip(saved) {
+                *word = now(*offset);
             }
-            let words = words.into_iter().take(self.saved.entries().len());
-            Core::<B>::encode_words(&mut core.record, words);
+            content.words(&few[..saved.len()]);
         } else {
-            now = self
-                .saved
-                .entries()
-                .iter()
-                .map(|(at, _)| (*at, core.load(*at)))
-                .collect();
-            Core::<B>::encode_words(&mut core.record, now.into_iter());
+            content.words(&saved.iter().map(|(at, _)| now(*at)).collect::<Vec<_>>());
         }
-        if !committed {
-            return;
-        }
-        for place in 0..core.pending.len() {
-            let it = core.pending[place];
-            if it.fate == Fate::Alloc && !it.direct {
-                let words = (it.offset..it.offset + it.bytes.next_multiple_of(8)).step_by(8);
-                let base = core.base;
-                let words = words.map(|at| {
-                    let from = base.wrapping_add(at as usize).cast::<u64>();
-                    // SAFETY: a word of an object of this transaction.
-                    (
-                        at,
-                        unsafe { std::sync::atomic::AtomicU64::from_ptr(from) }
-                            .load(std::sync::atomic::Ordering::Relaxed),
-                    )
-                });
-                Core::<B>::encode_words(&mut core.record, words);
+        if committed {
+            for it in pending.iter() {
+                if it.fate == Fate::Alloc && !it.direct {
+                    let words = it.offset..it.offset + it.bytes.next_multiple_of(8);
+                    content.words(&words.step_by(8).map(now).collect::<Vec<_>>());
+                }
             }
+            encode_pending(&mut content, shared, pending);
         }
-        core.encode_pending();
+        content.end();
     }
 
     /// Write the record that ends the transaction: data are in place already.

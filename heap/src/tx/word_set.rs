@@ -6,9 +6,15 @@
 const PLAIN_MAX: usize = 8;
 
 /// The set. An offset may come again ([`WordSet::push`]); a search finds the last.
+///
+/// The first few lie in it, beside their number: stores to one line in a row are one to the cache.
 #[derive(Debug, Default)]
+#[repr(C, align(64))]
 pub struct WordSet {
-    entries: Vec<(u64, u64)>,
+    count: usize,
+    few: [(u64, u64); PLAIN_MAX],
+    /// All, if there are more.
+    many: Vec<(u64, u64)>,
     /// Open addressing: place + 1, or 0. Empty while there are few entries.
     index: Vec<u32>,
     indexed: bool,
@@ -17,17 +23,30 @@ pub struct WordSet {
 impl WordSet {
     #[inline(always)]
     pub fn entries(&self) -> &[(u64, u64)] {
-        &self.entries
+        if self.count <= PLAIN_MAX {
+            &self.few[..self.count]
+        } else {
+            &self.many
+        }
+    }
+
+    #[inline(always)]
+    fn entries_mut(&mut self) -> &mut [(u64, u64)] {
+        if self.count <= PLAIN_MAX {
+            &mut self.few[..self.count]
+        } else {
+            &mut self.many
+        }
     }
 
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.count == 0
     }
 
     #[inline(always)]
     pub fn clear(&mut self) {
-        self.entries.clear();
+        self.count = 0;
         if self.indexed {
             self.index.fill(0);
             self.indexed = false;
@@ -40,34 +59,56 @@ impl WordSet {
         if self.indexed {
             return self.find_indexed(offset);
         }
-        self.entries.iter().rposition(|(at, _)| *at == offset)
+        self.few[..self.count.min(PLAIN_MAX)]
+            .iter()
+            .rposition(|(at, _)| *at == offset)
     }
 
     #[inline(always)]
     pub fn value(&self, place: usize) -> u64 {
-        self.entries[place].1
+        self.entries()[place].1
     }
 
     #[inline(always)]
     pub fn replace(&mut self, place: usize, value: u64) {
-        self.entries[place].1 = value;
+        self.entries_mut()[place].1 = value;
     }
 
     #[inline(always)]
     pub fn push(&mut self, offset: u64, value: u64) {
-        self.entries.push((offset, value));
-        if self.entries.len() > PLAIN_MAX {
-            self.index_last();
+        if let Some(entry) = self.few.get_mut(self.count) {
+            *entry = (offset, value);
+            self.count += 1;
+        } else {
+            self.push_many(offset, value);
         }
+    }
+
+    #[inline(never)]
+    fn push_many(&mut self, offset: u64, value: u64) {
+        if self.count == PLAIN_MAX {
+            self.many.clear();
+            self.many.extend(self.few);
+        }
+        self.many.push((offset, value));
+        self.count += 1;
+        self.index_last();
     }
 
     /// Drop what came after the first `count`.
     pub fn truncate(&mut self, count: usize) {
-        self.entries.truncate(count);
+        let before = self.count;
+        self.count = count.min(before);
+        if before > PLAIN_MAX {
+            self.many.truncate(self.count);
+            if self.count <= PLAIN_MAX {
+                self.few[..self.count].copy_from_slice(&self.many);
+            }
+        }
         if self.indexed {
             self.index.fill(0);
             self.indexed = false;
-            if count > PLAIN_MAX {
+            if self.count > PLAIN_MAX {
                 self.rebuild();
             }
         }
@@ -76,22 +117,22 @@ impl WordSet {
     #[cold]
     #[inline(never)]
     fn rebuild(&mut self) {
-        let size = (self.entries.len() * 4)
+        let size = (self.many.len() * 4)
             .next_power_of_two()
             .max(self.index.len());
         self.index.clear();
         self.index.resize(size, 0);
         self.indexed = true;
-        for place in 0..self.entries.len() {
+        for place in 0..self.many.len() {
             self.put(place);
         }
     }
 
     fn index_last(&mut self) {
-        if !self.indexed || self.entries.len() * 2 > self.index.len() {
+        if !self.indexed || self.many.len() * 2 > self.index.len() {
             self.rebuild();
         } else {
-            self.put(self.entries.len() - 1);
+            self.put(self.many.len() - 1);
         }
     }
 
@@ -101,12 +142,12 @@ impl WordSet {
     }
 
     fn put(&mut self, place: usize) {
-        let offset = self.entries[place].0;
+        let offset = self.many[place].0;
         let mut slot = self.slot(offset);
         loop {
             match self.index[slot] as usize {
                 0 => break,
-                other if self.entries[other - 1].0 == offset => break,
+                other if self.many[other - 1].0 == offset => break,
                 _ => slot = (slot + 1) & (self.index.len() - 1),
             }
         }
@@ -118,7 +159,7 @@ impl WordSet {
         loop {
             match self.index[slot] as usize {
                 0 => return None,
-                place if self.entries[place - 1].0 == offset => return Some(place - 1),
+                place if self.many[place - 1].0 == offset => return Some(place - 1),
                 _ => slot = (slot + 1) & (self.index.len() - 1),
             }
         }
