@@ -35,6 +35,9 @@ NVRAM_PHYS = 1 << 32
 START_LIMIT_S = 30.0
 # SIGKILL needs only the end of a system call; a process in D state for this long is a broken host.
 KILL_LIMIT_S = 30.0
+# Linux's SO_SNDBUFFORCE, which Python does not name: beyond what users may ask for, if we may.
+SNDBUF_FORCE = 32
+CONSOLE_ROOM_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -222,6 +225,7 @@ class QemuProcess:
         prefix: list[str],
     ) -> None:
         pairs = {name: socket.socketpair() for name in Wires.names()}
+        make_room(pairs["console"][1])
         ends = {name: f"fd={theirs.fileno()}" for name, (_, theirs) in pairs.items()}
         command = build_command(config, files, Wires(**ends), options, netdev)
         self.log = files.qemu_log(options.boot)
@@ -279,6 +283,17 @@ class QemuProcess:
     def gone(self) -> bool:
         """Whether the process is no more: waited for, and no longer in the process table."""
         return self.process.returncode is not None and _start_time(self.pid) != self._start_time
+
+
+def make_room(console: socket.socket) -> None:
+    """Room in QEMU's end for all that a reader may be late for.
+
+    Where the socket is full, QEMU 10.0 tries a character again, and has it in its log file twice:
+    qemu_chr_write_buffer() logs what was not written, too.
+    """
+    for option in (socket.SO_SNDBUF, SNDBUF_FORCE):
+        with suppress(PermissionError):
+            console.setsockopt(socket.SOL_SOCKET, option, CONSOLE_ROOM_BYTES)
 
 
 def _start_time(pid: int) -> bytes | None:
