@@ -212,6 +212,7 @@ static int rem_thread_once(void)
 	int err = fast ? rem_fast_error() : rem_stop_dpm();
 
 	rem_stop_end(err);
+	rem_logs_go();
 	/* Armed before the level is looked at; a drop in between is seen by
 	 * one or the other.
 	 */

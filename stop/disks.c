@@ -23,6 +23,8 @@
 #include <linux/blkdev.h>
 #include <linux/capability.h>
 #include <linux/device.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
 #include <linux/pci.h>
 #include <linux/sysfs.h>
 #include <linux/virtio.h>
@@ -33,6 +35,7 @@ enum rem_disk_policy {
 	REM_DISK_CACHELESS,
 	REM_DISK_WRITE_THROUGH,
 	REM_DISK_IS_PROTECTED,
+	REM_DISK_LOG,
 	REM_DISK_OPEN,
 };
 
@@ -40,8 +43,16 @@ static const char *const rem_disk_policies[] = {
 	[REM_DISK_CACHELESS] = "no-cache",
 	[REM_DISK_WRITE_THROUGH] = "write-through",
 	[REM_DISK_IS_PROTECTED] = "protected",
+	[REM_DISK_LOG] = "log",
 	[REM_DISK_OPEN] = "open",
 };
+
+/* How often a switch is tried again that Go has undone half way. */
+#define REM_DISK_SWITCHES_MAX 3
+
+/* Of all choices, and of the list of disks that have a log. */
+static DEFINE_MUTEX(rem_disk_lock);
+static LIST_HEAD(rem_disk_owners);
 
 /* The virtio device of a disk, or NULL. */
 static struct virtio_device *rem_disk_virtio(struct gendisk *disk)
@@ -70,7 +81,8 @@ static bool rem_disk_declared(struct gendisk *disk)
 	struct device *parent = vdev ? vdev->dev.parent : NULL;
 	u32 i;
 
-	if (!parent || !dev_is_pci(parent))
+	/* A table on the command line comes before the block is open. */
+	if (!rem.block || !parent || !dev_is_pci(parent))
 		return false;
 	for (i = 0; i < min_t(u32, desc->count, REM_DESC_ENTRIES_MAX); i++)
 		if (entry[i].type == REM_DESC_DISK &&
@@ -79,19 +91,65 @@ static bool rem_disk_declared(struct gendisk *disk)
 	return false;
 }
 
+static bool rem_disk_logged(struct gendisk *disk)
+{
+	struct rem_disk_owner *owner;
+
+	lockdep_assert_held(&rem_disk_lock);
+	list_for_each_entry(owner, &rem_disk_owners, list)
+		if (owner->disk == disk)
+			return true;
+	return false;
+}
+
 static enum rem_disk_policy rem_disk_policy(struct gendisk *disk)
 {
+	if (rem_disk_logged(disk))
+		return REM_DISK_LOG;
 	if (!(disk->queue->limits.features & BLK_FEAT_WRITE_CACHE))
 		return rem_disk_switchable(disk) || rem_nvme_cache_is_off(disk) ?
 		       REM_DISK_WRITE_THROUGH : REM_DISK_CACHELESS;
 	return rem_disk_declared(disk) ? REM_DISK_IS_PROTECTED : REM_DISK_OPEN;
 }
 
+/* One that lies above others has no cache of its own. */
+static bool rem_disk_is_stacked(struct gendisk *disk)
+{
+#ifdef CONFIG_BLOCK_HOLDER_DEPRECATED
+	return !list_empty_careful(&disk->slave_bdevs);
+#else
+	return false;
+#endif
+}
+
 static struct gendisk *rem_disk_next(struct class_dev_iter *iter)
 {
-	struct device *dev = class_dev_iter_next(iter);
+	struct device *dev;
 
-	return dev ? dev_to_disk(dev) : NULL;
+	while ((dev = class_dev_iter_next(iter)))
+		if (!rem_disk_is_stacked(dev_to_disk(dev)))
+			return dev_to_disk(dev);
+	return NULL;
+}
+
+/*
+ * A Go between the two steps of a switch tells the device what the block layer
+ * believed before it. Returns 0 where the block layer knows of the new state.
+ */
+static int rem_disk_switch(struct gendisk *disk, bool on)
+{
+	unsigned int tries;
+	int err;
+
+	for (tries = 0; tries < REM_DISK_SWITCHES_MAX; tries++) {
+		err = rem_virtblk_cache_set(rem_disk_virtio(disk), on);
+		if (err)
+			return err;
+		if (on == !!(disk->queue->limits.features &
+			     BLK_FEAT_WRITE_CACHE))
+			return 0;
+	}
+	return -EIO;
 }
 
 /**
@@ -106,19 +164,20 @@ void __init rem_disks_prepare(void)
 	struct gendisk *disk;
 	int err;
 
+	mutex_lock(&rem_disk_lock);
 	class_dev_iter_init(&iter, &block_class, NULL, &disk_type);
 	while ((disk = rem_disk_next(&iter))) {
 		if (rem_disk_policy(disk) != REM_DISK_OPEN)
 			continue;
 		err = -EOPNOTSUPP;
 		if (rem_disk_switchable(disk))
-			err = rem_virtblk_cache_set(rem_disk_virtio(disk),
-						    false);
+			err = rem_disk_switch(disk, false);
 		if (err)
 			pr_warn("remanence: %s has a write cache that a power failure empties and that cannot be switched off: %pe\n",
 				disk->disk_name, ERR_PTR(err));
 	}
 	class_dev_iter_exit(&iter);
+	mutex_unlock(&rem_disk_lock);
 }
 
 /**
@@ -133,6 +192,7 @@ ssize_t rem_disks_show(char *buf)
 	struct gendisk *disk;
 	int at = 0;
 
+	mutex_lock(&rem_disk_lock);
 	class_dev_iter_init(&iter, &block_class, NULL, &disk_type);
 	while ((disk = rem_disk_next(&iter)))
 		if (get_capacity(disk)) /* not a loop device without a file */
@@ -140,12 +200,18 @@ ssize_t rem_disks_show(char *buf)
 					    disk->disk_name,
 					    rem_disk_policies[rem_disk_policy(disk)]);
 	class_dev_iter_exit(&iter);
+	mutex_unlock(&rem_disk_lock);
 	return at;
 }
 
-/* Returns 0, -EPERM where nobody declared it, or a negative errno. */
+/*
+ * Returns 0, -EPERM where nobody declared it, -EBUSY where it has a log, or a
+ * negative errno.
+ */
 static int rem_disk_choose(struct gendisk *disk, const char *policy)
 {
+	if (rem_disk_logged(disk))
+		return strcmp(policy, "log") ? -EBUSY : 0;
 	/* Its driver keeps it off; nobody can declare it protected yet. */
 	if (rem_nvme_cache_is_off(disk) && !strcmp(policy, "protected"))
 		return -EPERM;
@@ -154,12 +220,12 @@ static int rem_disk_choose(struct gendisk *disk, const char *policy)
 	if (!rem_disk_switchable(disk))
 		return -EOPNOTSUPP;
 	if (!strcmp(policy, "write-through"))
-		return rem_virtblk_cache_set(rem_disk_virtio(disk), false);
+		return rem_disk_switch(disk, false);
 	if (strcmp(policy, "protected"))
 		return -EINVAL;
 	if (!rem_disk_declared(disk))
 		return -EPERM;
-	return rem_virtblk_cache_set(rem_disk_virtio(disk), true);
+	return rem_disk_switch(disk, true);
 }
 
 /**
@@ -167,7 +233,8 @@ static int rem_disk_choose(struct gendisk *disk, const char *policy)
  * @buf: "NAME write-through" or "NAME protected"
  *
  * Context: process. Return: 0, -ENODEV, -EINVAL, -EPERM where it is not
- * declared protected, or -EOPNOTSUPP where its cache cannot be switched.
+ * declared protected, -EOPNOTSUPP where its cache cannot be switched, or -EBUSY
+ * where it has a log: that ends with its table.
  */
 int rem_disks_store(const char *buf)
 {
@@ -178,6 +245,7 @@ int rem_disks_store(const char *buf)
 
 	if (sscanf(buf, "%31s %15s", name, policy) != 2)
 		return -EINVAL;
+	mutex_lock(&rem_disk_lock);
 	class_dev_iter_init(&iter, &block_class, NULL, &disk_type);
 	while ((disk = rem_disk_next(&iter)))
 		if (!strcmp(disk->disk_name, name)) {
@@ -185,5 +253,73 @@ int rem_disks_store(const char *buf)
 			break;
 		}
 	class_dev_iter_exit(&iter);
+	mutex_unlock(&rem_disk_lock);
 	return err;
+}
+
+/* Returns 0 where its cache is on, or a negative errno. */
+static int rem_disk_log_allow(struct gendisk *disk, char **why)
+{
+	int err;
+
+	switch (rem_disk_policy(disk)) {
+	case REM_DISK_LOG:
+		*why = "the disk has a log already";
+		return -EBUSY;
+	case REM_DISK_CACHELESS:
+		*why = "the disk has no write cache";
+		return -EOPNOTSUPP;
+	case REM_DISK_WRITE_THROUGH:
+		*why = "the disk's write cache cannot be switched on";
+		err = -EOPNOTSUPP;
+		if (rem_disk_switchable(disk))
+			err = rem_disk_switch(disk, true);
+		return err;
+	case REM_DISK_IS_PROTECTED:
+	case REM_DISK_OPEN:
+		break;
+	}
+	return 0;
+}
+
+/**
+ * rem_disk_log_begin - a disk is kept by a log from now on, its cache on
+ * @owner: the log's, with its disk, which it has for itself
+ * @why: set to what is wrong, where something is
+ *
+ * Context: process. Return: 0, -EBUSY or -EOPNOTSUPP.
+ */
+int rem_disk_log_begin(struct rem_disk_owner *owner, char **why)
+{
+	int err;
+
+	mutex_lock(&rem_disk_lock);
+	err = rem_disk_log_allow(owner->disk, why);
+	if (!err)
+		list_add_tail(&owner->list, &rem_disk_owners);
+	mutex_unlock(&rem_disk_lock);
+	return err;
+}
+
+/**
+ * rem_disk_log_end - a disk has no log any more
+ * @owner: the log's; all that was written is on media
+ *
+ * Context: process. Return: nothing; a disk that is not kept is said.
+ */
+void rem_disk_log_end(struct rem_disk_owner *owner)
+{
+	struct gendisk *disk = owner->disk;
+	int err = -EOPNOTSUPP;
+
+	mutex_lock(&rem_disk_lock);
+	list_del(&owner->list);
+	if (rem_disk_policy(disk) == REM_DISK_OPEN) {
+		if (rem_disk_switchable(disk))
+			err = rem_disk_switch(disk, false);
+		if (err)
+			pr_warn("remanence: %s has a write cache and no log any more: %pe\n",
+				disk->disk_name, ERR_PTR(err));
+	}
+	mutex_unlock(&rem_disk_lock);
 }

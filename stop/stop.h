@@ -28,6 +28,8 @@
 #include <asm/desc_defs.h>
 #include <asm/irqflags.h>
 
+struct gendisk;
+
 /* Why Stop is not possible now; shown in sysfs, tested by name. */
 enum rem_state {
 	REM_OFF,		/* no loader handed over an NVRAM block */
@@ -167,10 +169,31 @@ bool rem_budget_exceeded(void);
 void rem_budget_acknowledge(void);
 void rem_budget_account(u64 begin_tsc, u64 end_tsc);
 
+/**
+ * struct rem_disk_owner - the log of a disk, as disks.c knows it
+ * @list: of all such
+ * @disk: which
+ */
+struct rem_disk_owner {
+	struct list_head list;
+	struct gendisk *disk;
+};
+
 /* disks.c */
 void rem_disks_prepare(void);
 ssize_t rem_disks_show(char *buf);
 int rem_disks_store(const char *buf);
+int rem_disk_log_begin(struct rem_disk_owner *owner, char **why);
+void rem_disk_log_end(struct rem_disk_owner *owner);
+
+/* disk_log_target.c */
+#ifdef CONFIG_REMANENCE_DISK_LOG
+void rem_logs_go(void);
+#else
+static inline void rem_logs_go(void)
+{
+}
+#endif
 
 /* nvdimm.c */
 void rem_nvdimm_save(void);

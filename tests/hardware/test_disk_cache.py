@@ -21,6 +21,7 @@ import pytest
 from lab.commands.demo import make_config
 from lab.machine import Machine
 from lab.machine.config import DiskModel
+from lab.machine.disk_log import SECTOR_BYTES
 from lab.run import find_tool
 from lab.setup import products
 from tests.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
@@ -37,14 +38,23 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 @contextmanager
 def loaded(
-    purpose: str, stop: str, mutant: str | None = None, disk: DiskModel = "virtio-blk"
+    purpose: str,
+    stop: str,
+    mutant: str | None = None,
+    disk: DiskModel = "virtio-blk",
+    log_mib: int | None = None,
 ) -> Iterator[Machine]:
-    """A machine on a disk that forgets, with the load at work."""
+    """A machine on a disk that forgets, and the load for it; with a log where that has a limit."""
     kernel, words = None, ""
     if mutant is not None:
         words = f"remanence.mutant={mutant}"
         kernel = products.ensure_kernel(products.Progress(), "mutants").bz_image
     config = make_config(machine_name(purpose), 2, stop, kernel, None)
+    if log_mib is not None:
+        assert config.root is not None
+        sectors = config.root.stat().st_size // SECTOR_BYTES
+        table = f"0 {sectors} remanence-log /dev/vda {log_mib}"
+        words += f' dm-mod.create="root,,,rw,{table}" root=/dev/dm-0'
     config = replace(
         config,
         disk=disk,

@@ -19,7 +19,12 @@ from lab.setup.loader import loader_key
 REPO = repo_dir()
 PROOFS = "".join(
     (REPO / "tests" / f"{name}.py").read_text(encoding="utf-8")
-    for name in ("test_negative_proofs", "hardware/test_disk_cache", "hardware/test_nvdimm")
+    for name in (
+        "test_negative_proofs",
+        "hardware/test_disk_cache",
+        "hardware/test_disk_logged",
+        "hardware/test_nvdimm",
+    )
 )
 # One for each watcher of the debug kernel: they are found by it, not by what a cut leaves.
 WATCHED = (REPO / "tests" / "hardware" / "test_debug_kernel.py").read_text(encoding="utf-8")

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The target `remanence-log` of the device mapper: its table, its state, and
+ * the logs that there are. What it does is in disk_log.c.
+ *
+ *	0 SECTORS remanence-log DISK MIB
+ *
+ * takes a whole disk for itself, switches its write cache on, and keeps up to
+ * MIB of what the cache may hold; that much memory is taken at once.
+ */
+#include <linux/blkdev.h>
+#include <linux/init.h>
+#include <linux/kstrtox.h>
+#include <linux/slab.h>
+#include "disk_log.h"
+
+static DEFINE_SPINLOCK(rem_logs_lock);
+static LIST_HEAD(rem_logs);
+
+/**
+ * rem_logs_go - Go has ended: write again what the disks may have lost
+ *
+ * The first bio would ask for it, too; but nobody should have to wait then.
+ *
+ * Context: process. Return: nothing.
+ */
+void rem_logs_go(void)
+{
+	struct rem_log *log;
+
+	spin_lock(&rem_logs_lock);
+	list_for_each_entry(log, &rem_logs, list)
+		queue_work(log->queue, &log->work);
+	spin_unlock(&rem_logs_lock);
+}
+
+/*
+ * The disk has all that was written, on media. Context: nothing is sent any
+ * more. Return: 0 or a negative errno.
+ */
+static int rem_log_settle(struct rem_log *log)
+{
+	u32 life;
+	int err;
+
+	do {
+		life = READ_ONCE(rem.resumes);
+		err = rem_log_secure(log, life);
+	} while (life != READ_ONCE(rem.resumes));
+	return err;
+}
+
+static int rem_log_parse(struct dm_target *ti, unsigned int argc, char **argv,
+			 u32 *mib)
+{
+	if (argc != 2) {
+		ti->error = "give a disk, and how many MiB its log may take";
+		return -EINVAL;
+	}
+	if (kstrtou32(argv[1], 10, mib) || !*mib) {
+		ti->error = "the log's limit is in MiB, 1 or more";
+		return -EINVAL;
+	}
+	if (*mib > totalram_pages() >> (21 - PAGE_SHIFT)) {
+		ti->error = "the log would take more than half of main memory";
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Takes the disk; its cache is on from then on. */
+static int rem_log_disk_take(struct rem_log *log, const char *path)
+{
+	struct dm_target *ti = log->ti;
+	int err;
+
+	err = dm_get_device(ti, path, dm_table_get_mode(ti->table), &log->dev);
+	if (err) {
+		ti->error = "there is no such disk, or it is in use";
+		return err;
+	}
+	err = -EINVAL;
+	if (bdev_is_partition(log->dev->bdev)) {
+		ti->error = "this is a partition: give the whole disk";
+	} else {
+		log->owner.disk = log->dev->bdev->bd_disk;
+		err = rem_disk_log_begin(&log->owner, &ti->error);
+	}
+	if (err)
+		dm_put_device(ti, log->dev);
+	return err;
+}
+
+static void rem_log_disk_give(struct rem_log *log)
+{
+	rem_disk_log_end(&log->owner);
+	dm_put_device(log->ti, log->dev);
+}
+
+/* What is in the cache already is not in the log. */
+static int rem_log_begin(struct rem_log *log, const char *path)
+{
+	int err = rem_log_disk_take(log, path);
+
+	if (err)
+		return err;
+	log->life = READ_ONCE(rem.resumes);
+	err = rem_log_settle(log);
+	if (err) {
+		log->ti->error = "the disk does not flush its cache";
+		rem_log_disk_give(log);
+	}
+	return err;
+}
+
+static int rem_log_make(struct rem_log *log, const char *path)
+{
+	int err;
+
+	spin_lock_init(&log->lock);
+	INIT_LIST_HEAD(&log->pending);
+	bio_list_init(&log->held);
+	INIT_WORK(&log->work, rem_log_work);
+	log->ti->error = "no memory for the log";
+	log->queue = alloc_workqueue("rem_log", WQ_MEM_RECLAIM, 1);
+	if (!log->queue)
+		return -ENOMEM;
+	err = rem_log_ring_make(log);
+	if (err)
+		goto bad_queue;
+	err = rem_log_begin(log, path);
+	if (err)
+		goto bad_ring;
+	return 0;
+
+bad_ring:
+	rem_log_ring_free(log);
+bad_queue:
+	destroy_workqueue(log->queue);
+	return err;
+}
+
+static int rem_log_ctr(struct dm_target *ti, unsigned int argc, char **argv)
+{
+	struct rem_log *log;
+	u32 mib;
+	int err;
+
+	err = rem_log_parse(ti, argc, argv, &mib);
+	if (err)
+		return err;
+	log = kzalloc(sizeof(*log), GFP_KERNEL);
+	if (!log) {
+		ti->error = "no memory for the log";
+		return -ENOMEM;
+	}
+	log->ti = ti;
+	log->mib = mib;
+	err = rem_log_make(log, argv[0]);
+	if (err) {
+		kfree(log);
+		return err;
+	}
+	spin_lock(&rem_logs_lock);
+	list_add_tail(&log->list, &rem_logs);
+	spin_unlock(&rem_logs_lock);
+
+	ti->private = log;
+	ti->num_flush_bios = 1;
+	ti->flush_supported = true;
+	ti->per_io_data_size = sizeof(struct rem_log_io);
+	return dm_set_target_max_io_len(ti,
+					REM_LOG_BIO_BYTES_MAX >> SECTOR_SHIFT);
+}
+
+static void rem_log_dtr(struct dm_target *ti)
+{
+	struct rem_log *log = ti->private;
+	int err;
+
+	spin_lock(&rem_logs_lock);
+	list_del(&log->list);
+	spin_unlock(&rem_logs_lock);
+	destroy_workqueue(log->queue);
+	/* Before the cache is switched off: that does not empty it. */
+	err = log->failed ? -EIO : rem_log_settle(log);
+	if (err)
+		pr_err("remanence: the log of %s ends before all is on the disk: %pe\n",
+		       log->owner.disk->disk_name, ERR_PTR(err));
+	rem_log_disk_give(log);
+	rem_log_ring_free(log);
+	kfree(log);
+}
+
+static void rem_log_status(struct dm_target *ti, status_type_t type,
+			   unsigned int status_flags, char *result,
+			   unsigned int maxlen)
+{
+	struct rem_log *log = ti->private;
+	unsigned int sz = 0;
+
+	switch (type) {
+	case STATUSTYPE_INFO:
+		spin_lock_irq(&log->lock);
+		DMEMIT("used %llu/%llu held %u replays %llu replayed %llu flushes %llu %s",
+		       (log->tail - log->head) << PAGE_SHIFT,
+		       (u64)log->slots << PAGE_SHIFT, log->held_count,
+		       log->replays, log->replayed_bytes, log->flushes,
+		       log->failed ? "failed" : "ok");
+		spin_unlock_irq(&log->lock);
+		break;
+	case STATUSTYPE_TABLE:
+		DMEMIT("%s %u", log->dev->name, log->mib);
+		break;
+	case STATUSTYPE_IMA:
+		DMEMIT_TARGET_NAME_VERSION(ti->type);
+		DMEMIT(",disk=%s,mib=%u;", log->dev->name, log->mib);
+		break;
+	}
+}
+
+static int rem_log_iterate(struct dm_target *ti, iterate_devices_callout_fn fn,
+			   void *data)
+{
+	struct rem_log *log = ti->private;
+
+	return fn(ti, log->dev, 0, ti->len, data);
+}
+
+/* Polled bios would be looked for where they are not, once they were held. */
+static void rem_log_io_hints(struct dm_target *ti, struct queue_limits *limits)
+{
+	limits->features &= ~BLK_FEAT_POLL;
+}
+
+static struct target_type rem_log_target = {
+	.name = "remanence-log",
+	.version = { 1, 0, 0 },
+	.features = DM_TARGET_SINGLETON | DM_TARGET_ALWAYS_WRITEABLE,
+	.module = THIS_MODULE,
+	.ctr = rem_log_ctr,
+	.dtr = rem_log_dtr,
+	.map = rem_log_map,
+	.end_io = rem_log_end_io,
+	.status = rem_log_status,
+	.iterate_devices = rem_log_iterate,
+	.io_hints = rem_log_io_hints,
+};
+
+/* Before dm-mod.create= is looked at, which may name it. */
+static int __init rem_log_init(void)
+{
+	return dm_register_target(&rem_log_target);
+}
+device_initcall(rem_log_init);
