@@ -7,15 +7,18 @@
  *   ABC
  *   offset     bytes    what                                      written by
  *   0x000000     4096   header page: struct off2f_header, the     off2f
- *                       texts, the program headers as they were,
+ *                       texts, what program headers say in ABC,
  *                       the path of XYZ, zeros
  *   0x001000      ...   the ELF without the bytes that were cut   off2f
- *                       out; its program headers have new offsets
+ *                       out
  *
  *   XYZ
  *   offset     bytes    what                                      written by
- *   0x000000      ...   texts in whole pages, each at its @xyz_offset; off2f
- *                       what is before one is a hole
+ *   0x000000     4096   an ELF header, program headers of the     off2f
+ *                       texts as they lie here, the build-id, zeros
+ *   0x001000      ...   texts in whole pages, each at its         off2f
+ *                       @xyz_offset; what is before one is a hole
+ *   ...           ...   symbols of the texts, section headers     off2f
  *   end-0x80      128   struct off2f_xyz                          off2f
  *
  * A text is what an executable PT_LOAD maps: whole pages of the ELF, from the
@@ -25,10 +28,17 @@
  * order, so that a byte at offset s of the ELF is at OFF2F_PAGE_BYTES + s -
  * (what was cut out before s). An offset keeps its place in its page.
  *
- * In ABC a program header's offset is where its bytes are in ABC. What was cut
- * out is said to begin behind the end of ABC; it is OFF2F_PAGE_BYTES
- * + the old offset where the text has the program headers in it, too. A text of
- * 2 MiB and more asks for an alignment of 2 MiB.
+ * In memory a program has the program headers of its ELF, so that a debugger
+ * knows them again. Whoever loads it takes offset and alignment of each from
+ * struct off2f_phdr: where its bytes are in ABC. What was cut out is said to
+ * begin behind the end of ABC; it is OFF2F_PAGE_BYTES + the old offset where the
+ * text has the program headers in it, too. A text of 2 MiB and more asks for an
+ * alignment of 2 MiB.
+ *
+ * XYZ is an ELF to tools that look for the name of an address of a mapped file
+ * (perf): nothing of that is read when the program is started or runs, and it is
+ * never executed itself: a PT_INTERP without a zero at its end has the kernel
+ * refuse it.
  *
  * A text without its right @text_sha256 is never run: XYZ ends with the digest
  * of what it holds, which is compared at each start, and the digest itself is
@@ -46,7 +56,7 @@
 /* 0x7f "OFF", 0x7f "XYZ" */
 #define OFF2F_MAGIC 0x46464f7f
 #define OFF2F_XYZ_MAGIC 0x5a59587f
-#define OFF2F_VERSION 1
+#define OFF2F_VERSION 2
 
 #define OFF2F_PAGE_BYTES 4096
 #define OFF2F_HUGE_BYTES 0x200000 /* a text of this size may be mapped so */
@@ -96,7 +106,7 @@ struct off2f_text {
 };
 
 /*
- * struct off2f_phdr - what a program header said before
+ * struct off2f_phdr - what a program header says in ABC
  */
 struct off2f_phdr {
 	rem_u64 offset; /*  0 p_offset */
@@ -106,7 +116,8 @@ struct off2f_phdr {
 /*
  * struct off2f_xyz - the last bytes of XYZ
  *
- * @crc is CRC32C of all before it.
+ * @crc is CRC32C of all before it. @rest_sha256 is of the first page and of what
+ * is between the last text and this.
  */
 struct off2f_xyz {
 	rem_u32 magic;		/*   0 OFF2F_XYZ_MAGIC */
@@ -114,7 +125,8 @@ struct off2f_xyz {
 	rem_u64 xyz_bytes;	/*   8 size of XYZ, this included */
 	rem_u8 text_sha256[32]; /*  16 as in ABC */
 	rem_u8 build_id[20];	/*  48 as in ABC */
-	rem_u8 reserved[56];	/*  68 */
+	rem_u8 rest_sha256[32]; /*  68 of what is no text */
+	rem_u8 reserved[24];	/* 100 */
 	rem_u32 crc;		/* 124 */
 };
 

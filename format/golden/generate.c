@@ -406,7 +406,7 @@ static void write_off2f(void)
 	} page;
 	struct off2f_xyz xyz = { .magic = OFF2F_XYZ_MAGIC,
 				 .version = OFF2F_VERSION,
-				 .xyz_bytes = 0x3080 };
+				 .xyz_bytes = 0x4180 };
 
 	memset(&page, 0, sizeof(page));
 	page.head.magic = OFF2F_MAGIC;
@@ -446,6 +446,8 @@ static void write_off2f(void)
 	put("off2f_header.bin", &page, page.head.header_bytes);
 	memcpy(xyz.text_sha256, page.head.text_sha256, 32);
 	memcpy(xyz.build_id, page.head.build_id, 20);
+	for (rem_u8 i = 0; i < 32; i++)
+		xyz.rest_sha256[i] = (rem_u8)(0x91 + i);
 	xyz.crc = crc32c(&xyz, offsetof(struct off2f_xyz, crc));
 	put("off2f_xyz.bin", &xyz, sizeof(xyz));
 }

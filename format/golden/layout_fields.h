@@ -196,5 +196,6 @@ FIELD(off2f_xyz, version);
 FIELD(off2f_xyz, xyz_bytes);
 FIELD(off2f_xyz, text_sha256);
 FIELD(off2f_xyz, build_id);
+FIELD(off2f_xyz, rest_sha256);
 FIELD(off2f_xyz, reserved);
 FIELD(off2f_xyz, crc);

@@ -82,6 +82,8 @@ int off2f_xyz_look_up(struct off2f_xyz_file *xyz, unsigned long first,
 		      unsigned long count);
 void off2f_xyz_forget(unsigned int keep);
 int off2f_map(const struct off2f_abc *abc, struct off2f_xyz_file *xyz);
+int off2f_text_access(struct vm_area_struct *vma, unsigned long address,
+		      void *buffer, int bytes, int write);
 
 extern unsigned int off2f_keep;
 extern bool off2f_strict;

@@ -2,8 +2,8 @@
 /*
  * The mapping of a text: page faults insert the frames of NVRAM themselves, as
  * DAX does, but many at once and without asking the file system again. What is
- * written (a debugger's breakpoint) is copied first, by the file system's own
- * fault handler: the text itself never changes.
+ * written (a debugger's breakpoint, debug.c) is copied first, by the file
+ * system's own fault handler: the text itself never changes.
  */
 #include <linux/elf.h>
 #include <linux/mm.h>
@@ -178,6 +178,7 @@ static const struct vm_operations_struct text_operations = {
 	.fault = text_fault,
 	.huge_fault = text_huge_fault,
 	.map_pages = text_map_pages,
+	.access = off2f_text_access,
 };
 
 /* The mapping that the file system has just made becomes ours. */
@@ -196,6 +197,7 @@ static int take_over(struct mm_struct *mm, unsigned long start,
 		xyz->fs_ops = vma->vm_ops;
 		vma->vm_private_data = xyz;
 		vma->vm_ops = &text_operations;
+		vm_flags_set(vma, VM_IO); /* see debug.c */
 		text_open(vma);
 	}
 	mmap_write_unlock(mm);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program headers that binfmt_elf is told. In those of ABC each text has
- * its size, as the program and its debugger must see; binfmt_elf would map that
- * much of ABC, and our own mapping would have to take its place. So it reads
- * them with texts of no bytes, for which it maps nothing and notes where they
- * are all the same. It reads by the file's operation, which is ours until then:
- * this open file is exec's alone.
+ * The program headers that binfmt_elf is told. Those in ABC, and so in memory,
+ * are the ELF's, as the program and its debugger must see them: their offsets
+ * are not those of ABC, which the header page has, and each text has its size;
+ * binfmt_elf would map that much of ABC, and our own mapping would have to take
+ * its place. So it reads them with ABC's offsets and texts of no bytes, for
+ * which it maps nothing and notes where they are all the same. It reads by the
+ * file's operation, which is ours until then: this open file is exec's alone.
  */
 #include <linux/binfmts.h>
 #include <linux/elf.h>
@@ -61,6 +62,19 @@ static bool may_leave_out(const struct off2f_abc *abc,
 		after |= i > text->phdr && other->p_vaddr > this->p_vaddr;
 	}
 	return before && after;
+}
+
+/* Where their bytes are in ABC. */
+static void set_offsets(const struct off2f_abc *abc)
+{
+	const struct off2f_phdr *in_abc =
+		(const void *)(abc->text + abc->head->texts);
+	u32 i;
+
+	for (i = 0; i < abc->head->phdrs; i++) {
+		abc->phdr[i].p_offset = in_abc[i].offset;
+		abc->phdr[i].p_align = in_abc[i].align;
+	}
 }
 
 /* Its size is kept where binfmt_elf does not look. */
@@ -120,6 +134,7 @@ int off2f_phdrs_read(struct linux_binprm *bprm, struct off2f_abc *abc)
 	    elf->e_phentsize != sizeof(*abc->phdr) ||
 	    kernel_read(bprm->file, abc->phdr, bytes, &at) != bytes)
 		return -EBADMSG;
+	set_offsets(abc);
 	abc->why = "a text has no program header";
 	for (i = 0; i < abc->head->texts; i++) {
 		if (abc->text[i].phdr >= abc->head->phdrs)

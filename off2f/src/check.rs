@@ -3,7 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::convert::{digest_texts, usize_of};
+use crate::convert::{digest_rest, digest_texts, usize_of};
 use crate::error::Failure;
 use crate::format::{FILE_MAX, Header, MAGIC, PAGE_BYTES, Text, XYZ_BYTES, XyzEnd};
 
@@ -45,7 +45,7 @@ fn sensible(header: &Header) -> Result<(), Failure> {
         return bad("a size in its header is impossible");
     }
     let mut cut = 0_u64;
-    let mut end = 0;
+    let mut end = PAGE_BYTES;
     for text in &header.texts {
         if !text_is_sensible(text, header, end) {
             return bad("a text in its header is impossible");
@@ -53,8 +53,8 @@ fn sensible(header: &Header) -> Result<(), Failure> {
         cut += text.cut_bytes;
         end = text.xyz_offset + text.bytes;
     }
-    if end + XYZ_BYTES as u64 != header.xyz_bytes {
-        return bad("its texts do not make up XYZ");
+    if end + XYZ_BYTES as u64 > header.xyz_bytes {
+        return bad("its texts do not fit into XYZ");
     }
     if header.source_bytes.checked_sub(cut) != header.abc_bytes.checked_sub(PAGE_BYTES) {
         return bad("its sizes do not add up");
@@ -107,6 +107,16 @@ pub fn check_xyz(xyz: &[u8], header: &Header) -> Result<(), Failure> {
         return Err(Failure::Digest {
             what: "XYZ",
             part: "text",
+        });
+    }
+    let behind = header.texts.last().map_or(0, |t| t.xyz_offset + t.bytes);
+    let behind = xyz.get(usize_of(behind)..xyz.len() - XYZ_BYTES);
+    let rest = xyz.get(..usize_of(PAGE_BYTES)).zip(behind);
+    let (head, behind) = rest.ok_or_else(|| Failure::bad("XYZ", "it lacks a part"))?;
+    if digest_rest(head, behind) != end.rest_sha256 {
+        return Err(Failure::Digest {
+            what: "XYZ",
+            part: "symbols",
         });
     }
     Ok(())

@@ -5,13 +5,12 @@ use std::thread;
 
 use sha2::{Digest, Sha256};
 
-use crate::error::Failure;
-use crate::format::{Header, PAGE_BYTES, SavedPhdr, Text, XyzEnd};
-use crate::plan::{PHDR_BYTES, Plan};
+use crate::error::{Failure, Refusal};
+use crate::format::{FILE_MAX, Header, PAGE_BYTES, Text, XYZ_BYTES, XyzEnd};
+use crate::names::Names;
+use crate::plan::Plan;
 
-pub(crate) const PHOFF_AT: usize = 32; // of e_phoff in the ELF header
-const OFFSET_AT: usize = 8; // of p_offset in a program header
-const ALIGN_AT: usize = 48; // of p_align
+const PHOFF_AT: usize = 32; // of e_phoff in the ELF header
 
 /// A converted program.
 #[derive(Debug)]
@@ -22,6 +21,8 @@ pub struct Pair<'a> {
     pub abc: Vec<u8>,
     /// Each text's bytes, as far as the ELF has them, and where they are in XYZ.
     pub texts: Vec<(Text, &'a [u8])>,
+    /// The first page of XYZ, and what it has behind its texts.
+    pub names: Names,
     /// What XYZ ends with.
     pub end: XyzEnd,
 }
@@ -30,12 +31,13 @@ impl Pair<'_> {
     /// XYZ in one piece, holes as zeros.
     #[must_use]
     pub fn xyz_bytes(&self) -> Vec<u8> {
-        let mut xyz = Vec::new();
+        let mut xyz = self.names.head.clone();
         for (text, bytes) in &self.texts {
             xyz.resize(usize_of(text.xyz_offset), 0);
             xyz.extend_from_slice(bytes);
             xyz.resize(usize_of(text.xyz_offset + text.bytes), 0);
         }
+        xyz.extend(&self.names.behind);
         xyz.extend(self.end.bytes());
         xyz
     }
@@ -53,6 +55,14 @@ pub(crate) fn digest_texts<'a>(texts: impl Iterator<Item = (u64, &'a [u8])>) -> 
         sum.update(bytes);
         sum.update(vec![0; usize_of(pages_bytes) - bytes.len()]);
     }
+    sum.finalize().into()
+}
+
+/// The digest of all of XYZ that is neither text nor its end.
+pub(crate) fn digest_rest(head: &[u8], behind: &[u8]) -> [u8; 32] {
+    let mut sum = Sha256::new();
+    sum.update(head);
+    sum.update(behind);
     sum.finalize().into()
 }
 
@@ -85,11 +95,16 @@ pub fn convert<'a>(elf: &'a [u8], path: &str) -> Result<Pair<'a>, Failure> {
         // The thread only adds up; were it to panic the whole program would end.
         (text.join().unwrap_or_default(), rest)
     });
+    let names = Names::of(elf, &plan.texts, plan.texts_end);
     let end = XyzEnd {
-        xyz_bytes: plan.texts_end + crate::format::XYZ_BYTES as u64,
+        xyz_bytes: plan.texts_end + (names.behind.len() + XYZ_BYTES) as u64,
         text_sha256,
         build_id: plan.build_id,
+        rest_sha256: digest_rest(&names.head, &names.behind),
     };
+    if end.xyz_bytes >= FILE_MAX {
+        return Err(Refusal::TooMuch("text").into());
+    }
     let header = Header {
         machine: u16::from_le_bytes([ehdr[18], ehdr[19]]),
         kind: plan.kind,
@@ -101,7 +116,7 @@ pub fn convert<'a>(elf: &'a [u8], path: &str) -> Result<Pair<'a>, Failure> {
         rest_sha256,
         build_id: plan.build_id,
         texts: plan.texts,
-        phdrs: plan.saved,
+        phdrs: plan.phdrs,
         path: path.as_bytes().to_vec(),
     };
     abc[..usize_of(PAGE_BYTES)].copy_from_slice(&header.page()?);
@@ -109,11 +124,12 @@ pub fn convert<'a>(elf: &'a [u8], path: &str) -> Result<Pair<'a>, Failure> {
         header,
         abc,
         texts,
+        names,
         end,
     })
 }
 
-/// Appends to the header page all of the ELF that is not cut out, its program headers changed.
+/// Appends to the header page all of the ELF that is not cut out.
 fn rest(plan: &Plan, elf: &[u8], abc: &mut Vec<u8>) {
     let mut cuts: Vec<(usize, usize)> = plan
         .texts
@@ -127,21 +143,4 @@ fn rest(plan: &Plan, elf: &[u8], abc: &mut Vec<u8>) {
         at = start + bytes;
     }
     abc.extend_from_slice(&elf[at..]);
-    let table = plan.abc_offset(plan.phoff).unwrap_or_default();
-    let done = set_phdrs(abc, usize_of(table), &plan.changed);
-    assert!(done.is_some(), "a plan leaves program headers in ABC");
-}
-
-/// The program headers that begin at `at` get these offsets and alignments; `None` where there is
-/// no room for them.
-pub(crate) fn set_phdrs(file: &mut [u8], at: usize, phdrs: &[SavedPhdr]) -> Option<()> {
-    for (phdr, n) in phdrs.iter().zip(0..) {
-        let entry = at.checked_add(n * usize_of(PHDR_BYTES))?;
-        for (place, value) in [(OFFSET_AT, phdr.offset), (ALIGN_AT, phdr.align)] {
-            let place = entry.checked_add(place)?;
-            file.get_mut(place..place.checked_add(8)?)?
-                .copy_from_slice(&value.to_le_bytes());
-        }
-    }
-    Some(())
 }

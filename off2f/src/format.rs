@@ -8,7 +8,7 @@ pub const MAGIC: u32 = 0x4646_4f7f;
 /// 0x7f "XYZ".
 pub const XYZ_MAGIC: u32 = 0x5a59_587f;
 /// Of both files.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Of memory, and of ABC's header.
 pub const PAGE_BYTES: u64 = 4096;
 /// A text of this size may be mapped in pages of it.
@@ -54,9 +54,9 @@ pub struct Text {
     pub flags: u32,
 }
 
-/// What a program header said before.
+/// What a program header says in ABC; the one in memory is the ELF's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SavedPhdr {
+pub struct AbcPhdr {
     /// `p_offset`
     pub offset: u64,
     /// `p_align`
@@ -87,7 +87,7 @@ pub struct Header {
     /// In the order of the program headers.
     pub texts: Vec<Text>,
     /// All program headers.
-    pub phdrs: Vec<SavedPhdr>,
+    pub phdrs: Vec<AbcPhdr>,
     /// Where XYZ is.
     pub path: Vec<u8>,
 }
@@ -101,6 +101,8 @@ pub struct XyzEnd {
     pub text_sha256: [u8; 32],
     /// As in ABC.
     pub build_id: [u8; 20],
+    /// Of its first page and of what is behind the texts.
+    pub rest_sha256: [u8; 32],
 }
 
 /// Little-endian words out of bytes, each checked against the end.
@@ -194,7 +196,10 @@ impl Header {
         if version != VERSION {
             return Err(Failure::bad(
                 "ABC",
-                format!("version {version} is not known"),
+                format!(
+                    "it is of version {version} and this off2f knows version {VERSION}: \
+                     the one that made it restores the ELF"
+                ),
             ));
         }
         let header_bytes = from.u32()? as usize;
@@ -239,7 +244,7 @@ impl Header {
             header.texts.push(Text::read(&mut from)?);
         }
         for _ in 0..phdrs {
-            header.phdrs.push(SavedPhdr {
+            header.phdrs.push(AbcPhdr {
                 offset: from.u64()?,
                 align: from.u64()?,
             });
@@ -329,8 +334,9 @@ impl XyzEnd {
             xyz_bytes: from.u64()?,
             text_sha256: from.bytes()?,
             build_id: from.bytes()?,
+            rest_sha256: from.bytes()?,
         };
-        if from.zeros(56).is_err() || found.xyz_bytes != file.len() as u64 {
+        if from.zeros(24).is_err() || found.xyz_bytes != file.len() as u64 {
             return Err(bad("its size is not what its end says"));
         }
         Ok(found)
@@ -345,6 +351,7 @@ impl XyzEnd {
         out.extend(self.xyz_bytes.to_le_bytes());
         out.extend(self.text_sha256);
         out.extend(self.build_id);
+        out.extend(self.rest_sha256);
         out.resize(XYZ_CRC_AT, 0);
         let crc = crc32c::crc32c(&out);
         out.extend(crc.to_le_bytes());

@@ -19,13 +19,16 @@ mod check;
 mod convert;
 mod error;
 pub mod format;
+mod names;
 mod plan;
 mod restore;
 pub mod scan;
+mod sections;
 pub mod store;
 
 pub use check::{check_abc, check_xyz, is_abc};
 pub use convert::{Pair, convert};
 pub use error::{Failure, Refusal};
+pub use names::Names;
 pub use plan::Plan;
 pub use restore::restore;

@@ -228,13 +228,15 @@ fn make(
     let pair = convert(&bytes, &path).map_err(of(elf))?;
     let mut parts: Vec<&[u8]> = Vec::new();
     let (zeros, end) = (vec![0; 1 << 21], pair.end.bytes());
-    let mut at = 0;
+    parts.push(&pair.names.head);
+    let mut at = pair.names.head.len() as u64;
     for (text, bytes) in &pair.texts {
         parts.extend(pad(&zeros, text.xyz_offset - at));
         parts.push(bytes);
         parts.extend(pad(&zeros, text.bytes - bytes.len() as u64));
         at = text.xyz_offset + text.bytes;
     }
+    parts.push(&pair.names.behind);
     parts.push(&end);
     write(&xyz, &parts, elf)?;
     write(&abc, &[&pair.abc], elf)

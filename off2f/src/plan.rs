@@ -3,13 +3,14 @@
 
 use object::LittleEndian as LE;
 use object::elf::{
-    EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, NT_GNU_BUILD_ID, PF_W, PF_X, PT_GNU_PROPERTY,
-    PT_INTERP, PT_LOAD, PT_NOTE, ProgramHeader64,
+    EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, PF_W, PF_X, PT_GNU_PROPERTY, PT_INTERP, PT_LOAD,
+    ProgramHeader64,
 };
 use object::read::elf::{FileHeader, ProgramHeader};
 
 use crate::error::Refusal;
-use crate::format::{FILE_MAX, HUGE_BYTES, PAGE_BYTES, PHDRS_MAX, SavedPhdr, TEXTS_MAX, Text};
+use crate::format::{AbcPhdr, FILE_MAX, HUGE_BYTES, PAGE_BYTES, PHDRS_MAX, TEXTS_MAX, Text};
+use crate::names;
 
 const EHDR_BYTES: u64 = 64;
 pub(crate) const PHDR_BYTES: u64 = 56;
@@ -21,10 +22,8 @@ const ADDRESS_END: u64 = 1 << 47;
 pub struct Plan {
     /// In the order of the program headers.
     pub texts: Vec<Text>,
-    /// What the program headers said.
-    pub saved: Vec<SavedPhdr>,
-    /// What they say in ABC.
-    pub changed: Vec<SavedPhdr>,
+    /// What the program headers say in ABC.
+    pub phdrs: Vec<AbcPhdr>,
     /// Where they are in the ELF.
     pub phoff: u64,
     /// `e_type`
@@ -33,7 +32,7 @@ pub struct Plan {
     pub source_bytes: u64,
     /// Size of ABC.
     pub abc_bytes: u64,
-    /// Size of XYZ without its end.
+    /// Where the last text ends in XYZ.
     pub texts_end: u64,
     /// Whether the kernel starts ld.so.
     pub dynamic: bool,
@@ -112,22 +111,21 @@ impl Plan {
         let cut: u64 = texts.iter().map(|t| t.cut_bytes).sum();
         let mut plan = Self {
             texts,
-            saved: phdrs.iter().map(saved).collect(),
-            changed: Vec::new(),
+            phdrs: Vec::new(),
             phoff,
             kind,
             source_bytes: size,
             abc_bytes: PAGE_BYTES + size - cut,
             texts_end,
             dynamic,
-            build_id: build_id(elf, phdrs),
+            build_id: build_id(elf),
         };
         if plan.texts_end >= FILE_MAX {
             return Err(Refusal::TooMuch("text"));
         }
         for (index, phdr) in phdrs.iter().enumerate() {
             let changed = plan.change(index, phdr)?;
-            plan.changed.push(changed);
+            plan.phdrs.push(changed);
         }
         Ok(plan)
     }
@@ -138,11 +136,11 @@ impl Plan {
         abc_offset(&self.texts, source, self.source_bytes)
     }
 
-    fn change(&self, index: usize, phdr: &Phdr) -> Result<SavedPhdr, Refusal> {
-        let SavedPhdr { offset, align } = saved(phdr);
+    fn change(&self, index: usize, phdr: &Phdr) -> Result<AbcPhdr, Refusal> {
+        let (offset, align) = (phdr.p_offset(LE), phdr.p_align(LE));
         let behind_the_end = page_up(self.abc_bytes) + offset % PAGE_BYTES;
         let Some(text) = self.texts.iter().find(|t| t.phdr as usize == index) else {
-            return Ok(SavedPhdr {
+            return Ok(AbcPhdr {
                 offset: self.abc_offset(offset).unwrap_or(behind_the_end),
                 align,
             });
@@ -160,7 +158,7 @@ impl Plan {
         } else {
             behind_the_end
         };
-        Ok(SavedPhdr { offset, align })
+        Ok(AbcPhdr { offset, align })
     }
 }
 
@@ -215,13 +213,6 @@ fn header(elf: &[u8]) -> Result<&FileHeader64<LE>, Refusal> {
 
 fn is_text(phdr: &Phdr) -> bool {
     phdr.p_type(LE) == PT_LOAD && phdr.p_flags(LE) & PF_X != 0 && phdr.p_memsz(LE) != 0
-}
-
-fn saved(phdr: &Phdr) -> SavedPhdr {
-    SavedPhdr {
-        offset: phdr.p_offset(LE),
-        align: phdr.p_align(LE),
-    }
 }
 
 /// What the kernel reads out of ABC, or maps from there; by segment, text included.
@@ -333,7 +324,7 @@ fn longest_run(text: &Text, others: &[Range], size: u64) -> (u64, u64) {
 
 /// Gives each text its place in XYZ; returns where they end.
 fn place(texts: &mut [Text]) -> u64 {
-    let mut at = 0;
+    let mut at = PAGE_BYTES;
     for text in texts {
         if text.bytes >= HUGE_BYTES {
             at += (text.vaddr % HUGE_BYTES + HUGE_BYTES - at % HUGE_BYTES) % HUGE_BYTES;
@@ -344,20 +335,14 @@ fn place(texts: &mut [Text]) -> u64 {
     at
 }
 
-fn build_id(elf: &[u8], phdrs: &[Phdr]) -> [u8; 20] {
+/// Its first 20 bytes: of the usual kind, all.
+fn build_id(elf: &[u8]) -> [u8; 20] {
     let mut found = [0; 20];
-    for phdr in phdrs.iter().filter(|p| p.p_type(LE) == PT_NOTE) {
-        let Ok(Some(mut notes)) = phdr.notes(LE, elf) else {
-            continue;
-        };
-        while let Ok(Some(note)) = notes.next() {
-            if note.n_type(LE) == NT_GNU_BUILD_ID && note.name() == b"GNU" {
-                for (to, from) in found.iter_mut().zip(note.desc()) {
-                    *to = *from;
-                }
-                return found;
-            }
-        }
+    for (to, from) in found
+        .iter_mut()
+        .zip(names::build_id(elf).unwrap_or_default())
+    {
+        *to = *from;
     }
     found
 }

@@ -2,11 +2,11 @@
 //! ABC and XYZ back to the ELF, byte for byte.
 
 use crate::check::{check_abc, check_xyz};
-use crate::convert::{PHOFF_AT, set_phdrs, usize_of};
+use crate::convert::usize_of;
 use crate::error::Failure;
 use crate::format::{PAGE_BYTES, Text};
 
-/// Puts the text back and gives the program headers their old offsets.
+/// Puts the text back.
 ///
 /// # Errors
 ///
@@ -34,11 +34,5 @@ pub fn restore(abc: &[u8], xyz: &[u8]) -> Result<Vec<u8>, Failure> {
     if elf.len() as u64 != header.source_bytes {
         return Err(short());
     }
-    let phoff = elf
-        .get(PHOFF_AT..PHOFF_AT + 8)
-        .and_then(|bytes| bytes.try_into().ok())
-        .map(u64::from_le_bytes)
-        .ok_or_else(short)?;
-    set_phdrs(&mut elf, usize_of(phoff), &header.phdrs).ok_or_else(short)?;
     Ok(elf)
 }

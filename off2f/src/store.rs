@@ -3,7 +3,7 @@
 //! programs has it.
 //!
 //! ```text
-//! STORE/text/DIGEST.xyz        the text; DIGEST begins its SHA-256, and build-id if it has one
+//! STORE/text/DIGEST.xyz        the text; DIGEST is of the text, its build-id and its symbols
 //! STORE/users/DIGEST.xyz/HASH  one for each program that has it: the path of its ABC
 //! STORE/tmp                    what is being written
 //! ```
@@ -15,6 +15,7 @@
 //! its program, by the program's next installation.
 
 use std::cell::Cell;
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -27,7 +28,7 @@ use sha2::{Digest, Sha256};
 use crate::check::{check_abc, check_xyz, is_abc};
 use crate::convert::{Pair, convert};
 use crate::error::Failure;
-use crate::format::{HUGE_BYTES, Header};
+use crate::format::{HUGE_BYTES, Header, XyzEnd};
 use crate::restore::restore;
 
 const TEXT_MODE: u32 = 0o555;
@@ -98,11 +99,12 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Name of a text: the same for the same text of the same build.
-fn name_of(text_sha256: &[u8; 32], build_id: &[u8; 20]) -> String {
+/// Name of a text: the same for the same text of the same build with the same symbols.
+fn name_of(end: &XyzEnd) -> String {
     let mut sum = Sha256::new();
-    sum.update(text_sha256);
-    sum.update(build_id);
+    sum.update(end.text_sha256);
+    sum.update(end.build_id);
+    sum.update(end.rest_sha256);
     format!("{}.xyz", hex(&sum.finalize()[..16]))
 }
 
@@ -170,9 +172,9 @@ impl Store {
 
     /// The text of an ABC, if it is one of this store's.
     fn name_in(&self, header: &Header) -> Option<String> {
-        let name = name_of(&header.text_sha256, &header.build_id);
-        let path = self.text_path(&name);
-        (path.as_os_str().as_bytes() == header.path).then_some(name)
+        let path = Path::new(OsStr::from_bytes(&header.path));
+        let name = path.file_name()?.to_str()?.to_owned();
+        (self.text_path(&name).as_os_str().as_bytes() == header.path).then_some(name)
     }
 
     /// Converts `elf` and installs it as `program`, which may be the ELF itself. Returns the header.
@@ -190,7 +192,7 @@ impl Store {
             )));
         }
         let pair = convert(&bytes, "/")?;
-        let name = name_of(&pair.header.text_sha256, &pair.header.build_id);
+        let name = name_of(&pair.end);
         let text = self.text_path(&name);
         let path = text
             .to_str()
@@ -221,12 +223,16 @@ impl Store {
         if huge {
             reserve(&file, pair.header.xyz_bytes).map_err(io)?;
         }
+        file.write_all_at(&pair.names.head, 0).map_err(io)?;
         for (text, bytes) in &pair.texts {
             self.step()?;
             file.write_all_at(bytes, text.xyz_offset).map_err(io)?;
         }
         let end = pair.header.xyz_bytes - crate::format::XYZ_BYTES as u64;
-        file.write_all_at(&pair.end.bytes(), end).map_err(io)?;
+        let behind = &pair.names.behind;
+        file.write_all_at(behind, end - behind.len() as u64)
+            .and_then(|()| file.write_all_at(&pair.end.bytes(), end))
+            .map_err(io)?;
         self.step()?;
         file.sync_all().map_err(io)?;
         drop(file);
@@ -357,7 +363,7 @@ impl Store {
             for user in list(&users.join(&text))? {
                 let path = users.join(&text).join(user);
                 let program = fs::read(&path).map_err(Failure::io(&path))?;
-                let program = Path::new(std::ffi::OsStr::from_bytes(&program));
+                let program = Path::new(OsStr::from_bytes(&program));
                 if self.name_of_program(program).as_ref() != Some(&text) {
                     fs::remove_file(&path).map_err(Failure::io(&path))?;
                     cleaned.users += 1;

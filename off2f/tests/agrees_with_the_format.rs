@@ -76,10 +76,25 @@ fn the_compilers_end_of_xyz_is_written_the_same() {
         xyz_bytes: header.xyz_bytes,
         text_sha256: header.text_sha256,
         build_id: header.build_id,
+        rest_sha256: std::array::from_fn(|n| 0x91 + u8::try_from(n).unwrap()),
     };
     assert_eq!(end.bytes(), XYZ);
     // Alone it is no whole XYZ: its size is another.
     XyzEnd::parse(XYZ).unwrap_err();
+}
+
+#[test]
+fn another_version_is_refused_and_named() {
+    let mut old = HEADER.to_vec();
+    old[4] = 1;
+    let said = Header::parse(&old).unwrap_err().to_string();
+    assert!(
+        said.contains("of version 1 and this off2f knows version 2"),
+        "{said}"
+    );
+    let mut end = XYZ.to_vec();
+    end[4] = 1;
+    XyzEnd::parse(&end).unwrap_err();
 }
 
 #[test]

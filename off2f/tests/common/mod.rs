@@ -96,3 +96,49 @@ pub fn random(state: &mut u64) -> u64 {
     *state ^= *state << 17;
     *state
 }
+
+/// With a symbol table behind it: two functions of the text of `usual()` and `old_style()`, a label,
+/// and a variable.
+pub fn with_symbols(mut elf: Vec<u8>) -> Vec<u8> {
+    const FIRST_TEXT: usize = 64 + 56;
+    let old = elf[64 + 4] & 1 != 0; // the first segment is executable
+    let vaddr_at = if old { 64 } else { FIRST_TEXT } + 16;
+    let text = u64::from_le_bytes(elf[vaddr_at..vaddr_at + 8].try_into().unwrap());
+    let names = b"\0first\0second\0label\0a_variable\0";
+    elf.resize(elf.len().next_multiple_of(8), 0);
+    let symtab = elf.len();
+    let entry = |name: u32, info: u8, value: u64| {
+        let mut entry = Vec::new();
+        entry.extend(name.to_le_bytes());
+        entry.extend([info, 0, 1, 0]);
+        entry.extend(value.to_le_bytes());
+        entry.extend(16_u64.to_le_bytes());
+        entry
+    };
+    elf.extend([0; 24]);
+    elf.extend(entry(1, 0x02, text));
+    elf.extend(entry(7, 0x12, text + 0x1010));
+    elf.extend(entry(14, 0x10, text + 0x20f0));
+    elf.extend(entry(20, 0x11, text + 0x20));
+    let strtab = elf.len();
+    elf.extend(names);
+    elf.resize(elf.len().next_multiple_of(8), 0);
+    let shoff = elf.len();
+    elf.extend([0; 64]);
+    let mut section = |kind: u32, at: usize, bytes: usize, link: u32, entry: u64| {
+        let word = |n: usize| u64::try_from(n).unwrap().to_le_bytes();
+        elf.extend([0; 4]);
+        elf.extend(kind.to_le_bytes());
+        elf.extend([0; 16]);
+        elf.extend(word(at));
+        elf.extend(word(bytes));
+        elf.extend(link.to_le_bytes());
+        elf.extend([0; 12]);
+        elf.extend(entry.to_le_bytes());
+    };
+    section(2, symtab, strtab - symtab, 2, 24);
+    section(3, strtab, names.len(), 0, 0);
+    elf[40..48].copy_from_slice(&u64::try_from(shoff).unwrap().to_le_bytes());
+    elf[58..64].copy_from_slice(&[64, 0, 3, 0, 2, 0]);
+    elf
+}
