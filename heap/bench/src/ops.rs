@@ -352,6 +352,8 @@ pub fn measure_table(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figur
     let mut undo = place::<FocUndo>(folder);
     let mut stm = place::<FocStm>(folder);
     let mut fof = place::<Fof>(folder);
+    let mut least = place::<Fof>(&folder.join("second"));
+    least.insert(0, ENTRIES);
     redo.insert(0, ENTRIES);
     fof.insert(0, ENTRIES);
     undo.insert(0, ENTRIES);
@@ -360,7 +362,7 @@ pub fn measure_table(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figur
         // SAFETY: as bench/peer.h has it.
         assert_eq!(unsafe { (peer.insert)(key, key) }, 0);
     }
-    let mut times = vec![Vec::new(); 12];
+    let mut times = vec![Vec::new(); 14];
     for round in 0..rounds {
         let from = ENTRIES + round * BATCH;
         let mut time = |place: usize, work: &mut dyn FnMut()| {
@@ -372,6 +374,12 @@ pub fn measure_table(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figur
         time(11, &mut || awaited(&pm, &map, round * BATCH, BATCH, 2));
         time(9, &mut || fof.insert(from, BATCH));
         time(0, &mut || redo.insert(from, BATCH));
+        time(12, &mut || {
+            for key in from..from + BATCH {
+                least.insert(key, 1);
+                awaited(&pm, &map, key, 1, 2);
+            }
+        });
         time(1, &mut || undo.insert(from, BATCH));
         time(2, &mut || stm.insert(from, BATCH));
         time(3, &mut || {
@@ -382,6 +390,12 @@ pub fn measure_table(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figur
         });
         time(10, &mut || fof.remove(from, BATCH));
         time(4, &mut || redo.remove(from, BATCH));
+        time(13, &mut || {
+            for key in from..from + BATCH {
+                least.remove(key, 1);
+                awaited(&pm, &map, key, 1, 1);
+            }
+        });
         time(5, &mut || undo.remove(from, BATCH));
         time(6, &mut || stm.remove(from, BATCH));
         time(7, &mut || {
@@ -404,6 +418,8 @@ pub fn measure_table(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figur
         "insert_fof_ns",
         "remove_fof_ns",
         "cold_floor_nt_two_ns",
+        "insert_least_ns",
+        "remove_least_ns",
     ]
     .into_iter()
     .zip(&times)
@@ -416,6 +432,10 @@ pub fn measure_table(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figur
     figures.ratio("remove_vs_pmdk", &times[7], &times[4]);
     figures.ratio("insert_vs_floor", &times[0], &times[8]);
     figures.ratio("remove_vs_floor", &times[4], &times[8]);
+    // The same operation without persistence, and a record as long as it needs, awaited: nothing that
+    // outlives a cut can do with less, whatever misses the table costs.
+    figures.ratio("insert_vs_least", &times[0], &times[12]);
+    figures.ratio("remove_vs_least", &times[4], &times[13]);
     // What persistence adds to the same operation on the same structure without any.
     let over = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<_>>();
     figures.ratio(
