@@ -114,9 +114,31 @@ impl<'a> Content<'a> {
         self.words += 1;
     }
 
+    /// One entry: words in a row, each asked for by its number.
+    #[inline(always)]
+    fn entry(&mut self, offset: u64, count: usize, value: impl Fn(usize) -> u64) {
+        self.push(entry(kind::WORDS, count as u64, offset));
+        for number in 0..count {
+            self.push(value(number));
+        }
+    }
+
+    /// Any number of words in a row, each asked for by its offset; at most two words each.
+    #[inline(always)]
+    pub fn row(&mut self, mut offset: u64, count: usize, value: impl Fn(u64) -> u64) {
+        let end = offset + 8 * count as u64;
+        while offset < end {
+            let count = ((end - offset) / 8).min(ENTRY_WORDS_MAX as u64);
+            self.entry(offset, count as usize, |number| {
+                value(offset + 8 * number as u64)
+            });
+            offset += 8 * count;
+        }
+    }
+
     /// Words by offset, at most two each; those in a row become one entry.
     #[inline(always)]
-    pub fn words(&mut self, mut words: &[(u64, u64)]) {
+    pub fn words(&mut self, mut words: &[(u64, u64)], value: impl Fn(&(u64, u64)) -> u64) {
         while let Some((offset, _)) = words.first() {
             let mut count = 1;
             while count < words.len().min(ENTRY_WORDS_MAX)
@@ -124,11 +146,8 @@ impl<'a> Content<'a> {
             {
                 count += 1;
             }
-            let (run, rest) = words.split_at(count);
-            self.push(entry(kind::WORDS, count as u64, *offset));
-            for (_, value) in run {
-                self.push(*value);
-            }
+            let (row, rest) = words.split_at(count);
+            self.entry(*offset, count, |number| value(&row[number]));
             words = rest;
         }
     }

@@ -65,6 +65,14 @@ pub struct Core<B: Pmem> {
 // SAFETY: `base` is the address of the mapping that `shared` keeps.
 unsafe impl<B: Pmem> Send for Core<B> {}
 
+/// A word of the region that is mapped there, whatever thread wrote it.
+#[inline(always)]
+pub fn load(base: *mut u8, offset: u64) -> u64 {
+    let at = base.wrapping_add(offset as usize).cast::<u64>();
+    // SAFETY: the callers are `Tx::load` and ours, which say that the word is in the region.
+    unsafe { std::sync::atomic::AtomicU64::from_ptr(at) }.load(std::sync::atomic::Ordering::Acquire)
+}
+
 impl<B: Pmem> Core<B> {
     /// Takes a slot; none if all are taken.
     pub fn new(shared: Arc<Shared<B>>) -> Option<Self> {
@@ -85,10 +93,7 @@ impl<B: Pmem> Core<B> {
     /// A word of the region, whatever thread wrote it.
     #[inline(always)]
     pub fn load(&self, offset: u64) -> u64 {
-        let at = self.base.wrapping_add(offset as usize).cast::<u64>();
-        // SAFETY: the callers are `Tx::load` and ours, which say that the word is in the region.
-        unsafe { std::sync::atomic::AtomicU64::from_ptr(at) }
-            .load(std::sync::atomic::Ordering::Acquire)
+        load(self.base, offset)
     }
 
     /// A byte of a map. Not as part of its word: a load that is wider than the store before it waits
@@ -227,7 +232,7 @@ impl<B: Pmem> Core<B> {
         let word = Chunk::Slab(class).encode();
         let mut record = Vec::new();
         let mut content = Content::begin(&mut record, 4);
-        content.words(&[(table, word)]);
+        content.words(&[(table, word)], |(_, value)| *value);
         if !shared.pm.mutant(Mutant::SlabMapNotLogged) {
             content.push(entry(kind::ZERO, 0, map));
             content.push(bytes);

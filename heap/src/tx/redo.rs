@@ -402,7 +402,7 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> Engine<B> for RedoTx<B, STM, F
         let core = &mut self.core;
         let most = self.changes.entries().len() * 2 + core.pending.len() * PENDING_WORDS;
         let mut content = Content::begin(&mut core.record, most);
-        content.words(self.changes.entries());
+        content.words(self.changes.entries(), |(_, value)| *value);
         encode_pending(&mut content, &core.shared, &core.pending);
         content.end();
         if self.direct && !core.shared.pm.mutant(Mutant::SkipDirectFence) {

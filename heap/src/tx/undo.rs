@@ -5,20 +5,15 @@
 //! Least number of fences: 1 for each group of words that change ([`Tx::will_set`]) and 1 for the
 //! commit; objects that are new need no undo. 0 without changes.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::error::TxError;
 use crate::log::{CONTENT_WORDS, Content, ENTRY_WORDS_MAX, entry, kind};
 use crate::mutant::Mutant;
 use crate::pmem::Pmem;
 use crate::tx::core::{
-    Core, DIRECT_MIN_BYTES, Fate, PENDING_WORDS, Pending, apply_pending, encode_pending,
+    Core, DIRECT_MIN_BYTES, Fate, PENDING_WORDS, Pending, apply_pending, encode_pending, load,
 };
 use crate::tx::word_set::WordSet;
 use crate::tx::{Engine, Range, Tx, TxResult};
-
-/// So many words are copied without memory of their own.
-const FEW: usize = 8;
 
 /// A transaction over an undo log.
 #[derive(Debug)]
@@ -59,7 +54,7 @@ impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
             &nested
         };
         let mut content = Content::begin(&mut self.group, words.len() * 2);
-        content.words(words);
+        content.words(words, |(_, old)| *old);
         content.end();
         if self.group.is_empty() {
             Ok(())
@@ -102,14 +97,7 @@ impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
             record,
             ..
         } = &mut self.core;
-        let now = |offset: u64| {
-            let at = base.wrapping_add(offset as usize).cast::<u64>();
-            // SAFETY: a word that this transaction changed, or one of an object of its own.
-            (
-                offset,
-                unsafe { AtomicU64::from_ptr(at) }.load(Ordering::Relaxed),
-            )
-        };
+        let base = *base;
         let objects = |it: &Pending| {
             let words = it.bytes.div_ceil(8) as usize;
             PENDING_WORDS + words + words.div_ceil(ENTRY_WORDS_MAX)
@@ -119,21 +107,12 @@ impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
         if self.sequence != 0 {
             content.push(entry(kind::ENDS_UNDO, 0, self.sequence));
         }
-        let saved = self.saved.entries();
-        let mut few = [(0, 0); FEW];
-        if saved.len() <= FEW {
-            for (word, (offset, _)) in few.iter_mut().zip(saved) {
-                *word = now(*offset);
-            }
-            content.words(&few[..saved.len()]);
-        } else {
-            content.words(&saved.iter().map(|(at, _)| now(*at)).collect::<Vec<_>>());
-        }
+        content.words(self.saved.entries(), |(offset, _)| load(base, *offset));
         if committed {
             for it in pending.iter() {
                 if it.fate == Fate::Alloc && !it.direct {
-                    let words = it.offset..it.offset + it.bytes.next_multiple_of(8);
-                    content.words(&words.step_by(8).map(now).collect::<Vec<_>>());
+                    let words = it.bytes.div_ceil(8) as usize;
+                    content.row(it.offset, words, |offset| load(base, offset));
                 }
             }
             encode_pending(&mut content, shared, pending);
