@@ -14,7 +14,9 @@
  *		    controller's driver at each start, resume/nvme_cache.h).
  *   protected	    the cache survives, as the loader's machine description says
  *		    (REM_DISK_PROTECTED); nothing is done.
- *   open	    neither is possible, or somebody switched the cache on:
+ *   log		    the cache is on, and what no flush has covered is kept in
+ *		    memory and written again after Go (disk_log.c).
+ *   open	    none of these is possible, or somebody switched the cache on:
  *		    invariant 10 does not hold for this disk, and that is said.
  *
  * A flush after each write would not do: the flush, issued again after Go,
@@ -134,13 +136,16 @@ static struct gendisk *rem_disk_next(struct class_dev_iter *iter)
 
 /*
  * A Go between the two steps of a switch tells the device what the block layer
- * believed before it. Returns 0 where the block layer knows of the new state.
+ * believed before it. Returns 0 where the block layer knows of the new state,
+ * -EOPNOTSUPP where the cache cannot be switched.
  */
 static int rem_disk_switch(struct gendisk *disk, bool on)
 {
 	unsigned int tries;
 	int err;
 
+	if (!rem_disk_switchable(disk))
+		return -EOPNOTSUPP;
 	for (tries = 0; tries < REM_DISK_SWITCHES_MAX; tries++) {
 		err = rem_virtblk_cache_set(rem_disk_virtio(disk), on);
 		if (err)
@@ -169,9 +174,7 @@ void __init rem_disks_prepare(void)
 	while ((disk = rem_disk_next(&iter))) {
 		if (rem_disk_policy(disk) != REM_DISK_OPEN)
 			continue;
-		err = -EOPNOTSUPP;
-		if (rem_disk_switchable(disk))
-			err = rem_disk_switch(disk, false);
+		err = rem_disk_switch(disk, false);
 		if (err)
 			pr_warn("remanence: %s has a write cache that a power failure empties and that cannot be switched off: %pe\n",
 				disk->disk_name, ERR_PTR(err));
@@ -260,8 +263,6 @@ int rem_disks_store(const char *buf)
 /* Returns 0 where its cache is on, or a negative errno. */
 static int rem_disk_log_allow(struct gendisk *disk, char **why)
 {
-	int err;
-
 	switch (rem_disk_policy(disk)) {
 	case REM_DISK_LOG:
 		*why = "the disk has a log already";
@@ -271,10 +272,7 @@ static int rem_disk_log_allow(struct gendisk *disk, char **why)
 		return -EOPNOTSUPP;
 	case REM_DISK_WRITE_THROUGH:
 		*why = "the disk's write cache cannot be switched on";
-		err = -EOPNOTSUPP;
-		if (rem_disk_switchable(disk))
-			err = rem_disk_switch(disk, true);
-		return err;
+		return rem_disk_switch(disk, true);
 	case REM_DISK_IS_PROTECTED:
 	case REM_DISK_OPEN:
 		break;
@@ -310,13 +308,12 @@ int rem_disk_log_begin(struct rem_disk_owner *owner, char **why)
 void rem_disk_log_end(struct rem_disk_owner *owner)
 {
 	struct gendisk *disk = owner->disk;
-	int err = -EOPNOTSUPP;
+	int err;
 
 	mutex_lock(&rem_disk_lock);
 	list_del(&owner->list);
 	if (rem_disk_policy(disk) == REM_DISK_OPEN) {
-		if (rem_disk_switchable(disk))
-			err = rem_disk_switch(disk, false);
+		err = rem_disk_switch(disk, false);
 		if (err)
 			pr_warn("remanence: %s has a write cache and no log any more: %pe\n",
 				disk->disk_name, ERR_PTR(err));
