@@ -14,10 +14,9 @@ use object::read::elf::{FileHeader, ProgramHeader};
 
 use crate::convert::usize_of;
 use crate::format::{PAGE_BYTES, Text};
+use crate::plan::{EHDR_BYTES, PHDR_BYTES};
 use crate::sections::Sections;
 
-const EHDR_BYTES: usize = 64;
-const PHDR_BYTES: usize = 56;
 const SHDR_BYTES: u16 = 64;
 /// Instead of an interpreter's name, without the zero that the kernel wants at its end.
 const NOT_EXECUTED: &[u8] = b"none: XYZ is no program, its ABC is";
@@ -70,11 +69,11 @@ fn file_header(elf: &[u8], texts: usize, sections: &Sections) -> FileHeader64<LE
         e_machine: U16::new(LE, EM_X86_64),
         e_version: U32::new(LE, EV_CURRENT.into()),
         e_entry: U64::new(LE, 0),
-        e_phoff: U64::new(LE, EHDR_BYTES as u64),
+        e_phoff: U64::new(LE, EHDR_BYTES),
         e_shoff: U64::new(LE, sections.at),
         e_flags: U32::new(LE, 0),
-        e_ehsize: count(EHDR_BYTES),
-        e_phentsize: count(PHDR_BYTES),
+        e_ehsize: count(usize_of(EHDR_BYTES)),
+        e_phentsize: count(usize_of(PHDR_BYTES)),
         e_phnum: count(texts + 2),
         e_shentsize: U16::new(LE, SHDR_BYTES),
         e_shnum: count(sections.count),
@@ -94,7 +93,7 @@ fn program_headers(texts: &[Text], note_bytes: u64) -> Vec<ProgramHeader64<LE>> 
         p_memsz: U64::new(LE, bytes),
         p_align: U64::new(LE, align),
     };
-    let note_at = (EHDR_BYTES + PHDR_BYTES * (texts.len() + 2)) as u64;
+    let note_at = EHDR_BYTES + PHDR_BYTES * (texts.len() as u64 + 2);
     let name_at = note_at + note_bytes;
     let name_bytes = NOT_EXECUTED.len() as u64;
     let mut all = vec![phdr(PT_INTERP, PF_R, name_at, 0, name_bytes, 1)];

@@ -12,7 +12,7 @@ use crate::error::Refusal;
 use crate::format::{AbcPhdr, FILE_MAX, HUGE_BYTES, PAGE_BYTES, PHDRS_MAX, TEXTS_MAX, Text};
 use crate::names;
 
-const EHDR_BYTES: u64 = 64;
+pub(crate) const EHDR_BYTES: u64 = 64;
 pub(crate) const PHDR_BYTES: u64 = 56;
 /// User space ends here (four levels of page tables).
 const ADDRESS_END: u64 = 1 << 47;

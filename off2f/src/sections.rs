@@ -75,12 +75,8 @@ impl Sections {
             name.extend(DYNSYM);
             ours.push(no_symbols(at, names));
         }
-        Some(lay_out(ours, start, elf.len()).named(names))
-    }
-
-    fn named(mut self, names: u16) -> Self {
-        self.names = names;
-        self
+        let laid_out = lay_out(ours, start, elf.len());
+        Some(Self { names, ..laid_out })
     }
 }
 
