@@ -63,10 +63,10 @@ impl Chunk {
 /// An object as the allocator sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object {
-    /// In a slab: its class, its chunk, and where its byte in the map is.
-    Small(usize, u64, u64),
+    /// In a slab: its class, and where its byte in the map is.
+    Small(u8, u64),
     /// With chunks of its own: first and number.
-    Large(u64, u64),
+    Large(u32, u32),
 }
 
 const UNKNOWN: u8 = 0;
@@ -304,9 +304,11 @@ pub fn object_at(layout: &Layout, offset: u64, word: impl Fn(u64) -> u64) -> Opt
     match Chunk::decode(word(chunk)) {
         Chunk::Slab(class) => {
             let index = CLASS[class].index_of(offset - start)?;
-            Some(Object::Small(class, chunk, start + index))
+            Some(Object::Small(class as u8, start + index))
         }
-        Chunk::Large(count, _) if offset == start => Some(Object::Large(chunk, count)),
+        Chunk::Large(count, _) if offset == start => {
+            Some(Object::Large(chunk as u32, count as u32))
+        }
         _ => None,
     }
 }

@@ -241,6 +241,13 @@ impl Layout {
         self.chunks_offset + chunk * CHUNK_BYTES
     }
 
+    /// The chunk in which an offset is.
+    #[must_use]
+    #[inline(always)]
+    pub fn chunk_of(&self, offset: u64) -> u64 {
+        (offset - self.chunks_offset) / CHUNK_BYTES
+    }
+
     /// The end of the last chunk.
     #[must_use]
     pub fn chunks_end(&self) -> u64 {

@@ -20,9 +20,23 @@ use crate::pmem::LINE_WORDS;
 pub const CONTENT_WORDS: usize = LINE_WORDS - 1;
 /// Sequence numbers and offsets have 48 bits.
 pub const SEQUENCE_MAX: u64 = (1 << 48) - 1;
-const TORN: u64 = 1 << 63;
-const LAST: u64 = 1 << 55;
-const FIRST: u64 = 1 << 54;
+const TORN_BIT: u32 = 63;
+const TORN: u64 = 1 << TORN_BIT;
+const LAST_BIT: u32 = 55;
+const LAST: u64 = 1 << LAST_BIT;
+const FIRST_BIT: u32 = 54;
+const FIRST: u64 = 1 << FIRST_BIT;
+
+/// The content of one line.
+pub type LineContent = [u64; CONTENT_WORDS];
+
+/// Words as the whole lines that they fill.
+#[inline(always)]
+#[must_use]
+pub fn lines_of(words: &[u64]) -> &[LineContent] {
+    // SAFETY: an array has the layout of its words, and so many lie there.
+    unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), words.len() / CONTENT_WORDS) }
+}
 
 /// The count of an entry has 12 bits.
 pub const ENTRY_WORDS_MAX: usize = 4095;
@@ -48,34 +62,60 @@ pub const fn entry(kind: u64, count: u64, offset: u64) -> u64 {
     kind << 60 | count << 48 | offset
 }
 
-/// Make line `index` of a record of `lines` lines.
+/// The offset and the number of words of an entry of that kind.
+#[inline(always)]
+#[must_use]
+pub const fn words_of(head: u64) -> (u64, usize) {
+    (head & SEQUENCE_MAX, (head >> 48 & 0xfff) as usize)
+}
+
+/// Make a line of a record: as most are, without a bit 63 in its content.
 #[inline(always)]
 #[must_use]
 pub fn pack(
-    content: &[u64; CONTENT_WORDS],
+    content: &LineContent,
     sequence: u64,
     first: bool,
     last: bool,
     torn: bool,
 ) -> [u64; LINE_WORDS] {
-    let torn = if torn { TORN } else { 0 };
+    let torn = u64::from(torn) << TORN_BIT;
     let mut line = [0; LINE_WORDS];
-    let mut any = 0;
+    line[0] = torn | u64::from(last) << LAST_BIT | u64::from(first) << FIRST_BIT | sequence;
     for (index, word) in content.iter().enumerate() {
-        any |= word;
-        line[index + 1] = word & !TORN | torn;
+        line[index + 1] = word | torn;
     }
-    // Offsets and most values have none.
-    let moved = if any & TORN == 0 { 0 } else { moved(content) };
-    line[0] =
-        torn | moved << 56 | if last { LAST } else { 0 } | if first { FIRST } else { 0 } | sequence;
     line
 }
 
+/// Whether a line needs [`pack_moved`].
+#[inline(always)]
+#[must_use]
+pub fn has_bits_63(content: &LineContent) -> bool {
+    content.iter().fold(0, |any, word| any | word) & TORN != 0
+}
+
+/// Make a line of any content.
 #[cold]
-fn moved(content: &[u64; CONTENT_WORDS]) -> u64 {
-    let bits = content.iter().enumerate();
-    bits.fold(0, |moved, (index, word)| moved | (word >> 63) << index)
+#[must_use]
+pub fn pack_moved(
+    content: &LineContent,
+    sequence: u64,
+    first: bool,
+    last: bool,
+    torn: bool,
+) -> [u64; LINE_WORDS] {
+    let mut line = pack(
+        &content.map(|word| word & !TORN),
+        sequence,
+        first,
+        last,
+        torn,
+    );
+    for (index, word) in content.iter().enumerate() {
+        line[0] |= (word >> 63) << (56 + index);
+    }
+    line
 }
 
 /// The content of a record that is being made, in a buffer that is used again. How far it is stays in
@@ -114,47 +154,25 @@ impl<'a> Content<'a> {
         self.words += 1;
     }
 
-    /// One entry: words in a row, each asked for by its number.
-    #[inline(always)]
-    fn entry(&mut self, offset: u64, count: usize, value: impl Fn(usize) -> u64) {
-        self.push(entry(kind::WORDS, count as u64, offset));
-        for number in 0..count {
-            self.push(value(number));
-        }
-    }
-
     /// Any number of words in a row, each asked for by its offset; at most two words each.
     #[inline(always)]
     pub fn row(&mut self, mut offset: u64, count: usize, value: impl Fn(u64) -> u64) {
         let end = offset + 8 * count as u64;
         while offset < end {
             let count = ((end - offset) / 8).min(ENTRY_WORDS_MAX as u64);
-            self.entry(offset, count as usize, |number| {
-                value(offset + 8 * number as u64)
-            });
+            self.push(entry(kind::WORDS, count, offset));
+            for at in (offset..offset + 8 * count).step_by(8) {
+                self.push(value(at));
+            }
             offset += 8 * count;
         }
     }
+}
 
-    /// Words by offset, at most two each; those in a row become one entry.
+impl Drop for Content<'_> {
+    /// Fills the last line up.
     #[inline(always)]
-    pub fn words(&mut self, mut words: &[(u64, u64)], value: impl Fn(&(u64, u64)) -> u64) {
-        while let Some((offset, _)) = words.first() {
-            let mut count = 1;
-            while count < words.len().min(ENTRY_WORDS_MAX)
-                && words[count].0 == offset.wrapping_add(8 * count as u64)
-            {
-                count += 1;
-            }
-            let (row, rest) = words.split_at(count);
-            self.entry(*offset, count, |number| value(&row[number]));
-            words = rest;
-        }
-    }
-
-    /// Fill the last line up, so that it can be appended to a log.
-    #[inline(always)]
-    pub fn end(mut self) {
+    fn drop(&mut self) {
         let end = self.words.next_multiple_of(CONTENT_WORDS);
         while self.words < end {
             self.push(0);
@@ -178,7 +196,7 @@ pub struct Line {
     /// The record's number.
     pub sequence: u64,
     /// The words of content.
-    pub content: [u64; CONTENT_WORDS],
+    pub content: LineContent,
 }
 
 /// Read a line.
@@ -231,8 +249,7 @@ impl<'a> Entries<'a> {
 
     fn parse(&mut self) -> Option<Option<Entry<'a>>> {
         let (head, rest) = self.rest.split_first()?;
-        let count = usize::try_from(head >> 48 & 0xfff).unwrap_or(0);
-        let offset = head & SEQUENCE_MAX;
+        let (offset, count) = words_of(*head);
         let parsed = match head >> 60 {
             0 => return if *head == 0 { None } else { Some(None) },
             kind::WORDS if count > 0 && count <= rest.len() => {
@@ -270,7 +287,7 @@ mod tests {
     fn a_line_reads_as_it_was_written() {
         let content = [u64::MAX, 1, 1 << 63, 0, u64::MAX >> 1, 77, TORN | 5];
         for torn in [false, true] {
-            let line = unpack(&pack(&content, 0x1234_5678_9abc, true, false, torn));
+            let line = unpack(&pack_moved(&content, 0x1234_5678_9abc, true, false, torn));
             assert!(line.whole && line.first && !line.last);
             assert_eq!((line.torn, line.sequence), (torn, 0x1234_5678_9abc));
             assert_eq!(line.content, content);
@@ -280,7 +297,7 @@ mod tests {
     /// Any part of a new line over an old one of the other pass is no whole line.
     #[test]
     fn a_torn_line_is_never_whole() {
-        let old = pack(&[u64::MAX; 7], 5, true, true, false);
+        let old = pack_moved(&[u64::MAX; 7], 5, true, true, false);
         let new = pack(&[3; 7], 9, true, true, true);
         for kept in 1..255_u32 {
             let mut line = old;

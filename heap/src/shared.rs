@@ -17,7 +17,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 use crate::alloc::Alloc;
 use crate::error::TxError;
 use crate::layout::{Layout, TRUNCATED_OFFSET};
-use crate::log::{CONTENT_WORDS, SEQUENCE_MAX, pack, unpack};
+use crate::log::{
+    CONTENT_WORDS, LineContent, SEQUENCE_MAX, entry, has_bits_63, kind, pack, pack_moved, unpack,
+    words_of,
+};
 use crate::map::Mapping;
 use crate::mutant::Mutant;
 use crate::pmem::{LINE_BYTES, LINE_WORDS, Pmem};
@@ -186,42 +189,59 @@ impl<B: Pmem> Shared<B> {
     }
 
     /// Write a record. With `FLUSH` it is durable after the next fence, else it stays in cache.
-    /// `words` fill whole lines ([`Content::end`]).
     #[inline(always)]
-    pub fn append<const FLUSH: bool>(&self, log: &mut LogState, words: &[u64], sequence: u64) {
-        let lines = words.chunks_exact(CONTENT_WORDS);
-        assert!(lines.remainder().is_empty(), "it is filled up");
+    pub fn append<const FLUSH: bool>(
+        &self,
+        log: &mut LogState,
+        lines: &[LineContent],
+        sequence: u64,
+    ) {
         let count = lines.len();
-        assert!(count <= log.lines - log.next, "the caller made room");
-        let torn = &mut log.torn[log.next..][..count];
-        let mut at = self
+        let start = self
             .at(log.offset + (log.next * LINE_BYTES) as u64)
             .cast::<u64>();
-        for (index, (content, torn)) in lines.zip(torn).enumerate() {
-            let Ok(content) = content.try_into() else {
-                unreachable!("chunks are exact")
+        // As long as the log: that there is room is checked here.
+        let torn = &mut log.torn[log.next..][..count];
+        for index in 0..count {
+            let content = &lines[index];
+            let bit = torn[index] | self.pm.mutant(Mutant::NoTornBit);
+            torn[index] = !bit;
+            let first = index == 0;
+            let last = if self.pm.mutant(Mutant::CommitInFirstLine) {
+                first
+            } else {
+                index == count - 1
             };
-            let bit = *torn || self.pm.mutant(Mutant::NoTornBit);
-            *torn = !bit;
-            let mut last = index + 1 == count;
-            if self.pm.mutant(Mutant::CommitInFirstLine) {
-                last = index == 0;
-            }
-            let line = pack(content, sequence, index == 0, last, bit);
+            let at = start.wrapping_add(index * LINE_WORDS);
             // SAFETY: the line lies in this session's log, in the mapping (the layout was checked).
             unsafe {
-                if FLUSH {
-                    self.pm.stream_line(at, &line);
+                if has_bits_63(content) {
+                    self.put_line::<FLUSH>(at, &pack_moved(content, sequence, first, last, bit));
                 } else {
-                    // Content before the head: a process that dies leaves no whole half line.
-                    for word in (0..LINE_WORDS).rev() {
-                        self.pm.store(at.add(word), line[word]);
-                    }
+                    self.put_line::<FLUSH>(at, &pack(content, sequence, first, last, bit));
                 }
             }
-            at = at.wrapping_add(LINE_WORDS);
         }
         log.next += count;
+    }
+
+    /// Write a line of a log.
+    ///
+    /// # Safety
+    /// It is in the mapping, and the caller's alone.
+    #[inline(always)]
+    unsafe fn put_line<const FLUSH: bool>(&self, at: *mut u64, line: &[u64; LINE_WORDS]) {
+        // SAFETY: as the caller says.
+        unsafe {
+            if FLUSH {
+                self.pm.stream_line(at, line);
+            } else {
+                // Content before the head: a process that dies leaves no whole half line.
+                for word in (0..LINE_WORDS).rev() {
+                    self.pm.store(at.add(word), line[word]);
+                }
+            }
+        }
     }
 
     /// Wait until everything written before is durable; without `FLUSH`, only keep the order.
@@ -239,10 +259,26 @@ impl<B: Pmem> Shared<B> {
     /// The caller has checked the offset.
     #[inline(always)]
     pub fn apply<const FLUSH: bool>(&self, state: &mut SlotState, offset: u64, value: u64) {
-        // SAFETY: checked by the caller.
-        unsafe { self.pm.store(self.at(offset).cast(), value) };
-        if FLUSH {
-            state.mark(offset);
+        self.apply_all::<FLUSH>(state, &[entry(kind::WORDS, 1, offset), value]);
+    }
+
+    /// The same for the words of a record's entries.
+    #[inline(always)]
+    pub fn apply_all<const FLUSH: bool>(&self, state: &mut SlotState, content: &[u64]) {
+        let (mut offset, mut count, mut line) = (0, 0, u64::MAX);
+        for word in content {
+            if count == 0 {
+                (offset, count) = words_of(*word);
+                continue;
+            }
+            // SAFETY: checked by the caller.
+            unsafe { self.pm.store(self.at(offset).cast(), *word) };
+            if FLUSH && line != offset / LINE_BYTES as u64 {
+                line = offset / LINE_BYTES as u64;
+                state.mark(offset);
+            }
+            offset += 8;
+            count -= 1;
         }
     }
 
@@ -256,23 +292,23 @@ impl<B: Pmem> Shared<B> {
         }
     }
 
-    /// Become active with room for a record of `words` words in the redo log.
+    /// Become active with room for a record of so many lines in the redo log.
     ///
     /// # Errors
     /// [`TxError::TooLarge`] if no log has that much room; the session is then not active.
     #[inline(always)]
-    pub fn enter_for<const FLUSH: bool>(&self, slot: usize, words: usize) -> Result<u64, TxError> {
+    pub fn enter_for<const FLUSH: bool>(&self, slot: usize, lines: usize) -> Result<u64, TxError> {
         loop {
             let sequence = self.enter(slot);
             // SAFETY: the caller has the session and is active.
             if unsafe { self.state(slot) }
                 .redo
-                .has_room_now::<FLUSH>(words)
+                .has_room_now::<FLUSH>(lines)
             {
                 return Ok(sequence);
             }
             self.leave(slot);
-            if words.div_ceil(CONTENT_WORDS) > self.layout.redo_lines as usize {
+            if lines > self.layout.redo_lines as usize {
                 return Err(TxError::TooLarge);
             }
             self.checkpoint::<FLUSH>();
@@ -405,17 +441,17 @@ impl LogState {
         }
     }
 
-    /// Whether a record of so many words fits what is left.
+    /// Whether a record of so many lines fits what is left.
     #[inline(always)]
-    pub fn has_room(&self, words: usize) -> bool {
-        words.div_ceil(CONTENT_WORDS) <= self.lines - self.next
+    pub fn has_room(&self, lines: usize) -> bool {
+        lines <= self.lines - self.next
     }
 
     /// Whether they should be written there, without a checkpoint before.
     #[inline(always)]
-    fn has_room_now<const FLUSH: bool>(&self, words: usize) -> bool {
+    fn has_room_now<const FLUSH: bool>(&self, lines: usize) -> bool {
         let begin_anew = !FLUSH && self.next >= CACHED_LINES.min(self.lines / 4).max(1);
-        !begin_anew && self.has_room(words)
+        !begin_anew && self.has_room(lines)
     }
 
     /// Begin at its first line again.
@@ -454,6 +490,7 @@ impl SlotState {
     }
 
     /// Remember that the bytes from the offset on were changed in place.
+    #[inline(always)]
     pub fn mark_range(&mut self, offset: u64, bytes: u64) {
         let line = LINE_BYTES as u64;
         for number in offset / line..(offset + bytes).div_ceil(line) {

@@ -8,11 +8,12 @@ use crate::alloc::{Chunk, Object, Refill, free_objects, object_at};
 use crate::classes::{CLASS, CLASSES, class_of};
 use crate::error::TxError;
 use crate::layout::CHUNK_BYTES;
-use crate::log::{Content, entry, kind};
+use crate::log::{entry, kind};
 use crate::mutant::Mutant;
 use crate::pmem::{LINE_BYTES, Pmem};
 use crate::shared::{LogState, Shared, SlotState};
 use crate::tx::TxResult;
+use crate::tx::word_set::WordSet;
 
 /// Objects up to this size are written into the record, larger ones past the log: then a second
 /// fence costs less than writing them twice.
@@ -27,6 +28,8 @@ pub enum Fate {
     Free,
     /// Allocated and freed in it: given back in any case.
     Cancelled,
+    /// Freed while no list has its slab's free objects: nothing more is to be done.
+    Gone,
 }
 
 /// An object whose state changes with the transaction.
@@ -38,8 +41,6 @@ pub struct Pending {
     pub fate: Fate,
     /// Written past the log.
     pub direct: bool,
-    /// Freed while its slab's free objects are in lists: it belongs into one, too.
-    pub listed: bool,
 }
 
 /// A session's part of the heap.
@@ -55,8 +56,6 @@ pub struct Core<B: Pmem> {
     pub slot: usize,
     /// This session's undo log.
     pub undo_log: LogState,
-    /// The record that is being made.
-    pub record: Vec<u64>,
     /// Objects that are allocated or freed.
     pub pending: Vec<Pending>,
     lists: Box<[Vec<u64>]>,
@@ -83,7 +82,6 @@ impl<B: Pmem> Core<B> {
             window: (layout.chunks_offset, layout.chunks * CHUNK_BYTES),
             slot,
             undo_log,
-            record: Vec::with_capacity(64),
             pending: Vec::with_capacity(16),
             lists: (0..CLASSES).map(|_| Vec::new()).collect(),
             shared,
@@ -133,10 +131,9 @@ impl<B: Pmem> Core<B> {
         let pending = Pending {
             offset,
             bytes,
-            object: Object::Small(class, chunk, start + index),
+            object: Object::Small(class as u8, start + index),
             fate: Fate::Alloc,
             direct: false,
-            listed: true,
         };
         Ok(pending)
     }
@@ -164,14 +161,13 @@ impl<B: Pmem> Core<B> {
             })
             .ok_or(TxError::OutOfSpace)?;
         let offset = shared.layout.chunk_offset(first);
-        let object = Object::Large(first, count);
+        let object = Object::Large(first as u32, count as u32);
         Ok(Pending {
             offset,
             bytes,
             object,
             fate: Fate::Alloc,
             direct: false,
-            listed: true,
         })
     }
 
@@ -230,19 +226,19 @@ impl<B: Pmem> Core<B> {
         );
         let table = shared.layout.table_entry(chunk);
         let word = Chunk::Slab(class).encode();
-        let mut record = Vec::new();
-        let mut content = Content::begin(&mut record, 4);
-        content.words(&[(table, word)], |(_, value)| *value);
+        let mut record = WordSet::default();
+        record.push(table, word);
         if !shared.pm.mutant(Mutant::SlabMapNotLogged) {
-            content.push(entry(kind::ZERO, 0, map));
-            content.push(bytes);
+            record.note(entry(kind::ZERO, 0, map));
+            record.note(bytes);
         }
-        content.end();
+        record.fill();
+        let record = record.lines(0);
         let sequence = shared.enter_for::<FLUSH>(self.slot, record.len())?;
         // SAFETY: this session, active.
         let state = unsafe { shared.state(self.slot) };
         if LOG {
-            shared.append::<FLUSH>(&mut state.redo, &record, sequence);
+            shared.append::<FLUSH>(&mut state.redo, record, sequence);
             shared.fence::<FLUSH>();
         }
         for offset in (map..map + bytes).step_by(8) {
@@ -268,11 +264,11 @@ impl<B: Pmem> Core<B> {
         {
             return match self.pending[place].fate {
                 Fate::Alloc => Ok((self.pending[place].object, Some(place))),
-                Fate::Free | Fate::Cancelled => Err(TxError::BadFree),
+                Fate::Free | Fate::Cancelled | Fate::Gone => Err(TxError::BadFree),
             };
         }
         match object {
-            Some(found @ Object::Small(_, _, byte)) => {
+            Some(found @ Object::Small(_, byte)) => {
                 if self.load_byte(byte) == 1 {
                     Ok((found, None))
                 } else {
@@ -297,7 +293,6 @@ impl<B: Pmem> Core<B> {
                     object,
                     fate,
                     direct: false,
-                    listed: true,
                 });
                 if self.shared.pm.mutant(Mutant::ReuseBeforeCommit) {
                     self.give(object, offset);
@@ -335,8 +330,9 @@ impl<B: Pmem> Core<B> {
                 Fate::Alloc => !committed,
                 Fate::Free => committed && !self.shared.pm.mutant(Mutant::ReuseBeforeCommit),
                 Fate::Cancelled => true,
+                Fate::Gone => false,
             };
-            if free && it.listed {
+            if free {
                 self.give(it.object, it.offset);
             }
         }
@@ -346,7 +342,8 @@ impl<B: Pmem> Core<B> {
     #[inline(always)]
     pub fn give(&mut self, object: Object, offset: u64) {
         match object {
-            Object::Small(class, _, _) => {
+            Object::Small(class, _) => {
+                let class = usize::from(class);
                 let list = &mut self.lists[class];
                 list.push(offset);
                 if list.len() > 2 * CLASS[class].count as usize {
@@ -354,7 +351,9 @@ impl<B: Pmem> Core<B> {
                     self.shared.alloc.give_list(class, half);
                 }
             }
-            Object::Large(first, count) => self.shared.alloc.give_run(first, count),
+            Object::Large(first, count) => {
+                self.shared.alloc.give_run(first.into(), count.into());
+            }
         }
     }
 
@@ -386,29 +385,29 @@ impl<B: Pmem> Core<B> {
 /// Words of a record that one allocation or free takes at most.
 pub const PENDING_WORDS: usize = 4;
 
-/// Add allocations and frees to a record.
+/// Add allocations and frees to a record, word by word.
 #[inline(always)]
-pub fn encode_pending<B: Pmem>(content: &mut Content, shared: &Shared<B>, pending: &[Pending]) {
+pub fn encode_pending<B: Pmem>(shared: &Shared<B>, pending: &[Pending], mut push: impl FnMut(u64)) {
     for it in pending {
         let (alloc, skip) = match it.fate {
             Fate::Alloc => (1, shared.pm.mutant(Mutant::AllocNotLogged)),
             Fate::Free => (0, shared.pm.mutant(Mutant::FreeNotLogged)),
-            Fate::Cancelled => (0, true),
+            Fate::Cancelled | Fate::Gone => (0, true),
         };
         if skip {
             continue;
         }
         match it.object {
-            Object::Small(_, _, byte) => content.push(entry(kind::BYTE, alloc, byte)),
+            Object::Small(_, byte) => push(entry(kind::BYTE, alloc, byte)),
             Object::Large(first, count) => {
-                let table = shared.layout.table_entry(first);
-                content.push(entry(kind::WORDS, 1, table));
-                content.push(large_word(alloc == 1, count, it.bytes));
+                let table = shared.layout.table_entry(first.into());
+                push(entry(kind::WORDS, 1, table));
+                push(large_word(alloc == 1, count.into(), it.bytes));
             }
         }
         if it.direct {
-            content.push(entry(kind::DIRECT, 0, it.offset));
-            content.push(it.bytes.next_multiple_of(8));
+            push(entry(kind::DIRECT, 0, it.offset));
+            push(it.bytes.next_multiple_of(8));
         }
     }
 }
@@ -424,10 +423,11 @@ pub fn apply_pending<B: Pmem, const FLUSH: bool>(
         let alloc = match it.fate {
             Fate::Alloc => 1,
             Fate::Free => 0,
-            Fate::Cancelled => continue,
+            Fate::Cancelled | Fate::Gone => continue,
         };
         match it.object {
-            Object::Small(_, chunk, byte) => {
+            Object::Small(_, byte) => {
+                let chunk = shared.layout.chunk_of(byte);
                 if alloc == 1 || shared.alloc.is_harvested(chunk) {
                     shared.apply_byte::<FLUSH>(state, byte, alloc);
                     continue;
@@ -435,14 +435,14 @@ pub fn apply_pending<B: Pmem, const FLUSH: bool>(
                 // Its slab's map may be read by another session at this very moment.
                 let harvested = shared.alloc.lock_slab(chunk, &|| shared.pm.pause());
                 shared.apply_byte::<FLUSH>(state, byte, alloc);
-                it.listed = harvested;
                 if !harvested {
+                    it.fate = Fate::Gone;
                     shared.alloc.unlock_slab(chunk, false);
                 }
             }
             Object::Large(first, count) => {
-                let table = shared.layout.table_entry(first);
-                shared.apply::<FLUSH>(state, table, large_word(alloc == 1, count, it.bytes));
+                let table = shared.layout.table_entry(first.into());
+                shared.apply::<FLUSH>(state, table, large_word(alloc == 1, count.into(), it.bytes));
             }
         }
     }

@@ -23,12 +23,12 @@ impl<B: Pmem> RawTx<B> {
         let shared = &self.core.shared;
         match pending.object {
             // SAFETY: the byte of an object that `Core` found.
-            Object::Small(_, _, byte) => unsafe {
+            Object::Small(_, byte) => unsafe {
                 shared.pm.store_byte(shared.at(byte), u8::from(allocated));
             },
             Object::Large(first, count) => {
-                let word = Chunk::Large(count, pending.bytes).encode();
-                let at = shared.at(shared.layout.table_entry(first));
+                let word = Chunk::Large(count.into(), pending.bytes).encode();
+                let at = shared.at(shared.layout.table_entry(first.into()));
                 // SAFETY: a word of the table.
                 unsafe { shared.pm.store(at.cast(), if allocated { word } else { 0 }) };
             }
@@ -87,8 +87,9 @@ impl<B: Pmem> Tx for RawTx<B> {
     fn release(&mut self, offset: u64) -> TxResult<()> {
         self.writes()?;
         let (object, _) = self.core.find(offset)?;
-        if let crate::alloc::Object::Small(_, chunk, byte) = object {
+        if let crate::alloc::Object::Small(_, byte) = object {
             let alloc = &self.core.shared.alloc;
+            let chunk = self.core.shared.layout.chunk_of(byte);
             if !alloc.is_harvested(chunk) {
                 let harvested = alloc.lock_slab(chunk, &|| self.core.shared.pm.pause());
                 // SAFETY: the byte of an object that `Core` found.
@@ -105,7 +106,6 @@ impl<B: Pmem> Tx for RawTx<B> {
             object,
             fate: crate::tx::core::Fate::Free,
             direct: false,
-            listed: true,
         };
         self.set_map(&pending, false);
         self.core.give(object, offset);

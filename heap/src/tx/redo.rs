@@ -9,14 +9,11 @@
 use std::sync::atomic::{Ordering, fence};
 
 use crate::error::TxError;
-use crate::log::Content;
 use crate::mutant::Mutant;
 use crate::pmem::{LINE_BYTES, Pmem};
 use crate::shared::ORECS;
-use crate::tx::core::{
-    Core, DIRECT_MIN_BYTES, Fate, PENDING_WORDS, Pending, apply_pending, encode_pending,
-};
-use crate::tx::word_set::WordSet;
+use crate::tx::core::{Core, DIRECT_MIN_BYTES, Fate, Pending, apply_pending, encode_pending};
+use crate::tx::word_set::{WordSet, runs};
 use crate::tx::{Engine, Range, Tx, TxResult};
 
 /// Under STM all lines of an object that is written past the log are locked until the commit: only
@@ -27,9 +24,11 @@ const DIRECT_ISOLATED_MIN_BYTES: u64 = 4096;
 #[derive(Debug)]
 pub struct RedoTx<B: Pmem, const STM: bool, const FLUSH: bool> {
     core: Core<B>,
+    /// New words, and when it commits all that the record has.
     changes: WordSet,
-    /// Nested parts that are open: then no entry of `changes` may be replaced.
-    depth: u32,
+    /// Where the innermost part's begin in `changes`: what the parts around it changed stays there, in
+    /// case it fails.
+    from: usize,
     view: bool,
     direct: bool,
     // Of the transactional memory:
@@ -105,9 +104,21 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> RedoTx<B, STM, FLUSH> {
     /// Lock the lines that change.
     #[inline(always)]
     fn lock(&mut self) -> TxResult<()> {
+        if self.lock_changes() {
+            Ok(())
+        } else {
+            self.unlock_failed();
+            Err(TxError::Conflict)
+        }
+    }
+
+    #[inline(always)]
+    fn lock_changes(&mut self) -> bool {
         let mine = self.mine();
-        for (offset, _) in self.changes.entries() {
-            let index = orec_of(*offset);
+        let words = runs(self.changes.content())
+            .flat_map(|(offset, words)| (offset..).step_by(8).take(words.len()));
+        for offset in words {
+            let index = orec_of(offset);
             let orec = &self.core.shared.orecs[index];
             let found = orec.load(Ordering::Relaxed);
             if found == mine {
@@ -120,13 +131,12 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> RedoTx<B, STM, FLUSH> {
                     .compare_exchange(found, mine, order, Ordering::Relaxed)
                     .is_err()
             {
-                self.unlock_failed();
-                return Err(TxError::Conflict);
+                return false;
             }
             self.locked.push((index as u32, found));
             self.core.shared.pm.step();
         }
-        Ok(())
+        true
     }
 
     /// Unlock after a failure. Memory that was written past the log has changed all the same, and
@@ -176,14 +186,13 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> RedoTx<B, STM, FLUSH> {
         }
     }
 
-    /// The record, durable; then the changes, in place.
+    /// The record, durable; then the changes, its first words, in place.
     #[inline(always)]
-    fn write(&mut self) -> TxResult<()> {
+    fn write(&mut self, changed: usize) -> TxResult<()> {
         let slot = self.core.slot;
-        let sequence = self
-            .core
-            .shared
-            .enter_for::<FLUSH>(slot, self.core.record.len());
+        self.changes.fill();
+        let lines = self.changes.lines(0);
+        let sequence = self.core.shared.enter_for::<FLUSH>(slot, lines.len());
         let sequence = match sequence {
             Ok(sequence) => sequence,
             Err(error) => {
@@ -198,14 +207,14 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> RedoTx<B, STM, FLUSH> {
         }
         let mut applied = self.core.shared.pm.mutant(Mutant::ApplyBeforeFence);
         if applied {
-            self.apply();
+            Self::apply(&mut self.core, &self.changes, changed);
         }
         let shared = &self.core.shared;
         // SAFETY: this session, active.
         let state = unsafe { shared.state(slot) };
-        shared.append::<FLUSH>(&mut state.redo, &self.core.record, sequence);
+        shared.append::<FLUSH>(&mut state.redo, lines, sequence);
         if STM && shared.pm.mutant(Mutant::UnlockBeforeFence) {
-            self.apply();
+            Self::apply(&mut self.core, &self.changes, changed);
             self.unlock(Some(sequence));
             self.core.shared.pm.step();
             applied = true;
@@ -215,7 +224,7 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> RedoTx<B, STM, FLUSH> {
             shared.fence::<FLUSH>();
         }
         if !applied {
-            self.apply();
+            Self::apply(&mut self.core, &self.changes, changed);
         }
         self.core.shared.leave(slot);
         if STM {
@@ -225,37 +234,35 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> RedoTx<B, STM, FLUSH> {
     }
 
     #[inline(always)]
-    fn apply(&mut self) {
+    fn apply(core: &mut Core<B>, changes: &WordSet, changed: usize) {
         let Core {
             shared,
             slot,
             pending,
             ..
-        } = &mut self.core;
+        } = core;
         // SAFETY: this session, active.
         let state = unsafe { shared.state(*slot) };
-        for (offset, value) in self.changes.entries() {
-            shared.apply::<FLUSH>(state, *offset, *value);
-        }
+        shared.apply_all::<FLUSH>(state, &changes.content()[..changed]);
         apply_pending::<B, FLUSH>(shared, pending, state);
     }
 
     #[inline(always)]
     fn end(&mut self, committed: bool) {
         self.changes.clear();
-        self.direct = false;
+        // Behind a fence a store costs more than a look.
+        if self.direct {
+            self.direct = false;
+        }
         self.core.settle(committed);
     }
 
     #[inline(always)]
     fn put(&mut self, offset: u64, value: u64) {
-        if self.depth == 0 {
-            if let Some(place) = self.changes.find(offset) {
-                self.changes.replace(place, value);
-                return;
-            }
+        match self.changes.find(offset) {
+            Some(place) if place >= self.from => self.changes.replace(place, value),
+            _ => self.changes.push(offset, value),
         }
-        self.changes.push(offset, value);
     }
 }
 
@@ -315,9 +322,7 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> Tx for RedoTx<B, STM, FLUSH> {
                 return Ok(());
             }
         }
-        for (at, word) in (offset..).step_by(8).zip(words) {
-            self.changes.push(at, *word);
-        }
+        self.changes.push_row(offset, words);
         Ok(())
     }
 
@@ -354,11 +359,11 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> Tx for RedoTx<B, STM, FLUSH> {
     }
 
     fn nested<R>(&mut self, body: impl FnOnce(&mut Self) -> TxResult<R>) -> TxResult<R> {
-        let changes = self.changes.entries().len();
+        let changes = self.changes.part();
+        let around = std::mem::replace(&mut self.from, changes);
         let pending = self.core.pending.clone();
-        self.depth += 1;
         let done = body(self);
-        self.depth -= 1;
+        self.from = around;
         if done.is_err() {
             self.changes.truncate(changes);
             self.core.restore_pending(pending);
@@ -376,7 +381,7 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> Engine<B> for RedoTx<B, STM, F
         Self {
             core,
             changes: WordSet::default(),
-            depth: 0,
+            from: 0,
             view: false,
             direct: false,
             version: 0,
@@ -387,7 +392,9 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> Engine<B> for RedoTx<B, STM, F
 
     #[inline(always)]
     fn begin(&mut self, view: bool) {
-        self.view = view;
+        if self.view != view {
+            self.view = view;
+        }
         if STM {
             self.reads.clear();
             self.version = self.core.shared.clock.0.load(Ordering::SeqCst);
@@ -399,12 +406,7 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> Engine<B> for RedoTx<B, STM, F
         if self.changes.is_empty() && self.core.pending.is_empty() {
             return Ok(());
         }
-        let core = &mut self.core;
-        let most = self.changes.entries().len() * 2 + core.pending.len() * PENDING_WORDS;
-        let mut content = Content::begin(&mut core.record, most);
-        content.words(self.changes.entries(), |(_, value)| *value);
-        encode_pending(&mut content, &core.shared, &core.pending);
-        content.end();
+        let core = &self.core;
         if self.direct && !core.shared.pm.mutant(Mutant::SkipDirectFence) {
             core.shared.fence::<FLUSH>();
         }
@@ -412,8 +414,13 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> Engine<B> for RedoTx<B, STM, F
         if STM {
             done = self.lock();
         }
-        if done.is_ok() && (!self.core.record.is_empty() || STM) {
-            done = self.write();
+        if done.is_ok() {
+            let changed = self.changes.content().len();
+            let core = &self.core;
+            encode_pending(&core.shared, &core.pending, |word| self.changes.note(word));
+            if !self.changes.is_empty() || STM {
+                done = self.write(changed);
+            }
         }
         self.end(done.is_ok());
         done

@@ -6,13 +6,13 @@
 //! commit; objects that are new need no undo. 0 without changes.
 
 use crate::error::TxError;
-use crate::log::{CONTENT_WORDS, Content, ENTRY_WORDS_MAX, entry, kind};
+use crate::log::{CONTENT_WORDS, Content, ENTRY_WORDS_MAX, entry, kind, lines_of};
 use crate::mutant::Mutant;
 use crate::pmem::Pmem;
 use crate::tx::core::{
     Core, DIRECT_MIN_BYTES, Fate, PENDING_WORDS, Pending, apply_pending, encode_pending, load,
 };
-use crate::tx::word_set::WordSet;
+use crate::tx::word_set::{WordSet, runs};
 use crate::tx::{Engine, Range, Tx, TxResult};
 
 /// A transaction over an undo log.
@@ -23,64 +23,63 @@ pub struct UndoTx<B: Pmem, const FLUSH: bool> {
     saved: WordSet,
     /// Sequence number of this transaction's undo records, once there are some.
     sequence: u64,
-    depth: u32,
+    /// Where the innermost part's begin in `saved`. It saves again, for itself alone, what the parts
+    /// around it have saved.
+    from: usize,
+    /// What a nested part saves and the log does not have yet.
+    nested: WordSet,
     view: bool,
-    group: Vec<u64>,
+    /// The record that ends it.
+    record: Vec<u64>,
 }
 
 impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
     /// Save the words that are not saved yet, and wait until they are durable.
     #[inline(always)]
     fn save(&mut self, ranges: &[Range]) -> TxResult<()> {
-        let first = self.saved.entries().len();
-        // A nested part saves again, for itself alone, what is in the log already.
-        let mut nested = Vec::new();
+        let first = self.saved.part();
+        self.nested.clear();
         for range in ranges {
             for offset in (range.offset..).step_by(8).take(range.words as usize) {
-                let known = self.saved.find(offset).is_some();
-                if (known && self.depth == 0) || self.core.is_fresh(offset) {
+                let known = self.saved.find(offset);
+                if known.is_some_and(|place| place >= self.from) || self.core.is_fresh(offset) {
                     continue;
                 }
                 let old = self.core.load(offset);
                 self.saved.push(offset, old);
-                if self.depth > 0 && !known {
-                    nested.push((offset, old));
+                if self.from > 0 && known.is_none() {
+                    self.nested.push(offset, old);
                 }
             }
         }
-        let words = if self.depth == 0 {
-            &self.saved.entries()[first..]
+        let group = if self.from == 0 {
+            self.saved.fill();
+            self.saved.lines(first)
         } else {
-            &nested
+            self.nested.fill();
+            self.nested.lines(0)
         };
-        let mut content = Content::begin(&mut self.group, words.len() * 2);
-        content.words(words, |(_, old)| *old);
-        content.end();
-        if self.group.is_empty() {
-            Ok(())
-        } else {
-            self.write_group()
-        }
-    }
-
-    #[inline(always)]
-    fn write_group(&mut self) -> TxResult<()> {
         let shared = &self.core.shared;
         // The end of the transaction, whichever, must fit the redo log.
-        let most = self.saved.entries().len() * 2 + 64;
+        let most = self.saved.content().len() + 64;
         let room = shared.layout.redo_lines as usize * CONTENT_WORDS;
-        if most > room || !self.core.undo_log.has_room(self.group.len()) {
+        if most > room || !self.core.undo_log.has_room(group.len()) {
+            // As nothing of it has changed, its end need not tell of it either.
+            self.saved.truncate(first);
             return Err(TxError::TooLarge);
+        }
+        if group.is_empty() {
+            return Ok(());
         }
         let log = &mut self.core.undo_log;
         if self.sequence == 0 {
             self.sequence = shared.enter(self.core.slot);
-            shared.append::<FLUSH>(log, &self.group, self.sequence);
+            shared.append::<FLUSH>(log, group, self.sequence);
             // SAFETY: this session, active.
             unsafe { shared.state(self.core.slot) }.open_undo = self.sequence;
             shared.leave(self.core.slot);
         } else {
-            shared.append::<FLUSH>(log, &self.group, self.sequence);
+            shared.append::<FLUSH>(log, group, self.sequence);
         }
         if !shared.pm.mutant(Mutant::SkipUndoFence) {
             shared.fence::<FLUSH>();
@@ -94,7 +93,6 @@ impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
             shared,
             base,
             pending,
-            record,
             ..
         } = &mut self.core;
         let base = *base;
@@ -102,12 +100,15 @@ impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
             let words = it.bytes.div_ceil(8) as usize;
             PENDING_WORDS + words + words.div_ceil(ENTRY_WORDS_MAX)
         };
-        let most = 1 + self.saved.entries().len() * 2 + pending.iter().map(objects).sum::<usize>();
-        let mut content = Content::begin(record, most);
+        let saved = self.saved.content();
+        let most = 1 + saved.len() + pending.iter().map(objects).sum::<usize>();
+        let mut content = Content::begin(&mut self.record, most);
         if self.sequence != 0 {
             content.push(entry(kind::ENDS_UNDO, 0, self.sequence));
         }
-        content.words(self.saved.entries(), |(offset, _)| load(base, *offset));
+        for (offset, words) in runs(saved) {
+            content.row(offset, words.len(), |offset| load(base, offset));
+        }
         if committed {
             for it in pending.iter() {
                 if it.fate == Fate::Alloc && !it.direct {
@@ -115,9 +116,8 @@ impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
                     content.row(it.offset, words, |offset| load(base, offset));
                 }
             }
-            encode_pending(&mut content, shared, pending);
+            encode_pending(shared, pending, |word| content.push(word));
         }
-        content.end();
     }
 
     /// Write the record that ends the transaction: data are in place already.
@@ -127,19 +127,19 @@ impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
             shared,
             slot,
             pending,
-            record,
             ..
         } = &mut self.core;
-        let sequence = shared.enter_for::<FLUSH>(*slot, record.len())?;
+        let lines = lines_of(&self.record);
+        let sequence = shared.enter_for::<FLUSH>(*slot, lines.len())?;
         // SAFETY: this session, active.
         let state = unsafe { shared.state(*slot) };
-        shared.append::<FLUSH>(&mut state.redo, record, sequence);
+        shared.append::<FLUSH>(&mut state.redo, lines, sequence);
         if !shared.pm.mutant(Mutant::SkipCommitFence) {
             shared.fence::<FLUSH>();
         }
         if FLUSH {
-            for (offset, _) in self.saved.entries() {
-                state.mark_range(*offset, 8);
+            for (offset, words) in runs(self.saved.content()) {
+                state.mark_range(offset, 8 * words.len() as u64);
             }
             for it in pending.iter() {
                 if committed && it.fate == Fate::Alloc && !it.direct {
@@ -164,10 +164,10 @@ impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
     }
 
     fn restore_from(&self, first: usize) {
-        for (offset, old) in self.saved.entries()[first..].iter().rev() {
-            let at = self.core.base.wrapping_add(*offset as usize).cast();
-            // SAFETY: a word that this transaction changed.
-            unsafe { self.core.shared.pm.store(at, *old) };
+        // A part within may have saved a word again: the older one comes last.
+        let saved: Vec<_> = runs(&self.saved.content()[first..]).collect();
+        for (offset, words) in saved.into_iter().rev() {
+            self.core.write_direct::<false>(offset, words);
         }
     }
 
@@ -252,11 +252,11 @@ impl<B: Pmem, const FLUSH: bool> Tx for UndoTx<B, FLUSH> {
     }
 
     fn nested<R>(&mut self, body: impl FnOnce(&mut Self) -> TxResult<R>) -> TxResult<R> {
-        let first = self.saved.entries().len();
+        let first = self.saved.part();
+        let around = std::mem::replace(&mut self.from, first);
         let pending = self.core.pending.clone();
-        self.depth += 1;
         let done = body(self);
-        self.depth -= 1;
+        self.from = around;
         if done.is_err() {
             self.restore_from(first);
             self.core.restore_pending(pending);
@@ -271,9 +271,10 @@ impl<B: Pmem, const FLUSH: bool> Engine<B> for UndoTx<B, FLUSH> {
             core,
             saved: WordSet::default(),
             sequence: 0,
-            depth: 0,
+            from: 0,
+            nested: WordSet::default(),
             view: false,
-            group: Vec::with_capacity(64),
+            record: Vec::with_capacity(64),
         }
     }
 
@@ -291,7 +292,7 @@ impl<B: Pmem, const FLUSH: bool> Engine<B> for UndoTx<B, FLUSH> {
             self.core.shared.fence::<FLUSH>();
         }
         self.encode(true);
-        if self.core.record.is_empty() {
+        if self.record.is_empty() {
             self.end(true);
             return Ok(());
         }
