@@ -69,21 +69,20 @@ pub const fn words_of(head: u64) -> (u64, usize) {
     (head & SEQUENCE_MAX, (head >> 48 & 0xfff) as usize)
 }
 
+/// A line's first word, without bits of its content.
+#[inline(always)]
+#[must_use]
+pub const fn head_of(sequence: u64, first: bool, last: bool, torn: bool) -> u64 {
+    (torn as u64) << TORN_BIT | (last as u64) << LAST_BIT | (first as u64) << FIRST_BIT | sequence
+}
+
 /// Make a line of a record: as most are, without a bit 63 in its content.
 #[inline(always)]
 #[must_use]
-pub fn pack(
-    content: &LineContent,
-    sequence: u64,
-    first: bool,
-    last: bool,
-    torn: bool,
-) -> [u64; LINE_WORDS] {
-    let torn = u64::from(torn) << TORN_BIT;
-    let mut line = [0; LINE_WORDS];
-    line[0] = torn | u64::from(last) << LAST_BIT | u64::from(first) << FIRST_BIT | sequence;
+pub fn pack(content: &LineContent, head: u64) -> [u64; LINE_WORDS] {
+    let mut line = [head; LINE_WORDS];
     for (index, word) in content.iter().enumerate() {
-        line[index + 1] = word | torn;
+        line[index + 1] = word | head & TORN;
     }
     line
 }
@@ -98,20 +97,8 @@ pub fn has_bits_63(content: &LineContent) -> bool {
 /// Make a line of any content.
 #[cold]
 #[must_use]
-pub fn pack_moved(
-    content: &LineContent,
-    sequence: u64,
-    first: bool,
-    last: bool,
-    torn: bool,
-) -> [u64; LINE_WORDS] {
-    let mut line = pack(
-        &content.map(|word| word & !TORN),
-        sequence,
-        first,
-        last,
-        torn,
-    );
+pub fn pack_moved(content: &LineContent, head: u64) -> [u64; LINE_WORDS] {
+    let mut line = pack(&content.map(|word| word & !TORN), head);
     for (index, word) in content.iter().enumerate() {
         line[0] |= (word >> 63) << (56 + index);
     }
@@ -287,7 +274,8 @@ mod tests {
     fn a_line_reads_as_it_was_written() {
         let content = [u64::MAX, 1, 1 << 63, 0, u64::MAX >> 1, 77, TORN | 5];
         for torn in [false, true] {
-            let line = unpack(&pack_moved(&content, 0x1234_5678_9abc, true, false, torn));
+            let head = head_of(0x1234_5678_9abc, true, false, torn);
+            let line = unpack(&pack_moved(&content, head));
             assert!(line.whole && line.first && !line.last);
             assert_eq!((line.torn, line.sequence), (torn, 0x1234_5678_9abc));
             assert_eq!(line.content, content);
@@ -297,8 +285,8 @@ mod tests {
     /// Any part of a new line over an old one of the other pass is no whole line.
     #[test]
     fn a_torn_line_is_never_whole() {
-        let old = pack_moved(&[u64::MAX; 7], 5, true, true, false);
-        let new = pack(&[3; 7], 9, true, true, true);
+        let old = pack_moved(&[u64::MAX; 7], head_of(5, true, true, false));
+        let new = pack(&[3; 7], head_of(9, true, true, true));
         for kept in 1..255_u32 {
             let mut line = old;
             for (index, word) in line.iter_mut().enumerate() {

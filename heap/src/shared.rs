@@ -18,8 +18,8 @@ use crate::alloc::Alloc;
 use crate::error::TxError;
 use crate::layout::{Layout, TRUNCATED_OFFSET};
 use crate::log::{
-    CONTENT_WORDS, LineContent, SEQUENCE_MAX, entry, has_bits_63, kind, pack, pack_moved, unpack,
-    words_of,
+    CONTENT_WORDS, LineContent, SEQUENCE_MAX, entry, has_bits_63, head_of, kind, pack, pack_moved,
+    unpack, words_of,
 };
 use crate::map::Mapping;
 use crate::mutant::Mutant;
@@ -212,13 +212,14 @@ impl<B: Pmem> Shared<B> {
             } else {
                 index == count - 1
             };
+            let head = head_of(sequence, first, last, bit);
             let at = start.wrapping_add(index * LINE_WORDS);
             // SAFETY: the line lies in this session's log, in the mapping (the layout was checked).
             unsafe {
                 if has_bits_63(content) {
-                    self.put_line::<FLUSH>(at, &pack_moved(content, sequence, first, last, bit));
+                    self.put_line::<FLUSH>(at, &pack_moved(content, head));
                 } else {
-                    self.put_line::<FLUSH>(at, &pack(content, sequence, first, last, bit));
+                    self.put_line::<FLUSH>(at, &pack(content, head));
                 }
             }
         }
