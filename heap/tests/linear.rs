@@ -289,7 +289,8 @@ fn one_thread<S: Subject, P: Policy>(mutant: Option<Mutant>, seed: u64) -> Resul
 /// Four threads; policies without isolation are locked, as their manual asks for.
 fn four_threads<S: Subject, P: Policy>(mutant: Option<Mutant>, locked: bool, seed: u64) {
     let trial = Trial {
-        bytes: 1 << 19,
+        // Each session takes a chunk for each size of object that it needs.
+        bytes: 1 << 20,
         sessions: THREADS as u32 + 1,
         redo_lines: 32,
         undo_lines: 32,

@@ -24,6 +24,8 @@ from lab.machine.config import DiskModel, NicModel
 from lab.setup import products
 from lab.setup.progress import Progress
 from tests.claims import consoles, machine_name, warnings
+from tests.hardware.test_disk_cache import policy, with_log
+from tests.hardware.test_disk_logged import LOG_MIB, TABLE, Status
 
 CUTS = 3
 CPUS = 2
@@ -46,11 +48,16 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 
 @contextmanager
 def debugged(
-    stop: str, disk: DiskModel = "virtio-blk", nic: NicModel = "virtio-net"
+    stop: str,
+    disk: DiskModel = "virtio-blk",
+    nic: NicModel = "virtio-net",
+    log_mib: int | None = None,
 ) -> Iterator[Machine]:
     kernel = products.ensure_kernel(Progress(), "debug").bz_image
     config = make_config(machine_name(f"debug-{stop}-{disk}"), CPUS, stop, kernel, None)
     config = replace(config, icount=True, disk=disk, nic=nic)
+    if log_mib is not None:
+        config = with_log(config, log_mib)
     with Machine.create(config, destroy_on_exit=True) as machine:
         machine.boot()
         machine.wait_up(BOOT_LIMIT_S)
@@ -107,6 +114,14 @@ def test_no_watcher_speaks_on_the_portable_path() -> None:
 def test_no_watcher_speaks_where_drivers_restart_their_devices() -> None:
     with debugged("fast", "nvme", "e1000e") as machine:
         check_nobody_speaks(machine)
+
+
+def test_no_watcher_speaks_of_a_disk_with_a_log() -> None:
+    with debugged("fast", log_mib=LOG_MIB) as machine:
+        machine.guest.put(TABLE, "/root/dm_table.py")
+        assert policy(machine) == "log"
+        check_nobody_speaks(machine)
+        assert Status.of(machine).replays >= CUTS
 
 
 def plant(machine: Machine, mutant: str) -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from lab.commands.demo import make_config
 from lab.machine import Machine
-from lab.machine.config import DiskModel
+from lab.machine.config import DiskModel, MachineConfig
 from lab.machine.disk_log import SECTOR_BYTES
 from lab.run import find_tool
 from lab.setup import products
@@ -34,6 +34,15 @@ ROUND_LIMIT_S = 90.0
 OFF_LIMIT_S = 120.0
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
+
+
+def with_log(config: MachineConfig, mib: int) -> MachineConfig:
+    """On a root disk that forgets and that the target `remanence-log` has taken at boot."""
+    assert config.root is not None
+    sectors = config.root.stat().st_size // SECTOR_BYTES
+    table = f"0 {sectors} remanence-log /dev/vda {mib}"
+    words = f'{config.cmdline_extra} dm-mod.create="root,,,rw,{table}" root=/dev/dm-0'
+    return replace(config, disk_cache="volatile", cmdline_extra=words.strip())
 
 
 @contextmanager
@@ -50,17 +59,10 @@ def loaded(
         words = f"remanence.mutant={mutant}"
         kernel = products.ensure_kernel(products.Progress(), "mutants").bz_image
     config = make_config(machine_name(purpose), 2, stop, kernel, None)
+    config = replace(config, disk=disk, disk_cache="volatile")
     if log_mib is not None:
-        assert config.root is not None
-        sectors = config.root.stat().st_size // SECTOR_BYTES
-        table = f"0 {sectors} remanence-log /dev/vda {log_mib}"
-        words += f' dm-mod.create="root,,,rw,{table}" root=/dev/dm-0'
-    config = replace(
-        config,
-        disk=disk,
-        disk_cache="volatile",
-        cmdline_extra=f"{config.cmdline_extra} {words}".strip(),
-    )
+        config = with_log(config, log_mib)
+    config = replace(config, cmdline_extra=f"{config.cmdline_extra} {words}".strip())
     with Machine.create(config, destroy_on_exit=True) as machine:
         machine.boot()
         machine.wait_up(BOOT_LIMIT_S)

@@ -336,9 +336,15 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> Tx for RedoTx<B, STM, FLUSH> {
         if self.view {
             return Err(TxError::ReadOnly);
         }
-        let pending = self.core.reserve::<FLUSH, true>(bytes)?;
-        self.core.pending.push(pending);
-        Ok(pending.offset)
+        match self.core.reserve::<FLUSH, true>(bytes) {
+            Ok(pending) => {
+                self.core.pending.push(pending);
+                Ok(pending.offset)
+            }
+            // It would not commit anyway, and whoever it met may have made room.
+            Err(TxError::OutOfSpace) if STM && !self.reads_hold() => Err(TxError::Conflict),
+            Err(error) => Err(error),
+        }
     }
 
     #[inline(always)]
