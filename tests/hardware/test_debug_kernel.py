@@ -54,7 +54,8 @@ def debugged(
     log_mib: int | None = None,
 ) -> Iterator[Machine]:
     kernel = products.ensure_kernel(Progress(), "debug").bz_image
-    config = make_config(machine_name(f"debug-{stop}-{disk}"), CPUS, stop, kernel, None)
+    name = machine_name(f"debug-{stop}-{disk}{'-log' if log_mib else ''}")
+    config = make_config(name, CPUS, stop, kernel, None)
     config = replace(config, icount=True, disk=disk, nic=nic)
     if log_mib is not None:
         config = with_log(config, log_mib)
