@@ -57,6 +57,8 @@ mutants! {
     SlabMapNotLogged,
     /// Transactions do not look whether what they read has changed.
     SkipValidation,
+    /// Words that the undo log has no room for stay with the transaction that is undone.
+    KeepRefused,
     /// Locks are released before the record is durable.
     UnlockBeforeFence,
 }

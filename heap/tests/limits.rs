@@ -8,21 +8,23 @@
     missing_docs
 )]
 
+use nvheap::testing::Plain;
 use nvheap::{
-    FocRedo, FocStm, FocUndo, FofStm, FofUndo, Heap, Options, PPtr, Policy, Range, Session, Tx,
-    TxError,
+    FocRedo, FocStm, FocUndo, FofStm, FofUndo, Heap, Mapping, Mutant, Options, PPtr, Policy, Range,
+    Session, Tx, TxError,
 };
 
 const WORDS: u64 = 1000;
 
 /// A region whose log holds fewer words than the object has, the object, and a session.
-fn small_log<P: Policy>() -> (Heap<P>, Session<P>, PPtr<u64>) {
+fn small_log<P: Policy>(mutant: Option<Mutant>) -> (Heap<P, Plain>, Session<P, Plain>, PPtr<u64>) {
     let options = Options {
         redo_lines: 32,
         undo_lines: 32,
         ..Options::assume_all()
     };
-    let heap = Heap::<P>::anonymous(1 << 20, &options).expect("a region");
+    let map = Mapping::anonymous(1 << 20).expect("memory");
+    let heap: Heap<P, Plain> = Heap::format(Plain { mutant }, map, &options).expect("a region");
     let mut session = heap.session().expect("a session");
     let words = session
         .root_or("words", |tx| tx.alloc_zeroed::<[u64; 1]>(WORDS))
@@ -31,13 +33,13 @@ fn small_log<P: Policy>() -> (Heap<P>, Session<P>, PPtr<u64>) {
     (heap, session, words)
 }
 
-fn all<P: Policy>(session: &mut Session<P>, words: PPtr<u64>) -> Vec<u64> {
+fn all<P: Policy>(session: &mut Session<P, Plain>, words: PPtr<u64>) -> Vec<u64> {
     let read = |tx: &mut P::Tx<_>| (0..WORDS).map(|word| tx.get(words.element(word))).collect();
     session.view(read).expect("the words")
 }
 
-fn too_large_changes_nothing<P: Policy>() {
-    let (_heap, mut session, words) = small_log::<P>();
+fn too_large_changes_nothing<P: Policy>(mutant: Option<Mutant>) {
+    let (_heap, mut session, words) = small_log::<P>(mutant);
     session.run(|tx| tx.set(words, 1)).expect("a small one");
     let before = all(&mut session, words);
     for at_once in [false, true] {
@@ -62,8 +64,8 @@ fn too_large_changes_nothing<P: Policy>() {
 }
 
 /// However often a part changes the same words, it is no larger for it.
-fn the_same_words_again<P: Policy>() {
-    let (_heap, mut session, words) = small_log::<P>();
+fn the_same_words_again<P: Policy>(mutant: Option<Mutant>) {
+    let (_heap, mut session, words) = small_log::<P>(mutant);
     for nested in [false, true] {
         let count = |tx: &mut P::Tx<_>| {
             for _ in 0..WORDS {
@@ -87,8 +89,8 @@ fn the_same_words_again<P: Policy>() {
 }
 
 /// A part within a part that fails leaves what both around it had.
-fn parts_within_parts<P: Policy>() {
-    let (_heap, mut session, words) = small_log::<P>();
+fn parts_within_parts<P: Policy>(mutant: Option<Mutant>) {
+    let (_heap, mut session, words) = small_log::<P>(mutant);
     let set = |tx: &mut P::Tx<_>, value: u64| {
         tx.set(words, value)?;
         tx.set(words.element(value), value)
@@ -122,7 +124,7 @@ fn parts_within_parts<P: Policy>() {
 }
 
 /// Objects until there is no room for one more, each in a word of the list; says how many.
-fn fill<P: Policy>(session: &mut Session<P>, list: PPtr<u64>) -> u64 {
+fn fill<P: Policy>(session: &mut Session<P, Plain>, list: PPtr<u64>) -> u64 {
     for count in 0..WORDS {
         let done = session.run(|tx| {
             let made = tx.alloc([count; 128])?;
@@ -137,8 +139,8 @@ fn fill<P: Policy>(session: &mut Session<P>, list: PPtr<u64>) -> u64 {
     panic!("the region takes more than it has room for");
 }
 
-fn a_full_region_loses_nothing<P: Policy>() {
-    let (_heap, mut session, list) = small_log::<P>();
+fn a_full_region_loses_nothing<P: Policy>(mutant: Option<Mutant>) {
+    let (_heap, mut session, list) = small_log::<P>(mutant);
     let first = fill(&mut session, list);
     assert!(first > WORDS / 2);
     let free = |tx: &mut P::Tx<_>, index: u64| {
@@ -169,11 +171,11 @@ macro_rules! with_each_policy {
     ($($name:ident: $test:ident;)*) => {$(
         #[test]
         fn $name() {
-            $test::<FocRedo>();
-            $test::<FocStm>();
-            $test::<FocUndo>();
-            $test::<FofStm>();
-            $test::<FofUndo>();
+            $test::<FocRedo>(None);
+            $test::<FocStm>(None);
+            $test::<FocUndo>(None);
+            $test::<FofStm>(None);
+            $test::<FofUndo>(None);
         }
     )*};
 }
@@ -183,4 +185,26 @@ with_each_policy! {
     the_same_words_again_need_no_more_room: the_same_words_again;
     a_region_that_is_full_loses_nothing: a_full_region_loses_nothing;
     a_part_that_fails_leaves_what_was_around_it: parts_within_parts;
+}
+
+/// Whether a test that is green goes red with a bug.
+fn is_found(test: fn(Option<Mutant>), bug: Mutant) {
+    test(None);
+    assert!(
+        std::panic::catch_unwind(|| test(Some(bug))).is_err(),
+        "{bug:?}"
+    );
+}
+
+#[test]
+fn finds_words_kept_that_had_no_room() {
+    is_found(too_large_changes_nothing::<FocUndo>, Mutant::KeepRefused);
+}
+
+#[test]
+fn finds_memory_that_is_given_out_before_its_free_has_committed() {
+    is_found(
+        a_full_region_loses_nothing::<FocRedo>,
+        Mutant::ReuseBeforeCommit,
+    );
 }

@@ -64,14 +64,6 @@ pub struct Core<B: Pmem> {
 // SAFETY: `base` is the address of the mapping that `shared` keeps.
 unsafe impl<B: Pmem> Send for Core<B> {}
 
-/// A word of the region that is mapped there, whatever thread wrote it.
-#[inline(always)]
-pub fn load(base: *mut u8, offset: u64) -> u64 {
-    let at = base.wrapping_add(offset as usize).cast::<u64>();
-    // SAFETY: the callers are `Tx::load` and ours, which say that the word is in the region.
-    unsafe { std::sync::atomic::AtomicU64::from_ptr(at) }.load(std::sync::atomic::Ordering::Acquire)
-}
-
 impl<B: Pmem> Core<B> {
     /// Takes a slot; none if all are taken.
     pub fn new(shared: Arc<Shared<B>>) -> Option<Self> {
@@ -91,7 +83,10 @@ impl<B: Pmem> Core<B> {
     /// A word of the region, whatever thread wrote it.
     #[inline(always)]
     pub fn load(&self, offset: u64) -> u64 {
-        load(self.base, offset)
+        let at = self.base.wrapping_add(offset as usize).cast::<u64>();
+        // SAFETY: the callers are `Tx::load` and ours, which say that the word is in the region.
+        unsafe { std::sync::atomic::AtomicU64::from_ptr(at) }
+            .load(std::sync::atomic::Ordering::Acquire)
     }
 
     /// A byte of a map. Not as part of its word: a load that is wider than the store before it waits

@@ -10,7 +10,7 @@ use crate::log::{CONTENT_WORDS, Content, ENTRY_WORDS_MAX, entry, kind, lines_of}
 use crate::mutant::Mutant;
 use crate::pmem::Pmem;
 use crate::tx::core::{
-    Core, DIRECT_MIN_BYTES, Fate, PENDING_WORDS, Pending, apply_pending, encode_pending, load,
+    Core, DIRECT_MIN_BYTES, Fate, PENDING_WORDS, Pending, apply_pending, encode_pending,
 };
 use crate::tx::word_set::{WordSet, runs};
 use crate::tx::{Engine, Range, Tx, TxResult};
@@ -65,7 +65,9 @@ impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
         let room = shared.layout.redo_lines as usize * CONTENT_WORDS;
         if most > room || !self.core.undo_log.has_room(group.len()) {
             // As nothing of it has changed, its end need not tell of it either.
-            self.saved.truncate(first);
+            if !shared.pm.mutant(Mutant::KeepRefused) {
+                self.saved.truncate(first);
+            }
             return Err(TxError::TooLarge);
         }
         if group.is_empty() {
@@ -89,34 +91,28 @@ impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
 
     /// The words that were changed, as they are now; then new objects.
     fn encode(&mut self, committed: bool) {
-        let Core {
-            shared,
-            base,
-            pending,
-            ..
-        } = &mut self.core;
-        let base = *base;
+        let core = &self.core;
         let objects = |it: &Pending| {
             let words = it.bytes.div_ceil(8) as usize;
             PENDING_WORDS + words + words.div_ceil(ENTRY_WORDS_MAX)
         };
         let saved = self.saved.content();
-        let most = 1 + saved.len() + pending.iter().map(objects).sum::<usize>();
+        let most = 1 + saved.len() + core.pending.iter().map(objects).sum::<usize>();
         let mut content = Content::begin(&mut self.record, most);
         if self.sequence != 0 {
             content.push(entry(kind::ENDS_UNDO, 0, self.sequence));
         }
         for (offset, words) in runs(saved) {
-            content.row(offset, words.len(), |offset| load(base, offset));
+            content.row(offset, words.len(), |offset| core.load(offset));
         }
         if committed {
-            for it in pending.iter() {
+            for it in &core.pending {
                 if it.fate == Fate::Alloc && !it.direct {
                     let words = it.bytes.div_ceil(8) as usize;
-                    content.row(it.offset, words, |offset| load(base, offset));
+                    content.row(it.offset, words, |offset| core.load(offset));
                 }
             }
-            encode_pending(shared, pending, |word| content.push(word));
+            encode_pending(&core.shared, &core.pending, |word| content.push(word));
         }
     }
 

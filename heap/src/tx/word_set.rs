@@ -245,6 +245,7 @@ impl WordSet {
             self.few[few.count()] = word;
             self.state = Few(few.0 + 1);
         } else {
+            // The index takes other entries for changes, too: nobody searches any more.
             self.spill();
             self.many.content.push(word);
             self.many.count += 1;
@@ -280,7 +281,7 @@ impl WordSet {
 /// Words that do not fit the set itself.
 #[derive(Debug, Default)]
 struct Many {
-    /// Some zeros may follow ([`WordSet::lines`]).
+    /// Some zeros may follow ([`WordSet::fill`]).
     content: Vec<u64>,
     count: usize,
     last: usize,
