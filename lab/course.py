@@ -4,7 +4,7 @@
 Times are of the hold-up's clock, which begins when PWR_OK drops and knows what flushing takes;
 the record's own timeline ends before the last flush, and goes on here with what the plugin told:
 flushes of all caches, with the lines before and after. What the supply has left is the power
-model's answer (power/src/query.rs): CPUs run until their flush is done.
+model's answer (models/power/src/query.rs): CPUs run until their flush is done.
 """
 
 from __future__ import annotations

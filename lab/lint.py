@@ -15,14 +15,21 @@ from lab.tidy import is_shell, project_files, tidy
 
 C_FOLDERS = (
     "format",
-    "go",
+    "loader",
     "guest",
     "heap",
     "off2f",
     "pm",
     "tests",
 )  # but for those of checkpatch's
-KERNEL_FOLDERS = ("stop", "resume", "pm/kernel", "pm/init", "off2f/kernel")
+KERNEL_FOLDERS = (
+    "kernel/stop",
+    "kernel/resume",
+    "kernel/hooks",
+    "pm/kernel",
+    "pm/init",
+    "off2f/kernel",
+)
 # Meant for mails to Linux's maintainers, not for a project with its own licence table.
 CHECKPATCH_IGNORES = (
     "FILE_PATH_CHANGES",
@@ -123,6 +130,6 @@ def _checkpatch(repo: Path) -> list[Linter]:
         and path.suffix in (".c", ".h", ".S")
         and not path.name.endswith("_trace.h")  # trace events have a form of their own
     ]
-    patches = sorted((repo / "linux" / "patches").glob("*.patch"))
+    patches = sorted((repo / "kernel" / "patches").glob("*.patch"))
     found = [Linter("checkpatch", [*base, "--strict", "-f", *sources])] if sources else []
     return found + ([Linter("checkpatch of patches", [*base, *patches])] if patches else [])

@@ -28,18 +28,18 @@ class Share:
     crates: tuple[str, ...] = ()
 
 
-CORE = Share("core", 8, tests=("tests", "go/host"))
+CORE = Share("core", 8, tests=("tests", "loader/host"))
 OTHERS = (
     Share(
         "honest hardware",
         10,
         tests=("tests/hardware",),
-        crates=("machine/cache", "machine/campaign", "power"),
+        crates=("machine/cache", "machine/campaign", "models/power"),
     ),
     Share("pm", 6, tests=("tests/pm",)),
     Share("heap", 5, tests=("tests/heap", "heap/tests"), crates=("heap",)),
     Share("off2f", 4, tests=("tests/off2f",), crates=("off2f",)),
-    Share("media", 3, tests=("tests/media",), crates=("media",)),
+    Share("media", 3, tests=("tests/media",), crates=("models/memory",)),
 )
 SHARES = (CORE, *OTHERS)
 

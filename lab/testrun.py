@@ -138,13 +138,13 @@ def _cargo(test: TestRun, share: str, crates: list[str]) -> None:
 
 def _loader(test: TestRun) -> None:
     goals = ["test"] if test.tier is Tier.QUICK else ["test", "all", "tools"]
-    argv = ["make", "-C", "go", *goals, f"OUT={_loader_out()}"]
+    argv = ["make", "-C", "loader", *goals, f"OUT={_loader_out()}"]
     if _runner(argv, "loader-test", test, []) != 0:
         test.failed.append("core: loader")
 
 
 def _loader_out() -> Path:
-    return cache_dir() / "go-test"
+    return cache_dir() / "loader-test"
 
 
 def _pytest(test: TestRun, share: str, words: list[str], must_find: bool = False) -> None:
@@ -161,7 +161,7 @@ def _pytest(test: TestRun, share: str, words: list[str], must_find: bool = False
         # their names the long ones begin early; by their number of tests they would be last.
         argv += ["-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder"]
     lines: list[str] = []
-    env = {"GO_OUT": str(_loader_out())}  # go/host runs what _loader() has built, in QEMU
+    env = {"LOADER_OUT": str(_loader_out())}  # loader/host runs what _loader() has built, in QEMU
     code = _runner([*argv, *words], f"pytest-{_file_name(share)}", test, lines, env=env)
     if code != 0 and (must_find or code != NO_TESTS):
         test.failed.append(f"{share}: pytest")

@@ -24,9 +24,7 @@ ANY_OF_TWO = "Apache-2.0 OR MIT"
 LICENCES = (
     ("format/", "GPL-2.0-only OR Apache-2.0 OR MIT"),
     ("machine/plugin/", "GPL-2.0-or-later"),
-    ("linux/", "GPL-2.0-only"),
-    ("stop/", "GPL-2.0-only"),
-    ("resume/", "GPL-2.0-only"),
+    ("kernel/", "GPL-2.0-only"),
     ("pm/kernel/", "GPL-2.0-only"),
     ("off2f/kernel/", "GPL-2.0-only"),
     ("pm/init/", "GPL-2.0-only"),

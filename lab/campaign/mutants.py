@@ -34,7 +34,7 @@ from lab.machine import Machine
 from lab.say import say
 
 CUTS = 1_000
-# Bugs of the kernel (stop/, resume/) that images show.
+# Bugs of the kernel (kernel/) that images show.
 KERNEL = (
     "skip-flush",
     "skip-other-flush",

@@ -57,7 +57,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         nvdimm: Annotated[str, typer.Option(help="Its kind.")] = "agiga",
         profiles: Annotated[
-            Path | None, typer.Option(help="Instead of power/profiles.toml.", metavar="FILE")
+            Path | None, typer.Option(help="Instead of models/power/profiles.toml.", metavar="FILE")
         ] = None,
         picture: Annotated[
             Path | None, typer.Option(help="Draw it: svg, png or pdf.", metavar="FILE")

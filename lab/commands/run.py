@@ -139,7 +139,7 @@ def register(app: typer.Typer) -> None:
             str | None, typer.Option(help="QEMU plugin and its options.", metavar="FILE[,K=V]")
         ] = None,
         kernel: Annotated[Path | None, typer.Option(help="Another bzImage.")] = None,
-        loader: Annotated[Path | None, typer.Option(help="Another go.elf.")] = None,
+        loader: Annotated[Path | None, typer.Option(help="Another loader.elf.")] = None,
         no_loader: Annotated[
             bool, typer.Option("--no-loader", help="QEMU's own boot: nothing can resume.")
         ] = False,

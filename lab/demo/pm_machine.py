@@ -105,7 +105,7 @@ def guest_with_region(
 
 @contextmanager
 def guest_that_watches(name: str, more: str = "") -> Iterator[Machine]:
-    """The same with a kernel that looks for bugs of its own (linux/debug.config), which is slow."""
+    """The same with the debug kernel (kernel/config/debug.config), which is slow."""
     kernel = ensure_kernel(Progress(), "debug").bz_image
     with machine_with_region(name, more=more, kernel=kernel) as machine:
         machine.boot()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """NVRAM that is DRAM with a battery: it keeps its content for hours, then it is blank.
 
-The battery is full at each power-on (power/src/nvdimm.rs says how long it lasts then). Invariant:
-what was off for longer than that has nothing left of its memory, and so no image.
+The battery is full at each power-on (models/power/src/nvdimm.rs says how long it lasts then).
+Invariant: what was off for longer than that has nothing left of its memory, and so no image.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 """An NVDIMM-N's controller: NVRAM that is DRAM, saved to flash on command by its own energy.
 
 The machine orders save, restore and erase over the wire of format/rem_nvdimm.h. How much a save
-takes, and whether the capacitor has it, is the model's in power/src/nvdimm.rs; here are the files:
+takes, and whether the capacitor has it, is the model's
+in models/power/src/nvdimm.rs; here are the files:
 
     nvram.img   DRAM: blank whenever the machine gets power; with volatile caches, what they have
                 written back to it, which is all that a save saves

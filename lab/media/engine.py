@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """`rem-media`: built when it is not there, asked one job at a time. A job and its answer are JSON;
-what jobs there are is in media/src/jobs.
+what jobs there are is in models/memory/src/jobs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,14 @@ from lab.setup.progress import Progress
 from lab.setup.rust import ensure_rust
 
 NAME = "rem-media"
-INPUTS = ("Cargo.toml", "Cargo.lock", "media/Cargo.toml", "media/src", "media/parts", "format")
+INPUTS = (
+    "Cargo.toml",
+    "Cargo.lock",
+    "models/memory/Cargo.toml",
+    "models/memory/src",
+    "models/memory/parts",
+    "format",
+)
 
 
 def ensure_media(progress: Progress) -> Path:

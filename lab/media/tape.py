@@ -2,7 +2,7 @@
 """From each access of a program (`nvheap-bench tape`) to what leaves a core's data cache.
 
 The cache is LightPC's (16 KB, 4 ways, least recently used, write-back, write-allocate); the result
-is a trace as format/rem_trace.h has it. Other than `media/src/cache.rs` it knows flushes.
+is a trace as format/rem_trace.h has it. Other than `models/memory/src/cache.rs` it knows flushes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Questions to the power model (power/src/query.rs): JSON in, JSON out.
+"""Questions to the power model (models/power/src/query.rs): JSON in, JSON out.
 
 Invariant: no formula of the model is written a second time in Python.
 """

@@ -18,7 +18,14 @@ from lab.setup.rust import ensure_rust
 
 PROGRAM = "remanence-campaign"
 # What the program is made of: its crates, and the loader's core, which it is linked with.
-SOURCES = ("Cargo.toml", "Cargo.lock", "format", "go/core", "machine/campaign", "machine/recording")
+SOURCES = (
+    "Cargo.toml",
+    "Cargo.lock",
+    "format",
+    "loader/core",
+    "machine/campaign",
+    "machine/recording",
+)
 
 
 def ensure_campaign(progress: Progress) -> Path:

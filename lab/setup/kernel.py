@@ -2,13 +2,13 @@
 """The kernel: Debian's linux-source-6.12, our patches and folders, our configuration.
 
     base      CACHE/build/linux-VERSION   the source as Debian packs it, never changed
-    overlay   what our repository changes: files after linux/patches, files of linux/tree.txt
+    overlay   what our repository changes: files after kernel/patches, files of kernel/tree.txt
     tree      CACHE/build/tree-VERSION    base with the overlay, built in place, kept for next time;
                                           tree-VERSION-debug for `debug`, which shares no object
     product   CACHE/kernel/KEY            bzImage, vmlinux, System.map, config, version
 
-A variant is the same tree with linux/VARIANT.config on top of the configuration: `mutants` has the
-planted bugs that tests must find, `debug` the kernel's own watchers.
+A variant is the same tree with kernel/config/VARIANT.config on top of the configuration: `mutants`
+has the planted bugs that tests must find, `debug` the kernel's own watchers.
 
 The tree is kept because a build after a small change then takes seconds. Only files that differ
 are touched, with a new time, so that `make` builds what it must and nothing else.
@@ -105,7 +105,8 @@ def kernel_key(source_version: str, variant: str | None = None) -> str:
     """Of all that decides the kernel's bytes."""
     repo = repo_dir()
     inputs = Inputs("kernel").add("source", source_version).add("gcc", tool_version("gcc"))
-    inputs.add_path(repo / "linux", "linux")
+    inputs.add_path(repo / "kernel" / "patches", "patches")
+    inputs.add("config", _asked(variant)[0])
     for source, destination in tree_entries(repo):
         inputs.add_path(source, destination)
     if variant is not None:
@@ -114,8 +115,8 @@ def kernel_key(source_version: str, variant: str | None = None) -> str:
 
 
 def tree_entries(repo: Path) -> Iterator[tuple[Path, str]]:
-    """Lines `SOURCE DESTINATION` of linux/tree.txt: ours, and where it goes in the kernel tree."""
-    table = repo / "linux" / "tree.txt"
+    """Lines `SOURCE DESTINATION` of kernel/tree.txt: ours, and where it goes in the kernel tree."""
+    table = repo / "kernel" / "tree.txt"
     if not table.exists():
         return
     for number, line in enumerate(table.read_text(encoding="utf-8").splitlines(), 1):
@@ -123,17 +124,17 @@ def tree_entries(repo: Path) -> Iterator[tuple[Path, str]]:
         if not words:
             continue
         if len(words) != 2 or Path(words[1]).is_absolute() or ".." in Path(words[1]).parts:
-            raise RemError(f"linux/tree.txt:{number}: want `SOURCE DESTINATION`, got: {line}")
+            raise RemError(f"kernel/tree.txt:{number}: want `SOURCE DESTINATION`, got: {line}")
         yield repo / words[0], words[1]
 
 
 def make_overlay(repo: Path, base: Path, into: Path) -> None:
     """Fill `into` with every file that differs from the base, by patch or because it is ours."""
-    patches = sorted((repo / "linux" / "patches").glob("*.patch"))
+    patches = sorted((repo / "kernel" / "patches").glob("*.patch"))
     for patch in patches:
         text = patch.read_text(encoding="utf-8")
         if "\ndeleted file mode" in text:
-            raise RemError(f"linux/patches/{patch.name} deletes a file: the overlay only adds")
+            raise RemError(f"kernel/patches/{patch.name} deletes a file: the overlay only adds")
         for name in _touched(text):
             target = into / name
             if not target.exists() and (base / name).exists():
@@ -143,7 +144,7 @@ def make_overlay(repo: Path, base: Path, into: Path) -> None:
         done = run([*argv, "-i", patch], cwd=into, check=False)
         if not done.ok:
             said = (done.stdout + done.stderr).strip().replace("\n", "; ")
-            raise RemError(f"linux/patches/{patch.name} does not apply to {base.name}: {said}")
+            raise RemError(f"kernel/patches/{patch.name} does not apply to {base.name}: {said}")
     for source, destination in tree_entries(repo):
         if source.exists():
             _copy_sources(source, into / destination)
@@ -259,10 +260,10 @@ def make_env(key: str = "") -> dict[str, str]:
 
 def _asked(variant: str | None) -> tuple[str, str]:
     """Our configuration, and the name of the file that its last lines are from."""
-    linux = repo_dir() / "linux"
+    folder = repo_dir() / "kernel" / "config"
     names = ["remanence.config"] + ([f"{variant}.config"] if variant else [])
-    text = "".join((linux / name).read_text(encoding="utf-8") for name in names)
-    return text, f"linux/{names[-1]}"
+    text = "".join((folder / name).read_text(encoding="utf-8") for name in names)
+    return text, f"kernel/config/{names[-1]}"
 
 
 def _configure(tree: Path, recipe: Recipe) -> None:

@@ -53,8 +53,8 @@ def ensure_unpatched(progress: Progress, patched: KernelProduct) -> KernelProduc
 
 def own_symbols(repo: Path) -> set[str]:
     """Kconfig symbols that only our kernel knows."""
-    texts = [(repo / "linux" / "kernel" / "Kconfig").read_text(encoding="utf-8")]
-    for patch in sorted((repo / "linux" / "patches").glob("*.patch")):
+    texts = [(repo / "kernel" / "Kconfig").read_text(encoding="utf-8")]
+    for patch in sorted((repo / "kernel" / "patches").glob("*.patch")):
         added = re.findall(r"^\+(.*)", patch.read_text(encoding="utf-8"), re.MULTILINE)
         texts.append("\n".join(added))
     return set(re.findall(r"^(?:menu)?config (\w+)$", "\n".join(texts), re.MULTILINE))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The loader: go/, built by its own Makefile; for the tests of the tests also with planted bugs."""
+"""The loader, built by its own Makefile; for the tests of the tests also with planted bugs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lab.setup.progress import Progress
 def loader_key(mutants: bool = False) -> str:
     repo = repo_dir()
     inputs = Inputs("loader-mutants" if mutants else "loader").add("gcc", tool_version("gcc"))
-    return inputs.add_path(repo / "go", "go").add_path(repo / "format", "format").key()
+    return inputs.add_path(repo / "loader", "loader").add_path(repo / "format", "format").key()
 
 
 def ensure_loader(progress: Progress, mutants: bool = False) -> Path:
-    """go.elf of this checkout."""
+    """loader.elf of this checkout."""
     repo = repo_dir()
     key = loader_key(mutants)
     words = ["MUTANTS=1"] if mutants else []
@@ -28,7 +28,7 @@ def ensure_loader(progress: Progress, mutants: bool = False) -> Path:
     def make(into: Path) -> None:
         log = cache_dir() / "logs" / "loader.log"
         with progress.step("loader"):
-            argv: list[str | Path] = ["make", "-C", repo / "go", f"OUT={into}", *words]
+            argv: list[str | Path] = ["make", "-C", repo / "loader", f"OUT={into}", *words]
             stream(argv, log=log, what="building the loader")
 
-    return cache.product("go", key, make) / "go.elf"
+    return cache.product("loader", key, make) / "loader.elf"

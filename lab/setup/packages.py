@@ -47,7 +47,7 @@ PACKAGES = (
     Package("lz4", "kernel: compressed image"),
     Package("zstd", "kernel: compressed initrd"),
     Package("xz-utils", "unpacks the kernel source"),
-    Package("patch", "applies linux/patches"),
+    Package("patch", "applies kernel/patches"),
     Package("ccache", "a kernel built again is built in a minute"),
     Package("clang", "the loader, and its fuzzer"),
     Package("lld", "links the loader"),

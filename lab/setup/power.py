@@ -22,7 +22,7 @@ PROGRAM = "remanence-power"
 def power_key(compiler: str) -> str:
     repo = repo_dir()
     inputs = Inputs("power").add("rustc", compiler)
-    for name in ("Cargo.toml", "Cargo.lock", "power", "machine/cache"):
+    for name in ("Cargo.toml", "Cargo.lock", "models/power", "machine/cache"):
         inputs.add_path(repo / name, name)
     return inputs.key()
 

@@ -112,7 +112,7 @@ def _products() -> Iterator[Row]:
     public_key = ssh_key().with_suffix(".pub")
     public = public_key.read_text(encoding="utf-8").strip() if public_key.exists() else ""
     keys: dict[str, Callable[[], str]] = {
-        "go": loader.loader_key,
+        "loader": loader.loader_key,
         "plugin": lambda: plugin.plugin_key(compiler),
         "power": lambda: power.power_key(compiler),
         "root": lambda: root.root_key(debian().codename, public),

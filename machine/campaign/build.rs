@@ -3,12 +3,12 @@
 
 fn main() {
     let core = ["record", "desc", "crc32c", "interval"];
-    println!("cargo::rerun-if-changed=../../go/core");
+    println!("cargo::rerun-if-changed=../../loader/core");
     println!("cargo::rerun-if-changed=../../format");
     println!("cargo::rerun-if-changed=src/judge.c");
     cc::Build::new()
         .std("c17")
-        .files(core.map(|name| format!("../../go/core/{name}.c")))
+        .files(core.map(|name| format!("../../loader/core/{name}.c")))
         .file("src/judge.c")
         // What the loader is built with, as far as it changes what the code means.
         .flag("-fno-strict-aliasing")

@@ -2,10 +2,10 @@
 """Claim: Stop and Go break none of the kernel's own rules: accesses (KASAN), arithmetic (UBSAN),
 the order and context of locks (lockdep), memory that nothing points to (kmemleak).
 
-Method: the kernel of linux/debug.config is cut some times under load, by both paths; nothing on its
-console or in kmemleak's list is a report. The negative proof: a bug planted for each watcher, in
-the thread that ends Go, is reported. Time is that of counted instructions: this kernel is so slow
-that on a crowded host it measures its clock wrong, and its watchdogs bark at the host.
+Method: the kernel of kernel/config/debug.config is cut some times under load, by both paths;
+nothing on its console or in kmemleak's list is a report. The negative proof: a bug planted for each
+watcher, in the thread that ends Go, is reported. Time is that of counted instructions: this kernel
+is so slow that on a crowded host it measures its clock wrong, and its watchdogs bark at the host.
 """
 
 from __future__ import annotations

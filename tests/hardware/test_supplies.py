@@ -2,10 +2,10 @@
 """Claim (invariant 5): on every supply whose window the bound fits, Stops with volatile caches end
 in time, under load; on one that it does not fit, none is begun, and the next boot says so.
 
-Method: the kernel is told the window of a supply of power/profiles.toml and what the flush of the
-caches takes at most, by their model; the lab takes the power away when the window is over, in guest
-time. The bound has two flushes, as the boot CPU's WBINVD comes after the others'. Refused are
-caches too large for the window: the same machine, with another number.
+Method: the kernel is told the window of a supply of models/power/profiles.toml and what the flush
+of the caches takes at most, by their model; the lab takes the power away when the window is over,
+in guest time. The bound has two flushes, as the boot CPU's WBINVD comes after the others'. Refused
+are caches too large for the window: the same machine, with another number.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The modules break none of the kernel's own rules: KASAN, UBSAN, lockdep, kmemleak are silent.
 
-Goal and method: all of test_pm_guest.py on the kernel of linux/debug.config, with the modules built
-for it; then what these watchers have to say. That they do speak is shown by a bug planted for each,
-in tests/hardware/test_debug_kernel.py.
+Goal and method: all of test_pm_guest.py on the kernel of kernel/config/debug.config, with the
+modules built for it; then what these watchers have to say. That they do speak is shown by a bug
+planted for each, in tests/hardware/test_debug_kernel.py.
 """
 
 from __future__ import annotations

@@ -71,16 +71,16 @@ def test_fast_figures_have_the_names_that_issues_use() -> None:
 
 @pytest.mark.parametrize(("bits", "form"), [(1, "<I"), (2, "<Q")])
 def test_entry_address_is_read_from_both_kinds_of_elf(tmp_path: Path, bits: int, form: str) -> None:
-    elf = tmp_path / "go.elf"
+    elf = tmp_path / "loader.elf"
     head = b"\x7fELF" + bytes([bits]) + bytes(19) + struct.pack(form, 0x101234)
     elf.write_bytes(head.ljust(64, b"\xff"))
     assert entry_address(elf) == 0x101234
 
 
 def test_file_that_is_no_elf_is_named(tmp_path: Path) -> None:
-    (tmp_path / "go.elf").write_bytes(bytes(64))
-    with pytest.raises(RemError, match=r"go\.elf is no ELF file"):
-        entry_address(tmp_path / "go.elf")
+    (tmp_path / "loader.elf").write_bytes(bytes(64))
+    with pytest.raises(RemError, match=r"loader\.elf is no ELF file"):
+        entry_address(tmp_path / "loader.elf")
 
 
 def test_every_load_of_the_command_exists() -> None:

@@ -50,7 +50,7 @@ def parts(tmp_path: Path) -> tuple[Path, Path]:
     if not (shutil.which("gcc") and shutil.which("nm")):
         pytest.skip("needs gcc and nm")
     source = "void consume(void) {} void image_enter(void) {}"
-    loader = tmp_path / "go.elf"
+    loader = tmp_path / "loader.elf"
     command = ["gcc", "-nostdlib", "-static", "-Wl,-e,consume", "-x", "c", "-o", loader, "-"]
     subprocess.run(command, input=source.encode(), check=True)
     names = [name for phase, name in (STOP_PHASES | GO_PHASES).items() if phase not in {"enter"}]

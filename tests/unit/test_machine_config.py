@@ -16,7 +16,7 @@ from lab.machine.options import parse_bytes, parse_ns, parse_span_s
 from lab.machine.qemu import BootOptions, Wires, build_command, quoted_command
 
 CONFIG = MachineConfig(
-    name="m", kernel=Path("/k/bzImage"), loader=Path("/g/go.elf"), root=Path("/r/root.img")
+    name="m", kernel=Path("/k/bzImage"), loader=Path("/g/loader.elf"), root=Path("/r/root.img")
 )
 FILES = MachineFiles(Path("/state/m"))
 
@@ -77,7 +77,7 @@ def test_impossible_forwards_are_usage_errors(text: str) -> None:
 
 def test_loader_is_booted_and_kernel_goes_by_fw_cfg() -> None:
     words = command()
-    assert values(words, "-kernel") == ["/g/go.elf"]
+    assert values(words, "-kernel") == ["/g/loader.elf"]
     given = values(words, "-fw_cfg")
     assert "name=opt/remanence/kernel,file=/k/bzImage" in given
     assert not any("cold" in one or "initrd" in one for one in given)

@@ -33,7 +33,14 @@ WATCHED = (REPO / "tests" / "hardware" / "test_debug_kernel.py").read_text(encod
 def planted() -> set[str]:
     """Names of all bugs, in the kernel and in the loader."""
     found = set()
-    for folder in ("stop", "resume", "go/main", "go/core", "go/hw"):
+    for folder in (
+        "kernel/stop",
+        "kernel/resume",
+        "kernel/hooks",
+        "loader/main",
+        "loader/core",
+        "loader/hw",
+    ):
         for path in sorted((REPO / folder).glob("*.[ch]")):
             text = path.read_text(encoding="utf-8")
             found |= set(re.findall(r'mutant\((?:[\w>.-]+, )?"([\w-]+)"\)', text))

@@ -101,13 +101,13 @@ def tree(tmp_path: Path) -> tuple[Path, Path, Path]:
     (base / "kernel").mkdir(parents=True)
     (base / "kernel" / "main.c").write_text(CONTEXT)
     (base / "kernel" / "other.c").write_text("int other;\n")
-    (repo / "linux" / "patches").mkdir(parents=True)
-    (repo / "linux" / "patches" / "0001-add.patch").write_text(PATCH)
-    (repo / "linux" / "tree.txt").write_text(
-        "# comment\nstop kernel/remanence/stop\nabsent kernel/absent # not there yet\n"
+    (repo / "kernel" / "patches").mkdir(parents=True)
+    (repo / "kernel" / "patches" / "0001-add.patch").write_text(PATCH)
+    (repo / "kernel" / "tree.txt").write_text(
+        "# comment\nkernel/stop kernel/remanence/stop\nabsent kernel/absent # not there yet\n"
     )
-    (repo / "stop").mkdir()
-    (repo / "stop" / "core.c").write_text("int stop;\n")
+    (repo / "kernel" / "stop").mkdir()
+    (repo / "kernel" / "stop" / "core.c").write_text("int stop;\n")
     work = tmp_path / "tree"
     kernel._clone(base, work)
     return repo, base, work
@@ -140,7 +140,7 @@ def test_second_sync_touches_only_what_differs(tree: tuple[Path, Path, Path]) ->
     stamp = 1_000_000_000
     for file in work.rglob("*.c"):
         os.utime(file, (stamp, stamp))
-    (repo / "stop" / "core.c").write_text("int changed;\n")
+    (repo / "kernel" / "stop" / "core.c").write_text("int changed;\n")
     sync(repo, base, work)
     touched = {p.name for p in work.rglob("*.c") if p.stat().st_mtime != stamp}
     assert touched == {"core.c"}
@@ -150,7 +150,7 @@ def test_removed_patch_gives_the_base_back_with_a_new_time(tree: tuple[Path, Pat
     repo, base, work = tree
     os.utime(base / "kernel" / "main.c", (1, 1))
     sync(repo, base, work)
-    (repo / "linux" / "patches" / "0001-add.patch").unlink()
+    (repo / "kernel" / "patches" / "0001-add.patch").unlink()
     found = sync(repo, base, work)
     assert found["kernel/main.c"] == CONTEXT
     assert "kernel/new.c" not in found
@@ -167,9 +167,9 @@ def test_patch_that_does_not_apply_is_named(tree: tuple[Path, Path, Path]) -> No
 
 def test_bad_line_of_tree_table_is_named(tree: tuple[Path, Path, Path]) -> None:
     repo, base, work = tree
-    for line in ("one-word", "stop /absolute", "stop ../outside"):
-        (repo / "linux" / "tree.txt").write_text(f"# first\n{line}\n")
-        with pytest.raises(RemError, match=r"linux/tree\.txt:2: .*"):
+    for line in ("one-word", "kernel/stop /absolute", "kernel/stop ../outside"):
+        (repo / "kernel" / "tree.txt").write_text(f"# first\n{line}\n")
+        with pytest.raises(RemError, match=r"kernel/tree\.txt:2: .*"):
             sync(repo, base, work)
 
 

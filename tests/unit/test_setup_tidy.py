@@ -25,10 +25,10 @@ def whats(name: str, text: str) -> list[str]:
 
 def test_licence_follows_the_folder() -> None:
     assert whats("lab/a.py", PY) == []
-    assert whats("stop/a.c", C) == []
+    assert whats("kernel/stop/a.c", C) == []
     assert whats("rem", SH) == []
     assert whats("lab/a.py", "x = 1\n") == ["no SPDX-License-Identifier: Apache-2.0 OR MIT"]
-    assert "files here are GPL-2.0-only" in whats("stop/a.py", PY)[0]
+    assert "files here are GPL-2.0-only" in whats("kernel/stop/a.py", PY)[0]
     assert "files here are GPL-2.0-or-later" in whats("machine/plugin/src/a.rs", C)[0]
     both = "/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */\n"
     assert whats("format/a.h", both) == []
@@ -66,8 +66,8 @@ def test_python_function_is_bounded_without_signature_and_inner_functions() -> N
 
 def test_c_function_is_bounded_with_its_braces() -> None:
     body = "\tx = 1;\n" * (FUNCTION_LINES_MAX - 2)
-    assert whats("stop/a.c", f"{C}int f(void)\n{{\n{body}}}\n") == []
-    found = whats("stop/a.c", f"{C}int f(void)\n{{\n{body}\tx = 1;\n}}\n")
+    assert whats("kernel/stop/a.c", f"{C}int f(void)\n{{\n{body}}}\n") == []
+    found = whats("kernel/stop/a.c", f"{C}int f(void)\n{{\n{body}\tx = 1;\n}}\n")
     assert found == ["71 lines in int f(void), at most 70"]
 
 

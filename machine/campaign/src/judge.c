@@ -2,9 +2,9 @@
 /* What src/judge.rs calls: the loader's decision, in types that Rust can name. */
 #include <string.h>
 
-#include "../../../go/core/crc32c.h"
+#include "../../../loader/core/crc32c.h"
 #include "../../../format/rem_reason_name.h"
-#include "../../../go/core/record.h"
+#include "../../../loader/core/record.h"
 
 struct campaign_judged {
 	u32 reason;

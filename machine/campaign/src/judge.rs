@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The loader's decision, by the loader's own code (`go/core`), over the record block of an image.
+//! The loader's decision, by the loader's own code (`loader/core`), over the record block of an image.
 
 use std::ffi::{CStr, c_char};
 use std::sync::Once;

@@ -15,7 +15,7 @@ use crate::run::Run;
 /// Kernel stacks: 16 KiB, aligned (THREAD_SIZE; KASAN's are larger, and then less is left out).
 const STACK_BYTES: u64 = 0x4000;
 const PAGE_BYTES: u64 = 0x1000;
-/// Of the kernel's struct rem_context (stop/stop.h; a test compares).
+/// Of the kernel's struct rem_context (kernel/stop/stop.h; a test compares).
 pub const CONTEXT_RSP: u64 = 0;
 /// See `CONTEXT_RSP`.
 pub const CONTEXT_CR3: u64 = 16;

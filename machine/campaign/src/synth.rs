@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Recordings of a model of the protocol: a memory behind a cache that evicts by chance, a Stop and a
-//! Go that do what `stop/` and `go/` do, and on demand one of their bugs.
+//! Go that do what `kernel/stop/` and `loader/` do, and on demand one of their bugs.
 //!
 //! They show that the campaign sees what it is for, in milliseconds and without a machine. What real
 //! kernels do is shown by recordings of these.

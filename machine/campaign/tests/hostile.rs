@@ -22,7 +22,7 @@ use remanence_campaign::{CampaignError, format, lost, stack};
 
 const IMAGE: &str = include_str!("../../../format/rem_image.h");
 const WRITERS: &str = include_str!("../../../format/rem_writers.h");
-const STOP: &str = include_str!("../../../stop/stop.h");
+const STOP: &str = include_str!("../../../kernel/stop/stop.h");
 
 fn judge_some(dir: &Path) -> Result<usize, CampaignError> {
     let recording = Recording::open(dir)?;

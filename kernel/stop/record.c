@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The image record: what of it is prepared while there is time, and the commit.
+ *
+ * Invariants kept here:
+ *  1. Commit is last: the slot's commit word is zero on media before its body
+ *     is touched, and stored only after every line is on media.
+ *  2. The sequence of a Stop is newer than any in either slot or in the
+ *     consumed word.
+ */
+#include <kernel/build-salt.h>
+#include <kernel/buildid.h>
+#include <linux/cpumask.h>
+#include <linux/crc32.h>
+#include <linux/io.h>
+#include <linux/timekeeping.h>
+#include <asm/cacheflush.h>
+#include <asm/irqflags.h>
+#include <asm/special_insns.h>
+#include <asm/tsc.h>
+#include "../resume/resume.h"
+#include "mutant.h"
+#include "stop.h"
+
+static struct rem_word *rem_commit_word(unsigned int slot)
+{
+	return (void *)rem.block + REM_COMMIT_OFFSET +
+	       slot * REM_COMMIT_STRIDE_BYTES;
+}
+
+static struct rem_word *rem_consumed_word(void)
+{
+	return (void *)rem.block + REM_CONSUMED_OFFSET;
+}
+
+static struct rem_body *rem_body(unsigned int slot)
+{
+	return (void *)rem.block + REM_BODY_OFFSET +
+	       slot * REM_BODY_STRIDE_BYTES;
+}
+
+static u32 rem_crc(const void *data, size_t bytes)
+{
+	return ~__crc32c_le(~0, data, bytes);
+}
+
+/** rem_flush - write the lines of a range back to media, and wait for it. */
+void rem_flush(const void *addr, size_t bytes)
+{
+	clflush_cache_range((void *)addr, bytes);
+}
+
+/* The one way to store a word: a single aligned store, flushed. */
+static void rem_word_store(struct rem_word *word, struct rem_word value)
+{
+	u64 raw;
+
+	memcpy(&raw, &value, sizeof(raw));
+	WRITE_ONCE(*(u64 *)word, raw);
+	if (rem_mutant("skip-fence"))
+		clflushopt(word);
+	else if (!rem_mutant("word-not-flushed"))
+		rem_flush(word, sizeof(*word));
+}
+
+static struct rem_word rem_consumed_value(u32 sequence)
+{
+	u32 seed[2] = { REM_WORD_CONSUMED, sequence };
+
+	return (struct rem_word){ sequence, rem_crc(seed, sizeof(seed)) };
+}
+
+static struct rem_word rem_commit_value(u32 sequence, u32 body_crc)
+{
+	u32 seed[3] = { REM_WORD_COMMIT, sequence, body_crc };
+
+	return (struct rem_word){ sequence, rem_crc(seed, sizeof(seed)) };
+}
+
+static bool rem_consumed_valid(struct rem_word word)
+{
+	struct rem_word right = rem_consumed_value(word.sequence);
+
+	return word.sequence && word.check == right.check;
+}
+
+static bool rem_block_valid(const struct rem_block *block)
+{
+	return block->magic == REM_BLOCK_MAGIC &&
+	       block->version == REM_VERSION &&
+	       block->block_bytes == REM_BLOCK_BYTES &&
+	       block->region_bytes == rem.region_bytes &&
+	       block->crc == rem_crc(block, offsetof(typeof(*block), crc));
+}
+
+/*
+ * What a damaged commit word says is not to be believed, and none may stay:
+ * the loader would refuse the next good image for it. Context: at a boot, when
+ * every good one has been consumed.
+ */
+static void rem_commit_check(unsigned int slot)
+{
+	struct rem_word *word = rem_commit_word(slot);
+	struct rem_body *body = rem_body(slot);
+	u32 bytes = READ_ONCE(body->body_bytes);
+	struct rem_word right;
+
+	if (bytes >= REM_BODY_HEADER_BYTES && bytes <= REM_BODY_STRIDE_BYTES) {
+		right = rem_commit_value(word->sequence, rem_crc(body, bytes));
+		if (word->sequence && (word->sequence & 1) == slot &&
+		    body->sequence == word->sequence &&
+		    word->check == right.check)
+			return;
+	}
+	rem_word_store(word, (struct rem_word){});
+}
+
+/*
+ * A cold boot found no block, or a consumed word that does not check: nothing
+ * can be entered, and this kernel lays the block out anew. The header comes
+ * last, so that a cut in between leaves "no block".
+ */
+static void rem_block_format(struct rem_block *block)
+{
+	static const struct rem_block none;
+	static const struct rem_word zero;
+	struct rem_block header = {
+		.magic = REM_BLOCK_MAGIC,
+		.version = REM_VERSION,
+		.block_bytes = REM_BLOCK_BYTES,
+		.region_bytes = rem.region_bytes,
+	};
+	u32 newest = max3(rem_commit_word(0)->sequence,
+			  rem_commit_word(1)->sequence, 1u);
+
+	*block = none;
+	rem_flush(block, sizeof(*block));
+	rem_word_store(rem_commit_word(0), zero);
+	rem_word_store(rem_commit_word(1), zero);
+	rem_word_store(rem_consumed_word(), rem_consumed_value(newest));
+	header.crc = rem_crc(&header, offsetof(typeof(header), crc));
+	*block = header;
+	rem_flush(block, sizeof(*block));
+}
+
+/**
+ * rem_record_open - map the record block and make it valid
+ * @region_phys: start of the NVRAM region
+ * @region_bytes: its size
+ *
+ * Context: process, once, late in boot. Return: 0 or a negative errno.
+ */
+int rem_record_open(phys_addr_t region_phys, u64 region_bytes)
+{
+	struct rem_block *block;
+
+	/* What comes after are the loader's tables, mapped by others. */
+	rem.block = memremap(region_phys, REM_ACPI_OFFSET, MEMREMAP_WB);
+	if (!rem.block)
+		return -ENOMEM;
+	rem.region_phys = region_phys;
+	rem.region_bytes = region_bytes;
+	block = (struct rem_block *)rem.block;
+	rem_commit_check(0);
+	rem_commit_check(1);
+	if (!rem_block_valid(block) ||
+	    !rem_consumed_valid(*rem_consumed_word()))
+		rem_block_format(block);
+	return 0;
+}
+
+/** rem_record_note - Return: the loader's note on how this boot came about. */
+const struct rem_boot_note *rem_record_note(void)
+{
+	return (void *)rem.block + REM_NOTE_OFFSET;
+}
+
+/** rem_record_next - choose the sequence of the next Stop; 0 = none is left. */
+void rem_record_next(void)
+{
+	u32 newest = max3(rem_commit_word(0)->sequence,
+			  rem_commit_word(1)->sequence,
+			  rem_consumed_word()->sequence);
+
+	rem.sequence = newest == REM_SEQUENCE_LAST ? 0 : newest + 1;
+}
+
+static int rem_body_prepare(struct rem_body *body)
+{
+	const struct rem_desc *desc = (void *)rem.block + REM_DESC_OFFSET;
+	size_t bytes = desc->count * sizeof(struct rem_desc_entry);
+
+	if (desc->magic != REM_DESC_MAGIC ||
+	    desc->count > REM_DESC_ENTRIES_MAX ||
+	    desc->crc != rem_crc(desc + 1, bytes))
+		return -EBADMSG;
+
+	*body = (struct rem_body){
+		.magic = REM_BODY_MAGIC,
+		.version = REM_VERSION,
+		.body_bytes = REM_BODY_HEADER_BYTES + bytes,
+		.region_phys = rem.region_phys,
+		.region_bytes = rem.region_bytes,
+		.entry_phys = __pa_symbol(rem_go_entry),
+		.entry_cr3 = rem_pagetable_cr3(),
+		.context_phys = __pa_symbol(rem_contexts),
+		.context_bytes = sizeof(struct rem_context),
+		.cpu_count = num_present_cpus(),
+		.desc_offset = REM_BODY_HEADER_BYTES,
+		.desc_count = desc->count,
+		.tsc_khz = tsc_khz,
+	};
+#ifdef CONFIG_STACKTRACE_BUILD_ID
+	memcpy(body->build_id, vmlinux_build_id, sizeof(body->build_id));
+#endif
+	memcpy((void *)body + body->desc_offset, desc + 1, bytes);
+	return 0;
+}
+
+/**
+ * rem_record_prepare - open the next slot and fill in what does not change
+ *
+ * By now every image has been consumed. The slot of the next Stop loses its
+ * commit word before its body is touched; the other slot stays as it is, and
+ * its sequence keeps the next one higher.
+ *
+ * Context: process. Return: 0, -EBADMSG where the loader's machine description
+ * does not check, or -ENOSPC where sequence numbers are used up.
+ */
+int rem_record_prepare(void)
+{
+	rem_record_next();
+	if (!rem.sequence)
+		return -ENOSPC;
+	if (!rem_mutant("arm-keeps-commit"))
+		rem_word_store(rem_commit_word(rem.sequence & 1),
+			       (struct rem_word){});
+	return rem_body_prepare(rem_body(rem.sequence & 1));
+}
+
+static void rem_body_finish(struct rem_body *body)
+{
+	body->sequence = rem.sequence;
+	body->stop_reason = rem.stop_reason;
+	body->stop_mode = rem.stop_mode;
+	body->realtime_ns = ktime_get_real_fast_ns();
+	body->boottime_ns = ktime_get_boot_fast_ns();
+	body->monotonic_ns = ktime_get_mono_fast_ns();
+	body->stop_begin_tsc = rem.stop_begin_tsc;
+	body->tsc = rdtsc_ordered();
+	body->header_crc = rem_crc(body, REM_BODY_HEADER_CRC_BYTES);
+}
+
+/**
+ * rem_record_commit - make the image valid; control never comes back here
+ * @arg: not used
+ *
+ * Called by rem_save_and_call() after everything that resume depends on is in
+ * memory. Control reappears in rem_save_and_call() after Go.
+ *
+ * Context: one CPU, all others parked or off, interrupts off.
+ * Return: never where it commits; -ENOSPC where no sequence number is left.
+ */
+int rem_record_commit(void *arg)
+{
+	unsigned int slot = rem.sequence & 1;
+	struct rem_body *body = rem_body(slot);
+	u32 crc;
+
+	if (!rem.sequence)
+		return -ENOSPC;
+	rem_body_finish(body);
+	crc = rem_crc(body, rem_mutant("crc-narrow") ? REM_BODY_HEADER_BYTES :
+						       body->body_bytes);
+	rem_event(REM_EVENT_STOP_BODY, 0);
+
+	if (rem_mutant("refuse-commit"))
+		return -ECANCELED;
+	if (rem_mutant("commit-early"))
+		rem_word_store(rem_commit_word(slot),
+			       rem_commit_value(rem.sequence, crc));
+	if (rem_mutant("told-early"))
+		rem_power_report_stopped();
+	if (!rem_mutant("skip-flush"))
+		wbinvd();
+	if (rem_mutant("store-after-flush"))
+		rem.stop_begin_tsc++;
+	/* Everything before this line is on media after it. */
+	mb();
+
+	if (!rem_mutant("skip-commit"))
+		rem_word_store(rem_commit_word(slot),
+			       rem_commit_value(rem_mutant("old-sequence") ?
+							rem.sequence - 1 :
+							rem.sequence,
+						crc));
+	rem_nvdimm_save();
+	rem_power_report_stopped();
+	rem_halt();
+}
+
+/** rem_record_account - after Go: tell the budget how long its Stop took. */
+void rem_record_account(void)
+{
+	const struct rem_body *body = rem_body(rem.sequence & 1);
+
+	rem_budget_account(body->stop_begin_tsc, body->tsc);
+}
+
+/** rem_record_entries - Return: entries of the machine description. */
+unsigned int rem_record_entries(void)
+{
+	const struct rem_desc *desc = (void *)rem.block + REM_DESC_OFFSET;
+
+	return READ_ONCE(desc->count);
+}
