@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`rem docs --check`: is every figure of every document what its command printed, for this code?
+
+Four kinds of findings:
+    stale      the code that a record measures has changed since
+    wrong      a mark shows something else than the record, or cannot be filled
+    missing    a document shows a record that does not exist
+    unsourced  a time, a rate, an energy or a share that is neither marked nor listed as given
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.docs.marks import filled, sources_of, without_marks
+from lab.docs.records import TABLE, Record, Table, measured_key, read_record, read_table
+from lab.tidy import project_files
+
+KINDS = ("stale", "wrong", "missing", "unsourced")
+# History is no claim about the present code; format's document is generated from its headers.
+NOT_CHECKED = ("CHANGELOG.md", "format/FORMAT.md")
+_UNITS = r"ns|us|\N{MICRO SIGN}s|ms|s|min|minutes?|seconds?|hours?|[kMG]i?B/s|[pnum]?J|m?W|%|times"
+_QUANTITY = re.compile(
+    rf"(?<![\w.,/-])\d[\d,]*(?:\.\d+)?(?: to \d[\d.,]*)?[ \xa0]?(?:{_UNITS})(?![\w/])"
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    kind: str
+    document: str
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.document}:{self.line}: {self.kind}: {self.what}"
+
+
+def documents(repo: Path, files: list[Path]) -> list[Path]:
+    """The Markdown files that are checked."""
+    return [
+        path
+        for path in files
+        if path.suffix == ".md" and str(path.relative_to(repo)) not in NOT_CHECKED
+    ]
+
+
+def check(repo: Path) -> list[Finding]:
+    """All findings in all documents of the repository."""
+    files = project_files(repo)
+    table = read_table(repo)
+    found = [*_stale(repo, table, files)]
+    for path in documents(repo, files):
+        text = path.read_text(encoding="utf-8")
+        found += _marks(repo, table, str(path.relative_to(repo)), text)
+        found += _unsourced(table, str(path.relative_to(repo)), text)
+    return found
+
+
+def stale_sources(repo: Path, table: Table, files: list[Path]) -> list[str]:
+    """Names of sources whose record is older than the code, or is not there."""
+    names = []
+    for name, source in table.sources.items():
+        record = read_record(repo, name)
+        current = measured_key(repo, source, files)
+        if record is None or record.key != current or record.command != source.command:
+            names.append(name)
+    return names
+
+
+def _stale(repo: Path, table: Table, files: list[Path]) -> Iterator[Finding]:
+    for name in stale_sources(repo, table, files):
+        what = f"{name} was measured on other code: run `./rem docs --refresh {name}`"
+        yield Finding("stale", str(TABLE), 1, what)
+
+
+def _marks(repo: Path, table: Table, document: str, text: str) -> Iterator[Finding]:
+    def lookup(name: str) -> Record | None:
+        return read_record(repo, name)
+
+    for name in sorted(sources_of(text) - set(table.sources)):
+        yield Finding("missing", document, 1, f"{name} is not in {TABLE}")
+    current, problems = filled(text, lookup)
+    for problem in problems:
+        yield Finding("missing", document, problem.line, problem.what)
+    for number, (old, new) in enumerate(
+        zip(text.splitlines(), current.splitlines(), strict=False), 1
+    ):
+        if old != new:
+            yield Finding("wrong", document, number, "not the record's: run `./rem docs --write`")
+            return
+
+
+def _unsourced(table: Table, document: str, text: str) -> Iterator[Finding]:
+    given = [row.text for row in table.given if row.document in {document, "*"}]
+    for number, line in enumerate(without_marks(text).splitlines(), 1):
+        for match in _QUANTITY.finditer(line):
+            if not any(match[0] in text_ for text_ in given):
+                what = f"{match[0]!r}: mark its record, or list it in {TABLE} with its source"
+                yield Finding("unsourced", document, number, what)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Where the figures of documents come from.
+
+    docs/figures.toml        NAME: a command that prints figures, and the code that it measures
+    docs/figures/NAME.json   what the command printed, and the key of that code at the time
+
+Only `rem docs --refresh` writes the records: it runs the command.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab.docs.code_key import code_key
+from lab.errors import InfraError, RemError
+
+TABLE = Path("docs/figures.toml")
+RECORDS = Path("docs/figures")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A command that figures come from: words after `./rem`, without --json."""
+
+    name: str
+    command: str
+    measures: tuple[str, ...]
+
+    @property
+    def words(self) -> list[str]:
+        return [*shlex.split(self.command), "--json"]
+
+
+@dataclass(frozen=True)
+class Given:
+    """A quantity in a document that nothing here measures: a limit, a paper's value."""
+
+    document: str
+    text: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """docs/figures.toml."""
+
+    sources: dict[str, Source]
+    given: tuple[Given, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """docs/figures/NAME.json. *figures*: name to {value, unit, kind}; *lines*: what was printed."""
+
+    command: str
+    key: str
+    figures: dict[str, dict[str, Any]]
+    lines: tuple[str, ...] = ()
+
+    def as_json(self) -> str:
+        return json.dumps(vars(self) | {"lines": list(self.lines)}, indent=1) + "\n"
+
+
+def read_table(repo: Path) -> Table:
+    """Parse docs/figures.toml; RemError where it is malformed."""
+    try:
+        text = (repo / TABLE).read_text(encoding="utf-8")
+        parsed = tomllib.loads(text)
+        sources = {
+            name: Source(name, row["command"], tuple(row["measures"]))
+            for name, row in parsed.get("source", {}).items()
+        }
+        given = tuple(Given(**row) for row in parsed.get("given", []))
+    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+        raise RemError(f"{TABLE} is malformed: {error}") from error
+    return Table(sources, given)
+
+
+def read_record(repo: Path, name: str) -> Record | None:
+    """The record of a source, or None if it was never measured."""
+    path = repo / RECORDS / f"{name}.json"
+    if not path.exists():
+        return None
+    try:
+        row = json.loads(path.read_text(encoding="utf-8"))
+        return Record(row["command"], row["key"], row["figures"], tuple(row["lines"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise RemError(
+            f"{path} is malformed: {error}: run `./rem docs --refresh {name}`"
+        ) from error
+
+
+def write_record(repo: Path, source: Source, record: Record) -> None:
+    """Replace the record of a source."""
+    path = repo / RECORDS / f"{source.name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(record.as_json(), encoding="utf-8")
+
+
+def measured_key(repo: Path, source: Source, files: list[Path]) -> str:
+    """The key of the code that a source measures, of the repository's *files*."""
+    below = []
+    for place in source.measures:
+        found = [path for path in files if path.is_relative_to(repo / place)]
+        if not found:
+            raise InfraError(f"{TABLE}: {source.name} measures {place}, which does not exist")
+        below += found
+    return code_key(repo, below)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`rem docs --refresh`: run the commands that figures come from, and keep what they print."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from lab.docs.marks import filled
+from lab.docs.records import Record, Source, measured_key, read_record, write_record
+from lab.errors import RemError
+from lab.run import run
+from lab.tidy import project_files
+
+# Lines of set-up, of progress and of `rem` itself are not output.
+_NOT_OUTPUT = re.compile(r"^(?:set-up: |rem: )")
+
+
+def refresh(repo: Path, source: Source) -> Record:
+    """Run the command of *source*; RemError where it fails or prints no figures."""
+    key = measured_key(repo, source, project_files(repo))
+    done = run([repo / "rem", *source.words], cwd=repo, what=f"./rem {source.command}")
+    if key != measured_key(repo, source, project_files(repo)):
+        raise RemError(f"the code that {source.name} measures has changed meanwhile: run it again")
+    try:
+        printed = json.loads(done.stdout.splitlines()[-1])
+        figures = printed["figures"]
+    except (IndexError, ValueError, KeyError) as error:
+        raise RemError(f"./rem {source.command} --json printed no figures: {error}") from error
+    if not printed["ok"]:
+        raise RemError(f"./rem {source.command} did not pass: its figures are not for documents")
+    lines = tuple(line for line in done.stderr.splitlines() if not _NOT_OUTPUT.match(line))
+    record = Record(source.command, key, figures, lines)
+    write_record(repo, source, record)
+    return record
+
+
+def write_documents(repo: Path, documents: list[Path]) -> list[str]:
+    """Fill the marks of all documents; the names of those that changed."""
+    changed = []
+    for path in documents:
+        text = path.read_text(encoding="utf-8")
+        current, _ = filled(text, lambda name: read_record(repo, name))
+        if current != text:
+            path.write_text(current, encoding="utf-8")
+            changed.append(str(path.relative_to(repo)))
+    return changed

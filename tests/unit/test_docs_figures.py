@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`rem docs --check` finds each kind of figure that is not true, and nothing else.
+
+Method: a small repository with one source of figures and one document; each test breaks one thing.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lab.docs import check, marks
+from lab.docs.code_key import code_only
+from lab.docs.records import Record, Source, measured_key, write_record
+from lab.errors import RemError
+from lab.run import run
+
+TABLE = """
+[source.stops]
+command = "bench stop-go"
+measures = ["kernel"]
+[[given]]
+document = "README.md"
+text = "16 ms"
+source = "ATX12V design guide"
+"""
+CODE = "/* why */\nint bound_ns = 5; // a comment\n"
+DOCUMENT = "A Stop takes <!--fig stops.max_ns ms.2-->2.96\xa0ms<!--/fig-->; ATX holds 16 ms.\n"
+SOURCE = Source("stops", "bench stop-go", ("kernel",))
+FIGURES = {"max_ns": {"value": 2_960_000, "unit": "ns", "kind": "modelled"}}
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    (tmp_path / "kernel").mkdir()
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "kernel" / "a.c").write_text(CODE)
+    (tmp_path / "docs" / "figures.toml").write_text(TABLE)
+    (tmp_path / "README.md").write_text(DOCUMENT)
+    run(["git", "init", "-q"], cwd=tmp_path)
+    record(tmp_path)
+    return tmp_path
+
+
+def record(repo: Path) -> None:
+    key = measured_key(repo, SOURCE, [repo / "kernel" / "a.c"])
+    write_record(repo, SOURCE, Record(SOURCE.command, key, FIGURES, ("all is well",)))
+
+
+def kinds(repo: Path) -> list[str]:
+    return [finding.kind for finding in check.check(repo)]
+
+
+def test_true_document_has_no_findings(repo: Path) -> None:
+    assert kinds(repo) == []
+
+
+def test_figure_older_than_its_code_is_stale(repo: Path) -> None:
+    (repo / "kernel" / "a.c").write_text(CODE.replace("5", "6"))
+    assert kinds(repo) == ["stale"]
+
+
+def test_new_file_of_the_measured_code_makes_stale(repo: Path) -> None:
+    (repo / "kernel" / "b.c").write_text("int b;\n")
+    assert kinds(repo) == ["stale"]
+
+
+def test_prose_in_the_code_does_not_make_stale(repo: Path) -> None:
+    (repo / "kernel" / "a.c").write_text("/* another reason */\nint bound_ns = 5;\n\n")
+    (repo / "kernel" / "README.md").write_text("# Kernel\n")
+    assert kinds(repo) == []
+
+
+def test_other_command_makes_stale(repo: Path) -> None:
+    table = repo / "docs" / "figures.toml"
+    table.write_text(TABLE.replace("bench stop-go", "bench stop-go --cpus 4"))
+    assert kinds(repo) == ["stale"]
+
+
+def test_edited_number_is_wrong(repo: Path) -> None:
+    (repo / "README.md").write_text(DOCUMENT.replace("2.96", "1.96"))
+    assert kinds(repo) == ["wrong"]
+
+
+def test_figure_without_record_is_missing(repo: Path) -> None:
+    (repo / "README.md").write_text(DOCUMENT.replace("max_ns", "min_ns"))
+    assert kinds(repo) == ["missing"]
+    (repo / "README.md").write_text(DOCUMENT.replace("stops.", "goes."))
+    assert set(kinds(repo)) == {"missing"}
+
+
+@pytest.mark.parametrize(
+    "quantity", ["3 ms", "1.6 times", "0.92 J", "28 %", "5 GB/s", "2 to 3 us", "14 minutes"]
+)
+def test_quantity_by_hand_is_unsourced(repo: Path, quantity: str) -> None:
+    (repo / "README.md").write_text(f"{DOCUMENT}It took {quantity}.\n")
+    assert kinds(repo) == ["unsourced"]
+
+
+def test_quantities_in_code_and_commands_are_not_claims(repo: Path) -> None:
+    text = "Use `--off 3 s`.\n\n    rem run  # 3 s\n\n```\n3 ms\n```\n"
+    (repo / "README.md").write_text(DOCUMENT + text)
+    assert kinds(repo) == []
+
+
+def test_output_block_is_filled_from_the_record(repo: Path) -> None:
+    text = "<!--output stops-->\n```\nold\n```\n"
+    (repo / "README.md").write_text(DOCUMENT + text)
+    assert kinds(repo) == ["wrong"]
+    found, problems = marks.filled(text, lambda name: Record("", "", FIGURES, ("all is well",)))
+    assert "```\nall is well\n```" in found and not problems
+
+
+def test_malformed_record_is_one_line(repo: Path) -> None:
+    (repo / "docs" / "figures" / "stops.json").write_text(json.dumps({"command": 1}))
+    with pytest.raises(RemError, match=r"stops\.json is malformed"):
+        check.check(repo)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "form", "text"),
+    [
+        (2_960_000, "ns", "ms.2", "2.96\xa0ms"),
+        (0.051, "1", "%.1", "5.1%"),
+        (1234567, "1", "", "1,234,567"),
+        (1.0449, "ratio", ".2", "1.04"),
+    ],
+)
+def test_forms_of_numbers(value: float, unit: str, form: str, text: str) -> None:
+    assert marks.shown(value, unit, form) == text
+
+
+def test_unit_that_does_not_convert_is_refused() -> None:
+    with pytest.raises(ValueError, match="cannot be shown in ms"):
+        marks.shown(1, "bytes", "ms.2")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code"),
+    [
+        ("a.c", 'puts("/* kept */"); /* gone */', 'puts("/* kept */");'),
+        ("a.rs", "let a = 'x'; // gone", "let a = 'x';"),
+        (
+            "a.py",
+            'def f():\n    """Gone."""\n    return "# kept"  # gone',
+            'def f():\n    return "# kept"',
+        ),
+        ("a.toml", "a = 1 # gone\n# gone\n", "a = 1"),
+        ("a.patch", "Subject\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n", "-old\n+new"),
+    ],
+)
+def test_code_without_comments(name: str, text: str, code: str) -> None:
+    assert code_only(name, text) == code
