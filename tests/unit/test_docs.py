@@ -97,7 +97,7 @@ LINUX_FILES = {
     name
     for patch in (REPO / "kernel" / "patches").glob("*.patch")
     for name in re.findall(r"^\+\+\+ b/(\S+)", patch.read_text("utf-8"), re.MULTILINE)
-} | {"kernel/remanence"}
+} | {"kernel/remanence", "kernel/remanence/"}
 
 
 def exists(word: str, document: Path) -> bool:
