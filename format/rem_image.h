@@ -36,7 +36,7 @@
 #define REM_IMAGE_H
 
 #ifdef __KERNEL__
-#include <kernel/build_bug.h>
+#include <linux/build_bug.h>
 #include <linux/stddef.h>
 #include <linux/types.h>
 typedef u8 rem_u8;

@@ -8,8 +8,8 @@
  *  2. The sequence of a Stop is newer than any in either slot or in the
  *     consumed word.
  */
-#include <kernel/build-salt.h>
-#include <kernel/buildid.h>
+#include <linux/build-salt.h>
+#include <linux/buildid.h>
 #include <linux/cpumask.h>
 #include <linux/crc32.h>
 #include <linux/io.h>
