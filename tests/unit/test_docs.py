@@ -18,6 +18,7 @@ from lab.paths import repo_dir
 from lab.tidy import project_files
 
 REPO = repo_dir()
+README = (REPO / "README.md").read_text("utf-8")
 PAGE = (REPO / "man" / "remanence.7").read_text(encoding="utf-8").replace("\\-", "-")
 FILES = [path.relative_to(REPO) for path in project_files(REPO)]
 DOCUMENTS = [str(path) for path in FILES if path.suffix == ".md"]
@@ -130,3 +131,35 @@ def test_every_kernel_patch_is_explained() -> None:
     for first, last in re.findall(r"^\| (\d{4})(?: to (\d{4}))? \|", text, re.MULTILINE):
         told |= set(range(int(first), int(last or first) + 1))
     assert {int(patch.name[:4]) for patch in (REPO / "kernel" / "patches").glob("*.patch")} == told
+
+
+# What a newcomer looks for: the row of README's table, and what the function there must do.
+POINTERS = {
+    "the flush before the commit": r"(?s)wbinvd\(\).*rem_word_store\(",
+    "the check against entering twice": r"(?s)record_consumed\(.*flush\(",
+    "rings of virtio devices, re-seated": r"last_used_idx",
+    "a supply's profile": r"(?m)^\[supply\.",
+    "a heap's commit": r"self\.write\(",
+}
+
+
+def body_of(file: str, function: str | None) -> str:
+    """The text of a C or Rust function up to the next closing brace of its column, or the file."""
+    text = (REPO / file).read_text("utf-8")
+    if function is None:
+        return text
+    match = re.search(rf"(?ms)^( *)(?:\w[\w \t*]*)?\b{function}\(.*?^\1\}}", text)
+    assert match is not None, f"{file} has no {function}"
+    return match[0]
+
+
+def test_readme_points_at_what_newcomers_look_for() -> None:
+    rows = re.findall(r"^\| (.*?) \| `([\w./-]+?)(?:::(\w+))?` \|$", README, re.MULTILINE)
+    found = {question: (file, function or None) for question, file, function in rows}
+    assert set(found) == set(POINTERS)
+    for question, (file, function) in found.items():
+        assert re.search(POINTERS[question], body_of(file, function)), (question, file)
+
+
+def test_readme_fits_on_two_screens() -> None:
+    assert len(README.splitlines()) <= 80
