@@ -15,7 +15,7 @@ from lab.machine.lost_interrupt import BOOTED_AGAIN
 @pytest.fixture
 def quiet(request: pytest.FixtureRequest) -> Iterator[None]:
     """No kernel that a test has used complains of anything."""
-    from lab.demo.pm_machine import kernel_complaints
+    from lab.testbed.pm_guest import kernel_complaints
 
     used = [request.getfixturevalue(n) for n in ("machine", "aside") if n in request.fixturenames]
     yield

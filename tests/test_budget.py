@@ -13,9 +13,10 @@ from dataclasses import replace
 
 import pytest
 
-from lab.commands.demo import make_config
 from lab.machine import Machine
-from tests.claims import BOOT_LIMIT_S, consoles, cut_and_resume, machine_name, warnings
+from lab.machine.cut_plan import CutPlan
+from lab.testbed.machines import make_config
+from tests.support.claims import BOOT_LIMIT_S, consoles, cut_and_resume, machine_name, warnings
 
 SYSFS = "/sys/kernel/remanence"
 TOO_SHORT_US = 100
@@ -27,7 +28,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 
 def booted_with(hold_up_us: int, *more: str) -> Machine:
-    config = make_config(machine_name(f"budget-{hold_up_us}"), 2, "fast", None)
+    config = make_config(machine_name(f"budget-{hold_up_us}"), stop_mode="fast")
     words = [config.cmdline_extra, f"remanence.hold_up_us={hold_up_us}", *more]
     config = replace(config, cmdline_extra=" ".join(words).strip())
     machine = Machine.create(config, destroy_on_exit=True)
@@ -58,7 +59,7 @@ def test_a_hold_up_that_is_too_short_begins_no_stop() -> None:
         assert status == "refused: a Stop may outlast the hold-up"
         assert "no Stop will be tried" in consoles(machine)
         machine.guest.close()
-        assert not machine.cut(hold_up_ns=NO_STOP_NS).stopped
+        assert not machine.cut(CutPlan(hold_up_ns=NO_STOP_NS)).stopped
         machine.resume()
         note = machine.wait_boot_note(BOOT_LIMIT_S)
         assert note.reason == "COLD_NOT_COMMITTED"

@@ -12,9 +12,9 @@ import time
 
 import pytest
 
-from lab.demo.workload import Size, Workload
 from lab.machine import Machine
-from tests.claims import ANSWER_LIMIT_S, SLOWER, booted, consoles, cut_and_resume, warnings
+from lab.testbed.workload import Size, Workload
+from tests.support.claims import ANSWER_LIMIT_S, SLOWER, booted, consoles, cut_and_resume, warnings
 
 CUTS = 25
 READ_BACK_EVERY = 5

@@ -17,12 +17,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from lab.demo.guest_job import GuestJob
+from lab.addresses import HOST_ADDRESS
+from lab.clients.process import LoadProcess
 from lab.errors import HangError
-from lab.load.process import LoadProcess
-from lab.machine.config import HOST_ADDRESS
 from lab.machine.console import kernel_warnings
-from tests.trials import Bed, Writer, booted_bed
+from lab.testbed.guest_job import GuestJob
+from tests.support.trials import Bed, Writer, booted_bed
 
 CUTS = 2
 ACKED_BETWEEN = 5

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from lab.demo.guest_job import GuestJob
-from lab.load.process import LoadProcess
+from lab.addresses import HOST_ADDRESS
+from lab.clients.process import LoadProcess
 from lab.machine import Machine
-from lab.machine.config import HOST_ADDRESS
-from tests.claims import ANSWER_LIMIT_S, SLOWER, booted, cut_and_resume, warnings
+from lab.testbed.guest_job import GuestJob
+from tests.support.claims import ANSWER_LIMIT_S, SLOWER, booted, cut_and_resume, warnings
 
 CUTS = 3
 CPUS = 4

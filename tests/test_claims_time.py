@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from lab import run
-from lab.demo.guest_job import GuestJob
 from lab.machine import Machine
-from tests.claims import GO_LIMIT_S, booted, cut_and_resume, warnings
+from lab.machine.cut_plan import UNANNOUNCED
+from lab.testbed.guest_job import GuestJob
+from tests.support.claims import GO_LIMIT_S, booted, cut_and_resume, warnings
 
 NS = 1_000_000_000
 WEEK_S = 7 * 86400
@@ -169,7 +170,7 @@ def run_after_go(machine: Machine) -> list[tuple[int, str]]:
         if sum(away > first for away, _ in lines) >= LINES_AFTER_GO:
             break
         time.sleep(0.5)
-    machine.cut(immediate=True)
+    machine.cut(UNANNOUNCED)
     return lines
 
 

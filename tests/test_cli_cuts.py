@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.commands.demo import fast_dir
 from lab.errors import Exit
 from lab.paths import repo_dir
-from tests.claims import machine_name
+from lab.testbed.machines import fast_dir
+from tests.support.claims import machine_name
 
 LIMIT_S = 240.0
 BEFORE_COMMIT = "commit+300"

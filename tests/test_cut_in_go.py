@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import pytest
 
 from lab.machine.console import kernel_warnings
-from tests.trials import Bed, bed, tier
+from tests.support.trials import Bed, bed, tier
 
 
 @dataclass(frozen=True)

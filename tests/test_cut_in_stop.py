@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import pytest
 
 from lab.machine.console import kernel_warnings
-from tests.trials import Bed, Writer, bed, tier
+from lab.machine.cut_plan import CutPlan
+from tests.support.trials import Bed, Writer, bed, tier
 
 ACKED_BEFORE = 3
 
@@ -102,7 +103,7 @@ def test_a_hold_up_too_short_resumes_or_cold_boots_with_a_reason(it: Bed, hold_u
     """The cut as a supply makes it: PWR_OK drops, and the energy ends when it ends."""
 
     def cut() -> None:
-        record = it.machine.cut(hold_up_ns=hold_up_us * 1000)
+        record = it.machine.cut(CutPlan(hold_up_ns=hold_up_us * 1000))
         assert committed(it) or not record.stopped, "told STOPPED before the commit"
 
     play(it, cut, to_guest=True)

@@ -24,10 +24,11 @@ from typing import Any
 
 import pytest
 
-from lab.commands.demo import fast_dir, make_config
 from lab.machine import Machine, MachineConfig
+from lab.machine.cut_plan import UNANNOUNCED, CutPlan
 from lab.machine.qemu import NVRAM_PHYS
-from tests.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
+from lab.testbed.machines import fast_dir, make_config
+from tests.support.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
 
 PAGE_BYTES = 4096
 LOW_PAGES_MAX = 9  # the bound: a single-digit number
@@ -98,7 +99,9 @@ def check_userland(machine: Machine) -> None:
 
 def config_of(purpose: str) -> MachineConfig:
     kernel = os.environ.get("REM_TEST_KERNEL")  # another bzImage to try
-    return make_config(machine_name(purpose), 2, "fast", Path(kernel) if kernel else None)
+    return make_config(
+        machine_name(purpose), stop_mode="fast", kernel=Path(kernel) if kernel else None
+    )
 
 
 @contextmanager
@@ -174,7 +177,9 @@ def test_dram_boots_cold_after_a_cut_and_says_why(in_dram: Machine) -> None:
     said(in_dram, "redis-cli ping || redis-server --save '' --daemonize yes >/dev/null")
     said(in_dram, "echo durable > /root/durable && sync /root/durable")
     in_dram.guest.close()
-    assert not in_dram.cut(hold_up_ns=HOLD_UP_NS).stopped, "a Stop whose image would be gone"
+    assert not in_dram.cut(CutPlan(hold_up_ns=HOLD_UP_NS)).stopped, (
+        "a Stop whose image would be gone"
+    )
     in_dram.resume()
     note = in_dram.wait_boot_note(LOADER_LIMIT_S)
     assert note.reason == "COLD_NOT_COMMITTED"
@@ -229,7 +234,7 @@ def written_before_the_kernel(config: MachineConfig, kernel: Path) -> set[int]:
         machine.boot()
         machine.wait_boot_note(LOADER_LIMIT_S)
         time.sleep(1)  # the note is the loader's last word; let it leave
-        machine.cut(immediate=True)
+        machine.cut(UNANNOUNCED)
     return written_pages(config)
 
 

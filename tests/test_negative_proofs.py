@@ -15,7 +15,7 @@ import pytest
 
 from lab.errors import HangError, RemError
 from lab.machine.console import kernel_warnings
-from tests.trials import Bed, booted_bed
+from tests.support.trials import Bed, booted_bed
 
 # Far more than Go takes; a machine that hangs costs the test as much.
 HANG_LIMIT_S = 20.0

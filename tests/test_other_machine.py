@@ -17,9 +17,9 @@ import pytest
 
 from lab import format as fmt
 from lab.machine.config import CPU_MODEL, MIB_BYTES
-from lab.machine.note import DescEntry
 from lab.machine.status import status_from_files, status_lines
-from tests.trials import CPUS, NVRAM_BYTES, Bed, bed
+from lab.record.boot_note import DescEntry
+from tests.support.trials import CPUS, NVRAM_BYTES, Bed, bed
 
 CRC_AT_END_BYTES = 4  # of a bzImage: changes with every build
 

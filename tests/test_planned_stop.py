@@ -16,7 +16,7 @@ import pytest
 from lab import run
 from lab.machine import MachineState
 from lab.machine.console import kernel_warnings
-from tests.trials import STOP_LIMIT_S, Bed, Writer, booted_bed
+from tests.support.trials import STOP_LIMIT_S, Bed, Writer, booted_bed
 
 ACKED_BETWEEN = 3
 ANSWER_LIMIT_S = 30.0

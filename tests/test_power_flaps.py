@@ -13,12 +13,12 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from gdb_remote import Gdb
 
 from lab import format as fmt
 from lab.machine import MachineState
 from lab.machine.console import kernel_warnings
-from tests.trials import GO_LIMIT_S, STOP_LIMIT_S, Bed, bed, parts, symbols
+from tests.support.gdb_remote import Gdb
+from tests.support.trials import GO_LIMIT_S, STOP_LIMIT_S, Bed, bed, parts, symbols
 
 DELIVERY_LIMIT_S = 1.0
 WAITING_S = 0.5  # of guest time, in which nothing may happen

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import pytest
 
 from lab import format as fmt
-from tests.trials import Bed, bed
+from tests.support.trials import Bed, bed
 
 CONST = fmt.CONST
 WORD_BYTES = 8

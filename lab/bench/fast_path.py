@@ -31,9 +31,10 @@ from lab import run
 from lab.errors import RemError
 from lab.machine.config import MachineConfig
 from lab.machine.machine import Machine
-from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, attach, ctl_path
+from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, ctl_path
+from lab.machine.plugin_clock import attach
+from lab.messages import info
 from lab.result import Result
-from lab.say import say
 from lab.setup import kernel_plain, products
 from lab.setup.fast_path import ensure_fast_path
 
@@ -163,7 +164,7 @@ def measure(
     with Machine.create(config, destroy_on_exit=True) as machine:
         control = attach(machine, spec)
         control.prepare()
-        say(f"{kernel.name}: booting")
+        info(f"{kernel.name}: booting")
         machine.boot()
         control.wait_ready()
         assert machine.console is not None
@@ -175,7 +176,7 @@ def measure(
         for name, (letter, what) in loops.items():
             pairs = [_run_loop(machine, control, letter) for _ in range(plan.repeats)]
             cost = costs[name] = cost_of(pairs, iterations)
-            say(f"  {cost.insns:10,.2f} instructions (spread {cost.spread_insns:g}): {what}")
+            info(f"  {cost.insns:10,.2f} instructions (spread {cost.spread_insns:g}): {what}")
         if warnings := machine.kernel_warnings():
             raise RemError(f"the kernel `{kernel.name}` warned: {warnings[0]}")
         return costs
@@ -231,6 +232,6 @@ def run_bench(plan: Plan, measured: Measure = measure) -> Result:
     result = Result("fast-path")
     add_figures(result, costs)
     for loop in longer(costs):
-        say(f"{loop}: our patches make it longer")
+        info(f"{loop}: our patches make it longer")
         result.ok = False
     return result

@@ -13,9 +13,9 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
+from lab.addresses import HOST_ADDRESS
+from lab.clients.process import LoadProcess
 from lab.errors import RemError
-from lab.load.process import LoadProcess
-from lab.machine.config import HOST_ADDRESS
 from lab.machine.machine import Machine
 
 FSYNC_WRITERS = 2

@@ -25,9 +25,10 @@ from statistics import geometric_mean
 from lab.errors import InfraError, RemError
 from lab.machine.config import MachineConfig
 from lab.machine.machine import Machine
-from lab.machine.plugin import STOPPED_OUT, PluginSpec, attach, ctl_path
+from lab.machine.plugin import STOPPED_OUT, PluginSpec, ctl_path
+from lab.machine.plugin_clock import attach
+from lab.messages import info
 from lab.result import Result
-from lab.say import say
 
 BOOT_LIMIT_S = 600.0
 LOAD_LIMIT_S = 900.0
@@ -165,7 +166,7 @@ def _measure_load(ways: dict[str, Way], load: str, plan: Plan) -> dict[str, list
             ratio = ways[name].measure(load, part) / bare
             ratios[name].append(ratio)
             line += f", {name} {ratio:.2f} times slower"
-        say(line)
+        info(line)
     return ratios
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from lab.media.engine import Engine, memory, value
 from lab.media.redis import ensure_redis_trace
+from lab.messages import info
 from lab.result import Result
-from lab.say import say
 
 LINES_4_GIB = 1 << 26
 REQUIRED_MREQ_S = 10
@@ -43,7 +43,7 @@ def run(requests: int, trace: Path | None) -> Result:
         "in_flight": 16,
         "seed": 1,
     }
-    say(f"{requests:,} random requests over 4 GiB, XCC, Start-Gap, wear and energy on")
+    info(f"{requests:,} random requests over 4 GiB, XCC, Start-Gap, wear and energy on")
     done = engine.ask("bench", **job)
     result.add("ocpmem_mreq_s", round(done["mreq_s"], 2), "million/s", "native")
     result.add("ocpmem_requests", int(done["requests"]), "", "counted")
@@ -53,7 +53,7 @@ def run(requests: int, trace: Path | None) -> Result:
     if trace is None:
         trace = ensure_redis_trace()
     told = engine.ask("trace", file=str(trace))
-    say(f"as many of a recorded trace of {told['records']:,} records, again and again")
+    info(f"as many of a recorded trace of {told['records']:,} records, again and again")
     done = engine.ask("bench", **{**job, "trace": str(trace)})
     result.add("ocpmem_trace_mreq_s", round(done["mreq_s"], 2), "million/s", "native")
     result.add("ocpmem_trace_requests", int(done["requests"]), "", "counted")

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lab.demo.off2f_machine import NVM, convert, forget, guest_with_store, measure, mount
-from lab.demo.pm_machine import reset, sh
 from lab.machine import Machine
 from lab.result import Result
 from lab.setup.off2f import ensure_tool
 from lab.setup.progress import Progress
+from lab.testbed.off2f_guest import NVM, convert, forget, guest_with_store, measure, mount
+from lab.testbed.pm_guest import reset, sh
 
 MACHINE = f"bench-off2f-{os.getpid()}"
 PAPER_SIZES = tuple(n << 10 for n in (32, 64, 96, 128))

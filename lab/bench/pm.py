@@ -18,10 +18,10 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lab.demo.pm_machine import guest_with_region, load, sh, unload
 from lab.machine import Machine
 from lab.machine.qemu import NVRAM_PHYS
 from lab.result import Result
+from lab.testbed.pm_guest import guest_with_region, load, sh, unload
 
 MACHINE = "bench-pm"
 BTT_PHYS = NVRAM_PHYS + (512 << 20)  # in front of the region, so that its device is pmem0

@@ -41,18 +41,17 @@ from lab.machine.config import MachineConfig, StopModeName
 from lab.machine.machine import Machine
 from lab.machine.plugin import (
     STOPPED_OUT,
-    PluginClock,
     PluginControl,
     PluginSpec,
     Snapshot,
-    attach,
     ctl_path,
     elapsed_ns,
 )
+from lab.machine.plugin_clock import PluginClock, attach
 from lab.machine.symbols import symbol_address
-from lab.record import Slot, decode, read_block
+from lab.messages import info
+from lab.record.block import Slot, decode, read_block
 from lab.result import Result
-from lab.say import say
 
 # Far more than any Stop takes: the bench measures, it does not judge by a hold-up.
 HOLD_UP_NS = 2_000_000_000
@@ -285,7 +284,7 @@ def measure(plan: Plan, mode: StopModeName) -> list[Sample]:
         first = replace(config, icount=False, plugin=None, hold_up_ns=FREE_HOLD_UP_NS)
     with Machine.create(first, destroy_on_exit=True) as machine:
         control = attach(machine, spec) if first.icount else None
-        say(f"stop={mode}, {plan.cpus} CPUs: booting")
+        info(f"stop={mode}, {plan.cpus} CPUs: booting")
         machine.boot()
         if control is not None:
             control.wait_ready()
@@ -311,7 +310,7 @@ def _resume_under_icount(
         raise RemError(f"{config.cpus} CPUs did not stop in {FREE_HOLD_UP_NS / 1e9:g} s")
     machine.config = config
     control = attach(machine, spec)
-    say(f"stop={config.stop_mode}, {config.cpus} CPUs: resuming under icount")
+    info(f"stop={config.stop_mode}, {config.cpus} CPUs: resuming under icount")
     machine.resume()
     control.wait_ready()
     note = machine.wait_boot_note(BOOT_LIMIT_S)
@@ -327,7 +326,7 @@ def _measure_load(bench: Bench, load: Load, name: str, stops: int) -> None:
     for number in range(1, stops + 1):
         sample = bench.cycle(name)
         bench.samples.append(sample)
-        say(
+        info(
             f"  {name} {number}/{stops}: stop {sample.stop_ns:,} ns "
             f"(edge {sample.stop_edge_ns:,}, halted {sample.stop_halted_ns:,}), "
             f"go {sample.go_ns:,} ns, armed {sample.armed_ns:,} ns"
@@ -364,16 +363,16 @@ def add_figures(result: Result, mode: StopModeName, samples: list[Sample]) -> No
 
 def _say_worst(plan: Plan, mode: StopModeName, samples: list[Sample]) -> None:
     worst = max(samples, key=lambda sample: sample.stop_ns)
-    say(f"worst Stop, stop={mode}: {worst.stop_ns:,} ns under {worst.load} load (flat-1ns)")
+    info(f"worst Stop, stop={mode}: {worst.stop_ns:,} ns under {worst.load} load (flat-1ns)")
     counts = ", ".join(f"{count:,}" for count in worst.stop_counts)
-    say(f"  instructions of each CPU: {counts}; all halted for {worst.stop_halted_ns:,} ns")
-    say(f"  until the kernel began it: {worst.stop_edge_ns:,} ns")
-    say("  from there on, in instructions of all CPUs together:")
+    info(f"  instructions of each CPU: {counts}; all halted for {worst.stop_halted_ns:,} ns")
+    info(f"  until the kernel began it: {worst.stop_edge_ns:,} ns")
+    info("  from there on, in instructions of all CPUs together:")
     for at, event, cpu in worst.timeline:
-        say(f"  {at:>12,}  {event}  CPU {cpu}")
-    say(f"  where its first turns of {QUANTUM_INSNS:,} instructions were over in the kernel:")
+        info(f"  {at:>12,}  {event}  CPU {cpu}")
+    info(f"  where its first turns of {QUANTUM_INSNS:,} instructions were over in the kernel:")
     for cpu, names in busy_functions(plan.system_map, worst.turns).items():
-        say(f"  CPU {cpu}: {', '.join(names)}")
+        info(f"  CPU {cpu}: {', '.join(names)}")
 
 
 def run(plan: Plan) -> Result:

@@ -31,8 +31,9 @@ from lab.campaign.store import Store
 from lab.campaign.workload import Workload
 from lab.errors import HangError, RemError, UsageError
 from lab.machine import Machine, MachineConfig, disks
-from lab.machine.note import BootNote
-from lab.say import say
+from lab.machine.cut_plan import UNANNOUNCED
+from lab.messages import info
+from lab.record.boot_note import BootNote
 
 # Of a soak: so many classes, and of all resumed images this share.
 CLASSES_MAX = 1_000
@@ -172,10 +173,10 @@ def boot_all(  # noqa: PLR0917 - what is judged, by whom, and how much of it
         place = (image.recording, image.event, image.eviction)
         store.add_boot((image.kind, *place, expected, broken or expected, not broken, 0))
         line = f"cut {image.event} evict {image.eviction} in {image.place}: {expected}"
-        say(f"campaign: {how} {line}{': ' + broken if broken else ''}")
+        info(f"campaign: {how} {line}{': ' + broken if broken else ''}")
         if broken:
             wrong.append(f"{line}: {broken}")
-            say(f"campaign: {shrink.command(recording, image.event, image.eviction)} --boot")
+            info(f"campaign: {shrink.command(recording, image.event, image.eviction)} --boot")
 
     def to_the_end(machine: Machine, image: Image) -> str:
         return boot(engine, machine, recording, image, load)
@@ -234,7 +235,7 @@ def boot(engine: Path, machine: Machine, recording: Path, image: Image, load: Wo
         if not broken and resumed:
             machine.run_in_guest("sync", limit_s=GUEST_LIMIT_S)
             machine.guest.close()
-            machine.cut(immediate=True)
+            machine.cut(UNANNOUNCED)
             broken = _fsck(machine.files.disk, keep=False)
         return broken
     except RemError as error:
@@ -242,7 +243,7 @@ def boot(engine: Path, machine: Machine, recording: Path, image: Image, load: Wo
     finally:
         machine.guest.close()
         with suppress(UsageError):  # it is off already
-            machine.cut(immediate=True)
+            machine.cut(UNANNOUNCED)
 
 
 def decide(engine: Path, machine: Machine, recording: Path, image: Image) -> str:
@@ -258,7 +259,7 @@ def decide(engine: Path, machine: Machine, recording: Path, image: Image) -> str
         return error.message
     finally:
         with suppress(UsageError):
-            machine.cut(immediate=True)
+            machine.cut(UNANNOUNCED)
 
 
 def _lay(engine: Path, machine: Machine, recording: Path, image: Image) -> dict[str, Any]:

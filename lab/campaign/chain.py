@@ -39,7 +39,7 @@ from lab.campaign.record import (
 from lab.campaign.store import Store
 from lab.campaign.workload import Workload, example, standard
 from lab.errors import RemError
-from lab.say import say
+from lab.messages import info
 from lab.setup import products
 from lab.setup.progress import Progress
 
@@ -168,7 +168,7 @@ def run(soak: Soak, store: Store) -> list[Booted]:
                 booted.append(_judged(soak, client, store, recording))
                 store.replace_fact("cycles", str(number + 1))
                 images = store.images()
-                say(f"campaign: {number + 1} cycles, {images:,} of {soak.images:,} images")
+                info(f"campaign: {number + 1} cycles, {images:,} of {soak.images:,} images")
                 if images >= soak.images or time.monotonic() > ends_at:
                     return booted
     finally:

@@ -31,7 +31,7 @@ from lab.campaign.record import (
 from lab.campaign.workload import Workload, example
 from lab.errors import RemError
 from lab.machine import Machine
-from lab.say import say
+from lab.messages import info
 
 CUTS = 1_000
 # Bugs of the kernel (kernel/) that images show.
@@ -123,7 +123,7 @@ def run_machine(engine: Path, folder: Path, names: list[str], seed: int) -> list
                 result = Found(name, look(engine, [record(machine)], seed))
         finally:
             shutil.rmtree(machine.directory, ignore_errors=True)
-        say(f"campaign: mutant {name}: {result.broken or 'MISSED'}")
+        info(f"campaign: mutant {name}: {result.broken or 'MISSED'}")
         found.append(result)
     return found
 
@@ -166,6 +166,6 @@ def run_model(engine: Path, seed: int, names: list[str] | None = None) -> list[F
         for name in names or program.model_mutants(engine):
             recordings = program.synth(engine, Path(folder) / name, seed, name)
             result = Found(name, look(engine, recordings, seed))
-            say(f"campaign: mutant {name}: {result.broken or 'MISSED'}")
+            info(f"campaign: mutant {name}: {result.broken or 'MISSED'}")
             found.append(result)
     return found

@@ -14,7 +14,7 @@ from pathlib import Path
 from lab.campaign.figures import PLACES, Mix, mix, table
 from lab.campaign.shrink import command
 from lab.campaign.store import Store
-from lab.report.demo_page import STYLE
+from lab.report.html_style import STYLE
 from lab.result import Result
 
 COLUMNS = 120

@@ -26,12 +26,14 @@ from lab.campaign import workload
 from lab.campaign.workload import Workload
 from lab.errors import InfraError, RemError, UsageError
 from lab.machine import Machine, MachineConfig
+from lab.machine.cut_plan import CutPlan
 from lab.machine.files import MachineFiles
 from lab.machine.machine import remove_leftovers
-from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, attach, ctl_path
+from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, ctl_path
+from lab.machine.plugin_clock import attach
 from lab.machine.qemu import NVRAM_PHYS
-from lab.record import decode, read_block
-from lab.say import say
+from lab.messages import info
+from lab.record.block import decode, read_block
 from lab.setup import products
 from lab.setup.progress import Progress
 
@@ -147,7 +149,7 @@ def _copy(source: Path, target: Path) -> None:
 
 def first_stop(machine: Machine, load: Workload) -> None:
     """A cold boot, the workload at work, and a Stop."""
-    say("campaign: boots, to have an image to begin with")
+    info("campaign: boots, to have an image to begin with")
     machine.boot()
     machine.wait_up(BOOT_LIMIT_S)
     workload.begin(machine, load)
@@ -166,7 +168,7 @@ def stop_again(machine: Machine) -> None:
 
 def stop(machine: Machine) -> None:
     """An announced cut of a machine without caches."""
-    if not machine.cut(hold_up_ns=FIRST_HOLD_UP_NS).stopped:
+    if not machine.cut(CutPlan(hold_up_ns=FIRST_HOLD_UP_NS)).stopped:
         raise RemError("the machine did not stop: see `rem inspect`")
 
 
@@ -205,7 +207,7 @@ def _argument(machine: Machine, spec: PluginSpec, asked: Recorded) -> str:
 
 
 def _cycle(machine: Machine, control: PluginControl, asked: Recorded) -> None:
-    say("campaign: resumes with caches, and records")
+    info("campaign: resumes with caches, and records")
     sequence = _newest(machine)
     machine.boot(paused=True, mutant=asked.loader_mutant)
     control.wait_ready()
@@ -214,7 +216,7 @@ def _cycle(machine: Machine, control: PluginControl, asked: Recorded) -> None:
     machine.qemu.qmp.execute("cont")
     _wait_armed(machine, sequence)
     _window(machine, control, False)
-    say(f"campaign: image {sequence} is resumed and armed again")
+    info(f"campaign: image {sequence} is resumed and armed again")
     time.sleep(RUN_S)
     workload.wait_said(machine, SAID_LINES, GO_LIMIT_S)
     if asked.mutant is not None and asked.late_mutant:

@@ -18,7 +18,7 @@ from lab.campaign import figures
 from lab.campaign.engine import Judged, Work, judge
 from lab.campaign.store import Store
 from lab.errors import InfraError
-from lab.say import say
+from lab.messages import info
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -98,7 +98,7 @@ def run(plan: Plan, store: Store) -> None:
                 _progress(store, plan)
             made = len(works) * CUTS_OF_A_SLICE
             if works and store.images() - before < NEW_SHARE_MIN * made:
-                say(
+                info(
                     f"campaign: round {number} brought hardly any new image: all there are are seen"
                 )
                 return
@@ -156,7 +156,7 @@ def _judge_all(client: Client, works: list[Work]) -> Iterator[Judged]:
 
 def _progress(store: Store, plan: Plan) -> None:
     violations = store.scalar("SELECT count(*) FROM image WHERE verdict = 'violation'")
-    say(f"campaign: {store.images():,} of {plan.images:,} images, {violations} violations")
+    info(f"campaign: {store.images():,} of {plan.images:,} images, {violations} violations")
 
 
 def facts_of(store: Store) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import typer
 
+from lab.command_line.options import DEFAULT_NAME, NameOption
 from lab.machine.attach import attach_console
 from lab.machine.client import supervised
-from lab.machine.options import DEFAULT_NAME, NameOption
 
 
 def register(app: typer.Typer) -> None:

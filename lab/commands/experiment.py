@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from lab.command_line.options import JsonOption
 from lab.errors import Exit, UsageError
-from lab.machine.options import JsonOption
 
 
 def register(app: typer.Typer) -> None:
@@ -33,9 +33,9 @@ def register(app: typer.Typer) -> None:
         The exit code is 1 where a statement of the paper does not come out.
         """
         from lab.experiment.run import TIERS, Context, Experiment, Paper, folder, names
+        from lab.messages import info
         from lab.paths import repo_dir
         from lab.power.model import PowerModel
-        from lab.say import say
 
         if tier not in TIERS:
             raise UsageError(f"--tier {tier}: give {' or '.join(TIERS)}")
@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
         place = out or repo_dir() / "report" / "experiments" / name
         result = experiment.run(Context(tier, seed, place, PowerModel.ready()), redraw)
         for key, figure in result.figures.items():
-            say(f"{key:32} {figure.value!s:>16} {figure.unit:5} {figure.kind}")
+            info(f"{key:32} {figure.value!s:>16} {figure.unit:5} {figure.kind}")
         if as_json:
             result.emit()
         return Exit.PASS if result.ok else Exit.BROKEN

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from lab.command_line.options import JsonOption
 from lab.errors import UsageError
-from lab.machine.options import JsonOption
 
 
 def register(app: typer.Typer) -> None:

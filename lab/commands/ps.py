@@ -8,9 +8,9 @@ from typing import Any
 
 import typer
 
+from lab.command_line.options import JsonOption
 from lab.errors import RemError
 from lab.machine.files import MachineFiles
-from lab.machine.options import JsonOption
 from lab.machine.status import status_from_files
 from lab.paths import machines_dir
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
+from lab.command_line.options import JsonOption
 from lab.errors import Exit, UsageError
-from lab.machine.options import JsonOption
-from lab.say import say
+from lab.messages import info
 
 
 def register(app: typer.Typer) -> None:
@@ -55,21 +55,21 @@ def register(app: typer.Typer) -> None:
         told = engine.replay(program, recording, cut, evict, trace, media)
         outcome = told["outcome"]
         for line in told["trace"]:
-            say(line)
+            info(line)
         broken = engine.broken_text(outcome["verdict"])
-        say(
+        info(
             f"rem: cut {cut} in {outcome['place']}, {outcome['evicted']} lines evicted early:"
             f" the loader decides {outcome['reason']}; {broken or outcome['verdict']}"
         )
         for line in told["differs"]:
-            say(f"NVRAM + {line['offset']:#x}: media {line['media']}")
-            say(f"{'':>{len(hex(line['offset'])) + 8}}  image {line['committed']}")
+            info(f"NVRAM + {line['offset']:#x}: media {line['media']}")
+            info(f"{'':>{len(hex(line['offset'])) + 8}}  image {line['committed']}")
             if line["last_store"]:
                 event, pc = line["last_store"]
-                say(f"  last stored to by event {event}, at {pc:#x}")
+                info(f"  last stored to by event {event}, at {pc:#x}")
         if boot:
             wrong = _boot(program, recording.absolute(), outcome)
-            say(f"rem: booted: {wrong or 'every promise is kept'}")
+            info(f"rem: booted: {wrong or 'every promise is kept'}")
             broken = broken or wrong
         if as_json:
             print(json.dumps(told))

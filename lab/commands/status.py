@@ -7,9 +7,9 @@ import json
 
 import typer
 
+from lab.command_line.options import DEFAULT_NAME, JsonOption, NameOption
 from lab.machine.client import existing
 from lab.machine.control import has_supervisor, request
-from lab.machine.options import DEFAULT_NAME, JsonOption, NameOption
 from lab.machine.status import status_from_files, status_lines
 
 

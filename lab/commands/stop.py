@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from lab.command_line.options import DEFAULT_NAME, NameOption
 from lab.errors import Exit
 from lab.machine.client import supervised
 from lab.machine.control import request
 from lab.machine.machine import MachineState
-from lab.machine.options import DEFAULT_NAME, NameOption
-from lab.say import say
+from lab.messages import info
 
 
 def register(app: typer.Typer) -> None:
@@ -26,5 +26,5 @@ def register(app: typer.Typer) -> None:
         """Stop a machine as planned: same image as at a cut, no hold-up; `rem resume` goes on."""
         state = request(supervised(name), "stop", power_off=power_off)["state"]
         wanted = MachineState.OFF if power_off else MachineState.STOPPED
-        say(f"rem: machine {name!r} is {state}" + ("" if state == wanted else f", not {wanted}"))
+        info(f"rem: machine {name!r} is {state}" + ("" if state == wanted else f", not {wanted}"))
         return Exit.PASS if state == wanted else Exit.BROKEN

@@ -12,7 +12,7 @@ def register(app: typer.Typer) -> None:
         """Look for what no other linter knows: licences, machine paths, lengths, changelog."""
         from lab.errors import Exit
         from lab.paths import repo_dir
-        from lab.tidy import tidy as findings
+        from lab.tidy.rules import tidy as findings
 
         found = findings(repo_dir())
         for finding in found:

@@ -22,10 +22,10 @@ from types import ModuleType
 from typing import Any
 
 from lab.errors import InfraError, UsageError
+from lab.messages import info
 from lab.paths import repo_dir
 from lab.power.model import PowerModel
 from lab.result import Result
-from lab.say import say
 
 TIERS = ("ci", "full")
 TITLE_COLUMNS = 130
@@ -86,7 +86,7 @@ class Report:
 
     def expect(self, what: str, holds: bool) -> None:
         """A statement of the paper that must come out here, too."""
-        say(f"  {'holds' if holds else 'DOES NOT HOLD'}: {what}")
+        info(f"  {'holds' if holds else 'DOES NOT HOLD'}: {what}")
         if not holds:
             self.failed.append(what)
             self.result.ok = False
@@ -114,7 +114,7 @@ class Experiment:
     def run(self, it: Context, redraw: Path | None = None) -> Result:
         """Measure (or read what was measured), judge, draw."""
         it.out.mkdir(parents=True, exist_ok=True)
-        say(f"{self.name}: {self.paper.title} ({self.paper.source})")
+        info(f"{self.name}: {self.paper.title} ({self.paper.source})")
         if redraw is None:
             raw = self.module.measure(it)
             text = json.dumps({"experiment": self.name, "tier": it.tier, "raw": raw}, indent=1)
@@ -154,4 +154,4 @@ class Experiment:
         for suffix in ("svg", "png"):
             figure.savefig(out / f"figure.{suffix}", dpi=150)
         plt.close(figure)
-        say(f"{self.name}: raw results and figure are in {out}")
+        info(f"{self.name}: raw results and figure are in {out}")

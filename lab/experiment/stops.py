@@ -21,8 +21,8 @@ def measured(
 ) -> dict[str, list[dict[str, Any]]]:
     """Samples by way of stopping; times are of the clock flat-1ns, without a flush of caches."""
     from lab.bench.stop_go import Plan, measure
-    from lab.commands.demo import fast_dir
     from lab.setup import products
+    from lab.testbed.machines import fast_dir
 
     progress = products.Progress()
     kernel = products.ensure_kernel(progress)

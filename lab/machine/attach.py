@@ -22,8 +22,8 @@ from lab.machine.cut_points import attach_cut_points
 from lab.machine.files import MachineFiles
 from lab.machine.machine import Machine, MachineState
 from lab.machine.supervisor import ENDED, ConsoleFollower, Supervisor
+from lab.messages import info
 from lab.paths import repo_dir
-from lab.say import say
 
 ESCAPE = b"\x1d"  # Ctrl-], as telnet and virsh use
 START_LIMIT_S = 60.0
@@ -78,7 +78,7 @@ def run_in_foreground(machine: Machine, cold: bool = False, rtc_offset_s: int = 
                     machine.console.send(data)
     finally:
         supervisor.close()
-    say(f"\nrem: machine {machine.config.name!r} is {machine.state}" + _what_next(machine))
+    info(f"\nrem: machine {machine.config.name!r} is {machine.state}" + _what_next(machine))
     return int(Exit.BROKEN if machine.state is MachineState.FAILED else Exit.PASS)
 
 
@@ -120,7 +120,7 @@ def attach_console(files: MachineFiles) -> None:
     """The terminal as console of a machine that another process owns; Ctrl-] lets go of it."""
     sock, _ = open_request(files, "console")
     with sock, raw_terminal() as terminal:
-        say("rem: Ctrl-] ends this console, not the machine\r")
+        info("rem: Ctrl-] ends this console, not the machine\r")
         sock.sendall(b"\r")  # so that the shell prints its prompt
         _copy(sock, terminal)
 

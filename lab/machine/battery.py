@@ -12,8 +12,8 @@ import os
 import time
 
 from lab.machine.nvdimm import NvdimmFiles
+from lab.messages import info
 from lab.power.model import PowerModel
-from lab.say import say
 
 KIND = "battery"
 
@@ -37,7 +37,7 @@ class BatteryMemory:
         off_ns = (max(0.0, time.time() - off_at_s) + off_longer_s) * 1e9
         if off_ns <= self.retention_ns:
             return True
-        say(
+        info(
             f"rem: off for {off_ns / 3.6e12:.1f} h, and the battery of its memory lasts "
             f"{self.retention_ns / 3.6e12:.1f} h: it is blank"
         )

@@ -12,7 +12,6 @@ import os
 import shutil
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from qemu.qmp import QMPError
 
@@ -20,12 +19,10 @@ from lab import run
 from lab.errors import InfraError, UsageError
 from lab.machine.config import MachineConfig
 from lab.machine.files import MachineFiles
+from lab.machine.parts import MachineParts
 from lab.machine.plugin import Honour, PluginControl
 from lab.machine.qemu import QemuProcess
 from lab.paths import repo_dir
-
-if TYPE_CHECKING:
-    from lab.machine.machine import Machine
 
 # WSP's first machine: four cores, each with two levels, and one inclusive level of 8 MiB.
 DEFAULT_PROFILE = "wsp-c5528"
@@ -104,7 +101,7 @@ def _remove(memory: Path) -> None:
     memory.unlink(missing_ok=True)
 
 
-def control_of(machine: Machine) -> PluginControl:
+def control_of(machine: MachineParts) -> PluginControl:
     if machine.config.caches is None or machine.plugin is None:
         raise UsageError(
             f"machine {machine.config.name!r} has no volatile caches: "
@@ -113,7 +110,7 @@ def control_of(machine: Machine) -> PluginControl:
     return machine.plugin
 
 
-def without_flush(machine: Machine, which: str) -> None:
+def without_flush(machine: MachineParts, which: str) -> None:
     """Takes flushes their effect, from now to the loss of power: a proof that it is noticed."""
     control = control_of(machine)
     if which not in NO_FLUSH:
@@ -124,7 +121,7 @@ def without_flush(machine: Machine, which: str) -> None:
     control.honour(NO_FLUSH[which])
 
 
-def arm_store(machine: Machine, number: int) -> None:
+def arm_store(machine: MachineParts, number: int) -> None:
     """The power goes right after that store to NVRAM, counted from the drop of PWR_OK."""
     control = control_of(machine)
     if number < 1:
@@ -135,7 +132,7 @@ def arm_store(machine: Machine, number: int) -> None:
     control.arm_store(number)
 
 
-def power_goes(machine: Machine, qemu: QemuProcess) -> int:
+def power_goes(machine: MachineParts, qemu: QemuProcess) -> int:
     """QEMU dies, by its plugin if it can, so that the persistence domain does its last."""
     control = machine.plugin
     if machine.config.caches is not None and control is not None and qemu.process.poll() is None:
@@ -148,7 +145,7 @@ def power_goes(machine: Machine, qemu: QemuProcess) -> int:
     return qemu.kill()
 
 
-def told(machine: Machine) -> dict[str, int] | None:
+def told(machine: MachineParts) -> dict[str, int] | None:
     """How the caches stood when the power went."""
     if machine.config.caches is None or machine.plugin is None:
         return None

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from lab.addresses import GUEST_ADDRESS, HOST_ADDRESS
 from lab.errors import InfraError, UsageError
 from lab.machine.disks import DISK_CACHES, DISK_LOSSES, DiskCache, DiskLoss
 
@@ -33,10 +34,6 @@ DRAM_AS_MAIN_MEMORY_MIN_BYTES = 256 * MIB_BYTES
 # without icount, and whose disk's fsync stop=dpm waits for; one that hangs must still end in a cut.
 HOLD_UP_DEFAULT_NS = 60_000_000_000
 
-# CONFIG_IP_PNP of the guest's kernel sets the address, so no program is needed for it.
-GUEST_ADDRESS = "10.77.0.2"
-HOST_ADDRESS = "10.77.0.1"
-NETWORK = "10.77.0.0/24"
 # On a busy host a vCPU may get no ticks for so long that the kernel's test of its timer fails, and
 # the virtual TSC is what its clock source watchdog would call unstable.
 CMDLINE_BASE = (

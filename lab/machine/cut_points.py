@@ -8,14 +8,13 @@ that of `commit` is reached, on the CPU that reaches it first.
 
 from __future__ import annotations
 
-import re
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from lab.errors import UsageError
 from lab.machine.machine import Machine
+from lab.machine.places import GO_KERNEL_PHASES, GO_LOADER_PHASES, PHASES, STOP_PHASES, Place
 from lab.machine.plugin import (
     ANSWER_LIMIT_S,
     ANSWER_POLL_S,
@@ -24,50 +23,14 @@ from lab.machine.plugin import (
     PluginControl,
     PluginSpec,
     Snapshot,
-    attach,
     elapsed_ns,
 )
+from lab.machine.plugin_clock import attach
 from lab.machine.supply import GuestClock
 from lab.machine.symbols import loader_address, symbol_address
 
-# In the order of time; those of Stop are the kernel's.
-STOP_PHASES = {
-    "stop": "rem_stop_begin",  # in the interrupt of PWR_OK
-    "park": "rem_park_cpu",
-    "devices": "rem_devices_stop",
-    "commit": "rem_record_commit",
-}
-GO_LOADER_PHASES = {"consume": "consume", "enter": "image_enter"}
-GO_KERNEL_PHASES = {"go": "rem_went"}
-GO_PHASES = {**GO_LOADER_PHASES, **GO_KERNEL_PHASES}
-PHASES = (*STOP_PHASES, *GO_PHASES)
-
 # vCPUs that take turns keep within so many instructions of each other (machine/README.md).
 QUANTUM_ICOUNT = 2000
-
-
-@dataclass(frozen=True)
-class Place:
-    """So many instructions after a phase begins."""
-
-    phase: str
-    insns: int
-
-    @staticmethod
-    def parse(text: str, phases: dict[str, str], option: str) -> Place:
-        """*option* and *phases* are what the command at hand calls it and can cut in."""
-        match = re.fullmatch(r"([a-z]+)(?:\+(\d{1,12}))?", text)
-        if not match or match[1] not in phases:
-            names = ", ".join(phases)
-            raise UsageError(f"{option} {text}: give PHASE or PHASE+INSTRUCTIONS, one of {names}")
-        return Place(match[1], int(match[2] or 0))
-
-    def __str__(self) -> str:
-        return f"{self.phase}+{self.insns}"
-
-    def mark(self) -> int:
-        """Of the plugin."""
-        return PHASES.index(self.phase)
 
 
 def make_spec(library: Path, kernel: Path, loader: Path, icount: bool) -> PluginSpec:

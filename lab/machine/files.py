@@ -103,7 +103,7 @@ class MachineFiles:
 
     @property
     def flushes(self) -> Path:
-        """With caches: the flushes of the last Stop (lab/course.py)."""
+        """With caches: the flushes of the last Stop (lab/power/discharge.py)."""
         return self.directory / "flushes.log"
 
     def seen(self, config: MachineConfig) -> Path:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab import run
+from lab.addresses import GUEST_ADDRESS
 from lab.errors import HangError, InfraError, RemError
-from lab.machine.config import GUEST_ADDRESS
 from lab.machine.files import MachineFiles
 from lab.machine.network import SSH_PORT, Network
 from lab.machine.offspring import spawn_bound

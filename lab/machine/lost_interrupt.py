@@ -14,14 +14,11 @@ from __future__ import annotations
 import re
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from lab.errors import HangError, UsageError
 from lab.machine.console import READY_MARK, Console
-from lab.say import say
-
-if TYPE_CHECKING:
-    from lab.machine.machine import Machine
+from lab.machine.parts import MachineParts
+from lab.messages import info
 
 LOOK_EVERY_S = 5.0
 # No kernel that boots is silent and idle for so long; of hung tasks it tells after 120 s only.
@@ -34,7 +31,7 @@ class LostInterrupt(HangError):
     """The boot hangs, and no CPU will ever do anything again."""
 
 
-def hangs(machine: Machine) -> bool:
+def hangs(machine: MachineParts) -> bool:
     """Whether no CPU does anything, and nothing is said, each time that one looks."""
     if machine.qemu is None or machine.console is None or machine.config.icount:
         return False
@@ -50,7 +47,7 @@ def hangs(machine: Machine) -> bool:
     return machine.console.position() == said
 
 
-def expect(machine: Machine, pattern: str, limit_s: float) -> re.Match[str]:
+def expect(machine: MachineParts, pattern: str, limit_s: float) -> re.Match[str]:
     """As the console's expect(), in a cold boot; LostInterrupt as soon as that is seen to hang."""
     console = console_of(machine)
     end_s = time.monotonic() + limit_s
@@ -64,13 +61,13 @@ def expect(machine: Machine, pattern: str, limit_s: float) -> re.Match[str]:
     raise HangError(console.missing(pattern, f"within {limit_s:g} s"))
 
 
-def console_of(machine: Machine) -> Console:
+def console_of(machine: MachineParts) -> Console:
     if machine.console is None:
         raise UsageError(f"machine {machine.config.name!r} has not been booted")
     return machine.console
 
 
-def wait_ready(machine: Machine, limit_s: float, since: int, again: bool) -> None:
+def wait_ready(machine: MachineParts, limit_s: float, since: int, again: bool) -> None:
     """Machine.wait_ready()."""
     if since or not again:
         console_of(machine).expect(READY_MARK, limit_s, since)
@@ -78,7 +75,7 @@ def wait_ready(machine: Machine, limit_s: float, since: int, again: bool) -> Non
     try:
         expect(machine, READY_MARK, limit_s)
     except LostInterrupt:
-        say(
+        info(
             f"rem: machine {machine.config.name!r}: {BOOTED_AGAIN}: nothing was said and all CPUs"
             f" were halted for {SAMPLES * SAMPLE_S:g} s of its boot. Power is taken away, and it"
             " boots again, once"

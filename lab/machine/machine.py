@@ -32,6 +32,7 @@ from lab.machine import caches, disks, lost_interrupt
 from lab.machine.battery import BatteryMemory
 from lab.machine.config import MachineConfig
 from lab.machine.console import Console
+from lab.machine.cut_plan import ANNOUNCED, UNANNOUNCED, CutPlan
 from lab.machine.files import MachineFiles, MachineLock
 from lab.machine.forward import Forwarder
 from lab.machine.guest import Guest, GuestResult
@@ -41,12 +42,13 @@ from lab.machine.network import (
     network_from_state,
     network_to_state,
 )
-from lab.machine.note import BootNote, read_boot_note
 from lab.machine.nvdimm import NvdimmController
 from lab.machine.plugin import PluginControl, PluginCut
 from lab.machine.qemu import BootOptions, QemuProcess
 from lab.machine.supply import CutRecord, GuestClock, HostPacedClock, PowerSupply
 from lab.power.model import PowerModel
+from lab.record.block import decode, read_block
+from lab.record.boot_note import BootNote, read_boot_note
 
 # A cold boot takes 2 s on an idle host and ten times that under icount; this bounds a crowded one.
 BOOT_LIMIT_S = 120.0
@@ -196,7 +198,7 @@ class Machine:
         """Take the power away if it is on, let go of everything but the files and the network."""
         with self._lock:
             if self.state is MachineState.RUNNING:
-                self.cut(immediate=True)
+                self.cut(UNANNOUNCED)
             for forwarder in self._forwarders:
                 forwarder.close()
             self._forwarders.clear()
@@ -232,7 +234,7 @@ class Machine:
         """Take the power away, and the last boot once more."""
         with self._lock:
             self.guest.close()
-            self.cut(immediate=True)
+            self.cut(UNANNOUNCED)
             self._power_on(replace(self._options, boot=self.boots + 1))
 
     def _power_on(self, options: BootOptions) -> None:
@@ -272,57 +274,44 @@ class Machine:
             )
             watcher.start()
 
-    def cut(
-        self,
-        hold_up_ns: int | None = None,
-        immediate: bool = False,
-        clock: GuestClock | None = None,
-        place: str | None = None,
-        no_flush: str | None = None,
-        at_store: int | None = None,
-        supply: str | None = None,
-    ) -> CutRecord:
-        """Cut the power. Announced: PWR_OK drops and the machine has the hold-up to stop in.
+    def cut(self, plan: CutPlan = ANNOUNCED, clock: GuestClock | None = None) -> CutRecord:
+        """Cut the power as planned. QEMU ends by SIGKILL.
 
-        *immediate*: no announcement, no hold-up. In both cases QEMU ends by SIGKILL.
-        *clock* ends the hold-up instead of the machine's own; for one that does so at a place in
-        Stop (cut_points.py) *place* is that. With caches: *no_flush* takes flushes their effect
-        from here on (caches.NO_FLUSH), *at_store* is the store to NVRAM after which power goes.
-        *supply*: the one whose window the hold-up is, for the record.
+        *clock* ends the hold-up instead of the machine's own; cut_points.clock_for() makes the one
+        that a plan with a place needs.
         """
         clock = clock or self.clock
-        limit_ns = self.config.hold_up_ns if hold_up_ns is None else hold_up_ns
+        limit_ns = self.config.hold_up_ns if plan.hold_up_ns is None else plan.hold_up_ns
         with self._lock:
             qemu, wire = self.qemu, self.supply.wire
             if self.state is not MachineState.RUNNING or qemu is None or wire is None:
                 raise UsageError(f"machine {self.config.name!r} is {self.state}, not running")
-            if not immediate and self.config.icount and isinstance(clock, HostPacedClock):
+            if plan.announced and self.config.icount and isinstance(clock, HostPacedClock):
                 raise UsageError("under icount only the plugin knows the guest's time: no hold-up")
             self._cutting = True
             try:
-                if no_flush is not None:
-                    caches.without_flush(self, no_flush)
-                if at_store is not None:
-                    caches.arm_store(self, at_store)
-                    place = f"store {at_store}"
-                stopped_ns = None if immediate else self.supply.drop(clock, limit_ns)
+                if plan.no_flush is not None:
+                    caches.without_flush(self, plan.no_flush)
+                if plan.at_store is not None:
+                    caches.arm_store(self, plan.at_store)
+                stopped_ns = self.supply.drop(clock, limit_ns) if plan.announced else None
                 went_at_ns = time.monotonic_ns()
                 status = caches.power_goes(self, qemu)
                 record = CutRecord(
-                    announced=not immediate,
-                    hold_up_ns=0 if immediate else limit_ns,
+                    announced=plan.announced,
+                    hold_up_ns=limit_ns if plan.announced else 0,
                     stopped=stopped_ns is not None,
                     stopped_after_ns=stopped_ns,
                     margin_ns=None if stopped_ns is None else limit_ns - stopped_ns,
-                    echoed=not immediate and wire.echoed.is_set(),
+                    echoed=plan.announced and wire.echoed.is_set(),
                     sequence=self.supply.sequence,
                     qemu_pid=qemu.pid,
                     qemu_status=status,
                     went_at_ns=went_at_ns,
                     gone=qemu.gone(),
                     caches=caches.told(self),
-                    supply=supply,
-                    place=place if self._ended_at_place() else None,
+                    supply=plan.supply,
+                    place=plan.ends_at if self._ended_at_place() else None,
                 )
                 self._power_is_off()
             finally:
@@ -504,8 +493,6 @@ class Machine:
 
     def _programs_run(self, sequence: int) -> bool:
         """By the last event of Go in the record; a Stop since then has another number."""
-        from lab.record import decode, read_block
-
         slots = decode(read_block(self.files.seen(self.config))).slots
         return any(
             slot.timeline_sequence == sequence and any(e.type == "GO_DONE" for e in slot.timeline)

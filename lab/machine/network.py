@@ -21,8 +21,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from lab import run
+from lab.addresses import GUEST_ADDRESS, HOST_ADDRESS, NETWORK
 from lab.errors import InfraError, RemError, UsageError
-from lab.machine.config import GUEST_ADDRESS, HOST_ADDRESS, NETWORK, Forward, MachineConfig
+from lab.machine.config import Forward, MachineConfig
 from lab.machine.files import MachineFiles
 from lab.machine.qemu import MAC
 

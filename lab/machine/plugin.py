@@ -20,18 +20,13 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lab import format as fmt
 from lab.errors import HangError, InfraError, RemError
 from lab.machine.files import MachineFiles
-from lab.machine.qmp import Qmp
-
-if TYPE_CHECKING:
-    from lab.machine.machine import Machine
 
 CTL = "rem_plugin_ctl"
 CTL_BYTES = int(fmt.CONST["REM_PLUGIN_CTL_BYTES"])
@@ -279,70 +274,6 @@ class PluginControl:
         return self._snapshot(self._view().at_cut)
 
 
-class PluginClock:
-    """The guest clock of a machine under icount (supply.GuestClock).
-
-    The plugin takes the power away at the end of the hold-up. The edge is exact: begin() stops the
-    VM, and wait() lets it run on when QEMU has taken the status byte.
-    """
-
-    def __init__(
-        self,
-        control: PluginControl,
-        stopped_mark: int,
-        qmp: Callable[[], Qmp],
-        delivered: Callable[[], bool],
-    ) -> None:
-        self._control = control
-        self._stopped_mark = stopped_mark
-        self._qmp = qmp
-        self._delivered = delivered
-        self._edge: Snapshot | None = None
-        self.last: tuple[Snapshot, Snapshot] | None = None  # edge and end of the last wait
-
-    def begin(self, limit_ns: int) -> None:
-        control = self._control
-        self._qmp().execute("stop")
-        control.wait_ready()
-        control.reset_marks()
-        self._edge = control.read()
-        control.arm_hold_up(limit_ns)
-
-    def wait(self, event: threading.Event, limit_ns: int) -> int:
-        control, edge = self._control, self._edge
-        assert edge is not None, "begin() comes first"
-        end_s = time.monotonic() + ANSWER_LIMIT_S
-        while not self._delivered() and time.monotonic() < end_s:
-            time.sleep(ANSWER_POLL_S)
-        self._qmp().execute("cont")
-        event.wait(STANDSTILL_LIMIT_S)
-        end = control.first(self._stopped_mark) or control.at_cut()
-        if end is None:
-            # Guest time stands still, and the energy runs out all the same.
-            self.last = None
-            return limit_ns + 1
-        self.last = (edge, end)
-        return elapsed_ns(edge, end)
-
-
 def ctl_path(name: str) -> Path:
     """Where the control file of a machine is."""
     return MachineFiles.of(name).directory / "plugin.ctl"
-
-
-def attach(machine: Machine, spec: PluginSpec) -> PluginControl:
-    """Give a machine under icount, with a plugin told of STOPPED_OUT, its guest clock."""
-    control = PluginControl(ctl_path(machine.config.name))
-
-    def qmp() -> Qmp:
-        assert machine.qemu is not None, "the machine is off"
-        return machine.qemu.qmp
-
-    def delivered() -> bool:
-        assert machine.supply.wire is not None, "the machine is off"
-        return machine.supply.wire.delivered()
-
-    mark = spec.out_mark(spec.outs.index(STOPPED_OUT))
-    machine.clock = PluginClock(control, mark, qmp, delivered)
-    machine.plugin = control
-    return control

@@ -10,7 +10,7 @@ from lab import format as fmt
 from lab.errors import RemError
 from lab.machine.files import MachineFiles, MachineLock
 from lab.machine.machine import Machine, MachineState
-from lab.machine.note import read_boot_note
+from lab.record.boot_note import read_boot_note
 
 SYSFS = "/sys/kernel/remanence"
 GUEST_FILES = (

@@ -24,19 +24,14 @@ from typing import Any
 
 from lab.errors import Exit, HangError, RemError, UsageError
 from lab.machine.control import read_line, short_path
-from lab.machine.cut_points import (
-    GO_PHASES,
-    STOP_PHASES,
-    Place,
-    attach_cut_points,
-    clock_for,
-    resume_and_cut,
-)
+from lab.machine.cut_plan import UNANNOUNCED, CutPlan
+from lab.machine.cut_points import attach_cut_points, clock_for, resume_and_cut
 from lab.machine.guest import SSH_FAILED
 from lab.machine.machine import BOOT_LIMIT_S, Machine, MachineState
+from lab.machine.places import GO_PHASES, Place
 from lab.machine.status import SYSFS, status_of
 from lab.machine.tracing import record
-from lab.say import say
+from lab.messages import info
 
 # The last hold-up, when the supervisor is told to end: as a shut-down host would give it.
 END_HOLD_UP_NS = 2_000_000_000
@@ -97,9 +92,9 @@ class Supervisor:
         if self.machine.state is MachineState.RUNNING and self._has_clock():
             hold_up_ns = min(END_HOLD_UP_NS, self.machine.config.hold_up_ns)
             try:
-                self.machine.cut(hold_up_ns=hold_up_ns)
+                self.machine.cut(CutPlan(hold_up_ns=hold_up_ns))
             except UsageError:
-                say("rem: the machine went off by itself meanwhile")
+                info("rem: the machine went off by itself meanwhile")
         self.machine.close()
 
     def _has_clock(self) -> bool:
@@ -131,7 +126,7 @@ class Supervisor:
             try:
                 sock.sendall(json.dumps(answer).encode() + b"\n")
             except OSError as err:
-                say(f"rem: a client went away before its answer: {err}")
+                info(f"rem: a client went away before its answer: {err}")
 
     def _do(self, message: dict[str, Any]) -> Any:
         operation = self._operations.get(str(message.get("op")))
@@ -140,24 +135,8 @@ class Supervisor:
         return operation(message)
 
     def _cut(self, message: dict[str, Any]) -> Any:
-        hold_up_ns = message.get("hold_up_ns")
-        immediate = bool(message.get("immediate"))
-        text = message.get("at")
-        place = Place.parse(str(text), STOP_PHASES, "--at") if text is not None else None
-        clock = clock_for(self.machine, place)
-        where = None if place is None else str(place)
-        no_flush, at_store = message.get("no_flush"), message.get("at_store")
-        return asdict(
-            self.machine.cut(
-                hold_up_ns,
-                immediate,
-                clock,
-                where,
-                no_flush=no_flush,
-                at_store=at_store,
-                supply=message.get("supply"),
-            )  # fmt: skip
-        )
+        plan = CutPlan.from_message(message)
+        return asdict(self.machine.cut(plan, clock_for(self.machine, plan.place)))
 
     def _resume(self, message: dict[str, Any]) -> Any:
         machine = self.machine
@@ -213,7 +192,7 @@ class Supervisor:
 
     def _quit(self, message: dict[str, Any]) -> None:
         if message.get("immediate") and self.machine.state is MachineState.RUNNING:
-            self.machine.cut(immediate=True)
+            self.machine.cut(UNANNOUNCED)
         self.end()
 
     def _guest(self, message: dict[str, Any]) -> Any:
@@ -304,11 +283,11 @@ def main(argv: list[str]) -> int:
             machine.close()
             raise
     except RemError as err:
-        say(f"rem: {err.message}")
+        info(f"rem: {err.message}")
         return int(err.exit_code)
     supervisor.wait()
     if machine.state in ENDED:
-        say(
+        info(
             f"rem: machine {name!r} is {machine.state}"
             + (f": {machine.why}" if machine.why else "")
         )

@@ -5,14 +5,11 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lab import format as fmt
 from lab.errors import RemError, UsageError
 from lab.machine.caches import control_of
-
-if TYPE_CHECKING:
-    from lab.machine.machine import Machine
+from lab.machine.parts import MachineParts
 
 RECORDS_MAX = int(fmt.CONST["REM_PLUGIN_TRACE_RECORDS_MAX"])
 POLL_S = 0.02
@@ -24,7 +21,7 @@ def check_records(records: int) -> None:
         raise UsageError(f"{records} records: give 1 to {RECORDS_MAX}")
 
 
-def record(machine: Machine, records: int, limit_s: float) -> Path:
+def record(machine: MachineParts, records: int, limit_s: float) -> Path:
     """A trace from now on: so many records, or what there is after *limit_s* of the host's time."""
     check_records(records)
     control = control_of(machine)
@@ -40,14 +37,14 @@ def record(machine: Machine, records: int, limit_s: float) -> Path:
     return path
 
 
-def _tell(machine: Machine, records: int) -> None:
+def _tell(machine: MachineParts, records: int) -> None:
     assert machine.qemu is not None, "the machine is off"
     machine.qemu.qmp.execute("stop")
     control_of(machine).trace(records)
     machine.qemu.qmp.execute("cont")
 
 
-def _wait(machine: Machine, path: Path, limit_s: float) -> bool:
+def _wait(machine: MachineParts, path: Path, limit_s: float) -> bool:
     end_s = time.monotonic() + limit_s
     while time.monotonic() < end_s and not path.exists():
         if machine.qemu is None or machine.qemu.process.poll() is not None:

@@ -13,15 +13,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lab.commands.demo import with_caches
 from lab.errors import RemError
 from lab.machine import Machine, MachineConfig
+from lab.machine.cut_plan import UNANNOUNCED
 from lab.machine.cut_points import attach_cut_points
 from lab.machine.tracing import record
-from lab.say import say
+from lab.messages import info
 from lab.setup import cache, products
 from lab.setup.inputs import Inputs
 from lab.setup.progress import Progress
+from lab.testbed.machines import with_caches
 
 RECORDS = 4_000_000
 PROFILE = "lightpc"
@@ -62,7 +63,7 @@ def record_redis(name: str, records: int, limit_s: float = TRACE_LIMIT_S) -> tup
     config = _config(name, progress)
     machine = Machine.create(config, destroy_on_exit=True)
     try:
-        say("redis: boots and fills")
+        info("redis: boots and fills")
         machine.boot()
         machine.wait_up(BOOT_LIMIT_S)
         keys = machine.run_in_guest(SERVE, limit_s=BOOT_LIMIT_S).stdout.split()[-1]
@@ -71,11 +72,11 @@ def record_redis(name: str, records: int, limit_s: float = TRACE_LIMIT_S) -> tup
             raise RemError(f"machine {name!r} did not stop: see `rem inspect`")
         machine.config = with_caches(config, PROFILE)
         attach_cut_points(machine)
-        say(f"redis: {keys} keys; resumes with caches, and is traced for {records:,} records")
+        info(f"redis: {keys} keys; resumes with caches, and is traced for {records:,} records")
         machine.resume()
         machine.wait_resumed(BOOT_LIMIT_S)
         path = record(machine, records, limit_s)
-        machine.cut(immediate=True)
+        machine.cut(UNANNOUNCED)
     except BaseException:
         machine.__exit__(None, None, None)
         raise

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from lab.errors import UsageError
-from lab.machine.options import parse_ns
 from lab.power.model import PowerModel
+from lab.quantities import parse_ns
 
 
 def is_time(text: str) -> bool:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from lab.lost.pages import KINDS
-from lab.lost.report import Group, Loss
+from lab.lost_lines.pages import KINDS
+from lab.lost_lines.report import Group, Loss
 from lab.report.record_text import duration
 
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.table import Table
 
-from lab.course import Course, margin_line
-from lab.machine.note import BootNote, DescEntry
-from lab.record import Body, Record, Slot
-from lab.timeline import Span, Timeline
+from lab.power.discharge import Discharge, margin_line
+from lab.record.block import Body, Record, Slot
+from lab.record.boot_note import BootNote, DescEntry
+from lab.record.timeline import Span, Timeline
 
 E820_NAMES = {1: "RAM", 2: "reserved", 3: "ACPI", 4: "NVS", 5: "bad", 7: "NVRAM", 12: "NVRAM (12)"}
 
@@ -137,13 +137,15 @@ def entry_table(title: str, entries: Iterable[DescEntry]) -> Table:
     return table
 
 
-def course_table(course: Course) -> Table:
-    table = _table(f"Left during the Stop; {margin_line(course)}", "at", "CPUs run", "dirty lines")
-    if course.supply:
+def discharge_table(discharge: Discharge) -> Table:
+    table = _table(
+        f"Left during the Stop; {margin_line(discharge)}", "at", "CPUs run", "dirty lines"
+    )
+    if discharge.supply:
         table.add_column("energy")
     for column in table.columns:
         column.justify = "right"
-    for point in course.points:
+    for point in discharge.points:
         cells = [duration(point.time_ns), str(point.running), f"{point.lines:,}"]
         if point.energy_pj is not None:
             cells.append(f"{point.energy_pj / 1e9:,.1f} mJ")
@@ -156,7 +158,7 @@ def show(
     record: Record,
     everything: bool,
     timeline: Timeline | None,
-    course: Course | None,
+    discharge: Discharge | None,
 ) -> None:
     """All that `rem inspect` prints for people."""
     console.print(overview(record))
@@ -174,8 +176,8 @@ def show(
                 console.print(span_table(f"{title} (sequence {timeline.sequence})", spans))
     elif newest is not None and newest.timeline:
         console.print(f"{len(newest.timeline)} events, but no clock to time them by")
-    if course is not None:
-        console.print(course_table(course))
+    if discharge is not None:
+        console.print(discharge_table(discharge))
     if everything:
         console.print(entry_table("This machine", record.machine))
         for slot in record.slots:

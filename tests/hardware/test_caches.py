@@ -21,12 +21,13 @@ import pytest
 
 from lab import run
 from lab.errors import RemError
-from lab.lost.report import NOBODY, Group, Loss, Source, loss_of
-from lab.lost.source import source_of_machine
+from lab.lost_lines.report import NOBODY, Group, Loss, Source, loss_of
+from lab.lost_lines.source import source_of_machine
 from lab.machine import Machine, MachineState
 from lab.machine.caches import DEFAULT_PROFILE, is_lost
+from lab.machine.cut_plan import UNANNOUNCED, CutPlan
 from lab.machine.supply import CutRecord
-from tests.claims import GO_LIMIT_S, booted, stop_for_caches
+from tests.support.claims import GO_LIMIT_S, booted, stop_for_caches
 
 CPUS = 2
 # Guest time; far more than any Stop takes.
@@ -70,7 +71,7 @@ class Stopped:
         machine = self.machine
         machine.guest.close()  # its connection is of a time that never was
         if machine.state is MachineState.RUNNING:
-            machine.cut(immediate=True)
+            machine.cut(UNANNOUNCED)
         self._copy(self._copies, self._files)
         machine.resume()
         machine.wait_resumed(GO_LIMIT_S)
@@ -116,7 +117,7 @@ def test_a_stop_flushes_all_that_it_must(stopped: Stopped) -> None:
 @pytest.mark.parametrize("which", ["data", "others", "invd"])
 def test_a_flush_without_effect_is_noticed(stopped: Stopped, which: str) -> None:
     machine = stopped.resume()
-    record = machine.cut(no_flush=which)
+    record = machine.cut(CutPlan(no_flush=which))
     caches = told(record)
     if which == "invd":
         # What was dropped is gone for the CPUs too, so that Stop itself may not get far.
@@ -136,7 +137,7 @@ def test_a_flush_without_effect_is_noticed(stopped: Stopped, which: str) -> None
 
 def test_a_record_that_was_not_flushed_is_a_cold_boot_with_its_reason(stopped: Stopped) -> None:
     machine = stopped.resume()
-    record = machine.cut(no_flush="all")
+    record = machine.cut(CutPlan(no_flush="all"))
     assert record.stopped, "the machine believes that it has committed"
     assert is_lost(told(record))
     machine.resume()
@@ -148,7 +149,7 @@ def test_a_record_that_was_not_flushed_is_a_cold_boot_with_its_reason(stopped: S
 
 def test_a_hold_up_that_ends_in_the_flush_is_a_cold_boot(stopped: Stopped) -> None:
     machine = stopped.resume()
-    record = machine.cut(hold_up_ns=TOO_SHORT_NS)
+    record = machine.cut(CutPlan(hold_up_ns=TOO_SHORT_NS))
     assert not record.stopped
     assert told(record)["differ_lines"] > 0
     machine.resume()
@@ -160,7 +161,7 @@ def test_power_goes_after_any_store_of_a_stop(stopped: Stopped) -> None:
     for number in (1, 100, 700):
         machine = stopped.resume()
         begin_s = time.monotonic()
-        record = machine.cut(at_store=number)
+        record = machine.cut(CutPlan(at_store=number))
         assert record.place == f"store {number}", time.monotonic() - begin_s
         assert told(record)["stores"] == number
         machine.resume()
@@ -185,7 +186,7 @@ def _groups(loss: Loss, kind: str, name: str) -> list[Group]:
 def test_what_was_lost_has_owners_and_writers(stopped: Stopped) -> None:
     machine = stopped.resume()
     program = _owner(machine)
-    record = machine.cut(no_flush="data")
+    record = machine.cut(CutPlan(no_flush="data"))
     _, loss = _loss(machine)
     assert loss.problems == ()
     assert len(loss.lines) == told(record)["differ_lines"]
@@ -229,7 +230,7 @@ def test_what_was_flushed_is_nobodys_loss(stopped: Stopped) -> None:
 def test_a_stop_without_energy_tells_what_it_lost(stopped: Stopped) -> None:
     machine = stopped.resume()
     program = _owner(machine)
-    assert not machine.cut(hold_up_ns=TOO_SHORT_NS).stopped
+    assert not machine.cut(CutPlan(hold_up_ns=TOO_SHORT_NS)).stopped
     _, loss = _loss(machine)
     assert sum(group.lines for group in loss.groups) == len(loss.lines) > 0
     assert _groups(loss, "process", program) + _groups(loss, "page cache", "unsynced")

@@ -19,7 +19,7 @@ from lab.errors import Exit
 from lab.paths import repo_dir
 from lab.setup.campaign import ensure_campaign
 from lab.setup.progress import Progress
-from tests.hardware.rem_runs import figures_of, killed_at, rem
+from tests.support.rem_runs import figures_of, killed_at, rem
 
 IMAGES = 2_000
 LIMIT_S = 300

@@ -33,7 +33,7 @@ from lab.campaign.workload import Workload
 from lab.paths import repo_dir
 from lab.setup.campaign import ensure_campaign
 from lab.setup.progress import Progress
-from tests.hardware.rem_runs import figures_of, killed_at, rem
+from tests.support.rem_runs import figures_of, killed_at, rem
 
 IMAGES, BOOTS, WHOLE = 2_000, 60, 12
 CHAIN_IMAGES = 25_000  # of three cycles

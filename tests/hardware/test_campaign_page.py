@@ -21,7 +21,7 @@ import pytest
 from lab.errors import Exit
 from lab.setup.browser import ensure_browser
 from lab.setup.progress import Progress
-from tests.hardware.rem_runs import rem
+from tests.support.rem_runs import rem
 
 LIMIT_S = 600
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]

@@ -24,7 +24,7 @@ from lab.campaign.record import Recorded, record
 from lab.campaign.workload import EXAMPLES
 from lab.setup.campaign import ensure_campaign
 from lab.setup.progress import Progress
-from tests.hardware.rem_runs import figures_of, rem
+from tests.support.rem_runs import figures_of, rem
 
 LIMIT_S = 1500
 CUTS = 300

@@ -18,14 +18,14 @@ from dataclasses import replace
 import pytest
 
 from lab.campaign.record import Patience
-from lab.commands.demo import make_config
 from lab.machine import Machine
 from lab.machine.config import DiskModel, NicModel
 from lab.setup import products
 from lab.setup.progress import Progress
-from tests.claims import consoles, machine_name, warnings
+from lab.testbed.machines import make_config
 from tests.hardware.test_disk_cache import policy, with_log
 from tests.hardware.test_disk_logged import LOG_MIB, TABLE, Status
+from tests.support.claims import consoles, machine_name, warnings
 
 CUTS = 3
 CPUS = 2
@@ -55,7 +55,7 @@ def debugged(
 ) -> Iterator[Machine]:
     kernel = products.ensure_kernel(Progress(), "debug").bz_image
     name = machine_name(f"debug-{stop}-{disk}{'-log' if log_mib else ''}")
-    config = make_config(name, CPUS, stop, kernel, None)
+    config = make_config(name, CPUS, stop, kernel)
     config = replace(config, icount=True, disk=disk, nic=nic)
     if log_mib is not None:
         config = with_log(config, log_mib)

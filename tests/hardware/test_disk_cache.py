@@ -18,13 +18,13 @@ from pathlib import Path
 
 import pytest
 
-from lab.commands.demo import make_config
 from lab.machine import Machine
 from lab.machine.config import DiskModel, MachineConfig
 from lab.machine.disk_log import SECTOR_BYTES
 from lab.run import find_tool
 from lab.setup import products
-from tests.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
+from lab.testbed.machines import make_config
+from tests.support.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
 
 SYSFS = "/sys/kernel/remanence/disks"
 LOAD = Path(__file__).parent / "disk_load.py"
@@ -58,7 +58,7 @@ def loaded(
     if mutant is not None:
         words = f"remanence.mutant={mutant}"
         kernel = products.ensure_kernel(products.Progress(), "mutants").bz_image
-    config = make_config(machine_name(purpose), 2, stop, kernel, None)
+    config = make_config(machine_name(purpose), stop_mode=stop, kernel=kernel)
     config = replace(config, disk=disk, disk_cache="volatile")
     if log_mib is not None:
         config = with_log(config, log_mib)

@@ -20,9 +20,8 @@ from typing import Any
 import pytest
 
 from lab.campaign.workload import own_warnings
-from lab.commands.demo import make_config
 from lab.machine import Machine
-from tests.claims import BOOT_LIMIT_S, GO_LIMIT_S, consoles, cut_and_resume, machine_name
+from lab.testbed.machines import make_config
 from tests.hardware.test_disk_cache import (
     SYSFS,
     begin,
@@ -33,6 +32,7 @@ from tests.hardware.test_disk_cache import (
     verdict,
     work_on,
 )
+from tests.support.claims import BOOT_LIMIT_S, GO_LIMIT_S, consoles, cut_and_resume, machine_name
 
 TABLE = Path(__file__).parent / "dm_table.py"
 LOG_MIB = 64
@@ -313,7 +313,7 @@ def test_a_disk_that_fails_in_a_replay_gives_errors_and_no_old_data() -> None:
 
 @pytest.mark.soak
 def test_the_cache_is_on_for_as_long_as_there_is_a_log() -> None:
-    config = make_config(machine_name("log-ends"), 2, "fast", None, None)
+    config = make_config(machine_name("log-ends"), stop_mode="fast")
     config = replace(config, devices=("pcie-root-port,id=spare-port,bus=pcie.0",))
     with Machine.create(config, destroy_on_exit=True) as machine:
         machine.boot(paused=True)

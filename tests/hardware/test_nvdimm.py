@@ -15,11 +15,12 @@ from typing import Literal
 
 import pytest
 
-from lab.commands.demo import make_config
 from lab.machine import Machine
 from lab.machine.caches import DEFAULT_PROFILE, is_lost
-from lab.machine.note import BootNote
-from tests.claims import (
+from lab.machine.cut_plan import UNANNOUNCED, CutPlan
+from lab.record.boot_note import BootNote
+from lab.testbed.machines import make_config
+from tests.support.claims import (
     BOOT_LIMIT_S,
     GO_LIMIT_S,
     cut_and_resume,
@@ -27,7 +28,7 @@ from tests.claims import (
     stop_for_caches,
     warnings,
 )
-from tests.trials import parts
+from tests.support.trials import parts
 
 SYSFS = "/sys/kernel/remanence/nvdimm"
 KEPT = "/run/kept"  # in memory, not on the disk
@@ -45,7 +46,7 @@ def nvdimm_machine(
     """`mutant`: the planted bug that the kernel is to have."""
     made = parts(mutants)
     words = "" if mutant is None else f"remanence.mutant={mutant}"
-    config = make_config(machine_name(purpose), 2, "fast", made.kernel, None)
+    config = make_config(machine_name(purpose), stop_mode="fast", kernel=made.kernel)
     config = replace(
         config,
         loader=made.loader,
@@ -97,7 +98,7 @@ def test_what_was_saved_comes_back_and_is_forgotten_once_entered() -> None:
             assert health(machine) == "armed ready"
         assert warnings(machine) == []
         # Without a Stop nothing was saved, and the image that was entered is gone for good.
-        machine.cut(immediate=True)
+        machine.cut(UNANNOUNCED)
         assert decision(machine).reason == "COLD_NVDIMM_EMPTY"
 
 
@@ -126,7 +127,7 @@ def test_with_volatile_caches_what_they_wrote_back_is_what_is_saved() -> None:
         assert warnings(machine) == []
         # The record stays in the caches, and the module saves what came to it.
         machine.guest.close()
-        record = machine.cut(no_flush="all")
+        record = machine.cut(CutPlan(no_flush="all"))
         assert record.stopped, "the machine believes that it has committed"
         assert is_lost(record.caches)
         assert decision(machine).reason == "COLD_ALREADY_CONSUMED"
@@ -159,7 +160,7 @@ def check_entered_once(machine: Machine, mutant: str | None = None) -> None:
     machine.guest.close()
     assert machine.cut().stopped
     assert decision(machine, mutant).resumed
-    machine.cut(immediate=True)
+    machine.cut(UNANNOUNCED)
     again = decision(machine, mutant)
     assert not again.resumed, "the image was entered twice"
 

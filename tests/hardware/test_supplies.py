@@ -16,16 +16,17 @@ from dataclasses import replace
 
 import pytest
 
-from lab.commands.demo import make_config
-from lab.course import read_samples
 from lab.demo.outcome import Outcome
 from lab.demo.run import play
 from lab.demo.story import Plan
-from lab.demo.workload import Size, Workload
 from lab.machine import Machine, MachineConfig
 from lab.machine.caches import DEFAULT_PROFILE
+from lab.machine.cut_plan import CutPlan
+from lab.power.discharge import read_samples
 from lab.power.model import PowerModel
-from tests.claims import (
+from lab.testbed.machines import make_config
+from lab.testbed.workload import Size, Workload
+from tests.support.claims import (
     BOOT_LIMIT_S,
     GO_LIMIT_S,
     consoles,
@@ -74,7 +75,7 @@ def flush_ns(profile: str) -> int:
 def config_on(supply: str, profile: str, caches: str | None = None) -> MachineConfig:
     """A machine that knows its supply and its caches; *caches*: their model runs from the start."""
     window_ns = PowerModel.ready().window_ns(supply)
-    config = make_config(machine_name(f"psu-{supply}"), CPUS, "fast", None, caches)
+    config = make_config(machine_name(f"psu-{supply}"), CPUS, "fast", caches=caches)
     words = (
         config.cmdline_extra,
         f"remanence.hold_up_us={window_ns // 1000}",
@@ -154,7 +155,7 @@ def test_caches_too_large_for_a_supply_are_refused(supply: str) -> None:
         assert status(machine) == "refused: a Stop may outlast the hold-up"
         assert "no Stop will be tried" in consoles(machine)
         machine.guest.close()
-        assert not machine.cut(hold_up_ns=NO_STOP_NS).stopped
+        assert not machine.cut(CutPlan(hold_up_ns=NO_STOP_NS)).stopped
         machine.resume()
         assert machine.wait_boot_note(BOOT_LIMIT_S).reason == "COLD_NOT_COMMITTED"
 

@@ -17,13 +17,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from lab.demo.guest_job import identify, pid_of
-from lab.demo.pm_machine import cut, guest_with_region, load, sh
 from lab.machine import Machine
 from lab.run import end, spawn
 from lab.setup.heap import ensure_heap_bench
 from lab.setup.progress import Progress
-from tests.claims import booted, cut_and_resume
+from lab.testbed.guest_job import identify, pid_of
+from lab.testbed.pm_guest import cut, guest_with_region, load, sh
+from tests.support.claims import booted, cut_and_resume
 
 PROFILE = "wsp-c5528"
 PROGRAM = "/root/nvheap-bench"

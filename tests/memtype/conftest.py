@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shim_machine import (
+
+from tests.support.shim_machine import (
     BASE_CMDLINE,
     NVRAM_START,
     Boot,

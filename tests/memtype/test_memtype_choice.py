@@ -7,7 +7,17 @@ The oracle for "both" is what an unpatched kernel does with memmap=SIZE%ADDR-7+1
 from __future__ import annotations
 
 import pytest
-from shim_machine import E820_PMEM, E820_PRAM, MIB, NVRAM_START, PAGE_BYTES, Boot, BootOne, Range
+
+from tests.support.shim_machine import (
+    E820_PMEM,
+    E820_PRAM,
+    MIB,
+    NVRAM_START,
+    PAGE_BYTES,
+    Boot,
+    BootOne,
+    Range,
+)
 
 NVRAM = Range(NVRAM_START, NVRAM_START + 512 * MIB)
 ORACLE = f"memmap=512M%{NVRAM_START:#x}-7+1"

@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from shim_machine import (
+
+from tests.support.shim_machine import (
     BASE_CMDLINE,
     E820_PMEM,
     MIB,

@@ -11,7 +11,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from shim_machine import E820_PMEM, E820_PRAM, MIB, NVRAM_START, PAGE_BYTES, Boot, BootOne, Range
+
+from tests.support.shim_machine import (
+    E820_PMEM,
+    E820_PRAM,
+    MIB,
+    NVRAM_START,
+    PAGE_BYTES,
+    Boot,
+    BootOne,
+    Range,
+)
 
 NVRAM = Range(NVRAM_START, NVRAM_START + 512 * MIB)
 LOW_PAGES_MAX = 9

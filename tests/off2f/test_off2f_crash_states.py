@@ -19,7 +19,15 @@ import pytest
 
 from lab.setup.off2f import ensure_tool
 from lab.setup.progress import Progress
-from tests.off2f.crash_states import Call, Folder, Tree, crash_states, lay_out, record, tree_on_disk
+from tests.support.crash_states import (
+    Call,
+    Folder,
+    Tree,
+    crash_states,
+    lay_out,
+    record,
+    tree_on_disk,
+)
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 

@@ -13,16 +13,16 @@ from dataclasses import replace
 
 import pytest
 
-from lab.commands.demo import make_config
-from lab.demo.off2f_machine import (
+from lab.machine import Machine
+from lab.testbed.machines import make_config
+from lab.testbed.off2f_guest import (
     convert,
     install,
     libraries_to_nvram,
     make_store,
     measure,
 )
-from lab.demo.pm_machine import kernel_complaints, sh, wait_up
-from lab.machine import Machine
+from lab.testbed.pm_guest import kernel_complaints, sh, wait_up
 
 PSEUDO_NVM = "memmap=128M!0x20000000"
 
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 
 def test_dram_holds_no_text() -> None:
-    config = make_config(f"t-offd-{os.getpid()}", 2, None, None)
+    config = make_config(f"t-offd-{os.getpid()}")
     config = replace(config, memtype="dram", cmdline_extra=PSEUDO_NVM)
     with Machine.create(config, destroy_on_exit=True) as machine:
         machine.boot()

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.demo.off2f_machine import (
+from lab.machine import Machine
+from lab.testbed.off2f_guest import (
     PARAMETERS,
     STORE,
     convert,
@@ -22,10 +23,9 @@ from lab.demo.off2f_machine import (
     guest_with_store,
     measure,
 )
-from lab.demo.pm_machine import install as install_pm
-from lab.demo.pm_machine import load, sh, unload
-from lab.demo.pm_machine import status as region_of
-from lab.machine import Machine
+from lab.testbed.pm_guest import install as install_pm
+from lab.testbed.pm_guest import load, sh, unload
+from lab.testbed.pm_guest import status as region_of
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900), pytest.mark.usefixtures("quiet")]
 

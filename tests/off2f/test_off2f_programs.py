@@ -13,9 +13,9 @@ from collections import Counter
 
 import pytest
 
-from lab.demo.off2f_machine import STORE, guest_with_store
-from lab.demo.pm_machine import kernel_complaints, sh
 from lab.machine import Machine
+from lab.testbed.off2f_guest import STORE, guest_with_store
+from lab.testbed.pm_guest import kernel_complaints, sh
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 

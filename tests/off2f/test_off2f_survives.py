@@ -13,14 +13,14 @@ import time
 
 import pytest
 
-from lab.demo.off2f_machine import STORE, convert, guest_with_store, mount
-from lab.demo.pm_machine import (
+from lab.machine import Machine
+from lab.testbed.off2f_guest import STORE, convert, guest_with_store, mount
+from lab.testbed.pm_guest import (
     BOOT_LIMIT_S,
     cut,
     kernel_complaints,
     sh,
 )
-from lab.machine import Machine
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 

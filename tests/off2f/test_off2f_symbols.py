@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.demo.off2f_machine import convert, guest_with_store
-from lab.demo.pm_machine import sh
 from lab.machine import Machine
 from lab.run import run
+from lab.testbed.off2f_guest import convert, guest_with_store
+from lab.testbed.pm_guest import sh
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 

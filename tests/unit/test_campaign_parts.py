@@ -13,7 +13,7 @@ import pytest
 
 from lab.campaign import boots, chain, figures, runner
 from lab.campaign.boots import Booted, choose
-from lab.campaign.command import Asked, chosen_mutants, count, run
+from lab.campaign.command import Plan, chosen_mutants, count, run
 from lab.campaign.engine import Judged, Work, broken_text
 from lab.campaign.figures import images_per_s, mix, violations
 from lab.campaign.mutants import (
@@ -31,12 +31,24 @@ from lab.campaign.shrink import as_eviction, command, shrunk
 from lab.campaign.store import Store
 from lab.campaign.workload import Workload, standard
 from lab.errors import Exit, InfraError, UsageError
-from lab.machine.note import BootNote
+from lab.record.boot_note import BootNote
 from lab.setup import products
 from lab.setup.products import KernelProduct
 
 WORK = Work("engine", "/rec/stop", 1, 0, 100, 0, 1)
-ASKED = Asked((), False, 1, 1, None, None, None, None, 0, 0, "five")
+PLAN = Plan(
+    recordings=(),
+    model=False,
+    images=1,
+    seed=1,
+    results=None,
+    scheduler=None,
+    page=None,
+    limit_s=None,
+    boots=0,
+    whole=0,
+    mutants="five",
+)
 
 
 def outcome(digest: str, verdict: Any = "cold", **changed: Any) -> dict[str, Any]:
@@ -328,11 +340,11 @@ def test_there_are_enough_planted_bugs_and_any_five_are_of_several_kinds() -> No
 
 
 def test_mutants_of_the_machine_are_chosen_by_name() -> None:
-    assert len(chosen_mutants(ASKED)) == 5
-    assert chosen_mutants(replace(ASKED, mutants="all")) == machine_mutants()
-    assert chosen_mutants(replace(ASKED, mutants="skip-flush")) == ["skip-flush"]
+    assert len(chosen_mutants(PLAN)) == 5
+    assert chosen_mutants(replace(PLAN, mutants="all")) == machine_mutants()
+    assert chosen_mutants(replace(PLAN, mutants="skip-flush")) == ["skip-flush"]
     with pytest.raises(UsageError, match="choose all"):
-        chosen_mutants(replace(ASKED, mutants="none-such"))
+        chosen_mutants(replace(PLAN, mutants="none-such"))
 
 
 @pytest.fixture
@@ -361,17 +373,17 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
 
 
 def test_a_workload_may_have_any_name(recorded: list[Recorded]) -> None:
-    run(replace(ASKED, load=Workload(("/bin/soak",), ("/bin/true",))))
+    run(replace(PLAN, load=Workload(("/bin/soak",), ("/bin/true",))))
     assert [what.directory.name for what in recorded] == ["soak-1"]
 
 
 def test_a_run_of_another_workload_is_not_gone_on_with(recorded: list[Recorded]) -> None:
     """Names of recordings are short: two workloads may have the same."""
     for words in (("/bin/load", "a"), ("/bin/load", "a")):
-        run(replace(ASKED, load=Workload(words, ("/bin/true",))))
+        run(replace(PLAN, load=Workload(words, ("/bin/true",))))
     assert len(recorded) == 1
     with pytest.raises(UsageError, match=r"load-a-1 is a run of another workload \(/bin/load a,"):
-        run(replace(ASKED, load=Workload(("/other/load", "a"), ("/bin/true",))))
+        run(replace(PLAN, load=Workload(("/other/load", "a"), ("/bin/true",))))
 
 
 def test_a_soak_of_another_build_is_not_gone_on_with(

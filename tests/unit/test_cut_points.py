@@ -12,15 +12,8 @@ import pytest
 from lab import format as fmt
 from lab.errors import Exit, InfraError, RemError, UsageError
 from lab.machine import Machine, MachineConfig
-from lab.machine.cut_points import (
-    GO_PHASES,
-    PHASES,
-    STOP_PHASES,
-    Place,
-    attach_cut_points,
-    clock_for,
-    make_spec,
-)
+from lab.machine.cut_points import attach_cut_points, clock_for, make_spec
+from lab.machine.places import GO_PHASES, PHASES, STOP_PHASES, Place
 from lab.machine.plugin import STOPPED_OUT
 from lab.machine.supply import HostPacedClock
 

@@ -11,17 +11,17 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-import record_builder as build
 
-from lab.demo.guest_job import identify, numbers_in
+import tests.support.record_builder as build
 from lab.demo.outcome import Outcome
+from lab.demo.page import page
 from lab.demo.story import Before
 from lab.demo.verdict import all_lost, read_back
-from lab.demo.workload import Workload
-from lab.record import decode
-from lab.report.demo_page import page
+from lab.record.block import decode
+from lab.record.timeline import timeline_of
 from lab.report.timeline_picture import svg
-from lab.timeline import timeline_of
+from lab.testbed.guest_job import identify, numbers_in
+from lab.testbed.workload import Workload
 
 GOOD = {
     "drained": True,
@@ -74,7 +74,7 @@ def test_one_broken_promise_fails_the_whole() -> None:
 
 def test_the_page_is_whole_and_needs_nothing_else() -> None:
     outcome = Outcome(lambda _: None)
-    outcome.say("A <story> & more")
+    outcome.report("A <story> & more")
     outcome.check("a promise", False, "because <b>")
     outcome.result.add("stop_ns", 1_500_000, "ns", "native")
     timeline = timeline_of(decode(bytes(build.make_block())).slots[1])

@@ -13,7 +13,7 @@ from itertools import takewhile
 import pytest
 
 from lab import format as fmt
-from lab.format_doc import format_page, rows, words
+from lab.docs.format_page import format_page, rows, words
 
 PAGE = fmt.HEADER_DIR / "FORMAT.md"
 BLOCK = """

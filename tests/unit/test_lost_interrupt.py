@@ -12,7 +12,7 @@ import pytest
 from lab.errors import HangError
 from lab.machine import lost_interrupt
 from lab.machine.lost_interrupt import BOOTED_AGAIN, LostInterrupt
-from tests import trials
+from tests.support import trials
 
 LIMIT_S = 1.0
 pytest_plugins = ["pytester"]
@@ -49,8 +49,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     lines: list[str] = []
     monkeypatch.setattr(lost_interrupt, "SAMPLE_S", 0.0)
     monkeypatch.setattr(lost_interrupt, "LOOK_EVERY_S", 0.0)
-    monkeypatch.setattr(lost_interrupt, "say", lines.append)
-    monkeypatch.setattr(trials, "say", lines.append)
+    monkeypatch.setattr(lost_interrupt, "info", lines.append)
+    monkeypatch.setattr(trials, "info", lines.append)
     return lines
 
 

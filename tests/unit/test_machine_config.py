@@ -12,8 +12,8 @@ import pytest
 from lab.errors import Exit, RemError
 from lab.machine.config import Forward, MachineConfig
 from lab.machine.files import MachineFiles
-from lab.machine.options import parse_bytes, parse_ns, parse_span_s
 from lab.machine.qemu import BootOptions, Wires, build_command, quoted_command
+from lab.quantities import parse_bytes, parse_ns, parse_span_s
 
 CONFIG = MachineConfig(
     name="m", kernel=Path("/k/bzImage"), loader=Path("/g/loader.elf"), root=Path("/r/root.img")

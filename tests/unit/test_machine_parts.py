@@ -26,8 +26,8 @@ from lab.machine.network import (
     network_from_state,
     network_to_state,
 )
-from lab.machine.note import read_boot_note
 from lab.machine.status import decision_line
+from lab.record.boot_note import read_boot_note
 
 GOLDEN = fmt.HEADER_DIR / "golden"
 LIMIT_S = 30.0

@@ -24,6 +24,7 @@ import pytest
 from lab.errors import Exit, InfraError, RemError
 from lab.machine import Machine, MachineConfig, MachineState, lost_interrupt
 from lab.machine.control import request
+from lab.machine.cut_plan import UNANNOUNCED, CutPlan
 from lab.machine.files import MachineFiles, MachineLock
 from lab.machine.status import status_from_files
 from lab.paths import repo_dir
@@ -81,7 +82,7 @@ def process_is_there(pid: int) -> bool:
 
 
 def test_announced_cut_waits_for_the_stop_and_kills_qemu(machine: Machine) -> None:
-    record = machine.cut(HOLD_UP_NS)
+    record = machine.cut(CutPlan(hold_up_ns=HOLD_UP_NS))
     assert record.announced and record.echoed and record.stopped
     assert record.margin_ns is not None and record.stopped_after_ns is not None
     assert record.stopped_after_ns + record.margin_ns == HOLD_UP_NS
@@ -106,7 +107,7 @@ def test_a_plugin_that_is_missing_is_one_line(config: MachineConfig, tmp_path: P
 
 
 def test_unannounced_cut_gives_no_time(machine: Machine) -> None:
-    record = machine.cut(immediate=True)
+    record = machine.cut(UNANNOUNCED)
     assert not record.announced and not record.stopped and record.margin_ns is None
     assert record.qemu_status == -signal.SIGKILL and record.gone
     assert machine.state is MachineState.CUT
@@ -116,14 +117,14 @@ def test_stop_later_than_the_hold_up_is_a_cut(machine: Machine) -> None:
     tell(machine, b"s")
     assert machine.console is not None
     machine.console.expect("D", LIMIT_S)
-    record = machine.cut(20_000_000)
+    record = machine.cut(CutPlan(hold_up_ns=20_000_000))
     assert not record.stopped and record.gone
     assert machine.state is MachineState.CUT
 
 
 def test_resume_is_a_new_process_on_the_same_nvram(machine: Machine) -> None:
     nvram = machine.files.nvram(machine.config)
-    first = machine.cut(HOLD_UP_NS)
+    first = machine.cut(CutPlan(hold_up_ns=HOLD_UP_NS))
     with nvram.open("r+b") as file:
         file.seek(0x40000)
         file.write(b"kept")
@@ -134,7 +135,7 @@ def test_resume_is_a_new_process_on_the_same_nvram(machine: Machine) -> None:
     answer = machine.qemu.qmp.monitor("xp /4xb 0x100040000")
     assert answer.split()[1:] == ["0x6b", "0x65", "0x70", "0x74"]
     assert machine.boots == 2
-    assert machine.cut(HOLD_UP_NS).sequence != first.sequence
+    assert machine.cut(CutPlan(hold_up_ns=HOLD_UP_NS)).sequence != first.sequence
 
 
 def test_media_can_be_read_by_their_owner_only(machine: Machine) -> None:
@@ -184,9 +185,9 @@ def test_a_boot_that_hangs_halted_is_seen_and_made_again(
 
 
 def test_machine_that_is_off_cannot_be_cut(machine: Machine) -> None:
-    machine.cut(HOLD_UP_NS)
+    machine.cut(CutPlan(hold_up_ns=HOLD_UP_NS))
     with pytest.raises(RemError, match="stopped, not running") as caught:
-        machine.cut(HOLD_UP_NS)
+        machine.cut(CutPlan(hold_up_ns=HOLD_UP_NS))
     assert caught.value.exit_code == Exit.USAGE
 
 
@@ -197,9 +198,9 @@ def test_two_machines_run_side_by_side(machine: Machine, config: MachineConfig) 
         other.boot()
         assert other.console is not None
         other.console.expect("R", LIMIT_S)
-        assert other.cut(HOLD_UP_NS).stopped
+        assert other.cut(CutPlan(hold_up_ns=HOLD_UP_NS)).stopped
         assert machine.state is MachineState.RUNNING
-    assert machine.cut(HOLD_UP_NS).stopped
+    assert machine.cut(CutPlan(hold_up_ns=HOLD_UP_NS)).stopped
 
 
 def test_second_owner_is_refused(machine: Machine) -> None:
@@ -340,7 +341,7 @@ def test_console_is_shared_and_told_of_the_end(machine: Machine) -> None:
 
     assert machine.console is not None
     machine.console.attach(sink, replay=True)
-    machine.cut(immediate=True)
+    machine.cut(UNANNOUNCED)
     assert ended.wait(LIMIT_S)
     assert b"R" in b"".join(got)
 

@@ -13,12 +13,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-import record_builder as build
 
+import tests.support.record_builder as build
 from lab import format as fmt
 from lab.errors import RemError
-from lab.record import decode, read_block
-from lab.timeline import chrome_trace, timeline_of
+from lab.record.block import decode, read_block
+from lab.record.timeline import chrome_trace, timeline_of
 
 
 def test_a_whole_block() -> None:

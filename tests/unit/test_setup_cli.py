@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from lab import cli, run
+from lab.checks.testrun import TestRun, Tier, pytest_last_line
+from lab.command_line.man_page import man_page
 from lab.errors import Exit, HangError, InfraError, RemError
-from lab.manpage import man_page
 from lab.paths import repo_dir
 from lab.result import Result
-from lab.testrun import TestRun, Tier, pytest_last_line
 
 
 def test_usage_errors_are_one_line_and_code_2(capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,10 +58,10 @@ def test_full_disk_anywhere_is_one_line(
 
 
 def test_every_command_has_help_and_imports_only_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in cli.command_modules():
-        assert cli.main([name.replace("_", "-"), "--help"]) == Exit.PASS
+    for name in cli.LazyCommands():
+        assert cli.main([name, "--help"]) == Exit.PASS
         assert "Usage:" in capsys.readouterr().out
-    code = "import sys; from lab import cli; cli.build_app('setup'); print(*sys.modules)"
+    code = "import sys; from lab import cli; cli.parser().commands['setup']; print(*sys.modules)"
     argv = [sys.executable, "-c", code]
     loaded = subprocess.run(argv, cwd=repo_dir(), capture_output=True, text=True, check=True).stdout
     assert "lab.commands.setup" in loaded.split()
@@ -70,7 +70,7 @@ def test_every_command_has_help_and_imports_only_itself(capsys: pytest.CaptureFi
 
 def test_man_page_is_what_the_parser_says() -> None:
     written = (repo_dir() / "man" / "rem.1").read_text(encoding="utf-8")
-    assert written == man_page(), "man/rem.1 is old: run `./rem fmt`"
+    assert written == man_page(cli.parser()), "man/rem.1 is old: run `./rem fmt`"
 
 
 def test_result_is_one_json_line_with_units(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from lab import testrun
+from lab.checks import testrun
+from lab.checks.shares import CORE, SHARES, crate_folders, pytest_words
+from lab.checks.testrun import TestRun, Tier
 from lab.paths import repo_dir
-from lab.shares import CORE, SHARES, crate_folders, pytest_words
-from lab.testrun import TestRun, Tier
-from lab.tidy import project_files
+from lab.tidy.rules import project_files
 
 
 @pytest.fixture
