@@ -100,9 +100,9 @@ def changed(it: Bed, other: Other) -> Iterator[None]:
             _resize(path, size)
 
 
-def _resize(path: Any, size: int) -> None:
+def _resize(path: Any, size_bytes: int) -> None:
     with path.open("r+b") as file:
-        file.truncate(size)
+        file.truncate(size_bytes)
 
 
 def status_text(it: Bed) -> str:

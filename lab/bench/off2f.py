@@ -73,12 +73,12 @@ def best(samples: list[dict[str, int]]) -> dict[str, int]:
     return min(samples, key=modelled_ns)
 
 
-def name_of(size: int) -> str:
-    return f"{size >> 20}m" if size >= 1 << 20 else f"{size >> 10}k"
+def name_of(text_bytes: int) -> str:
+    return f"{text_bytes >> 20}m" if text_bytes >= 1 << 20 else f"{text_bytes >> 10}k"
 
 
-def ways(size: int) -> dict[str, Way]:
-    name = name_of(size)
+def ways(text_bytes: int) -> dict[str, Way]:
+    name = name_of(text_bytes)
     return {
         "elf_disk": Way(f"/root/e/nops-{name}", cold=True),
         "elf_cache": Way(f"/root/e/nops-{name}", cold=False),
@@ -94,10 +94,10 @@ def ways(size: int) -> dict[str, Way]:
 TRACED = ("elf_cache", "off2f_warm")  # asking takes a traced run
 
 
-def prepare(machine: Machine, size: int) -> None:
-    name = name_of(size)
+def prepare(machine: Machine, text_bytes: int) -> None:
+    name = name_of(text_bytes)
     elf = f"/root/e/nops-{name}"
-    sh(machine, f"mkdir -p /root/e && python3 /root/off2f-nops.py {size} {elf}")
+    sh(machine, f"mkdir -p /root/e && python3 /root/off2f-nops.py {text_bytes} {elf}")
     sh(machine, f"mkdir -p {NVM}/elf && cp {elf} {NVM}/elf/")
     for folder in ("/root/o", f"{NVM}/o"):
         convert(machine, elf, f"{folder}/nops-{name}")
@@ -105,13 +105,13 @@ def prepare(machine: Machine, size: int) -> None:
     sh(machine, CHECKPOINT)
 
 
-def run_size(machine: Machine, size: int, runs: int) -> dict[str, dict[str, int]]:
+def run_size(machine: Machine, text_bytes: int, runs: int) -> dict[str, dict[str, int]]:
     """The best run of each way, and of some the text's pages by place."""
     found = {}
-    for name, way in ways(size).items():
+    for name, way in ways(text_bytes).items():
         if not way.cold:
             measure(machine, way.path)
-        for _ in range(runs * (MORE_RUNS if size <= max(PAPER_SIZES) else 1)):
+        for _ in range(runs * (MORE_RUNS if text_bytes <= max(PAPER_SIZES) else 1)):
             if way.cold:
                 forget(machine)
                 measure(machine, "/bin/true")  # off2f-run's own pages are there again

@@ -11,7 +11,8 @@ from pathlib import Path
 from lab.paths import cache_dir
 from lab.run import run
 from lab.setup.plugin import cargo_env
-from lab.tidy.rules import is_shell, project_files, tidy
+from lab.tidy.check import tidy
+from lab.tidy.files import is_shell, project_files
 
 C_FOLDERS = (
     "format",

@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
         from lab.docs.refresh import refresh as refresh_one
         from lab.docs.refresh import write_documents
         from lab.paths import repo_dir
-        from lab.tidy.rules import project_files
+        from lab.tidy.files import project_files
 
         if check and (write or refresh):
             raise UsageError("--check changes nothing: give it alone")

@@ -25,35 +25,7 @@ Settings = Annotated[
     list[str],
     typer.Option("--set", help="NAME=VALUE: a mechanism (xcc=off) or a number of its part."),
 ]
-WORDS = {"on": True, "off": False, "true": True, "false": False}
 UNITS = {"ns": "ns", "mj": "mJ"}
-MECHANISMS = ("xcc", "early_return", "row_buffer", "start_gap", "randomize")
-NAMED = ("layout", "order", "stagger", "part", "part_file")
-
-
-def memory_of(controller: str, settings: list[str]) -> dict[str, Any]:
-    """The memory of a job."""
-    memory: dict[str, Any] = {"controller": controller, "change": {}}
-    for setting in settings:
-        name, found, text = setting.partition("=")
-        if not found:
-            raise UsageError(f"--set {setting}: give NAME=VALUE")
-        if name in MECHANISMS:
-            if text not in WORDS:
-                raise UsageError(f"--set {setting}: give on or off")
-            memory[name] = WORDS[text]
-        elif name in NAMED:
-            memory[name] = text
-        else:
-            try:
-                number = float(text)
-            except ValueError:
-                raise UsageError(f"--set {setting}: {text} is not a number") from None
-            if name == "threshold_writes":
-                memory[name] = int(number)
-            else:
-                memory["change"][name] = number
-    return memory
 
 
 def _show(name: str, answer: dict[str, Any], as_json: bool) -> None:
@@ -95,6 +67,7 @@ class TrafficWords:
 def traffic(words: TrafficWords) -> int:
     """Compute latency and bandwidth of requests of one size and mix."""
     from lab.media.engine import Engine
+    from lab.media.settings import memory_of
 
     answer = Engine.ready().ask(
         "traffic",
@@ -126,6 +99,7 @@ class ReplayWords:
 def replay(words: ReplayWords) -> int:
     """Run a workload's kernel or a trace on the modelled cores."""
     from lab.media.engine import Engine
+    from lab.media.settings import memory_of
 
     answer = Engine.ready().ask(
         "replay",

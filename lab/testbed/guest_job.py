@@ -34,7 +34,7 @@ class ProcessId:
     """One process of one boot."""
 
     pid: int
-    start_time: int
+    start_ticks: int
 
 
 def identify(machine: Runner, pids: list[int]) -> dict[int, ProcessId]:

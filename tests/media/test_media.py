@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from lab import cli
-from lab.commands.media import memory_of
 from lab.errors import Exit, UsageError
 from lab.experiment.run import Experiment, Report
 from lab.machine import caches
 from lab.machine.tracing import RECORDS_MAX, check_records
 from lab.media.engine import Engine, memory, value
 from lab.media.redis import CPUS, NVRAM_BYTES, record_redis
+from lab.media.settings import memory_of
 from lab.media.tape import KIND_SHIFT, LOAD, Filter, Work
 from lab.result import Result
 

@@ -25,7 +25,7 @@ from lab.paths import repo_dir
 
 @dataclass(frozen=True)
 class Inner:
-    size: Annotated[int, typer.Option(help="A size.")] = 3
+    count: Annotated[int, typer.Option(help="A number.")] = 3
     tag: Annotated[list[str], typer.Option(help="A tag.")] = field(default_factory=list)
 
 
@@ -52,7 +52,7 @@ def parse(*argv: str) -> Outer:
 
 def test_record_is_filled_with_the_words_of_its_groups() -> None:
     assert parse("x") == Outer("x")
-    words = parse("x", "--size", "7", "--tag", "a", "--tag", "b", "--loud")
+    words = parse("x", "--count", "7", "--tag", "a", "--tag", "b", "--loud")
     assert words == Outer("x", Inner(7, ["a", "b"]), loud=True)
     assert parse("x") == Outer("x"), "defaults are not shared between commands"
 
@@ -60,10 +60,10 @@ def test_record_is_filled_with_the_words_of_its_groups() -> None:
 def test_two_options_of_one_name_are_refused() -> None:
     @dataclass(frozen=True)
     class Twice:
-        size: int = 1
+        count: int = 1
         inner: Inner = field(default_factory=Inner)
 
-    Twice.__annotations__ = {"size": int, "inner": Inner}
+    Twice.__annotations__ = {"count": int, "inner": Inner}
     with pytest.raises(TypeError, match="same name"):
         takes(Twice)(lambda words: 0)
 

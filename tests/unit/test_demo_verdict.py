@@ -93,7 +93,7 @@ def test_a_process_is_its_number_and_its_start_time() -> None:
     said = SimpleNamespace(stdout=f"{stat}\nnonsense\n13 (x) S 1\n")
     machine = cast(Any, SimpleNamespace(run_in_guest=lambda *_, **__: said))
     found = identify(machine, [12, 13])
-    assert list(found) == [12] and found[12].start_time == 22  # field 22 of proc(5)
+    assert list(found) == [12] and found[12].start_ticks == 22  # field 22 of proc(5)
 
 
 def test_numbers_in_a_line() -> None:

@@ -15,7 +15,7 @@ import pytest
 from lab import format as fmt
 from lab.machine.status import GUEST_FILES
 from lab.paths import repo_dir
-from lab.tidy.rules import project_files
+from lab.tidy.files import project_files
 
 REPO = repo_dir()
 README = (REPO / "README.md").read_text("utf-8")

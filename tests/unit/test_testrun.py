@@ -17,7 +17,7 @@ from lab.checks import testrun
 from lab.checks.shares import CORE, SHARES, crate_folders, pytest_words
 from lab.checks.testrun import TestRun, Tier
 from lab.paths import repo_dir
-from lab.tidy.rules import project_files
+from lab.tidy.files import project_files
 
 
 @pytest.fixture
