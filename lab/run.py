@@ -5,6 +5,9 @@
 `spawn` returns at once (QEMU, load generators): the caller owns the process and must end it. All
 put the child into a process group of its own, so that ending it ends what it started, and none
 leaves a child behind on Ctrl-C.
+
+Programs are found in PATH. In a process that has called set-up, PATH has only what the lists of
+packages name (lab/setup/tools.py).
 """
 
 from __future__ import annotations
@@ -16,16 +19,21 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
 from lab.errors import HangError, InfraError
+from lab.progress import waiting
 
 END_GRACE_S = 5.0  # between SIGTERM and SIGKILL
-TAIL_LINES = 15  # of a failed program's output, told with the error
+TAIL_LINES = 15  # of a failed program's output, printed with the error
+
+HOST_PATH_ENV = "REM_HOST_PATH"  # PATH as it was before lab/setup/tools.py replaced it
+ROOT_PLACES = ":/usr/local/sbin:/usr/sbin:/sbin"  # an ordinary user's PATH may lack them
 
 Args = Sequence[str | Path]
 
@@ -50,10 +58,55 @@ def quoted(argv: Args) -> str:
 
 
 def find_tool(name: str) -> Path | None:
-    """The program in PATH or the places where only root's PATH looks."""
-    path = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
+    """The program in PATH; where that is the user's, also in the places of root's."""
+    path = os.environ.get("PATH", "")
+    if HOST_PATH_ENV not in os.environ:
+        path += ROOT_PLACES
     found = shutil.which(name, path=path)
     return Path(found) if found else None
+
+
+def host_path() -> str:
+    """The user's PATH, and the places of root's."""
+    return os.environ.get(HOST_PATH_ENV, os.environ.get("PATH", "")) + ROOT_PLACES
+
+
+class Children:
+    """Processes of one piece of work that several threads share; they can be ended at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._living: list[subprocess.Popen[str]] = []
+        self._ended = False
+
+    def add(self, child: subprocess.Popen[str]) -> None:
+        with self._lock:
+            self._living = [c for c in self._living if c.poll() is None]
+            self._living.append(child)
+            ended = self._ended
+        if ended:
+            _signal_group(child.pid, signal.SIGTERM)
+
+    def end(self) -> None:
+        """End those that run, and any that is started later. Their owners wait for them."""
+        with self._lock:
+            self._ended = True
+            living = [c for c in self._living if c.poll() is None]
+        for child in living:
+            _signal_group(child.pid, signal.SIGTERM)
+
+
+_children: ContextVar[Children | None] = ContextVar("children", default=None)
+
+
+@contextmanager
+def owned_by(children: Children | None) -> Iterator[None]:
+    """Within, what this thread starts is one of *children*."""
+    token = _children.set(children)
+    try:
+        yield
+    finally:
+        _children.reset(token)
 
 
 def run(
@@ -81,7 +134,8 @@ def run(
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
             )
-        out, err = child.communicate(stdin, timeout=timeout_s)
+        with waiting(what or Path(argv[0]).name):
+            out, err = child.communicate(stdin, timeout=timeout_s)
     except subprocess.TimeoutExpired:
         assert child is not None
         end(child)
@@ -132,13 +186,15 @@ def stream(
                 watch = threading.Timer(timeout_s, stop, [child])
                 watch.start()
             assert child.stdout is not None
-            for line in child.stdout:
-                out.write(line)
-                out.flush()  # someone may be watching the log
-                tail = [*tail[1 - TAIL_LINES :], line]
-                if on_line is not None:
-                    on_line(line.rstrip("\n"))
-            child.wait()
+            shown = waiting(what or Path(argv[0]).name) if on_line is None else nullcontext()
+            with shown:
+                for line in child.stdout:
+                    out.write(line)
+                    out.flush()  # someone may be watching the log
+                    tail = [*tail[1 - TAIL_LINES :], line]
+                    if on_line is not None:
+                        on_line(line.rstrip("\n"))
+                child.wait()
         finally:
             if watch is not None:
                 watch.cancel()
@@ -166,9 +222,9 @@ def spawn(
     words = [str(word) for word in argv]
     tool = words[0] if "/" in words[0] else find_tool(words[0])
     if tool is None:
-        raise InfraError(f"{words[0]} is not installed: run `./rem doctor` to see what is missing")
+        raise _no_tool(words[0])
     try:
-        return subprocess.Popen(
+        child = subprocess.Popen(
             words,
             executable=str(tool),
             cwd=cwd,
@@ -183,14 +239,27 @@ def spawn(
         )
     except OSError as error:
         raise InfraError(f"cannot start {tool}: {error.strerror}") from error
+    children = _children.get()
+    if children is not None:
+        children.add(child)
+    return child
+
+
+def _no_tool(name: str) -> InfraError:
+    if HOST_PATH_ENV in os.environ and shutil.which(name, path=host_path()):
+        return InfraError(
+            f"{name} is on this machine, but in no group of packages that this step names: "
+            "add its package to lab/setup/packages.py"
+        )
+    return InfraError(f"{name} is not installed: run `./rem doctor` to see what is missing")
 
 
 @contextmanager
 def _ctrl_c_waits() -> Iterator[None]:
     """Within, Ctrl-C is kept and comes at the end: a child that was just started has its name then.
 
-    Python starts a child and tells who it is in two steps; one that is interrupted between them
-    would stay behind.
+    Python starts a child and returns its id in two steps; a child whose start is interrupted
+    between them would stay behind.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

@@ -1,15 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What tests of different folders share; and what a run of tests says at its end: which boots were
-made again, in tests that passed too.
+"""What tests of different folders share: programs of listed packages only, and at the end a list of
+the boots that were repeated, in tests that passed too.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
 from lab.machine.lost_interrupt import BOOTED_AGAIN
+from lab.run import HOST_PATH_ENV
+from lab.setup.packages import ALL_TESTS
+from lab.setup.tools import use as use_tools
+
+
+def pytest_configure() -> None:
+    """`rem test` has set PATH for its tier; where pytest is called by hand, all tests' groups."""
+    if HOST_PATH_ENV not in os.environ:
+        use_tools(ALL_TESTS)
 
 
 @pytest.fixture

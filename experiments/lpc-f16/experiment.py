@@ -7,7 +7,7 @@ from typing import Any
 
 from lab.experiment.run import Context, Report
 from lab.media.engine import Engine, memory, value
-from lab.media.redis import ensure_redis_trace
+from lab.media.redis import redis_trace
 
 WORKLOADS = (
     "AES", "SHA512", "miniFE", "AMG", "SNAP", "perlbench", "bzip2", "gcc", "mcf", "astar",
@@ -62,7 +62,7 @@ def measure(it: Context) -> dict[str, Any]:
     def ratios(workloads: tuple[str, ...], case: Any) -> dict[str, Any]:
         return {w: _ratio(engine, {"workload": w, "accesses": accesses}, case) for w in workloads}
 
-    redis = {} if it.is_ci else {"redis": {"trace": str(ensure_redis_trace())}}
+    redis = {} if it.is_ci else {"redis": {"trace": str(redis_trace())}}
     return {
         "workloads": ratios(WORKLOADS, {}),
         "sweep": {name: ratios(SWEPT, case) for name, case in SWEEP.items()},

@@ -13,8 +13,8 @@ from lab.experiment.run import Context, Report
 from lab.media.engine import Engine, memory, value
 from lab.media.tape import Filter, Work, read
 from lab.run import run
-from lab.setup.heap import ensure_heap_bench
-from lab.setup.progress import Progress
+from lab.setup.heap import HeapProgram
+from lab.setup.products import need
 
 OPERATIONS, OPERATIONS_CI = 200_000, 10_000
 # Instructions; all ASSUMED. An operation is a call, a hash and a loop; an access computes an
@@ -34,7 +34,7 @@ MODES = {
 
 
 def measure(it: Context) -> dict[str, Any]:
-    engine, bench = Engine.ready(), ensure_heap_bench(Progress()).bench
+    engine, bench = Engine.ready(), need(HeapProgram())
     operations = OPERATIONS_CI if it.is_ci else OPERATIONS
     with tempfile.TemporaryDirectory(prefix="rem-lpc-f4-") as name:
         folder = Path(name)

@@ -7,7 +7,7 @@ from typing import Any
 
 from lab.experiment.run import Context, Report
 from lab.media.engine import Engine, memory, value
-from lab.media.redis import ensure_redis_trace
+from lab.media.redis import redis_trace
 
 RECORDED = "redis, recorded"  # whole: redis, its clients and the kernel
 OFF = 0.25
@@ -49,7 +49,7 @@ def measure(it: Context) -> dict[str, Any]:
         for case, change in SWEEP.items()
     }
     if not it.is_ci:
-        told = engine.ask("trace", file=str(ensure_redis_trace()))
+        told = engine.ask("trace", file=str(redis_trace()))
         rows[RECORDED] = {
             "reads": told["reads"],
             "writes": told["writes"],

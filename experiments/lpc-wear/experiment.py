@@ -9,7 +9,7 @@ from typing import Any
 from lab.bench.media import LIFE, REGION_LINES, RESEEDED
 from lab.experiment.run import Context, Report
 from lab.media.engine import Engine
-from lab.media.redis import ensure_redis_trace
+from lab.media.redis import redis_trace
 
 PAPER = {**RESEEDED, "regions": 1, "swap_writes": 0}
 NOTHING = {**PAPER, "start_gap": False, "randomize": False}
@@ -75,7 +75,7 @@ def measure(it: Context) -> dict[str, Any]:
         },
     }
     if not it.is_ci:
-        benign["redis, recorded"] = {"trace": str(ensure_redis_trace())}
+        benign["redis, recorded"] = {"trace": str(redis_trace())}
     for kind, wear in BENIGN.items():
         found[kind] = {name: lives.ask(wear, **of) for name, of in benign.items()}
     return found

@@ -11,15 +11,15 @@ from typing import Any
 
 from lab.experiment.run import Context, Report
 from lab.paths import repo_dir
-from lab.setup.off2f import ensure_tool
-from lab.setup.progress import Progress
+from lab.setup.off2f import Off2fTool
+from lab.setup.products import need
 
 KIB = (32, 64, 96, 128)
 NOP = b"\x90"
 
 
 def measure(it: Context) -> dict[str, Any]:
-    tool = ensure_tool(Progress())
+    tool = need(Off2fTool())
     found = {}
     for kib in KIB:
         elf, abc = it.out / f"nops-{kib}k", it.out / f"nops-{kib}k.abc"

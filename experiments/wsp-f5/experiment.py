@@ -7,8 +7,8 @@ from typing import Any
 
 from lab.bench.heap import measure as measure_heap
 from lab.experiment.run import Context, Report
-from lab.setup.heap import ensure_heap_bench
-from lab.setup.progress import Progress
+from lab.setup.heap import HeapWithPeer
+from lab.setup.products import need
 
 SHARES = range(0, 101, 10)
 NAMES = {
@@ -28,7 +28,7 @@ SMALL_ENTRIES, SMALL_PART, SMALL = 2000, 5, "small_"
 
 def measure(it: Context) -> dict[str, Any]:
     operations = OPERATIONS_CI if it.is_ci else OPERATIONS
-    bench = ensure_heap_bench(Progress())
+    bench = need(HeapWithPeer())
     raw = {}
     for prefix, words in (
         ("", ["--operations", str(operations)]),

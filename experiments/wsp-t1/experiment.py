@@ -11,8 +11,8 @@ from typing import Any
 from lab.bench.heap import scratch_folder
 from lab.bench.ldap import PLAIN, insert, ratio
 from lab.experiment.run import Context, Report
-from lab.setup.openldap import ensure_ldap
-from lab.setup.progress import Progress
+from lab.setup.openldap import LdapServer
+from lab.setup.products import need
 
 NAMES = {"foc_stm": "FoC+STM", "foc_ul": "FoC+UL", "foc_rl": "FoC+RL", "fof": "FoF", "plain": PLAIN}
 LABELS = NAMES | {"plain": "plain memory"}
@@ -24,7 +24,7 @@ SUFFIX_ENTRIES = 1
 
 
 def measure(it: Context) -> dict[str, Any]:
-    ldap = ensure_ldap(Progress())
+    ldap = need(LdapServer())
     entries = ENTRIES_CI if it.is_ci else ENTRIES
     with tempfile.TemporaryDirectory(prefix="rem-ldap-", dir=scratch_folder()) as folder:
         found = insert(ldap, Path(folder), list(NAMES.values()), entries, BATCH, REGION_BYTES)

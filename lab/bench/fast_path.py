@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lab import run
 from lab.errors import RemError
@@ -34,9 +35,12 @@ from lab.machine.machine import Machine
 from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, ctl_path
 from lab.machine.plugin_clock import attach
 from lab.messages import info
+from lab.progress import step, waiting
 from lab.result import Result
-from lab.setup import kernel_plain, products
-from lab.setup.fast_path import ensure_fast_path
+from lab.setup import products
+from lab.setup.fast_path import FastPath
+from lab.setup.kernel_plain import PlainDebian, Unpatched
+from lab.setup.products import Loader, Part, Plugin, need_all
 
 MARKS = ("mark_begin", "mark_middle", "mark_end")
 # The letter by which the guest knows a loop, and what one iteration of it is.
@@ -98,23 +102,20 @@ class Cost:
 
 def make_plan(names: Sequence[str], repeats: int = REPEATS, machine: str = MACHINE) -> Plan:
     """With what set-up makes; only kernels that are named are made."""
-    progress = products.Progress()
-    ours = products.ensure_kernel(progress)
+    own: dict[str, Part[Any]] = {OURS: products.Kernel(), WITHOUT: Unpatched()}
+    parts = {name: own.get(name, PlainDebian()) for name in names}
+    made = need_all([*parts.values(), FastPath(), Loader(), Plugin()])
 
     def kernel(name: str) -> Kernel:
-        if name == OURS:
-            return Kernel(name, ours.bz_image)
-        if name == WITHOUT:
-            return Kernel(name, kernel_plain.ensure_unpatched(progress, ours).bz_image)
-        return Kernel(name, kernel_plain.ensure_debian(progress).bz_image, DEBIAN_CMDLINE[name])
+        return Kernel(name, made[parts[name]].bz_image, DEBIAN_CMDLINE.get(name, ""))
 
-    guest = ensure_fast_path(progress)
+    guest = made[FastPath()]
     return Plan(
         kernels=tuple(kernel(name) for name in names),
-        loader=products.ensure_loader(progress),
+        loader=made[Loader()],
         init=guest.init,
         initrd=guest.initrd,
-        plugin=products.ensure_plugin(progress),
+        plugin=made[Plugin()],
         repeats=repeats,
         machine=machine,
     )
@@ -164,17 +165,18 @@ def measure(
     with Machine.create(config, destroy_on_exit=True) as machine:
         control = attach(machine, spec)
         control.prepare()
-        info(f"{kernel.name}: booting")
-        machine.boot()
-        control.wait_ready()
-        assert machine.console is not None
-        ready = machine.console.expect(READY, BOOT_LIMIT_S)
+        with step(f"{kernel.name}: boot"):
+            machine.boot()
+            control.wait_ready()
+            assert machine.console is not None
+            ready = machine.console.expect(READY, BOOT_LIMIT_S)
         iterations, state = int(ready.group(1)), ready.group(2)
         if kernel.name == OURS and state != "armed":
             raise RemError(f"normal running is with a Stop armed, and the kernel's is {state!r}")
         costs = {}
         for name, (letter, what) in loops.items():
-            pairs = [_run_loop(machine, control, letter) for _ in range(plan.repeats)]
+            with waiting(f"{kernel.name}: {plan.repeats} runs of {name}"):
+                pairs = [_run_loop(machine, control, letter) for _ in range(plan.repeats)]
             cost = costs[name] = cost_of(pairs, iterations)
             info(f"  {cost.insns:10,.2f} instructions (spread {cost.spread_insns:g}): {what}")
         if warnings := machine.kernel_warnings():

@@ -28,6 +28,7 @@ from lab.machine.machine import Machine
 from lab.machine.plugin import STOPPED_OUT, PluginSpec, ctl_path
 from lab.machine.plugin_clock import attach
 from lab.messages import info
+from lab.progress import step
 from lab.result import Result
 
 BOOT_LIMIT_S = 600.0
@@ -158,15 +159,17 @@ def _measure_load(ways: dict[str, Way], load: str, plan: Plan) -> dict[str, list
         way.qmp("stop")
     units = _units(ways, load, plan.insns // (plan.rounds * len(plan.loads)))
     ratios: dict[str, list[float]] = {name: [] for name in ways if name != BARE}
-    for number in range(1, plan.rounds + 1):
-        bare = ways[BARE].measure(load, units)
-        line = f"  {load} {number}/{plan.rounds}: bare {1e-6 / bare:.0f} MIPS"
-        for name in ratios:
-            part = -(-units // CONTRIB_PART) if name == CONTRIB else units
-            ratio = ways[name].measure(load, part) / bare
-            ratios[name].append(ratio)
-            line += f", {name} {ratio:.2f} times slower"
-        info(line)
+    with step(f"load {load}", plan.rounds, "rounds") as shown:
+        for number in range(1, plan.rounds + 1):
+            bare = ways[BARE].measure(load, units)
+            line = f"  {load} {number}/{plan.rounds}: bare {1e-6 / bare:.0f} MIPS"
+            for name in ratios:
+                part = -(-units // CONTRIB_PART) if name == CONTRIB else units
+                ratio = ways[name].measure(load, part) / bare
+                ratios[name].append(ratio)
+                line += f", {name} {ratio:.2f} times slower"
+            shown.advance()
+            info(line)
     return ratios
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.media.engine import Engine, memory, value
-from lab.media.redis import ensure_redis_trace
+from lab.media.redis import redis_trace
 from lab.messages import info
 from lab.result import Result
 
@@ -51,7 +51,7 @@ def run(requests: int, trace: Path | None) -> Result:
     result.add("ocpmem_wear_max", int(value(done, "wear_max")), "", "counted")
     result.ok = done["mreq_s"] >= REQUIRED_MREQ_S
     if trace is None:
-        trace = ensure_redis_trace()
+        trace = redis_trace()
     told = engine.ask("trace", file=str(trace))
     info(f"as many of a recorded trace of {told['records']:,} records, again and again")
     done = engine.ask("bench", **{**job, "trace": str(trace)})

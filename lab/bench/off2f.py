@@ -19,8 +19,8 @@ from typing import Any
 
 from lab.machine import Machine
 from lab.result import Result
-from lab.setup.off2f import ensure_tool
-from lab.setup.progress import Progress
+from lab.setup.off2f import Off2fTool
+from lab.setup.products import need
 from lab.testbed.off2f_guest import NVM, convert, forget, guest_with_store, measure, mount
 from lab.testbed.pm_guest import reset, sh
 
@@ -213,7 +213,7 @@ def run(plan: Plan, tell: Callable[[str], None]) -> tuple[Result, list[str]]:
     ratios(found, result)
     counts(found, result)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        rate, spread = convert_rate(ensure_tool(Progress()), Path(folder))
+        rate, spread = convert_rate(need(Off2fTool()), Path(folder))
     result.add("convert_mb_per_cpu_s", round(rate), "MB/s", "native")
     result.add("convert_spread", round(spread, 2), "x", "native")
     missed = required(result)

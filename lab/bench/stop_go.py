@@ -50,6 +50,7 @@ from lab.machine.plugin import (
 from lab.machine.plugin_clock import PluginClock, attach
 from lab.machine.symbols import symbol_address
 from lab.messages import info
+from lab.progress import step
 from lab.record.block import Slot, decode, read_block
 from lab.result import Result
 
@@ -284,11 +285,11 @@ def measure(plan: Plan, mode: StopModeName) -> list[Sample]:
         first = replace(config, icount=False, plugin=None, hold_up_ns=FREE_HOLD_UP_NS)
     with Machine.create(first, destroy_on_exit=True) as machine:
         control = attach(machine, spec) if first.icount else None
-        info(f"stop={mode}, {plan.cpus} CPUs: booting")
-        machine.boot()
-        if control is not None:
-            control.wait_ready()
-        machine.wait_up(BOOT_LIMIT_S)
+        with step(f"stop={mode}, {plan.cpus} CPUs: boot"):
+            machine.boot()
+            if control is not None:
+                control.wait_ready()
+            machine.wait_up(BOOT_LIMIT_S)
         samples: list[Sample] = []
         rng = random.Random(plan.seed)
         for name in plan.loads:
@@ -323,14 +324,16 @@ def _resume_under_icount(
 def _measure_load(bench: Bench, load: Load, name: str, stops: int) -> None:
     time.sleep(SETTLE_S)
     load.check()
-    for number in range(1, stops + 1):
-        sample = bench.cycle(name)
-        bench.samples.append(sample)
-        info(
-            f"  {name} {number}/{stops}: stop {sample.stop_ns:,} ns "
-            f"(edge {sample.stop_edge_ns:,}, halted {sample.stop_halted_ns:,}), "
-            f"go {sample.go_ns:,} ns, armed {sample.armed_ns:,} ns"
-        )
+    with step(f"stop={bench.mode}, load {name}", stops, "Stops") as shown:
+        for number in range(1, stops + 1):
+            sample = bench.cycle(name)
+            bench.samples.append(sample)
+            shown.advance()
+            info(
+                f"  {name} {number}/{stops}: stop {sample.stop_ns:,} ns "
+                f"(edge {sample.stop_edge_ns:,}, halted {sample.stop_halted_ns:,}), "
+                f"go {sample.go_ns:,} ns, armed {sample.armed_ns:,} ns"
+            )
     load.check()
     if warnings := bench.machine.kernel_warnings():
         raise RemError(f"the kernel warned under {name} load: {warnings[0]}")

@@ -33,6 +33,7 @@ from lab.errors import HangError, RemError, UsageError
 from lab.machine import Machine, MachineConfig, disks
 from lab.machine.cut_plan import UNANNOUNCED
 from lab.messages import info
+from lab.progress import step
 from lab.record.boot_note import BootNote
 
 # Of a soak: so many classes, and of all resumed images this share.
@@ -174,6 +175,7 @@ def boot_all(  # noqa: PLR0917 - what is judged, by whom, and how much of it
         store.add_boot((image.kind, *place, expected, broken or expected, not broken, 0))
         line = f"cut {image.event} evict {image.eviction} in {image.place}: {expected}"
         info(f"campaign: {how} {line}{': ' + broken if broken else ''}")
+        shown.advance()
         if broken:
             wrong.append(f"{line}: {broken}")
             info(f"campaign: {shrink.command(recording, image.event, image.eviction)} --boot")
@@ -185,6 +187,7 @@ def boot_all(  # noqa: PLR0917 - what is judged, by whom, and how much of it
         return decide(engine, machine, recording, image)
 
     with ExitStack() as stack:
+        shown = stack.enter_context(step("campaign: boots", len(images), "boots"))
         made = [
             stack.enter_context(boot_machine(recording, f"{name}-{number}"))
             for number in range(min(machines, len(images)))

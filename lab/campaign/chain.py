@@ -39,9 +39,8 @@ from lab.campaign.record import (
 from lab.campaign.store import Store
 from lab.campaign.workload import Workload, example, standard
 from lab.errors import RemError
-from lab.messages import info
-from lab.setup import products
-from lab.setup.progress import Progress
+from lab.progress import step
+from lab.setup.products import Kernel, Loader, Plugin, need
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -142,13 +141,8 @@ class Recorder:
 
 def made_of(soak: Soak) -> dict[str, str]:
     """What the cycles are of: figures of two builds in one file would be those of neither."""
-    progress = Progress()
-    parts = (
-        products.ensure_kernel(progress).bz_image,
-        products.ensure_loader(progress),
-        products.ensure_plugin(progress),
-        soak.engine,
-    )
+    kernel, loader, plugin = need(Kernel(), Loader(), Plugin())
+    parts = (kernel.bz_image, loader, plugin, soak.engine)
     build = " ".join(part.parent.name for part in parts)
     return {"caches": soak.profile, "build": build}
 
@@ -163,12 +157,15 @@ def run(soak: Soak, store: Store) -> list[Booted]:
         return booted
     recorder = Recorder(soak, first)
     try:
-        with runner.cluster(soak.scheduler) as client:
+        with (
+            runner.cluster(soak.scheduler) as client,
+            step("campaign: images of the soak", soak.images, "images") as shown,
+        ):
             for number, recording in enumerate(recorder.cycles(), first):
                 booted.append(_judged(soak, client, store, recording))
                 store.replace_fact("cycles", str(number + 1))
                 images = store.images()
-                info(f"campaign: {number + 1} cycles, {images:,} of {soak.images:,} images")
+                shown.reach(images)
                 if images >= soak.images or time.monotonic() > ends_at:
                     return booted
     finally:

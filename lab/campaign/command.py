@@ -19,8 +19,8 @@ from lab.messages import info
 from lab.paths import repo_dir, state_dir
 from lab.result import Result
 from lab.run import run as run_program
-from lab.setup.campaign import ensure_campaign
-from lab.setup.progress import Progress
+from lab.setup.campaign import Campaign
+from lab.setup.products import need
 
 # Each kind of violation at each place is shrunk once, and so many altogether.
 SHRUNK_MAX = 10
@@ -61,7 +61,7 @@ class Plan:
 
 
 def run(plan: Plan) -> Result:
-    engine = ensure_campaign(Progress())
+    engine = need(Campaign())
     folder = state_dir() / "campaign"
     recordings, name = plan.recordings, "given"
     if plan.model:

@@ -22,8 +22,8 @@ from lab.errors import InfraError, RemError, UsageError
 from lab.machine import Machine
 from lab.messages import info
 from lab.result import Result
-from lab.setup.heap import ensure_heap_bench
-from lab.setup.progress import Progress
+from lab.setup.heap import HeapProgram
+from lab.setup.products import need
 from lab.testbed.pm_guest import install, sh
 
 PROGRAM = "/root/nvheap-bench"
@@ -89,7 +89,7 @@ class Asked:
 
 
 def record(asked: Asked) -> None:
-    program = ensure_heap_bench(Progress()).bench  # before a machine runs: it may take a while
+    program = need(HeapProgram())  # before a machine runs: it may take a while
     with pm.recorded_guest(asked.folder, asked.name) as machine:
         install(machine)
         machine.guest.put(program, PROGRAM)
@@ -115,7 +115,7 @@ def _row(machine: Machine, row: Row) -> None:
 def judge(asked: Asked) -> list[dict[str, Any]]:
     """What the binary makes of each window."""
     nvram_bytes = (asked.folder / "base.media").stat().st_size
-    argv: list[str | Path] = [ensure_heap_bench(Progress()).bench, "judge"]
+    argv: list[str | Path] = [need(HeapProgram()), "judge"]
     argv += ["--folder", asked.folder, "--region", str(pm.region_phys(nvram_bytes))]
     argv += ["--bytes", str(pm.REGION_BYTES), "--limit", str(asked.limit)]
     done = run.run(["nice", *argv], what="judging cuts", timeout_s=pm.JUDGE_LIMIT_S)

@@ -32,6 +32,7 @@ from lab.campaign.workload import Workload, example
 from lab.errors import RemError
 from lab.machine import Machine
 from lab.messages import info
+from lab.progress import step
 
 CUTS = 1_000
 # Bugs of the kernel (kernel/) that images show.
@@ -163,9 +164,12 @@ def run_model(engine: Path, seed: int, names: list[str] | None = None) -> list[F
         wrong = look(engine, healthy, seed)
         if wrong:
             return [Found("none", "")] + [Found(name, "") for name in names or []]
-        for name in names or program.model_mutants(engine):
-            recordings = program.synth(engine, Path(folder) / name, seed, name)
-            result = Found(name, look(engine, recordings, seed))
-            info(f"campaign: mutant {name}: {result.broken or 'MISSED'}")
-            found.append(result)
+        names = names or program.model_mutants(engine)
+        with step("campaign: planted bugs of the model", len(names), "bugs") as shown:
+            for name in names:
+                recordings = program.synth(engine, Path(folder) / name, seed, name)
+                result = Found(name, look(engine, recordings, seed))
+                info(f"campaign: mutant {name}: {result.broken or 'MISSED'}")
+                found.append(result)
+                shown.advance()
     return found

@@ -28,10 +28,10 @@ from lab.machine.cut_points import attach_cut_points
 from lab.machine.guest import GuestResult
 from lab.machine.qemu import NVRAM_PHYS
 from lab.messages import info
-from lab.paths import cache_dir, repo_dir
+from lab.paths import repo_dir
 from lab.result import Result
-from lab.setup.pm import ensure_pm
-from lab.setup.progress import Progress
+from lab.setup.pm import Pm, PmJudge
+from lab.setup.products import need
 from lab.testbed.machines import make_config
 from lab.testbed.pm_guest import install, sh, wait_up
 
@@ -155,9 +155,9 @@ def record(asked: Asked) -> list[str]:
 
 def _install(machine: Machine) -> None:
     install(machine)
-    machine.guest.put(ensure_pm(Progress()).folder / "pm-work", "/root/pm-work")
+    machine.guest.put(need(Pm()).folder / "pm-work", "/root/pm-work")
     sh(machine, "mkdir -p /root/mutants")
-    for module in ensure_pm(Progress(), mutants=True).modules:
+    for module in need(Pm(mutants=True)).modules:
         machine.guest.put(module, f"/root/mutants/{module.name}")
 
 
@@ -199,17 +199,10 @@ def window(machine: Machine, begins: bool) -> None:
     machine.qemu.qmp.execute("cont")
 
 
-def ensure_judge() -> Path:
-    out = cache_dir() / "pm-test"
-    argv = ["nice", "make", "-s", "-C", str(repo_dir() / "pm"), f"OUT={out}", "judge"]
-    run.run(argv, what="building pm-judge")
-    return out / "pm-judge"
-
-
 def judge(asked: Asked, nvram_bytes: int) -> list[dict[str, Any]]:
     """What pm-judge makes of each window."""
     argv: list[str | Path] = [
-        ensure_judge(),
+        need(PmJudge()),
         asked.folder,
         f"{region_phys(nvram_bytes):#x}",
         str(REGION_BYTES),

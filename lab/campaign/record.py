@@ -34,8 +34,7 @@ from lab.machine.plugin_clock import attach
 from lab.machine.qemu import NVRAM_PHYS
 from lab.messages import info
 from lab.record.block import decode, read_block
-from lab.setup import products
-from lab.setup.progress import Progress
+from lab.setup.products import Kernel, Loader, Plugin, Root, need
 
 PROFILE = "wsp-d510"
 NVRAM_BYTES = 512 << 20
@@ -86,15 +85,15 @@ class Patience:
 
 def machine_config(asked: Recorded) -> MachineConfig:
     """The machine, as it boots before it is recorded."""
-    progress = Progress()
+    wanted = Kernel("mutants") if asked.mutant else Kernel()
+    loader, root = need(Loader(mutants=asked.loader_mutant is not None), Root())
     at_boot = asked.mutant is not None and not asked.late_mutant
     words = "nokaslr" + (f" remanence.mutant={asked.mutant}" if at_boot else "")
     return MachineConfig(
         name=asked.name,
-        kernel=asked.kernel
-        or products.ensure_kernel(progress, "mutants" if asked.mutant else None).bz_image,
-        loader=products.ensure_loader(progress, asked.loader_mutant is not None),
-        root=products.ensure_root(progress),
+        kernel=asked.kernel or need(wanted).bz_image,
+        loader=loader,
+        root=root,
         cpus=asked.cpus,
         nvram_bytes=NVRAM_BYTES,
         network="user",
@@ -130,7 +129,7 @@ def record_cycle(machine: Machine, asked: Recorded) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     free_enough(directory)
     _lay_base(machine, directory)
-    plugin = products.ensure_plugin(Progress())
+    plugin = need(Plugin())
     spec = PluginSpec(plugin, cut=True, quantum=QUANTUM_INSNS, outs=(STOPPED_OUT,))
     machine.config = replace(config, icount=True, plugin=_argument(machine, spec, asked))
     (directory / "machine.json").write_text(machine.config.to_json(), encoding="utf-8")

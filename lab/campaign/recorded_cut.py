@@ -13,8 +13,8 @@ from lab.errors import UsageError
 from lab.lost_lines.report import Loss, loss_of
 from lab.lost_lines.source import source_of
 from lab.machine.config import MachineConfig
-from lab.setup.campaign import ensure_campaign
-from lab.setup.progress import Progress
+from lab.setup.campaign import Campaign
+from lab.setup.products import need
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def recorded_cut(recording: Path, cut: int, evict: str) -> Iterator[tuple[Path, 
     """Media in a temporary file, and what is lost."""
     if not (recording / "recording.bin").is_file():
         raise UsageError(f"{recording} has no recording.bin: name a recording's directory")
-    program = ensure_campaign(Progress())
+    program = need(Campaign())
     with TemporaryDirectory(prefix="rem-lost-") as scratch:
         folder = Path(scratch)
         engine.lost(program, recording, cut, evict, folder)

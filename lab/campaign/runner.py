@@ -7,6 +7,7 @@ the recording, at some hundred thousand events a second and core: so a slice is 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,11 +20,12 @@ from lab.campaign.engine import Judged, Work, judge
 from lab.campaign.store import Store
 from lab.errors import InfraError
 from lab.messages import info
+from lab.progress import step
 
 if TYPE_CHECKING:
     from distributed import Client
 
-WORKERS = 2
+WORKERS = os.cpu_count() or 2
 # Of one slice. More of them make a longer wait for the first result, fewer more passes over events.
 CUTS_OF_A_SLICE = 800
 SLICES_MAX = 40
@@ -86,16 +88,20 @@ def run(plan: Plan, store: Store) -> None:
     )
     slices = _slices(plan, store)
     ends_at = None if plan.limit_s is None else time.monotonic() + plan.limit_s
-    with cluster(plan.scheduler) as client:
+    with (
+        cluster(plan.scheduler) as client,
+        step("campaign: images", plan.images, "images") as shown,
+    ):
         for number in range(ROUNDS_MAX):
             before = store.images()
+            shown.reach(before)
             if before >= plan.images and mixed(store, number):
                 return
             if ends_at is not None and time.monotonic() > ends_at:
                 return
             works = list(_round(plan, store, number, slices))
             for _ in judge_into(client, store, works):
-                _progress(store, plan)
+                shown.reach(store.images())
             made = len(works) * CUTS_OF_A_SLICE
             if works and store.images() - before < NEW_SHARE_MIN * made:
                 info(
@@ -152,11 +158,6 @@ def _judge_all(client: Client, works: list[Work]) -> Iterator[Judged]:
         judged: Judged = future.result()
         future.release()
         yield judged
-
-
-def _progress(store: Store, plan: Plan) -> None:
-    violations = store.scalar("SELECT count(*) FROM image WHERE verdict = 'violation'")
-    info(f"campaign: {store.images():,} of {plan.images:,} images, {violations} violations")
 
 
 def facts_of(store: Store) -> dict[str, Any]:

@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.paths import cache_dir
+from lab.progress import step
 from lab.run import run
-from lab.setup.plugin import cargo_env
+from lab.setup.cargo import cargo_env
+from lab.setup.checkpatch import Checkpatch
+from lab.setup.products import need
 from lab.tidy.check import tidy
 from lab.tidy.files import is_shell, project_files
 
@@ -74,14 +76,17 @@ def linters(repo: Path) -> list[Linter]:
 
 
 def lint(repo: Path, report: Report) -> list[str]:
-    """Run all; what they say goes to *report*. Returns the names of those that are not content."""
+    """Run all; their output goes to *report*. Returns the names of those that failed."""
     failed = []
-    for linter in linters(repo):
-        done = run(linter.argv, cwd=repo, env=cargo_env(), check=False)
-        if not done.ok:
-            report(f"{linter.name}: not content")
-            report((done.stdout + done.stderr).rstrip())
-            failed.append(linter.name)
+    wanted = linters(repo)
+    with step("linters", len(wanted), "linters") as shown:
+        for linter in wanted:
+            done = run(linter.argv, cwd=repo, env=cargo_env(), check=False)
+            if not done.ok:
+                report(f"{linter.name}: failed")
+                report((done.stdout + done.stderr).rstrip())
+                failed.append(linter.name)
+            shown.advance()
     findings = tidy(repo)
     for finding in findings:
         report(str(finding))
@@ -118,12 +123,10 @@ def _c_files(repo: Path, files: list[Path]) -> list[Path]:
 
 
 def _checkpatch(repo: Path) -> list[Linter]:
-    """The kernel's own linter, from the source that the kernel was built from, if it was."""
-    scripts = sorted((cache_dir() / "build").glob("linux-*/scripts/checkpatch.pl"))
-    if not scripts:
-        return []
+    """The kernel's own linter."""
     words = ["--no-tree", "--quiet", "--no-summary", "--terse", "--show-types"]
-    base: list[str | Path] = ["perl", scripts[-1], *words, "--ignore", ",".join(CHECKPATCH_IGNORES)]
+    words += ["--ignore", ",".join(CHECKPATCH_IGNORES)]
+    base: list[str | Path] = ["perl", need(Checkpatch()), *words]
     sources = [
         path
         for path in project_files(repo)

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """`rem test`: every share in turn with its time, and at the end the runners' own last lines.
 
-All runners run even when one fails. The whole of a tier that machines run at every change has a
-budget; going over it is a failure like any other. Which tests are whose is in lab/checks/shares.py.
+All runners run even when one fails. A tier that CI runs at every change has a budget; exceeding it
+is a failure like any other. lab/checks/shares.py assigns tests to shares.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from lab.checks.lint import lint
 from lab.checks.shares import (
@@ -27,13 +29,14 @@ from lab.checks.shares import (
     crate_name,
     pytest_words,
 )
-from lab.errors import Exit, HangError, RemError
+from lab.errors import Exit, HangError, RemError, UsageError
 from lab.messages import info
 from lab.paths import cache_dir, repo_dir
 from lab.run import stream
-from lab.setup.plugin import cargo_env
-from lab.setup.products import Progress, ensure_all, ensure_kernel, ensure_packages
-from lab.setup.rust import ensure_rust
+from lab.setup.cargo import Rust, cargo_env
+from lab.setup.checkpatch import Checkpatch
+from lab.setup.packages import ALL_TESTS, QUICK_TESTS
+from lab.setup.products import Kernel, Loader, Packages, Part, Plugin, Power, Root, need_all
 
 
 class Tier(StrEnum):
@@ -46,8 +49,22 @@ class Tier(StrEnum):
 
 MARKERS = {Tier.QUICK: "not full and not soak", Tier.FULL: "not soak", Tier.SOAK: ""}
 
+# What no test makes by itself: programs of the linters and tests, and what most machines take.
+_QUICK: tuple[Part[Any], ...] = (Packages(QUICK_TESTS), Rust(), Checkpatch())
+_FULL: tuple[Part[Any], ...] = (
+    *_QUICK,
+    Packages(ALL_TESTS),
+    Loader(),
+    Plugin(),
+    Power(),
+    Root(),
+    Kernel(),
+    Kernel("mutants"),  # for tests/test_negative_proofs.py
+)
+PARTS = {Tier.QUICK: _QUICK, Tier.FULL: _FULL, Tier.SOAK: _FULL}
+
+WORKER_MEMORY_BYTES = 4 << 30  # a machine's NVRAM and QEMU, and room for a second one
 # The last line of a runner, by which people and machines count tests.
-WORKERS = 2  # a guest's 512 MiB and more stand in memory for each
 NO_TESTS = 5  # pytest's exit status where a tier has none in a folder
 _PYTEST_LAST = re.compile(r"^=*\s*((?:\d+ [a-z]+(?:, )?)+ in [\d.]+s.*?)\s*=*$")
 _CARGO_LAST = re.compile(r"^test result: .*")
@@ -63,11 +80,12 @@ class TestRun:
     minutes: dict[str, float] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     last_lines: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=lambda: {"failed": 0, "skipped": 0})
     began: float = field(default_factory=time.monotonic)
 
     @contextmanager
     def share(self, name: str) -> Iterator[None]:
-        """Count the time; an error is told and counted, and the next share runs."""
+        """Count the time; an error is printed and counted, and the next share runs."""
         begin = time.monotonic()
         info(f"== {name}")
         try:
@@ -96,17 +114,13 @@ class TestRun:
         return Exit.BROKEN if self.failed else Exit.PASS
 
 
-def run_tier(tier: Tier, words: list[str]) -> TestRun:
-    """Everything of the tier. Without what set-up makes nothing can run: that error ends it."""
+def run_tier(tier: Tier, words: list[str], without: Collection[str] = ()) -> TestRun:
+    """Run everything of the tier. An error of set-up ends it: nothing can run without."""
     test = TestRun(tier)
     begin = time.monotonic()
-    progress = Progress()
-    if tier is Tier.QUICK:
-        ensure_packages(progress)
-        ensure_rust(progress)
-    else:
-        ensure_all(progress)
-        ensure_kernel(progress, "mutants")  # for tests/test_negative_proofs.py
+    if unknown := set(without) - {share.name for share in SHARES}:
+        raise UsageError(f"--without {min(unknown)}: {', '.join(s.name for s in SHARES)}")
+    need_all(PARTS[tier])
     test.minutes["set-up"] = (time.monotonic() - begin) / 60
     repo = repo_dir()
     if words:  # a person looks at certain tests only
@@ -114,6 +128,8 @@ def run_tier(tier: Tier, words: list[str]) -> TestRun:
             _pytest(test, "pytest", words, must_find=True)
         return test
     for share in SHARES:
+        if share.name in without:
+            continue
         crates, tests = crate_folders(repo, share), pytest_words(repo, share)
         if crates or tests:
             with test.share(share.name):
@@ -163,19 +179,41 @@ def _pytest(test: TestRun, share: str, words: list[str], must_find: bool = False
     argv = [sys.executable, "-m", "pytest", f"--junitxml={report}", f"--color={color}"]
     if MARKERS[test.tier]:
         argv += ["-m", MARKERS[test.tier]]
-    if test.tier is not Tier.QUICK:
-        # Machines wait much, for each other and for the guest's clock: files of tests run beside
-        # each other, each file on one worker because its tests share a machine. In the order of
-        # their names the long ones begin early; by their number of tests they would be last.
-        argv += ["-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder"]
+    # Machines wait much, for each other and for the guest's clock: files of tests run beside each
+    # other, each file on one worker because its tests share a machine. In the order of their names
+    # the long ones begin early; by their number of tests they would be last.
+    argv += ["-n", str(workers()), "--dist", "loadfile", "--no-loadscope-reorder"]
     lines: list[str] = []
     env = {"LOADER_OUT": str(_loader_out())}  # loader/host runs what _loader() has built, in QEMU
     code = _runner([*argv, *words], f"pytest-{_file_name(share)}", test, lines, env=env)
     if code != 0 and (must_find or code != NO_TESTS):
         test.failed.append(f"{share}: pytest")
+    _count(test, share, report)
     for folder, minutes in _minutes_by_folder(report).items():
         test.minutes[f"{share}: {folder}"] = minutes
     test.last_lines += [line for line in lines[-3:] if pytest_last_line(line)]
+
+
+def workers() -> int:
+    """Of pytest: each core of the host, as far as memory goes."""
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(1, min(os.cpu_count() or 1, memory_bytes // WORKER_MEMORY_BYTES))
+
+
+def _count(test: TestRun, share: str, report: Path) -> None:
+    """Failed and skipped tests of pytest's own report. A test that was skipped has shown nothing:
+    outside the quick tier, where everything can run, it is a failure.
+    """
+    if not report.exists():
+        return
+    found = {"failed": 0, "skipped": 0}
+    for suite in ElementTree.parse(report).iter("testsuite"):
+        found["failed"] += int(suite.get("failures", "0")) + int(suite.get("errors", "0"))
+        found["skipped"] += int(suite.get("skipped", "0"))
+    for name, number in found.items():
+        test.counts[name] += number
+    if found["skipped"] and test.tier is not Tier.QUICK:
+        test.failed.append(f"{share}: {found['skipped']} skipped")
 
 
 def _file_name(share: str) -> str:

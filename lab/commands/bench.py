@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,9 +15,6 @@ from lab.machine.config import StopModeName
 from lab.messages import info
 from lab.quantities import parse_bytes
 from lab.result import Result
-
-if TYPE_CHECKING:
-    from lab.setup.progress import Progress
 
 LOADS = ("idle", "fsync", "net", "compile")
 MODES: dict[str, tuple[StopModeName, ...]] = {
@@ -118,10 +115,11 @@ def stop_go(words: StopGoWords) -> int:
     if words.stop not in MODES:
         raise UsageError(f"--stop {words.stop}: give fast, dpm or both")
     from lab.bench.stop_go import Plan, run
-    from lab.setup import products
+    from lab.setup.products import Kernel, Loader, Part, Plugin, Root, need_all
 
-    progress = products.Progress()
-    kernel = words.kernel or products.ensure_kernel(progress).bz_image
+    parts: list[Part[Any]] = [Loader(), Root(), Plugin()]
+    built = need_all(parts if words.kernel else [*parts, Kernel()])
+    kernel = words.kernel or built[Kernel()].bz_image
     plan = Plan(
         cpus=words.cpus,
         stops=words.stops,
@@ -129,9 +127,9 @@ def stop_go(words: StopGoWords) -> int:
         modes=MODES[words.stop],
         kernel=kernel,
         system_map=kernel.parent / "System.map",
-        loader=products.ensure_loader(progress),
-        root=products.ensure_root(progress),
-        plugin=products.ensure_plugin(progress),
+        loader=built[Loader()],
+        root=built[Root()],
+        plugin=built[Plugin()],
         seed=words.seed,
         nvram_dir=words.nvram_dir,
         cmdline=words.cmdline,
@@ -208,24 +206,24 @@ def machine(
             raise UsageError(f"--load {name}: give all, or some of {', '.join(MACHINE_LOADS)}")
     from lab.bench.machine import Plan, run_bench
     from lab.machine.caches import check_profile
-    from lab.setup import products
+    from lab.setup.products import Kernel, Loader, Plugin, Root, need
     from lab.testbed.machines import fast_dir
 
     profile = check_profile(caches)
     if profile is None:
         raise UsageError("--caches off: there is nothing to measure")
-    progress = products.Progress()
+    kernel, loader, root, plugin = need(Kernel(), Loader(), Root(), Plugin())
     plan = Plan(
-        kernel=products.ensure_kernel(progress).bz_image,
-        loader=products.ensure_loader(progress),
-        root=products.ensure_root(progress),
-        plugin=products.ensure_plugin(progress),
+        kernel=kernel.bz_image,
+        loader=loader,
+        root=root,
+        plugin=plugin,
         profile=profile,
         loads=names,
         insns=int(insns),
         rounds=rounds,
         nvram_dir=fast_dir(),
-        contrib=_contrib(contrib, progress),
+        contrib=_contrib(contrib),
     )
     result = run_bench(plan)
     slowdown = result.figures["slowdown_vs_bare"].value
@@ -234,16 +232,17 @@ def machine(
     return _show(result, as_json)
 
 
-def _contrib(text: str, progress: Progress) -> Path | None:
+def _contrib(text: str) -> Path | None:
     """QEMU's cache plugin. Without its source the comparison is left out."""
-    from lab.setup.contrib_plugin import ensure_contrib_plugin
+    from lab.setup.contrib_plugin import ContribPlugin
+    from lab.setup.products import need
 
     if text == "off":
         return None
     if text != "auto":
         return Path(text)
     try:
-        return ensure_contrib_plugin(progress)
+        return need(ContribPlugin())
     except InfraError as error:
         info(f"rem: no comparison with QEMU's cache plugin: {error.message}")
         return None
@@ -283,10 +282,10 @@ def heap(
     if a required ratio is missed; on a busy machine that may be the machine's fault.
     """
     from lab.bench import heap as heap_bench
-    from lab.setup.heap import ensure_heap_bench
-    from lab.setup.progress import Progress
+    from lab.setup.heap import HeapWithPeer
+    from lab.setup.products import need
 
-    built = ensure_heap_bench(Progress())
+    built = need(HeapWithPeer())
     if figure5:
         return _show(heap_bench.figure5(built, operations), as_json)
     result, missed = heap_bench.ops(built, rounds, objects)

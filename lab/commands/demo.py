@@ -108,10 +108,12 @@ def _stop_go(plan: DemoPlan, print_line: Callable[[str], None], as_json: bool) -
     from lab.demo.outcome import Outcome
     from lab.demo.run import end, leave, play, write_page
     from lab.machine import Machine
+    from lab.setup.need import ready_after_s
     from lab.testbed.machines import make_config
 
     config = make_config(plan.name, plan.cpus, plan.stop_mode, plan.kernel, plan.caches)
     outcome = Outcome(print_line)
+    outcome.result.add("setup_s", round(ready_after_s(), 1), "s", "native")
     with Machine.create(config, destroy_on_exit=not plan.keep) as machine:
         play(machine, plan.story, outcome)
         if plan.keep:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem doctor`: what is there, what is missing, what to do."""
+"""`rem doctor`: what is installed and built, what is missing, what to do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
     def doctor(
         as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
     ) -> None:
-        """Say what is there, what is missing and what to do. Changes nothing.
+        """Report what is installed and built, what is missing and what to do. Changes nothing.
 
         Exit status 4 when anything is missing.
         """

@@ -14,8 +14,11 @@ def register(app: typer.Typer) -> None:
         from lab.command_line.man_page import man_page
         from lab.docs.format_page import format_page
         from lab.paths import repo_dir
+        from lab.setup.packages import CHECKERS
+        from lab.setup.products import Packages, need
         from lab.tidy.rooms import SHOWN_IN, read_rooms, with_table
 
+        need(Packages(CHECKERS))
         format_all(repo_dir())
         page = man_page(context.find_root().command)
         (repo_dir() / "man" / "rem.1").write_text(page, encoding="utf-8")

@@ -132,9 +132,9 @@ def record(
     if not file.resolve().parent.is_dir():  # checked before minutes are spent
         raise UsageError(f"{file}: there is no folder {file.resolve().parent}")
     if redis:
-        from lab.media.redis import ensure_redis_trace
+        from lab.media.redis import redis_trace
 
-        made = ensure_redis_trace()
+        made = redis_trace()
     else:
         files = supervised(name)
         made = Path(request(files, "trace", records=records, limit_s=limit_s))

@@ -48,10 +48,10 @@ def register(app: typer.Typer) -> None:
         if not (recording / "recording.bin").is_file():
             raise UsageError(f"{recording}: no recording.bin there; name a recording's directory")
         from lab.campaign import engine
-        from lab.setup.campaign import ensure_campaign
-        from lab.setup.progress import Progress
+        from lab.setup.campaign import Campaign
+        from lab.setup.products import need
 
-        program = ensure_campaign(Progress())
+        program = need(Campaign())
         told = engine.replay(program, recording, cut, evict, trace, media)
         outcome = told["outcome"]
         for line in told["trace"]:

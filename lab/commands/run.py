@@ -215,18 +215,15 @@ def _device_fields(words: DeviceWords) -> dict[str, Any]:
 
 def complete(plan: RunPlan) -> MachineConfig:
     """The machine, with everything that set-up builds for it."""
-    from lab.setup import products
-    from lab.setup.progress import Progress
+    from lab.setup.products import MACHINE, Kernel, Loader, Part, Plugin, Root, need_all
     from lab.testbed.machines import with_cut_points
 
-    progress = Progress()
-    built: dict[str, Any] = {}
-    if "kernel" in plan.missing:
-        built["kernel"] = products.ensure_kernel(progress).bz_image
-    if "loader" in plan.missing:
-        built["loader"] = products.ensure_loader(progress)
-    if "root" in plan.missing:
-        built["root"] = products.ensure_root(progress)
+    parts: dict[str, Part[Any]] = {"kernel": Kernel(), "loader": Loader(), "root": Root()}
+    wanted = [part for name, part in parts.items() if name in plan.missing]
+    made = need_all([MACHINE, *wanted, *([Plugin()] if plan.with_plugin else [])])
+    built: dict[str, Any] = {name: made[parts[name]] for name in plan.missing}
+    if "kernel" in built:
+        built["kernel"] = built["kernel"].bz_image
     config = replace(plan.config, **built)
     return replace(with_cut_points(config), caches=plan.caches) if plan.with_plugin else config
 

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
-from pathlib import Path
+from typing import Any
 
 import typer
 
 
-class Part(StrEnum):
-    """What can be asked for alone."""
+class OnlyPart(StrEnum):
+    """What can be made alone."""
 
     PACKAGES = "packages"
     LOADER = "loader"
@@ -22,50 +21,71 @@ class Part(StrEnum):
 
 
 class OtherKernel(StrEnum):
-    """Kernels that tests need besides the normal one; there are no further ones."""
+    """Kernels that tests need besides the normal one."""
 
     MUTANTS = "mutants"
     DEBUG = "debug"
 
 
+class RarePackages(StrEnum):
+    """Groups of packages that few need, and that are large."""
+
+    HEAP_PEER = "heap-peer"
+    LDAP = "ldap"
+    BROWSER = "browser"
+
+
 KERNEL_HELP = "Also this kernel: with planted bugs, or with the kernel's own watchers."
-ONLY_HELP = f"Only this part ({', '.join(Part)}); may be given more than once."
+ONLY_HELP = f"Only this part ({', '.join(OnlyPart)}); may be given more than once."
+PACKAGES_HELP = f"Also this group of Debian packages ({', '.join(RarePackages)})."
 
 
 def register(app: typer.Typer) -> None:
     @app.command()
     def setup(
-        only: list[Part] = typer.Option([], metavar="PART", help=ONLY_HELP),
+        only: list[OnlyPart] = typer.Option([], metavar="PART", help=ONLY_HELP),
         kernel: OtherKernel | None = typer.Option(None, "--kernel", help=KERNEL_HELP),
+        packages: list[RarePackages] = typer.Option(
+            [], "--packages", metavar="GROUP", help=PACKAGES_HELP
+        ),
         show: bool = typer.Option(False, "--print", help="Print the folder of each product."),
     ) -> None:
         """Install packages, build kernel, guest root, loader and plugin: what is not there yet.
 
-        Every other command does this by itself, as far as it needs. What is done stays done: an
-        interrupted set-up goes on where it was.
+        Every other command does this itself, as far as it needs. An interrupted set-up continues
+        where it was. As root with REM_CACHE below another user's folder, set-up is for that user.
         """
         from lab.messages import info
-        from lab.setup import products
-        from lab.setup.progress import Progress
+        from lab.setup.owner import give_to_owner
+        from lab.setup.packages import USUAL
+        from lab.setup.products import (
+            Group,
+            Kernel,
+            Loader,
+            Packages,
+            Part,
+            Plugin,
+            Power,
+            Root,
+            need_all,
+        )
 
-        makers: dict[Part, Callable[[Progress], Path | None]] = {
-            Part.PACKAGES: products.ensure_packages,
-            Part.LOADER: products.ensure_loader,
-            Part.PLUGIN: products.ensure_plugin,
-            Part.POWER: products.ensure_power,
-            Part.ROOT: products.ensure_root,
-            Part.KERNEL: lambda progress: products.ensure_kernel(progress).bz_image,
+        parts: dict[OnlyPart, Part[Any]] = {
+            OnlyPart.PACKAGES: Packages((*USUAL, *(Group(name) for name in packages))),
+            OnlyPart.LOADER: Loader(),
+            OnlyPart.PLUGIN: Plugin(),
+            OnlyPart.POWER: Power(),
+            OnlyPart.ROOT: Root(),
+            OnlyPart.KERNEL: Kernel(),
         }
-        progress = Progress()
-        products.ensure_packages(progress)
-        for part, maker in makers.items():
-            if only and part not in only:
-                continue
-            made = maker(progress)
-            if show and made is not None:
-                print(made.parent)
+        wanted: list[Part[Any]] = [part for name, part in parts.items() if not only or name in only]
         if kernel is not None:
-            made = products.ensure_kernel(progress, kernel.value).bz_image
-            if show:
-                print(made.parent)
-        info("set-up: all there" if not only else f"set-up: {', '.join(only)}: there")
+            wanted.append(Kernel(kernel.value))
+        made = need_all(wanted)
+        give_to_owner()
+        for part in wanted if show else ():
+            value = made[part]
+            path = value.bz_image if isinstance(part, Kernel) else value
+            if path is not None:
+                print(path.parent)
+        info(f"rem: set-up of {', '.join(only)} is complete" if only else "rem: set-up is complete")

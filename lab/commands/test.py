@@ -16,6 +16,7 @@ def register(app: typer.Typer) -> None:
     def test(
         words: list[str] = typer.Argument(None, help="Passed to pytest: then only it runs."),
         tier: str = typer.Option("full", help="quick (minutes), full (as CI) or soak (hours)."),
+        without: list[str] = typer.Option([], metavar="SHARE", help="Leave this share out."),
         as_json: bool = typer.Option(False, "--json", help="Last line of stdout: one object."),
     ) -> None:
         """Set up what is missing, then run linters and tests of every language.
@@ -27,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
         if tier not in list(Tier):
             raise UsageError(f"--tier {tier}: want one of {', '.join(Tier)}")
-        done = run_tier(Tier(tier), words or [])
+        done = run_tier(Tier(tier), words or [], without)
         _tell(done)
         if as_json:
             _emit(done)
@@ -57,5 +58,7 @@ def _emit(done: TestRun) -> None:
 
     result = Result("test", ok=done.exit_code() == Exit.PASS)
     result.add("minutes", round(done.total_minutes, 2), "min", "native")
+    for name, number in done.counts.items():  # of pytest's tests
+        result.add(name, number, "tests", "counted")
     result.add("failed_shares", len(done.failed), "1", "counted")
     result.emit()

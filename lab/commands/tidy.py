@@ -19,8 +19,10 @@ def register(app: typer.Typer) -> None:
         from lab.errors import Exit
         from lab.paths import repo_dir
         from lab.result import Result
+        from lab.setup.products import Packages, need
         from lab.tidy.check import counts, tidy
 
+        need(Packages(()))  # git, which every group has
         found = tidy(repo_dir())
         for finding in found:
             print(finding)

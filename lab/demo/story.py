@@ -16,6 +16,7 @@ from lab.machine import CutRecord, Machine
 from lab.machine.cut_plan import CutPlan
 from lab.machine.qemu import NVRAM_PHYS
 from lab.machine.status import cut_line
+from lab.progress import waiting
 from lab.report.record_text import note_line
 from lab.testbed.guest_job import ProcessId
 from lab.testbed.workload import Size, Workload
@@ -108,7 +109,8 @@ def load(machine: Machine, work: Workload, plan: Plan, outcome: Outcome) -> Befo
         "host; a file is written with fsync; two programs compute."
     )
     before = Before(work.processes(), boot_id(machine), redis_run(machine))
-    work.wait_acked(plan.writes, LOAD_LIMIT_S)
+    with waiting("the load: acknowledged writes"):
+        work.wait_acked(plan.writes, LOAD_LIMIT_S)
     missing = [name for name, process in before.processes.items() if process is None]
     if missing:
         raise RemError(f"these ended before the cut: {', '.join(missing)}")

@@ -25,6 +25,7 @@ from lab.errors import InfraError, UsageError
 from lab.messages import info
 from lab.paths import repo_dir
 from lab.power.model import PowerModel
+from lab.progress import step
 from lab.result import Result
 
 TIERS = ("ci", "full")
@@ -116,7 +117,8 @@ class Experiment:
         it.out.mkdir(parents=True, exist_ok=True)
         info(f"{self.name}: {self.paper.title} ({self.paper.source})")
         if redraw is None:
-            raw = self.module.measure(it)
+            with step(f"{self.name}: measure"):
+                raw = self.module.measure(it)
             text = json.dumps({"experiment": self.name, "tier": it.tier, "raw": raw}, indent=1)
             (it.out / "raw.json").write_text(text + "\n", encoding="utf-8")
         else:

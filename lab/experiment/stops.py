@@ -21,11 +21,10 @@ def measured(
 ) -> dict[str, list[dict[str, Any]]]:
     """Samples by way of stopping; times are of the clock flat-1ns, without a flush of caches."""
     from lab.bench.stop_go import Plan, measure
-    from lab.setup import products
+    from lab.setup.products import Kernel, Loader, Plugin, Root, need
     from lab.testbed.machines import fast_dir
 
-    progress = products.Progress()
-    kernel = products.ensure_kernel(progress)
+    kernel, loader, root, plugin = need(Kernel(), Loader(), Root(), Plugin())
     plan = Plan(
         cpus=cpus,
         stops=stops,
@@ -33,9 +32,9 @@ def measured(
         modes=modes,
         kernel=kernel.bz_image,
         system_map=kernel.bz_image.parent / "System.map",
-        loader=products.ensure_loader(progress),
-        root=products.ensure_root(progress),
-        plugin=products.ensure_plugin(progress),
+        loader=loader,
+        root=root,
+        plugin=plugin,
         seed=it.seed,
         nvram_dir=fast_dir(),
     )

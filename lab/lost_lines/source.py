@@ -17,12 +17,11 @@ def source_of(seen: Path, media: Path, writers: Path | None, kernel: Path | None
 
 
 def _map_and_layout(kernel: Path | None) -> tuple[Path, Path]:
-    from lab.setup.layout import ensure_layout
-    from lab.setup.products import Progress, ensure_kernel
+    from lab.setup.layout import Layout
+    from lab.setup.products import Kernel, need
 
-    progress = Progress()
-    folder = (kernel or ensure_kernel(progress).bz_image).parent
-    return folder / "System.map", ensure_layout(progress, folder)
+    folder = (kernel or need(Kernel()).bz_image).parent
+    return folder / "System.map", need(Layout(folder))
 
 
 def source_of_machine(files: MachineFiles, config: MachineConfig) -> Source | None:

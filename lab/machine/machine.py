@@ -47,8 +47,10 @@ from lab.machine.plugin import PluginControl, PluginCut
 from lab.machine.qemu import BootOptions, QemuProcess
 from lab.machine.supply import CutRecord, GuestClock, HostPacedClock, PowerSupply
 from lab.power.model import PowerModel
+from lab.progress import waiting
 from lab.record.block import decode, read_block
 from lab.record.boot_note import BootNote, read_boot_note
+from lab.setup.products import MACHINE, need
 
 # A cold boot takes 2 s on an idle host and ten times that under icount; this bounds a crowded one.
 BOOT_LIMIT_S = 120.0
@@ -144,6 +146,7 @@ class Machine:
     @classmethod
     def create(cls, config: MachineConfig, destroy_on_exit: bool = False) -> Machine:
         """A new machine: its directory, media and network. An error leaves nothing behind."""
+        need(MACHINE)
         make_room(config.name)
         files = MachineFiles.of(config.name)
         files.directory.mkdir(parents=True, exist_ok=True)
@@ -169,6 +172,7 @@ class Machine:
     @classmethod
     def open(cls, name: str) -> Machine:
         """A machine that exists and that no other process owns now."""
+        need(MACHINE)
         files = MachineFiles.of(name)
         config = files.read_config()
         lock = MachineLock(files)
@@ -509,8 +513,9 @@ class Machine:
 
     def wait_up(self, limit_s: float = BOOT_LIMIT_S, since: int = 0) -> None:
         """After a cold boot: until the guest answers commands."""
-        self.wait_ready(limit_s, since)
-        self.guest.wait_ssh(limit_s)
+        with waiting(f"machine {self.config.name}: boot"):
+            self.wait_ready(limit_s, since)
+            self.guest.wait_ssh(limit_s)
 
     @property
     def resets(self) -> int:

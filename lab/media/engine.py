@@ -1,54 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem-media`: built when it is not there, asked one job at a time. A job and its answer are JSON;
-what jobs there are is in models/memory/src/jobs.
+"""`rem-media`, which answers one job at a time. A job and its answer are JSON; the jobs are in
+models/memory/src/jobs.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
-from lab.errors import InfraError, RemError, UsageError
-from lab.paths import cache_dir, repo_dir
-from lab.run import run, stream
-from lab.setup import cache
-from lab.setup.host import explain
-from lab.setup.inputs import Inputs
-from lab.setup.plugin import cargo_env
-from lab.setup.progress import Progress
-from lab.setup.rust import ensure_rust
+from lab.errors import RemError, UsageError
+from lab.run import run
+from lab.setup.memory import MemoryModel
+from lab.setup.products import need
 
-NAME = "rem-media"
-INPUTS = (
-    "Cargo.toml",
-    "Cargo.lock",
-    "models/memory/Cargo.toml",
-    "models/memory/src",
-    "models/memory/parts",
-    "format",
-)
-
-
-def ensure_media(progress: Progress) -> Path:
-    """The program of this checkout."""
-    inputs = Inputs("media").add("rustc", ensure_rust(progress))
-    for name in INPUTS:
-        inputs.add_path(repo_dir() / name, name)
-
-    def make(into: Path) -> None:
-        argv = ["cargo", "build", "--release", "--locked", "-p", "ocpmem"]
-        with progress.step("memory model"):
-            try:
-                log = cache_dir() / "logs" / "media.log"
-                stream(argv, cwd=repo_dir(), env=cargo_env(), log=log, what="building rem-media")
-            except InfraError as error:
-                raise explain(error, "building rem-media") from error
-        shutil.copy(Path(cargo_env()["CARGO_TARGET_DIR"]) / "release" / NAME, into / NAME)
-
-    return cache.product("media", inputs.key(), make) / NAME
+NAME = MemoryModel.file
 
 
 class Engine:
@@ -62,7 +29,7 @@ class Engine:
     def ready() -> Engine:
         """`REM_MEDIA` names another program than the checkout's, e.g. one just built."""
         chosen = os.environ.get("REM_MEDIA")
-        return Engine(Path(chosen) if chosen else ensure_media(Progress()))
+        return Engine(Path(chosen) if chosen else need(MemoryModel()))
 
     def ask(self, do: str, timeout_s: float | None = None, **job: Any) -> dict[str, Any]:
         """The answer to a job; what cannot be meant is a UsageError of one line."""

@@ -11,6 +11,7 @@ and plugin are not in it: a recording takes too long to be made at each change o
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from lab.errors import RemError
@@ -19,9 +20,9 @@ from lab.machine.cut_plan import UNANNOUNCED
 from lab.machine.cut_points import attach_cut_points
 from lab.machine.tracing import record
 from lab.messages import info
-from lab.setup import cache, products
 from lab.setup.inputs import Inputs
-from lab.setup.progress import Progress
+from lab.setup.need import Site
+from lab.setup.products import Group, Kernel, Loader, Part, Plugin, Root, need
 from lab.testbed.machines import with_caches
 
 RECORDS = 4_000_000
@@ -43,12 +44,13 @@ for kind in get set; do
 done"""
 
 
-def _config(name: str, progress: Progress) -> MachineConfig:
+def _config(name: str) -> MachineConfig:
+    kernel, loader, root, _ = need(Kernel(), Loader(), Root(), Plugin())
     return MachineConfig(
         name=name,
-        kernel=products.ensure_kernel(progress).bz_image,
-        loader=products.ensure_loader(progress),
-        root=products.ensure_root(progress),
+        kernel=kernel.bz_image,
+        loader=loader,
+        root=root,
         cpus=CPUS,
         nvram_bytes=NVRAM_BYTES,
         network="user",
@@ -59,8 +61,7 @@ def _config(name: str, progress: Progress) -> MachineConfig:
 
 def record_redis(name: str, records: int, limit_s: float = TRACE_LIMIT_S) -> tuple[Machine, Path]:
     """The machine that served, off, and its trace; who asks destroys the machine."""
-    progress = Progress()
-    config = _config(name, progress)
+    config = _config(name)
     machine = Machine.create(config, destroy_on_exit=True)
     try:
         info("redis: boots and fills")
@@ -83,21 +84,27 @@ def record_redis(name: str, records: int, limit_s: float = TRACE_LIMIT_S) -> tup
     return machine, path
 
 
-def ensure_redis_trace() -> Path:
-    """The trace that benchmarks and experiments take, recorded if there is none."""
-    progress = Progress()
-    inputs = Inputs("trace-redis").add(
-        "recipe", f"{SERVE} {PROFILE} {CPUS} {NVRAM_BYTES} {RECORDS}"
-    )
-    for product in (
-        products.ensure_kernel(progress).bz_image,
-        products.ensure_root(progress),
-    ):
-        inputs.add("product", product.parent.name)
+@dataclass(frozen=True)
+class RedisTrace(Part[Path]):
+    """The trace that benchmarks and experiments take; recorded if there is none."""
 
-    def make(into: Path) -> None:
-        machine, path = record_redis(f"media-redis-{os.getpid()}", RECORDS)
-        with machine:
-            path.rename(into / "redis.trace")
+    groups = (Group.MACHINE, *Kernel.groups, *Loader.groups, *Root.groups, *Plugin.groups)
 
-    return cache.product("trace-redis", inputs.key(), make) / "redis.trace"
+    def make(self, site: Site) -> Path:
+        recipe = f"{SERVE} {PROFILE} {CPUS} {NVRAM_BYTES} {RECORDS}"
+        inputs = Inputs("trace-redis").add("recipe", recipe)
+        for product in (site[Kernel()].bz_image, site[Root()]):
+            inputs.add("product", product.parent.name)
+
+        def record(into: Path) -> None:
+            machine, path = record_redis(f"media-redis-{os.getpid()}", RECORDS)
+            with machine:
+                path.rename(into / "redis.trace")
+
+        return site.product("trace-redis", inputs.key(), record) / "redis.trace"
+
+
+def redis_trace() -> Path:
+    """The trace; what its machine consists of is made first and side by side."""
+    need(Kernel(), Loader(), Root(), Plugin())
+    return need(RedisTrace())

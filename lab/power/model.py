@@ -27,9 +27,9 @@ class PowerModel:
     @staticmethod
     def ready() -> PowerModel:
         """Of this checkout; built if it is not there."""
-        from lab.setup.products import Progress, ensure_power
+        from lab.setup.products import Power, need
 
-        return PowerModel(ensure_power(Progress()))
+        return PowerModel(need(Power()))
 
     def ask(self, question: str, **words: Any) -> Any:
         """The answer; UsageError with the model's own line where there is none."""

@@ -1,31 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A browser for tests that look at pages: Debian's chromium, installed when first asked for."""
+"""A browser for tests of pages: Debian's chromium."""
 
 from __future__ import annotations
 
-import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from lab.errors import InfraError
-from lab.setup.host import explain, is_root
-from lab.setup.packages import apt_get
-from lab.setup.progress import Progress
+from lab.run import find_tool
+from lab.setup.need import Part, Site
+from lab.setup.packages import Group
 
-PACKAGE = "chromium"
+PROGRAM = "chromium"
 
 
-def ensure_browser(progress: Progress) -> Path:
+@dataclass(frozen=True)
+class Browser(Part[Path]):
     """The program."""
-    if shutil.which(PACKAGE) is None:
-        if not is_root():
-            raise InfraError(f"as root: apt-get install --no-install-recommends {PACKAGE}")
-        with progress.step("browser: package chromium"):
-            try:
-                apt_get("update")
-                apt_get("install", "--no-install-recommends", PACKAGE)
-            except InfraError as error:
-                raise explain(error, "installing chromium") from error
-    found = shutil.which(PACKAGE)
-    if found is None:
-        raise InfraError(f"{PACKAGE} is installed and not in PATH: is /usr/bin in it?")
-    return Path(found)
+
+    groups = (Group.BROWSER,)
+
+    def make(self, site: Site) -> Path:
+        found = find_tool(PROGRAM)
+        if found is None:
+            raise InfraError(f"the package {PROGRAM} is installed but has no program {PROGRAM}")
+        return found

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The cache of products: CACHE/KIND/KEY, complete or absent.
 
-A product is made in a folder beside its place and renamed when it is whole, under a lock: what an
-interrupted set-up leaves is never taken for a product, and two set-ups do not work against each
+A product is made in a folder beside its place and renamed when it is complete, under a lock: what
+an interrupted set-up leaves is never taken for a product, and two set-ups do not disturb each
 other.
 """
 
@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lab.errors import InfraError
-from lab.messages import info
 from lab.paths import cache_dir
+from lab.progress import step
 
-KEPT = 6  # products of a kind that `prune` leaves: a few branches' worth
+KEPT = 6  # products of a kind that `prune` leaves: for a few branches
 
 
 def product(kind: str, key: str, make: Callable[[Path], None]) -> Path:
@@ -42,7 +42,7 @@ def product(kind: str, key: str, make: Callable[[Path], None]) -> Path:
 
 
 def prune(kind: str, kept: int = KEPT) -> None:
-    """Remove all but the few products of a kind that were used last."""
+    """Remove all products of a kind but those that were used last."""
     folder = cache_dir() / kind
     found = [p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")]
     found.sort(key=lambda p: p.stat().st_mtime, reverse=True)
@@ -52,7 +52,7 @@ def prune(kind: str, kept: int = KEPT) -> None:
 
 @contextmanager
 def lock(name: str) -> Iterator[None]:
-    """Hold CACHE/locks/NAME; waiting is said."""
+    """Hold CACHE/locks/NAME; a line is printed where that takes waiting."""
     folder = cache_dir() / "locks"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -65,8 +65,8 @@ def lock(name: str) -> Iterator[None]:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            info(f"waiting for another `rem` that is making the {name} ...")
-            fcntl.flock(fd, fcntl.LOCK_EX)
+            with step(f"waiting for another `rem` that makes {name}"):
+                fcntl.flock(fd, fcntl.LOCK_EX)
         yield
     finally:
         os.close(fd)

@@ -1,49 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The campaign's engine: a program of the workspace that judges images of recorded runs."""
+"""The campaign's engine: a program of the workspace that checks images of recorded runs."""
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
+from dataclasses import dataclass
 
-from lab.errors import InfraError
-from lab.paths import cache_dir, repo_dir
-from lab.run import stream
-from lab.setup import cache
-from lab.setup.host import explain
-from lab.setup.inputs import Inputs
-from lab.setup.plugin import cargo_env
-from lab.setup.progress import Progress
-from lab.setup.rust import ensure_rust
-
-PROGRAM = "remanence-campaign"
-# What the program is made of: its crates, and the loader's core, which it is linked with.
-SOURCES = (
-    "Cargo.toml",
-    "Cargo.lock",
-    "format",
-    "loader/core",
-    "machine/campaign",
-    "machine/recording",
-)
+from lab.setup.cargo import CargoPart
 
 
-def ensure_campaign(progress: Progress) -> Path:
+@dataclass(frozen=True)
+class Campaign(CargoPart):
     """The engine of this checkout."""
-    compiler = ensure_rust(progress)
-    inputs = Inputs("campaign").add("rustc", compiler)
-    for name in SOURCES:
-        inputs.add_path(repo_dir() / name, name)
 
-    def make(into: Path) -> None:
-        argv = ["cargo", "build", "--release", "--locked", "-p", PROGRAM]
-        with progress.step("campaign"):
-            try:
-                log = cache_dir() / "logs" / "campaign.log"
-                stream(argv, cwd=repo_dir(), env=cargo_env(), log=log, what="building the engine")
-            except InfraError as error:
-                raise explain(error, "building the campaign's engine") from error
-        built = Path(cargo_env()["CARGO_TARGET_DIR"]) / "release" / PROGRAM
-        shutil.copy(built, into / PROGRAM)
-
-    return cache.product("campaign", inputs.key(), make) / PROGRAM
+    kind = "campaign"
+    crate = "remanence-campaign"
+    file = "remanence-campaign"
+    more = ("loader/core",)  # it is linked with the loader's own decision

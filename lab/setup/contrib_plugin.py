@@ -4,26 +4,27 @@
     product   CACHE/contrib-plugin/KEY   libcache.so, from the source of the QEMU that is installed
 
 Debian packs no plugins, so its source package is fetched, by apt and a list of our own beside the
-machine's: nothing is installed and the machine's sources stay as they are. Of the source package
-only the plugin and its header are unpacked; glib's headers come from its package, unpacked too.
+machine's: nothing is installed and the machine's sources do not change. Of the source package only
+the plugin and its header are unpacked; glib's headers are unpacked from its package, too.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from lab.errors import InfraError
+from lab.progress import step
 from lab.run import run
-from lab.setup import cache
+from lab.setup.apt import installed_versions
 from lab.setup.fetch import fetch_source, unpack
 from lab.setup.host import tool_version
 from lab.setup.inputs import Inputs
-from lab.setup.packages import installed_versions
-from lab.setup.progress import Progress
+from lab.setup.need import Part, Site
+from lab.setup.packages import QEMU, Group
 
-QEMU_PACKAGE = "qemu-system-x86"
 SOURCE = "qemu"
 GLIB = "libglib2.0-dev"
 LIBRARY = "libcache.so"
@@ -31,22 +32,25 @@ UNPACKED = ("contrib/plugins/cache.c", "qemu-plugin.h")
 FLAGS = ("-shared", "-fPIC", "-O2", "-Wall")
 
 
-def ensure_contrib_plugin(progress: Progress) -> Path:
-    """For the QEMU of this host; fetched and built if it is not there."""
-    version = installed_versions([QEMU_PACKAGE]).get(QEMU_PACKAGE, "")
-    if not version:
-        raise InfraError(f"{QEMU_PACKAGE} is not installed: run `./rem setup`")
-    key = Inputs("contrib-plugin").add("qemu", version).add("gcc", tool_version("gcc")).key()
+@dataclass(frozen=True)
+class ContribPlugin(Part[Path]):
+    """For the QEMU of this host."""
 
-    def make(into: Path) -> None:
-        with tempfile.TemporaryDirectory(dir=into) as scratch:
-            folder = Path(scratch)
-            with progress.step("QEMU's cache plugin: fetch its source"):
-                _fetch(version, folder)
-            with progress.step("QEMU's cache plugin: compile"):
-                _compile(folder, into / LIBRARY)
+    groups = (Group.COMPILER, Group.MACHINE, Group.SOURCES)
 
-    return cache.product("contrib-plugin", key, make) / LIBRARY
+    def make(self, site: Site) -> Path:
+        version = installed_versions([QEMU])[QEMU]
+        key = Inputs("contrib-plugin").add("qemu", version).add("gcc", tool_version("gcc")).key()
+
+        def build(into: Path) -> None:
+            with tempfile.TemporaryDirectory(dir=into) as scratch:
+                folder = Path(scratch)
+                with step("QEMU's cache plugin: fetch its source"):
+                    _fetch(version, folder)
+                with step("QEMU's cache plugin: compile"):
+                    _compile(folder, into / LIBRARY)
+
+        return site.product("contrib-plugin", key, build) / LIBRARY
 
 
 def _fetch(version: str, folder: Path) -> None:

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.paths import cache_dir, repo_dir
+from lab.progress import step
 from lab.run import stream
-from lab.setup import cache, newc
+from lab.setup import newc
 from lab.setup.host import tool_version
 from lab.setup.inputs import Inputs
-from lab.setup.progress import Progress
+from lab.setup.need import Part, Site
+from lab.setup.packages import Group
 
 FORMAT = "1"  # raised when the way of packing changes
 
@@ -25,17 +27,23 @@ class FastPathProduct:
     initrd: Path
 
 
-def ensure_fast_path(progress: Progress) -> FastPathProduct:
+@dataclass(frozen=True)
+class FastPath(Part[FastPathProduct]):
     """The program of this checkout, and its archive."""
-    source = repo_dir() / "guest" / "fast-path"
-    inputs = Inputs("fast-path").add("format", FORMAT).add("gcc", tool_version("gcc"))
 
-    def make(into: Path) -> None:
-        with progress.step("fast-path guest"):
-            argv: list[str | Path] = ["make", "-C", source, f"OUT={into}"]
-            stream(argv, log=cache_dir() / "logs" / "fast-path.log", what="guest/fast-path")
-            init = (into / "init").read_bytes()
-            (into / "initrd").write_bytes(newc.archive({"init": init}))
+    groups = (Group.COMPILER,)
 
-    folder = cache.product("fast-path", inputs.add_path(source, "fast-path").key(), make)
-    return FastPathProduct(folder / "init", folder / "initrd")
+    def make(self, site: Site) -> FastPathProduct:
+        source = repo_dir() / "guest" / "fast-path"
+        inputs = Inputs("fast-path").add("format", FORMAT).add("gcc", tool_version("gcc"))
+
+        def build(into: Path) -> None:
+            with step("guest/fast-path"):
+                argv: list[str | Path] = ["make", "-C", source, f"OUT={into}"]
+                stream(argv, log=cache_dir() / "logs" / "fast-path.log", what="guest/fast-path")
+                init = (into / "init").read_bytes()
+                (into / "initrd").write_bytes(newc.archive({"init": init}))
+
+        key = inputs.add_path(source, "fast-path").key()
+        folder = site.product("fast-path", key, build)
+        return FastPathProduct(folder / "init", folder / "initrd")

@@ -1,78 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The heap's programs: `nvheap`, its benchmark, and the peer that is measured beside it."""
+"""The heap's programs: its benchmark, the peer that is measured beside it, and its C library."""
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.errors import InfraError
 from lab.paths import cache_dir, repo_dir
+from lab.progress import step
 from lab.run import stream
-from lab.setup import cache
-from lab.setup.host import explain
+from lab.setup.cargo import CargoPart
+from lab.setup.host import tool_version
 from lab.setup.inputs import Inputs
-from lab.setup.plugin import cargo_env
-from lab.setup.progress import Progress
-from lab.setup.rust import ensure_rust
+from lab.setup.need import Part, Site
+from lab.setup.packages import Group
 
-BENCH = "nvheap-bench"
 PEER = "libpeer.so"
 
 
 @dataclass(frozen=True)
 class HeapBench:
+    """What measures the heap beside its peer."""
+
     bench: Path
     peer: Path
 
 
-def heap_key(compiler: str) -> str:
-    repo = repo_dir()
-    inputs = Inputs("heap").add("rustc", compiler)
-    for name in ("Cargo.toml", "Cargo.lock", "heap", "machine/recording"):
-        inputs.add_path(repo / name, name)
-    return inputs.key()
+@dataclass(frozen=True)
+class HeapProgram(CargoPart):
+    """`nvheap-bench` of this checkout: it measures, checks and works on a heap."""
+
+    kind = "heap-bench"
+    crate = "nvheap-bench"
+    file = "nvheap-bench"
 
 
-def ensure_heap_bench(progress: Progress) -> HeapBench:
-    """The benchmark of this checkout, and libpmemobj behind the same functions."""
-    key = heap_key(ensure_rust(progress))
+@dataclass(frozen=True)
+class HeapLibrary(CargoPart):
+    """libnvheap.a, the heap for programs in C."""
 
-    def make(into: Path) -> None:
-        with progress.step("heap benchmark"):
-            try:
-                _build(into)
-            except InfraError as error:
-                raise explain(error, "building the heap's benchmark") from error
-
-    folder = cache.product("heap", key, make)
-    return HeapBench(folder / BENCH, folder / PEER)
+    kind = "heap-c"
+    crate = "nvheap-c"
+    file = "libnvheap.a"
 
 
-def build_c_library() -> Path:
-    """Cargo itself knows whether something is to be done."""
-    return _cargo_build("nvheap-c", "libnvheap.a")
+@dataclass(frozen=True)
+class HeapPeer(Part[Path]):
+    """libpmemobj behind the functions of the benchmark."""
+
+    groups = (Group.COMPILER, Group.HEAP_PEER)
+
+    def make(self, site: Site) -> Path:
+        source = repo_dir() / "heap" / "bench" / "peer.c"
+        flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+
+        def build(into: Path) -> None:
+            argv: list[str | Path] = ["gcc", *flags, "-o", into / PEER, source, "-lpmemobj"]
+            with step("the heap's peer"):
+                log = cache_dir() / "logs" / "heap.log"
+                stream(argv, cwd=repo_dir(), log=log, what="building the heap's peer")
+
+        inputs = Inputs("heap-peer").add("gcc", tool_version("gcc")).add("flags", " ".join(flags))
+        return site.product("heap-peer", inputs.add_path(source, "peer.c").key(), build) / PEER
 
 
-def _cargo_build(package: str, product: str) -> Path:
-    argv = ["cargo", "build", "--release", "--locked", "-p", package]
-    stream(argv, cwd=repo_dir(), env=cargo_env(), log=_log(), what=f"building {package}")
-    return Path(cargo_env()["CARGO_TARGET_DIR"]) / "release" / product
+@dataclass(frozen=True)
+class HeapWithPeer(Part[HeapBench]):
+    """The program and the peer."""
 
+    def requires(self) -> tuple[Part[Path], Part[Path]]:
+        return HeapProgram(), HeapPeer()
 
-def _log() -> Path:
-    return cache_dir() / "logs" / "heap.log"
-
-
-def _build(into: Path) -> None:
-    repo = repo_dir()
-    shutil.copy(_cargo_build(BENCH, BENCH), into / BENCH)
-    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    peer = repo / "heap" / "bench" / "peer.c"
-    stream(
-        ["gcc", *flags, "-o", into / PEER, peer, "-lpmemobj"],
-        cwd=repo,
-        log=_log(),
-        what="building the peer",
-    )
+    def make(self, site: Site) -> HeapBench:
+        return HeapBench(site[HeapProgram()], site[HeapPeer()])

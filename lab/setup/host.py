@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What machine this is: Debian's version, rights, disk space. Each lack is one clear line."""
+"""This machine: Debian's version, the user's rights, disk space. What is missing is one line."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.errors import InfraError
+from lab.paths import cache_dir, repo_dir
 from lab.run import run
 
 DEBIAN_OLDEST = 12  # its backports have QEMU 10, its security archive linux-source-6.12
 MIB = 1 << 20
 
-# What apt, pip, cargo and mmdebstrap say when they cannot reach the other side.
+# What apt, pip, cargo and mmdebstrap print when they cannot reach a server.
 _NO_NETWORK = re.compile(
     r"Temporary failure resolving|Could not resolve|Could not connect|Unable to connect"
     r"|Network is unreachable|Connection (?:failed|refused|timed out)|No route to host"
@@ -32,7 +33,7 @@ class Debian:
 
 
 def debian(os_release: str | None = None) -> Debian:
-    """The Debian this is, or one line that says it is none (or too old)."""
+    """The Debian of this machine, or InfraError if it is another system or too old."""
     if os_release is None:
         path = Path("/etc/os-release")
         os_release = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -51,8 +52,14 @@ def is_root() -> bool:
     return os.geteuid() == 0
 
 
+def once_as_root(more: str = "") -> str:
+    """The command that root has to type once, for this user's cache."""
+    words = [f"REM_CACHE={shlex.quote(str(cache_dir()))}", shlex.quote(str(repo_dir() / "rem"))]
+    return f"as root, once: {' '.join(words)} setup{more}"
+
+
 def need_disk(where: Path, need_mib: int, what: str) -> None:
-    """Refuse before the work begins, not in the middle of it."""
+    """Raise InfraError before the work begins, not in the middle of it."""
     probe = where
     while not probe.exists():
         probe = probe.parent
@@ -71,12 +78,12 @@ def tool_version(name: str) -> str:
 
 
 def explain(error: InfraError, what: str) -> InfraError:
-    """Say in one line what the output of a failed installer means, where that is known."""
+    """The same error as one line, where the output of the failed installer has a known cause."""
     if _NO_SPACE.search(error.message):
         return InfraError(f"no disk space while {what}: free some, then run `./rem setup` again")
     if _NO_NETWORK.search(error.message):
         return InfraError(
             f"no network while {what}: check the connection or the proxy, then run "
-            "`./rem setup` again (what is done stays done)"
+            "`./rem setup` again (it continues where it was)"
         )
     return error

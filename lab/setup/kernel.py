@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The kernel: Debian's linux-source-6.12, our patches and folders, our configuration.
 
-    base      CACHE/build/linux-VERSION   the source as Debian packs it, never changed
+    base      CACHE/build/linux-VERSION   Debian's source for x86, never changed
     overlay   what our repository changes: files after kernel/patches, files of kernel/tree.txt
     tree      CACHE/build/tree-VERSION    base with the overlay, built in place, kept for next time;
                                           tree-VERSION-debug for `debug`, which shares no object
@@ -26,16 +26,26 @@ from pathlib import Path
 
 from lab.errors import InfraError, RemError
 from lab.paths import cache_dir, repo_dir
+from lab.progress import step
 from lab.run import run, stream
-from lab.setup import cache
+from lab.setup.apt import installed_versions
 from lab.setup.host import explain, need_disk, tool_version
 from lab.setup.inputs import Inputs, source_files
-from lab.setup.packages import KERNEL_SOURCE, installed_versions
-from lab.setup.progress import Progress, Step
+from lab.setup.need import Part, Site
+from lab.setup.packages import KERNEL_SOURCE, Group
 
 BUILD_MIB = 6000  # base, tree and objects
-COMPILED_FILES_ABOUT = 2000  # lines that `make` prints, for the bar
-FUZZ_LINES = 1  # the archive moves on; a patch that fits only roughly is refused all the same
+OBJECTS_ABOUT = 1500  # for the bar of the first build; later ones know the number
+OBJECT_LINES = ("  CC ", "  AS ")
+# A third of the source's files, and no configuration for x86 uses them.
+NOT_UNPACKED = (
+    f"{KERNEL_SOURCE}/arch/[!xK]*.*",  # other architectures but their Kconfig files, which are read
+    f"{KERNEL_SOURCE}/Documentation/devicetree/*",
+    f"{KERNEL_SOURCE}/Documentation/translations/*",
+    f"{KERNEL_SOURCE}/drivers/gpu/drm/amd/include/*",
+    f"{KERNEL_SOURCE}/tools/testing/*",
+)
+FUZZ_LINES = 1  # the archive moves on; a patch that fits only roughly is still refused
 TARBALL = Path(f"/usr/src/{KERNEL_SOURCE}.tar.xz")
 RESULTS = {
     "arch/x86/boot/bzImage": "bzImage",
@@ -51,7 +61,7 @@ MANIFEST = ".remanence-overlay"  # in the tree: the files that are not the base'
 class KernelProduct:
     bz_image: Path
     vmlinux: Path
-    version: str  # as `uname -r` says
+    version: str  # what `uname -r` prints
     key: str
 
     @staticmethod
@@ -66,7 +76,7 @@ class Recipe:
 
     key: str
     overlay: Callable[[Path, Path], None]
-    config: str  # lines asked for on top of `allnoconfig`
+    config: str  # lines on top of `allnoconfig`
     config_name: str  # where they come from, for errors
     tree: str = ""  # the end of the tree's name
 
@@ -79,15 +89,23 @@ def kernel_source_version() -> str:
     return version
 
 
-def ensure_kernel(progress: Progress, variant: str | None = None) -> KernelProduct:
-    """The kernel of this checkout, built if it is not in the cache."""
-    source_version = kernel_source_version()
-    key = kernel_key(source_version, variant)
+@dataclass(frozen=True)
+class Kernel(Part[KernelProduct]):
+    """The kernel of this checkout, or a variant of it."""
 
-    def make(into: Path) -> None:
-        build(source_version, recipe_of(key, variant), into, progress)
+    variant: str | None = None
 
-    return KernelProduct.of(cache.product("kernel", key, make))
+    groups = (Group.COMPILER, Group.KERNEL)
+    lane = "kernel"
+
+    def make(self, site: Site) -> KernelProduct:
+        source_version = kernel_source_version()
+        key = kernel_key(source_version, self.variant)
+
+        def make(into: Path) -> None:
+            build(source_version, recipe_of(key, self.variant), into)
+
+        return KernelProduct.of(site.product("kernel", key, make))
 
 
 def recipe_of(key: str, variant: str | None) -> Recipe:
@@ -143,8 +161,8 @@ def make_overlay(repo: Path, base: Path, into: Path) -> None:
         argv = ["patch", "-p1", "-s", "-N", f"-F{FUZZ_LINES}", "--no-backup-if-mismatch"]
         done = run([*argv, "-i", patch], cwd=into, check=False)
         if not done.ok:
-            said = (done.stdout + done.stderr).strip().replace("\n", "; ")
-            raise RemError(f"kernel/patches/{patch.name} does not apply to {base.name}: {said}")
+            why = (done.stdout + done.stderr).strip().replace("\n", "; ")
+            raise RemError(f"kernel/patches/{patch.name} does not apply to {base.name}: {why}")
     for source, destination in tree_entries(repo):
         if source.exists():
             _copy_sources(source, into / destination)
@@ -171,23 +189,23 @@ def sync_tree(base: Path, overlay: Path, tree: Path) -> None:
     manifest.write_text("\n".join(sorted(now)), encoding="utf-8")
 
 
-def config_lacks(asked: str, got: str) -> list[str]:
+def config_lacks(wanted: str, got: str) -> list[str]:
     """Lines of the fragment that Kconfig did not grant: a dependency is missing."""
     have = set(got.splitlines())
-    asks = re.findall(r"^(?:CONFIG_\w+=.*\S|# CONFIG_\w+ is not set)", asked, flags=re.MULTILINE)
-    return [line for line in asks if line not in have]
+    lines = re.findall(r"^(?:CONFIG_\w+=.*\S|# CONFIG_\w+ is not set)", wanted, re.MULTILINE)
+    return [line for line in lines if line not in have]
 
 
-def build(source_version: str, recipe: Recipe, into: Path, progress: Progress) -> None:
+def build(source_version: str, recipe: Recipe, into: Path) -> None:
     """Build in the one tree: the caller holds the cache's lock `kernel`."""
     need_disk(cache_dir(), BUILD_MIB, "the kernel build")
     build = cache_dir() / "build"
     base, tree = build / f"linux-{source_version}", tree_dir(source_version, recipe)
     try:
         if not base.is_dir():
-            with progress.step(f"kernel: unpack {source_version}"):
+            with step(f"kernel: unpack {source_version}"):
                 _unpack(base)
-        with progress.step("kernel: patch"):
+        with step("kernel: apply patches"):
             if not tree.is_dir():
                 _clone(base, tree)
             overlay = build / "overlay"
@@ -195,10 +213,9 @@ def build(source_version: str, recipe: Recipe, into: Path, progress: Progress) -
             overlay.mkdir()
             recipe.overlay(base, overlay)
             sync_tree(base, overlay, tree)
-        with progress.step("kernel: configure"):
+        with step("kernel: configure"):
             _configure(tree, recipe)
-        with progress.step("kernel: compile", total=COMPILED_FILES_ABOUT) as step:
-            _compile(tree, recipe.key, step)
+        _compile(tree, recipe)
     except InfraError as error:
         raise explain(error, "building the kernel") from error
     for result, name in RESULTS.items():
@@ -209,13 +226,14 @@ def _unpack(base: Path) -> None:
     partial = base.with_name(base.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    argv = ["tar", "-C", str(partial), "--strip-components=1", "-xf", str(TARBALL)]
-    run(argv, env={"XZ_OPT": "-T0"}, what="unpacking the kernel source")
+    argv = ["tar", "-C", str(partial), "--strip-components=1", "--wildcards"]
+    argv += [f"--exclude={pattern}" for pattern in NOT_UNPACKED]
+    run([*argv, "-xf", TARBALL], env={"XZ_OPT": "-T0"}, what="unpacking the kernel source")
     partial.rename(base)
 
 
 def _clone(base: Path, tree: Path) -> None:
-    """Hard links: a kernel tree is 1.5 GB. Nothing edits them in place (`_put` replaces files)."""
+    """Hard links: the source has 1 GB. Nothing edits them in place (`_put` replaces files)."""
     partial = tree.with_name(tree.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     run(["cp", "-al", base, partial], what="copying the kernel source")
@@ -246,11 +264,12 @@ def _put(source: Path, target: Path) -> None:
 def make_env(key: str = "") -> dict[str, str]:
     """The same bytes from the same inputs, and compiler results that any checkout can use."""
     return {
+        **({"CCACHE_DEPEND": "1"} if _first_build().exists() else {}),
         "LC_ALL": "C",
         "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 1970",
         "KBUILD_BUILD_VERSION": "1",
         "KBUILD_BUILD_USER": "remanence",
-        "KBUILD_BUILD_HOST": key,  # /proc/version then says which inputs this kernel is made of
+        "KBUILD_BUILD_HOST": key,  # in /proc/version, to tell kernels of different inputs apart
         "CCACHE_DIR": str(cache_dir() / "ccache"),
         "CCACHE_BASEDIR": str(cache_dir() / "build"),
         "CCACHE_NOHASHDIR": "1",
@@ -275,21 +294,59 @@ def _configure(tree: Path, recipe: Recipe) -> None:
     lacks = config_lacks(recipe.config, got)
     if lacks:
         raise RemError(
-            f"{recipe.config_name} asks for {', '.join(lacks)} and Kconfig did not grant it: "
+            f"{recipe.config_name} wants {', '.join(lacks)} and Kconfig did not grant it: "
             "a dependency is missing, or the name is not of this kernel"
         )
 
 
-def _compile(tree: Path, key: str, step: Step) -> None:
+def _first_build() -> Path:
+    """Exists from the first build's begin to its end, over interruptions.
+
+    While the compiler's cache is empty, to ask it costs a quarter more: each file is preprocessed
+    twice. With CCACHE_DEPEND it is not. A cache with content is worth the price: it then finds
+    files that only another configuration's name makes different.
+    """
+    return cache_dir() / "build" / "first-build"
+
+
+def _compile(tree: Path, recipe: Recipe) -> None:
     log = cache_dir() / "logs" / "kernel.log"
     modules = "=m\n" in (tree / ".config").read_text(encoding="utf-8")
     targets = ["bzImage", "modules"] if modules else ["bzImage"]
     argv = ["nice", "make", f"-j{os.cpu_count() or 1}", "CC=ccache gcc", *targets]
-    stream(
-        argv,
-        cwd=tree,
-        env=make_env(key),
-        log=log,
-        on_line=lambda line: step.advance(),
-        what="kernel: compile",
-    )
+    if not (cache_dir() / "ccache").exists():
+        _first_build().touch()
+    count_file = cache_dir() / "build" / f"objects{recipe.tree}"
+    before = _objects(tree)
+    with step("kernel: compile", unit="objects") as shown:
+        total = _known_count(count_file)
+        if before < total:  # else it is a build after a change, of a few objects
+            shown.skip(before, total)
+
+        def count(line: str) -> None:
+            if line.startswith(OBJECT_LINES) and "/tools/" not in line:
+                shown.advance()
+
+        env = make_env(recipe.key)
+        stream(argv, cwd=tree, env=env, log=log, on_line=count, what="kernel: compile")
+    _first_build().unlink(missing_ok=True)
+    count_file.write_text(f"{_objects(tree)}\n", encoding="utf-8")
+
+
+def _objects(tree: Path) -> int:
+    """The objects that `make` has compiled in the tree; programs of the host are not counted."""
+    found = 0
+    for folder, folders, files in os.walk(tree):
+        if Path(folder) == tree:
+            folders[:] = [name for name in folders if name not in ("scripts", "tools")]
+        present = set(files)
+        found += sum(f"{name[:-2]}{end}" in present for name in files if name.endswith(".o")
+                     for end in (".c", ".S"))  # fmt: skip
+    return found
+
+
+def _known_count(path: Path) -> int:
+    try:
+        return int(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return OBJECTS_ABOUT

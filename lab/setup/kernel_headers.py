@@ -3,49 +3,63 @@
 
     product   CACHE/kernel-headers/KEY   as Debian's linux-headers packages; KEY is the kernel's
 
-The kernel's tree is shared by all checkouts and may hold another one's kernel. Then it is built
-again first, which the compiler's cache makes short.
+The kernel's tree is shared by all checkouts and may hold another one's kernel. Then the kernel is
+built again first, which the compiler's cache makes short.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from lab.paths import cache_dir
+from lab.progress import step
 from lab.run import run
 from lab.setup import cache, kernel
-from lab.setup.progress import Progress
+from lab.setup.need import Part, Site
+from lab.setup.packages import Group
 
 
-def ensure_kernel_headers(progress: Progress, variant: str | None = None) -> Path:
-    """The folder that goes after `make -C`, for the kernel of this checkout."""
-    version = kernel.kernel_source_version()
-    key = kernel.kernel_key(version, variant)
+@dataclass(frozen=True)
+class KernelHeaders(Part[Path]):
+    """The folder that goes after `make -C`, for the kernel of this checkout or a variant of it."""
 
-    def make(into: Path) -> None:
-        with cache.lock("kernel"):
-            recipe = kernel.recipe_of(key, variant)
-            tree = kernel.tree_dir(version, recipe)
-            if not _holds(tree, key):
-                with tempfile.TemporaryDirectory(dir=cache_dir() / "build") as scratch:
-                    kernel.build(version, recipe, Path(scratch), progress)
-            with progress.step("kernel: headers for modules"):
-                _install(tree, key, into)
+    variant: str | None = None
 
-    return cache.product("kernel-headers", key, make)
+    groups = (Group.COMPILER, Group.KERNEL)
+    lane = "kernel"
+
+    def requires(self) -> tuple[Part[kernel.KernelProduct]]:
+        return (kernel.Kernel(self.variant),)
+
+    def make(self, site: Site) -> Path:
+        version = kernel.kernel_source_version()
+        key = site[kernel.Kernel(self.variant)].key
+
+        def build(into: Path) -> None:
+            with cache.lock("kernel"):
+                recipe = kernel.recipe_of(key, self.variant)
+                tree = kernel.tree_dir(version, recipe)
+                if not _holds(tree, key):
+                    with tempfile.TemporaryDirectory(dir=cache_dir() / "build") as scratch:
+                        kernel.build(version, recipe, Path(scratch))
+                with step("kernel: headers for modules"):
+                    _install(tree, key, into)
+
+        return site.product("kernel-headers", key, build)
 
 
 def _holds(tree: Path, key: str) -> bool:
     """Whether the tree was last built, to its end, for this key."""
-    said = tree / "include" / "generated" / "compile.h"
+    header = tree / "include" / "generated" / "compile.h"
     return (
-        said.exists()
-        and f'"{key}"' in said.read_text(encoding="utf-8")
+        header.exists()
+        and f'"{key}"' in header.read_text(encoding="utf-8")
         and (tree / "vmlinux.symvers").exists()
         and (tree / "vmlinux").exists()
-        and (tree / "vmlinux").stat().st_mtime >= said.stat().st_mtime
+        and (tree / "vmlinux").stat().st_mtime >= header.stat().st_mtime
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Two kernels to compare ours with, made only when they are asked for.
+"""Two kernels to compare ours with, made when first needed.
 
 unpatched   the same source, compiler and configuration without our patches and folders
 debian      Debian's own binary of the same version, from this machine's package sources,
@@ -17,32 +17,47 @@ from pathlib import Path
 from lab import run
 from lab.errors import InfraError, RemError
 from lab.paths import repo_dir
+from lab.progress import step
 from lab.setup import cache
+from lab.setup.apt import apt_versions
 from lab.setup.host import explain, need_disk, tool_version
 from lab.setup.inputs import Inputs
-from lab.setup.kernel import KernelProduct, Recipe, build, kernel_source_version
-from lab.setup.packages import apt_versions
-from lab.setup.progress import Progress
+from lab.setup.kernel import Kernel, KernelProduct, Recipe, build, kernel_source_version
+from lab.setup.need import Part, Site
+from lab.setup.packages import Group
 
 DEBIAN_MIB = 200  # the package, and what is taken from it
 
 
-def ensure_unpatched(progress: Progress, patched: KernelProduct) -> KernelProduct:
-    """The kernel that *patched* would be without us."""
+@dataclass(frozen=True)
+class Unpatched(Part[KernelProduct]):
+    """The kernel of this checkout without our patches."""
+
+    groups = (Group.COMPILER, Group.KERNEL)
+    lane = "kernel"
+
+    def requires(self) -> tuple[Part[KernelProduct]]:
+        return (Kernel(),)
+
+    def make(self, site: Site) -> KernelProduct:
+        return _unpatched(site, site[Kernel()])
+
+
+def _unpatched(site: Site, patched: KernelProduct) -> KernelProduct:
     ours = own_symbols(repo_dir())
     with_us = (patched.bz_image.parent / "config").read_text(encoding="utf-8")
-    asked = without_symbols(with_us, ours)
+    wanted = without_symbols(with_us, ours)
     source_version = kernel_source_version()
     inputs = Inputs("kernel-unpatched").add("source", source_version)
-    key = inputs.add("gcc", tool_version("gcc")).add("config", asked).key()
+    key = inputs.add("gcc", tool_version("gcc")).add("config", wanted).key()
 
     def make(into: Path) -> None:
-        # The whole configuration is asked for, and each line of it has to be granted.
-        recipe = Recipe(key, _no_overlay, asked, "the configuration of our kernel")
+        # The whole configuration is requested, and Kconfig has to grant each line of it.
+        recipe = Recipe(key, _no_overlay, wanted, "the configuration of our kernel")
         with cache.lock("kernel"):  # it is the same tree
-            build(source_version, recipe, into, progress)
+            build(source_version, recipe, into)
 
-    product = KernelProduct.of(cache.product("kernel-unpatched", key, make))
+    product = KernelProduct.of(site.product("kernel-unpatched", key, make))
     got = (product.bz_image.parent / "config").read_text(encoding="utf-8")
     if difference := config_difference(with_us, got, ours):
         raise RemError(
@@ -78,29 +93,36 @@ class DebianKernel:
     package: str
 
 
-def ensure_debian(progress: Progress) -> DebianKernel:
+@dataclass(frozen=True)
+class PlainDebian(Part[DebianKernel]):
     """Debian's binary kernel of the version that ours is made from."""
-    version = kernel_source_version()
-    key = Inputs("kernel-debian").add("version", version).key()
 
-    def make(into: Path) -> None:
-        package = debian_package(version)
-        need_disk(into, DEBIAN_MIB, "Debian's binary kernel")
-        with progress.step(f"kernel: fetch {package}"):
-            argv = ["apt-get", "-q", "download", f"{package}={version}"]
-            try:
-                run.run(argv, cwd=into, what="fetching Debian's kernel")
-            except InfraError as error:
-                raise explain(error, "fetching Debian's kernel") from error
-            (archive,) = into.glob("*.deb")
-            _take(archive, {f"vmlinuz-{_release(package)}": into / "bzImage",
-                            f"config-{_release(package)}": into / "config"})  # fmt: skip
-            archive.unlink()
-        (into / "package").write_text(f"{package} {version}\n", encoding="utf-8")
+    groups = (Group.KERNEL,)  # the version is that of its source
+    lane = "fetch"
 
-    folder = cache.product("kernel-debian", key, make)
-    said = (folder / "package").read_text(encoding="utf-8").strip()
-    return DebianKernel(folder / "bzImage", folder / "config", said)
+    def make(self, site: Site) -> DebianKernel:
+        version = kernel_source_version()
+        key = Inputs("kernel-debian").add("version", version).key()
+        folder = site.product("kernel-debian", key, lambda into: _fetch_debian(version, into))
+        package = (folder / "package").read_text(encoding="utf-8").strip()
+        return DebianKernel(folder / "bzImage", folder / "config", package)
+
+
+def _fetch_debian(version: str, into: Path) -> None:
+    package = debian_package(version)
+    need_disk(into, DEBIAN_MIB, "Debian's binary kernel")
+    with step(f"kernel: fetch {package}"):
+        argv = ["apt-get", "-q", "download", f"{package}={version}"]
+        try:
+            run.run(argv, cwd=into, what="fetching Debian's kernel")
+        except InfraError as error:
+            raise explain(error, "fetching Debian's kernel") from error
+        (archive,) = into.glob("*.deb")
+        release = _release(package)
+        wanted = {f"vmlinuz-{release}": "bzImage", f"config-{release}": "config"}
+        _take(archive, {name: into / to for name, to in wanted.items()})
+        archive.unlink()
+    (into / "package").write_text(f"{package} {version}\n", encoding="utf-8")
 
 
 def debian_package(version: str) -> str:

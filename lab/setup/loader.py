@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from lab.paths import cache_dir, repo_dir
+from lab.progress import step
 from lab.run import stream
-from lab.setup import cache
 from lab.setup.host import tool_version
 from lab.setup.inputs import Inputs
-from lab.setup.progress import Progress
+from lab.setup.need import Part, Site
+from lab.setup.packages import Group
 
 
 def loader_key(mutants: bool = False) -> str:
@@ -19,16 +21,21 @@ def loader_key(mutants: bool = False) -> str:
     return inputs.add_path(repo / "loader", "loader").add_path(repo / "format", "format").key()
 
 
-def ensure_loader(progress: Progress, mutants: bool = False) -> Path:
-    """loader.elf of this checkout."""
-    repo = repo_dir()
-    key = loader_key(mutants)
-    words = ["MUTANTS=1"] if mutants else []
+@dataclass(frozen=True)
+class Loader(Part[Path]):
+    """loader.elf of this checkout; *mutants*: with planted bugs."""
 
-    def make(into: Path) -> None:
-        log = cache_dir() / "logs" / "loader.log"
-        with progress.step("loader"):
-            argv: list[str | Path] = ["make", "-C", repo / "loader", f"OUT={into}", *words]
-            stream(argv, log=log, what="building the loader")
+    mutants: bool = False
 
-    return cache.product("loader", key, make) / "loader.elf"
+    groups = (Group.COMPILER, Group.CLANG)
+
+    def make(self, site: Site) -> Path:
+        words = ["MUTANTS=1"] if self.mutants else []
+
+        def build(into: Path) -> None:
+            log = cache_dir() / "logs" / "loader.log"
+            with step("loader"):
+                argv: list[str | Path] = ["make", "-C", repo_dir() / "loader", f"OUT={into}"]
+                stream([*argv, *words], log=log, what="building the loader")
+
+        return site.product("loader", loader_key(self.mutants), build) / "loader.elf"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""OFF2F, built: the module for a kernel, the tool for the guest, and programs that try it.
+"""OFF2F: the module for a kernel, the tool for the guest, and programs that try it.
 
     product   CACHE/off2f/KEY   binfmt_off2f.ko, off2f (static), and programs of off2f/guest
 
@@ -13,22 +13,22 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from lab.errors import InfraError
 from lab.paths import cache_dir, repo_dir
+from lab.progress import step
 from lab.run import run, stream
-from lab.setup import cache, kernel
-from lab.setup.host import explain, tool_version
+from lab.setup import kernel
+from lab.setup.cargo import CargoPart
+from lab.setup.host import tool_version
 from lab.setup.inputs import Inputs
-from lab.setup.kernel_headers import ensure_kernel_headers
-from lab.setup.plugin import cargo_env
-from lab.setup.pm import debian_headers
-from lab.setup.progress import Progress
-from lab.setup.rust import ensure_rust
+from lab.setup.kernel_headers import KernelHeaders
+from lab.setup.need import Part, Site
+from lab.setup.packages import Group
+from lab.setup.stock_headers import StockHeaders
 
 MODULE = "binfmt_off2f"
 FORMATS = ("rem_image.h", "off2f.h")
-TARGET = "x86_64-unknown-linux-gnu"
 
 
 @dataclass(frozen=True)
@@ -42,43 +42,44 @@ class Off2f:
         return self.folder / f"{MODULE}.ko"
 
 
-def ensure_tool(progress: Progress) -> Path:
+@dataclass(frozen=True)
+class Off2fTool(CargoPart):
     """The program `off2f`, static: for this machine and for the guest."""
-    repo = repo_dir()
-    inputs = Inputs("off2f-tool").add("rustc", ensure_rust(progress))
-    for name in ("Cargo.toml", "Cargo.lock", "off2f/Cargo.toml", "off2f/src"):
-        inputs.add_path(repo / name, name)
 
-    def make(into: Path) -> None:
-        with progress.step("off2f: the tool"):
-            try:
-                _build_tool(into)
-            except InfraError as error:
-                raise explain(error, "building off2f") from error
-
-    return cache.product("off2f-tool", inputs.key(), make) / "off2f"
+    kind = "off2f-tool"
+    crate = "off2f"
+    file = "off2f"
+    target = "x86_64-unknown-linux-gnu"
+    flags = "-C target-feature=+crt-static"
 
 
-def ensure_off2f(progress: Progress) -> Off2f:
-    """For the kernel of this checkout."""
-    headers = ensure_kernel_headers(progress)
-    return _ensure(progress, headers, headers.name)
+@dataclass(frozen=True)
+class Off2fModule(Part[Off2f]):
+    """For the kernel of this checkout, or for Debian's own 6.12."""
 
+    stock: bool = False
 
-def ensure_off2f_for_debian(progress: Progress) -> Off2f:
-    """For Debian's own 6.12."""
-    version, headers = debian_headers()
-    return _ensure(progress, headers, version)
+    groups = (Group.COMPILER, Group.KERNEL, Group.MODULES)
+
+    def requires(self) -> tuple[Part[Any]]:
+        return (StockHeaders() if self.stock else KernelHeaders(),)
+
+    def make(self, site: Site) -> Off2f:
+        if self.stock:
+            stock = site[StockHeaders()]
+            return _make(site, stock.folder, stock.version)
+        headers = site[KernelHeaders()]
+        return _make(site, headers, headers.name)
 
 
 def sources() -> Iterator[Path]:
-    """All that the module is made of."""
+    """The files that the module is made of."""
     repo = repo_dir()
     yield from sorted(p for p in (repo / "off2f" / "kernel").iterdir() if p.is_file())
     yield from (repo / "format" / name for name in FORMATS)
 
 
-def _ensure(progress: Progress, headers: Path, kernel_name: str) -> Off2f:
+def _make(site: Site, headers: Path, kernel_name: str) -> Off2f:
     inputs = Inputs("off2f").add("kernel", kernel_name).add("gcc", tool_version("gcc"))
     programs = sorted((repo_dir() / "off2f" / "guest").glob("*.c*"))
     library = sorted((repo_dir() / "off2f" / "lib").iterdir())
@@ -87,22 +88,13 @@ def _ensure(progress: Progress, headers: Path, kernel_name: str) -> Off2f:
         inputs.add_path(path, path.name)
 
     def make(into: Path) -> None:
-        with progress.step(f"off2f: the module for {kernel_name}"):
+        with step(f"off2f: the module for {kernel_name}"):
             _build_module(headers, into)
-        with progress.step("off2f: programs that try it"):
+        with step("off2f: programs that try it"):
             for source in programs:
                 _build_program(source, into)
 
-    return Off2f(cache.product("off2f", inputs.key(), make))
-
-
-def _build_tool(into: Path) -> None:
-    argv = ["cargo", "build", "--release", "--locked", "-p", "off2f", "--target", TARGET]
-    env = {**cargo_env(), "RUSTFLAGS": "-C target-feature=+crt-static"}
-    log = cache_dir() / "logs" / "off2f.log"
-    stream(argv, cwd=repo_dir(), env=env, log=log, what="building off2f")
-    built = Path(env["CARGO_TARGET_DIR"]) / TARGET / "release" / "off2f"
-    shutil.copy(built, into / "off2f")
+    return Off2f(site.product("off2f", inputs.key(), make))
 
 
 def _build_module(headers: Path, into: Path) -> None:

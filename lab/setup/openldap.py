@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""OpenLDAP's slapd with a back end of ours, made when it is asked for.
+"""OpenLDAP's slapd with a back end of ours, made when first needed.
 
 packages            Debian's slapd and what its source needs to be configured; nothing is started
 CACHE/openldap/KEY  slapd's own headers, configured as Debian configures them
@@ -14,30 +14,17 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.errors import InfraError
 from lab.paths import cache_dir, repo_dir
+from lab.progress import step
 from lab.run import run, stream
-from lab.setup import cache
+from lab.setup.apt import installed_versions
 from lab.setup.fetch import fetch_source
-from lab.setup.heap import build_c_library, heap_key
-from lab.setup.host import explain, is_root
+from lab.setup.heap import HeapLibrary
 from lab.setup.inputs import Inputs
-from lab.setup.packages import apt_get, installed_versions
-from lab.setup.progress import Progress
-from lab.setup.rust import ensure_rust
+from lab.setup.need import Part, Site
+from lab.setup.packages import Group
 
 SERVER = "slapd"
-PACKAGES = (
-    SERVER,
-    "ldap-utils",
-    "libldap-dev",
-    "libltdl-dev",
-    "libsasl2-dev",
-    "libgnutls28-dev",
-    "dpkg-dev",
-)
-# What Debian's slapd must not do when it is installed: make a directory of its own and serve it.
-NO_CONFIGURATION = "slapd slapd/no_configuration boolean true\n"
 # Parts of Debian's configuration that need further packages and change none of slapd's structures.
 WITHOUT = ("--disable-perl", "--disable-sql", "--disable-argon2", "--disable-wrappers")
 CPPFLAGS = "-D_GNU_SOURCE -D_FILE_OFFSET_BITS=64"
@@ -56,20 +43,30 @@ class Ldap:
         return self.folder / "client"
 
 
-def ensure_ldap(progress: Progress) -> Ldap:
+@dataclass(frozen=True)
+class LdapServer(Part[Ldap]):
     """The module for the slapd of this machine, and the client."""
-    _ensure_packages(progress)
-    version = installed_versions([SERVER])[SERVER]
-    headers = cache.product(
-        "openldap", headers_key(version), lambda into: _configure(version, into, progress)
-    )
-    key = Inputs("ldap").add("heap", heap_key(ensure_rust(progress))).add("slapd", version).key()
 
-    def make(into: Path) -> None:
-        with progress.step("slapd's back end"):
-            _build(headers, into)
+    groups = (Group.COMPILER, Group.LDAP, Group.SOURCES)
 
-    return Ldap(cache.product("ldap", key, make))
+    def requires(self) -> tuple[Part[Path]]:
+        return (HeapLibrary(),)
+
+    def make(self, site: Site) -> Ldap:
+        version = installed_versions([SERVER])[SERVER]
+        headers = site.product(
+            "openldap", headers_key(version), lambda into: _configure(version, into)
+        )
+        library = site[HeapLibrary()]
+        inputs = Inputs("ldap").add("heap", library.parent.name).add("slapd", version)
+        for folder in ("heap/ldap", "heap/c/include"):
+            inputs.add_path(repo_dir() / folder, folder)
+
+        def build(into: Path) -> None:
+            with step("slapd's back end"):
+                _build(headers, library, into)
+
+        return Ldap(site.product("ldap", inputs.key(), build))
 
 
 def headers_key(version: str) -> str:
@@ -77,28 +74,11 @@ def headers_key(version: str) -> str:
     return inputs.add("headers", " ".join(HEADERS)).key()
 
 
-def _ensure_packages(progress: Progress) -> None:
-    have = installed_versions(list(PACKAGES))
-    missing = [name for name in PACKAGES if name not in have]
-    if not missing:
-        return
-    if not is_root():
-        raise InfraError("as root: apt-get install --no-install-recommends " + " ".join(missing))
-    with progress.step(f"OpenLDAP: packages ({len(missing)} missing)"):
-        try:
-            if SERVER in missing:
-                run(["debconf-set-selections"], stdin=NO_CONFIGURATION)
-            apt_get("update")
-            apt_get("install", "--no-install-recommends", *missing)
-        except InfraError as error:
-            raise explain(error, "installing OpenLDAP") from error
-
-
-def _configure(version: str, into: Path, progress: Progress) -> None:
+def _configure(version: str, into: Path) -> None:
     log = cache_dir() / "logs" / "openldap.log"
     with (
         tempfile.TemporaryDirectory(prefix="openldap-", dir=cache_dir()) as scratch,
-        progress.step(f"OpenLDAP: headers of {version}"),
+        step(f"OpenLDAP: headers of {version}"),
     ):
         folder = Path(scratch)
         fetch_source("openldap", version, folder)
@@ -107,11 +87,11 @@ def _configure(version: str, into: Path, progress: Progress) -> None:
         argv: list[str | Path] = ["dpkg-source", "--no-check", "-x", description, source]
         run(argv, what="unpacking OpenLDAP")
         build.mkdir()
-        asked = shlex.split(
+        options = shlex.split(
             (source / "debian" / "configure.options").read_text(encoding="utf-8"), comments=True
         )
         own = [*WITHOUT, "--with-odbc=auto", "--prefix=/usr", f"CPPFLAGS={CPPFLAGS}"]
-        argv = [source / "configure", *asked, *own]
+        argv = [source / "configure", *options, *own]
         stream(argv, cwd=build, log=log, what="configuring OpenLDAP")
         stream(["make", "-C", "include"], cwd=build, log=log, what="OpenLDAP's headers")
         for name in HEADERS:
@@ -126,9 +106,8 @@ def _copy_headers(source: Path, into: Path) -> None:
         shutil.copy(header, to)
 
 
-def _build(headers: Path, into: Path) -> None:
+def _build(headers: Path, library: Path, into: Path) -> None:
     repo, log = repo_dir(), cache_dir() / "logs" / "openldap.log"
-    library = build_c_library()
     ldap = repo / "heap" / "ldap"
     places = [word for name in HEADERS for word in ("-isystem", headers / name)]
     module: list[str | Path] = ["-shared", "-fPIC", "-DSLAPD_IMPORT", *CPPFLAGS.split(), *places]

@@ -1,31 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The persistent memory service, built: modules against a kernel, libpm and pmadmin.
+"""The persistent memory service: modules for a kernel, libpm and pmadmin.
 
     product   CACHE/pm/KEY   pmcore.ko, pmbc.ko, pmramd.ko, pmadmin (static), libpm.so.1, libpm.a
-    product   CACHE/debian-headers/VERSION   Debian's headers of its 6.12, unpacked, not installed
 
 The modules' sources are laid side by side in one folder, as dkms.conf does it.
 """
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from lab.errors import InfraError
 from lab.paths import cache_dir, repo_dir
+from lab.progress import step
 from lab.run import run, stream
-from lab.setup import cache, kernel
-from lab.setup.fetch import unpack
+from lab.setup import kernel
 from lab.setup.host import tool_version
 from lab.setup.inputs import Inputs
-from lab.setup.kernel_headers import ensure_kernel_headers
-from lab.setup.packages import newest
-from lab.setup.progress import Progress
+from lab.setup.kernel_headers import KernelHeaders
+from lab.setup.need import Part, Site
+from lab.setup.packages import Group
+from lab.setup.stock_headers import StockHeaders
 
 MODULES = ("pmcore", "pmbc", "pmramd")
 TEST_MODULES = ("pmstray",)
@@ -33,7 +32,6 @@ FOLDERS = ("kernel", "core", "include", "lib", "admin")
 FORMATS = ("rem_image.h", "rem_pm.h", "rem_pm_block.h")
 GUEST_PROGRAMS = {"pm-bench.c": "pm-bench", "work.c": "pm-work"}
 USER_FLAGS = ("-std=gnu17", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror")
-STOCK = re.compile(r"^linux-headers-(6\.12\.\d+\+deb\d+)-amd64$")
 
 
 @dataclass(frozen=True)
@@ -56,53 +54,51 @@ class PmProduct:
         return self.folder / "pmadmin"
 
 
-def ensure_pm(progress: Progress, mutants: bool = False, variant: str | None = None) -> PmProduct:
-    """For the kernel of this checkout, or a *variant* of it.
+@dataclass(frozen=True)
+class Pm(Part[PmProduct]):
+    """For the kernel of this checkout, a *variant* of it, or Debian's own 6.12 (*stock*).
 
     *mutants*: with planted bugs (`insmod pmcore mutant=N`).
     """
-    headers = ensure_kernel_headers(progress, variant)
-    return _ensure(progress, headers, headers.name, mutants)
+
+    mutants: bool = False
+    variant: str | None = None
+    stock: bool = False
+
+    groups = (Group.COMPILER, Group.KERNEL, Group.MODULES)
+
+    def requires(self) -> tuple[Part[Any]]:
+        return (StockHeaders() if self.stock else KernelHeaders(self.variant),)
+
+    def make(self, site: Site) -> PmProduct:
+        if self.stock:
+            stock = site[StockHeaders()]
+            return _make(site, stock.folder, stock.version, self.mutants)
+        headers = site[KernelHeaders(self.variant)]
+        return _make(site, headers, headers.name, self.mutants)
 
 
-def ensure_pm_for_debian(progress: Progress) -> PmProduct:
-    """For Debian's own 6.12."""
-    version, headers = debian_headers()
-    return _ensure(progress, headers, version)
+@dataclass(frozen=True)
+class PmJudge(Part[Path]):
+    """The program that checks what cuts of recorded guests may leave of a region."""
 
+    groups = (Group.COMPILER, Group.CLANG)
 
-def debian_headers() -> tuple[str, Path]:
-    """The newest 6.12 kernel of Debian's that this machine's apt sources have, and its headers."""
-    version = stock_version()
-    headers = cache.product("debian-headers", version, lambda into: _unpack(version, into))
-    return version, headers / "usr" / "src" / f"linux-headers-{version}-amd64"
+    def make(self, site: Site) -> Path:
+        repo = repo_dir()
+        inputs = Inputs("pm-judge").add("clang", tool_version("clang"))
+        inputs.add_path(repo / "pm", "pm").add_path(repo / "format", "format")
 
+        def build(into: Path) -> None:
+            argv: list[str | Path] = ["nice", "make", "-s", "-C", repo / "pm", f"OUT={into}"]
+            with step("pm-judge"):
+                run([*argv, "judge"], what="building pm-judge")
 
-def stock_version() -> str:
-    names = run(["apt-cache", "pkgnames", "linux-headers-6.12."]).stdout.split()
-    found = [match[1] for match in map(STOCK.match, names) if match]
-    if not found:
-        raise InfraError(
-            "apt has no linux-headers-6.12.*-amd64: is the release's security suite or its "
-            "backports among the machine's sources?"
-        )
-    return newest(found)
-
-
-def _unpack(version: str, into: Path) -> None:
-    names = [f"linux-headers-{version}-amd64", f"linux-headers-{version}-common"]
-    names.append(f"linux-kbuild-{version}")
-    unpack("Debian's headers", names, into)
-    # Only this file names the place where the packages expect to be.
-    makefile = into / "usr" / "src" / f"linux-headers-{version}-amd64" / "Makefile"
-    text = makefile.read_text(encoding="utf-8")
-    common = f"../linux-headers-{version}-common"
-    place = f"$(dir $(realpath $(lastword $(MAKEFILE_LIST)))){common}/Makefile"
-    makefile.write_text(re.sub(r"^include /usr/src/.*$", f"include {place}", text, flags=re.M))
+        return site.product("pm-judge", inputs.key(), build) / "pm-judge"
 
 
 def sources() -> Iterator[Path]:
-    """All that is compiled."""
+    """The files that are compiled."""
     repo = repo_dir()
     for folder in FOLDERS:
         yield from sorted(p for p in (repo / "pm" / folder).iterdir() if p.is_file())
@@ -117,21 +113,19 @@ def programs() -> list[Path]:
     return [pm / "guest" / "pm-bench.c", campaign / "work.c", campaign / "promise.h"]
 
 
-def _ensure(
-    progress: Progress, headers: Path, kernel_name: str, mutants: bool = False
-) -> PmProduct:
+def _make(site: Site, headers: Path, kernel_name: str, mutants: bool) -> PmProduct:
     inputs = Inputs("pm").add("kernel", kernel_name).add("gcc", tool_version("gcc"))
     inputs.add("mutants", str(mutants))
     for path in (*sources(), *programs(), Path(__file__)):
         inputs.add_path(path, path.name)
 
     def make(into: Path) -> None:
-        with progress.step(f"pm: modules for {kernel_name}"):
+        with step(f"pm: modules for {kernel_name}"):
             _build_modules(headers, into, mutants)
-        with progress.step("pm: libpm and pmadmin"):
+        with step("pm: libpm and pmadmin"):
             _build_programs(into)
 
-    return PmProduct(cache.product("pm", inputs.key(), make))
+    return PmProduct(site.product("pm", inputs.key(), make))
 
 
 def _build_modules(headers: Path, into: Path, mutants: bool) -> None:

@@ -1,56 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the rest of the laboratory asks set-up for; each call makes what is not there yet.
+"""The products that most commands take, and the door to them.
 
-progress = Progress()
-kernel = ensure_kernel(progress)   # KernelProduct(bz_image, vmlinux, version, key)
-image = ensure_root(progress)      # raw ext4, read-only: copy it
+kernel, root = need(Kernel(), Root())   # KernelProduct(bz_image, vmlinux, version, key), root.img
+
+root.img is a raw ext4 image and read-only: copy it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-
-from lab.setup.kernel import KernelProduct, ensure_kernel
-from lab.setup.loader import ensure_loader
-from lab.setup.packages import ensure_packages
-from lab.setup.plugin import ensure_plugin
-from lab.setup.power import ensure_power
-from lab.setup.progress import Progress
-from lab.setup.root import ensure_root
+from lab.setup.kernel import Kernel, KernelProduct
+from lab.setup.loader import Loader
+from lab.setup.need import Packages, Part, need, need_all
+from lab.setup.packages import Group
+from lab.setup.plugin import Plugin
+from lab.setup.power import Power
+from lab.setup.root import Root
 
 __all__ = [
+    "MACHINE",
+    "Group",
+    "Kernel",
     "KernelProduct",
-    "Products",
-    "Progress",
-    "ensure_all",
-    "ensure_kernel",
-    "ensure_loader",
-    "ensure_packages",
-    "ensure_plugin",
-    "ensure_power",
-    "ensure_root",
+    "Loader",
+    "Packages",
+    "Part",
+    "Plugin",
+    "Power",
+    "Root",
+    "need",
+    "need_all",
 ]
 
-
-@dataclass(frozen=True)
-class Products:
-    """All that a machine is made of."""
-
-    kernel: KernelProduct
-    root: Path
-    loader: Path
-    plugin: Path
-    power: Path
-
-
-def ensure_all(progress: Progress | None = None) -> Products:
-    """Everything, in the order in which one thing needs another; quick when it is all there."""
-    progress = progress or Progress()
-    ensure_packages(progress)
-    loader = ensure_loader(progress)  # the quick ones first: their errors show at once
-    plugin = ensure_plugin(progress)
-    power = ensure_power(progress)
-    root = ensure_root(progress)
-    kernel = ensure_kernel(progress)
-    return Products(kernel, root, loader, plugin, power)
+# The programs that a machine runs and is handled with.
+MACHINE = Packages((Group.MACHINE,))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The guest's root: Debian packages as they are, our init, our test programs, one ssh key.
+"""The guest's root: unchanged Debian packages, our init, our test programs, one ssh key.
 
     base      CACHE/root-base/KEY   the packages, by mmdebstrap from this machine's own sources
     product   CACHE/root/KEY        root.img: base and ours as a raw ext4 image
@@ -11,15 +11,18 @@ read-only: a machine works on a copy.
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from lab.errors import InfraError
 from lab.paths import cache_dir, repo_dir, ssh_key
+from lab.progress import Step, step
 from lab.run import run, stream
 from lab.setup import cache, sources
-from lab.setup.host import debian, explain, is_root, need_disk
+from lab.setup.host import debian, explain, is_root, need_disk, once_as_root
 from lab.setup.inputs import Inputs
-from lab.setup.progress import Progress
+from lab.setup.need import Part, Site
+from lab.setup.packages import Group
 
 IMAGE_BYTES = 3 << 30  # sparse: Debian's 0.6 GiB, and room for what the loads write
 ROOT_MIB = 2500  # the unpacked root and the image, measured, with room
@@ -45,28 +48,45 @@ GUEST_PACKAGES = {
 LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 
-def ensure_root(progress: Progress) -> Path:
-    """The image of this checkout, made if it is not in the cache."""
-    public_key = ensure_ssh_key()
-    codename = debian().codename
-    key = root_key(codename, public_key)
+@dataclass(frozen=True)
+class RootBase(Part[Path]):
+    """The packages of the guest, unpacked and set up."""
 
-    def make_base(into: Path) -> None:
-        _may_make()
-        with progress.step("root: packages"):
-            _debootstrap(codename, into)
+    groups = (Group.ROOT,)
+    lane = "root"
 
-    def make(into: Path) -> None:
-        base = cache.product("root-base", base_key(codename), make_base)
-        _may_make()
-        with progress.step("root: image"):
-            _make_image(base / "files", public_key, into)
+    def make(self, site: Site) -> Path:
+        codename = debian().codename
 
-    return cache.product("root", key, make) / "root.img"
+        def build(into: Path) -> None:
+            _may_make()
+            with step("guest root: packages", unit="steps") as shown:
+                _debootstrap(codename, into, shown)
+
+        return site.product("root-base", base_key(codename), build) / "files"
+
+
+@dataclass(frozen=True)
+class Root(Part[Path]):
+    """The image of this checkout."""
+
+    groups = (Group.COMPILER, Group.ROOT)
+    lane = "root"
+
+    def make(self, site: Site) -> Path:
+        public_key = ensure_ssh_key()
+
+        def build(into: Path) -> None:
+            base = site[RootBase()]
+            _may_make()
+            with step("guest root: image"):
+                _make_image(base, public_key, into)
+
+        return site.product("root", root_key(debian().codename, public_key), build) / "root.img"
 
 
 def ensure_ssh_key() -> str:
-    """Make the key pair that opens the guests, once per cache; returns the public half."""
+    """The public half of the key that opens the guests; made once per cache."""
     private = ssh_key()
     public = private.with_suffix(".pub")
 
@@ -98,13 +118,12 @@ def base_key(codename: str) -> str:
 def _may_make() -> None:
     if not is_root():
         raise InfraError(
-            "the guest root is made with root's rights (chroot, device nodes): run `./rem setup "
-            "--only root` once as root with REM_CACHE set to this user's cache"
+            f"the guest root is made with root's rights (chroot, device nodes): {once_as_root()}"
         )
     need_disk(cache_dir(), ROOT_MIB, "the guest root")
 
 
-def _debootstrap(codename: str, into: Path) -> None:
+def _debootstrap(codename: str, into: Path, shown: Step) -> None:
     entries = sources.release_only(sources.read_machine(), codename)
     if not entries:
         raise InfraError(f"no apt source of {codename}/main found below {sources.APT_DIR}: add one")
@@ -113,20 +132,13 @@ def _debootstrap(codename: str, into: Path) -> None:
     argv = ["mmdebstrap", "--mode=root", "--variant=minbase"]
     argv += ["--include=" + ",".join(GUEST_PACKAGES)]
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
-    argv += [f"--aptopt={option}" for option in _apt_network_options()]
+    argv += [f"--aptopt={option}" for option in sources.apt_network_options()]
     argv += [codename, str(into / "files"), str(listing)]
     try:
         stream(argv, log=_log(), what="mmdebstrap")
     except InfraError as error:
         raise explain(error, "making the guest root") from error
     listing.unlink()
-
-
-def _apt_network_options() -> list[str]:
-    """How this machine's apt reaches its mirrors: proxies and certificates, for mmdebstrap's."""
-    wanted = ("Acquire::http::", "Acquire::https::", "Acquire::Retries")
-    dump = run(["apt-config", "dump"]).stdout.splitlines()
-    return [line for line in dump if line.startswith(wanted) and '""' not in line]
 
 
 def _make_image(base: Path, public_key: str, into: Path) -> None:

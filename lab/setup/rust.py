@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The Rust compiler: the one in PATH (rustup's, say) or Debian's; 1.85 or newer."""
+"""The Rust compiler: the one in the user's PATH (rustup's, say) or Debian's; 1.85 or newer."""
 
 from __future__ import annotations
 
 import re
+import shutil
+from pathlib import Path
 
 from lab.errors import InfraError
-from lab.run import find_tool, run
-from lab.setup.host import explain, is_root
-from lab.setup.packages import apt_get, apt_versions, newest
-from lab.setup.progress import Progress
+from lab.run import host_path, run
+from lab.setup.apt import apt_versions, newest
 
 OLDEST = (1, 85)  # Debian 13's
 # Debian 12 has an old rustc, and a newer one that its browsers are built with.
@@ -17,45 +17,56 @@ CHOICES = (
     ("rustc", ("rustc", "cargo", "rust-clippy", "rustfmt")),
     ("rustc-web", ("rustc-web", "cargo-web", "rust-web-clippy", "rustfmt-web")),
 )
+PACKAGE_NAMES = tuple(name for _, names in CHOICES for name in names)
+PROGRAMS = ("cargo", "rustc", "rustdoc", "rustfmt", "cargo-fmt", "cargo-clippy", "clippy-driver")
+NO_RUST = (
+    f"no Rust >= {OLDEST[0]}.{OLDEST[1]}: Debian 13 has rustc, Debian 12 rustc-web; "
+    "or install it with rustup"
+)
+
+
+def folder() -> Path | None:
+    """Where the user's PATH finds cargo and rustc."""
+    found = [shutil.which(name, path=host_path()) for name in ("cargo", "rustc")]
+    return Path(found[0]).parent if found[0] and found[1] else None
+
+
+def programs() -> list[Path]:
+    """The compiler's programs that are there."""
+    place = folder()
+    return [] if place is None else [place / n for n in PROGRAMS if (place / n).exists()]
+
+
+def packages() -> tuple[str, ...]:
+    """The packages to install where there is no compiler, by apt's lists."""
+    for probe, names in CHOICES:
+        if is_new_enough(newest(apt_versions(probe))):
+            return names
+    raise InfraError(NO_RUST)
 
 
 def found_version() -> str | None:
-    """What `rustc` in PATH says, or None."""
-    if find_tool("rustc") is None or find_tool("cargo") is None:
+    """What rustc reports, or None."""
+    place = folder()
+    if place is None:
         return None
-    done = run(["rustc", "--version"], check=False)
+    done = run([place / "rustc", "--version"], check=False)
     return done.stdout.strip() if done.ok else None
+
+
+def checked_version() -> str:
+    """The same; InfraError if there is none or if it is too old. A person's is never replaced."""
+    found = found_version()
+    if found is None:
+        raise InfraError(NO_RUST)
+    if not is_new_enough(found):
+        raise InfraError(
+            f"the Rust compiler in PATH is {found}; {OLDEST[0]}.{OLDEST[1]} or newer is needed: "
+            "`rustup update stable`, or take it out of PATH for Debian's"
+        )
+    return found
 
 
 def is_new_enough(version: str) -> bool:
     match = re.search(r"(\d+)\.(\d+)", version)
     return match is not None and (int(match[1]), int(match[2])) >= OLDEST
-
-
-def ensure_rust(progress: Progress) -> str:
-    """The compiler's version; installs Debian's if there is none, never replaces a person's."""
-    found = found_version()
-    if found is not None:
-        if is_new_enough(found):
-            return found
-        raise InfraError(
-            f"the Rust compiler in PATH is {found}; {OLDEST[0]}.{OLDEST[1]} or newer is needed: "
-            "`rustup update stable`, or take it out of PATH for Debian's"
-        )
-    for probe, packages in CHOICES:
-        if not is_new_enough(newest(apt_versions(probe))):
-            continue
-        if not is_root():
-            raise InfraError(f"no Rust compiler; as root: apt-get install {' '.join(packages)}")
-        with progress.step("packages: Rust"):
-            try:
-                apt_get("install", "--no-install-recommends", *packages)
-            except InfraError as error:
-                raise explain(error, "installing Rust") from error
-        found = found_version()
-        if found is not None and is_new_enough(found):
-            return found
-    raise InfraError(
-        f"no Rust >= {OLDEST[0]}.{OLDEST[1]}: Debian 13 has rustc, Debian 12 rustc-web; "
-        "or install it with rustup"
-    )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Debian's package sources of this machine, read so that others can be derived from them.
 
-No mirror is named in this repository: the entry for the backports, and what the guest root is made
-from, are the machine's own entries with another suite.
+No mirror is named in this repository: the entry for the backports, and the entries that the guest
+root is made from, are the machine's own with another suite.
 """
 
 from __future__ import annotations
@@ -12,7 +12,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from lab.run import run
+
 APT_DIR = Path("/etc/apt")
+# How apt reaches its mirrors, and how old their lists may be.
+NETWORK_OPTIONS = (
+    "Acquire::http::",
+    "Acquire::https::",
+    "Acquire::Retries",
+    "Acquire::Check-Valid-Until",
+    "Acquire::Check-Date",
+)
 OWN_NAME = "remanence-backports.sources"
 
 
@@ -59,6 +69,12 @@ def read_machine(apt_dir: Path = APT_DIR) -> list[Source]:
         if path.name != OWN_NAME:
             found += parse_deb822(path.read_text(encoding="utf-8"))
     return found
+
+
+def apt_network_options() -> list[str]:
+    """Settings of this machine's apt that another apt needs to fetch from the same mirrors."""
+    dump = run(["apt-config", "dump"]).stdout.splitlines()
+    return [line for line in dump if line.startswith(NETWORK_OPTIONS) and '""' not in line]
 
 
 def parse_list(text: str) -> list[Source]:

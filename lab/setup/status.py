@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What is there, what is missing and what to do: the rows of `rem doctor`. Changes nothing."""
+"""What is installed and built, what is missing and what to do: the rows of `rem doctor`.
+
+Changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,20 @@ from pathlib import Path
 from lab.errors import RemError
 from lab.paths import cache_dir, ssh_key, state_dir
 from lab.run import find_tool, run
-from lab.setup import kernel, loader, packages, plugin, power, root, rust
+from lab.setup import kernel, loader, root, rust
+from lab.setup.apt import installed_versions
 from lab.setup.host import MIB, debian, is_root, need_disk
+from lab.setup.install import missing
+from lab.setup.packages import KERNEL_SOURCE, RARE, USUAL, of_groups
+from lab.setup.plugin import Plugin
+from lab.setup.power import Power
 
 SET_UP = "./rem setup"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table; `todo` is empty when nothing is to be done."""
+    """One line of the table; `todo` is empty when there is nothing to do."""
 
     name: str
     found: str
@@ -32,7 +40,7 @@ class Row:
 
 
 def rows() -> list[Row]:
-    """All checks, in the order in which set-up would go."""
+    """All checks, in the order of set-up."""
     checks: tuple[Callable[[], Iterator[Row]], ...] = (
         _system,
         _disk,
@@ -58,7 +66,7 @@ def _system() -> Iterator[Row]:
     if is_root():
         yield Row("rights", "root")
     else:
-        yield Row("rights", "an ordinary user: packages and guest root cannot be made")
+        yield Row("rights", "an ordinary user: packages and guest root need root once")
 
 
 def _disk() -> Iterator[Row]:
@@ -74,7 +82,7 @@ def _disk() -> Iterator[Row]:
 
 
 def _network() -> Iterator[Row]:
-    """A machine's network wants a namespace and a tap; without, user-mode networking is used."""
+    """A machine's network needs a namespace and a tap; else it is QEMU's user-mode network."""
     tun = Path("/dev/net/tun")
     lacks = []
     if find_tool("unshare") is None or not run(["unshare", "--net", "true"], check=False).ok:
@@ -86,14 +94,18 @@ def _network() -> Iterator[Row]:
 
 
 def _packages() -> Iterator[Row]:
-    lacking = packages.missing()
+    listed, lacking = of_groups(USUAL), missing(USUAL)
     for package in lacking:
         bound = f" >= {package.at_least}" if package.at_least else ""
         yield Row(f"package {package.name}", f"missing{bound}: {package.why}", SET_UP)
-    yield Row("packages", f"{len(packages.PACKAGES) - len(lacking)} of {len(packages.PACKAGES)}")
+    yield Row("packages", f"{len(listed) - len(lacking)} of {len(listed)}")
+    for group in RARE:
+        names = ", ".join(p.name for p in missing((group,)))
+        how = f"not installed: {names}; installed when first needed" if names else "installed"
+        yield Row(f"packages: {group}", how)
     if find_tool("qemu-system-x86_64") is not None:
-        said = run(["qemu-system-x86_64", "--version"]).stdout.partition("\n")[0]
-        yield Row("qemu", said.replace("QEMU emulator version ", ""))
+        version = run(["qemu-system-x86_64", "--version"]).stdout.partition("\n")[0]
+        yield Row("qemu", version.replace("QEMU emulator version ", ""))
 
 
 def _rust() -> Iterator[Row]:
@@ -101,20 +113,20 @@ def _rust() -> Iterator[Row]:
     if found is None:
         yield Row("rust", "missing", SET_UP)
     elif not rust.is_new_enough(found):
-        yield Row("rust", found, "an older one than 1.85: rustup update stable")
+        yield Row("rust", found, "older than 1.85: rustup update stable")
     else:
         yield Row("rust", found)
 
 
 def _products() -> Iterator[Row]:
     compiler = rust.found_version() or ""
-    source = packages.installed_versions([packages.KERNEL_SOURCE]).get(packages.KERNEL_SOURCE, "")
+    source = installed_versions([KERNEL_SOURCE]).get(KERNEL_SOURCE, "")
     public_key = ssh_key().with_suffix(".pub")
     public = public_key.read_text(encoding="utf-8").strip() if public_key.exists() else ""
     keys: dict[str, Callable[[], str]] = {
         "loader": loader.loader_key,
-        "plugin": lambda: plugin.plugin_key(compiler),
-        "power": lambda: power.power_key(compiler),
+        "plugin": lambda: Plugin.key(compiler),
+        "power": lambda: Power.key(compiler),
         "root": lambda: root.root_key(debian().codename, public),
         "kernel": lambda: kernel.kernel_key(source),
     }

@@ -4,9 +4,8 @@
     product   CACHE/debian-guest/KEY   bzImage, initrd; to be unpacked in the guest: modules.tar,
                                        and tools.tar (mkfs and fsck that its root lacks)
 
-Of the modules there are those that the guest needs, and what they depend on. The initial RAM disk
-loads what leads to the root and to the network, which our own kernel has built in; Debian's busybox
-does it.
+modules.tar has the modules that the guest needs, and what they depend on. Debian's busybox in the
+initial RAM disk loads those for the root and the network, which our own kernel has built in.
 """
 
 from __future__ import annotations
@@ -17,31 +16,32 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.addresses import GUEST_ADDRESS
+from lab.progress import step
 from lab.run import run
-from lab.setup import cache
 from lab.setup.fetch import unpack
 from lab.setup.inputs import Inputs
+from lab.setup.need import Part, Site
 from lab.setup.newc import archive
-from lab.setup.packages import BUSYBOX
-from lab.setup.pm import stock_version
-from lab.setup.progress import Progress
+from lab.setup.packages import BUSYBOX, Group
+from lab.setup.stock_headers import stock_version
 
 FORMAT = "2"  # raised when what is made changes
-# In the order in which they are loaded; the checksum is asked for by name, which loads nothing.
+# In the order of loading; ext4 requests the checksum by its name, which loads no module here.
 FOR_BOOT = ("crc32c_generic", "virtio_pci", "virtio_blk", "virtio_net", "ext4")
 DEVICES = ("nd_e820", "nd_pmem", "nd_btt", "brd", "libcrc32c")
 FILE_SYSTEMS = ("xfs", "btrfs", "xxhash_generic", "vfat", "nls_ascii", "nls_cp437", "nls_iso8859_1")
 # Programs, and the libraries of theirs that the guest's root lacks.
 TOOLS = ("xfsprogs", "libinih1", "liburcu8", "btrfs-progs", "liblzo2-2", "libudev1", "dosfstools")
-INIT = f"""#!/bin/busybox sh
+INIT = """#!/bin/busybox sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 b=/bin/busybox
 $b mkdir -p /proc /sys /dev /root
 $b mount -t proc proc /proc; $b mount -t sysfs sys /sys; $b mount -t devtmpfs dev /dev
 for module in $($b cat /modules); do $b insmod $module || echo "stock: $module" >/dev/console; done
 for n in 1 2 3 4 5 6 7 8 9; do [ -b /dev/vda ] || $b sleep 1; done
-$b ip link set eth0 up; $b ip addr add {GUEST_ADDRESS}/24 dev eth0
+# Of the words that our own kernel reads: ip=ADDRESS::HOST:...
+for word in $($b cat /proc/cmdline); do case $word in ip=*) address=${word#ip=};; esac; done
+$b ip link set eth0 up; $b ip addr add ${address%%:*}/24 dev eth0
 $b mount -t ext4 /dev/vda /root
 $b umount /proc; $b umount /sys; $b mount --move /dev /root/dev
 exec $b switch_root /root /sbin/rem-init </root/dev/console >/root/dev/console 2>&1
@@ -57,24 +57,30 @@ class StockKernel:
     version: str
 
 
-def ensure_stock(progress: Progress) -> StockKernel:
+@dataclass(frozen=True)
+class Stock(Part[StockKernel]):
     """The newest 6.12 that this machine's apt sources have."""
-    version = stock_version()
-    key = Inputs("stock").add("format", FORMAT).add("version", version).add("init", INIT).key()
 
-    def make(into: Path) -> None:
-        with progress.step(f"Debian's kernel {version} for the guest"):
-            _make(f"{version}-amd64", into)
-            _make_tools(into)
+    groups = (Group.GUESTS, Group.MODULES)
+    lane = "fetch"
 
-    folder = cache.product("debian-guest", key, make)
-    return StockKernel(
-        folder / "bzImage",
-        folder / "initrd",
-        folder / "modules.tar",
-        folder / "tools.tar",
-        f"{version}-amd64",
-    )
+    def make(self, site: Site) -> StockKernel:
+        version = stock_version()
+        key = Inputs("stock").add("format", FORMAT).add("version", version).add("init", INIT).key()
+
+        def build(into: Path) -> None:
+            with step(f"Debian's kernel {version} for the guest"):
+                _make(f"{version}-amd64", into)
+                _make_tools(into)
+
+        folder = site.product("debian-guest", key, build)
+        return StockKernel(
+            folder / "bzImage",
+            folder / "initrd",
+            folder / "modules.tar",
+            folder / "tools.tar",
+            f"{version}-amd64",
+        )
 
 
 def _make(release: str, into: Path) -> None:
@@ -92,14 +98,14 @@ def _make(release: str, into: Path) -> None:
 
 
 def _plain(modules: Path) -> None:
-    """Unpacked: busybox loads no others."""
+    """Unpack them: busybox loads no packed ones."""
     for packed in modules.rglob("*.ko.xz"):
         packed.with_suffix("").write_bytes(lzma.decompress(packed.read_bytes()))
         packed.unlink()
 
 
 def _dependencies(modules: Path) -> dict[str, list[str]]:
-    """By module: the files to load, it last."""
+    """By module: the files to load, its own last."""
     found = {}
     for line in (modules / "modules.dep").read_text(encoding="utf-8").splitlines():
         path, _, before = line.partition(":")

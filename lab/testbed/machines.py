@@ -8,14 +8,14 @@ import shutil
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from lab.machine import MachineConfig
 from lab.machine.config import StopModeName
 from lab.machine.cut_points import make_spec
 from lab.machine.machine import make_room
 from lab.machine.plugin import ctl_path
-from lab.setup import products
-from lab.setup.progress import Progress
+from lab.setup.products import MACHINE, Kernel, Loader, Part, Plugin, Root, need, need_all
 
 NVRAM_BYTES = 1 << 30
 # Every page of the NVRAM file gets written: in memory where there is room, else in the state.
@@ -41,12 +41,15 @@ def make_config(
     # Checked before anything is built: a wrong word must not cost a kernel build.
     MachineConfig(name=name, kernel=Path(), cpus=cpus)
     make_room(name)
-    progress = Progress()
+    parts: list[Part[Any]] = [MACHINE, Loader(), Root()]
+    parts += [Kernel()] if kernel is None else []
+    parts += [Plugin()] if caches is not None else []
+    built = need_all(parts)  # in one call, so that they are built side by side
     config = MachineConfig(
         name=name,
-        kernel=kernel or products.ensure_kernel(progress).bz_image,
-        loader=products.ensure_loader(progress),
-        root=products.ensure_root(progress),
+        kernel=kernel or built[Kernel()].bz_image,
+        loader=built[Loader()],
+        root=built[Root()],
         cpus=cpus,
         nvram_bytes=NVRAM_BYTES,
         nvram_dir=fast_dir(),
@@ -67,6 +70,5 @@ def with_cut_points(config: MachineConfig) -> MachineConfig:
     It needs the loader, and System.map beside the kernel.
     """
     assert config.loader is not None
-    library = products.ensure_plugin(Progress())
-    spec = make_spec(library, config.kernel, config.loader, config.icount)
+    spec = make_spec(need(Plugin()), config.kernel, config.loader, config.icount)
     return replace(config, cut_points=True, plugin=spec.argument(ctl_path(config.name)))

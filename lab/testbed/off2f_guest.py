@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 from lab.machine import Machine
 from lab.paths import repo_dir
-from lab.setup.off2f import ensure_off2f, ensure_tool
+from lab.setup.off2f import Off2fModule, Off2fTool
 from lab.setup.packages import BUSYBOX
-from lab.setup.progress import Progress
+from lab.setup.products import Group, Packages, need
 from lab.testbed.pm_guest import machine_with_region, sh, wait_up
 
 NVM = "/nvm"  # the file system in NVRAM
@@ -23,13 +23,13 @@ PROGRAMS = ("off2f-run", "off2f-try", "off2f-debug", "off2f-nvm")
 
 def install(machine: Machine, busybox: bool = False) -> None:
     """Module, tool and programs, onto the guest's disk."""
-    progress = Progress()
-    product = ensure_off2f(progress)
+    product, tool = need(Off2fModule(), Off2fTool())
     machine.guest.put(product.module, "/root/binfmt_off2f.ko")
-    machine.guest.put(ensure_tool(progress), "/usr/local/bin/off2f")
+    machine.guest.put(tool, "/usr/local/bin/off2f")
     for name in PROGRAMS:
         machine.guest.put(product.folder / name, f"/root/{name}")
     if busybox:
+        need(Packages((Group.GUESTS,)))
         machine.guest.put(BUSYBOX, "/root/busybox")
     for path in sorted((repo_dir() / "off2f" / "guest").glob("*.py")):
         machine.guest.put(path, f"/root/{path.name}")

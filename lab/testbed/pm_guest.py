@@ -16,10 +16,9 @@ from lab.machine.cut_plan import UNANNOUNCED
 from lab.machine.guest import GuestResult
 from lab.machine.qemu import NVRAM_PHYS
 from lab.paths import repo_dir
-from lab.setup.pm import PmProduct, ensure_pm, ensure_pm_for_debian
-from lab.setup.products import ensure_kernel
-from lab.setup.progress import Progress
-from lab.setup.stock import ensure_stock
+from lab.setup.pm import Pm, PmProduct
+from lab.setup.products import Kernel, need
+from lab.setup.stock import Stock
 from lab.testbed.machines import make_config
 
 REGION_BYTES = 256 << 20
@@ -33,7 +32,7 @@ ENTER_LIMIT_S = 10.0  # waited for in vain: the kernel that knew of the connecti
 @contextmanager
 def stock_machine(name: str, cpus: int = 2, more: str = "") -> Iterator[Machine]:
     """The same region under Debian's own kernel, which has DRAM as its main memory."""
-    stock = ensure_stock(Progress())
+    stock = need(Stock())
     config = make_config(name, cpus, kernel=stock.bz_image)
     phys = NVRAM_PHYS + config.nvram_bytes - REGION_BYTES
     words = f"memmap={REGION_BYTES >> 20}M!{phys:#x} {more}".strip()
@@ -45,8 +44,8 @@ def stock_machine(name: str, cpus: int = 2, more: str = "") -> Iterator[Machine]
 
 def install_stock(machine: Machine) -> None:
     """Our modules and Debian's; those that make the region's device are loaded."""
-    _install(machine, ensure_pm_for_debian(Progress()))
-    stock = ensure_stock(Progress())
+    _install(machine, need(Pm(stock=True)))
+    stock = need(Stock())
     for archive in (stock.modules, stock.tools):
         machine.guest.put(archive, "/root/more.tar")
         # The links of a merged /usr stay what they are.
@@ -89,7 +88,7 @@ def wait_up(machine: Machine) -> None:
 
 def install(machine: Machine) -> None:
     """Modules and programs, onto the guest's disk."""
-    _install(machine, ensure_pm(Progress()))
+    _install(machine, need(Pm()))
 
 
 @contextmanager
@@ -107,11 +106,11 @@ def guest_with_region(
 @contextmanager
 def guest_that_watches(name: str, more: str = "") -> Iterator[Machine]:
     """The same with the debug kernel (kernel/config/debug.config), which is slow."""
-    kernel = ensure_kernel(Progress(), "debug").bz_image
+    kernel = need(Kernel("debug")).bz_image
     with machine_with_region(name, more=more, kernel=kernel) as machine:
         machine.boot()
         machine.wait_up(WATCHED_LIMIT_S)
-        _install(machine, ensure_pm(Progress(), variant="debug"))
+        _install(machine, need(Pm(variant="debug")))
         yield machine
 
 

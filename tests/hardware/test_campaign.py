@@ -17,8 +17,8 @@ from lab.campaign import engine as program
 from lab.campaign.shrink import replayed_small
 from lab.errors import Exit
 from lab.paths import repo_dir
-from lab.setup.campaign import ensure_campaign
-from lab.setup.progress import Progress
+from lab.setup.campaign import Campaign
+from lab.setup.products import need
 from tests.support.rem_runs import figures_of, killed_at, rem
 
 IMAGES = 2_000
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module")
 def engine() -> Path:
-    return ensure_campaign(Progress())
+    return need(Campaign())
 
 
 def test_the_model_is_judged_and_every_bug_of_it_found(engine: Path, tmp_path: Path) -> None:

@@ -31,8 +31,8 @@ from lab.campaign.mutants import (
 from lab.campaign.record import Recorded
 from lab.campaign.workload import Workload
 from lab.paths import repo_dir
-from lab.setup.campaign import ensure_campaign
-from lab.setup.progress import Progress
+from lab.setup.campaign import Campaign
+from lab.setup.products import need
 from tests.support.rem_runs import figures_of, killed_at, rem
 
 IMAGES, BOOTS, WHOLE = 2_000, 60, 12
@@ -104,7 +104,7 @@ def _cycles(results: Path) -> int:
     ],
 )
 def test_a_planted_bug_is_found(name: str, tmp_path: Path) -> None:
-    (found,) = run_machine(ensure_campaign(Progress()), tmp_path, [name], seed=1)
+    (found,) = run_machine(need(Campaign()), tmp_path, [name], seed=1)
     assert not found.missed
 
 

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from lab.errors import Exit
-from lab.setup.browser import ensure_browser
-from lab.setup.progress import Progress
+from lab.setup.browser import Browser
+from lab.setup.products import need
 from tests.support.rem_runs import rem
 
 LIMIT_S = 600
@@ -47,7 +47,7 @@ document.body.append(out);
 
 @pytest.fixture(scope="module")
 def browser() -> Path:
-    return ensure_browser(Progress())
+    return need(Browser())
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ from lab.campaign.engine import Work
 from lab.campaign.mutants import NO_FLUSH
 from lab.campaign.record import Recorded, record
 from lab.campaign.workload import EXAMPLES
-from lab.setup.campaign import ensure_campaign
-from lab.setup.progress import Progress
+from lab.setup.campaign import Campaign
+from lab.setup.products import need
 from tests.support.rem_runs import figures_of, rem
 
 LIMIT_S = 1500
@@ -60,7 +60,7 @@ def test_programs_of_others_keep_their_promises(tmp_path: Path, name: str) -> No
 
 def check_the_stopped_image(folder: Path, claimed: bool) -> None:
     """Inner check: what a Stop left comes up, goes on, and has all that SQLite had said."""
-    engine = ensure_campaign(Progress())
+    engine = need(Campaign())
     name = f"camp-{'claimed' if claimed else 'kept'}-{os.getpid()}"
     recording = record(Recorded(folder / "run", name, load=NO_FLUSH, claimed=claimed))
     judged = program.judge(Work(str(engine), str(recording), 1, 0, CUTS, 0, 1))

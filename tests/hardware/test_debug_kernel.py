@@ -20,8 +20,7 @@ import pytest
 from lab.campaign.record import Patience
 from lab.machine import Machine
 from lab.machine.config import DiskModel, NicModel
-from lab.setup import products
-from lab.setup.progress import Progress
+from lab.setup.products import Kernel, need
 from lab.testbed.machines import make_config
 from tests.hardware.test_disk_cache import policy, with_log
 from tests.hardware.test_disk_logged import LOG_MIB, TABLE, Status
@@ -53,7 +52,7 @@ def debugged(
     nic: NicModel = "virtio-net",
     log_mib: int | None = None,
 ) -> Iterator[Machine]:
-    kernel = products.ensure_kernel(Progress(), "debug").bz_image
+    kernel = need(Kernel("debug")).bz_image
     name = machine_name(f"debug-{stop}-{disk}{'-log' if log_mib else ''}")
     config = make_config(name, CPUS, stop, kernel)
     config = replace(config, icount=True, disk=disk, nic=nic)

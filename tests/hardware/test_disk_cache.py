@@ -22,7 +22,7 @@ from lab.machine import Machine
 from lab.machine.config import DiskModel, MachineConfig
 from lab.machine.disk_log import SECTOR_BYTES
 from lab.run import find_tool
-from lab.setup import products
+from lab.setup.products import Kernel, need
 from lab.testbed.machines import make_config
 from tests.support.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
 
@@ -57,7 +57,7 @@ def loaded(
     kernel, words = None, ""
     if mutant is not None:
         words = f"remanence.mutant={mutant}"
-        kernel = products.ensure_kernel(products.Progress(), "mutants").bz_image
+        kernel = need(Kernel("mutants")).bz_image
     config = make_config(machine_name(purpose), stop_mode=stop, kernel=kernel)
     config = replace(config, disk=disk, disk_cache="volatile")
     if log_mib is not None:

@@ -7,8 +7,8 @@ import pytest
 
 from lab.bench import heap
 from lab.errors import InfraError
-from lab.setup.heap import ensure_heap_bench
-from lab.setup.progress import Progress
+from lab.setup.heap import HeapWithPeer
+from lab.setup.products import need
 
 
 def test_lines_of_the_benchmark_become_figures_with_their_spread() -> None:
@@ -43,7 +43,7 @@ def test_system_calls_count_from_where_time_is_taken() -> None:
 @pytest.mark.full
 def test_a_short_run_passes_the_crash_tests_and_calls_no_msync() -> None:
     """The figures are not judged: the machine that runs tests may be busy."""
-    result, _ = heap.ops(ensure_heap_bench(Progress()), rounds=20, objects=100_000)
+    result, _ = heap.ops(need(HeapWithPeer()), rounds=20, objects=100_000)
     assert result.figures["msync_calls"].value == 0
     states = result.figures["crash_states"].value
     assert isinstance(states, float)

@@ -10,7 +10,8 @@ import pytest
 
 from lab.paths import repo_dir
 from lab.run import run
-from lab.setup.heap import build_c_library
+from lab.setup.heap import HeapLibrary
+from lab.setup.products import need
 
 C = repo_dir() / "heap" / "c"
 
@@ -74,4 +75,4 @@ def compiler(program: Path) -> list[str]:
 
 
 def libraries() -> list[str]:
-    return [str(build_c_library()), "-lpthread", "-ldl", "-lm"]
+    return [str(need(HeapLibrary())), "-lpthread", "-ldl", "-lm"]

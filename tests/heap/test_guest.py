@@ -19,8 +19,8 @@ import pytest
 
 from lab.machine import Machine
 from lab.run import end, spawn
-from lab.setup.heap import ensure_heap_bench
-from lab.setup.progress import Progress
+from lab.setup.heap import HeapProgram
+from lab.setup.products import need
 from lab.testbed.guest_job import identify, pid_of
 from lab.testbed.pm_guest import cut, guest_with_region, load, sh
 from tests.support.claims import booted, cut_and_resume
@@ -82,7 +82,7 @@ def counting(machine: Machine, number: int) -> Iterator[dict[str, int]]:
 
 
 def put_program(machine: Machine) -> None:
-    machine.guest.put(ensure_heap_bench(Progress()).bench, PROGRAM)
+    machine.guest.put(need(HeapProgram()), PROGRAM)
     sh(machine, "sync")
 
 

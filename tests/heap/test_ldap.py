@@ -10,8 +10,8 @@ import pytest
 
 from lab.bench.ldap import PLAIN, Server
 from lab.run import end, run, spawn
-from lab.setup.openldap import Ldap, ensure_ldap
-from lab.setup.progress import Progress
+from lab.setup.openldap import Ldap, LdapServer
+from lab.setup.products import need
 
 REGION_BYTES = 32 << 20
 ENTRIES = 100_000  # more than there is time for: the server ends before
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 @pytest.fixture(scope="module")
 def ldap() -> Ldap:
-    return ensure_ldap(Progress())
+    return need(LdapServer())
 
 
 def add_until_killed(ldap: Ldap, server: Server) -> set[str]:

@@ -19,7 +19,7 @@ import pytest
 
 from lab.paths import repo_dir
 from lab.run import Done, find_tool, run
-from lab.setup.plugin import cargo_env
+from lab.setup.cargo import cargo_env
 
 TARGET = "x86_64-unknown-linux-gnu"
 NIGHTLY = os.environ.get("REM_NIGHTLY", "+nightly")

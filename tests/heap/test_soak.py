@@ -10,7 +10,7 @@ import pytest
 
 from lab.paths import repo_dir
 from lab.run import run
-from lab.setup.plugin import cargo_env
+from lab.setup.cargo import cargo_env
 
 # Of each of the tests: how many cases, by default some fifty times those of CI.
 COUNTS = {

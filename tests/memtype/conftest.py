@@ -37,9 +37,9 @@ def kernel() -> Path:
     """The kernel of this checkout; REM_TEST_KERNEL names another bzImage to try."""
     if "REM_TEST_KERNEL" in os.environ:
         return Path(os.environ["REM_TEST_KERNEL"])
-    from lab.setup.products import Progress, ensure_kernel
+    from lab.setup.products import Kernel, need
 
-    return ensure_kernel(Progress()).bz_image
+    return need(Kernel()).bz_image
 
 
 @pytest.fixture(scope="session")

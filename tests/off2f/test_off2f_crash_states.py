@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.setup.off2f import ensure_tool
-from lab.setup.progress import Progress
+from lab.setup.off2f import Off2fTool
+from lab.setup.products import need
 from tests.support.crash_states import (
     Call,
     Folder,
@@ -86,7 +86,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def tool() -> Path:
-    return ensure_tool(Progress())
+    return need(Off2fTool())
 
 
 @pytest.fixture

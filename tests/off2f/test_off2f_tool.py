@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.setup.off2f import ensure_off2f_for_debian, ensure_tool
-from lab.setup.pm import stock_version
-from lab.setup.progress import Progress
+from lab.setup.off2f import Off2fModule, Off2fTool
+from lab.setup.products import need
+from lab.setup.stock_headers import stock_version
 
 pytestmark = pytest.mark.full
 
@@ -37,7 +37,7 @@ def programs() -> list[Path]:
 
 @pytest.mark.timeout(900)
 def test_every_program_comes_back_or_is_refused_with_a_reason(tmp_path: Path) -> None:
-    tool = ensure_tool(Progress())
+    tool = need(Off2fTool())
     abc, xyz, elf = (tmp_path / name for name in ("abc", "xyz", "elf"))
     same = 0
     for path in programs():
@@ -57,7 +57,7 @@ def test_every_program_comes_back_or_is_refused_with_a_reason(tmp_path: Path) ->
 
 
 def test_a_scan_counts_and_draws(tmp_path: Path) -> None:
-    tool = ensure_tool(Progress())
+    tool = need(Off2fTool())
     picture = tmp_path / "picture.svg"
     argv: list[str | Path] = [tool, "scan", "/usr/bin", "--json", "--picture", picture]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
@@ -69,7 +69,7 @@ def test_a_scan_counts_and_draws(tmp_path: Path) -> None:
 
 
 def test_the_module_is_built_for_debians_kernel() -> None:
-    module = ensure_off2f_for_debian(Progress()).module
+    module = need(Off2fModule(stock=True)).module
     argv = ["modinfo", "-F", "vermagic", str(module)]
     magic = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     assert magic.startswith(f"{stock_version()}-amd64 "), magic

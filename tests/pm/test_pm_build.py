@@ -13,14 +13,15 @@ from pathlib import Path
 import pytest
 
 from lab.paths import repo_dir
-from lab.setup.pm import MODULES, ensure_pm_for_debian, sources, stock_version
-from lab.setup.progress import Progress
+from lab.setup.pm import MODULES, Pm, sources
+from lab.setup.products import need
+from lab.setup.stock_headers import stock_version
 
 pytestmark = pytest.mark.full
 
 
 def test_modules_are_built_for_debians_kernel() -> None:
-    product = ensure_pm_for_debian(Progress())
+    product = need(Pm(stock=True))
     for module in product.modules:
         argv = ["modinfo", "-F", "vermagic", str(module)]
         magic = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
@@ -41,7 +42,7 @@ def test_the_dkms_package_has_all_that_is_built(tmp_path: Path) -> None:
 
 
 def test_libpm_shows_its_own_names_only() -> None:
-    library = ensure_pm_for_debian(Progress()).folder / "libpm.so.1"
+    library = need(Pm(stock=True)).folder / "libpm.so.1"
     argv = ["nm", "-D", "--defined-only", str(library)]
     lines = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
     names = {line.split()[-1] for line in lines}

@@ -44,8 +44,7 @@ from lab.machine.plugin_clock import attach
 from lab.messages import info
 from lab.record.block import Record, decode, read_block
 from lab.record.boot_note import BootNote
-from lab.setup import products
-from lab.setup.progress import Progress
+from lab.setup.products import Kernel, Loader, Plugin, Root, need
 from lab.testbed.machines import fast_dir
 from tests.support.claims import machine_name
 
@@ -73,18 +72,19 @@ class Parts:
 
 @cache
 def parts(mutants: bool = False) -> Parts:
-    progress = Progress()
+    wanted = Kernel("mutants") if mutants else Kernel()
+    loader, root, plugin = need(Loader(mutants), Root(), Plugin())
     given = os.environ.get("REM_TEST_MUTANTS" if mutants else "REM_TEST_KERNEL")
     if given:
         kernel = Path(given)
     else:
-        kernel = products.ensure_kernel(progress, "mutants" if mutants else None).bz_image
+        kernel = need(wanted).bz_image
     return Parts(
         kernel=kernel,
         system_map=kernel.parent / "System.map",
-        loader=products.ensure_loader(progress, mutants),
-        root=products.ensure_root(progress),
-        plugin=products.ensure_plugin(progress),
+        loader=loader,
+        root=root,
+        plugin=plugin,
     )
 
 

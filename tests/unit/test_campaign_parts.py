@@ -32,7 +32,6 @@ from lab.campaign.store import Store
 from lab.campaign.workload import Workload, standard
 from lab.errors import Exit, InfraError, UsageError
 from lab.record.boot_note import BootNote
-from lab.setup import products
 from lab.setup.products import KernelProduct
 
 WORK = Work("engine", "/rec/stop", 1, 0, 100, 0, 1)
@@ -358,7 +357,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
         made.append(what)
 
     nothing: dict[str, Callable[..., Any]] = {
-        "ensure_campaign": lambda _: Path("engine"),
+        "need": lambda _: Path("engine"),
         "free_enough": lambda _: None,
         "record": record,
         "_judge": lambda *_: [],
@@ -390,13 +389,12 @@ def test_a_soak_of_another_build_is_not_gone_on_with(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = {name: tmp_path / "1" / name for name in ("kernel", "loader", "plugin", "engine")}
-    monkeypatch.setattr(
-        products,
-        "ensure_kernel",
-        lambda _: KernelProduct(made["kernel"], made["kernel"], "6.12", "1"),
-    )
-    monkeypatch.setattr(products, "ensure_loader", lambda _: made["loader"])
-    monkeypatch.setattr(products, "ensure_plugin", lambda _: made["plugin"])
+
+    def need(*_: object) -> tuple[KernelProduct, Path, Path]:
+        kernel = KernelProduct(made["kernel"], made["kernel"], "6.12", "1")
+        return kernel, made["loader"], made["plugin"]
+
+    monkeypatch.setattr(chain, "need", need)
     soak = chain.Soak(made["engine"], tmp_path, 0, seed=1, limit_s=1, boots=None, whole=2)
     assert chain.run(soak, store) == []
     assert chain.run(soak, store) == []

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lab.errors import InfraError, RemError
-from lab.setup import cache, host, kernel, packages, rust
+from lab.setup import apt, cache, cargo, host, kernel, rust
 from lab.setup.inputs import Inputs
 
 CONTEXT = "int one;\nint two;\nint three;\n"
@@ -69,7 +69,7 @@ def test_no_two_lists_of_inputs_have_one_key() -> None:
     assert Inputs("k").key() != Inputs("l").key()
 
 
-def test_interrupted_product_is_made_again() -> None:
+def test_an_interrupted_product_is_rebuilt() -> None:
     def interrupted(into: Path) -> None:
         (into / "half").write_text("")
         raise KeyboardInterrupt
@@ -83,7 +83,7 @@ def test_interrupted_product_is_made_again() -> None:
 
     made = cache.product("kind", "key", whole)
     assert [p.name for p in made.iterdir()] == ["whole"]
-    assert cache.product("kind", "key", interrupted) == made  # not called: it is there
+    assert cache.product("kind", "key", interrupted) == made  # found, so not called
 
 
 def test_prune_keeps_the_newest() -> None:
@@ -146,7 +146,7 @@ def test_second_sync_touches_only_what_differs(tree: tuple[Path, Path, Path]) ->
     assert touched == {"core.c"}
 
 
-def test_removed_patch_gives_the_base_back_with_a_new_time(tree: tuple[Path, Path, Path]) -> None:
+def test_a_removed_patch_restores_the_base_with_a_new_time(tree: tuple[Path, Path, Path]) -> None:
     repo, base, work = tree
     os.utime(base / "kernel" / "main.c", (1, 1))
     sync(repo, base, work)
@@ -178,7 +178,7 @@ def test_config_line_that_was_not_granted_is_found() -> None:
     assert kernel.config_lacks(asked, "CONFIG_A=y\nCONFIG_B=9\n") == [
         "CONFIG_B=8",
         "# CONFIG_C is not set",
-        "CONFIG_D=y # why",  # Kconfig knows no remark after a value: told, not guessed
+        "CONFIG_D=y # why",  # Kconfig knows no remark after a value
     ]
     assert kernel.config_lacks("CONFIG_A=y\n", "CONFIG_A=y\n") == []
 
@@ -205,14 +205,14 @@ def test_debian_is_known() -> None:
     assert host.debian(text) == host.Debian(13, "trixie")
 
 
-def test_lack_of_disk_space_is_said_before_work_begins(tmp_path: Path) -> None:
+def test_lack_of_disk_space_is_reported_before_work_begins(tmp_path: Path) -> None:
     host.need_disk(tmp_path / "not" / "yet", 1, "a test")
     with pytest.raises(InfraError, match=r"no disk space for a test: \d+ MiB needed, \d+ MiB free"):
         host.need_disk(tmp_path / "not" / "yet", 1 << 40, "a test")
 
 
 @pytest.mark.parametrize(
-    ("output", "says"),
+    ("output", "expected"),
     [
         ("E: Failed to fetch http://mirror.invalid/x  Temporary failure resolving", "no network"),
         ("pip: Connection refused", "no network"),
@@ -220,26 +220,16 @@ def test_lack_of_disk_space_is_said_before_work_begins(tmp_path: Path) -> None:
         ("main.c:3: error: expected ';'", "main.c:3"),
     ],
 )
-def test_installers_output_becomes_one_line(output: str, says: str) -> None:
-    told = host.explain(InfraError(output), "testing").message
-    assert told.startswith(says)
-    assert "\n" not in told
-
-
-def test_by_hand_names_every_package_and_the_suite() -> None:
-    lacking = [p for p in packages.PACKAGES if p.name in (packages.QEMU, "gcc", "lld")]
-    told = packages.by_hand(lacking, "bookworm")
-    assert told == (
-        "apt-get install gcc lld && "
-        "apt-get install --no-install-recommends -t bookworm-backports qemu-system-x86"
-    )
-    assert "backports" not in packages.by_hand(lacking, "trixie")
+def test_installers_output_becomes_one_line(output: str, expected: str) -> None:
+    message = host.explain(InfraError(output), "testing").message
+    assert message.startswith(expected)
+    assert "\n" not in message
 
 
 def test_newest_compares_as_dpkg_does() -> None:
     versions = ["6.12.95-1~bpo12+1", "6.12.117-1~deb12u1", "6.12.9-1", "6.12.117-1~bpo12+1"]
-    assert packages.newest(versions) == "6.12.117-1~deb12u1"
-    assert packages.newest([]) == ""
+    assert apt.newest(versions) == "6.12.117-1~deb12u1"
+    assert apt.newest([]) == ""
 
 
 @pytest.mark.parametrize(
@@ -254,3 +244,31 @@ def test_newest_compares_as_dpkg_does() -> None:
 )
 def test_rust_bound_is_tight(version: str, serves: bool) -> None:
     assert rust.is_new_enough(version) is serves
+
+
+def test_a_crate_is_made_of_itself_and_of_the_crates_it_depends_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tests of a crate are no part of its product; a crate that nothing names is not either."""
+    manifests = {
+        ".": '[workspace]\nmembers = ["a", "b/c", "d", "e"]\n',
+        "a": '[package]\nname = "one"\n[dependencies]\ntwo = { path = "../b/c" }\nserde = "1"\n',
+        "b/c": '[package]\nname = "two"\n[build-dependencies]\nthree = { path = "../../d" }\n',
+        "d": '[package]\nname = "three"\n[dependencies]\n',
+        "e": '[package]\nname = "four"\n[dependencies]\none = { path = "../a" }\n',
+    }
+    for folder, text in manifests.items():
+        for name in ("src", "tests"):
+            (tmp_path / folder / name).mkdir(parents=True)
+        (tmp_path / folder / "Cargo.toml").write_text(text)
+    monkeypatch.setattr(cargo, "repo_dir", lambda: tmp_path)
+    folders = ("a", "b/c", "d")
+    expected = {f"{folder}/{name}" for folder in folders for name in ("src", "Cargo.toml")}
+    assert set(cargo.crate_sources("one")) == expected
+
+
+def test_every_crate_of_a_product_is_in_the_workspace() -> None:
+    products = cargo.CargoPart.__subclasses__()
+    assert products
+    for product in products:
+        assert f"{cargo.crate_sources(product.crate)[0]}", product

@@ -16,6 +16,7 @@ import pytest
 from lab.checks import testrun
 from lab.checks.shares import CORE, SHARES, crate_folders, pytest_words
 from lab.checks.testrun import TestRun, Tier
+from lab.errors import UsageError
 from lab.paths import repo_dir
 from lab.tidy.files import project_files
 
@@ -30,6 +31,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     monkeypatch.setattr(testrun, "_runner", note)
     monkeypatch.setattr(testrun, "_minutes_by_folder", lambda _: {})
+    monkeypatch.setattr(testrun, "_count", lambda *_: None)
     return commands
 
 
@@ -66,8 +68,7 @@ def test_the_loader_that_they_run_is_built_before(asked: list[list[str]]) -> Non
 def test_words_of_the_user_are_all_that_runs(
     asked: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(testrun, "ensure_all", lambda _: None)
-    monkeypatch.setattr(testrun, "ensure_kernel", lambda *_: None)
+    monkeypatch.setattr(testrun, "need_all", lambda _: None)
     testrun.run_tier(Tier.FULL, ["tests/unit"])
     assert [command[-1] for command in asked] == ["tests/unit"]
 
@@ -80,3 +81,33 @@ def test_a_tier_may_have_no_tests_but_a_users_words_must_find_some(
     test = TestRun(Tier.FULL)
     testrun._pytest(test, "core", ["tests"], must_find=must_find)
     assert test.failed == failed
+
+
+REPORT = """<testsuites><testsuite errors="1" failures="2" skipped="3" tests="9"/></testsuites>"""
+
+
+@pytest.mark.parametrize(
+    ("tier", "failed"),
+    [(Tier.QUICK, []), (Tier.FULL, ["core: 3 skipped"]), (Tier.SOAK, ["core: 3 skipped"])],
+)
+def test_skipped_tests_are_counted_and_a_failure_outside_the_quick_tier(
+    tier: Tier, failed: list[str], tmp_path: Path
+) -> None:
+    report = tmp_path / "report.xml"
+    test = TestRun(tier)
+    testrun._count(test, "core", report)  # pytest may have ended before it wrote one
+    report.write_text(REPORT)
+    testrun._count(test, "core", report)
+    assert test.counts == {"failed": 3, "skipped": 3}
+    assert test.failed == failed
+
+
+def test_a_share_can_be_left_out(asked: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testrun, "need_all", lambda _: None)
+    monkeypatch.setattr(testrun, "lint", lambda *_: [])
+    others = [share.name for share in SHARES if share.name != "media"]
+    done = testrun.run_tier(Tier.FULL, [], others)
+    assert "media" in done.minutes
+    assert "core" not in done.minutes
+    with pytest.raises(UsageError, match="--without none-such: core, "):
+        testrun.run_tier(Tier.FULL, [], ["none-such"])

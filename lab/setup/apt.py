@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Questions to dpkg and apt, and apt-get without questions to the user."""
+
+from __future__ import annotations
+
+from lab.paths import cache_dir
+from lab.progress import Step
+from lab.run import run, stream
+
+
+def installed_versions(names: list[str]) -> dict[str, str]:
+    """Versions of those packages that are completely installed."""
+    form = "${Package} ${db:Status-Abbrev} ${Version}\n"
+    out = run(["dpkg-query", "-W", "-f", form, *names], check=False).stdout
+    rows = [line.split() for line in out.splitlines()]
+    return {row[0]: row[2] for row in rows if len(row) == 3 and row[1] == "ii"}
+
+
+def apt_versions(name: str) -> list[str]:
+    """The versions that apt offers, from all its sources."""
+    out = run(["apt-cache", "madison", name], check=False).stdout
+    return [line.split("|")[1].strip() for line in out.splitlines() if line.count("|") == 2]
+
+
+def newest(versions: list[str]) -> str:
+    """The newest of them, as dpkg compares; empty if there is none."""
+    best = ""
+    for version in versions:
+        if not best or is_at_least(version, best):
+            best = version
+    return best
+
+
+def is_at_least(version: str, bound: str) -> bool:
+    return run(["dpkg", "--compare-versions", version, "ge", bound], check=False).ok
+
+
+def apt_get(*words: str, step: Step | None = None) -> None:
+    """Run apt-get; its output goes to a log, what it has done to *step*."""
+    progress = _Progress(step)
+    stream(
+        ["apt-get", "-y", "-q", "-oDpkg::Use-Pty=0", "-oDPkg::Lock::Timeout=600", *words],
+        log=cache_dir() / "logs" / "apt.log",
+        env={"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"},
+        on_line=progress.read,
+        what="apt-get",
+    )
+
+
+class _Progress:
+    """Counts the packages that `apt-get install` fetches, unpacks and sets up."""
+
+    STAGES = ("Get:", "Unpacking ", "Setting up ")
+
+    def __init__(self, step: Step | None) -> None:
+        self.step = step
+
+    def read(self, line: str) -> None:
+        if self.step is None:
+            return
+        if " newly installed, " in line:  # "2 upgraded, 12 newly installed, 0 to remove and ..."
+            count = sum(int(word) for word in line.split()[:3] if word.isdecimal())
+            self.step.reach(0, count * len(self.STAGES))
+        elif line.startswith(self.STAGES):
+            self.step.advance()

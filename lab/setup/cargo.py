@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Products of the Rust workspace: one crate's program or library each."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from lab.errors import InfraError
+from lab.paths import cache_dir, repo_dir
+from lab.progress import step
+from lab.run import stream
+from lab.setup import rust
+from lab.setup.host import explain
+from lab.setup.inputs import Inputs
+from lab.setup.need import Part, Site
+from lab.setup.packages import Group
+
+# Of every crate: the workspace's own files, and the formats, which any may read when it is built.
+COMMON = ("Cargo.toml", "Cargo.lock", "format")
+NOT_BUILT = {"benches", "examples", "fuzz", "tests"}  # folders of a crate
+
+
+def cargo_env() -> dict[str, str]:
+    """A target folder for each checkout. In a shared one cargo takes another checkout's library for
+    this one's: it knows a workspace's crates by their place in it, and sources by their times.
+    """
+    checkout = hashlib.sha256(str(repo_dir()).encode()).hexdigest()[:8]
+    folder = os.environ.get("CARGO_TARGET_DIR") or str(cache_dir() / "cargo-target" / checkout)
+    return {"CARGO_TARGET_DIR": folder, "CARGO_TERM_COLOR": "never"}
+
+
+def cargo_build(crate: str, file: str, target: str = "", flags: str = "") -> Path:
+    """Build a crate and return a file of it; cargo itself knows whether there is work to do."""
+    argv = ["cargo", "build", "--release", "--locked", "-p", crate]
+    env = {**cargo_env(), **({"RUSTFLAGS": flags} if flags else {})}
+    argv += ["--target", target] if target else []
+    what = f"building {crate}"
+    log = cache_dir() / "logs" / f"{crate}.log"
+    try:
+        with step(what, unit="crates") as shown:
+
+            def count(line: str) -> None:
+                if line.lstrip().startswith("Compiling "):
+                    shown.advance()
+
+            stream(argv, cwd=repo_dir(), env=env, log=log, on_line=count, what=what)
+    except InfraError as error:
+        raise explain(error, what) from error
+    return Path(env["CARGO_TARGET_DIR"]) / target / "release" / file
+
+
+def crate_sources(crate: str) -> list[str]:
+    """What a crate and the crates of the workspace that it depends on are made of."""
+    members = _members()
+    found: dict[str, None] = {}
+    left = [crate]
+    while left:
+        folder, dependencies = members[left.pop()]
+        if folder not in found:
+            found[folder] = None
+            left += dependencies
+    names = [
+        f"{folder}/{path.name}"
+        for folder in found
+        for path in (repo_dir() / folder).iterdir()
+        if path.name not in NOT_BUILT
+    ]
+    return sorted(names)
+
+
+def _members() -> dict[str, tuple[str, list[str]]]:
+    """By crate: its folder, and the crates of the workspace that it names."""
+    folders: list[str] = _manifest(".")["workspace"]["members"]
+    manifests = {folder: _manifest(folder) for folder in folders}
+    by_folder = {folder: str(m["package"]["name"]) for folder, m in manifests.items()}
+    found = {}
+    for folder, manifest in manifests.items():
+        wanted = []
+        for table in ("dependencies", "build-dependencies"):
+            for dependency in manifest.get(table, {}).values():
+                path = dependency.get("path") if isinstance(dependency, dict) else None
+                if path is not None:
+                    wanted.append(by_folder[os.path.normpath(f"{folder}/{path}")])
+        found[by_folder[folder]] = (folder, wanted)
+    return found
+
+
+def _manifest(folder: str) -> dict[str, Any]:
+    return tomllib.loads((repo_dir() / folder / "Cargo.toml").read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class Rust(Part[str]):
+    """The compiler; the value is its version."""
+
+    groups = (Group.RUST,)
+
+    def make(self, site: Site) -> str:
+        return rust.checked_version()
+
+
+class CargoPart(Part[Path]):
+    """A file of one crate. Subclasses are frozen dataclasses and give the class's attributes."""
+
+    kind: ClassVar[str]  # of product
+    crate: ClassVar[str]
+    file: ClassVar[str]
+    more: ClassVar[tuple[str, ...]] = ()  # sources that are no crate's
+    target: ClassVar[str] = ""
+    flags: ClassVar[str] = ""
+
+    groups = (Group.COMPILER, Group.RUST)
+    lane = "cargo"
+
+    def requires(self) -> tuple[Part[str]]:
+        return (Rust(),)
+
+    @classmethod
+    def key(cls, compiler: str) -> str:
+        inputs = Inputs(cls.kind).add("rustc", compiler).add("flags", f"{cls.target} {cls.flags}")
+        for name in (*COMMON, *cls.more, *crate_sources(cls.crate)):
+            inputs.add_path(repo_dir() / name, name)
+        return inputs.key()
+
+    def make(self, site: Site) -> Path:
+        def build(into: Path) -> None:
+            built = cargo_build(self.crate, self.file, self.target, self.flags)
+            shutil.copy(built, into / self.file)
+
+        return site.product(self.kind, self.key(site[Rust()]), build) / self.file

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Debian's headers of its own 6.12, to build modules for it.
+
+product   CACHE/debian-headers/VERSION   the packages, unpacked and not installed
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import InfraError
+from lab.progress import step
+from lab.run import run
+from lab.setup.apt import newest
+from lab.setup.fetch import unpack
+from lab.setup.need import Part, Site
+
+STOCK = re.compile(r"^linux-headers-(6\.12\.\d+\+deb\d+)-amd64$")
+
+
+@dataclass(frozen=True)
+class Headers:
+    """Headers of a kernel of Debian's."""
+
+    version: str
+    folder: Path  # what goes after `make -C`
+
+
+@dataclass(frozen=True)
+class StockHeaders(Part[Headers]):
+    """Of the newest 6.12 kernel that this machine's apt sources have."""
+
+    lane = "fetch"
+
+    def make(self, site: Site) -> Headers:
+        version = stock_version()
+        folder = site.product("debian-headers", version, lambda into: _fetch(version, into))
+        return Headers(version, folder / "usr" / "src" / f"linux-headers-{version}-amd64")
+
+
+def stock_version() -> str:
+    names = run(["apt-cache", "pkgnames", "linux-headers-6.12."]).stdout.split()
+    found = [match[1] for match in map(STOCK.match, names) if match]
+    if not found:
+        raise InfraError(
+            "apt has no linux-headers-6.12.*-amd64: is the release's security suite or its "
+            "backports among the machine's sources?"
+        )
+    return newest(found)
+
+
+def _fetch(version: str, into: Path) -> None:
+    names = [f"linux-headers-{version}-amd64", f"linux-headers-{version}-common"]
+    names.append(f"linux-kbuild-{version}")
+    with step("Debian's kernel headers"):
+        unpack("Debian's headers", names, into)
+    # Only this file names the place where the packages expect to be.
+    makefile = into / "usr" / "src" / f"linux-headers-{version}-amd64" / "Makefile"
+    text = makefile.read_text(encoding="utf-8")
+    common = f"../linux-headers-{version}-common"
+    place = f"$(dir $(realpath $(lastword $(MAKEFILE_LIST)))){common}/Makefile"
+    makefile.write_text(re.sub(r"^include /usr/src/.*$", f"include {place}", text, flags=re.M))
