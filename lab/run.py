@@ -2,7 +2,7 @@
 """Every process that `rem` starts is started here.
 
 `run` waits and returns what was printed; `stream` waits and writes to a log, handing each line on;
-`spawn` returns at once (QEMU, load generators): the caller owns the process and must end it. All
+`spawn` returns at once (QEMU, load generators): the caller owns the process and must end it. They
 put the child into a process group of its own, so that ending it ends what it started, and none
 leaves a child behind on Ctrl-C.
 
@@ -17,6 +17,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -24,7 +25,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from lab.errors import HangError, InfraError
 from lab.progress import waiting
@@ -252,6 +253,17 @@ def _no_tool(name: str) -> InfraError:
             "add its package to lab/setup/packages.py"
         )
     return InfraError(f"{name} is not installed: run `./rem doctor` to see what is missing")
+
+
+def replace_by(argv: Args) -> NoReturn:
+    """Become that program: terminal, signals and exit code are then between it and our caller."""
+    words = [str(word) for word in argv]
+    tool = words[0] if "/" in words[0] else find_tool(words[0])
+    if tool is None:
+        raise InfraError(f"{words[0]} is not installed: run `./rem doctor` to see what is missing")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(tool, words)
 
 
 @contextmanager

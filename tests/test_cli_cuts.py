@@ -9,54 +9,24 @@ Method: one machine under icount and the commands themselves, each a process of 
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from lab.errors import Exit
-from lab.paths import repo_dir
-from lab.testbed.machines import fast_dir
-from tests.support.claims import machine_name
+from tests.support.command_line import Cli, running_machine
 
-LIMIT_S = 240.0
 BEFORE_COMMIT = "commit+300"
 BEFORE_CONSUMPTION = "consume+4"
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 
-class Cli:
-    """`rem` with one machine's name."""
-
-    def __init__(self, state: Path) -> None:
-        self._name = machine_name("cli")
-        self._env = {**os.environ, "REM_STATE": str(state)}
-
-    def __call__(self, command: str, *options: str) -> subprocess.CompletedProcess[str]:
-        words = [repo_dir() / "rem", command, "--name", self._name, *options]
-        return subprocess.run(
-            words, env=self._env, capture_output=True, text=True, timeout=LIMIT_S, check=False
-        )
-
-    def well(self, command: str, *options: str) -> subprocess.CompletedProcess[str]:
-        done = self(command, *options)
-        assert done.returncode == Exit.PASS, done.stderr
-        return done
-
-
 @pytest.fixture(scope="module")
 def rem(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
-    cli = Cli(tmp_path_factory.mktemp("state"))
-    fast = fast_dir()
-    where = [] if fast is None else ["--nvram-dir", str(fast)]
-    cli.well("run", "-d", "--icount", "--cpus", "1", "--nvram", "512M", *where)
-    try:
+    words = ("--icount", "--cpus", "1", "--nvram", "512M")
+    with running_machine(tmp_path_factory.mktemp("state"), "cli", *words) as cli:
         yield cli
-    finally:
-        cli("rm", "--force")
 
 
 def test_cuts_by_commands_go_on_or_say_why_not(rem: Cli) -> None:

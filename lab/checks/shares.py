@@ -39,6 +39,7 @@ OTHERS = (
     Share("pm", 6, tests=("tests/pm",)),
     Share("heap", 5, tests=("tests/heap", "heap/tests"), crates=("heap",)),
     Share("off2f", 4, tests=("tests/off2f",), crates=("off2f",)),
+    Share("guest", 3, tests=("tests/guest",)),
     Share("media", 3, tests=("tests/media",), crates=("models/memory",)),
     Share("first hour", 6, tests=("tests/fresh",)),
 )

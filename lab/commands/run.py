@@ -11,6 +11,7 @@ import typer
 
 from lab.command_line.options import DEFAULT_NAME, NameOption, takes
 from lab.errors import UsageError
+from lab.guest_root.spec import RootSpec, parse_packages
 from lab.machine.attach import run_in_foreground, start_detached
 from lab.machine.caches import AUTO, OFF, check_profile
 from lab.machine.config import DISK_MODELS, MEMTYPES, NIC_MODELS, Forward, MachineConfig
@@ -18,8 +19,11 @@ from lab.machine.files import MachineFiles
 from lab.machine.machine import Machine
 from lab.machine.network import NoNetwork, TapNetwork, namespace_name
 from lab.machine.qemu import BootOptions, Wires, build_command, quoted_command
+from lab.machine.shares import Share
 from lab.messages import info
 from lab.quantities import parse_bytes
+
+KERNEL_CONFIGS = ("server",)  # besides the laboratory's own
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,53 @@ class ProductWords:
 
 
 @dataclass(frozen=True)
+class GuestWords:
+    """What is in the guest, besides what every guest has."""
+
+    packages: Annotated[
+        str | None,
+        typer.Option(help="Debian packages for the guest, as nginx,g++.", metavar="NAME[,NAME]"),
+    ] = None
+    oci: Annotated[
+        Path | None,
+        typer.Option(
+            help="Run a container image: an OCI image layout (a folder, or a tar archive of one), "
+            "or a folder that is a root.",
+            metavar="IMAGE",
+        ),
+    ] = None
+    share: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Share a folder of the host with the guest, at /host if no path is given. "
+            "May be repeated.",
+            metavar="DIR[:PATH][,ro]",
+        ),
+    ] = None
+    pm: Annotated[
+        str | None,
+        typer.Option(
+            "--pm", help="Put so much of NVRAM aside as persistent memory.", metavar="SIZE"
+        ),
+    ] = None
+    off2f: Annotated[
+        bool,
+        typer.Option("--off2f", help="Programs of two files: tool, module, their texts in /nvm."),
+    ] = False
+    off2f_size: Annotated[
+        str, typer.Option(help="How much of NVRAM is put aside for these texts.", metavar="SIZE")
+    ] = "128M"
+    disk_size: Annotated[
+        str | None,
+        typer.Option(help="Size of the disk; 3G, or as much as the root needs.", metavar="SIZE"),
+    ] = None
+    kernel_config: Annotated[
+        str | None,
+        typer.Option(help="Another configuration of the kernel: server.", metavar="NAME"),
+    ] = None
+
+
+@dataclass(frozen=True)
 class RunWords:
     """The command line as typed."""
 
@@ -122,6 +173,7 @@ class RunWords:
     devices: DeviceWords = field(default_factory=DeviceWords)
     time: TimeWords = field(default_factory=TimeWords)
     products: ProductWords = field(default_factory=ProductWords)
+    guest: GuestWords = field(default_factory=GuestWords)
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Run without this terminal.")] = (
         False
     )
@@ -134,6 +186,7 @@ class RunPlan:
 
     config: MachineConfig  # what is in *missing* is not filled in
     missing: frozenset[str]  # which of kernel, loader and root set-up is to provide
+    root: RootSpec  # where it provides the root
     caches: str | None  # profile of volatile caches
     with_plugin: bool  # the plugin that knows cut points and guest time
     detach: bool
@@ -159,6 +212,7 @@ def check(words: RunWords) -> RunPlan:
         missing.add("kernel")
         given["kernel"] = Path()
     fields = {**_memory_fields(words.memory), **_device_fields(words.devices)}
+    fields |= _guest_fields(words.guest)
     if time.stop_mode is not None:
         fields["stop_mode"] = _choice(time.stop_mode, ("dpm", "fast"), "--stop-mode")
     config = MachineConfig(
@@ -172,7 +226,8 @@ def check(words: RunWords) -> RunPlan:
         **given,
     )
     with_plugin = time.cut_points or (icount and own_plugin)
-    return RunPlan(config, frozenset(missing), profile, with_plugin, words.detach, words.dry)
+    root = _root_spec(words.guest, missing)
+    return RunPlan(config, frozenset(missing), root, profile, with_plugin, words.detach, words.dry)
 
 
 def _is_usual(words: RunWords) -> bool:
@@ -213,15 +268,55 @@ def _device_fields(words: DeviceWords) -> dict[str, Any]:
     }
 
 
+def _guest_fields(words: GuestWords) -> dict[str, Any]:
+    return {
+        "disk_bytes": _bytes(words.disk_size, "--disk-size"),
+        "pm_bytes": _bytes(words.pm, "--pm"),
+        "off2f_bytes": _bytes(words.off2f_size, "--off2f-size") if words.off2f else None,
+        "shares": tuple(Share.parse(text) for text in words.share or []),
+    }
+
+
+def _bytes(text: str | None, option: str) -> int | None:
+    return None if text is None else parse_bytes(text, option)
+
+
+def _root_spec(words: GuestWords, missing: set[str]) -> RootSpec:
+    """The root that set-up is to provide; options that it serves need it, and its kernel."""
+    config = words.kernel_config
+    if config is not None:
+        _choice(config, KERNEL_CONFIGS, "--kernel-config")
+    spec = RootSpec(
+        packages=parse_packages(words.packages) if words.packages is not None else (),
+        oci=words.oci.absolute() if words.oci is not None else None,
+        pm=words.pm is not None,
+        off2f=words.off2f,
+        kernel=config,
+        limit_bytes=_bytes(words.disk_size, "--disk-size"),
+    )
+    if spec.is_special and "root" not in missing:
+        raise UsageError("--packages, --oci, --pm and --off2f make a root: leave --root out")
+    if (spec.pm or spec.off2f or config is not None) and "kernel" not in missing:
+        raise UsageError("--pm, --off2f and --kernel-config choose the kernel: leave --kernel out")
+    return spec
+
+
 def complete(plan: RunPlan) -> MachineConfig:
     """The machine, with everything that set-up builds for it."""
     from lab.setup.products import MACHINE, Kernel, Loader, Part, Plugin, Root, need_all
+    from lab.setup.share_server import ShareServerFiles
     from lab.testbed.machines import with_cut_points
 
-    parts: dict[str, Part[Any]] = {"kernel": Kernel(), "loader": Loader(), "root": Root()}
-    wanted = [part for name, part in parts.items() if name in plan.missing]
+    parts: dict[str, Part[Any]] = {
+        "kernel": Kernel(plan.root.kernel),
+        "loader": Loader(),
+        "root": Root(plan.root),
+        "share_server": ShareServerFiles(),
+    }
+    missing = plan.missing | ({"share_server"} if plan.config.shares else set())
+    wanted = [part for name, part in parts.items() if name in missing]
     made = need_all([MACHINE, *wanted, *([Plugin()] if plan.with_plugin else [])])
-    built: dict[str, Any] = {name: made[parts[name]] for name in plan.missing}
+    built: dict[str, Any] = {name: made[parts[name]] for name in missing}
     if "kernel" in built:
         built["kernel"] = built["kernel"].bz_image
     config = replace(plan.config, **built)

@@ -16,6 +16,8 @@ from typing import Any, Literal, get_args
 from lab.addresses import GUEST_ADDRESS, HOST_ADDRESS
 from lab.errors import InfraError, UsageError
 from lab.machine.disks import DISK_CACHES, DISK_LOSSES, DiskCache, DiskLoss
+from lab.machine.shares import Share
+from lab.machine.shares import check as check_shares
 
 MIB_BYTES = 1 << 20
 GIB_BYTES = 1 << 30
@@ -29,6 +31,11 @@ CPU_MODEL = "Haswell-v2,-pcid,-invpcid,-tsc-deadline,+clflushopt,+clwb,enforce=o
 DRAM_BYTES = 64 * MIB_BYTES
 DRAM_AS_MAIN_MEMORY_BYTES = GIB_BYTES
 DRAM_AS_MAIN_MEMORY_MIN_BYTES = 256 * MIB_BYTES
+
+# Where q35 has its memory devices, as long as DRAM ends below: the first GiB above 4 GiB.
+NVRAM_PHYS = 1 << 32
+NVRAM_MIN_BYTES = 256 * MIB_BYTES  # of main memory, for a guest that boots
+REGION_UNIT_BYTES = 2 * MIB_BYTES  # of what is put aside of NVRAM
 
 # Long enough for any Stop that will ever end, on a busy host too, by whose clock it is measured
 # without icount, and whose disk's fsync stop=dpm waits for; one that hangs must still end in a cut.
@@ -77,6 +84,9 @@ class Forward:
         return Forward(*ports)
 
 
+PATH_FIELDS = ("kernel", "loader", "root", "initrd", "nvram_dir", "dram_file", "share_server")
+
+
 @dataclass(frozen=True)
 class MachineConfig:
     """The machine. Paths are of products in the cache, which are never written to."""
@@ -112,6 +122,11 @@ class MachineConfig:
     forwards: tuple[Forward, ...] = ()
     devices: tuple[str, ...] = ()  # further QEMU -device arguments
     hold_up_ns: int = HOLD_UP_DEFAULT_NS
+    disk_bytes: int | None = None  # None: as large as the root's image
+    pm_bytes: int | None = None  # of NVRAM, put aside as a region of persistent memory
+    off2f_bytes: int | None = None  # of NVRAM, put aside for the texts of programs
+    shares: tuple[Share, ...] = ()
+    share_server: Path | None = None  # files of their server, as the root of its sandbox
 
     def __post_init__(self) -> None:
         if not NAME_PATTERN.fullmatch(self.name):
@@ -144,10 +159,34 @@ class MachineConfig:
             )
         if dram_bytes < 16 * MIB_BYTES or dram_bytes % MIB_BYTES:
             raise UsageError(f"DRAM of {dram_bytes} bytes: give whole MiB, at least 16")
-        if self.nvram_bytes < 256 * MIB_BYTES or self.nvram_bytes % (2 * MIB_BYTES):
+        if self.nvram_bytes < NVRAM_MIN_BYTES or self.nvram_bytes % (2 * MIB_BYTES):
             raise UsageError(
                 f"NVRAM of {self.nvram_bytes} bytes: give a multiple of 2 MiB, at least 256 MiB"
             )
+        self._check_regions()
+        check_shares(self.shares)
+        if self.shares and self.network not in ("auto", "tap"):
+            raise UsageError(f"--share needs a tap network, not --network {self.network}")
+
+    def _check_regions(self) -> None:
+        for option, count_bytes in (("--pm", self.pm_bytes), ("--off2f", self.off2f_bytes)):
+            if count_bytes is None:
+                continue
+            if count_bytes <= 0 or count_bytes % REGION_UNIT_BYTES:
+                raise UsageError(f"{option} {count_bytes} bytes: give a multiple of 2 MiB")
+            if self.memtype is None or "nvram" not in self.memtype.split(","):
+                raise UsageError(f"{option} is a part of NVRAM, which the kernel may not use here")
+        left_bytes = self.nvram_bytes - self.regions_bytes
+        if self.regions_bytes and left_bytes < NVRAM_MIN_BYTES:
+            raise UsageError(
+                f"--pm and --off2f leave {left_bytes >> 20} MiB of NVRAM as main memory: "
+                f"give a larger --nvram, {(self.regions_bytes + NVRAM_MIN_BYTES) >> 20}M or more"
+            )
+
+    @property
+    def regions_bytes(self) -> int:
+        """What is put aside of NVRAM."""
+        return (self.pm_bytes or 0) + (self.off2f_bytes or 0)
 
     @property
     def dram_size_bytes(self) -> int:
@@ -167,9 +206,22 @@ class MachineConfig:
         if self.icount:
             # A boot reads its timer's count, by RDMSR from an x2APIC: "Bad icount read".
             words.append("nox2apic")
+        words += self._region_words()
+        words += [share.word(number) for number, share in enumerate(self.shares)]
         if self.cmdline_extra:
             words.append(self.cmdline_extra)
         return " ".join(words)
+
+    def _region_words(self) -> list[str]:
+        """Put regions aside, and let the guest's init use them (guest/rem-init)."""
+        words = []
+        if self.off2f_bytes:
+            # Below the region of pm=, which is at the end.
+            address = NVRAM_PHYS + self.nvram_bytes - self.regions_bytes
+            words += [f"memmap={self.off2f_bytes >> 20}M!{address:#x}", "rem.off2f=/dev/pmem0"]
+        if self.pm_bytes:
+            words += [f"pm={self.pm_bytes >> 20}M", "rem.pm"]
+        return words
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), default=str, indent=1) + "\n"
@@ -182,10 +234,14 @@ class MachineConfig:
             raw: dict[str, Any] = json.loads(text)
             if set(raw) != known:
                 raise KeyError(*sorted(set(raw) ^ known))
-            for key in ("kernel", "loader", "root", "initrd", "nvram_dir", "dram_file"):
+            for key in PATH_FIELDS:
                 raw[key] = None if raw[key] is None else Path(raw[key])
             raw["forwards"] = tuple(Forward(**forward) for forward in raw["forwards"])
             raw["devices"] = tuple(raw["devices"])
+            raw["shares"] = tuple(
+                Share(Path(share["host"]), share["guest"], share["read_only"])
+                for share in raw["shares"]
+            )
             return MachineConfig(**raw)
         except (ValueError, KeyError, TypeError) as err:
             raise InfraError(

@@ -84,6 +84,11 @@ class MachineFiles:
     def supervisor_log(self) -> Path:
         return self.directory / "supervisor.log"
 
+    @property
+    def share_log(self) -> Path:
+        """What the servers of shared folders report."""
+        return self.directory / "share.log"
+
     def nvram(self, config: MachineConfig) -> Path:
         if config.nvram_dir is None:
             return self.directory / "nvram.img"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,26 +55,36 @@ class GuestResult:
         return self.returncode == 0
 
 
+def ssh_words(network: Network, *extra: str, key: Path | None = None) -> list[str]:
+    """The ssh command up to the words that are for the guest."""
+    host, port = network.address(SSH_PORT)
+    words = [*network.exec_prefix(), "ssh", "-F", "none", "-i", str(key or ssh_key())]
+    for name, value in OPTIONS.items():
+        words += ["-o", f"{name}={value}"]
+    return [*words, "-p", str(port), *extra, f"root@{host}"]
+
+
 class Guest:
     """The guest's userland, reached over the network; knows nothing of the machine's power."""
 
     def __init__(self, files: MachineFiles, network: Network, key: Path | None = None) -> None:
         self._files = files
         self._network = network
-        self._key = key or ssh_key()
+        self._key = key
         self._master: subprocess.Popen[str] | None = None
+        self._master_lock = threading.Lock()  # requests come from several threads
 
     def _ssh(self, *extra: str) -> list[str]:
-        host, port = self._network.address(SSH_PORT)
-        words = [*self._network.exec_prefix(), "ssh", "-F", "none", "-i", str(self._key)]
         # By its name only, with the machine's directory as the working one: socket names are short.
-        words += ["-S", self._files.ssh_control.name]
-        for name, value in OPTIONS.items():
-            words += ["-o", f"{name}={value}"]
-        return [*words, "-p", str(port), *extra, f"root@{host}"]
+        control = ["-S", self._files.ssh_control.name]
+        return ssh_words(self._network, *control, *extra, key=self._key)
 
     def _ensure_master(self) -> None:
         """One connection for all commands; where it cannot be had, each makes its own."""
+        with self._master_lock:
+            self._make_master()
+
+    def _make_master(self) -> None:
         if self._master is not None and self._master.poll() is None:
             return
         self._files.ssh_control.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ waitpid().
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import socket
@@ -45,6 +46,7 @@ from lab.machine.network import (
 from lab.machine.nvdimm import NvdimmController
 from lab.machine.plugin import PluginControl, PluginCut
 from lab.machine.qemu import BootOptions, QemuProcess
+from lab.machine.share_mounts import Shares
 from lab.machine.supply import CutRecord, GuestClock, HostPacedClock, PowerSupply
 from lab.power.model import PowerModel
 from lab.progress import waiting
@@ -133,6 +135,7 @@ class Machine:
         if config.nvram_kind == "battery":
             parts = files.nvdimm_parts(config)
             self.battery = BatteryMemory(parts, config.nvram_bytes, PowerModel.ready())
+        self.shares = Shares(self)
         self._off_longer_s = 0
         self._options = BootOptions()  # of the last boot
         self.qemu: QemuProcess | None = None
@@ -157,6 +160,7 @@ class Machine:
                 files.transient.touch()
             _make_media(files, config)
             machine = cls(files, config, lock)
+            machine.shares.check()
             machine.network.setup()
             files.config.write_text(config.to_json(), encoding="utf-8")
             machine._write_state()
@@ -206,6 +210,7 @@ class Machine:
             for forwarder in self._forwarders:
                 forwarder.close()
             self._forwarders.clear()
+            self.shares.stop()
             self.guest.close()
             self._write_state()
             self._lock_file.release()
@@ -258,6 +263,7 @@ class Machine:
             if self._disk_forgets:
                 self._settle_disk()  # where the process that ran it died
                 disks.power_on(self.files.disk_parts)
+            self.shares.start()
             self.qemu = QemuProcess(
                 self.config,
                 self.files,
@@ -277,6 +283,7 @@ class Machine:
                 target=self._watch, args=(self.qemu,), name="rem-watch", daemon=True
             )
             watcher.start()
+            self.shares.mount_again()
 
     def cut(self, plan: CutPlan = ANNOUNCED, clock: GuestClock | None = None) -> CutRecord:
         """Cut the power as planned. QEMU ends by SIGKILL.
@@ -579,6 +586,18 @@ def _make_media(files: MachineFiles, config: MachineConfig) -> None:
             what="copying the root image",
         )
         files.disk.chmod(0o600)
+        if config.disk_bytes is not None:
+            _resize_disk(files.disk, config.disk_bytes)
+
+
+def _resize_disk(disk: Path, size_bytes: int) -> None:
+    """The file system fills the new size at once; the file stays sparse."""
+    now_bytes = disk.stat().st_size
+    if size_bytes < now_bytes:
+        raise UsageError(f"--disk-size: this root needs {now_bytes >> 20}M or more")
+    os.truncate(disk, size_bytes)
+    # -f: the image is as mke2fs left it, so there is nothing to check.
+    run.run(["resize2fs", "-f", disk], what="growing the root's file system")
 
 
 def _remove_files(files: MachineFiles, config: MachineConfig) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from lab import format as fmt
 from lab.errors import InfraError
 from lab.machine import disks
+from lab.machine.config import NVRAM_PHYS as NVRAM_PHYS
 from lab.machine.config import MachineConfig
 from lab.machine.files import MachineFiles
 from lab.machine.offspring import spawn_bound
@@ -28,8 +29,6 @@ from lab.machine.qmp import Qmp
 QEMU = "qemu-system-x86_64"
 MAC = "52:54:00:72:65:6d"
 DISK_SERIAL = "rem-root"
-# Where q35 has its memory devices, as long as DRAM ends below: the first GiB above 4 GiB.
-NVRAM_PHYS = 1 << 32
 
 # QEMU answers QMP some 50 ms after its start; this bounds a start on a crowded host.
 START_LIMIT_S = 30.0

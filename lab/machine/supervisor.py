@@ -62,7 +62,7 @@ class Supervisor:
             "resume": self._resume,
             "decided": self._decided,
             "stop": self._stop,
-            "guest": self._guest,
+            "guest_up": lambda _: self._wait_guest(),
             "trace": self._trace,
             "quit": self._quit,
         }
@@ -157,6 +157,7 @@ class Supervisor:
             machine.wait_go_done(note.sequence, ANSWER_LIMIT_S)
             if machine.config.root is not None and machine.config.network != "none":
                 machine.wait_resumed(ANSWER_LIMIT_S)
+            machine.shares.wait_mounted(ANSWER_LIMIT_S)
         return {"boot_note": asdict(note) if note else None, "qemu_pid": _pid(machine)}
 
     def _stop(self, message: dict[str, Any]) -> Any:
@@ -194,11 +195,6 @@ class Supervisor:
         if message.get("immediate") and self.machine.state is MachineState.RUNNING:
             self.machine.cut(UNANNOUNCED)
         self.end()
-
-    def _guest(self, message: dict[str, Any]) -> Any:
-        limit_s = float(message.get("limit_s", 60))
-        self._wait_guest()
-        return asdict(self.machine.guest.run(str(message["command"]), check=False, limit_s=limit_s))
 
     def _trace(self, message: dict[str, Any]) -> str:
         records, limit_s = int(message["records"]), float(message["limit_s"])

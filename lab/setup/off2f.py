@@ -55,20 +55,21 @@ class Off2fTool(CargoPart):
 
 @dataclass(frozen=True)
 class Off2fModule(Part[Off2f]):
-    """For the kernel of this checkout, or for Debian's own 6.12."""
+    """For the kernel of this checkout, a *variant* of it, or Debian's own 6.12 (*stock*)."""
 
     stock: bool = False
+    variant: str | None = None
 
     groups = (Group.COMPILER, Group.KERNEL, Group.MODULES)
 
     def requires(self) -> tuple[Part[Any]]:
-        return (StockHeaders() if self.stock else KernelHeaders(),)
+        return (StockHeaders() if self.stock else KernelHeaders(self.variant),)
 
     def make(self, site: Site) -> Off2f:
         if self.stock:
             stock = site[StockHeaders()]
             return _make(site, stock.folder, stock.version)
-        headers = site[KernelHeaders()]
+        headers = site[KernelHeaders(self.variant)]
         return _make(site, headers, headers.name)
 
 

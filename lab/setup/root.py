@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The guest's root: unchanged Debian packages, our init, our test programs, one ssh key.
+"""The guest's root: a tree, our init and programs, one ssh key, and a file system around them.
 
-    base      CACHE/root-base/KEY   the packages, by mmdebstrap from this machine's own sources
-    product   CACHE/root/KEY        root.img: base and ours as a raw ext4 image
+    base      CACHE/root-base/KEY      Debian's packages, by mmdebstrap from this machine's sources
+    packages  CACHE/root-packages/KEY  base and what `--packages` names
+    product   CACHE/root/KEY           root.img: one of these or an image (`--oci`), and ours, as a
+                                       raw ext4 image
 
 A change of our programs then needs neither network nor much time. The image in the cache is
 read-only: a machine works on a copy.
@@ -13,20 +15,28 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lab.errors import InfraError
+from lab.guest_root import additions, packages
+from lab.guest_root.image import make_ext4
+from lab.guest_root.personalise import personalise
+from lab.guest_root.spec import RootSpec
+from lab.oci.service import Service
 from lab.paths import cache_dir, repo_dir, ssh_key
-from lab.progress import Step, step
+from lab.progress import step
 from lab.run import run, stream
 from lab.setup import cache, sources
 from lab.setup.host import debian, explain, is_root, need_disk, once_as_root
 from lab.setup.inputs import Inputs
 from lab.setup.need import Part, Site
-from lab.setup.packages import Group
+from lab.setup.packages import BUSYBOX, Group
+from lab.setup.root_extras import NOTHING, Extras, extra_parts, extras_of
+from lab.setup.root_oci import oci_key, root_from_oci
 
 IMAGE_BYTES = 3 << 30  # sparse: Debian's 0.6 GiB, and room for what the loads write
 ROOT_MIB = 2500  # the unpacked root and the image, measured, with room
-FORMAT = "2"  # raised when the way of packing changes
+FORMAT = "3"  # raised when the way of packing changes
 
 # What the guest has, and why.
 GUEST_PACKAGES = {
@@ -45,7 +55,8 @@ GUEST_PACKAGES = {
     "kmod": "modules, where a test needs one",
     "netcat-openbsd": "sockets from shell scripts",
 }
-LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
+# Documentation. Folders of manual sections stay: installations link into them.
+LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 
 @dataclass(frozen=True)
@@ -60,29 +71,81 @@ class RootBase(Part[Path]):
 
         def build(into: Path) -> None:
             _may_make()
-            with step("guest root: packages", unit="steps") as shown:
-                _debootstrap(codename, into, shown)
+            with step("guest root: packages"):
+                _debootstrap(codename, into)
 
         return site.product("root-base", base_key(codename), build) / "files"
 
 
 @dataclass(frozen=True)
-class Root(Part[Path]):
-    """The image of this checkout."""
+class RootPackages(Part[Path]):
+    """The same with more packages."""
 
-    groups = (Group.COMPILER, Group.ROOT)
+    names: tuple[str, ...]
+
+    groups = (Group.ROOT,)
     lane = "root"
 
     def make(self, site: Site) -> Path:
-        public_key = ensure_ssh_key()
+        codename = debian().codename
+        inputs = Inputs("root-packages").add("base", base_key(codename))
 
         def build(into: Path) -> None:
             base = site[RootBase()]
             _may_make()
-            with step("guest root: image"):
-                _make_image(base, public_key, into)
+            with step(f"guest root: {', '.join(self.names)}"):
+                self._install(base, codename, into)
 
-        return site.product("root", root_key(debian().codename, public_key), build) / "root.img"
+        key = inputs.add("packages", repr(self.names)).key()
+        return site.product("root-packages", key, build) / "files"
+
+    def _install(self, base: Path, codename: str, into: Path) -> None:
+        listing = sources.write_release(codename, into)
+        options, tree = sources.apt_network_options(), into / "files"
+        try:
+            packages.install(base, tree, self.names, codename, listing, options, _log())
+        except InfraError as error:
+            raise explain(error, "installing packages into the guest root") from error
+        listing.unlink()
+
+
+@dataclass(frozen=True)
+class Root(Part[Path]):
+    """The image of this checkout, or what a *spec* asks for."""
+
+    spec: RootSpec = RootSpec()  # noqa: RUF009 - a frozen record
+
+    groups = (Group.COMPILER, Group.ROOT)
+    lane = "root"
+
+    def requires(self) -> tuple[Part[Any], ...]:
+        return extra_parts(self.spec)
+
+    def make(self, site: Site) -> Path:
+        public_key, codename = ensure_ssh_key(), debian().codename
+        extras = extras_of(self.spec, site)
+
+        def build(into: Path) -> None:
+            base = site[RootBase()]
+            _may_make()
+            tree = into / "files"
+            tree.mkdir(mode=0o700)  # a root's set-user-ID programs are no concern of other users
+            service = self._fill(site, base, tree)
+            with step("guest root: image"):
+                _make_image(base, tree, public_key, extras, service, into)
+
+        key = root_key(codename, public_key, self.spec, extras)
+        return site.product("root", key, build) / "root.img"
+
+    def _fill(self, site: Site, base: Path, tree: Path) -> Service | None:
+        spec = self.spec
+        if spec.oci is not None:
+            with step(f"guest root: files of {spec.oci.name}"):
+                return root_from_oci(spec, tree)
+        source = site[RootPackages(spec.packages)] if spec.packages else base
+        run(["cp", "-al", f"{source}/.", tree], what="copying the guest root")
+        _without_mirrors(tree)
+        return None
 
 
 def ensure_ssh_key() -> str:
@@ -104,10 +167,17 @@ def ensure_ssh_key() -> str:
     return public.read_text(encoding="utf-8").strip()
 
 
-def root_key(codename: str, public_key: str) -> str:
+def default_key(codename: str, public_key: str) -> str:
+    """Of the laboratory's own root."""
+    return root_key(codename, public_key, RootSpec(), NOTHING)
+
+
+def root_key(codename: str, public_key: str, spec: RootSpec, extras: Extras) -> str:
     inputs = Inputs("root").add("format", FORMAT).add("base", base_key(codename))
     inputs.add("size", str(IMAGE_BYTES)).add("ssh", public_key)
-    return inputs.add_path(repo_dir() / "guest", "guest").key()
+    inputs.add_path(repo_dir() / "guest", "guest").add("extras", extras.key)
+    inputs.add("packages", repr(spec.packages))
+    return inputs.add("oci", oci_key(spec) if spec.oci else "").key()
 
 
 def base_key(codename: str) -> str:
@@ -123,12 +193,8 @@ def _may_make() -> None:
     need_disk(cache_dir(), ROOT_MIB, "the guest root")
 
 
-def _debootstrap(codename: str, into: Path, shown: Step) -> None:
-    entries = sources.release_only(sources.read_machine(), codename)
-    if not entries:
-        raise InfraError(f"no apt source of {codename}/main found below {sources.APT_DIR}: add one")
-    listing = into / "guest.sources"
-    listing.write_text("\n".join(s.as_deb822() for s in entries), encoding="utf-8")
+def _debootstrap(codename: str, into: Path) -> None:
+    listing = sources.write_release(codename, into)
     argv = ["mmdebstrap", "--mode=root", "--variant=minbase"]
     argv += ["--include=" + ",".join(GUEST_PACKAGES)]
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
@@ -141,43 +207,35 @@ def _debootstrap(codename: str, into: Path, shown: Step) -> None:
     listing.unlink()
 
 
-def _make_image(base: Path, public_key: str, into: Path) -> None:
-    files, programs = into / "files", into / "programs"
-    argv = ["make", "-C", "guest/programs", f"OUT={programs}"]
+def _make_image(
+    base: Path,
+    tree: Path,
+    public_key: str,
+    extras: Extras,
+    service: Service | None,
+    into: Path,
+) -> None:
+    built, work = into / "programs", into / "work"
+    argv = ["make", "-C", "guest/programs", f"OUT={built}"]
     stream(argv, cwd=repo_dir(), log=_log(), what="compiling guest/programs")
-    run(["cp", "-al", base, files], what="copying the guest root")
-    _personalise(files, programs, public_key)
-    image = into / "root.img"
-    options = ["-q", "-t", "ext4", "-L", "rem-root", "-m", "0"]
-    run(["mke2fs", *options, "-d", files, image, f"{IMAGE_BYTES >> 10}k"])
-    image.chmod(0o444)
-    shutil.rmtree(files)
-    shutil.rmtree(programs)
+    work.mkdir()
+    added = [
+        *additions.programs(repo_dir() / "guest", built, BUSYBOX),
+        *additions.tools(base, work / "tools"),
+        *extras.files(work / "modules"),
+    ]
+    personalise(tree, added, BUSYBOX, public_key, service)
+    make_ext4(tree, into / "root.img", IMAGE_BYTES)
+    for folder in (tree, built, work):
+        shutil.rmtree(folder)
 
 
-def _personalise(root: Path, programs: Path, public_key: str) -> None:
-    """Files are links to the base's: each is replaced, none is written to."""
-    guest = repo_dir() / "guest"
-    _put(root / "sbin" / "rem-init", (guest / "rem-init").read_bytes(), 0o755)
-    for program in sorted(programs.glob("rem-*")):
-        _put(root / "opt" / "rem" / "bin" / program.name, program.read_bytes(), 0o755)
-    _put(root / "root" / ".ssh" / "authorized_keys", f"{public_key}\n".encode(), 0o600)
-    (root / "root" / ".ssh").chmod(0o700)
-    (root / "etc" / "dropbear").mkdir(exist_ok=True)
-    _put(root / "etc" / "hostname", b"remanence\n", 0o644)
-    _put(root / "etc" / "hosts", b"127.0.0.1 localhost remanence\n", 0o644)
-    # The guest has no way out, and the host's mirrors are no part of its image.
-    (root / "etc" / "resolv.conf").unlink(missing_ok=True)
-    for path in (root / "etc" / "apt").rglob("*.sources"):
+def _without_mirrors(tree: Path) -> None:
+    """The guest has no way out, and the host's mirrors are no part of its image."""
+    (tree / "etc" / "resolv.conf").unlink(missing_ok=True)
+    for path in (tree / "etc" / "apt").rglob("*.sources"):
         path.unlink()
-    (root / "etc" / "apt" / "sources.list").unlink(missing_ok=True)
-
-
-def _put(target: Path, data: bytes, mode: int) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.unlink(missing_ok=True)
-    target.write_bytes(data)
-    target.chmod(mode)
+    (tree / "etc" / "apt" / "sources.list").unlink(missing_ok=True)
 
 
 def _log() -> Path:

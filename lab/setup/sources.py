@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from lab.errors import InfraError
 from lab.run import run
 
 APT_DIR = Path("/etc/apt")
@@ -75,6 +76,16 @@ def apt_network_options() -> list[str]:
     """Settings of this machine's apt that another apt needs to fetch from the same mirrors."""
     dump = run(["apt-config", "dump"]).stdout.splitlines()
     return [line for line in dump if line.startswith(NETWORK_OPTIONS) and '""' not in line]
+
+
+def write_release(codename: str, into: Path) -> Path:
+    """A file with this machine's package sources of the release, for mmdebstrap."""
+    entries = release_only(read_machine(), codename)
+    if not entries:
+        raise InfraError(f"no apt source of {codename}/main found below {APT_DIR}: add one")
+    listing = into / "guest.sources"
+    listing.write_text("\n".join(entry.as_deb822() for entry in entries), encoding="utf-8")
+    return listing
 
 
 def parse_list(text: str) -> list[Source]:

@@ -127,7 +127,7 @@ def _products() -> Iterator[Row]:
         "loader": loader.loader_key,
         "plugin": lambda: Plugin.key(compiler),
         "power": lambda: Power.key(compiler),
-        "root": lambda: root.root_key(debian().codename, public),
+        "root": lambda: root.default_key(debian().codename, public),
         "kernel": lambda: kernel.kernel_key(source),
     }
     for kind, key in keys.items():
