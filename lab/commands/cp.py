@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,10 @@ from lab.errors import Exit, UsageError
 from lab.machine.copy import Advance, Copied, Place, pull, push
 from lab.machine.guest_access import reach, ssh_command
 from lab.messages import info
+from lab.progress import step
+
+MIB_BYTES = 1 << 20
+SHOWN_BYTES_MIN = 16 * MIB_BYTES  # some seconds through an emulated machine
 
 
 @dataclass(frozen=True)
@@ -52,21 +57,23 @@ def cp_command(words: CpWords) -> int:
     if len(machines) != 1:
         raise UsageError("one of SRC and DST must be in a guest: :PATH or NAME:PATH")
     command = partial(ssh_command, reach(machines[0]), terminal=False)
-    if source.machine is None:
-        _report(push(command, Path(source.path), target.path, words.replace, _ignore))
-    else:
-        place = Path(target.path)
-        _report(pull(command, source.path, place, words.replace, words.skip_links, _begin))
+    with ExitStack() as stack:
+        begin = partial(_begin, stack, source.path)
+        if source.machine is None:
+            copied = push(command, Path(source.path), target.path, words.replace, begin)
+        else:
+            place = Path(target.path)
+            copied = pull(command, source.path, place, words.replace, words.skip_links, begin)
+    _report(copied)
     return Exit.PASS
 
 
-def _ignore(count_bytes: int) -> None:
-    del count_bytes
-
-
-def _begin(total_bytes: int) -> Advance:
-    del total_bytes
-    return _ignore
+def _begin(stack: ExitStack, name: str, total_bytes: int) -> Advance:
+    """Show the progress of what takes more than a moment."""
+    if total_bytes < SHOWN_BYTES_MIN:
+        return lambda count_bytes: None
+    shown = stack.enter_context(step(f"copying {name}", total_bytes / MIB_BYTES, "MiB"))
+    return lambda count_bytes: shown.advance(count_bytes / MIB_BYTES)
 
 
 def _report(copied: Copied) -> None:

@@ -48,6 +48,7 @@ RECORD_BYTES = 20 * BLOCK_BYTES
 FILES_CHANGED = 1  # tar's exit status where a file changed while it was read
 
 Advance = Callable[[int], None]
+Begin = Callable[[int], Advance]  # given the bytes to come, returns what counts them
 Reach = Callable[[str], list[str]]  # a command for the guest's shell: the host's command line
 
 _TAR = """PATH=$PATH:/opt/rem/applets; export LC_ALL=C
@@ -107,9 +108,10 @@ class Place:
         return Place(before or default, after or ".")
 
 
-def push(reach: Reach, source: Path, remote: str, replace: bool, advance: Advance) -> Copied:
+def push(reach: Reach, source: Path, remote: str, replace: bool, begin: Begin) -> Copied:
     """From the host into the guest."""
     top = _followed(source)
+    advance = begin(sum(path.lstat().st_size for _, path in _below(top.resolve())))
     script = _RECEIVE.format(
         path=shlex.quote(remote),
         name=shlex.quote(top.name),
@@ -188,9 +190,9 @@ def pull(
     target: Path,
     replace: bool,
     skip_links: bool,
-    begin: Callable[[int], Advance],
+    begin: Begin,
 ) -> Copied:
-    """From the guest to the host. *begin* is given the bytes to come, and returns what counts."""
+    """From the guest to the host."""
     final = _final(remote, target)
     if final.is_dir() and not final.is_symlink() and not replace:
         raise UsageError(f"{final}: {EXISTS}")

@@ -43,7 +43,7 @@ def ends(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def put(reach: Callable[[str], list[str]], source: Path, remote: object, **more: bool) -> Copied:
-    return push(reach, source, str(remote), more.get("replace", False), lambda _: None)
+    return push(reach, source, str(remote), more.get("replace", False), lambda _: lambda _: None)
 
 
 def get(reach: Callable[[str], list[str]], remote: object, target: Path, **more: bool) -> Copied:
