@@ -75,8 +75,9 @@ case $t in */) [ -d "$t" ] || fail 'no such folder' ;; esac
 p=$(dirname -- "$t")
 [ -d "$p" ] || fail 'no such folder to put it into'
 if [ -d "$t" ] && [ {replace} = 0 ]; then fail '{exists}'; fi
+w=
+trap '[ -z "$w" ] || rm -rf "$w"' EXIT; trap 'exit 9' HUP INT TERM PIPE
 w=$(mktemp -d "$p/.rem-cp-XXXXXX") || fail 'cannot be written to'
-trap 'rm -rf "$w"' EXIT; trap 'exit 9' HUP INT TERM PIPE
 $T -C "$w" --numeric-owner -xpf - || exit 9
 [ -e "$w/end" ] || fail 'the copy ended early'
 if [ -d "$t" ]; then mv "$t" "$w/old" || exit 9; fi

@@ -20,6 +20,7 @@ from typing import Any
 from lab.errors import InfraError
 from lab.guest_root import additions, packages
 from lab.guest_root.image import make_ext4
+from lab.guest_root.oci_root import oci_key, root_from_oci
 from lab.guest_root.personalise import personalise
 from lab.guest_root.spec import RootSpec
 from lab.oci.service import Service
@@ -32,7 +33,6 @@ from lab.setup.inputs import Inputs
 from lab.setup.need import Part, Site
 from lab.setup.packages import BUSYBOX, Group
 from lab.setup.root_extras import NOTHING, Extras, extra_parts, extras_of
-from lab.setup.root_oci import oci_key, root_from_oci
 
 IMAGE_BYTES = 3 << 30  # sparse: Debian's 0.6 GiB, and room for what the loads write
 ROOT_MIB = 2500  # the unpacked root and the image, measured, with room

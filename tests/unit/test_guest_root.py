@@ -18,13 +18,13 @@ from lab.errors import UsageError
 from lab.guest_root import folder
 from lab.guest_root.additions import Addition
 from lab.guest_root.image import make_ext4
+from lab.guest_root.oci_root import oci_key, root_from_oci
 from lab.guest_root.packages import explained
 from lab.guest_root.personalise import SHELL, personalise
 from lab.guest_root.spec import RootSpec, parse_packages
 from lab.oci.service import Service
 from lab.run import run
 from lab.setup.packages import BUSYBOX
-from lab.setup.root_oci import oci_key, root_from_oci
 from tests.support.oci_builder import LayoutBuilder
 from tests.support.tar_builder import Archive
 
