@@ -19,6 +19,7 @@ from lab.paths import cache_dir, repo_dir, ssh_key
 from lab.progress import Step, step
 from lab.run import run, stream
 from lab.setup import cache, sources
+from lab.setup.apt import AptProgress
 from lab.setup.host import debian, explain, is_root, need_disk, once_as_root
 from lab.setup.inputs import Inputs
 from lab.setup.need import Part, Site
@@ -129,13 +130,13 @@ def _debootstrap(codename: str, into: Path, shown: Step) -> None:
         raise InfraError(f"no apt source of {codename}/main found below {sources.APT_DIR}: add one")
     listing = into / "guest.sources"
     listing.write_text("\n".join(s.as_deb822() for s in entries), encoding="utf-8")
-    argv = ["mmdebstrap", "--mode=root", "--variant=minbase"]
+    argv = ["mmdebstrap", "--verbose", "--mode=root", "--variant=minbase"]
     argv += ["--include=" + ",".join(GUEST_PACKAGES)]
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
     argv += [f"--aptopt={option}" for option in sources.apt_network_options()]
     argv += [codename, str(into / "files"), str(listing)]
     try:
-        stream(argv, log=_log(), what="mmdebstrap")
+        stream(argv, log=_log(), on_line=AptProgress(shown).read, what="mmdebstrap")
     except InfraError as error:
         raise explain(error, "making the guest root") from error
     listing.unlink()
