@@ -13,6 +13,7 @@ packages name (lab/setup/tools.py).
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -31,6 +32,9 @@ from lab.errors import HangError, InfraError
 from lab.progress import waiting
 
 END_GRACE_S = 5.0  # between SIGTERM and SIGKILL
+# Where several jobs run at once, what went wrong is long above the last lines.
+CAUSE = re.compile(r"\b(?:error|fatal):|^E: |\bERROR\b|\*\*\* .*(?:Error|Stop)", re.IGNORECASE)
+CAUSES_MAX = 5
 TAIL_LINES = 15  # of a failed program's output, printed with the error
 
 HOST_PATH_ENV = "REM_HOST_PATH"  # PATH as it was before lab/setup/tools.py replaced it
@@ -171,6 +175,7 @@ def stream(
         out.flush()
         child: subprocess.Popen[str] | None = None
         watch: threading.Timer | None = None
+        causes: list[str] = []
         tail: list[str] = []
         overdue = threading.Event()
 
@@ -193,6 +198,8 @@ def stream(
                     out.write(line)
                     out.flush()  # someone may be watching the log
                     tail = [*tail[1 - TAIL_LINES :], line]
+                    if len(causes) < CAUSES_MAX and CAUSE.search(line):
+                        causes.append(line)
                     if on_line is not None:
                         on_line(line.rstrip("\n"))
                 child.wait()
@@ -204,7 +211,8 @@ def stream(
     if overdue.is_set():
         raise HangError(f"{what or argv[0]}: no end after {timeout_s:g} s; its output: {log}")
     if check and child.returncode != 0:
-        error = _failed(tuple(map(str, argv)), child.returncode, "".join(tail), what)
+        above = [line for line in causes if line not in tail]
+        error = _failed(tuple(map(str, argv)), child.returncode, "".join([*above, *tail]), what)
         raise InfraError(f"{error.message}\n  whole output: {log}")
     return child.returncode
 
@@ -314,6 +322,7 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
 
 def _failed(argv: tuple[str, ...], returncode: int, output: str, what: str) -> InfraError:
     how = f"signal {-returncode}" if returncode < 0 else f"exit {returncode}"
-    tail = "\n".join("  " + line for line in output.strip().splitlines()[-TAIL_LINES:])
+    lines = output.strip().splitlines()[-TAIL_LINES - CAUSES_MAX :]
+    tail = "\n".join("  " + line for line in lines)
     message = f"{what or argv[0]} failed ({how}): {quoted(argv)}"
     return InfraError(message + ("\n" + tail if tail else ""))

@@ -37,29 +37,28 @@ def is_at_least(version: str, bound: str) -> bool:
 
 def apt_get(*words: str, step: Step | None = None) -> None:
     """Run apt-get; its output goes to a log, what it has done to *step*."""
-    progress = _Progress(step)
     stream(
         ["apt-get", "-y", "-q", "-oDpkg::Use-Pty=0", "-oDPkg::Lock::Timeout=600", *words],
         log=cache_dir() / "logs" / "apt.log",
         env={"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"},
-        on_line=progress.read,
+        on_line=AptProgress(step).read if step is not None else None,
         what="apt-get",
     )
 
 
-class _Progress:
-    """Counts the packages that `apt-get install` fetches, unpacks and sets up."""
+class AptProgress:
+    """Counts the packages that apt fetches, unpacks and sets up, by the lines that it prints."""
 
     STAGES = ("Get:", "Unpacking ", "Setting up ")
 
-    def __init__(self, step: Step | None) -> None:
-        self.step = step
+    def __init__(self, step: Step) -> None:
+        self._step = step
+        self._total = 0
 
     def read(self, line: str) -> None:
-        if self.step is None:
-            return
         if " newly installed, " in line:  # "2 upgraded, 12 newly installed, 0 to remove and ..."
             count = sum(int(word) for word in line.split()[:3] if word.isdecimal())
-            self.step.reach(0, count * len(self.STAGES))
-        elif line.startswith(self.STAGES):
-            self.step.advance()
+            self._total += count * len(self.STAGES)
+            self._step.reach(self._step.done, self._total)
+        elif self._total and line.startswith(self.STAGES):  # lists are fetched before
+            self._step.advance()

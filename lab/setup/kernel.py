@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The kernel: Debian's linux-source-6.12, our patches and folders, our configuration.
 
-    base      CACHE/build/linux-VERSION   Debian's source for x86, never changed
+    base      CACHE/build/linux-VERSION-KEY  Debian's source for x86, never changed
     overlay   what our repository changes: files after kernel/patches, files of kernel/tree.txt
-    tree      CACHE/build/tree-VERSION    base with the overlay, built in place, kept for next time;
-                                          tree-VERSION-debug for `debug`, which shares no object
-    product   CACHE/kernel/KEY            bzImage, vmlinux, System.map, config, version
+    tree      CACHE/build/tree-VERSION  base with the overlay, built in place, kept for next time;
+                                        tree-VERSION-debug for `debug`, which shares no object
+    product   CACHE/kernel/KEY          bzImage, vmlinux, System.map, config, version
 
 A variant is the same tree with kernel/config/VARIANT.config on top of the configuration: `mutants`
 has the planted bugs that tests must find, `debug` the kernel's own watchers.
@@ -39,7 +39,9 @@ OBJECTS_ABOUT = 1500  # for the bar of the first build; later ones know the numb
 OBJECT_LINES = ("  CC ", "  AS ")
 # A third of the source's files, and no configuration for x86 uses them.
 NOT_UNPACKED = (
-    f"{KERNEL_SOURCE}/arch/[!xK]*.*",  # other architectures but their Kconfig files, which are read
+    # Other architectures, but for their Kconfig files, which are read, and um, of which
+    # fs/hostfs reads a Makefile.
+    f"{KERNEL_SOURCE}/arch/[!xKu]*.*",
     f"{KERNEL_SOURCE}/Documentation/devicetree/*",
     f"{KERNEL_SOURCE}/Documentation/translations/*",
     f"{KERNEL_SOURCE}/drivers/gpu/drm/amd/include/*",
@@ -112,6 +114,12 @@ def recipe_of(key: str, variant: str | None) -> Recipe:
     """How the kernel of this checkout with that key is made."""
     tree = "-debug" if variant == "debug" else ""
     return Recipe(key, partial(make_overlay, repo_dir()), *_asked(variant), tree)
+
+
+def base_dir(source_version: str) -> Path:
+    """Where the source is unpacked; its name changes with what is left out."""
+    key = Inputs("base").add("left out", " ".join(NOT_UNPACKED)).key()
+    return cache_dir() / "build" / f"linux-{source_version}-{key[:8]}"
 
 
 def tree_dir(source_version: str, recipe: Recipe) -> Path:
@@ -200,7 +208,7 @@ def build(source_version: str, recipe: Recipe, into: Path) -> None:
     """Build in the one tree: the caller holds the cache's lock `kernel`."""
     need_disk(cache_dir(), BUILD_MIB, "the kernel build")
     build = cache_dir() / "build"
-    base, tree = build / f"linux-{source_version}", tree_dir(source_version, recipe)
+    base, tree = base_dir(source_version), tree_dir(source_version, recipe)
     try:
         if not base.is_dir():
             with step(f"kernel: unpack {source_version}"):

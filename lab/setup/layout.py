@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.errors import InfraError
-from lab.paths import cache_dir, repo_dir
+from lab.paths import repo_dir
 from lab.progress import step
 from lab.run import run
 from lab.setup import kernel
@@ -69,7 +69,7 @@ def _variant(config: str) -> str | None:
 
 def _slab_header(into: Path) -> None:
     """From the unpacked source, or from the archive where that was removed."""
-    base = cache_dir() / "build" / f"linux-{kernel.kernel_source_version()}"
+    base = kernel.base_dir(kernel.kernel_source_version())
     if (base / SLAB).is_file():
         shutil.copy(base / SLAB, into / "slab.h")
         return

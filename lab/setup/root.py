@@ -25,9 +25,10 @@ from lab.guest_root.personalise import personalise
 from lab.guest_root.spec import RootSpec
 from lab.oci.service import Service
 from lab.paths import cache_dir, repo_dir, ssh_key
-from lab.progress import step
+from lab.progress import Step, step
 from lab.run import run, stream
 from lab.setup import cache, sources
+from lab.setup.apt import AptProgress
 from lab.setup.host import debian, explain, is_root, need_disk, once_as_root
 from lab.setup.inputs import Inputs
 from lab.setup.need import Part, Site
@@ -193,15 +194,15 @@ def _may_make() -> None:
     need_disk(cache_dir(), ROOT_MIB, "the guest root")
 
 
-def _debootstrap(codename: str, into: Path) -> None:
+def _debootstrap(codename: str, into: Path, shown: Step) -> None:
     listing = sources.write_release(codename, into)
-    argv = ["mmdebstrap", "--mode=root", "--variant=minbase"]
+    argv = ["mmdebstrap", "--verbose", "--mode=root", "--variant=minbase"]
     argv += ["--include=" + ",".join(GUEST_PACKAGES)]
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
     argv += [f"--aptopt={option}" for option in sources.apt_network_options()]
     argv += [codename, str(into / "files"), str(listing)]
     try:
-        stream(argv, log=_log(), what="mmdebstrap")
+        stream(argv, log=_log(), on_line=AptProgress(shown).read, what="mmdebstrap")
     except InfraError as error:
         raise explain(error, "making the guest root") from error
     listing.unlink()

@@ -44,6 +44,7 @@ def _need_root() -> None:
 
 def figures(done: Done) -> dict[str, Any]:
     """The last line of a command with --json."""
+    assert done.returncode == Exit.PASS, done.shown()
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     assert found["ok"], done.shown()
     return {name: figure["value"] for name, figure in found["figures"].items()}

@@ -100,6 +100,16 @@ def test_failure_names_step_command_and_last_words() -> None:
     assert error.value.message.endswith("last words")
 
 
+def test_a_failure_shows_the_cause_above_the_last_lines(tmp_path: Path) -> None:
+    """Of several jobs that run at once one fails, and the others print on."""
+    script = "echo 'a.c:1: fatal error: b.h: No such file'; seq 1 100; exit 2"
+    with pytest.raises(InfraError) as error:
+        run.stream(["sh", "-c", script], log=tmp_path / "log")
+    lines = error.value.message.splitlines()
+    assert lines[1] == "  a.c:1: fatal error: b.h: No such file"
+    assert lines[2:-1] == [f"  {n}" for n in range(101 - run.TAIL_LINES, 101)]
+
+
 def test_timeout_ends_the_whole_group(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     script = f"sleep 1000 & echo $! >{pid_file}; wait"

@@ -180,8 +180,9 @@ def test_a_failure_of_apt_is_one_line(
 
 def test_progress_of_apt_counts_fetched_unpacked_and_set_up_packages() -> None:
     shown = Step("packages", None, "steps")
-    reader = apt._Progress(shown)
+    reader = apt.AptProgress(shown)
     for line in (
+        "Get:1 http://mirror bookworm InRelease [1 kB]",  # a list
         "1 upgraded, 2 newly installed, 0 to remove and 5 not upgraded.",
         "Get:1 http://mirror bookworm/main amd64 gcc amd64 12 [1 kB]",
         "Selecting previously unselected package gcc.",
