@@ -58,6 +58,16 @@ class Image:
 
 
 @dataclass(frozen=True)
+class BootPlan:
+    """How many images of one recording are booted."""
+
+    images: int  # of as many classes as possible
+    whole: int  # of them, booted to the end; the others until the loader has decided
+    resumed: int = 0  # besides, of the images that are resumed
+    machines: int = 1  # at once
+
+
+@dataclass(frozen=True)
 class Booted:
     """What the boots amount to."""
 
@@ -147,23 +157,11 @@ def boot_machine(recording: Path, name: str) -> Machine:
     return fresh(replace(config, name=name, icount=False, plugin=None))
 
 
-def boot_all(  # noqa: PLR0917 - what is judged, by whom, and how much of it
-    engine: Path,
-    store: Store,
-    recording: Path,
-    name: str,
-    count: int,
-    whole: int,
-    resumes: int = 0,
-    machines: int = 1,
-) -> Booted:
-    """Boot *count* images of a recording that kept its disk, the first *whole* to the end.
-
-    *resumes*: that many of those besides that are resumed. *machines*: so many at once.
-    """
-    images = choose(store, str(recording), count)
-    images += _resumed(store, str(recording), resumes, images)
-    whole = min(whole, len(images))
+def boot_all(engine: Path, store: Store, recording: Path, name: str, plan: BootPlan) -> Booted:
+    """Boot images of a recording that kept its disk, on machines that are called *name*."""
+    images = choose(store, str(recording), plan.images)
+    images += _resumed(store, str(recording), plan.resumed, images)
+    whole = min(plan.whole, len(images))
     load = Workload.read(recording)
     before_s = _children_s()
     wrong: list[str] = []
@@ -187,7 +185,7 @@ def boot_all(  # noqa: PLR0917 - what is judged, by whom, and how much of it
     with ExitStack() as stack:
         made = [
             stack.enter_context(boot_machine(recording, f"{name}-{number}"))
-            for number in range(min(machines, len(images)))
+            for number in range(min(plan.machines, len(images)))
         ]
         for image, broken in at_once(made, images[:whole], to_the_end):
             told(image, broken, "booted")

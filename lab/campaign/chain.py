@@ -199,9 +199,8 @@ def _judged(soak: Soak, client: Client, store: Store, recording: Path) -> Booted
     count, resumes = soak.boots, 0
     if count is None:
         count, resumes = boots.soak_counts(store, str(recording))
-    done = boots.boot_all(
-        soak.engine, store, recording, name, count, soak.whole, resumes, machines=runner.WORKERS
-    )
+    plan = boots.BootPlan(count, soak.whole, resumes, runner.WORKERS)
+    done = boots.boot_all(soak.engine, store, recording, name, plan)
     if not done.disagreements and not store.violations_of(str(recording)):
         shutil.rmtree(recording)
     return done

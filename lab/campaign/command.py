@@ -101,9 +101,9 @@ def _judge(
     )
     runner.run(rounds, store)
     count = BOOTS if plan.boots is None else plan.boots
-    whole = count if plan.whole is None else plan.whole
+    amount = boots.BootPlan(count, count if plan.whole is None else plan.whole)
     return [
-        boots.boot_all(engine, store, recording, f"campaign-boot-{plan.seed}", count, whole)
+        boots.boot_all(engine, store, recording, f"campaign-boot-{plan.seed}", amount)
         for recording in recordings
         if count and boots.bootable(recording)
     ]

@@ -8,7 +8,7 @@ values, and the paths in it are those of the worker.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +41,6 @@ class Judged:
     cpu_ns: int
 
 
-@dataclass(frozen=True)
-class Survey:
-    """What a recording holds."""
-
-    events: int
-    write_backs: int
-    kinds: dict[str, int]
-    segments: list[dict[str, Any]]
-    words: list[int] = field(default_factory=list)
-
-
 def _call(engine: str | Path, *words: str | Path) -> str:
     done = run.run([engine, *words], check=False, timeout_s=SLICE_LIMIT_S)
     if done.returncode == Exit.USAGE:
@@ -62,12 +51,6 @@ def _call(engine: str | Path, *words: str | Path) -> str:
         last = done.stderr.strip().splitlines()
         raise RemError(f"the campaign's engine ended with {done.returncode}: {' '.join(last[:2])}")
     return done.stdout
-
-
-def survey(engine: Path, recording: Path) -> Survey:
-    raw = json.loads(_call(engine, "survey", recording))
-    known = {name: raw[name] for name in Survey.__dataclass_fields__}
-    return Survey(**known)
 
 
 def judge(work: Work) -> Judged:

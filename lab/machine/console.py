@@ -15,7 +15,6 @@ from collections.abc import Callable
 from lab.errors import HangError, InfraError
 
 READY_MARK = "REM-GUEST-READY"
-POWEROFF_MARK = "REM-GUEST-POWEROFF"
 
 # What a kernel prints when something is wrong with it. Every match is a failure of a run that
 # promises "no kernel warning in the log".

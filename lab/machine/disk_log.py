@@ -51,7 +51,6 @@ class Parsed:
 
     entries: int = 0
     holes: int = 0  # entries whose place was taken and that QEMU had no time to write
-    cut_off: bool = False  # the last entry is not whole
 
 
 class DiskLog:
@@ -119,8 +118,7 @@ class DiskLog:
             self._check(entry, at)
             at = entry.data_at + (0 if flags & DISCARD else entry.bytes)
             if at > len(self._map) and entry.is_write:
-                self.parsed.cut_off = True  # had not been answered
-                return
+                return  # cut off: its request had not been answered
             self.parsed.entries += 1
             yield entry
 

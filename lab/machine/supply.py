@@ -88,7 +88,6 @@ class PowerWire:
         self.echoed = threading.Event()
         self.stopped = threading.Event()
         self.ended = threading.Event()  # STOPPED, or QEMU is gone: nothing more will come
-        self.stopped_at_ns: int | None = None
         self.ignored_bytes = 0
         self._thread = threading.Thread(target=self._serve, name="rem-power", daemon=True)
         self._thread.start()
@@ -153,10 +152,8 @@ class PowerWire:
             data = self._socket.recv(4096)
         except (ConnectionResetError, BlockingIOError):
             data = b""
-        now_ns = time.monotonic_ns()
         for byte in data:
             if byte == STOPPED:
-                self.stopped_at_ns = now_ns
                 self.stopped.set()
                 self.ended.set()
                 self._supply.on_stopped()

@@ -237,7 +237,8 @@ def test_boots_to_the_end_come_first_and_a_wrong_decision_is_told(
     monkeypatch.setattr(boots, "boot_machine", lambda *_: NoMachine())
     monkeypatch.setattr(boots, "boot", lambda *_: ways.append("whole") or "")
     monkeypatch.setattr(boots, "decide", lambda *_: ways.append("decision") or "judged otherwise")
-    done = boots.boot_all(tmp_path, store, tmp_path, "none", 5, 2)
+    plan = boots.BootPlan(images=5, whole=2)
+    done = boots.boot_all(tmp_path, store, tmp_path, "none", plan)
     assert ways == ["whole", "whole", "decision", "decision", "decision"]
     assert (done.booted, done.whole, len(done.disagreements)) == (5, 2, 3)
     assert done.classes_unbooted == 4  # of classes whose disk and guest nobody saw
