@@ -42,7 +42,7 @@ def budget(machine: Machine) -> dict[str, int]:
     return {name: int(value) for name, value in (line.split() for line in shown.splitlines())}
 
 
-def test_a_hold_up_that_is_long_enough_arms() -> None:
+def test_hold_up_that_is_long_enough_arms() -> None:
     with booted_with(LONG_US) as machine:
         told = budget(machine)
         assert told["hold_up_ns"] == LONG_US * 1000
@@ -51,7 +51,7 @@ def test_a_hold_up_that_is_long_enough_arms() -> None:
         assert re.search(r"Stop takes at most \d+ us, the supply holds", consoles(machine))
 
 
-def test_a_hold_up_that_is_too_short_begins_no_stop() -> None:
+def test_hold_up_that_is_too_short_begins_no_stop() -> None:
     with booted_with(TOO_SHORT_US) as machine:
         told = budget(machine)
         assert told["bound_ns"] > told["hold_up_ns"] == TOO_SHORT_US * 1000
@@ -65,7 +65,7 @@ def test_a_hold_up_that_is_too_short_begins_no_stop() -> None:
         assert note.reason == "COLD_NOT_COMMITTED"
 
 
-def test_a_stop_over_its_bound_disarms_until_people_have_seen_it() -> None:
+def test_stop_over_its_bound_disarms_until_acknowledged() -> None:
     """The bound rests on the longest section with preemption off, which is given as none, and on
     the reference machine's clock, while this machine's time is the host's: so it is a wrong one.
     """

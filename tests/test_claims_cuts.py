@@ -57,7 +57,7 @@ def read_back(work: Workload) -> None:
         assert not result["failures"], result["failures"]
         assert result["drained"], f"{name}: {result.get('waiting_clients')} clients got no answer"
         assert (result["lost"], result["repeated"]) == (0, 0), (name, result["first_loss"])
-        load.ask("go_on")
+        load.ask("resume")
 
 
 def finish(machine: Machine, work: Workload) -> None:
@@ -81,7 +81,7 @@ def test_25_cuts_in_a_row_lose_nothing(cpus: int, stop: str) -> None:
     play(cpus, stop, CUTS)
 
 
-def test_the_portable_path_loses_nothing_either() -> None:
+def test_portable_path_loses_nothing_either() -> None:
     play(2, "dpm", READ_BACK_EVERY)
 
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 import pytest
 
 from lab.addresses import HOST_ADDRESS
-from lab.clients.process import LoadProcess
+from lab.clients.process import ClientProcess
 from lab.errors import HangError
 from lab.machine.console import kernel_warnings
 from lab.testbed.guest_job import GuestJob
@@ -35,9 +35,9 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
 
 
 @contextmanager
-def traffic(it: Bed) -> Iterator[LoadProcess]:
+def traffic(it: Bed) -> Iterator[ClientProcess]:
     """Both ways over one connection, and records written with fsync; in the end all was right."""
-    with LoadProcess(it.machine.network.exec_prefix(), "peer", host=HOST_ADDRESS) as peer:
+    with ClientProcess(it.machine.network.exec_prefix(), "peer", host=HOST_ADDRESS) as peer:
         address = f"{HOST_ADDRESS}:{peer.started['ports'][0]}"
         jobs = [
             GuestJob(it.machine, "rem-tcp", "--peer", address),
@@ -50,7 +50,7 @@ def traffic(it: Bed) -> Iterator[LoadProcess]:
         assert not peer.ask("status")["failures"]
 
 
-def wait_frames(peer: LoadProcess, limit_s: float) -> None:
+def wait_frames(peer: ClientProcess, limit_s: float) -> None:
     before, end_s = peer.ask("status")["frames_received"], time.monotonic() + limit_s
     while peer.ask("status")["frames_received"] <= before:
         assert time.monotonic() < end_s, "the peer gets nothing any more"
@@ -93,7 +93,7 @@ def test_nvme_and_e1000e_are_restarted_by_their_drivers() -> None:
 
 
 @pytest.mark.soak
-def test_an_e1000_with_its_interrupt_line_and_32_bits_is_so_too() -> None:
+def test_e1000_with_its_interrupt_line_and_32_bits_is_so_too() -> None:
     with booted_bed("e1000", nic="e1000") as it:
         assert what_stops(it) == "fast"
         assert driver_of_eth0(it) == "e1000"
@@ -101,7 +101,7 @@ def test_an_e1000_with_its_interrupt_line_and_32_bits_is_so_too() -> None:
 
 
 @pytest.mark.soak
-def test_a_device_without_recovery_keeps_the_machine_on_the_portable_path() -> None:
+def test_device_without_recovery_keeps_the_machine_on_the_portable_path() -> None:
     with booted_bed("rtl8139", nic="rtl8139") as it:
         assert driver_of_eth0(it) == "8139cp"
         assert what_stops(it) == "dpm: 0000:00:02.0 cannot be restarted otherwise"

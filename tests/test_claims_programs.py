@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pytest
 
 from lab.addresses import HOST_ADDRESS
-from lab.clients.process import LoadProcess
+from lab.clients.process import ClientProcess
 from lab.machine import Machine
 from lab.testbed.guest_job import GuestJob
 from tests.support.claims import ANSWER_LIMIT_S, SLOWER, booted, cut_and_resume, warnings
@@ -52,7 +52,7 @@ def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
 @pytest.fixture(scope="module")
 def stories(machine: Machine) -> dict[str, Story]:
     told: dict[str, Story] = {}
-    with LoadProcess(machine.network.exec_prefix(), "peer", host=HOST_ADDRESS) as peer:
+    with ClientProcess(machine.network.exec_prefix(), "peer", host=HOST_ADDRESS) as peer:
         extra = {"rem-tcp": ("--peer", f"{HOST_ADDRESS}:{peer.started['ports'][0]}")}
         for group in GROUPS:
             told |= run_group(machine, {p: (*o, *extra.get(p, ())) for p, o in group.items()})
@@ -75,7 +75,7 @@ def run_group(machine: Machine, group: dict[str, tuple[str, ...]]) -> dict[str, 
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_program_that_would_notice_does_not(program: str, stories: dict[str, Story]) -> None:
+def test_program_that_would_notice_does_not(program: str, stories: dict[str, Story]) -> None:
     story = stories[program]
     assert story.verdict.startswith(f"OK {program} "), story
     for before, after in zip(story.progress, story.progress[1:], strict=False):
@@ -83,12 +83,12 @@ def test_a_program_that_would_notice_does_not(program: str, stories: dict[str, S
         assert moved, f"{program} stood still over a cut: {story.progress}"
 
 
-def test_a_task_in_uninterruptible_sleep_was_there(stories: dict[str, Story]) -> None:
+def test_task_was_in_uninterruptible_sleep(stories: dict[str, Story]) -> None:
     last = stories["rem-vfork"].progress[-1]
     assert last["uninterruptible"] >= last["looks"] / 2, last
 
 
-def test_a_compile_in_progress_makes_the_same_program(machine: Machine) -> None:
+def test_interrupted_compile_continues_to_the_same_program(machine: Machine) -> None:
     machine.run_in_guest(COMPILE_SETUP)
     run_through_cuts(machine, "make -C /root/compile -j4 -s", "/root/compile/done")
     machine.run_in_guest("cp /root/compile/program /root/compile/first")
@@ -174,14 +174,12 @@ GDB
 """
 
 
-def test_a_debugger_at_work_loses_no_breakpoint(machine: Machine) -> None:
+def test_debugger_at_work_loses_no_breakpoint(machine: Machine) -> None:
     machine.run_in_guest(GDB_PROGRAM)
     run_through_cuts(
         machine, "gdb -q -batch -x /root/counted.gdb /root/counted", "/root/counted.done"
     )
 
 
-def test_the_kernel_had_nothing_to_complain_about(
-    machine: Machine, stories: dict[str, Story]
-) -> None:
+def test_kernel_logged_no_warning(machine: Machine, stories: dict[str, Story]) -> None:
     assert stories and warnings(machine) == []

@@ -59,7 +59,7 @@ def rem(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
         cli("rm", "--force")
 
 
-def test_cuts_by_commands_go_on_or_say_why_not(rem: Cli) -> None:
+def test_cuts_by_commands_resume_or_give_the_reason(rem: Cli) -> None:
     # At once after `rem run`: the guest is still booting.
     assert rem.well("ssh", "echo kept > /dev/shm/kept && cat /dev/shm/kept").stdout == "kept\n"
 

@@ -137,7 +137,7 @@ def test_nvram_is_all_main_memory_but_for_listed_pages(in_nvram: Machine) -> Non
         assert span.start >= NVRAM_PHYS, f"{part} at {span.start:#x}"
 
 
-def test_nvram_lives_through_cuts(in_nvram: Machine) -> None:
+def test_nvram_survives_cuts(in_nvram: Machine) -> None:
     assert said(in_nvram, f"cat {SYSFS}/status") == "armed"
     check_userland(in_nvram)
     for _ in range(2):
@@ -166,13 +166,13 @@ def test_both_modes_are_one_binary(in_nvram: Machine, in_dram: Machine) -> None:
     assert "memtype=dram" in said(in_dram, "cat /proc/cmdline")
 
 
-def test_dram_makes_no_stop_and_says_why(in_dram: Machine) -> None:
+def test_dram_makes_no_stop_with_a_reason(in_dram: Machine) -> None:
     assert said(in_dram, f"cat {SYSFS}/status") == REFUSED
     said(in_dram, f"! echo now > {SYSFS}/stop")
     assert said(in_dram, f"cat {SYSFS}/status") == REFUSED
 
 
-def test_dram_boots_cold_after_a_cut_and_says_why(in_dram: Machine) -> None:
+def test_dram_boots_cold_after_a_cut_with_a_reason(in_dram: Machine) -> None:
     """The last of this machine: it loses its memory."""
     said(in_dram, "redis-cli ping || redis-server --save '' --daemonize yes >/dev/null")
     said(in_dram, "echo durable > /root/durable && sync /root/durable")

@@ -34,14 +34,14 @@ def test_our_patches_add_no_instruction_to_a_fast_path() -> None:
     assert not fast_path.longer(costs)
 
 
-def test_one_instruction_more_is_seen() -> None:
+def test_one_more_instruction_is_detected() -> None:
     plan = fast_path.make_plan([OURS], REPEATS, machine=f"t-fast-path-{os.getpid()}")
     loops = {"call": LOOPS["syscall"], "call_and_one": ("x", "the same and one instruction")}
     costs = fast_path.measure(plan, plan.kernels[0], loops)
     assert costs["call_and_one"].insns == costs["call"].insns + 1
 
 
-def test_a_kernel_with_more_on_its_fast_paths_is_called_longer() -> None:
+def test_kernel_with_more_on_its_fast_paths_is_called_longer() -> None:
     """Debian's in the place of ours, ours in the place of the one without patches."""
     plan = fast_path.make_plan(["debian", OURS], REPEATS, machine=f"t-fast-path-{os.getpid()}")
     costs = {kernel.name: fast_path.measure(plan, kernel) for kernel in plan.kernels}

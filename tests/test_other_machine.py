@@ -136,7 +136,7 @@ def is_virtio_blk(entry: DescEntry) -> bool:
     return vendor_device in {0x1AF4 | 0x1001 << 16, 0x1AF4 | 0x1042 << 16}
 
 
-def test_a_missing_disk_is_named_as_missing(it: Bed, block: bytes) -> None:
+def test_missing_disk_is_named_as_missing(it: Bed, block: bytes) -> None:
     it.off()
     it.write_block(block)
     other = next(other for other in OTHERS if other.name == "no disk")
@@ -150,7 +150,7 @@ def test_a_missing_disk_is_named_as_missing(it: Bed, block: bytes) -> None:
     assert "image says pci 0x8.0 = " in said
 
 
-def test_another_kernel_is_refused_cold_boots_and_says_so(it: Bed) -> None:
+def test_another_kernel_is_refused_cold_boots_and_reports_it(it: Bed) -> None:
     it.restore()
     kernel = it.machine.files.directory / "other-kernel"
     image = bytearray(it.machine.config.kernel.read_bytes())
@@ -171,7 +171,7 @@ def test_another_kernel_is_refused_cold_boots_and_says_so(it: Bed) -> None:
     assert it.boot_decision().reason == "COLD_ALREADY_CONSUMED"
 
 
-def test_the_same_machine_is_not_refused(it: Bed) -> None:
+def test_same_machine_is_not_refused(it: Bed) -> None:
     """So that all refusals above were for the difference."""
     it.restore()
     assert it.resume().reason == fmt.BootReason.RESUME.name

@@ -54,7 +54,7 @@ def stop_as_planned(it: Bed, way: str) -> None:
         run.end(asking)
 
 
-def test_a_planned_stop_is_gone_on_from(it: Bed) -> None:
+def test_planned_stop_resumes(it: Bed) -> None:
     writer = Writer(it.machine)
     try:
         for way in WAYS:
@@ -69,7 +69,7 @@ def test_a_planned_stop_is_gone_on_from(it: Bed) -> None:
     assert kernel_warnings(it.machine.console.text()) == []
 
 
-def test_other_words_stop_nothing(it: Bed) -> None:
+def test_other_words_do_not_stop(it: Bed) -> None:
     """Neither is the driver asked by anything but its one word, nor does suspend to disk exist."""
     before = it.machine.run_in_guest(f"cat {SYSFS}/sequence").stdout
     assert not it.machine.run_in_guest(f"echo later > {SYSFS}/stop", check=False).ok

@@ -86,7 +86,7 @@ def check_guest(it: Bed) -> None:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_drop_during_go_ends_in_an_image(it: Bed, address: dict[str, int], moment: str) -> None:
+def test_drop_during_go_ends_in_an_image(it: Bed, address: dict[str, int], moment: str) -> None:
     it.restore()
     image = newest(it)
     it.power_on_paused()
@@ -103,7 +103,7 @@ def test_a_drop_during_go_ends_in_an_image(it: Bed, address: dict[str, int], mom
 
 
 @pytest.mark.parametrize("moment", ["rem_went", "rem_power_go"])
-def test_a_drop_that_is_over_before_go_is_stops_nothing(
+def test_drop_that_is_over_before_go_is_stops_nothing(
     it: Bed, address: dict[str, int], moment: str
 ) -> None:
     it.restore()
@@ -135,7 +135,7 @@ def drop_while_the_loader_polls(it: Bed) -> None:
     time.sleep(WAITING_S)
 
 
-def test_a_drop_while_the_loader_polls_consumes_nothing(it: Bed) -> None:
+def test_drop_while_the_loader_polls_consumes_nothing(it: Bed) -> None:
     it.restore()
     before, image = consumed(it), newest(it)
     drop_while_the_loader_polls(it)
@@ -146,7 +146,7 @@ def test_a_drop_while_the_loader_polls_consumes_nothing(it: Bed) -> None:
     check_guest(it)
 
 
-def test_the_loader_goes_on_when_power_is_back(it: Bed) -> None:
+def test_loader_continues_when_power_is_back(it: Bed) -> None:
     it.restore()
     before, image = consumed(it), newest(it)
     drop_while_the_loader_polls(it)
@@ -157,7 +157,7 @@ def test_the_loader_goes_on_when_power_is_back(it: Bed) -> None:
 
 
 @pytest.mark.parametrize("charge", [fmt.Charge.NONE, fmt.Charge.STOP], ids=lambda c: c.name)
-def test_the_loader_waits_for_charge_and_says_so(it: Bed, charge: int) -> None:
+def test_loader_waits_for_charge_and_reports_it(it: Bed, charge: int) -> None:
     it.restore()
     before, image = consumed(it), newest(it)
     it.machine.supply.charge = charge

@@ -165,7 +165,7 @@ AREAS = (
 @pytest.mark.full
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("area", AREAS, ids=str)
-def test_a_flipped_bit_is_never_entered(it: Bed, image: Image, area: Area) -> None:
+def test_flipped_bit_is_never_entered(it: Bed, image: Image, area: Area) -> None:
     flip_bits(it, image, area, 1)
 
 
@@ -184,7 +184,7 @@ def flip_bits(it: Bed, image: Image, area: Area, count: int) -> None:
 
 @pytest.mark.full
 @pytest.mark.timeout(300)
-def test_a_cut_off_body_is_never_entered(it: Bed, image: Image) -> None:
+def test_cut_off_body_is_never_entered(it: Bed, image: Image) -> None:
     body = image.block[image.newest.body]
     last = len(body.rstrip(b"\0")) - 1  # the table may end in zeros
     for kept, reason in ((0, "MAGIC"), (16, "CRC"), (HEADER_BYTES, "CRC"), (last, "CRC")):
@@ -224,7 +224,7 @@ def test_zeros_and_ones_are_never_valid(it: Bed, image: Image) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("part", ["word", "body"])
-def test_a_damaged_newest_image_closes_the_older_for_good(it: Bed, image: Image, part: str) -> None:
+def test_damaged_newest_image_closes_the_older_for_good(it: Bed, image: Image, part: str) -> None:
     """Even if the damage goes away, or the newest slot is emptied, once the loader has refused."""
     damaged = flipped(image.block, getattr(image.newest, part).start + 5, 3)
     it.write_block(damaged)
@@ -242,7 +242,7 @@ def test_a_damaged_newest_image_closes_the_older_for_good(it: Bed, image: Image,
 
 @pytest.mark.full
 @pytest.mark.timeout(300)
-def test_the_undamaged_image_is_entered(it: Bed, image: Image) -> None:
+def test_undamaged_image_is_entered(it: Bed, image: Image) -> None:
     """Last: the same block without damage resumes, so all refusals above were for the damage."""
     it.restore()
     it.write_block(image.block)
@@ -253,7 +253,7 @@ def test_the_undamaged_image_is_entered(it: Bed, image: Image) -> None:
 
 @pytest.mark.full
 @pytest.mark.timeout(300)
-def test_the_next_kernel_names_the_damage(it: Bed, image: Image) -> None:
+def test_next_kernel_names_the_damage(it: Bed, image: Image) -> None:
     """And lays a record out that the next Stop can use."""
     it.restore()
     it.write_block(flipped(image.block, image.newest.commit_at, 40))

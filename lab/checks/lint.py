@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Formatters and linters of every language here: one list, used by `rem test` and `rem fmt`."""
+"""Formatters and linters of every language: one list, used by `rem test` and `rem fmt`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ C_FOLDERS = (
     "off2f",
     "pm",
     "tests",
-)  # but for those of checkpatch's
+)  # except those of checkpatch
 KERNEL_FOLDERS = (
     "kernel/stop",
     "kernel/resume",
@@ -31,7 +31,7 @@ KERNEL_FOLDERS = (
     "pm/init",
     "off2f/kernel",
 )
-# Meant for mails to Linux's maintainers, not for a project with its own licence table.
+# For mails to Linux's maintainers, not for a project with its own licence table.
 CHECKPATCH_IGNORES = (
     "FILE_PATH_CHANGES",
     "SPDX_LICENSE_TAG",
@@ -47,14 +47,14 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Linter:
-    """A command that says nothing and ends with 0 when all is well."""
+    """A command that prints nothing and ends with 0 if there is no finding."""
 
     name: str
     argv: Sequence[str | Path]
 
 
 def linters(repo: Path) -> list[Linter]:
-    """What applies to this checkout."""
+    """The linters that apply to this checkout."""
     files = project_files(repo)
     python = [sys.executable, "-m"]
     found = [
@@ -74,12 +74,12 @@ def linters(repo: Path) -> list[Linter]:
 
 
 def lint(repo: Path, report: Report) -> list[str]:
-    """Run all; what they say goes to *report*. Returns the names of those that are not content."""
+    """Run all and give their output to *report*; return the names of those with findings."""
     failed = []
     for linter in linters(repo):
         done = run(linter.argv, cwd=repo, env=cargo_env(), check=False)
         if not done.ok:
-            report(f"{linter.name}: not content")
+            report(f"{linter.name}: findings")
             report((done.stdout + done.stderr).rstrip())
             failed.append(linter.name)
     findings = tidy(repo)
@@ -89,7 +89,7 @@ def lint(repo: Path, report: Report) -> list[str]:
 
 
 def format_all(repo: Path) -> None:
-    """Rewrite every file in the form that `lint` wants."""
+    """Rewrite every file in the form that lint() checks."""
     files = project_files(repo)
     python = [sys.executable, "-m", "ruff"]
     run([*python, "check", "-q", "--fix-only", "."], cwd=repo)
@@ -118,7 +118,7 @@ def _c_files(repo: Path, files: list[Path]) -> list[Path]:
 
 
 def _checkpatch(repo: Path) -> list[Linter]:
-    """The kernel's own linter, from the source that the kernel was built from, if it was."""
+    """The kernel's own linter, from the source of the built kernel, if there is one."""
     scripts = sorted((cache_dir() / "build").glob("linux-*/scripts/checkpatch.pl"))
     if not scripts:
         return []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """`rem test`: every share in turn with its time, and at the end the runners' own last lines.
 
-All runners run even when one fails. The whole of a tier that machines run at every change has a
-budget; going over it is a failure like any other. Which tests are whose is in lab/checks/shares.py.
+All runners run even if one fails. A tier that CI runs at every change has a budget; exceeding it
+is a failure. lab/checks/shares.py has the tests of each share.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Tier(StrEnum):
 
 MARKERS = {Tier.QUICK: "not full and not soak", Tier.FULL: "not soak", Tier.SOAK: ""}
 
-# The last line of a runner, by which people and machines count tests.
 WORKERS = 2  # a guest's 512 MiB and more stand in memory for each
-NO_TESTS = 5  # pytest's exit status where a tier has none in a folder
+NO_TESTS = 5  # pytest's exit status if a tier has none in a folder
+# The last line of a runner, with the numbers of tests.
 _PYTEST_LAST = re.compile(r"^=*\s*((?:\d+ [a-z]+(?:, )?)+ in [\d.]+s.*?)\s*=*$")
 _CARGO_LAST = re.compile(r"^test result: .*")
 
@@ -67,7 +67,7 @@ class TestRun:
 
     @contextmanager
     def share(self, name: str) -> Iterator[None]:
-        """Count the time; an error is told and counted, and the next share runs."""
+        """Measure the time; an error is reported and counted, and the next share runs."""
         begin = time.monotonic()
         info(f"== {name}")
         try:
@@ -82,7 +82,7 @@ class TestRun:
         return (time.monotonic() - self.began) / 60
 
     def left_s(self) -> float | None:
-        """What is left of the budget, for a runner's bound."""
+        """The rest of the budget, as a runner's limit."""
         if self.tier is Tier.SOAK:
             return None
         return max(1.0, (BUDGET_MINUTES - self.total_minutes) * 60)
@@ -97,7 +97,7 @@ class TestRun:
 
 
 def run_tier(tier: Tier, words: list[str]) -> TestRun:
-    """Everything of the tier. Without what set-up makes nothing can run: that error ends it."""
+    """Run everything of the tier. An error of set-up ends it, as nothing can run without."""
     test = TestRun(tier)
     begin = time.monotonic()
     progress = Progress()
@@ -109,7 +109,7 @@ def run_tier(tier: Tier, words: list[str]) -> TestRun:
         ensure_kernel(progress, "mutants")  # for tests/test_negative_proofs.py
     test.minutes["set-up"] = (time.monotonic() - begin) / 60
     repo = repo_dir()
-    if words:  # a person looks at certain tests only
+    if words:  # certain tests only
         with test.share("pytest"):
             _pytest(test, "pytest", words, must_find=True)
         return test
@@ -124,7 +124,7 @@ def run_tier(tier: Tier, words: list[str]) -> TestRun:
 def _run_share(
     test: TestRun, repo: Path, share: Share, crates: list[str], tests: list[str]
 ) -> None:
-    if share is CORE:  # these look at all of the project
+    if share is CORE:  # these check the whole project
         begin = time.monotonic()
         test.failed += lint(repo, info)
         test.minutes["core: linters"] = (time.monotonic() - begin) / 60
@@ -156,7 +156,7 @@ def _loader_out() -> Path:
 
 
 def _pytest(test: TestRun, share: str, words: list[str], must_find: bool = False) -> None:
-    """One run of pytest. Not *must_find*: a tier may have no tests in a share's folders."""
+    """One run of pytest. Without *must_find* a tier may have no tests in a share's folders."""
     report = cache_dir() / "logs" / f"pytest-{_file_name(share)}.xml"
     report.unlink(missing_ok=True)
     color = "yes" if sys.stderr.isatty() else "no"
@@ -164,12 +164,12 @@ def _pytest(test: TestRun, share: str, words: list[str], must_find: bool = False
     if MARKERS[test.tier]:
         argv += ["-m", MARKERS[test.tier]]
     if test.tier is not Tier.QUICK:
-        # Machines wait much, for each other and for the guest's clock: files of tests run beside
-        # each other, each file on one worker because its tests share a machine. In the order of
-        # their names the long ones begin early; by their number of tests they would be last.
+        # Machines wait much, so files of tests run in parallel, each file on one worker because its
+        # tests share a machine. In the order of their names the long ones begin early; by their
+        # number of tests they would be last.
         argv += ["-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder"]
     lines: list[str] = []
-    env = {"LOADER_OUT": str(_loader_out())}  # loader/host runs what _loader() has built, in QEMU
+    env = {"LOADER_OUT": str(_loader_out())}  # loader/host runs what _loader() built, in QEMU
     code = _runner([*argv, *words], f"pytest-{_file_name(share)}", test, lines, env=env)
     if code != 0 and (must_find or code != NO_TESTS):
         test.failed.append(f"{share}: pytest")
@@ -183,7 +183,7 @@ def _file_name(share: str) -> str:
 
 
 def pytest_last_line(line: str) -> str:
-    """`N passed in ...` of a line, or nothing."""
+    """`N passed in ...` in a line, or an empty string."""
     match = _PYTEST_LAST.match(re.sub(r"\x1b\[[\d;]*m", "", line).strip())
     return match[1] if match else ""
 
@@ -195,7 +195,7 @@ def _runner(
     lines: list[str],
     env: dict[str, str] | None = None,
 ) -> int:
-    """One runner, shown as it speaks; its exit code."""
+    """Run one runner and print its output at once; return its exit code."""
 
     def show(line: str) -> None:
         lines.append(line)
@@ -221,7 +221,7 @@ def _runner(
 
 
 def _minutes_by_folder(report: Path) -> dict[str, float]:
-    """From pytest's own report: which folder of tests takes the time."""
+    """The time of each folder of tests, from pytest's report."""
     minutes: dict[str, float] = {}
     if not report.exists():
         return minutes

@@ -73,7 +73,7 @@ class Outcome:
         return (mine, *NOT_MODELLED)
 
 
-# Printed at the end of each demonstration, so that nobody takes it for more than it is.
+# The limits of each demonstration, printed at its end.
 CACHES_KEPT = (
     "CPU caches are not volatile here (--caches off): the memory file holds what caches held, so a "
     "missing flush would not be noticed. The hold-up is counted in host time, because the "
@@ -95,6 +95,6 @@ NOT_MODELLED = (
 MODELLED = (
     "DRAM, CPU registers, interrupt controllers, devices and requests in flight are lost with the "
     "QEMU process, which ends by SIGKILL; only the NVRAM file and the disk file are left.",
-    "The network outlives the machine, as a switch does: the peers' connections are the host "
+    "The network survives the machine, as a switch does: the peers' connections are the host "
     "kernel's own and wait.",
 )

@@ -118,7 +118,7 @@ def load(machine: Machine, work: Workload, plan: Plan, outcome: Outcome) -> Befo
 def cut(
     machine: Machine, work: Workload, before: Before, plan: Plan, outcome: Outcome
 ) -> CutRecord:
-    """Drop PWR_OK under full load; the clients are told to wait only afterwards."""
+    """Drop PWR_OK under full load; the clients are stopped only afterwards."""
     record = machine.cut(CutPlan(no_flush=plan.no_flush))
     # By the host's clock, as the clients; the Stop's own time is the model's.
     writers = work.writers().items()

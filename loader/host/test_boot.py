@@ -206,7 +206,7 @@ def test_without_memtype_dram_is_hidden(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("kinds", ["nvram", "nvram,dram", "dram", "wrong"])
-def test_with_memtype_each_memory_is_told_as_what_it_is(machine: Machine, kinds: str) -> None:
+def test_with_memtype_each_memory_is_described_as_what_it_is(machine: Machine, kinds: str) -> None:
     machine.cmdline.write_text(f"console=ttyS0 memtype={kinds}\n")
     machine.run()
     assert dram_told(machine, RAM) > (machine.dram_mib - 1) << 20
@@ -217,7 +217,7 @@ def test_with_memtype_each_memory_is_told_as_what_it_is(machine: Machine, kinds:
     assert kernel_in_nvram(machine) == (kinds != "dram")
 
 
-def test_initrd_goes_where_the_kernel_goes(machine: Machine, tmp_path: Path) -> None:
+def test_initrd_is_passed_beside_the_kernel(machine: Machine, tmp_path: Path) -> None:
     initrd = tmp_path / "initrd"
     initrd.write_bytes(b"initrd" * 1000)
     machine.extra = ["-fw_cfg", f"name=opt/remanence/initrd,file={initrd}"]
@@ -307,7 +307,7 @@ def test_another_machine_is_refused_and_named(machine: Machine, change, line: st
     assert machine.consumed() == 7
 
 
-def test_cold_boot_when_asked_consumes(machine: Machine) -> None:
+def test_requested_cold_boot_consumes(machine: Machine) -> None:
     machine.run()
     machine.put_image(7, 6)
     machine.extra = ["-fw_cfg", "name=opt/remanence/cold,string=1"]
@@ -377,7 +377,7 @@ def test_loader_waits_as_long_as_power_is_bad(machine: Machine, tmp_path: Path) 
     assert machine.consumed() == 6
 
 
-def test_loader_goes_on_beside_a_silent_supply(machine: Machine, tmp_path: Path) -> None:
+def test_loader_continues_with_a_silent_supply(machine: Machine, tmp_path: Path) -> None:
     with_supply(machine, tmp_path / "wire1", [])
     machine.run()
     machine.put_image(7, 6)

@@ -21,7 +21,7 @@ import pytest
 
 from lab import run
 from lab.errors import RemError
-from lab.lost_lines.report import NOBODY, Group, Loss, Source, loss_of
+from lab.lost_lines.report import UNSEEN, Group, Loss, Source, loss_of
 from lab.lost_lines.source import source_of_machine
 from lab.machine import Machine, MachineState
 from lab.machine.caches import DEFAULT_PROFILE, is_lost
@@ -97,7 +97,7 @@ def told(record: CutRecord) -> dict[str, int]:
     return record.caches
 
 
-def test_a_stop_flushes_all_that_it_must(stopped: Stopped) -> None:
+def test_stop_flushes_all_that_it_must(stopped: Stopped) -> None:
     machine = stopped.resume()
     for _ in range(2):
         record = machine.cut()
@@ -115,7 +115,7 @@ def test_a_stop_flushes_all_that_it_must(stopped: Stopped) -> None:
 
 
 @pytest.mark.parametrize("which", ["data", "others", "invd"])
-def test_a_flush_without_effect_is_noticed(stopped: Stopped, which: str) -> None:
+def test_disabled_flush_is_detected(stopped: Stopped, which: str) -> None:
     machine = stopped.resume()
     record = machine.cut(CutPlan(no_flush=which))
     caches = told(record)
@@ -135,7 +135,7 @@ def test_a_flush_without_effect_is_noticed(stopped: Stopped, which: str) -> None
             assert machine.run_in_guest("cat /dev/shm/text").stdout == f"{TEXT}\n"
 
 
-def test_a_record_that_was_not_flushed_is_a_cold_boot_with_its_reason(stopped: Stopped) -> None:
+def test_record_that_was_not_flushed_is_a_cold_boot_with_its_reason(stopped: Stopped) -> None:
     machine = stopped.resume()
     record = machine.cut(CutPlan(no_flush="all"))
     assert record.stopped, "the machine believes that it has committed"
@@ -147,7 +147,7 @@ def test_a_record_that_was_not_flushed_is_a_cold_boot_with_its_reason(stopped: S
     assert note.reason == "COLD_ALREADY_CONSUMED", note
 
 
-def test_a_hold_up_that_ends_in_the_flush_is_a_cold_boot(stopped: Stopped) -> None:
+def test_hold_up_that_ends_in_the_flush_is_a_cold_boot(stopped: Stopped) -> None:
     machine = stopped.resume()
     record = machine.cut(CutPlan(hold_up_ns=TOO_SHORT_NS))
     assert not record.stopped
@@ -183,7 +183,7 @@ def _groups(loss: Loss, kind: str, name: str) -> list[Group]:
     return [g for g in loss.groups if g.owner.kind == kind and name in g.owner.name]
 
 
-def test_what_was_lost_has_owners_and_writers(stopped: Stopped) -> None:
+def test_lost_lines_have_owners_and_writers(stopped: Stopped) -> None:
     machine = stopped.resume()
     program = _owner(machine)
     record = machine.cut(CutPlan(no_flush="data"))
@@ -195,7 +195,7 @@ def test_what_was_lost_has_owners_and_writers(stopped: Stopped) -> None:
     (file,) = _groups(loss, "page cache", "ext4:/root/unsynced")
     assert file.lines > OWNED_LINES
     # The file was written by the kernel, for it; its own memory was written by the program.
-    names = {line.writer for line in loss.lines if line.owner == file.owner} - {NOBODY}
+    names = {line.writer for line in loss.lines if line.owner == file.owner} - {UNSEEN}
     assert names and all(name.isidentifier() for name in names), names
     assert any(line.writer.startswith(f"{program}: ") for line in loss.lines)
     assert file.last_ns is not None
@@ -217,7 +217,7 @@ def _damaged(machine: Machine) -> None:
     assert spoiled.problems or any(g.owner.kind == "unknown" for g in spoiled.groups)
 
 
-def test_what_was_flushed_is_nobodys_loss(stopped: Stopped) -> None:
+def test_flushed_lines_are_not_lost(stopped: Stopped) -> None:
     machine = stopped.resume()
     program = _owner(machine)
     assert machine.cut().stopped
@@ -227,7 +227,7 @@ def test_what_was_flushed_is_nobodys_loss(stopped: Stopped) -> None:
     assert _groups(loss, "page cache", "unsynced") == []
 
 
-def test_a_stop_without_energy_tells_what_it_lost(stopped: Stopped) -> None:
+def test_stop_without_energy_reports_its_loss(stopped: Stopped) -> None:
     machine = stopped.resume()
     program = _owner(machine)
     assert not machine.cut(CutPlan(hold_up_ns=TOO_SHORT_NS)).stopped

@@ -31,7 +31,7 @@ def engine() -> Path:
     return ensure_campaign(Progress())
 
 
-def test_the_model_is_judged_and_every_bug_of_it_found(engine: Path, tmp_path: Path) -> None:
+def test_model_is_checked_and_all_its_bugs_are_found(engine: Path, tmp_path: Path) -> None:
     done = rem(tmp_path, "campaign", "--model", "--images", str(IMAGES), "--json", limit_s=LIMIT_S)
     figures = figures_of(done)
     assert figures["images"] >= IMAGES
@@ -41,7 +41,7 @@ def test_the_model_is_judged_and_every_bug_of_it_found(engine: Path, tmp_path: P
     assert "No cut broke a promise" in page
 
 
-def test_a_campaign_that_was_killed_goes_on(tmp_path: Path) -> None:
+def test_killed_campaign_continues(tmp_path: Path) -> None:
     words = ["campaign", "--model", "--images", "12000", "--json"]
     results = tmp_path / "campaign" / "model-1.sqlite"
     killed_at(tmp_path, *words, enough=lambda: _slices(results) >= 2, limit_s=LIMIT_S, poll_s=0.05)
@@ -55,7 +55,7 @@ def test_a_campaign_that_was_killed_goes_on(tmp_path: Path) -> None:
     assert again[0] >= again[1]
 
 
-def test_a_violation_is_shrunk_to_a_command_that_shows_it(engine: Path, tmp_path: Path) -> None:
+def test_violation_is_shrunk_to_a_command_that_shows_it(engine: Path, tmp_path: Path) -> None:
     stop, go = program.synth(engine, tmp_path / "bug", 1, "store-after-flush")
     done = rem(
         tmp_path, "campaign", "--recording", stop, "--images", "500", "--json", limit_s=LIMIT_S

@@ -59,7 +59,7 @@ def test_no_cut_of_a_machines_power_cycle_breaks_a_promise(tmp_path: Path) -> No
 
 @pytest.mark.soak
 @pytest.mark.timeout(6 * LIMIT_S)
-def test_many_classes_of_images_boot_as_they_were_judged(tmp_path: Path) -> None:
+def test_many_classes_of_images_boot_as_the_engine_decided(tmp_path: Path) -> None:
     """60 boots to the end, each of another class; a run has thirty to some hundred classes."""
     words = ["--images", str(IMAGES), "--boots", str(BOOTS), "--mutants", "none", "--json"]
     figures = figures_of(rem(tmp_path, "campaign", *words, limit_s=6 * LIMIT_S))
@@ -71,7 +71,7 @@ def test_many_classes_of_images_boot_as_they_were_judged(tmp_path: Path) -> None
 
 @pytest.mark.soak
 @pytest.mark.timeout(3 * LIMIT_S)
-def test_a_chain_of_cycles_that_was_killed_goes_on(tmp_path: Path) -> None:
+def test_killed_chain_of_cycles_continues(tmp_path: Path) -> None:
     words = ["campaign", "--tier", "soak", "--mutants", "none", "--boots", "1"]
     words += ["--images", str(CHAIN_IMAGES), "--json"]
     results = tmp_path / "campaign" / "soak-1.sqlite"
@@ -103,7 +103,7 @@ def _cycles(results: Path) -> int:
         for name in machine_mutants()
     ],
 )
-def test_a_planted_bug_is_found(name: str, tmp_path: Path) -> None:
+def test_planted_bug_is_found(name: str, tmp_path: Path) -> None:
     (found,) = run_machine(ensure_campaign(Progress()), tmp_path, [name], seed=1)
     assert not found.missed
 

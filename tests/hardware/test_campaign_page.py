@@ -74,7 +74,7 @@ def look(browser: Path, html: str, folder: Path) -> dict[str, Any]:
     return seen
 
 
-def test_a_click_on_a_cell_shows_its_command(browser: Path, page: str, tmp_path: Path) -> None:
+def test_click_on_a_cell_shows_its_command(browser: Path, page: str, tmp_path: Path) -> None:
     seen = look(browser, page, tmp_path)
     assert seen["errors"] == []
     assert len(seen["cells"]) == page.count("data-command=") > 20

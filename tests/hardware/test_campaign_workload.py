@@ -53,7 +53,7 @@ def test_sqlite_on_another_machines_caches_keeps_its_promises(tmp_path: Path) ->
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["sqlite.py delete", "sqlite.py wal", "redis.py", "files.py"])
-def test_programs_of_others_keep_their_promises(tmp_path: Path, name: str) -> None:
+def test_programs_of_third_parties_keep_their_promises(tmp_path: Path, name: str) -> None:
     figures = campaign(tmp_path, name, "--images", "2000", "--boots", "30")
     assert figures["booted"] == 30
 
@@ -78,11 +78,11 @@ def check_the_stopped_image(folder: Path, claimed: bool) -> None:
 
 
 @pytest.mark.full
-def test_a_disk_that_is_said_to_be_protected_and_is_not_tears_sqlite(tmp_path: Path) -> None:
+def test_disk_falsely_described_as_protected_tears_sqlite(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="promises some are broken|e2fsck"):
         check_the_stopped_image(tmp_path, claimed=True)
 
 
 @pytest.mark.soak
-def test_the_same_on_a_disk_that_is_written_through_is_whole(tmp_path: Path) -> None:
+def test_database_on_a_write_through_disk_is_intact(tmp_path: Path) -> None:
     check_the_stopped_image(tmp_path, claimed=False)

@@ -64,11 +64,11 @@ def repeated(data: bytes) -> int:
     return sum(b != (a + 1) % 256 for a, b in zip(data, data[1:], strict=False))
 
 
-def test_a_late_reader_repeats_nothing(tmp_path: Path) -> None:
+def test_late_reader_repeats_nothing(tmp_path: Path) -> None:
     with writing(tmp_path, room=True) as (_, log):
         assert repeated(wait_for(log, BYTES)) == 0
 
 
-def test_without_room_something_is_said_twice(tmp_path: Path) -> None:
+def test_without_room_a_character_is_logged_twice(tmp_path: Path) -> None:
     with writing(tmp_path, room=False) as (ours, log):
         assert repeated(wait_for(log, BYTES, ours)) > 0

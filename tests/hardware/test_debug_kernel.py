@@ -103,21 +103,21 @@ def check_nobody_speaks(machine: Machine) -> None:
     assert warnings(machine) == []
 
 
-def test_no_watcher_speaks(fast: Machine) -> None:
+def test_no_watcher_reports(fast: Machine) -> None:
     check_nobody_speaks(fast)
 
 
-def test_no_watcher_speaks_on_the_portable_path() -> None:
+def test_no_watcher_reports_on_the_portable_path() -> None:
     with debugged("dpm") as machine:
         check_nobody_speaks(machine)
 
 
-def test_no_watcher_speaks_where_drivers_restart_their_devices() -> None:
+def test_no_watcher_reports_with_restarted_devices() -> None:
     with debugged("fast", "nvme", "e1000e") as machine:
         check_nobody_speaks(machine)
 
 
-def test_no_watcher_speaks_of_a_disk_with_a_log() -> None:
+def test_no_watcher_reports_with_a_logged_disk() -> None:
     with debugged("fast", log_mib=LOG_MIB) as machine:
         machine.guest.put(TABLE, "/root/dm_table.py")
         assert policy(machine) == "log"
@@ -136,7 +136,7 @@ def test_memory_that_is_lost_is_reported(fast: Machine) -> None:
 
 
 @pytest.mark.parametrize("mutant", REPORTS)
-def test_a_bug_planted_for_a_watcher_is_reported(fast: Machine, mutant: str) -> None:
+def test_bug_planted_for_a_watcher_is_reported(fast: Machine, mutant: str) -> None:
     assert not re.search(REPORTS[mutant], consoles(fast))
     plant(fast, mutant)
     cut_and_resume(fast)

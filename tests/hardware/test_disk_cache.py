@@ -127,7 +127,7 @@ def fsck_after_power_off(machine: Machine) -> subprocess.CompletedProcess[str]:
         pytest.param("dpm", "nvme", marks=pytest.mark.soak),
     ],
 )
-def test_a_cache_that_forgets_undoes_nothing(stop: str, disk: DiskModel) -> None:
+def test_cache_that_forgets_undoes_nothing(stop: str, disk: DiskModel) -> None:
     with loaded(f"disk-{stop}-{disk}", stop, disk=disk) as machine:
         assert policy(machine) == "write-through"
         begin(machine)
@@ -171,7 +171,7 @@ def test_with_the_cache_switched_on_again_it_is_torn() -> None:
 
 
 @pytest.mark.parametrize("disk", ["virtio-blk", pytest.param("nvme", marks=pytest.mark.soak)])
-def test_a_cache_that_go_leaves_on_is_torn_by_the_next_cut(disk: DiskModel) -> None:
+def test_cache_that_go_leaves_on_is_torn_by_the_next_cut(disk: DiskModel) -> None:
     with (
         loaded("disk-forget", "fast", mutant="forget-write-through", disk=disk) as machine,
         pytest.raises(AssertionError, match="TORN"),
@@ -180,7 +180,7 @@ def test_a_cache_that_go_leaves_on_is_torn_by_the_next_cut(disk: DiskModel) -> N
 
 
 @pytest.mark.soak
-def test_an_nvme_disk_is_kept_and_nothing_else_can_be_chosen() -> None:
+def test_nvme_disk_is_kept_and_nothing_else_can_be_chosen() -> None:
     with loaded("disk-nvme", "fast", disk="nvme") as machine:
         assert policy(machine) == "write-through"
         for words in ("nvme0n1 protected", "nvme0n1 log", "nvme0n1 open"):

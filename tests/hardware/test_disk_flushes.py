@@ -55,9 +55,9 @@ def written_and_killed(folder: Path, node: str, writes: int) -> list[bool]:
 
 
 @pytest.mark.parametrize("writes", [1, 3])
-def test_what_was_answered_is_on_media(tmp_path: Path, writes: int) -> None:
+def test_answered_writes_are_on_media(tmp_path: Path, writes: int) -> None:
     assert all(written_and_killed(tmp_path, "rem-disk", writes))
 
 
-def test_the_record_by_itself_lacks_the_first_flush(tmp_path: Path) -> None:
+def test_record_by_itself_lacks_the_first_flush(tmp_path: Path) -> None:
     assert written_and_killed(tmp_path, "rem-logged", 1) == [False]

@@ -126,7 +126,7 @@ def file_after(machine: Machine, command: str = "true") -> str:
     ).stdout
 
 
-def test_what_the_cache_loses_is_written_again() -> None:
+def test_writes_lost_by_the_cache_are_repeated() -> None:
     with logged("log", "fast") as machine:
         begin(machine)
         lost_bytes = 0
@@ -176,7 +176,7 @@ def test_with_a_log_that_is_not_written_again_it_is_torn() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("stop", ["fast", "dpm"])
-def test_a_log_that_is_full_flushes_for_itself(stop: str) -> None:
+def test_log_that_is_full_flushes_for_itself(stop: str) -> None:
     with logged(f"log-full-{stop}", stop, mib=1) as machine:
         before = Status.of(machine)
         fill_file(machine, FILE_MIB)
@@ -214,7 +214,7 @@ def written(machine: Machine) -> int:
 
 
 @pytest.mark.soak
-def test_a_cut_in_a_replay_is_followed_by_a_whole_one() -> None:
+def test_cut_in_a_replay_is_followed_by_a_whole_one() -> None:
     """Not for stop=dpm, which waits for tasks, and these for the replay."""
     with logged("log-again") as machine:
         wanted = fill_file(machine, FILE_MIB)
@@ -255,7 +255,7 @@ def with_loop(purpose: str) -> Iterator[Machine]:
 
 
 @pytest.mark.soak
-def test_what_cannot_have_a_log_is_refused_in_a_line() -> None:
+def test_device_that_cannot_have_a_log_is_refused_in_one_line() -> None:
     with with_loop("log-refused") as machine:
         for table, error, line in (
             ("/dev/vda 16", "EBUSY", "or it is in use (-EBUSY)"),
@@ -292,7 +292,7 @@ def test_what_cannot_have_a_log_is_refused_in_a_line() -> None:
 
 
 @pytest.mark.soak
-def test_a_disk_that_fails_in_a_replay_gives_errors_and_no_old_data() -> None:
+def test_disk_that_fails_in_a_replay_gives_errors_and_no_old_data() -> None:
     with with_loop("log-fails") as machine:
         lower = dm(machine, "create", "lower", f"0 {LOOP_SECTORS} linear /dev/loop0 0")
         path = dm(machine, "create", "one", f"0 {LOOP_SECTORS} remanence-log {lower} 16")
@@ -312,7 +312,7 @@ def test_a_disk_that_fails_in_a_replay_gives_errors_and_no_old_data() -> None:
 
 
 @pytest.mark.soak
-def test_the_cache_is_on_for_as_long_as_there_is_a_log() -> None:
+def test_cache_is_on_for_as_long_as_there_is_a_log() -> None:
     config = make_config(machine_name("log-ends"), stop_mode="fast")
     config = replace(config, devices=("pcie-root-port,id=spare-port,bus=pcie.0",))
     with Machine.create(config, destroy_on_exit=True) as machine:

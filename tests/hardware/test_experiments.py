@@ -16,7 +16,7 @@ from lab.errors import Exit
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 
-def test_stops_of_a_machine_hold_what_the_papers_say(tmp_path: Path) -> None:
+def test_stops_of_a_machine_confirm_the_papers(tmp_path: Path) -> None:
     """The second takes the Stops that the first measured."""
     for name in ("wsp-f9", "lpc-f8"):
         out = tmp_path / name

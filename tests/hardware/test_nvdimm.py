@@ -82,7 +82,7 @@ def dram_is_blank(machine: Machine) -> bool:
         return not any(nvram.read(4 << 20))
 
 
-def test_what_was_saved_comes_back_and_is_forgotten_once_entered() -> None:
+def test_saved_image_is_restored_and_erased_once_entered() -> None:
     with nvdimm_machine("nvdimm-keep") as machine:
         assert health(machine) == "armed ready"
         flash = machine.files.nvdimm_parts(machine.config).flash
@@ -102,7 +102,7 @@ def test_what_was_saved_comes_back_and_is_forgotten_once_entered() -> None:
         assert decision(machine).reason == "COLD_NVDIMM_EMPTY"
 
 
-def test_a_second_outage_before_the_capacitor_is_charged_loses_and_says_so() -> None:
+def test_second_outage_before_the_capacitor_is_charged_loses_and_reports_it() -> None:
     with nvdimm_machine("nvdimm-charge") as machine:
         assert machine.nvdimm is not None
         machine.nvdimm.set_charge(5 * 10**12)  # a save takes 49 J
@@ -112,7 +112,7 @@ def test_a_second_outage_before_the_capacitor_is_charged_loses_and_says_so() -> 
 
 
 @pytest.mark.soak
-def test_with_volatile_caches_what_they_wrote_back_is_what_is_saved() -> None:
+def test_with_volatile_caches_written_back_lines_are_saved() -> None:
     with nvdimm_machine("nvdimm-caches") as machine:
         stop_for_caches(machine, DEFAULT_PROFILE)
         machine.resume()
@@ -171,7 +171,7 @@ def test_without_a_bug_the_checks_are_green() -> None:
         check_entered_once(machine)
 
 
-def test_a_save_that_is_not_ordered_is_red() -> None:
+def test_save_that_is_not_ordered_is_red() -> None:
     with (
         nvdimm_machine("nvdimm-save", mutants=True, mutant="skip-save") as machine,
         pytest.raises(Exception, match="COLD_NVDIMM_EMPTY"),
@@ -179,7 +179,7 @@ def test_a_save_that_is_not_ordered_is_red() -> None:
         check_kept(machine)
 
 
-def test_a_flash_that_is_not_erased_is_red() -> None:
+def test_flash_that_is_not_erased_is_red() -> None:
     with (
         nvdimm_machine("nvdimm-erase", mutants=True) as machine,
         pytest.raises(AssertionError, match="entered twice"),

@@ -162,7 +162,7 @@ def test_caches_too_large_for_a_supply_are_refused(supply: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("supply", SUPPLIES)
-def test_the_demo_keeps_its_promises_on_each_supply(supply: str) -> None:
+def test_demo_keeps_its_promises_on_each_supply(supply: str) -> None:
     config = config_on(supply, DEFAULT_PROFILE, caches=DEFAULT_PROFILE)
     config = replace(config, hold_up_ns=PowerModel.ready().window_ns(supply))
     outcome = Outcome(lambda _line: None)

@@ -19,19 +19,19 @@ def test_lines_of_the_benchmark_become_figures_with_their_spread() -> None:
     assert figures["crash_states"].kind == "counted"
 
 
-def test_a_line_of_another_form_is_refused() -> None:
+def test_line_of_another_form_is_refused() -> None:
     with pytest.raises(InfraError, match="rebuild"):
         heap.parse("swap 4.5\n")
 
 
-def test_a_requirement_that_is_missed_is_told() -> None:
+def test_missed_requirement_is_reported() -> None:
     assert heap.required({"swap_vs_pmdk": 2.5, "redo_vs_floor": 1.1}) == []
     missed = heap.required({"swap_vs_pmdk": 1.9, "redo_vs_floor": 1.4})
     assert len(missed) == 2
     assert "swap_vs_pmdk is 1.90" in missed[0]
 
 
-def test_system_calls_count_from_where_time_is_taken() -> None:
+def test_system_calls_count_in_the_timed_part_only() -> None:
     made = "7 msync(0x7f00, 4088, MS_SYNC) = 0\n"
     begin = '7 write(2, "lines are written back by "..., 26) = 26\n'
     assert heap.count_sync_calls(made + begin) == 0
@@ -41,7 +41,7 @@ def test_system_calls_count_from_where_time_is_taken() -> None:
 
 
 @pytest.mark.full
-def test_a_short_run_passes_the_crash_tests_and_calls_no_msync() -> None:
+def test_short_run_passes_the_crash_tests_and_calls_no_msync() -> None:
     """The figures are not judged: the machine that runs tests may be busy."""
     result, _ = heap.ops(ensure_heap_bench(Progress()), rounds=20, objects=100_000)
     assert result.figures["msync_calls"].value == 0

@@ -92,7 +92,7 @@ def looked_at(machine: Machine, policy: str) -> int | None:
     return int(done.stdout.split()[1]) if done.ok else None
 
 
-def test_what_a_transaction_returned_from_outlives_a_cut_without_stop() -> None:
+def test_returned_transactions_survive_a_cut_without_stop() -> None:
     with guest_with_region(f"t-heap-{os.getpid()}", cpus=1, caches=PROFILE) as machine:
         put_program(machine)
         load(machine, "format=1")
@@ -118,7 +118,7 @@ def test_what_a_transaction_returned_from_outlives_a_cut_without_stop() -> None:
         assert found is None or found <= said[UNFLUSHED], "nothing was lost: are caches volatile?"
 
 
-def test_plain_memory_outlives_a_cut_with_stop_and_go() -> None:
+def test_plain_memory_survives_a_cut_with_stop_and_go() -> None:
     """The same data in a program that has no heap: it goes on and finds all of them."""
     with booted("heap-plain", 2, "fast") as machine:
         put_program(machine)

@@ -41,9 +41,7 @@ def add_until_killed(ldap: Ldap, server: Server) -> set[str]:
 
 
 @pytest.mark.parametrize("policy", ["FoC+RL", "FoC+UL"])
-def test_what_was_acknowledged_is_there_after_a_kill(
-    ldap: Ldap, tmp_path: Path, policy: str
-) -> None:
+def test_acknowledged_entries_survive_a_kill(ldap: Ldap, tmp_path: Path, policy: str) -> None:
     """One entry more may be there: the one whose answer was under way."""
     server = Server(ldap, tmp_path, policy, REGION_BYTES)
     acknowledged = add_until_killed(ldap, server)
@@ -57,7 +55,7 @@ def test_what_was_acknowledged_is_there_after_a_kill(
     assert len(found - acknowledged) <= 1
 
 
-def test_in_plain_memory_it_is_gone(ldap: Ldap, tmp_path: Path) -> None:
+def test_plain_memory_is_lost(ldap: Ldap, tmp_path: Path) -> None:
     """The negative proof: what keeps the entries is the heap, not the server."""
     server = Server(ldap, tmp_path, PLAIN, REGION_BYTES)
     acknowledged = add_until_killed(ldap, server)
@@ -71,7 +69,7 @@ def test_in_plain_memory_it_is_gone(ldap: Ldap, tmp_path: Path) -> None:
     assert "No such object" in gone.stdout + gone.stderr
 
 
-def test_an_entry_is_found_once_and_only_below_what_exists(ldap: Ldap, tmp_path: Path) -> None:
+def test_entry_is_found_once_and_only_below_what_exists(ldap: Ldap, tmp_path: Path) -> None:
     server = Server(ldap, tmp_path, "FoC+STM", REGION_BYTES)
     server.start()
     try:

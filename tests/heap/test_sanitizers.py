@@ -133,11 +133,11 @@ def test_miri_follows_all_policies_and_structures(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["structures", "tool", "miri"])
-def test_address_sanitizer_has_nothing_to_say(name: str) -> None:
+def test_address_sanitizer_finds_nothing(name: str) -> None:
     passes(under_asan(None, name))
 
 
-def test_thread_sanitizer_has_nothing_to_say(tmp_path: Path) -> None:
+def test_thread_sanitizer_finds_nothing(tmp_path: Path) -> None:
     """Real threads."""
     passes(under_tsan(alone(tmp_path, HEAP / "tests" / "races.rs"), "races"))
 
@@ -150,7 +150,7 @@ def test_thread_sanitizer_has_nothing_to_say(tmp_path: Path) -> None:
         (under_tsan, RACE, "data race"),
     ],
 )
-def test_each_of_them_finds_what_is_planted(
+def test_each_tool_finds_its_planted_bug(
     tmp_path: Path, tool: Callable[[Path, str], Done], bug: str, said: str
 ) -> None:
     planted = tmp_path / "planted.rs"

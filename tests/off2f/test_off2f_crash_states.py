@@ -163,7 +163,7 @@ def judge_all(place: Place, scenario: str, calls: list[Call], before: Tree) -> i
 
 
 @pytest.mark.parametrize("scenario", ["first", "upgrade", "remove"])
-def test_a_cut_leaves_old_or_new(place: Place, scenario: str) -> None:
+def test_cut_leaves_old_or_new(place: Place, scenario: str) -> None:
     calls, before = recorded(place, scenario)
     judged = judge_all(place, scenario, calls, before)
     print(json.dumps({"scenario": scenario, "calls": len(calls), "states": judged}))
@@ -182,7 +182,7 @@ def is_of(place: Place, call: Call, pattern: str) -> bool:
         for pair in FSYNCS_THAT_MATTER
     ],
 )
-def test_an_fsync_left_out_is_found(place: Place, scenario: str, name: str) -> None:
+def test_fsync_left_out_is_found(place: Place, scenario: str, name: str) -> None:
     calls, before = recorded(place, scenario)
     without = [call for call in calls if not is_of(place, call, name)]
     assert len(without) < len(calls)

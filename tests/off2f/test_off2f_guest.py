@@ -58,13 +58,13 @@ def exec_says(machine: Machine, program: str) -> str:
     return sh(machine, f"{EXEC} run {program}").stdout.strip()
 
 
-def test_what_a_program_can_notice_is_right(machine: Machine) -> None:
+def test_everything_a_program_can_observe_is_right(machine: Machine) -> None:
     """Threads, fork, exec chains, vfork, dlopen, exceptions, TLS, signals on another stack."""
     assert sh(machine, "/root/off2f-try").stdout == "ok uid 0 euid 0 secure 0\n"
     assert sh(machine, TRY).stdout == "ok uid 0 euid 0 secure 0\n"
 
 
-def test_a_shell_and_an_interpreter_work(machine: Machine) -> None:
+def test_shell_and_an_interpreter_work(machine: Machine) -> None:
     said = sh(machine, "/root/o/bash -c 'echo $((6*7)) | (read n; echo $n | cat; exit 3)'; echo $?")
     assert said.stdout.split() == ["42", "3"]
     words = (
@@ -91,7 +91,7 @@ def test_maps_name_the_text_and_no_page_of_it_is_in_dram(machine: Machine) -> No
     assert measure(machine, "/root/o/nops", text=True) == {"text_pages": 49, "text_dram_pages": 0}
 
 
-def test_a_large_text_is_mapped_in_huge_pages(machine: Machine) -> None:
+def test_large_text_is_mapped_in_huge_pages(machine: Machine) -> None:
     sh(machine, f"python3 /root/off2f-nops.py {8 << 20} /root/large")
     convert(machine, "/root/large", "/root/o/large")
     before = int(sh(machine, f"cat {PARAMETERS}/huge_faults").stdout)
@@ -101,7 +101,7 @@ def test_a_large_text_is_mapped_in_huge_pages(machine: Machine) -> None:
     sh(machine, "rm /root/large")
 
 
-def test_set_user_id_is_kept_and_heard(machine: Machine) -> None:
+def test_set_user_id_is_kept_and_effective(machine: Machine) -> None:
     sh(machine, "cp /root/off2f-try /root/suid; chown nobody /root/suid; chmod 4755 /root/suid")
     # Text of one's own name only: it is stored as root, whose text anybody may run.
     convert(machine, "/root/suid", "/opt/suid")
@@ -109,14 +109,14 @@ def test_set_user_id_is_kept_and_heard(machine: Machine) -> None:
     assert sh(machine, f"{user} /opt/suid").stdout == "ok uid 33 euid 65534 secure 1\n"
 
 
-def test_a_breakpoint_is_in_the_debugged_process_only(machine: Machine) -> None:
+def test_breakpoint_is_in_the_debugged_process_only(machine: Machine) -> None:
     convert(machine, "/root/off2f-debug", "/root/o/off2f-debug")
     assert sh(machine, "/root/o/off2f-debug").stdout == "ok 3\n"
     sh(machine, "off2f verify /root/o/off2f-debug")
 
 
 @pytest.mark.parametrize("words", ["/root/o/sleep 1000", f"/root/o/python3 -c '{SLEEP}'"])
-def test_a_debugger_changes_no_other_byte(machine: Machine, words: str) -> None:
+def test_debugger_changes_no_other_byte(machine: Machine, words: str) -> None:
     """Of a program whose pages are mapped already, and that is not at the debugger's addresses.
 
     On a DAX file system the kernel itself makes zeros of the rest of such a page (debug.c); the
@@ -128,14 +128,14 @@ def test_a_debugger_changes_no_other_byte(machine: Machine, words: str) -> None:
     sh(machine, f"off2f verify {words.split()[0]}")
 
 
-def test_a_text_alone_is_no_program(machine: Machine) -> None:
+def test_text_alone_is_no_program(machine: Machine) -> None:
     """It is an ELF, for those who look for names."""
     text = text_of(machine, TRY)
     assert sh(machine, f"head -c 4 {text} | tail -c 3").stdout == "ELF"
     assert exec_says(machine, text) == "ENOEXEC"
 
 
-def test_a_core_dump_has_a_backtrace(machine: Machine) -> None:
+def test_core_dump_has_a_backtrace(machine: Machine) -> None:
     sh(machine, "echo /root/core >/proc/sys/kernel/core_pattern; rm -f /root/core")
     kill = "/root/o/python3 -c 'import os; os.kill(os.getpid(), 11)'"
     sh(machine, f"cd /root; ulimit -c unlimited; {kill}", check=False)
@@ -161,7 +161,7 @@ def test_a_core_dump_has_a_backtrace(machine: Machine) -> None:
         ("open", HOLD_OPEN, "ETXTBSY"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_refused_by_name(
+def test_wrong_words_are_refused_by_name(
     machine: Machine, name: str, spoil: str, errno: str
 ) -> None:
     program = f"/root/o/{name}"
@@ -182,7 +182,7 @@ def test_what_is_wrong_is_refused_by_name(
     sh(machine, "test -f /root/pid && kill $(cat /root/pid); rm -f /root/pid", check=False)
 
 
-def test_a_header_that_was_read_before_is_that_files_as_it_was(machine: Machine) -> None:
+def test_cached_header_is_that_of_the_file(machine: Machine) -> None:
     """The module keeps headers; one byte behind the part that exec itself reads is another."""
     other = "/root/o/changed"
     flip = f"{EXEC} flip {other} 300"
@@ -195,13 +195,13 @@ def test_a_header_that_was_read_before_is_that_files_as_it_was(machine: Machine)
     assert exec_says(machine, other) == "EBADMSG"
 
 
-def test_a_text_on_a_disk_is_refused(machine: Machine) -> None:
+def test_text_on_a_disk_is_refused(machine: Machine) -> None:
     sh(machine, "off2f convert /usr/bin/true --abc /root/o/on-disk --xyz /root/on-disk.xyz")
     assert exec_says(machine, "/root/o/on-disk") == "ENOEXEC"
     assert "no DAX file system" in sh(machine, "dmesg | tail -1").stdout
 
 
-def test_nobody_writes_to_a_text_that_is_executed(machine: Machine) -> None:
+def test_executed_text_cannot_be_written(machine: Machine) -> None:
     sh(machine, f"{EXEC} run /root/o/bash; echo 0 >{PARAMETERS}/keep")
     text = text_of(machine, "/root/o/bash")
     write = f"python3 -c \"import os; os.close(os.open('{text}', os.O_WRONLY))\""
@@ -219,7 +219,7 @@ def test_nobody_writes_to_a_text_that_is_executed(machine: Machine) -> None:
     sh(machine, "off2f verify /root/o/bash")
 
 
-def test_a_flipped_bit_is_found_at_install_by_verify_and_by_the_strict_policy(
+def test_flipped_bit_is_found_at_install_by_verify_and_by_the_strict_policy(
     machine: Machine,
 ) -> None:
     sh(machine, "printf rot | cat /usr/bin/true - >/root/elf; chmod 755 /root/elf")
@@ -294,7 +294,7 @@ def test_nothing_but_a_segment_is_mapped(machine: Machine, segments: dict[str, i
     assert taken == ["0", "EEXIST"]
 
 
-def test_a_mapping_needs_rights_to_the_segment(machine: Machine, segments: dict[str, int]) -> None:
+def test_mapping_needs_rights_to_the_segment(machine: Machine, segments: dict[str, int]) -> None:
     user = "setpriv --reuid=65534 --regid=65534 --clear-groups"
     assert nvm_mapping(machine, segments["two"], before=user) == ["0", "EACCES"]  # /dev/pmctl
     sh(machine, "printf readable >/dev/pm/two; chmod 666 /dev/pmctl /dev/pm/one")
@@ -311,7 +311,7 @@ def test_without_a_region_nothing_is_mapped(machine: Machine, segments: dict[str
     load(machine, source="")
 
 
-def test_the_module_goes_when_no_text_is_executed(machine: Machine) -> None:
+def test_module_goes_when_no_text_is_executed(machine: Machine) -> None:
     sh(machine, f"{TRY} >/dev/null; echo 0 >{PARAMETERS}/keep; umount /nvm; rmmod binfmt_off2f")
     assert exec_says(machine, TRY) == "ENOEXEC"
     sh(machine, "mount -o dax=always /dev/pmem0 /nvm; insmod /root/binfmt_off2f.ko")

@@ -49,7 +49,7 @@ def compared(machine: Machine) -> Counter[str]:
     return found
 
 
-def test_two_hundred_programs_say_the_same() -> None:
+def test_two_hundred_programs_print_the_same() -> None:
     with guest_with_store(f"t-offp-{os.getpid()}") as machine:
         wrong = f"python3 /root/off2f-exec.py same {STORE} /usr/bin/sort=/usr/bin/ls"
         assert sh(machine, wrong).stdout.split()[0] == "DIFFERS"

@@ -32,7 +32,7 @@ LOOP = (
 )
 
 
-def test_programs_go_on_after_a_stop() -> None:
+def test_programs_continue_after_a_stop() -> None:
     with guest_with_store(f"t-offs-{os.getpid()}") as machine:
         convert(machine, "$(readlink -f /usr/bin/python3)", "/root/o/python3")
         convert(machine, "/root/off2f-try", "/root/o/off2f-try")
@@ -54,7 +54,7 @@ def counted(machine: Machine) -> int:
     return int(sh(machine, "until test -s /root/n; do sleep 0.05; done; cat /root/n").stdout or 0)
 
 
-def test_a_cut_while_installing_leaves_old_or_new() -> None:
+def test_cut_while_installing_leaves_old_or_new() -> None:
     with guest_with_store(f"t-offi-{os.getpid()}") as machine:
         for version in (1, 2):
             sh(machine, f"printf {version} | cat $(readlink -f /bin/bash) - >/root/v{version}")

@@ -155,8 +155,8 @@ def test_perf_finds_the_names_of_a_stripped_program_by_its_build_id(
     sh(machine, f"rm {folder}/{build_id[2:]}.debug")
 
 
-def test_of_an_elf_on_a_dax_file_system_other_bytes_change(machine: Machine) -> None:
-    """The negative proof of test_a_debugger_changes_no_other_byte(): without the module.
+def test_elf_on_a_dax_file_system_changes_other_bytes(machine: Machine) -> None:
+    """The negative proof of test_debugger_changes_no_other_byte(): without the module.
 
     Here, because the kernel warns of what it does.
     """

@@ -56,7 +56,7 @@ def test_every_program_comes_back_or_is_refused_with_a_reason(tmp_path: Path) ->
     assert same >= PROGRAMS_MIN
 
 
-def test_a_scan_counts_and_draws(tmp_path: Path) -> None:
+def test_scan_counts_and_draws(tmp_path: Path) -> None:
     tool = ensure_tool(Progress())
     picture = tmp_path / "picture.svg"
     argv: list[str | Path] = [tool, "scan", "/usr/bin", "--json", "--picture", picture]
@@ -68,7 +68,7 @@ def test_a_scan_counts_and_draws(tmp_path: Path) -> None:
     assert picture.read_text(encoding="utf-8").count("<circle") == figures["convert"]["value"]
 
 
-def test_the_module_is_built_for_debians_kernel() -> None:
+def test_module_is_built_for_debians_kernel() -> None:
     module = ensure_off2f_for_debian(Progress()).module
     argv = ["modinfo", "-F", "vermagic", str(module)]
     magic = subprocess.run(argv, capture_output=True, text=True, check=True).stdout

@@ -97,7 +97,7 @@ def bash_words(line: list[str]) -> list[str]:
     return done.stdout.split()
 
 
-def test_bash_offers_what_the_parser_knows(every_place: list[Place]) -> None:
+def test_bash_offers_all_words_of_the_parser(every_place: list[Place]) -> None:
     by_path = {place.path: [choice.word for choice in place.choices] for place in every_place}
     assert "run" in by_path["rem"] and "--nvram-kind" in by_path["rem run"]
     for path in ("rem", "rem run", "rem bench", "rem bench stop-go", "rem completion"):
@@ -130,7 +130,7 @@ def test_unknown_shell_is_a_usage_error() -> None:
 WORDS = run.RunWords(products=run.ProductWords(kernel=Path("k")))
 
 
-def test_run_plan_names_what_is_to_be_built() -> None:
+def test_run_plan_names_missing_products() -> None:
     plan = run.check(run.RunWords())
     assert plan.missing == {"kernel", "loader", "root"} and plan.with_plugin and plan.config.icount
     plan = run.check(WORDS)
@@ -167,7 +167,7 @@ def test_wrong_words_of_run_are_refused_before_anything_is_built(
     assert message in error.value.message
 
 
-def test_cut_plan_of_words() -> None:
+def test_words_become_a_cut_plan() -> None:
     assert cut.check(cut.CutWords()) == CutPlan()
     assert cut.check(cut.CutWords(immediate=True)) == CutPlan(announced=False)
     assert cut.check(cut.CutWords(hold_up="17ms")) == CutPlan(hold_up_ns=17_000_000)
