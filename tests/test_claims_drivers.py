@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim: devices that Stop knows nothing of go on after it. An NVMe disk and an e1000e are
-restarted by their drivers' PCI error recovery, and so is an e1000, which has only an interrupt line
-and 32 bits of address. An rtl8139, whose driver has no recovery, keeps the machine on stop=dpm, and
-that is said.
+"""Claim: devices without support in Stop continue after it. An NVMe disk and an e1000e restart by
+their drivers' PCI error recovery, and so does an e1000, which has only an interrupt line and 32
+bits of address. An rtl8139, whose driver has no recovery, keeps the machine on stop=dpm, which is
+logged.
 
-Method: the machine's only network device, and where it is NVMe its only disk, are of that kind, so
-that every program, every acknowledged number and the test's own connections go through them.
-Negative proof: a kernel that leaves devices as they are after Go.
+Method: the machine's only network device, or its only disk, is of that kind, so that every program,
+every acknowledged number and the test's own connections use it. Negative proof: a kernel that does
+not restart devices after Go.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.support.trials import Bed, Writer, booted_bed
 CUTS = 2
 ACKED_BETWEEN = 5
 GO_LIMIT_S = 120.0
-# Far more than a restart takes; a machine whose disk is gone costs the test as much.
+# Far more than a restart takes; a machine without its disk costs the test as much.
 HANG_LIMIT_S = 10.0
 SYSFS = "/sys/kernel/remanence"
 
@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
 
 @contextmanager
 def traffic(it: Bed) -> Iterator[ClientProcess]:
-    """Both ways over one connection, and records written with fsync; in the end all was right."""
+    """Traffic both ways over one connection, and records with fsync; both are checked after it."""
     with ClientProcess(it.machine.network.exec_prefix(), "peer", host=HOST_ADDRESS) as peer:
         address = f"{HOST_ADDRESS}:{peer.started['ports'][0]}"
         jobs = [
@@ -58,7 +58,7 @@ def wait_frames(peer: ClientProcess, limit_s: float) -> None:
 
 
 def check_lives_through_cuts(it: Bed, cuts: int = CUTS, limit_s: float = GO_LIMIT_S) -> None:
-    """Inner check: what fsync acknowledged is there, the same connections go on both ways."""
+    """Inner check: acknowledged records are there, the same connections continue both ways."""
     with traffic(it) as peer:
         writer = Writer(it.machine)
         try:

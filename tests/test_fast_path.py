@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Nothing of ours is on the fast paths of normal running.
+"""No code of ours is on the fast paths of normal running.
 
 Goal: a system call and a page fault take as many instructions as without our patches, while a Stop
-is armed. Method: `rem bench fast-path`, whose counts repeat exactly. That it sees what there is to
-see is shown by a loop with one instruction more, and by Debian's kernel, whose configuration has
-more on these paths. Two more kernels are made for it, hence not in CI.
+is armed. Method: `rem bench fast-path`, whose counts repeat exactly. Negative proofs: a loop with
+one more instruction, and Debian's kernel, whose configuration has more on these paths. It needs two
+more kernels, so it is not in CI.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def test_one_more_instruction_is_detected() -> None:
 
 
 def test_kernel_with_more_on_its_fast_paths_is_called_longer() -> None:
-    """Debian's in the place of ours, ours in the place of the one without patches."""
+    """Debian's in place of ours, ours in place of the one without patches."""
     plan = fast_path.make_plan(["debian", OURS], REPEATS, machine=f"t-fast-path-{os.getpid()}")
     costs = {kernel.name: fast_path.measure(plan, kernel) for kernel in plan.kernels}
     swapped = {OURS: costs["debian"], WITHOUT: costs[OURS]}

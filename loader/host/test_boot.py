@@ -2,10 +2,10 @@
 """The loader in QEMU, against a kernel and an image of a few instructions.
 
 Goal: each way through the loader is taken once on a whole machine. Method: a
-bzImage that only says it was entered, and images made by build-record from the
-description that the loader itself left in NVRAM.
+bzImage that only prints that it was entered, and images made by build-record
+from the description that the loader itself left in NVRAM.
 
-    python3 -m pytest loader/host/test_boot.py      (LOADER_OUT = where make put things)
+    python3 -m pytest loader/host/test_boot.py      (LOADER_OUT = output of make)
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Machine:
         return command + self.extra
 
     def run(self, bound_s: float = BOUND_S) -> str:
-        """Until the kernel or the image leaves QEMU; what was on the console."""
+        """Run until the kernel or the image leaves QEMU; return the console."""
         done = subprocess.run(
             self.command(),
             capture_output=True,
@@ -182,7 +182,7 @@ RAM, RESERVED, ACPI, PMEM = 1, 2, 3, 7
 
 
 def told_map(machine: Machine) -> list[tuple[int, int, int]]:
-    """The memory map that the kernel was given: (base, bytes, type)."""
+    """The memory map that the kernel got: (base, bytes, type)."""
     raw = machine.read(PARAMS, 4096)
     return [struct.unpack_from("<QQI", raw, 0x2D0 + 20 * n) for n in range(raw[0x1E8])]
 
@@ -321,7 +321,7 @@ def status(ok: bool, charge: int, sequence: int) -> int:
 
 
 class Supply(threading.Thread):
-    """Says its statuses in turn, each again until it is echoed."""
+    """Sends its statuses in turn, each until it is echoed."""
 
     def __init__(self, path: Path, statuses: list[int]) -> None:
         super().__init__(daemon=True)
