@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim: what tests of the claims show without volatile caches holds with them.
+"""Claim: what the tests of the claims show without volatile caches holds with them.
 
-Method: the same tests, with REM_TEST_CACHES (tests/support/claims.py). Not among them: clocks,
-which are compared with the host's, and random numbers, which the host gives; under icount both come
-from the machine's seed. Nor tests that make their own machine (tests/support/trials.py).
+Method: the same tests, with REM_TEST_CACHES (tests/support/claims.py). Left out are clocks, which
+are compared with the host's, and random numbers, which come from the host: under icount both come
+from the machine's seed. So are tests that make their own machine (tests/support/trials.py).
 """
 
 from __future__ import annotations

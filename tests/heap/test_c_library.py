@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The C library: a C program uses it, and its manual has a word on each function."""
+"""The C library: a C program uses it, and its manual has each function."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_c_program_commits_aborts_and_finds_dangling_objects(tmp_path: Path) -> 
 
 @pytest.mark.full
 def test_directory_in_a_heap_works_as_one_in_memory(tmp_path: Path) -> None:
-    """What slapd's back end stands on, without slapd."""
+    """What slapd's back end builds on, without slapd."""
     program, ldap = tmp_path / "program", repo_dir() / "heap" / "ldap"
     sources = [str(ldap / name) for name in ("test.c", "in_heap.c", "in_memory.c")]
     run([*compiler(program), *sources, *libraries()])
@@ -59,7 +59,7 @@ def test_directory_in_a_heap_works_as_one_in_memory(tmp_path: Path) -> None:
 
 
 def compiler(program: Path) -> list[str]:
-    """With the sanitizers of the C side: any finding ends the program."""
+    """Return the compiler's command, with sanitizers: any finding ends the program."""
     sanitizers = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     return [
         "gcc",
