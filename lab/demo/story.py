@@ -146,7 +146,7 @@ def cut(
         else:
             add("stop_wall_ns", record.stopped_after_ns, "ns", "native")
     gone = record.gone and not Path(f"/proc/{record.qemu_pid}").exists()
-    outcome.check("the QEMU process is gone", gone, f"process {record.qemu_pid}")
+    outcome.check("the QEMU process has ended", gone, f"process {record.qemu_pid}")
     outcome.check("Stop committed within the hold-up", record.stopped, line)
     enough = f"{acked} writes, at least {plan.writes} wanted"
     outcome.check("enough was acknowledged before the cut", acked >= plan.writes, enough)

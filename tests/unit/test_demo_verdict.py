@@ -7,6 +7,7 @@ Method: fake clients give every kind of answer; pages are made of planted outcom
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from html import unescape
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -72,6 +73,48 @@ def test_one_broken_promise_fails_the_whole() -> None:
     assert outcome.check("three", True, "kept") and not outcome.result.ok
 
 
+PROMISE = ("the same kernel runs", True)
+BROKEN = ("no kernel warning", False)
+DIGEST = ("the digest detects that lines are lost", True)
+UNDETECTED = ("the workload's checks detect the loss", False)
+
+
+@pytest.mark.parametrize(
+    ("no_flush", "checks", "heading"),
+    [
+        (None, [PROMISE], "The power failed, and everything continued"),
+        (
+            None,
+            [PROMISE, BROKEN],
+            'The power failed, and a check failed: "no kernel warning"',
+        ),
+        (None, [], "The power failed, and nothing was checked"),
+        (
+            "data",
+            [DIGEST],
+            "Stop's flushes were disabled (data): data was lost, and both checks detected it",
+        ),
+        (
+            "all",
+            [DIGEST, UNDETECTED],
+            "Stop's flushes were disabled (all), and the proof failed: "
+            '"the workload\'s checks detect the loss"',
+        ),
+        ("data", [], "Stop's flushes were disabled (data), and nothing was checked"),
+    ],
+)
+def test_heading_of_the_page_is_the_outcome(
+    no_flush: str | None, checks: list[tuple[str, bool]], heading: str
+) -> None:
+    outcome = Outcome(lambda _: None, no_flush=no_flush)
+    for name, ok in checks:
+        outcome.check(name, ok, "as planted")
+    assert outcome.heading() == heading
+    html = unescape(page(outcome, None))
+    assert f"<title>{heading}</title>" in html and f"<h1>{heading}</h1>" in html
+    assert ("everything continued" in html) == (no_flush is None and checks == [PROMISE])
+
+
 def test_page_is_complete_and_self_contained() -> None:
     outcome = Outcome(lambda _: None)
     outcome.report("A <story> & more")
@@ -83,7 +126,7 @@ def test_page_is_complete_and_self_contained() -> None:
     ElementTree.fromstring(picture)
     html = page(outcome, picture)
     assert "A &lt;story&gt; &amp; more" in html and "because &lt;b&gt;" in html
-    assert "BROKEN" in html and "1.500" in html and "Not modelled" in html
+    assert "FAILED" in html and "1.500" in html and "Not modelled" in html
     body = html.replace(picture, "")
     assert "http" not in body and "src=" not in body
 
