@@ -58,7 +58,7 @@ class Counter:
         end_s = time.monotonic() + COUNT_LIMIT_S
         while self.printed < number:
             assert self.child.poll() is None, "the program in the guest ended"
-            assert time.monotonic() < end_s, f"{self.said} of {number} numbers"
+            assert time.monotonic() < end_s, f"{self.printed} of {number} numbers"
             time.sleep(0.05)
 
     def close(self) -> int:

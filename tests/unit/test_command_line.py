@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -110,6 +112,57 @@ def test_bash_leaves_values_to_the_shell() -> None:
     assert bash_words(["rem", "run", "--kernel", ""]) == []
 
 
+# zsh's own functions, as far as the script uses them: options match only where "-" was typed.
+ZSH_STUBS = """
+compdef() { :; }
+_files() { print FILES; }
+_describe() {
+    local dash=0; [[ $1 == -o ]] && { dash=1; shift; }
+    (( dash )) && [[ $PREFIX != -* ]] && return 1
+    local pair; for pair in "${(@P)2}"; do
+        [[ ${pair%%:*} == $PREFIX* ]] && print -r -- ${pair%%:*}
+    done
+    return 0
+}
+"""
+
+
+def zsh_words(line: list[str]) -> list[str]:
+    """What zsh offers when TAB is pressed behind the last word."""
+    words = " ".join(shlex.quote(word) for word in line)
+    script = f"{ZSH_STUBS}{SCRIPTS['zsh'](cli.parser())}"
+    script += f"words=({words}); CURRENT={len(line)}; PREFIX={shlex.quote(line[-1])}; _rem\n"
+    done = subprocess.run(["zsh", "-f", "-c", script], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def fish_words(line: list[str]) -> list[str]:
+    """What fish offers when TAB is pressed behind the last word."""
+    script = SCRIPTS["fish"](cli.parser()) + f"complete -C {shlex.quote(' '.join(line))}\n"
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", script], capture_output=True, text=True, check=True
+    )
+    return [offer.split("\t")[0] for offer in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(("shell", "offered"), [("zsh", zsh_words), ("fish", fish_words)])
+def test_other_shells_offer_commands_and_options(
+    shell: str, offered: Callable[[list[str]], list[str]], every_place: list[Place]
+) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    by_path = {place.path: place.choices for place in every_place}
+    for path in ("rem", "rem bench"):
+        commands = {choice.word for choice in by_path[path] if not choice.is_option}
+        assert commands <= set(offered([*path.split(), ""]))
+    for path in ("rem run", "rem bench stop-go"):
+        options = {choice.word for choice in by_path[path] if choice.word.startswith("--")}
+        assert options <= set(offered([*path.split(), "--"]))
+    assert offered(["rem", "comp"]) == ["completion"]
+    assert offered(["rem", "run", "--nvram-k"]) == ["--nvram-kind"]
+    assert "stop-go" not in offered(["rem", "st"])
+
+
 @pytest.mark.parametrize("shell", list(SCRIPTS))
 def test_script_has_every_command_and_option(
     shell: str, every_place: list[Place], capsys: pytest.CaptureFixture[str]
@@ -209,7 +262,7 @@ def test_impossible_cut_plans_cannot_be_made() -> None:
         {"place": StopPlace("park", 0), "at_store": 1},
     ):
         with pytest.raises(UsageError):
-            CutPlan(**wrong)  # type: ignore[arg-type]
+            CutPlan(**wrong)
 
 
 def test_each_kind_of_demonstration_has_its_own_page() -> None:

@@ -101,7 +101,7 @@ def test_profiles_are_checked_by_name() -> None:
 def test_caches_without_icount_or_plugin_are_refused() -> None:
     for missing in ({"icount": False}, {"plugin": None}):
         with pytest.raises(UsageError, match="need --icount and the plugin"):
-            replace(CONFIG, **missing)  # type: ignore[arg-type]
+            replace(CONFIG, **missing)
 
 
 def test_loss_needs_both_the_count_and_the_digest() -> None:
