@@ -24,7 +24,7 @@ HELP = "Run machines whose main memory keeps its content, cut their power, resum
 
 
 class LazyCommands(Mapping[str, Any]):
-    """The parsers of all commands by name; each is made when it is looked up."""
+    """The parsers of all commands by name; each is made at its first use."""
 
     def __init__(self) -> None:
         found = (module.name for module in pkgutil.iter_modules(commands.__path__))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a person reads: always stderr, so that stdout stays free for results."""
+"""Messages for people: always on stderr, so that stdout stays free for results."""
 
 from __future__ import annotations
 

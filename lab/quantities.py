@@ -17,10 +17,10 @@ def _quantity(text: str, units: dict[str, int], what: str) -> int:
     match = re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*([A-Za-z]*)", text)
     if not match or match.group(2) not in units:
         names = ", ".join(unit for unit in units if unit)
-        raise UsageError(f"{what}: {text!r} is no quantity: a number with one of {names}")
+        raise UsageError(f"{what}: {text!r} is no quantity: give a number with one of {names}")
     value = Decimal(match.group(1)) * units[match.group(2)]
     if value != int(value):
-        raise UsageError(f"{what}: {text!r} is finer than can be")
+        raise UsageError(f"{what}: {text!r} is finer than the smallest unit")
     return int(value)
 
 

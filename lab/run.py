@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Every process that `rem` starts is started here.
 
-`run` waits and returns what was printed; `stream` waits and writes to a log, handing each line on;
-`spawn` returns at once (QEMU, load generators): the caller owns the process and must end it. They
+`run` waits and returns the output; `stream` waits and writes to a log, passing each line on;
+`spawn` returns at once (QEMU, load generators): the caller owns the process and must end it. All
 put the child into a process group of its own, so that ending it ends what it started, and none
 leaves a child behind on Ctrl-C.
 
@@ -32,7 +32,7 @@ from lab.errors import HangError, InfraError
 from lab.progress import waiting
 
 END_GRACE_S = 5.0  # between SIGTERM and SIGKILL
-# Where several jobs run at once, what went wrong is long above the last lines.
+# Where several jobs run at once, the cause of an error is long above the last lines.
 CAUSE = re.compile(r"\b(?:error|fatal):|^E: |\bERROR\b|\*\*\* .*(?:Error|Stop)", re.IGNORECASE)
 CAUSES_MAX = 5
 TAIL_LINES = 15  # of a failed program's output, printed with the error
@@ -58,7 +58,7 @@ class Done:
 
 
 def quoted(argv: Args) -> str:
-    """The command as one would paste it into a shell."""
+    """The command, quoted for a shell."""
     return shlex.join(str(word) for word in argv)
 
 
@@ -276,10 +276,10 @@ def replace_by(argv: Args) -> NoReturn:
 
 @contextmanager
 def _ctrl_c_waits() -> Iterator[None]:
-    """Within, Ctrl-C is kept and comes at the end: a child that was just started has its name then.
+    """Delay Ctrl-C until the end of the block, when the child that was just started is known.
 
-    Python starts a child and returns its id in two steps; a child whose start is interrupted
-    between them would stay behind.
+    Python starts a child and returns it in two steps; an interrupt between them would leave the
+    child behind.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
@@ -296,7 +296,7 @@ def _ctrl_c_waits() -> Iterator[None]:
 
 
 def end(child: subprocess.Popen[str], grace_s: float = END_GRACE_S) -> None:
-    """End the process and its group, if it has not ended: ask, wait, then SIGKILL."""
+    """End the process and its group, if it has not ended: SIGTERM, wait, then SIGKILL."""
     if child.poll() is None:
         _signal_group(child.pid, signal.SIGTERM)
         try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What tests of different folders share: programs of listed packages only, and at the end a list of
-the boots that were repeated, in tests that passed too.
+"""Fixtures of tests in several folders; programs of listed packages only; and the last lines of a
+run: boots that were repeated, also in tests that passed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def pytest_configure() -> None:
 
 @pytest.fixture
 def quiet(request: pytest.FixtureRequest) -> Iterator[None]:
-    """No kernel that a test has used complains of anything."""
+    """The kernels of the test's machines logged no warning."""
     from lab.testbed.pm_guest import kernel_complaints
 
     used = [request.getfixturevalue(n) for n in ("machine", "aside") if n in request.fixturenames]

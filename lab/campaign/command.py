@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What `rem campaign` does, step by step."""
+"""The steps of `rem campaign`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lab.run import run as run_program
 from lab.setup.campaign import Campaign
 from lab.setup.products import need
 
-# Each kind of violation at each place is shrunk once, and so many altogether.
+# Each kind of violation at each place is shrunk once, and at most so many in all.
 SHRUNK_MAX = 10
 ROTATION = 5
 BOOTS = 60  # of one run
@@ -33,7 +33,7 @@ COMPLETE = "complete"  # in a recording's directory
 
 @dataclass(frozen=True)
 class Plan:
-    """The command line, checked. No recordings: the model's, or a machine's, recorded now."""
+    """The command line, checked. Without recordings: the model's, or a machine's, recorded now."""
 
     recordings: tuple[Path, ...]
     model: bool
@@ -43,17 +43,17 @@ class Plan:
     scheduler: str | None
     page: Path | None
     limit_s: float | None
-    boots: int | None  # None: as the tier has it
+    boots: int | None  # None: the tier's number
     whole: int | None  # of the boots, to the end
     mutants: str
-    load: Workload | None = None  # not said: the standard one
+    load: Workload | None = None  # None: the standard one
     profile: str = PROFILE
     claimed: bool = False
     soak: bool = False  # a chain of cycles instead of one
 
     @property
     def name(self) -> str:
-        """Of what is recorded; short, as it is the name of a machine, too."""
+        """The name of the recording; short, as it is also the name of a machine."""
         words = [self.load.name] if self.load else ["run"]
         words += [self.profile] if self.profile != PROFILE else []
         words += ["claimed"] if self.claimed else []
@@ -75,7 +75,7 @@ def run(plan: Plan) -> Result:
     try:
         booted = _soak(plan, engine, folder / "soak", store) if plan.soak else []
         if recordings:
-            booted = _judge(plan, engine, recordings, store)
+            booted = _check(plan, engine, recordings, store)
         found = mutants.run_model(engine, plan.seed)
         found += mutants.run_machine(engine, folder, chosen_mutants(plan), plan.seed)
         result = count(store, found, booted)
@@ -88,7 +88,7 @@ def run(plan: Plan) -> Result:
         store.close()
 
 
-def _judge(
+def _check(
     plan: Plan, engine: Path, recordings: tuple[Path, ...], store: Store
 ) -> list[boots.Booted]:
     rounds = runner.Plan(
@@ -101,9 +101,9 @@ def _judge(
     )
     runner.run(rounds, store)
     count = BOOTS if plan.boots is None else plan.boots
-    whole = count if plan.whole is None else plan.whole
+    amount = boots.BootPlan(count, count if plan.whole is None else plan.whole)
     return [
-        boots.boot_all(engine, store, recording, f"campaign-boot-{plan.seed}", count, whole)
+        boots.boot_all(engine, store, recording, f"campaign-boot-{plan.seed}", amount)
         for recording in recordings
         if count and boots.bootable(recording)
     ]
@@ -126,7 +126,7 @@ def _soak(plan: Plan, engine: Path, folder: Path, store: Store) -> list[boots.Bo
 
 
 def _recorded(plan: Plan, directory: Path) -> Path:
-    """A run of a machine; one that was recorded whole is gone on with."""
+    """Record a run of a machine; a complete recording is used again."""
     load = plan.load or workload.standard()
     if (directory / COMPLETE).exists():
         if (other := Workload.read(directory)) != load:
@@ -134,7 +134,7 @@ def _recorded(plan: Plan, directory: Path) -> Path:
                 f"{directory} is a run of another workload ({shlex.join(other.workload)}, checked"
                 f" by {shlex.join(other.check)}): remove it, or take another --seed"
             )
-        info(f"campaign: goes on with the run in {directory}; remove it to record another")
+        info(f"campaign: using the run in {directory}; remove it to record another")
         return directory
     shutil.rmtree(directory, ignore_errors=True)
     free_enough(directory)
@@ -152,7 +152,7 @@ def _recorded(plan: Plan, directory: Path) -> Path:
 
 
 def chosen_mutants(plan: Plan) -> list[str]:
-    """Bugs of the machine: none where only the model or an old recording is judged."""
+    """The planted bugs of kernel and loader that the plan names."""
     names = mutants.machine_mutants()
     if plan.mutants in {"all", "none"}:
         return names if plan.mutants == "all" else []
@@ -166,7 +166,7 @@ def chosen_mutants(plan: Plan) -> list[str]:
 
 
 def count(store: Store, found: list[mutants.Found], booted: list[boots.Booted]) -> Result:
-    """The figures; the mix is told where it is not what an honest campaign has."""
+    """The figures; shares of the mix that are too small are reported."""
     result = Result("campaign")
     violations = int(store.scalar("SELECT count(*) FROM image WHERE verdict = 'violation'"))
     missed = sum(item.missed for item in found)
@@ -191,9 +191,9 @@ def count(store: Store, found: list[mutants.Found], booted: list[boots.Booted]) 
 
 
 def _count_boots(store: Store, result: Result, booted: list[boots.Booted]) -> None:
-    """Real boots, and what one costs beside a judgement; the way to the cut would make it more.
+    """Real boots, and the cost of one compared with a check, without the way to the cut.
 
-    Those of all sessions; those to the end, and what they cost, of this one.
+    Boots are of all sessions; boots to the end and their cost are of this one.
     """
     result.add("booted", store.booted(), "images", "counted")
     whole = sum(item.whole for item in booted)
@@ -210,13 +210,13 @@ def _count_boots(store: Store, result: Result, booted: list[boots.Booted]) -> No
 
 def small(engine: Path, store: Store) -> list[dict[str, str]]:
     """One command for each kind of violation at each place."""
-    told: dict[tuple[str, str], dict[str, str]] = {}
+    found: dict[tuple[str, str], dict[str, str]] = {}
     for recording, event, eviction, place, broken in figures.violations(store):
         key = (place, broken.split(" ")[0])
-        if key in told or len(told) >= SHRUNK_MAX:
+        if key in found or len(found) >= SHRUNK_MAX:
             continue
         again = shrink.replayed_small(engine, Path(recording), event, eviction)
         line = shrink.command(Path(recording), event, again["evict"])
-        told[key] = {"broken": broken, "place": place, "command": line}
+        found[key] = {"broken": broken, "place": place, "command": line}
         info(f"campaign: {broken} in {place}: {line}")
-    return list(told.values())
+    return list(found.values())

@@ -142,7 +142,7 @@ def boot_look(
                 stop(it)
             before = consoles(it).decode(errors="replace")
             _goes_on(it, limit_s)
-            return workload.judge(it, load, before, resumed=True, limit_s=limit_s)
+            return workload.check(it, load, before, resumed=True, limit_s=limit_s)
         except RemError as error:
             return error.message
         finally:
@@ -153,7 +153,7 @@ def _goes_on(machine: Machine, limit_s: float) -> None:
     """Resume; an error where the guest does not come back and its workload says nothing new."""
     machine.boot()
     machine.wait_resumed(limit_s)
-    workload.wait_said(machine, SAID_LINES, limit_s)
+    workload.wait_printed(machine, SAID_LINES, limit_s)
 
 
 def run_model(engine: Path, seed: int, names: list[str] | None = None) -> list[Found]:

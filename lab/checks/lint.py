@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Formatters and linters of every language here: one list, used by `rem test` and `rem fmt`."""
+"""Formatters and linters of every language: one list, used by `rem test` and `rem fmt`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ C_FOLDERS = (
     "off2f",
     "pm",
     "tests",
-)  # but for those of checkpatch's
+)  # except those of checkpatch
 KERNEL_FOLDERS = (
     "kernel/stop",
     "kernel/resume",
@@ -33,7 +33,7 @@ KERNEL_FOLDERS = (
     "pm/init",
     "off2f/kernel",
 )
-# Meant for mails to Linux's maintainers, not for a project with its own licence table.
+# For mails to Linux's maintainers, not for a project with its own licence table.
 CHECKPATCH_IGNORES = (
     "FILE_PATH_CHANGES",
     "SPDX_LICENSE_TAG",
@@ -49,14 +49,14 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Linter:
-    """A command that says nothing and ends with 0 when all is well."""
+    """A command that prints nothing and ends with 0 if there is no finding."""
 
     name: str
     argv: Sequence[str | Path]
 
 
 def linters(repo: Path) -> list[Linter]:
-    """What applies to this checkout."""
+    """The linters that apply to this checkout."""
     files = project_files(repo)
     python = [sys.executable, "-m"]
     found = [
@@ -76,14 +76,14 @@ def linters(repo: Path) -> list[Linter]:
 
 
 def lint(repo: Path, report: Report) -> list[str]:
-    """Run all; their output goes to *report*. Returns the names of those that failed."""
+    """Run all and give their output to *report*; return the names of those with findings."""
     failed = []
     wanted = linters(repo)
     with step("linters", len(wanted), "linters") as shown:
         for linter in wanted:
             done = run(linter.argv, cwd=repo, env=cargo_env(), check=False)
             if not done.ok:
-                report(f"{linter.name}: failed")
+                report(f"{linter.name}: findings")
                 report((done.stdout + done.stderr).rstrip())
                 failed.append(linter.name)
             shown.advance()
@@ -94,7 +94,7 @@ def lint(repo: Path, report: Report) -> list[str]:
 
 
 def format_all(repo: Path) -> None:
-    """Rewrite every file in the form that `lint` wants."""
+    """Rewrite every file in the form that lint() checks."""
     files = project_files(repo)
     python = [sys.executable, "-m", "ruff"]
     run([*python, "check", "-q", "--fix-only", "."], cwd=repo)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The shares of a run in CI: parts of the project, each with a limit of time.
+"""The parts of the project, and how they share the time of a run in CI.
 
-A folder of tests and a crate belong to the share that names them, and to `core` where none does,
-so none can be forgotten.
+A folder of tests and a crate belong to the share that names them, and to `core` if none does, so
+that nothing is left out.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ SET_UP_MINUTES = 25
 
 @dataclass(frozen=True)
 class Share:
-    """What one part may take, and which folders are its own: of pytest's tests and of crates.
+    """The time of one part, and its folders of tests and crates.
 
-    *limit_minutes* are of two idle cores; more is reported, and counts towards the budget of all.
+    *limit_minutes* are of two idle cores; more is reported, and counts towards the whole budget.
     """
 
     name: str
@@ -57,14 +57,14 @@ def crate_folders(repo: Path, share: Share) -> list[str]:
 
 
 def crate_name(repo: Path, folder: str) -> str:
-    """Name of the package in a folder, as `cargo -p` wants it."""
+    """Name of the package in a folder, for `cargo -p`."""
     text = (repo / folder / "Cargo.toml").read_text(encoding="utf-8")
     name: str = tomllib.loads(text)["package"]["name"]
     return name
 
 
 def pytest_words(repo: Path, share: Share) -> list[str]:
-    """Words for pytest: the folders of a share that exist, without those of others."""
+    """Words for pytest: the existing folders of a share, without those of others."""
     words = [folder for folder in share.tests if (repo / folder).is_dir()]
     if share is CORE:
         words += [

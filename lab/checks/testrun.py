@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """`rem test`: every share in turn with its time, and at the end the runners' own last lines.
 
-All runners run even when one fails. A tier that CI runs at every change has a budget; exceeding it
-is a failure like any other. lab/checks/shares.py assigns tests to shares.
+All runners run even if one fails. A tier that CI runs at every change has a budget; exceeding it
+is a failure. lab/checks/shares.py has the tests of each share.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ _FULL: tuple[Part[Any], ...] = (
 PARTS = {Tier.QUICK: _QUICK, Tier.FULL: _FULL, Tier.SOAK: _FULL}
 
 WORKER_MEMORY_BYTES = 4 << 30  # a machine's NVRAM and QEMU, and room for a second one
-# The last line of a runner, by which people and machines count tests.
-NO_TESTS = 5  # pytest's exit status where a tier has none in a folder
+NO_TESTS = 5  # pytest's exit status if a tier has none in a folder
+# The last line of a runner, with the numbers of tests.
 _PYTEST_LAST = re.compile(r"^=*\s*((?:\d+ [a-z]+(?:, )?)+ in [\d.]+s.*?)\s*=*$")
 _CARGO_LAST = re.compile(r"^test result: .*")
 
@@ -85,7 +85,7 @@ class TestRun:
 
     @contextmanager
     def share(self, name: str) -> Iterator[None]:
-        """Count the time; an error is printed and counted, and the next share runs."""
+        """Measure the time; an error is reported and counted, and the next share runs."""
         begin = time.monotonic()
         info(f"== {name}")
         try:
@@ -100,7 +100,7 @@ class TestRun:
         return (time.monotonic() - self.began) / 60
 
     def left_s(self) -> float | None:
-        """What is left of the budget, for a runner's bound."""
+        """The rest of the budget, as a runner's limit."""
         if self.tier is Tier.SOAK:
             return None
         return max(1.0, (BUDGET_MINUTES - self.total_minutes) * 60)
@@ -115,7 +115,7 @@ class TestRun:
 
 
 def run_tier(tier: Tier, words: list[str], without: Collection[str] = ()) -> TestRun:
-    """Run everything of the tier. An error of set-up ends it: nothing can run without."""
+    """Run everything of the tier. An error of set-up ends it, as nothing can run without."""
     test = TestRun(tier)
     begin = time.monotonic()
     if unknown := set(without) - {share.name for share in SHARES}:
@@ -123,7 +123,7 @@ def run_tier(tier: Tier, words: list[str], without: Collection[str] = ()) -> Tes
     need_all(PARTS[tier])
     test.minutes["set-up"] = (time.monotonic() - begin) / 60
     repo = repo_dir()
-    if words:  # a person looks at certain tests only
+    if words:  # certain tests only
         with test.share("pytest"):
             _pytest(test, "pytest", words, must_find=True)
         return test
@@ -140,7 +140,7 @@ def run_tier(tier: Tier, words: list[str], without: Collection[str] = ()) -> Tes
 def _run_share(
     test: TestRun, repo: Path, share: Share, crates: list[str], tests: list[str]
 ) -> None:
-    if share is CORE:  # these look at all of the project
+    if share is CORE:  # these check the whole project
         begin = time.monotonic()
         test.failed += lint(repo, info)
         test.minutes["core: linters"] = (time.monotonic() - begin) / 60
@@ -172,7 +172,7 @@ def _loader_out() -> Path:
 
 
 def _pytest(test: TestRun, share: str, words: list[str], must_find: bool = False) -> None:
-    """One run of pytest. Not *must_find*: a tier may have no tests in a share's folders."""
+    """One run of pytest. Without *must_find* a tier may have no tests in a share's folders."""
     report = cache_dir() / "logs" / f"pytest-{_file_name(share)}.xml"
     report.unlink(missing_ok=True)
     color = "yes" if sys.stderr.isatty() else "no"
@@ -184,7 +184,7 @@ def _pytest(test: TestRun, share: str, words: list[str], must_find: bool = False
     # the long ones begin early; by their number of tests they would be last.
     argv += ["-n", str(workers()), "--dist", "loadfile", "--no-loadscope-reorder"]
     lines: list[str] = []
-    env = {"LOADER_OUT": str(_loader_out())}  # loader/host runs what _loader() has built, in QEMU
+    env = {"LOADER_OUT": str(_loader_out())}  # loader/host runs what _loader() built, in QEMU
     code = _runner([*argv, *words], f"pytest-{_file_name(share)}", test, lines, env=env)
     if code != 0 and (must_find or code != NO_TESTS):
         test.failed.append(f"{share}: pytest")
@@ -221,7 +221,7 @@ def _file_name(share: str) -> str:
 
 
 def pytest_last_line(line: str) -> str:
-    """`N passed in ...` of a line, or nothing."""
+    """`N passed in ...` in a line, or an empty string."""
     match = _PYTEST_LAST.match(re.sub(r"\x1b\[[\d;]*m", "", line).strip())
     return match[1] if match else ""
 
@@ -233,7 +233,7 @@ def _runner(
     lines: list[str],
     env: dict[str, str] | None = None,
 ) -> int:
-    """One runner, shown as it speaks; its exit code."""
+    """Run one runner and print its output at once; return its exit code."""
 
     def show(line: str) -> None:
         lines.append(line)
@@ -259,7 +259,7 @@ def _runner(
 
 
 def _minutes_by_folder(report: Path) -> dict[str, float]:
-    """From pytest's own report: which folder of tests takes the time."""
+    """The time of each folder of tests, from pytest's report."""
     minutes: dict[str, float] = {}
     if not report.exists():
         return minutes

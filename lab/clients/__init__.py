@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Load from the host that outlives its machine's QEMU, and knows what it was promised.
+"""Clients on the host that survive their machine's QEMU and know what they were promised.
 
 Each kind is a process of its own inside the machine's network namespace, driven by JSON lines
 (process.py): `writers` (redis or memcached clients that keep requests in flight all the time) and

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`python -m lab.clients KIND OPTIONS`: one load, driven by JSON lines on stdin and stdout.
+"""`python -m lab.clients KIND OPTIONS`: one kind of client, driven by JSON lines.
 
     -> {"op": "status"}
     <- {"ok": true, "result": {...}}   or   {"ok": false, "message": "..."}
 
-The first line out is the answer to the start. It ends when stdin does, so it never outlives the
-command that started it.
+The first line of output is the answer to the start. The process ends with its stdin, so it never
+survives the command that started it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lab.clients.peer import Peers
 from lab.clients.writers import Writers
 
 OPERATIONS = {
-    Writers: ("status", "hold", "verify", "go_on"),
+    Writers: ("status", "hold", "verify", "resume"),
     Peers: ("status",),
 }
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The far ends of rem-tcp and rem-fsync: what the guest's programs talk to on the host.
+"""The far ends of rem-tcp and rem-fsync: the peers of the guest's programs on the host.
 
 The TCP peer sends numbered frames without waiting for the guest's, also while the machine has no
-power, until the kernel's buffer is full. The ack receiver notes the newest record that the guest's
-disk acknowledged: a number that must be found after whatever happens next.
+power, until the kernel's buffer is full. The ack receiver keeps the number of the newest record
+that the guest's disk acknowledged: that record must be found later, whatever happens.
 
 Frames are as guest/programs/rem-tcp.c has them: u32 payload bytes, u32 CRC-32, u64 number, payload,
 little-endian; one without payload is the last and counts those before it.
@@ -20,7 +20,7 @@ from collections.abc import Coroutine
 HEADER = struct.Struct("<IIQ")
 ACK = struct.Struct("<Q")
 PAYLOAD_BYTES_MAX = 1400
-# 16 frames each 4 ms: a few Mbit/s, which an emulated machine digests beside its other work.
+# 16 frames each 4 ms: a few Mbit/s, which an emulated machine can handle beside its other work.
 BURST_FRAMES = 16
 PAUSE_S = 0.004
 # Payloads repeat after this many frames: the number in the header does not.
@@ -28,7 +28,7 @@ PAYLOADS = 64
 
 
 class PeerError(Exception):
-    """The guest sent what it must not send."""
+    """The guest sent something invalid."""
 
 
 class FramePeer:
@@ -73,7 +73,7 @@ class FramePeer:
             await asyncio.sleep(PAUSE_S)
 
     async def _receive(self, reader: asyncio.StreamReader) -> None:
-        """Returns with the guest's last frame."""
+        """Return after the guest's last frame."""
         while True:
             size, crc, number = HEADER.unpack(await reader.readexactly(HEADER.size))
             if number != self.received:
@@ -88,7 +88,7 @@ class FramePeer:
 
 
 class AckReceiver:
-    """Listens to one rem-fsync at a time: consecutive numbers from 1."""
+    """Serves one rem-fsync at a time: consecutive numbers from 1."""
 
     def __init__(self) -> None:
         self.acked = 0
@@ -143,7 +143,7 @@ class Peers:
         }
 
     async def close(self) -> None:
-        """Ends the connections, too: a handler may not be left to be cancelled with the loop."""
+        """Also end the connections: a handler must not be cancelled with the loop."""
         for server in self._servers:
             server.close()
         for task in self._handlers:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The driver's side of a load process: start it where the guest can be reached, talk to it.
+"""The driver's side of a client process: start it where the guest can be reached, control it.
 
-Demonstration and benches have this one client; the other side is lab/clients/__main__.py.
+The other side is lab/clients/__main__.py.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ START_LIMIT_S = 30.0
 
 
 def need_tap(network: Network) -> None:
-    """An error where connections would end with QEMU."""
+    """Raise InfraError if connections would end with QEMU."""
     if not isinstance(network, TapNetwork):
         raise InfraError(
-            "connections that outlive QEMU need a tap in a network namespace, which needs "
-            f"root's rights here ({network.note}): run this as root"
+            "connections that survive QEMU need a tap in a network namespace, which needs "
+            f"root here ({network.note}): run this as root"
         )
 
 
-class LoadProcess:
-    """`with LoadProcess(prefix, "writers", ...) as load: load.ask("status")`."""
+class ClientProcess:
+    """`with ClientProcess(prefix, "writers", ...) as load: load.ask("status")`."""
 
     def __init__(self, exec_prefix: Sequence[str], kind: str, **options: object) -> None:
         words = [*exec_prefix, sys.executable, "-m", "lab.clients", kind]
@@ -58,20 +58,20 @@ class LoadProcess:
 
     @classmethod
     def beside(cls, network: Network, kind: str, **options: object) -> Self:
-        """One in the network of a machine, whose connections live on through cuts."""
+        """In the network of a machine, whose connections survive cuts."""
         need_tap(network)
         return cls(network.exec_prefix(), kind, **options)
 
     def ask(
         self, op: str, answer_limit_s: float = ANSWER_LIMIT_S, **arguments: object
     ) -> dict[str, Any]:
-        """One operation of the load; `answer_limit_s` bounds the wait for its answer."""
+        """One operation of the client; `answer_limit_s` bounds the wait for its answer."""
         assert self._child.stdin is not None
         try:
             self._child.stdin.write(json.dumps({"op": op, **arguments}) + "\n")
             self._child.stdin.flush()
         except OSError as error:
-            raise InfraError(f"the load `{self.name}` has ended: {error}") from error
+            raise InfraError(f"the client `{self.name}` has ended: {error}") from error
         return self._answer(answer_limit_s)
 
     def _answer(self, limit_s: float) -> dict[str, Any]:
@@ -81,15 +81,15 @@ class LoadProcess:
         while b"\n" not in self._pending:
             rest_s = end_s - time.monotonic()
             if rest_s <= 0 or not select.select([fd], [], [], rest_s)[0]:
-                raise HangError(f"the load `{self.name}` gave no answer within {limit_s:g} s")
+                raise HangError(f"the client `{self.name}` gave no answer within {limit_s:g} s")
             data = self._child.stdout.buffer.read1(65536)  # type: ignore[attr-defined]
             if not data:
-                raise InfraError(f"the load `{self.name}` has ended (see its message above)")
+                raise InfraError(f"the client `{self.name}` has ended (see its message above)")
             self._pending += data
         line, self._pending = self._pending.split(b"\n", 1)
         message = json.loads(line)
         if not message["ok"]:
-            raise InfraError(f"the load `{self.name}`: {message['message']}")
+            raise InfraError(f"the client `{self.name}`: {message['message']}")
         result: dict[str, Any] = message["result"]
         return result
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The two wire protocols of the writers, by hand: a client library may reconnect or retry.
+"""The two wire protocols of the writers, without a library, which might reconnect or retry.
 
-A Protocol makes requests and cuts a stream of bytes into replies. It keeps what is incomplete
-until more comes; what cannot be a reply raises ProtocolError.
+A Protocol makes requests and splits a stream of bytes into replies. It keeps an incomplete reply
+until the rest comes; what cannot be a reply raises ProtocolError.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ VALUE_BYTES_MAX = 1 << 20
 
 
 class ProtocolError(ValueError):
-    """The other side sent what no server of that kind sends."""
+    """The other side sent something that no server of that kind sends."""
 
 
 # True: stored. int: a counter's new value. bytes: a value. None: no such key.
@@ -55,7 +55,7 @@ class _Buffered:
         return replies
 
     def _parse(self, at: int) -> tuple[Reply, int] | None:
-        """The reply at *at* and where the next begins; None when it is not all there."""
+        """The reply at *at* and where the next begins; None if it is incomplete."""
         raise NotImplementedError
 
     def _line(self, at: int) -> tuple[bytes, int] | None:
@@ -75,7 +75,7 @@ class _Buffered:
         if len(self._buffer) < end:
             return None
         if self._buffer[at + size : end] != trailer:
-            raise ProtocolError("a value does not end where it says")
+            raise ProtocolError("a value does not end at its length")
         return bytes(self._buffer[at : at + size]), end
 
 
@@ -87,7 +87,7 @@ def _number(text: bytes) -> int:
 
 
 class Redis(_Buffered):
-    """RESP2, as redis speaks it to a client that says no HELLO."""
+    """RESP2, which redis uses with a client that sends no HELLO."""
 
     name = "redis"
     port = 6379
@@ -122,7 +122,7 @@ class Redis(_Buffered):
             return None, after
         if line.startswith(b"$"):
             return self._value(after, line[1:], b"\r\n")
-        raise ProtocolError(f"redis said {line[:80]!r}")
+        raise ProtocolError(f"redis sent {line[:80]!r}")
 
 
 class Memcached(_Buffered):
@@ -157,7 +157,7 @@ class Memcached(_Buffered):
         words = line.split(b" ")
         if words[0] == b"VALUE" and len(words) == 4:
             return self._value(after, words[3], b"\r\nEND\r\n")
-        raise ProtocolError(f"memcached said {line[:80]!r}")
+        raise ProtocolError(f"memcached sent {line[:80]!r}")
 
 
 def make(name: str) -> Protocol:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Writers: connections that write all the time and remember every promise.
 
-Request n of a client is a SET of key n mod RING, or, each fourth, an INCR of the client's counter.
+Request n of a client is a SET of key n mod RING or, every fourth, an INCR of the client's counter.
 Up to `depth` requests are in flight, so that there is hardly an instant without one. Requests of
 one connection are answered in order; the counter's replies prove that each was done exactly once.
 
-    lost      acknowledged, and not there (or older than acknowledged)
+    lost      acknowledged, and missing (or older than acknowledged)
     repeated  the counter is ahead of what was sent
 
-`hold` ends the sending (after the power is gone, so that later writes do not cover lost ones);
-`verify` reads everything back over the same connections; `go_on` starts the sending again.
+`hold` stops sending (after the power failed, so that later writes do not cover lost ones);
+`verify` reads everything back over the same connections; `resume` starts sending again.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from functools import partial
 
 from lab.clients.protocol import Protocol, ProtocolError, Reply, make
 
-# Keys of one client. In a demo no key is written twice, so every single write can be looked up.
+# Keys of one client. In a demo no key is written twice, so every single write can be checked.
 RING = 16384
 COUNTER_EVERY = 4
 PAYLOAD_REPEATS = 6  # of 16 digits: values of about 100 bytes
 VERIFY_BATCH = 256
-# Answers that are remembered with their time; after a cut at most those that had come already.
+# Answers that are kept with their times; after a cut at most those that had come already.
 ANSWERS = 1024
 
 
@@ -78,7 +78,7 @@ class Writer(asyncio.Protocol):
         self._drained = asyncio.Event()
         self._readers: deque[asyncio.Future[Reply]] = deque()
 
-    # asyncio's side.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.WriteTransport)
@@ -96,10 +96,10 @@ class Writer(asyncio.Protocol):
         if not self._closing:
             self._fail(f"the connection ended: {exc or 'closed by the server'}")
 
-    # Ours.
+    # Called by Writers.
 
     def _fail(self, why: str) -> None:
-        """The first failure is kept; nothing is sent any more."""
+        """Keep the first failure and stop sending."""
         if self.failure is None:
             self.failure = f"{self._protocol.name} client {self.index}: {why}"
         self._sending = False
@@ -139,7 +139,7 @@ class Writer(asyncio.Protocol):
             self._readers.popleft().set_result(reply)
             return
         if not self.in_flight:
-            raise ProtocolError(f"a reply that nothing was asked for: {reply!r}")
+            raise ProtocolError(f"a reply without a request: {reply!r}")
         now_ns = time.monotonic_ns()
         request = self.in_flight.popleft()
         if _is_increment(request.number):
@@ -165,12 +165,12 @@ class Writer(asyncio.Protocol):
         return await reader
 
     async def begin(self) -> None:
-        """Make the counter; then requests flow."""
+        """Create the counter, then start sending."""
         if await self._ask(self._protocol.create_counter(self.counter_key)) is not True:
-            raise ConnectionError(f"client {self.index} could not make its counter")
-        self.go_on()
+            raise ConnectionError(f"client {self.index} could not create its counter")
+        self.resume()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         if self.failure is not None:
             return
         self._sending = True
@@ -182,14 +182,14 @@ class Writer(asyncio.Protocol):
         self._fill()
 
     def in_flight_at(self, at_ns: int) -> int:
-        """Requests sent by *at_ns* that had no answer then. A busy host may let this process read
-        only later what had been answered before: until it is read, its request is in flight.
+        """Requests sent by *at_ns* that had no answer then. On a busy host this process may read an
+        answer late: until it is read, its request is in flight.
         """
         waiting = sum(request.sent_ns <= at_ns for request in self.in_flight)
         return waiting + sum(one.sent_ns <= at_ns < one.answered_ns for one in self._answered)
 
     async def drain(self, limit_s: float) -> bool:
-        """After hold(): wait for the answers that are missing."""
+        """After hold(): wait for the missing answers."""
         try:
             await asyncio.wait_for(self._drained.wait(), limit_s)
         except TimeoutError:
@@ -197,7 +197,7 @@ class Writer(asyncio.Protocol):
         return self.failure is None
 
     async def verify(self) -> Verdict:
-        """After drain(): everything that was acknowledged, read back."""
+        """After drain(): read back everything that was acknowledged."""
         lost, checked = [], 0
         numbers = [n for n in range(max(0, self.sent - RING), self.sent) if not _is_increment(n)]
         for begin in range(0, len(numbers), VERIFY_BATCH):
@@ -261,8 +261,8 @@ class Writers:
         }
 
     def hold(self, at_ns: int) -> dict[str, object]:
-        """The machine is without power: stop sending, tell what was in flight at *at_ns*,
-        of the host's monotonic clock.
+        """The machine has no power: stop sending, and count what was in flight at *at_ns* of the
+        host's monotonic clock.
         """
         counts = [writer.in_flight_at(at_ns) for writer in self.writers]
         for writer in self.writers:
@@ -293,9 +293,9 @@ class Writers:
         )
         return {**status, "drained": True, **asdict(total)}
 
-    def go_on(self) -> dict[str, object]:
+    def resume(self) -> dict[str, object]:
         for writer in self.writers:
-            writer.go_on()
+            writer.resume()
         return self.status()
 
     async def close(self) -> None:

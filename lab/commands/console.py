@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem console`: the terminal as console of a machine that runs detached."""
+"""`rem console`: the terminal as the console of a machine that runs detached."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ from lab.machine.client import supervised
 def register(app: typer.Typer) -> None:
     @app.command("console")
     def console_command(name: NameOption = DEFAULT_NAME) -> int:
-        """Attach this terminal to a machine's console; Ctrl-] lets go of it."""
+        """Attach this terminal to a machine's console; Ctrl-] detaches it."""
         attach_console(supervised(name))
         return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem cut`: take the power away from a running machine."""
+"""`rem cut`: cut the power of a running machine."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from lab.errors import Exit, UsageError
 def register(app: typer.Typer) -> None:
     @app.command("experiment")
     def experiment_command(
-        name: Annotated[str, typer.Argument(help="Which; none: list them.")] = "",
+        name: Annotated[str, typer.Argument(help="The experiment; without one, list them.")] = "",
         tier: Annotated[
             str, typer.Option(help="full, or ci: the same with fewer samples.")
         ] = "full",
@@ -28,9 +28,9 @@ def register(app: typer.Typer) -> None:
         ] = None,
         as_json: JsonOption = False,
     ) -> int:
-        """Run an experiment: raw results, figures, and a picture with the paper's values beside.
+        """Run an experiment: raw results, figures, and a picture beside the paper's values.
 
-        The exit code is 1 where a statement of the paper does not come out.
+        The exit code is 1 if a statement of the paper does not hold.
         """
         from lab.experiment.run import TIERS, Context, Experiment, Paper, folder, names
         from lab.messages import info
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
         from lab.power.model import PowerModel
 
         if tier not in TIERS:
-            raise UsageError(f"--tier {tier}: give {' or '.join(TIERS)}")
+            raise UsageError(f"--tier {tier}: choose {' or '.join(TIERS)}")
         if not name:
             for one in names():
                 paper = Paper.read(folder() / one / "paper.toml")

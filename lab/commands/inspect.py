@@ -85,7 +85,7 @@ class RecordedCut:
 
 @dataclass(frozen=True)
 class InspectPlan:
-    """Where to look, checked: a machine, a file, or a cut of a recording."""
+    """What to inspect, checked: a machine, a file, or a cut of a recording."""
 
     machine: str | None
     file: Path | None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem ps`: the machines there are."""
+"""`rem ps`: all machines."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
     def rm_command(
         name: NameOption = DEFAULT_NAME,
         force: Annotated[
-            bool, typer.Option("--force", "-f", help="Also when it runs, or is damaged.")
+            bool, typer.Option("--force", "-f", help="Also if it runs, or is damaged.")
         ] = False,
     ) -> int:
         """Remove a machine: its NVRAM, its disk, its logs and its network."""

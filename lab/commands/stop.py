@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem stop`: a planned Stop, asked of the guest."""
+"""`rem stop`: a planned Stop, requested from the guest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
             bool, typer.Option("--power-off", help="Shut the guest down; nothing to resume.")
         ] = False,
     ) -> int:
-        """Stop a machine as planned: same image as at a cut, no hold-up; `rem resume` goes on."""
+        """Stop a machine as planned, without a hold-up; `rem resume` resumes it."""
         state = request(supervised(name), "stop", power_off=power_off)["state"]
         wanted = MachineState.OFF if power_off else MachineState.STOPPED
         info(f"rem: machine {name!r} is {state}" + ("" if state == wanted else f", not {wanted}"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem test`: prove that it works."""
+"""`rem test`: linters and tests of every language."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def register(app: typer.Typer) -> None:
         from lab.errors import UsageError
 
         if tier not in list(Tier):
-            raise UsageError(f"--tier {tier}: want one of {', '.join(Tier)}")
+            raise UsageError(f"--tier {tier}: choose one of {', '.join(Tier)}")
         done = run_tier(Tier(tier), words or [], without)
-        _tell(done)
+        _print_summary(done)
         if as_json:
             _emit(done)
         raise typer.Exit(done.exit_code())
 
 
-def _tell(done: TestRun) -> None:
-    """The runners' own last lines come last: CI counts tests by them."""
+def _print_summary(done: TestRun) -> None:
+    """Print times and failures; the runners' own last lines come last, as CI reads them."""
     from lab.checks.shares import BUDGET_MINUTES, SET_UP_MINUTES, SHARES
     from lab.messages import info
 

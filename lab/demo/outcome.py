@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a demonstration found out: checks, figures and the story, for the terminal and the page."""
+"""What a demonstration found: checks, figures and the story, for the terminal and the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab.result import Result
 
 @dataclass(frozen=True)
 class Check:
-    """One promise and whether it was kept."""
+    """One promise, and whether it was kept."""
 
     name: str
     ok: bool
@@ -37,11 +37,11 @@ class Outcome:
         self.print_line(line)
 
     def check(self, name: str, ok: bool, detail: str) -> bool:
-        """Note a promise. A broken one makes the whole demonstration fail."""
+        """Note a check. One that fails makes the whole demonstration fail."""
         self.checks.append(Check(name, ok, detail))
         self.result.ok = self.result.ok and ok
         if not ok:
-            self.report(f"BROKEN: {name}: {detail}")
+            self.report(f"FAILED: {name}: {detail}")
         return ok
 
     @property
@@ -50,18 +50,18 @@ class Outcome:
         return [check for check in self.checks if not check.ok]
 
     def heading(self) -> str:
-        """What happened, in one line."""
+        """What happened, in one line that is true of the checks."""
+        how = "The power failed"
         if self.no_flush is not None:
             how = f"Stop's flushes were disabled ({self.no_flush})"
-            if self.result.ok and self.checks:
-                return f"{how}: data was lost, and both checks detected it"
-            return f"{how}, and the proof failed: {self._first_broken()}"
-        if self.result.ok and self.checks:
-            return "The power failed, and everything continued"
-        return f"The power failed, and a promise was broken: {self._first_broken()}"
-
-    def _first_broken(self) -> str:
-        return self.broken[0].name if self.broken else "nothing was checked"
+        if not self.checks:
+            return f"{how}, and nothing was checked"
+        if self.broken:
+            what = "a check" if self.no_flush is None else "the proof"
+            return f'{how}, and {what} failed: "{self.broken[0].name}"'
+        if self.no_flush is not None:
+            return f"{how}: data was lost, and both checks detected it"
+        return f"{how}, and everything continued"
 
     def modelled(self) -> tuple[str, ...]:
         """What the cut took away."""
@@ -73,7 +73,7 @@ class Outcome:
         return (mine, *NOT_MODELLED)
 
 
-# Printed at the end of each demonstration, so that nobody takes it for more than it is.
+# The limits of each demonstration, printed at its end.
 CACHES_KEPT = (
     "CPU caches are not volatile here (--caches off): the memory file holds what caches held, so a "
     "missing flush would not be noticed. The hold-up is counted in host time, because the "
@@ -95,6 +95,6 @@ NOT_MODELLED = (
 MODELLED = (
     "DRAM, CPU registers, interrupt controllers, devices and requests in flight are lost with the "
     "QEMU process, which ends by SIGKILL; only the NVRAM file and the disk file are left.",
-    "The network outlives the machine, as a switch does: the peers' connections are the host "
+    "The network survives the machine, as a switch does: the peers' connections are the host "
     "kernel's own and wait.",
 )

@@ -28,7 +28,7 @@ def page(outcome: Outcome, picture_svg: str | None) -> str:
     """The whole page; its heading is the outcome of this run."""
     title = escape(outcome.heading())
     checks = "".join(
-        f"<tr><td class={'ok' if check.ok else 'bad'}>{'kept' if check.ok else 'BROKEN'}</td>"
+        f"<tr><td class={'ok' if check.ok else 'bad'}>{'passed' if check.ok else 'FAILED'}</td>"
         f"<td>{escape(check.name)}</td><td>{escape(check.detail)}</td></tr>"
         for check in outcome.checks
     )
@@ -42,10 +42,10 @@ def page(outcome: Outcome, picture_svg: str | None) -> str:
 <h2>Stop and Go</h2>{picture}
 <p class=note>Times by the machine's own counter, from its record. The last flush and the
 commit come after the record is complete, so they cannot be in it.</p>
-<h2>Promises</h2><table>{checks}</table>
+<h2>Checks</h2><table>{checks}</table>
 <h2>Figures</h2><table><tr><th>figure<th>value<th>unit<th>kind</tr>{figures}</table>
 <h2>What this shows, and what it does not</h2>
-<p>Lost in the cut, and restored:</p><ul>{_items(outcome.modelled())}</ul>
+<p>Lost in the cut:</p><ul>{_items(outcome.modelled())}</ul>
 <p>Not modelled:</p><ul>{_items(outcome.not_modelled())}</ul>
 </html>
 """

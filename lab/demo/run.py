@@ -37,8 +37,8 @@ def play(machine: Machine, plan: Plan, outcome: Outcome) -> None:
 def end(outcome: Outcome) -> None:
     """Print the last lines: what was kept, and what all this does not show."""
     kept = sum(check.ok for check in outcome.checks)
-    outcome.print_line(f"{kept} of {len(outcome.checks)} promises kept.")
-    outcome.print_line("Lost in the cut, and restored:")
+    outcome.print_line(f"{kept} of {len(outcome.checks)} checks passed.")
+    outcome.print_line("Lost in the cut:")
     for line in outcome.modelled():
         outcome.print_line(f"  - {line}")
     outcome.print_line("Not modelled:")

@@ -120,7 +120,7 @@ def load(machine: Machine, work: Workload, plan: Plan, outcome: Outcome) -> Befo
 def cut(
     machine: Machine, work: Workload, before: Before, plan: Plan, outcome: Outcome
 ) -> CutRecord:
-    """Drop PWR_OK under full load; the clients are told to wait only afterwards."""
+    """Drop PWR_OK under full load; the clients are stopped only afterwards."""
     record = machine.cut(CutPlan(no_flush=plan.no_flush))
     # By the host's clock, as the clients; the Stop's own time is the model's.
     writers = work.writers().items()
@@ -148,7 +148,7 @@ def cut(
         else:
             add("stop_wall_ns", record.stopped_after_ns, "ns", "native")
     gone = record.gone and not Path(f"/proc/{record.qemu_pid}").exists()
-    outcome.check("the QEMU process is gone", gone, f"process {record.qemu_pid}")
+    outcome.check("the QEMU process has ended", gone, f"process {record.qemu_pid}")
     outcome.check("Stop committed within the hold-up", record.stopped, line)
     enough = f"{acked} writes, at least {plan.writes} wanted"
     outcome.check("enough was acknowledged before the cut", acked >= plan.writes, enough)

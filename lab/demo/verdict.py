@@ -73,7 +73,7 @@ def check_clients(work: Workload, before: Before, plan: Plan, outcome: Outcome) 
     if first.problems:
         return first.lost
     for load in work.writers().values():
-        load.ask("go_on")
+        load.ask("resume")
     time.sleep(plan.more_s)
     for load in work.writers().values():
         load.ask("hold", at_ns=time.monotonic_ns())

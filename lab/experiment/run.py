@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Find an experiment, run it, keep its raw results, and draw what they show beside the paper's.
+"""Find an experiment, run it, keep its raw results, and draw them beside the paper's.
 
 A folder experiments/ID has
     README.md      question, method, what differs from the paper
-    paper.toml     what the paper gives: title, source, [values]
+    paper.toml     the paper's title, source and [values]
     experiment.py  measure(it) -> raw, judge(raw, paper, report), draw(raw, paper, figure)
 
 Figures and pictures are functions of the raw results alone, which are kept as JSON: `--redraw`
-makes them again without measuring.
+repeats them without measuring.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class Paper:
     title: str
     source: str
     values: dict[str, Any]
-    provisional: bool = False  # times stand on a model that is to be replaced
+    provisional: bool = False  # times depend on a model that will be replaced
 
     @staticmethod
     def read(path: Path) -> Paper:
         try:
             return Paper(**tomllib.loads(path.read_text(encoding="utf-8")))
         except (tomllib.TOMLDecodeError, TypeError) as error:
-            raise InfraError(f"{path} is no paper's data: {error}") from error
+            raise InfraError(f"{path} does not describe a paper: {error}") from error
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Context:
 
 @dataclass
 class Report:
-    """Figures, and what was expected of them."""
+    """Figures, and expectations of the paper that failed."""
 
     result: Result
     failed: list[str] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Report:
         self.result.add(name, value, unit, "counted")
 
     def expect(self, what: str, holds: bool) -> None:
-        """A statement of the paper that must come out here, too."""
+        """A statement of the paper that must hold here, too."""
         info(f"  {'holds' if holds else 'DOES NOT HOLD'}: {what}")
         if not holds:
             self.failed.append(what)
@@ -113,7 +113,7 @@ class Experiment:
         return Experiment(name, Paper.read(here / "paper.toml"), module)
 
     def run(self, it: Context, redraw: Path | None = None) -> Result:
-        """Measure (or read what was measured), judge, draw."""
+        """Measure (or read kept results), judge, draw."""
         it.out.mkdir(parents=True, exist_ok=True)
         info(f"{self.name}: {self.paper.title} ({self.paper.source})")
         if redraw is None:

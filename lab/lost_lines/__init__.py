@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a cut lost: lines that media has otherwise than CPUs saw them, whose they were, and who
-wrote them last. `rem inspect` shows it, of a machine or of a recording.
+"""What a cut lost: lines whose bytes on media differ from what CPUs saw, with their owners and
+their last writers. `rem inspect` shows it, for a machine or a recording.
 
     memory.py      two files, and the lines in which they differ
     kernel.py      the kernel in one of them: page table, symbols, types (drgn)
     processes.py   page tables and mappings of programs, kernel stacks
-    pages.py       whose a page is
-    writers.py     who stored to a line last
-    report.py      all of it, added up by owner
+    pages.py       the owner of a page
+    writers.py     the last writer of a line
+    report.py      all of it, summed by owner
+    source.py      the files of a machine
 
-A cut leaves anything, and a file may hold anything: what does not make sense is told as such, and
-every walk has an end.
+A cut may leave anything, and a file may hold anything: what is damaged is reported as such, and
+every walk is bounded.
 """

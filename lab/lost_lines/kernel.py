@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A kernel in memory: found by its banner, read through its own page table, its types by drgn.
 
-Nothing here trusts the memory: an address that no page table maps is a drgn.FaultError, who walks
-a list counts its steps, and whoever asks expects DAMAGE.
+Nothing here trusts the memory: an address that no page table maps is a drgn.FaultError, walks of
+lists are bounded, and callers handle DAMAGE.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ PTE_PRESENT, PTE_LARGE = 1, 1 << 7
 PTE_ADDRESS = 0x000F_FFFF_FFFF_F000
 SHIFTS = (39, 30, 21, 12)
 CPUS_MAX = 256
-# In all. A damaged structure may lead in circles; a sound one takes far fewer.
+# In all. A damaged structure may lead in circles; an intact one needs far fewer.
 READS_MAX = 20_000_000
-# What reading a memory of which pieces are garbage can raise, drgn's helpers included: they meet
-# nodes of a maple tree of types that there are not (NotImplementedError, a RuntimeError).
+# What reading damaged memory can raise, drgn's helpers included: they may find nodes of a maple
+# tree of unknown type (NotImplementedError, a RuntimeError).
 DAMAGE = (
     drgn.FaultError, struct.error, ArithmeticError, LookupError, RuntimeError, ValueError,
 )  # fmt: skip
 
 
 class Symbols:
-    """System.map, with the kernel where KASLR had put it."""
+    """System.map, at the kernel's address under KASLR."""
 
     def __init__(self, system_map: Path) -> None:
         try:
@@ -63,7 +63,7 @@ class Symbols:
         self.per_cpu_bytes = self._at.get("__per_cpu_end", 0)
 
     def linked(self, name: str) -> int:
-        """Where the linker put it."""
+        """The linker's address."""
         try:
             return self._at[name]
         except KeyError as error:
@@ -73,7 +73,7 @@ class Symbols:
         return self.linked(name) + self.slide
 
     def name(self, address: int) -> str | None:
-        """The symbol that an address in the kernel's image belongs to."""
+        """The symbol of an address in the kernel's image."""
         linked = address - self.slide
         if not self._at["_text"] <= linked < self._at["_end"]:
             return None
@@ -85,7 +85,7 @@ class Symbols:
 
 
 def _columns(table: list[tuple[int, str]]) -> tuple[list[int], list[str]]:
-    """Sorted; of names for one address the first that is no label of a section."""
+    """Sorted; of several names for one address the first that is no label of a section."""
     best: dict[int, str] = {}
     for address, name in table:
         if best.get(address, "__").startswith("__"):
@@ -95,7 +95,7 @@ def _columns(table: list[tuple[int, str]]) -> tuple[list[int], list[str]]:
 
 
 class Kernel:
-    """The kernel that *view* holds. RemError where it holds none."""
+    """The kernel in *view*. RemError if there is none."""
 
     def __init__(self, view: View, symbols: Symbols, layout: Path) -> None:
         self.view = view
@@ -144,7 +144,7 @@ class Kernel:
         raise drgn.FaultError("not mapped", address)
 
     def read(self, address: int, count: int) -> bytes:
-        """At a virtual address of the kernel's."""
+        """Read at a virtual address of the kernel."""
         return self._read_virtual(address, count, 0, False)
 
     def _read_virtual(self, address: int, count: int, _offset: int, _physical: bool) -> bytes:
@@ -158,7 +158,7 @@ class Kernel:
             address, count = address + part, count - part
         return b"".join(parts)
 
-    # Where it is.
+    # Its place.
 
     def _find(self) -> int:
         offset = self.symbols.linked("linux_banner") - self.symbols.linked("_text")
@@ -166,8 +166,8 @@ class Kernel:
             if self.view.read(at + offset, len(BANNER)) == BANNER:
                 return NVRAM_PHYS + at
         raise RemError(
-            f"{self.view.path} holds no kernel of this machine's: lines are counted, their owners "
-            "are not known"
+            f"{self.view.path} holds no kernel of this machine: lines are counted, their owners "
+            "are unknown"
         )
 
     def _find_virtual(self) -> int:
@@ -179,7 +179,7 @@ class Kernel:
                 continue
         raise RemError(
             f"{self.view.path}: the kernel's page table does not map the kernel: it is damaged, "
-            "and owners are not known"
+            "and owners are unknown"
         )
 
     # Its objects.
@@ -191,7 +191,7 @@ class Kernel:
         return int(self.variable(name, "unsigned long").value_())
 
     def per_cpu_bases(self) -> Iterator[tuple[int, int]]:
-        """CPU, and what is added to the address of a per-CPU symbol."""
+        """CPU, and the offset that is added to the address of a per-CPU symbol."""
         for cpu in range(min(self._word32("nr_cpu_ids"), CPUS_MAX)):
             at = self.symbols.at("__per_cpu_offset") + 8 * cpu
             yield cpu, int(struct.unpack("<Q", self.read(at, 8))[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""NVRAM as CPUs saw it when the power went, media as the cut left it, and where they differ."""
+"""NVRAM as CPUs saw it when the power failed, media after the cut, and where they differ."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ CHUNK_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class Lost:
-    """A line of which media has other bytes than CPUs read."""
+    """A line whose bytes on media differ from what CPUs read."""
 
     line: int  # counted from the start of NVRAM
     first: int  # the first byte of it that differs
 
 
 class View:
-    """A file that holds an NVRAM. Holes are never filled by reading, as a mapping would."""
+    """A file that holds an NVRAM. Reading, unlike a mapping, never fills holes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -49,7 +49,7 @@ class View:
             raise InfraError(f"cannot read {self.path}: {error.strerror}") from error
 
     def pieces(self) -> Iterator[tuple[int, int]]:
-        """Where the file is not a hole: begin and end."""
+        """Begin and end of each part that is not a hole."""
         end = 0
         while end < self.size_bytes:
             try:
@@ -65,7 +65,7 @@ def lost_lines(seen: View, media: View) -> list[Lost]:
     if seen.size_bytes != media.size_bytes or seen.size_bytes % PAGE_BYTES:
         raise RemError(
             f"{seen.path} has {seen.size_bytes} bytes and {media.path} {media.size_bytes}: "
-            "they are not one machine's memory"
+            "they are not of one machine"
         )
     chunks = sorted(
         {

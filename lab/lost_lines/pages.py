@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Whose a page of NVRAM is: by the kernel's image, its memory map, and programs' page tables."""
+"""The owner of a page of NVRAM: by the kernel's image, memory map, and programs' page tables."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from lab.machine.qemu import NVRAM_PHYS
 STRUCT_PAGE_BYTES = 64
 MAPPING_FLAGS = 3
 ANON = 1
-TYPE_SHIFT = 24  # of page_type: the upper byte says what the page is
+TYPE_SHIFT = 24  # of page_type: the upper byte is the type of the page
 S_IFMT, S_IFBLK = 0o170000, 0o060000
 HEADER_PAGES = fmt.CONST["REM_BLOCK_BYTES"] // PAGE_BYTES
 
 
 @dataclass(frozen=True)
 class Owner:
-    """What a lost line was. Lines of one owner are added up."""
+    """The owner of a lost line. Lines of one owner are summed."""
 
     kind: str  # KINDS
     name: str
@@ -42,14 +42,14 @@ KINDS = {
     "process": "program's memory",
     "page cache": "file in the page cache",
     "page struct": "memory map",
-    "kernel pages": "pages the kernel took",
+    "kernel pages": "pages allocated by the kernel",
     "free": "free pages",
-    "unknown": "not known",
+    "unknown": "unknown",
 }
 
 
 class Pages:
-    """Answers for any byte of NVRAM; damaged structures make an `unknown`."""
+    """Finds the owner of any byte of NVRAM; `unknown` if structures are damaged."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -74,7 +74,7 @@ class Pages:
         self._files: dict[int, str] = {}
 
     def owner(self, offset: int) -> Owner:
-        """Of the byte at that offset of NVRAM."""
+        """The owner of the byte at that offset of NVRAM."""
         phys = NVRAM_PHYS + offset
         frame = phys // PAGE_BYTES
         if offset // PAGE_BYTES < HEADER_PAGES:
@@ -95,7 +95,7 @@ class Pages:
         return known
 
     def process_of(self, offset: int) -> Process | None:
-        """Who has the page mapped, or one of them."""
+        """A process that has mapped the page, if any."""
         user = self.users.mapped.get((NVRAM_PHYS + offset) // PAGE_BYTES)
         return user[0] if user else None
 
@@ -125,7 +125,7 @@ class Pages:
             try:
                 pages.add(self._kernel.translate(address) // PAGE_BYTES)
             except drgn.FaultError:
-                continue  # such a piece of memory has no map
+                continue  # that part of memory has no map
         return pages
 
     def _page_address(self, frame: int) -> int:
@@ -171,7 +171,7 @@ class Pages:
             return Owner("process", "anonymous, in no page table", None)
         if flags & self._reserved:
             return Owner("kernel pages", "reserved at boot")
-        return Owner("kernel pages", "no owner told")
+        return Owner("kernel pages", "no owner recorded")
 
     def _slab(self, address: int) -> str:
         program = self._kernel.program
@@ -205,7 +205,7 @@ class Pages:
         return f"{kind}:{path_of(dentry)}"
 
 
-# Where the parts of the block begin (format/rem_image.h).
+# Offsets of the parts of the block (format/rem_image.h).
 PARTS = {
     0: "block header",
     fmt.CONST["REM_CONSUMED_OFFSET"]: "consumed word",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Programs in a kernel's memory: which pages their page tables map, and as what."""
+"""Programs in a kernel's memory: the pages that their page tables map."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drgn.helpers.linux.mm import for_each_vma
 from lab.lost_lines.kernel import DAMAGE, PTE_ADDRESS, PTE_LARGE, PTE_PRESENT, SHIFTS, Kernel
 from lab.lost_lines.memory import PAGE_BYTES
 
-# Damaged lists have an end, too.
+# Bounds for damaged lists.
 TASKS_MAX = 100_000
 VMAS_MAX = 100_000
 DENTRIES_MAX = 256
@@ -25,7 +25,7 @@ USER_ENTRIES = 256  # of the top level
 
 @dataclass(frozen=True)
 class Mapping:
-    """A piece of a program's address space."""
+    """A part of a program's address space."""
 
     begin: int
     end: int
@@ -35,7 +35,7 @@ class Mapping:
 
 @dataclass
 class Process:
-    """A task with an address space, or a thread of the kernel's."""
+    """A task with an address space, or a kernel thread."""
 
     pid: int
     name: str
@@ -50,9 +50,9 @@ class Process:
 
 @dataclass
 class Users:
-    """What page tables and stacks tell of pages, by page frame number."""
+    """Users of pages according to page tables and stacks, by page frame number."""
 
-    mapped: dict[int, tuple[Process, int]] = field(default_factory=dict)  # and where
+    mapped: dict[int, tuple[Process, int]] = field(default_factory=dict)  # and the address
     sharers: dict[int, int] = field(default_factory=dict)
     tables: dict[int, Process] = field(default_factory=dict)
     stacks: dict[int, Process] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Users:
 
 
 def text_of(raw: drgn.Object) -> str:
-    """A string of the kernel's, which may be anything."""
+    """A string in the kernel, which may be damaged."""
     text = raw.string_().decode("utf-8", "replace")
     return "".join(c if c.isprintable() else "?" for c in text)[:200]
 
@@ -79,7 +79,7 @@ def path_of(dentry: drgn.Object) -> str:
 
 
 def users_of(kernel: Kernel) -> Users:
-    """Every task there is. What cannot be read is noted and left out."""
+    """All tasks. What cannot be read is noted and skipped."""
     users = Users()
     first = kernel.variable("init_task", "struct task_struct").tasks.address_of_()
     tasks = list_for_each_entry("struct task_struct", first, "tasks")
@@ -139,7 +139,7 @@ def _mapping(mm: drgn.Object, vma: drgn.Object) -> Mapping:
 
 
 def _walk(kernel: Kernel, users: Users, process: Process, table_phys: int) -> None:
-    """The user half of a page table; an explicit stack, as a damaged one may lead anywhere."""
+    """Walk the user half of a page table, with an explicit stack, as it may be damaged."""
     seen: set[tuple[int, int]] = set()
     todo = [(table_phys, 0, 0)]
     while todo:

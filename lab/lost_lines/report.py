@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Every lost line with its owner and its last writer, and all of them added up."""
+"""Every lost line with its owner and its last writer, and their sums."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from lab.lost_lines.writers import Writers, place_of
 from lab.machine.qemu import NVRAM_PHYS
 
 # A device wrote it, or a page walk, or a CPU before power-on.
-NOBODY = "no store seen"
-NOT_KNOWN = Owner("unknown", "no kernel to ask")
+UNSEEN = "no store seen"
+NOT_KNOWN = Owner("unknown", "no kernel to read")
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where to look. *kernel* finds System.map and layout (lab/setup/layout.py) of the kernel that
-    ran, which may take a while: it is asked where something was lost.
+    """The files to compare. *kernel* returns System.map and layout (lab/setup/layout.py) of the
+    kernel that ran, which may take a while: it is called only if something was lost.
     """
 
     seen: Path
@@ -90,27 +90,27 @@ def _as_dict(group: Group) -> dict[str, Any]:
 
 
 def loss_of(source: Source) -> Loss:
-    """Compare, and ask the kernel that was running. Without one, lines are told all the same."""
+    """Compare the files and read the kernel that ran. Without one, lines have no owners."""
     seen, media = View(source.seen), View(source.media)
     try:
         lost = lost_lines(seen, media)
-        pages, symbols, problems = _ask(source, seen) if lost else (None, None, [])
+        pages, symbols, problems = _read_kernel(source, seen) if lost else (None, None, [])
         writers = Writers(source.writers)
         lines = []
         for line in lost:
             offset = line.line * LINE_BYTES + line.first
             owner = pages.owner(offset) if pages else NOT_KNOWN
-            told = writers.of(line.line)
-            place = NOBODY if writers.known else "not recorded"
-            if told is not None:
+            writer = writers.of(line.line)
+            place = UNSEEN if writers.known else "not recorded"
+            if writer is not None:
                 process = pages.process_of(offset) if pages else None
-                place = place_of(told.pc, symbols, process)
+                place = place_of(writer.pc, symbols, process)
             lines.append(
                 LostLine(
                     line.line * LINE_BYTES, owner, place,
-                    told.pc if told else None,
-                    told.cpu if told else None,
-                    told.time_ns if told else None,
+                    writer.pc if writer else None,
+                    writer.cpu if writer else None,
+                    writer.time_ns if writer else None,
                 )
             )  # fmt: skip
         if pages:
@@ -121,9 +121,9 @@ def loss_of(source: Source) -> Loss:
         media.close()
 
 
-def _ask(source: Source, seen: View) -> tuple[Pages | None, Symbols | None, list[str]]:
+def _read_kernel(source: Source, seen: View) -> tuple[Pages | None, Symbols | None, list[str]]:
     if source.kernel is None:
-        return None, None, ["no kernel is known: no owners"]
+        return None, None, ["the kernel is unknown: no owners"]
     try:
         system_map, layout = source.kernel()
     except RemError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Who stored to a line last: the file of format/rem_writers.h, and names for what it says."""
+"""The last store to each line: the file of format/rem_writers.h, and names for its addresses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENTRY_BYTES = fmt.size_of("rem_writer")
 ENTRY = struct.Struct("<QQ")  # struct rem_writer; the parser of headers is slow for a million
 PROGRAM = int(fmt.CONST["REM_WRITER_PROGRAM"])
 # The loader runs at its link address, in the first MiBs; programs are linked above. The kernel's
-# decompressor runs where it lies in NVRAM.
+# decompressor runs at its place in NVRAM.
 LOADER_END = 0x200000
 NVRAM_END = NVRAM_PHYS + (1 << 36)
 
@@ -32,7 +32,7 @@ class Writer:
 
 
 class Writers:
-    """The table; of a file that is not there, nobody is known."""
+    """The table; without a file no writer is known."""
 
     def __init__(self, path: Path | None) -> None:
         self._view = View(path) if path is not None and path.exists() else None
@@ -50,7 +50,7 @@ class Writers:
 
 
 def place_of(pc: int, symbols: Symbols | None, process: Process | None) -> str:
-    """A name for an instruction; of a program, where the page's owner has it."""
+    """A name for an instruction; in a program, the place in the page's owner."""
     if pc == PROGRAM:
         return "a program"
     if pc >= KERNEL_MAP:

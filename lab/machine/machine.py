@@ -2,7 +2,7 @@
 """The machine as one object: made, booted, cut, resumed, destroyed.
 
 State is kept in one directory (files.py) and owned by one process at a time (MachineLock). The
-media are nvram.img and disk.img there; whatever else a QEMU held is gone when it is.
+media are nvram.img and disk.img there; everything else is lost with its QEMU.
 
     configured --boot--> running --cut--> stopped | cut --resume--> running --> ...
 
@@ -62,15 +62,15 @@ NOTE_POLL_S = 0.002
 class MachineState(StrEnum):
     CONFIGURED = "configured"  # made, never booted
     RUNNING = "running"
-    STOPPED = "stopped"  # the Stop said "committed", then the power went
-    CUT = "cut"  # the power went without that
+    STOPPED = "stopped"  # the Stop reported its commit, then the power failed
+    CUT = "cut"  # the power failed without that
     OFF = "off"  # the guest switched itself off
-    FAILED = "failed"  # QEMU ended by itself, and not well
+    FAILED = "failed"  # QEMU ended by itself, with an error
 
 
 @dataclass(frozen=True)
 class StateRecord:
-    """state.json: what is known of a machine by whoever does not own it."""
+    """state.json: what processes that do not own a machine know of it."""
 
     state: MachineState
     boots: int  # QEMU processes so far; logs carry this number
@@ -88,7 +88,7 @@ class StateRecord:
 
 
 class _Supply(PowerSupply):
-    """A supply that takes the power away when the machine says it needs none: a planned Stop."""
+    """A supply that cuts the power when the machine reports a planned Stop."""
 
     def __init__(self, machine: Machine, sequence: int) -> None:
         super().__init__(sequence)
@@ -99,7 +99,7 @@ class _Supply(PowerSupply):
 
 
 class Machine:
-    """See the module. Methods may be called from any thread; one at a time has effect."""
+    """See the module. Methods may be called from any thread; they run one at a time."""
 
     def __init__(self, files: MachineFiles, config: MachineConfig, lock: MachineLock) -> None:
         """Use create() or open()."""
@@ -115,7 +115,7 @@ class Machine:
         self.why = record.why if record else None
         self.last_cut: dict[str, Any] | None = record.last_cut if record else None
         if self.state is MachineState.RUNNING:
-            # Its owner died and QEMU with it: power gone, unannounced.
+            # Its owner died and QEMU with it: an unannounced cut.
             self.state, self.why = MachineState.CUT, "the process that ran it died"
         if record:
             self.network = network_from_state(record.network, config)
@@ -203,7 +203,7 @@ class Machine:
             self.close()
 
     def close(self) -> None:
-        """Take the power away if it is on, let go of everything but the files and the network."""
+        """Cut the power if it is on, and release everything but the files and the network."""
         with self._lock:
             if self.state is MachineState.RUNNING:
                 self.cut(UNANNOUNCED)
@@ -234,13 +234,13 @@ class Machine:
         ))  # fmt: skip
 
     def resume(self, rtc_offset_s: int = 0, cold: bool = False, **options: Any) -> None:
-        """Power returns: a new QEMU on the same media. What it does is the loader's decision."""
+        """Power returns: a new QEMU on the same media. The loader decides whether to resume."""
         if self.boots == 0:
             raise UsageError(f"machine {self.config.name!r} has never run: boot it first")
         self.boot(cold=cold, rtc_offset_s=rtc_offset_s, **options)
 
     def boot_again(self) -> None:
-        """Take the power away, and the last boot once more."""
+        """Cut the power and repeat the last boot."""
         with self._lock:
             self.guest.close()
             self.cut(UNANNOUNCED)
@@ -260,8 +260,8 @@ class Machine:
                 self._power_on_nvdimm(self.nvdimm)
             if self.config.caches is not None:
                 caches.fill_memory(self.files, self.config)
-            if self._disk_forgets:
-                self._settle_disk()  # where the process that ran it died
+            if self._disk_is_volatile:
+                self._settle_disk()  # if the process that ran it died
                 disks.power_on(self.files.disk_parts)
             self.shares.start()
             self.qemu = QemuProcess(
@@ -320,7 +320,7 @@ class Machine:
                     qemu_status=status,
                     went_at_ns=went_at_ns,
                     gone=qemu.gone(),
-                    caches=caches.told(self),
+                    caches=caches.at_cut(self),
                     supply=plan.supply,
                     place=plan.ends_at if self._ended_at_place() else None,
                 )
@@ -334,7 +334,7 @@ class Machine:
             return record
 
     def _ended_at_place(self) -> bool:
-        """Not at the end of a hold-up, nor because a Stop was over before the place came."""
+        """Not at the end of a hold-up, nor because the Stop ended before the place."""
         return self.plugin is not None and self.plugin.cut_cause() in {
             PluginCut.REM_PLUGIN_CUT_COUNT,
             PluginCut.REM_PLUGIN_CUT_STORE,
@@ -344,20 +344,20 @@ class Machine:
         return self.plugin is not None and self.plugin.at_cut() is not None
 
     def stopped_by_itself(self) -> None:
-        """The wire's thread: a Stop committed. If no cut waits for it, it was a planned one."""
+        """In the wire's thread: a Stop committed. If no cut waits for it, it was planned."""
         qemu = self.qemu
         if not self._cutting and qemu is not None:
             qemu.process.kill()  # _watch() does the rest
 
     def _watch(self, qemu: QemuProcess) -> None:
-        """A thread for each boot: notices a machine that goes off by itself."""
+        """A thread for each boot: detects a machine that goes off by itself."""
         status = qemu.wait()
         with self._lock:
             if self.qemu is not qemu or self.state is not MachineState.RUNNING:
-                return  # a cut did it
+                return  # it was a cut
             wire = self.supply.wire
             stopped = wire is not None and wire.stopped.is_set()
-            qemu.kill()  # has been waited for: only lets go of QMP
+            qemu.kill()  # has been waited for: only closes QMP
             self._power_is_off()
             if stopped:
                 self._enter(MachineState.STOPPED)
@@ -378,11 +378,11 @@ class Machine:
             self.nvdimm.power_off()
         if self.battery is not None:
             self.battery.power_off()
-        if self._disk_forgets:
+        if self._disk_is_volatile:
             self._settle_disk()
 
     def _power_on_nvdimm(self, nvdimm: NvdimmController) -> None:
-        """Until its capacitor could feed a save there is no charge for a Stop (invariant 9)."""
+        """Until its capacitor can feed a save there is no charge for a Stop (invariant 9)."""
         nvdimm.power_on()
         wait_s = nvdimm.ready_in_s()
         self.supply.set_charge(fmt.Charge.NONE if wait_s else fmt.Charge.FULL)
@@ -392,11 +392,11 @@ class Machine:
             charged.start()
 
     @property
-    def _disk_forgets(self) -> bool:
+    def _disk_is_volatile(self) -> bool:
         return self.config.root is not None and self.config.disk_cache == "volatile"
 
     def _settle_disk(self) -> None:
-        """What a volatile cache held is gone; the seed is of the boot, so that it can be told."""
+        """Lose what a volatile cache held; the seed depends on the boot, so that runs repeat."""
         config = self.config
         settled = disks.settle(self.files.disk_parts, config.disk_loss, config.seed + self.boots)
         if settled is not None:
@@ -409,7 +409,7 @@ class Machine:
             self._changed.notify_all()
 
     def wait_off(self, limit_s: float) -> MachineState:
-        """Wait until the machine is off, by whatever; HangError after *limit_s*."""
+        """Wait until the machine is off, for any reason; HangError after *limit_s*."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.state is not MachineState.RUNNING, limit_s):
                 raise HangError(f"machine {self.config.name!r} still runs after {limit_s:g} s")
@@ -428,23 +428,23 @@ class Machine:
         )
         self.files.write_state(asdict(record))
 
-    # What the machine says.
+    # What the machine reports.
 
     def _note_bytes(self, before_power_on: bool = False) -> bytes:
         path = self.files.seen(self.config)
         flash = self.files.nvdimm_parts(self.config).flash
         if before_power_on and self.nvdimm is not None and flash.exists():
-            path = flash  # a restore brings that note back before the loader leaves its own
+            path = flash  # a restore brings that note back before the loader writes its own
         with path.open("rb") as nvram:
             nvram.seek(fmt.CONST["REM_NOTE_OFFSET"])
             return nvram.read(fmt.size_of("rem_boot_note"))
 
     def boot_note(self) -> BootNote | None:
-        """The loader's last decision as it stands in NVRAM; None if there is no valid one."""
+        """The loader's last decision, from NVRAM; None if there is no valid one."""
         return read_boot_note(self._note_bytes())
 
     def wait_boot_note(self, limit_s: float = BOOT_LIMIT_S) -> BootNote:
-        """The decision of *this* boot's loader: the note is another than before power-on."""
+        """The decision of *this* boot's loader: the note differs from the one before power-on."""
         end_s = time.monotonic() + limit_s
         while time.monotonic() < end_s:
             raw = self._note_bytes()
@@ -456,7 +456,7 @@ class Machine:
         raise HangError(f"the loader of {self.config.name!r} decided nothing in {limit_s:g} s")
 
     def wait_resumed(self, limit_s: float = BOOT_LIMIT_S) -> BootNote:
-        """After resume(): until the guest answers again. An error if it does not go on.
+        """After resume(): wait until the guest answers. RemError if it does not resume.
 
         A cold boot, and a crash after the loader entered the image, are broken promises.
         """
@@ -469,7 +469,7 @@ class Machine:
             answer = probe.submit(self.guest.wait_ssh, max(end_s - time.monotonic(), 1.0))
             while not answer.done():
                 if self.resets or self.state is not MachineState.RUNNING:
-                    lines = self.kernel_warnings() or ["nothing on the console"]
+                    lines = self.kernel_warnings() or ["the console is empty"]
                     raise RemError(f"machine {self.config.name!r} crashed at Go: {lines[0]}")
                 time.sleep(NOTE_POLL_S)
             answer.result()
@@ -482,18 +482,18 @@ class Machine:
         return note
 
     def wait_go_done(self, sequence: int, limit_s: float = BOOT_LIMIT_S) -> None:
-        """After the loader entered that image: until the kernel says that programs run again.
+        """After the loader entered that image: wait until the kernel records that programs run.
 
-        Needs no program of the guest's. An error if the kernel crashes, or never says so.
+        Needs no program in the guest. Raises RemError if the kernel crashes or never records it.
         """
         end_s = time.monotonic() + limit_s
         name = self.config.name
         while not self._programs_run(sequence):
             if self.resets or self.state is not MachineState.RUNNING:
-                lines = self.kernel_warnings() or ["nothing on the console"]
+                lines = self.kernel_warnings() or ["the console is empty"]
                 raise RemError(
                     f"machine {name!r}: image {sequence} was entered and its kernel crashed: "
-                    f"{lines[0]}; it has reset and boots anew"
+                    f"{lines[0]}; it has reset and boots again"
                 )
             if time.monotonic() > end_s:
                 raise HangError(
@@ -503,7 +503,7 @@ class Machine:
             time.sleep(NOTE_POLL_S)
 
     def _programs_run(self, sequence: int) -> bool:
-        """By the last event of Go in the record; a Stop since then has another number."""
+        """By the last event of Go in the record; a later Stop has a higher number."""
         slots = decode(read_block(self.files.seen(self.config))).slots
         return any(
             slot.timeline_sequence == sequence and any(e.type == "GO_DONE" for e in slot.timeline)
@@ -511,15 +511,15 @@ class Machine:
         ) or any((slot.timeline_sequence or 0) > sequence for slot in slots)
 
     def wait_ready(self, limit_s: float = BOOT_LIMIT_S, since: int = 0, again: bool = True) -> None:
-        """After a cold boot: until the guest's init says that all is up.
+        """After a cold boot: wait until the guest's init reports that all is up.
 
         *since*: a position of the console, after a reset. Else, with *again*, a boot that hangs
-        may be made once more (lost_interrupt.py).
+        is repeated once (lost_interrupt.py).
         """
         lost_interrupt.wait_ready(self, limit_s, since, again)
 
     def wait_up(self, limit_s: float = BOOT_LIMIT_S, since: int = 0) -> None:
-        """After a cold boot: until the guest answers commands."""
+        """After a cold boot: wait until the guest answers commands."""
         with waiting(f"machine {self.config.name}: boot"):
             self.wait_ready(limit_s, since)
             self.guest.wait_ssh(limit_s)
@@ -533,14 +533,14 @@ class Machine:
         return self.qemu.qmp.events["RESET"] if self.qemu is not None else 0
 
     def program_counters(self) -> list[str]:
-        """Where each CPU is: for a machine that hangs; to be looked up in System.map."""
+        """The instruction pointer of each CPU, for a machine that hangs; see System.map."""
         if self.qemu is None or self.state is not MachineState.RUNNING:
             return []
         text = self.qemu.qmp.monitor("info registers -a")
         return re.findall(r"^[ER]IP=([0-9a-f]+)", text, re.MULTILINE)
 
     def kernel_warnings(self) -> list[str]:
-        """Of this boot (console of this QEMU only)."""
+        """Of this boot only."""
         return self.console.warnings() if self.console is not None else []
 
     # The guest.
@@ -551,14 +551,14 @@ class Machine:
         return self.guest.run(command, check=check, limit_s=limit_s)
 
     def connect(self, guest_port: int, limit_s: float = 10.0) -> socket.socket:
-        """A TCP connection from the host into the guest; in tap mode it lives on through cuts."""
+        """A TCP connection from the host into the guest; in tap mode it survives cuts."""
         return self.network.connect(guest_port, limit_s)
 
 
 def make_room(name: str) -> None:
-    """Make sure that no machine has this name; one that a killed command has left is removed.
+    """Make sure that no machine has this name; remove one that a killed command left.
 
-    Raises UsageError if it is a machine to keep, or one that is in use.
+    Raises UsageError if that machine is to be kept, or is in use.
     """
     files = MachineFiles.of(name)
     if not files.config.exists():
@@ -566,7 +566,7 @@ def make_room(name: str) -> None:
     if not files.transient.exists() or MachineLock.owner_pid(files) is not None:
         raise UsageError(
             f"there is a machine {name!r} already: take another --name, "
-            f"go on with `rem resume --name {name}`, or remove it with `rem rm --name {name}`"
+            f"resume it with `rem resume --name {name}`, or remove it with `rem rm --name {name}`"
         )
     Machine.open(name).destroy()
 
@@ -601,7 +601,7 @@ def _resize_disk(disk: Path, size_bytes: int) -> None:
 
 
 def _remove_files(files: MachineFiles, config: MachineConfig) -> None:
-    """The lock goes last, with the directory: until then the machine is still ours."""
+    """Remove the lock last, with the directory: until then the machine is still ours."""
     files.nvram(config).unlink(missing_ok=True)
     caches.drop_memory(files, config)
     files.nvdimm_parts(config).flash.unlink(missing_ok=True)
@@ -612,7 +612,7 @@ def remove_leftovers(name: str) -> Path:
     """Remove a directory without a readable config, which no Machine can be opened from."""
     files = MachineFiles.of(name)
     if not files.directory.is_dir():
-        raise UsageError(f"there is no machine {name!r}: `rem ps` lists those that are")
+        raise UsageError(f"there is no machine {name!r}: `rem ps` lists the machines")
     lock = MachineLock(files)
     shutil.rmtree(files.directory)
     lock.release()

@@ -26,14 +26,14 @@ PHASES = (*STOP_PHASES, *GO_PHASES)
 
 @dataclass(frozen=True)
 class Place:
-    """So many instructions after a phase begins."""
+    """A number of instructions after a phase begins."""
 
     phase: str
     insns: int
 
     @staticmethod
     def parse(text: str, phases: dict[str, str], option: str) -> Place:
-        """*option* and *phases* are what the command at hand calls it and can cut in."""
+        """*phases* are those that the command's *option* accepts."""
         match = re.fullmatch(r"([a-z]+)(?:\+(\d{1,12}))?", text)
         if not match or match[1] not in phases:
             names = ", ".join(phases)
@@ -44,5 +44,5 @@ class Place:
         return f"{self.phase}+{self.insns}"
 
     def mark(self) -> int:
-        """Of the plugin."""
+        """The number of the plugin's mark."""
         return PHASES.index(self.phase)

@@ -25,8 +25,8 @@ from lab.machine.qmp import Qmp
 class PluginClock:
     """The guest clock of a machine under icount (supply.GuestClock).
 
-    The plugin takes the power away at the end of the hold-up. The edge is exact: begin() stops the
-    VM, and wait() lets it run on when QEMU has taken the status byte.
+    The plugin cuts the power at the end of the hold-up. The edge is exact: begin() stops the VM,
+    and wait() continues it when QEMU has taken the status byte.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class PluginClock:
         event.wait(STANDSTILL_LIMIT_S)
         end = control.first(self._stopped_mark) or control.at_cut()
         if end is None:
-            # Guest time stands still, and the energy runs out all the same.
+            # Guest time stands still, but the energy runs out.
             self.last = None
             return limit_ns + 1
         self.last = (edge, end)
@@ -69,7 +69,7 @@ class PluginClock:
 
 
 def attach(machine: MachineParts, spec: PluginSpec) -> PluginControl:
-    """Give a machine under icount, with a plugin told of STOPPED_OUT, its guest clock."""
+    """Give a machine under icount its guest clock; the plugin must have the mark STOPPED_OUT."""
     control = PluginControl(ctl_path(machine.config.name))
 
     def qmp() -> Qmp:

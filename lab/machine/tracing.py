@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Records what a running machine asks of memory, below its caches, into a trace (rem_trace.h)."""
+"""Records the memory requests of a running machine, below its caches (rem_trace.h)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lab.machine.parts import MachineParts
 
 RECORDS_MAX = int(fmt.CONST["REM_PLUGIN_TRACE_RECORDS_MAX"])
 POLL_S = 0.02
-WRITE_LIMIT_S = 60.0  # of the file, once the trace has ended
+WRITE_LIMIT_S = 60.0  # for the file, once the trace has ended
 
 
 def check_records(records: int) -> None:
@@ -22,22 +22,22 @@ def check_records(records: int) -> None:
 
 
 def record(machine: MachineParts, records: int, limit_s: float) -> Path:
-    """A trace from now on: so many records, or what there is after *limit_s* of the host's time."""
+    """Trace from now on: *records*, or as many as come in *limit_s* of the host's time."""
     check_records(records)
     control = control_of(machine)
     path = machine.files.trace
     path.unlink(missing_ok=True)
-    _tell(machine, records)
+    _set(machine, records)
     if not _wait(machine, path, limit_s):
-        _tell(machine, 0)
+        _set(machine, 0)
         if not _wait(machine, path, WRITE_LIMIT_S):
-            raise RemError(f"{path}: no trace came: is there room on the disk? {control.path}")
+            raise RemError(f"{path}: no trace was written: is the disk full? ({control.path})")
     else:
-        _tell(machine, 0)  # loads are not looked at any more, which is quicker
+        _set(machine, 0)  # so that loads are no longer traced, which is faster
     return path
 
 
-def _tell(machine: MachineParts, records: int) -> None:
+def _set(machine: MachineParts, records: int) -> None:
     assert machine.qemu is not None, "the machine is off"
     machine.qemu.qmp.execute("stop")
     control_of(machine).trace(records)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A trace of the real redis: what a machine with LightPC's caches asks of memory while it serves.
+"""A trace of the real redis: the memory requests of a machine with LightPC's caches under load.
 
 The machine boots without caches, which is quick; redis is filled, clients on the machine itself
-begin to read and write for ever, and the machine stops. What is traced is the same machine after
-Go, now with caches: redis, its clients and the kernel under them. No two runs are the same to the
-instruction; the one that was recorded is kept by the hash of kernel, root and what was run. Loader
-and plugin are not in it: a recording takes too long to be made at each change of theirs.
+begin to read and write for ever, and the machine stops. Traced is the same machine after Go, now
+with caches: redis, its clients and the kernel. No two runs are the same to the instruction; the
+recorded one is cached by the hash of kernel, root and commands. Loader and plugin are not part of
+the hash: a recording takes too long to be repeated at each of their changes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PROFILE = "lightpc"
 CPUS = 2
 NVRAM_BYTES = 512 << 20
 BOOT_LIMIT_S = 600.0
-TRACE_LIMIT_S = 1800.0  # of the host's time; then the trace is what there is
+TRACE_LIMIT_S = 1800.0  # of the host's time; then the trace ends early
 KEYS = 200_000
 VALUE_BYTES = 256
 # Nine clients read for each one that writes, over keys that no cache holds.
@@ -60,11 +60,11 @@ def _config(name: str) -> MachineConfig:
 
 
 def record_redis(name: str, records: int, limit_s: float = TRACE_LIMIT_S) -> tuple[Machine, Path]:
-    """The machine that served, off, and its trace; who asks destroys the machine."""
+    """The machine that served, off, and its trace; the caller destroys the machine."""
     config = _config(name)
     machine = Machine.create(config, destroy_on_exit=True)
     try:
-        info("redis: boots and fills")
+        info("redis: booting and filling")
         machine.boot()
         machine.wait_up(BOOT_LIMIT_S)
         keys = machine.run_in_guest(SERVE, limit_s=BOOT_LIMIT_S).stdout.split()[-1]
@@ -73,7 +73,7 @@ def record_redis(name: str, records: int, limit_s: float = TRACE_LIMIT_S) -> tup
             raise RemError(f"machine {name!r} did not stop: see `rem inspect`")
         machine.config = with_caches(config, PROFILE)
         attach_cut_points(machine)
-        info(f"redis: {keys} keys; resumes with caches, and is traced for {records:,} records")
+        info(f"redis: {keys} keys; resuming with caches, tracing {records:,} records")
         machine.resume()
         machine.wait_resumed(BOOT_LIMIT_S)
         path = record(machine, records, limit_s)
@@ -86,7 +86,7 @@ def record_redis(name: str, records: int, limit_s: float = TRACE_LIMIT_S) -> tup
 
 @dataclass(frozen=True)
 class RedisTrace(Part[Path]):
-    """The trace that benchmarks and experiments take; recorded if there is none."""
+    """The trace for benchmarks and experiments, recorded if necessary."""
 
     groups = (Group.MACHINE, *Kernel.groups, *Loader.groups, *Root.groups, *Plugin.groups)
 

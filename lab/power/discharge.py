@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The discharge of one Stop: how much energy and how many lines were left, when, and the margin.
+"""The supply's discharge during one Stop: energy and dirty lines left over time, and the margin.
 
-Times are of the hold-up's clock, which begins when PWR_OK drops and knows what flushing takes;
-the record's own timeline ends before the last flush, and goes on here with what the plugin told:
-flushes of all caches, with the lines before and after. What the supply has left is the power
-model's answer (models/power/src/query.rs): CPUs run until their flush is done.
+Times are of the hold-up's clock, which begins when PWR_OK drops and includes the flushes. The
+record's own timeline ends before the last flush; what follows comes from the plugin's log: flushes
+of all caches, with the lines before and after. The energy left is the power model's answer
+(models/power/src/query.rs): CPUs run until their flush is done.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Discharge:
-    """One Stop. Margins are what was left when it ended; none where it did not end by itself."""
+    """One Stop. Margins are what was left at its commit; None if it did not commit."""
 
     points: tuple[Point, ...]
     end_ns: int
@@ -55,7 +55,7 @@ class Discharge:
 
 
 def read_samples(path: Path) -> list[Sample]:
-    """A file that the plugin was killed in the middle of ends where it stops to make sense."""
+    """Read the samples up to the first malformed line, as the plugin may have been killed there."""
     samples: list[Sample] = []
     try:
         lines = path.read_text(encoding="ascii", errors="replace").splitlines()
@@ -76,17 +76,17 @@ def read_samples(path: Path) -> list[Sample]:
 def discharge_of(
     cut: dict[str, Any], samples: list[Sample], cpus: int, model: PowerModel | None
 ) -> Discharge | None:
-    """Of the last cut; None where no hold-up ran, or nothing told of it."""
+    """Of the last cut; None if there was no hold-up, or no samples."""
     if not cut.get("announced") or not samples or not cut["hold_up_ns"]:
         return None
     hold_up_ns, committed = int(cut["hold_up_ns"]), bool(cut["stopped"])
     end_ns = int(cut["stopped_after_ns"]) if committed else hold_up_ns
     end_ns = max(end_ns, samples[-1].time_ns)
     last = (cut.get("caches") or {}).get("differ_lines", samples[-1].lines)
-    told = [*samples, Sample(end_ns, NO_CPU, "off", int(last))]
+    whole = [*samples, Sample(end_ns, NO_CPU, "off", int(last))]
     points = []
     halted: set[int] = set()
-    for sample in told:
+    for sample in whole:
         if sample.what == "end":
             halted.add(sample.cpu)
         # The CPU that commits runs on after its flush.
@@ -114,14 +114,14 @@ def _with_energy(
         }
         for before, after in pairwise(points)
     ]
-    said = model.ask("discharge", name=supply, steps=steps)
-    left = [int(said["energy_pj"]), *(int(value) for value in said["left_pj"])]
+    answer = model.ask("discharge", name=supply, steps=steps)
+    left = [int(answer["energy_pj"]), *(int(value) for value in answer["left_pj"])]
     with_energy = [replace(p, energy_pj=pj) for p, pj in zip(points, left, strict=True)]
     return with_energy, left[-1]
 
 
 def spans_after_record(discharge: Discharge, samples: list[Sample], control: int) -> list[Span]:
-    """What the record cannot tell: the flushes, and what came after the last."""
+    """The phases after the record's last event: the flushes and the commit."""
     spans, begun = [], {}
     last_ns = None
     for sample in samples:
@@ -142,7 +142,7 @@ def _span(name: str, cpu: int, begin_ns: int, end_ns: int, control: int) -> Span
 
 
 def whole_timeline(timeline: Timeline, discharge: Discharge, samples: list[Sample]) -> Timeline:
-    """With the phases that come after the record's last event."""
+    """The timeline with the phases that come after the record's last event."""
     control = next((s.cpu for s in timeline.spans if s.part == "stop" and s.control), 0)
     stop = [span for span in timeline.spans if span.part == "stop"]
     go = [span for span in timeline.spans if span.part != "stop"]

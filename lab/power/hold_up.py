@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A hold-up as people give it: a time, or a supply whose window it is."""
+"""A hold-up as people write it: a time, or a supply whose window it is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def is_time(text: str) -> bool:
 
 
 def hold_up_ns(text: str, what: str) -> int:
-    """`17ms`, or `wsp-intel-750w`: its window with a busy machine, the shorter of the two."""
+    """`17ms`, or `wsp-intel-750w`: its window with a busy machine, which is the shorter one."""
     if is_time(text):
         return parse_ns(text, what)
     try:

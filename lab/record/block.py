@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The image record as it lies in NVRAM, decoded for people and programs; `rem inspect` shows it.
+"""The image record in NVRAM, decoded for people and programs; `rem inspect` shows it.
 
-This reads what the loader judges, but decides nothing. Its input is as hostile as the loader's (a
-cut may have left anything), so decode() takes any bytes and never raises: what is wrong stands in
-Record.problems, and what could still be read is there beside it. The layout is format/rem_image.h.
+This reads the same bytes as the loader, but decides nothing. Its input is as hostile as the
+loader's (a cut may leave anything), so decode() takes any bytes and never raises: errors are in
+Record.problems, beside everything that could be read. The layout is format/rem_image.h.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lab.errors import InfraError, RemError
 from lab.record.boot_note import BootNote, DescEntry, read_boot_note
 
 WORD_BYTES = 8
-# TSC frequencies outside are not taken for true: 1 MHz to 100 GHz.
+# Plausible TSC frequencies: 1 MHz to 100 GHz.
 TSC_KHZ_MIN, TSC_KHZ_MAX = 1_000, 100_000_000
 
 
@@ -26,7 +26,7 @@ TSC_KHZ_MIN, TSC_KHZ_MAX = 1_000, 100_000_000
 class Word:
     """The consumed word or a commit word."""
 
-    raw: str  # hexadecimal, as it lies in memory
+    raw: str  # hexadecimal, in the order of memory
     state: str  # "none" (all zeros), "valid" or "damaged"
     sequence: int | None  # None unless valid
 
@@ -44,7 +44,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Body:
-    """The fields of struct rem_body that people ask about."""
+    """The fields of struct rem_body that are of interest to people."""
 
     sequence: int
     stop_reason: str
@@ -73,7 +73,7 @@ class Slot:
 
     index: int
     commit: Word
-    state: str  # "none", "damaged", "consumed" or "ready": what the loader would make of it
+    state: str  # "none", "damaged", "consumed" or "ready": what the loader would find
     body: Body | None
     problems: tuple[str, ...]
     timeline_sequence: int | None
@@ -94,8 +94,8 @@ class Record:
     @property
     def newest(self) -> Slot | None:
         """The slot of the latest Stop that left a timeline or an image."""
-        told = [slot for slot in self.slots if slot.timeline_sequence or slot.commit.sequence]
-        return max(told, key=lambda s: s.commit.sequence or s.timeline_sequence or 0, default=None)
+        used = [slot for slot in self.slots if slot.timeline_sequence or slot.commit.sequence]
+        return max(used, key=lambda s: s.commit.sequence or s.timeline_sequence or 0, default=None)
 
 
 def read_block(path: Path) -> bytes:
@@ -113,7 +113,7 @@ def read_block(path: Path) -> bytes:
 
 
 def name_of(enum: Any, number: int) -> str:
-    """A name for a number that may be none of the enum's."""
+    """The name of a number, which may be unknown to the enum."""
     try:
         return str(enum(number).name)
     except ValueError:
@@ -141,7 +141,7 @@ def _entries(raw: bytes, count: int) -> tuple[DescEntry, ...]:
 
 
 def _body_problems(view: Any, raw: bytes) -> list[str]:
-    """What forbids to read the body any further."""
+    """Reasons not to read the body any further."""
     const = fmt.CONST
     if view.magic != const["REM_BODY_MAGIC"]:
         return [f"body: magic is {view.magic:#x}"]
@@ -216,7 +216,7 @@ def _timeline(raw: bytes, slot: int, sequence: int | None) -> tuple[int | None, 
     if sequence is None or sequence not in found:
         return None, []
     order = {"stop": 0, "loader": 1, "go": 2}
-    # The clock starts anew between Stop and loader: only within a part can it order events.
+    # The clock restarts between Stop and loader: it orders events only within a part.
     return sequence, sorted(found[sequence], key=lambda event: (order[event.part], event.tsc))
 
 
@@ -226,7 +226,7 @@ def _slot_state(commit: Word, body: Body | None, consumed: Word) -> str:
     if body is None or commit.sequence is None or body.sequence != commit.sequence:
         return "damaged"
     if consumed.sequence is None:
-        return "not enterable: the consumed word does not check"
+        return "not enterable: the consumed word has a wrong checksum"
     return "ready" if commit.sequence > consumed.sequence else "consumed"
 
 
@@ -244,13 +244,13 @@ def _slot(block: bytes, index: int, consumed: Word) -> Slot:
     commit = _word(raw_word, lambda sequence: fmt.commit_check(sequence, fmt.crc32c(covered)))
     if commit.state == "valid" and commit.sequence is not None:
         if commit.sequence % const["REM_SLOTS"] != index:
-            problems.append(f"sequence {commit.sequence} does not belong into slot {index}")
+            problems.append(f"sequence {commit.sequence} does not belong in slot {index}")
         if body is not None and body.sequence != commit.sequence:
             problems.append(f"body is of sequence {body.sequence}")
     elif commit.state == "damaged":
-        problems.insert(0, f"commit word {commit.raw} does not check with this body")
+        problems.insert(0, f"commit word {commit.raw} does not match this body")
     else:
-        problems.clear()  # without a commit a body is nothing yet, so nothing is wrong with it
+        problems.clear()  # without a commit there is no image, so nothing is wrong with the body
     sequence, events = _timeline(raw_timeline, index, commit.sequence)
     return Slot(
         index=index,
@@ -272,14 +272,14 @@ def _machine(block: bytes) -> tuple[tuple[DescEntry, ...], list[str]]:
         return (), []
     size = view.count * fmt.size_of("rem_desc_entry")
     if view.magic != const["REM_DESC_MAGIC"] or view.count > const["REM_DESC_ENTRIES_MAX"]:
-        return (), ["this boot's machine description is none"]
+        return (), ["this boot's machine description has a wrong header"]
     if view.crc != fmt.crc32c(raw[head : head + size]):
         return (), ["this boot's machine description: its checksum is wrong"]
     return _entries(raw[head:], int(view.count)), []
 
 
 def decode(block: bytes) -> Record:
-    """Any REM_BLOCK_BYTES bytes as a Record; fewer are filled up with zeros, and that is said."""
+    """Any REM_BLOCK_BYTES bytes as a Record; fewer are padded with zeros and are a problem."""
     const = fmt.CONST
     problems = []
     if len(block) < const["REM_BLOCK_BYTES"]:
@@ -294,7 +294,7 @@ def decode(block: bytes) -> Record:
     at = const["REM_CONSUMED_OFFSET"]
     consumed = _word(block[at : at + WORD_BYTES], fmt.consumed_check)
     if consumed.state != "valid" and region_bytes is not None:
-        problems.append(f"consumed word {consumed.raw} does not check: nothing can be entered")
+        problems.append(f"consumed word {consumed.raw} has a wrong check: nothing can be entered")
     slots = tuple(_slot(block, index, consumed) for index in range(const["REM_SLOTS"]))
     for slot in slots:
         problems += [f"slot {slot.index}: {problem}" for problem in slot.problems]
@@ -302,7 +302,7 @@ def decode(block: bytes) -> Record:
     raw_note = block[at : at + fmt.size_of("rem_boot_note")]
     note = read_boot_note(raw_note)
     if note is None and any(raw_note):
-        problems.append("the loader's boot note does not check")
+        problems.append("the loader's boot note has a wrong checksum")
     machine, machine_problems = _machine(block)
     return Record(
         region_bytes=region_bytes,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The loader's boot note, as people and JSON want it. The bytes are defined in format/."""
+"""The loader's boot note, decoded. The bytes are defined in format/."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class DescEntry:
 
 @dataclass(frozen=True)
 class BootNote:
-    """What the loader decided and, where machines differ, on what ground."""
+    """The loader's decision and, if machines differ, the first difference."""
 
     reason: str  # RESUME, or COLD_xxx
     sequence: int
     slot: int
-    expected: DescEntry | None  # what the image says
-    found: DescEntry | None  # what the machine is
+    expected: DescEntry | None  # in the image
+    found: DescEntry | None  # in the machine
     entry_tsc: int
     ready_tsc: int
     leave_tsc: int
@@ -53,7 +53,7 @@ def _entry(view: Any) -> DescEntry | None:
 
 
 def read_boot_note(raw: bytes) -> BootNote | None:
-    """None when the bytes are no valid note: no loader of ours has run on this NVRAM."""
+    """None if the bytes are no valid note: no loader of ours has run on this NVRAM."""
     try:
         view = fmt.parse_boot_note(raw)
     except fmt.FormatError:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""From the events of one Stop and its Go to spans of time: what ran where, for how long.
+"""The events of one Stop and its Go as spans of time: what ran where, for how long.
 
-An event marks the end of what it names, so a span reaches from the event before to it. The control
-CPU's spans follow each other; another CPU has one span to its own event. Three clocks: Stop begins
-at 0 with the power interrupt; the loader's and Go's TSC started with the new machine's power.
+An event marks the end of what it names, so a span begins at the event before. The control CPU's
+spans follow each other; another CPU has one span to its own event. Three clocks: Stop begins at 0
+with the power interrupt; the loader's and Go's TSC started with the new machine's power.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENDS = {
     "GO_DONE": "release programs",
 }
 PER_CPU = {"STOP_CPU_SAVED": "park and save", "GO_CPU": "come back"}
-# Where the events of each CPU begin to count.
+# The events from which times of each CPU are counted.
 ORIGINS = {"stop": "STOP_BEGIN", "go": "GO_BEGIN"}
 
 
@@ -53,11 +53,11 @@ class Span:
 
 @dataclass(frozen=True)
 class Timeline:
-    """One Stop and, where it came to that, its Go."""
+    """One Stop and, if there was one, its Go."""
 
     sequence: int
     spans: tuple[Span, ...]
-    stop_ns: float | None  # to "body complete": the flush and the commit come on top
+    stop_ns: float | None  # to "body complete", without the last flush and the commit
     loader_ns: float | None  # the loader's first event to its last
     go_ns: float | None  # the loader's first event to "programs run"
     failed: bool
@@ -106,7 +106,7 @@ def _from_to(events: list[Event], first: str, last: str, khz: float) -> float | 
 
 
 def timeline_of(slot: Slot) -> Timeline | None:
-    """None when the slot tells of no Stop, or does not say how fast its clock ran."""
+    """None if the slot has no Stop, or no frequency of its clock."""
     if slot.timeline_sequence is None or slot.body is None or slot.body.tsc_khz <= 0:
         return None
     khz = float(slot.body.tsc_khz)
@@ -122,7 +122,7 @@ def timeline_of(slot: Slot) -> Timeline | None:
     )
 
 
-# Between Stop and Go in a trace: the time without power, which no clock of the machine saw.
+# Between Stop and Go in a trace: the time without power, which no clock of the machine counts.
 OFF_NS = 1e6
 
 

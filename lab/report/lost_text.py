@@ -26,7 +26,7 @@ def _last(group: Group) -> str:
 
 
 def _owner_table(groups: tuple[Group, ...], all_groups: int) -> Table:
-    title = f"Whose they were: {len(groups)} of {all_groups} owners"
+    title = f"Their owners: {len(groups)} of {all_groups}"
     table = Table(title=title, title_justify="left", title_style="bold", header_style="")
     table.add_column("lines", justify="right")
     for column in ("kind", "owner", "last written by"):
@@ -41,7 +41,7 @@ def _owner_table(groups: tuple[Group, ...], all_groups: int) -> Table:
 
 
 def show_loss(console: Console, loss: Loss, top: int) -> None:
-    """All that is told for people."""
+    """Print the tables."""
     if not loss.lines:
         console.print("Every line is on media as CPUs saw it: the cut lost nothing.")
         return

@@ -96,7 +96,7 @@ def note_line(note: BootNote) -> str:
     line = note.reason
     if note.sequence:
         line += f", image {note.sequence} in slot {note.slot}"
-    for word, entry in (("image says", note.expected), ("machine is", note.found)):
+    for word, entry in (("image has", note.expected), ("machine has", note.found)):
         if note.expected or note.found:
             line += f"; {word}: {describe(entry) if entry else 'nothing'}"
     return line
@@ -160,7 +160,7 @@ def show(
     timeline: Timeline | None,
     discharge: Discharge | None,
 ) -> None:
-    """All that `rem inspect` prints for people."""
+    """Everything that `rem inspect` prints for people."""
     console.print(overview(record))
     for slot in record.slots:
         if slot.body is not None and slot.commit.state != "none":
@@ -175,7 +175,7 @@ def show(
             if spans:
                 console.print(span_table(f"{title} (sequence {timeline.sequence})", spans))
     elif newest is not None and newest.timeline:
-        console.print(f"{len(newest.timeline)} events, but no clock to time them by")
+        console.print(f"{len(newest.timeline)} events, but no clock frequency")
     if discharge is not None:
         console.print(discharge_table(discharge))
     if everything:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The picture of one Stop and its Go: time to the right, one lane a CPU, a bar for each phase.
 
-Under the Stop, where it ran in a hold-up on volatile caches: lines and energy left, on its scale.
+Below the Stop, if it ran in a hold-up on volatile caches: lines and energy left, on its scale.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from lab.errors import InfraError, UsageError
 from lab.power.discharge import Discharge, margin_line
 from lab.record.timeline import Span, Timeline
 
-# Okabe and Ito's colours: told apart by those who see fewer of them, too.
+# Okabe and Ito's colours, which colour-blind people can distinguish.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 FAILED = "#B00020"
 # A bar narrower than this part of the picture has no room for its name.
@@ -61,7 +61,7 @@ def _millis(time_ns: float | None) -> str:
 
 
 def _discharge(axes: Any, discharge: Discharge, end_ns: float) -> None:
-    """Under the Stop, on its scale: lines and, where a supply is known, energy left."""
+    """Below the Stop, on its scale: lines and, if a supply is known, energy left."""
     unit, scale = ("ms", 1e6) if end_ns >= 2e6 else ("µs", 1e3)
     times = [point.time_ns / scale for point in discharge.points]
     lines = [point.lines for point in discharge.points]
@@ -117,7 +117,7 @@ def _save(timeline: Timeline, discharge: Discharge | None, target: Any, kind: st
 
 
 def draw(timeline: Timeline, path: Path, discharge: Discharge | None = None) -> None:
-    """Write the picture; the file's ending says in which format."""
+    """Write the picture; the file's suffix is its format."""
     kind = path.suffix.removeprefix(".").lower()
     if kind not in FORMATS:
         raise UsageError(f"{path}: end it in one of {', '.join('.' + f for f in FORMATS)}")
@@ -128,7 +128,7 @@ def draw(timeline: Timeline, path: Path, discharge: Discharge | None = None) -> 
 
 
 def svg(timeline: Timeline, discharge: Discharge | None = None) -> str:
-    """The picture as an <svg> element, to stand in a page."""
+    """The picture as an <svg> element, to embed in a page."""
     text = io.StringIO()
     _save(timeline, discharge, text, "svg")
     drawn = text.getvalue()

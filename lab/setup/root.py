@@ -72,8 +72,8 @@ class RootBase(Part[Path]):
 
         def build(into: Path) -> None:
             _may_make()
-            with step("guest root: packages"):
-                _debootstrap(codename, into)
+            with step("guest root: packages", unit="steps") as shown:
+                _debootstrap(codename, into, shown)
 
         return site.product("root-base", base_key(codename), build) / "files"
 

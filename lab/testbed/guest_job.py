@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Processes in the guest beside the commands sent to it, and how to tell they are the same.
+"""Processes in the guest that run beside commands, and their identity.
 
-A process is known by its number and start time together: a number alone may have been given again.
+A process is identified by its number and start time together, as numbers are reused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STAT_START_TIME = 19
 
 
 class Runner(Protocol):
-    """What is needed of a machine here."""
+    """What this module needs of a machine."""
 
     def run_in_guest(
         self, command: str, check: bool = ..., limit_s: float = ...
@@ -38,7 +38,7 @@ class ProcessId:
 
 
 def identify(machine: Runner, pids: list[int]) -> dict[int, ProcessId]:
-    """Those of *pids* that are there now."""
+    """Those of *pids* that run now."""
     if not pids:
         return {}
     paths = " ".join(f"/proc/{pid}/stat" for pid in pids)
@@ -53,7 +53,7 @@ def identify(machine: Runner, pids: list[int]) -> dict[int, ProcessId]:
 
 
 def pid_of(machine: Runner, program: str) -> int:
-    """The one process of a program that made itself a daemon."""
+    """The one process of a program that became a daemon."""
     text = machine.run_in_guest(f"pidof {shlex.quote(program)}", check=False).stdout.split()
     if len(text) != 1:
         raise RemError(f"{len(text)} processes of {program} run in the guest, not one")
@@ -61,7 +61,7 @@ def pid_of(machine: Runner, program: str) -> int:
 
 
 class GuestJob:
-    """A program of guest/programs at work; its verdict is the last line of its log."""
+    """A program of guest/programs; its verdict is the last line of its log."""
 
     def __init__(self, machine: Runner, program: str, *options: str, nice: int = 0) -> None:
         self.machine = machine
@@ -75,23 +75,23 @@ class GuestJob:
         return self.machine.run_in_guest(f"cat {self.log}").stdout.splitlines()
 
     def failure(self) -> str | None:
-        """What it says has gone wrong, if anything."""
+        """The line about an error, if there is one."""
         return next((line for line in self.lines() if not line.startswith(("OK ", "AT "))), None)
 
     def ask(self, limit_s: float = 20.0) -> dict[str, int]:
-        """How far it is: the numbers of its next AT line."""
+        """Its progress: the numbers of its next AT line."""
         before = sum(line.startswith("AT ") for line in self.lines())
         self.machine.run_in_guest(f"kill -USR1 {self.pid}")
         end_s = time.monotonic() + limit_s
         while time.monotonic() < end_s:
-            told = [line for line in self.lines() if line.startswith("AT ")]
-            if len(told) > before:
-                return numbers_in(told[-1])
+            now = [line for line in self.lines() if line.startswith("AT ")]
+            if len(now) > before:
+                return numbers_in(now[-1])
             time.sleep(POLL_S)
         raise HangError(f"{self.program} in the guest does not answer: {self.lines()[-1:]}")
 
     def finish(self, limit_s: float = 60.0) -> str:
-        """Tell it to end: its last line, which begins with OK or FAIL."""
+        """Ask it to end; return its last line, which begins with OK or FAIL."""
         self.machine.run_in_guest(f"kill -TERM {self.pid}", check=False)
         end_s = time.monotonic() + limit_s
         while time.monotonic() < end_s:

@@ -16,13 +16,13 @@ from lab.testbed.pm_guest import machine_with_region, sh, wait_up
 NVM = "/nvm"  # the file system in NVRAM
 STORE = f"{NVM}/store"
 PARAMETERS = "/sys/module/binfmt_off2f/parameters"
-# So that the file system gives out whole, aligned pieces of 2 MiB.
+# So that the file system allocates aligned extents of 2 MiB.
 MKFS = "mkfs.ext4 -q -F -b 4096 -E stride=512,stripe_width=512"
 PROGRAMS = ("off2f-run", "off2f-try", "off2f-debug", "off2f-nvm")
 
 
 def install(machine: Machine, busybox: bool = False) -> None:
-    """Module, tool and programs, onto the guest's disk."""
+    """Copy module, tool and programs to the guest's disk."""
     product, tool = need(Off2fModule(), Off2fTool())
     machine.guest.put(product.module, "/root/binfmt_off2f.ko")
     machine.guest.put(tool, "/usr/local/bin/off2f")
@@ -40,7 +40,7 @@ def install(machine: Machine, busybox: bool = False) -> None:
 def guest_with_store(
     name: str, cpus: int = 2, icount: bool = False, busybox: bool = False, more: str = ""
 ) -> Iterator[Machine]:
-    """A machine_with_region() that is up and has all this, and a new text store."""
+    """A machine_with_region() that is up, with all of it installed and a new text store."""
     with machine_with_region(name, cpus, icount, more) as machine:
         machine.boot()
         wait_up(machine)
@@ -50,26 +50,26 @@ def guest_with_store(
 
 
 def make_store(machine: Machine) -> None:
-    """A new file system in NVRAM; mounted, the module loaded."""
+    """Make a new file system in NVRAM, mount it and load the module."""
     sh(machine, f"{MKFS} /dev/pmem0")
     mount(machine)
 
 
 def mount(machine: Machine) -> None:
-    """After a boot."""
+    """Mount the file system and load the module; needed after each boot."""
     sh(machine, f"mkdir -p {NVM} && mount -o dax=always,noatime /dev/pmem0 {NVM}")
     sh(machine, "insmod /root/binfmt_off2f.ko")
 
 
 def convert(machine: Machine, elf: str, to: str) -> None:
-    """Installed under another name: the ELF stays."""
+    """Install a converted program under another name: the ELF stays."""
     sh(machine, f"mkdir -p $(dirname {to}) && off2f install {elf} --to {to} --store {STORE}")
 
 
 def libraries_to_nvram(machine: Machine, program: str) -> None:
-    """ld.so and all shared libraries of a program: whole files on the DAX file system.
+    """Copy ld.so and all shared libraries of a program to the DAX file system.
 
-    Each is bound over the file on the disk, so that ld.so, which is not changed, finds it there.
+    Each copy is bind-mounted over the original, where the unchanged ld.so finds it.
     """
     at = f"{NVM}/lib"
     words = f"ldd {program} | grep -o '/[^ ]*' | xargs -n 1 readlink -f | sort -u"
@@ -78,9 +78,9 @@ def libraries_to_nvram(machine: Machine, program: str) -> None:
 
 
 def forget(machine: Machine) -> None:
-    """As after a boot: nothing in the page cache, no text known to the module.
+    """Restore the state after a boot: an empty page cache, no text known to the module.
 
-    The module first: what it holds stays in the caches of names and inodes.
+    The module is reset first: what it holds stays in the caches of names and inodes.
     """
     keep = f"{PARAMETERS}/keep"
     sh(machine, f"k=$(cat {keep}); echo 0 >{keep}; echo $k >{keep}")
@@ -88,7 +88,7 @@ def forget(machine: Machine) -> None:
 
 
 def measure(machine: Machine, words: str, text: bool = False) -> dict[str, int]:
-    """One run by off2f-run: a name, a number. *text* asks for where texts are instead."""
+    """Run once by off2f-run; return its counters. *text*: the places of texts instead."""
     option = "-t " if text else ""
-    said = sh(machine, f"/root/off2f-run {option}{words}").stdout
-    return {name: int(value) for name, value in map(str.split, said.splitlines())}
+    lines = sh(machine, f"/root/off2f-run {option}{words}").stdout.splitlines()
+    return {name: int(value) for name, value in map(str.split, lines)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A machine whose last 256 MiB of NVRAM are a pmem device, and what is in its guest."""
+"""A machine with the last 256 MiB of its NVRAM as a pmem device, and pm in its guest."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from lab.setup.stock import Stock
 from lab.testbed.machines import make_config
 
 REGION_BYTES = 256 << 20
-STOCK_DRAM_BYTES = 1 << 30  # Debian's kernel is made for machines of that size
+STOCK_DRAM_BYTES = 1 << 30  # what Debian's kernel needs
 BOOT_LIMIT_S = 240.0
-COMMAND_LIMIT_S = 600.0  # of what hangs: on a crowded host a guest is slow
+COMMAND_LIMIT_S = 600.0  # only for hangs: on a crowded host a guest is slow
 WATCHED_LIMIT_S = 1200.0
-ENTER_LIMIT_S = 10.0  # waited for in vain: the kernel that knew of the connection is gone
+ENTER_LIMIT_S = 10.0  # the connection never ends, as its kernel has ended
 
 
 @contextmanager
@@ -43,19 +43,19 @@ def stock_machine(name: str, cpus: int = 2, more: str = "") -> Iterator[Machine]
 
 
 def install_stock(machine: Machine) -> None:
-    """Our modules and Debian's; those that make the region's device are loaded."""
+    """Install our modules and Debian's; load those that make the region's device."""
     _install(machine, need(Pm(stock=True)))
     stock = need(Stock())
     for archive in (stock.modules, stock.tools):
         machine.guest.put(archive, "/root/more.tar")
-        # The links of a merged /usr stay what they are.
+        # Keep the links of a merged /usr.
         sh(machine, "tar -C / --keep-directory-symlink -xf /root/more.tar && ldconfig")
     sh(machine, "depmod $(uname -r) && sync")
     load_devices(machine)
 
 
 def load_devices(machine: Machine) -> None:
-    """Of Debian's kernel, after each boot: nothing loads modules by itself here."""
+    """Load modules of Debian's kernel after each boot: nothing loads them automatically."""
     sh(machine, "modprobe nd_e820 && modprobe nd_pmem && modprobe libcrc32c")
 
 
@@ -68,7 +68,7 @@ def machine_with_region(
     caches: str | None = None,
     kernel: Path | None = None,
 ) -> Iterator[Machine]:
-    """Not yet running; gone afterwards."""
+    """Not yet running; destroyed at the end."""
     config = make_config(name, cpus, kernel=kernel, caches=caches)
     phys = NVRAM_PHYS + config.nvram_bytes - REGION_BYTES
     words = f"memmap={REGION_BYTES >> 20}M!{phys:#x} {more}".strip()
@@ -78,7 +78,7 @@ def machine_with_region(
 
 
 def region_offset(machine: Machine) -> int:
-    """Where the region is in the machine's NVRAM file."""
+    """The offset of the region in the machine's NVRAM file."""
     return machine.config.nvram_bytes - REGION_BYTES
 
 
@@ -87,7 +87,7 @@ def wait_up(machine: Machine) -> None:
 
 
 def install(machine: Machine) -> None:
-    """Modules and programs, onto the guest's disk."""
+    """Copy modules and programs to the guest's disk."""
     _install(machine, need(Pm()))
 
 
@@ -95,7 +95,7 @@ def install(machine: Machine) -> None:
 def guest_with_region(
     name: str, cpus: int = 2, icount: bool = False, more: str = "", caches: str | None = None
 ) -> Iterator[Machine]:
-    """A machine_with_region() that is up and has the modules and programs."""
+    """A machine_with_region() that is up, with modules and programs installed."""
     with machine_with_region(name, cpus, icount, more, caches) as machine:
         machine.boot()
         wait_up(machine)
@@ -116,7 +116,7 @@ def guest_that_watches(name: str, more: str = "") -> Iterator[Machine]:
 
 @contextmanager
 def guest_with_stock(name: str, more: str = "") -> Iterator[Machine]:
-    """The same of stock_machine()."""
+    """The same with stock_machine()."""
     with stock_machine(name, more=more) as machine:
         machine.boot()
         wait_up(machine)
@@ -133,12 +133,12 @@ def _install(machine: Machine, product: PmProduct) -> None:
     machine.guest.put(repo_dir() / "pm" / "lib" / "pm.py", "/root/pm.py")
     for path in sorted((repo_dir() / "pm" / "guest").glob("*.py")):
         machine.guest.put(path, f"/root/{path.name}")
-    # The disk may lose what was not written back when the power goes.
+    # The disk may lose what was not written back when the power fails.
     sh(machine, "sync")
 
 
 def load(machine: Machine, *words: str, source: str = "device=/dev/pmem0") -> None:
-    """The modules, on the region (that of pm= without a *source*); *words* are for pmcore."""
+    """Load the modules on the region; *words* are parameters of pmcore."""
     if machine.config.loader is None:
         load_devices(machine)
     sh(machine, " ".join(("insmod /root/pmcore.ko", source, *words)))
@@ -150,9 +150,8 @@ def unload(machine: Machine) -> None:
 
 
 def status(machine: Machine, check: bool = True) -> dict[str, Any]:
-    """What pmadmin says of the region; without *check* of one with damage, too."""
-    said = sh(machine, "pmadmin --json status", check=check).stdout
-    found: dict[str, Any] = json.loads(said)
+    """pmadmin's status of the region; without *check* also of a damaged one."""
+    found: dict[str, Any] = json.loads(sh(machine, "pmadmin --json status", check=check).stdout)
     return found
 
 
@@ -166,29 +165,29 @@ def reset(machine: Machine, trigger: str) -> None:
 
 
 def kexec(machine: Machine) -> None:
-    """The kernel enters the same one anew by itself: no reset, no loader."""
+    """The kernel enters the same kernel again by kexec: no reset, no loader."""
     machine.guest.put(machine.config.kernel, "/root/bzImage")
     sh(machine, "python3 /root/pm-kexec.py load /root/bzImage")
     _end_kernel(machine, "python3 /root/pm-kexec.py enter")
 
 
 def _end_kernel(machine: Machine, command: str) -> None:
-    """Until another is up."""
+    """End the kernel by *command* and wait until the next one is up."""
     assert machine.console is not None
     before = machine.console.position()
-    with suppress(RemError):  # this kernel does not live to end the connection
+    with suppress(RemError):  # this kernel ends before the connection does
         machine.guest.run(command, limit_s=ENTER_LIMIT_S)
     machine.guest.close()
     machine.wait_up(BOOT_LIMIT_S, before)
 
 
 def cut(machine: Machine) -> None:
-    """Power goes without a word, and comes back."""
+    """Cut the power without announcement, and boot again."""
     machine.cut(UNANNOUNCED)
     machine.boot()
     wait_up(machine)
 
 
 def kernel_complaints(machine: Machine) -> str:
-    """An oops or a warning so far in this boot."""
+    """Oopses and warnings so far in this boot."""
     return sh(machine, "dmesg | grep -E 'BUG:|WARNING:|Oops|INFO: task' || true").stdout

@@ -11,13 +11,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from lab.addresses import GUEST_ADDRESS, HOST_ADDRESS
-from lab.clients.process import LoadProcess, need_tap
+from lab.clients.process import ClientProcess, need_tap
 from lab.errors import HangError, InfraError, RemError
 from lab.machine import Machine
 from lab.testbed.guest_job import GuestJob, ProcessId, identify, pid_of
 
 SERVERS = {
-    # Nothing of it may come from a disk: no append-only file, no snapshots.
+    # Nothing may come from a disk: no append-only file, no snapshots.
     "redis": "redis-server --save '' --appendonly no --protected-mode no --daemonize yes "
     "--bind 0.0.0.0 --logfile /run/redis.log --dir /run",
     "memcached": "memcached -d -u root -m 128 -l 0.0.0.0",
@@ -26,7 +26,7 @@ PROGRAMS = {"redis": "redis-server", "memcached": "memcached"}
 PORTS = {"redis": 6379, "memcached": 11211}
 START_LIMIT_S = 60.0
 POLL_S = 0.1
-# Computation takes what the servers leave.
+# Computation gets the time that the servers leave.
 COMPUTATION_NICE = 10
 
 
@@ -48,7 +48,7 @@ class Workload:
             raise InfraError("`ip` is not installed: apt-get install iproute2")
         self.machine = machine
         self.size = size
-        self.loads: dict[str, LoadProcess] = {}
+        self.loads: dict[str, ClientProcess] = {}
         self.jobs: dict[str, GuestJob] = {}
         self.pids: dict[str, int] = {}
         self._stack = ExitStack()
@@ -64,8 +64,10 @@ class Workload:
     ) -> None:
         self._stack.close()
 
-    def _load(self, kind: str, **options: object) -> LoadProcess:
-        return self._stack.enter_context(LoadProcess.beside(self.machine.network, kind, **options))
+    def _load(self, kind: str, **options: object) -> ClientProcess:
+        return self._stack.enter_context(
+            ClientProcess.beside(self.machine.network, kind, **options)
+        )
 
     def start(self) -> None:
         """Servers, computation, file, clients: in this order."""
@@ -102,21 +104,21 @@ class Workload:
                 return
         raise HangError(f"nothing listens on port {port} of the guest after {START_LIMIT_S:g} s")
 
-    def writers(self) -> dict[str, LoadProcess]:
+    def writers(self) -> dict[str, ClientProcess]:
         return {name: self.loads[name] for name in SERVERS}
 
     def status(self) -> dict[str, dict[str, Any]]:
         return {name: load.ask("status") for name, load in self.loads.items()}
 
     def failures(self) -> list[str]:
-        """Of the host's side: a connection that ended, a reply that was wrong."""
+        """Failures on the host's side: a connection that ended, a wrong reply."""
         return [failure for status in self.status().values() for failure in status["failures"]]
 
     def acked_writes(self) -> int:
         return sum(load.ask("status")["acked"] for load in self.writers().values())
 
     def wait_acked(self, writes: int, limit_s: float) -> int:
-        """Until that many writes are acknowledged, some by each client, and records are on disk."""
+        """Wait until so many writes are acknowledged, some by each client, and records on disk."""
         end_s = time.monotonic() + limit_s
         while time.monotonic() < end_s:
             status = self.status()
@@ -131,6 +133,6 @@ class Workload:
         raise HangError(f"{self.acked_writes()} of {writes} writes acknowledged in {limit_s:g} s")
 
     def processes(self) -> dict[str, ProcessId | None]:
-        """Servers and programs as they are in the guest now."""
+        """The identity of servers and programs in the guest now."""
         found = identify(self.machine, list(self.pids.values()))
         return {name: found.get(pid) for name, pid in self.pids.items()}

@@ -2,10 +2,10 @@
 """The loader in QEMU, against a kernel and an image of a few instructions.
 
 Goal: each way through the loader is taken once on a whole machine. Method: a
-bzImage that only says it was entered, and images made by build-record from the
-description that the loader itself left in NVRAM.
+bzImage that only prints that it was entered, and images made by build-record
+from the description that the loader itself left in NVRAM.
 
-    python3 -m pytest loader/host/test_boot.py      (LOADER_OUT = where make put things)
+    python3 -m pytest loader/host/test_boot.py      (LOADER_OUT = output of make)
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Machine:
         return command + self.extra
 
     def run(self, bound_s: float = BOUND_S) -> str:
-        """Until the kernel or the image leaves QEMU; what was on the console."""
+        """Run until the kernel or the image leaves QEMU; return the console."""
         done = subprocess.run(
             self.command(),
             capture_output=True,
@@ -182,7 +182,7 @@ RAM, RESERVED, ACPI, PMEM = 1, 2, 3, 7
 
 
 def told_map(machine: Machine) -> list[tuple[int, int, int]]:
-    """The memory map that the kernel was given: (base, bytes, type)."""
+    """The memory map that the kernel got: (base, bytes, type)."""
     raw = machine.read(PARAMS, 4096)
     return [struct.unpack_from("<QQI", raw, 0x2D0 + 20 * n) for n in range(raw[0x1E8])]
 
@@ -206,7 +206,7 @@ def test_without_memtype_dram_is_hidden(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("kinds", ["nvram", "nvram,dram", "dram", "wrong"])
-def test_with_memtype_each_memory_is_told_as_what_it_is(machine: Machine, kinds: str) -> None:
+def test_with_memtype_each_memory_is_described_as_what_it_is(machine: Machine, kinds: str) -> None:
     machine.cmdline.write_text(f"console=ttyS0 memtype={kinds}\n")
     machine.run()
     assert dram_told(machine, RAM) > (machine.dram_mib - 1) << 20
@@ -217,7 +217,7 @@ def test_with_memtype_each_memory_is_told_as_what_it_is(machine: Machine, kinds:
     assert kernel_in_nvram(machine) == (kinds != "dram")
 
 
-def test_initrd_goes_where_the_kernel_goes(machine: Machine, tmp_path: Path) -> None:
+def test_initrd_is_passed_beside_the_kernel(machine: Machine, tmp_path: Path) -> None:
     initrd = tmp_path / "initrd"
     initrd.write_bytes(b"initrd" * 1000)
     machine.extra = ["-fw_cfg", f"name=opt/remanence/initrd,file={initrd}"]
@@ -307,7 +307,7 @@ def test_another_machine_is_refused_and_named(machine: Machine, change, line: st
     assert machine.consumed() == 7
 
 
-def test_cold_boot_when_asked_consumes(machine: Machine) -> None:
+def test_requested_cold_boot_consumes(machine: Machine) -> None:
     machine.run()
     machine.put_image(7, 6)
     machine.extra = ["-fw_cfg", "name=opt/remanence/cold,string=1"]
@@ -321,7 +321,7 @@ def status(ok: bool, charge: int, sequence: int) -> int:
 
 
 class Supply(threading.Thread):
-    """Says its statuses in turn, each again until it is echoed."""
+    """Sends its statuses in turn, each until it is echoed."""
 
     def __init__(self, path: Path, statuses: list[int]) -> None:
         super().__init__(daemon=True)
@@ -377,7 +377,7 @@ def test_loader_waits_as_long_as_power_is_bad(machine: Machine, tmp_path: Path) 
     assert machine.consumed() == 6
 
 
-def test_loader_goes_on_beside_a_silent_supply(machine: Machine, tmp_path: Path) -> None:
+def test_loader_continues_with_a_silent_supply(machine: Machine, tmp_path: Path) -> None:
     with_supply(machine, tmp_path / "wire1", [])
     machine.run()
     machine.put_image(7, 6)

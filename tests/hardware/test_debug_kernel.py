@@ -2,10 +2,10 @@
 """Claim: Stop and Go break none of the kernel's own rules: accesses (KASAN), arithmetic (UBSAN),
 the order and context of locks (lockdep), memory that nothing points to (kmemleak).
 
-Method: the kernel of kernel/config/debug.config is cut some times under load, by both paths;
-nothing on its console or in kmemleak's list is a report. The negative proof: a bug planted for each
-watcher, in the thread that ends Go, is reported. Time is that of counted instructions: this kernel
-is so slow that on a crowded host it measures its clock wrong, and its watchdogs bark at the host.
+Method: the kernel of kernel/config/debug.config is cut several times under load, on both paths; its
+console and kmemleak's list have no report. The negative proof: a bug planted for each checker, in
+the thread that ends Go, is reported. Time is that of counted instructions: this kernel is so slow
+that on a busy host it would measure its clock wrong, and its watchdogs would bark at the host.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tests.support.claims import consoles, machine_name, warnings
 
 CUTS = 3
 CPUS = 2
-BOOT_LIMIT_S = 1200.0  # KASAN under emulation, on a crowded host
+BOOT_LIMIT_S = 1200.0  # KASAN under emulation, on a busy host
 REPORT_LIMIT_S = 600.0
 KMEMLEAK = "/sys/kernel/debug/kmemleak"
 SUSPECT_S = 6  # kmemleak suspects what is older than 5 s
 LOAD = "while :; do cp /usr/bin/python3* /tmp/; sync; rm /tmp/python3*; done"
-# What each watcher says of the bug that is planted for it. Lockdep is the first: once KASAN has
-# spoken, the kernel is tainted, and that switches lockdep off.
+# The report of each checker for its planted bug. Lockdep comes first: a report of KASAN taints the
+# kernel, which switches lockdep off.
 REPORTS = {
     "watch-lockdep": r"WARNING: possible circular locking dependency",
     "watch-kasan": r"BUG: KASAN: slab-out-of-bounds in rem_mutant_speak",
@@ -81,15 +81,15 @@ def cut_and_resume(machine: Machine) -> None:
 
 
 def leaks(machine: Machine) -> str:
-    """After two scans: what is only just allocated is not told by the first."""
+    """Scan twice: the first scan does not report what was allocated just before."""
     for _ in range(2):
         machine.run_in_guest(f"echo scan > {KMEMLEAK}", limit_s=REPORT_LIMIT_S)
         machine.run_in_guest(f"sleep {SUSPECT_S}", limit_s=REPORT_LIMIT_S)
     return machine.run_in_guest(f"cat {KMEMLEAK}", limit_s=REPORT_LIMIT_S).stdout
 
 
-def check_nobody_speaks(machine: Machine) -> None:
-    """Inner check."""
+def check_no_report(machine: Machine) -> None:
+    """Inner check: cut under load; expect no report."""
     machine.run_in_guest(
         f"setsid sh -c '{LOAD}' > /dev/null 2>&1 < /dev/null & echo $! > /run/load"
     )
@@ -102,25 +102,25 @@ def check_nobody_speaks(machine: Machine) -> None:
     assert warnings(machine) == []
 
 
-def test_no_watcher_speaks(fast: Machine) -> None:
-    check_nobody_speaks(fast)
+def test_debug_kernel_reports_nothing(fast: Machine) -> None:
+    check_no_report(fast)
 
 
-def test_no_watcher_speaks_on_the_portable_path() -> None:
+def test_debug_kernel_reports_nothing_on_the_portable_path() -> None:
     with debugged("dpm") as machine:
-        check_nobody_speaks(machine)
+        check_no_report(machine)
 
 
-def test_no_watcher_speaks_where_drivers_restart_their_devices() -> None:
+def test_debug_kernel_reports_nothing_with_restarted_devices() -> None:
     with debugged("fast", "nvme", "e1000e") as machine:
-        check_nobody_speaks(machine)
+        check_no_report(machine)
 
 
-def test_no_watcher_speaks_of_a_disk_with_a_log() -> None:
+def test_debug_kernel_reports_nothing_with_a_logged_disk() -> None:
     with debugged("fast", log_mib=LOG_MIB) as machine:
         machine.guest.put(TABLE, "/root/dm_table.py")
         assert policy(machine) == "log"
-        check_nobody_speaks(machine)
+        check_no_report(machine)
         assert Status.of(machine).replays >= CUTS
 
 
@@ -128,19 +128,19 @@ def plant(machine: Machine, mutant: str) -> None:
     machine.run_in_guest(f"echo -n {mutant} > /sys/module/remanence/parameters/mutant")
 
 
-def test_memory_that_is_lost_is_reported(fast: Machine) -> None:
+def test_memory_leak_is_reported(fast: Machine) -> None:
     plant(fast, "watch-leak")
     cut_and_resume(fast)
     assert "rem_thread" in leaks(fast)
 
 
 @pytest.mark.parametrize("mutant", REPORTS)
-def test_a_bug_planted_for_a_watcher_is_reported(fast: Machine, mutant: str) -> None:
+def test_bug_planted_for_each_checker_is_reported(fast: Machine, mutant: str) -> None:
     assert not re.search(REPORTS[mutant], consoles(fast))
     plant(fast, mutant)
     cut_and_resume(fast)
     assert fast.console is not None
     fast.console.expect(REPORTS[mutant], REPORT_LIMIT_S)
     assert any(re.search(REPORTS[mutant], line) for line in warnings(fast)), (
-        "a test that looks at the console would not see it"
+        "a test that reads the console would not see it"
     )

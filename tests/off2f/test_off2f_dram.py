@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Main memory of DRAM with pseudo-NVM, the paper's machine: the page cache holds no text.
 
-Goal: `text_dram_pages` is 0 where main memory is DRAM. Method: memtype=dram, and a range taken out
-of System RAM at boot as NVM; a static program, whose whole text is its own, as ELF and as OFF2F. Of
-a dynamic one ld.so and libraries are in the page cache, unless they, too, are put into NVRAM whole.
+Goal: `text_dram_pages` is 0 where main memory is DRAM. Method: memtype=dram, with a range of System
+RAM reserved at boot as NVM; a static program, whose text is all its own, as ELF and as OFF2F. For a
+dynamic one, ld.so and libraries are in the page cache, unless they are put into NVRAM as well.
 """
 
 from __future__ import annotations

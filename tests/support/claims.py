@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the tests of the claims share: a machine that has booted, and cuts that went as they should.
+"""Tests of the claims: a machine that has booted, and cuts that must succeed.
 
-Everything here runs the real thing: set-up's kernel, loader and root in a QEMU of its own. With
+Everything here is real: set-up's kernel, loader and root in a QEMU of its own. With
 REM_TEST_CACHES=PROFILE the machine has volatile caches from its first resume on.
 """
 
@@ -22,20 +22,20 @@ from tests.support.no_stop import WatchedClock, why
 
 BOOT_LIMIT_S = 240.0
 CACHES = os.environ.get("REM_TEST_CACHES")
-# A machine whose caches are modelled is some twenty times slower; no limit here is a measurement.
+# A machine with modelled caches is some twenty times slower; no limit here is a measurement.
 SLOWER = 10 if CACHES else 1
 GO_LIMIT_S = 120.0 * SLOWER
 ANSWER_LIMIT_S = 60.0 * SLOWER  # of a program; rem-mem fills half of the memory first
 
 
 def machine_name(purpose: str) -> str:
-    """One for each test process, so that several may run side by side."""
+    """A name of its own for each test process, so that several may run in parallel."""
     return f"t-{purpose}-{os.getpid()}"
 
 
 @contextmanager
 def booted(purpose: str, cpus: int, stop: str) -> Iterator[Machine]:
-    """A machine whose guest answers; gone afterwards, whatever happened."""
+    """A machine with a guest that answers; always destroyed at the end."""
     kernel = os.environ.get("REM_TEST_KERNEL")  # another bzImage to try
     config = make_config(machine_name(purpose), cpus, stop, Path(kernel) if kernel else None)
     with Machine.create(config, destroy_on_exit=True) as machine:
@@ -49,7 +49,7 @@ def booted(purpose: str, cpus: int, stop: str) -> Iterator[Machine]:
 
 
 def stop_for_caches(machine: Machine, profile: str, hold_up_ns: int | None = None) -> None:
-    """Stops it; from its next resume on it has volatile caches. Booting with them takes minutes."""
+    """Stop it; from its next resume on it has volatile caches. Booting with them takes minutes."""
     machine.guest.close()
     assert machine.cut().stopped
     config = with_caches(machine.config, profile)
@@ -58,17 +58,17 @@ def stop_for_caches(machine: Machine, profile: str, hold_up_ns: int | None = Non
 
 
 def cut_and_resume(machine: Machine, rtc_offset_s: int = 0) -> BootNote:
-    """One power failure that must not be noticed."""
+    """One power failure that the guest must not notice."""
     clock = WatchedClock(machine)
     record = machine.cut(clock=clock)
     assert record.stopped, why(machine, record, clock, consoles(machine))
-    assert record.gone, f"QEMU {record.qemu_pid} is still there"
+    assert record.gone, f"QEMU {record.qemu_pid} still runs"
     machine.resume(rtc_offset_s=rtc_offset_s)
     return machine.wait_resumed(GO_LIMIT_S)
 
 
 def consoles(machine: Machine) -> str:
-    """What all boots of the machine have printed."""
+    """The console output of all boots of the machine."""
     files = sorted(machine.files.directory.glob("console-*.log"))
     return "".join(file.read_text(errors="replace") for file in files)
 

@@ -3,12 +3,12 @@
 
 The model is harsher than ext4: a cut leaves
 
-    of a folder   its names as at its last fsync, and of the changes since then any first part
-    of a file     its bytes as at its last fsync, or the newest, or the newest with zeros where
-                  they were written since, or all of it zeros; each with the rights it had
+    of a folder   its names at its last fsync, and any prefix of the changes since then
+    of a file     its bytes at its last fsync, or the newest, or the newest with zeros where
+                  they were written since, or only zeros; each with its permissions
 
 in any combination. Removal and new name of a rename within one folder are one change; between
-folders they are one each. What is not in `Recording` was there, and durable, before.
+folders they are one each. What is not in `Recording` existed, and was durable, before.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# All that change files. What is not handled below raises.
+# All calls that change files. Those that are not handled below raise.
 CHANGING = (
     "open,openat,creat,mkdir,mkdirat,rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,"
     "unlinkat,rmdir,truncate,ftruncate,fallocate,write,writev,pwrite64,pwritev,pwritev2,sendfile,"
@@ -43,7 +43,7 @@ class Call:
 
 @dataclass
 class File:
-    """Bytes and rights; each version since the last fsync, that of the fsync first."""
+    """Bytes and permissions; each version since the last fsync, that of the fsync first."""
 
     versions: list[tuple[bytes, int]]
 
@@ -93,7 +93,7 @@ def tree_on_disk(path: Path) -> Folder:
 
 
 def lay_out(tree: Tree, path: Path) -> None:
-    """Puts a state where the program would find it, in place of all that is there."""
+    """Replace the content of the folder by a state, as the program would find it."""
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir()
     for name, what in tree.items():
@@ -105,7 +105,7 @@ def lay_out(tree: Tree, path: Path) -> None:
 
 
 def record(argv: list[str], log: Path) -> list[Call]:
-    """Runs a program under strace."""
+    """Run a program under strace."""
     words = [
         "strace",
         "-f",
@@ -136,14 +136,14 @@ def record(argv: list[str], log: Path) -> list[Call]:
 
 
 class Replay:
-    """The calls, one after the other, on a folder as it was."""
+    """Applies the calls, one after the other, to a folder as it was."""
 
     def __init__(self, root: Path, tree: Folder) -> None:
         self.root = str(root)
         self.tree = tree
 
     def place(self, path: bytes) -> tuple[Folder, str] | None:
-        """The folder that has it, and its name there; None outside the root."""
+        """Its folder, and its name there; None outside the root."""
         text = os.path.abspath(path.decode())
         if not text.startswith(self.root + "/"):
             return None
@@ -167,7 +167,7 @@ class Replay:
         handler(call)
 
     def do_openat(self, call: Call) -> None:
-        # The working folder, the path as given, and where it led: as strace tells them.
+        # The working folder, the path as given, and its target, as strace prints them.
         path, flags = call.strings[1], call.words[2]
         found = self.place(path)
         if found is None or "O_CREAT" not in flags:
@@ -247,7 +247,7 @@ class Replay:
 
 
 def states(tree: Folder) -> Iterator[Tree]:
-    """All that a cut may leave of it now."""
+    """All states that a cut may leave of it now."""
     for count in range(len(tree.changes) + 1):
         names = tree.names(count)
         parts: list[list[tuple[bytes, int] | Tree]] = [
@@ -259,7 +259,7 @@ def states(tree: Folder) -> Iterator[Tree]:
 
 
 def crash_states(calls: list[Call], root: Path, tree: Folder) -> Iterator[tuple[int, Tree]]:
-    """How many calls were done, and a state; each state once."""
+    """Yield the number of completed calls and a state; each state once."""
     seen = set()
     replay = Replay(root, tree)
     for count in range(len(calls) + 1):

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Runs in the guest: writes to its disk through cuts, remembers all, and reads it back at the end.
 
-Three loads side by side, each of which the kernel may believe to be on media:
-  pages   a file written back by sync_file_range(), which asks for no flush: the pages are clean
+Three loads in parallel, each of which the kernel may consider to be on media:
+  pages   a file written back by sync_file_range(), which does not flush: the pages are clean
   sqlite  transactions with a full sync each
   names   small files, made with fsync and removed again
 
-`disk_load.py DIR` works until DIR/stop is there, then drops the page cache, checks, and prints
-`OK ...` or `TORN ...`. `disk_load.py DIR pages` does the first only, so that nobody flushes.
+`disk_load.py DIR` works until DIR/stop exists, then drops the page cache, checks, and prints
+`OK ...` or `TORN ...`. `disk_load.py DIR pages` runs only the first load, so that nothing flushes.
 """
 
 import ctypes
@@ -46,7 +46,7 @@ def make_name(name: str, value: bytes, and_remove: bool) -> None:
 
 
 def work(folder: str, chunks: dict[int, int], rows: list[bytes], only_pages: bool) -> int:
-    """Until told to stop; returns how many rounds."""
+    """Run until DIR/stop exists; return the number of rounds."""
     pages = os.open(f"{folder}/pages", os.O_RDWR | os.O_CREAT, 0o600)
     base = sqlite3.connect(f"{folder}/base", isolation_level=None)
     base.execute("PRAGMA synchronous=FULL")
@@ -63,7 +63,7 @@ def work(folder: str, chunks: dict[int, int], rows: list[bytes], only_pages: boo
             rows.append(value)
             make_name(f"{folder}/name-{number % NAMES}", value, number % 3 == 2)
         number += 1
-        with open("/run/disk-load.new", "w", encoding="ascii") as file:  # in memory: how far it is
+        with open("/run/disk-load.new", "w", encoding="ascii") as file:  # in memory: the progress
             file.write(str(number))
         os.rename("/run/disk-load.new", "/run/disk-load")
         time.sleep(0.01)
@@ -73,7 +73,7 @@ def work(folder: str, chunks: dict[int, int], rows: list[bytes], only_pages: boo
 
 
 def torn(folder: str, chunks: dict[int, int], rows: list[bytes]) -> list[str]:
-    """What is on the disk, against what was written."""
+    """Compare the disk with what was written."""
     found = []
     with open(f"{folder}/pages", "rb") as file:
         for slot, number in sorted(chunks.items()):

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Runs in the guest, which has no dmsetup: the ioctls of the device mapper that the tests need.
 
-`create NAME TABLE`, `swap NAME TABLE` (suspend, load, resume), `status NAME`, `remove NAME`. What
-the kernel refuses ends it with the name of the errno, status 1.
+`create NAME TABLE`, `swap NAME TABLE` (suspend, load, resume), `status NAME`, `remove NAME`. If the
+kernel refuses, it prints the name of the errno and exits with 1.
 """
 
 import errno
@@ -22,7 +22,7 @@ CREATE, REMOVE, RESUME, LOAD, STATUS = 3, 4, 6, 9, 12
 
 
 def dm(command: int, name: str, payload: bytes = b"", flags: int = 0) -> tuple[int, bytes]:
-    """One ioctl; returns the device's number and what follows the header."""
+    """One ioctl; return the device's number and the data after the header."""
     head = HEADER.pack(
         *VERSION, BYTES, HEADER.size, 1 if payload else 0, 0, flags, 0, 0, 0, name.encode(), b""
     )
@@ -42,7 +42,7 @@ def load(name: str, table: str) -> None:
 
 
 def create(name: str, table: str) -> None:
-    """Prints the device's path."""
+    """Create a device and print its path."""
     device, _ = dm(CREATE, name)
     try:
         load(name, table)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Stops a machine at an exact instruction, to do something to it from outside: a few packets of
-GDB's remote protocol, spoken to QEMU's own server.
+"""Stops a machine at an exact instruction, to manipulate it from outside: a few packets of GDB's
+remote protocol, sent to QEMU's own server.
 
     with Gdb(machine) as gdb:       # the VM is stopped
         gdb.run_to(address)         # runs until any vCPU is about to execute there
         ...
-    # the VM runs on
+    # the VM continues
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Gdb:
         path = machine.files.directory / SOCKET_NAME
         path.unlink(missing_ok=True)
         assert machine.qemu is not None
-        said = machine.qemu.qmp.monitor(f"gdbserver unix:{path},server=on,wait=off")
+        answer = machine.qemu.qmp.monitor(f"gdbserver unix:{path},server=on,wait=off")
         if not path.exists():
-            raise InfraError(f"QEMU's gdb server did not start: {said.strip()}")
+            raise InfraError(f"QEMU's gdb server did not start: {answer.strip()}")
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(LIMIT_S)
         self._socket.connect(str(path))
@@ -48,12 +48,12 @@ class Gdb:
     ) -> None:
         try:
             if error is None:
-                self._ask("D")  # the VM goes on
+                self._ask("D")  # the VM continues
         finally:
             self._socket.close()
 
     def run_to(self, address: int) -> None:
-        """Go on until a vCPU reaches the address; the VM is stopped there."""
+        """Continue until a vCPU reaches the address; the VM is stopped there."""
         self._ok(f"Z1,{address:x},1")
         reply = self._ask("c")
         if not reply.startswith("T05"):
@@ -66,7 +66,7 @@ class Gdb:
             raise InfraError(f"QEMU's gdb server answers {command} with {reply!r}")
 
     def _ask(self, command: str) -> str:
-        """One command and its answer; acknowledgements go both ways."""
+        """One command and its answer; both are acknowledged."""
         self._socket.sendall(f"${command}#{sum(command.encode()) % 256:02x}".encode())
         try:
             while True:
@@ -75,7 +75,7 @@ class Gdb:
                     break
                 data = self._socket.recv(4096)
                 if not data:
-                    raise InfraError(f"QEMU is gone, {command} has no answer")
+                    raise InfraError(f"QEMU has ended: no answer to {command}")
                 self._buffer += data
         except TimeoutError as err:
             raise HangError(f"no answer to {command} within {LIMIT_S:g} s") from err

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Why a machine did not stop, for the message of the test that finds it so.
+"""Why a machine did not stop, for the message of a failed test.
 
-A kernel whose console is suspended, as it is in the midst of `stop=dpm`, says its last words to its
-own memory only. Main memory is the NVRAM, so they are still there after QEMU is gone, and after the
-reset that ends a panic. Nothing of this costs anything while all is well.
+A kernel with a suspended console, as during `stop=dpm`, logs its last lines to its own memory only.
+Main memory is the NVRAM, so they are still there after QEMU has ended, and after the reset that
+ends a panic. Nothing of this runs in a test that passes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from lab.machine.console import KERNEL_WARNING
 from lab.machine.supply import CutRecord, GuestClock
 from lab.record.block import decode, read_block
 
-LOG_BYTES = 1 << 20  # more than a kernel of ours keeps
+LOG_BYTES = 1 << 20  # more than our kernels keep
 LINE = re.compile(rb"[\x20-\x7e]{4,}")
-LINES = 12  # of the log, from the first that warns, else of its end
+LINES = 12  # of the log, from the first warning, else from its end
 CONSOLE_CHARS = 300
 
 
 class WatchedClock:
-    """The machine's own clock, and where its CPUs were when the hold-up was over."""
+    """The machine's own clock, and where its CPUs were when the hold-up ended."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -46,7 +46,7 @@ class WatchedClock:
 
 
 def kernel_logs(nvram: Path) -> list[list[str]]:
-    """The lines of each kernel log in a memory file: those of kernels before a reset, too."""
+    """The lines of each kernel log in a memory file, also of kernels before a reset."""
     logs = []
     with nvram.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as memory:
         at = memory.find(BANNER)
@@ -59,7 +59,7 @@ def kernel_logs(nvram: Path) -> list[list[str]]:
 
 
 def last_words(nvram: Path) -> list[str]:
-    """From the first warning in memory on; none: nothing that a kernel would warn of."""
+    """The log from its first warning on; empty without a warning."""
     for lines in kernel_logs(nvram):
         for number, line in enumerate(lines):
             if KERNEL_WARNING.search(line) and "%" not in line:
@@ -68,7 +68,7 @@ def last_words(nvram: Path) -> list[str]:
 
 
 def why(machine: Machine, record: CutRecord, clock: WatchedClock, consoles: str) -> str:
-    """Several lines: the wire, QEMU, the phases reached, the kernel's last words."""
+    """Several lines: the wire, QEMU, the phases reached, the end of the kernel's log."""
     newest = decode(read_block(machine.files.seen(machine.config))).newest
     phases = [event.type for event in newest.timeline if event.part == "stop"] if newest else []
     words = last_words(machine.files.seen(machine.config))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Blocks for tests of whatever reads them: right in every byte, to be damaged by the test."""
+"""Blocks for tests of their readers: right in every byte, to be damaged by the test."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ENTRIES = (("CPU_COUNT", 0, (2, 0, 0, 0, 0)), ("CPU", 0, (0, 0, 0, 0, 0)))
 
 
 def struct(name: str, **fields: Any) -> bytes:
-    """One struct, its other fields zero."""
+    """One struct; its other fields are zero."""
     view = getattr(fmt.VIEWS, name)(bytes(fmt.size_of(name)))
     for key, value in fields.items():
         setattr(view, key, value)
@@ -40,7 +40,7 @@ def struct(name: str, **fields: Any) -> bytes:
 
 
 def with_crc(name: str, **fields: Any) -> bytes:
-    """The same with the checksum of all before its field `crc`."""
+    """The same with the checksum of everything before its field `crc`."""
     raw = struct(name, **fields)
     return struct(
         name, **fields, crc=fmt.crc32c(raw[: getattr(fmt.VIEWS, name).fields["crc"].offset])
@@ -77,7 +77,7 @@ def event(sequence: int, kind: str, cpu: int, tsc: int, value: int) -> bytes:
 
 
 def make_block(committed: tuple[int, ...] = (7,), consumed: int = 6) -> bytearray:
-    """Committed images of these sequences, each with a whole timeline, and all that is around."""
+    """A block with committed images of these sequences, each with a complete timeline."""
     block = bytearray(CONST["REM_BLOCK_BYTES"])
 
     def put(at: int, raw: bytes) -> None:

@@ -29,12 +29,12 @@ def rem(state: Path, *words: str | Path, limit_s: float) -> subprocess.Completed
         timeout=limit_s,
         check=False,
     )
-    sys.stderr.write(done.stderr)  # where a report of this test has it
+    sys.stderr.write(done.stderr)  # so that the test's report has it
     return done
 
 
 def figures_of(done: subprocess.CompletedProcess[str]) -> dict[str, float]:
-    """The figures that a run with --json has printed, which must have passed."""
+    """The figures of a run with --json, which must have passed."""
     assert done.returncode == Exit.PASS, done.stderr
     return {k: v["value"] for k, v in json.loads(done.stdout)["figures"].items()}
 
@@ -42,7 +42,7 @@ def figures_of(done: subprocess.CompletedProcess[str]) -> dict[str, float]:
 def killed_at(
     state: Path, *words: str, enough: Callable[[], bool], limit_s: float, poll_s: float
 ) -> None:
-    """Begin it, and SIGKILL it with all its processes once *enough* is there, or it has ended."""
+    """Start it, and SIGKILL all its processes once *enough* is true, or it has ended."""
     child = subprocess.Popen(
         [repo_dir() / "rem", *words],
         env=environment(state),

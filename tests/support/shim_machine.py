@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A small machine for the memtype= tests: SeaBIOS, DRAM and NVRAM kept in files, the test shim.
 
-The DRAM is a shared file, so that its content can be judged when QEMU has gone: the shim fills
+The DRAM is a shared file, so that its content can be checked when QEMU has ended: the shim fills
 it with poison before the kernel runs, and `Boot.broken_pages` are those that no longer hold it.
 Both sides have the same POISON numbers (tests/shim/main.c).
 """
@@ -26,19 +26,19 @@ PAGE_BYTES = 4096
 POISON_FACTOR = 0x9E3779B97F4A7C15
 POISON_SALT = 0x52454D414E454E43
 NVRAM_START = 0x1_0000_0000
-"""Where QEMU puts the first NVDIMM of a machine whose DRAM ends below 2 GiB."""
+"""The address of the first NVDIMM if DRAM ends below 2 GiB."""
 
 MIB = 1 << 20
 BASE_CMDLINE = "console=ttyS0 panic=-1"
 E820_PMEM = 7
 E820_PRAM = 12
 STOPPED = re.compile(rb"System halted|end Kernel panic|SHIM: stop")
-"""What the console ends with when the guest will never power itself off."""
+"""The end of the console if the guest will never power itself off."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """Physical addresses, the end not included."""
+    """Physical addresses, excluding the end."""
 
     start: int
     end: int
@@ -56,7 +56,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Machine:
-    """What to start. `map_entries` are (start, bytes, e820 type), added by the shim."""
+    """The machine. `map_entries` are (start, bytes, e820 type), added by the shim."""
 
     kernel: Path
     shim: Path | None
@@ -70,15 +70,15 @@ class Machine:
     numa: bool = False
     extra: tuple[str, ...] = ()
     budget_s: int = 240
-    """Host time; ample, as machines that build and test share their cores."""
+    """Host time; ample, as builds and tests share the cores."""
 
 
 @dataclass(frozen=True)
 class Boot:
-    """What a boot left behind. `powered_off`: the guest ended by itself, its workload done.
+    """The result of a boot. `powered_off`: the guest ended by itself, its workload done.
 
-    `console` is COM1, with what shim and kernel say; `sections` is what tests/shim/init said on
-    COM2, by name.
+    `console` is COM1, the output of shim and kernel; `sections` is the output of tests/shim/init
+    on COM2, by name.
     """
 
     console: str
@@ -88,18 +88,18 @@ class Boot:
     """Addresses of the poisoned pages that no longer hold their poison."""
 
     def shim_ranges(self, what: str) -> list[Range]:
-        """What the shim printed: firmware, added, keep, poison."""
+        """The shim's output: firmware, added, keep, poison."""
         return _shim_ranges(self.console, what)
 
     def iomem(self, name: str) -> list[Range]:
-        """The entries of /proc/iomem that bear this name, at any depth."""
+        """The entries of /proc/iomem with this name, at any depth."""
         found = re.findall(
             rf"^\s*(\w+)-(\w+) : {re.escape(name)}$", "\n".join(self.sections["iomem"]), re.M
         )
         return [Range(int(start, 16), int(end, 16) + 1, name) for start, end in found]
 
     def low_dram(self) -> list[Range]:
-        """What the kernel says it uses of the DRAM that it must not use."""
+        """What the kernel reports to use of the DRAM that it must not use."""
         found = re.findall(r"memtype: DRAM in use: \[mem 0x(\w+)-0x(\w+)\] (.*)", self.console)
         return [Range(int(s, 16), int(e, 16) + 1, name.strip()) for s, e, name in found]
 
@@ -204,8 +204,8 @@ def _qemu_command(machine: Machine, dram: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def _sections(said: str) -> dict[str, list[str]]:
-    found = re.findall(r"^GUEST: begin (\w+)\n(.*?)^GUEST: end$", said, re.M | re.S)
+def _sections(output: str) -> dict[str, list[str]]:
+    found = re.findall(r"^GUEST: begin (\w+)\n(.*?)^GUEST: end$", output, re.M | re.S)
     return {name: body.splitlines() for name, body in found}
 
 
@@ -214,7 +214,7 @@ def _text(log: Path) -> str:
 
 
 def _run(command: list[str], log: Path, budget_s: int) -> bool:
-    """True if QEMU ended by itself; a guest that has stopped for good is ended at once."""
+    """True if QEMU ended by itself; a guest that will never end is killed at once."""
     deadline = time.monotonic() + budget_s
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
@@ -232,11 +232,11 @@ def _run(command: list[str], log: Path, budget_s: int) -> bool:
 
 
 def boot(machine: Machine) -> Boot:
-    """Start the machine, wait until it is done, judge its DRAM."""
+    """Start the machine, wait until it is done, check its DRAM."""
     dram = machine.work_dir / "dram"
     log = machine.work_dir / "console.log"
     guest_log = machine.work_dir / "guest.log"
-    guest_log.write_bytes(b"")  # of this boot, even if QEMU does not come so far
+    guest_log.write_bytes(b"")  # of this boot, even if QEMU does not get so far
     for number, size in enumerate(machine.nvram_bytes):
         with (machine.work_dir / f"nvram{number}").open("ab") as file:
             os.truncate(file.fileno(), size)
@@ -248,5 +248,5 @@ def boot(machine: Machine) -> Boot:
         broken = _broken_pages(dram, _shim_ranges(console, "poison"))
     finally:
         dram.unlink()
-    said = _text(guest_log)
-    return Boot(console, ended and "GUEST: done" in said, _sections(said), broken)
+    output = _text(guest_log)
+    return Boot(console, ended and "GUEST: done" in output, _sections(output), broken)

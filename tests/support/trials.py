@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A machine that many trials begin with: its media can be put back to where one Stop left them.
+"""A machine for many trials: its media can be restored to where one Stop left them.
 
     with bed("stop", pcs=("rem_devices_stop",)) as it:   # booted, marked, stopped, media copied
         it.restore()                    # the media of that Stop again, however the last trial ended
         it.resume()                     # a resumed guest that answers
         it.restore()
-        it.power_on_paused()            # not an instruction has run: arm a cut
+        it.power_on_paused()            # no instruction has run: arm a cut
         it.cut_at("consume", 10)        # SIGKILL by the plugin, 10 instructions from there
         it.wait_end()
 
-An image is entered many times here, which no machine does: each time from a copy. So no connection
-of the guest may be older than the trial.
+An image is entered many times here, unlike on real machines: each time from a copy. So no
+connection of the guest may be older than the trial.
 
 Guest time runs with the host's (no icount), so each limit in seconds is one of guest time.
 """
@@ -53,14 +53,14 @@ NVRAM_BYTES = 512 << 20
 BOOT_LIMIT_S = 240.0
 GO_LIMIT_S = 120.0
 STOP_LIMIT_S = 60.0
-# Written and made durable before the Stop that every trial begins with.
+# Written and made durable before the Stop with which every trial begins.
 KEPT_FILE, KEPT_TEXT = "/root/kept", "was durable before the Stop"
 BLOCK_BYTES = int(fmt.CONST["REM_BLOCK_BYTES"])
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What set-up made. REM_TEST_KERNEL names another bzImage with its System.map beside it, and
+    """Set-up's products. REM_TEST_KERNEL names another bzImage with its System.map beside it, and
     REM_TEST_MUTANTS one with planted bugs."""
 
     kernel: Path
@@ -89,7 +89,7 @@ def parts(mutants: bool = False) -> Parts:
 
 
 def symbols(made: Parts) -> dict[str, int]:
-    """Addresses of the loader's functions and of the kernel's, which the latter win."""
+    """Addresses of the loader's and the kernel's functions; the kernel's take precedence."""
     loader = run.run(["nm", made.loader], what="reading the loader's symbols").stdout
     lines = loader.splitlines() + made.system_map.read_text(encoding="utf-8").splitlines()
     table = {}
@@ -137,7 +137,7 @@ class Bed:
         self._saved = saved
 
     def restore(self) -> None:
-        """Power off, and the media as they were kept."""
+        """Power off, and restore the kept media."""
         self.off()
         assert self._saved is not None, "nothing was saved"
         for source, target in zip(self._saved, (self.nvram, self.machine.files.disk), strict=True):
@@ -150,9 +150,9 @@ class Bed:
     # Power.
 
     def off(self) -> None:
-        """Take the power away, unannounced, if there is any."""
+        """Cut the power, unannounced, if it is on."""
         self.machine.guest.close()
-        with suppress(UsageError):  # it is off, or a Stop has just ended
+        with suppress(UsageError):  # if it is off, or a Stop has just ended
             self.machine.cut(UNANNOUNCED)
         self.machine.supply.charge = fmt.Charge.FULL
 
@@ -169,21 +169,21 @@ class Bed:
         return self.machine.wait_resumed(limit_s)
 
     def boot_decision(self, **options: Any) -> BootNote:
-        """What the loader decides; then the power is taken away again."""
+        """The loader's decision; then the power is cut again."""
         self.power_on(**options)
         note = self.machine.wait_boot_note(GO_LIMIT_S)
         self.off()
         return note
 
     def cold_boot(self, to_guest: bool = True, **options: Any) -> BootNote:
-        """Power on, and see that the machine cold boots to a guest that answers.
+        """Power on, and check that the machine cold boots to a guest that answers.
 
-        Not *to_guest*: until the new kernel has said why; for tests with many cold boots.
+        Not *to_guest*: only until the new kernel has logged the reason; for many cold boots.
         """
         block = self.read_block()
         try:
             return self._cold_boot(to_guest, options)
-        except LostInterrupt as hang:  # of the first boot, which must find the record as it was
+        except LostInterrupt as hang:  # in the first boot, which must find the original record
             info(f"{BOOTED_AGAIN}: {hang.message}: the same boot again, once")
             self.off()
             self.write_block(block)
@@ -211,7 +211,7 @@ class Bed:
         assert self.machine.qemu is not None
         self.machine.qemu.qmp.execute("stop")
 
-    def go_on(self) -> None:
+    def cont(self) -> None:
         assert self.machine.qemu is not None
         self.machine.qemu.qmp.execute("cont")
 
@@ -219,13 +219,13 @@ class Bed:
         """Let the machine run until *insns* instructions after *symbol* is next reached."""
         self.stop_vm()
         self.control.arm_cut_at(self.mark(symbol), insns)
-        self.go_on()
+        self.cont()
 
     def mark(self, symbol: str) -> int:
         return self._spec.pc_mark(self._pcs.index(symbol))
 
     def wait_end(self, limit_s: float = STOP_LIMIT_S) -> None:
-        """Until QEMU is gone, by whatever; a machine that hangs is an error."""
+        """Wait until QEMU has ended, for any reason; a machine that hangs is an error."""
         self.machine.wait_off(limit_s)
 
     def was_cut(self) -> bool:
@@ -238,13 +238,13 @@ class Bed:
         return self.machine.run_in_guest(["cat", KEPT_FILE]).stdout.strip() == KEPT_TEXT
 
     def last_boot(self) -> str:
-        """The reason that the kernel tells its users."""
+        """The reason that the kernel reports."""
         text = self.machine.run_in_guest("cat /sys/kernel/remanence/last_boot").stdout
         return text.split()[0]
 
 
 class Writer:
-    """Numbers appended to a file in the guest; one is acknowledged when fsync has returned and the
+    """Appends numbers to a file in the guest; one is acknowledged when fsync has returned and the
     host has read it."""
 
     FILE = "/root/log"
@@ -269,7 +269,7 @@ class Writer:
                 self._changed.notify_all()
 
     def wait(self, more: int, limit_s: float = GO_LIMIT_S) -> None:
-        """Until so many more are acknowledged."""
+        """Wait until so many more are acknowledged."""
         with self._changed:
             aim = self.acked + more
             assert self._changed.wait_for(lambda: self.acked >= aim, limit_s), (
@@ -281,15 +281,15 @@ class Writer:
         self._thread.join()
 
     def check(self, machine: Machine) -> None:
-        """Every acknowledged number is in the file, once and in order."""
+        """Check that every acknowledged number is in the file, once and in order."""
         lines = machine.run_in_guest(["cat", self.FILE]).stdout.split()
         wanted = [str(n) for n in range(1, self.acked + 1)]
         assert lines[: self.acked] == wanted, f"{self.acked} were acknowledged, file: {lines[-3:]}"
 
 
 def tier(places: list[Any], full: int) -> list[Any]:
-    """As parameters (place, whether to cold boot up to the guest): about *full* of the places,
-    evenly spread, for the full tier, and a third of these with the guest; all of all for soak."""
+    """Parameters (place, whether to cold boot up to the guest): about *full* of the places, evenly
+    spread, for the full tier, a third of them with the guest; all of them for soak."""
     step = max(len(places) // full, 1)
     return [
         pytest.param(
@@ -308,7 +308,7 @@ def _copy(source: Path, target: Path) -> None:
 
 @contextmanager
 def _state_in_memory() -> Iterator[Path | None]:
-    """Media are files; on a disk of the host's they would be written back for nothing."""
+    """Media are files; on a disk of the host they would be written back for nothing."""
     fast = fast_dir()
     if fast is None:
         yield None
@@ -342,8 +342,8 @@ def booted_bed(
     )
     with _state_in_memory() as fast:
         name = machine_name(purpose)
-        # The kernel's check of its timer wants five ticks within ten ticks' time, which a vCPU
-        # does not get on a host that is busy; it panics then.
+        # The kernel's check of its timer needs five ticks within ten ticks' time, which a vCPU
+        # does not get on a busy host; then it panics.
         words = "nokaslr" + (f" remanence.mutant={mutant}" if mutant else "")
         plan = MachineConfig(
             name=name,
@@ -360,7 +360,7 @@ def booted_bed(
         with Machine.create(replace(plan, **config), destroy_on_exit=True) as machine:
             host_paced = machine.clock
             control = attach(machine, spec)
-            machine.clock = host_paced  # no icount: the hold-up is the host's time
+            machine.clock = host_paced  # no icount: the hold-up is host time
             it = Bed(machine, control, spec, list(pcs))
             try:
                 it.power_on()

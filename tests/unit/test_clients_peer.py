@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The peers must notice frames and acknowledgements that are lost, repeated or damaged.
+"""The peers must detect frames and acknowledgements that are lost, repeated or damaged.
 
-Method: a well-behaved counterpart of each guest program in Python, which misbehaves on request,
-and, where a C compiler is there, the real programs against a real load process.
+Method: a correct counterpart of each guest program in Python, which misbehaves on request, and the
+real programs against a real client process.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from lab.clients.peer import ACK, HEADER, Peers
-from lab.clients.process import LoadProcess
+from lab.clients.process import ClientProcess
 from lab.paths import repo_dir
 
 Fault = tuple[int, str] | None
 
 
 async def talk_frames(peers: Peers, count: int, fault: Fault) -> bytes:
-    """Send *count* frames and the last one; returns the peer's last header."""
+    """Send *count* frames and the last one; return the peer's last header."""
     ports = peers.status()["ports"]
     assert isinstance(ports, list)
     reader, writer = await asyncio.open_connection("127.0.0.1", ports[0])
@@ -119,13 +119,13 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_the_guest_programs_agree_with_their_peers(programs: Path, tmp_path: Path) -> None:
+def test_guest_programs_agree_with_their_peers(programs: Path, tmp_path: Path) -> None:
     data = str(tmp_path / "records")
-    with LoadProcess([], "peer", host="127.0.0.1") as load:
+    with ClientProcess([], "peer", host="127.0.0.1") as load:
         frame_port, ack_port = load.started["ports"]
         tcp = [programs / "rem-tcp", "--peer", f"127.0.0.1:{frame_port}", "--count", "300"]
-        said = subprocess.run(tcp, capture_output=True, text=True, timeout=60, check=True).stdout
-        assert said.startswith("OK rem-tcp")
+        output = subprocess.run(tcp, capture_output=True, text=True, timeout=60, check=True).stdout
+        assert output.startswith("OK rem-tcp")
         fsync = [programs / "rem-fsync", "--path", data, "--ack", f"127.0.0.1:{ack_port}",
                  "--count", "20"]  # fmt: skip
         subprocess.run(fsync, capture_output=True, timeout=60, check=True)
@@ -134,7 +134,7 @@ def test_the_guest_programs_agree_with_their_peers(programs: Path, tmp_path: Pat
     assert status["acked_records"] == 20
 
 
-# The last case: record 6 was begun when 5 was durable, so 5 may not be missing.
+# The last case: record 6 was begun when 5 was durable, so 5 must not be missing.
 @pytest.mark.parametrize(
     ("acked", "damage", "ok"),
     [
@@ -146,7 +146,7 @@ def test_the_guest_programs_agree_with_their_peers(programs: Path, tmp_path: Pat
         (3, 4, False),
     ],
 )
-def test_the_record_checker_sees_what_is_missing(
+def test_record_checker_finds_missing_records(
     programs: Path, tmp_path: Path, acked: int, damage: int | None, ok: bool
 ) -> None:
     data = tmp_path / "records"

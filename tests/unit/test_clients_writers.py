@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The writers must notice every way in which a server can break its promises.
+"""The writers must detect every way in which a server can break its promises.
 
-Method: servers of both protocols, small but real (TCP, whole protocol that is used), that forget a
-write, apply one twice, forget increments or end a connection, each on request.
+Method: servers of both protocols, small but real (TCP, all that is used of the protocol), that lose
+a write, apply one twice, lose increments or end a connection, each on request.
 """
 
 from __future__ import annotations
@@ -103,14 +103,14 @@ async def held(load: Writers) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_honest_server_loses_nothing(protocol: str) -> None:
+def test_honest_server_loses_nothing(protocol: str) -> None:
     async def story(server: FakeServer, load: Writers) -> None:
         await some_writes(load)
         result = await held(load)
         assert result["drained"] and not result["failures"]
         assert (result["lost"], result["repeated"]) == (0, 0)
         assert result["checked"] == result["acked"] == result["sent"] >= 400 * CLIENTS
-        load.go_on()
+        load.resume()
         await some_writes(load, 800)
         assert not load.status()["failures"]
 
@@ -118,7 +118,7 @@ def test_an_honest_server_loses_nothing(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_forgotten_write_is_counted_and_named(protocol: str) -> None:
+def test_lost_write_is_counted_and_named(protocol: str) -> None:
     async def story(server: FakeServer, load: Writers) -> None:
         server.forget = {b"rem:1:101", b"rem:2:202"}
         await some_writes(load)
@@ -130,7 +130,7 @@ def test_a_forgotten_write_is_counted_and_named(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_old_value_is_a_lost_write(protocol: str) -> None:
+def test_old_value_is_a_lost_write(protocol: str) -> None:
     async def story(server: FakeServer, load: Writers) -> None:
         await some_writes(load)
         load.hold(time.monotonic_ns())
@@ -142,7 +142,7 @@ def test_an_old_value_is_a_lost_write(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_counters_that_went_back_or_ahead(protocol: str) -> None:
+def test_counters_that_are_behind_or_ahead_are_found(protocol: str) -> None:
     async def story(server: FakeServer, load: Writers) -> None:
         await some_writes(load)
         load.hold(time.monotonic_ns())
@@ -156,7 +156,7 @@ def test_counters_that_went_back_or_ahead(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_increment_done_twice_fails_at_once(protocol: str) -> None:
+def test_increment_done_twice_fails_at_once(protocol: str) -> None:
     async def story(server: FakeServer, load: Writers) -> None:
         await some_writes(load)
         server.store[b"rem:counter:1"] = b"%d" % (int(server.store[b"rem:counter:1"]) + 1)
@@ -169,7 +169,7 @@ def test_an_increment_done_twice_fails_at_once(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_connection_that_ends_is_a_failure_and_is_not_made_again(protocol: str) -> None:
+def test_connection_that_ends_is_a_failure_without_reconnect(protocol: str) -> None:
     async def story(server: FakeServer, load: Writers) -> None:
         await some_writes(load)
         server.transports[0].close()
@@ -231,7 +231,7 @@ def test_nonsense_from_memcached_is_an_error(stream: bytes) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_was_in_flight_stays_so_when_its_answer_is_read_later(protocol: str) -> None:
+def test_request_in_flight_at_the_cut_counts_when_answered_late(protocol: str) -> None:
     async def story(server: FakeServer, load: Writers) -> None:
         await some_writes(load)
         server.frozen.clear()
@@ -243,7 +243,7 @@ def test_what_was_in_flight_stays_so_when_its_answer_is_read_later(protocol: str
             await asyncio.sleep(0.001)
         assert load.hold(cut_ns)["clients_in_flight_at_cut"] == CLIENTS
         assert (await load.verify(5.0))["drained"]
-        # Who had nothing more to ask for is not in flight.
+        # A client without a further request is not in flight.
         assert load.hold(time.monotonic_ns())["clients_in_flight_at_cut"] == 0
 
     play(protocol, story)

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -97,7 +99,7 @@ def bash_words(line: list[str]) -> list[str]:
     return done.stdout.split()
 
 
-def test_bash_offers_what_the_parser_knows(every_place: list[Place]) -> None:
+def test_bash_offers_all_words_of_the_parser(every_place: list[Place]) -> None:
     by_path = {place.path: [choice.word for choice in place.choices] for place in every_place}
     assert "run" in by_path["rem"] and "--nvram-kind" in by_path["rem run"]
     for path in ("rem", "rem run", "rem bench", "rem bench stop-go", "rem completion"):
@@ -108,6 +110,57 @@ def test_bash_offers_what_the_parser_knows(every_place: list[Place]) -> None:
 
 def test_bash_leaves_values_to_the_shell() -> None:
     assert bash_words(["rem", "run", "--kernel", ""]) == []
+
+
+# zsh's own functions, as far as the script uses them: options match only where "-" was typed.
+ZSH_STUBS = """
+compdef() { :; }
+_files() { print FILES; }
+_describe() {
+    local dash=0; [[ $1 == -o ]] && { dash=1; shift; }
+    (( dash )) && [[ $PREFIX != -* ]] && return 1
+    local pair; for pair in "${(@P)2}"; do
+        [[ ${pair%%:*} == $PREFIX* ]] && print -r -- ${pair%%:*}
+    done
+    return 0
+}
+"""
+
+
+def zsh_words(line: list[str]) -> list[str]:
+    """What zsh offers when TAB is pressed behind the last word."""
+    words = " ".join(shlex.quote(word) for word in line)
+    script = f"{ZSH_STUBS}{SCRIPTS['zsh'](cli.parser())}"
+    script += f"words=({words}); CURRENT={len(line)}; PREFIX={shlex.quote(line[-1])}; _rem\n"
+    done = subprocess.run(["zsh", "-f", "-c", script], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def fish_words(line: list[str]) -> list[str]:
+    """What fish offers when TAB is pressed behind the last word."""
+    script = SCRIPTS["fish"](cli.parser()) + f"complete -C {shlex.quote(' '.join(line))}\n"
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", script], capture_output=True, text=True, check=True
+    )
+    return [offer.split("\t")[0] for offer in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(("shell", "offered"), [("zsh", zsh_words), ("fish", fish_words)])
+def test_other_shells_offer_commands_and_options(
+    shell: str, offered: Callable[[list[str]], list[str]], every_place: list[Place]
+) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    by_path = {place.path: place.choices for place in every_place}
+    for path in ("rem", "rem bench"):
+        commands = {choice.word for choice in by_path[path] if not choice.is_option}
+        assert commands <= set(offered([*path.split(), ""]))
+    for path in ("rem run", "rem bench stop-go"):
+        options = {choice.word for choice in by_path[path] if choice.word.startswith("--")}
+        assert options <= set(offered([*path.split(), "--"]))
+    assert offered(["rem", "comp"]) == ["completion"]
+    assert offered(["rem", "run", "--nvram-k"]) == ["--nvram-kind"]
+    assert "stop-go" not in offered(["rem", "st"])
 
 
 @pytest.mark.parametrize("shell", list(SCRIPTS))
@@ -130,7 +183,7 @@ def test_unknown_shell_is_a_usage_error() -> None:
 WORDS = run.RunWords(products=run.ProductWords(kernel=Path("k")))
 
 
-def test_run_plan_names_what_is_to_be_built() -> None:
+def test_run_plan_names_missing_products() -> None:
     plan = run.check(run.RunWords())
     assert plan.missing == {"kernel", "loader", "root"} and plan.with_plugin and plan.config.icount
     plan = run.check(WORDS)
@@ -167,7 +220,7 @@ def test_wrong_words_of_run_are_refused_before_anything_is_built(
     assert message in error.value.message
 
 
-def test_cut_plan_of_words() -> None:
+def test_words_become_a_cut_plan() -> None:
     assert cut.check(cut.CutWords()) == CutPlan()
     assert cut.check(cut.CutWords(immediate=True)) == CutPlan(announced=False)
     assert cut.check(cut.CutWords(hold_up="17ms")) == CutPlan(hold_up_ns=17_000_000)
@@ -209,7 +262,7 @@ def test_impossible_cut_plans_cannot_be_made() -> None:
         {"place": StopPlace("park", 0), "at_store": 1},
     ):
         with pytest.raises(UsageError):
-            CutPlan(**wrong)  # type: ignore[arg-type]
+            CutPlan(**wrong)
 
 
 def test_each_kind_of_demonstration_has_its_own_page() -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The discharge of a Stop: what was left when, and the margin; from what the plugin wrote and the
-power model answered, both invented here. A file that ends anywhere is a shorter discharge.
+"""The discharge of a Stop: what was left when, and the margin; from a fake log of the plugin and a
+fake power model. A log that ends anywhere is a shorter discharge.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lab.record.block import decode
 from lab.record.timeline import Timeline, chrome_trace, timeline_of
 from tests.support.record_builder import make_block
 
-TOLD = "0 255 drop 900\n100000 1 begin 800\n600000 1 end 300\n200000 0 begin 0\n"
+OUT_OF_ORDER = "0 255 drop 900\n100000 1 begin 800\n600000 1 end 300\n200000 0 begin 0\n"
 IN_ORDER = (
     "0 255 drop 900\n100000 1 begin 800\n600000 1 end 300\n600000 0 begin 300\n900000 0 end 2\n"
 )
@@ -59,11 +59,11 @@ def discharge(samples: list[Sample], **changes: Any) -> Discharge:
     return found
 
 
-def test_a_file_ends_where_it_makes_no_sense(tmp_path: Path) -> None:
+def test_file_ends_at_the_first_malformed_line(tmp_path: Path) -> None:
     path = tmp_path / "flushes.log"
     assert read_samples(path) == []
-    path.write_text(TOLD, encoding="ascii")
-    assert [s.what for s in read_samples(path)] == ["drop", "begin", "end"]  # time went back
+    path.write_text(OUT_OF_ORDER, encoding="ascii")
+    assert [s.what for s in read_samples(path)] == ["drop", "begin", "end"]  # time went backwards
     for rest in ("1", "1 2 3", "x 0 begin 1", "9999999 0 end -1", "\xff\xfe"):
         path.write_bytes(IN_ORDER.encode() + rest.encode("latin-1"))
         assert len(read_samples(path)) == 5, rest
@@ -87,7 +87,7 @@ def test_without_a_supply_there_is_no_energy(samples: list[Sample]) -> None:
     assert {event["name"] for event in counter_events(found)} == {"dirty lines left"}
 
 
-def test_a_stop_that_ran_dry_has_no_margin(samples: list[Sample]) -> None:
+def test_stop_that_ran_dry_has_no_margin(samples: list[Sample]) -> None:
     found = discharge(
         samples[:2], stopped=False, stopped_after_ns=None, caches={"differ_lines": 750}
     )
@@ -97,14 +97,14 @@ def test_a_stop_that_ran_dry_has_no_margin(samples: list[Sample]) -> None:
     )
 
 
-def test_what_ran_no_hold_up_has_no_course(samples: list[Sample]) -> None:
+def test_cut_without_hold_up_has_no_discharge(samples: list[Sample]) -> None:
     for changes in ({"announced": False}, {"hold_up_ns": 0}):
         assert discharge_of({**CUT, **changes}, samples, 2, None) is None
     assert discharge_of(CUT, [], 2, None) is None
     assert discharge_of({}, samples, 2, None) is None
 
 
-def test_the_record_s_timeline_goes_on_to_the_commit(samples: list[Sample]) -> None:
+def test_timeline_is_extended_to_the_commit(samples: list[Sample]) -> None:
     newest = decode(bytes(make_block())).newest
     assert newest is not None
     timeline = timeline_of(newest)
@@ -122,7 +122,7 @@ def test_the_record_s_timeline_goes_on_to_the_commit(samples: list[Sample]) -> N
     assert {event["name"] for event in counters} == {"dirty lines left", "energy left"}
 
 
-def test_the_picture_shows_what_was_left(samples: list[Sample]) -> None:
+def test_picture_shows_lines_and_energy_left(samples: list[Sample]) -> None:
     from lab.report.timeline_picture import svg
 
     newest = decode(bytes(make_block())).newest

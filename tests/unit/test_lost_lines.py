@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a cut lost, from files alone: every line that differs is counted once, and files without
-sense end in one line that says so. Owners are tested on a machine (tests/hardware/test_caches.py).
+"""What a cut lost, from files alone: every line that differs is counted once, and malformed files
+are an error of one line. Owners are tested on a machine (tests/hardware/test_caches.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lab.lost_lines.kernel import KERNEL_MAP, Symbols
 from lab.lost_lines.memory import CHUNK_BYTES, LINE_BYTES, View, lost_lines
 from lab.lost_lines.pages import part_of_block
 from lab.lost_lines.processes import Mapping, Process
-from lab.lost_lines.report import NOBODY, Source, loss_of, write_csv
+from lab.lost_lines.report import UNSEEN, Source, loss_of, write_csv
 from lab.lost_lines.writers import PROGRAM, place_of
 from lab.machine.qemu import NVRAM_PHYS
 
@@ -63,12 +63,12 @@ def put(path: Path, at: int, data: bytes) -> None:
 
 
 def test_equal_files_lose_nothing(files: Source) -> None:
-    """And then nobody looks for the kernel."""
+    """Then the kernel is not read either."""
     files = replace(files, kernel=lambda: pytest.fail("nothing is lost: why ask?"))
     assert loss_of(files).lines == ()
 
 
-def test_a_kernel_that_cannot_be_had_is_named_and_lines_are_counted(files: Source) -> None:
+def test_missing_kernel_is_reported_and_lines_are_counted(files: Source) -> None:
     def missing() -> tuple[Path, Path]:
         raise InfraError("no config there")
 
@@ -79,7 +79,7 @@ def test_a_kernel_that_cannot_be_had_is_named_and_lines_are_counted(files: Sourc
 
 
 def test_each_line_that_differs_is_counted_once(files: Source) -> None:
-    # In a hole of media, over two lines, and where media has what memory lacks.
+    # In a hole of media, across two lines, and where only media has data.
     put(files.seen, 63, b"\1\2")
     put(files.seen, CHUNK_BYTES + 4096 + 70, b"\0")
     put(files.media, BYTES - 1, b"\1")
@@ -91,21 +91,21 @@ def test_each_line_that_differs_is_counted_once(files: Source) -> None:
 def test_files_of_two_machines_are_refused(files: Source) -> None:
     with files.media.open("r+b") as file:
         file.truncate(BYTES - 4096)
-    with pytest.raises(RemError, match="not one machine's memory"):
+    with pytest.raises(RemError, match="they are not of one machine"):
         loss_of(files)
     files.media.unlink()
     with pytest.raises(InfraError, match="cannot read"):
         loss_of(files)
 
 
-def test_a_memory_without_a_kernel_says_so_and_counts(files: Source) -> None:
+def test_memory_without_a_kernel_is_reported_and_counted(files: Source) -> None:
     put(files.seen, 0, random.Random(1).randbytes(1 << 20))
     loss = loss_of(files)
     assert len(loss.lines) == (1 << 20) // LINE_BYTES
     assert len(loss.problems) == 1 and "holds no kernel" in loss.problems[0]
 
 
-def test_a_kernel_whose_page_table_is_damaged_is_named(files: Source) -> None:
+def test_kernel_with_damaged_page_table_is_reported(files: Source) -> None:
     put(files.seen, 2 << 20, b"\xff" * 0x8000)
     put(files.seen, (2 << 20) + 0x1000, b"Linux version 6.12")
     (problem,) = loss_of(files).problems
@@ -121,7 +121,7 @@ def test_a_kernel_whose_page_table_is_damaged_is_named(files: Source) -> None:
         NotImplementedError("unknown maple_type 6"),
     ],
 )
-def test_a_kernel_of_which_pieces_are_garbage_is_named(
+def test_partly_damaged_kernel_is_reported(
     files: Source, monkeypatch: pytest.MonkeyPatch, damage: Exception
 ) -> None:
     def broken(_kernel: object) -> None:
@@ -136,14 +136,14 @@ def test_a_kernel_of_which_pieces_are_garbage_is_named(
     assert "damaged" in loss.problems[0]
 
 
-def test_a_missing_map_is_named(files: Source) -> None:
+def test_missing_map_is_named(files: Source) -> None:
     put(files.seen, 0, b"\1")
     (files.seen.parent / "System.map").unlink()
     with pytest.raises(InfraError, match=r"System\.map: No such file"):
         loss_of(files)
 
 
-def test_the_last_writer_of_a_line_is_told(files: Source, tmp_path: Path) -> None:
+def test_last_writer_of_a_line_is_reported(files: Source, tmp_path: Path) -> None:
     put(files.seen, 128, b"\1")
     put(files.seen, 4096, b"\1")
     assert files.writers is not None
@@ -151,7 +151,7 @@ def test_the_last_writer_of_a_line_is_told(files: Source, tmp_path: Path) -> Non
     put(files.writers, 3 * 16, struct.pack("<QQ", TEXT, 1))  # of a line that was not lost
     first, second = loss_of(files).lines
     assert (first.writer, first.cpu, first.time_ns) == ("do_store", 3, 7000)
-    assert (second.writer, second.time_ns) == (NOBODY, None)
+    assert (second.writer, second.time_ns) == (UNSEEN, None)
     table = tmp_path / "lost.csv"
     write_csv(loss_of(files), table)
     rows = table.read_text(encoding="utf-8").splitlines()
@@ -175,7 +175,7 @@ def test_places_have_names(tmp_path: Path) -> None:
 
 
 def test_parts_of_the_record_have_names() -> None:
-    """Each that format/rem_image.h gives a place has one, up to its last byte."""
+    """Each part that format/rem_image.h places has a name, up to its last byte."""
     begins = sorted({0, *(at for name, at in fmt.CONST.items() if is_part(name))})
     assert len(begins) == 9
     ends = [*begins[1:], fmt.CONST["REM_BLOCK_BYTES"]]
