@@ -32,6 +32,7 @@ def install(
     names: Sequence[str],
     suite: str,
     sources: Path,
+    *,
     apt_options: Sequence[str],
     log: Path,
     on_line: Callable[[str], None] | None = None,

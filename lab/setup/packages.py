@@ -97,6 +97,8 @@ PACKAGES = (
     Package("dkms", (_TESTS,), "builds the modules of pm as a stock system does"),
     Package("dpkg-dev", (Group.SOURCES,), "unpacks source packages of QEMU and OpenLDAP"),
     Package("shellcheck", (_CHECKS,), "linter of shell scripts"),
+    Package("zsh", (_CHECKS,), "a test of its completion"),
+    Package("fish", (_CHECKS,), "a test of its completion"),
     Package("clang-format", (_CHECKS,), "formatter of C"),
     Package("libclang-rt-dev", (_CHECKS,), "sanitizers and fuzzers of the loader and of pm"),
     Package("strace", (Group.HEAP_PEER,), "shows that neither heap calls msync"),

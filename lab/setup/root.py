@@ -104,7 +104,9 @@ class RootPackages(Part[Path]):
         listing = sources.write_release(codename, into)
         options, tree = sources.apt_network_options(), into / "files"
         try:
-            packages.install(base, tree, self.names, codename, listing, options, _log())
+            packages.install(
+                base, tree, self.names, codename, listing, apt_options=options, log=_log()
+            )
         except InfraError as error:
             raise explain(error, "installing packages into the guest root") from error
         listing.unlink()

@@ -102,7 +102,7 @@ def test_skipped_tests_are_counted_and_a_failure_outside_the_quick_tier(
     assert test.failed == failed
 
 
-def test_a_share_can_be_left_out(asked: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_share_can_be_left_out(commands: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testrun, "need_all", lambda _: None)
     monkeypatch.setattr(testrun, "lint", lambda *_: [])
     others = [share.name for share in SHARES if share.name != "media"]
