@@ -30,6 +30,8 @@ MAC = "52:54:00:72:65:6d"
 DISK_SERIAL = "rem-root"
 # Where q35 has its memory devices, as long as DRAM ends below: the first GiB above 4 GiB.
 NVRAM_PHYS = 1 << 32
+# Read only by a loader with planted bugs (loader/mutants/switch.patch), so it is no format.
+MUTANT_FILE = "opt/remanence/mutant"
 
 # QEMU answers QMP some 50 ms after its start; this bounds a start on a crowded host.
 START_LIMIT_S = 30.0
@@ -69,7 +71,7 @@ class BootOptions:
     kernel: Path | None = None  # instead of the machine's own: for tests of refusal
     cpus: int | None = None  # likewise
     disk_serial: str = DISK_SERIAL  # likewise
-    mutant: str | None = None  # which planted bug a loader with such is to have
+    mutant: str | None = None  # name of a planted bug, for a loader with all of them
     paused: bool = False  # no instruction is run before QMP says `cont`
 
     @staticmethod
@@ -100,7 +102,7 @@ def _boot_arguments(config: MachineConfig, options: BootOptions) -> list[str]:
         serial = _quoted(options.disk_serial)
         files[fmt.CONST["REM_FWCFG_PROTECTED"]] = f"string={serial}"
     if options.mutant is not None:
-        files[fmt.CONST["REM_FWCFG_MUTANT"]] = f"string={_quoted(options.mutant)}"
+        files[MUTANT_FILE] = f"string={_quoted(options.mutant)}"
     if options.cold:
         files[fmt.CONST["REM_FWCFG_COLD"]] = "string=1"
     args = ["-kernel", str(config.loader)]

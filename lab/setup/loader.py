@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The loader, built by its own Makefile; for the tests of the tests also with planted bugs."""
+"""The loader, built by its own Makefile.
+
+For negative proofs there is a second one: a copy of the sources with all patches of loader/mutants
+(patch_series.py). A boot of it chooses a planted bug by name.
+"""
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 from lab.paths import cache_dir, repo_dir
@@ -10,25 +15,47 @@ from lab.run import stream
 from lab.setup import cache
 from lab.setup.host import tool_version
 from lab.setup.inputs import Inputs
+from lab.setup.patch_series import Series, patched_copy, read_series
 from lab.setup.progress import Progress
+
+SOURCES = (
+    *(f"loader/{name}" for name in ("Makefile", "loader.ld", "core", "entry", "hw", "main")),
+    "format",
+)
+
+
+def loader_mutants(repo: Path) -> Series:
+    """The planted bugs of the loader."""
+    return read_series(repo / "loader" / "mutants")
 
 
 def loader_key(mutants: bool = False) -> str:
+    """Hash of the inputs, to which the patches belong only if they are applied."""
     repo = repo_dir()
     inputs = Inputs("loader-mutants" if mutants else "loader").add("gcc", tool_version("gcc"))
-    return inputs.add_path(repo / "loader", "loader").add_path(repo / "format", "format").key()
+    for name in SOURCES:
+        inputs.add_path(repo / name, name)
+    if mutants:
+        inputs.add_path(loader_mutants(repo).folder, "mutants")
+    return inputs.key()
 
 
 def ensure_loader(progress: Progress, mutants: bool = False) -> Path:
-    """loader.elf of this checkout."""
+    """loader.elf of this checkout; *mutants*: with all planted bugs, none of them on."""
     repo = repo_dir()
-    key = loader_key(mutants)
-    words = ["MUTANTS=1"] if mutants else []
 
     def make(into: Path) -> None:
-        log = cache_dir() / "logs" / "loader.log"
         with progress.step("loader"):
-            argv: list[str | Path] = ["make", "-C", repo / "loader", f"OUT={into}", *words]
-            stream(argv, log=log, what="building the loader")
+            if not mutants:
+                _build(repo, into)
+                return
+            with tempfile.TemporaryDirectory(prefix="rem-mutants-") as folder:
+                patched_copy(repo, SOURCES, loader_mutants(repo).patches, Path(folder))
+                _build(Path(folder), into)
 
-    return cache.product("loader", key, make) / "loader.elf"
+    return cache.product("loader", loader_key(mutants), make) / "loader.elf"
+
+
+def _build(root: Path, into: Path) -> None:
+    argv: list[str | Path] = ["make", "-C", root / "loader", f"OUT={into}"]
+    stream(argv, log=cache_dir() / "logs" / "loader.log", what="building the loader")

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The loader's end of the wire: a level, polled. A machine with no 16550 there,
- * or whose supply says nothing for SILENCE_MS, has no supply that could tell;
- * it boots as one without a monitor would, and says so.
+ * The loader's end of the wire: a level, polled. If there is no 16550, or if the
+ * supply sends nothing for SILENCE_MS, the machine has no power monitor: the
+ * loader logs that and does not wait.
  */
 #include "power.h"
 
@@ -12,11 +12,11 @@
 #include "uart.h"
 #include "wait.h"
 
-/* Two hundred repeats (REM_PWR_REPEAT_MS): a supply that is there may be busy. */
+/* Two hundred repeats (REM_PWR_REPEAT_MS): a supply may be busy. */
 #define SILENCE_MS 1000u
 
 static bool wire;
-static bool heard; /* status 0 is one, too */
+static bool heard; /* a status of 0 is valid, too */
 static u8 status;
 
 static void poll(void)
@@ -46,7 +46,7 @@ u8 power_wait(u16 timer_port)
 	bool said = false;
 
 	if (!wire) {
-		say("no supply: no 16550 at %x", REM_PWR_PORT);
+		print("no supply: no 16550 at %x", REM_PWR_PORT);
 		return 0;
 	}
 	for (;;) {
@@ -54,12 +54,12 @@ u8 power_wait(u16 timer_port)
 		if (heard && pwr_enough(status))
 			return status;
 		if (heard && !said) {
-			say("wait for %s (status %x)",
-			    status & REM_PWR_OK ? "charge" : "power", status);
+			print("wait for %s (status %x)",
+			      status & REM_PWR_OK ? "charge" : "power", status);
 			said = true;
 		}
 		if (!heard && wait_over(&wait, SILENCE_MS)) {
-			say("no supply: silent for %u ms", SILENCE_MS);
+			print("no supply: no status for %u ms", SILENCE_MS);
 			return 0;
 		}
 		relax();

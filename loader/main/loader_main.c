@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The loader's one way, whatever the front end:
+ * The order of the loader, for every front end:
  *
- *   find NVRAM -> have it restored -> describe the machine -> judge the record
+ *   find NVRAM -> restore it -> describe the machine -> check the record
  *     -> resume: wait for charge, consume, enter the image
  *     -> cold boot: consume what could be entered, load the kernel, enter it
  *
@@ -21,10 +21,9 @@
 #include "../hw/power.h"
 #include "cold_boot.h"
 #include "describe.h"
-#include "mutant.h"
 #include "enter.h"
 
-/* Where BIOS machines keep the RSDP if the front end was not told. */
+/* The RSDP is here on BIOS machines if the front end does not know it. */
 #define BIOS_AREA_PHYS 0xe0000u
 #define BIOS_AREA_BYTES 0x20000u
 
@@ -34,8 +33,8 @@ static struct machine machine;
 static struct desc desc;
 static struct decision decision;
 
-/* Tables below 4 GiB, where the entry code's page tables reach. */
-static const struct go_memory low_memory = {
+/* Tables below 4 GiB, which the page tables of the entry code map. */
+static const struct loader_memory low_memory = {
 	.base = 0,
 	.phys = 0,
 	.bytes = 1ull << 32,
@@ -49,10 +48,10 @@ static void find_acpi(void)
 		rsdp = acpi_find_rsdp(&low_memory, BIOS_AREA_PHYS,
 				      BIOS_AREA_BYTES);
 	if (!rsdp || !acpi_list(&low_memory, rsdp, &machine.acpi))
-		die("no ACPI tables that check");
+		die("no ACPI tables with valid checksums");
 }
 
-/* The largest persistent range; of equals the first. */
+/* The largest persistent range; the first of several that are equal. */
 static void find_nvram(void)
 {
 	const struct acpi_range *best = NULL;
@@ -63,7 +62,7 @@ static void find_nvram(void)
 		if (!best || machine.nvram[i].bytes > best->bytes)
 			best = &machine.nvram[i];
 	if (!best)
-		die("no NVRAM: the NFIT names no persistent range");
+		die("no NVRAM: the NFIT has no persistent range");
 	if (best->base % REM_BLOCK_ALIGN_BYTES ||
 	    best->bytes <= REM_BLOCK_BYTES)
 		die("NVRAM at %lx, %lu bytes, is too small or not aligned",
@@ -81,7 +80,7 @@ static void read_kernel_head(void)
 	const char *wrong;
 
 	if (!machine.front->size(FRONT_KERNEL, &machine.kernel_file_bytes))
-		die("no kernel: give one as fw_cfg opt/remanence/kernel");
+		die("no kernel: fw_cfg has no opt/remanence/kernel");
 	if (machine.kernel_file_bytes < BZ_HEAD_BYTES ||
 	    !machine.front->read(FRONT_KERNEL, 0, machine.kernel_head,
 				 BZ_HEAD_BYTES))
@@ -114,29 +113,30 @@ static void write_note(void *unused)
 	memcpy(block_at(&machine, REM_NOTE_OFFSET), &note, sizeof(note));
 }
 
-static void say_entry(const char *side, const struct rem_desc_entry *entry)
+static void print_entry(const char *side, const struct rem_desc_entry *entry)
 {
-	say("%s type %u key %x: %lx %lx %lx %lx %lx", side, entry->type,
-	    entry->key, entry->value[0], entry->value[1], entry->value[2],
-	    entry->value[3], entry->value[4]);
+	print("%s type %u key %x: %lx %lx %lx %lx %lx", side, entry->type,
+	      entry->key, entry->value[0], entry->value[1], entry->value[2],
+	      entry->value[3], entry->value[4]);
 }
 
-static void say_cold(void)
+static void print_cold(void)
 {
-	say("cold %u %s sequence %u slot %u", decision.reason,
-	    rem_reason_name(decision.reason), decision.sequence, decision.slot);
+	print("cold %u %s sequence %u slot %u", decision.reason,
+	      rem_reason_name(decision.reason), decision.sequence,
+	      decision.slot);
 	if (decision.expected.type || decision.found.type) {
-		say_entry("expected", &decision.expected);
-		say_entry("found   ", &decision.found);
+		print_entry("expected", &decision.expected);
+		print_entry("found   ", &decision.found);
 	}
 }
 
-/* What flash holds must not come back; only then is anything executed. */
-static bool forget_flash(void)
+/* Before anything of an image is executed: it must not be restored again. */
+static bool erase_flash(void)
 {
 	u8 status;
 
-	if (!machine.nvdimm || mutant(machine.front, "skip-erase"))
+	if (!machine.nvdimm)
 		return true;
 	status = nvdimm_erase(acpi_timer_port(&machine.acpi));
 	if (status)
@@ -144,7 +144,7 @@ static bool forget_flash(void)
 	return status;
 }
 
-/* Comes back only if memory, or flash, did not keep what must not be undone. */
+/* Returns only if the image could not be consumed in memory or flash. */
 static void resume(void)
 {
 	u32 sequence = decision.sequence;
@@ -157,12 +157,12 @@ static void resume(void)
 		     machine.ready_tsc, desc.count);
 	loader_event(&machine, sequence, 2, REM_EVENT_LOADER_VERIFIED,
 		     verified_tsc, decision.reason);
-	say("resume sequence %u", sequence);
+	print("resume sequence %u", sequence);
 	if (!consume(&machine, sequence)) {
 		decision.reason = REM_COLD_CONSUMED_INVALID;
 		return;
 	}
-	if (!forget_flash()) {
+	if (!erase_flash()) {
 		decision.reason = REM_COLD_NVDIMM_FAILED;
 		return;
 	}
@@ -175,18 +175,18 @@ static void resume(void)
 		    machine.region_phys + REM_NOTE_OFFSET);
 }
 
-/* Memory that is not what a Stop left has no record to be judged. */
-static void judge_nvdimm(void)
+/* If DRAM was not restored, its content is no record. */
+static void check_nvdimm(void)
 {
 	u32 reason = machine.nvdimm ? nvdimm_reason((u8)machine.nvdimm) : 0;
 
-	if (!reason || machine.front->cold_asked)
+	if (!reason || machine.front->cold_requested)
 		return;
 	decision.reason = reason;
 	decision.expected = decision.found = (struct rem_desc_entry){ 0 };
 }
 
-_Noreturn void go_main(const struct front *front)
+_Noreturn void loader_main(const struct front *front)
 {
 	fault_open();
 	crc32c_init(read_cpuid(1, 0).ecx & CPUID_1_ECX_SSE42);
@@ -201,14 +201,15 @@ _Noreturn void go_main(const struct front *front)
 	machine.ready_tsc = read_tsc();
 
 	rem_decide(block_at(&machine, 0), machine.region_phys,
-		   machine.region_bytes, &desc, front->cold_asked, &decision);
-	judge_nvdimm();
+		   machine.region_bytes, &desc, front->cold_requested,
+		   &decision);
+	check_nvdimm();
 	if (decision.reason == REM_BOOT_RESUME)
 		resume();
-	say_cold();
+	print_cold();
 	if (decision.consume && !consume(&machine, decision.consume))
-		die("NVRAM does not keep what is stored in it");
-	if (!forget_flash())
-		die("the NVDIMM does not erase its flash");
+		die("NVRAM does not contain what was stored in it");
+	if (!erase_flash())
+		die("the NVDIMM has not erased its flash");
 	cold_boot(&machine, write_note, NULL);
 }
