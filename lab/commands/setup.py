@@ -22,13 +22,14 @@ class Part(StrEnum):
 
 
 class OtherKernel(StrEnum):
-    """Kernels that tests need besides the normal one; there are no further ones."""
+    """Variants of the kernel."""
 
     MUTANTS = "mutants"
     DEBUG = "debug"
+    SERVER = "server"
 
 
-KERNEL_HELP = "Also this kernel: with planted bugs, or with the kernel's own watchers."
+KERNEL_HELP = "Also this kernel: with planted bugs, with detectors, or for typical services."
 ONLY_HELP = f"Only this part ({', '.join(Part)}); may be given more than once."
 
 

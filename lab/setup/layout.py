@@ -6,6 +6,7 @@ product   CACHE/layout/KEY   layout.o, for one kernel
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -48,10 +49,9 @@ def ensure_layout(progress: Progress, kernel_folder: Path) -> Path:
 
 
 def _variant(config: str) -> str | None:
-    """Which of ours has such a configuration."""
-    if "CONFIG_KASAN=y" in config:
-        return "debug"
-    return "mutants" if "CONFIG_REMANENCE_MUTANTS=y" in config else None
+    """The variant of our kernel with such a configuration. A planted bug needs no configuration."""
+    match = re.search(r'^CONFIG_LOCALVERSION="-remanence-(\w+)"$', config, re.MULTILINE)
+    return match[1] if match else None
 
 
 def _slab_header(into: Path) -> None:
