@@ -308,7 +308,7 @@ def _comes_up(machine: Machine, load: Workload, said: bytes, resumed: bool) -> s
         machine.guest.wait_ssh(GUEST_LIMIT_S)
     except HangError as error:
         return error.message
-    return workload.judge(machine, load, said.decode(errors="replace"), resumed)
+    return str(workload.judge(machine, load, said.decode(errors="replace"), resumed) or "")
 
 
 def _fsck(disk: Path, keep: bool) -> str:
