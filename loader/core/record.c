@@ -262,7 +262,7 @@ static u32 judge(const u8 *block, const struct slot *slot, u32 consumed,
 }
 
 void rem_decide(const u8 *block, u64 region_phys, u64 region_bytes,
-		const struct desc *found, bool asked,
+		const struct desc *found, bool cold_requested,
 		struct decision *ret_decision)
 {
 	struct rem_word word = read_word(block + REM_CONSUMED_OFFSET);
@@ -277,7 +277,7 @@ void rem_decide(const u8 *block, u64 region_phys, u64 region_bytes,
 
 	decision.reason = judge(block, slot, consumed, region_phys,
 				region_bytes, found, &decision);
-	if (asked)
+	if (cold_requested)
 		decision.reason = REM_COLD_ASKED;
 	/* With an invalid consumed word nothing can be entered: leave it. */
 	for (u32 n = 0; consumed && n < REM_SLOTS; n++) {

@@ -27,12 +27,12 @@ struct decision {
 };
 
 /*
- * Check the REM_BLOCK_BYTES at @block of a region at @region_phys. @asked: the
- * user requests a cold boot; images that could be entered later are consumed
+ * Check the REM_BLOCK_BYTES at @block of a region at @region_phys.
+ * @cold_requested: by the user; images that could be entered later are consumed
  * nevertheless.
  */
 void rem_decide(const u8 *block, u64 region_phys, u64 region_bytes,
-		const struct desc *found, bool asked,
+		const struct desc *found, bool cold_requested,
 		struct decision *ret_decision);
 
 /* The two words, ready to be stored. */

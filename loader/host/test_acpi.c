@@ -27,12 +27,12 @@ static void finds_cpus_and_nvram(void)
 	CHECK(tables.count == 5, "%u tables", tables.count);
 	CHECK(acpi_cpus(&tables, cpu, 8) == FAKE_CPUS, "CPUs");
 	CHECK(cpu[0] == 0 && cpu[1] == 2 && cpu[2] == 0x1234, "APIC ids");
-	CHECK(acpi_cpus(&tables, cpu, 2) == 2, "no more than asked");
+	CHECK(acpi_cpus(&tables, cpu, 2) == 2, "no more than the limit");
 	CHECK(acpi_nvram(&tables, range, 4) == FAKE_NVRAM, "NVRAM");
 	CHECK(range[0].base == 0x100000000ull &&
 		      range[1].base == 0x300000000ull,
 	      "bases");
-	CHECK(acpi_nvram(&tables, range, 1) == 1, "no more than asked");
+	CHECK(acpi_nvram(&tables, range, 1) == 1, "no more than the limit");
 	CHECK(acpi_timer_port(&tables) == 0x608, "timer");
 }
 

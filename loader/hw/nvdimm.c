@@ -11,9 +11,9 @@
 #define SILENCE_MS 100u
 /* A controller that is busy for so long is broken. */
 #define BUSY_S 300u
-#define ASKS_FIRST_MAX 20
+#define TRIES_FIRST_MAX 20
 /* A controller that has answered before may be busy with something else. */
-#define ASKS_MAX 600
+#define TRIES_MAX 600
 
 static bool receive(u16 timer_port, u8 *ret_status)
 {
@@ -32,14 +32,14 @@ static bool receive(u16 timer_port, u8 *ret_status)
 }
 
 /* A command may be repeated: each one is idempotent. */
-static u8 order(u16 timer_port, u8 command, u32 asks)
+static u8 send(u16 timer_port, u8 command, u32 tries)
 {
 	u8 status;
 
 	/* Bytes that are still there answer an older query. */
 	while (uart_get(REM_NVDIMM_PORT, &status))
 		;
-	for (u32 i = 0; i < asks; i++)
+	for (u32 i = 0; i < tries; i++)
 		if (uart_put(REM_NVDIMM_PORT, command) &&
 		    receive(timer_port, &status))
 			return status;
@@ -56,7 +56,7 @@ static u8 settle(u16 timer_port, u8 status)
 			return status;
 		while (!wait_over(&wait, SILENCE_MS / 2))
 			relax();
-		status = order(timer_port, REM_NVDIMM_QUERY, ASKS_MAX);
+		status = send(timer_port, REM_NVDIMM_QUERY, TRIES_MAX);
 	}
 	return 0;
 }
@@ -67,7 +67,7 @@ u8 nvdimm_restore(u16 timer_port)
 
 	if (!uart_open(REM_NVDIMM_PORT))
 		return 0;
-	status = order(timer_port, REM_NVDIMM_RESTORE, ASKS_FIRST_MAX);
+	status = send(timer_port, REM_NVDIMM_RESTORE, TRIES_FIRST_MAX);
 	if (!status) {
 		print("no NVDIMM controller: no answer at port %x",
 		      REM_NVDIMM_PORT);
@@ -84,17 +84,17 @@ u8 nvdimm_restore(u16 timer_port)
 u8 nvdimm_erase(u16 timer_port)
 {
 	u8 status = settle(timer_port,
-			   order(timer_port, REM_NVDIMM_ERASE, ASKS_MAX));
+			   send(timer_port, REM_NVDIMM_ERASE, TRIES_MAX));
 
 	/*
 	 * A slow controller may still answer queries from before the command;
 	 * such an answer says that the image is restored.
 	 */
-	for (u32 i = 0; i < ASKS_MAX; i++) {
+	for (u32 i = 0; i < TRIES_MAX; i++) {
 		if (nvdimm_state(status) != REM_NVDIMM_RESTORED)
 			break;
 		status = settle(timer_port,
-				order(timer_port, REM_NVDIMM_QUERY, ASKS_MAX));
+				send(timer_port, REM_NVDIMM_QUERY, TRIES_MAX));
 	}
 	return nvdimm_state(status) == REM_NVDIMM_EMPTY ? status : 0;
 }

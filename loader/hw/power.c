@@ -16,7 +16,7 @@
 #define SILENCE_MS 1000u
 
 static bool wire;
-static bool heard; /* a status of 0 is valid, too */
+static bool answered; /* a status of 0 is valid, too */
 static u8 status;
 
 static void poll(void)
@@ -27,7 +27,7 @@ static void poll(void)
 		if (!pwr_is_status(byte))
 			continue;
 		status = byte;
-		heard = true;
+		answered = true;
 		uart_put(REM_PWR_PORT, pwr_echo(byte));
 	}
 }
@@ -43,7 +43,7 @@ u8 power_open(void)
 u8 power_wait(u16 timer_port)
 {
 	struct wait wait = wait_begin(timer_port);
-	bool said = false;
+	bool printed = false;
 
 	if (!wire) {
 		print("no supply: no 16550 at %x", REM_PWR_PORT);
@@ -51,14 +51,14 @@ u8 power_wait(u16 timer_port)
 	}
 	for (;;) {
 		poll();
-		if (heard && pwr_enough(status))
+		if (answered && pwr_enough(status))
 			return status;
-		if (heard && !said) {
+		if (answered && !printed) {
 			print("wait for %s (status %x)",
 			      status & REM_PWR_OK ? "charge" : "power", status);
-			said = true;
+			printed = true;
 		}
-		if (!heard && wait_over(&wait, SILENCE_MS)) {
+		if (!answered && wait_over(&wait, SILENCE_MS)) {
 			print("no supply: no status for %u ms", SILENCE_MS);
 			return 0;
 		}

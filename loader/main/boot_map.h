@@ -9,7 +9,7 @@
 struct place {
 	u64 base;
 	u64 bytes;
-	const char *kind; /* of its memory, for people */
+	const char *kind; /* of its memory, to print */
 };
 
 /*
