@@ -34,7 +34,7 @@ from lab.setup import cache
 from lab.setup.host import explain, need_disk, tool_version
 from lab.setup.inputs import Inputs, source_files
 from lab.setup.packages import KERNEL_SOURCE, installed_versions
-from lab.setup.patch_series import Series, patched_copy, read_series
+from lab.setup.patch_series import Series, add_series, patched_copy, read_series
 from lab.setup.progress import Progress, Step
 
 BUILD_MIB = 6000  # base, tree and objects
@@ -120,7 +120,7 @@ def kernel_key(source_version: str, variant: str | None = None) -> str:
     if variant is not None:
         inputs.add("variant", variant)
     if variant in WITH_MUTANTS:
-        inputs.add_path(kernel_mutants(repo).folder, "mutants")
+        add_series(inputs, kernel_mutants(repo))
     return inputs.key()
 
 

@@ -15,7 +15,7 @@ from lab.run import stream
 from lab.setup import cache
 from lab.setup.host import tool_version
 from lab.setup.inputs import Inputs
-from lab.setup.patch_series import Series, patched_copy, read_series
+from lab.setup.patch_series import Series, add_series, patched_copy, read_series
 from lab.setup.progress import Progress
 
 SOURCES = (
@@ -36,7 +36,7 @@ def loader_key(mutants: bool = False) -> str:
     for name in SOURCES:
         inputs.add_path(repo / name, name)
     if mutants:
-        inputs.add_path(loader_mutants(repo).folder, "mutants")
+        add_series(inputs, loader_mutants(repo))
     return inputs.key()
 
 

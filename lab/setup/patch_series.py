@@ -25,7 +25,7 @@ from pathlib import Path
 
 from lab.errors import RemError
 from lab.run import run
-from lab.setup.inputs import source_files
+from lab.setup.inputs import Inputs, source_files
 
 SWITCH = "switch"
 # No fuzz: a bug that lands in another place would be another bug.
@@ -89,15 +89,20 @@ class Patch:
         return frozenset(violation.verdict for violation in self.violates)
 
     @property
+    def diff(self) -> str:
+        """What the patch does to the sources: the text after the line `---`."""
+        return self.text.partition("\n---\n")[2]
+
+    @property
     def files(self) -> frozenset[str]:
         """The paths that the patch changes or adds."""
-        names = re.findall(r"^(?:---|\+\+\+) [ab]/(\S+)", self.text, flags=re.MULTILINE)
+        names = re.findall(r"^(?:---|\+\+\+) [ab]/(\S+)", self.diff, flags=re.MULTILINE)
         return frozenset(names)
 
     @property
     def added(self) -> str:
         """The lines that the patch adds."""
-        return "\n".join(re.findall(r"^\+(?!\+\+ )(.*)", self.text, flags=re.MULTILINE))
+        return "\n".join(re.findall(r"^\+(?!\+\+ )(.*)", self.diff, flags=re.MULTILINE))
 
 
 @dataclass(frozen=True)
@@ -129,6 +134,12 @@ def read_series(folder: Path) -> Series:
     patches = [Patch(path, path.read_text("utf-8")) for path in sorted(folder.glob("*.patch"))]
     switch = next((patch for patch in patches if patch.name == SWITCH), None)
     return Series(folder, switch, tuple(patch for patch in patches if patch.name != SWITCH))
+
+
+def add_series(inputs: Inputs, series: Series) -> None:
+    """Make a series an input of a product: what the patches do, not what their heads say."""
+    for patch in series.patches:
+        inputs.add(f"mutants/{patch.name}", patch.diff)
 
 
 def apply_patch(patch: Patch, into: Path) -> None:

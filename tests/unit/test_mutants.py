@@ -19,7 +19,7 @@ from lab.machine.qemu import MUTANT_FILE, BootOptions, Wires, build_command
 from lab.paths import repo_dir
 from lab.setup.kernel import WITH_MUTANTS, kernel_key, kernel_mutants
 from lab.setup.loader import loader_key, loader_mutants
-from lab.setup.patch_series import Series, check_series
+from lab.setup.patch_series import Patch, Series, check_series
 from tests.proofs import planted
 
 REPO = repo_dir()
@@ -120,8 +120,7 @@ def test_a_patch_changes_only_the_product_that_has_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before, before_planted = plain(), planted_key()
-    (tmp_path / "new.patch").write_text("Subject: x\n\n")
-    other = Series(tmp_path, None, ())
+    other = Series(tmp_path, None, (Patch(tmp_path / "new.patch", "Subject: x\n\n---\ndiff"),))
     monkeypatch.setattr(f"lab.setup.{module}.{module}_mutants", lambda _: other)
     assert plain() == before
     assert planted_key() != before_planted

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from lab.errors import RemError
+from lab.setup.inputs import Inputs
 from lab.setup.patch_series import (
     Patch,
     Series,
     Violation,
+    add_series,
     check_series,
     copy_sources,
     patched_copy,
@@ -101,6 +103,19 @@ def test_copy_is_patched_and_the_checkout_is_not(repo: Path, tmp_path: Path) -> 
     assert text.splitlines()[1:5] == ["line 2;", 'chosen("one");', "line 3;", 'chosen("two");']
     assert (copy / "room" / "switch.h").exists()
     assert (repo / "room" / "code.c").read_text() == SOURCE
+
+
+def test_product_depends_on_what_patches_do_and_not_on_their_heads(repo: Path) -> None:
+    def key() -> str:
+        inputs = Inputs("product")
+        add_series(inputs, series(repo))
+        return inputs.key()
+
+    before = key()
+    write(repo, "two", mutant("two", 3, violates="second: broken"))
+    assert key() == before
+    write(repo, "two", mutant("two", 4))
+    assert key() != before
 
 
 def test_copy_has_no_build_output(repo: Path, tmp_path: Path) -> None:
