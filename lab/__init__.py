@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What stands behind `rem`: sets up, runs, cuts, resumes and measures machines."""
+"""The Python behind `rem`: sets up, runs, cuts, resumes and measures machines."""
 
 __version__ = "0.1.0"

@@ -13,7 +13,7 @@ class Exit(IntEnum):
     BROKEN = 1  # an invariant is broken or a test failed
     USAGE = 2  # the command line is wrong
     HANG = 3  # a hang, or a budget of time exceeded
-    INFRASTRUCTURE = 4  # a tool, disk space, the network or a right is missing
+    INFRASTRUCTURE = 4  # a tool, disk space, the network or a permission is missing
     INTERRUPTED = 130  # Ctrl-C, as shells count it
 
 
@@ -30,7 +30,7 @@ class RemError(Exception):
 
 
 class UsageError(RemError):
-    """What was asked for cannot be meant."""
+    """The command line is wrong."""
 
     exit_code = Exit.USAGE
 
@@ -42,6 +42,6 @@ class HangError(RemError):
 
 
 class InfraError(RemError):
-    """The surroundings lack something: a tool, disk space, the network, a right."""
+    """The environment lacks something: a tool, disk space, the network, a permission."""
 
     exit_code = Exit.INFRASTRUCTURE

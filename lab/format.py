@@ -2,7 +2,7 @@
 """Views of format/*.h: structs, constants and enums, parsed from the headers when first imported.
 
 The headers are the only definition of every byte that outlives power; nothing here repeats an
-offset or a number of theirs. What is added is what C says in prose: how the checks are formed.
+offset or a number of theirs. Only the checksums are added, which the headers describe in prose.
 
     from lab import format as fmt
     note = fmt.parse("rem_boot_note", raw_bytes)
@@ -36,11 +36,11 @@ HEADERS = (
 
 
 class FormatError(ValueError):
-    """Bytes that are not what they should be: says which check failed."""
+    """Bytes that are not what they should be; the message names the check that failed."""
 
 
 def preprocess(text: str) -> str:
-    """Leave what a struct parser can read: the host's side of #ifdef __KERNEL__, no assertions."""
+    """Keep what a struct parser can read: the host's side of #ifdef __KERNEL__, no assertions."""
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
     text = re.sub(r"static_assert\s*\(.*?\)\s*;", "", text, flags=re.DOTALL)
     # The formatter may break a line after `=`; the parser would take the number for a name.
@@ -80,7 +80,7 @@ CONST: dict[str, Any] = dict(VIEWS.consts)
 
 
 def _enum(name: str, c_name: str, prefixes: tuple[str, ...]) -> Any:
-    """An IntEnum of a C enum; a prefix that all names share is cut off."""
+    """An IntEnum of a C enum, without the prefix that all names share."""
     members = {}
     for key, member in getattr(VIEWS, c_name).__members__.items():
         prefix = next((p for p in prefixes if key.startswith(p)), "")
@@ -94,13 +94,8 @@ StopMode = _enum("StopMode", "rem_stop_mode", ("REM_MODE_",))
 EventType = _enum("EventType", "rem_event_type", ("REM_EVENT_",))
 DescType = _enum("DescType", "rem_desc_type", ("REM_DESC_",))
 RecKind = _enum("RecKind", "rem_rec_kind", ("REM_REC_",))
-RecCause = _enum("RecCause", "rem_rec_cause", ("REM_REC_BY_",))
-RecFence = _enum("RecFence", "rem_rec_fence", ("REM_REC_",))
-RecPhase = _enum("RecPhase", "rem_rec_phase", ("REM_REC_",))
-RecClock = _enum("RecClock", "rem_rec_clock", ("REM_REC_CLOCK_",))
 RecDomain = _enum("RecDomain", "rem_rec_domain", ("REM_REC_DOMAIN_",))
 PmType = _enum("PmType", "rem_pm_type", ("REM_PM_",))
-PmPersist = _enum("PmPersist", "rem_pm_persist", ("REM_PM_",))
 TraceKind = _enum("TraceKind", "rem_trace_kind", ("REM_TRACE_",))
 Charge = _enum("Charge", "rem_pwr_charge", ("REM_CHARGE_",))
 
@@ -143,7 +138,7 @@ def consumed_sequence(word: bytes) -> int:
 
 
 def committed_sequence(word: bytes, body: bytes) -> int | None:
-    """The sequence a commit word commits *body* with; None if it is zero: no image."""
+    """The sequence that a commit word commits *body* with; None if it is zero: no image."""
     if word[:8] == bytes(8):
         return None
     view = parse("rem_word", word)
@@ -153,7 +148,7 @@ def committed_sequence(word: bytes, body: bytes) -> int | None:
 
 
 def _checked(struct: str, data: bytes, magic: str) -> Any:
-    """A struct with magic, version and a CRC of all that stands before its field `crc`."""
+    """A struct with magic, version and a CRC of everything before its field `crc`."""
     view = parse(struct, data)
     if view.magic != CONST[magic]:
         raise FormatError(f"{struct}: magic is {view.magic:#x}")

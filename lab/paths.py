@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Where things are: the repository, the cache (can be made again), the state (machines)."""
+"""Paths: the repository, the cache (can be rebuilt), the state (machines)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def repo_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """REM_CACHE, or `remanence` in the user's cache folder: all that set-up can make again."""
+    """REM_CACHE, or `remanence` in the user's cache folder: everything that set-up can rebuild."""
     return _own_dir("REM_CACHE", "XDG_CACHE_HOME", ".cache")
 
 
@@ -28,7 +28,7 @@ def machines_dir() -> Path:
 
 
 def ssh_key() -> Path:
-    """The private key that opens every guest; set-up makes it and puts its public half there."""
+    """The private key of every guest; set-up generates it and installs its public half."""
     return cache_dir() / "ssh" / "id_ed25519"
 
 

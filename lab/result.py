@@ -2,7 +2,7 @@
 """The one object that `--json` prints: the contract with machines that read results.
 
 The last line of stdout is {"name", "ok", "figures": {NAME: {"value", "unit", "kind"}}}; all else
-goes to stderr. `kind` says how a figure came about, so that nobody mistakes a model for a clock.
+goes to stderr. `kind` is how a figure was obtained, so that a model is not taken for a clock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Every process that `rem` starts is started here.
 
-`run` waits and returns what was printed; `stream` waits and writes to a log, handing each line on;
+`run` waits and returns the output; `stream` waits and writes to a log, passing each line on;
 `spawn` returns at once (QEMU, load generators): the caller owns the process and must end it. All
 put the child into a process group of its own, so that ending it ends what it started, and none
 leaves a child behind on Ctrl-C.
@@ -25,7 +25,7 @@ from typing import IO, Any
 from lab.errors import HangError, InfraError
 
 END_GRACE_S = 5.0  # between SIGTERM and SIGKILL
-TAIL_LINES = 15  # of a failed program's output, told with the error
+TAIL_LINES = 15  # of a failed program's output, printed with the error
 
 Args = Sequence[str | Path]
 
@@ -45,7 +45,7 @@ class Done:
 
 
 def quoted(argv: Args) -> str:
-    """The command as one would paste it into a shell."""
+    """The command, quoted for a shell."""
     return shlex.join(str(word) for word in argv)
 
 
@@ -187,10 +187,10 @@ def spawn(
 
 @contextmanager
 def _ctrl_c_waits() -> Iterator[None]:
-    """Within, Ctrl-C is kept and comes at the end: a child that was just started has its name then.
+    """Delay Ctrl-C until the end of the block, when the child that was just started is known.
 
-    Python starts a child and tells who it is in two steps; one that is interrupted between them
-    would stay behind.
+    Python starts a child and returns it in two steps; an interrupt between them would leave the
+    child behind.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
@@ -207,7 +207,7 @@ def _ctrl_c_waits() -> Iterator[None]:
 
 
 def end(child: subprocess.Popen[str], grace_s: float = END_GRACE_S) -> None:
-    """End the process and its group, if it has not ended: ask, wait, then SIGKILL."""
+    """End the process and its group, if it has not ended: SIGTERM, wait, then SIGKILL."""
     if child.poll() is None:
         _signal_group(child.pid, signal.SIGTERM)
         try:

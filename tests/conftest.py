@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What tests of different folders share; and what a run of tests says at its end: which boots were
-made again, in tests that passed too.
+"""Fixtures of tests in several folders; and the last lines of a run: boots that were repeated, also
+in tests that passed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from lab.machine.lost_interrupt import BOOTED_AGAIN
 
 @pytest.fixture
 def quiet(request: pytest.FixtureRequest) -> Iterator[None]:
-    """No kernel that a test has used complains of anything."""
-    from lab.demo.pm_machine import kernel_complaints
+    """The kernels of the test's machines logged no warning."""
+    from lab.testbed.pm_guest import kernel_complaints
 
     used = [request.getfixturevalue(n) for n in ("machine", "aside") if n in request.fixturenames]
     yield

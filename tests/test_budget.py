@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim (invariant 5): the machine says at boot what its Stop takes and what the supply holds;
-where they do not fit it begins no Stop, and the next boot is cold with its reason.
+"""Claim (invariant 5): the machine reports at boot what its Stop takes and how long the supply
+holds; if they do not fit it begins no Stop, and the next boot is cold with its reason.
 
-Method: the same machine is told two hold-ups. The negative proof is the small one: a supply that
-holds less than the bound, and power that fails all the same.
+Method: the same machine with two hold-ups. The negative proof is the short one: a supply that holds
+less than the bound, and power that fails nevertheless.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from dataclasses import replace
 
 import pytest
 
-from lab.commands.demo import make_config
 from lab.machine import Machine
-from tests.claims import BOOT_LIMIT_S, consoles, cut_and_resume, machine_name, warnings
+from lab.machine.cut_plan import CutPlan
+from lab.testbed.machines import make_config
+from tests.support.claims import BOOT_LIMIT_S, consoles, cut_and_resume, machine_name, warnings
 
 SYSFS = "/sys/kernel/remanence"
 TOO_SHORT_US = 100
@@ -27,7 +28,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 
 def booted_with(hold_up_us: int, *more: str) -> Machine:
-    config = make_config(machine_name(f"budget-{hold_up_us}"), 2, "fast", None)
+    config = make_config(machine_name(f"budget-{hold_up_us}"), stop_mode="fast")
     words = [config.cmdline_extra, f"remanence.hold_up_us={hold_up_us}", *more]
     config = replace(config, cmdline_extra=" ".join(words).strip())
     machine = Machine.create(config, destroy_on_exit=True)
@@ -41,50 +42,50 @@ def budget(machine: Machine) -> dict[str, int]:
     return {name: int(value) for name, value in (line.split() for line in shown.splitlines())}
 
 
-def test_a_hold_up_that_is_long_enough_arms() -> None:
+def test_hold_up_that_is_long_enough_arms() -> None:
     with booted_with(LONG_US) as machine:
-        told = budget(machine)
-        assert told["hold_up_ns"] == LONG_US * 1000
-        assert 0 < told["bound_ns"] < told["hold_up_ns"]
+        report = budget(machine)
+        assert report["hold_up_ns"] == LONG_US * 1000
+        assert 0 < report["bound_ns"] < report["hold_up_ns"]
         assert machine.run_in_guest(f"cat {SYSFS}/status").stdout.strip() == "armed"
         assert re.search(r"Stop takes at most \d+ us, the supply holds", consoles(machine))
 
 
-def test_a_hold_up_that_is_too_short_begins_no_stop() -> None:
+def test_hold_up_that_is_too_short_begins_no_stop() -> None:
     with booted_with(TOO_SHORT_US) as machine:
-        told = budget(machine)
-        assert told["bound_ns"] > told["hold_up_ns"] == TOO_SHORT_US * 1000
+        report = budget(machine)
+        assert report["bound_ns"] > report["hold_up_ns"] == TOO_SHORT_US * 1000
         status = machine.run_in_guest(f"cat {SYSFS}/status").stdout.strip()
         assert status == "refused: a Stop may outlast the hold-up"
         assert "no Stop will begin" in consoles(machine)
         machine.guest.close()
-        assert not machine.cut(hold_up_ns=NO_STOP_NS).stopped
+        assert not machine.cut(CutPlan(hold_up_ns=NO_STOP_NS)).stopped
         machine.resume()
         note = machine.wait_boot_note(BOOT_LIMIT_S)
         assert note.reason == "COLD_NOT_COMMITTED"
 
 
-def test_a_stop_over_its_bound_disarms_until_people_have_seen_it() -> None:
-    """The bound rests on the longest section with preemption off, which is given as none, and on
-    the reference machine's clock, while this machine's time is the host's: so it is a wrong one.
+def test_stop_over_its_bound_disarms_until_acknowledged() -> None:
+    """The bound is made wrong: it is computed without a section with preemption off and for the
+    reference machine's clock, while this machine's time is the host's.
     """
     with booted_with(LONG_US, "remanence.preempt_off_us=0") as machine:
         for _ in range(STOPS_MAX):
             cut_and_resume(machine)
-            told = budget(machine)
-            if told["exceeded"]:
+            report = budget(machine)
+            if report["exceeded"]:
                 break
-        assert told["last_ns"] > told["bound_ns"], "no Stop took longer than the bound"
-        assert told["worst_ns"] >= told["last_ns"]
+        assert report["last_ns"] > report["bound_ns"], "no Stop took longer than the bound"
+        assert report["worst_ns"] >= report["last_ns"]
         status = machine.run_in_guest(f"cat {SYSFS}/status").stdout.strip()
         assert status == "refused: a Stop outlasted its bound"
-        asked = machine.run_in_guest(f"echo now > {SYSFS}/stop", check=False)
-        assert "busy" in asked.stderr
+        refused = machine.run_in_guest(f"echo now > {SYSFS}/stop", check=False)
+        assert "busy" in refused.stderr
 
         machine.run_in_guest(f"echo acknowledge > {SYSFS}/budget")
-        told = budget(machine)
-        assert not told["exceeded"]
-        assert told["worst_ns"] > told["bound_ns"], "it was forgotten with the acknowledgement"
+        report = budget(machine)
+        assert not report["exceeded"]
+        assert report["worst_ns"] > report["bound_ns"], "it was forgotten with the acknowledgement"
         assert machine.run_in_guest(f"cat {SYSFS}/status").stdout.strip() == "armed"
         cut_and_resume(machine)
         assert warnings(machine) == []

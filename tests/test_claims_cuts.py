@@ -2,8 +2,8 @@
 """Claim: 25 cuts in a row on 1, 2 and 4 CPUs under load: nothing lost, nothing repeated.
 
 Method: the load of `rem demo` (redis and memcached clients that never reconnect, a file written
-with fsync, a TCP peer that goes on sending, computation) runs through all cuts. After each cut all
-clients must get the answers that are missing; everything is read back at the end of each five.
+with fsync, a TCP peer that keeps sending, computation) runs through all cuts. After each cut all
+clients must get the missing answers; everything is read back after every fifth.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import time
 
 import pytest
 
-from lab.demo.workload import Size, Workload
 from lab.machine import Machine
-from tests.claims import ANSWER_LIMIT_S, SLOWER, booted, consoles, cut_and_resume, warnings
+from lab.testbed.workload import Size, Workload
+from tests.support.claims import ANSWER_LIMIT_S, SLOWER, booted, consoles, cut_and_resume, warnings
 
 CUTS = 25
 READ_BACK_EVERY = 5
@@ -36,7 +36,7 @@ def progress(work: Workload) -> dict[str, int]:
 
 
 def wait_progress(work: Workload) -> None:
-    """Each client, the disk and the peer went on since now."""
+    """Wait until each client, the disk and the peer have made progress."""
     before, end_s = progress(work), time.monotonic() + PROGRESS_LIMIT_S
     time.sleep(LOAD_S)
     while True:
@@ -57,11 +57,11 @@ def read_back(work: Workload) -> None:
         assert not result["failures"], result["failures"]
         assert result["drained"], f"{name}: {result.get('waiting_clients')} clients got no answer"
         assert (result["lost"], result["repeated"]) == (0, 0), (name, result["first_loss"])
-        load.ask("go_on")
+        load.ask("resume")
 
 
 def finish(machine: Machine, work: Workload) -> None:
-    """The programs' verdicts, the records on the disk, the peer's count."""
+    """Check the programs' verdicts, the records on the disk, the peer's count."""
     verdicts = {name: job.finish(ANSWER_LIMIT_S) for name, job in work.jobs.items()}
     assert all(line.startswith("OK ") for line in verdicts.values()), verdicts
     peer = work.loads["peer"].ask("status")
@@ -81,20 +81,20 @@ def test_25_cuts_in_a_row_lose_nothing(cpus: int, stop: str) -> None:
     play(cpus, stop, CUTS)
 
 
-def test_the_portable_path_loses_nothing_either() -> None:
+def test_portable_path_loses_nothing_either() -> None:
     play(2, "dpm", READ_BACK_EVERY)
 
 
 @pytest.mark.soak
 def test_25_cuts_in_a_row_by_the_portable_path() -> None:
-    """Each freezes drivers under load, so what races with a driver's freeze shows here."""
+    """Each cut freezes drivers under load, which shows races with a driver's freeze."""
     play(2, "dpm", CUTS)
 
 
 def play(cpus: int, stop: str, cuts: int) -> None:
     size = Size(clients=2, depth=2, records=1024)
     with booted("cuts", cpus, stop) as machine, Workload(machine, size) as work:
-        # Without it QEMU may lead a CPU's writes astray at boot (machine/README.md).
+        # Without it QEMU may misroute a CPU's writes at boot (machine/README.md).
         assert "x2apic enabled" in consoles(machine)
         work.start()
         work.wait_acked(200, 120.0 * SLOWER)

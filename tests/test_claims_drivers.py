@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim: devices that Stop knows nothing of go on after it. An NVMe disk and an e1000e are
-restarted by their drivers' PCI error recovery, and so is an e1000, which has only an interrupt line
-and 32 bits of address. An rtl8139, whose driver has no recovery, keeps the machine on stop=dpm, and
-that is said.
+"""Claim: devices without support in Stop continue after it. An NVMe disk and an e1000e restart by
+their drivers' PCI error recovery, and so does an e1000, which has only an interrupt line and 32
+bits of address. An rtl8139, whose driver has no recovery, keeps the machine on stop=dpm, which is
+logged.
 
-Method: the machine's only network device, and where it is NVMe its only disk, are of that kind, so
-that every program, every acknowledged number and the test's own connections go through them.
-Negative proof: a kernel that leaves devices as they are after Go.
+Method: the machine's only network device, or its only disk, is of that kind, so that every program,
+every acknowledged number and the test's own connections use it. Negative proof: a kernel that does
+not restart devices after Go.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from contextlib import contextmanager
 
 import pytest
 
-from lab.demo.guest_job import GuestJob
-from lab.load.process import LoadProcess
-from lab.machine.config import HOST_ADDRESS
+from lab.addresses import HOST_ADDRESS
+from lab.clients.process import ClientProcess
 from lab.machine.console import kernel_warnings
-from tests.proofs import must_be_found
-from tests.trials import Bed, Writer, booted_bed
+from lab.testbed.guest_job import GuestJob
+from tests.support.proofs import must_be_found
+from tests.support.trials import Bed, Writer, booted_bed
 
 CUTS = 2
 ACKED_BETWEEN = 5
 GO_LIMIT_S = 120.0
-# Far more than a restart takes; a machine whose disk is gone costs the test as much.
+# Far more than a restart takes; a machine without its disk costs the test as much.
 HANG_LIMIT_S = 10.0
 SYSFS = "/sys/kernel/remanence"
 
@@ -35,9 +35,9 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
 
 
 @contextmanager
-def traffic(it: Bed) -> Iterator[LoadProcess]:
-    """Both ways over one connection, and records written with fsync; in the end all was right."""
-    with LoadProcess(it.machine.network.exec_prefix(), "peer", host=HOST_ADDRESS) as peer:
+def traffic(it: Bed) -> Iterator[ClientProcess]:
+    """Traffic both ways over one connection, and records with fsync; both are checked after it."""
+    with ClientProcess(it.machine.network.exec_prefix(), "peer", host=HOST_ADDRESS) as peer:
         address = f"{HOST_ADDRESS}:{peer.started['ports'][0]}"
         jobs = [
             GuestJob(it.machine, "rem-tcp", "--peer", address),
@@ -50,7 +50,7 @@ def traffic(it: Bed) -> Iterator[LoadProcess]:
         assert not peer.ask("status")["failures"]
 
 
-def wait_frames(peer: LoadProcess, limit_s: float) -> None:
+def wait_frames(peer: ClientProcess, limit_s: float) -> None:
     before, end_s = peer.ask("status")["frames_received"], time.monotonic() + limit_s
     while peer.ask("status")["frames_received"] <= before:
         assert time.monotonic() < end_s, "the peer gets nothing any more"
@@ -58,7 +58,7 @@ def wait_frames(peer: LoadProcess, limit_s: float) -> None:
 
 
 def check_lives_through_cuts(it: Bed, cuts: int = CUTS, limit_s: float = GO_LIMIT_S) -> None:
-    """Inner check: what fsync acknowledged is there, the same connections go on both ways."""
+    """Inner check: acknowledged records are there, the same connections continue both ways."""
     with traffic(it) as peer:
         writer = Writer(it.machine)
         try:
@@ -93,7 +93,7 @@ def test_nvme_and_e1000e_are_restarted_by_their_drivers() -> None:
 
 
 @pytest.mark.soak
-def test_an_e1000_with_its_interrupt_line_and_32_bits_is_so_too() -> None:
+def test_e1000_with_its_interrupt_line_and_32_bits_is_so_too() -> None:
     with booted_bed("e1000", nic="e1000") as it:
         assert what_stops(it) == "fast"
         assert driver_of_eth0(it) == "e1000"
@@ -101,7 +101,7 @@ def test_an_e1000_with_its_interrupt_line_and_32_bits_is_so_too() -> None:
 
 
 @pytest.mark.soak
-def test_a_device_without_recovery_keeps_the_machine_on_the_portable_path() -> None:
+def test_device_without_recovery_keeps_the_machine_on_the_portable_path() -> None:
     with booted_bed("rtl8139", nic="rtl8139") as it:
         assert driver_of_eth0(it) == "8139cp"
         assert what_stops(it) == "dpm: 0000:00:02.0 cannot be restarted otherwise"

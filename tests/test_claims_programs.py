@@ -2,7 +2,7 @@
 """Claim: programs that would notice a wrong resume do not.
 
 Method: groups of self-checking programs (guest/README.md), a compile and a debugger run through
-three cuts on one machine; then each must say OK, and its numbers must have moved after every cut.
+three cuts on one machine; then each must print OK, and its numbers must have advanced after each.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from lab.demo.guest_job import GuestJob
-from lab.load.process import LoadProcess
+from lab.addresses import HOST_ADDRESS
+from lab.clients.process import ClientProcess
 from lab.machine import Machine
-from lab.machine.config import HOST_ADDRESS
-from tests.claims import ANSWER_LIMIT_S, SLOWER, booted, cut_and_resume, warnings
+from lab.testbed.guest_job import GuestJob
+from tests.support.claims import ANSWER_LIMIT_S, SLOWER, booted, cut_and_resume, warnings
 
 CUTS = 3
 CPUS = 4
@@ -25,7 +25,7 @@ RUN_S = 2.0 * SLOWER  # before and between the cuts
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900 * SLOWER)]
 
-# Which run together; rem-mem takes half of the memory, so the last group is small.
+# Programs that run together; rem-mem uses half of the memory, so the last group is small.
 GROUPS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"rem-cpu": (), "rem-signals": (), "rem-clock": (), "rem-tcp": ()},
     {"rem-futex": (), "rem-pipes": (), "rem-vfork": (), "rem-ptrace": ()},
@@ -37,7 +37,7 @@ PROGRAMS = sorted(program for group in GROUPS for program in group)
 
 @dataclass(frozen=True)
 class Story:
-    """What one program did through the cuts."""
+    """The progress of one program through the cuts."""
 
     verdict: str
     progress: tuple[dict[str, int], ...]  # before the first cut and after each
@@ -51,14 +51,14 @@ def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
 
 @pytest.fixture(scope="module")
 def stories(machine: Machine) -> dict[str, Story]:
-    told: dict[str, Story] = {}
-    with LoadProcess(machine.network.exec_prefix(), "peer", host=HOST_ADDRESS) as peer:
+    stories: dict[str, Story] = {}
+    with ClientProcess(machine.network.exec_prefix(), "peer", host=HOST_ADDRESS) as peer:
         extra = {"rem-tcp": ("--peer", f"{HOST_ADDRESS}:{peer.started['ports'][0]}")}
         for group in GROUPS:
-            told |= run_group(machine, {p: (*o, *extra.get(p, ())) for p, o in group.items()})
+            stories |= run_group(machine, {p: (*o, *extra.get(p, ())) for p, o in group.items()})
         failures = peer.ask("status")["failures"]
         assert not failures, failures
-    return told
+    return stories
 
 
 def run_group(machine: Machine, group: dict[str, tuple[str, ...]]) -> dict[str, Story]:
@@ -69,13 +69,13 @@ def run_group(machine: Machine, group: dict[str, tuple[str, ...]]) -> dict[str, 
         cut_and_resume(machine)
         time.sleep(RUN_S)
         for program, job in jobs.items():
-            # One that failed answers no more; its verdict says why.
+            # A program that failed answers no more; its verdict has the reason.
             progress[program].append(job.ask(ANSWER_LIMIT_S) if job.failure() is None else {})
     return {p: Story(job.finish(ANSWER_LIMIT_S), tuple(progress[p])) for p, job in jobs.items()}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_program_that_would_notice_does_not(program: str, stories: dict[str, Story]) -> None:
+def test_program_that_would_notice_does_not(program: str, stories: dict[str, Story]) -> None:
     story = stories[program]
     assert story.verdict.startswith(f"OK {program} "), story
     for before, after in zip(story.progress, story.progress[1:], strict=False):
@@ -83,12 +83,12 @@ def test_a_program_that_would_notice_does_not(program: str, stories: dict[str, S
         assert moved, f"{program} stood still over a cut: {story.progress}"
 
 
-def test_a_task_in_uninterruptible_sleep_was_there(stories: dict[str, Story]) -> None:
+def test_task_was_in_uninterruptible_sleep(stories: dict[str, Story]) -> None:
     last = stories["rem-vfork"].progress[-1]
     assert last["uninterruptible"] >= last["looks"] / 2, last
 
 
-def test_a_compile_in_progress_makes_the_same_program(machine: Machine) -> None:
+def test_interrupted_compile_continues_to_the_same_program(machine: Machine) -> None:
     machine.run_in_guest(COMPILE_SETUP)
     run_through_cuts(machine, "make -C /root/compile -j4 -s", "/root/compile/done")
     machine.run_in_guest("cp /root/compile/program /root/compile/first")
@@ -99,7 +99,7 @@ def test_a_compile_in_progress_makes_the_same_program(machine: Machine) -> None:
     assert machine.run_in_guest("/root/compile/program").stdout == "4950\n"
 
 
-# 100 files, each big enough that some compiler is always at work.
+# 100 files, each large enough that a compiler is always running.
 COMPILE_SETUP = r"""
 rm -rf /root/compile && mkdir -p /root/compile && cd /root/compile
 for i in $(seq 0 99); do
@@ -128,7 +128,7 @@ MAKE
 
 
 def run_through_cuts(machine: Machine, command: str, done: str, limit_s: float = 300.0) -> None:
-    """Start a command in the guest, cut while it runs, wait until it has made *done*."""
+    """Start a command in the guest, cut while it runs, wait until it has written *done*."""
     machine.run_in_guest(f"rm -f {done}; setsid {command} >/run/command.log 2>&1 </dev/null &")
     for _ in range(CUTS):
         time.sleep(1.0)
@@ -146,7 +146,7 @@ def wait_for(is_true: Callable[[], bool], limit_s: float, what: str) -> None:
         time.sleep(0.5)
 
 
-# gdb steps a program through a breakpoint 4000 times; each stop is the next value of a counter.
+# gdb steps a program through a breakpoint 4000 times; each stop has the next value of a counter.
 GDB_PROGRAM = r"""
 cat > /root/counted.c <<'C'
 volatile long counter;
@@ -174,14 +174,12 @@ GDB
 """
 
 
-def test_a_debugger_at_work_loses_no_breakpoint(machine: Machine) -> None:
+def test_debugger_at_work_loses_no_breakpoint(machine: Machine) -> None:
     machine.run_in_guest(GDB_PROGRAM)
     run_through_cuts(
         machine, "gdb -q -batch -x /root/counted.gdb /root/counted", "/root/counted.done"
     )
 
 
-def test_the_kernel_had_nothing_to_complain_about(
-    machine: Machine, stories: dict[str, Story]
-) -> None:
+def test_kernel_logged_no_warning(machine: Machine, stories: dict[str, Story]) -> None:
     assert stories and warnings(machine) == []

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claims: off for 3 s and for a pretended week, clocks and timers are right; and two resumed runs
-of one image give different random numbers.
+"""Claims: after 3 s and after a simulated week without power, clocks and timers are right; and two
+resumed runs of one image give different random numbers.
 
-Method: rem-clock tells its clocks before and after; the supply's clock (RTC) is moved by the week.
-For randomness the media of a stopped machine are copied and resumed twice; a program that logs
-random numbers all the time, each with the time offset that changes at Go, shows where it was.
+Method: rem-clock prints its clocks before and after; the supply's clock (RTC) is moved by the week.
+For randomness the media of a stopped machine are copied and resumed twice; a program logs random
+numbers all the time, each with the time offset that changes at Go.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from pathlib import Path
 import pytest
 
 from lab import run
-from lab.demo.guest_job import GuestJob
 from lab.machine import Machine
-from tests.claims import GO_LIMIT_S, booted, cut_and_resume, warnings
+from lab.machine.cut_plan import UNANNOUNCED
+from lab.testbed.guest_job import GuestJob
+from tests.support.claims import GO_LIMIT_S, booted, cut_and_resume, warnings
 
 NS = 1_000_000_000
 WEEK_S = 7 * 86400
-# REALTIME comes back from a clock of whole seconds; the host needs time to start QEMU, too.
+# REALTIME is restored from a clock of whole seconds; the host also needs time to start QEMU.
 RTC_RESOLUTION_NS = 2 * NS
-# The supply's clock is moved when QEMU's command line is made, so by so much it may be late.
+# The supply's clock is moved when QEMU's command line is made, so it may be late by so much.
 START_NS = 5 * NS
 ALARM_LIMIT_S = 60.0
 
@@ -38,19 +39,19 @@ def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
 
 
 def away_ns(clocks: dict[str, int]) -> int:
-    """What BOOTTIME has counted and MONOTONIC has not: the time without power."""
+    """BOOTTIME minus MONOTONIC: the time without power."""
     return clocks["boottime_ns"] - clocks["monotonic_ns"]
 
 
-def asked(job: GuestJob) -> tuple[int, dict[str, int], int]:
-    """What the guest's clocks say, between two readings of the host's."""
+def clocks_of(job: GuestJob) -> tuple[int, dict[str, int], int]:
+    """The guest's clocks, between two readings of the host's."""
     begin_ns = time.time_ns()
     clocks = job.ask()
     return begin_ns, clocks, time.time_ns()
 
 
 def wait_alarms(machine: Machine) -> list[str]:
-    """What has fired, once anything has."""
+    """The timers that have fired, once one has."""
     end_s = time.monotonic() + ALARM_LIMIT_S
     while time.monotonic() < end_s:
         fired = machine.run_in_guest("cat /run/alarms").stdout.split()
@@ -75,16 +76,16 @@ def test_timers_fire_once_over_several_cuts(machine: Machine) -> None:
 def test_clocks_after_the_time_without_power(
     machine: Machine, off_s: float, rtc_offset_s: int
 ) -> None:
-    """The week comes last: for this machine no later boot could be in the present again."""
+    """The week comes last, as this machine's clock cannot go back."""
     job = GuestJob(machine, "rem-clock")
     machine.run_in_guest(START_ALARM)
     time.sleep(1)
-    before_first_ns, before, before_last_ns = asked(job)
+    before_first_ns, before, before_last_ns = clocks_of(job)
     assert machine.cut().stopped
     time.sleep(off_s)
     machine.resume(rtc_offset_s=rtc_offset_s)
     machine.wait_resumed(GO_LIMIT_S)
-    after_first_ns, after, after_last_ns = asked(job)
+    after_first_ns, after, after_last_ns = clocks_of(job)
     assert job.finish().startswith("OK rem-clock"), job.lines()
 
     offset_ns = rtc_offset_s * NS
@@ -151,12 +152,12 @@ def media(machine: Machine) -> list[Path]:
 
 
 def copy(source: Path, target: Path) -> None:
-    """The target's inode stays the same; holes stay holes, or gigabytes would be written."""
+    """Copy into the same inode; holes stay holes, which avoids writing gigabytes."""
     run.run(["cp", "--sparse=always", source, target])
 
 
 def run_after_go(machine: Machine) -> list[tuple[int, str]]:
-    """Resume, let it run, and cut it without a Stop, so that the media can be put back."""
+    """Resume, let it run, and cut it without a Stop, so that the media can be restored."""
     machine.resume()
     machine.wait_resumed(GO_LIMIT_S)
     end_s = time.monotonic() + 60
@@ -169,7 +170,7 @@ def run_after_go(machine: Machine) -> list[tuple[int, str]]:
         if sum(away > first for away, _ in lines) >= LINES_AFTER_GO:
             break
         time.sleep(0.5)
-    machine.cut(immediate=True)
+    machine.cut(UNANNOUNCED)
     return lines
 
 
@@ -178,14 +179,14 @@ def test_two_resumed_runs_give_different_random_numbers(tmp_path: Path) -> None:
         machine.run_in_guest(START_RANDOM)
         machine.run_in_guest("until [ $(wc -l </run/random.log) -gt 100 ]; do sleep 0.1; done")
         assert machine.cut().stopped
-        time.sleep(1.5)  # so that the offset tells before from after
+        time.sleep(1.5)  # so that the offset distinguishes before from after
         kept = [tmp_path / path.name for path in media(machine)]
         for path, copied in zip(media(machine), kept, strict=True):
             copy(path, copied)
         runs = [run_after_go(machine)]
         for path, copied in zip(media(machine), kept, strict=True):
             copy(copied, path)
-        machine.guest.close()  # that connection is ahead of the guest now
+        machine.guest.close()  # that connection is now ahead of the guest
         runs.append(run_after_go(machine))
 
     before = [[value for away, value in run if away == run[0][0]] for run in runs]

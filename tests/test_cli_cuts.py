@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim: what people type does what it says. `rem ssh` waits for a guest that boots; `rem cut`
-gives a machine under icount its hold-up in guest time; `rem cut --at` and `rem resume --cut-at`
-take the power away at an instruction of Stop and of Go; exit codes tell whether an image was
-entered.
+"""Claim: the commands work. `rem ssh` waits for a guest that boots; `rem cut` gives a machine under
+icount its hold-up in guest time; `rem cut --at` and `rem resume --cut-at` cut the power at an
+instruction of Stop and of Go; exit codes show whether an image was entered.
 
 Method: one machine under icount and the commands themselves, each a process of its own.
 """
@@ -16,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.commands.demo import fast_dir
 from lab.errors import Exit
 from lab.paths import repo_dir
-from tests.claims import machine_name
+from lab.testbed.machines import fast_dir
+from tests.support.claims import machine_name
 
 LIMIT_S = 240.0
 BEFORE_COMMIT = "commit+300"
@@ -59,14 +58,14 @@ def rem(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
         cli("rm", "--force")
 
 
-def test_cuts_by_commands_go_on_or_say_why_not(rem: Cli) -> None:
-    # At once after `rem run`: the guest is still booting.
+def test_cuts_by_commands_resume_or_give_the_reason(rem: Cli) -> None:
+    # Right after `rem run`: the guest is still booting.
     assert rem.well("ssh", "echo kept > /dev/shm/kept && cat /dev/shm/kept").stdout == "kept\n"
 
     cut = rem.well("cut", "--hold-up", "10ms")
     assert "stopped after" in cut.stderr
     assert "of 10 ms hold-up" in cut.stderr
-    # Taken away before the image is consumed, so it is entered by the next boot.
+    # Cut before the image is consumed, so the next boot enters it.
     again = rem.well("resume", "--cut-at", BEFORE_CONSUMPTION)
     assert f"taken away at {BEFORE_CONSUMPTION} of Go" in again.stderr
     resumed = rem.well("resume")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim: power that goes away unannounced at any instruction of Go ends in a resume, if the image
-was not consumed yet, and else in a cold boot that says so; durable data is there; nothing hangs,
-and no image is entered twice (invariants 2, 3 and 4).
+"""Claim: an unannounced cut at any instruction of Go ends in a resume if the image was not consumed
+yet, and otherwise in a cold boot with that reason; durable data is there; nothing hangs, and no
+image is entered twice (invariants 2, 3 and 4).
 
 Method: the plugin kills QEMU a number of instructions after the loader or the resumed kernel
-reaches a function. Then the consumed word in NVRAM says what the next boot must do.
+reaches a function. Then the consumed word in NVRAM determines what the next boot must do.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import pytest
 
 from lab.machine.console import kernel_warnings
-from tests.trials import Bed, bed, tier
+from tests.support.trials import Bed, bed, tier
 
 
 @dataclass(frozen=True)
 class Place:
-    """So many instructions after *symbol* is reached, on the CPU that reaches it first."""
+    """A number of instructions after *symbol* is reached, on the CPU that reaches it first."""
 
     symbol: str
     insns: int
@@ -70,7 +70,7 @@ def test_cut_in_go_resumes_or_cold_boots_with_a_reason(
     assert it.was_cut(), "the machine went off by itself"
     consumed = it.record().consumed.sequence == image.commit.sequence
     assert consumed or place.symbol not in AFTER, "entered, and not consumed"
-    assert not consumed or place.symbol not in BEFORE, "consumed before power was looked at"
+    assert not consumed or place.symbol not in BEFORE, "consumed before the power was checked"
     if consumed:
         note = it.cold_boot(to_guest)
         assert note.reason == "COLD_ALREADY_CONSUMED"

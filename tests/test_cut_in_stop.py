@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim: power that goes away at any instruction of Stop ends in a resume or in a cold boot that
-names its reason; what fsync had made durable is there; nothing hangs (invariants 1, 3 and 4).
+"""Claim: a cut at any instruction of Stop ends in a resume or in a cold boot with its reason; what
+fsync had made durable is there; nothing hangs (invariants 1, 3 and 4).
 
 Method: a resumed guest appends numbers to a file with fsync; PWR_OK drops; the plugin kills QEMU a
 number of instructions after a function of Stop is reached. Before the commit the record must not be
-enterable, after it it must. A boot that does not decide or does not come up in its bound of guest
-time is an error of its own kind (HangError).
+enterable, after it it must be. A boot that does not decide or does not come up within its limit of
+guest time is a HangError.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from dataclasses import dataclass
 import pytest
 
 from lab.machine.console import kernel_warnings
-from tests.trials import Bed, Writer, bed, tier
+from lab.machine.cut_plan import CutPlan
+from tests.support.trials import Bed, Writer, bed, tier
 
 ACKED_BEFORE = 3
 
 
 @dataclass(frozen=True)
 class Place:
-    """So many instructions after *symbol* is reached, on the CPU that reaches it first."""
+    """A number of instructions after *symbol* is reached, on the CPU that reaches it first."""
 
     symbol: str
     insns: int
@@ -32,7 +33,7 @@ class Place:
         return f"{self.symbol}+{self.insns}"
 
 
-# In the order of Stop; the last number of each lies shortly before the next function.
+# In the order of Stop; the last number of each is shortly before the next function.
 INSNS = {
     "rem_stop_begin": (0, 20, 80, 200, 400, 800, 1600),
     "rem_park_cpu": (0, 10, 40, 100, 300, 1000),
@@ -70,7 +71,7 @@ def dpm() -> Iterator[Bed]:
 
 
 def committed(it: Bed) -> bool:
-    """Whether the record as it is now could be entered."""
+    """Whether the record could be entered now."""
     record = it.record()
     newest = max((slot.commit.sequence or 0) for slot in record.slots)
     return newest > (record.consumed.sequence or 0)
@@ -88,7 +89,7 @@ def test_cut_in_stop_resumes_or_cold_boots_with_a_reason(
         if not it.was_cut():
             assert committed(it), "the machine went off by itself, and no image is there"
         elif place.symbol == AFTER_COMMIT:
-            assert committed(it), "told STOPPED before the commit"
+            assert committed(it), "sent STOPPED before the commit"
         elif place.symbol != COMMIT:
             assert not committed(it), "could be entered before its commit"
 
@@ -98,12 +99,12 @@ def test_cut_in_stop_resumes_or_cold_boots_with_a_reason(
 @pytest.mark.full
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("hold_up_us", [0, 500, 2000, 4000])
-def test_a_hold_up_too_short_resumes_or_cold_boots_with_a_reason(it: Bed, hold_up_us: int) -> None:
-    """The cut as a supply makes it: PWR_OK drops, and the energy ends when it ends."""
+def test_hold_up_too_short_resumes_or_cold_boots_with_a_reason(it: Bed, hold_up_us: int) -> None:
+    """The cut as a supply makes it: PWR_OK drops, and the power fails at the end of the hold-up."""
 
     def cut() -> None:
-        record = it.machine.cut(hold_up_ns=hold_up_us * 1000)
-        assert committed(it) or not record.stopped, "told STOPPED before the commit"
+        record = it.machine.cut(CutPlan(hold_up_ns=hold_up_us * 1000))
+        assert committed(it) or not record.stopped, "sent STOPPED before the commit"
 
     play(it, cut, to_guest=True)
 
@@ -122,7 +123,7 @@ def test_cut_in_the_portable_stop_does_so_too(dpm: Bed, place: Place) -> None:
 
 
 def play(it: Bed, cut: Callable[[], None], to_guest: bool) -> None:
-    """Resume, write, *cut*; then the next boot does what the record allows, and nothing is lost."""
+    """Resume, write, *cut*; then the next boot does what the record requires, without loss."""
     it.restore()
     before = it.resume()
     writer = Writer(it.machine)
@@ -132,7 +133,7 @@ def play(it: Bed, cut: Callable[[], None], to_guest: bool) -> None:
         enterable = committed(it)
         if enterable:
             assert it.resume().sequence == before.sequence + 1
-            writer.wait(ACKED_BEFORE)  # the same process goes on, over the same connection
+            writer.wait(ACKED_BEFORE)  # the same process continues, over the same connection
     finally:
         writer.close()
     if not enterable:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Claims, through our loader and with one kernel binary: with memtype=nvram main memory is NVRAM
-only, a cut is not noticed, and no DRAM is written but the pages that the kernel lists; with
-memtype=dram the same userland runs, no Stop is made because its image would be gone, and the next
-boot says why it is cold.
+only, a cut is not noticed, and no DRAM is written except the pages that the kernel lists; with
+memtype=dram the same userland runs, no Stop is made because its image would be lost, and the next
+boot reports why it is cold.
 
-Method: the same programs run in both machines. For what is written, DRAM is a file full of poison;
-firmware and loader write there, too, so what they write is seen first by a boot of a kernel that
-halts at its first instruction.
+Method: the same programs run in both machines. To find writes, DRAM is a file full of poison;
+firmware and loader write there, too, so their writes are found first with a kernel that halts at
+its first instruction.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from typing import Any
 
 import pytest
 
-from lab.commands.demo import fast_dir, make_config
 from lab.machine import Machine, MachineConfig
+from lab.machine.cut_plan import UNANNOUNCED, CutPlan
 from lab.machine.qemu import NVRAM_PHYS
-from tests.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
+from lab.testbed.machines import fast_dir, make_config
+from tests.support.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
 
 PAGE_BYTES = 4096
-LOW_PAGES_MAX = 9  # the issue's bound: a single-digit number
+LOW_PAGES_MAX = 9  # the bound: a single-digit number
 SYSFS = "/sys/kernel/remanence"
 REFUSED = "refused: main memory is not all non-volatile"
 HOLD_UP_NS = 2_000_000_000
@@ -52,7 +53,7 @@ select count(*), sum(n) from t; pragma integrity_check;'
 
 @dataclass(frozen=True)
 class Span:
-    """Physical addresses, the end not included."""
+    """Physical addresses, excluding the end."""
 
     start: int
     end: int
@@ -61,13 +62,13 @@ class Span:
         return set(range(self.start // PAGE_BYTES, self.end // PAGE_BYTES))
 
 
-def said(machine: Machine, script: str) -> str:
+def output_of(machine: Machine, script: str) -> str:
     return machine.run_in_guest(script, limit_s=60.0).stdout.strip()
 
 
 def iomem(machine: Machine, name: str) -> list[Span]:
     found = []
-    for line in said(machine, "cat /proc/iomem").splitlines():
+    for line in output_of(machine, "cat /proc/iomem").splitlines():
         where, _, what = line.strip().partition(" : ")
         if what == name:
             start, end = (int(word, 16) for word in where.split("-"))
@@ -76,8 +77,8 @@ def iomem(machine: Machine, name: str) -> list[Span]:
 
 
 def low_pages(machine: Machine) -> list[Span]:
-    """The DRAM that the kernel says it uses: one line for all, then `PAGES at START: PURPOSE`."""
-    total, *lines = said(machine, f"cat {SYSFS}/low_pages").splitlines()
+    """The DRAM that the kernel reports to use: one line for all, then `PAGES at START: PURPOSE`."""
+    total, *lines = output_of(machine, f"cat {SYSFS}/low_pages").splitlines()
     spans = []
     for line in lines:
         count, start = line.partition(":")[0].split(" at ")
@@ -88,17 +89,21 @@ def low_pages(machine: Machine) -> list[Span]:
 
 
 def check_userland(machine: Machine) -> None:
-    assert said(machine, COMPILE) == "hello, world"
-    assert said(machine, DATABASE).splitlines() == ["10000|50005000", "ok"]
-    if said(machine, "redis-cli ping || true") != "PONG":
-        said(machine, "redis-server --save '' --appendonly no --daemonize yes >/dev/null; sleep 2")
-    assert said(machine, "redis-cli set key 'only in memory'") == "OK"
-    assert said(machine, "redis-cli get key") == "only in memory"
+    assert output_of(machine, COMPILE) == "hello, world"
+    assert output_of(machine, DATABASE).splitlines() == ["10000|50005000", "ok"]
+    if output_of(machine, "redis-cli ping || true") != "PONG":
+        output_of(
+            machine, "redis-server --save '' --appendonly no --daemonize yes >/dev/null; sleep 2"
+        )
+    assert output_of(machine, "redis-cli set key 'only in memory'") == "OK"
+    assert output_of(machine, "redis-cli get key") == "only in memory"
 
 
 def config_of(purpose: str) -> MachineConfig:
     kernel = os.environ.get("REM_TEST_KERNEL")  # another bzImage to try
-    return make_config(machine_name(purpose), 2, "fast", Path(kernel) if kernel else None)
+    return make_config(
+        machine_name(purpose), stop_mode="fast", kernel=Path(kernel) if kernel else None
+    )
 
 
 @contextmanager
@@ -134,13 +139,13 @@ def test_nvram_is_all_main_memory_but_for_listed_pages(in_nvram: Machine) -> Non
         assert span.start >= NVRAM_PHYS, f"{part} at {span.start:#x}"
 
 
-def test_nvram_lives_through_cuts(in_nvram: Machine) -> None:
-    assert said(in_nvram, f"cat {SYSFS}/status") == "armed"
+def test_nvram_survives_cuts(in_nvram: Machine) -> None:
+    assert output_of(in_nvram, f"cat {SYSFS}/status") == "armed"
     check_userland(in_nvram)
     for _ in range(2):
         cut_and_resume(in_nvram)
-        assert said(in_nvram, "redis-cli get key") == "only in memory"
-    assert said(in_nvram, f"cat {SYSFS}/resumes") == "2"
+        assert output_of(in_nvram, "redis-cli get key") == "only in memory"
+    assert output_of(in_nvram, f"cat {SYSFS}/resumes") == "2"
     check_userland(in_nvram)
     assert warnings(in_nvram) == []
 
@@ -156,32 +161,34 @@ def test_dram_runs_the_same_userland_and_no_nvram(in_dram: Machine) -> None:
 
 
 def test_both_modes_are_one_binary(in_nvram: Machine, in_dram: Machine) -> None:
-    """Same kernel, same build, same programs: the words memtype=... are the difference."""
+    """Same kernel, same build, same programs: only memtype= differs."""
     assert in_nvram.config.kernel == in_dram.config.kernel
-    assert said(in_nvram, "cat /proc/version") == said(in_dram, "cat /proc/version")
-    assert "memtype=nvram" in said(in_nvram, "cat /proc/cmdline")
-    assert "memtype=dram" in said(in_dram, "cat /proc/cmdline")
+    assert output_of(in_nvram, "cat /proc/version") == output_of(in_dram, "cat /proc/version")
+    assert "memtype=nvram" in output_of(in_nvram, "cat /proc/cmdline")
+    assert "memtype=dram" in output_of(in_dram, "cat /proc/cmdline")
 
 
-def test_dram_makes_no_stop_and_says_why(in_dram: Machine) -> None:
-    assert said(in_dram, f"cat {SYSFS}/status") == REFUSED
-    said(in_dram, f"! echo now > {SYSFS}/stop")
-    assert said(in_dram, f"cat {SYSFS}/status") == REFUSED
+def test_dram_makes_no_stop_with_a_reason(in_dram: Machine) -> None:
+    assert output_of(in_dram, f"cat {SYSFS}/status") == REFUSED
+    output_of(in_dram, f"! echo now > {SYSFS}/stop")
+    assert output_of(in_dram, f"cat {SYSFS}/status") == REFUSED
 
 
-def test_dram_boots_cold_after_a_cut_and_says_why(in_dram: Machine) -> None:
-    """The last of this machine: it loses its memory."""
-    said(in_dram, "redis-cli ping || redis-server --save '' --daemonize yes >/dev/null")
-    said(in_dram, "echo durable > /root/durable && sync /root/durable")
+def test_dram_boots_cold_after_a_cut_with_a_reason(in_dram: Machine) -> None:
+    """The last test of this machine: it loses its memory."""
+    output_of(in_dram, "redis-cli ping || redis-server --save '' --daemonize yes >/dev/null")
+    output_of(in_dram, "echo durable > /root/durable && sync /root/durable")
     in_dram.guest.close()
-    assert not in_dram.cut(hold_up_ns=HOLD_UP_NS).stopped, "a Stop whose image would be gone"
+    assert not in_dram.cut(CutPlan(hold_up_ns=HOLD_UP_NS)).stopped, (
+        "a Stop whose image would be gone"
+    )
     in_dram.resume()
     note = in_dram.wait_boot_note(LOADER_LIMIT_S)
     assert note.reason == "COLD_NOT_COMMITTED"
     in_dram.wait_up(BOOT_LIMIT_S)
-    assert said(in_dram, f"cat {SYSFS}/last_boot").startswith("not-committed ")
-    assert said(in_dram, "cat /root/durable") == "durable"
-    assert said(in_dram, "redis-cli ping 2>/dev/null || true") != "PONG"
+    assert output_of(in_dram, f"cat {SYSFS}/last_boot").startswith("not-committed ")
+    assert output_of(in_dram, "cat /root/durable") == "durable"
+    assert output_of(in_dram, "redis-cli ping 2>/dev/null || true") != "PONG"
 
 
 def halting_kernel() -> bytes:
@@ -221,15 +228,15 @@ def written_pages(config: MachineConfig) -> set[int]:
 
 
 def written_before_the_kernel(config: MachineConfig, kernel: Path) -> set[int]:
-    """By firmware and loader, each time a machine starts."""
+    """Pages that firmware and loader write each time a machine starts."""
     kernel.write_bytes(halting_kernel())
     config = replace(config, name=machine_name("mt-halts"), kernel=kernel)
     fill_with_poison(config)
     with Machine.create(config, destroy_on_exit=True) as machine:
         machine.boot()
         machine.wait_boot_note(LOADER_LIMIT_S)
-        time.sleep(1)  # the note is the loader's last word; let it leave
-        machine.cut(immediate=True)
+        time.sleep(1)  # the note is the loader's last step; let it leave
+        machine.cut(UNANNOUNCED)
     return written_pages(config)
 
 
@@ -239,12 +246,12 @@ def test_dram_keeps_its_poison_but_for_the_listed_pages(tmp_path: Path) -> None:
     config = replace(config, memtype="nvram", dram_file=dram_file)
     try:
         before = written_before_the_kernel(config, tmp_path / "halts")
-        assert len(before) < config.dram_size_bytes // PAGE_BYTES // 4, "too little to judge by"
+        assert len(before) < config.dram_size_bytes // PAGE_BYTES // 4, "too few untouched pages"
         fill_with_poison(config)
         with booted_with("mt-poison", memtype="nvram", dram_file=dram_file) as machine:
             check_userland(machine)
-            said(machine, "dd if=/dev/zero of=/dev/null bs=400M count=2 2>/dev/null")
-            said(machine, "cat /usr/bin/* /usr/lib/x86_64-linux-gnu/*.so* > /dev/null")
+            output_of(machine, "dd if=/dev/zero of=/dev/null bs=400M count=2 2>/dev/null")
+            output_of(machine, "cat /usr/bin/* /usr/lib/x86_64-linux-gnu/*.so* > /dev/null")
             cut_and_resume(machine)
             check_userland(machine)
             listed = set[int]().union(*(span.pages() for span in low_pages(machine)))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Nothing of ours is on the fast paths of normal running.
+"""No code of ours is on the fast paths of normal running.
 
 Goal: a system call and a page fault take as many instructions as without our patches, while a Stop
-is armed. Method: `rem bench fast-path`, whose counts repeat exactly. That it sees what there is to
-see is shown by a loop with one instruction more, and by Debian's kernel, whose configuration has
-more on these paths. Two more kernels are made for it, hence not in CI.
+is armed. Method: `rem bench fast-path`, whose counts repeat exactly. Negative proofs: a loop with
+one more instruction, and Debian's kernel, whose configuration has more on these paths. It needs two
+more kernels, so it is not in CI.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ def test_our_patches_add_no_instruction_to_a_fast_path() -> None:
     assert not fast_path.longer(costs)
 
 
-def test_one_instruction_more_is_seen() -> None:
+def test_one_more_instruction_is_detected() -> None:
     plan = fast_path.make_plan([OURS], REPEATS, machine=f"t-fast-path-{os.getpid()}")
     loops = {"call": LOOPS["syscall"], "call_and_one": ("x", "the same and one instruction")}
     costs = fast_path.measure(plan, plan.kernels[0], loops)
     assert costs["call_and_one"].insns == costs["call"].insns + 1
 
 
-def test_a_kernel_with_more_on_its_fast_paths_is_called_longer() -> None:
-    """Debian's in the place of ours, ours in the place of the one without patches."""
+def test_kernel_with_more_on_its_fast_paths_is_called_longer() -> None:
+    """Debian's in place of ours, ours in place of the one without patches."""
     plan = fast_path.make_plan(["debian", OURS], REPEATS, machine=f"t-fast-path-{os.getpid()}")
     costs = {kernel.name: fast_path.measure(plan, kernel) for kernel in plan.kernels}
     swapped = {OURS: costs["debian"], WITHOUT: costs[OURS]}

@@ -15,8 +15,8 @@ import pytest
 
 from lab.machine.console import kernel_warnings
 from lab.verdict import BrokenError
-from tests.proofs import must_be_found
-from tests.trials import Bed, booted_bed
+from tests.support.proofs import must_be_found
+from tests.support.trials import Bed, booted_bed
 
 # Far more than Go takes; a machine that hangs costs the test as much.
 HANG_LIMIT_S = 20.0

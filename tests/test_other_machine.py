@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim: an image is entered by no other machine and no other kernel; the difference is named to
-programs (boot note) and to people (`rem status`), and the image is closed for good (invariant 6).
+"""Claim: an image is entered by no other machine and no other kernel; the difference is reported to
+programs (boot note) and to people (`rem status`), and the image is consumed (invariant 6).
 
-Method: one stopped machine; each trial starts it with one thing changed and lets the real loader
+Method: one stopped machine; each trial starts it with one difference and lets the real loader
 decide; then the right machine again, which must find the image consumed.
 """
 
@@ -17,9 +17,9 @@ import pytest
 
 from lab import format as fmt
 from lab.machine.config import CPU_MODEL, MIB_BYTES
-from lab.machine.note import DescEntry
 from lab.machine.status import status_from_files, status_lines
-from tests.trials import CPUS, NVRAM_BYTES, Bed, bed
+from lab.record.boot_note import DescEntry
+from tests.support.trials import CPUS, NVRAM_BYTES, Bed, bed
 
 CRC_AT_END_BYTES = 4  # of a bzImage: changes with every build
 
@@ -36,7 +36,7 @@ class Other:
     options: dict[str, Any] = field(default_factory=dict)  # of the boot
     disk_grows_bytes: int = 0
     nvram_grows_bytes: int = 0
-    # What must stand in the two entries of the note: (expected, found) or None.
+    # The required entries of the note: (expected, found) or None.
     differs: Callable[[tuple[int, ...], tuple[int, ...]], bool] = lambda e, f: e != f
 
     def __str__(self) -> str:
@@ -100,13 +100,13 @@ def changed(it: Bed, other: Other) -> Iterator[None]:
             _resize(path, size)
 
 
-def _resize(path: Any, size: int) -> None:
+def _resize(path: Any, size_bytes: int) -> None:
     with path.open("r+b") as file:
-        file.truncate(size)
+        file.truncate(size_bytes)
 
 
 def status_text(it: Bed) -> str:
-    """What `rem status` says of the last boot."""
+    """The line of `rem status` about the last boot."""
     lines = status_lines(status_from_files(it.machine.files))
     return next(line for line in lines if line.startswith("last boot"))
 
@@ -119,15 +119,15 @@ def test_another_machine_is_refused_and_the_difference_named(
     it.write_block(block)
     with changed(it, other):
         note = it.boot_decision(**other.options)
-        said = status_text(it)
+        text = status_text(it)
     assert note.reason == f"COLD_{other.reason}_DIFFERS"
     assert note.expected is not None or note.found is not None
     if note.expected is not None and note.found is not None:
         assert note.expected.type == note.found.type
         assert other.differs(note.expected.value, note.found.value), note
-    assert f"{other.reason.lower()} differs; image says " in said
-    assert "machine is " in said
-    # Writing over the image has begun: the right machine must not enter what is left of it.
+    assert f"{other.reason.lower()} differs; image has " in text
+    assert "machine has " in text
+    # The image may have been overwritten: the right machine must not enter it.
     assert it.boot_decision().reason == "COLD_ALREADY_CONSUMED"
 
 
@@ -136,21 +136,21 @@ def is_virtio_blk(entry: DescEntry) -> bool:
     return vendor_device in {0x1AF4 | 0x1001 << 16, 0x1AF4 | 0x1042 << 16}
 
 
-def test_a_missing_disk_is_named_as_missing(it: Bed, block: bytes) -> None:
+def test_missing_disk_is_named_as_missing(it: Bed, block: bytes) -> None:
     it.off()
     it.write_block(block)
     other = next(other for other in OTHERS if other.name == "no disk")
     with changed(it, other):
         note = it.boot_decision()
-        said = status_text(it)
+        text = status_text(it)
     assert note.expected is not None
     assert is_virtio_blk(note.expected)
-    # QEMU gives the next device the place that is free now.
+    # QEMU gives the next device the place that is now free.
     assert note.found is None or not is_virtio_blk(note.found)
-    assert "image says pci 0x8.0 = " in said
+    assert "image has pci 0x8.0 = " in text
 
 
-def test_another_kernel_is_refused_cold_boots_and_says_so(it: Bed) -> None:
+def test_another_kernel_is_refused_cold_boots_and_reports_it(it: Bed) -> None:
     it.restore()
     kernel = it.machine.files.directory / "other-kernel"
     image = bytearray(it.machine.config.kernel.read_bytes())
@@ -162,17 +162,17 @@ def test_another_kernel_is_refused_cold_boots_and_says_so(it: Bed) -> None:
         assert note.expected is not None
         assert note.found is not None
         crc = [entry.value[0] for entry in (note.expected, note.found)]
-        assert crc[0] ^ crc[1] == 0xFFFFFFFF, "the build is told by the image's own checksum"
+        assert crc[0] ^ crc[1] == 0xFFFFFFFF, "the image's own checksum identifies the build"
         assert it.last_boot() == "kernel-differs"
-        assert "kernel differs; image says kernel " in status_text(it)
+        assert "kernel differs; image has kernel " in status_text(it)
         assert it.kept()
     finally:
         it.off()
     assert it.boot_decision().reason == "COLD_ALREADY_CONSUMED"
 
 
-def test_the_same_machine_is_not_refused(it: Bed) -> None:
-    """So that all refusals above were for the difference."""
+def test_same_machine_is_not_refused(it: Bed) -> None:
+    """Proves that all refusals above were caused by the difference."""
     it.restore()
     assert it.resume().reason == fmt.BootReason.RESUME.name
     assert it.kept()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim: a planned Stop, asked for as suspend is or of the driver itself, makes the same image as a
-power failure and is gone on from in the same way (invariants 1 to 3): what asked for it goes on.
+"""Claim: a planned Stop, requested through suspend or the driver's own file, makes the image that a
+power failure makes, and resumes in the same way (invariants 1 to 3): the requesting program
+continues.
 
-Method: a program writes with fsync; /sys/power/state or /sys/kernel/remanence/stop is written to;
+Method: a program writes with fsync; /sys/power/state or /sys/kernel/remanence/stop is written;
 the machine goes off by itself, with PWR_OK present all the time; a new QEMU resumes it.
 """
 
@@ -16,7 +17,7 @@ import pytest
 from lab import run
 from lab.machine import MachineState
 from lab.machine.console import kernel_warnings
-from tests.trials import STOP_LIMIT_S, Bed, Writer, booted_bed
+from tests.support.trials import STOP_LIMIT_S, Bed, Writer, booted_bed
 
 ACKED_BETWEEN = 3
 ANSWER_LIMIT_S = 30.0
@@ -33,10 +34,10 @@ def it(request: pytest.FixtureRequest) -> Iterator[Bed]:
 
 
 def stop_as_planned(it: Bed, way: str) -> None:
-    """By one way, and on again."""
+    """Stop in one way, and resume."""
     machine = it.machine
-    asking = run.spawn(
-        machine.guest.command_line(f"{WAYS[way]}; echo went on: $?"),
+    request = run.spawn(
+        machine.guest.command_line(f"{WAYS[way]}; echo continued: $?"),
         cwd=machine.files.directory,
         stdout=subprocess.PIPE,
     )
@@ -47,14 +48,14 @@ def stop_as_planned(it: Bed, way: str) -> None:
         assert slot.body is not None
         assert slot.body.stop_reason == "PLANNED"
         assert it.resume().sequence == slot.commit.sequence
-        # The shell that asked goes on, over the connection that it had.
-        said, _ = asking.communicate(timeout=ANSWER_LIMIT_S)
-        assert said == "went on: 0\n"
+        # The requesting shell continues, over its connection.
+        output, _ = request.communicate(timeout=ANSWER_LIMIT_S)
+        assert output == "continued: 0\n"
     finally:
-        run.end(asking)
+        run.end(request)
 
 
-def test_a_planned_stop_is_gone_on_from(it: Bed) -> None:
+def test_planned_stop_resumes(it: Bed) -> None:
     writer = Writer(it.machine)
     try:
         for way in WAYS:
@@ -69,8 +70,8 @@ def test_a_planned_stop_is_gone_on_from(it: Bed) -> None:
     assert kernel_warnings(it.machine.console.text()) == []
 
 
-def test_other_words_stop_nothing(it: Bed) -> None:
-    """Neither is the driver asked by anything but its one word, nor does suspend to disk exist."""
+def test_other_words_do_not_stop(it: Bed) -> None:
+    """The driver accepts only its one word, and there is no suspend to disk."""
     before = it.machine.run_in_guest(f"cat {SYSFS}/sequence").stdout
     assert not it.machine.run_in_guest(f"echo later > {SYSFS}/stop", check=False).ok
     assert not it.machine.run_in_guest("echo disk > /sys/power/state", check=False).ok

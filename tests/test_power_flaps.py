@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim: power may flap (invariant 9). PWR_OK that drops while the loader polls leaves the image as
-it was; dropped at any moment after consumption, Go is finished and Stop runs again, and nothing is
-lost. The loader waits while there is too little charge for that, and says so.
+"""Claim: power may flap (invariant 9). A drop of PWR_OK while the loader polls leaves the image
+unchanged; after a drop at any moment after consumption, Go is completed and Stop runs again, and
+nothing is lost. The loader waits while there is too little charge for that, and reports it.
 
-Method: QEMU's debugger stops the VM at an exact instruction of Go; there the supply changes what it
-says; then the VM runs on.
+Method: QEMU's debugger stops the VM at an exact instruction of Go; there the supply changes its
+status; then the VM continues.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from gdb_remote import Gdb
 
 from lab import format as fmt
 from lab.machine import MachineState
 from lab.machine.console import kernel_warnings
-from tests.trials import GO_LIMIT_S, STOP_LIMIT_S, Bed, bed, parts, symbols
+from tests.support.gdb_remote import Gdb
+from tests.support.trials import GO_LIMIT_S, STOP_LIMIT_S, Bed, bed, parts, symbols
 
 DELIVERY_LIMIT_S = 1.0
 WAITING_S = 0.5  # of guest time, in which nothing may happen
 
-# In the order of Go: when the loader has looked at the wire for the last time, then after
-# consumption; the last ones are in the thread that ends it.
+# In the order of Go: when the loader has read the wire for the last time, then after consumption;
+# the last ones are in the thread that ends it.
 BEFORE_CONSUMPTION = "consume"
 MOMENTS = (
     BEFORE_CONSUMPTION,
@@ -60,8 +60,8 @@ def set_power_ok(it: Bed, power_ok: bool) -> None:
 
 
 def wait_delivered(it: Bed) -> None:
-    """Until the machine's UART has the supply's byte, or has had time for it: where another byte is
-    still there it has no room, and this one comes as soon as there is."""
+    """Wait until the machine's UART has the supply's byte, or has had time for it: if another byte
+    is still there, this one follows as soon as there is room."""
     wire = it.machine.supply.wire
     assert wire is not None
     end_s = time.monotonic() + DELIVERY_LIMIT_S
@@ -86,7 +86,7 @@ def check_guest(it: Bed) -> None:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_drop_during_go_ends_in_an_image(it: Bed, address: dict[str, int], moment: str) -> None:
+def test_drop_during_go_ends_in_an_image(it: Bed, address: dict[str, int], moment: str) -> None:
     it.restore()
     image = newest(it)
     it.power_on_paused()
@@ -103,7 +103,7 @@ def test_a_drop_during_go_ends_in_an_image(it: Bed, address: dict[str, int], mom
 
 
 @pytest.mark.parametrize("moment", ["rem_go_begin", "rem_power_go"])
-def test_a_drop_that_is_over_before_go_is_stops_nothing(
+def test_drop_that_is_over_before_go_is_stops_nothing(
     it: Bed, address: dict[str, int], moment: str
 ) -> None:
     it.restore()
@@ -118,11 +118,11 @@ def test_a_drop_that_is_over_before_go_is_stops_nothing(
     assert it.machine.state is MachineState.RUNNING
     check_guest(it)
     it.machine.guest.close()
-    assert it.machine.cut().stopped, "the next drop is not heard"
+    assert it.machine.cut().stopped, "the next drop is not handled"
 
 
 def drop_while_the_loader_polls(it: Bed) -> None:
-    """It waits for charge; then there is charge, and no power. Its echo says that it knows."""
+    """It waits for charge; then there is charge, but no power. Its echo acknowledges that."""
     it.machine.supply.charge = fmt.Charge.STOP
     it.power_on()
     assert it.machine.console is not None
@@ -135,18 +135,18 @@ def drop_while_the_loader_polls(it: Bed) -> None:
     time.sleep(WAITING_S)
 
 
-def test_a_drop_while_the_loader_polls_consumes_nothing(it: Bed) -> None:
+def test_drop_while_the_loader_polls_consumes_nothing(it: Bed) -> None:
     it.restore()
     before, image = consumed(it), newest(it)
     drop_while_the_loader_polls(it)
     assert consumed(it) == before
-    it.off()  # the power does go
+    it.off()  # the power fails
     assert consumed(it) == before
     assert it.resume().sequence == image
     check_guest(it)
 
 
-def test_the_loader_goes_on_when_power_is_back(it: Bed) -> None:
+def test_loader_continues_when_power_is_back(it: Bed) -> None:
     it.restore()
     before, image = consumed(it), newest(it)
     drop_while_the_loader_polls(it)
@@ -157,7 +157,7 @@ def test_the_loader_goes_on_when_power_is_back(it: Bed) -> None:
 
 
 @pytest.mark.parametrize("charge", [fmt.Charge.NONE, fmt.Charge.STOP], ids=lambda c: c.name)
-def test_the_loader_waits_for_charge_and_says_so(it: Bed, charge: int) -> None:
+def test_loader_waits_for_charge_and_reports_it(it: Bed, charge: int) -> None:
     it.restore()
     before, image = consumed(it), newest(it)
     it.machine.supply.charge = charge

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim: a record that is not whole is never entered, the reason is named, and a damaged newest
-image never lets the older one be entered in its place (invariants 1, 2 and 3).
+"""Claim: a damaged record is never entered, the reason is reported, and with a damaged newest image
+the older one is not entered either (invariants 1, 2 and 3).
 
 Method: a machine stops twice, so that both slots hold a committed image. The consumed word is set
-back (as if neither had been entered, which no machine does), so that the older would be entered if
-it were judged alone. Then the record is damaged and the real loader decides. The loader's unit
+back (as if neither had been entered, which no machine does), so that the older one would be entered
+if it were checked alone. Then the record is damaged and the real loader decides. The loader's unit
 tests flip every bit; this is a sample of them, end to end.
 """
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import pytest
 
 from lab import format as fmt
-from tests.trials import Bed, bed
+from tests.support.trials import Bed, bed
 
 CONST = fmt.CONST
 WORD_BYTES = 8
@@ -29,7 +29,7 @@ SEED = 3
 
 @dataclass(frozen=True)
 class Slot:
-    """Where a committed image is in the block."""
+    """The place of a committed image in the block."""
 
     index: int
     sequence: int
@@ -48,7 +48,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Image:
-    """A block whose two images could both be entered."""
+    """A block with two images that could be entered."""
 
     block: bytes
     newest: Slot
@@ -96,7 +96,7 @@ def sample(bits: int, always: tuple[int, ...], count: int) -> list[int]:
     return sorted({*always, *others})
 
 
-# What a flipped bit of each area must be called; written from the format, not from the loader.
+# The reason for a flipped bit in each area; derived from the format, not from the loader.
 
 
 def consumed_reason(bit: int) -> set[str]:
@@ -119,13 +119,13 @@ def body_reason(bit: int) -> set[str]:
     if byte < 12:
         return {"COLD_BODY_VERSION"}
     if byte < 16:
-        return {"COLD_BODY_SIZE", "COLD_BODY_CRC"}  # a size that could be is caught by the checksum
+        return {"COLD_BODY_SIZE", "COLD_BODY_CRC"}  # a plausible size is caught by the checksum
     return {"COLD_BODY_CRC"}
 
 
 @dataclass(frozen=True)
 class Area:
-    """Bytes of the block, and what damage there is called."""
+    """Bytes of the block, and the reason for damage there."""
 
     name: str
     at: Callable[[Image], int]
@@ -165,7 +165,7 @@ AREAS = (
 @pytest.mark.full
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("area", AREAS, ids=str)
-def test_a_flipped_bit_is_never_entered(it: Bed, image: Image, area: Area) -> None:
+def test_flipped_bit_is_never_entered(it: Bed, image: Image, area: Area) -> None:
     flip_bits(it, image, area, 1)
 
 
@@ -184,7 +184,7 @@ def flip_bits(it: Bed, image: Image, area: Area, count: int) -> None:
 
 @pytest.mark.full
 @pytest.mark.timeout(300)
-def test_a_cut_off_body_is_never_entered(it: Bed, image: Image) -> None:
+def test_cut_off_body_is_never_entered(it: Bed, image: Image) -> None:
     body = image.block[image.newest.body]
     last = len(body.rstrip(b"\0")) - 1  # the table may end in zeros
     for kept, reason in ((0, "MAGIC"), (16, "CRC"), (HEADER_BYTES, "CRC"), (last, "CRC")):
@@ -224,8 +224,8 @@ def test_zeros_and_ones_are_never_valid(it: Bed, image: Image) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("part", ["word", "body"])
-def test_a_damaged_newest_image_closes_the_older_for_good(it: Bed, image: Image, part: str) -> None:
-    """Even if the damage goes away, or the newest slot is emptied, once the loader has refused."""
+def test_damaged_newest_image_closes_the_older_for_good(it: Bed, image: Image, part: str) -> None:
+    """Even if the damage disappears, or the newest slot is emptied, after the refusal."""
     damaged = flipped(image.block, getattr(image.newest, part).start + 5, 3)
     it.write_block(damaged)
     refused = it.boot_decision()
@@ -242,8 +242,8 @@ def test_a_damaged_newest_image_closes_the_older_for_good(it: Bed, image: Image,
 
 @pytest.mark.full
 @pytest.mark.timeout(300)
-def test_the_undamaged_image_is_entered(it: Bed, image: Image) -> None:
-    """Last: the same block without damage resumes, so all refusals above were for the damage."""
+def test_undamaged_image_is_entered(it: Bed, image: Image) -> None:
+    """Last: the same block without damage resumes, so the damage caused all refusals above."""
     it.restore()
     it.write_block(image.block)
     note = it.resume()
@@ -253,8 +253,8 @@ def test_the_undamaged_image_is_entered(it: Bed, image: Image) -> None:
 
 @pytest.mark.full
 @pytest.mark.timeout(300)
-def test_the_next_kernel_names_the_damage(it: Bed, image: Image) -> None:
-    """And lays a record out that the next Stop can use."""
+def test_next_kernel_names_the_damage(it: Bed, image: Image) -> None:
+    """And the kernel makes a new record that the next Stop can use."""
     it.restore()
     it.write_block(flipped(image.block, image.newest.commit_at, 40))
     assert it.cold_boot().reason == "COLD_BODY_CRC"

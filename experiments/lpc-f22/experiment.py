@@ -8,7 +8,7 @@ from typing import Any
 from lab.errors import RemError
 from lab.experiment.run import Context, Report
 from lab.experiment.stops import measured, worst_ns
-from lab.say import say
+from lab.messages import info
 
 CPUS = (8, 16, 32, 64)
 MODES = ("fast", "dpm")
@@ -26,7 +26,7 @@ def measure(it: Context) -> dict[str, Any]:
                 stop_ns = worst_ns(measured(it, cpus, ("idle",), (mode,), number)[mode])
             except RemError as error:
                 why = error.message
-                say(f"{cpus} CPUs, stop={mode}, were not run: {why}")
+                info(f"{cpus} CPUs, stop={mode}, were not run: {why}")
             stops[f"{mode}-{cpus}"] = {
                 "cpus": cpus,
                 "mode": mode,

@@ -8,7 +8,7 @@ from typing import Any
 
 from lab.bench.off2f import DISK_BYTES_PER_NS, PAPER_SIZES, READ_NS, Plan, modelled_ns, run_machine
 from lab.experiment.run import Context, Report
-from lab.say import say
+from lab.messages import info
 
 FIRST_BYTES = 64 << 10
 WAYS = (
@@ -29,7 +29,7 @@ def measure(it: Context) -> dict[str, Any]:
     sizes = PAPER_SIZES if it.is_ci else Plan().sizes
     name = f"exp-off-f10-{os.getpid()}"
     plan = Plan(sizes=sizes, runs=1 if it.is_ci else 3, machine=name, with_reset=True)
-    return run_machine(plan, say)
+    return run_machine(plan, info)
 
 
 def _bytes_of(name: str) -> int:

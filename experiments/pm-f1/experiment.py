@@ -8,9 +8,9 @@ import os
 from typing import Any
 
 from lab.bench.off2f import DISK_BYTES_PER_NS, READ_NS
-from lab.demo.pm_machine import guest_with_region, load, sh
 from lab.experiment.run import Context, Report
 from lab.machine import Machine
+from lab.testbed.pm_guest import guest_with_region, load, sh
 
 CI_MB = 25
 MB = 100

@@ -7,9 +7,9 @@ import json
 import os
 from typing import Any
 
-from lab.demo.pm_machine import guest_with_region, load, sh
 from lab.experiment.run import Context, Report
 from lab.machine import Machine
+from lab.testbed.pm_guest import guest_with_region, load, sh
 
 CI_ROWS = 1000
 ROWS = 20000

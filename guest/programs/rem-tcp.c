@@ -2,7 +2,7 @@
 /*
  * rem-tcp: a connection to a peer outside that goes on sending.
  *
- * --peer HOST:PORT (lab/load/peer.py). Both sides send numbered, checksummed
+ * --peer HOST:PORT (lab/clients/peer.py). Both sides send numbered, checksummed
  * frames without waiting for each other; each checks that it gets every frame
  * of the other once and in order. The last frame of each side, of length 0,
  * has as its number how many came before it.

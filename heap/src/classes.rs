@@ -18,7 +18,7 @@ pub const SIZES: [u32; 39] = [
 #[derive(Clone, Copy, Debug)]
 pub struct Class {
     /// Bytes of an object.
-    pub size: u32,
+    pub size_bytes: u32,
     /// Objects in a slab.
     pub count: u32,
     /// Where the first object is: behind the map.
@@ -30,7 +30,7 @@ pub struct Class {
 /// All classes.
 pub const CLASS: [Class; CLASSES] = {
     let mut classes = [Class {
-        size: 0,
+        size_bytes: 0,
         count: 0,
         data: 0,
         reciprocal: 0,
@@ -46,7 +46,7 @@ pub const CLASS: [Class; CLASSES] = {
         let data = count.next_multiple_of(64);
         assert!(count > 0 && size % 16 == 0);
         classes[index] = Class {
-            size,
+            size_bytes: size,
             count,
             data,
             reciprocal,
@@ -89,13 +89,14 @@ impl Class {
     pub fn index_of(&self, within: u64) -> Option<u64> {
         let into = within.checked_sub(u64::from(self.data))?;
         let index = into.wrapping_mul(self.reciprocal) >> 32;
-        (index < u64::from(self.count) && index * u64::from(self.size) == into).then_some(index)
+        (index < u64::from(self.count) && index * u64::from(self.size_bytes) == into)
+            .then_some(index)
     }
 
     /// Where an object begins within its slab.
     #[must_use]
     pub fn object(&self, index: u64) -> u64 {
-        u64::from(self.data) + index * u64::from(self.size)
+        u64::from(self.data) + index * u64::from(self.size_bytes)
     }
 }
 

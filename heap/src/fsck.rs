@@ -74,7 +74,7 @@ pub fn objects(layout: &Layout, word: &dyn Fn(u64) -> u64) -> Vec<Allocated> {
             let start = layout.chunk_offset(chunk);
             let class = &CLASS[class];
             map_bytes(word, start, class.count, |index, _| {
-                found.push((start + class.object(index), u64::from(class.size)));
+                found.push((start + class.object(index), u64::from(class.size_bytes)));
             });
         }
         Chunk::Large(_, bytes) => found.push((layout.chunk_offset(chunk), bytes)),

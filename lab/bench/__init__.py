@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Measurements: each is one module, started by `rem bench NAME`, and ends in one Result."""
+"""Measurements: each is one module, run by `rem bench NAME`, and returns one Result."""

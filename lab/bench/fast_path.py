@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the fast paths of normal running cost, counted in instructions: `rem bench fast-path`.
+"""The cost of the fast paths of normal running, in instructions: `rem bench fast-path`.
 
-Nothing of ours may be on them. The same program, as the only one of the guest, runs the same loops
+No code of ours may be on them. The same program, as the only one of the guest, runs the same loops
 on the same machine under several kernels:
 
     patched             ours
-    unpatched           the same source and configuration without our patches: what differs is ours
-    debian              Debian's binary of the same version: what differs is the configuration's
-    debian_preempt      the same, told preempt=full: as preemptible as ours
-    debian_unmitigated  the same, told mitigations=off as well: ours has none
+    unpatched           the same source and configuration without our patches
+    debian              Debian's binary of the same version: another configuration
+    debian_preempt      the same with preempt=full: as preemptible as ours
+    debian_unmitigated  the same with mitigations=off as well: ours has none
 
-The guest takes one letter a line and runs that loop with n and with 2n iterations between three
-marks of the plugin (guest/fast-path/init.c). What the second takes more is n iterations, without
-what entering and leaving the loop takes. This is repeated. A run that a tick of the timer or
-another interrupt falls into takes more than the others, never less; so the figure is that of the
-lower quartiles. How far the two quartiles lie apart is told as the spread: 0 where all runs of the
-middle half took the same.
+The guest reads one letter a line and runs that loop with n and with 2n iterations between three
+marks of the plugin (guest/fast-path/init.c). The difference is n iterations, without the cost of
+entering and leaving the loop. This is repeated. A run with a timer tick or another interrupt takes
+more instructions than the others, never fewer; so the figure is that of the lower quartiles. The
+spread is the distance of the quartiles: 0 if all runs of the middle half took the same.
 
 One CPU, icount, no devices but the console. Marks are addresses of the program, so a kernel needs
 no symbols and KASLR may be on; it is off, so that two runs are alike.
@@ -31,14 +30,15 @@ from lab import run
 from lab.errors import RemError
 from lab.machine.config import MachineConfig
 from lab.machine.machine import Machine
-from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, attach, ctl_path
+from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, ctl_path
+from lab.machine.plugin_clock import attach
+from lab.messages import info
 from lab.result import Result
-from lab.say import say
 from lab.setup import kernel_plain, products
 from lab.setup.fast_path import ensure_fast_path
 
 MARKS = ("mark_begin", "mark_middle", "mark_end")
-# The letter by which the guest knows a loop, and what one iteration of it is.
+# The guest's letter for a loop, and what one iteration of it is.
 LOOPS = {
     "syscall": ("s", "one system call, getppid()"),
     "fault": ("a", "one page of anonymous memory touched, later unmapped"),
@@ -61,7 +61,7 @@ CMDLINE = "nokaslr quiet"
 
 @dataclass(frozen=True)
 class Kernel:
-    """One of those that are compared."""
+    """One of the kernels that are compared."""
 
     name: str  # part of the names of figures
     bz_image: Path
@@ -96,7 +96,7 @@ class Cost:
 
 
 def make_plan(names: Sequence[str], repeats: int = REPEATS, machine: str = MACHINE) -> Plan:
-    """With what set-up makes; only kernels that are named are made."""
+    """With products of set-up; only the named kernels are built."""
     progress = products.Progress()
     ours = products.ensure_kernel(progress)
 
@@ -122,7 +122,7 @@ def make_plan(names: Sequence[str], repeats: int = REPEATS, machine: str = MACHI
 def cost_of(pairs: Sequence[Pair], iterations: int) -> Cost:
     """From repeated runs; *iterations* is n."""
     if not pairs or iterations < 1:
-        raise RemError(f"{len(pairs)} runs of {iterations} iterations: nothing to tell a cost by")
+        raise RemError(f"{len(pairs)} runs of {iterations} iterations: too few to derive a cost")
     short = sorted(pair.short_insns for pair in pairs)
     long = sorted(pair.long_insns for pair in pairs)
     low, high = len(pairs) // 4, len(pairs) - 1 - len(pairs) // 4
@@ -131,21 +131,21 @@ def cost_of(pairs: Sequence[Pair], iterations: int) -> Cost:
 
 
 def mark_addresses(init: Path) -> tuple[int, ...]:
-    """Where the program passes its marks."""
+    """The addresses of the program's marks."""
     symbols = {}
     for line in run.run(["nm", init]).stdout.splitlines():
         words = line.split()
         if len(words) == 3:
             symbols[words[2]] = int(words[0], 16)
     if lacking := [name for name in MARKS if name not in symbols]:
-        raise RemError(f"{init} has no {', '.join(lacking)}: build it anew with `make`")
+        raise RemError(f"{init} has no {', '.join(lacking)}: rebuild it with `make`")
     return tuple(symbols[name] for name in MARKS)
 
 
 def measure(
     plan: Plan, kernel: Kernel, loops: Mapping[str, tuple[str, str]] = LOOPS
 ) -> dict[str, Cost]:
-    """Boot the machine with this kernel and run all loops: costs by name of the loop."""
+    """Boot the machine with this kernel and run all loops; return costs by name of the loop."""
     spec = PluginSpec(
         plan.plugin, count=True, pcs=mark_addresses(plan.init), outs=(STOPPED_OUT,)
     )  # fmt: skip
@@ -163,19 +163,19 @@ def measure(
     with Machine.create(config, destroy_on_exit=True) as machine:
         control = attach(machine, spec)
         control.prepare()
-        say(f"{kernel.name}: booting")
+        info(f"{kernel.name}: booting")
         machine.boot()
         control.wait_ready()
         assert machine.console is not None
         ready = machine.console.expect(READY, BOOT_LIMIT_S)
         iterations, state = int(ready.group(1)), ready.group(2)
         if kernel.name == OURS and state != "armed":
-            raise RemError(f"normal running is with a Stop armed, and the kernel's is {state!r}")
+            raise RemError(f"in normal running a Stop is armed, but this kernel's is {state!r}")
         costs = {}
         for name, (letter, what) in loops.items():
             pairs = [_run_loop(machine, control, letter) for _ in range(plan.repeats)]
             cost = costs[name] = cost_of(pairs, iterations)
-            say(f"  {cost.insns:10,.2f} instructions (spread {cost.spread_insns:g}): {what}")
+            info(f"  {cost.insns:10,.2f} instructions (spread {cost.spread_insns:g}): {what}")
         if warnings := machine.kernel_warnings():
             raise RemError(f"the kernel `{kernel.name}` warned: {warnings[0]}")
         return costs
@@ -196,7 +196,7 @@ def _run_loop(machine: Machine, control: PluginControl, letter: str) -> Pair:
 
 
 def add_figures(result: Result, costs: dict[str, dict[str, Cost]]) -> None:
-    """*costs*: by kernel, then by loop. `over`: what ours takes more than the other."""
+    """*costs*: by kernel, then by loop. `over`: ours minus the other."""
 
     def add(name: str, value: float) -> None:
         result.add(name, int(value) if value == int(value) else value, "instructions", "counted")
@@ -211,7 +211,7 @@ def add_figures(result: Result, costs: dict[str, dict[str, Cost]]) -> None:
 
 
 def longer(costs: dict[str, dict[str, Cost]]) -> list[str]:
-    """Loops that our patches make longer, by more than repeated runs differ."""
+    """Loops that our patches make longer, by more than the spread of repeated runs."""
     if OURS not in costs or WITHOUT not in costs:
         return []
     found = []
@@ -226,11 +226,11 @@ Measure = Callable[[Plan, Kernel], dict[str, Cost]]
 
 
 def run_bench(plan: Plan, measured: Measure = measure) -> Result:
-    """Count all that is planned. Not ok where our patches make a fast path longer."""
+    """Run the plan. Not ok if our patches make a fast path longer."""
     costs = {kernel.name: measured(plan, kernel) for kernel in plan.kernels}
     result = Result("fast-path")
     add_figures(result, costs)
     for loop in longer(costs):
-        say(f"{loop}: our patches make it longer")
+        info(f"{loop}: our patches make it longer")
         result.ok = False
     return result

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The persistent heap against libpmemobj and against what the machine allows: `rem bench heap`.
+"""The persistent heap compared with libpmemobj and with the machine's limits: `rem bench heap`.
 
-All is native and interleaved: each round runs a short batch of every contender, figures are
+All is native and interleaved: each round runs a short batch of every contender; figures are
 medians over rounds, with half the distance of the quartiles as spread. The peer runs on a file in
-the same folder, with PMEM_IS_PMEM_FORCE=1, so that neither calls msync while time is taken: strace
-counts the calls. (libpmemobj makes the header of its pool with some, whatever is forced.)
+the same folder, with PMEM_IS_PMEM_FORCE=1, so that neither calls msync in the timed part: strace
+counts the calls. (libpmemobj always calls msync for the header of its pool.)
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from lab.result import Kind, Result
 from lab.run import find_tool, run
 from lab.setup.heap import HeapBench
 
-# Neither heap may be helped by memory that is not memory: a file here is in the page cache only.
+# Files here are in the page cache only, so that no disk is measured.
 FOLDER = Path("/dev/shm")
 ENV = {"PMEM_IS_PMEM_FORCE": "1"}
 LIMIT_S = 1800.0
 TRACE_ROUNDS = 3
 SYNC_CALLS = ("msync", "fsync", "fdatasync", "sync_file_range")
-BEGIN = "lines are written back by"  # what the benchmark says when all is made
+BEGIN = "lines are written back by"  # printed by the benchmark when the timed part begins
 COUNTED = ("states", "records")
 
-# What the issue asks for: the ratio must be at least, or at most, so much.
+# Required bounds of ratios.
 REQUIRED_AT_LEAST = {
     "redo_vs_pmdk": 2.0,
     "undo_vs_pmdk": 2.0,
@@ -71,7 +71,7 @@ def parse(text: str) -> list[Measured]:
 
 
 def required(measured: dict[str, float]) -> list[str]:
-    """What misses a requirement, in words."""
+    """The requirements that are missed, in words."""
     missed = [
         f"{name} is {measured[name]:.2f}, at least {bound} is required"
         for name, bound in REQUIRED_AT_LEAST.items()
@@ -94,7 +94,7 @@ def measure(bench: HeapBench, what: str, words: list[str]) -> list[Measured]:
 
 
 def sync_calls(bench: HeapBench) -> int:
-    """How often a short run asks the kernel to write anything back while time is taken."""
+    """How often the timed part of a short run calls the kernel to write anything back."""
     strace = find_tool("strace")
     if strace is None:
         raise InfraError("no strace: `apt-get install strace`")
@@ -108,15 +108,15 @@ def sync_calls(bench: HeapBench) -> int:
 
 
 def count_sync_calls(trace: str) -> int:
-    """The calls in a trace after the benchmark has begun to take time."""
+    """The calls in a trace after the timed part has begun."""
     _, begin, measured = trace.partition(f'write(2, "{BEGIN}')
     if not begin:
-        raise InfraError(f"the heap's benchmark does not say {BEGIN!r}: rebuild it: `./rem setup`")
+        raise InfraError(f"the heap's benchmark did not print {BEGIN!r}: rebuild it: `./rem setup`")
     return len(re.findall(rf"\b({'|'.join(SYNC_CALLS)})\(", measured))
 
 
 def ops(bench: HeapBench, rounds: int, objects: int) -> tuple[Result, list[str]]:
-    """All single operations; what misses a requirement."""
+    """Measure all single operations; return also the requirements that are missed."""
     words = ["--rounds", str(rounds), "--objects", str(objects)]
     found = measure(bench, "ops", words)
     result = as_result("bench heap", found)
@@ -145,6 +145,6 @@ def as_result(name: str, found: list[Measured]) -> Result:
 
 
 def scratch_folder() -> Path | None:
-    """Shared memory, where there is room for the heaps; else the usual place."""
+    """Shared memory if it has room for the heaps, else the default folder."""
     enough = FOLDER.is_dir() and shutil.disk_usage(FOLDER).free > 4 << 30
     return FOLDER if enough else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Debian's slapd over a directory of ours: one server for each kind of memory, and their times."""
+"""Debian's slapd with our directory: one server for each kind of memory, and their times."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ statistics {folder}/statistics
 
 
 class Server:
-    """A slapd on a folder; its region outlives it, unless the policy is PLAIN."""
+    """A slapd on a folder; its region survives it, unless the policy is PLAIN."""
 
     def __init__(self, ldap: Ldap, folder: Path, policy: str, size_bytes: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ class Server:
         return "ldapi://" + quote(str(self.folder / "socket"), safe="")
 
     def start(self) -> None:
-        """Return when it answers."""
+        """Start it and return when it answers."""
         (self.folder / "socket").unlink(missing_ok=True)
         argv: list[str | Path] = [
             "slapd",
@@ -76,21 +76,21 @@ class Server:
             except subprocess.TimeoutExpired:
                 continue
             break
-        said = (self.folder / "log").read_text(encoding="utf-8").strip()
+        text = (self.folder / "log").read_text(encoding="utf-8").strip()
         self.kill()
-        raise InfraError(f"slapd does not answer: {said or 'it said nothing'}")
+        raise InfraError(f"slapd does not answer: {text or 'its log is empty'}")
 
     def stop(self) -> dict[str, int]:
-        """Ask it to end; what it says of itself then."""
+        """Ask it to end; return its statistics."""
         assert self.process is not None
         self.process.terminate()
         self.process.wait(ANSWER_LIMIT_S)
         end(self.process)
-        said = (self.folder / "statistics").read_text(encoding="utf-8").split()
-        return dict(zip(said[::2], map(int, said[1::2]), strict=True))
+        words = (self.folder / "statistics").read_text(encoding="utf-8").split()
+        return dict(zip(words[::2], map(int, words[1::2]), strict=True))
 
     def kill(self) -> None:
-        """What a crash does: it runs nothing of its own any more."""
+        """End it as a crash does, without any further code of its own."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
@@ -105,7 +105,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Inserted:
-    """Of one server: what an insertion took a client, batch by batch, and the back end (median)."""
+    """Times of insertions at one server: of the client by batch, and of the back end (median)."""
 
     client_ns: list[float]
     back_end_ns: int
@@ -115,7 +115,7 @@ class Inserted:
 def insert(
     ldap: Ldap, folder: Path, policies: list[str], entries: int, batch: int, size_bytes: int
 ) -> dict[str, Inserted]:
-    """The same entries into an empty server for each policy, batches in turn."""
+    """Insert the same entries into an empty server for each policy, batches in turn."""
     if find_tool("slapd") is None:
         raise InfraError("no slapd: run `./rem doctor`")
     servers = [Server(ldap, folder / str(i), name, size_bytes) for i, name in enumerate(policies)]
@@ -126,7 +126,7 @@ def insert(
             started.append(server)
         words = ["time", str(batch), str(entries // batch), *(server.uri for server in servers)]
         lines = run([ldap.client, *words], timeout_s=LIMIT_S, what="LDAP client").stdout
-        said = [server.stop() for server in servers]
+        statistics = [server.stop() for server in servers]
     except BaseException:
         for server in started:
             server.kill()
@@ -136,13 +136,13 @@ def insert(
         place, ns = line.split()
         times[int(place)].append(float(ns))
     return {
-        name: Inserted(times[i], said[i]["add_median_ns"], said[i]["entries"])
+        name: Inserted(times[i], statistics[i]["add_median_ns"], statistics[i]["entries"])
         for i, name in enumerate(policies)
     }
 
 
 def ratio(above: list[float], below: list[float]) -> tuple[float, float]:
-    """Median of the ratios of batches that ran next to each other, and its spread in percent."""
+    """Median of the ratios of adjacent batches, and its spread in percent."""
     ratios = [a / b for a, b in zip(above, below, strict=True)]
     middle = median(ratios)
     low, _, high = quantiles(ratios, n=4)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the guest is busy with while it is measured. Every load runs on through cuts.
+"""Loads of the guest while it is measured. Every load survives cuts.
 
-With each load, idle too, one program spins at the lowest priority (SCHED_IDLE): it is what runs
-first after Go where nothing else has to, and while it runs, guest time is counted instructions.
+With each load, also the idle one, a program spins at the lowest priority (SCHED_IDLE): it runs
+first after Go if nothing else has to, and while it runs, guest time is counted instructions.
 Without it all vCPUs would be halted most of the time, and QEMU's clock would jump from timer to
 timer: hours of guest time in minutes, in which connections time out.
 """
@@ -13,9 +13,9 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
+from lab.addresses import HOST_ADDRESS
+from lab.clients.process import ClientProcess
 from lab.errors import RemError
-from lab.load.process import LoadProcess
-from lab.machine.config import HOST_ADDRESS
 from lab.machine.machine import Machine
 
 FSYNC_WRITERS = 2
@@ -29,25 +29,25 @@ class Load(ABC):
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.guest_answers = True  # in good time; else nothing is asked of it once it has begun
+        self.guest_answers = True  # in time; if not, no command is sent to it once it has begun
         self._groups: list[int] = []
 
     @abstractmethod
     def start(self) -> None: ...
 
     def _spawn(self, command: str) -> None:
-        """A program of the guest's, in a process group of its own, until stop()."""
+        """Start a program in the guest, in its own process group, until stop()."""
         quoted = command.replace("'", "'\\''")
         text = f"setsid sh -c '{quoted}' </dev/null >/tmp/load.log 2>&1 & echo $!"
         self._groups.append(int(self.machine.run_in_guest(text).stdout))
 
     def check(self) -> None:
-        """Raises RemError when a part of the load has ended."""
+        """Raise RemError if a part of the load has ended."""
         for group in self._groups if self.guest_answers else []:
             alive = self.machine.run_in_guest(f"kill -0 -- -{group}", check=False)
             if not alive.ok:
-                said = self.machine.run_in_guest("tail -n 3 /tmp/load.log", check=False).stdout
-                raise RemError(f"the load has ended in the guest: {said.strip() or 'nothing said'}")
+                log = self.machine.run_in_guest("tail -n 3 /tmp/load.log", check=False).stdout
+                raise RemError(f"the load has ended in the guest: {log.strip() or 'empty log'}")
 
     def stop(self) -> None:
         for group in self._groups:
@@ -65,13 +65,13 @@ class Load(ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # Otherwise the guest may not answer, and the machine goes away anyway.
+        # Otherwise the guest may not answer, and the machine is destroyed anyway.
         if error is None and self.guest_answers:
             self.stop()
 
 
 class Idle(Load):
-    """Nothing but what all loads have."""
+    """Only what all loads have."""
 
     def start(self) -> None:
         pass
@@ -90,10 +90,10 @@ class Net(Load):
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
-        self._peer: LoadProcess | None = None
+        self._peer: ClientProcess | None = None
 
     def start(self) -> None:
-        self._peer = LoadProcess.beside(
+        self._peer = ClientProcess.beside(
             self.machine.network, "peer", host=HOST_ADDRESS, frame_port=FRAME_PORT
         )
         self._spawn(f"exec /opt/rem/bin/rem-tcp --peer {HOST_ADDRESS}:{FRAME_PORT}")
@@ -105,7 +105,7 @@ class Net(Load):
             raise RemError(f"the net load: {failures[0]}")
 
     def stop(self) -> None:
-        # First: a peer whose guest is gone complains.
+        # First: a peer reports an error when its guest ends.
         if self._peer is not None:
             self._peer.close()
         super().stop()

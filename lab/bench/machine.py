@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem bench machine`: what the model of caches costs: the same guest under the same icount, with
+"""`rem bench machine`: the cost of the model of caches: the same guest under the same icount, with
 the plugin and without any.
 
-Method: one machine of each kind, one CPU, side by side. Each round runs the same load on one after
-the other while the rest are stopped over QMP, so that what else the host does hits all alike. What
-is compared is QEMU's CPU time for each instruction that the guest was busy with, which is its own
-CPU time under icount (1 ns an instruction). A load's figure is the ratio of the two best rounds:
-what else the host does only makes a round slower. The spread of the rounds' ratios is told.
+Method: one machine of each kind, one CPU, side by side. Each round runs the same load on one
+machine after the other while the rest are stopped over QMP, so that other work of the host affects
+all alike. Compared is QEMU's CPU time per busy instruction of the guest, which is the guest's CPU
+time under icount (1 ns an instruction). A load's figure is the ratio of the two best rounds, as
+other work of the host only makes a round slower. The spread of the rounds' ratios is reported.
 
-QEMU's own cache plugin is several times slower, so a round of it is a fifth as long, and its figure
+QEMU's own cache plugin is several times slower, so its rounds are a fifth as long and its figure is
 coarser: vs_contrib is the geometric mean over the loads of the ratio of the two plugins' best
-rounds, vs_contrib_least the least of them. It models two levels, of its own sizes, the most it can;
-ours three and what a cut leaves of them.
+rounds, vs_contrib_least the smallest of them. It models at most two levels, of its own sizes; ours
+models three, and what a cut leaves of them.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from statistics import geometric_mean
 from lab.errors import InfraError, RemError
 from lab.machine.config import MachineConfig
 from lab.machine.machine import Machine
-from lab.machine.plugin import STOPPED_OUT, PluginSpec, attach, ctl_path
+from lab.machine.plugin import STOPPED_OUT, PluginSpec, ctl_path
+from lab.machine.plugin_clock import attach
+from lab.messages import info
 from lab.result import Result
-from lab.say import say
 
 BOOT_LIMIT_S = 600.0
 LOAD_LIMIT_S = 900.0
 NS_OF_TICK = 1_000_000_000 // 100  # of /proc/stat
-# Fewer instructions than this in a round are drowned by the ticks that count them.
+# Fewer instructions in a round are too few for the ticks that count them.
 INSNS_MIN = 200_000_000
 BARE, CACHES, CONTRIB = "bare", "caches", "contrib"
-# What a round of the slow one leaves out.
+# The slow plugin's rounds are shorter by this factor.
 CONTRIB_PART = 5
 # One unit of each load, as a shell loop's body; about 10^8 instructions each.
 REDIS = "redis-benchmark -p 7777 -n 1500 -c 4 -t set,get -r 10000 -q >/dev/null"
@@ -58,7 +59,7 @@ START = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure. *contrib*: QEMU's contrib/plugins/cache.c, built; None: do not compare."""
+    """What to measure. *contrib*: QEMU's contrib/plugins/cache.c, built; None: no comparison."""
 
     kernel: Path
     loader: Path
@@ -66,7 +67,7 @@ class Plan:
     plugin: Path
     profile: str
     loads: tuple[str, ...]
-    insns: int  # busy instructions in all, of each way
+    insns: int  # busy instructions in all, on each machine
     rounds: int
     nvram_dir: Path | None = None
     contrib: Path | None = None
@@ -92,13 +93,13 @@ class Way:
         return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
     def busy_insns(self) -> int:
-        """Instructions so far, by the guest's account of its only CPU: all that is not idle."""
+        """Busy instructions so far, by the guest's account of its only CPU."""
         words = self.machine.run_in_guest("head -1 /proc/stat").stdout.split()
         user, nice, system, _idle, _iowait, irq, softirq = (int(word) for word in words[1:8])
         return (user + nice + system + irq + softirq) * NS_OF_TICK
 
     def measure(self, load: str, units: int) -> float:
-        """Seconds of the host's CPU for an instruction."""
+        """Run a load; return seconds of the host's CPU per instruction."""
         self.qmp("cont")
         insns, cpu_s = self.busy_insns(), self.qemu_cpu_s()
         text = f"n=0; while [ $n -lt {units} ]; do {LOADS[load]} || exit 1; n=$((n+1)); done"
@@ -106,7 +107,7 @@ class Way:
         insns, cpu_s = self.busy_insns() - insns, self.qemu_cpu_s() - cpu_s
         self.qmp("stop")
         if insns < INSNS_MIN:
-            raise RemError(f"{load}: only {insns} instructions in a round: ask for more --insns")
+            raise RemError(f"{load}: only {insns} instructions in a round: give more --insns")
         self.insns += insns
         self.cpu_s += cpu_s
         self.samples.setdefault(load, []).append(cpu_s / insns)
@@ -140,7 +141,7 @@ def _start(plan: Plan, name: str) -> Way:
 
 
 def _units(ways: dict[str, Way], load: str, insns: int) -> int:
-    """How often the load's unit is run in a round, from one run on `bare`."""
+    """How often the load's unit runs in a round, from one run on `bare`."""
     way = ways[BARE]
     way.qmp("cont")
     before = way.busy_insns()
@@ -165,12 +166,12 @@ def _measure_load(ways: dict[str, Way], load: str, plan: Plan) -> dict[str, list
             ratio = ways[name].measure(load, part) / bare
             ratios[name].append(ratio)
             line += f", {name} {ratio:.2f} times slower"
-        say(line)
+        info(line)
     return ratios
 
 
 def run_bench(plan: Plan) -> Result:
-    """All loads on all ways."""
+    """Run all loads on all machines."""
     if plan.contrib is not None and not plan.contrib.is_file():
         raise InfraError(f"{plan.contrib} is no file: give QEMU's contrib/plugins/cache.c, built")
     result = Result("machine")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem bench media`: requests a second that the model of OC-PMEM serves on one core, and how long
-memory lives under it.
+"""`rem bench media`: requests per second of the model of OC-PMEM on one core, and the lifetime of
+the memory.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import Any
 
 from lab.media.engine import Engine, memory, value
 from lab.media.redis import ensure_redis_trace
+from lab.messages import info
 from lab.result import Result
-from lab.say import say
 
 LINES_4_GIB = 1 << 26
 REQUIRED_MREQ_S = 10
 REQUIRED_LIFETIME = 0.95
-# A memory so small that a life of 1e7 writes a line can be counted. A region is 8 lines: by the
-# analysis in experiments/lpc-wear, which says how large it may be.
+# A memory so small that a life of 1e7 writes per line can be counted. A region is 8 lines, by the
+# analysis of its size in experiments/lpc-wear.
 LIFE: dict[str, Any] = {"lines": 2048, "endurance_writes": 10_000_000}
 REGION_LINES = 8
 ATTACKED = 256  # lines; with 2,048 the worst of experiments/lpc-wear
@@ -32,7 +32,7 @@ RESEEDED: dict[str, Any] = {
 
 
 def run(requests: int, trace: Path | None) -> Result:
-    """Host's time in requests; all else is modelled. Without a trace: redis's, recorded once."""
+    """Requests in the host's time; all else is modelled. Default trace: redis's, recorded once."""
     engine = Engine.ready()
     result = Result("bench-media")
     job: dict[str, Any] = {
@@ -43,7 +43,7 @@ def run(requests: int, trace: Path | None) -> Result:
         "in_flight": 16,
         "seed": 1,
     }
-    say(f"{requests:,} random requests over 4 GiB, XCC, Start-Gap, wear and energy on")
+    info(f"{requests:,} random requests over 4 GiB, XCC, Start-Gap, wear and energy on")
     done = engine.ask("bench", **job)
     result.add("ocpmem_mreq_s", round(done["mreq_s"], 2), "million/s", "native")
     result.add("ocpmem_requests", int(done["requests"]), "", "counted")
@@ -52,17 +52,17 @@ def run(requests: int, trace: Path | None) -> Result:
     result.ok = done["mreq_s"] >= REQUIRED_MREQ_S
     if trace is None:
         trace = ensure_redis_trace()
-    told = engine.ask("trace", file=str(trace))
-    say(f"as many of a recorded trace of {told['records']:,} records, again and again")
+    recorded = engine.ask("trace", file=str(trace))
+    info(f"as many requests of a recorded trace of {recorded['records']:,} records, repeated")
     done = engine.ask("bench", **{**job, "trace": str(trace)})
     result.add("ocpmem_trace_mreq_s", round(done["mreq_s"], 2), "million/s", "native")
     result.add("ocpmem_trace_requests", int(done["requests"]), "", "counted")
-    result.add("trace_records", told["records"], "", "counted")
-    result.add("trace_check", f"{told['check']:#010x}", "CRC-32C", "counted")
+    result.add("trace_records", recorded["records"], "", "counted")
+    result.add("trace_check", f"{recorded['check']:#010x}", "CRC-32C", "counted")
     result.ok = result.ok and done["mreq_s"] >= REQUIRED_MREQ_S
     for name, more in (("benign", {"trace": str(trace)}), ("attack", {"attack_lines": ATTACKED})):
         life = engine.ask("wear", wear=RESEEDED, **LIFE, **more)
-        # Gaps are lines, too: ideal is what all lines of media endure.
+        # Gaps are lines, too: ideal is the endurance of all lines of media.
         result.add(f"lifetime_{name}", round(life["lifetime_of_media"], 4), "of ideal", "modelled")
         result.ok = result.ok and life["lifetime_of_media"] >= REQUIRED_LIFETIME
     return result

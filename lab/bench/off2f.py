@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a start takes as OFF2F and as ELF, from exec to exit: `rem bench off2f`.
+"""The cost of a start as OFF2F and as ELF, from exec to exit: `rem bench off2f`.
 
 The paper's program (its text is NOPs, each executed once) in each size, one CPU under icount: its
-CPU time is instructions, 1 ns each. To that comes the disk, which this clock cannot tell: each
-read that was counted costs READ_NS, each byte that it moved its share of DISK_BYTES_PER_NS.
-Memory costs nothing extra: NVRAM is as fast as DRAM, which is the paper's case, too.
+CPU time is instructions, 1 ns each. The disk is added, as this clock does not include it: each
+counted read costs READ_NS, each byte its share of DISK_BYTES_PER_NS. Memory costs nothing extra:
+NVRAM is as fast as DRAM, as in the paper.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lab.demo.off2f_machine import NVM, convert, forget, guest_with_store, measure, mount
-from lab.demo.pm_machine import reset, sh
 from lab.machine import Machine
 from lab.result import Result
 from lab.setup.off2f import ensure_tool
 from lab.setup.progress import Progress
+from lab.testbed.off2f_guest import NVM, convert, forget, guest_with_store, measure, mount
+from lab.testbed.pm_guest import reset, sh
 
 MACHINE = f"bench-off2f-{os.getpid()}"
 PAPER_SIZES = tuple(n << 10 for n in (32, 64, 96, 128))
@@ -32,7 +32,7 @@ LARGER_SIZES = (1 << 20, 4 << 20, 16 << 20, 64 << 20)
 READ_NS = 80_000
 DISK_BYTES_PER_NS = 3.0
 WARM_VS_CACHE_MAX = 1.02
-# Of small texts: where the kernel's own work varies by several percent, the least is looked for.
+# For small texts, where the kernel's own work varies by several percent: the minimum counts.
 MORE_RUNS = 4
 CONVERT_MB_PER_S_MIN = 500
 EXT4_IOC_CHECKPOINT = 0x4004662B
@@ -52,10 +52,10 @@ class Plan:
 
 @dataclass
 class Way:
-    """A kind of file, and what is forgotten before each run.
+    """A kind of file, and whether caches are dropped before each run.
 
-    Each kind has a folder of its own below one that off2f-run has just been found in: where
-    one's folder has been read and another's has not, they would differ by that read.
+    Each kind has a folder of its own below one in which off2f-run was just found: if one's
+    folder had been read and another's had not, they would differ by that read.
     """
 
     path: str
@@ -69,16 +69,16 @@ def modelled_ns(sample: dict[str, int]) -> int:
 
 
 def best(samples: list[dict[str, int]]) -> dict[str, int]:
-    """Of runs that do the same, the one that a timer's tick met least."""
+    """The run with the fewest timer ticks."""
     return min(samples, key=modelled_ns)
 
 
-def name_of(size: int) -> str:
-    return f"{size >> 20}m" if size >= 1 << 20 else f"{size >> 10}k"
+def name_of(text_bytes: int) -> str:
+    return f"{text_bytes >> 20}m" if text_bytes >= 1 << 20 else f"{text_bytes >> 10}k"
 
 
-def ways(size: int) -> dict[str, Way]:
-    name = name_of(size)
+def ways(text_bytes: int) -> dict[str, Way]:
+    name = name_of(text_bytes)
     return {
         "elf_disk": Way(f"/root/e/nops-{name}", cold=True),
         "elf_cache": Way(f"/root/e/nops-{name}", cold=False),
@@ -91,30 +91,30 @@ def ways(size: int) -> dict[str, Way]:
     }
 
 
-TRACED = ("elf_cache", "off2f_warm")  # asking takes a traced run
+TRACED = ("elf_cache", "off2f_warm")  # with a traced run
 
 
-def prepare(machine: Machine, size: int) -> None:
-    name = name_of(size)
+def prepare(machine: Machine, text_bytes: int) -> None:
+    name = name_of(text_bytes)
     elf = f"/root/e/nops-{name}"
-    sh(machine, f"mkdir -p /root/e && python3 /root/off2f-nops.py {size} {elf}")
+    sh(machine, f"mkdir -p /root/e && python3 /root/off2f-nops.py {text_bytes} {elf}")
     sh(machine, f"mkdir -p {NVM}/elf && cp {elf} {NVM}/elf/")
     for folder in ("/root/o", f"{NVM}/o"):
         convert(machine, elf, f"{folder}/nops-{name}")
-    # What is in the journal still would not be forgotten.
+    # What is still in the journal would not be dropped.
     sh(machine, CHECKPOINT)
 
 
-def run_size(machine: Machine, size: int, runs: int) -> dict[str, dict[str, int]]:
-    """The best run of each way, and of some the text's pages by place."""
+def run_size(machine: Machine, text_bytes: int, runs: int) -> dict[str, dict[str, int]]:
+    """The best run of each kind, and for some the text's pages by place."""
     found = {}
-    for name, way in ways(size).items():
+    for name, way in ways(text_bytes).items():
         if not way.cold:
             measure(machine, way.path)
-        for _ in range(runs * (MORE_RUNS if size <= max(PAPER_SIZES) else 1)):
+        for _ in range(runs * (MORE_RUNS if text_bytes <= max(PAPER_SIZES) else 1)):
             if way.cold:
                 forget(machine)
-                measure(machine, "/bin/true")  # off2f-run's own pages are there again
+                measure(machine, "/bin/true")  # off2f-run's own pages are cached again
             way.samples.append(measure(machine, way.path))
         found[name] = best(way.samples)
         if name in TRACED:
@@ -122,16 +122,16 @@ def run_size(machine: Machine, size: int, runs: int) -> dict[str, dict[str, int]
     return found
 
 
-def run_machine(plan: Plan, tell: Callable[[str], None]) -> dict[str, Any]:
-    """All sizes: size, way, what was counted."""
+def run_machine(plan: Plan, print_line: Callable[[str], None]) -> dict[str, Any]:
+    """All sizes: size, kind, counters."""
     found: dict[str, Any] = {}
     with guest_with_store(plan.machine, cpus=1, icount=True) as machine:
         for size in plan.sizes:
-            tell(f"text of {name_of(size)}")
+            print_line(f"text of {name_of(size)}")
             prepare(machine, size)
             found[name_of(size)] = run_size(machine, size, plan.runs)
         if plan.with_reset:
-            tell("after a reset")
+            print_line("after a reset")
             reset(machine, "b")
             mount(machine)
             measure(machine, "/bin/true")
@@ -143,7 +143,7 @@ def run_machine(plan: Plan, tell: Callable[[str], None]) -> dict[str, Any]:
 
 
 def convert_rate(tool: Path, folder: Path, rounds: int = 7) -> tuple[float, float]:
-    """MB of ELF that `off2f convert` takes a second of its CPU time, at best; and the spread."""
+    """MB of ELF that `off2f convert` converts per second of CPU time, at best; and the spread."""
     elf = folder / "large"
     elf.write_bytes(large_elf())
     rates = []
@@ -168,12 +168,12 @@ def convert_rate(tool: Path, folder: Path, rounds: int = 7) -> tuple[float, floa
 
 
 def large_elf() -> bytes:
-    """256 MiB: a program of this machine, and zeros behind it."""
+    """256 MiB: a program of this machine, padded with zeros."""
     return Path("/proc/self/exe").read_bytes().ljust(256 << 20, b"\0")
 
 
 def ratios(found: dict[str, Any], result: Result) -> None:
-    """Of all sizes, and the worst of them."""
+    """Ratios of all sizes, and the worst of them."""
     pairs = {
         "cold_vs_elf_disk": ("off2f_cold", "elf_disk"),
         "warm_vs_elf_cache": ("off2f_warm", "elf_cache"),
@@ -205,10 +205,10 @@ def counts(found: dict[str, Any], result: Result) -> None:
             result.add(f"{way}_{size}", rows[way]["cpu_ns"], "ns", "modelled")
 
 
-def run(plan: Plan, tell: Callable[[str], None]) -> tuple[Result, list[str]]:
+def run(plan: Plan, print_line: Callable[[str], None]) -> tuple[Result, list[str]]:
     """The figures, and which requirements were missed."""
     result = Result("bench-off2f")
-    found = run_machine(plan, tell)
+    found = run_machine(plan, print_line)
     result.add("disk", f"{READ_NS} ns a read, {DISK_BYTES_PER_NS} bytes/ns", "", "modelled")
     ratios(found, result)
     counts(found, result)
@@ -233,9 +233,9 @@ def required(result: Result) -> list[str]:
         value = result.figures[name].value
         assert isinstance(value, int | float)
         if value > limit:
-            missed.append(f"{name} is {value}: required at most {limit}")
+            missed.append(f"{name} is {value}: at most {limit} is required")
     rate = result.figures["convert_mb_per_cpu_s"].value
     assert isinstance(rate, int | float)
     if rate < CONVERT_MB_PER_S_MIN:
-        missed.append(f"off2f convert: {rate} MB/s: required {CONVERT_MB_PER_S_MIN}")
+        missed.append(f"off2f convert: {rate} MB/s: {CONVERT_MB_PER_S_MIN} is required")
     return missed

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What persistent memory costs, in instructions of the guest: `rem bench pm`.
+"""The cost of persistent memory, in instructions of the guest: `rem bench pm`.
 
-One CPU under icount: the guest's clock counts instructions, 1 ns each, so that figures are the same
-at each run of the same binaries but for where a timer's tick falls. No cache and no device has a
-latency in this. A durable database on the machine's own disk is not among the figures: while the
-guest waits for QEMU's disk this clock jumps from timer to timer, which tells nothing of a disk.
+One CPU under icount: the guest's clock counts instructions, 1 ns each, so that runs of the same
+binaries differ only by timer ticks. No cache and no device has a latency. A durable database on the
+machine's own disk is not measured: while the guest waits for QEMU's disk this clock jumps from
+timer to timer.
 
 Compared with: the kernel's RAM disk (brd), which keeps nothing; a block translation table (nd_btt)
-on a pmem device, whose sectors are written whole or not at all, without a check of their content.
+on a pmem device, whose sectors are written atomically, without a checksum of their content.
 `ramd_read_vs_brd` is of a disk on a raw segment, plain memory as brd is. `ramd_write_vs_btt` is of
-one on checked blocks, whose writes are whole or not at all, too.
+a disk on checked blocks, whose writes are atomic, too.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lab.demo.pm_machine import guest_with_region, load, sh, unload
 from lab.machine import Machine
 from lab.machine.qemu import NVRAM_PHYS
 from lab.result import Result
+from lab.testbed.pm_guest import guest_with_region, load, sh, unload
 
 MACHINE = "bench-pm"
 BTT_PHYS = NVRAM_PHYS + (512 << 20)  # in front of the region, so that its device is pmem0
@@ -33,7 +33,7 @@ BTT = (
     " && echo namespace0.0 >namespace && echo btt0.0 >/sys/bus/nd/drivers/nd_pmem/bind"
 )
 DISKS_MIB = 32
-# What is required, and whether it is the most or the least that will do.
+# Required bounds.
 READ_VS_BRD_MAX = 1.05
 WRITE_VS_BTT_MIN = 1.5
 TRANSACTION_MAX = 2.0
@@ -49,21 +49,21 @@ class Plan:
     machine: str = MACHINE
 
 
-def run(plan: Plan, tell: Callable[[str], None]) -> Result:
+def run(plan: Plan, print_line: Callable[[str], None]) -> Result:
     result = Result("bench-pm")
     with guest_with_region(plan.machine, cpus=1, icount=True, more=BTT_WORDS) as machine:
         result.add("model", "flat-1ns", "", "modelled")
         load(machine, "format=1", source=REGION)
         sh(machine, f"pmadmin create raw {DISKS_MIB}M")
         sh(machine, f"pmadmin create block {DISKS_MIB}M --block 4096")
-        tell("disks, and those they are compared with")
+        print_line("disks, and what they are compared with")
         _compared(machine, plan, result)
-        tell("a database")
+        print_line("a database")
         _database(machine, plan, result, _disks(machine))
-        tell("segments")
+        print_line("segments")
         _segments(machine, plan, result)
     for name in missed(result):
-        tell(f"MISSED: {name}")
+        print_line(f"MISSED: {name}")
         result.ok = False
     return result
 
@@ -91,8 +91,8 @@ def _disks(machine: Machine) -> dict[str, str]:
 
 
 def _bench(machine: Machine, words: str) -> dict[str, int]:
-    said = sh(machine, words).stdout
-    return {name: int(value) for name, value in map(str.split, said.splitlines())}
+    lines = sh(machine, words).stdout.splitlines()
+    return {name: int(value) for name, value in map(str.split, lines)}
 
 
 def _ratio(one: int, other: int) -> float:
@@ -115,7 +115,7 @@ def _compared(machine: Machine, plan: Plan, result: Result) -> None:
     for name in ("raw", "block"):
         ratio = _ratio(took[name]["read"], took["brd"]["read"])
         result.add(f"ramd_{name}_read_vs_brd", ratio, "ratio", "modelled")
-        # Of throughput: how much more is written in the same time.
+        # Ratio of throughputs: how much more is written in the same time.
         ratio = _ratio(took["btt"]["write"], took[name]["write"])
         result.add(f"ramd_{name}_write_vs_btt", ratio, "ratio", "modelled")
     result.add(
@@ -139,7 +139,7 @@ def _compared(machine: Machine, plan: Plan, result: Result) -> None:
 def _unprotected(
     machine: Machine, plan: Plan, result: Result, took: dict[str, dict[str, int]]
 ) -> None:
-    """What the protection against stray stores costs."""
+    """The cost of the protection against stray stores."""
     unload(machine)
     load(machine, "protect=0", source=REGION)
     for name, device in _disks(machine).items():
@@ -159,8 +159,8 @@ def _segments(machine: Machine, plan: Plan, result: Result) -> None:
 
 
 def _row_ns(machine: Machine, folder: str, rows: int, how: str) -> int:
-    said = sh(machine, f"python3 /root/pm-rows.py sqlite {folder} - {rows} {how}").stdout
-    return int(json.loads(said)["wall_ns"]) // rows
+    text = sh(machine, f"python3 /root/pm-rows.py sqlite {folder} - {rows} {how}").stdout
+    return int(json.loads(text)["wall_ns"]) // rows
 
 
 def _database(machine: Machine, plan: Plan, result: Result, disks: dict[str, str]) -> None:

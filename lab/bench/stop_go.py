@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""How long Stop and Go take, by the clock flat-1ns (machine/README.md): `rem bench stop-go`.
+"""Times of Stop and Go, by the clock flat-1ns (machine/README.md): `rem bench stop-go`.
 
-One machine for each way of stopping, run by icount with the plugin. A cycle:
+One machine for each stop mode, run by icount with the plugin. A cycle:
 
-1. The VM is stopped over QMP at a moment of no significance, the counters are read, PWR_OK drops,
-   the VM goes on. Stop ends where the machine is about to send REM_PWR_STOPPED, which is right
-   after the commit has been flushed: interrupt and parking delay are in, nothing after it is. Its
-   first part, the edge, ends where the kernel begins the Stop.
+1. The VM is stopped over QMP at a random moment, the counters are read, PWR_OK drops, the VM
+   continues. Stop ends where the machine is about to send REM_PWR_STOPPED, right after the commit
+   has been flushed: interrupt and parking delay are included, nothing after it is. Its first part,
+   the edge, ends where the kernel begins the Stop.
 2. The QEMU process is killed and a new one started. Go begins at the loader's entry point (firmware
    is left out) and ends where the first program executes its first instruction, on any vCPU.
 3. First I/O ends where the driver begins to handle the first completed request: of the disk under
    fsync load, of the network (a received frame) under net load.
 4. "Armed" ends where the kernel has finished the part of Go that runs beside programs, and may stop
-   again. Only then does the next cycle begin: a drop of PWR_OK before that is kept pending until
+   again. Only then does the next cycle begin: a drop of PWR_OK before that stays pending until
    then (invariant 9), so the longest flap takes as long as "armed" and a Stop together.
 
-The timeline's stamps are TSC values, which under icount are sums over all vCPUs: they say where a
-Stop's time went, not how long it took.
+The timeline's stamps are TSC values, which under icount are sums over all vCPUs: they show how a
+Stop's time is divided, not how long it took.
 
 Waiting for a device is not modelled: while all vCPUs are halted QEMU's clock jumps from timer to
 timer as fast as the host can, so a request that takes the host 0.1 ms can take the guest several.
@@ -41,28 +41,27 @@ from lab.machine.config import MachineConfig, StopModeName
 from lab.machine.machine import Machine
 from lab.machine.plugin import (
     STOPPED_OUT,
-    PluginClock,
     PluginControl,
     PluginSpec,
     Snapshot,
-    attach,
     ctl_path,
     elapsed_ns,
 )
+from lab.machine.plugin_clock import PluginClock, attach
 from lab.machine.symbols import symbol_address
-from lab.record import Slot, decode, read_block
+from lab.messages import info
+from lab.record.block import Slot, decode, read_block
 from lab.result import Result
-from lab.say import say
 
-# Far more than any Stop takes: the bench measures, it does not judge by a hold-up.
+# Far more than any Stop takes: the bench measures and has no limit.
 HOLD_UP_NS = 2_000_000_000
-# Limits are of the host's time, which a crowded host has little of: none is a measurement.
+# Limits are of the host's time and generous, for a crowded host: none is a measurement.
 BOOT_LIMIT_S = 1200.0
-# More CPUs that take turns boot very long: they boot side by side, and stop by the host's clock,
-# before they take turns.
+# More CPUs boot very slowly when they take turns: they boot in parallel and stop by the host's
+# clock first.
 ICOUNT_BOOT_CPUS_MAX = 8
-# Where more CPUs take turns, a guest on a busy host takes half an hour to answer: a load that was
-# begun is believed to be there.
+# With more CPUs that take turns, a guest on a busy host needs half an hour to answer: its load is
+# not checked.
 ICOUNT_ANSWER_CPUS_MAX = 32
 FREE_HOLD_UP_NS = 600_000_000_000
 GO_LIMIT_S = 1200.0
@@ -70,25 +69,25 @@ FIRST_IO_LIMIT_S = 60.0
 SETTLE_S = 3.0
 ARMED_LIMIT_S = 600.0
 ARMED_POLL_S = 0.005
-# Host time from "armed" to the next Stop: enough for the load to be at work again.
+# Host time from "armed" to the next Stop: enough for the load to run again.
 PAUSE_MIN_S, PAUSE_MAX_S = 0.1, 0.6
-# Kernel functions that a first completed request passes through, by the load that surely has one:
+# Kernel functions that handle the first completed request, by the load that is sure to have one:
 # the virtio-blk interrupt, and the delivery of a frame by a network driver.
 FIRST_IO_SYMBOLS = {"fsync": "virtblk_done", "net": "napi_gro_receive"}
 # The first function of a Stop, and the last of a Go: after it, the machine is armed.
 STOP_SYMBOL, ARMED_SYMBOL = "rem_stop_begin", "rem_stop_end"
-# Under icount vCPUs take turns; one that an interrupt is for may have to wait for a turn of each of
-# the others, which no real machine has. Turns this short keep that below the figures' third digit.
+# Under icount vCPUs take turns; a vCPU with an interrupt may have to wait for a turn of each of the
+# others, unlike on a real machine. Turns this short keep that below the figures' third digit.
 QUANTUM_INSNS = 2_000
 # Marks of the plugin: places in the tuple that _spec() makes. The loader's entry is number 0.
 STOP_MARK, ARMED_MARK, FIRST_IO_MARK = 1, 2, 3
-FUNCTIONS_MAX = 8  # of each CPU, of the worst Stop, that are told
+FUNCTIONS_MAX = 8  # of each CPU in the worst Stop that are printed
 PREFIX: dict[StopModeName, str] = {"fast": "", "dpm": "dpm_"}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure. *stops* is for each load and each way of stopping."""
+    """What to measure. *stops* is for each load and each stop mode."""
 
     cpus: int
     stops: int
@@ -118,12 +117,12 @@ class Sample:
     armed_ns: int
     first_io_ns: int | None
     timeline: tuple[tuple[int, str, int], ...]  # (sum of instructions since the edge, event, CPU)
-    turns: tuple[tuple[int, int], ...]  # (CPU, address) where turns were over in the kernel
+    turns: tuple[tuple[int, int], ...]  # (CPU, address) where turns ended in the kernel
 
 
 @dataclass
 class Bench:
-    """One machine, one way of stopping."""
+    """One machine, one stop mode."""
 
     machine: Machine
     control: PluginControl
@@ -133,7 +132,7 @@ class Bench:
     samples: list[Sample] = field(default_factory=list)
 
     def cycle(self, load: str) -> Sample:
-        """One Stop and one Go; the sample is of the two together."""
+        """One Stop and one Go, and their sample."""
         time.sleep(self.rng.uniform(PAUSE_MIN_S, PAUSE_MAX_S))
         stop_ns, edge_ns, begin, end = self._stop()
         turns = tuple(self.control.turns())
@@ -189,11 +188,11 @@ class Bench:
         return decode(read_block(nvram)).slots[sequence % int(fmt.CONST["REM_SLOTS"])]
 
     def _check_mode(self, sequence: int) -> None:
-        """A kernel may have had to fall back to the other way of stopping."""
+        """Raise RemError if the kernel fell back to the other stop mode."""
         body = self._slot(sequence).body
         took = body.stop_mode.lower() if body else "?"
         if took != self.mode:
-            raise RemError(f"the kernel was told stop={self.mode} and stopped by {took}")
+            raise RemError(f"the kernel has stop={self.mode} and stopped by {took}")
 
     def _armed_ns(self, sequence: int) -> int:
         """Wait until the machine may stop again."""
@@ -201,7 +200,9 @@ class Bench:
         end_s = time.monotonic() + ARMED_LIMIT_S
         while all(event.type != "GO_DONE" for event in self._slot(sequence).timeline):
             if time.monotonic() > end_s:
-                raise RemError(f"Go has ended, and the kernel is not armed {ARMED_LIMIT_S:g} s on")
+                raise RemError(
+                    f"Go has ended, and the kernel is not armed {ARMED_LIMIT_S:g} s later"
+                )
             time.sleep(ARMED_POLL_S)
         return elapsed_ns(self._entered(), armed)
 
@@ -220,7 +221,7 @@ class Bench:
 
 
 def busy_functions(system_map: Path, turns: tuple[tuple[int, int], ...]) -> dict[int, list[str]]:
-    """For each CPU the functions it was in when turns were over: the most frequent ones first."""
+    """For each CPU the functions in which turns ended, the most frequent ones first."""
     words = [line.split() for line in system_map.read_text(encoding="ascii").splitlines()]
     symbols = sorted((int(at, 16), name) for at, kind, name in words if kind in "tT")
     starts = [start for start, _ in symbols]
@@ -235,11 +236,11 @@ def busy_functions(system_map: Path, turns: tuple[tuple[int, int], ...]) -> dict
 
 
 def entry_address(elf: Path) -> int:
-    """Where an ELF program begins, 32-bit or 64-bit."""
+    """The entry point of an ELF program, 32-bit or 64-bit."""
     header = elf.read_bytes()[:32]
     entry_form = {b"\x7fELF\x01": "<I", b"\x7fELF\x02": "<Q"}.get(header[:5])
     if entry_form is None:
-        raise RemError(f"{elf} is no ELF file: build it anew with `./rem setup`")
+        raise RemError(f"{elf} is no ELF file: rebuild it with `./rem setup`")
     return int(struct.unpack_from(entry_form, header, 24)[0])
 
 
@@ -267,7 +268,7 @@ def _config(plan: Plan, mode: StopModeName, spec: PluginSpec) -> MachineConfig:
         root=plan.root,
         cpus=plan.cpus,
         stop_mode=mode,
-        cmdline_extra=f"nokaslr {plan.cmdline}".rstrip(),  # so that System.map holds
+        cmdline_extra=f"nokaslr {plan.cmdline}".rstrip(),  # so that System.map is valid
         icount=True,
         plugin=spec.argument(ctl_path(name)),
         seed=plan.seed,
@@ -285,7 +286,7 @@ def measure(plan: Plan, mode: StopModeName) -> list[Sample]:
         first = replace(config, icount=False, plugin=None, hold_up_ns=FREE_HOLD_UP_NS)
     with Machine.create(first, destroy_on_exit=True) as machine:
         control = attach(machine, spec) if first.icount else None
-        say(f"stop={mode}, {plan.cpus} CPUs: booting")
+        info(f"stop={mode}, {plan.cpus} CPUs: booting")
         machine.boot()
         if control is not None:
             control.wait_ready()
@@ -305,13 +306,13 @@ def measure(plan: Plan, mode: StopModeName) -> list[Sample]:
 def _resume_under_icount(
     machine: Machine, config: MachineConfig, spec: PluginSpec
 ) -> PluginControl:
-    """What has booted without icount goes on with it; what is measured begins only then."""
+    """Resume a machine that booted without icount under icount; measuring begins after that."""
     machine.guest.close()
     if not machine.cut().stopped:
         raise RemError(f"{config.cpus} CPUs did not stop in {FREE_HOLD_UP_NS / 1e9:g} s")
     machine.config = config
     control = attach(machine, spec)
-    say(f"stop={config.stop_mode}, {config.cpus} CPUs: resuming under icount")
+    info(f"stop={config.stop_mode}, {config.cpus} CPUs: resuming under icount")
     machine.resume()
     control.wait_ready()
     note = machine.wait_boot_note(BOOT_LIMIT_S)
@@ -327,7 +328,7 @@ def _measure_load(bench: Bench, load: Load, name: str, stops: int) -> None:
     for number in range(1, stops + 1):
         sample = bench.cycle(name)
         bench.samples.append(sample)
-        say(
+        info(
             f"  {name} {number}/{stops}: stop {sample.stop_ns:,} ns "
             f"(edge {sample.stop_edge_ns:,}, halted {sample.stop_halted_ns:,}), "
             f"go {sample.go_ns:,} ns, armed {sample.armed_ns:,} ns"
@@ -362,26 +363,26 @@ def add_figures(result: Result, mode: StopModeName, samples: list[Sample]) -> No
     result.add(prefix + "stops", len(samples), "stops", "counted")
 
 
-def _say_worst(plan: Plan, mode: StopModeName, samples: list[Sample]) -> None:
+def _print_worst(plan: Plan, mode: StopModeName, samples: list[Sample]) -> None:
     worst = max(samples, key=lambda sample: sample.stop_ns)
-    say(f"worst Stop, stop={mode}: {worst.stop_ns:,} ns under {worst.load} load (flat-1ns)")
+    info(f"worst Stop, stop={mode}: {worst.stop_ns:,} ns under {worst.load} load (flat-1ns)")
     counts = ", ".join(f"{count:,}" for count in worst.stop_counts)
-    say(f"  instructions of each CPU: {counts}; all halted for {worst.stop_halted_ns:,} ns")
-    say(f"  until the kernel began it: {worst.stop_edge_ns:,} ns")
-    say("  from there on, in instructions of all CPUs together:")
+    info(f"  instructions of each CPU: {counts}; all halted for {worst.stop_halted_ns:,} ns")
+    info(f"  until the kernel began it: {worst.stop_edge_ns:,} ns")
+    info("  from there on, in instructions of all CPUs together:")
     for at, event, cpu in worst.timeline:
-        say(f"  {at:>12,}  {event}  CPU {cpu}")
-    say(f"  where its first turns of {QUANTUM_INSNS:,} instructions were over in the kernel:")
+        info(f"  {at:>12,}  {event}  CPU {cpu}")
+    info(f"  where its first turns of {QUANTUM_INSNS:,} instructions ended in the kernel:")
     for cpu, names in busy_functions(plan.system_map, worst.turns).items():
-        say(f"  CPU {cpu}: {', '.join(names)}")
+        info(f"  CPU {cpu}: {', '.join(names)}")
 
 
 def run(plan: Plan) -> Result:
-    """Measure all that is planned. Model flat-1ns."""
+    """Run the plan. Model flat-1ns."""
     result = Result(f"stop-go-{plan.cpus}")
     for mode in plan.modes:
         samples = measure(plan, mode)
         add_figures(result, mode, samples)
-        _say_worst(plan, mode, samples)
+        _print_worst(plan, mode, samples)
     result.add("model", "flat-1ns", "", "modelled")
     return result

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Real boots of judged images: they check the shortcut that everything else stands on, and what no
-image shows: devices, disks and the programs of the guest.
+"""Real boots of checked images: they verify the engine's decisions, and what no image shows:
+devices, disks and the programs of the guest.
 
 Images of one class (decision, words, content of disks) boot alike. Classes are taken in turn from
 each place and decision, the rarest first. An image is NVRAM's media and the disk's, both at the
-cut; of what is left to the disk's cache, some images lose all and some only sectors by chance. A
-boot must decide what the engine said. The first ones are boots to the end: the guest comes up, the
-workload's own check must find every promise kept that had been made by the cut, and the disk's file
-system must be clean. The others, which cost a fraction of that, end when the loader has decided.
-Anything else is a disagreement, which is a violation too.
+cut; of what is in the disk's cache, some images lose all and some only random sectors. The loader
+must decide as the engine did. The first boots run to the end: the guest comes up, the workload's
+own check must find every promise kept that was made before the cut, and the disk's file system must
+be clean. The others, which cost a fraction of that, end when the loader has decided. Anything else
+is a disagreement, which is a violation, too.
 """
 
 from __future__ import annotations
@@ -31,21 +31,22 @@ from lab.campaign.store import Store
 from lab.campaign.workload import Workload
 from lab.errors import HangError, RemError, UsageError
 from lab.machine import Machine, MachineConfig, disks
-from lab.machine.note import BootNote
-from lab.say import say
+from lab.machine.cut_plan import UNANNOUNCED
+from lab.messages import info
+from lab.record.boot_note import BootNote
 
-# Of a soak: so many classes, and of all resumed images this share.
+# In a soak: so many classes, and this share of all resumed images.
 CLASSES_MAX = 1_000
 RESUMES_SHARE = 0.01
 NOTE_LIMIT_S = 120.0
 GUEST_LIMIT_S = 300.0
 PLACE_ORDER = ("running", "stop-commit", "go-devices", "loader", "stop-save", "go-cpus")
-FSCK_CLEAN, FSCK_MENDED = 0, 1  # by playing the journal, as any mount does
+FSCK_CLEAN, FSCK_REPAIRED = 0, 1  # by replaying the journal, as any mount does
 
 
 @dataclass(frozen=True)
 class Image:
-    """One judged image."""
+    """One image that the engine has checked."""
 
     recording: str
     event: int
@@ -57,18 +58,28 @@ class Image:
 
 
 @dataclass(frozen=True)
+class BootPlan:
+    """How many images of one recording are booted."""
+
+    images: int  # of as many classes as possible
+    whole: int  # of them, booted to the end; the others until the loader has decided
+    resumed: int = 0  # besides, of the images that are resumed
+    machines: int = 1  # at once
+
+
+@dataclass(frozen=True)
 class Booted:
-    """What the boots amount to."""
+    """The results of the boots."""
 
     booted: int
-    whole: int  # of them, until the guest was judged
+    whole: int  # of them, to the end
     disagreements: tuple[str, ...]
     classes_unbooted: int
     cpu_s: float  # of the whole ones
 
 
 def choose(store: Store, recording: str, count: int) -> list[Image]:
-    """Each place and decision in turn, there the rarest class first; no chance is in it."""
+    """Each place and decision in turn, the rarest class first; deterministic."""
     query = """SELECT event, eviction, reason, sequence, class, place, min(digest)
       FROM image WHERE recording = ? GROUP BY class, place ORDER BY count(*), substr(digest, 8)"""
     groups: dict[tuple[str, str], list[Image]] = {}
@@ -90,7 +101,7 @@ def _image(recording: str, row: tuple[Any, ...]) -> Image:
 
 
 def _rank(group: tuple[str, str]) -> tuple[bool, int, str]:
-    """Few boots should be of all kinds: images that are entered first, then running, Stop, Go."""
+    """So that few boots are of all kinds: images that are entered, then running, Stop, Go."""
     place, reason = group
     order = PLACE_ORDER.index(place) if place in PLACE_ORDER else len(PLACE_ORDER)
     return reason != "resume", order, reason
@@ -105,7 +116,7 @@ def _by_turns(groups: dict[tuple[str, str], list[Image]]) -> Iterator[Image]:
 
 
 def soak_counts(store: Store, recording: str) -> tuple[int, int]:
-    """Of a cycle of a soak: images of how many classes are booted, and how many resumed ones."""
+    """For a cycle of a soak: of how many classes images are booted, and how many resumed ones."""
     seen = int(store.scalar("SELECT count(DISTINCT class) FROM boot"))
     query = "SELECT count(DISTINCT class) FROM image WHERE recording = ?"
     classes = int(store.scalar(query, recording))
@@ -115,7 +126,7 @@ def soak_counts(store: Store, recording: str) -> tuple[int, int]:
 
 
 def _resumed(store: Store, recording: str, count: int, taken: list[Image]) -> list[Image]:
-    """Further images that are resumed, by no order of theirs."""
+    """Further images that are resumed, in the order of their digests."""
     known = {(image.event, image.eviction) for image in taken}
     query = """SELECT event, eviction, reason, sequence, class, place FROM image
       WHERE recording = ? AND verdict = 'resumed' ORDER BY substr(digest, 8) LIMIT ?"""
@@ -124,7 +135,7 @@ def _resumed(store: Store, recording: str, count: int, taken: list[Image]) -> li
 
 
 def _others(store: Store, recording: str, count: int, taken: list[Image]) -> list[Image]:
-    """Where there are fewer classes than boots."""
+    """Further images, if there are fewer classes than boots."""
     if count <= 0:
         return []
     known = {(image.event, image.eviction) for image in taken}
@@ -136,46 +147,34 @@ def _others(store: Store, recording: str, count: int, taken: list[Image]) -> lis
 
 
 def bootable(recording: Path) -> bool:
-    """Whether a recording kept what a boot needs; the model's have none of it."""
+    """Whether a recording has what a boot needs; the model's recordings do not."""
     return all((recording / name).is_file() for name in ("disk-0.base", "workload.json"))
 
 
 def boot_machine(recording: Path, name: str) -> Machine:
-    """The recorded machine again, as it is without caches; made anew."""
+    """A new machine like the recorded one, without caches."""
     config = MachineConfig.from_json((recording / "machine.json").read_text(encoding="utf-8"))
     return fresh(replace(config, name=name, icount=False, plugin=None))
 
 
-def boot_all(  # noqa: PLR0917 - what is judged, by whom, and how much of it
-    engine: Path,
-    store: Store,
-    recording: Path,
-    name: str,
-    count: int,
-    whole: int,
-    resumes: int = 0,
-    machines: int = 1,
-) -> Booted:
-    """Boot *count* images of a recording that kept its disk, the first *whole* to the end.
-
-    *resumes*: that many of those besides that are resumed. *machines*: so many at once.
-    """
-    images = choose(store, str(recording), count)
-    images += _resumed(store, str(recording), resumes, images)
-    whole = min(whole, len(images))
+def boot_all(engine: Path, store: Store, recording: Path, name: str, plan: BootPlan) -> Booted:
+    """Boot images of a recording that kept its disk, on machines that are called *name*."""
+    images = choose(store, str(recording), plan.images)
+    images += _resumed(store, str(recording), plan.resumed, images)
+    whole = min(plan.whole, len(images))
     load = Workload.read(recording)
     before_s = _children_s()
     wrong: list[str] = []
 
-    def told(image: Image, broken: str, how: str) -> None:
+    def note(image: Image, broken: str, how: str) -> None:
         expected = f"{image.reason} {image.sequence}" if image.sequence else image.reason
         place = (image.recording, image.event, image.eviction)
         store.add_boot((image.kind, *place, expected, broken or expected, not broken, 0))
         line = f"cut {image.event} evict {image.eviction} in {image.place}: {expected}"
-        say(f"campaign: {how} {line}{': ' + broken if broken else ''}")
+        info(f"campaign: {how} {line}{': ' + broken if broken else ''}")
         if broken:
             wrong.append(f"{line}: {broken}")
-            say(f"campaign: {shrink.command(recording, image.event, image.eviction)} --boot")
+            info(f"campaign: {shrink.command(recording, image.event, image.eviction)} --boot")
 
     def to_the_end(machine: Machine, image: Image) -> str:
         return boot(engine, machine, recording, image, load)
@@ -186,13 +185,13 @@ def boot_all(  # noqa: PLR0917 - what is judged, by whom, and how much of it
     with ExitStack() as stack:
         made = [
             stack.enter_context(boot_machine(recording, f"{name}-{number}"))
-            for number in range(min(machines, len(images)))
+            for number in range(min(plan.machines, len(images)))
         ]
         for image, broken in at_once(made, images[:whole], to_the_end):
-            told(image, broken, "booted")
+            note(image, broken, "booted")
         whole_s = _children_s() - before_s
         for image, broken in at_once(made, images[whole:], to_the_decision):
-            told(image, broken, "the loader decided")
+            note(image, broken, "the loader decided")
     classes = store.scalar(
         "SELECT count(DISTINCT class) FROM image WHERE recording = ?", str(recording)
     )
@@ -222,33 +221,33 @@ def at_once(
 
 def boot(engine: Path, machine: Machine, recording: Path, image: Image, load: Workload) -> str:
     """What is wrong with the machine that boots the image; empty if nothing is."""
-    told = _lay(engine, machine, recording, image)
-    said = (recording / "said.base").read_bytes()
-    said += (recording / "said.log").read_bytes()[: told["said_bytes"]]
+    replayed = _lay(engine, machine, recording, image)
+    output = (recording / "said.base").read_bytes()
+    output += (recording / "said.log").read_bytes()[: replayed["said_bytes"]]
     resumed = image.reason == "resume"
     try:
         if not resumed and (dirty := _fsck(machine.files.disk, keep=True)):
             return dirty
         machine.boot()
-        broken = _decision(machine, image) or _comes_up(machine, load, said, resumed)
+        broken = _decision(machine, image) or _comes_up(machine, load, output, resumed)
         if not broken and resumed:
             machine.run_in_guest("sync", limit_s=GUEST_LIMIT_S)
             machine.guest.close()
-            machine.cut(immediate=True)
+            machine.cut(UNANNOUNCED)
             broken = _fsck(machine.files.disk, keep=False)
         return broken
     except RemError as error:
         return error.message
     finally:
         machine.guest.close()
-        with suppress(UsageError):  # it is off already
-            machine.cut(immediate=True)
+        with suppress(UsageError):  # if it is off already
+            machine.cut(UNANNOUNCED)
 
 
 def decide(engine: Path, machine: Machine, recording: Path, image: Image) -> str:
-    """What is wrong with the loader's decision on the image; the power goes right behind it.
+    """What is wrong with the loader's decision on the image; the power is cut right after it.
 
-    The disk is that of the image before: what may have begun to use it is looked at no more.
+    The disk is that of an earlier image, as nothing that uses it is checked.
     """
     _lay_nvram(engine, machine, recording, image)
     try:
@@ -258,14 +257,14 @@ def decide(engine: Path, machine: Machine, recording: Path, image: Image) -> str
         return error.message
     finally:
         with suppress(UsageError):
-            machine.cut(immediate=True)
+            machine.cut(UNANNOUNCED)
 
 
 def _lay(engine: Path, machine: Machine, recording: Path, image: Image) -> dict[str, Any]:
-    """NVRAM and disk as that cut left them; what the engine says of it."""
-    told = _lay_nvram(engine, machine, recording, image)
-    _lay_disk(machine, recording, int(told["disk_log"].get("0", 0)), image.event)
-    return told
+    """Lay out NVRAM and disk as that cut left them; return the engine's report."""
+    replayed = _lay_nvram(engine, machine, recording, image)
+    _lay_disk(machine, recording, int(replayed["disk_log"].get("0", 0)), image.event)
+    return replayed
 
 
 def _lay_nvram(engine: Path, machine: Machine, recording: Path, image: Image) -> dict[str, Any]:
@@ -274,7 +273,7 @@ def _lay_nvram(engine: Path, machine: Machine, recording: Path, image: Image) ->
 
 
 def _lay_disk(machine: Machine, recording: Path, log_bytes: int, seed: int) -> None:
-    """The disk at that cut. What its cache may lose is lost whole, or sector by sector."""
+    """Lay out the disk at that cut. What its cache may lose is lost whole, or by sectors."""
     run.run(
         ["cp", "--sparse=always", recording / "disk-0.base", machine.files.disk],
         what="copying a disk",
@@ -288,17 +287,17 @@ def _decision(machine: Machine, image: Image) -> str:
 
 
 def wrong_decision(note: BootNote, image: Image) -> str:
-    """What the loader decided otherwise than was judged; empty if nothing."""
+    """How the loader's decision differs from the engine's; empty if it does not."""
     found = "resume" if note.resumed else note.reason.removeprefix("COLD_").lower()
     found = found.replace("_", "-")
     if found != image.reason:
-        return f"judged {image.reason}, and the loader decided {found}"
+        return f"the engine decided {image.reason}, and the loader decided {found}"
     if note.resumed and note.sequence != image.sequence:
-        return f"judged image {image.sequence}, and the loader entered {note.sequence}"
+        return f"the engine chose image {image.sequence}, and the loader entered {note.sequence}"
     return ""
 
 
-def _comes_up(machine: Machine, load: Workload, said: bytes, resumed: bool) -> str:
+def _comes_up(machine: Machine, load: Workload, output: bytes, resumed: bool) -> str:
     """What is wrong with the guest."""
     if resumed:
         machine.wait_resumed(GUEST_LIMIT_S)
@@ -308,14 +307,14 @@ def _comes_up(machine: Machine, load: Workload, said: bytes, resumed: bool) -> s
         machine.guest.wait_ssh(GUEST_LIMIT_S)
     except HangError as error:
         return error.message
-    return str(workload.judge(machine, load, said.decode(errors="replace"), resumed) or "")
+    return str(workload.check(machine, load, output.decode(errors="replace"), resumed) or "")
 
 
 def _fsck(disk: Path, keep: bool) -> str:
-    """What e2fsck has against a disk after its journal was played; *keep*: on a copy."""
+    """Errors that e2fsck finds after replaying the journal; *keep*: on a copy."""
     tool = run.find_tool("e2fsck")
     if tool is None:
-        return "no e2fsck on this host: `rem doctor` says how to get it"
+        return "no e2fsck on this host: see `rem doctor`"
     target = disk.with_suffix(".fsck") if keep else disk
     try:
         if keep:
@@ -327,10 +326,10 @@ def _fsck(disk: Path, keep: bool) -> str:
     finally:
         if keep:
             target.unlink(missing_ok=True)
-    if first.returncode in {FSCK_CLEAN, FSCK_MENDED} and second.returncode == FSCK_CLEAN:
+    if first.returncode in {FSCK_CLEAN, FSCK_REPAIRED} and second.returncode == FSCK_CLEAN:
         return ""
-    told = " ".join((first.stdout + second.stdout).split())
-    return f"e2fsck: {told[-300:]}"
+    text = " ".join((first.stdout + second.stdout).split())
+    return f"e2fsck: {text[-300:]}"
 
 
 def _children_s() -> float:

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A soak: a chain of power cycles, each recorded, judged and forgotten.
+"""A soak: a chain of power cycles, each recorded, checked and removed.
 
-One run has only from three hundred to two thousand distinct images that can be entered (the loader
-has hardly written yet; Stop has just flushed), so a million of which a fifth is resumed need many.
-Here a machine resumes, works and stops again and again; each of these cycles begins with what the
-one before left on media, and is a recording of its own. After some cycles another machine with
-another workload takes its turn. While a cycle is judged and some of it booted, the next is
-recorded.
+One run has only three hundred to two thousand distinct images that can be entered (the loader has
+hardly written yet; Stop has just flushed), so a million images of which a fifth is resumed need
+many runs. Here a machine resumes, works and stops repeatedly; each of these cycles begins with the
+media that the previous one left, and is a recording of its own. After some cycles another machine
+with another workload follows. While a cycle is checked and partly booted, the next is recorded.
 
-A cycle's recording is removed once its results are in the file, unless something is wrong in it. A
-soak that was killed goes on with the number after the last cycle whose results are whole, and is
-refused where kernel, loader, plugin or engine are others by now.
+A cycle's recording is removed once its results are in the file, unless it has an error. A soak that
+was killed continues after the last cycle with complete results, and is refused if kernel, loader,
+plugin or engine have changed.
 """
 
 from __future__ import annotations
@@ -39,26 +38,26 @@ from lab.campaign.record import (
 from lab.campaign.store import Store
 from lab.campaign.workload import Workload, example, standard
 from lab.errors import RemError
-from lab.say import say
+from lab.messages import info
 from lab.setup import products
 from lab.setup.progress import Progress
 
 if TYPE_CHECKING:
     from distributed import Client
 
-# Of a round. Further rounds bring hardly any image that is entered, so a cycle ends when no more
-# than a fifth of all images are, and some, since the last round brings many that are not.
+# Of a round. Further rounds bring hardly any image that is entered, so a cycle ends when little
+# more than a fifth of all images are, since the last round brings many that are not.
 CUTS = 1_500
 ENTERED_SHARE = 0.22
 ROUNDS_MIN, ROUNDS_MAX = 2, 12
-# Where the loader's events overwrite those of an older image fewer words differ: a machine's first
+# If the loader's events overwrite those of an older image, fewer words differ: a machine's first
 # two cycles have six times as many images that are entered as its third.
 CYCLES_OF_A_MACHINE = 2
 WAIT_S = 1.0
 
 
 def loads() -> list[Workload]:
-    """What the machines of a soak do, in turn."""
+    """The workloads of the machines of a soak, in turn."""
     return [
         standard(),
         example("sqlite.py", "delete"),
@@ -71,21 +70,21 @@ def loads() -> list[Workload]:
 
 @dataclass(frozen=True)
 class Soak:
-    """What is asked for."""
+    """How much to do, and with what."""
 
     engine: Path
     folder: Path
     images: int
     seed: int
     limit_s: float
-    boots: int | None  # of a cycle; None: of each class, and a share of what is resumed
-    whole: int  # of those, to the end
+    boots: int | None  # per cycle; None: one of each class, and a share of the resumed images
+    whole: int  # of them, to the end
     scheduler: str | None = None
     profile: str = PROFILE
 
 
 class Recorder:
-    """A thread that records cycles, one ahead of the judge."""
+    """A thread that records cycles, one ahead of the checks."""
 
     def __init__(self, soak: Soak, first: int) -> None:
         self._soak = soak
@@ -96,7 +95,7 @@ class Recorder:
         self._thread.start()
 
     def cycles(self) -> Iterator[Path]:
-        """Recordings as they come; an error of the recorder is one here."""
+        """Yield recordings; raise an error of the recorder."""
         while True:
             item = self._cycles.get()
             if isinstance(item, RemError):
@@ -104,7 +103,7 @@ class Recorder:
             yield item
 
     def end(self) -> None:
-        """No further cycle; returns when the machine is gone."""
+        """Record no further cycle; return when the machine is destroyed."""
         self._ends.set()
         while self._thread.is_alive():
             with suppress(Empty):
@@ -119,29 +118,29 @@ class Recorder:
             self._cycles.put(error)
 
     def _machine(self) -> None:
-        """One machine, from its cold boot through so many cycles."""
+        """One machine, from its cold boot through its cycles."""
         turn = self._next // CYCLES_OF_A_MACHINE
         load = loads()[turn % len(loads())]
-        asked = Recorded(
+        recorded = Recorded(
             self._soak.folder,
             f"campaign-soak-{self._soak.seed}",
             load=load,
             profile=self._soak.profile,
         )
-        with fresh(machine_config(asked)) as machine:
+        with fresh(machine_config(recorded)) as machine:
             first_stop(machine, load)
             while not self._ends.is_set():
                 directory = self._soak.folder / f"cycle-{self._next}"
                 shutil.rmtree(directory, ignore_errors=True)
-                record_cycle(machine, replace(asked, directory=directory))
+                record_cycle(machine, replace(recorded, directory=directory))
                 self._cycles.put(directory)
                 self._next += 1
                 if self._next % CYCLES_OF_A_MACHINE == 0:
                     return
 
 
-def made_of(soak: Soak) -> dict[str, str]:
-    """What the cycles are of: figures of two builds in one file would be those of neither."""
+def build_facts(soak: Soak) -> dict[str, str]:
+    """The build and caches of the cycles; results of two builds must not be mixed."""
     progress = Progress()
     parts = (
         products.ensure_kernel(progress).bz_image,
@@ -154,8 +153,8 @@ def made_of(soak: Soak) -> dict[str, str]:
 
 
 def run(soak: Soak, store: Store) -> list[Booted]:
-    """Until there are enough images, or the time is over."""
-    store.describe({"seed": str(soak.seed), "recordings": "chain", **made_of(soak)})
+    """Run until there are enough images, or the time is over."""
+    store.describe({"seed": str(soak.seed), "recordings": "chain", **build_facts(soak)})
     first = int(runner.facts_of(store).get("cycles", 0))
     ends_at = time.monotonic() + soak.limit_s
     booted: list[Booted] = []
@@ -165,10 +164,10 @@ def run(soak: Soak, store: Store) -> list[Booted]:
     try:
         with runner.cluster(soak.scheduler) as client:
             for number, recording in enumerate(recorder.cycles(), first):
-                booted.append(_judged(soak, client, store, recording))
+                booted.append(_checked(soak, client, store, recording))
                 store.replace_fact("cycles", str(number + 1))
                 images = store.images()
-                say(f"campaign: {number + 1} cycles, {images:,} of {soak.images:,} images")
+                info(f"campaign: {number + 1} cycles, {images:,} of {soak.images:,} images")
                 if images >= soak.images or time.monotonic() > ends_at:
                     return booted
     finally:
@@ -178,14 +177,14 @@ def run(soak: Soak, store: Store) -> list[Booted]:
 
 
 def _sweep(soak: Soak, done: int) -> None:
-    """Cycles that nobody judged; the next call records them anew."""
+    """Remove cycles that were not checked; the next call records them again."""
     for path in soak.folder.glob("cycle-*"):
         if int(path.name.removeprefix("cycle-")) >= done:
             shutil.rmtree(path)
 
 
-def _judged(soak: Soak, client: Client, store: Store, recording: Path) -> Booted:
-    store.forget(str(recording))  # what a soak that was killed had judged of another run
+def _checked(soak: Soak, client: Client, store: Store, recording: Path) -> Booted:
+    store.forget(str(recording))  # incomplete results of a soak that was killed
     for number in range(ROUNDS_MAX):
         works = [
             Work(str(soak.engine), str(recording), soak.seed, number, CUTS, n, runner.WORKERS)
@@ -199,9 +198,8 @@ def _judged(soak: Soak, client: Client, store: Store, recording: Path) -> Booted
     count, resumes = soak.boots, 0
     if count is None:
         count, resumes = boots.soak_counts(store, str(recording))
-    done = boots.boot_all(
-        soak.engine, store, recording, name, count, soak.whole, resumes, machines=runner.WORKERS
-    )
+    plan = boots.BootPlan(count, soak.whole, resumes, runner.WORKERS)
+    done = boots.boot_all(soak.engine, store, recording, name, plan)
     if not done.disagreements and not store.violations_of(str(recording)):
         shutil.rmtree(recording)
     return done

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What `rem campaign` does, step by step."""
+"""The steps of `rem campaign`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from lab.campaign.record import PROFILE, Recorded, free_enough, record
 from lab.campaign.store import Store
 from lab.campaign.workload import Workload
 from lab.errors import UsageError
+from lab.messages import info
 from lab.paths import repo_dir, state_dir
 from lab.result import Result
 from lab.run import run as run_program
-from lab.say import say
 from lab.setup.campaign import ensure_campaign
 from lab.setup.progress import Progress
 
-# Each kind of violation at each place is shrunk once, and so many altogether.
+# Each kind of violation at each place is shrunk once, and at most so many in all.
 SHRUNK_MAX = 10
 ROTATION = 5
 BOOTS = 60  # of one run
@@ -32,8 +32,8 @@ COMPLETE = "complete"  # in a recording's directory
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The command line, checked. No recordings: the model's, or a machine's, recorded now."""
+class Plan:
+    """The command line, checked. Without recordings: the model's, or a machine's, recorded now."""
 
     recordings: tuple[Path, ...]
     model: bool
@@ -43,130 +43,130 @@ class Asked:
     scheduler: str | None
     page: Path | None
     limit_s: float | None
-    boots: int | None  # None: as the tier has it
+    boots: int | None  # None: the tier's number
     whole: int | None  # of the boots, to the end
     mutants: str
-    load: Workload | None = None  # not said: the standard one
+    load: Workload | None = None  # None: the standard one
     profile: str = PROFILE
     claimed: bool = False
     soak: bool = False  # a chain of cycles instead of one
 
     @property
     def name(self) -> str:
-        """Of what is recorded; short, as it is the name of a machine, too."""
+        """The name of the recording; short, as it is also the name of a machine."""
         words = [self.load.name] if self.load else ["run"]
         words += [self.profile] if self.profile != PROFILE else []
         words += ["claimed"] if self.claimed else []
         return "-".join(words)
 
 
-def run(asked: Asked) -> Result:
+def run(plan: Plan) -> Result:
     engine = ensure_campaign(Progress())
     folder = state_dir() / "campaign"
-    recordings, name = asked.recordings, "given"
-    if asked.model:
+    recordings, name = plan.recordings, "given"
+    if plan.model:
         name = "model"
-        recordings = tuple(program.synth(engine, folder / f"model-{asked.seed}", asked.seed))
+        recordings = tuple(program.synth(engine, folder / f"model-{plan.seed}", plan.seed))
     elif not recordings:
-        name = "soak" if asked.soak else asked.name
-        if not asked.soak:
-            recordings = (_recorded(asked, folder / f"{name}-{asked.seed}"),)
-    store = Store(asked.results or folder / f"{name}-{asked.seed}.sqlite")
+        name = "soak" if plan.soak else plan.name
+        if not plan.soak:
+            recordings = (_recorded(plan, folder / f"{name}-{plan.seed}"),)
+    store = Store(plan.results or folder / f"{name}-{plan.seed}.sqlite")
     try:
-        booted = _soak(asked, engine, folder / "soak", store) if asked.soak else []
+        booted = _soak(plan, engine, folder / "soak", store) if plan.soak else []
         if recordings:
-            booted = _judge(asked, engine, recordings, store)
-        found = mutants.run_model(engine, asked.seed)
-        found += mutants.run_machine(engine, folder, chosen_mutants(asked), asked.seed)
+            booted = _check(plan, engine, recordings, store)
+        found = mutants.run_model(engine, plan.seed)
+        found += mutants.run_machine(engine, folder, chosen_mutants(plan), plan.seed)
         result = count(store, found, booted)
         broken = small(engine, store)
-        target = asked.page or store.path.with_suffix(".html")
+        target = plan.page or store.path.with_suffix(".html")
         target.write_text(page(store, result, broken), encoding="utf-8")
-        say(f"campaign: results in {store.path}, report in {target}")
+        info(f"campaign: results in {store.path}, report in {target}")
         return result
     finally:
         store.close()
 
 
-def _judge(
-    asked: Asked, engine: Path, recordings: tuple[Path, ...], store: Store
+def _check(
+    plan: Plan, engine: Path, recordings: tuple[Path, ...], store: Store
 ) -> list[boots.Booted]:
-    plan = runner.Plan(
+    rounds = runner.Plan(
         engine=engine,
         recordings=recordings,
-        images=asked.images,
-        seed=asked.seed,
-        scheduler=asked.scheduler,
-        limit_s=asked.limit_s,
+        images=plan.images,
+        seed=plan.seed,
+        scheduler=plan.scheduler,
+        limit_s=plan.limit_s,
     )
-    runner.run(plan, store)
-    count = BOOTS if asked.boots is None else asked.boots
-    whole = count if asked.whole is None else asked.whole
+    runner.run(rounds, store)
+    count = BOOTS if plan.boots is None else plan.boots
+    amount = boots.BootPlan(count, count if plan.whole is None else plan.whole)
     return [
-        boots.boot_all(engine, store, recording, f"campaign-boot-{asked.seed}", count, whole)
+        boots.boot_all(engine, store, recording, f"campaign-boot-{plan.seed}", amount)
         for recording in recordings
         if count and boots.bootable(recording)
     ]
 
 
-def _soak(asked: Asked, engine: Path, folder: Path, store: Store) -> list[boots.Booted]:
-    assert asked.limit_s is not None
+def _soak(plan: Plan, engine: Path, folder: Path, store: Store) -> list[boots.Booted]:
+    assert plan.limit_s is not None
     soak = chain.Soak(
         engine=engine,
         folder=folder,
-        images=asked.images,
-        seed=asked.seed,
-        limit_s=asked.limit_s,
-        boots=asked.boots,
-        whole=SOAK_WHOLE if asked.whole is None else asked.whole,
-        scheduler=asked.scheduler,
-        profile=asked.profile,
+        images=plan.images,
+        seed=plan.seed,
+        limit_s=plan.limit_s,
+        boots=plan.boots,
+        whole=SOAK_WHOLE if plan.whole is None else plan.whole,
+        scheduler=plan.scheduler,
+        profile=plan.profile,
     )
     return chain.run(soak, store)
 
 
-def _recorded(asked: Asked, directory: Path) -> Path:
-    """A run of a machine; one that was recorded whole is gone on with."""
-    load = asked.load or workload.standard()
+def _recorded(plan: Plan, directory: Path) -> Path:
+    """Record a run of a machine; a complete recording is used again."""
+    load = plan.load or workload.standard()
     if (directory / COMPLETE).exists():
         if (other := Workload.read(directory)) != load:
             raise UsageError(
                 f"{directory} is a run of another workload ({shlex.join(other.workload)}, checked"
                 f" by {shlex.join(other.check)}): remove it, or take another --seed"
             )
-        say(f"campaign: goes on with the run in {directory}; remove it to record another")
+        info(f"campaign: using the run in {directory}; remove it to record another")
         return directory
     shutil.rmtree(directory, ignore_errors=True)
     free_enough(directory)
     record(
         Recorded(
             directory,
-            f"campaign-{asked.seed}",
+            f"campaign-{plan.seed}",
             load=load,
-            profile=asked.profile,
-            claimed=asked.claimed,
+            profile=plan.profile,
+            claimed=plan.claimed,
         )
     )
     (directory / COMPLETE).touch()
     return directory
 
 
-def chosen_mutants(asked: Asked) -> list[str]:
-    """Bugs of the machine: none where only the model or an old recording is judged."""
+def chosen_mutants(plan: Plan) -> list[str]:
+    """The planted bugs of kernel and loader that the plan names."""
     names = mutants.machine_mutants()
-    if asked.mutants in {"all", "none"}:
-        return names if asked.mutants == "all" else []
-    if asked.mutants == "five":
+    if plan.mutants in {"all", "none"}:
+        return names if plan.mutants == "all" else []
+    if plan.mutants == "five":
         done = run_program(["git", "rev-parse", "HEAD"], cwd=repo_dir(), check=False)
         return mutants.rotation(names, done.stdout.strip(), ROTATION)
-    unknown = [name for name in asked.mutants.split(",") if name not in names]
+    unknown = [name for name in plan.mutants.split(",") if name not in names]
     if unknown:
         raise UsageError(f"--mutants {unknown[0]}: choose all, five, none or {', '.join(names)}")
-    return asked.mutants.split(",")
+    return plan.mutants.split(",")
 
 
 def count(store: Store, found: list[mutants.Found], booted: list[boots.Booted]) -> Result:
-    """The figures; the mix is told where it is not what an honest campaign has."""
+    """The figures; shares of the mix that are too small are reported."""
     result = Result("campaign")
     violations = int(store.scalar("SELECT count(*) FROM image WHERE verdict = 'violation'"))
     missed = sum(item.missed for item in found)
@@ -186,16 +186,16 @@ def count(store: Store, found: list[mutants.Found], booted: list[boots.Booted]) 
     _count_boots(store, result, booted)
     shares = figures.mix(store)
     for line in shares.missing():
-        say(f"campaign: {line}")
+        info(f"campaign: {line}")
     result.add("mix_missing", len(shares.missing()), "shares", "counted")
     result.ok = violations == missed == by_other == 0 and store.disagreements() == 0
     return result
 
 
 def _count_boots(store: Store, result: Result, booted: list[boots.Booted]) -> None:
-    """Real boots, and what one costs beside a judgement; the way to the cut would make it more.
+    """Real boots, and the cost of one compared with a check, without the way to the cut.
 
-    Those of all sessions; those to the end, and what they cost, of this one.
+    Boots are of all sessions; boots to the end and their cost are of this one.
     """
     result.add("booted", store.booted(), "images", "counted")
     whole = sum(item.whole for item in booted)
@@ -212,13 +212,13 @@ def _count_boots(store: Store, result: Result, booted: list[boots.Booted]) -> No
 
 def small(engine: Path, store: Store) -> list[dict[str, str]]:
     """One command for each kind of violation at each place."""
-    told: dict[tuple[str, str], dict[str, str]] = {}
+    found: dict[tuple[str, str], dict[str, str]] = {}
     for recording, event, eviction, place, broken in figures.violations(store):
         key = (place, broken.split(" ")[0])
-        if key in told or len(told) >= SHRUNK_MAX:
+        if key in found or len(found) >= SHRUNK_MAX:
             continue
         again = shrink.replayed_small(engine, Path(recording), event, eviction)
         line = shrink.command(Path(recording), event, again["evict"])
-        told[key] = {"broken": broken, "place": place, "command": line}
-        say(f"campaign: {broken} in {place}: {line}")
-    return list(told.values())
+        found[key] = {"broken": broken, "place": place, "command": line}
+        info(f"campaign: {broken} in {place}: {line}")
+    return list(found.values())

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The engine as a program: one process for one slice of one round of cuts of one recording.
 
-A worker of a campaign runs this too, maybe on another machine: so it takes and returns plain
-values, and the paths in it are those of the worker.
+A worker of a campaign also runs this, maybe on another machine: so it takes and returns plain
+values, and its paths are those of the worker.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ SLICE_LIMIT_S = 3600.0
 
 @dataclass(frozen=True)
 class Work:
-    """One slice: what a worker is given."""
+    """One slice: the input of a worker."""
 
     engine: str
     recording: str
@@ -33,23 +33,12 @@ class Work:
 
 @dataclass(frozen=True)
 class Judged:
-    """What it gives back."""
+    """The output of a worker."""
 
     work: Work
     outcomes: list[dict[str, Any]]
     made: int
     cpu_ns: int
-
-
-@dataclass(frozen=True)
-class Survey:
-    """What a recording holds."""
-
-    events: int
-    write_backs: int
-    kinds: dict[str, int]
-    segments: list[dict[str, Any]]
-    words: list[int] = field(default_factory=list)
 
 
 def _call(engine: str | Path, *words: str | Path) -> str:
@@ -64,14 +53,8 @@ def _call(engine: str | Path, *words: str | Path) -> str:
     return done.stdout
 
 
-def survey(engine: Path, recording: Path) -> Survey:
-    raw = json.loads(_call(engine, "survey", recording))
-    known = {name: raw[name] for name in Survey.__dataclass_fields__}
-    return Survey(**known)
-
-
 def judge(work: Work) -> Judged:
-    """Judge one slice."""
+    """Check one slice."""
     out = _call(
         work.engine,
         "judge",
@@ -90,21 +73,21 @@ def judge(work: Work) -> Judged:
 def replay(
     engine: Path, recording: Path, cut: int, evict: str, trace: int, media: Path | None
 ) -> dict[str, Any]:
-    """One cut, told in full."""
+    """One cut, reported in full."""
     words = ["--cut", str(cut), "--evict", evict, "--trace", str(trace)]
     if media is not None:
         words += ["--media", str(media)]
-    told: dict[str, Any] = json.loads(_call(engine, "replay", recording, *words))
-    return told
+    report: dict[str, Any] = json.loads(_call(engine, "replay", recording, *words))
+    return report
 
 
 def lost(engine: Path, recording: Path, cut: int, evict: str, to: Path) -> None:
-    """Files `media`, `seen` and `writers` of one cut, in the folder *to*."""
+    """Write `media`, `seen` and `writers` of one cut into the folder *to*."""
     _call(engine, "lost", recording, "--cut", str(cut), "--evict", evict, "--to", to)
 
 
 def synth(engine: Path, directory: Path, seed: int, mutant: str | None = None) -> list[Path]:
-    """Recordings of the model of the protocol: of a Stop and of a Go."""
+    """Make recordings of the protocol's model: of a Stop and of a Go."""
     words = ["--seed", str(seed)] + (["--mutant", mutant] if mutant else [])
     _call(engine, "synth", directory, *words)
     return [directory / "stop", directory / "go"]
@@ -123,6 +106,6 @@ def broken_text(verdict: Any) -> str:
     broken = verdict["violation"]
     if isinstance(broken, dict):
         ((name, fields),) = broken.items()
-        said = ", ".join(f"{key} {value}" for key, value in fields.items())
-        return f"{name} ({said})"
+        text = ", ".join(f"{key} {value}" for key, value in fields.items())
+        return f"{name} ({text})"
     return str(broken)

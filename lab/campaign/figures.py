@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a campaign's results amount to: pure functions of its file."""
+"""Figures of a campaign: pure functions of its file of results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lab.campaign.store import Store
 
 PLACES = ("running", "stop-park", "stop-save", "stop-commit", "loader", "go-cpus", "go-devices")
-# Cuts where nothing is decided are cheap to have by the million; so each has its least share.
+# Cuts where nothing is decided are cheap; so each kind has a minimum share.
 NEAR_MIN, PLACE_MIN, OUTCOME_MIN = 0.25, 0.10, 0.20
 
 
@@ -22,7 +22,7 @@ class Mix:
     places: dict[str, float]
 
     def missing(self) -> list[str]:
-        """What there is too little of."""
+        """The shares that are too small."""
         wanted = [
             ("near commit or consume", self.near, NEAR_MIN),
             ("resumed", self.resumed, OUTCOME_MIN),
@@ -30,7 +30,7 @@ class Mix:
             *((f"in {place}", share, PLACE_MIN) for place, share in self.places.items()),
         ]
         return [
-            f"{name}: {share:.1%} of the images, at least {least:.0%} wanted"
+            f"{name}: {share:.1%} of the images, at least {least:.0%} are required"
             for name, share, least in wanted
             if share < least
         ]
@@ -60,14 +60,14 @@ def table(store: Store) -> list[tuple[str, str, int]]:
 
 
 def violations(store: Store) -> list[tuple[str, int, str, str, str]]:
-    """Recording, cut, eviction, place, what is broken: of each kind the smallest first."""
+    """Recording, cut, eviction, place, what is broken: the smallest first."""
     query = """SELECT recording, event, eviction, place, broken FROM image
       WHERE verdict = 'violation' ORDER BY evicted, event LIMIT 1000"""
     return [(str(r), int(e), str(v), str(p), str(b)) for r, e, v, p, b in store.rows(query)]
 
 
 def images_per_s(store: Store) -> float:
-    """Distinct images, by the time in which workers judged."""
+    """Distinct images per second of the workers' time."""
     query = "SELECT coalesce(sum(CAST(value AS REAL)), 0) FROM campaign WHERE name = 'elapsed_s'"
     elapsed_s = float(store.scalar(query))
     return store.images() / elapsed_s if elapsed_s else 0.0

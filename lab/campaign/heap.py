@@ -18,13 +18,13 @@ from typing import Any
 
 from lab import run
 from lab.campaign import pm
-from lab.demo.pm_machine import install, sh
 from lab.errors import InfraError, RemError, UsageError
 from lab.machine import Machine
+from lab.messages import info
 from lab.result import Result
-from lab.say import say
 from lab.setup.heap import ensure_heap_bench
 from lab.setup.progress import Progress
+from lab.testbed.pm_guest import install, sh
 
 PROGRAM = "/root/nvheap-bench"
 OPERATIONS = 20
@@ -97,7 +97,7 @@ def record(asked: Asked) -> None:
         sh(machine, f"pmadmin create heap {HEAP_BYTES >> 10}K && pmadmin create said 4K")
         for row in asked.rows:
             _row(machine, row)
-            say(f"campaign: recorded {row}")
+            info(f"campaign: recorded {row}")
 
 
 def _row(machine: Machine, row: Row) -> None:
@@ -141,7 +141,9 @@ def figures(asked: list[Row], told: list[dict[str, Any]]) -> Result:
     for row, one in zip(asked, told, strict=True):
         if one["policy"] != row.policy:
             raise InfraError(f"a window of {row.policy} holds a heap under {one['policy']}")
-        say(f"campaign: {row}: {one['broken'] or ('MISSED' if row.must_break else 'no violation')}")
+        info(
+            f"campaign: {row}: {one['broken'] or ('MISSED' if row.must_break else 'no violation')}"
+        )
         if row.must_break:
             counts["mutants"] += 1
             counts["mutants_missed"] += not one["broken"]

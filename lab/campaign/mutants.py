@@ -40,8 +40,8 @@ from lab.campaign.record import (
 from lab.campaign.workload import Workload, example
 from lab.errors import RemError
 from lab.machine import Machine
+from lab.messages import info
 from lab.paths import repo_dir
-from lab.say import say
 from lab.setup.kernel import kernel_mutants
 from lab.setup.loader import loader_mutants
 from lab.setup.patch_series import Patch
@@ -175,7 +175,7 @@ def run_machine(engine: Path, folder: Path, names: list[str], seed: int) -> list
                 result = Found(name, patch.verdicts, violations(engine, [record(machine)], seed))
         finally:
             shutil.rmtree(machine.directory, ignore_errors=True)
-        say(f"campaign: mutant {name}: {result}")
+        info(f"campaign: mutant {name}: {result}")
         found.append(result)
     return found
 
@@ -193,7 +193,7 @@ def boot_once(
                 stop(it)
             before = consoles(it).decode(errors="replace")
             _resume(it, limit_s)
-            return workload.judge(it, load, before, resumed=True, limit_s=limit_s)
+            return workload.check(it, load, before, resumed=True, limit_s=limit_s)
         except RemError as error:
             return broken_of(error)
         finally:
@@ -204,7 +204,7 @@ def _resume(machine: Machine, limit_s: float) -> None:
     """Resume; raise RemError if the guest does not come back or its workload prints nothing."""
     machine.boot()
     machine.wait_resumed(limit_s)
-    workload.wait_said(machine, SAID_LINES, limit_s)
+    workload.wait_printed(machine, SAID_LINES, limit_s)
 
 
 def run_model(engine: Path, seed: int, names: list[str] | None = None) -> list[Found]:
@@ -214,11 +214,11 @@ def run_model(engine: Path, seed: int, names: list[str] | None = None) -> list[F
     with tempfile.TemporaryDirectory(prefix="rem-mutants-") as folder:
         healthy = program.synth(engine, Path(folder) / "healthy", seed)
         if wrong := violations(engine, healthy, seed):
-            say(f"campaign: the model without a bug: {wrong[0]}")
+            info(f"campaign: the model without a bug: {wrong[0]}")
             return [Found(name, frozenset(), ()) for name in ("none", *(names or known))]
         for name in names or known:
             recordings = program.synth(engine, Path(folder) / name, seed, name)
             result = Found(name, known[name], violations(engine, recordings, seed))
-            say(f"campaign: mutant {name}: {result}")
+            info(f"campaign: mutant {name}: {result}")
             found.append(result)
     return found

@@ -2,7 +2,7 @@
 """The report of a campaign: one self-contained HTML page.
 
 A map of cut position against outcome: each cell counts images, a click shows the command that
-replays one of them. The places of Stop and Go stand above it, violations with their commands below.
+replays one of them. Below are places and outcomes, and violations with their commands.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from lab.campaign.figures import PLACES, Mix, mix, table
 from lab.campaign.shrink import command
 from lab.campaign.store import Store
-from lab.report.demo_page import STYLE
+from lab.report.html_style import STYLE
 from lab.result import Result
 
 COLUMNS = 120
@@ -26,7 +26,7 @@ SCRIPT = """
 document.querySelectorAll('rect[data-command]').forEach(cell => {
   cell.addEventListener('click', () => {
     document.getElementById('command').textContent = cell.dataset.command;
-    document.getElementById('told').textContent = cell.dataset.told;
+    document.getElementById('about').textContent = cell.dataset.about;
   });
 });
 """
@@ -41,13 +41,14 @@ def _cells(store: Store, recording: str) -> tuple[list[str], int]:
     cells = []
     for verdict, cell, count, event, place, reason, eviction, broken in rows:
         line = command(Path(recording), event, eviction)
-        told = f"{count} images; this one: {place}, {broken or reason}"
+        about = f"{count} images; this one: {place}, {broken or reason}"
         shade = 0.35 + 0.65 * count / most
         cells.append(
             f'<rect x="{cell * CELL_PX}" y="{OUTCOMES.index(verdict) * ROW_PX}"'
             f' width="{CELL_PX - 1}" height="{ROW_PX - 2}" fill="{OUTCOME_COLORS[verdict]}"'
-            f' fill-opacity="{shade:.2f}" data-command="{escape(line)}" data-told="{escape(told)}">'
-            f"<title>{escape(told)}</title></rect>"
+            f' fill-opacity="{shade:.2f}" data-command="{escape(line)}"'
+            f' data-about="{escape(about)}">'
+            f"<title>{escape(about)}</title></rect>"
         )
     return cells, last
 
@@ -86,7 +87,7 @@ def _outcome_table(store: Store) -> str:
 
 
 def page(store: Store, result: Result, broken: list[dict[str, str]]) -> str:
-    """The whole page. *broken*: what is wrong, and the command that shows it."""
+    """The whole page. *broken*: violations, and the commands that show them."""
     figures = "".join(
         f"<tr><td>{escape(name)}<td class=n>{escape(_value(figure.value))}<td>"
         f"{escape(figure.unit)}<td>{escape(figure.kind)}</tr>"
@@ -105,9 +106,9 @@ def page(store: Store, result: Result, broken: list[dict[str, str]]) -> str:
 <title>{title}</title><style>{STYLE} .map rect {{ cursor: pointer }}
 code {{ background: #f2f2f2; padding: .1rem .3rem }}</style>
 <h1>{title}</h1>
-<h2>Where the power went, and what became of it</h2>
+<h2>Where the power failed, and the outcome</h2>
 {maps}
-<p>A click on a cell: <code id=command>./rem replay ...</code> <span id=told class=note></span></p>
+<p>A click on a cell: <code id=command>./rem replay ...</code> <span id=about class=note></span></p>
 <h2>Places and outcomes</h2>{_outcome_table(store)}
 <h2>Mix</h2><table>{_mix_table(mix(store))}</table>
 <h2>Violations</h2><table>{found or "<tr><td class=ok>none</tr>"}</table>

@@ -21,18 +21,19 @@ from typing import Any
 
 from lab import run
 from lab.campaign.record import free_enough
-from lab.commands.demo import make_config
-from lab.demo.pm_machine import install, sh, wait_up
 from lab.errors import Exit, InfraError, RemError, UsageError
 from lab.machine import Machine
+from lab.machine.cut_plan import UNANNOUNCED
 from lab.machine.cut_points import attach_cut_points
 from lab.machine.guest import GuestResult
 from lab.machine.qemu import NVRAM_PHYS
+from lab.messages import info
 from lab.paths import cache_dir, repo_dir
 from lab.result import Result
-from lab.say import say
 from lab.setup.pm import ensure_pm
 from lab.setup.progress import Progress
+from lab.testbed.machines import make_config
+from lab.testbed.pm_guest import install, sh, wait_up
 
 PROFILE = "wsp-c5528"
 REGION_BYTES = 8 << 20
@@ -122,7 +123,7 @@ def recorded_guest(folder: Path, name: str) -> Iterator[Machine]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     free_enough(folder)
-    config = make_config(name, 1, None, None, PROFILE)
+    config = make_config(name, cpus=1, caches=PROFILE)
     phys = region_phys(config.nvram_bytes)
     config = replace(
         config,
@@ -133,12 +134,12 @@ def recorded_guest(folder: Path, name: str) -> Iterator[Machine]:
     with (folder / "base.media").open("wb") as base:
         base.truncate(config.nvram_bytes)  # of a new machine: zeros
     with Machine.create(config, destroy_on_exit=True) as machine:
-        say("campaign: a guest with a region boots, and is recorded")
+        info("campaign: a guest with a region boots, and is recorded")
         attach_cut_points(machine)
         machine.boot()
         wait_up(machine)
         yield machine
-        machine.cut(immediate=True)
+        machine.cut(UNANNOUNCED)
 
 
 def record(asked: Asked) -> list[str]:
@@ -148,7 +149,7 @@ def record(asked: Asked) -> list[str]:
         _install(machine)
         for mutant in ("", *asked.mutants):
             said.append(_row(machine, asked, mutant))
-            say(f"campaign: recorded {mutant or 'the modules as they are'}")
+            info(f"campaign: recorded {mutant or 'the modules as they are'}")
     return said
 
 
@@ -240,7 +241,9 @@ def figures(windows: list[Window]) -> Result:
         result.add(name, int(plain[name]), "", "counted")
     for window in windows:
         name = f"mutant {window.mutant}" if window.mutant else "the modules as they are"
-        say(f"campaign: {name}: {window.broken or ('MISSED' if window.mutant else 'no violation')}")
+        info(
+            f"campaign: {name}: {window.broken or ('MISSED' if window.mutant else 'no violation')}"
+        )
     missed = sum(not window.broken for window in mutants)
     result.add("mutants", len(mutants), "", "counted")
     result.add("mutants_missed", missed, "", "counted")

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Record one power cycle of a machine under load: the loader, Go, programs running, and a Stop.
 
-The machine boots and stops twice without caches, which is quick. What that leaves is the
-recording's base: a new QEMU, with caches and a recorder, begins with it. Windows, in which every
-store is told, are open from the loader's first instruction until the machine is armed again, and
-from a while before PWR_OK drops until the end; in between programs run for a while with write-backs
-only.
+The machine boots and stops twice without caches, which is quick. The result is the recording's
+base: a new QEMU, with caches and a recorder, begins with it. Windows, in which every store is
+recorded, are open from the loader's first instruction until the machine is armed again, and from
+shortly before PWR_OK drops until the end; in between programs run with write-backs recorded only.
 
-A workload is at work all the time (workload.py). Its disk has a volatile write cache, whose log is
-a part of the recording, as is what the workload said to the world: so for each cut it is known what
-the disk kept, and what had been promised by then. What was said before the recording began is in
-said.base.
+A workload runs all the time (workload.py). Its disk has a volatile write cache, whose log is a part
+of the recording, as is the workload's output: so for each cut it is known what the disk kept, and
+what had been promised. Output from before the recording is in said.base.
 """
 
 from __future__ import annotations
@@ -26,12 +24,14 @@ from lab.campaign import workload
 from lab.campaign.workload import Workload
 from lab.errors import InfraError, RemError, UsageError
 from lab.machine import Machine, MachineConfig
+from lab.machine.cut_plan import CutPlan
 from lab.machine.files import MachineFiles
 from lab.machine.machine import remove_leftovers
-from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, attach, ctl_path
+from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, ctl_path
+from lab.machine.plugin_clock import attach
 from lab.machine.qemu import NVRAM_PHYS
-from lab.record import decode, read_block
-from lab.say import say
+from lab.messages import info
+from lab.record.block import decode, read_block
 from lab.setup import products
 from lab.setup.progress import Progress
 
@@ -39,17 +39,17 @@ PROFILE = "wsp-d510"
 NVRAM_BYTES = 512 << 20
 BOOT_LIMIT_S = 240.0
 GO_LIMIT_S = 240.0
-HOLD_UP_NS = 2_000_000_000  # no Stop takes so long: the campaign judges images, not the budget
+HOLD_UP_NS = 2_000_000_000  # no Stop takes so long: the campaign checks images, not the budget
 FIRST_HOLD_UP_NS = 60_000_000_000  # of the host's time, which is not the guest's without icount
-QUANTUM_INSNS = 2_000  # short turns: vCPUs keep together as on a real machine
+QUANTUM_INSNS = 2_000  # short turns keep vCPUs together as on a real machine
 RUN_S = 2.0  # of the host's time, with write-backs only
-SAID_LINES = 3  # by the workload, while the recording runs and before it
+SAID_LINES = 3  # of the workload, during the recording and before it
 WINDOW_S = 0.01  # of the host's time, before the edge; a store is 40 bytes of the recording
-# Where a disk lies about its cache, the power goes when there is something in it.
+# With a disk that lies about its cache the power fails when there is something in it.
 CACHED_BYTES = 64 << 10
 CACHED_LIMIT_S = 60.0
 POLL_S = 0.002
-# A Stop ends when it has stopped. Where one does not, the recording ends without.
+# If a Stop does not end within this time, the recording ends without it.
 STOP_LIMIT_S = 120.0
 
 
@@ -61,51 +61,51 @@ class Recorded:
     name: str
     load: Workload = field(default_factory=workload.standard)
     profile: str = PROFILE
-    claimed: bool = False  # the loader is told that the disk's cache survives, and it does not
+    claimed: bool = False  # the disk's cache is described as protected, and is not
     cpus: int = 2
     mutant: str | None = None
-    late_mutant: bool = False  # which is there only from the Stop on that is recorded
+    late_mutant: bool = False  # planted only before the Stop that is recorded
     loader_mutant: str | None = None
     kernel: Path | None = None  # another bzImage
 
 
 class Patience:
-    """A clock of a supply that waits for the end of Stop, however long that takes.
+    """A clock that waits for the end of Stop, however long that takes.
 
     It does not halt the VM at the edge: QEMU would then flush its disks, which no cut does.
     """
 
     def begin(self, limit_ns: int) -> None:
-        """Nothing."""
+        """Nothing to do."""
 
     def wait(self, event: threading.Event, limit_ns: int) -> int:
         return 0 if event.wait(STOP_LIMIT_S) else limit_ns + 1
 
 
-def machine_config(asked: Recorded) -> MachineConfig:
-    """The machine, as it boots before it is recorded."""
+def machine_config(recorded: Recorded) -> MachineConfig:
+    """The machine before it is recorded."""
     progress = Progress()
-    at_boot = asked.mutant is not None and not asked.late_mutant
-    words = "nokaslr" + (f" remanence.mutant={asked.mutant}" if at_boot else "")
+    at_boot = recorded.mutant is not None and not recorded.late_mutant
+    words = "nokaslr" + (f" remanence.mutant={recorded.mutant}" if at_boot else "")
     return MachineConfig(
-        name=asked.name,
-        kernel=asked.kernel
-        or products.ensure_kernel(progress, "mutants" if asked.mutant else None).bz_image,
-        loader=products.ensure_loader(progress, asked.loader_mutant is not None),
+        name=recorded.name,
+        kernel=recorded.kernel
+        or products.ensure_kernel(progress, "mutants" if recorded.mutant else None).bz_image,
+        loader=products.ensure_loader(progress, recorded.loader_mutant is not None),
         root=products.ensure_root(progress),
-        cpus=asked.cpus,
+        cpus=recorded.cpus,
         nvram_bytes=NVRAM_BYTES,
         network="user",
         stop_mode="fast",
         cmdline_extra=words,
         disk_cache="volatile",
-        disk_claim="protected" if asked.claimed else None,
+        disk_claim="protected" if recorded.claimed else None,
         hold_up_ns=HOLD_UP_NS,
     )
 
 
 def fresh(config: MachineConfig) -> Machine:
-    """A new machine; one of that name is what a campaign left that was killed."""
+    """A new machine; an existing one of that name was left by a killed campaign."""
     try:
         Machine.open(config.name).destroy()
     except UsageError:
@@ -114,28 +114,28 @@ def fresh(config: MachineConfig) -> Machine:
     return Machine.create(config, destroy_on_exit=True)
 
 
-def record(asked: Recorded) -> Path:
-    """Make the recording; its directory."""
-    with fresh(machine_config(asked)) as machine:
-        first_stop(machine, asked.load)
+def record(recorded: Recorded) -> Path:
+    """Make the recording; return its directory."""
+    with fresh(machine_config(recorded)) as machine:
+        first_stop(machine, recorded.load)
         stop_again(machine)
-        return record_cycle(machine, asked)
+        return record_cycle(machine, recorded)
 
 
-def record_cycle(machine: Machine, asked: Recorded) -> Path:
+def record_cycle(machine: Machine, recorded: Recorded) -> Path:
     """Record a power cycle of a machine that has stopped; afterwards it has stopped again."""
-    config, directory = machine.config, asked.directory
+    config, directory = machine.config, recorded.directory
     directory.mkdir(parents=True, exist_ok=True)
     free_enough(directory)
     _lay_base(machine, directory)
     plugin = products.ensure_plugin(Progress())
     spec = PluginSpec(plugin, cut=True, quantum=QUANTUM_INSNS, outs=(STOPPED_OUT,))
-    machine.config = replace(config, icount=True, plugin=_argument(machine, spec, asked))
+    machine.config = replace(config, icount=True, plugin=_argument(machine, spec, recorded))
     (directory / "machine.json").write_text(machine.config.to_json(), encoding="utf-8")
-    asked.load.write(directory)
-    _cycle(machine, attach(machine, spec), asked)
+    recorded.load.write(directory)
+    _cycle(machine, attach(machine, spec), recorded)
     machine.config = config
-    # Of what the CPUs had written, that is what is left.
+    # What is left of the CPUs' writes.
     _copy(directory / "media", machine.files.nvram(config))
     (directory / "media").unlink()
     return directory
@@ -146,18 +146,18 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def first_stop(machine: Machine, load: Workload) -> None:
-    """A cold boot, the workload at work, and a Stop."""
-    say("campaign: boots, to have an image to begin with")
+    """A cold boot, the workload's start, and a Stop."""
+    info("campaign: booting for a first image")
     machine.boot()
     machine.wait_up(BOOT_LIMIT_S)
     workload.begin(machine, load)
-    workload.wait_said(machine, SAID_LINES, GO_LIMIT_S)
+    workload.wait_printed(machine, SAID_LINES, GO_LIMIT_S)
     machine.guest.close()
     stop(machine)
 
 
 def stop_again(machine: Machine) -> None:
-    """So that each slot has held an image: what is wrong with the older one must show."""
+    """Stop a second time, so that both slots have held an image."""
     first = _newest(machine)
     machine.boot()
     _wait_armed(machine, first)
@@ -166,12 +166,12 @@ def stop_again(machine: Machine) -> None:
 
 def stop(machine: Machine) -> None:
     """An announced cut of a machine without caches."""
-    if not machine.cut(hold_up_ns=FIRST_HOLD_UP_NS).stopped:
+    if not machine.cut(CutPlan(hold_up_ns=FIRST_HOLD_UP_NS)).stopped:
         raise RemError("the machine did not stop: see `rem inspect`")
 
 
 def consoles(machine: Machine) -> bytes:
-    """What the machine has said in all of its boots."""
+    """The console output of all boots."""
     boots = range(1, machine.boots + 1)
     return b"".join(machine.files.console_log(boot).read_bytes() for boot in boots)
 
@@ -185,49 +185,49 @@ def _lay_base(machine: Machine, directory: Path) -> None:
 
 
 def _newest(machine: Machine) -> int:
-    """The number of the newest image that was committed."""
+    """The sequence of the newest committed image."""
     record = decode(read_block(machine.files.nvram(machine.config)))
     return max(slot.commit.sequence or 0 for slot in record.slots)
 
 
-def _argument(machine: Machine, spec: PluginSpec, asked: Recorded) -> str:
+def _argument(machine: Machine, spec: PluginSpec, recorded: Recorded) -> str:
     words = {
-        "cache": asked.profile,
+        "cache": recorded.profile,
         "memory": machine.files.nvram(machine.config),
-        "media": asked.directory / "media",
+        "media": recorded.directory / "media",
         "base": f"{NVRAM_PHYS:#x}",
-        "record": asked.directory,
+        "record": recorded.directory,
         "disklog": machine.files.disk_parts.log,
         "said": machine.files.console_log(machine.boots + 1),
     }
     given = ",".join(f"{name}={value}" for name, value in words.items())
-    return f"{spec.argument(ctl_path(asked.name))},{given}"
+    return f"{spec.argument(ctl_path(recorded.name))},{given}"
 
 
-def _cycle(machine: Machine, control: PluginControl, asked: Recorded) -> None:
-    say("campaign: resumes with caches, and records")
+def _cycle(machine: Machine, control: PluginControl, recorded: Recorded) -> None:
+    info("campaign: resuming with caches, recording")
     sequence = _newest(machine)
-    machine.boot(paused=True, mutant=asked.loader_mutant)
+    machine.boot(paused=True, mutant=recorded.loader_mutant)
     control.wait_ready()
     control.window(True)
     assert machine.qemu is not None
     machine.qemu.qmp.execute("cont")
     _wait_armed(machine, sequence)
     _window(machine, control, False)
-    say(f"campaign: image {sequence} is resumed and armed again")
+    info(f"campaign: image {sequence} is resumed and armed again")
     time.sleep(RUN_S)
-    workload.wait_said(machine, SAID_LINES, GO_LIMIT_S)
-    if asked.mutant is not None and asked.late_mutant:
-        _plant(machine, asked.mutant)
+    workload.wait_printed(machine, SAID_LINES, GO_LIMIT_S)
+    if recorded.mutant is not None and recorded.late_mutant:
+        _plant(machine, recorded.mutant)
     _window(machine, control, True)
     time.sleep(WINDOW_S)
     log = machine.files.disk_parts.log
-    if asked.claimed:
+    if recorded.claimed:
         _wait_cached(log)
-    with log.open("rb") as kept, (asked.directory / "disk-0.log").open("wb") as target:
-        machine.cut(clock=Patience())  # which takes the log away, by its name
+    with log.open("rb") as kept, (recorded.directory / "disk-0.log").open("wb") as target:
+        machine.cut(clock=Patience())  # removes the log by its name
         shutil.copyfileobj(kept, target)
-    shutil.copy(machine.files.console_log(machine.boots), asked.directory / "said.log")
+    shutil.copy(machine.files.console_log(machine.boots), recorded.directory / "said.log")
 
 
 def _plant(machine: Machine, mutant: str) -> None:
@@ -237,7 +237,7 @@ def _plant(machine: Machine, mutant: str) -> None:
 
 
 def _wait_cached(log: Path) -> None:
-    """Until the disk has answered more writes; how many of them a flush covers is to be seen."""
+    """Wait until the disk has answered more writes; a flush may have covered some of them."""
     wanted = log.stat().st_size + CACHED_BYTES
     end_s = time.monotonic() + CACHED_LIMIT_S
     while log.stat().st_size < wanted and time.monotonic() < end_s:
@@ -252,7 +252,7 @@ def _window(machine: Machine, control: PluginControl, begins: bool) -> None:
 
 
 def _wait_armed(machine: Machine, sequence: int) -> None:
-    """Until that image has been entered, and the machine may stop again."""
+    """Wait until that image has been entered and the machine may stop again."""
     end_s = time.monotonic() + GO_LIMIT_S
     nvram = machine.files.nvram(machine.config)
     while time.monotonic() < end_s:
@@ -266,7 +266,7 @@ def _wait_armed(machine: Machine, sequence: int) -> None:
 
 
 def free_enough(directory: Path) -> None:
-    """A recording takes some GB; to find that out at its end would be late."""
+    """Raise InfraError early if there is no room for a recording, which takes some GB."""
     directory.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(directory).free
     if free < 8 << 30:

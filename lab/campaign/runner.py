@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Rounds of cuts until there are enough distinct images, on the workers of a Dask cluster.
 
-Threads of one process cannot run on another machine, and one process per slice costs a pass over
-the recording, at some hundred thousand events a second and core: so a slice is thousands of cuts.
+Threads of one process cannot run on another machine, and each slice costs a pass over the
+recording, at some hundred thousand events a second and core: so a slice is thousands of cuts.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from lab.campaign import figures
 from lab.campaign.engine import Judged, Work, judge
 from lab.campaign.store import Store
 from lab.errors import InfraError
-from lab.say import say
+from lab.messages import info
 
 if TYPE_CHECKING:
     from distributed import Client
 
 WORKERS = 2
-# Of one slice. More of them make a longer wait for the first result, fewer more passes over events.
+# Of one slice. More delay the first result, fewer cost more passes over events.
 CUTS_OF_A_SLICE = 800
 SLICES_MAX = 40
 ROUNDS_MAX = 200
-# A round that brings fewer new images than this share of its cuts has seen what there is to see.
+# A round that brings fewer new images than this share of its cuts is the last.
 NEW_SHARE_MIN = 0.01
-# Where there are enough images and too few of a kind, so many rounds are judged all the same: the
-# second one has what can be entered.
+# If there are enough images but too few of a kind, at least so many rounds run: the second one has
+# the images that can be entered.
 MIX_ROUNDS = 3
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be judged."""
+    """What to check."""
 
     engine: Path
     recordings: tuple[Path, ...]
@@ -49,7 +49,7 @@ class Plan:
 
 @contextmanager
 def cluster(address: str | None) -> Iterator[Client]:
-    """Workers: those of *address*, or processes of this machine that end with this one."""
+    """Workers: those of *address*, or child processes of this one."""
     import logging
 
     import dask
@@ -57,7 +57,7 @@ def cluster(address: str | None) -> Iterator[Client]:
 
     logging.getLogger("distributed").setLevel(logging.ERROR)
     with ExitStack() as stack:
-        # Nothing listens for a browser, and a worker that is busy judging is not lost.
+        # No dashboard; and a worker that is busy checking is not lost.
         stack.enter_context(dask.config.set({"distributed.comm.timeouts.connect": "20s"}))
         if address is None:
             local = LocalCluster(
@@ -76,7 +76,7 @@ def cluster(address: str | None) -> Iterator[Client]:
 
 
 def run(plan: Plan, store: Store) -> None:
-    """Judge until there are enough images, or no new ones come."""
+    """Check until there are enough images, or no new ones come."""
     store.describe(
         {
             "seed": str(plan.seed),
@@ -98,19 +98,17 @@ def run(plan: Plan, store: Store) -> None:
                 _progress(store, plan)
             made = len(works) * CUTS_OF_A_SLICE
             if works and store.images() - before < NEW_SHARE_MIN * made:
-                say(
-                    f"campaign: round {number} brought hardly any new image: all there are are seen"
-                )
+                info(f"campaign: round {number} brought hardly any new image: this is all")
                 return
 
 
 def mixed(store: Store, rounds: int) -> bool:
-    """Whether the mix is right, or cannot be had."""
+    """Whether the mix is right, or further rounds would not help."""
     return rounds >= MIX_ROUNDS or not figures.mix(store).missing()
 
 
 def judge_into(client: Client, store: Store, works: list[Work]) -> Iterator[None]:
-    """Judge some slices; each is in the file when it is yielded."""
+    """Check some slices; yield when each is in the file."""
     begun = time.monotonic()
     for judged in _judge_all(client, works):
         store.add(judged)
@@ -120,7 +118,7 @@ def judge_into(client: Client, store: Store, works: list[Work]) -> Iterator[None
 
 
 def _slices(plan: Plan, store: Store) -> int:
-    """Slices of a round of one recording; as it was when the campaign began."""
+    """Slices of a round of one recording; fixed when the campaign begins."""
     known = facts_of(store).get("slices")
     wanted = plan.images // len(plan.recordings) // CUTS_OF_A_SLICE
     slices = int(known) if known else max(WORKERS, min(wanted, SLICES_MAX))
@@ -156,9 +154,9 @@ def _judge_all(client: Client, works: list[Work]) -> Iterator[Judged]:
 
 def _progress(store: Store, plan: Plan) -> None:
     violations = store.scalar("SELECT count(*) FROM image WHERE verdict = 'violation'")
-    say(f"campaign: {store.images():,} of {plan.images:,} images, {violations} violations")
+    info(f"campaign: {store.images():,} of {plan.images:,} images, {violations} violations")
 
 
 def facts_of(store: Store) -> dict[str, Any]:
-    """What the file says it holds."""
+    """The facts that the file records about itself."""
     return dict(store.rows("SELECT name, value FROM campaign"))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A violation made small: the fewest lines evicted early that still break it.
+"""Shrink a violation to the fewest lines evicted early that still cause it.
 
-Lines are left out one half, then one quarter and so on at a time (delta debugging); each try is one
-replay. What is left is one command.
+One half of the lines, then one quarter and so on are left out (delta debugging); each try is one
+replay. The result is one command.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TRACE_EVENTS = 12
 def shrunk(
     lines: list[int], breaks: Callable[[list[int]], bool], tries: int = TRIES_MAX
 ) -> list[int]:
-    """The fewest of *lines* with which it still breaks; none, if it does without any."""
+    """The fewest of *lines* with which it still breaks; none if it breaks without any."""
     if breaks([]):
         return []
     parts = 2
@@ -46,22 +46,22 @@ def as_eviction(lines: list[int]) -> str:
 
 
 def replayed_small(engine: Path, recording: Path, cut: int, eviction: str) -> dict[str, Any]:
-    """The violation with the fewest lines, told in full; `evict` is how to get it again."""
-    told = program.replay(engine, recording, cut, eviction, TRACE_EVENTS, None)
-    lines: list[int] = told["lines"]
+    """The report of the violation with the fewest lines; `evict` reproduces it."""
+    report = program.replay(engine, recording, cut, eviction, TRACE_EVENTS, None)
+    lines: list[int] = report["lines"]
 
     def breaks(some: list[int]) -> bool:
         again = program.replay(engine, recording, cut, as_eviction(some), 0, None)
         return isinstance(again["outcome"]["verdict"], dict)
 
-    if lines and not breaks(lines):  # torn lines: what was torn how is the point of it
-        return {**told, "evict": eviction}
+    if lines and not breaks(lines):  # torn lines: the tearing matters
+        return {**report, "evict": eviction}
     few = shrunk(lines, breaks)
-    told = program.replay(engine, recording, cut, as_eviction(few), TRACE_EVENTS, None)
-    return {**told, "evict": as_eviction(few)}
+    report = program.replay(engine, recording, cut, as_eviction(few), TRACE_EVENTS, None)
+    return {**report, "evict": as_eviction(few)}
 
 
 def command(recording: Path, cut: int, evict: str) -> str:
-    """The line to paste."""
+    """The command to reproduce it."""
     words = f"./rem replay {recording} --cut {cut}"
     return words if evict == "none" else f"{words} --evict {evict}"

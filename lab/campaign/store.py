@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Results of a campaign, in one SQLite file.
 
-A slice and its results become durable in one transaction, so that a campaign that was killed goes
-on where it was. An image is one row, however many cuts leave it; a violation is kept over a row
-that is none, since the same media may be right at one place and wrong at another.
+A slice and its results become durable in one transaction, so that a killed campaign continues where
+it was. An image is one row, however many cuts leave it; a violation replaces a row without one,
+since the same media may be right at one place and wrong at another.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Store:
         self.db.close()
 
     def describe(self, facts: dict[str, str]) -> None:
-        """What is judged; a file with results of something else is refused."""
+        """Record what is checked; refuse a file with results of something else."""
         known = dict(self.db.execute("SELECT name, value FROM campaign"))
         for name, value in facts.items():
             if name in known and known[name] != value:
@@ -73,13 +73,13 @@ class Store:
             self.db.execute("INSERT OR REPLACE INTO campaign VALUES (?, ?)", (name, value))
 
     def forget(self, recording: str) -> None:
-        """All of one recording, which is made anew."""
+        """Remove everything of one recording, which is recorded again."""
         with self._kept():
             for table in ("slice", "image", "boot"):
                 self.db.execute(f"DELETE FROM {table} WHERE recording = ?", (recording,))
 
     def share_entered(self) -> float:
-        """Of all images, those that are resumed."""
+        """The share of images that are resumed."""
         resumed = self.scalar("SELECT count(*) FROM image WHERE verdict = 'resumed'")
         return float(resumed) / max(1, self.images())
 
@@ -88,7 +88,7 @@ class Store:
         return int(self.scalar(query, recording))
 
     def done(self, recording: str) -> set[tuple[int, int]]:
-        """Rounds and slices that need not be judged again."""
+        """Rounds and slices that are complete."""
         rows = self.db.execute("SELECT round, slice FROM slice WHERE recording = ?", (recording,))
         return set(rows)
 
@@ -104,18 +104,18 @@ class Store:
 
     @contextmanager
     def _kept(self) -> Iterator[None]:
-        """One transaction: all of it is in the file, or nothing and one line that says why."""
+        """One transaction: all of it is in the file, or nothing and an error of one line."""
         try:
             with self.db:
                 yield
         except sqlite3.Error as error:
             raise InfraError(
-                f"{self.path}: {error}; what was judged before is kept: make room and go on with"
+                f"{self.path}: {error}; earlier results are kept: make room and continue with"
                 " the same command"
             ) from error
 
     def add_elapsed(self, elapsed_s: float) -> None:
-        """Time in which workers judged, by the clock on the wall; of all sessions."""
+        """The workers' time by the wall clock; of all sessions."""
         with self._kept():
             self.db.execute(
                 "INSERT INTO campaign VALUES ('elapsed_s', ?) ON CONFLICT (name)"
@@ -128,11 +128,11 @@ class Store:
             self.db.execute("INSERT INTO boot VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def booted(self) -> int:
-        """Images that a machine was booted with; one that was booted again counts once."""
+        """Distinct images that were booted."""
         return self._booted("1")
 
     def disagreements(self) -> int:
-        """Of those, the ones that did something else than was judged."""
+        """Booted images that behaved differently from the engine's verdict."""
         return self._booted("NOT agrees")
 
     def _booted(self, condition: str) -> int:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Any command in the guest as a campaign's workload, and the check that judges what a cut left.
+"""Any command in the guest as a campaign's workload, and the check of what a cut left.
 
     workload   runs in the guest, in a directory of its own on its disk. Each line it prints is a
-               promise to the world, as a reply to a client is: what the line stands for is durable
-    check      runs in the same directory after a boot, with all lines on its standard input that
-               the world had seen when the power went. Exit 0 = every promise is kept. REM_BOOT is
+               promise, as a reply to a client is: what the line stands for is durable
+    check      runs in the same directory after a boot; its standard input has all lines that had
+               been printed when the power failed. Exit 0 = every promise is kept. REM_BOOT is
                `resume` or `cold`
 
-Lines go over the machine's console, so that the recording knows what had been said at any cut.
-After a resume the workload goes on first; then all of its session is killed, the page cache is
-dropped, and the check reads what the disk really holds. So a workload must not leave its session.
+Lines go over the machine's console, so that the recording has what was printed before any cut.
+After a resume the workload continues first; then all of its session is killed, the page cache is
+dropped, and the check reads what the disk really has. So a workload must not leave its session.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SPEAK = (
     f"exec 3>/dev/ttyS0; {{ ../workload %s 2>../stderr; echo {ENDED}; }} |"
     ' while IFS= read -r line; do printf "SAID %%s END\\n" "$line" >&3; done'
 )
-# What a kernel says when its host does not let it run.
+# What a kernel prints if its host does not let it run.
 SLOW_HOST = re.compile(r"rcu: |soft lockup|blocked for more than|hung_task")
 FIRST_LIMIT_S = 240.0  # of a server that starts, on a busy host
 GO_ON_LIMIT_S = 120.0
@@ -45,14 +45,14 @@ POLL_S = 0.1
 
 @dataclass(frozen=True)
 class Workload:
-    """Two commands; the first word of each is a file of the host."""
+    """Two commands; the first word of each is a file on the host."""
 
     workload: tuple[str, ...]
     check: tuple[str, ...]
 
     @staticmethod
     def of(workload: str, check: str) -> Workload:
-        """As given on the command line."""
+        """From the words of the command line."""
         return Workload(_command("--workload", workload), _command("--check", check))
 
     def write(self, recording: Path) -> None:
@@ -67,7 +67,7 @@ class Workload:
             return Workload(tuple(raw["workload"]), tuple(raw["check"]))
         except (OSError, ValueError, KeyError) as error:
             raise InfraError(
-                f"{recording}: its workload cannot be told ({error}): record it again"
+                f"{recording}: its workload is unknown ({error}): record it again"
             ) from error
 
     @property
@@ -78,13 +78,13 @@ class Workload:
 
 
 def example(name: str, *words: str) -> Workload:
-    """One of EXAMPLES that checks itself."""
+    """One of EXAMPLES, which is also its own check."""
     program = str(EXAMPLES / name)
     return Workload((program, *words), (program, "check", *words))
 
 
 def standard() -> Workload:
-    """What a campaign runs if nothing is said."""
+    """The default workload."""
     return Workload(
         (str(EXAMPLES / "records.sh"),),
         (str(EXAMPLES / "records-check.sh"),),
@@ -94,46 +94,46 @@ def standard() -> Workload:
 def _command(option: str, text: str) -> tuple[str, ...]:
     words = shlex.split(text)
     if not words:
-        raise UsageError(f"{option}: name a program to be run in the guest")
+        raise UsageError(f"{option}: name a program to run in the guest")
     program = Path(words[0])
     if not program.is_file() or not program.stat().st_mode & 0o111:
-        raise UsageError(f"{option} {words[0]}: no such program, or it may not be executed")
+        raise UsageError(f"{option} {words[0]}: no such program, or it is not executable")
     return (str(program.absolute()), *words[1:])
 
 
-def said(text: str) -> list[str]:
-    """The lines that the world has seen, in order."""
+def printed(text: str) -> list[str]:
+    """The workload's lines in a console's output, in order."""
     return [line for line in LINE.findall(text) if line != ENDED]
 
 
 def begin(machine: Machine, load: Workload) -> None:
-    """Put both programs onto the guest's disk and start the workload; it says something soon."""
+    """Copy both programs to the guest's disk, start the workload, wait for its first line."""
     machine.run_in_guest(f"mkdir -p {HOME}/data")
     machine.guest.put(Path(load.workload[0]), f"{HOME}/workload")
     machine.guest.put(Path(load.check[0]), f"{HOME}/check")
     script = SPEAK % " ".join(shlex.quote(word) for word in load.workload[1:])
-    # Nobody but an ordinary crash may take the programs themselves away.
+    # The sync keeps the programs themselves through a crash.
     machine.run_in_guest(
         f"sync; cd {HOME}/data; setsid sh -c {shlex.quote(script)} </dev/null >/dev/null 2>&1 &"
         f" echo $! > {HOME}/session; sync {HOME}/session"
     )
-    wait_said(machine, 1, FIRST_LIMIT_S)
+    wait_printed(machine, 1, FIRST_LIMIT_S)
 
 
-def wait_said(machine: Machine, count: int, limit_s: float) -> None:
-    """Until so many lines have come in this boot."""
+def wait_printed(machine: Machine, count: int, limit_s: float) -> None:
+    """Wait until so many lines have come in this boot."""
     end_s = time.monotonic() + limit_s
     assert machine.console is not None
     while True:
         text = machine.console.text()
         if ENDED in text:
-            why = _stderr(machine) or "nothing on its standard error"
+            why = _stderr(machine) or "no output"
             raise BrokenError("does-not-continue", f"the workload has ended: {why}")
-        if len(said(text)) >= count:
+        if len(printed(text)) >= count:
             return
         if time.monotonic() > end_s:
             why = _stderr(machine) or "nothing on its standard error"
-            raise HangError(f"the workload says nothing for {limit_s:g} s: {why}")
+            raise HangError(f"the workload printed nothing for {limit_s:g} s: {why}")
         time.sleep(POLL_S)
 
 
@@ -145,24 +145,24 @@ def _stderr(machine: Machine) -> str:
     return " ".join(text.split())
 
 
-def judge(
+def check(
     machine: Machine,
     load: Workload,
     before: str,
     resumed: bool,
     limit_s: float = GO_ON_LIMIT_S,
 ) -> Broken | None:
-    """What is wrong with the guest that came up. *before*: the console of earlier boots."""
+    """What is wrong with the guest that came up, if anything. *before*: earlier output."""
     assert machine.console is not None
     if resumed:
         try:
-            wait_said(machine, 2, limit_s)  # the first may have been half said at the cut
+            wait_printed(machine, 2, limit_s)  # the first may have been cut in the middle
         except RemError as error:
             return Broken(verdict_of(error), f"it does not continue: {error.message}")
         machine.run_in_guest(f"pkill -KILL -s $(cat {HOME}/session) || :")
         machine.run_in_guest("sync; echo 3 > /proc/sys/vm/drop_caches", limit_s=CHECK_LIMIT_S)
         before += machine.console.text()
-    lines = "".join(f"{line}\n" for line in said(before))
+    lines = "".join(f"{line}\n" for line in printed(before))
     promises = machine.files.directory / "promises"
     promises.write_text(lines, encoding="utf-8")
     machine.guest.put(promises, "/run/promises")
@@ -174,15 +174,17 @@ def judge(
         limit_s=CHECK_LIMIT_S,
     )
     if not done.ok:
-        told = " ".join((done.stdout + " " + done.stderr).split()) or f"exit {done.returncode}"
-        text = f"of {len(said(before))} promises some are broken: {told[-300:]}"
-        return Broken("promises-broken", text)
+        text = " ".join((done.stdout + " " + done.stderr).split()) or f"exit {done.returncode}"
+        why = f"of {len(printed(before))} promises some are broken: {text[-300:]}"
+        return Broken("promises-broken", why)
     warned = own_warnings(machine.console.text())
-    return Broken("kernel-warns", f"the kernel warns: {warned[0]}") if warned else None
+    if not warned:
+        return None
+    return Broken("kernel-warns", f"the kernel logged a warning: {warned[0]}")
 
 
 def own_warnings(text: str) -> list[str]:
-    """Those that are not of a slow host. A trace belongs to what was said before it."""
+    """Warnings without those of a slow host. A trace belongs to the line before it."""
     found, slow = [], False
     for line in kernel_warnings(text):
         if "Call Trace:" not in line:

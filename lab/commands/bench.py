@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lab.command_line.options import JsonOption, takes
 from lab.errors import Exit, InfraError, UsageError
 from lab.machine.config import StopModeName
-from lab.machine.options import JsonOption, parse_bytes
+from lab.messages import info
+from lab.quantities import parse_bytes
 from lab.result import Result
-from lab.say import say
 
 if TYPE_CHECKING:
     from lab.setup.progress import Progress
@@ -43,7 +45,7 @@ def _show(result: Result, as_json: bool) -> int:
     width = max(24, *(len(name) for name in result.figures))
     for name, figure in result.figures.items():
         value = f"{figure.value:,}" if isinstance(figure.value, int | float) else figure.value
-        say(f"{name:{width}} {value:>14} {figure.unit:5} {figure.kind}")
+        info(f"{name:{width}} {value:>14} {figure.unit:5} {figure.kind}")
     if as_json:
         result.emit()
     return Exit.PASS if result.ok else Exit.BROKEN
@@ -57,12 +59,12 @@ def pm(
     """Count what persistent memory costs: disks on it, a database on them, segments."""
     from lab.bench.pm import Plan, run
 
-    return _show(run(Plan(rows=rows), say), as_json)
+    return _show(run(Plan(rows=rows), info), as_json)
 
 
 @bench.command("off2f")
 def off2f(
-    runs: Annotated[int, typer.Option(help="Runs of each way and size.", min=1)] = 3,
+    runs: Annotated[int, typer.Option(help="Runs of each kind and size.", min=1)] = 3,
     largest: Annotated[
         str, typer.Option(help="Largest text: 128K to 64M.", metavar="SIZE")
     ] = "64M",
@@ -70,7 +72,7 @@ def off2f(
 ) -> int:
     """Compare starts of OFF2F programs with ELF on disk, in page cache and on ext4-DAX.
 
-    From exec to exit, in guest instructions and counted reads of the disk. Not ok where a required
+    From exec to exit, in guest instructions and counted reads of the disk. Not ok if a required
     ratio is missed.
     """
     from lab.bench import off2f as bench_off2f
@@ -79,56 +81,62 @@ def off2f(
     sizes = [size for size in bench_off2f.Plan().sizes if size <= limit]
     if not sizes:
         raise UsageError(f"--largest {largest}: the smallest text is 32K")
-    result, missed = bench_off2f.run(bench_off2f.Plan(sizes=tuple(sizes), runs=runs), say)
+    result, missed = bench_off2f.run(bench_off2f.Plan(sizes=tuple(sizes), runs=runs), info)
     for line in missed:
-        say(line)
+        info(line)
     return _show(result, as_json)
 
 
-@bench.command("stop-go")
-def stop_go(
-    cpus: Annotated[int, typer.Option(help="Number of CPUs.", min=1, max=32)] = 4,
-    stops: Annotated[int, typer.Option(help="Stops for each load and way.", min=1)] = 50,
-    load: Annotated[str, typer.Option(help="idle, fsync, net, compile, some, or all.")] = "all",
-    stop: Annotated[str, typer.Option(help="How to stop: fast, dpm or both.")] = "both",
-    seed: Annotated[int, typer.Option(help="Chooses the moments of the Stops.")] = 1,
+@dataclass(frozen=True)
+class StopGoWords:
+    """The command line of `rem bench stop-go` as typed."""
+
+    cpus: Annotated[int, typer.Option(help="Number of CPUs.", min=1, max=32)] = 4
+    stops: Annotated[int, typer.Option(help="Stops for each load and mode.", min=1)] = 50
+    load: Annotated[str, typer.Option(help="idle, fsync, net, compile, some, or all.")] = "all"
+    stop: Annotated[str, typer.Option(help="How to stop: fast, dpm or both.")] = "both"
+    seed: Annotated[int, typer.Option(help="Chooses the moments of the Stops.")] = 1
     kernel: Annotated[
         Path | None, typer.Option(help="Another bzImage, with System.map beside it.")
-    ] = None,
+    ] = None
     nvram_dir: Annotated[
-        Path | None, typer.Option(help="Where the NVRAM file is, e.g. /dev/shm.")
-    ] = None,
-    cmdline: Annotated[str, typer.Option(help="More parameters for the kernel.")] = "",
-    as_json: JsonOption = False,
-) -> int:
+        Path | None, typer.Option(help="Folder of the NVRAM file, e.g. /dev/shm.")
+    ] = None
+    cmdline: Annotated[str, typer.Option(help="More parameters for the kernel.")] = ""
+    as_json: JsonOption = False
+
+
+@bench.command("stop-go")
+@takes(StopGoWords)
+def stop_go(words: StopGoWords) -> int:
     """Measure Stop and Go in guest time (clock flat-1ns), under several loads.
 
     Stop: from the edge of PWR_OK to the end of the flush of the commit. Go: from the loader's entry
     to the first instruction of a program.
     """
-    loads = checked_loads(load)
-    if stop not in MODES:
-        raise UsageError(f"--stop {stop}: give fast, dpm or both")
+    loads = checked_loads(words.load)
+    if words.stop not in MODES:
+        raise UsageError(f"--stop {words.stop}: give fast, dpm or both")
     from lab.bench.stop_go import Plan, run
     from lab.setup import products
 
     progress = products.Progress()
-    kernel = kernel or products.ensure_kernel(progress).bz_image
+    kernel = words.kernel or products.ensure_kernel(progress).bz_image
     plan = Plan(
-        cpus=cpus,
-        stops=stops,
+        cpus=words.cpus,
+        stops=words.stops,
         loads=loads,
-        modes=MODES[stop],
+        modes=MODES[words.stop],
         kernel=kernel,
         system_map=kernel.parent / "System.map",
         loader=products.ensure_loader(progress),
         root=products.ensure_root(progress),
         plugin=products.ensure_plugin(progress),
-        seed=seed,
-        nvram_dir=nvram_dir,
-        cmdline=cmdline,
+        seed=words.seed,
+        nvram_dir=words.nvram_dir,
+        cmdline=words.cmdline,
     )
-    return _show(run(plan), as_json)
+    return _show(run(plan), words.as_json)
 
 
 FAST_PATH_KERNELS = ("patched", "unpatched", "debian", "debian_preempt", "debian_unmitigated")
@@ -155,9 +163,9 @@ def fast_path(
 ) -> int:
     """Count what a system call and a page fault take, with and without our patches.
 
-    Instructions of one iteration, user's and kernel's, against kernels that are made or fetched
-    when first asked for: the same without our patches, and Debian's own of the same version. Not
-    ok where our patches make one of them longer.
+    Instructions of one iteration, user's and kernel's, compared with kernels that are built or
+    fetched at the first use: the same without our patches, and Debian's of the same version. Not
+    ok if our patches make one of them longer.
     """
     names = checked_kernels(kernels)
     from lab.bench.fast_path import make_plan, run_bench
@@ -166,7 +174,7 @@ def fast_path(
 
 
 MACHINE_LOADS = ("redis", "sqlite", "gcc")
-# Required of the model (issue of the machine); more is a broken promise.
+# The model must not be slower than this.
 SLOWDOWN_MAX = 2.5
 
 
@@ -190,18 +198,18 @@ def machine(
     ] = "auto",
     as_json: JsonOption = False,
 ) -> int:
-    """Measure how much slower the guest is with volatile caches than bare, both under icount.
+    """Measure how much slower the guest is with volatile caches than without, both under icount.
 
-    Not ok where the worst load is more than 2.5 times slower.
+    Not ok if the worst load is more than 2.5 times slower.
     """
     names = MACHINE_LOADS if load == "all" else tuple(load.split(","))
     for name in names:
         if name not in MACHINE_LOADS:
             raise UsageError(f"--load {name}: give all, or some of {', '.join(MACHINE_LOADS)}")
     from lab.bench.machine import Plan, run_bench
-    from lab.commands.demo import fast_dir
     from lab.machine.caches import check_profile
     from lab.setup import products
+    from lab.testbed.machines import fast_dir
 
     profile = check_profile(caches)
     if profile is None:
@@ -227,7 +235,7 @@ def machine(
 
 
 def _contrib(text: str, progress: Progress) -> Path | None:
-    """QEMU's cache plugin. Where its source cannot be had, the comparison is left out."""
+    """QEMU's cache plugin. Without its source the comparison is left out."""
     from lab.setup.contrib_plugin import ensure_contrib_plugin
 
     if text == "off":
@@ -237,7 +245,7 @@ def _contrib(text: str, progress: Progress) -> Path | None:
     try:
         return ensure_contrib_plugin(progress)
     except InfraError as error:
-        say(f"rem: no comparison with QEMU's cache plugin: {error.message}")
+        info(f"rem: no comparison with QEMU's cache plugin: {error.message}")
         return None
 
 
@@ -245,7 +253,7 @@ def _contrib(text: str, progress: Progress) -> Path | None:
 def media(
     requests: Annotated[int, typer.Option(help="Random requests over 4 GiB.", min=1)] = 100_000_000,
     trace: Annotated[
-        Path | None, typer.Option(help="Another trace than redis's; replayed as often as it takes.")
+        Path | None, typer.Option(help="Another trace than redis's; replayed as often as needed.")
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -271,8 +279,8 @@ def heap(
 ) -> int:
     """Measure the persistent heap beside libpmemobj, natively and interleaved.
 
-    The binary that is measured first runs the heap's crash tests. Ratios come with their spread;
-    not ok where a required ratio is missed, which on a busy machine may be the machine's fault.
+    The measured binary runs the heap's crash tests first. Ratios come with their spread. Not ok
+    if a required ratio is missed; on a busy machine that may be the machine's fault.
     """
     from lab.bench import heap as heap_bench
     from lab.setup.heap import ensure_heap_bench
@@ -283,7 +291,7 @@ def heap(
         return _show(heap_bench.figure5(built, operations), as_json)
     result, missed = heap_bench.ops(built, rounds, objects)
     for line in missed:
-        say(line)
+        info(line)
     return _show(result, as_json)
 
 

@@ -1,220 +1,228 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem campaign`: judge cuts at any place of a run, by the thousand."""
+"""`rem campaign`: check cuts at any place of a run, by the thousand."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lab.command_line.options import JsonOption, takes
 from lab.errors import Exit, UsageError
-from lab.machine.options import JsonOption
+from lab.messages import info
 from lab.result import Result
-from lab.say import say
+
+if TYPE_CHECKING:
+    from lab.campaign.command import Plan
 
 IMAGES = {"full": 2_000, "soak": 1_000_000}
-SOAK_MIN = 90.0  # of power cycles; planted bugs take the rest of two hours
+SOAK_MINUTES = 90.0  # of power cycles; planted bugs take the rest of two hours
 DISK_CACHES = ("volatile", "claimed")
 OF_PM = ("pm", "seed", "mutants", "as_json")
 OF_HEAP = ("heap", "mutants", "as_json")
 MUTANTS = {"full": "five", "soak": "all"}
 
-MinutesOption = Annotated[
-    float | None,
-    typer.Option(help="End after so long; 90 in tier soak. The same command goes on.", min=1),
-]
-WorkloadOption = Annotated[
-    str | None,
-    typer.Option(
-        help="A program of yours, with its arguments, to be at work in the guest; each line"
-        " it prints is a promise.",
-        metavar="COMMAND",
-    ),
-]
-CheckOption = Annotated[
-    str | None,
-    typer.Option(
-        help="The program that judges a guest after a boot; it reads the promises.",
-        metavar="COMMAND",
-    ),
-]
-CachesOption = Annotated[
-    str, typer.Option(help="Profile of the recorded machine's caches.", metavar="PROFILE")
-]
-DiskCacheOption = Annotated[
-    str,
-    typer.Option(
-        help="The disk's write cache: volatile, or claimed (volatile, and the machine is"
-        " told that it survives: a proof that the loss is found)."
-    ),
-]
-MutantsOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Planted bugs of kernel and loader: all, five (by commit), none, or names."
-        " Not said: five, or all in tier soak; none with --model or --recording.",
-        metavar="NAMES",
-    ),
-]
-PmOption = Annotated[
-    bool,
-    typer.Option(
-        "--pm",
-        help="Judge persistent memory (pm/) instead: a guest in which segments and blocks are"
-        " worked with, and its planted bugs.",
-    ),
-]
-HeapOption = Annotated[
-    bool,
-    typer.Option(
-        "--heap",
-        help="Judge a persistent heap (heap/) instead: a guest whose heap lies in persistent"
-        " memory, without Stop, and its planted bugs.",
-    ),
-]
-BootsOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Images of a run that are booted; if not said 60. In tier soak one of each class,"
-        " up to 1,000, and of those that are resumed one in a hundred.",
-        min=0,
-    ),
-]
-WholeOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Of those, to the end: guest, promises and file system; the others end when the"
-        " loader has decided. If not said all, in tier soak 2 of each.",
-        min=0,
-    ),
-]
+
+@dataclass(frozen=True)
+class SourceWords:
+    """What is checked."""
+
+    recording: Annotated[
+        list[Path] | None,
+        typer.Option(help="A recorded run to check; may be repeated.", metavar="DIR"),
+    ] = None
+    model: Annotated[
+        bool, typer.Option("--model", help="Check the model of the protocol, not a machine.")
+    ] = False
+    pm: Annotated[
+        bool,
+        typer.Option(
+            "--pm",
+            help="Check persistent memory (pm/) instead: a guest that works with segments and"
+            " blocks, and its planted bugs.",
+        ),
+    ] = False
+    heap: Annotated[
+        bool,
+        typer.Option(
+            "--heap",
+            help="Check a persistent heap (heap/) instead: a guest whose heap is in persistent"
+            " memory, without Stop, and its planted bugs.",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True)
+class MachineWords:
+    """The machine that is recorded, and its work."""
+
+    workload: Annotated[
+        str | None,
+        typer.Option(
+            help="Your own program, with its arguments, to run in the guest; each line it prints"
+            " is a promise.",
+            metavar="COMMAND",
+        ),
+    ] = None
+    check: Annotated[
+        str | None,
+        typer.Option(
+            help="The program that checks a guest after a boot; it reads the promises.",
+            metavar="COMMAND",
+        ),
+    ] = None
+    caches: Annotated[
+        str, typer.Option(help="Profile of the recorded machine's caches.", metavar="PROFILE")
+    ] = "wsp-d510"
+    disk_cache: Annotated[
+        str,
+        typer.Option(
+            help="The disk's write cache: volatile, or claimed (volatile, but described to the"
+            " machine as protected: a negative proof)."
+        ),
+    ] = "volatile"
+
+
+@dataclass(frozen=True)
+class AmountWords:
+    """How much is checked, and by whom."""
+
+    tier: Annotated[
+        str,
+        typer.Option(
+            help="full: 2,000 images of one run; soak: 1,000,000 of many, or as many as 2 h allow."
+        ),
+    ] = "full"
+    images: Annotated[
+        int | None, typer.Option(help="Distinct images, instead of the tier's.", min=1)
+    ] = None
+    seed: Annotated[int, typer.Option(help="Chooses the cuts.")] = 1
+    boots: Annotated[
+        int | None,
+        typer.Option(
+            help="Images of a run that are booted; default 60. In tier soak one of each class,"
+            " up to 1,000, and one in a hundred of those that are resumed.",
+            min=0,
+        ),
+    ] = None
+    whole: Annotated[
+        int | None,
+        typer.Option(
+            help="Of those, boots to the end: guest, promises and file system; the others end when"
+            " the loader has decided. Default all, in tier soak 2 of each cycle.",
+            min=0,
+        ),
+    ] = None
+    mutants: Annotated[
+        str | None,
+        typer.Option(
+            help="Planted bugs of kernel and loader: all, five (by commit), none, or names."
+            " Default five, or all in tier soak; none with --model or --recording.",
+            metavar="NAMES",
+        ),
+    ] = None
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="End after so long; 90 in tier soak. The same command continues.", min=1),
+    ] = None
+    scheduler: Annotated[
+        str | None, typer.Option(help="Workers of this Dask scheduler.", metavar="ADDRESS")
+    ] = None
+
+
+@dataclass(frozen=True)
+class CampaignWords:
+    """The command line as typed."""
+
+    context: typer.Context
+    source: SourceWords = field(default_factory=SourceWords)
+    amount: AmountWords = field(default_factory=AmountWords)
+    machine: MachineWords = field(default_factory=MachineWords)
+    results: Annotated[
+        Path | None,
+        typer.Option(help="SQLite file of results; an existing one is continued.", metavar="FILE"),
+    ] = None
+    page: Annotated[
+        Path | None, typer.Option(help="Where to write the report.", metavar="FILE")
+    ] = None
+    as_json: JsonOption = False
+
+
+def check(words: CampaignWords) -> Plan:
+    """A campaign of a machine or of the model, checked; or UsageError."""
+    source, amount, machine = words.source, words.amount, words.machine
+    if amount.tier not in IMAGES:
+        raise UsageError(f"--tier {amount.tier}: choose full or soak")
+    recordings = checked_recordings(source.recording or [])
+    if recordings and source.model:
+        raise UsageError("--recording and --model: choose one")
+    if (machine.workload is None) != (machine.check is None):
+        raise UsageError("--workload and --check go together")
+    if machine.disk_cache not in DISK_CACHES:
+        raise UsageError(f"--disk-cache {machine.disk_cache}: choose {' or '.join(DISK_CACHES)}")
+    from lab.campaign.command import Plan
+    from lab.campaign.workload import Workload
+    from lab.machine.caches import check_profile
+
+    profile = check_profile(machine.caches)
+    if profile is None:
+        raise UsageError("--caches off: a campaign needs a machine with volatile caches")
+    soak = amount.tier == "soak"
+    one_source = bool(recordings or source.model or machine.workload)
+    minutes = amount.minutes or (SOAK_MINUTES if soak else None)
+    load = None
+    if machine.workload and machine.check:
+        load = Workload.of(machine.workload, machine.check)
+    return Plan(
+        recordings=recordings,
+        model=source.model,
+        images=amount.images or IMAGES[amount.tier],
+        seed=amount.seed,
+        results=words.results,
+        scheduler=amount.scheduler,
+        page=words.page,
+        limit_s=minutes * 60 if minutes else None,
+        boots=amount.boots,
+        whole=amount.whole,
+        mutants=amount.mutants or ("none" if one_source else MUTANTS[amount.tier]),
+        load=load,
+        profile=profile,
+        claimed=machine.disk_cache == "claimed",
+        soak=soak and not one_source,
+    )
 
 
 def checked_recordings(recordings: list[Path]) -> tuple[Path, ...]:
     for recording in recordings:
         for name in ("recording.bin", "base.media"):
             if not (recording / name).is_file():
-                raise UsageError(f"{recording}: no {name} there; name a recording's directory")
+                raise UsageError(f"{recording} has no {name}: name a recording's directory")
     return tuple(recording.absolute() for recording in recordings)
 
 
 def only_with(context: typer.Context, option: str, known: tuple[str, ...], words: str) -> None:
-    """Options that --pm and --heap have no use for are refused, not passed over."""
-    said = []
+    """Refuse options that have no effect with --pm or --heap, instead of ignoring them."""
+    given = []
     for name in context.params:
         source = context.get_parameter_source(name)
         if name not in known and source is not None and source.name == "COMMANDLINE":
-            said.append(f"--{name.replace('_', '-')}")
-    if said:
-        raise UsageError(f"{option} goes with {words} only, not with {', '.join(said)}")
+            given.append(f"--{name.replace('_', '-')}")
+    if given:
+        raise UsageError(f"{option} goes with {words} only, not with {', '.join(given)}")
 
 
-def register(app: typer.Typer) -> None:
-    @app.command("campaign")
-    def campaign_command(  # noqa: PLR0917 - the options of a command, given by name
-        context: typer.Context,
-        recording: Annotated[
-            list[Path] | None,
-            typer.Option(help="A recorded run to judge; may be given again.", metavar="DIR"),
-        ] = None,
-        model: Annotated[
-            bool, typer.Option("--model", help="Judge the model of the protocol, not a machine.")
-        ] = False,
-        tier: Annotated[
-            str,
-            typer.Option(
-                help="full: 2,000 images of one run; soak: 1,000,000 of many, or what 2 h reach."
-            ),
-        ] = "full",
-        images: Annotated[
-            int | None, typer.Option(help="Distinct images, instead of the tier's.", min=1)
-        ] = None,
-        seed: Annotated[int, typer.Option(help="Chooses the cuts.")] = 1,
-        results: Annotated[
-            Path | None,
-            typer.Option(help="SQLite file; one that is there is gone on with.", metavar="FILE"),
-        ] = None,
-        scheduler: Annotated[
-            str | None, typer.Option(help="Workers of this Dask scheduler.", metavar="ADDRESS")
-        ] = None,
-        page: Annotated[
-            Path | None, typer.Option(help="Where to write the report.", metavar="FILE")
-        ] = None,
-        boots: BootsOption = None,
-        whole: WholeOption = None,
-        mutants: MutantsOption = None,
-        minutes: MinutesOption = None,
-        workload: WorkloadOption = None,
-        check: CheckOption = None,
-        caches: CachesOption = "wsp-d510",
-        disk_cache: DiskCacheOption = "volatile",
-        pm: PmOption = False,
-        heap: HeapOption = False,
-        as_json: JsonOption = False,
-    ) -> int:
-        """Cut the power at thousands of places of one run, and judge what each cut leaves.
-
-        A machine with volatile caches resumes, works and stops; that run is recorded, unless
-        --recording or --model says what to judge instead.
-
-        No image is booted for that: the loader's own code decides, and an image that would be
-        entered is compared with what was committed, line by line. Exit 0 only if no cut broke an
-        invariant and every planted bug was found.
-        """
-        if pm:
-            only_with(context, "--pm", OF_PM, "--seed and --mutants")
-            return _told(_of_pm(seed, mutants or "all"), as_json)
-        if heap:
-            only_with(context, "--heap", OF_HEAP, "--mutants")
-            return _told(_of_heap(mutants or "all"), as_json)
-        if tier not in IMAGES:
-            raise UsageError(f"--tier {tier}: choose full or soak")
-        given = checked_recordings(recording or [])
-        limit_min = minutes or (SOAK_MIN if tier == "soak" else None)
-        if given and model:
-            raise UsageError("--recording and --model: choose one")
-        if (workload is None) != (check is None):
-            raise UsageError("--workload and --check go together")
-        if disk_cache not in DISK_CACHES:
-            raise UsageError(f"--disk-cache {disk_cache}: choose {' or '.join(DISK_CACHES)}")
-        from lab.campaign.command import Asked, run
-        from lab.campaign.workload import Workload
-        from lab.machine.caches import check_profile
-
-        profile = check_profile(caches)
-        if profile is None:
-            raise UsageError("--caches off: a campaign is of a machine with volatile caches")
-        asked = Asked(
-            recordings=given,
-            model=model,
-            images=images or IMAGES[tier],
-            seed=seed,
-            results=results,
-            scheduler=scheduler,
-            page=page,
-            limit_s=limit_min * 60 if limit_min else None,
-            boots=boots,
-            whole=whole,
-            mutants=mutants or ("none" if given or model or workload else MUTANTS[tier]),
-            load=Workload.of(workload, check) if workload and check else None,
-            profile=profile,
-            claimed=disk_cache == "claimed",
-            soak=tier == "soak" and not (given or model or workload),
-        )
-        return _told(run(asked), as_json)
-
-
-def _of_pm(seed: int, mutants: str) -> Result:
+def _pm_campaign(seed: int, mutants: str) -> Result:
     from lab.campaign import pm
     from lab.paths import state_dir
 
     folder = state_dir() / "campaign" / f"pm-{seed}"
-    asked = pm.Asked(folder, f"campaign-pm-{seed}", seed, mutants=pm.chosen(mutants))
-    return pm.figures(pm.campaign(asked))
+    plan = pm.Asked(folder, f"campaign-pm-{seed}", seed, mutants=pm.chosen(mutants))
+    return pm.figures(pm.campaign(plan))
 
 
-def _of_heap(mutants: str) -> Result:
+def _heap_campaign(mutants: str) -> Result:
     from lab.campaign import heap
     from lab.paths import state_dir
 
@@ -222,10 +230,37 @@ def _of_heap(mutants: str) -> Result:
     return heap.campaign(heap.Asked(folder, "campaign-heap", heap.rows(mutants)))
 
 
-def _told(result: Result, as_json: bool) -> int:
+def _print_result(result: Result, as_json: bool) -> int:
     for name, figure in result.figures.items():
         value = f"{figure.value:,}" if isinstance(figure.value, int) else figure.value
-        say(f"{name:24} {value:>14} {figure.unit:9} {figure.kind}")
+        info(f"{name:24} {value:>14} {figure.unit:9} {figure.kind}")
     if as_json:
         result.emit()
     return Exit.PASS if result.ok else Exit.BROKEN
+
+
+@takes(CampaignWords)
+def campaign_command(words: CampaignWords) -> int:
+    """Cut the power at thousands of places of one run, and check what each cut leaves.
+
+    A machine with volatile caches resumes, works and stops; that run is recorded, unless
+    --recording or --model names what to check instead.
+
+    No image is booted for that: the loader's own code decides, and an image that would be
+    entered is compared with what was committed, line by line. Exit 0 only if no cut broke an
+    invariant and every planted bug was found.
+    """
+    mutants = words.amount.mutants
+    if words.source.pm:
+        only_with(words.context, "--pm", OF_PM, "--seed and --mutants")
+        return _print_result(_pm_campaign(words.amount.seed, mutants or "all"), words.as_json)
+    if words.source.heap:
+        only_with(words.context, "--heap", OF_HEAP, "--mutants")
+        return _print_result(_heap_campaign(mutants or "all"), words.as_json)
+    from lab.campaign.command import run
+
+    return _print_result(run(check(words)), words.as_json)
+
+
+def register(app: typer.Typer) -> None:
+    app.command("campaign")(campaign_command)

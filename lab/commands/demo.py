@@ -3,173 +3,159 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from lab.command_line.options import JsonOption, takes
 from lab.errors import Exit, UsageError
-from lab.machine.options import JsonOption
-from lab.say import say
+from lab.machine.config import StopModeName
+from lab.messages import info
 
 if TYPE_CHECKING:
-    from lab.machine import MachineConfig
+    from lab.demo.story import Plan
 
-NVRAM_BYTES = 1 << 30
-# Every page of the NVRAM file gets written: in memory where there is room, else in the state.
-FAST_DIR = Path("/dev/shm")
 CLIENTS_MAX = 64
+KINDS = ("stop-go", "pm", "off2f")
 
 
-def fast_dir() -> Path | None:
-    with suppress(OSError):
-        if shutil.disk_usage(FAST_DIR).free > 2 * NVRAM_BYTES and os.access(FAST_DIR, os.W_OK):
-            return FAST_DIR
-    return None
+@dataclass(frozen=True)
+class DemoWords:
+    """The command line as typed."""
 
-
-def make_config(
-    name: str, cpus: int, stop: str | None, kernel: Path | None, caches: str | None = None
-) -> MachineConfig:
-    from lab.machine import MachineConfig
-    from lab.machine.machine import make_room
-    from lab.setup import products
-    from lab.setup.progress import Progress
-
-    if stop not in {None, "dpm", "fast"}:
-        raise UsageError(f"--stop {stop}: choose dpm or fast")
-    # Checked before anything is built: a wrong word must not cost a kernel build.
-    MachineConfig(name=name, kernel=Path(), cpus=cpus)
-    make_room(name)
-    progress = Progress()
-    config = MachineConfig(
-        name=name,
-        kernel=kernel or products.ensure_kernel(progress).bz_image,
-        loader=products.ensure_loader(progress),
-        root=products.ensure_root(progress),
-        cpus=cpus,
-        nvram_bytes=NVRAM_BYTES,
-        nvram_dir=fast_dir(),
-        network="tap",
-        stop_mode=cast(Literal["dpm", "fast"] | None, stop),
+    what: Annotated[
+        str, typer.Argument(help="stop-go; pm: persistent memory; off2f: text in NVRAM.")
+    ] = "stop-go"
+    name: Annotated[str, typer.Option(help="The machine to make.", metavar="NAME")] = "demo"
+    cpus: Annotated[int, typer.Option(help="Number of CPUs.")] = 4
+    stop: Annotated[str | None, typer.Option(help="How Stop treats devices: dpm or fast.")] = None
+    writes: Annotated[int, typer.Option(help="Acknowledged writes before the cut, at least.")] = (
+        10_000
     )
-    return config if caches is None else with_caches(config, caches)
+    clients: Annotated[int, typer.Option(help="Clients of each server.")] = 4
+    off: Annotated[float, typer.Option(help="Seconds without power.")] = 3.0
+    kernel: Annotated[Path | None, typer.Option(help="Another bzImage.", metavar="FILE")] = None
+    page: Annotated[Path | None, typer.Option(help="Where to write the page.", metavar="FILE")] = (
+        None
+    )
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the machine, stopped, for `rem resume`.")
+    ] = False
+    caches: Annotated[
+        str,
+        typer.Option(help="Volatile CPU caches: a profile, auto, or off.", metavar="PROFILE"),
+    ] = "auto"
+    no_flush: Annotated[
+        str | None,
+        typer.Option(
+            "--no-flush",
+            help="Disable Stop's flushes: all but those of its record (data), or all (all). "
+            "Exit 0 only if both checks detect the loss. Needs --caches.",
+            metavar="WHICH",
+        ),
+    ] = None
+    as_json: JsonOption = False
 
 
-def with_caches(config: MachineConfig, profile: str) -> MachineConfig:
-    """The same machine with volatile caches, whose model runs in the plugin."""
-    from lab.machine.cut_points import make_spec
-    from lab.machine.plugin import ctl_path
-    from lab.setup import products
-    from lab.setup.progress import Progress
+@dataclass(frozen=True)
+class DemoPlan:
+    """The demonstration of Stop and Go, checked; nothing has been built yet."""
 
-    assert config.loader is not None
-    spec = make_spec(products.ensure_plugin(Progress()), config.kernel, config.loader, icount=True)
-    argument = spec.argument(ctl_path(config.name))
-    return replace(config, icount=True, cut_points=True, caches=profile, plugin=argument)
+    name: str
+    cpus: int
+    stop_mode: StopModeName | None
+    kernel: Path | None
+    caches: str | None
+    story: Plan
+    page: Path
+    keep: bool
 
 
-def _demo_other(what: str, name: str, json_: bool) -> int:
+def check(words: DemoWords) -> DemoPlan:
+    """A plan that can be carried out, or UsageError."""
+    if not 1 <= words.clients <= CLIENTS_MAX or words.writes < 1 or words.off < 0:
+        raise UsageError(f"--clients is 1 to {CLIENTS_MAX}, --writes 1 or more, --off 0 or more")
+    if words.stop not in {None, "dpm", "fast"}:
+        raise UsageError(f"--stop {words.stop}: choose dpm or fast")
+    from lab.demo.story import Plan
+    from lab.machine.caches import NO_FLUSH, check_profile
+    from lab.paths import state_dir
+    from lab.testbed.workload import Size
+
+    profile = check_profile(words.caches)
+    if words.caches == "auto" and words.kernel is not None:
+        profile = None  # its System.map, which the plugin needs, may be anywhere
+    if words.no_flush is not None and (profile is None or words.no_flush not in NO_FLUSH):
+        known = ", ".join(NO_FLUSH)
+        raise UsageError(f"--no-flush {words.no_flush}: choose {known}, and give --caches PROFILE")
+    plan = Plan(words.writes, words.off, size=Size(words.clients), no_flush=words.no_flush)
+    return DemoPlan(
+        name=words.name,
+        cpus=words.cpus,
+        stop_mode=cast(StopModeName | None, words.stop),
+        kernel=words.kernel,
+        caches=profile,
+        story=plan,
+        page=words.page or state_dir() / "demo" / f"{words.name}-{plan.kind}.html",
+        keep=words.keep,
+    )
+
+
+def _stop_go(plan: DemoPlan, print_line: Callable[[str], None], as_json: bool) -> bool:
+    from lab.demo.outcome import Outcome
+    from lab.demo.run import end, leave, play, write_page
+    from lab.machine import Machine
+    from lab.testbed.machines import make_config
+
+    config = make_config(plan.name, plan.cpus, plan.stop_mode, plan.kernel, plan.caches)
+    outcome = Outcome(print_line)
+    with Machine.create(config, destroy_on_exit=not plan.keep) as machine:
+        play(machine, plan.story, outcome)
+        if plan.keep:
+            leave(machine)
+    end(outcome)
+    write_page(outcome, plan.page)
+    if as_json:
+        outcome.result.emit()
+    return outcome.result.ok
+
+
+def _in_one_machine(words: DemoWords, print_line: Callable[[str], None]) -> bool:
     from lab.demo import off2f, pm
 
-    play = {"pm": pm.play, "off2f": off2f.play}[what]
-    result = play(name, say if json_ else lambda line: print(line, flush=True))
-    if json_:
+    play = {"pm": pm.play, "off2f": off2f.play}[words.what]
+    result = play(words.name, print_line)
+    if words.as_json:
         result.emit()
-    return int(Exit.PASS if result.ok else Exit.BROKEN)
+    return result.ok
+
+
+@takes(DemoWords)
+def demo_command(words: DemoWords) -> int:
+    """Show that nothing is lost when the power fails.
+
+    A machine boots from NVRAM only. redis and memcached serve clients on this host, a file is
+    written with fsync, programs compute. PWR_OK drops, the machine stops, its QEMU is killed. A
+    new process resumes it; the same connections continue; every acknowledged write is read back.
+    Exit 0 only if every promise was kept.
+
+    `rem demo pm`: a file system, a database and a program's pointers in persistent memory
+    survive a reboot, a panic and a power cut without Stop. `rem demo off2f`: redis-server,
+    sqlite3, busybox and cc1 run with their text in NVRAM, beside the ELFs, and again after a
+    reset and a power cut. Only --name and --json apply to these.
+    """
+    if words.what not in KINDS:
+        raise UsageError(f"rem demo {words.what}: choose {', '.join(KINDS)}")
+    print_line = info if words.as_json else lambda line: print(line, flush=True)
+    if words.what == "stop-go":
+        ok = _stop_go(check(words), print_line, words.as_json)
+    else:
+        ok = _in_one_machine(words, print_line)
+    return Exit.PASS if ok else Exit.BROKEN
 
 
 def register(app: typer.Typer) -> None:
-    @app.command("demo")
-    def demo_command(  # noqa: PLR0917 - the options of a command, given by name
-        what: Annotated[
-            str, typer.Argument(help="stop-go; pm: persistent memory; off2f: text in NVRAM.")
-        ] = "stop-go",
-        name: Annotated[str, typer.Option(help="The machine to make.", metavar="NAME")] = "demo",
-        cpus: Annotated[int, typer.Option(help="Number of CPUs.")] = 4,
-        stop: Annotated[
-            str | None, typer.Option(help="How Stop treats devices: dpm or fast.")
-        ] = None,
-        writes: Annotated[
-            int, typer.Option(help="Acknowledged writes before the cut, at least.")
-        ] = 10_000,
-        clients: Annotated[int, typer.Option(help="Clients of each server.")] = 4,
-        off: Annotated[float, typer.Option(help="Seconds without power.")] = 3.0,
-        kernel: Annotated[
-            Path | None, typer.Option(help="Another bzImage.", metavar="FILE")
-        ] = None,
-        page: Annotated[
-            Path | None, typer.Option(help="Where to write the page.", metavar="FILE")
-        ] = None,
-        keep: Annotated[
-            bool, typer.Option("--keep", help="Keep the machine, stopped: `rem resume` goes on.")
-        ] = False,
-        caches: Annotated[
-            str,
-            typer.Option(help="Volatile CPU caches: a profile, auto, or off.", metavar="PROFILE"),
-        ] = "auto",
-        no_flush: Annotated[
-            str | None,
-            typer.Option(
-                "--no-flush",
-                help="Stop's flushes have no effect, of all but its record (data) or at all (all): "
-                "then exit 0 if that was noticed. Needs --caches.",
-                metavar="WHICH",
-            ),
-        ] = None,
-        json_: JsonOption = False,
-    ) -> int:
-        """Show that nothing is lost when the power fails.
-
-        A machine boots from NVRAM only. redis and memcached serve clients on this host, a file is
-        written with fsync, programs compute. PWR_OK drops, the machine stops, its QEMU is killed. A
-        new process resumes it; the same connections go on; every acknowledged write is looked up.
-        Exit 0 only if every promise was kept.
-
-        `rem demo pm`: a file system, a database and a program's pointers in persistent memory
-        outlive a reboot, a panic and a power cut without Stop. `rem demo off2f`: redis-server,
-        sqlite3, busybox and cc1 run with their text in NVRAM, beside the ELFs, and again after a
-        reset and a power cut. Only --name and --json apply to these.
-        """
-        if what not in {"stop-go", "pm", "off2f"}:
-            raise UsageError(f"rem demo {what}: choose stop-go, pm or off2f")
-        if what != "stop-go":
-            return _demo_other(what, name, json_)
-        if not 1 <= clients <= CLIENTS_MAX or writes < 1 or off < 0:
-            raise UsageError(
-                f"--clients is 1 to {CLIENTS_MAX}, --writes 1 or more, --off 0 or more"
-            )
-        from lab.machine.caches import NO_FLUSH, check_profile
-
-        profile = check_profile(caches)
-        if caches == "auto" and kernel is not None:
-            profile = None  # its System.map, which the plugin needs, may be anywhere
-        if no_flush is not None and (profile is None or no_flush not in NO_FLUSH):
-            raise UsageError(
-                f"--no-flush {no_flush}: choose {', '.join(NO_FLUSH)}, and give --caches PROFILE"
-            )
-        config = make_config(name, cpus, stop, kernel, profile)
-
-        from lab.demo.outcome import Outcome
-        from lab.demo.run import end, leave, play, write_page
-        from lab.demo.story import Plan
-        from lab.demo.workload import Size
-        from lab.machine import Machine
-        from lab.paths import state_dir
-
-        outcome = Outcome(say if json_ else lambda line: print(line, flush=True))
-        with Machine.create(config, destroy_on_exit=not keep) as machine:
-            play(machine, Plan(writes, off, size=Size(clients), no_flush=no_flush), outcome)
-            if keep:
-                leave(machine)
-        end(outcome)
-        write_page(outcome, page or state_dir() / "demo" / f"{name}.html")
-        if json_:
-            outcome.result.emit()
-        sys.stdout.flush()
-        return int(Exit.PASS if outcome.result.ok else Exit.BROKEN)
+    app.command("demo")(demo_command)

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from lab.command_line.options import JsonOption
 from lab.errors import Exit, UsageError
-from lab.machine.options import JsonOption
+from lab.messages import info
 from lab.result import Result
-from lab.say import say
 
 
 def register(app: typer.Typer) -> None:
@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
         from lab.docs.refresh import refresh as refresh_one
         from lab.docs.refresh import write_documents
         from lab.paths import repo_dir
-        from lab.tidy import project_files
+        from lab.tidy.files import project_files
 
         if check and (write or refresh):
             raise UsageError("--check changes nothing: give it alone")
@@ -52,14 +52,14 @@ def register(app: typer.Typer) -> None:
                 raise UsageError(f"{name}: choose some of {', '.join(table.sources)}")
         if refresh:
             for name in names or stale_sources(repo, table, files):
-                say(f"docs: {name}: ./rem {table.sources[name].command}")
+                info(f"docs: {name}: ./rem {table.sources[name].command}")
                 refresh_one(repo, table.sources[name])
         if write or refresh:
             for changed in write_documents(repo, documents(repo, files)):
-                say(f"docs: wrote {changed}")
+                info(f"docs: wrote {changed}")
         findings = check_all(repo)
         for finding in findings:
-            say(str(finding))
+            info(str(finding))
         if as_json:
             result = Result("docs", ok=not findings)
             for kind in KINDS:

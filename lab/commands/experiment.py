@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
+from lab.command_line.options import JsonOption
 from lab.errors import Exit, UsageError
-from lab.machine.options import JsonOption
 
 
 def register(app: typer.Typer) -> None:
     @app.command("experiment")
     def experiment_command(
-        name: Annotated[str, typer.Argument(help="Which; none: list them.")] = "",
+        name: Annotated[str, typer.Argument(help="The experiment; without one, list them.")] = "",
         tier: Annotated[
             str, typer.Option(help="full, or ci: the same with fewer samples.")
         ] = "full",
@@ -28,17 +28,17 @@ def register(app: typer.Typer) -> None:
         ] = None,
         as_json: JsonOption = False,
     ) -> int:
-        """Run an experiment: raw results, figures, and a picture with the paper's values beside.
+        """Run an experiment: raw results, figures, and a picture beside the paper's values.
 
-        The exit code is 1 where a statement of the paper does not come out.
+        The exit code is 1 if a statement of the paper does not hold.
         """
         from lab.experiment.run import TIERS, Context, Experiment, Paper, folder, names
+        from lab.messages import info
         from lab.paths import repo_dir
         from lab.power.model import PowerModel
-        from lab.say import say
 
         if tier not in TIERS:
-            raise UsageError(f"--tier {tier}: give {' or '.join(TIERS)}")
+            raise UsageError(f"--tier {tier}: choose {' or '.join(TIERS)}")
         if not name:
             for one in names():
                 paper = Paper.read(folder() / one / "paper.toml")
@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
         place = out or repo_dir() / "report" / "experiments" / name
         result = experiment.run(Context(tier, seed, place, PowerModel.ready()), redraw)
         for key, figure in result.figures.items():
-            say(f"{key:32} {figure.value!s:>16} {figure.unit:5} {figure.kind}")
+            info(f"{key:32} {figure.value!s:>16} {figure.unit:5} {figure.kind}")
         if as_json:
             result.emit()
         return Exit.PASS if result.ok else Exit.BROKEN

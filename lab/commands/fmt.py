@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem fmt`: bring every file into form, and make what is generated."""
+"""`rem fmt`: format every file, and write the generated ones."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ import typer
 
 def register(app: typer.Typer) -> None:
     @app.command()
-    def fmt() -> None:
-        """Format all Python, C and Rust in place; write man/rem.1 and format/FORMAT.md."""
-        from lab.format_doc import format_page
-        from lab.lint import format_all
-        from lab.manpage import man_page
+    def fmt(context: typer.Context) -> None:
+        """Format all Python, C and Rust in place; write man/rem.1, format/FORMAT.md, rooms."""
+        from lab.checks.lint import format_all
+        from lab.command_line.man_page import man_page
+        from lab.docs.format_page import format_page
         from lab.paths import repo_dir
+        from lab.tidy.rooms import SHOWN_IN, read_rooms, with_table
 
         format_all(repo_dir())
-        (repo_dir() / "man" / "rem.1").write_text(man_page(), encoding="utf-8")
+        page = man_page(context.find_root().command)
+        (repo_dir() / "man" / "rem.1").write_text(page, encoding="utf-8")
         (repo_dir() / "format" / "FORMAT.md").write_text(format_page(), encoding="utf-8")
+        shown = repo_dir() / SHOWN_IN
+        text = with_table(shown.read_text(encoding="utf-8"), read_rooms(repo_dir()))
+        shown.write_text(text, encoding="utf-8")

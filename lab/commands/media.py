@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem media`: a memory controller's model by itself, under requests, a workload or a trace."""
+"""`rem media`: the model of a memory controller, under requests, a workload or a trace."""
 
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from lab.errors import UsageError
-from lab.machine.options import DEFAULT_NAME, JsonOption, NameOption
+from lab.command_line.options import DEFAULT_NAME, JsonOption, NameOption, takes
+from lab.errors import Exit, UsageError
 
 media = typer.Typer(
-    help="Ask the model of a memory controller.",
+    help="Run the model of a memory controller.",
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,
@@ -24,35 +25,7 @@ Settings = Annotated[
     list[str],
     typer.Option("--set", help="NAME=VALUE: a mechanism (xcc=off) or a number of its part."),
 ]
-WORDS = {"on": True, "off": False, "true": True, "false": False}
 UNITS = {"ns": "ns", "mj": "mJ"}
-MECHANISMS = ("xcc", "early_return", "row_buffer", "start_gap", "randomize")
-NAMED = ("layout", "order", "stagger", "part", "part_file")
-
-
-def memory_of(controller: str, settings: list[str]) -> dict[str, Any]:
-    """The memory that a job is done on."""
-    memory: dict[str, Any] = {"controller": controller, "change": {}}
-    for setting in settings:
-        name, found, text = setting.partition("=")
-        if not found:
-            raise UsageError(f"--set {setting}: give NAME=VALUE")
-        if name in MECHANISMS:
-            if text not in WORDS:
-                raise UsageError(f"--set {setting}: give on or off")
-            memory[name] = WORDS[text]
-        elif name in NAMED:
-            memory[name] = text
-        else:
-            try:
-                number = float(text)
-            except ValueError:
-                raise UsageError(f"--set {setting}: {text} is no number") from None
-            if name == "threshold_writes":
-                memory[name] = int(number)
-            else:
-                memory["change"][name] = number
-    return memory
 
 
 def _show(name: str, answer: dict[str, Any], as_json: bool) -> None:
@@ -75,72 +48,88 @@ def _show(name: str, answer: dict[str, Any], as_json: bool) -> None:
         result.emit()
 
 
+@dataclass(frozen=True)
+class TrafficWords:
+    """The command line of `rem media traffic` as typed."""
+
+    controller: Controller
+    read_percent: Annotated[int, typer.Option(help="The others are writes.")] = 100
+    block_bytes: Annotated[int, typer.Option(help="Size of one request.")] = 64
+    in_flight: Annotated[int, typer.Option(help="Requests in flight.")] = 1
+    requests: Annotated[int, typer.Option(help="How many are counted.")] = 100_000
+    pattern: Annotated[str, typer.Option(help="random or sequential.")] = "random"
+    settings: Settings = field(default_factory=list)
+    as_json: JsonOption = False
+
+
 @media.command("traffic")
-def traffic(
-    controller: Controller,
-    read_percent: Annotated[int, typer.Option(help="The others are writes.")] = 100,
-    block_bytes: Annotated[int, typer.Option(help="Of one request.")] = 64,
-    in_flight: Annotated[int, typer.Option(help="Requests under way.")] = 1,
-    requests: Annotated[int, typer.Option(help="How many are counted.")] = 100_000,
-    pattern: Annotated[str, typer.Option(help="random or sequential.")] = "random",
-    settings: Settings = [],  # noqa: B006 the parser makes a new list each time
-    as_json: JsonOption = False,
-) -> None:
-    """Latency and bandwidth of requests of one size and mix."""
+@takes(TrafficWords)
+def traffic(words: TrafficWords) -> int:
+    """Compute latency and bandwidth of requests of one size and mix."""
     from lab.media.engine import Engine
+    from lab.media.settings import memory_of
 
     answer = Engine.ready().ask(
         "traffic",
-        memory=memory_of(controller, settings),
-        read_percent=read_percent,
-        block_bytes=block_bytes,
-        in_flight=in_flight,
-        requests=requests,
-        pattern=pattern,
+        memory=memory_of(words.controller, words.settings),
+        read_percent=words.read_percent,
+        block_bytes=words.block_bytes,
+        in_flight=words.in_flight,
+        requests=words.requests,
+        pattern=words.pattern,
     )
-    _show("media-traffic", answer, as_json)
+    _show("media-traffic", answer, words.as_json)
+    return Exit.PASS
+
+
+@dataclass(frozen=True)
+class ReplayWords:
+    """The command line of `rem media replay` as typed."""
+
+    controller: Controller
+    workload: Annotated[str, typer.Option(help="A kernel, e.g. Redis.")] = ""
+    trace: Annotated[Path | None, typer.Option(help="A file (format/rem_trace.h).")] = None
+    accesses: Annotated[int, typer.Option(help="Loads and stores of the kernel.")] = 1_000_000
+    settings: Settings = field(default_factory=list)
+    as_json: JsonOption = False
 
 
 @media.command("replay")
-def replay(
-    controller: Controller,
-    workload: Annotated[str, typer.Option(help="A kernel, e.g. Redis.")] = "",
-    trace: Annotated[Path | None, typer.Option(help="A file (format/rem_trace.h).")] = None,
-    accesses: Annotated[int, typer.Option(help="Loads and stores of the kernel.")] = 1_000_000,
-    settings: Settings = [],  # noqa: B006 as above
-    as_json: JsonOption = False,
-) -> None:
-    """A workload's kernel or a trace on the modelled cores."""
+@takes(ReplayWords)
+def replay(words: ReplayWords) -> int:
+    """Run a workload's kernel or a trace on the modelled cores."""
     from lab.media.engine import Engine
+    from lab.media.settings import memory_of
 
     answer = Engine.ready().ask(
         "replay",
-        memory=memory_of(controller, settings),
-        workload=workload or None,
-        trace=str(trace) if trace else None,
-        accesses=accesses,
+        memory=memory_of(words.controller, words.settings),
+        workload=words.workload or None,
+        trace=str(words.trace) if words.trace else None,
+        accesses=words.accesses,
     )
-    _show("media-replay", answer, as_json)
+    _show("media-replay", answer, words.as_json)
+    return Exit.PASS
 
 
 @media.command("record")
 def record(
     file: Annotated[Path, typer.Argument(help="The trace (format/rem_trace.h).")],
     name: NameOption = DEFAULT_NAME,
-    records: Annotated[int, typer.Option(help="It ends after so many.")] = 1_000_000,
+    records: Annotated[int, typer.Option(help="The trace ends after so many.")] = 1_000_000,
     limit_s: Annotated[float, typer.Option(help="Or after so long, of the host's time.")] = 600.0,
     redis: Annotated[
         bool, typer.Option("--redis", help="The trace of redis that `rem bench media` replays.")
     ] = False,
 ) -> None:
-    """Record what a running machine with --caches asks of memory, into a trace."""
+    """Record the memory requests of a running machine with --caches, into a trace."""
     from lab.machine.client import supervised
     from lab.machine.control import request
     from lab.machine.tracing import check_records
     from lab.media.engine import Engine
 
     check_records(records)
-    if not file.resolve().parent.is_dir():  # said before minutes are spent
+    if not file.resolve().parent.is_dir():  # checked before minutes are spent
         raise UsageError(f"{file}: there is no folder {file.resolve().parent}")
     if redis:
         from lab.media.redis import ensure_redis_trace
@@ -153,8 +142,8 @@ def record(
         shutil.copyfile(made, file)
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}: give a file that can be written") from error
-    told = Engine.ready().ask("trace", file=str(file))
-    print(f"{file}: {told['records']:,} records, {told['cpus']} CPUs, {told['lines']:,} lines")
+    trace = Engine.ready().ask("trace", file=str(file))
+    print(f"{file}: {trace['records']:,} records, {trace['cpus']} CPUs, {trace['lines']:,} lines")
 
 
 def register(app: typer.Typer) -> None:

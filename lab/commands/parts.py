@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem parts`: the numbers that the memory models stand on, and where each is from."""
+"""`rem parts`: the numbers of the memory models, each with its source."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from lab.command_line.options import JsonOption
 from lab.errors import UsageError
-from lab.machine.options import JsonOption
 
 
 def register(app: typer.Typer) -> None:
@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
     def parts_command(
         part: Annotated[str, typer.Argument(help="Only this part's numbers.")] = "",
         assumed: Annotated[
-            bool, typer.Option("--assumed", help="Only numbers that no publication gives.")
+            bool, typer.Option("--assumed", help="Only numbers without a publication.")
         ] = False,
         as_json: JsonOption = False,
     ) -> None:
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
         rows = Engine.ready().ask("parts")["parts"]
         names = sorted({row["part"] for row in rows})
         if part and part not in names:
-            raise UsageError(f"no part {part}: give one of {', '.join(names)}")
+            raise UsageError(f"no part {part}: choose one of {', '.join(names)}")
         shown = [
             row
             for row in rows

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem ps`: the machines there are."""
+"""`rem ps`: all machines."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import typer
 
+from lab.command_line.options import JsonOption
 from lab.errors import RemError
 from lab.machine.files import MachineFiles
-from lab.machine.options import JsonOption
 from lab.machine.status import status_from_files
 from lab.paths import machines_dir
 

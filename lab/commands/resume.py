@@ -8,16 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
+from lab.command_line.options import DEFAULT_NAME, JsonOption, NameOption
 from lab.errors import Exit, UsageError
 from lab.machine.attach import run_in_foreground, start_detached
 from lab.machine.client import existing
 from lab.machine.control import has_supervisor, request
-from lab.machine.cut_points import GO_PHASES
 from lab.machine.files import MachineFiles
 from lab.machine.machine import Machine, MachineState
-from lab.machine.options import DEFAULT_NAME, JsonOption, NameOption, parse_span_s
+from lab.machine.places import GO_PHASES
 from lab.machine.status import decision_line
-from lab.say import say
+from lab.messages import info
+from lab.quantities import parse_span_s
 
 
 def register(app: typer.Typer) -> None:
@@ -28,7 +29,7 @@ def register(app: typer.Typer) -> None:
             str,
             typer.Option(
                 "--off-for",
-                help="Pretend that the power was off for so much longer, as 7d.",
+                help="Simulate that the power was off for so much longer, as 7d.",
                 metavar="SPAN",
             ),
         ] = "0s",
@@ -39,7 +40,7 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option(
                 "--cut-at",
-                help="Take the power away again, unannounced, so many instructions after a phase "
+                help="Cut the power again, unannounced, so many instructions after a phase "
                 f"of Go begins: {', '.join(GO_PHASES)}. For a machine with cut points.",
                 metavar="PHASE+N",
             ),
@@ -51,39 +52,38 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         """Give a machine its power back: a new QEMU process on the same NVRAM and disk.
 
-        Where another process runs the machine (`rem run` elsewhere, or --detach), that one does
+        If another process runs the machine (`rem run` elsewhere, or --detach), that process does
         it; else this terminal becomes the console. The exit code is 1 if the loader decided on a
-        cold boot though a resume was asked for, or if the image was entered and its kernel crashed;
-        3 if it hangs.
+        cold boot without --cold, or if the image was entered and its kernel crashed; 3 if it hangs.
         """
         files = existing(name)
         rtc_offset_s = parse_span_s(off_for, "--off-for")
         if cut_at is not None:
             return _resume_and_cut(files, cut_at, rtc_offset_s)
         if not has_supervisor(files) and not detach:
-            say(f"rem: machine {name!r}; Ctrl-] ends it")
+            info(f"rem: machine {name!r}; Ctrl-] ends it")
             return run_in_foreground(Machine.open(name), cold, rtc_offset_s)
         if has_supervisor(files):
             result = request(files, "resume", rtc_offset_s=rtc_offset_s, cold=cold)
         else:
             start_detached(files, cold, rtc_offset_s)
             result = request(files, "decided")
-        return _tell(result["boot_note"], cold, as_json)
+        return _print_decision(result["boot_note"], cold, as_json)
 
 
 def _resume_and_cut(files: MachineFiles, cut_at: str, rtc_offset_s: int) -> int:
     if not has_supervisor(files):
-        raise UsageError("--cut-at is for a machine that a process runs: `rem run -d`, `rem cut`")
+        raise UsageError("--cut-at needs a machine with a supervisor: `rem run -d`, `rem cut`")
     state = request(files, "resume", rtc_offset_s=rtc_offset_s, cut_at=cut_at)["state"]
     if state != MachineState.CUT:
-        say(f"rem: {cut_at} was not reached: machine {files.name!r} is {state}")
+        info(f"rem: {cut_at} was not reached: machine {files.name!r} is {state}")
         return Exit.BROKEN
-    say(f"rem: power taken away at {cut_at} of Go")
+    info(f"rem: power cut at {cut_at} of Go")
     return Exit.PASS
 
 
-def _tell(note: dict[str, Any] | None, cold: bool, as_json: bool) -> int:
-    say(f"rem: {decision_line(note)}")
+def _print_decision(note: dict[str, Any] | None, cold: bool, as_json: bool) -> int:
+    info(f"rem: {decision_line(note)}")
     if as_json:
         print(json.dumps({"boot_note": note}))
     resumed = note is not None and note["reason"] == "RESUME"

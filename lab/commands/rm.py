@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
+from lab.command_line.options import DEFAULT_NAME, NameOption
 from lab.errors import HangError, RemError, UsageError
 from lab.machine.client import existing
 from lab.machine.control import has_supervisor, request
 from lab.machine.files import MachineFiles, MachineLock
 from lab.machine.machine import Machine, MachineState, remove_leftovers
-from lab.machine.options import DEFAULT_NAME, NameOption
-from lab.say import say
+from lab.messages import info
 
 QUIT_LIMIT_S = 30.0
 
@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
     def rm_command(
         name: NameOption = DEFAULT_NAME,
         force: Annotated[
-            bool, typer.Option("--force", "-f", help="Also when it runs, or is damaged.")
+            bool, typer.Option("--force", "-f", help="Also if it runs, or is damaged.")
         ] = False,
     ) -> int:
         """Remove a machine: its NVRAM, its disk, its logs and its network."""
@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
         except RemError:
             if not force:
                 raise
-            say(f"rem: removed {remove_leftovers(name)}")
+            info(f"rem: removed {remove_leftovers(name)}")
             return 0
         if has_supervisor(files):
             if files.read_state().get("state") == MachineState.RUNNING and not force:

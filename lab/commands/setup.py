@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
         Every other command does this by itself, as far as it needs. What is done stays done: an
         interrupted set-up goes on where it was.
         """
-        from lab.say import say
+        from lab.messages import info
         from lab.setup import products
         from lab.setup.progress import Progress
 
@@ -69,4 +69,4 @@ def register(app: typer.Typer) -> None:
             made = products.ensure_kernel(progress, kernel.value).bz_image
             if show:
                 print(made.parent)
-        say("set-up: all there" if not only else f"set-up: {', '.join(only)}: there")
+        info("set-up: all there" if not only else f"set-up: {', '.join(only)}: there")

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from lab.command_line.options import DEFAULT_NAME, NameOption
 from lab.machine.client import supervised
 from lab.machine.control import request
-from lab.machine.options import DEFAULT_NAME, NameOption
 
 
 def register(app: typer.Typer) -> None:

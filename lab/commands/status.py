@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem status`: what is known of a machine."""
+"""`rem status`: the status of a machine."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import json
 
 import typer
 
+from lab.command_line.options import DEFAULT_NAME, JsonOption, NameOption
 from lab.machine.client import existing
 from lab.machine.control import has_supervisor, request
-from lab.machine.options import DEFAULT_NAME, JsonOption, NameOption
 from lab.machine.status import status_from_files, status_lines
 
 
@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
     def status_command(name: NameOption = DEFAULT_NAME, as_json: JsonOption = False) -> int:
         """Show a machine: its state, the loader's last decision and its reason, the last cut.
 
-        When it runs, also what its kernel says below /sys/kernel/remanence.
+        While it runs, also the kernel's files below /sys/kernel/remanence.
         """
         files = existing(name)
         status = request(files, "status") if has_supervisor(files) else status_from_files(files)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem stop`: a planned Stop, asked of the guest."""
+"""`rem stop`: a planned Stop, requested from the guest."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from lab.command_line.options import DEFAULT_NAME, NameOption
 from lab.errors import Exit
 from lab.machine.client import supervised
 from lab.machine.control import request
 from lab.machine.machine import MachineState
-from lab.machine.options import DEFAULT_NAME, NameOption
-from lab.say import say
+from lab.messages import info
 
 
 def register(app: typer.Typer) -> None:
@@ -23,8 +23,8 @@ def register(app: typer.Typer) -> None:
             bool, typer.Option("--power-off", help="Shut the guest down; nothing to resume.")
         ] = False,
     ) -> int:
-        """Stop a machine as planned: same image as at a cut, no hold-up; `rem resume` goes on."""
+        """Stop a machine as planned, without a hold-up; `rem resume` resumes it."""
         state = request(supervised(name), "stop", power_off=power_off)["state"]
         wanted = MachineState.OFF if power_off else MachineState.STOPPED
-        say(f"rem: machine {name!r} is {state}" + ("" if state == wanted else f", not {wanted}"))
+        info(f"rem: machine {name!r} is {state}" + ("" if state == wanted else f", not {wanted}"))
         return Exit.PASS if state == wanted else Exit.BROKEN

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem test`: prove that it works."""
+"""`rem test`: linters and tests of every language."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from lab.testrun import TestRun
+    from lab.checks.testrun import TestRun
 
 
 def register(app: typer.Typer) -> None:
@@ -22,33 +22,33 @@ def register(app: typer.Typer) -> None:
 
         Exit status 1 when something failed, 3 when the budget of time was exceeded.
         """
+        from lab.checks.testrun import Tier, run_tier
         from lab.errors import UsageError
-        from lab.testrun import Tier, run_tier
 
         if tier not in list(Tier):
-            raise UsageError(f"--tier {tier}: want one of {', '.join(Tier)}")
+            raise UsageError(f"--tier {tier}: choose one of {', '.join(Tier)}")
         done = run_tier(Tier(tier), words or [])
-        _tell(done)
+        _print_summary(done)
         if as_json:
             _emit(done)
         raise typer.Exit(done.exit_code())
 
 
-def _tell(done: TestRun) -> None:
-    """The runners' own last lines come last: CI counts tests by them."""
-    from lab.say import say
-    from lab.shares import BUDGET_MINUTES, SET_UP_MINUTES, SHARES
+def _print_summary(done: TestRun) -> None:
+    """Print times and failures; the runners' own last lines come last, as CI reads them."""
+    from lab.checks.shares import BUDGET_MINUTES, SET_UP_MINUTES, SHARES
+    from lab.messages import info
 
     limits = {"set-up": SET_UP_MINUTES} | {share.name: share.limit_minutes for share in SHARES}
     for name, minutes in done.minutes.items():
         limit = f" (share: {limits[name]} min)" if name in limits else ""
-        say(f"{minutes:7.2f} min  {name}{limit}")
-    say(f"{done.total_minutes:7.2f} min  in all ({done.tier} tier)")
+        info(f"{minutes:7.2f} min  {name}{limit}")
+    info(f"{done.total_minutes:7.2f} min  in all ({done.tier} tier)")
     if done.over_budget():
-        say(f"over the budget of {BUDGET_MINUTES} min")
-    say(f"failed: {', '.join(done.failed)}" if done.failed else "all passed")
+        info(f"over the budget of {BUDGET_MINUTES} min")
+    info(f"failed: {', '.join(done.failed)}" if done.failed else "all passed")
     for line in done.last_lines:
-        say(line)
+        info(line)
 
 
 def _emit(done: TestRun) -> None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The demonstration: a machine under load loses its power and goes on where it was."""
+"""The demonstration: a machine under load loses its power and resumes."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The other end of the demonstration: Stop's flushes had no effect. Is it noticed, and by whom?
+"""The negative proof of the demonstration: with Stop's flushes disabled, is the loss detected?
 
-Two judges who know nothing of each other. The digest: at each flush of a Stop the plugin sums up
-the lines that it should have written, and at the end the same lines as media has them. And the
-workload: the machine is resumed, and every promise is looked up as always.
+Two checks that share nothing. The digest: at each flush of a Stop the plugin sums up the lines
+that the flush should have written, and at the end the same lines as media has them. And the
+workload: the machine is resumed, and every promise is checked as usual.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from __future__ import annotations
 from lab.demo import story, verdict
 from lab.demo.outcome import Outcome
 from lab.demo.story import Before, Plan
-from lab.demo.workload import Workload
 from lab.errors import RemError
 from lab.machine import CutRecord, Machine
 from lab.machine.caches import is_lost
+from lab.testbed.workload import Workload
 
 # A kernel that lost its data crashes at once or never answers.
 ANSWER_LIMIT_S = 60.0
 
 
-def judge(
+def check(
     machine: Machine,
     work: Workload,
     before: Before,
@@ -28,30 +28,30 @@ def judge(
     plan: Plan,
     outcome: Outcome,
 ) -> None:
-    """The demonstration is right when both judges are red; then it is also ok."""
-    told = record.caches or {}
-    lost = told.get("lost_lines", 0)
-    digest_red = is_lost(record.caches)
+    """The proof holds when both checks detect the loss."""
+    caches = record.caches or {}
+    lost = caches.get("lost_lines", 0)
+    digest_detects = is_lost(record.caches)
     outcome.result.add("lost_lines", lost, "lines", "counted")
     outcome.check(
-        "the digest tells that lines are lost",
-        digest_red,
-        f"{lost} lines; due {told.get('digest_due', 0):016x}, "
-        f"on media {told.get('digest_media', 0):016x}",
+        "the digest detects that lines are lost",
+        digest_detects,
+        f"{lost} lines; due {caches.get('digest_due', 0):016x}, "
+        f"on media {caches.get('digest_media', 0):016x}",
     )
-    red = _workload_is_red(machine, work, before, plan, outcome)
+    found = _workload_finds(machine, work, before, plan, outcome)
     if plan.no_flush == "all":
-        outcome.check("the loader refuses what is there", bool(red), red)
+        outcome.check("the loader refuses the image", bool(found), found)
     else:
-        outcome.check("the workload's checks tell it", bool(red), red)
-    outcome.result.add("detected", int(digest_red and bool(red)), "proofs", "counted")
+        outcome.check("the workload's checks detect the loss", bool(found), found)
+    outcome.result.add("detected", int(digest_detects and bool(found)), "proofs", "counted")
 
 
-def _workload_is_red(
+def _workload_finds(
     machine: Machine, work: Workload, before: Before, plan: Plan, outcome: Outcome
 ) -> str:
-    """What was found broken after power returned; nothing if all seems well."""
-    inner = Outcome(outcome.tell)
+    """The first promise that was broken after power returned; empty if none was."""
+    inner = Outcome(outcome.print_line)
     try:
         if story.go(machine, plan, inner):
             machine.wait_resumed(ANSWER_LIMIT_S)
@@ -59,6 +59,5 @@ def _workload_is_red(
         else:
             verdict.all_lost(before, inner)
     except RemError as error:
-        inner.check("the machine goes on", False, error.message)
-    broken = [check for check in inner.checks if not check.ok]
-    return f"{broken[0].name}: {broken[0].detail}" if broken else ""
+        inner.check("the machine resumes", False, error.message)
+    return f"{inner.broken[0].name}: {inner.broken[0].detail}" if inner.broken else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Plays the whole demonstration on a machine and leaves its page."""
+"""Runs the whole demonstration on a machine and writes its page."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from pathlib import Path
 
 from lab.demo import loss, story, verdict
 from lab.demo.outcome import Outcome
+from lab.demo.page import page
 from lab.demo.story import Plan
-from lab.demo.workload import Workload
 from lab.errors import InfraError
 from lab.machine import Machine, MachineState
 from lab.machine.cut_points import attach_cut_points
-from lab.report.demo_page import page
+from lab.testbed.workload import Workload
 
 
 def play(machine: Machine, plan: Plan, outcome: Outcome) -> None:
-    """From power on to the last check. Errors of the surroundings are raised, not judged."""
+    """From power on to the last check. Errors of the environment are raised, not counted."""
     begin_s = time.monotonic()
-    outcome.caches = machine.config.caches
+    outcome.caches, outcome.no_flush = machine.config.caches, plan.no_flush
     attach_cut_points(machine)
     with Workload(machine, plan.size) as work:
         story.boot(machine, outcome)
         before = story.load(machine, work, plan, outcome)
         record = story.cut(machine, work, before, plan, outcome)
         if plan.no_flush is not None:
-            loss.judge(machine, work, before, record, plan, outcome)
+            loss.check(machine, work, before, record, plan, outcome)
         elif story.go(machine, plan, outcome):
             verdict.check_all(machine, work, before, plan, outcome)
         else:
@@ -35,19 +35,19 @@ def play(machine: Machine, plan: Plan, outcome: Outcome) -> None:
 
 
 def end(outcome: Outcome) -> None:
-    """The last lines: what was kept, and what all this does not show."""
+    """Print the last lines: what was kept, and what all this does not show."""
     kept = sum(check.ok for check in outcome.checks)
-    outcome.tell(f"{kept} of {len(outcome.checks)} promises kept.")
-    outcome.tell("Lost in the cut, and brought back:")
+    outcome.print_line(f"{kept} of {len(outcome.checks)} checks passed.")
+    outcome.print_line("Lost in the cut:")
     for line in outcome.modelled():
-        outcome.tell(f"  - {line}")
-    outcome.tell("Not modelled:")
+        outcome.print_line(f"  - {line}")
+    outcome.print_line("Not modelled:")
     for line in outcome.not_modelled():
-        outcome.tell(f"  - {line}")
+        outcome.print_line(f"  - {line}")
 
 
 def leave(machine: Machine) -> None:
-    """For --keep: stopped in order, so that `rem resume` goes on."""
+    """For --keep: stopped, so that `rem resume` can resume it."""
     if machine.state is MachineState.RUNNING:
         machine.cut()
 
@@ -63,4 +63,4 @@ def write_page(outcome: Outcome, path: Path) -> None:
         path.write_text(page(outcome, picture), encoding="utf-8")
     except OSError as error:
         raise InfraError(f"cannot write {path}: {error.strerror}") from error
-    outcome.tell(f"Page: {path}")
+    outcome.print_line(f"Page: {path}")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The first half of `rem demo`: boot, load, cut, darkness, Go. What was promised: verdict.py.
+"""The first half of `rem demo`: boot, load, cut, time off, Go. The checks after Go: verdict.py.
 
-Each step says what it did and leaves its numbers in the Outcome.
+Each step reports what it did and adds its figures to the Outcome.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lab.demo.guest_job import ProcessId
 from lab.demo.outcome import Outcome
-from lab.demo.workload import Size, Workload
 from lab.errors import RemError
 from lab.machine import CutRecord, Machine
+from lab.machine.cut_plan import CutPlan
 from lab.machine.qemu import NVRAM_PHYS
 from lab.machine.status import cut_line
 from lab.report.record_text import note_line
+from lab.testbed.guest_job import ProcessId
+from lab.testbed.workload import Size, Workload
 
 BOOT_LIMIT_S = 240.0
 LOAD_LIMIT_S = 600.0
@@ -27,18 +28,23 @@ PAGE_BYTES = 4096
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked for."""
+    """What to do."""
 
     writes: int = 10_000  # acknowledged before the cut, at least
     off_s: float = 3.0
     more_s: float = 2.0  # of load after Go
     size: Size = field(default_factory=Size)
-    no_flush: str | None = None  # Stop's flushes have no effect: a proof that this is noticed
+    no_flush: str | None = None  # which of Stop's flushes are disabled: a negative proof
+
+    @property
+    def kind(self) -> str:
+        """Names the page: runs of different kinds do not overwrite each other's."""
+        return "stop-go" if self.no_flush is None else f"no-flush-{self.no_flush}"
 
 
 @dataclass
 class Before:
-    """What was true when the power failed."""
+    """The state when the power failed."""
 
     processes: dict[str, ProcessId | None]
     boot_id: str
@@ -56,13 +62,13 @@ def boot_id(machine: Machine) -> str:
 
 
 def redis_run(machine: Machine) -> str:
-    """The id that redis gives itself at each start."""
+    """The id that redis chooses at each start."""
     lines = guest_text(machine, "redis-cli info server").splitlines()
     return next((line.strip() for line in lines if line.startswith("run_id:")), "")
 
 
-def tell_memory(machine: Machine, outcome: Outcome) -> None:
-    """Where main memory is: the kernel's own map."""
+def report_memory(machine: Machine, outcome: Outcome) -> None:
+    """Report where main memory is, by the kernel's own map."""
     low = high = 0
     for line in guest_text(machine, "cat /proc/iomem").splitlines():
         span, _, name = line.partition(" : ")
@@ -73,7 +79,7 @@ def tell_memory(machine: Machine, outcome: Outcome) -> None:
             else:
                 low += last + 1 - first
     pages = low // PAGE_BYTES
-    outcome.say(
+    outcome.report(
         f"Linux {guest_text(machine, 'uname -r')} runs from NVRAM: {high >> 20} MiB of main "
         f"memory above 4 GiB, {pages} pages of DRAM."
     )
@@ -90,16 +96,16 @@ def boot(machine: Machine, outcome: Outcome) -> None:
     machine.boot()
     machine.wait_up(BOOT_LIMIT_S)
     note = machine.boot_note()
-    outcome.say(f"Power on. The loader: {note_line(note) if note else 'left no note'}.")
-    tell_memory(machine, outcome)
+    outcome.report(f"Power on. The loader: {note_line(note) if note else 'left no note'}.")
+    report_memory(machine, outcome)
 
 
 def load(machine: Machine, work: Workload, plan: Plan, outcome: Outcome) -> Before:
-    """Returns when enough is acknowledged and everything is at work."""
+    """Return when enough is acknowledged and everything is at work."""
     work.start()
-    outcome.say(
+    outcome.report(
         f"redis (nothing of it on disk) and memcached serve {2 * plan.size.clients} clients on the "
-        "host; a file is written with fsync; registers and primes are computed."
+        "host; a file is written with fsync; two programs compute."
     )
     before = Before(work.processes(), boot_id(machine), redis_run(machine))
     work.wait_acked(plan.writes, LOAD_LIMIT_S)
@@ -112,9 +118,9 @@ def load(machine: Machine, work: Workload, plan: Plan, outcome: Outcome) -> Befo
 def cut(
     machine: Machine, work: Workload, before: Before, plan: Plan, outcome: Outcome
 ) -> CutRecord:
-    """PWR_OK drops under full load; the clients learn only afterwards that they are to wait."""
-    record = machine.cut(no_flush=plan.no_flush)
-    # Not the Stop's own time, which is the model's, while clients live on the host's clock.
+    """Drop PWR_OK under full load; the clients are stopped only afterwards."""
+    record = machine.cut(CutPlan(no_flush=plan.no_flush))
+    # By the host's clock, as the clients; the Stop's own time is the model's.
     writers = work.writers().items()
     held = {name: load.ask("hold", at_ns=record.went_at_ns) for name, load in writers}
     before.acked = {name: one["acked"] for name, one in held.items()}
@@ -124,8 +130,8 @@ def cut(
     waiting = sum(one["clients_in_flight_at_cut"] for one in held.values())
     in_flight = sum(one["in_flight_at_cut"] for one in held.values())
     line = cut_line(vars(record))
-    outcome.say(f"Power cut: {line}.")
-    outcome.say(
+    outcome.report(f"Power cut: {line}.")
+    outcome.report(
         f"{acked} writes and {before.records} records on disk are acknowledged; {in_flight} "
         f"requests of {waiting} clients are in flight."
     )
@@ -140,9 +146,9 @@ def cut(
         else:
             add("stop_wall_ns", record.stopped_after_ns, "ns", "native")
     gone = record.gone and not Path(f"/proc/{record.qemu_pid}").exists()
-    outcome.check("the QEMU process is gone", gone, f"process {record.qemu_pid}")
+    outcome.check("the QEMU process has ended", gone, f"process {record.qemu_pid}")
     outcome.check("Stop committed within the hold-up", record.stopped, line)
-    enough = f"{acked} writes, at least {plan.writes} asked for"
+    enough = f"{acked} writes, at least {plan.writes} wanted"
     outcome.check("enough was acknowledged before the cut", acked >= plan.writes, enough)
     everyone = f"{waiting} of {clients} clients"
     outcome.check("each client had a request in flight", waiting == clients, everyone)
@@ -152,14 +158,14 @@ def cut(
 
 
 def go(machine: Machine, plan: Plan, outcome: Outcome) -> bool:
-    """Power returns; false when what starts is not what stopped."""
+    """Power returns; false if the loader does not enter the image."""
     time.sleep(plan.off_s)
     begin_ns = time.monotonic_ns()
     machine.resume()
     note = machine.wait_boot_note()
     took_ms = (time.monotonic_ns() - begin_ns) / 1e6
     pid = machine.qemu.pid if machine.qemu else 0
-    outcome.say(
+    outcome.report(
         f"{plan.off_s:g} s later power returns: a new QEMU, process {pid}. After {took_ms:.0f} ms "
         f"its loader has decided: {note_line(note)}."
     )

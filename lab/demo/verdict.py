@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The second half of `rem demo`: after Go, every promise is checked.
 
-Nothing is concluded from silence: what could not be verified counts as lost.
+What could not be verified counts as lost.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from lab.demo.guest_job import ProcessId
 from lab.demo.outcome import Outcome
 from lab.demo.story import Before, Plan, boot_id, redis_run
-from lab.demo.workload import Workload
 from lab.errors import RemError
 from lab.machine import Machine
 from lab.machine.console import kernel_warnings
-from lab.record import decode, read_block
-from lab.timeline import timeline_of
+from lab.record.block import decode, read_block
+from lab.record.timeline import timeline_of
+from lab.testbed.guest_job import ProcessId
+from lab.testbed.workload import Workload
 
-# TCP's retransmission of what was lost at the cut may wait for some seconds.
+# TCP may wait some seconds before it sends again what was lost at the cut.
 ANSWER_LIMIT_S = 120.0
 # Reading tens of thousands of keys back, from an emulated machine under load.
 READ_LIMIT_S = 240.0
@@ -38,7 +38,7 @@ class Tally:
 
 
 def read_back(work: Workload, promised: dict[str, int]) -> Tally:
-    """The missing answers, then every write, over the same connections."""
+    """Wait for the missing answers, then read back every write, over the same connections."""
     tally = Tally()
     for name, load in work.writers().items():
         result = load.ask("verify", ANSWER_LIMIT_S + READ_LIMIT_S, limit_s=ANSWER_LIMIT_S)
@@ -59,7 +59,7 @@ def read_back(work: Workload, promised: dict[str, int]) -> Tally:
 
 
 def check_clients(work: Workload, before: Before, plan: Plan, outcome: Outcome) -> int:
-    """What the servers' clients found, before and after more load: how many writes are lost."""
+    """Check the servers' clients, before and after more load; return how many writes are lost."""
     first = read_back(work, before.acked)
     outcome.check(
         "every acknowledged write is there",
@@ -73,7 +73,7 @@ def check_clients(work: Workload, before: Before, plan: Plan, outcome: Outcome) 
     if first.problems:
         return first.lost
     for load in work.writers().values():
-        load.ask("go_on")
+        load.ask("resume")
     time.sleep(plan.more_s)
     for load in work.writers().values():
         load.ask("hold", at_ns=time.monotonic_ns())
@@ -81,14 +81,14 @@ def check_clients(work: Workload, before: Before, plan: Plan, outcome: Outcome) 
     second = read_back(work, now)
     more = sum(now.values()) - sum(before.acked.values())
     outcome.check(
-        "the same connections go on",
+        "the same connections continue",
         more > 0 and second.lost == second.repeated == 0 and not second.problems,
         "; ".join(second.problems) or f"{more} further writes, none lost",
     )
-    outcome.say(
+    outcome.report(
         f"{first.checked} writes were read back over the connections that were open at the cut: "
-        f"{first.lost} lost. They went on: {more} further writes. The longest silence a client "
-        f"saw was {first.gap_ns / 1e9:.1f} s."
+        f"{first.lost} lost. They continued: {more} further writes. The longest time a client "
+        f"waited was {first.gap_ns / 1e9:.1f} s."
     )
     return first.lost
 
@@ -98,34 +98,34 @@ def _same(before: ProcessId | None, after: ProcessId | None) -> bool:
 
 
 def check_processes(machine: Machine, work: Workload, before: Before, outcome: Outcome) -> bool:
-    """Same kernel, same processes."""
+    """Check that kernel and processes are the same."""
     after = work.processes()
     changed = [name for name, old in before.processes.items() if not _same(old, after[name])]
     same_boot = boot_id(machine) == before.boot_id
     same_redis = redis_run(machine) == before.redis_run
     pids = ", ".join(f"{name} {pid}" for name, pid in work.pids.items())
-    outcome.check("the same kernel runs", same_boot, "boot_id is the one of before the cut")
+    outcome.check("the same kernel runs", same_boot, "boot_id is as before the cut")
     ok = outcome.check(
         "the same processes run",
         not changed and same_redis,
         f"changed: {', '.join(changed) or 'redis'}" if changed or not same_redis else pids,
     )
     if ok:
-        outcome.say(f"The processes are the same: {pids}.")
+        outcome.report(f"The processes are the same: {pids}.")
     return ok and same_boot
 
 
 def check_programs(work: Workload, before: Before, outcome: Outcome) -> None:
-    """The self-checking programs' verdicts, and what the disk and the peer have."""
+    """Check the verdicts of the self-checking programs, the disk and the peer."""
     verdicts = {name: job.finish(FINISH_LIMIT_S) for name, job in work.jobs.items()}
     for name, line in verdicts.items():
-        outcome.check(f"{name} found nothing wrong", line.startswith("OK "), line)
-    outcome.say("; ".join(verdicts.values()) + ".")
+        outcome.check(f"{name} found no error", line.startswith("OK "), line)
+    outcome.report("; ".join(verdicts.values()) + ".")
     peer = work.loads["peer"].ask("status")
     failures = "; ".join(peer["failures"])
     finished = peer["frame_connections_finished"] == peer["frame_connections"] == 1
     frames = f"{peer['frames_received']} frames received, {peer['frames_sent']} sent"
-    outcome.check("the peer's connection went on", finished and not failures, failures or frames)
+    outcome.check("the peer's connection continued", finished and not failures, failures or frames)
     check = (
         f"/opt/rem/bin/rem-fsync --check 1 --path /root/rem-fsync.data "
         f"--slots {work.size.records} --acked {peer['acked_records']}"
@@ -136,15 +136,13 @@ def check_programs(work: Workload, before: Before, outcome: Outcome) -> None:
 
 
 def check_log(machine: Machine, outcome: Outcome) -> None:
-    """Both consoles, and what the record says of the Stop and the Go."""
+    """Check both consoles, and take the times of Stop and Go from the record."""
     text = "".join(
         path.read_text(errors="replace")
         for path in sorted(machine.files.directory.glob("console-*"))
     )
     found = kernel_warnings(text)
-    outcome.check(
-        "no kernel warning", not found, found[0] if found else "none in the console's log"
-    )
+    outcome.check("no kernel warning", not found, found[0] if found else "none in the console logs")
     record = decode(read_block(machine.files.seen(machine.config)))
     newest = record.newest
     outcome.timeline = timeline_of(newest) if newest else None
@@ -169,6 +167,6 @@ def check_all(
 
 
 def all_lost(before: Before, outcome: Outcome) -> None:
-    """The machine was booted cold: what only memory held is gone."""
+    """After a cold boot: everything that was only in memory is lost."""
     outcome.result.add("lost_writes", sum(before.acked.values()), "writes", "counted")
     outcome.result.add("resumed", 0, "machines", "counted")

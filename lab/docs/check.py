@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lab.docs.marks import filled, sources_of, without_marks
 from lab.docs.records import TABLE, Record, Table, measured_key, read_record, read_table
-from lab.tidy import project_files
+from lab.tidy.files import project_files
 
 KINDS = ("stale", "wrong", "missing", "unsourced")
 # History is no claim about the present code; format's document is generated from its headers.

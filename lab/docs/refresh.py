@@ -11,7 +11,7 @@ from lab.docs.marks import filled
 from lab.docs.records import Record, Source, measured_key, read_record, write_record
 from lab.errors import RemError
 from lab.run import run
-from lab.tidy import project_files
+from lab.tidy.files import project_files
 
 # Lines of set-up, of progress and of `rem` itself are not output.
 _NOT_OUTPUT = re.compile(r"^(?:set-up: |rem: )")

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Experiments: each figure or table of the papers that is shown again (experiments/)."""
+"""Experiments: the figures and tables of the papers that are reproduced (experiments/)."""

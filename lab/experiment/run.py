@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Find an experiment, run it, keep its raw results, and draw what they show beside the paper's.
+"""Find an experiment, run it, keep its raw results, and draw them beside the paper's.
 
 A folder experiments/ID has
     README.md      question, method, what differs from the paper
-    paper.toml     what the paper gives: title, source, [values]
+    paper.toml     the paper's title, source and [values]
     experiment.py  measure(it) -> raw, judge(raw, paper, report), draw(raw, paper, figure)
 
 Figures and pictures are functions of the raw results alone, which are kept as JSON: `--redraw`
-makes them again without measuring.
+repeats them without measuring.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from types import ModuleType
 from typing import Any
 
 from lab.errors import InfraError, UsageError
+from lab.messages import info
 from lab.paths import repo_dir
 from lab.power.model import PowerModel
 from lab.result import Result
-from lab.say import say
 
 TIERS = ("ci", "full")
 TITLE_COLUMNS = 130
@@ -47,14 +47,14 @@ class Paper:
     title: str
     source: str
     values: dict[str, Any]
-    provisional: bool = False  # times stand on a model that is to be replaced
+    provisional: bool = False  # times depend on a model that will be replaced
 
     @staticmethod
     def read(path: Path) -> Paper:
         try:
             return Paper(**tomllib.loads(path.read_text(encoding="utf-8")))
         except (tomllib.TOMLDecodeError, TypeError) as error:
-            raise InfraError(f"{path} is no paper's data: {error}") from error
+            raise InfraError(f"{path} does not describe a paper: {error}") from error
 
 
 @dataclass
@@ -73,7 +73,7 @@ class Context:
 
 @dataclass
 class Report:
-    """Figures, and what was expected of them."""
+    """Figures, and expectations of the paper that failed."""
 
     result: Result
     failed: list[str] = field(default_factory=list)
@@ -85,8 +85,8 @@ class Report:
         self.result.add(name, value, unit, "counted")
 
     def expect(self, what: str, holds: bool) -> None:
-        """A statement of the paper that must come out here, too."""
-        say(f"  {'holds' if holds else 'DOES NOT HOLD'}: {what}")
+        """A statement of the paper that must hold here, too."""
+        info(f"  {'holds' if holds else 'DOES NOT HOLD'}: {what}")
         if not holds:
             self.failed.append(what)
             self.result.ok = False
@@ -112,9 +112,9 @@ class Experiment:
         return Experiment(name, Paper.read(here / "paper.toml"), module)
 
     def run(self, it: Context, redraw: Path | None = None) -> Result:
-        """Measure (or read what was measured), judge, draw."""
+        """Measure (or read kept results), judge, draw."""
         it.out.mkdir(parents=True, exist_ok=True)
-        say(f"{self.name}: {self.paper.title} ({self.paper.source})")
+        info(f"{self.name}: {self.paper.title} ({self.paper.source})")
         if redraw is None:
             raw = self.module.measure(it)
             text = json.dumps({"experiment": self.name, "tier": it.tier, "raw": raw}, indent=1)
@@ -154,4 +154,4 @@ class Experiment:
         for suffix in ("svg", "png"):
             figure.savefig(out / f"figure.{suffix}", dpi=150)
         plt.close(figure)
-        say(f"{self.name}: raw results and figure are in {out}")
+        info(f"{self.name}: raw results and figure are in {out}")

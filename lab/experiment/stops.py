@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Stops of a whole machine, measured in guest time for the experiments that need them.
+"""Stops of a whole machine, measured in guest time for experiments.
 
-The machine is that of `rem bench stop-go`. What was measured is kept beside the reports under the
-key of the kernel, so that experiments that ask for the same measure once.
+The machine is that of `rem bench stop-go`. Results are kept beside the reports under the key of
+the kernel, so that experiments with the same needs measure once.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from lab.machine.config import StopModeName
 def measured(
     it: Context, cpus: int, loads: tuple[str, ...], modes: tuple[StopModeName, ...], stops: int
 ) -> dict[str, list[dict[str, Any]]]:
-    """Samples by way of stopping; times are of the clock flat-1ns, without a flush of caches."""
+    """Samples by stop mode; times are of the clock flat-1ns, without a flush of caches."""
     from lab.bench.stop_go import Plan, measure
-    from lab.commands.demo import fast_dir
     from lab.setup import products
+    from lab.testbed.machines import fast_dir
 
     progress = products.Progress()
     kernel = products.ensure_kernel(progress)
@@ -51,7 +51,7 @@ def measured(
 
 
 def _kept(sample: dict[str, Any]) -> dict[str, Any]:
-    """Without the addresses, which are thousands."""
+    """Without the thousands of addresses."""
     return {key: value for key, value in sample.items() if key != "turns"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Puts the user's terminal and a machine's console together, and starts detached supervisors."""
+"""Connects the user's terminal to a machine's console, and starts detached supervisors."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ from lab.machine.cut_points import attach_cut_points
 from lab.machine.files import MachineFiles
 from lab.machine.machine import Machine, MachineState
 from lab.machine.supervisor import ENDED, ConsoleFollower, Supervisor
+from lab.messages import info
 from lab.paths import repo_dir
-from lab.say import say
 
-ESCAPE = b"\x1d"  # Ctrl-], as telnet and virsh use
+ESCAPE = b"\x1d"  # Ctrl-], as in telnet and virsh
 START_LIMIT_S = 60.0
-# If the terminal's owner is not a terminal (a pipe, CI), only signals end the machine.
 POLL_S = 0.1
 
 
 @contextlib.contextmanager
 def raw_terminal() -> Iterator[bool]:
-    """stdin as raw bytes; False where it is no terminal."""
+    """Make stdin deliver raw bytes; False if it is no terminal: then only signals end it."""
     if not sys.stdin.isatty():
         yield False
         return
@@ -78,7 +77,7 @@ def run_in_foreground(machine: Machine, cold: bool = False, rtc_offset_s: int = 
                     machine.console.send(data)
     finally:
         supervisor.close()
-    say(f"\nrem: machine {machine.config.name!r} is {machine.state}" + _what_next(machine))
+    info(f"\nrem: machine {machine.config.name!r} is {machine.state}" + _what_next(machine))
     return int(Exit.BROKEN if machine.state is MachineState.FAILED else Exit.PASS)
 
 
@@ -86,11 +85,11 @@ def _what_next(machine: Machine) -> str:
     name = machine.config.name
     if machine.state is MachineState.FAILED:
         return f": {machine.why}"
-    return f"; go on: rem resume --name {name}; remove: rem rm --name {name}"
+    return f"; resume it: rem resume --name {name}; remove it: rem rm --name {name}"
 
 
 def start_detached(files: MachineFiles, cold: bool = False, rtc_offset_s: int = 0) -> None:
-    """Start a supervisor that outlives this process; returns when the machine has power."""
+    """Start a supervisor that survives this process; return when the machine has power."""
     options = json.dumps({"cold": cold, "rtc_offset_s": rtc_offset_s})
     words = [sys.executable, "-m", "lab.machine.supervisor", files.name, options]
     with files.supervisor_log.open("ab") as log:
@@ -103,24 +102,24 @@ def start_detached(files: MachineFiles, cold: bool = False, rtc_offset_s: int = 
             if child.returncode is None:
                 child.send_signal(signal.SIGKILL)
             lines = files.supervisor_log.read_text(errors="replace").splitlines()
-            said = lines[-1].removeprefix("rem: ") if lines else "it said nothing"
+            reason = lines[-1].removeprefix("rem: ") if lines else "it printed nothing"
             code = child.returncode
             known = code in {2, 3, 4}
             raise (
-                RemError(said, Exit(code))
+                RemError(reason, Exit(code))
                 if known
                 else InfraError(
-                    f"the supervisor did not start: {said} (see {files.supervisor_log})"
+                    f"the supervisor did not start: {reason} (see {files.supervisor_log})"
                 )
             )
         time.sleep(0.02)
 
 
 def attach_console(files: MachineFiles) -> None:
-    """The terminal as console of a machine that another process owns; Ctrl-] lets go of it."""
+    """Make the terminal the console of a machine that another process owns; Ctrl-] detaches."""
     sock, _ = open_request(files, "console")
     with sock, raw_terminal() as terminal:
-        say("rem: Ctrl-] ends this console, not the machine\r")
+        info("rem: Ctrl-] ends this console, not the machine\r")
         sock.sendall(b"\r")  # so that the shell prints its prompt
         _copy(sock, terminal)
 

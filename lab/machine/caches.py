@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A machine's volatile caches: NVRAM as CPUs and devices read it, and media apart from it.
+"""A machine's volatile caches: NVRAM as CPUs and devices read it, and media as a separate file.
 
-While the machine runs its NVRAM is a file of its own, filled from media at power-on. Media
-gets a line when the plugin's model writes it back (machine/README.md). With the power that file
-goes, and the next boot begins with media alone.
+While the machine runs, its NVRAM is a file of its own, filled from media at power-on. Media
+gets a line when the plugin's model writes it back (machine/README.md). That file is lost with the
+power, and the next boot begins with media alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import shutil
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from qemu.qmp import QMPError
 
@@ -20,19 +19,17 @@ from lab import run
 from lab.errors import InfraError, UsageError
 from lab.machine.config import MachineConfig
 from lab.machine.files import MachineFiles
+from lab.machine.parts import MachineParts
 from lab.machine.plugin import Honour, PluginControl
 from lab.machine.qemu import QemuProcess
 from lab.paths import repo_dir
-
-if TYPE_CHECKING:
-    from lab.machine.machine import Machine
 
 # WSP's first machine: four cores, each with two levels, and one inclusive level of 8 MiB.
 DEFAULT_PROFILE = "wsp-c5528"
 OFF, AUTO = "off", "auto"
 FAST_DIR = Path("/dev/shm")
 PROFILES_FILE = repo_dir() / "machine" / "cache" / "profiles.toml"
-# What `rem cut --no-flush` takes, and what then has no effect.
+# What `rem cut --no-flush` takes, and which flushes it disables.
 NO_FLUSH = {
     "data": Honour.REM_PLUGIN_HONOUR_BLOCK,
     "all": Honour.REM_PLUGIN_HONOUR_NOTHING,
@@ -47,7 +44,7 @@ def profiles() -> list[str]:
 
 
 def check_profile(text: str) -> str | None:
-    """What --caches says; None for off."""
+    """The profile that --caches names; None for off."""
     if text == OFF:
         return None
     if text == AUTO:
@@ -58,7 +55,7 @@ def check_profile(text: str) -> str | None:
 
 
 def fill_memory(files: MachineFiles, config: MachineConfig) -> None:
-    """Power on: CPUs read what media has. Holes stay holes, for quick searches."""
+    """Power on: CPUs read what media has. Holes stay holes, which makes searches quick."""
     media, memory = files.nvram(config), files.memory(config)
     if media.stat().st_size != config.nvram_bytes:
         raise InfraError(
@@ -67,7 +64,7 @@ def fill_memory(files: MachineFiles, config: MachineConfig) -> None:
         )
     drop_memory(files, config)
     if media.parent != FAST_DIR and shutil.disk_usage(FAST_DIR).free > 2 * config.nvram_bytes:
-        # They live hardly longer than the power, so they may as well be in the host's memory.
+        # They are needed hardly longer than the power is on, so the host's memory will do.
         for file in (memory, files.writers(config)):
             file.symlink_to(FAST_DIR / f"rem-{files.name}-{files.identity}{file.suffix}")
     used_bytes = media.stat().st_blocks * 512
@@ -83,8 +80,8 @@ def fill_memory(files: MachineFiles, config: MachineConfig) -> None:
 
 
 def keep_memory(files: MachineFiles, config: MachineConfig) -> None:
-    """The power is off. What CPUs read is no machine's any more; `rem inspect` compares it with
-    media, until power returns.
+    """The power is off: keep what CPUs read for `rem inspect`, which compares it with media until
+    power returns.
     """
     memory = files.memory(config)
     if memory.exists():
@@ -93,18 +90,18 @@ def keep_memory(files: MachineFiles, config: MachineConfig) -> None:
 
 
 def drop_memory(files: MachineFiles, config: MachineConfig) -> None:
-    """What CPUs read is gone, at the last cut too."""
+    """Remove what CPUs read, at the last cut too."""
     for file in (files.memory(config), files.at_cut(config), files.writers(config)):
         _remove(file)
 
 
 def _remove(memory: Path) -> None:
-    """With what it points to."""
+    """With the target of the link."""
     memory.resolve().unlink(missing_ok=True)
     memory.unlink(missing_ok=True)
 
 
-def control_of(machine: Machine) -> PluginControl:
+def control_of(machine: MachineParts) -> PluginControl:
     if machine.config.caches is None or machine.plugin is None:
         raise UsageError(
             f"machine {machine.config.name!r} has no volatile caches: "
@@ -113,8 +110,8 @@ def control_of(machine: Machine) -> PluginControl:
     return machine.plugin
 
 
-def without_flush(machine: Machine, which: str) -> None:
-    """Takes flushes their effect, from now to the loss of power: a proof that it is noticed."""
+def without_flush(machine: MachineParts, which: str) -> None:
+    """Disable flushes from now to the loss of power: a negative proof."""
     control = control_of(machine)
     if which not in NO_FLUSH:
         raise UsageError(f"--no-flush={which}: choose one of {', '.join(NO_FLUSH)}")
@@ -124,8 +121,8 @@ def without_flush(machine: Machine, which: str) -> None:
     control.honour(NO_FLUSH[which])
 
 
-def arm_store(machine: Machine, number: int) -> None:
-    """The power goes right after that store to NVRAM, counted from the drop of PWR_OK."""
+def arm_store(machine: MachineParts, number: int) -> None:
+    """Let the power fail right after that store to NVRAM, counted from the drop of PWR_OK."""
     control = control_of(machine)
     if number < 1:
         raise UsageError(f"--at-store {number}: stores are counted from 1")
@@ -135,8 +132,8 @@ def arm_store(machine: Machine, number: int) -> None:
     control.arm_store(number)
 
 
-def power_goes(machine: Machine, qemu: QemuProcess) -> int:
-    """QEMU dies, by its plugin if it can, so that the persistence domain does its last."""
+def power_goes(machine: MachineParts, qemu: QemuProcess) -> int:
+    """End QEMU, by its plugin if possible, so that the persistence domain is completed."""
     control = machine.plugin
     if machine.config.caches is not None and control is not None and qemu.process.poll() is None:
         try:
@@ -148,15 +145,15 @@ def power_goes(machine: Machine, qemu: QemuProcess) -> int:
     return qemu.kill()
 
 
-def told(machine: Machine) -> dict[str, int] | None:
-    """How the caches stood when the power went."""
+def at_cut(machine: MachineParts) -> dict[str, int] | None:
+    """The state of the caches when the power failed."""
     if machine.config.caches is None or machine.plugin is None:
         return None
     return machine.plugin.caches()
 
 
-def is_lost(told: dict[str, int] | None) -> bool:
-    """Whether media lacks what a flush should have written: the count and both digests say so."""
-    if told is None:
+def is_lost(state: dict[str, int] | None) -> bool:
+    """Whether media lacks what a flush should have written, by the count and by both digests."""
+    if state is None:
         return False
-    return told["lost_lines"] > 0 and told["digest_due"] != told["digest_media"]
+    return state["lost_lines"] > 0 and state["digest_due"] != state["digest_media"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Finds the machine that a command is about."""
+"""Finds the machine that a command names."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from lab.machine.files import MachineFiles
 
 
 def existing(name: str) -> MachineFiles:
-    """A machine that has been made, or a usage error."""
+    """A machine that exists, or UsageError."""
     files = MachineFiles.of(name)
     files.read_config()
     return files
 
 
 def supervised(name: str) -> MachineFiles:
-    """A machine that some process runs and answers for."""
+    """A machine that has a supervisor, or UsageError."""
     files = existing(name)
     if not has_supervisor(files):
         raise UsageError(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a machine is, as one frozen record: written when it is made, read again by each resume.
+"""The configuration of a machine, written when it is made and read by each resume.
 
 A resumed image fits only the machine that stopped, so nothing of this may change between two
-boots but what Machine.boot() and .resume() take as arguments of their own.
+boots except what Machine.boot() and .resume() take as arguments.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from lab.addresses import GUEST_ADDRESS, HOST_ADDRESS
 from lab.errors import InfraError, UsageError
 from lab.machine.disks import DISK_CACHES, DISK_LOSSES, DiskCache, DiskLoss
 
@@ -29,14 +30,10 @@ DRAM_BYTES = 64 * MIB_BYTES
 DRAM_AS_MAIN_MEMORY_BYTES = GIB_BYTES
 DRAM_AS_MAIN_MEMORY_MIN_BYTES = 256 * MIB_BYTES
 
-# Long enough for any Stop that will ever end, on a busy host too, by whose clock it is measured
-# without icount, and whose disk's fsync stop=dpm waits for; one that hangs must still end in a cut.
+# Enough for any Stop that ends, even on a busy host: without icount the host's clock counts, and
+# stop=dpm waits for fsync of the host's disk. A Stop that hangs must still end in a cut.
 HOLD_UP_DEFAULT_NS = 60_000_000_000
 
-# CONFIG_IP_PNP of the guest's kernel sets the address, so no program is needed for it.
-GUEST_ADDRESS = "10.77.0.2"
-HOST_ADDRESS = "10.77.0.1"
-NETWORK = "10.77.0.0/24"
 # On a busy host a vCPU may get no ticks for so long that the kernel's test of its timer fails, and
 # the virtual TSC is what its clock source watchdog would call unstable.
 CMDLINE_BASE = (
@@ -45,7 +42,7 @@ CMDLINE_BASE = (
     "no_timer_check tsc=reliable"
 )
 
-# Also the end of a namespace's name and of a file's: no dots, no slashes.
+# Also part of names of namespaces and files: no dots, no slashes.
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
 StopModeName = Literal["dpm", "fast"]
@@ -54,13 +51,13 @@ MEMTYPES: tuple[str, ...] = get_args(MemtypeName)
 NvramKind = Literal["scm", "nvdimm-n", "battery"]
 NVRAM_KINDS: tuple[str, ...] = get_args(NvramKind)
 NetworkMode = Literal["auto", "tap", "user", "none"]
-# The guest's only disk and network device. Those that are not virtio are started again after Go by
-# their own driver's error recovery.
+# The guest's only disk and network device. Those that are not virtio are restarted after Go by
+# their driver's error recovery.
 DiskModel = Literal["virtio-blk", "nvme"]
 NicModel = Literal["virtio-net", "e1000e", "e1000", "rtl8139"]
 DISK_MODELS: tuple[str, ...] = get_args(DiskModel)
 NIC_MODELS: tuple[str, ...] = get_args(NicModel)
-# An NVMe controller looks for its disk in the background.
+# An NVMe driver finds its disk in the background.
 ROOT_WORDS = {"virtio-blk": "root=/dev/vda", "nvme": "root=/dev/nvme0n1 rootwait"}
 
 
@@ -82,21 +79,21 @@ class Forward:
 
 @dataclass(frozen=True)
 class MachineConfig:
-    """The machine. Paths are of products in the cache, which are never written to."""
+    """The machine. Paths are of products in the cache, which are never written."""
 
     name: str
     kernel: Path
     loader: Path | None = None  # None: QEMU's own -kernel boot; cannot resume
     root: Path | None = None  # copied, sparse, into the machine's state
     initrd: Path | None = None
-    nvram_kind: NvramKind = "scm"  # what NVRAM is made of
+    nvram_kind: NvramKind = "scm"  # the technology of NVRAM
     disk_cache: DiskCache = "protected"  # whether the disk's write cache survives
-    disk_loss: DiskLoss = "all"  # of what is in a volatile one
-    disk_claim: DiskCache | None = None  # what the loader is told, where that is not so
+    disk_loss: DiskLoss = "all"  # what a volatile cache loses
+    disk_claim: DiskCache | None = None  # its description to the loader, if that is false
     cpus: int = 4
-    memtype: MemtypeName | None = "nvram"  # None: not told; then a loader of ours hides DRAM
+    memtype: MemtypeName | None = "nvram"  # None: no word; then our loader hides DRAM
     dram_bytes: int | None = None  # None: as much as memtype needs
-    dram_file: Path | None = None  # DRAM is this file, so that its content can be judged later
+    dram_file: Path | None = None  # DRAM is this file, so that its content can be checked later
     nvram_bytes: int = GIB_BYTES
     nvram_dir: Path | None = None  # None: in the machine's state; else e.g. /dev/shm
     cpu_model: str = CPU_MODEL
@@ -159,7 +156,7 @@ class MachineConfig:
         return DRAM_AS_MAIN_MEMORY_BYTES if self.memtype == "dram" else DRAM_BYTES
 
     def cmdline(self) -> str:
-        """The kernel's command line; what the user adds comes last and so wins."""
+        """The kernel's command line; the user's words come last, so that they take precedence."""
         words = [CMDLINE_BASE, ROOT_WORDS[self.disk]]
         if self.memtype is not None:
             words.append(f"memtype={self.memtype}")
@@ -193,5 +190,5 @@ class MachineConfig:
         except (ValueError, KeyError, TypeError) as err:
             raise InfraError(
                 f"config.json of the machine does not fit this version ({err}): "
-                "remove the machine with `rem rm` and make it anew"
+                "remove the machine with `rem rm` and make a new one"
             ) from err

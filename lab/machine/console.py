@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The machine's serial console during one boot: kept whole, searched, watched, typed into.
+"""The machine's serial console during one boot: kept, searched, followed, written to.
 
-QEMU itself writes the log file, so the log is complete even when this process is killed.
+QEMU itself writes the log file, so the log is complete even if this process is killed.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from collections.abc import Callable
 from lab.errors import HangError, InfraError
 
 READY_MARK = "REM-GUEST-READY"
-POWEROFF_MARK = "REM-GUEST-POWEROFF"
 
-# What a kernel prints when something is wrong with it. Every match is a failure of a run that
-# promises "no kernel warning in the log".
+# What a kernel prints when something is wrong. Every match fails a run that promises "no kernel
+# warning in the log".
 KERNEL_WARNING = re.compile(
     r"WARNING: |\bBUG: |kernel BUG at |\bOops\b|Call Trace:|Kernel panic|general protection fault"
     r"|unable to handle|rcu: .*(?:stall|self-detected)|soft lockup|hard LOCKUP"
@@ -42,7 +41,7 @@ class Console:
         self._text = bytearray()
         self._changed = threading.Condition()
         self._sinks: list[Sink] = []
-        self.ended = False  # QEMU is gone: nothing more will come
+        self.ended = False  # QEMU has ended: nothing more will come
         self._thread = threading.Thread(target=self._serve, name="rem-console", daemon=True)
         self._thread.start()
 
@@ -58,7 +57,7 @@ class Console:
                 sinks = list(self._sinks)
                 self._changed.notify_all()
             for sink in sinks:
-                sink(data)  # b"" tells a sink that the boot is over
+                sink(data)  # b"" means that the boot is over
             if not data:
                 return
 
@@ -67,7 +66,7 @@ class Console:
             return bytes(self._text[since:]).decode(errors="replace")
 
     def position(self) -> int:
-        """Where the console is now; expect() from here sees only what comes later."""
+        """The present end of the console; expect() from here sees only what comes later."""
         with self._changed:
             return len(self._text)
 
@@ -85,7 +84,7 @@ class Console:
                     return match
                 if self.ended:
                     raise InfraError(
-                        f"the machine went off before its console said {pattern!r}: {self._tail()}"
+                        f"the machine went off before {pattern!r} was printed: {self._tail()}"
                     )
                 rest_s = end_s - time.monotonic()
                 if rest_s <= 0:
@@ -93,15 +92,15 @@ class Console:
                 self._changed.wait(rest_s)
 
     def missing(self, pattern: str, why: str) -> str:
-        """What is said of a pattern that did not come."""
+        """The message about a pattern that did not come."""
         return f"no {pattern!r} on the console {why}: {self._tail()}"
 
     def _tail(self) -> str:
         lines = bytes(self._text[-2000:]).decode(errors="replace").strip().splitlines()
-        return f"its last line is {lines[-1].strip()!r}" if lines else "it said nothing at all"
+        return f"its last line is {lines[-1].strip()!r}" if lines else "it printed nothing at all"
 
     def send(self, data: bytes) -> None:
-        """Type. A machine that went off takes no input, which is no error of the typist."""
+        """Send input. A machine that went off takes none, which is no error of the sender."""
         try:
             self._socket.sendall(data)
         except OSError:
@@ -109,7 +108,7 @@ class Console:
                 self.ended = True
 
     def attach(self, sink: Sink, replay: bool = False) -> None:
-        """Give *sink* all that comes, on request also all that came before."""
+        """Give *sink* all further output; with *replay* also all earlier output."""
         with self._changed:
             if replay and self._text:
                 sink(bytes(self._text))
@@ -124,6 +123,6 @@ class Console:
         return kernel_warnings(self.text())
 
     def close(self) -> None:
-        """After QEMU is gone: reads what is left, then lets go of the socket."""
+        """After QEMU has ended: read what is left, then close the socket."""
         self._thread.join(5.0)
         self._socket.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The border between a machine's supervisor and other commands: JSON lines on a unix socket.
+"""Requests from commands to a machine's supervisor: JSON lines on a unix socket.
 
     -> {"op": "cut", "hold_up_ns": 17000000}
     <- {"ok": true, "result": {...}}   or   {"ok": false, "message": "...", "exit_code": 4}
@@ -33,12 +33,12 @@ def short_path(files: MachineFiles) -> Iterator[str]:
 
 
 def has_supervisor(files: MachineFiles) -> bool:
-    """Whether somebody owns the machine and serves it, so that requests go there."""
+    """Whether a process owns the machine and serves requests."""
     return files.control.exists() and MachineLock.owner_pid(files) is not None
 
 
 def read_line(sock: socket.socket) -> dict[str, Any]:
-    """One JSON object, byte by byte at its end so that nothing behind it is taken."""
+    """One JSON object, read byte by byte so that nothing behind it is consumed."""
     line = bytearray()
     while not line.endswith(b"\n"):
         byte = sock.recv(1)
@@ -52,7 +52,7 @@ def read_line(sock: socket.socket) -> dict[str, Any]:
 
 
 def open_request(files: MachineFiles, op: str, **arguments: Any) -> tuple[socket.socket, Any]:
-    """Send a request: the open connection and the result. Errors of the other side are raised."""
+    """Send a request; return the open connection and the result. Raise the other side's error."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with short_path(files) as path:

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Places in Stop and Go at which the power can be taken away, to the instruction.
+"""Cuts at places in Stop and Go, to the instruction.
 
-A machine with cut points has the plugin, which is told of one function for each phase, and runs
-without KASLR, so that functions are where System.map says. `commit+300` is 300 instructions after
-that of `commit` is reached, on the CPU that reaches it first.
+A machine with cut points has the plugin, which knows one function for each phase, and runs
+without KASLR, so that System.map has the functions' addresses. `commit+300` is 300 instructions
+after the function of `commit` is reached, on the CPU that reaches it first.
 """
 
 from __future__ import annotations
 
-import re
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from lab.errors import UsageError
 from lab.machine.machine import Machine
+from lab.machine.places import GO_KERNEL_PHASES, GO_LOADER_PHASES, PHASES, STOP_PHASES, Place
 from lab.machine.plugin import (
     ANSWER_LIMIT_S,
     ANSWER_POLL_S,
@@ -24,54 +23,18 @@ from lab.machine.plugin import (
     PluginControl,
     PluginSpec,
     Snapshot,
-    attach,
     elapsed_ns,
 )
+from lab.machine.plugin_clock import attach
 from lab.machine.supply import GuestClock
 from lab.machine.symbols import loader_address, symbol_address
 
-# In the order of time; those of Stop are the kernel's.
-STOP_PHASES = {
-    "stop": "rem_stop_begin",  # in the interrupt of PWR_OK
-    "park": "rem_park_cpu",
-    "devices": "rem_devices_stop",
-    "commit": "rem_record_commit",
-}
-GO_LOADER_PHASES = {"consume": "consume", "enter": "image_enter"}
-GO_KERNEL_PHASES = {"go": "rem_go_begin"}
-GO_PHASES = {**GO_LOADER_PHASES, **GO_KERNEL_PHASES}
-PHASES = (*STOP_PHASES, *GO_PHASES)
-
-# vCPUs that take turns keep within so many instructions of each other (machine/README.md).
+# vCPUs that take turns stay within so many instructions of each other (machine/README.md).
 QUANTUM_ICOUNT = 2000
 
 
-@dataclass(frozen=True)
-class Place:
-    """So many instructions after a phase begins."""
-
-    phase: str
-    insns: int
-
-    @staticmethod
-    def parse(text: str, phases: dict[str, str], option: str) -> Place:
-        """*option* and *phases* are what the command at hand calls it and can cut in."""
-        match = re.fullmatch(r"([a-z]+)(?:\+(\d{1,12}))?", text)
-        if not match or match[1] not in phases:
-            names = ", ".join(phases)
-            raise UsageError(f"{option} {text}: give PHASE or PHASE+INSTRUCTIONS, one of {names}")
-        return Place(match[1], int(match[2] or 0))
-
-    def __str__(self) -> str:
-        return f"{self.phase}+{self.insns}"
-
-    def mark(self) -> int:
-        """Of the plugin."""
-        return PHASES.index(self.phase)
-
-
 def make_spec(library: Path, kernel: Path, loader: Path, icount: bool) -> PluginSpec:
-    """What the plugin of a machine with cut points is told. System.map is beside the kernel."""
+    """The plugin's configuration for cut points. System.map is beside the kernel."""
     system_map = kernel.parent / "System.map"
     kernel_phases = {**STOP_PHASES, **GO_KERNEL_PHASES}
     pcs = {phase: symbol_address(system_map, name) for phase, name in kernel_phases.items()}
@@ -86,7 +49,7 @@ def make_spec(library: Path, kernel: Path, loader: Path, icount: bool) -> Plugin
 
 
 def attach_cut_points(machine: Machine) -> None:
-    """For who owns a machine, before it is powered on: the plugin's control, the guest's clock."""
+    """Set the plugin's control and the guest's clock; the owner does this before power-on."""
     if not machine.config.cut_points:
         return
     host_paced = machine.clock
@@ -105,7 +68,7 @@ def _control(machine: Machine) -> PluginControl:
 
 
 class PlaceClock:
-    """Stands in for the guest's clock in one announced cut: the energy lasts up to a place."""
+    """Replaces the guest's clock in one announced cut: the hold-up ends at a place."""
 
     def __init__(self, machine: Machine, place: Place) -> None:
         self._machine = machine
@@ -141,12 +104,12 @@ class PlaceClock:
 
 
 def clock_for(machine: Machine, place: Place | None) -> GuestClock | None:
-    """What Machine.cut() is to wait by; None: as always."""
+    """The clock for Machine.cut(); None: the machine's own."""
     return None if place is None else PlaceClock(machine, place)
 
 
 def resume_and_cut(machine: Machine, place: Place, limit_s: float, rtc_offset_s: int = 0) -> None:
-    """Power returns, and goes again at a place in Go. HangError if that is never reached."""
+    """Power returns, and fails again at a place in Go. HangError if that is never reached."""
     control = _control(machine)
     machine.resume(rtc_offset_s=rtc_offset_s, paused=True)
     assert machine.qemu is not None

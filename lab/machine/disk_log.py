@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The record that QEMU's blklogwrites keeps of a disk: parsed to the last valid entry.
+"""The log that QEMU's blklogwrites keeps of a disk, parsed to the last valid entry.
 
-The form is that of Linux' dm-log-writes: a superblock of one sector, then for each write, flush or
-discard one sector that says what it is, followed by the data of a write. QEMU was killed while it
-wrote it, and the guest chose what is in it, so nothing in it is believed before it is checked.
+The format is that of Linux' dm-log-writes: a superblock of one sector, then for each write, flush
+or discard one sector that describes it, followed by the data of a write. QEMU was killed while it
+wrote the log, and the guest chose its content, so nothing in it is trusted before it is checked.
 
-Invariant: for no bytes does parsing read outside the file, loop, or raise but DiskLogError.
+Invariant: for any bytes parsing stays inside the file, ends, and raises nothing but DiskLogError.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ MAGIC = 0x6A736677736872
 VERSION = 1
 SUPER = struct.Struct("<QQQI")
 ENTRY = struct.Struct("<QQQQ")
-SECTOR_BYTES = 512  # QEMU's default; a superblock that says another is refused
+SECTOR_BYTES = 512  # QEMU's default; a superblock with another size is refused
 FLUSH, FUA, DISCARD, MARK = 1, 2, 4, 8
 FLAGS = FLUSH | FUA | DISCARD | MARK
 
 
 class DiskLogError(InfraError):
-    """A record from which the disk's content cannot be told."""
+    """A log from which the disk's content cannot be derived."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing that the disk was told and had answered."""
+    """One request that the disk had answered."""
 
     offset_bytes: int
     bytes: int
     flags: int
-    data_at: int  # in the record
+    data_at: int  # in the log
 
     @property
     def is_write(self) -> bool:
@@ -47,18 +47,17 @@ class Entry:
 
 @dataclass
 class Parsed:
-    """What came of parsing, besides the entries."""
+    """Results of parsing, besides the entries."""
 
     entries: int = 0
-    holes: int = 0  # entries whose place was taken and that QEMU had no time to write
-    cut_off: bool = False  # the last entry is not whole
+    holes: int = 0  # entries whose place was reserved and that QEMU had no time to write
 
 
 class DiskLog:
-    """A record in a file; entries are read on the way, so that its size does not matter."""
+    """A log in a file; entries are read one by one, so that its size does not matter."""
 
     def __init__(self, path: Path, disk_bytes: int, limit_bytes: int | None = None) -> None:
-        """*limit_bytes*: what of the record there was at some moment."""
+        """*limit_bytes*: the size of the log at some moment."""
         self._path = path
         self._disk_bytes = disk_bytes
         self._file = path.open("rb")
@@ -83,20 +82,20 @@ class DiskLog:
         return bytes(self._map[entry.data_at : entry.data_at + entry.bytes])
 
     def _check_super(self) -> None:
-        """A superblock is written with the first entry; a record without one is empty."""
+        """A superblock is written with the first entry; a log without one is empty."""
         if len(self._map) < SECTOR_BYTES or not any(self._map[: SUPER.size]):
             return
         magic, version, _, sector_bytes = SUPER.unpack_from(self._map)
         if (magic, version, sector_bytes) != (MAGIC, VERSION, SECTOR_BYTES):
             raise DiskLogError(
-                f"{self._path} is no record of a disk (magic {magic:#x}, version {version}, "
+                f"{self._path} is no log of a disk (magic {magic:#x}, version {version}, "
                 f"sectors of {sector_bytes}): remove the machine with `rem rm`"
             )
 
     def _skip_hole(self, at: int) -> int | None:
-        """From a sector of zeros to the next that is not: an entry's place, never written.
+        """From a sector of zeros to the next other one: an entry's place that was never written.
 
-        Its request had not been answered, so it may be taken for lost.
+        Its request had not been answered, so it may count as lost.
         """
         end = len(self._map) - len(self._map) % SECTOR_BYTES
         while at < end:
@@ -119,8 +118,7 @@ class DiskLog:
             self._check(entry, at)
             at = entry.data_at + (0 if flags & DISCARD else entry.bytes)
             if at > len(self._map) and entry.is_write:
-                self.parsed.cut_off = True  # had not been answered
-                return
+                return  # cut off: its request had not been answered
             self.parsed.entries += 1
             yield entry
 
@@ -130,5 +128,5 @@ class DiskLog:
         if entry.flags & ~FLAGS or outside or padding.count(0) != len(padding):
             raise DiskLogError(
                 f"{self._path}: entry {self.parsed.entries} at byte {at} makes no sense: "
-                "the disk cannot be told; remove the machine with `rem rm`"
+                "the disk's content is unknown; remove the machine with `rem rm`"
             )

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A disk whose write cache dies with the power, beside one whose does not.
+"""Disks with a write cache that survives a loss of power, and disks with one that does not.
 
-    protected   QEMU writes to disk.img: whatever it accepted is there after a cut
-    volatile    disk.img is what is on media. QEMU writes to an overlay (the cache, and what it has
-                put on media since) and records each write and flush. After the power went, the
-                record is replayed: what a flush had covered goes to disk.img, the rest is lost
+    protected   QEMU writes to disk.img: everything it accepted is there after a cut
+    volatile    disk.img is the media. QEMU writes to an overlay (the cache, and what it has put on
+                media since) and logs each write and flush. After the power failed, the log is
+                replayed: what a flush had covered goes to disk.img, the rest is lost
 
-A disk whose cache is off flushes after each write. QEMU does that flush itself, and leaves it out
+A disk whose cache is off flushes after each write. QEMU does that flush itself, and skips it
 if it knows of no write since the last one; it counts a write only after that flush. So the node
-that keeps the record is not the uppermost: one above it counts for itself, and the record has each
-flush.
+that keeps the log is not the uppermost one: the node above it counts writes by itself, and the log
+has every flush.
 
-Which of the writes that no flush covered are lost is a property of the disk: `all` of them, or
-sectors chosen by a seed (`some`), which tears writes and keeps newer ones than it loses.
+Which of the writes without a flush are lost is a property of the disk: `all` of them, or sectors
+chosen by a seed (`some`), which tears writes and may keep newer writes than it loses.
 
-Invariants: disk.img of a volatile disk changes only while no QEMU runs; replaying twice gives what
-replaying once gives, so a replay that is interrupted is simply done again at the next power-on.
+Invariants: disk.img of a volatile disk changes only while no QEMU runs; a replay is idempotent, so
+one that is interrupted is repeated at the next power-on.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DiskCache = Literal["protected", "volatile"]
 DiskLoss = Literal["all", "some"]
 DISK_CACHES: tuple[str, ...] = get_args(DiskCache)
 DISK_LOSSES: tuple[str, ...] = get_args(DiskLoss)
-# Sectors are chosen one by one, so `some` looks at no more than a real cache holds.
+# Sectors are chosen one by one, so `some` is limited to what a real cache holds.
 SOME_BYTES_MAX = 64 << 20
 
 
@@ -50,7 +50,7 @@ class DiskFiles:
 
 @dataclass
 class Settled:
-    """What a loss of power did to a disk."""
+    """The effect of a loss of power on a disk."""
 
     writes: int = 0
     flushes: int = 0
@@ -63,7 +63,7 @@ class Settled:
 
 
 def power_on(files: DiskFiles) -> None:
-    """An empty overlay and an empty record; what a power-on before left has been settled."""
+    """Make an empty overlay and an empty log; those of an earlier power-on have been settled."""
     for path in (files.overlay, files.log):
         path.unlink(missing_ok=True)
     size = files.media.stat().st_size
@@ -77,9 +77,9 @@ def power_on(files: DiskFiles) -> None:
 
 
 def blockdevs(files: DiskFiles, quoted: Any) -> list[str]:
-    """QEMU's nodes; the uppermost is `rem-disk`. Below the record no flush needs to reach the host.
+    """QEMU's nodes; the uppermost is `rem-disk`. Below the log no flush needs to reach the host.
 
-    What is on the host's own disk matters only when the host loses its power.
+    What is on the host's own disk matters only if the host loses its power.
     """
     record = "driver=blklogwrites,node-name=rem-logged,file=rem-cache,log=rem-log"
     nodes = (
@@ -96,11 +96,11 @@ def blockdevs(files: DiskFiles, quoted: Any) -> list[str]:
 
 
 def settle(files: DiskFiles, loss: DiskLoss = "all", seed: int = 0) -> Settled | None:
-    """After the power went: bring disk.img to what is on media. None: nothing to settle."""
+    """After the power failed: bring disk.img to the state of the media. None: nothing to do."""
     if not files.log.exists():
         return None
     settled = apply_log(files.media, files.log, None, loss, seed)
-    for path in (files.overlay, files.log):  # the record last: until then it is done again
+    for path in (files.overlay, files.log):  # the log last: until then the replay is repeated
         path.unlink(missing_ok=True)
     return settled
 
@@ -108,7 +108,7 @@ def settle(files: DiskFiles, loss: DiskLoss = "all", seed: int = 0) -> Settled |
 def apply_log(
     disk: Path, record: Path, limit_bytes: int | None, loss: DiskLoss, seed: int
 ) -> Settled:
-    """Bring a disk to what is on media when so much of its record had been written."""
+    """Bring a disk to the state of its media when so much of its log had been written."""
     settled = Settled()
     with (
         DiskLog(record, disk.stat().st_size, limit_bytes) as log,
@@ -142,7 +142,7 @@ def _lose(
     choice: random.Random,
     settled: Settled,
 ) -> None:
-    """No flush came any more. FUA writes are on media; of the others, what it lets be."""
+    """No further flush came. FUA writes are on media; of the others only what *loss* spares."""
     some = loss == "some" and sum(entry.bytes for entry in pending) <= SOME_BYTES_MAX
     for entry in pending:
         if entry.flags & FUA:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Where the files of one machine are: all in one directory, named after the machine."""
+"""The paths of one machine's files: all in one directory, which has the machine's name."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class MachineFiles:
 
     @property
     def transient(self) -> Path:
-        """There if the machine is to end with the command that made it."""
+        """Exists if the machine ends with the command that made it."""
         return self.directory / "transient"
 
     @property
@@ -73,7 +73,7 @@ class MachineFiles:
 
     @property
     def trace(self) -> Path:
-        """With caches: what memory was asked for, once it was asked to be written down."""
+        """With caches: memory requests, once `rem media record` has started."""
         return self.directory / "requests.trace"
 
     @property
@@ -90,30 +90,30 @@ class MachineFiles:
         return config.nvram_dir / f"rem-{self.name}-{self.identity}.nvram"
 
     def memory(self, config: MachineConfig) -> Path:
-        """With caches: what CPUs and devices read while the machine runs. nvram() is media then."""
+        """With caches: what CPUs and devices read while the machine runs; nvram() is then media."""
         return self.nvram(config).with_suffix(".memory")
 
     def at_cut(self, config: MachineConfig) -> Path:
-        """What memory() was when the power went, until it returns. Only people look at it."""
+        """memory() as it was when the power failed, until power returns. For `rem inspect` only."""
         return self.nvram(config).with_suffix(".at-cut")
 
     def writers(self, config: MachineConfig) -> Path:
-        """With caches: who stored to each line last (format/rem_writers.h). As long as at_cut()."""
+        """With caches: the last writer of each line (rem_writers.h). Kept as long as at_cut()."""
         return self.nvram(config).with_suffix(".writers")
 
     @property
     def flushes(self) -> Path:
-        """With caches: the flushes of the last Stop (lab/course.py)."""
+        """With caches: the flushes of the last Stop (lab/power/discharge.py)."""
         return self.directory / "flushes.log"
 
     def seen(self, config: MachineConfig) -> Path:
-        """NVRAM as a running machine sees it, or what it has left."""
+        """NVRAM as a running machine sees it, or as it left it."""
         memory = self.memory(config)
         return memory if config.caches is not None and memory.exists() else self.nvram(config)
 
     @property
     def identity(self) -> str:
-        """Tells machines of one name in two state directories apart, in names the host shares."""
+        """Distinguishes machines of one name in two state directories, in names the host shares."""
         return f"{self.directory.stat().st_ino:x}"
 
     def console_log(self, boot: int) -> Path:
@@ -135,18 +135,18 @@ class MachineFiles:
         try:
             state: dict[str, Any] = json.loads(self.state.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
-            return {}  # never booted, or the host lost its power: nothing is known
+            return {}  # never booted, or the host lost its power: the state is unknown
         return state
 
     def write_state(self, state: dict[str, Any]) -> None:
-        """By rename, so that a reader sees the old state or the new one."""
+        """Written by rename, so that a reader sees the old state or the new one."""
         new = self.state.with_suffix(".new")
         new.write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
         new.replace(self.state)
 
 
 class MachineLock:
-    """Held by the one process that owns a machine; the kernel drops it when that process dies."""
+    """Held by the one process that owns a machine; the kernel drops it when that process ends."""
 
     def __init__(self, files: MachineFiles) -> None:
         self.files = files
@@ -168,7 +168,7 @@ class MachineLock:
 
     @staticmethod
     def owner_pid(files: MachineFiles) -> int | None:
-        """The owner, or None when nobody holds the lock, whatever the state file says."""
+        """The owner, or None if the lock is free, whatever the state file has."""
         try:
             fd = os.open(files.lock, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:

@@ -16,7 +16,7 @@ CHUNK_BYTES = 1 << 16
 
 
 class Forwarder:
-    """Listens until closed. Each connection's guest side is made inside the machine's namespace."""
+    """Listens until closed. Guest sides of connections are made in the machine's namespace."""
 
     def __init__(self, network: Network, forward: Forward) -> None:
         self._network = network
@@ -54,7 +54,7 @@ class Forwarder:
             await self._loop.sock_connect(sock, self._network.address(self._forward.guest_port))
             far, far_out = await asyncio.open_connection(sock=sock)
         except OSError:
-            near_out.close()  # what a client sees of a server that is not there
+            near_out.close()  # as a client sees a server that is not running
             return
         await asyncio.gather(_pump(near, far_out), _pump(far, near_out))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Commands in the guest, by ssh: one connection, reused, that lives on through cuts (tap mode)."""
+"""Commands in the guest, by ssh: one reused connection, which survives cuts (tap mode)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab import run
+from lab.addresses import GUEST_ADDRESS
 from lab.errors import HangError, InfraError, RemError
-from lab.machine.config import GUEST_ADDRESS
 from lab.machine.files import MachineFiles
 from lab.machine.network import SSH_PORT, Network
 from lab.machine.offspring import spawn_bound
@@ -24,7 +24,7 @@ CONNECT_LIMIT_S = 10
 PROBE_PAUSE_S = 0.2
 COMMAND_LIMIT_S = 120.0
 
-# No host key is checked: the guest makes a new one, and nobody is between us and our own process.
+# No host key is checked: the guest makes a new one, and the connection stays on this host.
 # No keep-alives: a machine that is off answers none, and its connections must stay.
 OPTIONS = {
     "BatchMode": "yes",
@@ -55,7 +55,7 @@ class GuestResult:
 
 
 class Guest:
-    """The guest's userland, reached over the network; knows nothing of the machine's power."""
+    """The guest's userland, reached over the network; independent of the machine's power."""
 
     def __init__(self, files: MachineFiles, network: Network, key: Path | None = None) -> None:
         self._files = files
@@ -73,7 +73,7 @@ class Guest:
         return [*words, "-p", str(port), *extra, f"root@{host}"]
 
     def _ensure_master(self) -> None:
-        """One connection for all commands; where it cannot be had, each makes its own."""
+        """One connection for all commands; if it fails, each command makes its own."""
         if self._master is not None and self._master.poll() is None:
             return
         self._files.ssh_control.unlink(missing_ok=True)
@@ -86,7 +86,7 @@ class Guest:
             time.sleep(0.02)
 
     def command_line(self, command: str) -> list[str]:
-        """The host's command that runs *command* in the guest: for loads that run on their own."""
+        """The host's command line that runs *command* in the guest."""
         return [*self._ssh(), command]
 
     def run(
@@ -105,10 +105,10 @@ class Guest:
         result = GuestResult(text, done.returncode, done.stdout, done.stderr)
         if check and not result.ok:
             lines = (result.stderr or result.stdout).strip().splitlines()
-            said = lines[-1] if lines else "nothing said"
+            reason = lines[-1] if lines else "no output"
             if result.returncode == SSH_FAILED:
-                raise InfraError(f"the guest cannot be reached by ssh: {said}")
-            raise RemError(f"in the guest: {text}: exit {result.returncode}: {said}")
+                raise InfraError(f"the guest cannot be reached by ssh: {reason}")
+            raise RemError(f"in the guest: {text}: exit {result.returncode}: {reason}")
         return result
 
     def put(self, local: Path, remote: str, limit_s: float = COMMAND_LIMIT_S) -> None:
@@ -148,7 +148,7 @@ class Guest:
     def wait_ssh(self, limit_s: float) -> None:
         """Wait until the guest answers commands; HangError after *limit_s*."""
         end_s = time.monotonic() + limit_s
-        said = "nothing"
+        reason = "no answer"
         while (rest_s := end_s - time.monotonic()) > 0:
             try:
                 result = self.run("true", check=False, limit_s=max(rest_s, 1.0))
@@ -156,12 +156,12 @@ class Guest:
                 break
             if result.ok:
                 return
-            said = result.stderr.strip() or f"exit {result.returncode}"
+            reason = result.stderr.strip() or f"exit {result.returncode}"
             time.sleep(PROBE_PAUSE_S)
-        raise HangError(f"no ssh to {GUEST_ADDRESS} within {limit_s:g} s: {said}")
+        raise HangError(f"no ssh to {GUEST_ADDRESS} within {limit_s:g} s: {reason}")
 
     def close(self) -> None:
-        """End the shared connection; the next command makes it anew."""
+        """End the shared connection; the next command makes a new one."""
         if self._master is not None:
             run.end(self._master)
             self._master = None

@@ -2,7 +2,7 @@
 """The machine as one object: made, booted, cut, resumed, destroyed.
 
 State is kept in one directory (files.py) and owned by one process at a time (MachineLock). The
-media are nvram.img and disk.img there; whatever else a QEMU held is gone when it is.
+media are nvram.img and disk.img there; everything else is lost with its QEMU.
 
     configured --boot--> running --cut--> stopped | cut --resume--> running --> ...
 
@@ -32,6 +32,7 @@ from lab.machine import caches, disks, lost_interrupt
 from lab.machine.battery import BatteryMemory
 from lab.machine.config import MachineConfig
 from lab.machine.console import Console
+from lab.machine.cut_plan import ANNOUNCED, UNANNOUNCED, CutPlan
 from lab.machine.files import MachineFiles, MachineLock
 from lab.machine.forward import Forwarder
 from lab.machine.guest import Guest, GuestResult
@@ -41,12 +42,13 @@ from lab.machine.network import (
     network_from_state,
     network_to_state,
 )
-from lab.machine.note import BootNote, read_boot_note
 from lab.machine.nvdimm import NvdimmController
 from lab.machine.plugin import PluginControl, PluginCut
 from lab.machine.qemu import BootOptions, QemuProcess
 from lab.machine.supply import CutRecord, GuestClock, HostPacedClock, PowerSupply
 from lab.power.model import PowerModel
+from lab.record.block import decode, read_block
+from lab.record.boot_note import BootNote, read_boot_note
 
 # A cold boot takes 2 s on an idle host and ten times that under icount; this bounds a crowded one.
 BOOT_LIMIT_S = 120.0
@@ -56,15 +58,15 @@ NOTE_POLL_S = 0.002
 class MachineState(StrEnum):
     CONFIGURED = "configured"  # made, never booted
     RUNNING = "running"
-    STOPPED = "stopped"  # the Stop said "committed", then the power went
-    CUT = "cut"  # the power went without that
+    STOPPED = "stopped"  # the Stop reported its commit, then the power failed
+    CUT = "cut"  # the power failed without that
     OFF = "off"  # the guest switched itself off
-    FAILED = "failed"  # QEMU ended by itself, and not well
+    FAILED = "failed"  # QEMU ended by itself, with an error
 
 
 @dataclass(frozen=True)
 class StateRecord:
-    """state.json: what is known of a machine by whoever does not own it."""
+    """state.json: what processes that do not own a machine know of it."""
 
     state: MachineState
     boots: int  # QEMU processes so far; logs carry this number
@@ -82,7 +84,7 @@ class StateRecord:
 
 
 class _Supply(PowerSupply):
-    """A supply that takes the power away when the machine says it needs none: a planned Stop."""
+    """A supply that cuts the power when the machine reports a planned Stop."""
 
     def __init__(self, machine: Machine, sequence: int) -> None:
         super().__init__(sequence)
@@ -93,7 +95,7 @@ class _Supply(PowerSupply):
 
 
 class Machine:
-    """See the module. Methods may be called from any thread; one at a time has effect."""
+    """See the module. Methods may be called from any thread; they run one at a time."""
 
     def __init__(self, files: MachineFiles, config: MachineConfig, lock: MachineLock) -> None:
         """Use create() or open()."""
@@ -109,7 +111,7 @@ class Machine:
         self.why = record.why if record else None
         self.last_cut: dict[str, Any] | None = record.last_cut if record else None
         if self.state is MachineState.RUNNING:
-            # Its owner died and QEMU with it: power gone, unannounced.
+            # Its owner died and QEMU with it: an unannounced cut.
             self.state, self.why = MachineState.CUT, "the process that ran it died"
         if record:
             self.network = network_from_state(record.network, config)
@@ -193,10 +195,10 @@ class Machine:
             self.close()
 
     def close(self) -> None:
-        """Take the power away if it is on, let go of everything but the files and the network."""
+        """Cut the power if it is on, and release everything but the files and the network."""
         with self._lock:
             if self.state is MachineState.RUNNING:
-                self.cut(immediate=True)
+                self.cut(UNANNOUNCED)
             for forwarder in self._forwarders:
                 forwarder.close()
             self._forwarders.clear()
@@ -223,16 +225,16 @@ class Machine:
         ))  # fmt: skip
 
     def resume(self, rtc_offset_s: int = 0, cold: bool = False, **options: Any) -> None:
-        """Power returns: a new QEMU on the same media. What it does is the loader's decision."""
+        """Power returns: a new QEMU on the same media. The loader decides whether to resume."""
         if self.boots == 0:
             raise UsageError(f"machine {self.config.name!r} has never run: boot it first")
         self.boot(cold=cold, rtc_offset_s=rtc_offset_s, **options)
 
     def boot_again(self) -> None:
-        """Take the power away, and the last boot once more."""
+        """Cut the power and repeat the last boot."""
         with self._lock:
             self.guest.close()
-            self.cut(immediate=True)
+            self.cut(UNANNOUNCED)
             self._power_on(replace(self._options, boot=self.boots + 1))
 
     def _power_on(self, options: BootOptions) -> None:
@@ -249,8 +251,8 @@ class Machine:
                 self._power_on_nvdimm(self.nvdimm)
             if self.config.caches is not None:
                 caches.fill_memory(self.files, self.config)
-            if self._disk_forgets:
-                self._settle_disk()  # where the process that ran it died
+            if self._disk_is_volatile:
+                self._settle_disk()  # if the process that ran it died
                 disks.power_on(self.files.disk_parts)
             self.qemu = QemuProcess(
                 self.config,
@@ -272,57 +274,44 @@ class Machine:
             )
             watcher.start()
 
-    def cut(
-        self,
-        hold_up_ns: int | None = None,
-        immediate: bool = False,
-        clock: GuestClock | None = None,
-        place: str | None = None,
-        no_flush: str | None = None,
-        at_store: int | None = None,
-        supply: str | None = None,
-    ) -> CutRecord:
-        """Cut the power. Announced: PWR_OK drops and the machine has the hold-up to stop in.
+    def cut(self, plan: CutPlan = ANNOUNCED, clock: GuestClock | None = None) -> CutRecord:
+        """Cut the power as planned. QEMU ends by SIGKILL.
 
-        *immediate*: no announcement, no hold-up. In both cases QEMU ends by SIGKILL.
-        *clock* ends the hold-up instead of the machine's own; for one that does so at a place in
-        Stop (cut_points.py) *place* is that. With caches: *no_flush* takes flushes their effect
-        from here on (caches.NO_FLUSH), *at_store* is the store to NVRAM after which power goes.
-        *supply*: the one whose window the hold-up is, for the record.
+        *clock* ends the hold-up instead of the machine's own; cut_points.clock_for() makes the one
+        that a plan with a place needs.
         """
         clock = clock or self.clock
-        limit_ns = self.config.hold_up_ns if hold_up_ns is None else hold_up_ns
+        limit_ns = self.config.hold_up_ns if plan.hold_up_ns is None else plan.hold_up_ns
         with self._lock:
             qemu, wire = self.qemu, self.supply.wire
             if self.state is not MachineState.RUNNING or qemu is None or wire is None:
                 raise UsageError(f"machine {self.config.name!r} is {self.state}, not running")
-            if not immediate and self.config.icount and isinstance(clock, HostPacedClock):
+            if plan.announced and self.config.icount and isinstance(clock, HostPacedClock):
                 raise UsageError("under icount only the plugin knows the guest's time: no hold-up")
             self._cutting = True
             try:
-                if no_flush is not None:
-                    caches.without_flush(self, no_flush)
-                if at_store is not None:
-                    caches.arm_store(self, at_store)
-                    place = f"store {at_store}"
-                stopped_ns = None if immediate else self.supply.drop(clock, limit_ns)
+                if plan.no_flush is not None:
+                    caches.without_flush(self, plan.no_flush)
+                if plan.at_store is not None:
+                    caches.arm_store(self, plan.at_store)
+                stopped_ns = self.supply.drop(clock, limit_ns) if plan.announced else None
                 went_at_ns = time.monotonic_ns()
                 status = caches.power_goes(self, qemu)
                 record = CutRecord(
-                    announced=not immediate,
-                    hold_up_ns=0 if immediate else limit_ns,
+                    announced=plan.announced,
+                    hold_up_ns=limit_ns if plan.announced else 0,
                     stopped=stopped_ns is not None,
                     stopped_after_ns=stopped_ns,
                     margin_ns=None if stopped_ns is None else limit_ns - stopped_ns,
-                    echoed=not immediate and wire.echoed.is_set(),
+                    echoed=plan.announced and wire.echoed.is_set(),
                     sequence=self.supply.sequence,
                     qemu_pid=qemu.pid,
                     qemu_status=status,
                     went_at_ns=went_at_ns,
                     gone=qemu.gone(),
-                    caches=caches.told(self),
-                    supply=supply,
-                    place=place if self._ended_at_place() else None,
+                    caches=caches.at_cut(self),
+                    supply=plan.supply,
+                    place=plan.ends_at if self._ended_at_place() else None,
                 )
                 self._power_is_off()
             finally:
@@ -334,7 +323,7 @@ class Machine:
             return record
 
     def _ended_at_place(self) -> bool:
-        """Not at the end of a hold-up, nor because a Stop was over before the place came."""
+        """Not at the end of a hold-up, nor because the Stop ended before the place."""
         return self.plugin is not None and self.plugin.cut_cause() in {
             PluginCut.REM_PLUGIN_CUT_COUNT,
             PluginCut.REM_PLUGIN_CUT_STORE,
@@ -344,20 +333,20 @@ class Machine:
         return self.plugin is not None and self.plugin.at_cut() is not None
 
     def stopped_by_itself(self) -> None:
-        """The wire's thread: a Stop committed. If no cut waits for it, it was a planned one."""
+        """In the wire's thread: a Stop committed. If no cut waits for it, it was planned."""
         qemu = self.qemu
         if not self._cutting and qemu is not None:
             qemu.process.kill()  # _watch() does the rest
 
     def _watch(self, qemu: QemuProcess) -> None:
-        """A thread for each boot: notices a machine that goes off by itself."""
+        """A thread for each boot: detects a machine that goes off by itself."""
         status = qemu.wait()
         with self._lock:
             if self.qemu is not qemu or self.state is not MachineState.RUNNING:
-                return  # a cut did it
+                return  # it was a cut
             wire = self.supply.wire
             stopped = wire is not None and wire.stopped.is_set()
-            qemu.kill()  # has been waited for: only lets go of QMP
+            qemu.kill()  # has been waited for: only closes QMP
             self._power_is_off()
             if stopped:
                 self._enter(MachineState.STOPPED)
@@ -378,11 +367,11 @@ class Machine:
             self.nvdimm.power_off()
         if self.battery is not None:
             self.battery.power_off()
-        if self._disk_forgets:
+        if self._disk_is_volatile:
             self._settle_disk()
 
     def _power_on_nvdimm(self, nvdimm: NvdimmController) -> None:
-        """Until its capacitor could feed a save there is no charge for a Stop (invariant 9)."""
+        """Until its capacitor can feed a save there is no charge for a Stop (invariant 9)."""
         nvdimm.power_on()
         wait_s = nvdimm.ready_in_s()
         self.supply.set_charge(fmt.Charge.NONE if wait_s else fmt.Charge.FULL)
@@ -392,11 +381,11 @@ class Machine:
             charged.start()
 
     @property
-    def _disk_forgets(self) -> bool:
+    def _disk_is_volatile(self) -> bool:
         return self.config.root is not None and self.config.disk_cache == "volatile"
 
     def _settle_disk(self) -> None:
-        """What a volatile cache held is gone; the seed is of the boot, so that it can be told."""
+        """Lose what a volatile cache held; the seed depends on the boot, so that runs repeat."""
         config = self.config
         settled = disks.settle(self.files.disk_parts, config.disk_loss, config.seed + self.boots)
         if settled is not None:
@@ -409,7 +398,7 @@ class Machine:
             self._changed.notify_all()
 
     def wait_off(self, limit_s: float) -> MachineState:
-        """Wait until the machine is off, by whatever; HangError after *limit_s*."""
+        """Wait until the machine is off, for any reason; HangError after *limit_s*."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.state is not MachineState.RUNNING, limit_s):
                 raise HangError(f"machine {self.config.name!r} still runs after {limit_s:g} s")
@@ -428,23 +417,23 @@ class Machine:
         )
         self.files.write_state(asdict(record))
 
-    # What the machine says.
+    # What the machine reports.
 
     def _note_bytes(self, before_power_on: bool = False) -> bytes:
         path = self.files.seen(self.config)
         flash = self.files.nvdimm_parts(self.config).flash
         if before_power_on and self.nvdimm is not None and flash.exists():
-            path = flash  # a restore brings that note back before the loader leaves its own
+            path = flash  # a restore brings that note back before the loader writes its own
         with path.open("rb") as nvram:
             nvram.seek(fmt.CONST["REM_NOTE_OFFSET"])
             return nvram.read(fmt.size_of("rem_boot_note"))
 
     def boot_note(self) -> BootNote | None:
-        """The loader's last decision as it stands in NVRAM; None if there is no valid one."""
+        """The loader's last decision, from NVRAM; None if there is no valid one."""
         return read_boot_note(self._note_bytes())
 
     def wait_boot_note(self, limit_s: float = BOOT_LIMIT_S) -> BootNote:
-        """The decision of *this* boot's loader: the note is another than before power-on."""
+        """The decision of *this* boot's loader: the note differs from the one before power-on."""
         end_s = time.monotonic() + limit_s
         while time.monotonic() < end_s:
             raw = self._note_bytes()
@@ -456,7 +445,7 @@ class Machine:
         raise HangError(f"the loader of {self.config.name!r} decided nothing in {limit_s:g} s")
 
     def wait_resumed(self, limit_s: float = BOOT_LIMIT_S) -> BootNote:
-        """After resume(): until the guest answers again. An error if it does not go on.
+        """After resume(): wait until the guest answers. RemError if it does not resume.
 
         A cold boot, and a crash after the loader entered the image, are broken promises.
         """
@@ -469,7 +458,7 @@ class Machine:
             answer = probe.submit(self.guest.wait_ssh, max(end_s - time.monotonic(), 1.0))
             while not answer.done():
                 if self.resets or self.state is not MachineState.RUNNING:
-                    lines = self.kernel_warnings() or ["nothing on the console"]
+                    lines = self.kernel_warnings() or ["the console is empty"]
                     raise RemError(f"machine {self.config.name!r} crashed at Go: {lines[0]}")
                 time.sleep(NOTE_POLL_S)
             answer.result()
@@ -482,18 +471,18 @@ class Machine:
         return note
 
     def wait_go_done(self, sequence: int, limit_s: float = BOOT_LIMIT_S) -> None:
-        """After the loader entered that image: until the kernel says that programs run again.
+        """After the loader entered that image: wait until the kernel records that programs run.
 
-        Needs no program of the guest's. An error if the kernel crashes, or never says so.
+        Needs no program in the guest. Raises RemError if the kernel crashes or never records it.
         """
         end_s = time.monotonic() + limit_s
         name = self.config.name
         while not self._programs_run(sequence):
             if self.resets or self.state is not MachineState.RUNNING:
-                lines = self.kernel_warnings() or ["nothing on the console"]
+                lines = self.kernel_warnings() or ["the console is empty"]
                 raise RemError(
                     f"machine {name!r}: image {sequence} was entered and its kernel crashed: "
-                    f"{lines[0]}; it has reset and boots anew"
+                    f"{lines[0]}; it has reset and boots again"
                 )
             if time.monotonic() > end_s:
                 raise HangError(
@@ -503,9 +492,7 @@ class Machine:
             time.sleep(NOTE_POLL_S)
 
     def _programs_run(self, sequence: int) -> bool:
-        """By the last event of Go in the record; a Stop since then has another number."""
-        from lab.record import decode, read_block
-
+        """By the last event of Go in the record; a later Stop has a higher number."""
         slots = decode(read_block(self.files.seen(self.config))).slots
         return any(
             slot.timeline_sequence == sequence and any(e.type == "GO_DONE" for e in slot.timeline)
@@ -513,15 +500,15 @@ class Machine:
         ) or any((slot.timeline_sequence or 0) > sequence for slot in slots)
 
     def wait_ready(self, limit_s: float = BOOT_LIMIT_S, since: int = 0, again: bool = True) -> None:
-        """After a cold boot: until the guest's init says that all is up.
+        """After a cold boot: wait until the guest's init reports that all is up.
 
         *since*: a position of the console, after a reset. Else, with *again*, a boot that hangs
-        may be made once more (lost_interrupt.py).
+        is repeated once (lost_interrupt.py).
         """
         lost_interrupt.wait_ready(self, limit_s, since, again)
 
     def wait_up(self, limit_s: float = BOOT_LIMIT_S, since: int = 0) -> None:
-        """After a cold boot: until the guest answers commands."""
+        """After a cold boot: wait until the guest answers commands."""
         self.wait_ready(limit_s, since)
         self.guest.wait_ssh(limit_s)
 
@@ -534,14 +521,14 @@ class Machine:
         return self.qemu.qmp.events["RESET"] if self.qemu is not None else 0
 
     def program_counters(self) -> list[str]:
-        """Where each CPU is: for a machine that hangs; to be looked up in System.map."""
+        """The instruction pointer of each CPU, for a machine that hangs; see System.map."""
         if self.qemu is None or self.state is not MachineState.RUNNING:
             return []
         text = self.qemu.qmp.monitor("info registers -a")
         return re.findall(r"^[ER]IP=([0-9a-f]+)", text, re.MULTILINE)
 
     def kernel_warnings(self) -> list[str]:
-        """Of this boot (console of this QEMU only)."""
+        """Of this boot only."""
         return self.console.warnings() if self.console is not None else []
 
     # The guest.
@@ -552,14 +539,14 @@ class Machine:
         return self.guest.run(command, check=check, limit_s=limit_s)
 
     def connect(self, guest_port: int, limit_s: float = 10.0) -> socket.socket:
-        """A TCP connection from the host into the guest; in tap mode it lives on through cuts."""
+        """A TCP connection from the host into the guest; in tap mode it survives cuts."""
         return self.network.connect(guest_port, limit_s)
 
 
 def make_room(name: str) -> None:
-    """Make sure that no machine has this name; one that a killed command has left is removed.
+    """Make sure that no machine has this name; remove one that a killed command left.
 
-    Raises UsageError if it is a machine to keep, or one that is in use.
+    Raises UsageError if that machine is to be kept, or is in use.
     """
     files = MachineFiles.of(name)
     if not files.config.exists():
@@ -567,7 +554,7 @@ def make_room(name: str) -> None:
     if not files.transient.exists() or MachineLock.owner_pid(files) is not None:
         raise UsageError(
             f"there is a machine {name!r} already: take another --name, "
-            f"go on with `rem resume --name {name}`, or remove it with `rem rm --name {name}`"
+            f"resume it with `rem resume --name {name}`, or remove it with `rem rm --name {name}`"
         )
     Machine.open(name).destroy()
 
@@ -590,7 +577,7 @@ def _make_media(files: MachineFiles, config: MachineConfig) -> None:
 
 
 def _remove_files(files: MachineFiles, config: MachineConfig) -> None:
-    """The lock goes last, with the directory: until then the machine is still ours."""
+    """Remove the lock last, with the directory: until then the machine is still ours."""
     files.nvram(config).unlink(missing_ok=True)
     caches.drop_memory(files, config)
     files.nvdimm_parts(config).flash.unlink(missing_ok=True)
@@ -601,7 +588,7 @@ def remove_leftovers(name: str) -> Path:
     """Remove a directory without a readable config, which no Machine can be opened from."""
     files = MachineFiles.of(name)
     if not files.directory.is_dir():
-        raise UsageError(f"there is no machine {name!r}: `rem ps` lists those that are")
+        raise UsageError(f"there is no machine {name!r}: `rem ps` lists the machines")
     lock = MachineLock(files)
     shutil.rmtree(files.directory)
     lock.release()

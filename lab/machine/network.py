@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The machine's network, which outlives its QEMU as a real switch outlives a server.
+"""The machine's network, which survives its QEMU as a real switch survives a server.
 
 Tap mode: a network namespace of the machine's own with a persistent tap device. QEMU and the
 host's clients are inside, so every machine has the same two addresses. Host programs need not be
 in the namespace themselves: a socket belongs to where it was made, and connect() makes it there.
 
-User mode (no rights for the above): QEMU's own network stack, which dies with QEMU and takes the
-host's side of each TCP connection along; only what is forwarded can be reached.
+User mode (without the permissions for a tap): QEMU's own network stack, which ends with QEMU and
+with it the host's side of each TCP connection; only forwarded ports can be reached.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from lab import run
+from lab.addresses import GUEST_ADDRESS, HOST_ADDRESS, NETWORK
 from lab.errors import InfraError, RemError, UsageError
-from lab.machine.config import GUEST_ADDRESS, HOST_ADDRESS, NETWORK, Forward, MachineConfig
+from lab.machine.config import Forward, MachineConfig
 from lab.machine.files import MachineFiles
 from lab.machine.qemu import MAC
 
@@ -33,13 +34,13 @@ SSH_PORT = 22
 
 # The newest retransmission of a host's TCP may be this late when power returns (since Linux 6.15).
 RTO_MAX_MS = 1000
-# With that bound the default of 15 retries would give up after 14 s without power. The most there
-# can be: more than four minutes.
+# With that bound the default of 15 retries would give up after 14 s without power. The maximum
+# lasts for more than four minutes.
 RETRIES = 255
 
 
 class Network(ABC):
-    """What a machine needs to know of its network."""
+    """The network of one machine."""
 
     mode: str
     note: str | None = None  # a line for the user
@@ -56,10 +57,10 @@ class Network(ABC):
 
     @abstractmethod
     def address(self, guest_port: int) -> tuple[str, int]:
-        """Where a host program (inside the namespace, if any) finds a port of the guest."""
+        """The address at which a host program (in the namespace, if any) reaches a guest's port."""
 
     def exec_prefix(self) -> list[str]:
-        """What a command line begins with to be run where the guest can be reached."""
+        """The beginning of a command line that runs where the guest can be reached."""
         return []
 
     def make_socket(self) -> socket.socket:
@@ -94,7 +95,7 @@ class TapNetwork(Network):
         self._maker: ThreadPoolExecutor | None = None
 
     def setup(self) -> None:
-        """Make namespace and tap where they are not; what is there is kept."""
+        """Make namespace and tap if they do not exist."""
         if not (NAMESPACE_DIR / self.namespace).exists():
             run.run(["ip", "netns", "add", self.namespace])
         inside = ["ip", "-netns", self.namespace]
@@ -107,7 +108,7 @@ class TapNetwork(Network):
         run.run([*inside, "link", "set", "lo", "up"])
         run.run([*inside, "addr", "add", f"{HOST_ADDRESS}/24", "dev", TAP])
         run.run([*inside, "link", "set", TAP, "up"])
-        # A guest without power answers no ARP; its peers must not give up because of that.
+        # A guest without power answers no ARP; its peers must not give up for that.
         permanent = ["lladdr", MAC, "dev", TAP, "nud", "permanent"]
         run.run([*inside, "neigh", "replace", GUEST_ADDRESS, *permanent])
         knob = "/proc/sys/net/ipv4/tcp_rto_max_ms"
@@ -205,7 +206,7 @@ def _free_port() -> int:
 
 
 def _tap_obstacle(files: MachineFiles) -> str | None:
-    """Why no namespace can be made here; None when it was made."""
+    """Why no namespace can be made here; None if it was made."""
     network = TapNetwork(namespace_name(files))
     if os.geteuid() != 0:
         return "only root can make network namespaces"
@@ -221,10 +222,10 @@ def _tap_obstacle(files: MachineFiles) -> str | None:
 
 
 def make_network(config: MachineConfig, files: MachineFiles) -> Network:
-    """The network of a new machine; `auto` takes the tap where it can be had."""
+    """The network of a new machine; `auto` prefers the tap."""
     if config.network == "none":
         return NoNetwork()
-    obstacle = "asked for" if config.network == "user" else _tap_obstacle(files)
+    obstacle = "as requested" if config.network == "user" else _tap_obstacle(files)
     if obstacle is None:
         return TapNetwork(namespace_name(files))
     if config.network == "tap":
@@ -234,7 +235,7 @@ def make_network(config: MachineConfig, files: MachineFiles) -> Network:
 
 
 def network_from_state(state: dict[str, object], config: MachineConfig) -> Network:
-    """The network of a machine made earlier; a namespace lost with the host's reboot is remade."""
+    """The network of an existing machine; setup() restores what the host's reboot removed."""
     match state.get("mode"):
         case "tap":
             return TapNetwork(str(state["namespace"]))

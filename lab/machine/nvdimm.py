@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """An NVDIMM-N's controller: NVRAM that is DRAM, saved to flash on command by its own energy.
 
-The machine orders save, restore and erase over the wire of format/rem_nvdimm.h. How much a save
-takes, and whether the capacitor has it, is the model's
-in models/power/src/nvdimm.rs; here are the files:
+The machine orders save, restore and erase over the wire of format/rem_nvdimm.h. The energy of a
+save, and whether the capacitor has it, are computed by models/power/src/nvdimm.rs. The files:
 
-    nvram.img   DRAM: blank whenever the machine gets power; with volatile caches, what they have
-                written back to it, which is all that a save saves
+    nvram.img   DRAM: blank at each power-on; with volatile caches, what they have written back to
+                it, which is all that a save saves
     flash.img   what the last save left, until it is erased
     nvdimm.json charge, cycles and what flash holds
 
-Invariants: no byte of DRAM outlives a loss of power but through a save; flash is erased before a
-new save; a restore never changes flash. The save and the restore take model time, not the host's.
+Invariants: no byte of DRAM survives a loss of power except through a save; flash is erased before
+a new save; a restore never changes flash. Save and restore take model time, not the host's.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class NvdimmController:
             self._event("look")
 
     def _event(self, event: Any) -> dict[str, Any]:
-        """Let the model change the module, and keep what came of it."""
+        """Let the model change the module, and keep the new state."""
         answer: dict[str, Any] = self._model.ask(
             "nvdimm-event", name=KIND, bytes=self._bytes, state=self._module, event=event
         )
@@ -105,7 +104,7 @@ class NvdimmController:
         return answer
 
     def set_charge(self, charge_pj: int) -> None:
-        """For tests: as if the capacitor had so much, and now."""
+        """For tests: set the charge of the capacitor."""
         with self._lock:
             self._module["charge"] = charge_pj
             self._event("look")
@@ -118,7 +117,7 @@ class NvdimmController:
         return Health.READY if time.monotonic() >= self._ready_at_s else Health.CHARGING
 
     def ready_in_s(self) -> float:
-        """Until a save would be whole; 0 for one that is worn, which no waiting helps."""
+        """Time until a save can be completed; 0 for a worn module, which no wait helps."""
         return 0.0 if self._ready_at_s is None else max(0.0, self._ready_at_s - time.monotonic())
 
     def power_on(self) -> None:
@@ -136,13 +135,13 @@ class NvdimmController:
             self.state = State.EMPTY if flash == "erased" else State.PARTIAL
 
     def serve(self, end: socket.socket) -> None:
-        """The machine's end of the wire is there."""
+        """The machine's end of the wire is connected."""
         self._socket, self._closing = end, False
         self._thread = threading.Thread(target=self._serve, name="rem-nvdimm", daemon=True)
         self._thread.start()
 
     def power_off(self) -> None:
-        """The power is gone: what was ordered is done with the module's own energy."""
+        """The power failed: do what was ordered with the module's own energy."""
         self._closing = True
         if self._thread is not None:
             self._thread.join()
@@ -173,7 +172,7 @@ class NvdimmController:
             os.truncate(self.files.flash, int(flash["partial"]["bytes"]))
 
     def _drain(self) -> None:
-        """The machine's last byte may still lie in the socket when it is gone."""
+        """Read the bytes that the machine sent before it ended."""
         assert self._socket is not None
         while select.select([self._socket], [], [], 0)[0]:
             data = self._receive()
@@ -206,10 +205,10 @@ class NvdimmController:
         try:
             self._socket.send(bytes([status_byte(self.state, self.health)]))
         except OSError:
-            self._closing = True  # QEMU is gone; power_off() comes
+            self._closing = True  # QEMU has ended; power_off() comes
 
     def _command(self, byte: int) -> bool:
-        """Whether it was one. What has been done is not done again."""
+        """Whether it was a command. A command that is done already is not repeated."""
         if byte == fmt.CONST["REM_NVDIMM_RESTORE"]:
             if self.state is State.IMAGE:
                 self.state = State.BUSY

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Processes that die with us, however we die."""
+"""Child processes that end with this process, even if it is killed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import IO, Any
 
 from lab import run
 
-# PR_SET_PDEATHSIG is about the *thread* that forked, so one that lives as long as the process
-# starts every such child.
+# PR_SET_PDEATHSIG applies to the *thread* that forked, so a thread that lives as long as the
+# process starts every such child.
 _launcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rem-launcher")
 
 
@@ -24,7 +24,7 @@ def spawn_bound(
     stderr: int | IO[Any] | None = subprocess.DEVNULL,
     pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[str]:
-    """Start a process that the kernel kills when this one is gone; its pid is the program's own."""
+    """Start a process that the kernel kills when this one ends; its pid is the program's own."""
     bound = ["setpriv", "--pdeathsig", "KILL", "--", *argv]
     return _launcher.submit(
         run.spawn, bound, cwd=cwd, stdout=stdout, stderr=stderr, pass_fds=pass_fds

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The lab's side of the QEMU plugin: its arguments, its control file, the clock it makes.
+"""The lab's side of the QEMU plugin: its arguments and its control file.
 
 Layout and meaning of every field: format/rem_plugin_ctl.h. What the plugin can do and what its
 clock leaves out: machine/README.md.
@@ -7,7 +7,7 @@ clock leaves out: machine/README.md.
     spec = PluginSpec(library, cut=True, outs=(STOPPED_OUT,))
     config = MachineConfig(name, ..., icount=True, plugin=spec.argument(ctl_path(name)))
     machine = Machine.create(config)
-    control = attach(machine, spec)     # now machine.cut() knows a hold-up in guest time
+    control = attach(machine, spec)     # plugin_clock.py: now a hold-up is guest time
     machine.boot(); control.wait_ready()
     before = control.read()             # exact while the VM is stopped
 """
@@ -20,18 +20,13 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lab import format as fmt
 from lab.errors import HangError, InfraError, RemError
 from lab.machine.files import MachineFiles
-from lab.machine.qmp import Qmp
-
-if TYPE_CHECKING:
-    from lab.machine.machine import Machine
 
 CTL = "rem_plugin_ctl"
 CTL_BYTES = int(fmt.CONST["REM_PLUGIN_CTL_BYTES"])
@@ -56,12 +51,12 @@ STANDSTILL_LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class PluginSpec:
-    """What the plugin is to do. Marks are numbered: pcs, then outs, then the first user program."""
+    """The plugin's configuration. Marks are numbered: pcs, outs, then the first user program."""
 
     library: Path
     count: bool = True
     cut: bool = False
-    quantum: int = 0  # instructions in a vCPU's turn under icount; 0: as QEMU does
+    quantum: int = 0  # instructions in a vCPU's turn under icount; 0: QEMU's default
     pcs: tuple[int, ...] = ()
     outs: tuple[tuple[int, int], ...] = ()  # (port, byte)
     user: bool = False
@@ -83,7 +78,7 @@ class PluginSpec:
         return len(self.pcs) + index
 
     def user_mark(self) -> int:
-        assert self.user, "the plugin is not told to look for user programs"
+        assert self.user, "the plugin is not configured for user programs"
         return len(self.pcs) + len(self.outs)
 
 
@@ -91,14 +86,14 @@ class PluginSpec:
 class Snapshot:
     """The counters at one moment of one QEMU process."""
 
-    cpu: int | None  # the vCPU that made it by what it was about to do
+    cpu: int | None  # the vCPU that triggered it
     halted_ns: int | None  # time in which all vCPUs were halted; None without icount
     count: tuple[int, ...]  # instructions begun, by vCPU
     waited_ns: tuple[int, ...] = ()  # for memory, by vCPU; empty without caches
-    cycle_ps: int = 1000  # what an instruction takes
+    cycle_ps: int = 1000  # time of an instruction
 
     def clock_ns(self, cpu: int) -> int:
-        """What the clock of one vCPU shows: it does not know of halts."""
+        """The clock of one vCPU, which does not include halts."""
         waited_ns = self.waited_ns[cpu] if self.waited_ns else 0
         return self.count[cpu] * self.cycle_ps // 1000 + waited_ns
 
@@ -108,13 +103,13 @@ class Snapshot:
 
 
 def elapsed_ns(begin: Snapshot, end: Snapshot) -> int:
-    """Guest time: by the largest clock of any vCPU, plus halted time.
+    """Guest time: the largest clock of any vCPU, plus halted time.
 
     Without caches that is the clock flat-1ns: instructions, 1 ns each.
     """
     if begin.halted_ns is None or end.halted_ns is None:
         raise InfraError(
-            "guest time needs a machine with icount, and a QEMU that tells halted time"
+            "guest time needs a machine with icount, and a QEMU that reports halted time"
         )
     largest_ns = max(end.clock_ns(cpu) - begin.clock_ns(cpu) for cpu in range(len(end.count)))
     return largest_ns + end.halted_ns - begin.halted_ns
@@ -135,22 +130,20 @@ class PluginControl:
         self._libc = ctypes.CDLL(None, use_errno=True)
 
     def prepare(self) -> None:
-        """Forget the process before; while no QEMU runs."""
+        """Forget the previous process. Only while no QEMU runs."""
         self._map[:] = bytes(CTL_BYTES)
 
     def _view(self) -> Any:
         return fmt.parse(CTL, self._map[:])
 
     def wait_ready(self, limit_s: float = ANSWER_LIMIT_S) -> None:
-        """Until the plugin and all vCPUs are there."""
+        """Wait until the plugin and all vCPUs are ready."""
         end_s = time.monotonic() + limit_s
         while time.monotonic() < end_s:
             view = self._view()
             if view.magic == fmt.CONST["REM_PLUGIN_MAGIC"]:
                 if view.version != fmt.CONST["REM_PLUGIN_VERSION"]:
-                    raise InfraError(
-                        f"{self.path}: plugin of version {view.version}: build it anew"
-                    )
+                    raise InfraError(f"{self.path}: plugin of version {view.version}: rebuild it")
                 return
             time.sleep(MARK_POLL_S)
         raise HangError(f"{self.path}: the plugin is not ready within {limit_s:g} s")
@@ -176,7 +169,7 @@ class PluginControl:
 
     def _wake(self) -> None:
         word = ctypes.c_uint32.from_buffer(self._map, self._offset("request"))
-        # Should it fail, the plugin looks by itself 20 ms later.
+        # If it fails, the plugin polls 20 ms later.
         self._libc.syscall(SYS_FUTEX, ctypes.byref(word), FUTEX_WAKE, 1, None, None, 0)
 
     def _snapshot(self, view: Any) -> Snapshot | None:
@@ -206,7 +199,7 @@ class PluginControl:
         self._command(Command.REM_PLUGIN_ARM_CUT, cpu, insns)
 
     def arm_cut_at(self, mark: int, insns: int) -> None:
-        """SIGKILL *insns* instructions from where *mark* is next reached. VM stopped."""
+        """SIGKILL *insns* instructions after *mark* is next reached. VM stopped."""
         self._command(Command.REM_PLUGIN_ARM_CUT_AT, mark, insns)
 
     def arm_hold_up(self, hold_up_ns: int) -> None:
@@ -218,19 +211,19 @@ class PluginControl:
         self._command(Command.REM_PLUGIN_ARM_STORE, number)
 
     def honour(self, which: Any) -> None:
-        """Which flushes have an effect (enum rem_plugin_honour). With caches; VM stopped."""
+        """Set which flushes have an effect (enum rem_plugin_honour). With caches; VM stopped."""
         self._command(Command.REM_PLUGIN_HONOUR, int(which))
 
     def window(self, begins: bool) -> None:
-        """Of a recording: stores are written down one by one. With caches; VM stopped."""
+        """Begin or end a window of a recording, which has every store. With caches; VM stopped."""
         self._command(Command.REM_PLUGIN_WINDOW, int(begins))
 
     def trace(self, records: int) -> None:
-        """What memory is asked for, from here, up to so many records; 0 ends it. VM stopped."""
+        """Trace up to *records* memory requests from here; 0 ends the trace. VM stopped."""
         self._command(Command.REM_PLUGIN_TRACE, records)
 
     def power_cut(self) -> None:
-        """The power goes now: the process dies, and no answer comes. The VM must be stopped."""
+        """The power fails now: the process ends without an answer. The VM must be stopped."""
         with self._lock:
             struct.pack_into(
                 "<I", self._map, self._offset("command"), int(Command.REM_PLUGIN_POWER_CUT)
@@ -240,7 +233,7 @@ class PluginControl:
             self._wake()
 
     def caches(self) -> dict[str, int] | None:
-        """What the caches did, by struct rem_plugin_cache, or None. Outlives the process."""
+        """struct rem_plugin_cache by field, or None. Survives the process."""
         view = self._view().cache
         if view.taken != 1:
             return None
@@ -255,7 +248,7 @@ class PluginControl:
         self._command(Command.REM_PLUGIN_RESET_MARKS)
 
     def first(self, mark: int) -> Snapshot | None:
-        """When *mark* was first reached, or None. Outlives the process."""
+        """The counters when *mark* was first reached, or None. Survives the process."""
         return self._snapshot(self._view().marks[mark].first)
 
     def wait_mark(self, mark: int, limit_s: float) -> Snapshot:
@@ -264,85 +257,21 @@ class PluginControl:
             if (snapshot := self.first(mark)) is not None:
                 return snapshot
             time.sleep(MARK_POLL_S)
-        raise HangError(f"{self.path}: mark {mark} is not reached within {limit_s:g} s")
+        raise HangError(f"{self.path}: mark {mark} was not reached within {limit_s:g} s")
 
     def turns(self) -> list[tuple[int, int]]:
-        """Where turns were over in the kernel since arm_hold_up(): (vCPU, address), the first 50.
+        """Where turns ended in the kernel since arm_hold_up(): (vCPU, address), the first 50.
 
-        A sample of what each vCPU did, as long as a quantum= was asked for. Outlives the process.
+        A sample of what each vCPU did; needs a quantum. Survives the process.
         """
         view = self._view()
         return [(int(t.cpu), int(t.address)) for t in view.turns[: view.turn_count]]
 
     def at_cut(self) -> Snapshot | None:
-        """The counters when the plugin ended the process, or None. Outlives the process."""
+        """The counters when the plugin ended the process, or None. Survives the process."""
         return self._snapshot(self._view().at_cut)
 
 
-class PluginClock:
-    """The guest clock of a machine under icount (supply.GuestClock).
-
-    The plugin takes the power away at the end of the hold-up. The edge is exact: begin() stops the
-    VM, and wait() lets it run on when QEMU has taken the status byte.
-    """
-
-    def __init__(
-        self,
-        control: PluginControl,
-        stopped_mark: int,
-        qmp: Callable[[], Qmp],
-        delivered: Callable[[], bool],
-    ) -> None:
-        self._control = control
-        self._stopped_mark = stopped_mark
-        self._qmp = qmp
-        self._delivered = delivered
-        self._edge: Snapshot | None = None
-        self.last: tuple[Snapshot, Snapshot] | None = None  # edge and end of the last wait
-
-    def begin(self, limit_ns: int) -> None:
-        control = self._control
-        self._qmp().execute("stop")
-        control.wait_ready()
-        control.reset_marks()
-        self._edge = control.read()
-        control.arm_hold_up(limit_ns)
-
-    def wait(self, event: threading.Event, limit_ns: int) -> int:
-        control, edge = self._control, self._edge
-        assert edge is not None, "begin() comes first"
-        end_s = time.monotonic() + ANSWER_LIMIT_S
-        while not self._delivered() and time.monotonic() < end_s:
-            time.sleep(ANSWER_POLL_S)
-        self._qmp().execute("cont")
-        event.wait(STANDSTILL_LIMIT_S)
-        end = control.first(self._stopped_mark) or control.at_cut()
-        if end is None:
-            # Guest time stands still, and the energy runs out all the same.
-            self.last = None
-            return limit_ns + 1
-        self.last = (edge, end)
-        return elapsed_ns(edge, end)
-
-
 def ctl_path(name: str) -> Path:
-    """Where the control file of a machine is."""
+    """The control file of a machine."""
     return MachineFiles.of(name).directory / "plugin.ctl"
-
-
-def attach(machine: Machine, spec: PluginSpec) -> PluginControl:
-    """Give a machine under icount, with a plugin told of STOPPED_OUT, its guest clock."""
-    control = PluginControl(ctl_path(machine.config.name))
-
-    def qmp() -> Qmp:
-        assert machine.qemu is not None, "the machine is off"
-        return machine.qemu.qmp
-
-    def delivered() -> bool:
-        assert machine.supply.wire is not None, "the machine is off"
-        return machine.supply.wire.delivered()
-
-    mark = spec.out_mark(spec.outs.index(STOPPED_OUT))
-    machine.clock = PluginClock(control, mark, qmp, delivered)
-    machine.plugin = control
-    return control

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """QEMU: the command line as a pure function of the machine, and the process.
 
-QEMU's three sockets (console, PWR_OK wire, QMP) are socket pairs it inherits: there is no moment
-in which nobody listens, no name that can be too long, and nothing is left behind when it dies.
-QEMU always dies with the process that started it (offspring.py).
+QEMU's sockets (console, PWR_OK wire, QMP, NVDIMM) are socket pairs that it inherits: they are
+always connected, have no name that can be too long, and leave nothing behind. QEMU always ends
+with the process that started it (offspring.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lab.machine.qmp import Qmp
 QEMU = "qemu-system-x86_64"
 MAC = "52:54:00:72:65:6d"
 DISK_SERIAL = "rem-root"
-# Where q35 has its memory devices, as long as DRAM ends below: the first GiB above 4 GiB.
+# The place of q35's memory devices, as long as DRAM ends below 4 GiB.
 NVRAM_PHYS = 1 << 32
 # Read only by a loader with planted bugs (loader/mutants/switch.patch), so it is no format.
 MUTANT_FILE = "opt/remanence/mutant"
@@ -37,7 +37,7 @@ MUTANT_FILE = "opt/remanence/mutant"
 START_LIMIT_S = 30.0
 # SIGKILL needs only the end of a system call; a process in D state for this long is a broken host.
 KILL_LIMIT_S = 30.0
-# Linux's SO_SNDBUFFORCE, which Python does not name: beyond what users may ask for, if we may.
+# Linux's SO_SNDBUFFORCE, which Python does not name: exceeds the limit for users, if allowed.
 SNDBUF_FORCE = 32
 CONSOLE_ROOM_BYTES = 64 << 20
 
@@ -53,7 +53,7 @@ class Wires:
 
     @staticmethod
     def by_path() -> Wires:
-        """For a command to be read, or run by hand in the machine's directory."""
+        """For a command that is printed, or run by hand in the machine's directory."""
         return Wires(*(f"path={name}.sock,server=on,wait=off" for name in Wires.names()))
 
     @staticmethod
@@ -63,7 +63,7 @@ class Wires:
 
 @dataclass(frozen=True)
 class BootOptions:
-    """What may differ from one boot to the next of the same machine."""
+    """What may differ between boots of the same machine."""
 
     boot: int = 1  # counts QEMU processes; names the logs
     cold: bool = False  # ask the loader never to resume
@@ -72,7 +72,7 @@ class BootOptions:
     cpus: int | None = None  # likewise
     disk_serial: str = DISK_SERIAL  # likewise
     mutant: str | None = None  # name of a planted bug, for a loader with all of them
-    paused: bool = False  # no instruction is run before QMP says `cont`
+    paused: bool = False  # no instruction runs before `cont` over QMP
 
     @staticmethod
     def rtc_of(config: MachineConfig, offset_s: int) -> str:
@@ -85,7 +85,7 @@ class BootOptions:
 
 
 def _quoted(value: object) -> str:
-    """A value inside a QEMU option, where a comma would begin the next one."""
+    """A value inside a QEMU option, in which commas are doubled."""
     return str(value).replace(",", ",,")
 
 
@@ -135,7 +135,7 @@ def _disk_device(config: MachineConfig, serial: str, modern: str) -> str:
 
 
 def _nic_device(config: MachineConfig, modern: str) -> str:
-    # No boot ROM: its copy in DRAM would be one thing more that firmware does before us.
+    # No boot ROM, so that firmware does not copy one into DRAM.
     common = f"netdev=rem-net,mac={MAC},romfile="
     if config.nic == "virtio-net":
         return f"virtio-net-pci,{common}{modern}"
@@ -148,7 +148,7 @@ def _device_arguments(
     modern = ",disable-legacy=on,iommu_platform=on" if config.iommu else ""
     args: list[str] = []
     if config.iommu:
-        # First, because the devices behind it look for it when they are made.
+        # First, because the devices behind it need it when they are made.
         # eim: local APICs as registers (machine/README.md, "A write that goes astray").
         args += ["-device", "intel-iommu,intremap=on,eim=on"]
     if config.root is not None:
@@ -216,7 +216,7 @@ def quoted_command(prefix: list[str], command: list[str]) -> str:
 
 
 class QemuProcess:
-    """One QEMU from start to waitpid(). Made running; `kill` is the only way it is ended by us."""
+    """One QEMU process from start to waitpid(). Only kill() ends it."""
 
     def __init__(
         self,
@@ -259,19 +259,19 @@ class QemuProcess:
 
     def last_words(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()[1:]
-        return lines[-1].strip() if lines else "it said nothing"
+        return lines[-1].strip() if lines else "it printed nothing"
 
     def wait(self) -> int:
         """The exit status, negative for a signal."""
         return int(self.process.wait())
 
     def wait_killed(self) -> None:
-        """For a while: the plugin is about to end the process. kill() has the last word."""
+        """Wait a limited time while the plugin ends the process; kill() follows."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=KILL_LIMIT_S)
 
     def kill(self) -> int:
-        """SIGKILL by pid, waitpid, and proof that no such process is left. The exit status."""
+        """SIGKILL and waitpid; return the exit status."""
         self.process.send_signal(signal.SIGKILL)  # nothing if it has been waited for already
         try:
             status = int(self.process.wait(timeout=KILL_LIMIT_S))
@@ -283,15 +283,15 @@ class QemuProcess:
         return status
 
     def gone(self) -> bool:
-        """Whether the process is no more: waited for, and no longer in the process table."""
+        """Whether the process has been waited for and is no longer in the process table."""
         return self.process.returncode is not None and _start_time(self.pid) != self._start_time
 
 
 def make_room(console: socket.socket) -> None:
-    """Room in QEMU's end for all that a reader may be late for.
+    """Make QEMU's end large enough for a slow reader.
 
-    Where the socket is full, QEMU 10.0 tries a character again, and has it in its log file twice:
-    qemu_chr_write_buffer() logs what was not written, too.
+    If the socket is full, QEMU 10.0 retries a character and writes it into its log file twice:
+    qemu_chr_write_buffer() also logs what it did not write.
     """
     for option in (socket.SO_SNDBUF, SNDBUF_FORCE):
         with suppress(PermissionError):
@@ -299,7 +299,7 @@ def make_room(console: socket.socket) -> None:
 
 
 def _start_time(pid: int) -> bytes | None:
-    """When process *pid* began; with the pid it names one process, as pids are used again."""
+    """The start time of a process; with the pid it identifies it, as pids are reused."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):

@@ -19,7 +19,7 @@ class Qmp:
 
     def __init__(self, name: str) -> None:
         self._client = QMPClient(name)
-        self._client.logger.disabled = True  # a killed QEMU is what we are for, not an error
+        self._client.logger.disabled = True  # a killed QEMU is no error here
         self._listener = EventListener()
         self._client.register_listener(self._listener)
         self.events: Counter[str] = Counter()
@@ -40,7 +40,7 @@ class Qmp:
             self.events[str(event["event"])] += 1
 
     def connect(self, end: socket.socket, limit_s: float) -> None:
-        """Raises OSError or TimeoutError when QEMU is not there or is gone at once."""
+        """Raises OSError or TimeoutError if QEMU does not answer or ends at once."""
 
         async def work() -> None:
             await asyncio.wait_for(self._client.connect(end), limit_s)
@@ -52,18 +52,18 @@ class Qmp:
             raise ConnectionError(str(err)) from err
 
     def execute(self, command: str, limit_s: float = 10.0, **arguments: Any) -> Any:
-        """Raises ConnectionError when QEMU is gone, QMPError when it refuses."""
+        """Raises ConnectionError if QEMU has ended, QMPError if it refuses."""
         try:
             return self._do(self._client.execute(command, arguments or None), limit_s)
         except (EOFError, OSError, asyncio.CancelledError) as err:
             raise ConnectionError(f"QMP {command}: {err}") from err
 
     def monitor(self, command: str) -> str:
-        """A command of QEMU's monitor for people, where QMP has none."""
+        """A command of QEMU's human monitor, for what QMP does not have."""
         return str(self.execute("human-monitor-command", 10.0, **{"command-line": command}))
 
     def close(self) -> None:
-        """Safe to call twice, and when QEMU is gone, as it nearly always is by now."""
+        """May be called twice, and after QEMU has ended."""
         if not self._thread.is_alive():
             return
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What is known of a machine: from its files, its boot note in NVRAM and, when it runs, itself."""
+"""The status of a machine: from its files, its boot note and, while it runs, the guest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lab import format as fmt
 from lab.errors import RemError
 from lab.machine.files import MachineFiles, MachineLock
 from lab.machine.machine import Machine, MachineState
-from lab.machine.note import read_boot_note
+from lab.record.boot_note import read_boot_note
 
 SYSFS = "/sys/kernel/remanence"
 GUEST_FILES = (
@@ -39,12 +39,12 @@ def _note(files: MachineFiles) -> dict[str, Any] | None:
 
 
 def status_from_files(files: MachineFiles) -> dict[str, Any]:
-    """For a machine that nobody owns, and the base for one that somebody does."""
-    files.read_config()  # says so if there is no such machine
+    """The status without the help of an owner."""
+    files.read_config()  # UsageError if there is no such machine
     state = files.read_state()
     owner = MachineLock.owner_pid(files)
     if state.get("state") == MachineState.RUNNING and owner is None:
-        # Its QEMU died with it: that was a cut nobody announced.
+        # Its QEMU ended with the owner: an unannounced cut.
         state |= {"state": MachineState.CUT, "qemu_pid": None, "why": "its process died"}
     return {
         "name": files.name,
@@ -62,7 +62,7 @@ def status_from_files(files: MachineFiles) -> dict[str, Any]:
 
 
 def status_of(machine: Machine) -> dict[str, Any]:
-    """By the machine's owner: with what the supply and the guest say."""
+    """The owner's status: with the supply and the guest."""
     status = status_from_files(machine.files)
     supply = machine.supply
     status["supply"] = {
@@ -79,7 +79,7 @@ def status_of(machine: Machine) -> dict[str, Any]:
 
 
 def guest_status(machine: Machine) -> dict[str, str] | None:
-    """The kernel's own words; None when the guest does not answer or has no such kernel."""
+    """The files of the kernel; None if the guest does not answer or has another kernel."""
     names = " ".join(GUEST_FILES)
     script = f'cd {SYSFS} && for f in {names}; do [ -e $f ] && echo "@$f" && cat $f; done; :'
     try:
@@ -96,7 +96,7 @@ def guest_status(machine: Machine) -> dict[str, str] | None:
 
 
 def status_lines(status: dict[str, Any]) -> list[str]:
-    """The same for people."""
+    """The status for people."""
     lines = [f"machine    {status['name']}", f"state      {status['state']}"]
     if status["why"]:
         lines[-1] += f" ({status['why']})"
@@ -131,7 +131,7 @@ def decision_line(note: dict[str, Any] | None) -> str:
         return f"resumed image {note['sequence']} from slot {note['slot']}"
     text = f"cold boot: {note['reason'].removeprefix('COLD_').lower().replace('_', ' ')}"
     if note["expected"] or note["found"]:
-        text += f"; image says {_entry(note['expected'])}, machine is {_entry(note['found'])}"
+        text += f"; image has {_entry(note['expected'])}, machine has {_entry(note['found'])}"
     return text
 
 
@@ -144,7 +144,7 @@ def _entry(entry: dict[str, Any] | None) -> str:
 
 def cut_line(cut: dict[str, Any]) -> str:
     """A CutRecord in one line."""
-    process = f"QEMU {cut['qemu_pid']} " + ("is gone" if cut["gone"] else "IS STILL THERE")
+    process = f"QEMU {cut['qemu_pid']} " + ("has ended" if cut["gone"] else "STILL RUNS")
     if not cut["announced"]:
         return f"unannounced; {process}"
     if cut.get("place"):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The process that owns one machine between two commands: a thin server around Machine.
 
-`python -m lab.machine.supervisor NAME JSON` is what `rem run --detach` starts; `rem run` with a
-console is the same in its own process. It ends when it is asked to (quit, SIGTERM, SIGINT) or when
-the machine switched itself off or failed; it stays while the power is cut, because the host's ends
-of the forwarded connections live in it.
+`rem run --detach` starts `python -m lab.machine.supervisor NAME JSON`; `rem run` with a console
+does the same in its own process. It ends on request (quit, SIGTERM, SIGINT) or when the machine
+switched itself off or failed. It stays while the power is cut, because it holds the host's ends of
+the forwarded connections.
 """
 
 from __future__ import annotations
@@ -24,36 +24,31 @@ from typing import Any
 
 from lab.errors import Exit, HangError, RemError, UsageError
 from lab.machine.control import read_line, short_path
-from lab.machine.cut_points import (
-    GO_PHASES,
-    STOP_PHASES,
-    Place,
-    attach_cut_points,
-    clock_for,
-    resume_and_cut,
-)
+from lab.machine.cut_plan import UNANNOUNCED, CutPlan
+from lab.machine.cut_points import attach_cut_points, clock_for, resume_and_cut
 from lab.machine.guest import SSH_FAILED
 from lab.machine.machine import BOOT_LIMIT_S, Machine, MachineState
+from lab.machine.places import GO_PHASES, Place
 from lab.machine.status import SYSFS, status_of
 from lab.machine.tracing import record
-from lab.say import say
+from lab.messages import info
 
-# The last hold-up, when the supervisor is told to end: as a shut-down host would give it.
+# The last hold-up, when the supervisor ends: as on a host that shuts down.
 END_HOLD_UP_NS = 2_000_000_000
 STOP_LIMIT_S = 60.0
-PROBE_LIMIT_S = 15.0  # of one wait for the guest; then look whether the machine is still there
+PROBE_LIMIT_S = 15.0  # of one wait for the guest; then check that the machine still runs
 ANSWER_LIMIT_S = 240.0  # of a guest after Go, on a crowded host
-RETRY_S = 0.2  # after a connection to a kernel that is no more, or not yet
+RETRY_S = 0.2  # after a connection to a kernel that has ended or not yet begun
 ENDED = (MachineState.OFF, MachineState.FAILED)
 
 
 class Supervisor:
-    """Serves requests in threads; `wait` returns when it is time to end."""
+    """Serves requests in threads; wait() returns when it is time to end."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self._end = threading.Event()
-        self._answered_boot = 0  # the last one whose guest has taken a command
+        self._answered_boot = 0  # the last boot whose guest has answered a command
         for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(signum, self._on_signal)
         machine.files.control.unlink(missing_ok=True)
@@ -84,26 +79,26 @@ class Supervisor:
         return self._end.is_set()
 
     def wait(self) -> None:
-        """Until asked to end, or until the machine is off for good."""
+        """Wait for a request to end, or until the machine is off or failed."""
         machine = self.machine
         while not self._end.wait(0.1):
             if machine.state in ENDED:
                 return
 
     def close(self) -> None:
-        """Give a running machine a hold-up to stop in, then let go of it."""
+        """Give a running machine a hold-up to stop in, then release it."""
         self._listener.close()
         self.machine.files.control.unlink(missing_ok=True)
         if self.machine.state is MachineState.RUNNING and self._has_clock():
             hold_up_ns = min(END_HOLD_UP_NS, self.machine.config.hold_up_ns)
             try:
-                self.machine.cut(hold_up_ns=hold_up_ns)
+                self.machine.cut(CutPlan(hold_up_ns=hold_up_ns))
             except UsageError:
-                say("rem: the machine went off by itself meanwhile")
+                info("rem: the machine went off by itself")
         self.machine.close()
 
     def _has_clock(self) -> bool:
-        """Whether there is a hold-up at all: under icount only the plugin knows guest time."""
+        """Whether a hold-up can be measured: under icount only the plugin knows guest time."""
         config = self.machine.config
         return config.cut_points or not config.icount
 
@@ -131,33 +126,17 @@ class Supervisor:
             try:
                 sock.sendall(json.dumps(answer).encode() + b"\n")
             except OSError as err:
-                say(f"rem: a client went away before its answer: {err}")
+                info(f"rem: a client closed its connection before the answer: {err}")
 
     def _do(self, message: dict[str, Any]) -> Any:
         operation = self._operations.get(str(message.get("op")))
         if operation is None:
-            raise UsageError(f"the supervisor knows no operation {message.get('op')!r}")
+            raise UsageError(f"the supervisor has no operation {message.get('op')!r}")
         return operation(message)
 
     def _cut(self, message: dict[str, Any]) -> Any:
-        hold_up_ns = message.get("hold_up_ns")
-        immediate = bool(message.get("immediate"))
-        text = message.get("at")
-        place = Place.parse(str(text), STOP_PHASES, "--at") if text is not None else None
-        clock = clock_for(self.machine, place)
-        where = None if place is None else str(place)
-        no_flush, at_store = message.get("no_flush"), message.get("at_store")
-        return asdict(
-            self.machine.cut(
-                hold_up_ns,
-                immediate,
-                clock,
-                where,
-                no_flush=no_flush,
-                at_store=at_store,
-                supply=message.get("supply"),
-            )  # fmt: skip
-        )
+        plan = CutPlan.from_message(message)
+        return asdict(self.machine.cut(plan, clock_for(self.machine, plan.place)))
 
     def _resume(self, message: dict[str, Any]) -> Any:
         machine = self.machine
@@ -170,7 +149,7 @@ class Supervisor:
         return self._decided(message)
 
     def _decided(self, message: dict[str, Any]) -> Any:
-        """The loader's decision of this boot, waited for; an image that was entered must run."""
+        """Wait for the loader's decision of this boot; an image that was entered must run."""
         del message
         machine = self.machine
         note = None if machine.config.loader is None else machine.wait_boot_note()
@@ -181,7 +160,7 @@ class Supervisor:
         return {"boot_note": asdict(note) if note else None, "qemu_pid": _pid(machine)}
 
     def _stop(self, message: dict[str, Any]) -> Any:
-        """Planned: asked of the guest, which answers by STOPPED or by switching itself off."""
+        """Request a planned Stop from the guest, which stops or switches itself off."""
         machine = self.machine
         if machine.state is not MachineState.RUNNING:
             raise UsageError(f"machine {machine.config.name!r} is {machine.state}, not running")
@@ -190,7 +169,7 @@ class Supervisor:
         refusal: list[str] = []
 
         def ask() -> None:
-            # Its answer may come only after a resume, or never: then how the machine ends counts.
+            # The answer may come only after a resume, or never; what counts is the machine's end.
             returncode = SSH_FAILED
             while returncode == SSH_FAILED and machine.state is MachineState.RUNNING:
                 try:
@@ -213,7 +192,7 @@ class Supervisor:
 
     def _quit(self, message: dict[str, Any]) -> None:
         if message.get("immediate") and self.machine.state is MachineState.RUNNING:
-            self.machine.cut(immediate=True)
+            self.machine.cut(UNANNOUNCED)
         self.end()
 
     def _guest(self, message: dict[str, Any]) -> Any:
@@ -226,7 +205,7 @@ class Supervisor:
         return str(record(self.machine, records, limit_s))
 
     def _wait_guest(self) -> None:
-        """Once in each boot: until the guest is up and takes commands."""
+        """Once in each boot: wait until the guest answers commands."""
         machine = self.machine
         end_s = time.monotonic() + BOOT_LIMIT_S
         while self._answered_boot != machine.boots:
@@ -241,7 +220,7 @@ class Supervisor:
                     raise
 
     def _console(self, sock: socket.socket) -> None:
-        """Both ways until the client goes. A boot that ends leaves it attached to the next one."""
+        """Copy both ways until the client disconnects; it stays attached through boots."""
         sock.sendall(b'{"ok": true}\n')
         with ConsoleFollower(self.machine, sock.sendall):
             while data := sock.recv(4096):
@@ -268,7 +247,7 @@ class ConsoleFollower:
         try:
             self._sink(data)
         except OSError:
-            self._end.set()  # the reader is gone
+            self._end.set()  # the reader has disconnected
 
     def _follow(self) -> None:
         console, replay = None, self._replay
@@ -278,7 +257,7 @@ class ConsoleFollower:
                 if console is not None:
                     console.detach(self._pass_on)
                 newest.attach(self._pass_on, replay=replay)
-                console, replay = newest, True  # of later boots nothing has been seen yet
+                console, replay = newest, True  # later boots are shown from their beginning
         if console is not None:
             console.detach(self._pass_on)
 
@@ -304,11 +283,11 @@ def main(argv: list[str]) -> int:
             machine.close()
             raise
     except RemError as err:
-        say(f"rem: {err.message}")
+        info(f"rem: {err.message}")
         return int(err.exit_code)
     supervisor.wait()
     if machine.state in ENDED:
-        say(
+        info(
             f"rem: machine {name!r} is {machine.state}"
             + (f": {machine.why}" if machine.why else "")
         )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The power supply: PWR_OK, charge, hold-up. The wire is defined in format/rem_pwr.h.
 
-It outlives every boot of its machine, as the box in the rack does. A drop goes: status byte on
-the wire, again until echoed; then REM_PWR_STOPPED comes or the hold-up ends; the caller then takes
-the power away by killing QEMU. Invariant: the newest status is on the wire, or will be as soon as
-the UART takes a byte; an older one is never sent after it.
+It survives every boot of its machine, as a real supply does. A drop: the status byte is sent, and
+repeated until it is echoed; then REM_PWR_STOPPED comes or the hold-up ends; then the caller cuts
+the power by killing QEMU. Invariant: the newest status is on the wire, or will be as soon as the
+UART takes a byte; an older one is never sent after it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ BUSY_POLL_S = 0.0005
 
 
 class GuestClock(Protocol):
-    """Measures the guest's time: the one border between the supply and how time is modelled."""
+    """Measures the guest's time: all that the supply knows of how time is modelled."""
 
     def begin(self, limit_ns: int) -> None:
         """PWR_OK is about to drop, for a hold-up of *limit_ns*."""
         ...
 
     def wait(self, event: threading.Event, limit_ns: int) -> int:
-        """Return when *event* is set or *limit_ns* of guest time are over: the time it took."""
+        """Wait for *event*, at most *limit_ns* of guest time; return the time taken."""
         ...
 
 
@@ -44,7 +44,7 @@ class HostPacedClock:
     """The guest's virtual clock runs with the host's while the VM runs (no icount)."""
 
     def begin(self, limit_ns: int) -> None:
-        """Nothing: what the host does between the two counts too."""
+        """Nothing to do: what the host does before wait() counts, too."""
 
     def wait(self, event: threading.Event, limit_ns: int) -> int:
         begin_ns = time.monotonic_ns()
@@ -54,22 +54,22 @@ class HostPacedClock:
 
 @dataclass(frozen=True)
 class CutRecord:
-    """What the supply saw of one cut. Times are guest time from the edge of PWR_OK, but for one."""
+    """What the supply saw of one cut. All times but one are guest time from the edge of PWR_OK."""
 
-    announced: bool  # PWR_OK dropped before the power went
+    announced: bool  # PWR_OK dropped before the power failed
     hold_up_ns: int
-    stopped: bool  # REM_PWR_STOPPED came: the Stop says it has committed
+    stopped: bool  # REM_PWR_STOPPED came: the Stop reports that it has committed
     stopped_after_ns: int | None
     margin_ns: int | None  # of the hold-up, left when REM_PWR_STOPPED came
     echoed: bool  # the machine acknowledged the drop
     sequence: int  # of the status byte
     qemu_pid: int
     qemu_status: int  # -9: ended by SIGKILL
-    went_at_ns: int  # the host's monotonic clock, when the power went
-    gone: bool  # waitpid() returned it and the process table has it no more
-    caches: dict[str, int] | None = None  # how they stood at the end (struct rem_plugin_cache)
+    went_at_ns: int  # the host's monotonic clock, when the power failed
+    gone: bool  # waitpid() returned it and it is no longer in the process table
+    caches: dict[str, int] | None = None  # their state at the end (struct rem_plugin_cache)
     supply: str | None = None  # the one whose window the hold-up was
-    place: str | None = None  # where in the Stop the power went, if it was to go at a place
+    place: str | None = None  # where in the Stop the power failed, if the cut had a place
 
 
 class PowerWire:
@@ -87,8 +87,7 @@ class PowerWire:
         self._closing = False
         self.echoed = threading.Event()
         self.stopped = threading.Event()
-        self.ended = threading.Event()  # STOPPED, or QEMU is gone: nothing more will come
-        self.stopped_at_ns: int | None = None
+        self.ended = threading.Event()  # STOPPED, or QEMU has ended: nothing more will come
         self.ignored_bytes = 0
         self._thread = threading.Thread(target=self._serve, name="rem-power", daemon=True)
         self._thread.start()
@@ -105,14 +104,14 @@ class PowerWire:
     def delivered(self) -> bool:
         """Whether QEMU has taken the newest status, echoed or not.
 
-        While the VM is stopped repeats fill the UART's queue, so once taken stays taken.
+        While the VM is stopped, repeats fill the UART's queue; a status that was taken stays so.
         """
         with self._lock:
             self._taken |= self._sent and self._unread_bytes() == 0
             return self._taken
 
     def _unread_bytes(self) -> int:
-        """What QEMU has not taken yet. A UART is no queue: never more than one byte waits."""
+        """What QEMU has not taken yet: at most one byte, as a UART is no queue."""
         count = array.array("i", [0])
         fcntl.ioctl(self._socket, termios.TIOCOUTQ, count)
         return count[0]
@@ -121,11 +120,11 @@ class PowerWire:
         try:
             if self._unread_bytes() > 0:
                 return
-            self._taken = self._sent  # what was sent before this repeat is no longer here
+            self._taken = self._sent  # the byte before this repeat has been taken
             self._socket.send(bytes([self._status]))
             self._sent = True
         except (BlockingIOError, BrokenPipeError, ConnectionResetError):
-            pass  # full: sent with the next repeat; or QEMU is gone: _serve sees that
+            pass  # full: sent with the next repeat; or QEMU has ended, which _serve() notices
 
     def _wait_s(self) -> float | None:
         if not self._sent:
@@ -148,15 +147,13 @@ class PowerWire:
         self.ended.set()
 
     def _receive(self) -> bool:
-        """False when QEMU is gone."""
+        """False if QEMU has ended."""
         try:
             data = self._socket.recv(4096)
         except (ConnectionResetError, BlockingIOError):
             data = b""
-        now_ns = time.monotonic_ns()
         for byte in data:
             if byte == STOPPED:
-                self.stopped_at_ns = now_ns
                 self.stopped.set()
                 self.ended.set()
                 self._supply.on_stopped()
@@ -165,11 +162,11 @@ class PowerWire:
         return bool(data)
 
     def _receive_echo(self, byte: int) -> None:
-        with self._lock:  # an echo can come before the sender has noted that it sent
+        with self._lock:  # an echo can come before the sender has recorded the byte
             if self._sent and byte == fmt.pwr_echo(self._status):
                 self.echoed.set()
             else:
-                self.ignored_bytes += 1  # noise, or the echo of a status no longer true
+                self.ignored_bytes += 1  # noise, or the echo of an older status
 
     def close(self) -> None:
         self._closing = True
@@ -181,7 +178,7 @@ class PowerWire:
 
 
 class PowerSupply:
-    """State that outlives boots: PWR_OK, the charge class and the count of changes."""
+    """State that survives boots: PWR_OK, the charge class and the count of changes."""
 
     def __init__(self, sequence: int = 0) -> None:
         self.power_ok = False
@@ -198,12 +195,12 @@ class PowerSupply:
         self.power_ok, self.charge = power_ok, charge
         self.sequence = (self.sequence + 1) % 8
         if fmt.pwr_echo(self.status()) == STOPPED:
-            self.sequence = (self.sequence + 1) % 8  # its echo would say "stopped": never sent
+            self.sequence = (self.sequence + 1) % 8  # its echo would be REM_PWR_STOPPED: never sent
         if self.wire is not None:
             self.wire.set_status(self.status())
 
     def power_on(self, end: socket.socket) -> None:
-        """Power is good, and the machine's end of the wire is there."""
+        """Power is good, and the machine's end of the wire is connected."""
         self._change(True, self.charge)
         self.wire = PowerWire(self, end)
 
@@ -215,16 +212,16 @@ class PowerSupply:
         self._change(power_ok, self.charge)
 
     def drop(self, clock: GuestClock, hold_up_ns: int) -> int | None:
-        """Drop PWR_OK, wait for STOPPED or the end of the hold-up: guest time of STOPPED."""
+        """Drop PWR_OK, wait for STOPPED or the end of the hold-up; return STOPPED's guest time."""
         wire = self.wire
-        assert wire is not None, "a machine that is off has no PWR_OK to drop"
+        assert wire is not None, "the machine is off: there is no PWR_OK to drop"
         clock.begin(hold_up_ns)
         self._change(False, self.charge)
         taken_ns = clock.wait(wire.ended, hold_up_ns)
         return taken_ns if wire.stopped.is_set() and taken_ns <= hold_up_ns else None
 
     def power_off(self) -> None:
-        """The machine has no power any more: PWR_OK is off until the next power_on()."""
+        """The machine has no power: PWR_OK is off until the next power_on()."""
         wire, self.wire = self.wire, None
         self._change(False, self.charge)
         if wire is not None:

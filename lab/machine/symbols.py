@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Where functions of the kernel and of the loader are."""
+"""Addresses of functions of the kernel and of the loader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _find(table: str, name: str, where: str) -> int:
 
 
 def symbol_address(system_map: Path, name: str) -> int:
-    """The address of a kernel function, which holds with `nokaslr`."""
+    """The address of a kernel function, valid with `nokaslr`."""
     try:
         text = system_map.read_text(encoding="ascii")
     except OSError as error:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The memory controllers' model (media/), driven from Python."""
+"""Questions to the model of memory controllers (models/memory), and traces for it."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem-media`: built when it is not there, asked one job at a time. A job and its answer are JSON;
-what jobs there are is in models/memory/src/jobs.
+"""`rem-media`, the program of the memory model: one job at a time. A job and its answer are JSON;
+the jobs are in models/memory/src/jobs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def ensure_media(progress: Progress) -> Path:
 
 
 class Engine:
-    """Asks the program."""
+    """Runs jobs by the program."""
 
     def __init__(self, program: Path) -> None:
         self.program = program
@@ -60,12 +60,12 @@ class Engine:
 
     @staticmethod
     def ready() -> Engine:
-        """`REM_MEDIA` names another program than the checkout's, e.g. one just built."""
+        """The checkout's program, built if necessary; `REM_MEDIA` names another one."""
         chosen = os.environ.get("REM_MEDIA")
         return Engine(Path(chosen) if chosen else ensure_media(Progress()))
 
     def ask(self, do: str, timeout_s: float | None = None, **job: Any) -> dict[str, Any]:
-        """The answer to a job; what cannot be meant is a UsageError of one line."""
+        """The answer to a job; a wrong job is a UsageError of one line."""
         text = json.dumps({"do": do, **job})
         done = run([self.program, "-"], stdin=text, check=False, timeout_s=timeout_s, what=NAME)
         if done.returncode == 2:
@@ -78,9 +78,9 @@ class Engine:
         return answer
 
     def ask_once(self, do: str, **job: Any) -> dict[str, Any]:
-        """The same, from memory if the job was asked before: what a model answers does not change.
+        """The same, cached, because a model's answer to a job does not change.
 
-        The answer is not the caller's to change.
+        The caller must not modify the answer.
         """
         key = json.dumps({"do": do, **job}, sort_keys=True)
         if key not in self._known:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A trace of the real redis: what a machine with LightPC's caches asks of memory while it serves.
+"""A trace of the real redis: the memory requests of a machine with LightPC's caches under load.
 
 The machine boots without caches, which is quick; redis is filled, clients on the machine itself
-begin to read and write for ever, and the machine stops. What is traced is the same machine after
-Go, now with caches: redis, its clients and the kernel under them. No two runs are the same to the
-instruction; the one that was recorded is kept by the hash of kernel, root and what was run. Loader
-and plugin are not in it: a recording takes too long to be made at each change of theirs.
+begin to read and write for ever, and the machine stops. Traced is the same machine after Go, now
+with caches: redis, its clients and the kernel. No two runs are the same to the instruction; the
+recorded one is cached by the hash of kernel, root and commands. Loader and plugin are not part of
+the hash: a recording takes too long to be repeated at each of their changes.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lab.commands.demo import with_caches
 from lab.errors import RemError
 from lab.machine import Machine, MachineConfig
+from lab.machine.cut_plan import UNANNOUNCED
 from lab.machine.cut_points import attach_cut_points
 from lab.machine.tracing import record
-from lab.say import say
+from lab.messages import info
 from lab.setup import cache, products
 from lab.setup.inputs import Inputs
 from lab.setup.progress import Progress
+from lab.testbed.machines import with_caches
 
 RECORDS = 4_000_000
 PROFILE = "lightpc"
 CPUS = 2
 NVRAM_BYTES = 512 << 20
 BOOT_LIMIT_S = 600.0
-TRACE_LIMIT_S = 1800.0  # of the host's time; then the trace is what there is
+TRACE_LIMIT_S = 1800.0  # of the host's time; then the trace ends early
 KEYS = 200_000
 VALUE_BYTES = 256
 # Nine clients read for each one that writes, over keys that no cache holds.
@@ -57,12 +58,12 @@ def _config(name: str, progress: Progress) -> MachineConfig:
 
 
 def record_redis(name: str, records: int, limit_s: float = TRACE_LIMIT_S) -> tuple[Machine, Path]:
-    """The machine that served, off, and its trace; who asks destroys the machine."""
+    """The machine that served, off, and its trace; the caller destroys the machine."""
     progress = Progress()
     config = _config(name, progress)
     machine = Machine.create(config, destroy_on_exit=True)
     try:
-        say("redis: boots and fills")
+        info("redis: booting and filling")
         machine.boot()
         machine.wait_up(BOOT_LIMIT_S)
         keys = machine.run_in_guest(SERVE, limit_s=BOOT_LIMIT_S).stdout.split()[-1]
@@ -71,11 +72,11 @@ def record_redis(name: str, records: int, limit_s: float = TRACE_LIMIT_S) -> tup
             raise RemError(f"machine {name!r} did not stop: see `rem inspect`")
         machine.config = with_caches(config, PROFILE)
         attach_cut_points(machine)
-        say(f"redis: {keys} keys; resumes with caches, and is traced for {records:,} records")
+        info(f"redis: {keys} keys; resuming with caches, tracing {records:,} records")
         machine.resume()
         machine.wait_resumed(BOOT_LIMIT_S)
         path = record(machine, records, limit_s)
-        machine.cut(immediate=True)
+        machine.cut(UNANNOUNCED)
     except BaseException:
         machine.__exit__(None, None, None)
         raise
@@ -83,7 +84,7 @@ def record_redis(name: str, records: int, limit_s: float = TRACE_LIMIT_S) -> tup
 
 
 def ensure_redis_trace() -> Path:
-    """The trace that benchmarks and experiments take, recorded if there is none."""
+    """The trace for benchmarks and experiments, recorded if necessary."""
     progress = Progress()
     inputs = Inputs("trace-redis").add(
         "recipe", f"{SERVE} {PROFILE} {CPUS} {NVRAM_BYTES} {RECORDS}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""From each access of a program (`nvheap-bench tape`) to what leaves a core's data cache.
+"""Accesses of a program (`nvheap-bench tape`), filtered by a core's data cache.
 
 The cache is LightPC's (16 KB, 4 ways, least recently used, write-back, write-allocate); the result
-is a trace as format/rem_trace.h has it. Other than `models/memory/src/cache.rs` it knows flushes.
+is a trace of format/rem_trace.h. Unlike `models/memory/src/cache.rs` it handles flushes.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ LOAD, STORE, STREAM, FLUSH, FENCE, BEGIN = range(6)
 KIND_SHIFT = 56
 CACHE_BYTES, WAYS, LINE_BYTES = 16384, 4, int(fmt.CONST["REM_TRACE_LINE_BYTES"])
 READ, WRITE, WAIT, IDLE = map(int, fmt.TraceKind)
-# Where a record has what (format/rem_trace.h).
+# Fields of a record (format/rem_trace.h).
 TRACE_KIND_SHIFT, GAP_SHIFT, GAP_MAX = 46, 48, 0xFFFF
 
 
 @dataclass(frozen=True)
 class Work:
-    """Instructions beside those that access memory."""
+    """Instructions besides those that access memory."""
 
     operation: int
     access: int
@@ -44,7 +44,7 @@ class Filter:
 
     def __init__(self, work: Work) -> None:
         self.work = work
-        # Of each set the lines, the one used longest ago first, and whether they are dirty.
+        # For each set its lines, least recently used first, and whether they are dirty.
         self.sets: list[OrderedDict[int, bool]] = [
             OrderedDict() for _ in range(CACHE_BYTES // LINE_BYTES // WAYS)
         ]
@@ -95,13 +95,13 @@ class Filter:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What the program did."""
+        """Counts of the program's accesses."""
         names = {"loads": LOAD, "stores": STORE, "streams": STREAM, "flushes": FLUSH}
         names |= {"fences": FENCE, "operations": BEGIN}
         return {name: self.seen[kind] for name, kind in names.items()}
 
     def trace(self) -> bytes:
-        """As a file's content."""
+        """The content of the trace's file."""
         records = array.array("Q", self.records)
         if sys.byteorder != "little":
             records.byteswap()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The power supply as Python asks for it. All arithmetic is the crate's in power/; none is here."""
+"""Questions to the power model. All arithmetic is in models/power/; none is here."""

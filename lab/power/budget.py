@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem budget`: what a Stop takes of a supply, and the capacitor that would do: text, figures."""
+"""`rem budget`: what a Stop takes of a supply, and the capacitor that is needed: text, figures."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from lab.errors import UsageError
+from lab.messages import info
 from lab.power.model import PowerModel
 from lab.result import Result
-from lab.say import say
 
 LOADS = ("busy", "idle")
 PERMILLE = 1000
@@ -18,7 +18,7 @@ PERMILLE = 1000
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked, checked as far as that needs no model."""
+    """What to compute, checked as far as possible without the model."""
 
     machine: str
     load: str
@@ -44,7 +44,7 @@ def parse_margin(text: str) -> int:
 
 
 def compute(model: PowerModel, plan: Plan) -> dict[str, Any]:
-    """The model's answer, with the NVDIMMs' beside it if a size is given."""
+    """The model's answer; with a size of NVRAM also what saving an NVDIMM takes."""
     answer: dict[str, Any] = model.ask(
         "budget",
         machine=plan.machine,
@@ -62,7 +62,7 @@ def compute(model: PowerModel, plan: Plan) -> dict[str, Any]:
 
 
 def to_result(plan: Plan, answer: dict[str, Any]) -> Result:
-    """The figures of `--json`. Not ok: a supply was named, and it does not last."""
+    """The figures of `--json`. Not ok if a supply was named and it does not last."""
     result = Result("budget")
     result.add("stop_ns", answer["stop_ns"], "ns", "modelled")
     result.add("energy_pj", answer["energy_pj"], "pJ", "modelled")
@@ -86,55 +86,55 @@ def to_result(plan: Plan, answer: dict[str, Any]) -> Result:
     return result
 
 
-def tell(plan: Plan, answer: dict[str, Any]) -> None:
+def print_budget(plan: Plan, answer: dict[str, Any]) -> None:
     """For people, on stderr."""
     margin = plan.margin_permille / PERMILLE
-    say(
+    info(
         f"machine {plan.machine}, {plan.load}: {answer['busy_mw'] / 1e3:g} W when all cores run, "
         f"{answer['idle_mw'] / 1e3:g} W when all are parked; margin {margin:g}"
     )
     for phase in answer["phases"]:
-        say(
+        info(
             f"  {phase['name']:8}{phase['time_ns'] / 1e6:10.3f} ms"
             f"{phase['energy_pj'] / 1e9:12.3f} mJ   {phase['running']} cores, "
             f"{phase['lines']} lines written"
         )
-    say(
+    info(
         f"a Stop with its margin: {answer['stop_ns'] / 1e6:.3f} ms, "
         f"{answer['energy_pj'] / 1e9:.3f} mJ"
     )
     cost = answer["cost"]
-    say(
+    info(
         f"a {plan.capacitor} of {answer['capacitance_uf'] / 1e3:.3f} mF holds that: "
         f"{cost['by_energy_uusd'] / 1e6:.4f} $ by the joule, "
         f"{cost['by_capacitance_uusd'] / 1e6:.4f} $ by the farad, "
         f"{cost['by_parts_uusd'] / 1e6:.2f} $ in parts one can buy ({cost['parts']})"
     )
     for name, verdict in answer["supplies"].items():
-        _tell_supply(name, verdict)
+        _print_supply(name, verdict)
     if "nvdimm" in answer:
-        _tell_nvdimm(plan, answer["nvdimm"])
+        _print_nvdimm(plan, answer["nvdimm"])
 
 
-def _tell_supply(name: str, verdict: dict[str, Any]) -> None:
+def _print_supply(name: str, verdict: dict[str, Any]) -> None:
     if verdict["dry_at_ns"] is not None:
-        said = f"runs dry after {verdict['dry_at_ns'] / 1e6:.3f} ms"
+        text = f"runs dry after {verdict['dry_at_ns'] / 1e6:.3f} ms"
     else:
-        said = (
+        text = (
             f"{verdict['margin_ns'] / 1e6:.3f} ms and {verdict['left_pj'] / 1e9:.1f} mJ are left"
             + ("" if verdict["fits"] else ", less than the margin")
         )
-    say(f"  {'fits' if verdict['fits'] else 'DOES NOT FIT':14}{name:18}{said}")
+    info(f"  {'fits' if verdict['fits'] else 'DOES NOT FIT':14}{name:18}{text}")
 
 
-def _tell_nvdimm(plan: Plan, nvdimm: dict[str, Any]) -> None:
+def _print_nvdimm(plan: Plan, nvdimm: dict[str, Any]) -> None:
     if nvdimm["kind"] == "nvdimm-n":
-        say(
+        info(
             f"NVDIMM {plan.nvdimm}: a save takes {nvdimm['save_ns'] / 1e9:.2f} s and "
             f"{nvdimm['save_pj'] / 1e12:.1f} J of its own {nvdimm['full_pj'] / 1e12:.1f} J "
             f"({nvdimm['capacitance_uf'] / 1e6:g} F)"
         )
     elif nvdimm["kind"] == "battery":
-        say(f"NVDIMM {plan.nvdimm}: its battery holds for {nvdimm['retention_ns'] / 3.6e12:.1f} h")
+        info(f"NVDIMM {plan.nvdimm}: its battery holds for {nvdimm['retention_ns'] / 3.6e12:.1f} h")
     else:
-        say(f"NVDIMM {plan.nvdimm}: keeps its content without energy")
+        info(f"NVDIMM {plan.nvdimm}: keeps its content without energy")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A hold-up as people give it: a time, or a supply whose window it is."""
+"""A hold-up as people write it: a time, or a supply whose window it is."""
 
 from __future__ import annotations
 
 from lab.errors import UsageError
-from lab.machine.options import parse_ns
 from lab.power.model import PowerModel
+from lab.quantities import parse_ns
 
 
 def is_time(text: str) -> bool:
@@ -13,7 +13,7 @@ def is_time(text: str) -> bool:
 
 
 def hold_up_ns(text: str, what: str) -> int:
-    """`17ms`, or `wsp-intel-750w`: its window with a busy machine, the shorter of the two."""
+    """`17ms`, or `wsp-intel-750w`: its window with a busy machine, which is the shorter one."""
     if is_time(text):
         return parse_ns(text, what)
     try:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What people look at: tables, pictures and pages, each a pure function of decoded records."""
+"""Tables, pictures and styles for people, each a pure function of decoded records."""

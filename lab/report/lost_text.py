@@ -6,8 +6,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from lab.lost.pages import KINDS
-from lab.lost.report import Group, Loss
+from lab.lost_lines.pages import KINDS
+from lab.lost_lines.report import Group, Loss
 from lab.report.record_text import duration
 
 
@@ -26,7 +26,7 @@ def _last(group: Group) -> str:
 
 
 def _owner_table(groups: tuple[Group, ...], all_groups: int) -> Table:
-    title = f"Whose they were: {len(groups)} of {all_groups} owners"
+    title = f"Their owners: {len(groups)} of {all_groups}"
     table = Table(title=title, title_justify="left", title_style="bold", header_style="")
     table.add_column("lines", justify="right")
     for column in ("kind", "owner", "last written by"):
@@ -41,7 +41,7 @@ def _owner_table(groups: tuple[Group, ...], all_groups: int) -> Table:
 
 
 def show_loss(console: Console, loss: Loss, top: int) -> None:
-    """All that is told for people."""
+    """Print the tables."""
     if not loss.lines:
         console.print("Every line is on media as CPUs saw it: the cut lost nothing.")
         return

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.table import Table
 
-from lab.course import Course, margin_line
-from lab.machine.note import BootNote, DescEntry
-from lab.record import Body, Record, Slot
-from lab.timeline import Span, Timeline
+from lab.power.discharge import Discharge, margin_line
+from lab.record.block import Body, Record, Slot
+from lab.record.boot_note import BootNote, DescEntry
+from lab.record.timeline import Span, Timeline
 
 E820_NAMES = {1: "RAM", 2: "reserved", 3: "ACPI", 4: "NVS", 5: "bad", 7: "NVRAM", 12: "NVRAM (12)"}
 
@@ -96,7 +96,7 @@ def note_line(note: BootNote) -> str:
     line = note.reason
     if note.sequence:
         line += f", image {note.sequence} in slot {note.slot}"
-    for word, entry in (("image says", note.expected), ("machine is", note.found)):
+    for word, entry in (("image has", note.expected), ("machine has", note.found)):
         if note.expected or note.found:
             line += f"; {word}: {describe(entry) if entry else 'nothing'}"
     return line
@@ -137,13 +137,15 @@ def entry_table(title: str, entries: Iterable[DescEntry]) -> Table:
     return table
 
 
-def course_table(course: Course) -> Table:
-    table = _table(f"Left during the Stop; {margin_line(course)}", "at", "CPUs run", "dirty lines")
-    if course.supply:
+def discharge_table(discharge: Discharge) -> Table:
+    table = _table(
+        f"Left during the Stop; {margin_line(discharge)}", "at", "CPUs run", "dirty lines"
+    )
+    if discharge.supply:
         table.add_column("energy")
     for column in table.columns:
         column.justify = "right"
-    for point in course.points:
+    for point in discharge.points:
         cells = [duration(point.time_ns), str(point.running), f"{point.lines:,}"]
         if point.energy_pj is not None:
             cells.append(f"{point.energy_pj / 1e9:,.1f} mJ")
@@ -156,9 +158,9 @@ def show(
     record: Record,
     everything: bool,
     timeline: Timeline | None,
-    course: Course | None,
+    discharge: Discharge | None,
 ) -> None:
-    """All that `rem inspect` prints for people."""
+    """Everything that `rem inspect` prints for people."""
     console.print(overview(record))
     for slot in record.slots:
         if slot.body is not None and slot.commit.state != "none":
@@ -173,9 +175,9 @@ def show(
             if spans:
                 console.print(span_table(f"{title} (sequence {timeline.sequence})", spans))
     elif newest is not None and newest.timeline:
-        console.print(f"{len(newest.timeline)} events, but no clock to time them by")
-    if course is not None:
-        console.print(course_table(course))
+        console.print(f"{len(newest.timeline)} events, but no clock frequency")
+    if discharge is not None:
+        console.print(discharge_table(discharge))
     if everything:
         console.print(entry_table("This machine", record.machine))
         for slot in record.slots:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The picture of one Stop and its Go: time to the right, one lane a CPU, a bar for each phase.
 
-Under the Stop, where it ran in a hold-up on volatile caches: lines and energy left, on its scale.
+Below the Stop, if it ran in a hold-up on volatile caches: lines and energy left, on its scale.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import io
 from pathlib import Path
 from typing import Any
 
-from lab.course import Course, margin_line
 from lab.errors import InfraError, UsageError
-from lab.timeline import Span, Timeline
+from lab.power.discharge import Discharge, margin_line
+from lab.record.timeline import Span, Timeline
 
-# Okabe and Ito's colours: told apart by those who see fewer of them, too.
+# Okabe and Ito's colours, which colour-blind people can distinguish.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 FAILED = "#B00020"
 # A bar narrower than this part of the picture has no room for its name.
@@ -60,19 +60,19 @@ def _millis(time_ns: float | None) -> str:
     return "not finished" if time_ns is None else f"{time_ns / 1e6:.3f} ms"
 
 
-def _course(axes: Any, course: Course, end_ns: float) -> None:
-    """Under the Stop, on its scale: lines and, where a supply is known, energy left."""
+def _discharge(axes: Any, discharge: Discharge, end_ns: float) -> None:
+    """Below the Stop, on its scale: lines and, if a supply is known, energy left."""
     unit, scale = ("ms", 1e6) if end_ns >= 2e6 else ("µs", 1e3)
-    times = [point.time_ns / scale for point in course.points]
-    lines = [point.lines for point in course.points]
+    times = [point.time_ns / scale for point in discharge.points]
+    lines = [point.lines for point in discharge.points]
     axes.plot(times, lines, color=COLOURS[0], marker=".", label="dirty lines left")
     axes.set_ylabel("lines", color=COLOURS[0])
     axes.set_ylim(0, max(*lines, 1) * 1.1)
     axes.set_xlim(0, end_ns / scale * 1.02 if end_ns else 1)
     axes.set_xlabel(unit, loc="right", labelpad=0)
-    axes.set_title(margin_line(course), loc="left", fontsize=10)
+    axes.set_title(margin_line(discharge), loc="left", fontsize=10)
     axes.spines[["top"]].set_visible(False)
-    energies = [point.energy_pj / 1e9 for point in course.points if point.energy_pj is not None]
+    energies = [point.energy_pj / 1e9 for point in discharge.points if point.energy_pj is not None]
     if len(energies) == len(times):
         right = axes.twinx()
         right.plot(times, energies, color=COLOURS[5], marker=".")
@@ -80,7 +80,7 @@ def _course(axes: Any, course: Course, end_ns: float) -> None:
         right.set_ylim(0, max(*energies, 1e-9) * 1.1)
 
 
-def _figure(timeline: Timeline, course: Course | None) -> Any:
+def _figure(timeline: Timeline, discharge: Discharge | None) -> Any:
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -89,8 +89,8 @@ def _figure(timeline: Timeline, course: Course | None) -> Any:
 
     parts = {part: [s for s in timeline.spans if s.part == part] for part in ("stop", "go")}
     cpus = sorted({span.cpu for span in timeline.spans}) or [0]
-    panels = 2 if course is None else 3
-    height = 3.4 + 0.7 * len(cpus) + (2 if course else 0)
+    panels = 2 if discharge is None else 3
+    height = 3.4 + 0.7 * len(cpus) + (2 if discharge else 0)
     figure, axes = pyplot.subplots(
         panels, 1, figsize=(10, height), layout="constrained", squeeze=True
     )
@@ -102,34 +102,34 @@ def _figure(timeline: Timeline, course: Course | None) -> Any:
         f"loader's first instruction to programs run {_millis(timeline.go_ns)}"
     )
     _panel(axes[0], stop + (" (FAILED)" if timeline.failed else ""), parts["stop"], cpus)
-    if course is not None:
-        _course(axes[1], course, max((span.end_ns for span in parts["stop"]), default=0.0))
+    if discharge is not None:
+        _discharge(axes[1], discharge, max((span.end_ns for span in parts["stop"]), default=0.0))
     _panel(axes[-1], go, parts["go"], cpus)
     return figure
 
 
-def _save(timeline: Timeline, course: Course | None, target: Any, kind: str) -> None:
+def _save(timeline: Timeline, discharge: Discharge | None, target: Any, kind: str) -> None:
     from matplotlib import pyplot
 
-    figure = _figure(timeline, course)
+    figure = _figure(timeline, discharge)
     figure.savefig(target, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
     pyplot.close(figure)
 
 
-def draw(timeline: Timeline, path: Path, course: Course | None = None) -> None:
-    """Write the picture; the file's ending says in which format."""
+def draw(timeline: Timeline, path: Path, discharge: Discharge | None = None) -> None:
+    """Write the picture; the file's suffix is its format."""
     kind = path.suffix.removeprefix(".").lower()
     if kind not in FORMATS:
         raise UsageError(f"{path}: end it in one of {', '.join('.' + f for f in FORMATS)}")
     try:
-        _save(timeline, course, path, kind)
+        _save(timeline, discharge, path, kind)
     except OSError as error:
         raise InfraError(f"cannot write {path}: {error.strerror}") from error
 
 
-def svg(timeline: Timeline, course: Course | None = None) -> str:
-    """The picture as an <svg> element, to stand in a page."""
+def svg(timeline: Timeline, discharge: Discharge | None = None) -> str:
+    """The picture as an <svg> element, to embed in a page."""
     text = io.StringIO()
-    _save(timeline, course, text, "svg")
+    _save(timeline, discharge, text, "svg")
     drawn = text.getvalue()
     return drawn[drawn.index("<svg") :]

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lab.errors import InfraError
+from lab.messages import info
 from lab.paths import cache_dir
-from lab.say import say
 
 KEPT = 6  # products of a kind that `prune` leaves: a few branches' worth
 
@@ -65,7 +65,7 @@ def lock(name: str) -> Iterator[None]:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"waiting for another `rem` that is making the {name} ...")
+            info(f"waiting for another `rem` that is making the {name} ...")
             fcntl.flock(fd, fcntl.LOCK_EX)
         yield
     finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""How the kernel's structures are laid out: debugging information of lab/lost/layout.c.
+"""How the kernel's structures are laid out: debugging information of lab/lost_lines/layout.c.
 
 product   CACHE/layout/KEY   layout.o, for one kernel
 """
@@ -26,7 +26,7 @@ def ensure_layout(progress: Progress, kernel_folder: Path) -> Path:
     """For the kernel whose product that folder is. Kernels of one source and one configuration lay
     out alike: our patches change no structure that is looked at.
     """
-    source = repo_dir() / "lab" / "lost" / "layout.c"
+    source = repo_dir() / "lab" / "lost_lines" / "layout.c"
     try:
         config = (kernel_folder / "config").read_text(encoding="utf-8")
     except OSError as error:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from lab.say import is_terminal, say
+from lab.messages import info, is_terminal
 
 
 class Step(Protocol):
@@ -48,11 +48,11 @@ class Progress:
             with self._terminal_step(name, total) as shown:
                 yield shown
         else:
-            say(f"set-up: {name} ...")
+            info(f"set-up: {name} ...")
             yield _Plain()
         took = time.monotonic() - began
         self.seconds[name] = self.seconds.get(name, 0.0) + took
-        say(f"set-up: {name}: done in {took:.0f} s")
+        info(f"set-up: {name}: done in {took:.0f} s")
 
     @staticmethod
     @contextmanager

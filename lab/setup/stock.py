@@ -17,7 +17,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.machine.config import GUEST_ADDRESS
+from lab.addresses import GUEST_ADDRESS
 from lab.run import run
 from lab.setup import cache
 from lab.setup.fetch import unpack

@@ -217,7 +217,7 @@ def test_with_memtype_map_has_the_kind_of_each_range(machine: Machine, kinds: st
     assert kernel_in_nvram(machine) == (kinds != "dram")
 
 
-def test_initrd_goes_where_the_kernel_goes(machine: Machine, tmp_path: Path) -> None:
+def test_initrd_is_passed_beside_the_kernel(machine: Machine, tmp_path: Path) -> None:
     initrd = tmp_path / "initrd"
     initrd.write_bytes(b"initrd" * 1000)
     machine.extra = ["-fw_cfg", f"name=opt/remanence/initrd,file={initrd}"]

@@ -21,33 +21,33 @@ LARGEST = 48  # units
 LINE = 64
 
 
-def content(name: str, size: int) -> bytes:
-    return name.encode().ljust(LINE, b".") * (size // LINE)
+def content(name: str, size_bytes: int) -> bytes:
+    return name.encode().ljust(LINE, b".") * (size_bytes // LINE)
 
 
-def fill(name: str, size: int) -> None:
+def fill(name: str, size_bytes: int) -> None:
     """Durable on return."""
     with open(f"/dev/pm/{name}", "r+b", buffering=0) as file:
-        os.pwrite(file.fileno(), content(name, size), 0)
+        os.pwrite(file.fileno(), content(name, size_bytes), 0)
         os.fsync(file.fileno())
 
 
 def names(service: pm.Service) -> dict[str, int]:
     found = {segment.name.decode(): int(segment.bytes) for segment in service}
-    return {name: size for name, size in found.items() if name.startswith("f")}
+    return {name: size_bytes for name, size_bytes in found.items() if name.startswith("f")}
 
 
 def step(service: pm.Service, rng: random.Random, own: list[str], number: int) -> None:
-    size = rng.randrange(1, LARGEST) * UNIT
+    size_bytes = rng.randrange(1, LARGEST) * UNIT
     if own and rng.random() < 0.3:
         name = rng.choice(own)
-        size += int(service.get(name).bytes)
-        service.resize(name, size)
+        size_bytes += int(service.get(name).bytes)
+        service.resize(name, size_bytes)
     else:
         name = f"f{number}"
-        service.create(name, size)
+        service.create(name, size_bytes)
         own.append(name)
-    fill(name, size)
+    fill(name, size_bytes)
 
 
 def work(seed: int) -> None:
@@ -70,15 +70,15 @@ def check() -> None:
     begun = 0
     with pm.Service(may_write=False) as service:
         found = names(service)
-    for name, size in found.items():
+    for name, size_bytes in found.items():
         with open(f"/dev/pm/{name}", "rb") as file:
             data = file.read()
-        if data == content(name, size):
+        if data == content(name, size_bytes):
             continue
         begun += 1
-        good = content(name, size)
-        wrong = next(at for at in range(size) if data[at] != good[at])
-        if data[wrong:].count(0) != size - wrong:
+        good = content(name, size_bytes)
+        wrong = next(at for at in range(size_bytes) if data[at] != good[at])
+        if data[wrong:].count(0) != size_bytes - wrong:
             sys.exit(f"{name}, byte {wrong}: neither its name nor the end of what was written")
     if begun > 1:
         sys.exit(f"{begun} segments are not whole")

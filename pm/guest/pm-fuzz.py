@@ -20,12 +20,12 @@ LIBC = ctypes.CDLL(None)
 WORDS = (0, 1, 2, 3, 511, 512, 4095, 4096, 1 << 20, 1 << 31, (1 << 32) - 1, 1 << 40, (1 << 64) - 1)
 
 
-def argument(rng: random.Random, size: int) -> bytes:
+def argument(rng: random.Random, size_bytes: int) -> bytes:
     name = rng.choice(NAMES)[:64].ljust(64, b"\0")
     words = b"".join(
         (rng.choice(WORDS) if rng.random() < 0.7 else 0).to_bytes(8, "little") for _ in range(32)
     )
-    return (name + words)[: max(size, 8)].ljust(512, b"\0")
+    return (name + words)[: max(size_bytes, 8)].ljust(512, b"\0")
 
 
 def main(seed: int, calls: int, writable: bool) -> None:
@@ -42,20 +42,20 @@ def main(seed: int, calls: int, writable: bool) -> None:
             continue
     for _ in range(calls if files else 0):
         number = rng.choice(NUMBERS)
-        size = SIZES.get(number, rng.randrange(0, 300))
+        size_bytes = SIZES.get(number, rng.randrange(0, 300))
         if rng.random() < 0.1:
-            size = rng.randrange(0, 300)
-        command = rng.randrange(4) << 30 | size << 16 | 0xB7 << 8 | number
+            size_bytes = rng.randrange(0, 300)
+        command = rng.randrange(4) << 30 | size_bytes << 16 | 0xB7 << 8 | number
         if number in SIZES:
             for direction in (1, 2, 3):  # the right one is among them
-                command = direction << 30 | size << 16 | 0xB7 << 8 | number
-                call(rng, files, command, size)
+                command = direction << 30 | size_bytes << 16 | 0xB7 << 8 | number
+                call(rng, files, command, size_bytes)
         else:
-            call(rng, files, command, size)
+            call(rng, files, command, size_bytes)
 
 
-def call(rng: random.Random, files: dict[str, int], command: int, size: int) -> None:
-    buffer = ctypes.create_string_buffer(argument(rng, size), 512)
+def call(rng: random.Random, files: dict[str, int], command: int, size_bytes: int) -> None:
+    buffer = ctypes.create_string_buffer(argument(rng, size_bytes), 512)
     where = rng.choice((buffer, buffer, buffer, 0, 1, (1 << 47) - 8))
     address = ctypes.addressof(where) if isinstance(where, ctypes.Array) else where
     fd = rng.choice(list(files.values()))

@@ -21,15 +21,15 @@ def asked(device: str) -> tuple[int, int]:
     return int(words[0]), int(words[2]) * 512
 
 
-def touch(file: int, size: int) -> int:
-    with mmap.mmap(file, size, prot=mmap.PROT_READ) as memory:
-        return sum(memory[at] for at in range(0, size, mmap.PAGESIZE))
+def touch(file: int, size_bytes: int) -> int:
+    with mmap.mmap(file, size_bytes, prot=mmap.PROT_READ) as memory:
+        return sum(memory[at] for at in range(0, size_bytes, mmap.PAGESIZE))
 
 
-def read(file: int, size: int) -> int:
-    data = bytearray(size)
+def read(file: int, size_bytes: int) -> int:
+    data = bytearray(size_bytes)
     view = memoryview(data)
-    for at in range(0, size, PIECE_BYTES):
+    for at in range(0, size_bytes, PIECE_BYTES):
         os.preadv(file, [view[at : at + PIECE_BYTES]], at)
     return sum(data[:: mmap.PAGESIZE])
 

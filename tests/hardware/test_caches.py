@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Claim: on volatile caches a Stop loses nothing, because it flushes; where a flush has no effect,
-lines are lost, and that is said: of which program, of which file, and who had written them.
+lines are lost, and the report names their program, their file and what wrote them.
 
-Method: a machine is stopped once, and its media kept. Each test begins with that: it resumes with
-the caches of a real machine, works, and is cut. What only caches held is gone then. Red
-counterparts of the first test: flushes of data without effect, of everything, on all CPUs but the
-first; WBINVD that drops lines as INVD does; a supply whose energy ends in the middle of WBINVD.
-Who is named as the owner of lost lines must not be named when nothing of it was lost.
+Method: a machine is stopped once, and its media are kept. Each test starts from them: the machine
+resumes with the caches of a real one, works, and is cut, which loses what only caches held. The
+negative proofs of the first test: flushes without effect of data, of everything, on all CPUs but
+the first; WBINVD that drops lines as INVD does; a supply whose energy ends in the middle of WBINVD.
+The owner of lost lines must not be named when it has lost nothing.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ import pytest
 
 from lab import run
 from lab.errors import RemError
-from lab.lost.report import NOBODY, Group, Loss, Source, loss_of
-from lab.lost.source import source_of_machine
+from lab.lost_lines.report import UNSEEN, Group, Loss, Source, loss_of
+from lab.lost_lines.source import source_of_machine
 from lab.machine import Machine, MachineState
 from lab.machine.caches import DEFAULT_PROFILE, is_lost
+from lab.machine.cut_plan import UNANNOUNCED, CutPlan
 from lab.machine.supply import CutRecord
-from tests.claims import GO_LIMIT_S, booted, stop_for_caches
+from tests.support.claims import GO_LIMIT_S, booted, stop_for_caches
 
 CPUS = 2
 # Guest time; far more than any Stop takes.
@@ -35,8 +36,8 @@ HOLD_UP_NS = 100_000_000
 TOO_SHORT_NS = 1_500_000
 CRASH_LIMIT_S = 40.0
 TEXT = "kept by a flush"
-# A program with memory of its own, and a file that nobody has synced. Of each at least so many
-# lines are still in caches of 8 MiB when the power goes a moment later.
+# A program with memory of its own, and a file that was never synced. At least this many lines of
+# each are still in caches of 8 MiB when the power fails a moment later.
 OWNER = """python3 -c '
 import os, time
 mine = bytearray(1 << 20)
@@ -52,7 +53,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 
 class Stopped:
-    """A machine that has stopped, again and again in the same state."""
+    """A stopped machine, which each test resumes from the same state."""
 
     def __init__(self, machine: Machine, copies: Path) -> None:
         self.machine = machine
@@ -66,11 +67,11 @@ class Stopped:
             run.run(["cp", "--sparse=always", source, target], what="copying media")
 
     def resume(self) -> Machine:
-        """On volatile caches, and something new in memory."""
+        """Resume on volatile caches, and write something new to memory."""
         machine = self.machine
-        machine.guest.close()  # its connection is of a time that never was
+        machine.guest.close()  # its connection belongs to an earlier resume
         if machine.state is MachineState.RUNNING:
-            machine.cut(immediate=True)
+            machine.cut(UNANNOUNCED)
         self._copy(self._copies, self._files)
         machine.resume()
         machine.wait_resumed(GO_LIMIT_S)
@@ -91,17 +92,17 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
             shutil.rmtree(copies)
 
 
-def told(record: CutRecord) -> dict[str, int]:
-    assert record.caches is not None, "the plugin said nothing of its caches"
+def caches_of(record: CutRecord) -> dict[str, int]:
+    assert record.caches is not None, "the plugin did not report its caches"
     return record.caches
 
 
-def test_a_stop_flushes_all_that_it_must(stopped: Stopped) -> None:
+def test_stop_flushes_all_that_it_must(stopped: Stopped) -> None:
     machine = stopped.resume()
     for _ in range(2):
         record = machine.cut()
         assert record.stopped
-        caches = told(record)
+        caches = caches_of(record)
         assert caches["lost_lines"] == 0
         assert caches["digest_due"] == caches["digest_media"]
         # What Stop stores to after its last flush: a stack, the line of a counter.
@@ -114,19 +115,19 @@ def test_a_stop_flushes_all_that_it_must(stopped: Stopped) -> None:
 
 
 @pytest.mark.parametrize("which", ["data", "others", "invd"])
-def test_a_flush_without_effect_is_noticed(stopped: Stopped, which: str) -> None:
+def test_disabled_flush_is_detected(stopped: Stopped, which: str) -> None:
     machine = stopped.resume()
-    record = machine.cut(no_flush=which)
-    caches = told(record)
+    record = machine.cut(CutPlan(no_flush=which))
+    caches = caches_of(record)
     if which == "invd":
-        # What was dropped is gone for the CPUs too, so that Stop itself may not get far.
+        # What was dropped is lost to the CPUs, too, so Stop itself may not get far.
         assert caches["reverted_lines"] > 100
     else:
         assert record.stopped, "the record itself was flushed"
         assert caches["lost_lines"] > 0
         assert is_lost(caches)
     if which == "data":
-        # The loader finds a good record; what it describes is not there.
+        # The loader finds a valid record, but not what it describes.
         machine.resume()
         assert machine.wait_boot_note(GO_LIMIT_S).resumed
         with pytest.raises(RemError):
@@ -134,11 +135,11 @@ def test_a_flush_without_effect_is_noticed(stopped: Stopped, which: str) -> None
             assert machine.run_in_guest("cat /dev/shm/text").stdout == f"{TEXT}\n"
 
 
-def test_a_record_that_was_not_flushed_is_a_cold_boot_with_its_reason(stopped: Stopped) -> None:
+def test_record_that_was_not_flushed_is_a_cold_boot_with_its_reason(stopped: Stopped) -> None:
     machine = stopped.resume()
-    record = machine.cut(no_flush="all")
+    record = machine.cut(CutPlan(no_flush="all"))
     assert record.stopped, "the machine believes that it has committed"
-    assert is_lost(told(record))
+    assert is_lost(caches_of(record))
     machine.resume()
     note = machine.wait_boot_note(GO_LIMIT_S)
     assert not note.resumed
@@ -146,29 +147,29 @@ def test_a_record_that_was_not_flushed_is_a_cold_boot_with_its_reason(stopped: S
     assert note.reason == "COLD_ALREADY_CONSUMED", note
 
 
-def test_a_hold_up_that_ends_in_the_flush_is_a_cold_boot(stopped: Stopped) -> None:
+def test_hold_up_that_ends_in_the_flush_is_a_cold_boot(stopped: Stopped) -> None:
     machine = stopped.resume()
-    record = machine.cut(hold_up_ns=TOO_SHORT_NS)
+    record = machine.cut(CutPlan(hold_up_ns=TOO_SHORT_NS))
     assert not record.stopped
-    assert told(record)["differ_lines"] > 0
+    assert caches_of(record)["differ_lines"] > 0
     machine.resume()
     assert not machine.wait_boot_note(GO_LIMIT_S).resumed
 
 
 def test_power_goes_after_any_store_of_a_stop(stopped: Stopped) -> None:
-    """Before the commit word is on media it is a cold boot, whatever had been stored."""
+    """Until the commit word is on media, the next boot is cold, whatever was stored."""
     for number in (1, 100, 700):
         machine = stopped.resume()
         begin_s = time.monotonic()
-        record = machine.cut(at_store=number)
+        record = machine.cut(CutPlan(at_store=number))
         assert record.place == f"store {number}", time.monotonic() - begin_s
-        assert told(record)["stores"] == number
+        assert caches_of(record)["stores"] == number
         machine.resume()
         assert not machine.wait_boot_note(GO_LIMIT_S).resumed
 
 
 def _owner(machine: Machine) -> str:
-    """Begins the program; as what it is told of."""
+    """Start the program; return the name that the report has for it."""
     return f"python3[{int(machine.run_in_guest(OWNER).stdout)}]"
 
 
@@ -182,19 +183,19 @@ def _groups(loss: Loss, kind: str, name: str) -> list[Group]:
     return [g for g in loss.groups if g.owner.kind == kind and name in g.owner.name]
 
 
-def test_what_was_lost_has_owners_and_writers(stopped: Stopped) -> None:
+def test_lost_lines_have_owners_and_writers(stopped: Stopped) -> None:
     machine = stopped.resume()
     program = _owner(machine)
-    record = machine.cut(no_flush="data")
+    record = machine.cut(CutPlan(no_flush="data"))
     _, loss = _loss(machine)
     assert loss.problems == ()
-    assert len(loss.lines) == told(record)["differ_lines"]
+    assert len(loss.lines) == caches_of(record)["differ_lines"]
     mine = _groups(loss, "process", program)
     assert sum(group.lines for group in mine) > OWNED_LINES, mine
     (file,) = _groups(loss, "page cache", "ext4:/root/unsynced")
     assert file.lines > OWNED_LINES
-    # The file was written by the kernel, for it; its own memory was written by the program.
-    names = {line.writer for line in loss.lines if line.owner == file.owner} - {NOBODY}
+    # The kernel wrote the file on its behalf; the program wrote its own memory.
+    names = {line.writer for line in loss.lines if line.owner == file.owner} - {UNSEEN}
     assert names and all(name.isidentifier() for name in names), names
     assert any(line.writer.startswith(f"{program}: ") for line in loss.lines)
     assert file.last_ns is not None
@@ -204,7 +205,7 @@ def test_what_was_lost_has_owners_and_writers(stopped: Stopped) -> None:
 
 
 def _damaged(machine: Machine) -> None:
-    """A memory of which pieces are garbage: every line is counted, and no question hangs."""
+    """With garbage in pieces of memory every line is still counted, and nothing hangs."""
     source, loss = _loss(machine)
     garbage = random.Random(4).randbytes(4096)
     with source.seen.open("r+b") as seen:
@@ -216,7 +217,7 @@ def _damaged(machine: Machine) -> None:
     assert spoiled.problems or any(g.owner.kind == "unknown" for g in spoiled.groups)
 
 
-def test_what_was_flushed_is_nobodys_loss(stopped: Stopped) -> None:
+def test_flushed_lines_are_not_lost(stopped: Stopped) -> None:
     machine = stopped.resume()
     program = _owner(machine)
     assert machine.cut().stopped
@@ -226,10 +227,10 @@ def test_what_was_flushed_is_nobodys_loss(stopped: Stopped) -> None:
     assert _groups(loss, "page cache", "unsynced") == []
 
 
-def test_a_stop_without_energy_tells_what_it_lost(stopped: Stopped) -> None:
+def test_stop_without_energy_reports_its_loss(stopped: Stopped) -> None:
     machine = stopped.resume()
     program = _owner(machine)
-    assert not machine.cut(hold_up_ns=TOO_SHORT_NS).stopped
+    assert not machine.cut(CutPlan(hold_up_ns=TOO_SHORT_NS)).stopped
     _, loss = _loss(machine)
     assert sum(group.lines for group in loss.groups) == len(loss.lines) > 0
     assert _groups(loss, "process", program) + _groups(loss, "page cache", "unsynced")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim: a campaign finds each planted bug and nothing else, goes on where it was killed, and
+"""Claim: a campaign finds each planted bug and nothing else, continues after it was killed, and
 shrinks what it finds to one command.
 
-Method: the model of the protocol (machine/campaign/src/synth.rs), whose runs are made in
+Method: the model of the protocol (machine/campaign/src/synth.rs), which makes a run in
 milliseconds; the real engine, workers and file of results.
 """
 
@@ -19,7 +19,7 @@ from lab.errors import Exit
 from lab.paths import repo_dir
 from lab.setup.campaign import ensure_campaign
 from lab.setup.progress import Progress
-from tests.hardware.rem_runs import figures_of, killed_at, rem
+from tests.support.rem_runs import figures_of, killed_at, rem
 
 IMAGES = 2_000
 LIMIT_S = 300
@@ -31,7 +31,7 @@ def engine() -> Path:
     return ensure_campaign(Progress())
 
 
-def test_the_model_is_judged_and_every_bug_of_it_found(engine: Path, tmp_path: Path) -> None:
+def test_model_is_checked_and_all_its_bugs_are_found(engine: Path, tmp_path: Path) -> None:
     done = rem(tmp_path, "campaign", "--model", "--images", str(IMAGES), "--json", limit_s=LIMIT_S)
     figures = figures_of(done)
     assert figures["images"] >= IMAGES
@@ -41,7 +41,7 @@ def test_the_model_is_judged_and_every_bug_of_it_found(engine: Path, tmp_path: P
     assert "No cut broke a promise" in page
 
 
-def test_a_campaign_that_was_killed_goes_on(tmp_path: Path) -> None:
+def test_killed_campaign_continues(tmp_path: Path) -> None:
     words = ["campaign", "--model", "--images", "12000", "--json"]
     results = tmp_path / "campaign" / "model-1.sqlite"
     killed_at(tmp_path, *words, enough=lambda: _slices(results) >= 2, limit_s=LIMIT_S, poll_s=0.05)
@@ -55,7 +55,7 @@ def test_a_campaign_that_was_killed_goes_on(tmp_path: Path) -> None:
     assert again[0] >= again[1]
 
 
-def test_a_violation_is_shrunk_to_a_command_that_shows_it(engine: Path, tmp_path: Path) -> None:
+def test_violation_is_shrunk_to_a_command_that_shows_it(engine: Path, tmp_path: Path) -> None:
     stop, go = program.synth(engine, tmp_path / "bug", 1, "store-after-flush")
     done = rem(
         tmp_path, "campaign", "--recording", stop, "--images", "500", "--json", limit_s=LIMIT_S
@@ -67,12 +67,12 @@ def test_a_violation_is_shrunk_to_a_command_that_shows_it(engine: Path, tmp_path
     assert again.returncode == Exit.BROKEN
     assert "the power goes here" in again.stderr
     assert "differs" in again.stderr
-    # The consumed image of the other recording is untouched by that bug's lines.
+    # That bug's lines do not touch the consumed image of the other recording.
     assert rem(tmp_path, "replay", go, "--cut", "0", limit_s=LIMIT_S).returncode == Exit.PASS
 
 
 def test_shrinking_leaves_the_lines_that_matter(engine: Path, tmp_path: Path) -> None:
-    """Two lines matter: the commit word, early, and none of what it covers."""
+    """Two lines matter: an early commit word, without any line that it covers."""
     stop, _ = program.synth(engine, tmp_path / "bug", 1, "commit-before-flush")
     work = program.Work(str(engine), str(stop), 1, 0, 1000, 0, 1)
     broken = [
@@ -87,7 +87,7 @@ def test_shrinking_leaves_the_lines_that_matter(engine: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["campaign", "--model", "--recording", str(repo_dir())], "no recording.bin"),
         (["campaign", "--recording", "/nowhere"], "no recording.bin"),
@@ -95,14 +95,14 @@ def test_shrinking_leaves_the_lines_that_matter(engine: Path, tmp_path: Path) ->
         (["replay", "/nowhere", "--cut", "1"], "no recording.bin"),
     ],
 )
-def test_bad_input_is_one_line(tmp_path: Path, words: list[str], told: str) -> None:
+def test_bad_input_is_refused_in_one_line(tmp_path: Path, words: list[str], message: str) -> None:
     done = rem(tmp_path, *words, limit_s=LIMIT_S)
     assert done.returncode == Exit.USAGE
-    assert told in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_places_and_evictions_that_are_none_are_one_line(engine: Path, tmp_path: Path) -> None:
+def test_unknown_places_and_evictions_are_refused_in_one_line(engine: Path, tmp_path: Path) -> None:
     stop, _ = program.synth(engine, tmp_path / "model", 1)
     for words in (["--cut", "999999"], ["--cut", "5", "--evict", "some"]):
         done = rem(tmp_path, "replay", stop, *words, limit_s=LIMIT_S)

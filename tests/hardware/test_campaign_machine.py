@@ -3,11 +3,11 @@
 of its lines evicted early or torn, the committed image is entered or a cold boot has the right
 reason (invariants 1, 2, 3 and 6); and bugs planted in kernel and loader break that.
 
-Method: `rem campaign` records one power cycle of a machine with volatile caches, judges 2,000
-images of it and boots 60: of each place and decision the rarest class first. Twelve boots are to
-the end, with the disk as at the cut: what was said to be durable is there, and the file system is
-clean (invariant 4); in soak all are. Then the same with each planted bug; those that no image shows
-are found by the boot alone.
+Method: `rem campaign` records one power cycle of a machine with volatile caches, checks 2,000
+images of it and boots 60: of each place and decision the rarest class first. Twelve of them boot to
+the end, with the disk as it was at the cut: what was acknowledged as durable is there, and the file
+system is clean (invariant 4); in soak all do. Then the same with each planted bug; bugs that no
+image shows are found by the boot alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lab.campaign.workload import Workload
 from lab.paths import repo_dir
 from lab.setup.campaign import ensure_campaign
 from lab.setup.progress import Progress
-from tests.hardware.rem_runs import figures_of, killed_at, rem
+from tests.support.rem_runs import figures_of, killed_at, rem
 
 IMAGES, BOOTS, WHOLE = 2_000, 60, 12
 CHAIN_IMAGES = 25_000  # of three cycles
@@ -59,8 +59,8 @@ def test_no_cut_of_a_machines_power_cycle_breaks_a_promise(tmp_path: Path) -> No
 
 @pytest.mark.soak
 @pytest.mark.timeout(6 * LIMIT_S)
-def test_many_classes_of_images_boot_as_they_were_judged(tmp_path: Path) -> None:
-    """60 boots to the end, each of another class; a run has thirty to some hundred classes."""
+def test_many_classes_of_images_boot_as_the_engine_decided(tmp_path: Path) -> None:
+    """60 complete boots, each of another class; a run has from thirty to a few hundred classes."""
     words = ["--images", str(IMAGES), "--boots", str(BOOTS), "--mutants", "none", "--json"]
     figures = figures_of(rem(tmp_path, "campaign", *words, limit_s=6 * LIMIT_S))
     assert figures["violations"] == figures["disagreements"] == 0
@@ -71,13 +71,13 @@ def test_many_classes_of_images_boot_as_they_were_judged(tmp_path: Path) -> None
 
 @pytest.mark.soak
 @pytest.mark.timeout(3 * LIMIT_S)
-def test_a_chain_of_cycles_that_was_killed_goes_on(tmp_path: Path) -> None:
+def test_killed_chain_of_cycles_continues(tmp_path: Path) -> None:
     words = ["campaign", "--tier", "soak", "--mutants", "none", "--boots", "1"]
     words += ["--images", str(CHAIN_IMAGES), "--json"]
     results = tmp_path / "campaign" / "soak-1.sqlite"
     killed_at(tmp_path, *words, enough=lambda: _cycles(results) >= 1, limit_s=LIMIT_S, poll_s=0.5)
     before = _cycles(results)
-    assert before >= 1, "it did not get so far"
+    assert before >= 1, "it was killed before its first cycle"
     figures = figures_of(rem(tmp_path, *words, limit_s=LIMIT_S))
     assert figures["images"] >= CHAIN_IMAGES
     assert figures["violations"] == figures["disagreements"] == figures["mix_missing"] == 0

@@ -3,8 +3,8 @@
 command that replays one of its images.
 
 Method: the page of a campaign of the model, with a script at its end that clicks on each cell and
-writes down what it saw, in headless Chromium; the page's own script does the rest. Red without
-it: the same page with its script taken out. In soak, as the browser is a package of its own.
+records what it saw, in headless Chromium; the page's own script does the rest. The negative proof:
+the same page without its script. In soak, because the browser is a package of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pytest
 from lab.errors import Exit
 from lab.setup.browser import ensure_browser
 from lab.setup.progress import Progress
-from tests.hardware.rem_runs import rem
+from tests.support.rem_runs import rem
 
 LIMIT_S = 600
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
@@ -35,7 +35,7 @@ document.querySelectorAll('svg.map rect').forEach(cell => {
   seen.cells.push({
     width: box.width, height: box.height, wanted: cell.dataset.command,
     shown: document.getElementById('command').textContent,
-    told: document.getElementById('told').textContent,
+    about: document.getElementById('about').textContent,
   });
 });
 const out = document.createElement('pre');
@@ -58,8 +58,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     yield next(state.glob("campaign/*.html")).read_text(encoding="utf-8")
 
 
-def look(browser: Path, html: str, folder: Path) -> dict[str, Any]:
-    """What the probe saw."""
+def probe(browser: Path, html: str, folder: Path) -> dict[str, Any]:
+    """Return what the probe saw."""
     path = folder / "page.html"
     path.write_text(html.replace("</html>", PROBE + "</html>"), encoding="utf-8")
     words = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
@@ -74,15 +74,15 @@ def look(browser: Path, html: str, folder: Path) -> dict[str, Any]:
     return seen
 
 
-def test_a_click_on_a_cell_shows_its_command(browser: Path, page: str, tmp_path: Path) -> None:
-    seen = look(browser, page, tmp_path)
+def test_click_on_a_cell_shows_its_command(browser: Path, page: str, tmp_path: Path) -> None:
+    seen = probe(browser, page, tmp_path)
     assert seen["errors"] == []
     assert len(seen["cells"]) == page.count("data-command=") > 20
     for cell in seen["cells"]:
         assert cell["width"] > 0 and cell["height"] > 0
         assert cell["shown"] == cell["wanted"]
         assert re.match(r"\./rem replay \S+ --cut \d+", cell["shown"])
-        assert "images; this one" in cell["told"]
+        assert "images; this one" in cell["about"]
 
 
 def test_without_the_pages_script_the_probe_sees_nothing(
@@ -90,5 +90,5 @@ def test_without_the_pages_script_the_probe_sees_nothing(
 ) -> None:
     dead = re.sub(r"<script>.*?</script>", "", page, count=1, flags=re.DOTALL)
     assert dead != page
-    cells = look(browser, dead, tmp_path)["cells"]
+    cells = probe(browser, dead, tmp_path)["cells"]
     assert cells and all(cell["shown"] != cell["wanted"] for cell in cells)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim: what a machine has said is in its log once, however late somebody reads it.
+"""Claim: what a machine prints is in its log once, however late its console is read.
 
 A campaign takes a program's promises from there. Method: a guest of a few bytes writes 0, 1, 2, ...
-to the serial port, and nobody reads. The negative proof leaves QEMU's end of the socket as small as
-it is: then QEMU tries again, and its log has a character twice.
+to the serial port, and nothing reads it. The negative proof leaves the buffer of QEMU's end of the
+socket at its default size: then QEMU tries again, and its log has a character twice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lab.machine.qemu import QEMU, make_room
 
 # A boot sector, 16 bits: wait for the empty register (port 0x3fd), write CL to port 0x3f8, CL + 1.
 WRITER = bytes.fromhex("bafd03 ec a820 74fb baf803 88c8 ee fec1 ebee")
-BYTES = 5_000  # a socket of the usual size holds some three hundred of one byte each
+BYTES = 5_000  # a socket of the default size holds about three hundred of one byte each
 LIMIT_S = 120.0
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
 
 @contextmanager
 def writing(folder: Path, room: bool) -> Iterator[tuple[socket.socket, Path]]:
-    """QEMU with that guest: our end of its console, and its log."""
+    """Run QEMU with that guest; yield our end of its console, and its log."""
     disk, log = folder / "disk", folder / "log"
     disk.write_bytes(WRITER.ljust(510, b"\0") + b"\x55\xaa")
     ours, theirs = socket.socketpair()
@@ -46,7 +46,7 @@ def writing(folder: Path, room: bool) -> Iterator[tuple[socket.socket, Path]]:
 
 
 def wait_for(log: Path, count: int, read: socket.socket | None = None) -> bytes:
-    """The log, once it has so many bytes after the firmware's."""
+    """Return the log, once it has *count* bytes after the firmware's."""
     end_s = time.monotonic() + LIMIT_S
     while time.monotonic() < end_s:
         if read is not None:
@@ -60,15 +60,15 @@ def wait_for(log: Path, count: int, read: socket.socket | None = None) -> bytes:
 
 
 def repeated(data: bytes) -> int:
-    """How many bytes are not the next after the one before them."""
+    """Count the bytes that are not one more than the byte before."""
     return sum(b != (a + 1) % 256 for a, b in zip(data, data[1:], strict=False))
 
 
-def test_a_late_reader_repeats_nothing(tmp_path: Path) -> None:
+def test_late_reader_repeats_nothing(tmp_path: Path) -> None:
     with writing(tmp_path, room=True) as (_, log):
         assert repeated(wait_for(log, BYTES)) == 0
 
 
-def test_without_room_something_is_said_twice(tmp_path: Path) -> None:
+def test_without_room_a_character_is_logged_twice(tmp_path: Path) -> None:
     with writing(tmp_path, room=False) as (ours, log):
         assert repeated(wait_for(log, BYTES, ours)) > 0

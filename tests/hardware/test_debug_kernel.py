@@ -2,10 +2,10 @@
 """Claim: Stop and Go break none of the kernel's own rules: accesses (KASAN), arithmetic (UBSAN),
 the order and context of locks (lockdep), memory that nothing points to (kmemleak).
 
-Method: the kernel of kernel/config/debug.config is cut some times under load, by both paths;
-nothing on its console or in kmemleak's list is a report. The negative proof: a bug planted for each
-watcher, in the thread that ends Go, is reported. Time is that of counted instructions: this kernel
-is so slow that on a crowded host it measures its clock wrong, and its watchdogs bark at the host.
+Method: the kernel of kernel/config/debug.config is cut several times under load, on both paths; its
+console and kmemleak's list have no report. The negative proof: a bug planted for each checker, in
+the thread that ends Go, is reported. Time is that of counted instructions: this kernel is so slow
+that on a busy host it would measure its clock wrong, and its watchdogs would bark at the host.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from dataclasses import replace
 import pytest
 
 from lab.campaign.record import Patience
-from lab.commands.demo import make_config
 from lab.machine import Machine
 from lab.machine.config import DiskModel, NicModel
 from lab.setup import products
 from lab.setup.progress import Progress
+from lab.testbed.machines import make_config
 from lab.verdict import DETECTORS
-from tests.claims import consoles, machine_name, warnings
 from tests.hardware.test_disk_cache import policy, with_log
 from tests.hardware.test_disk_logged import LOG_MIB, TABLE, Status
-from tests.proofs import planted
+from tests.support.claims import consoles, machine_name, warnings
+from tests.support.proofs import planted
 
 CUTS = 3
 CPUS = 2
-BOOT_LIMIT_S = 1200.0  # KASAN under emulation, on a crowded host
+BOOT_LIMIT_S = 1200.0  # KASAN under emulation, on a busy host
 REPORT_LIMIT_S = 600.0
 KMEMLEAK = "/sys/kernel/debug/kmemleak"
 SUSPECT_S = 6  # kmemleak suspects what is older than 5 s
 LOAD = "while :; do cp /usr/bin/python3* /tmp/; sync; rm /tmp/python3*; done"
-# Lockdep is the first: a report of KASAN taints the kernel, and that switches lockdep off.
+# Lockdep comes first: a report of KASAN taints the kernel, which switches lockdep off.
 ON_CONSOLE = ("watch-lockdep", "watch-kasan", "watch-ubsan", "watch-sleep")
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
@@ -51,7 +51,7 @@ def debugged(
 ) -> Iterator[Machine]:
     kernel = products.ensure_kernel(Progress(), "debug").bz_image
     name = machine_name(f"debug-{stop}-{disk}{'-log' if log_mib else ''}")
-    config = make_config(name, CPUS, stop, kernel, None)
+    config = make_config(name, CPUS, stop, kernel)
     config = replace(config, icount=True, disk=disk, nic=nic)
     if log_mib is not None:
         config = with_log(config, log_mib)
@@ -78,15 +78,15 @@ def cut_and_resume(machine: Machine) -> None:
 
 
 def leaks(machine: Machine) -> str:
-    """After two scans: what is only just allocated is not told by the first."""
+    """Scan twice: the first scan does not report what was allocated just before."""
     for _ in range(2):
         machine.run_in_guest(f"echo scan > {KMEMLEAK}", limit_s=REPORT_LIMIT_S)
         machine.run_in_guest(f"sleep {SUSPECT_S}", limit_s=REPORT_LIMIT_S)
     return machine.run_in_guest(f"cat {KMEMLEAK}", limit_s=REPORT_LIMIT_S).stdout
 
 
-def check_nobody_speaks(machine: Machine) -> None:
-    """Inner check."""
+def check_no_report(machine: Machine) -> None:
+    """Inner check: cut under load; expect no report."""
     machine.run_in_guest(
         f"setsid sh -c '{LOAD}' > /dev/null 2>&1 < /dev/null & echo $! > /run/load"
     )
@@ -99,25 +99,25 @@ def check_nobody_speaks(machine: Machine) -> None:
     assert warnings(machine) == []
 
 
-def test_no_watcher_speaks(fast: Machine) -> None:
-    check_nobody_speaks(fast)
+def test_debug_kernel_reports_nothing(fast: Machine) -> None:
+    check_no_report(fast)
 
 
-def test_no_watcher_speaks_on_the_portable_path() -> None:
+def test_debug_kernel_reports_nothing_on_the_portable_path() -> None:
     with debugged("dpm") as machine:
-        check_nobody_speaks(machine)
+        check_no_report(machine)
 
 
-def test_no_watcher_speaks_where_drivers_restart_their_devices() -> None:
+def test_debug_kernel_reports_nothing_with_restarted_devices() -> None:
     with debugged("fast", "nvme", "e1000e") as machine:
-        check_nobody_speaks(machine)
+        check_no_report(machine)
 
 
-def test_no_watcher_speaks_of_a_disk_with_a_log() -> None:
+def test_debug_kernel_reports_nothing_with_a_logged_disk() -> None:
     with debugged("fast", log_mib=LOG_MIB) as machine:
         machine.guest.put(TABLE, "/root/dm_table.py")
         assert policy(machine) == "log"
-        check_nobody_speaks(machine)
+        check_no_report(machine)
         assert Status.of(machine).replays >= CUTS
 
 

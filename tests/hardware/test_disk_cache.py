@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim (invariant 10): a disk whose write cache dies with the power undoes nothing.
+"""Claim (invariant 10): a disk that loses its write cache with the power loses no data.
 
-Method: a machine whose disk loses in each cut all that no flush had covered. A program writes pages
-that the kernel then believes clean, SQLite transactions and small files, through cuts; at the end
+Method: a machine whose disk loses in each cut all that no flush covered. Through the cuts a program
+writes pages, which the kernel then believes clean, SQLite transactions and small files; at the end
 the page cache is dropped, everything is read back from the disk, and e2fsck finds nothing. The
-negative proofs switch the policy off: the cache on again, or left on by Go.
+negative proofs disable the policy: the cache is switched on again, or left on by Go.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from pathlib import Path
 
 import pytest
 
-from lab.commands.demo import make_config
 from lab.machine import Machine
 from lab.machine.config import DiskModel, MachineConfig
 from lab.machine.disk_log import SECTOR_BYTES
 from lab.run import find_tool
 from lab.setup import products
+from lab.testbed.machines import make_config
 from lab.verdict import BrokenError
-from tests.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
-from tests.proofs import must_be_found
+from tests.support.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
+from tests.support.proofs import must_be_found
 
 SYSFS = "/sys/kernel/remanence/disks"
 LOAD = Path(__file__).parent / "disk_load.py"
@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 
 def with_log(config: MachineConfig, mib: int) -> MachineConfig:
-    """On a root disk that forgets and that the target `remanence-log` has taken at boot."""
+    """Return *config* with its root disk under the target `remanence-log` from boot on."""
     assert config.root is not None
     sectors = config.root.stat().st_size // SECTOR_BYTES
     table = f"0 {sectors} remanence-log /dev/vda {mib}"
@@ -55,12 +55,12 @@ def loaded(
     disk: DiskModel = "virtio-blk",
     log_mib: int | None = None,
 ) -> Iterator[Machine]:
-    """A machine on a disk that forgets, and the load for it; with a log where that has a limit."""
+    """Run a machine with a volatile disk cache and the load; with a log of *log_mib*, if given."""
     kernel, words = None, ""
     if mutant is not None:
         words = f"remanence.mutant={mutant}"
         kernel = products.ensure_kernel(products.Progress(), "mutants").bz_image
-    config = make_config(machine_name(purpose), 2, stop, kernel, None)
+    config = make_config(machine_name(purpose), stop_mode=stop, kernel=kernel)
     config = replace(config, disk=disk, disk_cache="volatile")
     if log_mib is not None:
         config = with_log(config, log_mib)
@@ -85,12 +85,12 @@ def begin(machine: Machine, what: str = "") -> None:
 
 
 def work_on(machine: Machine) -> None:
-    """Some rounds of the load, from now on."""
+    """Wait for ROUNDS more rounds of the load."""
     shown = "cat /run/disk-load 2>/dev/null || echo 0"
     wanted = int(machine.run_in_guest(shown).stdout) + ROUNDS
     end_s = time.monotonic() + ROUND_LIMIT_S
     while int(machine.run_in_guest(shown).stdout) < wanted:
-        assert time.monotonic() < end_s, "the load does not go on"
+        assert time.monotonic() < end_s, "the load has stopped"
         time.sleep(0.2)
 
 
@@ -98,22 +98,22 @@ def verdict(machine: Machine) -> str:
     machine.run_in_guest(f"touch {FOLDER}/stop")
     end_s = time.monotonic() + ROUND_LIMIT_S
     while time.monotonic() < end_s:
-        said = machine.run_in_guest("cat /run/verdict").stdout
-        if said.startswith(("OK ", "TORN ")):
-            return said
+        output = machine.run_in_guest("cat /run/verdict").stdout
+        if output.startswith(("OK ", "TORN ")):
+            return output
         time.sleep(0.2)
-    return "TORN: the load said nothing"
+    return "TORN: the load printed nothing"
 
 
 def fsck_after_power_off(machine: Machine) -> subprocess.CompletedProcess[str]:
-    """Unmount in order, then what e2fsck says to the media."""
+    """Shut down cleanly, then run e2fsck on the media."""
     later = "setsid sh -c 'sleep 1; echo o > /proc/sysrq-trigger' > /dev/null 2>&1 < /dev/null &"
     machine.run_in_guest(f"sync; {later}")
-    machine.guest.close()  # a connection would not notice
+    machine.guest.close()  # a connection would not notice the end
     machine.wait_off(OFF_LIMIT_S)
     tool = find_tool("e2fsck")
     assert tool is not None
-    # -n opens read-only and so does not play the journal: a copy of the disk has it played first.
+    # -n opens read-only and so replays no journal: a copy of the disk has it replayed first.
     subprocess.run([tool, "-fp", machine.files.disk], check=False, capture_output=True)
     return subprocess.run(
         [tool, "-fn", machine.files.disk], check=False, capture_output=True, text=True
@@ -129,7 +129,7 @@ def fsck_after_power_off(machine: Machine) -> subprocess.CompletedProcess[str]:
         pytest.param("dpm", "nvme", marks=pytest.mark.soak),
     ],
 )
-def test_a_cache_that_forgets_undoes_nothing(stop: str, disk: DiskModel) -> None:
+def test_volatile_cache_loses_no_data(stop: str, disk: DiskModel) -> None:
     with loaded(f"disk-{stop}-{disk}", stop, disk=disk) as machine:
         assert policy(machine) == "write-through"
         begin(machine)
@@ -140,30 +140,30 @@ def test_a_cache_that_forgets_undoes_nothing(stop: str, disk: DiskModel) -> None
             assert machine.disk_settled.writes > 0
             assert policy(machine) == "write-through"
         work_on(machine)
-        said = verdict(machine)
-        assert said.startswith("OK "), said
+        output = verdict(machine)
+        assert output.startswith("OK "), output
         assert warnings(machine) == []
         fsck = fsck_after_power_off(machine)
         assert fsck.returncode == 0, fsck.stdout
 
 
 def check_nothing_is_torn(machine: Machine, cuts: int) -> None:
-    """Inner check of the negative proofs: pages only, since any flush of others would help them."""
+    """Inner check of the negative proofs: pages only, as any flush of others would cover them."""
     begin(machine, "pages")
     for _ in range(cuts):
         work_on(machine)
         cut_and_resume(machine)
-    said = verdict(machine)
-    if not said.startswith("OK "):
-        raise BrokenError("torn", said)
+    output = verdict(machine)
+    if not output.startswith("OK "):
+        raise BrokenError("torn", output)
 
 
-def test_with_the_policy_the_inner_check_is_green() -> None:
+def test_with_the_policy_nothing_is_torn() -> None:
     with loaded("disk-pages", "fast") as machine:
         check_nothing_is_torn(machine, cuts=2)
 
 
-def test_with_the_cache_switched_on_again_it_is_torn() -> None:
+def test_with_the_cache_switched_on_again_data_is_torn() -> None:
     with loaded("disk-open", "fast") as machine:
         machine.run_in_guest("sync; echo write back > /sys/block/vda/cache_type")
         assert policy(machine) == "open"
@@ -174,7 +174,7 @@ def test_with_the_cache_switched_on_again_it_is_torn() -> None:
 
 
 @pytest.mark.parametrize("disk", ["virtio-blk", pytest.param("nvme", marks=pytest.mark.soak)])
-def test_a_cache_that_go_leaves_on_is_torn_by_the_next_cut(disk: DiskModel) -> None:
+def test_cache_that_go_leaves_on_is_torn_by_the_next_cut(disk: DiskModel) -> None:
     with (
         loaded("disk-forget", "fast", mutant="forget-write-through", disk=disk) as machine,
         must_be_found("forget-write-through"),
@@ -183,7 +183,7 @@ def test_a_cache_that_go_leaves_on_is_torn_by_the_next_cut(disk: DiskModel) -> N
 
 
 @pytest.mark.soak
-def test_an_nvme_disk_is_kept_and_nothing_else_can_be_chosen() -> None:
+def test_nvme_disk_has_one_policy() -> None:
     with loaded("disk-nvme", "fast", disk="nvme") as machine:
         assert policy(machine) == "write-through"
         for words in ("nvme0n1 protected", "nvme0n1 log", "nvme0n1 open"):
@@ -192,7 +192,7 @@ def test_an_nvme_disk_is_kept_and_nothing_else_can_be_chosen() -> None:
         assert policy(machine) == "write-through"
 
 
-def test_only_a_declared_disk_may_be_called_protected() -> None:
+def test_only_a_declared_disk_can_be_protected() -> None:
     with loaded("disk-declared", "fast") as machine:
         refused = machine.run_in_guest(f"echo vda protected > {SYSFS}", check=False)
         assert refused.returncode != 0

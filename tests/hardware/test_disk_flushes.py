@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim: of a disk whose cache is off, whatever QEMU has answered is on media after a cut.
+"""Claim: on a disk whose cache is off, every write that QEMU answered is on media after a cut.
 
 Method: QEMU alone, with the nodes of a volatile disk and no guest, gets writes as a disk without a
-cache passes them on (FUA) and is killed once they are answered. The negative proof: the same by the
-node that keeps the record, for whose first write QEMU leaves the flush out.
+cache passes them on (FUA) and is killed once they are answered. The negative proof: the same writes
+to the node that keeps the log, where QEMU omits the flush of the first write.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
 
 
 def written_and_killed(folder: Path, node: str, writes: int) -> list[bool]:
-    """Which of so many writes are on media; each was answered before the next was begun."""
+    """Make *writes* writes, each after the answer to the last; return which are on media."""
     files = disks.DiskFiles(folder / "disk.img", folder / "overlay", folder / "log")
     files.media.write_bytes(bytes(DISK_BYTES))
     disks.power_on(files)
@@ -41,8 +41,8 @@ def written_and_killed(folder: Path, node: str, writes: int) -> list[bool]:
                 at = number * WRITE_BYTES
                 qemu.stdin.write(f'qemu-io {node} "write -f -P 1 {at} {WRITE_BYTES}"\n')
                 qemu.stdin.flush()
-                said = iter(qemu.stdout.readline, "")
-                assert any(f"wrote {WRITE_BYTES}/{WRITE_BYTES}" in line for line in said)
+                output = iter(qemu.stdout.readline, "")
+                assert any(f"wrote {WRITE_BYTES}/{WRITE_BYTES}" in line for line in output)
         finally:
             qemu.kill()
     settled = disks.settle(files)
@@ -55,9 +55,9 @@ def written_and_killed(folder: Path, node: str, writes: int) -> list[bool]:
 
 
 @pytest.mark.parametrize("writes", [1, 3])
-def test_what_was_answered_is_on_media(tmp_path: Path, writes: int) -> None:
+def test_answered_writes_are_on_media(tmp_path: Path, writes: int) -> None:
     assert all(written_and_killed(tmp_path, "rem-disk", writes))
 
 
-def test_the_record_by_itself_lacks_the_first_flush(tmp_path: Path) -> None:
+def test_log_node_alone_omits_the_first_flush(tmp_path: Path) -> None:
     assert written_and_killed(tmp_path, "rem-logged", 1) == [False]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim (invariant 10): a disk with a log keeps its write cache on, and a cut undoes nothing.
+"""Claim (invariant 10): a disk with a log keeps its write cache on, and a cut loses no data.
 
-Method: the machine, the load and the checks of test_disk_cache.py, on a root disk that the device
-mapper's target `remanence-log` has taken at boot. That the cache was really on is told by what the
-disk lost. The negative proof: a kernel that does not write the log again. Where a cut has to come
-into a replay, QEMU writes to the disk so slowly that the replay cannot have ended.
+Method: the machine, the load and the checks of test_disk_cache.py, with the root disk under the
+device mapper's target `remanence-log` from boot on. What the disk lost shows that its cache was on.
+The negative proof: a kernel that does not replay the log. For a cut during a replay, QEMU writes to
+the disk so slowly that the replay cannot have ended.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from typing import Any
 import pytest
 
 from lab.campaign.workload import own_warnings
-from lab.commands.demo import make_config
 from lab.machine import Machine
-from tests.claims import BOOT_LIMIT_S, GO_LIMIT_S, consoles, cut_and_resume, machine_name
+from lab.testbed.machines import make_config
 from tests.hardware.test_disk_cache import (
     SYSFS,
     begin,
@@ -33,16 +32,17 @@ from tests.hardware.test_disk_cache import (
     verdict,
     work_on,
 )
-from tests.proofs import must_be_found
+from tests.support.claims import BOOT_LIMIT_S, GO_LIMIT_S, consoles, cut_and_resume, machine_name
+from tests.support.proofs import must_be_found
 
 TABLE = Path(__file__).parent / "dm_table.py"
 LOG_MIB = 64
-LIMIT_S = 120.0  # for what the guest does by itself
+LIMIT_S = 120.0  # of what the guest does on its own
 FILE_MIB = 16
 # 16 MiB in requests of 256 KiB: a replay takes half a minute and not less.
 SLOW_WRITES_PER_S = 2
 LOOP_SECTORS = 32 << 11
-# More than memory keeps back before it writes, past every cache of the kernel's own.
+# More dirty data than the kernel holds back, past each of its own caches.
 FILL = "dd if=/dev/urandom of={to} bs=1M count={mib} oflag=direct conv=notrunc,nocreat 2>/dev/null"
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
@@ -50,7 +50,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 @dataclass(frozen=True)
 class Status:
-    """Of a log, as `dmsetup status` shows it."""
+    """The status of a log, as `dmsetup status` prints it."""
 
     used_bytes: int
     limit_bytes: int
@@ -62,12 +62,12 @@ class Status:
 
     @staticmethod
     def of(machine: Machine, name: str = "root") -> Status:
-        said = dm(machine, "status", name)
+        output = dm(machine, "status", name)
         match = re.fullmatch(
             r"used (\d+)/(\d+) held (\d+) replays (\d+) replayed (\d+) flushes (\d+) (ok|failed)",
-            said,
+            output,
         )
-        assert match is not None, said
+        assert match is not None, output
         used, limit, held, replays, replayed, flushes = map(int, match.groups()[:-1])
         return Status(used, limit, held, replays, replayed, flushes, match[7] == "ok")
 
@@ -78,7 +78,7 @@ def dm(machine: Machine, *words: str) -> str:
 
 
 def refused(machine: Machine, *words: str) -> str:
-    """The errno's name."""
+    """Run a command that must fail; return the name of its errno."""
     quoted = " ".join(f"'{word}'" for word in words)
     done = machine.run_in_guest(f"python3 /root/dm_table.py {quoted}", check=False)
     assert done.returncode == 1, done
@@ -86,7 +86,7 @@ def refused(machine: Machine, *words: str) -> str:
 
 
 def wait_replays(machine: Machine, count: int) -> Status:
-    """Go begins a replay and does not wait for it."""
+    """Wait for the replay, which Go starts and does not wait for."""
     end_s = time.monotonic() + LIMIT_S
     while (now := Status.of(machine)).replays < count:
         assert time.monotonic() < end_s, f"{now}: no replay {count}"
@@ -106,16 +106,17 @@ def logged(
 
 
 def keep_from_flushing(machine: Machine) -> None:
-    """The file system's own flushes would bring to media what a cut is to lose.
+    """Stop the file system's own flushes, which would bring to media what a cut is to lose.
 
-    Those of its journal's clock (a transaction has the interval of when it was begun, so that sync
-    comes last), and those of its tables, which it sets up for minutes after the first mount.
+    They are the journal's periodic commits (sync comes last, because a transaction keeps the
+    interval that was set when it began), and the initialisation of inode tables, which takes
+    minutes after the first mount.
     """
     machine.run_in_guest("mount -o remount,commit=3600,noinit_itable / && sync")
 
 
 def fill_file(machine: Machine, mib: int) -> str:
-    """Writes that no flush covers; returns what the file is from then on."""
+    """Write data that no flush covers; return the checksum of the file."""
     machine.run_in_guest(f"dd if=/dev/zero of=/root/file bs=1M count={mib}")
     keep_from_flushing(machine)
     return file_after(machine, FILL.format(to="/root/file", mib=mib))
@@ -127,7 +128,7 @@ def file_after(machine: Machine, command: str = "true") -> str:
     ).stdout
 
 
-def test_what_the_cache_loses_is_written_again() -> None:
+def test_writes_lost_by_the_cache_are_repeated() -> None:
     with logged("log", "fast") as machine:
         begin(machine)
         lost_bytes = 0
@@ -139,8 +140,8 @@ def test_what_the_cache_loses_is_written_again() -> None:
             wait_replays(machine, cut)
             assert policy(machine) == "log"
         work_on(machine)
-        said = verdict(machine)
-        assert said.startswith("OK "), said
+        output = verdict(machine)
+        assert output.startswith("OK "), output
         wanted = fill_file(machine, 1)
         cut_and_resume(machine)
         assert machine.disk_settled is not None
@@ -155,7 +156,7 @@ def test_what_the_cache_loses_is_written_again() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("stop", ["fast", "dpm"])
-def test_with_the_log_the_inner_check_is_green(stop: str) -> None:
+def test_with_the_log_nothing_is_torn(stop: str) -> None:
     with logged(f"log-pages-{stop}", stop) as machine:
         keep_from_flushing(machine)
         check_nothing_is_torn(machine, cuts=3)
@@ -166,7 +167,7 @@ def test_with_the_log_the_inner_check_is_green(stop: str) -> None:
         assert fsck.returncode == 0, fsck.stdout
 
 
-def test_with_a_log_that_is_not_written_again_it_is_torn() -> None:
+def test_without_replay_of_the_log_data_is_torn() -> None:
     with logged("log-forget", mutant="forget-log") as machine:
         keep_from_flushing(machine)
         with must_be_found("forget-log"):
@@ -177,7 +178,7 @@ def test_with_a_log_that_is_not_written_again_it_is_torn() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("stop", ["fast", "dpm"])
-def test_a_log_that_is_full_flushes_for_itself(stop: str) -> None:
+def test_full_log_flushes_by_itself(stop: str) -> None:
     with logged(f"log-full-{stop}", stop, mib=1) as machine:
         before = Status.of(machine)
         fill_file(machine, FILE_MIB)
@@ -190,8 +191,8 @@ def test_a_log_that_is_full_flushes_for_itself(stop: str) -> None:
             work_on(machine)
             cut_and_resume(machine)
             wait_replays(machine, cut)
-        said = verdict(machine)
-        assert said.startswith("OK "), said
+        output = verdict(machine)
+        assert output.startswith("OK "), output
         assert own_warnings(consoles(machine)) == []
         fsck = fsck_after_power_off(machine)
         assert fsck.returncode == 0, fsck.stdout
@@ -203,20 +204,20 @@ def qmp(machine: Machine, command: str, **arguments: Any) -> Any:
 
 
 def write_slowly(machine: Machine) -> None:
-    """QEMU's disk, not yet run."""
+    """Throttle the disk of a machine that has not started yet."""
     disk = next(it["qdev"] for it in qmp(machine, "query-block") if it.get("qdev"))
     no_limit = dict.fromkeys(("bps", "bps_rd", "bps_wr", "iops", "iops_rd"), 0)
     qmp(machine, "block_set_io_throttle", id=disk, iops_wr=SLOW_WRITES_PER_S, **no_limit)
 
 
 def written(machine: Machine) -> int:
-    """Requests that the disk has done since it was switched on."""
+    """Return the number of write requests since power on."""
     return sum(int(disk["stats"]["wr_operations"]) for disk in qmp(machine, "query-blockstats"))
 
 
 @pytest.mark.soak
-def test_a_cut_in_a_replay_is_followed_by_a_whole_one() -> None:
-    """Not for stop=dpm, which waits for tasks, and these for the replay."""
+def test_replay_that_was_cut_starts_again() -> None:
+    """Not with stop=dpm, which waits for tasks, which wait for the replay."""
     with logged("log-again") as machine:
         wanted = fill_file(machine, FILE_MIB)
         before = Status.of(machine)
@@ -237,8 +238,8 @@ def test_a_cut_in_a_replay_is_followed_by_a_whole_one() -> None:
         machine.resume()
         machine.wait_resumed(GO_LIMIT_S)
         after = wait_replays(machine, 1)
-        assert after.replays == 1, "the replays that were cut counted"
-        assert after.replayed_bytes > before.used_bytes, "no replay was cut"
+        assert after.replays == 1, "an interrupted replay was counted"
+        assert after.replayed_bytes > before.used_bytes, "no replay was interrupted"
         assert file_after(machine) == wanted
         assert own_warnings(consoles(machine)) == []
         fsck = fsck_after_power_off(machine)
@@ -247,7 +248,7 @@ def test_a_cut_in_a_replay_is_followed_by_a_whole_one() -> None:
 
 @contextmanager
 def with_loop(purpose: str) -> Iterator[Machine]:
-    """A machine with a disk of its memory besides its own, which stays as it is."""
+    """A machine with a second disk, in its memory."""
     with loaded(purpose, "fast") as machine:
         machine.guest.put(TABLE, "/root/dm_table.py")
         machine.run_in_guest(f"truncate -s {LOOP_SECTORS * 512} /dev/shm/loop")
@@ -256,7 +257,7 @@ def with_loop(purpose: str) -> Iterator[Machine]:
 
 
 @pytest.mark.soak
-def test_what_cannot_have_a_log_is_refused_in_a_line() -> None:
+def test_device_that_cannot_have_a_log_is_refused_in_one_line() -> None:
     with with_loop("log-refused") as machine:
         for table, error, line in (
             ("/dev/vda 16", "EBUSY", "or it is in use (-EBUSY)"),
@@ -270,8 +271,8 @@ def test_what_cannot_have_a_log_is_refused_in_a_line() -> None:
             ("/dev/loop0 16 fast", "EINVAL", "want a disk and the size"),
         ):
             machine.run_in_guest("dmesg -C")
-            said = refused(machine, "create", "other", f"0 1024 remanence-log {table}")
-            assert said == error, (table, said)
+            output = refused(machine, "create", "other", f"0 1024 remanence-log {table}")
+            assert output == error, (table, output)
             lines = machine.run_in_guest("dmesg").stdout
             assert lines.count("remanence-log") == 1, lines
             assert line in lines
@@ -284,7 +285,7 @@ def test_what_cannot_have_a_log_is_refused_in_a_line() -> None:
             done = machine.run_in_guest(f"echo loop0 {policies} > {SYSFS}", check=False)
             assert "busy" in done.stderr
         machine.run_in_guest(f"echo loop0 log > {SYSFS}")
-        machine.run_in_guest(FILL.format(to=path, mib=20))  # more than the log takes
+        machine.run_in_guest(FILL.format(to=path, mib=20))  # more than fits in the log
         assert Status.of(machine, "one").flushes > 0
         hashed = machine.run_in_guest(f"sha256sum < {path}").stdout
         dm(machine, "remove", "one")
@@ -293,7 +294,7 @@ def test_what_cannot_have_a_log_is_refused_in_a_line() -> None:
 
 
 @pytest.mark.soak
-def test_a_disk_that_fails_in_a_replay_gives_errors_and_no_old_data() -> None:
+def test_disk_that_fails_in_a_replay_gives_errors_and_no_old_data() -> None:
     with with_loop("log-fails") as machine:
         lower = dm(machine, "create", "lower", f"0 {LOOP_SECTORS} linear /dev/loop0 0")
         path = dm(machine, "create", "one", f"0 {LOOP_SECTORS} remanence-log {lower} 16")
@@ -313,8 +314,8 @@ def test_a_disk_that_fails_in_a_replay_gives_errors_and_no_old_data() -> None:
 
 
 @pytest.mark.soak
-def test_the_cache_is_on_for_as_long_as_there_is_a_log() -> None:
-    config = make_config(machine_name("log-ends"), 2, "fast", None, None)
+def test_cache_is_on_while_there_is_a_log() -> None:
+    config = make_config(machine_name("log-ends"), stop_mode="fast")
     config = replace(config, devices=("pcie-root-port,id=spare-port,bus=pcie.0",))
     with Machine.create(config, destroy_on_exit=True) as machine:
         machine.boot(paused=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The experiments that need a machine, in their cheap form: the papers' statements hold.
+"""The experiments that need a machine, in their short form: the papers' statements hold.
 
-Those that need none are run by tests/unit/test_experiment_parts.py.
+tests/unit/test_experiment_parts.py runs those that need none.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from lab.errors import Exit
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 
-def test_stops_of_a_machine_hold_what_the_papers_say(tmp_path: Path) -> None:
-    """The second takes the Stops that the first measured."""
+def test_stops_of_a_machine_confirm_the_papers(tmp_path: Path) -> None:
+    """The second uses the Stops that the first measured."""
     for name in ("wsp-f9", "lpc-f8"):
         out = tmp_path / name
         assert cli.main(["experiment", name, "--tier", "ci", "--out", str(out)]) == Exit.PASS

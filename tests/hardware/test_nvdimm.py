@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim (invariants 1, 2, 3): NVRAM that is DRAM saved on command keeps all or says what is lost.
+"""Claim (invariants 1, 2, 3): DRAM that is saved on command keeps everything or reports the loss.
 
-Method: after each loss of power the machine's DRAM is blank; only what Stop's last command had
+Method: after each loss of power the machine's DRAM is blank; only what Stop's last command
 saved can come back, and only as far as the module's own energy lasted. Cuts with charge, without
-it, and without a Stop; then the planted bugs: no save, and a flash that is not erased after Go.
+charge, and without a Stop; then planted bugs: no save, and a flash that is not erased after Go.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Literal
 
 import pytest
 
-from lab.commands.demo import make_config
 from lab.machine import Machine
 from lab.machine.caches import DEFAULT_PROFILE, is_lost
-from lab.machine.note import BootNote
+from lab.machine.cut_plan import UNANNOUNCED, CutPlan
+from lab.record.boot_note import BootNote
+from lab.testbed.machines import make_config
 from lab.verdict import BrokenError
-from tests.claims import (
+from tests.support.claims import (
     BOOT_LIMIT_S,
     GO_LIMIT_S,
     cut_and_resume,
@@ -28,8 +29,8 @@ from tests.claims import (
     stop_for_caches,
     warnings,
 )
-from tests.proofs import must_be_found
-from tests.trials import parts
+from tests.support.proofs import must_be_found
+from tests.support.trials import parts
 
 SYSFS = "/sys/kernel/remanence/nvdimm"
 KEPT = "/run/kept"  # in memory, not on the disk
@@ -44,10 +45,10 @@ def nvdimm_machine(
     mutant: str | None = None,
     kind: Literal["nvdimm-n", "battery"] = "nvdimm-n",
 ) -> Iterator[Machine]:
-    """`mutant`: the planted bug that the kernel is to have."""
+    """*mutant*: a bug to plant in the kernel."""
     made = parts(mutants)
     words = "" if mutant is None else f"remanence.mutant={mutant}"
-    config = make_config(machine_name(purpose), 2, "fast", made.kernel, None)
+    config = make_config(machine_name(purpose), stop_mode="fast", kernel=made.kernel)
     config = replace(
         config,
         loader=made.loader,
@@ -63,7 +64,7 @@ def nvdimm_machine(
 
 
 def health(machine: Machine) -> str:
-    """On a crowded host the controller, a thread of ours, may be too late for one read."""
+    """Retry: on a busy host the controller, a thread of ours, may answer one read too late."""
     for _ in range(20):
         read = machine.run_in_guest(f"cat {SYSFS}", check=False)
         if read.returncode == 0:
@@ -72,7 +73,7 @@ def health(machine: Machine) -> str:
 
 
 def decision(machine: Machine, mutant: str | None = None) -> BootNote:
-    """Power returns; only the loader's decision is of interest."""
+    """Return the power; return the loader's decision."""
     machine.guest.close()
     machine.resume(mutant=mutant)
     return machine.wait_boot_note(GO_LIMIT_S)
@@ -83,7 +84,7 @@ def dram_is_blank(machine: Machine) -> bool:
         return not any(nvram.read(4 << 20))
 
 
-def test_what_was_saved_comes_back_and_is_forgotten_once_entered() -> None:
+def test_saved_image_is_restored_and_erased_once_entered() -> None:
     with nvdimm_machine("nvdimm-keep") as machine:
         assert health(machine) == "armed ready"
         flash = machine.files.nvdimm_parts(machine.config).flash
@@ -98,12 +99,12 @@ def test_what_was_saved_comes_back_and_is_forgotten_once_entered() -> None:
             assert machine.run_in_guest(f"cat {KEPT}").stdout.strip() == "kept"
             assert health(machine) == "armed ready"
         assert warnings(machine) == []
-        # Without a Stop nothing was saved, and the image that was entered is gone for good.
-        machine.cut(immediate=True)
+        # Without a Stop nothing was saved, and the image that was entered was erased.
+        machine.cut(UNANNOUNCED)
         assert decision(machine).reason == "COLD_NVDIMM_EMPTY"
 
 
-def test_a_second_outage_before_the_capacitor_is_charged_loses_and_says_so() -> None:
+def test_second_outage_before_the_capacitor_is_charged_loses_and_reports_it() -> None:
     with nvdimm_machine("nvdimm-charge") as machine:
         assert machine.nvdimm is not None
         machine.nvdimm.set_charge(5 * 10**12)  # a save takes 49 J
@@ -113,7 +114,7 @@ def test_a_second_outage_before_the_capacitor_is_charged_loses_and_says_so() -> 
 
 
 @pytest.mark.soak
-def test_with_volatile_caches_what_they_wrote_back_is_what_is_saved() -> None:
+def test_with_volatile_caches_written_back_lines_are_saved() -> None:
     with nvdimm_machine("nvdimm-caches") as machine:
         stop_for_caches(machine, DEFAULT_PROFILE)
         machine.resume()
@@ -126,15 +127,15 @@ def test_with_volatile_caches_what_they_wrote_back_is_what_is_saved() -> None:
             assert machine.last_cut["caches"]["lost_lines"] == 0
             assert machine.last_cut["caches"]["write_backs"] > 0
         assert warnings(machine) == []
-        # The record stays in the caches, and the module saves what came to it.
+        # The record stays in the caches, and the module saves what reached it.
         machine.guest.close()
-        record = machine.cut(no_flush="all")
+        record = machine.cut(CutPlan(no_flush="all"))
         assert record.stopped, "the machine believes that it has committed"
         assert is_lost(record.caches)
         assert decision(machine).reason == "COLD_ALREADY_CONSUMED"
 
 
-def test_memory_on_a_battery_is_blank_when_that_is_empty() -> None:
+def test_memory_on_an_empty_battery_is_blank() -> None:
     with nvdimm_machine("nvdimm-battery", kind="battery") as machine:
         assert machine.battery is not None
         hold_s = machine.battery.retention_ns // 10**9
@@ -151,7 +152,7 @@ def test_memory_on_a_battery_is_blank_when_that_is_empty() -> None:
 
 
 def check_kept(machine: Machine) -> None:
-    """Inner check of the negative proofs."""
+    """Inner check of the negative proofs: memory is restored."""
     cut_and_resume(machine)
     if machine.run_in_guest(f"cat {KEPT}").stdout.strip() != "kept":
         raise BrokenError("promises-broken", "memory has lost a file")
@@ -162,7 +163,7 @@ def check_entered_once(machine: Machine, mutant: str | None = None) -> None:
     machine.guest.close()
     assert machine.cut().stopped
     assert decision(machine, mutant).resumed
-    machine.cut(immediate=True)
+    machine.cut(UNANNOUNCED)
     again = decision(machine, mutant)
     if again.resumed:
         raise BrokenError("entered-twice", f"image {again.sequence} was entered twice")

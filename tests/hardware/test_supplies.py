@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim (invariant 5): on every supply whose window the bound fits, Stops with volatile caches end
-in time, under load; on one that it does not fit, none is begun, and the next boot says so.
+"""Claim (invariant 5): on every supply whose window covers the bound, a Stop with volatile caches
+ends in time, under load; on one that is too short no Stop starts, and the next boot reports that.
 
-Method: the kernel is told the window of a supply of models/power/profiles.toml and what the flush
-of the caches takes at most, by their model; the lab takes the power away when the window is over,
-in guest time. The bound has two flushes, as the boot CPU's WBINVD comes after the others'. Refused
-are caches too large for the window: the same machine, with another number.
+Method: the kernel gets the window of a supply of models/power/profiles.toml and the longest time
+that a flush of the caches may take in their model; the lab removes the power when the window is
+over, in guest time. The bound has two flushes, as the boot CPU's WBINVD follows the others'. Caches
+too large for the window are refused: the same machine, with another number.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from dataclasses import replace
 
 import pytest
 
-from lab.commands.demo import make_config
-from lab.course import read_samples
 from lab.demo.outcome import Outcome
 from lab.demo.run import play
 from lab.demo.story import Plan
-from lab.demo.workload import Size, Workload
 from lab.machine import Machine, MachineConfig
 from lab.machine.caches import DEFAULT_PROFILE
+from lab.machine.cut_plan import CutPlan
+from lab.power.discharge import read_samples
 from lab.power.model import PowerModel
-from tests.claims import (
+from lab.testbed.machines import make_config
+from lab.testbed.workload import Size, Workload
+from tests.support.claims import (
     BOOT_LIMIT_S,
     GO_LIMIT_S,
     consoles,
@@ -64,7 +65,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
 
 def flush_ns(profile: str) -> int:
-    """Of all lines dirty: the other CPUs' WBINVD, then the boot CPU's."""
+    """Return the time of WBINVD with all lines dirty: on the other CPUs, then on the boot CPU."""
     flush = PowerModel.ready().ask(
         "flush", profile=profile, cores=CPUS, how="wbinvd", dirty_bytes=ALL_DIRTY_BYTES
     )
@@ -72,9 +73,9 @@ def flush_ns(profile: str) -> int:
 
 
 def config_on(supply: str, profile: str, caches: str | None = None) -> MachineConfig:
-    """A machine that knows its supply and its caches; *caches*: their model runs from the start."""
+    """Configure a machine that knows its supply; *caches* are modelled from the start."""
     window_ns = PowerModel.ready().window_ns(supply)
-    config = make_config(machine_name(f"psu-{supply}"), CPUS, "fast", None, caches)
+    config = make_config(machine_name(f"psu-{supply}"), CPUS, "fast", caches=caches)
     words = (
         config.cmdline_extra,
         f"remanence.hold_up_us={window_ns // 1000}",
@@ -101,9 +102,10 @@ def status(machine: Machine) -> str:
 
 
 def assert_flushed_one_after_the_others(machine: Machine) -> None:
-    """The CPU that commits flushes last, and its WBINVD takes time beside that of the others.
+    """Check that the committing CPU flushes last, in time of its own.
 
-    That is mostly the walk through caches of one size, so no less than half of another's.
+    A flush is mostly a walk through the caches, which have one size, so the last one takes at
+    least half as long as another.
     """
     samples = read_samples(machine.files.flushes)
     begins = [sample for sample in samples if sample.what == "begin"]
@@ -117,12 +119,12 @@ def assert_flushed_one_after_the_others(machine: Machine) -> None:
 def test_five_stops_end_within_the_window(supply: str) -> None:
     window_ns = PowerModel.ready().window_ns(supply)
     with booted_on(supply, DEFAULT_PROFILE) as machine:
-        told = budget(machine)
-        assert flush_ns(DEFAULT_PROFILE) < told["bound_ns"] <= told["hold_up_ns"] <= window_ns
+        figures = budget(machine)
+        assert flush_ns(DEFAULT_PROFILE) < figures["bound_ns"] <= figures["hold_up_ns"] <= window_ns
         stop_for_caches(machine, DEFAULT_PROFILE, window_ns)
         machine.resume()
         machine.wait_resumed(GO_LIMIT_S)
-        # That Stop was measured by the host's clock, which promises nothing.
+        # That Stop was measured with the host's clock, which proves nothing.
         machine.run_in_guest(f"echo acknowledge > {SYSFS}/budget")
         with Workload(machine, Size(clients=2, depth=2, records=256)) as work:
             work.start()
@@ -133,8 +135,8 @@ def test_five_stops_end_within_the_window(supply: str) -> None:
                 assert machine.last_cut["margin_ns"] > 0
                 assert machine.last_cut["caches"]["lost_lines"] == 0
                 assert_flushed_one_after_the_others(machine)
-                told = budget(machine)
-                assert not told["exceeded"], told
+                figures = budget(machine)
+                assert not figures["exceeded"], figures
             assert not work.failures()
         assert status(machine) == "armed"
         assert warnings(machine) == []
@@ -149,19 +151,19 @@ def test_five_stops_end_within_the_window(supply: str) -> None:
 )
 def test_caches_too_large_for_a_supply_are_refused(supply: str) -> None:
     with booted_on(supply, LARGE_PROFILE) as machine:
-        told = budget(machine)
-        assert told["bound_ns"] > told["hold_up_ns"]
+        figures = budget(machine)
+        assert figures["bound_ns"] > figures["hold_up_ns"]
         assert status(machine) == "refused: a Stop may outlast the hold-up"
         assert "no Stop will begin" in consoles(machine)
         machine.guest.close()
-        assert not machine.cut(hold_up_ns=NO_STOP_NS).stopped
+        assert not machine.cut(CutPlan(hold_up_ns=NO_STOP_NS)).stopped
         machine.resume()
         assert machine.wait_boot_note(BOOT_LIMIT_S).reason == "COLD_NOT_COMMITTED"
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("supply", SUPPLIES)
-def test_the_demo_keeps_its_promises_on_each_supply(supply: str) -> None:
+def test_demo_keeps_its_promises_on_each_supply(supply: str) -> None:
     config = config_on(supply, DEFAULT_PROFILE, caches=DEFAULT_PROFILE)
     config = replace(config, hold_up_ns=PowerModel.ready().window_ns(supply))
     outcome = Outcome(lambda _line: None)

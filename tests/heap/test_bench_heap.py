@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem bench heap`: what it reads from the benchmark, what it asks for, and that it runs."""
+"""`rem bench heap`: how it reads the benchmark's output, what it requires, and a short run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lab.setup.heap import ensure_heap_bench
 from lab.setup.progress import Progress
 
 
-def test_lines_of_the_benchmark_become_figures_with_their_spread() -> None:
+def test_output_becomes_figures_with_their_spread() -> None:
     found = heap.parse("swap_vs_pmdk 4.5 x 1.25\ncrash_states 900 states 0.00\n")
     figures = heap.as_result("bench heap", found).figures
     assert figures["swap_vs_pmdk"].value == 4.5
@@ -19,19 +19,19 @@ def test_lines_of_the_benchmark_become_figures_with_their_spread() -> None:
     assert figures["crash_states"].kind == "counted"
 
 
-def test_a_line_of_another_form_is_refused() -> None:
+def test_malformed_line_is_refused() -> None:
     with pytest.raises(InfraError, match="rebuild"):
         heap.parse("swap 4.5\n")
 
 
-def test_a_requirement_that_is_missed_is_told() -> None:
+def test_missed_requirement_is_reported() -> None:
     assert heap.required({"swap_vs_pmdk": 2.5, "redo_vs_floor": 1.1}) == []
     missed = heap.required({"swap_vs_pmdk": 1.9, "redo_vs_floor": 1.4})
     assert len(missed) == 2
     assert "swap_vs_pmdk is 1.90" in missed[0]
 
 
-def test_system_calls_count_from_where_time_is_taken() -> None:
+def test_system_calls_count_in_the_timed_part_only() -> None:
     made = "7 msync(0x7f00, 4088, MS_SYNC) = 0\n"
     begin = '7 write(2, "lines are written back by "..., 26) = 26\n'
     assert heap.count_sync_calls(made + begin) == 0
@@ -41,8 +41,8 @@ def test_system_calls_count_from_where_time_is_taken() -> None:
 
 
 @pytest.mark.full
-def test_a_short_run_passes_the_crash_tests_and_calls_no_msync() -> None:
-    """The figures are not judged: the machine that runs tests may be busy."""
+def test_short_run_passes_the_crash_tests_and_calls_no_msync() -> None:
+    """The figures are not checked: the machine that runs tests may be busy."""
     result, _ = heap.ops(ensure_heap_bench(Progress()), rounds=20, objects=100_000)
     assert result.figures["msync_calls"].value == 0
     states = result.figures["crash_states"].value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The C library: a C program uses it, and its manual has a word on each function."""
+"""The C library: a C program uses it, and its manual has each function."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lab.setup.heap import build_c_library
 C = repo_dir() / "heap" / "c"
 
 
-def test_the_manual_names_every_function_of_the_header() -> None:
+def test_manual_names_every_function_of_the_header() -> None:
     header = (C / "include" / "nvheap.h").read_text(encoding="utf-8")
     page = (repo_dir() / "heap" / "man" / "nvheap.3").read_text(encoding="utf-8")
     functions = set(re.findall(r"\b(nvheap_[a-z_]+)\(", header))
@@ -23,7 +23,7 @@ def test_the_manual_names_every_function_of_the_header() -> None:
     assert {name for name in functions if name not in page} == set()
 
 
-def test_the_header_declares_what_the_library_exports() -> None:
+def test_header_declares_the_exported_functions() -> None:
     header = (C / "include" / "nvheap.h").read_text(encoding="utf-8")
     source = (C / "src" / "lib.rs").read_text(encoding="utf-8")
     exported = set(re.findall(r'extern "C" fn (nvheap_\w+)', source))
@@ -43,15 +43,15 @@ def test_each_function_has_a_page_that_declares_it_as_the_header_does() -> None:
 
 
 @pytest.mark.full
-def test_a_c_program_commits_aborts_and_finds_what_dangles(tmp_path: Path) -> None:
+def test_c_program_commits_aborts_and_finds_dangling_objects(tmp_path: Path) -> None:
     program = tmp_path / "program"
     run([*compiler(program), str(C / "test.c"), *libraries()])
     run([str(program), str(tmp_path / "region")])
 
 
 @pytest.mark.full
-def test_the_directory_in_a_heap_does_what_the_one_in_memory_does(tmp_path: Path) -> None:
-    """What slapd's back end stands on, without slapd."""
+def test_directory_in_a_heap_works_as_one_in_memory(tmp_path: Path) -> None:
+    """What slapd's back end builds on, without slapd."""
     program, ldap = tmp_path / "program", repo_dir() / "heap" / "ldap"
     sources = [str(ldap / name) for name in ("test.c", "in_heap.c", "in_memory.c")]
     run([*compiler(program), *sources, *libraries()])
@@ -59,7 +59,7 @@ def test_the_directory_in_a_heap_does_what_the_one_in_memory_does(tmp_path: Path
 
 
 def compiler(program: Path) -> list[str]:
-    """With the sanitizers of the C side: any finding ends the program."""
+    """Return the compiler's command, with sanitizers: any finding ends the program."""
     sanitizers = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     return [
         "gcc",

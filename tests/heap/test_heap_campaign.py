@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Whatever a cut of a whole guest leaves of a heap is a committed prefix, without Stop.
+"""A cut of a whole guest without Stop leaves a committed prefix of a heap.
 
 Goal: the library's own instructions, in the binary that passed the crash tests, on persistent
 memory under volatile caches. Method: `rem campaign --heap` records the guest and recovers each
-image that a cut may leave. Its own proof: planted bugs, and a policy that does not flush.
+image that a cut may leave. The negative proofs: planted bugs, and a policy that does not flush.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lab.campaign import heap
-from tests.hardware.rem_runs import figures_of, rem
+from tests.support.rem_runs import figures_of, rem
 
 LIMIT_S = 3000
 IMAGES_MIN = 10_000

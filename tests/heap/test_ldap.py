@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""OpenLDAP over a directory in the heap: what was acknowledged outlives the server's sudden end."""
+"""OpenLDAP over a directory in the heap: acknowledged entries survive a kill of the server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.setup.openldap import Ldap, ensure_ldap
 from lab.setup.progress import Progress
 
 REGION_BYTES = 32 << 20
-ENTRIES = 100_000  # more than there is time for: the server ends before
+ENTRIES = 100_000  # more than there is time for: the server ends first
 KILLED_AFTER = 150  # entries that were acknowledged
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
@@ -26,7 +26,7 @@ def ldap() -> Ldap:
 
 
 def add_until_killed(ldap: Ldap, server: Server) -> set[str]:
-    """Names that the client had an answer for when its server got SIGKILL in the middle."""
+    """Kill the server while it adds; return the names that were acknowledged by then."""
     server.start()
     argv: list[str | Path] = [ldap.client, "count", str(ENTRIES), server.uri]
     client = spawn(argv, stdout=subprocess.PIPE)
@@ -41,10 +41,8 @@ def add_until_killed(ldap: Ldap, server: Server) -> set[str]:
 
 
 @pytest.mark.parametrize("policy", ["FoC+RL", "FoC+UL"])
-def test_what_was_acknowledged_is_there_after_a_kill(
-    ldap: Ldap, tmp_path: Path, policy: str
-) -> None:
-    """One entry more may be there: the one whose answer was under way."""
+def test_acknowledged_entries_survive_a_kill(ldap: Ldap, tmp_path: Path, policy: str) -> None:
+    """One more entry may be there: the one whose answer was on its way."""
     server = Server(ldap, tmp_path, policy, REGION_BYTES)
     acknowledged = add_until_killed(ldap, server)
     server.start()
@@ -57,21 +55,21 @@ def test_what_was_acknowledged_is_there_after_a_kill(
     assert len(found - acknowledged) <= 1
 
 
-def test_in_plain_memory_it_is_gone(ldap: Ldap, tmp_path: Path) -> None:
-    """The negative proof: what keeps the entries is the heap, not the server."""
+def test_plain_memory_is_lost(ldap: Ldap, tmp_path: Path) -> None:
+    """The negative proof: it is the heap, not the server, that keeps the entries."""
     server = Server(ldap, tmp_path, PLAIN, REGION_BYTES)
     acknowledged = add_until_killed(ldap, server)
     server.start()
     try:
-        gone = run(["ldapsearch", "-x", "-H", server.uri, "-b", "dc=remanence"], check=False)
+        found = run(["ldapsearch", "-x", "-H", server.uri, "-b", "dc=remanence"], check=False)
     finally:
         server.kill()
     assert len(acknowledged) >= KILLED_AFTER
-    assert not gone.ok
-    assert "No such object" in gone.stdout + gone.stderr
+    assert not found.ok
+    assert "No such object" in found.stdout + found.stderr
 
 
-def test_an_entry_is_found_once_and_only_below_what_exists(ldap: Ldap, tmp_path: Path) -> None:
+def test_entry_is_found_once_and_only_below_what_exists(ldap: Ldap, tmp_path: Path) -> None:
     server = Server(ldap, tmp_path, "FoC+STM", REGION_BYTES)
     server.start()
     try:

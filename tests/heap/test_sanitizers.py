@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The heap's own tests under Miri and the sanitizers: long, so soak.
 
-They need a toolchain that has them: Miri and ThreadSanitizer rustup's nightly with the components
-`miri` and `rust-src`, AddressSanitizer any rustc that comes with its runtime, as rustup's do and
-distributions' may not. Where it is missing a test fails and says what to install. There is no
-UBSan for Rust: what it would look for, Miri does; the C side has it in test_c_library.py.
+They need a suitable toolchain: Miri and ThreadSanitizer need rustup's nightly with the components
+`miri` and `rust-src`, AddressSanitizer a rustc with its runtime, which rustup's have and
+distributions' may not. Where it is missing, a test fails and names what to install. Rust has no
+UBSan: Miri checks the same; the C side has it in test_c_library.py.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(6 * 3600)]
 
 
 def need_nightly() -> None:
-    """Rustup's nightly and what Miri and ThreadSanitizer take from it."""
+    """Require rustup's nightly with the components of Miri and ThreadSanitizer."""
     toolchain = NIGHTLY.removeprefix("+")
     parts = "".join(f" --component {name}" for name in COMPONENTS)
     install = f"rustup toolchain install {toolchain} --profile minimal{parts}"
@@ -58,7 +58,7 @@ def need_nightly() -> None:
 
 
 def need_runtime(name: str) -> None:
-    """The sanitizer's runtime, which comes with the compiler or not."""
+    """Require the sanitizer's runtime, which not every compiler has."""
     sysroot = run(["rustc", "--print", "sysroot"], check=False).stdout.strip()
     libraries = Path(sysroot) / "lib" / "rustlib" / TARGET / "lib"
     if not list(libraries.glob(f"librustc*_rt.{name}.a")):
@@ -80,8 +80,8 @@ def passes(done: Done) -> None:
 
 
 def alone(folder: Path, test: Path) -> Path:
-    """A package of that one test. In the library's own, cargo makes all that other tests need with
-    the sanitizer's flags, too: sixty packages instead of four.
+    """Make a package of that one test. In the library's own package cargo would also build what
+    other tests need with the sanitizer's flags: sixty packages instead of four.
     """
     (folder / "src").mkdir()
     (folder / "src" / "lib.rs").touch()
@@ -104,9 +104,9 @@ opt-level = 2
 
 
 def under_miri(package: Path, name: str) -> Done:
-    """Pointers come from offsets and the mapping's address: provenance is not strict."""
+    """Run under Miri. Pointers are made of an address and an offset: no strict provenance."""
     need_nightly()
-    # A slab's map is bytes to one and words to the other: Miri's weak memory ends in a panic there.
+    # One side accesses a slab's map as bytes, the other as words: Miri's weak memory panics there.
     flags = "-Zmiri-disable-isolation -Zmiri-permissive-provenance"
     flags += " -Zmiri-disable-weak-memory-emulation"
     argv = [NIGHTLY, "miri", "test", "--test", name]
@@ -114,7 +114,7 @@ def under_miri(package: Path, name: str) -> Done:
 
 
 def under_tsan(package: Path, name: str) -> Done:
-    """The standard library is built with it: else its own order is not seen."""
+    """Run under TSan, with a standard library built with it: else its ordering is not seen."""
     need_nightly()
     argv = [NIGHTLY, "test", "-Zbuild-std", "--target", TARGET, "--test", name]
     return cargo(argv, "tsan", package, RUSTFLAGS="-Zsanitizer=thread")
@@ -128,34 +128,34 @@ def under_asan(package: Path | None, name: str) -> Done:
     return cargo(argv, "asan", package, **flags)
 
 
-def test_miri_follows_all_policies_and_structures(tmp_path: Path) -> None:
+def test_miri_finds_nothing_in_all_policies_and_structures(tmp_path: Path) -> None:
     passes(under_miri(alone(tmp_path, HEAP / "tests" / "miri.rs"), "miri"))
 
 
 @pytest.mark.parametrize("name", ["structures", "tool", "miri"])
-def test_address_sanitizer_has_nothing_to_say(name: str) -> None:
+def test_address_sanitizer_finds_nothing(name: str) -> None:
     passes(under_asan(None, name))
 
 
-def test_thread_sanitizer_has_nothing_to_say(tmp_path: Path) -> None:
-    """Real threads."""
+def test_thread_sanitizer_finds_nothing(tmp_path: Path) -> None:
+    """With real threads."""
     passes(under_tsan(alone(tmp_path, HEAP / "tests" / "races.rs"), "races"))
 
 
 @pytest.mark.parametrize(
-    ("tool", "bug", "said"),
+    ("tool", "bug", "report"),
     [
         (under_miri, PAST_THE_END, "Undefined Behavior"),
         (under_asan, PAST_THE_END, "heap-buffer-overflow"),
         (under_tsan, RACE, "data race"),
     ],
 )
-def test_each_of_them_finds_what_is_planted(
-    tmp_path: Path, tool: Callable[[Path, str], Done], bug: str, said: str
+def test_each_tool_finds_its_planted_bug(
+    tmp_path: Path, tool: Callable[[Path, str], Done], bug: str, report: str
 ) -> None:
     planted = tmp_path / "planted.rs"
     planted.write_text(f"#[test]\nfn planted() {{\n{bug}}}\n", encoding="utf-8")
     (tmp_path / "package").mkdir()
     done = tool(alone(tmp_path / "package", planted), "planted")
     assert not done.ok
-    assert said in done.stdout + done.stderr
+    assert report in done.stdout + done.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The tests of heap/ that draw their cases, with many more of them than CI has time for."""
+"""The randomised tests of heap/, with many more cases than CI has time for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab.paths import repo_dir
 from lab.run import run
 from lab.setup.plugin import cargo_env
 
-# Of each of the tests: how many cases, by default some fifty times those of CI.
+# How many cases each test has: by default about fifty times those of CI.
 COUNTS = {
     "crash": ("NVHEAP_DRAWN", "1000"),
     "linear": ("NVHEAP_HISTORIES", "100"),

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from lab import cli
-from lab.commands.media import memory_of
 from lab.errors import Exit, UsageError
 from lab.experiment.run import Experiment, Report
 from lab.machine import caches
 from lab.machine.tracing import RECORDS_MAX, check_records
 from lab.media.engine import Engine, memory, value
 from lab.media.redis import CPUS, NVRAM_BYTES, record_redis
+from lab.media.settings import memory_of
 from lab.media.tape import KIND_SHIFT, LOAD, Filter, Work
 from lab.result import Result
 
@@ -29,7 +29,7 @@ def engine() -> Engine:
 
 
 class Small:
-    """What an experiment is given, for few samples."""
+    """The context of an experiment with few samples."""
 
     tier = "ci"
     seed = 1
@@ -45,7 +45,7 @@ def test_settings_are_mechanisms_or_numbers() -> None:
             memory_of("lightpc", [bad])
 
 
-def test_a_trace_of_no_size_is_refused() -> None:
+def test_trace_of_no_size_is_refused() -> None:
     for records in (0, -1, RECORDS_MAX + 1):
         with pytest.raises(UsageError, match="records"):
             check_records(records)
@@ -53,19 +53,19 @@ def test_a_trace_of_no_size_is_refused() -> None:
 
 @pytest.mark.full
 @pytest.mark.timeout(900)
-def test_what_a_machine_asks_of_memory_is_traced(engine: Engine, tmp_path: Path) -> None:
-    """Redis in a machine with caches: the trace ends at its bound, has what the caches counted, and
-    is replayed."""
+def test_memory_requests_of_a_machine_are_traced(engine: Engine, tmp_path: Path) -> None:
+    """Redis in a machine with caches: the trace ends at its bound, agrees with the caches' counts,
+    and is replayed."""
     records = 100_000
     machine, path = record_redis(f"media-test-{os.getpid()}", records)
     with machine:
         trace = shutil.copy(path, tmp_path / "redis.trace")
-        told = caches.told(machine)
-    assert told is not None
+        state = caches.at_cut(machine)
+    assert state is not None
     seen = engine.ask("trace", file=str(trace))
     assert seen["records"] >= records and seen["reads"] + seen["writes"] > records * 9 // 10
     assert seen["cpus"] == CPUS and seen["instructions"] > seen["records"]
-    assert 0 < seen["reads"] <= told["memory_reads"] and 0 < seen["writes"] <= told["write_backs"]
+    assert 0 < seen["reads"] <= state["memory_reads"] and 0 < seen["writes"] <= state["write_backs"]
     assert seen["lines"] * 64 == NVRAM_BYTES
     done = engine.ask("replay", memory=memory("lightpc"), trace=str(trace))
     assert value(done, "reads") == seen["reads"] and value(done, "writes") == seen["writes"]
@@ -73,7 +73,7 @@ def test_what_a_machine_asks_of_memory_is_traced(engine: Engine, tmp_path: Path)
 
 
 @pytest.mark.full
-def test_what_cannot_be_meant_is_one_line(engine: Engine, tmp_path: Path) -> None:
+def test_impossible_words_are_one_line(engine: Engine, tmp_path: Path) -> None:
     trace = tmp_path / "wild.trace"
     trace.write_bytes(b"REMTRACE" + b"\xff" * 40)
     for job in (
@@ -111,9 +111,9 @@ def test_every_number_of_every_part_has_a_source(engine: Engine) -> None:
         "lpc-wear",
     ],
 )
-def test_an_experiment_comes_out(name: str) -> None:
-    """Its statements hold with few samples; those of cma-t1 and lpc-f2 are the paper's numbers
-    within 5 %."""
+def test_experiment_confirms_the_paper(name: str) -> None:
+    """Its statements hold with few samples; cma-t1 and lpc-f2 give the paper's numbers within
+    5 %."""
     experiment = Experiment.load(name)
     raw: Any = json.loads(json.dumps(experiment.module.measure(Small())))
     report = Report(Result(name))
@@ -124,8 +124,8 @@ def test_an_experiment_comes_out(name: str) -> None:
 
 @pytest.mark.full
 def test_cma_t1_and_lpc_f2_stand_on_published_timings(engine: Engine) -> None:
-    """Within 5 % with published timings only: of the times that both are made of none is assumed,
-    or it does not matter. The negative proof is a published one, which does."""
+    """Within 5 % with published timings only: no time that both depend on is assumed, or it does
+    not matter. The negative proof is a published time, which does."""
     rows = engine.ask("parts")["parts"]
     assumed = {
         (row["part"], row["parameter"])
@@ -140,17 +140,17 @@ def test_cma_t1_and_lpc_f2_stand_on_published_timings(engine: Engine) -> None:
 
     def bare(**change: float) -> tuple[float, float]:
         on = memory("bare-pram", part="lpc-fig2", change=change)
-        asked = {"lines": 1 << 16, "requests": 1000}
-        told = [engine.ask("traffic", memory=on, read_percent=p, **asked) for p in (100, 0)]
-        return told[0]["read_min_ns"], told[1]["write_min_ns"]
+        job = {"lines": 1 << 16, "requests": 1000}
+        answers = [engine.ask("traffic", memory=on, read_percent=p, **job) for p in (100, 0)]
+        return answers[0]["read_min_ns"], answers[1]["write_min_ns"]
 
     assert bare(program_ns=100, cooling_ns=205, row_buffer_ns=50) == bare()
     assert bare(cooling_ns=205) != bare() and bare(read_ns=60) != bare()
 
 
 @pytest.mark.full
-def test_lpc_f2_is_red_in_another_order(engine: Engine) -> None:
-    """The negative proof of its 5 %: a DIMM that lets a block leave later is not the paper's."""
+def test_lpc_f2_fails_in_another_order(engine: Engine) -> None:
+    """The negative proof of its 5 %: a DIMM that evicts a block later is not the paper's."""
     experiment = Experiment.load("lpc-f2")
     raw: Any = json.loads(json.dumps(experiment.module.measure(Small())))
     for order in ("nothing: it leaves later", "a whole access before the next"):
@@ -161,20 +161,20 @@ def test_lpc_f2_is_red_in_another_order(engine: Engine) -> None:
 
 
 @pytest.mark.full
-def test_lpc_wear_is_red_where_an_attack_wears_more_than_it_may(engine: Engine) -> None:
-    """The negative proof: a life without reseeding is below what the analysis gives."""
+def test_lpc_wear_fails_if_an_attack_wears_too_much(engine: Engine) -> None:
+    """The negative proof: a lifetime without reseeding is below the analysis."""
     wear = Experiment.load("lpc-wear").module
     short = {**wear.LIFE, "endurance_writes": wear.LIFE["endurance_writes"] // 100}
-    asked = {**short, "attack_lines": 1}
-    reseeded = engine.ask("wear", wear=wear.RESEEDED, **asked)["lifetime_of_media"]
-    without = engine.ask("wear", wear={**wear.RESEEDED, "swap_writes": 0}, **asked)
-    least = wear.least({**wear.RESEEDED, **asked})
+    job = {**short, "attack_lines": 1}
+    reseeded = engine.ask("wear", wear=wear.RESEEDED, **job)["lifetime_of_media"]
+    without = engine.ask("wear", wear={**wear.RESEEDED, "swap_writes": 0}, **job)
+    least = wear.least({**wear.RESEEDED, **job})
     assert without["lifetime_of_media"] < least <= reseeded
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["media", "traffic", "litepc"], "litepc"),
         (["media", "traffic", "lightpc", "--set", "read_nss=1"], "read_ns"),
@@ -184,16 +184,16 @@ def test_lpc_wear_is_red_where_an_attack_wears_more_than_it_may(engine: Engine) 
         (["parts", "optan"], "optan"),
     ],
 )
-def test_bad_words_end_a_command_in_one_line(
-    engine: Engine, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+def test_wrong_words_end_a_command_with_one_line(
+    engine: Engine, capsys: pytest.CaptureFixture[str], words: list[str], message: str
 ) -> None:
     assert cli.main(words) == Exit.USAGE
     lines = capsys.readouterr().err.splitlines()
-    assert lines[-1].startswith("rem: ") and said in lines[-1]
+    assert lines[-1].startswith("rem: ") and message in lines[-1]
 
 
 @pytest.mark.full
-def test_a_trace_that_is_none_ends_a_command(
+def test_trace_that_is_none_ends_a_command(
     engine: Engine, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """Truncated at each length of its header, and within its records."""
@@ -210,7 +210,7 @@ def test_a_trace_that_is_none_ends_a_command(
 
 
 @pytest.mark.full
-def test_assumed_lists_what_no_publication_gives(
+def test_assumed_lists_numbers_without_publication(
     engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["parts", "--json"]) == Exit.PASS
@@ -224,8 +224,8 @@ def test_assumed_lists_what_no_publication_gives(
 
 
 @pytest.mark.full
-def test_a_fault_that_no_check_looks_for_is_silent(engine: Engine) -> None:
-    """The negative proof of lpc-ecc: without the checks of pieces its campaign is red."""
+def test_fault_without_a_check_is_silent(engine: Engine) -> None:
+    """The negative proof of lpc-ecc: without checks of parts its campaign fails."""
     job = {"faults": 500, "second_code": False, "seed": 1}
     assert engine.ask("ecc", **job)["silent"] == 0
     off = engine.ask("ecc", **job, mutant={"ignore_checks": True, "drop_containment": True})

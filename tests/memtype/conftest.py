@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the memtype= tests share: the built kernel, shim and initrd, and a machine to vary."""
+"""Fixtures of the memtype= tests: the built kernel, shim and initrd, and a machine to vary."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shim_machine import (
+
+from tests.support.shim_machine import (
     BASE_CMDLINE,
     NVRAM_START,
     Boot,
@@ -53,8 +54,8 @@ def base_machine(kernel: Path, memory_dir: Path) -> Machine:
 
 @pytest.fixture(scope="session")
 def boot_one(base_machine: Machine) -> BootOne:
-    """Boots with these words on the command line. `nvram_type`: how the shim reports the first
-    NVDIMM, None if it does not; further changes are fields of Machine."""
+    """Boots with these words on the command line. `nvram_type`: the type that the shim reports for
+    the first NVDIMM, None if it does not; further changes are fields of Machine."""
 
     def run(words: str, nvram_type: int | None = None, **changes: Any) -> Boot:
         machine = replace(base_machine, cmdline=f"{BASE_CMDLINE} {words}", **changes)

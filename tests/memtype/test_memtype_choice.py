@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""memtype= on one same kernel: dram, both, none, wrong, and together with mem= and memmap=.
+"""memtype= on the same kernel: dram, both, none, wrong, and together with mem= and memmap=.
 
 The oracle for "both" is what an unpatched kernel does with memmap=SIZE%ADDR-7+1.
 """
@@ -7,7 +7,17 @@ The oracle for "both" is what an unpatched kernel does with memmap=SIZE%ADDR-7+1
 from __future__ import annotations
 
 import pytest
-from shim_machine import E820_PMEM, E820_PRAM, MIB, NVRAM_START, PAGE_BYTES, Boot, BootOne, Range
+
+from tests.support.shim_machine import (
+    E820_PMEM,
+    E820_PRAM,
+    MIB,
+    NVRAM_START,
+    PAGE_BYTES,
+    Boot,
+    BootOne,
+    Range,
+)
 
 NVRAM = Range(NVRAM_START, NVRAM_START + 512 * MIB)
 ORACLE = f"memmap=512M%{NVRAM_START:#x}-7+1"
@@ -41,7 +51,7 @@ def test_without_the_parameter_the_map_is_used_as_ever(default_boot: Boot) -> No
 
 
 def test_poison_shows_a_kernel_that_uses_dram(default_boot: Boot) -> None:
-    """The negative proof of the poison: an ordinary boot breaks it in most places."""
+    """The negative proof of the poison: an ordinary boot overwrites most of it."""
     poisoned = sum(part.pages() for part in default_boot.shim_ranges("poison"))
     assert len(default_boot.broken_pages) > poisoned // 2
 
@@ -52,7 +62,7 @@ def test_dram_means_dram_only(boot_one: BootOne, default_boot: Boot) -> None:
     assert boot.sections["pmem"] == ["pmem0"]
 
 
-def test_dram_takes_back_what_memmap_made_of_nvram(boot_one: BootOne, default_boot: Boot) -> None:
+def test_dram_excludes_nvram_that_memmap_made_ram(boot_one: BootOne, default_boot: Boot) -> None:
     boot = boot_one(f"{ORACLE} memtype=dram", E820_PMEM)
     assert system_ram(boot) == system_ram(default_boot)
 
@@ -91,7 +101,7 @@ def test_memmap_cannot_bring_dram_back(boot_one: BootOne) -> None:
         ("memtype=nvram,dram,nvram,dram", "the value must be nvram, dram or nvram,dram"),
         ("memtype=nvram nokaslr", "the kernel must not be there"),
         ("memtype=nvram mem=128M", "the kernel must not be there"),
-        # The stub looks at the firmware's map; this one is found by the kernel proper.
+        # The stub reads the firmware's map; the kernel proper finds this region.
         (
             "memtype=nvram memmap=exactmap memmap=128M@1M",
             "panic - not syncing: memtype=: the map shows no memory of the allowed kinds",
@@ -99,7 +109,7 @@ def test_memmap_cannot_bring_dram_back(boot_one: BootOne) -> None:
     ],
 )
 def test_wrong_choice_stops_with_a_message(boot_one: BootOne, words: str, message: str) -> None:
-    """On the line that console= names, without earlyprintk=."""
+    """On the console of console=, without earlyprintk=."""
     boot = boot_one(words, E820_PMEM)
     assert not boot.powered_off
     assert message in boot.console

@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from shim_machine import (
+
+from tests.support.shim_machine import (
     BASE_CMDLINE,
     E820_PMEM,
     MIB,
@@ -74,7 +75,7 @@ def test_nvdimm_that_is_not_system_memory_serves_dax(
     assert max(part.end for part in boot.iomem("System RAM")) == NVRAM_START + 512 * MIB
     assert boot.sections["pmem"] == ["pmem0"]
     assert any(" /pm " in line and "dax" in line for line in boot.sections["extra"])
-    # Of 50,000 lines a few are split by blocks that do not follow each other.
+    # A few of 50,000 lines are split by blocks that are not adjacent.
     assert (memory_dir / "nvram1").read_bytes().count(b"written through DAX\n") > 49_900
 
 
@@ -98,7 +99,7 @@ def payload_port(tmp_path: Path) -> Iterator[int]:
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *args: object) -> None:
-        """Requests are not news."""
+        """Requests are not logged."""
 
 
 PAYLOAD_SHA256 = hashlib.sha256(bytes(range(256)) * 4096 * 4).hexdigest()
@@ -108,7 +109,7 @@ NET = ("-netdev", "user,id=net0")
 def test_device_with_32_bit_dma_works_through_the_iommu(
     base_machine: Machine, payload_port: int
 ) -> None:
-    """The e1000 of QEMU is a PCI device: its driver asks for addresses below 4 GiB."""
+    """QEMU's e1000 is a PCI device: its driver needs addresses below 4 GiB."""
     machine = replace(
         base_machine,
         map_entries=((NVRAM_START, 512 * MIB, E820_PMEM),),
@@ -125,7 +126,7 @@ def test_device_with_32_bit_dma_works_through_the_iommu(
 def test_device_with_32_bit_dma_fails_without_the_iommu(
     base_machine: Machine, payload_port: int
 ) -> None:
-    """The negative proof of the test above: there is no memory that the device could reach."""
+    """The negative proof of the test above: the device can reach no memory."""
     machine = replace(
         base_machine,
         map_entries=((NVRAM_START, 512 * MIB, E820_PMEM),),

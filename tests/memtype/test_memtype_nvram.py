@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""memtype=nvram: the kernel, all it allocates and all that programs use lie in NVRAM.
+"""memtype=nvram: the kernel, all its allocations and all memory of programs are in NVRAM.
 
-Goal: no DRAM is written but the few pages that the kernel lists. Method: SeaBIOS and the shim
-start a bzImage in DRAM, all other DRAM filled with poison, several times, as KASLR chooses
-another place each time; after a workload that fills memory the poison must be whole.
+Goal: no DRAM is written except the few pages that the kernel lists. Method: SeaBIOS and the shim
+start a bzImage in DRAM, with all other DRAM filled with poison, several times, as KASLR chooses
+another place each time; after a workload that fills memory the poison must be intact.
 """
 
 from __future__ import annotations
@@ -11,11 +11,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from shim_machine import E820_PMEM, E820_PRAM, MIB, NVRAM_START, PAGE_BYTES, Boot, BootOne, Range
+
+from tests.support.shim_machine import (
+    E820_PMEM,
+    E820_PRAM,
+    MIB,
+    NVRAM_START,
+    PAGE_BYTES,
+    Boot,
+    BootOne,
+    Range,
+)
 
 NVRAM = Range(NVRAM_START, NVRAM_START + 512 * MIB)
 LOW_PAGES_MAX = 9
-"""The issue's bound: a single-digit number of DRAM pages."""
+"""The bound: a single-digit number of DRAM pages."""
 
 FULL_BOOTS = 5
 SOAK_BOOTS = 20
@@ -72,7 +82,7 @@ def test_dram_is_not_written_but_for_the_listed_low_pages(boots: list[Boot]) -> 
 
 
 def test_excluded_dram_stays_reserved_in_the_map(boots: list[Boot]) -> None:
-    """A hole would be taken for address space that PCI BARs may be put into."""
+    """A hole would count as address space for PCI BARs."""
     for boot in boots:
         reserved = boot.iomem("Reserved")
         for usable in boot.shim_ranges("firmware"):

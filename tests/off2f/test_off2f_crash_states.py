@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A cut at any point of `off2f install` and `remove` leaves the old program or the new one.
 
-Goal: whatever a cut leaves, the program is one of both, each byte of it, its text there; the next
-installation works; what was acknowledged is kept. Method: the tool's own system calls are recorded,
-all states that a cut may leave are laid out, one after the other, and the tool judges each. The
-negative proof: the same recording with one fsync left out, for each fsync that matters.
+Goal: after any cut the program is one of the two, complete, with its text; the next installation
+works; an acknowledged change is kept. Method: the tool's system calls are recorded, all states that
+a cut may leave are laid out, one after the other, and the tool checks each. The negative proof: the
+same recording with one fsync left out, for each fsync that matters.
 """
 
 from __future__ import annotations
@@ -19,12 +19,20 @@ import pytest
 
 from lab.setup.off2f import ensure_tool
 from lab.setup.progress import Progress
-from tests.off2f.crash_states import Call, Folder, Tree, crash_states, lay_out, record, tree_on_disk
+from tests.support.crash_states import (
+    Call,
+    Folder,
+    Tree,
+    crash_states,
+    lay_out,
+    record,
+    tree_on_disk,
+)
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 STATES_MIN = {"first": 40, "upgrade": 40, "remove": 10}
-# By what is synced; what is behind a star is of one run. The others only tidy up.
+# By the path that is synced; a star is for a name that changes. Others only tidy up.
 FSYNCS_THAT_MATTER = [
     ("first", "nvm"),
     ("first", "nvm/store"),
@@ -67,7 +75,7 @@ class Place:
         return [str(self.tool), "install", str(self.elfs[1]), "--to", str(self.program), *store]
 
     def elf_of_program(self) -> bytes:
-        """The ELF that runs as the program; raises where nothing whole would."""
+        """Return the ELF that runs as the program; raise if there is no complete one."""
         if self.program.read_bytes()[:4] == b"\x7fELF":
             return self.program.read_bytes()
         back = self.log.with_name("back")
@@ -102,64 +110,64 @@ def place(tool: Path, tmp_path: Path) -> Place:
 
 
 def recorded(place: Place, scenario: str) -> tuple[list[Call], Tree]:
-    """The calls, and what there was before; the calls have been done."""
+    """Run the scenario; return its calls, and the tree before them."""
     if scenario != "first":
         made = place.off2f("install", place.program, "--store", place.store)
         assert made.returncode == 0, made.stderr
-    (before,) = states_of(tree_on_disk(place.root))
+    (before,) = trees_of(tree_on_disk(place.root))
     return record(place.words(scenario), place.log), before
 
 
-def states_of(tree: Folder) -> list[Tree]:
+def trees_of(tree: Folder) -> list[Tree]:
     return [state for _, state in crash_states([], Path("/"), tree)]
 
 
-def judge(place: Place, scenario: str, acknowledged: bool) -> None:
-    """Of the state that is laid out."""
+def check(place: Place, scenario: str, acknowledged: bool) -> None:
+    """Check the state that is laid out."""
     old, new = (elf.read_bytes() for elf in place.elfs)
     found = place.elf_of_program()
-    # Compared first: pytest would draw the difference of two programs, for minutes.
+    # Compared first: pytest would print the difference of two programs, for minutes.
     if scenario == "remove":
-        right = found == old
+        good = found == old
     else:
-        right = found == new or (found == old and not acknowledged)
-    assert right, "neither old nor new"
+        good = found == new or (found == old and not acknowledged)
+    assert good, "neither old nor new"
     if place.store.exists():
         done = place.off2f("clean", "--store", place.store)
         assert done.returncode == 0, done.stderr
-        right = place.elf_of_program() == found
-        assert right, "cleaning took too much"
+        good = place.elf_of_program() == found
+        assert good, "cleaning removed too much"
         converted = place.program.read_bytes()[:4] != b"\x7fELF"
         assert len(list((place.store / "text").iterdir())) == int(converted)
         users = [path for path in (place.store / "users").rglob("*") if path.is_file()]
-        assert len(users) == int(converted), "a text has another number of users than programs"
+        assert len(users) == int(converted), "the number of users is not that of programs"
     again = place.off2f("install", place.elfs[1], "--to", place.program, "--store", place.store)
     assert again.returncode == 0, again.stderr
-    right = place.elf_of_program() == new
-    assert right, "not installed again"
+    good = place.elf_of_program() == new
+    assert good, "the new installation failed"
 
 
-def judge_all(place: Place, scenario: str, calls: list[Call], before: Tree) -> int:
+def check_all(place: Place, scenario: str, calls: list[Call], before: Tree) -> int:
     lay_out(before, place.root)
     tree = tree_on_disk(place.root)
-    judged = 0
+    checked = 0
     for count, state in crash_states(calls, place.root, tree):
         lay_out(state, place.root)
         try:
-            judge(place, scenario, acknowledged=count == len(calls))
+            check(place, scenario, acknowledged=count == len(calls))
         except (AssertionError, OSError) as error:
             last = calls[count - 1] if count else None
             raise AssertionError(f"after {count} calls, the last {last}: {error}") from error
-        judged += 1
-    return judged
+        checked += 1
+    return checked
 
 
 @pytest.mark.parametrize("scenario", ["first", "upgrade", "remove"])
-def test_a_cut_leaves_old_or_new(place: Place, scenario: str) -> None:
+def test_cut_leaves_old_or_new(place: Place, scenario: str) -> None:
     calls, before = recorded(place, scenario)
-    judged = judge_all(place, scenario, calls, before)
-    print(json.dumps({"scenario": scenario, "calls": len(calls), "states": judged}))
-    assert judged >= STATES_MIN[scenario]
+    checked = check_all(place, scenario, calls, before)
+    print(json.dumps({"scenario": scenario, "calls": len(calls), "states": checked}))
+    assert checked >= STATES_MIN[scenario]
 
 
 def is_of(place: Place, call: Call, pattern: str) -> bool:
@@ -174,9 +182,9 @@ def is_of(place: Place, call: Call, pattern: str) -> bool:
         for pair in FSYNCS_THAT_MATTER
     ],
 )
-def test_an_fsync_left_out_is_found(place: Place, scenario: str, name: str) -> None:
+def test_fsync_left_out_is_found(place: Place, scenario: str, name: str) -> None:
     calls, before = recorded(place, scenario)
     without = [call for call in calls if not is_of(place, call, name)]
     assert len(without) < len(calls)
     with pytest.raises(AssertionError, match="after .* calls, the last"):
-        judge_all(place, scenario, without, before)
+        check_all(place, scenario, without, before)

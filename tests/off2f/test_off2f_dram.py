@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Main memory of DRAM with pseudo-NVM, the paper's machine: the page cache holds no text.
 
-Goal: `text_dram_pages` is 0 where main memory is DRAM. Method: memtype=dram, and a range taken out
-of System RAM at boot as NVM; a static program, whose whole text is its own, as ELF and as OFF2F. Of
-a dynamic one ld.so and libraries are in the page cache, unless they, too, are put into NVRAM whole.
+Goal: `text_dram_pages` is 0 where main memory is DRAM. Method: memtype=dram, with a range of System
+RAM reserved at boot as NVM; a static program, whose text is all its own, as ELF and as OFF2F. For a
+dynamic one, ld.so and libraries are in the page cache, unless they are put into NVRAM as well.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import replace
 
 import pytest
 
-from lab.commands.demo import make_config
-from lab.demo.off2f_machine import (
+from lab.machine import Machine
+from lab.testbed.machines import make_config
+from lab.testbed.off2f_guest import (
     convert,
     install,
     libraries_to_nvram,
     make_store,
     measure,
 )
-from lab.demo.pm_machine import kernel_complaints, sh, wait_up
-from lab.machine import Machine
+from lab.testbed.pm_guest import kernel_complaints, sh, wait_up
 
 PSEUDO_NVM = "memmap=128M!0x20000000"
 
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 
 def test_dram_holds_no_text() -> None:
-    config = make_config(f"t-offd-{os.getpid()}", 2, None, None)
+    config = make_config(f"t-offd-{os.getpid()}")
     config = replace(config, memtype="dram", cmdline_extra=PSEUDO_NVM)
     with Machine.create(config, destroy_on_exit=True) as machine:
         machine.boot()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Programs of two files in a guest: all is as with ELF, but where the text is.
+"""Programs of two files in a guest behave as with ELF; only the place of the text differs.
 
-Goal: what a program can notice of its loader is right; a wrong text never runs; nobody writes to
-one that is executed; `nvm_mapping()` maps a segment of persistent memory and nothing else. Method:
-one machine, a store on ext4 with DAX in NVRAM, and another region.
+Goal: what a program can observe of its loader is right; a wrong text never runs; an executing text
+cannot be written; `nvm_mapping()` maps a segment of persistent memory and nothing else. Method: one
+machine, a store on ext4 with DAX in NVRAM, and another region.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.demo.off2f_machine import (
+from lab.machine import Machine
+from lab.testbed.off2f_guest import (
     PARAMETERS,
     STORE,
     convert,
@@ -22,22 +23,21 @@ from lab.demo.off2f_machine import (
     guest_with_store,
     measure,
 )
-from lab.demo.pm_machine import install as install_pm
-from lab.demo.pm_machine import load, sh, unload
-from lab.demo.pm_machine import status as region_of
-from lab.machine import Machine
+from lab.testbed.pm_guest import install as install_pm
+from lab.testbed.pm_guest import load, sh, unload
+from lab.testbed.pm_guest import status as region_of
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900), pytest.mark.usefixtures("quiet")]
 
 TRY = "/root/o/off2f-try"
 EXEC = "python3 /root/off2f-exec.py"
-# The shell itself opens it, before it says so.
+# The shell itself opens the file, before it prints the error.
 HOLD_OPEN = "chmod 755 $XYZ; exec 9>>$XYZ; sleep 1000 >/dev/null 2>&1 & echo $! >/root/pid"
 SLEEP = "import time; time.sleep(1000)"
 IN_TEXT = 4096 + 4000  # of an XYZ
 SEGMENT_PAGES = 256
-NVM_ADDRESS = 0x100000000000  # where nothing else is
-PROGRAM_ADDRESS = 0x555555554000  # of a program whose addresses are not random
+NVM_ADDRESS = 0x100000000000  # unused by anything else
+PROGRAM_ADDRESS = 0x555555554000  # of a program without address randomisation
 
 
 @pytest.fixture(scope="module")
@@ -50,23 +50,25 @@ def machine() -> Iterator[Machine]:
 
 
 def text_of(machine: Machine, program: str) -> str:
-    said = json.loads(sh(machine, f"off2f info {program} --json").stdout)
-    return str(said["xyz"])
+    output = json.loads(sh(machine, f"off2f info {program} --json").stdout)
+    return str(output["xyz"])
 
 
-def exec_says(machine: Machine, program: str) -> str:
+def exec_result(machine: Machine, program: str) -> str:
     return sh(machine, f"{EXEC} run {program}").stdout.strip()
 
 
-def test_what_a_program_can_notice_is_right(machine: Machine) -> None:
+def test_all_that_a_program_can_observe_is_right(machine: Machine) -> None:
     """Threads, fork, exec chains, vfork, dlopen, exceptions, TLS, signals on another stack."""
     assert sh(machine, "/root/off2f-try").stdout == "ok uid 0 euid 0 secure 0\n"
     assert sh(machine, TRY).stdout == "ok uid 0 euid 0 secure 0\n"
 
 
-def test_a_shell_and_an_interpreter_work(machine: Machine) -> None:
-    said = sh(machine, "/root/o/bash -c 'echo $((6*7)) | (read n; echo $n | cat; exit 3)'; echo $?")
-    assert said.stdout.split() == ["42", "3"]
+def test_shell_and_an_interpreter_work(machine: Machine) -> None:
+    output = sh(
+        machine, "/root/o/bash -c 'echo $((6*7)) | (read n; echo $n | cat; exit 3)'; echo $?"
+    )
+    assert output.stdout.split() == ["42", "3"]
     words = (
         "import json, ssl, os; print(os.waitstatus_to_exitcode(os.system('/root/o/bash -c true')))"
     )
@@ -91,7 +93,7 @@ def test_maps_name_the_text_and_no_page_of_it_is_in_dram(machine: Machine) -> No
     assert measure(machine, "/root/o/nops", text=True) == {"text_pages": 49, "text_dram_pages": 0}
 
 
-def test_a_large_text_is_mapped_in_huge_pages(machine: Machine) -> None:
+def test_large_text_is_mapped_in_huge_pages(machine: Machine) -> None:
     sh(machine, f"python3 /root/off2f-nops.py {8 << 20} /root/large")
     convert(machine, "/root/large", "/root/o/large")
     before = int(sh(machine, f"cat {PARAMETERS}/huge_faults").stdout)
@@ -101,25 +103,25 @@ def test_a_large_text_is_mapped_in_huge_pages(machine: Machine) -> None:
     sh(machine, "rm /root/large")
 
 
-def test_set_user_id_is_kept_and_heard(machine: Machine) -> None:
+def test_set_user_id_is_kept_and_effective(machine: Machine) -> None:
     sh(machine, "cp /root/off2f-try /root/suid; chown nobody /root/suid; chmod 4755 /root/suid")
-    # Text of one's own name only: it is stored as root, whose text anybody may run.
+    # A user runs only text of their own or of root, who stored this one.
     convert(machine, "/root/suid", "/opt/suid")
     user = "setpriv --reuid=33 --regid=33 --clear-groups"
     assert sh(machine, f"{user} /opt/suid").stdout == "ok uid 33 euid 65534 secure 1\n"
 
 
-def test_a_breakpoint_is_in_the_debugged_process_only(machine: Machine) -> None:
+def test_breakpoint_is_in_the_debugged_process_only(machine: Machine) -> None:
     convert(machine, "/root/off2f-debug", "/root/o/off2f-debug")
     assert sh(machine, "/root/o/off2f-debug").stdout == "ok 3\n"
     sh(machine, "off2f verify /root/o/off2f-debug")
 
 
 @pytest.mark.parametrize("words", ["/root/o/sleep 1000", f"/root/o/python3 -c '{SLEEP}'"])
-def test_a_debugger_changes_no_other_byte(machine: Machine, words: str) -> None:
-    """Of a program whose pages are mapped already, and that is not at the debugger's addresses.
+def test_debugger_changes_no_other_byte(machine: Machine, words: str) -> None:
+    """The program's pages are mapped already, and not at the debugger's addresses.
 
-    On a DAX file system the kernel itself makes zeros of the rest of such a page (debug.c); the
+    On a DAX file system the kernel itself would zero the rest of such a page (debug.c); the
     negative proof is in test_off2f_symbols.py.
     """
     if "sleep 1000" in words:
@@ -128,20 +130,20 @@ def test_a_debugger_changes_no_other_byte(machine: Machine, words: str) -> None:
     sh(machine, f"off2f verify {words.split()[0]}")
 
 
-def test_a_text_alone_is_no_program(machine: Machine) -> None:
-    """It is an ELF, for those who look for names."""
+def test_text_alone_is_no_program(machine: Machine) -> None:
+    """It is an ELF file, for tools that read symbols."""
     text = text_of(machine, TRY)
     assert sh(machine, f"head -c 4 {text} | tail -c 3").stdout == "ELF"
-    assert exec_says(machine, text) == "ENOEXEC"
+    assert exec_result(machine, text) == "ENOEXEC"
 
 
-def test_a_core_dump_has_a_backtrace(machine: Machine) -> None:
+def test_core_dump_has_a_backtrace(machine: Machine) -> None:
     sh(machine, "echo /root/core >/proc/sys/kernel/core_pattern; rm -f /root/core")
     kill = "/root/o/python3 -c 'import os; os.kill(os.getpid(), 11)'"
     sh(machine, f"cd /root; ulimit -c unlimited; {kill}", check=False)
-    said = sh(machine, "gdb -batch -ex bt $(readlink -f /usr/bin/python3) /root/core 2>&1").stdout
-    assert "terminated with signal SIGSEGV" in said
-    assert "in Py_RunMain ()" in said
+    output = sh(machine, "gdb -batch -ex bt $(readlink -f /usr/bin/python3) /root/core 2>&1").stdout
+    assert "terminated with signal SIGSEGV" in output
+    assert "in Py_RunMain ()" in output
 
 
 @pytest.mark.parametrize(
@@ -161,7 +163,7 @@ def test_a_core_dump_has_a_backtrace(machine: Machine) -> None:
         ("open", HOLD_OPEN, "ETXTBSY"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_refused_by_name(
+def test_wrong_header_words_are_refused_by_name(
     machine: Machine, name: str, spoil: str, errno: str
 ) -> None:
     program = f"/root/o/{name}"
@@ -169,44 +171,44 @@ def test_what_is_wrong_is_refused_by_name(
     sh(machine, f"rm -rf /nvm/{name}; mkdir -p /nvm/{name}")
     words = f"off2f convert /root/elf --abc {program} --xyz /nvm/{name}/xyz"
     sh(machine, words)
-    assert exec_says(machine, program) == "ok"
+    assert exec_result(machine, program) == "ok"
     forget(machine)
     sh(machine, "dmesg -C")
     other = text_of(machine, TRY)
     sh(machine, f"ABC={program} XYZ=/nvm/{name}/xyz OTHER={other}; {spoil}; true")
-    assert exec_says(machine, program) == errno
-    said = [line for line in sh(machine, "dmesg").stdout.splitlines() if "binfmt_off2f" in line]
-    assert len(said) == 1, said
-    assert f"({'-' + errno})" in said[0]
-    assert name in said[0]
+    assert exec_result(machine, program) == errno
+    output = [line for line in sh(machine, "dmesg").stdout.splitlines() if "binfmt_off2f" in line]
+    assert len(output) == 1, output
+    assert f"({'-' + errno})" in output[0]
+    assert name in output[0]
     sh(machine, "test -f /root/pid && kill $(cat /root/pid); rm -f /root/pid", check=False)
 
 
-def test_a_header_that_was_read_before_is_that_files_as_it_was(machine: Machine) -> None:
-    """The module keeps headers; one byte behind the part that exec itself reads is another."""
+def test_cached_header_is_that_of_the_file(machine: Machine) -> None:
+    """The module caches headers; a byte after the part that exec itself reads is changed."""
     other = "/root/o/changed"
     flip = f"{EXEC} flip {other} 300"
     sh(machine, f"cp {TRY} {other}; {flip}")
-    assert exec_says(machine, TRY) == "ok"
-    assert exec_says(machine, other) == "EBADMSG"
+    assert exec_result(machine, TRY) == "ok"
+    assert exec_result(machine, other) == "EBADMSG"
     sh(machine, flip)
-    assert exec_says(machine, other) == "ok"
+    assert exec_result(machine, other) == "ok"
     sh(machine, flip)
-    assert exec_says(machine, other) == "EBADMSG"
+    assert exec_result(machine, other) == "EBADMSG"
 
 
-def test_a_text_on_a_disk_is_refused(machine: Machine) -> None:
+def test_text_on_a_disk_is_refused(machine: Machine) -> None:
     sh(machine, "off2f convert /usr/bin/true --abc /root/o/on-disk --xyz /root/on-disk.xyz")
-    assert exec_says(machine, "/root/o/on-disk") == "ENOEXEC"
+    assert exec_result(machine, "/root/o/on-disk") == "ENOEXEC"
     assert "no DAX file system" in sh(machine, "dmesg | tail -1").stdout
 
 
-def test_nobody_writes_to_a_text_that_is_executed(machine: Machine) -> None:
+def test_executed_text_cannot_be_written(machine: Machine) -> None:
     sh(machine, f"{EXEC} run /root/o/bash; echo 0 >{PARAMETERS}/keep")
     text = text_of(machine, "/root/o/bash")
     write = f"python3 -c \"import os; os.close(os.open('{text}', os.O_WRONLY))\""
     cut = f"python3 -c \"import os; os.truncate('{text}', 10)\""
-    sh(machine, f"chmod 755 {text} && {write}")  # nobody executes it
+    sh(machine, f"chmod 755 {text} && {write}")  # it is not executing
     sh(machine, "/root/o/bash -c 'while sleep 1; do :; done' >/dev/null 2>&1 & echo $! >/root/pid")
     for words in (write, cut):
         done = sh(machine, words, check=False)
@@ -219,7 +221,7 @@ def test_nobody_writes_to_a_text_that_is_executed(machine: Machine) -> None:
     sh(machine, "off2f verify /root/o/bash")
 
 
-def test_a_flipped_bit_is_found_at_install_by_verify_and_by_the_strict_policy(
+def test_flipped_bit_is_found_at_install_by_verify_and_by_the_strict_policy(
     machine: Machine,
 ) -> None:
     sh(machine, "printf rot | cat /usr/bin/true - >/root/elf; chmod 755 /root/elf")
@@ -227,23 +229,23 @@ def test_a_flipped_bit_is_found_at_install_by_verify_and_by_the_strict_policy(
     text = text_of(machine, "/root/o/rotten")
     forget(machine)
     sh(machine, f"echo 1 >{PARAMETERS}/strict")
-    assert exec_says(machine, "/root/o/rotten") == "ok"
+    assert exec_result(machine, "/root/o/rotten") == "ok"
     forget(machine)
-    sh(machine, f"{EXEC} flip {text} {IN_TEXT}")  # of a page's end, which is never reached
+    sh(machine, f"{EXEC} flip {text} {IN_TEXT}")  # at the end of a page, which never runs
     done = sh(machine, "off2f verify /root/o/rotten", check=False)
     assert (done.returncode, "damaged" in done.stderr) == (1, True)
     done = sh(machine, f"off2f install /root/elf --to /root/o/second --store {STORE}", check=False)
     assert (done.returncode, "damaged" in done.stderr) == (1, True)
-    assert exec_says(machine, "/root/o/rotten") == "EBADMSG"
+    assert exec_result(machine, "/root/o/rotten") == "EBADMSG"
     sh(machine, f"echo 0 >{PARAMETERS}/strict")
-    assert exec_says(machine, "/root/o/rotten") == "ok", "only the policy looks at each byte"
-    forget(machine)  # who executes it lets nobody write
+    assert exec_result(machine, "/root/o/rotten") == "ok", "only the policy checks each byte"
+    forget(machine)  # a text that executes cannot be written
     sh(machine, f"{EXEC} flip {text} {IN_TEXT}; off2f verify /root/o/rotten")
 
 
 @pytest.fixture(scope="module")
 def segments(machine: Machine) -> Iterator[dict[str, int]]:
-    """Physical addresses: of the region, two raw segments in a row, and a block segment."""
+    """Yield physical addresses: the region, two adjacent raw segments, and a block segment."""
     install_pm(machine)
     load(machine, "format=1", source="")
     size = f"{SEGMENT_PAGES * 4096}"
@@ -259,7 +261,7 @@ def segments(machine: Machine) -> Iterator[dict[str, int]]:
 def nvm_mapping(
     machine: Machine, paddr: int, pages: int = 1, vaddr: int = NVM_ADDRESS, before: str = ""
 ) -> list[str]:
-    """1 and the bytes that are there, or 0 and the name of errno."""
+    """Return 1 and the bytes found, or 0 and the name of errno."""
     call = f"{before} /opt/off2f-nvm {paddr:#x} {vaddr:#x} {pages}"
     return sh(machine, call, check=False).stdout.split()
 
@@ -268,8 +270,8 @@ def test_persistent_memory_is_mapped_by_its_physical_address(
     machine: Machine, segments: dict[str, int]
 ) -> None:
     one = segments["one"]
-    said = sh(machine, f"/opt/off2f-nvm {one + 4096:#x} {NVM_ADDRESS:#x} 2 stored").stdout
-    assert said.split() == ["1", "stored"]
+    output = sh(machine, f"/opt/off2f-nvm {one + 4096:#x} {NVM_ADDRESS:#x} 2 stored").stdout
+    assert output.split() == ["1", "stored"]
     assert sh(machine, "dd if=/dev/pm/one bs=4096 skip=1 | head -c 6").stdout == "stored"
     sh(machine, "printf written >/dev/pm/one")
     assert nvm_mapping(machine, one, SEGMENT_PAGES) == ["1", "written"]
@@ -294,7 +296,7 @@ def test_nothing_but_a_segment_is_mapped(machine: Machine, segments: dict[str, i
     assert taken == ["0", "EEXIST"]
 
 
-def test_a_mapping_needs_rights_to_the_segment(machine: Machine, segments: dict[str, int]) -> None:
+def test_mapping_needs_rights_to_the_segment(machine: Machine, segments: dict[str, int]) -> None:
     user = "setpriv --reuid=65534 --regid=65534 --clear-groups"
     assert nvm_mapping(machine, segments["two"], before=user) == ["0", "EACCES"]  # /dev/pmctl
     sh(machine, "printf readable >/dev/pm/two; chmod 666 /dev/pmctl /dev/pm/one")
@@ -311,8 +313,8 @@ def test_without_a_region_nothing_is_mapped(machine: Machine, segments: dict[str
     load(machine, source="")
 
 
-def test_the_module_goes_when_no_text_is_executed(machine: Machine) -> None:
+def test_module_unloads_when_no_text_executes(machine: Machine) -> None:
     sh(machine, f"{TRY} >/dev/null; echo 0 >{PARAMETERS}/keep; umount /nvm; rmmod binfmt_off2f")
-    assert exec_says(machine, TRY) == "ENOEXEC"
+    assert exec_result(machine, TRY) == "ENOEXEC"
     sh(machine, "mount -o dax=always /dev/pmem0 /nvm; insmod /root/binfmt_off2f.ko")
-    assert exec_says(machine, TRY) == "ok"
+    assert exec_result(machine, TRY) == "ok"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem bench off2f`: how counts become times and ratios, and that a missed one is told.
+"""`rem bench off2f`: how counts become times and ratios, and that a missed requirement is reported.
 
-And the paper's programs: so many NOPs as it says (experiment off-t2).
+And the paper's programs have as many NOPs as it states (experiment off-t2).
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ def result_of(found: dict[str, dict[str, dict[str, int]]]) -> Result:
     return result
 
 
-def test_a_read_costs_what_the_disk_is_said_to_cost() -> None:
+def test_read_costs_the_assumed_disk_time() -> None:
     assert off2f.modelled_ns(sample(1000)) == 1000
     assert off2f.modelled_ns(sample(1000, reads=2)) == 1000 + 2 * off2f.READ_NS + round(8192 / 3)
 
 
-def test_the_worst_size_decides() -> None:
+def test_worst_size_is_reported() -> None:
     result = result_of({"32k": rows(), "64k": rows(off2f_warm=101_000)})
     assert result.figures["warm_vs_elf_cache"].value == 1.01
     assert result.figures["warm_vs_elf_cache_32k"].value == 1.0
     assert off2f.required(result) == []
 
 
-def test_what_is_missed_is_told() -> None:
+def test_missed_requirements_are_reported() -> None:
     missed = off2f.required(result_of({"32k": rows(off2f_warm=110_000, pages=2)}))
     assert [line.split()[0] for line in missed] == ["warm_vs_elf_cache", "text_dram_pages"]
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Programs of the guest's /usr/bin as OFF2F say what they say as ELF.
+"""Programs of the guest's /usr/bin print the same as OFF2F and as ELF.
 
 Goal: 200 of them, each byte of output and the exit status. Method: all of /usr/bin in turn, until
-as many have been compared; one that says different things twice as ELF, or waits for input,
-cannot be. What is not converted gives its reason.
+200 have been compared; one whose output as ELF differs from run to run, or that waits for input,
+cannot be compared. A program that is not converted has a reason.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from collections import Counter
 
 import pytest
 
-from lab.demo.off2f_machine import STORE, guest_with_store
-from lab.demo.pm_machine import kernel_complaints, sh
 from lab.machine import Machine
+from lab.testbed.off2f_guest import STORE, guest_with_store
+from lab.testbed.pm_guest import kernel_complaints, sh
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 
 PROGRAMS = 200
-PART = 5  # of which each may take its time, within the limit of one command
-# They would end the guest's own services, or do their work without a word.
+PART = 5  # the limit of one command covers the longest of them
+# They would end the guest's own services, or change something without output.
 NOT_TRIED = {"redis-server", "memcached"}
 
 
 def elfs(machine: Machine) -> list[str]:
-    """Spread over their names: neighbours are often of one package."""
+    """Return them spread by name: neighbours are often of one package."""
     words = "for f in *; do [ -L $f ] || { head -c 4 $f | grep -q ELF && echo $f; }; done; true"
     listed = [n for n in sh(machine, f"cd /usr/bin; {words}").stdout.split() if n not in NOT_TRIED]
     return [name for first in range(3) for name in listed[first::3]]
@@ -37,8 +37,8 @@ def compared(machine: Machine) -> Counter[str]:
     names = elfs(machine)
     for start in range(0, len(names), PART):
         paths = " ".join(f"/usr/bin/{name}" for name in names[start : start + PART])
-        said = sh(machine, f"cd /tmp; python3 /root/off2f-exec.py same {STORE} {paths}").stdout
-        for line in said.splitlines():
+        output = sh(machine, f"cd /tmp; python3 /root/off2f-exec.py same {STORE} {paths}").stdout
+        for line in output.splitlines():
             print(line)
             verdict, name, why = line.split(maxsplit=2)
             assert verdict in {"same", "unsteady", "refused"}, line
@@ -49,7 +49,7 @@ def compared(machine: Machine) -> Counter[str]:
     return found
 
 
-def test_two_hundred_programs_say_the_same() -> None:
+def test_two_hundred_programs_print_the_same() -> None:
     with guest_with_store(f"t-offp-{os.getpid()}") as machine:
         wrong = f"python3 /root/off2f-exec.py same {STORE} /usr/bin/sort=/usr/bin/ls"
         assert sh(machine, wrong).stdout.split()[0] == "DIFFERS"

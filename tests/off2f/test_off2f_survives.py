@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Programs of two files through Stop-and-Go, and installations through power cuts.
 
-Goal: a process whose text is in NVRAM goes on after a Go; a cut of an installation leaves the old
+Goal: a process whose text is in NVRAM continues after Go; a cut of an installation leaves the old
 program or the new one. Method: programs that count run over a Stop; a loop installs two versions in
-turn while the power goes without a word.
+turn while the power fails without warning.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import time
 
 import pytest
 
-from lab.demo.off2f_machine import STORE, convert, guest_with_store, mount
-from lab.demo.pm_machine import (
+from lab.machine import Machine
+from lab.testbed.off2f_guest import STORE, convert, guest_with_store, mount
+from lab.testbed.pm_guest import (
     BOOT_LIMIT_S,
     cut,
     kernel_complaints,
     sh,
 )
-from lab.machine import Machine
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 
@@ -32,7 +32,7 @@ LOOP = (
 )
 
 
-def test_programs_go_on_after_a_stop() -> None:
+def test_programs_continue_after_a_stop() -> None:
     with guest_with_store(f"t-offs-{os.getpid()}") as machine:
         convert(machine, "$(readlink -f /usr/bin/python3)", "/root/o/python3")
         convert(machine, "/root/off2f-try", "/root/o/off2f-try")
@@ -54,7 +54,7 @@ def counted(machine: Machine) -> int:
     return int(sh(machine, "until test -s /root/n; do sleep 0.05; done; cat /root/n").stdout or 0)
 
 
-def test_a_cut_while_installing_leaves_old_or_new() -> None:
+def test_cut_while_installing_leaves_old_or_new() -> None:
     with guest_with_store(f"t-offi-{os.getpid()}") as machine:
         for version in (1, 2):
             sh(machine, f"printf {version} | cat $(readlink -f /bin/bash) - >/root/v{version}")
@@ -66,12 +66,12 @@ def test_a_cut_while_installing_leaves_old_or_new() -> None:
             cut(machine)
             mount(machine)
             sh(machine, f"/root/program -c 'exit 7'; test $? = 7; off2f clean --store {STORE}")
-            look(machine)
+            check_program(machine)
             assert not kernel_complaints(machine)
 
 
-def look(machine: Machine) -> None:
-    """The program is one of both versions, each byte of it, and there is one text."""
+def check_program(machine: Machine) -> None:
+    """Check that the program is one of both versions, complete, and that there is one text."""
     first = sh(machine, "head -c 4 /root/program | tail -c 3").stdout
     if first == "ELF":
         sh(machine, "cmp /root/program /root/v1")

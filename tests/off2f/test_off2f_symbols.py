@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""gdb and perf name the functions of a program whose text is in NVRAM, as those of an ELF.
+"""gdb and perf name the functions of a program whose text is in NVRAM, as with an ELF.
 
-Goal: with the ELF that `off2f restore` gives back, gdb places the program by itself, attached and
-with a core dump, stops at a function by its name and gives a backtrace; perf, told nothing, names
-functions out of XYZ, or of a separate file with symbols. Negative proof: with another ELF gdb names
-nothing, and perf nothing where neither the text nor a file beside it has names.
+Goal: with the ELF that `off2f restore` writes, gdb finds the program's addresses by itself, in a
+process and in a core dump, stops at a function by its name and prints a backtrace; perf, without
+options, names functions from the XYZ, or from a separate file with symbols. Negative proof: with
+another ELF gdb names nothing, nor does perf where neither the text nor a file beside it has names.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.demo.off2f_machine import convert, guest_with_store
-from lab.demo.pm_machine import sh
 from lab.machine import Machine
 from lab.run import run
+from lab.testbed.off2f_guest import convert, guest_with_store
+from lab.testbed.pm_guest import sh
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
@@ -65,7 +65,7 @@ def machine() -> Iterator[Machine]:
 
 
 def started(machine: Machine, kind: str) -> int:
-    """Its process, which waits already."""
+    """Start the program; return its process once it waits."""
     words = f"/root/o/waits-{kind} >/dev/null 2>&1 & echo $!"
     pid = int(sh(machine, f"ulimit -c unlimited; {words}").stdout)
     sh(machine, f"until grep -q '^34 ' /proc/{pid}/syscall; do sleep 0.1; done")  # pause
@@ -77,40 +77,40 @@ def gdb(machine: Machine, orders: list[str], elf: str, what: int | str) -> str:
     return sh(machine, f"gdb -batch -nx {words} {elf} {what} 2>&1").stdout
 
 
-def names_all(said: str, kind: str) -> bool:
-    """The stack of a process that waits, through the library to main()."""
+def names_all(output: str, kind: str) -> bool:
+    """Check for the stack of a process that waits, from the library to main()."""
     library = r" from \S+libc\.so\.6" if kind in ("pie", "fixed") else ""
     wanted = (rf" in pause \(\){library}\n", r" in waits \(\)\n", r" in main \(\)\n")
-    return all(re.search(frame, said) for frame in wanted)
+    return all(re.search(frame, output) for frame in wanted)
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_gdb_places_the_program_by_itself(machine: Machine, kind: str) -> None:
+def test_gdb_finds_the_program_by_itself(machine: Machine, kind: str) -> None:
     pid = started(machine, kind)
     elf = f"/root/again-{kind}"
     sh(machine, f"off2f restore /proc/{pid}/exe {elf} && cmp {elf} /root/waits-{kind}")
-    said = gdb(machine, ["bt"], elf, pid)
-    assert names_all(said, kind), said
-    said = gdb(machine, ["bt"], f"/root/other-{kind}", pid)
-    assert " in waits ()" not in said, said
-    # Until the function that is called next: a breakpoint in a page that is mapped already.
-    said = gdb(machine, ["break works", "signal SIGUSR1", "bt", "delete"], elf, pid)
+    output = gdb(machine, ["bt"], elf, pid)
+    assert names_all(output, kind), output
+    output = gdb(machine, ["bt"], f"/root/other-{kind}", pid)
+    assert " in waits ()" not in output, output
+    # Run to the next function: a breakpoint in a page that is mapped already.
+    output = gdb(machine, ["break works", "signal SIGUSR1", "bt", "delete"], elf, pid)
     assert re.search(
-        r"Breakpoint 1, 0x\w+ in works \(\)\n#0 .* in works \(\)\n#1 .* in main ", said
+        r"Breakpoint 1, 0x\w+ in works \(\)\n#0 .* in works \(\)\n#1 .* in main ", output
     )
-    # It goes on, and its core dump is as good.
+    # It continues, and its core dump gives the same.
     sh(machine, f"until grep -q '^34 ' /proc/{pid}/syscall; do sleep 0.1; done")
     sh(machine, f"rm -f /root/core; kill -SEGV {pid}; while kill -0 {pid} 2>/dev/null; do :; done")
-    said = gdb(machine, ["bt"], elf, "/root/core")
-    assert "terminated with signal SIGSEGV" in said
-    assert names_all(said, kind), said
-    said = gdb(machine, ["bt"], f"/root/other-{kind}", "/root/core")
-    assert " in waits ()" not in said, said
+    output = gdb(machine, ["bt"], elf, "/root/core")
+    assert "terminated with signal SIGSEGV" in output
+    assert names_all(output, kind), output
+    output = gdb(machine, ["bt"], f"/root/other-{kind}", "/root/core")
+    assert " in waits ()" not in output, output
 
 
 @pytest.fixture(scope="module")
 def perf(machine: Machine) -> str:
-    """This host's, with its libraries: the guest has none."""
+    """Put the host's perf and its libraries into the guest, which has none."""
     program = shutil.which("perf")
     if program is None:
         pytest.fail("no perf on this host: apt-get install linux-perf")
@@ -122,7 +122,7 @@ def perf(machine: Machine) -> str:
 
 
 def sampled(machine: Machine, perf: str, program: str) -> dict[str, str]:
-    """Names that perf gives to what was sampled in an XYZ, and their shares."""
+    """Return the names that perf gives to samples in an XYZ, and their shares."""
     data = "/root/perf.data"
     sh(machine, f"{perf} record -N -e cpu-clock -o {data} {program} once >/dev/null 2>&1")
     words = f"report -i {data} --stdio -F overhead,dso,sym"
@@ -147,19 +147,19 @@ def test_perf_finds_the_names_of_a_stripped_program_by_its_build_id(
     assert found, "perf samples the text"
     assert "works" not in found, found
     sh(machine, f"objcopy --only-keep-debug /root/waits-{kind} {debug}")
-    said = sh(machine, f"readelf -n {elf}").stdout
-    build_id = re.findall(r"Build ID: (\w+)", said)[0]
+    output = sh(machine, f"readelf -n {elf}").stdout
+    build_id = re.findall(r"Build ID: (\w+)", output)[0]
     folder = f"/usr/lib/debug/.build-id/{build_id[:2]}"
     sh(machine, f"mkdir -p {folder} && cp {debug} {folder}/{build_id[2:]}.debug")
     assert "works" in sampled(machine, perf, abc)
     sh(machine, f"rm {folder}/{build_id[2:]}.debug")
 
 
-def test_of_an_elf_on_a_dax_file_system_other_bytes_change(machine: Machine) -> None:
-    """The negative proof of test_a_debugger_changes_no_other_byte(): without the module.
+def test_elf_on_a_dax_file_system_changes_other_bytes(machine: Machine) -> None:
+    """The negative proof of test_debugger_changes_no_other_byte(): without the module.
 
-    Here, because the kernel warns of what it does.
+    In this file, because the kernel prints a warning.
     """
     sh(machine, "cp /usr/bin/sleep /nvm/elf.xyz")
-    said = sh(machine, "python3 /root/off2f-exec.py poke /nvm/elf.xyz 1000").stdout
-    assert said == "other bytes have changed, too\n"
+    output = sh(machine, "python3 /root/off2f-exec.py poke /nvm/elf.xyz 1000").stdout
+    assert output == "other bytes have changed, too\n"

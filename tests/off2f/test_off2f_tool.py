@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The tool on this machine's own programs.
+"""The tool on the programs of this host.
 
 Goal: a round trip of every ELF program is byte-identical or refused with a reason. Method: all of
 /usr/bin and /usr/sbin, converted, checked and restored.
@@ -36,7 +36,7 @@ def programs() -> list[Path]:
 
 
 @pytest.mark.timeout(900)
-def test_every_program_comes_back_or_is_refused_with_a_reason(tmp_path: Path) -> None:
+def test_every_program_is_restored_or_refused_with_a_reason(tmp_path: Path) -> None:
     tool = ensure_tool(Progress())
     abc, xyz, elf = (tmp_path / name for name in ("abc", "xyz", "elf"))
     same = 0
@@ -56,7 +56,7 @@ def test_every_program_comes_back_or_is_refused_with_a_reason(tmp_path: Path) ->
     assert same >= PROGRAMS_MIN
 
 
-def test_a_scan_counts_and_draws(tmp_path: Path) -> None:
+def test_scan_counts_and_draws_a_figure(tmp_path: Path) -> None:
     tool = ensure_tool(Progress())
     picture = tmp_path / "picture.svg"
     argv: list[str | Path] = [tool, "scan", "/usr/bin", "--json", "--picture", picture]
@@ -68,7 +68,7 @@ def test_a_scan_counts_and_draws(tmp_path: Path) -> None:
     assert picture.read_text(encoding="utf-8").count("<circle") == figures["convert"]["value"]
 
 
-def test_the_module_is_built_for_debians_kernel() -> None:
+def test_module_is_built_for_debians_kernel() -> None:
     module = ensure_off2f_for_debian(Progress()).module
     argv = ["modinfo", "-F", "vermagic", str(module)]
     magic = subprocess.run(argv, capture_output=True, text=True, check=True).stdout

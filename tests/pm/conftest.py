@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.demo.pm_machine import guest_with_region
 from lab.machine import Machine
+from lab.testbed.pm_guest import guest_with_region
 
 ASIDE = "reserve_mem=32M:2M:pm"  # what `reserved=pm` finds
 

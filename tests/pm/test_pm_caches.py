@@ -12,7 +12,7 @@ import os
 
 import pytest
 
-from lab.demo.pm_machine import cut, guest_with_region, load, sh
+from lab.testbed.pm_guest import cut, guest_with_region, load, sh
 
 pytestmark = pytest.mark.full
 

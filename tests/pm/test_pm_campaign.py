@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lab.campaign import pm
-from tests.hardware.rem_runs import figures_of, rem
+from tests.support.rem_runs import figures_of, rem
 
 LIMIT_S = 3000
 IMAGES_MIN = 10_000

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.demo.pm_machine import cut, guest_with_region, kernel_complaints, load, sh
 from lab.machine import Machine
+from lab.testbed.pm_guest import cut, guest_with_region, kernel_complaints, load, sh
 
 # Whoever comes first builds the modules.
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.demo.pm_machine import guest_that_watches, load, sh, unload
 from lab.machine import Machine
+from lab.testbed.pm_guest import guest_that_watches, load, sh, unload
 from tests.pm.conftest import ASIDE
 from tests.pm.test_pm_guest import *  # noqa: F403
 

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from lab import format as fmt
-from lab.demo.pm_machine import (
+from lab.machine import Machine
+from lab.machine.cut_plan import UNANNOUNCED
+from lab.testbed.pm_guest import (
     guest_with_region,
     load,
     region_offset,
@@ -24,7 +26,6 @@ from lab.demo.pm_machine import (
     unload,
     wait_up,
 )
-from lab.machine import Machine
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("quiet")]
 
@@ -209,7 +210,7 @@ def test_damage_is_repaired_or_refused_never_returned(machine: Machine) -> None:
     sh(machine, f"yes | tr -d '\\n' | dd of={disk} bs=4096 count=4 iflag=fullblock oflag=direct")
     segments = {s["name"]: s for s in json.loads(sh(machine, "pmadmin --json list").stdout)}
     nvram, base = machine.files.nvram(machine.config), region_offset(machine)
-    machine.cut(immediate=True)
+    machine.cut(UNANNOUNCED)
     superblock, slot = base + 0xC0 + 32, segments["lost"]["slot"] * fmt.CONST["REM_PM_SLOT_BYTES"]
     flip(nvram, superblock)
     header = fmt.parse("rem_pm_super", nvram_bytes(nvram, base + 0x10000 + 0xC0, 192))

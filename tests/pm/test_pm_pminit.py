@@ -15,8 +15,10 @@ from dataclasses import replace
 
 import pytest
 
-from lab.commands.demo import make_config
-from lab.demo.pm_machine import (
+from lab.machine import Machine
+from lab.machine.qemu import NVRAM_PHYS
+from lab.testbed.machines import make_config
+from lab.testbed.pm_guest import (
     cut,
     install,
     kernel_complaints,
@@ -27,8 +29,6 @@ from lab.demo.pm_machine import (
     status,
     wait_up,
 )
-from lab.machine import Machine
-from lab.machine.qemu import NVRAM_PHYS
 
 # Whoever comes first builds the modules.
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
@@ -44,7 +44,7 @@ def symbol(machine: Machine) -> str:
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    config = make_config(f"t-pmi-{os.getpid()}", 2, None, None, None)
+    config = make_config(f"t-pmi-{os.getpid()}")
     address = NVRAM_PHYS + config.nvram_bytes - (128 << 20)
     words = f"pm={REGION_BYTES >> 20}M@{address:#x}"
     with Machine.create(replace(config, cmdline_extra=words), destroy_on_exit=True) as made:

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.demo.pm_machine import (
+from lab.machine import Machine
+from lab.testbed.pm_guest import (
     cut,
     guest_with_stock,
     load,
@@ -23,7 +24,6 @@ from lab.demo.pm_machine import (
     status,
     unload,
 )
-from lab.machine import Machine
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1800), pytest.mark.usefixtures("quiet")]
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.demo.pm_machine import guest_with_region, load, sh, status, unload
 from lab.machine import Machine
+from lab.testbed.pm_guest import guest_with_region, load, sh, status, unload
 from tests.pm.conftest import ASIDE
 
 # Whoever comes first builds the modules.

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from lab.demo.pm_machine import cut, guest_with_region, kernel_complaints, load, reset, sh
 from lab.machine import Machine
+from lab.testbed.pm_guest import cut, guest_with_region, kernel_complaints, load, reset, sh
 
 pytestmark = pytest.mark.full
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.demo.pm_machine import cut, guest_with_stock, load, sh, status
 from lab.machine import Machine
+from lab.testbed.pm_guest import cut, guest_with_stock, load, sh, status
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600), pytest.mark.usefixtures("quiet")]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""How counts become the cost of one iteration, and kernels a verdict; how kernels are compared.
+"""How counts become the cost of one iteration, and how kernels are compared.
 
-Goal: constants and interrupts drop out, one instruction more does not; a kernel with another
-configuration is not taken for ours without patches.
+Goal: constants and interrupts cancel out, one more instruction does not; a kernel with another
+configuration does not count as ours without patches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def pair(per_iteration: int, n: int = 8, short_tick: int = 0, long_tick: int = 0
     )
 
 
-def test_what_surrounds_the_loop_drops_out() -> None:
+def test_cost_around_the_loop_cancels_out() -> None:
     assert cost_of([pair(216)] * 5, 8) == Cost(216, 0)
 
 
@@ -40,13 +40,13 @@ def test_runs_with_an_interrupt_in_them_do_not_count() -> None:
     assert cost_of([*ticks, *clean], 8) == Cost(216, 0)
 
 
-def test_runs_that_differ_are_told() -> None:
+def test_spread_of_runs_is_reported() -> None:
     halves = [pair(216)] * 8 + [pair(218)] * 8
     assert cost_of(halves, 8).spread_insns == 2 + 4  # of n and of 2n iterations
 
 
 @pytest.mark.parametrize(("pairs", "iterations"), [([], 8), ([pair(1)], 0)])
-def test_nothing_is_not_a_cost(pairs: list[Pair], iterations: int) -> None:
+def test_no_runs_have_no_cost(pairs: list[Pair], iterations: int) -> None:
     with pytest.raises(RemError):
         cost_of(pairs, iterations)
 
@@ -62,7 +62,7 @@ def bench(ours: Cost, without: Cost) -> tuple[bool, dict[str, object]]:
     return result.ok, {name: figure.value for name, figure in result.figures.items()}
 
 
-def test_the_verdict_is_of_patched_over_unpatched() -> None:
+def test_verdict_is_of_patched_over_unpatched() -> None:
     ok, figures = bench(Cost(216, 0), Cost(216, 0))
     assert ok
     assert figures["syscall_insns_patched"] == 216
@@ -76,7 +76,7 @@ def test_longer_by_less_than_an_instruction_is_not_ok(more: float) -> None:
     assert figures["syscall_insns_over_unpatched"] == more
 
 
-def test_a_difference_within_the_spread_is_no_verdict() -> None:
+def test_difference_within_the_spread_is_no_verdict() -> None:
     assert bench(Cost(217, 0), Cost(216, 1))[0]
     assert not bench(Cost(217.5, 0), Cost(216, 1))[0]
 
@@ -85,7 +85,7 @@ def test_own_symbols_are_read_from_kconfig_and_patches() -> None:
     assert {"REMANENCE", "REMANENCE_PM"} <= own_symbols(repo_dir())
 
 
-def test_a_configuration_without_us_is_the_same_but_for_us() -> None:
+def test_configuration_without_us_is_the_same_but_for_us() -> None:
     ours = "CONFIG_SMP=y\nCONFIG_REMANENCE=y\n# CONFIG_REMANENCE_PM is not set\n\n# words\n"
     symbols = {"REMANENCE", "REMANENCE_PM"}
     assert without_symbols(ours, symbols) == "CONFIG_SMP=y\n"

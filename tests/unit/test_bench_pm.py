@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What `rem bench pm` requires: a figure at its limit will do, one beyond it is named."""
+"""Requirements of `rem bench pm`: a figure at its limit passes, one beyond it is named."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def test_figures_at_their_limits_will_do() -> None:
 
 
 @pytest.mark.parametrize("name", AT_LIMIT)
-def test_a_figure_beyond_its_limit_is_named(name: str) -> None:
+def test_figure_beyond_its_limit_is_named(name: str) -> None:
     assert missed(measured(name)) == [f"{name} is {AT_LIMIT[name][1]}"]

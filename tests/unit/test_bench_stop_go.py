@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the Stop and Go bench works out from samples; measuring itself needs a machine."""
+"""What the Stop and Go bench computes from samples; measuring itself needs a machine."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_figures_are_maxima_and_medians_over_all_loads() -> None:
     assert {f.kind for n, f in result.figures.items() if n != "dpm_stops"} == {"modelled"}
 
 
-def test_fast_figures_have_the_names_that_issues_use() -> None:
+def test_fast_figures_have_their_established_names() -> None:
     result = Result("stop-go-4")
     add_figures(result, "fast", [sample("net", 1, 2, 3)])
     wanted = {"stop_max_ns", "stop_p50_ns", "go_max_ns", "go_p50_ns", "go_first_io_ns"}

@@ -11,7 +11,7 @@ from lab.campaign.heap import MUTANTS, OPERATIONS, POLICIES, UNFLUSHED, Row, fig
 from lab.errors import InfraError, UsageError
 
 
-def told(row: Row, broken: str = "") -> dict[str, Any]:
+def window(row: Row, broken: str = "") -> dict[str, Any]:
     return {"policy": row.policy, "operations": OPERATIONS, "images": 9, "broken": broken}
 
 
@@ -25,15 +25,15 @@ def test_all_policies_come_first_and_one_without_flushes_last() -> None:
         rows("NoSuchBug")
 
 
-def test_a_violation_or_a_bug_that_is_missed_is_no_pass() -> None:
+def test_violation_or_a_bug_that_is_missed_is_no_pass() -> None:
     plain, planted = Row("FoC+RL"), Row("FoC+RL", "SkipCommitFence")
-    good = figures([plain, planted], [told(plain), told(planted, "lost")])
+    good = figures([plain, planted], [window(plain), window(planted, "lost")])
     assert good.ok
     assert good.figures["images"].value == 9
-    broken = figures([plain, planted], [told(plain, "lost"), told(planted, "lost")])
+    broken = figures([plain, planted], [window(plain, "lost"), window(planted, "lost")])
     assert not broken.ok
     assert broken.figures["violations"].value == 1
-    missed = figures([plain, planted], [told(plain), told(planted)])
+    missed = figures([plain, planted], [window(plain), window(planted)])
     assert not missed.ok
     assert missed.figures["mutants_missed"].value == 1
 
@@ -41,6 +41,6 @@ def test_a_violation_or_a_bug_that_is_missed_is_no_pass() -> None:
 def test_windows_that_are_not_what_was_asked_for_are_no_verdict() -> None:
     row = Row("FoC+RL")
     with pytest.raises(InfraError, match="a window of"):
-        figures([row], [told(Row("FoC+UL"))])
+        figures([row], [window(Row("FoC+UL"))])
     with pytest.raises(InfraError, match="transactions of"):
-        figures([row], [told(row) | {"operations": OPERATIONS - 1}])
+        figures([row], [window(row) | {"operations": OPERATIONS - 1}])

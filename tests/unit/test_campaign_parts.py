@@ -13,7 +13,7 @@ import pytest
 
 from lab.campaign import boots, chain, figures, runner
 from lab.campaign.boots import Booted, choose
-from lab.campaign.command import Asked, chosen_mutants, count, run
+from lab.campaign.command import Plan, chosen_mutants, count, run
 from lab.campaign.engine import Judged, Work, broken_text
 from lab.campaign.figures import images_per_s, mix, violations
 from lab.campaign.mutants import Found, kind_of, machine_mutants, patches, rotation
@@ -23,13 +23,25 @@ from lab.campaign.shrink import as_eviction, command, shrunk
 from lab.campaign.store import Store
 from lab.campaign.workload import Workload, standard
 from lab.errors import Exit, InfraError, UsageError
-from lab.machine.note import BootNote
+from lab.record.boot_note import BootNote
 from lab.setup import products
 from lab.setup.products import KernelProduct
 from lab.verdict import Broken
 
 WORK = Work("engine", "/rec/stop", 1, 0, 100, 0, 1)
-ASKED = Asked((), False, 1, 1, None, None, None, None, 0, 0, "five")
+PLAN = Plan(
+    recordings=(),
+    model=False,
+    images=1,
+    seed=1,
+    results=None,
+    scheduler=None,
+    page=None,
+    limit_s=None,
+    boots=0,
+    whole=0,
+    mutants="five",
+)
 
 
 def outcome(digest: str, verdict: Any = "cold", **changed: Any) -> dict[str, Any]:
@@ -55,7 +67,7 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "results.sqlite")
 
 
-def test_an_image_counts_once_and_a_violation_wins(store: Store) -> None:
+def test_image_counts_once_and_a_violation_wins(store: Store) -> None:
     store.add(Judged(WORK, [outcome("1"), outcome("1"), outcome("2", "resumed")], 3, 10**9))
     assert store.images() == 2
     store.add(Judged(WORK, [outcome("1", {"violation": "refused"}, event=9)], 1, 10**9))
@@ -64,7 +76,7 @@ def test_an_image_counts_once_and_a_violation_wins(store: Store) -> None:
     assert violations(store) == [("/rec/stop", 9, "none", "running", "refused")]
 
 
-def test_a_slice_is_done_when_its_results_are_there(store: Store) -> None:
+def test_slice_is_done_when_its_results_are_there(store: Store) -> None:
     assert store.done("/rec/stop") == set()
     store.add(Judged(WORK, [outcome("1")], 1, 10**9))
     store.close()
@@ -72,17 +84,19 @@ def test_a_slice_is_done_when_its_results_are_there(store: Store) -> None:
     assert Store(store.path).done("/rec/go") == set()
 
 
-def test_a_full_disk_keeps_what_was_judged_and_the_campaign_goes_on(store: Store) -> None:
+def test_full_disk_keeps_results_and_the_campaign_can_continue(store: Store) -> None:
     store.add(Judged(WORK, [outcome("1")], 1, 10**9))
-    # What SQLite does where it gets no further page is the same, whoever refuses it.
+    # SQLite reacts in the same way to any refusal of a further page.
     pages = store.scalar("PRAGMA page_count")
     assert store.scalar(f"PRAGMA max_page_count = {pages}") == pages
     more = replace(WORK, slice=1)
     many = Judged(more, [outcome(str(n)) for n in range(2, 2000)], 1998, 10**9)
-    with pytest.raises(InfraError, match=r"full; .*make room and go on with the same command") as e:
+    with pytest.raises(
+        InfraError, match=r"full; .*make room and continue with the same command"
+    ) as e:
         store.add(many)
     assert "\n" not in e.value.message and e.value.exit_code == Exit.INFRASTRUCTURE
-    # The slice that did not fit is not called done, and nothing of it is there.
+    # The slice that did not fit is not done, and nothing of it is in the file.
     assert (store.images(), store.done("/rec/stop")) == (1, {(0, 0)})
     with pytest.raises(InfraError, match="make room"):
         for n in range(10_000):
@@ -99,7 +113,7 @@ def test_results_of_another_campaign_are_refused(store: Store) -> None:
         store.describe({"seed": "2"})
 
 
-def test_the_mix_says_what_there_is_too_little_of(store: Store) -> None:
+def test_mix_names_shares_that_are_too_small(store: Store) -> None:
     rows = [outcome(str(n), place="loader", near=n < 3) for n in range(8)]
     rows += [outcome(str(n), "resumed", place="running") for n in range(8, 10)]
     store.add(Judged(WORK, rows, 10, 10**9))
@@ -133,10 +147,10 @@ def test_figures_fail_with_a_violation_or_a_mutant_that_is_not_found(store: Stor
     result = count(store, [FOUND], [])
     assert not result.ok
     assert result.figures["violations"].value == 1
-    assert result.figures["made"].value == 1  # the slice was judged again
+    assert result.figures["made"].value == 1  # the slice was checked again
 
 
-def test_a_violation_is_told_in_words() -> None:
+def test_violation_is_described_in_words() -> None:
     assert broken_text("cold") == ""
     assert broken_text({"violation": "refused"}) == "refused"
     assert broken_text({"violation": {"differs": {"lines": 2, "first": 64}}}) == (
@@ -145,7 +159,7 @@ def test_a_violation_is_told_in_words() -> None:
 
 
 @pytest.mark.parametrize("needed", [[], [5], [3, 64], list(range(10)), [99]])
-def test_shrinking_keeps_what_is_needed_and_nothing_else(needed: list[int]) -> None:
+def test_shrinking_keeps_only_needed_lines(needed: list[int]) -> None:
     tries = 0
 
     def breaks(lines: list[int]) -> bool:
@@ -157,11 +171,11 @@ def test_shrinking_keeps_what_is_needed_and_nothing_else(needed: list[int]) -> N
     assert tries < 400
 
 
-def test_shrinking_ends_where_nothing_can_be_left_out() -> None:
+def test_shrinking_ends_when_nothing_can_be_left_out() -> None:
     assert len(shrunk(list(range(100)), lambda lines: len(lines) == 100, tries=30)) == 100
 
 
-def test_the_command_is_one_line_to_paste() -> None:
+def test_command_is_one_line_to_paste() -> None:
     assert as_eviction([64, 4096]) == "0x40,0x1000"
     assert command(Path("/r"), 5, "none") == "./rem replay /r --cut 5"
     assert command(Path("/r"), 5, "0x40") == "./rem replay /r --cut 5 --evict 0x40"
@@ -175,7 +189,7 @@ def test_every_mutant_has_its_turn() -> None:
     assert len(rotation(names, "abc", 5)) == 5
 
 
-def test_the_page_has_a_command_for_each_cell(store: Store) -> None:
+def test_page_has_a_command_for_each_cell(store: Store) -> None:
     store.add(Judged(WORK, [outcome("1"), outcome("2", "resumed", place="loader")], 2, 10**9))
     broken = [{"broken": "refused <b>", "place": "loader", "command": "./rem replay /r --cut 5"}]
     html = page(store, count(store, [], []), broken)
@@ -199,25 +213,25 @@ def test_boots_are_counted(store: Store) -> None:
     assert "vs_reboot_replay" not in count(store, [], [replace(good, whole=29)]).figures
 
 
-def test_a_disagreement_is_red_in_whichever_session_it_was_seen(store: Store) -> None:
+def test_disagreement_is_red_in_whichever_session_it_was_seen(store: Store) -> None:
     store.add(Judged(WORK, [outcome("1")], 1, 10**9))
-    store.add_boot(("c", "/rec/stop", 1, "none", "resume 1", "judged otherwise", False, 0))
+    store.add_boot(("c", "/rec/stop", 1, "none", "resume 1", "decided otherwise", False, 0))
     result = count(store, [], [])
     assert not result.ok
     assert result.figures["disagreements"].value == 1
 
 
 class NoMachine:
-    """Stands for the machine that boots images."""
+    """In place of the machine that boots images."""
 
     def __enter__(self) -> NoMachine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is there."""
+        """Nothing to do."""
 
 
-def test_boots_to_the_end_come_first_and_a_wrong_decision_is_told(
+def test_boots_to_the_end_come_first_and_a_wrong_decision_is_reported(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [outcome(str(n), event=n, **{"class": f"c{n}"}) for n in range(6)]
@@ -227,17 +241,18 @@ def test_boots_to_the_end_come_first_and_a_wrong_decision_is_told(
     ways: list[str] = []
     monkeypatch.setattr(boots, "boot_machine", lambda *_: NoMachine())
     monkeypatch.setattr(boots, "boot", lambda *_: ways.append("whole") or "")
-    monkeypatch.setattr(boots, "decide", lambda *_: ways.append("decision") or "judged otherwise")
-    done = boots.boot_all(tmp_path, store, tmp_path, "none", 5, 2)
+    monkeypatch.setattr(boots, "decide", lambda *_: ways.append("decision") or "decided otherwise")
+    plan = boots.BootPlan(images=5, whole=2)
+    done = boots.boot_all(tmp_path, store, tmp_path, "none", plan)
     assert ways == ["whole", "whole", "decision", "decision", "decision"]
     assert (done.booted, done.whole, len(done.disagreements)) == (5, 2, 3)
-    assert done.classes_unbooted == 4  # of classes whose disk and guest nobody saw
+    assert done.classes_unbooted == 4  # classes whose disk and guest were not checked
     assert not count(store, [], [done]).ok
 
 
 def test_machines_that_boot_at_once_answer_in_the_order_of_the_images() -> None:
     images = [boots.Image("/r", n, "none", "resume", 1, "c", "loader") for n in range(9)]
-    both = threading.Barrier(2)  # broken where one boots after the other
+    both = threading.Barrier(2)  # breaks if one boots after the other
 
     def way(_machine: object, image: boots.Image) -> str:
         if image.event < 2:
@@ -245,11 +260,11 @@ def test_machines_that_boot_at_once_answer_in_the_order_of_the_images() -> None:
         return f"wrong with {image.event}"
 
     machines: list[Any] = [NoMachine(), NoMachine()]
-    told = list(boots.at_once(machines, images, way))
-    assert told == [(image, f"wrong with {image.event}") for image in images]
+    found_wrong = list(boots.at_once(machines, images, way))
+    assert found_wrong == [(image, f"wrong with {image.event}") for image in images]
 
 
-def test_a_soak_boots_each_class_and_a_hundredth_of_the_resumed(
+def test_soak_boots_each_class_and_a_hundredth_of_the_resumed(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [outcome(f"r{n}", "resumed", event=n, **{"class": "go"}) for n in range(101)]
@@ -261,22 +276,22 @@ def test_a_soak_boots_each_class_and_a_hundredth_of_the_resumed(
     assert boots.soak_counts(store, "/rec/stop") == (3, 2)
 
 
-def test_what_the_loader_decided_is_held_against_what_was_judged() -> None:
+def test_loaders_decision_is_compared_with_the_engines() -> None:
     image = boots.Image("/r", 1, "none", "resume", 4, "c", "loader")
     note = BootNote(
         reason="RESUME", sequence=4, slot=0, expected=None, found=None,
         entry_tsc=1, ready_tsc=1, leave_tsc=1, charge=1,
     )  # fmt: skip
 
-    def told(note: BootNote) -> str:
+    def found_wrong(note: BootNote) -> str:
         return boots.wrong_decision(note, image)
 
-    assert told(note) == ""
-    assert "entered 5" in told(replace(note, sequence=5))
-    assert "decided already-consumed" in told(replace(note, reason="COLD_ALREADY_CONSUMED"))
+    assert found_wrong(note) == ""
+    assert "entered 5" in found_wrong(replace(note, sequence=5))
+    assert "decided already-consumed" in found_wrong(replace(note, reason="COLD_ALREADY_CONSUMED"))
 
 
-def test_a_campaign_goes_on_until_its_mix_is_right(
+def test_campaign_continues_until_its_mix_is_right(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.add(Judged(WORK, [outcome("1")], 1, 10**9))
@@ -286,7 +301,7 @@ def test_a_campaign_goes_on_until_its_mix_is_right(
     assert runner.mixed(store, 1)
 
 
-def test_the_rarest_class_is_booted_first(store: Store) -> None:
+def test_rarest_class_is_booted_first(store: Store) -> None:
     rows = [outcome(str(n), **{"class": "often"}) for n in range(9)]
     rows += [outcome("x", "resumed", event=3, **{"class": "seldom"})]
     store.add(Judged(WORK, rows, 10, 10**9))
@@ -310,7 +325,7 @@ def test_each_place_and_decision_is_booted_before_a_second_of_one(store: Store) 
     assert [image.kind for image in choose(store, "/rec/stop", 4)] == [i.kind for i in chosen]
 
 
-def test_a_cycle_that_is_judged_again_is_forgotten_first(store: Store) -> None:
+def test_cycle_that_is_checked_again_is_removed_first(store: Store) -> None:
     store.add(Judged(WORK, [outcome("1"), outcome("2")], 2, 10**9))
     assert store.images() == 2
     store.forget("/rec/stop")
@@ -348,16 +363,16 @@ def test_there_are_enough_planted_bugs_and_any_five_are_of_several_kinds() -> No
 
 
 def test_mutants_of_the_machine_are_chosen_by_name() -> None:
-    assert len(chosen_mutants(ASKED)) == 5
-    assert chosen_mutants(replace(ASKED, mutants="all")) == machine_mutants()
-    assert chosen_mutants(replace(ASKED, mutants="skip-flush")) == ["skip-flush"]
+    assert len(chosen_mutants(PLAN)) == 5
+    assert chosen_mutants(replace(PLAN, mutants="all")) == machine_mutants()
+    assert chosen_mutants(replace(PLAN, mutants="skip-flush")) == ["skip-flush"]
     with pytest.raises(UsageError, match="choose all"):
-        chosen_mutants(replace(ASKED, mutants="none-such"))
+        chosen_mutants(replace(PLAN, mutants="none-such"))
 
 
 @pytest.fixture
 def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
-    """What is recorded by campaigns, which judge nothing and plant no bug."""
+    """The recordings of campaigns, which check nothing and plant no bug."""
     made: list[Recorded] = []
 
     def record(what: Recorded) -> None:
@@ -369,8 +384,8 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
         "ensure_campaign": lambda _: Path("engine"),
         "free_enough": lambda _: None,
         "record": record,
-        "_judge": lambda *_: [],
-        "_soak": lambda *_: pytest.fail("no soak was asked for"),
+        "_check": lambda *_: [],
+        "_soak": lambda *_: pytest.fail("no soak was requested"),
     }
     for name, instead in nothing.items():
         monkeypatch.setattr(f"lab.campaign.command.{name}", instead)
@@ -380,21 +395,21 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
     return made
 
 
-def test_a_workload_may_have_any_name(recorded: list[Recorded]) -> None:
-    run(replace(ASKED, load=Workload(("/bin/soak",), ("/bin/true",))))
+def test_workload_may_have_any_name(recorded: list[Recorded]) -> None:
+    run(replace(PLAN, load=Workload(("/bin/soak",), ("/bin/true",))))
     assert [what.directory.name for what in recorded] == ["soak-1"]
 
 
-def test_a_run_of_another_workload_is_not_gone_on_with(recorded: list[Recorded]) -> None:
+def test_run_of_another_workload_is_not_reused(recorded: list[Recorded]) -> None:
     """Names of recordings are short: two workloads may have the same."""
     for words in (("/bin/load", "a"), ("/bin/load", "a")):
-        run(replace(ASKED, load=Workload(words, ("/bin/true",))))
+        run(replace(PLAN, load=Workload(words, ("/bin/true",))))
     assert len(recorded) == 1
     with pytest.raises(UsageError, match=r"load-a-1 is a run of another workload \(/bin/load a,"):
-        run(replace(ASKED, load=Workload(("/other/load", "a"), ("/bin/true",))))
+        run(replace(PLAN, load=Workload(("/other/load", "a"), ("/bin/true",))))
 
 
-def test_a_soak_of_another_build_is_not_gone_on_with(
+def test_soak_of_another_build_is_not_continued(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = {name: tmp_path / "1" / name for name in ("kernel", "loader", "plugin", "engine")}

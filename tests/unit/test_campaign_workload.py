@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A campaign's workload: what counts as said, how it is given, and what the examples' checks see.
+"""A campaign's workload: which lines are promises, how it is given, what the examples' checks find.
 
-The examples run here as they do in the guest: at work, killed, and checked against what they said.
+The examples run here as in the guest: they work, are killed, and are checked against their lines.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from pathlib import Path
 
 import pytest
 
-from lab.campaign.workload import EXAMPLES, Workload, own_warnings, said
+from lab.campaign.workload import EXAMPLES, Workload, own_warnings, printed
 from lab.errors import InfraError, UsageError
 
 LIMIT_S = 120
 
 
-def test_only_whole_lines_were_said() -> None:
+def test_only_whole_lines_are_promises() -> None:
     text = "boot\r\nSAID 1 END\r\n# SAID two words END\r\nSAID 3 EN"
-    assert said(text) == ["1", "two words"]
-    assert said(text + "D\r\n") == ["1", "two words", "3"]
+    assert printed(text) == ["1", "two words"]
+    assert printed(text + "D\r\n") == ["1", "two words", "3"]
 
 
-def test_a_line_that_the_loader_spoke_into_is_not_believed() -> None:
-    assert said("SAID 1GO: resume\r\n2 END\r\nSAID 13 END\r\n") == ["13"]
-    assert said("SAID 1 SAID 13 END\r\n") == ["13"]
+def test_line_interrupted_by_the_loader_is_not_a_promise() -> None:
+    assert printed("SAID 1GO: resume\r\n2 END\r\nSAID 13 END\r\n") == ["13"]
+    assert printed("SAID 1 SAID 13 END\r\n") == ["13"]
 
 
-def test_a_stall_of_a_slow_host_is_no_warning_and_its_trace_neither() -> None:
+def test_stall_of_a_slow_host_is_no_warning_and_its_trace_neither() -> None:
     stall = "[ 49.1] rcu: INFO: rcu_preempt self-detected stall on CPU\n[ 49.9] Call Trace:\n"
     bug = "[ 50.1] WARNING: CPU: 0 PID: 1 at mm/slub.c:1\n[ 50.2] Call Trace:\n"
     assert own_warnings(stall) == []
@@ -38,11 +38,11 @@ def test_a_stall_of_a_slow_host_is_no_warning_and_its_trace_neither() -> None:
         assert own_warnings(text) == bug.strip().splitlines()
 
 
-def test_the_end_of_the_workload_is_no_promise() -> None:
-    assert said("SAID 1 END\r\nSAID WORKLOAD-ENDED END\r\n") == ["1"]
+def test_end_of_the_workload_is_no_promise() -> None:
+    assert printed("SAID 1 END\r\nSAID WORKLOAD-ENDED END\r\n") == ["1"]
 
 
-def test_a_workload_is_a_program_and_its_words(tmp_path: Path) -> None:
+def test_workload_is_a_program_and_its_arguments(tmp_path: Path) -> None:
     program = str(EXAMPLES / "sqlite.py")
     load = Workload.of(f"{program} wal", f"{program} check")
     assert load.workload == (program, "wal")
@@ -55,14 +55,14 @@ def test_a_workload_is_a_program_and_its_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "nowhere", "plain"])
-def test_what_is_no_program_is_refused(tmp_path: Path, name: str) -> None:
+def test_workload_that_is_no_program_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "plain").touch(mode=0o600)
     with pytest.raises(UsageError, match="--workload"):
         Workload.of(str(tmp_path / name) if name else "", str(EXAMPLES / "records-check.sh"))
 
 
 def work(folder: Path, lines: int, *words: str) -> list[str]:
-    """So many promises of an example, which is then killed."""
+    """Run an example for so many promises, then kill it."""
     with subprocess.Popen(
         [EXAMPLES / words[0], *words[1:]],
         cwd=folder,

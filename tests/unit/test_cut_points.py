@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Places in Stop and Go: how they are written, and which marks of the plugin they are."""
+"""Places in Stop and Go: how they are written, and their marks in the plugin."""
 
 from __future__ import annotations
 
@@ -12,15 +12,8 @@ import pytest
 from lab import format as fmt
 from lab.errors import Exit, InfraError, RemError, UsageError
 from lab.machine import Machine, MachineConfig
-from lab.machine.cut_points import (
-    GO_PHASES,
-    PHASES,
-    STOP_PHASES,
-    Place,
-    attach_cut_points,
-    clock_for,
-    make_spec,
-)
+from lab.machine.cut_points import attach_cut_points, clock_for, make_spec
+from lab.machine.places import GO_PHASES, PHASES, STOP_PHASES, Place
 from lab.machine.plugin import STOPPED_OUT
 from lab.machine.supply import HostPacedClock
 
@@ -32,7 +25,7 @@ def test_place_is_a_phase_and_instructions() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "commit+", "commit-1", "commit+1ms", "consume+1", "Commit"])
-def test_wrong_place_names_those_that_are(text: str) -> None:
+def test_wrong_place_names_the_valid_ones(text: str) -> None:
     with pytest.raises(UsageError, match="stop, park, devices, commit") as caught:
         Place.parse(text, STOP_PHASES, "--at")
     assert caught.value.exit_code == Exit.USAGE
@@ -46,7 +39,7 @@ def test_every_phase_has_a_mark_and_stopped_is_the_last() -> None:
 
 @pytest.fixture
 def parts(tmp_path: Path) -> tuple[Path, Path]:
-    """A bzImage with its System.map, and a loader: of symbols only."""
+    """A bzImage with its System.map, and a loader: symbols only."""
     if not (shutil.which("gcc") and shutil.which("nm")):
         pytest.skip("needs gcc and nm")
     source = "void consume(void) {} void image_enter(void) {}"
@@ -60,7 +53,7 @@ def parts(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "bzImage", loader
 
 
-def test_plugin_is_told_of_all_phases_in_order(parts: tuple[Path, Path]) -> None:
+def test_plugin_gets_all_phases_in_order(parts: tuple[Path, Path]) -> None:
     kernel, loader = parts
     spec = make_spec(Path("plugin.so"), kernel, loader, icount=False)
     assert spec.pcs[:4] == tuple(0xFFFFFFFF81000000 + n for n in range(4))
@@ -81,7 +74,7 @@ def test_kernel_without_its_map_is_one_line(parts: tuple[Path, Path]) -> None:
         make_spec(Path("plugin.so"), kernel, loader, icount=False)
 
 
-def test_machine_without_cut_points_says_how_to_get_them(
+def test_machine_without_cut_points_names_the_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REM_STATE", str(tmp_path))
@@ -97,7 +90,7 @@ def test_machine_without_cut_points_says_how_to_get_them(
 
 
 @pytest.mark.parametrize("icount", [False, True])
-def test_only_icount_changes_whose_time_a_hold_up_is(
+def test_only_icount_makes_a_hold_up_guest_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, icount: bool
 ) -> None:
     monkeypatch.setenv("REM_STATE", str(tmp_path))

@@ -1,27 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The demonstration's verdict: what could not be verified counts as lost, and the page says so.
+"""The demonstration's verdict: what could not be verified counts as lost; its page is true.
 
-Method: stand-ins for the loads give every kind of answer; the page is made of what came of them.
+Method: fake clients give every kind of answer; pages are made of planted outcomes.
 """
 
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from html import unescape
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-import record_builder as build
 
-from lab.demo.guest_job import identify, numbers_in
+import tests.support.record_builder as build
 from lab.demo.outcome import Outcome
+from lab.demo.page import page
 from lab.demo.story import Before
 from lab.demo.verdict import all_lost, read_back
-from lab.demo.workload import Workload
-from lab.record import decode
-from lab.report.demo_page import page
+from lab.record.block import decode
+from lab.record.timeline import timeline_of
 from lab.report.timeline_picture import svg
-from lab.timeline import timeline_of
+from lab.testbed.guest_job import identify, numbers_in
+from lab.testbed.workload import Workload
 
 GOOD = {
     "drained": True,
@@ -35,7 +36,7 @@ GOOD = {
 
 
 def work(**answers: dict[str, Any]) -> Workload:
-    """A workload whose clients answer `verify` so."""
+    """A workload with clients that give these answers to `verify`."""
     loads = {
         name: SimpleNamespace(ask=lambda *_, answer=answer, **__: answer)
         for name, answer in answers.items()
@@ -52,12 +53,12 @@ def work(**answers: dict[str, Any]) -> Workload:
         ({**GOOD, "failures": ["redis client 1: the connection ended"]}, 70, 1),
     ],
 )
-def test_what_was_not_verified_is_lost(answer: dict[str, Any], lost: int, problems: int) -> None:
+def test_unverified_writes_count_as_lost(answer: dict[str, Any], lost: int, problems: int) -> None:
     tally = read_back(work(redis=answer, memcached=GOOD), {"redis": 70, "memcached": 30})
     assert (tally.lost, len(tally.problems)) == (lost, problems)
 
 
-def test_a_cold_boot_has_lost_everything() -> None:
+def test_cold_boot_loses_everything() -> None:
     outcome = Outcome(lambda _: None)
     before = Before({}, "id", "run", {"redis": 70, "memcached": 30})
     all_lost(before, outcome)
@@ -72,9 +73,51 @@ def test_one_broken_promise_fails_the_whole() -> None:
     assert outcome.check("three", True, "kept") and not outcome.result.ok
 
 
-def test_the_page_is_whole_and_needs_nothing_else() -> None:
+PROMISE = ("the same kernel runs", True)
+BROKEN = ("no kernel warning", False)
+DIGEST = ("the digest detects that lines are lost", True)
+UNDETECTED = ("the workload's checks detect the loss", False)
+
+
+@pytest.mark.parametrize(
+    ("no_flush", "checks", "heading"),
+    [
+        (None, [PROMISE], "The power failed, and everything continued"),
+        (
+            None,
+            [PROMISE, BROKEN],
+            'The power failed, and a check failed: "no kernel warning"',
+        ),
+        (None, [], "The power failed, and nothing was checked"),
+        (
+            "data",
+            [DIGEST],
+            "Stop's flushes were disabled (data): data was lost, and both checks detected it",
+        ),
+        (
+            "all",
+            [DIGEST, UNDETECTED],
+            "Stop's flushes were disabled (all), and the proof failed: "
+            '"the workload\'s checks detect the loss"',
+        ),
+        ("data", [], "Stop's flushes were disabled (data), and nothing was checked"),
+    ],
+)
+def test_heading_of_the_page_is_the_outcome(
+    no_flush: str | None, checks: list[tuple[str, bool]], heading: str
+) -> None:
+    outcome = Outcome(lambda _: None, no_flush=no_flush)
+    for name, ok in checks:
+        outcome.check(name, ok, "as planted")
+    assert outcome.heading() == heading
+    html = unescape(page(outcome, None))
+    assert f"<title>{heading}</title>" in html and f"<h1>{heading}</h1>" in html
+    assert ("everything continued" in html) == (no_flush is None and checks == [PROMISE])
+
+
+def test_page_is_complete_and_self_contained() -> None:
     outcome = Outcome(lambda _: None)
-    outcome.say("A <story> & more")
+    outcome.report("A <story> & more")
     outcome.check("a promise", False, "because <b>")
     outcome.result.add("stop_ns", 1_500_000, "ns", "native")
     timeline = timeline_of(decode(bytes(build.make_block())).slots[1])
@@ -83,17 +126,17 @@ def test_the_page_is_whole_and_needs_nothing_else() -> None:
     ElementTree.fromstring(picture)
     html = page(outcome, picture)
     assert "A &lt;story&gt; &amp; more" in html and "because &lt;b&gt;" in html
-    assert "BROKEN" in html and "1.500" in html and "Not modelled" in html
+    assert "FAILED" in html and "1.500" in html and "Not modelled" in html
     body = html.replace(picture, "")
     assert "http" not in body and "src=" not in body
 
 
-def test_a_process_is_its_number_and_its_start_time() -> None:
+def test_process_is_its_number_and_its_start_time() -> None:
     stat = "12 (a b) c) S " + " ".join(str(n) for n in range(4, 53))
-    said = SimpleNamespace(stdout=f"{stat}\nnonsense\n13 (x) S 1\n")
-    machine = cast(Any, SimpleNamespace(run_in_guest=lambda *_, **__: said))
+    answer = SimpleNamespace(stdout=f"{stat}\nnonsense\n13 (x) S 1\n")
+    machine = cast(Any, SimpleNamespace(run_in_guest=lambda *_, **__: answer))
     found = identify(machine, [12, 13])
-    assert list(found) == [12] and found[12].start_time == 22  # field 22 of proc(5)
+    assert list(found) == [12] and found[12].start_ticks == 22  # field 22 of proc(5)
 
 
 def test_numbers_in_a_line() -> None:

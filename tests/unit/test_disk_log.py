@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A disk that forgets: what of its record reaches media, and that no record can do harm.
+"""A disk with a volatile cache: which of its writes reach media, and that no log can do harm.
 
-Records are made here byte by byte, in the form of Linux' dm-log-writes, and cut off, damaged or
-random; QEMU's own are used by tests/hardware/test_disk_cache.py.
+Logs are made here byte by byte, in the format of Linux' dm-log-writes, and truncated, damaged or
+random; tests/hardware/test_disk_cache.py uses QEMU's own.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def disk(tmp_path: Path, log: bytes) -> disks.DiskFiles:
 
 
 def media(files: disks.DiskFiles) -> list[int]:
-    """One byte a sector; a sector is always of one byte here."""
+    """One byte per sector, as each sector has one repeated byte here."""
     data = files.media.read_bytes()
     assert len(data) == DISK_SECTORS * SECTOR_BYTES
     return [data[at] for at in range(0, len(data), SECTOR_BYTES)]
 
 
-def test_what_qemu_wrote_is_read(tmp_path: Path) -> None:
-    """The other reader of such records, machine/campaign/src/disk.rs, has this file, too."""
+def test_log_written_by_qemu_is_read(tmp_path: Path) -> None:
+    """The other reader of such logs, machine/campaign/src/disk.rs, reads the same file."""
     log = Path(__file__).with_name("qemu_disk_log.bin").read_bytes()
     files = disk(tmp_path, log[: 7 * SECTOR_BYTES])
     assert disks.settle(files) == disks.Settled(2, 1, 1, SECTOR_BYTES)
@@ -74,7 +74,7 @@ def test_what_qemu_wrote_is_read(tmp_path: Path) -> None:
     assert media(files)[:4] == [0xEE, 1, 2, 0xEE]
 
 
-def test_what_a_flush_covered_is_on_media_and_nothing_else(tmp_path: Path) -> None:
+def test_only_flushed_writes_are_on_media(tmp_path: Path) -> None:
     files = disk(tmp_path, record(write(0, 1), write(1, 2), FLUSHED, write(1, 3), write(2, 4)))
     settled = disks.settle(files)
     assert settled is not None
@@ -85,7 +85,7 @@ def test_what_a_flush_covered_is_on_media_and_nothing_else(tmp_path: Path) -> No
     assert disks.settle(files) is None
 
 
-def test_a_fua_write_needs_no_flush_and_keeps_its_place_among_others(tmp_path: Path) -> None:
+def test_fua_write_needs_no_flush_and_keeps_its_place_among_others(tmp_path: Path) -> None:
     files = disk(tmp_path, record(write(0, 1), write(0, 2, flags=FUA), write(1, 3)))
     settled = disks.settle(files)
     assert settled is not None
@@ -107,7 +107,7 @@ def test_settling_twice_is_settling_once(tmp_path: Path) -> None:
     files = disk(tmp_path, log)
     disks.settle(files, "some", 7)
     once = media(files)
-    files.log.write_bytes(log)  # the process died before it removed the record
+    files.log.write_bytes(log)  # the process was killed before it removed the log
     disks.settle(files, "some", 7)
     assert media(files) == once
 
@@ -124,8 +124,8 @@ def test_some_tears_a_write_by_sectors_and_by_seed(tmp_path: Path) -> None:
     assert outcome(3) == outcome(3)
 
 
-def test_a_hole_is_a_write_that_was_not_answered(tmp_path: Path) -> None:
-    """QEMU takes an entry's place, then writes it; killed in between it leaves zeros there."""
+def test_hole_is_a_write_that_was_not_answered(tmp_path: Path) -> None:
+    """QEMU reserves an entry's place, then writes it; killed in between it leaves zeros."""
     hole = bytes(3 * SECTOR_BYTES)
     files = disk(tmp_path, record(write(0, 1), hole, FLUSHED, write(1, 2)))
     settled = disks.settle(files)
@@ -155,18 +155,16 @@ def test_every_truncation_is_a_prefix(tmp_path: Path) -> None:
         bytes(ENTRY.size).ljust(SECTOR_BYTES, b"x"),
     ],
 )
-def test_an_entry_that_makes_no_sense_is_refused_and_nothing_after_it_used(
-    tmp_path: Path, bad: bytes
-) -> None:
+def test_damaged_entry_is_refused_with_all_after_it(tmp_path: Path, bad: bytes) -> None:
     files = disk(tmp_path, record(write(0, 1), FLUSHED, bad + sector(9)))
     with pytest.raises(DiskLogError, match="makes no sense"):
         disks.settle(files)
-    assert files.log.exists(), "the record stays, to be looked at"
+    assert files.log.exists(), "the log is kept for inspection"
 
 
-def test_another_file_is_no_record(tmp_path: Path) -> None:
+def test_another_file_is_no_log(tmp_path: Path) -> None:
     for head in (b"QFI\xfb" * 200, SUPER.pack(MAGIC, 2, 0, 512).ljust(1024, b"\1")):
-        with pytest.raises(DiskLogError, match="no record"):
+        with pytest.raises(DiskLogError, match="no log"):
             disks.settle(disk(tmp_path, head))
 
 
@@ -191,6 +189,6 @@ def test_random_damage_is_an_error_or_a_disk_of_the_same_size(tmp_path: Path) ->
     assert 0 < refused < 2000
 
 
-def test_an_empty_record_is_a_disk_that_was_not_used(tmp_path: Path) -> None:
+def test_empty_log_is_an_unused_disk(tmp_path: Path) -> None:
     settled = disks.settle(disk(tmp_path, b""))
     assert settled == disks.Settled()

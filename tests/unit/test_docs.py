@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The documents are true where a program can tell.
+"""The documents are true as far as a program can check.
 
 Goal: no reason, parameter or sysfs file without a line on the manual page; no test, path or link in
-a document that is not there. Method: names are read from the sources that define them.
+a document that does not exist. Method: names are read from the sources that define them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from lab import format as fmt
 from lab.machine.status import GUEST_FILES
 from lab.paths import repo_dir
-from lab.tidy import project_files
+from lab.tidy.files import project_files
 
 REPO = repo_dir()
 README = (REPO / "README.md").read_text("utf-8")
@@ -48,8 +48,8 @@ def test_every_reason_is_on_the_manual_page(reason: str) -> None:
 
 
 @pytest.mark.parametrize("reason", list(fmt.VIEWS.rem_boot_reason.__members__))
-def test_a_reason_is_called_as_its_number_is(reason: str) -> None:
-    """So `rem`, which derives names from the enum, says the same word as kernel and loader."""
+def test_reason_has_the_name_of_its_number(reason: str) -> None:
+    """So `rem`, which derives names from the enum, prints the same word as kernel and loader."""
     bare = reason.removeprefix("REM_BOOT_").removeprefix("REM_COLD_")
     assert REASONS[reason] == bare.lower().replace("_", "-")
 
@@ -68,8 +68,8 @@ def test_every_kernel_parameter_is_on_the_manual_page(name: str) -> None:
     assert any(re.match(rf"\.BI? ?R? ?remanence\.{name}=", line) for line in headings())
 
 
-def test_the_sources_were_understood() -> None:
-    """Else the tests above could pass for having nothing to look for."""
+def test_sources_were_understood() -> None:
+    """Otherwise the tests above could pass because they have nothing to check."""
     assert len(REASONS) == len(fmt.VIEWS.rem_boot_reason.__members__)
     assert {"status", "last_boot", "stop"} <= set(ATTRIBUTES)
     assert {"stop", "hold_up_us"} <= set(PARAMETERS)
@@ -127,10 +127,12 @@ def test_every_link_leads_somewhere(document: str) -> None:
 
 def test_every_kernel_patch_is_explained() -> None:
     text = (REPO / "kernel" / "README.md").read_text("utf-8")
-    told: set[int] = set()
+    explained: set[int] = set()
     for first, last in re.findall(r"^\| (\d{4})(?: to (\d{4}))? \|", text, re.MULTILINE):
-        told |= set(range(int(first), int(last or first) + 1))
-    assert {int(patch.name[:4]) for patch in (REPO / "kernel" / "patches").glob("*.patch")} == told
+        explained |= set(range(int(first), int(last or first) + 1))
+    assert {
+        int(patch.name[:4]) for patch in (REPO / "kernel" / "patches").glob("*.patch")
+    } == explained
 
 
 # What a newcomer looks for: the row of README's table, and what the function there must do.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem experiment`: each has its parts, raw results can be judged again, a wrong one is red.
+"""`rem experiment`: each has its parts, raw results can be judged again, a wrong one fails.
 
-Those that need no machine are run in their cheap form.
+Those that need no machine run in their cheap form.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CHEAP = ("wsp-cap", "wsp-f1-f2", "wsp-f6-f7", "wsp-f8", "wsp-t2")
 
 
 @pytest.mark.parametrize("name", names())
-def test_an_experiment_has_its_parts(name: str) -> None:
+def test_experiment_has_its_parts(name: str) -> None:
     experiment = Experiment.load(name)
     for function in ("measure", "judge", "draw"):
         assert callable(getattr(experiment.module, function))
@@ -36,21 +36,21 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str,
 
 
 @pytest.mark.parametrize("name", CHEAP)
-def test_a_cheap_run_makes_raw_results_a_picture_and_figures(
+def test_cheap_run_makes_raw_results_a_picture_and_figures(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
 ) -> None:
-    code, said = run(capsys, name, "--tier", "ci", "--out", str(tmp_path))
+    code, printed = run(capsys, name, "--tier", "ci", "--out", str(tmp_path))
     assert code == Exit.PASS
-    assert said["ok"] is True
-    assert said["figures"]
+    assert printed["ok"] is True
+    assert printed["figures"]
     assert (tmp_path / "figure.png").stat().st_size > 10_000
     again, same = run(
         capsys, name, "--redraw", str(tmp_path / "raw.json"), "--out", str(tmp_path / "again")
     )
-    assert (again, same) == (code, said), "figures are a function of the raw results"
+    assert (again, same) == (code, printed), "figures are a function of the raw results"
 
 
-def test_a_result_that_contradicts_the_paper_is_exit_1(
+def test_result_that_contradicts_the_paper_is_exit_1(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     run(capsys, "wsp-f6-f7", "--tier", "ci", "--out", str(tmp_path))
@@ -58,9 +58,9 @@ def test_a_result_that_contradicts_the_paper_is_exit_1(
     kept["raw"]["windows_ns"]["atx-22"]["busy"] = [12_000_000]
     wrong = tmp_path / "wrong.json"
     wrong.write_text(json.dumps(kept), encoding="utf-8")
-    code, said = run(capsys, "wsp-f6-f7", "--redraw", str(wrong), "--out", str(tmp_path))
+    code, printed = run(capsys, "wsp-f6-f7", "--redraw", str(wrong), "--out", str(tmp_path))
     assert code == Exit.BROKEN
-    assert said["ok"] is False
+    assert printed["ok"] is False
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""format/FORMAT.md is what the headers say now, and complete.
+"""format/FORMAT.md agrees with the headers and is complete.
 
-Goal: nobody reads an offset that is not true. Method: the page is made again and compared; each
-struct's table is compared with the compiler's own layout (format/golden/layout.txt).
+Goal: no wrong offset in the document. Method: the page is generated and compared; each struct's
+table is compared with the compiler's layout (format/golden/layout.txt).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import takewhile
 import pytest
 
 from lab import format as fmt
-from lab.format_doc import format_page, rows, words
+from lab.docs.format_page import format_page, rows, words
 
 PAGE = fmt.HEADER_DIR / "FORMAT.md"
 BLOCK = """
@@ -43,7 +43,7 @@ def test_every_struct_has_the_compilers_places() -> None:
 
 
 def test_every_drawing_of_the_headers_is_on_the_page() -> None:
-    """Whole: from the line that names the columns to the one that is empty."""
+    """From the line with the columns' names to the next empty one."""
     page, drawings = format_page(), 0
     for header in fmt.HEADERS:
         lines = iter((fmt.HEADER_DIR / header).read_text(encoding="utf-8").splitlines())

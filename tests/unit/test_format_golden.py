@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The Python views of format/*.h read the golden bytes as the C compiler wrote them.
 
-Goal: header, C and Python never drift apart. Method: the generator's output is compared with the
-golden files, each field's place with the compiler's, each value with the one that was stored.
+Goal: header, C and Python agree. Method: the generator's output is compared with the golden files,
+each field's offset with the compiler's, each value with the stored one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def word(index: int) -> int:
     return int.from_bytes(bytes(0x11 + (index * 8 + i) % 0xE0 for i in range(8)), "little")
 
 
-def test_golden_files_are_what_the_generator_writes(tmp_path: Path) -> None:
+def test_golden_files_are_those_of_the_generator(tmp_path: Path) -> None:
     cc = shutil.which("cc")
     if cc is None:
         pytest.skip("no C compiler")

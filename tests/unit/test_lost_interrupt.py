@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Which boot is made again: one whose CPUs are all halted; no other, and no second time."""
+"""Which boot is repeated: one with all CPUs halted; no other, and not twice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from lab.errors import HangError
 from lab.machine import lost_interrupt
 from lab.machine.lost_interrupt import BOOTED_AGAIN, LostInterrupt
-from tests import trials
+from tests.support import trials
 
 LIMIT_S = 1.0
 pytest_plugins = ["pytester"]
@@ -44,13 +44,13 @@ class Guest:
 
 
 @pytest.fixture(autouse=True)
-def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is said. At once, and not on stderr, where the end of the run would find it."""
+def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The messages. Without waits, and not on stderr, where the end of the run would find them."""
     lines: list[str] = []
     monkeypatch.setattr(lost_interrupt, "SAMPLE_S", 0.0)
-    monkeypatch.setattr(lost_interrupt, "LOOK_EVERY_S", 0.0)
-    monkeypatch.setattr(lost_interrupt, "say", lines.append)
-    monkeypatch.setattr(trials, "say", lines.append)
+    monkeypatch.setattr(lost_interrupt, "CHECK_EVERY_S", 0.0)
+    monkeypatch.setattr(lost_interrupt, "info", lines.append)
+    monkeypatch.setattr(trials, "info", lines.append)
     return lines
 
 
@@ -59,18 +59,18 @@ def wait(guest: Any, since: int = 0, again: bool = True) -> int:
     return int(guest.boots)
 
 
-def test_a_guest_that_comes_up_is_booted_once(told: list[str]) -> None:
+def test_guest_that_comes_up_is_booted_once(messages: list[str]) -> None:
     assert wait(Guest(0)) == 1
-    assert told == []
+    assert messages == []
 
 
-def test_halted_cpus_are_booted_once_more_and_that_is_said(told: list[str]) -> None:
+def test_boot_with_halted_cpus_is_repeated_and_reported(messages: list[str]) -> None:
     assert wait(Guest(1, "RIP=1 HLT=1\nRIP=2 HLT=1")) == 2
-    assert [BOOTED_AGAIN in line for line in told] == [True]
+    assert [BOOTED_AGAIN in line for line in messages] == [True]
 
 
 @pytest.mark.parametrize(("since", "again"), [(1, True), (0, False)])
-def test_neither_a_reset_nor_a_boot_that_is_judged_is_repeated(since: int, again: bool) -> None:
+def test_neither_a_reset_nor_a_tested_boot_is_repeated(since: int, again: bool) -> None:
     guest = Guest(1)
     with pytest.raises(HangError):
         wait(guest, since, again)
@@ -78,38 +78,38 @@ def test_neither_a_reset_nor_a_boot_that_is_judged_is_repeated(since: int, again
 
 
 @pytest.mark.parametrize("registers", ["RIP=1 HLT=1\nRIP=2 HLT=0", "nothing"])
-def test_a_cpu_at_work_is_a_hang(registers: str) -> None:
+def test_cpu_at_work_is_a_hang(registers: str) -> None:
     guest = Guest(1, registers)
     with pytest.raises(HangError, match="within 1 s"):
         wait(guest)
     assert guest.boots == 1
 
 
-def test_a_guest_that_says_something_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guest_that_prints_is_not_hanging(monkeypatch: pytest.MonkeyPatch) -> None:
     guest = Guest(1)
-    said = iter(range(10**9))
-    monkeypatch.setattr(guest, "position", lambda: next(said))
+    positions = iter(range(10**9))
+    monkeypatch.setattr(guest, "position", lambda: next(positions))
     with pytest.raises(HangError):
         wait(guest)
     assert guest.boots == 1
 
 
-def test_under_icount_nobody_looks() -> None:
+def test_boots_under_icount_are_not_sampled() -> None:
     guest = Guest(1, icount=True)
     with pytest.raises(HangError):
         wait(guest)
     assert guest.boots == 1
 
 
-def test_a_second_hang_is_one() -> None:
+def test_second_hang_is_reported_as_a_hang() -> None:
     guest = Guest(2)
     with pytest.raises(LostInterrupt):
         wait(guest)
     assert guest.boots == 2
 
 
-def test_a_trial_is_made_again_on_the_same_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its first boot has consumed it, and its reason would be another."""
+def test_trial_is_repeated_on_the_same_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first boot has consumed the record, so a second one would have another reason."""
     block, boots = [b"as it was"], []
 
     def boot(_bed: trials.Bed, to_guest: bool, options: dict[str, Any]) -> str:
@@ -129,8 +129,8 @@ def test_a_trial_is_made_again_on_the_same_record(monkeypatch: pytest.MonkeyPatc
     assert boots == [(b"as it was", False, {"cold": True})] * 2
 
 
-def test_the_end_of_a_run_tells_of_it_once(pytester: pytest.Pytester) -> None:
-    """Though the test passed, whose output is not shown."""
+def test_end_of_a_run_reports_a_repeated_boot_once(pytester: pytest.Pytester) -> None:
+    """Also for a test that passed and so has no output."""
     pytester.makeconftest((Path(__file__).parent.parent / "conftest.py").read_text())
     pytester.makepyfile(f"""
         import sys

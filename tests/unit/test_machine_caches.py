@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Goal: what a machine with volatile caches is told, and what is refused before a start.
+"""Goal: the configuration of a machine with volatile caches, and what is refused before a start.
 
 Method: the pure parts, and files of a few pages; no QEMU.
 """
@@ -71,7 +71,7 @@ def test_power_on_begins_with_media_and_power_off_leaves_only_media(files: Machi
     caches.keep_memory(files, CONFIG)
     assert not memory.exists()
     assert files.seen(CONFIG) == files.nvram(CONFIG)
-    # For people it is there until power returns; for the machine it is not.
+    # Kept for people until power returns, but not for the machine.
     assert b"what no flush wrote" in files.at_cut(CONFIG).read_bytes()[:64]
     caches.drop_memory(files, CONFIG)
     assert not files.at_cut(CONFIG).exists()
@@ -101,10 +101,10 @@ def test_profiles_are_checked_by_name() -> None:
 def test_caches_without_icount_or_plugin_are_refused() -> None:
     for missing in ({"icount": False}, {"plugin": None}):
         with pytest.raises(UsageError, match="need --icount and the plugin"):
-            replace(CONFIG, **missing)  # type: ignore[arg-type]
+            replace(CONFIG, **missing)
 
 
-def test_a_loss_needs_both_the_count_and_the_digest() -> None:
+def test_loss_needs_both_the_count_and_the_digest() -> None:
     lost = {"lost_lines": 3, "digest_due": 1, "digest_media": 2}
     assert caches.is_lost(lost)
     assert not caches.is_lost({**lost, "lost_lines": 0})

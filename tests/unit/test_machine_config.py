@@ -12,8 +12,8 @@ import pytest
 from lab.errors import Exit, RemError
 from lab.machine.config import Forward, MachineConfig
 from lab.machine.files import MachineFiles
-from lab.machine.options import parse_bytes, parse_ns, parse_span_s
 from lab.machine.qemu import BootOptions, Wires, build_command, quoted_command
+from lab.quantities import parse_bytes, parse_ns, parse_span_s
 
 CONFIG = MachineConfig(
     name="m", kernel=Path("/k/bzImage"), loader=Path("/g/loader.elf"), root=Path("/r/root.img")
@@ -102,14 +102,14 @@ def test_memory_is_small_dram_and_shared_nvram_of_the_state() -> None:
     assert "mem-path=/state/m/nvram.img,size=1073741824" in backend
 
 
-def test_memtype_is_told_to_the_kernel_and_dram_alone_is_enough_for_it() -> None:
+def test_memtype_is_passed_to_the_kernel_with_enough_dram() -> None:
     def of(memtype: str | None, **more: object) -> MachineConfig:
         return replace(CONFIG, memtype=memtype, **more)  # type: ignore[arg-type]
 
-    assert " memtype=nvram" in CONFIG.cmdline(), "what machines have unless asked"
+    assert " memtype=nvram" in CONFIG.cmdline(), "the default"
     assert "memtype=" not in of(None).cmdline()
     assert " memtype=nvram,dram " in of("nvram,dram").cmdline() + " "
-    # The last word counts, for the loader as for the kernel.
+    # The last word takes precedence, for the loader and for the kernel.
     assert of("nvram", cmdline_extra="memtype=dram").cmdline().endswith("memtype=dram")
     assert values(command(of("nvram")), "-m") == values(command(of(None)), "-m")
     assert values(command(of("dram")), "-m") == ["1024M,slots=2,maxmem=8G"]
@@ -123,10 +123,10 @@ def test_dram_can_be_a_file() -> None:
     assert "memory-backend=dram" not in values(command(), "-machine")
 
 
-def test_devices_are_behind_an_iommu_unless_asked() -> None:
+def test_devices_are_behind_an_iommu_by_default() -> None:
     assert not any("iommu" in word for word in command(replace(CONFIG, iommu=False)))
     words = values(command(replace(CONFIG, iommu=True)), "-device")
-    assert words.index("intel-iommu,intremap=on,eim=on") == 1  # before all that is behind it
+    assert words.index("intel-iommu,intremap=on,eim=on") == 1  # before all devices behind it
     assert sum("iommu_platform=on" in word for word in words) == 2
 
 

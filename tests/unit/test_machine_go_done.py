@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem resume` is well when programs run, not when the loader has entered an image.
+"""`rem resume` succeeds when programs run, not when the loader has entered an image.
 
-Method: the wait for the last event of Go, on a machine that is none. Red without it: an image
-whose data was never flushed is entered, and its kernel crashes (tests/hardware/test_caches.py).
+Method: the wait for the last event of Go, on a fake machine. Without this wait an image whose data
+was never flushed would pass though its kernel crashes (tests/hardware/test_caches.py).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from lab.machine.machine import Machine, MachineState
 
 @dataclass
 class Fake:
-    """What the wait asks of a machine; *looks* is how often programs do not run yet."""
+    """What the wait needs of a machine; *polls* is how often programs do not run yet."""
 
-    looks: int
+    polls: int
     resets: int = 0
     state: MachineState = MachineState.RUNNING
     config: Any = field(default_factory=lambda: SimpleNamespace(name="fake"))
 
     def _programs_run(self, sequence: int) -> bool:
         assert sequence == 4
-        self.looks -= 1
-        return self.looks < 0
+        self.polls -= 1
+        return self.polls < 0
 
     def kernel_warnings(self) -> list[str]:
         return ["BUG: unable to handle page fault"]
@@ -43,19 +43,19 @@ def wait(fake: Fake, limit_s: float = 60.0) -> None:
 
 
 def test_programs_that_run_end_the_wait() -> None:
-    fake = Fake(looks=3)
+    fake = Fake(polls=3)
     wait(fake)
-    assert fake.looks == -1
+    assert fake.polls == -1
 
 
-def test_a_crash_after_the_image_was_entered_is_broken() -> None:
-    for fake in (Fake(looks=3, resets=1), Fake(looks=3, state=MachineState.FAILED)):
+def test_crash_after_the_image_was_entered_is_broken() -> None:
+    for fake in (Fake(polls=3, resets=1), Fake(polls=3, state=MachineState.FAILED)):
         with pytest.raises(RemError, match="image 4 was entered and its kernel crashed: BUG") as it:
             wait(fake)
         assert it.value.exit_code == Exit.BROKEN
 
 
-def test_a_kernel_that_says_nothing_is_a_hang() -> None:
+def test_silent_kernel_is_a_hang() -> None:
     with pytest.raises(HangError, match="programs do not run") as caught:
-        wait(Fake(looks=1_000_000), limit_s=0.0)
+        wait(Fake(polls=1_000_000), limit_s=0.0)
     assert caught.value.exit_code == Exit.HANG

@@ -26,8 +26,8 @@ from lab.machine.network import (
     network_from_state,
     network_to_state,
 )
-from lab.machine.note import read_boot_note
 from lab.machine.status import decision_line
+from lab.record.boot_note import read_boot_note
 
 GOLDEN = fmt.HEADER_DIR / "golden"
 LIMIT_S = 30.0
@@ -74,7 +74,9 @@ def console() -> Iterator[tuple[Console, socket.socket]]:
     made.close()
 
 
-def test_console_finds_what_comes_in_pieces(console: tuple[Console, socket.socket]) -> None:
+def test_console_finds_a_pattern_that_comes_in_pieces(
+    console: tuple[Console, socket.socket],
+) -> None:
     made, machine = console
     threading.Timer(0.02, machine.send, [b"-READY"]).start()
     machine.send(b"REM-GUEST")
@@ -99,8 +101,8 @@ def test_boot_note_names_reason_and_difference() -> None:
     assert note is not None and not note.resumed
     assert note.reason == "COLD_DISK_DIFFERS"
     text = decision_line(asdict(note))
-    assert text.startswith("cold boot: disk differs; image says disk 0x3040506.258 = ")
-    assert "machine is kernel 0x0.0 = " in text
+    assert text.startswith("cold boot: disk differs; image has disk 0x3040506.258 = ")
+    assert "machine has kernel 0x0.0 = " in text
 
 
 @pytest.mark.parametrize("damage", [0, 12, 100, 156])
@@ -140,7 +142,7 @@ def test_network_is_remembered(network: Network) -> None:
     assert again.netdev() == network.netdev()
 
 
-def test_user_network_reaches_only_what_is_forwarded() -> None:
+def test_user_network_reaches_only_forwarded_ports() -> None:
     network = UserNetwork(2222, (Forward(8080, 80),), None)
     assert network.address(22) == ("127.0.0.1", 2222)
     assert network.address(80) == ("127.0.0.1", 8080)
@@ -197,7 +199,7 @@ def test_namespaces_have_the_same_addresses_side_by_side() -> None:
     try:
         for network in made:
             network.setup()
-            network.setup()  # what is there is kept
+            network.setup()  # an existing namespace is kept
         sockets = [network.make_socket() for network in made]
         for sock in sockets:
             sock.bind(("10.77.0.1", 7000))  # the same address and port, in each

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Real QEMU processes under the machine object: states, cuts, no orphans.
 
-Method: a guest of 130 bytes (wire_guest.S) that knows the wire of PWR_OK, so that each boot takes
-a fraction of a second and no kernel has to be built.
+Method: a guest of 130 bytes (wire_guest.S) that handles the wire of PWR_OK, so that each boot takes
+a fraction of a second and no kernel is needed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import pytest
 from lab.errors import Exit, InfraError, RemError
 from lab.machine import Machine, MachineConfig, MachineState, lost_interrupt
 from lab.machine.control import request
+from lab.machine.cut_plan import UNANNOUNCED, CutPlan
 from lab.machine.files import MachineFiles, MachineLock
 from lab.machine.status import status_from_files
 from lab.paths import repo_dir
@@ -61,7 +62,7 @@ def machine(config: MachineConfig) -> Iterator[Machine]:
         yield made
 
 
-def tell(machine: Machine, byte: bytes) -> None:
+def send(machine: Machine, byte: bytes) -> None:
     assert machine.console is not None
     machine.console.send(byte)
 
@@ -81,7 +82,7 @@ def process_is_there(pid: int) -> bool:
 
 
 def test_announced_cut_waits_for_the_stop_and_kills_qemu(machine: Machine) -> None:
-    record = machine.cut(HOLD_UP_NS)
+    record = machine.cut(CutPlan(hold_up_ns=HOLD_UP_NS))
     assert record.announced and record.echoed and record.stopped
     assert record.margin_ns is not None and record.stopped_after_ns is not None
     assert record.stopped_after_ns + record.margin_ns == HOLD_UP_NS
@@ -90,8 +91,8 @@ def test_announced_cut_waits_for_the_stop_and_kills_qemu(machine: Machine) -> No
     assert machine.state is MachineState.STOPPED
 
 
-def test_a_plugin_that_is_missing_is_one_line(config: MachineConfig, tmp_path: Path) -> None:
-    """QEMU's own words and where it wrote them; with the plugin back the machine starts."""
+def test_plugin_that_is_missing_is_one_line(config: MachineConfig, tmp_path: Path) -> None:
+    """QEMU's message and its log; with the plugin restored the machine starts."""
     missing = replace(config, plugin=str(tmp_path / "none.so"))
     with Machine.create(missing, destroy_on_exit=True) as machine:
         with pytest.raises(InfraError, match=r"none\.so") as caught:
@@ -106,24 +107,24 @@ def test_a_plugin_that_is_missing_is_one_line(config: MachineConfig, tmp_path: P
 
 
 def test_unannounced_cut_gives_no_time(machine: Machine) -> None:
-    record = machine.cut(immediate=True)
+    record = machine.cut(UNANNOUNCED)
     assert not record.announced and not record.stopped and record.margin_ns is None
     assert record.qemu_status == -signal.SIGKILL and record.gone
     assert machine.state is MachineState.CUT
 
 
 def test_stop_later_than_the_hold_up_is_a_cut(machine: Machine) -> None:
-    tell(machine, b"s")
+    send(machine, b"s")
     assert machine.console is not None
     machine.console.expect("D", LIMIT_S)
-    record = machine.cut(20_000_000)
+    record = machine.cut(CutPlan(hold_up_ns=20_000_000))
     assert not record.stopped and record.gone
     assert machine.state is MachineState.CUT
 
 
 def test_resume_is_a_new_process_on_the_same_nvram(machine: Machine) -> None:
     nvram = machine.files.nvram(machine.config)
-    first = machine.cut(HOLD_UP_NS)
+    first = machine.cut(CutPlan(hold_up_ns=HOLD_UP_NS))
     with nvram.open("r+b") as file:
         file.seek(0x40000)
         file.write(b"kept")
@@ -134,27 +135,27 @@ def test_resume_is_a_new_process_on_the_same_nvram(machine: Machine) -> None:
     answer = machine.qemu.qmp.monitor("xp /4xb 0x100040000")
     assert answer.split()[1:] == ["0x6b", "0x65", "0x70", "0x74"]
     assert machine.boots == 2
-    assert machine.cut(HOLD_UP_NS).sequence != first.sequence
+    assert machine.cut(CutPlan(hold_up_ns=HOLD_UP_NS)).sequence != first.sequence
 
 
 def test_media_can_be_read_by_their_owner_only(machine: Machine) -> None:
-    """They hold every key that the guest's memory holds."""
+    """They hold every key in the guest's memory."""
     assert machine.files.nvram(machine.config).stat().st_mode & 0o077 == 0
 
 
-def test_planned_stop_takes_the_power_away(machine: Machine) -> None:
+def test_planned_stop_cuts_the_power(machine: Machine) -> None:
     pid = machine.qemu.pid if machine.qemu else 0
-    tell(machine, b"p")
+    send(machine, b"p")
     assert machine.wait_off(LIMIT_S) is MachineState.STOPPED
     assert not process_is_there(pid)
 
 
 def test_guest_that_switches_itself_off_is_off(machine: Machine) -> None:
-    tell(machine, b"o")
+    send(machine, b"o")
     assert machine.wait_off(LIMIT_S) is MachineState.OFF
 
 
-def test_qemu_that_dies_by_itself_is_a_failure(machine: Machine) -> None:
+def test_qemu_that_ends_by_itself_is_a_failure(machine: Machine) -> None:
     assert machine.qemu is not None
     os.kill(machine.qemu.pid, signal.SIGSEGV)
     assert machine.wait_off(LIMIT_S) is MachineState.FAILED
@@ -162,19 +163,19 @@ def test_qemu_that_dies_by_itself_is_a_failure(machine: Machine) -> None:
 
 
 def test_reset_of_the_guest_is_seen(machine: Machine) -> None:
-    tell(machine, b"t")
+    send(machine, b"t")
     assert machine.resets == 0
     eventually(lambda: machine.resets == 1)
     assert machine.state is MachineState.RUNNING
 
 
-def test_a_boot_that_hangs_halted_is_seen_and_made_again(
+def test_boot_that_hangs_halted_is_detected_and_repeated(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lost_interrupt, "LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(lost_interrupt, "CHECK_EVERY_S", 0.1)
     monkeypatch.setattr(lost_interrupt, "SAMPLES", 3)
     assert not lost_interrupt.hangs(machine), "its CPU polls"
-    tell(machine, b"h")
+    send(machine, b"h")
     with pytest.raises(lost_interrupt.LostInterrupt):
         lost_interrupt.expect(machine, "nothing more", LIMIT_S)
     machine.boot_again()
@@ -184,9 +185,9 @@ def test_a_boot_that_hangs_halted_is_seen_and_made_again(
 
 
 def test_machine_that_is_off_cannot_be_cut(machine: Machine) -> None:
-    machine.cut(HOLD_UP_NS)
+    machine.cut(CutPlan(hold_up_ns=HOLD_UP_NS))
     with pytest.raises(RemError, match="stopped, not running") as caught:
-        machine.cut(HOLD_UP_NS)
+        machine.cut(CutPlan(hold_up_ns=HOLD_UP_NS))
     assert caught.value.exit_code == Exit.USAGE
 
 
@@ -197,9 +198,9 @@ def test_two_machines_run_side_by_side(machine: Machine, config: MachineConfig) 
         other.boot()
         assert other.console is not None
         other.console.expect("R", LIMIT_S)
-        assert other.cut(HOLD_UP_NS).stopped
+        assert other.cut(CutPlan(hold_up_ns=HOLD_UP_NS)).stopped
         assert machine.state is MachineState.RUNNING
-    assert machine.cut(HOLD_UP_NS).stopped
+    assert machine.cut(CutPlan(hold_up_ns=HOLD_UP_NS)).stopped
 
 
 def test_second_owner_is_refused(machine: Machine) -> None:
@@ -217,7 +218,7 @@ def test_machine_that_could_not_be_made_leaves_nothing(config: MachineConfig) ->
     assert not MachineFiles.of("m").directory.exists()
 
 
-def test_qemu_that_does_not_start_says_why(config: MachineConfig) -> None:
+def test_qemu_that_does_not_start_gives_the_reason(config: MachineConfig) -> None:
     from dataclasses import replace
 
     broken = replace(config, devices=("no-such-device",))
@@ -264,7 +265,7 @@ def test_no_orphan_after_ctrl_c(supervisor: subprocess.Popen[bytes], number: int
     assert supervisor.wait(LIMIT_S) == Exit.PASS
     assert not process_is_there(pid)
     files = MachineFiles.of("m")
-    assert status_from_files(files)["state"] == MachineState.STOPPED  # it was given a hold-up
+    assert status_from_files(files)["state"] == MachineState.STOPPED  # it had a hold-up
     assert not files.control.exists()
     assert MachineLock.owner_pid(files) is None
 
@@ -317,7 +318,7 @@ def test_terminal_is_the_console_until_the_escape_key(config: MachineConfig) -> 
     while b"R" not in seen:
         seen += os.read(leader, 100)
     pid = qemu_pid()
-    os.write(leader, b"s")  # typed: the guest answers
+    os.write(leader, b"s")  # the guest answers
     while b"D" not in seen:
         seen += os.read(leader, 100)
     os.write(leader, b"\x03")  # Ctrl-C is for the guest
@@ -329,7 +330,7 @@ def test_terminal_is_the_console_until_the_escape_key(config: MachineConfig) -> 
     Machine.open("m").destroy()
 
 
-def test_console_is_shared_and_told_of_the_end(machine: Machine) -> None:
+def test_console_is_shared_and_its_end_is_reported(machine: Machine) -> None:
     got: list[bytes] = []
     ended = threading.Event()
 
@@ -340,13 +341,13 @@ def test_console_is_shared_and_told_of_the_end(machine: Machine) -> None:
 
     assert machine.console is not None
     machine.console.attach(sink, replay=True)
-    machine.cut(immediate=True)
+    machine.cut(UNANNOUNCED)
     assert ended.wait(LIMIT_S)
     assert b"R" in b"".join(got)
 
 
-def test_a_machine_left_by_a_killed_command_makes_room(config: MachineConfig) -> None:
-    """Only one that was to end with its command, and only when that is dead."""
+def test_machine_left_by_a_killed_command_makes_room(config: MachineConfig) -> None:
+    """Only a machine that was to end with its command, and only after that command ended."""
     maker = "import sys; from lab.machine import *; c = MachineConfig.from_json(sys.argv[1]);"
     maker += "Machine.create(c, destroy_on_exit=sys.argv[2] == 'transient').close()"
 

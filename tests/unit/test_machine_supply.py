@@ -41,17 +41,17 @@ def eventually(true: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def test_power_on_is_told_until_echoed(wired: tuple[PowerSupply, socket.socket]) -> None:
+def test_power_on_is_sent_until_echoed(wired: tuple[PowerSupply, socket.socket]) -> None:
     supply, uart = wired
     first = uart.recv(1)[0]
     assert first & fmt.CONST["REM_PWR_OK"]
-    assert uart.recv(1)[0] == first  # not echoed: comes again
+    assert uart.recv(1)[0] == first  # not echoed: repeated
     assert echo(uart) == first
     assert supply.wire is not None
     eventually(supply.wire.echoed.is_set)
     uart.settimeout(0.1)
     with pytest.raises(TimeoutError):
-        while True:  # at most what was on its way
+        while True:  # at most what was in transit
             uart.recv(1)
 
 
@@ -106,7 +106,7 @@ def test_drop_ends_with_the_hold_up(wired: tuple[PowerSupply, socket.socket]) ->
     assert 0.05 <= time.monotonic() - begin_s < LIMIT_S
 
 
-def test_drop_ends_when_the_machine_is_gone(wired: tuple[PowerSupply, socket.socket]) -> None:
+def test_drop_ends_when_qemu_ends(wired: tuple[PowerSupply, socket.socket]) -> None:
     supply, uart = wired
     threading.Timer(0.05, uart.close).start()
     begin_s = time.monotonic()

@@ -20,7 +20,7 @@ from lab.paths import repo_dir
 from lab.setup.kernel import WITH_MUTANTS, kernel_key, kernel_mutants
 from lab.setup.loader import loader_key, loader_mutants
 from lab.setup.patch_series import Patch, Series, check_series
-from tests.proofs import planted
+from tests.support.proofs import planted
 
 REPO = repo_dir()
 SERIES = {"kernel": kernel_mutants(REPO), "loader": loader_mutants(REPO)}

@@ -37,7 +37,7 @@ class Bench:
         self.wire: socket.socket | None = None
 
     def another(self) -> NvdimmController:
-        """As the next process of the laboratory would find the module."""
+        """The module as the next process of the laboratory would find it."""
         return NvdimmController(self.files, self.bytes, PowerModel.ready())
 
     def power_on(self) -> None:
@@ -113,7 +113,7 @@ def test_without_the_command_nothing_is_saved_and_an_old_image_stays(bench: Benc
     assert bench.loaded() == b"old!", "hence the erase before an image is entered"
 
 
-def test_what_was_erased_does_not_come_back(bench: Bench) -> None:
+def test_erased_flash_is_not_restored(bench: Bench) -> None:
     bench.power_on()
     bench.store(b"kept")
     bench.power_off(save=True)
@@ -127,7 +127,7 @@ def test_what_was_erased_does_not_come_back(bench: Bench) -> None:
     assert bench.settled(RESTORE) is State.EMPTY
 
 
-def test_a_save_without_the_energy_is_partial_for_the_next_process_too(tmp_path: Path) -> None:
+def test_save_without_the_energy_is_partial_for_the_next_process_too(tmp_path: Path) -> None:
     bench = Bench(tmp_path, 1 << 30)  # charged again in seconds, not at once
     bench.power_on()
     need_pj = PowerModel.ready().ask("nvdimm", name="agiga", bytes=bench.bytes)["save_pj"]
@@ -157,7 +157,7 @@ def test_noise_on_the_wire_is_no_command(bench: Bench) -> None:
     assert not bench.files.flash.exists()
 
 
-def test_a_flash_that_cannot_be_read_is_said(bench: Bench) -> None:
+def test_unreadable_flash_is_reported(bench: Bench) -> None:
     bench.power_on()
     bench.power_off(save=True)
     bench.files.flash.unlink()
@@ -174,13 +174,13 @@ def test_status_bytes_differ_and_check() -> None:
     assert not any(byte & fmt.CONST["REM_NVDIMM_FROM_MACHINE"] for byte in bytes_)
 
 
-def test_an_impossible_module_is_one_line(tmp_path: Path) -> None:
+def test_impossible_nvdimm_is_one_line(tmp_path: Path) -> None:
     files = NvdimmFiles(tmp_path / "dram", tmp_path / "flash", tmp_path / "state.json")
     with pytest.raises(UsageError, match="NVDIMM"):
         NvdimmController(files, 0, PowerModel.ready())
 
 
-def test_a_battery_keeps_memory_for_its_time_and_not_longer(tmp_path: Path) -> None:
+def test_battery_keeps_memory_for_its_time_and_not_longer(tmp_path: Path) -> None:
     files = NvdimmFiles(tmp_path / "dram", tmp_path / "flash", tmp_path / "state.json")
     files.dram.write_bytes(b"kept".ljust(BYTES, b"\0"))
     battery = BatteryMemory(files, 1 << 30, PowerModel.ready())

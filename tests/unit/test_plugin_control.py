@@ -23,10 +23,10 @@ WAITED_NS = NOW + fmt.VIEWS.rem_plugin_snapshot.fields["waited_ns"].offset
 
 
 class FakePlugin:
-    """Answers commands in the file as the plugin does; keeps what it was asked."""
+    """Answers commands in the file as the plugin does, and keeps them."""
 
     def __init__(self, path: Path, error: int = 0) -> None:
-        self.asked: list[tuple[int, int, int]] = []
+        self.commands: list[tuple[int, int, int]] = []
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), fmt.CONST["REM_PLUGIN_CTL_BYTES"])
         magic, version = fmt.CONST["REM_PLUGIN_MAGIC"], fmt.CONST["REM_PLUGIN_VERSION"]
@@ -45,7 +45,7 @@ class FakePlugin:
             if request == self._word(DONE):
                 continue
             first, second = struct.unpack_from("<QQ", self._map, ARGUMENT)
-            self.asked.append((self._word(COMMAND), first, second))
+            self.commands.append((self._word(COMMAND), first, second))
             struct.pack_into("<QQQQQQ", self._map, NOW, 1, 2**64 - 1, 7, 500, 100, 200)
             struct.pack_into("<QQ", self._map, WAITED_NS, 30, 40)
             struct.pack_into("<I", self._map, ERROR, self._error)
@@ -72,7 +72,7 @@ def test_commands_reach_the_plugin_with_their_arguments(control: PluginControl) 
     control.reset_marks()
     control.disarm()
     plugin.close()
-    assert plugin.asked == [
+    assert plugin.commands == [
         (3, 1, 2**40),
         (4, 2, 0),
         (5, 10_000_000, 0),

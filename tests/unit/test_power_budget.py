@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem budget`: figures of the contract, a verdict that can be red, and bad input as one line each.
+"""`rem budget`: its figures, a verdict that can fail, and one line for each bad input.
 
-The model itself is tested in power/ (cargo); here is what Python adds.
+The model itself is tested in models/power (cargo); these tests are of the Python part.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def budget(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[s
 
 
 def test_figures_keep_the_contract(capsys: pytest.CaptureFixture[str], model: PowerModel) -> None:
-    code, said = budget(capsys, "--machine", "wsp-intel-c5528", "--margin", "1", "--nvram", "8G")
-    figures = said["figures"]
+    code, printed = budget(capsys, "--machine", "wsp-intel-c5528", "--margin", "1", "--nvram", "8G")
+    figures = printed["figures"]
     assert code == Exit.PASS
-    assert said["ok"] is True
+    assert printed["ok"] is True
     assert {figure["kind"] for figure in figures.values()} == {"modelled"}
     phases = sum(figures[f"{name}_ns"]["value"] for name in ("park", "flush", "commit"))
     assert figures["stop_ns"]["value"] == phases
@@ -46,16 +46,16 @@ def test_figures_keep_the_contract(capsys: pytest.CaptureFixture[str], model: Po
     assert len(answer) == sum(name.endswith("_fits") for name in figures)
 
 
-def test_a_supply_that_does_not_last_is_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_supply_that_does_not_last_is_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--machine", "wsp-intel-c5528", "--supply", "wsp-intel-750w", "--margin", "1")
     assert budget(capsys, *words)[0] == Exit.PASS
-    code, said = budget(capsys, *words, "--park", "20ms")
+    code, printed = budget(capsys, *words, "--park", "20ms")
     assert code == Exit.BROKEN
-    assert said["ok"] is False
-    assert said["figures"]["wsp_intel_750w_left_pj"]["value"] == 0
+    assert printed["ok"] is False
+    assert printed["figures"]["wsp_intel_750w_left_pj"]["value"] == 0
 
 
-def test_a_larger_margin_and_an_older_capacitor_need_more(
+def test_larger_margin_and_an_older_capacitor_need_more(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def capacitance_uf(*words: str) -> int:
@@ -99,7 +99,7 @@ def test_bad_input_is_one_line_and_code_2(
     assert names in err
 
 
-def test_a_damaged_profile_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_damaged_profile_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     text = (repo_dir() / "models" / "power" / "profiles.toml").read_text(encoding="utf-8")
     for damage in (text[: len(text) // 2], "", text.replace("[supply.atx-22]", "[supply.atx-22")):
         file = tmp_path / "profiles.toml"
@@ -133,7 +133,7 @@ def test_steps_of_the_stop_are_the_kernels() -> None:
     assert preempt and int(preempt[1]) * 1000 == steps["preempt_off_ns"]["value"]
 
 
-def test_a_hold_up_is_a_time_or_a_supply(model: PowerModel) -> None:
+def test_hold_up_is_a_time_or_a_supply(model: PowerModel) -> None:
     assert hold_up_ns("17ms", "--hold-up") == 17_000_000
     assert hold_up_ns("wsp-amd-525w", "--hold-up") == 22_000_000
     for text in ("17", "-1ms", "atx-23", "", "ms"):
@@ -141,7 +141,7 @@ def test_a_hold_up_is_a_time_or_a_supply(model: PowerModel) -> None:
             hold_up_ns(text, "--hold-up")
 
 
-def test_a_picture_is_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_picture_is_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     picture = tmp_path / "budget.svg"
     assert cli.main(["budget", "--picture", str(picture)]) == Exit.PASS
     assert "<svg" in picture.read_text(encoding="utf-8")

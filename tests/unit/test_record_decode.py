@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The record's decoder tells what the loader would make of a block, and survives any bytes.
+"""The record's decoder finds what the loader would find in a block, and survives any bytes.
 
-Method: a block built right by another hand (record_builder.py), read as it is, then damaged in one
-place after the other, then in random ones.
+Method: a correct block from an independent builder (record_builder.py), read intact, then damaged
+in one place after the other, then in random ones.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-import record_builder as build
 
+import tests.support.record_builder as build
 from lab import format as fmt
 from lab.errors import RemError
-from lab.record import decode, read_block
-from lab.timeline import chrome_trace, timeline_of
+from lab.record.block import decode, read_block
+from lab.record.timeline import chrome_trace, timeline_of
 
 
-def test_a_whole_block() -> None:
+def test_whole_block() -> None:
     record = decode(bytes(build.make_block()))
     assert record.problems == ()
     assert record.region_bytes == build.REGION_BYTES
@@ -36,7 +36,7 @@ def test_a_whole_block() -> None:
 
 
 @pytest.mark.parametrize(("consumed", "state"), [(6, "ready"), (7, "consumed"), (9, "consumed")])
-def test_an_image_is_ready_until_it_is_consumed(consumed: int, state: str) -> None:
+def test_image_is_ready_until_it_is_consumed(consumed: int, state: str) -> None:
     assert decode(bytes(build.make_block((7,), consumed))).slots[1].state == state
 
 
@@ -66,7 +66,7 @@ def test_every_bit_of_the_words() -> None:
             assert record.problems
 
 
-def test_an_image_in_the_wrong_slot_is_said() -> None:
+def test_image_in_the_wrong_slot_is_reported() -> None:
     block = build.make_block()
     here, there = build.body_at(1), build.body_at(0)
     block[there : there + 0x1000] = block[here : here + 0x1000]
@@ -75,7 +75,7 @@ def test_an_image_in_the_wrong_slot_is_said() -> None:
     assert any("slot 0: sequence 7 does not belong" in p for p in decode(bytes(block)).problems)
 
 
-def test_zeros_and_ones_and_little() -> None:
+def test_zeros_ones_and_short_blocks_decode() -> None:
     size = build.CONST["REM_BLOCK_BYTES"]
     for block in (bytes(size), b"\xff" * size, b"", b"\xff" * 100):
         record = decode(block)
@@ -95,7 +95,7 @@ def test_events_that_do_not_count_are_left_out() -> None:
     assert types[0] == "STOP_BEGIN" and types[-1] == "GO_DONE"
 
 
-def test_a_stop_that_did_not_commit_still_has_its_timeline() -> None:
+def test_stop_that_did_not_commit_still_has_its_timeline() -> None:
     block = build.make_block()
     block[build.commit_at(1) : build.commit_at(1) + 8] = bytes(8)
     record = decode(bytes(block))
@@ -117,7 +117,7 @@ def test_spans_of_stop_and_go() -> None:
     assert [s.begin_ns for s in control[1:]] == [s.end_ns for s in control[:-1]]
 
 
-def test_the_trace_is_one_that_viewers_take() -> None:
+def test_trace_is_one_that_viewers_take() -> None:
     timeline = timeline_of(decode(bytes(build.make_block())).slots[1])
     assert timeline is not None
     trace = json.loads(json.dumps(chrome_trace(timeline)))
@@ -142,7 +142,7 @@ def test_no_bytes_make_it_fail() -> None:
         block = bytearray(whole)
         for _ in range(rng.choice([1, 4, 40])):
             block[rng.choice(interesting)] = rng.choice([0, 0xFF, rng.randrange(256)])
-        if rng.random() < 0.3:  # a field that is impossible, with a header that checks
+        if rng.random() < 0.3:  # an impossible field, with a right checksum of the header
             _forge_header(block, rng)
         record = decode(bytes(block))
         json.dumps(asdict(record))
@@ -170,7 +170,7 @@ def _forge_header(block: bytearray, rng: random.Random) -> None:
     block[at : at + 256] = raw
 
 
-def test_a_file_that_is_too_short_is_one_line(tmp_path: Path) -> None:
+def test_file_that_is_too_short_is_one_line(tmp_path: Path) -> None:
     short = tmp_path / "nvram"
     short.write_bytes(bytes(4096))
     with pytest.raises(RemError, match="4096 bytes"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The command line: errors are one line and a code, nothing stays behind, the man page is true."""
+"""The command line: errors are one line and a code, no process is left, the man page is true."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from lab import cli, run
+from lab.checks.testrun import TestRun, Tier, pytest_last_line
+from lab.command_line.man_page import man_page
 from lab.errors import Exit, HangError, InfraError, RemError
-from lab.manpage import man_page
 from lab.paths import repo_dir
 from lab.result import Result
-from lab.testrun import TestRun, Tier, pytest_last_line
 
 
 def test_usage_errors_are_one_line_and_code_2(capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,19 +58,19 @@ def test_full_disk_anywhere_is_one_line(
 
 
 def test_every_command_has_help_and_imports_only_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in cli.command_modules():
-        assert cli.main([name.replace("_", "-"), "--help"]) == Exit.PASS
+    for name in cli.LazyCommands():
+        assert cli.main([name, "--help"]) == Exit.PASS
         assert "Usage:" in capsys.readouterr().out
-    code = "import sys; from lab import cli; cli.build_app('setup'); print(*sys.modules)"
+    code = "import sys; from lab import cli; cli.parser().commands['setup']; print(*sys.modules)"
     argv = [sys.executable, "-c", code]
     loaded = subprocess.run(argv, cwd=repo_dir(), capture_output=True, text=True, check=True).stdout
     assert "lab.commands.setup" in loaded.split()
     assert {"lab.commands.doctor", "rich.table", "matplotlib"}.isdisjoint(loaded.split())
 
 
-def test_man_page_is_what_the_parser_says() -> None:
+def test_man_page_is_that_of_the_parser() -> None:
     written = (repo_dir() / "man" / "rem.1").read_text(encoding="utf-8")
-    assert written == man_page(), "man/rem.1 is old: run `./rem fmt`"
+    assert written == man_page(cli.parser()), "man/rem.1 is old: run `./rem fmt`"
 
 
 def test_result_is_one_json_line_with_units(capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,7 +115,7 @@ def test_timeout_ends_the_whole_group(tmp_path: Path) -> None:
 def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     script = f"echo $$ >{pid_file}.new; mv {pid_file}.new {pid_file}; sleep 1000"
-    # A shell that starts this test in the background has it ignore Ctrl-C, and so would the child.
+    # If a shell starts this test in the background, it ignores Ctrl-C, and so would the child.
     listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     code = f"{listen}; from lab import run; run.run(['sh', '-c', {script!r}])"
     child = subprocess.Popen([sys.executable, "-c", code], cwd=repo_dir(), stderr=subprocess.PIPE)
@@ -140,7 +140,7 @@ def test_stream_writes_log_and_hands_lines_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "found"),
     [
         ("======= 57 passed in 3.21s =======", "57 passed in 3.21s"),
         ("1 failed, 56 passed, 2 skipped in 63.05s (0:01:03)",) * 2,
@@ -149,8 +149,8 @@ def test_stream_writes_log_and_hands_lines_on(tmp_path: Path) -> None:
         ("tests/unit/test_x.py .....", ""),
     ],
 )
-def test_last_line_of_pytest_is_recognised(line: str, said: str) -> None:
-    assert pytest_last_line(line) == said
+def test_last_line_of_pytest_is_recognised(line: str, found: str) -> None:
+    assert pytest_last_line(line) == found
 
 
 def test_budget_is_a_failure_of_its_own_except_in_soak() -> None:
@@ -171,7 +171,7 @@ def _is_gone(pid: int) -> bool:
             os.kill(pid, 0)
         except ProcessLookupError:
             return True
-        # An orphan that nobody has waited for yet is dead as well.
+        # A zombie has ended as well.
         stat = Path(f"/proc/{pid}/stat")
         if stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z":
             return True

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """`rem test` leaves no tests out.
 
-Goal: a file of tests that lies beside the code is run like those below tests/. Method: the runners
-are replaced by one that only notes what it was asked to run.
+Goal: a file of tests beside the code runs like those below tests/. Method: the runners are replaced
+by one that only keeps its commands.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from lab import testrun
+from lab.checks import testrun
+from lab.checks.shares import CORE, SHARES, crate_folders, pytest_words
+from lab.checks.testrun import TestRun, Tier
 from lab.paths import repo_dir
-from lab.shares import CORE, SHARES, crate_folders, pytest_words
-from lab.testrun import TestRun, Tier
-from lab.tidy import project_files
+from lab.tidy.files import project_files
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     commands: list[list[str]] = []
 
     def note(argv: list[Any], *_: object, **__: object) -> int:
@@ -33,18 +33,18 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return commands
 
 
-def test_every_python_test_is_in_a_folder_that_is_run(asked: list[list[str]]) -> None:
+def test_every_python_test_is_in_a_folder_that_is_run(commands: list[list[str]]) -> None:
     for share in SHARES:
         if words := pytest_words(repo_dir(), share):
             testrun._pytest(TestRun(Tier.FULL), share.name, words)
-    words = {word for command in asked for word in command if not word.startswith("-")}
+    words = {word for command in commands for word in command if not word.startswith("-")}
     for path in project_files(repo_dir()):
         name = path.relative_to(repo_dir())
         if name.match("test_*.py"):
             assert any(name.is_relative_to(Path(word)) for word in words), name
 
 
-def test_what_one_share_leaves_out_another_runs() -> None:
+def test_each_test_runs_in_exactly_one_share() -> None:
     taken = {folder for share in SHARES if share is not CORE for folder in share.tests}
     for word in pytest_words(repo_dir(), CORE):
         if word.startswith("--ignore="):
@@ -58,22 +58,22 @@ def test_every_crate_is_in_exactly_one_share() -> None:
     assert sorted(shared) == sorted(members)
 
 
-def test_the_loader_that_they_run_is_built_before(asked: list[list[str]]) -> None:
+def test_loader_that_they_run_is_built_before(commands: list[list[str]]) -> None:
     testrun._loader(TestRun(Tier.FULL))
-    assert {"test", "all", "tools"} <= set(asked[0])
+    assert {"test", "all", "tools"} <= set(commands[0])
 
 
-def test_words_of_the_user_are_all_that_runs(
-    asked: list[list[str]], monkeypatch: pytest.MonkeyPatch
+def test_only_the_users_tests_run(
+    commands: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(testrun, "ensure_all", lambda _: None)
     monkeypatch.setattr(testrun, "ensure_kernel", lambda *_: None)
     testrun.run_tier(Tier.FULL, ["tests/unit"])
-    assert [command[-1] for command in asked] == ["tests/unit"]
+    assert [command[-1] for command in commands] == ["tests/unit"]
 
 
 @pytest.mark.parametrize(("must_find", "failed"), [(True, ["core: pytest"]), (False, [])])
-def test_a_tier_may_have_no_tests_but_a_users_words_must_find_some(
+def test_tier_may_have_no_tests_but_a_users_choice_must_find_some(
     must_find: bool, failed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(testrun, "_runner", lambda *_, **__: testrun.NO_TESTS)

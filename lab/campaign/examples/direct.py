@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Writes past the page cache (O_DIRECT), from several threads: requests are always in flight.
-`direct.py` says `THREAD NUMBER` when a block's write has returned and fdatasync has; a thread goes
-round its slots. `direct.py check` reads what was said and looks at each thread's newest.
+`direct.py` prints `THREAD NUMBER` when a block's write and fdatasync have returned; a thread reuses
+its slots in turn. `direct.py check` reads these lines and checks each thread's newest blocks.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ import threading
 THREADS = 3
 BLOCK_BYTES = 512 << 10
 SLOTS = 64  # of a thread
-LOOKED_AT = 56  # fewer: those ahead may hold what was not said yet
+CHECKED = 56  # fewer than SLOTS: the next ones may hold newer blocks
 
 
 def content(thread: int, number: int) -> bytes:
@@ -59,10 +59,10 @@ def check() -> None:
         return
     with open("blocks", "rb") as file:
         for thread, newest in sorted(last.items()):
-            for number in range(max(0, newest - LOOKED_AT + 1), newest + 1):
+            for number in range(max(0, newest - CHECKED + 1), newest + 1):
                 file.seek(place(thread, number))
                 if file.read(BLOCK_BYTES) != content(thread, number):
-                    sys.exit(f"block {number} of thread {thread} was written and is another")
+                    sys.exit(f"block {number} of thread {thread} was written and has other content")
 
 
 if sys.argv[1:] == ["check"]:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """ext4 itself: big files, new names, renames and removals, each made durable by fsync of file and
-directory. `files.py` works and says `NUMBER` for each file that is durable; `files.py check` reads
-what was said and looks at the newest, which nobody has removed.
+directory. `files.py` prints `NUMBER` for each file that is durable; `files.py check` reads these
+lines and checks the newest files, which have not been removed.
 """
 
 import hashlib
@@ -40,14 +40,14 @@ def work() -> None:
 
 
 def check() -> None:
-    said = [int(line) for line in sys.stdin]
-    last = said[-1] if said else -1
+    printed = [int(line) for line in sys.stdin]
+    last = printed[-1] if printed else -1
     for number in range(max(0, last - KEPT + 1), last + 1):
         try:
             with open(f"file-{number}", "rb") as file:
                 found = file.read()
         except FileNotFoundError:
-            sys.exit(f"file {number} was said to be durable and is not there")
+            sys.exit(f"file {number} was durable and is missing")
         if found != content(number):
             sys.exit(f"file {number} is torn")
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""redis with an append-only file and a sync for each write. `redis.py` sets keys and says each that
-the server has acknowledged; `redis.py check` starts a server on that file and asks for all of them.
+"""redis with an append-only file and a sync for each write. `redis.py` sets keys and prints each
+acknowledged one; `redis.py check` starts a server on that file and reads all of them.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ def value(number: int) -> str:
 
 
 class Client:
-    """Lines there and back; waits for a server that is still reading its file."""
+    """Sends and receives lines; waits for a server that is still reading its file."""
 
     def __init__(self) -> None:
         while True:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""SQLite: rows in a database, one transaction each; a row is said when its commit has returned.
+"""SQLite: rows in a database, one transaction each; a row is printed when its commit returned.
 
 `sqlite.py delete` has a rollback journal. Its commit is the removal of the journal, which only
-`synchronous=EXTRA` makes durable: with FULL a power failure may undo the last commit, as SQLite's
-manual says and `sqlite.py delete FULL` shows. `sqlite.py wal` has a write-ahead log and FULL.
-`sqlite.py off` never asks for a flush: the kernel alone writes pages back, so only an image that is
-resumed owes its rows. `sqlite.py check` reads what was said.
+`synchronous=EXTRA` makes durable: with FULL a power failure may undo the last commit (see SQLite's
+manual), which `sqlite.py delete FULL` shows. `sqlite.py wal` has a write-ahead log and FULL.
+`sqlite.py off` never flushes: the kernel alone writes pages back, so only an image that is resumed
+must have its rows. `sqlite.py check` reads the printed rows.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ import os
 import sqlite3
 import sys
 
-ROW_BYTES = 6000  # more than a page: a row has pages of its own, which no later one heals
+ROW_BYTES = 6000  # more than a page: a row has pages that no later row rewrites
 WRITE_BACK = 7  # sync_file_range(): wait before, write, wait after; no flush
 
 
@@ -46,7 +46,7 @@ def work(journal: str, synchronous: str | None) -> None:
 
 
 def check(owed: bool) -> None:
-    said = [int(line) for line in sys.stdin]
+    printed = [int(line) for line in sys.stdin]
     try:
         base = sqlite3.connect("base")
         verdict = base.execute("PRAGMA integrity_check").fetchone()[0]
@@ -59,7 +59,7 @@ def check(owed: bool) -> None:
         return
     if verdict != "ok":
         sys.exit(f"sqlite: {verdict}")
-    missing = [n for n in said if n not in kept]
+    missing = [n for n in printed if n not in kept]
     wrong = [n for n, value in kept.items() if value != row(n)]
     if missing or wrong:
         sys.exit(f"rows missing: {missing[:5]}, torn: {wrong[:5]}")

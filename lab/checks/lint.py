@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Formatters and linters of every language: one list, used by `rem test` and `rem fmt`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.paths import cache_dir
+from lab.run import run
+from lab.setup.plugin import cargo_env
+from lab.tidy.check import tidy
+from lab.tidy.files import is_shell, project_files
+
+C_FOLDERS = (
+    "format",
+    "loader",
+    "guest",
+    "heap",
+    "off2f",
+    "pm",
+    "tests",
+)  # except those of checkpatch
+KERNEL_FOLDERS = (
+    "kernel",
+    "pm/kernel",
+    "pm/init",
+    "off2f/kernel",
+)
+# For mails to Linux's maintainers, not for a project with its own licence table.
+CHECKPATCH_IGNORES = (
+    "FILE_PATH_CHANGES",
+    "SPDX_LICENSE_TAG",
+    "COMMIT_MESSAGE",
+    "MISSING_SIGN_OFF",
+    "EMAIL_SUBJECT",
+    "COMMIT_LOG_LONG_LINE",
+    "UNDOCUMENTED_SETUP",
+)
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Linter:
+    """A command that prints nothing and ends with 0 if there is no finding."""
+
+    name: str
+    argv: Sequence[str | Path]
+
+
+def linters(repo: Path) -> list[Linter]:
+    """The linters that apply to this checkout."""
+    files = project_files(repo)
+    python = [sys.executable, "-m"]
+    found = [
+        Linter("ruff check", [*python, "ruff", "check", "-q", "."]),
+        Linter("ruff format", [*python, "ruff", "format", "-q", "--check", "."]),
+        Linter("mypy", [*python, "mypy", "--no-error-summary"]),
+        Linter("shellcheck", ["shellcheck", *_shell_files(files)]),
+        Linter("clang-format", ["clang-format", "--dry-run", "-Werror", *_c_files(repo, files)]),
+    ]
+    if (repo / "Cargo.toml").exists():
+        clippy = ["cargo", "clippy", "-q", "--workspace", "--all-targets", "--locked"]
+        found += [
+            Linter("rustfmt", ["cargo", "fmt", "--all", "--check"]),
+            Linter("clippy", [*clippy, "--", "-D", "warnings"]),
+        ]
+    return found + _checkpatch(repo)
+
+
+def lint(repo: Path, report: Report) -> list[str]:
+    """Run all and give their output to *report*; return the names of those with findings."""
+    failed = []
+    for linter in linters(repo):
+        done = run(linter.argv, cwd=repo, env=cargo_env(), check=False)
+        if not done.ok:
+            report(f"{linter.name}: findings")
+            report((done.stdout + done.stderr).rstrip())
+            failed.append(linter.name)
+    findings = tidy(repo)
+    for finding in findings:
+        report(str(finding))
+    return failed + (["tidy"] if findings else [])
+
+
+def format_all(repo: Path) -> None:
+    """Rewrite every file in the form that lint() checks."""
+    files = project_files(repo)
+    python = [sys.executable, "-m", "ruff"]
+    run([*python, "check", "-q", "--fix-only", "."], cwd=repo)
+    run([*python, "format", "-q", "."], cwd=repo)
+    run(["clang-format", "-i", *_c_files(repo, files)], cwd=repo)
+    if (repo / "Cargo.toml").exists():
+        run(["cargo", "fmt", "--all"], cwd=repo, env=cargo_env())
+
+
+def _shell_files(files: list[Path]) -> list[Path]:
+    def first(path: Path) -> list[str]:
+        with path.open("rb") as opened:
+            return [opened.readline(80).decode("utf-8", errors="replace").rstrip()]
+
+    return [path for path in files if is_shell(first(path))]
+
+
+def _c_files(repo: Path, files: list[Path]) -> list[Path]:
+    def ours(path: Path) -> bool:
+        folders = [repo / folder for folder in KERNEL_FOLDERS]
+        if any(path.is_relative_to(folder) for folder in folders):
+            return False
+        return path.relative_to(repo).parts[0] in C_FOLDERS and path.suffix in (".c", ".h")
+
+    return [path for path in files if ours(path)]
+
+
+def _checkpatch(repo: Path) -> list[Linter]:
+    """The kernel's own linter, from the source of the built kernel, if there is one."""
+    scripts = sorted((cache_dir() / "build").glob("linux-*/scripts/checkpatch.pl"))
+    if not scripts:
+        return []
+    words = ["--no-tree", "--quiet", "--no-summary", "--terse", "--show-types"]
+    base: list[str | Path] = ["perl", scripts[-1], *words, "--ignore", ",".join(CHECKPATCH_IGNORES)]
+    sources = [
+        path
+        for path in project_files(repo)
+        if any(path.is_relative_to(repo / folder) for folder in KERNEL_FOLDERS)
+        and path.suffix in (".c", ".h", ".S")
+        and not path.name.endswith("_trace.h")  # trace events have a form of their own
+    ]
+    folders = ("patches", "mutants")
+    patches = sorted(p for name in folders for p in (repo / "kernel" / name).glob("*.patch"))
+    found = [Linter("checkpatch", [*base, "--strict", "-f", *sources])] if sources else []
+    return found + ([Linter("checkpatch of patches", [*base, *patches])] if patches else [])

@@ -1,8 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Load from the host that outlives its machine's QEMU, and knows what it was promised.
-
-Each kind is a process of its own inside the machine's network namespace, driven by JSON lines
-(process.py): `writers` (redis or memcached clients that keep requests in flight all the time) and
-`peer` (the far end of rem-tcp and rem-fsync). Connections are made once. One that ends, for
-whatever reason, is a failure: nothing here reconnects.
-"""

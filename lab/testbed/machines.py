@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A machine of this checkout's kernel, loader and guest root, with or without volatile caches."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from lab.machine import MachineConfig
+from lab.machine.config import StopModeName
+from lab.machine.cut_points import make_spec
+from lab.machine.machine import make_room
+from lab.machine.plugin import ctl_path
+from lab.setup import products
+from lab.setup.progress import Progress
+
+NVRAM_BYTES = 1 << 30
+# Every page of the NVRAM file gets written: in memory where there is room, else in the state.
+FAST_DIR = Path("/dev/shm")
+
+
+def fast_dir() -> Path | None:
+    """A folder in the host's memory with room for an NVRAM, or None."""
+    with suppress(OSError):
+        if shutil.disk_usage(FAST_DIR).free > 2 * NVRAM_BYTES and os.access(FAST_DIR, os.W_OK):
+            return FAST_DIR
+    return None
+
+
+def make_config(
+    name: str,
+    cpus: int = 2,
+    stop_mode: StopModeName | None = None,
+    kernel: Path | None = None,
+    caches: str | None = None,
+) -> MachineConfig:
+    """The usual machine, on a tap network. Builds what is missing; *kernel* is another bzImage."""
+    # Checked before anything is built: a wrong word must not cost a kernel build.
+    MachineConfig(name=name, kernel=Path(), cpus=cpus)
+    make_room(name)
+    progress = Progress()
+    config = MachineConfig(
+        name=name,
+        kernel=kernel or products.ensure_kernel(progress).bz_image,
+        loader=products.ensure_loader(progress),
+        root=products.ensure_root(progress),
+        cpus=cpus,
+        nvram_bytes=NVRAM_BYTES,
+        nvram_dir=fast_dir(),
+        network="tap",
+        stop_mode=stop_mode,
+    )
+    return config if caches is None else with_caches(config, caches)
+
+
+def with_caches(config: MachineConfig, profile: str) -> MachineConfig:
+    """The same machine with volatile caches, whose model runs in the plugin."""
+    return replace(with_cut_points(replace(config, icount=True)), caches=profile)
+
+
+def with_cut_points(config: MachineConfig) -> MachineConfig:
+    """The same machine with the plugin, which knows places in Stop and Go and, under icount, time.
+
+    It needs the loader, and System.map beside the kernel.
+    """
+    assert config.loader is not None
+    library = products.ensure_plugin(Progress())
+    spec = make_spec(library, config.kernel, config.loader, config.icount)
+    return replace(config, cut_points=True, plugin=spec.argument(ctl_path(config.name)))

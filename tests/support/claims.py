@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Tests of the claims: a machine that has booted, and cuts that must succeed.
+
+Everything here is real: set-up's kernel, loader and root in a QEMU of its own. With
+REM_TEST_CACHES=PROFILE the machine has volatile caches from its first resume on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from lab.machine import Machine
+from lab.machine.console import kernel_warnings
+from lab.machine.cut_points import attach_cut_points
+from lab.record.boot_note import BootNote
+from lab.testbed.machines import make_config, with_caches
+from tests.support.no_stop import WatchedClock, why
+
+BOOT_LIMIT_S = 240.0
+CACHES = os.environ.get("REM_TEST_CACHES")
+# A machine with modelled caches is some twenty times slower; no limit here is a measurement.
+SLOWER = 10 if CACHES else 1
+GO_LIMIT_S = 120.0 * SLOWER
+ANSWER_LIMIT_S = 60.0 * SLOWER  # of a program; rem-mem fills half of the memory first
+
+
+def machine_name(purpose: str) -> str:
+    """A name of its own for each test process, so that several may run in parallel."""
+    return f"t-{purpose}-{os.getpid()}"
+
+
+@contextmanager
+def booted(purpose: str, cpus: int, stop: str) -> Iterator[Machine]:
+    """A machine with a guest that answers; always destroyed at the end."""
+    kernel = os.environ.get("REM_TEST_KERNEL")  # another bzImage to try
+    config = make_config(machine_name(purpose), cpus, stop, Path(kernel) if kernel else None)
+    with Machine.create(config, destroy_on_exit=True) as machine:
+        machine.boot()
+        machine.wait_up(BOOT_LIMIT_S)
+        if CACHES:
+            stop_for_caches(machine, CACHES)
+            machine.resume()
+            machine.wait_resumed(GO_LIMIT_S)
+        yield machine
+
+
+def stop_for_caches(machine: Machine, profile: str, hold_up_ns: int | None = None) -> None:
+    """Stop it; from its next resume on it has volatile caches. Booting with them takes minutes."""
+    machine.guest.close()
+    assert machine.cut().stopped
+    config = with_caches(machine.config, profile)
+    machine.config = replace(config, hold_up_ns=hold_up_ns or config.hold_up_ns)
+    attach_cut_points(machine)
+
+
+def cut_and_resume(machine: Machine, rtc_offset_s: int = 0) -> BootNote:
+    """One power failure that the guest must not notice."""
+    clock = WatchedClock(machine)
+    record = machine.cut(clock=clock)
+    assert record.stopped, why(machine, record, clock, consoles(machine))
+    assert record.gone, f"QEMU {record.qemu_pid} still runs"
+    machine.resume(rtc_offset_s=rtc_offset_s)
+    return machine.wait_resumed(GO_LIMIT_S)
+
+
+def consoles(machine: Machine) -> str:
+    """The console output of all boots of the machine."""
+    files = sorted(machine.files.directory.glob("console-*.log"))
+    return "".join(file.read_text(errors="replace") for file in files)
+
+
+def warnings(machine: Machine) -> list[str]:
+    return kernel_warnings(consoles(machine))
