@@ -25,11 +25,12 @@ from lab.run import find_tool
 from lab.setup import products
 from lab.testbed.machines import make_config
 from lab.verdict import BrokenError
+from tests.support import disk_load
 from tests.support.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
 from tests.support.proofs import must_be_found
 
 SYSFS = "/sys/kernel/remanence/disks"
-LOAD = Path(__file__).parent / "disk_load.py"
+LOAD = Path(disk_load.__file__)
 FOLDER = "/root/load"
 ROUNDS = 20  # between two cuts, at least
 ROUND_LIMIT_S = 90.0

@@ -32,10 +32,11 @@ from tests.hardware.test_disk_cache import (
     verdict,
     work_on,
 )
+from tests.support import dm_table
 from tests.support.claims import BOOT_LIMIT_S, GO_LIMIT_S, consoles, cut_and_resume, machine_name
 from tests.support.proofs import must_be_found
 
-TABLE = Path(__file__).parent / "dm_table.py"
+TABLE = Path(dm_table.__file__)
 LOG_MIB = 64
 LIMIT_S = 120.0  # of what the guest does on its own
 FILE_MIB = 16
