@@ -4,9 +4,9 @@
  *
  *   offset   bytes   what
  *   0x0000      96   header: 88 bytes, CRC32C of them, 4 bytes zero
- *   0x1000       8   truncated: records up to this number are forgotten
+ *   0x1000       8   truncated: records up to this number are dropped
  *   0x1040       8   not zero while a program has the region open
- *   0x1200    3584   per session: the undo record that a checkpoint met open
+ *   0x1200    3584   per session: the undo record that was open at a checkpoint
  *   0x2000    4096   64 roots: name (40), type (8), offset (8), size (8)
  *   0x3000           per session: redo lines, undo lines, of 64 bytes
  *   table            a word per chunk
@@ -25,7 +25,7 @@
  * first (54) and the sequence number (47..0). Words 1 to 7 are entries: bits
  * 63..60 kind, 59..48 count, 47..0 offset. Kinds: 1 count words follow, 2 the byte
  * becomes count, 3 zeros (a word with the bytes follows), 4 older records do not
- * count here (the same), 5 ends the undo record of that number.
+ * apply here (the same), 5 ends the undo record of that number.
  */
 #ifndef REM_HEAP_H
 #define REM_HEAP_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
  * The image record: every byte of main memory that the boot loader reads, or
- * that the loader and a kernel tell each other.
+ * by which the loader and a kernel communicate.
  *
- * It lies in a reserved block at the start of the NVRAM region. All offsets
- * below are from the start of that block; everything is little-endian; words
- * called "reserved" are zero, and readers check that they are. Neither all
- * zeros nor all ones is a valid anything. How the checksums are formed stands
- * beside each field; CRC32C is the Castagnoli polynomial, reflected, initial
- * value and final XOR 0xffffffff (RFC 3720, appendix B.4).
+ * It is in a reserved block at the start of the NVRAM region. All offsets below
+ * are from the start of that block; everything is little-endian; reserved words
+ * are zero, and readers check that. No struct is valid if it is all zeros or all
+ * ones. The comment of each checksum says what it covers; CRC32C is the
+ * Castagnoli polynomial, reflected, initial value and final XOR 0xffffffff
+ * (RFC 3720, appendix B.4).
  *
  *   offset     bytes    what                                      written by
  *   0x000000       64   struct rem_block: layout of this block    kernel
@@ -29,8 +29,8 @@
  * one. See ARCHITECTURE.md for the protocol and INVARIANTS.md for its rules.
  *
  * This file is C for kernel, loader and host; Python derives its views from it
- * (lab/format.py), and golden bytes test both (format/golden). Keep to plain #define, enum and
- * struct, with no expression that a simple parser cannot read.
+ * (lab/format.py), and golden bytes test both (format/golden). Use only plain
+ * #define, enum and struct, without expressions that need a C parser.
  */
 #ifndef REM_IMAGE_H
 #define REM_IMAGE_H
@@ -82,10 +82,11 @@ typedef uint64_t rem_u64;
 #define REM_HANDOVER_MAGIC 0x4f444e41484d4552
 
 /*
- * struct rem_block - says that the block is laid out as above
+ * struct rem_block - marks a block with the layout above
  * @crc: CRC32C of the bytes before it
  *
- * Written last by a kernel that finds none, after the words below are valid.
+ * A kernel that finds none formats the block and writes this last, after the
+ * words are valid.
  */
 struct rem_block {
 	rem_u64 magic;	      /*  0 REM_BLOCK_MAGIC */
@@ -104,8 +105,8 @@ struct rem_block {
  * commit:   @check = CRC32C of {REM_WORD_COMMIT u32, @sequence u32,
  *           CRC32C of the body u32}.
  *
- * Sequence 0 is never used. A commit word of eight zero bytes is "no image";
- * any other that does not check is damage, and nothing is entered.
+ * Sequence 0 is never used. A commit word of eight zero bytes means "no image".
+ * Any other word with a wrong check is damaged, and nothing is entered.
  */
 struct rem_word {
 	rem_u32 sequence; /* 0 */
@@ -116,7 +117,7 @@ struct rem_word {
 #define REM_WORD_COMMIT 0x4d4d4f43
 #define REM_SEQUENCE_LAST 0xffffffff
 
-/* What a machine is, as its loader saw it; types of struct rem_desc_entry. */
+/* Parts of the machine description; types of struct rem_desc_entry. */
 enum rem_desc_type {
 	/* value = {CRC-32 at the end of the bzImage, its bytes, CRC32C of its
 	 * version string}; key 0
@@ -126,15 +127,15 @@ enum rem_desc_type {
 	REM_DESC_CPU_COUNT = 2,
 	/* value = {APIC id}; key = position in the MADT */
 	REM_DESC_CPU = 3,
-	/* value = {eax | ebx << 32, ecx | edx << 32, subleaf}, with the bits
-	 * that name a CPU or follow CR4 zeroed; key = leaf
+	/* value = {eax | ebx << 32, ecx | edx << 32, subleaf}, without the bits
+	 * that identify a CPU or depend on CR4; key = leaf
 	 */
 	REM_DESC_CPUID = 4,
 	/* value = {base, bytes, e820 type}; key = position */
 	REM_DESC_MEMORY = 5,
 	/* value = {vendor | device << 16 | class and revision << 32,
 	 * subsystem vendor | subsystem device << 16 | header type << 32,
-	 * log2 of BAR sizes, one byte a BAR from bit 0, 0 = none};
+	 * log2 of BAR sizes, one byte for each from bit 0, 0 = none};
 	 * key = bus << 8 | device << 3 | function
 	 */
 	REM_DESC_PCI = 6,
@@ -148,12 +149,12 @@ enum rem_desc_type {
 	REM_DESC_DISK = 8,
 };
 
-/* The disk's write cache survives a power failure: the user's word. */
+/* The user has declared that the disk's write cache keeps its content. */
 #define REM_DISK_PROTECTED 1
 
 struct rem_desc_entry {
 	rem_u16 type;	  /*  0 enum rem_desc_type */
-	rem_u16 index;	  /*  2 tells entries of equal type and key apart */
+	rem_u16 index;	  /*  2 numbers entries of equal type and key */
 	rem_u32 key;	  /*  4 */
 	rem_u64 value[5]; /*  8 unused words are zero */
 };
@@ -173,7 +174,7 @@ struct rem_desc {
 /* Why a Stop ran. */
 enum rem_stop_reason {
 	REM_STOP_POWER = 1,   /* PWR_OK dropped */
-	REM_STOP_PLANNED = 2, /* asked for through /sys/power or sysfs */
+	REM_STOP_PLANNED = 2, /* requested by /sys/power or sysfs */
 };
 
 /* How a Stop ran. */
@@ -186,37 +187,37 @@ enum rem_stop_mode {
  * struct rem_body - what a Stop leaves for the loader and the resumed kernel
  *
  * The body is @body_bytes long: this header, then @desc_count entries at
- * @desc_offset. @header_crc lets magic, version and size be trusted before the
- * rest is read; the commit word's CRC covers all @body_bytes.
+ * @desc_offset. @header_crc validates magic, version and size before the rest is
+ * read; the commit word's CRC covers all @body_bytes.
  *
  * The loader enters @entry_phys in 64-bit mode, interrupts off, other CPUs
- * waiting for SIPI, with NVRAM and the first 4 GiB mapped to themselves, rdi =
+ * waiting for SIPI, with NVRAM and the first 4 GiB identity-mapped, rdi =
  * physical address of this body, rsi = that of the boot note.
  */
 struct rem_body {
-	rem_u64 magic;		/*   0 REM_BODY_MAGIC */
-	rem_u32 version;	/*   8 REM_VERSION */
-	rem_u32 body_bytes;	/*  12 multiple of 16, <= stride */
-	rem_u32 sequence;	/*  16 as in the commit word */
-	rem_u32 header_crc;	/*  20 CRC32C of bytes 0..19 */
-	rem_u32 stop_reason;	/*  24 enum rem_stop_reason */
-	rem_u32 stop_mode;	/*  28 enum rem_stop_mode */
-	rem_u64 region_phys;	/*  32 where this NVRAM region is mapped */
-	rem_u64 region_bytes;	/*  40 */
-	rem_u64 entry_phys;	/*  48 resume entry, inside the region */
-	rem_u64 entry_cr3;	/*  56 page table the entry loads */
-	rem_u64 context_phys;	/*  64 first CPU context (kernel's own form) */
-	rem_u32 context_bytes;	/*  72 of each */
-	rem_u32 cpu_count;	/*  76 */
-	rem_u64 realtime_ns;	/*  80 CLOCK_REALTIME at the cut */
-	rem_u64 boottime_ns;	/*  88 CLOCK_BOOTTIME at the cut */
-	rem_u64 monotonic_ns;	/*  96 CLOCK_MONOTONIC at the cut */
-	rem_u64 tsc;		/* 104 at the cut */
-	rem_u32 desc_offset;	/* 112 from the start of the body */
-	rem_u32 desc_count;	/* 116 */
+	rem_u64 magic;	       /*   0 REM_BODY_MAGIC */
+	rem_u32 version;       /*   8 REM_VERSION */
+	rem_u32 body_bytes;    /*  12 multiple of 16, <= stride */
+	rem_u32 sequence;      /*  16 as in the commit word */
+	rem_u32 header_crc;    /*  20 CRC32C of bytes 0..19 */
+	rem_u32 stop_reason;   /*  24 enum rem_stop_reason */
+	rem_u32 stop_mode;     /*  28 enum rem_stop_mode */
+	rem_u64 region_phys;   /*  32 where this NVRAM region is mapped */
+	rem_u64 region_bytes;  /*  40 */
+	rem_u64 entry_phys;    /*  48 resume entry, inside the region */
+	rem_u64 entry_cr3;     /*  56 page table the entry loads */
+	rem_u64 context_phys;  /*  64 first CPU context (kernel's own layout) */
+	rem_u32 context_bytes; /*  72 of each */
+	rem_u32 cpu_count;     /*  76 */
+	rem_u64 realtime_ns;   /*  80 CLOCK_REALTIME at the cut */
+	rem_u64 boottime_ns;   /*  88 CLOCK_BOOTTIME at the cut */
+	rem_u64 monotonic_ns;  /*  96 CLOCK_MONOTONIC at the cut */
+	rem_u64 tsc;	       /* 104 at the cut */
+	rem_u32 desc_offset;   /* 112 from the start of the body */
+	rem_u32 desc_count;    /* 116 */
 	rem_u64 stop_begin_tsc; /* 120 at the power interrupt */
 	rem_u64 tsc_khz;	/* 128 */
-	rem_u8 build_id[20];	/* 136 GNU build-id of the kernel, for people */
+	rem_u8 build_id[20];	/* 136 GNU build-id of the kernel, to print */
 	rem_u32 reserved2;	/* 156 */
 	rem_u64 reserved[12];	/* 160 */
 };
@@ -224,26 +225,26 @@ struct rem_body {
 #define REM_BODY_HEADER_BYTES 256
 #define REM_BODY_HEADER_CRC_BYTES 20
 
-/* What the loader decided, and why. Names are stable; so are numbers. */
+/* The loader's decision, and the reason. Names and numbers are stable. */
 enum rem_boot_reason {
 	REM_BOOT_RESUME = 1,
 	/* no NVRAM block here yet: the first boot on this memory */
 	REM_COLD_NO_BLOCK = 16,
 	/* a block of another layout */
 	REM_COLD_BLOCK_VERSION = 17,
-	/* the consumed word does not check, all zeros included */
+	/* the consumed word is all zeros or has a wrong check */
 	REM_COLD_CONSUMED_INVALID = 18,
-	/* no slot holds a committed image: Stop did not run or did not finish */
+	/* no slot has a committed image: Stop did not run or did not finish */
 	REM_COLD_NOT_COMMITTED = 19,
 	/* the newest committed image has been entered before */
 	REM_COLD_ALREADY_CONSUMED = 20,
-	/* a commit word is neither zero nor right for its slot and body */
+	/* a commit word is not zero and does not match its slot and body */
 	REM_COLD_COMMIT_DAMAGED = 21,
 	REM_COLD_BODY_MAGIC = 22,
 	REM_COLD_BODY_VERSION = 23,
 	REM_COLD_BODY_SIZE = 24,
 	REM_COLD_BODY_CRC = 25,
-	/* a field points outside what it may point into, or is impossible */
+	/* a field points outside of its range, or has an impossible value */
 	REM_COLD_BODY_FIELD = 26,
 	/* the machine differs: one reason for each type of entry */
 	REM_COLD_KERNEL_DIFFERS = 32,
@@ -253,31 +254,31 @@ enum rem_boot_reason {
 	REM_COLD_PCI_DIFFERS = 36,
 	REM_COLD_ACPI_DIFFERS = 37,
 	REM_COLD_DISK_DIFFERS = 38,
-	/* an entry of a type that this loader does not know */
+	/* an entry has a type that this loader does not know */
 	REM_COLD_MACHINE_UNKNOWN = 39,
-	/* a cold boot was asked for */
+	/* a cold boot was requested */
 	REM_COLD_ASKED = 48,
-	/* the NVDIMM's flash is empty: the first boot, or power went without
-	 * a save
+	/* the NVDIMM's flash is empty: the first boot, or power failed
+	 * without a save
 	 */
 	REM_COLD_NVDIMM_EMPTY = 56,
-	/* the NVDIMM's save did not reach its end: its own energy was short */
+	/* the NVDIMM's save was not completed for want of its own energy */
 	REM_COLD_NVDIMM_PARTIAL = 57,
-	/* the NVDIMM's controller could not restore, or not erase */
+	/* the NVDIMM's controller failed to restore or to erase */
 	REM_COLD_NVDIMM_FAILED = 58,
 };
 
 /*
- * struct rem_boot_note - the loader's decision, for the kernel and for people
+ * struct rem_boot_note - the loader's decision, for the kernel and for users
  *
- * @expected is what the image says, @found what the machine is; both zeros
- * where a whole entry is missing on that side. @crc: CRC32C of bytes 0..@crc.
+ * @expected is an entry of the image, @found one of this machine; an entry that
+ * a side lacks is all zeros. @crc: CRC32C of bytes 0..@crc.
  */
 struct rem_boot_note {
 	rem_u64 magic;	  /*   0 REM_NOTE_MAGIC */
 	rem_u32 version;  /*   8 REM_VERSION */
 	rem_u32 reason;	  /*  12 enum rem_boot_reason */
-	rem_u32 sequence; /*  16 of the image decided on, 0 = none */
+	rem_u32 sequence; /*  16 of the image that was checked, 0 = none */
 	rem_u32 slot;	  /*  20 */
 	struct rem_desc_entry expected; /*  24 */
 	struct rem_desc_entry found;	/*  72 */
@@ -292,7 +293,7 @@ struct rem_boot_note {
 
 /*
  * struct rem_handover - payload of the setup_data node (type REM_SETUP_DATA)
- * by which a loader tells a kernel where the block is
+ * by which a loader passes the address of the block to a kernel
  */
 struct rem_handover {
 	rem_u64 magic;	      /*  0 REM_HANDOVER_MAGIC */
@@ -305,16 +306,16 @@ struct rem_handover {
 /* setup_data type of Linux' x86 boot protocol, in its unassigned space. */
 #define REM_SETUP_DATA 0x4d4552
 
-/* What the timeline tells. Stop's phases, then the loader's, then resume's. */
+/* Events of the timeline: of Stop, of the loader, of Go. */
 enum rem_event_type {
 	REM_EVENT_STOP_BEGIN = 1,     /* power interrupt; value = reason */
 	REM_EVENT_STOP_FREEZE = 2,    /* dpm: tasks frozen */
-	REM_EVENT_STOP_DEVICES = 3,   /* devices stopped; value = how many */
+	REM_EVENT_STOP_DEVICES = 3,   /* devices stopped; value = number */
 	REM_EVENT_STOP_PARKED = 4,    /* all other CPUs parked */
 	REM_EVENT_STOP_CPU_SAVED = 5, /* this CPU's context is in NVRAM */
 	REM_EVENT_STOP_SYSCORE = 6, /* clocks and interrupt controllers saved */
 	REM_EVENT_STOP_BODY = 7,    /* body complete */
-	REM_EVENT_STOP_FAILED = 8,  /* it was given up; value = errno */
+	REM_EVENT_STOP_FAILED = 8,  /* refused; value = errno */
 	REM_EVENT_LOADER_BEGIN = 32,
 	REM_EVENT_LOADER_MACHINE = 33,	/* machine described */
 	REM_EVENT_LOADER_VERIFIED = 34, /* record verified; value = reason */
@@ -324,7 +325,7 @@ enum rem_event_type {
 	REM_EVENT_GO_SYSCORE = 66, /* clocks and interrupt controllers run */
 	REM_EVENT_GO_DEVICE =
 		67, /* one device runs; value = its bdf | errno << 32 */
-	REM_EVENT_GO_DEVICES = 68, /* all devices run; value = how many */
+	REM_EVENT_GO_DEVICES = 68, /* all devices run; value = number */
 	REM_EVENT_GO_CPUS = 69,	   /* all CPUs run */
 	REM_EVENT_GO_ENTROPY = 70, /* reseeded */
 	REM_EVENT_GO_DONE = 71,	   /* programs run */
@@ -334,9 +335,8 @@ enum rem_event_type {
  * struct rem_event - one entry of a slot's timeline
  * @crc: CRC32C of bytes 0..27
  *
- * The n-th area of a timeline begins at event REM_EVENTS_xxx. An entry of
- * another sequence, or one that does not check, is not there. Nothing is ever
- * decided by the timeline.
+ * The n-th area of a timeline begins at event REM_EVENTS_xxx. Entries with another
+ * sequence or a wrong checksum are ignored. No decision depends on the timeline.
  */
 struct rem_event {
 	rem_u32 sequence; /*  0 of the Stop it belongs to */

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * The control file of the QEMU plugin: three pages that the plugin and the lab
- * both map. It is no media (it says nothing about the guest's memory) but it
- * does outlive the QEMU process, which is how a cut made from inside is told.
+ * The control file of the QEMU plugin: three pages that both the plugin and the
+ * laboratory map. It is not media, but it outlives the QEMU process: in it the
+ * plugin reports a cut that it makes itself.
  *
  *   offset   bytes   what                                        written by
  *   0x0000      32   what this plugin can do                     plugin
  *   0x0020      48   one command at a time                       lab
  *   0x0050      48   the answer, and whether the process was cut plugin
- *   0x0080    1056   snapshot asked for by REM_PLUGIN_READ       plugin
+ *   0x0080    1056   snapshot by REM_PLUGIN_READ                 plugin
  *   0x04a0    1056   snapshot at the cut                         plugin
  *   0x08c0    8704   eight marks                                 plugin
  *   0x2ac0     808   where vCPUs were during a hold-up           plugin
  *   0x2de8     128   what the caches did                         plugin
  *
- * A command: the lab writes command and arguments, adds one to @request and
- * wakes a futex on it; the plugin carries it out, then makes @done equal to
- * @request. All numbers are little-endian, and instructions are counted per
+ * A command: the laboratory writes command and arguments, increments @request and
+ * wakes a futex on it; the plugin executes the command and sets @done to
+ * @request. All numbers are little-endian. Instructions are counted for each
  * vCPU from the start of the process. An instruction counts when it begins: one
- * that faults counts again when it is tried again, and under icount each
- * repetition of a REP string instruction counts. With caches, instructions are
- * counted exactly only while something is armed, else by the block.
+ * that faults counts again when it is retried, and under icount each repetition
+ * of a REP string instruction counts. With caches, instructions are counted
+ * exactly only while a cut is armed, otherwise by blocks.
  *
- * Keep to what a simple parser can read (see rem_image.h).
+ * Use only what a simple parser can read (see rem_image.h).
  */
 #ifndef REM_PLUGIN_CTL_H
 #define REM_PLUGIN_CTL_H
@@ -38,13 +38,13 @@
 #define REM_PLUGIN_CPUS_MAX 64
 #define REM_PLUGIN_MARKS_MAX 8
 #define REM_PLUGIN_TURNS_MAX 50
-/* Of one trace: 512 MiB, which the plugin holds in memory. */
+/* Of one trace: 512 MiB, which the plugin keeps in memory. */
 #define REM_PLUGIN_TRACE_RECORDS_MAX 67108864
 
-/* No vCPU, no budget, not known. */
+/* No vCPU, no budget, unknown. */
 #define REM_PLUGIN_NONE 0xffffffffffffffff
 
-/* What the plugin was asked to do on QEMU's command line: bits of @jobs. */
+/* The plugin's jobs, from QEMU's command line: bits of @jobs. */
 #define REM_PLUGIN_JOB_COUNT 1
 #define REM_PLUGIN_JOB_CUT 2
 #define REM_PLUGIN_JOB_CACHE 4
@@ -52,37 +52,37 @@
 enum rem_plugin_command {
 	/* copy all counts to @now; exact when the VM is stopped */
 	REM_PLUGIN_READ = 1,
-	/* forget what is armed; marks are not touched */
+	/* disarm any cut; marks are kept */
 	REM_PLUGIN_DISARM = 2,
 	/* argument {vCPU, n}: kill the process when that vCPU has begun n more
-	 * instructions and is about to begin one more
+	 * instructions and is about to begin the next one
 	 */
 	REM_PLUGIN_ARM_CUT = 3,
-	/* argument {mark, n}: the same, counted on the vCPU that next reaches
-	 * the mark and from there; n = 0 kills before the marked instruction
+	/* argument {mark, n}: the same, counted on the vCPU that reaches the
+	 * mark next, from there on; n = 0 kills before the marked instruction
 	 */
 	REM_PLUGIN_ARM_CUT_AT = 4,
-	/* argument {ns}: kill the process when that much time has gone by by the
-	 * largest clock of any vCPU (instructions times cycle, and waiting for
-	 * memory) + time in which all were halted; icount only
+	/* argument {ns}: kill the process after that much time: the largest
+	 * clock of any vCPU (instructions times cycle, and waiting for memory)
+	 * plus the time in which all were halted; icount only
 	 */
 	REM_PLUGIN_ARM_HOLD_UP = 5,
-	/* all marks become as if never reached */
+	/* reset all marks to "not reached" */
 	REM_PLUGIN_RESET_MARKS = 6,
-	/* the power goes now: the persistence domain does its last, the process
-	 * dies, and nobody sets @done
+	/* power fails now: the persistence domain is written back, the process
+	 * is killed, and @done is not set
 	 */
 	REM_PLUGIN_POWER_CUT = 7,
 	/* argument {enum rem_plugin_honour}: which flushes have an effect */
 	REM_PLUGIN_HONOUR = 8,
 	/* argument {n}: kill the process right after the n-th store to NVRAM
-	 * from here; 0 forgets that
+	 * from here; 0 disarms that
 	 */
 	REM_PLUGIN_ARM_STORE = 9,
 	/* argument {1 or 0}: a window of the recording begins or ends */
 	REM_PLUGIN_WINDOW = 10,
-	/* argument {n}: what memory is asked for is traced from here, up to n
-	 * records (rem_trace.h); 0 ends that. The file is there when it is whole
+	/* argument {n}: trace requests to memory from here, up to n records
+	 * (rem_trace.h); 0 ends that. The file appears when it is complete
 	 */
 	REM_PLUGIN_TRACE = 11,
 };
@@ -91,23 +91,23 @@ enum rem_plugin_error {
 	REM_PLUGIN_OK = 0,
 	REM_PLUGIN_BAD_COMMAND = 1,
 	REM_PLUGIN_BAD_ARGUMENT = 2,
-	/* the job this needs is off: see @jobs */
+	/* the job that this needs is off: see @jobs */
 	REM_PLUGIN_JOB_OFF = 3,
 	/* counters can be set only while the VM is stopped */
 	REM_PLUGIN_RUNNING = 4,
-	/* needs -icount shift=0, and this QEMU's icount clock */
+	/* needs -icount shift=0 and the icount clock of this QEMU */
 	REM_PLUGIN_NO_ICOUNT = 5,
 };
 
-/* Which flushes have an effect; for proofs that their absence is noticed. */
+/* Which flushes have an effect; for proofs that missing ones are detected. */
 enum rem_plugin_honour {
 	REM_PLUGIN_HONOUR_ALL = 0,
 	/* those of the record block; a WBINVD writes nothing else */
 	REM_PLUGIN_HONOUR_BLOCK = 1,
 	REM_PLUGIN_HONOUR_NOTHING = 2,
-	/* all, but a WBINVD on the first vCPU only */
+	/* all, except WBINVD on vCPUs other than the first */
 	REM_PLUGIN_HONOUR_FIRST = 3,
-	/* all, but a WBINVD does what an INVD does */
+	/* all, but WBINVD acts like INVD */
 	REM_PLUGIN_HONOUR_INVD = 4,
 };
 
@@ -123,11 +123,11 @@ enum rem_plugin_mark_kind {
 
 /*
  * struct rem_plugin_snapshot - the counters at one moment
- * @taken: 1 = the rest is there; 0 = never; 2 = being written
+ * @taken: 1 = the rest is valid; 0 = never taken; 2 = being written
  * @cpu: the vCPU whose instruction made it, or REM_PLUGIN_NONE
  * @halted_ns: guest time in which all vCPUs were halted, since the start of
  *             the process; REM_PLUGIN_NONE without icount
- * @cycle_ps: what an instruction takes
+ * @cycle_ps: duration of an instruction
  */
 struct rem_plugin_snapshot {
 	rem_u64 taken;	       /*   0 */
@@ -140,7 +140,7 @@ struct rem_plugin_snapshot {
 
 /*
  * struct rem_plugin_mark - a place in the guest's execution
- * @cut_after: REM_PLUGIN_NONE, or how many instructions from the mark to a cut
+ * @cut_after: REM_PLUGIN_NONE, or the number of instructions from mark to cut
  * @first: when it was first reached since the last REM_PLUGIN_RESET_MARKS
  */
 struct rem_plugin_mark {
@@ -152,8 +152,8 @@ struct rem_plugin_mark {
 };
 
 /*
- * struct rem_plugin_turn - where a vCPU was when its turn (quantum=) was over
- * @address: of the instruction it was about to execute, in the kernel's half
+ * struct rem_plugin_turn - where a vCPU was at the end of its turn (quantum=)
+ * @address: of its next instruction, in the kernel's half
  * @cpu: the vCPU
  */
 struct rem_plugin_turn {
@@ -171,13 +171,14 @@ enum rem_plugin_cut {
 };
 
 /*
- * struct rem_plugin_cache - what the caches did, since the process began
- * @taken: 1 = the rest is of the last READ, the last port mark, or the cut
- * @differ_lines: are not on media as CPUs read them: lost if power goes now
- * @lost_lines: of these, such as a flush should have written and was not let
- *              to, and nobody has stored to since
- * @digest_due: sum over lines that such flushes left, as they were then
- * @digest_media: the same lines as media has them. Equal: nothing is lost
+ * struct rem_plugin_cache - counters of the caches since the process began
+ * @taken: 1 = the rest is that of the last READ, the last port mark, or the cut
+ * @differ_lines: lines that differ between media and the coherent view: lost if
+ *                power fails now
+ * @lost_lines: those of them that a flush without effect should have written,
+ *              and that were not stored to since
+ * @digest_due: sum over the lines of such flushes, with their content then
+ * @digest_media: the same lines on media. Equal: nothing is lost
  */
 struct rem_plugin_cache {
 	rem_u64 taken;		    /*   0 */
@@ -187,14 +188,14 @@ struct rem_plugin_cache {
 	rem_u64 write_backs;	    /*  32 */
 	rem_u64 evictions;	    /*  40 */
 	rem_u64 swept;		    /*  48 */
-	rem_u64 unseen;		/*  56 flushed, though no store told of them */
-	rem_u64 dirty_lines;	/*  64 */
-	rem_u64 differ_lines;	/*  72 */
-	rem_u64 lost_lines;	/*  80 */
-	rem_u64 digest_due;	/*  88 */
-	rem_u64 digest_media;	/*  96 */
-	rem_u64 reverted_lines; /* 104 by INVD */
-	rem_u64 reserved[2];	/* 112 */
+	rem_u64 unseen;		    /*  56 flushed without a recorded store */
+	rem_u64 dirty_lines;	    /*  64 */
+	rem_u64 differ_lines;	    /*  72 */
+	rem_u64 lost_lines;	    /*  80 */
+	rem_u64 digest_due;	    /*  88 */
+	rem_u64 digest_media;	    /*  96 */
+	rem_u64 reverted_lines;	    /* 104 by INVD */
+	rem_u64 reserved[2];	    /* 112 */
 };
 
 struct rem_plugin_ctl {
@@ -202,7 +203,7 @@ struct rem_plugin_ctl {
 	rem_u32 version;     /*   8 REM_PLUGIN_VERSION */
 	rem_u32 cpu_count;   /*  12 */
 	rem_u32 jobs;	     /*  16 REM_PLUGIN_JOB_xxx */
-	rem_u32 icount;	     /*  20 1: halted time can be told */
+	rem_u32 icount;	     /*  20 1: halted time is known */
 	rem_u32 mark_count;  /*  24 */
 	rem_u32 pid;	     /*  28 of the QEMU process */
 	rem_u32 request;     /*  32 */
@@ -217,8 +218,8 @@ struct rem_plugin_ctl {
 	struct rem_plugin_snapshot now;	   /* 128 */
 	struct rem_plugin_snapshot at_cut; /* 1184 */
 	struct rem_plugin_mark marks[8];   /* 2240 */
-	/* turns that were over in the kernel since REM_PLUGIN_ARM_HOLD_UP: how
-	 * many, and the first of them
+	/* turns that ended in the kernel since REM_PLUGIN_ARM_HOLD_UP: their
+	 * number, and the first ones
 	 */
 	rem_u64 turn_count;		  /* 10944 */
 	struct rem_plugin_turn turns[50]; /* 10952 */

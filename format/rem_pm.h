@@ -3,7 +3,7 @@
  * The region of persistent memory: its base segment.
  *
  * A region is one range of physical memory. It begins with the base segment,
- * which says what lies where in the rest:
+ * which describes the rest:
  *
  *   offset     bytes    what                                      written by
  *   0x000000    65536   superblock, copy 0 (struct rem_pm_super)  pmcore
@@ -20,22 +20,22 @@
  *   committed  @check = CRC32C of {REM_PM_COMMITTED u32, index u32,
  *              @sequence u32, the bytes of the half behind its word}
  *   in work    @check = CRC32C of {REM_PM_IN_WORK u32, index u32,
- *              @sequence u32}: whatever stands behind it is nothing
- *   damaged    anything else, all zeros and all ones included
+ *              @sequence u32}: the bytes behind it have no meaning
+ *   damaged    anything else, also all zeros and all ones
  *
  * The index is that of the slot in the table, REM_PM_SUPER_INDEX for the
- * superblock. A change of sequence s is written into half s mod 2, so that the
- * half of s - 1 stays whole: all three words "in work"; flush, fence; all three
- * bodies; flush, fence; the word of copy 0; flush, fence (here it is
- * committed); the words of the other copies; flush, fence.
+ * superblock. A change with sequence s is written to half s mod 2, so that the
+ * half of s - 1 stays intact: all three words "in work"; flush, fence; all three
+ * bodies; flush, fence; the word of copy 0; flush, fence (this commits it); the
+ * words of the other copies; flush, fence.
  *
- * What holds is the committed half with the highest sequence in any copy. It is
- * refused where the other half is damaged in all three copies, for that may
- * have been a newer one. A slot that is in use never holds a half of zeros, not
- * even a free one: its first committed record has sequence 1 and says so.
+ * The committed half with the highest sequence in any copy is valid. It is refused
+ * if the other half is damaged in all three copies, which may have been a newer
+ * one. A slot in use has no half of zeros. Neither has a free slot: its first
+ * committed record has sequence 1 and marks it as free.
  *
- * Numbers are little-endian, reserved words are zero. Python and FORMAT.md
- * take this file as it stands; keep to what a simple parser can read.
+ * Numbers are little-endian, reserved words are zero. Python and FORMAT.md are
+ * generated from this file; use only what a simple parser can read.
  */
 #ifndef REM_PM_H
 #define REM_PM_H
@@ -52,7 +52,7 @@
 #define REM_PM_SLOT_BYTES 384
 #define REM_PM_SUPER_STRIDE_BYTES 0x10000
 #define REM_PM_TABLE_OFFSET 0x30000
-#define REM_PM_UNIT_BYTES 4096 /* of everything that is given to segments */
+#define REM_PM_UNIT_BYTES 4096 /* of all allocations to segments */
 #define REM_PM_SLOTS_MAX 65536
 #define REM_PM_NAME_BYTES 64 /* with at least one zero at the end */
 
@@ -66,7 +66,7 @@
  */
 struct rem_pm_word {
 	rem_u32 sequence; /* 0 */
-	rem_u32 check;	  /* 4 never 0: where the CRC is, 1 stands for it */
+	rem_u32 check;	  /* 4 never 0: a CRC of 0 is stored as 1 */
 };
 
 /*
@@ -80,7 +80,7 @@ struct rem_pm_super {
 	rem_u64 region_bytes;	 /*  24 */
 	rem_u64 base_bytes;	 /*  32 of the base segment */
 	rem_u64 table_offset[3]; /*  40 of its copies, from the region's start */
-	rem_u64 wish_bytes;	 /*  64 region size asked for, 0 = none */
+	rem_u64 wish_bytes;	 /*  64 region size requested, 0 = none */
 	rem_u8 uuid[16];	 /*  72 of the region */
 	rem_u64 created_ns;	 /*  88 CLOCK_REALTIME */
 	rem_u64 reserved[12];	 /*  96 */

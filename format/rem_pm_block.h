@@ -1,35 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * A block segment: what lies in a segment of type REM_PM_BLOCK.
+ * A block segment: the layout of a segment of type REM_PM_BLOCK.
  *
- * Programs see @blocks logical blocks. Each is in one of @physical places, of
- * which there are more than blocks, and the *map* says in which: so a block is
- * written to a free place and then, by one store of eight bytes, takes the
- * place of what it was. All offsets are from the segment's start:
+ * Programs see @blocks logical blocks. Each is in one of @places places, which are
+ * more than the blocks, and the *map* has its place. A block is written to a free
+ * place, and one store of eight bytes to the map then replaces the old content.
+ * All offsets are from the segment's start:
  *
  *   offset     bytes    what                                      written by
  *   0x000000     4096   struct rem_pm_block_header, copy 0        pmbc
  *   0x001000     4096   copy 1                                    pmbc
  *   0x002000     4096   copy 2                                    pmbc
  *   0x003000     ...    map, copies 0 and 1; journal lanes; places, at offsets
- *                       that the header gives
+ *                       in the header
  *
- * An entry of the map holds a place and a check: CRC32C of {block u32, the
- * place's bytes}, so that neither another block's data, nor damage to data or
- * entry, is taken for the block. A block that was never written, or was
- * discarded, has the place REM_PM_BLOCK_HOLE, the check is CRC32C of {block
- * u32, REM_PM_BLOCK_HOLE u32}, and it reads as zeros.
+ * An entry of the map has a place and a check: CRC32C of {block u32, the place's
+ * bytes}. It detects data of another block, and damage of data or entry. A block
+ * that was never written, or was discarded, has the place REM_PM_BLOCK_HOLE; the
+ * check is CRC32C of {block u32, REM_PM_BLOCK_HOLE u32}, and it reads as zeros.
  *
- * One block: the data; flush, fence; the entry in both maps; flush, fence. The
- * entry of map 0 decides: where the two differ and it checks, it holds; else
- * that of map 1 if that one checks. What was acknowledged is in both.
+ * Writing one block: the data; flush, fence; the entry in both maps; flush, fence.
+ * If the entries differ, that of map 0 is valid if its check is right, otherwise
+ * that of map 1 if its check is right. An acknowledged write is in both.
  *
- * Many blocks, in a lane of the journal: all data, the lane's entries; flush,
- * fence; both words "committed"; flush, fence (here it is); the entries in both
- * maps; flush, fence; both words "idle"; flush, which the next change's fences
- * make durable before anything of it may be. Whoever opens a segment does the
- * rest of a lane of which a word is committed. A lane whose words are both
- * damaged is refused.
+ * Writing many blocks, in a lane of the journal: all data, the lane's entries;
+ * flush, fence; both words "committed"; flush, fence (this commits the
+ * transaction); the entries in both maps; flush, fence; both words "idle"; flush.
+ * The fences of the next change make these words durable before anything of that
+ * change. If a word of a lane is committed, the program that opens the segment
+ * completes the lane. A lane with two damaged words is refused.
  *
  *   committed  @check = CRC32C of {REM_PM_COMMITTED u32, lane u32, @sequence
  *              u32, the lane's bytes from @count on, with its entries}
@@ -53,7 +52,7 @@
 #define REM_PM_BLOCK_LANES_MAX 64
 
 /*
- * struct rem_pm_block_header - how the segment is laid out; never changed
+ * struct rem_pm_block_header - the layout of the segment; never changed
  */
 struct rem_pm_block_header {
 	rem_u64 magic;	       /*   0 REM_PM_BLOCK_MAGIC */
@@ -74,7 +73,7 @@ struct rem_pm_block_header {
 };
 
 /*
- * struct rem_pm_map_entry - where a block is, and its check
+ * struct rem_pm_map_entry - the place of a block, and its check
  */
 struct rem_pm_map_entry {
 	rem_u32 place; /* 0 */

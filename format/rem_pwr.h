@@ -3,11 +3,11 @@
  * The wire of PWR_OK: a 16550 of its own between the power supply's monitor
  * and the machine (whole-system-persistence, section 4, "Power monitor").
  *
- * The supply sends one status byte on each change, and again every
+ * The supply sends one status byte on each change, and repeats it every
  * REM_PWR_REPEAT_MS until the machine echoes it; so a change during firmware,
- * loader or probing is seen late but never lost. Receivers treat it as a level:
- * the newest byte that checks is the truth, one that does not is ignored (and
- * comes again, because it is not echoed).
+ * loader or probing may be seen late but is not lost. Receivers treat it as a
+ * level: the newest byte with right parity counts. Other bytes are ignored; the
+ * supply repeats them, because they are not echoed.
  *
  *   bit 7    parity: the eight bits of a byte have an even number of ones
  *   bit 6    from the supply 0; from the machine 1 (echo or report)
@@ -15,10 +15,9 @@
  *   bit 2-1  charge class (enum rem_pwr_charge)
  *   bit 0    PWR_OK
  *
- * An echo is the status byte with bit 6 set and parity made right. Since a
- * machine whose Stop has committed has nothing left to echo, the byte
- * REM_PWR_STOPPED is its last act: it reports to the supply that it needs no
- * more energy.
+ * An echo is the status byte with bit 6 set and parity corrected. A machine whose
+ * Stop has committed sends REM_PWR_STOPPED last, to report to the supply that it
+ * needs no more energy.
  */
 #ifndef REM_PWR_H
 #define REM_PWR_H
@@ -31,22 +30,22 @@
 #define REM_PWR_FROM_MACHINE 0x40
 #define REM_PWR_PARITY 0x80
 
-/* Machine to supply: committed and halted. Even parity, not any echo of a
- * status with sequence 7, charge 3 and PWR_OK clear, which is never sent.
+/* Machine to supply: committed and halted. Even parity. As an echo it would be
+ * that of a status which is never sent: sequence 7, charge 3, PWR_OK clear.
  */
 #define REM_PWR_STOPPED 0x7e
 
 #define REM_PWR_REPEAT_MS 5
 
-/* Where the wire is on the reference machine: COM2, ISA interrupt 3. */
+/* The wire on the reference machine: COM2, ISA interrupt 3. */
 #define REM_PWR_PORT 0x2f8
 #define REM_PWR_IRQ 3
 
-/* How much energy the supply and the NVDIMMs hold. */
+/* The energy of the supply and the NVDIMMs. */
 enum rem_pwr_charge {
-	REM_CHARGE_NONE = 0, /* not known, or less than a Stop takes */
-	REM_CHARGE_STOP = 1, /* a Stop fits */
-	REM_CHARGE_FLAP = 2, /* the rest of Go and a Stop fit */
+	REM_CHARGE_NONE = 0, /* unknown, or less than a Stop takes */
+	REM_CHARGE_STOP = 1, /* enough for a Stop */
+	REM_CHARGE_FLAP = 2, /* enough for the rest of Go and a Stop */
 	REM_CHARGE_FULL = 3,
 };
 

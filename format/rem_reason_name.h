@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * The stable names of the loader's decisions (enum rem_boot_reason), as people
- * and tools read them: from the loader on the console, from the kernel in
- * /sys/kernel/remanence/last_boot. The only list of them in C.
+ * The stable names of the loader's decisions (enum rem_boot_reason). The loader
+ * prints them on the console, the kernel in /sys/kernel/remanence/last_boot. This
+ * is the only list of them in C.
  */
 #ifndef REM_REASON_NAME_H
 #define REM_REASON_NAME_H
@@ -13,7 +13,7 @@
 #include "rem_image.h"
 #endif
 
-/* Each is called as its number is; a test compares (tests/unit/test_docs.py). */
+/* A name is that of its enumerator; tests/unit/test_docs.py compares them. */
 static inline const char *rem_reason_name(rem_u32 reason)
 {
 	switch (reason) {

@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * A recording: everything that decides what media is after a cut at any place
- * of one run of one QEMU process. It is a directory:
+ * A recording: everything that determines the content of media after a cut at any
+ * place of one run of one QEMU process. It is a directory:
  *
  *   recording.bin   struct rem_rec_header, then events until the file ends
  *   base.media      NVRAM's media when the recording began: a raw file of
  *                   @nvram_bytes, sparse where it is zero
- *   machine.json    the machine (lab/machine/config.py), for people and replay
- *   disk-N.log      write log of disk N (QEMU's blklogwrites), where it has one
- *   disk-N.base     what disk N held when that log began
- *   said.log        what the machine said to the world, by its console
+ *   machine.json    the machine (lab/machine/config.py), for users and replay
+ *   disk-N.log      write log of disk N (QEMU's blklogwrites), if it has one
+ *   disk-N.base     content of disk N when that log began
+ *   said.log        console output of the machine: its promises to the world
  *
  * Media after the first k write-backs is base.media with the 64 bytes of each
  * of those REM_REC_WRITEBACK events stored at its line, in the order of the
- * file. Nothing else changes media, so a cut between two write-backs is the
+ * file. Nothing else changes media, so a cut between two write-backs leaves the
  * same image as a cut at the first of them. A cut "at event n" keeps the events
  * before n.
  *
- * The coherent view, what CPUs and devices read, is told only inside windows:
- * it is media with each REM_REC_LINE, REM_REC_STORE and REM_REC_UNSEEN laid
- * over it. A line is dirty from the first of these until the coherent view and
- * media are equal in it again. A write-back whose bytes are not the view's
- * tells of a change that no store told of, unless the line was stored to
- * between its REM_REC_FLUSH by CLWB or CLFLUSHOPT and the write-back: then it
- * stays dirty. Outside windows stores are not told, and after one the view is
- * not known until the next REM_REC_WINDOW begins and tells by REM_REC_LINE
- * every line that is dirty then. Write-backs are always told.
+ * The coherent view, which CPUs and devices read, is recorded only inside windows:
+ * it is media with each REM_REC_LINE, REM_REC_STORE and REM_REC_UNSEEN applied to
+ * it. A line is dirty from the first of these until it is the same in the coherent
+ * view and on media. A write-back whose bytes differ from the view reveals a
+ * change without a recorded store, unless the line was stored to between its
+ * REM_REC_FLUSH by CLWB or CLFLUSHOPT and the write-back: then it stays dirty.
+ * Outside windows stores are not recorded. After a window the view is unknown
+ * until the next REM_REC_WINDOW begins, which is followed by a REM_REC_LINE for
+ * every line that is dirty then. Write-backs are always recorded.
  *
  * A real cache may evict any dirty line at any moment, and a flushed line may
- * reach the persistence domain at once or with the next fence. So inside a
- * window each subset of the dirty lines, written over media with their content
- * of that moment, is an image that a cut at that place may leave too.
+ * reach the persistence domain at once or with the next fence. So inside a window
+ * each subset of the dirty lines, written to media with their content of that
+ * moment, is another image that a cut at that place may leave.
  *
- * The file is written in order, and the writer may be killed at any byte: an
- * event that the file does not hold whole, and anything from a kind of zero on,
- * is not there. Every number is checked before it is used; a recording is no
- * more trusted than a file from the net.
+ * The file is written in order, and the writer may be killed at any byte: readers
+ * ignore an incomplete event at the end, and everything from a kind of zero on.
+ * Every number is checked before use; a recording is not trusted more than a file
+ * from the network.
  *
- * Keep to what a simple parser can read (see rem_image.h).
+ * Use only what a simple parser can read (see rem_image.h).
  */
 #ifndef REM_RECORDING_H
 #define REM_RECORDING_H
@@ -52,25 +52,25 @@
 #define REM_REC_LINE_BYTES 64
 #define REM_REC_PAYLOAD_MAX 80
 
-/* Whose time the events carry. */
+/* The clock of the events. */
 enum rem_rec_clock {
 	REM_REC_CLOCK_NONE = 0,	 /* order only; every time is 0 */
 	REM_REC_CLOCK_GUEST = 1, /* guest instructions, 1 ns each */
 	REM_REC_CLOCK_MODEL = 2, /* the core model, of the event's vCPU */
 };
 
-/* Where a byte is safe. */
+/* The persistence domain. */
 enum rem_rec_domain {
-	REM_REC_DOMAIN_NONE = 0, /* in media only */
-	REM_REC_DOMAIN_ADR = 1,	 /* in the memory controller's queue too */
-	REM_REC_DOMAIN_EADR = 2, /* in CPU caches too */
+	REM_REC_DOMAIN_NONE = 0, /* media only */
+	REM_REC_DOMAIN_ADR = 1,	 /* also the memory controller's queue */
+	REM_REC_DOMAIN_EADR = 2, /* also CPU caches */
 };
 
 /*
  * struct rem_rec_header - the first bytes of recording.bin
  * @base_digest: sum mod 2^64 over all lines of base.media that are not all
  *	zeros of the first eight bytes of BLAKE3(line number u64, 64 bytes);
- *	0 = not told
+ *	0 = unknown
  * @profile: name of the cache profile, zero-padded
  * @crc: CRC32C of the bytes before it
  */
@@ -116,7 +116,7 @@ enum rem_rec_kind {
 	 * and loader), or 0 (programs)
 	 */
 	REM_REC_STORE = 1,
-	/* {line, 64 bytes}: media holds these from here on.
+	/* {line, 64 bytes}: media has these bytes from here on.
 	 * @aux = enum rem_rec_cause
 	 */
 	REM_REC_WRITEBACK = 2,
@@ -127,11 +127,11 @@ enum rem_rec_kind {
 	/* {pc}; @aux = enum rem_rec_fence */
 	REM_REC_FENCE = 4,
 	/* {pc}; @aux = REM_REC_BY_WBINVD, REM_REC_BY_WBNOINVD or
-	 * REM_REC_BY_INVD. Write-backs it makes follow. INVD makes none: all
-	 * lines that @vcpu's caches held are as in media from here on
+	 * REM_REC_BY_INVD. Its write-backs follow. INVD has none: all lines in
+	 * @vcpu's caches have the content of media from here on
 	 */
 	REM_REC_CACHE_ALL = 5,
-	/* {line, 64 bytes}: the coherent view changed, no store told of it
+	/* {line, 64 bytes}: the coherent view changed without a recorded store
 	 * (DMA, page walk, interrupt frame)
 	 */
 	REM_REC_UNSEEN = 6,
@@ -148,15 +148,15 @@ enum rem_rec_kind {
 	REM_REC_LINE = 11,
 	/* nothing; the power is gone; @aux = enum rem_plugin_cut */
 	REM_REC_CUT = 12,
-	/* nothing; the recording was ended in order */
+	/* nothing; regular end of the recording */
 	REM_REC_END = 13,
 	/* {bytes u64} of said.log that the world had seen by now: what the
-	 * machine said there of its data is a promise
+	 * machine had printed there about its data is a promise
 	 */
 	REM_REC_SAID = 14,
 };
 
-/* Why a line left the caches, or which instruction asked for it. */
+/* Why a line left the caches, or which instruction requested it. */
 enum rem_rec_cause {
 	REM_REC_BY_EVICTION = 1,
 	REM_REC_BY_CLFLUSH = 2,
@@ -166,8 +166,10 @@ enum rem_rec_cause {
 	REM_REC_BY_WBNOINVD = 6,
 	REM_REC_BY_INVD = 7,
 	REM_REC_BY_NT_STORE = 8, /* a store that bypasses the caches */
-	REM_REC_BY_SWEEP = 9,	 /* what the plugin cannot see, periodically */
-	REM_REC_BY_DOMAIN = 10, /* the persistence domain's last act at a cut */
+	REM_REC_BY_SWEEP =
+		9, /* changes that the plugin cannot see, periodically */
+	REM_REC_BY_DOMAIN =
+		10, /* write-back of the persistence domain at a cut */
 	REM_REC_BY_UNCACHED = 11, /* a store to uncached or device memory */
 };
 

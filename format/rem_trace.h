@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
  * A trace of memory requests: what leaves the caches (misses, write-backs and
- * flushes) of up to 64 CPUs. It is no media, but recorded by one program and
- * replayed by another.
+ * flushes) of up to 64 CPUs. It is not media; one program records it and another
+ * one replays it.
  *
  *   offset   bytes       what
  *   0x0000      40       header
@@ -15,14 +15,14 @@
  *   bits 46-47   enum rem_trace_kind
  *   bits 48-63   instructions that the CPU began since its previous record
  *
- * A CPU's records are in the order in which it made them; those of different
- * CPUs are mixed. A longer pause is said by REM_TRACE_IDLE records before.
+ * The records of one CPU are in order; those of different CPUs are interleaved. A
+ * longer pause is recorded by REM_TRACE_IDLE records before.
  *
- * A reader refuses another magic, version or line size, a file of another
- * length than the header says, a wrong check, a CPU or a line that the header
- * excludes. All numbers are little-endian.
+ * A reader refuses another magic, version or line size, a file whose length does
+ * not match the header, a wrong check, a CPU or a line beyond the header's
+ * limits. All numbers are little-endian.
  *
- * Keep to what a simple parser can read (see rem_image.h).
+ * Use only what a simple parser can read (see rem_image.h).
  */
 #ifndef REM_TRACE_H
 #define REM_TRACE_H
@@ -40,9 +40,9 @@
 enum rem_trace_kind {
 	REM_TRACE_READ = 0,
 	REM_TRACE_WRITE = 1,
-	/* the CPU waits until what it wrote is persistent */
+	/* the CPU waits until its writes are persistent */
 	REM_TRACE_FLUSH = 2,
-	/* nothing but the pause */
+	/* only the pause */
 	REM_TRACE_IDLE = 3,
 };
 

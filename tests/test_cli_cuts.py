@@ -37,7 +37,7 @@ def test_cuts_by_commands_resume_or_give_the_reason(rem: Cli) -> None:
     assert "of 10 ms hold-up" in cut.stderr
     # Cut before the image is consumed, so the next boot enters it.
     again = rem.well("resume", "--cut-at", BEFORE_CONSUMPTION)
-    assert f"taken away at {BEFORE_CONSUMPTION} of Go" in again.stderr
+    assert f"power cut at {BEFORE_CONSUMPTION} of Go" in again.stderr
     resumed = rem.well("resume")
     assert "resumed image 2" in resumed.stderr
     assert rem.well("ssh", "cat /dev/shm/kept").stdout == "kept\n"

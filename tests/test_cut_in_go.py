@@ -31,19 +31,19 @@ class Place:
 
 # In the order of Go. The loader takes about 130,000 instructions until it consumes.
 INSNS = {
-    "go_direct": (0, 10, 300, 3000, 20000, 45000, 70000, 90000, 105000, 115000, 125000),
+    "loader_direct": (0, 10, 300, 3000, 20000, 45000, 70000, 90000, 105000, 115000, 125000),
     "power_wait": (0, 40, 200),
     "consume": (0, 4, 8, 12, 16, 20, 30, 60),
     "image_enter": (0, 3, 10, 20, 40, 80, 200, 500),
-    "rem_went": (0, 100, 1000, 4000, 12000, 25000),
+    "rem_go_begin": (0, 100, 1000, 4000, 12000, 25000),
     "rem_devices_go": (0, 500, 2000, 5000, 12000, 30000, 80000),
-    "rem_fast_finish": (0, 200, 1000, 5000, 20000, 60000, 200000),
+    "rem_go_finish": (0, 200, 1000, 5000, 20000, 60000, 200000),
 }
 SYMBOLS = tuple(INSNS)
 PLACES = [Place(symbol, n) for symbol, numbers in INSNS.items() for n in numbers]
 FULL_PLACES = 8
-BEFORE = {"go_direct", "power_wait"}
-AFTER = {"image_enter", "rem_went", "rem_devices_go", "rem_fast_finish"}
+BEFORE = {"loader_direct", "power_wait"}
+AFTER = {"image_enter", "rem_go_begin", "rem_devices_go", "rem_go_finish"}
 
 
 def test_there_are_50_places_in_go() -> None:

@@ -29,13 +29,13 @@ BEFORE_CONSUMPTION = "consume"
 MOMENTS = (
     BEFORE_CONSUMPTION,
     "image_enter",
-    "rem_went",
+    "rem_go_begin",
     "rem_cpus_start",
     "rem_devices_go",
     "rem_entropy_reseed",
     "rem_power_go",
     "rem_interrupts_repeat",
-    "rem_fast_finish",
+    "rem_go_finish",
     "rem_stop_end",
     "rem_record_prepare",
 )
@@ -102,7 +102,7 @@ def test_drop_during_go_ends_in_an_image(it: Bed, address: dict[str, int], momen
     check_guest(it)
 
 
-@pytest.mark.parametrize("moment", ["rem_went", "rem_power_go"])
+@pytest.mark.parametrize("moment", ["rem_go_begin", "rem_power_go"])
 def test_drop_that_is_over_before_go_is_stops_nothing(
     it: Bed, address: dict[str, int], moment: str
 ) -> None:

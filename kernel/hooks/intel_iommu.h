@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Included by drivers/iommu/intel/iommu.c, whose units it needs. Tables, queues
- * and everything else of an IOMMU lie in memory; its registers do not.
+ * Included by drivers/iommu/intel/iommu.c. Tables and queues of an IOMMU lie in
+ * memory that keeps its content; its registers do not.
  */
+#include "hooks.h"
 
 /**
- * rem_iommu_prepare - copy what only the registers know
+ * rem_iommu_prepare - copy the registers that have no other copy
  *
- * The fault interrupt's vector is set once, at boot; nothing is left to be read
- * at Stop.
+ * These are the registers of the fault interrupt, which are set once, at boot; so
+ * Stop reads no register.
  *
- * Context: process. Return: nothing.
+ * Context: process.
  */
 void rem_iommu_prepare(void)
 {
@@ -33,10 +34,9 @@ void rem_iommu_prepare(void)
 }
 
 /**
- * rem_iommu_go - let every unit translate again
+ * rem_iommu_go - restore every IOMMU
  *
  * Context: Go, one CPU, interrupts off, before any device masters the bus.
- * Return: nothing.
  */
 void rem_iommu_go(void)
 {
@@ -44,8 +44,9 @@ void rem_iommu_go(void)
 	struct intel_iommu *iommu;
 
 	/*
-	 * The copy of the command register says what ran before the cut. The
-	 * first command would switch that on, before there is a root table.
+	 * The driver's copy of the command register has translation and
+	 * remapping enabled. Its first command would enable them, before the
+	 * root table is set.
 	 */
 	for_each_iommu(iommu, drhd)
 		iommu->gcmd &= ~(DMA_GCMD_TE | DMA_GCMD_IRE);

@@ -1,55 +1,59 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Included by drivers/nvme/host/core.c, whose structures it needs: the volatile
- * write cache of an NVMe controller, switched off by Set Features (06h).
+ * Included by drivers/nvme/host/core.c: switches the volatile write cache of an
+ * NVMe controller off, by Set Features (06h).
  *
- * A controller that starts anew has its cache on. It is told at each start,
- * after it was identified and before it gets a queue for reads and writes: the
- * first start comes before any namespace is looked for, so that the block layer
- * never hears of a cache; the next ones are Go's (and any other reset's), before
- * the requests that were in flight come to it again.
+ * A controller has its cache on after each start. So this is done at each start,
+ * after the controller was identified and before it has an I/O queue. At the
+ * first start that is before namespaces are scanned, and the block layer sees
+ * disks without a cache. Later starts are those of Go and of controller resets;
+ * there it is done before requests that were in flight are issued again.
  */
+#include "../machine.h"
+#include "hooks.h"
 
 /**
- * rem_nvme_cache_switch_off - keep what a controller says is written, written
+ * rem_nvme_cache_switch_off - switch a controller's volatile write cache off
  * @ctrl: identified, with its admin queue only
  *
- * Only where main memory outlives the power: elsewhere a cache does no harm. A
- * controller across a network has power of its own.
+ * Only if main memory is non-volatile: otherwise a cache does no harm. A fabrics
+ * controller has its own power supply.
  *
- * Context: process, may sleep. Return: 0, also where it cannot be switched off
- * and never was; a negative errno where the controller is gone, or refuses now
- * what the block layer relies on.
+ * Context: process, may sleep.
+ * Return: 0, also if the cache cannot be switched off and never was; a
+ * negative errno if the controller does not respond, or refuses now what the
+ * block layer relies on.
  */
 static int rem_nvme_cache_switch_off(struct nvme_ctrl *ctrl)
 {
-	int err = 0;
+	int err;
 
 	if (!rem.region_bytes || !(ctrl->vwc & NVME_CTRL_VWC_PRESENT) ||
 	    ctrl->ops->flags & NVME_F_FABRICS)
 		return 0;
-	if (!ctrl->rem_cache_off || !rem_mutant("forget-write-through"))
-		err = nvme_set_features(ctrl, NVME_FEAT_VOLATILE_WC, 0, NULL, 0,
-					NULL);
+	err = nvme_set_features(ctrl, NVME_FEAT_VOLATILE_WC, 0, NULL, 0, NULL);
 	if (err < 0)
 		return err;
 	if (err && ctrl->rem_cache_off)
 		return -EIO;
 	if (err) {
 		dev_warn(ctrl->device,
-			 "remanence: the write cache, which a power failure empties, cannot be switched off: status %#x\n",
+			 "remanence: the volatile write cache cannot be switched off: status %#x\n",
 			 err);
 		return 0;
 	}
 	ctrl->rem_cache_off = true;
-	/* What the block layer is told: there is none. */
+	/* The block layer shall see no cache. */
 	ctrl->vwc &= ~NVME_CTRL_VWC_PRESENT;
 	return 0;
 }
 
 /**
- * rem_nvme_cache_is_off - Return: whether a disk's cache was switched off here.
+ * rem_nvme_cache_is_off - whether a disk's cache was switched off here
  * @disk: any disk
+ *
+ * Context: any.
+ * Return: true if it was.
  */
 bool rem_nvme_cache_is_off(struct gendisk *disk)
 {

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Included by kernel/stop_machine.c, whose queues it needs.
+ * Included by kernel/stop_machine.c: queues a work to the stopper of every CPU.
  *
- * stop_machine() cannot be called from an interrupt: it sleeps for the hotplug
- * lock and for its own mutex. Here works of our own are queued to every CPU's
- * stopper. Two groups must be queued to all CPUs in the same order, or each
- * waits for the other for ever; rem_park_lock makes the queueing of a group one
- * act, with interrupts off so that ours cannot come in between on the CPU that
- * queues. cpu_stop_queue_two_works() already steps back while
+ * stop_machine() cannot be called from an interrupt, because it sleeps for the
+ * hotplug lock and for its own mutex. Two groups of works must be queued to all
+ * CPUs in the same order, or the groups wait for each other forever. So
+ * rem_park_lock is held while a group is queued, with interrupts off, since this
+ * function runs in an interrupt. cpu_stop_queue_two_works() already retries while
  * stop_cpus_in_progress is set.
  */
+#include "hooks.h"
 
 static DEFINE_PER_CPU(struct cpu_stop_work, rem_park_work);
 
 /**
- * rem_park_queue - have every online CPU run a function where it may be stopped
- * @fn: run by each CPU's stopper thread, that is where no spinlock is held
+ * rem_park_queue - run a function in the stopper thread of every online CPU
+ * @fn: the function; a stopper runs only where no spinlock is held
  *
  * The caller guarantees that no earlier group is still running.
  *
- * Context: any, interrupts off. Return: how many CPUs it was queued to.
+ * Context: any, interrupts off.
+ * Return: number of CPUs it was queued to.
  */
 unsigned int rem_park_queue(cpu_stop_fn_t fn)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Included by drivers/char/random.c, whose pool it needs. */
+/* Included by drivers/char/random.c: reseeds the random number generator. */
+#include "hooks.h"
 
 /**
- * rem_random_reseed - make every generator draw a new key
+ * rem_random_reseed - mix a seed in and let every generator draw a new key
  * @seed: differs for each Go; not credited
- * @bytes: of it
+ * @bytes: its size
  *
- * As add_vmfork_randomness(), but for its notifiers, which may sleep.
+ * Like add_vmfork_randomness(), but without its notifiers, which may sleep.
  *
- * Context: any. Return: nothing.
+ * Context: any.
  */
 void rem_random_reseed(const void *seed, size_t bytes)
 {

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Included by kernel/time/timekeeping.c, whose timekeeper it needs.
+ * Included by kernel/time/timekeeping.c: clocks in Stop and Go.
  *
- * Invariant 7: MONOTONIC does not count the time off, BOOTTIME does, REALTIME
- * is right to the resolution of the real-time clock and never goes backwards.
+ * Invariant 7: MONOTONIC does not count the time without power, BOOTTIME does,
+ * and REALTIME is right to the resolution of the real-time clock and never goes
+ * backwards.
  *
- * timekeeping_suspend() is not used: it reads the real-time clock, which can
- * take two milliseconds of the energy that is left. Stop keeps one reading of
- * the clock source; the rest is done by Go.
+ * timekeeping_suspend() is not used, because it reads the real-time clock, which
+ * may take two milliseconds. Stop reads the clock source once; Go does the rest.
  */
+#include "hooks.h"
 
 static u64 rem_cycles_at_stop;
 
 /*
- * What the real-time clock is ahead of CLOCK_BOOTTIME, in seconds. REALTIME is
- * no measure of it: people set it. Looked at again as time goes by, because
- * people set the real-time clock, too, and both drift; a difference below two
- * seconds is the clock's resolution and is left alone, so that it does not add
- * up over many Stops.
+ * Seconds by which the real-time clock is ahead of CLOCK_BOOTTIME. REALTIME
+ * cannot be used instead: users set it. It is measured again from time to time,
+ * because users set the real-time clock, too, and both drift. A difference below
+ * two seconds is due to the clock's resolution; it is ignored, so that such
+ * errors do not add up over many Stops.
  */
 static time64_t rem_rtc_ahead_s;
 
-#define REM_RTC_LOOK_S 60
+#define REM_RTC_PERIOD_S 60
 #define REM_RTC_DIFFERENCE_S 2
 
-static void rem_rtc_look(struct work_struct *work)
+static void rem_rtc_measure(struct work_struct *work)
 {
 	struct timespec64 rtc;
 	time64_t ahead_s;
@@ -35,33 +36,33 @@ static void rem_rtc_look(struct work_struct *work)
 		WRITE_ONCE(rem_rtc_ahead_s, ahead_s);
 	if (work)
 		schedule_delayed_work(to_delayed_work(work),
-				      REM_RTC_LOOK_S * HZ);
+				      REM_RTC_PERIOD_S * HZ);
 }
 
-static DECLARE_DEFERRABLE_WORK(rem_rtc_work, rem_rtc_look);
+static DECLARE_DEFERRABLE_WORK(rem_rtc_work, rem_rtc_measure);
 
 /**
- * rem_timekeeping_prepare - begin to know what the real-time clock says
+ * rem_timekeeping_prepare - begin to follow the real-time clock
  *
- * Context: process, once. Return: nothing.
+ * Context: process, once.
  */
 void rem_timekeeping_prepare(void)
 {
-	rem_rtc_look(NULL);
-	schedule_delayed_work(&rem_rtc_work, REM_RTC_LOOK_S * HZ);
+	rem_rtc_measure(NULL);
+	schedule_delayed_work(&rem_rtc_work, REM_RTC_PERIOD_S * HZ);
 }
 
 /**
- * rem_timekeeping_stop - keep the moment of the EP-cut
+ * rem_timekeeping_stop - read the clock source for the last time before the cut
  *
- * Context: one CPU, all others parked, interrupts off. Return: nothing.
+ * Context: one CPU, all others parked, interrupts off.
  */
 void rem_timekeeping_stop(void)
 {
 	rem_cycles_at_stop = tk_clock_read(&tk_core.timekeeper.tkr_mono);
 }
 
-/* As timekeeping_forward_now(), up to the EP-cut. */
+/* Like timekeeping_forward_now(), but up to rem_timekeeping_stop(). */
 static void rem_timekeeping_forward(struct timekeeper *tk)
 {
 	u64 delta = clocksource_delta(rem_cycles_at_stop,
@@ -79,7 +80,7 @@ static void rem_timekeeping_forward(struct timekeeper *tk)
 	}
 }
 
-/* How long the machine was off, to the real-time clock's second. */
+/* How long the machine was off, to the resolution of the real-time clock. */
 static struct timespec64 rem_timekeeping_off(struct timekeeper *tk,
 					     const struct timespec64 *rtc)
 {
@@ -113,10 +114,10 @@ static void rem_timekeeping_rebase(const struct timespec64 *rtc)
 }
 
 /**
- * rem_timekeeping_go - let clocks go on, and tell those that count the time off
- * @resumed: power was off; else a Stop was refused and no clock has stopped
+ * rem_timekeeping_go - continue clocks, and add the time without power
+ * @resumed: power was off; otherwise a Stop was refused and no clock has stopped
  *
- * Context: one CPU, all others parked, interrupts off. Return: nothing.
+ * Context: one CPU, all others parked, interrupts off.
  */
 void rem_timekeeping_go(bool resumed)
 {
@@ -129,7 +130,7 @@ void rem_timekeeping_go(bool resumed)
 		rem_timekeeping_rebase(&rtc);
 	}
 	touch_softlockup_watchdog();
-	/* The device has forgotten its state, so its driver must, too. */
+	/* The device has lost its state, so its driver must forget it, too. */
 	tick_suspend_broadcast();
 	tick_resume_broadcast();
 	timerfd_resume();

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Included by drivers/block/virtio_blk.c, whose structures it needs: the write
- * cache of a virtio disk, told by the driver's byte `wce` in its configuration.
+ * Included by drivers/block/virtio_blk.c: the write cache of a virtio disk, which
+ * the byte `wce` of its configuration controls.
  *
- * A device that starts anew has its cache on, whatever it was told before. The
- * block layer still believes what it believed, so the device is told that.
+ * A device has its cache on after a reset. The block layer keeps its view of the
+ * cache over a reset, so the device is set to that.
  */
+#include "hooks.h"
 
 /**
- * rem_virtblk_cache_can - Return: whether a disk's cache can be switched.
+ * rem_virtblk_cache_can - whether a disk's cache can be switched
  * @vdev: a virtio disk
+ *
+ * Context: any.
+ * Return: true if it can.
  */
 bool rem_virtblk_cache_can(struct virtio_device *vdev)
 {
@@ -17,11 +21,12 @@ bool rem_virtblk_cache_can(struct virtio_device *vdev)
 }
 
 /**
- * rem_virtblk_cache_set - switch a disk's write cache, as its cache_type does
- * @vdev: a virtio disk for which rem_virtblk_cache_can() holds
+ * rem_virtblk_cache_set - switch a disk's write cache, as cache_type in sysfs does
+ * @vdev: a virtio disk for which rem_virtblk_cache_can() is true
  * @on: keep written data in the cache until a flush
  *
- * Context: process, may sleep. Return: 0 or a negative errno.
+ * Context: process, may sleep.
+ * Return: 0 or a negative errno.
  */
 int rem_virtblk_cache_set(struct virtio_device *vdev, bool on)
 {
@@ -38,17 +43,17 @@ int rem_virtblk_cache_set(struct virtio_device *vdev, bool on)
 }
 
 /**
- * rem_virtblk_cache_go - tell a device that starts anew whether it may cache
- * @vdev: a virtio disk, its features negotiated, not yet started
+ * rem_virtblk_cache_go - set the cache of a device to the block layer's view
+ * @vdev: a virtio disk, after reset and feature negotiation, not yet started
  *
- * Context: any. Return: nothing.
+ * Context: any.
  */
 void rem_virtblk_cache_go(struct virtio_device *vdev)
 {
 	struct virtio_blk *vblk = vdev->priv;
 	u8 on = !!(vblk->disk->queue->limits.features & BLK_FEAT_WRITE_CACHE);
 
-	if (rem_virtblk_cache_can(vdev) && !rem_mutant("forget-write-through"))
+	if (rem_virtblk_cache_can(vdev))
 		vdev->config->set(vdev, offsetof(struct virtio_blk_config, wce),
 				  &on, sizeof(on));
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Included by drivers/virtio/virtio_ring.c, whose rings it needs.
+ * Included by drivers/virtio/virtio_ring.c: fits a ring to a device after reset.
  *
  * A virtio device starts with its ring indices at zero. Re-seating rewrites a
- * split ring, which survived in NVRAM, to match: what the device had completed
- * and the driver has not yet seen becomes the last used slots; what was in
- * flight becomes the first available ones. Nothing completed is repeated,
- * nothing in flight is lost, and no driver needs to know.
+ * split ring, whose memory is kept, to match: requests that the device has
+ * completed and the driver has not seen become the last entries of the used ring;
+ * requests in flight become the first entries of the available ring. So no
+ * completed request is repeated, no request in flight is lost, and drivers need
+ * no change.
  */
+#include "hooks.h"
 
 #define REM_RING_ENTRIES_MAX 1024
 
@@ -18,9 +20,11 @@ static struct {
 } rem_reseat;
 
 /**
- * rem_virtqueue_can_reseat - Return: whether a ring is of the kind that
- * rem_virtqueue_reseat() rewrites.
+ * rem_virtqueue_can_reseat - whether rem_virtqueue_reseat() can rewrite a ring
  * @_vq: the ring
+ *
+ * Context: any.
+ * Return: true if it can.
  */
 bool rem_virtqueue_can_reseat(struct virtqueue *_vq)
 {
@@ -30,7 +34,7 @@ bool rem_virtqueue_can_reseat(struct virtqueue *_vq)
 	       vq->split.vring.num <= REM_RING_ENTRIES_MAX;
 }
 
-/* Completed, not yet seen: to the end of the used ring. Returns how many. */
+/* Moves unseen completions to the end of the used ring; returns their number. */
 static u16 rem_reseat_used(struct vring_virtqueue *vq)
 {
 	struct virtio_device *vdev = vq->vq.vdev;
@@ -39,7 +43,7 @@ static u16 rem_reseat_used(struct vring_virtqueue *vq)
 	u16 count = virtio16_to_cpu(vdev, ring->used->idx) - vq->last_used_idx;
 	u16 i;
 
-	/* Ring indices are the device's word; more than fits is a lie. */
+	/* The device wrote the index; ignore one that cannot be right. */
 	if (count > ring->num)
 		count = 0;
 	for (i = 0; i < count; i++) {
@@ -59,8 +63,9 @@ static u16 rem_reseat_used(struct vring_virtqueue *vq)
 }
 
 /*
- * In flight: to the start of the available ring, oldest first. An entry whose
- * place in the ring has been overwritten since is older than all that are left.
+ * Moves requests in flight to the start of the available ring, oldest first, and
+ * returns their number. A request whose entry in the ring has been overwritten is
+ * older than all that still have theirs.
  */
 static u16 rem_reseat_available(struct vring_virtqueue *vq)
 {
@@ -90,11 +95,11 @@ static u16 rem_reseat_available(struct vring_virtqueue *vq)
 }
 
 /**
- * rem_virtqueue_reseat - make a ring fit a device that starts anew
+ * rem_virtqueue_reseat - fit a ring to a device after reset
  * @_vq: a split ring, see rem_virtqueue_can_reseat()
  *
- * Context: Go, one CPU, interrupts off, device reset and not yet started.
- * Return: requests in flight that the device will see again.
+ * Context: Go, one CPU, interrupts off, device in reset.
+ * Return: number of requests in flight, which the device will see again.
  */
 unsigned int rem_virtqueue_reseat(struct virtqueue *_vq)
 {
@@ -110,7 +115,7 @@ unsigned int rem_virtqueue_reseat(struct virtqueue *_vq)
 	vq->split.avail_idx_shadow = in_flight;
 	ring->avail->idx = cpu_to_virtio16(vdev, in_flight);
 	vq->num_added = 0;
-	/* What the old device had asked for counts from its old indices. */
+	/* Event indices and flags of the device refer to its old indices. */
 	ring->used->flags = 0;
 	if (vq->event) {
 		vring_used_event(ring) =

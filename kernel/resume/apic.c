@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupt controllers through Stop and Go, and the interrupts that die with
- * them.
+ * Interrupt controllers, and the interrupts that are lost with them.
  *
- * A local APIC's registers are copied when the machine is armed: what changes
- * later (the timer) is set again by its own subsystem. An interrupt or an IPI
- * that was pending in a controller at the cut is gone; after Go each CPU sends
- * itself every vector that it has a handler for. A spurious one is harmless, a
- * lost one would be waited for without end.
+ * The registers of a local APIC are copied when the machine is armed; what
+ * changes later (the timer) is restored by its own subsystem. Interrupts and
+ * IPIs that were pending in a controller at the cut are lost, so after Go each
+ * CPU sends itself every vector that it has a handler for. A spurious interrupt
+ * is harmless; a lost one may be waited for forever.
  */
 #include <linux/acpi.h>
 #include <linux/irq.h>
@@ -21,9 +20,11 @@
 #include <asm/irq_remapping.h>
 #include <asm/irq_vectors.h>
 #include <asm/msr.h>
+#include "../hooks/hooks.h"
+#include "../machine.h"
 #include "resume.h"
 
-/* In this order: until SPIV enables the APIC, it forces vectors masked. */
+/* In this order: the APIC keeps vectors masked until SPIV enables it. */
 static const u16 rem_apic_regs[] = {
 	APIC_DFR, APIC_LDR, APIC_TASKPRI, APIC_SPIV, APIC_LVT0, APIC_LVT1,
 	APIC_LVTPC, APIC_LVTTHMR, APIC_LVTT, APIC_TDCR, APIC_LVTERR,
@@ -36,7 +37,7 @@ struct rem_apic {
 
 static DEFINE_PER_CPU(struct rem_apic, rem_apic);
 
-/* x2APIC has neither; a local APIC with few LVT entries lacks some. */
+/* x2APIC mode lacks DFR and LDR; an APIC may have few LVT entries. */
 static bool rem_apic_has(u16 reg)
 {
 	int lvts = GET_APIC_MAXLVT(apic_read(APIC_LVR));
@@ -54,7 +55,7 @@ static bool rem_apic_has(u16 reg)
 	}
 }
 
-/** rem_apic_prepare - copy this CPU's registers; Context: the CPU itself. */
+/** rem_apic_prepare - copy the registers of this CPU's APIC. Context: any. */
 void rem_apic_prepare(void)
 {
 	struct rem_apic *saved = this_cpu_ptr(&rem_apic);
@@ -67,9 +68,9 @@ void rem_apic_prepare(void)
 }
 
 /**
- * rem_apic_restore - bring this CPU's local APIC back
+ * rem_apic_restore - restore the local APIC of this CPU
  *
- * Context: Go, the CPU itself, interrupts off. Return: nothing.
+ * Context: Go, the CPU itself, interrupts off.
  */
 void rem_apic_restore(void)
 {
@@ -86,13 +87,17 @@ void rem_apic_restore(void)
 	apic_write(APIC_ESR, 0);
 }
 
-/** rem_interrupts_save - Context: Stop, one CPU, interrupts off. */
+/** rem_interrupts_save - save the IOAPICs. Context: Stop, one CPU, interrupts off. */
 void rem_interrupts_save(void)
 {
 	save_ioapic_entries();
 }
 
-/** rem_interrupts_restore - Context: Go, boot CPU, interrupts off. */
+/**
+ * rem_interrupts_restore - restore IOMMU, interrupt remapping and IOAPICs
+ *
+ * Context: Go, boot CPU, interrupts off.
+ */
 void rem_interrupts_restore(void)
 {
 	rem_iommu_go();
@@ -100,26 +105,26 @@ void rem_interrupts_restore(void)
 	legacy_pic->init(0);
 	legacy_pic->mask_all();
 	restore_ioapic_entries();
-	/* The firmware has the SCI and the power management timer till then. */
+	/* Until then firmware owns the SCI and the power management timer. */
 	acpi_enable();
 }
 
 /**
- * rem_tick_resume - let this CPU's clock event device go on
+ * rem_tick_resume - restart the clock event device of this CPU
  *
- * Context: Go, each CPU, interrupts off, timekeeping runs. Return: nothing.
+ * Context: Go, each CPU, interrupts off, timekeeping runs.
  */
 void rem_tick_resume(void)
 {
-	/* The device has forgotten its state, so its driver must, too. */
+	/* The device has lost its state, so its driver must forget it, too. */
 	tick_suspend_local();
 	tick_resume_local();
 }
 
 /**
- * rem_interrupts_repeat - send this CPU what it may have lost
+ * rem_interrupts_repeat - send this CPU the interrupts that it may have lost
  *
- * Context: Go, each CPU, interrupts off. Return: nothing.
+ * Context: Go, each CPU, interrupts off.
  */
 void rem_interrupts_repeat(void)
 {
@@ -130,7 +135,7 @@ void rem_interrupts_repeat(void)
 	for (vector = FIRST_EXTERNAL_VECTOR; vector < FIRST_SYSTEM_VECTOR;
 	     vector++) {
 		desc = __this_cpu_read(vector_irq[vector]);
-		/* What the old PIC delivers is not acknowledged to the APIC. */
+		/* Interrupts of the legacy PIC get no EOI at the APIC. */
 		if (!IS_ERR_OR_NULL(desc) && desc->action &&
 		    irq_desc_get_chip(desc) != legacy_pic->chip)
 			apic->send_IPI(cpu, vector);

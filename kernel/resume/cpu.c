@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Go, for one CPU: all that the entry code does not need to reach C.
+ * Go of one CPU: the state that is not needed to reach C code.
  */
 #include <linux/hw_breakpoint.h>
 #include <linux/smp.h>
@@ -10,7 +10,7 @@
 #include <asm/mmu_context.h>
 #include <asm/msr.h>
 #include <asm/tlbflush.h>
-#include "../stop/stop.h"
+#include "../machine.h"
 #include "resume.h"
 
 static void rem_task_register_load(int cpu)
@@ -18,7 +18,7 @@ static void rem_task_register_load(int cpu)
 	struct desc_struct *gdt = get_cpu_gdt_rw(cpu);
 	tss_desc tss;
 
-	/* LTR refuses a descriptor that is marked busy, as ours was. */
+	/* LTR faults on a descriptor that is marked busy, as ours is. */
 	set_tss_desc(cpu, &get_cpu_entry_area(cpu)->tss.x86_tss);
 	memcpy(&tss, &gdt[GDT_ENTRY_TSS], sizeof(tss));
 	tss.type = DESC_TSS;
@@ -27,11 +27,11 @@ static void rem_task_register_load(int cpu)
 }
 
 /**
- * rem_cpu_restore - bring back what rem_context_save() stored
- * @ctx: from where
+ * rem_cpu_restore - restore what rem_context_save() stored
+ * @ctx: the context
  *
- * Context: the CPU itself, first C code after Go, interrupts off, on the stack
- * that was saved. Return: nothing.
+ * Context: the CPU itself, at the beginning of Go, interrupts off, on the
+ * stack that was saved.
  */
 void notrace rem_cpu_restore(struct rem_context *ctx)
 {
@@ -57,7 +57,7 @@ void notrace rem_cpu_restore(struct rem_context *ctx)
 		if (ctx->msr[i].valid)
 			wrmsrl(ctx->msr[i].index, ctx->msr[i].value);
 
-	/* The registers of the user task that ran here are gone. */
+	/* The FPU registers of the user task that ran here are lost. */
 	this_cpu_write(fpu_fpregs_owner_ctx, NULL);
 	hw_breakpoint_restore();
 }

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Invariant 8: no replay of randomness. What the generator held at the EP-cut
- * lies in NVRAM and could be read there; it must not decide a single byte after
- * Go. The contract is that of vmgenid: reseed before programs run.
+ * Invariant 8: no replay of randomness. The state of the generator lies in NVRAM
+ * and could be read there while power was off, so no output after Go may depend
+ * on it alone. As with vmgenid, the generator is reseeded before programs run.
  */
 #include <linux/random.h>
 #include <linux/string.h>
 #include <linux/timekeeping.h>
 #include <asm/archrandom.h>
 #include <asm/tsc.h>
-#include "../stop/stop.h"
-#include "resume.h"
+#include "../hooks/hooks.h"
+#include "../machine.h"
 
 /**
- * rem_entropy_reseed - make random numbers differ from any other resumption
+ * rem_entropy_reseed - make random numbers differ from those of any other Go
  *
- * The sequence is used by one Go only, the TSC and the clock tell when; where
- * the CPU has a generator, its words are what the seed is worth.
+ * The sequence is used by one Go only; TSC and clock differ, too. If the CPU has
+ * a generator, the seed is as good as its output.
  *
- * Context: Go, any. Return: nothing.
+ * Context: Go, any.
  */
 void rem_entropy_reseed(void)
 {
@@ -35,7 +35,7 @@ void rem_entropy_reseed(void)
 		.resumes = rem.resumes,
 	};
 
-	/* Zero words where there is no generator; the rest still differs. */
+	/* Zeros if there is no generator; the rest of the seed still differs. */
 	if (!arch_get_random_seed_longs(seed.words, ARRAY_SIZE(seed.words)) &&
 	    !arch_get_random_longs(seed.words, ARRAY_SIZE(seed.words)))
 		memset(seed.words, 0, sizeof(seed.words));

@@ -2,14 +2,14 @@
 /*
  * Where the loader enters a committed image.
  *
- * Comes in: 64-bit mode, interrupts off, other CPUs waiting for SIPI, NVRAM
- * and the first 4 GiB mapped to themselves by the loader's tables; rdi =
- * physical address of the record's body, rsi = that of the boot note.
- * Goes out: to rem_context_return, on the stack that was saved.
+ * Input: 64-bit mode, interrupts off, other CPUs waiting for SIPI, NVRAM and the
+ * first 4 GiB identity-mapped by the loader's page table; rdi = physical address
+ * of the record's body, rsi = that of the boot note.
+ * Output: a return to rem_context_return, on the stack that was saved.
  *
- * Law of this file: no stack, no per-CPU data and no exception until the
- * context of the boot CPU is loaded; before the jump to the kernel's own
- * mapping only addresses relative to rip.
+ * Law of this file: no stack, no per-CPU data and no exception until the context
+ * of the boot CPU is loaded; only rip-relative addresses before the jump to the
+ * kernel's own mapping.
  */
 #include <linux/linkage.h>
 #include <linux/objtool.h>
@@ -20,7 +20,7 @@
 #include <asm/processor-flags.h>
 #include <asm/segment.h>
 #include <asm/unwind_hints.h>
-#include "../stop/stop.h"
+#include "../machine.h"
 
 .code64
 .text
@@ -31,14 +31,14 @@ SYM_CODE_START(rem_go_entry)
 	cli
 	cld
 
-	/* The kernel's tables have NX bits: without NXE they are reserved. */
+	/* The kernel's tables use NX bits, which are reserved without NXE. */
 	movl	$MSR_EFER, %ecx
 	rdmsr
 	btsl	$_EFER_SCE, %eax
 	btsl	$_EFER_NX, %eax
 	wrmsr
 
-	/* Table with this page mapped to itself and the kernel's mapping. */
+	/* A table with this page identity-mapped and the kernel's mapping. */
 	movq	rem_go_mapped_address(%rip), %rax
 	movq	REM_BODY_ENTRY_CR3(%rdi), %rcx
 	movq	%rcx, %cr3
@@ -56,9 +56,9 @@ SYM_INNER_LABEL(rem_go_context, SYM_L_GLOBAL)
 	ANNOTATE_NOENDBR
 
 	/*
-	 * PCIDE may only be set while CR3 names PCID 0, and only a change of
-	 * PGE drops global entries: own tables first, then CR4 without PGE,
-	 * then all of CR4, then CR3 with its PCID.
+	 * PCIDE may be set only while CR3 has PCID 0, and only a change of PGE
+	 * flushes global entries: so first the CPU's own tables, then CR4
+	 * without PGE, then all of CR4, then CR3 with its PCID.
 	 */
 	movq	REM_CTX_CR3(%rbx), %rax
 	movq	%rax, %rcx
@@ -92,7 +92,7 @@ SYM_INNER_LABEL(rem_go_context, SYM_L_GLOBAL)
 	wrmsr
 	lidt	REM_CTX_IDT(%rbx)
 
-	/* The loader's code segment need not be the kernel's. */
+	/* The loader's code segment may differ from the kernel's. */
 	movq	REM_CTX_RSP(%rbx), %rsp
 	pushq	$__KERNEL_CS
 	pushq	$rem_context_return
@@ -100,8 +100,8 @@ SYM_INNER_LABEL(rem_go_context, SYM_L_GLOBAL)
 SYM_CODE_END(rem_go_entry)
 
 /*
- * Where the other CPUs come to from head_64.S: kernel mapping, own GS base, a
- * stack below the one that was saved.
+ * head_64.S sends the other CPUs here: kernel mapping, own GS base, a stack below
+ * the saved one.
  */
 SYM_CODE_START(rem_go_secondary)
 	UNWIND_HINT_END_OF_STACK

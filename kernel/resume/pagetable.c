@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The page table that the entry code loads first: the kernel's own mappings,
- * and below them the page of the entry code mapped to itself. Built when the
- * machine is armed; it lies in NVRAM like everything else.
+ * The page table that the entry code loads first: the kernel's own mappings, and
+ * an identity mapping of the entry code. It is built when the machine is armed.
  */
 #include <linux/gfp.h>
 #include <linux/init.h>
 #include <linux/mm.h>
 #include <asm/init.h>
 #include <asm/pgtable.h>
+#include "../machine.h"
 #include "resume.h"
 
 static pgd_t *rem_pgd;
@@ -19,9 +19,10 @@ static void *rem_pagetable_page(void *unused)
 }
 
 /**
- * rem_pagetable_prepare - build the page table that Go is entered with
+ * rem_pagetable_prepare - build the page table of the entry code
  *
- * Context: process, may sleep. Return: 0 or -ENOMEM.
+ * Context: process, may sleep.
+ * Return: 0 or -ENOMEM.
  */
 int __init rem_pagetable_prepare(void)
 {

@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * PCI functions through Stop and Go.
+ * PCI functions in Stop and Go.
  *
- * At Stop one write a function: it may no longer master the bus. Nothing is
- * read from a device then; its configuration space was copied when the machine
- * was armed. At Go that copy is written back, bridges first, then interrupt
- * vectors from the kernel's own descriptors, then the device is started by what
- * knows its kind.
+ * Stop clears the bus master bit of each function, and reads its command register
+ * once to wait for posted writes. The configuration space was copied when the
+ * machine was armed. Go writes the copy back, bridges first, writes the interrupt
+ * vectors from the kernel's descriptors, and starts the device as its kind
+ * requires.
  */
 #include <linux/msi.h>
 #include <linux/pci.h>
-#include "../stop/mutant.h"
-#include "../stop/stop.h"
+#include "../machine.h"
 #include "resume.h"
 
 #define REM_CONFIG_WORDS 16
 #define REM_PCI_MAX 128
-/* A queue of a disk for each CPU, and what a device has besides. */
+/* One queue for each CPU, and a few others. */
 #define REM_VECTORS_MAX (NR_CPUS + 8)
 
 enum rem_pci_kind {
-	REM_PCI_IDLE,		/* no driver: nothing but its configuration */
+	REM_PCI_IDLE,		/* no driver: configuration space only */
 	REM_PCI_BRIDGE,
 	REM_PCI_VIRTIO,
-	REM_PCI_RECOVER,	/* restarted by its driver's error recovery */
+	REM_PCI_RECOVER,	/* restarted by error recovery of its driver */
 };
 
 static struct rem_pci {
@@ -37,7 +36,7 @@ static struct rem_pci {
 
 static unsigned int rem_pci_count;
 
-/* Returns the kind, or -EOPNOTSUPP where only generic power management helps. */
+/* Returns the kind, or -EOPNOTSUPP if the fast path cannot restart it. */
 static int rem_pci_kind(struct pci_dev *pdev)
 {
 	if (pci_is_bridge(pdev))
@@ -51,7 +50,7 @@ static int rem_pci_kind(struct pci_dev *pdev)
 	return -EOPNOTSUPP;
 }
 
-/* Returns 0, or -ENOSPC where a function has too many vectors. */
+/* Returns 0, or -ENOSPC if a function has too many vectors. */
 static int rem_pci_vectors_list(struct rem_pci *slot)
 {
 	int irq;
@@ -71,10 +70,10 @@ static int rem_pci_vectors_list(struct rem_pci *slot)
 
 /**
  * rem_devices_prepare - list all PCI functions and copy their configuration
- * @ret_blocker: set to a function that has no bounded path, where there is one
+ * @ret_blocker: on errors set to the function that the fast path cannot restart
  *
- * Context: process, no function comes or goes meanwhile.
- * Return: 0, -EOPNOTSUPP, or -ENOSPC where there are too many.
+ * Context: process; no function is added or removed meanwhile.
+ * Return: 0, -EOPNOTSUPP, or -ENOSPC if there are too many.
  */
 int rem_devices_prepare(const char **ret_blocker)
 {
@@ -108,16 +107,17 @@ int rem_devices_prepare(const char **ret_blocker)
 	return 0;
 }
 
-/** rem_devices_count - Return: PCI functions that Stop and Go look after. */
+/** rem_devices_count - Return: number of PCI functions in the list. */
 unsigned int rem_devices_count(void)
 {
 	return rem_pci_count;
 }
 
 /**
- * rem_devices_stop - no device writes to memory after this
+ * rem_devices_stop - keep devices from writing to memory
  *
- * Context: Stop, one CPU, interrupts off. Return: how many were stopped.
+ * Context: Stop, one CPU, interrupts off.
+ * Return: number of functions stopped.
  */
 unsigned int rem_devices_stop(void)
 {
@@ -132,8 +132,9 @@ unsigned int rem_devices_stop(void)
 				      command & ~PCI_COMMAND_MASTER);
 		stopped++;
 	}
-	/* Posted writes, and what the device had sent before, are done when
-	 * a read has come back.
+	/*
+	 * When a read has completed, so have posted writes and all writes that
+	 * the device had sent before.
 	 */
 	for (i = 0; i < rem_pci_count; i++)
 		if (rem_pci[i].config[PCI_COMMAND / 4] & PCI_COMMAND_MASTER)
@@ -142,29 +143,29 @@ unsigned int rem_devices_stop(void)
 	return stopped;
 }
 
-/* From the end, so that the command word comes after what it enables. */
+/* From the end: the command register comes after what it enables. */
 static void rem_pci_config_write(const struct rem_pci *slot)
 {
 	u16 command = slot->config[PCI_COMMAND / 4];
 	int word;
 
-	/* No address is decoded while it is half written. */
+	/* No address is decoded while a BAR is half written. */
 	pci_write_config_word(slot->pdev, PCI_COMMAND, 0);
-	/* Its driver lets it master the bus when it has set it up. */
+	/* The driver sets the bit when it has initialized the device. */
 	if (slot->kind == REM_PCI_RECOVER)
 		command &= ~PCI_COMMAND_MASTER;
 
 	for (word = REM_CONFIG_WORDS - 1; word > PCI_COMMAND / 4; word--)
 		pci_write_config_dword(slot->pdev, word * 4,
 				       slot->config[word]);
-	/* The status half is cleared by ones. */
+	/* 16 bits only: ones would clear bits of the status register. */
 	pci_write_config_word(slot->pdev, PCI_COMMAND, command);
 }
 
 /*
- * Vectors from the descriptors, which hold what was written last. Their list
- * has a mutex that a parked task may hold, so the interrupt numbers were noted
- * when the machine was armed.
+ * Writes the vectors from their descriptors, which hold what was written last.
+ * A parked task may hold the mutex of the descriptors' list, so the interrupt
+ * numbers were stored when the machine was armed.
  */
 static void rem_pci_vectors_write(const struct rem_pci *slot)
 {
@@ -199,10 +200,17 @@ static void rem_pci_vectors_write(const struct rem_pci *slot)
 	}
 }
 
+static void rem_pci_event(const struct rem_pci *slot)
+{
+	rem_event(REM_EVENT_GO_DEVICE,
+		  pci_dev_id(slot->pdev) | (u64)-slot->err << 32);
+}
+
 /**
- * rem_devices_go - bring every device back
+ * rem_devices_go - restore every function, and start virtio devices
  *
- * Context: Go, one CPU, interrupts off. Return: how many were started.
+ * Context: Go, one CPU, interrupts off.
+ * Return: number of devices started.
  */
 unsigned int rem_devices_go(void)
 {
@@ -220,19 +228,17 @@ unsigned int rem_devices_go(void)
 		if (slot->kind != REM_PCI_VIRTIO)
 			continue;
 		rem_pci_vectors_write(slot);
-		if (!rem_mutant("skip-device"))
-			slot->err = rem_virtio_go(slot->pdev);
-		rem_event(REM_EVENT_GO_DEVICE,
-			  pci_dev_id(slot->pdev) | (u64)-slot->err << 32);
+		slot->err = rem_virtio_go(slot->pdev);
+		rem_pci_event(slot);
 		started += !slot->err;
 	}
 	return started;
 }
 
 /**
- * rem_devices_finish - the part of a device's restart that may sleep
+ * rem_devices_finish - the part of the restart of devices that may sleep
  *
- * Context: process, after Go. Return: nothing.
+ * Context: process, after Go.
  */
 void rem_devices_finish(void)
 {
@@ -242,11 +248,8 @@ void rem_devices_finish(void)
 		struct rem_pci *slot = &rem_pci[i];
 
 		if (slot->kind == REM_PCI_RECOVER) {
-			if (!rem_mutant("skip-device"))
-				slot->err = rem_recover(slot->pdev);
-			rem_event(REM_EVENT_GO_DEVICE,
-				  pci_dev_id(slot->pdev) |
-				  (u64)-slot->err << 32);
+			slot->err = rem_recover(slot->pdev);
+			rem_pci_event(slot);
 		} else if (slot->kind == REM_PCI_VIRTIO && !slot->err) {
 			rem_virtio_finish(slot->pdev);
 		}
@@ -258,8 +261,8 @@ void rem_devices_finish(void)
 }
 
 /*
- * The list is of the machine as it was armed. Where a function or its driver
- * comes or goes later, only generic power management knows all of them.
+ * The list was made when the machine was armed. If a function or its driver is
+ * added or removed later, only generic power management knows all functions.
  */
 static int rem_pci_changed(struct notifier_block *nb, unsigned long what,
 			   void *device)
@@ -280,7 +283,7 @@ static struct notifier_block rem_pci_notifier = {
 	.notifier_call = rem_pci_changed,
 };
 
-/** rem_devices_watch - be told when the list is no longer right. */
+/** rem_devices_watch - use stop=dpm as soon as the list is out of date. */
 void rem_devices_watch(void)
 {
 	bus_register_notifier(&pci_bus_type, &rem_pci_notifier);

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Devices whose driver knows how to bring them back from a slot reset. A power
- * cut is one: the driver is told what it would be told after a PCIe error,
- * frozen, slot reset, resume. Stop costs nothing for such a device.
+ * Devices whose driver can recover them after a slot reset. A power cut is such a
+ * reset: the driver's callbacks are called as after a PCIe error (frozen, slot
+ * reset, resume). Stop does nothing for such a device.
  */
 #include <linux/device.h>
 #include <linux/pci.h>
 #include "resume.h"
 
 /**
- * rem_recover_supported - Return: whether a function's driver has all callbacks.
+ * rem_recover_supported - whether the driver of a function has all callbacks
  * @pdev: the function
+ *
+ * Context: any.
+ * Return: true if it has.
  */
 bool rem_recover_supported(struct pci_dev *pdev)
 {
@@ -35,8 +38,8 @@ static int rem_recover_locked(struct pci_dev *pdev)
 	handlers = pdev->driver->err_handler;
 	pdev->error_state = pci_channel_io_frozen;
 	/*
-	 * Most drivers disable their device here. That would free the interrupt
-	 * of one without MSI, which its driver has requested and goes on to use.
+	 * Most drivers disable their device here. Without MSI that would free
+	 * an interrupt that the driver has requested and continues to use.
 	 */
 	pdev->irq_managed = 0;
 	verdict = handlers->error_detected(pdev, pci_channel_io_frozen);
@@ -52,12 +55,13 @@ static int rem_recover_locked(struct pci_dev *pdev)
 }
 
 /**
- * rem_recover - have a driver bring its device back
- * @pdev: a function for which rem_recover_supported() held when armed; its
- *	configuration space is back, but it does not master the bus
+ * rem_recover - let a driver recover its device
+ * @pdev: a function for which rem_recover_supported() was true when armed; its
+ *	configuration space is restored, but it does not master the bus
  *
- * Context: process, after Go. Return: 0, -EIO where the driver gives up, or
- * -ENODEV where it is no longer bound.
+ * Context: process, after Go.
+ * Return: 0, -EIO if recovery fails, or -ENODEV if no driver is bound any
+ * more.
  */
 int rem_recover(struct pci_dev *pdev)
 {

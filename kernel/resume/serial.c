@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * UARTs after Go: their registers are as after reset. The driver's own pair of
- * suspend and resume sets up everything that a port had been given; output by
- * the console in between is polled and does not need it.
+ * UARTs after Go, whose registers are as after reset. The driver's own suspend
+ * and resume restore the settings of a port; console output before that is polled
+ * and does not depend on them.
  */
 #include <linux/serial_8250.h>
 #include "8250.h"
@@ -11,7 +11,7 @@
 /**
  * rem_serial_finish - set up every port again
  *
- * Context: process, after Go. Return: nothing.
+ * Context: process, after Go.
  */
 void rem_serial_finish(void)
 {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Starting the other CPUs into the contexts that they were parked with. Not CPU
- * hotplug: for the scheduler and for everyone else they never left.
+ * Starts the other CPUs in the contexts in which they were parked. This is not CPU
+ * hotplug: for the rest of the kernel they have been online all the time.
  */
 #include <linux/cpumask.h>
 #include <asm/apic.h>
 #include <asm/realmode.h>
 #include <asm/smp.h>
-#include "../stop/stop.h"
 #include "resume.h"
 
 static void rem_cpus_send(u32 command)
@@ -25,10 +24,10 @@ static void rem_cpus_send(u32 command)
 /**
  * rem_cpus_start - send every other online CPU to rem_go_secondary
  *
- * Each finds its number by its APIC id and its stack by the thread it was
- * parked in (head_64.S); all at once.
+ * They start in parallel. Each finds its number by its APIC id, and its stack by
+ * the thread in which it was parked (head_64.S).
  *
- * Context: Go, boot CPU, interrupts off, trampoline in place. Return: nothing.
+ * Context: Go, boot CPU, interrupts off, trampoline in place.
  */
 void rem_cpus_start(void)
 {
@@ -37,11 +36,11 @@ void rem_cpus_start(void)
 	initial_code = (unsigned long)rem_go_secondary;
 	smpboot_control = STARTUP_READ_APICID;
 	*trampoline_lock = 0;
-	/* Seen by CPUs that begin with their caches off. */
+	/* Visible to CPUs that start with their caches off. */
 	mb();
 
 	rem_cpus_send(APIC_INT_LEVELTRIG | APIC_INT_ASSERT | APIC_DM_INIT);
-	/* Twice, as the specification has it; a CPU that runs ignores it. */
+	/* Twice, as specified; a CPU that runs already ignores it. */
 	rem_cpus_send(APIC_DM_STARTUP | start >> PAGE_SHIFT);
 	rem_cpus_send(APIC_DM_STARTUP | start >> PAGE_SHIFT);
 }

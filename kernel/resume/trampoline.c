@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The real-mode trampoline: the one thing that must lie in low memory, which is
- * DRAM and loses its content. A copy is kept in NVRAM and put back by Go,
- * before any other CPU is started.
+ * The real-mode trampoline, which has to be in low memory, that is in DRAM. Go
+ * restores it from a copy in NVRAM before it starts the other CPUs.
  */
 #include <linux/init.h>
 #include <linux/mm.h>
@@ -10,9 +9,10 @@
 #include <linux/string.h>
 #include <linux/vmalloc.h>
 #include <asm/realmode.h>
+#include "../machine.h"
 #include "resume.h"
 
-/* More would not be "a single-digit number of low pages". */
+/* The number of low pages that are in use has to have a single digit. */
 #define REM_TRAMPOLINE_PAGES_MAX 9
 
 static void *rem_trampoline;
@@ -21,12 +21,13 @@ static void *rem_trampoline_alias;
 static size_t rem_trampoline_bytes;
 
 /**
- * rem_trampoline_prepare - copy the trampoline as the kernel set it up
+ * rem_trampoline_prepare - copy the trampoline as the kernel has set it up
  *
- * Its size is that of the blob in the kernel image; the blob itself may be gone
- * by now, but symbols stay.
+ * Its size is that of the blob in the kernel image. The blob itself may have been
+ * freed, but its symbols are valid.
  *
- * Context: process, may sleep. Return: 0 or -ENOMEM.
+ * Context: process, may sleep.
+ * Return: 0 or -ENOMEM.
  */
 int __init rem_trampoline_prepare(void)
 {
@@ -47,13 +48,13 @@ int __init rem_trampoline_prepare(void)
 	return 0;
 }
 
-/** rem_trampoline_restore - put the copy back; Context: Go, one CPU. */
+/** rem_trampoline_restore - restore the trampoline. Context: Go, one CPU. */
 void rem_trampoline_restore(void)
 {
 	memcpy(rem_trampoline_alias, rem_trampoline, rem_trampoline_bytes);
 }
 
-/** rem_trampoline_pages - Return: how many low pages it takes. */
+/** rem_trampoline_pages - Return: number of low pages that it occupies. */
 unsigned int rem_trampoline_pages(void)
 {
 	return rem_trampoline_bytes >> PAGE_SHIFT;

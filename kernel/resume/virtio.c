@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Starting a virtio device over PCI again, with its rings re-seated
- * (vring_reseat.h). What the driver negotiated at probe is told again as it
- * was; a queue's memory has not moved.
+ * Starts a virtio PCI device again, after its rings were re-seated
+ * (hooks/vring_reseat.h): with the features that the driver negotiated at probe,
+ * and with its queues at the same addresses.
  */
 #include <linux/netdevice.h>
 #include <linux/pci.h>
@@ -13,17 +13,21 @@
 #include <linux/virtio_net.h>
 #include <linux/virtio_pci_modern.h>
 #include <net/net_namespace.h>
-/* Of this header only the structures are of use here. */
+/* This header is included for its structures. */
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include "virtio_pci_common.h"
+#include "../hooks/hooks.h"
 #include "resume.h"
 
-/* A device that does not come out of reset after this many reads is broken. */
+/* A device that is in reset after this many reads is broken. */
 #define REM_VIRTIO_RESET_POLLS_MAX 100000
 
 /**
- * rem_virtio_is - Return: whether a PCI function is driven by virtio-pci.
+ * rem_virtio_is - whether virtio-pci drives a PCI function
  * @pdev: the function
+ *
+ * Context: any.
+ * Return: true if it does.
  */
 bool rem_virtio_is(struct pci_dev *pdev)
 {
@@ -31,8 +35,11 @@ bool rem_virtio_is(struct pci_dev *pdev)
 }
 
 /**
- * rem_virtio_supported - Return: whether rem_virtio_go() can start a device.
- * @pdev: a function for which rem_virtio_is() holds
+ * rem_virtio_supported - whether rem_virtio_go() can start a device
+ * @pdev: a function for which rem_virtio_is() is true
+ *
+ * Context: process.
+ * Return: true if it can.
  */
 bool rem_virtio_supported(struct pci_dev *pdev)
 {
@@ -41,8 +48,9 @@ bool rem_virtio_supported(struct pci_dev *pdev)
 
 	if (!vp_dev || vp_dev->is_legacy || !vp_dev->msix_enabled)
 		return false;
-	/* More than one pair of queues is in use only after a command, which
-	 * Go does not repeat.
+	/*
+	 * More than one pair of queues is in use only after a command, and Go
+	 * does not repeat commands.
 	 */
 	if (vp_dev->vdev.id.device == VIRTIO_ID_NET &&
 	    virtio_has_feature(&vp_dev->vdev, VIRTIO_NET_F_MQ))
@@ -82,12 +90,13 @@ static void rem_virtio_queue_start(struct virtio_pci_device *vp_dev,
 }
 
 /**
- * rem_virtio_go - start a device with everything that it had been given
- * @pdev: a function for which rem_virtio_supported() holds; its configuration
- *	space and interrupt vectors are already back
+ * rem_virtio_go - start a device with its features, queues and vectors
+ * @pdev: a function for which rem_virtio_supported() was true; its configuration
+ *	space and interrupt vectors are restored
  *
- * Context: Go, one CPU, interrupts off. Return: 0, or -EIO where the device
- * does not take what it took before.
+ * Context: Go, one CPU, interrupts off.
+ * Return: 0, or -EIO if the device refuses features that it had accepted
+ * before.
  */
 int rem_virtio_go(struct pci_dev *pdev)
 {
@@ -99,7 +108,7 @@ int rem_virtio_go(struct pci_dev *pdev)
 
 	if (!rem_virtio_reset(mdev))
 		return -EIO;
-	/* A queue that its driver is just replacing is the driver's to start. */
+	/* If a driver is replacing a queue, the driver will start it. */
 	list_for_each_entry(vq, &vdev->vqs, list)
 		if (!vq->reset)
 			rem_virtqueue_reseat(vq);
@@ -111,7 +120,7 @@ int rem_virtio_go(struct pci_dev *pdev)
 	if (!(vp_modern_get_status(mdev) & VIRTIO_CONFIG_S_FEATURES_OK))
 		return -EIO;
 
-	/* Before the first request that was in flight comes to it again. */
+	/* Before the device sees requests that were in flight. */
 	if (vdev->id.device == VIRTIO_ID_BLOCK)
 		rem_virtblk_cache_go(vdev);
 	vp_modern_config_vector(mdev, VP_MSIX_CONFIG_VECTOR);
@@ -136,13 +145,13 @@ static void rem_virtio_net_finish(struct net_device *dev)
 }
 
 /**
- * rem_virtio_finish - tell a network device again what it is to receive
- * @pdev: a function for which rem_virtio_is() holds
+ * rem_virtio_finish - restore the receive filters of a network device
+ * @pdev: a function for which rem_virtio_is() is true
  *
- * Its address and its receive mode, that is. VLAN filters, RSS and offloads
- * that were set by commands are not repeated.
+ * That is its address and its receive mode. VLAN filters, RSS and offloads that
+ * were set by commands are not restored.
  *
- * Context: process, after Go. Return: nothing.
+ * Context: process, after Go.
  */
 void rem_virtio_finish(struct pci_dev *pdev)
 {

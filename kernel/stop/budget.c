@@ -3,25 +3,23 @@
  * Invariant 5: the machine knows how long its Stop takes at most, and how long
  * its supply lasts.
  *
- * The bound is a sum over the steps of the bounded path, each at its worst by
- * the reference machine's model (one instruction is one nanosecond, model
- * flat-1ns), with room to spare, plus the longest section with preemption off,
- * which is a property of the configuration and is given by who has measured it
- * (`rem bench stop-go`), plus the flush of caches that are all dirty, which is a
- * property of the processor and is given likewise.
+ * The bound is a sum over the steps of the fast path, each at the worst value
+ * measured on the reference machine (one instruction takes one nanosecond) with
+ * a margin, plus two parameters: the longest section with preemption off, which
+ * depends on the configuration (`rem bench stop-go` measures it), and the flush
+ * of caches that are all dirty, which depends on the processor.
  */
 #include <linux/cpumask.h>
 #include <linux/math64.h>
 #include <linux/moduleparam.h>
 #include <linux/time64.h>
 #include <asm/tsc.h>
-#include "../resume/resume.h"
 #include "stop.h"
 
 #undef MODULE_PARAM_PREFIX
 #define MODULE_PARAM_PREFIX "remanence."
 
-/* Worst seen on the reference machine, doubled. */
+/* The worst values measured on the reference machine, doubled. */
 #define REM_STEP_FIXED_NS 40000
 #define REM_STEP_CPU_NS 8000
 #define REM_STEP_DEVICE_NS 1500
@@ -29,27 +27,27 @@
 
 static unsigned int rem_hold_up_us;
 module_param_named(hold_up_us, rem_hold_up_us, uint, 0444);
-MODULE_PARM_DESC(hold_up_us, "what the supply promises after PWR_OK drops; 0: not known");
+MODULE_PARM_DESC(hold_up_us, "hold-up time of the supply after PWR_OK drops; 0: unknown");
 
 static unsigned int rem_preempt_off_us = 2000;
 module_param_named(preempt_off_us, rem_preempt_off_us, uint, 0444);
-MODULE_PARM_DESC(preempt_off_us, "longest section with preemption off, measured, times its factor");
+MODULE_PARM_DESC(preempt_off_us, "longest section with preemption off, with a margin");
 
 static unsigned int rem_flush_us;
 module_param_named(flush_us, rem_flush_us, uint, 0444);
-MODULE_PARM_DESC(flush_us, "what writing back all caches takes when every line is dirty; 0: they are not volatile");
+MODULE_PARM_DESC(flush_us, "time to write back caches with every line dirty; 0: they are not volatile");
 
 static u64 rem_stop_worst_ns;
 static u64 rem_stop_last_ns;
 static bool rem_exceeded;
 
-/** rem_budget_hold_up_ns - Return: the supply's promise, 0 = not known. */
+/** rem_budget_hold_up_ns - Return: hold-up time of the supply; 0: unknown. */
 u64 rem_budget_hold_up_ns(void)
 {
 	return (u64)rem_hold_up_us * NSEC_PER_USEC;
 }
 
-/** rem_budget_bound_ns - Return: what a Stop takes at most. Context: any. */
+/** rem_budget_bound_ns - Return: how long a Stop takes at most. Context: any. */
 u64 rem_budget_bound_ns(void)
 {
 	return (u64)rem_preempt_off_us * NSEC_PER_USEC +
@@ -59,19 +57,19 @@ u64 rem_budget_bound_ns(void)
 	       (u64)rem_record_entries() * REM_STEP_ENTRY_NS;
 }
 
-/** rem_budget_last_ns - Return: what the last Stop took, 0 = none yet. */
+/** rem_budget_last_ns - Return: how long the last Stop took; 0: none yet. */
 u64 rem_budget_last_ns(void)
 {
 	return rem_stop_last_ns;
 }
 
-/** rem_budget_worst_ns - Return: what the longest Stop since boot took. */
+/** rem_budget_worst_ns - Return: duration of the longest Stop since boot. */
 u64 rem_budget_worst_ns(void)
 {
 	return rem_stop_worst_ns;
 }
 
-/** rem_budget_fits - Return: whether a Stop may be promised. */
+/** rem_budget_fits - Return: whether a Stop ends before the supply does. */
 bool rem_budget_fits(void)
 {
 	if (rem.stop_mode != REM_MODE_FAST || !rem_hold_up_us)
@@ -85,20 +83,20 @@ bool rem_budget_exceeded(void)
 	return rem_exceeded;
 }
 
-/** rem_budget_acknowledge - people have seen it. Context: process. */
+/** rem_budget_acknowledge - the administrator has seen it. Context: process. */
 void rem_budget_acknowledge(void)
 {
 	rem_exceeded = false;
 }
 
 /**
- * rem_budget_account - after Go: how long did the Stop take
+ * rem_budget_account - after Go: account how long the Stop took
  * @begin_tsc: at the power interrupt
  * @end_tsc: just before the commit
  *
- * Only a machine that has been told its hold-up is disarmed by an excess.
+ * A Stop beyond its bound disarms the machine if its hold-up time is known.
  *
- * Context: any, after Go. Return: nothing.
+ * Context: any, after Go.
  */
 void rem_budget_account(u64 begin_tsc, u64 end_tsc)
 {

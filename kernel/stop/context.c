@@ -2,14 +2,13 @@
 /*
  * The volatile state of one CPU, copied into NVRAM.
  *
- * Which model specific registers exist is found out once, when the machine is
- * armed: nothing is probed while the supply runs dry.
+ * Which model specific registers exist is probed once, when the machine is
+ * armed, and not while power is failing.
  */
 #include <linux/smp.h>
 #include <asm/desc.h>
 #include <asm/msr.h>
 #include <asm/special_insns.h>
-#include "mutant.h"
 #include "stop.h"
 
 static_assert(offsetof(struct rem_context, rsp) == REM_CTX_RSP);
@@ -23,13 +22,13 @@ static_assert(offsetof(struct rem_context, idt) == REM_CTX_IDT);
 static_assert(offsetof(struct rem_body, entry_cr3) == REM_BODY_ENTRY_CR3);
 
 struct rem_context rem_contexts[NR_CPUS];
-/* For the entry code, which knows its CPU only by its GS base. */
+/* For the entry code, which finds its CPU by the GS base. */
 DEFINE_PER_CPU(struct rem_context *, rem_this_context);
 
 /*
- * Registers that hold what the kernel chose for this CPU. Left out: what the
- * firmware sets alike at each start (MTRRs), what its own subsystem brings back
- * (APIC, TSC deadline, performance counters), and the TSC.
+ * Registers whose value the kernel chose for this CPU. Not saved: those that
+ * firmware sets to the same value at each start (MTRRs), those that their own
+ * subsystem restores (APIC, TSC deadline, performance counters), and the TSC.
  */
 static const u32 rem_msrs[] = {
 	MSR_IA32_CR_PAT, MSR_TSC_AUX, MSR_STAR, MSR_LSTAR, MSR_CSTAR,
@@ -42,9 +41,9 @@ static const u32 rem_msrs[] = {
 static_assert(ARRAY_SIZE(rem_msrs) <= REM_CTX_MSRS);
 
 /**
- * rem_context_prepare - find out which registers this CPU has
+ * rem_context_prepare - probe which registers this CPU has
  *
- * Context: the CPU itself, may be in an IPI. Return: nothing.
+ * Context: the CPU itself, may be in an IPI.
  */
 void rem_context_prepare(void)
 {
@@ -56,22 +55,21 @@ void rem_context_prepare(void)
 	ctx->msr_count = ARRAY_SIZE(rem_msrs);
 	for (i = 0; i < ARRAY_SIZE(rem_msrs); i++) {
 		ctx->msr[i].index = rem_msrs[i];
-		/* Written back once now: Go must not be the first to find out
-		 * that a register can be read but not written.
+		/*
+		 * Written, too: Go must not be the first to find that a
+		 * register can be read but not written.
 		 */
 		ctx->msr[i].valid =
 			!rdmsrl_safe(rem_msrs[i], &ctx->msr[i].value) &&
 			!wrmsrl_safe(rem_msrs[i], ctx->msr[i].value);
-		if (rem_msrs[i] == MSR_LSTAR && rem_mutant("skip-msr"))
-			ctx->msr[i].valid = false;
 	}
 }
 
 /**
- * rem_context_save - store this CPU's volatile state, but for its stack
- * @ctx: where to
+ * rem_context_save - store this CPU's volatile state, except its stack pointer
+ * @ctx: destination
  *
- * Context: the CPU itself, in a kernel thread, interrupts off. Return: nothing.
+ * Context: the CPU itself, in a kernel thread, interrupts off.
  */
 void rem_context_save(struct rem_context *ctx)
 {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Saving the stack side of a CPU's context, and the place where control comes
- * back after Go.
+ * Saves the registers of a CPU on its stack; after Go the CPU returns from here.
  */
 #include <linux/linkage.h>
 #include <linux/objtool.h>
 #include <asm/nospec-branch.h>
 #include <asm/unwind_hints.h>
-#include "stop.h"
+#include "../machine.h"
 
 .code64
 .text
@@ -15,12 +14,12 @@
 /*
  * int rem_save_and_call(struct rem_context *ctx, int (*fn)(void *), void *arg)
  *
- * Keeps the callee-saved registers on this stack, the stack pointer in *ctx,
- * and calls fn(arg) on the same stack below them. Where fn gives up, its error
- * is returned. Where fn commits, it never returns: control reappears at
- * rem_context_return after Go, on the same stack, and 0 is returned.
+ * Saves the callee-saved registers on this stack and the stack pointer in *ctx,
+ * and calls fn(arg) on the same stack below them. If fn returns, its error is
+ * returned. If fn commits, it does not return: after Go execution continues at
+ * rem_context_return on the same stack, and 0 is returned.
  *
- * Context: one CPU of its own stack, interrupts off.
+ * Context: any CPU, interrupts off.
  */
 SYM_FUNC_START(rem_save_and_call)
 	pushq	%rbp
@@ -46,7 +45,7 @@ SYM_FUNC_START(rem_save_and_call)
 SYM_INNER_LABEL(rem_context_return, SYM_L_GLOBAL)
 	ANNOTATE_NOENDBR
 #ifdef CONFIG_KASAN_STACK
-	/* What fn() marked below as not to be touched, it never unmarked. */
+	/* The frames of fn() below are poisoned, and it never returned. */
 	movq	%rsp, %rdi
 	call	kasan_unpoison_task_stack_below
 #endif

@@ -2,17 +2,17 @@
 /**
  * DOC: Stop-and-Go
  *
- * power.c hears that PWR_OK dropped and calls rem_stop_begin(). A Stop is then
- * carried out by one of two paths (dpm.c; fast.c), both of which end in
- * rem_record_commit() (record.c). After Go they call rem_went(), bring devices
- * and CPUs back (resume/), and end with rem_stop_end().
+ * When PWR_OK drops, power.c calls rem_stop_begin(). One of two paths (fast.c,
+ * dpm.c) then carries out the Stop; both end in rem_record_commit() (record.c).
+ * Go (resume/go.c) brings CPUs and devices back, and rem_stop_end() arms the
+ * machine again.
  *
- * State: REM_OFF until a loader's block is found; REM_ARMED while a Stop may
- * begin; REM_STOPPING from the first to the last instruction of Stop and Go;
- * REM_REFUSED with a reason where no Stop is promised. Only cmpxchg() from
- * REM_ARMED begins a Stop, so that one asked for twice, during boot, or during
- * another, begins once. A drop of PWR_OK that comes meanwhile stays pending as
- * a level, and rem_stop_end() looks at it.
+ * State: REM_OFF until the loader hands over a record block; REM_ARMED while a
+ * Stop may begin; REM_STOPPING from the first to the last instruction of Stop
+ * and Go; REM_REFUSED, with a reason, when the machine cannot promise a Stop.
+ * Only a cmpxchg() from REM_ARMED begins a Stop, so a second request, or one
+ * during boot, begins none. If PWR_OK drops during Stop or Go, it stays pending
+ * as a level, which rem_thread_once() checks after it has armed the machine.
  */
 #include <linux/cpu.h>
 #include <linux/device.h>
@@ -30,8 +30,7 @@
 #include <linux/remanence/rem_reason_name.h>
 #include <asm/setup.h>
 #include <asm/tsc.h>
-#include "../resume/resume.h"
-#include "mutant.h"
+#include "../hooks/hooks.h"
 #include "stop.h"
 
 #undef MODULE_PARAM_PREFIX
@@ -39,7 +38,7 @@
 
 struct rem_machine rem = { .stop_mode = REM_MODE_FAST };
 
-/* How often a Stop that was refused is tried again while power is failing. */
+/* Attempts to Stop while power is failing, before the kernel gives up. */
 #define REM_STOP_TRIES_MAX 3
 
 static DECLARE_SWAIT_QUEUE_HEAD(rem_thread_wait);
@@ -64,12 +63,13 @@ module_param_cb(stop, &rem_stop_ops, NULL, 0);
 MODULE_PARM_DESC(stop, "how to stop: fast (default) or dpm");
 
 /**
- * rem_handover_parse - take the loader's word on where the record block is
- * @phys: of the payload of the setup_data node
- * @bytes: of the payload
+ * rem_handover_parse - read from the loader where the record block is
+ * @phys: physical address of the payload of the setup_data node
+ * @bytes: size of the payload
  *
- * Context: early boot, one CPU. Return: nothing; a node that makes no sense
- * leaves the machine as it would be without.
+ * An invalid node is ignored.
+ *
+ * Context: early boot, one CPU.
  */
 void __init rem_handover_parse(u64 phys, u32 bytes)
 {
@@ -86,7 +86,7 @@ void __init rem_handover_parse(u64 phys, u32 bytes)
 	    handover->region_bytes > REM_BLOCK_BYTES) {
 		rem.region_phys = handover->region_phys;
 		rem.region_bytes = handover->region_bytes;
-		/* Where the map calls all of the region RAM, the block is not. */
+		/* The memory map may list the whole region as RAM. */
 		memblock_reserve(rem.region_phys, REM_BLOCK_BYTES);
 	}
 	early_memunmap(handover, sizeof(*handover));
@@ -96,7 +96,8 @@ void __init rem_handover_parse(u64 phys, u32 bytes)
  * rem_stop_begin - begin a Stop, if one may begin
  * @reason: enum rem_stop_reason
  *
- * Context: any. Return: whether a Stop began with this call.
+ * Context: any.
+ * Return: whether a Stop began with this call.
  */
 bool rem_stop_begin(u32 reason)
 {
@@ -104,9 +105,9 @@ bool rem_stop_begin(u32 reason)
 	bool began;
 
 	/*
-	 * One piece from the checks to the queueing: a hotplug step that begins
-	 * later queues behind it, and nobody is preempted while he keeps the
-	 * Stop of a power failure out.
+	 * Interrupts stay off from the checks to the queueing: a hotplug step
+	 * that begins later is queued behind the Stop, and a task that has just
+	 * changed the state is not preempted while a power failure waits.
 	 */
 	local_irq_save(flags);
 	began = atomic_read(&panic_cpu) == PANIC_CPU_INVALID &&
@@ -129,12 +130,13 @@ bool rem_stop_begin(u32 reason)
 
 /**
  * rem_stop_planned - suspend to memory that keeps its content without power
- * @ret_err: set to 0 after Go, or to why no Stop took place
+ * @ret_err: set to 0 after Go, or to a negative errno if there was no Stop
  *
- * Called where suspend to memory was asked for. The same Stop as for a power
- * failure; after it the machine may be switched off.
+ * This is the same Stop as for a power failure; after it the machine may be
+ * switched off.
  *
- * Context: process, may sleep. Return: whether this machine stops that way.
+ * Context: process, may sleep.
+ * Return: whether this machine suspends by a Stop.
  */
 bool rem_stop_planned(int *ret_err)
 {
@@ -146,8 +148,9 @@ bool rem_stop_planned(int *ret_err)
 		*ret_err = -EBUSY;
 		return true;
 	}
-	/* Freezable: on the slow path this task is frozen like any other. A
-	 * signal does not undo what has begun.
+	/*
+	 * Freezable: with stop=dpm this task is frozen like any other. A signal
+	 * does not cancel a Stop that has begun.
 	 */
 	*ret_err = wait_event_freezable(rem_ended_wait,
 					READ_ONCE(rem_ended) != before) ?
@@ -155,34 +158,18 @@ bool rem_stop_planned(int *ret_err)
 	return true;
 }
 
-/** rem_thread_wake - let the thread do what may sleep; Context: any. */
+/** rem_thread_wake - run the part of Stop or Go that may sleep. Context: any. */
 void rem_thread_wake(void)
 {
 	WRITE_ONCE(rem_thread_asked, true);
 	swake_up_one(&rem_thread_wait);
 }
 
-/**
- * rem_went - first thing after a context is back: note that this is Go
- *
- * Context: boot CPU, interrupts off. Return: nothing.
+/*
+ * Arms the machine again after Go (@err is 0) or after a Stop that was refused.
+ * Not inlined: tests and benchmarks use it as a mark.
  */
-void rem_went(void)
-{
-	rem.resumes++;
-	rem_timeline_begin_go(rem.sequence);
-	rem_event(REM_EVENT_GO_BEGIN, 0);
-}
-
-/**
- * rem_stop_end - Go has ended, or a Stop was given up
- * @err: 0 after Go
- *
- * Arms again. Where PWR_OK dropped meanwhile, Stop runs again (invariant 9).
- *
- * Context: process. Return: nothing.
- */
-void rem_stop_end(int err)
+static noinline void rem_stop_end(int err)
 {
 	int prepared;
 
@@ -205,7 +192,7 @@ void rem_stop_end(int err)
 	smp_store_release(&rem.state, REM_ARMED);
 }
 
-/* Context: rem_thread only, so that the next Stop's end comes after this one's. */
+/* Context: rem_thread only, so that Stops end one after the other. */
 static int rem_thread_once(void)
 {
 	bool fast = rem.running_mode == REM_MODE_FAST;
@@ -213,14 +200,15 @@ static int rem_thread_once(void)
 
 	rem_stop_end(err);
 	rem_logs_go();
-	/* Armed before the level is looked at; a drop in between is seen by
-	 * one or the other.
+	/*
+	 * Armed before the level of PWR_OK is read: if it drops in between,
+	 * either the interrupt begins a Stop or this check does (invariant 9).
 	 */
 	smp_mb();
 	if (!rem_power_ok() && rem_tries < REM_STOP_TRIES_MAX)
 		rem_stop_begin(REM_STOP_POWER);
 	if (fast)
-		rem_fast_finish();
+		rem_go_finish();
 	return err;
 }
 
@@ -233,11 +221,10 @@ static int rem_thread(void *data)
 					   READ_ONCE(rem_thread_asked));
 		WRITE_ONCE(rem_thread_asked, false);
 		err = rem_thread_once();
-		rem_mutant_speak();
 		WRITE_ONCE(rem_ended, rem_ended + 1);
 		wake_up_all(&rem_ended_wait);
 		if (err)
-			pr_err("remanence: Stop was given up: %pe\n",
+			pr_err("remanence: Stop refused: %pe\n",
 			       ERR_PTR(err));
 	}
 	return 0;
@@ -246,10 +233,10 @@ static int rem_thread(void *data)
 static void rem_cpu_prepare_ipi(void *unused)
 {
 	rem_context_prepare();
-	rem_apic_prepare();
+	rem_go_prepare_cpu();
 }
 
-/* A machine with a device that the bounded path cannot restart stops slowly. */
+/* With a device that the fast path cannot restart, the machine uses stop=dpm. */
 static void __init rem_mode_choose(void)
 {
 	const char *blocker = NULL;
@@ -261,7 +248,7 @@ static void __init rem_mode_choose(void)
 	err = rem_devices_prepare(&blocker);
 	if (!err)
 		return;
-	pr_warn("remanence: %s keeps the machine on stop=dpm: %pe\n", blocker,
+	pr_warn("remanence: using stop=dpm because of %s: %pe\n", blocker,
 		ERR_PTR(err));
 	rem.blocker = blocker;
 	rem.stop_mode = REM_MODE_DPM;
@@ -272,17 +259,14 @@ static int __init rem_prepare(void)
 	struct task_struct *thread;
 	int err;
 
-	err = rem_pagetable_prepare();
-	if (!err)
-		err = rem_trampoline_prepare();
+	err = rem_go_prepare();
 	if (!err)
 		err = rem_record_prepare();
 	if (err)
 		return err;
 	on_each_cpu(rem_cpu_prepare_ipi, NULL, 1);
-	rem_iommu_prepare();
 	rem_timekeeping_prepare();
-	/* Drivers that probe on their own are to be seen as they will be. */
+	/* The list of devices must include those that probe asynchronously. */
 	wait_for_device_probe();
 	rem_disks_prepare();
 	rem_mode_choose();
@@ -297,8 +281,8 @@ static int __init rem_prepare(void)
 	return 0;
 }
 
-/* Invariant 5: say what a Stop takes and what the supply promises. */
-static void __init rem_init_tell(void)
+/* Invariant 5: print how long a Stop takes and how long the supply lasts. */
+static void __init rem_init_report(void)
 {
 	u64 bound_ns = rem_budget_bound_ns();
 	u64 hold_up_ns = rem_budget_hold_up_ns();
@@ -308,10 +292,10 @@ static void __init rem_init_tell(void)
 	if (rem.stop_mode != REM_MODE_FAST)
 		pr_info("remanence: stop=dpm has no bound\n");
 	else if (!hold_up_ns)
-		pr_info("remanence: Stop takes at most %llu us; the supply's hold-up is not known\n",
+		pr_info("remanence: Stop takes at most %llu us; the supply's hold-up is unknown\n",
 			bound_ns / NSEC_PER_USEC);
 	else if (bound_ns > hold_up_ns)
-		pr_warn("remanence: Stop takes up to %llu us, the supply holds %llu us: no Stop will be tried\n",
+		pr_warn("remanence: Stop takes up to %llu us, the supply holds %llu us: no Stop will begin\n",
 			bound_ns / NSEC_PER_USEC, hold_up_ns / NSEC_PER_USEC);
 	else
 		pr_info("remanence: Stop takes at most %llu us, the supply holds %llu us\n",
@@ -340,12 +324,12 @@ static int __init rem_init(void)
 		err = rem_prepare();
 	if (err)
 		return rem_refuse("the record block cannot be used", err);
-	/* Pairs with cmpxchg() in rem_stop_begin(): all is prepared. */
+	/* Pairs with cmpxchg() in rem_stop_begin(): everything is prepared. */
 	smp_store_release(&rem.state, REM_ARMED);
 	err = rem_power_init();
 	if (err)
 		pr_warn("remanence: no power monitor: %pe\n", ERR_PTR(err));
-	rem_init_tell();
+	rem_init_report();
 	return rem_sysfs_init();
 }
 late_initcall_sync(rem_init);

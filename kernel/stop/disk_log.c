@@ -2,42 +2,43 @@
 /**
  * DOC: the log of a disk whose write cache stays on
  *
- * Invariant 10 for a disk whose cache dies with the power (disks.c), without
- * switching that cache off. The device mapper's target `remanence-log` lies
- * above the disk, keeps a copy of each write in memory, which is non-volatile
- * here and part of the image, until a flush has covered it, and writes it again
- * after Go. A cold boot has no log, and what it finds on the disk is what an
- * ordinary crash leaves: flushes are the disk's own, none is left out.
+ * Keeps invariant 10 for a disk with a volatile write cache (disks.c) without
+ * switching that cache off. The device mapper target `remanence-log` lies above
+ * the disk. It keeps a copy of each write in memory, which is non-volatile and
+ * part of the image, until a flush has covered the write, and writes the copies
+ * again after Go. A cold boot has no log; it finds on the disk what an ordinary
+ * crash leaves, since the target passes every flush on.
  *
- * rem.resumes tells one life of the machine from the next: Go raises it before
- * any device runs. The disk's driver issues again what was in flight, to a disk
- * whose cache is empty; so only what began and ended in the same life is
- * believed. What did not is sent again, whatever it was, after the replay:
+ * rem.resumes numbers the lives of the machine: Go raises it before any device
+ * runs. The disk's driver issues requests that were in flight again, to a disk
+ * whose cache is empty. So a completion counts only in the life in which its
+ * bio was sent; any other bio is sent again after the replay:
  *
- *  - A bio is sent under the lock, in a life for which log and disk are in step,
- *    and counted. No CPU is parked with a spinlock held, so the check and the
- *    count are of one life. Where Stop parks the task right after it, the bio
- *    is one in flight like any other.
- *  - Its end compares lives, again under the lock. Another life: it is held.
- *  - In a new life every new bio is held, and the replay waits until none of the
- *    old life is with the disk: an old write cannot come after it. They come
- *    back by themselves, since the driver needs none of ours for that.
- *  - During the replay nothing else is with the disk, and the log does not
- *    change. It is left as it is until a flush of the same life is done; a cut
- *    in between means to begin again.
- *  - A write that was in flight is in the log and is sent again all the same,
- *    after the replay and so in order: its caller has not heard of it yet.
+ *  - A bio is sent under the lock, in a life in which log and disk are in step,
+ *    and counted. No CPU is parked while it holds a spinlock, so the check and
+ *    the count belong to one life. A task that Stop parks just after that has a
+ *    bio in flight like any other.
+ *  - Its completion compares lives, again under the lock. If they differ, the
+ *    bio is held.
+ *  - In a new life every new bio is held, and the replay waits until no bio of
+ *    an old life is in flight, so that no old write can follow it. Those bios
+ *    complete without the log's help.
+ *  - During the replay the disk has no other request and the log does not
+ *    change. Its content is kept until a flush of the same life has completed;
+ *    after a cut in between, the replay begins again.
+ *  - A write that was in flight is in the log; it is sent again nevertheless,
+ *    after the replay and so in order, since its caller still waits for it.
  *
  * The log is a ring in the order of sending, and only its oldest part is ever
- * dropped: an older write must not outlive a newer one to the same place, or a
- * replay would bring it back. A flush covers what is older than the oldest
- * write that was with the disk when the flush was sent. The order of writes
- * that overlap and are in flight together is nobody's promise, with a log as
- * without.
+ * dropped: if an older write stayed in it longer than a newer one to the same
+ * place, a replay would bring the older one back. A flush covers what is older
+ * than the oldest write in flight when the flush was sent. The order of
+ * overlapping writes that are in flight together is undefined, with a log as
+ * without one.
  *
- * A write for which there is no room is held, and the log flushes for itself.
- * rem_log_map() never waits: the bios that a task has yet to send may be what
- * it would wait for.
+ * A write for which there is no room is held, and the log issues a flush.
+ * rem_log_map() never waits: it might wait for bios that the same task has yet
+ * to send.
  */
 #include <linux/blkdev.h>
 #include "disk_log.h"
@@ -47,7 +48,7 @@ static bool rem_log_stale(const struct rem_log *log)
 	return log->life != READ_ONCE(rem.resumes);
 }
 
-/* All before this position has come back. Context: locked. */
+/* All writes before this position have completed. Context: locked. */
 static u64 rem_log_oldest(const struct rem_log *log)
 {
 	const struct rem_log_io *io;
@@ -99,12 +100,13 @@ static void rem_log_prepare(struct rem_log *log, struct bio *bio)
 }
 
 /**
- * rem_log_map - what the device mapper does with a bio
+ * rem_log_map - send a bio to the disk, or hold it
  * @ti: the target
  * @bio: a read, a write, or a flush without data
  *
- * Context: process; does not sleep. Return: DM_MAPIO_REMAPPED where it goes to
- * the disk, DM_MAPIO_SUBMITTED where it is held, DM_MAPIO_KILL.
+ * Context: process; does not sleep.
+ * Return: DM_MAPIO_REMAPPED if the bio goes to the disk, DM_MAPIO_SUBMITTED if
+ * it is held, DM_MAPIO_KILL on errors.
  */
 int rem_log_map(struct dm_target *ti, struct bio *bio)
 {
@@ -113,7 +115,7 @@ int rem_log_map(struct dm_target *ti, struct bio *bio)
 	unsigned long flags;
 	bool admitted;
 
-	/* Others are not announced: their effect would not be in the log. */
+	/* The target announces no others: the log could not replay them. */
 	if (bio_op(bio) != REQ_OP_READ && bio_op(bio) != REQ_OP_WRITE)
 		return DM_MAPIO_KILL;
 	dm_bio_record(&io->saved, bio);
@@ -125,7 +127,7 @@ int rem_log_map(struct dm_target *ti, struct bio *bio)
 		spin_unlock_irqrestore(&log->lock, flags);
 		return DM_MAPIO_KILL;
 	}
-	/* Whoever waits for room is not overtaken by another write. */
+	/* A write that waits for room is not overtaken by another one. */
 	admitted = (bio_list_empty(&log->held) || !bio_has_data(bio) ||
 		    bio_op(bio) == REQ_OP_READ) &&
 		   rem_log_admit(log, bio);
@@ -140,13 +142,13 @@ int rem_log_map(struct dm_target *ti, struct bio *bio)
 }
 
 /**
- * rem_log_end_io - a bio has come back from the disk
+ * rem_log_end_io - complete a bio, or hold it to send it again
  * @ti: the target
- * @bio: it
- * @status: what the disk said
+ * @bio: the bio
+ * @status: the disk's result
  *
- * Context: any. Return: DM_ENDIO_DONE, or DM_ENDIO_INCOMPLETE where it will be
- * sent again.
+ * Context: any.
+ * Return: DM_ENDIO_DONE, or DM_ENDIO_INCOMPLETE if the bio will be sent again.
  */
 int rem_log_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *status)
 {
@@ -155,7 +157,7 @@ int rem_log_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *status)
 	unsigned long flags;
 	bool crossed;
 
-	if (!io->sent) /* ended by the log itself */
+	if (!io->sent) /* completed by the log itself */
 		return DM_ENDIO_DONE;
 
 	spin_lock_irqsave(&log->lock, flags);
@@ -175,7 +177,7 @@ int rem_log_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *status)
 		if (op_is_flush(io->opf) && !io->saved.bi_iter.bi_size &&
 		    *status == BLK_STS_OK)
 			log->head = max(log->head, io->at);
-		/* There may be room now, or something that a flush would free. */
+		/* There may be room now, or a flush may make some. */
 		if (!bio_list_empty(&log->held))
 			queue_work(log->queue, &log->work);
 	}
@@ -184,11 +186,11 @@ int rem_log_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *status)
 }
 
 /*
- * Bring log and disk in step again after Go, or flush for room.
+ * Brings log and disk in step again after Go, or flushes to make room.
  *
- * Returns whether it did something. If not, bios have to come back first; the
- * last of a past life is then held, and any write that ends looks for held ones,
- * so that both call the work again.
+ * Returns whether it did anything. If not, bios have to complete first. The last
+ * one of an old life is then held, and the completion of any write checks for
+ * held bios; both queue the work again.
  */
 static bool rem_log_catch_up(struct rem_log *log)
 {
@@ -221,16 +223,16 @@ static bool rem_log_catch_up(struct rem_log *log)
 	}
 	spin_unlock_irq(&log->lock);
 	if (failed)
-		pr_err("remanence: the log of %s cannot be written to it, which gives errors from now on: %pe\n",
+		pr_err("remanence: writing the log of %s to the disk failed, all I/O fails from now on: %pe\n",
 		       log->owner.disk->disk_name, ERR_PTR(err));
 	return true;
 }
 
 /**
- * rem_log_work - replay, make room, send on what is held, as far as possible
+ * rem_log_work - replay, make room and send held bios, as far as possible
  * @work: of the log
  *
- * Context: process, one at a time. Return: nothing.
+ * Context: process, one at a time.
  */
 void rem_log_work(struct work_struct *work)
 {

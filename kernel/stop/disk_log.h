@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The log of a disk whose write cache stays on: what its parts share.
+ * The log of a disk whose write cache stays on: shared by its files.
  */
 #ifndef REM_DISK_LOG_H
 #define REM_DISK_LOG_H
@@ -14,16 +14,16 @@
 #include "dm-bio-record.h"
 #include "stop.h"
 
-/* A bio is split to this, so that each fits into the smallest log. */
+/* Larger bios are split, so that each fits into the smallest log. */
 #define REM_LOG_BIO_BYTES_MAX SZ_1M
-/* Pages that one request writes again; the disk's limits may split it. */
+/* Pages of one request of a replay; the disk's limits may split it. */
 #define REM_LOG_VECS 64
 
 /**
- * struct rem_log_slot - up to a page of what a write wrote
- * @page: its copy
- * @sector: where it begins on the disk
- * @bytes: of it; 0: a write that failed, of which nothing is promised
+ * struct rem_log_slot - up to one page of the data of a write
+ * @page: the copy of the data
+ * @sector: where they begin on the disk
+ * @bytes: their size; 0: the write failed and is not replayed
  */
 struct rem_log_slot {
 	struct page *page;
@@ -35,26 +35,26 @@ struct rem_log_slot {
  * struct rem_log - the log of one disk
  * @ti: the target, until it is destroyed
  * @dev: the disk
- * @owner: what disks.c knows of it
+ * @owner: entry of the list in disks.c
  * @list: in the list of all logs
- * @queue: where @work runs: it must go on under memory pressure
- * @work: replays, makes room, and sends on what is held
+ * @queue: runs @work; it makes progress under memory pressure
+ * @work: replays, makes room, and sends held bios
  * @slot: the ring; position N is in slot N modulo @slots
- * @slots: in the ring
- * @mib: the limit, as it was asked for
+ * @slots: number of slots in the ring
+ * @mib: the limit, as given in the table
  * @vecs: of the request that @work is writing
  * @replayed_bytes: written again by @work, also in replays that a cut ended
- * @lock: of all that follows
+ * @lock: protects the members that follow
  * @life: the value of rem.resumes for which log and disk are in step
  * @head: position of the oldest slot that no flush has covered
  * @tail: position of the next slot
- * @pending: writes that have not come back, oldest first
- * @in_flight: bios of any kind that have not come back
+ * @pending: writes in flight, oldest first
+ * @in_flight: number of bios in flight, of any kind
  * @held: bios that wait for a replay or for room
- * @held_count: how many these are
- * @failed: the disk is not what was promised, and gives errors
- * @replays: how often log and disk were brought in step after Go
- * @flushes: the log's own, for room
+ * @held_count: number of bios in @held
+ * @failed: a replay failed; all I/O ends with an error
+ * @replays: number of replays
+ * @flushes: number of flushes that the log issued to make room
  */
 struct rem_log {
 	struct dm_target *ti;
@@ -84,15 +84,15 @@ struct rem_log {
 };
 
 /**
- * struct rem_log_io - of each bio
- * @pending: in the log's list of writes, where @slots is not 0
- * @saved: the bio as it came, to be sent a second time
- * @opf: the same
- * @at: of a write its first slot; of others the oldest write that had not come
- *	back when it was sent, before which a flush covers all
- * @slots: of a write
- * @life: in which it was sent
- * @sent: whether it is with the disk
+ * struct rem_log_io - state of a bio
+ * @pending: entry of the log's list of writes, if @slots is not 0
+ * @saved: the bio as it came, to send it a second time
+ * @opf: likewise
+ * @at: of a write: its first slot; of others: the oldest write in flight when
+ *	the bio was sent; a flush covers all before it
+ * @slots: of a write: number of slots
+ * @life: in which the bio was sent
+ * @sent: whether the bio is in flight
  */
 struct rem_log_io {
 	struct list_head pending;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a disk's log keeps: a ring of pages, all of them allocated with the
- * table, so that a write never waits for memory that only a write could free.
+ * The data of a disk's log: a ring of pages. All of them are allocated with the
+ * table, so that no write waits for memory that only a write could free.
  */
 #include <linux/blkdev.h>
 #include <linux/bvec.h>
@@ -9,13 +9,13 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include "disk_log.h"
-#include "mutant.h"
 
 /**
- * rem_log_ring_make - allocate all that a log may ever take
+ * rem_log_ring_make - allocate all pages of a log
  * @log: with its limit
  *
- * Context: process. Return: 0 or -ENOMEM.
+ * Context: process.
+ * Return: 0 or -ENOMEM.
  */
 int rem_log_ring_make(struct rem_log *log)
 {
@@ -37,7 +37,7 @@ int rem_log_ring_make(struct rem_log *log)
 	return 0;
 }
 
-/** rem_log_ring_free - Context: process. Return: nothing. */
+/** rem_log_ring_free - free all pages of a log. Context: process. */
 void rem_log_ring_free(struct rem_log *log)
 {
 	u32 i;
@@ -49,16 +49,16 @@ void rem_log_ring_free(struct rem_log *log)
 }
 
 /**
- * rem_log_keep - copy what a write is about to write
+ * rem_log_keep - copy the data of a write
  * @log: the log
- * @at: the first slot, of as many as the write needs, which it has taken
+ * @at: the first of the slots that the write has taken
  * @bio: the write
  *
- * A copy, because a page may change as soon as its write is done. Not under the
- * lock: until the write has come back nobody looks at its slots, and a replay
- * waits for that.
+ * The data are copied because a page may change as soon as its write completes.
+ * The lock is not needed: nobody reads the slots of a write in flight, and a
+ * replay waits for its completion.
  *
- * Context: any. Return: nothing.
+ * Context: any.
  */
 void rem_log_keep(struct rem_log *log, u64 at, struct bio *bio)
 {
@@ -86,12 +86,12 @@ void rem_log_keep(struct rem_log *log, u64 at, struct bio *bio)
 }
 
 /**
- * rem_log_forget - a write failed: the log promises no more than the disk
+ * rem_log_forget - drop the data of a write that failed
  * @log: the log, locked
  * @at: its first slot
- * @slots: how many
+ * @slots: number of its slots
  *
- * Context: any. Return: nothing.
+ * Context: any.
  */
 void rem_log_forget(struct rem_log *log, u64 at, u32 slots)
 {
@@ -99,7 +99,7 @@ void rem_log_forget(struct rem_log *log, u64 at, u32 slots)
 		rem_log_slot(log, at++)->bytes = 0;
 }
 
-/* Writes from a slot on what can be one request. Returns 0 or an errno. */
+/* Writes adjacent slots as one request. Returns 0 or a negative errno. */
 static int rem_log_write(struct rem_log *log, u64 *at)
 {
 	struct rem_log_slot *slot = rem_log_slot(log, *at);
@@ -123,25 +123,26 @@ static int rem_log_write(struct rem_log *log, u64 *at)
 }
 
 /**
- * rem_log_secure - bring to media what the log has, and flush
- * @log: of another life than @life nothing is under way, and nothing comes
- * @life: the life that the caller saw; what it gets is worth something only
- *	where this is still the same
+ * rem_log_secure - bring the content of the log to media
+ * @log: the log; if its life is not @life, no bio is in flight and none is sent
+ * @life: the life that the caller saw; the result is valid only if it is still
+ *	the same afterwards
  *
- * In a life that the disk's cache has lived through, the flush is enough.
- * Otherwise all is written again: one request after the other has come back,
- * because they may overlap, in which case the last is right. An older state of
- * a sector comes to media at worst for as long as this takes; nobody reads
- * meanwhile, and where the power fails again the next replay begins anew.
+ * If the disk's cache has been powered all the time, a flush is enough.
+ * Otherwise all slots are written again. Each request waits for the one before
+ * it: they may overlap, and then the last one is right. Meanwhile media may have
+ * an older state of a sector; nobody reads it, and if the power fails again, the
+ * next replay starts from the beginning.
  *
- * Context: process. Return: 0 or a negative errno.
+ * Context: process.
+ * Return: 0 or a negative errno.
  */
 int rem_log_secure(struct rem_log *log, u32 life)
 {
 	u64 at = log->head;
 	int err = 0;
 
-	if (life != log->life && !rem_mutant("forget-log"))
+	if (life != log->life)
 		while (!err && at < log->tail &&
 		       life == READ_ONCE(rem.resumes)) {
 			if (rem_log_slot(log, at)->bytes)

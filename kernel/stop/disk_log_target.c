@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The target `remanence-log` of the device mapper: its table, its state, and
- * the logs that there are. What it does is in disk_log.c.
+ * The device mapper target `remanence-log`: its table, its status, and the list
+ * of logs. How it works is described in disk_log.c.
  *
  *	0 SECTORS remanence-log DISK MIB
  *
- * takes a whole disk for itself, switches its write cache on, and keeps up to
- * MIB of what the cache may hold; that much memory is taken at once.
+ * claims a whole disk, switches its write cache on, and keeps up to MIB MiB of
+ * data that the cache may hold. That much memory is allocated at once.
  */
 #include <linux/blkdev.h>
 #include <linux/init.h>
@@ -18,11 +18,11 @@ static DEFINE_SPINLOCK(rem_logs_lock);
 static LIST_HEAD(rem_logs);
 
 /**
- * rem_logs_go - Go has ended: write again what the disks may have lost
+ * rem_logs_go - start the replays after Go
  *
- * The first bio would ask for it, too; but nobody should have to wait then.
+ * The first bio would start its disk's replay, too, but would have to wait.
  *
- * Context: process. Return: nothing.
+ * Context: process.
  */
 void rem_logs_go(void)
 {
@@ -35,8 +35,8 @@ void rem_logs_go(void)
 }
 
 /*
- * The disk has all that was written, on media. Context: nothing is sent any
- * more. Return: 0 or a negative errno.
+ * Brings everything that was written to media. Context: no bio is sent any more.
+ * Returns 0 or a negative errno.
  */
 static int rem_log_settle(struct rem_log *log)
 {
@@ -54,21 +54,21 @@ static int rem_log_parse(struct dm_target *ti, unsigned int argc, char **argv,
 			 u32 *mib)
 {
 	if (argc != 2) {
-		ti->error = "give a disk, and how many MiB its log may take";
+		ti->error = "want a disk and the size of its log in MiB";
 		return -EINVAL;
 	}
 	if (kstrtou32(argv[1], 10, mib) || !*mib) {
-		ti->error = "the log's limit is in MiB, 1 or more";
+		ti->error = "the size of the log is a number of MiB, at least 1";
 		return -EINVAL;
 	}
 	if (*mib > totalram_pages() >> (21 - PAGE_SHIFT)) {
-		ti->error = "the log would take more than half of main memory";
+		ti->error = "the log is larger than half of main memory";
 		return -EINVAL;
 	}
 	return 0;
 }
 
-/* Takes the disk; its cache is on from then on. */
+/* Claims the disk and switches its cache on. */
 static int rem_log_disk_take(struct rem_log *log, const char *path)
 {
 	struct dm_target *ti = log->ti;
@@ -76,12 +76,12 @@ static int rem_log_disk_take(struct rem_log *log, const char *path)
 
 	err = dm_get_device(ti, path, dm_table_get_mode(ti->table), &log->dev);
 	if (err) {
-		ti->error = "there is no such disk, or it is in use";
+		ti->error = "no such disk, or it is in use";
 		return err;
 	}
 	err = -EINVAL;
 	if (bdev_is_partition(log->dev->bdev)) {
-		ti->error = "this is a partition: give the whole disk";
+		ti->error = "this is a partition, not a whole disk";
 	} else {
 		log->owner.disk = log->dev->bdev->bd_disk;
 		err = rem_disk_log_begin(&log->owner, &ti->error);
@@ -97,7 +97,7 @@ static void rem_log_disk_give(struct rem_log *log)
 	dm_put_device(log->ti, log->dev);
 }
 
-/* What is in the cache already is not in the log. */
+/* Data that are in the cache already are not in the log: flush them. */
 static int rem_log_begin(struct rem_log *log, const char *path)
 {
 	int err = rem_log_disk_take(log, path);
@@ -107,7 +107,7 @@ static int rem_log_begin(struct rem_log *log, const char *path)
 	log->life = READ_ONCE(rem.resumes);
 	err = rem_log_settle(log);
 	if (err) {
-		log->ti->error = "the disk does not flush its cache";
+		log->ti->error = "the disk cannot flush its cache";
 		rem_log_disk_give(log);
 	}
 	return err;
@@ -182,10 +182,10 @@ static void rem_log_dtr(struct dm_target *ti)
 	list_del(&log->list);
 	spin_unlock(&rem_logs_lock);
 	destroy_workqueue(log->queue);
-	/* Before the cache is switched off: that does not empty it. */
+	/* Before the cache is switched off, which does not flush it. */
 	err = log->failed ? -EIO : rem_log_settle(log);
 	if (err)
-		pr_err("remanence: the log of %s ends before all is on the disk: %pe\n",
+		pr_err("remanence: the log of %s ends with data that are not on the disk: %pe\n",
 		       log->owner.disk->disk_name, ERR_PTR(err));
 	rem_log_disk_give(log);
 	rem_log_ring_free(log);
@@ -227,7 +227,7 @@ static int rem_log_iterate(struct dm_target *ti, iterate_devices_callout_fn fn,
 	return fn(ti, log->dev, 0, ti->len, data);
 }
 
-/* Polled bios would be looked for where they are not, once they were held. */
+/* A bio that was held is not in the queue that its task polls. */
 static void rem_log_io_hints(struct dm_target *ti, struct queue_limits *limits)
 {
 	limits->features &= ~BLK_FEAT_POLL;
@@ -247,7 +247,7 @@ static struct target_type rem_log_target = {
 	.io_hints = rem_log_io_hints,
 };
 
-/* Before dm-mod.create= is looked at, which may name it. */
+/* Before dm-mod.create= is parsed, which may name the target. */
 static int __init rem_log_init(void)
 {
 	return dm_register_target(&rem_log_target);

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Invariant 10: what a disk has said is written stays written.
+ * Invariant 10: a write that a disk has completed is not undone.
  *
- * A disk may say so while the data are in a cache that dies with the power. An
- * ordinary crash forgives that, because whoever needs more asks for a flush;
- * but an image that is resumed believes its pages clean, and a flush it was
- * waiting for is issued again after Go to a device whose cache is empty, and
- * succeeds. So a disk with such a cache is kept in one of these ways:
+ * A disk may complete a write while the data are in a volatile cache. After a
+ * crash that is harmless: a program that needs more has waited for a flush. But
+ * a resumed image regards its pages as clean, and a flush that was in flight is
+ * issued again after Go, to a device whose cache is empty, and succeeds. So a
+ * disk with a volatile cache has one of these policies:
  *
- *   write-through  the cache is off: every write is on media before it is said
- *		    to be. The default. Go switches it off again, before the
- *		    device is started (kernel/hooks/virtio_blk_cache.h; an NVMe
- *		    controller's driver at each start, kernel/hooks/nvme_cache.h).
- *   protected	    the cache survives, as the loader's machine description says
- *		    (REM_DISK_PROTECTED); nothing is done.
- *   log		    the cache is on, and what no flush has covered is kept in
- *		    memory and written again after Go (disk_log.c).
- *   open	    none of these is possible, or somebody switched the cache on:
- *		    invariant 10 does not hold for this disk, and that is said.
+ *   write-through  the cache is off: a write is on media before it is completed.
+ *		    The default. Go switches the cache off again before it
+ *		    starts the device (kernel/hooks/virtio_blk_cache.h); for an
+ *		    NVMe disk the driver does so at each start of the controller
+ *		    (kernel/hooks/nvme_cache.h).
+ *   protected	    the cache keeps its content without power, according to the
+ *		    loader's machine description (REM_DISK_PROTECTED).
+ *   log		    the cache is on; writes that no flush has covered are kept
+ *		    in memory and written again after Go (disk_log.c).
+ *   open	    none of these is possible, or the user switched the cache
+ *		    on: invariant 10 does not hold for this disk.
  *
- * A flush after each write would not do: the flush, issued again after Go,
- * would vouch for data that are gone.
+ * To flush after each write would not help: the flush, issued again after Go,
+ * would succeed although the data are lost.
  */
 #include <linux/blkdev.h>
 #include <linux/capability.h>
@@ -30,7 +31,7 @@
 #include <linux/pci.h>
 #include <linux/sysfs.h>
 #include <linux/virtio.h>
-#include "../resume/resume.h"
+#include "../hooks/hooks.h"
 #include "stop.h"
 
 enum rem_disk_policy {
@@ -49,10 +50,10 @@ static const char *const rem_disk_policies[] = {
 	[REM_DISK_OPEN] = "open",
 };
 
-/* How often a switch is tried again that Go has undone half way. */
+/* Attempts to switch a cache, if a Go between the two steps undoes the first. */
 #define REM_DISK_SWITCHES_MAX 3
 
-/* Of all choices, and of the list of disks that have a log. */
+/* Protects the policies and the list of disks that have a log. */
 static DEFINE_MUTEX(rem_disk_lock);
 static LIST_HEAD(rem_disk_owners);
 
@@ -74,7 +75,7 @@ static bool rem_disk_switchable(struct gendisk *disk)
 	return vdev && rem_virtblk_cache_can(vdev);
 }
 
-/* Whether the loader was told that this disk's cache survives. */
+/* Whether the machine description calls this disk's cache protected. */
 static bool rem_disk_declared(struct gendisk *disk)
 {
 	const struct rem_desc *desc = (void *)rem.block + REM_DESC_OFFSET;
@@ -83,7 +84,7 @@ static bool rem_disk_declared(struct gendisk *disk)
 	struct device *parent = vdev ? vdev->dev.parent : NULL;
 	u32 i;
 
-	/* A table on the command line comes before the block is open. */
+	/* A table of dm-mod.create= is made before the block is mapped. */
 	if (!rem.block || !parent || !dev_is_pci(parent))
 		return false;
 	for (i = 0; i < min_t(u32, desc->count, REM_DESC_ENTRIES_MAX); i++)
@@ -114,7 +115,7 @@ static enum rem_disk_policy rem_disk_policy(struct gendisk *disk)
 	return rem_disk_declared(disk) ? REM_DISK_IS_PROTECTED : REM_DISK_OPEN;
 }
 
-/* One that lies above others has no cache of its own. */
+/* A stacked device has no cache of its own. */
 static bool rem_disk_is_stacked(struct gendisk *disk)
 {
 #ifdef CONFIG_BLOCK_HOLDER_DEPRECATED
@@ -135,9 +136,9 @@ static struct gendisk *rem_disk_next(struct class_dev_iter *iter)
 }
 
 /*
- * A Go between the two steps of a switch tells the device what the block layer
- * believed before it. Returns 0 where the block layer knows of the new state,
- * -EOPNOTSUPP where the cache cannot be switched.
+ * A Go between the two steps (device, block layer) sets the device back to the
+ * old state; then both are done again. Returns 0 or a negative errno;
+ * -EOPNOTSUPP: the cache cannot be switched.
  */
 static int rem_disk_switch(struct gendisk *disk, bool on)
 {
@@ -158,10 +159,11 @@ static int rem_disk_switch(struct gendisk *disk, bool on)
 }
 
 /**
- * rem_disks_prepare - keep what is written, before anything is
+ * rem_disks_prepare - switch volatile write caches off
+ *
+ * A warning names each disk for which that is impossible.
  *
  * Context: process, once, before the root file system is mounted.
- * Return: nothing; a disk that cannot be kept is said.
  */
 void __init rem_disks_prepare(void)
 {
@@ -176,7 +178,7 @@ void __init rem_disks_prepare(void)
 			continue;
 		err = rem_disk_switch(disk, false);
 		if (err)
-			pr_warn("remanence: %s has a write cache that a power failure empties and that cannot be switched off: %pe\n",
+			pr_warn("remanence: %s has a volatile write cache that cannot be switched off: %pe\n",
 				disk->disk_name, ERR_PTR(err));
 	}
 	class_dev_iter_exit(&iter);
@@ -184,10 +186,11 @@ void __init rem_disks_prepare(void)
 }
 
 /**
- * rem_disks_show - a line for each disk: its name and how it is kept
+ * rem_disks_show - print a line for each disk: its name and its policy
  * @buf: a page of sysfs
  *
- * Context: process. Return: bytes written.
+ * Context: process.
+ * Return: bytes written.
  */
 ssize_t rem_disks_show(char *buf)
 {
@@ -208,14 +211,14 @@ ssize_t rem_disks_show(char *buf)
 }
 
 /*
- * Returns 0, -EPERM where nobody declared it, -EBUSY where it has a log, or a
- * negative errno.
+ * Returns 0 or a negative errno; -EPERM: not declared protected; -EBUSY: the
+ * disk has a log.
  */
 static int rem_disk_choose(struct gendisk *disk, const char *policy)
 {
 	if (rem_disk_logged(disk))
 		return strcmp(policy, "log") ? -EBUSY : 0;
-	/* Its driver keeps it off; nobody can declare it protected yet. */
+	/* Its driver keeps the cache off; it cannot be declared protected. */
 	if (rem_nvme_cache_is_off(disk) && !strcmp(policy, "protected"))
 		return -EPERM;
 	if (rem_nvme_cache_is_off(disk))
@@ -232,12 +235,13 @@ static int rem_disk_choose(struct gendisk *disk, const char *policy)
 }
 
 /**
- * rem_disks_store - choose how a disk is kept
+ * rem_disks_store - choose the policy of a disk
  * @buf: "NAME write-through" or "NAME protected"
  *
- * Context: process. Return: 0, -ENODEV, -EINVAL, -EPERM where it is not
- * declared protected, -EOPNOTSUPP where its cache cannot be switched, or -EBUSY
- * where it has a log: that ends with its table.
+ * Context: process.
+ * Return: 0, -ENODEV, -EINVAL, -EPERM if the disk is not declared protected,
+ * -EOPNOTSUPP if its cache cannot be switched, or -EBUSY if it has a log,
+ * which ends with its table.
  */
 int rem_disks_store(const char *buf)
 {
@@ -260,7 +264,7 @@ int rem_disks_store(const char *buf)
 	return err;
 }
 
-/* Returns 0 where its cache is on, or a negative errno. */
+/* Returns 0 if its cache is on, or a negative errno. */
 static int rem_disk_log_allow(struct gendisk *disk, char **why)
 {
 	switch (rem_disk_policy(disk)) {
@@ -281,11 +285,12 @@ static int rem_disk_log_allow(struct gendisk *disk, char **why)
 }
 
 /**
- * rem_disk_log_begin - a disk is kept by a log from now on, its cache on
- * @owner: the log's, with its disk, which it has for itself
- * @why: set to what is wrong, where something is
+ * rem_disk_log_begin - register a log and switch its disk's cache on
+ * @owner: of the log; it has claimed the disk exclusively
+ * @why: set to a message on errors
  *
- * Context: process. Return: 0, -EBUSY or -EOPNOTSUPP.
+ * Context: process.
+ * Return: 0, -EBUSY or -EOPNOTSUPP.
  */
 int rem_disk_log_begin(struct rem_disk_owner *owner, char **why)
 {
@@ -300,10 +305,12 @@ int rem_disk_log_begin(struct rem_disk_owner *owner, char **why)
 }
 
 /**
- * rem_disk_log_end - a disk has no log any more
- * @owner: the log's; all that was written is on media
+ * rem_disk_log_end - unregister a log and switch its disk's cache off
+ * @owner: of the log; everything that was written is on media
  *
- * Context: process. Return: nothing; a disk that is not kept is said.
+ * A warning if the cache stays on.
+ *
+ * Context: process.
  */
 void rem_disk_log_end(struct rem_disk_owner *owner)
 {
@@ -315,7 +322,7 @@ void rem_disk_log_end(struct rem_disk_owner *owner)
 	if (rem_disk_policy(disk) == REM_DISK_OPEN) {
 		err = rem_disk_switch(disk, false);
 		if (err)
-			pr_warn("remanence: %s has a write cache and no log any more: %pe\n",
+			pr_warn("remanence: %s has a volatile write cache and no log any more: %pe\n",
 				disk->disk_name, ERR_PTR(err));
 	}
 	mutex_unlock(&rem_disk_lock);

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Stop and Go by generic device power management: tasks frozen, each driver's
- * freeze callbacks, other CPUs unplugged, system core suspended. It works with
- * any driver that can hibernate, takes as long as it takes, and is what the
- * fast path is compared with.
+ * Stop and Go by generic device power management: it freezes tasks, calls each
+ * driver's freeze callbacks, unplugs the other CPUs and suspends the system
+ * core. It works with every driver that can hibernate and has no bound.
  */
-#include <linux/acpi.h>
 #include <linux/console.h>
 #include <linux/cpu.h>
 #include <linux/freezer.h>
@@ -13,14 +11,11 @@
 #include <linux/suspend.h>
 #include <linux/syscore_ops.h>
 #include <asm/x86_init.h>
-#include "../resume/resume.h"
 #include "stop.h"
 
 /*
  * Context: boot CPU alone, interrupts off, system core suspended.
- * Return: 0 after Go; a negative errno where nothing was committed.
- *
- * Control reappears here after Go.
+ * Return: 0 after Go; a negative errno if nothing was committed.
  */
 static int rem_dpm_cut(void)
 {
@@ -31,17 +26,9 @@ static int rem_dpm_cut(void)
 	rem_context_save(ctx);
 	rem_event(REM_EVENT_STOP_CPU_SAVED, 0);
 	err = rem_save_and_call(ctx, rem_record_commit, NULL);
-	if (err)
-		return err;
-
-	rem_cpu_restore(ctx);
-	tsc_verify_tsc_adjust(true);
-	x86_platform.restore_sched_clock_state();
-	rem_went();
-	rem_trampoline_restore();
-	/* The power management timer and SCI belong to firmware until then. */
-	acpi_enable();
-	return 0;
+	if (!err)
+		rem_go_dpm();
+	return err;
 }
 
 static int rem_dpm_core(void)
@@ -59,6 +46,7 @@ static int rem_dpm_core(void)
 			syscore_resume();
 			if (!err) {
 				rem_power_go(true);
+				rem_nvdimm_go();
 				rem_event(REM_EVENT_GO_SYSCORE, 0);
 			}
 		}
@@ -96,10 +84,10 @@ static int rem_dpm_devices(void)
 }
 
 /**
- * rem_stop_dpm - stop the machine; come back after Go
+ * rem_stop_dpm - stop the machine; return after Go
  *
  * Context: a kernel thread that is not frozen, may sleep.
- * Return: 0 after Go, a negative errno where nothing was committed.
+ * Return: 0 after Go, a negative errno if nothing was committed.
  */
 int rem_stop_dpm(void)
 {

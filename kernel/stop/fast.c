@@ -1,51 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The bounded Stop: park every CPU where it may be stopped, forbid every device
- * to master the bus, save contexts, commit. No task is waited for, no request
- * is drained, no CPU unplugged; what is in flight is issued again by Go.
+ * to master the bus, save contexts, commit. It waits for no task, drains no
+ * request and unplugs no CPU; Go issues again what is in flight.
  *
- * How long it takes: the longest section of this kernel with preemption off
- * until all CPUs have arrived, then the steps of this file, each of which is
- * bounded by the number of CPUs and of PCI functions.
+ * Its duration: the longest section of this kernel with preemption off, until
+ * all CPUs have arrived; then the steps of this file, each of which is bounded
+ * by the number of CPUs and of PCI functions.
  *
- * Laws of this path, from rem_park() to the end of Go: nothing sleeps,
- * allocates or takes a mutex (a parked task may hold it); spinlocks are free,
- * since no CPU is parked with one held; nothing is printed.
+ * Laws of this path, from rem_park_cpu() to the end of Go: nothing sleeps,
+ * allocates or takes a mutex, which a parked task may hold; spinlocks are free,
+ * since no CPU is parked while it holds one; nothing is printed.
  */
-#include <linux/acpi.h>
 #include <linux/bottom_half.h>
-#include <linux/clockchips.h>
 #include <linux/cpumask.h>
 #include <linux/smp.h>
-#include <linux/stop_machine.h>
-#include <asm/io_apic.h>
 #include <asm/special_insns.h>
 #include <asm/x86_init.h>
-#include "../resume/resume.h"
-#include "mutant.h"
+#include "../hooks/hooks.h"
 #include "stop.h"
 
 /**
- * struct rem_park - where each CPU is on its way through Stop and Go
+ * struct rem_park - progress of the CPUs on their way into a Stop
  * @count: CPUs that take part
- * @arrived: stand in their stopper, interrupts still on, so that none waits
- *	for an answer of one that is here already
- * @quiet: have interrupts off
- * @saved: have their context in NVRAM
- * @woken: run again, interrupts off
- * @left: have seen @going; before all have, no next Stop may take it back
- * @devices_stopped: no DMA can come into a cache any more
- * @going: control lets all go on
+ * @arrived: CPUs in their stopper thread, with interrupts still on: a CPU that
+ *	is not here yet may wait for an IPI to be answered
+ * @quiet: CPUs that have interrupts off
+ * @saved: CPUs that have their context in NVRAM
+ * @devices_stopped: no DMA can reach a cache any more
+ * @err: why the last Stop was refused, or 0
  */
-static struct {
+static struct rem_park {
 	unsigned int count;
 	atomic_t arrived;
 	atomic_t quiet;
 	atomic_t saved;
-	atomic_t woken;
-	atomic_t left;
 	bool devices_stopped;
-	bool going;
 	int err;
 } rem_park;
 
@@ -60,64 +50,28 @@ static int rem_park_halt(void *arg)
 {
 	struct rem_context *ctx = arg;
 
-	/* Until its context is loaded, a starting CPU's stack is below it. */
+	/* A starting CPU uses the stack below this until it has its context. */
 	current->thread.sp = ctx->rsp;
 	rem_event(REM_EVENT_STOP_CPU_SAVED, ctx->cpu);
 	while (!READ_ONCE(rem_park.devices_stopped))
 		cpu_relax();
-	if (!rem_mutant("skip-other-flush"))
-		wbinvd();
-	/* This line is dirty again; control flushes it when all are here. */
+	wbinvd();
+	/* Dirties this line again; the boot CPU flushes it after the last one. */
 	atomic_inc(&rem_park.saved);
 	rem_halt();
 }
 
-/* A CPU other than the boot CPU. Control reappears in it after Go. */
+/* A CPU other than the boot CPU. It returns here after Go. */
 static void rem_park_other(void)
 {
 	struct rem_context *ctx = &rem_contexts[smp_processor_id()];
 
-	if (!rem_mutant("skip-context"))
-		rem_context_save(ctx);
+	rem_context_save(ctx);
 	rem_save_and_call(ctx, rem_park_halt, ctx);
-
-	rem_cpu_restore(ctx);
-	rem_apic_restore();
-	rem_event(REM_EVENT_GO_CPU, ctx->cpu);
-	atomic_inc(&rem_park.woken);
-	while (!READ_ONCE(rem_park.going))
-		cpu_relax();
-	atomic_inc(&rem_park.left);
+	rem_go_cpu(ctx);
 }
 
-/*
- * Everything back, in the order of dependence. Also the way back of a Stop that
- * was refused after the park: then other CPUs are halted and devices cut off
- * just the same.
- *
- * Context: boot CPU alone, interrupts off.
- */
-static void rem_fast_go(void)
-{
-	atomic_set(&rem_park.woken, 0);
-	atomic_set(&rem_park.left, 0);
-	rem_trampoline_restore();
-	rem_apic_restore();
-	rem_cpus_start();
-	rem_interrupts_restore();
-	rem_event(REM_EVENT_GO_SYSCORE, 0);
-	rem_event(REM_EVENT_GO_DEVICES, rem_devices_go());
-	rem_timekeeping_go(!rem_park.err);
-	rem_entropy_reseed();
-	rem_event(REM_EVENT_GO_ENTROPY, 0);
-	rem_power_go(!rem_park.err);
-	rem_park_wait(&rem_park.woken, rem_park.count - 1);
-	rem_event(REM_EVENT_GO_CPUS, rem_park.count);
-	WRITE_ONCE(rem_park.going, true);
-	rem_park_wait(&rem_park.left, rem_park.count - 1);
-}
-
-/* The boot CPU. Control reappears in it after Go. */
+/* The boot CPU. It returns here after Go. */
 static void rem_park_control(void)
 {
 	struct rem_context *ctx = &rem_contexts[smp_processor_id()];
@@ -136,19 +90,15 @@ static void rem_park_control(void)
 	rem_context_save(ctx);
 	rem_event(REM_EVENT_STOP_CPU_SAVED, 0);
 	rem_park.err = rem_save_and_call(ctx, rem_record_commit, NULL);
-	if (!rem_park.err) {
-		rem_cpu_restore(ctx);
-		x86_platform.restore_sched_clock_state();
-		rem_went();
-	}
-	rem_fast_go();
+	/* After an error, too: CPUs and devices are stopped in either case. */
+	rem_go(!rem_park.err);
 }
 
 /*
- * Run by each CPU's stopper thread.
+ * Run by the stopper thread of each CPU.
  *
- * Soft interrupts stay off while CPUs gather: those that come in with the last
- * hard ones would run here, for milliseconds, in front of the Stop.
+ * Soft interrupts stay off while the CPUs gather: those raised by the last hard
+ * interrupts would run here, for milliseconds, and delay the Stop.
  */
 static int rem_park_cpu(void *unused)
 {
@@ -164,8 +114,7 @@ static int rem_park_cpu(void *unused)
 	else
 		rem_park_control();
 
-	rem_tick_resume();
-	rem_interrupts_repeat();
+	rem_go_cpu_finish();
 	local_irq_enable();
 	local_bh_enable();
 	if (!smp_processor_id())
@@ -176,8 +125,9 @@ static int rem_park_cpu(void *unused)
 /**
  * rem_stop_fast - begin the bounded Stop
  *
- * Context: any. Return: nothing; rem_fast_finish() is called in the thread
- * after Go, or after the Stop was refused.
+ * The thread calls rem_fast_error() after Go or after the Stop was refused.
+ *
+ * Context: any.
  */
 void rem_stop_fast(void)
 {
@@ -187,9 +137,8 @@ void rem_stop_fast(void)
 	atomic_set(&rem_park.arrived, 0);
 	atomic_set(&rem_park.quiet, 0);
 	atomic_set(&rem_park.saved, 0);
-	WRITE_ONCE(rem_park.going, false);
 	WRITE_ONCE(rem_park.devices_stopped, false);
-	/* No hotplug while armed: what is online now is what gets queued. */
+	/* No hotplug while armed: a work is queued to each online CPU. */
 	rem_park.count = num_online_cpus();
 	rem_park_queue(rem_park_cpu);
 	local_irq_restore(flags);
@@ -199,16 +148,4 @@ void rem_stop_fast(void)
 int rem_fast_error(void)
 {
 	return rem_park.err;
-}
-
-/**
- * rem_fast_finish - the part of Go that may sleep; a Stop may begin meanwhile
- *
- * Context: process. Return: nothing.
- */
-void rem_fast_finish(void)
-{
-	acpi_enable_all_runtime_gpes();
-	rem_serial_finish();
-	rem_devices_finish();
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A CPU on its way in or out runs code that no stopper can stop. While one is,
- * no Stop begins; a drop of PWR_OK waits for the step to end.
+ * A CPU that goes online or offline runs code that no stopper can interrupt. No
+ * Stop begins meanwhile; if PWR_OK drops, the Stop begins after the step.
  */
 #include <linux/atomic.h>
 #include <linux/cpuhotplug.h>
 #include <linux/init.h>
-#include "../resume/resume.h"
 #include "stop.h"
 
 static atomic_t rem_hotplug_steps = ATOMIC_INIT(0);
@@ -24,24 +23,25 @@ static int rem_hotplug_leave(unsigned int cpu)
 	return 0;
 }
 
-/* On the new CPU, which has not been prepared if it was off when armed. */
+/* On the new CPU, which was not prepared if it was offline when armed. */
 static int rem_hotplug_online(unsigned int cpu)
 {
 	rem_context_prepare();
-	rem_apic_prepare();
+	rem_go_prepare_cpu();
 	return rem_hotplug_leave(cpu);
 }
 
-/** rem_hotplug_busy - Return: whether a CPU is on its way. Context: any. */
+/** rem_hotplug_busy - Return: whether a CPU goes on- or offline. Context: any. */
 bool rem_hotplug_busy(void)
 {
 	return atomic_read(&rem_hotplug_steps);
 }
 
 /**
- * rem_hotplug_init - be told of CPUs that come and go
+ * rem_hotplug_init - register for CPU hotplug
  *
- * Context: process, once. Return: 0 or a negative errno.
+ * Context: process, once.
+ * Return: 0 or a negative errno.
  */
 int __init rem_hotplug_init(void)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Main memory that is DRAM behind an NVDIMM-N's controller
- * (include/linux/remanence/rem_nvdimm.h): Stop's last command is the save.
- * That there is a controller is known from the loader, which had to restore by
- * it; a machine without one has nothing at this port that is ours.
+ * Main memory that is the DRAM of an NVDIMM-N
+ * (include/linux/remanence/rem_nvdimm.h): the last command of a Stop tells its
+ * controller to save. The loader, which had to restore the memory, reports
+ * whether there is a controller; without one this port is not ours.
  */
 #include <linux/bitops.h>
 #include <linux/delay.h>
@@ -13,14 +13,13 @@
 #include <linux/remanence/rem_nvdimm.h>
 #include <linux/serial_reg.h>
 #include <linux/sysfs.h>
-#include "mutant.h"
 #include "stop.h"
 
-/* A transmitter that takes no byte for this many reads is not there. */
+/* A transmitter that is not ready after this many reads is absent. */
 #define REM_NVDIMM_POLLS_MAX 1000
 
-/* The controller answers within some milliseconds; then it is asked again. */
-#define REM_NVDIMM_ASKS_MAX 20
+/* The controller answers within milliseconds; after that the query is repeated. */
+#define REM_NVDIMM_QUERIES_MAX 20
 #define REM_NVDIMM_WAIT_US_MAX 10000
 
 static const char *const rem_nvdimm_states[8] = {
@@ -39,7 +38,7 @@ static const char *const rem_nvdimm_healths[4] = {
 };
 
 static DEFINE_MUTEX(rem_nvdimm_lock);
-static bool rem_nvdimm_there;
+static bool rem_nvdimm_present;
 
 static u8 rem_nvdimm_in(unsigned int reg)
 {
@@ -73,25 +72,26 @@ static void rem_nvdimm_setup(void)
 }
 
 /**
- * rem_nvdimm_save - order the save: after the commit, before the last report
+ * rem_nvdimm_save - start the save: after the commit, before the last report
+ *
+ * The next power-on shows whether the save was completed.
  *
  * Context: Stop, one CPU, interrupts off, everything flushed.
- * Return: nothing; whether it reached its end is known at the next power-on.
  */
 void rem_nvdimm_save(void)
 {
-	if (rem_nvdimm_there && !rem_mutant("skip-save"))
+	if (rem_nvdimm_present)
 		rem_nvdimm_send(REM_NVDIMM_SAVE);
 }
 
-/** rem_nvdimm_go - set the wire up again after Go. Context: Go, one CPU. */
+/** rem_nvdimm_go - set the wire up again. Context: Go, one CPU. */
 void rem_nvdimm_go(void)
 {
-	if (rem_nvdimm_there)
+	if (rem_nvdimm_present)
 		rem_nvdimm_setup();
 }
 
-/* Returns whether a status came within the time. */
+/* Returns whether a status came in time. */
 static bool rem_nvdimm_receive(u8 *ret_status)
 {
 	unsigned int waited_us;
@@ -114,15 +114,15 @@ static bool rem_nvdimm_receive(u8 *ret_status)
 }
 
 /* Context: process. Returns the newest status, or -EIO. */
-static int rem_nvdimm_ask(void)
+static int rem_nvdimm_query(void)
 {
-	unsigned int asks;
+	unsigned int queries;
 	u8 status = 0;
 	int err = -EIO;
 
 	mutex_lock(&rem_nvdimm_lock);
-	for (asks = 0; err && asks < REM_NVDIMM_ASKS_MAX; asks++) {
-		/* What is still there answers an older question. */
+	for (queries = 0; err && queries < REM_NVDIMM_QUERIES_MAX; queries++) {
+		/* Bytes that are still there answer an older query. */
 		while (rem_nvdimm_in(UART_LSR) & UART_LSR_DR)
 			rem_nvdimm_in(UART_RX);
 		rem_nvdimm_send(REM_NVDIMM_QUERY);
@@ -134,19 +134,20 @@ static int rem_nvdimm_ask(void)
 }
 
 /**
- * rem_nvdimm_show - what the controller says: "STATE HEALTH", or "none"
+ * rem_nvdimm_show - print the controller's status: "STATE HEALTH", or "none"
  * @buf: a page of sysfs
  *
- * Context: process. Return: bytes written, or -EIO where it does not answer.
+ * Context: process.
+ * Return: bytes written, or -EIO if it does not answer.
  */
 ssize_t rem_nvdimm_show(char *buf)
 {
 	const char *state, *health;
 	int status;
 
-	if (!rem_nvdimm_there)
+	if (!rem_nvdimm_present)
 		return sysfs_emit(buf, "none\n");
-	status = rem_nvdimm_ask();
+	status = rem_nvdimm_query();
 	if (status < 0)
 		return status;
 	state = rem_nvdimm_states[(status & REM_NVDIMM_STATE_MASK) >>
@@ -171,7 +172,7 @@ static int __init rem_nvdimm_claim(void)
 	if (note->magic == REM_NOTE_MAGIC && note->nvdimm &&
 	    request_region(REM_NVDIMM_PORT, 8, "remanence-nvdimm")) {
 		rem_nvdimm_setup();
-		rem_nvdimm_there = true;
+		rem_nvdimm_present = true;
 	}
 	memunmap(note);
 	return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The power monitor's wire (include/linux/remanence/rem_pwr.h): a 16550 on
- * which the supply tells PWR_OK, and on which a drop arrives as an interrupt.
+ * The wire of the power monitor (include/linux/remanence/rem_pwr.h): a 16550 on
+ * which the supply sends PWR_OK, so that a drop arrives as an interrupt.
  */
 #include <linux/bitops.h>
 #include <linux/delay.h>
@@ -12,11 +12,11 @@
 #include <linux/serial_reg.h>
 #include "stop.h"
 
-/* What the supply said last. The loader only enters with power present. */
+/* The last status of the supply. The loader enters only with power present. */
 static u8 rem_pwr_status = REM_PWR_OK;
 static bool rem_pwr_claimed;
 
-/* A transmitter that takes no byte for this many reads is not there. */
+/* A transmitter that is not ready after this many reads is absent. */
 #define REM_PWR_POLLS_MAX 1000
 
 static u8 rem_pwr_in(unsigned int reg)
@@ -44,7 +44,7 @@ static u8 rem_pwr_even(u8 byte)
 	return hweight8(byte) & 1 ? byte ^ REM_PWR_PARITY : byte;
 }
 
-/* Returns whether PWR_OK dropped with this byte. */
+/* Returns whether PWR_OK drops with this byte. */
 static bool rem_pwr_byte(u8 byte)
 {
 	bool was_ok = READ_ONCE(rem_pwr_status) & REM_PWR_OK;
@@ -83,13 +83,13 @@ static void rem_pwr_setup(void)
 	rem_pwr_out(UART_IER, UART_IER_RDI);
 }
 
-/** rem_power_ok - Return: whether the supply's last word was PWR_OK. */
+/** rem_power_ok - Return: whether the last status of the supply was PWR_OK. */
 bool rem_power_ok(void)
 {
 	return READ_ONCE(rem_pwr_status) & REM_PWR_OK;
 }
 
-/** rem_power_report_stopped - the last act of a committed machine. */
+/** rem_power_report_stopped - send REM_PWR_STOPPED, after the commit. */
 void rem_power_report_stopped(void)
 {
 	if (rem_pwr_claimed)
@@ -97,13 +97,13 @@ void rem_power_report_stopped(void)
 }
 
 /**
- * rem_power_go - set the wire up again after Go
- * @resumed: power was off and is back; else a Stop was refused
+ * rem_power_go - set the wire up again
+ * @resumed: power was off; otherwise a Stop was refused
  *
- * The loader went on only with PWR_OK present. A change since then has not been
- * echoed, so that the supply sends it again.
+ * The loader enters an image only with PWR_OK present. The supply repeats a
+ * change that has not been echoed since then.
  *
- * Context: Go, one CPU, interrupts off. Return: nothing.
+ * Context: Go, one CPU, interrupts off.
  */
 void rem_power_go(bool resumed)
 {
@@ -111,7 +111,6 @@ void rem_power_go(bool resumed)
 		rem_pwr_status = REM_PWR_OK;
 	if (rem_pwr_claimed)
 		rem_pwr_setup();
-	rem_nvdimm_go();
 }
 
 /* Before the serial driver probes its ports. */
@@ -125,10 +124,10 @@ static int __init rem_power_claim(void)
 subsys_initcall(rem_power_claim);
 
 /**
- * rem_power_init - begin to listen
+ * rem_power_init - enable the interrupt of the wire
  *
- * Context: process, once, when everything else is ready. Return: 0 or a
- * negative errno.
+ * Context: process, once, when everything else is ready.
+ * Return: 0 or a negative errno.
  */
 int __init rem_power_init(void)
 {
@@ -139,7 +138,7 @@ int __init rem_power_init(void)
 	rem_pwr_out(UART_SCR, 0x5a);
 	if (rem_pwr_in(UART_SCR) != 0x5a)
 		return -ENODEV;
-	/* The loader echoes, so what it was told last does not come again. */
+	/* The loader has echoed the last status: the supply does not repeat it. */
 	if (rem_record_note()->charge)
 		rem_pwr_status = rem_record_note()->charge;
 	err = request_irq(REM_PWR_IRQ, rem_pwr_interrupt,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The image record: what of it is prepared while there is time, and the commit.
+ * The image record: what is prepared while there is time, and the commit.
  *
  * Invariants kept here:
  *  1. Commit is last: the slot's commit word is zero on media before its body
- *     is touched, and stored only after every line is on media.
- *  2. The sequence of a Stop is newer than any in either slot or in the
+ *     is written, and stored only after every line is on media.
+ *  2. The sequence of a Stop is greater than those in both slots and in the
  *     consumed word.
  */
 #include <linux/build-salt.h>
@@ -18,8 +18,6 @@
 #include <asm/irqflags.h>
 #include <asm/special_insns.h>
 #include <asm/tsc.h>
-#include "../resume/resume.h"
-#include "mutant.h"
 #include "stop.h"
 
 static struct rem_word *rem_commit_word(unsigned int slot)
@@ -44,7 +42,7 @@ static u32 rem_crc(const void *data, size_t bytes)
 	return ~__crc32c_le(~0, data, bytes);
 }
 
-/** rem_flush - write the lines of a range back to media, and wait for it. */
+/** rem_flush - write the lines of a range back to media, and wait for that. */
 void rem_flush(const void *addr, size_t bytes)
 {
 	clflush_cache_range((void *)addr, bytes);
@@ -57,10 +55,7 @@ static void rem_word_store(struct rem_word *word, struct rem_word value)
 
 	memcpy(&raw, &value, sizeof(raw));
 	WRITE_ONCE(*(u64 *)word, raw);
-	if (rem_mutant("skip-fence"))
-		clflushopt(word);
-	else if (!rem_mutant("word-not-flushed"))
-		rem_flush(word, sizeof(*word));
+	rem_flush(word, sizeof(*word));
 }
 
 static struct rem_word rem_consumed_value(u32 sequence)
@@ -94,9 +89,8 @@ static bool rem_block_valid(const struct rem_block *block)
 }
 
 /*
- * What a damaged commit word says is not to be believed, and none may stay:
- * the loader would refuse the next good image for it. Context: at a boot, when
- * every good one has been consumed.
+ * Clears a damaged commit word: because of it the loader would refuse the next
+ * good image. Context: at boot, when every good image has been consumed.
  */
 static void rem_commit_check(unsigned int slot)
 {
@@ -116,9 +110,9 @@ static void rem_commit_check(unsigned int slot)
 }
 
 /*
- * A cold boot found no block, or a consumed word that does not check: nothing
- * can be entered, and this kernel lays the block out anew. The header comes
- * last, so that a cut in between leaves "no block".
+ * A cold boot found no block, or a consumed word with a wrong checksum: nothing
+ * can be entered, and this kernel formats the block. The header comes last, so
+ * that a cut in between leaves "no block".
  */
 static void rem_block_format(struct rem_block *block)
 {
@@ -148,13 +142,14 @@ static void rem_block_format(struct rem_block *block)
  * @region_phys: start of the NVRAM region
  * @region_bytes: its size
  *
- * Context: process, once, late in boot. Return: 0 or a negative errno.
+ * Context: process, once, late in boot.
+ * Return: 0 or a negative errno.
  */
 int rem_record_open(phys_addr_t region_phys, u64 region_bytes)
 {
 	struct rem_block *block;
 
-	/* What comes after are the loader's tables, mapped by others. */
+	/* The loader's tables come after it; others map them. */
 	rem.block = memremap(region_phys, REM_ACPI_OFFSET, MEMREMAP_WB);
 	if (!rem.block)
 		return -ENOMEM;
@@ -169,14 +164,14 @@ int rem_record_open(phys_addr_t region_phys, u64 region_bytes)
 	return 0;
 }
 
-/** rem_record_note - Return: the loader's note on how this boot came about. */
+/** rem_record_note - Return: the loader's note on why it booted as it did. */
 const struct rem_boot_note *rem_record_note(void)
 {
 	return (void *)rem.block + REM_NOTE_OFFSET;
 }
 
-/** rem_record_next - choose the sequence of the next Stop; 0 = none is left. */
-void rem_record_next(void)
+/* Chooses the sequence of the next Stop; 0: none is left. */
+static void rem_record_next(void)
 {
 	u32 newest = max3(rem_commit_word(0)->sequence,
 			  rem_commit_word(1)->sequence,
@@ -220,25 +215,25 @@ static int rem_body_prepare(struct rem_body *body)
 /**
  * rem_record_prepare - open the next slot and fill in what does not change
  *
- * By now every image has been consumed. The slot of the next Stop loses its
- * commit word before its body is touched; the other slot stays as it is, and
- * its sequence keeps the next one higher.
+ * Every image has been consumed by now. The commit word of the next slot is
+ * cleared before its body is written. The other slot is left alone: because of
+ * its sequence the next one is greater.
  *
- * Context: process. Return: 0, -EBADMSG where the loader's machine description
- * does not check, or -ENOSPC where sequence numbers are used up.
+ * Context: process.
+ * Return: 0, -EBADMSG if the checksum of the loader's machine description is
+ * wrong, or -ENOSPC if no sequence number is left.
  */
 int rem_record_prepare(void)
 {
 	rem_record_next();
 	if (!rem.sequence)
 		return -ENOSPC;
-	if (!rem_mutant("arm-keeps-commit"))
-		rem_word_store(rem_commit_word(rem.sequence & 1),
-			       (struct rem_word){});
+	rem_word_store(rem_commit_word(rem.sequence & 1), (struct rem_word){});
 	return rem_body_prepare(rem_body(rem.sequence & 1));
 }
 
-static void rem_body_finish(struct rem_body *body)
+/* Returns the checksum of the body. */
+static u32 rem_body_finish(struct rem_body *body)
 {
 	body->sequence = rem.sequence;
 	body->stop_reason = rem.stop_reason;
@@ -249,57 +244,48 @@ static void rem_body_finish(struct rem_body *body)
 	body->stop_begin_tsc = rem.stop_begin_tsc;
 	body->tsc = rdtsc_ordered();
 	body->header_crc = rem_crc(body, REM_BODY_HEADER_CRC_BYTES);
+	return rem_crc(body, body->body_bytes);
+}
+
+static void rem_commit_store(unsigned int slot, u32 body_crc)
+{
+	struct rem_word word = rem_commit_value(rem.sequence, body_crc);
+
+	rem_word_store(rem_commit_word(slot), word);
 }
 
 /**
- * rem_record_commit - make the image valid; control never comes back here
+ * rem_record_commit - make the image valid and halt
  * @arg: not used
  *
- * Called by rem_save_and_call() after everything that resume depends on is in
- * memory. Control reappears in rem_save_and_call() after Go.
+ * Called by rem_save_and_call() when everything that Go depends on is in
+ * memory. After Go, rem_save_and_call() returns instead of this function.
  *
  * Context: one CPU, all others parked or off, interrupts off.
- * Return: never where it commits; -ENOSPC where no sequence number is left.
+ * Return: does not return if it commits; -ENOSPC if no sequence number is
+ * left.
  */
 int rem_record_commit(void *arg)
 {
 	unsigned int slot = rem.sequence & 1;
-	struct rem_body *body = rem_body(slot);
-	u32 crc;
+	u32 body_crc;
 
 	if (!rem.sequence)
 		return -ENOSPC;
-	rem_body_finish(body);
-	crc = rem_crc(body, rem_mutant("crc-narrow") ? REM_BODY_HEADER_BYTES :
-						       body->body_bytes);
+	body_crc = rem_body_finish(rem_body(slot));
 	rem_event(REM_EVENT_STOP_BODY, 0);
 
-	if (rem_mutant("refuse-commit"))
-		return -ECANCELED;
-	if (rem_mutant("commit-early"))
-		rem_word_store(rem_commit_word(slot),
-			       rem_commit_value(rem.sequence, crc));
-	if (rem_mutant("told-early"))
-		rem_power_report_stopped();
-	if (!rem_mutant("skip-flush"))
-		wbinvd();
-	if (rem_mutant("store-after-flush"))
-		rem.stop_begin_tsc++;
+	wbinvd();
 	/* Everything before this line is on media after it. */
 	mb();
 
-	if (!rem_mutant("skip-commit"))
-		rem_word_store(rem_commit_word(slot),
-			       rem_commit_value(rem_mutant("old-sequence") ?
-							rem.sequence - 1 :
-							rem.sequence,
-						crc));
+	rem_commit_store(slot, body_crc);
 	rem_nvdimm_save();
 	rem_power_report_stopped();
 	rem_halt();
 }
 
-/** rem_record_account - after Go: tell the budget how long its Stop took. */
+/** rem_record_account - after Go: account how long its Stop took. */
 void rem_record_account(void)
 {
 	const struct rem_body *body = rem_body(rem.sequence & 1);
@@ -307,7 +293,7 @@ void rem_record_account(void)
 	rem_budget_account(body->stop_begin_tsc, body->tsc);
 }
 
-/** rem_record_entries - Return: entries of the machine description. */
+/** rem_record_entries - Return: number of entries of the machine description. */
 unsigned int rem_record_entries(void)
 {
 	const struct rem_desc *desc = (void *)rem.block + REM_DESC_OFFSET;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /sys/kernel/remanence: what people and tools may know and ask for.
+ * /sys/kernel/remanence: the interface for administrators and tools.
  */
 #include <linux/capability.h>
 #include <linux/kobject.h>
@@ -8,7 +8,6 @@
 #include <linux/remanence/rem_reason_name.h>
 #include <linux/sysfs.h>
 #include <asm/memory_kinds.h>
-#include "../resume/resume.h"
 #include "stop.h"
 
 static const char *rem_armed_name(void)
@@ -181,9 +180,10 @@ static struct attribute *rem_attrs[] = {
 static const struct attribute_group rem_group = { .attrs = rem_attrs };
 
 /**
- * rem_sysfs_init - make the folder
+ * rem_sysfs_init - create the directory
  *
- * Context: process, once. Return: 0 or a negative errno.
+ * Context: process, once.
+ * Return: 0 or a negative errno.
  */
 int __init rem_sysfs_init(void)
 {

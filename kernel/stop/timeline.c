@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The timeline of each Stop and Go, written into the record block as it
- * happens. Told to people by `rem inspect`; nothing is decided by it.
+ * The timeline of each Stop and Go, written into the record block. `rem inspect`
+ * prints it; no decision depends on it.
  */
 #include <linux/atomic.h>
 #include <linux/crc32.h>
@@ -13,7 +13,7 @@ static atomic_t rem_event_next = ATOMIC_INIT(REM_EVENTS_MAX);
 static u32 rem_event_limit;
 static u32 rem_event_sequence;
 
-/* Context: one CPU, before any event of this Stop. */
+/** rem_timeline_begin_stop - Context: one CPU, before any event of this Stop. */
 void rem_timeline_begin_stop(void)
 {
 	rem_event_sequence = rem.sequence;
@@ -21,7 +21,12 @@ void rem_timeline_begin_stop(void)
 	atomic_set(&rem_event_next, REM_EVENTS_STOP);
 }
 
-/* Context: one CPU, before any event of this Go. */
+/**
+ * rem_timeline_begin_go - events from now on are those of a Go
+ * @sequence: of its image
+ *
+ * Context: one CPU, before any event of this Go.
+ */
 void rem_timeline_begin_go(u32 sequence)
 {
 	rem_event_sequence = sequence;
@@ -30,11 +35,11 @@ void rem_timeline_begin_go(u32 sequence)
 }
 
 /**
- * rem_event - note that something has happened now, on this CPU
- * @type: what
- * @value: as the type says
+ * rem_event - record an event of this moment and CPU
+ * @type: of the event
+ * @value: its meaning depends on the type
  *
- * Context: any. An area that is full takes no more. Return: nothing.
+ * If the area is full, the event is dropped. Context: any. Return: nothing.
  */
 void rem_event(enum rem_event_type type, u64 value)
 {

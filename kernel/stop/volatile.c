@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Whether what the kernel works in would be there after a power cut. If not, an
- * image must not be committed: it would be entered, and its memory be gone.
+ * Whether all main memory keeps its content without power. If not, no image may
+ * be committed: the loader would enter it, and parts of its memory would be lost.
  */
 #include <linux/init.h>
 #include <linux/ioport.h>
@@ -9,19 +9,19 @@
 #include <asm/e820/api.h>
 #include "stop.h"
 
-/* Walks all System RAM; ends at the first range that is volatile. */
+/* Called for each range of System RAM; nonzero ends the walk. */
 static int __init rem_range_volatile(struct resource *res, void *unused)
 {
 	u64 end = res->end + 1;
 
-	/* The trampoline of the CPUs is there, which Go writes anew. */
+	/* The real-mode trampoline, which Go writes again. */
 	if (end <= SZ_1M)
 		return 0;
-	/* What the loader handed over may be told as plain RAM. */
+	/* The memory map may list the region as plain RAM. */
 	if (res->start >= rem.region_phys &&
 	    end <= rem.region_phys + rem.region_bytes)
 		return 0;
-	/* Other NVRAM is as good; memory firmware does not know is not. */
+	/* Other NVRAM is as good; memory unknown to firmware is not. */
 	return e820__mapped_raw_any(res->start, end, E820_TYPE_RAM) ||
 	       !(e820__mapped_raw_any(res->start, end, E820_TYPE_PMEM) ||
 		 e820__mapped_raw_any(res->start, end, E820_TYPE_PRAM));
@@ -30,8 +30,9 @@ static int __init rem_range_volatile(struct resource *res, void *unused)
 /**
  * rem_memory_volatile - look for main memory that loses its content
  *
- * Context: process, once. Return: whether any memory the kernel may allocate
- * is volatile, the pages below 1 MiB left aside.
+ * Context: process, once.
+ * Return: whether any memory above 1 MiB that the kernel may allocate is
+ * volatile.
  */
 bool __init rem_memory_volatile(void)
 {

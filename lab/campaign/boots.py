@@ -310,7 +310,7 @@ def _comes_up(machine: Machine, load: Workload, output: bytes, resumed: bool) ->
         machine.guest.wait_ssh(GUEST_LIMIT_S)
     except HangError as error:
         return error.message
-    return workload.check(machine, load, output.decode(errors="replace"), resumed)
+    return str(workload.check(machine, load, output.decode(errors="replace"), resumed) or "")
 
 
 def _fsck(disk: Path, keep: bool) -> str:

@@ -170,6 +170,7 @@ def count(store: Store, found: list[mutants.Found], booted: list[boots.Booted]) 
     result = Result("campaign")
     violations = int(store.scalar("SELECT count(*) FROM image WHERE verdict = 'violation'"))
     missed = sum(item.missed for item in found)
+    by_other = sum(item.found_by_other for item in found)
     made = int(store.scalar("SELECT coalesce(sum(made), 0) FROM slice"))
     result.add("images", store.images(), "images", "counted")
     result.add("made", made, "images", "counted")
@@ -179,6 +180,7 @@ def count(store: Store, found: list[mutants.Found], booted: list[boots.Booted]) 
     result.add("violations", violations, "images", "counted")
     result.add("mutants", len(found), "", "counted")
     result.add("mutants_missed", missed, "", "counted")
+    result.add("found_by_other", by_other, "", "counted")
     rate = figures.images_per_s(store)
     result.add("images_per_s", round(rate, 1), "1/s", "native")
     _count_boots(store, result, booted)
@@ -186,7 +188,7 @@ def count(store: Store, found: list[mutants.Found], booted: list[boots.Booted]) 
     for line in shares.missing():
         info(f"campaign: {line}")
     result.add("mix_missing", len(shares.missing()), "shares", "counted")
-    result.ok = violations == 0 and missed == 0 and store.disagreements() == 0
+    result.ok = violations == missed == by_other == 0 and store.disagreements() == 0
     return result
 
 

@@ -93,9 +93,10 @@ def synth(engine: Path, directory: Path, seed: int, mutant: str | None = None) -
     return [directory / "stop", directory / "go"]
 
 
-def model_mutants(engine: Path) -> list[str]:
-    """The names of the model's bugs."""
-    return _call(engine, "mutants").split()
+def model_mutants(engine: Path) -> dict[str, frozenset[str]]:
+    """The model's bugs: the verdicts that count for each; none: any verdict does."""
+    lines = (line.split() for line in _call(engine, "mutants").splitlines())
+    return {words[0]: frozenset(words[1:]) for words in lines if words}
 
 
 def broken_text(verdict: Any) -> str:

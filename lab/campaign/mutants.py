@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Planted bugs, each of which the campaign must find.
+"""Planted bugs, each of which the campaign must find by the verdict that its patch names.
 
-Those of the model (machine/campaign/src/synth.rs) cost milliseconds and run always. CI runs five of
-the others, in rotation by commit, a soak all. Where images show a bug, a power cycle of a machine
-that has it is recorded and judged. A bug of contexts, interrupts or devices is in no image: then
-the image that its Stop left is booted, and the guest and the workload's check must show it.
+The model's bugs (machine/campaign/src/synth.rs) cost milliseconds and always run. Those of kernel
+and loader are patches (kernel/mutants, loader/mutants); their heads say how they are shown:
+
+    Shown-by: images    a power cycle of a machine with the bug is recorded and judged
+    Shown-by: boot      no image shows it: the image of its Stop is booted, and the guest or the
+                        workload's check must fail
+    Planted: late       with this bug no image would ever be entered: it is switched on just before
+                        the Stop that is recorded, not at boot
+
+Bugs with another value are for tests only. CI runs five of these bugs, in rotation by commit; a
+soak runs all.
 """
 
 from __future__ import annotations
@@ -12,7 +19,9 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from lab.campaign import engine as program
@@ -32,30 +41,22 @@ from lab.campaign.workload import Workload, example
 from lab.errors import RemError
 from lab.machine import Machine
 from lab.messages import info
+from lab.paths import repo_dir
 from lab.progress import step
+from lab.setup.kernel import kernel_mutants
+from lab.setup.loader import loader_mutants
+from lab.setup.patch_series import Patch
+from lab.verdict import Broken, broken_of
 
 CUTS = 1_000
-# Bugs of the kernel (kernel/) that images show.
-KERNEL = (
-    "skip-flush",
-    "skip-other-flush",
-    "store-after-flush",
-    "commit-early",
-    "word-not-flushed",
-    "arm-keeps-commit",
-)
-# Those with which no image would be entered: planted before the Stop that is recorded, not at boot.
-KERNEL_LATE = ("skip-commit", "told-early", "skip-fence", "crc-narrow", "old-sequence")
-# Bugs of the loader (go/) that images show.
-LOADER = ("skip-consume", "consume-not-flushed", "consume-older", "write-image")
-# Bugs that a boot shows.
-BOOTED = ("skip-context", "skip-msr", "skip-device", "forget-write-through")
-# A machine that does not come back costs as much; far more than a healthy one takes.
+IMAGES, BOOT = "images", "boot"  # values of Shown-by
+LATE = "late"  # of Planted
+# A machine that does not come back costs this much; a healthy one needs far less.
 HANG_LIMIT_S = 40.0
-# Stops before the last boot: a cache that Go leaves on loses something at the next cut.
+# Stops before the last boot: a cache that Go leaves on loses data at the next cut.
 STOPS = {"forget-write-through": 3}
 FILES = example("files.py")
-# Without flushes of its own: what the disk may lose is then never empty for long.
+# Without flushes of its own, so that the disk's cache is never empty for long.
 NO_FLUSH = example("sqlite.py", "off")
 DIRECT = example("direct.py")
 LOADS = {"forget-write-through": NO_FLUSH}
@@ -63,14 +64,38 @@ LOADS = {"forget-write-through": NO_FLUSH}
 
 @dataclass(frozen=True)
 class Found:
-    """What the campaign made of one bug."""
+    """What the campaign reports of one bug.
+
+    *expected*: the verdicts by which the bug counts as found; empty: any verdict does.
+    """
 
     name: str
-    broken: str  # empty: missed
+    expected: frozenset[str]
+    broken: tuple[Broken, ...]
+
+    @property
+    def by_expected(self) -> Broken | None:
+        for broken in self.broken:
+            if not self.expected or broken.verdict in self.expected:
+                return broken
+        return None
+
+    @property
+    def found_by_other(self) -> bool:
+        """Some check fails, but with none of the expected verdicts."""
+        return bool(self.broken) and self.by_expected is None
 
     @property
     def missed(self) -> bool:
         return not self.broken
+
+    def __str__(self) -> str:
+        if self.missed:
+            return "MISSED"
+        if (found := self.by_expected) is not None:
+            return f"{found.verdict}: {found}"
+        others = ", ".join(sorted({broken.verdict for broken in self.broken}))
+        return f"FOUND BY OTHER: want {' or '.join(sorted(self.expected))}, got {others}"
 
 
 def rotation(names: list[str], commit: str, count: int) -> list[str]:
@@ -80,34 +105,60 @@ def rotation(names: list[str], commit: str, count: int) -> list[str]:
     return turned[:count]
 
 
-def look(engine: Path, recordings: list[Path], seed: int) -> str:
-    """The first violation in some recordings, in words; empty if there is none."""
+def violations(engine: Path, recordings: Iterable[Path], seed: int) -> tuple[Broken, ...]:
+    """The first violation of each verdict in some recordings."""
+    found: dict[str, Broken] = {}
     for recording in recordings:
         work = Work(str(engine), str(recording), seed, 0, CUTS, 0, 1)
         for outcome in program.judge(work).outcomes:
-            broken = program.broken_text(outcome["verdict"])
-            if broken:
-                return broken
-    return ""
+            text = program.broken_text(outcome["verdict"])
+            verdict = text.partition(" ")[0]
+            if text and verdict not in found:
+                found[verdict] = Broken(verdict, text)
+    return tuple(found.values())
+
+
+@cache
+def patches() -> dict[str, Patch]:
+    """The bugs of kernel and loader that a campaign looks for, by name."""
+    repo = repo_dir()
+    every = (*kernel_mutants(repo).mutants, *loader_mutants(repo).mutants)
+    return {patch.name: patch for patch in every if patch.one("Shown-by") in {IMAGES, BOOT}}
+
+
+def in_loader(patch: Patch) -> bool:
+    return patch.path.is_relative_to(repo_dir() / "loader")
+
+
+def is_late(patch: Patch) -> bool:
+    return patch.one("Planted", "at-boot") == LATE
+
+
+def kind_of(patch: Patch) -> tuple[str, bool, bool]:
+    """Bugs of one kind are found in the same way."""
+    return patch.one("Shown-by"), in_loader(patch), is_late(patch)
 
 
 def machine_mutants() -> list[str]:
-    """Kinds in turn, so that five that follow each other are not of one kind."""
-    kinds = [list(kind) for kind in (KERNEL, LOADER, KERNEL_LATE, BOOTED)]
-    names = []
-    while any(kinds):
-        names += [kind.pop(0) for kind in kinds if kind]
+    """Kinds in turn, so that five names in a row are of several kinds."""
+    kinds: dict[tuple[str, bool, bool], list[str]] = {}
+    for name, patch in patches().items():
+        kinds.setdefault(kind_of(patch), []).append(name)
+    names: list[str] = []
+    while any(kinds.values()):
+        names += [kind.pop(0) for kind in kinds.values() if kind]
     return names
 
 
-def asked(folder: Path, name: str) -> Recorded:
+def recorded(folder: Path, name: str) -> Recorded:
     """The machine that has this bug."""
+    patch = patches()[name]
     return Recorded(
         folder / f"mutant-{name}",
         f"campaign-{name}",
-        mutant=None if name in LOADER else name,
-        late_mutant=name in KERNEL_LATE,
-        loader_mutant=name if name in LOADER else None,
+        mutant=None if in_loader(patch) else name,
+        late_mutant=is_late(patch),
+        loader_mutant=name if in_loader(patch) else None,
     )
 
 
@@ -115,61 +166,63 @@ def run_machine(engine: Path, folder: Path, names: list[str], seed: int) -> list
     """A machine with each bug: recorded and judged, or booted."""
     found = []
     for name in names:
-        machine = asked(folder, name)
+        patch, machine = patches()[name], recorded(folder, name)
         try:
-            if name in BOOTED:
+            if patch.one("Shown-by") == BOOT:
                 load = LOADS.get(name, FILES)
-                result = Found(name, boot_look(machine, load, STOPS.get(name, 1)))
+                broken = boot_once(machine, load, STOPS.get(name, 1))
+                result = Found(name, patch.verdicts, (broken,) if broken else ())
             else:
-                result = Found(name, look(engine, [record(machine)], seed))
+                result = Found(name, patch.verdicts, violations(engine, [record(machine)], seed))
         finally:
             shutil.rmtree(machine.directory, ignore_errors=True)
-        info(f"campaign: mutant {name}: {result.broken or 'MISSED'}")
+        info(f"campaign: mutant {name}: {result}")
         found.append(result)
     return found
 
 
-def boot_look(
+def boot_once(
     machine: Recorded, load: Workload, stops: int = 1, limit_s: float = HANG_LIMIT_S
-) -> str:
-    """What a boot of the image of the last Stop shows; empty if nothing, as without the bug."""
+) -> Broken | None:
+    """Boot the image of the last Stop; what is broken then, or None, as without a bug."""
     with fresh(machine_config(machine)) as it:
         first_stop(it, load)
         try:
             for _ in range(stops - 1):
-                _goes_on(it, limit_s)
+                _resume(it, limit_s)
                 it.guest.close()
                 stop(it)
             before = consoles(it).decode(errors="replace")
-            _goes_on(it, limit_s)
+            _resume(it, limit_s)
             return workload.check(it, load, before, resumed=True, limit_s=limit_s)
         except RemError as error:
-            return error.message
+            return broken_of(error)
         finally:
             it.guest.close()
 
 
-def _goes_on(machine: Machine, limit_s: float) -> None:
-    """Resume; an error where the guest does not come back and its workload says nothing new."""
+def _resume(machine: Machine, limit_s: float) -> None:
+    """Resume; raise RemError if the guest does not come back or its workload prints nothing."""
     machine.boot()
     machine.wait_resumed(limit_s)
     workload.wait_printed(machine, SAID_LINES, limit_s)
 
 
 def run_model(engine: Path, seed: int, names: list[str] | None = None) -> list[Found]:
-    """The model's bugs, and before them the model without one, which must be clean."""
+    """The model's bugs, after the model without one, in which no rule may be broken."""
     found = []
+    known = program.model_mutants(engine)
     with tempfile.TemporaryDirectory(prefix="rem-mutants-") as folder:
         healthy = program.synth(engine, Path(folder) / "healthy", seed)
-        wrong = look(engine, healthy, seed)
-        if wrong:
-            return [Found("none", "")] + [Found(name, "") for name in names or []]
-        names = names or program.model_mutants(engine)
-        with step("campaign: planted bugs of the model", len(names), "bugs") as shown:
-            for name in names:
+        if wrong := violations(engine, healthy, seed):
+            info(f"campaign: the model without a bug: {wrong[0]}")
+            return [Found(name, frozenset(), ()) for name in ("none", *(names or known))]
+        wanted = names or list(known)
+        with step("campaign: planted bugs of the model", len(wanted), "bugs") as shown:
+            for name in wanted:
                 recordings = program.synth(engine, Path(folder) / name, seed, name)
-                result = Found(name, look(engine, recordings, seed))
-                info(f"campaign: mutant {name}: {result.broken or 'MISSED'}")
+                result = Found(name, known[name], violations(engine, recordings, seed))
+                info(f"campaign: mutant {name}: {result}")
                 found.append(result)
                 shown.advance()
     return found

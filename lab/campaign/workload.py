@@ -25,6 +25,7 @@ from lab.errors import HangError, InfraError, RemError, UsageError
 from lab.machine import Machine
 from lab.machine.console import kernel_warnings
 from lab.paths import repo_dir
+from lab.verdict import Broken, BrokenError, verdict_of
 
 EXAMPLES = repo_dir() / "lab" / "campaign" / "examples"
 HOME = "/root/campaign"
@@ -126,7 +127,8 @@ def wait_printed(machine: Machine, count: int, limit_s: float) -> None:
     while True:
         text = machine.console.text()
         if ENDED in text:
-            raise RemError(f"the workload has ended: {_stderr(machine) or 'no output'}")
+            why = _stderr(machine) or "no output"
+            raise BrokenError("does-not-continue", f"the workload has ended: {why}")
         if len(printed(text)) >= count:
             return
         if time.monotonic() > end_s:
@@ -149,14 +151,14 @@ def check(
     before: str,
     resumed: bool,
     limit_s: float = GO_ON_LIMIT_S,
-) -> str:
-    """What is wrong with the guest that came up; empty if nothing is. *before*: earlier output."""
+) -> Broken | None:
+    """What is wrong with the guest that came up, if anything. *before*: earlier output."""
     assert machine.console is not None
     if resumed:
         try:
             wait_printed(machine, 2, limit_s)  # the first may have been cut in the middle
         except RemError as error:
-            return f"it does not continue: {error.message}"
+            return Broken(verdict_of(error), f"it does not continue: {error.message}")
         machine.run_in_guest(f"pkill -KILL -s $(cat {HOME}/session) || :")
         machine.run_in_guest("sync; echo 3 > /proc/sys/vm/drop_caches", limit_s=CHECK_LIMIT_S)
         before += machine.console.text()
@@ -173,9 +175,12 @@ def check(
     )
     if not done.ok:
         text = " ".join((done.stdout + " " + done.stderr).split()) or f"exit {done.returncode}"
-        return f"of {len(printed(before))} promises some are broken: {text[-300:]}"
+        why = f"of {len(printed(before))} promises some are broken: {text[-300:]}"
+        return Broken("promises-broken", why)
     warned = own_warnings(machine.console.text())
-    return f"the kernel logged a warning: {warned[0]}" if warned else ""
+    if not warned:
+        return None
+    return Broken("kernel-warns", f"the kernel logged a warning: {warned[0]}")
 
 
 def own_warnings(text: str) -> list[str]:

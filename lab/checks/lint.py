@@ -26,9 +26,7 @@ C_FOLDERS = (
     "tests",
 )  # except those of checkpatch
 KERNEL_FOLDERS = (
-    "kernel/stop",
-    "kernel/resume",
-    "kernel/hooks",
+    "kernel",
     "pm/kernel",
     "pm/init",
     "off2f/kernel",
@@ -134,6 +132,7 @@ def _checkpatch(repo: Path) -> list[Linter]:
         and path.suffix in (".c", ".h", ".S")
         and not path.name.endswith("_trace.h")  # trace events have a form of their own
     ]
-    patches = sorted((repo / "kernel" / "patches").glob("*.patch"))
+    folders = ("patches", "mutants")
+    patches = sorted(p for name in folders for p in (repo / "kernel" / name).glob("*.patch"))
     found = [Linter("checkpatch", [*base, "--strict", "-f", *sources])] if sources else []
     return found + ([Linter("checkpatch of patches", [*base, *patches])] if patches else [])

@@ -21,10 +21,11 @@ class OnlyPart(StrEnum):
 
 
 class OtherKernel(StrEnum):
-    """Kernels that tests need besides the normal one."""
+    """Variants of the kernel."""
 
     MUTANTS = "mutants"
     DEBUG = "debug"
+    SERVER = "server"
 
 
 class RarePackages(StrEnum):
@@ -35,7 +36,7 @@ class RarePackages(StrEnum):
     BROWSER = "browser"
 
 
-KERNEL_HELP = "Also this kernel: with planted bugs, or with the kernel's own watchers."
+KERNEL_HELP = "Also this kernel: with planted bugs, with detectors, or for typical services."
 ONLY_HELP = f"Only this part ({', '.join(OnlyPart)}); may be given more than once."
 PACKAGES_HELP = f"Also this group of Debian packages ({', '.join(RarePackages)})."
 

@@ -19,7 +19,7 @@ STOP_PHASES = {
     "commit": "rem_record_commit",
 }
 GO_LOADER_PHASES = {"consume": "consume", "enter": "image_enter"}
-GO_KERNEL_PHASES = {"go": "rem_went"}
+GO_KERNEL_PHASES = {"go": "rem_go_begin"}
 GO_PHASES = {**GO_LOADER_PHASES, **GO_KERNEL_PHASES}
 PHASES = (*STOP_PHASES, *GO_PHASES)
 

@@ -29,6 +29,8 @@ from lab.machine.qmp import Qmp
 QEMU = "qemu-system-x86_64"
 MAC = "52:54:00:72:65:6d"
 DISK_SERIAL = "rem-root"
+# Read only by a loader with planted bugs (loader/mutants/switch.patch), so it is no format.
+MUTANT_FILE = "opt/remanence/mutant"
 
 # QEMU answers QMP some 50 ms after its start; this bounds a start on a crowded host.
 START_LIMIT_S = 30.0
@@ -68,7 +70,7 @@ class BootOptions:
     kernel: Path | None = None  # instead of the machine's own: for tests of refusal
     cpus: int | None = None  # likewise
     disk_serial: str = DISK_SERIAL  # likewise
-    mutant: str | None = None  # the planted bug that a loader with planted bugs enables
+    mutant: str | None = None  # name of a planted bug, for a loader with all of them
     paused: bool = False  # no instruction runs before `cont` over QMP
 
     @staticmethod
@@ -99,7 +101,7 @@ def _boot_arguments(config: MachineConfig, options: BootOptions) -> list[str]:
         serial = _quoted(options.disk_serial)
         files[fmt.CONST["REM_FWCFG_PROTECTED"]] = f"string={serial}"
     if options.mutant is not None:
-        files[fmt.CONST["REM_FWCFG_MUTANT"]] = f"string={_quoted(options.mutant)}"
+        files[MUTANT_FILE] = f"string={_quoted(options.mutant)}"
     if options.cold:
         files[fmt.CONST["REM_FWCFG_COLD"]] = "string=1"
     args = ["-kernel", str(config.loader)]

@@ -6,6 +6,7 @@ product   CACHE/layout/KEY   layout.o, for one kernel
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,10 +62,9 @@ class Layout(Part[Path]):
 
 
 def _variant(config: str) -> str | None:
-    """The variant of our kernel that has such a configuration."""
-    if "CONFIG_KASAN=y" in config:
-        return "debug"
-    return "mutants" if "CONFIG_REMANENCE_MUTANTS=y" in config else None
+    """The variant of our kernel with such a configuration. A planted bug needs no configuration."""
+    match = re.search(r'^CONFIG_LOCALVERSION="-remanence-(\w+)"$', config, re.MULTILINE)
+    return match[1] if match else None
 
 
 def _slab_header(into: Path) -> None:

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The loader, built by its own Makefile; for the tests of the tests also with planted bugs."""
+"""The loader, built by its own Makefile.
+
+For negative proofs there is a second one: a copy of the sources with all patches of loader/mutants
+(patch_series.py). A boot of it chooses a planted bug by name.
+"""
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,29 +18,53 @@ from lab.setup.host import tool_version
 from lab.setup.inputs import Inputs
 from lab.setup.need import Part, Site
 from lab.setup.packages import Group
+from lab.setup.patch_series import Series, add_series, patched_copy, read_series
+
+SOURCES = (
+    *(f"loader/{name}" for name in ("Makefile", "loader.ld", "core", "entry", "hw", "main")),
+    "format",
+)
+
+
+def loader_mutants(repo: Path) -> Series:
+    """The planted bugs of the loader."""
+    return read_series(repo / "loader" / "mutants")
 
 
 def loader_key(mutants: bool = False) -> str:
+    """Hash of the inputs, to which the patches belong only if they are applied."""
     repo = repo_dir()
     inputs = Inputs("loader-mutants" if mutants else "loader").add("gcc", tool_version("gcc"))
-    return inputs.add_path(repo / "loader", "loader").add_path(repo / "format", "format").key()
+    for name in SOURCES:
+        inputs.add_path(repo / name, name)
+    if mutants:
+        add_series(inputs, loader_mutants(repo))
+    return inputs.key()
 
 
 @dataclass(frozen=True)
 class Loader(Part[Path]):
-    """loader.elf of this checkout; *mutants*: with planted bugs."""
+    """loader.elf of this checkout; *mutants*: with all planted bugs, none of them on."""
 
     mutants: bool = False
 
     groups = (Group.COMPILER, Group.CLANG)
 
     def make(self, site: Site) -> Path:
-        words = ["MUTANTS=1"] if self.mutants else []
+        repo = repo_dir()
 
         def build(into: Path) -> None:
-            log = cache_dir() / "logs" / "loader.log"
             with step("loader"):
-                argv: list[str | Path] = ["make", "-C", repo_dir() / "loader", f"OUT={into}"]
-                stream([*argv, *words], log=log, what="building the loader")
+                if not self.mutants:
+                    _build(repo, into)
+                    return
+                with tempfile.TemporaryDirectory(prefix="rem-mutants-") as folder:
+                    patched_copy(repo, SOURCES, loader_mutants(repo).patches, Path(folder))
+                    _build(Path(folder), into)
 
         return site.product("loader", loader_key(self.mutants), build) / "loader.elf"
+
+
+def _build(root: Path, into: Path) -> None:
+    argv: list[str | Path] = ["make", "-C", root / "loader", f"OUT={into}"]
+    stream(argv, log=cache_dir() / "logs" / "loader.log", what="building the loader")

@@ -87,7 +87,7 @@ PACKAGES = (
     Package("lz4", (_KERNEL,), "the compressed image"),
     Package("zstd", (_KERNEL, _ROOT), "the compressed initrd; layers of container images"),
     Package("xz-utils", (_KERNEL,), "unpacks the kernel source"),
-    Package("patch", (_KERNEL,), "applies patches"),
+    Package("patch", (_COMPILER, _KERNEL, Group.RUST), "applies patches, planted bugs among them"),
     Package("ccache", (_KERNEL,), "a kernel built again is built in a minute"),
     Package("kmod", (_MODULES,), "depmod: the modules of Debian's kernel for a guest"),
     Package("g++", (_MODULES,), "an OFF2F program in C++"),

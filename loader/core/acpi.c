@@ -67,7 +67,7 @@ static bool rsdp_checks(const u8 *rsdp)
 	return !memcmp(rsdp, "RSD PTR ", 8) && !sum(rsdp, RSDP_BYTES_V1);
 }
 
-u64 acpi_find_rsdp(const struct go_memory *memory, u64 phys, u64 bytes)
+u64 acpi_find_rsdp(const struct loader_memory *memory, u64 phys, u64 bytes)
 {
 	const u8 *area = go_at(memory, phys, bytes);
 
@@ -79,8 +79,8 @@ u64 acpi_find_rsdp(const struct go_memory *memory, u64 phys, u64 bytes)
 	return 0;
 }
 
-/* One table with a header; false if it is not there or does not check. */
-static bool read_table(const struct go_memory *memory, u64 phys,
+/* A table with a header; false if it is missing or has a wrong checksum. */
+static bool read_table(const struct loader_memory *memory, u64 phys,
 		       struct acpi_table *ret_table)
 {
 	const u8 *data = go_at(memory, phys, ACPI_HEADER_BYTES);
@@ -101,8 +101,8 @@ static bool read_table(const struct go_memory *memory, u64 phys,
 	return true;
 }
 
-/* The FACS has no checksum and another header. */
-static bool read_facs(const struct go_memory *memory, u64 phys,
+/* The FACS has a different header without a checksum. */
+static bool read_facs(const struct loader_memory *memory, u64 phys,
 		      struct acpi_table *ret_table)
 {
 	const u8 *data = go_at(memory, phys, 64);
@@ -122,7 +122,7 @@ static bool read_facs(const struct go_memory *memory, u64 phys,
 	return true;
 }
 
-/* The wide field where it is there and used, else the narrow one. */
+/* The 64-bit field if it is there and used, else the 32-bit one. */
 static u64 fadt_pointer(const struct acpi_table *fadt, u32 wide, u32 narrow)
 {
 	u64 phys = 0;
@@ -134,11 +134,11 @@ static u64 fadt_pointer(const struct acpi_table *fadt, u32 wide, u32 narrow)
 	return phys;
 }
 
-static void list_root(const struct go_memory *memory,
+static void list_root(const struct loader_memory *memory,
 		      const struct acpi_table *root, u32 pointer_bytes,
 		      struct acpi_tables *tables)
 {
-	/* Two places are kept for DSDT and FACS. */
+	/* Two entries are left for DSDT and FACS. */
 	for (u32 at = ACPI_HEADER_BYTES; root->bytes - at >= pointer_bytes &&
 					 tables->count < ACPI_TABLES_MAX - 2;
 	     at += pointer_bytes) {
@@ -150,7 +150,7 @@ static void list_root(const struct go_memory *memory,
 	}
 }
 
-bool acpi_list(const struct go_memory *memory, u64 rsdp_phys,
+bool acpi_list(const struct loader_memory *memory, u64 rsdp_phys,
 	       struct acpi_tables *ret_tables)
 {
 	const u8 *rsdp = go_at(memory, rsdp_phys, RSDP_BYTES_V1);
@@ -290,7 +290,7 @@ u16 acpi_timer_port(const struct acpi_tables *tables)
 	return port <= UINT16_MAX ? (u16)port : 0;
 }
 
-/* struct room - what is left of the area that tables are copied to */
+/* struct room - the rest of the area that tables are copied to */
 struct room {
 	u8 *to;
 	u64 to_phys;
@@ -298,7 +298,7 @@ struct room {
 	u32 used;
 };
 
-/* Offset of @bytes zeroed bytes, 64-aligned as the FACS must be; 0 = full. */
+/* Allocate @bytes zeroed bytes, 64-aligned for the FACS; 0 = full. */
 static u32 take(struct room *room, u32 bytes)
 {
 	u32 at = (room->used + 63) & ~63u;
@@ -310,7 +310,7 @@ static u32 take(struct room *room, u32 bytes)
 	return at;
 }
 
-/* A FADT too old for the wide pointers gets them: copies may be above 4 GiB. */
+/* Copies may be above 4 GiB: an old FADT is extended by 64-bit pointers. */
 static u32 copied_bytes(const struct acpi_table *table)
 {
 	if (table->signature == SIG_FADT && table->bytes < FADT_X_END)

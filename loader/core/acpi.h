@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Firmware's ACPI tables: list them, find NVRAM and CPUs in them, and copy
- * them to where they outlive the DRAM they were built in.
+ * Firmware's ACPI tables: list them, find NVRAM and CPUs in them, and copy them
+ * from DRAM to NVRAM.
  */
-#ifndef GO_ACPI_H
-#define GO_ACPI_H
+#ifndef LOADER_ACPI_H
+#define LOADER_ACPI_H
 
 #include "base.h"
 
 #define ACPI_HEADER_BYTES 36u
 #define ACPI_TABLES_MAX 64
-/* No table that firmware builds comes near; a length above it is damage. */
+/* Far more than any real table has; a larger length is damage. */
 #define ACPI_TABLE_BYTES_MAX 0x100000u
 
 #define ACPI_SIGNATURE(a, b, c, d) \
@@ -24,9 +24,9 @@ struct acpi_table {
 };
 
 /*
- * struct acpi_tables - all tables reached from the RSDP, without RSDT and XSDT
+ * struct acpi_tables - all tables reached from the RSDP, except RSDT and XSDT
  *
- * DSDT and FACS, which only the FADT points to, are in it too.
+ * This includes DSDT and FACS, which only the FADT points to.
  */
 struct acpi_tables {
 	u32 count;
@@ -35,15 +35,15 @@ struct acpi_tables {
 
 /*
  * Physical address of the RSDP in [@phys, @phys + @bytes), on a 16-byte
- * boundary as the specification wants; 0 = none.
+ * boundary as specified; 0 = none.
  */
-u64 acpi_find_rsdp(const struct go_memory *memory, u64 phys, u64 bytes);
+u64 acpi_find_rsdp(const struct loader_memory *memory, u64 phys, u64 bytes);
 
 /*
- * Fill @ret_tables. False if the RSDP or its root table is not there or does
- * not check; a table that does not check is left out, as Linux would.
+ * Fill @ret_tables. False if the RSDP or its root table is missing or has a
+ * wrong checksum. Other tables with a wrong checksum are left out, as in Linux.
  */
-bool acpi_list(const struct go_memory *memory, u64 rsdp_phys,
+bool acpi_list(const struct loader_memory *memory, u64 rsdp_phys,
 	       struct acpi_tables *ret_tables);
 
 /* First table of @signature, or NULL. */
@@ -56,19 +56,19 @@ struct acpi_range {
 };
 
 /*
- * Persistent-memory ranges that the NFIT names, in its order; returns how many
- * of at most @max.
+ * Persistent-memory ranges of the NFIT, in its order; returns their number, at
+ * most @max.
  */
 u32 acpi_nvram(const struct acpi_tables *tables, struct acpi_range *ret_range,
 	       u32 max);
 
-/* APIC ids of the CPUs that the MADT enables, in its order. */
+/* APIC ids of the enabled CPUs of the MADT, in its order. */
 u32 acpi_cpus(const struct acpi_tables *tables, u32 *ret_apic_id, u32 max);
 
 /*
- * CRC32C of a table with its checksum, and the addresses of other tables, as
- * zeros. Addresses of hardware stay: the kernel uses them all its life, so a
- * firmware that chose others has made another machine.
+ * CRC32C of a table, with its checksum and the addresses of other tables
+ * replaced by zeros. Addresses of hardware are included: a running kernel uses
+ * them, so with other addresses it is another machine.
  */
 u32 acpi_crc(const struct acpi_table *table);
 
@@ -76,11 +76,10 @@ u32 acpi_crc(const struct acpi_table *table);
 u16 acpi_timer_port(const struct acpi_tables *tables);
 
 /*
- * Copy all tables to @to, which will be read at @to_phys, with an RSDP and an
- * XSDT of our own in front. Returns the physical address of that RSDP, or 0 if
- * they do not fit.
+ * Copy all tables to @to, which the kernel reads at @to_phys, after a new RSDP
+ * and XSDT. Returns the physical address of that RSDP, or 0 if they do not fit.
  */
 u64 acpi_copy(const struct acpi_tables *tables, u8 *to, u64 to_phys,
 	      u32 to_bytes);
 
-#endif /* GO_ACPI_H */
+#endif /* LOADER_ACPI_H */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What every file of the loader stands on: types, the platform it assumes and
+ * Common to all files of the loader: types, assumptions about the platform, and
  * reads that neither overflow nor leave their buffer.
  */
-#ifndef GO_BASE_H
-#define GO_BASE_H
+#ifndef LOADER_BASE_H
+#define LOADER_BASE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ typedef uint64_t u64;
 static_assert(sizeof(void *) == 8);
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
-/* The compiler calls these four itself, freestanding or not. */
+/* The compiler emits calls of these four, freestanding or not. */
 void *memcpy(void *restrict to, const void *restrict from, size_t bytes);
 void *memmove(void *to, const void *from, size_t bytes);
 void *memset(void *to, int value, size_t bytes);
@@ -69,20 +69,20 @@ static inline void put_u64(void *to, u64 value)
 }
 
 /*
- * struct go_memory - physical addresses that may be read
- * @base: where byte @phys is, in the loader's own addresses
+ * struct loader_memory - physical addresses that may be read
+ * @base: the loader's own address of physical address @phys
  *
- * The loader runs with memory mapped to itself (base == phys); on the host it
- * is a buffer. Tables found by following pointers are read only through this.
+ * The loader has memory identity-mapped (base == phys); on the host it is a
+ * buffer. Tables found by following pointers are read only through this.
  */
-struct go_memory {
+struct loader_memory {
 	uintptr_t base;
 	u64 phys;
 	u64 bytes;
 };
 
-/* NULL where [phys, phys + bytes) is not all within @memory. */
-static inline const u8 *go_at(const struct go_memory *memory, u64 phys,
+/* NULL unless [phys, phys + bytes) is within @memory. */
+static inline const u8 *go_at(const struct loader_memory *memory, u64 phys,
 			      u64 bytes)
 {
 	if (phys < memory->phys || phys - memory->phys > memory->bytes ||
@@ -91,4 +91,4 @@ static inline const u8 *go_at(const struct go_memory *memory, u64 phys,
 	return (const u8 *)(memory->base + (uintptr_t)(phys - memory->phys));
 }
 
-#endif /* GO_BASE_H */
+#endif /* LOADER_BASE_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * CRC32C, by the CPU's instruction or by eight tables. The loader checks up to
- * 128 KiB of bodies before each resume, so a loop over bits would cost more
- * than everything else it does.
+ * 128 KiB of bodies before each resume, so a loop over bits would take longer
+ * than everything else.
  */
 #include "crc32c.h"
 

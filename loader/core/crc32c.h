@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-#ifndef GO_CRC32C_H
-#define GO_CRC32C_H
+#ifndef LOADER_CRC32C_H
+#define LOADER_CRC32C_H
 
 #include "base.h"
 
 /*
  * Call once before any other function of this file. @has_instruction: the CPU
- * has SSE4.2's crc32, which works on general registers only.
+ * has the crc32 instruction of SSE4.2, which uses general registers only.
  */
 void crc32c_init(bool has_instruction);
 
 /* CRC32C of @bytes at @data. */
 u32 crc32c(const void *data, size_t bytes);
 
-/* The same in parts: begin with CRC32C_BEGIN, close with crc32c_end(). */
+/* The same in parts: begin with CRC32C_BEGIN, end with crc32c_end(). */
 #define CRC32C_BEGIN 0xffffffffu
 u32 crc32c_add(u32 crc, const void *data, size_t bytes);
 
@@ -22,4 +22,4 @@ static inline u32 crc32c_end(u32 crc)
 	return ~crc;
 }
 
-#endif /* GO_CRC32C_H */
+#endif /* LOADER_CRC32C_H */

@@ -32,7 +32,7 @@ void desc_finish(struct desc *desc)
 {
 	struct rem_desc_entry *entry = desc->entry;
 
-	/* Stable, and nearly sorted as it comes: insertion is the right sort. */
+	/* Insertion sort: it is stable, and the input is nearly sorted. */
 	for (u32 i = 1; i < desc->count; i++) {
 		struct rem_desc_entry moving = entry[i];
 		u32 to = i;
@@ -107,7 +107,7 @@ u32 desc_compare(const u8 *expected, u32 expected_count,
 		memcpy(&image, expected + i * sizeof(image), sizeof(image));
 	if (machine_has)
 		machine = found->entry[i];
-	/* Different places in the order: the later one is not the partner. */
+	/* Different positions in the order: the later entry has no counterpart. */
 	if (image_has && machine_has) {
 		if (before(&image, &machine))
 			machine_has = false;

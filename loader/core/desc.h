@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The machine description: a table of typed entries in one canonical order, so
- * that two descriptions of one machine are the same bytes.
+ * The machine description: a table of typed entries in a canonical order, so that
+ * two descriptions of one machine are equal byte by byte.
  */
-#ifndef GO_DESC_H
-#define GO_DESC_H
+#ifndef LOADER_DESC_H
+#define LOADER_DESC_H
 
 #include "base.h"
 
@@ -21,16 +21,16 @@ void desc_add(struct desc *desc, u16 type, u32 key, const u64 *value,
 /* Order by type, then key; number entries of equal type and key. */
 void desc_finish(struct desc *desc);
 
-/* Write it as struct rem_desc and its entries; returns the bytes. */
+/* Write it as struct rem_desc and its entries; returns the size. */
 u32 desc_write(const struct desc *desc, u8 *to);
 
 /*
- * Compare what an image expects with what was found, in canonical order.
- * REM_BOOT_RESUME if they are the same, else the reason for the first entry
- * that differs, with that entry of each side (zeros where a side has none).
+ * Compare the description that an image expects with the one found, in canonical
+ * order. REM_BOOT_RESUME if they are equal, else the reason of the first entry
+ * that differs, with that entry of each side (zeros if a side has none).
  */
 u32 desc_compare(const u8 *expected, u32 expected_count,
 		 const struct desc *found, struct rem_desc_entry *ret_expected,
 		 struct rem_desc_entry *ret_found);
 
-#endif /* GO_DESC_H */
+#endif /* LOADER_DESC_H */

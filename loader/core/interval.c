@@ -31,7 +31,7 @@ bool align_up(u64 value, u64 align, u64 *ret_value)
 	return true;
 }
 
-/* Append [first, last], joined to the entry before where it continues it. */
+/* Append [first, last], merged with the entry before if they are adjacent. */
 static bool append(struct map *map, u64 first, u64 last, u32 type)
 {
 	struct map_entry *before;
@@ -46,7 +46,7 @@ static bool append(struct map *map, u64 first, u64 last, u32 type)
 			return true;
 		}
 	}
-	/* All 2^64 bytes in one entry have no size; nobody needs that. */
+	/* One entry of all 2^64 bytes would have no size; nobody needs that. */
 	if (map->count == MAP_ENTRIES_MAX || last - first == UINT64_MAX)
 		return false;
 	map->entry[map->count++] = (struct map_entry){

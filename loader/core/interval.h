@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * All arithmetic on address ranges. Ranges are [base, base + bytes); one that
- * runs past 2^64 is no range and every question about it is answered so that
- * nothing is read, entered or handed out because of it.
+ * All arithmetic on address ranges. Ranges are [base, base + bytes). A range that
+ * ends beyond 2^64 is invalid; for it all functions return what keeps the caller
+ * from reading, entering or handing out memory.
  */
-#ifndef GO_INTERVAL_H
-#define GO_INTERVAL_H
+#ifndef LOADER_INTERVAL_H
+#define LOADER_INTERVAL_H
 
 #include "base.h"
 
@@ -21,7 +21,7 @@ bool range_overlaps(u64 a_base, u64 a_bytes, u64 b_base, u64 b_bytes);
 /* Next multiple of @align (a power of two) that fits in 64 bits, or false. */
 bool align_up(u64 value, u64 align, u64 *ret_value);
 
-/* Types of e820, as Linux numbers them; 0 is a hole. */
+/* Types of e820 with Linux' numbers; 0 is a hole. */
 enum map_type {
 	MAP_HOLE = 0,
 	MAP_RAM = 1,
@@ -40,9 +40,9 @@ struct map_entry {
 };
 
 /*
- * struct map - which type each address has
+ * struct map - the type of each address
  *
- * Entries ascend, do not overlap, and neighbours that touch differ in type.
+ * Entries ascend and do not overlap; adjacent ones differ in type.
  */
 struct map {
 	u32 count;
@@ -50,9 +50,9 @@ struct map {
 };
 
 /*
- * Give [base, base + bytes) the type @type, whatever it had before; MAP_HOLE
- * removes it. False, with @map unchanged, if the range is not valid or there
- * is no room.
+ * Give [base, base + bytes) the type @type, regardless of its old type; MAP_HOLE
+ * removes it. False, with @map unchanged, if the range is invalid or there is no
+ * room.
  */
 bool map_paint(struct map *map, u64 base, u64 bytes, u32 type);
 
@@ -62,4 +62,4 @@ u32 map_type_at(const struct map *map, u64 address);
 /* Sum of all entries of @type. */
 u64 map_bytes(const struct map *map, u32 type);
 
-#endif /* GO_INTERVAL_H */
+#endif /* LOADER_INTERVAL_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 #include "linux.h"
 
-/* Offsets in the file's first sectors and, the same, in boot_params. */
+/* Offsets in the first sectors of the file and in boot_params. */
 #define SETUP_SECTS 0x1f1
 #define HEADER_BEGIN 0x1f1
 #define JUMP_LENGTH 0x201
@@ -17,7 +17,7 @@
 #define CMDLINE_SIZE 0x238
 #define SETUP_DATA 0x250
 #define INIT_SIZE 0x260
-#define HEADER_END_MAX 0x290 /* where boot_params goes on */
+#define HEADER_END_MAX 0x290 /* the next field of boot_params */
 #define ACPI_RSDP 0x070
 #define EXT_RAMDISK_IMAGE 0x0c0
 #define EXT_CMDLINE_POINTER 0x0c8

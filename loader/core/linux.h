@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The 64-bit boot protocol of Linux/x86 (Documentation/arch/x86/boot.rst):
- * what a bzImage says of itself, and the boot_params it is entered with.
+ * The 64-bit boot protocol of Linux/x86 (Documentation/arch/x86/boot.rst): the
+ * header of a bzImage, and the boot_params that the kernel gets.
  */
-#ifndef GO_LINUX_H
-#define GO_LINUX_H
+#ifndef LOADER_LINUX_H
+#define LOADER_LINUX_H
 
 #include "interval.h"
 
@@ -24,8 +24,8 @@ struct bz_image {
 };
 
 /*
- * Read the first BZ_HEAD_BYTES of a file of @file_bytes. NULL and @ret_image
- * filled, or what is wrong with it, for people.
+ * Parse the first BZ_HEAD_BYTES of a file of @file_bytes. NULL and @ret_image
+ * filled, or a message that says what is wrong.
  */
 const char *bz_parse(const u8 *head, u64 file_bytes,
 		     struct bz_image *ret_image);
@@ -50,4 +50,4 @@ void linux_boot_params(u8 *params, const u8 *head,
 #define LINUX_SETUP_DATA_BYTES 16u
 void linux_setup_data(u8 *to, u32 type, const void *payload, u32 payload_bytes);
 
-#endif /* GO_LINUX_H */
+#endif /* LOADER_LINUX_H */

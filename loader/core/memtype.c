@@ -6,7 +6,7 @@ static bool is_space(u8 byte)
 	return byte <= ' ';
 }
 
-/* What follows @text at @at, or NULL if something else is there. */
+/* The end of @text at @at, or NULL if another text is there. */
 static const u8 *after(const u8 *at, const char *text)
 {
 	for (; *text; text++)
@@ -15,7 +15,7 @@ static const u8 *after(const u8 *at, const char *text)
 	return at;
 }
 
-/* True for "dram", and for "dram,dram", which Linux takes for the same. */
+/* True for "dram" and for "dram,dram", which mean the same to Linux. */
 static bool names_dram_only(const u8 *value)
 {
 	for (;;) {

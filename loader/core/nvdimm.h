@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* The bytes on the wire of an NVDIMM-N's controller (format/rem_nvdimm.h). */
-#ifndef GO_CORE_NVDIMM_H
-#define GO_CORE_NVDIMM_H
+#ifndef LOADER_CORE_NVDIMM_H
+#define LOADER_CORE_NVDIMM_H
 
 #include "../../format/rem_image.h"
 #include "../../format/rem_nvdimm.h"
@@ -20,8 +20,8 @@ static inline u8 nvdimm_state(u8 status)
 }
 
 /*
- * Why DRAM cannot be what a Stop left, given the state after the restore that
- * was ordered; 0 = it is.
+ * Why DRAM cannot have the content that a Stop left, by the state after the
+ * restore; 0 = it has.
  */
 static inline u32 nvdimm_reason(u8 status)
 {
@@ -37,4 +37,4 @@ static inline u32 nvdimm_reason(u8 status)
 	}
 }
 
-#endif /* GO_CORE_NVDIMM_H */
+#endif /* LOADER_CORE_NVDIMM_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* The bytes on the wire of PWR_OK (format/rem_pwr.h). */
-#ifndef GO_PWR_H
-#define GO_PWR_H
+#ifndef LOADER_PWR_H
+#define LOADER_PWR_H
 
 #include "../../format/rem_pwr.h"
 #include "base.h"
@@ -19,7 +19,7 @@ static inline u8 pwr_echo(u8 status)
 	return __builtin_parity(echo) ? echo | REM_PWR_PARITY : echo;
 }
 
-/* True if an image may be consumed: power is there and a flap would fit. */
+/* True if an image may be consumed: power, and charge for another Stop. */
 static inline bool pwr_enough(u8 status)
 {
 	return (status & REM_PWR_OK) && (status & REM_PWR_CHARGE_MASK) >>
@@ -27,4 +27,4 @@ static inline bool pwr_enough(u8 status)
 						REM_CHARGE_FLAP;
 }
 
-#endif /* GO_PWR_H */
+#endif /* LOADER_PWR_H */

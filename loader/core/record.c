@@ -2,19 +2,20 @@
 /*
  * Invariants kept here:
  *  1. Only a slot whose commit word covers its body may be entered.
- *  2. Only one newer than the consumed word; and what a later boot could find
- *     enterable after this one has written over the image is consumed first.
+ *  2. Only a slot newer than the consumed word may be entered. A cold boot, which
+ *     overwrites the image, first consumes every slot that a later boot could
+ *     enter.
  *  3. Every refusal has a reason.
- *  6. Only on the machine it was stopped on.
- * Damage in either slot refuses both: whether a damaged word was the newest
- * cannot be known, and the older image must never be entered in its place.
+ *  6. An image is entered only on the machine that was stopped.
+ * Damage in either slot refuses both: the damaged word may have been the newest,
+ * and then the older image must not be entered.
  */
 #include "record.h"
 
 #include "crc32c.h"
 #include "interval.h"
 
-/* What a slot holds. */
+/* The content of a slot. */
 enum slot_state {
 	SLOT_EMPTY,
 	SLOT_COMMITTED,
@@ -22,8 +23,8 @@ enum slot_state {
 };
 
 /*
- * A Stop's number is one more than any before it. A word that is further ahead
- * of the consumed one is no number; using it would use numbers up.
+ * The sequence of a Stop is one more than any before it. A word that is further
+ * ahead of the consumed word is damaged; to consume it would use numbers up.
  */
 #define SEQUENCE_GAP_MAX 16
 
@@ -87,7 +88,7 @@ static u32 body_crc(const struct rem_body *header, const u8 *body)
 	return crc32c_end(crc);
 }
 
-static void judge_slot(const u8 *block, u32 n, struct slot *slot)
+static void check_slot(const u8 *block, u32 n, struct slot *slot)
 {
 	struct rem_word word = read_word(block + REM_COMMIT_OFFSET +
 					 n * REM_COMMIT_STRIDE_BYTES);
@@ -116,9 +117,9 @@ static void judge_slot(const u8 *block, u32 n, struct slot *slot)
 }
 
 /*
- * The sequence by which slot @n could be entered later, 0 = none. What
- * is damaged today may read right tomorrow: then its header tells, or else the
- * word itself where it is near enough to be a number this machine has given.
+ * The sequence by which slot @n could be entered later, 0 = none. What reads
+ * damaged now may read right at a later boot. Then the sequence is that of its
+ * header or, if that is damaged too, that of its word, if it is plausible.
  */
 static u32 slot_closes(const struct slot *slot, u32 n, u32 consumed)
 {
@@ -154,7 +155,7 @@ static u32 judge_block(const u8 *at)
 	return REM_BOOT_RESUME;
 }
 
-/* What an image may point to: its region without the block. */
+/* The memory that an image may point to: its region without the block. */
 static bool in_image(const struct rem_body *body, u64 phys, u64 bytes)
 {
 	return range_inside(phys, bytes, body->region_phys + REM_BLOCK_BYTES,
@@ -195,7 +196,7 @@ static bool desc_placed(const struct rem_body *body)
 			    body->body_bytes - REM_BODY_HEADER_BYTES);
 }
 
-/* The image's own idea of its region, as an entry to show. */
+/* The region by the image's header, as an entry to print. */
 static struct rem_desc_entry region_entry(u64 phys, u64 bytes)
 {
 	return (struct rem_desc_entry){
@@ -261,7 +262,7 @@ static u32 judge(const u8 *block, const struct slot *slot, u32 consumed,
 }
 
 void rem_decide(const u8 *block, u64 region_phys, u64 region_bytes,
-		const struct desc *found, bool asked,
+		const struct desc *found, bool cold_requested,
 		struct decision *ret_decision)
 {
 	struct rem_word word = read_word(block + REM_CONSUMED_OFFSET);
@@ -272,13 +273,13 @@ void rem_decide(const u8 *block, u64 region_phys, u64 region_bytes,
 	if (word.sequence && record_consumed(word.sequence).check == word.check)
 		consumed = word.sequence;
 	for (u32 n = 0; n < REM_SLOTS; n++)
-		judge_slot(block, n, &slot[n]);
+		check_slot(block, n, &slot[n]);
 
 	decision.reason = judge(block, slot, consumed, region_phys,
 				region_bytes, found, &decision);
-	if (asked)
+	if (cold_requested)
 		decision.reason = REM_COLD_ASKED;
-	/* An invalid consumed word lets nothing be entered: leave it so. */
+	/* With an invalid consumed word nothing can be entered: leave it. */
 	for (u32 n = 0; consumed && n < REM_SLOTS; n++) {
 		u32 closes = slot_closes(&slot[n], n, consumed);
 

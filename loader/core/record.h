@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The decision: may what lies in the record block be entered, and if not, why.
- * Everything in the block is hostile until it has been checked here.
+ * The decision: whether the image in the record block may be entered, and if not,
+ * why. No byte of the block is trusted until it has been checked here.
  */
-#ifndef GO_RECORD_H
-#define GO_RECORD_H
+#ifndef LOADER_RECORD_H
+#define LOADER_RECORD_H
 
 #include "desc.h"
 
 /*
  * struct decision
  * @reason: enum rem_boot_reason; REM_BOOT_RESUME = enter @body
- * @sequence: of the image decided on, 0 = none; slot = its parity
+ * @sequence: of the image that was checked, 0 = none; slot = its parity
  * @consume: sequence to make durable in the consumed word before any byte of
  *	NVRAM outside the block is written or the image is entered; 0 = nothing
- * @body: the header that was checked, all zeros where none was
+ * @body: the header that was checked, zeros if none was
  */
 struct decision {
 	u32 reason;
@@ -27,16 +27,16 @@ struct decision {
 };
 
 /*
- * Judge the REM_BLOCK_BYTES at @block of a region at @region_phys. @asked: a
- * cold boot is wanted whatever the record says; what could be entered later is
- * consumed all the same.
+ * Check the REM_BLOCK_BYTES at @block of a region at @region_phys.
+ * @cold_requested: by the user; images that could be entered later are consumed
+ * nevertheless.
  */
 void rem_decide(const u8 *block, u64 region_phys, u64 region_bytes,
-		const struct desc *found, bool asked,
+		const struct desc *found, bool cold_requested,
 		struct decision *ret_decision);
 
-/* The two words, as they are to be stored. */
+/* The two words, ready to be stored. */
 struct rem_word record_consumed(u32 sequence);
 struct rem_word record_commit(u32 sequence, u32 body_crc);
 
-#endif /* GO_RECORD_H */
+#endif /* LOADER_RECORD_H */

@@ -21,7 +21,6 @@ static const char *const file_name[FRONT_FILES] = {
 	[FRONT_KERNEL] = REM_FWCFG_KERNEL,
 	[FRONT_INITRD] = REM_FWCFG_INITRD,
 	[FRONT_CMDLINE] = REM_FWCFG_CMDLINE,
-	[FRONT_MUTANT] = REM_FWCFG_MUTANT,
 	[FRONT_PROTECTED] = REM_FWCFG_PROTECTED,
 };
 
@@ -45,7 +44,7 @@ static bool file_read(enum front_file file, u32 offset, void *to, u32 bytes)
 	       fwcfg_read(&found, offset, to, bytes);
 }
 
-/* Entries may overlap: the higher type wins, so paint in rising order. */
+/* Entries may overlap: the higher type wins, so add them in ascending order. */
 static void read_map(const u8 *start)
 {
 	const u8 *entries = at_phys(get_u64(start + START_MAP));
@@ -67,20 +66,20 @@ static void read_map(const u8 *start)
 }
 
 /* Called by entry_pvh.S. */
-_Noreturn void go_direct(const u8 *start, u64 entry_tsc)
+_Noreturn void loader_direct(const u8 *start, u64 entry_tsc)
 {
 	struct fwcfg_file cold;
 
 	console_open();
 	if (get_u32(start) != START_MAGIC || !get_u32(start + START_VERSION))
-		die("no PVH start info of version 1: start me by -kernel");
+		die("no PVH start info of version 1: start the loader with -kernel");
 	if (!fwcfg_open())
-		die("no fw_cfg with DMA: not a QEMU that I know");
+		die("no fw_cfg with DMA: this QEMU is not supported");
 	read_map(start);
 	front.entry_tsc = entry_tsc;
 	front.rsdp_phys = get_u64(start + START_RSDP);
-	front.cold_asked = fwcfg_find(REM_FWCFG_COLD, &cold);
+	front.cold_requested = fwcfg_find(REM_FWCFG_COLD, &cold);
 	front.size = file_size;
 	front.read = file_read;
-	go_main(&front);
+	loader_main(&front);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Where a PVH virtual machine monitor, or QEMU's -kernel after its firmware,
- * enters: 32-bit mode, flat segments, paging off, ebx = hvm_start_info.
- * Goes out to go_direct(start_info, tsc) in 64-bit mode with the first 4 GiB
- * mapped to themselves, interrupts off, no IDT but the loader's own later.
+ * The entry point for a PVH virtual machine monitor, or for QEMU's -kernel after
+ * firmware: 32-bit mode, flat segments, paging off, ebx = hvm_start_info.
+ * Calls loader_direct(start_info, tsc) in 64-bit mode with the first 4 GiB
+ * identity-mapped, interrupts off, no IDT yet.
  */
 #define XEN_ELFNOTE_PHYS32_ENTRY 18
 #define CR0_PE_PG 0x80000001
@@ -26,7 +26,7 @@ go_entry_pvh:
 	rdtsc
 	cli
 	cld
-	movl	%eax, %esi		/* the first act's time, in edi:esi */
+	movl	%eax, %esi		/* time of the first instruction, in edi:esi */
 	movl	%edx, %edi
 
 	movl	$go_pml4, %eax
@@ -58,14 +58,14 @@ entry_64:
 	movl	%esi, %esi
 	orq	%rdi, %rsi
 	movl	%ebx, %edi
-	call	go_direct
+	call	loader_direct
 1:	cli
 	hlt
 	jmp	1b
 
 	.section .rodata, "a"
 	.balign 8
-	/* Selectors 0x10 and 0x18 are what Linux' 64-bit entry expects. */
+	/* Linux' 64-bit entry expects selectors 0x10 and 0x18. */
 gdt:
 	.quad	0
 	.quad	0

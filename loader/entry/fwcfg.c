@@ -18,7 +18,7 @@
 #define DMA_SKIP 4u
 #define DMA_SELECT 8u
 
-/* QEMU has fewer than 100 files on the machines that this is for. */
+/* On the supported machines QEMU has fewer than 100 files. */
 #define DIRECTORY_MAX 256
 
 struct dma {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* QEMU's fw_cfg through its DMA interface (docs/specs/fw_cfg.rst). */
-#ifndef GO_FWCFG_H
-#define GO_FWCFG_H
+#ifndef LOADER_FWCFG_H
+#define LOADER_FWCFG_H
 
 #include "../core/base.h"
 
@@ -16,7 +16,7 @@ bool fwcfg_open(void);
 /* False if there is no file @name. */
 bool fwcfg_find(const char *name, struct fwcfg_file *ret_file);
 
-/* Read [offset, offset + bytes) of @file, which must lie in it. */
+/* Read [offset, offset + bytes) of @file, which must be within it. */
 bool fwcfg_read(const struct fwcfg_file *file, u32 offset, void *to, u32 bytes);
 
-#endif /* GO_FWCFG_H */
+#endif /* LOADER_FWCFG_H */

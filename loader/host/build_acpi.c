@@ -69,7 +69,7 @@ static void build_nfit(u8 *nfit)
 	for (u32 i = 0; i < 3; i++, at += 56) {
 		put_u16(nfit + at, 0);
 		put_u16(nfit + at + 2, 56);
-		/* The middle one is of another kind. */
+		/* The middle one has another type. */
 		if (i != 1)
 			memcpy(nfit + at + 16, persistent, 16);
 		put_u64(nfit + at + 32, 0x100000000ull * (i + 1));

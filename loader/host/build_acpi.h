@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* A small firmware's tables, for tests and as a fuzzer's seed. */
-#ifndef GO_BUILD_ACPI_H
-#define GO_BUILD_ACPI_H
+/* The tables of a small firmware, for tests and as a fuzzer's seed. */
+#ifndef LOADER_BUILD_ACPI_H
+#define LOADER_BUILD_ACPI_H
 
 #include "../core/acpi.h"
 
@@ -12,13 +12,12 @@
 #define FAKE_NVRAM 2
 
 /*
- * Fill FAKE_BYTES that are read at FAKE_PHYS: RSDP, RSDT, FADT with DSDT and
- * FACS, MADT with three enabled CPUs of five, NFIT with two persistent ranges
- * of three.
+ * Fill FAKE_BYTES, to be read at FAKE_PHYS: RSDP, RSDT, FADT with DSDT and FACS,
+ * MADT with three enabled CPUs of five, NFIT with two persistent ranges of three.
  */
 void build_acpi(u8 *memory);
 
-/* Make the checksums of those tables right again. */
+/* Correct the checksums of these tables. */
 void build_acpi_reseal(u8 *memory);
 
-#endif /* GO_BUILD_ACPI_H */
+#endif /* LOADER_BUILD_ACPI_H */

@@ -3,7 +3,7 @@
 
 #include "../core/crc32c.h"
 
-/* As a kernel places them, in the first pages after the block. */
+/* In the first pages after the block, like those of a kernel. */
 #define CR3_OFFSET (REM_BLOCK_BYTES + 0x1000)
 #define CONTEXT_OFFSET (REM_BLOCK_BYTES + 0x2000)
 #define CONTEXT_BYTES 640

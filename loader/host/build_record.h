@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Makes record blocks that a loader must accept, for tests to spoil. */
-#ifndef GO_BUILD_RECORD_H
-#define GO_BUILD_RECORD_H
+/* Makes valid record blocks, for tests to damage. */
+#ifndef LOADER_BUILD_RECORD_H
+#define LOADER_BUILD_RECORD_H
 
 #include "../core/record.h"
 
@@ -20,7 +20,7 @@ void build_block(u8 *block, u64 region_bytes, u32 consumed);
 /* A committed image in the slot of its sequence. */
 void build_image(u8 *block, const struct record_image *image);
 
-/* Make header_crc and the commit word of slot @n right again. */
+/* Correct header_crc and the commit word of slot @n. */
 void build_reseal(u8 *block, u32 n);
 
-#endif /* GO_BUILD_RECORD_H */
+#endif /* LOADER_BUILD_RECORD_H */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * build-record FILE PHYS SEQUENCE CONSUMED: put a committed image of the
- * machine that the loader last described into an NVRAM file. Its resume entry
- * is a few instructions that say on COM1 whether rdi and rsi point to a body
- * and a boot note, and leave QEMU by isa-debug-exit (port 0xf4).
+ * build-record FILE PHYS SEQUENCE CONSUMED: write a committed image to an NVRAM
+ * file, with the machine description that the loader left there. Its entry is a
+ * few instructions that print to COM1 whether rdi and rsi point to a body and a
+ * boot note, and end QEMU by isa-debug-exit (port 0xf4).
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The smallest thing that counts failures and names them. */
-#ifndef GO_CHECK_H
-#define GO_CHECK_H
+/* Counts failed checks and prints them. */
+#ifndef LOADER_CHECK_H
+#define LOADER_CHECK_H
 
 #include <stdio.h>
 
@@ -22,4 +22,4 @@ void test_desc(void);
 void test_record(void);
 void test_golden(const char *folder);
 
-#endif /* GO_CHECK_H */
+#endif /* LOADER_CHECK_H */

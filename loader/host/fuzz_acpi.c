@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Firmware's tables, spoiled. The input is what lies at FAKE_PHYS; if its first
- * byte is odd, checksums at the usual places are made right, so that mutations
- * get past them. Nothing outside may be read, and a copy must list again.
+ * Damaged ACPI tables. The input is the memory at FAKE_PHYS; if its first byte is
+ * odd, checksums at the usual places are corrected, so that mutations get past
+ * them. Nothing outside may be read, and a copy must have the same tables.
  */
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes);
 static void use_copy(const struct acpi_tables *tables)
 {
 	static u8 copy[COPY_BYTES];
-	struct go_memory there = {
+	struct loader_memory there = {
 		.base = (uintptr_t)copy,
 		.phys = COPY_PHYS,
 		.bytes = COPY_BYTES,
@@ -31,7 +31,7 @@ static void use_copy(const struct acpi_tables *tables)
 
 int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 {
-	struct go_memory reach = { .phys = FAKE_PHYS, .bytes = bytes };
+	struct loader_memory reach = { .phys = FAKE_PHYS, .bytes = bytes };
 	struct acpi_range range[4];
 	struct acpi_tables tables;
 	u32 cpu[4];
@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 	if (!bytes)
 		return 0;
 	crc32c_init(true);
-	/* Exactly as long as the input, so that ASan sees its end. */
+	/* Exactly as long as the input, so that ASan detects overruns. */
 	memory = malloc(bytes);
 	memcpy(memory, data, bytes);
 	if (bytes >= FAKE_BYTES && memory[0] & 1)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The head of a kernel file, and its size in the first eight bytes. */
+/* The head of a kernel file; the first eight bytes are its size. */
 #include <stdlib.h>
 
 #include "../core/linux.h"

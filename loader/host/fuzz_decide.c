@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The record as hostile bytes. An input is a list of patches on a block that
- * holds two images: {place u16, length u8, bytes}; places count in the parts
- * that are read. Bit 0 of the first byte has both slots sealed anew, bit 1 only
- * the newer one, so that mutations get past the checksums.
+ * A damaged record. An input is a list of patches to a block with two images:
+ * {place u16, length u8, bytes}; places count only the parts that are read. Bit 0
+ * of the first byte corrects the checksums of both slots, bit 1 those of the newer
+ * one, so that mutations get past them.
  *
- * Oracle: whatever is entered has its entry, page table and contexts in NVRAM
- * outside the block, is newer than the consumed word, is the newest, and its
- * table is this machine's.
+ * Oracle: an image that is entered has its entry, page table and contexts in NVRAM
+ * outside the block, is newer than the consumed word, is the newest, and has the
+ * description of this machine.
  */
 #include <stdlib.h>
 
@@ -51,7 +51,7 @@ static void make_pristine(void)
 	for (u16 type = 1; type <= ENTRIES; type++)
 		desc_add(&machine, type, type, &(u64){ type * 3u }, 1);
 	desc_finish(&machine);
-	/* Exactly the bytes that may be read: ASan watches the end. */
+	/* Exactly the bytes that may be read, so that ASan detects overruns. */
 	block = malloc(REM_TIMELINE_OFFSET);
 	memset(block, 0, REM_TIMELINE_OFFSET);
 	build_block(block, REGION_BYTES, CONSUMED);

@@ -9,7 +9,7 @@
 #define COPY_BYTES 8192u
 
 static u8 memory[FAKE_BYTES];
-static const struct go_memory reach = {
+static const struct loader_memory reach = {
 	.base = (uintptr_t)memory,
 	.phys = FAKE_PHYS,
 	.bytes = FAKE_BYTES,
@@ -27,17 +27,17 @@ static void finds_cpus_and_nvram(void)
 	CHECK(tables.count == 5, "%u tables", tables.count);
 	CHECK(acpi_cpus(&tables, cpu, 8) == FAKE_CPUS, "CPUs");
 	CHECK(cpu[0] == 0 && cpu[1] == 2 && cpu[2] == 0x1234, "APIC ids");
-	CHECK(acpi_cpus(&tables, cpu, 2) == 2, "no more than asked");
+	CHECK(acpi_cpus(&tables, cpu, 2) == 2, "no more than the limit");
 	CHECK(acpi_nvram(&tables, range, 4) == FAKE_NVRAM, "NVRAM");
 	CHECK(range[0].base == 0x100000000ull &&
 		      range[1].base == 0x300000000ull,
 	      "bases");
-	CHECK(acpi_nvram(&tables, range, 1) == 1, "no more than asked");
+	CHECK(acpi_nvram(&tables, range, 1) == 1, "no more than the limit");
 	CHECK(acpi_timer_port(&tables) == 0x608, "timer");
 }
 
-/* Each byte of a table spoiled: its checksum fails and it is left out. */
-static void spoiled_tables_are_left_out(void)
+/* With any byte damaged, the checksum of a table is wrong and it is left out. */
+static void damaged_tables_are_left_out(void)
 {
 	struct acpi_tables tables;
 
@@ -79,11 +79,11 @@ static void crc_ignores_what_moves(void)
 	build_acpi(memory);
 }
 
-/* The copy must be found and read again as the same tables. */
+/* The copy must be found and have the same tables. */
 static void copy_is_complete(void)
 {
 	static u8 copy[COPY_BYTES];
-	struct go_memory there = {
+	struct loader_memory there = {
 		.base = (uintptr_t)copy,
 		.phys = COPY_PHYS,
 		.bytes = COPY_BYTES,
@@ -95,7 +95,7 @@ static void copy_is_complete(void)
 	acpi_list(&reach, FAKE_RSDP, &tables);
 	rsdp = acpi_copy(&tables, copy, COPY_PHYS, COPY_BYTES);
 	CHECK(rsdp == COPY_PHYS, "RSDP of the copy");
-	CHECK(acpi_list(&there, rsdp, &again), "copy lists");
+	CHECK(acpi_list(&there, rsdp, &again), "tables of the copy");
 	CHECK(again.count == tables.count, "%u of %u tables", again.count,
 	      tables.count);
 	for (u32 i = 0; i < again.count; i++)
@@ -104,14 +104,14 @@ static void copy_is_complete(void)
 	CHECK(acpi_find(&again, ACPI_SIGNATURE('D', 'S', 'D', 'T')), "DSDT");
 	CHECK(acpi_find(&again, ACPI_SIGNATURE('F', 'A', 'C', 'S')), "FACS");
 
-	/* Areas that are too small are refused, and ASan sees none overrun. */
+	/* Areas that are too small are refused; ASan detects overruns. */
 	for (u32 bytes = 0; bytes < COPY_BYTES; bytes += 4) {
 		u8 *tight = malloc(bytes ? bytes : 1);
 		u64 phys = acpi_copy(&tables, tight, COPY_PHYS, bytes);
 
 		CHECK(!fits || phys, "fits, but not %u bytes", bytes);
 		fits |= phys != 0;
-		CHECK(!fits || bytes > 512, "%u bytes hold all", bytes);
+		CHECK(!fits || bytes > 512, "%u bytes suffice", bytes);
 		free(tight);
 	}
 	CHECK(fits, "some size fits");
@@ -122,7 +122,7 @@ void test_acpi(void)
 	crc32c_init(true);
 	build_acpi(memory);
 	finds_cpus_and_nvram();
-	spoiled_tables_are_left_out();
+	damaged_tables_are_left_out();
 	crc_ignores_what_moves();
 	copy_is_complete();
 }

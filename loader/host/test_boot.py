@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The loader in QEMU, against a kernel and an image of a few instructions.
 
-Goal: each way through the loader is taken once on a whole machine. Method: a
-bzImage that only prints that it was entered, and images made by build-record
-from the description that the loader itself left in NVRAM.
+Goal: each path of the loader is taken once on a whole machine. Method: a bzImage that only prints
+that it was entered, and images made by build-record with the description that the loader left in
+NVRAM.
 
-    python3 -m pytest loader/host/test_boot.py      (LOADER_OUT = output of make)
+    python3 -m pytest loader/host/test_boot.py      (LOADER_OUT = OUT of make)
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ BLOCK_BYTES = 2 << 20
 BOUND_S = 60.0
 
 
-def say_and_leave(text: bytes) -> bytes:
+def print_and_exit(text: bytes) -> bytes:
     """Position-independent 64-bit code: text to COM1, then isa-debug-exit."""
     code = bytes.fromhex(
         "488d1d16000000"  # lea text(%rip), %rbx
         "66baf803"  # mov $0x3f8, %dx
         "8a03"  # mov (%rbx), %al
         "84c0"  # test %al, %al
-        "7406"  # jz leave
+        "7406"  # jz exit
         "ee"  # out %al, %dx
         "48ffc3"  # inc %rbx
         "ebf4"  # jmp to the load of %al
-        "66baf400"  # leave: mov $0xf4, %dx
+        "66baf400"  # exit: mov $0xf4, %dx
         "ee"  # out %al, %dx
         "f4"  # hlt
     )
@@ -59,7 +59,7 @@ def bz_image(text: bytes = b"KERNEL entered\r\n") -> bytes:
     struct.pack_into("<I", head, 0x238, 2047)
     struct.pack_into("<I", head, 0x260, 0x100000)
     head[0x300:0x310] = b"6.12.0-test\0\0\0\0\0"
-    body = bytes(0x200) + say_and_leave(text)
+    body = bytes(0x200) + print_and_exit(text)
     file = bytes(head) + body + bytes(-len(body) % 16)
     return file + struct.pack("<I", zlib.crc32(file))
 
@@ -101,7 +101,7 @@ class Machine:
         return command + self.extra
 
     def run(self, bound_s: float = BOUND_S) -> str:
-        """Run until the kernel or the image leaves QEMU; return the console."""
+        """Run until the kernel or the image ends QEMU; return the console output."""
         done = subprocess.run(
             self.command(),
             capture_output=True,
@@ -136,7 +136,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_first_boot_says_no_block(machine: Machine) -> None:
+def test_first_boot_reports_no_block(machine: Machine) -> None:
     text = machine.run()
     assert "GO: cold 16 no-block" in text
     assert "KERNEL entered" in text
@@ -181,8 +181,8 @@ PARAMS = 0x100000  # boot_params in the block, by cold_boot.c
 RAM, RESERVED, ACPI, PMEM = 1, 2, 3, 7
 
 
-def told_map(machine: Machine) -> list[tuple[int, int, int]]:
-    """The memory map that the kernel got: (base, bytes, type)."""
+def map_of_kernel(machine: Machine) -> list[tuple[int, int, int]]:
+    """The memory map of boot_params: (base, bytes, type)."""
     raw = machine.read(PARAMS, 4096)
     return [struct.unpack_from("<QQI", raw, 0x2D0 + 20 * n) for n in range(raw[0x1E8])]
 
@@ -192,25 +192,25 @@ def kernel_in_nvram(machine: Machine) -> bool:
     return machine.read(BLOCK_BYTES, len(body)) == body
 
 
-def dram_told(machine: Machine, kind: int) -> int:
-    low = [entry for entry in told_map(machine) if entry[0] < REGION_PHYS]
+def dram_in_map(machine: Machine, kind: int) -> int:
+    low = [entry for entry in map_of_kernel(machine) if entry[0] < REGION_PHYS]
     return sum(size for base, size, what in low if what == kind and base < machine.dram_mib << 20)
 
 
 def test_without_memtype_dram_is_hidden(machine: Machine) -> None:
     machine.run()
-    assert dram_told(machine, RAM) == 0x8000
-    region = [entry for entry in told_map(machine) if entry[0] >= REGION_PHYS]
+    assert dram_in_map(machine, RAM) == 0x8000
+    region = [entry for entry in map_of_kernel(machine) if entry[0] >= REGION_PHYS]
     assert {kind for _, _, kind in region} == {RAM, RESERVED, ACPI}
     assert kernel_in_nvram(machine)
 
 
 @pytest.mark.parametrize("kinds", ["nvram", "nvram,dram", "dram", "wrong"])
-def test_with_memtype_each_memory_is_described_as_what_it_is(machine: Machine, kinds: str) -> None:
+def test_with_memtype_map_has_the_kind_of_each_range(machine: Machine, kinds: str) -> None:
     machine.cmdline.write_text(f"console=ttyS0 memtype={kinds}\n")
     machine.run()
-    assert dram_told(machine, RAM) > (machine.dram_mib - 1) << 20
-    region = [entry for entry in told_map(machine) if entry[0] >= REGION_PHYS]
+    assert dram_in_map(machine, RAM) > (machine.dram_mib - 1) << 20
+    region = [entry for entry in map_of_kernel(machine) if entry[0] >= REGION_PHYS]
     assert {kind for _, _, kind in region} == {PMEM, RESERVED, ACPI}
     nvram = [(base, size) for base, size, kind in region if kind == PMEM]
     assert nvram == [(REGION_PHYS + BLOCK_BYTES, REGION_BYTES - BLOCK_BYTES)]
@@ -232,9 +232,9 @@ def test_initrd_is_passed_beside_the_kernel(machine: Machine, tmp_path: Path) ->
         assert (high << 32 | low) > 0x100000
 
 
-def test_kernel_that_needs_more_dram_than_there_is_stops(machine: Machine) -> None:
+def test_kernel_too_large_for_dram_is_refused(machine: Machine) -> None:
     raw = bytearray(machine.kernel.read_bytes())
-    struct.pack_into("<I", raw, 0x260, 60 << 20)  # init_size: fits NVRAM, not what DRAM is left
+    struct.pack_into("<I", raw, 0x260, 60 << 20)  # init_size: fits NVRAM, but not DRAM
     machine.kernel.write_bytes(raw)
     machine.dram_mib = 32
     machine.cmdline.write_text("memtype=dram")
@@ -321,7 +321,7 @@ def status(ok: bool, charge: int, sequence: int) -> int:
 
 
 class Supply(threading.Thread):
-    """Sends its statuses in turn, each until it is echoed."""
+    """Sends its statuses in turn, and repeats each until it is echoed."""
 
     def __init__(self, path: Path, statuses: list[int]) -> None:
         super().__init__(daemon=True)
@@ -366,7 +366,7 @@ def test_loader_enters_with_power_and_charge(machine: Machine, tmp_path: Path) -
     assert len(supply.echoes) >= 3
 
 
-def test_loader_waits_as_long_as_power_is_bad(machine: Machine, tmp_path: Path) -> None:
+def test_loader_waits_while_power_is_bad(machine: Machine, tmp_path: Path) -> None:
     with_supply(machine, tmp_path / "wire1", [])
     machine.run()
     machine.put_image(7, 6)
@@ -377,11 +377,11 @@ def test_loader_waits_as_long_as_power_is_bad(machine: Machine, tmp_path: Path) 
     assert machine.consumed() == 6
 
 
-def test_loader_continues_with_a_silent_supply(machine: Machine, tmp_path: Path) -> None:
+def test_loader_continues_without_a_supply_that_answers(machine: Machine, tmp_path: Path) -> None:
     with_supply(machine, tmp_path / "wire1", [])
     machine.run()
     machine.put_image(7, 6)
     with_supply(machine, tmp_path / "wire2", [])
     text = machine.run()
-    assert "GO: no supply: silent for 1000 ms" in text
+    assert "GO: no supply: no status for 1000 ms" in text
     assert "GO: resume sequence 7" in text

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* bzImage and boot_params, the machine description, and the golden bytes. */
+/* bzImage and boot_params, the machine description, the golden bytes. */
 #include <stdlib.h>
 
 #include "../core/crc32c.h"
@@ -45,7 +45,7 @@ void test_linux(void)
 	struct bz_image image;
 
 	make_head(head);
-	CHECK(!bz_parse(head, 0x400000, &image), "a right one");
+	CHECK(!bz_parse(head, 0x400000, &image), "a valid image");
 	CHECK(image.setup_bytes == 40 * 512 &&
 		      image.kernel_bytes == 0x400000 - 40 * 512 &&
 		      image.version_at == 0x3200,
@@ -145,8 +145,8 @@ static u32 read_golden(const char *folder, const char *name, u8 *to,
 }
 
 /*
- * The golden image names addresses that lie nowhere, so the furthest it can
- * get is "body-field": its words and checksums are all right by then.
+ * The golden image has addresses outside of NVRAM, so the best possible result is
+ * "body-field": then its words and checksums are right.
  */
 void test_golden(const char *folder)
 {

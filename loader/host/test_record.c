@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The decision, exhaustively spoiled. One oracle for all: of a block that holds
- * one enterable image, whatever is changed, the decision is either to enter
- * exactly that image or not to enter at all; the older slot is never entered.
+ * The decision with exhaustive damage. One oracle for all: given a block with one
+ * image that may be entered, after any change the decision is either to enter that
+ * image or to enter none; the older slot is never entered.
  */
 #include <stdlib.h>
 
@@ -42,7 +42,7 @@ static struct record_image image_of(u32 sequence)
 	};
 }
 
-/* Slot 1 holds the consumed image 11, slot 0 the new image 12. */
+/* Slot 1 has the consumed image 11, slot 0 the new image 12. */
 static void make_block(void)
 {
 	struct record_image older = image_of(CONSUMED);
@@ -101,7 +101,7 @@ static void no_bit_flip_is_entered(u32 offset, u32 bytes, const char *what)
 			CHECK(decision.reason != REM_BOOT_RESUME,
 			      "%s byte %x bit %u entered %u", what, at, bit,
 			      decision.sequence);
-			/* What cannot be judged now is closed for later. */
+			/* A slot that is damaged now is consumed, too. */
 			CHECK(decision.consume == NEWEST ||
 				      decision.reason ==
 					      REM_COLD_CONSUMED_INVALID,
@@ -125,7 +125,7 @@ static void every_bit_flip_is_cold(void)
 	CHECK(reason() == REM_BOOT_RESUME, "flips were undone");
 }
 
-/* The first n bytes of the new record reached media, the rest is old. */
+/* The first n bytes of the new record are on media, the rest is old. */
 static void every_truncation_is_cold(void)
 {
 	u8 whole[BODY_BYTES];
@@ -216,7 +216,7 @@ static void asked_is_cold_and_consumes(void)
 	CHECK(decision.consume == NEWEST, "consume");
 }
 
-/* A header with right checksums around one impossible field. */
+/* A header with valid checksums and one impossible field. */
 static void refuse_field_of_block(u32 offset, u64 value, u32 bytes,
 				  u32 expected, const char *what)
 {
@@ -294,7 +294,7 @@ static void impossible_fields_are_cold(void)
 	REFUSE(reserved[11], 1ull << 63, REM_COLD_BODY_FIELD);
 }
 
-/* A table of one entry less leaves room for an offset that is not aligned. */
+/* A table with one entry less has room for an offset that is not aligned. */
 static void unaligned_table_is_cold(void)
 {
 	u32 count = ENTRIES - 1;
@@ -331,7 +331,7 @@ static void other_machine_is_named(void)
 			      decision.found.value[4] == 1 &&
 			      decision.found.type == saved.type,
 		      "both are named");
-		CHECK(decision.consume == NEWEST, "and it is consumed");
+		CHECK(decision.consume == NEWEST, "consumed");
 		machine.entry[i] = saved;
 	}
 	CHECK(reason() == REM_BOOT_RESUME, "same machine again");

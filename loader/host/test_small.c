@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Units without a format of their own: CRC32C, intervals, the power wire. */
+/* CRC32C, intervals, the power wire. */
 #include <stdlib.h>
 
 #include "../core/crc32c.h"
@@ -7,7 +7,7 @@
 #include "../core/pwr.h"
 #include "check.h"
 
-/* RFC 3720 B.4's vectors, and both ways against each other, unaligned too. */
+/* The vectors of RFC 3720 B.4; table and instruction agree, unaligned too. */
 void test_crc32c(void)
 {
 	u8 data[300];
@@ -35,7 +35,7 @@ void test_crc32c(void)
 	}
 }
 
-/* Small ranges, at the bottom and at the very top of 64 bits. */
+/* Small ranges at both ends of the 64-bit space. */
 #define CELLS 9
 
 static bool cell_in(u32 cell, u32 base, u32 bytes)
@@ -92,19 +92,19 @@ static void check_map(const struct map *map, u64 origin, const u32 *cell)
 	}
 }
 
-/* Every sequence of three strokes on nine cells with three colours. */
+/* Every sequence of three ranges on nine cells with three types. */
 static void check_paint(u64 origin)
 {
-	u32 strokes = CELLS * (CELLS + 1) / 2 * 3;
+	u32 ranges = CELLS * (CELLS + 1) / 2 * 3;
 
-	for (u32 all = 0; all < strokes * strokes * strokes; all += 7) {
+	for (u32 all = 0; all < ranges * ranges * ranges; all += 7) {
 		struct map map = { .count = 0 };
 		u32 cell[CELLS] = { 0 };
 		u32 rest = all;
 
-		for (u32 n = 0; n < 3; n++, rest /= strokes) {
-			u32 type = rest % strokes % 3;
-			u32 which = rest % strokes / 3;
+		for (u32 n = 0; n < 3; n++, rest /= ranges) {
+			u32 type = rest % ranges % 3;
+			u32 which = rest % ranges / 3;
 			u32 base = 0;
 
 			while (which >= CELLS - base)
@@ -140,7 +140,7 @@ void test_interval(void)
 	CHECK(map_bytes(&map, MAP_RAM) == MAP_ENTRIES_MAX, "sum");
 }
 
-/* All 256 bytes: half have the right parity, half of these are ours. */
+/* All 256 bytes: half have even parity, half of these come from the loader. */
 void test_pwr(void)
 {
 	u32 statuses = 0;
@@ -153,7 +153,7 @@ void test_pwr(void)
 		statuses++;
 		echo = pwr_echo((u8)byte);
 		CHECK(!__builtin_parity(echo), "parity of the echo");
-		CHECK(echo & REM_PWR_FROM_MACHINE, "an echo says so");
+		CHECK(echo & REM_PWR_FROM_MACHINE, "an echo is marked");
 		CHECK((echo & 0x3f) == (byte & 0x3f), "an echo repeats");
 		CHECK(!pwr_is_status(echo), "an echo is no status");
 		for (u32 bit = 0; bit < 8; bit++)

@@ -70,7 +70,7 @@ static void say_list(const char *format, va_list list)
 	put_text("\r\n");
 }
 
-void say(const char *format, ...)
+void print(const char *format, ...)
 {
 	va_list list;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-#ifndef GO_FAULT_H
-#define GO_FAULT_H
+#ifndef LOADER_FAULT_H
+#define LOADER_FAULT_H
 
 /*
- * From now on an exception is one line on the console and the end, not a reset
- * that boots in circles.
+ * From now on an exception prints one line and halts, instead of a reset that
+ * repeats the boot forever.
  */
 void fault_open(void);
 
-#endif /* GO_FAULT_H */
+#endif /* LOADER_FAULT_H */

@@ -7,7 +7,7 @@ fault_stubs:
 	.set	vector, 0
 	.rept	32
 	.balign	16
-	/* 8, 10-14, 17, 21, 29 and 30 come with an error code: all get one. */
+	/* 8, 10-14, 17, 21, 29 and 30 push an error code; push one for others. */
 	.if	(0x60227d00 >> vector) & 1
 	.else
 	pushq	$0

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-#ifndef GO_FLUSH_H
-#define GO_FLUSH_H
+#ifndef LOADER_FLUSH_H
+#define LOADER_FLUSH_H
 
 #include "io.h"
 
 #define CACHE_LINE_BYTES 64u
 
 /*
- * Make [at, at + bytes) durable: when this returns, it is in the persistence
- * domain. CLFLUSH because every 64-bit CPU has it; what it evicts is little.
+ * Make [at, at + bytes) durable: when this returns, the range is in the
+ * persistence domain. By CLFLUSH, which every 64-bit CPU has; ranges are small.
  */
 static inline void flush(const void *at, size_t bytes)
 {
@@ -20,4 +20,4 @@ static inline void flush(const void *at, size_t bytes)
 	fence();
 }
 
-#endif /* GO_FLUSH_H */
+#endif /* LOADER_FLUSH_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The instructions that C has no words for. */
-#ifndef GO_IO_H
-#define GO_IO_H
+/* Instructions that C cannot express. */
+#ifndef LOADER_IO_H
+#define LOADER_IO_H
 
 #include "../core/base.h"
 
@@ -52,7 +52,7 @@ static inline u64 read_tsc(void)
 	return (u64)high << 32 | low;
 }
 
-/* Tells the emulator, and a sibling thread, that this CPU is only waiting. */
+/* Tells the emulator, or a sibling thread, that this CPU is only waiting. */
 static inline void relax(void)
 {
 	__asm__ volatile("pause" : : : "memory");
@@ -84,4 +84,4 @@ static inline void *at_phys(u64 phys)
 	return (void *)(uintptr_t)phys;
 }
 
-#endif /* GO_IO_H */
+#endif /* LOADER_IO_H */

@@ -7,13 +7,13 @@
 #include "uart.h"
 #include "wait.h"
 
-/* A controller that has said nothing for so long is not there. */
+/* A controller that sends nothing for so long is absent. */
 #define SILENCE_MS 100u
-/* One that has nothing to say but "busy" for so long is broken. */
+/* A controller that is busy for so long is broken. */
 #define BUSY_S 300u
-#define ASKS_FIRST_MAX 20
-/* One that has answered before may be busy with something else. */
-#define ASKS_MAX 600
+#define TRIES_FIRST_MAX 20
+/* A controller that has answered before may be busy with something else. */
+#define TRIES_MAX 600
 
 static bool receive(u16 timer_port, u8 *ret_status)
 {
@@ -31,22 +31,22 @@ static bool receive(u16 timer_port, u8 *ret_status)
 	return false;
 }
 
-/* A command may be asked for again: each leaves what it has done as it is. */
-static u8 order(u16 timer_port, u8 command, u32 asks)
+/* A command may be repeated: each one is idempotent. */
+static u8 send(u16 timer_port, u8 command, u32 tries)
 {
 	u8 status;
 
-	/* What is still there answers an older question. */
+	/* Bytes that are still there answer an older query. */
 	while (uart_get(REM_NVDIMM_PORT, &status))
 		;
-	for (u32 i = 0; i < asks; i++)
+	for (u32 i = 0; i < tries; i++)
 		if (uart_put(REM_NVDIMM_PORT, command) &&
 		    receive(timer_port, &status))
 			return status;
 	return 0;
 }
 
-/* After an order: until the controller is no longer busy; 0 = it stays so. */
+/* After a command: wait until the controller is not busy; 0 = it stays busy. */
 static u8 settle(u16 timer_port, u8 status)
 {
 	for (u32 i = 0; i < BUSY_S * 1000u / SILENCE_MS; i++) {
@@ -56,7 +56,7 @@ static u8 settle(u16 timer_port, u8 status)
 			return status;
 		while (!wait_over(&wait, SILENCE_MS / 2))
 			relax();
-		status = order(timer_port, REM_NVDIMM_QUERY, ASKS_MAX);
+		status = send(timer_port, REM_NVDIMM_QUERY, TRIES_MAX);
 	}
 	return 0;
 }
@@ -67,14 +67,15 @@ u8 nvdimm_restore(u16 timer_port)
 
 	if (!uart_open(REM_NVDIMM_PORT))
 		return 0;
-	status = order(timer_port, REM_NVDIMM_RESTORE, ASKS_FIRST_MAX);
+	status = send(timer_port, REM_NVDIMM_RESTORE, TRIES_FIRST_MAX);
 	if (!status) {
-		say("no NVDIMM controller: %x is silent", REM_NVDIMM_PORT);
+		print("no NVDIMM controller: no answer at port %x",
+		      REM_NVDIMM_PORT);
 		return 0;
 	}
-	say("NVDIMM: restore ordered, status %x", status);
+	print("NVDIMM: restore started, status %x", status);
 	status = settle(timer_port, status);
-	/* It was there: silence now is a failure, not its absence. */
+	/* It was present before: no answer now is a failure. */
 	return status ? status :
 			(u8)(REM_NVDIMM_FAILED << REM_NVDIMM_STATE_SHIFT |
 			     REM_NVDIMM_ANSWER);
@@ -83,17 +84,17 @@ u8 nvdimm_restore(u16 timer_port)
 u8 nvdimm_erase(u16 timer_port)
 {
 	u8 status = settle(timer_port,
-			   order(timer_port, REM_NVDIMM_ERASE, ASKS_MAX));
+			   send(timer_port, REM_NVDIMM_ERASE, TRIES_MAX));
 
 	/*
-	 * A controller that was slow to answer may be answering questions from
-	 * before the order yet: that the image is restored is old news then.
+	 * A slow controller may still answer queries from before the command;
+	 * such an answer says that the image is restored.
 	 */
-	for (u32 i = 0; i < ASKS_MAX; i++) {
+	for (u32 i = 0; i < TRIES_MAX; i++) {
 		if (nvdimm_state(status) != REM_NVDIMM_RESTORED)
 			break;
 		status = settle(timer_port,
-				order(timer_port, REM_NVDIMM_QUERY, ASKS_MAX));
+				send(timer_port, REM_NVDIMM_QUERY, TRIES_MAX));
 	}
 	return nvdimm_state(status) == REM_NVDIMM_EMPTY ? status : 0;
 }

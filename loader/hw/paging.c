@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Adds to the tables that the entry code runs on. They stay in force until the
- * kernel or the image loads its own, so all of NVRAM must be in them.
+ * Extends the page tables of the entry code. They are in use until the kernel or
+ * the image loads its own, so all of NVRAM must be in them.
  */
 #include "paging.h"
 
@@ -26,7 +26,7 @@ extern u64 go_pml4[512];
 static u64 tables[TABLES_MAX][512] __attribute__((aligned(4096)));
 static u32 tables_used;
 
-/* The table that @entry points to, made if there is none. */
+/* The table that @entry points to; allocates it if there is none. */
 static u64 *table_of(u64 *entry)
 {
 	if (*entry & LARGE)

@@ -23,7 +23,7 @@
 #define BAR_TYPE_MASK 0x6u
 #define BAR_TYPE_64 0x4u
 
-/* 48 capabilities of 4 bytes fill the space: more is a loop. */
+/* 48 capabilities of 4 bytes fill the space: a longer list is a loop. */
 #define CAPABILITIES_MAX 48
 
 static void select(u32 bdf, u32 offset)
@@ -84,7 +84,7 @@ static void scan_bus(u32 bus,
 {
 	struct pci_function function;
 
-	/* Firmware that numbers a bus twice must not make us go round. */
+	/* Avoid an endless recursion if firmware has numbered a bus twice. */
 	if (seen[bus])
 		return;
 	seen[bus] = 1;
@@ -131,7 +131,7 @@ static u32 bars_of(const struct pci_function *function)
 	}
 }
 
-/* What stays zero after writing ones tells the size. */
+/* Bits that stay zero after writing ones give the size. */
 static u32 probe(u32 bdf, u32 offset, u32 *ret_old)
 {
 	u32 mask;
@@ -155,7 +155,7 @@ u64 pci_bar_sizes(const struct pci_function *function)
 	bool is_host = function->class_revision >> 16 == CLASS_HOST_BRIDGE;
 	u64 sizes = 0;
 
-	/* A host bridge decodes main memory by the same bits on some boards. */
+	/* On some boards the same bits of a host bridge decode main memory. */
 	if (!is_host)
 		pci_write16(function->bdf, PCI_COMMAND,
 			    (u16)(command &

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* PCI configuration space by the ports 0xcf8 and 0xcfc, and what is on it. */
-#ifndef GO_PCI_H
-#define GO_PCI_H
+/* PCI configuration space by the ports 0xcf8 and 0xcfc; its functions. */
+#ifndef LOADER_PCI_H
+#define LOADER_PCI_H
 
 #include "../core/base.h"
 
@@ -28,20 +28,20 @@ struct pci_function {
 };
 
 /*
- * Call @visit for each function that answers on bus 0 and behind the bridges
- * that firmware has numbered, in ascending order of device and function.
+ * Call @visit for each function on bus 0 and behind the bridges that firmware has
+ * numbered, in ascending order of device and function.
  */
 void pci_scan(void (*visit)(const struct pci_function *function, void *context),
 	      void *context);
 
 /*
- * log2 of each BAR's bytes, one byte a BAR from bit 0; 0 = none. The upper half
- * of a 64-bit BAR counts as none. Decoding is off while this measures; BARs and
- * command are as before when it returns.
+ * log2 of the size of each BAR, one byte for each from bit 0; 0 = none. The upper
+ * half of a 64-bit BAR counts as none. Decoding is off meanwhile; BARs and command
+ * register are restored.
  */
 u64 pci_bar_sizes(const struct pci_function *function);
 
 /* Offset of the next capability @id after @after (0 = first), 0 = none. */
 u32 pci_capability(u32 bdf, u8 id, u32 after);
 
-#endif /* GO_PCI_H */
+#endif /* LOADER_PCI_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The loader's end of the wire: a level, polled. A machine with no 16550 there,
- * or whose supply says nothing for SILENCE_MS, has no supply that could tell;
- * it boots as one without a monitor would, and says so.
+ * The loader's end of the wire: a level, polled. If there is no 16550, or if the
+ * supply sends nothing for SILENCE_MS, the machine has no power monitor: the
+ * loader logs that and does not wait.
  */
 #include "power.h"
 
@@ -12,11 +12,11 @@
 #include "uart.h"
 #include "wait.h"
 
-/* Two hundred repeats (REM_PWR_REPEAT_MS): a supply that is there may be busy. */
+/* Two hundred repeats (REM_PWR_REPEAT_MS): a supply may be busy. */
 #define SILENCE_MS 1000u
 
 static bool wire;
-static bool heard; /* status 0 is one, too */
+static bool answered; /* a status of 0 is valid, too */
 static u8 status;
 
 static void poll(void)
@@ -27,7 +27,7 @@ static void poll(void)
 		if (!pwr_is_status(byte))
 			continue;
 		status = byte;
-		heard = true;
+		answered = true;
 		uart_put(REM_PWR_PORT, pwr_echo(byte));
 	}
 }
@@ -43,23 +43,23 @@ u8 power_open(void)
 u8 power_wait(u16 timer_port)
 {
 	struct wait wait = wait_begin(timer_port);
-	bool said = false;
+	bool printed = false;
 
 	if (!wire) {
-		say("no supply: no 16550 at %x", REM_PWR_PORT);
+		print("no supply: no 16550 at %x", REM_PWR_PORT);
 		return 0;
 	}
 	for (;;) {
 		poll();
-		if (heard && pwr_enough(status))
+		if (answered && pwr_enough(status))
 			return status;
-		if (heard && !said) {
-			say("wait for %s (status %x)",
-			    status & REM_PWR_OK ? "charge" : "power", status);
-			said = true;
+		if (answered && !printed) {
+			print("wait for %s (status %x)",
+			      status & REM_PWR_OK ? "charge" : "power", status);
+			printed = true;
 		}
-		if (!heard && wait_over(&wait, SILENCE_MS)) {
-			say("no supply: silent for %u ms", SILENCE_MS);
+		if (!answered && wait_over(&wait, SILENCE_MS)) {
+			print("no supply: no status for %u ms", SILENCE_MS);
 			return 0;
 		}
 		relax();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What the compiler may call without being asked. */
+/* Functions that the compiler may call. */
 #include "../core/base.h"
 
 void *memcpy(void *restrict to, const void *restrict from, size_t bytes)

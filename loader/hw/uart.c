@@ -20,7 +20,7 @@
 
 /*
  * A byte takes 87 us at 115200 baud; a status read takes 1 us on real ports and
- * less here. A transmitter that is still full then is not connected.
+ * less under emulation. A transmitter that is still full then is not connected.
  */
 #define SEND_POLLS_MAX 1000000u
 
@@ -37,7 +37,7 @@ bool uart_open(u16 port)
 	out8((u16)(port + DATA), 1);
 	out8((u16)(port + INTERRUPT_ENABLE), 0);
 	out8((u16)(port + LINE_CONTROL), LINE_8N1);
-	/* Not the reset bits: a status byte may already be waiting. */
+	/* No FIFO reset: a status byte may already be there. */
 	out8((u16)(port + FIFO_CONTROL), FIFO_ENABLE);
 	out8((u16)(port + MODEM_CONTROL), MODEM_DTR_RTS);
 	return true;

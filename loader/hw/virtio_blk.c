@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * One request on one queue, polled: virtio 1.0 over PCI (OASIS virtio 1.2,
- * 4.1.4 and 5.2). The rings lie in the loader's own memory. DMA addresses are
- * physical: the IOMMU, if there is one, is off until the kernel runs.
+ * 4.1.4 and 5.2). The rings are in the loader's own memory. DMA addresses are
+ * physical: an IOMMU is off until the kernel runs.
  */
 #include "virtio_blk.h"
 
@@ -53,8 +53,8 @@
 #define QUEUE_ENTRIES 4
 
 /*
- * QEMU answers from another thread. PAUSE gives that thread its turn; a device
- * that has not answered after so many is taken for broken.
+ * QEMU answers from another thread. PAUSE lets that thread run; a device that has
+ * not answered after so many is broken.
  */
 #define ANSWER_POLLS_MAX 20000000u
 #define RESET_POLLS_MAX 1000000u
@@ -66,7 +66,7 @@ struct ring_desc {
 	u16 next;
 };
 
-/* What the device reads and writes. */
+/* Memory that the device reads and writes. */
 struct dma_area {
 	struct ring_desc desc[QUEUE_ENTRIES];
 	u16 avail_flags, avail_index, avail_ring[QUEUE_ENTRIES];
@@ -139,7 +139,7 @@ bool virtio_blk_is(const struct pci_function *function)
 		function->device == DEVICE_BLK_TRANSITIONAL);
 }
 
-/* Where @cap's structure is mapped, or NULL if it is not in reach. */
+/* Address of @cap's structure, or NULL if it is not mapped. */
 static volatile u8 *map_capability(u32 bdf, u32 cap, u32 bytes_min)
 {
 	u32 bar = pci_read8(bdf, cap + CAP_BAR);
@@ -205,7 +205,7 @@ static void add_status(const struct transport *transport, u8 bit)
 	set8(status, get8(status) | bit);
 }
 
-/* Only what is needed to be talked to at all. */
+/* Only the features that are required for any request. */
 static bool negotiate(const struct transport *transport)
 {
 	volatile u8 *common = transport->common;
@@ -293,7 +293,7 @@ static bool identify(const struct transport *transport,
 		for (u32 i = 0; i < VIRTIO_BLK_SERIAL_BYTES; i++)
 			identity->serial[i] = area.serial[i];
 	}
-	/* After this the device may not touch the rings any more. */
+	/* After this the device does not access the rings any more. */
 	return reset(transport) && ok;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-#ifndef GO_VIRTIO_BLK_H
-#define GO_VIRTIO_BLK_H
+#ifndef LOADER_VIRTIO_BLK_H
+#define LOADER_VIRTIO_BLK_H
 
 #include "pci.h"
 
@@ -14,10 +14,10 @@ struct virtio_blk_identity {
 bool virtio_blk_is(const struct pci_function *function);
 
 /*
- * Ask a virtio 1.0 disk who it is. The device is reset before and after. False
- * if it is no such disk, lies out of reach or does not answer.
+ * Read size and serial number of a virtio 1.0 disk. The device is reset before
+ * and after. False if it is no such disk, is not mapped or does not answer.
  */
 bool virtio_blk_identify(const struct pci_function *function,
 			 struct virtio_blk_identity *ret_identity);
 
-#endif /* GO_VIRTIO_BLK_H */
+#endif /* LOADER_VIRTIO_BLK_H */

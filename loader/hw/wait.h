@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * How long something has been waited for: by ACPI's timer, or where there is
- * none (port 0) by the TSC, then at least so long on any CPU below 10 GHz.
+ * Time-outs: by ACPI's timer or, if there is none (port 0), by the TSC, which
+ * gives at least the requested time on any CPU below 10 GHz.
  */
-#ifndef GO_WAIT_H
-#define GO_WAIT_H
+#ifndef LOADER_WAIT_H
+#define LOADER_WAIT_H
 
 #include "../core/base.h"
 #include "io.h"
@@ -37,4 +37,4 @@ static inline bool wait_over(const struct wait *wait, u32 limit_ms)
 	return read_tsc() - wait->begin_tsc > WAIT_TSC_PER_MS * limit_ms;
 }
 
-#endif /* GO_WAIT_H */
+#endif /* LOADER_WAIT_H */

@@ -4,20 +4,20 @@
 #include "../hw/console.h"
 
 /*
- * The DRAM that stays usable where it is hidden: Linux starts other CPUs in
- * real mode, below 1 MiB. 6.12's trampoline takes 7 pages (reserve_real_mode(),
- * which allocates between 64 KiB and 640 KiB); before it, the boot stub borrows
- * and gives back the last 2 pages of the same range
- * (find_trampoline_placement()). One page to spare for a kernel whose
- * trampoline is a little larger. With memtype= the kernel sees to this itself.
+ * The DRAM that stays usable if DRAM is hidden: Linux starts other CPUs in real
+ * mode, below 1 MiB. The trampoline of 6.12 takes 7 pages (reserve_real_mode(),
+ * which allocates between 64 KiB and 640 KiB). Before that the boot stub uses the
+ * last 2 pages of the same range for a while (find_trampoline_placement()). One
+ * page is left for a kernel with a larger trampoline. With memtype= the kernel
+ * chooses these pages itself.
  */
 #define LOW_DRAM_PHYS 0x90000u
 #define LOW_DRAM_BYTES 0x8000u
 
-/* The page tables of the entry code reach this far. */
+/* The page tables of the entry code end here. */
 #define LOW_END (1ull << 32)
 
-extern const u8 go_end[]; /* go.ld: the loader and its data end here */
+extern const u8 loader_end[]; /* loader.ld: the end of the loader and its data */
 
 static void paint(struct map *map, u64 base, u64 bytes, u32 type)
 {
@@ -26,7 +26,7 @@ static void paint(struct map *map, u64 base, u64 bytes, u32 type)
 		    bytes);
 }
 
-/* Not removed: Linux would take a hole for room to put PCI BARs into. */
+/* Reserved, not removed: Linux would put PCI BARs into a hole. */
 static void hide_dram(const struct map *firmware, struct map *map)
 {
 	for (u32 i = 0; i < firmware->count; i++)
@@ -58,7 +58,7 @@ void boot_map(const struct machine *machine, struct memtype memtype,
 	      MAP_ACPI);
 }
 
-/* The largest range of firmware's DRAM that the loader itself leaves free. */
+/* The largest range of firmware's DRAM that the loader does not use. */
 static struct place dram_place(const struct map *firmware)
 {
 	struct place best = { .kind = "DRAM" };
@@ -67,8 +67,8 @@ static struct place dram_place(const struct map *firmware)
 		const struct map_entry *entry = &firmware->entry[i];
 		u64 base = entry->base, end = base + entry->bytes;
 
-		if (base < (uintptr_t)go_end)
-			base = (uintptr_t)go_end;
+		if (base < (uintptr_t)loader_end)
+			base = (uintptr_t)loader_end;
 		if (end > LOW_END)
 			end = LOW_END;
 		if (entry->type == MAP_RAM && base < end &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What a kernel that boots from nothing is told of memory, and where it goes. */
-#ifndef GO_BOOT_MAP_H
-#define GO_BOOT_MAP_H
+/* The memory map of a cold boot, and the place of kernel and initrd in it. */
+#ifndef LOADER_BOOT_MAP_H
+#define LOADER_BOOT_MAP_H
 
 #include "../core/memtype.h"
 #include "machine.h"
@@ -9,13 +9,13 @@
 struct place {
 	u64 base;
 	u64 bytes;
-	const char *kind; /* of its memory, for people */
+	const char *kind; /* of its memory, to print */
 };
 
 /*
- * With memtype= every range is told as what it is and the kernel chooses.
- * Without, DRAM is hidden and NVRAM is told as ordinary memory, so that any
- * kernel lives in NVRAM only. The block is reserved in either case.
+ * With memtype= each range has its own type, and the kernel chooses. Without it,
+ * DRAM is hidden and NVRAM is ordinary memory, so that any kernel uses NVRAM only.
+ * The block is reserved in either case.
  */
 void boot_map(const struct machine *machine, struct memtype memtype,
 	      struct map *map);
@@ -23,4 +23,4 @@ void boot_map(const struct machine *machine, struct memtype memtype,
 /* The range that kernel and initrd are to be loaded into. */
 struct place boot_place(const struct machine *machine, struct memtype memtype);
 
-#endif /* GO_BOOT_MAP_H */
+#endif /* LOADER_BOOT_MAP_H */

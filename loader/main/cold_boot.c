@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A boot from nothing: the kernel and its initrd go into NVRAM, or into DRAM
- * where memtype= asks for that; what they are told goes into the block.
+ * A cold boot: the kernel and its initrd are loaded into NVRAM, or into DRAM with
+ * memtype=dram; boot_params and command line are in the block.
  */
 #include "cold_boot.h"
 
@@ -9,7 +9,7 @@
 #include "../hw/console.h"
 #include "../hw/io.h"
 
-/* What the kernel is told, in the loader's work area. */
+/* What the kernel gets, in the loader's work area. */
 #define WORK_PARAMS REM_WORK_OFFSET
 #define WORK_HANDOVER (REM_WORK_OFFSET + 0x1000)
 #define WORK_CMDLINE (REM_WORK_OFFSET + 0x2000)
@@ -42,7 +42,7 @@ static u64 load_kernel(const struct machine *machine, const struct place *place)
 	return load;
 }
 
-/* At the end of the place, away from where the kernel unpacks itself. */
+/* At the end of the place, away from the address that the kernel unpacks to. */
 static void load_initrd(const struct machine *machine,
 			const struct place *place, u64 kernel_end,
 			struct linux_boot *boot)
@@ -80,7 +80,7 @@ static void load_cmdline(const struct machine *machine, struct linux_boot *boot)
 	if (bytes && !machine->front->read(FRONT_CMDLINE, 0, to, bytes))
 		die("reading the command line failed");
 	to[bytes] = 0;
-	/* A file made by an editor or by echo ends in a newline. */
+	/* A file written by an editor or by echo ends in a newline. */
 	while (bytes && (to[bytes - 1] == '\n' || to[bytes - 1] == '\r'))
 		to[--bytes] = 0;
 	boot->cmdline_phys = machine->region_phys + WORK_CMDLINE;

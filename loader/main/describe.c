@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Invariant 6: an image is entered only by the kernel and on the machine that
- * it was stopped on. What firmware may choose anew at each boot, without the
- * running kernel noticing, is left out: BAR addresses (Go restores them), where
- * the ACPI tables lie (the kernel uses copies in NVRAM), the FACS. What it
- * would notice is in: AML with the addresses firmware wrote into it, MCFG.
+ * Invariant 6: an image is entered only with the kernel and on the machine that
+ * were stopped. The description leaves out what firmware may change at each boot
+ * without effect on the running kernel: BAR addresses (Go restores them), the
+ * addresses of ACPI tables (the kernel uses copies in NVRAM), the FACS. It
+ * contains what has an effect: MCFG, and AML with the addresses in it.
  */
 #include "describe.h"
 
@@ -19,7 +19,7 @@
 
 struct leaf {
 	u32 leaf, subleaf;
-	/* Bits that name a CPU, or follow CR4 or XCR0. */
+	/* Bits that identify a CPU, or depend on CR4 or XCR0. */
 	u32 ebx_volatile, ecx_volatile;
 };
 
@@ -28,7 +28,7 @@ static const struct leaf leaves[] = {
 	{ 0x1, 0, 0xff000000u, 1u << 27 }, /* APIC id; OSXSAVE */
 	{ 0x7, 0, 0, 1u << 4 },		   /* OSPKE */
 	{ 0x7, 1, 0, 0 },
-	{ 0xd, 0, 0xffffffffu, 0 }, /* size for XCR0 as it is */
+	{ 0xd, 0, 0xffffffffu, 0 }, /* size for the current XCR0 */
 	{ 0xd, 1, 0xffffffffu, 0 },
 	{ 0x80000001, 0, 0, 1u << 3 }, /* extended APIC space */
 	{ 0x80000008, 0, 0, 0 },
@@ -95,8 +95,8 @@ static void add_cpuid(struct desc *desc)
 }
 
 /*
- * NVRAM exactly. DRAM only by how much there is, in MiB: firmware takes some
- * for itself, and no image lives in it.
+ * NVRAM exactly. DRAM only by its total in MiB: firmware reserves parts of it, and
+ * no image is in it.
  */
 static void add_memory(const struct machine *machine, struct desc *desc)
 {
@@ -118,12 +118,12 @@ struct functions {
 	struct desc *desc;
 };
 
-/* More disks than this list has room for are not on machines this is for. */
+/* The supported machines have fewer disks than this list has room for. */
 #define PROTECTED_BYTES_MAX 2048
 
 /*
- * Whether the user says that a disk's cache survives: its serial is a line of
- * the list. A list that cannot be read protects nothing.
+ * Whether the user has declared that a disk's cache keeps its content: its serial
+ * is a line of the list. A list that cannot be read protects no disk.
  */
 static bool is_protected(const struct machine *machine, const u8 *serial)
 {
@@ -159,14 +159,14 @@ static void add_function(const struct pci_function *function, void *context)
 		subsystem | (u64)function->header_type << 32,
 		pci_bar_sizes(function),
 	};
-	/* A disk that does not answer is described as one without an end. */
+	/* A disk that does not answer is described with the largest size. */
 	struct virtio_blk_identity disk = { 0 };
 
 	desc_add(desc, REM_DESC_PCI, function->bdf, value, 3);
 	if (!virtio_blk_is(function))
 		return;
 	if (!virtio_blk_identify(function, &disk))
-		say("disk %x does not answer", function->bdf);
+		print("disk %x does not answer", function->bdf);
 	desc_add(desc, REM_DESC_DISK, function->bdf,
 		 (u64[5]){ disk.sectors, get_u64(disk.serial),
 			   get_u64(disk.serial + 8), get_u64(disk.serial + 16),
@@ -200,6 +200,6 @@ void describe(const struct machine *machine, struct desc *desc)
 	add_acpi(machine, desc);
 	desc_finish(desc);
 	if (desc->full)
-		die("the machine has more than %u parts to describe",
+		die("the machine description has more than %u entries",
 		    REM_DESC_ENTRIES_MAX);
 }

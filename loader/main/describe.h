@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-#ifndef GO_DESCRIBE_H
-#define GO_DESCRIBE_H
+#ifndef LOADER_DESCRIBE_H
+#define LOADER_DESCRIBE_H
 
 #include "../core/desc.h"
 #include "machine.h"
 
 /*
- * Describe the machine as it is now into @desc. Asks every PCI function and
- * disk, so it takes most of the loader's time.
+ * Write a description of the machine to @desc. This reads every PCI function and
+ * disk, and takes most of the loader's time.
  */
 void describe(const struct machine *machine, struct desc *desc);
 
-#endif /* GO_DESCRIBE_H */
+#endif /* LOADER_DESCRIBE_H */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-#ifndef GO_RESUME_H
-#define GO_RESUME_H
+#ifndef LOADER_ENTER_H
+#define LOADER_ENTER_H
 
 #include "machine.h"
 
 /*
- * Make @sequence durable as consumed: from here on no image up to it can be
- * entered by any later boot. False if memory does not hold what was stored.
+ * Make @sequence durable as consumed: no later boot can enter an image up to it.
+ * False if memory does not contain what was stored.
  */
 bool consume(const struct machine *machine, u32 sequence);
 
@@ -16,4 +16,4 @@ void loader_event(const struct machine *machine, u32 sequence, u32 n,
 
 _Noreturn void image_enter(u64 entry_phys, u64 body_phys, u64 note_phys);
 
-#endif /* GO_RESUME_H */
+#endif /* LOADER_ENTER_H */

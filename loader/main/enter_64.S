@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The two ways out of the loader; neither comes back. */
+/* The two exits of the loader; neither returns. */
 	.text
-	/* linux_enter_64(entry rdi, params rsi): rsi already is right. */
+	/* linux_enter_64(entry rdi, params rsi): rsi is set already. */
 	.globl	linux_enter_64
 linux_enter_64:
 	cli

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What the loader knows of the machine it runs on; filled step by step. */
-#ifndef GO_MACHINE_H
-#define GO_MACHINE_H
+/* What the loader knows about the machine; filled step by step. */
+#ifndef LOADER_MACHINE_H
+#define LOADER_MACHINE_H
 
 #include "../core/acpi.h"
 #include "../core/linux.h"
@@ -31,4 +31,4 @@ static inline u8 *block_at(const struct machine *machine, u32 offset)
 	return (u8 *)(uintptr_t)(machine->region_phys + offset);
 }
 
-#endif /* GO_MACHINE_H */
+#endif /* LOADER_MACHINE_H */

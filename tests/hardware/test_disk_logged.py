@@ -32,9 +32,11 @@ from tests.hardware.test_disk_cache import (
     verdict,
     work_on,
 )
+from tests.support import dm_table
 from tests.support.claims import BOOT_LIMIT_S, GO_LIMIT_S, consoles, cut_and_resume, machine_name
+from tests.support.proofs import must_be_found
 
-TABLE = Path(__file__).parent / "dm_table.py"
+TABLE = Path(dm_table.__file__)
 LOG_MIB = 64
 LIMIT_S = 120.0  # of what the guest does on its own
 FILE_MIB = 16
@@ -169,7 +171,7 @@ def test_with_the_log_nothing_is_torn(stop: str) -> None:
 def test_without_replay_of_the_log_data_is_torn() -> None:
     with logged("log-forget", mutant="forget-log") as machine:
         keep_from_flushing(machine)
-        with pytest.raises(AssertionError, match="TORN"):
+        with must_be_found("forget-log"):
             check_nothing_is_torn(machine, cuts=1)
         assert machine.disk_settled is not None
         assert machine.disk_settled.lost_bytes > 0
@@ -260,14 +262,14 @@ def test_device_that_cannot_have_a_log_is_refused_in_one_line() -> None:
     with with_loop("log-refused") as machine:
         for table, error, line in (
             ("/dev/vda 16", "EBUSY", "or it is in use (-EBUSY)"),
-            ("/dev/nothing 16", "ENOENT", "there is no such disk"),
-            ("/dev/loop0p1 16", "EINVAL", "give the whole disk (-EINVAL)"),
-            ("/dev/loop0 0", "EINVAL", "in MiB, 1 or more (-EINVAL)"),
-            ("/dev/loop0 -1", "EINVAL", "in MiB, 1 or more (-EINVAL)"),
-            ("/dev/loop0 much", "EINVAL", "in MiB, 1 or more (-EINVAL)"),
-            ("/dev/loop0 600", "EINVAL", "more than half of main memory (-EINVAL)"),
-            ("/dev/loop0", "EINVAL", "give a disk, and how many MiB"),
-            ("/dev/loop0 16 fast", "EINVAL", "give a disk, and how many MiB"),
+            ("/dev/nothing 16", "ENOENT", "no such disk"),
+            ("/dev/loop0p1 16", "EINVAL", "not a whole disk (-EINVAL)"),
+            ("/dev/loop0 0", "EINVAL", "a number of MiB, at least 1 (-EINVAL)"),
+            ("/dev/loop0 -1", "EINVAL", "a number of MiB, at least 1 (-EINVAL)"),
+            ("/dev/loop0 much", "EINVAL", "a number of MiB, at least 1 (-EINVAL)"),
+            ("/dev/loop0 600", "EINVAL", "larger than half of main memory (-EINVAL)"),
+            ("/dev/loop0", "EINVAL", "want a disk and the size"),
+            ("/dev/loop0 16 fast", "EINVAL", "want a disk and the size"),
         ):
             machine.run_in_guest("dmesg -C")
             output = refused(machine, "create", "other", f"0 1024 remanence-log {table}")
@@ -306,7 +308,7 @@ def test_disk_that_fails_in_a_replay_gives_errors_and_no_old_data() -> None:
             assert time.monotonic() < end_s, now
             time.sleep(0.2)
         console = machine.run_in_guest("dmesg").stdout
-        assert console.count("cannot be written to it, which gives errors from now on") == 1
+        assert console.count("to the disk failed, all I/O fails from now on") == 1
         dm(machine, "swap", "lower", f"0 {LOOP_SECTORS} linear /dev/loop0 0")
         read = f"dd if={path} of=/dev/null bs=4k count=1 iflag=direct"
         assert "Input/output error" in machine.run_in_guest(read, check=False).stderr

@@ -154,7 +154,7 @@ def test_caches_too_large_for_a_supply_are_refused(supply: str) -> None:
         figures = budget(machine)
         assert figures["bound_ns"] > figures["hold_up_ns"]
         assert status(machine) == "refused: a Stop may outlast the hold-up"
-        assert "no Stop will be tried" in consoles(machine)
+        assert "no Stop will begin" in consoles(machine)
         machine.guest.close()
         assert not machine.cut(CutPlan(hold_up_ns=NO_STOP_NS)).stopped
         machine.resume()

@@ -82,12 +82,12 @@ def test_difference_within_the_spread_is_no_verdict() -> None:
 
 
 def test_own_symbols_are_read_from_kconfig_and_patches() -> None:
-    assert {"REMANENCE", "REMANENCE_MUTANTS"} <= own_symbols(repo_dir())
+    assert {"REMANENCE", "REMANENCE_PM"} <= own_symbols(repo_dir())
 
 
 def test_configuration_without_us_is_the_same_but_for_us() -> None:
-    ours = "CONFIG_SMP=y\nCONFIG_REMANENCE=y\n# CONFIG_REMANENCE_MUTANTS is not set\n\n# words\n"
-    symbols = {"REMANENCE", "REMANENCE_MUTANTS"}
+    ours = "CONFIG_SMP=y\nCONFIG_REMANENCE=y\n# CONFIG_REMANENCE_PM is not set\n\n# words\n"
+    symbols = {"REMANENCE", "REMANENCE_PM"}
     assert without_symbols(ours, symbols) == "CONFIG_SMP=y\n"
     assert config_difference(ours, "CONFIG_SMP=y\n", symbols) == []
     assert config_difference(ours, "# CONFIG_SMP is not set\n", symbols) == [

@@ -16,15 +16,7 @@ from lab.campaign.boots import Booted, choose
 from lab.campaign.command import Plan, chosen_mutants, count, run
 from lab.campaign.engine import Judged, Work, broken_text
 from lab.campaign.figures import images_per_s, mix, violations
-from lab.campaign.mutants import (
-    BOOTED,
-    KERNEL,
-    KERNEL_LATE,
-    LOADER,
-    Found,
-    machine_mutants,
-    rotation,
-)
+from lab.campaign.mutants import Found, kind_of, machine_mutants, patches, rotation
 from lab.campaign.page import page
 from lab.campaign.record import Recorded
 from lab.campaign.shrink import as_eviction, command, shrunk
@@ -33,6 +25,7 @@ from lab.campaign.workload import Workload, standard
 from lab.errors import Exit, InfraError, UsageError
 from lab.record.boot_note import BootNote
 from lab.setup.products import KernelProduct
+from lab.verdict import Broken
 
 WORK = Work("engine", "/rec/stop", 1, 0, 100, 0, 1)
 PLAN = Plan(
@@ -131,16 +124,26 @@ def test_mix_names_shares_that_are_too_small(store: Store) -> None:
     assert "resumed" not in missing
 
 
-def test_figures_are_red_with_a_violation_or_a_missed_mutant(store: Store) -> None:
+REFUSED = Broken("refused", "refused")
+FOUND = Found("a", frozenset({"refused"}), (REFUSED,))
+
+
+def test_figures_fail_with_a_violation_or_a_mutant_that_is_not_found(store: Store) -> None:
     store.add(Judged(WORK, [outcome("1")], 2, 10**9))
-    assert count(store, [Found("a", "refused")], []).ok
-    assert not count(store, [Found("a", "")], []).ok
+    assert count(store, [FOUND], []).ok
+    missed = count(store, [replace(FOUND, broken=())], [])
+    assert not missed.ok
+    assert missed.figures["mutants_missed"].value == 1
+    by_other = count(store, [replace(FOUND, expected=frozenset({"differs"}))], [])
+    assert not by_other.ok
+    assert by_other.figures["mutants_missed"].value == 0
+    assert by_other.figures["found_by_other"].value == 1
     assert images_per_s(store) == 0
     store.add_elapsed(0.25)
     store.add_elapsed(0.25)
     assert images_per_s(store) == 2
     store.add(Judged(WORK, [outcome("2", {"violation": "refused"})], 1, 10**9))
-    result = count(store, [Found("a", "refused")], [])
+    result = count(store, [FOUND], [])
     assert not result.ok
     assert result.figures["violations"].value == 1
     assert result.figures["made"].value == 1  # the slice was checked again
@@ -332,13 +335,30 @@ def test_cycle_that_is_checked_again_is_removed_first(store: Store) -> None:
     assert store.scalar("SELECT value FROM campaign WHERE name = 'cycles'") == "2"
 
 
+def test_mutant_is_found_only_by_an_expected_verdict() -> None:
+    differs = Broken("differs", "differs (lines 2)")
+    assert FOUND.by_expected == REFUSED
+    assert not FOUND.missed
+    assert not FOUND.found_by_other
+    other = replace(FOUND, broken=(differs,))
+    assert other.by_expected is None
+    assert other.found_by_other
+    assert not other.missed
+    assert str(other) == "FOUND BY OTHER: want refused, got differs"
+    assert replace(FOUND, broken=(differs, REFUSED)).by_expected == REFUSED
+    assert replace(FOUND, broken=()).missed
+    assert not replace(FOUND, broken=()).found_by_other
+    assert str(replace(FOUND, broken=())) == "MISSED"
+    assert replace(FOUND, expected=frozenset(), broken=(differs,)).by_expected == differs
+
+
 def test_there_are_enough_planted_bugs_and_any_five_are_of_several_kinds() -> None:
     names = machine_mutants()
     assert len(names) == len(set(names)) >= 15
-    assert set(names) == {*KERNEL, *KERNEL_LATE, *LOADER, *BOOTED}
+    assert set(names) == set(patches())
     for commit in range(60):
-        five = set(rotation(names, str(commit), 5))
-        assert sum(bool(five & set(kind)) for kind in (KERNEL, KERNEL_LATE, LOADER, BOOTED)) >= 2
+        five = rotation(names, str(commit), 5)
+        assert len({kind_of(patches()[name]) for name in five}) >= 2
 
 
 def test_mutants_of_the_machine_are_chosen_by_name() -> None:

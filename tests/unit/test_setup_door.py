@@ -30,10 +30,12 @@ HARMLESS = {
     "lab.setup.inputs.Inputs",
     "lab.setup.host.debian",
     "lab.setup.kernel.kernel_key",
+    "lab.setup.kernel.kernel_mutants",
     "lab.setup.kernel_plain.config_difference",
     "lab.setup.kernel_plain.own_symbols",
     "lab.setup.kernel_plain.without_symbols",
     "lab.setup.loader.loader_key",
+    "lab.setup.loader.loader_mutants",
     "lab.setup.need.Site",  # a part has one in its signature; only the door makes them
     "lab.setup.off2f.sources",
     "lab.setup.owner.give_to_owner",
@@ -45,6 +47,8 @@ HARMLESS = {
     "lab.setup.stock_headers.stock_version",
     "lab.setup.tools.use",
 }
+# It applies patches to copies and makes no product.
+HARMLESS_MODULE = "lab.setup.patch_series"
 # Modules that may be imported as a whole: what they name is what others may import one by one.
 MODULES = {"lab.setup.newc", "lab.setup.products"}
 
@@ -82,7 +86,7 @@ def _imports(tree: ast.Module) -> Iterator[str]:
 
 
 def _may_import(module: str, name: str) -> bool:
-    if f"{module}.{name}" in HARMLESS | MODULES:
+    if module == HARMLESS_MODULE or f"{module}.{name}" in HARMLESS | MODULES:
         return True
     value = getattr(importlib.import_module(module), name, None)
     if value is None or inspect.ismodule(value):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lab.errors import InfraError, RemError
-from lab.setup import apt, cache, cargo, host, kernel, rust
+from lab.setup import apt, cache, cargo, host, kernel, layout, rust
 from lab.setup.inputs import Inputs
 
 CONTEXT = "int one;\nint two;\nint three;\n"
@@ -171,6 +171,23 @@ def test_bad_line_of_tree_table_is_named(tree: tuple[Path, Path, Path]) -> None:
         (repo / "kernel" / "tree.txt").write_text(f"# first\n{line}\n")
         with pytest.raises(RemError, match=r"kernel/tree\.txt:2: .*"):
             sync(repo, base, work)
+
+
+def test_last_fragment_of_a_configuration_counts() -> None:
+    base = '# comment\nCONFIG_A=y\nCONFIG_NAME="base"\n# CONFIG_B is not set\n'
+    merged = kernel.merge_fragments([base, '# why\nCONFIG_B=y\nCONFIG_NAME="top"\n'])
+    assert merged == '# comment\nCONFIG_A=y\n# why\nCONFIG_B=y\nCONFIG_NAME="top"\n'
+    assert kernel.merge_fragments([base]) == base
+
+
+@pytest.mark.parametrize("variant", [None, "debug", "server"])
+def test_configuration_names_its_variant(variant: str | None) -> None:
+    """By which lab/setup/layout.py finds the headers of a kernel."""
+    assert layout._variant(kernel._asked(variant)[0]) == variant
+
+
+def test_planted_bugs_need_no_configuration() -> None:
+    assert kernel._asked(kernel.MUTANTS) == kernel._asked(None)
 
 
 def test_config_line_that_was_not_granted_is_found() -> None:

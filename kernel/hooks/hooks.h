@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The functions of the headers in this directory. Each of these headers is
+ * included by one existing kernel file whose private data it needs, and is
+ * compiled there.
+ */
+#ifndef REM_HOOKS_H
+#define REM_HOOKS_H
+
+#include <linux/kconfig.h>
+#include <linux/types.h>
+
+struct gendisk;
+struct virtio_device;
+struct virtqueue;
+
+/* park_queue.h in kernel/stop_machine.c */
+unsigned int rem_park_queue(int (*fn)(void *));
+
+/* timekeeping.h in kernel/time/timekeeping.c */
+void rem_timekeeping_prepare(void);
+void rem_timekeeping_stop(void);
+void rem_timekeeping_go(bool resumed);
+
+/* random.h in drivers/char/random.c */
+void rem_random_reseed(const void *seed, size_t bytes);
+
+/* vring_reseat.h in drivers/virtio/virtio_ring.c */
+bool rem_virtqueue_can_reseat(struct virtqueue *vq);
+unsigned int rem_virtqueue_reseat(struct virtqueue *vq);
+
+/* virtio_blk_cache.h in drivers/block/virtio_blk.c */
+bool rem_virtblk_cache_can(struct virtio_device *vdev);
+int rem_virtblk_cache_set(struct virtio_device *vdev, bool on);
+void rem_virtblk_cache_go(struct virtio_device *vdev);
+
+/* nvme_cache.h in drivers/nvme/host/core.c */
+#if IS_BUILTIN(CONFIG_NVME_CORE)
+bool rem_nvme_cache_is_off(struct gendisk *disk);
+#else
+static inline bool rem_nvme_cache_is_off(struct gendisk *disk)
+{
+	return false;
+}
+#endif
+
+/* intel_iommu.h in drivers/iommu/intel/iommu.c */
+#ifdef CONFIG_INTEL_IOMMU
+void rem_iommu_prepare(void);
+void rem_iommu_go(void);
+#else
+static inline void rem_iommu_prepare(void) { }
+static inline void rem_iommu_go(void) { }
+#endif
+
+#endif /* REM_HOOKS_H */

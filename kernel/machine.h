@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What Stop (stop/) and Go (resume/) share: the state of the machine, the saved
+ * context of a CPU, and the functions that each of the two provides to the
+ * other. Everything else is private to one of them (stop.h, resume.h).
+ */
+#ifndef REM_MACHINE_H
+#define REM_MACHINE_H
+
+/* Offsets in struct rem_context for the assembly; checked in context.c. */
+#define REM_CTX_RSP 0
+#define REM_CTX_CR0 8
+#define REM_CTX_CR3 16
+#define REM_CTX_CR4 24
+#define REM_CTX_EFER 32
+#define REM_CTX_GS_BASE 40
+#define REM_CTX_GDT 48
+#define REM_CTX_IDT 64
+
+/* Offset in struct rem_body, for the assembly. */
+#define REM_BODY_ENTRY_CR3 56
+
+#ifndef __ASSEMBLY__
+
+#include <linux/cache.h>
+#include <linux/percpu.h>
+#include <linux/remanence/rem_image.h>
+#include <linux/types.h>
+#include <asm/desc_defs.h>
+
+/* Whether a Stop is possible now; shown in sysfs, tested by name. */
+enum rem_state {
+	REM_OFF,		/* no loader handed over an NVRAM block */
+	REM_ARMED,
+	REM_STOPPING,
+	REM_REFUSED,		/* see rem.why */
+};
+
+#define REM_CTX_MSRS 24
+
+struct rem_saved_msr {
+	u32 index;
+	u32 valid;
+	u64 value;
+};
+
+/**
+ * struct rem_context - the volatile state of one CPU
+ * @rsp: stack pointer; the general registers are on the stack
+ * @cr0: control register
+ * @cr3: control register
+ * @cr4: control register
+ * @efer: MSR_EFER
+ * @gs_base: MSR_GS_BASE, the kernel's
+ * @gdt: for LGDT
+ * @pad: aligns @idt
+ * @idt: for LIDT
+ * @pad2: aligns @cr2
+ * @cr2: control register
+ * @fs_base: MSR_FS_BASE
+ * @user_gs_base: MSR_KERNEL_GS_BASE
+ * @ds: selector
+ * @es: selector
+ * @fs: selector
+ * @gs: selector
+ * @cpu: number of the CPU
+ * @msr_count: used entries of @msr
+ * @msr: other model specific registers
+ *
+ * The user's FPU state, FS/GS bases and debug registers are not here: the
+ * switch to the thread that saves the context has stored them with their task.
+ */
+struct rem_context {
+	u64 rsp;
+	u64 cr0;
+	u64 cr3;
+	u64 cr4;
+	u64 efer;
+	u64 gs_base;
+	struct desc_ptr gdt;
+	u8 pad[6];
+	struct desc_ptr idt;
+	u8 pad2[6];
+	u64 cr2;
+	u64 fs_base;
+	u64 user_gs_base;
+	u16 ds;
+	u16 es;
+	u16 fs;
+	u16 gs;
+	u32 cpu;
+	u32 msr_count;
+	struct rem_saved_msr msr[REM_CTX_MSRS];
+} ____cacheline_aligned;
+
+extern struct rem_context rem_contexts[NR_CPUS];
+DECLARE_PER_CPU(struct rem_context *, rem_this_context);
+
+/**
+ * struct rem_machine - all state of Stop-and-Go, in one place
+ * @state: enum rem_state
+ * @why: one line for users: why Stop is refused
+ * @blocker: the device because of which the machine uses stop=dpm, or NULL
+ * @block: the record block, mapped write-back
+ * @region_phys: physical address of the NVRAM region
+ * @region_bytes: its size; 0: no loader handed one over
+ * @sequence: of the next Stop
+ * @stop_mode: enum rem_stop_mode that the next Stop uses
+ * @running_mode: enum rem_stop_mode of the Stop in progress
+ * @resumes: images entered since the cold boot
+ * @stop_reason: enum rem_stop_reason of the Stop in progress
+ * @stop_begin_tsc: when it began
+ * @last_error: 0 after Go, or why the last Stop was refused
+ */
+struct rem_machine {
+	int state;
+	const char *why;
+	const char *blocker;
+	u8 *block;
+	u64 region_phys;
+	u64 region_bytes;
+	u32 sequence;
+	u32 stop_mode;
+	u32 running_mode;
+	u32 resumes;
+	u32 stop_reason;
+	u64 stop_begin_tsc;
+	int last_error;
+};
+
+extern struct rem_machine rem;
+
+/* Provided by Stop: timeline.c, power.c, nvdimm.c */
+void rem_timeline_begin_go(u32 sequence);
+void rem_event(enum rem_event_type type, u64 value);
+void rem_power_go(bool resumed);
+void rem_nvdimm_go(void);
+
+/* Provided by Go: what is prepared when the machine is armed */
+int rem_go_prepare(void);
+void rem_go_prepare_cpu(void);
+void rem_go_entry(void);
+phys_addr_t rem_pagetable_cr3(void);
+unsigned int rem_trampoline_pages(void);
+int rem_devices_prepare(const char **ret_blocker);
+unsigned int rem_devices_count(void);
+void rem_devices_watch(void);
+
+/* Provided by Go: what Stop does to devices and interrupt controllers */
+unsigned int rem_devices_stop(void);
+void rem_interrupts_save(void);
+
+/* Provided by Go: go.c, entropy.c */
+void rem_go(bool resumed);
+void rem_go_cpu(struct rem_context *ctx);
+void rem_go_cpu_finish(void);
+void rem_go_finish(void);
+void rem_go_dpm(void);
+void rem_entropy_reseed(void);
+
+#endif /* __ASSEMBLY__ */
+#endif /* REM_MACHINE_H */

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The order of Go.
+ *
+ * The loader jumps to rem_go_entry (entry_64.S), which loads the context of the
+ * boot CPU and returns into the thread that Stop had parked. That thread calls
+ * rem_go(); the other CPUs come back through rem_go_cpu(). The laws of Stop
+ * (stop/fast.c) hold until rem_go_cpu_finish() has enabled interrupts: nothing
+ * sleeps, allocates, takes a mutex or prints.
+ */
+#include <linux/acpi.h>
+#include <linux/atomic.h>
+#include <linux/cpumask.h>
+#include <linux/init.h>
+#include <linux/smp.h>
+#include <asm/tsc.h>
+#include <asm/x86_init.h>
+#include "../hooks/hooks.h"
+#include "../machine.h"
+#include "resume.h"
+
+/**
+ * struct rem_gate - where the other CPUs wait until everything is back
+ * @arrived: CPUs whose context is restored
+ * @left: CPUs that have seen @open; the gate is closed again only after all
+ *	have
+ * @open: CPUs may leave
+ */
+static struct rem_gate {
+	atomic_t arrived;
+	atomic_t left;
+	bool open;
+} rem_gate;
+
+static void rem_gate_close(void)
+{
+	atomic_set(&rem_gate.arrived, 0);
+	atomic_set(&rem_gate.left, 0);
+	WRITE_ONCE(rem_gate.open, false);
+}
+
+static void rem_gate_wait(atomic_t *counter, unsigned int count)
+{
+	while (atomic_read(counter) < count)
+		cpu_relax();
+}
+
+/**
+ * rem_go_prepare - copy what Go needs and the machine does not keep
+ *
+ * Context: process, once, before the record is prepared.
+ * Return: 0 or a negative errno.
+ */
+int __init rem_go_prepare(void)
+{
+	int err = rem_pagetable_prepare();
+
+	if (!err)
+		err = rem_trampoline_prepare();
+	if (!err)
+		rem_iommu_prepare();
+	return err;
+}
+
+/** rem_go_prepare_cpu - the same for one CPU. Context: the CPU itself, any. */
+void rem_go_prepare_cpu(void)
+{
+	rem_apic_prepare();
+}
+
+/*
+ * First of all, so that the events of Go are in the right timeline. Not inlined:
+ * tests use it as a mark.
+ */
+static noinline void rem_go_begin(void)
+{
+	rem.resumes++;
+	rem_timeline_begin_go(rem.sequence);
+	rem_event(REM_EVENT_GO_BEGIN, 0);
+}
+
+/**
+ * rem_go - bring the machine back, each part after those that it depends on
+ * @resumed: the power was off; otherwise a Stop could not commit after CPUs
+ *	were halted and devices were cut off, which Go undoes just the same
+ *
+ * All CPUs have left the gate.
+ *
+ * Context: boot CPU alone, interrupts off, on the stack that was saved.
+ */
+void notrace rem_go(bool resumed)
+{
+	unsigned int others = num_online_cpus() - 1;
+
+	if (resumed) {
+		rem_cpu_restore(&rem_contexts[0]);
+		x86_platform.restore_sched_clock_state();
+		rem_go_begin();
+	}
+	rem_gate_close();
+	rem_trampoline_restore();
+	rem_apic_restore();
+	rem_cpus_start();
+
+	rem_interrupts_restore();
+	rem_event(REM_EVENT_GO_SYSCORE, 0);
+	rem_event(REM_EVENT_GO_DEVICES, rem_devices_go());
+	rem_timekeeping_go(resumed);
+	rem_entropy_reseed();
+	rem_event(REM_EVENT_GO_ENTROPY, 0);
+	rem_power_go(resumed);
+	rem_nvdimm_go();
+
+	rem_gate_wait(&rem_gate.arrived, others);
+	rem_event(REM_EVENT_GO_CPUS, others + 1);
+	WRITE_ONCE(rem_gate.open, true);
+	rem_gate_wait(&rem_gate.left, others);
+}
+
+/**
+ * rem_go_cpu - bring one of the other CPUs back, and wait until all is back
+ * @ctx: its context
+ *
+ * Context: the CPU itself, interrupts off, on the stack that was saved.
+ */
+void notrace rem_go_cpu(struct rem_context *ctx)
+{
+	rem_cpu_restore(ctx);
+	rem_apic_restore();
+	rem_event(REM_EVENT_GO_CPU, ctx->cpu);
+	atomic_inc(&rem_gate.arrived);
+	while (!READ_ONCE(rem_gate.open))
+		cpu_relax();
+	atomic_inc(&rem_gate.left);
+}
+
+/**
+ * rem_go_cpu_finish - the last step on each CPU before it enables interrupts
+ *
+ * Context: the CPU itself, interrupts off.
+ */
+void rem_go_cpu_finish(void)
+{
+	rem_tick_resume();
+	rem_interrupts_repeat();
+}
+
+/**
+ * rem_go_finish - the part of Go that may sleep; a Stop may begin meanwhile
+ *
+ * Context: process.
+ */
+void rem_go_finish(void)
+{
+	acpi_enable_all_runtime_gpes();
+	rem_serial_finish();
+	rem_devices_finish();
+}
+
+/**
+ * rem_go_dpm - Go of stop=dpm, up to where the kernel's own resume takes over
+ *
+ * Context: boot CPU alone, interrupts off, on the stack that was saved.
+ */
+void notrace rem_go_dpm(void)
+{
+	rem_cpu_restore(&rem_contexts[0]);
+	tsc_verify_tsc_adjust(true);
+	x86_platform.restore_sched_clock_state();
+	rem_go_begin();
+	rem_trampoline_restore();
+	/* Until then firmware owns the SCI and the power management timer. */
+	acpi_enable();
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The order of the loader, for every front end:
+ *
+ *   find NVRAM -> restore it -> describe the machine -> check the record
+ *     -> resume: wait for charge, consume, enter the image
+ *     -> cold boot: consume what could be entered, load the kernel, enter it
+ *
+ * Nothing outside the record block is written before the consumed word is
+ * durable (invariants 1 and 2).
+ */
+#include "../../format/rem_reason_name.h"
+#include "../core/crc32c.h"
+#include "../core/nvdimm.h"
+#include "../core/record.h"
+#include "../hw/console.h"
+#include "../hw/fault.h"
+#include "../hw/io.h"
+#include "../hw/nvdimm.h"
+#include "../hw/paging.h"
+#include "../hw/power.h"
+#include "cold_boot.h"
+#include "describe.h"
+#include "enter.h"
+
+/* The RSDP is here on BIOS machines if the front end does not know it. */
+#define BIOS_AREA_PHYS 0xe0000u
+#define BIOS_AREA_BYTES 0x20000u
+
+#define CPUID_1_ECX_SSE42 (1u << 20)
+
+static struct machine machine;
+static struct desc desc;
+static struct decision decision;
+
+/* Tables below 4 GiB, which the page tables of the entry code map. */
+static const struct loader_memory low_memory = {
+	.base = 0,
+	.phys = 0,
+	.bytes = 1ull << 32,
+};
+
+static void find_acpi(void)
+{
+	u64 rsdp = machine.front->rsdp_phys;
+
+	if (!rsdp)
+		rsdp = acpi_find_rsdp(&low_memory, BIOS_AREA_PHYS,
+				      BIOS_AREA_BYTES);
+	if (!rsdp || !acpi_list(&low_memory, rsdp, &machine.acpi))
+		die("no ACPI tables with valid checksums");
+}
+
+/* The largest persistent range; the first of several that are equal. */
+static void find_nvram(void)
+{
+	const struct acpi_range *best = NULL;
+
+	machine.nvram_count =
+		acpi_nvram(&machine.acpi, machine.nvram, MACHINE_NVRAM_MAX);
+	for (u32 i = 0; i < machine.nvram_count; i++)
+		if (!best || machine.nvram[i].bytes > best->bytes)
+			best = &machine.nvram[i];
+	if (!best)
+		die("no NVRAM: the NFIT has no persistent range");
+	if (best->base % REM_BLOCK_ALIGN_BYTES ||
+	    best->bytes <= REM_BLOCK_BYTES)
+		die("NVRAM at %lx, %lu bytes, is too small or not aligned",
+		    best->base, best->bytes);
+	for (u32 i = 0; i < machine.nvram_count; i++)
+		if (!paging_map(machine.nvram[i].base, machine.nvram[i].bytes))
+			die("NVRAM at %lx, %lu bytes, cannot be mapped",
+			    machine.nvram[i].base, machine.nvram[i].bytes);
+	machine.region_phys = best->base;
+	machine.region_bytes = best->bytes;
+}
+
+static void read_kernel_head(void)
+{
+	const char *wrong;
+
+	if (!machine.front->size(FRONT_KERNEL, &machine.kernel_file_bytes))
+		die("no kernel: fw_cfg has no opt/remanence/kernel");
+	if (machine.kernel_file_bytes < BZ_HEAD_BYTES ||
+	    !machine.front->read(FRONT_KERNEL, 0, machine.kernel_head,
+				 BZ_HEAD_BYTES))
+		die("the kernel file cannot be read");
+	wrong = bz_parse(machine.kernel_head, machine.kernel_file_bytes,
+			 &machine.kernel);
+	if (wrong)
+		die("%s", wrong);
+}
+
+static void write_note(void *unused)
+{
+	struct rem_boot_note note = {
+		.magic = REM_NOTE_MAGIC,
+		.version = REM_VERSION,
+		.reason = decision.reason,
+		.sequence = decision.sequence,
+		.slot = decision.slot,
+		.expected = decision.expected,
+		.found = decision.found,
+		.entry_tsc = machine.front->entry_tsc,
+		.ready_tsc = machine.ready_tsc,
+		.leave_tsc = read_tsc(),
+		.charge = machine.charge,
+		.nvdimm = machine.nvdimm,
+	};
+
+	(void)unused;
+	note.crc = crc32c(&note, offsetof(struct rem_boot_note, crc));
+	memcpy(block_at(&machine, REM_NOTE_OFFSET), &note, sizeof(note));
+}
+
+static void print_entry(const char *side, const struct rem_desc_entry *entry)
+{
+	print("%s type %u key %x: %lx %lx %lx %lx %lx", side, entry->type,
+	      entry->key, entry->value[0], entry->value[1], entry->value[2],
+	      entry->value[3], entry->value[4]);
+}
+
+static void print_cold(void)
+{
+	print("cold %u %s sequence %u slot %u", decision.reason,
+	      rem_reason_name(decision.reason), decision.sequence,
+	      decision.slot);
+	if (decision.expected.type || decision.found.type) {
+		print_entry("expected", &decision.expected);
+		print_entry("found   ", &decision.found);
+	}
+}
+
+/* Before anything of an image is executed: it must not be restored again. */
+static bool erase_flash(void)
+{
+	u8 status;
+
+	if (!machine.nvdimm)
+		return true;
+	status = nvdimm_erase(acpi_timer_port(&machine.acpi));
+	if (status)
+		machine.nvdimm = status;
+	return status;
+}
+
+/* Returns only if the image could not be consumed in memory or flash. */
+static void resume(void)
+{
+	u32 sequence = decision.sequence;
+	u64 verified_tsc = read_tsc();
+
+	machine.charge = power_wait(acpi_timer_port(&machine.acpi));
+	loader_event(&machine, sequence, 0, REM_EVENT_LOADER_BEGIN,
+		     machine.front->entry_tsc, 0);
+	loader_event(&machine, sequence, 1, REM_EVENT_LOADER_MACHINE,
+		     machine.ready_tsc, desc.count);
+	loader_event(&machine, sequence, 2, REM_EVENT_LOADER_VERIFIED,
+		     verified_tsc, decision.reason);
+	print("resume sequence %u", sequence);
+	if (!consume(&machine, sequence)) {
+		decision.reason = REM_COLD_CONSUMED_INVALID;
+		return;
+	}
+	if (!erase_flash()) {
+		decision.reason = REM_COLD_NVDIMM_FAILED;
+		return;
+	}
+	loader_event(&machine, sequence, 3, REM_EVENT_LOADER_CONSUMED,
+		     read_tsc(), sequence);
+	write_note(NULL);
+	image_enter(decision.body.entry_phys,
+		    machine.region_phys + REM_BODY_OFFSET +
+			    decision.slot * REM_BODY_STRIDE_BYTES,
+		    machine.region_phys + REM_NOTE_OFFSET);
+}
+
+/* If DRAM was not restored, its content is no record. */
+static void check_nvdimm(void)
+{
+	u32 reason = machine.nvdimm ? nvdimm_reason((u8)machine.nvdimm) : 0;
+
+	if (!reason || machine.front->cold_requested)
+		return;
+	decision.reason = reason;
+	decision.expected = decision.found = (struct rem_desc_entry){ 0 };
+}
+
+_Noreturn void loader_main(const struct front *front)
+{
+	fault_open();
+	crc32c_init(read_cpuid(1, 0).ecx & CPUID_1_ECX_SSE42);
+	machine.front = front;
+	machine.charge = power_open();
+	find_acpi();
+	find_nvram();
+	machine.nvdimm = nvdimm_restore(acpi_timer_port(&machine.acpi));
+	read_kernel_head();
+	describe(&machine, &desc);
+	desc_write(&desc, block_at(&machine, REM_DESC_OFFSET));
+	machine.ready_tsc = read_tsc();
+
+	rem_decide(block_at(&machine, 0), machine.region_phys,
+		   machine.region_bytes, &desc, front->cold_requested,
+		   &decision);
+	check_nvdimm();
+	if (decision.reason == REM_BOOT_RESUME)
+		resume();
+	print_cold();
+	if (decision.consume && !consume(&machine, decision.consume))
+		die("NVRAM does not contain what was stored in it");
+	if (!erase_flash())
+		die("the NVDIMM has not erased its flash");
+	cold_boot(&machine, write_note, NULL);
+}
