@@ -7,7 +7,8 @@ use crate::alloc::Chunk;
 use crate::classes::{CLASS, SIZES};
 use crate::error::Error;
 use crate::layout::{
-    CHUNK_BYTES, Layout, OPEN_OFFSET, ROOT_BYTES, ROOT_NAME_BYTES, ROOTS, ROOTS_OFFSET,
+    CHUNK_BYTES, Layout, OPEN_OFFSET, ROOT_BYTES, ROOT_NAME_BYTES, ROOT_POINTER_OFFSET,
+    ROOT_SIZE_OFFSET, ROOT_TYPE_OFFSET, ROOTS, ROOTS_OFFSET,
 };
 
 /// How full a region is.
@@ -138,12 +139,12 @@ pub fn roots(word: &dyn Fn(u64) -> u64) -> Vec<Root> {
     let mut found = Vec::new();
     for root in 0..ROOTS {
         let at = ROOTS_OFFSET + root * ROOT_BYTES;
+        if word(at).to_le_bytes()[0] == 0 {
+            continue;
+        }
         let mut name = Vec::with_capacity(ROOT_NAME_BYTES);
         for index in 0..ROOT_NAME_BYTES as u64 / 8 {
             name.extend(word(at + index * 8).to_le_bytes());
-        }
-        if name[0] == 0 {
-            continue;
         }
         name.truncate(
             name.iter()
@@ -152,9 +153,9 @@ pub fn roots(word: &dyn Fn(u64) -> u64) -> Vec<Root> {
         );
         found.push(Root {
             name: String::from_utf8_lossy(&name).into_owned(),
-            type_id: word(at + 40),
-            offset: word(at + 48),
-            bytes: word(at + 56),
+            type_id: word(at + ROOT_TYPE_OFFSET),
+            offset: word(at + ROOT_POINTER_OFFSET),
+            bytes: word(at + ROOT_SIZE_OFFSET),
         });
     }
     found

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use crate::error::{Error, TxError};
 use crate::layout::{
-    Layout, OPEN_OFFSET, PAGE_BYTES, ROOT_BYTES, ROOT_NAME_BYTES, ROOTS, ROOTS_OFFSET,
+    Layout, OPEN_OFFSET, PAGE_BYTES, ROOT_BYTES, ROOT_NAME_BYTES, ROOT_POINTER_OFFSET,
+    ROOT_SIZE_OFFSET, ROOT_TYPE_OFFSET, ROOTS, ROOTS_OFFSET,
 };
 use crate::map::{MapOptions, Mapping};
 use crate::persist::{PPtr, Persist};
@@ -510,7 +511,12 @@ fn find_root(tx: &mut impl Tx, name: &[u64; NAME_WORDS]) -> TxResult<Option<u64>
 
 fn read_root(tx: &mut impl Tx, at: u64) -> TxResult<(u64, u64)> {
     // SAFETY: words of the roots.
-    unsafe { Ok((tx.load(at + 40)?, tx.load(at + 48)?)) }
+    unsafe {
+        Ok((
+            tx.load(at + ROOT_TYPE_OFFSET)?,
+            tx.load(at + ROOT_POINTER_OFFSET)?,
+        ))
+    }
 }
 
 fn set_root(
@@ -530,9 +536,9 @@ fn set_root(
             for (word, value) in name.iter().enumerate() {
                 tx.store(at + word as u64 * 8, *value)?;
             }
-            tx.store(at + 40, type_)?;
-            tx.store(at + 48, offset)?;
-            return tx.store(at + 56, bytes);
+            tx.store(at + ROOT_TYPE_OFFSET, type_)?;
+            tx.store(at + ROOT_POINTER_OFFSET, offset)?;
+            return tx.store(at + ROOT_SIZE_OFFSET, bytes);
         }
     }
     Err(TxError::Full)

@@ -28,7 +28,7 @@ fn way<P: nvheap::Policy>() {
     let map = Mapping::anonymous(REGION_BYTES).unwrap();
     // SAFETY: the heap over it is closed before the next one, and the mapping is dropped last.
     let again = unsafe { map.lend() };
-    let heap: Heap<P, Plain> = Heap::format(Plain::default(), again, &options()).unwrap();
+    let heap: Heap<P, Plain> = Heap::format(Plain, again, &options()).unwrap();
     let mut session = heap.session().unwrap();
     let avl = session.root_or("avl", AvlMap::<u64, u64>::create).unwrap();
     let tree = session
@@ -67,7 +67,7 @@ fn way<P: nvheap::Policy>() {
     drop(heap);
     // SAFETY: as above.
     let again = unsafe { map.lend() };
-    let heap: Heap<P, Plain> = Heap::attach(Plain::default(), again, &options()).unwrap();
+    let heap: Heap<P, Plain> = Heap::attach(Plain, again, &options()).unwrap();
     let mut session = heap.session().unwrap();
     let found = session
         .view(|tx| {

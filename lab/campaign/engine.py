@@ -14,6 +14,7 @@ from typing import Any
 
 from lab import run
 from lab.errors import Exit, InfraError, RemError, UsageError
+from lab.setup.campaign import MODEL
 
 SLICE_LIMIT_S = 3600.0
 
@@ -89,13 +90,22 @@ def lost(engine: Path, recording: Path, cut: int, evict: str, to: Path) -> None:
 def synth(engine: Path, directory: Path, seed: int, mutant: str | None = None) -> list[Path]:
     """Make recordings of the protocol's model: of a Stop and of a Go."""
     words = ["--seed", str(seed)] + (["--mutant", mutant] if mutant else [])
-    _call(engine, "synth", directory, *words)
+    _call(engine.with_name(MODEL), "write", directory, *words)
     return [directory / "stop", directory / "go"]
 
 
-def model_mutants(engine: Path) -> list[str]:
-    """The names of the model's bugs."""
-    return _call(engine, "mutants").split()
+def model_mutants(engine: Path) -> dict[str, frozenset[str]]:
+    """The model's bugs: of each, the names of the violations by which it must be found."""
+    lines = _call(engine.with_name(MODEL), "mutants").splitlines()
+    return {name: frozenset(violates) for name, *violates in map(str.split, lines)}
+
+
+def broken_name(verdict: Any) -> str:
+    """The name of a violation; empty for none."""
+    if not isinstance(verdict, dict):
+        return ""
+    broken = verdict["violation"]
+    return str(next(iter(broken))) if isinstance(broken, dict) else str(broken)
 
 
 def broken_text(verdict: Any) -> str:

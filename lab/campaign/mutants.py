@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Planted bugs, each of which the campaign must find.
 
-Those of the model (machine/campaign/src/synth.rs) cost milliseconds and run always. CI runs five of
+Those of the model (machine/model/src/mutants.rs) cost milliseconds and run always. CI runs five of
 the others, in rotation by commit, a soak all. Where images show a bug, a power cycle of a machine
 that has it is recorded and judged. A bug of contexts, interrupts or devices is in no image: then
 the image that its Stop left is booted, and the guest and the workload's check must show it.
@@ -90,6 +90,16 @@ def look(engine: Path, recordings: list[Path], seed: int) -> str:
     return ""
 
 
+def violations(engine: Path, recordings: list[Path], seed: int) -> set[str]:
+    """The names of all violations in some recordings."""
+    found = set()
+    for recording in recordings:
+        work = Work(str(engine), str(recording), seed, 0, CUTS, 0, 1)
+        verdicts = (outcome["verdict"] for outcome in program.judge(work).outcomes)
+        found |= {program.broken_name(verdict) for verdict in verdicts}
+    return found - {""}
+
+
 def machine_mutants() -> list[str]:
     """Kinds in turn, so that five that follow each other are not of one kind."""
     kinds = [list(kind) for kind in (KERNEL, LOADER, KERNEL_LATE, BOOTED)]
@@ -163,9 +173,12 @@ def run_model(engine: Path, seed: int, names: list[str] | None = None) -> list[F
         wrong = look(engine, healthy, seed)
         if wrong:
             return [Found("none", "")] + [Found(name, "") for name in names or []]
-        for name in names or program.model_mutants(engine):
+        mutants = program.model_mutants(engine)
+        for name in names or mutants:
             recordings = program.synth(engine, Path(folder) / name, seed, name)
-            result = Found(name, look(engine, recordings, seed))
-            info(f"campaign: mutant {name}: {result.broken or 'MISSED'}")
-            found.append(result)
+            broken = violations(engine, recordings, seed)
+            own = ", ".join(sorted(broken & mutants[name]))
+            other = ", ".join(sorted(broken)) or "nothing"
+            info(f"campaign: mutant {name}: {own or f'MISSED, found by {other}'}")
+            found.append(Found(name, own))
     return found

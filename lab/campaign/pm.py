@@ -40,23 +40,7 @@ REGION_BYTES = 8 << 20
 SLOTS = 32  # each image is opened whole: a small table is quick
 ROW_LIMIT_S = 300.0
 JUDGE_LIMIT_S = 3600.0
-# Planted bugs of enum pm_mutant_number (pm/core/env.h) that a cut shows. The others are bugs of
-# what is done about damage, which pm/test/ does to media; a cut does none.
-MUTANTS = (
-    "NO_BODY_FENCE",
-    "NO_IN_WORK",
-    "ONE_COPY",
-    "NO_COMMIT_FLUSH",
-    "SAME_HALF",
-    "NO_ZERO",
-    "MOVE_COMMITS_FIRST",
-    "MAP_BEFORE_DATA",
-    "DATA_IN_PLACE",
-    "NO_JOURNAL",
-    "LANE_IDLE_EARLY",
-    "MAP_ONE_COPY",
-    "FREED_TOO_EARLY",
-)
+PROMISE = "campaign-pm"  # in the heads of pm/mutants/*.patch
 # How the program says that something is not as it should be; any other failure is no verdict.
 WRONG = re.compile(r"pm-work: line (\d+): ")
 
@@ -69,7 +53,7 @@ class Asked:
     name: str = "campaign-pm"
     seed: int = 1
     limit: int = 400  # images of one place, where there are more
-    mutants: tuple[str, ...] = MUTANTS
+    mutants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,19 +82,12 @@ class Window:
 def chosen(words: str) -> tuple[str, ...]:
     """What --mutants says: all, none, or names."""
     if words in {"all", "none"}:
-        return MUTANTS if words == "all" else ()
+        return tuple(mutants()) if words == "all" else ()
     names = tuple(words.split(","))
     for name in names:
-        if name not in MUTANTS:
-            raise UsageError(f"--mutants {name}: choose all, none or {', '.join(MUTANTS)}")
+        if name not in mutants():
+            raise UsageError(f"--mutants {name}: choose all, none or {', '.join(mutants())}")
     return names
-
-
-def number_of(name: str) -> int:
-    """Of a planted bug, as `insmod` takes it."""
-    text = (repo_dir() / "pm" / "core" / "env.h").read_text(encoding="utf-8")
-    names = re.findall(r"^\tPM_MUTANT_(\w+),", text, re.MULTILINE)
-    return names.index(name)
 
 
 def region_phys(nvram_bytes: int) -> int:
@@ -170,7 +147,7 @@ def _row(machine: Machine, asked: Asked, mutant: str) -> str:
     sh(machine, f"insmod {folder}/pmcore.ko device=/dev/pmem0 format=1 slots={SLOTS}")
     sh(machine, f"insmod {folder}/pmbc.ko scrub_blocks_per_s=0 && /root/pm-work begin")
     if mutant:
-        sh(machine, f"echo {number_of(mutant)} >/sys/module/pmcore/parameters/mutant")
+        sh(machine, f"echo {mutant} >/sys/module/pmcore/parameters/mutant")
     window(machine, True)
     done = machine.guest.run(f"/root/pm-work row {asked.seed}", check=False, limit_s=ROW_LIMIT_S)
     window(machine, False)

@@ -17,13 +17,16 @@ from lab.setup.progress import Progress
 from lab.setup.rust import ensure_rust
 
 PROGRAM = "remanence-campaign"
-# What the program is made of: its crates, and the loader's core, which it is linked with.
+MODEL = "remanence-model"  # writes recordings of the model of the protocol
+# What the programs are made of: their crates, and the loader's core, which is linked in.
 SOURCES = (
     "Cargo.toml",
     "Cargo.lock",
     "format",
     "loader/core",
     "machine/campaign",
+    "machine/crash-states",
+    "machine/model",
     "machine/recording",
 )
 
@@ -34,16 +37,20 @@ def ensure_campaign(progress: Progress) -> Path:
     inputs = Inputs("campaign").add("rustc", compiler)
     for name in SOURCES:
         inputs.add_path(repo_dir() / name, name)
+    # The build script reads the offsets of CPU contexts from one of the kernel's headers.
+    for header in sorted((repo_dir() / "kernel").rglob("*.h")):
+        inputs.add_path(header, str(header.relative_to(repo_dir())))
 
     def make(into: Path) -> None:
-        argv = ["cargo", "build", "--release", "--locked", "-p", PROGRAM]
+        argv = ["cargo", "build", "--release", "--locked", "-p", PROGRAM, "-p", MODEL]
         with progress.step("campaign"):
             try:
                 log = cache_dir() / "logs" / "campaign.log"
                 stream(argv, cwd=repo_dir(), env=cargo_env(), log=log, what="building the engine")
             except InfraError as error:
                 raise explain(error, "building the campaign's engine") from error
-        built = Path(cargo_env()["CARGO_TARGET_DIR"]) / "release" / PROGRAM
-        shutil.copy(built, into / PROGRAM)
+        built = Path(cargo_env()["CARGO_TARGET_DIR"]) / "release"
+        for name in (PROGRAM, MODEL):
+            shutil.copy(built / name, into / name)
 
     return cache.product("campaign", inputs.key(), make) / PROGRAM

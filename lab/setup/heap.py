@@ -19,6 +19,8 @@ from lab.setup.rust import ensure_rust
 
 BENCH = "nvheap-bench"
 PEER = "libpeer.so"
+# What the programs are made of besides the heap and the formats.
+CRATES = ("machine/crash-states", "machine/planted", "machine/recording")
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class HeapBench:
 def heap_key(compiler: str) -> str:
     repo = repo_dir()
     inputs = Inputs("heap").add("rustc", compiler)
-    for name in ("Cargo.toml", "Cargo.lock", "heap", "machine/recording"):
+    for name in ("Cargo.toml", "Cargo.lock", "format", "heap", *CRATES):
         inputs.add_path(repo / name, name)
     return inputs.key()
 
@@ -50,13 +52,27 @@ def ensure_heap_bench(progress: Progress) -> HeapBench:
     return HeapBench(folder / BENCH, folder / PEER)
 
 
+def ensure_heap_mutants(progress: Progress) -> Path:
+    """The benchmark with the planted bugs of heap/mutants."""
+    key = heap_key(ensure_rust(progress))
+
+    def make(into: Path) -> None:
+        with progress.step("heap benchmark with planted bugs"):
+            try:
+                shutil.copy(_cargo_build(BENCH, BENCH, "mutants"), into / BENCH)
+            except InfraError as error:
+                raise explain(error, "building the heap with planted bugs") from error
+
+    return cache.product("heap-mutants", key, make) / BENCH
+
+
 def build_c_library() -> Path:
     """Cargo itself knows whether something is to be done."""
     return _cargo_build("nvheap-c", "libnvheap.a")
 
 
-def _cargo_build(package: str, product: str) -> Path:
-    argv = ["cargo", "build", "--release", "--locked", "-p", package]
+def _cargo_build(package: str, product: str, features: str = "") -> Path:
+    argv = ["cargo", "build", "--release", "--locked", "-p", package, "--features", features]
     stream(argv, cwd=repo_dir(), env=cargo_env(), log=_log(), what=f"building {package}")
     return Path(cargo_env()["CARGO_TARGET_DIR"]) / "release" / product
 

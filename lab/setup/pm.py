@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from lab.setup.host import tool_version
 from lab.setup.inputs import Inputs
 from lab.setup.kernel_headers import ensure_kernel_headers
 from lab.setup.packages import newest
+from lab.setup.patch_series import Patch, Series, patched_copy, read_series
 from lab.setup.progress import Progress
 
 MODULES = ("pmcore", "pmbc", "pmramd")
@@ -59,7 +60,7 @@ class PmProduct:
 def ensure_pm(progress: Progress, mutants: bool = False, variant: str | None = None) -> PmProduct:
     """For the kernel of this checkout, or a *variant* of it.
 
-    *mutants*: with planted bugs (`insmod pmcore mutant=N`).
+    *mutants*: with the planted bugs of pm/mutants (`insmod pmcore mutant=NAME`).
     """
     headers = ensure_kernel_headers(progress, variant)
     return _ensure(progress, headers, headers.name, mutants)
@@ -101,6 +102,11 @@ def _unpack(version: str, into: Path) -> None:
     makefile.write_text(re.sub(r"^include /usr/src/.*$", f"include {place}", text, flags=re.M))
 
 
+def series() -> Series:
+    """The planted bugs of the core."""
+    return read_series(repo_dir() / "pm" / "mutants")
+
+
 def sources() -> Iterator[Path]:
     """All that is compiled."""
     repo = repo_dir()
@@ -121,26 +127,30 @@ def _ensure(
     progress: Progress, headers: Path, kernel_name: str, mutants: bool = False
 ) -> PmProduct:
     inputs = Inputs("pm").add("kernel", kernel_name).add("gcc", tool_version("gcc"))
-    inputs.add("mutants", str(mutants))
+    if mutants:
+        inputs.add_path(series().folder, "mutants")
     for path in (*sources(), *programs(), Path(__file__)):
         inputs.add_path(path, path.name)
 
     def make(into: Path) -> None:
         with progress.step(f"pm: modules for {kernel_name}"):
-            _build_modules(headers, into, mutants)
+            _build_modules(headers, into, series().patches if mutants else ())
         with progress.step("pm: libpm and pmadmin"):
             _build_programs(into)
 
     return PmProduct(cache.product("pm", inputs.key(), make))
 
 
-def _build_modules(headers: Path, into: Path, mutants: bool) -> None:
-    with tempfile.TemporaryDirectory(dir=into) as folder:
+def _build_modules(headers: Path, into: Path, patches: Sequence[Patch]) -> None:
+    with (
+        tempfile.TemporaryDirectory(dir=into) as folder,
+        tempfile.TemporaryDirectory(dir=into) as copy,
+    ):
+        patched_copy(repo_dir(), ["pm", "format"], patches, Path(copy))
         for path in sources():
             if path.parent.name in ("kernel", "core", "include", "format", "init"):
-                shutil.copy(path, folder)
+                shutil.copy(copy / path.relative_to(repo_dir()), folder)
         argv = ["nice", "make", "-C", str(headers), f"M={folder}", "CC=gcc", "W=1", "PM_TESTS=m"]
-        argv += ["PM_MUTANTS=y"] if mutants else []
         # A warning is an error: on both kernels there is none.
         stream(
             [*argv, "KCFLAGS=-Werror", "modules"],

@@ -10,7 +10,8 @@ import pytest
 
 from lab.paths import repo_dir
 from lab.run import run
-from lab.setup.heap import build_c_library
+from lab.setup.heap import build_c_library, ensure_heap_bench
+from lab.setup.progress import Progress
 
 C = repo_dir() / "heap" / "c"
 
@@ -75,3 +76,19 @@ def compiler(program: Path) -> list[str]:
 
 def libraries() -> list[str]:
     return [str(build_c_library()), "-lpthread", "-ldl", "-lm"]
+
+
+def testing_symbols(binary: Path) -> set[str]:
+    """Symbols of crash tests and of planted bugs in a library or program."""
+    symbols = run(["nm", str(binary)]).stdout
+    return set(
+        re.findall(r"nvheap7testing|remanence_crash_states|remanence_planted|mutant", symbols)
+    )
+
+
+@pytest.mark.full
+def test_library_holds_neither_crash_tests_nor_planted_bugs() -> None:
+    assert testing_symbols(build_c_library()) == set()
+    # The benchmark tests itself before it measures: the pattern does find them there.
+    bench = ensure_heap_bench(Progress()).bench
+    assert testing_symbols(bench) == {"nvheap7testing", "remanence_crash_states"}

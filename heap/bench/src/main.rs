@@ -7,12 +7,16 @@
 // On x86-64 a usize is a u64.
 #![allow(clippy::cast_possible_truncation)]
 
+#[cfg(feature = "mutants")]
+extern crate nvheap_mutants as nvheap;
+
 mod fig5;
 mod judge;
 mod keep;
 mod measure;
 mod ops;
 mod peer;
+mod planted;
 mod scale;
 mod tape;
 mod volatile;
@@ -109,10 +113,10 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         "keep" => keep::keep(folder, &arguments.policy, arguments.operations),
         "look" => keep::look(folder),
         "begin" => work::begin(folder, &arguments.policy),
-        "row" => work::row(
+        "row" => planted::row(
+            &arguments.mutant,
             folder,
             &arguments.policy,
-            &arguments.mutant,
             arguments.operations,
         ),
         "judge" => judge::judge(folder, arguments.region, arguments.bytes, arguments.limit),

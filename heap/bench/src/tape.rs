@@ -50,7 +50,7 @@ impl Tape {
     }
 }
 
-const PLAIN: Plain = Plain { mutant: None };
+const PLAIN: Plain = Plain;
 
 // SAFETY: `Plain` performs every store.
 unsafe impl Pmem for Tape {

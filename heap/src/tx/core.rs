@@ -9,7 +9,6 @@ use crate::classes::{CLASS, CLASSES, class_of};
 use crate::error::TxError;
 use crate::layout::CHUNK_BYTES;
 use crate::log::{entry, kind};
-use crate::mutant::Mutant;
 use crate::pmem::{LINE_BYTES, Pmem};
 use crate::shared::{LogState, Shared, SlotState};
 use crate::tx::TxResult;
@@ -223,10 +222,8 @@ impl<B: Pmem> Core<B> {
         let word = Chunk::Slab(class).encode();
         let mut record = WordSet::default();
         record.push(table, word);
-        if !shared.pm.mutant(Mutant::SlabMapNotLogged) {
-            record.note(entry(kind::ZERO, 0, map));
-            record.note(bytes);
-        }
+        record.note(entry(kind::ZERO, 0, map));
+        record.note(bytes);
         record.fill();
         let record = record.lines(0);
         let sequence = shared.enter_for::<FLUSH>(self.slot, record.len())?;
@@ -289,9 +286,6 @@ impl<B: Pmem> Core<B> {
                     fate,
                     direct: false,
                 });
-                if self.shared.pm.mutant(Mutant::ReuseBeforeCommit) {
-                    self.give(object, offset);
-                }
             }
         }
         Ok(())
@@ -323,7 +317,7 @@ impl<B: Pmem> Core<B> {
         while let Some(it) = self.pending.pop() {
             let free = match it.fate {
                 Fate::Alloc => !committed,
-                Fate::Free => committed && !self.shared.pm.mutant(Mutant::ReuseBeforeCommit),
+                Fate::Free => committed,
                 Fate::Cancelled => true,
                 Fate::Gone => false,
             };
@@ -384,14 +378,11 @@ pub const PENDING_WORDS: usize = 4;
 #[inline(always)]
 pub fn encode_pending<B: Pmem>(shared: &Shared<B>, pending: &[Pending], mut push: impl FnMut(u64)) {
     for it in pending {
-        let (alloc, skip) = match it.fate {
-            Fate::Alloc => (1, shared.pm.mutant(Mutant::AllocNotLogged)),
-            Fate::Free => (0, shared.pm.mutant(Mutant::FreeNotLogged)),
-            Fate::Cancelled | Fate::Gone => (0, true),
+        let alloc = match it.fate {
+            Fate::Alloc => 1,
+            Fate::Free => 0,
+            Fate::Cancelled | Fate::Gone => continue,
         };
-        if skip {
-            continue;
-        }
         match it.object {
             Object::Small(_, byte) => push(entry(kind::BYTE, alloc, byte)),
             Object::Large(first, count) => {
