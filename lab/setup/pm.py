@@ -26,12 +26,26 @@ from lab.setup.inputs import Inputs
 from lab.setup.kernel_headers import ensure_kernel_headers
 from lab.setup.packages import newest
 from lab.setup.patch_series import Patch, Series, patched_copy, read_series
+from lab.setup.plugin import cargo_env
 from lab.setup.progress import Progress
+from lab.setup.rust import ensure_rust
 
 MODULES = ("pmcore", "pmbc", "pmramd")
 TEST_MODULES = ("pmstray",)
 FOLDERS = ("kernel", "core", "include", "lib", "admin")
 FORMATS = ("rem_image.h", "rem_pm.h", "rem_pm_block.h")
+JUDGE = "pm-judge"
+# What it is made of.
+JUDGE_SOURCES = (
+    "Cargo.toml",
+    "Cargo.lock",
+    "format",
+    "machine/crash-states",
+    "machine/recording",
+    "pm/campaign",
+    "pm/core",
+    "pm/test/crc32c.c",
+)
 GUEST_PROGRAMS = {"pm-bench.c": "pm-bench", "work.c": "pm-work"}
 USER_FLAGS = ("-std=gnu17", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror")
 STOCK = re.compile(r"^linux-headers-(6\.12\.\d+\+deb\d+)-amd64$")
@@ -105,6 +119,22 @@ def _unpack(version: str, into: Path) -> None:
 def series() -> Series:
     """The planted bugs of the core."""
     return read_series(repo_dir() / "pm" / "mutants")
+
+
+def ensure_pm_judge(progress: Progress) -> Path:
+    """`pm-judge` of this checkout, which judges the recordings of `rem campaign --pm`."""
+    inputs = Inputs("pm-judge").add("rustc", ensure_rust(progress))
+    for name in JUDGE_SOURCES:
+        inputs.add_path(repo_dir() / name, name)
+
+    def make(into: Path) -> None:
+        argv = ["cargo", "build", "--release", "--locked", "-p", JUDGE]
+        log = cache_dir() / "logs" / "pm-judge.log"
+        with progress.step("pm-judge"):
+            stream(argv, cwd=repo_dir(), env=cargo_env(), log=log, what="building pm-judge")
+        shutil.copy(Path(cargo_env()["CARGO_TARGET_DIR"]) / "release" / JUDGE, into / JUDGE)
+
+    return cache.product("pm-judge", inputs.key(), make) / JUDGE
 
 
 def sources() -> Iterator[Path]:
