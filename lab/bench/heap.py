@@ -28,6 +28,8 @@ TRACE_ROUNDS = 3
 SYNC_CALLS = ("msync", "fsync", "fdatasync", "sync_file_range")
 BEGIN = "lines are written back by"  # printed by the benchmark when the timed part begins
 COUNTED = ("states", "records")
+# Of instructions: enough updates that one more or less does not show in the fourth digit.
+COUNTED_UPDATES, COUNTED_ENTRIES = 20_000, 2000
 
 # Required bounds of ratios.
 REQUIRED_AT_LEAST = {
@@ -113,6 +115,31 @@ def count_sync_calls(trace: str) -> int:
     if not begin:
         raise InfraError(f"the heap's benchmark did not print {BEGIN!r}: rebuild it: `./rem setup`")
     return len(re.findall(rf"\b({'|'.join(SYNC_CALLS)})\(", measured))
+
+
+def instructions_per_update(bench: HeapBench, memory: str) -> float:
+    """Instructions of one update of a small table in that memory: `fof`, `glibc` or `mimalloc`.
+
+    Counted by valgrind, so the figure does not depend on what else the host does. The difference of
+    two runs leaves out what the program does before its first update.
+    """
+    once, twice = (_instructions(bench, memory, times * COUNTED_UPDATES) for times in (1, 2))
+    return (twice - once) / COUNTED_UPDATES
+
+
+def _instructions(bench: HeapBench, memory: str, updates: int) -> int:
+    valgrind = find_tool("valgrind")
+    if valgrind is None:
+        raise InfraError("no valgrind: `apt-get install valgrind`")
+    counter = [valgrind, "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+    with tempfile.TemporaryDirectory(prefix="rem-heap-", dir=scratch_folder()) as folder:
+        argv = [*counter, bench.bench, "updates", "--folder", folder, "--memory", memory]
+        words = ["--operations", updates, "--entries", COUNTED_ENTRIES]
+        done = run([str(word) for word in [*argv, *words]], timeout_s=LIMIT_S)
+    found = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)
+    if found is None:
+        raise InfraError("valgrind printed no count of instructions")
+    return int(found[1].replace(",", ""))
 
 
 def ops(bench: HeapBench, rounds: int, objects: int) -> tuple[Result, list[str]]:

@@ -9,7 +9,7 @@ use std::path::Path;
 use nvheap::structures::{HashHead, HashMap};
 use nvheap::{Heap, Options, PPtr, Policy, PolicyKind, Session, Tx, policy_of, with_policy};
 
-use crate::volatile::Table;
+use crate::plain::{Glibc, Table};
 
 const REGION_BYTES: u64 = 16 << 20;
 const BUCKETS: u64 = 1 << 10;
@@ -76,7 +76,7 @@ fn in_region<P: Policy>(file: &Path, numbers: u64) -> Result<(), String> {
 
 /// Until a file asks for the end; then all that should be in the table is looked up.
 fn in_plain_memory(folder: &Path, numbers: u64) -> Result<(), String> {
-    let mut table = Table::new(BUCKETS);
+    let mut table = Table::new(BUCKETS, Glibc);
     let mut number = 0;
     while number < numbers && !folder.join(STOP).exists() {
         table.insert(number, value(number));

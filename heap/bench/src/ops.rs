@@ -14,7 +14,7 @@ use nvheap::{
 
 use crate::measure::{Contender, Figures, run};
 use crate::peer::Peer;
-use crate::volatile::Table;
+use crate::plain::{Glibc, Table};
 
 /// Large enough for a table of 100,000 entries in any of the heaps.
 pub const REGION_BYTES: u64 = 256 << 20;
@@ -458,7 +458,7 @@ pub fn measure_reads(folder: &Path, rounds: u64, figures: &mut Figures) {
     let mut stm = place::<FocStm>(folder);
     let mut bare = place::<FocRedo>(&folder.join("second"));
     let mut fof = place::<Fof>(folder);
-    let mut plain = Table::new(BUCKETS);
+    let mut plain = Table::new(BUCKETS, Glibc);
     for table in [&mut redo, &mut bare] {
         table.insert(0, KEYS);
     }
