@@ -41,6 +41,17 @@ pub enum Error {
     NotPersistent(PathBuf),
     /// Flush on fail, and the last user did not close it: its content may be torn.
     NotClosed,
+    /// The place at which a region must be mapped is taken.
+    AddressTaken {
+        /// The region's file.
+        path: PathBuf,
+        /// The address that its pointers lead to.
+        address: u64,
+        /// The mapping that is there.
+        by: String,
+    },
+    /// There is something in the file in which a region was to be made.
+    NotEmpty(PathBuf),
     /// The bytes of a log or of the allocator are impossible: what and where.
     Corrupt(&'static str, u64),
     /// All sessions of the region are in use.
@@ -89,6 +100,16 @@ impl fmt::Display for Error {
             Self::NotClosed => write!(
                 f,
                 "flush on fail, and it was not closed: `nvheap repair` tells what is left"
+            ),
+            Self::AddressTaken { path, address, by } => write!(
+                f,
+                "{}: must be mapped at {address:#x}, and {by} is there: its pointers are addresses",
+                path.display()
+            ),
+            Self::NotEmpty(path) => write!(
+                f,
+                "{}: there is something in it: remove it first, or say overwrite",
+                path.display()
             ),
             Self::Corrupt(what, offset) => write!(f, "corrupt: {what} at offset {offset:#x}"),
             Self::NoSession => write!(f, "all sessions of the region are in use"),

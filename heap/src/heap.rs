@@ -319,7 +319,7 @@ fn clear<B: Pmem>(pm: &B, map: &Mapping, bytes: u64) {
     pm.fence();
 }
 
-fn new_uuid() -> [u8; 16] {
+pub(crate) fn new_uuid() -> [u8; 16] {
     let mut uuid = [0; 16];
     // SAFETY: the buffer is as long as said. A failure leaves zeros: no identity, no harm.
     unsafe { libc::getrandom(uuid.as_mut_ptr().cast(), uuid.len(), 0) };
@@ -479,9 +479,9 @@ impl<P: Policy, B: Pmem> Session<P, B> {
 }
 
 /// Words of a root's name.
-const NAME_WORDS: usize = ROOT_NAME_BYTES / 8;
+pub(crate) const NAME_WORDS: usize = ROOT_NAME_BYTES / 8;
 
-fn name_words(name: &str) -> Result<[u64; NAME_WORDS], Error> {
+pub(crate) fn name_words(name: &str) -> Result<[u64; NAME_WORDS], Error> {
     let bytes = name.as_bytes();
     if bytes.is_empty() || bytes.len() >= ROOT_NAME_BYTES || bytes.contains(&0) {
         return Err(Error::RootName);

@@ -46,6 +46,7 @@ mod alloc;
 mod classes;
 pub mod dangling;
 mod error;
+pub mod fof;
 pub mod fsck;
 mod heap;
 pub mod layout;
