@@ -1,63 +1,126 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What flush on fail costs over plain memory: the same updates of a hash table in a region, and in
-//! memory from glibc and from mimalloc.
+//! What flush on fail costs over plain memory: the same code on the same table, in a region and in
+//! memory from glibc and from mimalloc. Two tables: plain code, and the heap's own.
 
 use std::path::Path;
 use std::time::Instant;
 
-use nvheap::Fof;
+use nvheap::fof::{Local, Memory, Options, Region};
 
 use crate::measure::Figures;
-use crate::ops::{BUCKETS, place, place_in_memory};
+use crate::ops::{BUCKETS, REGION_BYTES};
 use crate::plain::{Glibc, Mimalloc, Table};
-use crate::target::{BATCH, Run, contender, ours};
+use crate::target::{BATCH, Library, Run, contender};
 
 /// As in figure 5.
 const ENTRIES: u64 = crate::fig5::ENTRIES;
-/// All operations are updates when instructions are counted.
+/// Of a table that stays in the cache.
+const SMALL_ENTRIES: u64 = 2000;
+/// Which pages a table got decides what of it meets in the cache: each contender is made anew so
+/// often.
+const INSTANCES: usize = 3;
+/// Batches of a contender in a row: the first brings back what the others pushed out of the cache.
+const TURN: usize = 4;
+/// Half of the operations are updates.
+const UPDATES_PERCENT: u64 = 50;
+/// All of them, when instructions are counted.
 const ALL_PERCENT: u64 = 100;
 
-/// Half of the operations are updates.
-pub fn against_plain(folder: &Path, rounds: u64, figures: &mut Figures) {
-    let mut contenders: [(&str, Run); 4] = [
-        ("fof", contender(ours(place::<Fof>(folder)), ENTRIES)),
-        ("volatile", contender(Table::new(BUCKETS, Glibc), ENTRIES)),
-        (
-            "mimalloc",
-            contender(Table::new(BUCKETS, Mimalloc), ENTRIES),
-        ),
-        (
-            "fof_anonymous",
-            contender(ours(place_in_memory::<Fof>()), ENTRIES),
-        ),
-    ];
-    let mut random = [1_u64; 4];
-    let mut times = [const { Vec::new() }; 4];
-    for round in 0..rounds * 4 {
-        for (place, (_, run)) in contenders.iter_mut().enumerate() {
-            let begin = Instant::now();
-            run(&mut random[place], 50);
-            if round >= rounds {
-                times[place].push(begin.elapsed().as_nanos() as f64 / BATCH as f64);
+/// A region in a file, with the usual pages, as malloc's are.
+pub fn local(folder: &Path) -> Local {
+    let file = folder.join("fof");
+    let _ = std::fs::remove_file(&file);
+    let region = Region::create(&file, REGION_BYTES, &Options::assume_all()).expect("a region");
+    region.local().expect("memory for a thread")
+}
+
+/// Memory, and whether the table is the heap's own.
+const CONTENDERS: [(&str, bool); 6] = [
+    ("fof", false),
+    ("glibc", false),
+    ("mimalloc", false),
+    ("fof", true),
+    ("glibc", true),
+    ("mimalloc", true),
+];
+
+fn in_memory(memory: impl Memory + 'static, library: bool, entries: u64) -> Run<'static> {
+    if library {
+        contender(Library::new(BUCKETS, memory), entries)
+    } else {
+        contender(Table::new(BUCKETS, memory), entries)
+    }
+}
+
+fn run_of(
+    folder: &Path,
+    memory: &str,
+    library: bool,
+    entries: u64,
+) -> Result<Run<'static>, String> {
+    match memory {
+        "fof" => Ok(in_memory(local(folder), library, entries)),
+        "glibc" => Ok(in_memory(Glibc, library, entries)),
+        "mimalloc" => Ok(in_memory(Mimalloc, library, entries)),
+        other => Err(format!("memory {other}: give fof, glibc or mimalloc")),
+    }
+}
+
+/// Times of all contenders, in turns, on tables of both sizes.
+pub fn against_plain(folder: &Path, rounds: u64, figures: &mut Figures) -> Result<(), String> {
+    for (prefix, entries) in [("", ENTRIES), ("small_", SMALL_ENTRIES)] {
+        let mut times = [const { Vec::new() }; CONTENDERS.len()];
+        for _ in 0..INSTANCES {
+            interleaved(folder, entries, rounds, &mut times)?;
+        }
+        for ((memory, library), ns) in CONTENDERS.iter().zip(&times) {
+            let name = if *library { "map_fof" } else { "fof" };
+            let kind = if *library { "map_" } else { "" };
+            figures.add(&format!("{prefix}{kind}update_{memory}_ns"), "ns", ns);
+            if *memory != "fof" {
+                let of_fof = CONTENDERS.iter().position(|one| *one == ("fof", *library));
+                let fof = &times[of_fof.expect("a contender")];
+                figures.ratio(&format!("{prefix}{name}_vs_{memory}"), fof, ns);
             }
         }
     }
-    for ((name, _), times) in contenders.iter().zip(&times) {
-        figures.add(&format!("update_{name}_ns"), "ns", times);
-    }
-    figures.ratio("fof_vs_volatile", &times[0], &times[1]);
-    figures.ratio("fof_vs_mimalloc", &times[0], &times[2]);
-    figures.ratio("fof_anonymous_vs_volatile", &times[3], &times[1]);
+    Ok(())
 }
 
-/// Only updates of one table, for a tool that counts instructions.
+fn interleaved(
+    folder: &Path,
+    entries: u64,
+    rounds: u64,
+    times: &mut [Vec<f64>; CONTENDERS.len()],
+) -> Result<(), String> {
+    let mut runs = Vec::new();
+    for (memory, library) in CONTENDERS {
+        runs.push((run_of(folder, memory, library, entries)?, 1_u64));
+    }
+    for round in 0..rounds {
+        for place in 0..runs.len() {
+            // Each comes after each other one.
+            let place = (place + round as usize) % runs.len();
+            let (run, random) = &mut runs[place];
+            for turn in 0..TURN {
+                let begin = Instant::now();
+                run(random, UPDATES_PERCENT);
+                if turn > 0 {
+                    times[place].push(begin.elapsed().as_nanos() as f64 / BATCH as f64);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Only updates of one table, for a tool that counts instructions: `fof`, `map-glibc` and so on.
 pub fn updates(folder: &Path, memory: &str, entries: u64, operations: u64) -> Result<(), String> {
-    let mut run = match memory {
-        "fof" => contender(ours(place::<Fof>(folder)), entries),
-        "glibc" => contender(Table::new(BUCKETS, Glibc), entries),
-        "mimalloc" => contender(Table::new(BUCKETS, Mimalloc), entries),
-        other => return Err(format!("memory {other}: give fof, glibc or mimalloc")),
+    let (memory, library) = match memory.strip_prefix("map-") {
+        Some(memory) => (memory, true),
+        None => (memory, false),
     };
+    let mut run = run_of(folder, memory, library, entries)?;
     let mut random = 1;
     for _ in 0..operations.div_ceil(BATCH) {
         run(&mut random, ALL_PERCENT);

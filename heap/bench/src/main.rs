@@ -35,7 +35,8 @@ const USAGE: &str = "usage: nvheap-bench ops|fig5 --folder FOLDER --peer LIBRARY
        nvheap-bench row --folder FOLDER --policy POLICY [--mutant NAME] [--operations N]
        nvheap-bench judge --folder RECORDING --region ADDRESS --bytes N [--limit N]
        nvheap-bench tape --folder FOLDER --policy POLICY [--operations N]
-       nvheap-bench updates --folder FOLDER --memory fof|glibc|mimalloc [--operations N] [--entries N]";
+       nvheap-bench updates --folder FOLDER --memory [map-]fof|glibc|mimalloc
+               [--operations N] [--entries N]";
 
 struct Arguments {
     what: String,
@@ -175,7 +176,7 @@ fn measure(arguments: &Arguments) -> Result<(), String> {
         ops::measure(folder, peer, arguments.rounds, &mut figures);
         ops::measure_table(folder, peer, arguments.rounds, &mut figures);
         ops::measure_reads(folder, arguments.rounds, &mut figures);
-        fof::against_plain(folder, arguments.rounds, &mut figures);
+        fof::against_plain(folder, arguments.rounds, &mut figures)?;
         scale::threads(arguments.rounds.div_ceil(60), &mut figures);
         scale::open(folder, arguments.objects, 20, &mut figures);
         scale::recovery(&mut figures);

@@ -3,56 +3,49 @@
 //! links are addresses. Its memory comes from any allocator, so that the same code runs on glibc, on
 //! mimalloc and in a region.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::ptr;
+use std::alloc::Layout;
+use std::ptr::{self, NonNull};
 
-use mimalloc::MiMalloc;
-
-/// An allocator.
-pub trait Memory {
-    /// Memory of that size and alignment; its content is undefined.
-    fn take(&mut self, layout: Layout) -> *mut u8;
-
-    /// Free it.
-    ///
-    /// # Safety
-    /// `at` is from [`Memory::take`] with the same layout, and is not used again.
-    unsafe fn give(&mut self, at: *mut u8, layout: Layout);
-}
+use nvheap::fof::Memory;
 
 /// The C library's allocator.
 pub struct Glibc;
 
-impl Memory for Glibc {
-    #[inline(always)]
-    fn take(&mut self, layout: Layout) -> *mut u8 {
-        // SAFETY: no caller asks for zero bytes.
-        unsafe { System.alloc(layout) }
-    }
-
-    #[inline(always)]
-    unsafe fn give(&mut self, at: *mut u8, layout: Layout) {
-        // SAFETY: as the caller says.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
 /// mimalloc.
 pub struct Mimalloc;
 
-impl Memory for Mimalloc {
-    #[inline(always)]
-    fn take(&mut self, layout: Layout) -> *mut u8 {
-        // SAFETY: no caller asks for zero bytes.
-        unsafe { MiMalloc.alloc(layout) }
-    }
+macro_rules! memory {
+    ($name:ident, $malloc:path, $free:path) => {
+        // SAFETY: malloc's objects are aligned for any type that needs no more than 16.
+        unsafe impl Memory for $name {
+            #[inline(always)]
+            fn alloc(&mut self, layout: Layout) -> Option<NonNull<u8>> {
+                assert!(layout.align() <= 16);
+                // SAFETY: malloc takes any size.
+                NonNull::new(unsafe { $malloc(layout.size()) }.cast())
+            }
 
-    #[inline(always)]
-    unsafe fn give(&mut self, at: *mut u8, layout: Layout) {
-        // SAFETY: as the caller says.
-        unsafe { MiMalloc.dealloc(at, layout) }
-    }
+            #[inline(always)]
+            unsafe fn free(&mut self, at: NonNull<u8>, _: Layout) {
+                // SAFETY: as the caller says.
+                unsafe { $free(at.as_ptr().cast()) }
+            }
+
+            #[inline(always)]
+            unsafe fn free_unsized(&mut self, at: NonNull<u8>) -> bool {
+                // SAFETY: as the caller says.
+                unsafe { $free(at.as_ptr().cast()) };
+                true
+            }
+        }
+    };
 }
+memory!(Glibc, libc::malloc, libc::free);
+memory!(
+    Mimalloc,
+    libmimalloc_sys::mi_malloc,
+    libmimalloc_sys::mi_free
+);
 
 struct Node {
     next: *mut Node,
@@ -91,15 +84,13 @@ impl<M: Memory> Table<M> {
         assert!(buckets.is_power_of_two());
         let count = buckets as usize;
         let layout = Layout::array::<*mut Node>(count).expect("a number of buckets");
-        let buckets = memory.take(layout).cast::<*mut Node>();
-        let head = memory.take(Layout::new::<Head>()).cast::<Head>();
-        assert!(
-            !buckets.is_null() && !head.is_null(),
-            "no memory for a table"
-        );
+        let none = "no memory for a table";
+        let buckets = memory.alloc(layout).expect(none).as_ptr().cast();
+        let head = memory.alloc(Layout::new::<Head>()).expect(none);
+        let head: *mut Head = head.as_ptr().cast();
         // SAFETY: both were just allocated with these layouts.
         unsafe {
-            ptr::write_bytes(buckets, 0, count);
+            ptr::write_bytes::<*mut Node>(buckets, 0, count);
             head.write(Head {
                 buckets,
                 mask: count as u64 - 1,
@@ -107,6 +98,37 @@ impl<M: Memory> Table<M> {
             });
         }
         Self { head, memory }
+    }
+
+    /// Where it begins: by this it is found again.
+    pub fn head(&self) -> *mut Head {
+        self.head
+    }
+
+    /// The table that begins there.
+    ///
+    /// # Safety
+    /// The head is of a table in that memory that nobody else has.
+    pub unsafe fn at(head: *mut Head, memory: M) -> Self {
+        Self { head, memory }
+    }
+
+    /// Its entries, in no order, but no more than so many: links that are damaged may go round in a
+    /// circle.
+    pub fn entries(&self, most: usize) -> Vec<(u64, u64)> {
+        let mut found = Vec::new();
+        // SAFETY: as in `find`.
+        unsafe {
+            let head = &*self.head;
+            for bucket in 0..=head.mask as usize {
+                let mut node = *head.buckets.add(bucket);
+                while !node.is_null() && found.len() < most {
+                    found.push(((*node).key, (*node).value));
+                    node = (*node).next;
+                }
+            }
+        }
+        found
     }
 
     /// The link to the key's node, or the null link at the end of its chain.
@@ -146,14 +168,14 @@ impl<M: Memory> Table<M> {
             if let Some(node) = (*link).as_mut() {
                 return Some(std::mem::replace(&mut node.value, value));
             }
-            let node = self.memory.take(NODE).cast::<Node>();
-            assert!(!node.is_null(), "no memory for a node");
+            let node = self.memory.alloc(NODE).expect("no memory for a node");
+            let node = node.cast::<Node>();
             node.write(Node {
                 next: ptr::null_mut(),
                 key,
                 value,
             });
-            *link = node;
+            *link = node.as_ptr();
         }
         self.count(hash, 1);
         None
@@ -171,7 +193,7 @@ impl<M: Memory> Table<M> {
             }
             let value = (*node).value;
             *link = (*node).next;
-            self.memory.give(node.cast(), NODE);
+            self.memory.free(NonNull::new_unchecked(node.cast()), NODE);
             value
         };
         self.count(hash, -1);

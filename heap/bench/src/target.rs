@@ -3,13 +3,14 @@
 
 use std::hint::black_box;
 
+use nvheap::fof::{Memory, PlainTx};
 use nvheap::structures::HashMap;
 use nvheap::{Policy, Session};
 
 use crate::measure::draw;
 use crate::ops::Place;
 use crate::peer::Peer;
-use crate::plain::{Memory, Table};
+use crate::plain::Table;
 
 /// Operations whose time is taken together: few enough that most batches meet no other program.
 pub const BATCH: u64 = 500;
@@ -46,6 +47,48 @@ impl<P: Policy> Target for Ours<P> {
         self.session
             .run(|tx| table.remove(tx, &key))
             .expect("remove");
+    }
+}
+
+/// The heap's table in plain memory: the operations of a transaction without one.
+pub struct Library<M> {
+    memory: M,
+    table: HashMap<u64, u64>,
+}
+
+impl<M: Memory> Library<M> {
+    pub fn new(buckets: u64, mut memory: M) -> Self {
+        // SAFETY: the memory is this table's.
+        let mut tx = unsafe { PlainTx::new(&mut memory) };
+        let head = HashMap::create(&mut tx, buckets).expect("a table");
+        Self {
+            memory,
+            table: HashMap::at(head),
+        }
+    }
+
+    #[inline(always)]
+    fn tx(&mut self) -> PlainTx<'_, M> {
+        // SAFETY: the memory is this table's.
+        unsafe { PlainTx::new(&mut self.memory) }
+    }
+}
+
+impl<M: Memory> Target for Library<M> {
+    #[inline(always)]
+    fn get(&mut self, key: u64) -> Option<u64> {
+        let table = self.table;
+        table.get(&mut self.tx(), &key).expect("get")
+    }
+    #[inline(always)]
+    fn insert(&mut self, key: u64) {
+        let table = self.table;
+        table.insert(&mut self.tx(), key, key).expect("insert");
+    }
+    #[inline(always)]
+    fn remove(&mut self, key: u64) {
+        let table = self.table;
+        table.remove(&mut self.tx(), &key).expect("remove");
     }
 }
 
