@@ -25,8 +25,6 @@ pub struct Options {
     pub assume_persistent: bool,
     /// Take the platform for one with flush on fail though it does not say that it is.
     pub assume_flush_on_fail: bool,
-    /// Open a region of flush on fail that was not closed.
-    pub accept_unclosed: bool,
     /// Map the region at this address.
     pub address: Option<usize>,
     /// Sessions (threads at work at the same time) of a new region.
@@ -42,7 +40,6 @@ impl Default for Options {
         Self {
             assume_persistent: false,
             assume_flush_on_fail: false,
-            accept_unclosed: false,
             address: None,
             sessions: 8,
             redo_lines: 4096,
@@ -194,9 +191,6 @@ impl<P: Policy, B: Pmem> Heap<P, B> {
         Self::check_promise(options)?;
         // SAFETY: the state page is part of the mapping.
         let open = unsafe { map.base().add(OPEN_OFFSET as usize).cast::<u64>().read() };
-        if P::KIND == PolicyKind::Fof && open != 0 && !options.accept_unclosed {
-            return Err(Error::NotClosed);
-        }
         // A region that was closed has empty logs: opening it takes the same time whatever is in it.
         let recovered = if open == 0 {
             closed(map.base(), &layout)?

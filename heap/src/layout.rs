@@ -151,8 +151,10 @@ impl Layout {
         }
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap_or([0; 4]));
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or([0; 8]));
-        if u64_at(0) != MAGIC {
-            return Err(Error::NotARegion);
+        match u64_at(0) {
+            MAGIC => {}
+            crate::fof::header::MAGIC => return Err(Error::PlainMemory),
+            _ => return Err(Error::NotARegion),
         }
         if u32_at(8) != VERSION {
             return Err(Error::Version(u32_at(8)));

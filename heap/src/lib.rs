@@ -68,5 +68,5 @@ pub use map::{MapOptions, Mapping};
 pub use mutant::Mutant;
 pub use persist::{FNV_SEED, PBytes, PPtr, Persist, fnv1a, type_id};
 pub use pmem::{LINE_BYTES, LINE_WORDS, Native, Pmem};
-pub use policy::{FocRedo, FocStm, FocUndo, Fof, FofStm, FofUndo, Policy, PolicyKind};
+pub use policy::{FocRedo, FocStm, FocUndo, FofStm, FofUndo, Policy, PolicyKind};
 pub use tx::{Core, Engine, Range, Tx, TxResult};

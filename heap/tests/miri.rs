@@ -48,14 +48,12 @@ fn way<P: nvheap::Policy>() {
             })
             .unwrap();
     }
-    if P::KIND != PolicyKind::Fof {
-        let aborted = session.run(|tx| {
-            AvlMap::at(avl).remove(tx, &3)?;
-            tx.alloc_bytes(b"gone again")?;
-            Err::<(), _>(TxError::Abort)
-        });
-        assert_eq!(aborted, Err(TxError::Abort));
-    }
+    let aborted = session.run(|tx| {
+        AvlMap::at(avl).remove(tx, &3)?;
+        tx.alloc_bytes(b"gone again")?;
+        Err::<(), _>(TxError::Abort)
+    });
+    assert_eq!(aborted, Err(TxError::Abort));
     session
         .run(|tx| {
             AvlMap::at(avl).remove(tx, &5)?;
@@ -104,5 +102,4 @@ ways! {
     foc_stm: FocStm
     fof_undo: FofUndo
     fof_stm: FofStm
-    fof: Fof
 }

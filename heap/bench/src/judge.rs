@@ -266,10 +266,7 @@ fn word_of(bytes: &[u8]) -> u64 {
 }
 
 fn options() -> Options {
-    Options {
-        accept_unclosed: true,
-        ..Options::assume_all()
-    }
+    Options::assume_all()
 }
 
 fn look_at<P: Policy>(

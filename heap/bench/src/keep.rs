@@ -7,7 +7,7 @@ use std::alloc::Layout;
 use std::io::Write;
 use std::path::Path;
 
-use nvheap::fof::{self, Local, Memory, Region, header_of};
+use nvheap::fof::{self, Local, Memory, Region, is_region};
 use nvheap::structures::{HashHead, HashMap};
 use nvheap::{Heap, Options, PPtr, Policy, PolicyKind, Session, Tx, policy_of, with_policy};
 
@@ -190,11 +190,7 @@ pub fn keep(folder: &Path, policy: &str, numbers: u64) -> Result<(), String> {
 }
 
 fn whole<P: Policy>(file: &Path) -> Result<u64, String> {
-    let options = Options {
-        accept_unclosed: true,
-        ..Options::default()
-    };
-    let heap = Heap::<P>::open(file, &options).map_err(|error| error.to_string())?;
+    let heap = Heap::<P>::open(file, &Options::default()).map_err(|error| error.to_string())?;
     let findings = nvheap::fsck::check(heap.layout(), &|offset| heap.word(offset));
     if let Some(finding) = findings.first() {
         return Err(finding.what.clone());
@@ -233,7 +229,7 @@ fn whole_if(count: u64, mut found: Vec<(u64, u64)>) -> Result<u64, String> {
 /// What a failure left: says how many were counted, if the table fits that.
 pub fn look(folder: &Path) -> Result<(), String> {
     let file = folder.join("region");
-    let count = if header_of(&file).is_ok() {
+    let count = if is_region(&file) {
         whole_plain_region(&file)?
     } else {
         let kind = policy_of(&file).map_err(|error| error.to_string())?;

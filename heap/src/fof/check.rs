@@ -12,7 +12,7 @@ use super::header::{
 };
 use super::runs::BINS;
 use super::space::{Cache, ClassShared, Free, Thread};
-use crate::fsck::{Finding, Root, Usage, root_at};
+use crate::fsck::{Allocated, Finding, Root, Usage, root_at};
 use crate::layout::{ROOT_BYTES, ROOTS};
 
 /// What was found.
@@ -24,6 +24,8 @@ pub struct Look {
     pub usage: Usage,
     /// Names of addresses.
     pub roots: Vec<Root>,
+    /// What is allocated: address and bytes.
+    pub objects: Vec<Allocated>,
 }
 
 /// Check a region whose header is in order.
@@ -291,19 +293,20 @@ impl Looking<'_> {
         while chunk < self.header.chunks {
             match self.chunk(chunk) {
                 Chunk::Slab(class) => {
-                    let free = self.free.get(&chunk).map_or(0, |bits| {
-                        bits.iter().map(|word| word.count_ones() as usize).sum()
-                    });
-                    let objects = (CLASS[class].count - free) as u64;
-                    usage.objects += objects;
-                    usage.object_bytes += objects * CLASS[class].size_bytes as u64;
+                    let free = self.free.get(&chunk);
+                    let size = CLASS[class].size_bytes as u64;
+                    let start = self.header.base + self.header.chunk_offset(chunk);
+                    let live = (0..CLASS[class].count as u64)
+                        .filter(|index| !is_noted(free, *index as usize))
+                        .map(|index| (start + index * size, size));
+                    self.found.objects.extend(live);
                     usage.chunk_bytes += CHUNK_BYTES as u64;
                     chunk += 1;
                 }
                 Chunk::Large(count) if count <= self.header.chunks - chunk => {
                     let bytes = count * CHUNK_BYTES as u64;
-                    usage.objects += 1;
-                    usage.object_bytes += bytes;
+                    let start = self.header.base + self.header.chunk_offset(chunk);
+                    self.found.objects.push((start, bytes));
                     usage.chunk_bytes += bytes;
                     chunk += count;
                 }
@@ -311,6 +314,8 @@ impl Looking<'_> {
                 _ => chunk += 1,
             }
         }
+        usage.objects = self.found.objects.len() as u64;
+        usage.object_bytes = self.found.objects.iter().map(|object| object.1).sum();
         self.found.usage = usage;
     }
 
@@ -340,9 +345,7 @@ impl Looking<'_> {
         match self.chunk(chunk) {
             Chunk::Slab(class) => {
                 let index = (within % CHUNK_BYTES as u64) as usize / CLASS[class].size_bytes;
-                let free = self.free.get(&chunk);
-                index < CLASS[class].count
-                    && free.is_none_or(|bits| bits[index / 64] >> (index % 64) & 1 == 0)
+                index < CLASS[class].count && !is_noted(self.free.get(&chunk), index)
             }
             Chunk::Large(_) => true,
             Chunk::Inside => {
@@ -355,4 +358,8 @@ impl Looking<'_> {
             Chunk::Free(_) | Chunk::Impossible => false,
         }
     }
+}
+
+fn is_noted(bits: Option<&Vec<u64>>, index: usize) -> bool {
+    bits.is_some_and(|bits| bits[index / 64] >> (index % 64) & 1 != 0)
 }

@@ -45,5 +45,5 @@ pub use header::{Header, Mark};
 pub use hold::Hold;
 pub use local::Local;
 pub use memory::Memory;
-pub use region::{Options, Region, header_of};
+pub use region::{Options, Region, header_of, is_region};
 pub use tx::PlainTx;

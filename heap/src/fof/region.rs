@@ -453,6 +453,15 @@ pub fn header_of(path: &Path) -> Result<Header, Error> {
     Header::decode(&head)
 }
 
+/// Whether a file begins as a region of plain memory does.
+#[must_use]
+pub fn is_region(path: &Path) -> bool {
+    !matches!(
+        header_of(path),
+        Err(Error::NotARegion | Error::Io(..) | Error::Short(..))
+    )
+}
+
 /// Whether both ends of a file are zero: file systems, partition tables and regions leave marks there.
 fn is_blank(map: &Mapping) -> bool {
     let bytes = map.bytes();
