@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Plain memory as an allocator: what it gives out is nobody else's, stays where it is from one opening
-//! to the next, and can be had again once it is free. Run by Miri, too (`tests/heap/test_sanitizers.py`).
+//! to the next, and can be had again once it is free.
 
 #![allow(
     clippy::tests_outside_test_module, // an integration test is one as a whole
@@ -22,9 +22,8 @@ use proptest::prelude::*;
 
 const REGION_BYTES: u64 = 1 << 21;
 const TYPE: u64 = 7;
-/// Miri is some hundred times slower.
-const CASES: u32 = if cfg!(miri) { 2 } else { 64 };
-const STEPS: usize = if cfg!(miri) { 60 } else { 600 };
+const CASES: u32 = 64;
+const STEPS: usize = 600;
 
 struct File(PathBuf);
 
@@ -161,8 +160,7 @@ fn what_is_freed_can_be_had_again() {
     let mut local = region.local().unwrap();
     for bytes in [24, 1000, 32768, 70_000, 1_000_000] {
         let layout = Layout::from_size_align(bytes, 8).unwrap();
-        let rounds = if cfg!(miri) { 1 } else { 200_000_000 / bytes };
-        for _ in 0..rounds.min(20_000) {
+        for _ in 0..(200_000_000 / bytes).min(20_000) {
             let at = local.alloc(layout).expect("the region has room for one");
             // SAFETY: just allocated.
             unsafe { local.free(at, layout) };
@@ -233,7 +231,7 @@ fn a_full_region_gives_no_more_and_takes_back() {
 #[test]
 fn threads_hand_objects_on() {
     let region = Region::anonymous(1 << 20, &Options::assume_all()).unwrap();
-    let rounds: usize = if cfg!(miri) { 600 } else { 300_000 };
+    let rounds: usize = 300_000;
     let (to, from) = mpsc::sync_channel::<usize>(64);
     let layout = Layout::new::<[u64; 8]>();
     std::thread::scope(|scope| {
@@ -350,7 +348,6 @@ fn numbers(region: &Region) -> Vec<u64> {
 /// Pointers are addresses, and lead to the same objects in each opening. The allocator goes on with
 /// what it had.
 #[test]
-#[cfg_attr(miri, ignore = "Miri maps no file")]
 fn pointers_lead_to_the_same_objects_in_the_next_opening() {
     let file = File::new("list");
     let mut region = file.create(REGION_BYTES);
@@ -446,13 +443,13 @@ fn follow(region: &Region, map: &impl Map, steps: &[(bool, u64)]) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 1 } else { 16 },
+        cases: 16,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
     #[test]
     fn the_structures_of_the_library_work_in_plain_memory(
-        steps in prop::collection::vec((any::<bool>(), 0..100_u64), 0..if cfg!(miri) { 40 } else { 400 }),
+        steps in prop::collection::vec((any::<bool>(), 0..100_u64), 0..400),
     ) {
         for kind in 0..3 {
             let region = Region::anonymous(REGION_BYTES, &Options::assume_all()).unwrap();

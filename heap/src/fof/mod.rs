@@ -40,6 +40,7 @@ mod roots;
 mod runs;
 mod space;
 mod tx;
+mod volatile;
 
 pub use header::{Header, Mark};
 pub use hold::Hold;

@@ -14,6 +14,7 @@ use super::header::{
 use super::hold::{Hold, Protected};
 use super::local::Local;
 use super::space::Space;
+use super::volatile::Volatile;
 use super::{reclaim, roots};
 use crate::error::Error;
 use crate::fsck::{Finding, Usage};
@@ -132,7 +133,7 @@ impl Region {
         options.check_promise()?;
         let map = Mapping::anonymous(bytes)?;
         // SAFETY: the mapping was just made, and is only ours.
-        unsafe { Self::format(Box::new(Native::new()), map, false, options) }
+        unsafe { Self::format(Box::new(Volatile), map, false, options) }
     }
 
     /// Make a region in mapped memory, through a back end that writes back. `outlives`: what is
@@ -151,8 +152,8 @@ impl Region {
     ) -> Result<Self, Error> {
         options.check_promise()?;
         let header = Header::new(map.bytes() as u64, map.base() as u64, new_uuid())?;
-        let table = 0..header.chunks_offset as usize;
-        for at in table.step_by(8).map(|offset| word_at(&map, offset)) {
+        let before_chunks = 0..header.entry_offset(header.chunks) as usize;
+        for at in before_chunks.step_by(8).map(|offset| word_at(&map, offset)) {
             // SAFETY: a word of the mapping, which is ours.
             unsafe {
                 if *at != 0 {
