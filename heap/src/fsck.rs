@@ -138,27 +138,31 @@ pub struct Root {
 pub fn roots(word: &dyn Fn(u64) -> u64) -> Vec<Root> {
     let mut found = Vec::new();
     for root in 0..ROOTS {
-        let at = ROOTS_OFFSET + root * ROOT_BYTES;
-        if word(at).to_le_bytes()[0] == 0 {
-            continue;
-        }
-        let mut name = Vec::with_capacity(ROOT_NAME_BYTES);
-        for index in 0..ROOT_NAME_BYTES as u64 / 8 {
-            name.extend(word(at + index * 8).to_le_bytes());
-        }
-        name.truncate(
-            name.iter()
-                .position(|byte| *byte == 0)
-                .unwrap_or(name.len()),
-        );
-        found.push(Root {
-            name: String::from_utf8_lossy(&name).into_owned(),
-            type_id: word(at + ROOT_TYPE_OFFSET),
-            offset: word(at + ROOT_POINTER_OFFSET),
-            bytes: word(at + ROOT_SIZE_OFFSET),
-        });
+        found.extend(root_at(word, ROOTS_OFFSET + root * ROOT_BYTES));
     }
     found
+}
+
+/// The root whose entry begins there, if it is in use.
+pub(crate) fn root_at(word: &dyn Fn(u64) -> u64, at: u64) -> Option<Root> {
+    let mut name = Vec::with_capacity(ROOT_NAME_BYTES);
+    for index in 0..ROOT_NAME_BYTES as u64 / 8 {
+        name.extend(word(at + index * 8).to_le_bytes());
+    }
+    if name[0] == 0 {
+        return None;
+    }
+    name.truncate(
+        name.iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(name.len()),
+    );
+    Some(Root {
+        name: String::from_utf8_lossy(&name).into_owned(),
+        type_id: word(at + ROOT_TYPE_OFFSET),
+        offset: word(at + ROOT_POINTER_OFFSET),
+        bytes: word(at + ROOT_SIZE_OFFSET),
+    })
 }
 
 /// Something that no program leaves behind.

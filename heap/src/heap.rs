@@ -26,8 +26,6 @@ pub struct Options {
     pub assume_persistent: bool,
     /// Take the platform for one with flush on fail though it does not say that it is.
     pub assume_flush_on_fail: bool,
-    /// Open a region of flush on fail that was not closed.
-    pub accept_unclosed: bool,
     /// Map the region at this address.
     pub address: Option<usize>,
     /// Sessions (threads at work at the same time) of a new region.
@@ -43,7 +41,6 @@ impl Default for Options {
         Self {
             assume_persistent: false,
             assume_flush_on_fail: false,
-            accept_unclosed: false,
             address: None,
             sessions: 8,
             redo_lines: 4096,
@@ -195,9 +192,6 @@ impl<P: Policy, B: Pmem> Heap<P, B> {
         Self::check_promise(options)?;
         // SAFETY: the state page is part of the mapping.
         let open = unsafe { map.base().add(OPEN_OFFSET as usize).cast::<u64>().read() };
-        if P::KIND == PolicyKind::Fof && open != 0 && !options.accept_unclosed {
-            return Err(Error::NotClosed);
-        }
         // A region that was closed has empty logs: opening it takes the same time whatever is in it.
         let recovered = if open == 0 {
             closed(map.base(), &layout)?
@@ -320,7 +314,7 @@ fn clear<B: Pmem>(pm: &B, map: &Mapping, bytes: u64) {
     pm.fence();
 }
 
-fn new_uuid() -> [u8; 16] {
+pub(crate) fn new_uuid() -> [u8; 16] {
     let mut uuid = [0; 16];
     // SAFETY: the buffer is as long as said. A failure leaves zeros: no identity, no harm.
     unsafe { libc::getrandom(uuid.as_mut_ptr().cast(), uuid.len(), 0) };
@@ -480,9 +474,9 @@ impl<P: Policy, B: Pmem> Session<P, B> {
 }
 
 /// Words of a root's name.
-const NAME_WORDS: usize = ROOT_NAME_BYTES / 8;
+pub(crate) const NAME_WORDS: usize = ROOT_NAME_BYTES / 8;
 
-fn name_words(name: &str) -> Result<[u64; NAME_WORDS], Error> {
+pub(crate) fn name_words(name: &str) -> Result<[u64; NAME_WORDS], Error> {
     let bytes = name.as_bytes();
     if bytes.is_empty() || bytes.len() >= ROOT_NAME_BYTES || bytes.contains(&0) {
         return Err(Error::RootName);

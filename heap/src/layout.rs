@@ -154,8 +154,10 @@ impl Layout {
             return Err(Error::Short(bytes.len() as u64, PAGE_BYTES));
         };
         let header = RemHeapHeader::from_bytes(bytes);
-        if header.magic != MAGIC {
-            return Err(Error::NotARegion);
+        match header.magic {
+            MAGIC => {}
+            crate::fof::header::MAGIC => return Err(Error::PlainMemory),
+            _ => return Err(Error::NotARegion),
         }
         if header.version != VERSION {
             return Err(Error::Version(header.version));

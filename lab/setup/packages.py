@@ -63,6 +63,7 @@ PACKAGES = (
     Package("clang-format", "formatter of C"),
     Package("libpmemobj-dev", "the heap's peer in `rem bench heap`"),
     Package("strace", "shows that neither heap calls msync there"),
+    Package("valgrind", "counts the instructions of an update there"),
     Package("ca-certificates", "fetches from package registries"),
 )
 

@@ -56,6 +56,13 @@ def test_directory_in_a_heap_works_as_one_in_memory(tmp_path: Path) -> None:
     program, ldap = tmp_path / "program", repo_dir() / "heap" / "ldap"
     sources = [str(ldap / name) for name in ("test.c", "in_heap.c", "in_memory.c")]
     run([*compiler(program), *sources, *libraries()])
+    run([str(program), str(tmp_path / "region"), str(tmp_path / "plain")])
+
+
+@pytest.mark.full
+def test_a_c_program_finds_its_plain_memory_again(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    run([*compiler(program), str(C / "test_fof.c"), *libraries()])
     run([str(program), str(tmp_path / "region")])
 
 

@@ -74,10 +74,7 @@ fn judge_window(window: &Window, limit: u64) -> Result<Verdict, String> {
 }
 
 fn options() -> Options {
-    Options {
-        accept_unclosed: true,
-        ..Options::assume_all()
-    }
+    Options::assume_all()
 }
 
 fn copy_of(image: &[u8]) -> Result<Mapping, String> {

@@ -98,7 +98,7 @@ fn transaction<T: Tx>(tx: &mut T, roots: Roots) -> TxResult<u64> {
 
 fn step<P: Policy, B: Pmem>(session: &mut Session<P, B>, roots: Roots) -> Result<u64, String> {
     let count = session.run(|tx| transaction(tx, roots)).map_err(text)?;
-    if count % ABORT_EVERY == 0 && P::KIND != PolicyKind::Fof {
+    if count % ABORT_EVERY == 0 {
         let aborted: TxResult<()> = session.run(|tx| {
             transaction(tx, roots)?;
             Err(TxError::Abort)

@@ -105,13 +105,13 @@ impl<B: Pmem> Core<B> {
 
     /// A free object of at least so many bytes, which becomes allocated with the transaction.
     #[inline(always)]
-    pub fn reserve<const FLUSH: bool, const LOG: bool>(&mut self, bytes: u64) -> TxResult<Pending> {
+    pub fn reserve<const FLUSH: bool>(&mut self, bytes: u64) -> TxResult<Pending> {
         let Some(class) = class_of(bytes) else {
             return self.reserve_large(bytes);
         };
         let offset = match self.lists[class].pop() {
             Some(offset) => offset,
-            None => self.refill::<FLUSH, LOG>(class)?,
+            None => self.refill::<FLUSH>(class)?,
         };
         let within = offset - self.window.0;
         let chunk = within / CHUNK_BYTES;
@@ -167,7 +167,7 @@ impl<B: Pmem> Core<B> {
 
     #[cold]
     #[inline(never)]
-    fn refill<const FLUSH: bool, const LOG: bool>(&mut self, class: usize) -> TxResult<u64> {
+    fn refill<const FLUSH: bool>(&mut self, class: usize) -> TxResult<u64> {
         loop {
             let shared = &self.shared;
             let word = |chunk| shared.load(shared.layout.table_entry(chunk));
@@ -175,7 +175,7 @@ impl<B: Pmem> Core<B> {
                 Refill::Objects(list) => list,
                 Refill::Harvest(chunk) => self.harvest(class, chunk),
                 Refill::Fresh(chunk) => {
-                    self.make_slab::<FLUSH, LOG>(class, chunk)?;
+                    self.make_slab::<FLUSH>(class, chunk)?;
                     free_objects(
                         &self.shared.layout,
                         chunk,
@@ -208,11 +208,7 @@ impl<B: Pmem> Core<B> {
     }
 
     /// A chunk becomes a slab by a record of its own: it is the same whoever uses its objects.
-    fn make_slab<const FLUSH: bool, const LOG: bool>(
-        &mut self,
-        class: usize,
-        chunk: u64,
-    ) -> TxResult<()> {
+    fn make_slab<const FLUSH: bool>(&mut self, class: usize, chunk: u64) -> TxResult<()> {
         let shared = &*self.shared;
         let (map, bytes) = (
             shared.layout.chunk_offset(chunk),
@@ -229,10 +225,8 @@ impl<B: Pmem> Core<B> {
         let sequence = shared.enter_for::<FLUSH>(self.slot, record.len())?;
         // SAFETY: this session, active.
         let state = unsafe { shared.state(self.slot) };
-        if LOG {
-            shared.append::<FLUSH>(&mut state.redo, record, sequence);
-            shared.fence::<FLUSH>();
-        }
+        shared.append::<FLUSH>(&mut state.redo, record, sequence);
+        shared.fence::<FLUSH>();
         for offset in (map..map + bytes).step_by(8) {
             shared.apply::<FLUSH>(state, offset, 0);
         }

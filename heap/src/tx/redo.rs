@@ -323,7 +323,7 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> Tx for RedoTx<B, STM, FLUSH> {
         if self.view {
             return Err(TxError::ReadOnly);
         }
-        match self.core.reserve::<FLUSH, true>(bytes) {
+        match self.core.reserve::<FLUSH>(bytes) {
             Ok(pending) => {
                 self.core.pending.push(pending);
                 Ok(pending.offset)

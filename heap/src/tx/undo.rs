@@ -222,7 +222,7 @@ impl<B: Pmem, const FLUSH: bool> Tx for UndoTx<B, FLUSH> {
         if self.view {
             return Err(TxError::ReadOnly);
         }
-        let pending = self.core.reserve::<FLUSH, true>(bytes)?;
+        let pending = self.core.reserve::<FLUSH>(bytes)?;
         self.core.pending.push(pending);
         Ok(pending.offset)
     }
