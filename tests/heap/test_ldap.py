@@ -87,9 +87,7 @@ def test_entry_is_found_once_and_only_below_what_exists(ldap: Ldap, tmp_path: Pa
         server.kill()
 
 
-def test_region_of_plain_memory_survives_a_stop_but_no_kill(
-    ldap: Ldap, tmp_path: Path
-) -> None:
+def test_region_of_plain_memory_survives_a_stop_but_no_kill(ldap: Ldap, tmp_path: Path) -> None:
     """A region of plain memory has no log: after a kill the server refuses it and logs why."""
     server = Server(ldap, tmp_path, "FoF", REGION_BYTES)
     server.start()
