@@ -8,7 +8,8 @@
  *   suffix     "dc=example"
  *   region     /path       the file; made if there is none
  *   size       BYTES       of a new region
- *   policy     FoC+RL      of a new region; `none` is plain memory
+ *   policy     FoC+RL      of a new region; FoF is plain memory that outlives
+ *                          the server, `none` is plain memory that does not
  *   statistics /path       written when the database is closed
  */
 #include "portable.h"
@@ -328,6 +329,15 @@ static int nvheap_db_init(BackendDB *be, ConfigReply *cr)
 	return 0;
 }
 
+static const struct directory_kind *kind_of(const char *policy)
+{
+	if (strcasecmp(policy, "none") == 0)
+		return &directory_in_memory;
+	if (strcasecmp(policy, "FoF") == 0)
+		return &directory_in_region;
+	return &directory_in_heap;
+}
+
 static int nvheap_db_open(BackendDB *be, ConfigReply *cr)
 {
 	struct nvheap_info *info = info_of(be);
@@ -338,9 +348,8 @@ static int nvheap_db_open(BackendDB *be, ConfigReply *cr)
 	};
 	int err;
 
-	info->kind = strcasecmp(setup.policy, "none") ? &directory_in_heap :
-							&directory_in_memory;
-	if (info->kind == &directory_in_heap && !setup.region) {
+	info->kind = kind_of(setup.policy);
+	if (info->kind != &directory_in_memory && !setup.region) {
 		snprintf(cr->msg, sizeof(cr->msg),
 			 "back-nvheap: no region is given");
 		return -1;

@@ -48,5 +48,6 @@ struct directory_kind {
 
 extern const struct directory_kind directory_in_heap;
 extern const struct directory_kind directory_in_memory;
+extern const struct directory_kind directory_in_region;
 
 #endif

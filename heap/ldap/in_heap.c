@@ -70,7 +70,7 @@ static const struct {
 } policies[] = {
 	{ "FoC+STM", NVHEAP_FOC_STM }, { "FoC+UL", NVHEAP_FOC_UL },
 	{ "FoC+RL", NVHEAP_FOC_RL },   { "FoF+STM", NVHEAP_FOF_STM },
-	{ "FoF+UL", NVHEAP_FOF_UL },   { "FoF", NVHEAP_FOF },
+	{ "FoF+UL", NVHEAP_FOF_UL },
 };
 
 static int policy_of(const char *name, enum nvheap_policy *ret_policy)

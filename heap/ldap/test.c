@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The directory in a heap does what the one in plain memory does: the same
- * random keys, looked up and walked through in order, before and after the
- * region is opened again.
+ * The directory in a heap, and the one in a region of plain memory, do what the
+ * one in malloc()'s memory does: the same random keys, looked up and walked
+ * through in order, before and after the region is opened again.
  */
 #include "directory.h"
 
@@ -15,7 +15,7 @@
 #define KEY_BYTES_MAX 100
 #define REGION_BYTES (16u << 20)
 
-static const struct directory_kind *const kinds[] = {
+static const struct directory_kind *kinds[] = {
 	&directory_in_memory,
 	&directory_in_heap,
 };
@@ -100,15 +100,15 @@ static void fill(struct directory **both)
 	}
 }
 
-int main(int argc, char **argv)
+static void compare(const struct directory_kind *kind, const char *region)
 {
-	struct directory_setup setup = { .policy = "FoC+RL",
+	struct directory_setup setup = { .region = region,
+					 .policy = "FoC+RL",
 					 .size_bytes = REGION_BYTES };
 	struct directory *both[2];
 	uint64_t count;
 
-	expect(argc == 2, "usage");
-	setup.region = argv[1];
+	kinds[1] = kind;
 	for (int i = 0; i < 2; i++)
 		expect(!kinds[i]->open(&setup, &both[i]), "open");
 	fill(both);
@@ -120,5 +120,12 @@ int main(int argc, char **argv)
 	expect(walk(both) == count, "walk again");
 	for (int i = 0; i < 2; i++)
 		kinds[i]->close(both[i]);
+}
+
+int main(int argc, char **argv)
+{
+	expect(argc == 3, "usage");
+	compare(&directory_in_heap, argv[1]);
+	compare(&directory_in_region, argv[2]);
 	return 0;
 }

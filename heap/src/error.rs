@@ -18,6 +18,8 @@ pub enum Error {
     Busy(PathBuf),
     /// It does not begin as a region does.
     NotARegion,
+    /// It is plain memory, which has no transactions.
+    PlainMemory,
     /// Its format is another version.
     Version(u32),
     /// Its header does not fit its checksum.
@@ -39,8 +41,19 @@ pub enum Error {
     NoFlushOnFail,
     /// A file that is not persistent memory, with flush on commit.
     NotPersistent(PathBuf),
-    /// Flush on fail, and the last user did not close it: its content may be torn.
+    /// Plain memory, and the last user did not close it: its content may be half changed.
     NotClosed,
+    /// The place at which a region must be mapped is taken.
+    AddressTaken {
+        /// The region's file.
+        path: PathBuf,
+        /// The address that its pointers lead to.
+        address: u64,
+        /// The mapping that is there.
+        by: String,
+    },
+    /// There is something in the file in which a region was to be made.
+    NotEmpty(PathBuf),
     /// The bytes of a log or of the allocator are impossible: what and where.
     Corrupt(&'static str, u64),
     /// All sessions of the region are in use.
@@ -59,6 +72,10 @@ impl fmt::Display for Error {
             Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Busy(path) => write!(f, "{}: another process has it open", path.display()),
             Self::NotARegion => write!(f, "not a region: its first bytes are others"),
+            Self::PlainMemory => write!(
+                f,
+                "plain memory (FoF): open it as such, it has no transactions"
+            ),
             Self::Version(found) => write!(
                 f,
                 "region of version {found}, this program knows {}",
@@ -88,7 +105,18 @@ impl fmt::Display for Error {
             ),
             Self::NotClosed => write!(
                 f,
-                "flush on fail, and it was not closed: `nvheap repair` tells what is left"
+                "plain memory (FoF) that was not closed: its process died, and what it was changing \
+                 may be half done; `nvheap repair` checks what is left"
+            ),
+            Self::AddressTaken { path, address, by } => write!(
+                f,
+                "{}: must be mapped at {address:#x}, and {by} is there: its pointers are addresses",
+                path.display()
+            ),
+            Self::NotEmpty(path) => write!(
+                f,
+                "{}: there is something in it: remove it first, or say overwrite",
+                path.display()
             ),
             Self::Corrupt(what, offset) => write!(f, "corrupt: {what} at offset {offset:#x}"),
             Self::NoSession => write!(f, "all sessions of the region are in use"),
@@ -135,7 +163,7 @@ pub enum TxError {
     BadFree,
     /// A change in a transaction that was begun for reading.
     ReadOnly,
-    /// An abort under the policy FoF, which keeps no log: changes made so far stay.
+    /// A part that failed in plain memory, which has no log: changes made so far stay.
     NoRollback,
     /// A table of the region is full.
     Full,
@@ -152,7 +180,7 @@ impl fmt::Display for TxError {
             Self::BadPointer => "a pointer that is null or outside of the region",
             Self::BadFree => "free of something that is not allocated",
             Self::ReadOnly => "a change in a transaction for reading",
-            Self::NoRollback => "abort under FoF, which keeps no log: changes made so far stay",
+            Self::NoRollback => "plain memory has no log: changes made so far stay",
             Self::Full => "a table of the region is full",
         })
     }

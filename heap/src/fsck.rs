@@ -7,7 +7,8 @@ use crate::alloc::Chunk;
 use crate::classes::{CLASS, SIZES};
 use crate::error::Error;
 use crate::layout::{
-    CHUNK_BYTES, Layout, OPEN_OFFSET, ROOT_BYTES, ROOT_NAME_BYTES, ROOTS, ROOTS_OFFSET,
+    CHUNK_BYTES, Layout, OPEN_OFFSET, ROOT_BYTES, ROOT_NAME_BYTES, ROOT_POINTER_OFFSET,
+    ROOT_SIZE_OFFSET, ROOT_TYPE_OFFSET, ROOTS, ROOTS_OFFSET,
 };
 
 /// How full a region is.
@@ -137,27 +138,31 @@ pub struct Root {
 pub fn roots(word: &dyn Fn(u64) -> u64) -> Vec<Root> {
     let mut found = Vec::new();
     for root in 0..ROOTS {
-        let at = ROOTS_OFFSET + root * ROOT_BYTES;
-        let mut name = Vec::with_capacity(ROOT_NAME_BYTES);
-        for index in 0..ROOT_NAME_BYTES as u64 / 8 {
-            name.extend(word(at + index * 8).to_le_bytes());
-        }
-        if name[0] == 0 {
-            continue;
-        }
-        name.truncate(
-            name.iter()
-                .position(|byte| *byte == 0)
-                .unwrap_or(name.len()),
-        );
-        found.push(Root {
-            name: String::from_utf8_lossy(&name).into_owned(),
-            type_id: word(at + 40),
-            offset: word(at + 48),
-            bytes: word(at + 56),
-        });
+        found.extend(root_at(word, ROOTS_OFFSET + root * ROOT_BYTES));
     }
     found
+}
+
+/// The root whose entry begins there, if it is in use.
+pub(crate) fn root_at(word: &dyn Fn(u64) -> u64, at: u64) -> Option<Root> {
+    let mut name = Vec::with_capacity(ROOT_NAME_BYTES);
+    for index in 0..ROOT_NAME_BYTES as u64 / 8 {
+        name.extend(word(at + index * 8).to_le_bytes());
+    }
+    if name[0] == 0 {
+        return None;
+    }
+    name.truncate(
+        name.iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(name.len()),
+    );
+    Some(Root {
+        name: String::from_utf8_lossy(&name).into_owned(),
+        type_id: word(at + ROOT_TYPE_OFFSET),
+        offset: word(at + ROOT_POINTER_OFFSET),
+        bytes: word(at + ROOT_SIZE_OFFSET),
+    })
 }
 
 /// Something that no program leaves behind.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use crate::error::{Error, TxError};
 use crate::layout::{
-    Layout, OPEN_OFFSET, PAGE_BYTES, ROOT_BYTES, ROOT_NAME_BYTES, ROOTS, ROOTS_OFFSET,
+    Layout, OPEN_OFFSET, PAGE_BYTES, ROOT_BYTES, ROOT_NAME_BYTES, ROOT_POINTER_OFFSET,
+    ROOT_SIZE_OFFSET, ROOT_TYPE_OFFSET, ROOTS, ROOTS_OFFSET,
 };
 use crate::map::{MapOptions, Mapping};
 use crate::persist::{PPtr, Persist};
@@ -25,8 +26,6 @@ pub struct Options {
     pub assume_persistent: bool,
     /// Take the platform for one with flush on fail though it does not say that it is.
     pub assume_flush_on_fail: bool,
-    /// Open a region of flush on fail that was not closed.
-    pub accept_unclosed: bool,
     /// Map the region at this address.
     pub address: Option<usize>,
     /// Sessions (threads at work at the same time) of a new region.
@@ -42,7 +41,6 @@ impl Default for Options {
         Self {
             assume_persistent: false,
             assume_flush_on_fail: false,
-            accept_unclosed: false,
             address: None,
             sessions: 8,
             redo_lines: 4096,
@@ -194,9 +192,6 @@ impl<P: Policy, B: Pmem> Heap<P, B> {
         Self::check_promise(options)?;
         // SAFETY: the state page is part of the mapping.
         let open = unsafe { map.base().add(OPEN_OFFSET as usize).cast::<u64>().read() };
-        if P::KIND == PolicyKind::Fof && open != 0 && !options.accept_unclosed {
-            return Err(Error::NotClosed);
-        }
         // A region that was closed has empty logs: opening it takes the same time whatever is in it.
         let recovered = if open == 0 {
             closed(map.base(), &layout)?
@@ -319,7 +314,7 @@ fn clear<B: Pmem>(pm: &B, map: &Mapping, bytes: u64) {
     pm.fence();
 }
 
-fn new_uuid() -> [u8; 16] {
+pub(crate) fn new_uuid() -> [u8; 16] {
     let mut uuid = [0; 16];
     // SAFETY: the buffer is as long as said. A failure leaves zeros: no identity, no harm.
     unsafe { libc::getrandom(uuid.as_mut_ptr().cast(), uuid.len(), 0) };
@@ -479,9 +474,9 @@ impl<P: Policy, B: Pmem> Session<P, B> {
 }
 
 /// Words of a root's name.
-const NAME_WORDS: usize = ROOT_NAME_BYTES / 8;
+pub(crate) const NAME_WORDS: usize = ROOT_NAME_BYTES / 8;
 
-fn name_words(name: &str) -> Result<[u64; NAME_WORDS], Error> {
+pub(crate) fn name_words(name: &str) -> Result<[u64; NAME_WORDS], Error> {
     let bytes = name.as_bytes();
     if bytes.is_empty() || bytes.len() >= ROOT_NAME_BYTES || bytes.contains(&0) {
         return Err(Error::RootName);
@@ -510,7 +505,12 @@ fn find_root(tx: &mut impl Tx, name: &[u64; NAME_WORDS]) -> TxResult<Option<u64>
 
 fn read_root(tx: &mut impl Tx, at: u64) -> TxResult<(u64, u64)> {
     // SAFETY: words of the roots.
-    unsafe { Ok((tx.load(at + 40)?, tx.load(at + 48)?)) }
+    unsafe {
+        Ok((
+            tx.load(at + ROOT_TYPE_OFFSET)?,
+            tx.load(at + ROOT_POINTER_OFFSET)?,
+        ))
+    }
 }
 
 fn set_root(
@@ -530,9 +530,9 @@ fn set_root(
             for (word, value) in name.iter().enumerate() {
                 tx.store(at + word as u64 * 8, *value)?;
             }
-            tx.store(at + 40, type_)?;
-            tx.store(at + 48, offset)?;
-            return tx.store(at + 56, bytes);
+            tx.store(at + ROOT_TYPE_OFFSET, type_)?;
+            tx.store(at + ROOT_POINTER_OFFSET, offset)?;
+            return tx.store(at + ROOT_SIZE_OFFSET, bytes);
         }
     }
     Err(TxError::Full)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where what lies in a region (see format/rem_heap.h, which defines it; a test compares).
+//! Where things lie in a region, as format/rem_heap.h defines it.
 //!
 //! ```text
 //!      0  header      written once, with a checksum
@@ -10,47 +10,56 @@
 //!     ..  chunks      64 KiB each: objects
 //! ```
 
+use std::mem::offset_of;
+
+use remanence_format as format;
+use remanence_format::{RemHeapHeader, RemHeapRoot, u32_of, usize_of};
+
 use crate::error::Error;
 use crate::policy::PolicyKind;
 
 /// First 8 bytes of a region.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"REMHEAP\0");
+pub const MAGIC: u64 = format::REM_HEAP_MAGIC;
 /// Version of the format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = u32_of(format::REM_HEAP_VERSION);
 /// Bytes of a page, to which areas are aligned.
 pub const PAGE_BYTES: u64 = 4096;
-/// Where the state is.
-pub const STATE_OFFSET: u64 = 4096;
 /// Within the state: records up to this sequence number are forgotten.
-pub const TRUNCATED_OFFSET: u64 = STATE_OFFSET;
+pub const TRUNCATED_OFFSET: u64 = format::REM_HEAP_TRUNCATED;
 /// Within the state: not zero while a program has the region open.
-pub const OPEN_OFFSET: u64 = STATE_OFFSET + 64;
+pub const OPEN_OFFSET: u64 = format::REM_HEAP_OPEN;
 /// Within the state: per session, the undo record that the last checkpoint met open.
-pub const LIVE_OFFSET: u64 = STATE_OFFSET + 512;
+pub const LIVE_OFFSET: u64 = format::REM_HEAP_LIVE;
 /// Where the roots are.
-pub const ROOTS_OFFSET: u64 = 8192;
+pub const ROOTS_OFFSET: u64 = format::REM_HEAP_ROOTS;
 /// Entries of the table of roots.
-pub const ROOTS: u64 = 64;
-/// Bytes of a root: name (40), type, offset, size.
-pub const ROOT_BYTES: u64 = 64;
+pub const ROOTS: u64 = format::REM_HEAP_ROOTS_MAX;
+/// Bytes of a root.
+pub const ROOT_BYTES: u64 = RemHeapRoot::BYTES as u64;
+/// Within a root: the type of what it points to.
+pub const ROOT_TYPE_OFFSET: u64 = offset_of!(RemHeapRoot, kind) as u64;
+/// Within a root: where that is.
+pub const ROOT_POINTER_OFFSET: u64 = offset_of!(RemHeapRoot, offset) as u64;
+/// Within a root: its size.
+pub const ROOT_SIZE_OFFSET: u64 = offset_of!(RemHeapRoot, bytes) as u64;
 /// Bytes of a root's name, with the zero at its end.
-pub const ROOT_NAME_BYTES: usize = 40;
+pub const ROOT_NAME_BYTES: usize = usize_of(format::REM_HEAP_NAME_BYTES);
 /// Where the logs begin.
-pub const LOGS_OFFSET: u64 = 12288;
+pub const LOGS_OFFSET: u64 = format::REM_HEAP_LOGS;
 /// Bytes of a chunk: a slab of objects of one size, or a part of a large object.
-pub const CHUNK_BYTES: u64 = 65536;
+pub const CHUNK_BYTES: u64 = format::REM_HEAP_CHUNK_BYTES;
 /// Most sessions a region can have: their words fill the state page.
 pub const SESSIONS_MAX: u32 = 448;
 /// Most lines of one log: 64 MiB.
 pub const LOG_LINES_MAX: u32 = 1 << 20;
-/// Least lines of one log: a record of one object must fit.
+/// Fewest lines of one log: a record of one object must fit.
 pub const LOG_LINES_MIN: u32 = 16;
 /// Offsets have 48 bits in records.
 pub const SIZE_MAX_BYTES: u64 = 1 << 47;
 /// Smallest region: its logs and some chunks.
 pub const SIZE_MIN_BYTES: u64 = 1 << 18;
-/// Bytes of the header that the checksum covers.
-pub const HEADER_CHECKED_BYTES: usize = 88;
+/// Bytes of the header.
+pub const HEADER_BYTES: usize = RemHeapHeader::BYTES;
 
 /// The header's fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,62 +125,58 @@ impl Layout {
 
     /// The header as bytes.
     #[must_use]
-    pub fn encode(&self) -> [u8; HEADER_CHECKED_BYTES + 8] {
-        let mut bytes = [0; HEADER_CHECKED_BYTES + 8];
-        let mut at = 0;
-        let mut put = |field: &[u8]| {
-            bytes[at..at + field.len()].copy_from_slice(field);
-            at += field.len();
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut header = RemHeapHeader {
+            magic: MAGIC,
+            version: VERSION,
+            policy: self.policy as u32,
+            uuid: self.uuid,
+            region_bytes: self.size_bytes,
+            sessions: self.sessions,
+            redo_lines: self.redo_lines,
+            undo_lines: self.undo_lines,
+            table_offset: self.table_offset,
+            chunks_offset: self.chunks_offset,
+            chunks: self.chunks,
+            chunk_bytes: CHUNK_BYTES,
+            ..RemHeapHeader::default()
         };
-        put(&MAGIC.to_le_bytes());
-        put(&VERSION.to_le_bytes());
-        put(&(self.policy as u32).to_le_bytes());
-        put(&self.uuid);
-        put(&self.size_bytes.to_le_bytes());
-        put(&self.sessions.to_le_bytes());
-        put(&self.redo_lines.to_le_bytes());
-        put(&self.undo_lines.to_le_bytes());
-        put(&0_u32.to_le_bytes());
-        put(&self.table_offset.to_le_bytes());
-        put(&self.chunks_offset.to_le_bytes());
-        put(&self.chunks.to_le_bytes());
-        put(&CHUNK_BYTES.to_le_bytes());
-        let crc = crc32c::crc32c(&bytes[..HEADER_CHECKED_BYTES]);
-        bytes[HEADER_CHECKED_BYTES..HEADER_CHECKED_BYTES + 4].copy_from_slice(&crc.to_le_bytes());
-        bytes
+        header.crc = checksum(&header.to_bytes());
+        header.to_bytes()
     }
 
-    /// Reads a header and believes none of it before it is checked.
+    /// Reads a header. None of it is used before it is checked.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        if bytes.len() < HEADER_CHECKED_BYTES + 8 {
+        let Some(bytes) = bytes.first_chunk() else {
             return Err(Error::Short(bytes.len() as u64, PAGE_BYTES));
+        };
+        let header = RemHeapHeader::from_bytes(bytes);
+        match header.magic {
+            MAGIC => {}
+            crate::fof::header::MAGIC => return Err(Error::PlainMemory),
+            _ => return Err(Error::NotARegion),
         }
-        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap_or([0; 4]));
-        let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or([0; 8]));
-        if u64_at(0) != MAGIC {
-            return Err(Error::NotARegion);
+        if header.version != VERSION {
+            return Err(Error::Version(header.version));
         }
-        if u32_at(8) != VERSION {
-            return Err(Error::Version(u32_at(8)));
-        }
-        if crc32c::crc32c(&bytes[..HEADER_CHECKED_BYTES]) != u32_at(HEADER_CHECKED_BYTES) {
+        if checksum(bytes) != header.crc {
             return Err(Error::Checksum);
         }
         let layout = Self {
-            policy: PolicyKind::from_number(u32_at(12)).ok_or(Error::Header("policy"))?,
-            uuid: bytes[16..32].try_into().unwrap_or([0; 16]),
-            size_bytes: u64_at(32),
-            sessions: u32_at(40),
-            redo_lines: u32_at(44),
-            undo_lines: u32_at(48),
-            table_offset: u64_at(56),
-            chunks_offset: u64_at(64),
-            chunks: u64_at(72),
+            policy: PolicyKind::from_number(header.policy).ok_or(Error::Header("policy"))?,
+            uuid: header.uuid,
+            size_bytes: header.region_bytes,
+            sessions: header.sessions,
+            redo_lines: header.redo_lines,
+            undo_lines: header.undo_lines,
+            table_offset: header.table_offset,
+            chunks_offset: header.chunks_offset,
+            chunks: header.chunks,
         };
-        if u64_at(80) != CHUNK_BYTES {
+        if header.chunk_bytes != CHUNK_BYTES {
             return Err(Error::Header("chunk_bytes"));
         }
         layout.check()?;
@@ -253,4 +258,9 @@ impl Layout {
     pub fn chunks_end(&self) -> u64 {
         self.chunks_offset + self.chunks * CHUNK_BYTES
     }
+}
+
+/// CRC32C of the header before the field that holds it.
+fn checksum(header: &[u8; HEADER_BYTES]) -> u32 {
+    crc32c::crc32c(&header[..offset_of!(RemHeapHeader, crc)])
 }

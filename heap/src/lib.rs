@@ -42,30 +42,33 @@
 #[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64")))]
 compile_error!("nvheap knows how stores become durable on x86-64 only");
 
+// Its macros are used below.
+#[macro_use]
+mod persist;
+
 mod alloc;
 mod classes;
 pub mod dangling;
 mod error;
+pub mod fof;
 pub mod fsck;
 mod heap;
 pub mod layout;
 pub mod log;
 mod map;
-mod mutant;
-mod persist;
 mod pmem;
 mod policy;
 pub mod recover;
 mod shared;
 pub mod structures;
+#[cfg(feature = "testing")]
 pub mod testing;
 mod tx;
 
 pub use error::{Error, TxError};
 pub use heap::{Heap, Options, Session, platform_flushes_on_fail, policy_of};
 pub use map::{MapOptions, Mapping};
-pub use mutant::Mutant;
 pub use persist::{FNV_SEED, PBytes, PPtr, Persist, fnv1a, type_id};
 pub use pmem::{LINE_BYTES, LINE_WORDS, Native, Pmem};
-pub use policy::{FocRedo, FocStm, FocUndo, Fof, FofStm, FofUndo, Policy, PolicyKind};
+pub use policy::{FocRedo, FocStm, FocUndo, FofStm, FofUndo, Policy, PolicyKind};
 pub use tx::{Core, Engine, Range, Tx, TxResult};

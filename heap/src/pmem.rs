@@ -13,8 +13,6 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use crate::mutant::Mutant;
-
 /// Bytes of a cache line.
 pub const LINE_BYTES: usize = 64;
 /// Words of 8 bytes in a line.
@@ -59,12 +57,6 @@ pub unsafe trait Pmem: Send + Sync + 'static {
     /// A place where another thread may come between; nothing outside of tests.
     #[inline(always)]
     fn step(&self) {}
-
-    /// Whether a planted bug is switched on; the answer is a constant outside of tests.
-    #[inline(always)]
-    fn mutant(&self, _: Mutant) -> bool {
-        false
-    }
 }
 
 /// How this CPU writes a line back.

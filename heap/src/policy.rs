@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The six policies: five of the WSP paper, and a redo log without isolation.
+//! The policies of transactions: four of the WSP paper, and a redo log without isolation. The paper's
+//! fifth, flush on fail alone, has no transactions: it is plain memory ([`crate::fof`]).
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::pmem::Pmem;
-use crate::tx::{Engine, RawTx, RedoTx, UndoTx};
+use crate::tx::{Engine, RedoTx, UndoTx};
 
 /// What a region was made with; its number is in the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,19 +22,16 @@ pub enum PolicyKind {
     FofStm = 4,
     /// Flush on fail, undo log in cache.
     FofUndo = 5,
-    /// Flush on fail: plain stores, no log.
-    Fof = 6,
 }
 
 impl PolicyKind {
     /// All, in the order of their numbers.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 5] = [
         Self::FocStm,
         Self::FocUndo,
         Self::FocRedo,
         Self::FofStm,
         Self::FofUndo,
-        Self::Fof,
     ];
 
     /// The policy of that number.
@@ -51,14 +49,13 @@ impl PolicyKind {
             Self::FocRedo => "FoC+RL",
             Self::FofStm => "FoF+STM",
             Self::FofUndo => "FoF+UL",
-            Self::Fof => "FoF",
         }
     }
 
     /// Whether caches must survive a power failure by themselves.
     #[must_use]
     pub fn is_flush_on_fail(self) -> bool {
-        matches!(self, Self::FofStm | Self::FofUndo | Self::Fof)
+        matches!(self, Self::FofStm | Self::FofUndo)
     }
 }
 
@@ -118,9 +115,6 @@ policy!(
 policy!(
     /// `FoF+UL`.
     FofUndo, UndoTx<B, false>);
-policy!(
-    /// `FoF`.
-    Fof, RawTx<B>);
 
 /// Run code with the policy that a value of [`PolicyKind`] names:
 /// `with_policy!(kind, P => body)`; in the body `P` is the policy's type.
@@ -146,10 +140,6 @@ macro_rules! with_policy {
             }
             $crate::PolicyKind::FofUndo => {
                 type $p = $crate::FofUndo;
-                $body
-            }
-            $crate::PolicyKind::Fof => {
-                type $p = $crate::Fof;
                 $body
             }
         }

@@ -8,7 +8,6 @@ use std::collections::HashSet;
 use crate::error::Error;
 use crate::layout::{Layout, TRUNCATED_OFFSET};
 use crate::log::{Entries, Entry, SEQUENCE_MAX, unpack};
-use crate::mutant::Mutant;
 use crate::pmem::{LINE_BYTES, Pmem};
 
 /// A region with fewer numbers left is not opened: years of commits are gone, or it is damaged.
@@ -183,11 +182,6 @@ fn check_entries(layout: &Layout, record: &Record, log: u64) -> Result<(), Error
     Ok(())
 }
 
-/// The stores that a recovery makes, in their order.
-pub fn replay(found: &Found, store: &mut dyn FnMut(Store)) {
-    replay_with(found, store, false);
-}
-
 /// One store of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
@@ -197,7 +191,8 @@ pub enum Store {
     Byte(u64, u8),
 }
 
-fn replay_with(found: &Found, store: &mut dyn FnMut(Store), ignore_direct: bool) {
+/// The stores that a recovery makes, in their order.
+pub fn replay(found: &Found, store: &mut dyn FnMut(Store)) {
     let mut direct = Vec::new();
     for record in &found.redo {
         for entry in Entries::new(&record.content).flatten() {
@@ -205,9 +200,6 @@ fn replay_with(found: &Found, store: &mut dyn FnMut(Store), ignore_direct: bool)
                 direct.push((record.sequence, offset, offset + bytes));
             }
         }
-    }
-    if ignore_direct {
-        direct.clear();
     }
     for record in &found.redo {
         let hidden = |at: u64| {
@@ -274,10 +266,7 @@ pub fn recover<B: Pmem>(pm: &B, base: *mut u8, layout: &Layout) -> Result<Recove
         base,
         bytes: layout.size_bytes,
     };
-    let mut found = scan(layout, &memory)?;
-    if pm.mutant(Mutant::ReplayByLog) {
-        found.redo.sort_by_key(|record| record.session);
-    }
+    let found = scan(layout, &memory)?;
     let mut lines = HashSet::new();
     let mut order = Vec::new();
     let mut store = |what: Store| {
@@ -293,15 +282,13 @@ pub fn recover<B: Pmem>(pm: &B, base: *mut u8, layout: &Layout) -> Result<Recove
             order.push(at);
         }
     };
-    replay_with(&found, &mut store, pm.mutant(Mutant::IgnoreDirect));
+    replay(&found, &mut store);
     roll_back(&found, &mut store);
-    if !pm.mutant(Mutant::RecoveryWithoutFlush) {
-        for at in order {
-            // SAFETY: as above.
-            unsafe { pm.flush(memory.at(at)) };
-        }
-        pm.fence();
+    for at in order {
+        // SAFETY: as above.
+        unsafe { pm.flush(memory.at(at)) };
     }
+    pm.fence();
     forget(pm, &memory, layout, found.newest);
     Ok(Recovered {
         applied: found.redo.len(),

@@ -18,11 +18,10 @@ use crate::alloc::Alloc;
 use crate::error::TxError;
 use crate::layout::{Layout, TRUNCATED_OFFSET};
 use crate::log::{
-    CONTENT_WORDS, LineContent, SEQUENCE_MAX, entry, has_bits_63, head_of, kind, pack, pack_moved,
-    unpack, words_of,
+    LineContent, SEQUENCE_MAX, entry, has_bits_63, head_of, kind, pack, pack_moved, unpack,
+    words_of,
 };
 use crate::map::Mapping;
-use crate::mutant::Mutant;
 use crate::pmem::{LINE_BYTES, LINE_WORDS, Pmem};
 
 /// Locks of transactional memory: enough that few lines share one, few enough for a cache.
@@ -204,14 +203,10 @@ impl<B: Pmem> Shared<B> {
         let torn = &mut log.torn[log.next..][..count];
         for index in 0..count {
             let content = &lines[index];
-            let bit = torn[index] | self.pm.mutant(Mutant::NoTornBit);
+            let bit = torn[index];
             torn[index] = !bit;
             let first = index == 0;
-            let last = if self.pm.mutant(Mutant::CommitInFirstLine) {
-                first
-            } else {
-                index == count - 1
-            };
+            let last = index == count - 1;
             let head = head_of(sequence, first, last, bit);
             let at = start.wrapping_add(index * LINE_WORDS);
             // SAFETY: the line lies in this session's log, in the mapping (the layout was checked).
@@ -330,10 +325,7 @@ impl<B: Pmem> Shared<B> {
         for slot in &*self.slots {
             self.wait(|| !slot.active.0.load(Ordering::Acquire));
         }
-        let mut now = self.clock.0.load(Ordering::SeqCst);
-        if self.pm.mutant(Mutant::TruncateFirst) {
-            now += CONTENT_WORDS as u64;
-        }
+        let now = self.clock.0.load(Ordering::SeqCst);
         self.write_back::<FLUSH>();
         self.truncate::<FLUSH>(now);
         self.checkpointing.0.store(false, Ordering::Release);
@@ -349,24 +341,18 @@ impl<B: Pmem> Shared<B> {
                 state.filter.fill(u64::MAX);
             }
             for line in state.dirty.drain(..) {
-                if FLUSH && !self.pm.mutant(Mutant::SkipCheckpointFlush) {
+                if FLUSH {
                     // SAFETY: a line of the region.
                     unsafe { self.pm.flush(self.at(line * LINE_BYTES as u64)) };
                 }
             }
-            let live = if self.pm.mutant(Mutant::ForgetOpenUndo) {
-                0
-            } else {
-                state.open_undo
-            };
+            let live = state.open_undo;
             if state.live != live {
                 state.live = live;
                 self.store_through::<FLUSH>(self.layout.live_offset(index), live);
             }
         }
-        if !self.pm.mutant(Mutant::SkipCheckpointFence) {
-            self.fence::<FLUSH>();
-        }
+        self.fence::<FLUSH>();
     }
 
     fn truncate<const FLUSH: bool>(&self, now: u64) {
@@ -385,7 +371,7 @@ impl<B: Pmem> Shared<B> {
         for number in 0..log.lines {
             let at = log.offset + (number * LINE_BYTES) as u64;
             let line = unpack(&self.load_line(at));
-            if !line.whole && !self.pm.mutant(Mutant::KeepTornLines) {
+            if !line.whole {
                 // SAFETY: a line of this session's log.
                 unsafe { self.pm.stream_line(self.at(at).cast(), &[0; LINE_WORDS]) };
                 cleared = true;

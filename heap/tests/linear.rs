@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Durable linearizability of the structures: histories of one and of four threads are recorded with
-//! their answers, and every state that a cut leaves is, after recovery, one that the answers so far
-//! allow. A commit that is acknowledged before it is durable is found, and so is one whose value
-//! another thread sees before.
+//! Claim: the structures are durably linearizable. Histories of one and of four threads are recorded
+//! with their answers, and every state that a cut leaves is, after recovery, one that the answers so
+//! far allow.
 
 #![allow(
     clippy::tests_outside_test_module, // an integration test is one as a whole
@@ -11,336 +10,25 @@
     missing_docs
 )]
 
-use std::collections::{HashSet, VecDeque};
-use std::sync::{Arc, Mutex};
+#[path = "cases/found.rs"]
+mod found;
+#[path = "cases/linear.rs"]
+mod linear;
 
-use nvheap::structures::{
-    AvlHead, AvlMap, BPlusTree, BTreeHead, HashHead, HashMap, Queue, QueueHead,
-};
-use nvheap::testing::{
-    Event, Limits, Model, Plain, Recorder, Step, Threads, Trial, Visit, allowed,
-};
-use nvheap::{
-    FocRedo, FocStm, FocUndo, Heap, Mutant, PPtr, Persist, Pmem, Policy, Session, Tx, TxResult,
-};
+use linear::{Avl, BTree, Fifo, Hash, Subject, four_threads, one_thread};
+use nvheap::{FocRedo, FocStm, FocUndo};
 
-const THREADS: usize = 4;
-/// Few keys: operations meet.
-const KEYS: u64 = 6;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Op {
-    Insert(u64, u64),
-    Remove(u64),
-    Get(u64),
-}
-
-/// A structure of the heap beside what it should be. A queue takes `Insert` for a push of the value
-/// and `Remove` for a pop.
-trait Subject: Send + Sync + 'static {
-    type Head: Persist;
-    type Content: Model<Op = Op, Answer = Option<u64>> + Default;
-    fn create<T: Tx>(tx: &mut T) -> TxResult<PPtr<Self::Head>>;
-    fn apply<T: Tx>(tx: &mut T, head: PPtr<Self::Head>, op: Op) -> TxResult<Option<u64>>;
-    fn read<T: Tx>(tx: &mut T, head: PPtr<Self::Head>) -> TxResult<Self::Content>;
-}
-
-/// Of a map: entries in the order of their keys.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Entries(Vec<(u64, u64)>);
-
-impl Model for Entries {
-    type Op = Op;
-    type Answer = Option<u64>;
-
-    fn after(&self, op: &Op) -> (Self, Option<u64>) {
-        let mut next = self.clone();
-        let (Op::Insert(key, _) | Op::Remove(key) | Op::Get(key)) = *op;
-        let place = next.0.binary_search_by_key(&key, |entry| entry.0);
-        let old = place.ok().map(|place| next.0[place].1);
-        match (*op, place) {
-            (Op::Insert(_, value), Ok(place)) => next.0[place].1 = value,
-            (Op::Insert(_, value), Err(place)) => next.0.insert(place, (key, value)),
-            (Op::Remove(_), Ok(place)) => drop(next.0.remove(place)),
-            _ => {}
-        }
-        (next, old)
-    }
-}
-
-/// Of a queue: values, the oldest first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Values(VecDeque<u64>);
-
-impl Model for Values {
-    type Op = Op;
-    type Answer = Option<u64>;
-
-    fn after(&self, op: &Op) -> (Self, Option<u64>) {
-        let mut next = self.clone();
-        let answer = match op {
-            Op::Insert(_, value) => {
-                next.0.push_back(*value);
-                None
-            }
-            Op::Remove(_) => next.0.pop_front(),
-            Op::Get(_) => Some(next.0.len() as u64),
-        };
-        (next, answer)
-    }
-}
-
-struct Hash;
-struct Avl;
-struct BTree;
-struct Fifo;
-
-macro_rules! map {
-    ($subject:ident, $map:ident, $head:ident, $create:expr, |$it:ident, $tx:ident| $cursor:expr) => {
-        impl Subject for $subject {
-            type Head = $head<u64, u64>;
-            type Content = Entries;
-
-            fn create<T: Tx>(tx: &mut T) -> TxResult<PPtr<Self::Head>> {
-                $create(tx)
-            }
-
-            fn apply<T: Tx>(tx: &mut T, head: PPtr<Self::Head>, op: Op) -> TxResult<Option<u64>> {
-                match op {
-                    Op::Insert(key, value) => $map::at(head).insert(tx, key, value),
-                    Op::Remove(key) => $map::at(head).remove(tx, &key),
-                    Op::Get(key) => $map::at(head).get(tx, &key),
-                }
-            }
-
-            fn read<T: Tx>($tx: &mut T, head: PPtr<Self::Head>) -> TxResult<Entries> {
-                let $it = $map::at(head);
-                let mut cursor = $cursor;
-                let mut found = Vec::new();
-                while let Some(entry) = cursor.next($tx)? {
-                    found.push(entry);
-                }
-                assert_eq!($it.len($tx)?, found.len() as u64);
-                found.sort_unstable();
-                Ok(Entries(found))
-            }
-        }
-    };
-}
-map!(
-    Hash,
-    HashMap,
-    HashHead,
-    |tx| HashMap::create(tx, 2),
-    |it, tx| it.iter()
-);
-map!(Avl, AvlMap, AvlHead, AvlMap::create, |it, tx| it
-    .range(tx, None)?);
-map!(
-    BTree,
-    BPlusTree,
-    BTreeHead,
-    |tx| BPlusTree::create(tx, 0, 0),
-    |it, tx| it.range(tx, None)?
-);
-
-impl Subject for Fifo {
-    type Head = QueueHead<u64>;
-    type Content = Values;
-
-    fn create<T: Tx>(tx: &mut T) -> TxResult<PPtr<Self::Head>> {
-        Queue::create(tx)
-    }
-
-    fn apply<T: Tx>(tx: &mut T, head: PPtr<Self::Head>, op: Op) -> TxResult<Option<u64>> {
-        let queue = Queue::at(head);
-        match op {
-            Op::Insert(_, value) => queue.push(tx, value).map(|()| None),
-            Op::Remove(_) => queue.pop(tx),
-            Op::Get(_) => queue.len(tx).map(Some),
-        }
-    }
-
-    fn read<T: Tx>(tx: &mut T, head: PPtr<Self::Head>) -> TxResult<Values> {
-        let mut cursor = Queue::at(head).iter();
-        let mut found = VecDeque::new();
-        while let Some(value) = cursor.next(tx)? {
-            found.push_back(value);
-        }
-        Ok(Values(found))
-    }
-}
-
-fn draw(random: &mut u64, below: u64) -> u64 {
-    *random = random
-        .wrapping_mul(0x5851_f42d_4c95_7f2d)
-        .wrapping_add(0x1405_7b7e_f767_814f);
-    (*random >> 33) % below
-}
-
-/// Operations of one thread; values are different.
-fn drawn(seed: u64, count: u64) -> Vec<Op> {
-    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (0..count)
-        .map(|number| match draw(&mut random, 8) {
-            0..4 => Op::Insert(draw(&mut random, KEYS), seed * 1000 + number),
-            4..6 => Op::Remove(draw(&mut random, KEYS)),
-            _ => Op::Get(draw(&mut random, KEYS)),
-        })
-        .collect()
-}
-
-fn root<S: Subject, P: Policy, B: Pmem>(session: &mut Session<P, B>) -> PPtr<S::Head> {
-    session.root_or("subject", |tx| S::create(tx)).unwrap()
-}
-
-/// The steps of all threads; each is also a mark of the record.
-struct History<S: Subject> {
-    steps: Mutex<Vec<Step<S::Content>>>,
-    recorder: Recorder,
-}
-
-impl<S: Subject> History<S> {
-    fn note(&self, step: Step<S::Content>) {
-        let mut steps = self.steps.lock().unwrap();
-        self.recorder.mark(steps.len() as u64);
-        steps.push(step);
-    }
-
-    fn run<P: Policy>(&self, session: &mut Session<P, Recorder>, thread: usize, op: Op) {
-        let head = root::<S, _, _>(session);
-        self.note(Step::Call(thread, op));
-        let answer = session.run(|tx| S::apply(tx, head, op)).unwrap();
-        self.note(Step::Return(thread, answer));
-    }
-}
-
-fn judge<S: Subject, P: Policy>(
-    heap: &Heap<P, Plain>,
-    visit: &Visit,
-    allowed: &[HashSet<S::Content>],
-) -> Result<(), String> {
-    let mut session = heap.session().map_err(|error| error.to_string())?;
-    let head = root::<S, _, _>(&mut session);
-    let found = session
-        .view(|tx| S::read(tx, head))
-        .map_err(|error| error.to_string())?;
-    let wanted = &allowed[visit.marks.len()];
-    if wanted.contains(&found) {
-        Ok(())
-    } else {
-        Err(format!(
-            "{found:?} after {} steps, allowed: {wanted:?}",
-            visit.marks.len()
-        ))
-    }
-}
-
-/// Look at every cut of what was recorded.
-fn every_cut<S: Subject, P: Policy>(
-    trial: &Trial,
-    threads: usize,
-    image: Vec<u8>,
-    history: &History<S>,
-) -> Result<u64, String> {
-    let events: Vec<Event> = history.recorder.take();
-    let steps = history.steps.lock().unwrap();
-    let allowed = allowed(threads, S::Content::default(), &steps)?;
-    let report = trial.judge::<P>(image, &events, &|heap, visit| {
-        judge::<S, P>(heap, visit, &allowed)
-    });
-    report.failure.map_or(Ok(report.states), Err)
-}
-
-/// How many operations and seeds; more in the soak tier.
+/// Histories of each kind; more of them in the soak tier.
 fn seeds() -> u64 {
     std::env::var("NVHEAP_HISTORIES").map_or(2, |text| text.parse().unwrap())
-}
-
-fn one_thread<S: Subject, P: Policy>(mutant: Option<Mutant>, seed: u64) -> Result<u64, String> {
-    let trial = Trial {
-        bytes: 1 << 19,
-        redo_lines: 32,
-        undo_lines: 32,
-        mutant,
-        limits: Limits {
-            all_max: 40,
-            drawn: 4,
-            seed,
-        },
-        ..Trial::default()
-    };
-    let (heap, image) = trial
-        .prepare::<P>(|session| {
-            root::<S, _, _>(session);
-        })
-        .unwrap();
-    let history = History::<S> {
-        steps: Mutex::default(),
-        recorder: heap.pmem().clone(),
-    };
-    let mut session = heap.session().unwrap();
-    for op in drawn(seed, 24) {
-        history.run(&mut session, 0, op);
-    }
-    every_cut::<S, P>(&trial, 1, image, &history)
-}
-
-/// Four threads; policies without isolation are locked, as their manual asks for.
-fn four_threads<S: Subject, P: Policy>(mutant: Option<Mutant>, locked: bool, seed: u64) {
-    let trial = Trial {
-        // Each session takes a chunk for each size of object that it needs.
-        bytes: 1 << 20,
-        sessions: THREADS as u32 + 1,
-        redo_lines: 32,
-        undo_lines: 32,
-        mutant,
-        limits: Limits {
-            all_max: 8,
-            drawn: 1,
-            seed,
-        },
-        threads: Threads {
-            current: || shuttle::current::me().into(),
-            step: shuttle::thread::yield_now,
-        },
-    };
-    let (heap, image) = trial
-        .prepare::<P>(|session| {
-            root::<S, _, _>(session);
-        })
-        .unwrap();
-    let history = Arc::new(History::<S> {
-        steps: Mutex::default(),
-        recorder: heap.pmem().clone(),
-    });
-    let lock = Arc::new(shuttle::sync::Mutex::new(()));
-    let workers: Vec<_> = (0..THREADS)
-        .map(|thread| {
-            let (history, lock) = (Arc::clone(&history), Arc::clone(&lock));
-            let mut session = heap.session().unwrap();
-            shuttle::thread::spawn(move || {
-                for op in drawn(seed * 10 + thread as u64, 5) {
-                    let guard = locked.then(|| lock.lock().unwrap());
-                    history.run(&mut session, thread, op);
-                    drop(guard);
-                }
-            })
-        })
-        .collect();
-    for worker in workers {
-        worker.join().unwrap();
-    }
-    let states = every_cut::<S, P>(&trial, THREADS, image, &history);
-    assert!(states.is_ok(), "seed {seed}: {states:?}");
 }
 
 fn all_of_one_thread<S: Subject>() {
     for seed in 1..=seeds() {
         for done in [
-            one_thread::<S, FocRedo>(None, seed),
-            one_thread::<S, FocUndo>(None, seed),
-            one_thread::<S, FocStm>(None, seed),
+            one_thread::<S, FocRedo>(seed),
+            one_thread::<S, FocUndo>(seed),
+            one_thread::<S, FocStm>(seed),
         ] {
             let states = done.unwrap();
             assert!(states > 100, "only {states} states");
@@ -350,8 +38,8 @@ fn all_of_one_thread<S: Subject>() {
 
 fn all_of_four_threads<S: Subject>() {
     for seed in 1..=seeds() {
-        shuttle::check_random(move || four_threads::<S, FocStm>(None, false, seed), 1);
-        shuttle::check_random(move || four_threads::<S, FocRedo>(None, true, seed), 1);
+        shuttle::check_random(move || four_threads::<S, FocStm>(false, seed), 1);
+        shuttle::check_random(move || four_threads::<S, FocRedo>(true, seed), 1);
     }
 }
 
@@ -373,23 +61,4 @@ subjects! {
     avl_tree_of_one_thread, avl_tree_of_four_threads: Avl;
     b_plus_tree_of_one_thread, b_plus_tree_of_four_threads: BTree;
     queue_of_one_thread, queue_of_four_threads: Fifo;
-}
-
-#[test]
-fn finds_an_acknowledgement_before_the_commit_is_durable() {
-    let mutant = Some(Mutant::SkipCommitFence);
-    let found = one_thread::<Avl, FocRedo>(mutant, 1);
-    assert!(found.is_err(), "{found:?}");
-}
-
-#[test]
-fn finds_a_value_that_others_see_before_it_is_durable() {
-    let found = (1..200).any(|seed| {
-        let run = move || {
-            let mutant = Some(Mutant::UnlockBeforeFence);
-            four_threads::<Hash, FocStm>(mutant, false, seed);
-        };
-        std::panic::catch_unwind(|| shuttle::check_random(run, 1)).is_err()
-    });
-    assert!(found, "no history shows it");
 }

@@ -8,6 +8,10 @@
     missing_docs
 )]
 
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+use nvheap::fof::{Memory, Region};
 use nvheap::structures::{AvlMap, HashMap, Queue};
 use nvheap::{FocStm, FofStm, Heap, Options, Policy, Tx};
 
@@ -54,6 +58,45 @@ fn race<P: Policy>() {
         .unwrap();
     assert_eq!(found, THREADS * EACH * (EACH - 1) / 2);
     assert_eq!(left, THREADS * (EACH - EACH.div_ceil(3)));
+}
+
+/// Plain memory has no isolation, but its allocator is every thread's: objects go from one to the
+/// next, who frees them.
+#[test]
+fn objects_of_plain_memory_pass_from_thread_to_thread() {
+    let region = Region::anonymous(REGION_BYTES, &nvheap::fof::Options::assume_all()).unwrap();
+    let layout = Layout::new::<[u64; 6]>();
+    let senders = std::sync::Mutex::new(Vec::new());
+    let all_are_there = std::sync::Barrier::new(THREADS as usize);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (region, senders, all_are_there) = (&region, &senders, &all_are_there);
+            scope.spawn(move || {
+                let mut local = region.local().unwrap();
+                let (to, from) = std::sync::mpsc::channel::<usize>();
+                senders.lock().unwrap().push(to);
+                all_are_there.wait();
+                let next =
+                    senders.lock().unwrap()[(thread as usize + 1) % THREADS as usize].clone();
+                all_are_there.wait();
+                senders.lock().unwrap().clear();
+                for number in 0..4 * EACH {
+                    let at = local.alloc(layout).unwrap().cast::<u64>();
+                    // SAFETY: just allocated.
+                    unsafe { at.write(number) };
+                    next.send(at.as_ptr().expose_provenance()).unwrap();
+                }
+                drop(next);
+                for at in from {
+                    let at = std::ptr::with_exposed_provenance_mut::<u8>(at);
+                    // SAFETY: another thread has handed it on.
+                    unsafe { local.free(NonNull::new_unchecked(at), layout) };
+                }
+            });
+        }
+    });
+    assert_eq!(region.check(), []);
+    assert_eq!(region.usage().objects, 0);
 }
 
 #[test]

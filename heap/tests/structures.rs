@@ -159,9 +159,6 @@ fn follow<P: Policy, M: Map>(steps: &[Step]) {
                 assert_eq!(found, model.get(key).copied());
             }
             Step::Abort(changes) => {
-                if P::KIND == PolicyKind::Fof {
-                    continue; // has no log to undo from
-                }
                 let done = session.run(|tx| {
                     for (insert, key) in changes {
                         if *insert {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use nvheap::structures::{BPlusTree, BTreeHead};
-use nvheap::{FocRedo, FocUndo, Fof, Heap, Options, PPtr, Policy};
+use nvheap::{FocRedo, FocUndo, FofStm, Heap, Options, PPtr, Policy};
 
 const REGION_BYTES: u64 = 1 << 19;
 
@@ -89,20 +89,8 @@ fn an_error_is_one_line_and_an_exit_status() {
 }
 
 #[test]
-fn a_region_of_flush_on_fail_that_was_not_closed_is_refused_until_accepted() {
-    let file = File::new("fof");
-    fill::<Fof>(&file.0);
-    let mut bytes = std::fs::read(&file.0).unwrap();
-    bytes[nvheap::layout::OPEN_OFFSET as usize] = 1;
-    std::fs::write(&file.0, bytes).unwrap();
-    assert_eq!(nvheap(&["repair"], &file.0).status.code(), Some(1));
-    assert!(nvheap(&["repair", "--accept"], &file.0).status.success());
-    assert!(nvheap(&["repair"], &file.0).status.success());
-}
-
-#[test]
 fn flush_on_fail_is_refused_where_nobody_promises_it() {
-    let error = Heap::<Fof>::anonymous(REGION_BYTES, &Options::default()).unwrap_err();
+    let error = Heap::<FofStm>::anonymous(REGION_BYTES, &Options::default()).unwrap_err();
     assert!(matches!(error, nvheap::Error::NoFlushOnFail), "{error}");
 }
 

@@ -57,7 +57,7 @@ class Server:
         argv: list[str | Path] = [
             "slapd",
             "-d",
-            "0",
+            "none",  # only what always is logged, such as why a database does not open
             "-f",
             self.folder / "slapd.conf",
             "-h",

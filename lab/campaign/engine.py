@@ -14,6 +14,7 @@ from typing import Any
 
 from lab import run
 from lab.errors import Exit, InfraError, RemError, UsageError
+from lab.setup.campaign import MODEL
 
 SLICE_LIMIT_S = 3600.0
 
@@ -89,14 +90,14 @@ def lost(engine: Path, recording: Path, cut: int, evict: str, to: Path) -> None:
 def synth(engine: Path, directory: Path, seed: int, mutant: str | None = None) -> list[Path]:
     """Make recordings of the protocol's model: of a Stop and of a Go."""
     words = ["--seed", str(seed)] + (["--mutant", mutant] if mutant else [])
-    _call(engine, "synth", directory, *words)
+    _call(engine.with_name(MODEL), "write", directory, *words)
     return [directory / "stop", directory / "go"]
 
 
 def model_mutants(engine: Path) -> dict[str, frozenset[str]]:
-    """The model's bugs: the verdicts that count for each; none: any verdict does."""
-    lines = (line.split() for line in _call(engine, "mutants").splitlines())
-    return {words[0]: frozenset(words[1:]) for words in lines if words}
+    """The model's bugs: of each, the names of the violations by which it must be found."""
+    lines = _call(engine.with_name(MODEL), "mutants").splitlines()
+    return {name: frozenset(violates) for name, *violates in map(str.split, lines)}
 
 
 def broken_text(verdict: Any) -> str:

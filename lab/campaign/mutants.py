@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Planted bugs, each of which the campaign must find by the verdict that its patch names.
 
-The model's bugs (machine/campaign/src/synth.rs) cost milliseconds and always run. Those of kernel
+The model's bugs (machine/model/src/mutants.rs) cost milliseconds and always run. Those of kernel
 and loader are patches (kernel/mutants, loader/mutants); their heads say how they are shown:
 
     Shown-by: images    a power cycle of a machine with the bug is recorded and judged

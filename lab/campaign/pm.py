@@ -3,9 +3,10 @@
 
 A machine with volatile caches, main memory in DRAM and a region of NVRAM boots under a recorder.
 Then, in one window after the other, the modules are loaded on a new region, a program does all
-that can be done with segments and blocks (pm/campaign/work.c), and tells by a store what holds
-after each. First with the modules as they are, then with each planted bug. `pm-judge` makes of
-each window all that a cut may leave (pm/campaign/judge.c): this module only brings both together.
+that can be done with segments and blocks (pm/campaign/work.c), and after each operation reports
+by a store what a reader must now find. First with the modules as they are, then with each planted
+bug (pm/mutants). `pm-judge` looks at all that a cut in a window may leave (pm/campaign/src): this
+module only brings both together.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +30,9 @@ from lab.machine.cut_points import attach_cut_points
 from lab.machine.guest import GuestResult
 from lab.machine.qemu import NVRAM_PHYS
 from lab.messages import info
-from lab.paths import repo_dir
 from lab.result import Result
-from lab.setup.pm import Pm, PmJudge
+from lab.setup.patch_series import Patch
+from lab.setup.pm import Pm, PmJudge, series
 from lab.setup.products import need
 from lab.testbed.machines import make_config
 from lab.testbed.pm_guest import install, sh, wait_up
@@ -40,24 +42,9 @@ REGION_BYTES = 8 << 20
 SLOTS = 32  # each image is opened whole: a small table is quick
 ROW_LIMIT_S = 300.0
 JUDGE_LIMIT_S = 3600.0
-# Planted bugs of enum pm_mutant_number (pm/core/env.h) that a cut shows. The others are bugs of
-# what is done about damage, which pm/test/ does to media; a cut does none.
-MUTANTS = (
-    "NO_BODY_FENCE",
-    "NO_IN_WORK",
-    "ONE_COPY",
-    "NO_COMMIT_FLUSH",
-    "SAME_HALF",
-    "NO_ZERO",
-    "MOVE_COMMITS_FIRST",
-    "MAP_BEFORE_DATA",
-    "DATA_IN_PLACE",
-    "NO_JOURNAL",
-    "LANE_IDLE_EARLY",
-    "MAP_ONE_COPY",
-    "FREED_TOO_EARLY",
-)
-# How the program says that something is not as it should be; any other failure is no verdict.
+PROMISE = "campaign-pm"  # in the heads of pm/mutants/*.patch
+IN_THE_GUEST = "in-the-guest"  # the verdict of the program itself
+# The program's message where something is not as it should be; any other failure is no verdict.
 WRONG = re.compile(r"pm-work: line (\d+): ")
 
 
@@ -69,7 +56,23 @@ class Asked:
     name: str = "campaign-pm"
     seed: int = 1
     limit: int = 400  # images of one place, where there are more
-    mutants: tuple[str, ...] = MUTANTS
+    mutants: tuple[str, ...] = ()
+
+
+@cache
+def mutants() -> dict[str, Patch]:
+    """Planted bugs that a cut shows.
+
+    The others of the series are bugs of what is done about damage, which pm/test/ does to media;
+    a cut does none.
+    """
+    found = (patch for patch in series().mutants if verdicts(patch))
+    return {patch.name: patch for patch in found}
+
+
+def verdicts(patch: Patch) -> frozenset[str]:
+    """The verdicts by which a bug is found here."""
+    return frozenset(one.verdict for one in patch.violates if one.promise == PROMISE)
 
 
 @dataclass(frozen=True)
@@ -77,40 +80,41 @@ class Window:
     """What came of one window of the recording."""
 
     mutant: str  # empty: none
-    told: dict[str, Any]
-    said: str = field(default="")  # by the program in the guest, where it ended early
+    judged: dict[str, Any]
+    message: str = ""  # of the program in the guest, where it ended early
 
     def __post_init__(self) -> None:
-        """What the program said in the guest and what it stored are two ways to tell the same."""
-        stored, said = int(self.told["broken"]), WRONG.match(self.said)
-        if stored != (int(said[1]) if said else 0):
+        """What the program printed in the guest and what it stored must be the same."""
+        stored, printed = int(self.judged["broken"]), WRONG.match(self.message)
+        if stored != (int(printed[1]) if printed else 0):
             raise InfraError(
-                f"the window of {self.mutant or 'no planted bug'}: the program said"
-                f" {self.said or 'nothing'!r}, but the recording has line {stored} of it"
+                f"the window of {self.mutant or 'no planted bug'}: the program printed"
+                f" {self.message or 'nothing'!r}, but the recording has line {stored} of it"
             )
 
     @property
     def broken(self) -> str:
-        """The first promise that a cut breaks, or what the program itself found."""
-        return str(self.told["first"]) or self.said
+        """The first promise that a cut breaks, or what the program itself found; or nothing."""
+        if self.judged["verdict"]:
+            return f"{self.judged['verdict']}: {self.judged['first']}"
+        return f"{IN_THE_GUEST}: {self.message}" if self.message else ""
+
+    @property
+    def missed(self) -> bool:
+        """Whether a planted bug was not found by a verdict of its own."""
+        found = {self.judged["verdict"], IN_THE_GUEST if self.message else ""}
+        return bool(self.mutant) and not found & verdicts(mutants()[self.mutant])
 
 
 def chosen(words: str) -> tuple[str, ...]:
-    """What --mutants says: all, none, or names."""
+    """The bugs for a value of --mutants: all, none, or names."""
     if words in {"all", "none"}:
-        return MUTANTS if words == "all" else ()
+        return tuple(mutants()) if words == "all" else ()
     names = tuple(words.split(","))
     for name in names:
-        if name not in MUTANTS:
-            raise UsageError(f"--mutants {name}: choose all, none or {', '.join(MUTANTS)}")
+        if name not in mutants():
+            raise UsageError(f"--mutants {name}: choose all, none or {', '.join(mutants())}")
     return names
-
-
-def number_of(name: str) -> int:
-    """Of a planted bug, as `insmod` takes it."""
-    text = (repo_dir() / "pm" / "core" / "env.h").read_text(encoding="utf-8")
-    names = re.findall(r"^\tPM_MUTANT_(\w+),", text, re.MULTILINE)
-    return names.index(name)
 
 
 def region_phys(nvram_bytes: int) -> int:
@@ -119,7 +123,7 @@ def region_phys(nvram_bytes: int) -> int:
 
 @contextmanager
 def recorded_guest(folder: Path, name: str) -> Iterator[Machine]:
-    """Up, with a region and volatile caches, and recorded into *folder* until the power goes."""
+    """A guest with a region and volatile caches, recorded into *folder* until power fails."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     free_enough(folder)
@@ -143,14 +147,14 @@ def recorded_guest(folder: Path, name: str) -> Iterator[Machine]:
 
 
 def record(asked: Asked) -> list[str]:
-    """Make the recording; what the program said in each window, nothing where all was well."""
-    said = []
+    """Make the recording; the program's message of each window, empty where all was well."""
+    messages = []
     with recorded_guest(asked.folder, asked.name) as machine:
         _install(machine)
         for mutant in ("", *asked.mutants):
-            said.append(_row(machine, asked, mutant))
+            messages.append(_row(machine, asked, mutant))
             info(f"campaign: recorded {mutant or 'the modules as they are'}")
-    return said
+    return messages
 
 
 def _install(machine: Machine) -> None:
@@ -162,7 +166,7 @@ def _install(machine: Machine) -> None:
 
 
 def _row(machine: Machine, asked: Asked, mutant: str) -> str:
-    """One window."""
+    """Record one window."""
     folder = "/root/mutants" if mutant else "/root"
     # Planted once there is a region: making one is not what is cut here.
     size = f"bs=64k count={REGION_BYTES >> 16}"
@@ -170,25 +174,25 @@ def _row(machine: Machine, asked: Asked, mutant: str) -> str:
     sh(machine, f"insmod {folder}/pmcore.ko device=/dev/pmem0 format=1 slots={SLOTS}")
     sh(machine, f"insmod {folder}/pmbc.ko scrub_blocks_per_s=0 && /root/pm-work begin")
     if mutant:
-        sh(machine, f"echo {number_of(mutant)} >/sys/module/pmcore/parameters/mutant")
+        sh(machine, f"echo {mutant} >/sys/module/pmcore/parameters/mutant")
     window(machine, True)
     done = machine.guest.run(f"/root/pm-work row {asked.seed}", check=False, limit_s=ROW_LIMIT_S)
     window(machine, False)
-    said = verdict(done)
-    if said and not mutant:
-        raise RemError(f"the work in the guest has failed: {said}")
+    message = verdict(done)
+    if message and not mutant:
+        raise RemError(f"the work in the guest has failed: {message}")
     sh(machine, "rmmod pmbc && rmmod pmcore")
-    return said
+    return message
 
 
 def verdict(done: GuestResult) -> str:
     """What the program found wrong, or nothing. That it did not run to its end finds no bug."""
-    said = done.stderr.strip()
+    message = done.stderr.strip()
     if done.ok:
         return ""
-    if done.returncode != int(Exit.BROKEN) or not WRONG.match(said):
-        raise InfraError(f"the work in the guest ended with exit {done.returncode}: {said}")
-    return said
+    if done.returncode != int(Exit.BROKEN) or not WRONG.match(message):
+        raise InfraError(f"the work in the guest ended with exit {done.returncode}: {message}")
+    return message
 
 
 def window(machine: Machine, begins: bool) -> None:
@@ -200,7 +204,7 @@ def window(machine: Machine, begins: bool) -> None:
 
 
 def judge(asked: Asked, nvram_bytes: int) -> list[dict[str, Any]]:
-    """What pm-judge makes of each window."""
+    """The judgement of each window."""
     argv: list[str | Path] = [
         need(PmJudge()),
         asked.folder,
@@ -214,31 +218,30 @@ def judge(asked: Asked, nvram_bytes: int) -> list[dict[str, Any]]:
 
 def campaign(asked: Asked) -> list[Window]:
     """Record and judge; the recording is kept where something is wrong with it."""
-    said = record(asked)
+    messages = record(asked)
     nvram_bytes = (asked.folder / "base.media").stat().st_size
-    told = judge(asked, nvram_bytes)
+    judged = judge(asked, nvram_bytes)
     names = ("", *asked.mutants)
-    if len(told) != len(names):
-        raise RemError(f"{asked.folder}: {len(told)} windows of {len(names)} were judged")
-    windows = [Window(*each) for each in zip(names, told, said, strict=True)]
-    if not windows[0].broken and all(window.broken for window in windows[1:]):
+    if len(judged) != len(names):
+        raise RemError(f"{asked.folder}: {len(judged)} windows of {len(names)} were judged")
+    windows = [Window(*each) for each in zip(names, judged, messages, strict=True)]
+    if not windows[0].broken and not any(window.missed for window in windows):
         shutil.rmtree(asked.folder)
     return windows
 
 
 def figures(windows: list[Window]) -> Result:
-    """Violations are those of the modules as they are; a bug that nothing shows is missed."""
+    """Violations are those of the modules as they are; a bug without its verdict is missed."""
     result = Result("campaign-pm")
-    plain, mutants = windows[0].told, windows[1:]
+    plain, planted = windows[0].judged, windows[1:]
     for name in ("operations", "places", "images", "violations"):
         result.add(name, int(plain[name]), "", "counted")
     for window in windows:
         name = f"mutant {window.mutant}" if window.mutant else "the modules as they are"
-        info(
-            f"campaign: {name}: {window.broken or ('MISSED' if window.mutant else 'no violation')}"
-        )
-    missed = sum(not window.broken for window in mutants)
-    result.add("mutants", len(mutants), "", "counted")
+        found = window.broken or "no violation"
+        info(f"campaign: {name}: {'MISSED, found by ' if window.missed else ''}{found}")
+    missed = sum(window.missed for window in planted)
+    result.add("mutants", len(planted), "", "counted")
     result.add("mutants_missed", missed, "", "counted")
     result.ok = not windows[0].broken and not missed and plain["images"] > 0
     return result

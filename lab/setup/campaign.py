@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from lab.setup.cargo import CargoPart
 
+MODEL = "remanence-model"  # writes recordings of the model of the protocol
+
 
 @dataclass(frozen=True)
 class Campaign(CargoPart):
@@ -15,4 +17,6 @@ class Campaign(CargoPart):
     kind = "campaign"
     crate = "remanence-campaign"
     file = "remanence-campaign"
-    more = ("loader/core",)  # it is linked with the loader's own decision
+    also = (MODEL,)
+    # It is linked with the loader's own decision, and has the layout of the kernel's contexts.
+    more = ("loader/core", "kernel/machine.h")

@@ -35,9 +35,12 @@ def cargo_env() -> dict[str, str]:
     return {"CARGO_TARGET_DIR": folder, "CARGO_TERM_COLOR": "never"}
 
 
-def cargo_build(crate: str, file: str, target: str = "", flags: str = "") -> Path:
+def cargo_build(
+    crate: str, file: str, target: str = "", flags: str = "", features: str = ""
+) -> Path:
     """Build a crate and return a file of it; cargo itself knows whether there is work to do."""
     argv = ["cargo", "build", "--release", "--locked", "-p", crate]
+    argv += ["--features", features] if features else []
     env = {**cargo_env(), **({"RUSTFLAGS": flags} if flags else {})}
     argv += ["--target", target] if target else []
     what = f"building {crate}"
@@ -111,7 +114,9 @@ class CargoPart(Part[Path]):
     kind: ClassVar[str]  # of product
     crate: ClassVar[str]
     file: ClassVar[str]
+    also: ClassVar[tuple[str, ...]] = ()  # other crates whose programs are put beside it
     more: ClassVar[tuple[str, ...]] = ()  # sources that are no crate's
+    features: ClassVar[str] = ""
     target: ClassVar[str] = ""
     flags: ClassVar[str] = ""
 
@@ -124,13 +129,15 @@ class CargoPart(Part[Path]):
     @classmethod
     def key(cls, compiler: str) -> str:
         inputs = Inputs(cls.kind).add("rustc", compiler).add("flags", f"{cls.target} {cls.flags}")
-        for name in (*COMMON, *cls.more, *crate_sources(cls.crate)):
+        sources = {source for crate in (cls.crate, *cls.also) for source in crate_sources(crate)}
+        for name in (*COMMON, *cls.more, *sorted(sources)):
             inputs.add_path(repo_dir() / name, name)
         return inputs.key()
 
     def make(self, site: Site) -> Path:
         def build(into: Path) -> None:
-            built = cargo_build(self.crate, self.file, self.target, self.flags)
-            shutil.copy(built, into / self.file)
+            for crate, file in ((self.crate, self.file), *((name, name) for name in self.also)):
+                built = cargo_build(crate, file, self.target, self.flags, self.features)
+                shutil.copy(built, into / file)
 
         return site.product(self.kind, self.key(site[Rust()]), build) / self.file

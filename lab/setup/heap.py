@@ -36,6 +36,14 @@ class HeapProgram(CargoPart):
 
 
 @dataclass(frozen=True)
+class HeapMutants(HeapProgram):
+    """The same with the planted bugs of heap/mutants."""
+
+    kind = "heap-mutants"
+    features = "mutants"
+
+
+@dataclass(frozen=True)
 class HeapLibrary(CargoPart):
     """libnvheap.a, the heap for programs in C."""
 

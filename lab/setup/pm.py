@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,13 @@ from lab.paths import cache_dir, repo_dir
 from lab.progress import step
 from lab.run import run, stream
 from lab.setup import kernel
+from lab.setup.cargo import CargoPart
 from lab.setup.host import tool_version
 from lab.setup.inputs import Inputs
 from lab.setup.kernel_headers import KernelHeaders
 from lab.setup.need import Part, Site
 from lab.setup.packages import Group
+from lab.setup.patch_series import Patch, Series, add_series, patched_copy, read_series
 from lab.setup.stock_headers import StockHeaders
 
 MODULES = ("pmcore", "pmbc", "pmramd")
@@ -58,7 +60,7 @@ class PmProduct:
 class Pm(Part[PmProduct]):
     """For the kernel of this checkout, a *variant* of it, or Debian's own 6.12 (*stock*).
 
-    *mutants*: with planted bugs (`insmod pmcore mutant=N`).
+    *mutants*: with the planted bugs of pm/mutants (`insmod pmcore mutant=NAME`).
     """
 
     mutants: bool = False
@@ -79,22 +81,18 @@ class Pm(Part[PmProduct]):
 
 
 @dataclass(frozen=True)
-class PmJudge(Part[Path]):
+class PmJudge(CargoPart):
     """The program that checks what cuts of recorded guests may leave of a region."""
 
-    groups = (Group.COMPILER, Group.CLANG)
+    kind = "pm-judge"
+    crate = "pm-judge"
+    file = "pm-judge"
+    more = ("pm/core", "pm/test/crc32c.c")
 
-    def make(self, site: Site) -> Path:
-        repo = repo_dir()
-        inputs = Inputs("pm-judge").add("clang", tool_version("clang"))
-        inputs.add_path(repo / "pm", "pm").add_path(repo / "format", "format")
 
-        def build(into: Path) -> None:
-            argv: list[str | Path] = ["nice", "make", "-s", "-C", repo / "pm", f"OUT={into}"]
-            with step("pm-judge"):
-                run([*argv, "judge"], what="building pm-judge")
-
-        return site.product("pm-judge", inputs.key(), build) / "pm-judge"
+def series() -> Series:
+    """The planted bugs of the core."""
+    return read_series(repo_dir() / "pm" / "mutants")
 
 
 def sources() -> Iterator[Path]:
@@ -115,26 +113,30 @@ def programs() -> list[Path]:
 
 def _make(site: Site, headers: Path, kernel_name: str, mutants: bool) -> PmProduct:
     inputs = Inputs("pm").add("kernel", kernel_name).add("gcc", tool_version("gcc"))
-    inputs.add("mutants", str(mutants))
+    if mutants:
+        add_series(inputs, series())
     for path in (*sources(), *programs(), Path(__file__)):
         inputs.add_path(path, path.name)
 
     def make(into: Path) -> None:
         with step(f"pm: modules for {kernel_name}"):
-            _build_modules(headers, into, mutants)
+            _build_modules(headers, into, series().patches if mutants else ())
         with step("pm: libpm and pmadmin"):
             _build_programs(into)
 
     return PmProduct(site.product("pm", inputs.key(), make))
 
 
-def _build_modules(headers: Path, into: Path, mutants: bool) -> None:
-    with tempfile.TemporaryDirectory(dir=into) as folder:
+def _build_modules(headers: Path, into: Path, patches: Sequence[Patch]) -> None:
+    with (
+        tempfile.TemporaryDirectory(dir=into) as folder,
+        tempfile.TemporaryDirectory(dir=into) as copy,
+    ):
+        patched_copy(repo_dir(), ["pm", "format"], patches, Path(copy))
         for path in sources():
             if path.parent.name in ("kernel", "core", "include", "format", "init"):
-                shutil.copy(path, folder)
+                shutil.copy(copy / path.relative_to(repo_dir()), folder)
         argv = ["nice", "make", "-C", str(headers), f"M={folder}", "CC=gcc", "W=1", "PM_TESTS=m"]
-        argv += ["PM_MUTANTS=y"] if mutants else []
         # A warning is an error: on both kernels there is none.
         stream(
             [*argv, "KCFLAGS=-Werror", "modules"],

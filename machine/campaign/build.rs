@@ -1,19 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The loader's own files, built for this host: the campaign has no judge of its own.
+//! Builds the loader's own files for this host, so that the campaign decides by the loader's code, and
+//! reads the offsets of the kernel's CPU contexts.
+
+use std::fs;
+
+/// It defines the layout of `struct rem_context`, which is the kernel's own.
+const HEADER: &str = "../../kernel/machine.h";
 
 fn main() {
     let core = ["record", "desc", "crc32c", "interval"];
     println!("cargo::rerun-if-changed=../../loader/core");
     println!("cargo::rerun-if-changed=../../format");
     println!("cargo::rerun-if-changed=src/judge.c");
+    println!("cargo::rerun-if-changed={HEADER}");
+    let header = fs::read_to_string(HEADER).unwrap_or_else(|err| panic!("{HEADER}: {err}"));
+    for name in ["REM_CTX_RSP", "REM_CTX_CR3"] {
+        println!("cargo::rustc-env={name}={}", defined(&header, name));
+    }
     cc::Build::new()
         .std("c17")
         .files(core.map(|name| format!("../../loader/core/{name}.c")))
         .file("src/judge.c")
-        // What the loader is built with, as far as it changes what the code means.
+        // The loader's flags that change what the code means.
         .flag("-fno-strict-aliasing")
         .flag("-fno-delete-null-pointer-checks")
         .opt_level(2)
         .warnings(true)
         .compile("go_core");
+}
+
+/// The digits behind the one `#define` of this name.
+fn defined(header: &str, name: &str) -> String {
+    let found: Vec<&str> = header
+        .lines()
+        .filter_map(
+            |line| match line.split_whitespace().collect::<Vec<_>>()[..] {
+                ["#define", defined, value, ..] if defined == name => Some(value),
+                _ => None,
+            },
+        )
+        .collect();
+    match found[..] {
+        [value] if value.parse::<u64>().is_ok() => value.to_owned(),
+        _ => panic!("{name} in {HEADER}: {found:?}, one decimal number is wanted"),
+    }
 }

@@ -1,37 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The structs of `format/off2f.h`, read from bytes and written to them.
 
+use std::mem::offset_of;
+
+use remanence_format as format;
+use remanence_format::{Off2fHeader, Off2fPhdr, Off2fText, Off2fXyz, u32_of, usize_of};
+
 use crate::error::Failure;
 
 /// 0x7f "OFF".
-pub const MAGIC: u32 = 0x4646_4f7f;
+pub const MAGIC: u32 = u32_of(format::OFF2F_MAGIC);
 /// 0x7f "XYZ".
-pub const XYZ_MAGIC: u32 = 0x5a59_587f;
+pub const XYZ_MAGIC: u32 = u32_of(format::OFF2F_XYZ_MAGIC);
 /// Of both files.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = u32_of(format::OFF2F_VERSION);
 /// Of memory, and of ABC's header.
-pub const PAGE_BYTES: u64 = 4096;
+pub const PAGE_BYTES: u64 = format::OFF2F_PAGE_BYTES;
 /// A text of this size may be mapped in pages of it.
-pub const HUGE_BYTES: u64 = 0x20_0000;
+pub const HUGE_BYTES: u64 = format::OFF2F_HUGE_BYTES;
 /// Executable segments of one program.
-pub const TEXTS_MAX: usize = 4;
+pub const TEXTS_MAX: usize = usize_of(format::OFF2F_TEXTS_MAX);
 /// Program headers of one program.
-pub const PHDRS_MAX: usize = 40;
+pub const PHDRS_MAX: usize = usize_of(format::OFF2F_PHDRS_MAX);
 /// Of the path of XYZ, with its zero.
-pub const PATH_MAX: usize = 2048;
+pub const PATH_MAX: usize = usize_of(format::OFF2F_PATH_MAX);
 /// Of the ELF, ABC and XYZ, each.
-pub const FILE_MAX: u64 = 0x1_0000_0000;
+pub const FILE_MAX: u64 = format::OFF2F_FILE_MAX;
 /// Of the fixed part of the header.
-pub const HEADER_BYTES: usize = 256;
+pub const HEADER_BYTES: usize = Off2fHeader::BYTES;
 /// Of one text's entry.
-pub const TEXT_BYTES: usize = 64;
+pub const TEXT_BYTES: usize = Off2fText::BYTES;
 /// Of one program header's entry.
-pub const PHDR_BYTES: usize = 16;
+pub const PHDR_BYTES: usize = Off2fPhdr::BYTES;
 /// Of what XYZ ends with.
-pub const XYZ_BYTES: usize = 128;
+pub const XYZ_BYTES: usize = Off2fXyz::BYTES;
 
-const CRC_AT: usize = 12;
-const XYZ_CRC_AT: usize = 124;
+const CRC_AT: usize = offset_of!(Off2fHeader, crc);
+const XYZ_CRC_AT: usize = offset_of!(Off2fXyz, crc);
 
 /// An executable segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -105,78 +110,62 @@ pub struct XyzEnd {
     pub rest_sha256: [u8; 32],
 }
 
-/// Little-endian words out of bytes, each checked against the end.
+/// Structs out of bytes, each checked against the end.
 struct Take<'a>(&'a [u8]);
 
 impl<'a> Take<'a> {
-    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], Failure> {
-        let (head, tail) = self
-            .0
-            .split_first_chunk::<N>()
-            .ok_or_else(|| Failure::bad("ABC", "its header ends too early"))?;
-        self.0 = tail;
-        Ok(*head)
-    }
-
-    fn slice(&mut self, count: usize) -> Result<&'a [u8], Failure> {
-        let (head, tail) = self
-            .0
-            .split_at_checked(count)
-            .ok_or_else(|| Failure::bad("ABC", "its header ends too early"))?;
+    fn bytes<const N: usize>(&mut self) -> Result<&'a [u8; N], Failure> {
+        let (head, tail) = self.0.split_first_chunk::<N>().ok_or_else(too_short)?;
         self.0 = tail;
         Ok(head)
     }
 
-    fn u16(&mut self) -> Result<u16, Failure> {
-        Ok(u16::from_le_bytes(self.bytes()?))
-    }
-
-    fn u32(&mut self) -> Result<u32, Failure> {
-        Ok(u32::from_le_bytes(self.bytes()?))
-    }
-
-    fn u64(&mut self) -> Result<u64, Failure> {
-        Ok(u64::from_le_bytes(self.bytes()?))
-    }
-
-    fn zeros(&mut self, count: usize) -> Result<(), Failure> {
-        if self.slice(count)?.iter().any(|byte| *byte != 0) {
-            return Err(Failure::bad("ABC", "a reserved word is not zero"));
-        }
-        Ok(())
+    fn slice(&mut self, count: usize) -> Result<&'a [u8], Failure> {
+        let (head, tail) = self.0.split_at_checked(count).ok_or_else(too_short)?;
+        self.0 = tail;
+        Ok(head)
     }
 }
 
+fn too_short() -> Failure {
+    Failure::bad("ABC", "its header ends too early")
+}
+
+fn zero(words: &[u64]) -> Result<(), Failure> {
+    if words.iter().any(|word| *word != 0) {
+        return Err(Failure::bad("ABC", "a reserved word is not zero"));
+    }
+    Ok(())
+}
+
 impl Text {
-    fn read(from: &mut Take<'_>) -> Result<Self, Failure> {
-        let text = Self {
-            vaddr: from.u64()?,
-            bytes: from.u64()?,
-            xyz_offset: from.u64()?,
-            source_offset: from.u64()?,
-            cut_offset: from.u64()?,
-            cut_bytes: from.u64()?,
-            phdr: from.u32()?,
-            flags: from.u32()?,
-        };
-        from.zeros(8)?;
-        Ok(text)
+    fn of(raw: &Off2fText) -> Result<Self, Failure> {
+        zero(&[raw.reserved])?;
+        Ok(Self {
+            vaddr: raw.vaddr,
+            bytes: raw.bytes,
+            xyz_offset: raw.xyz_offset,
+            source_offset: raw.source_offset,
+            cut_offset: raw.cut_offset,
+            cut_bytes: raw.cut_bytes,
+            phdr: raw.phdr,
+            flags: raw.flags,
+        })
     }
 
-    fn write(&self, to: &mut Vec<u8>) {
-        for word in [
-            self.vaddr,
-            self.bytes,
-            self.xyz_offset,
-            self.source_offset,
-            self.cut_offset,
-            self.cut_bytes,
-        ] {
-            to.extend(word.to_le_bytes());
-        }
-        to.extend(self.phdr.to_le_bytes());
-        to.extend(self.flags.to_le_bytes());
-        to.extend([0; 8]);
+    fn to_bytes(self) -> [u8; TEXT_BYTES] {
+        let raw = Off2fText {
+            vaddr: self.vaddr,
+            bytes: self.bytes,
+            xyz_offset: self.xyz_offset,
+            source_offset: self.source_offset,
+            cut_offset: self.cut_offset,
+            cut_bytes: self.cut_bytes,
+            phdr: self.phdr,
+            flags: self.flags,
+            ..Off2fText::default()
+        };
+        raw.to_bytes()
     }
 }
 
@@ -188,73 +177,73 @@ impl Header {
     ///
     /// [`Failure::Bad`].
     pub fn parse(file: &[u8]) -> Result<Self, Failure> {
-        let mut from = Take(file);
-        if from.u32()? != MAGIC {
+        // A file that is not ours is named before one that is cut short.
+        let magic = Take(file).bytes().map(|raw| u32::from_le_bytes(*raw))?;
+        if magic != MAGIC {
             return Err(Failure::bad("ABC", "it does not begin with 0x7f OFF"));
         }
-        let version = from.u32()?;
-        if version != VERSION {
+        let mut from = Take(file);
+        let raw = Off2fHeader::from_bytes(from.bytes()?);
+        if raw.version != VERSION {
             return Err(Failure::bad(
                 "ABC",
                 format!(
-                    "it is of version {version} and this off2f knows version {VERSION}: \
-                     the one that made it restores the ELF"
+                    "it is of version {} and this off2f knows version {VERSION}: \
+                     the one that made it restores the ELF",
+                    raw.version
                 ),
             ));
         }
-        let header_bytes = from.u32()? as usize;
-        let crc = from.u32()?;
+        let header_bytes = raw.header_bytes as usize;
         if !(HEADER_BYTES..=4096).contains(&header_bytes) || file.len() < header_bytes {
             return Err(Failure::bad("ABC", "the size of its header is impossible"));
         }
         let mut sum = crc32c::crc32c(&file[..CRC_AT]);
         sum = crc32c::crc32c_append(sum, &[0; 4]);
-        if crc != crc32c::crc32c_append(sum, &file[CRC_AT + 4..header_bytes]) {
+        if raw.crc != crc32c::crc32c_append(sum, &file[CRC_AT + 4..header_bytes]) {
             return Err(Failure::bad("ABC", "its header is damaged (CRC32C)"));
         }
-        Self::fields(Take(&file[CRC_AT + 4..header_bytes]))
+        Self::fields(&raw, Take(&file[HEADER_BYTES..header_bytes]))
     }
 
-    fn fields(mut from: Take<'_>) -> Result<Self, Failure> {
-        let (machine, kind) = (from.u16()?, from.u16()?);
-        let (texts, phdrs) = (from.u32()? as usize, from.u32()? as usize);
-        let path_bytes = from.u32()? as usize;
+    fn fields(raw: &Off2fHeader, mut from: Take<'_>) -> Result<Self, Failure> {
+        let (texts, phdrs) = (raw.texts as usize, raw.phdrs as usize);
+        let path_bytes = raw.path_bytes as usize;
         if !(1..=TEXTS_MAX).contains(&texts)
             || !(1..=PHDRS_MAX).contains(&phdrs)
             || !(2..=PATH_MAX).contains(&path_bytes)
         {
             return Err(Failure::bad("ABC", "a count in its header is impossible"));
         }
+        zero(&raw.reserved.map(u64::from))?;
         let mut header = Self {
-            machine,
-            kind,
-            abc_bytes: from.u64()?,
-            xyz_bytes: from.u64()?,
-            source_bytes: from.u64()?,
-            ehdr: from.bytes()?,
-            text_sha256: from.bytes()?,
-            rest_sha256: from.bytes()?,
-            build_id: from.bytes()?,
+            machine: raw.machine,
+            kind: raw.kind,
+            abc_bytes: raw.abc_bytes,
+            xyz_bytes: raw.xyz_bytes,
+            source_bytes: raw.source_bytes,
+            ehdr: raw.ehdr,
+            text_sha256: raw.text_sha256,
+            rest_sha256: raw.rest_sha256,
+            build_id: raw.build_id,
             texts: Vec::new(),
             phdrs: Vec::new(),
             path: Vec::new(),
         };
-        from.zeros(52)?;
         for _ in 0..texts {
-            header.texts.push(Text::read(&mut from)?);
+            let text = Off2fText::from_bytes(from.bytes()?);
+            header.texts.push(Text::of(&text)?);
         }
         for _ in 0..phdrs {
-            header.phdrs.push(AbcPhdr {
-                offset: from.u64()?,
-                align: from.u64()?,
-            });
+            let Off2fPhdr { offset, align } = Off2fPhdr::from_bytes(from.bytes()?);
+            header.phdrs.push(AbcPhdr { offset, align });
         }
         let (zero, path) = from
             .slice(path_bytes)?
             .split_last()
             .ok_or_else(|| Failure::bad("ABC", "the path of XYZ is empty"))?;
         if *zero != 0 || path.contains(&0) || path.first() != Some(&b'/') || !from.0.is_empty() {
-            return Err(Failure::bad("ABC", "the path of XYZ is none"));
+            return Err(Failure::bad("ABC", "the path of XYZ is not a path"));
         }
         header.path = path.to_vec();
         Ok(header)
@@ -277,31 +266,32 @@ impl Header {
                 String::from_utf8_lossy(&self.path)
             )));
         }
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes();
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let raw = Off2fHeader {
+            magic: MAGIC,
+            version: VERSION,
+            header_bytes: count(size),
+            machine: self.machine,
+            kind: self.kind,
+            texts: count(self.texts.len()),
+            phdrs: count(self.phdrs.len()),
+            path_bytes: count(self.path.len() + 1),
+            abc_bytes: self.abc_bytes,
+            xyz_bytes: self.xyz_bytes,
+            source_bytes: self.source_bytes,
+            ehdr: self.ehdr,
+            text_sha256: self.text_sha256,
+            rest_sha256: self.rest_sha256,
+            build_id: self.build_id,
+            ..Off2fHeader::default()
+        };
         let mut page = Vec::with_capacity(4096);
-        page.extend(MAGIC.to_le_bytes());
-        page.extend(VERSION.to_le_bytes());
-        page.extend(count(size));
-        page.extend([0; 4]);
-        page.extend(self.machine.to_le_bytes());
-        page.extend(self.kind.to_le_bytes());
-        page.extend(count(self.texts.len()));
-        page.extend(count(self.phdrs.len()));
-        page.extend(count(self.path.len() + 1));
-        for word in [self.abc_bytes, self.xyz_bytes, self.source_bytes] {
-            page.extend(word.to_le_bytes());
-        }
-        page.extend(self.ehdr);
-        page.extend(self.text_sha256);
-        page.extend(self.rest_sha256);
-        page.extend(self.build_id);
-        page.resize(HEADER_BYTES, 0);
+        page.extend(raw.to_bytes());
         for text in &self.texts {
-            text.write(&mut page);
+            page.extend(text.to_bytes());
         }
-        for phdr in &self.phdrs {
-            page.extend(phdr.offset.to_le_bytes());
-            page.extend(phdr.align.to_le_bytes());
+        for AbcPhdr { offset, align } in self.phdrs.iter().copied() {
+            page.extend(Off2fPhdr { offset, align }.to_bytes());
         }
         page.extend(&self.path);
         page.push(0);
@@ -323,40 +313,37 @@ impl XyzEnd {
         let Some(end) = file.last_chunk::<XYZ_BYTES>() else {
             return Err(bad("it is too short"));
         };
-        let mut from = Take(end);
-        if from.u32()? != XYZ_MAGIC || from.u32()? != VERSION {
+        let raw = Off2fXyz::from_bytes(end);
+        if raw.magic != XYZ_MAGIC || raw.version != VERSION {
             return Err(bad("it does not end as one of this version does"));
         }
-        if crc32c::crc32c(&end[..XYZ_CRC_AT]).to_le_bytes() != end[XYZ_CRC_AT..] {
+        if crc32c::crc32c(&end[..XYZ_CRC_AT]) != raw.crc {
             return Err(bad("its end is damaged (CRC32C)"));
         }
-        let found = Self {
-            xyz_bytes: from.u64()?,
-            text_sha256: from.bytes()?,
-            build_id: from.bytes()?,
-            rest_sha256: from.bytes()?,
-        };
-        if from.zeros(24).is_err() || found.xyz_bytes != file.len() as u64 {
+        if raw.reserved.iter().any(|byte| *byte != 0) || raw.xyz_bytes != file.len() as u64 {
             return Err(bad("its size is not what its end says"));
         }
-        Ok(found)
+        Ok(Self {
+            xyz_bytes: raw.xyz_bytes,
+            text_sha256: raw.text_sha256,
+            build_id: raw.build_id,
+            rest_sha256: raw.rest_sha256,
+        })
     }
 
     /// As it stands in the file.
     #[must_use]
     pub fn bytes(&self) -> [u8; XYZ_BYTES] {
-        let mut out = Vec::with_capacity(XYZ_BYTES);
-        out.extend(XYZ_MAGIC.to_le_bytes());
-        out.extend(VERSION.to_le_bytes());
-        out.extend(self.xyz_bytes.to_le_bytes());
-        out.extend(self.text_sha256);
-        out.extend(self.build_id);
-        out.extend(self.rest_sha256);
-        out.resize(XYZ_CRC_AT, 0);
-        let crc = crc32c::crc32c(&out);
-        out.extend(crc.to_le_bytes());
-        let mut fixed = [0; XYZ_BYTES];
-        fixed.copy_from_slice(&out);
-        fixed
+        let mut raw = Off2fXyz {
+            magic: XYZ_MAGIC,
+            version: VERSION,
+            xyz_bytes: self.xyz_bytes,
+            text_sha256: self.text_sha256,
+            build_id: self.build_id,
+            rest_sha256: self.rest_sha256,
+            ..Off2fXyz::default()
+        };
+        raw.crc = crc32c::crc32c(&raw.to_bytes()[..XYZ_CRC_AT]);
+        raw.to_bytes()
     }
 }

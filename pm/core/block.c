@@ -37,8 +37,6 @@ static rem_u8 *place_at(const struct pm_block *block, rem_u32 place)
 /* Of a block's check: what comes before its bytes. */
 static rem_u32 check_begin(rem_u32 number)
 {
-	if (PM_MUTANT(PM_MUTANT_CHECK_WITHOUT_BLOCK))
-		number = 0;
 	return pm_crc32c_add(PM_CRC_BEGIN, &number, sizeof(number));
 }
 
@@ -85,7 +83,7 @@ static bool fetch(const struct pm_block *block, rem_u32 number,
 		return false;
 	crc = pm_fetch_crc32c(to, place_at(block, entry.entry.place),
 			      block->header.block_bytes, check_begin(number));
-	return entry.entry.check == ~crc || PM_MUTANT(PM_MUTANT_NO_VERIFY);
+	return entry.entry.check == ~crc;
 }
 
 static void set_bad(struct pm_block *block, rem_u64 number, bool bad)
@@ -129,12 +127,6 @@ static union pm_map_word place_data(struct pm_block *block,
 	if (!io->data)
 		return pm_map_hole(io->block);
 	entry.entry.place = block->free[--block->free_count];
-	if (PM_MUTANT(PM_MUTANT_DATA_IN_PLACE)) {
-		union pm_map_word old = pm_map_get(block, 0, io->block);
-
-		if (old.entry.place != REM_PM_BLOCK_HOLE)
-			entry = old;
-	}
 	/*
 	 * Of what was given, not of what is in the place now: damage between
 	 * the two must show.
@@ -171,8 +163,7 @@ static void put_both(struct pm_block *block, rem_u32 number,
 		     union pm_map_word entry)
 {
 	pm_map_put(block, 0, number, entry);
-	if (!PM_MUTANT(PM_MUTANT_MAP_ONE_COPY))
-		pm_map_put(block, 1, number, entry);
+	pm_map_put(block, 1, number, entry);
 }
 
 static void write_one(struct pm_block *block, const struct pm_block_io *io)
@@ -180,15 +171,12 @@ static void write_one(struct pm_block *block, const struct pm_block_io *io)
 	union pm_map_word old = agreed(block, io->block);
 	union pm_map_word entry;
 
-	if (PM_MUTANT(PM_MUTANT_FREED_TOO_EARLY))
-		put_place(block, old);
 	entry = place_data(block, io);
-	if (io->data && !PM_MUTANT(PM_MUTANT_MAP_BEFORE_DATA))
+	if (io->data)
 		pm_fence(block->env);
 	put_both(block, io->block, entry);
 	pm_fence(block->env);
-	if (!PM_MUTANT(PM_MUTANT_FREED_TOO_EARLY))
-		put_place(block, old);
+	put_place(block, old);
 	set_bad(block, io->block, false);
 }
 
@@ -221,8 +209,7 @@ rem_u32 pm_lane_check(rem_u32 lane, rem_u32 sequence,
 	const rem_u32 count[] = { head->count, head->reserved3 };
 	rem_u32 crc = pm_crc32c_add(PM_CRC_BEGIN, count, sizeof(count));
 
-	if (!PM_MUTANT(PM_MUTANT_LANE_WITHOUT_ENTRIES))
-		crc = pm_crc32c_add(crc, entry, head->count * sizeof(*entry));
+	crc = pm_crc32c_add(crc, entry, head->count * sizeof(*entry));
 	return pm_check(REM_PM_COMMITTED, lane, sequence, &crc, sizeof(crc));
 }
 
@@ -259,11 +246,8 @@ static rem_u32 apply_lane(struct pm_block *block,
 		put_place(block, agreed(block, entry[i].block));
 		put_both(block, entry[i].block, new);
 		set_bad(block, entry[i].block, false);
-		if (PM_MUTANT(PM_MUTANT_NO_JOURNAL))
-			pm_fence(block->env);
 	}
-	if (!PM_MUTANT(PM_MUTANT_LANE_IDLE_EARLY))
-		pm_fence(block->env);
+	pm_fence(block->env);
 	freed = block->free_count;
 	block->free_count = kept;
 	return freed;
@@ -282,13 +266,11 @@ static void write_many(struct pm_block *block, const struct pm_block_io *io,
 	block->lane_next = (number + 1) % block->header.lanes;
 	fill_lane(block, lane, io, count);
 	pm_fence(block->env);
-	if (!PM_MUTANT(PM_MUTANT_NO_JOURNAL)) {
-		pm_lane_store(block, number,
-			      sequence | (rem_u64)pm_lane_check(
-						 number, sequence, lane, entry)
-						 << 32);
-		pm_fence(block->env);
-	}
+	pm_lane_store(block, number,
+		      sequence | (rem_u64)pm_lane_check(number, sequence, lane,
+							entry)
+					 << 32);
+	pm_fence(block->env);
 	freed = apply_lane(block, entry, count);
 	pm_lane_store(block, number, pm_lane_idle(number, sequence + 1));
 	block->free_count = freed;
@@ -327,14 +309,13 @@ int pm_block_scrub(struct pm_block *block, rem_u64 number)
 	first = pm_map_get(block, 0, number);
 	second = pm_map_get(block, 1, number);
 	if (pm_map_verify(block, name, first)) {
-		if (first.word != second.word && block->may_write &&
-		    !PM_MUTANT(PM_MUTANT_NO_REPAIR)) {
+		if (first.word != second.word && block->may_write) {
 			pm_map_put(block, 1, name, first);
 			pm_fence(block->env);
 			block->repaired++;
 		}
 	} else if (pm_map_verify(block, name, second)) {
-		if (block->may_write && !PM_MUTANT(PM_MUTANT_NO_REPAIR)) {
+		if (block->may_write) {
 			pm_map_put(block, 0, name, second);
 			pm_fence(block->env);
 			block->repaired++;

@@ -223,8 +223,6 @@ static int replay(struct pm_block *block, rem_u32 lane)
 	const struct rem_pm_lane_entry *entry =
 		(const struct rem_pm_lane_entry *)(at + 1);
 
-	if (PM_MUTANT(PM_MUTANT_NO_REPLAY))
-		return 0;
 	for (rem_u32 i = 0; i < at->count; i++)
 		if (entry[i].block >= block->header.blocks)
 			return -EUCLEAN;
@@ -264,7 +262,7 @@ static int open_lane(struct pm_block *block, rem_u32 lane)
 	} else if (first == LANE_DAMAGED || second == LANE_DAMAGED) {
 		block->repaired++;
 	}
-	if (block->may_write && !PM_MUTANT(PM_MUTANT_NO_REPAIR)) {
+	if (block->may_write) {
 		pm_lane_store(block, lane, pm_lane_idle(lane, sequence + 1));
 		pm_fence(block->env);
 	}
@@ -305,7 +303,7 @@ void pm_block_scrub_base(struct pm_block *block)
 		rem_u8 *at = header_at(block, copy);
 
 		if (!memcmp(at, &block->header, sizeof(block->header)) ||
-		    !block->may_write || PM_MUTANT(PM_MUTANT_NO_REPAIR))
+		    !block->may_write)
 			continue;
 		pm_copy(block->env, at, &block->header, sizeof(block->header));
 		pm_fence(block->env);

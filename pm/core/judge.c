@@ -18,14 +18,16 @@ rem_u32 pm_check(rem_u32 kind, rem_u32 index, rem_u32 sequence,
 	return crc ? crc : 1;
 }
 
+/* A half in work holds nothing. */
+static size_t body_bytes(const void *body)
+{
+	return body ? PM_BODY_BYTES : 0;
+}
+
 rem_u32 pm_half_check(rem_u32 kind, rem_u32 index, rem_u32 sequence,
 		      const void *body)
 {
-	if (PM_MUTANT(PM_MUTANT_CHECK_WITHOUT_INDEX))
-		index = 0;
-	if (PM_MUTANT(PM_MUTANT_CHECK_WITHOUT_BODY))
-		body = NULL;
-	return pm_check(kind, index, sequence, body, body ? PM_BODY_BYTES : 0);
+	return pm_check(kind, index, sequence, body, body_bytes(body));
 }
 
 rem_u8 *pm_half_at(const struct pm_slot *slot, int copy, rem_u32 sequence)
@@ -108,7 +110,7 @@ static bool shows_no_newer(const struct findings *found, int copy,
 	case PM_HALF_IN_WORK:
 		return there == sequence + 1;
 	default:
-		return PM_MUTANT(PM_MUTANT_ROLL_BACK);
+		return false;
 	}
 }
 

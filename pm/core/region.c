@@ -360,8 +360,7 @@ static rem_u32 refuse_conflicts(struct pm_region *region, rem_u32 *order)
 		rem_u32 slot = order[i];
 
 		if (widest != PM_SLOT_NONE &&
-		    offset_of(region, slot) < end_of(region, widest) &&
-		    !PM_MUTANT(PM_MUTANT_OVERLAP_TAKEN)) {
+		    offset_of(region, slot) < end_of(region, widest)) {
 			refuse(region, slot);
 			refuse(region, widest);
 		}

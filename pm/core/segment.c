@@ -74,8 +74,6 @@ static rem_u32 get_space(struct pm_region *region, rem_u64 bytes, rem_u32 slot)
 
 static void zero_space(struct pm_region *region, rem_u64 offset, rem_u64 bytes)
 {
-	if (PM_MUTANT(PM_MUTANT_NO_ZERO))
-		return;
 	pm_zero(region->env, region->base + offset, bytes);
 }
 
@@ -191,11 +189,9 @@ static int resize_by_moving(struct pm_region *region, rem_u32 slot,
 	record.offset = node->offset * REM_PM_UNIT_BYTES;
 	record.extent_bytes = node->units * REM_PM_UNIT_BYTES;
 	record.bytes = bytes;
-	if (PM_MUTANT(PM_MUTANT_MOVE_COMMITS_FIRST))
-		err = commit(region, slot, &record);
 	err = fill(context, from, entry->record.bytes,
 		   region->base + record.offset, record.extent_bytes);
-	if (!err && !PM_MUTANT(PM_MUTANT_MOVE_COMMITS_FIRST))
+	if (!err)
 		err = commit(region, slot, &record);
 	if (err) {
 		pm_extents_put(&region->extents, index);

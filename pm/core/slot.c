@@ -25,6 +25,38 @@ static void store_word(struct pm_env *env, rem_u8 *half, rem_u64 word)
 	pm_flush(env, half, sizeof(word));
 }
 
+/* Of all copies of a half: it is being written, and holds nothing. */
+static void mark_in_work(struct pm_env *env, const struct pm_slot *slot,
+			 rem_u32 half, rem_u32 sequence)
+{
+	for (int copy = 0; copy < REM_PM_COPIES; copy++)
+		store_word(env, pm_half_at(slot, copy, half),
+			   word_in_work(slot, sequence));
+	pm_fence(env);
+}
+
+static void write_bodies(struct pm_env *env, const struct pm_slot *slot,
+			 rem_u32 half, const rem_u8 *body)
+{
+	for (int copy = 0; copy < REM_PM_COPIES; copy++)
+		pm_copy(env,
+			pm_half_at(slot, copy, half) +
+				sizeof(struct rem_pm_word),
+			body, PM_BODY_BYTES);
+	pm_fence(env);
+}
+
+/* The first word commits; the others are for when it is damaged. */
+static void commit_words(struct pm_env *env, const struct pm_slot *slot,
+			 rem_u32 half, rem_u64 word)
+{
+	store_word(env, pm_half_at(slot, 0, half), word);
+	pm_fence(env);
+	for (int copy = 1; copy < REM_PM_COPIES; copy++)
+		store_word(env, pm_half_at(slot, copy, half), word);
+	pm_fence(env);
+}
+
 void pm_slot_write(struct pm_env *env, const struct pm_slot *slot,
 		   rem_u32 sequence, const void *half)
 {
@@ -32,31 +64,10 @@ void pm_slot_write(struct pm_env *env, const struct pm_slot *slot,
 	rem_u64 word =
 		word_of(sequence, pm_half_check(REM_PM_COMMITTED, slot->index,
 						sequence, body));
-	rem_u32 where = sequence;
-	int copies = PM_MUTANT(PM_MUTANT_ONE_COPY) ? 1 : REM_PM_COPIES;
 
-	if (PM_MUTANT(PM_MUTANT_SAME_HALF))
-		where++;
-	for (int copy = 0; copy < copies; copy++)
-		if (!PM_MUTANT(PM_MUTANT_NO_IN_WORK))
-			store_word(env, pm_half_at(slot, copy, where),
-				   word_in_work(slot, sequence));
-	pm_fence(env);
-	for (int copy = 0; copy < copies; copy++)
-		pm_copy(env, pm_half_at(slot, copy, where) + sizeof(word), body,
-			PM_BODY_BYTES);
-	if (!PM_MUTANT(PM_MUTANT_NO_BODY_FENCE))
-		pm_fence(env);
-	if (PM_MUTANT(PM_MUTANT_NO_COMMIT_FLUSH)) {
-		for (int copy = 0; copy < copies; copy++)
-			pm_store64(env, pm_half_at(slot, copy, where), word);
-		return;
-	}
-	store_word(env, pm_half_at(slot, 0, where), word);
-	pm_fence(env);
-	for (int copy = 1; copy < copies; copy++)
-		store_word(env, pm_half_at(slot, copy, where), word);
-	pm_fence(env);
+	mark_in_work(env, slot, sequence, sequence);
+	write_bodies(env, slot, sequence, body);
+	commit_words(env, slot, sequence, word);
 }
 
 static void repair_holding(struct pm_env *env, const struct pm_slot *slot,
@@ -98,8 +109,6 @@ static void repair_other(struct pm_env *env, const struct pm_slot *slot,
 void pm_slot_repair(struct pm_env *env, const struct pm_slot *slot,
 		    const struct pm_verdict *holds)
 {
-	if (PM_MUTANT(PM_MUTANT_NO_REPAIR))
-		return;
 	for (int copy = 0; copy < REM_PM_COPIES; copy++) {
 		repair_holding(env, slot, copy, holds);
 		repair_other(env, slot, copy, holds->sequence + 1);

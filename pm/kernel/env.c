@@ -19,15 +19,6 @@
 struct pm_env pmcore_fof;
 EXPORT_SYMBOL_GPL(pmcore_fof);
 
-#ifdef PM_MUTANTS
-#include <linux/moduleparam.h>
-
-int pm_mutant;
-module_param_named(mutant, pm_mutant, int, 0644);
-MODULE_PARM_DESC(mutant, "which bug of enum pm_mutant_number is there, 0 = none");
-EXPORT_SYMBOL_GPL(pm_mutant);
-#endif
-
 void pm_store64(struct pm_env *env, void *to, rem_u64 value)
 {
 	if (pmcore.protected)

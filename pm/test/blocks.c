@@ -3,6 +3,7 @@
 
 #include "blocks.h"
 #include "check.h"
+#include "need.h"
 
 const rem_u8 blocks_uuid[16] = "a segment's name";
 
@@ -93,7 +94,7 @@ int blocks_write(struct blocks *blocks, rem_u32 first, rem_u32 count,
 
 	for (rem_u32 i = 0; i < count; i++) {
 		for (int at = 0; at < BLOCK; at++)
-			data[i][at] = (rem_u8)lines_random(&state);
+			data[i][at] = (rem_u8)random_next(&state);
 		io[i].block = first + i;
 		io[i].data = seed ? data[i] : NULL;
 	}

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The smallest thing that counts failures and names them. */
+/* Counts checks and names what is broken. */
 #ifndef PM_CHECK_H
 #define PM_CHECK_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
-extern unsigned long checks_done, checks_failed;
-extern bool stop_at_first; /* a mutant is dead with its first failure */
+/*
+ * A planted bug counts as found by the verdict that its patch names, in the test
+ * that it names, and by no other.
+ */
+#define CHECK(condition, ...) PROMISE("wrong-result", condition, __VA_ARGS__)
+#define PROMISE(verdict, condition, ...) \
+	check(condition, verdict, __FILE__, __LINE__, __VA_ARGS__)
 
-#define CHECK(condition, ...) check(condition, __FILE__, __LINE__, __VA_ARGS__)
-
-void check(bool ok, const char *file, int line, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
+void check(bool ok, const char *verdict, const char *file, int line,
+	   const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 void test_extents(void);
 void test_region(void);

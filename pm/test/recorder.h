@@ -1,38 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Persistent memory that records: what was stored, what was flushed, and what a
- * cut at any moment may leave (lines.h).
+ * Persistent memory that records what is stored, flushed and fenced, and shows
+ * what a cut at any moment may leave (crash_states.h).
  */
 #ifndef PM_RECORDER_H
 #define PM_RECORDER_H
 
+#include "../../machine/crash-states/c/crash_states.h"
 #include "../core/region.h"
-#include "lines.h"
 
 struct pm_env {
 	rem_u8 *memory; /* what CPUs see */
-	rem_u8 *media;	/* what is certainly durable */
 	size_t bytes;
-	bool recording;
-	struct lines lines;
+	struct crash_states *states; /* while it records */
+	rem_u64 expected; /* changes with what a test expects of images */
 	unsigned long stores, flushes, fences;
-	/* Called before each fence, and by recorder_cut(). */
+	/* Called before each fence while it records. */
 	void (*before_fence)(struct pm_env *env, void *context);
 	void *context;
 };
 
 struct pm_env *recorder_new(size_t bytes);
 void recorder_free(struct pm_env *env);
-/* All that was stored is durable; record from here on. */
-void recorder_begin(struct pm_env *env);
+/*
+ * What was stored until now is durable; record from here on. Of a moment with
+ * at most @images_max images all are shown, of others the extreme ones and as
+ * many that @seed chooses.
+ */
+void recorder_begin(struct pm_env *env, rem_u64 images_max, rem_u64 seed);
 void recorder_end(struct pm_env *env);
 
 /*
- * Call @judge with each image that a cut now may leave: all of them if they are
- * at most @limit, else the extremes and @limit drawn from @seed. Each image is
- * in a buffer of @env->bytes that @judge may write to.
+ * Call @judge with each image that a cut now may leave. @judge may write to the
+ * image, by the core with a struct pm_env of its own.
  */
-void recorder_cut(struct pm_env *env, unsigned long limit, unsigned long *seed,
-		  void (*judge)(rem_u8 *image, void *context), void *context);
+void recorder_cut(struct pm_env *env, void (*judge)(rem_u8 *image, void *),
+		  void *context);
 
 #endif /* PM_RECORDER_H */

@@ -23,7 +23,7 @@ struct trial {
 	struct blocks_seen seen[STEPS_MAX + 1]; /* after so many steps */
 	int done;
 	int steps;
-	unsigned long seed, images;
+	unsigned long images;
 };
 
 static void judge(rem_u8 *image, void *context)
@@ -35,27 +35,29 @@ static void judge(rem_u8 *image, void *context)
 	bool before, after;
 
 	trial->images++;
-	CHECK(!err, "%s, step %d: does not open: %d", trial->name, trial->done,
-	      err);
+	PROMISE("does-not-open", !err, "%s, step %d: %d", trial->name,
+		trial->done, err);
 	if (err)
 		return;
 	before = !memcmp(&seen, &trial->seen[trial->done], sizeof(seen));
 	after = trial->done < trial->steps &&
 		!memcmp(&seen, &trial->seen[trial->done + 1], sizeof(seen));
-	CHECK(before || after, "%s, step %d: neither before nor after",
-	      trial->name, trial->done);
-	CHECK(!block.mismatches, "%s: a cut looks like damage", trial->name);
+	PROMISE("not-atomic", before || after,
+		"%s, step %d: neither before nor after", trial->name,
+		trial->done);
+	PROMISE("damaged", !block.mismatches, "%s: a cut looks like damage",
+		trial->name);
 	err = blocks_image_see(image, &seen, &block);
-	CHECK(!err && !block.repaired && !block.replayed,
-	      "%s, step %d: not clean when opened twice", trial->name,
-	      trial->done);
+	PROMISE("not-stable", !err && !block.repaired && !block.replayed,
+		"%s, step %d: not clean when opened twice", trial->name,
+		trial->done);
 }
 
 static void cut(struct pm_env *env, void *context)
 {
 	struct trial *trial = context;
 
-	recorder_cut(env, IMAGES_MAX, &trial->seed, judge, trial);
+	recorder_cut(env, judge, trial);
 }
 
 static int act(struct blocks *blocks, const struct step *step)
@@ -79,7 +81,7 @@ static void setup(struct blocks *blocks)
 
 static void try(const char *name, const struct step *step, int steps)
 {
-	struct trial trial = { .name = name, .steps = steps, .seed = 9 };
+	struct trial trial = { .name = name, .steps = steps };
 	struct blocks blocks;
 
 	setup(&blocks);
@@ -92,9 +94,11 @@ static void try(const char *name, const struct step *step, int steps)
 	setup(&blocks);
 	blocks.env->before_fence = cut;
 	blocks.env->context = &trial;
-	recorder_begin(blocks.env);
-	for (; trial.done < steps; trial.done++)
+	recorder_begin(blocks.env, IMAGES_MAX, 9);
+	for (; trial.done < steps; trial.done++) {
 		act(&blocks, &step[trial.done]);
+		blocks.env->expected++;
+	}
 	cut(blocks.env, &trial);
 	recorder_end(blocks.env);
 	CHECK(trial.images > 4, "%s: only %lu images", name, trial.images);
@@ -106,17 +110,16 @@ static void judge_format(rem_u8 *image, void *context)
 	struct blocks_seen seen;
 	int err = blocks_image_see(image, &seen, NULL);
 
-	CHECK(!err || err == -ENOMEDIUM, "format: %d", err);
+	PROMISE("not-atomic", !err || err == -ENOMEDIUM, "format: %d", err);
 	for (rem_u32 i = 0; !err && i < seen.count; i++)
-		CHECK(!seen.err[i], "format: block %u: %d", i, seen.err[i]);
+		PROMISE("not-atomic", !seen.err[i], "format: block %u: %d", i,
+			seen.err[i]);
 	(*(int *)context)++;
 }
 
 static void cut_format(struct pm_env *env, void *context)
 {
-	unsigned long seed = 3;
-
-	recorder_cut(env, IMAGES_MAX, &seed, judge_format, context);
+	recorder_cut(env, judge_format, context);
 }
 
 static void format_never_shows_half(void)
@@ -131,7 +134,7 @@ static void format_never_shows_half(void)
 	memcpy(format.uuid, blocks_uuid, sizeof(format.uuid));
 	env->before_fence = cut_format;
 	env->context = &images;
-	recorder_begin(env);
+	recorder_begin(env, IMAGES_MAX, 3);
 	CHECK(!pm_block_format(env, env->memory, &format), "format");
 	recorder_end(env);
 	CHECK(images > 100, "only %d images", images);

@@ -43,8 +43,9 @@ static unsigned int lost(const struct scene *scene,
 			CHECK(seen->err[i] == -EBADMSG, "byte %zu: %d", at,
 			      seen->err[i]);
 		} else {
-			CHECK(seen->content[i] == scene->before.content[i],
-			      "byte %zu: block %u is wrong data", at, i);
+			PROMISE("wrong-data",
+				seen->content[i] == scene->before.content[i],
+				"byte %zu: block %u", at, i);
 		}
 	}
 	return count;
@@ -74,8 +75,8 @@ static void each_bit(struct scene *scene)
 			else
 				in_data += lost(scene, &seen, at);
 			err = blocks_image_see(memory, &seen, &block);
-			CHECK(!err && !block.repaired,
-			      "byte %zu: not put right", at);
+			PROMISE("not-repaired", !err && !block.repaired,
+				"byte %zu", at);
 			put_back(scene);
 		}
 	}
@@ -159,7 +160,8 @@ static void misplaced_data_is_damage(struct scene *scene)
 
 	for (int map = 0; map < REM_PM_BLOCK_MAPS; map++)
 		memcpy(pm_map_at(block, map, 1), pm_map_at(block, map, 0), 8);
-	CHECK(pm_block_read(block, 1, data) == -EBADMSG, "misplaced");
+	PROMISE("wrong-data", pm_block_read(block, 1, data) == -EBADMSG,
+		"misplaced");
 	put_back(scene);
 }
 
@@ -176,7 +178,7 @@ static void keep(struct pm_env *env, void *context)
 	struct cut_lane *cut = context;
 
 	if (++cut->fence == 3)
-		memcpy(cut->image, env->media, env->bytes);
+		memcpy(cut->image, crash_states_media(env->states), env->bytes);
 }
 
 /* A committed lane with a damaged bit: all of it, none of it, or refused. */
@@ -193,7 +195,7 @@ static void damaged_lanes(struct scene *scene)
 	cut.image = malloc(BLOCKS_BYTES);
 	env->before_fence = keep;
 	env->context = &cut;
-	recorder_begin(env);
+	recorder_begin(env, 1, 1);
 	CHECK(!blocks_write(&scene->blocks, 0, 4, 99), "write");
 	recorder_end(env);
 	env->before_fence = NULL;
@@ -209,8 +211,9 @@ static void damaged_lanes(struct scene *scene)
 		if (err)
 			CHECK(err == -EUCLEAN, "bit %zu: %d", bit, err);
 		else
-			CHECK(!memcmp(&seen, &cut.after, sizeof(seen)),
-			      "bit %zu: not what was committed", bit);
+			PROMISE("wrong-data",
+				!memcmp(&seen, &cut.after, sizeof(seen)),
+				"bit %zu: not what was committed", bit);
 		refused += err != 0;
 	}
 	CHECK(refused == 8 * (8 + 64), "%u bits refused", refused);

@@ -7,6 +7,7 @@
 
 #include "../core/extent.h"
 #include "check.h"
+#include "need.h"
 #include "recorder.h"
 
 #define UNITS 300
@@ -73,28 +74,28 @@ static void resize(struct pm_extents *extents, rem_u32 node, rem_u32 slot,
 		extents->node[node].units + pm_extents_room(extents, node);
 
 	note(extents, node, PM_NODE_FREE, slot);
-	pm_extents_resize(extents, node, 1 + lines_random(seed) % most);
+	pm_extents_resize(extents, node, 1 + random_next(seed) % most);
 	note(extents, node, slot, PM_NODE_FREE);
 }
 
 static void step(struct pm_extents *extents, struct owned *have,
 		 unsigned long *seed)
 {
-	rem_u32 slot = (rem_u32)(lines_random(seed) % SLOTS);
+	rem_u32 slot = (rem_u32)(random_next(seed) % SLOTS);
 	struct owned *it = &have[slot];
 	rem_u64 units, gap;
 
-	if (it->used && lines_random(seed) % 3 == 0) {
+	if (it->used && random_next(seed) % 3 == 0) {
 		resize(extents, it->node, slot, seed);
 	} else if (it->used) {
 		note(extents, it->node, PM_NODE_FREE, slot);
 		pm_extents_put(extents, it->node);
 		it->used = false;
 	} else {
-		units = 1 + lines_random(seed) % 40;
+		units = 1 + random_next(seed) % 40;
 		gap = longest_gap();
 		it->node = pm_extents_get(extents, units,
-					  lines_random(seed) % 2 ? 8 : 1, slot);
+					  random_next(seed) % 2 ? 8 : 1, slot);
 		it->used = it->node != PM_NODE_NONE;
 		CHECK(it->used == (gap >= units), "%llu units, gap of %llu: %d",
 		      (unsigned long long)units, (unsigned long long)gap,

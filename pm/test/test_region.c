@@ -66,7 +66,10 @@ static void segments_come_and_go(void)
 	world_see(&world.region, &after);
 	CHECK(seen_same(&before, &after), "%s",
 	      seen_difference(&before, &after));
-	CHECK(!world.region.repaired && !world.region.damaged, "clean");
+	PROMISE("not-clean", !world.region.repaired && !world.region.damaged,
+		"%llu repaired, %llu damaged",
+		(unsigned long long)world.region.repaired,
+		(unsigned long long)world.region.damaged);
 	CHECK(!pm_segment_destroy(&world.region, one), "destroy");
 	CHECK(pm_segment_destroy(&world.region, one) == -ENOENT, "twice");
 	CHECK(pm_segment_find(&world.region, "one") == PM_SLOT_NONE, "gone");
@@ -82,8 +85,8 @@ static void zeros_are_new(const struct world *world, rem_u32 slot, rem_u64 from)
 
 	for (rem_u64 i = from; i < world->region.entry[slot].record.bytes; i++)
 		if (at[i]) {
-			CHECK(false, "old bytes show at %llu",
-			      (unsigned long long)i);
+			PROMISE("old-bytes", false, "at %llu",
+				(unsigned long long)i);
 			return;
 		}
 }

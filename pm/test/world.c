@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "need.h"
 #include "world.h"
 
 static void garbage(rem_u8 *at, size_t bytes)
@@ -9,7 +10,7 @@ static void garbage(rem_u8 *at, size_t bytes)
 	unsigned long seed = 42;
 
 	for (size_t i = 0; i < bytes; i++)
-		at[i] = (rem_u8)(1 + lines_random(&seed) % 255);
+		at[i] = (rem_u8)(1 + random_next(&seed) % 255);
 }
 
 void world_make(struct world *world)
@@ -53,7 +54,7 @@ void world_fill(struct world *world, rem_u32 slot, rem_u32 seed)
 	unsigned long state = seed;
 
 	for (rem_u64 i = 0; i < world->region.entry[slot].record.bytes; i++)
-		at[i] = (rem_u8)lines_random(&state);
+		at[i] = (rem_u8)random_next(&state);
 }
 
 rem_u32 world_add(struct world *world, const char *name, rem_u64 bytes,

@@ -2,7 +2,7 @@
 """Claim: a campaign finds each planted bug and nothing else, continues after it was killed, and
 shrinks what it finds to one command.
 
-Method: the model of the protocol (machine/campaign/src/synth.rs), which makes a run in
+Method: the model of the protocol (machine/model), which makes a run in
 milliseconds; the real engine, workers and file of results.
 """
 

@@ -25,10 +25,17 @@ def test_malformed_line_is_refused() -> None:
 
 
 def test_missed_requirement_is_reported() -> None:
-    assert heap.required({"swap_vs_pmdk": 2.5, "redo_vs_floor": 1.1}) == []
-    missed = heap.required({"swap_vs_pmdk": 1.9, "redo_vs_floor": 1.4})
+    good = {**heap.REQUIRED_AT_LEAST, **heap.REQUIRED_AT_MOST}
+    assert heap.required(good) == []
+    missed = heap.required(good | {"swap_vs_pmdk": 1.9, "redo_vs_floor": 1.4})
     assert len(missed) == 2
     assert "swap_vs_pmdk is 1.90" in missed[0]
+
+
+def test_figure_that_was_not_measured_misses_its_requirement() -> None:
+    good = {**heap.REQUIRED_AT_LEAST, **heap.REQUIRED_AT_MOST}
+    del good["fof_vs_glibc"]
+    assert heap.required(good) == ["fof_vs_glibc was not measured"]
 
 
 def test_system_calls_count_in_the_timed_part_only() -> None:
@@ -48,4 +55,4 @@ def test_short_run_passes_the_crash_tests_and_calls_no_msync() -> None:
     states = result.figures["crash_states"].value
     assert isinstance(states, float)
     assert states > 1000
-    assert {"swap_vs_pmdk", "insert_vs_pmdk", "fof_vs_volatile"} <= set(result.figures)
+    assert {"swap_vs_pmdk", "insert_vs_pmdk", "fof_vs_glibc"} <= set(result.figures)

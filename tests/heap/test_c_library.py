@@ -10,7 +10,7 @@ import pytest
 
 from lab.paths import repo_dir
 from lab.run import run
-from lab.setup.heap import HeapLibrary
+from lab.setup.heap import HeapLibrary, HeapProgram
 from lab.setup.products import need
 
 C = repo_dir() / "heap" / "c"
@@ -56,6 +56,13 @@ def test_directory_in_a_heap_works_as_one_in_memory(tmp_path: Path) -> None:
     program, ldap = tmp_path / "program", repo_dir() / "heap" / "ldap"
     sources = [str(ldap / name) for name in ("test.c", "in_heap.c", "in_memory.c")]
     run([*compiler(program), *sources, *libraries()])
+    run([str(program), str(tmp_path / "region"), str(tmp_path / "plain")])
+
+
+@pytest.mark.full
+def test_a_c_program_finds_its_plain_memory_again(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    run([*compiler(program), str(C / "test_fof.c"), *libraries()])
     run([str(program), str(tmp_path / "region")])
 
 
@@ -76,3 +83,19 @@ def compiler(program: Path) -> list[str]:
 
 def libraries() -> list[str]:
     return [str(need(HeapLibrary())), "-lpthread", "-ldl", "-lm"]
+
+
+def testing_symbols(binary: Path) -> set[str]:
+    """Symbols of crash tests and of planted bugs in a library or program."""
+    symbols = run(["nm", str(binary)]).stdout
+    return set(
+        re.findall(r"nvheap7testing|remanence_crash_states|remanence_planted|mutant", symbols)
+    )
+
+
+@pytest.mark.full
+def test_library_holds_neither_crash_tests_nor_planted_bugs() -> None:
+    assert testing_symbols(need(HeapLibrary())) == set()
+    # The benchmark tests itself before it measures: the pattern does find them there.
+    bench = need(HeapProgram())
+    assert testing_symbols(bench) == {"nvheap7testing", "remanence_crash_states"}

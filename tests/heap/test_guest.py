@@ -113,6 +113,11 @@ def test_returned_transactions_survive_a_cut_without_stop() -> None:
             assert found > printed[policy], (
                 f"{policy}: {printed[policy]} was acknowledged, {found} are there"
             )
+        # Plain memory names the reason: its process died with it.
+        keep = f"{PROGRAM} keep --folder /mnt/dax/{UNFLUSHED} --policy {UNFLUSHED} --operations 1"
+        refused = sh(machine, keep, check=False)
+        assert not refused.ok
+        assert "that was not closed" in refused.stderr
         # The negative proof: the same without flushes, which a Stop would make up for.
         found = numbers_in(machine, UNFLUSHED)
         assert found is None or found <= printed[UNFLUSHED], (

@@ -25,5 +25,5 @@ def test_no_cut_breaks_a_transaction_and_each_planted_bug_is_found(tmp_path: Pat
     assert figures["violations"] == 0
     assert figures["operations"] == len(heap.POLICIES) * heap.OPERATIONS
     assert figures["images"] >= IMAGES_MIN
-    assert figures["mutants"] == len(heap.MUTANTS) + 1
+    assert figures["mutants"] == len(heap.mutants()) + 1 >= 11
     assert figures["mutants_missed"] == 0

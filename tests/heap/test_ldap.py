@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab.bench.ldap import PLAIN, Server
+from lab.errors import InfraError
 from lab.run import end, run, spawn
 from lab.setup.openldap import Ldap, LdapServer
 from lab.setup.products import need
@@ -84,3 +85,18 @@ def test_entry_is_found_once_and_only_below_what_exists(ldap: Ldap, tmp_path: Pa
         assert server.stop()["entries"] == 21
     finally:
         server.kill()
+
+
+def test_region_of_plain_memory_survives_a_stop_but_no_kill(ldap: Ldap, tmp_path: Path) -> None:
+    """A region of plain memory has no log: after a kill the server refuses it and logs why."""
+    server = Server(ldap, tmp_path, "FoF", REGION_BYTES)
+    server.start()
+    try:
+        run([ldap.client, "count", "20", server.uri])
+        server.stop()
+        server.start()
+        assert len(server.names()) == 20
+    finally:
+        server.kill()
+    with pytest.raises(InfraError, match="that was not closed"):
+        server.start()

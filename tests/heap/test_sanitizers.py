@@ -132,7 +132,7 @@ def test_miri_finds_nothing_in_all_policies_and_structures(tmp_path: Path) -> No
     passes(under_miri(alone(tmp_path, HEAP / "tests" / "miri.rs"), "miri"))
 
 
-@pytest.mark.parametrize("name", ["structures", "tool", "miri"])
+@pytest.mark.parametrize("name", ["structures", "tool", "miri", "fof"])
 def test_address_sanitizer_finds_nothing(name: str) -> None:
     passes(under_asan(None, name))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem campaign --pm`: what counts as a planted bug that was found, and what goes with --pm."""
+"""`rem campaign --pm`: when a planted bug counts as found, and which options go with --pm."""
 
 from __future__ import annotations
 
@@ -8,43 +8,52 @@ import sys
 
 import pytest
 
-from lab.campaign.pm import Window, verdict
+from lab.campaign.pm import Window, mutants, verdict, verdicts
 from lab.errors import Exit, InfraError
 from lab.machine.guest import GuestResult
 from lab.paths import repo_dir
 
-SAID = "pm-work: line 191: a segment was not read: 20000"
+MESSAGE = "pm-work: line 191: a segment was not read: 20000"
 
 
 def ended(returncode: int, stderr: str) -> GuestResult:
     return GuestResult("pm-work row 1", returncode, "", stderr)
 
 
-def told(broken: int, first: str = "") -> dict[str, object]:
-    return {"broken": broken, "first": first}
+def judged(broken: int, verdict: str = "") -> dict[str, object]:
+    return {"broken": broken, "verdict": verdict, "first": "details" if verdict else ""}
 
 
-def test_only_what_the_program_itself_says_finds_a_bug() -> None:
+def test_only_a_message_of_the_program_finds_a_bug() -> None:
     assert not verdict(ended(0, ""))
-    assert verdict(ended(1, f"{SAID}\n")) == SAID
+    assert verdict(ended(1, f"{MESSAGE}\n")) == MESSAGE
     for other in (
         ended(1, ""),
         ended(1, "sh: 1: /root/pm-work: Text file busy"),
         ended(127, "sh: 1: /root/pm-work: not found"),
         ended(255, "ssh: connection closed"),
-        ended(139, SAID),
+        ended(139, MESSAGE),
     ):
         with pytest.raises(InfraError, match="ended with exit"):
             verdict(other)
 
 
-def test_what_was_said_must_be_in_the_recording_too() -> None:
-    assert Window("ONE_COPY", told(191), SAID).broken == SAID
-    assert Window("ONE_COPY", told(0, "it does not open")).broken == "it does not open"
-    assert not Window("ONE_COPY", told(0)).broken
-    for broken, said in ((0, SAID), (190, SAID), (191, "")):
+def test_message_must_be_in_the_recording() -> None:
+    assert Window("one-copy", judged(191), MESSAGE).broken == f"in-the-guest: {MESSAGE}"
+    assert Window("one-copy", judged(0, "damaged")).broken == "damaged: details"
+    assert not Window("one-copy", judged(0)).broken
+    for broken, message in ((0, MESSAGE), (190, MESSAGE), (191, "")):
         with pytest.raises(InfraError, match="the recording has line"):
-            Window("ONE_COPY", told(broken), said)
+            Window("one-copy", judged(broken), message)
+
+
+def test_planted_bug_is_found_by_its_own_verdict_only() -> None:
+    for name, patch in mutants().items():
+        for verdict_of_it in verdicts(patch) - {"in-the-guest"}:
+            assert not Window(name, judged(0, verdict_of_it)).missed
+        assert Window(name, judged(0, "another")).missed
+        assert Window(name, judged(0)).missed
+    assert not Window("", judged(0)).missed
 
 
 @pytest.mark.parametrize(
@@ -65,7 +74,7 @@ def test_what_was_said_must_be_in_the_recording_too() -> None:
         "--workload true",
     ],
 )
-def test_options_that_pm_has_no_use_for_are_refused(words: str) -> None:
+def test_options_that_pm_does_not_use_are_refused(words: str) -> None:
     argv = [sys.executable, "-m", "lab", "campaign", "--pm", "--seed", "2", *words.split()]
     done = subprocess.run(
         argv, capture_output=True, text=True, cwd=repo_dir(), timeout=100, check=False

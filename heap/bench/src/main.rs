@@ -7,15 +7,21 @@
 // On x86-64 a usize is a u64.
 #![allow(clippy::cast_possible_truncation)]
 
+#[cfg(feature = "mutants")]
+extern crate nvheap_mutants as nvheap;
+
 mod fig5;
+mod fof;
 mod judge;
 mod keep;
 mod measure;
 mod ops;
 mod peer;
+mod plain;
+mod planted;
 mod scale;
 mod tape;
-mod volatile;
+mod target;
 mod work;
 
 use std::path::PathBuf;
@@ -32,7 +38,9 @@ const USAGE: &str = "usage: nvheap-bench ops|fig5 --folder FOLDER --peer LIBRARY
        nvheap-bench begin --folder FOLDER --policy POLICY
        nvheap-bench row --folder FOLDER --policy POLICY [--mutant NAME] [--operations N]
        nvheap-bench judge --folder RECORDING --region ADDRESS --bytes N [--limit N]
-       nvheap-bench tape --folder FOLDER --policy POLICY [--operations N]";
+       nvheap-bench tape --folder FOLDER --policy POLICY [--operations N]
+       nvheap-bench updates --folder FOLDER --memory [map-]fof|glibc|mimalloc
+               [--operations N] [--entries N]";
 
 struct Arguments {
     what: String,
@@ -40,6 +48,7 @@ struct Arguments {
     peer: PathBuf,
     policy: String,
     mutant: String,
+    memory: String,
     region: u64,
     bytes: u64,
     limit: u64,
@@ -59,6 +68,7 @@ fn parse() -> Result<Arguments, lexopt::Error> {
         peer: PathBuf::new(),
         policy: String::new(),
         mutant: String::new(),
+        memory: String::new(),
         region: 0,
         bytes: 0,
         limit: 400,
@@ -74,6 +84,7 @@ fn parse() -> Result<Arguments, lexopt::Error> {
             Long("peer") => arguments.peer = parser.value()?.into(),
             Long("policy") => arguments.policy = parser.value()?.string()?,
             Long("mutant") => arguments.mutant = parser.value()?.string()?,
+            Long("memory") => arguments.memory = parser.value()?.string()?,
             Long("region") => arguments.region = parser.value()?.parse()?,
             Long("bytes") => arguments.bytes = parser.value()?.parse()?,
             Long("limit") => arguments.limit = parser.value()?.parse()?,
@@ -87,7 +98,7 @@ fn parse() -> Result<Arguments, lexopt::Error> {
         }
     }
     match arguments.what.as_str() {
-        "ops" | "fig5" | "keep" | "look" | "tape" | "begin" | "row" | "judge"
+        "ops" | "fig5" | "keep" | "look" | "tape" | "begin" | "row" | "judge" | "updates"
             if arguments.rounds > 0 && arguments.entries > 0 =>
         {
             Ok(arguments)
@@ -109,13 +120,19 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         "keep" => keep::keep(folder, &arguments.policy, arguments.operations),
         "look" => keep::look(folder),
         "begin" => work::begin(folder, &arguments.policy),
-        "row" => work::row(
+        "row" => planted::row(
+            &arguments.mutant,
             folder,
             &arguments.policy,
-            &arguments.mutant,
             arguments.operations,
         ),
         "judge" => judge::judge(folder, arguments.region, arguments.bytes, arguments.limit),
+        "updates" => fof::updates(
+            folder,
+            &arguments.memory,
+            arguments.entries,
+            arguments.operations,
+        ),
         "tape" => tape::write(
             &folder.join("tape"),
             &arguments.policy,
@@ -163,7 +180,7 @@ fn measure(arguments: &Arguments) -> Result<(), String> {
         ops::measure(folder, peer, arguments.rounds, &mut figures);
         ops::measure_table(folder, peer, arguments.rounds, &mut figures);
         ops::measure_reads(folder, arguments.rounds, &mut figures);
-        fig5::against_volatile(folder, arguments.rounds, &mut figures);
+        fof::against_plain(folder, arguments.rounds, &mut figures)?;
         scale::threads(arguments.rounds.div_ceil(60), &mut figures);
         scale::open(folder, arguments.objects, 20, &mut figures);
         scale::recovery(&mut figures);

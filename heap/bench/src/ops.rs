@@ -8,13 +8,14 @@ use std::time::Instant;
 
 use nvheap::structures::{HashHead, HashMap};
 use nvheap::{
-    FocRedo, FocStm, FocUndo, Fof, Heap, Mapping, Native, Options, PPtr, Pmem, Policy, Session, Tx,
+    FocRedo, FocStm, FocUndo, Heap, Mapping, Native, Options, PPtr, Pmem, Policy, Session, Tx,
     policy_of,
 };
 
+use crate::fof;
 use crate::measure::{Contender, Figures, run};
 use crate::peer::Peer;
-use crate::volatile::Table;
+use crate::target::{Library, Target};
 
 /// Large enough for a table of 100,000 entries in any of the heaps.
 pub const REGION_BYTES: u64 = 256 << 20;
@@ -52,14 +53,6 @@ fn place_of<P: Policy>(folder: &Path, buckets: u64) -> Place<P> {
     place_in(
         Heap::<P>::open(&file, &options).expect("the region again"),
         buckets,
-    )
-}
-
-/// The same in anonymous memory: where that outlives power, it is what a heap would lie in.
-pub fn place_in_memory<P: Policy>() -> Place<P> {
-    place_in(
-        Heap::<P>::anonymous(REGION_BYTES, &Options::assume_all()).expect("a region"),
-        BUCKETS,
     )
 }
 
@@ -351,11 +344,14 @@ pub fn measure_table(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figur
     let mut redo = place::<FocRedo>(folder);
     let mut undo = place::<FocUndo>(folder);
     let mut stm = place::<FocStm>(folder);
-    let mut fof = place::<Fof>(folder);
-    let mut least = place::<Fof>(&folder.join("second"));
-    least.insert(0, ENTRIES);
+    // The same table without any persistence.
+    let mut fof = Library::new(BUCKETS, fof::local(folder));
+    let mut least = Library::new(BUCKETS, fof::local(&folder.join("second")));
+    for key in 0..ENTRIES {
+        fof.insert(key);
+        least.insert(key);
+    }
     redo.insert(0, ENTRIES);
-    fof.insert(0, ENTRIES);
     undo.insert(0, ENTRIES);
     stm.insert(0, ENTRIES);
     for key in 0..ENTRIES {
@@ -372,11 +368,13 @@ pub fn measure_table(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figur
         };
         time(8, &mut || awaited(&pm, &map, round * BATCH, BATCH, 1));
         time(11, &mut || awaited(&pm, &map, round * BATCH, BATCH, 2));
-        time(9, &mut || fof.insert(from, BATCH));
+        time(9, &mut || {
+            (from..from + BATCH).for_each(|key| fof.insert(key))
+        });
         time(0, &mut || redo.insert(from, BATCH));
         time(12, &mut || {
             for key in from..from + BATCH {
-                least.insert(key, 1);
+                least.insert(key);
                 awaited(&pm, &map, key, 1, 2);
             }
         });
@@ -388,11 +386,13 @@ pub fn measure_table(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figur
                 assert_eq!(unsafe { (peer.insert)(key, key) }, 0);
             }
         });
-        time(10, &mut || fof.remove(from, BATCH));
+        time(10, &mut || {
+            (from..from + BATCH).for_each(|key| fof.remove(key))
+        });
         time(4, &mut || redo.remove(from, BATCH));
         time(13, &mut || {
             for key in from..from + BATCH {
-                least.remove(key, 1);
+                least.remove(key);
                 awaited(&pm, &map, key, 1, 1);
             }
         });
@@ -450,28 +450,19 @@ pub fn measure_table(folder: &Path, peer: Peer, rounds: u64, figures: &mut Figur
     );
 }
 
-/// What a transaction costs that only reads, and what FoF costs over plain memory.
-#[allow(clippy::too_many_lines)] // one table
+/// What a transaction costs that only reads.
 pub fn measure_reads(folder: &Path, rounds: u64, figures: &mut Figures) {
     const KEYS: u64 = 2000;
     let mut redo = place::<FocRedo>(folder);
     let mut stm = place::<FocStm>(folder);
     let mut bare = place::<FocRedo>(&folder.join("second"));
-    let mut fof = place::<Fof>(folder);
-    let mut plain = Table::new(BUCKETS);
     for table in [&mut redo, &mut bare] {
         table.insert(0, KEYS);
     }
     stm.insert(0, KEYS);
-    fof.insert(0, KEYS);
-    for key in 0..KEYS {
-        plain.insert(key, key);
-    }
     let word = redo.words.cast::<u64>();
     let word_stm = stm.words.cast::<u64>();
     let word_bare = bare.words.cast::<u64>();
-    let fof_table = fof.table;
-    let (mut at_fof, mut at_plain) = (0, 0);
     let mut contenders = [
         Contender {
             name: "read_redo",
@@ -511,31 +502,6 @@ pub fn measure_reads(folder: &Path, rounds: u64, figures: &mut Figures) {
                     .expect("get");
             }),
         },
-        Contender {
-            name: "small_fof",
-            batch: Box::new(|count| {
-                for _ in 0..count / 2 {
-                    at_fof = (at_fof + 1) % KEYS;
-                    let key = at_fof;
-                    fof.session
-                        .run(|tx| fof_table.remove(tx, &key))
-                        .expect("remove");
-                    fof.session
-                        .run(|tx| fof_table.insert(tx, key, key))
-                        .expect("insert");
-                }
-            }),
-        },
-        Contender {
-            name: "small_volatile",
-            batch: Box::new(|count| {
-                for _ in 0..count / 2 {
-                    at_plain = (at_plain + 1) % KEYS;
-                    black_box(plain.remove(at_plain));
-                    black_box(plain.insert(at_plain, at_plain));
-                }
-            }),
-        },
     ];
     let times = run(&mut contenders, rounds, 4000);
     for (contender, times) in contenders.iter().zip(&times) {
@@ -544,5 +510,4 @@ pub fn measure_reads(folder: &Path, rounds: u64, figures: &mut Figures) {
     let over = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<_>>();
     figures.add("read_tx_over_none_ns", "ns", &over(&times[0], &times[2]));
     figures.add("read_stm_over_none_ns", "ns", &over(&times[1], &times[2]));
-    figures.ratio("small_fof_vs_volatile", &times[3], &times[4]);
 }

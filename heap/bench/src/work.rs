@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! In the guest of a crash campaign: transactions over all structures in a region that lies in one
-//! segment, and, after each, a store into another segment that says that it has returned.
-//! `judge.rs` makes of the recording what cuts leave, and looks at it by the same code.
+//! segment, and, after each, a store into another segment that reports its return. `judge.rs` makes
+//! of the recording what cuts leave, and looks at it by the same code.
 
 use std::path::Path;
 
 use nvheap::structures::{AvlHead, AvlMap, HashHead, HashMap, Queue, QueueHead};
+use nvheap::testing::{Broken, verdict};
 use nvheap::{
-    Heap, MapOptions, Mapping, Mutant, Native, Options, PBytes, PPtr, Pmem, Policy, PolicyKind,
-    Session, Tx, TxError, TxResult, with_policy,
+    Heap, MapOptions, Mapping, Native, Options, PBytes, PPtr, Pmem, Policy, PolicyKind, Session,
+    Tx, TxError, TxResult, with_policy,
 };
 
 use crate::keep::value;
 
-/// In the second word of the page that says what has returned.
-pub const SAID_MAGIC: u64 = u64::from_le_bytes(*b"HEAPSAID");
+/// In the second word of the page that says how many transactions have returned.
+pub const REPORT_MAGIC: u64 = u64::from_le_bytes(*b"HEAPRPRT");
 const BUCKETS: u64 = 16;
 /// Numbers that are in the structures.
 const KEPT: u64 = 12;
@@ -32,42 +33,6 @@ fn options(policy: PolicyKind) -> Options {
         // Nothing else is assumed: the segment must be persistent memory.
         assume_flush_on_fail: policy.is_flush_on_fail(),
         ..Options::default()
-    }
-}
-
-/// The machine's own instructions, and a planted bug.
-#[derive(Clone, Copy)]
-struct Planted {
-    native: Native,
-    mutant: Option<Mutant>,
-}
-
-// SAFETY: `Native` performs all of it.
-unsafe impl Pmem for Planted {
-    unsafe fn store(&self, at: *mut u64, value: u64) {
-        // SAFETY: as the caller says.
-        unsafe { self.native.store(at, value) }
-    }
-    unsafe fn store_byte(&self, at: *mut u8, value: u8) {
-        // SAFETY: as the caller says.
-        unsafe { self.native.store_byte(at, value) }
-    }
-    unsafe fn stream_line(&self, at: *mut u64, line: &[u64; nvheap::LINE_WORDS]) {
-        // SAFETY: as the caller says.
-        unsafe { self.native.stream_line(at, line) }
-    }
-    unsafe fn flush(&self, at: *const u8) {
-        // SAFETY: as the caller says.
-        unsafe { self.native.flush(at) }
-    }
-    fn fence(&self) {
-        self.native.fence();
-    }
-    fn pause(&self) {
-        self.native.pause();
-    }
-    fn mutant(&self, mutant: Mutant) -> bool {
-        self.mutant == Some(mutant)
     }
 }
 
@@ -133,7 +98,7 @@ fn transaction<T: Tx>(tx: &mut T, roots: Roots) -> TxResult<u64> {
 
 fn step<P: Policy, B: Pmem>(session: &mut Session<P, B>, roots: Roots) -> Result<u64, String> {
     let count = session.run(|tx| transaction(tx, roots)).map_err(text)?;
-    if count % ABORT_EVERY == 0 && P::KIND != PolicyKind::Fof {
+    if count % ABORT_EVERY == 0 {
         let aborted: TxResult<()> = session.run(|tx| {
             transaction(tx, roots)?;
             Err(TxError::Abort)
@@ -159,7 +124,7 @@ fn begin_with<P: Policy>(folder: &Path) -> Result<(), String> {
     for _ in 0..BEFORE {
         step(&mut session, roots)?;
     }
-    said(folder)?.tell(BEFORE);
+    report(folder)?.returned(BEFORE);
     Ok(())
 }
 
@@ -170,66 +135,57 @@ fn must_outlive() -> MapOptions {
     }
 }
 
-/// Some more transactions, each told.
-pub fn row(folder: &Path, policy: &str, mutant: &str, operations: u64) -> Result<(), String> {
+/// Runs some more transactions, and reports each.
+pub fn row(folder: &Path, policy: &str, operations: u64) -> Result<(), String> {
     let kind: PolicyKind = policy.parse()?;
-    let mutant = match mutant {
-        "" => None,
-        name => Some(
-            *Mutant::ALL
-                .iter()
-                .find(|mutant| format!("{mutant:?}") == name)
-                .ok_or_else(|| format!("no planted bug {name}"))?,
-        ),
-    };
-    let native = Native::new();
-    let back_end = Planted { native, mutant };
-    with_policy!(kind, P => row_with::<P>(folder, back_end, operations))
+    with_policy!(kind, P => row_with::<P>(folder, operations))
 }
 
-fn row_with<P: Policy>(folder: &Path, back_end: Planted, operations: u64) -> Result<(), String> {
+fn row_with<P: Policy>(folder: &Path, operations: u64) -> Result<(), String> {
     let map = Mapping::open(&folder.join("heap"), &must_outlive()).map_err(text)?;
-    let heap = Heap::<P, Planted>::attach(back_end, map, &options(P::KIND)).map_err(text)?;
+    let heap = Heap::<P>::attach(Native::new(), map, &options(P::KIND)).map_err(text)?;
     let mut session = heap.session().map_err(text)?;
     let roots = roots(&mut session)?;
-    let said = said(folder)?;
+    let report = report(folder)?;
     for _ in 0..operations {
-        said.tell(step(&mut session, roots)?);
+        report.returned(step(&mut session, roots)?);
     }
     Ok(())
 }
 
-/// The page that the world sees.
-struct Said(Mapping);
+/// The page by which the guest reports what has returned.
+struct Report(Mapping);
 
-fn said(folder: &Path) -> Result<Said, String> {
-    Mapping::open(&folder.join("said"), &must_outlive())
-        .map(Said)
+fn report(folder: &Path) -> Result<Report, String> {
+    Mapping::open(&folder.join("report"), &must_outlive())
+        .map(Report)
         .map_err(text)
 }
 
-impl Said {
-    fn tell(&self, count: u64) {
+impl Report {
+    fn returned(&self, count: u64) {
         let at = self.0.base().cast::<u64>();
         let native = Native::new();
         // SAFETY: the first two words of a mapping of at least a page.
         unsafe {
-            native.store(at.add(1), SAID_MAGIC);
+            native.store(at.add(1), REPORT_MAGIC);
             native.store(at, count);
         }
     }
 }
 
-/// What a heap holds: how many transactions, if all of it fits that; and its objects.
-pub fn look<P: Policy, B: Pmem>(heap: &Heap<P, B>) -> Result<(u64, u64), String> {
+/// What a heap holds: the number of transactions that made it, and its objects.
+pub fn look<P: Policy, B: Pmem>(heap: &Heap<P, B>) -> Result<(u64, u64), Broken> {
     let findings = nvheap::fsck::check(heap.layout(), &|offset| heap.word(offset));
     if let Some(finding) = findings.first() {
-        return Err(finding.what.clone());
+        return Err(Broken::new(verdict::DAMAGED, &finding.what));
     }
     let objects = heap.usage().objects;
-    let mut session = heap.session().map_err(text)?;
-    let roots = roots(&mut session)?;
-    let count = session.view(|tx| tx.get(roots.count)).map_err(text)?;
+    let mut session = heap.session().map_err(Broken::does_not_open)?;
+    let roots = roots(&mut session).map_err(Broken::does_not_open)?;
+    let count = session
+        .view(|tx| tx.get(roots.count))
+        .map_err(Broken::does_not_open)?;
     // Damaged pointers may go round in a circle.
     let few = |numbers: &Vec<u64>| numbers.len() as u64 <= KEPT;
     let wanted: Vec<u64> = (count.saturating_sub(KEPT)..count).collect();
@@ -266,19 +222,19 @@ pub fn look<P: Policy, B: Pmem>(heap: &Heap<P, B>) -> Result<(u64, u64), String>
             let bytes = tx.get(roots.bytes)?;
             Ok((numbers, tx.get_bytes(bytes)?))
         })
-        .map_err(text)?;
+        .map_err(Broken::does_not_open)?;
     let ((mut table, mut map, queue), bytes) = found;
     table.sort_unstable();
     map.sort_unstable();
     for (name, numbers) in [("table", table), ("map", map), ("queue", queue)] {
         if numbers != wanted {
-            return Err(format!(
-                "after {count} transactions the {name} has {numbers:?}"
-            ));
+            let what = format!("after {count} transactions the {name} has {numbers:?}");
+            return Err(Broken::new(verdict::NOT_ATOMIC, what));
         }
     }
     if bytes != bytes_of(count) {
-        return Err(format!("after {count} transactions the bytes are others"));
+        let what = format!("after {count} transactions the bytes are others");
+        return Err(Broken::new(verdict::NOT_ATOMIC, what));
     }
     Ok((count, objects))
 }

@@ -23,13 +23,14 @@ enum nvheap_policy {
 	NVHEAP_FOC_RL = 3,
 	NVHEAP_FOF_STM = 4,
 	NVHEAP_FOF_UL = 5,
-	NVHEAP_FOF = 6,
 };
 
 /* Promises that the caller makes where the system makes none. */
 #define NVHEAP_ASSUME_PERSISTENT 1u
 #define NVHEAP_ASSUME_FLUSH_ON_FAIL 2u
+/* Only for plain memory, below. */
 #define NVHEAP_ACCEPT_UNCLOSED 4u
+#define NVHEAP_OVERWRITE 8u
 
 /* An offset from the beginning of the region: the only pointer to persist. */
 typedef uint64_t nvheap_ptr;
@@ -73,6 +74,43 @@ typedef void (*nvheap_found)(nvheap_ptr object, uint64_t word, uint64_t address,
 			     const char *mapping, void *context);
 int nvheap_check_dangling(struct nvheap *heap, nvheap_found found,
 			  void *context);
+
+/*
+ * Flush on fail: plain memory that outlives the process, where the platform
+ * saves caches when the power fails. The region is mapped at the same address
+ * each time, so pointers are addresses, and objects change by plain stores. No
+ * transactions, no log: a region whose process died is refused with EUCLEAN.
+ */
+struct nvheap_fof;
+/* A thread's allocator. */
+struct nvheap_fof_local;
+
+int nvheap_fof_create(const char *path, uint64_t size_bytes, unsigned int flags,
+		      struct nvheap_fof **ret_region);
+int nvheap_fof_open(const char *path, unsigned int flags,
+		    struct nvheap_fof **ret_region);
+int nvheap_fof_close(struct nvheap_fof *region);
+
+int nvheap_fof_local_new(struct nvheap_fof *region,
+			 struct nvheap_fof_local **ret_local);
+int nvheap_fof_local_delete(struct nvheap_fof_local *local);
+
+/* As malloc() and free(). Any thread may free what any thread allocated. */
+int nvheap_fof_alloc(struct nvheap_fof_local *local, size_t size_bytes,
+		     void **ret_at);
+int nvheap_fof_free(struct nvheap_fof_local *local, void *at);
+
+/* The address stored under a name, or a null pointer. */
+int nvheap_fof_root(struct nvheap_fof *region, const char *name, void **ret_at);
+int nvheap_fof_set_root(struct nvheap_fof *region, const char *name, void *at);
+
+/*
+ * Write all of it back once and refuse stores from then on, as caches are no
+ * longer saved: a store waits for nvheap_fof_release(), or ends the process
+ * with SIGSEGV.
+ */
+int nvheap_fof_hold(struct nvheap_fof *region, int stores_wait);
+int nvheap_fof_release(struct nvheap_fof *region);
 
 /* Why the last function of this thread failed. Valid until the next call. */
 const char *nvheap_why(void);

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use heap::dangling::{Dangling, dangling, volatile_memory};
 use heap::{
-    Error, FocRedo, FocStm, FocUndo, Fof, FofStm, FofUndo, Heap, Options, PPtr, PolicyKind,
-    Session, Tx, TxError, policy_of,
+    Error, FocRedo, FocStm, FocUndo, FofStm, FofUndo, Heap, Options, PPtr, PolicyKind, Session, Tx,
+    TxError, policy_of,
 };
 
 macro_rules! any {
@@ -96,7 +96,7 @@ macro_rules! any {
         }
     };
 }
-any!(FocStm, FocUndo, FocRedo, FofStm, FofUndo, Fof);
+any!(FocStm, FocUndo, FocRedo, FofStm, FofUndo);
 
 /// A thread's session.
 #[derive(Debug)]

@@ -4,6 +4,7 @@
 #![allow(clippy::missing_safety_doc, missing_docs)] // include/nvheap.h and the manual pages
 
 mod any;
+mod fof;
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -29,6 +30,7 @@ fn fail_with(error: &Error) -> c_int {
         Error::Busy(_) => libc::EBUSY,
         Error::NoFlushOnFail | Error::NotPersistent(_) => libc::EOPNOTSUPP,
         Error::NotClosed => libc::EUCLEAN,
+        Error::AddressTaken { .. } | Error::NotEmpty(_) => libc::EEXIST,
         Error::NoSession => libc::EAGAIN,
         Error::Tx(error) => return fail_tx(*error),
         Error::Size(_) | Error::RootName | Error::RootType | Error::Policy { .. } => libc::EINVAL,
@@ -56,7 +58,6 @@ fn options(flags: c_uint) -> Options {
     Options {
         assume_persistent: flags & 1 != 0,
         assume_flush_on_fail: flags & 2 != 0,
-        accept_unclosed: flags & 4 != 0,
         ..Options::default()
     }
 }

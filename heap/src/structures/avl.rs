@@ -8,7 +8,6 @@ use std::cmp::Ordering;
 use std::marker::PhantomData;
 
 use super::Key;
-use crate::field;
 use crate::persist::{PPtr, Persist, type_id};
 use crate::tx::{Tx, TxResult};
 

@@ -11,7 +11,6 @@
 use std::marker::PhantomData;
 
 use super::Key;
-use crate::field;
 use crate::persist::{PPtr, Persist, type_id};
 use crate::tx::{Range, Tx, TxResult};
 

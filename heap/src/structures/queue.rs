@@ -5,7 +5,6 @@
 
 use std::marker::PhantomData;
 
-use crate::field;
 use crate::persist::{PPtr, Persist, type_id};
 use crate::tx::{Tx, TxResult};
 

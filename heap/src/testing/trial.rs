@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A crash test: prepare a region, record a history, look at every state that a cut could leave.
 
+use remanence_crash_states::{Event, History, Limits, Visit};
+
 use crate::error::Error;
 use crate::heap::{Heap, Options, Session};
 use crate::map::Mapping;
-use crate::mutant::Mutant;
 use crate::policy::Policy;
-use crate::testing::{Event, Limits, Plain, Recorder, States, Threads, Visit};
+use crate::testing::{Broken, Plain, Recorder, Replica, Threads};
 
 /// What a trial found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,11 +16,14 @@ pub struct Report {
     pub events: usize,
     /// States that were looked at.
     pub states: u64,
-    /// Moments at which only some were.
+    /// Moments at which only some states were looked at.
     pub sampled: u64,
-    /// The first state that was wrong.
-    pub failure: Option<String>,
+    /// The first state that was wrong, made small.
+    pub failure: Option<Broken>,
 }
+
+/// Lines of a moment that are looked at with all others old, and with all others new.
+const ALONE_MAX: usize = 40;
 
 /// A region for crash tests.
 #[derive(Clone, Copy, Debug)]
@@ -32,10 +36,10 @@ pub struct Trial {
     pub redo_lines: u32,
     /// Lines of its undo logs.
     pub undo_lines: u32,
-    /// The planted bug.
-    pub mutant: Option<Mutant>,
     /// How many states are looked at.
     pub limits: Limits,
+    /// Chooses them where they are not all looked at.
+    pub seed: u64,
     /// Threads of the history.
     pub threads: Threads,
 }
@@ -47,24 +51,30 @@ impl Default for Trial {
             sessions: 1,
             redo_lines: 16,
             undo_lines: 16,
-            mutant: None,
-            limits: Limits {
-                all_max: 600,
-                drawn: 20,
-                seed: 1,
-            },
+            limits: Self::limits(600, 20),
+            seed: 1,
             threads: Threads::ONE,
         }
     }
 }
 
-/// Judges a recovered heap.
-pub type Check<'a, P> = &'a dyn Fn(&Heap<P, Plain>, &Visit) -> Result<(), String>;
+/// Checks a recovered heap.
+pub type Check<'a, P> = &'a dyn Fn(&Heap<P, Plain>, &Visit<'_, '_>) -> Result<(), Broken>;
 
 /// The heap of a history.
 pub type Recorded<P> = Heap<P, Recorder>;
 
 impl Trial {
+    /// At most so many states of a moment, all of them; else so many by chance and the extreme ones.
+    #[must_use]
+    pub const fn limits(all_max: u64, drawn: u64) -> Limits {
+        Limits {
+            all_max,
+            drawn,
+            alone_max: ALONE_MAX,
+        }
+    }
+
     fn options(&self) -> Options {
         Options {
             sessions: self.sessions,
@@ -82,78 +92,68 @@ impl Trial {
         &self,
         setup: impl FnOnce(&mut Session<P, Recorder>),
     ) -> Result<(Recorded<P>, Vec<u8>), Error> {
-        let map = Mapping::anonymous(self.bytes)?;
-        // Planted bugs begin with the history: what it begins with is right.
-        let quiet = Recorder::new(map.base(), None, Threads::ONE);
-        let heap: Recorded<P> = Heap::format(quiet, map, &self.options())?;
-        setup(&mut heap.session()?);
-        heap.checkpoint();
-        let image = image_of(&heap);
-        drop(heap);
-        let (heap, _) = self.reopen(&image, Some(self.mutant))?;
+        let image = self.begin::<P>(setup)?;
+        let (heap, _) = self.reopen(&image)?;
         let _ = heap.pmem().take();
         let image = image_of(&heap);
         Ok((heap, image))
+    }
+
+    /// What a region holds before the history.
+    fn begin<P: Policy>(
+        &self,
+        setup: impl FnOnce(&mut Session<P, Recorder>),
+    ) -> Result<Vec<u8>, Error> {
+        let map = Mapping::anonymous(self.bytes)?;
+        let alone = Recorder::new(map.base(), Threads::ONE);
+        let heap: Recorded<P> = Heap::format(alone, map, &self.options())?;
+        setup(&mut heap.session()?);
+        heap.checkpoint();
+        Ok(image_of(&heap))
     }
 
     /// Open a copy of an image for a history that is recorded.
     ///
     /// # Errors
     /// As [`Heap::attach`].
-    pub fn reopen<P: Policy>(
-        &self,
-        image: &[u8],
-        mutant: Option<Option<Mutant>>,
-    ) -> Result<(Recorded<P>, Vec<u8>), Error> {
+    pub fn reopen<P: Policy>(&self, image: &[u8]) -> Result<(Recorded<P>, Vec<u8>), Error> {
         let map = copy(image)?;
-        let recorder = Recorder::new(map.base(), mutant.unwrap_or(self.mutant), self.threads);
+        let recorder = Recorder::new(map.base(), self.threads);
         Ok((
             Heap::attach(recorder, map, &self.options())?,
             image.to_vec(),
         ))
     }
 
-    /// Look at all states of a record.
+    /// Looks at the states of each moment of a record.
     pub fn judge<P: Policy>(&self, image: Vec<u8>, events: &[Event], check: Check<P>) -> Report {
-        let image_bytes = image.len() as u64;
-        let mut states = States::new(image, self.limits);
-        let options = self.options();
-        let plain = Plain {
-            mutant: self.mutant,
-        };
-        let memory = match Mapping::anonymous(image_bytes) {
-            Ok(memory) => memory,
+        let mut replica = match Replica::new(image.len() as u64) {
+            Ok(replica) => replica,
             Err(error) => {
                 return Report {
-                    failure: Some(error.to_string()),
+                    failure: Some(Broken::does_not_open(error)),
                     ..Report::default()
                 };
             }
         };
-        let mut look = |visit: &Visit| {
-            // SAFETY: the heap is gone when the next state is looked at; the memory is as long as
-            // every state.
-            let map = unsafe {
-                std::ptr::copy_nonoverlapping(
-                    visit.image.as_ptr(),
-                    memory.base(),
-                    visit.image.len(),
-                );
-                memory.lend()
-            };
-            let heap = Heap::attach(plain, map, &options).map_err(|error| error.to_string())?;
-            check(&heap, visit)
+        let options = self.options();
+        let mut history = History::new(image, self.limits, self.seed);
+        let mut look = |visit: &mut Visit<'_, '_>| {
+            replica.show(visit.image, |map| {
+                let heap = Heap::attach(Plain, map, &options).map_err(Broken::does_not_open)?;
+                check(&heap, visit)
+            })
         };
-        let failure = if P::KIND.is_flush_on_fail() {
-            states.follow_surviving(events, &mut look).err()
+        let followed = if P::KIND.is_flush_on_fail() {
+            history.follow_surviving(events, &mut look)
         } else {
-            states.follow(events, &mut look).err()
+            history.follow(events, &mut look)
         };
         Report {
             events: events.len(),
-            states: states.states,
-            sampled: states.sampled,
-            failure,
+            states: history.images(),
+            sampled: history.sampled(),
+            failure: followed.err().map(Broken::from),
         }
     }
 

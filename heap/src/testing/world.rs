@@ -3,20 +3,21 @@
 //! policy with flush on commit must survive.
 
 use crate::error::TxError;
-use crate::field;
 use crate::heap::{Heap, Session};
 use crate::persist::PPtr;
 use crate::pmem::Pmem;
 use crate::policy::Policy;
-use crate::testing::{Limits, Plain, Recorder, Report, Trial, Visit};
+use crate::testing::{Broken, Event, Limits, Plain, Recorder, Report, Trial, Visit, verdict};
 use crate::tx::{Tx, TxResult};
 
 const WORDS: usize = 4;
 const PLACES: usize = 4;
+/// The mark behind a recovery.
+const RECOVERED: u64 = u64::MAX;
 /// States of a moment in a history of which all are looked at.
 const ALL_MAX: u64 = 100_000;
 
-crate::persist! {
+persist! {
     /// The root.
     struct Root {
         words: [u64; WORDS],
@@ -152,7 +153,7 @@ fn remove<T: Tx>(tx: &mut T, root: PPtr<Root>, place: usize) -> TxResult<()> {
 }
 
 /// Read a world; an object whose words do not fit each other is an error.
-fn read<T: Tx>(tx: &mut T, root: PPtr<Root>) -> TxResult<Result<World, String>> {
+fn read<T: Tx>(tx: &mut T, root: PPtr<Root>) -> TxResult<Result<World, Broken>> {
     let found = tx.get(root)?;
     let mut world = World {
         words: found.words,
@@ -163,13 +164,16 @@ fn read<T: Tx>(tx: &mut T, root: PPtr<Root>) -> TxResult<Result<World, String>> 
             continue;
         }
         let start: PPtr<u64> = PPtr::from_offset(offset);
+        if words == 0 {
+            let what = format!("object at {offset:#x}: it has no words");
+            return Ok(Err(Broken::new(verdict::TORN_OBJECT, what)));
+        }
         let first = tx.get(start)?;
         for index in 0..words - 1 {
             let value = tx.get(start.element(index))?;
             if value != first + index {
-                return Ok(Err(format!(
-                    "object at {offset:#x}: word {index} is {value}"
-                )));
+                let what = format!("object at {offset:#x}: word {index} is {value}");
+                return Ok(Err(Broken::new(verdict::TORN_OBJECT, what)));
             }
         }
         world.places[place] = Some((words, first, tx.get(start.element(words - 1))?));
@@ -184,27 +188,27 @@ pub fn objects_of<P: Policy, B: Pmem>(heap: &Heap<P, B>) -> u64 {
 }
 
 /// Whether a recovered heap holds what it held after `done` of the transactions, or one more.
-fn judge<P: Policy>(heap: &Heap<P, Plain>, worlds: &[World], done: usize) -> Result<(), String> {
-    let mut session = heap.session().map_err(|error| error.to_string())?;
+fn judge<P: Policy>(heap: &Heap<P, Plain>, worlds: &[World], done: usize) -> Result<(), Broken> {
+    let mut session = heap.session().map_err(Broken::does_not_open)?;
     let root = root(&mut session);
     let found = session
         .view(|tx| read(tx, root))
-        .map_err(|error| error.to_string())??;
+        .map_err(Broken::does_not_open)??;
     let wanted = &worlds[done..worlds.len().min(done + 2)];
     if !wanted.contains(&found) {
-        return Err(format!(
-            "after {done} transactions: {found:?}, not one of {wanted:?}"
-        ));
+        let what = format!("after {done} transactions: {found:?}, not one of {wanted:?}");
+        return Err(Broken::new(verdict::NOT_ATOMIC, what));
     }
     let objects = 1 + found.places.iter().flatten().count() as u64;
     if objects_of(heap) != objects {
-        return Err(format!(
+        let what = format!(
             "{} objects allocated, {objects} reachable",
             objects_of(heap)
-        ));
+        );
+        return Err(Broken::new(verdict::WRONG_OBJECTS, what));
     }
     match crate::fsck::check(heap.layout(), &|offset| heap.word(offset)).first() {
-        Some(finding) => Err(finding.what.clone()),
+        Some(finding) => Err(Broken::new(verdict::DAMAGED, &finding.what)),
         None => Ok(()),
     }
 }
@@ -411,7 +415,7 @@ impl Scenario {
             .fold(World::default(), |world, op| world.after(op));
         let worlds = self.worlds(&self.ops, &start);
         let again = self.again;
-        let check = |heap: &Heap<P, Plain>, visit: &Visit| {
+        let check = |heap: &Heap<P, Plain>, visit: &Visit<'_, '_>| {
             judge(heap, &worlds, visit.marks.len())?;
             if again {
                 self.again::<P>(trial, &worlds, visit)
@@ -432,12 +436,13 @@ impl Scenario {
         let mut report = match trial.run(setup, history, &check) {
             Ok(report) => report,
             Err(error) => Report {
-                failure: Some(error.to_string()),
+                failure: Some(Broken::does_not_open(error)),
                 ..Report::default()
             },
         };
         if self.exhaustive && report.sampled > 0 && report.failure.is_none() {
-            report.failure = Some("too many states to look at all".to_owned());
+            let what = "too many states to look at all of them";
+            report.failure = Some(Broken::new(verdict::TOO_MANY_STATES, what));
         }
         report
     }
@@ -447,26 +452,22 @@ impl Scenario {
         &self,
         trial: &Trial,
         worlds: &[World],
-        visit: &Visit,
-    ) -> Result<(), String> {
-        let few = Limits {
-            all_max: 300,
-            drawn: 3,
-            ..trial.limits
-        };
+        visit: &Visit<'_, '_>,
+    ) -> Result<(), Broken> {
         let trial = Trial {
-            limits: few,
+            limits: Trial::limits(300, 3),
             ..*trial
         };
         let done = visit.marks.len();
-        let text = |error: crate::Error| error.to_string();
-        let (heap, image) = trial.reopen::<P>(visit.image, None).map_err(text)?;
-        let recovery = heap.pmem().take();
-        let mut session = heap.session().map_err(text)?;
+        let (heap, image) = trial
+            .reopen::<P>(visit.image.bytes())
+            .map_err(Broken::does_not_open)?;
+        let mut events = heap.pmem().take();
+        let mut session = heap.session().map_err(Broken::does_not_open)?;
         let root = root(&mut session);
         let found = session
             .view(|tx| read(tx, root))
-            .map_err(|error| error.to_string())??;
+            .map_err(Broken::does_not_open)??;
         let ops = [Op::All(vec![
             Op::Set(0, 77),
             Op::Set(1, 78),
@@ -475,20 +476,17 @@ impl Scenario {
         ])];
         let later = self.worlds(&ops, &found);
         follow(&mut session, heap.pmem(), &ops);
-        let mut events = recovery;
-        let before = events.len();
+        events.push(Event::Mark(RECOVERED));
         events.extend(heap.pmem().take());
         drop(session);
-        let report = trial.judge::<P>(image, &events, &|heap, inner| {
-            if inner.event < before {
-                judge(heap, worlds, done)
-            } else {
-                judge(heap, &later, inner.marks.len())
-            }
+        let report = trial.judge::<P>(image, &events, &|heap, inner| match inner.marks {
+            [] => judge(heap, worlds, done),
+            [_recovered, returned @ ..] => judge(heap, &later, returned.len()),
         });
-        report
-            .failure
-            .map_or(Ok(()), |what| Err(format!("after a recovery: {what}")))
+        report.failure.map_or(Ok(()), |broken| {
+            let what = format!("after a recovery: {}", broken.what);
+            Err(Broken { what, ..broken })
+        })
     }
 }
 

@@ -9,7 +9,6 @@ use crate::classes::{CLASS, CLASSES, class_of};
 use crate::error::TxError;
 use crate::layout::CHUNK_BYTES;
 use crate::log::{entry, kind};
-use crate::mutant::Mutant;
 use crate::pmem::{LINE_BYTES, Pmem};
 use crate::shared::{LogState, Shared, SlotState};
 use crate::tx::TxResult;
@@ -106,13 +105,13 @@ impl<B: Pmem> Core<B> {
 
     /// A free object of at least so many bytes, which becomes allocated with the transaction.
     #[inline(always)]
-    pub fn reserve<const FLUSH: bool, const LOG: bool>(&mut self, bytes: u64) -> TxResult<Pending> {
+    pub fn reserve<const FLUSH: bool>(&mut self, bytes: u64) -> TxResult<Pending> {
         let Some(class) = class_of(bytes) else {
             return self.reserve_large(bytes);
         };
         let offset = match self.lists[class].pop() {
             Some(offset) => offset,
-            None => self.refill::<FLUSH, LOG>(class)?,
+            None => self.refill::<FLUSH>(class)?,
         };
         let within = offset - self.window.0;
         let chunk = within / CHUNK_BYTES;
@@ -168,7 +167,7 @@ impl<B: Pmem> Core<B> {
 
     #[cold]
     #[inline(never)]
-    fn refill<const FLUSH: bool, const LOG: bool>(&mut self, class: usize) -> TxResult<u64> {
+    fn refill<const FLUSH: bool>(&mut self, class: usize) -> TxResult<u64> {
         loop {
             let shared = &self.shared;
             let word = |chunk| shared.load(shared.layout.table_entry(chunk));
@@ -176,7 +175,7 @@ impl<B: Pmem> Core<B> {
                 Refill::Objects(list) => list,
                 Refill::Harvest(chunk) => self.harvest(class, chunk),
                 Refill::Fresh(chunk) => {
-                    self.make_slab::<FLUSH, LOG>(class, chunk)?;
+                    self.make_slab::<FLUSH>(class, chunk)?;
                     free_objects(
                         &self.shared.layout,
                         chunk,
@@ -209,11 +208,7 @@ impl<B: Pmem> Core<B> {
     }
 
     /// A chunk becomes a slab by a record of its own: it is the same whoever uses its objects.
-    fn make_slab<const FLUSH: bool, const LOG: bool>(
-        &mut self,
-        class: usize,
-        chunk: u64,
-    ) -> TxResult<()> {
+    fn make_slab<const FLUSH: bool>(&mut self, class: usize, chunk: u64) -> TxResult<()> {
         let shared = &*self.shared;
         let (map, bytes) = (
             shared.layout.chunk_offset(chunk),
@@ -223,19 +218,15 @@ impl<B: Pmem> Core<B> {
         let word = Chunk::Slab(class).encode();
         let mut record = WordSet::default();
         record.push(table, word);
-        if !shared.pm.mutant(Mutant::SlabMapNotLogged) {
-            record.note(entry(kind::ZERO, 0, map));
-            record.note(bytes);
-        }
+        record.note(entry(kind::ZERO, 0, map));
+        record.note(bytes);
         record.fill();
         let record = record.lines(0);
         let sequence = shared.enter_for::<FLUSH>(self.slot, record.len())?;
         // SAFETY: this session, active.
         let state = unsafe { shared.state(self.slot) };
-        if LOG {
-            shared.append::<FLUSH>(&mut state.redo, record, sequence);
-            shared.fence::<FLUSH>();
-        }
+        shared.append::<FLUSH>(&mut state.redo, record, sequence);
+        shared.fence::<FLUSH>();
         for offset in (map..map + bytes).step_by(8) {
             shared.apply::<FLUSH>(state, offset, 0);
         }
@@ -289,9 +280,6 @@ impl<B: Pmem> Core<B> {
                     fate,
                     direct: false,
                 });
-                if self.shared.pm.mutant(Mutant::ReuseBeforeCommit) {
-                    self.give(object, offset);
-                }
             }
         }
         Ok(())
@@ -323,7 +311,7 @@ impl<B: Pmem> Core<B> {
         while let Some(it) = self.pending.pop() {
             let free = match it.fate {
                 Fate::Alloc => !committed,
-                Fate::Free => committed && !self.shared.pm.mutant(Mutant::ReuseBeforeCommit),
+                Fate::Free => committed,
                 Fate::Cancelled => true,
                 Fate::Gone => false,
             };
@@ -384,14 +372,11 @@ pub const PENDING_WORDS: usize = 4;
 #[inline(always)]
 pub fn encode_pending<B: Pmem>(shared: &Shared<B>, pending: &[Pending], mut push: impl FnMut(u64)) {
     for it in pending {
-        let (alloc, skip) = match it.fate {
-            Fate::Alloc => (1, shared.pm.mutant(Mutant::AllocNotLogged)),
-            Fate::Free => (0, shared.pm.mutant(Mutant::FreeNotLogged)),
-            Fate::Cancelled | Fate::Gone => (0, true),
+        let alloc = match it.fate {
+            Fate::Alloc => 1,
+            Fate::Free => 0,
+            Fate::Cancelled | Fate::Gone => continue,
         };
-        if skip {
-            continue;
-        }
         match it.object {
             Object::Small(_, byte) => push(entry(kind::BYTE, alloc, byte)),
             Object::Large(first, count) => {

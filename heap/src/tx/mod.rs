@@ -2,13 +2,11 @@
 //! Transactions: what a program may do in one ([`Tx`]), and the three ways in which it is made good.
 
 mod core;
-mod raw;
 mod redo;
 mod undo;
 mod word_set;
 
 pub use self::core::Core;
-pub use self::raw::RawTx;
 pub use self::redo::RedoTx;
 pub use self::undo::UndoTx;
 
@@ -311,7 +309,7 @@ pub trait Engine<B: Pmem>: Tx + Send {
     /// Undo all of it.
     ///
     /// # Errors
-    /// [`TxError::NoRollback`] under FoF, if anything was changed.
+    /// [`TxError::TooLarge`] where the log has no room for the record that ends it.
     fn roll_back(&mut self) -> TxResult<()>;
     /// Wait until something that was read has changed. Says no if it cannot tell.
     fn wait_for_change(&mut self) -> bool;

@@ -9,7 +9,6 @@
 use std::sync::atomic::{Ordering, fence};
 
 use crate::error::TxError;
-use crate::mutant::Mutant;
 use crate::pmem::{LINE_BYTES, Pmem};
 use crate::shared::ORECS;
 use crate::tx::core::{Core, DIRECT_MIN_BYTES, Fate, Pending, apply_pending, encode_pending};
@@ -87,9 +86,6 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> RedoTx<B, STM, FLUSH> {
 
     /// Whether all that was read is as it was.
     fn reads_hold(&self) -> bool {
-        if self.core.shared.pm.mutant(Mutant::SkipValidation) {
-            return true;
-        }
         self.reads.iter().all(|index| {
             let orec = self.core.shared.orecs[*index as usize].load(Ordering::Acquire);
             if is_locked(orec) {
@@ -205,32 +201,23 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> RedoTx<B, STM, FLUSH> {
             self.unlock_failed();
             return Err(TxError::Conflict);
         }
-        let mut applied = self.core.shared.pm.mutant(Mutant::ApplyBeforeFence);
-        if applied {
-            Self::apply(&mut self.core, &self.changes, changed);
-        }
         let shared = &self.core.shared;
         // SAFETY: this session, active.
         let state = unsafe { shared.state(slot) };
         shared.append::<FLUSH>(&mut state.redo, lines, sequence);
-        if STM && shared.pm.mutant(Mutant::UnlockBeforeFence) {
-            Self::apply(&mut self.core, &self.changes, changed);
-            self.unlock(Some(sequence));
-            self.core.shared.pm.step();
-            applied = true;
-        }
-        let shared = &self.core.shared;
-        if !shared.pm.mutant(Mutant::SkipCommitFence) {
-            shared.fence::<FLUSH>();
-        }
-        if !applied {
-            Self::apply(&mut self.core, &self.changes, changed);
-        }
+        self.await_record();
+        Self::apply(&mut self.core, &self.changes, changed);
         self.core.shared.leave(slot);
         if STM {
             self.unlock(Some(sequence));
         }
         Ok(())
+    }
+
+    /// The record is durable behind this.
+    #[inline(always)]
+    fn await_record(&self) {
+        self.core.shared.fence::<FLUSH>();
     }
 
     #[inline(always)]
@@ -336,7 +323,7 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> Tx for RedoTx<B, STM, FLUSH> {
         if self.view {
             return Err(TxError::ReadOnly);
         }
-        match self.core.reserve::<FLUSH, true>(bytes) {
+        match self.core.reserve::<FLUSH>(bytes) {
             Ok(pending) => {
                 self.core.pending.push(pending);
                 Ok(pending.offset)
@@ -413,7 +400,7 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> Engine<B> for RedoTx<B, STM, F
             return Ok(());
         }
         let core = &self.core;
-        if self.direct && !core.shared.pm.mutant(Mutant::SkipDirectFence) {
+        if self.direct {
             core.shared.fence::<FLUSH>();
         }
         let mut done = Ok(());

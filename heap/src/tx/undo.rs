@@ -7,7 +7,6 @@
 
 use crate::error::TxError;
 use crate::log::{CONTENT_WORDS, Content, ENTRY_WORDS_MAX, entry, kind, lines_of};
-use crate::mutant::Mutant;
 use crate::pmem::Pmem;
 use crate::tx::core::{
     Core, DIRECT_MIN_BYTES, Fate, PENDING_WORDS, Pending, apply_pending, encode_pending,
@@ -65,9 +64,7 @@ impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
         let room = shared.layout.redo_lines as usize * CONTENT_WORDS;
         if most > room || !self.core.undo_log.has_room(group.len()) {
             // As nothing of it has changed, its end need not tell of it either.
-            if !shared.pm.mutant(Mutant::KeepRefused) {
-                self.saved.truncate(first);
-            }
+            self.saved.truncate(first);
             return Err(TxError::TooLarge);
         }
         if group.is_empty() {
@@ -83,9 +80,7 @@ impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
         } else {
             shared.append::<FLUSH>(log, group, self.sequence);
         }
-        if !shared.pm.mutant(Mutant::SkipUndoFence) {
-            shared.fence::<FLUSH>();
-        }
+        shared.fence::<FLUSH>();
         Ok(())
     }
 
@@ -130,9 +125,7 @@ impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
         // SAFETY: this session, active.
         let state = unsafe { shared.state(*slot) };
         shared.append::<FLUSH>(&mut state.redo, lines, sequence);
-        if !shared.pm.mutant(Mutant::SkipCommitFence) {
-            shared.fence::<FLUSH>();
-        }
+        shared.fence::<FLUSH>();
         if FLUSH {
             for (offset, words) in runs(self.saved.content()) {
                 state.mark_range(offset, 8 * words.len() as u64);
@@ -229,7 +222,7 @@ impl<B: Pmem, const FLUSH: bool> Tx for UndoTx<B, FLUSH> {
         if self.view {
             return Err(TxError::ReadOnly);
         }
-        let pending = self.core.reserve::<FLUSH, true>(bytes)?;
+        let pending = self.core.reserve::<FLUSH>(bytes)?;
         self.core.pending.push(pending);
         Ok(pending.offset)
     }
@@ -284,7 +277,7 @@ impl<B: Pmem, const FLUSH: bool> Engine<B> for UndoTx<B, FLUSH> {
         if self.saved.is_empty() && self.core.pending.is_empty() {
             return Ok(());
         }
-        if self.flush_large() && !self.core.shared.pm.mutant(Mutant::SkipDirectFence) {
+        if self.flush_large() {
             self.core.shared.fence::<FLUSH>();
         }
         self.encode(true);
@@ -303,10 +296,6 @@ impl<B: Pmem, const FLUSH: bool> Engine<B> for UndoTx<B, FLUSH> {
     fn roll_back(&mut self) -> TxResult<()> {
         if self.sequence != 0 {
             self.restore_from(0);
-            if self.core.shared.pm.mutant(Mutant::AbortWithoutRecord) {
-                self.end(false);
-                return Ok(());
-            }
             // The words are as before, and this is said as a commit would say it: a later
             // recovery must not put them back over what others commit.
             self.encode(false);

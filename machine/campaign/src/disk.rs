@@ -9,6 +9,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
+use remanence_crash_states::WriteCache;
 
 use crate::CampaignError;
 use crate::media::piece_digest;
@@ -30,7 +31,6 @@ struct Write {
     sector: u64,
     sectors: u64,
     data_at: usize,
-    fua: bool,
 }
 
 /// One disk at one place of a run.
@@ -43,7 +43,7 @@ pub struct Disk {
     /// Digest of each sector that is not as at the beginning.
     changed: BTreeMap<u64, u64>,
     digest: u64,
-    pending: Vec<Write>,
+    cache: WriteCache<Write>,
 }
 
 fn map(path: &Path) -> Result<Mmap, CampaignError> {
@@ -85,7 +85,7 @@ impl Disk {
             at: SECTOR_BYTES,
             changed: BTreeMap::new(),
             digest: 0,
-            pending: Vec::new(),
+            cache: WriteCache::default(),
         }))
     }
 
@@ -98,7 +98,7 @@ impl Disk {
     /// Writes that the cache may lose: answered, or in flight.
     #[must_use]
     pub fn forgettable(&self) -> usize {
-        self.pending.iter().filter(|write| !write.fua).count()
+        self.cache.forgettable()
     }
 
     /// Goes on to where the log had so many bytes.
@@ -136,35 +136,24 @@ impl Disk {
                 break; // it had not been answered
             }
             self.at = next;
+            let mut durable = Vec::new();
             if flags & FLUSH != 0 {
-                self.flush();
+                self.cache.flush(|write| durable.push(write));
             }
             if has_data {
-                self.write(Write {
+                let write = Write {
                     sector,
                     sectors,
                     data_at,
-                    fua: flags & FUA != 0,
-                });
+                };
+                let fua = flags & FUA != 0;
+                self.cache.write(write, fua, |write| durable.push(write));
+            }
+            for write in durable {
+                self.store(&write);
             }
         }
         Ok(())
-    }
-
-    fn flush(&mut self) {
-        for write in std::mem::take(&mut self.pending) {
-            self.store(&write);
-        }
-    }
-
-    /// A write past the cache is on media at once; older ones in the cache may come after it.
-    fn write(&mut self, write: Write) {
-        if write.fua {
-            self.store(&write);
-        }
-        if !write.fua || !self.pending.is_empty() {
-            self.pending.push(write);
-        }
     }
 
     fn store(&mut self, write: &Write) {

@@ -4,15 +4,9 @@
 use std::ffi::{CStr, c_char};
 use std::sync::Once;
 
-use crate::format;
+use remanence_format::{REM_BOOT_RESUME, RemDescEntry};
 
-#[repr(C)]
-struct RawEntry {
-    kind: u16,
-    index: u16,
-    key: u32,
-    value: [u64; 5],
-}
+use crate::record;
 
 #[repr(C)]
 struct RawJudged {
@@ -21,8 +15,8 @@ struct RawJudged {
     context_phys: u64,
     context_bytes: u32,
     cpu_count: u32,
-    expected: RawEntry,
-    found: RawEntry,
+    expected: RemDescEntry,
+    found: RemDescEntry,
 }
 
 unsafe extern "C" {
@@ -67,7 +61,7 @@ impl Decision {
     /// Whether an image would be entered.
     #[must_use]
     pub fn resumes(&self) -> bool {
-        self.reason == format::BOOT_RESUME
+        self.reason == REM_BOOT_RESUME
     }
 }
 
@@ -111,9 +105,9 @@ impl Judge {
     #[must_use]
     pub fn decide(&self, block: &[u8]) -> Decision {
         assert!(
-            block.len() >= format::BLOCK_BYTES,
+            block.len() >= record::BLOCK_BYTES,
             "a block is {} bytes",
-            format::BLOCK_BYTES
+            record::BLOCK_BYTES
         );
         let mut judged = std::mem::MaybeUninit::<RawJudged>::uninit();
         // SAFETY: the block is as long as the loader takes it to be, the description was made by

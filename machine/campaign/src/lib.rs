@@ -9,7 +9,9 @@
 //! | module | subject |
 //! |---|---|
 //! | [`media`] | media of a cut, changed in place, with a digest that follows |
+//! | [`dirty`] | which images a cut may leave, by the rules of `remanence-crash-states` |
 //! | [`disk`] | what a cut leaves of a disk |
+//! | [`record`] | rules on the record block |
 //! | [`run`] | the state at an event: media, the coherent view, the place in Stop or Go |
 //! | [`reference`] | what an image must be: the coherent view at its commit |
 //! | [`stack`] | which lines of it nobody will read: dead stack |
@@ -18,22 +20,23 @@
 //! | [`plan`] | which cuts to judge, by a seed |
 //! | [`trial`] | judging them |
 //! | [`lost`] | what a cut would lose, as files |
-//! | [`synth`] | recordings of a model of the protocol, with bugs on demand |
 
 use std::path::PathBuf;
 
+use remanence_crash_states::eviction::NotAnEviction;
+
+pub mod dirty;
 pub mod disk;
-pub mod format;
 pub mod judge;
 pub mod lost;
 pub mod media;
 pub mod plan;
+pub mod record;
 pub mod reference;
 pub mod replay;
 pub mod run;
 pub mod stack;
 pub mod survey;
-pub mod synth;
 pub mod trial;
 pub mod verdict;
 
@@ -63,8 +66,8 @@ pub enum CampaignError {
     NoSuchPlace(u64),
     /// A place at which nobody knows what memory held.
     OutsideWindow(u64),
-    /// A way of evicting that is none.
-    NoSuchEviction(String),
+    /// A text that names no eviction.
+    NoSuchEviction(NotAnEviction),
 }
 
 impl std::fmt::Display for CampaignError {
@@ -101,11 +104,7 @@ impl std::fmt::Display for CampaignError {
                 "event {cut} is outside every window: what CPUs saw then was not recorded; \
                  take a cut in Stop or Go"
             ),
-            Self::NoSuchEviction(text) => write!(
-                f,
-                "no way of evicting: {text}; give none, all, one:N, allbut:N, pair:N:M, page:N, mask:BITS, \
-                 random:SEED:OF_256, torn:SEED:OF_256, words:BITS or offsets of lines in hex"
-            ),
+            Self::NoSuchEviction(err) => write!(f, "{err}"),
         }
     }
 }

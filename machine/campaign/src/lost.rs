@@ -6,20 +6,19 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use remanence_crash_states::Eviction;
+use remanence_format::{REM_WRITER_PROGRAM, RemWriter};
 use remanence_recording::LINE_BYTES;
 use serde::Serialize;
 
 use crate::CampaignError;
-use crate::plan::Eviction;
+use crate::dirty::DirtyLines;
 use crate::replay::{last_stores, write_sparse};
 use crate::run::Recording;
 use crate::survey::Survey;
 use crate::trial::Trial;
 
-/// `REM_WRITER_PROGRAM`: a recording does not tell where in a program.
-pub const PROGRAM: u64 = 1;
-/// Of `struct rem_writer`.
-pub const WRITER_BYTES: u64 = 16;
+const WRITER_BYTES: u64 = RemWriter::BYTES as u64;
 
 /// How much was lost.
 #[derive(Debug, Serialize)]
@@ -47,7 +46,7 @@ pub fn lost(
         return Err(CampaignError::OutsideWindow(cut));
     }
     let dirty = trial.run().dirty.clone();
-    let stores = eviction.stores(trial.run());
+    let stores = DirtyLines::of(trial.run()).stores(eviction);
     trial.evict(&stores);
     let media = &trial.run().media;
     write(&to.join("media"), |path| write_sparse(media, path))?;
@@ -63,10 +62,15 @@ pub fn lost(
         let file = File::create(path)?;
         file.set_len(recording.header.nvram_bytes / LINE_BYTES as u64 * WRITER_BYTES)?;
         writers.iter().try_for_each(|(offset, last)| {
-            let pc = if last.pc == 0 { PROGRAM } else { last.pc };
+            // A recording does not have the place in a program.
+            let pc = if last.pc == 0 {
+                REM_WRITER_PROGRAM
+            } else {
+                last.pc
+            };
             let when = last.time_ns << 8 | u64::from(last.vcpu);
-            let entry = [pc.to_le_bytes(), when.to_le_bytes()].concat();
-            file.write_all_at(&entry, offset / LINE_BYTES as u64 * WRITER_BYTES)
+            let entry = RemWriter { pc, when };
+            file.write_all_at(&entry.to_bytes(), offset / LINE_BYTES as u64 * WRITER_BYTES)
         })
     })?;
     let lines = dirty

@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::{Parser, Subcommand};
-use remanence_campaign::plan::{Eviction, plan};
+use remanence_campaign::plan::plan;
 use remanence_campaign::run::Recording;
 use remanence_campaign::survey::Survey;
 use remanence_campaign::trial::Trial;
-use remanence_campaign::{CampaignError, lost, replay, synth};
+use remanence_campaign::{CampaignError, lost, replay};
+use remanence_crash_states::Eviction;
 use serde_json::{Value, json};
 
 /// Judges what media is after a cut at any place of a recorded run.
@@ -80,19 +81,6 @@ enum Job {
         #[arg(long)]
         to: PathBuf,
     },
-    /// Writes recordings of a model of the protocol.
-    Synth {
-        /// Where `stop` and `go` are made.
-        dir: PathBuf,
-        /// Of the model.
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-        /// One of the model's bugs.
-        #[arg(long)]
-        mutant: Option<String>,
-    },
-    /// The names of the model's bugs.
-    Mutants,
 }
 
 fn main() -> ExitCode {
@@ -142,6 +130,10 @@ fn tell_survey(recording: &Path) -> Result<Value, CampaignError> {
     }))
 }
 
+fn eviction(text: &str) -> Result<Eviction, CampaignError> {
+    text.parse().map_err(CampaignError::NoSuchEviction)
+}
+
 fn write_lost(
     recording: &Path,
     cut: u64,
@@ -149,7 +141,7 @@ fn write_lost(
     to: &Path,
 ) -> Result<lost::Lost, CampaignError> {
     let recording = Recording::open(recording)?;
-    lost::lost(&recording, cut, &Eviction::parse(evict)?, to)
+    lost::lost(&recording, cut, &eviction(evict)?, to)
 }
 
 fn run(job: Job, out: &mut impl Write) -> Result<(), CampaignError> {
@@ -196,7 +188,7 @@ fn run(job: Job, out: &mut impl Write) -> Result<(), CampaignError> {
             media,
         } => {
             let recording = Recording::open(&recording)?;
-            let eviction = Eviction::parse(&evict)?;
+            let eviction = eviction(&evict)?;
             let told = replay::replay(&recording, cut, &eviction, trace, media.as_deref())?;
             serde_json::to_writer(&mut *out, &told)
                 .map_err(io::Error::from)
@@ -212,7 +204,5 @@ fn run(job: Job, out: &mut impl Write) -> Result<(), CampaignError> {
             let told = write_lost(&recording, cut, &evict, &to)?;
             writeln!(out, "{}", json!(told)).map_err(written)
         }
-        Job::Synth { dir, seed, mutant } => synth::write(&dir, seed, mutant.as_deref()),
-        Job::Mutants => writeln!(out, "{}", synth::MUTANTS.join("\n")).map_err(written),
     }
 }

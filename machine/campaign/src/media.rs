@@ -6,12 +6,10 @@ use std::fs::File;
 use std::path::Path;
 
 use memmap2::{MmapMut, MmapOptions};
+use remanence_crash_states::Line;
 use remanence_recording::LINE_BYTES;
 
-use crate::{CampaignError, format};
-
-/// 64 bytes.
-pub type Line = [u8; LINE_BYTES];
+use crate::{CampaignError, record};
 
 /// What one line adds to the digest of all.
 #[must_use]
@@ -106,7 +104,7 @@ impl Media {
     /// Stores a line of which the change of the digest is known.
     pub(crate) fn replace(&mut self, offset: u64, data: &Line, change: u64) {
         self.digest = self.digest.wrapping_add(change);
-        if format::decisive(offset) {
+        if record::decisive(offset) {
             self.decisive = self.decisive.wrapping_add(change);
         }
         let at = at(offset);

@@ -12,9 +12,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::CampaignError;
-use crate::media::Line;
-use crate::run::{PLACES, Place, Run};
+use remanence_crash_states::rng::mix;
+use remanence_crash_states::{Eviction, Rng};
+
+use crate::run::{PLACES, Place};
 use crate::survey::{Segment, Survey};
 
 /// Share of cuts that are near a word.
@@ -37,198 +38,18 @@ const TORN_ELSEWHERE_PERCENT: u64 = 10;
 /// All subsets of so few lines are judged.
 pub const EXHAUSTIVE_LINES: usize = 5;
 /// All subsets of so few words are judged where a cut tears lines.
-pub const EXHAUSTIVE_WORDS: usize = 9;
+pub const EXHAUSTIVE_WORDS: u32 = 9;
 /// As many in the second round, where an image can be entered: the loader's events before the consume
 /// are 12 words.
-pub const SUBSET_WORDS: usize = 13;
+pub const SUBSET_WORDS: u32 = 13;
 
-/// Which dirty lines had been evicted when the power went.
+/// What a planned cut evicts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Eviction {
-    /// None: media as the write-backs left it.
-    None,
-    /// All.
-    All,
-    /// The n-th dirty line, modulo their number.
-    One(u64),
-    /// All but that.
-    AllBut(u64),
-    /// Two.
-    Pair(u64, u64),
-    /// All dirty lines in the page of the n-th.
-    Page(u64),
-    /// Each by chance: seed, and how many of 256.
-    Random(u64, u8),
-    /// Each aligned word of 8 bytes of dirty lines by chance, as where a line may be torn: seed, and
-    /// how many of 256.
-    Torn(u64, u8),
-    /// Of a plan only: every subset of the words that differ, where they are at most SUBSET_WORDS.
+pub enum Planned {
+    /// This.
+    Named(Eviction),
+    /// Every subset of the words that differ, where they are at most `SUBSET_WORDS`.
     EachWord,
-    /// The words of 8 bytes whose bit is set; the number of the first words that differ.
-    Words(u64),
-    /// The lines whose bit is set; the number of the first lines.
-    Mask(u64),
-    /// These, by offset in NVRAM.
-    Lines(Vec<u64>),
-}
-
-impl Eviction {
-    /// Reads what `Display` writes.
-    ///
-    /// # Errors
-    /// A text that is none of its forms.
-    pub fn parse(text: &str) -> Result<Self, CampaignError> {
-        let fail = || CampaignError::NoSuchEviction(text.to_owned());
-        let number = |word: Option<&str>| word.and_then(|w| w.parse().ok()).ok_or_else(fail);
-        let mut words = text.split(':');
-        let kind = words.next().unwrap_or_default();
-        let parsed = match kind {
-            "none" => Self::None,
-            "all" => Self::All,
-            "one" => Self::One(number(words.next())?),
-            "allbut" => Self::AllBut(number(words.next())?),
-            "pair" => Self::Pair(number(words.next())?, number(words.next())?),
-            "page" => Self::Page(number(words.next())?),
-            "mask" => Self::Mask(number(words.next())?),
-            "words" => Self::Words(number(words.next())?),
-            "random" | "torn" => {
-                let seed = number(words.next())?;
-                let of_256 = u8::try_from(number(words.next())?).map_err(|_| fail())?;
-                match kind {
-                    "torn" => Self::Torn(seed, of_256),
-                    _ => Self::Random(seed, of_256),
-                }
-            }
-            lines => {
-                let offset = |word: &str| {
-                    u64::from_str_radix(word.trim_start_matches("0x"), 16)
-                        .ok()
-                        .filter(|offset| offset % 64 == 0)
-                        .ok_or_else(fail)
-                };
-                Self::Lines(lines.split(',').map(offset).collect::<Result<_, _>>()?)
-            }
-        };
-        if words.next().is_some() {
-            Err(fail())
-        } else {
-            Ok(parsed)
-        }
-    }
-
-    /// What it stores on media at this moment of a run: offset and content of each line.
-    #[must_use]
-    pub fn stores(&self, run: &Run<'_>) -> Vec<(u64, Line)> {
-        if let Self::Words(bits) = self {
-            return words(run, *bits);
-        }
-        let lines = self.lines(run).into_iter();
-        let content = |line| run.dirty.get(&line).map(|data| (line, data));
-        lines
-            .filter_map(content)
-            .map(|(line, data)| match self {
-                Self::Torn(seed, of_256) => (
-                    line,
-                    torn(*seed, *of_256, line, &run.media.line(line), data),
-                ),
-                _ => (line, *data),
-            })
-            .collect()
-    }
-
-    /// The lines it means at this moment of a run, in order.
-    #[must_use]
-    pub fn lines(&self, run: &Run<'_>) -> Vec<u64> {
-        let dirty: Vec<u64> = run.dirty.keys().copied().collect();
-        let Some(count) = u64::try_from(dirty.len()).ok().filter(|&count| count > 0) else {
-            return Vec::new();
-        };
-        let nth = |n: u64| dirty[usize::try_from(n % count).unwrap_or(0)];
-        let keep = |wanted: &dyn Fn(usize, u64) -> bool| {
-            let chosen = dirty
-                .iter()
-                .enumerate()
-                .filter(|&(n, &line)| wanted(n, line));
-            chosen.map(|(_, &line)| line).collect()
-        };
-        match self {
-            Self::None => Vec::new(),
-            Self::All | Self::EachWord | Self::Torn(..) | Self::Words(_) => dirty,
-            Self::One(n) => vec![nth(*n)],
-            Self::AllBut(n) => keep(&|_, line| line != nth(*n)),
-            Self::Pair(n, m) => keep(&|_, line| line == nth(*n) || line == nth(*m)),
-            Self::Page(n) => keep(&|_, line| line >> 12 == nth(*n) >> 12),
-            Self::Mask(bits) => keep(&|n, _| n < 64 && bits >> n & 1 == 1),
-            Self::Random(seed, of_256) => {
-                keep(&|_, line| mix(seed ^ mix(line)) & 0xff < u64::from(*of_256))
-            }
-            Self::Lines(lines) => keep(&|_, line| lines.contains(&line)),
-        }
-    }
-}
-
-/// How many words of 8 bytes are on media other than in the coherent view.
-#[must_use]
-pub fn words_differ(run: &Run<'_>) -> usize {
-    let differ = |(&line, new): (&u64, &Line)| {
-        let old = run.media.line(line);
-        new.chunks(8)
-            .zip(old.chunks(8))
-            .filter(|(new, old)| new != old)
-            .count()
-    };
-    run.dirty.iter().map(differ).sum()
-}
-
-fn words(run: &Run<'_>, bits: u64) -> Vec<(u64, Line)> {
-    let mut bit = 0;
-    let mut stores = Vec::new();
-    for (&line, new) in &run.dirty {
-        let mut mixed = run.media.line(line);
-        for (to, from) in mixed.chunks_mut(8).zip(new.chunks(8)) {
-            if to != from {
-                if bit < 64 && bits >> bit & 1 == 1 {
-                    to.copy_from_slice(from);
-                }
-                bit += 1;
-            }
-        }
-        stores.push((line, mixed));
-    }
-    stores
-}
-
-/// `new` laid over `old`, each word of 8 bytes by chance.
-fn torn(seed: u64, of_256: u8, line: u64, old: &Line, new: &Line) -> Line {
-    let mut mixed = *old;
-    for (n, (to, from)) in mixed.chunks_mut(8).zip(new.chunks(8)).enumerate() {
-        if mix(seed ^ mix(line + n as u64 * 8)) & 0xff < u64::from(of_256) {
-            to.copy_from_slice(from);
-        }
-    }
-    mixed
-}
-
-impl std::fmt::Display for Eviction {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::None => write!(f, "none"),
-            Self::All => write!(f, "all"),
-            Self::EachWord => write!(f, "each-word"),
-            Self::One(n) => write!(f, "one:{n}"),
-            Self::AllBut(n) => write!(f, "allbut:{n}"),
-            Self::Pair(n, m) => write!(f, "pair:{n}:{m}"),
-            Self::Page(n) => write!(f, "page:{n}"),
-            Self::Mask(bits) => write!(f, "mask:{bits}"),
-            Self::Words(bits) => write!(f, "words:{bits}"),
-            Self::Random(seed, of_256) => write!(f, "random:{seed}:{of_256}"),
-            Self::Torn(seed, of_256) => write!(f, "torn:{seed}:{of_256}"),
-            Self::Lines(lines) => {
-                let hex: Vec<String> = lines.iter().map(|line| format!("{line:#x}")).collect();
-                write!(f, "{}", hex.join(","))
-            }
-        }
-    }
 }
 
 /// One image to judge.
@@ -237,7 +58,7 @@ pub struct Cut {
     /// How many events come before it.
     pub event: u64,
     /// What had left the caches by itself.
-    pub eviction: Eviction,
+    pub evict: Planned,
 }
 
 /// A round of about `count` cuts, in the order of the run.
@@ -321,16 +142,13 @@ impl Draw<'_> {
         for &(from, to) in near {
             let first = events.partition_point(|&event| event < from);
             for &event in events[first..].iter().take_while(|&&event| event < to) {
-                self.cuts.insert(Cut {
-                    event,
-                    eviction: Eviction::None,
-                });
+                self.insert(event, Eviction::None);
             }
         }
         for &turn in &self.survey.turns {
             for event in turn.saturating_sub(1)..=(turn + 1).min(self.survey.events) {
                 for eviction in [Eviction::None, Eviction::All] {
-                    self.cuts.insert(Cut { event, eviction });
+                    self.insert(event, eviction);
                 }
             }
         }
@@ -339,8 +157,8 @@ impl Draw<'_> {
     /// Every word that may be torn where an image can be entered.
     fn each_word(&mut self) {
         for &event in &self.survey.open {
-            let eviction = Eviction::EachWord;
-            self.cuts.insert(Cut { event, eviction });
+            let evict = Planned::EachWord;
+            self.cuts.insert(Cut { event, evict });
         }
     }
 
@@ -359,8 +177,13 @@ impl Draw<'_> {
                 true => self.evict(),
                 false => Eviction::None,
             };
-            self.cuts.insert(Cut { event, eviction });
+            self.insert(event, eviction);
         }
+    }
+
+    fn insert(&mut self, event: u64, eviction: Eviction) {
+        let evict = Planned::Named(eviction);
+        self.cuts.insert(Cut { event, evict });
     }
 
     fn place(&mut self, ranges: &[(u64, u64)], total: u64) -> u64 {
@@ -400,29 +223,4 @@ impl Draw<'_> {
             _ => Eviction::Random(n >> 16, [16, 64, 128, 192, 240][self.rng.index(5)]),
         }
     }
-}
-
-/// splitmix64: small, and the same everywhere.
-#[derive(Debug)]
-pub(crate) struct Rng(pub(crate) u64);
-
-impl Rng {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
-    }
-
-    fn index(&mut self, limit: u64) -> usize {
-        usize::try_from(self.below(limit)).unwrap_or(0)
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-}
-
-fn mix(value: u64) -> u64 {
-    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ value >> 31
 }

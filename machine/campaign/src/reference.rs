@@ -3,13 +3,13 @@
 //! media differs from it. Both change by a line at a time.
 //!
 //! Left out, by name, is what nobody relies on: the loader's part of the block, timelines and the
-//! words ([`format::outside_image`]), and the dead part of the stacks of parked CPUs ([`stack`]).
+//! words ([`record::outside_image`]), and the dead part of the stacks of parked CPUs ([`stack`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::media::Line;
 use crate::run::Run;
-use crate::{format, stack};
+use crate::{record, stack};
+use remanence_crash_states::Line;
 
 /// See the module.
 #[derive(Debug, Clone)]
@@ -66,7 +66,7 @@ impl Reference {
     }
 
     fn compare(&mut self, offset: u64, media: &Line) {
-        let same = format::outside_image(offset)
+        let same = record::outside_image(offset)
             || self.wanted.get(&offset).is_none_or(|wanted| {
                 let from = self.dead_bytes.get(&offset).copied().unwrap_or(0);
                 wanted[from..] == media[from..]

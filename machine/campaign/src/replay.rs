@@ -6,12 +6,13 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
+use remanence_crash_states::Eviction;
 use remanence_recording::{Event, LINE_BYTES, Timed};
 use serde::Serialize;
 
 use crate::CampaignError;
+use crate::dirty::DirtyLines;
 use crate::media::Media;
-use crate::plan::Eviction;
 use crate::run::Recording;
 use crate::survey::{self, Survey};
 use crate::trial::{Outcome, Trial};
@@ -68,7 +69,7 @@ pub fn replay(
     let Some(outcome) = trial.judge_one(eviction) else {
         return Err(CampaignError::NoSuchPlace(cut));
     };
-    let stores = eviction.stores(trial.run());
+    let stores = DirtyLines::of(trial.run()).stores(eviction);
     trial.evict(&stores);
     let lines = stores.iter().map(|(line, _)| *line).collect();
     let run = trial.run();

@@ -7,14 +7,21 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
+use remanence_format::{
+    REM_COMMIT_OFFSET, REM_COMMIT_STRIDE_BYTES, REM_CONSUMED_OFFSET, REM_EVENT_GO_BEGIN,
+    REM_EVENT_GO_DONE, REM_EVENT_GO_SYSCORE, REM_EVENT_STOP_BEGIN, REM_EVENT_STOP_BODY,
+    REM_EVENT_STOP_DEVICES, REM_EVENT_STOP_FAILED, REM_NOTE_OFFSET, REM_SLOTS, REM_TIMELINE_OFFSET,
+    REM_TIMELINE_STRIDE_BYTES, RemEvent, RemWord,
+};
 use remanence_recording::{Cause, Event, Events, Header, LINE_BYTES, Phase, Reader, Timed};
 use serde::Serialize;
 
 use crate::disk::Disk;
 use crate::judge::{Decision, Judge};
-use crate::media::{Line, Media};
+use crate::media::Media;
 use crate::reference::Reference;
-use crate::{CampaignError, format, verdict};
+use crate::{CampaignError, record, verdict};
+use remanence_crash_states::Line;
 
 /// Where in a power cycle the machine is. Finer than the recording's phases, by the timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -140,7 +147,7 @@ pub struct Run<'a> {
     pub progress: Progress,
     /// What the newest committed image must be.
     pub reference: Option<Reference>,
-    commits_stored: [u64; 2],
+    commits_stored: [RemWord; 2],
     /// Lines flushed by an instruction that a fence completes, and whether they were stored to since.
     in_flight: BTreeMap<u64, bool>,
 }
@@ -169,7 +176,7 @@ impl<'a> Run<'a> {
             said_bytes: 0,
             progress: Progress::default(),
             reference: None,
-            commits_stored: [0; 2],
+            commits_stored: [RemWord::default(); 2],
             in_flight: BTreeMap::new(),
         };
         run.commits_stored = [run.commit_word(0), run.commit_word(1)];
@@ -241,7 +248,7 @@ impl<'a> Run<'a> {
         match timed.event {
             Event::WriteBack { line, data, .. } => {
                 self.write_back(offset(line), data)?;
-                if let Some(judge) = judge.filter(|_| format::decisive(offset(line))) {
+                if let Some(judge) = judge.filter(|_| record::decisive(offset(line))) {
                     self.notice_decision(&judge.decide(self.media.bytes()));
                 }
             }
@@ -327,7 +334,7 @@ impl<'a> Run<'a> {
             .reference
             .as_ref()
             .map_or(0, |reference| reference.sequence);
-        let is_word = format::outside_image(offset) && offset < format::NOTE_OFFSET;
+        let is_word = record::outside_image(offset) && offset < REM_NOTE_OFFSET;
         if is_word && old != *data && !self.window && sequence > known.max(self.consumed_on_media())
         {
             return Err(CampaignError::CommitOutsideWindow(sequence));
@@ -374,82 +381,66 @@ impl<'a> Run<'a> {
     fn notice_store(&mut self, at: u64, bytes: usize) {
         let end = at + bytes as u64;
         let touches = |from: u64, bytes: u64| at < from + bytes && end > from;
-        if at >= format::BLOCK_BYTES as u64 {
+        if at >= record::BLOCK_BYTES as u64 {
             return;
         }
-        if touches(format::CONSUMED_OFFSET, 8) {
+        if touches(REM_CONSUMED_OFFSET, 8) {
             self.progress.consumed_stored = self.progress.consumed_stored.max(self.consumed_word());
         }
-        for slot in 0..format::SLOTS {
-            let word_at = format::COMMIT_OFFSET + slot * format::COMMIT_STRIDE_BYTES;
+        for slot in 0..REM_SLOTS {
+            let word_at = REM_COMMIT_OFFSET + slot * REM_COMMIT_STRIDE_BYTES;
             let index = usize::from(slot != 0);
             if !touches(word_at, 8) || self.commit_word(slot) == self.commits_stored[index] {
                 continue;
             }
             let word = self.commit_word(slot);
             self.commits_stored[index] = word;
-            #[allow(clippy::cast_possible_truncation, reason = "the low half is meant")]
-            let sequence = word as u32;
-            if word != 0 && self.window {
+            if word != RemWord::default() && self.window {
                 self.place = Place::StopCommit;
-                self.reference = Some(Reference::at_commit(self, sequence));
+                self.reference = Some(Reference::at_commit(self, word.sequence));
             }
         }
-        if touches(
-            format::TIMELINE_OFFSET,
-            format::SLOTS * format::TIMELINE_STRIDE_BYTES,
-        ) {
+        if touches(REM_TIMELINE_OFFSET, REM_SLOTS * REM_TIMELINE_STRIDE_BYTES) {
             self.notice_event(at);
         }
     }
 
     fn notice_event(&mut self, at: u64) {
-        let begins = at - at % format::EVENT_BYTES as u64;
-        let Some(raw) = self.coherent_bytes(begins, format::EVENT_BYTES) else {
+        let begins = at - at % RemEvent::BYTES as u64;
+        let Some(raw) = self.coherent_bytes(begins, RemEvent::BYTES) else {
             return;
         };
-        let Some(event) = raw.first_chunk().and_then(format::event_type) else {
+        let Some(event) = raw.first_chunk().and_then(record::event_type) else {
             return;
         };
         match event {
-            format::EVENT_STOP_BEGIN => self.place = Place::StopPark,
-            format::EVENT_STOP_DEVICES => self.place = Place::StopSave,
-            format::EVENT_STOP_BODY => self.place = Place::StopCommit,
-            format::EVENT_GO_BEGIN => self.enter(),
-            format::EVENT_GO_SYSCORE => self.place = Place::GoDevices,
-            format::EVENT_GO_DONE | format::EVENT_STOP_FAILED => self.place = Place::Running,
+            REM_EVENT_STOP_BEGIN => self.place = Place::StopPark,
+            REM_EVENT_STOP_DEVICES => self.place = Place::StopSave,
+            REM_EVENT_STOP_BODY => self.place = Place::StopCommit,
+            REM_EVENT_GO_BEGIN => self.enter(),
+            REM_EVENT_GO_SYSCORE => self.place = Place::GoDevices,
+            REM_EVENT_GO_DONE | REM_EVENT_STOP_FAILED => self.place = Place::Running,
             _ => {}
         }
     }
 
-    fn commit_word(&self, slot: u64) -> u64 {
-        let line = self.coherent(format::COMMIT_OFFSET + slot * format::COMMIT_STRIDE_BYTES);
-        word_of(&line)
+    fn commit_word(&self, slot: u64) -> RemWord {
+        record::word_of(&self.coherent(REM_COMMIT_OFFSET + slot * REM_COMMIT_STRIDE_BYTES))
     }
 
     fn consumed_word(&self) -> u32 {
-        format::consumed_sequence(&self.coherent(format::CONSUMED_OFFSET))
+        record::consumed_sequence(&self.coherent(REM_CONSUMED_OFFSET))
     }
 
     fn consumed_on_media(&self) -> u32 {
-        format::consumed_sequence(&self.media.line(format::CONSUMED_OFFSET))
+        record::consumed_sequence(&self.media.line(REM_CONSUMED_OFFSET))
     }
 
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "the low half is the sequence"
-    )]
     fn newest_commit_on_media(&self) -> u32 {
         let word = |slot: u64| {
-            let at = format::COMMIT_OFFSET + slot * format::COMMIT_STRIDE_BYTES;
-            word_of(&self.media.line(at)) as u32
+            let at = REM_COMMIT_OFFSET + slot * REM_COMMIT_STRIDE_BYTES;
+            record::word_of(&self.media.line(at)).sequence
         };
         word(0).max(word(1))
     }
-}
-
-fn word_of(line: &Line) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&line[..8]);
-    u64::from_le_bytes(word)
 }

@@ -7,20 +7,21 @@
 
 use std::collections::BTreeMap;
 
+use remanence_format::RemBody;
 use remanence_recording::LINE_BYTES;
 
-use crate::format;
+use crate::record;
 use crate::run::Run;
 
 /// Kernel stacks: 16 KiB, aligned (THREAD_SIZE; KASAN's are larger, and then less is left out).
 const STACK_BYTES: u64 = 0x4000;
 const PAGE_BYTES: u64 = 0x1000;
-/// Of the kernel's struct rem_context (kernel/stop/stop.h; a test compares).
-pub const CONTEXT_RSP: u64 = 0;
+/// Offsets in the kernel's own `struct rem_context`, which the build script reads.
+const CONTEXT_RSP: usize = parse(env!("REM_CTX_RSP"));
 /// See `CONTEXT_RSP`.
-pub const CONTEXT_CR3: u64 = 16;
-/// Of struct rem_body: context_phys, context_bytes and cpu_count follow one another.
-const BODY_CONTEXTS: u64 = 64;
+const CONTEXT_CR3: usize = parse(env!("REM_CTX_CR3"));
+const CONTEXT_BYTES_MIN: usize = CONTEXT_CR3 + 8;
+const _: () = assert!(CONTEXT_RSP < CONTEXT_CR3);
 const CPUS_MAX: u32 = 255;
 
 const PTE_PRESENT: u64 = 1;
@@ -31,22 +32,24 @@ const PTE_ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 #[must_use]
 pub fn dead_bytes(run: &Run<'_>, sequence: u32) -> BTreeMap<u64, usize> {
     let mut dead = BTreeMap::new();
-    let slot = u64::from(sequence) % format::SLOTS;
-    let body = format::BODY_OFFSET + slot * format::BODY_STRIDE_BYTES;
-    let Some(named) = run.coherent_bytes(body + BODY_CONTEXTS, 16) else {
+    let Some(body) = run.coherent_bytes(record::body_offset(sequence), RemBody::BYTES) else {
         return dead;
     };
-    let count = u32::from_le_bytes([named[12], named[13], named[14], named[15]]);
-    let bytes = u32::from_le_bytes([named[8], named[9], named[10], named[11]]);
-    let Some(first) = u64_at(&named, 0).checked_sub(run.header().nvram_phys) else {
+    let Some(body) = body.first_chunk().map(RemBody::from_bytes) else {
         return dead;
     };
-    for n in 0..count.min(CPUS_MAX) {
-        let context = first + u64::from(n) * u64::from(bytes);
-        let Some(raw) = run.coherent_bytes(context, 24) else {
+    let Some(first) = body.context_phys.checked_sub(run.header().nvram_phys) else {
+        return dead;
+    };
+    for n in 0..body.cpu_count.min(CPUS_MAX) {
+        let context = u64::from(n) * u64::from(body.context_bytes);
+        let Some(raw) = first
+            .checked_add(context)
+            .and_then(|at| run.coherent_bytes(at, CONTEXT_BYTES_MIN))
+        else {
             continue;
         };
-        let (rsp, cr3) = (u64_at(&raw, 0), u64_at(&raw, 16));
+        let (rsp, cr3) = (u64_at(&raw, CONTEXT_RSP), u64_at(&raw, CONTEXT_CR3));
         add_stack(run, rsp, cr3, &mut dead);
     }
     dead
@@ -88,6 +91,14 @@ fn translate(run: &Run<'_>, cr3: u64, page: u64) -> Option<u64> {
         table = address;
     }
     None
+}
+
+/// Digits that the build script found.
+const fn parse(digits: &str) -> usize {
+    match usize::from_str_radix(digits, 10) {
+        Ok(number) => number,
+        Err(_) => panic!("not a number"),
+    }
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {

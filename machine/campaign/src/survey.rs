@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use remanence_format::{REM_DESC_BYTES, REM_DESC_OFFSET, REM_NOTE_OFFSET};
 use remanence_recording::Event;
 use serde::Serialize;
 
+use crate::CampaignError;
 use crate::judge::Judge;
 use crate::run::{Place, Recording, Run};
-use crate::{CampaignError, format};
 
 /// Cuts this many write-backs before or after a word changed on media are near it.
 pub const NEAR_WRITE_BACKS: u64 = 64;
@@ -73,7 +74,7 @@ impl Survey {
             *survey.kinds.entry(kind_name(&timed.event)).or_default() += 1;
             if let Event::WriteBack { line, .. } = timed.event {
                 survey.write_backs.push(run.event);
-                if line - recording.header.nvram_phys < format::NOTE_OFFSET {
+                if line - recording.header.nvram_phys < REM_NOTE_OFFSET {
                     survey.words.push(run.write_backs);
                 }
             }
@@ -154,8 +155,8 @@ pub fn begin<'a>(recording: &'a Recording, judge: &Judge) -> Result<Run<'a>, Cam
 }
 
 fn read_judge(run: &Run<'_>) -> Option<Judge> {
-    let bytes = usize::try_from(format::DESC_BYTES).ok()?;
-    let described = run.coherent_bytes(format::DESC_OFFSET, bytes)?;
+    let bytes = usize::try_from(REM_DESC_BYTES).ok()?;
+    let described = run.coherent_bytes(REM_DESC_OFFSET, bytes)?;
     Judge::new(
         &described,
         run.header().nvram_phys,

@@ -3,16 +3,20 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use remanence_crash_states::Eviction;
+use remanence_crash_states::eviction::{subsets_of_lines, subsets_of_words};
 use remanence_recording::DOMAIN_EADR;
 use serde::Serialize;
 
 use crate::CampaignError;
+use crate::dirty::DirtyLines;
 use crate::judge::{Decision, Judge, reason_name};
-use crate::media::{self, Line};
-use crate::plan::{Cut, EXHAUSTIVE_LINES, EXHAUSTIVE_WORDS, Eviction, SUBSET_WORDS, words_differ};
+use crate::media;
+use crate::plan::{Cut, EXHAUSTIVE_LINES, EXHAUSTIVE_WORDS, Planned, SUBSET_WORDS};
 use crate::run::{Place, Recording, Run};
 use crate::survey::{self, Survey};
 use crate::verdict::{self, Verdict};
+use remanence_crash_states::Line;
 
 /// One image and what became of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -43,7 +47,7 @@ pub struct Outcome {
     pub near: bool,
 }
 
-/// What a planned cut evicts a part of.
+/// What a planned cut evicts a part of: where it has few parts all subsets are judged, once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Parts {
     Lines,
@@ -52,20 +56,11 @@ enum Parts {
 }
 
 impl Parts {
-    fn of(eviction: &Eviction) -> Self {
-        match eviction {
-            Eviction::Torn(..) => Self::SomeWords,
-            Eviction::EachWord => Self::EachWord,
-            _ => Self::Lines,
-        }
-    }
-
-    /// All subsets of so many are judged.
-    fn most(self) -> usize {
-        match self {
-            Self::Lines => EXHAUSTIVE_LINES,
-            Self::SomeWords => EXHAUSTIVE_WORDS,
-            Self::EachWord => SUBSET_WORDS,
+    fn of(evict: &Planned) -> Self {
+        match evict {
+            Planned::Named(Eviction::Torn(..)) => Self::SomeWords,
+            Planned::Named(_) => Self::Lines,
+            Planned::EachWord => Self::EachWord,
         }
     }
 }
@@ -140,14 +135,14 @@ impl<'a> Trial<'a> {
                 }
                 continue;
             }
-            let parts = Parts::of(&cut.eviction);
-            let all_subsets = match self.exhaustive(parts) {
-                Some(_) if !exhausted.insert((cut.event, parts)) => continue,
-                Some(all) => all,
-                None if parts == Parts::EachWord => vec![Eviction::All],
-                None => vec![cut.eviction.clone()],
+            let parts = Parts::of(&cut.evict);
+            let evictions = match (self.exhaustive(parts), &cut.evict) {
+                (Some(_), _) if !exhausted.insert((cut.event, parts)) => continue,
+                (Some(all), _) => all,
+                (None, Planned::Named(eviction)) => vec![eviction.clone()],
+                (None, Planned::EachWord) => vec![Eviction::All],
             };
-            for eviction in &all_subsets {
+            for eviction in &evictions {
                 if let Some(outcome) = self.judge_one(eviction) {
                     each(outcome)?;
                 }
@@ -158,22 +153,25 @@ impl<'a> Trial<'a> {
 
     /// Every subset of what may be evicted here, if there is little.
     fn exhaustive(&self, parts: Parts) -> Option<Vec<Eviction>> {
-        let (lines, most) = (self.run.dirty.len(), parts.most());
-        // A dirty line has a word that differs, so words are counted where there can be few.
-        if !self.run.window || lines == 0 || lines > most {
+        if !self.run.window || self.run.dirty.is_empty() {
             return None;
         }
-        let (count, eviction): (usize, fn(u64) -> Eviction) = match parts {
-            Parts::Lines => (lines, Eviction::Mask),
-            Parts::SomeWords | Parts::EachWord => (words_differ(&self.run), Eviction::Words),
+        let words = |most: u32| {
+            // A dirty line has a word that differs, so words are counted where there can be few.
+            let few = self.run.dirty.len() <= most as usize;
+            few.then(|| subsets_of_words(&DirtyLines::of(&self.run), most))?
         };
-        (count <= most).then(|| (0..1u64 << count).map(eviction).collect())
+        match parts {
+            Parts::Lines => subsets_of_lines(&DirtyLines::of(&self.run), EXHAUSTIVE_LINES),
+            Parts::SomeWords => words(EXHAUSTIVE_WORDS),
+            Parts::EachWord => words(SUBSET_WORDS),
+        }
     }
 
     /// Judges the image that a cut here would leave with these lines evicted; `None` if such an image
     /// has been judged before under the same circumstances.
     pub fn judge_one(&mut self, eviction: &Eviction) -> Option<Outcome> {
-        let stores = eviction.stores(&self.run);
+        let stores = DirtyLines::of(&self.run).stores(eviction);
         self.made += 1;
         let old = self.evict(&stores);
         let progress = &self.run.progress;

@@ -2,9 +2,13 @@
 //! What a cut may leave: the invariants as a function of the loader's decision and of what has
 //! happened until then.
 
+use remanence_format::{
+    REM_COLD_ALREADY_CONSUMED, REM_COLD_BLOCK_VERSION, REM_COLD_CONSUMED_INVALID,
+    REM_COLD_KERNEL_DIFFERS, REM_COLD_MACHINE_UNKNOWN, REM_COLD_NO_BLOCK, REM_COLD_NOT_COMMITTED,
+    REM_NOTE_OFFSET,
+};
 use serde::Serialize;
 
-use crate::format;
 use crate::judge::{Decision, reason_name};
 use crate::run::Run;
 
@@ -46,6 +50,20 @@ pub enum Broken {
 }
 
 impl Broken {
+    /// Its name in outcomes and in lists of planted bugs.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::NeverCommitted => "never-committed",
+            Self::EnteredTwice => "entered-twice",
+            Self::Differs { .. } => "differs",
+            Self::Refused => "refused",
+            Self::ToldTooEarly => "told-too-early",
+            Self::Damaged => "damaged",
+            Self::OtherMachine => "other-machine",
+        }
+    }
+
     /// One line, for people.
     #[must_use]
     pub fn text(&self) -> String {
@@ -69,7 +87,7 @@ impl Broken {
 pub fn is_no_block(reason: u32) -> bool {
     matches!(
         reason,
-        format::COLD_NO_BLOCK | format::COLD_BLOCK_VERSION | format::COLD_CONSUMED_INVALID
+        REM_COLD_NO_BLOCK | REM_COLD_BLOCK_VERSION | REM_COLD_CONSUMED_INVALID
     )
 }
 
@@ -110,8 +128,8 @@ fn entered(run: &Run<'_>, sequence: u32) -> Option<Broken> {
 fn refused(run: &Run<'_>, reason: u32) -> Option<Broken> {
     let progress = &run.progress;
     match reason {
-        format::COLD_NO_BLOCK | format::COLD_CONSUMED_INVALID if !progress.block_was_valid => None,
-        format::COLD_NOT_COMMITTED | format::COLD_ALREADY_CONSUMED => {
+        REM_COLD_NO_BLOCK | REM_COLD_CONSUMED_INVALID if !progress.block_was_valid => None,
+        REM_COLD_NOT_COMMITTED | REM_COLD_ALREADY_CONSUMED => {
             if progress.durable > progress.consumed_stored {
                 Some(Broken::Refused)
             } else if progress.told_stopped {
@@ -120,7 +138,7 @@ fn refused(run: &Run<'_>, reason: u32) -> Option<Broken> {
                 None
             }
         }
-        32..=39 => Some(Broken::OtherMachine),
+        REM_COLD_KERNEL_DIFFERS..=REM_COLD_MACHINE_UNKNOWN => Some(Broken::OtherMachine),
         _ => Some(Broken::Damaged),
     }
 }
@@ -139,7 +157,7 @@ pub fn class(run: &Run<'_>, decision: &Decision) -> String {
     }
     // The next kernel reads the words and the block's header, and nothing else that it has not
     // written before.
-    let words = (0..format::NOTE_OFFSET)
+    let words = (0..REM_NOTE_OFFSET)
         .step_by(4096)
         .map(|at| crate::media::line_digest(at / 64, &run.media.line(at)))
         .fold(0u64, u64::wrapping_add);

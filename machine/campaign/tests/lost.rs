@@ -13,11 +13,12 @@ use std::path::Path;
 
 use remanence_campaign::CampaignError;
 use remanence_campaign::lost::lost;
-use remanence_campaign::plan::Eviction;
 use remanence_campaign::run::Recording;
 use remanence_campaign::survey;
 use remanence_campaign::survey::Survey;
-use remanence_campaign::synth::write;
+use remanence_crash_states::Eviction;
+use remanence_model::protocol::Right;
+use remanence_model::write;
 
 /// Cuts of the model's Stop at which some line is dirty, with how many.
 fn dirty_cuts(recording: &Recording) -> Vec<(u64, usize)> {
@@ -50,7 +51,7 @@ fn differ(folder: &Path) -> (usize, usize) {
 #[test]
 fn the_files_of_a_cut_hold_what_it_loses() {
     let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), 1, None).unwrap();
+    write(dir.path(), 1, &Right).unwrap();
     let recording = Recording::open(&dir.path().join("stop")).unwrap();
     let cuts = dirty_cuts(&recording);
     assert!(cuts.len() > 20, "{}", cuts.len());
@@ -69,7 +70,7 @@ fn the_files_of_a_cut_hold_what_it_loses() {
 #[test]
 fn a_place_that_is_none_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), 1, None).unwrap();
+    write(dir.path(), 1, &Right).unwrap();
     let recording = Recording::open(&dir.path().join("stop")).unwrap();
     let refused = lost(&recording, u64::MAX, &Eviction::None, dir.path()).unwrap_err();
     assert!(matches!(refused, CampaignError::NoSuchPlace(u64::MAX)));

@@ -22,6 +22,7 @@ use crate::traced::Traced;
 use crate::writers::Writers;
 use libc::{c_uint, c_void};
 use remanence_cache::{Caches, Core, Domain, Honoured, LINE_BYTES, Line, Memory, Profile, Slot};
+use remanence_format::{REM_BLOCK_BYTES, u32_of};
 use remanence_recording::{CLOCK_MODEL, Event, Header};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -37,8 +38,8 @@ const NOT_OURS: Line = Line(u32::MAX);
 const SWEEP_EVERY_MISSES: u64 = 1024;
 /// How much it looks at: 1 GiB is through after 17 million misses.
 const SWEEP_LINES: u32 = 1024;
-/// Lines of the record block at the start of NVRAM: `REM_BLOCK_BYTES` of the format.
-pub(crate) const BLOCK_LINES: u32 = (2 << 20) / 64;
+/// Lines of the record block at the start of NVRAM.
+pub(crate) const BLOCK_LINES: u32 = u32_of(REM_BLOCK_BYTES) / 64;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {

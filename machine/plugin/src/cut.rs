@@ -5,7 +5,7 @@ use crate::args::{Mark, Plan};
 use crate::budget::{self, Clocks};
 use crate::caching::{self, Job};
 use crate::clock::Clock;
-use crate::control::{CPUS_MAX, Ctl, Cut, NONE, Snapshot};
+use crate::control::{self, CPUS_MAX, Ctl, Cut, NONE, Snapshot};
 use crate::decode;
 use crate::parallel::Parallel;
 use crate::qemu;
@@ -180,7 +180,7 @@ impl Plugin {
     pub(crate) fn snapshot(&self, to: &Snapshot, cpu: u64) {
         // SAFETY: as said; the reference ends here.
         let job = unsafe { caching::job() };
-        to.fill(cpu, &self.clocks(self.halted_ns(), job.as_deref()));
+        control::fill(to, cpu, &self.clocks(self.halted_ns(), job.as_deref()));
     }
 
     /// With caches: code is translated anew if it is to be exact from now on, or no longer.
@@ -206,7 +206,7 @@ impl Plugin {
         let Some(record) = self.ctl.marks.get(mark) else {
             return;
         };
-        if record.first.claim() {
+        if control::claim(&record.first) {
             self.snapshot(&record.first, cpu.into());
         }
         if matches!(self.plan.marks.get(mark), Some(Mark::Out { .. })) {
@@ -274,7 +274,7 @@ impl Plugin {
     pub(crate) fn arm_hold_up(&self, ns: u64) {
         self.disarm();
         self.set_exact(true);
-        self.ctl.forget_turns();
+        control::forget_turns(self.ctl);
         let halted_ns = self.halted_ns();
         // SAFETY: the command is refused while the VM runs.
         let job = unsafe { caching::job() };
@@ -388,7 +388,7 @@ impl Plugin {
     pub(crate) fn burnt(&self, cpu: c_uint, address: u64) {
         let fuse = if self.hold_up_is_armed() {
             if self.plan.quantum > 0 && address >= decode::USER_END {
-                self.ctl.note_turn(cpu.into(), address);
+                control::note_turn(self.ctl, cpu.into(), address);
             }
             match self.hold_up_fuse() {
                 Some(fuse) => fuse,

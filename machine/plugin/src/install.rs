@@ -5,7 +5,9 @@ use crate::args::{self, Mark};
 use crate::caching::Job;
 use crate::clock::Clock;
 use crate::command;
-use crate::control::{CPUS_MAX, CTL_BYTES, Ctl, JOB_CACHE, JOB_COUNT, JOB_CUT, MAGIC, VERSION};
+use crate::control::{
+    self, CPUS_MAX, CTL_BYTES, Ctl, JOB_CACHE, JOB_COUNT, JOB_CUT, MAGIC, VERSION,
+};
 use crate::cut::{PLUGIN, Plugin};
 use crate::instrument;
 use crate::mapped::map_shared;
@@ -137,7 +139,7 @@ fn describe(ctl: &Ctl, plan: &args::Plan, cpu_count: usize) {
         .store(number(plan.marks.len()), Ordering::Relaxed);
     ctl.pid.store(std::process::id(), Ordering::Relaxed);
     for (record, mark) in ctl.marks.iter().zip(&plan.marks) {
-        record.describe(*mark);
+        control::describe(record, *mark);
     }
 }
 

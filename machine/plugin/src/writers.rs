@@ -3,18 +3,9 @@
 
 use crate::mapped::map_shared;
 use remanence_cache::Line;
+use remanence_format::RemWriter as Writer;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
-
-/// `struct rem_writer`.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-struct Writer {
-    pc: u64,
-    when: u64,
-}
-
-const _: () = assert!(size_of::<Writer>() == 16);
 
 /// The table, and each vCPU's time of its last miss, which is what a store is told to be of.
 #[derive(Debug)]

@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `struct rem_rec_event` and its payloads.
 
+use remanence_format as format;
+use remanence_format::{RemRecEvent, usize_of};
+
 use crate::{Header, LINE_BYTES};
 
-pub(crate) const EVENT_BYTES: usize = 16;
-pub(crate) const PAYLOAD_MAX: usize = 80;
+pub(crate) const EVENT_BYTES: usize = RemRecEvent::BYTES;
+pub(crate) const PAYLOAD_MAX: usize = usize_of(format::REM_REC_PAYLOAD_MAX);
 
 /// `enum rem_rec_kind`
 pub(crate) mod kind {
-    pub(crate) const STORE: u8 = 1;
-    pub(crate) const WRITEBACK: u8 = 2;
-    pub(crate) const FLUSH: u8 = 3;
-    pub(crate) const FENCE: u8 = 4;
-    pub(crate) const CACHE_ALL: u8 = 5;
-    pub(crate) const UNSEEN: u8 = 6;
-    pub(crate) const PHASE: u8 = 7;
-    pub(crate) const PWR: u8 = 8;
-    pub(crate) const DISK_LOG: u8 = 9;
-    pub(crate) const WINDOW: u8 = 10;
-    pub(crate) const LINE: u8 = 11;
-    pub(crate) const CUT: u8 = 12;
-    pub(crate) const END: u8 = 13;
-    pub(crate) const SAID: u8 = 14;
+    use remanence_format as format;
+    use remanence_format::u8_of;
+
+    pub(crate) const STORE: u8 = u8_of(format::REM_REC_STORE);
+    pub(crate) const WRITEBACK: u8 = u8_of(format::REM_REC_WRITEBACK);
+    pub(crate) const FLUSH: u8 = u8_of(format::REM_REC_FLUSH);
+    pub(crate) const FENCE: u8 = u8_of(format::REM_REC_FENCE);
+    pub(crate) const CACHE_ALL: u8 = u8_of(format::REM_REC_CACHE_ALL);
+    pub(crate) const UNSEEN: u8 = u8_of(format::REM_REC_UNSEEN);
+    pub(crate) const PHASE: u8 = u8_of(format::REM_REC_PHASE);
+    pub(crate) const PWR: u8 = u8_of(format::REM_REC_PWR);
+    pub(crate) const DISK_LOG: u8 = u8_of(format::REM_REC_DISK_LOG);
+    pub(crate) const WINDOW: u8 = u8_of(format::REM_REC_WINDOW);
+    pub(crate) const LINE: u8 = u8_of(format::REM_REC_LINE);
+    pub(crate) const CUT: u8 = u8_of(format::REM_REC_CUT);
+    pub(crate) const END: u8 = u8_of(format::REM_REC_END);
+    pub(crate) const SAID: u8 = u8_of(format::REM_REC_SAID);
 }
 
 /// `enum rem_rec_cause`: why a line left the caches, or which instruction asked for it.
@@ -33,18 +39,18 @@ pub struct Cause(pub u32);
     reason = "each is explained beside its number in the format"
 )]
 impl Cause {
-    pub const EVICTION: Self = Self(1);
-    pub const CLFLUSH: Self = Self(2);
-    pub const CLFLUSHOPT: Self = Self(3);
-    pub const CLWB: Self = Self(4);
-    pub const WBINVD: Self = Self(5);
-    pub const WBNOINVD: Self = Self(6);
-    pub const INVD: Self = Self(7);
-    pub const NT_STORE: Self = Self(8);
-    pub const SWEEP: Self = Self(9);
-    pub const DOMAIN: Self = Self(10);
-    pub const UNCACHED: Self = Self(11);
-    const LAST: u32 = 11;
+    pub const EVICTION: Self = Self(format::REM_REC_BY_EVICTION);
+    pub const CLFLUSH: Self = Self(format::REM_REC_BY_CLFLUSH);
+    pub const CLFLUSHOPT: Self = Self(format::REM_REC_BY_CLFLUSHOPT);
+    pub const CLWB: Self = Self(format::REM_REC_BY_CLWB);
+    pub const WBINVD: Self = Self(format::REM_REC_BY_WBINVD);
+    pub const WBNOINVD: Self = Self(format::REM_REC_BY_WBNOINVD);
+    pub const INVD: Self = Self(format::REM_REC_BY_INVD);
+    pub const NT_STORE: Self = Self(format::REM_REC_BY_NT_STORE);
+    pub const SWEEP: Self = Self(format::REM_REC_BY_SWEEP);
+    pub const DOMAIN: Self = Self(format::REM_REC_BY_DOMAIN);
+    pub const UNCACHED: Self = Self(format::REM_REC_BY_UNCACHED);
+    const LAST: u32 = Self::UNCACHED.0;
 }
 
 /// `enum rem_rec_fence`
@@ -56,11 +62,11 @@ pub struct Fence(pub u32);
     reason = "each is explained beside its number in the format"
 )]
 impl Fence {
-    pub const SFENCE: Self = Self(1);
-    pub const MFENCE: Self = Self(2);
-    pub const LOCKED: Self = Self(3);
-    pub const SERIAL: Self = Self(4);
-    const LAST: u32 = 4;
+    pub const SFENCE: Self = Self(format::REM_REC_SFENCE);
+    pub const MFENCE: Self = Self(format::REM_REC_MFENCE);
+    pub const LOCKED: Self = Self(format::REM_REC_LOCKED);
+    pub const SERIAL: Self = Self(format::REM_REC_SERIAL);
+    const LAST: u32 = Self::SERIAL.0;
 }
 
 /// `enum rem_rec_phase`
@@ -72,13 +78,13 @@ pub struct Phase(pub u32);
     reason = "each is explained beside its number in the format"
 )]
 impl Phase {
-    pub const RUNNING: Self = Self(1);
-    pub const STOP: Self = Self(2);
-    pub const STOPPED: Self = Self(3);
-    pub const LOADER: Self = Self(4);
-    pub const GO: Self = Self(5);
-    pub const COLD: Self = Self(6);
-    const LAST: u32 = 6;
+    pub const RUNNING: Self = Self(format::REM_REC_RUNNING);
+    pub const STOP: Self = Self(format::REM_REC_STOP);
+    pub const STOPPED: Self = Self(format::REM_REC_STOPPED);
+    pub const LOADER: Self = Self(format::REM_REC_LOADER);
+    pub const GO: Self = Self(format::REM_REC_GO);
+    pub const COLD: Self = Self(format::REM_REC_COLD);
+    const LAST: u32 = Self::COLD.0;
 }
 
 /// What happened; see `enum rem_rec_kind`. Addresses are physical, `pc` is virtual.

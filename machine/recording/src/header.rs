@@ -1,30 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `struct rem_rec_header`.
 
+use std::mem::offset_of;
+
+use remanence_format::{REM_REC_LINE_BYTES, REM_REC_MAGIC, REM_REC_VERSION, RemRecHeader, u32_of};
+
 use crate::RecordingError;
 
-pub(crate) const MAGIC: u64 = 0x4452_4345_524d_4552;
-pub(crate) const VERSION: u32 = 1;
-pub(crate) const HEADER_BYTES: usize = 128;
-const CRC_OFFSET: usize = 124;
-const PROFILE_OFFSET: usize = 64;
-const RESERVED_OFFSET: usize = 96;
+pub(crate) const HEADER_BYTES: usize = RemRecHeader::BYTES;
+const VERSION: u32 = u32_of(REM_REC_VERSION);
+const LINE_BYTES: u32 = u32_of(REM_REC_LINE_BYTES);
+const PROFILE_BYTES: usize = 32;
 const PAGE_BYTES: u64 = 4096;
 /// x86-64 has 52 bits of physical address at most.
 const PHYS_MAX: u64 = 1 << 52;
 
-/// Events carry an order only.
-pub const CLOCK_NONE: u32 = 0;
-/// Events carry guest instructions, 1 ns each.
-pub const CLOCK_GUEST: u32 = 1;
-/// Events carry the core model's time of their vCPU.
-pub const CLOCK_MODEL: u32 = 2;
-/// A byte is safe in media only.
-pub const DOMAIN_NONE: u32 = 0;
-/// A byte is safe in the memory controller's queue, too.
-pub const DOMAIN_ADR: u32 = 1;
-/// A byte is safe in CPU caches, too.
-pub const DOMAIN_EADR: u32 = 2;
+pub use remanence_format::{
+    REM_REC_CLOCK_GUEST as CLOCK_GUEST, REM_REC_CLOCK_MODEL as CLOCK_MODEL,
+    REM_REC_CLOCK_NONE as CLOCK_NONE, REM_REC_DOMAIN_ADR as DOMAIN_ADR,
+    REM_REC_DOMAIN_EADR as DOMAIN_EADR, REM_REC_DOMAIN_NONE as DOMAIN_NONE,
+};
 
 /// What a recording is of.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -48,75 +43,70 @@ pub struct Header {
 }
 
 impl Header {
-    /// The profile's name as a field; what is longer than 32 bytes is cut off.
+    /// The profile's name as a field; a longer one is cut off.
     #[must_use]
-    pub fn profile_field(name: &str) -> [u8; 32] {
-        let mut field = [0; 32];
+    pub fn profile_field(name: &str) -> [u8; PROFILE_BYTES] {
+        let mut field = [0; PROFILE_BYTES];
         for (to, from) in field.iter_mut().zip(name.bytes()) {
             *to = from;
         }
         field
     }
 
-    /// As it stands in the file.
+    /// The header as it stands in the file.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
-        let mut out = [0; HEADER_BYTES];
-        let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
-        put(0, &MAGIC.to_le_bytes());
-        put(8, &VERSION.to_le_bytes());
-        put(12, &128u32.to_le_bytes());
-        put(16, &64u32.to_le_bytes());
-        put(20, &self.clock.to_le_bytes());
-        put(24, &self.nvram_phys.to_le_bytes());
-        put(32, &self.nvram_bytes.to_le_bytes());
-        put(40, &self.base_digest.to_le_bytes());
-        put(48, &self.seed.to_le_bytes());
-        put(56, &self.cpu_count.to_le_bytes());
-        put(60, &self.domain.to_le_bytes());
-        put(PROFILE_OFFSET, &self.profile);
-        let crc = crc32c::crc32c(&out[..CRC_OFFSET]);
-        out[CRC_OFFSET..].copy_from_slice(&crc.to_le_bytes());
-        out
+        let mut raw = RemRecHeader {
+            magic: REM_REC_MAGIC,
+            version: VERSION,
+            header_bytes: u32_of(HEADER_BYTES as u64),
+            line_bytes: LINE_BYTES,
+            clock: self.clock,
+            nvram_phys: self.nvram_phys,
+            nvram_bytes: self.nvram_bytes,
+            base_digest: self.base_digest,
+            seed: self.seed,
+            cpu_count: self.cpu_count,
+            domain: self.domain,
+            profile: self.profile,
+            ..RemRecHeader::default()
+        };
+        raw.crc = crc_of(&raw.to_bytes());
+        raw.to_bytes()
     }
 
-    /// Reads and checks one from the start of a file.
+    /// Reads and checks a header from the start of a file.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn parse(bytes: &[u8]) -> Result<Self, RecordingError> {
-        let raw: &[u8; HEADER_BYTES] = bytes.first_chunk().ok_or(RecordingError::NotARecording)?;
-        let u32_at =
-            |at: usize| u32::from_le_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
-        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
-        if u64_at(0) != MAGIC {
+        let bytes: &[u8; HEADER_BYTES] =
+            bytes.first_chunk().ok_or(RecordingError::NotARecording)?;
+        let raw = RemRecHeader::from_bytes(bytes);
+        if raw.magic != REM_REC_MAGIC {
             return Err(RecordingError::NotARecording);
         }
-        if u32_at(8) != VERSION {
-            return Err(RecordingError::Version(u32_at(8)));
+        if raw.version != VERSION {
+            return Err(RecordingError::Version(raw.version));
         }
-        if u32_at(CRC_OFFSET) != crc32c::crc32c(&raw[..CRC_OFFSET]) {
+        if raw.crc != crc_of(bytes) {
             return Err(RecordingError::NotARecording);
         }
-        let mut profile = [0; 32];
-        profile.copy_from_slice(&raw[PROFILE_OFFSET..RESERVED_OFFSET]);
         let header = Self {
-            clock: u32_at(20),
-            nvram_phys: u64_at(24),
-            nvram_bytes: u64_at(32),
-            base_digest: u64_at(40),
-            seed: u64_at(48),
-            cpu_count: u32_at(56),
-            domain: u32_at(60),
-            profile,
+            clock: raw.clock,
+            nvram_phys: raw.nvram_phys,
+            nvram_bytes: raw.nvram_bytes,
+            base_digest: raw.base_digest,
+            seed: raw.seed,
+            cpu_count: raw.cpu_count,
+            domain: raw.domain,
+            profile: raw.profile,
         };
+        let reserved = raw.reserved != [0; 3] || raw.reserved2 != 0;
         let wrong = [
-            (u32_at(12) != 128, "size"),
-            (u32_at(16) != 64, "line size"),
-            (
-                raw[RESERVED_OFFSET..CRC_OFFSET].iter().any(|&b| b != 0),
-                "reserved word",
-            ),
+            (raw.header_bytes as usize != HEADER_BYTES, "size"),
+            (raw.line_bytes != LINE_BYTES, "line size"),
+            (reserved, "reserved word"),
         ];
         if let Some((_, what)) = wrong.iter().find(|(bad, _)| *bad) {
             return Err(RecordingError::Header(what));
@@ -143,4 +133,9 @@ impl Header {
             None => Ok(()),
         }
     }
+}
+
+/// CRC32C of the bytes before the field that holds it.
+fn crc_of(bytes: &[u8; HEADER_BYTES]) -> u32 {
+    crc32c::crc32c(&bytes[..offset_of!(RemRecHeader, crc)])
 }

@@ -34,9 +34,10 @@ pub use reader::{Events, Reader};
 pub use writer::Writer;
 
 /// Bytes of a cache line: the unit in which media changes.
-pub const LINE_BYTES: usize = 64;
+pub const LINE_BYTES: usize = remanence_format::usize_of(remanence_format::REM_REC_LINE_BYTES);
 /// No vCPU made this event.
-pub const NO_VCPU: u8 = 0xff;
+pub const NO_VCPU: u8 =
+    remanence_format::u8_of(remanence_format::u32_of(remanence_format::REM_REC_NO_VCPU));
 
 /// What is wrong with a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reading: any bytes, an error that names the place, never a panic.
 
+use remanence_format::RemRecEvent;
+
 use crate::event::{EVENT_BYTES, PAYLOAD_MAX};
 use crate::header::HEADER_BYTES;
 use crate::{Event, Header, RecordingError, Timed};
@@ -52,9 +54,9 @@ impl<'a> Iterator for Events<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let rest = self.bytes.get(self.at..)?;
-        let head: &[u8; EVENT_BYTES] = rest.first_chunk()?;
-        let payload_bytes = usize::from(u16::from_le_bytes([head[2], head[3]]));
-        if head[0] == 0 {
+        let head = RemRecEvent::from_bytes(rest.first_chunk()?);
+        let payload_bytes = usize::from(head.payload_bytes);
+        if head.kind == 0 {
             return None; // preallocated and not reached
         }
         let begins = self.at;
@@ -67,20 +69,16 @@ impl<'a> Iterator for Events<'a> {
         let body = rest.get(EVENT_BYTES..EVENT_BYTES + padded)?;
         self.at += EVENT_BYTES + padded;
         let (payload, padding) = body.split_at(payload_bytes);
-        let aux = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
-        let time = [
-            head[8], head[9], head[10], head[11], head[12], head[13], head[14], head[15],
-        ];
         let event = if padding.iter().any(|&byte| byte != 0) {
             Err("padding that is not zero")
         } else {
-            Event::parse(head[0], aux, payload)
+            Event::parse(head.kind, head.aux, payload)
                 .and_then(|event| event.check(&self.header).map(|()| event))
         };
         match event {
             Ok(event) => Some(Ok(Timed {
-                vcpu: head[1],
-                time_ns: u64::from_le_bytes(time),
+                vcpu: head.vcpu,
+                time_ns: head.time_ns,
                 event,
             })),
             Err(what) => {

@@ -3,6 +3,8 @@
 
 use std::io::{self, Write};
 
+use remanence_format::RemRecEvent;
+
 use crate::event::{EVENT_BYTES, PAYLOAD_MAX};
 use crate::{Event, Header};
 
@@ -41,12 +43,16 @@ impl<W: Write> Writer<W> {
         let raw = event.raw();
         let payload_bytes = raw.word_count * 8 + raw.bytes.len();
         let mut out = [0; EVENT_BYTES_MAX];
-        out[0] = raw.kind;
-        out[1] = vcpu;
-        let length = u16::try_from(payload_bytes).map_err(|_| invalid("a payload too long"))?;
-        out[2..4].copy_from_slice(&length.to_le_bytes());
-        out[4..8].copy_from_slice(&raw.aux.to_le_bytes());
-        out[8..16].copy_from_slice(&time_ns.to_le_bytes());
+        let payload_length =
+            u16::try_from(payload_bytes).map_err(|_| invalid("a payload too long"))?;
+        let head = RemRecEvent {
+            kind: raw.kind,
+            vcpu,
+            payload_bytes: payload_length,
+            aux: raw.aux,
+            time_ns,
+        };
+        out[..EVENT_BYTES].copy_from_slice(&head.to_bytes());
         let mut at = EVENT_BYTES;
         for word in &raw.words[..raw.word_count] {
             out[at..at + 8].copy_from_slice(&word.to_le_bytes());

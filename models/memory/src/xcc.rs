@@ -56,18 +56,6 @@ impl Read {
     }
 }
 
-/// Mechanisms that tests switch off.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DecodeMutant {
-    /// Checks are taken for right.
-    pub ignore_checks: bool,
-    /// Generations are taken for equal.
-    pub ignore_generations: bool,
-    /// What is contained is given as zeros.
-    pub drop_containment: bool,
-}
-
 fn check(data: &[u8; PIECE_BYTES], generation: u8, phys: PhysLine, index: usize) -> u32 {
     let mut all = [0; PIECE_BYTES + 10];
     all[..PIECE_BYTES].copy_from_slice(data);
@@ -196,29 +184,10 @@ fn agreed(pieces: &Pieces, members: &[usize]) -> (Line, bool) {
 /// A line from its pieces; `count` is 3, or 4 with the second code.
 #[must_use]
 pub fn decode(pieces: &Pieces, count: usize, phys: PhysLine) -> Read {
-    decode_mutant(pieces, count, phys, DecodeMutant::default())
-}
-
-/// The same with mechanisms switched off.
-#[must_use]
-pub fn decode_mutant(pieces: &Pieces, count: usize, phys: PhysLine, mutant: DecodeMutant) -> Read {
-    match judge(pieces, count, phys, mutant) {
-        Read::Contained if mutant.drop_containment => Read::Clean([0; 64]),
-        read => read,
-    }
-}
-
-fn judge(pieces: &Pieces, count: usize, phys: PhysLine, mutant: DecodeMutant) -> Read {
     let good: Vec<usize> = (0..count)
-        .filter(|i| mutant.ignore_checks || intact(&pieces[*i], phys, *i))
+        .filter(|i| intact(&pieces[*i], phys, *i))
         .collect();
-    let age = |i: usize| {
-        if mutant.ignore_generations {
-            0
-        } else {
-            pieces[i].generation
-        }
-    };
+    let age = |i: usize| pieces[i].generation;
     // The generation with most pieces; of two that have as many, the newer.
     let mut members: Vec<usize> = Vec::new();
     for first in &good {

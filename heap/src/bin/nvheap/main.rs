@@ -2,10 +2,12 @@
 //! `nvheap info | check | repair | dump`: looks at a region, safe on hostile bytes. Exit status: 0 in
 //! order, 1 something is wrong with the region, 2 usage, 4 the file cannot be read.
 
+mod plain;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use nvheap::fsck::{Finding, check, is_open, objects, parse, roots, usage};
+use nvheap::fsck::{Allocated, Finding, Root, Usage, check, is_open, objects, parse, roots, usage};
 use nvheap::layout::Layout;
 use nvheap::recover::{Store, Words, replay, roll_back, scan};
 use nvheap::{Error, Heap, Options, PolicyKind, with_policy};
@@ -65,11 +67,14 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
     let file = &arguments.file;
+    if nvheap::fof::is_region(file) {
+        return plain::run(arguments);
+    }
     match arguments.command.as_str() {
         "info" => info(&load(file)?),
         "check" => report(&load(file)?),
         "dump" => dump(&load(file)?),
-        "repair" => repair(file, arguments.accept),
+        "repair" => repair(file),
         other => Err(Failure::Usage(format!("{other}: no such command\n{USAGE}"))),
     }
 }
@@ -88,7 +93,7 @@ impl Region {
     }
 }
 
-fn load(file: &Path) -> Result<Region, Failure> {
+fn content(file: &Path) -> Result<Vec<u8>, Failure> {
     let system = |error: std::io::Error| Failure::System(format!("{}: {error}", file.display()));
     let bytes = std::fs::metadata(file).map_err(system)?.len();
     if bytes > FILE_MAX_BYTES {
@@ -97,8 +102,15 @@ fn load(file: &Path) -> Result<Region, Failure> {
             file.display()
         )));
     }
-    let content = std::fs::read(file).map_err(system)?;
-    recovered(&content).map_err(|error| Failure::Wrong(format!("{}: {error}", file.display())))
+    std::fs::read(file).map_err(system)
+}
+
+fn load(file: &Path) -> Result<Region, Failure> {
+    recovered(&content(file)?).map_err(|error| wrong(file, &error))
+}
+
+fn wrong(file: &Path, error: &Error) -> Failure {
+    Failure::Wrong(format!("{}: {error}", file.display()))
 }
 
 fn recovered(content: &[u8]) -> Result<Region, Error> {
@@ -125,14 +137,8 @@ fn recovered(content: &[u8]) -> Result<Region, Error> {
 fn info(region: &Region) -> Result<(), Failure> {
     let layout = &region.layout;
     let word = |at| region.word(at);
-    let usage = usage(layout, &word);
-    let uuid: String = layout
-        .uuid
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
     println!("policy          {}", layout.policy);
-    println!("uuid            {uuid}");
+    println!("uuid            {}", hexadecimal(&layout.uuid));
     println!("size            {} bytes", layout.size_bytes);
     println!(
         "sessions        {}, logs of {} and {} lines",
@@ -150,6 +156,15 @@ fn info(region: &Region) -> Result<(), Failure> {
         "in the logs     {} records to apply, {} to undo",
         region.applied, region.rolled_back
     );
+    content_info(usage(layout, &word), &roots(&word));
+    Ok(())
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn content_info(usage: Usage, roots: &[Root]) {
     println!(
         "objects         {}, {} bytes",
         usage.objects, usage.object_bytes
@@ -162,25 +177,28 @@ fn info(region: &Region) -> Result<(), Failure> {
         "fragmentation   {} permille",
         usage.fragmentation_permille()
     );
-    for root in roots(&word) {
+    for root in roots {
         println!(
             "root            {:?} at {:#x}, {} bytes, type {:016x}",
             root.name, root.offset, root.bytes, root.type_id
         );
     }
-    Ok(())
 }
 
 fn report(region: &Region) -> Result<(), Failure> {
-    let found = check(&region.layout, &|at| region.word(at));
-    for Finding { offset, what } in &found {
+    findings(&check(&region.layout, &|at| region.word(at)))?;
+    println!(
+        "in order: {} records to apply, {} to undo",
+        region.applied, region.rolled_back
+    );
+    Ok(())
+}
+
+fn findings(found: &[Finding]) -> Result<(), Failure> {
+    for Finding { offset, what } in found {
         println!("{offset:#x}: {what}");
     }
     if found.is_empty() {
-        println!(
-            "in order: {} records to apply, {} to undo",
-            region.applied, region.rolled_back
-        );
         return Ok(());
     }
     Err(Failure::Wrong(format!(
@@ -190,13 +208,18 @@ fn report(region: &Region) -> Result<(), Failure> {
 }
 
 fn dump(region: &Region) -> Result<(), Failure> {
+    let objects = objects(&region.layout, &|at| region.word(at));
+    dump_objects(&objects, &|at| region.word(at))
+}
+
+fn dump_objects(objects: &[Allocated], word: &dyn Fn(u64) -> u64) -> Result<(), Failure> {
     use std::io::Write;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let mut write = || -> std::io::Result<()> {
-        for (offset, bytes) in objects(&region.layout, &|at| region.word(at)) {
+        for (offset, bytes) in objects {
             write!(out, "{offset:#x} {bytes}")?;
-            for at in (offset..offset + bytes / 8 * 8).step_by(8) {
-                write!(out, " {:x}", region.word(at))?;
+            for at in (*offset..offset + bytes / 8 * 8).step_by(8) {
+                write!(out, " {:x}", word(at))?;
             }
             writeln!(out)?;
         }
@@ -211,29 +234,30 @@ fn dump(region: &Region) -> Result<(), Failure> {
 }
 
 /// Open it as a program would, which recovers it, and close it. Only what passes `check` is touched.
-fn repair(file: &Path, accept: bool) -> Result<(), Failure> {
+fn repair(file: &Path) -> Result<(), Failure> {
     let region = load(file)?;
     report(&region)?;
     let kind: PolicyKind = region.layout.policy;
     let options = Options {
         assume_persistent: true,
         assume_flush_on_fail: true,
-        accept_unclosed: accept,
         ..Options::default()
     };
     let opened =
         with_policy!(kind, P => Heap::<P>::open(file, &options).map(|heap| heap.recovered()));
-    let done = opened.map_err(|error| match error {
-        Error::Busy(_) | Error::Io(..) => Failure::System(error.to_string()),
-        Error::NotClosed => Failure::Wrong(format!(
-            "{}: {error}: it passes the check; --accept takes its content as it is",
-            file.display()
-        )),
-        _ => Failure::Wrong(format!("{}: {error}", file.display())),
-    })?;
+    let done = opened.map_err(|error| not_opened(file, &error))?;
     println!(
         "closed: {} records applied, {} undone",
         done.applied, done.rolled_back
     );
     Ok(())
+}
+
+fn not_opened(file: &Path, error: &Error) -> Failure {
+    match error {
+        Error::Busy(_) | Error::Io(..) | Error::AddressTaken { .. } => {
+            Failure::System(error.to_string())
+        }
+        _ => wrong(file, error),
+    }
 }

@@ -5,7 +5,7 @@
 
 use crate::error::MediaError;
 use crate::units::{PhysLine, random};
-use crate::xcc::{self, DecodeMutant, Line, PIECE_BYTES, Pieces, Read};
+use crate::xcc::{self, Line, PIECE_BYTES, Pieces, Read};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -19,9 +19,6 @@ pub struct EccJob {
     pub second_code: bool,
     /// Of all choices.
     pub seed: u64,
-    /// A mechanism that is switched off, for a negative proof.
-    #[serde(default)]
-    pub mutant: DecodeMutant,
 }
 
 /// Kinds of faults, with the pieces of a line that each touches. Pieces of a line are on
@@ -180,7 +177,7 @@ impl EccJob {
             };
             fault(&mut it);
             state = it.state;
-            let read = xcc::decode_mutant(&it.pieces, count, phys, self.mutant);
+            let read = xcc::decode(&it.pieces, count, phys);
             let outcome = match read {
                 Read::Clean(read) if read == line => 0,
                 Read::Repaired(read) if read == line => 1,
@@ -204,12 +201,11 @@ fn words_line(words: &mut impl FnMut() -> [u8; 8]) -> Line {
 mod tests {
     use super::*;
 
-    fn run(second_code: bool, mutant: DecodeMutant) -> Value {
+    fn run(second_code: bool) -> Value {
         EccJob {
             faults: 3000,
             second_code,
             seed: 4,
-            mutant,
         }
         .run()
         .unwrap()
@@ -219,7 +215,7 @@ mod tests {
     #[test]
     fn no_fault_is_silent() {
         for second in [false, true] {
-            let all = run(second, DecodeMutant::default());
+            let all = run(second);
             assert_eq!(all["silent"], 0, "{all}");
             for kind in [
                 "bit",
@@ -239,23 +235,6 @@ mod tests {
                 "{all}"
             );
             assert_eq!(all["kinds"]["three-devices"]["contained"], 3000);
-        }
-    }
-
-    #[test]
-    fn every_mutant_of_the_decoder_is_found() {
-        let off = DecodeMutant::default();
-        for mutant in [
-            DecodeMutant {
-                ignore_checks: true,
-                ..off
-            },
-            DecodeMutant {
-                drop_containment: true,
-                ..off
-            },
-        ] {
-            assert_ne!(run(false, mutant)["silent"], 0, "{mutant:?} lives");
         }
     }
 }

@@ -19,43 +19,9 @@ use crate::memory::Memory;
 use crate::psm::group::Window;
 use crate::psm::{Event, Layout, Psm, Record};
 use crate::units::{LineAddr, PhysLine, Ps};
-use crate::xcc::{self, DecodeMutant, Line, Pieces, Read};
+use crate::xcc::{self, Line, Pieces, Read};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// Mechanisms that tests switch off, each of which some test must miss.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mutant {
-    /// The model as it is.
-    #[default]
-    None,
-    /// The flush port returns at once.
-    FlushReturnsAtOnce,
-    /// The flush port forgets one line of the row buffers.
-    FlushForgetsALine,
-    /// Moves are not put into the journal.
-    NoJournal,
-    /// A move's record is written before its copy.
-    RecordBeforeCopy,
-    /// A move copies what media has, not what the row buffer has.
-    MoveLeavesRowBuffer,
-    /// A line in the latches is read from media.
-    ReadIgnoresLatches,
-    /// The code is that of the line before.
-    StaleCode,
-    /// An exchange that was cut is not completed.
-    SwapNotCompleted,
-    /// The newest record is not taken.
-    RecoverOldRecord,
-    /// The seed is not taken from the journal.
-    SeedNotRecovered,
-    /// Lines of mixed age are not mended when power is back.
-    NoScrub,
-    /// The reset port leaves the registers as they are.
-    ResetKeepsRegisters,
-    /// Something in the decoder.
-    Decoder(DecodeMutant),
-}
 
 /// A programming under way.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -82,7 +48,6 @@ pub struct Oc {
     generations: BTreeMap<u64, u8>,
     buffers: BTreeMap<u64, Line>,
     flights: Vec<Flight>,
-    mutant: Mutant,
     /// A piece under way at a cut is garbage.
     pub torn_pieces: bool,
 }
@@ -92,7 +57,7 @@ impl Oc {
     ///
     /// # Errors
     /// When the PSM has no code.
-    pub fn new(mut psm: Psm, second_code: bool, mutant: Mutant) -> Result<Self, MediaError> {
+    pub fn new(mut psm: Psm, second_code: bool) -> Result<Self, MediaError> {
         if psm.config().layout != Layout::Dual || !psm.config().xcc {
             let why = "content needs layout dual with xcc: codes are what it is stored with";
             return Err(MediaError::Geometry(why.to_owned()));
@@ -105,7 +70,6 @@ impl Oc {
             generations: BTreeMap::new(),
             buffers: BTreeMap::new(),
             flights: Vec::new(),
-            mutant,
             torn_pieces: false,
         };
         oc.begin_journal();
@@ -155,28 +119,22 @@ impl Oc {
     }
 
     fn decode(&self, phys: PhysLine) -> Read {
-        let mutant = match self.mutant {
-            Mutant::Decoder(mutant) => mutant,
-            _ => DecodeMutant::default(),
-        };
         match self.media.get(&phys.0) {
-            Some(pieces) => xcc::decode_mutant(pieces, self.count, phys, mutant),
+            Some(pieces) => xcc::decode(pieces, self.count, phys),
             None => Read::Clean([0; 64]),
         }
     }
 
     /// What a line is now, wherever it is.
-    fn content(&self, phys: PhysLine, media_only: bool) -> Read {
-        if !media_only {
-            if let Some(line) = self.buffers.get(&phys.0) {
-                return Read::Clean(*line);
-            }
-            if let Some(flight) = self.flights.iter().rev().find(|it| it.phys == phys.0) {
-                return match &flight.line {
-                    Some(line) => Read::Clean(line[..].try_into().expect("64 bytes")),
-                    None => Read::Contained,
-                };
-            }
+    fn content(&self, phys: PhysLine) -> Read {
+        if let Some(line) = self.buffers.get(&phys.0) {
+            return Read::Clean(*line);
+        }
+        if let Some(flight) = self.flights.iter().rev().find(|it| it.phys == phys.0) {
+            return match &flight.line {
+                Some(line) => Read::Clean(line[..].try_into().expect("64 bytes")),
+                None => Read::Contained,
+            };
         }
         self.decode(phys)
     }
@@ -199,11 +157,7 @@ impl Oc {
             return xcc::poison(flight.generation, phys);
         };
         let line: Line = line[..].try_into().expect("64 bytes");
-        let mut pieces = xcc::encode(&line, flight.generation, phys);
-        if self.mutant == Mutant::StaleCode {
-            pieces[2] = xcc::encode(&[0x5a; 64], flight.generation, phys)[2];
-        }
-        pieces
+        xcc::encode(&line, flight.generation, phys)
     }
 
     /// What has been programmed by `at` is on media.
@@ -242,8 +196,7 @@ impl Oc {
                     }
                 }
                 Event::Copy(from, to, window) => {
-                    let media_only = self.mutant == Mutant::MoveLeavesRowBuffer;
-                    let line = self.content(from, media_only).line();
+                    let line = self.content(from).line();
                     self.buffers.remove(&from.0);
                     self.launch(to, line, &window);
                 }
@@ -255,18 +208,9 @@ impl Oc {
         }
     }
 
-    fn note(&mut self, slot: PhysLine, record: Record, mut window: Window) {
-        if self.mutant == Mutant::NoJournal {
-            return;
-        }
+    fn note(&mut self, slot: PhysLine, record: Record, window: Window) {
         let sequence = journal::sequence_of(&self.psm, slot);
         let line = journal::encode(sequence, record, self.psm.leveler());
-        if self.mutant == Mutant::RecordBeforeCopy {
-            if let Some(copy) = self.flights.last() {
-                window.start = copy.start.map(|at| Ps(at.0.saturating_sub(1)));
-                window.end = window.start;
-            }
-        }
         self.launch(slot, Some(line), &window);
     }
 
@@ -285,23 +229,11 @@ impl Oc {
         self.settle(at);
         let phys = self.locate(line);
         let done = self.psm.read(at, line);
-        let read =
-            if self.mutant == Mutant::ReadIgnoresLatches && !self.buffers.contains_key(&phys.0) {
-                self.decode(phys)
-            } else {
-                self.content(phys, false)
-            };
-        (done, read)
+        (done, self.content(phys))
     }
 
     /// The flush port.
     pub fn flush(&mut self, at: Ps) -> Ps {
-        if self.mutant == Mutant::FlushReturnsAtOnce {
-            return at;
-        }
-        if self.mutant == Mutant::FlushForgetsALine {
-            self.buffers.pop_first();
-        }
         self.settle(at);
         let done = self.psm.flush(at);
         let events = self.psm.take_events();
@@ -311,7 +243,6 @@ impl Oc {
 
     /// The reset port: all lines are zeros afterwards.
     pub fn reset(&mut self, at: Ps) -> Ps {
-        let before = self.psm.leveler().clone();
         let done = self.psm.reset(at);
         self.psm.take_events();
         self.media.clear();
@@ -319,9 +250,6 @@ impl Oc {
         self.buffers.clear();
         self.flights.clear();
         self.begin_journal();
-        if self.mutant == Mutant::ResetKeepsRegisters {
-            *self.psm.leveler_mut() = before;
-        }
         done
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A cut of power, and what is done when power is back.
 
-use super::{Mutant, Oc, journal};
+use super::{Oc, journal};
 use crate::psm::Psm;
 use crate::startgap::{Epoch, Region};
 use crate::units::{PhysLine, Ps};
@@ -53,9 +53,7 @@ impl Oc {
         self.psm = fresh;
         let mut found = Recovery::default();
         self.recover_map(&mut found);
-        if self.mutant != Mutant::NoScrub {
-            (found.repaired, found.contained) = self.scrub();
-        }
+        (found.repaired, found.contained) = self.scrub();
         self.generations = self
             .media
             .iter()
@@ -77,9 +75,6 @@ impl Oc {
                 entries.insert(entry.sequence, entry);
             }
         }
-        if self.mutant == Mutant::RecoverOldRecord {
-            entries.pop_last();
-        }
         found.records = entries.len() as u64;
         let Some((sequence, last)) = entries.last_key_value().map(|(at, it)| (*at, *it)) else {
             return;
@@ -91,20 +86,16 @@ impl Oc {
                 regions.insert(index, region);
             }
         }
-        if self.mutant != Mutant::SeedNotRecovered {
-            self.psm.set_seed(last.seed);
-        }
+        self.psm.set_seed(last.seed);
         let leveler = self.psm.leveler_mut();
         for (index, region) in regions {
             leveler.commit_move(index, region);
         }
         leveler.set_epoch(last.epoch);
         self.psm.set_journal_next(sequence + 1);
-        if self.mutant != Mutant::SwapNotCompleted {
-            if let Some(phase @ (0 | 1)) = last.phase {
-                self.complete_swap(phase, sequence, first, lines);
-                found.swap_completed = true;
-            }
+        if let Some(phase @ (0 | 1)) = last.phase {
+            self.complete_swap(phase, sequence, first, lines);
+            found.swap_completed = true;
         }
     }
 

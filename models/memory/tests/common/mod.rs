@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A host that writes, reads and flushes, remembers what it may find after a cut,
-//! and looks.
+//! A host that writes, reads and flushes, remembers what it may find after a cut, and checks it.
 
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it in tests, which it does not take this for"
 )]
 
-use ocpmem::oc::{Mutant, Oc};
+pub mod cases;
+
+use ocpmem::oc::Oc;
 use ocpmem::parts::Part;
 use ocpmem::psm::{PramPart, Psm, PsmConfig};
 use ocpmem::startgap::WearConfig;
@@ -45,12 +46,21 @@ pub struct Host {
     number: u64,
 }
 
-/// What a host saw that must not be.
-pub struct Broken(pub String);
+/// What a host saw that must not be: a name, which planted bugs refer to, and details.
+pub struct Broken {
+    pub verdict: &'static str,
+    pub what: String,
+}
+
+impl Broken {
+    pub fn new(verdict: &'static str, what: String) -> Self {
+        Self { verdict, what }
+    }
+}
 
 impl std::fmt::Debug for Broken {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(&self.0)
+        write!(out, "{}: {}", self.verdict, self.what)
     }
 }
 
@@ -91,10 +101,8 @@ impl Host {
                 let (_, read) = self.memory.read(self.now, LineAddr(line));
                 let expected = *self.allowed[index].last().unwrap();
                 if read.line() != Some(expected) {
-                    return Err(Broken(format!(
-                        "read of line {line} at {:?}: {read:?}",
-                        self.now
-                    )));
+                    let what = format!("read of line {line} at {:?}: {read:?}", self.now);
+                    return Err(Broken::new("wrong-read", what));
                 }
             }
             _ => {
@@ -122,21 +130,27 @@ impl Host {
         self.memory = memory;
         self.now = Ps::ZERO;
         if found.contained > 0 && !containment_allowed {
-            return Err(Broken(format!("cut at {at:?}: {found:?}")));
+            return Err(Broken::new(
+                "contained",
+                format!("cut at {at:?}: {found:?}"),
+            ));
         }
         for line in 0..LINES {
             let values = &mut self.allowed[usize::try_from(line).unwrap()];
             let (_, read) = self.memory.read(self.now, LineAddr(line));
             match read {
                 Read::Contained if containment_allowed => {
-                    // The machine is told; it writes the line anew.
+                    // The machine gets an error; it writes the line again.
                     self.memory.write(self.now, LineAddr(line), &[1; 64]);
                     self.now = self.memory.flush(self.now);
                     *values = vec![[1; 64]];
                 }
                 _ => match read.line().filter(|it| values.contains(it)) {
                     Some(kept) => *values = vec![kept],
-                    None => return Err(Broken(format!("cut at {at:?}: line {line} is {read:?}"))),
+                    None => {
+                        let what = format!("cut at {at:?}: line {line} is {read:?}");
+                        return Err(Broken::new("lost-write", what));
+                    }
                 },
             }
         }
@@ -156,16 +170,15 @@ impl Host {
     }
 }
 
-/// Cut after every request of a run, at every moment that matters, and go on a while after some.
+/// Cut after every request of a run, at every moment that matters, and continue for a while after some.
 pub fn campaign(
     psm: &Psm,
     second_code: bool,
-    mutant: Mutant,
     seed: u64,
     requests: u64,
     torn: bool,
 ) -> Result<u64, Broken> {
-    let mut memory = Oc::new(psm.clone(), second_code, mutant).unwrap();
+    let mut memory = Oc::new(psm.clone(), second_code).unwrap();
     memory.torn_pieces = torn;
     let mut host = Host::new(memory, seed);
     let mut cuts = 0;

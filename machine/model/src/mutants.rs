@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Planted bugs of the protocol. Each names the violations (`Broken` of `remanence-campaign`, in
+//! kebab case) by which it must be found; another one does not count.
+
+use std::io::Result;
+
+use crate::image::{CONTEXTS, MEMORY};
+use crate::machine::Machine;
+use crate::protocol::{Protocol, Stop, consume, flush_consumed};
+
+/// A protocol with one wrong step.
+pub struct Mutant {
+    /// By which it is chosen.
+    pub name: &'static str,
+    /// The violations that find it.
+    pub violates: &'static [&'static str],
+    /// The protocol.
+    pub protocol: &'static (dyn Protocol + Sync),
+}
+
+impl std::fmt::Debug for Mutant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// A bug whose end of Stop is this one.
+struct Finish(fn(&mut Stop<'_>) -> Result<()>);
+
+impl Protocol for Finish {
+    fn finish(&self, stop: &mut Stop<'_>) -> Result<()> {
+        self.0(stop)
+    }
+}
+
+/// A bug whose loader ends like this.
+struct Enter(fn(&mut Machine, u32) -> Result<()>);
+
+impl Protocol for Enter {
+    fn enter(&self, machine: &mut Machine, sequence: u32) -> Result<()> {
+        self.0(machine, sequence)
+    }
+}
+
+struct ArmKeepsCommit;
+
+impl Protocol for ArmKeepsCommit {
+    fn clear_commit(&self, _: &mut Machine, _: u32) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct ConsumeAfterEntry;
+
+impl Protocol for ConsumeAfterEntry {
+    fn enter(&self, _: &mut Machine, _: u32) -> Result<()> {
+        Ok(())
+    }
+
+    fn resumed(&self, machine: &mut Machine, sequence: u32) -> Result<()> {
+        consume(machine, sequence)?;
+        flush_consumed(machine)
+    }
+}
+
+fn skip_flush(stop: &mut Stop<'_>) -> Result<()> {
+    stop.store_body()?;
+    stop.tell_body()?;
+    stop.call_functions()?;
+    stop.store_commit(stop.sequence)?;
+    stop.flush_commit()
+}
+
+fn flush_one_line_short(stop: &mut Stop<'_>) -> Result<()> {
+    stop.store_body()?;
+    stop.tell_body()?;
+    stop.flush_all(Some(CONTEXTS + 64))?;
+    stop.call_functions()?;
+    stop.store_commit(stop.sequence)?;
+    stop.flush_commit()
+}
+
+fn commit_before_flush(stop: &mut Stop<'_>) -> Result<()> {
+    stop.store_body()?;
+    stop.tell_body()?;
+    stop.store_commit(stop.sequence)?;
+    stop.flush_all(None)?;
+    stop.call_functions()?;
+    stop.flush_commit()
+}
+
+fn body_after_commit(stop: &mut Stop<'_>) -> Result<()> {
+    stop.tell_body()?;
+    stop.flush_all(None)?;
+    stop.call_functions()?;
+    stop.store_commit(stop.sequence)?;
+    stop.flush_commit()?;
+    stop.store_body()?;
+    stop.flush_body()
+}
+
+fn store_after_flush(stop: &mut Stop<'_>) -> Result<()> {
+    stop.store_body()?;
+    stop.tell_body()?;
+    stop.flush_all(None)?;
+    stop.machine.store(0, MEMORY + 64, &[0xee; 8])?;
+    stop.call_functions()?;
+    stop.store_commit(stop.sequence)?;
+    stop.flush_commit()
+}
+
+fn commit_not_flushed(stop: &mut Stop<'_>) -> Result<()> {
+    stop.store_body()?;
+    stop.tell_body()?;
+    stop.flush_all(None)?;
+    stop.call_functions()?;
+    stop.store_commit(stop.sequence)
+}
+
+fn commit_twice(stop: &mut Stop<'_>) -> Result<()> {
+    stop.store_body()?;
+    stop.tell_body()?;
+    stop.flush_all(None)?;
+    stop.call_functions()?;
+    stop.store_commit(stop.sequence)?;
+    stop.flush_commit()?;
+    // The same slot, so the same place.
+    stop.store_commit(stop.sequence + 2)?;
+    stop.flush_commit()
+}
+
+fn consume_not_flushed(machine: &mut Machine, sequence: u32) -> Result<()> {
+    consume(machine, sequence)
+}
+
+fn loader_writes_image(machine: &mut Machine, sequence: u32) -> Result<()> {
+    machine.store(0, MEMORY + 0x2000, &[0xaa; 32])?;
+    consume(machine, sequence)?;
+    flush_consumed(machine)
+}
+
+const fn finish(
+    name: &'static str,
+    violates: &'static [&'static str],
+    protocol: &'static Finish,
+) -> Mutant {
+    Mutant {
+        name,
+        violates,
+        protocol,
+    }
+}
+
+const fn enter(
+    name: &'static str,
+    violates: &'static [&'static str],
+    protocol: &'static Enter,
+) -> Mutant {
+    Mutant {
+        name,
+        violates,
+        protocol,
+    }
+}
+
+/// All of them.
+pub static MUTANTS: [Mutant; 12] = [
+    finish("skip-flush", &["differs"], &Finish(skip_flush)),
+    finish(
+        "flush-one-line-short",
+        &["differs"],
+        &Finish(flush_one_line_short),
+    ),
+    finish(
+        "commit-before-flush",
+        &["differs"],
+        &Finish(commit_before_flush),
+    ),
+    finish(
+        "body-after-commit",
+        &["damaged"],
+        &Finish(body_after_commit),
+    ),
+    finish(
+        "store-after-flush",
+        &["differs"],
+        &Finish(store_after_flush),
+    ),
+    finish(
+        "commit-not-flushed",
+        &["told-too-early"],
+        &Finish(commit_not_flushed),
+    ),
+    Mutant {
+        name: "arm-keeps-commit",
+        violates: &["damaged"],
+        protocol: &ArmKeepsCommit,
+    },
+    enter("not-consumed", &["entered-twice"], &Enter(|_, _| Ok(()))),
+    enter(
+        "consume-not-flushed",
+        &["entered-twice"],
+        &Enter(consume_not_flushed),
+    ),
+    Mutant {
+        name: "consume-after-entry",
+        violates: &["entered-twice"],
+        protocol: &ConsumeAfterEntry,
+    },
+    enter(
+        "loader-writes-image",
+        &["differs"],
+        &Enter(loader_writes_image),
+    ),
+    finish("commit-twice", &["damaged"], &Finish(commit_twice)),
+];
+
+/// The bug of this name.
+#[must_use]
+pub fn named(name: &str) -> Option<&'static Mutant> {
+    MUTANTS.iter().find(|mutant| mutant.name == name)
+}

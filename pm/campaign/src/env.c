@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+/* What the core asks of its surroundings (core/env.h), on an image. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "env.h"
+
+static void touch(struct pm_env *env, const void *at, size_t bytes)
+{
+	size_t offset = (size_t)((const rem_u8 *)at - env->memory);
+
+	if (offset > env->bytes || bytes > env->bytes - offset) {
+		fprintf(stderr, "the core stores outside of the region\n");
+		abort();
+	}
+	env->touch(env->context, offset, bytes);
+}
+
+void pm_store64(struct pm_env *env, void *to, rem_u64 value)
+{
+	touch(env, to, sizeof(value));
+	memcpy(to, &value, sizeof(value));
+}
+
+rem_u64 pm_load64(const void *from)
+{
+	rem_u64 value;
+
+	memcpy(&value, from, sizeof(value));
+	return value;
+}
+
+void pm_copy(struct pm_env *env, void *to, const void *from, size_t bytes)
+{
+	if (!bytes)
+		return;
+	touch(env, to, bytes);
+	memcpy(to, from, bytes);
+}
+
+void pm_zero(struct pm_env *env, void *to, size_t bytes)
+{
+	if (!bytes)
+		return;
+	touch(env, to, bytes);
+	memset(to, 0, bytes);
+}
+
+void pm_flush(struct pm_env *env, const void *at, size_t bytes)
+{
+	(void)env;
+	(void)at;
+	(void)bytes;
+}
+
+void pm_fence(struct pm_env *env)
+{
+	(void)env;
+}
