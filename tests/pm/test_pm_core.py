@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from lab.paths import cache_dir, repo_dir
+from lab.setup.cargo import cargo_env
 from lab.setup.patch_series import Patch, Violation, patched_copy
-from lab.setup.plugin import cargo_env
 from lab.setup.pm import series
 
 SOAK_RUNS = 10_000_000

@@ -39,6 +39,7 @@ HARMLESS = {
     "lab.setup.need.Site",  # a part has one in its signature; only the door makes them
     "lab.setup.off2f.sources",
     "lab.setup.owner.give_to_owner",
+    "lab.setup.pm.series",
     "lab.setup.pm.sources",
     "lab.setup.sources.apt_network_options",
     "lab.setup.sources.read_machine",
