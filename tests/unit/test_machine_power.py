@@ -163,8 +163,8 @@ def test_qemu_that_ends_by_itself_is_a_failure(machine: Machine) -> None:
 
 
 def test_reset_of_the_guest_is_seen(machine: Machine) -> None:
-    send(machine, b"t")
     assert machine.resets == 0
+    send(machine, b"t")
     eventually(lambda: machine.resets == 1)
     assert machine.state is MachineState.RUNNING
 
