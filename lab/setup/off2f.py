@@ -46,7 +46,7 @@ def ensure_tool(progress: Progress) -> Path:
     """The program `off2f`, static: for this machine and for the guest."""
     repo = repo_dir()
     inputs = Inputs("off2f-tool").add("rustc", ensure_rust(progress))
-    for name in ("Cargo.toml", "Cargo.lock", "off2f/Cargo.toml", "off2f/src"):
+    for name in ("Cargo.toml", "Cargo.lock", "format", "off2f/Cargo.toml", "off2f/src"):
         inputs.add_path(repo / name, name)
 
     def make(into: Path) -> None:
