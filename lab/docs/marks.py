@@ -2,11 +2,13 @@
 """Marks in Markdown: which figure of which record stands where.
 
     <!--fig stop-go.stop_max_ns ms.2-->2.96 ms<!--/fig-->     a number
+    <!--fig lpc-f17."mean share, in order" .2-->0.53<!--/fig-->   one whose name is no single word
     <!--output demo-->                                         lines that the command printed:
     ```                                                        the code block behind it
     ```
 
-The form after the name is a unit to convert to and the number of decimals, each optional.
+The form after the name is a unit to convert to and the number of decimals, each optional. A mark
+stands in one line.
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ _PER_UNIT = {
     "ms": {"ms": 1.0, "s": 1e3},
     "s": {"s": 1.0, "min": 60.0},
     "min": {"min": 1.0},
-    "pj": {"uJ": 1e6, "mJ": 1e9, "J": 1e12},
-    "1": {"%": 0.01},
-    "ratio": {"%": 0.01},
+    "pJ": {"uJ": 1e6, "mJ": 1e9, "J": 1e12},
+    "%": {"%": 1.0},
+    **dict.fromkeys(("1", "ratio", "share", "of ideal", "of writes"), {"%": 0.01}),
 }
-_MARK = re.compile(r"<!--fig ([\w-]+)\.(\w+)(?: (\S+))?-->(.*?)<!--/fig-->", re.DOTALL)
+_MARK = re.compile(
+    r"""<!--fig ([\w-]+)\.(\w+|"[^"\n]+")(?: (\S+))?-->(.*?)<!--/fig-->""", re.DOTALL
+)
 _OUTPUT = re.compile(r"(<!--output ([\w-]+)-->\n+```\n)(.*?)(^```$)", re.DOTALL | re.MULTILINE)
 _FORM = re.compile(r"([A-Za-z%]+)?(?:\.(\d+))?")
 
@@ -69,7 +73,7 @@ def filled(text: str, lookup: Lookup) -> tuple[str, list[Problem]]:
         return found[0]
 
     def number(found: re.Match[str]) -> str:
-        name, figure, form = found[1], found[2], found[3] or ""
+        name, figure, form = found[1], found[2].strip('"'), found[3] or ""
         record = lookup(name)
         if record is None:
             return fail(found, f"no record of {name}: run `./rem docs --refresh {name}`")
@@ -80,7 +84,7 @@ def filled(text: str, lookup: Lookup) -> tuple[str, list[Problem]]:
             text_ = shown(row["value"], row["unit"], form)
         except ValueError as error:
             return fail(found, str(error))
-        return f"<!--fig {name}.{figure}{' ' + form if form else ''}-->{text_}<!--/fig-->"
+        return f"<!--fig {name}.{found[2]}{' ' + form if form else ''}-->{text_}<!--/fig-->"
 
     def output(found: re.Match[str]) -> str:
         record = lookup(found[2])

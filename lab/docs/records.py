@@ -25,11 +25,15 @@ RECORDS = Path("docs/figures")
 
 @dataclass(frozen=True)
 class Source:
-    """A command that figures come from: words after `./rem`, without --json."""
+    """A command that figures come from: words after `./rem`, without --json.
+
+    *output*: documents show what it prints, so its record keeps that, too.
+    """
 
     name: str
     command: str
     measures: tuple[str, ...]
+    output: bool = False
 
     @property
     def words(self) -> list[str]:
@@ -38,10 +42,13 @@ class Source:
 
 @dataclass(frozen=True)
 class Given:
-    """A quantity in a document that nothing here measures: a limit, a paper's value."""
+    """Quantities in a document (`*`: in any) that nothing here measures: limits, a paper's values.
+
+    *texts* are the quantities as they are written there; *source* is where all of them come from.
+    """
 
     document: str
-    text: str
+    texts: tuple[str, ...]
     source: str
 
 
@@ -72,10 +79,13 @@ def read_table(repo: Path) -> Table:
         text = (repo / TABLE).read_text(encoding="utf-8")
         parsed = tomllib.loads(text)
         sources = {
-            name: Source(name, row["command"], tuple(row["measures"]))
+            name: Source(name, row["command"], tuple(row["measures"]), row.get("output", False))
             for name, row in parsed.get("source", {}).items()
         }
-        given = tuple(Given(**row) for row in parsed.get("given", []))
+        given = tuple(
+            Given(row["document"], tuple(row["texts"]), row["source"])
+            for row in parsed.get("given", [])
+        )
     except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
         raise RemError(f"{TABLE} is malformed: {error}") from error
     return Table(sources, given)

@@ -23,7 +23,7 @@ command = "bench stop-go"
 measures = ["kernel"]
 [[given]]
 document = "README.md"
-text = "16 ms"
+texts = ["16 ms"]
 source = "ATX12V design guide"
 """
 CODE = "/* why */\nint bound_ns = 5; // a comment\n"
@@ -99,6 +99,33 @@ def test_quantity_by_hand_is_unsourced(repo: Path, quantity: str) -> None:
     assert kinds(repo) == ["unsourced"]
 
 
+def test_quantity_across_a_line_break_is_unsourced(repo: Path) -> None:
+    (repo / "README.md").write_text(f"{DOCUMENT}It took 2 to\n  3\nus.\n")
+    assert [str(one) for one in check.check(repo)][0].startswith("README.md:2: unsourced: '2 to 3")
+
+
+def test_given_covers_its_own_quantities_only(repo: Path) -> None:
+    (repo / "README.md").write_text(f"{DOCUMENT}Not 6 ms; nor 116 ms.\n")
+    assert kinds(repo) == ["unsourced", "unsourced"]
+
+
+def test_one_given_lists_several_quantities_of_a_document(repo: Path) -> None:
+    table = repo / "docs" / "figures.toml"
+    table.write_text(TABLE.replace('["16 ms"]', '["16 ms", "10 %", "55 ms"]'))
+    (repo / "README.md").write_text(f"{DOCUMENT}At 10\n%, 55\xa0ms.\n")
+    assert kinds(repo) == []
+
+
+def test_given_that_no_document_has_is_unused(repo: Path) -> None:
+    (repo / "README.md").write_text(DOCUMENT.replace("16 ms", "enough"))
+    assert kinds(repo) == ["unused"]
+    table = repo / "docs" / "figures.toml"
+    table.write_text(TABLE.replace('document = "README.md"', 'document = "*"'))
+    assert kinds(repo) == ["unused"]
+    (repo / "OTHER.md").write_text("ATX holds 16 ms.\n")
+    assert kinds(repo) == []
+
+
 def test_quantities_in_code_and_commands_are_not_claims(repo: Path) -> None:
     text = "Use `--off 3 s`.\n\n    rem run  # 3 s\n\n```\n3 ms\n```\n"
     (repo / "README.md").write_text(DOCUMENT + text)
@@ -119,11 +146,20 @@ def test_malformed_record_is_one_line(repo: Path) -> None:
         check.check(repo)
 
 
+def test_figure_whose_name_has_spaces_is_filled() -> None:
+    text = '<!--fig stops."mean share, in order" .2-->?<!--/fig-->'
+    figures = {"mean share, in order": {"value": 0.527, "unit": "", "kind": "modelled"}}
+    found, problems = marks.filled(text, lambda name: Record("", "", figures))
+    assert found == text.replace("?", "0.53") and not problems
+
+
 @pytest.mark.parametrize(
     ("value", "unit", "form", "text"),
     [
         (2_960_000, "ns", "ms.2", "2.96\xa0ms"),
         (0.051, "1", "%.1", "5.1%"),
+        (0.051, "share", "%.1", "5.1%"),
+        (1.1, "%", "%.1", "1.1%"),
         (1234567, "1", "", "1,234,567"),
         (1.0449, "ratio", ".2", "1.04"),
     ],
