@@ -4,9 +4,9 @@
 Five kinds of findings:
     stale      the code that a record measures has changed since
     wrong      a mark shows something else than the record, or cannot be filled
-    missing    a document shows a record that does not exist
+    missing    a source was never measured, or a document shows a figure that is not in a record
     unsourced  a time, a rate, an energy or a share that is neither marked nor listed as given
-    unused     a quantity that is listed as given, and that the document no longer has
+    unused     a quantity that is listed as given, or a source, and no document has it any more
 """
 
 from __future__ import annotations
@@ -77,13 +77,16 @@ def stale_sources(repo: Path, table: Table, files: list[Path]) -> list[str]:
 
 def _stale(repo: Path, table: Table, files: list[Path]) -> Iterator[Finding]:
     for name in stale_sources(repo, table, files):
-        what = f"{name} was measured on other code: run `./rem docs --refresh {name}`"
-        yield Finding("stale", str(TABLE), 1, what)
+        do = f"run `./rem docs --refresh {name}`"
+        if read_record(repo, name) is None:
+            yield Finding("missing", str(TABLE), 1, f"{name} was never measured: {do}")
+        else:
+            yield Finding("stale", str(TABLE), 1, f"{name} was measured on other code: {do}")
 
 
 def _marks(repo: Path, table: Table, document: str, text: str) -> Iterator[Finding]:
     def lookup(name: str) -> Record | None:
-        return read_record(repo, name)
+        return read_record(repo, name) if name in table.sources else None
 
     for name in sorted(sources_of(text) - set(table.sources)):
         yield Finding("missing", document, 1, f"{name} is not in {TABLE}")
@@ -119,6 +122,9 @@ def _unsourced(table: Table, document: str, text: str) -> Iterator[Finding]:
 def _unused(table: Table, texts: dict[str, str]) -> Iterator[Finding]:
     written = {name: {one for _, one in _quantities(text)} for name, text in texts.items()}
     anywhere = set().union(*written.values())
+    shown = set().union(*(sources_of(text) for text in texts.values()))
+    for name in sorted(set(table.sources) - shown):
+        yield Finding("unused", str(TABLE), 1, f"no document shows a figure of {name}")
     for row in table.given:
         here = anywhere if row.document == "*" else written.get(row.document, set())
         for one in row.texts:

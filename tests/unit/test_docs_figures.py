@@ -62,6 +62,14 @@ def test_figure_older_than_its_code_is_stale(repo: Path) -> None:
     assert kinds(repo) == ["stale"]
 
 
+def test_name_of_rooms_stands_for_its_list(repo: Path) -> None:
+    table = repo / "docs" / "figures.toml"
+    table.write_text(TABLE.replace('["kernel"]', '["stop"]') + '[rooms]\nstop = ["kernel"]\n')
+    assert kinds(repo) == []
+    (repo / "kernel" / "a.c").write_text(CODE.replace("5", "6"))
+    assert kinds(repo) == ["stale"]
+
+
 def test_new_file_of_the_measured_code_makes_stale(repo: Path) -> None:
     (repo / "kernel" / "b.c").write_text("int b;\n")
     assert kinds(repo) == ["stale"]
@@ -88,7 +96,7 @@ def test_figure_without_record_is_missing(repo: Path) -> None:
     (repo / "README.md").write_text(DOCUMENT.replace("max_ns", "min_ns"))
     assert kinds(repo) == ["missing"]
     (repo / "README.md").write_text(DOCUMENT.replace("stops.", "goes."))
-    assert set(kinds(repo)) == {"missing"}
+    assert set(kinds(repo)) == {"missing", "unused"}
 
 
 @pytest.mark.parametrize(
@@ -114,6 +122,16 @@ def test_one_given_lists_several_quantities_of_a_document(repo: Path) -> None:
     table.write_text(TABLE.replace('["16 ms"]', '["16 ms", "10 %", "55 ms"]'))
     (repo / "README.md").write_text(f"{DOCUMENT}At 10\n%, 55\xa0ms.\n")
     assert kinds(repo) == []
+
+
+def test_source_that_no_document_shows_is_unused(repo: Path) -> None:
+    (repo / "README.md").write_text("ATX holds 16 ms.\n")
+    assert kinds(repo) == ["unused"]
+
+
+def test_source_without_record_is_missing(repo: Path) -> None:
+    (repo / "docs" / "figures" / "stops.json").unlink()
+    assert kinds(repo) == ["missing", "missing"]  # the record, and the figure in README.md
 
 
 def test_given_that_no_document_has_is_unused(repo: Path) -> None:
