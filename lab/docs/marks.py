@@ -31,9 +31,12 @@ _PER_UNIT = {
     **dict.fromkeys(("1", "ratio", "share", "of ideal", "of writes"), {"%": 0.01}),
 }
 _MARK = re.compile(
-    r"""<!--fig ([\w-]+)\.(\w+|"[^"\n]+")(?: (\S+))?-->(.*?)<!--/fig-->""", re.DOTALL
+    r"""<!--fig ([\w-]+)\.(\w+|"[^"\n]+")(?: ([\w%.]+))?-->(.*?)<!--/fig-->""", re.DOTALL
 )
 _OUTPUT = re.compile(r"(<!--output ([\w-]+)-->\n+```\n)(.*?)(^```$)", re.DOTALL | re.MULTILINE)
+_BEGIN = re.compile(r"<!--(?:fig|output)\b[^\n]*?-->")
+_FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+_INDENTED = re.compile(r"^(?: {4}|\t).*$", re.MULTILINE)
 _FORM = re.compile(r"([A-Za-z%]+)?(?:\.(\d+))?")
 
 Lookup = Callable[[str], Record | None]
@@ -92,7 +95,13 @@ def filled(text: str, lookup: Lookup) -> tuple[str, list[Problem]]:
             return fail(found, f"no record of {found[2]}: run `./rem docs --refresh {found[2]}`")
         return found[1] + "".join(f"{line}\n" for line in record.lines) + found[4]
 
+    for found in _BEGIN.finditer(_OUTPUT.sub(_blank, _MARK.sub(_blank, text))):
+        fail(found, f"no mark of this form: {found[0]}")
     return _OUTPUT.sub(output, _MARK.sub(number, text)), problems
+
+
+def _blank(found: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", found[0])
 
 
 def sources_of(text: str) -> set[str]:
@@ -105,10 +114,7 @@ def sources_of(text: str) -> set[str]:
 def without_marks(text: str) -> str:
     """The document with marks, code and comments blanked, lines kept: what people wrote by hand."""
 
-    def blank(found: re.Match[str]) -> str:
-        return re.sub(r"[^\n]", " ", found[0])
-
-    for pattern in (_MARK, re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)):
-        text = pattern.sub(blank, text)
-    text = re.sub(r"^(?: {4}|\t).*$", blank, text, flags=re.MULTILINE)
-    return re.sub(r"`[^`\n]*`|<!--.*?-->|\]\([^)\n]*\)", blank, text, flags=re.DOTALL)
+    # Code before marks: a mark at the beginning of a line leaves blanks, which are not code.
+    for pattern in (_FENCED, _INDENTED, _MARK):
+        text = pattern.sub(_blank, text)
+    return re.sub(r"`[^`\n]*`|<!--.*?-->|\]\([^)\n]*\)", _blank, text, flags=re.DOTALL)

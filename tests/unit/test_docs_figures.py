@@ -7,6 +7,7 @@ Method: a small repository with one source of figures and one document; each tes
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,12 @@ def test_given_that_no_document_has_is_unused(repo: Path) -> None:
     assert kinds(repo) == []
 
 
+def test_quantity_behind_a_mark_at_the_beginning_of_a_line_is_unsourced(repo: Path) -> None:
+    mark = "<!--fig stops.max_ns ms.2-->2.96\xa0ms<!--/fig-->"
+    (repo / "README.md").write_text(f"{DOCUMENT}It took\n{mark}, of 40 %.\n")
+    assert kinds(repo) == ["unsourced"]
+
+
 def test_quantities_in_code_and_commands_are_not_claims(repo: Path) -> None:
     text = "Use `--off 3 s`.\n\n    rem run  # 3 s\n\n```\n3 ms\n```\n"
     (repo / "README.md").write_text(DOCUMENT + text)
@@ -162,6 +169,27 @@ def test_malformed_record_is_one_line(repo: Path) -> None:
     (repo / "docs" / "figures" / "stops.json").write_text(json.dumps({"command": 1}))
     with pytest.raises(RemError, match=r"stops\.json is malformed"):
         check.check(repo)
+
+
+def test_marks_of_one_line_are_filled_each() -> None:
+    text = "<!--fig stops.max_ns ms.1-->?<!--/fig--> and <!--fig stops.max_ns .0-->?<!--/fig-->"
+    found, problems = marks.filled(text, lambda name: Record("", "", FIGURES))
+    assert re.sub(r"<!--.*?-->", "", found) == "3.0\xa0ms and 2,960,000" and not problems
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "<!--fig stops.max_ns ms/2-->3<!--/fig-->",
+        "<!--fig stops max_ns-->3<!--/fig-->",
+        "<!--fig stops.max_ns-->3",
+        "<!--output stops-->\nno code block\n",
+    ],
+)
+def test_malformed_mark_is_found(mark: str) -> None:
+    found, problems = marks.filled(f"One.\n{mark}", lambda name: Record("", "", FIGURES))
+    assert found == f"One.\n{mark}"
+    assert [(one.line, one.what[:20]) for one in problems] == [(2, "no mark of this form")]
 
 
 def test_figure_whose_name_has_spaces_is_filled() -> None:
