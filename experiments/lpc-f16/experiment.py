@@ -20,7 +20,7 @@ MODULE: dict[str, Any] = {"order": "module"}
 RANK: dict[str, Any] = {"layout": "rank"}
 MORE = {"misses_in_flight": 8, "writes_in_flight": 32}
 SWEEP: dict[str, dict[str, Any]] = {
-    "as it is": {},
+    "unchanged": {},
     "three devices in all": {"change": {"dimms": 3, "devices_per_dimm": 3}},
     "program in 1 us": {"change": {"program_ns": 500, "cooling_ns": 500}},
     "program in 3 us": {"change": {"program_ns": 1500, "cooling_ns": 1500}},

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """`rem docs --check`: is every figure of every document what its command printed, for this code?
 
-Four kinds of findings:
+Five kinds of findings:
     stale      the code that a record measures has changed since
     wrong      a mark shows something else than the record, or cannot be filled
-    missing    a document shows a record that does not exist
+    missing    a source was never measured, or a document shows a figure that is not in a record
     unsourced  a time, a rate, an energy or a share that is neither marked nor listed as given
+    unused     a quantity that is listed as given, or a source, and no document has it any more
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from lab.docs.marks import filled, sources_of, without_marks
 from lab.docs.records import TABLE, Record, Table, measured_key, read_record, read_table
 from lab.tidy.files import project_files
 
-KINDS = ("stale", "wrong", "missing", "unsourced")
+KINDS = ("stale", "wrong", "missing", "unsourced", "unused")
 # History is no claim about the present code; format's document is generated from its headers.
 NOT_CHECKED = ("CHANGELOG.md", "format/FORMAT.md")
 _UNITS = r"ns|us|\N{MICRO SIGN}s|ms|s|min|minutes?|seconds?|hours?|[kMG]i?B/s|[pnum]?J|m?W|%|times"
 _QUANTITY = re.compile(
-    rf"(?<![\w.,/-])\d[\d,]*(?:\.\d+)?(?: to \d[\d.,]*)?[ \xa0]?(?:{_UNITS})(?![\w/])"
+    rf"(?<![\w.,/-])\d[\d,]*(?:\.\d+)?(?:\s+to\s+\d[\d.,]*)?\s*(?:{_UNITS})(?![\w/])"
 )
 
 
@@ -53,11 +54,14 @@ def check(repo: Path) -> list[Finding]:
     files = project_files(repo)
     table = read_table(repo)
     found = [*_stale(repo, table, files)]
-    for path in documents(repo, files):
-        text = path.read_text(encoding="utf-8")
-        found += _marks(repo, table, str(path.relative_to(repo)), text)
-        found += _unsourced(table, str(path.relative_to(repo)), text)
-    return found
+    texts = {
+        str(path.relative_to(repo)): path.read_text(encoding="utf-8")
+        for path in documents(repo, files)
+    }
+    for document, text in texts.items():
+        found += _marks(repo, table, document, text)
+        found += _unsourced(table, document, text)
+    return [*found, *_unused(table, texts)]
 
 
 def stale_sources(repo: Path, table: Table, files: list[Path]) -> list[str]:
@@ -73,19 +77,25 @@ def stale_sources(repo: Path, table: Table, files: list[Path]) -> list[str]:
 
 def _stale(repo: Path, table: Table, files: list[Path]) -> Iterator[Finding]:
     for name in stale_sources(repo, table, files):
-        what = f"{name} was measured on other code: run `./rem docs --refresh {name}`"
-        yield Finding("stale", str(TABLE), 1, what)
+        do = f"run `./rem docs --refresh {name}`"
+        if read_record(repo, name) is None:
+            yield Finding("missing", str(TABLE), 1, f"{name} was never measured: {do}")
+        else:
+            yield Finding("stale", str(TABLE), 1, f"{name} was measured on other code: {do}")
 
 
 def _marks(repo: Path, table: Table, document: str, text: str) -> Iterator[Finding]:
     def lookup(name: str) -> Record | None:
-        return read_record(repo, name)
+        return read_record(repo, name) if name in table.sources else None
 
     for name in sorted(sources_of(text) - set(table.sources)):
         yield Finding("missing", document, 1, f"{name} is not in {TABLE}")
     current, problems = filled(text, lookup)
+    reported = set()
     for problem in problems:
-        yield Finding("missing", document, problem.line, problem.what)
+        if problem.what not in reported:
+            yield Finding("missing", document, problem.line, problem.what)
+        reported.add(problem.what)
     for number, (old, new) in enumerate(
         zip(text.splitlines(), current.splitlines(), strict=False), 1
     ):
@@ -94,10 +104,30 @@ def _marks(repo: Path, table: Table, document: str, text: str) -> Iterator[Findi
             return
 
 
+def _quantities(text: str) -> Iterator[tuple[int, str]]:
+    """The quantities that people wrote by hand, with their lines; a line break is a space."""
+    by_hand = without_marks(text)
+    for match in _QUANTITY.finditer(by_hand):
+        yield by_hand.count("\n", 0, match.start()) + 1, " ".join(match[0].split())
+
+
 def _unsourced(table: Table, document: str, text: str) -> Iterator[Finding]:
-    given = [row.text for row in table.given if row.document in {document, "*"}]
-    for number, line in enumerate(without_marks(text).splitlines(), 1):
-        for match in _QUANTITY.finditer(line):
-            if not any(match[0] in text_ for text_ in given):
-                what = f"{match[0]!r}: mark its record, or list it in {TABLE} with its source"
-                yield Finding("unsourced", document, number, what)
+    given = {one for row in table.given if row.document in {document, "*"} for one in row.texts}
+    for number, quantity in _quantities(text):
+        if quantity not in given:
+            what = f"{quantity!r}: mark its record, or list it in {TABLE} with its source"
+            yield Finding("unsourced", document, number, what)
+
+
+def _unused(table: Table, texts: dict[str, str]) -> Iterator[Finding]:
+    written = {name: {one for _, one in _quantities(text)} for name, text in texts.items()}
+    anywhere = set().union(*written.values())
+    shown = set().union(*(sources_of(text) for text in texts.values()))
+    for name in sorted(set(table.sources) - shown):
+        yield Finding("unused", str(TABLE), 1, f"no document shows a figure of {name}")
+    for row in table.given:
+        here = anywhere if row.document == "*" else written.get(row.document, set())
+        for one in row.texts:
+            if one not in here:
+                what = f"{one!r} is given ({row.source}), but not in {row.document}"
+                yield Finding("unused", str(TABLE), 1, what)

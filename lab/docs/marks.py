@@ -2,11 +2,13 @@
 """Marks in Markdown: which figure of which record stands where.
 
     <!--fig stop-go.stop_max_ns ms.2-->2.96 ms<!--/fig-->     a number
+    <!--fig lpc-f17."mean share, in order" .2-->0.53<!--/fig-->   one whose name is no single word
     <!--output demo-->                                         lines that the command printed:
     ```                                                        the code block behind it
     ```
 
-The form after the name is a unit to convert to and the number of decimals, each optional.
+The form after the name is a unit to convert to and the number of decimals, each optional. A mark
+stands in one line.
 """
 
 from __future__ import annotations
@@ -24,12 +26,17 @@ _PER_UNIT = {
     "ms": {"ms": 1.0, "s": 1e3},
     "s": {"s": 1.0, "min": 60.0},
     "min": {"min": 1.0},
-    "pj": {"uJ": 1e6, "mJ": 1e9, "J": 1e12},
-    "1": {"%": 0.01},
-    "ratio": {"%": 0.01},
+    "pJ": {"uJ": 1e6, "mJ": 1e9, "J": 1e12},
+    "%": {"%": 1.0},
+    **dict.fromkeys(("1", "ratio", "share", "of ideal", "of writes"), {"%": 0.01}),
 }
-_MARK = re.compile(r"<!--fig ([\w-]+)\.(\w+)(?: (\S+))?-->(.*?)<!--/fig-->", re.DOTALL)
+_MARK = re.compile(
+    r"""<!--fig ([\w-]+)\.(\w+|"[^"\n]+")(?: ([\w%.]+))?-->(.*?)<!--/fig-->""", re.DOTALL
+)
 _OUTPUT = re.compile(r"(<!--output ([\w-]+)-->\n+```\n)(.*?)(^```$)", re.DOTALL | re.MULTILINE)
+_BEGIN = re.compile(r"<!--(?:fig|output)\b[^\n]*?-->")
+_FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+_INDENTED = re.compile(r"^(?: {4}|\t).*$", re.MULTILINE)
 _FORM = re.compile(r"([A-Za-z%]+)?(?:\.(\d+))?")
 
 Lookup = Callable[[str], Record | None]
@@ -69,7 +76,7 @@ def filled(text: str, lookup: Lookup) -> tuple[str, list[Problem]]:
         return found[0]
 
     def number(found: re.Match[str]) -> str:
-        name, figure, form = found[1], found[2], found[3] or ""
+        name, figure, form = found[1], found[2].strip('"'), found[3] or ""
         record = lookup(name)
         if record is None:
             return fail(found, f"no record of {name}: run `./rem docs --refresh {name}`")
@@ -80,7 +87,7 @@ def filled(text: str, lookup: Lookup) -> tuple[str, list[Problem]]:
             text_ = shown(row["value"], row["unit"], form)
         except ValueError as error:
             return fail(found, str(error))
-        return f"<!--fig {name}.{figure}{' ' + form if form else ''}-->{text_}<!--/fig-->"
+        return f"<!--fig {name}.{found[2]}{' ' + form if form else ''}-->{text_}<!--/fig-->"
 
     def output(found: re.Match[str]) -> str:
         record = lookup(found[2])
@@ -88,7 +95,13 @@ def filled(text: str, lookup: Lookup) -> tuple[str, list[Problem]]:
             return fail(found, f"no record of {found[2]}: run `./rem docs --refresh {found[2]}`")
         return found[1] + "".join(f"{line}\n" for line in record.lines) + found[4]
 
+    for found in _BEGIN.finditer(_OUTPUT.sub(_blank, _MARK.sub(_blank, text))):
+        fail(found, f"no mark of this form: {found[0]}")
     return _OUTPUT.sub(output, _MARK.sub(number, text)), problems
+
+
+def _blank(found: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", found[0])
 
 
 def sources_of(text: str) -> set[str]:
@@ -101,10 +114,7 @@ def sources_of(text: str) -> set[str]:
 def without_marks(text: str) -> str:
     """The document with marks, code and comments blanked, lines kept: what people wrote by hand."""
 
-    def blank(found: re.Match[str]) -> str:
-        return re.sub(r"[^\n]", " ", found[0])
-
-    for pattern in (_MARK, re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)):
-        text = pattern.sub(blank, text)
-    text = re.sub(r"^(?: {4}|\t).*$", blank, text, flags=re.MULTILINE)
-    return re.sub(r"`[^`\n]*`|<!--.*?-->|\]\([^)\n]*\)", blank, text, flags=re.DOTALL)
+    # Code before marks: a mark at the beginning of a line leaves blanks, which are not code.
+    for pattern in (_FENCED, _INDENTED, _MARK):
+        text = pattern.sub(_blank, text)
+    return re.sub(r"`[^`\n]*`|<!--.*?-->|\]\([^)\n]*\)", _blank, text, flags=re.DOTALL)

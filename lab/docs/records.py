@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Where the figures of documents come from.
 
-    docs/figures.toml        NAME: a command that prints figures, and the code that it measures
+    docs/figures.toml        [source.NAME]: a command that prints figures, and what it measures
+                             [rooms]: names for lists of files and folders that many measure
+                             [[given]]: quantities that nothing here measures
     docs/figures/NAME.json   what the command printed, and the key of that code at the time
 
 Only `rem docs --refresh` writes the records: it runs the command.
@@ -25,11 +27,15 @@ RECORDS = Path("docs/figures")
 
 @dataclass(frozen=True)
 class Source:
-    """A command that figures come from: words after `./rem`, without --json."""
+    """A command that figures come from: words after `./rem`, without --json.
+
+    *output*: documents show what it prints, so its record keeps that, too.
+    """
 
     name: str
     command: str
     measures: tuple[str, ...]
+    output: bool = False
 
     @property
     def words(self) -> list[str]:
@@ -38,10 +44,13 @@ class Source:
 
 @dataclass(frozen=True)
 class Given:
-    """A quantity in a document that nothing here measures: a limit, a paper's value."""
+    """Quantities in a document (`*`: in any) that nothing here measures: limits, a paper's values.
+
+    *texts* are the quantities as they are written there; *source* is where all of them come from.
+    """
 
     document: str
-    text: str
+    texts: tuple[str, ...]
     source: str
 
 
@@ -71,14 +80,23 @@ def read_table(repo: Path) -> Table:
     try:
         text = (repo / TABLE).read_text(encoding="utf-8")
         parsed = tomllib.loads(text)
+        rooms = parsed.get("rooms", {})
         sources = {
-            name: Source(name, row["command"], tuple(row["measures"]))
+            name: Source(name, row["command"], _places(rooms, row), row.get("output", False))
             for name, row in parsed.get("source", {}).items()
         }
-        given = tuple(Given(**row) for row in parsed.get("given", []))
+        given = tuple(
+            Given(row["document"], tuple(row["texts"]), row["source"])
+            for row in parsed.get("given", [])
+        )
     except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
         raise RemError(f"{TABLE} is malformed: {error}") from error
     return Table(sources, given)
+
+
+def _places(rooms: dict[str, list[str]], row: dict[str, Any]) -> tuple[str, ...]:
+    """Files and folders that a source measures; a name in [rooms] stands for its own list."""
+    return tuple(place for one in row["measures"] for place in rooms.get(one, [one]))
 
 
 def read_record(repo: Path, name: str) -> Record | None:

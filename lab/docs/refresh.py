@@ -13,8 +13,9 @@ from lab.errors import RemError
 from lab.run import run
 from lab.tidy.files import project_files
 
-# Lines of set-up, of progress and of `rem` itself are not output.
-_NOT_OUTPUT = re.compile(r"^(?:set-up: |rem: )")
+# Lines of set-up, of progress and of `rem` itself are not output; nor is where files were written,
+# which differs from one machine to the next.
+_NOT_OUTPUT = re.compile(r"^(?:set-up: |rem: |Page: |Picture: )")
 
 
 def refresh(repo: Path, source: Source) -> Record:
@@ -30,7 +31,8 @@ def refresh(repo: Path, source: Source) -> Record:
         raise RemError(f"./rem {source.command} --json printed no figures: {error}") from error
     if not printed["ok"]:
         raise RemError(f"./rem {source.command} did not pass: its figures are not for documents")
-    lines = tuple(line for line in done.stderr.splitlines() if not _NOT_OUTPUT.match(line))
+    printed_lines = done.stderr.splitlines() if source.output else []
+    lines = tuple(line for line in printed_lines if not _NOT_OUTPUT.match(line))
     record = Record(source.command, key, figures, lines)
     write_record(repo, source, record)
     return record

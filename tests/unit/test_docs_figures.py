@@ -7,6 +7,7 @@ Method: a small repository with one source of figures and one document; each tes
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ command = "bench stop-go"
 measures = ["kernel"]
 [[given]]
 document = "README.md"
-text = "16 ms"
+texts = ["16 ms"]
 source = "ATX12V design guide"
 """
 CODE = "/* why */\nint bound_ns = 5; // a comment\n"
@@ -62,6 +63,14 @@ def test_figure_older_than_its_code_is_stale(repo: Path) -> None:
     assert kinds(repo) == ["stale"]
 
 
+def test_name_of_rooms_stands_for_its_list(repo: Path) -> None:
+    table = repo / "docs" / "figures.toml"
+    table.write_text(TABLE.replace('["kernel"]', '["stop"]') + '[rooms]\nstop = ["kernel"]\n')
+    assert kinds(repo) == []
+    (repo / "kernel" / "a.c").write_text(CODE.replace("5", "6"))
+    assert kinds(repo) == ["stale"]
+
+
 def test_new_file_of_the_measured_code_makes_stale(repo: Path) -> None:
     (repo / "kernel" / "b.c").write_text("int b;\n")
     assert kinds(repo) == ["stale"]
@@ -88,7 +97,7 @@ def test_figure_without_record_is_missing(repo: Path) -> None:
     (repo / "README.md").write_text(DOCUMENT.replace("max_ns", "min_ns"))
     assert kinds(repo) == ["missing"]
     (repo / "README.md").write_text(DOCUMENT.replace("stops.", "goes."))
-    assert set(kinds(repo)) == {"missing"}
+    assert set(kinds(repo)) == {"missing", "unused"}
 
 
 @pytest.mark.parametrize(
@@ -96,6 +105,49 @@ def test_figure_without_record_is_missing(repo: Path) -> None:
 )
 def test_quantity_by_hand_is_unsourced(repo: Path, quantity: str) -> None:
     (repo / "README.md").write_text(f"{DOCUMENT}It took {quantity}.\n")
+    assert kinds(repo) == ["unsourced"]
+
+
+def test_quantity_across_a_line_break_is_unsourced(repo: Path) -> None:
+    (repo / "README.md").write_text(f"{DOCUMENT}It took 2 to\n  3\nus.\n")
+    assert [str(one) for one in check.check(repo)][0].startswith("README.md:2: unsourced: '2 to 3")
+
+
+def test_given_covers_its_own_quantities_only(repo: Path) -> None:
+    (repo / "README.md").write_text(f"{DOCUMENT}Not 6 ms; nor 116 ms.\n")
+    assert kinds(repo) == ["unsourced", "unsourced"]
+
+
+def test_one_given_lists_several_quantities_of_a_document(repo: Path) -> None:
+    table = repo / "docs" / "figures.toml"
+    table.write_text(TABLE.replace('["16 ms"]', '["16 ms", "10 %", "55 ms"]'))
+    (repo / "README.md").write_text(f"{DOCUMENT}At 10\n%, 55\xa0ms.\n")
+    assert kinds(repo) == []
+
+
+def test_source_that_no_document_shows_is_unused(repo: Path) -> None:
+    (repo / "README.md").write_text("ATX holds 16 ms.\n")
+    assert kinds(repo) == ["unused"]
+
+
+def test_source_without_record_is_missing(repo: Path) -> None:
+    (repo / "docs" / "figures" / "stops.json").unlink()
+    assert kinds(repo) == ["missing", "missing"]  # the record, and the figure in README.md
+
+
+def test_given_that_no_document_has_is_unused(repo: Path) -> None:
+    (repo / "README.md").write_text(DOCUMENT.replace("16 ms", "enough"))
+    assert kinds(repo) == ["unused"]
+    table = repo / "docs" / "figures.toml"
+    table.write_text(TABLE.replace('document = "README.md"', 'document = "*"'))
+    assert kinds(repo) == ["unused"]
+    (repo / "OTHER.md").write_text("ATX holds 16 ms.\n")
+    assert kinds(repo) == []
+
+
+def test_quantity_behind_a_mark_at_the_beginning_of_a_line_is_unsourced(repo: Path) -> None:
+    mark = "<!--fig stops.max_ns ms.2-->2.96\xa0ms<!--/fig-->"
+    (repo / "README.md").write_text(f"{DOCUMENT}It took\n{mark}, of 40 %.\n")
     assert kinds(repo) == ["unsourced"]
 
 
@@ -119,11 +171,41 @@ def test_malformed_record_is_one_line(repo: Path) -> None:
         check.check(repo)
 
 
+def test_marks_of_one_line_are_filled_each() -> None:
+    text = "<!--fig stops.max_ns ms.1-->?<!--/fig--> and <!--fig stops.max_ns .0-->?<!--/fig-->"
+    found, problems = marks.filled(text, lambda name: Record("", "", FIGURES))
+    assert re.sub(r"<!--.*?-->", "", found) == "3.0\xa0ms and 2,960,000" and not problems
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "<!--fig stops.max_ns ms/2-->3<!--/fig-->",
+        "<!--fig stops max_ns-->3<!--/fig-->",
+        "<!--fig stops.max_ns-->3",
+        "<!--output stops-->\nno code block\n",
+    ],
+)
+def test_malformed_mark_is_found(mark: str) -> None:
+    found, problems = marks.filled(f"One.\n{mark}", lambda name: Record("", "", FIGURES))
+    assert found == f"One.\n{mark}"
+    assert [(one.line, one.what[:20]) for one in problems] == [(2, "no mark of this form")]
+
+
+def test_figure_whose_name_has_spaces_is_filled() -> None:
+    text = '<!--fig stops."mean share, in order" .2-->?<!--/fig-->'
+    figures = {"mean share, in order": {"value": 0.527, "unit": "", "kind": "modelled"}}
+    found, problems = marks.filled(text, lambda name: Record("", "", figures))
+    assert found == text.replace("?", "0.53") and not problems
+
+
 @pytest.mark.parametrize(
     ("value", "unit", "form", "text"),
     [
         (2_960_000, "ns", "ms.2", "2.96\xa0ms"),
         (0.051, "1", "%.1", "5.1%"),
+        (0.051, "share", "%.1", "5.1%"),
+        (1.1, "%", "%.1", "1.1%"),
         (1234567, "1", "", "1,234,567"),
         (1.0449, "ratio", ".2", "1.04"),
     ],
