@@ -9,6 +9,7 @@ wrong offset is an error.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ All numbers are little-endian; offsets are in bytes. What the fields mean togeth
 what when, is in the headers' own comments and in `../ARCHITECTURE.md`.
 """
 
+COLUMNS_MAX = 100
 _COMMENT = r"/\*(?:[^*]|\*(?!/))*\*/"
 _STRUCT = re.compile(rf"(?:^({_COMMENT})\n)?^struct (\w+) \{{\n(.*?)^\}};", re.M | re.S)
 _FIELD = re.compile(
@@ -83,8 +85,13 @@ def _prose(comment: str | None, name: str) -> Iterator[str]:
     for part in re.split(r"\n[\s*]*\n|\n(?=\s*\*\s*@\w+:)", (comment or "").strip()[2:-2]):
         text = re.sub(rf"^(?:struct|enum) {name} - ", "", words(f"/*{part}*/"))
         if text:
-            yield _cell(re.sub(r"@(\w+)", r"`\1`", text))
-            yield ""
+            wrapped = textwrap.wrap(
+                _cell(re.sub(r"@(\w+)", r"`\1`", text)),
+                COLUMNS_MAX,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            yield from (*wrapped, "")
 
 
 def _structs(text: str) -> Iterator[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Kernel modules and programs of this project that a guest's root gets when they are asked for."""
+"""Kernel modules and programs of this project that a guest's root gets on request."""
 
 from __future__ import annotations
 

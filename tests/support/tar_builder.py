@@ -48,7 +48,7 @@ class Archive:
 
 
 def header(name: str, kind: bytes, size_bytes: int = 0, **more: object) -> bytes:
-    """One header block as it is asked for, however little sense it makes."""
+    """One header block with the given fields, valid or not."""
     info = tarfile.TarInfo(name)
     info.type, info.size = kind, size_bytes
     for key, value in more.items():
