@@ -417,7 +417,8 @@ mod cut {
     #[test]
     fn a_closed_region_is_whole_in_every_state_that_a_cut_leaves() {
         let (changed, refused) = judge(Bug::None).unwrap();
-        assert!(changed > 0 && refused > 1 << LINES, "{changed}, {refused}");
+        // No image is looked at twice: these are all subsets of the changed lines.
+        assert!(changed > 0 && refused >= 1 << LINES, "{changed}, {refused}");
     }
 
     /// The negative proof: each of these leaves a region that says that it is whole, and is not.
