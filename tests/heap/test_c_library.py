@@ -99,3 +99,18 @@ def test_library_holds_neither_crash_tests_nor_planted_bugs() -> None:
     # The benchmark tests itself before it measures: the pattern does find them there.
     bench = need(HeapProgram())
     assert testing_symbols(bench) == {"nvheap7testing", "remanence_crash_states"}
+
+
+def symbols(program: Path) -> str:
+    return run(["nm", "-C", "--defined-only", program]).stdout
+
+
+@pytest.mark.full
+def test_library_has_no_code_of_tests() -> None:
+    """Crash tests are behind the feature `testing`; planted bugs are in copies only."""
+    library = symbols(build_c_library())
+    assert "nvheap_open" in library
+    assert "nvheap::testing" not in library
+    assert "mutant" not in library.lower()
+    # The benchmark tests itself: the same search finds them there.
+    assert "nvheap::testing" in symbols(ensure_heap_bench(Progress()).bench)
