@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_one_object_or_none() {
+    fn address_has_one_object_or_none() {
         for class in &CLASS {
             let mut found = 0;
             for within in 0..CHUNK_BYTES {

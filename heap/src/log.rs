@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_reads_as_it_was_written() {
+    fn line_reads_as_it_was_written() {
         let content = [u64::MAX, 1, 1 << 63, 0, u64::MAX >> 1, 77, TORN | 5];
         for torn in [false, true] {
             let head = head_of(0x1234_5678_9abc, true, false, torn);
@@ -284,7 +284,7 @@ mod tests {
 
     /// Any part of a new line over an old one of the other pass is no whole line.
     #[test]
-    fn a_torn_line_is_never_whole() {
+    fn torn_line_is_never_whole() {
         let old = pack_moved(&[u64::MAX; 7], head_of(5, true, true, false));
         let new = pack(&[3; 7], head_of(9, true, true, true));
         for kept in 1..255_u32 {

@@ -206,7 +206,7 @@ fn slabs_without_objects_serve_other_sizes() {
 
 /// A full region refuses and goes on: all that it gave is nobody else's, and can be freed.
 #[test]
-fn a_full_region_gives_no_more_and_takes_back() {
+fn full_region_gives_no_more_and_takes_back() {
     let region = Region::anonymous(1 << 18, &Options::assume_all()).unwrap();
     let mut local = region.local().unwrap();
     let layout = Layout::from_size_align(1500, 8).unwrap();
@@ -448,7 +448,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
     #[test]
-    fn the_structures_of_the_library_work_in_plain_memory(
+    fn structures_of_the_library_work_in_plain_memory(
         steps in prop::collection::vec((any::<bool>(), 0..100_u64), 0..400),
     ) {
         for kind in 0..3 {
@@ -475,7 +475,7 @@ proptest! {
 }
 
 #[test]
-fn a_queue_works_in_plain_memory() {
+fn queue_works_in_plain_memory() {
     let region = Region::anonymous(REGION_BYTES, &Options::assume_all()).unwrap();
     let mut local = region.local().unwrap();
     // SAFETY: only this test has the region.

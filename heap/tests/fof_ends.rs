@@ -115,7 +115,7 @@ fn die() -> ! {
 }
 
 #[test]
-fn a_region_whose_process_died_is_refused_by_name() {
+fn region_whose_process_died_is_refused_by_name() {
     let file = File::new("died");
     drop(file.create());
     assert_eq!(file.mark(), Some(Mark::Closed));
@@ -138,7 +138,7 @@ fn a_region_whose_process_died_is_refused_by_name() {
 }
 
 #[test]
-fn a_region_in_which_a_thread_panicked_is_not_closed() {
+fn region_in_which_a_thread_panicked_is_not_closed() {
     let file = File::new("panic");
     let region = file.create();
     let thread = std::thread::scope(|scope| {
@@ -157,7 +157,7 @@ fn a_region_in_which_a_thread_panicked_is_not_closed() {
 /// A process may die between any two instructions of the allocator. What is left has no object
 /// twice, or is refused: whoever accepts it gets no memory that somebody has.
 #[test]
-fn an_allocator_that_died_at_work_is_in_order_or_refused() {
+fn allocator_that_died_at_work_is_in_order_or_refused() {
     const ROUNDS: u64 = 40;
     let file = File::new("at-work");
     drop(file.create());
@@ -199,7 +199,7 @@ fn an_allocator_that_died_at_work_is_in_order_or_refused() {
 }
 
 #[test]
-fn a_taken_address_is_refused_by_name() {
+fn taken_address_is_refused_by_name() {
     let file = File::new("taken");
     drop(file.create());
     let base = header_of(&file.0).unwrap().base as usize;
@@ -262,7 +262,7 @@ fn what_is_in_a_file_is_not_overwritten() {
 }
 
 #[test]
-fn a_platform_without_the_promise_is_refused() {
+fn platform_without_the_promise_is_refused() {
     let file = File::new("promise");
     let made = Region::create(&file.0, REGION_BYTES, &Options::default());
     assert!(matches!(made, Err(Error::NoFlushOnFail)));
@@ -273,7 +273,7 @@ fn a_platform_without_the_promise_is_refused() {
 
 /// Two processes with one allocator would give memory out twice: a child has none of it.
 #[test]
-fn a_forked_child_has_no_region() {
+fn forked_child_has_no_region() {
     let file = File::new("fork");
     let region = file.create();
     let at = word(&region);
@@ -415,7 +415,7 @@ mod cut {
     }
 
     #[test]
-    fn a_closed_region_is_whole_in_every_state_that_a_cut_leaves() {
+    fn closed_region_is_whole_in_every_state_that_a_cut_leaves() {
         let (changed, refused) = judge(Bug::None).unwrap();
         // No image is looked at twice: these are all subsets of the changed lines.
         assert!(changed > 0 && refused >= 1 << LINES, "{changed}, {refused}");
@@ -436,7 +436,7 @@ mod held {
     use super::*;
 
     #[test]
-    fn a_store_to_a_held_region_ends_the_process() {
+    fn store_to_a_held_region_ends_the_process() {
         let file = File::new("fault");
         drop(file.create());
         let end = child(|| {
@@ -500,7 +500,7 @@ mod held {
     }
 
     #[test]
-    fn a_held_region_that_is_closed_is_closed() {
+    fn held_region_that_is_closed_is_closed() {
         let file = File::new("held-closed");
         let region = file.create();
         region.hold(Hold::Wait).unwrap();

@@ -73,7 +73,7 @@ fn text_of(output: &Output) -> String {
 }
 
 #[test]
-fn the_tool_shows_what_is_in_a_region() {
+fn tool_shows_what_is_in_a_region() {
     let file = File::new("info");
     file.fill();
     let info = text_of(&nvheap(&["info"], &file.0));
@@ -90,7 +90,7 @@ fn the_tool_shows_what_is_in_a_region() {
 }
 
 #[test]
-fn a_region_that_was_not_closed_is_repaired_only_if_accepted() {
+fn region_that_was_not_closed_is_repaired_only_if_accepted() {
     for mark in [Mark::Open, Mark::Held] {
         let file = File::new("unclosed");
         file.fill();
@@ -108,7 +108,7 @@ fn a_region_that_was_not_closed_is_repaired_only_if_accepted() {
 }
 
 #[test]
-fn a_damaged_allocator_is_not_repaired() {
+fn damaged_allocator_is_not_repaired() {
     let file = File::new("damaged");
     file.fill();
     let mut bytes = std::fs::read(&file.0).unwrap();
@@ -123,7 +123,7 @@ fn a_damaged_allocator_is_not_repaired() {
 }
 
 #[test]
-fn a_heap_does_not_open_plain_memory() {
+fn heap_does_not_open_plain_memory() {
     let file = File::new("other");
     file.fill();
     let opened = Heap::<FofUndo>::open(&file.0, &nvheap::Options::assume_all());

@@ -73,7 +73,7 @@ fn tells_what_is_in_a_region() {
 }
 
 #[test]
-fn an_error_is_one_line_and_an_exit_status() {
+fn error_is_one_line_and_an_exit_status() {
     let file = File::new("bad");
     std::fs::write(&file.0, vec![7; 8192]).unwrap();
     let out = nvheap(&["check"], &file.0);
@@ -95,7 +95,7 @@ fn flush_on_fail_is_refused_where_nobody_promises_it() {
 }
 
 #[test]
-fn a_region_has_one_user_at_a_time() {
+fn region_has_one_user_at_a_time() {
     let file = File::new("busy");
     let options = Options::assume_all();
     let first = Heap::<FocRedo>::create(&file.0, 1 << 23, &options).unwrap();
@@ -110,7 +110,7 @@ fn a_region_has_one_user_at_a_time() {
 /// Goal: a child that has the descriptor, as one has between fork and exec, keeps no region busy.
 /// Method: fork one that waits until it is killed, close the region, open it again.
 #[test]
-fn a_forked_child_keeps_no_lock() {
+fn forked_child_keeps_no_lock() {
     let file = File::new("fork");
     let options = Options::assume_all();
     let heap = Heap::<FocRedo>::create(&file.0, 1 << 23, &options).unwrap();

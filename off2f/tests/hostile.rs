@@ -69,7 +69,7 @@ fn any_elf_comes_back_or_is_refused() {
 }
 
 #[test]
-fn a_spoilt_pair_gives_the_elf_or_an_error() {
+fn spoilt_pair_gives_the_elf_or_an_error() {
     let mut state = 0x1357_9bdf_0246_8ace;
     let elf = usual();
     let pair = convert(&elf, "/nvm/x").unwrap();

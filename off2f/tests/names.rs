@@ -43,7 +43,7 @@ fn by_offset(file: &[u8], kind: u32) -> BTreeMap<u64, Vec<u8>> {
 }
 
 #[test]
-fn an_offset_in_xyz_has_the_name_of_the_text_there() {
+fn offset_in_xyz_has_the_name_of_the_text_there() {
     for elf in [with_symbols(usual()), with_symbols(old_style())] {
         let pair = convert(&elf, "/nvm/x").unwrap();
         let text = pair.header.texts[0];
@@ -90,7 +90,7 @@ fn it_is_an_elf_of_texts_only_and_none_that_the_kernel_starts() {
 }
 
 #[test]
-fn a_flipped_bit_of_names_is_found() {
+fn flipped_bit_of_names_is_found() {
     let elf = with_symbols(usual());
     let pair = convert(&elf, "/nvm/x").unwrap();
     let whole = pair.xyz_bytes();

@@ -78,7 +78,7 @@ fn offsets_in_abc_lead_to_the_same_bytes() {
 }
 
 #[test]
-fn a_large_text_lies_where_it_can_be_mapped_in_huge_pages() {
+fn large_text_lies_where_it_can_be_mapped_in_huge_pages() {
     let loads = [
         Load {
             flags: R,

@@ -55,7 +55,7 @@ fn runs(program: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn a_text_is_shared_and_goes_with_its_last_program() {
+fn text_is_shared_and_goes_with_its_last_program() {
     let it = place(&usual());
     let store = Store::open(&it.store).unwrap();
     let other = it.program.with_file_name("other");
@@ -78,7 +78,7 @@ fn a_text_is_shared_and_goes_with_its_last_program() {
 }
 
 #[test]
-fn an_upgrade_takes_the_old_text_away() {
+fn upgrade_takes_the_old_text_away() {
     let it = place(&usual());
     let store = Store::open(&it.store).unwrap();
     store.install(&it.elf, &it.program).unwrap();
@@ -100,7 +100,7 @@ fn cut_upgrade(it: &Place, steps: u32) -> bool {
 }
 
 #[test]
-fn a_cut_at_any_step_leaves_old_or_new() {
+fn cut_at_any_step_leaves_old_or_new() {
     let (mut old, mut new) = (0, 0);
     for steps in 0.. {
         let it = place(&usual());
@@ -129,7 +129,7 @@ fn a_cut_at_any_step_leaves_old_or_new() {
 }
 
 #[test]
-fn a_cut_at_any_step_of_a_removal_leaves_the_program_or_its_elf() {
+fn cut_at_any_step_of_a_removal_leaves_the_program_or_its_elf() {
     for steps in 0.. {
         let it = place(&usual());
         let store = Store::open(&it.store).unwrap();
@@ -145,7 +145,7 @@ fn a_cut_at_any_step_of_a_removal_leaves_the_program_or_its_elf() {
 }
 
 #[test]
-fn a_rotten_text_is_found_at_install() {
+fn rotten_text_is_found_at_install() {
     let it = place(&usual());
     let store = Store::open(&it.store).unwrap();
     store.install(&it.elf, &it.program).unwrap();

@@ -63,7 +63,7 @@ fn numbers_are_those_of_the_c_compiler() {
 
 /// The test of the test: one wrong number of each kind is seen.
 #[test]
-fn a_wrong_number_does_not_compile() {
+fn wrong_number_does_not_compile() {
     let (name, value) = CONSTANTS[0];
     assert!(!compiles(&assertions(&[(name, value + 1)], &[])));
     let (name, field, offset, bytes) = FIELDS[1];

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slab_holds_its_objects() {
+    fn slab_holds_its_objects() {
         for class in &CLASS {
             assert!(class.count * class.size_bytes <= CHUNK_BYTES);
             assert!(class.count >= 2 && class.batch >= 2);

@@ -255,7 +255,7 @@ mod tests {
     const BASE: u64 = 0x2000_0000_0000;
 
     #[test]
-    fn a_header_reads_as_written() {
+    fn header_reads_as_written() {
         let header = Header::new(1 << 30, BASE, [7; 16]).unwrap();
         assert_eq!(Header::decode(&header.encode()).unwrap(), header);
         assert_eq!((BASE + header.chunks_offset) % CHUNK_BYTES as u64, 0);

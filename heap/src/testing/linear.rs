@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_no_order_gives_is_refused() {
+    fn answer_that_no_order_gives_is_refused() {
         use Step::{Call, Return};
         let stale = [Call(0, Some(1)), Return(0, 0), Call(1, None), Return(1, 0)];
         assert_eq!(states(&stale).ok(), None);

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_way_makes_room() {
+    fn least_recently_used_way_makes_room() {
         let mut array = array(1, 4, Replacement::Lru); // 4 sets
         let (first, _) = array.insert(Line(0), true);
         for line in [4, 8, 12] {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_hits_only_while_its_line_is_there_and_dirty() {
+    fn slot_hits_only_while_its_line_is_there_and_dirty() {
         let mut array = array(1, 1, Replacement::Lru);
         let (slot, _) = array.insert(Line(3), true);
         assert!(array.touch_dirty(slot, Line(3)));

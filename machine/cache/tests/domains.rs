@@ -41,7 +41,7 @@ fn eadr_keeps_what_caches_hold_and_adr_does_not() {
 }
 
 #[test]
-fn a_line_sent_without_a_fence_is_lost_under_adr() {
+fn line_sent_without_a_fence_is_lost_under_adr() {
     for (fence, kept) in [(false, false), (true, true)] {
         let mut caches = machine("wsp-c5528", Domain::Adr);
         store(&mut caches, BOOT, 5);
@@ -170,7 +170,7 @@ fn wbinvd_takes_the_time_of_walking_the_caches() {
 }
 
 #[test]
-fn a_miss_waits_for_the_level_that_serves_it() {
+fn miss_waits_for_the_level_that_serves_it() {
     let mut caches = machine("wsp-c5528", Domain::Adr);
     store(&mut caches, BOOT, 1);
     assert_eq!(caches.waited_ps(BOOT), 60_000);
@@ -190,7 +190,7 @@ fn a_miss_waits_for_the_level_that_serves_it() {
 
 /// Power that goes in the middle of a WBINVD leaves a part of the lines.
 #[test]
-fn a_wbinvd_cut_short_writes_a_part() {
+fn wbinvd_cut_short_writes_a_part() {
     let mut caches = machine("wsp-c5528", Domain::Adr);
     (0..1000).for_each(|line| store(&mut caches, BOOT, line));
     assert!(!caches.wbinvd_within(BOOT, 1_400_000_000));

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_in_the_cache_may_come_after_one_past_it() {
+    fn write_in_the_cache_may_come_after_one_past_it() {
         let bytes = log(&[(1, 0, 7), (1, FUA, 8), (0, FLUSH, 0), (1, FUA, 7)]);
         let mut disk = disk(&bytes).unwrap();
         disk.go_to(512 * 6).unwrap();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_none_is_refused() {
+    fn log_that_is_none_is_refused() {
         disk(&[1; 512]).unwrap_err();
         disk(&entry(MAGIC, VERSION, 0)).unwrap_err(); // sectors of no size
         let mut padded = entry(0, 1, 0);

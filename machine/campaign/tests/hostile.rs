@@ -33,7 +33,7 @@ fn judge_some(dir: &Path) -> Result<usize, CampaignError> {
 }
 
 #[test]
-fn a_base_of_another_size_is_one_line() {
+fn base_of_another_size_is_one_line() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), 1, &Right).unwrap();
     let stop = dir.path().join("stop");
@@ -53,7 +53,7 @@ fn media_without_a_description_is_one_line() {
 }
 
 #[test]
-fn a_recording_whose_writer_was_killed_is_judged_as_far_as_it_goes() {
+fn recording_whose_writer_was_killed_is_judged_as_far_as_it_goes() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), 1, &Right).unwrap();
     let path = dir.path().join("stop").join("recording.bin");

@@ -49,7 +49,7 @@ fn differ(folder: &Path) -> (usize, usize) {
 }
 
 #[test]
-fn the_files_of_a_cut_hold_what_it_loses() {
+fn files_of_a_cut_hold_what_it_loses() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), 1, &Right).unwrap();
     let recording = Recording::open(&dir.path().join("stop")).unwrap();
@@ -68,7 +68,7 @@ fn the_files_of_a_cut_hold_what_it_loses() {
 }
 
 #[test]
-fn a_place_that_is_none_is_refused() {
+fn place_that_is_none_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), 1, &Right).unwrap();
     let recording = Recording::open(&dir.path().join("stop")).unwrap();

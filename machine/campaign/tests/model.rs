@@ -127,7 +127,7 @@ fn one_line_that_was_not_flushed_is_the_one_that_differs() {
 }
 
 #[test]
-fn a_plan_has_its_share_of_everything() {
+fn plan_has_its_share_of_everything() {
     let outcomes = campaign(1, &Right);
     let share = |what: &dyn Fn(&Outcome) -> bool| {
         100 * outcomes.iter().filter(|outcome| what(outcome)).count() / outcomes.len()
@@ -149,7 +149,7 @@ fn a_plan_has_its_share_of_everything() {
 }
 
 #[test]
-fn a_plan_is_the_same_again_and_another_round_is_not() {
+fn plan_is_the_same_again_and_another_round_is_not() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), 1, &Right).unwrap();
     let recording = Recording::open(&dir.path().join("stop")).unwrap();
@@ -160,7 +160,7 @@ fn a_plan_is_the_same_again_and_another_round_is_not() {
 }
 
 #[test]
-fn a_violation_is_told_with_its_lines_and_what_happened_around_it() {
+fn violation_is_told_with_its_lines_and_what_happened_around_it() {
     let dir = tempfile::tempdir().unwrap();
     let bug = named("store-after-flush").unwrap();
     write(dir.path(), 1, bug.protocol).unwrap();
@@ -182,7 +182,7 @@ fn a_violation_is_told_with_its_lines_and_what_happened_around_it() {
 }
 
 #[test]
-fn a_disk_is_as_it_was_at_the_cut() {
+fn disk_is_as_it_was_at_the_cut() {
     const LOG: &[u8] = include_bytes!("../../../tests/unit/qemu_disk_log.bin");
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), 1, &Right).unwrap();
@@ -217,7 +217,7 @@ proptest! {
 
     /// Media written out, digested from nothing and judged by itself gives the same.
     #[test]
-    fn the_shortcut_is_what_media_gives(cut in 0u64..1600, seed in 0u64..1000, of_256 in 0u8..=255) {
+    fn shortcut_is_what_media_gives(cut in 0u64..1600, seed in 0u64..1000, of_256 in 0u8..=255) {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), 3, &Right).unwrap();
         let stop = dir.path().join("stop");

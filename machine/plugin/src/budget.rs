@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vcpu_lags_by_what_the_furthest_went_on_more() {
+    fn vcpu_lags_by_what_the_furthest_went_on_more() {
         let begin = clocks(&[1000, 20, 30], 5);
         let end = clocks(&[1100, 520, 31], 12);
         let lags = [0, 1, 2].map(|cpu| lag_ns(&begin, &end, cpu));

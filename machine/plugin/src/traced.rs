@@ -139,7 +139,7 @@ mod tests {
 
     /// Goal: a trace has every request in order, with its gaps, and ends at its bound.
     #[test]
-    fn a_trace_ends_at_its_bound_and_is_whole() {
+    fn trace_ends_at_its_bound_and_is_whole() {
         let path = std::env::temp_dir().join(format!("rem-traced-{}.trace", std::process::id()));
         let profile = Profile::named("lightpc").unwrap();
         let mut it = Traced::new(&profile, Some(path.display().to_string()), 2, 64, ten_more);

@@ -66,7 +66,7 @@ fn on_media(machine: &Machine, lines: std::ops::Range<u64>) -> Vec<u32> {
 }
 
 #[test]
-fn a_line_is_kept_if_flushed_and_fenced_and_lost_if_not() {
+fn line_is_kept_if_flushed_and_fenced_and_lost_if_not() {
     let guest = Guest::build_from("cache.S");
     let mut machine = start(&guest, "wsp-c5528", 1, NOTHING, "");
     finish(&mut machine);
@@ -113,7 +113,7 @@ fn invd_loses_a_store_for_everybody() {
 }
 
 #[test]
-fn a_domain_that_has_the_caches_keeps_everything() {
+fn domain_that_has_the_caches_keeps_everything() {
     let guest = Guest::build_from("cache.S");
     let mut machine = start(&guest, "server-eadr", 2, NOTHING, "");
     finish(&mut machine);
@@ -136,7 +136,7 @@ fn flushes_without_effect_lose_lines_and_are_counted() {
 
 /// WBINVD takes 2.8 ms on this machine, and power lasts for less.
 #[test]
-fn a_hold_up_that_ends_in_wbinvd_leaves_a_part_on_media() {
+fn hold_up_that_ends_in_wbinvd_leaves_a_part_on_media() {
     let guest = Guest::build_from("cache.S");
     let mut machine = start(&guest, "wsp-c5528", 1, WBINVD, "");
     assert_eq!(machine.command(ARM_HOLD_UP, 1_000_000, 0), 0);
@@ -175,7 +175,7 @@ fn power_goes_right_after_the_chosen_store() {
 
 /// What the recording says, laid over empty media, is the media file, and its stores are the guest's.
 #[test]
-fn the_recording_makes_the_same_media() {
+fn recording_makes_the_same_media() {
     let guest = Guest::build_from("cache.S");
     let mut machine = start(&guest, "wsp-c5528", 2, WBINVD, ",record=DIR");
     assert_eq!(machine.command(WINDOW, 1, 0), 0);

@@ -74,7 +74,7 @@ fn every_flipped_bit_of_the_header_is_refused() {
 }
 
 #[test]
-fn a_program_counter_survives_where_its_sign_tells_it() {
+fn program_counter_survives_where_its_sign_tells_it() {
     let header = Header {
         nvram_phys: 1 << 32,
         nvram_bytes: 4096,
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn a_flipped_bit_never_panics(bit in HEADER_BYTES * 8..GOLDEN.len() * 8) {
+    fn flipped_bit_never_panics(bit in HEADER_BYTES * 8..GOLDEN.len() * 8) {
         let mut bytes = GOLDEN.to_vec();
         bytes[bit / 8] ^= 1 << (bit % 8);
         let seen = Reader::new(&bytes).unwrap().events().take_while(Result::is_ok).count();

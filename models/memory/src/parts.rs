@@ -306,14 +306,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_without_a_source_is_refused() {
+    fn number_without_a_source_is_refused() {
         let text = "kind = \"dram\"\n[values]\nbanks = { value = 1, source = \" \" }";
         let error = Part::parse("mine", text).unwrap_err().to_string();
         assert!(error.contains("banks has no source"), "{error}");
     }
 
     #[test]
-    fn a_misspelt_name_is_refused_with_the_right_one() {
+    fn misspelt_name_is_refused_with_the_right_one() {
         let text = "kind = \"x\"\n[values]\nread_nss = { value = 1, source = \"s\" }";
         let part = Part::parse("mine", text).unwrap();
         let error = part.reader("x").unwrap().ns("read_ns").unwrap_err();

@@ -462,7 +462,7 @@ mod tests {
 
     /// Goal: what moves is what the new registers look for, and nothing else changes place.
     #[test]
-    fn a_move_and_a_swap_change_exactly_their_lines() {
+    fn move_and_a_swap_change_exactly_their_lines() {
         let mut it = leveler(4, 1, 64);
         for n in 0..1500 {
             let before: Vec<_> = (0..64).map(|l| it.locate(LineAddr(l))).collect();
@@ -488,7 +488,7 @@ mod tests {
 
     /// Goal: a cycle of keys has each once, and no epoch keeps the key of the one before.
     #[test]
-    fn a_cycle_of_keys_has_each_once() {
+    fn cycle_of_keys_has_each_once() {
         for (regions, lines) in [(1, 32_u64), (2, 8), (4, 64), (64, 256)] {
             let it = leveler(regions, 1, lines);
             let count = if regions == 1 { lines } else { regions.into() };
@@ -504,7 +504,7 @@ mod tests {
     /// Goal: a line stays in each region for nearly as long. Method: exchanges that each stay takes; where
     /// the order of regions is any other, the root of the mean square is 0.41 of an epoch.
     #[test]
-    fn a_line_stays_in_each_region_as_long() {
+    fn line_stays_in_each_region_as_long() {
         let (regions, lines) = (64, 256);
         let mut it = leveler(regions, 1, lines);
         let epoch = f64::from(u32::try_from(lines / 2).unwrap());

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_field_is_one() {
+    fn field_is_one() {
         for a in 1..=255 {
             assert_eq!(times(a, inverse(a)), 1);
         }
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_another_place_is_contained() {
+    fn line_of_another_place_is_contained() {
         let pieces = encode(&line(1), 1, PhysLine(5));
         assert_eq!(decode(&pieces, 4, PhysLine(6)), Read::Contained);
         assert_eq!(

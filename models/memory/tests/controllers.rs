@@ -140,7 +140,7 @@ fn legacypc_is_dram_below_and_oc_pmem_above() {
 
 /// An NVDIMM-N is DRAM until power goes; its supply saves it once, and again only when it is charged.
 #[test]
-fn an_nvdimm_n_saves_itself_while_its_supply_lasts() {
+fn nvdimm_n_saves_itself_while_its_supply_lasts() {
     let ddr4 = DramPart::from_part(&Part::built_in("ddr4").unwrap()).unwrap();
     let lines = (8 << 30) / 64;
     let part = Part::built_in("nvdimm-n").unwrap();
@@ -166,7 +166,7 @@ fn an_nvdimm_n_saves_itself_while_its_supply_lasts() {
 /// 64 B of a DIMM with buffers are 256 B of its media, and a DIMM that may queue fewer writes makes
 /// the host wait.
 #[test]
-fn an_optane_like_dimm_accesses_256_bytes() {
+fn optane_like_dimm_accesses_256_bytes() {
     let mut memory = built("optane");
     for line in 0..16 {
         took(memory.as_mut(), LATER.times(line), line);

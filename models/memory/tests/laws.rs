@@ -118,7 +118,7 @@ fn dram_gates_are_kept_and_met_exactly() {
 
 /// The check sees a command that is one picosecond early.
 #[test]
-fn a_command_one_picosecond_early_breaks_a_gate() {
+fn command_one_picosecond_early_breaks_a_gate() {
     let (part, log) = dram();
     for wanted in [Command::Open, Command::Close, Command::Read] {
         let found = (0..log.len()).filter(|n| log[*n].1 == wanted).any(|n| {
@@ -132,7 +132,7 @@ fn a_command_one_picosecond_early_breaks_a_gate() {
 
 /// PRAM: illegal at n - 1, legal at n, on both sides of a programming.
 #[test]
-fn a_read_touches_a_programming_and_never_overlaps_it() {
+fn read_touches_a_programming_and_never_overlaps_it() {
     let (read, busy) = (Ps(50), Ps(300));
     let mut group = Group::new();
     let window = group.program(Ps(1000), busy, 3, true, (0, 1));
@@ -290,7 +290,7 @@ fn no_energy_is_lost() {
 }
 
 #[test]
-fn a_run_repeats_and_goes_on_from_a_checkpoint() {
+fn run_repeats_and_goes_on_from_a_checkpoint() {
     let job = MemoryJob::named("lightpc");
     let mut whole = job.psm(LINES).unwrap();
     let mut first = job.psm(LINES).unwrap();
@@ -310,7 +310,7 @@ fn a_run_repeats_and_goes_on_from_a_checkpoint() {
 }
 
 #[test]
-fn the_reset_port_wipes_and_the_flush_port_waits() {
+fn reset_port_wipes_and_the_flush_port_waits() {
     for name in CONTROLLERS {
         let mut memory = small(name).build(1 << 10).unwrap();
         let accepted = memory.write(Ps::ZERO, LineAddr(3));

@@ -86,7 +86,7 @@ fn every_controller_is_asked_for_each_miss_and_write_back_once() {
 
 /// WBINVD drives the flush port: nothing that the controller took is volatile afterwards.
 #[test]
-fn a_stop_waits_until_the_controller_has_nothing_volatile() {
+fn stop_waits_until_the_controller_has_nothing_volatile() {
     let mut caches = machine("lightpc");
     run(&mut caches, 20_000);
     let before_ps = caches.waited_ps(Core(0));

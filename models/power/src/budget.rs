@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_margin_that_is_too_large_does_not_fit_and_the_plain_stop_still_does() {
+    fn margin_that_is_too_large_does_not_fit_and_the_plain_stop_still_does() {
         let (profiles, steps) = parts();
         let (supply, machine) = profiles.supply("wsp-intel-750w").unwrap();
         let phases = phases(&machine, &steps, Load::Busy, Given::default()).unwrap();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_longer_than_the_window_runs_dry_at_its_end() {
+    fn stop_longer_than_the_window_runs_dry_at_its_end() {
         let (profiles, steps) = parts();
         let (supply, machine) = profiles.supply("wsp-intel-750w").unwrap();
         let given = Given {

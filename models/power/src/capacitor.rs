@@ -96,7 +96,7 @@ mod tests {
     use crate::units::PJ_PER_J;
 
     #[test]
-    fn a_farad_from_12_to_6_volts_is_54_joules() {
+    fn farad_from_12_to_6_volts_is_54_joules() {
         assert_eq!(energy(1_000_000, 12_000, 6_000), Pj(54 * PJ_PER_J));
         assert_eq!(energy(1_000_000, 6_000, 12_000), Pj(0));
         assert_eq!(capacitance_uf(Pj(54 * PJ_PER_J), 12_000, 6_000), 1_000_000);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_aged_capacitor_must_be_larger() {
+    fn aged_capacitor_must_be_larger() {
         let capacitor = Capacitor {
             full_mv: 12_000,
             empty_mv: 6_000,

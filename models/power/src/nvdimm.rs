@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_outage_before_the_capacitor_is_charged_loses_and_says_so() {
+    fn second_outage_before_the_capacitor_is_charged_loses_and_says_so() {
         let module = module(GIB_BYTES);
         let once = full(&module).saved(&module);
         assert_eq!(once.flash, Flash::Whole);
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worn_capacitor_is_told_from_an_empty_one() {
+    fn worn_capacitor_is_told_from_an_empty_one() {
         let module = module(GIB_BYTES);
         let left = 400; // of a margin of two, less than half
         let state = full(&module).charged(&module, left, Ns(0));
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_battery_holds_for_hours_and_a_larger_module_for_less() {
+    fn battery_holds_for_hours_and_a_larger_module_for_less() {
         let profiles = Profiles::built_in().unwrap();
         let hours = |bytes| match profiles.nvdimm("battery", bytes).unwrap() {
             Kind::Battery(battery) => battery.retention().0 / (3600 * NS_PER_S),

@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_lists_those_there_are() {
+    fn unknown_name_lists_those_there_are() {
         let profiles = Profiles::built_in().unwrap();
         let error = profiles.supply("atx-23").unwrap_err().to_string();
         assert!(
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_without_source_is_refused() {
+    fn number_without_source_is_refused() {
         let bad = BUILT_IN.replacen("source = \"LightPC, Table I\"", "source = \" \"", 1);
         assert!(matches!(
             Profiles::parse(&bad),

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rating_feeds_larger_machines_and_lengthens_no_window() {
+    fn rating_feeds_larger_machines_and_lengthens_no_window() {
         let machine = machine();
         let busy = Ns(1000);
         let measured = Supply::solve("s", &machine, busy, busy).unwrap();
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_met_at_its_last_nanosecond_and_missed_after_it() {
+    fn window_is_met_at_its_last_nanosecond_and_missed_after_it() {
         let machine = machine();
         let supply = Supply::solve("s", &machine, Ns(1000), Ns(2500)).unwrap();
         let busy = Activity::running(4);

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_names_time_energy_and_a_capacitor() {
+    fn budget_names_time_energy_and_a_capacitor() {
         let found = ask(
             r#"{"ask":"budget","machine":"wsp-intel-c5528","load":"busy",
             "capacitor":"supercapacitor","given":{"park_ns":0}}"#,
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_s_state_goes_round() {
+    fn module_s_state_goes_round() {
         let save = ask(
             r#"{"ask":"nvdimm-event","name":"agiga","bytes":1073741824,"state":null,"event":"save"}"#,
         );
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn an_aged_supply_holds_less() {
+    fn aged_supply_holds_less() {
         let window = |cycles| {
             let line = format!(r#"{{"ask":"supply","name":"atx-22","cycles":{cycles}}}"#);
             ask(&line).unwrap()["busy_window_ns"].as_u64().unwrap()
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_supply_is_spent_step_by_step_until_it_is_dry() {
+    fn supply_is_spent_step_by_step_until_it_is_dry() {
         let discharge = |steps: &str| {
             let line = format!(r#"{{"ask":"discharge","name":"atx-22","steps":[{steps}]}}"#);
             ask(&line).unwrap()

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rule_finds_the_end_to_a_sample_whatever_the_noise() {
+    fn rule_finds_the_end_to_a_sample_whatever_the_noise() {
         for nominal_mv in NOMINAL_MV {
             for (seed, noise) in [(1, 0), (2, 10), (3, 40)] {
                 let end = Ns(33_000_000);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dip_shorter_than_250_us_is_not_the_end() {
+    fn dip_shorter_than_250_us_is_not_the_end() {
         let mut trace = vec![12_000; 100];
         trace[10..34].fill(11_000); // 24 samples
         assert_eq!(window(&trace, 12_000), None);

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_milliwatt_is_a_picojoule_per_nanosecond() {
+    fn milliwatt_is_a_picojoule_per_nanosecond() {
         assert_eq!(Pj::of(1000, Ns(NS_PER_S)), Pj(PJ_PER_J));
         assert_eq!(Pj(PJ_PER_J).lasts(1000), Ns(NS_PER_S));
         assert_eq!(Pj(1).lasts(0), Ns(u64::MAX));
