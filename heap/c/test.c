@@ -46,8 +46,8 @@ static int read_it(struct nvheap_session *tx, void *context)
 	return nvheap_load(tx, counter, context, 8);
 }
 
-static void told(nvheap_ptr object, uint64_t word, uint64_t address,
-		 const char *mapping, void *context)
+static void count_dangling(nvheap_ptr object, uint64_t word, uint64_t address,
+			   const char *mapping, void *context)
 {
 	(void)address;
 	(void)mapping;
@@ -80,9 +80,11 @@ int main(int argc, char **argv)
 	expect(!nvheap_session_new(heap, &session), "session");
 	expect(!nvheap_root(session, "counter", 0, &counter), "root again");
 	expect(!nvheap_view(session, read_it, &value) && value == 5, "value");
-	expect(nvheap_check_dangling(heap, told, &seen) == 0, "none dangles");
+	expect(nvheap_check_dangling(heap, count_dangling, &seen) == 0,
+	       "none dangles");
 	expect(!nvheap_run(session, add, &address), "an address");
-	expect(nvheap_check_dangling(heap, told, &seen) == 1 && seen == 1,
+	expect(nvheap_check_dangling(heap, count_dangling, &seen) == 1 &&
+		       seen == 1,
 	       "the address is found");
 	nvheap_session_delete(session);
 	return nvheap_close(heap);

@@ -237,7 +237,7 @@ static int nvheap_back_bind(Operation *op, SlapReply *rs)
 	return rs->sr_err;
 }
 
-/* Tell the client of an entry if it is wanted. */
+/* Send the client an entry if it is wanted. */
 static int offer(Operation *op, SlapReply *rs, Entry *entry)
 {
 	struct berval *base = &op->o_req_ndn;

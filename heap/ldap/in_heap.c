@@ -95,7 +95,7 @@ static void in_heap_close(struct directory *directory)
 static int open_region(const struct directory_setup *setup,
 		       struct nvheap **ret_heap)
 {
-	/* Whoever gives a region and a policy says that both promises hold. */
+	/* A region and a policy in the configuration assert both promises. */
 	unsigned int flags = NVHEAP_ASSUME_PERSISTENT |
 			     NVHEAP_ASSUME_FLUSH_ON_FAIL;
 	enum nvheap_policy policy;

@@ -127,7 +127,7 @@ static int find_tree(struct directory *directory)
 static int in_region_open(const struct directory_setup *setup,
 			  struct directory **ret_directory)
 {
-	/* Whoever gives this policy says that the promise holds. */
+	/* This policy in the configuration asserts the promise. */
 	unsigned int flags = NVHEAP_ASSUME_FLUSH_ON_FAIL;
 	struct directory *directory = calloc(1, sizeof(*directory));
 	int err;

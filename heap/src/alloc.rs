@@ -3,8 +3,8 @@
 //!
 //! Persistent are only a word for each chunk (`Chunk`) and a byte for each object of a slab, and
 //! both change in the record of the transaction that allocates or frees: no cut loses an object or
-//! leaves one that nobody has. All lists here are made anew from them, little by little, while
-//! objects are asked for; opening a region looks at none.
+//! leaks one. All lists here are rebuilt from them, little by little, while
+//! objects are allocated; opening a region reads none.
 //!
 //! A slab's free objects belong to one owner at a time: the map (its slab is not *harvested* since
 //! the opening), a session's list, or the depot.
@@ -16,17 +16,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::classes::{CLASS, CLASSES};
 use crate::layout::{CHUNK_BYTES, Layout};
 
-/// Chunks looked at in one go when memory is asked for.
+/// Chunks examined at a time when memory is allocated.
 const LOOK_CHUNKS: u64 = 64;
 
-/// What a chunk's word says.
+/// The meaning of a chunk's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunk {
     /// Nothing, or the rest of the large object before it.
     Free,
     /// Objects of a class.
     Slab(usize),
-    /// A large object: (chunks, bytes asked for).
+    /// A large object: (chunks, bytes requested).
     Large(u64, u64),
     /// What no program writes.
     Impossible,
@@ -195,7 +195,7 @@ impl Alloc {
                 Chunk::Free => pool.give(chunk, 1),
                 Chunk::Slab(class) => lock(&self.depots[class]).slabs.push(chunk),
                 Chunk::Large(count, _) => pool.looked = (chunk + count).min(self.chunks),
-                Chunk::Impossible => {} // never given out; `nvheap check` tells of it
+                Chunk::Impossible => {} // never given out; `nvheap check` reports it
             }
         }
     }
@@ -219,7 +219,7 @@ impl Alloc {
         }
     }
 
-    /// After [`Alloc::lock_slab`] said no: let go of the map.
+    /// Releases the map after [`Alloc::lock_slab`] refused it.
     pub fn unlock_slab(&self, chunk: u64, harvested: bool) {
         let state = if harvested { HARVESTED } else { UNKNOWN };
         self.states[chunk as usize].store(state, Ordering::Release);
@@ -230,7 +230,7 @@ impl Alloc {
         self.states[chunk as usize].store(UNKNOWN, Ordering::Release);
     }
 
-    /// Forget all lists: everything is looked at anew. Nobody may have a session.
+    /// Forgets all lists: they are rebuilt. There must be no session.
     pub fn reset(&mut self) {
         *lock(&self.pool) = Pool::default();
         for depot in &self.depots {

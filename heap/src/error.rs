@@ -147,7 +147,7 @@ impl From<TxError> for Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TxError {
-    /// The program asked for it.
+    /// The program aborted it.
     Abort,
     /// The program wants to run again when something it read has changed.
     Retry,

@@ -178,18 +178,18 @@ pub struct Finding {
 #[must_use]
 pub fn check(layout: &Layout, word: &dyn Fn(u64) -> u64) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut tell = |offset: u64, what: String| found.push(Finding { offset, what });
+    let mut report = |offset: u64, what: String| found.push(Finding { offset, what });
     chunks(layout, word, |chunk, what| {
         let table = layout.table_entry(chunk);
         match what {
             Chunk::Impossible => {
-                tell(
+                report(
                     table,
                     format!("chunk {chunk}: word {:#x} is impossible", word(table)),
                 );
             }
             Chunk::Large(count, bytes) if count > layout.chunks - chunk => {
-                tell(
+                report(
                     table,
                     format!("chunk {chunk}: object of {bytes} bytes goes past the end"),
                 );
@@ -197,14 +197,14 @@ pub fn check(layout: &Layout, word: &dyn Fn(u64) -> u64) -> Vec<Finding> {
             Chunk::Large(count, _) => {
                 for tail in chunk + 1..chunk + count {
                     if word(layout.table_entry(tail)) != 0 {
-                        tell(
+                        report(
                             layout.table_entry(tail),
                             format!("chunk {tail}: used twice"),
                         );
                     }
                 }
             }
-            Chunk::Slab(class) => check_map(layout, word, chunk, class, &mut tell),
+            Chunk::Slab(class) => check_map(layout, word, chunk, class, &mut report),
             Chunk::Free => {}
         }
     });
@@ -213,7 +213,7 @@ pub fn check(layout: &Layout, word: &dyn Fn(u64) -> u64) -> Vec<Finding> {
         let at = objects.binary_search_by_key(&root.offset, |object| object.0);
         let fits = at.is_ok_and(|place| objects[place].1 >= root.bytes);
         if root.offset != 0 && !fits {
-            tell(
+            report(
                 root.offset,
                 format!("root {:?} points to no object of its size", root.name),
             );
@@ -227,14 +227,14 @@ fn check_map(
     word: &dyn Fn(u64) -> u64,
     chunk: u64,
     class: usize,
-    tell: &mut impl FnMut(u64, String),
+    report: &mut impl FnMut(u64, String),
 ) {
     let start = layout.chunk_offset(chunk);
     map_bytes(word, start, CLASS[class].data, |index, byte| {
         let limit = u8::from(index < u64::from(CLASS[class].count));
         if byte > limit {
             let size = SIZES[class];
-            tell(
+            report(
                 start + index,
                 format!("slab {chunk} of {size}: byte {byte} in its map"),
             );

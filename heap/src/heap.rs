@@ -316,7 +316,7 @@ fn clear<B: Pmem>(pm: &B, map: &Mapping, bytes: u64) {
 
 pub(crate) fn new_uuid() -> [u8; 16] {
     let mut uuid = [0; 16];
-    // SAFETY: the buffer is as long as said. A failure leaves zeros: no identity, no harm.
+    // SAFETY: the buffer has that length. A failure leaves zeros: no identity, no harm.
     unsafe { libc::getrandom(uuid.as_mut_ptr().cast(), uuid.len(), 0) };
     uuid
 }

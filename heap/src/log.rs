@@ -141,7 +141,7 @@ impl<'a> Content<'a> {
         self.words += 1;
     }
 
-    /// Any number of words in a row, each asked for by its offset; at most two words each.
+    /// Any number of words in a row, each with its offset; at most two words each.
     #[inline(always)]
     pub fn row(&mut self, mut offset: u64, count: usize, value: impl Fn(u64) -> u64) {
         let end = offset + 8 * count as u64;

@@ -43,7 +43,7 @@ use std::marker::PhantomData;
 /// Every bit pattern is a valid value, no byte is padding, and it holds no address of the process
 /// nor anything else that means something in this process only.
 pub unsafe trait Persist: Copy + 'static {
-    /// Tells types apart across programs: made of names and fields, never of addresses.
+    /// Identifies the type across programs: made of names and fields, never of addresses.
     const TYPE_ID: u64;
 }
 

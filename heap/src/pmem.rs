@@ -21,7 +21,7 @@ pub const LINE_WORDS: usize = 8;
 /// What a back end of the heap can do.
 ///
 /// # Safety
-/// An implementation must perform the stores it is asked for, in program order as the calling
+/// An implementation must perform the stores, in program order as the calling
 /// thread sees them: memory safety of the heap's volatile state relies on it.
 pub unsafe trait Pmem: Send + Sync + 'static {
     /// Store one aligned word.

@@ -28,7 +28,7 @@ use crate::pmem::{LINE_BYTES, LINE_WORDS, Pmem};
 pub const ORECS: usize = 1 << 16;
 /// Changed lines that are remembered as changed, so that they are written back once.
 const FILTER_LINES: usize = 1024;
-/// A log that stays in the cache begins anew after so many lines (a quarter of it, if that is less):
+/// A log that stays in the cache starts over after so many lines (a quarter of it, if that is less):
 /// one that went through all of its lines would miss the cache with each record, and push out what
 /// the program works with.
 const CACHED_LINES: usize = 64;

@@ -26,7 +26,7 @@ struct off2f_abc {
 	bool known; /* taken from a text file that is held */
 	const struct off2f_header *head;
 	const struct off2f_text *text;
-	struct elf_phdr *phdr; /* as binfmt_elf is told */
+	struct elf_phdr *phdr; /* as binfmt_elf sees them */
 	const char *path;
 	const char *why; /* set where it is refused */
 };
@@ -53,7 +53,7 @@ struct off2f_xyz_file {
 	const struct vm_operations_struct *fs_ops;
 	u8 text_sha256[32];
 	struct off2f_abc_id abc;
-	void *header; /* of the ABC that last had this text, and what is told */
+	void *header; /* of the ABC that last had this text, and program headers */
 	unsigned long pages;
 	unsigned long *frame; /* by page; 0 = not looked up */
 	u8 *huge; /* by 2 MiB: HUGE_... */

@@ -110,7 +110,7 @@ static struct linux_binfmt off2f_format = {
 
 static int __init init(void)
 {
-	/* Whoever loads this is an ELF program himself. */
+	/* The process that loads this is an ELF program. */
 	if (current->flags & PF_KTHREAD || !current->mm ||
 	    !user_64bit_mode(current_pt_regs()))
 		return -EINVAL;

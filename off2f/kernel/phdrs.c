@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program headers that binfmt_elf is told. Those in ABC, and so in memory,
- * are the ELF's, as the program and its debugger must see them: their offsets
- * are not those of ABC, which the header page has, and each text has its size;
- * binfmt_elf would map that much of ABC, and our own mapping would have to take
- * its place. So it reads them with ABC's offsets and texts of no bytes, for
- * which it maps nothing and notes where they are all the same. It reads by the
- * file's operation, which is ours until then: this open file is exec's alone.
+ * The program headers that binfmt_elf sees. Those in ABC, and so in memory, are
+ * the ELF's, as the program and its debugger must see them: their offsets are
+ * not those of ABC, which the header page has, and each text has its size;
+ * binfmt_elf would map that much of ABC, and our own mapping would have to
+ * replace it. So binfmt_elf reads them with ABC's offsets and with texts of no
+ * bytes, for which it maps nothing but still notes the address. It reads by the
+ * file's operation, which is ours until then: only exec has this open file.
  */
 #include <linux/binfmts.h>
 #include <linux/elf.h>
@@ -116,7 +116,7 @@ u64 off2f_end_of_code(const struct off2f_abc *abc)
 
 /**
  * off2f_phdrs_read() - read ABC's program headers, and decide which texts
- * binfmt_elf is not told of
+ * to hide from binfmt_elf
  * @bprm: with its file
  * @abc: its header, checked; room for the program headers at @abc->phdr
  *
@@ -146,24 +146,24 @@ int off2f_phdrs_read(struct linux_binprm *bprm, struct off2f_abc *abc)
 }
 
 /* While binfmt_elf reads them. */
-struct told {
+struct shown {
 	const struct file_operations operations;
 	const struct file_operations *own; /* of the file */
 	const struct off2f_abc *abc;
 };
 
-static ssize_t tell(struct kiocb *iocb, struct iov_iter *to)
+static ssize_t read_shown(struct kiocb *iocb, struct iov_iter *to)
 {
 	struct file *file = iocb->ki_filp;
-	const struct told *told =
-		container_of(file->f_op, struct told, operations);
-	const struct off2f_abc *abc = told->abc;
+	const struct shown *shown =
+		container_of(file->f_op, struct shown, operations);
+	const struct off2f_abc *abc = shown->abc;
 	size_t bytes = abc->head->phdrs * sizeof(*abc->phdr);
 
 	if (iocb->ki_pos != elf_header(abc)->e_phoff ||
 	    iov_iter_count(to) != bytes)
-		return told->own->read_iter(iocb, to);
-	file->f_op = told->own;
+		return shown->own->read_iter(iocb, to);
+	file->f_op = shown->own;
 	return copy_to_iter(abc->phdr, bytes, to);
 }
 
@@ -179,9 +179,9 @@ int off2f_load_rest(struct linux_binprm *bprm, const struct off2f_abc *abc,
 		    const struct linux_binfmt *elf)
 {
 	struct file *file = bprm->file;
-	const struct told told = {
+	const struct shown shown = {
 		.operations = {
-			.read_iter = tell,
+			.read_iter = read_shown,
 			.mmap = file->f_op->mmap, /* it looks whether there is one */
 		},
 		.own = file->f_op,
@@ -189,8 +189,8 @@ int off2f_load_rest(struct linux_binprm *bprm, const struct off2f_abc *abc,
 	};
 	int err;
 
-	file->f_op = &told.operations;
+	file->f_op = &shown.operations;
 	err = elf->load_binary(bprm);
-	file->f_op = told.own;
+	file->f_op = shown.own;
 	return err;
 }

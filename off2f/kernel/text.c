@@ -199,8 +199,8 @@ static int judge_text(struct file *file, const struct off2f_abc *abc,
 }
 
 /*
- * Whoever can write to the text decides what the program does: as with an
- * interpreter that would be too much for a program of another owner.
+ * A writer of the text controls the program: as with an interpreter, that must
+ * not be allowed for a program of another owner.
  */
 static bool owner_is_right(struct file *xyz, struct file *abc)
 {

@@ -73,7 +73,7 @@ pub enum Failure {
     Io {
         /// Which file.
         path: PathBuf,
-        /// What it said.
+        /// The error.
         source: std::io::Error,
     },
     /// An order that cannot be carried out.

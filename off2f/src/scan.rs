@@ -16,7 +16,7 @@ use crate::format::PAGE_BYTES;
 use crate::plan::Plan;
 use crate::store::map;
 
-/// What Linux reads ahead of a disk unless told otherwise: the largest single read.
+/// Linux's default read-ahead of a disk: the largest single read.
 pub const READ_AHEAD_BYTES: u64 = 128 << 10;
 /// The paper counts programs whose data is this share of the file, or more.
 const MUCH_DATA_PERCENT: u64 = 10;

@@ -180,8 +180,8 @@ fn no_symbols(name: U32<LE>, names: u16) -> Section<'static> {
     }
 }
 
-/// Gives bytes their places. All of them are no more than the ELF: sections that share bytes could
-/// be told to be many times that.
+/// Gives bytes their places. All of them are no more than the ELF: headers of sections that
+/// share bytes could claim many times that.
 fn lay_out(sections: Vec<Section<'_>>, start: u64, most: usize) -> Sections {
     let mut made = Sections {
         count: sections.len(),

@@ -68,7 +68,7 @@ pub fn map(path: &Path) -> Result<Mmap, Failure> {
         )));
     }
     // SAFETY: programs and texts are not written to while they are read: an installed text is
-    // never changed in place, and whoever cuts off an input of a run gets a SIGBUS of his own.
+    // never changed in place, and truncating an input during a run causes a SIGBUS.
     unsafe { Mmap::map(&file) }.map_err(Failure::io(path))
 }
 
@@ -431,8 +431,8 @@ fn list(folder: &Path) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-/// Blocks for the huge pages that are whole, each asked for alone: a request of 2 MiB is given an
-/// aligned piece as long as there is one; a larger one is put wherever it fits.
+/// Allocates blocks for whole huge pages, one at a time: a request of 2 MiB gets an aligned piece
+/// as long as there is one; a larger request gets any place.
 fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     for piece in 0..bytes / HUGE_BYTES {
         let at = piece * HUGE_BYTES;

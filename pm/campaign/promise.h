@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What the program in the guest (work.c) tells the judge of its recording
- * (judge.c): after each operation, what a reader now finds. It is told by plain
- * stores into a raw segment of its own, so that the recording has it at the very
- * place where the operation had returned.
+ * What the program in the guest (work.c) reports to pm-judge: after each
+ * operation, what a reader must now find. It stores the report into a raw
+ * segment of its own, so that the recording has it at the place where the
+ * operation had returned.
  */
 #ifndef PM_PROMISE_H
 #define PM_PROMISE_H

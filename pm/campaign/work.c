@@ -97,7 +97,7 @@ static uint64_t block_content(uint64_t digest, const struct pm_ioc_segment *of)
 	return digest;
 }
 
-/* An operation has returned: tell what is there now. */
+/* An operation has returned: report what is there now. */
 static void done(void)
 {
 	struct pm_ioc_segment is;
@@ -286,7 +286,7 @@ static void block_segments(void)
 			     by[2] % 5 == 0);
 	}
 	scrub("blocks");
-	resize("blocks", 128 << 10, 1); /* laid out anew */
+	resize("blocks", 128 << 10, 1); /* laid out again */
 	write_blocks("blocks", 150, MANY, false);
 	write_blocks("blocks", 150, MANY, true);
 	resize("blocks", 96 << 10, 1);

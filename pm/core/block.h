@@ -3,8 +3,8 @@
  * Block segments (rem_pm_block.h): blocks that are written whole or not at all,
  * alone or many together, and never read back as anything else.
  *
- * No function waits or allocates. Readers may run side by side; whoever writes
- * or scrubs must be alone. Errors are negative errno:
+ * No function waits or allocates. Readers may run side by side; a writer
+ * or scrubber must be alone. Errors are negative errno:
  *   -EBADMSG    the block's bytes are not what was written; none are given out
  *   -ENOMEDIUM  no blocks have been laid out in this segment
  *   -EUCLEAN    damaged beyond repair
@@ -20,8 +20,8 @@
 
 /*
  * What blocks ask of their surroundings besides env.h: pm_copy(), and a copy out of
- * media, with the checksum of the bytes that came to @to. @from is looked at once:
- * whoever changes it meanwhile changes both. @to and @bytes are multiples of 8.
+ * media, with the checksum of the bytes that came to @to. @from is read once:
+ * a change meanwhile changes both. @to and @bytes are multiples of 8.
  */
 rem_u32 pm_copy_crc32c(struct pm_env *env, void *to, const void *from,
 		       size_t bytes, rem_u32 crc);

@@ -144,7 +144,7 @@ static bool header_holds(const rem_u8 *at, rem_u64 bytes, const rem_u8 *uuid,
 			 struct rem_pm_block_header *ret, int *ret_err)
 {
 	memcpy(ret, at, sizeof(*ret));
-	/* Cut off before its magic, or damaged: what it tells of is there. */
+	/* Cut off before its magic, or damaged: its content is there. */
 	if (!ret->magic)
 		ret->magic = REM_PM_BLOCK_MAGIC;
 	if (ret->magic != REM_PM_BLOCK_MAGIC ||

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * Another size of a block segment: its blocks, laid out anew in another place.
- * The old place is not changed, but for what opening finishes and repairs; who
- * calls this then makes the new one the segment's at one instant
+ * Resizes a block segment: copies its blocks to another place. The old place is
+ * not changed, except for what opening finishes and repairs; the caller then
+ * makes the new one the segment's at one instant
  * (pm_segment_rebuild()). A damaged block is never copied.
  */
 #include "block.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * What a slot holds, as its copies tell it. Reads only, and calls nothing but the
+ * What a slot holds, decided from its copies. Reads only, and calls nothing but the
  * checksum: pminit has it too, long before anything could be written.
  *
  * Invariant: nothing that was acknowledged is forgotten because copies are

@@ -118,8 +118,8 @@ int pm_segment_change(struct pm_region *region, rem_u32 slot,
 		      const struct rem_pm_segment *record);
 
 /*
- * Give up a refused slot: what it held is lost, and it is free. Where another
- * slot is refused because it said the same place or name, that one stays so
+ * Give up a refused slot: what it held is lost, and it is free. If another
+ * slot is refused because it has the same place or name, it stays refused
  * until the next open.
  */
 int pm_segment_give_up(struct pm_region *region, rem_u32 slot);

@@ -16,7 +16,7 @@ struct pm_slot {
 rem_u32 pm_check(rem_u32 kind, rem_u32 index, rem_u32 sequence,
 		 const void *body, size_t bytes);
 
-/* What a slot holds, as its copies tell it. */
+/* What a slot holds, decided from its copies. */
 struct pm_verdict {
 	rem_u32 sequence;		/* of the half that holds */
 	rem_u32 damaged;		/* halves that are */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What programs tell the modules, through /dev/pmctl (pmcore), /dev/pmbc and
+ * The interface of programs and modules, through /dev/pmctl (pmcore), /dev/pmbc and
  * /dev/pmramd. The same bytes for programs of 32 and 64 bits; "reserved" must
  * be zero. libpm is the ordinary way to use it.
  */
@@ -17,10 +17,10 @@ struct pm_ioc_status {
 	__u64 region_bytes;
 	__u64 base_bytes; /* of the base segment */
 	__u64 free_bytes;
-	__u64 wish_bytes; /* region size asked for, 0 = none */
+	__u64 wish_bytes; /* requested region size, 0 = none */
 	__u64 repaired;	  /* slots put right since the region was taken over */
 	__u64 damaged;	  /* halves of slots that were found damaged */
-	__u64 events;	  /* counts changes; poll() tells of a new one */
+	__u64 events;	  /* counts changes; poll() reports a new one */
 	__u64 phys;	  /* physical address of the region */
 	__u32 slots;
 	__u32 used;
@@ -131,7 +131,7 @@ struct pm_ioc_transfer {
 
 struct pm_ioc_bad {
 	char name[PM_NAME_BYTES];
-	__u64 first;  /* in: the first block that is asked for */
+	__u64 first;  /* in: the first block wanted */
 	__u64 blocks; /* address of an array of __u64 */
 	__u32 count;  /* in: of the array, at most PM_BAD_MAX; out: filled in */
 	__u32 reserved;

@@ -18,7 +18,7 @@
 /**
  * struct pm_place - where the region is
  * @start: its first byte; the same at each boot with the same map
- * @bytes: what was asked for
+ * @bytes: the requested size
  * @limit: end of the memory that it may grow into
  */
 struct pm_place {

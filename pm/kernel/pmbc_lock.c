@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Locks that programs take on a block segment, for what is more than one
- * transaction. They hold each other off, nobody else: a transaction needs none.
+ * Advisory locks of programs on a block segment, for work of more than one
+ * transaction. A transaction itself needs none.
  *
- * Fairness: first come, first served. All who hold or want the lock are in one queue
- * in the order of their coming; the first has it, and readers that follow readers who
- * have it. So a writer that waits holds later readers back, and nobody starves.
+ * Locks are granted FIFO. Holders and waiters are in one queue in the order of
+ * their requests; the first holds the lock, and so do readers that directly follow
+ * readers who hold it. Readers behind a waiting writer wait, so nobody starves. A
+ * dead process's request is dropped.
  */
 #include <linux/list.h>
 #include <linux/sched/signal.h>
@@ -15,7 +16,7 @@
 #include "pmbc_lock.h"
 
 /**
- * pmbc_lock_init() - a lock that nobody holds
+ * pmbc_lock_init() - initialise a free lock
  * @lock: the lock
  */
 void pmbc_lock_init(struct pmbc_lock *lock)
@@ -57,11 +58,11 @@ void pmbc_unlock(struct pmbc_lock *lock, struct pmbc_turn *turn)
 }
 
 /**
- * pmbc_lock() - have the lock
+ * pmbc_lock() - acquire the lock
  * @lock: the lock
  * @turn: the caller's, in no queue
  * @exclusive: alone, or beside others
- * @wait: else it is had at once or not at all
+ * @wait: wait for it; else fail with -EAGAIN
  *
  * Context: may sleep. Return: 0, -EAGAIN, -ERESTARTSYS.
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Another size of a block segment: laid out anew in another place, which becomes
+ * Resizes a block segment: its blocks are copied to another place, which becomes
  * the segment's at one instant (pmcore_rebuild()).
  */
 #include <linux/fs.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/pmctl: everything that is done with segments as a whole. Whoever may open
- * it for reading may look; for writing, may make segments; what belongs to
- * another is root's only.
+ * /dev/pmctl: operations on segments as a whole. Opened for reading it shows
+ * them; opened for writing it creates them; only root may change what belongs to
+ * another user.
  */
 #include <linux/compat.h>
 #include <linux/cred.h>
@@ -30,7 +30,7 @@ static_assert(sizeof(struct pm_ioc_bad) == 88);
 static_assert(sizeof(struct pm_ioc_resize) == 80);
 static_assert(sizeof(struct pm_ioc_lock) == 72);
 
-/* Programs are told what media says. */
+/* Programs see the numbers of the media. */
 static_assert(PM_TYPE_RAW == REM_PM_RAW && PM_TYPE_BLOCK == REM_PM_BLOCK);
 static_assert(PM_PERSIST_FOC == REM_PM_FOC && PM_PERSIST_FOF == REM_PM_FOF);
 
@@ -174,10 +174,10 @@ static int resize(struct pm_ioc_segment *segment)
 		return slot;
 	entry = &pmcore.region.entry[slot];
 	used = pmcore.slot[slot].users;
-	/* Whoever holds it knows where it is and how far it goes. */
+	/* Users of it know where it is and how far it goes. */
 	if (used && segment->bytes < entry->record.bytes)
 		return -EBUSY;
-	/* Its blocks are laid out anew: PMBC_IOC_RESIZE. */
+	/* Its blocks must be copied: PMBC_IOC_RESIZE. */
 	if (entry->record.type == REM_PM_BLOCK)
 		return -EOPNOTSUPP;
 	err = pm_segment_resize(&pmcore.region, slot, segment->bytes,

@@ -201,8 +201,8 @@ static const struct vm_operations_struct pm_vm_operations = {
 static int pm_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	/*
-	 * A private copy of memory frames that are not the kernel's own. (Of a
-	 * file that is open for reading VM_SHARED is not said.)
+	 * No private copies: the frames are not the kernel's own. (A file that
+	 * is open for reading has no VM_SHARED.)
 	 */
 	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
@@ -230,7 +230,7 @@ static char *devnode(const struct device *device, umode_t *mode, kuid_t *uid,
 {
 	const struct rem_pm_segment *record = record_of(MINOR(device->devt));
 
-	/* When the file is removed only the name is asked for. */
+	/* When the file is removed only the name is needed. */
 	if (mode)
 		*mode = record->mode;
 	if (uid)

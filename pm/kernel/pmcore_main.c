@@ -60,7 +60,7 @@ bool pmcore_is_owner(const struct rem_pm_segment *record)
 }
 
 /**
- * pmcore_event() - tell who polls that something changed
+ * pmcore_event() - wake pollers: something changed
  */
 void pmcore_event(void)
 {

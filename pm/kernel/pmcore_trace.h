@@ -8,7 +8,7 @@
 
 #include <linux/tracepoint.h>
 
-/* Something was asked for by ioctl: create, destroy, resize, change. */
+/* A request by ioctl: create, destroy, resize, change. */
 TRACE_EVENT(pmcore_segment,
 	TP_PROTO(unsigned int command, const char *name, u64 bytes, int err),
 	TP_ARGS(command, name, bytes, err),

@@ -7,7 +7,7 @@
  * and write-zeroes make holes. On a raw segment it is plain memory, with direct
  * access where the memory allows it (pmramd_dax.c).
  *
- * Requests are bios, done by whoever submits them, as pmem and brd do it: there is
+ * Requests are bios, done by the submitter, as in pmem and brd: there is
  * nothing to wait for, and a queue of blk-mq takes a quarter of a read's whole time
  * (1,000 of 3,900 instructions for 4 KiB).
  *

@@ -170,7 +170,7 @@ static int take_pminit(void)
  * pmcore_source_get() - take the region over
  *
  * Context: may sleep.
- * Return: 0 or a negative errno, which has been said.
+ * Return: 0 or a negative errno, which has been logged.
  */
 int pmcore_source_get(void)
 {

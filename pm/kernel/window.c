@@ -2,10 +2,10 @@
 /**
  * DOC: write windows
  *
- * The kernel's mappings of the region are for reading only, so that a stray store
- * of any other code faults instead of damaging what is there. Whoever means to
- * write opens a window: some pages of kernel addresses, of this CPU alone, that
- * are mapped to the place for as long as the write takes.
+ * The kernel's mappings of the region are read-only, so that a stray store
+ * of any other code faults instead of damaging what is there. A writer opens a
+ * window: some pages of kernel addresses, of this CPU only, that are mapped to
+ * the place during the write.
  *
  * A CPU's window is its own by preemption being off. Others could reach it only by
  * its address, and only while it is open. CR0.WP, the other way to do this, must
@@ -131,9 +131,9 @@ static int windows_make(void)
 }
 
 /**
- * pmcore_protect() - map the region for reading only
+ * pmcore_protect() - map the region read-only
  *
- * What cannot be protected is left as it was, and said.
+ * What cannot be protected is left as it was, and logged.
  *
  * Context: may sleep; nobody writes to the region yet.
  * Return: 0 or -ENOMEM.

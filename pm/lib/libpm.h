@@ -37,8 +37,8 @@ int pm_next(struct pm *pm, uint32_t *slot, struct pm_ioc_segment *ret);
 int pm_create(struct pm *pm, struct pm_ioc_segment *segment);
 int pm_destroy(struct pm *pm, const char *name);
 /*
- * @may_move: where there is no room behind it. A block segment is laid out anew
- * elsewhere: -EFBIG where a block that was written has no place in the new size.
+ * @may_move: if there is no room behind it. A block segment is copied elsewhere:
+ * -EFBIG if a block that was written has no place in the new size.
  */
 int pm_resize(struct pm *pm, const char *name, uint64_t bytes, int may_move);
 /* Owner, group, mode and map address are set to those of @segment. */

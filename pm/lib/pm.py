@@ -9,7 +9,7 @@
     with pm.Blocks("ledger") as blocks:
         blocks.write({3: data, 7: None})     # both or none; None: a hole
 
-A layer over libpm.so.1 by ctypes, and nothing more: what holds is said in libpm(3).
+A layer over libpm.so.1 by ctypes, and nothing more: libpm(3) describes it.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ use crate::target::{BATCH, Library, Run, contender};
 const ENTRIES: u64 = crate::fig5::ENTRIES;
 /// Of a table that stays in the cache.
 const SMALL_ENTRIES: u64 = 2000;
-/// Which pages a table got decides what of it meets in the cache: each contender is made anew so
-/// often.
+/// The pages of a table decide what of it collides in the cache: each contender is created this many
+/// times.
 const INSTANCES: usize = 3;
 /// Batches of a contender in a row: the first brings back what the others pushed out of the cache.
 const TURN: usize = 4;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A program whose data a power failure meets: a table of the numbers it counted last, in a region of
-//! any policy or in plain memory. It says each number when that is durable; after the failure `look`
-//! tells what is there. This is the binary that the crash tests run in.
+//! any policy or in plain memory. It prints each number when it is durable; after the failure `look`
+//! prints what is there. This is the binary that the crash tests run in.
 
 use std::alloc::Layout;
 use std::io::Write;

@@ -42,7 +42,7 @@ pub fn quantile(values: &[f64], fraction: f64) -> f64 {
     sorted[place]
 }
 
-/// Lines `name value spread_percent` for whoever reads standard output.
+/// Lines `name value spread_percent` for a reader of standard output.
 #[derive(Default)]
 pub struct Figures(String);
 

@@ -31,7 +31,7 @@ const REGION_BYTES: u64 = 32 << 20;
 const BUCKETS: u64 = 1 << 17;
 const ENTRIES: u64 = 100_000;
 
-/// Notes what is done to a region while it is told to.
+/// Notes accesses to a region while it is switched on.
 #[derive(Clone, Debug)]
 struct Tape {
     base: usize,

@@ -237,7 +237,7 @@ pub unsafe extern "C" fn nvheap_load(
             libc::EINVAL,
         );
     }
-    // SAFETY: the caller's buffer is as long as said.
+    // SAFETY: the caller's buffer has that length.
     let to = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), size_bytes) };
     // SAFETY: as the header says.
     unsafe { within(tx, |tx| tx.load(from, to)) }
@@ -256,7 +256,7 @@ pub unsafe extern "C" fn nvheap_store(
             libc::EINVAL,
         );
     }
-    // SAFETY: the caller's buffer is as long as said.
+    // SAFETY: the caller's buffer has that length.
     let from = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), size_bytes) };
     // SAFETY: as the header says.
     unsafe { within(tx, |tx| tx.store(to, from)) }

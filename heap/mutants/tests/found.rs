@@ -153,7 +153,7 @@ fn caches_of_machines_find_bugs() {
     });
 }
 
-/// Whoever plants a bug says how it is found.
+/// Each patch names a promise that a test here checks.
 #[test]
 fn every_bug_breaks_a_promise_that_is_checked() {
     let checked = [

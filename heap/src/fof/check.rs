@@ -67,7 +67,7 @@ const FRESH_END: u64 = offset_of!(ClassShared, fresh_end) as u64;
 const FULL: u64 = offset_of!(Cache, full) as u64;
 
 impl Looking<'_> {
-    fn tell(&mut self, offset: u64, what: String) {
+    fn report(&mut self, offset: u64, what: String) {
         self.found.findings.push(Finding { offset, what });
     }
 
@@ -86,7 +86,7 @@ impl Looking<'_> {
                 Chunk::Large(count) | Chunk::Free(count) => count,
                 Chunk::Inside | Chunk::Impossible => {
                     let word = (self.word)(entry);
-                    self.tell(
+                    self.report(
                         entry,
                         format!("chunk {chunk}: word {word:#x} is impossible"),
                     );
@@ -94,7 +94,7 @@ impl Looking<'_> {
                 }
             };
             if count > self.header.chunks - chunk {
-                self.tell(entry, format!("chunk {chunk}: goes past the end"));
+                self.report(entry, format!("chunk {chunk}: goes past the end"));
                 break;
             }
             if let Chunk::Free(count) = what {
@@ -113,7 +113,7 @@ impl Looking<'_> {
             let wanted = if is_end { what } else { Chunk::Inside };
             if self.chunk(chunk) != wanted {
                 let entry = self.header.entry_offset(chunk);
-                self.tell(entry, format!("chunk {chunk}: used twice"));
+                self.report(entry, format!("chunk {chunk}: used twice"));
             }
         }
     }
@@ -136,12 +136,12 @@ impl Looking<'_> {
                     .get(&first)
                     .is_some_and(|count| count.ilog2() as usize == bin);
                 if !fits {
-                    self.tell(at, format!("list {bin} of free chunks has chunk {first}"));
+                    self.report(at, format!("list {bin} of free chunks has chunk {first}"));
                     return;
                 }
                 let links = (self.word)(self.header.entry_offset(first) + LINKS);
                 if links as u32 != before {
-                    self.tell(
+                    self.report(
                         at,
                         format!("list {bin} of free chunks is broken at {first}"),
                     );
@@ -153,7 +153,7 @@ impl Looking<'_> {
         }
         if seen != runs.len() {
             let what = format!("{} runs of free chunks, {seen} in lists", runs.len());
-            self.tell(LISTS_OFFSET as u64, what);
+            self.report(LISTS_OFFSET as u64, what);
         }
     }
 
@@ -194,11 +194,11 @@ impl Looking<'_> {
                     return true;
                 }
                 let offset = self.offset(address);
-                self.tell(offset, format!("{by}: an object that is free twice"));
+                self.report(offset, format!("{by}: an object that is free twice"));
             }
             _ => {
                 let offset = self.offset(address);
-                self.tell(offset, format!("{by}: {address:#x} is no object of it"));
+                self.report(offset, format!("{by}: {address:#x} is no object of it"));
             }
         }
         false
@@ -222,7 +222,7 @@ impl Looking<'_> {
             Some(count) if count == CLASS[class].batch => true,
             Some(count) => {
                 let offset = self.offset(address);
-                self.tell(offset, format!("{by}: a batch of {count} objects"));
+                self.report(offset, format!("{by}: a batch of {count} objects"));
                 false
             }
             None => false,
@@ -250,11 +250,11 @@ impl Looking<'_> {
             return;
         }
         let Some((_, _, index)) = self.object(fresh) else {
-            return self.tell(at, format!("{by}: fresh memory at {fresh:#x}"));
+            return self.report(at, format!("{by}: fresh memory at {fresh:#x}"));
         };
         let left = count - index;
         if end != fresh + (left * size) as u64 {
-            return self.tell(at, format!("{by}: fresh memory up to {end:#x}"));
+            return self.report(at, format!("{by}: fresh memory up to {end:#x}"));
         }
         for object in 0..left {
             if !self.note(class, fresh + (object * size) as u64, &by) {
@@ -333,7 +333,7 @@ impl Looking<'_> {
                 continue;
             };
             if !self.is_allocated(root.offset) {
-                self.tell(at, format!("root {:?} leads to no object", root.name));
+                self.report(at, format!("root {:?} leads to no object", root.name));
             }
             self.found.roots.push(root);
         }

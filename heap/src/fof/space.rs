@@ -136,7 +136,7 @@ impl Space {
         self.base.wrapping_add(offset)
     }
 
-    /// Whoever holds it may change what threads share.
+    /// Its holder may change what threads share.
     pub fn lock(&self) -> MutexGuard<'_, ()> {
         // A panic within is an index out of bounds: the lists are in order, if perhaps shorter.
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)

@@ -252,7 +252,7 @@ impl<K: Key, V: Persist> BPlusTree<K, V> {
         Ok(None)
     }
 
-    /// A node has got a right neighbour: tell its parent, which may be split in turn.
+    /// A node got a right neighbour: adds it to the parent, which may be split in turn.
     fn add_child<T: Tx>(self, tx: &mut T, mut way: Way<K>, key: K, child: u64) -> TxResult<()> {
         let (mut key, mut child) = (key, child);
         while let Some((at, place)) = way.pop() {

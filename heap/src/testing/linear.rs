@@ -3,8 +3,8 @@
 //!
 //! Operations of several threads overlap. Each must have happened at one moment between its call and
 //! its return; after a cut those that had returned are there, and of those under way each is or is
-//! not. The checker follows the history with every order that the answers so far allow, and tells
-//! which states a cut may leave after each step.
+//! not. The checker follows the history with every order that the answers so far allow, and gives
+//! the states that a cut may leave after each step.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -12,7 +12,7 @@ use std::hash::Hash;
 
 /// A sequential specification.
 pub trait Model: Clone + Eq + Hash + Debug {
-    /// What is asked for.
+    /// An operation.
     type Op: Clone + Debug;
     /// What is answered.
     type Answer: Clone + Eq + Hash + Debug;

@@ -207,7 +207,7 @@ impl<B: Pmem> Core<B> {
         list
     }
 
-    /// A chunk becomes a slab by a record of its own: it is the same whoever uses its objects.
+    /// A chunk becomes a slab by a record of its own: the session does not matter.
     fn make_slab<const FLUSH: bool>(&mut self, class: usize, chunk: u64) -> TxResult<()> {
         let shared = &*self.shared;
         let (map, bytes) = (

@@ -311,7 +311,7 @@ pub trait Engine<B: Pmem>: Tx + Send {
     /// # Errors
     /// [`TxError::TooLarge`] where the log has no room for the record that ends it.
     fn roll_back(&mut self) -> TxResult<()>;
-    /// Wait until something that was read has changed. Says no if it cannot tell.
+    /// Wait until something that was read has changed. False if it cannot know.
     fn wait_for_change(&mut self) -> bool;
     /// The session's part.
     fn core(&mut self) -> &mut Core<B>;

@@ -135,8 +135,8 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> RedoTx<B, STM, FLUSH> {
         true
     }
 
-    /// Unlock after a failure. Memory that was written past the log has changed all the same, and
-    /// whoever still reads the object that it was must see that.
+    /// Unlock after a failure. Memory that was written past the log has changed anyway, and
+    /// readers of the old object must notice.
     #[cold]
     fn unlock_failed(&mut self) {
         let version = self
@@ -328,7 +328,7 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> Tx for RedoTx<B, STM, FLUSH> {
                 self.core.pending.push(pending);
                 Ok(pending.offset)
             }
-            // It would not commit anyway, and whoever it met may have made room.
+            // It would not commit anyway, and the conflicting session may have made room.
             Err(TxError::OutOfSpace) if STM && !self.reads_hold() => Err(TxError::Conflict),
             Err(error) => Err(error),
         }

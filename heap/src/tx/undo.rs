@@ -63,7 +63,7 @@ impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
         let most = self.saved.content().len() + 64;
         let room = shared.layout.redo_lines as usize * CONTENT_WORDS;
         if most > room || !self.core.undo_log.has_room(group.len()) {
-            // As nothing of it has changed, its end need not tell of it either.
+            // Nothing of it has changed, so the record that ends it need not have it.
             self.saved.truncate(first);
             return Err(TxError::TooLarge);
         }
@@ -296,7 +296,7 @@ impl<B: Pmem, const FLUSH: bool> Engine<B> for UndoTx<B, FLUSH> {
     fn roll_back(&mut self) -> TxResult<()> {
         if self.sequence != 0 {
             self.restore_from(0);
-            // The words are as before, and this is said as a commit would say it: a later
+            // The words are as before, and a record states them as that of a commit does: a later
             // recovery must not put them back over what others commit.
             self.encode(false);
             self.write(false)?;

@@ -10,13 +10,13 @@ pub enum MediaError {
     PartForm {
         /// Name or file.
         part: String,
-        /// What the parser said, in one line.
+        /// The parser's message, in one line.
         cause: String,
     },
     /// A part that does not exist.
     #[error("no part named {name}: give one of {known}")]
     NoPart {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The built-in ones.
         known: String,

@@ -529,7 +529,7 @@ mod tests {
         }
     }
 
-    /// Goal: what needs more than 64 bytes of registers is said. The paper's leveler does not, nor does
+    /// Goal: a need for more than 64 bytes of registers is reported. The paper's leveler does not, nor does
     /// reseeding with one region; each region more has a start, a gap and a count of its own.
     #[test]
     fn registers_are_below_64_bytes_with_one_region() {

@@ -6,8 +6,8 @@
 //! of bytes, `g A + g^2 B` over GF(256), so that any two of four are enough.
 //! Each *piece* (32 bytes) is stored with the generation of the line's write and a
 //! CRC-32C over data, generation, line and device. That CRC is what *locates* a
-//! fault: the exclusive or only says that something is wrong. The generation
-//! tells pieces of different age apart, after a lost write or a cut.
+//! fault: the exclusive or only shows that something is wrong. The generation
+//! distinguishes pieces of different age, after a lost write or a cut.
 //!
 //! Invariant: what `decode` returns is of one generation, and consistent with
 //! every intact piece of it; anything else is contained, never guessed.
@@ -41,7 +41,7 @@ pub enum Read {
     Clean(Line),
     /// Some were not, and the others give the line.
     Repaired(Line),
-    /// The containment bit: there is no line, and the machine is told (MCE).
+    /// The containment bit: there is no line, and the machine gets an MCE.
     Contained,
 }
 
@@ -261,7 +261,7 @@ mod tests {
         }
     }
 
-    /// Goal: the fault is located by the piece's check, not told; each single bit.
+    /// Goal: the fault is located by the piece's check alone; each single bit.
     #[test]
     fn every_flipped_bit_is_repaired() {
         let phys = PhysLine(77);
@@ -281,7 +281,7 @@ mod tests {
         }
     }
 
-    /// A half that a lost write left old is told by its age; one that is wrong and
+    /// A half that a lost write left old is recognised by its age; one that is wrong and
     /// has a right check of the right age cannot be located by three pieces.
     #[test]
     fn lost_writes_are_repaired_and_what_is_not_located_is_contained() {

@@ -14,7 +14,7 @@ struct state {
 	uint64_t repaired; /* copies that opening put right */
 };
 
-/* What the program in the guest would tell of this segment. */
+/* What the program in the guest would report of this segment. */
 static inline struct promise_segment
 state_head(const struct rem_pm_segment *record)
 {
