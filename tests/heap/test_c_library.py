@@ -60,7 +60,7 @@ def test_directory_in_a_heap_works_as_one_in_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_c_program_finds_its_plain_memory_again(tmp_path: Path) -> None:
+def test_c_program_finds_its_plain_memory_again(tmp_path: Path) -> None:
     program = tmp_path / "program"
     run([*compiler(program), str(C / "test_fof.c"), *libraries()])
     run([str(program), str(tmp_path / "region")])
@@ -85,7 +85,7 @@ def libraries() -> list[str]:
     return [str(need(HeapLibrary())), "-lpthread", "-ldl", "-lm"]
 
 
-def testing_symbols(binary: Path) -> set[str]:
+def symbols_of_tests(binary: Path) -> set[str]:
     """Symbols of crash tests and of planted bugs in a library or program."""
     symbols = run(["nm", str(binary)]).stdout
     return set(
@@ -95,22 +95,7 @@ def testing_symbols(binary: Path) -> set[str]:
 
 @pytest.mark.full
 def test_library_holds_neither_crash_tests_nor_planted_bugs() -> None:
-    assert testing_symbols(need(HeapLibrary())) == set()
+    assert symbols_of_tests(need(HeapLibrary())) == set()
     # The benchmark tests itself before it measures: the pattern does find them there.
     bench = need(HeapProgram())
-    assert testing_symbols(bench) == {"nvheap7testing", "remanence_crash_states"}
-
-
-def symbols(program: Path) -> str:
-    return run(["nm", "-C", "--defined-only", program]).stdout
-
-
-@pytest.mark.full
-def test_library_has_no_code_of_tests() -> None:
-    """Crash tests are behind the feature `testing`; planted bugs are in copies only."""
-    library = symbols(build_c_library())
-    assert "nvheap_open" in library
-    assert "nvheap::testing" not in library
-    assert "mutant" not in library.lower()
-    # The benchmark tests itself: the same search finds them there.
-    assert "nvheap::testing" in symbols(ensure_heap_bench(Progress()).bench)
+    assert symbols_of_tests(bench) == {"nvheap7testing", "remanence_crash_states"}
