@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.errors import RemError
+from lab.paths import repo_dir
 from lab.setup.inputs import Inputs
 from lab.setup.patch_series import (
     Patch,
@@ -155,3 +156,13 @@ def test_mutant_without_verdict_or_name_is_found(repo: Path) -> None:
     found = check_series(repo, series(repo))
     assert any("no line `Violates: PROMISE: VERDICT`" in line for line in found)
     assert any('no line that it adds asks for "nameless"' in line for line in found)
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["heap/mutants", "machine/crash-states/mutants", "models/memory/mutants", "pm/mutants"],
+)
+def test_planted_bugs_of_the_repository_apply(folder: str) -> None:
+    found = read_series(repo_dir() / folder)
+    assert len(found.mutants) > 10
+    assert check_series(repo_dir(), found) == []
