@@ -76,15 +76,15 @@ class BudgetWords:
 def check(words: BudgetWords) -> Plan:
     """A plan that the power model can compute, or UsageError."""
     from lab.power.budget import LOADS, Plan, parse_margin
-    from lab.report.timeline_picture import FORMATS
+    from lab.report.timeline_picture import check_format
 
     supply = words.supply_words
     if words.load not in LOADS:
         raise UsageError(f"--load {words.load}: give {' or '.join(LOADS)}")
     if supply.power_cycles < 0 or supply.capacitor_cycles < 0:
         raise UsageError("cycles count from 0: give a number that is not negative")
-    if words.picture is not None and words.picture.suffix[1:] not in FORMATS:
-        raise UsageError(f"--picture {words.picture}: end it in one of {', '.join(FORMATS)}")
+    if words.picture is not None:
+        check_format(words.picture)
     return Plan(
         machine=words.machine,
         load=words.load,

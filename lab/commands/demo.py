@@ -41,6 +41,10 @@ class DemoWords:
     page: Annotated[Path | None, typer.Option(help="Where to write the page.", metavar="FILE")] = (
         None
     )
+    picture: Annotated[
+        Path | None,
+        typer.Option(help="Draw the timeline, as .svg, .png or .pdf.", metavar="FILE"),
+    ] = None
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the machine, stopped, for `rem resume`.")
     ] = False
@@ -71,6 +75,7 @@ class DemoPlan:
     caches: str | None
     story: Plan
     page: Path
+    picture: Path | None
     keep: bool
 
 
@@ -91,6 +96,10 @@ def check(words: DemoWords) -> DemoPlan:
     if words.no_flush is not None and (profile is None or words.no_flush not in NO_FLUSH):
         known = ", ".join(NO_FLUSH)
         raise UsageError(f"--no-flush {words.no_flush}: choose {known}, and give --caches PROFILE")
+    if words.picture is not None:
+        from lab.report.timeline_picture import check_format
+
+        check_format(words.picture)
     plan = Plan(words.writes, words.off, size=Size(words.clients), no_flush=words.no_flush)
     return DemoPlan(
         name=words.name,
@@ -99,6 +108,7 @@ def check(words: DemoWords) -> DemoPlan:
         kernel=words.kernel,
         caches=profile,
         story=plan,
+        picture=words.picture,
         page=words.page or state_dir() / "demo" / f"{words.name}-{plan.kind}.html",
         keep=words.keep,
     )
@@ -106,7 +116,7 @@ def check(words: DemoWords) -> DemoPlan:
 
 def _stop_go(plan: DemoPlan, print_line: Callable[[str], None], as_json: bool) -> bool:
     from lab.demo.outcome import Outcome
-    from lab.demo.run import end, leave, play, write_page
+    from lab.demo.run import draw_picture, end, leave, play, write_page
     from lab.machine import Machine
     from lab.setup.need import ready_after_s
     from lab.testbed.machines import make_config
@@ -120,6 +130,8 @@ def _stop_go(plan: DemoPlan, print_line: Callable[[str], None], as_json: bool) -
             leave(machine)
     end(outcome)
     write_page(outcome, plan.page)
+    if plan.picture is not None:
+        draw_picture(outcome, plan.picture)
     if as_json:
         outcome.result.emit()
     return outcome.result.ok

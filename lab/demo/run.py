@@ -10,7 +10,7 @@ from lab.demo import loss, story, verdict
 from lab.demo.outcome import Outcome
 from lab.demo.page import page
 from lab.demo.story import Plan
-from lab.errors import InfraError
+from lab.errors import InfraError, RemError
 from lab.machine import Machine, MachineState
 from lab.machine.cut_points import attach_cut_points
 from lab.testbed.workload import Workload
@@ -64,3 +64,13 @@ def write_page(outcome: Outcome, path: Path) -> None:
     except OSError as error:
         raise InfraError(f"cannot write {path}: {error.strerror}") from error
     outcome.print_line(f"Page: {path}")
+
+
+def draw_picture(outcome: Outcome, path: Path) -> None:
+    """Write the picture of the Stop and the Go."""
+    if outcome.timeline is None:
+        raise RemError(f"cannot draw {path}: the record has no timeline of a Stop")
+    from lab.report.timeline_picture import draw
+
+    draw(outcome.timeline, path)
+    outcome.print_line(f"Picture: {path}")

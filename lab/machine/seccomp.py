@@ -2,7 +2,7 @@
 """A filter of system calls for a file server: nothing that it makes can give anybody rights.
 
 A guest's root may ask for any mode and any kind of file. On the host a set-user-ID program or a
-device in the shared folder would give the rights of the folder's owner to every user who can reach it.
+device in the shared folder would give the rights of the folder's owner to all who can reach it.
 """
 
 from __future__ import annotations

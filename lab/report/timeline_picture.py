@@ -116,11 +116,17 @@ def _save(timeline: Timeline, discharge: Discharge | None, target: Any, kind: st
     pyplot.close(figure)
 
 
-def draw(timeline: Timeline, path: Path, discharge: Discharge | None = None) -> None:
-    """Write the picture; the file's suffix is its format."""
+def check_format(path: Path) -> str:
+    """The format of the picture, by its file's suffix; or UsageError."""
     kind = path.suffix.removeprefix(".").lower()
     if kind not in FORMATS:
         raise UsageError(f"{path}: end it in one of {', '.join('.' + f for f in FORMATS)}")
+    return kind
+
+
+def draw(timeline: Timeline, path: Path, discharge: Discharge | None = None) -> None:
+    """Write the picture; the file's suffix is its format."""
+    kind = check_format(path)
     try:
         _save(timeline, discharge, path, kind)
     except OSError as error:

@@ -279,6 +279,7 @@ def test_each_kind_of_demonstration_has_its_own_page() -> None:
         demo.DemoWords(stop="slow"),
         demo.DemoWords(no_flush="some"),
         demo.DemoWords(no_flush="data", caches="off"),
+        demo.DemoWords(picture=Path("mine.txt")),
     ],
 )
 def test_wrong_words_of_demo_are_refused(words: demo.DemoWords) -> None:

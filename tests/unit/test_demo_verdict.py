@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from html import unescape
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,8 +17,10 @@ import pytest
 import tests.support.record_builder as build
 from lab.demo.outcome import Outcome
 from lab.demo.page import page
+from lab.demo.run import draw_picture
 from lab.demo.story import Before
 from lab.demo.verdict import all_lost, read_back
+from lab.errors import RemError
 from lab.record.block import decode
 from lab.record.timeline import timeline_of
 from lab.report.timeline_picture import svg
@@ -129,6 +132,19 @@ def test_page_is_complete_and_self_contained() -> None:
     assert "FAILED" in html and "1.500" in html and "Not modelled" in html
     body = html.replace(picture, "")
     assert "http" not in body and "src=" not in body
+
+
+def test_picture_is_drawn_from_the_record_and_is_the_same_each_time(tmp_path: Path) -> None:
+    outcome = Outcome(print_line=lambda _: None)
+    with pytest.raises(RemError, match="no timeline"):
+        draw_picture(outcome, tmp_path / "none.svg")
+    outcome.timeline = timeline_of(decode(bytes(build.make_block())).slots[1])
+    drawn = []
+    for name in ("one.svg", "two.svg"):
+        draw_picture(outcome, tmp_path / name)
+        drawn.append((tmp_path / name).read_text())
+    ElementTree.fromstring(drawn[0])
+    assert drawn[0] == drawn[1] and not (tmp_path / "none.svg").exists()
 
 
 def test_process_is_its_number_and_its_start_time() -> None:
