@@ -155,7 +155,7 @@ fn region_in_which_a_thread_panicked_is_not_closed() {
 }
 
 /// A process may die between any two instructions of the allocator. What is left has no object
-/// twice, or is refused: whoever accepts it gets no memory that somebody has.
+/// twice, or is refused: a program that accepts it gets no memory that is in use.
 #[test]
 fn allocator_that_died_at_work_is_in_order_or_refused() {
     const ROUNDS: u64 = 40;

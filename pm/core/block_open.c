@@ -2,7 +2,7 @@
 /*
  * Laying out and opening a block segment. Opening finishes what a cut left
  * committed, and finds which places are free; only entries of which the two
- * maps differ cost a look at the data.
+ * maps differ cost a read of the data.
  */
 #include "block.h"
 

@@ -50,7 +50,7 @@ with pm.Service() as service:
             assert error.errno == errno.ERANGE
         else:
             raise AssertionError("a block that is not there was read")
-    service.resize("py-blocks", 2 << 20)  # laid out anew
+    service.resize("py-blocks", 2 << 20)  # copied to another place
     with pm.Blocks("py-blocks") as blocks:
         assert blocks.read([7, 3]) == [b"b" * 512, bytes(512)]
         assert blocks.scrub().bad_blocks == 0

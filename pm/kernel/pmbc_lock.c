@@ -44,7 +44,7 @@ static void grant(struct pmbc_lock *lock)
 }
 
 /**
- * pmbc_unlock() - leave the queue, whether the lock was had or waited for
+ * pmbc_unlock() - leave the queue, whether the lock was acquired or not
  * @lock: the lock
  * @turn: the caller's
  */

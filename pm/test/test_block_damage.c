@@ -145,7 +145,7 @@ static void bad_blocks_are_listed_and_heal(struct scene *scene)
 	CHECK(pm_block_scrub(block, 3) == -EBADMSG, "scrub");
 	CHECK(pm_block_is_bad(block, 3) && block->bad_count == 1, "listed");
 	CHECK(block->mismatches == 1, "counted");
-	CHECK(!blocks_write(&scene->blocks, 3, 1, 5), "written anew");
+	CHECK(!blocks_write(&scene->blocks, 3, 1, 5), "written again");
 	CHECK(!pm_block_read(block, 3, data), "heals");
 	CHECK(!pm_block_is_bad(block, 3) && !block->bad_count, "off the list");
 	put_back(scene);

@@ -19,7 +19,7 @@ def aside() -> Iterator[Machine]:
     """A machine in its first boot, with memory that the kernel has put aside.
 
     In a later boot that memory may hold what the kernel of an earlier one left there, which
-    pmcore takes for a damaged region and does not make anew.
+    pmcore takes for a damaged region and does not format.
     """
     with guest_with_region(f"t-pma-{os.getpid()}", more=ASIDE) as made:
         yield made

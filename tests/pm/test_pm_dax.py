@@ -16,7 +16,7 @@ import pytest
 from lab.machine import Machine
 from lab.testbed.pm_guest import cut, guest_with_region, kernel_complaints, load, sh
 
-# Whoever comes first builds the modules.
+# The first test builds the modules.
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 MARK = "direct-access-mark"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The modules in a guest: rights, limits, users of segments, disks, damage, unloading.
 
-Goal: what pmadmin(8) says holds, and none of it upsets the kernel. Method: one machine, its region
-made anew; damage is done to its NVRAM file while the power is off.
+Goal: pmadmin(8) is true, and nothing in it disturbs the kernel. Method: one machine with a new
+region; damage is done to its NVRAM file while the power is off.
 """
 
 from __future__ import annotations

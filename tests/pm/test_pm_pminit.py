@@ -2,8 +2,8 @@
 """A region that `pm=` put aside: its place, its address, its size, over every end of a kernel.
 
 Goal: content outlives a reboot, a panic, a kexec and a power cut; the kernel maps it at the same
-address each time though everything else is moved about (KASLR); another size is had from the next
-boot on, unless it would cut off a segment. Method: one machine; the region's own status, and what
+address each time though everything else is moved about (KASLR); another size takes effect at the
+next boot, unless it would cut off a segment. Method: one machine; the region's own status, and what
 is in a segment. That other addresses do differ from boot to boot is looked up, too.
 """
 
@@ -30,7 +30,7 @@ from lab.testbed.pm_guest import (
     wait_up,
 )
 
-# Whoever comes first builds the modules.
+# The first test builds the modules.
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 REGION_BYTES = 64 << 20

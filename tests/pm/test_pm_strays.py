@@ -18,7 +18,7 @@ from lab.machine import Machine
 from lab.testbed.pm_guest import guest_with_region, load, sh, status, unload
 from tests.pm.conftest import ASIDE
 
-# Whoever comes first builds the modules.
+# The first test builds the modules.
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200), pytest.mark.usefixtures("quiet")]
 
 FAULTED = "Bad address"

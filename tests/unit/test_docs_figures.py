@@ -27,6 +27,7 @@ document = "README.md"
 texts = ["16 ms"]
 source = "ATX12V design guide"
 """
+REPO = Path(__file__).resolve().parents[2]
 CODE = "/* why */\nint bound_ns = 5; // a comment\n"
 DOCUMENT = "A Stop takes <!--fig stops.max_ns ms.2-->2.96\xa0ms<!--/fig-->; ATX holds 16 ms.\n"
 SOURCE = Source("stops", "bench stop-go", ("kernel",))
@@ -56,6 +57,11 @@ def kinds(repo: Path) -> list[str]:
 
 def test_true_document_has_no_findings(repo: Path) -> None:
     assert kinds(repo) == []
+
+
+def test_every_quantity_of_this_repository_has_a_source() -> None:
+    found = check.check(REPO)
+    assert [str(one) for one in found if one.kind in {"wrong", "unsourced", "unused"}] == []
 
 
 def test_figure_older_than_its_code_is_stale(repo: Path) -> None:

@@ -13,6 +13,7 @@ from lab.tidy.changelog import check_changelog
 from lab.tidy.check import check_file, counts, tidy
 from lab.tidy.cycles import check_cycles, cycles
 from lab.tidy.lengths import FILE_LINES_MAX, FUNCTION_LINES_MAX, SHELL_LINES_MAX
+from lab.tidy.prose import COLUMNS_MAX
 from lab.tidy.references import Project, references
 from lab.tidy.rooms import BEGIN, END, SHOWN_IN, TABLE, Room, Rooms, check_rooms, with_table
 from lab.tidy.units import lacks_unit
@@ -79,6 +80,44 @@ def test_shell_is_short_or_python() -> None:
     code = "true\n" * SHELL_LINES_MAX
     assert whats("tool", SH + "# why\n\n" * 20 + code) == []
     assert whats("tool", SH + code + "true\n") == ["a shell script of over 30 lines"]
+
+
+WORDS = "word " * (COLUMNS_MAX // 5)
+
+
+def test_markdown_is_wrapped() -> None:
+    exact = WORDS[:-1] + "s"
+    assert len(exact) == COLUMNS_MAX
+    assert whats("docs/a.md", f"{exact}\n") == []
+    assert whats("docs/a.md", f"\n{exact}s\n") == ["101 columns: wrap at 100"]
+    assert whats("docs/a.md", f"- a\n\n    {exact}\n") == ["104 columns: wrap at 100"]
+    assert whats("docs/a.md", f"    code\n{exact}s\n```\n```\n- {exact}\n") != []
+    assert whats("LICENSES/a.txt", f"{exact}s\n") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"| {WORDS}{WORDS}|",
+        f"```\n{WORDS}{WORDS}\n```",
+        f"For example:\n\n    {WORDS}{WORDS}\n\n    {WORDS}{WORDS}",
+        "- " + "x" * 99,
+        f"<!--fig a.b-->1<!--/fig--> {WORDS}",
+    ],
+)
+def test_tables_code_and_figures_are_not_wrapped(text: str) -> None:
+    assert whats("docs/a.md", f"{text}\n") == []
+
+
+@pytest.mark.parametrize("word", ["Who" + "ever", "an" + "ew", "is " + "had"])
+def test_idiom_is_found_in_prose_and_comments(word: str) -> None:
+    for name, before in (("docs/a.md", ""), ("lab/a.py", f"{PY}# "), ("kernel/stop/a.c", C)):
+        assert len(whats(name, f"{before}{word}\n")) == 1
+
+
+@pytest.mark.parametrize("word", ["renew", "a lookup", "bytes that were asked for", "Hadamard"])
+def test_other_words_are_no_idiom(word: str) -> None:
+    assert whats("docs/a.md", f"{word}\n") == []
 
 
 def test_changelog_form() -> None:

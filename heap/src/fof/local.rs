@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A thread's allocator: lists of free objects by class, without a lock and without a look at
-//! anything but the object.
+//! A thread's allocator: lists of free objects by class, without a lock. It reads nothing but
+//! the object.
 
 use std::alloc::Layout;
 use std::fmt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Crash tests of the heap: a back end that records, histories, and a look at every state that a cut
-//! of them may leave (`remanence-crash-states`).
+//! Crash tests of the heap: a back end that records, histories, and a check of every state that a
+//! cut of them may leave (`remanence-crash-states`).
 
 mod broken;
 mod linear;

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::map::Mapping;
 use crate::pmem::{LINE_BYTES, LINE_WORDS, Pmem};
 
-/// Memory of a replica: which lines a look has stored to.
+/// Memory of a replica: which lines a check has stored to.
 struct Tracked {
     base: usize,
     bytes: usize,

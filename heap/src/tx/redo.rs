@@ -237,7 +237,7 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> RedoTx<B, STM, FLUSH> {
     #[inline(always)]
     fn end(&mut self, committed: bool) {
         self.changes.clear();
-        // Behind a fence a store costs more than a look.
+        // Behind a fence a store costs more than a load.
         if self.direct {
             self.direct = false;
         }

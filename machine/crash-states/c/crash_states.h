@@ -46,7 +46,7 @@ void crash_states_show(struct crash_states *states, uint64_t expected,
 		       void (*look)(struct crash_image *image, void *context),
 		       void *context);
 
-/* The image; a look may write to it if it calls crash_image_touch(). */
+/* The image; `look` may write to it if it calls crash_image_touch(). */
 void *crash_image_bytes(struct crash_image *image);
 /* These bytes are written to, and put back after the look. */
 void crash_image_touch(struct crash_image *image, size_t offset, size_t bytes);

@@ -51,7 +51,7 @@ impl Image<'_> {
     }
 }
 
-/// A look that failed.
+/// A failed call of `look`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure<E> {
     /// The smallest pick that was found to fail.

@@ -57,7 +57,7 @@ impl Event {
     }
 }
 
-/// What a look at an image is given.
+/// What `look` is given of an image.
 #[derive(Debug)]
 pub struct Visit<'v, 'i> {
     /// The memory as the cut left it.
@@ -70,7 +70,7 @@ pub struct Visit<'v, 'i> {
     pub at_mark: bool,
 }
 
-/// An image that a look refused.
+/// An image that `look` refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused<E> {
     /// Number of the event before which the cut came.
@@ -100,7 +100,7 @@ pub struct History {
     moments: u64,
 }
 
-/// A look at one image.
+/// The check of one image.
 pub type Look<'a, E> = &'a mut dyn FnMut(&mut Visit<'_, '_>) -> Result<(), E>;
 
 impl History {
@@ -144,7 +144,7 @@ impl History {
     /// Follows events and looks at the images of each moment.
     ///
     /// # Errors
-    /// The first image that a look refuses.
+    /// The first image that `look` refuses.
     pub fn follow<E>(&mut self, events: &[Event], look: Look<'_, E>) -> Result<(), Refused<E>> {
         for (number, event) in events.iter().enumerate() {
             if matches!(event, Event::Fence(_) | Event::Mark(_)) {
@@ -175,7 +175,7 @@ impl History {
         })
     }
 
-    /// Follows one event, without a look.
+    /// Follows one event, without a call of `look`.
     pub fn apply(&mut self, event: &Event) {
         let memory = &mut self.cuts.memory;
         match event {
@@ -195,10 +195,10 @@ impl History {
         }
     }
 
-    /// The same where caches survive: a look after each store that changes memory and each mark.
+    /// The same where caches survive: `look` after each store that changes memory and each mark.
     ///
     /// # Errors
-    /// The first image that a look refuses.
+    /// The first image that `look` refuses.
     pub fn follow_surviving<E>(
         &mut self,
         events: &[Event],

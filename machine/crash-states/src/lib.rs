@@ -12,7 +12,7 @@
 //! | [`open`] | lines whose content after a cut is open, and their possible contents |
 //! | [`memory`] | follows stores, flushes and fences |
 //! | [`pick`] | which images to look at: all, or the extremes and some drawn by a seed; shrinking |
-//! | [`cuts`] | shows images in one buffer and undoes what a look wrote |
+//! | [`cuts`] | shows images in one buffer and undoes what `look` wrote |
 //! | [`history`] | follows a list of events and looks before each fence and mark |
 //! | [`eviction`] | images by name, for a command line |
 //! | [`disk`] | writes of a disk with a volatile cache |

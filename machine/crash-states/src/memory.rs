@@ -26,7 +26,7 @@ pub struct Memory {
     /// Steps so far.
     number: u64,
     digest: u64,
-    /// Lines that media holds anew since they were last taken.
+    /// Lines that reached media since they were last taken.
     settled: Vec<u64>,
 }
 

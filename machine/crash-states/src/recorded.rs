@@ -20,7 +20,7 @@ pub enum RecordedError {
     Recording(RecordingError),
     /// It ends inside a window.
     CutShort,
-    /// The memory that is asked for is not in it.
+    /// The requested memory is not in it.
     OutsideNvram,
 }
 

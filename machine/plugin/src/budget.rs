@@ -5,7 +5,7 @@
 //! Clock `flat-1ns`, where no caches are modelled: a phase costs the largest number of instructions that any
 //! vCPU began in it, plus the time in which all were halted. A fuse burns down
 //! with its own vCPU's instructions only, so it is set for a short chunk, and
-//! the whole is worked out anew when it has burnt.
+//! the whole is computed again when it has expired.
 
 use crate::control::CPUS_MAX;
 

@@ -183,7 +183,7 @@ impl Plugin {
         control::fill(to, cpu, &self.clocks(self.halted_ns(), job.as_deref()));
     }
 
-    /// With caches: code is translated anew if it is to be exact from now on, or no longer.
+    /// With caches: code is translated again if it is to be exact from now on, or no longer.
     pub(crate) fn set_exact(&self, exact: bool) {
         if caching::is_on() && self.exact.swap(exact, Relaxed) != exact {
             self.translate_anew();

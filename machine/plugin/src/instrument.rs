@@ -22,8 +22,8 @@ pub(crate) unsafe extern "C" fn translate(_id: qemu::PluginId, block: *mut qemu:
     };
     let caches = caching::is_on();
     let exact = !caches || plugin.is_exact();
-    // SAFETY: QEMU passes a block that is valid during this call, and its
-    // instructions are asked for within their number.
+    // SAFETY: QEMU passes a block that is valid during this call, and
+    // only instructions within its number are requested.
     unsafe {
         let insns = qemu::qemu_plugin_tb_n_insns(block);
         for index in 0..insns {

@@ -90,7 +90,7 @@ impl Parallel {
         }
     }
 
-    /// All code will be translated anew, before any vCPU goes on. The VM must be stopped.
+    /// All code will be translated again, before any vCPU continues. The VM must be stopped.
     pub(crate) fn forget_code(self) {
         if let Some(state) = self.state(0) {
             // SAFETY: with CF_PARALLEL set, QEMU puts the work off until the vCPUs' thread can do it.

@@ -100,7 +100,7 @@ impl MemoryJob {
         config
     }
 
-    /// A PSM, for whoever needs more than the trait.
+    /// A PSM, for callers that need more than the trait.
     ///
     /// # Errors
     /// When the job is not one of a PSM, or cannot be.

@@ -93,7 +93,7 @@ struct Bank {
     refreshed: u64,
 }
 
-/// A command that went to a bank, for whoever checks the gates.
+/// A command that went to a bank, for checks of the gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
     /// The row is closed.

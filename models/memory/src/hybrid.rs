@@ -138,7 +138,7 @@ impl Nmem {
         ((line.0 % lines) as usize, (line.0 / lines) as u32)
     }
 
-    /// Whoever was there leaves; dirty lines are read from DRAM and go to far memory.
+    /// The old content of the slot leaves; dirty lines are read from DRAM and go to far memory.
     fn claim(&mut self, at: Ps, slot: usize, tag: u32) -> Ps {
         let old = self.tags[slot];
         let mut free = at;

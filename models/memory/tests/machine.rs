@@ -16,7 +16,7 @@ use remanence_cache::{Caches, Core, Image, Line, Profile, Timing};
 const LINES: u32 = 1 << 14;
 const CYCLE: Ps = Ps(625);
 
-/// A controller, told the time by whoever counts instructions.
+/// A controller whose time is set by the caller, which counts instructions.
 #[derive(Debug)]
 struct Clocked {
     memory: Box<dyn Memory>,

@@ -13,7 +13,7 @@ const ALONE_MAX: usize = 300;
 #[derive(Debug)]
 pub struct CrashStates(Cuts);
 
-/// A look of C; `struct crash_image` is an [`Image`].
+/// `look` of C; `struct crash_image` is an [`Image`].
 type Look = extern "C" fn(image: *mut c_void, context: *mut c_void);
 
 /// Memory that is on media.
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn crash_states_show(
 /// The bytes of an image.
 ///
 /// # Safety
-/// `image` is what a look was given, and the look has not returned.
+/// `image` is what `look` was given, and `look` has not returned.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn crash_image_bytes(image: *mut Image<'_>) -> *mut u8 {
     // SAFETY: the caller's promise.

@@ -88,7 +88,7 @@ fn shown(
         if copy != image.bytes() {
             followed = Err("change-not-reported");
         }
-        // A look may write, if it says so.
+        // `look` may write, if it calls touch().
         image.touch(70, 60);
         image.bytes_mut()[70..130].fill(0xee);
         Ok::<_, ()>(())

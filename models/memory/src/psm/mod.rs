@@ -66,7 +66,7 @@ pub enum Record {
     },
 }
 
-/// What went to media, for whoever keeps the content.
+/// What went to media, for callers that keep the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// A line left the row buffer (or was written through).
