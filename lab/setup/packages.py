@@ -101,7 +101,7 @@ PACKAGES = (
     Package("fish", (_CHECKS,), "a test of its completion"),
     Package("clang-format", (_CHECKS,), "formatter of C"),
     Package("libclang-rt-dev", (_CHECKS,), "sanitizers and fuzzers of the loader and of pm"),
-    Package("strace", (Group.HEAP_PEER,), "shows that neither heap calls msync"),
+    Package("strace", (_TESTS, Group.HEAP_PEER), "system calls of off2f; that no heap calls msync"),
     Package("valgrind", (Group.HEAP_PEER,), "counts the instructions of an update there"),
     Package("libpmemobj-dev", (Group.HEAP_PEER,), "the heap's peer in `rem bench heap`"),
     Package("slapd", (Group.LDAP,), "the server whose back end keeps its entries in the heap"),
