@@ -139,7 +139,7 @@ fn flush_all(plugin: &Plugin, job: &mut Job, cpu: c_uint, site: &Site) {
 /// Logs how far a Stop is, for people.
 fn log_progress(plugin: &Plugin, job: &mut Job, cpu: c_uint, what: &str) {
     if let Some(elapsed_ns) = plugin.hold_up_elapsed_ns(job) {
-        job.tell_flush(elapsed_ns, cpu.into(), what);
+        job.log_flush(elapsed_ns, cpu.into(), what);
     }
 }
 
