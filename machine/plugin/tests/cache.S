@@ -14,8 +14,8 @@
  *   8      nothing; by the second CPU
  *   9      nothing; to two lines at once
  *
-  * The word at MODE selects what follows: 0 nothing, 1 WBINVD, 2 WBINVD and a second
-  * store to line 0 and INVD. A byte on port 0x2f8 reports the end.
+ * The word at MODE selects what follows: 0 nothing, 1 WBINVD, 2 WBINVD and a second
+ * store to line 0 and INVD. A byte on port 0x2f8 reports the end.
  *
  * Loaded by QEMU's multiboot loader: 32-bit, flat, no paging, interrupts off.
  */
