@@ -21,7 +21,7 @@ class ArchiveError(RemError):
 
 
 def shown(name: str | bytes, characters_max: int = SHOWN_CHARACTERS_MAX) -> str:
-    """Return a printable name: it is untrusted, and control characters must not reach a terminal."""
+    """Return a printable name: it is untrusted; control characters must not reach a terminal."""
     text = name if isinstance(name, str) else name.decode("utf-8", "surrogateescape")
     if len(text) > characters_max:
         text = text[: characters_max - 3] + "..."

@@ -32,7 +32,7 @@ RESEEDED: dict[str, Any] = {
 
 
 def run(requests: int, trace: Path | None) -> Result:
-    """Measure requests in host time; the rest is modelled. Default trace: redis's, recorded once."""
+    """Measure requests in host time; the rest is modelled. The default trace is redis's."""
     engine = Engine.ready()
     result = Result("bench-media")
     job: dict[str, Any] = {

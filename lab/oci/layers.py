@@ -49,9 +49,7 @@ def _apply(layout: Layout, layer: Layer, tree: Tree, archives: Budget) -> None:
             write_entry(tree, stream, entry, entry.path, owners=True)
             _remember(own, entry.path)
         if source.digest() != layer.content_digest:
-            raise ArchiveError(
-                f"layer {layer.blob.digest[:12]}: wrong digest of its content"
-            )
+            raise ArchiveError(f"layer {layer.blob.digest[:12]}: wrong digest of its content")
 
 
 def _remember(own: set[PathParts], path: PathParts) -> None:

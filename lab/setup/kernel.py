@@ -359,6 +359,7 @@ def _first_build() -> Path:
     While the compiler's cache is empty, a lookup costs a quarter more: each file is preprocessed
     twice. With CCACHE_DEPEND it is not. A cache with content is worth the cost: it then finds
     files that differ only in the name of their configuration.
+    """
     return cache_dir() / "build" / "first-build"
 
 

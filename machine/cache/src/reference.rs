@@ -124,14 +124,14 @@ fn apply(caches: &mut Caches<Image, FlatTiming>, step: (Op, Core, Line), fresh: 
 /// Where a dirty line is, if nothing is ever evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    Nobody,
+    None,
     Core(usize),
     Shared,
 }
 
 /// One line of the obvious model.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Model {
     owner: Owner,
     /// Core and content in flight.
     flight: Option<(usize, u64)>,
@@ -139,14 +139,14 @@ struct Told {
     media: u64,
 }
 
-impl Told {
+impl Model {
     fn land(&mut self) {
-        (self.media, self.owner, self.flight) = (self.coherent, Owner::Nobody, None);
+        (self.media, self.owner, self.flight) = (self.coherent, Owner::None, None);
     }
 
     fn step(&mut self, op: Op, core: usize, fresh: u64, has_llc: bool) {
         let own = matches!(self.owner, Owner::Shared) || self.owner == Owner::Core(core);
-        let unseen = self.owner == Owner::Nobody && self.flight.is_none();
+        let unseen = self.owner == Owner::None && self.flight.is_none();
         match op {
             Op::Store => (self.coherent, self.owner) = (fresh, Owner::Core(core)),
             Op::Load => match self.owner {
@@ -157,13 +157,13 @@ impl Told {
             Op::Dma => self.coherent = fresh,
             Op::NtStore => {
                 self.coherent = fresh;
-                (self.owner, self.flight) = (Owner::Nobody, Some((core, fresh)));
+                (self.owner, self.flight) = (Owner::None, Some((core, fresh)));
             }
             Op::Clflush => self.land(),
             Op::Clflushopt | Op::Clwb => {
                 let differs = self.coherent != self.media;
-                if self.owner != Owner::Nobody || (unseen && differs) {
-                    (self.owner, self.flight) = (Owner::Nobody, Some((core, self.coherent)));
+                if self.owner != Owner::None || (unseen && differs) {
+                    (self.owner, self.flight) = (Owner::None, Some((core, self.coherent)));
                 }
             }
             Op::Fence => {
@@ -175,16 +175,16 @@ impl Told {
             }
             Op::Wbinvd | Op::Wbnoinvd => {
                 self.step(Op::Fence, core, fresh, has_llc);
-                let unseen = self.owner == Owner::Nobody && self.flight.is_none();
+                let unseen = self.owner == Owner::None && self.flight.is_none();
                 if own || unseen {
                     self.land();
                 }
             }
             Op::Invd => {
                 if own {
-                    self.owner = Owner::Nobody;
+                    self.owner = Owner::None;
                 }
-                if self.owner == Owner::Nobody && self.flight.is_none() {
+                if self.owner == Owner::None && self.flight.is_none() {
                     self.coherent = self.media;
                 }
             }
@@ -206,8 +206,8 @@ fn without_evictions_every_byte_equals_the_obvious_model() {
         let has_llc = shape.llc.is_some();
         let mut random = Random(seed * 7919);
         let mut caches = caches(shape);
-        let zero = Told {
-            owner: Owner::Nobody,
+        let zero = Model {
+            owner: Owner::None,
             flight: None,
             coherent: 0,
             media: 0,
@@ -233,7 +233,7 @@ fn without_evictions_every_byte_equals_the_obvious_model() {
                 let has = caches.memory.media[index];
                 assert_eq!(number(has), line.media, "{fresh}: {step:?}, line {index}");
             }
-            let dirty = |line: &&Told| line.owner != Owner::Nobody;
+            let dirty = |line: &&Model| line.owner != Owner::None;
             let dirty = told.iter().filter(dirty).count();
             assert_eq!(caches.dirty_lines().len(), dirty, "{step:?}");
         }

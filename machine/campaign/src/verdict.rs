@@ -75,7 +75,9 @@ impl Broken {
                  the first at NVRAM + {first:#x}"
             ),
             Self::Refused => "a committed image is refused before anybody consumed it".into(),
-            Self::ToldTooEarly => "the machine said STOPPED, and no image can be entered".into(),
+            Self::ToldTooEarly => {
+                "the machine reported STOPPED, and no image can be entered".into()
+            }
             Self::Damaged => "the record is damaged by nothing but the cut".into(),
             Self::OtherMachine => "the machine is taken for another one".into(),
         }

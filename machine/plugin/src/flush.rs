@@ -168,7 +168,7 @@ pub(crate) unsafe extern "C" fn bypassed(cpu: c_uint, info: u32, address: u64, d
     let Some(job) = (unsafe { caching::job() }) else {
         return;
     };
-    told(job, cpu, info, address, data.addr() as u64);
+    note_store(job, cpu, info, address, data.addr() as u64);
     job.access(cpu, info, address, Access::NtStore, data.addr() as u64);
     if let Some(plugin) = PLUGIN.get() {
         plugin.set(plugin.in_flight, cpu as usize, 1);
@@ -187,7 +187,7 @@ pub(crate) unsafe extern "C" fn stored_exactly(
     let Some(job) = (unsafe { caching::job() }) else {
         return;
     };
-    told(job, cpu, info, address, data.addr() as u64);
+    note_store(job, cpu, info, address, data.addr() as u64);
     job.access(cpu, info, address, Access::Store, data.addr() as u64);
     if let Some(plugin) = PLUGIN.get() {
         cut_at_store(plugin, job, cpu);
@@ -195,7 +195,7 @@ pub(crate) unsafe extern "C" fn stored_exactly(
 }
 
 /// Counts a store, and records it in a window, unless it is to a device or to DRAM.
-fn told(job: &mut Job, cpu: c_uint, info: u32, address: u64, pc: u64) {
+fn note_store(job: &mut Job, cpu: c_uint, info: u32, address: u64, pc: u64) {
     if job.store_fuse == 0 && !job.is_recording() {
         return;
     }

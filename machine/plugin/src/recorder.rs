@@ -23,7 +23,7 @@ struct Watched {
     path: PathBuf,
     /// Opened once it exists; QEMU may create it after the plugin starts.
     file: Option<File>,
-    told: u64,
+    recorded: u64,
 }
 
 impl Watched {
@@ -32,7 +32,7 @@ impl Watched {
             disk,
             path: path.into(),
             file: None,
-            told: 0,
+            recorded: 0,
         }
     }
 
@@ -42,10 +42,10 @@ impl Watched {
             self.file = File::open(&self.path).ok();
         }
         let bytes = self.file.as_ref()?.metadata().ok()?.len();
-        if bytes == self.told {
+        if bytes == self.recorded {
             return None;
         }
-        self.told = bytes;
+        self.recorded = bytes;
         Some(match self.disk {
             Some(disk) => Event::DiskLog { disk, bytes },
             None => Event::Said { bytes },
@@ -70,11 +70,11 @@ impl Recorder {
     /// Creates a recording in the folder `dir`, which has the lab's base.media.
     pub(crate) fn create(dir: &str, header: &Header) -> Result<Self, String> {
         let path = Path::new(dir).join("recording.bin");
-        let told = |error: std::io::Error| format!("{}: {error}", path.display());
-        let file = File::create(&path).map_err(told)?;
+        let named = |error: std::io::Error| format!("{}: {error}", path.display());
+        let file = File::create(&path).map_err(named)?;
         let buffered = BufWriter::with_capacity(1 << 20, file);
         Ok(Self {
-            writer: Some(Writer::new(buffered, header).map_err(told)?),
+            writer: Some(Writer::new(buffered, header).map_err(named)?),
             base: header.nvram_phys,
             vcpu: recording::NO_VCPU,
             time_ns: 0,

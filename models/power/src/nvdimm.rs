@@ -95,7 +95,7 @@ impl Module {
         })
     }
 
-    /// DRAM to flash, all of it: unused memory cannot be told from used.
+    /// DRAM to flash, all of it: unused memory cannot be distinguished from used.
     #[must_use]
     pub fn save_time(&self) -> Ns {
         let rate = self.channels * self.channel_bytes_per_s;
