@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
  * The control file of the QEMU plugin: three pages that both the plugin and the
- * laboratory map. It is not media, but it outlives the QEMU process: in it the
- * plugin reports a cut that it makes itself.
+ * laboratory map. It is not media, but it survives the QEMU process: the
+ * plugin reports a cut that it makes there.
  *
  *   offset   bytes   what                                        written by
- *   0x0000      32   what this plugin can do                     plugin
+ *   0x0000      32   jobs and limits of this plugin              plugin
  *   0x0020      48   one command at a time                       lab
  *   0x0050      48   the answer, and whether the process was cut plugin
  *   0x0080    1056   snapshot by REM_PLUGIN_READ                 plugin
  *   0x04a0    1056   snapshot at the cut                         plugin
  *   0x08c0    8704   eight marks                                 plugin
- *   0x2ac0     808   where vCPUs were during a hold-up           plugin
- *   0x2de8     128   what the caches did                         plugin
+ *   0x2ac0     808   ends of turns during a hold-up              plugin
+ *   0x2de8     128   counters of the caches                      plugin
  *
  * A command: the laboratory writes command and arguments, increments @request and
  * wakes a futex on it; the plugin executes the command and sets @done to
@@ -38,7 +38,7 @@
 #define REM_PLUGIN_CPUS_MAX 64
 #define REM_PLUGIN_MARKS_MAX 8
 #define REM_PLUGIN_TURNS_MAX 50
-/* Of one trace: 512 MiB, which the plugin keeps in memory. */
+/* Records of one trace: 512 MiB of the plugin's memory. */
 #define REM_PLUGIN_TRACE_RECORDS_MAX 67108864
 
 /* No vCPU, no budget, unknown. */
@@ -81,8 +81,8 @@ enum rem_plugin_command {
 	REM_PLUGIN_ARM_STORE = 9,
 	/* argument {1 or 0}: a window of the recording begins or ends */
 	REM_PLUGIN_WINDOW = 10,
-	/* argument {n}: trace requests to memory from here, up to n records
-	 * (rem_trace.h); 0 ends that. The file appears when it is complete
+	/* argument {n}: trace memory requests from here on, up to n records
+	 * (rem_trace.h); 0 ends the trace. The file appears when complete
 	 */
 	REM_PLUGIN_TRACE = 11,
 };

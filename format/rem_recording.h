@@ -111,8 +111,8 @@ struct rem_rec_event {
 #define REM_REC_NO_VCPU 0xff
 
 enum rem_rec_kind {
-	/* {address, 1 to 64 bytes}, not beyond the end of a line; windows only.
-	 * @aux = low half of pc, whose upper half is the sign of it (kernel
+	/* {address, 1 to 64 bytes}, within one line; windows only.
+	 * @aux = low half of pc, which is sign-extended (kernel
 	 * and loader), or 0 (programs)
 	 */
 	REM_REC_STORE = 1,
@@ -143,10 +143,10 @@ enum rem_rec_kind {
 	REM_REC_DISK_LOG = 9,
 	/* nothing; @aux = 1: a window begins, 0: it ends */
 	REM_REC_WINDOW = 10,
-	/* {line, 64 bytes}: dirty when the window began; stands right after it
+	/* {line, 64 bytes}: dirty when the window began; follows it directly
 	 */
 	REM_REC_LINE = 11,
-	/* nothing; the power is gone; @aux = enum rem_plugin_cut */
+	/* nothing; power is lost; @aux = enum rem_plugin_cut */
 	REM_REC_CUT = 12,
 	/* nothing; regular end of the recording */
 	REM_REC_END = 13,

@@ -4,14 +4,14 @@
     with step("kernel: compile", total=1500, unit="objects") as shown:
         shown.advance()
 
-On a terminal each open step has a bar with what is done, of how much, and the time left; steps of
+On a terminal each open step has a bar with the work done, its total, and the time left; steps of
 several threads have a bar each. Elsewhere a step prints a line when it begins, one every
 REPORT_INTERVAL_S while it lasts, and one when it ends. All of it goes to stderr.
 
     with waiting("mkfs"):
 
-is a step that is shown if it lasts longer than WAIT_SHOWN_AFTER_S and is part of no other step. All
-programs that lab/run.py waits for are such steps, so nothing that takes long is silent.
+is a step that is shown if it lasts longer than WAIT_SHOWN_AFTER_S and is not part of another step.
+All programs that lab/run.py waits for are such steps, so no long wait is silent.
 
 Nothing is imported or printed until the first step is shown.
 """
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 WAIT_SHOWN_AFTER_S = 5.0
 TICK_S = 1.0
-REPORT_INTERVAL_S = 30.0  # between two lines of a step where there is no terminal
-ESTIMATE_SHARE_MIN = 0.02  # of the work; before that an estimate of the rest means nothing
+REPORT_INTERVAL_S = 30.0  # between two lines of a step without a terminal
+ESTIMATE_SHARE_MIN = 0.02  # of the work; before that an estimate of the rest is meaningless
 
 
 class Step:
@@ -48,7 +48,7 @@ class Step:
         self.total = total
         self.unit = unit
         self.done = 0.0
-        self._before = 0.0  # done by an earlier run: does not count for the rate of this one
+        self._before = 0.0  # done by an earlier run: not part of this run's rate
         self.began_s = self.reported_s = time.monotonic()
         self._lock = threading.Lock()
 
@@ -59,7 +59,7 @@ class Step:
         _display.update(self)
 
     def reach(self, done: float, total: float | None = None) -> None:
-        """Set what is done, and of how much, where that is known only on the way."""
+        """Set the work done, and its total if that is known only during the step."""
         with self._lock:
             self.done = done
             self.total = total if total is not None else self.total
@@ -76,18 +76,18 @@ class Step:
         return time.monotonic() - self.began_s
 
     def shown_total(self) -> float | None:
-        """The total; never less than what is done, because a total may be an estimate."""
+        """The total; never less than the work done, because a total may be an estimate."""
         return None if self.total is None else max(self.total, self.done)
 
     def left_s(self) -> float | None:
-        """The time left at the rate so far, or None while that cannot be known."""
+        """The time left at the rate so far, or None while it is unknown."""
         total, done = self.shown_total(), self.done - self._before
         if not total or done <= 0 or done < ESTIMATE_SHARE_MIN * total:
             return None
         return self.elapsed_s * (total - self.done) / done
 
     def report_is_due(self) -> bool:
-        """Whether REPORT_INTERVAL_S have passed since the last time that this was true."""
+        """Whether REPORT_INTERVAL_S have passed since this last returned true."""
         now_s = time.monotonic()
         due = now_s - self.reported_s >= REPORT_INTERVAL_S
         self.reported_s = now_s if due else self.reported_s
@@ -103,7 +103,7 @@ class Step:
         return f"{self.name}: {', '.join(words)}"
 
     def amount(self) -> str:
-        """What is done, of how much."""
+        """Return the work done, and its total."""
         total = self.shown_total()
         unit = f" {self.unit}" if self.unit else ""
         if total is not None:
@@ -195,7 +195,7 @@ class _Display:
             info(f"rem: {opened.name} ...")
 
     def _tick(self, idle: threading.Event) -> None:
-        """Show steps that have lasted, and print lines of those that last."""
+        """Show steps that last long, and print lines for them."""
         while not idle.wait(TICK_S):
             with self._lock:
                 if idle.is_set():
@@ -224,7 +224,7 @@ class _Bars:
             TextColumn("{task.fields[state]}"),
             console=Console(stderr=True),
             transient=True,
-            # Results that go to a file or a pipe are not this display's.
+            # Results that go to a file or a pipe are not affected by this display.
             redirect_stdout=sys.stdout.isatty(),
         )
         self._tasks: dict[int, TaskID] = {}

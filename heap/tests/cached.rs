@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Claim: over the caches of a machine, media hold, after recovery, the content after all transactions
-//! that returned, and perhaps the one under way. And this is among the states that the crash tests
-//! look at, so that those are never fewer than a machine's.
+//! that returned, and possibly the one in progress. That is one of the states that the crash tests
+//! enumerate, so those include all states of a machine.
 
 #![allow(
-    clippy::tests_outside_test_module, // an integration test is one as a whole
+    clippy::tests_outside_test_module, // the file is an integration test
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
     missing_docs
@@ -40,7 +40,7 @@ fn transactional_memory_holds_over_the_machines_caches() {
     holds::<FocStm>();
 }
 
-/// Media then hold what no cut could leave if flushes worked.
+/// Media then have a content that no cut leaves if flushes work.
 #[test]
 fn flushes_without_effect_are_found() {
     for profile in profiles() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Claim: whatever a cut leaves is, after recovery, the content after a number of transactions: all
-//! that returned, and at most the one that was under way. No object is lost or left over. Planted
-//! bugs are found by the same histories in `heap/mutants`.
+//! that returned, and at most the one in progress. No object is lost or leaked. The same histories
+//! find the planted bugs in `heap/mutants`.
 
 #![allow(
-    clippy::tests_outside_test_module, // an integration test is one as a whole
+    clippy::tests_outside_test_module, // the file is an integration test
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
     missing_docs
@@ -34,7 +34,7 @@ fn every_state_under_transactional_memory_is_a_committed_prefix() {
     println!("{states} states");
 }
 
-/// Where caches survive, a cut leaves all stores before it: each of them is one.
+/// If caches survive, a cut leaves all stores before it: there is one state per store.
 #[test]
 fn every_state_of_logs_in_surviving_caches_is_a_committed_prefix() {
     let trial = crash::trial();

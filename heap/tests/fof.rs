@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Plain memory as an allocator: what it gives out is nobody else's, stays where it is from one opening
-//! to the next, and can be had again once it is free.
+//! Plain memory as an allocator: objects do not overlap, keep their place from one opening to the
+//! next, and can be allocated again once they are free.
 
 #![allow(
-    clippy::tests_outside_test_module, // an integration test is one as a whole
+    clippy::tests_outside_test_module, // the file is an integration test
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
     missing_docs
@@ -49,7 +49,7 @@ impl Drop for File {
     }
 }
 
-/// An object that a test has, and what its bytes are.
+/// An object of a test, and the value of its bytes.
 struct Object {
     at: NonNull<u8>,
     layout: Layout,
@@ -60,12 +60,12 @@ impl Object {
     fn new(local: &mut Local, layout: Layout, fill: u8) -> Option<Self> {
         let at = local.alloc(layout)?;
         assert_eq!(at.as_ptr() as usize % layout.align(), 0, "{layout:?}");
-        // SAFETY: the object is as large.
+        // SAFETY: the object is that large.
         unsafe { at.as_ptr().write_bytes(fill, layout.size()) };
         Some(Self { at, layout, fill })
     }
 
-    /// Nobody else has written to it.
+    /// Fails if its bytes have changed.
     fn check(&self) {
         // SAFETY: the object is this test's.
         let bytes = unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.layout.size()) };
@@ -78,7 +78,7 @@ impl Object {
 
     fn free(self, local: &mut Local, sized: bool) {
         self.check();
-        // SAFETY: of this region, and not used again.
+        // SAFETY: an object of this region, not used again.
         unsafe {
             if sized {
                 local.free(self.at, self.layout);
@@ -93,7 +93,7 @@ impl Object {
 enum Step {
     /// Bytes, power of two of the alignment, thread.
     Alloc(usize, u32, usize),
-    /// Which object, thread, whether the size is given.
+    /// Object, thread, whether the size is given.
     Free(usize, usize, bool),
     /// The thread ends, another begins.
     Thread(usize),
@@ -116,7 +116,7 @@ proptest! {
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
-    /// Objects do not overlap, and the region knows which there are: after each history, and when
+    /// Objects do not overlap, and the region's usage is correct: after each history, and when
     /// all are free again.
     #[test]
     fn no_memory_is_given_out_twice_and_none_is_lost(
@@ -153,15 +153,17 @@ proptest! {
     }
 }
 
-/// The same memory serves for ever: what is freed is given out again.
+/// Freed memory is allocated again, without end.
 #[test]
-fn what_is_freed_can_be_had_again() {
+fn freed_memory_is_allocated_again() {
     let region = Region::anonymous(REGION_BYTES, &Options::assume_all()).unwrap();
     let mut local = region.local().unwrap();
     for bytes in [24, 1000, 32768, 70_000, 1_000_000] {
         let layout = Layout::from_size_align(bytes, 8).unwrap();
         for _ in 0..(200_000_000 / bytes).min(20_000) {
-            let at = local.alloc(layout).expect("the region has room for one");
+            let at = local
+                .alloc(layout)
+                .expect("the region has room for one object");
             // SAFETY: just allocated.
             unsafe { local.free(at, layout) };
         }
@@ -169,8 +171,8 @@ fn what_is_freed_can_be_had_again() {
     assert_eq!(region.usage().objects, 0);
 }
 
-/// Memory of one size serves another, once its slabs have no object. An object that is left keeps its
-/// slab, and nothing else.
+/// Memory of one size class can be used for another once its slabs have no object. A remaining
+/// object keeps its slab, and nothing else.
 #[test]
 fn slabs_without_objects_serve_other_sizes() {
     let mut region = Region::anonymous(1 << 20, &Options::assume_all()).unwrap();
@@ -188,7 +190,7 @@ fn slabs_without_objects_serve_other_sizes() {
     assert!(local.alloc(large).is_none());
     assert!(matches!(region.reclaim(), Err(Error::NoSession)));
     drop(local);
-    // One chunk has the thread's part, one the object that is left.
+    // One chunk has the thread's part, one the remaining object.
     let chunks = region.header().chunks;
     assert_eq!(region.reclaim().unwrap(), chunks - 2);
     assert_eq!(region.check(), []);
@@ -204,9 +206,9 @@ fn slabs_without_objects_serve_other_sizes() {
     more.iter().for_each(Object::check);
 }
 
-/// A full region refuses and goes on: all that it gave is nobody else's, and can be freed.
+/// A full region refuses allocations; its objects do not overlap, and can be freed.
 #[test]
-fn full_region_gives_no_more_and_takes_back() {
+fn full_region_refuses_allocations_and_accepts_frees() {
     let region = Region::anonymous(1 << 18, &Options::assume_all()).unwrap();
     let mut local = region.local().unwrap();
     let layout = Layout::from_size_align(1500, 8).unwrap();
@@ -227,9 +229,9 @@ fn full_region_gives_no_more_and_takes_back() {
     assert!(local.alloc(huge).is_none(), "an alignment above a chunk's");
 }
 
-/// One thread allocates, another frees: memory comes back.
+/// One thread allocates, another frees: memory is not lost.
 #[test]
-fn threads_hand_objects_on() {
+fn threads_free_objects_of_others() {
     let region = Region::anonymous(1 << 20, &Options::assume_all()).unwrap();
     let rounds: usize = 300_000;
     let (to, from) = mpsc::sync_channel::<usize>(64);
@@ -241,7 +243,7 @@ fn threads_hand_objects_on() {
                 let at = loop {
                     match maker.alloc(layout) {
                         Some(at) => break at.cast::<usize>(),
-                        // The other thread has all of it, and is about to give it back.
+                        // The other thread has all of it, and is about to free it.
                         None => std::thread::yield_now(),
                     }
                 };
@@ -252,7 +254,7 @@ fn threads_hand_objects_on() {
         });
         for number in 0..rounds {
             let at = std::ptr::with_exposed_provenance_mut::<usize>(from.recv().unwrap());
-            // SAFETY: the other thread has handed it on.
+            // SAFETY: the other thread has passed it on.
             unsafe {
                 assert_eq!(*at, number);
                 taker.free(NonNull::new_unchecked(at.cast()), layout);
@@ -263,7 +265,7 @@ fn threads_hand_objects_on() {
     assert_eq!(region.usage().objects, 0);
 }
 
-/// What a program with a bug leaves behind is found. Each of these is a region of its own.
+/// Damage by a program's bug is detected. Each case has its own region.
 #[test]
 fn damage_to_the_allocator_is_found() {
     type Damage = fn(&Region, &mut Local, NonNull<u64>);
@@ -290,7 +292,7 @@ fn damage_to_the_allocator_is_found() {
         ("leads to no object", |region, local, at| {
             let root = at.as_ptr().cast();
             region.set_root("root", TYPE, root, 32).unwrap();
-            // SAFETY: nobody uses the object but by the root.
+            // SAFETY: the object is used through the root only.
             unsafe { local.free(at.cast(), LAYOUT) };
         }),
         ("is impossible", |region, _, _| {
@@ -345,8 +347,8 @@ fn numbers(region: &Region) -> Vec<u64> {
     found
 }
 
-/// Pointers are addresses, and lead to the same objects in each opening. The allocator goes on with
-/// what it had.
+/// Pointers are addresses, and lead to the same objects in each opening. The allocator continues
+/// with its old state.
 #[test]
 fn pointers_lead_to_the_same_objects_in_the_next_opening() {
     let file = File::new("list");
@@ -364,7 +366,7 @@ fn pointers_lead_to_the_same_objects_in_the_next_opening() {
             assert_eq!(region.usage().objects, number + 1);
         }
     }
-    // One slab and the threads' own: each opening went on in the same memory.
+    // One slab and the threads' parts: each opening continued in the same memory.
     assert!(
         region.usage().chunk_bytes <= 2 << 16,
         "{:?}",
@@ -395,7 +397,7 @@ fn roots_are_found_by_name_and_type() {
     assert!(region.root("a", TYPE).unwrap().is_null());
 }
 
-/// A map of the library's in plain memory, by the operations of a transaction.
+/// A map of the library in plain memory, by the operations of a transaction.
 trait Map {
     fn insert<M: Memory>(&self, tx: &mut PlainTx<'_, M>, key: u64, value: u64) -> TxResult<()>;
     fn remove<M: Memory>(&self, tx: &mut PlainTx<'_, M>, key: u64) -> TxResult<Option<u64>>;
@@ -421,7 +423,7 @@ map!(HashMap AvlMap BPlusTree);
 
 fn follow(region: &Region, map: &impl Map, steps: &[(bool, u64)]) {
     let mut local = region.local().unwrap();
-    // SAFETY: only this test has the region, and the map's pointers are of it.
+    // SAFETY: only this test uses the region, and the map's pointers belong to it.
     let mut tx = unsafe { PlainTx::new(&mut local) };
     let mut model = BTreeMap::new();
     for (number, (insert, key)) in steps.iter().enumerate() {
@@ -454,7 +456,7 @@ proptest! {
         for kind in 0..3 {
             let region = Region::anonymous(REGION_BYTES, &Options::assume_all()).unwrap();
             let mut local = region.local().unwrap();
-            // SAFETY: only this test has the region.
+            // SAFETY: only this test uses the region.
             let mut tx = unsafe { PlainTx::new(&mut local) };
             match kind {
                 0 => {
@@ -478,7 +480,7 @@ proptest! {
 fn queue_works_in_plain_memory() {
     let region = Region::anonymous(REGION_BYTES, &Options::assume_all()).unwrap();
     let mut local = region.local().unwrap();
-    // SAFETY: only this test has the region.
+    // SAFETY: only this test uses the region.
     let mut tx = unsafe { PlainTx::new(&mut local) };
     let queue = Queue::at(Queue::<u64>::create(&mut tx).unwrap());
     for number in 0..50 {

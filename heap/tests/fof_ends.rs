@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a region of plain memory is after each end: closed, its process killed, the power gone, the
-//! platform's promise withdrawn. A region that may be half changed is refused by name.
+//! A region of plain memory after each end: closed, its process killed, power lost, the platform's
+//! promise withdrawn. A region that may be half changed is refused by name.
 
 #![allow(
-    clippy::tests_outside_test_module, // an integration test is one as a whole
+    clippy::tests_outside_test_module, // the file is an integration test
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
     missing_docs
@@ -78,20 +78,20 @@ fn word(region: &Region) -> *mut u64 {
     at.cast()
 }
 
-/// How a child that runs `work` ends: (signal, exit status).
+/// Runs `work` in a child; returns (signal, exit status).
 fn child(work: impl FnOnce()) -> (i32, i32) {
     let pid = fork(work);
     end_of(pid)
 }
 
 fn fork(work: impl FnOnce()) -> libc::pid_t {
-    // SAFETY: the child uses nothing that another thread of this process may have locked but the
+    // SAFETY: the child uses nothing that another thread of this process may have locked except the
     // allocator, which the C library keeps usable.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0);
     if pid == 0 {
         work();
-        // SAFETY: ends the child at once, without what the test runner would do at the end.
+        // SAFETY: ends the child at once, without the test runner's exit handlers.
         unsafe { libc::_exit(0) };
     }
     pid
@@ -128,9 +128,9 @@ fn region_whose_process_died_is_refused_by_name() {
     assert_eq!(end, (libc::SIGKILL, 0));
     assert_eq!(file.mark(), Some(Mark::Open));
     assert!(matches!(file.open(&options()), Err(Error::NotClosed)));
-    // Its content is taken as it is where somebody says so; then it is like any other.
+    // An option accepts its content unchanged; then it is like any other region.
     let region = file.open(&accept()).unwrap();
-    // SAFETY: nobody else has it.
+    // SAFETY: no other user has it.
     assert_eq!(unsafe { *word(&region) }, 1);
     assert_eq!(region.usage().objects, 1);
     drop(region);
@@ -154,10 +154,10 @@ fn region_in_which_a_thread_panicked_is_not_closed() {
     assert!(matches!(file.open(&options()), Err(Error::NotClosed)));
 }
 
-/// A process may die between any two instructions of the allocator. What is left has no object
-/// twice, or is refused: a program that accepts it gets no memory that is in use.
+/// A process may die between any two instructions of the allocator. The region it leaves has no
+/// object twice, or is refused: a program that accepts it does not get memory that is in use.
 #[test]
-fn allocator_that_died_at_work_is_in_order_or_refused() {
+fn allocator_of_a_killed_process_is_sound_or_refused() {
     const ROUNDS: u64 = 40;
     let file = File::new("at-work");
     drop(file.create());
@@ -174,13 +174,13 @@ fn allocator_that_died_at_work_is_in_order_or_refused() {
                 if random >> 32 & 1 == 0 && held.len() < 4096 {
                     held.extend(local.alloc(layout).map(|at| (at, layout)));
                 } else if let Some((at, layout)) = held.pop() {
-                    // SAFETY: the child's own.
+                    // SAFETY: the child's own object.
                     unsafe { local.free(at, layout) };
                 }
             }
         });
         std::thread::sleep(Duration::from_millis(1 + round % 5));
-        // SAFETY: the child made above.
+        // SAFETY: the child created above.
         assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
         assert_eq!(end_of(pid), (libc::SIGKILL, 0));
         match file.open(&accept()) {
@@ -203,7 +203,7 @@ fn taken_address_is_refused_by_name() {
     let file = File::new("taken");
     drop(file.create());
     let base = header_of(&file.0).unwrap().base as usize;
-    // SAFETY: a new mapping where none is.
+    // SAFETY: a new mapping where there is none.
     let other = unsafe {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
@@ -224,13 +224,13 @@ fn taken_address_is_refused_by_name() {
     let second = File::new("taken-too");
     let made = Region::create(&second.0, REGION_BYTES, &options);
     assert!(matches!(made, Err(Error::AddressTaken { .. })));
-    // SAFETY: the mapping made above.
+    // SAFETY: the mapping created above.
     assert_eq!(unsafe { libc::munmap(other, 4096) }, 0);
     assert_eq!(file.open(&accept()).unwrap().base() as usize, base);
 }
 
 #[test]
-fn two_regions_are_open_side_by_side() {
+fn two_regions_can_be_open_at_once() {
     let (one, two) = (File::new("one"), File::new("two"));
     let (first, second) = (one.create(), two.create());
     // SAFETY: this test's words.
@@ -243,7 +243,7 @@ fn two_regions_are_open_side_by_side() {
 }
 
 #[test]
-fn what_is_in_a_file_is_not_overwritten() {
+fn content_of_a_file_is_not_overwritten() {
     for at in [0, 1024, REGION_BYTES as usize - 512] {
         let file = File::new("something");
         let mut bytes = vec![0; REGION_BYTES as usize];
@@ -271,26 +271,26 @@ fn platform_without_the_promise_is_refused() {
     assert!(matches!(opened, Err(Error::NoFlushOnFail)));
 }
 
-/// Two processes with one allocator would give memory out twice: a child has none of it.
+/// Two processes with one allocator would allocate memory twice: a child does not have it mapped.
 #[test]
 fn forked_child_has_no_region() {
     let file = File::new("fork");
     let region = file.create();
     let at = word(&region);
-    // SAFETY: ends in a fault.
+    // SAFETY: faults, as intended.
     let end = child(|| unsafe { at.write_volatile(1) });
     assert_eq!(end, (libc::SIGSEGV, 0));
 }
 
-/// After a power failure the region is what it was when it was closed, or says that it was open:
-/// also where caches are lost, as nobody promises them for a region that no program has open.
+/// After a power failure the region has its content at closing, or is marked as open: also if
+/// caches are lost, since a region that no program has open has no promise about them.
 mod cut {
     use super::*;
 
     const VALUE: u64 = 0x1234_5678;
     const LINES: usize = 4;
 
-    /// What a planted bug leaves out.
+    /// The step that a planted bug omits.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Bug {
         None,
@@ -340,8 +340,8 @@ mod cut {
         fn pause(&self) {}
     }
 
-    /// A region that is opened, changed and closed: what it was before, what happened, and where
-    /// the words are that change.
+    /// A region that is opened, changed and closed: its content before, the events, and the offsets
+    /// of the words that change.
     fn history(bug: Bug) -> (Vec<u8>, Vec<Event>, Vec<usize>) {
         let map = Mapping::anonymous(SIZE_MIN_BYTES).unwrap();
         // SAFETY: of two regions over the mapping the first is closed before the second is opened,
@@ -355,7 +355,7 @@ mod cut {
         // SAFETY: just allocated.
         unsafe { object.as_ptr().write_bytes(0, layout.size()) };
         drop(region);
-        // SAFETY: nobody writes to the mapping now.
+        // SAFETY: no writer of the mapping exists now.
         let before = unsafe { std::slice::from_raw_parts(map.base(), map.bytes()) }.to_vec();
         let to = Recorder::new(map.base(), Threads::ONE);
         let mark = map.base() as usize + MARK_OFFSET;
@@ -374,7 +374,7 @@ mod cut {
             // SAFETY: a word of the object.
             unsafe { to.store(map.base().add(*word).cast(), VALUE) };
         }
-        // The fence that is left out is the first one of the closing.
+        // The omitted fence is the first one of the closing.
         fences.store(0, Ordering::Relaxed);
         drop(region);
         (before, to.take(), words)
@@ -384,7 +384,7 @@ mod cut {
         u64::from_le_bytes(image[at..at + 8].try_into().unwrap())
     }
 
-    /// Look at each state that a cut can leave where caches are lost.
+    /// Checks each state that a cut can leave if caches are lost.
     fn judge(bug: Bug) -> Result<(u64, u64), String> {
         let (before, events, words) = history(bug);
         let limits = Limits {
@@ -417,11 +417,11 @@ mod cut {
     #[test]
     fn closed_region_is_whole_in_every_state_that_a_cut_leaves() {
         let (changed, refused) = judge(Bug::None).unwrap();
-        // No image is looked at twice: these are all subsets of the changed lines.
+        // No image is checked twice: these are all subsets of the changed lines.
         assert!(changed > 0 && refused >= 1 << LINES, "{changed}, {refused}");
     }
 
-    /// The negative proof: each of these leaves a region that says that it is whole, and is not.
+    /// The negative proof: each bug leaves a region that is marked as complete, and is not.
     #[test]
     fn planted_bugs_are_found() {
         for bug in [Bug::WriteBack, Bug::Fence, Bug::OpenMark] {
@@ -452,15 +452,15 @@ mod held {
         });
         assert_eq!(end, (libc::SIGSEGV, 0));
         assert_eq!(file.mark(), Some(Mark::Held));
-        // The process crashed, whatever was held: refused by name.
+        // The process crashed, held or not: refused by name.
         assert!(matches!(file.open(&options()), Err(Error::NotClosed)));
         let region = file.open(&accept()).unwrap();
-        // SAFETY: nobody else has it.
+        // SAFETY: no other user has it.
         assert_eq!(unsafe { *word(&region) }, 1);
     }
 
-    /// Goal: no store reaches a held region, and none is lost. Method: a thread counts in it all
-    /// the time, and the count stands still between hold and release.
+    /// Goal: no store reaches a held region, and none is lost. Method: a thread counts in it
+    /// continuously, and the count does not change between hold and release.
     #[test]
     fn stores_wait_while_a_region_is_held() {
         let file = File::new("wait");
@@ -500,7 +500,7 @@ mod held {
     }
 
     #[test]
-    fn held_region_that_is_closed_is_closed() {
+    fn held_region_can_be_closed() {
         let file = File::new("held-closed");
         let region = file.create();
         region.hold(Hold::Wait).unwrap();
@@ -509,7 +509,7 @@ mod held {
         drop(file.open(&options()).unwrap());
     }
 
-    /// The negative proof of what is handed on: a fault elsewhere is what it is without us.
+    /// The negative proof of forwarding: a fault elsewhere has its usual effect.
     #[test]
     fn other_faults_end_the_process() {
         let file = File::new("other");

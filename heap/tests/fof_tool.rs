@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tool `nvheap` on regions of plain memory: an error or a sound answer, never a panic.
+//! The tool `nvheap` on regions of plain memory: an error or a correct answer, never a panic.
 
 #![allow(
-    clippy::tests_outside_test_module, // an integration test is one as a whole
+    clippy::tests_outside_test_module, // the file is an integration test
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
     missing_docs
@@ -73,7 +73,7 @@ fn text_of(output: &Output) -> String {
 }
 
 #[test]
-fn tool_shows_what_is_in_a_region() {
+fn tool_shows_the_content_of_a_region() {
     let file = File::new("info");
     file.fill();
     let info = text_of(&nvheap(&["info"], &file.0));
@@ -134,7 +134,7 @@ fn heap_does_not_open_plain_memory() {
     ));
 }
 
-/// Any bytes changed, the header's checksum mended or not: every command ends by itself.
+/// Any bytes changed, with or without a correct header checksum: every command ends by itself.
 #[test]
 fn hostile_bytes_do_no_harm() {
     let file = File::new("fuzz");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Claim: where something does not fit the log or the region, the transaction fails as a whole, its
-//! session can be used further, and no memory is lost.
+//! Claim: if something does not fit the log or the region, the whole transaction fails, its session
+//! can be used further, and no memory is lost.
 
 #![allow(
-    clippy::tests_outside_test_module, // an integration test is one as a whole
+    clippy::tests_outside_test_module, // the file is an integration test
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
     missing_docs

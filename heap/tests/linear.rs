@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Claim: the structures are durably linearizable. Histories of one and of four threads are recorded
-//! with their answers, and every state that a cut leaves is, after recovery, one that the answers so
-//! far allow.
+//! with their answers, and every state that a cut leaves is, after recovery, one that the answers
+//! until then allow.
 
 #![allow(
-    clippy::tests_outside_test_module, // an integration test is one as a whole
+    clippy::tests_outside_test_module, // the file is an integration test
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
     missing_docs

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A short way through all policies and structures without an instruction of the machine's own, so
-//! that Miri can follow it: `tests/heap/test_sanitizers.py` does that, in the soak tier.
+//! A short run of all policies and structures without machine instructions, so that Miri can
+//! execute it: `tests/heap/test_sanitizers.py` does so, in the soak tier.
 
 #![allow(
-    clippy::tests_outside_test_module, // an integration test is one as a whole
+    clippy::tests_outside_test_module, // the file is an integration test
     clippy::unwrap_used,
     missing_docs
 )]
@@ -82,14 +82,14 @@ fn way<P: nvheap::Policy>() {
     assert!(nvheap::fsck::check(heap.layout(), &|offset| heap.word(offset)).is_empty());
 }
 
-/// Plain memory: the structures over it, an allocator that another thread goes on with, and a slab
-/// that becomes free.
+/// Plain memory: the structures over it, an allocator that another thread continues to use, and a
+/// slab that becomes free.
 #[test]
 fn plain_memory() {
     let options = nvheap::fof::Options::assume_all();
     let mut region = Region::anonymous(REGION_BYTES, &options).unwrap();
     let mut local = region.local().unwrap();
-    // SAFETY: only this test has the region, and the pointers are of it.
+    // SAFETY: only this test uses the region, and the pointers belong to it.
     let mut tx = unsafe { PlainTx::new(&mut local) };
     let avl = AvlMap::at(AvlMap::<u64, u64>::create(&mut tx).unwrap());
     let tree = BPlusTree::at(BPlusTree::<u64, u64>::create(&mut tx, 0, 0).unwrap());
@@ -136,7 +136,7 @@ macro_rules! ways {
         })*
 
         #[test]
-        fn no_policy_is_left_out() {
+        fn no_policy_is_missing() {
             let ours = [$(<nvheap::$policy as nvheap::Policy>::KIND),*];
             assert!(PolicyKind::ALL.iter().all(|kind| ours.contains(kind)));
         }

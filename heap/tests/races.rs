@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Four threads of the operating system under transactional memory, for ThreadSanitizer
-//! (`tests/heap/test_sanitizers.py`); alone it shows that their sums come out right.
+//! (`tests/heap/test_sanitizers.py`); alone it checks their sums.
 
 #![allow(
-    clippy::tests_outside_test_module, // an integration test is one as a whole
+    clippy::tests_outside_test_module, // the file is an integration test
     clippy::unwrap_used,
     missing_docs
 )]
@@ -60,8 +60,8 @@ fn race<P: Policy>() {
     assert_eq!(left, THREADS * (EACH - EACH.div_ceil(3)));
 }
 
-/// Plain memory has no isolation, but its allocator is every thread's: objects go from one to the
-/// next, who frees them.
+/// Plain memory has no isolation, but its allocator is shared: each thread passes objects to the
+/// next, which frees them.
 #[test]
 fn objects_of_plain_memory_pass_from_thread_to_thread() {
     let region = Region::anonymous(REGION_BYTES, &nvheap::fof::Options::assume_all()).unwrap();
@@ -89,7 +89,7 @@ fn objects_of_plain_memory_pass_from_thread_to_thread() {
                 drop(next);
                 for at in from {
                     let at = std::ptr::with_exposed_provenance_mut::<u8>(at);
-                    // SAFETY: another thread has handed it on.
+                    // SAFETY: another thread has passed it on.
                     unsafe { local.free(NonNull::new_unchecked(at), layout) };
                 }
             });
@@ -100,7 +100,7 @@ fn objects_of_plain_memory_pass_from_thread_to_thread() {
 }
 
 #[test]
-fn sums_of_four_threads_come_out_right() {
+fn sums_of_four_threads_are_correct() {
     race::<FocStm>();
     race::<FofStm>();
 }

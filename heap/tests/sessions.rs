@@ -2,7 +2,7 @@
 //! Claim: two sessions that meet in a certain order do not disturb each other, at any cut.
 
 #![allow(
-    clippy::tests_outside_test_module, // an integration test is one as a whole
+    clippy::tests_outside_test_module, // the file is an integration test
     clippy::unwrap_used,
     missing_docs
 )]

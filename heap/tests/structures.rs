@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The structures do what the standard library's collections do, under every policy, over closing
-//! and opening, with aborts in between; and they neither lose nor keep an object.
+//! The structures behave as the standard library's collections, under every policy, across closing
+//! and opening, with aborts in between; and they neither lose nor leak an object.
 
 #![allow(
-    clippy::tests_outside_test_module, // an integration test is one as a whole
+    clippy::tests_outside_test_module, // the file is an integration test
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
     missing_docs
@@ -27,9 +27,9 @@ enum Step {
     Insert(u64, u64),
     Remove(u64),
     Get(u64),
-    /// Run the next steps in a transaction that is aborted.
+    /// Runs the next steps in a transaction that is aborted.
     Abort(Vec<(bool, u64)>),
-    /// Close and open.
+    /// Closes and opens the region.
     Reopen,
 }
 
@@ -84,7 +84,7 @@ impl Drop for Place {
     }
 }
 
-/// What the three maps have in common.
+/// Common operations of the three maps.
 trait Map: Copy {
     fn root<P: Policy>(session: &mut Session<P>) -> Self;
     fn insert<T: Tx>(self, tx: &mut T, key: u64, value: u64) -> Result<Option<u64>, TxError>;
@@ -187,7 +187,7 @@ fn follow<P: Policy, M: Map>(steps: &[Step]) {
     empties::<P, M>(&heap, session, map, &found);
 }
 
-/// After the removal of all entries as many objects are left as a map that never had one has.
+/// After the removal of all entries a map has as many objects as a new one.
 fn empties<P: Policy, M: Map>(heap: &Heap<P>, mut session: Session<P>, map: M, all: &[(u64, u64)]) {
     for (key, _) in all {
         session.run(|tx| map.remove(tx, *key)).unwrap();
@@ -228,7 +228,7 @@ proptest! {
     }
 
     #[test]
-    fn ranges_begin_where_they_are_told(
+    fn ranges_begin_at_their_start_key(
         keys in prop::collection::btree_set(0..500_u64, 0..200),
         from in 0..500_u64,
     ) {

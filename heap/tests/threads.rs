@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Claim: with four threads, transactions are isolated, and every state that a cut leaves is, after
-//! recovery, that of the transactions that returned, and perhaps of those that were under way.
+//! recovery, that of the transactions that returned, and possibly of those in progress.
 
 #![allow(
-    clippy::tests_outside_test_module, // an integration test is one as a whole
+    clippy::tests_outside_test_module, // the file is an integration test
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
     missing_docs

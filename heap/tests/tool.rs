@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tool `nvheap` and opening itself on damaged regions: an error or a sound answer, never a panic.
+//! The tool `nvheap` and opening itself on damaged regions: an error or a correct answer, never a
+//! panic.
 
 #![allow(
-    clippy::tests_outside_test_module, // an integration test is one as a whole
+    clippy::tests_outside_test_module, // the file is an integration test
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
     missing_docs
@@ -58,7 +59,7 @@ fn fill<P: Policy>(file: &Path) {
 }
 
 #[test]
-fn tells_what_is_in_a_region() {
+fn tool_shows_the_content_of_a_region() {
     let file = File::new("info");
     fill::<FocRedo>(&file.0);
     let out = nvheap(&["info"], &file.0);
@@ -89,7 +90,7 @@ fn error_is_one_line_and_an_exit_status() {
 }
 
 #[test]
-fn flush_on_fail_is_refused_where_nobody_promises_it() {
+fn flush_on_fail_is_refused_without_a_promise() {
     let error = Heap::<FofStm>::anonymous(REGION_BYTES, &Options::default()).unwrap_err();
     assert!(matches!(error, nvheap::Error::NoFlushOnFail), "{error}");
 }
@@ -107,14 +108,14 @@ fn region_has_one_user_at_a_time() {
     Heap::<FocRedo>::open(&file.0, &options).unwrap();
 }
 
-/// Goal: a child that has the descriptor, as one has between fork and exec, keeps no region busy.
+/// Goal: a child that has the descriptor, as between fork and exec, does not keep a region busy.
 /// Method: fork one that waits until it is killed, close the region, open it again.
 #[test]
 fn forked_child_keeps_no_lock() {
     let file = File::new("fork");
     let options = Options::assume_all();
     let heap = Heap::<FocRedo>::create(&file.0, 1 << 23, &options).unwrap();
-    // SAFETY: the child only calls what may be called between fork and exec.
+    // SAFETY: the child only calls functions that are allowed between fork and exec.
     let child = unsafe { libc::fork() };
     if child == 0 {
         loop {
@@ -125,7 +126,7 @@ fn forked_child_keeps_no_lock() {
     assert!(child > 0);
     drop(heap);
     let again = Heap::<FocRedo>::open(&file.0, &options);
-    // SAFETY: ends and awaits the child made above.
+    // SAFETY: ends and awaits the child created above.
     let ended = unsafe {
         libc::kill(child, libc::SIGKILL) == 0
             && libc::waitpid(child, std::ptr::null_mut(), 0) == child
@@ -133,7 +134,7 @@ fn forked_child_keeps_no_lock() {
     assert!(ended && again.is_ok(), "{ended} {:?}", again.err());
 }
 
-/// Any bytes changed, the header's checksum mended or not: every command ends by itself.
+/// Any bytes changed, with or without a correct header checksum: every command ends by itself.
 #[test]
 fn hostile_bytes_do_no_harm() {
     let file = File::new("fuzz");
@@ -151,7 +152,7 @@ fn hostile_bytes_do_no_harm() {
         let mut bytes = sound.clone();
         bytes[nvheap::layout::OPEN_OFFSET as usize] = 1;
         for _ in 0..=next(40) {
-            // Mostly where the structure is: header, state, roots, logs, table, maps.
+            // Mostly in the structures: header, state, roots, logs, table, maps.
             let end = if next(4) == 0 { REGION_BYTES } else { 24_000 };
             let at = next(end) as usize;
             bytes[at] = match next(3) {

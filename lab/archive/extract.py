@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Entries of an archive, written below one directory."""
+"""Write entries of an archive below one directory."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from lab.archive.limits import ArchiveError, shown
 from lab.archive.tar_stream import Entry, Kind, TarStream
 from lab.archive.tree import PathParts, Tree
 
-# Set-user-ID and the like would give rights on the host that the archive's author has not.
+# Set-user-ID and similar bits would give the archive's author rights on the host.
 PLAIN_MODE = 0o777
 # Of all extended attributes only these mean the same on another system.
 XATTRS = ("security.capability", "user.")
 
 
 def write_entry(tree: Tree, stream: TarStream, entry: Entry, path: PathParts, owners: bool) -> None:
-    """One entry, under another name than its own if *path* says so.
+    """Write one entry, under another name than its own if *path* has one.
 
-    *owners*: owner, special mode bits and attributes are kept, for a root that another system
-    runs. Else the files are this process's, with plain modes.
+    *owners*: keep owner, special mode bits and attributes, for a root that another system runs.
+    Otherwise the files belong to this process and have plain modes.
     """
     try:
         _write(tree, stream, entry, path, owners)
-    except (OSError, ValueError) as error:  # a name that the file system does not take
+    except (OSError, ValueError) as error:  # a name that the file system refuses
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise ArchiveError(f"{shown(entry.name)} cannot be written: {why}") from error
 

@@ -21,7 +21,7 @@ class ArchiveError(RemError):
 
 
 def shown(name: str | bytes, characters_max: int = SHOWN_CHARACTERS_MAX) -> str:
-    """A name for people: an archive chooses it, so control characters must not reach a terminal."""
+    """Return a printable name: it is untrusted; control characters must not reach a terminal."""
     text = name if isinstance(name, str) else name.decode("utf-8", "surrogateescape")
     if len(text) > characters_max:
         text = text[: characters_max - 3] + "..."
@@ -30,10 +30,10 @@ def shown(name: str | bytes, characters_max: int = SHOWN_CHARACTERS_MAX) -> str:
 
 @dataclass
 class Budget:
-    """What may still be written. Charged before each write, so the bound is never passed."""
+    """A bound on written bytes. Charged before each write, so it is never exceeded."""
 
     left_bytes: int
-    advice: str  # what a person can do about it
+    advice: str  # how the user can raise the bound
     left_entries: int = ENTRIES_MAX
 
     def __post_init__(self) -> None:
@@ -51,7 +51,7 @@ class Budget:
         self.left_bytes -= count_bytes
 
     def charge_entry(self, count_bytes: int) -> None:
-        """A file, directory or link, with its inode."""
+        """Charge a file, directory or link, with its inode."""
         if self.left_entries <= 0:
             raise ArchiveError(f"the archive holds more than {ENTRIES_MAX} files")
         self.left_entries -= 1

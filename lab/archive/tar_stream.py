@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A tar stream from a source that is not trusted, read in one pass in bounded memory and time.
+"""Read a tar stream from an untrusted source, in one pass, in bounded memory and time.
 
-Reads what GNU tar, busybox, Go and Python write: ustar, GNU long names, pax headers. One header
-block is parsed by Python's tarfile; its reader of whole archives is not used, because its memory,
-recursion and regular expressions have no bound that the archive does not choose.
+Reads the output of GNU tar, busybox, Go and Python: ustar, GNU long names, pax headers. Python's
+tarfile parses single header blocks; its reader of whole archives is not used, because an archive
+can make its memory, recursion and regular expressions grow without bound.
 
-Refused by name: devices, FIFOs, sparse files, types that are not known, absolute names, names with
-`..`. What is left is safe only below a directory that is written to as tree.py does.
+Refused by name: devices, FIFOs, sparse files, unknown types, absolute names, names with `..`. The
+rest is safe only below a directory that is written to as by tree.py.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ XATTR_PREFIX = "SCHILY.xattr."
 
 
 class Source(Protocol):
-    """Where the bytes come from; a short answer means the end."""
+    """The source of the bytes; a short read means the end."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -77,7 +77,7 @@ class Entry:
     gid: int
     time_ns: int
     size_bytes: int
-    link: str  # a symbolic link's target as it is; a hard link's name in the archive
+    link: str  # a symbolic link's target, unchanged; a hard link's name in the archive
     xattrs: dict[str, bytes] = field(default_factory=dict)
 
     @property
@@ -86,12 +86,12 @@ class Entry:
 
     @property
     def link_path(self) -> tuple[str, ...]:
-        """Of a hard link."""
+        """Components of a hard link's target."""
         return split_path(self.link)
 
 
 def split_path(name: str) -> tuple[str, ...]:
-    """Components of a relative name; ArchiveError where it could lead outside."""
+    """Return the components of a relative name; raise ArchiveError if it could lead outside."""
     if name.startswith("/"):
         raise ArchiveError(f"{shown(name)}: an absolute name")
     if "\0" in name:
@@ -118,13 +118,13 @@ class TarStream:
         self._padding_bytes = 0
 
     def entries(self) -> Iterator[Entry]:
-        """To the end of the archive; an archive that is cut off is an error."""
+        """Iterate to the end of the archive; a truncated archive is an error."""
         zeros = 0
         while zeros < 2:
             self._skip_content()
             block = self._source.read(BLOCK_BYTES)
             if not block:
-                return  # some writers leave out the blocks of zeros at the end
+                return  # some writers omit the blocks of zeros at the end
             if len(block) == BLOCK_BYTES and block.count(0) == BLOCK_BYTES:
                 zeros += 1
                 continue
@@ -133,7 +133,7 @@ class TarStream:
             yield self._entry(block)
 
     def content(self) -> Iterator[bytes]:
-        """The content of the entry that was just given out."""
+        """Iterate over the content of the last entry."""
         while self._left_bytes:
             yield self._take(min(self._left_bytes, CHUNK_BYTES))
 
@@ -155,7 +155,7 @@ class TarStream:
         self._padding_bytes = 0
 
     def _entry(self, block: bytes) -> Entry:
-        """The entry that begins with this block, after the headers that describe it."""
+        """Return the entry that begins with this block, after the headers that describe it."""
         extended: dict[str, bytes] = {}
         for _ in range(HEADERS_MAX):
             info = self._header(block)
@@ -196,9 +196,9 @@ class TarStream:
             kind = Kind.DIRECTORY
         if kind is None:
             what = _REFUSED.get(info.type, f"of type {ascii(info.type.decode('latin-1'))}")
-            raise ArchiveError(f"{shown(name)} is {what}: not taken from an archive")
+            raise ArchiveError(f"{shown(name)} is {what}: refused in an archive")
         if any(key.startswith("GNU.sparse.") for key in extended):
-            raise ArchiveError(f"{shown(name)} is a sparse file: not taken from an archive")
+            raise ArchiveError(f"{shown(name)} is a sparse file: refused in an archive")
         size_bytes = _number(extended, "size", info.size) if kind is Kind.FILE else 0
         entry = Entry(
             path=split_path(name),
@@ -216,7 +216,7 @@ class TarStream:
 
 
 def parse_pax(data: bytes) -> dict[str, bytes]:
-    """Records `LENGTH KEY=VALUE\\n`, of which LENGTH counts all bytes."""
+    """Parse records `LENGTH KEY=VALUE\\n`, in which LENGTH counts all bytes."""
     found: dict[str, bytes] = {}
     at = 0
     while at < len(data):
@@ -225,7 +225,7 @@ def parse_pax(data: bytes) -> dict[str, bytes]:
         end = at + int(digits) if digits.isdigit() else 0
         key, equals, value = data[space + 1 : end - 1].partition(b"=")
         if not at <= space < end or not key or not equals or data[end - 1 : end] != b"\n":
-            raise ArchiveError("the archive is damaged: a pax header that cannot be read")
+            raise ArchiveError("the archive is damaged: an invalid pax header")
         found[key.decode("utf-8", "surrogateescape")] = value
         at = end
     return found
@@ -275,7 +275,7 @@ def _time_ns(raw: bytes | None, plain_s: float) -> int:
     try:
         time_s = Decimal(plain_s) if raw is None else Decimal(raw[:40].decode("ascii"))
     except (InvalidOperation, UnicodeDecodeError) as error:
-        raise ArchiveError("the archive is damaged: a time that cannot be read") from error
+        raise ArchiveError("the archive is damaged: an invalid time") from error
     if not time_s.is_finite() or not -TIME_S_MAX <= time_s <= TIME_S_MAX:
-        return 0  # a wrong time is no danger, and some writers leave one
+        return 0  # a wrong time is harmless, and some writers produce one
     return int(time_s * 10**9)

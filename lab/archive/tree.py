@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A directory that is written to by names from a source that is not trusted.
+"""Write below a directory by names from an untrusted source.
 
 Each name is walked component by component with open file descriptors, and no step follows a
 symbolic link by itself: nothing outside of the directory is reached, whatever the names are. A link
-inside is either refused (LinkPolicy.REFUSE) or resolved as a process would that has the directory
-as its root (LinkPolicy.INSIDE).
+inside is either refused (LinkPolicy.REFUSE) or resolved as by a process whose root is the directory
+(LinkPolicy.INSIDE).
 
-Invariant: nobody else writes to the directory meanwhile; it is ours until it is complete.
+Invariant: no other process writes to the directory meanwhile; it is private until it is complete.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import Self
 
 from lab.archive.limits import DEPTH_MAX, ArchiveError, Budget, shown
 
-LINKS_MAX = 40  # as the kernel: more are a loop
+LINKS_MAX = 40  # the kernel's limit: more are a loop
 STEPS_MAX = 2048  # of one walk, links resolved: twice what fits into the longest path
-BLOCK_BYTES = 4096  # of the file system that holds the tree: what is stored takes whole ones
+BLOCK_BYTES = 4096  # of the tree's file system, which stores whole blocks
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -41,7 +41,7 @@ class LinkPolicy(Enum):
 
 @dataclass(frozen=True)
 class _Late:
-    """What a directory gets when all is written."""
+    """Mode and time that a directory gets at the end."""
 
     inode: int
     mode: int
@@ -49,7 +49,7 @@ class _Late:
 
 
 class Tree:
-    """Use as a context manager; finish() sets what can only be set when all is written."""
+    """Use as a context manager; finish() sets what can only be set at the end."""
 
     def __init__(self, root: Path, links: LinkPolicy, budget: Budget) -> None:
         self._root = os.open(root, _DIRECTORY)
@@ -71,7 +71,7 @@ class Tree:
         os.close(self._root)
 
     def make_directory(self, path: PathParts, mode: int, time_ns: int) -> None:
-        """A directory that exists keeps its content and takes the new mode."""
+        """Make a directory; an existing one keeps its content and gets the new mode."""
         self._budget.charge_entry(BLOCK_BYTES)
         if path:
             with self._parent(path, make=True) as (parent, name):
@@ -88,7 +88,7 @@ class Tree:
     def make_file(
         self, path: PathParts, mode: int, time_ns: int, size_bytes: int, data: Iterable[bytes]
     ) -> None:
-        """A new file; what had the name is removed first, and never written to."""
+        """Make a file; an existing one of that name is removed first, and never written to."""
         self._budget.charge_entry(size_bytes + -size_bytes % BLOCK_BYTES)
         with self._parent(path, make=True) as (parent, name):
             _remove_at(parent, name)
@@ -109,7 +109,7 @@ class Tree:
             os.utime(name, ns=(time_ns, time_ns), dir_fd=parent, follow_symlinks=False)
 
     def make_hardlink(self, path: PathParts, target: PathParts) -> None:
-        """To something that is inside already. A symbolic link is linked to, not followed."""
+        """Link to an existing file inside. A symbolic link is linked to, not followed."""
         self._budget.charge_entry(0)
         with (
             self._parent(target) as (old_parent, old),
@@ -118,7 +118,7 @@ class Tree:
             found = _lstat(old_parent, old)
             if found is None or not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
                 what = shown("/".join(target))
-                raise _error(path, f"a hard link to {what}, which is no file of the archive")
+                raise _error(path, f"a hard link to {what}, which is not a file of the archive")
             with suppress(FileNotFoundError):
                 if os.path.samestat(found, os.stat(name, dir_fd=new, follow_symlinks=False)):
                     return  # to itself
@@ -126,27 +126,27 @@ class Tree:
             os.link(old, name, src_dir_fd=old_parent, dst_dir_fd=new, follow_symlinks=False)
 
     def set_owner(self, path: PathParts, uid: int, gid: int) -> None:
-        """Before set_mode(): a change of owner takes set-user-ID bits away."""
+        """Set the owner, before set_mode(): a change of owner clears set-user-ID bits."""
         with self._opened_parent(path) as (parent, name):
             os.chown(name, uid, gid, dir_fd=parent, follow_symlinks=False)
 
     def set_mode(self, path: PathParts, mode: int) -> None:
-        """Of a regular file."""
+        """Set the mode of a regular file."""
         with self._file(path) as fd:
             os.fchmod(fd, mode)
 
     def set_xattr(self, path: PathParts, name: str, value: bytes) -> None:
-        """Of a regular file."""
+        """Set an extended attribute of a regular file."""
         with self._file(path) as fd:
             os.setxattr(fd, name, value)
 
     def remove(self, path: PathParts) -> None:
-        """With all below it; nothing happens where there is nothing."""
+        """Remove a name with everything below it, if it exists."""
         with suppress(FileNotFoundError, NotADirectoryError), self._parent(path) as (parent, name):
             _remove_at(parent, name)
 
     def list(self, path: PathParts) -> list[str]:
-        """Names in a directory; none where there is no directory."""
+        """Return the names in a directory; none if it does not exist."""
         try:
             with self._directory(path) as fd:
                 return os.listdir(fd)
@@ -154,7 +154,7 @@ class Tree:
             return []
 
     def read(self, path: PathParts, limit_bytes: int) -> bytes | None:
-        """A small regular file inside; None where there is none."""
+        """Return the content of a small regular file inside; None if there is none."""
         try:
             with self._file(path) as fd, os.fdopen(os.dup(fd), "rb") as source:
                 data = source.read(limit_bytes + 1)
@@ -172,7 +172,7 @@ class Tree:
             return False
 
     def is_directory(self, path: PathParts) -> bool:
-        """Through links, too."""
+        """Whether the path is a directory, also through links."""
         try:
             with self._directory(path):
                 return True
@@ -192,7 +192,7 @@ class Tree:
 
     @contextmanager
     def _file(self, path: PathParts) -> Iterator[int]:
-        """A regular file, links resolved by the policy, opened for reading."""
+        """Open a regular file for reading; links are resolved by the policy."""
         with self._opened_parent(path, follow_last=True) as (parent, name):
             # A FIFO must not block, and a device must not be opened.
             if not stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
@@ -207,7 +207,7 @@ class Tree:
     def _opened_parent(
         self, path: PathParts, follow_last: bool = False
     ) -> Iterator[tuple[int, str]]:
-        """The directory of an entry that exists, and its name there; "." is the root itself."""
+        """Yield the directory of an existing entry, and its name there; "." is the root itself."""
         if not path:
             yield self._root, "."
             return
@@ -221,7 +221,7 @@ class Tree:
         raise _error(path, "too many links")
 
     def _resolved(self, path: PathParts, target: str) -> PathParts:
-        """Where a link at *path* leads, without its own links being resolved."""
+        """Return the target of a link at *path*, whose own links are not resolved."""
         if self._links is LinkPolicy.REFUSE:
             raise _error(path, "a symbolic link")
         parts = [] if target.startswith("/") else list(path[:-1])
@@ -229,9 +229,9 @@ class Tree:
 
     @contextmanager
     def _parent(self, path: PathParts, make: bool = False) -> Iterator[tuple[int, str]]:
-        """The open directory that a name is in; *make*: with the directories that are missing."""
+        """Yield the open directory of a name; *make*: create missing directories."""
         if not path:
-            raise ArchiveError("the root of an archive is no file")
+            raise ArchiveError("the root of an archive is not a file")
         with self._directory(path[:-1], make) as fd:
             if path[-1] in ("", ".", ".."):  # only from the target of a link
                 raise FileNotFoundError(path[-1])
@@ -308,9 +308,9 @@ def _error(path: PathParts, what: str) -> ArchiveError:
 
 
 def leads_outside(root: Path, link: PathParts) -> bool:
-    """Whether a symbolic link in a complete tree leads out of it, by whatever other links.
+    """Whether a symbolic link in a complete tree leads out of it, through any other links.
 
-    A component that is missing counts as a directory: it could be made later.
+    A missing component counts as a directory: it could be created later.
     """
     todo = deque(os.readlink(root.joinpath(*link)).split("/"))
     if todo[0] == "":
@@ -335,7 +335,7 @@ def leads_outside(root: Path, link: PathParts) -> bool:
             todo.extendleft(reversed(target.split("/")))
         else:
             at.append(name)
-    return True  # a loop: nobody can follow it, and nobody needs it
+    return True  # a loop, which cannot be followed
 
 
 def _lstat(parent: int, name: str) -> os.stat_result | None:

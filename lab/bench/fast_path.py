@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The cost of the fast paths of normal running, in instructions: `rem bench fast-path`.
 
-No code of ours may be on them. The same program, as the only one of the guest, runs the same loops
-on the same machine under several kernels:
+They must contain no code of ours. The guest's only program runs the same loops on the same machine
+under several kernels:
 
     patched             ours
     unpatched           the same source and configuration without our patches
@@ -10,14 +10,14 @@ on the same machine under several kernels:
     debian_preempt      the same with preempt=full: as preemptible as ours
     debian_unmitigated  the same with mitigations=off as well: ours has none
 
-The guest reads one letter a line and runs that loop with n and with 2n iterations between three
+The guest reads one letter per line and runs that loop with n and with 2n iterations between three
 marks of the plugin (guest/fast-path/init.c). The difference is n iterations, without the cost of
 entering and leaving the loop. This is repeated. A run with a timer tick or another interrupt takes
 more instructions than the others, never fewer; so the figure is that of the lower quartiles. The
 spread is the distance of the quartiles: 0 if all runs of the middle half took the same.
 
 One CPU, icount, no devices but the console. Marks are addresses of the program, so a kernel needs
-no symbols and KASLR may be on; it is off, so that two runs are alike.
+no symbols and KASLR may be on; it is off, so that runs are equal.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from lab.setup.kernel_plain import PlainDebian, Unpatched
 from lab.setup.products import Loader, Part, Plugin, need_all
 
 MARKS = ("mark_begin", "mark_middle", "mark_end")
-# The guest's letter for a loop, and what one iteration of it is.
+# The guest's letter for a loop, and the work of one iteration.
 LOOPS = {
     "syscall": ("s", "one system call, getppid()"),
     "fault": ("a", "one page of anonymous memory touched, later unmapped"),
@@ -65,7 +65,7 @@ CMDLINE = "nokaslr quiet"
 
 @dataclass(frozen=True)
 class Kernel:
-    """One of the kernels that are compared."""
+    """One of the compared kernels."""
 
     name: str  # part of the names of figures
     bz_image: Path
@@ -85,7 +85,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Pair:
-    """Instructions of a loop with n iterations and of one with 2n, the marks between included."""
+    """Instructions of a loop with n iterations and of one with 2n, including the marks."""
 
     short_insns: int
     long_insns: int
@@ -93,14 +93,14 @@ class Pair:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one iteration."""
+    """The cost of one iteration."""
 
     insns: float
     spread_insns: float  # between the quartiles, of both lengths together
 
 
 def make_plan(names: Sequence[str], repeats: int = REPEATS, machine: str = MACHINE) -> Plan:
-    """With products of set-up; only the named kernels are built."""
+    """Return a plan with products of set-up; only the named kernels are built."""
     own: dict[str, Part[Any]] = {OURS: products.Kernel(), WITHOUT: Unpatched()}
     parts = {name: own.get(name, PlainDebian()) for name in names}
     made = need_all([*parts.values(), FastPath(), Loader(), Plugin()])
@@ -121,7 +121,7 @@ def make_plan(names: Sequence[str], repeats: int = REPEATS, machine: str = MACHI
 
 
 def cost_of(pairs: Sequence[Pair], iterations: int) -> Cost:
-    """From repeated runs; *iterations* is n."""
+    """Return the cost from repeated runs; *iterations* is n."""
     if not pairs or iterations < 1:
         raise RemError(f"{len(pairs)} runs of {iterations} iterations: too few to derive a cost")
     short = sorted(pair.short_insns for pair in pairs)

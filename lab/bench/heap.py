@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The persistent heap compared with libpmemobj and with the machine's limits: `rem bench heap`.
 
-All is native and interleaved: each round runs a short batch of every contender; figures are
+Everything is native and interleaved: each round runs a short batch of every contender; figures are
 medians over rounds, with half the distance of the quartiles as spread. The peer runs on a file in
 the same folder, with PMEM_IS_PMEM_FORCE=1, so that neither calls msync in the timed part: strace
 counts the calls. (libpmemobj always calls msync for the header of its pool.)
@@ -28,7 +28,7 @@ TRACE_ROUNDS = 3
 SYNC_CALLS = ("msync", "fsync", "fdatasync", "sync_file_range")
 BEGIN = "lines are written back by"  # printed by the benchmark when the timed part begins
 COUNTED = ("states", "records")
-# Of instructions: enough updates that one more or less does not show in the fourth digit.
+# For counts of instructions: one update more or less does not change the fourth digit.
 COUNTED_UPDATES, COUNTED_ENTRIES = 20_000, 2000
 
 # Required bounds of ratios.
@@ -80,7 +80,7 @@ def parse(text: str) -> list[Measured]:
 
 
 def required(measured: dict[str, float]) -> list[str]:
-    """The requirements that are missed, in words; a figure that was not measured misses its own."""
+    """Return the missed requirements in words; a figure that was not measured misses its own."""
     missed = [
         f"{name} was not measured"
         for name in (*REQUIRED_AT_LEAST, *REQUIRED_AT_MOST)
@@ -108,7 +108,7 @@ def measure(bench: HeapBench, what: str, words: list[str]) -> list[Measured]:
 
 
 def sync_calls(bench: HeapBench) -> int:
-    """How often the timed part of a short run calls the kernel to write anything back."""
+    """Return the number of calls in the timed part of a short run that write anything back."""
     strace = find_tool("strace")
     if strace is None:
         raise InfraError("no strace: `apt-get install strace`")
@@ -122,7 +122,7 @@ def sync_calls(bench: HeapBench) -> int:
 
 
 def count_sync_calls(trace: str) -> int:
-    """The calls in a trace after the timed part has begun."""
+    """Count the calls in a trace after the timed part has begun."""
     _, begin, measured = trace.partition(f'write(2, "{BEGIN}')
     if not begin:
         raise InfraError(f"the heap's benchmark did not print {BEGIN!r}: rebuild it: `./rem setup`")
@@ -130,18 +130,18 @@ def count_sync_calls(trace: str) -> int:
 
 
 def instructions_per_update(bench: HeapBench, memory: str) -> float:
-    """Instructions of one update of a small table in that memory: `fof`, `glibc`, `mimalloc`, and
-    with `map-` before it of the heap's own table there.
+    """Return instructions of one update of a small table in that memory: `fof`, `glibc`,
+    `mimalloc`, and with the prefix `map-` those of the heap's own table there.
 
-    Counted by valgrind, so the figure does not depend on what else the host does. The difference of
-    two runs leaves out what the program does before its first update.
+    Counted by valgrind, so the figure does not depend on other work of the host. The difference of
+    two runs excludes the program's work before its first update.
     """
     once, twice = (_instructions(bench, memory, times * COUNTED_UPDATES) for times in (1, 2))
     return (twice - once) / COUNTED_UPDATES
 
 
 def count_instructions(bench: HeapBench, result: Result) -> None:
-    """What an update takes in plain memory of each kind, without a clock."""
+    """Count the instructions of an update in each kind of plain memory."""
     for table in ("", "map-"):
         counts = {
             memory: instructions_per_update(bench, table + memory)

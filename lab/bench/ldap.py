@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Debian's slapd with our directory: one server for each kind of memory, and their times."""
+"""Debian's slapd with our directory: a server for each kind of memory, and times of insertions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lab.setup.openldap import Ldap
 
 SUFFIX = "dc=remanence"
 PLAIN = "none"  # the policy that is plain memory
-ANSWER_LIMIT_S = 120.0  # of a server that starts on a crowded host
+ANSWER_LIMIT_S = 120.0  # for the start of a server on a busy host
 LIMIT_S = 3600.0
 CONFIGURATION = """\
 include /etc/ldap/schema/core.schema
@@ -57,7 +57,7 @@ class Server:
         argv: list[str | Path] = [
             "slapd",
             "-d",
-            "none",  # only what always is logged, such as why a database does not open
+            "none",  # only what is always logged, e.g. why a database does not open
             "-f",
             self.folder / "slapd.conf",
             "-h",
@@ -90,14 +90,14 @@ class Server:
         return dict(zip(words[::2], map(int, words[1::2]), strict=True))
 
     def kill(self) -> None:
-        """End it as a crash does, without any further code of its own."""
+        """End it as by a crash, without running any of its code."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
         end(self.process)
 
     def names(self) -> set[str]:
-        """The `uid` of every person that a search finds, by OpenLDAP's own client."""
+        """Return the `uid` of every person that a search finds, by OpenLDAP's own client."""
         argv = ["ldapsearch", "-x", "-LLL", "-o", "ldif-wrap=no", "-H", self.uri]
         out = run([*argv, "-b", SUFFIX, "(objectClass=inetOrgPerson)", "uid"]).stdout
         return {line[5:] for line in out.splitlines() if line.startswith("uid: ")}
@@ -105,7 +105,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Inserted:
-    """Times of insertions at one server: of the client by batch, and of the back end (median)."""
+    """Times of insertions at one server: the client's by batch, and the back end's (median)."""
 
     client_ns: list[float]
     back_end_ns: int
@@ -142,7 +142,7 @@ def insert(
 
 
 def ratio(above: list[float], below: list[float]) -> tuple[float, float]:
-    """Median of the ratios of adjacent batches, and its spread in percent."""
+    """Return the median of the ratios of adjacent batches, and its spread in percent."""
     ratios = [a / b for a, b in zip(above, below, strict=True)]
     middle = median(ratios)
     low, _, high = quantiles(ratios, n=4)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Loads of the guest while it is measured. Every load survives cuts.
+"""Loads of the guest during measurements. Every load survives cuts.
 
-With each load, also the idle one, a program spins at the lowest priority (SCHED_IDLE): it runs
-first after Go if nothing else has to, and while it runs, guest time is counted instructions.
+With each load, including the idle one, a program spins at the lowest priority (SCHED_IDLE): it
+runs first after Go if nothing else has to, and while it runs, guest time is counted instructions.
 Without it all vCPUs would be halted most of the time, and QEMU's clock would jump from timer to
 timer: hours of guest time in minutes, in which connections time out.
 """
@@ -20,7 +20,7 @@ from lab.machine.machine import Machine
 
 FSYNC_WRITERS = 2
 FRAME_PORT = 7700
-# Functions of the file that the compile load compiles: some 20 s of a guest's time a round.
+# Functions of the file that the compile load compiles: about 20 s of guest time per round.
 COMPILE_FUNCTIONS = 300
 
 
@@ -29,7 +29,7 @@ class Load(ABC):
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.guest_answers = True  # in time; if not, no command is sent to it once it has begun
+        self.guest_answers = True  # in time; if not, it gets no command during the load
         self._groups: list[int] = []
 
     @abstractmethod
@@ -65,13 +65,13 @@ class Load(ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # Otherwise the guest may not answer, and the machine is destroyed anyway.
+        # Otherwise the guest may not answer, and the machine is destroyed in any case.
         if error is None and self.guest_answers:
             self.stop()
 
 
 class Idle(Load):
-    """Only what all loads have."""
+    """Only the spinning program of all loads."""
 
     def start(self) -> None:
         pass

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """`rem bench machine`: the cost of the model of caches: the same guest under the same icount, with
-the plugin and without any.
+and without the plugin.
 
-Method: one machine of each kind, one CPU, side by side. Each round runs the same load on one
+Method: one machine of each kind, one CPU, in parallel. Each round runs the same load on one
 machine after the other while the rest are stopped over QMP, so that other work of the host affects
-all alike. Compared is QEMU's CPU time per busy instruction of the guest, which is the guest's CPU
-time under icount (1 ns an instruction). A load's figure is the ratio of the two best rounds, as
-other work of the host only makes a round slower. The spread of the rounds' ratios is reported.
+all alike. The compared quantity is QEMU's CPU time per busy instruction of the guest, which is
+guest CPU time under icount (1 ns per instruction). A load's figure is the ratio of the two best
+rounds, as other work of the host only makes a round slower. The spread of the rounds' ratios is
+reported.
 
 QEMU's own cache plugin is several times slower, so its rounds are a fifth as long and its figure is
 coarser: vs_contrib is the geometric mean over the loads of the ratio of the two plugins' best
-rounds, vs_contrib_least the smallest of them. It models at most two levels, of its own sizes; ours
-models three, and what a cut leaves of them.
+rounds, vs_contrib_least the smallest of them. It models at most two levels, with its own sizes;
+ours models three, and their state after a cut.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from lab.result import Result
 
 BOOT_LIMIT_S = 600.0
 LOAD_LIMIT_S = 900.0
-NS_OF_TICK = 1_000_000_000 // 100  # of /proc/stat
-# Fewer instructions in a round are too few for the ticks that count them.
+NS_OF_TICK = 1_000_000_000 // 100  # the tick of /proc/stat
+# With fewer instructions in a round the resolution of ticks is too coarse.
 INSNS_MIN = 200_000_000
 BARE, CACHES, CONTRIB = "bare", "caches", "contrib"
 # The slow plugin's rounds are shorter by this factor.
@@ -68,7 +69,7 @@ class Plan:
     plugin: Path
     profile: str
     loads: tuple[str, ...]
-    insns: int  # busy instructions in all, on each machine
+    insns: int  # total of busy instructions, on each machine
     rounds: int
     nvram_dir: Path | None = None
     contrib: Path | None = None
@@ -94,7 +95,7 @@ class Way:
         return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
     def busy_insns(self) -> int:
-        """Busy instructions so far, by the guest's account of its only CPU."""
+        """Return busy instructions so far, by the guest's accounting of its only CPU."""
         words = self.machine.run_in_guest("head -1 /proc/stat").stdout.split()
         user, nice, system, _idle, _iowait, irq, softirq = (int(word) for word in words[1:8])
         return (user + nice + system + irq + softirq) * NS_OF_TICK
@@ -142,7 +143,7 @@ def _start(plan: Plan, name: str) -> Way:
 
 
 def _units(ways: dict[str, Way], load: str, insns: int) -> int:
-    """How often the load's unit runs in a round, from one run on `bare`."""
+    """Return the number of the load's units per round, from one run on `bare`."""
     way = ways[BARE]
     way.qmp("cont")
     before = way.busy_insns()
@@ -176,7 +177,7 @@ def _measure_load(ways: dict[str, Way], load: str, plan: Plan) -> dict[str, list
 def run_bench(plan: Plan) -> Result:
     """Run all loads on all machines."""
     if plan.contrib is not None and not plan.contrib.is_file():
-        raise InfraError(f"{plan.contrib} is no file: give QEMU's contrib/plugins/cache.c, built")
+        raise InfraError(f"{plan.contrib} is not a file: build QEMU's contrib/plugins/cache.c")
     result = Result("machine")
     slowdowns: dict[str, dict[str, float]] = {}
     with ExitStack() as stack:

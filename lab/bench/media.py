@@ -16,11 +16,11 @@ from lab.result import Result
 LINES_4_GIB = 1 << 26
 REQUIRED_MREQ_S = 10
 REQUIRED_LIFETIME = 0.95
-# A memory so small that a life of 1e7 writes per line can be counted. A region is 8 lines, by the
+# A memory small enough to count a life of 1e7 writes per line. A region is 8 lines, by the
 # analysis of its size in experiments/lpc-wear.
 LIFE: dict[str, Any] = {"lines": 2048, "endurance_writes": 10_000_000}
 REGION_LINES = 8
-ATTACKED = 256  # lines; with 2,048 the worst of experiments/lpc-wear
+ATTACKED = 256  # lines; with 2,048 lines the worst case of experiments/lpc-wear
 RESEEDED: dict[str, Any] = {
     "start_gap": True,
     "randomize": True,
@@ -32,7 +32,7 @@ RESEEDED: dict[str, Any] = {
 
 
 def run(requests: int, trace: Path | None) -> Result:
-    """Requests in the host's time; all else is modelled. Default trace: redis's, recorded once."""
+    """Measure requests in host time; the rest is modelled. The default trace is redis's."""
     engine = Engine.ready()
     result = Result("bench-media")
     job: dict[str, Any] = {
@@ -62,7 +62,7 @@ def run(requests: int, trace: Path | None) -> Result:
     result.ok = result.ok and done["mreq_s"] >= REQUIRED_MREQ_S
     for name, more in (("benign", {"trace": str(trace)}), ("attack", {"attack_lines": ATTACKED})):
         life = engine.ask("wear", wear=RESEEDED, **LIFE, **more)
-        # Gaps are lines, too: ideal is the endurance of all lines of media.
+        # Gaps are lines, too: the ideal is the endurance of all lines of media.
         result.add(f"lifetime_{name}", round(life["lifetime_of_media"], 4), "of ideal", "modelled")
         result.ok = result.ok and life["lifetime_of_media"] >= REQUIRED_LIFETIME
     return result

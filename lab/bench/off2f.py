@@ -27,12 +27,12 @@ from lab.testbed.pm_guest import reset, sh
 MACHINE = f"bench-off2f-{os.getpid()}"
 PAPER_SIZES = tuple(n << 10 for n in (32, 64, 96, 128))
 LARGER_SIZES = (1 << 20, 4 << 20, 16 << 20, 64 << 20)
-# A read of 4 KiB from an NVMe disk of NAND, one in flight, and its bandwidth: ASSUMED, of the
-# order that data sheets give. Slower disks only widen the gap.
+# A read of 4 KiB from an NVMe disk of NAND, one in flight, and its bandwidth: ASSUMED, in the
+# range of data sheets. Slower disks only increase the difference.
 READ_NS = 80_000
 DISK_BYTES_PER_NS = 3.0
 WARM_VS_CACHE_MAX = 1.02
-# For small texts, where the kernel's own work varies by several percent: the minimum counts.
+# For small texts, where the kernel's own work varies by several percent: the minimum is used.
 MORE_RUNS = 4
 CONVERT_MB_PER_S_MIN = 500
 EXT4_IOC_CHECKPOINT = 0x4004662B
@@ -54,8 +54,8 @@ class Plan:
 class Way:
     """A kind of file, and whether caches are dropped before each run.
 
-    Each kind has a folder of its own below one in which off2f-run was just found: if one's
-    folder had been read and another's had not, they would differ by that read.
+    Each kind has its own folder below one in which off2f-run was just found: if only one of their
+    folders had been read before, they would differ by that read.
     """
 
     path: str
@@ -69,7 +69,7 @@ def modelled_ns(sample: dict[str, int]) -> int:
 
 
 def best(samples: list[dict[str, int]]) -> dict[str, int]:
-    """The run with the fewest timer ticks."""
+    """Return the run with the fewest timer ticks."""
     return min(samples, key=modelled_ns)
 
 
@@ -86,7 +86,7 @@ def ways(text_bytes: int) -> dict[str, Way]:
         "dax_warm": Way(f"{NVM}/elf/nops-{name}", cold=False),
         "off2f_cold": Way(f"/root/o/nops-{name}", cold=True),
         "off2f_warm": Way(f"/root/o/nops-{name}", cold=False),
-        # ABC in NVRAM, too, as all of the peer's ELF is.
+        # ABC in NVRAM, too, like the peer's whole ELF.
         "off2f_dax_cold": Way(f"{NVM}/o/nops-{name}", cold=True),
     }
 
@@ -101,12 +101,12 @@ def prepare(machine: Machine, text_bytes: int) -> None:
     sh(machine, f"mkdir -p {NVM}/elf && cp {elf} {NVM}/elf/")
     for folder in ("/root/o", f"{NVM}/o"):
         convert(machine, elf, f"{folder}/nops-{name}")
-    # What is still in the journal would not be dropped.
+    # Data that is still in the journal would not be dropped.
     sh(machine, CHECKPOINT)
 
 
 def run_size(machine: Machine, text_bytes: int, runs: int) -> dict[str, dict[str, int]]:
-    """The best run of each kind, and for some the text's pages by place."""
+    """Return the best run of each kind, and for some the text's pages by place."""
     found = {}
     for name, way in ways(text_bytes).items():
         if not way.cold:
@@ -123,7 +123,7 @@ def run_size(machine: Machine, text_bytes: int, runs: int) -> dict[str, dict[str
 
 
 def run_machine(plan: Plan, print_line: Callable[[str], None]) -> dict[str, Any]:
-    """All sizes: size, kind, counters."""
+    """Run all sizes; return counters by size and kind."""
     found: dict[str, Any] = {}
     with guest_with_store(plan.machine, cpus=1, icount=True) as machine:
         for size in plan.sizes:
@@ -143,7 +143,7 @@ def run_machine(plan: Plan, print_line: Callable[[str], None]) -> dict[str, Any]
 
 
 def convert_rate(tool: Path, folder: Path, rounds: int = 7) -> tuple[float, float]:
-    """MB of ELF that `off2f convert` converts per second of CPU time, at best; and the spread."""
+    """Return the best rate of `off2f convert`, in MB of ELF per second of CPU, and the spread."""
     elf = folder / "large"
     elf.write_bytes(large_elf())
     rates = []
@@ -168,12 +168,12 @@ def convert_rate(tool: Path, folder: Path, rounds: int = 7) -> tuple[float, floa
 
 
 def large_elf() -> bytes:
-    """256 MiB: a program of this machine, padded with zeros."""
+    """Return 256 MiB: a program of this machine, padded with zeros."""
     return Path("/proc/self/exe").read_bytes().ljust(256 << 20, b"\0")
 
 
 def ratios(found: dict[str, Any], result: Result) -> None:
-    """Ratios of all sizes, and the worst of them."""
+    """Add ratios of all sizes, and the worst of them."""
     pairs = {
         "cold_vs_elf_disk": ("off2f_cold", "elf_disk"),
         "warm_vs_elf_cache": ("off2f_warm", "elf_cache"),
@@ -206,7 +206,7 @@ def counts(found: dict[str, Any], result: Result) -> None:
 
 
 def run(plan: Plan, print_line: Callable[[str], None]) -> tuple[Result, list[str]]:
-    """The figures, and which requirements were missed."""
+    """Return the figures, and the missed requirements."""
     result = Result("bench-off2f")
     found = run_machine(plan, print_line)
     result.add("disk", f"{READ_NS} ns a read, {DISK_BYTES_PER_NS} bytes/ns", "", "modelled")

@@ -6,10 +6,10 @@ binaries differ only by timer ticks. No cache and no device has a latency. A dur
 machine's own disk is not measured: while the guest waits for QEMU's disk this clock jumps from
 timer to timer.
 
-Compared with: the kernel's RAM disk (brd), which keeps nothing; a block translation table (nd_btt)
-on a pmem device, whose sectors are written atomically, without a checksum of their content.
-`ramd_read_vs_brd` is of a disk on a raw segment, plain memory as brd is. `ramd_write_vs_btt` is of
-a disk on checked blocks, whose writes are atomic, too.
+Compared with: the kernel's RAM disk (brd), which is not persistent; a block translation table
+(nd_btt) on a pmem device, whose sectors are written atomically, without a checksum of their
+content. `ramd_read_vs_brd` is of a disk on a raw segment, plain memory like brd's.
+`ramd_write_vs_btt` is of a disk on checked blocks, whose writes are atomic, too.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def run(plan: Plan, print_line: Callable[[str], None]) -> Result:
         load(machine, "format=1", source=REGION)
         sh(machine, f"pmadmin create raw {DISKS_MIB}M")
         sh(machine, f"pmadmin create block {DISKS_MIB}M --block 4096")
-        print_line("disks, and what they are compared with")
+        print_line("disks, and their peers")
         _compared(machine, plan, result)
         print_line("a database")
         _database(machine, plan, result, _disks(machine))
@@ -69,7 +69,7 @@ def run(plan: Plan, print_line: Callable[[str], None]) -> Result:
 
 
 def missed(result: Result) -> list[str]:
-    """Requirements that the figures do not meet."""
+    """Return the requirements that the figures do not meet."""
     limits = {
         "ramd_read_vs_brd": (0.0, READ_VS_BRD_MAX),
         "ramd_write_vs_btt": (WRITE_VS_BTT_MIN, float("inf")),
@@ -115,7 +115,7 @@ def _compared(machine: Machine, plan: Plan, result: Result) -> None:
     for name in ("raw", "block"):
         ratio = _ratio(took[name]["read"], took["brd"]["read"])
         result.add(f"ramd_{name}_read_vs_brd", ratio, "ratio", "modelled")
-        # Ratio of throughputs: how much more is written in the same time.
+        # Ratio of throughputs.
         ratio = _ratio(took["btt"]["write"], took[name]["write"])
         result.add(f"ramd_{name}_write_vs_btt", ratio, "ratio", "modelled")
     result.add(

@@ -15,8 +15,8 @@ One machine for each stop mode, run by icount with the plugin. A cycle:
    again. Only then does the next cycle begin: a drop of PWR_OK before that stays pending until
    then (invariant 9), so the longest flap takes as long as "armed" and a Stop together.
 
-The timeline's stamps are TSC values, which under icount are sums over all vCPUs: they show how a
-Stop's time is divided, not how long it took.
+The timeline's stamps are TSC values, which under icount are sums over all vCPUs: they show the
+shares of a Stop's phases, not its duration.
 
 Waiting for a device is not modelled: while all vCPUs are halted QEMU's clock jumps from timer to
 timer as fast as the host can, so a request that takes the host 0.1 ms can take the guest several.
@@ -54,15 +54,15 @@ from lab.progress import step
 from lab.record.block import Slot, decode, read_block
 from lab.result import Result
 
-# Far more than any Stop takes: the bench measures and has no limit.
+# Far longer than any Stop: the bench only measures.
 HOLD_UP_NS = 2_000_000_000
-# Limits are of the host's time and generous, for a crowded host: none is a measurement.
+# Limits are in host time and generous, for a busy host: none is a measurement.
 BOOT_LIMIT_S = 1200.0
 # More CPUs boot very slowly when they take turns: they boot in parallel and stop by the host's
 # clock first.
 ICOUNT_BOOT_CPUS_MAX = 8
-# With more CPUs that take turns, a guest on a busy host needs half an hour to answer: its load is
-# not checked.
+# With more CPUs that take turns, a guest on a busy host needs half an hour to answer, so its load
+# is not checked.
 ICOUNT_ANSWER_CPUS_MAX = 32
 FREE_HOLD_UP_NS = 600_000_000_000
 GO_LIMIT_S = 1200.0
@@ -72,7 +72,7 @@ ARMED_LIMIT_S = 600.0
 ARMED_POLL_S = 0.005
 # Host time from "armed" to the next Stop: enough for the load to run again.
 PAUSE_MIN_S, PAUSE_MAX_S = 0.1, 0.6
-# Kernel functions that handle the first completed request, by the load that is sure to have one:
+# Kernel functions that handle the first completed request, by the load that always has one:
 # the virtio-blk interrupt, and the delivery of a frame by a network driver.
 FIRST_IO_SYMBOLS = {"fsync": "virtblk_done", "net": "napi_gro_receive"}
 # The first function of a Stop, and the last of a Go: after it, the machine is armed.
@@ -80,7 +80,7 @@ STOP_SYMBOL, ARMED_SYMBOL = "rem_stop_begin", "rem_stop_end"
 # Under icount vCPUs take turns; a vCPU with an interrupt may have to wait for a turn of each of the
 # others, unlike on a real machine. Turns this short keep that below the figures' third digit.
 QUANTUM_INSNS = 2_000
-# Marks of the plugin: places in the tuple that _spec() makes. The loader's entry is number 0.
+# Marks of the plugin: indices of the tuple of _spec(). The loader's entry is number 0.
 STOP_MARK, ARMED_MARK, FIRST_IO_MARK = 1, 2, 3
 FUNCTIONS_MAX = 8  # of each CPU in the worst Stop that are printed
 PREFIX: dict[StopModeName, str] = {"fast": "", "dpm": "dpm_"}
@@ -101,7 +101,7 @@ class Plan:
     system_map: Path
     seed: int = 1
     nvram_dir: Path | None = None
-    cmdline: str = ""  # more parameters for the kernel
+    cmdline: str = ""  # additional parameters of the kernel
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Bench:
     samples: list[Sample] = field(default_factory=list)
 
     def cycle(self, load: str) -> Sample:
-        """One Stop and one Go, and their sample."""
+        """Run one Stop and one Go; return their sample."""
         time.sleep(self.rng.uniform(PAUSE_MIN_S, PAUSE_MAX_S))
         stop_ns, edge_ns, begin, end = self._stop()
         turns = tuple(self.control.turns())
@@ -141,7 +141,7 @@ class Bench:
         assert end.halted_ns is not None
         go_ns = self._go()
         note = self.machine.boot_note()
-        assert note is not None, "_go() saw one"
+        assert note is not None, "_go() has found one"
         stop = [event for event in self._slot(note.sequence).timeline if event.part == "stop"]
         return Sample(
             load=load,
@@ -222,7 +222,7 @@ class Bench:
 
 
 def busy_functions(system_map: Path, turns: tuple[tuple[int, int], ...]) -> dict[int, list[str]]:
-    """For each CPU the functions in which turns ended, the most frequent ones first."""
+    """Return for each CPU the functions in which turns ended, the most frequent ones first."""
     words = [line.split() for line in system_map.read_text(encoding="ascii").splitlines()]
     symbols = sorted((int(at, 16), name) for at, kind, name in words if kind in "tT")
     starts = [start for start, _ in symbols]
@@ -237,11 +237,11 @@ def busy_functions(system_map: Path, turns: tuple[tuple[int, int], ...]) -> dict
 
 
 def entry_address(elf: Path) -> int:
-    """The entry point of an ELF program, 32-bit or 64-bit."""
+    """Return the entry point of an ELF program, 32-bit or 64-bit."""
     header = elf.read_bytes()[:32]
     entry_form = {b"\x7fELF\x01": "<I", b"\x7fELF\x02": "<Q"}.get(header[:5])
     if entry_form is None:
-        raise RemError(f"{elf} is no ELF file: rebuild it with `./rem setup`")
+        raise RemError(f"{elf} is not an ELF file: rebuild it with `./rem setup`")
     return int(struct.unpack_from(entry_form, header, 24)[0])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Files that are put into a root, whatever the root is."""
+"""Files that are added to every root."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class Addition:
 
     @staticmethod
     def of(path: str, source: Path) -> Addition:
-        """With the mode of a program or of a file, as *source* is."""
+        """Add *source*, with the mode of a program or of a file."""
         executable = source.stat().st_mode & 0o111
         return Addition(path, source.read_bytes(), 0o755 if executable else 0o644)
 
 
 def put(tree: Tree, additions: Iterable[Addition]) -> None:
-    """Each replaces what has its name, and never writes to it: it may be a link to a product."""
+    """Add files. An existing file is replaced, never written to: it may be a link to a product."""
     for one in additions:
         parts = tuple(part for part in one.path.split("/") if part)
         tree.make_file(parts, one.mode, time.time_ns(), len(one.data), [one.data])
 
 
 def programs(guest: Path, built: Path, busybox: Path) -> Iterator[Addition]:
-    """What init needs and what tests run: scripts, compiled programs, busybox."""
+    """Yield the programs of init and of tests: scripts, compiled programs, busybox."""
     yield Addition("/sbin/rem-init", (guest / "rem-init").read_bytes(), 0o755)
     for script in ("rem-shell", "rem-share"):
         yield Addition(f"{TOOLS_PREFIX}/bin/{script}", (guest / script).read_bytes(), 0o755)
@@ -59,10 +59,10 @@ def link_applets(tree: Tree, busybox: Path) -> None:
 
 
 def tools(base: Path, work: Path) -> Iterator[Addition]:
-    """Programs of Debian that run in any root, or in one with another C library.
+    """Yield programs of Debian that run in any root, also in one with another C library.
 
-    Each names the loader and the libraries beside it, so that neither the root's own are needed
-    nor their environment reaches what they start.
+    Each names the loader and the libraries beside it, so that it does not need the root's own, and
+    the programs that it starts do not inherit its environment.
     """
     work.mkdir()
     libraries: dict[str, Path] = {}
@@ -72,7 +72,7 @@ def tools(base: Path, work: Path) -> Iterator[Addition]:
         copy.write_bytes((base / name).read_bytes())
         copy.chmod(0o755)
         words = ["--set-interpreter", f"{TOOLS_PREFIX}/lib/{Path(LOADER).name}"]
-        # Of the old kind, which holds for the libraries' own libraries, too.
+        # The old RPATH, which applies to the libraries' dependencies, too.
         words += ["--force-rpath", "--set-rpath", f"{TOOLS_PREFIX}/lib"]
         run(["patchelf", *words, copy], what=f"preparing {copy.name} for other roots")
         yield Addition.of(f"{TOOLS_PREFIX}/sbin/{copy.name}", copy)
@@ -83,7 +83,7 @@ def tools(base: Path, work: Path) -> Iterator[Addition]:
 
 
 def _libraries(base: Path, program: Path) -> dict[str, Path]:
-    """All that the loader would open, by the name it looks for."""
+    """Return all files that the loader would open, by the name it looks for."""
     folders = ":".join(str(base / folder) for folder in LIBRARY_FOLDERS)
     listed = run([base / LOADER, "--library-path", folders, "--list", program]).stdout
     found = {Path(LOADER).name: (base / LOADER).resolve()}
@@ -99,7 +99,7 @@ def _find(base: Path, name: str) -> Path:
 
 
 def modules(release: str, files: Iterable[Path], work: Path) -> Iterator[Addition]:
-    """Kernel modules where modprobe finds them."""
+    """Yield kernel modules at the place where modprobe finds them."""
     folder = work / "lib" / "modules" / release
     updates = folder / "updates"
     updates.mkdir(parents=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A folder of the host that is to be a guest's root."""
+"""A folder of the host as a guest's root."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from lab.archive.tree import BLOCK_BYTES
 from lab.errors import UsageError
 from lab.run import run
 
-# Init mounts devices, processes and temporary files there: what the folder has of them is left out.
+# Init mounts devices, processes and temporary files there: the folder's own are omitted.
 MOUNTED = frozenset({"dev", "proc", "sys", "run", "tmp"})
-# One of these is in whatever can run a program.
+# Every root that can run a program has one of these.
 ROOT_SIGNS = ("bin", "usr", "sbin", "lib", "opt")
 
 
 def check(folder: Path, budget: Budget) -> None:
-    """Refuse what cannot be a root, or is more than the budget, before anything is copied."""
+    """Refuse a folder that cannot be a root, or exceeds the budget, before anything is copied."""
     if not any((folder / name).is_dir() for name in ROOT_SIGNS):
         raise UsageError(
             f"--oci {folder}: neither an image layout (it has no file oci-layout) nor a root "
@@ -31,13 +31,13 @@ def check(folder: Path, budget: Budget) -> None:
         kind = stat.S_IFMT(found.st_mode)
         if kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK, stat.S_IFSOCK):
             name = shown(str(path.relative_to(folder)))
-            raise ArchiveError(f"{name} is a device or a FIFO: not taken into a root")
+            raise ArchiveError(f"{name} is a device or a FIFO: refused in a root")
         size_bytes = found.st_size if kind == stat.S_IFREG else BLOCK_BYTES
         budget.charge_entry(size_bytes + -size_bytes % BLOCK_BYTES)
 
 
 def fingerprint(folder: Path) -> str:
-    """Changes with any file of the folder: names, inodes and times, but not contents."""
+    """Return a hash of the names, inodes and times of all files, but not of their contents."""
     found = hashlib.sha256()
     for path, about in _walk(folder):
         words = (about.st_mode, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
@@ -46,7 +46,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def copy(folder: Path, into: Path) -> None:
-    """With owners, modes and links as they are; *into* is there and empty."""
+    """Copy with owners, modes and links; *into* exists and is empty."""
     for name in sorted(os.listdir(folder)):
         if name in MOUNTED and not (folder / name).is_symlink():
             (into / name).mkdir(mode=0o755)
@@ -56,7 +56,7 @@ def copy(folder: Path, into: Path) -> None:
 
 
 def _walk(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """All that is copied, in an order that does not depend on the disk; no link is followed."""
+    """Yield all files to copy, in an order independent of the disk; no link is followed."""
 
     def failed(error: OSError) -> None:
         raise error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A file system with a tree in it, as a file."""
+"""Make a file system with a tree in it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ MIB_BYTES = 1 << 20
 # The journal, and room that ext4's own tables take for each byte of files.
 OVERHEAD_BYTES = 128 * MIB_BYTES
 OVERHEAD_SHARE = 1.05
-INODES_SHARE = 1.5  # for files that are made later
+INODES_SHARE = 1.5  # for files that are created later
 INODE_EVERY_BYTES = 16384  # mke2fs's own ratio
 
 
 def make_ext4(tree: Path, image: Path, least_bytes: int) -> int:
-    """An image of *least_bytes*, or as much as the tree needs; returns its size."""
+    """Make an image of *least_bytes*, or of as much as the tree needs; return its size."""
     used_bytes, files = _used(tree)
     needed_bytes = int(used_bytes * OVERHEAD_SHARE) + OVERHEAD_BYTES
     size_bytes = max(least_bytes, needed_bytes + -needed_bytes % MIB_BYTES)
@@ -31,7 +31,7 @@ def make_ext4(tree: Path, image: Path, least_bytes: int) -> int:
 
 
 def _used(tree: Path) -> tuple[int, int]:
-    """Bytes on disk and number of files, directories and links."""
+    """Return bytes on disk and the number of files, directories and links."""
     words = run(["du", "-s", "-B1", "--inodes", tree]).stdout.split()
     used = run(["du", "-s", "-B1", tree]).stdout.split()
     return int(used[0]), int(words[0])

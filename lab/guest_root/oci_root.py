@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A guest's root from an OCI image, or from a folder that is a root."""
+"""Make a guest's root from an OCI image, or from a folder with a root."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADVICE = "give a larger --disk-size"
 
 
 def oci_key(spec: RootSpec) -> str:
-    """Names the content: by the digest of an image's manifest, by times and inodes of a folder."""
+    """Return a key: the digest of an image's manifest, or times and inodes of a folder."""
     assert spec.oci is not None
     if not _is_layout(spec.oci):
         return "folder " + folder.fingerprint(spec.oci)
@@ -27,7 +27,7 @@ def oci_key(spec: RootSpec) -> str:
 
 
 def root_from_oci(spec: RootSpec, tree: Path) -> Service | None:
-    """Fill an empty folder; what is written is bounded by the disk's size."""
+    """Fill an empty folder; the bytes written are bounded by the disk's size."""
     assert spec.oci is not None
     limit_bytes = spec.limit_bytes or LIMIT_DEFAULT_BYTES
     if not _is_layout(spec.oci):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Debian packages on top of the laboratory's root, as apt installs them; no service is started.
+"""Install Debian packages on top of the laboratory's root with apt; no service is started.
 
 mmdebstrap works on a copy of the base: it reaches the mirrors as the host's apt does, mounts what
-installation scripts look for, and keeps them from starting anything.
+installation scripts need, and keeps them from starting anything.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 from lab.errors import InfraError, UsageError
 from lab.run import stream
 
-# The base is made without documentation. Packages that a person asks for come whole: some do not
+# The base is made without documentation. Packages that the user requests are complete: some do not
 # install without folders of manual pages (a JVM's alternatives), some read their documentation.
 EXCLUDES = "etc/dpkg/dpkg.cfg.d/99mmdebstrap"
 SOURCES = "etc/apt/sources.list.d"
 MANUAL_SECTIONS = range(1, 9)
-LAST_LINES = 60  # of apt's output, in which it says what is wrong
+LAST_LINES = 60  # of apt's output, which contain the error
 
 _UNKNOWN = re.compile(r"^E: Unable to locate package (\S+)|^E: Package '(\S+)' has no installation")
 _UNMET = re.compile(r"^E: (Unable to correct problems.*)")
@@ -37,9 +37,9 @@ def install(
     log: Path,
     on_line: Callable[[str], None] | None = None,
 ) -> None:
-    """A tree at *into*: the base and these packages with what they depend on.
+    """Make a tree at *into*: the base, these packages and their dependencies.
 
-    *sources* is a file of the host's package sources, *apt_options* how it reaches them.
+    *sources* is a file of the host's package sources, *apt_options* its network settings.
     """
     argv: list[str | Path] = ["mmdebstrap", "--mode=root", "--variant=custom", "--format=directory"]
     argv += ["--include=" + ",".join(names), f"--setup-hook={_setup(base)}"]
@@ -60,7 +60,7 @@ def install(
 
 
 def explained(lines: Sequence[str]) -> UsageError | None:
-    """What is wrong with the names, where apt says that."""
+    """Return the error in the names, if apt reported one."""
     unknown = [m[1] or m[2] for m in map(_UNKNOWN.match, lines) if m is not None]
     if unknown:
         names = ", ".join(sorted(set(unknown)))
@@ -71,7 +71,7 @@ def explained(lines: Sequence[str]) -> UsageError | None:
 
 
 def _setup(base: Path) -> str:
-    """Shell commands that fill the new tree, which is $1, before anything is installed."""
+    """Return shell commands that fill the new tree, $1, before anything is installed."""
     manuals = " ".join(f'"$1"/usr/share/man/man{section}' for section in MANUAL_SECTIONS)
     return (
         f'cd "$1" && rm -rf {SOURCES}.new && mv {SOURCES} {SOURCES}.new'

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Makes any tree a root that boots here: our init and programs, ssh by key, an account for it.
+"""Turn a tree into a root that boots here: our init and programs, ssh by key, an account for it.
 
-The tree may be of an image that nobody trusts, so it is written to as lab/archive/tree.py does.
+The tree may be of an untrusted image, so it is written to through lab/archive/tree.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ACCOUNTS_BYTES_MAX = 1 << 20
 SHELL = "/opt/rem/bin/rem-shell"
 # Where init mounts something; the kernel itself mounts /dev before there is an init.
 MOUNT_POINTS = ("dev", "proc", "sys", "run", "tmp")
-# Far more than what is added to a root.
+# Far more than is added to a root.
 ADDED_BYTES_MAX = 1 << 30
 
 
@@ -30,8 +30,8 @@ def personalise(
     public_key: str,
     service: Service | None = None,
 ) -> None:
-    """Files of the tree may be links to a product's: each is replaced, none is written to."""
-    budget = Budget(ADDED_BYTES_MAX, "a root takes no more")
+    """Add our files. Existing ones may be links to a product: they are replaced."""
+    budget = Budget(ADDED_BYTES_MAX, "the additions to a root are bounded")
     with Tree(root, LinkPolicy.INSIDE, budget) as tree:
         for name in MOUNT_POINTS:
             if not tree.is_directory((name,)):
@@ -49,7 +49,7 @@ def personalise(
 
 
 def _accounts(tree: Tree, public_key: str) -> None:
-    """root exists, has a shell that is there and that ssh accepts, and a key in its home."""
+    """Make sure that root exists, with a shell that ssh accepts, and a key in its home."""
     lines = _lines(tree, ("etc", "passwd"))
     index = next((n for n, line in enumerate(lines) if line.startswith("root:")), None)
     row = [] if index is None else lines[index].split(":")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A layer's tar archive out of its blob: plain, gzip or zstd, never more in memory than a chunk.
+"""Decompress a layer's tar archive: plain, gzip or zstd, with at most a chunk in memory.
 
-Reads are exact: fewer bytes than were asked for are the end. What comes out is counted, because a
-blob of some KiB can hold terabytes of zeros, and hashed.
+Reads are exact: fewer bytes than requested mean the end. The output is counted, because a blob of
+some KiB can hold terabytes of zeros, and hashed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lab.archive.tar_stream import CHUNK_BYTES
 from lab.oci.layout import Blob
 
 GZIP_WINDOW = 31  # zlib's word for a gzip header and the largest window
-# A frame may ask its reader for up to 3.75 TiB of window; compressors take at most this by default.
+# A frame may require a window of up to 3.75 TiB; compressors use at most this by default.
 ZSTD_MEMORY = "128MB"
 
 
@@ -35,7 +35,7 @@ class LayerSource(ABC):
 
     @abstractmethod
     def _more(self) -> bytes:
-        """The next bytes, at most about a chunk; none at the end."""
+        """Return the next bytes, at most about a chunk; none at the end."""
 
     def read(self, size: int, /) -> bytes:
         parts = []
@@ -53,7 +53,7 @@ class LayerSource(ABC):
         return b"".join(parts)
 
     def digest(self) -> str:
-        """Of the whole archive: what was not read yet is read now."""
+        """Return the digest of the whole archive, after reading the rest of it."""
         while self.read(CHUNK_BYTES):
             pass
         return self._hash.hexdigest()
@@ -69,7 +69,7 @@ class Plain(LayerSource):
 
 
 class Gzip(LayerSource):
-    """One gzip member after the other."""
+    """A sequence of gzip members."""
 
     def __init__(self, blob: Blob, budget: Budget) -> None:
         super().__init__(budget)
@@ -101,7 +101,7 @@ class Gzip(LayerSource):
 
 
 class Zstd(LayerSource):
-    """By the program, which bounds its own memory."""
+    """Decompression by the program, which bounds its own memory."""
 
     def __init__(self, child: subprocess.Popen[str], budget: Budget) -> None:
         super().__init__(budget)
@@ -138,7 +138,7 @@ def _zstd(blob: Blob) -> Iterator[subprocess.Popen[str]]:
     def feed() -> None:
         assert child.stdin is not None
         pipe = child.stdin.buffer  # type: ignore[attr-defined]
-        # Broken, where the reader has seen enough: its error is the one that counts.
+        # Broken if the reader has ended: its error is the one to report.
         with suppress(BrokenPipeError, ValueError):
             while data := blob.read(CHUNK_BYTES):
                 pipe.write(data)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The layers of an image, one over the other, as one tree.
+"""Unpack the layers of an image, one over the other, into one tree.
 
-Whiteouts: `.wh.NAME` removes NAME of the layers below, `.wh..wh..opq` removes all that the layers
-below have in its directory. Neither removes anything of its own layer, in whatever order they come.
+Whiteouts: `.wh.NAME` removes NAME of the layers below, `.wh..wh..opq` removes everything that the
+layers below have in its directory. Neither removes anything of its own layer, in any order.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ OVERHEAD = 2
 
 
 def unpack(layout: Layout, image: Image, into: Path, limit_bytes: int, advice: str) -> int:
-    """Write all layers below a new folder; returns the bytes of all files ever written.
+    """Write all layers below a new folder; return the bytes of all files ever written.
 
-    *limit_bytes* bounds them, deleted ones too. *advice*: what a person can do who needs more.
+    *limit_bytes* bounds them, including deleted ones. *advice*: how the user can raise the limit.
     """
     files = Budget(limit_bytes, advice)
     archives = Budget(limit_bytes * OVERHEAD, advice)
@@ -49,13 +49,11 @@ def _apply(layout: Layout, layer: Layer, tree: Tree, archives: Budget) -> None:
             write_entry(tree, stream, entry, entry.path, owners=True)
             _remember(own, entry.path)
         if source.digest() != layer.content_digest:
-            raise ArchiveError(
-                f"layer {layer.blob.digest[:12]}: its content is not what the configuration says"
-            )
+            raise ArchiveError(f"layer {layer.blob.digest[:12]}: wrong digest of its content")
 
 
 def _remember(own: set[PathParts], path: PathParts) -> None:
-    """A path and the directories above it. Where one is known, so are those above it."""
+    """Add a path and the directories above it. If one is known, so are those above it."""
     while path and path not in own:
         own.add(path)
         path = path[:-1]
@@ -77,7 +75,7 @@ def _white_out(tree: Tree, path: PathParts, own: set[PathParts]) -> None:
 
 
 def _clear(tree: Tree, folder: PathParts, own: set[PathParts]) -> None:
-    """Remove what is below a directory and not of this layer."""
+    """Remove everything below a directory that is not of this layer."""
     for name in tree.list(folder):
         path = (*folder, name)
         if path in own:

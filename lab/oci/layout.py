@@ -5,7 +5,7 @@
     index.json                -> manifest, by digest (or another index)
     blobs/sha256/DIGEST       manifest -> configuration and layers
 
-A blob is used only when its size and its SHA-256 are what its descriptor says. Names are made from
+A blob is used only if it has the size and the SHA-256 of its descriptor. File names are made from
 digests, never taken from the image.
 """
 
@@ -60,7 +60,7 @@ _LAYERS = {
 
 @dataclass(frozen=True)
 class Descriptor:
-    """What one document says of another."""
+    """A reference from one document to another."""
 
     media_type: str
     digest: str  # 64 hexadecimal digits
@@ -72,7 +72,7 @@ class Descriptor:
         fields = typed(raw, dict, what)
         digest = _DIGEST.fullmatch(typed(fields.get("digest"), str, f"{what}: digest"))
         if digest is None:
-            raise ArchiveError(f"{what}: a digest that is no sha256: {shown(fields['digest'])}")
+            raise ArchiveError(f"{what}: the digest is not a sha256: {shown(fields['digest'])}")
         size_bytes = typed(fields.get("size"), int, f"{what}: size")
         if size_bytes < 0:
             raise ArchiveError(f"{what}: a size of {size_bytes}")
@@ -101,7 +101,7 @@ class Image:
 
 
 class Blob:
-    """A part of an open file, read as a file of its own."""
+    """A part of an open file, read like a file."""
 
     def __init__(self, source: BinaryIO, start: int, size_bytes: int) -> None:
         self._source, self._start, self.size_bytes = source, start, size_bytes
@@ -122,7 +122,7 @@ class Layout(ABC):
 
     @abstractmethod
     def _open(self, name: PathParts) -> tuple[BinaryIO, int, int]:
-        """The file that a file of the layout is in, its start there and its size."""
+        """Return the file that has a file of the layout, its start there and its size."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -135,7 +135,7 @@ class Layout(ABC):
 
     @contextmanager
     def blob(self, descriptor: Descriptor) -> Iterator[Blob]:
-        """A blob whose size and digest are right."""
+        """Yield a blob after checking its size and digest."""
         short = descriptor.digest[:12]
         with self._file(("blobs", "sha256", descriptor.digest)) as blob:
             if blob.size_bytes != descriptor.size_bytes:
@@ -152,20 +152,20 @@ class Layout(ABC):
             yield blob
 
     def document(self, descriptor: Descriptor, what: str) -> dict[str, Any]:
-        """A blob that is JSON."""
+        """Return the content of a JSON blob."""
         _check_size(descriptor.size_bytes, what)
         with self.blob(descriptor) as blob:
             return _parse(blob.read(blob.size_bytes), what)
 
     def plain_document(self, name: str) -> dict[str, Any]:
-        """A file of the layout's own that is JSON."""
+        """Return the content of a JSON file outside blobs/."""
         with self._file((name,)) as blob:
             _check_size(blob.size_bytes, name)
             return _parse(blob.read(blob.size_bytes), name)
 
 
 class FolderLayout(Layout):
-    """No link is followed: a layout has none."""
+    """A layout in a folder. No link is followed: a layout has none."""
 
     def __init__(self, where: Path) -> None:
         self._root = os.open(where, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -180,7 +180,7 @@ class FolderLayout(Layout):
                 fd = new
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode):
-                raise ArchiveError(f"{'/'.join(name)}: no regular file")
+                raise ArchiveError(f"{'/'.join(name)}: not a regular file")
         except OSError as error:
             os.close(fd)
             raise ArchiveError(f"{'/'.join(name)}: {error.strerror}") from error
@@ -194,7 +194,7 @@ class FolderLayout(Layout):
 
 
 class ArchiveLayout(Layout):
-    """A tar archive, not compressed: its files are read where they are."""
+    """An uncompressed tar archive: its files are read in place."""
 
     def __init__(self, where: Path) -> None:
         self._where = where
@@ -230,7 +230,7 @@ def opened(where: Path) -> Iterator[Layout]:
 
 
 def read_image(layout: Layout) -> Image:
-    """The image for this machine's processor, all but its layers read and checked."""
+    """Return the image for this processor; everything but its layers is read and checked."""
     layout.plain_document(LAYOUT_FILE)
     index = layout.plain_document(INDEX_FILE)
     chosen = _choose(layout, index, 0)
@@ -251,7 +251,7 @@ def read_image(layout: Layout) -> Image:
 
 
 def _choose(layout: Layout, index: dict[str, Any], depth: int) -> Descriptor:
-    """The manifest for this processor; an index may lead to another."""
+    """Return the manifest for this processor; an index may contain another."""
     entries = [
         Descriptor.parse(raw, "an entry of the index")
         for raw in typed(index.get("manifests"), list, "the index's manifests")
@@ -262,7 +262,7 @@ def _choose(layout: Layout, index: dict[str, Any], depth: int) -> Descriptor:
         return fitting[0]
     if len(fitting) > 1:
         raise ArchiveError(
-            f"the layout holds {len(fitting)} images for linux/amd64: copy the one that is meant "
+            f"the layout holds {len(fitting)} images for linux/amd64: copy one of them "
             "into a layout of its own (`skopeo copy`)"
         )
     nested = [entry for entry in entries if entry.media_type in _INDEXES]
@@ -289,10 +289,10 @@ def _layers(manifest: dict[str, Any], config: dict[str, Any]) -> tuple[Layer, ..
         blob = Descriptor.parse(raw_layer, "a layer")
         form = _LAYERS.get(blob.media_type)
         if form is None:
-            raise ArchiveError(f"a layer of type {shown(blob.media_type)}, which is not known")
+            raise ArchiveError(f"a layer of type {shown(blob.media_type)}, which is unknown")
         digest = _DIGEST.fullmatch(typed(raw_digest, str, "a diff_id"))
         if digest is None:
-            raise ArchiveError("a diff_id that is no sha256")
+            raise ArchiveError("a diff_id is not a sha256")
         layers.append(Layer(blob, form, digest[1]))
     return tuple(layers)
 
@@ -301,7 +301,7 @@ _T = TypeVar("_T")
 
 
 def typed(value: Any, kind: type[_T], what: str) -> _T:
-    """A JSON value of one type, or ArchiveError. A truth value is no number."""
+    """Return a JSON value of one type, or raise ArchiveError. A boolean is not a number."""
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise ArchiveError(f"{what}: {type(value).__name__} where {kind.__name__} is expected")
     return value
@@ -316,5 +316,5 @@ def _parse(data: bytes, what: str) -> dict[str, Any]:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise ArchiveError(f"{what}: no JSON that can be read") from error
+        raise ArchiveError(f"{what}: not valid JSON") from error
     return typed(document, dict, what)

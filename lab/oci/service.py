@@ -18,7 +18,7 @@ from lab.oci.layout import typed
 
 PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ACCOUNTS_BYTES_MAX = 1 << 20  # of /etc/passwd and /etc/group
-# What execve() takes for one argument (MAX_ARG_STRLEN); for all together it is far more.
+# The limit of execve() for one argument (MAX_ARG_STRLEN); that for all together is far larger.
 WORD_BYTES_MAX = 128 << 10
 WORDS_MAX = 4096
 ID_MAX = (1 << 32) - 2
@@ -26,7 +26,7 @@ ID_MAX = (1 << 32) - 2
 
 @dataclass(frozen=True)
 class Service:
-    """A process: what is run, as whom and where."""
+    """A process: its command, user and directory."""
 
     argv: tuple[str, ...]
     env: tuple[str, ...]
@@ -45,7 +45,7 @@ class Service:
 
 
 def service_of(config: dict[str, Any], tree: Tree) -> Service | None:
-    """What an image's configuration asks for; None where it names no program."""
+    """Return the process of an image's configuration; None if it names no program."""
     argv = (*_words(config, "Entrypoint"), *_words(config, "Cmd"))
     if not argv:
         return None
@@ -81,15 +81,15 @@ def _text(config: dict[str, Any], key: str) -> str:
 def _checked(word: str, key: str) -> str:
     try:
         encoded = word.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError as error:  # half of a pair, which JSON can say and UTF-8 cannot
-        raise ArchiveError(f"{key}: no text: {shown(word)}") from error
+    except UnicodeEncodeError as error:  # a lone surrogate: valid in JSON, not in UTF-8
+        raise ArchiveError(f"{key}: not valid text: {shown(word)}") from error
     if b"\0" in encoded or len(encoded) > WORD_BYTES_MAX:
         raise ArchiveError(f"{key}: a NUL, or more than {WORD_BYTES_MAX} bytes: {shown(word)}")
     return word
 
 
 def _stop_signal(text: str) -> int:
-    """SIGTERM, TERM, SIGRTMIN+3 or a number."""
+    """Parse SIGTERM, TERM, SIGRTMIN+3 or a number."""
     if not text:
         return int(signal.SIGTERM)
     name, plus, offset = text.removeprefix("SIG").partition("+")
@@ -101,12 +101,12 @@ def _stop_signal(text: str) -> int:
     else:
         number = 0
     if not 0 < number < signal.NSIG:
-        raise ArchiveError(f"StopSignal {shown(text)} is no signal")
+        raise ArchiveError(f"StopSignal {shown(text)} is not a signal")
     return number
 
 
 def _user(text: str, tree: Tree) -> tuple[int, int, tuple[int, ...], str]:
-    """`USER`, `USER:GROUP`, by name or number: uid, gid, further groups, home directory."""
+    """`USER`, `USER:GROUP`, by name or number: return uid, gid, further groups, home directory."""
     user, colon, group = (text or "0").partition(":")
     accounts = list(_accounts(tree, "passwd", 7))
     groups = list(_accounts(tree, "group", 4))
@@ -137,5 +137,5 @@ def _accounts(tree: Tree, name: str, columns: int) -> Iterator[list[str]]:
 
 def _id(text: str, what: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= ID_MAX):
-        raise ArchiveError(f"{what}: {shown(text)} is no user or group number")
+        raise ArchiveError(f"{what}: {shown(text)} is not a user or group number")
     return int(text)

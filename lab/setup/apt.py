@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Questions to dpkg and apt, and apt-get without questions to the user."""
+"""Queries of dpkg and apt, and a non-interactive apt-get."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def apt_versions(name: str) -> list[str]:
 
 
 def newest(versions: list[str]) -> str:
-    """The newest of them, as dpkg compares; empty if there is none."""
+    """Return the newest of them, as dpkg compares; empty if there is none."""
     best = ""
     for version in versions:
         if not best or is_at_least(version, best):
@@ -36,7 +36,7 @@ def is_at_least(version: str, bound: str) -> bool:
 
 
 def apt_get(*words: str, step: Step | None = None) -> None:
-    """Run apt-get; its output goes to a log, what it has done to *step*."""
+    """Run apt-get; its output goes to a log, its progress to *step*."""
     stream(
         ["apt-get", "-y", "-q", "-oDpkg::Use-Pty=0", "-oDPkg::Lock::Timeout=600", *words],
         log=cache_dir() / "logs" / "apt.log",

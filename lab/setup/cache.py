@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The cache of products: CACHE/KIND/KEY, complete or absent.
 
-A product is made in a folder beside its place and renamed when it is complete, under a lock: what
-an interrupted set-up leaves is never taken for a product, and two set-ups do not disturb each
-other.
+A product is made in a folder beside its place and renamed when it is complete, under a lock: an
+interrupted set-up never leaves a partial product, and two set-ups do not disturb each other.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from lab.errors import InfraError
 from lab.paths import cache_dir
 from lab.progress import step
 
-KEPT = 6  # products of a kind that `prune` leaves: for a few branches
+KEPT = 6  # products of a kind that `prune` keeps: for a few branches
 
 
 def product(kind: str, key: str, make: Callable[[Path], None]) -> Path:
-    """The folder of the product; `make` fills a folder with it if it is not there."""
+    """Return the folder of the product; `make` fills it if it is missing."""
     final = cache_dir() / kind / key
     if final.is_dir():
-        os.utime(final)  # `prune` leaves what was used last
+        os.utime(final)  # `prune` keeps the most recently used
         return final
     with lock(kind):
         if final.is_dir():  # another set-up made it while this one waited
@@ -42,7 +41,7 @@ def product(kind: str, key: str, make: Callable[[Path], None]) -> Path:
 
 
 def prune(kind: str, kept: int = KEPT) -> None:
-    """Remove all products of a kind but those that were used last."""
+    """Remove all products of a kind except the most recently used."""
     folder = cache_dir() / kind
     found = [p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")]
     found.sort(key=lambda p: p.stat().st_mtime, reverse=True)
@@ -52,7 +51,7 @@ def prune(kind: str, kept: int = KEPT) -> None:
 
 @contextmanager
 def lock(name: str) -> Iterator[None]:
-    """Hold CACHE/locks/NAME; a line is printed where that takes waiting."""
+    """Hold CACHE/locks/NAME; print a line if that has to wait."""
     folder = cache_dir() / "locks"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -18,5 +18,5 @@ class Campaign(CargoPart):
     crate = "remanence-campaign"
     file = "remanence-campaign"
     also = (MODEL,)
-    # It is linked with the loader's own decision, and has the layout of the kernel's contexts.
+    # It links the loader's own decision, and contains the layout of the kernel's contexts.
     more = ("loader/core", "kernel/machine.h")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Products of the Rust workspace: one crate's program or library each."""
+"""Products of the Rust workspace: each is a program or library of one crate."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from lab.setup.inputs import Inputs
 from lab.setup.need import Part, Site
 from lab.setup.packages import Group
 
-# Of every crate: the workspace's own files, and the formats, which any may read when it is built.
+# Inputs of every crate: the workspace's files, and the formats, which a build script may read.
 COMMON = ("Cargo.toml", "Cargo.lock", "format")
 NOT_BUILT = {"benches", "examples", "fuzz", "tests"}  # folders of a crate
 
 
 def cargo_env() -> dict[str, str]:
-    """A target folder for each checkout. In a shared one cargo takes another checkout's library for
-    this one's: it knows a workspace's crates by their place in it, and sources by their times.
+    """Return the environment of cargo, with a target folder for each checkout.
+
+    In a shared folder cargo would use another checkout's library: it identifies a workspace's
+    crates by their place in it, and sources by their times.
     """
     checkout = hashlib.sha256(str(repo_dir()).encode()).hexdigest()[:8]
     folder = os.environ.get("CARGO_TARGET_DIR") or str(cache_dir() / "cargo-target" / checkout)
@@ -38,7 +40,7 @@ def cargo_env() -> dict[str, str]:
 def cargo_build(
     crate: str, file: str, target: str = "", flags: str = "", features: str = ""
 ) -> Path:
-    """Build a crate and return a file of it; cargo itself knows whether there is work to do."""
+    """Build a crate and return a file of it; cargo itself decides what to rebuild."""
     argv = ["cargo", "build", "--release", "--locked", "-p", crate]
     argv += ["--features", features] if features else []
     env = {**cargo_env(), **({"RUSTFLAGS": flags} if flags else {})}
@@ -59,7 +61,7 @@ def cargo_build(
 
 
 def crate_sources(crate: str) -> list[str]:
-    """What a crate and the crates of the workspace that it depends on are made of."""
+    """Return the sources of a crate and of the crates of the workspace that it depends on."""
     members = _members()
     found: dict[str, None] = {}
     left = [crate]
@@ -78,7 +80,7 @@ def crate_sources(crate: str) -> list[str]:
 
 
 def _members() -> dict[str, tuple[str, list[str]]]:
-    """By crate: its folder, and the crates of the workspace that it names."""
+    """Return by crate: its folder, and the crates of the workspace that it names."""
     folders: list[str] = _manifest(".")["workspace"]["members"]
     manifests = {folder: _manifest(folder) for folder in folders}
     by_folder = {folder: str(m["package"]["name"]) for folder, m in manifests.items()}
@@ -109,13 +111,13 @@ class Rust(Part[str]):
 
 
 class CargoPart(Part[Path]):
-    """A file of one crate. Subclasses are frozen dataclasses and give the class's attributes."""
+    """A file of one crate. Subclasses are frozen dataclasses that set the class attributes."""
 
     kind: ClassVar[str]  # of product
     crate: ClassVar[str]
     file: ClassVar[str]
-    also: ClassVar[tuple[str, ...]] = ()  # other crates whose programs are put beside it
-    more: ClassVar[tuple[str, ...]] = ()  # sources that are no crate's
+    also: ClassVar[tuple[str, ...]] = ()  # other crates whose programs are put into the same folder
+    more: ClassVar[tuple[str, ...]] = ()  # sources outside the crates
     features: ClassVar[str] = ""
     target: ClassVar[str] = ""
     flags: ClassVar[str] = ""

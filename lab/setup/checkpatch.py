@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The kernel's own linter, out of the packed kernel source.
+"""The kernel's own linter, from the packed kernel source.
 
 product   CACHE/checkpatch/VERSION   checkpatch.pl and its tables
 """

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""QEMU's own cache plugin (contrib/plugins/cache.c), which `rem bench machine` compares ours with.
+"""QEMU's own cache plugin (contrib/plugins/cache.c), for the comparison in `rem bench machine`.
 
     product   CACHE/contrib-plugin/KEY   libcache.so, from the source of the QEMU that is installed
 
-Debian packs no plugins, so its source package is fetched, by apt and a list of our own beside the
-machine's: nothing is installed and the machine's sources do not change. Of the source package only
-the plugin and its header are unpacked; glib's headers are unpacked from its package, too.
+Debian packages no plugins, so its source package is fetched, by apt with a source list of our own:
+nothing is installed and the machine's sources do not change. Only the plugin and its header are
+unpacked from the source package; glib's headers are unpacked from their package, too.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _fetch(version: str, folder: Path) -> None:
     fetch_source(SOURCE, version, folder, "--tar-only")
     tarball = next(iter(sorted(folder.glob("qemu_*.orig.tar.*"))), None)
     if tarball is None:
-        raise InfraError(f"apt fetched no source of {SOURCE} {version}")
+        raise InfraError(f"apt did not fetch the source of {SOURCE} {version}")
     wanted = [f"*/{name}" for name in UNPACKED]
     argv: list[str | Path] = ["tar", "-xf", tarball, "--wildcards", *wanted]
     run(argv, cwd=folder, what="unpacking QEMU's cache plugin")

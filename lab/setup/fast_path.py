@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The guest of `rem bench fast-path`: one static program in an initial RAM disk.
 
-No disk and no driver is needed, so that any x86-64 kernel starts it.
+It needs no disk and no driver, so any x86-64 kernel starts it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from lab.setup.inputs import Inputs
 from lab.setup.need import Part, Site
 from lab.setup.packages import Group
 
-FORMAT = "1"  # raised when the way of packing changes
+FORMAT = "1"  # raised when the packing changes
 
 
 @dataclass(frozen=True)
 class FastPathProduct:
-    init: Path  # the program, with symbols: where its marks are
+    init: Path  # the program, with the symbols of its marks
     initrd: Path
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Fetch and unpack packages of Debian's; nothing is installed."""
+"""Fetch and unpack Debian packages; nothing is installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.setup.host import debian, explain
 
 
 def unpack(what: str, names: list[str], into: Path) -> None:
-    """Unpack packages that this machine's apt knows below *into*."""
+    """Fetch packages with this machine's apt and unpack them below *into*."""
     with tempfile.TemporaryDirectory(prefix="apt-", dir=cache_dir()) as scratch:
         argv = ["apt-get", "download", "-q", *names]
         run(argv, cwd=Path(scratch), what=f"fetching {what}")
@@ -23,7 +23,7 @@ def unpack(what: str, names: list[str], into: Path) -> None:
 
 
 def fetch_source(name: str, version: str, folder: Path, *options: str) -> None:
-    """Fetch the files of a source package, with lists and sources of apt's own for this."""
+    """Fetch the files of a source package, with separate lists and sources for apt."""
     own = folder / "machine.sources"
     found = sources.of_source_packages(sources.read_machine(), debian().codename)
     own.write_text("\n".join(entry.as_deb822() for entry in found), encoding="utf-8")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The heap's programs: its benchmark, the peer that is measured beside it, and its C library."""
+"""The heap's programs: its benchmark, the peer for comparison, and its C library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PEER = "libpeer.so"
 
 @dataclass(frozen=True)
 class HeapBench:
-    """What measures the heap beside its peer."""
+    """The programs that measure the heap and its peer."""
 
     bench: Path
     peer: Path
@@ -54,7 +54,7 @@ class HeapLibrary(CargoPart):
 
 @dataclass(frozen=True)
 class HeapPeer(Part[Path]):
-    """libpmemobj behind the functions of the benchmark."""
+    """The benchmark's functions on libpmemobj."""
 
     groups = (Group.COMPILER, Group.HEAP_PEER)
 

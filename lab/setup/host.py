@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""This machine: Debian's version, the user's rights, disk space. What is missing is one line."""
+"""This machine: Debian's version, the user's rights, disk space. Each error is one line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Debian:
 
 
 def debian(os_release: str | None = None) -> Debian:
-    """The Debian of this machine, or InfraError if it is another system or too old."""
+    """Return the Debian of this machine, or raise InfraError if it is another system or too old."""
     if os_release is None:
         path = Path("/etc/os-release")
         os_release = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -42,7 +42,7 @@ def debian(os_release: str | None = None) -> Debian:
     version = fields.get("VERSION_ID", "")
     if fields.get("ID") != "debian" or not version.isdigit() or int(version) < DEBIAN_OLDEST:
         raise InfraError(
-            f"this is {name}; set-up knows Debian {DEBIAN_OLDEST} and newer stable releases: "
+            f"this is {name}; set-up supports Debian {DEBIAN_OLDEST} and newer stable releases: "
             "run it there, or in a container or virtual machine of it"
         )
     return Debian(int(version), fields.get("VERSION_CODENAME", ""))
@@ -53,7 +53,7 @@ def is_root() -> bool:
 
 
 def once_as_root(more: str = "") -> str:
-    """The command that root has to type once, for this user's cache."""
+    """Return the command that root has to run once, for this user's cache."""
     words = [f"REM_CACHE={shlex.quote(str(cache_dir()))}", shlex.quote(str(repo_dir() / "rem"))]
     return f"as root, once: {' '.join(words)} setup{more}"
 
@@ -73,17 +73,17 @@ def need_disk(where: Path, need_mib: int, what: str) -> None:
 
 
 def tool_version(name: str) -> str:
-    """The first line of `NAME --version`."""
+    """Return the first line of `NAME --version`."""
     return run([name, "--version"]).stdout.partition("\n")[0]
 
 
 def explain(error: InfraError, what: str) -> InfraError:
-    """The same error as one line, where the output of the failed installer has a known cause."""
+    """Return the same error as one line, if the installer's output has a known cause."""
     if _NO_SPACE.search(error.message):
         return InfraError(f"no disk space while {what}: free some, then run `./rem setup` again")
     if _NO_NETWORK.search(error.message):
         return InfraError(
             f"no network while {what}: check the connection or the proxy, then run "
-            "`./rem setup` again (it continues where it was)"
+            "`./rem setup` again (it continues where it stopped)"
         )
     return error

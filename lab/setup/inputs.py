@@ -11,19 +11,19 @@ from pathlib import Path
 
 KEY_DIGITS = 16
 
-# What building leaves behind in source folders, and what never reaches a product.
+# Files that builds leave in source folders, and files that never reach a product.
 _IGNORED_NAMES = frozenset({"__pycache__", "target", "out", "build"})
 _IGNORED_SUFFIXES = frozenset({".o", ".a", ".pyc", ".orig", ".rej", ".swp", ".md"})
 
 
 class Inputs:
-    """Collects what a product is made from."""
+    """Collects the inputs of a product."""
 
     def __init__(self, kind: str) -> None:
         self._hash = hashlib.sha256(kind.encode())
 
     def add(self, name: str, value: str | bytes) -> Inputs:
-        """One named value. Lengths go in too, so that no two lists of inputs look alike."""
+        """Add a named value. Lengths are hashed, too, so different lists differ in their hashes."""
         data = value.encode() if isinstance(value, str) else value
         for part in (name.encode(), data):
             self._hash.update(len(part).to_bytes(8, "little"))
@@ -31,7 +31,7 @@ class Inputs:
         return self
 
     def add_path(self, path: Path, name: str) -> Inputs:
-        """A file, or all source files below a folder in sorted order; a missing one is an input."""
+        """Add a file, or all source files below a folder, sorted; a missing one is an input."""
         if not path.exists():
             return self.add(name, "missing")
         for file in source_files(path):
@@ -45,7 +45,7 @@ class Inputs:
 
 
 def source_files(path: Path) -> list[Path]:
-    """The file itself, or the files below a folder that are sources, sorted."""
+    """Return the file itself, or the source files below a folder, sorted."""
     if path.is_file():
         return [path]
     found = (p for p in path.rglob("*") if p.is_file())

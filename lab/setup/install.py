@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Install what is missing of some groups of Debian packages, by one call of apt-get.
+"""Install the missing packages of some groups, by one call of apt-get.
 
-Cheap on a machine that is set up: dpkg is not queried while neither the list nor dpkg's state file
-has changed since the last check.
+Cheap on a machine that is set up: dpkg is queried only if the list or dpkg's state file has changed
+since the last check.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ DPKG_STATUS = Path("/var/lib/dpkg/status")
 MIB_OF_EACH = 100  # with what it depends on: on a bare Debian 26 packages take 2 GiB
 LISTS_NEW_ENV = "REM_APT_UPDATED"  # the entry script has just run `apt-get update`
 FROM_BACKPORTS = "src:qemu src:seabios"  # in Debian 12
-# A mirror out of reach is but a warning to `update`; without lists nothing can be installed.
+# For `update` an unreachable mirror is only a warning; without lists nothing can be installed.
 UPDATE = ("update", "-o", "APT::Update::Error-Mode=any")
-# What Debian's slapd must not do when it is installed: make a directory of its own and serve it.
+# The installation of Debian's slapd must not create a directory of its own and serve it.
 ANSWERS = {"slapd": "slapd slapd/no_configuration boolean true\n"}
 
 
 def install(groups: tuple[Group, ...]) -> None:
-    """Install what is missing of the groups, or raise InfraError with what to do."""
+    """Install the missing packages of the groups, or raise InfraError with the remedy."""
     if _stamp_holds(groups):
         return
     system = debian()
@@ -53,7 +53,7 @@ def install(groups: tuple[Group, ...]) -> None:
 
 
 def missing(groups: tuple[Group, ...]) -> list[Package]:
-    """Packages that are not installed, or older than needed; the Rust compiler's apart."""
+    """Return packages that are not installed, or too old, except the Rust compiler's."""
     wanted = of_groups(groups)
     have = installed_versions([p.name for p in wanted])
     return [p for p in wanted if not _serves(have.get(p.name), p.at_least)]
@@ -64,7 +64,7 @@ def _lacks_rust(groups: tuple[Group, ...]) -> bool:
 
 
 def by_root(groups: tuple[Group, ...]) -> str:
-    """The command that root has to type once, for this user's cache."""
+    """Return the command that root has to run once, for this user's cache."""
     return once_as_root("".join(f" --packages {name}" for name in groups if name not in USUAL))
 
 
@@ -132,9 +132,9 @@ def _kernel_source_version() -> str:
 
 
 def _write_backports_entry(codename: str) -> Path | None:
-    """Replace what an earlier set-up or a person left there by the derived entry.
+    """Replace the file of an earlier set-up or of the user by the derived entry.
 
-    None if the machine's own sources have the suite.
+    Return None if the machine's own sources have the suite.
     """
     own = sources.APT_DIR / "sources.list.d" / sources.OWN_NAME
     own.unlink(missing_ok=True)
@@ -159,7 +159,7 @@ def _check(groups: tuple[Group, ...]) -> None:
     left = [f"{p.name} >= {p.at_least}" if p.at_least else p.name for p in missing(groups)]
     if left:
         raise InfraError(
-            f"apt installed, but not what is needed: {', '.join(left)}: "
+            f"apt did not install what is needed: {', '.join(left)}: "
             "see `apt-cache policy` of these packages"
         )
 
@@ -173,13 +173,13 @@ def _stamp_now() -> dict[str, object]:
 
 
 def dpkg_state() -> str:
-    """Changes whenever a package is installed or removed."""
+    """Return a value that changes whenever a package is installed or removed."""
     stat = DPKG_STATUS.stat()
     return f"{stat.st_mtime_ns} {stat.st_size}"
 
 
 def _read_stamp() -> dict[str, object]:
-    """What was checked, empty if it is no longer true."""
+    """Return what was checked; empty if it is no longer valid."""
     try:
         stamp: dict[str, object] = json.loads(_stamp_path().read_text(encoding="utf-8"))
         return stamp if stamp["now"] == _stamp_now() else {}

@@ -2,18 +2,18 @@
 """The kernel: Debian's linux-source-6.12, our patches and folders, our configuration.
 
     base      CACHE/build/linux-VERSION-KEY  Debian's source for x86, never changed
-    overlay   what our repository changes: files after kernel/patches, files of kernel/tree.txt
+    overlay   our changes: files after kernel/patches, files of kernel/tree.txt
     tree      CACHE/build/tree-VERSION  base with the overlay, built in place, kept for next time;
                                         tree-VERSION-debug for `debug`, which shares no object
     product   CACHE/kernel/KEY          bzImage, vmlinux, System.map, config, version
 
 A variant has kernel/config/VARIANT.config on top of the configuration, if there is one, or planted
 bugs, or both: `mutants` has all patches of kernel/mutants, `debug` has them and the kernel's own
-detectors, `server` has what typical services need. Production sources know of no planted bug: the
+detectors, `server` has what typical services need. Production sources contain no planted bug: the
 patches are applied to a copy (patch_series.py).
 
-The tree is kept because a build after a small change then takes seconds. Only files that differ
-are touched, with a new time, so that `make` builds what it must and nothing else.
+The tree is kept so that a build after a small change takes seconds. Only files that differ
+are touched, with a new time, so that `make` rebuilds only what depends on them.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from lab.setup.packages import KERNEL_SOURCE, Group
 from lab.setup.patch_series import Series, add_series, patched_copy, read_series
 
 BUILD_MIB = 6000  # base, tree and objects
-OBJECTS_ABOUT = 1500  # for the bar of the first build; later ones know the number
+OBJECTS_ABOUT = 1500  # for the bar of the first build; later builds have the number
 OBJECT_LINES = ("  CC ", "  AS ")
-# A third of the source's files, and no configuration for x86 uses them.
+# A third of the source's files, which no configuration for x86 uses.
 NOT_UNPACKED = (
-    # Other architectures, but for their Kconfig files, which are read, and um, of which
+    # Other architectures, except their Kconfig files, which are read, and um, of which
     # fs/hostfs reads a Makefile.
     f"{KERNEL_SOURCE}/arch/[!xKu]*.*",
     f"{KERNEL_SOURCE}/Documentation/devicetree/*",
@@ -51,7 +51,7 @@ NOT_UNPACKED = (
     f"{KERNEL_SOURCE}/drivers/gpu/drm/amd/include/*",
     f"{KERNEL_SOURCE}/tools/testing/*",
 )
-FUZZ_LINES = 1  # the archive moves on; a patch that fits only roughly is still refused
+FUZZ_LINES = 1  # the archive's source changes; a patch that matches only roughly is still refused
 TARBALL = Path(f"/usr/src/{KERNEL_SOURCE}.tar.xz")
 RESULTS = {
     "arch/x86/boot/bzImage": "bzImage",
@@ -81,17 +81,17 @@ class KernelProduct:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is made of the base: `overlay(base, into)` fills a folder with the files that differ."""
+    """How to change the base: `overlay(base, into)` fills a folder with the files that differ."""
 
     key: str
     overlay: Callable[[Path, Path], None]
     config: str  # lines on top of `allnoconfig`
-    config_name: str  # where they come from, for errors
-    tree: str = ""  # the end of the tree's name
+    config_name: str  # their origin, for errors
+    tree: str = ""  # suffix of the tree's name
 
 
 def kernel_source_version() -> str:
-    """Of the package that is installed."""
+    """Return the version of the installed package."""
     version = installed_versions([KERNEL_SOURCE]).get(KERNEL_SOURCE, "")
     if not version:
         raise InfraError(f"{KERNEL_SOURCE} is not installed: run `./rem setup`")
@@ -118,25 +118,25 @@ class Kernel(Part[KernelProduct]):
 
 
 def recipe_of(key: str, variant: str | None) -> Recipe:
-    """How the kernel of this checkout with that key is made."""
+    """Return the recipe of the kernel of this checkout with that key."""
     overlay = make_mutant_overlay if variant in WITH_MUTANTS else make_overlay
     tree = f"-{variant}" if variant in OWN_TREE else ""
     return Recipe(key, partial(overlay, repo_dir()), *_asked(variant), tree)
 
 
 def base_dir(source_version: str) -> Path:
-    """Where the source is unpacked; its name changes with what is left out."""
+    """Return the folder of the unpacked source; its name changes with the list of omitted files."""
     key = Inputs("base").add("left out", " ".join(NOT_UNPACKED)).key()
     return cache_dir() / "build" / f"linux-{source_version}-{key[:8]}"
 
 
 def tree_dir(source_version: str, recipe: Recipe) -> Path:
-    """Where that is built."""
+    """Return the folder of the build."""
     return cache_dir() / "build" / f"tree-{source_version}{recipe.tree}"
 
 
 def kernel_key(source_version: str, variant: str | None = None) -> str:
-    """Of all that decides the kernel's bytes."""
+    """Return the hash of all inputs of the kernel."""
     repo = repo_dir()
     inputs = Inputs("kernel").add("source", source_version).add("gcc", tool_version("gcc"))
     inputs.add_path(repo / "kernel" / "patches", "patches")
@@ -156,7 +156,7 @@ def kernel_mutants(repo: Path) -> Series:
 
 
 def tree_entries(repo: Path) -> Iterator[tuple[Path, str]]:
-    """Lines `SOURCE DESTINATION` of kernel/tree.txt: ours, and where it goes in the kernel tree."""
+    """Yield lines `SOURCE DESTINATION` of kernel/tree.txt: paths here and in the kernel tree."""
     table = repo / "kernel" / "tree.txt"
     if not table.exists():
         return
@@ -170,7 +170,7 @@ def tree_entries(repo: Path) -> Iterator[tuple[Path, str]]:
 
 
 def make_overlay(repo: Path, base: Path, into: Path) -> None:
-    """Fill `into` with every file that differs from the base, by patch or because it is ours."""
+    """Fill `into` with every file that differs from the base: patched files and ours."""
     patches = sorted((repo / "kernel" / "patches").glob("*.patch"))
     for patch in patches:
         text = patch.read_text(encoding="utf-8")
@@ -192,7 +192,7 @@ def make_overlay(repo: Path, base: Path, into: Path) -> None:
 
 
 def make_mutant_overlay(repo: Path, base: Path, into: Path) -> None:
-    """The same, of a copy of our sources with all planted bugs."""
+    """The same from a copy of our sources with all planted bugs."""
     sources = [str(source.relative_to(repo)) for source, _ in tree_entries(repo)]
     with tempfile.TemporaryDirectory(prefix="rem-mutants-") as folder:
         copy = Path(folder)
@@ -201,10 +201,10 @@ def make_mutant_overlay(repo: Path, base: Path, into: Path) -> None:
 
 
 def sync_tree(base: Path, overlay: Path, tree: Path) -> None:
-    """Make `tree` the base with the overlay, touching only what differs.
+    """Make `tree` the base with the overlay, touching only files that differ.
 
-    A file that goes back to the base's is copied, not linked: it needs a new time, or `make` would
-    take the object of the changed file for its own.
+    A file that reverts to the base's is copied, not linked: it needs a new time, or `make` would
+    use the object of the changed file.
     """
     manifest = tree / MANIFEST
     before = set(manifest.read_text(encoding="utf-8").split("\n")) if manifest.exists() else set()
@@ -222,14 +222,14 @@ def sync_tree(base: Path, overlay: Path, tree: Path) -> None:
 
 
 def config_lacks(wanted: str, got: str) -> list[str]:
-    """Lines of the fragment that Kconfig did not grant: a dependency is missing."""
+    """Return the lines of the fragment that Kconfig did not accept: a dependency is missing."""
     have = set(got.splitlines())
     lines = re.findall(r"^(?:CONFIG_\w+=.*\S|# CONFIG_\w+ is not set)", wanted, re.MULTILINE)
     return [line for line in lines if line not in have]
 
 
 def build(source_version: str, recipe: Recipe, into: Path) -> None:
-    """Build in the one tree: the caller holds the cache's lock `kernel`."""
+    """Build in the shared tree: the caller holds the cache's lock `kernel`."""
     need_disk(cache_dir(), BUILD_MIB, "the kernel build")
     build = cache_dir() / "build"
     base, tree = base_dir(source_version), tree_dir(source_version, recipe)
@@ -265,7 +265,7 @@ def _unpack(base: Path) -> None:
 
 
 def _clone(base: Path, tree: Path) -> None:
-    """Hard links: the source has 1 GB. Nothing edits them in place (`_put` replaces files)."""
+    """Copy by hard links: the source has 1 GB. Files are replaced (`_put`), never edited."""
     partial = tree.with_name(tree.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     run(["cp", "-al", base, partial], what="copying the kernel source")
@@ -294,14 +294,14 @@ def _put(source: Path, target: Path) -> None:
 
 
 def make_env(key: str = "") -> dict[str, str]:
-    """The same bytes from the same inputs, and compiler results that any checkout can use."""
+    """Return the environment for reproducible builds whose objects all checkouts share."""
     return {
         **({"CCACHE_DEPEND": "1"} if _first_build().exists() else {}),
         "LC_ALL": "C",
         "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 1970",
         "KBUILD_BUILD_VERSION": "1",
         "KBUILD_BUILD_USER": "remanence",
-        "KBUILD_BUILD_HOST": key,  # in /proc/version, to tell kernels of different inputs apart
+        "KBUILD_BUILD_HOST": key,  # in /proc/version, to distinguish kernels of different inputs
         "CCACHE_DIR": str(cache_dir() / "ccache"),
         "CCACHE_BASEDIR": str(cache_dir() / "build"),
         "CCACHE_NOHASHDIR": "1",
@@ -313,7 +313,7 @@ def make_env(key: str = "") -> dict[str, str]:
 
 
 def merge_fragments(fragments: Sequence[str]) -> str:
-    """Fragments of a configuration as one, in which each symbol has its last value."""
+    """Merge fragments of a configuration; each symbol has its last value."""
     merged: list[str] = []
     seen: set[str] = set()
     for fragment in reversed(fragments):
@@ -324,13 +324,13 @@ def merge_fragments(fragments: Sequence[str]) -> str:
 
 
 def _symbol(line: str) -> str:
-    """The symbol that a line of a configuration sets or unsets; empty if it is a comment."""
+    """Return the symbol that a line of a configuration sets or unsets; empty for a comment."""
     match = re.match(r"(?:# )?(CONFIG_\w+)(?:=| is not set$)", line)
     return match[1] if match else ""
 
 
 def _asked(variant: str | None) -> tuple[str, str]:
-    """The configuration, and the name of its last fragment for messages."""
+    """Return the configuration, and the name of its last fragment for messages."""
     folder = repo_dir() / "kernel" / "config"
     names = ["remanence.config"]
     if variant is not None and variant != MUTANTS:
@@ -348,17 +348,17 @@ def _configure(tree: Path, recipe: Recipe) -> None:
     lacks = config_lacks(recipe.config, got)
     if lacks:
         raise RemError(
-            f"{recipe.config_name} wants {', '.join(lacks)} and Kconfig did not grant it: "
-            "a dependency is missing, or the name is not of this kernel"
+            f"{recipe.config_name} wants {', '.join(lacks)} and Kconfig did not accept it: "
+            "a dependency is missing, or this kernel has no such symbol"
         )
 
 
 def _first_build() -> Path:
-    """Exists from the first build's begin to its end, over interruptions.
+    """Return a file that exists from the begin of the first build to its end, over interruptions.
 
-    While the compiler's cache is empty, to ask it costs a quarter more: each file is preprocessed
-    twice. With CCACHE_DEPEND it is not. A cache with content is worth the price: it then finds
-    files that only another configuration's name makes different.
+    While the compiler's cache is empty, a lookup costs a quarter more: each file is preprocessed
+    twice. With CCACHE_DEPEND it is not. A cache with content is worth the cost: it then finds
+    files that differ only in the name of their configuration.
     """
     return cache_dir() / "build" / "first-build"
 
@@ -374,7 +374,7 @@ def _compile(tree: Path, recipe: Recipe) -> None:
     before = _objects(tree)
     with step("kernel: compile", unit="objects") as shown:
         total = _known_count(count_file)
-        if before < total:  # else it is a build after a change, of a few objects
+        if before < total:  # otherwise it is a build of a few objects after a change
             shown.skip(before, total)
 
         def count(line: str) -> None:
@@ -388,7 +388,7 @@ def _compile(tree: Path, recipe: Recipe) -> None:
 
 
 def _objects(tree: Path) -> int:
-    """The objects that `make` has compiled in the tree; programs of the host are not counted."""
+    """Return the number of objects that `make` has compiled, without programs of the host."""
     found = 0
     for folder, folders, files in os.walk(tree):
         if Path(folder) == tree:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What modules are built against: the headers, tools and symbols of a kernel of ours.
+"""The files to build modules against: headers, tools and symbols of a kernel of ours.
 
     product   CACHE/kernel-headers/KEY   as Debian's linux-headers packages; KEY is the kernel's
 
 The kernel's tree is shared by all checkouts and may hold another one's kernel. Then the kernel is
-built again first, which the compiler's cache makes short.
+rebuilt first, which is fast because of the compiler's cache.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lab.setup.packages import Group
 
 @dataclass(frozen=True)
 class KernelHeaders(Part[Path]):
-    """The folder that goes after `make -C`, for the kernel of this checkout or a variant of it."""
+    """The folder for `make -C`, for the kernel of this checkout or a variant of it."""
 
     variant: str | None = None
 
@@ -71,7 +71,7 @@ def _install(tree: Path, key: str, into: Path) -> None:
         env=env,
         what="kernel: modules_prepare",
     )
-    # Without modules of its own a kernel's symbols are those of vmlinux.
+    # The symbols of a kernel without modules are those of vmlinux.
     shutil.copy(tree / "vmlinux.symvers", tree / "Module.symvers")
     words = {"srctree": ".", "SRCARCH": "x86", "CC": "gcc", "HOSTCC": "gcc", "MAKE": "make"}
     run(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Two kernels to compare ours with, made when first needed.
+"""Two kernels for comparisons with ours, made when first needed.
 
 unpatched   the same source, compiler and configuration without our patches and folders
 debian      Debian's own binary of the same version, from this machine's package sources,
@@ -52,7 +52,7 @@ def _unpatched(site: Site, patched: KernelProduct) -> KernelProduct:
     key = inputs.add("gcc", tool_version("gcc")).add("config", wanted).key()
 
     def make(into: Path) -> None:
-        # The whole configuration is requested, and Kconfig has to grant each line of it.
+        # The whole configuration is requested, and Kconfig has to accept each line of it.
         recipe = Recipe(key, _no_overlay, wanted, "the configuration of our kernel")
         with cache.lock("kernel"):  # it is the same tree
             build(source_version, recipe, into)
@@ -67,7 +67,7 @@ def _unpatched(site: Site, patched: KernelProduct) -> KernelProduct:
 
 
 def own_symbols(repo: Path) -> set[str]:
-    """Kconfig symbols that only our kernel knows."""
+    """Return the Kconfig symbols that only our kernel has."""
     texts = [(repo / "kernel" / "Kconfig").read_text(encoding="utf-8")]
     for patch in sorted((repo / "kernel" / "patches").glob("*.patch")):
         added = re.findall(r"^\+(.*)", patch.read_text(encoding="utf-8"), re.MULTILINE)
@@ -76,12 +76,12 @@ def own_symbols(repo: Path) -> set[str]:
 
 
 def without_symbols(config: str, symbols: set[str]) -> str:
-    """The lines of a .config that set or unset any other symbol."""
+    """Return the lines of a .config that set or unset any other symbol."""
     return "".join(f"{line}\n" for line in _settings(config) if _symbol(line) not in symbols)
 
 
 def config_difference(one: str, other: str, symbols: set[str]) -> list[str]:
-    """Lines that only one of two .config files has, but for those of *symbols*."""
+    """Return lines that only one of two .config files has, except those of *symbols*."""
     lines = set(_settings(one)) ^ set(_settings(other))
     return sorted(line for line in lines if _symbol(line) not in symbols)
 
@@ -95,9 +95,9 @@ class DebianKernel:
 
 @dataclass(frozen=True)
 class PlainDebian(Part[DebianKernel]):
-    """Debian's binary kernel of the version that ours is made from."""
+    """Debian's binary kernel of the version that ours is based on."""
 
-    groups = (Group.KERNEL,)  # the version is that of its source
+    groups = (Group.KERNEL,)  # the version is that of our source
     lane = "fetch"
 
     def make(self, site: Site) -> DebianKernel:
@@ -126,7 +126,7 @@ def _fetch_debian(version: str, into: Path) -> None:
 
 
 def debian_package(version: str) -> str:
-    """The package of the binary kernel of a version of the source."""
+    """Return the package of the binary kernel of a version of the source."""
     upstream = version.partition("-")[0]
     argv = ["apt-cache", "pkgnames", f"linux-image-{upstream}"]
     # Neither `cloud` nor `rt`: those have one part more in their names.
@@ -160,7 +160,7 @@ def _symbol(line: str) -> str:
 
 
 def _take(archive: Path, wanted: dict[str, Path]) -> None:
-    """Copy files of its folder boot/ out of a package; the rest, modules above all, stays there."""
+    """Copy files of its folder boot/ out of a package; not the rest, mainly modules."""
     child = run.spawn(["dpkg-deb", "--fsys-tarfile", archive], stdout=subprocess.PIPE)
     left = dict(wanted)
     try:

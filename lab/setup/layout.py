@@ -62,13 +62,13 @@ class Layout(Part[Path]):
 
 
 def _variant(config: str) -> str | None:
-    """The variant of our kernel with such a configuration. A planted bug needs no configuration."""
+    """Return the kernel's variant with this configuration. A planted bug has no configuration."""
     match = re.search(r'^CONFIG_LOCALVERSION="-remanence-(\w+)"$', config, re.MULTILINE)
     return match[1] if match else None
 
 
 def _slab_header(into: Path) -> None:
-    """From the unpacked source, or from the archive where that was removed."""
+    """Copy the header from the unpacked source, or from the archive if that was removed."""
     base = kernel.base_dir(kernel.kernel_source_version())
     if (base / SLAB).is_file():
         shutil.copy(base / SLAB, into / "slab.h")

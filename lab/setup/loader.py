@@ -44,7 +44,7 @@ def loader_key(mutants: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Loader(Part[Path]):
-    """loader.elf of this checkout; *mutants*: with all planted bugs, none of them on."""
+    """loader.elf of this checkout; *mutants*: with all planted bugs, none of them enabled."""
 
     mutants: bool = False
 

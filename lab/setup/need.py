@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The one door to what set-up makes: `need(Kernel(), Loader())` returns them, made if missing.
+"""The only entry to products of set-up: `need(Kernel(), Loader())` returns them, made if missing.
 
 A product is a Part: a frozen dataclass whose fields are the parameters of its recipe. need() first
-installs the Debian packages of all parts, in one go, then makes what is missing, and so no command
-can forget the packages of a product. A part's recipe gets a Site, which only this module makes and
-without which there is no access to the cache.
+installs the Debian packages of all parts together, then makes missing products, so no command can
+forget the packages of a product. A part's recipe gets a Site, which only this module creates and
+which is required for access to the cache.
 
-Parts of different lanes are made side by side, those of one lane one after the other. When one
-fails or the user interrupts, processes of the others are ended, and what is finished stays.
+Parts of different lanes are made in parallel, those of one lane one after the other. If one fails
+or the user interrupts, processes of the others are ended, and finished products stay.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ready_s = _loaded_s
 
 
 class Site:
-    """Where parts are made: the cache, and the parts that were made before."""
+    """The place where parts are made: the cache, and the parts made so far."""
 
     def __init__(self, groups: Iterable[Group]) -> None:
         self._groups = frozenset(groups)
@@ -48,7 +48,7 @@ class Site:
         self._made: dict[Part[Any], _Made] = {}
 
     def __getitem__(self, part: Part[T]) -> T:
-        """The part, made now if it was not made yet; its packages must be installed."""
+        """Return the part, and make it if necessary; its packages must be installed."""
         assert self._groups.issuperset(part.needs_groups()), f"{part}: packages of its maker"
         with self._lock:
             entry = self._made.setdefault(part, _Made())
@@ -66,12 +66,12 @@ class Site:
             return value
 
     def product(self, kind: str, key: str, make: Callable[[Path], None]) -> Path:
-        """The folder of a product; `make` fills it if it is not in the cache."""
+        """Return the folder of a product; `make` fills it if it is not in the cache."""
         return cache.product(kind, key, make)
 
 
 class _Made:
-    """What became of a part."""
+    """The result of making a part."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -83,25 +83,25 @@ class _Made:
 class Part(ABC, Generic[T]):
     """Something that set-up makes. Subclasses are frozen dataclasses."""
 
-    groups: ClassVar[tuple[Group, ...]] = ()  # packages that its making or its use takes
+    groups: ClassVar[tuple[Group, ...]] = ()  # packages for making or using it
     lane: ClassVar[str] = "quick"
 
     def needs_groups(self) -> tuple[Group, ...]:
-        """Packages that are installed before any part is made."""
+        """Return packages to install before any part is made."""
         return self.groups
 
     def requires(self) -> tuple[Part[Any], ...]:
-        """Parts to make first. What only a missing product takes, make() takes from the site."""
+        """Return parts to make first. make() gets those for a missing product from the site."""
         return ()
 
     @abstractmethod
     def make(self, site: Site) -> T:
-        """Return the product, from the cache where it is there."""
+        """Return the product, from the cache if possible."""
 
 
 @dataclass(frozen=True)
 class Packages(Part[None]):
-    """Debian packages alone, for what runs programs of theirs and needs no product."""
+    """Debian packages alone, for commands that run their programs and need no product."""
 
     names: tuple[Group, ...]
 
@@ -109,7 +109,7 @@ class Packages(Part[None]):
         return self.names
 
     def make(self, site: Site) -> None:
-        """Nothing is left to do: need() has installed them."""
+        """Do nothing: need() has installed them."""
 
 
 @overload
@@ -123,13 +123,13 @@ def need(a: Part[A], b: Part[B], c: Part[C], d: Part[D], /) -> tuple[A, B, C, D]
 @overload
 def need(a: Part[A], b: Part[B], c: Part[C], d: Part[D], e: Part[E], /) -> tuple[A, B, C, D, E]: ...
 def need(*parts: Part[Any]) -> Any:
-    """What these parts are, made if missing: one value, or a tuple in their order."""
+    """Return the products of these parts: one value, or a tuple in their order."""
     made = need_all(parts)
     return made[parts[0]] if len(parts) == 1 else tuple(made[part] for part in parts)
 
 
 def need_all(parts: Iterable[Part[Any]]) -> Site:
-    """The same for any number of parts: what they are, by part."""
+    """The same for any number of parts: products by part."""
     global _ready_s
     order = _in_order(parts)
     groups = dict.fromkeys([BASE, *(group for part in order for group in part.needs_groups())])
@@ -144,13 +144,13 @@ def need_all(parts: Iterable[Part[Any]]) -> Site:
 
 
 def ready_after_s() -> float:
-    """Seconds from the start of the command until all that it needed was there."""
+    """Return seconds from the start of the command until all its products were ready."""
     began = os.environ.get(BEGAN_ENV, "")
     return _ready_s - (float(began) if began.isdecimal() else _loaded_s)
 
 
 def _in_order(parts: Iterable[Part[Any]]) -> list[Part[Any]]:
-    """These and what they require, each once and behind what it requires."""
+    """Return these parts and their requirements, each once and after its own requirements."""
     order: dict[Part[Any], None] = {}
 
     def visit(part: Part[Any], above: tuple[Part[Any], ...]) -> None:
@@ -189,5 +189,5 @@ def _make_all(order: list[Part[Any]], site: Site) -> None:
             if failed:
                 raise failed[0]
         except BaseException:
-            children.end()  # what they had begun is begun again by the next call
+            children.end()  # the next call repeats what they had begun
             raise

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 
 def archive(files: Mapping[str, bytes]) -> bytes:
-    """Executable files by name; a name's folder is made before it. Uncompressed, without times."""
+    """Return an uncompressed archive of executable files by name, with their folders."""
     out = bytearray()
     folders: set[str] = set()
 

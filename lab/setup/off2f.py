@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""OFF2F: the module for a kernel, the tool for the guest, and programs that try it.
+"""OFF2F: the module for a kernel, the tool for the guest, and test programs.
 
     product   CACHE/off2f/KEY   binfmt_off2f.ko, off2f (static), and programs of off2f/guest
 
-The modules' sources are laid side by side in one folder.
+The modules' sources are copied into one folder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FORMATS = ("rem_image.h", "off2f.h")
 
 @dataclass(frozen=True)
 class Off2f:
-    """What a guest needs to run programs of two files."""
+    """Files that a guest needs to run programs of two files."""
 
     folder: Path
 
@@ -74,7 +74,7 @@ class Off2fModule(Part[Off2f]):
 
 
 def sources() -> Iterator[Path]:
-    """The files that the module is made of."""
+    """Yield the module's sources."""
     repo = repo_dir()
     yield from sorted(p for p in (repo / "off2f" / "kernel").iterdir() if p.is_file())
     yield from (repo / "format" / name for name in FORMATS)
@@ -91,7 +91,7 @@ def _make(site: Site, headers: Path, kernel_name: str) -> Off2f:
     def make(into: Path) -> None:
         with step(f"off2f: the module for {kernel_name}"):
             _build_module(headers, into)
-        with step("off2f: programs that try it"):
+        with step("off2f: test programs"):
             for source in programs:
                 _build_program(source, into)
 
@@ -113,7 +113,7 @@ def _build_module(headers: Path, into: Path) -> None:
 
 
 def _build_program(source: Path, into: Path) -> None:
-    """A line `// build: ...` gives more words to the compiler, or names our library."""
+    """Build a program. A line `// build: ...` has compiler options, or names our library."""
     compiler = "g++" if source.suffix == ".cc" else "gcc"
     words: list[str] = []
     for line in source.read_text(encoding="utf-8").splitlines():

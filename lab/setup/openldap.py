@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""OpenLDAP's slapd with a back end of ours, made when first needed.
+"""OpenLDAP's slapd with our back end, made when first needed.
 
-packages            Debian's slapd and what its source needs to be configured; nothing is started
+packages            Debian's slapd and the packages to configure its source; nothing is started
 CACHE/openldap/KEY  slapd's own headers, configured as Debian configures them
 CACHE/ldap/KEY      back_nvheap.so and the client of `heap/ldap`
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Hand a cache that root has filled to the user below whose folder it is.
+"""Give a cache that root has filled to the user in whose folder it is.
 
 Root's set-up for a user is `REM_CACHE=~USER/.cache/remanence ./rem setup`. Afterwards the user
 must be able to write there, or no later change could be built.
@@ -13,12 +13,12 @@ from pathlib import Path
 from lab.paths import cache_dir
 from lab.setup.host import is_root
 
-# An image is made of this root's files, whose owners must be those of the packages.
+# Images are made of this root's files, which must keep the owners of the packages.
 ROOTS = "root-base"
 
 
 def owner_of(folder: Path) -> tuple[int, int] | None:
-    """User and group of the nearest folder above that is not root's; None if all are root's."""
+    """Return owner and group of the nearest parent folder that is not root's, or None."""
     for above in (folder, *folder.parents):
         if above.exists() and (stat := above.stat()).st_uid != 0:
             return stat.st_uid, stat.st_gid
@@ -26,7 +26,7 @@ def owner_of(folder: Path) -> tuple[int, int] | None:
 
 
 def give_to_owner() -> None:
-    """Change the owner of all that is in the cache, if it is below a user's folder."""
+    """Change the owner of everything in the cache, if it is below a user's folder."""
     folder = cache_dir()
     owner = owner_of(folder)
     if not is_root() or owner is None:

@@ -2,8 +2,8 @@
 """The Debian packages that the host needs: one list, each with its reason and its groups.
 
 A part of lab/setup/need.py names groups. Only they are installed, and while it is made only their
-programs are in PATH (lab/setup/tools.py): a step that uses a package which no group of its own
-names fails on every machine, not only on a bare one.
+programs are in PATH (lab/setup/tools.py): a step that uses a package outside its groups fails on
+every machine, not only on a bare one.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 
 KERNEL_SOURCE = "linux-source-6.12"
 QEMU = "qemu-system-x86"
-BUSYBOX = Path("/bin/busybox")  # static: one program that is many, without ld.so
+BUSYBOX = Path("/bin/busybox")  # static: many programs in one, without ld.so
 
 
 class Group(StrEnum):
-    """What is installed together, when it is first needed."""
+    """Packages that are installed together, when first needed."""
 
-    BASE = "base"  # of every command that calls set-up
+    BASE = "base"  # for every command that calls set-up
     COMPILER = "compiler"
     CLANG = "clang"
     KERNEL = "kernel"
@@ -38,17 +38,17 @@ class Group(StrEnum):
 
 
 BASE = Group.BASE
-# What `./rem setup` installs; the others are large, and few need them.
+# Groups that `./rem setup` installs; the others are large and rarely needed.
 RARE = (Group.HEAP_PEER, Group.LDAP, Group.BROWSER)
 USUAL = tuple(group for group in Group if group not in RARE)
 CHECKERS = (Group.COMPILER, Group.CLANG, Group.KERNEL, Group.RUST, Group.CHECKS)
-QUICK_TESTS = (*CHECKERS, Group.MACHINE)  # guests of some bytes
+QUICK_TESTS = (*CHECKERS, Group.MACHINE)  # for guests of a few bytes
 ALL_TESTS = (*QUICK_TESTS, Group.GUESTS, Group.TESTS)
 
 
 @dataclass(frozen=True)
 class Package:
-    """A package; `at_least` is the oldest version that serves, as dpkg compares."""
+    """A package; `at_least` is the oldest suitable version, as dpkg compares."""
 
     name: str
     groups: tuple[Group, ...]

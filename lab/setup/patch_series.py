@@ -5,10 +5,10 @@
     FOLDER/NAME.patch     one bug; its paths are those of the repository
 
 A patch of a bug begins with a head of `Key: value` lines. `Violates: PROMISE: VERDICT` names the
-promise that the bug breaks and the verdict by which a check must find it; there may be several such
-lines, and any of these verdicts counts. Other keys belong to the users of the series.
+promise that the bug breaks and the verdict by which a check must find it; if there are several such
+lines, any of these verdicts counts. Other keys belong to the users of the series.
 
-Each patch applies alone after the switch, and all of them apply together, in any order: a product
+Each patch applies alone after the switch, and all apply together, in any order: a product
 with the whole series has every bug and none of them is on until it is chosen. `check_series`
 reports where this is not so. Production sources know nothing of the series.
 """
@@ -90,7 +90,7 @@ class Patch:
 
     @property
     def diff(self) -> str:
-        """What the patch does to the sources: the text after the line `---`."""
+        """The change of the sources: the text after the line `---`."""
         return self.text.partition("\n---\n")[2]
 
     @property
@@ -137,7 +137,7 @@ def read_series(folder: Path) -> Series:
 
 
 def add_series(inputs: Inputs, series: Series) -> None:
-    """Make a series an input of a product: what the patches do, not what their heads say."""
+    """Make a series an input of a product: the patches' changes, not their heads."""
     for patch in series.patches:
         inputs.add(f"mutants/{patch.name}", patch.diff)
 
@@ -167,7 +167,7 @@ def patched_copy(repo: Path, names: Iterable[str], patches: Sequence[Patch], int
 
 
 def check_series(repo: Path, series: Series) -> list[str]:
-    """What is wrong with a series, one line for each finding; nothing if all is well.
+    """Return the faults of a series, one line each.
 
     Each patch is applied alone after the switch, then all in order and in the reverse order: the
     two results must be the same, so that no patch depends on another one or lands elsewhere.
@@ -196,7 +196,7 @@ def _check_head(mutant: Patch) -> list[str]:
 def _tried(
     repo: Path, series: Series, mutants: Sequence[Patch]
 ) -> tuple[dict[str, bytes], list[str]]:
-    """The files after the switch and these patches, and what went wrong."""
+    """Return the files after the switch and these patches, and errors."""
     patches = [*((series.switch,) if series.switch else ()), *mutants]
     names = {name for patch in patches for name in patch.files if (repo / name).is_file()}
     with tempfile.TemporaryDirectory(prefix="rem-series-") as folder:

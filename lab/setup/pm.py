@@ -3,7 +3,7 @@
 
     product   CACHE/pm/KEY   pmcore.ko, pmbc.ko, pmramd.ko, pmadmin (static), libpm.so.1, libpm.a
 
-The modules' sources are laid side by side in one folder, as dkms.conf does it.
+The modules' sources are copied into one folder, as by dkms.conf.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ USER_FLAGS = ("-std=gnu17", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Wconversion
 
 @dataclass(frozen=True)
 class PmProduct:
-    """What a guest needs to have persistent memory."""
+    """Files that a guest needs for persistent memory."""
 
     folder: Path
 
@@ -105,7 +105,7 @@ def sources() -> Iterator[Path]:
 
 
 def programs() -> list[Path]:
-    """Of tests and figures, for the guest."""
+    """Return programs of tests and figures, for the guest."""
     pm = repo_dir() / "pm"
     campaign = pm / "campaign"
     return [pm / "guest" / "pm-bench.c", campaign / "work.c", campaign / "promise.h"]
@@ -137,7 +137,7 @@ def _build_modules(headers: Path, into: Path, patches: Sequence[Patch]) -> None:
             if path.parent.name in ("kernel", "core", "include", "format", "init"):
                 shutil.copy(copy / path.relative_to(repo_dir()), folder)
         argv = ["nice", "make", "-C", str(headers), f"M={folder}", "CC=gcc", "W=1", "PM_TESTS=m"]
-        # A warning is an error: on both kernels there is none.
+        # A warning is an error: there is none on either kernel.
         stream(
             [*argv, "KCFLAGS=-Werror", "modules"],
             log=cache_dir() / "logs" / "pm.log",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The products that most commands take, and the door to them.
+"""The products that most commands need, and their entry point.
 
 kernel, root = need(Kernel(), Root())   # KernelProduct(bz_image, vmlinux, version, key), root.img
 
@@ -31,5 +31,5 @@ __all__ = [
     "need_all",
 ]
 
-# The programs that a machine runs and is handled with.
+# The programs that a machine consists of and is controlled with.
 MACHINE = Packages((Group.MACHINE,))

@@ -2,7 +2,7 @@
 """The guest's root: a tree, our init and programs, one ssh key, and a file system around them.
 
     base      CACHE/root-base/KEY      Debian's packages, by mmdebstrap from this machine's sources
-    packages  CACHE/root-packages/KEY  base and what `--packages` names
+    packages  CACHE/root-packages/KEY  base and the packages of `--packages`
     product   CACHE/root/KEY           root.img: one of these or an image (`--oci`), and ours, as a
                                        raw ext4 image
 
@@ -37,9 +37,9 @@ from lab.setup.root_extras import NOTHING, Extras, extra_parts, extras_of
 
 IMAGE_BYTES = 3 << 30  # sparse: Debian's 0.6 GiB, and room for what the loads write
 ROOT_MIB = 2500  # the unpacked root and the image, measured, with room
-FORMAT = "3"  # raised when the way of packing changes
+FORMAT = "3"  # raised when the packing changes
 
-# What the guest has, and why.
+# Packages of the guest, with their purpose.
 GUEST_PACKAGES = {
     "redis-server": "load: acknowledged writes that only memory holds",
     "memcached": "load: the same over another protocol",
@@ -56,7 +56,7 @@ GUEST_PACKAGES = {
     "kmod": "modules, where a test needs one",
     "netcat-openbsd": "sockets from shell scripts",
 }
-# Documentation. Folders of manual sections stay: installations link into them.
+# Documentation. Folders of manual sections are kept: installations link into them.
 LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 
@@ -114,7 +114,7 @@ class RootPackages(Part[Path]):
 
 @dataclass(frozen=True)
 class Root(Part[Path]):
-    """The image of this checkout, or what a *spec* asks for."""
+    """The image of this checkout, or the one of a *spec*."""
 
     spec: RootSpec = RootSpec()  # noqa: RUF009 - a frozen record
 
@@ -132,7 +132,7 @@ class Root(Part[Path]):
             base = site[RootBase()]
             _may_make()
             tree = into / "files"
-            tree.mkdir(mode=0o700)  # a root's set-user-ID programs are no concern of other users
+            tree.mkdir(mode=0o700)  # other users must not reach a root's set-user-ID programs
             service = self._fill(site, base, tree)
             with step("guest root: image"):
                 _make_image(base, tree, public_key, extras, service, into)
@@ -152,7 +152,7 @@ class Root(Part[Path]):
 
 
 def ensure_ssh_key() -> str:
-    """The public half of the key that opens the guests; made once per cache."""
+    """Return the public key for the guests; the pair is created once per cache."""
     private = ssh_key()
     public = private.with_suffix(".pub")
 
@@ -171,7 +171,7 @@ def ensure_ssh_key() -> str:
 
 
 def default_key(codename: str, public_key: str) -> str:
-    """Of the laboratory's own root."""
+    """Return the key of the laboratory's own root."""
     return root_key(codename, public_key, RootSpec(), NOTHING)
 
 
@@ -234,7 +234,7 @@ def _make_image(
 
 
 def _without_mirrors(tree: Path) -> None:
-    """The guest has no way out, and the host's mirrors are no part of its image."""
+    """Remove the mirrors: the guest has no network to them, and they are not part of its image."""
     (tree / "etc" / "resolv.conf").unlink(missing_ok=True)
     for path in (tree / "etc" / "apt").rglob("*.sources"):
         path.unlink()

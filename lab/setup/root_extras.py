@@ -22,15 +22,15 @@ PYTHON_FOLDER = "/usr/lib/python3/dist-packages"
 
 @dataclass(frozen=True)
 class Extras:
-    """What is added, and for which kernel."""
+    """Additions, and their kernel."""
 
-    release: str  # as `uname -r` says; none where there are no modules
+    release: str  # as printed by `uname -r`; empty without modules
     modules: tuple[Path, ...]
-    programs: tuple[tuple[str, Path], ...]  # where it is in the guest, and its source
+    programs: tuple[tuple[str, Path], ...]  # its path in the guest, and its source
 
     @property
     def key(self) -> str:
-        """Of all their bytes."""
+        """Return the hash of all additions."""
         found = hashlib.sha256(self.release.encode())
         for path in self.modules:
             found.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -49,7 +49,7 @@ NOTHING = Extras("", (), ())
 
 
 def extra_parts(spec: RootSpec) -> tuple[Part[Any], ...]:
-    """What is built for the root that a spec asks for."""
+    """Return the parts that the root of a spec needs."""
     parts: list[Part[Any]] = [Kernel(spec.kernel)] if spec.pm or spec.off2f else []
     if spec.pm:
         parts.append(Pm(variant=spec.kernel))

@@ -12,7 +12,7 @@ from lab.run import host_path, run
 from lab.setup.apt import apt_versions, newest
 
 OLDEST = (1, 85)  # Debian 13's
-# Debian 12 has an old rustc, and a newer one that its browsers are built with.
+# Debian 12 has an old rustc, and a newer one for building its browsers.
 CHOICES = (
     ("rustc", ("rustc", "cargo", "rust-clippy", "rustfmt")),
     ("rustc-web", ("rustc-web", "cargo-web", "rust-web-clippy", "rustfmt-web")),
@@ -26,19 +26,19 @@ NO_RUST = (
 
 
 def folder() -> Path | None:
-    """Where the user's PATH finds cargo and rustc."""
+    """Return the folder of cargo and rustc in the user's PATH."""
     found = [shutil.which(name, path=host_path()) for name in ("cargo", "rustc")]
     return Path(found[0]).parent if found[0] and found[1] else None
 
 
 def programs() -> list[Path]:
-    """The compiler's programs that are there."""
+    """Return the compiler's programs that are installed."""
     place = folder()
     return [] if place is None else [place / n for n in PROGRAMS if (place / n).exists()]
 
 
 def packages() -> tuple[str, ...]:
-    """The packages to install where there is no compiler, by apt's lists."""
+    """Return the packages to install if there is no compiler, by apt's lists."""
     for probe, names in CHOICES:
         if is_new_enough(newest(apt_versions(probe))):
             return names
@@ -46,7 +46,7 @@ def packages() -> tuple[str, ...]:
 
 
 def found_version() -> str | None:
-    """What rustc reports, or None."""
+    """Return the version that rustc reports, or None."""
     place = folder()
     if place is None:
         return None
@@ -55,14 +55,14 @@ def found_version() -> str | None:
 
 
 def checked_version() -> str:
-    """The same; InfraError if there is none or if it is too old. A person's is never replaced."""
+    """Return it; raise InfraError if it is missing or too old. The user's own is never replaced."""
     found = found_version()
     if found is None:
         raise InfraError(NO_RUST)
     if not is_new_enough(found):
         raise InfraError(
             f"the Rust compiler in PATH is {found}; {OLDEST[0]}.{OLDEST[1]} or newer is needed: "
-            "`rustup update stable`, or take it out of PATH for Debian's"
+            "`rustup update stable`, or remove it from PATH to use Debian's"
         )
     return found
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The server of shared folders (diod) with all that it needs, unpacked and not installed.
+"""The server of shared folders (diod) with its dependencies, unpacked and not installed.
 
     product   CACHE/share-server/KEY   files of Debian packages, by mmdebstrap
 
-Debian's package would start a server on the host when it is installed. And a sandbox made of these
-files shows the server nothing of the host's own.
+The installation of Debian's package would start a server on the host. In addition, a sandbox made
+of these files does not expose the host's own files to the server.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Debian's package sources of this machine, read so that others can be derived from them.
+"""Read Debian's package sources of this machine, and derive others from them.
 
-No mirror is named in this repository: the entry for the backports, and the entries that the guest
+This repository names no mirror: the entry for the backports, and the entries that the guest
 root is made from, are the machine's own with another suite.
 """
 
@@ -48,7 +48,7 @@ class Source:
         return "".join(f"{key}: {value}\n" for key, value in lines.items())
 
 
-# How the options in brackets of a .list line are called in a .sources file.
+# Names of the options in brackets of a .list line in a .sources file.
 _LIST_OPTIONS = {
     "arch": "Architectures",
     "signed-by": "Signed-By",
@@ -60,7 +60,7 @@ _MAIN_FIELDS = ("types", "uris", "suites", "components")
 
 
 def read_machine(apt_dir: Path = APT_DIR) -> list[Source]:
-    """All enabled sources, our own file left out."""
+    """Return all enabled sources, without our own file."""
     found: list[Source] = []
     plain = [apt_dir / "sources.list", *sorted((apt_dir / "sources.list.d").glob("*.list"))]
     for path in plain:
@@ -73,13 +73,13 @@ def read_machine(apt_dir: Path = APT_DIR) -> list[Source]:
 
 
 def apt_network_options() -> list[str]:
-    """Settings of this machine's apt that another apt needs to fetch from the same mirrors."""
+    """Return settings of this machine's apt that another apt needs for the same mirrors."""
     dump = run(["apt-config", "dump"]).stdout.splitlines()
     return [line for line in dump if line.startswith(NETWORK_OPTIONS) and '""' not in line]
 
 
 def write_release(codename: str, into: Path) -> Path:
-    """A file with this machine's package sources of the release, for mmdebstrap."""
+    """Write a file with this machine's package sources of the release, for mmdebstrap."""
     entries = release_only(read_machine(), codename)
     if not entries:
         raise InfraError(f"no apt source of {codename}/main found below {APT_DIR}: add one")
@@ -89,7 +89,7 @@ def write_release(codename: str, into: Path) -> Path:
 
 
 def parse_list(text: str) -> list[Source]:
-    """The one-line form: `deb [options] uri suite component...`."""
+    """Parse the one-line form: `deb [options] uri suite component...`."""
     found = []
     for line in text.splitlines():
         match = _LIST_LINE.match(line.split("#", 1)[0].strip())
@@ -106,7 +106,7 @@ def parse_list(text: str) -> list[Source]:
 
 
 def parse_deb822(text: str) -> list[Source]:
-    """The stanza form; continued values (keys) stay as they are, disabled stanzas are left out."""
+    """Parse the stanza form; continued values (keys) are kept, disabled stanzas are skipped."""
     found = []
     for stanza in re.split(r"\n\s*\n", text):
         fields = _deb822_fields(stanza)
@@ -138,7 +138,7 @@ def _deb822_name(lower: str) -> str:
 
 
 def backports(sources: Iterable[Source], codename: str) -> Source | None:
-    """The backports entry: the machine's entry of the release itself with the suite changed."""
+    """Return the backports entry: the machine's entry of the release with another suite."""
     for source in sources:
         if codename in source.suites and "deb" in source.types and "main" in source.components:
             return replace(
@@ -152,7 +152,7 @@ def has_suite(sources: Iterable[Source], suite: str) -> bool:
 
 
 def release_only(sources: Iterable[Source], codename: str) -> list[Source]:
-    """Debian's own entries (release, updates, security): what the guest root is made from."""
+    """Return Debian's own entries (release, updates, security), for the guest root."""
     wanted = (codename, f"{codename}-updates", f"{codename}-security")
     found = []
     for source in sources:
@@ -163,7 +163,7 @@ def release_only(sources: Iterable[Source], codename: str) -> list[Source]:
 
 
 def of_source_packages(sources: Iterable[Source], codename: str) -> list[Source]:
-    """Debian's own entries, its backports too, as entries of source packages."""
+    """Return Debian's own entries, including backports, as entries of source packages."""
     known = list(sources)
     ported = backports(known, codename)
     found = [*release_only(known, codename), *([ported] if ported else [])]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What is installed and built, what is missing and what to do: the rows of `rem doctor`.
+"""The rows of `rem doctor`: what is installed and built, and how to get what is missing.
 
 Changes nothing.
 """
@@ -40,7 +40,7 @@ class Row:
 
 
 def rows() -> list[Row]:
-    """All checks, in the order of set-up."""
+    """Return all checks, in the order of set-up."""
     checks: tuple[Callable[[], Iterator[Row]], ...] = (
         _system,
         _disk,
@@ -82,7 +82,7 @@ def _disk() -> Iterator[Row]:
 
 
 def _network() -> Iterator[Row]:
-    """A machine's network needs a namespace and a tap; else it is QEMU's user-mode network."""
+    """Without a namespace and a tap, a machine uses QEMU's user-mode network."""
     tun = Path("/dev/net/tun")
     lacks = []
     if find_tool("unshare") is None or not run(["unshare", "--net", "true"], check=False).ok:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Debian's own 6.12 kernel with its modules, to boot the guest's root with.
+"""Debian's own 6.12 kernel with its modules, to boot the guest's root.
 
     product   CACHE/debian-guest/KEY   bzImage, initrd; to be unpacked in the guest: modules.tar,
                                        and tools.tar (mkfs and fsck that its root lacks)
@@ -25,12 +25,12 @@ from lab.setup.newc import archive
 from lab.setup.packages import BUSYBOX, Group
 from lab.setup.stock_headers import stock_version
 
-FORMAT = "2"  # raised when what is made changes
+FORMAT = "2"  # raised when the product changes
 # In the order of loading; ext4 requests the checksum by its name, which loads no module here.
 FOR_BOOT = ("crc32c_generic", "virtio_pci", "virtio_blk", "virtio_net", "ext4")
 DEVICES = ("nd_e820", "nd_pmem", "nd_btt", "brd", "libcrc32c")
 FILE_SYSTEMS = ("xfs", "btrfs", "xxhash_generic", "vfat", "nls_ascii", "nls_cp437", "nls_iso8859_1")
-# Programs, and the libraries of theirs that the guest's root lacks.
+# Programs, and those of their libraries that the guest's root lacks.
 TOOLS = ("xfsprogs", "libinih1", "liburcu8", "btrfs-progs", "liblzo2-2", "libudev1", "dosfstools")
 INIT = """#!/bin/busybox sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -90,7 +90,7 @@ def _make(release: str, into: Path) -> None:
         (root / "boot" / f"vmlinuz-{release}").rename(into / "bzImage")
         modules = next(root.glob(f"**/modules/{release}"))
         _plain(modules)
-        base = modules.parent.parent.parent  # what `lib/modules` is below
+        base = modules.parent.parent.parent  # the parent of `lib/modules`
         run(["depmod", "-b", base, release], what="depmod")
         needs = _dependencies(modules)
         (into / "initrd").write_bytes(_initrd(modules, needs))
@@ -98,14 +98,14 @@ def _make(release: str, into: Path) -> None:
 
 
 def _plain(modules: Path) -> None:
-    """Unpack them: busybox loads no packed ones."""
+    """Unpack them: busybox cannot load packed modules."""
     for packed in modules.rglob("*.ko.xz"):
         packed.with_suffix("").write_bytes(lzma.decompress(packed.read_bytes()))
         packed.unlink()
 
 
 def _dependencies(modules: Path) -> dict[str, list[str]]:
-    """By module: the files to load, its own last."""
+    """Return by module: the files to load, its own last."""
     found = {}
     for line in (modules / "modules.dep").read_text(encoding="utf-8").splitlines():
         path, _, before = line.partition(":")
@@ -116,7 +116,7 @@ def _dependencies(modules: Path) -> dict[str, list[str]]:
 def _closure(names: tuple[str, ...], needs: dict[str, list[str]]) -> list[str]:
     ordered: dict[str, None] = {}
     for name in names:
-        # What is built into this kernel is no module.
+        # What is built into this kernel is not a module.
         ordered.update(dict.fromkeys(needs.get(name, [])))
     return list(ordered)
 

@@ -22,15 +22,15 @@ STOCK = re.compile(r"^linux-headers-(6\.12\.\d+\+deb\d+)-amd64$")
 
 @dataclass(frozen=True)
 class Headers:
-    """Headers of a kernel of Debian's."""
+    """Headers of one of Debian's kernels."""
 
     version: str
-    folder: Path  # what goes after `make -C`
+    folder: Path  # the folder for `make -C`
 
 
 @dataclass(frozen=True)
 class StockHeaders(Part[Headers]):
-    """Of the newest 6.12 kernel that this machine's apt sources have."""
+    """Headers of the newest 6.12 kernel in this machine's apt sources."""
 
     lane = "fetch"
 
@@ -56,7 +56,7 @@ def _fetch(version: str, into: Path) -> None:
     names.append(f"linux-kbuild-{version}")
     with step("Debian's kernel headers"):
         unpack("Debian's headers", names, into)
-    # Only this file names the place where the packages expect to be.
+    # Only this file contains the path where the packages expect to be installed.
     makefile = into / "usr" / "src" / f"linux-headers-{version}-amd64" / "Makefile"
     text = makefile.read_text(encoding="utf-8")
     common = f"../linux-headers-{version}-common"

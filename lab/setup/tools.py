@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""PATH for everything that a command starts: the programs of listed packages and no others.
+"""PATH for all processes of a command: the programs of listed packages and no others.
 
-CACHE/tools/KEY/GROUP has a link to each program of the packages of a group and of what these depend
-on; `minimal` has those of a minimal Debian, `rust` the Rust compiler's, which may be a person's
-own. use() makes PATH out of them. So a build step or a test that runs a program of an unlisted
-package fails on every machine, and not only on one that has nothing else.
+CACHE/tools/KEY/GROUP has a link to each program of the packages of a group and of their
+dependencies; `minimal` has those of a minimal Debian, `rust` the Rust compiler's, which may be the
+user's own. use() builds PATH from them. So a build step or a test that runs a program of an
+unlisted package fails on every machine, and not only on a bare one.
 
 KEY changes with dpkg's state, so the folders follow what is installed.
 """
@@ -35,14 +35,14 @@ QUERY += "${Pre-Depends}, ${Depends}\n"
 
 @dataclass(frozen=True)
 class Installed:
-    """What dpkg knows of the packages that are installed."""
+    """dpkg's data about the installed packages."""
 
-    names: dict[str, frozenset[str]]  # a package or what one provides: packages
-    depends: dict[str, frozenset[str]]  # alternatives too, where they are installed
-    minimal: frozenset[str]  # what each Debian has
+    names: dict[str, frozenset[str]]  # packages by name, or by the name of what they provide
+    depends: dict[str, frozenset[str]]  # including installed alternatives
+    minimal: frozenset[str]  # the packages of every Debian
 
     def closure(self, names: Iterable[str]) -> set[str]:
-        """Those of these packages that are installed, and all that they depend on."""
+        """Return those of these packages that are installed, and all their dependencies."""
         found: set[str] = set()
         left = [package for name in names for package in self.names.get(name, ())]
         while left:
@@ -55,7 +55,7 @@ class Installed:
 
 
 def use(groups: tuple[Group, ...]) -> None:
-    """From now on processes find the programs of these groups, and of those used before."""
+    """Add the programs of these groups to PATH, for processes from now on."""
     folder = _folder()
     names = list(dict.fromkeys([MINIMAL, BASE, *os.environ.get(USED_ENV, "").split(), *groups]))
     absent = [name for name in names if not (folder / name).is_dir()]
@@ -88,7 +88,7 @@ def _make(folder: Path, names: list[str]) -> None:
 
 
 def _programs(name: str, installed: Installed) -> list[Path]:
-    """By name; /usr/bin comes before /bin, which is often the same."""
+    """Return the programs by name; /usr/bin comes before /bin, which is often the same."""
     if name == MINIMAL:
         packages = set(installed.minimal)
     else:
@@ -102,7 +102,7 @@ def _programs(name: str, installed: Installed) -> list[Path]:
 
 
 def _files(packages: set[str]) -> list[Path]:
-    """Programs of the packages, under the names of update-alternatives, too."""
+    """Return programs of the packages, also under the names of update-alternatives."""
     if not packages:
         return []
     listed = set(run(["dpkg-query", "-L", *sorted(packages)]).stdout.splitlines())
@@ -115,7 +115,7 @@ def _files(packages: set[str]) -> list[Path]:
 
 
 def _alternative(path: Path) -> str | None:
-    """What a link through /etc/alternatives points to."""
+    """Return the target of a link through /etc/alternatives."""
     if not path.is_symlink():
         return None
     link = Path(os.readlink(path))
@@ -123,7 +123,7 @@ def _alternative(path: Path) -> str | None:
 
 
 def read_installed(text: str) -> Installed:
-    """The lines of dpkg-query by QUERY."""
+    """Parse the lines of dpkg-query by QUERY."""
     names: dict[str, set[str]] = {}
     depends: dict[str, set[str]] = {}
     minimal: set[str] = set()
@@ -145,5 +145,5 @@ def _frozen(table: dict[str, set[str]]) -> dict[str, frozenset[str]]:
 
 
 def _package_names(field: str) -> list[str]:
-    """Of a list of dependencies: names without versions, architectures and bars."""
+    """Return the names in a list of dependencies, without versions, architectures and bars."""
     return re.findall(r"(?:^|[,|])\s*([a-z0-9][a-z0-9+.-]*)", field)

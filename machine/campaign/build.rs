@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Builds the loader's own files for this host, so that the campaign decides by the loader's code, and
-//! reads the offsets of the kernel's CPU contexts.
+//! Builds the loader's own files for the host, so that the campaign decides by the loader's code,
+//! and reads the offsets of the kernel's CPU contexts.
 
 use std::fs;
 
-/// It defines the layout of `struct rem_context`, which is the kernel's own.
+/// Defines the layout of the kernel's internal `struct rem_context`.
 const HEADER: &str = "../../kernel/machine.h";
 
 fn main() {
@@ -21,7 +21,7 @@ fn main() {
         .std("c17")
         .files(core.map(|name| format!("../../loader/core/{name}.c")))
         .file("src/judge.c")
-        // The loader's flags that change what the code means.
+        // The loader's flags that change the meaning of code.
         .flag("-fno-strict-aliasing")
         .flag("-fno-delete-null-pointer-checks")
         .opt_level(2)
@@ -42,6 +42,6 @@ fn defined(header: &str, name: &str) -> String {
         .collect();
     match found[..] {
         [value] if value.parse::<u64>().is_ok() => value.to_owned(),
-        _ => panic!("{name} in {HEADER}: {found:?}, one decimal number is wanted"),
+        _ => panic!("{name} in {HEADER}: {found:?}, expected one decimal number"),
     }
 }

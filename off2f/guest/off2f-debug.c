@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // build: -no-pie
 /*
- * A debugger and its program in one: the child calls a function three times; the
- * parent has a breakpoint there, by ptrace, and counts. Meanwhile another child
- * runs the same text and must meet no breakpoint.
+ * A debugger and its program in one: the child calls a function three times;
+ * the parent sets a breakpoint there, by ptrace, and counts. Meanwhile another
+ * child runs the same text and must not meet a breakpoint.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -37,7 +37,7 @@ static void fail(const char *what)
 	exit(1);
 }
 
-/* Executes the instruction under the breakpoint, and sets it again. */
+/* Executes the instruction under the breakpoint, and restores it. */
 static void step_over(pid_t pid, long word)
 {
 	struct user_regs_struct regs;
@@ -49,7 +49,7 @@ static void step_over(pid_t pid, long word)
 	ptrace(PTRACE_POKETEXT, pid, &reached, word);
 	ptrace(PTRACE_SINGLESTEP, pid, 0, 0);
 	if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
-		fail("a single step");
+		fail("the single step failed");
 	ptrace(PTRACE_POKETEXT, pid, &reached, (word & ~0xffL) | 0xcc);
 }
 
@@ -69,9 +69,9 @@ int main(void)
 		fail("the child does not stop");
 	word = ptrace(PTRACE_PEEKTEXT, pid, &reached, 0);
 	if (memcmp(&word, (void *)&reached, sizeof(word)))
-		fail("its text reads otherwise than ours");
+		fail("the child's text differs from ours");
 	if (ptrace(PTRACE_POKETEXT, pid, &reached, (word & ~0xffL) | 0xcc))
-		fail("a breakpoint cannot be set");
+		fail("cannot set the breakpoint");
 	other = fork();
 	if (!other)
 		_exit(child());
@@ -90,7 +90,7 @@ int main(void)
 		step_over(pid, word);
 	}
 	if (hits != TIMES || WEXITSTATUS(status) != 6)
-		fail("not each call was seen");
+		fail("a call was missed");
 	printf("ok %d\n", hits);
 	return 0;
 }

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What exec says of spoilt programs, and spoils them.
+"""Reports what exec does with damaged programs, and damages them.
 
 off2f-exec.py run PROGRAM [ARGUMENT...]   `ok`, or errno's name
-off2f-exec.py field ABC OFFSET HEX        bytes of the header, its CRC made right again
-off2f-exec.py flip FILE OFFSET            one bit
-off2f-exec.py poke PROGRAM [ARGUMENT...]  writes into the text of one that sleeps, as debuggers do
-off2f-exec.py same STORE ELF[=OTHER]...   run with --version (or --help), and as OFF2F likewise
+off2f-exec.py field ABC OFFSET HEX        writes bytes of the header, and corrects its CRC
+off2f-exec.py flip FILE OFFSET            flips one bit
+off2f-exec.py poke PROGRAM [ARGUMENT...]  writes into the text while it sleeps, as debuggers do
+off2f-exec.py same STORE ELF[=OTHER]...   compares the output of --version with the ELF's
 """
 
 import errno
@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 LIMIT_S = 20
-OURS_LIMIT_S = 200  # of a program that took less than LIMIT_S as ELF
+OURS_LIMIT_S = 200  # for a program that took less than LIMIT_S as ELF
 HERE = "/opt/bin"
 CRC_AT = 12
 PAGE_BYTES = 4096
@@ -62,7 +62,7 @@ def flip(path: str, offset: int) -> None:
 
 
 def sleeper(words: list[str]) -> tuple["subprocess.Popen[bytes]", range]:
-    """It sleeps already; and where its text is."""
+    """Start a program; return it when it sleeps, with the addresses of its text."""
     process = subprocess.Popen(words)
     call = Path(f"/proc/{process.pid}/syscall")
     while not call.read_text().startswith(CLOCK_NANOSLEEP):
@@ -95,7 +95,7 @@ def bytes_of(memory: io.FileIO, where: range) -> bytes:
 
 
 def poked(memory: io.FileIO, text: range, others: io.FileIO, its_text: range) -> str:
-    """A byte in each page, and one write over the border of two; then all again as it was."""
+    """Write a byte of each page, and across a page boundary; then restore everything."""
     before = bytes_of(memory, text)
     wanted = bytearray(before)
     writes = [(page + 0x7FF, 1) for page in range(0, len(text), PAGE_BYTES)]
@@ -128,7 +128,7 @@ def said(program: str, word: str, name: str, limit_s: int = LIMIT_S) -> tuple[in
 
 
 def judge(program: str, name: str) -> str:
-    """Only a program that says the same twice can be compared."""
+    """Compare the outputs; a program whose output differs between two runs is `unsteady`."""
     for word in ("--version", "--help"):
         try:
             first, second = said(program, word, name), said(program, word, name)
@@ -145,7 +145,7 @@ def judge(program: str, name: str) -> str:
 
 
 def same(store: str, programs: list[str]) -> None:
-    """One line for each; what is refused says why. With OTHER, that it is another is said."""
+    """Print one line for each program. With OTHER, that program is installed in its place."""
     os.makedirs(HERE, exist_ok=True)
     for pair in programs:
         program, _, other = pair.partition("=")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Writes the paper's program: a static ELF whose text is NOPs, each executed once, and an exit.
+"""Write the paper's program: a static ELF whose text is NOPs, each executed once, and an exit.
 
 off2f-nops.py TEXT_BYTES FILE     data of 400 bytes, as in the paper
 """

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // build: nvm_mapping
 /*
- * Calls nvm_mapping() and says what it returned: 1 and the first bytes there, or
+ * Calls nvm_mapping() and prints its result: 1 and the first bytes there, or
  * 0 and errno's name. With a word, writes that first.
  *
  *   off2f-nvm PADDR VADDR PAGES [WORD]

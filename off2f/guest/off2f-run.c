@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // build: -static
 /*
- * Runs a program to its end and says what that took, one `name value` a line:
+ * Runs a program to its end and prints its cost, one `name value` per line:
  * CPU time of the program alone, page faults, reads of the root disk; with -t,
- * in a run of its own, pages of executable mappings by where they are.
+ * in a separate run, pages of executable mappings by their kind of memory.
  *
  *   off2f-run [-t] PROGRAM [ARGUMENT...]     its output goes to /dev/null
  */
@@ -29,7 +29,7 @@ static void die(const char *what)
 	exit(4);
 }
 
-/* Reads and sectors so far of the disk that / is on. */
+/* Reads and sectors so far of the disk of the root file system. */
 static void disk(unsigned long long *reads, unsigned long long *sectors)
 {
 	FILE *file = fopen("/sys/dev/block/254:0/stat", "r");
@@ -37,7 +37,7 @@ static void disk(unsigned long long *reads, unsigned long long *sectors)
 	if (!file)
 		file = fopen("/sys/block/vda/stat", "r");
 	if (!file || fscanf(file, "%llu %*u %llu", reads, sectors) != 2)
-		die("statistics of the disk");
+		die("disk statistics");
 	fclose(file);
 }
 
@@ -64,7 +64,7 @@ static unsigned long cached(const char *path, unsigned long offset,
 	return count;
 }
 
-/* Executable mappings of files: pages of DRAM's page cache that hold them. */
+/* Prints pages of executable mappings, and those of them in the page cache. */
 static void say_text(pid_t pid)
 {
 	char path[4096], line[4352], rights[8];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // build: -pthread -ldl
 /*
- * Does what programs do that a wrong loader would break: threads, fork, chains
- * of exec, vfork, dlopen, exceptions, thread-local storage, signals on a stack
- * of their own, constructors, and a write into its own text, which must fail.
- * Says `ok` and ends with 0 if all is right.
+ * Does what a wrong program loader would break: threads, fork, chains of exec,
+ * vfork, dlopen, exceptions, thread-local storage, signals on an alternate
+ * stack, constructors, and a write into its own text, which must fail.
+ * Prints `ok` and exits with 0 if everything is right.
  *
  *   off2f-try [exec N]
  */
@@ -104,7 +104,7 @@ static void signals()
 		need(false, "the text was written to");
 	}
 	need(stack_seen >= stack && stack_seen < stack + sizeof(stack),
-	     "the signal's stack");
+	     "the alternate signal stack");
 	signal(SIGSEGV, SIG_DFL);
 }
 
@@ -138,7 +138,7 @@ static void libraries()
 	dlclose(library);
 }
 
-/* A private copy of a page of text may be changed, as debuggers and tracers do. */
+/* A private copy of a page of text may be written, as by debuggers. */
 static void own_copy()
 {
 	auto page = reinterpret_cast<unsigned long>(&thrower) & ~4095UL;

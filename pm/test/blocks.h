@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* A small block segment in a recorder, and what a program would read of it. */
+/* A small block segment in a recorder, and its content as programs read it. */
 #ifndef PM_BLOCKS_H
 #define PM_BLOCKS_H
 
@@ -17,7 +17,7 @@ struct blocks {
 	void *volatile_memory;
 };
 
-/* The checksum of each block's content; its error where it cannot be read. */
+/* The checksum of each block's content; its error if it cannot be read. */
 struct blocks_seen {
 	rem_u32 count;
 	rem_u32 content[BLOCKS_MAX];
@@ -33,7 +33,7 @@ void blocks_see(struct pm_block *block, struct blocks_seen *ret);
 int blocks_image_see(rem_u8 *image, struct blocks_seen *ret,
 		     struct pm_block *ret_block);
 
-/* Write @count blocks from @first on with bytes of @seed; 0: make holes. */
+/* Write @count blocks from @first on with bytes of @seed; 0: holes. */
 int blocks_write(struct blocks *blocks, rem_u32 first, rem_u32 count,
 		 rem_u32 seed);
 

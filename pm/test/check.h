@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Counts checks and names what is broken. */
+/* Counts checks and names broken promises. */
 #ifndef PM_CHECK_H
 #define PM_CHECK_H
 
@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 /*
- * A planted bug counts as found by the verdict that its patch names, in the test
- * that it names, and by no other.
+ * A planted bug counts as found only by the verdict and in the test that its
+ * patch names.
  */
 #define CHECK(condition, ...) PROMISE("wrong-result", condition, __VA_ARGS__)
 #define PROMISE(verdict, condition, ...) \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-/* The checksum, as user space has it: SSE4.2's instruction, else a table. */
+/* The checksum in user space: SSE4.2's instruction, or a table. */
 #include "../core/block.h"
 
 static rem_u32 by_table(rem_u32 crc, const rem_u8 *at, size_t bytes)
@@ -48,7 +48,7 @@ rem_u32 pm_crc32c_add(rem_u32 crc, const void *data, size_t bytes)
 	return by_table(crc, data, bytes);
 }
 
-/* Here nobody changes anything meanwhile. */
+/* There is no concurrent change here. */
 rem_u32 pm_copy_crc32c(struct pm_env *env, void *to, const void *from,
 		       size_t bytes, rem_u32 crc)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
  * Goal: no bytes of media make the blocks' code read or write outside the
- * segment, and none gives out a block that does not check.
- * Method: as fuzz_region.c; header and lanes get right checks.
+ * segment, or return a block whose check is wrong.
+ * Method: as fuzz_region.c; header and lanes get correct checks.
  */
 #include <stdlib.h>
 

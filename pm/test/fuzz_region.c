@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
  * Goal: no bytes of media make the region's code read or write outside it.
- * Method: a good image, changed as the input says: at random places, or inside
- * records whose checks are then made right, as a hostile writer would.
+ * Method: a valid image, changed as the input directs: at random places, or
+ * inside records whose checks are then corrected, as a hostile writer would.
  */
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 
 #define STEP_BYTES 11
 
-/* Here only what must hold of any bytes is looked at, and that aborts. */
+/* Only what must hold for any bytes is checked here; a failure aborts. */
 void check(bool ok, const char *verdict, const char *file, int line,
 	   const char *format, ...)
 {

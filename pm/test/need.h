@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Memory for tests, and numbers by chance. */
+/* Memory for tests, and random numbers. */
 #ifndef PM_NEED_H
 #define PM_NEED_H
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The memory, or the program ends with exit 4. */
+/* Returns memory, or exits with status 4. */
 static inline void *need(void *memory)
 {
 	if (!memory) {

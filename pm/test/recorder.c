@@ -5,7 +5,7 @@
 #include "need.h"
 #include "recorder.h"
 
-/* The image that is being judged. Judging may record and cut, too. */
+/* The image that is being checked. A check may record and cut, too. */
 struct look {
 	struct crash_image *image;
 	rem_u8 *memory;
@@ -74,7 +74,7 @@ void pm_store64(struct pm_env *env, void *to, rem_u64 value)
 	size_t offset = offset_of(env, to);
 
 	if (offset % 8) {
-		fprintf(stderr, "eight bytes stored at an odd place\n");
+		fprintf(stderr, "eight bytes stored at a misaligned place\n");
 		abort();
 	}
 	memcpy(to, &value, sizeof(value));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * Goal: a block segment does what its header says while nothing goes wrong.
+ * Goal: a block segment behaves as block.h specifies, without cuts and damage.
  */
 #include <stdlib.h>
 
@@ -52,8 +52,8 @@ static void what_is_written_is_read(void)
 		      "block %u is zeros at first", i);
 	CHECK(!blocks_write(&blocks, 3, 1, 7), "one");
 	blocks_see(&blocks.block, &one);
-	CHECK(one.content[3] != empty.content[3], "it is there");
-	CHECK(one.content[2] == empty.content[2], "and nowhere else");
+	CHECK(one.content[3] != empty.content[3], "block 3 is written");
+	CHECK(one.content[2] == empty.content[2], "block 2 is unchanged");
 	CHECK(!blocks_write(&blocks, 1, TX_MAX, 8), "many");
 	blocks_see(&blocks.block, &many);
 	CHECK(!blocks_open(&blocks), "open");
@@ -89,7 +89,7 @@ static void limits_are_kept(void)
 	blocks_free(&blocks);
 }
 
-/* No place is ever lost, however blocks are written and made holes. */
+/* No place is ever lost, however blocks are written and discarded. */
 static void places_are_conserved(void)
 {
 	struct blocks blocks;

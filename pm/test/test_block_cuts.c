@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * Goal: transactions are atomic and durable at each cut, in any row of them.
- * Method: a row of transactions over the recorder; each image that a cut may
- * leave is opened and must read as after the last acknowledged one or the next.
+ * Goal: transactions are atomic and durable at each cut, in any sequence.
+ * Method: a sequence of transactions over the recorder; each image that a cut
+ * may leave is opened and must have the last acknowledged state or the next.
  */
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 #define IMAGES_MAX 200
 #define STEPS_MAX 12
 
-/* One transaction: blocks_write()'s arguments; @scrub: look at all instead. */
+/* One transaction: blocks_write()'s arguments; @scrub: scrub instead. */
 struct step {
 	rem_u32 first, count, seed;
 	bool scrub;
@@ -20,7 +20,7 @@ struct step {
 
 struct trial {
 	const char *name;
-	struct blocks_seen seen[STEPS_MAX + 1]; /* after so many steps */
+	struct blocks_seen seen[STEPS_MAX + 1]; /* by number of steps */
 	int done;
 	int steps;
 	unsigned long images;
@@ -163,6 +163,6 @@ void test_block_cuts(void)
 	try("many blocks", many, 1);
 	try("many holes", holes, 1);
 	try("scrub", scrub, 2);
-	try("a row", row, 10);
+	try("a sequence", row, 10);
 	format_never_shows_half();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * Goal: no damaged bit is ever read as data; damage where there is redundancy
- * is repaired; where there is none only the block itself is lost.
+ * Goal: no damaged bit is ever read as data; damage with redundancy is
+ * repaired; without redundancy only the block itself is lost.
  * Method: each bit of the whole segment, one at a time.
  */
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static void put_back(struct scene *scene)
 	memcpy(scene->blocks.env->memory, scene->pristine, BLOCKS_BYTES);
 }
 
-/* Each block is right or not given out; how many are not. */
+/* Each block is right or not returned; returns the number of the latter. */
 static unsigned int lost(const struct scene *scene,
 			 const struct blocks_seen *seen, size_t at)
 {
@@ -58,7 +58,7 @@ static void each_bit(struct scene *scene)
 	unsigned int in_base = 0, in_data = 0;
 
 	for (size_t at = 0; at < BLOCKS_BYTES; at++) {
-		/* Zeros that nothing reads: one bit of each such byte. */
+		/* Zeros that are never read: one bit of each such byte. */
 		int bits = at < 128 || at >= header->map_offset[0] ? 8 : 1;
 		int step = at >= header->place_offset ? 3 : 1;
 
@@ -82,12 +82,12 @@ static void each_bit(struct scene *scene)
 	}
 	CHECK(!in_base, "%u blocks lost by damage that can be repaired",
 	      in_base);
-	/* Five places are named, each has 512 bytes and 3 bits are tried. */
+	/* Five places are in use; of each of 512 bytes 3 bits are tried. */
 	CHECK(in_data == 5 * BLOCK * 3, "%u blocks lost by damaged data",
 	      in_data);
 }
 
-/* A segment is not taken for one that was never laid out. */
+/* A damaged segment is not mistaken for one that was never laid out. */
 static void all_magics_zeroed(struct scene *scene)
 {
 	rem_u8 *memory = scene->blocks.env->memory;
@@ -100,11 +100,11 @@ static void all_magics_zeroed(struct scene *scene)
 	CHECK(block.repaired == REM_PM_COPIES, "magics: repaired");
 	CHECK(!memcmp(&seen, &scene->before, sizeof(seen)), "magics: content");
 	CHECK(!blocks_image_see(memory, &seen, &block) && !block.repaired,
-	      "magics: not put right");
+	      "magics: not repaired");
 	put_back(scene);
 }
 
-/* While it is open, too: reading goes by the other map; scrub repairs. */
+/* The same while it is open: reading uses the other map; scrub repairs. */
 static void while_open(struct scene *scene)
 {
 	struct pm_block *block = &scene->blocks.block;
@@ -119,7 +119,7 @@ static void while_open(struct scene *scene)
 	CHECK(block->repaired == 1, "counted");
 	CHECK(!memcmp(pm_map_at(block, 0, 1), pm_map_at(block, 1, 1), 8),
 	      "maps agree");
-	/* A damaged entry is overwritten: nobody else's place is freed. */
+	/* A damaged entry is overwritten: no other block's place is freed. */
 	entry[0] ^= 1;
 	CHECK(!blocks_write(&scene->blocks, 1, 1, 77), "overwrite");
 	CHECK(block->free_count == unused - 1, "its place stays taken");
@@ -141,18 +141,18 @@ static void bad_blocks_are_listed_and_heal(struct scene *scene)
 	block->base[block->header.place_offset + place * BLOCK + 9] ^= 0x80;
 	CHECK(pm_block_read(block, 3, data) == -EBADMSG, "read");
 	for (int i = 0; i < BLOCK; i++)
-		CHECK(!data[i], "byte %d is given out", i);
+		CHECK(!data[i], "byte %d is returned", i);
 	CHECK(pm_block_scrub(block, 3) == -EBADMSG, "scrub");
 	CHECK(pm_block_is_bad(block, 3) && block->bad_count == 1, "listed");
 	CHECK(block->mismatches == 1, "counted");
 	CHECK(!blocks_write(&scene->blocks, 3, 1, 5), "written again");
 	CHECK(!pm_block_read(block, 3, data), "heals");
-	CHECK(!pm_block_is_bad(block, 3) && !block->bad_count, "off the list");
+	CHECK(!pm_block_is_bad(block, 3) && !block->bad_count, "still listed");
 	put_back(scene);
 	CHECK(!blocks_open(&scene->blocks), "open");
 }
 
-/* Another block's data with its own right check is not this block's. */
+/* Another block's data with its own correct check is refused. */
 static void misplaced_data_is_damage(struct scene *scene)
 {
 	struct pm_block *block = &scene->blocks.block;
@@ -172,7 +172,7 @@ struct cut_lane {
 	int fence;
 };
 
-/* Keep what a cut leaves when the lane is committed and nothing applied. */
+/* Keeps the image of a cut when the lane is committed and not yet applied. */
 static void keep(struct pm_env *env, void *context)
 {
 	struct cut_lane *cut = context;
@@ -213,7 +213,7 @@ static void damaged_lanes(struct scene *scene)
 		else
 			PROMISE("wrong-data",
 				!memcmp(&seen, &cut.after, sizeof(seen)),
-				"bit %zu: not what was committed", bit);
+				"bit %zu: not the committed data", bit);
 		refused += err != 0;
 	}
 	CHECK(refused == 8 * (8 + 64), "%u bits refused", refused);
@@ -222,7 +222,7 @@ static void damaged_lanes(struct scene *scene)
 	put_back(scene);
 }
 
-/* Right checksums, impossible meaning: nothing outside is touched. */
+/* Correct checksums, impossible values: nothing outside is accessed. */
 static void impossible_content(struct scene *scene)
 {
 	rem_u8 *memory = scene->blocks.env->memory;

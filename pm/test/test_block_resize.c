@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * Goal: a block segment of another size holds the same blocks, at each cut the
- * old or the new one; a block that has no place, or is damaged, lets all be as
- * it was. Method: a region in the recorder with a block segment that was written
- * to; each image that a cut may leave is opened, region and blocks.
+ * Goal: a resized block segment holds the same blocks, at each cut the old or
+ * the new segment; a block that has no place, or is damaged, leaves everything
+ * unchanged. Method: a region in the recorder with a block segment that was
+ * written to; each image that a cut may leave is opened, region and blocks.
  */
 #include <stdlib.h>
 
@@ -55,7 +55,7 @@ static int open_blocks(struct pm_env *env, rem_u8 *base,
 			     record->uuid, memory, true);
 }
 
-/* What is in the first blocks: there are more or fewer behind them. */
+/* Reads the first blocks; the number of those after them varies. */
 static void see(struct pm_block *block, struct blocks_seen *ret)
 {
 	rem_u8 data[BLOCK];
@@ -181,7 +181,7 @@ static void resized_at_each_cut(rem_u64 before, rem_u64 after)
 	world_free(&world);
 }
 
-/* @flips: damage the data of block 0; else its last block has no place. */
+/* @flips: damage the data of block 0; otherwise the last block has no place. */
 static void refused_as_a_whole(bool flips)
 {
 	struct seen before, after;

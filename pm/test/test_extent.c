@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * Goal: space is never given twice, never lost, and found while there is enough.
- * Method: random giving and taking against a plain array of owners.
+ * Goal: space is never allocated twice, never lost, and found if there is
+ * enough.
+ * Method: random allocations and frees, compared with a plain array of owners.
  */
 #include <stdlib.h>
 
@@ -30,7 +31,7 @@ static void note(const struct pm_extents *extents, rem_u32 node, rem_u32 who,
 	for (rem_u64 i = 0; i < at->units; i++) {
 		rem_u32 *is = &owner[at->offset - FIRST + i];
 
-		CHECK(*is == before, "unit %llu is of %u, not %u",
+		CHECK(*is == before, "unit %llu belongs to %u, not %u",
 		      (unsigned long long)i, *is, before);
 		*is = who;
 	}
@@ -124,5 +125,5 @@ void test_extents(void)
 		if (have[slot].used)
 			pm_extents_put(&extents, have[slot].node);
 	CHECK(extents.free_units == UNITS, "all is free again");
-	CHECK(extents.node[0].units == UNITS, "and in one piece");
+	CHECK(extents.node[0].units == UNITS, "in one piece");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * Goal: a region does what its header says while nothing goes wrong, and costs
- * the same whatever else is in it.
+ * Goal: a region behaves as region.h specifies, without cuts and damage, and
+ * the cost of an operation does not depend on the other segments.
  */
 #include <stdlib.h>
 
@@ -103,7 +103,7 @@ static void a_new_segment_is_zeros(void)
 	world_make(&world);
 	CHECK(!pm_segment_create(&world.region, &new, &slot), "create");
 	zeros_are_new(&world, slot, 0);
-	/* Shrunk and grown again: what was cut off does not come back. */
+	/* Shrunk and grown again: the truncated bytes do not come back. */
 	world_fill(&world, slot, 3);
 	CHECK(!pm_segment_resize(&world.region, slot, 100, false), "shrink");
 	CHECK(!pm_segment_resize(&world.region, slot, 9000, false), "grow");
@@ -124,7 +124,7 @@ static void sizes_change(void)
 	      "no room in place");
 	CHECK(!pm_segment_resize(&world.region, one, 20000, true), "move");
 	CHECK(pm_crc32c(pm_segment_at(&world.region, one), 6000) == content,
-	      "content moved along");
+	      "content was moved");
 	zeros_are_new(&world, one, 6000);
 	CHECK(!pm_segment_resize(&world.region, one, 30000, false), "in place");
 	CHECK(pm_segment_resize(&world.region, two, WORLD_BYTES, true) ==

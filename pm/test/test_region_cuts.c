@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * Goal: whatever is done with segments is done or not done, at each cut; done
- * once it was acknowledged; and a cut while that is put right does no harm.
+ * Goal: each operation on segments is done or not done, at each cut; done once
+ * it was acknowledged; and a cut during the recovery does no harm.
  * Method: each operation over the recorder; each image that a cut may leave is
- * opened as a boot would, and must look as before or as after. Some of these
- * openings are recorded and cut themselves.
+ * opened as a boot would, and must have the state before or after. Some of
+ * these openings are recorded and cut themselves.
  */
 #include <stdlib.h>
 
@@ -12,13 +12,13 @@
 #include "need.h"
 #include "world.h"
 
-#define IMAGES_MAX 300 /* of one fence; all of them where there are no more */
-#define REOPENED 16    /* each so many-th image is opened with cuts, too */
+#define IMAGES_MAX 300 /* of one fence; all, if there are fewer */
+#define REOPENED 16    /* every n-th image is opened with cuts, too */
 
 struct trial {
 	const char *name;
 	struct seen before, after;
-	bool done; /* acknowledged: only @after is right from here on */
+	bool done; /* acknowledged: only @after is legal from here on */
 	unsigned long images;
 	struct pm_env *again;	 /* for cuts while opening */
 	rem_u8 *opened;		 /* an image before it was opened */
@@ -117,7 +117,7 @@ static void try(const char *name, void (*setup)(struct world *),
 	world_see(&world.region, &trial.before);
 	trial.again = recorder_new(world.env->bytes);
 	trial.opened = need(malloc(world.env->bytes));
-	/* What comes out of it, without cuts. */
+	/* The result, without cuts. */
 	err = act(&world);
 	CHECK(!err, "%s: %d", name, err);
 	world_see(&world.region, &trial.after);
@@ -199,7 +199,7 @@ static int wish(struct world *world)
 	return pm_region_wish(&world->region, WORLD_BYTES - 8192);
 }
 
-/* A format that was cut is no region, or the whole of one. */
+/* A format that was cut leaves no region, or a complete one. */
 static void judge_format(rem_u8 *image, void *context)
 {
 	struct seen seen;

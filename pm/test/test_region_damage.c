@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * Goal: damage to one or two copies is repaired, damage to three is refused and
- * touches nothing else; impossible content is refused.
+ * Goal: damage to one or two copies is repaired, damage to three is refused
+ * and does not affect other slots; impossible content is refused.
  * Method: each bit of each copy of each slot; each byte of two and of three.
  */
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void scene_make(struct scene *scene)
 	world_make(&scene->world);
 	slot = world_add(&scene->world, "one", 6000, 1);
 	world_add(&scene->world, "two", 4096, 2);
-	/* So that both halves of a slot in use are committed ones. */
+	/* Both halves of a slot in use are committed then. */
 	record = scene->world.region.entry[slot].record;
 	record.mode = 0600;
 	CHECK(!pm_segment_change(&scene->world.region, slot, &record),
@@ -76,7 +76,7 @@ static void each_bit_of_one_copy(struct scene *scene)
 {
 	for (rem_u32 index = 0; index <= WORLD_SLOTS; index++) {
 		struct pm_slot slot = slot_of(scene, index);
-		/* Of the free slots all are alike: the first and the last. */
+		/* All free slots are alike: test the first and the last. */
 		if (index > 3 && index < WORLD_SLOTS - 1)
 			continue;
 		for (unsigned int bit = 0; bit < REM_PM_SLOT_BYTES * 8; bit++) {
@@ -125,7 +125,7 @@ static void whole_copies_may_go(struct scene *scene)
 	}
 }
 
-/* Never an older record, never another segment lost. */
+/* Never an older record, and no other segment is lost. */
 static void three_copies_are_refused(struct scene *scene)
 {
 	rem_u8 *memory = scene->world.env->memory;
@@ -148,7 +148,7 @@ static void three_copies_are_refused(struct scene *scene)
 				seen.count == 1 &&
 					!strcmp(seen.segment[0].name, "two") :
 				seen_same(&seen, &scene->before),
-			"byte %u: neither refused nor right", at);
+			"byte %u: neither refused nor correct", at);
 		refused += region.refused;
 		put_back(scene);
 	}
@@ -182,7 +182,7 @@ static void a_refused_slot_stops_creation(struct scene *scene)
 	put_back(scene);
 }
 
-/* What only a hostile writer makes: right checksums, impossible meaning. */
+/* By a hostile writer: correct checksums, impossible values. */
 static void impossible(struct scene *scene, const char *what,
 		       void (*spoil)(struct rem_pm_segment *), rem_u32 lost)
 {
@@ -256,7 +256,7 @@ static void impossible_content_is_refused(struct scene *scene)
 	impossible(scene, "reserved", reserved, 1);
 }
 
-/* A record that reached the place of another is not taken for it. */
+/* A record at the place of another is not mistaken for it. */
 static void a_misplaced_record_is_no_record(struct scene *scene)
 {
 	struct pm_slot from = slot_of(scene, 0), to = slot_of(scene, 5);

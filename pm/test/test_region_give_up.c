@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * Goal: a slot that is damaged in all copies can be given up, and then the region
- * takes new segments again; the others are as they were at each cut meanwhile.
- * Method: all copies of one slot are damaged; each image that a cut may leave has
- * the others, and that slot refused or, once it was acknowledged, free. Slots
- * that are refused for each other's sake have names of one hash chain, in which
- * others are before and behind them.
+ * Goal: a slot that is damaged in all copies can be given up, and then the
+ * region accepts new segments again; the others are unchanged at each cut
+ * meanwhile.
+ * Method: all copies of one slot are damaged; each image that a cut may leave
+ * has the others, and that slot refused or, once acknowledged, free. Slots
+ * that are refused because of each other have names of one hash chain, in
+ * which others are before and after them.
  */
 #include "check.h"
 #include "world.h"
@@ -69,7 +70,7 @@ static void same_chain(const struct world *world,
 	}
 }
 
-/* Make one slot say the other's place or name, with a right checksum. */
+/* Gives one slot the other's place or name, with a correct checksum. */
 static void contradict(struct world *world, rem_u32 slot, rem_u32 other,
 		       bool by_name)
 {
@@ -150,7 +151,7 @@ void test_region_give_up(void)
 	cut(world.env, &trial);
 	recorder_end(world.env);
 	CHECK(trial.images > 50, "only %lu images", trial.images);
-	/* Its space and its name are there again. */
+	/* Its space and its name are available again. */
 	world_add(&world, "lost", 9000, 4);
 	CHECK(!world_open(&world) && !world.region.refused &&
 		      !world.region.damaged && world.region.used == 3,

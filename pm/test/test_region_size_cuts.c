@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * Goal: the boot that gives a region its new size does it or not, at each cut, and
- * the next boot does what it did not; no segment is lost on the way.
+ * Goal: the boot that gives a region its new size does so or not, at each cut,
+ * and otherwise the next boot does; no segment is lost.
  * Method: a wish, and an opening with that size over the recorder; each image
- * that a cut may leave is opened as the next boot would: with the size that the
- * superblock wishes for, or else has (open_region() in kernel/pmcore_main.c).
+ * that a cut may leave is opened as by the next boot: with the size in the
+ * superblock's wish, or else its current size (open_region() in
+ * kernel/pmcore_main.c).
  */
 #include <stdlib.h>
 
@@ -66,7 +67,7 @@ static void cut(struct pm_env *env, void *context)
 	recorder_cut(env, judge, trial);
 }
 
-/* As the kernel does it: of a region that has @has bytes and wishes for @wants. */
+/* As the kernel does it: a region of @has bytes with a wish for @wants. */
 static void world_before(struct world *world, rem_u64 has, rem_u64 wants)
 {
 	static rem_u8 memory[1 << 16];
@@ -100,10 +101,10 @@ static void try(const char *name, rem_u64 has, rem_u64 wants)
 	struct world world;
 
 	world_before(&world, has, wants);
-	CHECK(!boot(&world, wants), "%s: the boot that does it", name);
+	CHECK(!boot(&world, wants), "%s: the boot that resizes", name);
 	world_see(&world.region, &trial.after);
 	CHECK(trial.after.count == 2 && trial.after.region_bytes == wants,
-	      "%s: what comes of it", name);
+	      "%s: the result", name);
 	world_free(&world);
 
 	world_before(&world, has, wants);

@@ -25,7 +25,7 @@ void world_make(struct world *world)
 
 	memset(world, 0, sizeof(*world));
 	world->env = recorder_new(WORLD_BYTES);
-	/* What was there before must never be seen in a new segment. */
+	/* Old bytes must never appear in a new segment. */
 	garbage(world->env->memory + base, WORLD_BYTES - base);
 	CHECK(!pm_region_format(world->env, world->env->memory, &format),
 	      "format");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* A small region in a recorder, and what a person would see of it. */
+/* A small region in a recorder, and its content as a user sees it. */
 #ifndef PM_WORLD_H
 #define PM_WORLD_H
 
@@ -28,7 +28,7 @@ struct world {
 };
 
 void world_make(struct world *world);
-/* Open what is in memory, as a boot would. */
+/* Opens the memory's content, as a boot would. */
 int world_open(struct world *world);
 void world_free(struct world *world);
 
@@ -41,7 +41,7 @@ bool seen_same(const struct seen *one, const struct seen *other);
 /* Where they differ, for a message. */
 const char *seen_difference(const struct seen *one, const struct seen *other);
 
-/* Open an image as a boot would, and look. The error of opening. */
+/* Opens an image as a boot would, and reads it. Returns opening's error. */
 int image_see(rem_u8 *image, size_t bytes, bool may_write, struct seen *ret,
 	      struct pm_region *ret_region);
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A machine that has nothing: a minimal Debian in a folder, with this checkout in it.
+"""A bare machine: a minimal Debian in a folder, with this checkout in it.
 
     with bare_debian("trixie") as machine:
         done = machine.type("./rem", "demo", "--json")
 
-Of the host it has the package sources (for its own release), the certificates and the settings that
-reach registries, and of the caches the compiler's alone. It has its own mounts and processes, its
-own /dev/shm, /run and /tmp; devices and network are the host's.
+From the host it gets the package sources (for its own release), the certificates, the settings for
+registries, and of the caches only the compiler's. It has its own mounts and processes, its own
+/dev/shm, /run and /tmp; devices and network are the host's.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ SUITES = ("bookworm", "trixie")
 HOME = "/root"
 CHECKOUT = f"{HOME}/remanence"
 CACHE = f"{HOME}/.cache/remanence"
-USER = 1000  # of the machine's ordinary user, who is nobody in particular
+USER = 1000  # the machine's ordinary user
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
-# What programs need to reach the same registries as the host's do.
+# Settings with which programs reach the same registries as the host's.
 FROM_HOST = (
     "/etc/pip.conf",
     "/etc/resolv.conf",
@@ -96,7 +96,7 @@ class BareDebian:
 
 
 def _run(argv: run.Args) -> Done:
-    """The command's output goes on to this process's, so that a long run can be watched."""
+    """Run a command; its output is copied to this process's, so that a long run can be watched."""
     lines: list[str] = []
     with tempfile.TemporaryFile("w+", encoding="utf-8") as out:
         child = run.spawn(argv, stdout=out, stderr=subprocess.PIPE)
@@ -115,7 +115,7 @@ def _run(argv: run.Args) -> Done:
 
 @contextmanager
 def bare_debian(suite: str) -> Iterator[BareDebian]:
-    """The machine, made from the packages of a minimal Debian; removed afterwards."""
+    """Make the machine from the packages of a minimal Debian; remove it afterwards."""
     need(Packages((Group.ROOT,)))
     root = Path(tempfile.mkdtemp(prefix="rem-fresh-", dir="/var/tmp"))
     try:
@@ -165,7 +165,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _lay_checkout(root: Path) -> None:
-    """A clone of HEAD, and then what is not committed yet."""
+    """Clone HEAD, and copy uncommitted changes."""
     repo, target = repo_dir(), root / CHECKOUT[1:]
     run.run(["git", "clone", "--quiet", "--no-hardlinks", repo, target], what="cloning")
     files = {path.relative_to(repo) for path in project_files(repo)}

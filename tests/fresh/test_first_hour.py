@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A stranger's first hour: README's commands on a machine that has nothing.
+"""A new user's first hour: README's commands on a bare machine.
 
-Goal: each command installs and builds what it needs by itself, as the very first one; where that
-cannot be, it is one line. Method: a bare Debian in a folder, for each command a new one. Only the
-compiler's cache comes from the host.
+Goal: each command installs and builds everything it needs, also as the first one; if that is
+impossible, it prints one line. Method: a bare Debian in a folder, for each command a new one. Only
+the compiler's cache comes from the host.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.timeout(4 * 3600)]
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[BareDebian]:
-    """Of this host's release; bare until the demonstration has run on it."""
+    """Yield a machine of this host's release; it is bare until the demonstration has run."""
     _need_root()
     with bare_debian(debian().codename) as made:
         yield made
@@ -43,7 +43,7 @@ def _need_root() -> None:
 
 
 def figures(done: Done) -> dict[str, Any]:
-    """The last line of a command with --json."""
+    """Return the figures in the last line of a command with --json."""
     assert done.returncode == Exit.PASS, done.shown()
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     assert found["ok"], done.shown()
@@ -51,7 +51,7 @@ def figures(done: Done) -> dict[str, Any]:
 
 
 def one_line(done: Done) -> str:
-    """The line by which a command ended that could not run; progress is not counted."""
+    """Return the only line of a command that could not run, except for progress."""
     assert done.returncode == Exit.INFRASTRUCTURE, done.shown()
     assert done.stdout == ""
     lines = [line for line in done.lines if not line.endswith(" ...")]
@@ -61,8 +61,8 @@ def one_line(done: Done) -> str:
 
 
 @pytest.mark.full
-def test_the_machine_has_nothing_of_the_hosts(machine: BareDebian) -> None:
-    """Or the other tests here would show nothing."""
+def test_bare_machine_has_no_programs_of_the_host(machine: BareDebian) -> None:
+    """Otherwise the other tests here would prove nothing."""
     for name in ("python3", "gcc", "make", "git", "qemu-system-x86_64", "cargo", "ccache"):
         assert machine.type("sh", "-c", f"command -v {name}").returncode != 0, name
     assert machine.type("ls", CACHE).stdout == "ccache\n"
@@ -77,13 +77,13 @@ def test_without_root_a_line_gives_the_command_for_root(machine: BareDebian, com
 
 
 @pytest.mark.full
-def test_without_a_network_it_is_one_line(machine: BareDebian) -> None:
+def test_missing_network_is_reported_in_one_line(machine: BareDebian) -> None:
     done = machine.type("unshare", "--net", "./rem", "demo")
     assert "no network or no disk space" in one_line(done)
 
 
 @pytest.mark.full
-def test_the_demonstration_is_a_bare_machines_first_command(machine: BareDebian) -> None:
+def test_demonstration_runs_first_on_a_bare_machine(machine: BareDebian) -> None:
     found = figures(machine.type("./rem", *FIRST_COMMANDS["demo"]))
     assert found["lost_writes"] == 0
     assert found["resumed"] == 1
@@ -91,8 +91,8 @@ def test_the_demonstration_is_a_bare_machines_first_command(machine: BareDebian)
 
 
 @pytest.mark.full
-def test_a_full_disk_is_one_line(machine: BareDebian) -> None:
-    """After the demonstration: Debian's packages are there, and the cache is elsewhere."""
+def test_full_disk_is_reported_in_one_line(machine: BareDebian) -> None:
+    """After the demonstration: Debian's packages are installed, and the cache is elsewhere."""
     small = "mkdir -p /small && mount -t tmpfs -o size=100M tmpfs /small"
     done = machine.type("env", "REM_CACHE=/small", "./rem", "setup", before=small)
     assert "no disk space" in one_line(done) or "No space left" in one_line(done)
@@ -101,7 +101,7 @@ def test_a_full_disk_is_one_line(machine: BareDebian) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("suite", SUITES)
 @pytest.mark.parametrize("command", FIRST_COMMANDS)
-def test_each_command_is_a_bare_machines_first(suite: str, command: str) -> None:
+def test_each_command_runs_first_on_a_bare_machine(suite: str, command: str) -> None:
     _need_root()
     with bare_debian(suite) as fresh:
         done = fresh.type("./rem", *FIRST_COMMANDS[command])
@@ -113,7 +113,7 @@ def test_each_command_is_a_bare_machines_first(suite: str, command: str) -> None
 @pytest.mark.soak
 @pytest.mark.parametrize("suite", SUITES)
 def test_all_tests_pass_on_a_bare_machine(suite: str) -> None:
-    """Without this file's own: a bare machine has no room for another."""
+    """Without the tests of this file: a bare machine has no room for another."""
     _need_root()
     with bare_debian(suite) as fresh:
         found = figures(fresh.type("./rem", "test", "--json", "--without", "first hour"))
@@ -122,8 +122,8 @@ def test_all_tests_pass_on_a_bare_machine(suite: str) -> None:
 
 
 @pytest.mark.soak
-def test_an_interrupted_set_up_is_continued() -> None:
-    """By Ctrl-C at any stage; in the end what a set-up without interruption has."""
+def test_interrupted_set_up_is_continued() -> None:
+    """By Ctrl-C at any stage; the result equals that of a set-up without interruption."""
     _need_root()
     with bare_debian(debian().codename) as fresh:
         for wait_s in (3, 15, 40, 90):
@@ -135,8 +135,8 @@ def test_an_interrupted_set_up_is_continued() -> None:
 
 
 @pytest.mark.soak
-def test_a_user_runs_what_root_has_set_up() -> None:
-    """The command that the line for root gives is all that root has to do."""
+def test_user_runs_products_that_root_has_set_up() -> None:
+    """Root only has to run the command in the line."""
     _need_root()
     with bare_debian(debian().codename) as fresh:
         line = one_line(fresh.type("./rem", "campaign", "--model", user=USER))

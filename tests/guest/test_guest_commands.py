@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim: what a person types reaches the guest, and what was asked for at `rem run` is there after
-a resume, after a change of the process that owns the machine, and after a cold boot.
+"""Claim: commands of `rem` reach the guest, and the options of `rem run` hold after a resume, after
+a change of the process that owns the machine, and after a cold boot.
 
 Method: one machine with a shared folder, persistent memory and a store of texts; `rem` as processes
 with pipes, files and a terminal. Tests come in the order of the machine's life.
@@ -66,7 +66,7 @@ def test_input_output_and_exit_codes_are_passed_on(rem: Cli) -> None:
 
 
 def in_terminal(rem: Cli, *command: str, typed: bytes, rows: int, columns: int) -> tuple[int, str]:
-    """`rem ssh` in a terminal of that size, in which something is typed once it is ready."""
+    """Run `rem ssh` in a terminal of that size; type *typed* once it is ready."""
     pid, fd = pty.fork()
     if pid == 0:
         words = rem.words("ssh", *command)
@@ -84,13 +84,13 @@ def in_terminal(rem: Cli, *command: str, typed: bytes, rows: int, columns: int) 
                 os.write(fd, typed)
                 typed = b""
     except OSError:
-        pass  # how a terminal ends
+        pass  # the end of a terminal
     _, status = os.waitpid(pid, 0)
     os.close(fd)
     return os.waitstatus_to_exitcode(status), out.decode()
 
 
-def test_command_has_a_terminal_where_there_is_one(rem: Cli) -> None:
+def test_command_has_a_terminal_if_rem_has_one(rem: Cli) -> None:
     script = "tty; stty size; echo ready; trap 'echo interrupted; exit 5' INT; while :; do :; done"
     code, out = in_terminal(rem, script, typed=b"\x03", rows=31, columns=97)
     assert re.search(r"/dev/pts/\d+\r\n31 97\r\n", out)
@@ -130,11 +130,11 @@ def test_copy_of_a_device_or_a_link_outside_is_refused(rem: Cli, tmp_path: Path)
         assert list(tmp_path.iterdir()) == []
 
 
-def test_disk_has_the_size_that_was_asked_for(rem: Cli) -> None:
+def test_disk_has_the_requested_size(rem: Cli) -> None:
     assert 4_500 < int(rem.guest("df -BM --output=size / | tail -1").strip().rstrip("M")) < 5_200
 
 
-def test_shared_folder_is_one_folder(rem: Cli, folder: Path) -> None:
+def test_host_and_guest_share_the_folder(rem: Cli, folder: Path) -> None:
     assert rem.guest("cat /host/hello") == "from the host\n"
     rem.guest("echo from the guest >/host/reply && mkdir /host/made")
     assert (folder / "reply").read_text(encoding="utf-8") == "from the guest\n"
@@ -177,7 +177,7 @@ def test_everything_continues_after_a_cut(rem: Cli, folder: Path) -> None:
     )
 
 
-def test_another_owner_mounts_the_folder_again(rem: Cli) -> None:
+def test_new_owner_mounts_the_folder_again(rem: Cli) -> None:
     """Its server is another process: the connection is lost, the folder is not."""
     writer = "while echo tick; do sleep 0.1; done >/host/held; echo ended >/root/ended"
     rem.guest(f"({writer}) >/dev/null 2>&1 & until [ -s /host/held ]; do sleep 0.1; done")
@@ -191,7 +191,7 @@ def test_another_owner_mounts_the_folder_again(rem: Cli) -> None:
     rem.guest("until [ -e /root/ended ]; do sleep 0.1; done")  # its file reported an error
 
 
-def test_everything_is_there_after_a_cold_boot(rem: Cli) -> None:
+def test_options_hold_after_a_cold_boot(rem: Cli) -> None:
     rem.well("cut", "--immediate")
     assert rem("resume").returncode == Exit.BROKEN  # without a Stop there is no image
     assert (

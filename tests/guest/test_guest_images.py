@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim: a container image runs as a machine: its process as it says, ssh and copies in an image
-that has no shell, and all of it continues after a cut.
+"""Claim: a container image runs as a machine: its process is started as configured, ssh and copies
+work in an image without a shell, and everything continues after a cut.
 
-Method: an image of busybox alone, made here; its web server is asked by the guest.
+Method: an image of busybox alone, built here; the guest queries its web server.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def rem(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
         yield cli
 
 
-def test_process_is_what_the_image_says(rem: Cli) -> None:
+def test_process_is_the_one_of_the_image(rem: Cli) -> None:
     fetched = "until wget -qO- http://127.0.0.1:8080/ 2>/dev/null; do sleep 0.2; done"
     assert rem.guest(fetched) == "from an image\n"
     log = rem.guest("cat /opt/rem/service.log")
@@ -70,14 +70,14 @@ def test_process_is_what_the_image_says(rem: Cli) -> None:
     )
 
 
-def test_files_are_copied_in_an_image_with_no_shell(rem: Cli, tmp_path: Path) -> None:
+def test_files_are_copied_in_an_image_without_a_shell(rem: Cli, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("content", encoding="utf-8")
     rem.well("cp", str(tmp_path / "file"), ":/srv/")
     rem.well("cp", ":/srv", str(tmp_path / "back"))
     assert (tmp_path / "back" / "file").read_text(encoding="utf-8") == "content"
 
 
-def test_process_continues_after_a_cut_and_stops_when_asked(rem: Cli) -> None:
+def test_process_continues_after_a_cut_and_stops_on_request(rem: Cli) -> None:
     pid = "ps | grep '[h]ttpd -f' | awk '{print $1}'"
     before = rem.guest(pid)
     assert before.strip().isdigit()
@@ -85,5 +85,5 @@ def test_process_continues_after_a_cut_and_stops_when_asked(rem: Cli) -> None:
     rem.well("resume")
     assert rem.guest(f"{pid}; wget -qO- http://127.0.0.1:8080/") == f"{before}from an image\n"
     rem.well("stop", "--power-off")
-    rem("resume", "-d")  # its exit code tells of a cold boot
+    rem("resume", "-d")  # its exit code reports a cold boot
     assert "asked to stop\n" in rem.guest("cat /opt/rem/service.log")

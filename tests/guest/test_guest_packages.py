@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim: Debian packages work in a guest as they are, and what they run continues after a cut.
+"""Claim: unmodified Debian packages work in a guest, and their services continue after a cut.
 
-Method: nginx, which listens on IPv6, too; in the soak tier PostgreSQL, whose installation makes a
+Method: nginx, which listens on IPv6, too; in the soak tier PostgreSQL, whose installation creates a
 cluster, and a JVM, whose installation needs folders of manual pages.
 """
 
@@ -49,7 +49,7 @@ def test_nginx_serves_both_families_and_continues_after_a_cut(web: Cli) -> None:
     assert web.guest("pgrep -o nginx") == before
 
 
-def test_unknown_package_is_one_line(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_unknown_package_is_reported_in_one_line(tmp_path_factory: pytest.TempPathFactory) -> None:
     cli = Cli(tmp_path_factory.mktemp("state"), "unknown")
     done = cli("run", "-d", "--packages", "no-such-package-1,nginx")
     assert done.returncode == Exit.USAGE
@@ -67,7 +67,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
 
 
 @pytest.mark.soak
-def test_database_keeps_its_session_over_a_cut(large: Cli) -> None:
+def test_database_keeps_its_session_across_a_cut(large: Cli) -> None:
     large.guest("service postgresql start")
     psql = "su postgres -c 'psql -qAt -c \"%s\"'"
     large.guest(psql % "create table t (n int); insert into t select generate_series(1, 10000)")

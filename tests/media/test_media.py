@@ -45,7 +45,7 @@ def test_settings_are_mechanisms_or_numbers() -> None:
             memory_of("lightpc", [bad])
 
 
-def test_trace_of_no_size_is_refused() -> None:
+def test_trace_without_a_size_is_refused() -> None:
     for records in (0, -1, RECORDS_MAX + 1):
         with pytest.raises(UsageError, match="records"):
             check_records(records)
@@ -54,7 +54,7 @@ def test_trace_of_no_size_is_refused() -> None:
 @pytest.mark.full
 @pytest.mark.timeout(900)
 def test_memory_requests_of_a_machine_are_traced(engine: Engine, tmp_path: Path) -> None:
-    """Redis in a machine with caches: the trace ends at its bound, agrees with the caches' counts,
+    """Redis in a machine with caches: the trace ends at its limit, agrees with the caches' counts,
     and is replayed."""
     records = 100_000
     machine, path = record_redis(f"media-test-{os.getpid()}", records)
@@ -73,7 +73,7 @@ def test_memory_requests_of_a_machine_are_traced(engine: Engine, tmp_path: Path)
 
 
 @pytest.mark.full
-def test_impossible_words_are_one_line(engine: Engine, tmp_path: Path) -> None:
+def test_invalid_words_are_refused_in_one_line(engine: Engine, tmp_path: Path) -> None:
     trace = tmp_path / "wild.trace"
     trace.write_bytes(b"REMTRACE" + b"\xff" * 40)
     for job in (
@@ -123,9 +123,9 @@ def test_experiment_confirms_the_paper(name: str) -> None:
 
 
 @pytest.mark.full
-def test_cma_t1_and_lpc_f2_stand_on_published_timings(engine: Engine) -> None:
-    """Within 5 % with published timings only: no time that both depend on is assumed, or it does
-    not matter. The negative proof is a published time, which does."""
+def test_cma_t1_and_lpc_f2_depend_on_published_timings(engine: Engine) -> None:
+    """Within 5 % with published timings only: no time that both depend on is assumed, or its value
+    does not matter. The negative proof is a published time, whose value does."""
     rows = engine.ask("parts")["parts"]
     assumed = {
         (row["part"], row["parameter"])
@@ -134,7 +134,7 @@ def test_cma_t1_and_lpc_f2_stand_on_published_timings(engine: Engine) -> None:
     }
     assert not [name for part, name in assumed if part in ("ddr4", "optane-200-128")]
     assert {name for part, name in assumed if part == "lpc-fig2"} == {
-        "program_ns",  # a share: with cooling_ns, the published rest, it is Table I's write
+        "program_ns",  # a share: with cooling_ns, the published rest, it gives Table I's write
         "row_buffer_ns",
     }
 
@@ -150,7 +150,7 @@ def test_cma_t1_and_lpc_f2_stand_on_published_timings(engine: Engine) -> None:
 
 @pytest.mark.full
 def test_lpc_f2_fails_in_another_order(engine: Engine) -> None:
-    """The negative proof of its 5 %: a DIMM that evicts a block later is not the paper's."""
+    """The negative proof of its 5 %: a DIMM that evicts a block later disagrees with the paper."""
     experiment = Experiment.load("lpc-f2")
     raw: Any = json.loads(json.dumps(experiment.module.measure(Small())))
     for order in ("nothing: it leaves later", "a whole access before the next"):
@@ -184,7 +184,7 @@ def test_lpc_wear_fails_if_an_attack_wears_too_much(engine: Engine) -> None:
         (["parts", "optan"], "optan"),
     ],
 )
-def test_wrong_words_end_a_command_with_one_line(
+def test_wrong_words_are_reported_in_one_line(
     engine: Engine, capsys: pytest.CaptureFixture[str], words: list[str], message: str
 ) -> None:
     assert cli.main(words) == Exit.USAGE
@@ -193,7 +193,7 @@ def test_wrong_words_end_a_command_with_one_line(
 
 
 @pytest.mark.full
-def test_trace_that_is_none_ends_a_command(
+def test_invalid_trace_is_refused(
     engine: Engine, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """Truncated at each length of its header, and within its records."""

@@ -26,7 +26,7 @@ from tests.support.shim_machine import (
 
 @pytest.fixture(scope="session")
 def memory_dir() -> Iterator[Path]:
-    """Main memories of guests are files; on a disk they would be written back for nothing."""
+    """Main memories of guests are files; on a disk they would be written back needlessly."""
     parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="memtype-", dir=parent) as path:
         yield Path(path)
@@ -54,8 +54,11 @@ def base_machine(kernel: Path, memory_dir: Path) -> Machine:
 
 @pytest.fixture(scope="session")
 def boot_one(base_machine: Machine) -> BootOne:
-    """Boots with these words on the command line. `nvram_type`: the type that the shim reports for
-    the first NVDIMM, None if it does not; further changes are fields of Machine."""
+    """Return a function that boots with these words on the command line.
+
+    `nvram_type`: the type that the shim reports for the first NVDIMM, None if it reports none;
+    further changes are fields of Machine.
+    """
 
     def run(words: str, nvram_type: int | None = None, **changes: Any) -> Boot:
         machine = replace(base_machine, cmdline=f"{BASE_CMDLINE} {words}", **changes)

@@ -41,7 +41,7 @@ def default_boot(boot_one: BootOne) -> Boot:
     return boot_one("", E820_PMEM)
 
 
-def test_without_the_parameter_the_map_is_used_as_ever(default_boot: Boot) -> None:
+def test_map_is_unchanged_without_the_parameter(default_boot: Boot) -> None:
     assert "memtype" not in default_boot.console
     assert system_ram(default_boot) == firmware_dram(default_boot)
     assert default_boot.iomem("Persistent Memory") == [
@@ -80,7 +80,7 @@ def test_order_of_the_kinds_does_not_matter(boot_one: BootOne) -> None:
 
 
 @pytest.mark.parametrize("words", ["mem=4352M memtype=nvram", "memtype=nvram mem=4352M"])
-def test_mem_limits_nvram_wherever_it_stands(boot_one: BootOne, words: str) -> None:
+def test_mem_limits_nvram_at_any_position(boot_one: BootOne, words: str) -> None:
     boot = boot_one(words, E820_PMEM)
     assert max(part.end for part in system_ram(boot)) == NVRAM_START + 256 * MIB
     (code,) = boot.iomem("Kernel code")

@@ -2,8 +2,8 @@
 """memtype=nvram: the kernel, all its allocations and all memory of programs are in NVRAM.
 
 Goal: no DRAM is written except the few pages that the kernel lists. Method: SeaBIOS and the shim
-start a bzImage in DRAM, with all other DRAM filled with poison, several times, as KASLR chooses
-another place each time; after a workload that fills memory the poison must be intact.
+start a bzImage in DRAM, with all other DRAM filled with poison, several times, since KASLR chooses
+a different place each time; after a workload that fills memory the poison must be intact.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def test_system_ram_is_nvram_and_counted_low_pages(boots: list[Boot]) -> None:
         assert sum(part.pages() for part in boot.low_dram()) <= LOW_PAGES_MAX
 
 
-def test_dram_is_not_written_but_for_the_listed_low_pages(boots: list[Boot]) -> None:
+def test_dram_is_not_written_except_the_listed_low_pages(boots: list[Boot]) -> None:
     for boot in boots:
         poisoned = sum(part.pages() for part in boot.shim_ranges("poison"))
         assert poisoned > 200 * MIB // PAGE_BYTES
@@ -90,14 +90,14 @@ def test_excluded_dram_stays_reserved_in_the_map(boots: list[Boot]) -> None:
                 assert any(usable.within(part) for part in reserved), f"{usable}"
 
 
-def test_nvram_in_use_is_quietly_left_alone_by_the_nvdimm_driver(boots: list[Boot]) -> None:
+def test_nvdimm_driver_ignores_nvram_in_use(boots: list[Boot]) -> None:
     for boot in boots:
         assert boot.sections["pmem"] == []
         assert "nd_pmem" not in boot.console
 
 
 @pytest.mark.full
-def test_map_that_is_silent_on_nvram_is_completed_from_the_nfit(boot_one: BootOne) -> None:
+def test_map_without_nvram_is_completed_from_the_nfit(boot_one: BootOne) -> None:
     """QEMU's own firmware, no entry added by the shim."""
     boot = boot_one("memtype=nvram", None)
     assert boot.powered_off, boot.console[-2000:]
@@ -118,7 +118,7 @@ def test_bzimage_started_by_seabios_alone_moves_to_nvram(boot_one: BootOne) -> N
 
 
 @pytest.mark.full
-def test_nvram_of_the_nfit_is_used_whole(boot_one: BootOne, memory_dir: Path) -> None:
+def test_all_nvram_of_the_nfit_is_used(boot_one: BootOne, memory_dir: Path) -> None:
     """Two NVDIMMs, neither in the map."""
     boot = boot_one("memtype=nvram", None, nvram_bytes=(256 * MIB, 512 * MIB))
     assert boot.powered_off, boot.console[-2000:]

@@ -2,7 +2,7 @@
 """Main memory of DRAM with pseudo-NVM, the paper's machine: the page cache holds no text.
 
 Goal: `text_dram_pages` is 0 where main memory is DRAM. Method: memtype=dram, with a range of System
-RAM reserved at boot as NVM; a static program, whose text is all its own, as ELF and as OFF2F. For a
+RAM reserved at boot as NVM; a static program, which uses no other text, as ELF and as OFF2F. For a
 dynamic one, ld.so and libraries are in the page cache, unless they are put into NVRAM as well.
 """
 

@@ -58,7 +58,7 @@ def exec_result(machine: Machine, program: str) -> str:
     return sh(machine, f"{EXEC} run {program}").stdout.strip()
 
 
-def test_all_that_a_program_can_observe_is_right(machine: Machine) -> None:
+def test_everything_a_program_can_observe_is_right(machine: Machine) -> None:
     """Threads, fork, exec chains, vfork, dlopen, exceptions, TLS, signals on another stack."""
     assert sh(machine, "/root/off2f-try").stdout == "ok uid 0 euid 0 secure 0\n"
     assert sh(machine, TRY).stdout == "ok uid 0 euid 0 secure 0\n"
@@ -105,7 +105,7 @@ def test_large_text_is_mapped_in_huge_pages(machine: Machine) -> None:
 
 def test_set_user_id_is_kept_and_effective(machine: Machine) -> None:
     sh(machine, "cp /root/off2f-try /root/suid; chown nobody /root/suid; chmod 4755 /root/suid")
-    # A user runs only text of their own or of root, who stored this one.
+    # A user may execute only texts owned by that user or by root, as this one is.
     convert(machine, "/root/suid", "/opt/suid")
     user = "setpriv --reuid=33 --regid=33 --clear-groups"
     assert sh(machine, f"{user} /opt/suid").stdout == "ok uid 33 euid 65534 secure 1\n"
@@ -130,7 +130,7 @@ def test_debugger_changes_no_other_byte(machine: Machine, words: str) -> None:
     sh(machine, f"off2f verify {words.split()[0]}")
 
 
-def test_text_alone_is_no_program(machine: Machine) -> None:
+def test_text_alone_cannot_be_executed(machine: Machine) -> None:
     """It is an ELF file, for tools that read symbols."""
     text = text_of(machine, TRY)
     assert sh(machine, f"head -c 4 {text} | tail -c 3").stdout == "ELF"
@@ -184,7 +184,7 @@ def test_wrong_header_words_are_refused_by_name(
     sh(machine, "test -f /root/pid && kill $(cat /root/pid); rm -f /root/pid", check=False)
 
 
-def test_cached_header_is_that_of_the_file(machine: Machine) -> None:
+def test_cached_header_follows_the_file(machine: Machine) -> None:
     """The module caches headers; a byte after the part that exec itself reads is changed."""
     other = "/root/o/changed"
     flip = f"{EXEC} flip {other} 300"
@@ -221,7 +221,7 @@ def test_executed_text_cannot_be_written(machine: Machine) -> None:
     sh(machine, "off2f verify /root/o/bash")
 
 
-def test_flipped_bit_is_found_at_install_by_verify_and_by_the_strict_policy(
+def test_flipped_bit_is_found_by_install_verify_and_the_strict_policy(
     machine: Machine,
 ) -> None:
     sh(machine, "printf rot | cat /usr/bin/true - >/root/elf; chmod 755 /root/elf")

@@ -63,7 +63,7 @@ def test_missed_requirements_are_reported() -> None:
     assert [line.split()[0] for line in missed] == ["warm_vs_elf_cache", "text_dram_pages"]
 
 
-def test_programs_have_as_many_nops_as_the_papers(tmp_path: Path) -> None:
+def test_programs_have_the_papers_number_of_nops(tmp_path: Path) -> None:
     for kib, nops in ((32, 30_633), (64, 63_401), (96, 96_169), (128, 128_937)):
         elf = tmp_path / "nops"
         generator = repo_dir() / "off2f" / "guest" / "off2f-nops.py"

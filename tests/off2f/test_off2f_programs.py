@@ -26,7 +26,7 @@ NOT_TRIED = {"redis-server", "memcached"}
 
 
 def elfs(machine: Machine) -> list[str]:
-    """Return them spread by name: neighbours are often of one package."""
+    """Return the programs, spread by name: neighbours are often of one package."""
     words = "for f in *; do [ -L $f ] || { head -c 4 $f | grep -q ELF && echo $f; }; done; true"
     listed = [n for n in sh(machine, f"cd /usr/bin; {words}").stdout.split() if n not in NOT_TRIED]
     return [name for first in range(3) for name in listed[first::3]]
@@ -58,4 +58,4 @@ def test_two_hundred_programs_print_the_same() -> None:
         assert found["same"] >= PROGRAMS, found
         assert not kernel_complaints(machine)
         texts = sh(machine, f"ls {STORE}/text").stdout
-        assert not texts, "what was removed took its text with it"
+        assert not texts, "removed programs left texts behind"

@@ -93,7 +93,7 @@ def test_gdb_finds_the_program_by_itself(machine: Machine, kind: str) -> None:
     assert names_all(output, kind), output
     output = gdb(machine, ["bt"], f"/root/other-{kind}", pid)
     assert " in waits ()" not in output, output
-    # Run to the next function: a breakpoint in a page that is mapped already.
+    # Run to the next function: a breakpoint in a page that is already mapped.
     output = gdb(machine, ["break works", "signal SIGUSR1", "bt", "delete"], elf, pid)
     assert re.search(
         r"Breakpoint 1, 0x\w+ in works \(\)\n#0 .* in works \(\)\n#1 .* in main ", output

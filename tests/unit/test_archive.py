@@ -205,8 +205,8 @@ def test_many_steps_of_one_link_are_refused(place: Path) -> None:
     [
         ("/etc/passwd", "an absolute name"),
         ("../outside", "'..'"),
-        ("missing", "no file of the archive"),
-        ("folder", "no file of the archive"),
+        ("missing", "not a file of the archive"),
+        ("folder", "not a file of the archive"),
         (".", "to nothing"),
     ],
 )
@@ -221,7 +221,7 @@ def test_hard_link_through_a_link_stays_inside(place: Path) -> None:
     made = Archive()
     made.symlink("up", "..")
     made.hardlink("stolen", "up/outside")
-    refused(made.bytes(), place, "no file of the archive")
+    refused(made.bytes(), place, "not a file of the archive")
 
 
 def test_hard_link_to_a_link_is_no_way_out(place: Path) -> None:

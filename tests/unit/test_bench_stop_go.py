@@ -79,7 +79,7 @@ def test_entry_address_is_read_from_both_kinds_of_elf(tmp_path: Path, bits: int,
 
 def test_file_that_is_no_elf_is_named(tmp_path: Path) -> None:
     (tmp_path / "loader.elf").write_bytes(bytes(64))
-    with pytest.raises(RemError, match=r"loader\.elf is no ELF file"):
+    with pytest.raises(RemError, match=r"loader\.elf is not an ELF file"):
         entry_address(tmp_path / "loader.elf")
 
 

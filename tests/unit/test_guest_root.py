@@ -38,9 +38,9 @@ def test_packages_are_a_set() -> None:
 @pytest.mark.parametrize(
     "text", ["", "a,", "nginx-", "-o=x", "a b", "?installed", "a=1", "A", "x\n"]
 )
-def test_what_is_no_package_name_is_refused(text: str) -> None:
+def test_invalid_package_name_is_refused(text: str) -> None:
     """Some of these apt would understand, as something else than a name."""
-    with pytest.raises(UsageError, match="no name of a Debian package"):
+    with pytest.raises(UsageError, match="not a valid name of a Debian package"):
         parse_packages(text)
 
 

@@ -272,13 +272,13 @@ def test_blob_that_is_a_link_or_a_fifo_is_refused(tmp_path: Path, place: Path) -
     refused(where, place)
     path.unlink()
     os.mkfifo(path)
-    refused(where, place.with_name("second"), "no regular file")
+    refused(where, place.with_name("second"), "not a regular file")
 
 
 def test_content_other_than_the_diff_id_is_refused(tmp_path: Path, place: Path) -> None:
     built = LayoutBuilder(diff_ids=["sha256:" + "0" * 64])
     built.layer(files(x=""))
-    refused(built.write(tmp_path / "layout"), place, "not what the configuration says")
+    refused(built.write(tmp_path / "layout"), place, "wrong digest of its content")
 
 
 def test_blob_twice_in_an_archive_is_refused(tmp_path: Path, place: Path) -> None:

@@ -155,7 +155,7 @@ def test_packages_that_apt_did_not_install_are_named(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(install, "apt_get", lambda *_, **__: None)
-    with pytest.raises(InfraError, match=rf"not what is needed: .*{QEMU} >= 1:10\.0"):
+    with pytest.raises(InfraError, match=rf"did not install what is needed: .*{QEMU} >= 1:10\.0"):
         install.install(GROUPS)
 
 

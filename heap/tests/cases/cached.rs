@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The heap over the cache model of `machine/cache`, the one that virtual machines run with: what its
-//! media hold after each operation is what a cut leaves there.
+//! The heap over the cache model of `machine/cache`, which virtual machines use, too: the content
+//! of media after each operation is the state after a cut there.
 
 use nvheap::structures::{AvlHead, AvlMap};
 use nvheap::testing::{Broken, Event, History, Plain, Recorder, Trial, verdict};
@@ -10,7 +10,7 @@ use remanence_cache::{Caches, Core, FlatTiming, Geometry, Honoured, Image, Line,
 const REGION_BYTES: u64 = 1 << 19;
 const LINE_BYTES: usize = 64;
 pub const STEPS: u64 = 40;
-/// Keys that are there at the end; those before are removed again.
+/// Keys that remain at the end; earlier ones are removed again.
 const KEPT: u64 = 5;
 
 fn root<P: Policy, B: Pmem>(session: &mut Session<P, B>) -> AvlMap<u64, u64> {
@@ -41,7 +41,7 @@ fn record<P: Policy>(trial: &Trial) -> (Vec<u8>, Vec<Event>) {
     (image, heap.pmem().take())
 }
 
-/// What a power cut leaves in these media, given that so many steps had returned.
+/// Checks these media after a power cut, when `returned` steps had returned.
 fn judge<P: Policy>(media: &[[u8; LINE_BYTES]], returned: u64) -> Result<(), Broken> {
     let map = Mapping::anonymous(REGION_BYTES).unwrap();
     // SAFETY: the mapping is as long as the media.
@@ -79,7 +79,7 @@ fn judge<P: Policy>(media: &[[u8; LINE_BYTES]], returned: u64) -> Result<(), Bro
 
 pub fn profiles() -> Vec<Profile> {
     let real = Profile::named("wsp-c5528").unwrap();
-    // So small that lines are evicted all the time.
+    // So small that lines are evicted continuously.
     let tiny = |kib, ways| Geometry {
         kib,
         ways,
@@ -95,7 +95,7 @@ pub fn profiles() -> Vec<Profile> {
     vec![real, evicting]
 }
 
-/// Follows a record; how often the media changed.
+/// Follows a record; returns how often the media changed.
 pub fn follow<P: Policy>(profile: Profile, honoured: Honoured) -> Result<u64, Broken> {
     let trial = Trial {
         bytes: REGION_BYTES,
@@ -118,13 +118,13 @@ pub fn follow<P: Policy>(profile: Profile, honoured: Honoured) -> Result<u64, Br
         history.apply(event);
         let is_mark = matches!(event, Event::Mark(_));
         returned += u64::from(is_mark);
-        // Media change by write-backs, what is expected of them by marks.
+        // Media change with write-backs, the expected content with marks.
         if caches.memory.log.len() != seen || is_mark {
             seen = caches.memory.log.len();
             looks += 1;
             let media = caches.memory.media.as_flattened();
             history.allows(media).map_err(|line| {
-                let what = format!("after event {event:?}: line {line} cannot be so");
+                let what = format!("after event {event:?}: line {line} cannot have this content");
                 Broken::new(verdict::IMPOSSIBLE_STATE, what)
             })?;
             judge::<P>(&caches.memory.media, returned)?;

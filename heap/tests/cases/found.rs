@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a test finds broken, thrown as a panic, so that it also ends a schedule of threads.
+//! A test's finding, thrown as a panic, so that it also ends a schedule of threads.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ thread_local! {
     static BROKEN: RefCell<Option<Broken>> = const { RefCell::new(None) };
 }
 
-/// Ends the test where something is broken.
+/// Ends the test if something is broken.
 pub fn must<T>(result: Result<T, Broken>) -> T {
     result.unwrap_or_else(|broken| {
         BROKEN.set(Some(broken.clone()));
@@ -18,10 +18,10 @@ pub fn must<T>(result: Result<T, Broken>) -> T {
     })
 }
 
-/// What `run` finds broken, if anything.
+/// The finding of `run`, if any.
 ///
 /// # Panics
-/// Where `run` does so for another reason.
+/// If `run` panics for another reason.
 #[allow(dead_code, reason = "only planted bugs are expected to be found")]
 pub fn broken(run: impl FnOnce()) -> Option<Broken> {
     let payload = catch_unwind(AssertUnwindSafe(run)).err()?;

@@ -72,7 +72,7 @@ pub fn too_large_changes_nothing<P: Policy>() {
     }
 }
 
-/// A part that changes the same words again and again is no larger for it.
+/// A part that changes the same words repeatedly does not grow.
 pub fn same_words_again<P: Policy>() {
     let (_heap, mut session, words) = small_log::<P>();
     for nested in [false, true] {
@@ -97,7 +97,7 @@ pub fn same_words_again<P: Policy>() {
     assert_eq!((found[0], found[9]), (2 * WORDS + 2, 2 * WORDS));
 }
 
-/// A part within a part that fails leaves what both around it had.
+/// A nested part that fails leaves the changes of both parts around it.
 pub fn parts_within_parts<P: Policy>() {
     let (_heap, mut session, words) = small_log::<P>();
     let set = |tx: &mut P::Tx<_>, value: u64| {
@@ -132,7 +132,7 @@ pub fn parts_within_parts<P: Policy>() {
     }
 }
 
-/// Allocates objects until there is no room for one more, each in a word of the list; how many.
+/// Allocates objects until the region is full, each in a word of the list; returns their number.
 fn fill<P: Policy>(session: &mut Session<P, Plain>, list: PPtr<u64>) -> u64 {
     for count in 0..WORDS {
         let done = session.run(|tx| {
@@ -145,7 +145,7 @@ fn fill<P: Policy>(session: &mut Session<P, Plain>, list: PPtr<u64>) -> u64 {
             Err(other) => panic!("{:?}: {other}", P::KIND),
         }
     }
-    panic!("the region takes more than it has room for");
+    panic!("the region accepts more than it has room for");
 }
 
 pub fn full_region_loses_nothing<P: Policy>() {
@@ -158,7 +158,7 @@ pub fn full_region_loses_nothing<P: Policy>() {
         tx.release(at)
     };
     for _ in 0..3 {
-        // What it frees is not available before its commit, which does not come.
+        // The memory it frees is not available before its commit, which never happens.
         let done = session.run(|tx| {
             (0..4).try_for_each(|index| free(tx, index))?;
             tx.alloc([0_u64; 128]).map(|_| ())

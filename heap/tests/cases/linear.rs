@@ -15,7 +15,7 @@ use nvheap::{Heap, PPtr, Persist, Pmem, Policy, Session, Tx, TxResult};
 use crate::found::must;
 
 const THREADS: usize = 4;
-/// Few keys: operations meet.
+/// Few keys, so that operations conflict.
 const KEYS: u64 = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum Op {
     Get(u64),
 }
 
-/// A structure of the heap beside what it should be. A queue takes `Insert` for a push of the value
+/// A structure of the heap and its sequential model. A queue uses `Insert` for a push of the value
 /// and `Remove` for a pop.
 pub trait Subject: Send + Sync + 'static {
     type Head: Persist;
@@ -35,7 +35,7 @@ pub trait Subject: Send + Sync + 'static {
     fn read<T: Tx>(tx: &mut T, head: PPtr<Self::Head>) -> TxResult<Self::Content>;
 }
 
-/// Of a map: entries in the order of their keys.
+/// Model of a map: entries in the order of their keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Entries(Vec<(u64, u64)>);
 
@@ -58,7 +58,7 @@ impl Model for Entries {
     }
 }
 
-/// Of a queue: values, the oldest first.
+/// Model of a queue: values, the oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Values(VecDeque<u64>);
 
@@ -172,7 +172,7 @@ fn draw(random: &mut u64, below: u64) -> u64 {
     (*random >> 33) % below
 }
 
-/// Operations of one thread; values are different.
+/// Random operations of one thread; all values differ.
 fn drawn(seed: u64, count: u64) -> Vec<Op> {
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (0..count)
@@ -229,7 +229,7 @@ fn judge<S: Subject, P: Policy>(
     }
 }
 
-/// Look at every cut of what was recorded.
+/// Checks every cut of the recorded history.
 fn every_cut<S: Subject, P: Policy>(
     trial: &Trial,
     threads: usize,
@@ -246,7 +246,7 @@ fn every_cut<S: Subject, P: Policy>(
     report.failure.map_or(Ok(report.states), Err)
 }
 
-/// A history of one thread; how many states were looked at.
+/// A history of one thread; returns the number of checked states.
 pub fn one_thread<S: Subject, P: Policy>(seed: u64) -> Result<u64, Broken> {
     let trial = Trial {
         bytes: 1 << 19,
@@ -275,7 +275,7 @@ pub fn one_thread<S: Subject, P: Policy>(seed: u64) -> Result<u64, Broken> {
 /// Four threads; under policies without isolation they take a lock, as the manual requires.
 pub fn four_threads<S: Subject, P: Policy>(locked: bool, seed: u64) {
     let trial = Trial {
-        // Each session takes a chunk for each size of object that it needs.
+        // Each session uses a chunk for each of its object sizes.
         bytes: 1 << 20,
         sessions: THREADS as u32 + 1,
         redo_lines: 32,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two sessions that meet in a certain order: one thread has both, so the order is always the same.
+//! Two sessions in a fixed order: one thread has both, so the order is reproducible.
 
 use nvheap::testing::{Broken, Plain, Recorder, Trial, Visit, verdict};
 use nvheap::{FocRedo, FocStm, FocUndo, Heap, PPtr, Policy, Session, Tx};
@@ -17,7 +17,7 @@ fn setup<P: Policy>(session: &mut Session<P, Recorder>) {
         .unwrap();
 }
 
-/// Two words in lines of their own.
+/// Two words in different lines.
 fn words<P: Policy, B: nvheap::Pmem>(session: &mut Session<P, B>) -> (PPtr<u64>, PPtr<u64>) {
     let words: PPtr<[u64; 16]> = session.root("words").unwrap();
     let first = words.cast::<u64>();
@@ -80,7 +80,8 @@ pub fn commits_against_the_order_of_logs() -> Option<Broken> {
     trial.judge::<FocRedo>(image, &events, &check).failure
 }
 
-/// Another session changes both words after a transaction has read the first: whether it sees a part of that.
+/// Another session changes both words after a transaction has read the first: does it see a part of
+/// that?
 pub fn commit_between_two_reads() -> Option<Broken> {
     let (heap, _) = trial().prepare::<FocStm>(setup).unwrap();
     let (mut reader, mut writer) = (heap.session().unwrap(), heap.session().unwrap());

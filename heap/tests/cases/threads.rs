@@ -13,7 +13,7 @@ const THREADS: u64 = 4;
 const EACH: u64 = 6;
 const SUM: u64 = 1000;
 
-/// Balances in four lines, then a counter per thread, each in a line of its own.
+/// Balances in four lines, then a counter per thread, each in its own line.
 type Words = [u64; 64];
 
 fn trial() -> Trial {
@@ -98,7 +98,7 @@ fn judge_transfers(heap: &Heap<FocStm, Plain>, visit: &Visit<'_, '_>) -> Result<
         .map(|line| found[line * 8])
         .fold(0, u64::wrapping_add);
     if sum != SUM {
-        let what = format!("the balances sum up to {sum}");
+        let what = format!("the sum of the balances is {sum}");
         return Err(Broken::new(verdict::NOT_ATOMIC, what));
     }
     for thread in 0..THREADS {
@@ -168,7 +168,7 @@ fn judge_own<P: Policy>(heap: &Heap<P, Plain>, visit: &Visit<'_, '_>) -> Result<
     }
 }
 
-/// One schedule: the threads, then every cut of what they did.
+/// One schedule: the threads, then every cut of their history.
 fn schedule<P: Policy>(
     trial: Trial,
     work: fn(&mut Session<P, Recorder>, u64, u64),
@@ -194,13 +194,13 @@ fn schedule<P: Policy>(
     must(report.failure.map_or(Ok(()), Err));
 }
 
-/// Transfers in this many schedules.
+/// Transfers in `schedules` schedules.
 pub fn transfers(schedules: usize) {
     let run = move || schedule::<FocStm>(trial(), transfer, judge_transfers);
     shuttle::check_random(run, schedules);
 }
 
-/// Words and objects of each thread in this many schedules.
+/// Words and objects of each thread in `schedules` schedules.
 pub fn own<P: Policy>(schedules: usize) {
     let run = move || schedule::<P>(trial(), own_words::<P>, judge_own::<P>);
     shuttle::check_random(run, schedules);

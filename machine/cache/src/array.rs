@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One set-associative array of tags. It knows nothing of other levels.
+//! One set-associative array of tags. It has no knowledge of other levels.
 
 use crate::profile::{Geometry, Replacement};
 use crate::{LINE_BYTES, Line};
 
-/// Where a line lies in an array; good until something else is put there.
+/// Place of a line in an array; valid until another line replaces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u32);
 
 impl Slot {
-    /// A slot that no array has: it never hits.
+    /// A slot outside every array: it never hits.
     pub const NONE: Self = Self(u32::MAX);
 }
 
-/// What had to make room.
+/// The line that was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Victim {
     pub(crate) line: Line,
@@ -30,7 +30,7 @@ const fn tag(line: Line, dirty: bool) -> Tag {
 }
 
 fn line_of(tag: Tag) -> Line {
-    // A tag is made of a line, so what is left of it is one.
+    // A tag is made from a line, so the shift restores it.
     Line(u32::try_from((tag >> 1) - 1).unwrap_or(u32::MAX))
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Array {
     sets: u32,
     ways: u32,
     tags: Vec<Tag>,
-    /// When each slot was last used, in accesses of this array.
+    /// Last use of each slot, in accesses of this array.
     used: Vec<u64>,
     tick: u64,
     replacement: Replacement,
@@ -64,7 +64,7 @@ impl Array {
         }
     }
 
-    /// Lines it has room for.
+    /// Capacity in lines.
     pub(crate) fn capacity(&self) -> u64 {
         self.tags.len() as u64
     }
@@ -121,7 +121,7 @@ impl Array {
         *held = *held & !1 | Tag::from(dirty);
     }
 
-    /// Takes `line` out; whether it was there, and dirty.
+    /// Removes `line`; returns whether it was dirty, or `None` if it was absent.
     pub(crate) fn remove(&mut self, line: Line) -> Option<bool> {
         let slot = self.find(line)?;
         let dirty = self.is_dirty(slot);
@@ -129,7 +129,7 @@ impl Array {
         Some(dirty)
     }
 
-    /// Makes `line` clean; whether it was there and dirty.
+    /// Makes `line` clean; returns whether it was there and dirty.
     pub(crate) fn clean(&mut self, line: Line) -> bool {
         let Some(slot) = self.find(line) else {
             return false;
@@ -139,7 +139,7 @@ impl Array {
         dirty
     }
 
-    /// Puts in a line that is not there; what it pushed out.
+    /// Inserts a line that is absent; returns the line it evicted.
     pub(crate) fn insert(&mut self, line: Line, dirty: bool) -> (Slot, Option<Victim>) {
         let first = self.first_slot(line);
         let index = first + self.way_to_fill(first);
@@ -165,7 +165,7 @@ impl Array {
                 (0..ways).min_by_key(|way| used[*way]).unwrap_or(0)
             }
             Replacement::Random => {
-                // xorshift64 (Marsaglia, 2003): any stream will do, as long as it is always the same.
+                // xorshift64 (Marsaglia, 2003): any reproducible stream will do.
                 self.random ^= self.random << 13;
                 self.random ^= self.random >> 7;
                 self.random ^= self.random << 17;
@@ -174,7 +174,7 @@ impl Array {
         }
     }
 
-    /// Every line held, and whether it is dirty, by place.
+    /// Every line and whether it is dirty, in the order of slots.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (Line, bool)> + '_ {
         let held = self.tags.iter().filter(|tag| **tag != EMPTY);
         held.map(|tag| (line_of(*tag), tag & 1 == 1))
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn least_recently_used_way_makes_room() {
+    fn least_recently_used_way_is_evicted() {
         let mut array = array(1, 4, Replacement::Lru); // 4 sets
         let (first, _) = array.insert(Line(0), true);
         for line in [4, 8, 12] {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn random_replacement_is_the_same_each_time() {
+    fn random_replacement_is_reproducible() {
         let run = || {
             let mut array = array(1, 4, Replacement::Random);
             let victims = (0..200).map(|n| array.insert(Line(n), true).1);

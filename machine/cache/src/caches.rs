@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What instructions do to lines, and what a cut leaves of them.
+//! Effects of instructions on lines, and the state after a cut.
 
 use crate::array::Slot;
 use crate::flight::Flights;
@@ -10,13 +10,13 @@ use crate::{Bytes, Cause, Core, Line, Memory};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Which flushes have an effect. All, but in tests of what happens without them.
+/// Which flushes have an effect. All, except in negative tests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Honoured {
     /// All.
     #[default]
     All,
-    /// Those of these lines; of the rest, nothing is written but by eviction.
+    /// Flushes of these lines; other lines are written by eviction only.
     Only(Range<Line>),
     /// None.
     Nothing,
@@ -32,16 +32,16 @@ impl Honoured {
     }
 }
 
-/// How often what happened.
+/// Counts of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are clear")]
 pub struct Counters {
     pub first_level_misses: u64,
     pub memory_reads: u64,
     pub write_backs: u64,
     pub evictions: u64,
     pub swept: u64,
-    /// Lines that a flush wrote though no store had told of them.
+    /// Lines that a flush wrote although no recorded store had changed them.
     pub unseen: u64,
 }
 
@@ -59,11 +59,11 @@ struct Queued {
 pub struct Caches<M, T> {
     /// The two memories.
     pub memory: M,
-    /// Where a memory controller plugs in.
+    /// The memory controller.
     pub timing: T,
     /// Which flushes have an effect.
     pub honoured: Honoured,
-    /// Lines that a flush should have written and that were not [`Self::honoured`], since last emptied.
+    /// Lines whose flush was not [`Self::honoured`], since this list was last emptied.
     pub refused: Vec<Line>,
     profile: Profile,
     hierarchy: Hierarchy,
@@ -117,22 +117,22 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         &self.profile
     }
 
-    /// What happened so far.
+    /// Counts of events so far.
     pub const fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// A core waits for something else than memory.
+    /// Has a core wait for something other than memory.
     pub fn wait(&mut self, core: Core, wait_ps: u64) {
         self.waited_ps[core.0] += wait_ps;
     }
 
-    /// How long a core has waited for memory so far. Its clock is this plus its instructions.
+    /// Time that a core has waited for memory so far. Its clock is this plus its instructions.
     pub fn waited_ps(&self, core: Core) -> u64 {
         self.waited_ps[core.0]
     }
 
-    /// Tells the memory controller the time, which its queue needs under [`Domain::None`].
+    /// Advances the memory controller's time; its queue needs it under [`Domain::None`].
     pub fn advance(&mut self, now_ps: u64) {
         self.now_ps = self.now_ps.max(now_ps);
         while let Some(oldest) = self.queue.front() {
@@ -143,13 +143,13 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         }
     }
 
-    /// A store to a line that is where it was: dirty, in the first level. If not, [`Self::store`].
+    /// A store to a line that is still in `slot`, dirty; if false, call [`Self::store`].
     #[inline]
     pub fn store_again(&mut self, core: Core, slot: Slot, line: Line) -> bool {
         self.hierarchy.store_again(core, slot, line)
     }
 
-    /// A load from a line that is where it was. If not, [`Self::load`].
+    /// A load from a line that is still in `slot`; if false, call [`Self::load`].
     #[inline]
     pub fn load_again(&mut self, core: Core, slot: Slot, line: Line) -> bool {
         self.hierarchy.load_again(core, slot, line)
@@ -187,7 +187,7 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         }
     }
 
-    /// Writes the line with its content of now; returns how long the controller was busy with it.
+    /// Writes the line with its current content; returns how long the controller was busy.
     fn write_back(&mut self, core: Core, line: Line, cause: Cause) -> u64 {
         let bytes = self.memory.coherent(line);
         self.flights.forget(line);
@@ -221,7 +221,7 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         }
     }
 
-    /// A store that bypasses the caches: under way until a fence, and out of every cache.
+    /// A store that bypasses the caches: in flight until a fence, and removed from every cache.
     pub fn nt_store(&mut self, core: Core, line: Line) {
         self.hierarchy.drop_line(line);
         self.send(core, line, Cause::NtStore);
@@ -235,7 +235,7 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         }
     }
 
-    /// Whether a flush of this line has something to write, which it then no longer has.
+    /// Takes the line for a flush; returns whether it has to be written.
     fn take(&mut self, line: Line, keep: bool) -> bool {
         let dirty = if keep {
             self.hierarchy.clean_line(line)
@@ -247,7 +247,7 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         dirty || unseen
     }
 
-    /// Whether a flush of the line has an effect; if not, what it leaves is noted.
+    /// Whether a flush of the line has an effect; if not, the line is added to `refused`.
     fn honours(&mut self, line: Line) -> bool {
         let honoured = self.honoured.has(line);
         if !honoured && self.memory.differs(line) {
@@ -256,7 +256,7 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         honoured
     }
 
-    /// CLFLUSH: in order with stores, so the line is in the persistence domain when it is done.
+    /// CLFLUSH: in order with stores, so the line is in the persistence domain when it completes.
     pub fn clflush(&mut self, core: Core, line: Line) {
         if !self.honours(line) {
             return;
@@ -268,21 +268,21 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         }
     }
 
-    /// CLFLUSHOPT: under way until a fence.
+    /// CLFLUSHOPT: in flight until a fence.
     pub fn clflushopt(&mut self, core: Core, line: Line) {
         if self.honours(line) && self.take(line, false) {
             self.send(core, line, Cause::Clflushopt);
         }
     }
 
-    /// CLWB: under way until a fence; the line stays, clean.
+    /// CLWB: in flight until a fence; the line stays in the cache, clean.
     pub fn clwb(&mut self, core: Core, line: Line) {
         if self.honours(line) && self.take(line, true) {
             self.send(core, line, Cause::Clwb);
         }
     }
 
-    /// SFENCE, MFENCE or a locked instruction: what this core sent has arrived.
+    /// SFENCE, MFENCE or a locked instruction: all lines in flight from this core have arrived.
     pub fn fence(&mut self, core: Core) {
         let mut waits = false;
         while let Some(landed) = self.flights.next(core) {
@@ -300,7 +300,7 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         self.wbinvd_within(core, u64::MAX);
     }
 
-    /// WBINVD with power for `limit_ps` only: false if it ended before all was written.
+    /// WBINVD with power for `limit_ps` only; returns false if power ended before all was written.
     pub fn wbinvd_within(&mut self, core: Core, limit_ps: u64) -> bool {
         let whole = self.write_all(core, Cause::Wbinvd, limit_ps);
         if whole && self.honoured == Honoured::All {
@@ -309,12 +309,12 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         whole
     }
 
-    /// WBNOINVD: as WBINVD, and the lines stay, clean.
+    /// WBNOINVD: like WBINVD, but the lines stay, clean.
     pub fn wbnoinvd(&mut self, core: Core) {
         self.write_all(core, Cause::Wbnoinvd, u64::MAX);
     }
 
-    /// What a WBINVD of this core has to write, in order.
+    /// Lines that a WBINVD of this core has to write, in order.
     fn due(&self, core: Core) -> Vec<Line> {
         let mut due = self.hierarchy.dirty_of(core);
         let mut from = Line(0);
@@ -358,8 +358,8 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         self.memory.next_difference(from, end)
     }
 
-    /// INVD: the core's private caches and the last level are emptied and nothing is written, so
-    /// what they held is as media has it. Returns how many lines that changed.
+    /// INVD: the core's private caches and the last level are emptied without a write-back, so
+    /// their lines revert to media. Returns the number of lines that changed.
     pub fn invd(&mut self, core: Core) -> u64 {
         while !self.queue.is_empty() {
             self.write_oldest();
@@ -380,8 +380,8 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         lost
     }
 
-    /// Looks at the next `lines` lines for changes that nothing told of and writes them: in a real cache
-    /// they would be evicted some day.
+    /// Checks the next `lines` lines for changes without a recorded store and writes them: a real
+    /// cache would evict them eventually.
     pub fn sweep(&mut self, core: Core, lines: u32) {
         let begin = self.sweep_at;
         let end = Line(begin.0.saturating_add(lines).min(self.lines));
@@ -396,7 +396,7 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         self.sweep_at = if end.0 == self.lines { Line(0) } else { end };
     }
 
-    /// The power is gone: the persistence domain does its last, and nothing is written after.
+    /// Power loss: the persistence domain writes what it covers, and nothing is written after.
     pub fn power_cut(&mut self, now_ps: u64) {
         self.advance(now_ps);
         self.queue.clear();
@@ -410,7 +410,7 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         }
     }
 
-    /// Lines that stores made dirty and nothing has written back, in order.
+    /// Lines that stores made dirty and that are not written back, in order.
     pub fn dirty_lines(&self) -> Vec<Line> {
         self.hierarchy.dirty_of_all()
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lines on their way out of a core: written by a store that bypasses the caches, or sent by CLWB or
-//! CLFLUSHOPT, and not yet waited for by a fence.
+//! Lines in flight from a core: written by a store that bypasses the caches, or sent by CLWB or
+//! CLFLUSHOPT, with no fence since.
 //!
-//! They have left with the bytes of that moment. Whatever writes the same line later
-//! makes an older flight void, since memory must never go back.
+//! They carry the bytes of the moment they were sent. A later write of the same line cancels an
+//! older flight, since memory must never go back.
 
 use crate::{Bytes, Cause, Core, Line};
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ pub(crate) struct Flight {
 #[derive(Clone, Debug)]
 pub(crate) struct Flights {
     of_core: Vec<VecDeque<Flight>>,
-    /// The ticket of the one flight of a line that counts; 0 = none.
+    /// The ticket of the one valid flight of a line; 0 = none.
     ticket_of: Vec<u32>,
     last_ticket: u32,
     fill_buffers: usize,
@@ -43,7 +43,7 @@ impl Flights {
         self.ticket_of[line.index()] = 0;
     }
 
-    /// Sends a line; returns one that had to land because the core has no more buffers.
+    /// Sends a line; returns one that had to land because the core has no free buffer.
     pub(crate) fn send(
         &mut self,
         core: Core,
@@ -51,7 +51,7 @@ impl Flights {
         bytes: Bytes,
         cause: Cause,
     ) -> Option<Flight> {
-        // After 2^32 flights tickets come again; those of then have long landed.
+        // Tickets repeat after 2^32 flights; the old ones have landed long before.
         self.last_ticket = self.last_ticket.checked_add(1).unwrap_or(1);
         let ticket = self.last_ticket;
         self.ticket_of[line.index()] = ticket;
@@ -76,7 +76,7 @@ impl Flights {
         })
     }
 
-    /// The oldest flight of a core that still counts, which thereby lands.
+    /// Lands the oldest valid flight of a core.
     pub(crate) fn next(&mut self, core: Core) -> Option<Flight> {
         while let Some(oldest) = self.of_core[core.0].pop_front() {
             let landed = self.land(oldest);

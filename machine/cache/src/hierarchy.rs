@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where lines are: private arrays of each core, and a last level that all share.
+//! Where lines are: private arrays of each core, and a shared last level.
 //!
 //! Invariants:
 //! - A line that is dirty has one owner: one core's private arrays, or the last level.
@@ -12,12 +12,12 @@ use crate::array::{Array, Slot, Victim};
 use crate::profile::Profile;
 use crate::{Core, Line};
 
-/// Which level an access was served by.
+/// The level that served an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Served {
     First,
     Second,
-    /// The last level, or another core's caches by way of it.
+    /// The last level, or another core's caches through it.
     Shared,
     Memory,
 }
@@ -29,7 +29,7 @@ struct Private {
 }
 
 impl Private {
-    /// Takes the line out of both arrays; whether it was dirty.
+    /// Removes the line from both arrays; returns whether it was dirty.
     fn remove(&mut self, line: Line) -> bool {
         let first = self.l1.remove(line) == Some(true);
         let second = self.l2.as_mut().and_then(|l2| l2.remove(line)) == Some(true);
@@ -61,7 +61,7 @@ pub(crate) struct Hierarchy {
     llc: Option<Array>,
     inclusive: bool,
     holders: Vec<u64>,
-    /// Dirty lines pushed out of all caches, for the caller to write back.
+    /// Dirty lines evicted from all caches, for the caller to write back.
     pub(crate) evicted: Vec<Line>,
 }
 
@@ -168,7 +168,8 @@ impl Hierarchy {
         true
     }
 
-    /// Makes `core` the one that may hold `line` dirty: nobody else has a copy, and no array has it dirty.
+    /// Makes `core` the exclusive owner of `line`: no other core has a copy, and no array has it
+    /// dirty.
     fn claim(&mut self, core: Core, line: Line) -> Served {
         let others = self.holders[line.index()] & !(1 << core.0);
         for other in bits(others) {
@@ -195,7 +196,7 @@ impl Hierarchy {
         }
     }
 
-    /// An inclusive last level gets the line before a core does.
+    /// Puts the line into an inclusive last level before a core gets it.
     fn include(&mut self, line: Line) {
         if !self.inclusive {
             return;
@@ -216,7 +217,7 @@ impl Hierarchy {
         }
     }
 
-    /// Puts a line into the first level, and what it pushes out one level down.
+    /// Puts a line into the first level, and the line it evicts one level down.
     fn fill(&mut self, core: Core, line: Line, dirty: bool) -> Slot {
         self.holders[line.index()] |= 1 << core.0;
         let own = &mut self.cores[core.0];
@@ -246,7 +247,7 @@ impl Hierarchy {
         slot
     }
 
-    /// A line is in none of the core's arrays any more.
+    /// Handles a line that has left all of the core's arrays.
     fn leave(&mut self, core: Core, victim: Victim) {
         self.holders[victim.line.index()] &= !(1 << core.0);
         self.push_down(victim);
@@ -267,7 +268,7 @@ impl Hierarchy {
         }
         assert!(
             !self.inclusive,
-            "an inclusive last level holds what cores hold"
+            "an inclusive last level holds all lines of cores"
         );
         let (_, pushed) = llc.insert(victim.line, victim.dirty);
         if let Some(pushed) = pushed.filter(|pushed| pushed.dirty) {
@@ -275,7 +276,7 @@ impl Hierarchy {
         }
     }
 
-    /// No cache holds the line any more; whether it was dirty.
+    /// Removes the line from every cache; returns whether it was dirty.
     pub(crate) fn drop_line(&mut self, line: Line) -> bool {
         let mut dirty = false;
         for holder in bits(std::mem::take(&mut self.holders[line.index()])) {
@@ -284,7 +285,7 @@ impl Hierarchy {
         dirty | (self.llc.as_mut().and_then(|llc| llc.remove(line)) == Some(true))
     }
 
-    /// No cache holds the line dirty any more; whether one did.
+    /// Makes the line clean in every cache; returns whether it was dirty.
     pub(crate) fn clean_line(&mut self, line: Line) -> bool {
         let mut dirty = false;
         for holder in bits(self.holders[line.index()]) {
@@ -306,26 +307,26 @@ impl Hierarchy {
             || llc.is_some_and(|llc| llc.find(line).is_some_and(|slot| llc.is_dirty(slot)))
     }
 
-    /// What the core's private caches and the last level hold dirty, in order.
+    /// Dirty lines of the core's private caches and the last level, in order.
     pub(crate) fn dirty_of(&self, core: Core) -> Vec<Line> {
         let arrays = self.cores[core.0].arrays().chain(&self.llc);
         sorted_dirty(arrays)
     }
 
-    /// What any cache holds dirty, in order.
+    /// Dirty lines of all caches, in order.
     pub(crate) fn dirty_of_all(&self) -> Vec<Line> {
         let private = self.cores.iter().flat_map(Private::arrays);
         sorted_dirty(private.chain(&self.llc))
     }
 
-    /// Lines that the core's private caches and the last level have room for.
+    /// Capacity of the core's private caches and the last level, in lines.
     pub(crate) fn capacity_of(&self, core: Core) -> u64 {
         let arrays = self.cores[core.0].arrays().chain(&self.llc);
         arrays.map(Array::capacity).sum()
     }
 
-    /// The core's private caches are empty, and so is the last level, but for lines that an inclusive
-    /// one holds for other cores.
+    /// Empties the core's private caches and the last level, except for lines that an inclusive
+    /// last level holds for other cores.
     pub(crate) fn empty(&mut self, core: Core) {
         let own = &mut self.cores[core.0];
         for array in own.arrays_mut() {

@@ -3,12 +3,12 @@
 
 use crate::{Bytes, Cause, Line, Memory};
 
-/// Coherent memory and media as two vectors, and what was written in which order.
+/// Coherent memory and media as two vectors, and the log of writes to media.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     /// What cores read.
     pub coherent: Vec<Bytes>,
-    /// What outlives power.
+    /// What survives power loss.
     pub media: Vec<Bytes>,
     /// Each write to media.
     pub log: Vec<(Line, Cause)>,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Volatile CPU caches over persistent memory: which bytes a power cut leaves, and what flushing costs.
+//! Volatile CPU caches over persistent memory: the content of media after a power cut, and the cost
+//! of flushing.
 //!
-//! Every store is in the *coherent* memory at once, which all cores and devices read. *Media* holds
-//! what outlives power; a line gets there when it is evicted, flushed, or swept. The model
-//! holds tags only: it tells which lines are where, and takes their bytes from coherent memory
-//! at the moment of the write-back. Both memories are the caller's ([`Memory`]).
+//! Every store is in the *coherent* memory at once, which all cores and devices read. *Media*
+//! survives power loss; a line gets there when it is evicted, flushed, or swept. The model holds
+//! tags only: it decides which lines are where, and takes their bytes from coherent memory at the
+//! moment of the write-back. The caller provides both memories ([`Memory`]).
 //!
 //! ```
 //! use remanence_cache::{Caches, Core, FlatTiming, Image, Line, Profile};
@@ -14,22 +15,23 @@
 //! let mut caches = Caches::new(profile, 2, 1024, Image::new(1024), timing);
 //! let (first, second) = (Core(0), Core(1));
 //!
-//! caches.memory.coherent[7][0] = 1; // what a store does
+//! caches.memory.coherent[7][0] = 1; // as a store does
 //! caches.store(first, Line(7));
 //! caches.wbinvd(second); // the line is in the first core's private caches
 //! assert_eq!(caches.memory.media[7][0], 0);
 //!
-//! caches.clwb(first, Line(7)); // under way, and lost if power goes now
+//! caches.clwb(first, Line(7)); // in flight, and lost if power is cut now
 //! assert_eq!(caches.memory.media[7][0], 0);
 //! caches.fence(first);
 //! assert_eq!(caches.memory.media[7][0], 1);
 //! ```
 //!
-//! Rules that the caller should know:
+//! Rules for the caller:
 //!
-//! - What changes coherent memory unseen (DMA, page walks) counts as cached in the last level: lost at a
+//! - Changes of coherent memory without a store (DMA, page walks) count as cached in the last
+//! level: lost at a
 //!   cut, written by WBINVD, by a flush of its line, or by [`Caches::sweep`].
-//! - The caller may leave out loads. Then a dirty line stays with the core that stored to it until it is
+//! - The caller may omit loads. Then a dirty line stays with the core that stored to it until it is
 //!   evicted by stores, stored to by another, or flushed: more is lost at a cut than with loads.
 //! - Nothing here reads a clock, uses threads or iterates over hashes: the same calls give the same
 //!   write-backs in the same order.
@@ -51,7 +53,7 @@ pub use image::Image;
 pub use profile::{CORES_MAX, Domain, Geometry, PROFILES, Profile, ProfileError, Replacement};
 pub use timing::{FlatTiming, Timing};
 
-/// Of every cache that is modelled.
+/// Line size of every modelled cache.
 pub const LINE_BYTES: u64 = 64;
 
 /// The content of a line.
@@ -91,9 +93,9 @@ pub enum Cause {
     Wbnoinvd = 6,
     /// A store that bypasses the caches.
     NtStore = 8,
-    /// What nothing told of, found by looking.
+    /// A change without a recorded store, found by the sweep.
     Sweep = 9,
-    /// The persistence domain's last act.
+    /// The persistence domain, at power loss.
     Domain = 10,
 }
 
@@ -105,8 +107,8 @@ pub trait Memory {
     fn differs(&self, line: Line) -> bool;
     /// The first line in `from..end` that differs.
     fn next_difference(&self, from: Line, end: Line) -> Option<Line>;
-    /// Media holds these bytes from now on.
+    /// Writes these bytes to media.
     fn write(&mut self, line: Line, bytes: &Bytes, cause: Cause);
-    /// The coherent view becomes what media has: nobody wrote the line back.
+    /// Sets the coherent view to media: the line was not written back.
     fn revert(&mut self, line: Line);
 }

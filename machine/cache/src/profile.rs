@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which machine is modelled: `profiles.toml`, parsed and checked.
+//! Profiles of the modelled machines: `profiles.toml`, parsed and checked.
 
 use crate::LINE_BYTES;
 use serde::Deserialize;
@@ -9,32 +9,32 @@ use std::fmt;
 /// The parameters of all profiles, each with its source.
 pub const PROFILES: &str = include_str!("../profiles.toml");
 
-/// One bit a core in a word is what the directory of holders has.
+/// The directory of holders has one bit per core in a 64-bit word.
 pub const CORES_MAX: usize = 64;
-/// A last level larger than any that is sold, so that a slip of the pen is noticed.
+/// Larger than any real last level, to catch typing errors.
 const KIB_MAX: u64 = 1 << 21;
-/// No machine has more ways, but for fully associative buffers.
+/// No machine has more ways, except for fully associative buffers.
 const WAYS_MAX: u32 = 64;
 
-/// Which line of a full set makes room.
+/// Which line of a full set is evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Replacement {
-    /// The one least recently used.
+    /// The least recently used.
     Lru,
-    /// Any, from a generator with a fixed seed.
+    /// A random one, from a generator with a fixed seed.
     Random,
 }
 
-/// What still reaches media when the power is gone.
+/// What still reaches media after power loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Domain {
-    /// Only what is on media: the controller's queue is lost.
+    /// Nothing: the controller's queue is lost.
     None,
-    /// What the memory controller has accepted, too.
+    /// What the memory controller has accepted.
     Adr,
-    /// What is in the caches, too.
+    /// Also the content of the caches.
     Eadr,
 }
 
@@ -44,9 +44,9 @@ pub enum Domain {
 pub struct Geometry {
     /// Its size.
     pub kib: u64,
-    /// Lines of a set.
+    /// Lines per set.
     pub ways: u32,
-    /// What an access costs that misses the levels above and hits here.
+    /// Latency of an access that misses the levels above and hits here.
     pub latency_ns: f64,
 }
 
@@ -87,11 +87,11 @@ pub struct Profile {
 /// Why a profile was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProfileError {
-    /// The text is no such table.
+    /// The text is not a valid table.
     Syntax(String),
-    /// There is none of this name; the others' follow.
+    /// No profile of this name; the known names follow.
     Unknown(String, Vec<String>),
-    /// Profile, and what is impossible about it.
+    /// Profile, and the invalid value.
     Impossible(String, String),
 }
 
@@ -109,12 +109,12 @@ impl fmt::Display for ProfileError {
 
 impl std::error::Error for ProfileError {}
 
-/// Picoseconds of a figure in nanoseconds, which no profile has negative or in hours.
+/// Picoseconds of a checked figure in nanoseconds.
 pub(crate) fn ps(ns: f64) -> u64 {
     let ps = (ns * 1000.0).round();
     assert!(
         (0.0..1e15).contains(&ps),
-        "a checked profile has times of sense"
+        "a checked profile has valid times"
     );
     #[expect(
         clippy::cast_possible_truncation,
@@ -129,7 +129,7 @@ impl Profile {
     /// All profiles of `text`, by name.
     ///
     /// # Errors
-    /// The first that is wrong.
+    /// The first invalid profile.
     pub fn parse_all(text: &str) -> Result<BTreeMap<String, Self>, ProfileError> {
         let mut all: BTreeMap<String, Self> = toml::from_str(text)
             .map_err(|error| ProfileError::Syntax(error.to_string().replace('\n', " ")))?;
@@ -140,10 +140,10 @@ impl Profile {
         Ok(all)
     }
 
-    /// The profile of this name among those that come with the crate.
+    /// The built-in profile of this name.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such profile.
     pub fn named(name: &str) -> Result<Self, ProfileError> {
         let mut all = Self::parse_all(PROFILES)?;
         all.remove(name).ok_or_else(|| {
@@ -152,7 +152,7 @@ impl Profile {
         })
     }
 
-    /// How long a cycle of a core is.
+    /// Duration of a core's cycle.
     #[must_use]
     pub fn cycle_ps(&self) -> u64 {
         1_000_000 / self.mhz
@@ -181,7 +181,7 @@ impl Profile {
             }
         }
         if self.inclusive && self.llc.is_none() {
-            return refuse("inclusive: of a last level that is not there".to_owned());
+            return refuse("inclusive: there is no last level".to_owned());
         }
         if self.fill_buffers == 0 || self.queue_lines == 0 {
             return refuse("fill_buffers and queue_lines: at least 1".to_owned());
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_profiles_are_possible_and_known_by_name() {
+    fn all_profiles_are_valid_and_found_by_name() {
         let all = Profile::parse_all(PROFILES).unwrap();
         assert_eq!(all.len(), 7);
         for name in all.keys() {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_geometry_is_refused_and_named() {
+    fn invalid_geometry_is_refused_by_name() {
         let (_, profile) = PROFILES.split_once("[lightpc]").unwrap();
         let (profile, _) = profile.split_once("\n[").unwrap();
         let with = |from: &str, to: &str| {
@@ -241,7 +241,7 @@ mod tests {
         assert!(with("ways = 4", "ways = 0").contains("ways from 1"));
         assert!(with("kib = 16", "kib = 0").contains("kib from 1"));
         assert!(with("mhz = 1600", "mhz = 0").contains("mhz"));
-        assert!(with("inclusive = false", "inclusive = true").contains("not there"));
+        assert!(with("inclusive = false", "inclusive = true").contains("no last level"));
         assert!(with("fill_buffers = 4", "fill_buffers = 0").contains("fill_buffers"));
         assert!(with("walk_ns = 10.0", "walk_ns = -1.0").contains("times"));
         assert!(with("mhz = 1600", "mhz = 1600\nghz = 1").contains("ghz"));

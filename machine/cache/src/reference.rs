@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Goal: the caches leave on media what they should, whatever is done in whatever order.
-//! Method: random operations, against a model without places that is obviously right. Where
-//! the caches are too large to evict anything both must agree on every byte after every
-//! operation; where they are tiny, what evictions add must obey what a cache may do.
+//! Goal: media has the correct content after any operations in any order.
+//! Method: random operations, compared with a model without places that is obviously correct. If
+//! the caches are too large for evictions both must agree on every byte after every operation; if
+//! they are tiny, evictions must obey the rules of a cache.
 
 use crate::{Caches, Cause, Core, FlatTiming, Geometry, Image, Line, Profile, Replacement};
 
 const LINES: u32 = 96;
 const CORES: usize = 3;
 
-/// xorshift64: tests need any stream that is always the same.
+/// xorshift64: tests need any reproducible stream.
 struct Random(u64);
 
 impl Random {
@@ -92,7 +92,7 @@ fn caches(profile: Profile) -> Caches<Image, FlatTiming> {
     Caches::new(profile, CORES, LINES, Image::new(LINES as usize), timing)
 }
 
-/// Stores a number that was never there before.
+/// Stores a number that was never stored before.
 fn change(caches: &mut Caches<Image, FlatTiming>, line: Line, number: u64) {
     caches.memory.coherent[line.index()][..8].copy_from_slice(&number.to_le_bytes());
 }
@@ -121,32 +121,32 @@ fn apply(caches: &mut Caches<Image, FlatTiming>, step: (Op, Core, Line), fresh: 
     }
 }
 
-/// Who has a dirty line where nothing is ever pushed out.
+/// Where a dirty line is, if nothing is ever evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    Nobody,
+    None,
     Core(usize),
     Shared,
 }
 
 /// One line of the obvious model.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Model {
     owner: Owner,
-    /// Core and content under way.
+    /// Core and content in flight.
     flight: Option<(usize, u64)>,
     coherent: u64,
     media: u64,
 }
 
-impl Told {
+impl Model {
     fn land(&mut self) {
-        (self.media, self.owner, self.flight) = (self.coherent, Owner::Nobody, None);
+        (self.media, self.owner, self.flight) = (self.coherent, Owner::None, None);
     }
 
     fn step(&mut self, op: Op, core: usize, fresh: u64, has_llc: bool) {
         let own = matches!(self.owner, Owner::Shared) || self.owner == Owner::Core(core);
-        let unseen = self.owner == Owner::Nobody && self.flight.is_none();
+        let unseen = self.owner == Owner::None && self.flight.is_none();
         match op {
             Op::Store => (self.coherent, self.owner) = (fresh, Owner::Core(core)),
             Op::Load => match self.owner {
@@ -157,13 +157,13 @@ impl Told {
             Op::Dma => self.coherent = fresh,
             Op::NtStore => {
                 self.coherent = fresh;
-                (self.owner, self.flight) = (Owner::Nobody, Some((core, fresh)));
+                (self.owner, self.flight) = (Owner::None, Some((core, fresh)));
             }
             Op::Clflush => self.land(),
             Op::Clflushopt | Op::Clwb => {
                 let differs = self.coherent != self.media;
-                if self.owner != Owner::Nobody || (unseen && differs) {
-                    (self.owner, self.flight) = (Owner::Nobody, Some((core, self.coherent)));
+                if self.owner != Owner::None || (unseen && differs) {
+                    (self.owner, self.flight) = (Owner::None, Some((core, self.coherent)));
                 }
             }
             Op::Fence => {
@@ -175,16 +175,16 @@ impl Told {
             }
             Op::Wbinvd | Op::Wbnoinvd => {
                 self.step(Op::Fence, core, fresh, has_llc);
-                let unseen = self.owner == Owner::Nobody && self.flight.is_none();
+                let unseen = self.owner == Owner::None && self.flight.is_none();
                 if own || unseen {
                     self.land();
                 }
             }
             Op::Invd => {
                 if own {
-                    self.owner = Owner::Nobody;
+                    self.owner = Owner::None;
                 }
-                if self.owner == Owner::Nobody && self.flight.is_none() {
+                if self.owner == Owner::None && self.flight.is_none() {
                     self.coherent = self.media;
                 }
             }
@@ -193,7 +193,7 @@ impl Told {
 }
 
 #[test]
-fn without_evictions_every_byte_is_as_the_obvious_model_has_it() {
+fn without_evictions_every_byte_equals_the_obvious_model() {
     let large = kib(64, 16);
     let shapes = [
         profile(large, None, None, false),
@@ -206,8 +206,8 @@ fn without_evictions_every_byte_is_as_the_obvious_model_has_it() {
         let has_llc = shape.llc.is_some();
         let mut random = Random(seed * 7919);
         let mut caches = caches(shape);
-        let zero = Told {
-            owner: Owner::Nobody,
+        let zero = Model {
+            owner: Owner::None,
             flight: None,
             coherent: 0,
             media: 0,
@@ -233,7 +233,7 @@ fn without_evictions_every_byte_is_as_the_obvious_model_has_it() {
                 let has = caches.memory.media[index];
                 assert_eq!(number(has), line.media, "{fresh}: {step:?}, line {index}");
             }
-            let dirty = |line: &&Told| line.owner != Owner::Nobody;
+            let dirty = |line: &&Model| line.owner != Owner::None;
             let dirty = told.iter().filter(dirty).count();
             assert_eq!(caches.dirty_lines().len(), dirty, "{step:?}");
         }
@@ -242,7 +242,7 @@ fn without_evictions_every_byte_is_as_the_obvious_model_has_it() {
     }
 }
 
-/// Tiny caches of each shape: what evictions may do and may not.
+/// Tiny caches of each shape: what evictions may and may not do.
 #[test]
 fn evictions_write_what_is_dirty_and_media_never_goes_back() {
     let shapes = [
@@ -288,9 +288,9 @@ fn evictions_write_what_is_dirty_and_media_never_goes_back() {
     }
 }
 
-/// What is neither dirty, nor under way, nor changed unseen, is on media.
+/// A line that is neither dirty, nor in flight, nor changed without a store, is on media.
 #[test]
-fn what_differs_from_media_is_accounted_for() {
+fn differences_from_media_are_accounted_for() {
     let shape = profile(kib(1, 2), Some(kib(1, 4)), Some(kib(2, 8)), false);
     let mut caches = caches(shape);
     let mut random = Random(31);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What time accesses and flushes take.
+//! Timing of accesses and flushes.
 //!
 //! Cores follow the one-IPC model (Carlson, Heirman, Eeckhout: Sniper, SC 2011, there as the simplest
 //! of its core models): an instruction takes one cycle, and an access that misses waits for
@@ -8,15 +8,16 @@
 use crate::profile::{Profile, ps};
 use crate::{Core, Line};
 
-/// What a memory controller is asked: here its own timing plugs in. Times are of the asking core's
-/// clock, in picoseconds. When a core asks, its caller knows, and tells its implementation.
+/// Interface of a memory controller's timing. Times are of the requesting core's clock, in
+/// picoseconds. The time of a request is known to the caller, which passes it to its
+/// implementation.
 pub trait Timing {
-    /// How long a core waits for a line to be read.
+    /// Time that a core waits for a read of a line.
     fn read_ps(&mut self, core: Core, line: Line) -> u64;
-    /// How long the controller needs to take a line that is written.
+    /// Time that the controller needs to accept a written line.
     fn write_ps(&mut self, core: Core, line: Line) -> u64;
-    /// How long a core waits until nothing of what the controller took is volatile any more: at a
-    /// fence that waits for flushes, a CLFLUSH, a WBINVD. Nothing, where what is taken is safe.
+    /// Time that a core waits until nothing that the controller accepted is volatile any more: at a
+    /// fence after flushes, a CLFLUSH, a WBINVD. Zero if accepted lines are durable.
     fn flush_ps(&mut self, _core: Core) -> u64 {
         0
     }
@@ -25,14 +26,14 @@ pub trait Timing {
 /// Every read and every write takes the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlatTiming {
-    /// Of a read.
+    /// Time of a read.
     pub read_ps: u64,
-    /// Of a write.
+    /// Time of a write.
     pub write_ps: u64,
 }
 
 impl FlatTiming {
-    /// The figures of a profile.
+    /// Timing by the figures of a profile.
     #[must_use]
     pub fn of(profile: &Profile) -> Self {
         Self {

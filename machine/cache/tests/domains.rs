@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Goal: what each persistence domain keeps at a cut, what flushes cost, and what is lost when one is left out.
+//! Goal: what each persistence domain keeps at a cut, what flushes cost, and what is lost without
+//! one.
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,
@@ -51,7 +52,7 @@ fn line_sent_without_a_fence_is_lost_under_adr() {
         if fence {
             caches.fence(BOOT);
         }
-        caches.fence(OTHER); // another core's waits for nothing of ours
+        caches.fence(OTHER); // another core's fence does not wait for our lines
         caches.power_cut(0);
         assert_eq!(on_media(&caches, 5), kept);
         assert_eq!(on_media(&caches, 9), kept);
@@ -91,12 +92,12 @@ fn invd_loses_what_was_not_written_back() {
     assert_eq!(caches.invd(BOOT), 1);
     assert_eq!(
         caches.memory.coherent[1][3], 1,
-        "the second store is gone for everybody"
+        "the second store is lost for all cores"
     );
     assert_eq!(
         caches.dirty_lines(),
         [Line(2)],
-        "other cores' private caches are not touched"
+        "other cores' private caches are unchanged"
     );
 }
 
@@ -119,13 +120,10 @@ fn flushes_that_are_not_honoured_write_nothing() {
     assert!(!on_media(&caches, 7));
     caches.honoured = Honoured::All;
     caches.wbinvd(BOOT);
-    assert!(
-        on_media(&caches, 7) && on_media(&caches, 8),
-        "still dirty, not forgotten"
-    );
+    assert!(on_media(&caches, 7) && on_media(&caches, 8), "still dirty");
 }
 
-/// The rule for what nothing tells of, both ways.
+/// Changes without a store, with and without a flush.
 #[test]
 fn unseen_changes_are_lost_without_and_kept_with_a_flush_or_the_sweep() {
     type Flush = fn(&mut Caches<Image, FlatTiming>);
@@ -141,7 +139,7 @@ fn unseen_changes_are_lost_without_and_kept_with_a_flush_or_the_sweep() {
     let mut caches = machine("lightpc", Domain::Adr);
     caches.memory.coherent[77][0] = 1;
     caches.sweep(BOOT, 77);
-    assert!(!on_media(&caches, 77), "the sweep has not come so far");
+    assert!(!on_media(&caches, 77), "the sweep has not reached it yet");
     for flush in flushes {
         let mut caches = machine("lightpc", Domain::Adr);
         caches.memory.coherent[77][0] = 1;
@@ -170,7 +168,7 @@ fn wbinvd_takes_the_time_of_walking_the_caches() {
 }
 
 #[test]
-fn miss_waits_for_the_level_that_serves_it() {
+fn misses_wait_for_the_level_that_serves_them() {
     let mut caches = machine("wsp-c5528", Domain::Adr);
     store(&mut caches, BOOT, 1);
     assert_eq!(caches.waited_ps(BOOT), 60_000);
@@ -180,7 +178,7 @@ fn miss_waits_for_the_level_that_serves_it() {
     assert_eq!(
         caches.waited_ps(OTHER),
         18_000,
-        "from the first core by way of the last level"
+        "from the first core through the last level"
     );
     (2..515).for_each(|line| store(&mut caches, OTHER, line)); // pushes line 1 out of 32 KiB
     let before_ps = caches.waited_ps(OTHER);
@@ -188,7 +186,7 @@ fn miss_waits_for_the_level_that_serves_it() {
     assert_eq!(caches.waited_ps(OTHER) - before_ps, 4_700);
 }
 
-/// Power that goes in the middle of a WBINVD leaves a part of the lines.
+/// A power loss in the middle of a WBINVD leaves a part of the lines.
 #[test]
 fn wbinvd_cut_short_writes_a_part() {
     let mut caches = machine("wsp-c5528", Domain::Adr);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The dirty lines of a moment, as lines whose content after a cut is open.
+//! The dirty lines at one moment: lines whose content after a cut is undetermined.
 
 use remanence_crash_states::{Eviction, LINE_BYTES, Line, OpenLine, OpenLines};
 
 use crate::run::Run;
 
-/// Lines in which the coherent view and media differ. Each of their words may be either's.
+/// Lines in which the coherent view and media differ. After a cut each of their words is from
+/// either.
 #[derive(Debug)]
 pub struct DirtyLines<'r> {
     run: &'r Run<'r>,
@@ -13,7 +14,7 @@ pub struct DirtyLines<'r> {
 }
 
 impl<'r> DirtyLines<'r> {
-    /// Of this moment.
+    /// The dirty lines at this moment of a run.
     #[must_use]
     pub fn of(run: &'r Run<'r>) -> Self {
         Self {
@@ -22,7 +23,7 @@ impl<'r> DirtyLines<'r> {
         }
     }
 
-    /// What an eviction stores on media: offset and content of each line.
+    /// The stores of an eviction to media: offset and content of each line.
     #[must_use]
     pub fn stores(&self, eviction: &Eviction) -> Vec<(u64, Line)> {
         let pick = eviction.pick(self);

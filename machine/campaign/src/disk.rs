@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a cut leaves of a disk with a volatile cache: its content at the beginning, and of its write
-//! log (QEMU's blklogwrites, the form of Linux' dm-log-writes) what a flush had covered.
+//! State of a disk with a volatile cache after a cut: its initial content, and those writes of its
+//! log (QEMU's blklogwrites, the format of Linux' dm-log-writes) that a flush covers.
 //!
-//! Invariant: for no bytes of a log does reading it panic, loop or read outside the file.
+//! Invariant: whatever bytes a log has, reading it does not panic, loop or read outside the file.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,7 +14,7 @@ use remanence_crash_states::WriteCache;
 use crate::CampaignError;
 use crate::media::piece_digest;
 
-/// QEMU's default; a log that says another is refused.
+/// QEMU's default; a log with another size is refused.
 const SECTOR_BYTES: usize = 512;
 /// Sector, sectors, flags, and bytes of a mark; zeros up to the end of the sector.
 const ENTRY_BYTES: usize = 32;
@@ -25,7 +25,7 @@ const FUA: u64 = 2;
 const DISCARD: u64 = 4;
 const MARK: u64 = 8;
 
-/// One write that a cut may still lose; a place in the log and one on the disk.
+/// One write that a cut may still lose: its place in the log and its place on the disk.
 #[derive(Debug, Clone, Copy)]
 struct Write {
     sector: u64,
@@ -33,14 +33,14 @@ struct Write {
     data_at: usize,
 }
 
-/// One disk at one place of a run.
+/// A disk at one place of a run.
 #[derive(Debug)]
 pub struct Disk {
     path: PathBuf,
     base: Mmap,
     log: Mmap,
     at: usize,
-    /// Digest of each sector that is not as at the beginning.
+    /// Digest of each sector that differs from the initial content.
     changed: BTreeMap<u64, u64>,
     digest: u64,
     cache: WriteCache<Write>,
@@ -61,10 +61,10 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl Disk {
-    /// Opens disk `number` of a recording; `None` where the recording has no log of it.
+    /// Opens disk `number` of a recording; `None` if the recording has no log of it.
     ///
     /// # Errors
-    /// The files', or a log of another form.
+    /// A file cannot be read, or a log has another format.
     pub fn open(dir: &Path, number: u32) -> Result<Option<Self>, CampaignError> {
         let path = dir.join(format!("disk-{number}.log"));
         if !path.is_file() {
@@ -89,29 +89,29 @@ impl Disk {
         }))
     }
 
-    /// Of what is on media whatever the cache loses, as a sum over sectors; 0 at the beginning.
+    /// Digest of what is on media even if the cache is lost, as a sum over sectors; 0 initially.
     #[must_use]
     pub fn digest(&self) -> u64 {
         self.digest
     }
 
-    /// Writes that the cache may lose: answered, or in flight.
+    /// Writes that the cache may lose: acknowledged, or in flight.
     #[must_use]
     pub fn forgettable(&self) -> usize {
         self.cache.forgettable()
     }
 
-    /// Goes on to where the log had so many bytes.
+    /// Advances to the moment when the log had `bytes` bytes.
     ///
     /// # Errors
-    /// An entry that makes no sense.
+    /// An invalid entry.
     pub fn go_to(&mut self, bytes: u64) -> Result<(), CampaignError> {
         let whole = usize::try_from(bytes).unwrap_or(usize::MAX);
         let end = whole.min(self.log.len());
         while self.at.saturating_add(SECTOR_BYTES) <= end {
             let head = &self.log[self.at..self.at + SECTOR_BYTES];
             if head.iter().all(|&byte| byte == 0) {
-                self.at += SECTOR_BYTES; // an entry's place, never written: not answered
+                self.at += SECTOR_BYTES; // an entry's place, never written: not acknowledged
                 continue;
             }
             let [sector, sectors, flags] = [word(head, 0), word(head, 8), word(head, 16)];
@@ -133,7 +133,7 @@ impl Disk {
             let has_data = flags & (DISCARD | MARK) == 0 && size > 0;
             let next = data_at + if has_data { size } else { 0 };
             if next > end {
-                break; // it had not been answered
+                break; // it had not been acknowledged
             }
             self.at = next;
             let mut durable = Vec::new();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_flush_covered_is_not_on_media() {
+    fn unflushed_writes_are_not_on_media() {
         let bytes = log(&[(1, 0, 7), (2, FUA, 8), (0, FLUSH, 0), (3, 0, 9)]);
         let mut disk = disk(&bytes).unwrap();
         disk.go_to(512 * 3).unwrap();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn write_in_the_cache_may_come_after_one_past_it() {
+    fn cached_write_may_follow_one_that_bypassed_the_cache() {
         let bytes = log(&[(1, 0, 7), (1, FUA, 8), (0, FLUSH, 0), (1, FUA, 7)]);
         let mut disk = disk(&bytes).unwrap();
         disk.go_to(512 * 6).unwrap();
@@ -231,10 +231,11 @@ mod tests {
         assert_eq!(disk.digest(), piece_digest(1, &[7; 512]));
     }
 
-    /// QEMU wrote it: ones to sector 1, a flush, a discard of sector 8, twos to sector 2, a flush. The
-    /// lab's own reader has the same file in `tests/unit/test_disk_log.py`.
+    /// Written by QEMU: ones to sector 1, a flush, a discard of sector 8, twos to sector 2, a
+    /// flush. The
+    /// lab's own reader is tested with the same file in `tests/unit/test_disk_log.py`.
     #[test]
-    fn what_qemu_wrote_is_read() {
+    fn log_of_qemu_is_read() {
         let mut disk = disk(include_bytes!("../../../tests/unit/qemu_disk_log.bin")).unwrap();
         let ones = piece_digest(1, &[1; 512]);
         disk.go_to(512 * 7).unwrap();
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_the_labs() {
+    fn constants_are_the_labs() {
         let lab = include_str!("../../../lab/machine/disk_log.py");
         for said in [
             format!("\nMAGIC = 0x{MAGIC:X}\n"),
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn log_that_is_none_is_refused() {
+    fn invalid_log_is_refused() {
         disk(&[1; 512]).unwrap_err();
         disk(&entry(MAGIC, VERSION, 0)).unwrap_err(); // sectors of no size
         let mut padded = entry(0, 1, 0);
@@ -278,7 +279,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
-        fn any_bytes_are_read_without_a_panic(tail in prop::collection::vec(any::<u8>(), 0..2000)) {
+        fn arbitrary_bytes_do_not_panic(tail in prop::collection::vec(any::<u8>(), 0..2000)) {
             let mut bytes = log(&[(1, 0, 7)]);
             bytes.extend(tail);
             let _ = disk(&bytes).unwrap().go_to(u64::MAX);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What src/judge.rs calls: the loader's decision, in types that Rust can name. */
+/* Interface for src/judge.rs: the loader's decision, with types for Rust. */
 #include <string.h>
 
 #include "../../../loader/core/crc32c.h"
@@ -36,7 +36,7 @@ size_t campaign_desc_bytes(void)
 	return sizeof(struct desc);
 }
 
-/* The description that a loader left at @from; false where it does not check. */
+/* The description that a loader left at @from; false if it is invalid. */
 bool campaign_desc_read(const u8 *from, size_t bytes, struct desc *ret_desc)
 {
 	struct rem_desc head;

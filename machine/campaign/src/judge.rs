@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The loader's decision, by the loader's own code (`loader/core`), over the record block of an image.
+//! The loader's decision, computed by the loader's own code (`loader/core`), over the record block
+//! of an image.
 
 use std::ffi::{CStr, c_char};
 use std::sync::Once;
@@ -35,25 +36,25 @@ unsafe extern "C" {
 
 static INIT: Once = Once::new();
 
-/// What the loader would do.
+/// The loader's decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     /// `enum rem_boot_reason`.
     pub reason: u32,
-    /// Of the image decided on, 0 = none.
+    /// Sequence of the image decided on, 0 = none.
     pub sequence: u32,
-    /// Where the CPU contexts of an image to be entered are.
+    /// CPU contexts of the image to be entered.
     pub contexts: Contexts,
 }
 
 /// The place of the CPU contexts that a body names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Contexts {
-    /// The first.
+    /// Physical address of the first.
     pub phys: u64,
     /// Size of each.
     pub bytes: u32,
-    /// How many.
+    /// Number of contexts.
     pub count: u32,
 }
 
@@ -65,7 +66,7 @@ impl Decision {
     }
 }
 
-/// Stable name of a reason.
+/// Stable name of a reason for cold boot.
 #[must_use]
 pub fn reason_name(reason: u32) -> String {
     // SAFETY: the function returns a string constant for every number.
@@ -73,7 +74,7 @@ pub fn reason_name(reason: u32) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// The loader with the description of the machine that it would make at the next boot.
+/// The loader, with the machine description that it would write at the next boot.
 #[derive(Debug, Clone)]
 pub struct Judge {
     desc: Vec<u64>,
@@ -82,10 +83,11 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// `described` = the bytes at `DESC_OFFSET` that a loader left on this machine; `None` where they do not check.
+    /// `described` = the bytes at `DESC_OFFSET` that a loader left on this machine; `None` if
+    /// invalid.
     #[must_use]
     pub fn new(described: &[u8], region_phys: u64, region_bytes: u64) -> Option<Self> {
-        // SAFETY: it only sets up tables of the C files; `Once` keeps others out meanwhile.
+        // SAFETY: it only sets up tables of the C files; `Once` excludes concurrent calls.
         INIT.call_once(|| unsafe { campaign_init() });
         // SAFETY: no arguments.
         let bytes = unsafe { campaign_desc_bytes() };
@@ -101,7 +103,7 @@ impl Judge {
         })
     }
 
-    /// Judges one image by its record block.
+    /// Decides on one image by its record block.
     #[must_use]
     pub fn decide(&self, block: &[u8]) -> Decision {
         assert!(
@@ -110,8 +112,8 @@ impl Judge {
             record::BLOCK_BYTES
         );
         let mut judged = std::mem::MaybeUninit::<RawJudged>::uninit();
-        // SAFETY: the block is as long as the loader takes it to be, the description was made by
-        // campaign_desc_read(), and the result is written whole by the call.
+        // SAFETY: the block has the length that the loader expects, the description was written by
+        // campaign_desc_read(), and the call writes the whole result.
         let judged = unsafe {
             campaign_judge(
                 block.as_ptr(),

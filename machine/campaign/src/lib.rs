@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The crash campaign: what media is after a cut at any place of a recorded run, and whether the
-//! loader then does what the invariants allow.
+//! The crash campaign: the content of media after a cut at any place of a recorded run, and whether
+//! the loader's decision on it is what the invariants allow.
 //!
-//! Place in the flow: behind a recording (`remanence-recording`), before the database and the report
+//! Place in the flow: after a recording (`remanence-recording`), before the database and the report
 //! of `rem campaign`. Nothing is booted here: the loader's own core, compiled for the host, decides
-//! ([`judge`]), and an image that is entered must be the one that was committed, line by line.
+//! ([`judge`]), and an image that it enters must be equal, line by line, to the committed one.
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`media`] | media of a cut, changed in place, with a digest that follows |
+//! | [`media`] | media at a cut, changed in place with an incremental digest |
 //! | [`dirty`] | which images a cut may leave, by the rules of `remanence-crash-states` |
-//! | [`disk`] | what a cut leaves of a disk |
+//! | [`disk`] | the state of a disk after a cut |
 //! | [`record`] | rules on the record block |
 //! | [`run`] | the state at an event: media, the coherent view, the place in Stop or Go |
-//! | [`reference`] | what an image must be: the coherent view at its commit |
-//! | [`stack`] | which lines of it nobody will read: dead stack |
-//! | [`verdict`] | what is legal where |
-//! | [`survey`] | a first pass: what there is to cut |
+//! | [`reference`] | the expected content of an image: the coherent view at its commit |
+//! | [`stack`] | which of its lines are not part of it: dead stack |
+//! | [`verdict`] | what is legal at which place |
+//! | [`survey`] | a first pass: the possible cuts |
 //! | [`plan`] | which cuts to judge, by a seed |
 //! | [`trial`] | judging them |
-//! | [`lost`] | what a cut would lose, as files |
+//! | [`lost`] | what a cut loses, as files |
 
 use std::path::PathBuf;
 
@@ -40,33 +40,33 @@ pub mod survey;
 pub mod trial;
 pub mod verdict;
 
-/// What ends a campaign that is no verdict.
+/// Why a campaign ends without a verdict.
 #[derive(Debug)]
 pub enum CampaignError {
     /// A file could not be read or written.
     File(PathBuf, std::io::Error),
     /// A recording is damaged.
     Recording(PathBuf, remanence_recording::RecordingError),
-    /// The base media does not have the size the recording says.
+    /// The base media's size differs from that in the recording's header.
     MediaSize {
-        /// Of the media.
+        /// Path of the media.
         path: PathBuf,
         /// Its size.
         found: u64,
         /// The size of NVRAM in the header.
         wanted: u64,
     },
-    /// No loader left a machine description that checks, so no decision can be made.
+    /// No valid machine description, so no decision can be made.
     NoDescription(PathBuf),
-    /// The write log of a disk makes no sense from this byte on.
+    /// The write log of a disk is invalid from this byte on.
     DiskLog(PathBuf, usize),
-    /// An image was committed where no window told what memory held.
+    /// An image was committed outside every window, so memory's content is unknown.
     CommitOutsideWindow(u32),
     /// A place that the recording does not have.
     NoSuchPlace(u64),
-    /// A place at which nobody knows what memory held.
+    /// A place outside every window, so memory's content is unknown.
     OutsideWindow(u64),
-    /// A text that names no eviction.
+    /// A text that is not an eviction.
     NoSuchEviction(NotAnEviction),
 }
 
@@ -81,17 +81,17 @@ impl std::fmt::Display for CampaignError {
                 wanted,
             } => write!(
                 f,
-                "{}: {found} bytes, the recording is of {wanted}; it belongs to another recording",
+                "{}: {found} bytes instead of {wanted}; it belongs to another recording",
                 path.display()
             ),
             Self::NoDescription(path) => write!(
                 f,
-                "{}: no machine description that checks: record a run that our loader began",
+                "{}: no valid machine description: record a run that Remanence's loader began",
                 path.display()
             ),
             Self::DiskLog(path, at) => write!(
                 f,
-                "{}: the entry at byte {at} makes no sense; record it again",
+                "{}: the entry at byte {at} is invalid; record it again",
                 path.display()
             ),
             Self::CommitOutsideWindow(sequence) => write!(
@@ -101,8 +101,8 @@ impl std::fmt::Display for CampaignError {
             Self::NoSuchPlace(cut) => write!(f, "the recording has no event {cut}"),
             Self::OutsideWindow(cut) => write!(
                 f,
-                "event {cut} is outside every window: what CPUs saw then was not recorded; \
-                 take a cut in Stop or Go"
+                "event {cut} is outside every window: memory as CPUs saw it was not recorded; \
+                 choose a cut in Stop or Go"
             ),
             Self::NoSuchEviction(err) => write!(f, "{err}"),
         }

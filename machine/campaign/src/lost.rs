@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a cut would lose, as files for `rem inspect`: media, memory as CPUs saw it, and who stored
-//! to each line last (`format/rem_writers.h`).
+//! What a cut would lose, as files for `rem inspect`: media, memory as CPUs saw it, and the last
+//! store to each line (`format/rem_writers.h`).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -25,14 +25,14 @@ const WRITER_BYTES: u64 = RemWriter::BYTES as u64;
 pub struct Lost {
     /// Events before the cut.
     pub event: u64,
-    /// Lines that media has otherwise.
+    /// Lines in which media differs from memory.
     pub lines: usize,
 }
 
 /// Writes `media`, `seen` and `writers` into the folder `to`, for a cut at `cut`.
 ///
 /// # Errors
-/// What is wrong with the recording, the place (outside windows nobody knows what CPUs saw) or a file.
+/// The recording is invalid, the place is outside every window, or a file cannot be written.
 pub fn lost(
     recording: &Recording,
     cut: u64,
@@ -62,7 +62,7 @@ pub fn lost(
         let file = File::create(path)?;
         file.set_len(recording.header.nvram_bytes / LINE_BYTES as u64 * WRITER_BYTES)?;
         writers.iter().try_for_each(|(offset, last)| {
-            // A recording does not have the place in a program.
+            // A recording has no program counter of evicted lines.
             let pc = if last.pc == 0 {
                 REM_WRITER_PROGRAM
             } else {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `rem campaign` and `rem replay` run: one job, its results as lines of JSON on stdout.
+//! The program behind `rem campaign` and `rem replay`: one job, its results as JSON lines on
+//! stdout.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use remanence_campaign::{CampaignError, lost, replay};
 use remanence_crash_states::Eviction;
 use serde_json::{Value, json};
 
-/// Judges what media is after a cut at any place of a recorded run.
+/// Judges media after cuts at any place of a recorded run.
 #[derive(Parser)]
 #[command(name = "remanence-campaign")]
 struct Args {
@@ -25,7 +26,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Job {
-    /// What a recording holds.
+    /// Summarises a recording.
     Survey {
         /// Its directory.
         recording: PathBuf,
@@ -34,33 +35,33 @@ enum Job {
     Judge {
         /// Directory of the recording.
         recording: PathBuf,
-        /// Of the plan.
+        /// Seed of the plan.
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Of the plan: each has other cuts.
+        /// Round of the plan: each has other cuts.
         #[arg(long, default_value_t = 0)]
         round: u64,
-        /// How many cuts a round has, about.
+        /// Approximate number of cuts of a round.
         #[arg(long, default_value_t = 2000)]
         cuts: u64,
         /// Which slice, from 0.
         #[arg(long, default_value_t = 0)]
         slice: u64,
-        /// Into how many slices the round is cut.
+        /// Number of slices of the round.
         #[arg(long, default_value_t = 1)]
         slices: u64,
     },
-    /// Judges one cut and tells all of it.
+    /// Judges one cut and reports all details.
     Replay {
         /// Directory of the recording.
         recording: PathBuf,
-        /// How many events come before the cut.
+        /// Number of events before the cut.
         #[arg(long)]
         cut: u64,
-        /// Which lines had been evicted early.
+        /// Lines that were evicted before the cut.
         #[arg(long, default_value = "none")]
         evict: String,
-        /// How many events to tell before and after.
+        /// Number of events to report before and after.
         #[arg(long, default_value_t = 12)]
         trace: usize,
         /// Write the media that the cut left to this file.
@@ -71,13 +72,13 @@ enum Job {
     Lost {
         /// Directory of the recording.
         recording: PathBuf,
-        /// How many events come before the cut.
+        /// Number of events before the cut.
         #[arg(long)]
         cut: u64,
-        /// Which lines had been evicted early.
+        /// Lines that were evicted before the cut.
         #[arg(long, default_value = "none")]
         evict: String,
-        /// A folder, in which the files are made.
+        /// Folder for the files.
         #[arg(long)]
         to: PathBuf,
     },
@@ -104,13 +105,13 @@ fn fail(err: &CampaignError) -> ExitCode {
     })
 }
 
-/// What this process has used of CPUs: a judgement's cost, however busy the host is.
+/// CPU time of this process: the cost of judging does not depend on the host's load.
 fn cpu_ns() -> u64 {
     let mut used = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `used` is a timespec of our own, which the call fills in.
+    // SAFETY: `used` is a local timespec, which the call fills in.
     let failed = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut used) };
     assert!(failed == 0, "every Linux has this clock");
     let part = |value: i64| u64::try_from(value).unwrap_or(0);
@@ -161,7 +162,8 @@ fn run(job: Job, out: &mut impl Write) -> Result<(), CampaignError> {
             let survey = Survey::of(&recording)?;
             let planned = plan(&survey, seed, round, cuts);
             let surveyed_ns = begun.elapsed().as_nanos();
-            // Not one piece after the other: cuts of one place cost alike, and workers share them.
+            // Slices are interleaved: cuts of one place cost alike, and so workers share them
+            // evenly.
             let step = usize::try_from(slices.max(1)).unwrap_or(1);
             let first = usize::try_from(slice).unwrap_or(usize::MAX);
             let mine: Vec<_> = planned.into_iter().skip(first).step_by(step).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Media of any cut: the base, mapped copy-on-write, with write-backs laid over it one after the
-//! other. Never written out; its digest changes with each line.
+//! Media of any cut: the base, mapped copy-on-write, with write-backs applied one after the other.
+//! Never written out; its digest is updated with each line.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,14 +11,14 @@ use remanence_recording::LINE_BYTES;
 
 use crate::{CampaignError, record};
 
-/// What one line adds to the digest of all.
+/// Contribution of one line to the digest of media.
 #[must_use]
 pub fn line_digest(number: u64, data: &Line) -> u64 {
     piece_digest(number, data)
 }
 
-/// What a numbered piece adds to a digest of all: nothing where it is zero, so that holes count
-/// nothing.
+/// Contribution of a numbered piece to a digest of all: zero for a piece of zeros, so that holes
+/// add nothing.
 pub(crate) fn piece_digest(number: u64, data: &[u8]) -> u64 {
     if data.iter().all(|&byte| byte == 0) {
         return 0;
@@ -31,7 +31,7 @@ pub(crate) fn piece_digest(number: u64, data: &[u8]) -> u64 {
     u64::from_le_bytes(first)
 }
 
-/// What storing `new` over `old` adds to the digest of all.
+/// Change of the digest of media when `new` is stored over `old`.
 #[must_use]
 pub fn change(offset: u64, old: &Line, new: &Line) -> u64 {
     let number = offset / LINE_BYTES as u64;
@@ -51,7 +51,7 @@ impl Media {
     /// equal when their digests are, whatever that is.
     ///
     /// # Errors
-    /// The file's, or a file of another size.
+    /// The file cannot be mapped, or has another size.
     pub fn open(path: &Path, bytes: u64, base_digest: u64) -> Result<Self, CampaignError> {
         let fail = |err| CampaignError::File(path.to_owned(), err);
         let file = File::open(path).map_err(fail)?;
@@ -63,9 +63,9 @@ impl Media {
                 wanted: bytes,
             });
         }
-        // SAFETY: the mapping is private: what is stored stays here. A recording's base is written
-        // once and never changed after; who changes it all the same gets another judgement, no
-        // unsoundness beyond that of any mapped file.
+        // SAFETY: the mapping is private: stores stay here. A recording's base is written once and
+        // never changed after; if it is changed nevertheless, verdicts are wrong, and soundness is
+        // that of any mapped file.
         let map = unsafe { MmapOptions::new().map_copy(&file) }.map_err(fail)?;
         Ok(Self {
             map,
@@ -74,7 +74,7 @@ impl Media {
         })
     }
 
-    /// All of it.
+    /// The whole content.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.map
@@ -86,13 +86,13 @@ impl Media {
         self.digest
     }
 
-    /// Sum over the lines that the loader's decision depends on, from 0 at the base.
+    /// Digest of the lines that the loader's decision depends on; 0 at the base.
     #[must_use]
     pub fn decisive(&self) -> u64 {
         self.decisive
     }
 
-    /// The line at an offset that is one's beginning.
+    /// The line at an aligned offset.
     #[must_use]
     pub fn line(&self, offset: u64) -> Line {
         let at = at(offset);
@@ -101,7 +101,7 @@ impl Media {
         line
     }
 
-    /// Stores a line of which the change of the digest is known.
+    /// Stores a line whose change of the digest is known.
     pub(crate) fn replace(&mut self, offset: u64, data: &Line, change: u64) {
         self.digest = self.digest.wrapping_add(change);
         if record::decisive(offset) {
@@ -111,7 +111,7 @@ impl Media {
         self.map[at..at + LINE_BYTES].copy_from_slice(data);
     }
 
-    /// Stores a line, and returns what it held.
+    /// Stores a line, and returns its old content.
     pub fn store(&mut self, offset: u64, data: &Line) -> Line {
         let old = self.line(offset);
         if old != *data {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which cuts to judge. The same seed and round give the same plan on every worker.
 //!
-//! The strategy: of each round's cuts NEAR_PERCENT are within 64 write-backs of a change of a word
-//! (the first round has every write-back there, and none and all of the dirty lines evicted where the
-//! rules change: whatever is on media by then, or could be, is in one of the two), each place of Stop, Go and running has its share, and
-//! so have cuts at which an image can be entered. Where the coherent view is known, most cuts evict
-//! lines early: none, each single line, all but one, the dirty lines of a page, pairs, random
-//! subsets, random words (torn lines), all of them; where at most
-//! EXHAUSTIVE_LINES are dirty or EXHAUSTIVE_WORDS differ, every subset; the second round has every subset
-//! of up to SUBSET_WORDS words wherever an image can be entered.
+//! Strategy: of each round's cuts NEAR_PERCENT are within 64 write-backs of a change of a word. The
+//! first round has every write-back there, with none and with all of the dirty lines evicted where
+//! the rules change: everything that is or could be on media then is in one of the two. Each place
+//! of Stop, Go and running has its share, and so have cuts at which an image can be entered. Where
+//! the coherent view is known, most cuts evict lines early: none, each single line, all but one,
+//! the dirty lines of a page, pairs, random subsets, random words (torn lines), all of them; if at most
+//! EXHAUSTIVE_LINES are dirty or EXHAUSTIVE_WORDS differ, every subset. The second round has every
+//! subset of up to SUBSET_WORDS words at all cuts at which an image can be entered.
 
 use std::collections::BTreeSet;
 
@@ -21,8 +21,9 @@ use crate::survey::{Segment, Survey};
 /// Share of cuts that are near a word.
 pub const NEAR_PERCENT: u64 = 15;
 const ENTERABLE_PERCENT: u64 = 28;
-/// Of cuts in each place. Where little is written they leave the same image more often; cuts near a
-/// word come on top in the loader and at the commit.
+/// Share of cuts in each place. Where little is written, more cuts leave the same image; cuts near
+/// a
+/// word are additional in the loader and at the commit.
 const fn place_percent(place: Place) -> u64 {
     match place {
         Place::GoCpus => 72,
@@ -32,32 +33,33 @@ const fn place_percent(place: Place) -> u64 {
         Place::Loader | Place::Cold => 12,
     }
 }
-/// Where an image can be entered few lines are dirty, so that whole lines make few images.
+/// Where an image can be entered few lines are dirty, so whole lines give few images.
 const TORN_ENTERABLE_PERCENT: u64 = 70;
 const TORN_ELSEWHERE_PERCENT: u64 = 10;
-/// All subsets of so few lines are judged.
+/// All subsets of up to this many lines are judged.
 pub const EXHAUSTIVE_LINES: usize = 5;
-/// All subsets of so few words are judged where a cut tears lines.
+/// All subsets of up to this many words are judged where a cut tears lines.
 pub const EXHAUSTIVE_WORDS: u32 = 9;
-/// As many in the second round, where an image can be entered: the loader's events before the consume
+/// The same in the second round, where an image can be entered: the loader's events before the
+/// consume
 /// are 12 words.
 pub const SUBSET_WORDS: u32 = 13;
 
-/// What a planned cut evicts.
+/// The eviction of a planned cut.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Planned {
-    /// This.
+    /// This eviction.
     Named(Eviction),
-    /// Every subset of the words that differ, where they are at most `SUBSET_WORDS`.
+    /// Every subset of the words that differ, if they are at most `SUBSET_WORDS`.
     EachWord,
 }
 
 /// One image to judge.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cut {
-    /// How many events come before it.
+    /// Number of events before it.
     pub event: u64,
-    /// What had left the caches by itself.
+    /// Lines that had left the caches by themselves.
     pub evict: Planned,
 }
 
@@ -136,7 +138,7 @@ struct Draw<'a> {
 }
 
 impl Draw<'_> {
-    /// What every campaign judges.
+    /// The cuts that every campaign judges.
     fn always(&mut self, near: &[(u64, u64)]) {
         let events = &self.survey.write_backs;
         for &(from, to) in near {
@@ -162,7 +164,7 @@ impl Draw<'_> {
         }
     }
 
-    /// `count` cuts in these ranges, so many of them with torn lines.
+    /// `count` cuts in these ranges, `torn_percent` of them with torn lines.
     fn from(&mut self, ranges: &[(u64, u64)], count: u64, torn_percent: u64) {
         let total: u64 = ranges.iter().map(|(from, to)| to - from).sum();
         for _ in 0..if total == 0 { 0 } else { count } {
@@ -196,7 +198,7 @@ impl Draw<'_> {
             }
             at -= to - from;
         }
-        // Half of the cuts stand right behind a write-back: media is new there.
+        // Half of the cuts are right after a write-back: media has just changed there.
         if self.rng.below(2) == 0 {
             let events = &self.survey.write_backs;
             let next = events.partition_point(|&behind| behind < event);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rules on the record block (`format/rem_image.h`): which words and events check, and which of its
-//! bytes are a part of the image.
+//! Rules on the record block (`format/rem_image.h`): which words and events are valid, and which of
+//! its bytes are a part of the image.
 
 use std::mem::offset_of;
 
@@ -34,7 +34,7 @@ pub fn timeline_offset(sequence: u32) -> u64 {
     REM_TIMELINE_OFFSET + u64::from(sequence) % REM_SLOTS * REM_TIMELINE_STRIDE_BYTES
 }
 
-/// The word that a line begins with.
+/// The first word of a line.
 #[must_use]
 pub fn word_of(line: &Line) -> RemWord {
     line.first_chunk()
@@ -42,7 +42,7 @@ pub fn word_of(line: &Line) -> RemWord {
         .unwrap_or_default()
 }
 
-/// Sequence of a consumed word that checks, or 0.
+/// Sequence of a valid consumed word, or 0.
 #[must_use]
 pub fn consumed_sequence(line: &Line) -> u32 {
     let word = word_of(line);
@@ -55,7 +55,7 @@ pub fn consumed_sequence(line: &Line) -> u32 {
     }
 }
 
-/// Type of an event that checks: `enum rem_event_type`.
+/// Type of a valid event: `enum rem_event_type`.
 #[must_use]
 pub fn event_type(bytes: &[u8; RemEvent::BYTES]) -> Option<u32> {
     let event = RemEvent::from_bytes(bytes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an image must be: the coherent view at the store of its commit word, and in which lines
-//! media differs from it. Both change by a line at a time.
+//! Expected content of an image: the coherent view at the store of its commit word, and the lines
+//! in which media differs from it. Both change by one line at a time.
 //!
-//! Left out, by name, is what nobody relies on: the loader's part of the block, timelines and the
+//! Excluded, by name, is what nothing depends on: the loader's part of the block, timelines and the
 //! words ([`record::outside_image`]), and the dead part of the stacks of parked CPUs ([`stack`]).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,20 +11,20 @@ use crate::run::Run;
 use crate::{record, stack};
 use remanence_crash_states::Line;
 
-/// See the module.
+/// The reference of one image; see the module.
 #[derive(Debug, Clone)]
 pub struct Reference {
-    /// Of the image.
+    /// Sequence of the image.
     pub sequence: u32,
-    /// Its content in every line in which media is or has been another.
+    /// Its content in every line in which media differs or has differed.
     wanted: BTreeMap<u64, Line>,
-    /// How many of a line's first bytes are dead.
+    /// Number of dead bytes at the beginning of a line.
     dead_bytes: BTreeMap<u64, usize>,
     differs: BTreeSet<u64>,
 }
 
 impl Reference {
-    /// The image that a run begins with: media as it is.
+    /// The image that a run begins with: the current media.
     #[must_use]
     pub fn of_media(sequence: u32) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl Reference {
         }
     }
 
-    /// The image that is being committed.
+    /// The image that is being committed: the coherent view.
     #[must_use]
     pub fn at_commit(run: &Run<'_>, sequence: u32) -> Self {
         let mut reference = Self::of_media(sequence);
@@ -47,19 +47,19 @@ impl Reference {
         reference
     }
 
-    /// Media changed in one line.
+    /// Updates the reference after a change of one line of media.
     pub fn changed(&mut self, offset: u64, old: &Line, new: &Line) {
         self.wanted.entry(offset).or_insert(*old);
         self.compare(offset, new);
     }
 
-    /// Lines in which media is another than the image, and it matters.
+    /// Lines in which media differs from the image, except in dead bytes.
     #[must_use]
     pub fn differs(&self) -> &BTreeSet<u64> {
         &self.differs
     }
 
-    /// What the image has in a line in which media was ever another.
+    /// The image's content of a line in which media differs or has differed.
     #[must_use]
     pub fn wanted(&self, offset: u64) -> Option<&Line> {
         self.wanted.get(&offset)

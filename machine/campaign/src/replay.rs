@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One cut again, told in full: what happened around it, and which lines are wrong.
+//! Judges one cut again in full detail: the events around it, and the lines that are wrong.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
@@ -17,10 +17,10 @@ use crate::run::Recording;
 use crate::survey::{self, Survey};
 use crate::trial::{Outcome, Trial};
 
-/// Lines of a difference that are told.
+/// Most lines of a difference that are reported.
 const DIFFERENCES_MAX: usize = 20;
 
-/// A line in which media is not what was committed.
+/// A line in which media differs from the committed image.
 #[derive(Debug, Serialize)]
 pub struct Difference {
     /// Offset in NVRAM.
@@ -29,33 +29,33 @@ pub struct Difference {
     pub media: String,
     /// In the image, in hex.
     pub committed: String,
-    /// The last store to it that a window told of: event and program counter.
+    /// The last store to it in a window: event and program counter.
     pub last_store: Option<(u64, u64)>,
 }
 
-/// What a cut left.
+/// The state after a cut.
 #[derive(Debug, Serialize)]
 pub struct Replayed {
-    /// The verdict and where it was.
+    /// The verdict and its place.
     pub outcome: Outcome,
-    /// Which lines had been evicted early, by offset in NVRAM.
+    /// Lines that were evicted before the cut, by offset in NVRAM.
     pub lines: Vec<u64>,
     /// The first lines that differ from the image.
     pub differs: Vec<Difference>,
-    /// Of each disk's log, how much there was.
+    /// Size of each disk's log at the cut.
     pub disk_log: BTreeMap<u32, u64>,
-    /// Writes that the disks' caches may lose: in flight, or answered too early.
+    /// Writes that the disks' caches may lose: in flight, or acknowledged too early.
     pub forgettable: usize,
-    /// Of what the machine said, how much the world had seen.
+    /// Size of the console's log at the cut.
     pub said_bytes: u64,
     /// Events before and after the cut.
     pub trace: Vec<String>,
 }
 
-/// Replays `cut`, with `around` events told on either side; media goes to `media_out`, if given.
+/// Replays `cut`, with `around` events on either side; media is written to `media_out`, if given.
 ///
 /// # Errors
-/// What is wrong with the recording, the place or the file to be written.
+/// The recording or the place is invalid, or the file cannot be written.
 pub fn replay(
     recording: &Recording,
     cut: u64,
@@ -119,7 +119,7 @@ pub(crate) struct LastStore {
     pub(crate) vcpu: u8,
 }
 
-/// Of each line that a window told a store to before the cut, by offset in NVRAM.
+/// The last store in a window before the cut, of each line, by offset in NVRAM.
 pub(crate) fn last_stores(
     recording: &Recording,
     survey: &Survey,

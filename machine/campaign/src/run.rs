@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The state of a run at one event: media, the coherent view over it, and how far Stop or Go is.
+//! The state of a run at one event: media, the coherent view over it, and the progress of Stop or
+//! Go.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -23,7 +24,7 @@ use crate::reference::Reference;
 use crate::{CampaignError, record, verdict};
 use remanence_crash_states::Line;
 
-/// Where in a power cycle the machine is. Finer than the recording's phases, by the timeline.
+/// The machine's place in a power cycle; by the timeline, finer than the recording's phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
@@ -33,7 +34,7 @@ pub enum Place {
     StopPark,
     /// Contexts and controllers are saved.
     StopSave,
-    /// The body is complete: flush, commit, and what comes after.
+    /// The body is complete: flush, commit, and everything after.
     StopCommit,
     /// The loader.
     Loader,
@@ -45,7 +46,7 @@ pub enum Place {
     Cold,
 }
 
-/// All places of which an honest campaign has its share.
+/// All places, of which each campaign must have its share.
 pub const PLACES: [Place; 7] = [
     Place::Running,
     Place::StopPark,
@@ -61,7 +62,7 @@ pub const PLACES: [Place; 7] = [
 pub struct Recording {
     path: PathBuf,
     map: Mmap,
-    /// What it is of.
+    /// Its header.
     pub header: Header,
 }
 
@@ -69,7 +70,7 @@ impl Recording {
     /// Opens `DIR/recording.bin`.
     ///
     /// # Errors
-    /// The file's, or a header that is none.
+    /// The file cannot be mapped, or its header is invalid.
     pub fn open(dir: &Path) -> Result<Self, CampaignError> {
         let path = dir.join("recording.bin");
         let fail = |err| CampaignError::File(path.clone(), err);
@@ -110,45 +111,45 @@ pub struct Progress {
     pub consumed_stored: u32,
     /// Highest sequence of an image that has been entered.
     pub entered: u32,
-    /// Highest sequence of an image that a cut without eviction has made the loader enter.
+    /// Highest sequence of an image that the loader enters after a cut without eviction.
     pub durable: u32,
-    /// Whether any image so far had a block that the loader knows.
+    /// Whether media has had a valid record block so far.
     pub block_was_valid: bool,
-    /// Whether the machine has said that it stopped.
+    /// Whether the machine has reported that it stopped.
     pub told_stopped: bool,
 }
 
-/// See the module.
+/// State of a run; see the module.
 #[derive(Debug)]
 pub struct Run<'a> {
     recording: &'a Recording,
     events: Events<'a>,
-    /// As it is after the write-backs so far.
+    /// Media after the write-backs so far.
     pub media: Media,
-    /// Lines in which the coherent view is another than media, by offset in NVRAM.
+    /// Lines in which the coherent view differs from media, by offset in NVRAM.
     pub dirty: BTreeMap<u64, Line>,
     /// Whether the coherent view is known.
     pub window: bool,
-    /// Where it is.
+    /// The place in the power cycle.
     pub place: Place,
-    /// Events so far: the number by which a cut here is called.
+    /// Events so far: the number of a cut here.
     pub event: u64,
     /// Write-backs so far.
     pub write_backs: u64,
     /// Time of the last event.
     pub time_ns: u64,
-    /// Of each disk's log, how much had been written.
+    /// Size of each disk's log.
     pub disk_log: BTreeMap<u32, u64>,
-    /// Disks whose cache a cut empties, where the last cut was.
+    /// Disks with volatile caches, at the last cut.
     pub disks: BTreeMap<u32, Disk>,
-    /// How much of what the machine said the world had seen.
+    /// Size of the console's log.
     pub said_bytes: u64,
     /// See [`Progress`].
     pub progress: Progress,
-    /// What the newest committed image must be.
+    /// Expected content of the newest committed image.
     pub reference: Option<Reference>,
     commits_stored: [RemWord; 2],
-    /// Lines flushed by an instruction that a fence completes, and whether they were stored to since.
+    /// Lines whose flush awaits a fence, and whether they were stored to since.
     in_flight: BTreeMap<u64, bool>,
 }
 
@@ -156,7 +157,7 @@ impl<'a> Run<'a> {
     /// A run before its first event.
     ///
     /// # Errors
-    /// What is wrong with the recording's files.
+    /// The recording's files are invalid.
     pub fn begin(recording: &'a Recording) -> Result<Self, CampaignError> {
         let header = &recording.header;
         let base = recording.path.join("base.media");
@@ -184,7 +185,7 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
-    /// What a CPU would read.
+    /// A line as CPUs see it.
     #[must_use]
     pub fn coherent(&self, offset: u64) -> Line {
         self.dirty
@@ -210,7 +211,7 @@ impl<'a> Run<'a> {
         Some(out[skip..skip + bytes].to_vec())
     }
 
-    /// What the recording is of.
+    /// The recording's header.
     #[must_use]
     pub fn header(&self) -> &'a Header {
         &self.recording.header
@@ -236,7 +237,7 @@ impl<'a> Run<'a> {
     /// Takes the next event; `None` at the end.
     ///
     /// # Errors
-    /// A damaged recording, or a commit of which memory's content is not known.
+    /// A damaged recording, or a commit outside every window.
     pub fn step(&mut self, judge: Option<&Judge>) -> Result<Option<Timed<'a>>, CampaignError> {
         let Some(next) = self.events.next() else {
             return Ok(None);
@@ -291,10 +292,10 @@ impl<'a> Run<'a> {
         Ok(Some(timed))
     }
 
-    /// Has the disks be as a cut here would find them: they are hashed, which only a cut needs.
+    /// Advances the disks to this place. It hashes them, so it is done only for a cut.
     ///
     /// # Errors
-    /// What is wrong with their logs.
+    /// A log is invalid.
     pub(crate) fn follow_disks(&mut self) -> Result<(), CampaignError> {
         for (&number, &bytes) in &self.disk_log {
             if let Entry::Vacant(vacant) = self.disks.entry(number) {
@@ -302,7 +303,7 @@ impl<'a> Run<'a> {
                     vacant.insert(disk);
                 }
             }
-            // A recording need not have kept it.
+            // A recording may lack the disk's log.
             if let Some(disk) = self.disks.get_mut(&number) {
                 disk.go_to(bytes)?;
             }
@@ -310,7 +311,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Writes that the disks have not flushed, and that a cut here may lose.
+    /// Writes that the disks have not flushed, which a cut here may lose.
     #[must_use]
     pub fn forgettable(&self) -> usize {
         self.disks.values().map(Disk::forgettable).sum()
@@ -325,8 +326,8 @@ impl<'a> Run<'a> {
             reference.changed(offset, &old, data);
         }
         if self.window {
-            // Other bytes than the view's are a change that no store told of (DMA, an interrupt's
-            // frame), unless the line was stored to after the flush that it was in flight from.
+            // If its bytes differ from the view's, something changed them without a store (DMA, an
+            // interrupt's frame), unless the line was stored to after the flush began.
             self.change_view(offset, if stored_since { old_view } else { *data });
         }
         let sequence = self.newest_commit_on_media();
@@ -377,7 +378,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Stores that mean something: to a word, or to the timeline.
+    /// Handles stores to a word or to the timeline.
     fn notice_store(&mut self, at: u64, bytes: usize) {
         let end = at + bytes as u64;
         let touches = |from: u64, bytes: u64| at < from + bytes && end > from;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which bytes of an image are dead: those of a parked CPU's stack below its saved stack pointer.
 //!
-//! The CPU that commits goes on calling functions on that stack after everything was flushed. What
-//! they leave there is nobody's: the resumed kernel begins at the saved pointer and writes before it
-//! reads. Where the stack is in NVRAM the page table of the context says, by the coherent view.
+//! The CPU that commits continues to call functions on that stack after everything was flushed. The
+//! data that they leave is not used: the resumed kernel begins at the saved pointer and writes
+//! before it reads. The context's page table, read from the coherent view, gives the stack's place
+//! in NVRAM.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use remanence_recording::LINE_BYTES;
 use crate::record;
 use crate::run::Run;
 
-/// Kernel stacks: 16 KiB, aligned (THREAD_SIZE; KASAN's are larger, and then less is left out).
+/// Kernel stacks: 16 KiB, aligned (THREAD_SIZE; with KASAN they are larger, and less is excluded).
 const STACK_BYTES: u64 = 0x4000;
 const PAGE_BYTES: u64 = 0x1000;
 /// Offsets in the kernel's own `struct rem_context`, which the build script reads.
@@ -28,7 +29,7 @@ const PTE_PRESENT: u64 = 1;
 const PTE_LARGE: u64 = 1 << 7;
 const PTE_ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
-/// For each line that is at least partly dead, how many of its first bytes are.
+/// For each line that is at least partly dead, the number of dead bytes at its beginning.
 #[must_use]
 pub fn dead_bytes(run: &Run<'_>, sequence: u32) -> BTreeMap<u64, usize> {
     let mut dead = BTreeMap::new();

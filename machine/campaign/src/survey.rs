@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The first pass over a recording: what there is to cut, and the machine's description.
+//! The first pass over a recording: the possible cuts, and the machine's description.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use crate::run::{Place, Recording, Run};
 /// Cuts this many write-backs before or after a word changed on media are near it.
 pub const NEAR_WRITE_BACKS: u64 = 64;
 
-/// A stretch of cuts that are alike in all that a plan looks at.
+/// A range of cuts with equal properties for a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Segment {
     /// First cut.
     pub from: u64,
     /// One after the last.
     pub to: u64,
-    /// Where they are.
+    /// Their place in the power cycle.
     pub place: Place,
     /// Whether lines can be evicted early there.
     pub window: bool,
@@ -29,32 +29,32 @@ pub struct Segment {
     pub enterable: bool,
 }
 
-/// See the module.
+/// Result of a survey; see the module.
 #[derive(Debug)]
 pub struct Survey {
-    /// All events that are whole.
+    /// Number of complete events.
     pub events: u64,
-    /// The event number behind each write-back: the cut that has it and no later one.
+    /// The event number after each write-back: the cut that has it and no later one.
     pub write_backs: Vec<u64>,
     /// In order, without gaps.
     pub segments: Vec<Segment>,
-    /// Write-backs so far when a word changed on media.
+    /// Number of write-backs when a word changed on media.
     pub words: Vec<u64>,
     /// Cuts at which an image can be entered and lines are dirty: there are few of them.
     pub open: Vec<u64>,
     /// Cuts at which the rules change: a word was stored or became durable, an image was entered.
     pub turns: Vec<u64>,
-    /// How many of each kind of event.
+    /// Number of events of each kind.
     pub kinds: BTreeMap<&'static str, u64>,
     /// The loader of this machine.
     pub judge: Judge,
 }
 
 impl Survey {
-    /// Reads the whole recording once, or twice where its base has no description.
+    /// Reads the whole recording once, or twice if its base has no description.
     ///
     /// # Errors
-    /// What is wrong with the recording.
+    /// The recording is invalid.
     pub fn of(recording: &Recording) -> Result<Self, CampaignError> {
         let judge = find_judge(recording)?;
         let mut run = begin(recording, &judge)?;
@@ -114,7 +114,7 @@ impl Survey {
         });
     }
 
-    /// Whether a cut with so many write-backs is near a word.
+    /// Whether a cut after `write_backs` write-backs is near a word.
     #[must_use]
     pub fn near(&self, write_backs: u64) -> bool {
         let next = self.words.partition_point(|&word| word < write_backs);
@@ -127,7 +127,7 @@ impl Survey {
     }
 }
 
-/// What the verdict on an image depends on beside the image.
+/// Everything besides the image that its verdict depends on.
 fn rules(run: &Run<'_>) -> (u32, u32, u32, u32, bool) {
     let progress = &run.progress;
     let reference = run
@@ -146,7 +146,7 @@ fn rules(run: &Run<'_>) -> (u32, u32, u32, u32, bool) {
 /// A run at its beginning, with the image that its base holds, if any.
 ///
 /// # Errors
-/// What is wrong with the recording.
+/// The recording is invalid.
 pub fn begin<'a>(recording: &'a Recording, judge: &Judge) -> Result<Run<'a>, CampaignError> {
     let mut run = Run::begin(recording)?;
     let decision = judge.decide(run.media.bytes());
@@ -164,8 +164,8 @@ fn read_judge(run: &Run<'_>) -> Option<Judge> {
     )
 }
 
-/// The description is the same at each boot of a machine, so any that was left whole will do: that of
-/// the base, that of a window's beginning, or that of the end.
+/// The description is the same at each boot of a machine, so any complete one will do: that of
+/// the base, of a window's beginning, or of the end.
 fn find_judge(recording: &Recording) -> Result<Judge, CampaignError> {
     let mut run = Run::begin(recording)?;
     if let Some(judge) = read_judge(&run) {

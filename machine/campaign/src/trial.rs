@@ -18,28 +18,28 @@ use crate::survey::{self, Survey};
 use crate::verdict::{self, Verdict};
 use remanence_crash_states::Line;
 
-/// One image and what became of it.
+/// One image and its verdict.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
     /// The cut: events before it.
     pub event: u64,
     /// Write-backs before it.
     pub write_backs: u64,
-    /// When.
+    /// Time of the cut.
     pub time_ns: u64,
-    /// Where in a power cycle.
+    /// Place in the power cycle.
     pub place: Place,
-    /// What was evicted early, to be given to `replay`.
+    /// Lines evicted early, in the form that `replay` accepts.
     pub eviction: String,
-    /// How many lines that were.
+    /// Number of lines evicted early.
     pub evicted: usize,
-    /// Of all media, in hex.
+    /// Digest of media, in hex.
     pub digest: String,
     /// The loader's decision, by name.
     pub reason: String,
-    /// Of the image decided on.
+    /// Sequence of the image decided on.
     pub sequence: u32,
-    /// What it means.
+    /// The verdict.
     pub verdict: Verdict,
     /// Images of one class boot alike.
     pub class: String,
@@ -47,7 +47,7 @@ pub struct Outcome {
     pub near: bool,
 }
 
-/// What a planned cut evicts a part of: where it has few parts all subsets are judged, once.
+/// Units of eviction: if there are few of them, all subsets are judged, once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Parts {
     Lines,
@@ -65,7 +65,7 @@ impl Parts {
     }
 }
 
-/// See the module.
+/// Judges the cuts of a recording; see the module.
 #[derive(Debug)]
 pub struct Trial<'a> {
     run: Run<'a>,
@@ -73,15 +73,15 @@ pub struct Trial<'a> {
     decided: HashMap<u64, Decision>,
     seen: HashSet<u64>,
     changes: HashMap<u64, (Line, Line, u64)>,
-    /// Images that were made, those seen before included.
+    /// Images judged, including those seen before.
     pub made: u64,
 }
 
 impl<'a> Trial<'a> {
-    /// At the beginning of a recording.
+    /// Begins at the start of a recording.
     ///
     /// # Errors
-    /// What is wrong with the recording.
+    /// The recording is invalid.
     pub fn begin(recording: &'a Recording, survey: &'a Survey) -> Result<Self, CampaignError> {
         let run = survey::begin(recording, &survey.judge)?;
         Ok(Self {
@@ -94,16 +94,16 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// The run where the last cut was.
+    /// The run at the last cut.
     #[must_use]
     pub fn run(&self) -> &Run<'a> {
         &self.run
     }
 
-    /// Goes on to a cut; cuts come in order.
+    /// Advances to a cut; cuts come in order.
     ///
     /// # Errors
-    /// A damaged recording, or one that ends before.
+    /// A damaged recording, or one that ends before the cut.
     pub fn go_to(&mut self, event: u64) -> Result<(), CampaignError> {
         while self.run.event < event {
             if self.run.step(Some(&self.survey.judge))?.is_none() {
@@ -113,10 +113,10 @@ impl<'a> Trial<'a> {
         self.run.follow_disks()
     }
 
-    /// Judges what is planned, and hands every image that is new to `each`.
+    /// Judges the planned images, and passes every new one to `each`.
     ///
     /// # Errors
-    /// What is wrong with the recording.
+    /// The recording is invalid.
     pub fn judge_all(
         &mut self,
         cuts: &[Cut],
@@ -127,7 +127,8 @@ impl<'a> Trial<'a> {
         for cut in cuts {
             self.go_to(cut.event)?;
             if eadr {
-                // The caches are written out at the cut: one image, where a window tells it.
+                // The caches are written out at the cut: one image, if a window records their
+                // content.
                 if self.run.window {
                     if let Some(outcome) = self.judge_one(&Eviction::All) {
                         each(outcome)?;
@@ -151,13 +152,13 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// Every subset of what may be evicted here, if there is little.
+    /// Every subset of what may be evicted here, if there are few parts.
     fn exhaustive(&self, parts: Parts) -> Option<Vec<Eviction>> {
         if !self.run.window || self.run.dirty.is_empty() {
             return None;
         }
         let words = |most: u32| {
-            // A dirty line has a word that differs, so words are counted where there can be few.
+            // A dirty line has a word that differs, so words are counted only if lines are few.
             let few = self.run.dirty.len() <= most as usize;
             few.then(|| subsets_of_words(&DirtyLines::of(&self.run), most))?
         };
@@ -168,14 +169,14 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Judges the image that a cut here would leave with these lines evicted; `None` if such an image
-    /// has been judged before under the same circumstances.
+    /// Judges the image after a cut here with these lines evicted; `None` if such an image
+    /// has been judged before under the same rules.
     pub fn judge_one(&mut self, eviction: &Eviction) -> Option<Outcome> {
         let stores = DirtyLines::of(&self.run).stores(eviction);
         self.made += 1;
         let old = self.evict(&stores);
         let progress = &self.run.progress;
-        // The same media may be right before a word was stored and wrong after: each is judged.
+        // The same media may be legal before a word was stored and illegal after: both are judged.
         let stage = u64::from(progress.consumed_stored) << 34
             ^ u64::from(progress.entered) << 2
             ^ u64::from(progress.told_stopped) << 1;
@@ -187,7 +188,7 @@ impl<'a> Trial<'a> {
         outcome
     }
 
-    /// Writes lines early; returns what media held, and what each changed of the digest.
+    /// Writes lines early; returns media's old content and each line's change of the digest.
     pub fn evict(&mut self, stores: &[(u64, Line)]) -> Vec<(u64, Line, u64)> {
         let mut old = Vec::with_capacity(stores.len());
         for (line, data) in stores {
@@ -205,7 +206,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Neighbouring cuts evict the same lines: their digests are not made again.
+    /// Neighbouring cuts evict the same lines: their digests are cached.
     fn change(&mut self, line: u64, old: &Line, new: &Line) -> u64 {
         let known = self.changes.entry(line).or_insert_with(|| (*old, *old, 0));
         if known.0 != *old || known.1 != *new {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a cut may leave: the invariants as a function of the loader's decision and of what has
-//! happened until then.
+//! What a cut may leave: the invariants as a function of the loader's decision and of the run's
+//! progress.
 
 use remanence_format::{
     REM_COLD_ALREADY_CONSUMED, REM_COLD_BLOCK_VERSION, REM_COLD_CONSUMED_INVALID,
@@ -12,13 +12,13 @@ use serde::Serialize;
 use crate::judge::{Decision, reason_name};
 use crate::run::Run;
 
-/// What became of one image.
+/// The verdict on one image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Entered, and it is the image that was committed.
+    /// Entered, and equal to the committed image.
     Resumed,
-    /// Not entered, with a reason that is right here.
+    /// Not entered, with a reason that is legal here.
     Cold,
     /// An invariant is broken.
     Violation(Broken),
@@ -28,24 +28,24 @@ pub enum Verdict {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Broken {
-    /// An image is entered whose commit nobody stored (1).
+    /// An image is entered whose commit word was never stored (1).
     NeverCommitted,
-    /// An image can be entered although it has been (2).
+    /// An image can be entered a second time (2).
     EnteredTwice,
-    /// An image is entered that is not what was committed: so many lines differ, and the first (1, 3).
+    /// An image is entered that differs from the committed one (1, 3).
     Differs {
-        /// How many.
+        /// Number of lines that differ.
         lines: usize,
-        /// Offset in NVRAM.
+        /// Offset of the first in NVRAM.
         first: u64,
     },
-    /// A committed image that nobody consumed is refused (3).
+    /// A committed image that was not consumed is refused (3).
     Refused,
-    /// The machine said that it stopped, and its image cannot be entered (3).
+    /// The machine reported that it stopped, and its image cannot be entered (3).
     ToldTooEarly,
-    /// The record is damaged, though nothing but power went away (3).
+    /// The record is damaged, though only power was lost (3).
     Damaged,
-    /// The same machine is taken for another one (6).
+    /// The same machine is mistaken for another one (6).
     OtherMachine,
 }
 
@@ -64,7 +64,7 @@ impl Broken {
         }
     }
 
-    /// One line, for people.
+    /// Description in one line.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -75,7 +75,9 @@ impl Broken {
                  the first at NVRAM + {first:#x}"
             ),
             Self::Refused => "a committed image is refused before anybody consumed it".into(),
-            Self::ToldTooEarly => "the machine said STOPPED, and no image can be entered".into(),
+            Self::ToldTooEarly => {
+                "the machine reported STOPPED, and no image can be entered".into()
+            }
             Self::Damaged => "the record is damaged by nothing but the cut".into(),
             Self::OtherMachine => "the machine is taken for another one".into(),
         }
@@ -143,7 +145,7 @@ fn refused(run: &Run<'_>, reason: u32) -> Option<Broken> {
     }
 }
 
-/// What the outcome of a boot depends on, and nothing else: images of one class are booted once.
+/// Everything that the outcome of a boot depends on: images of one class are booted once.
 #[must_use]
 pub fn class(run: &Run<'_>, decision: &Decision) -> String {
     let disks: Vec<String> = run
@@ -155,8 +157,8 @@ pub fn class(run: &Run<'_>, decision: &Decision) -> String {
     if decision.resumes() {
         return format!("{name}/{}/{}", decision.sequence, disks.join(","));
     }
-    // The next kernel reads the words and the block's header, and nothing else that it has not
-    // written before.
+    // The next kernel reads the words and the block's header, and nothing else before it has
+    // written it.
     let words = (0..REM_NOTE_OFFSET)
         .step_by(4096)
         .map(|at| crate::media::line_digest(at / 64, &run.media.line(at)))

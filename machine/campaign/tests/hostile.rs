@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Claim: a recording that is damaged in any way is judged or refused with a line, never a panic.
+//! Claim: any damaged recording is judged or refused with one line, never a panic.
 
 #![allow(
     missing_docs,
@@ -33,7 +33,7 @@ fn judge_some(dir: &Path) -> Result<usize, CampaignError> {
 }
 
 #[test]
-fn base_of_another_size_is_one_line() {
+fn base_of_another_size_is_refused_in_one_line() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), 1, &Right).unwrap();
     let stop = dir.path().join("stop");
@@ -43,17 +43,17 @@ fn base_of_another_size_is_one_line() {
 }
 
 #[test]
-fn media_without_a_description_is_one_line() {
+fn media_without_a_description_is_refused_in_one_line() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), 1, &Right).unwrap();
     let stop = dir.path().join("stop");
     fs::write(stop.join("base.media"), vec![0; 4 << 20]).unwrap();
     let text = judge_some(&stop).unwrap_err().to_string();
-    assert!(text.contains("no machine description"), "{text}");
+    assert!(text.contains("no valid machine description"), "{text}");
 }
 
 #[test]
-fn recording_whose_writer_was_killed_is_judged_as_far_as_it_goes() {
+fn recording_of_a_killed_writer_is_judged_up_to_its_end() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), 1, &Right).unwrap();
     let path = dir.path().join("stop").join("recording.bin");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Claim: the files of a cut hold what it loses: media, what CPUs saw, and each line's last store.
-//! Where every line had been evicted before the cut nothing is lost.
+//! Claim: the files of a cut hold what it loses: media, memory as CPUs saw it, and each line's last
+//! store. If every line was evicted before the cut, nothing is lost.
 
 #![allow(
     missing_docs,
@@ -68,7 +68,7 @@ fn files_of_a_cut_hold_what_it_loses() {
 }
 
 #[test]
-fn place_that_is_none_is_refused() {
+fn invalid_place_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), 1, &Right).unwrap();
     let recording = Recording::open(&dir.path().join("stop")).unwrap();

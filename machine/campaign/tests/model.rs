@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Claim: the campaign finds each bug of the protocol's model, calls none where there is none, and
-//! its shortcut (media changed in place, digests that follow) gives what media written out gives.
+//! Claim: the campaign finds each bug of the protocol's model and none in the correct model, and
+//! its shortcut (media changed in place, incremental digests) agrees with media written out.
 
 #![allow(
     missing_docs,
@@ -60,7 +60,7 @@ fn violations(outcomes: &[Outcome]) -> Vec<&Outcome> {
         .collect()
 }
 
-/// Names of what is broken, as in the lists of planted bugs.
+/// Names of broken rules, as in the lists of planted bugs.
 fn broken(outcomes: &[Outcome]) -> BTreeSet<&'static str> {
     let broken = outcomes
         .iter()
@@ -80,7 +80,7 @@ fn protocol_without_a_bug_breaks_nothing() {
     }
 }
 
-/// Another violation does not count: the bug was found by chance then, and not for what it is.
+/// Another violation does not count: the bug would be found only by chance.
 #[test]
 fn every_planted_bug_is_found_by_its_own_violation() {
     for mutant in &MUTANTS {
@@ -113,7 +113,7 @@ fn broken_rules_are_serialized_by_their_names() {
 }
 
 #[test]
-fn one_line_that_was_not_flushed_is_the_one_that_differs() {
+fn unflushed_line_is_the_one_that_differs() {
     let mutant = named("flush-one-line-short").unwrap();
     let outcomes = campaign(1, mutant.protocol);
     let lost = |outcome: &&Outcome| {
@@ -149,7 +149,7 @@ fn plan_has_its_share_of_everything() {
 }
 
 #[test]
-fn plan_is_the_same_again_and_another_round_is_not() {
+fn plan_is_reproducible_and_rounds_differ() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), 1, &Right).unwrap();
     let recording = Recording::open(&dir.path().join("stop")).unwrap();
@@ -160,7 +160,7 @@ fn plan_is_the_same_again_and_another_round_is_not() {
 }
 
 #[test]
-fn violation_is_told_with_its_lines_and_what_happened_around_it() {
+fn violation_is_reported_with_its_lines_and_events() {
     let dir = tempfile::tempdir().unwrap();
     let bug = named("store-after-flush").unwrap();
     write(dir.path(), 1, bug.protocol).unwrap();
@@ -182,7 +182,7 @@ fn violation_is_told_with_its_lines_and_what_happened_around_it() {
 }
 
 #[test]
-fn disk_is_as_it_was_at_the_cut() {
+fn disk_is_in_its_state_at_the_cut() {
     const LOG: &[u8] = include_bytes!("../../../tests/unit/qemu_disk_log.bin");
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), 1, &Right).unwrap();
@@ -215,9 +215,9 @@ fn disk_is_as_it_was_at_the_cut() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 24, ..ProptestConfig::default() })]
 
-    /// Media written out, digested from nothing and judged by itself gives the same.
+    /// Media written out, digested from scratch and judged alone gives the same.
     #[test]
-    fn shortcut_is_what_media_gives(cut in 0u64..1600, seed in 0u64..1000, of_256 in 0u8..=255) {
+    fn shortcut_agrees_with_media(cut in 0u64..1600, seed in 0u64..1000, of_256 in 0u8..=255) {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), 3, &Right).unwrap();
         let stop = dir.path().join("stop");

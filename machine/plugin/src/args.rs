@@ -4,12 +4,12 @@
 use crate::control::MARKS_MAX;
 use std::fmt;
 
-/// Shorter turns would cost more than what is executed in them.
+/// A shorter turn would cost more than the instructions executed in it.
 const QUANTUM_MIN: u64 = 100;
-/// Longer ones than QEMU gives by itself would have no effect.
+/// QEMU ends a turn by itself after this many; a longer quantum has no effect.
 const QUANTUM_MAX: u64 = 1_000_000;
 
-/// A place in the guest's execution that is watched for.
+/// A place in the guest's execution to be reported when it is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// About to execute at this virtual address.
@@ -20,13 +20,13 @@ pub(crate) enum Mark {
     User,
 }
 
-/// What one run of the plugin is to do.
+/// What the plugin does in one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) ctl_path: String,
     pub(crate) count: bool,
     pub(crate) cut: bool,
-    /// Instructions after which a vCPU gives its turn away; 0: as QEMU does.
+    /// Instructions after which a vCPU's turn ends; 0: QEMU's own limit.
     pub(crate) quantum: u64,
     pub(crate) marks: Vec<Mark>,
     pub(crate) cache: Option<CachePlan>,
@@ -46,19 +46,19 @@ pub(crate) struct CachePlan {
     pub(crate) record: Option<String>,
     /// File of the trace.
     pub(crate) trace: Option<String>,
-    /// The file that tells who stored to each line last.
+    /// File of the last writer of each line.
     pub(crate) writers: Option<String>,
-    /// The file that tells how many lines were left before and after each flush of all.
+    /// File of how many lines were left before and after each flush of all.
     pub(crate) flushes: Option<String>,
-    /// Write logs of disks, in order: how far each is gets into the recording.
+    /// Write logs of disks, in order; their sizes are recorded.
     pub(crate) disk_logs: Vec<String>,
-    /// File of what the machine says on its console, likewise.
+    /// The console's log; its size is recorded likewise.
     pub(crate) said: Option<String>,
-    /// Loads are looked at always, not only while something is armed.
+    /// Loads are modelled always, not only while something is armed.
     pub(crate) loads: bool,
 }
 
-/// Why arguments were refused; the text names the argument and what it takes.
+/// Why arguments were refused; the text names the argument and its valid values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ArgsError {
     NoControlFile,
@@ -68,7 +68,7 @@ pub(crate) enum ArgsError {
     NotAddress(String),
     NotPortByte(String),
     TooManyMarks,
-    /// One of the arguments that caches need, or what needs caches.
+    /// An argument that caches need is missing, or an argument needs caches.
     CacheNeeds(&'static str),
 }
 
@@ -208,9 +208,9 @@ pub(crate) fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Plan, Arg
     plan.cache = check_cache(cache)?;
     // Caches need the counts for their clocks, and a cut that is exact.
     plan.cut |= plan.cache.is_some();
-    // It is by its fuse that a vCPU notices the end of its turn.
+    // A vCPU's turn ends when its fuse has burnt.
     plan.cut |= plan.quantum > 0;
-    // A fuse and a mark are worth nothing without the counts they refer to.
+    // Fuses and marks refer to counts.
     plan.count |= plan.cut || !plan.marks.is_empty();
     Ok(plan)
 }
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_on_unless_asked_for() {
+    fn defaults_are_off() {
         let plan = parse_words("ctl=/tmp/c").unwrap();
         assert!(!plan.count && !plan.cut && plan.marks.is_empty());
         let plan = parse_words("ctl=/tmp/c count=off cut=off user=off").unwrap();
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_limited_to_those_the_control_file_holds() {
+    fn marks_are_limited_by_the_control_file() {
         let words = |n: usize| format!("ctl=c {}", "pc=1 ".repeat(n));
         assert_eq!(
             parse_words(&words(MARKS_MAX)).unwrap().marks.len(),

@@ -1,43 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The arithmetic of the hold-up: how much guest time has gone by, and when to
-//! look again.
+//! The arithmetic of the hold-up: how much guest time has passed, and when to check again.
 //!
-//! Clock `flat-1ns`, where no caches are modelled: a phase costs the largest number of instructions that any
-//! vCPU began in it, plus the time in which all were halted. A fuse burns down
-//! with its own vCPU's instructions only, so it is set for a short chunk, and
-//! the whole is computed again when it has expired.
+//! Clock `flat-1ns`, without a model of caches: a phase costs the largest number of instructions
+//! that any vCPU began in it, plus the time in which all were halted. A fuse burns with its own
+//! vCPU's instructions only, so it is set for a short chunk, and the time is computed again when
+//! it has burnt.
 
 use crate::control::CPUS_MAX;
 
-/// Longest stretch of instructions between two looks at the clock; a cut at the
-/// end of the hold-up is late by at most this, and never early.
+/// Most instructions between two checks of the clock; a cut at the end of the hold-up is late by
+/// at most this, and never early.
 pub(crate) const CHUNK_NS: u64 = 20_000;
 
 /// All clocks at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clocks {
     pub(crate) halted_ns: u64,
-    /// What an instruction takes.
+    /// Time of one instruction.
     pub(crate) cycle_ps: u64,
     pub(crate) count: [u64; CPUS_MAX],
-    /// For memory, by the model of caches.
+    /// Time waited for memory, by the model of caches.
     pub(crate) waited_ns: [u64; CPUS_MAX],
 }
 
 impl Clocks {
-    /// The clock of one vCPU, which does not know of halts.
+    /// The clock of one vCPU, without halts.
     pub(crate) fn of_cpu_ns(&self, cpu: usize) -> u64 {
         let executed_ns = u128::from(self.count[cpu]) * u128::from(self.cycle_ps) / 1000;
         self.waited_ns[cpu] + u64::try_from(executed_ns).unwrap_or(u64::MAX)
     }
 }
 
-/// What one vCPU's clock went on by, halts left out.
+/// How much one vCPU's clock advanced, without halts.
 fn own_ns(begin: &Clocks, end: &Clocks, cpu: usize) -> u64 {
     end.of_cpu_ns(cpu).saturating_sub(begin.of_cpu_ns(cpu))
 }
 
-/// The largest of those.
+/// The largest `own_ns` of any vCPU.
 fn executed_ns(begin: &Clocks, end: &Clocks) -> u64 {
     let own = |cpu| own_ns(begin, end, cpu);
     (0..CPUS_MAX).map(own).max().unwrap_or(0)
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn vcpu_lags_by_what_the_furthest_went_on_more() {
+    fn vcpu_lags_behind_the_furthest_clock() {
         let begin = clocks(&[1000, 20, 30], 5);
         let end = clocks(&[1100, 520, 31], 12);
         let lags = [0, 1, 2].map(|cpu| lag_ns(&begin, &end, cpu));
@@ -94,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_memory_counts_on_the_clock_of_its_vcpu() {
+    fn memory_waits_count_on_their_vcpu() {
         let mut begin = clocks(&[0, 0], 0);
         let mut end = clocks(&[1000, 3000], 10);
         (begin.cycle_ps, end.cycle_ps) = (500, 500);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The caches between the vCPUs and NVRAM: the model, fed by callbacks.
 //!
-//! Caches need icount, under which all vCPUs run on one thread. So the job belongs to that thread, or
-//! to the thread of commands while the VM is stopped; nobody else may touch it.
+//! Caches need icount, under which all vCPUs run on one thread. So the job belongs to that thread,
+//! or to the command thread while the VM is stopped; no other thread may use it.
 //!
-//! Most stores hit a line that their vCPU has dirty already. A small table by virtual line finds it without
-//! asking QEMU for the physical address, which costs as much as all the rest. An entry says in which slot of
-//! the first level the line was; the slot says whether it still is, so that evictions, flushes and
-//! other vCPUs' stores need not correct the table. It is emptied by whatever may change
-//! translations: until then a processor may go on with old ones, too.
+//! Most stores hit a line that is already dirty in their vCPU's cache. A small table by virtual line
+//! finds it without asking QEMU for the physical address, which costs as much as all the rest. An
+//! entry holds the slot of the first level in which the line was; the slot shows whether it still
+//! is, so evictions, flushes and other vCPUs' stores do not have to update the table. Everything
+//! that may change translations empties it: until then a processor may use old ones, too.
 
 use crate::args::CachePlan;
 use crate::control::{
@@ -32,11 +32,11 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Entries of a vCPU's table: twice the lines of the largest first level that is modelled.
 const ENTRIES: usize = 2048;
-/// A line that is not of NVRAM; no memory has that many.
+/// A line outside NVRAM; no memory has that many lines.
 const NOT_OURS: Line = Line(u32::MAX);
-/// After so many misses of the first level the sweep looks at the next piece of memory.
+/// Misses of the first level after which the sweep inspects the next piece of memory.
 const SWEEP_EVERY_MISSES: u64 = 1024;
-/// How much it looks at: 1 GiB is through after 17 million misses.
+/// Size of a piece: a sweep of 1 GiB takes 17 million misses.
 const SWEEP_LINES: u32 = 1024;
 /// Lines of the record block at the start of NVRAM.
 pub(crate) const BLOCK_LINES: u32 = u32_of(REM_BLOCK_BYTES) / 64;
@@ -48,7 +48,7 @@ struct Entry {
     slot: Slot,
 }
 
-/// One vCPU's table of lines it stored to.
+/// Table of the lines that one vCPU stored to.
 #[derive(Debug)]
 struct Filter {
     entries: Vec<Entry>,
@@ -86,7 +86,7 @@ impl Filter {
     }
 }
 
-/// The model and what it needs to know of QEMU.
+/// The model and its connection to QEMU.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) caches: Caches<Memories, Traced>,
@@ -94,11 +94,11 @@ pub(crate) struct Job {
     base: u64,
     lines: u32,
     misses: u64,
-    /// Stores while something was armed, and at which of them the power goes.
+    /// Stores while something was armed, and at which of them power is cut.
     pub(crate) stores: u64,
     pub(crate) store_fuse: u64,
     honour: u64,
-    /// Lines that a flush should have written, with their digest of then.
+    /// Lines that a flush should have written, with their digest at that time.
     due: BTreeMap<u32, u64>,
     reverted: u64,
     pub(crate) loads_always: bool,
@@ -124,7 +124,7 @@ pub(crate) fn is_on() -> bool {
     !JOB.load(Acquire).is_null()
 }
 
-/// FNV-1a over a line's place and content: lines are compared with themselves, nobody chooses collisions.
+/// FNV-1a over a line's place and content: no adversary chooses the lines.
 fn digest(line: Line, bytes: &[u8; 64]) -> u64 {
     let place = line.0.to_le_bytes();
     let all = place.iter().chain(bytes);
@@ -134,7 +134,7 @@ fn digest(line: Line, bytes: &[u8; 64]) -> u64 {
 }
 
 impl Job {
-    /// Opens what the plan names. The line says what is wrong with it.
+    /// Opens the files of the plan. The error is one line for the user.
     pub(crate) fn begin(plan: &CachePlan, cpus: usize) -> Result<(), String> {
         let profile = Profile::named(&plan.profile).map_err(|error| error.to_string())?;
         if cpus > profile.cores_max {
@@ -167,7 +167,7 @@ impl Job {
         };
         let flushes = match &plan.flushes {
             Some(path) => {
-                // The last Stop's is kept until the next.
+                // The file of the last Stop is kept until the next.
                 let opened = File::options()
                     .write(true)
                     .create(true)
@@ -208,7 +208,7 @@ impl Job {
         true
     }
 
-    /// A line of NVRAM, or none.
+    /// The line of NVRAM at a physical address.
     pub(crate) fn line_at(&self, phys: u64) -> Option<Line> {
         let offset = phys.checked_sub(self.base)?;
         let line = u32::try_from(offset / LINE_BYTES).ok()?;
@@ -235,7 +235,7 @@ impl Job {
         self.reverted += self.caches.invd(core);
     }
 
-    /// Takes down what a flush was not let write.
+    /// Records the lines that a refused flush did not write.
     pub(crate) fn note_refused(&mut self) {
         for line in std::mem::take(&mut self.caches.refused) {
             let bytes = self.caches.memory.coherent(line);
@@ -243,14 +243,14 @@ impl Job {
         }
     }
 
-    /// Of the lines that flushes left: how many are lost, and the digests of due and media.
+    /// Of the lines that refused flushes left: how many are lost, and the digests of due and media.
     fn lost(&self) -> (u64, u64, u64) {
         let (mut lost, mut due_sum, mut media_sum) = (0, 0_u64, 0_u64);
         for (line, due) in &self.due {
             let line = Line(*line);
             let memory = &self.caches.memory;
             if digest(line, &memory.coherent(line)) != *due {
-                continue; // stored to since: no flush was owed for that
+                continue; // stored to since: that store has not been flushed
             }
             let media = digest(line, &memory.media(line));
             lost += u64::from(media != *due);
@@ -293,7 +293,7 @@ impl Job {
         to.taken.store(1, Release);
     }
 
-    /// The machine's last word, or the loss of power: what is safe is on media after it.
+    /// The machine's last report, or the loss of power: everything durable is on media after it.
     pub(crate) fn last_act(&mut self, now_ps: u64, to: &CacheRecord) {
         if self.caches.profile().domain == Domain::Eadr {
             self.caches.power_cut(now_ps);
@@ -307,7 +307,7 @@ impl Job {
         self.caches.timing.finish();
     }
 
-    /// Whether loads are looked at where nothing is armed.
+    /// Whether loads are modelled where nothing is armed.
     pub(crate) fn wants_loads(&self) -> bool {
         self.loads_always || self.caches.timing.is_on()
     }
@@ -317,28 +317,28 @@ impl Job {
         self.flushed.clear();
         if let Some(file) = &mut self.flushes {
             if let Err(error) = file.set_len(0).and_then(|()| file.rewind()) {
-                eprintln!("remanence-plugin: flushes are not told: {error}");
+                eprintln!("remanence-plugin: flushes are not logged: {error}");
                 self.flushes = None;
             }
         }
-        self.tell_flush(0, 0xff, "drop");
+        self.log_flush(0, 0xff, "drop");
     }
 
-    /// A core writes its caches back. Whether all the others have, since power began to fail.
+    /// A core writes its caches back. Returns whether all others have, since power began to fail.
     pub(crate) fn flushes_last(&mut self, core: usize, cores: usize) -> bool {
         self.flushed.insert(core);
         self.flushed.len() == cores
     }
 
     /// One line: nanoseconds since PWR_OK dropped, vCPU, what, lines that would be lost now.
-    pub(crate) fn tell_flush(&mut self, elapsed_ns: u64, vcpu: u64, what: &str) {
+    pub(crate) fn log_flush(&mut self, elapsed_ns: u64, vcpu: u64, what: &str) {
         let lines = match &self.flushes {
             Some(_) => self.differing(),
             None => return,
         };
         if let Some(file) = &mut self.flushes {
             if let Err(error) = writeln!(file, "{elapsed_ns} {vcpu} {what} {lines}") {
-                eprintln!("remanence-plugin: flushes are not told any further: {error}");
+                eprintln!("remanence-plugin: flushes are no longer logged: {error}");
                 self.flushes = None;
             }
         }
@@ -350,7 +350,7 @@ impl Job {
         }
     }
 
-    /// Whether stores and flushes are told one by one.
+    /// Whether stores and flushes are recorded one by one.
     pub(crate) fn in_window(&self) -> bool {
         let recorder = self.caches.memory.recorder.as_ref();
         recorder.is_some_and(|recorder| recorder.window)
@@ -368,7 +368,7 @@ impl Job {
         }
     }
 
-    /// Events from here on are of this vCPU, at this time of its clock.
+    /// Sets vCPU and time of the events that follow.
     pub(crate) fn stamp(&mut self, vcpu: c_uint, time_ns: u64) {
         if let Some(recorder) = &mut self.caches.memory.recorder {
             recorder.vcpu = u8::try_from(vcpu).unwrap_or(u8::MAX);
@@ -380,7 +380,7 @@ impl Job {
         self.filters[cpu as usize].forget();
     }
 
-    /// Bytes from `address` on that a store of this kind writes; QEMU says it in bits 4 to 6.
+    /// Bytes from `address` on that a store of this kind writes; QEMU has it in bits 4 to 6.
     const fn len(info: u32) -> u64 {
         1 << (info >> 4 & 7)
     }
@@ -388,9 +388,9 @@ impl Job {
     #[cold]
     fn miss(&mut self, cpu: c_uint, info: u32, address: u64, how: Access, pc: u64) {
         self.tell_time(cpu);
-        // SAFETY: takes a number apart.
+        // SAFETY: only extracts bits.
         let len = 1_u64 << unsafe { qemu::qemu_plugin_mem_size_shift(info) };
-        assert_eq!(len, Self::len(info), "this QEMU packs meminfo otherwise");
+        assert_eq!(len, Self::len(info), "this QEMU packs meminfo differently");
         let next_line = (address | (LINE_BYTES - 1)) + 1;
         self.one_line(cpu, info, address, how, pc);
         if address + len > next_line {
@@ -439,7 +439,7 @@ impl Job {
         self.filters[core.0].entries[Filter::index(address)] = entry;
     }
 
-    /// Physical address of an access, for the recording; the table knows most.
+    /// Physical address of an access, for the recording; most are in the table.
     pub(crate) fn ours(&self, info: u32, address: u64) -> Option<u64> {
         let phys = physical(info, address)?;
         self.line_at(phys).map(|_| phys)
@@ -453,9 +453,9 @@ pub(crate) enum Access {
     NtStore,
 }
 
-/// Where in memory an access went; none for devices.
+/// Physical address of an access to memory; `None` for devices.
 fn physical(info: u32, address: u64) -> Option<u64> {
-    // SAFETY: called by the callback of this access, as QEMU asks for; the handle is good until the next.
+    // SAFETY: called by the callback of this access, as QEMU requires; the handle is valid until the next.
     unsafe {
         let place = qemu::qemu_plugin_get_hwaddr(info, address);
         if place.is_null() || qemu::qemu_plugin_hwaddr_is_io(place) {
@@ -500,7 +500,7 @@ pub(crate) unsafe extern "C" fn stored(cpu: c_uint, info: u32, address: u64, dat
     }
 }
 
-/// A load, where loads are looked at.
+/// A load, where loads are modelled.
 pub(crate) unsafe extern "C" fn loaded(cpu: c_uint, info: u32, address: u64, _data: *mut c_void) {
     // SAFETY: a callback of the vCPUs' thread.
     if let Some(job) = unsafe { job() } {
@@ -508,7 +508,7 @@ pub(crate) unsafe extern "C" fn loaded(cpu: c_uint, info: u32, address: u64, _da
     }
 }
 
-/// Whether the n-th store is reached, of those that are counted.
+/// Whether the store at which power is cut has been reached.
 pub(crate) const fn burns(job: &Job) -> bool {
     job.store_fuse != 0 && job.store_fuse != NONE && job.stores == job.store_fuse
 }

@@ -4,9 +4,9 @@
 //! Under `-icount shift=0,sleep=off` QEMU's virtual clock is the number of
 //! instructions of all vCPUs plus a bias, and the bias grows only when every
 //! vCPU is halted and the clock jumps to the next timer. So the bias *is* the
-//! halted time. The plugin API does not tell it; QEMU exports the two functions
+//! halted time. The plugin API does not report it; QEMU exports the two functions
 //! whose difference it is, for its own modules. They are looked up when QEMU
-//! runs, and where they are missing, halted time is "not known", never zero.
+//! runs; without them halted time is "not known", never zero.
 
 use libc::{c_char, c_int, c_void};
 use std::mem::transmute;
@@ -34,7 +34,7 @@ pub(crate) fn symbol(name: &std::ffi::CStr) -> Option<*mut c_void> {
 }
 
 impl Clock {
-    /// The clock, if QEMU runs with one nanosecond an instruction.
+    /// The clock, if QEMU runs with one nanosecond per instruction.
     pub(crate) fn find() -> Option<Self> {
         let mode = symbol(c"use_icount")?.cast::<c_int>();
         // SAFETY: `use_icount` is an enum without negative values, which C
@@ -63,7 +63,7 @@ impl Clock {
     }
 
     /// Halted time since the start. Not for vCPU threads: QEMU ends the process
-    /// when one of those asks for icount in the middle of a block.
+    /// if one of them reads icount in the middle of a block.
     fn read_halted_ns(self) -> u64 {
         loop {
             // SAFETY: both only read, under QEMU's own sequence lock; this is
@@ -77,20 +77,20 @@ impl Clock {
     }
 
     /// Halted time since the start, from any thread; `None` if no helper
-    /// thread could be had.
+    /// thread could be started.
     pub(crate) fn halted_ns(self) -> Option<u64> {
         let helper = std::thread::Builder::new().spawn(move || self.read_halted_ns());
         helper.ok()?.join().ok()
     }
 }
 
-/// Whether the VM runs, as far as QEMU tells.
+/// Whether QEMU reports that the VM runs.
 pub(crate) fn vm_is_running() -> bool {
     let Some(running) = symbol(c"runstate_is_running") else {
         return false;
     };
     // SAFETY: it is bool runstate_is_running(void) in every QEMU since 1.0; bool
-    // is returned in al, so only the low byte is looked at.
+    // is returned in al, so only the low byte is used.
     let running = unsafe { transmute::<*mut c_void, RunningFn>(running)() };
     running & 0xff != 0
 }

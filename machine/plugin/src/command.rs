@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The lab's commands, carried out by a thread of the plugin's own.
+//! The lab's commands, executed by a thread of the plugin.
 
 use crate::caching;
 use crate::clock::vm_is_running;
@@ -12,9 +12,9 @@ use crate::cut::Plugin;
 use libc::{c_int, c_uint, timespec};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How long a command whose futex wake-up got lost may wait.
+/// Longest wait of a command whose futex wake-up was lost.
 const POLL_NS: i64 = 20_000_000;
-/// How often a hold-up is looked at while halted vCPUs burn no fuse.
+/// How often a hold-up is checked, since halted vCPUs burn no fuse.
 const HOLD_UP_POLL_NS: i64 = 1_000_000;
 
 /// Serves commands for ever.
@@ -114,7 +114,7 @@ fn with_caches(plugin: &Plugin, command: u32, argument: u64) -> Result<(), Comma
             need(job.caches.timing.has_file(), CommandError::JobOff)?;
             need(argument <= TRACE_RECORDS_MAX, CommandError::BadArgument)?;
             job.caches.timing.begin(argument);
-            plugin.translate_anew();
+            plugin.retranslate();
         }
         _ => {
             need(job.is_recording(), CommandError::JobOff)?;
@@ -137,15 +137,15 @@ fn index(argument: u64, len: usize) -> Result<usize, CommandError> {
         .ok_or(CommandError::BadArgument)
 }
 
-/// Waits at most `timeout_ns` while `word` is `value`, or wakes who waits for
-/// it. The page is shared with another process, so the futex is not private.
+/// Waits at most `timeout_ns` while `word` is `value`, or wakes those that wait
+/// for it. The page is shared with another process, so the futex is not private.
 fn futex(word: &AtomicU32, operation: c_int, value: u32, timeout_ns: i64) {
     let timeout = timespec {
         tv_sec: 0,
         tv_nsec: timeout_ns,
     };
     // SAFETY: the word is 4 bytes of a mapping that is never removed; FUTEX_WAKE
-    // ignores the time-out. Its result is not needed: callers look at the
+    // ignores the time-out. Its result is not needed: callers read the
     // words again.
     unsafe {
         libc::syscall(

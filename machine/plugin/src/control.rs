@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The control file of `format/rem_plugin_ctl.h`: its numbers under short names, and what the
-//! plugin does with its structs.
+//! The control file of `format/rem_plugin_ctl.h`: its numbers under short names, and the
+//! operations on its structs.
 //!
 //! The lab writes to the same page at any time, so every field is an atomic.
 
@@ -63,7 +63,7 @@ pub(crate) enum Cut {
 const TAKEN: u64 = 1;
 const BEING_TAKEN: u64 = 2;
 
-/// True for the one caller that is to fill an empty snapshot.
+/// True for the one caller that must fill an empty snapshot.
 pub(crate) fn claim(snapshot: &Snapshot) -> bool {
     let claimed = snapshot
         .taken
@@ -85,7 +85,7 @@ pub(crate) fn fill(snapshot: &Snapshot, cpu: u64, clocks: &Clocks) {
     snapshot.taken.store(TAKEN, Release);
 }
 
-/// Writes into the control file what this mark is.
+/// Writes the description of this mark into the control file.
 pub(crate) fn describe(record: &MarkRecord, mark: Mark) {
     let (kind, value) = match mark {
         Mark::Pc(address) => (format::REM_PLUGIN_MARK_PC, address),
@@ -117,7 +117,7 @@ pub(crate) fn note_turn(ctl: &Ctl, cpu: u64, address: u64) {
     ctl.turn_count.store(number + 1, Release);
 }
 
-// Arrays of the structs have the lengths that the header names.
+// Arrays of the structs have the lengths of the header.
 const _: () = {
     assert!(size_of::<Ctl>() <= CTL_BYTES);
     assert!(size_of::<Snapshot>() == 32 + 2 * CPUS_MAX * size_of::<u64>());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is counted and armed, and the cut itself.
+//! Counts, armed fuses, and the cut itself.
 
 use crate::args::{Mark, Plan};
 use crate::budget::{self, Clocks};
@@ -16,13 +16,13 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Each vCPU's entry in the scoreboard. QEMU makes it all zeros.
+/// Each vCPU's entry in the scoreboard. QEMU initialises it to zeros.
 #[repr(C)]
 struct Score {
     count: u64,
     fuse: u64,
     user_wanted: u64,
-    /// With caches: something this vCPU sent is under way, which a fence has to wait for.
+    /// With caches: a write-back of this vCPU is in flight, and a fence has to wait for it.
     in_flight: u64,
 }
 
@@ -43,11 +43,11 @@ struct HoldUp {
     seen_halted_ns: u64,
 }
 
-/// Numbers of registers as instructions have them.
+/// Numbers of registers in instructions.
 pub(crate) const RAX: usize = 0;
 pub(crate) const RDX: usize = 2;
 
-/// Handles of the registers that marks and flushes look at.
+/// Handles of the registers that marks and flushes read.
 #[derive(Debug, Default)]
 pub(crate) struct Registers {
     pub(crate) general: [AtomicPtr<qemu::Register>; 16],
@@ -70,10 +70,10 @@ pub(crate) struct Plugin {
     pub(crate) parallel: Option<Parallel>,
     /// With caches: whether code is translated so that a cut is exact, which costs time.
     exact: AtomicBool,
-    /// A vCPU halted since the hold-up was last looked at.
+    /// A vCPU halted since the hold-up was last checked.
     halted: AtomicBool,
     armed: AtomicU32,
-    /// Whose fuse was set for a cut.
+    /// The vCPU whose fuse was set for a cut.
     cut_cpu: AtomicU32,
     hold_up: Mutex<HoldUp>,
 }
@@ -86,7 +86,7 @@ unsafe impl Send for Plugin {}
 
 pub(crate) static PLUGIN: OnceLock<Plugin> = OnceLock::new();
 
-/// Instructions that a vCPU has begun, by the block where nothing is armed.
+/// Instructions that a vCPU has begun; exact to the block where nothing is armed.
 pub(crate) fn begun(core: Core) -> u64 {
     let index = c_uint::try_from(core.0).unwrap_or(0);
     PLUGIN.get().map_or(0, |plugin| plugin.begun(index))
@@ -122,7 +122,7 @@ impl Plugin {
             return;
         };
         if cpu < self.cpus() {
-            // SAFETY: the vCPU exists, which is all that QEMU asks for.
+            // SAFETY: the vCPU exists, as QEMU requires.
             unsafe { qemu::qemu_plugin_u64_set(field, index, value) };
         }
     }
@@ -154,7 +154,7 @@ impl Plugin {
         clock.and_then(Clock::halted_ns).unwrap_or(NONE)
     }
 
-    /// All clocks. With caches: of the vCPUs' thread, or while the VM is stopped.
+    /// All clocks. With caches: only on the vCPUs' thread, or while the VM is stopped.
     fn clocks(&self, halted_ns: u64, job: Option<&Job>) -> Clocks {
         let mut clocks = Clocks {
             halted_ns,
@@ -170,28 +170,28 @@ impl Plugin {
         clocks
     }
 
-    /// What the clock of one vCPU shows, but for halts.
+    /// The clock of one vCPU, without halts.
     pub(crate) fn model_ns(&self, job: &Job, cpu: c_uint) -> u64 {
         let executed_ns = self.begun(cpu) * job.caches.profile().cycle_ps() / 1000;
         executed_ns + job.caches.waited_ps(Core(cpu as usize)) / 1000
     }
 
-    /// Callers are the vCPUs' thread, or the VM is stopped.
+    /// Called on the vCPUs' thread, or while the VM is stopped.
     pub(crate) fn snapshot(&self, to: &Snapshot, cpu: u64) {
-        // SAFETY: as said; the reference ends here.
+        // SAFETY: as the caller guarantees; the reference ends here.
         let job = unsafe { caching::job() };
         control::fill(to, cpu, &self.clocks(self.halted_ns(), job.as_deref()));
     }
 
-    /// With caches: code is translated again if it is to be exact from now on, or no longer.
+    /// With caches: code is translated again if its exactness changes.
     pub(crate) fn set_exact(&self, exact: bool) {
         if caching::is_on() && self.exact.swap(exact, Relaxed) != exact {
-            self.translate_anew();
+            self.retranslate();
         }
     }
 
-    /// With caches: loads are looked at from now on, or no longer.
-    pub(crate) fn translate_anew(&self) {
+    /// Has all code translated again, with other callbacks.
+    pub(crate) fn retranslate(&self) {
         if let Some(parallel) = self.parallel {
             parallel.forget_code();
         }
@@ -210,7 +210,7 @@ impl Plugin {
             self.snapshot(&record.first, cpu.into());
         }
         if matches!(self.plan.marks.get(mark), Some(Mark::Out { .. })) {
-            // It reports, as it does when it has stopped.
+            // The mark is the machine's report that it has stopped.
             self.last_act(&Event::Phase(Phase::STOPPED));
         }
         let after = record.cut_after.swap(NONE, Relaxed);
@@ -219,9 +219,9 @@ impl Plugin {
         }
     }
 
-    /// What may be the last event, and how caches stand. Callers as those of cut().
+    /// Records what may be the last event, and the state of caches. Same callers as cut().
     fn last_act(&self, event: &Event<'_>) {
-        // SAFETY: as said there.
+        // SAFETY: as for cut().
         if let Some(job) = unsafe { caching::job() } {
             let clocks = self.clocks(0, Some(job));
             let now_ns = (0..self.cpu_count).map(|cpu| clocks.of_cpu_ns(cpu)).max();
@@ -297,7 +297,7 @@ impl Plugin {
         self.armed.store(Armed::HoldUp as u32, Release);
     }
 
-    /// Instructions that fit into so much time, and into a turn.
+    /// Instructions that fit into this time, and into a turn.
     fn fuse_of(&self, ns: u64, cycle_ps: u64) -> u64 {
         (ns * 1000 / cycle_ps).max(1).min(self.idle_fuse())
     }
@@ -309,7 +309,7 @@ impl Plugin {
     /// What is left of the hold-up; `None` when it is over, or none runs.
     fn left_ns(&self, job: Option<&Job>) -> Option<u64> {
         let mut hold_up = self.hold_up.lock().unwrap_or_else(PoisonError::into_inner);
-        // Asking for halted time costs more than a turn, so only where it grew.
+        // Reading halted time costs more than a turn, so it is read only after a halt.
         if self.halted.swap(false, Relaxed) {
             match self.halted_ns() {
                 NONE => self.halted.store(true, Relaxed),
@@ -321,21 +321,22 @@ impl Plugin {
         hold_up.ns.checked_sub(elapsed_ns).filter(|left| *left > 0)
     }
 
-    /// What is left of a hold-up that runs; `None` if none does.
+    /// What is left of a running hold-up; `None` if none runs, 0 if it is over.
     pub(crate) fn hold_up_left_ns(&self, job: &Job) -> Option<u64> {
         self.hold_up_is_armed()
             .then(|| self.left_ns(Some(job)).unwrap_or(0))
     }
 
-    /// Since PWR_OK dropped; `None` without a hold-up.
+    /// Time since PWR_OK dropped; `None` without a hold-up.
     pub(crate) fn hold_up_elapsed_ns(&self, job: &Job) -> Option<u64> {
         let left_ns = self.hold_up_left_ns(job)?;
         let hold_up = self.hold_up.lock().unwrap_or_else(PoisonError::into_inner);
         Some(hold_up.ns - left_ns)
     }
 
-    /// The last vCPU that writes its caches back has waited for the others to have done so, and PAUSE took
-    /// next to none of its time: its clock takes up theirs, so that its own write-back comes after them.
+    /// The last vCPU that writes its caches back has waited for the others' write-backs, and its PAUSE
+    /// loop took almost no modelled time: its clock is advanced to theirs, so that its own write-back
+    /// comes after them.
     pub(crate) fn follow_flushes(&self, job: &mut Job, cpu: c_uint) {
         if !self.hold_up_is_armed() || !job.flushes_last(cpu as usize, self.cpus()) {
             return;
@@ -348,9 +349,9 @@ impl Plugin {
         }
     }
 
-    /// The same as the next fuse; `None` when it is over.
+    /// What is left of the hold-up as the next fuse; `None` when it is over.
     fn hold_up_fuse(&self) -> Option<u64> {
-        // SAFETY: callbacks of the vCPUs' thread; or `check_hold_up`, which says why it may.
+        // SAFETY: callbacks of the vCPUs' thread; or `check_hold_up`, whose comment gives the reason.
         let job = unsafe { caching::job() };
         let job = job.as_deref();
         let cycle_ps = job.map_or(1000, |job| job.caches.profile().cycle_ps());
@@ -358,14 +359,14 @@ impl Plugin {
         Some(self.fuse_of(left_ns.min(budget::CHUNK_NS), cycle_ps))
     }
 
-    /// A vCPU has waited long in one instruction: the hold-up is looked at before its next.
+    /// A vCPU has waited long in one instruction: the hold-up is checked before its next.
     pub(crate) fn waited(&self, cpu: c_uint) {
         if self.hold_up_is_armed() {
             self.set(self.fuse, cpu as usize, 1);
         }
     }
 
-    /// A vCPU is about to halt: the hold-up is looked at as soon as it wakes,
+    /// A vCPU is about to halt: the hold-up is checked as soon as it wakes,
     /// since halted time burns no fuse.
     pub(crate) fn halts(&self, cpu: c_uint) {
         if self.hold_up_is_armed() {
@@ -374,8 +375,8 @@ impl Plugin {
         }
     }
 
-    /// Cuts if the hold-up is over, which halted vCPUs would never notice. Of the thread of commands: it
-    /// only reads what vCPUs that run may change meanwhile, and looks again later.
+    /// Cuts if the hold-up is over, which halted vCPUs would never notice. Runs on the command thread: it
+    /// only reads what running vCPUs may change meanwhile, and checks again later.
     pub(crate) fn check_hold_up(&self) {
         self.halted.store(true, Relaxed);
         if self.hold_up_is_armed() && self.hold_up_fuse().is_none() {
@@ -383,8 +384,7 @@ impl Plugin {
         }
     }
 
-    /// A fuse has burnt down, and its vCPU is about to execute one more, at this
-    /// address.
+    /// A fuse has burnt, and its vCPU is about to execute one more instruction, at this address.
     pub(crate) fn burnt(&self, cpu: c_uint, address: u64) {
         let fuse = if self.hold_up_is_armed() {
             if self.plan.quantum > 0 && address >= decode::USER_END {
@@ -412,7 +412,7 @@ impl Plugin {
         self.armed.load(Relaxed) == Armed::Count as u32 && self.cut_cpu.load(Relaxed) == cpu
     }
 
-    /// The power is gone. Does not return. Callers are the vCPUs' thread, or the VM is stopped or halted.
+    /// Cuts power; does not return. Called on the vCPUs' thread, or while the VM is stopped or halted.
     pub(crate) fn cut(&self, cut: Cut, cpu: u64) -> ! {
         self.last_act(&Event::Cut { cause: cut as u32 });
         self.snapshot(&self.ctl.at_cut, cpu);

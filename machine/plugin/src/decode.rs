@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! As much decoding of x86 as is needed: TCG has no callback for port writes.
+//! Minimal x86 decoding: TCG has no callback for port writes.
 
 /// Longest x86 instruction.
 pub(crate) const INSN_BYTES_MAX: usize = 15;
 
-/// First address that no program may use; those above are the kernel's.
+/// First address that no program may use; the kernel's are above.
 pub(crate) const USER_END: u64 = 1 << 47;
 
 const OUT_DX_AL: u8 = 0xee;
@@ -25,7 +25,7 @@ pub(crate) fn is_halt(insn: &[u8]) -> bool {
     matches!(insn, [0xf4, ..] | [0x0f, 0x01, 0xc9, ..])
 }
 
-/// Whether a code segment selector says "user program".
+/// Whether a code segment selector is a user program's.
 pub(crate) fn is_user(cs: u64) -> bool {
     cs & 3 == 3
 }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn out_is_found_behind_prefixes_only() {
+    fn out_is_found_after_prefixes_only() {
         assert!(is_out_dx_al(&[0xee]));
         assert!(is_out_dx_al(&[0x66, 0xee]));
         assert!(is_out_dx_al(&[0x66, 0x48, 0xee]));

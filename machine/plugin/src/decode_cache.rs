@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Instructions that matter to caches and that TCG executes without telling: which they are, and what
-//! memory they name.
+//! Instructions that matter to caches and for which TCG has no callback: their kind and their
+//! memory operand.
 
 /// What the model of caches does when an instruction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,18 +17,18 @@ pub(crate) enum Kind {
     Mfence,
     /// A locked instruction: a fence, and a store besides.
     Locked,
-    /// May change which page an address means.
+    /// May change the translation of an address.
     Translation,
 }
 
-/// Memory named by registers. Numbers are those of x86-64: 0 = rax, 4 = rsp, 15 = r15.
+/// A memory operand. Numbers are those of x86-64: 0 = rax, 4 = rsp, 15 = r15.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Operand {
     pub(crate) base: Option<u8>,
     /// Register and how far it is shifted.
     pub(crate) index: Option<(u8, u8)>,
     pub(crate) displacement: i32,
-    /// Counted from the next instruction.
+    /// Relative to the next instruction.
     pub(crate) rip_relative: bool,
     /// The segment whose base is added.
     pub(crate) segment: Option<Segment>,
@@ -72,14 +72,14 @@ fn prefixes(insn: &[u8]) -> (Prefixes, &[u8]) {
     (found, rest)
 }
 
-/// What is behind the opcode: mod, reg and rm of ModRM.
+/// The bytes after the opcode: mod, reg and rm of ModRM.
 fn modrm(rest: &[u8]) -> Option<(u8, u8, u8)> {
     rest.first()
         .map(|byte| (byte >> 6, byte >> 3 & 7, byte & 7))
 }
 
-/// The operand in memory that ModRM names, if it is not a register. As in 64-bit code; in 32-bit code the
-/// same but for an absolute address alone.
+/// The memory operand of ModRM, if it is not a register. Decoded as in 64-bit code; 32-bit code
+/// differs only in an absolute address alone.
 fn operand(prefixes: Prefixes, rest: &[u8]) -> Option<Operand> {
     let (mode, _, rm) = modrm(rest)?;
     let mut tail = &rest[1..];
@@ -158,7 +158,7 @@ fn is_vex_nt(rest: &[u8]) -> bool {
     map == 1 && matches!(opcode, 0xe7 | 0x2b) && modrm >> 6 != 3
 }
 
-/// What `insn` is to caches; the operand counts for flushes of a line only.
+/// The kind of `insn`; the operand is valid for flushes of a line only.
 pub(crate) fn classify(insn: &[u8]) -> Option<(Kind, Operand)> {
     let (prefixes, rest) = prefixes(insn);
     if prefixes.locked {
@@ -173,7 +173,7 @@ pub(crate) fn classify(insn: &[u8]) -> Option<(Kind, Operand)> {
 }
 
 impl Operand {
-    /// The address, from what registers hold.
+    /// The address, from the contents of registers.
     pub(crate) fn address(
         &self,
         next_insn: u64,
@@ -201,9 +201,9 @@ mod tests {
         classify(insn).map(|(kind, _)| kind)
     }
 
-    /// Bytes as an assembler makes them.
+    /// Bytes as an assembler emits them.
     #[test]
-    fn flushes_fences_and_bypassing_stores_are_told_apart() {
+    fn flushes_fences_and_bypassing_stores_are_distinct() {
         assert_eq!(kind(&[0x0f, 0xae, 0x38]), Some(Kind::Clflush));
         assert_eq!(kind(&[0x3e, 0x0f, 0xae, 0x38]), Some(Kind::Clflush));
         assert_eq!(kind(&[0x66, 0x0f, 0xae, 0x38]), Some(Kind::Clflushopt));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_translations_is_known() {
+    fn changes_of_translations_are_recognised() {
         for insn in [
             &[0x0f, 0x22, 0xd8][..],         // mov cr3, rax
             &[0x41, 0x0f, 0x22, 0xd9],       // mov cr3, r9
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_instructions_are_none_of_these() {
+    fn ordinary_instructions_are_not_classified() {
         for insn in [
             &[0x90][..],
             &[0x48, 0x89, 0x07],             // mov

@@ -25,10 +25,10 @@ pub(crate) struct Site {
     pub(crate) next: u64,
 }
 
-/// Every site ever translated: code is translated again and again, so each is kept once.
+/// Every site ever translated. Code is translated repeatedly, so each site is kept once.
 static SITES: Mutex<BTreeSet<&'static Site>> = Mutex::new(BTreeSet::new());
 
-/// The site, for QEMU to hand back to a callback.
+/// Interns a site; returns the data that QEMU passes to its callback.
 pub(crate) fn keep(site: Site) -> *mut c_void {
     let mut sites = SITES.lock().unwrap_or_else(PoisonError::into_inner);
     let kept = match sites.get(&site) {
@@ -42,7 +42,7 @@ pub(crate) fn keep(site: Site) -> *mut c_void {
     std::ptr::from_ref(kept).cast_mut().cast()
 }
 
-/// The line's physical address that a flush names, if the page is there.
+/// Physical address of the line that a flush names, if its page is present.
 fn physical(plugin: &Plugin, cpu: c_uint, site: &Site) -> Option<u64> {
     let registers = &plugin.registers[cpu as usize];
     let general = |number: u8| read_register(registers.general[usize::from(number)].load(Relaxed));
@@ -116,7 +116,7 @@ fn flush_all(plugin: &Plugin, job: &mut Job, cpu: c_uint, site: &Site) {
     });
     let core = Core(cpu as usize);
     plugin.follow_flushes(job, cpu);
-    tell(plugin, job, cpu, "begin");
+    log_progress(plugin, job, cpu, "begin");
     let limit_ns = plugin.hold_up_left_ns(job).unwrap_or(u64::MAX);
     match site.kind {
         Kind::Invd => job.invd(core),
@@ -126,26 +126,26 @@ fn flush_all(plugin: &Plugin, job: &mut Job, cpu: c_uint, site: &Site) {
         }
         _ => {
             if !job.wbinvd(core, limit_ns.saturating_mul(1000)) {
-                tell(plugin, job, cpu, "dry");
+                log_progress(plugin, job, cpu, "dry");
                 plugin.cut(Cut::HoldUp, cpu.into());
             }
         }
     }
-    tell(plugin, job, cpu, "end");
+    log_progress(plugin, job, cpu, "end");
     plugin.set(plugin.in_flight, cpu as usize, 0);
     plugin.waited(cpu);
 }
 
-/// How far a Stop has got, for people.
-fn tell(plugin: &Plugin, job: &mut Job, cpu: c_uint, what: &str) {
+/// Logs how far a Stop is, for people.
+fn log_progress(plugin: &Plugin, job: &mut Job, cpu: c_uint, what: &str) {
     if let Some(elapsed_ns) = plugin.hold_up_elapsed_ns(job) {
-        job.tell_flush(elapsed_ns, cpu.into(), what);
+        job.log_flush(elapsed_ns, cpu.into(), what);
     }
 }
 
 /// About to execute an instruction of [`Site`].
 pub(crate) unsafe extern "C" fn executes(cpu: c_uint, data: *mut c_void) {
-    // SAFETY: a callback of the vCPUs' thread; the data is of `keep`.
+    // SAFETY: a callback of the vCPUs' thread; the data is from `keep`.
     let (job, site) = unsafe { (caching::job(), &*data.cast::<Site>()) };
     let (Some(plugin), Some(job)) = (PLUGIN.get(), job) else {
         return;
@@ -162,13 +162,13 @@ pub(crate) unsafe extern "C" fn executes(cpu: c_uint, data: *mut c_void) {
     }
 }
 
-/// A store that bypasses the caches has been executed.
+/// A store that bypasses the caches has executed.
 pub(crate) unsafe extern "C" fn bypassed(cpu: c_uint, info: u32, address: u64, data: *mut c_void) {
     // SAFETY: a callback of the vCPUs' thread.
     let Some(job) = (unsafe { caching::job() }) else {
         return;
     };
-    told(job, cpu, info, address, data.addr() as u64);
+    note_store(job, cpu, info, address, data.addr() as u64);
     job.access(cpu, info, address, Access::NtStore, data.addr() as u64);
     if let Some(plugin) = PLUGIN.get() {
         plugin.set(plugin.in_flight, cpu as usize, 1);
@@ -176,7 +176,7 @@ pub(crate) unsafe extern "C" fn bypassed(cpu: c_uint, info: u32, address: u64, d
     }
 }
 
-/// A store has been executed while something is armed, or recorded.
+/// A store has executed while something is armed, or recorded.
 pub(crate) unsafe extern "C" fn stored_exactly(
     cpu: c_uint,
     info: u32,
@@ -187,15 +187,15 @@ pub(crate) unsafe extern "C" fn stored_exactly(
     let Some(job) = (unsafe { caching::job() }) else {
         return;
     };
-    told(job, cpu, info, address, data.addr() as u64);
+    note_store(job, cpu, info, address, data.addr() as u64);
     job.access(cpu, info, address, Access::Store, data.addr() as u64);
     if let Some(plugin) = PLUGIN.get() {
         cut_at_store(plugin, job, cpu);
     }
 }
 
-/// Counts a store, and records it in a window. Not those to devices and DRAM.
-fn told(job: &mut Job, cpu: c_uint, info: u32, address: u64, pc: u64) {
+/// Counts a store, and records it in a window, unless it is to a device or to DRAM.
+fn note_store(job: &mut Job, cpu: c_uint, info: u32, address: u64, pc: u64) {
     if job.store_fuse == 0 && !job.is_recording() {
         return;
     }
@@ -208,7 +208,7 @@ fn told(job: &mut Job, cpu: c_uint, info: u32, address: u64, pc: u64) {
         job.stamp(cpu, plugin.model_ns(job, cpu));
     }
     if job.in_window() {
-        // SAFETY: takes a number apart.
+        // SAFETY: only extracts bits.
         let len = 1_usize << unsafe { qemu::qemu_plugin_mem_size_shift(info) };
         tell_store(job, phys, len, pc);
         let next_line = (address | (LINE_BYTES - 1)) + 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! QEMU loads the plugin: arguments, control file, callbacks.
+//! Loading of the plugin: arguments, control file, callbacks.
 
 use crate::args::{self, Mark};
 use crate::caching::Job;
@@ -19,7 +19,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Names of general registers, by their numbers in instructions.
+/// Names of general registers, in the order of their numbers in instructions.
 const GENERAL: [&[u8]; 16] = [
     b"rax", b"rcx", b"rdx", b"rbx", b"rsp", b"rbp", b"rsi", b"rdi", b"r8", b"r9", b"r10", b"r11",
     b"r12", b"r13", b"r14", b"r15",
@@ -27,7 +27,7 @@ const GENERAL: [&[u8]; 16] = [
 
 static CPUS_READY: AtomicU32 = AtomicU32::new(0);
 
-/// QEMU's entry point. A line on stderr and a non-zero return refuse to start.
+/// QEMU's entry point. On error it prints a line on stderr and returns non-zero: QEMU exits.
 ///
 /// # Safety
 /// QEMU passes its own description and `argc` C strings.
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     argc: c_int,
     argv: *const *const c_char,
 ) -> c_int {
-    // SAFETY: as this function's.
+    // SAFETY: as for this function.
     match unsafe { install(id, info, argc, argv) } {
         Ok(()) => 0,
         Err(message) => {
@@ -89,7 +89,7 @@ unsafe fn install(
     let instruments = plan.count;
     let plugin = PLUGIN.get_or_init(|| Plugin::new(plan, ctl, cpu_count));
     spawn_server(plugin)?;
-    // SAFETY: installation is when callbacks are registered.
+    // SAFETY: callbacks may be registered during installation.
     unsafe {
         qemu::qemu_plugin_register_vcpu_init_cb(id, vcpu_ready);
         if instruments {
@@ -99,7 +99,7 @@ unsafe fn install(
     Ok(())
 }
 
-/// Maps the control file, made if it is missing, and empties it.
+/// Maps the control file, created if it is missing, and empties it.
 fn map(path: &str) -> Result<&'static Ctl, String> {
     let told = |error: std::io::Error| format!("control file {path}: {error}");
     let file = OpenOptions::new()
@@ -112,7 +112,7 @@ fn map(path: &str) -> Result<&'static Ctl, String> {
         .map_err(told)?;
     file.set_len(CTL_BYTES as u64).map_err(told)?;
     let page = map_shared(&file, CTL_BYTES).map_err(told)?;
-    // SAFETY: the page is CTL_BYTES long, aligned, stays mapped for ever, and
+    // SAFETY: the page is CTL_BYTES long, aligned, is never unmapped, and
     // every bit pattern is a valid Ctl, whose fields are all atomics.
     unsafe {
         page.write_bytes(0, CTL_BYTES);
@@ -160,10 +160,10 @@ fn spawn_server(plugin: &'static Plugin) -> Result<(), String> {
     };
     spawned
         .map(drop)
-        .map_err(|error| format!("thread for commands: {error}"))
+        .map_err(|error| format!("command thread: {error}"))
 }
 
-/// A vCPU exists: its fuse is not lit. When all do, the lab may begin.
+/// A vCPU has been created: disarm its fuse. After the last, the lab may begin.
 unsafe extern "C" fn vcpu_ready(_id: u64, cpu: c_uint) {
     let Some(plugin) = PLUGIN.get() else {
         return;
@@ -183,7 +183,7 @@ unsafe extern "C" fn vcpu_ready(_id: u64, cpu: c_uint) {
     find_registers(plugin, index);
     let clock = plugin.clock.get_or_init(Clock::find);
     if plugin.plan.cache.is_some() && clock.is_none() {
-        // Without it vCPUs have threads of their own, and the caches would be shared by them.
+        // Without icount vCPUs have threads of their own, which would share the model.
         eprintln!("remanence-plugin: cache= needs -icount shift=0,sleep=off");
         // SAFETY: ends the process before its first guest instruction.
         unsafe { libc::_exit(1) };
@@ -199,7 +199,7 @@ unsafe extern "C" fn vcpu_ready(_id: u64, cpu: c_uint) {
 }
 
 fn find_registers(plugin: &Plugin, cpu: usize) {
-    // SAFETY: this is a vCPU's init callback, the place to ask; QEMU returns an
+    // SAFETY: this is a vCPU's init callback, where registers may be listed; QEMU returns an
     // array of descriptors with C strings, which is freed here.
     unsafe {
         let array = qemu::qemu_plugin_get_registers();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is added to translated code, and the callbacks it makes.
+//! Instrumentation of translated code, and its callbacks.
 //!
 //! Order at each instruction: marks, then "is the fuse burnt?", then the fuse
 //! burns and the count grows. So a fuse of n lets n instructions begin, and a
@@ -56,12 +56,12 @@ pub(crate) unsafe extern "C" fn translate(_id: qemu::PluginId, block: *mut qemu:
 }
 
 /// # Safety
-/// `insn` is of the block being translated.
+/// `insn` belongs to the block being translated.
 unsafe fn add_caches(plugin: &Plugin, insn: *mut qemu::Insn) {
     let mut bytes = [0; decode::INSN_BYTES_MAX];
-    // SAFETY: the caller's.
+    // SAFETY: as the caller guarantees.
     let found = decode_cache::classify(unsafe { copy_insn(insn, &mut bytes) });
-    // SAFETY: the caller's; callbacks that get a site get one that is kept for ever.
+    // SAFETY: as the caller guarantees; sites passed to callbacks are never freed.
     unsafe {
         add_stores(plugin, insn, found);
         let Some((kind, operand)) = found.filter(|(kind, _)| *kind != Kind::NtStore) else {
@@ -97,7 +97,7 @@ unsafe fn add_caches(plugin: &Plugin, insn: *mut qemu::Insn) {
 }
 
 /// # Safety
-/// `insn` is of the block being translated.
+/// `insn` belongs to the block being translated.
 unsafe fn add_stores(
     plugin: &Plugin,
     insn: *mut qemu::Insn,
@@ -111,7 +111,7 @@ unsafe fn add_stores(
     } else {
         caching::stored
     };
-    // SAFETY: the caller's; the data is a number.
+    // SAFETY: as the caller guarantees; the data is a number.
     unsafe {
         let pc = address_as_data(insn);
         qemu::qemu_plugin_register_vcpu_mem_cb(
@@ -135,10 +135,10 @@ unsafe fn add_stores(
 }
 
 /// # Safety
-/// `insn` is of the block being translated.
+/// `insn` belongs to the block being translated.
 unsafe fn add_fuse(plugin: &Plugin, insn: *mut qemu::Insn) {
     let mut bytes = [0; decode::INSN_BYTES_MAX];
-    // SAFETY: the caller's; one callback uses no data, the other takes it as a number.
+    // SAFETY: as the caller guarantees; one callback uses no data, the other a number.
     unsafe {
         if decode::is_halt(copy_insn(insn, &mut bytes)) {
             qemu::qemu_plugin_register_vcpu_insn_exec_cb(
@@ -167,11 +167,11 @@ unsafe fn add_fuse(plugin: &Plugin, insn: *mut qemu::Insn) {
 }
 
 /// # Safety
-/// `insn` is of the block being translated.
+/// `insn` belongs to the block being translated.
 unsafe fn add_marks(plugin: &Plugin, insn: *mut qemu::Insn, is_first: bool) {
     for (index, mark) in plugin.plan.marks.iter().enumerate() {
         let data = std::ptr::without_provenance_mut::<c_void>(index);
-        // SAFETY: the caller's; the callbacks take the data as a number.
+        // SAFETY: as the caller guarantees; the callbacks use the data as a number.
         unsafe {
             let address = qemu::qemu_plugin_insn_vaddr(insn);
             match *mark {
@@ -206,26 +206,26 @@ unsafe fn add_marks(plugin: &Plugin, insn: *mut qemu::Insn, is_first: bool) {
 }
 
 /// # Safety
-/// `insn` is of the block being translated.
+/// `insn` belongs to the block being translated.
 unsafe fn copy_insn(insn: *const qemu::Insn, to: &mut [u8; decode::INSN_BYTES_MAX]) -> &[u8] {
-    // SAFETY: QEMU writes at most the number of bytes it is told.
+    // SAFETY: QEMU writes at most the number of bytes passed.
     let bytes = unsafe { qemu::qemu_plugin_insn_data(insn, to.as_mut_ptr().cast(), to.len()) };
     &to[..bytes.min(to.len())]
 }
 
 /// # Safety
-/// `insn` is of the block being translated.
+/// `insn` belongs to the block being translated.
 unsafe fn address_as_data(insn: *const qemu::Insn) -> *mut c_void {
-    // SAFETY: the caller's.
+    // SAFETY: as the caller guarantees.
     let address = unsafe { qemu::qemu_plugin_insn_vaddr(insn) };
     std::ptr::without_provenance_mut(usize::try_from(address).unwrap_or(0))
 }
 
 /// # Safety
-/// `insn` is of the block being translated.
+/// `insn` belongs to the block being translated.
 unsafe fn is_out(insn: *const qemu::Insn) -> bool {
     let mut bytes = [0; decode::INSN_BYTES_MAX];
-    // SAFETY: the caller's.
+    // SAFETY: as the caller guarantees.
     decode::is_out_dx_al(unsafe { copy_insn(insn, &mut bytes) })
 }
 
@@ -278,7 +278,7 @@ pub(crate) fn read_register(register: *mut qemu::Register) -> u64 {
     if register.is_null() {
         return 0;
     }
-    // SAFETY: the handle is this vCPU's, taken when it was made; every caller is
+    // SAFETY: the handle is this vCPU's, taken when it was created; every caller is
     // a callback registered with `Registers::Read`; the array is freed here.
     unsafe {
         let bytes = qemu::g_byte_array_new();

@@ -7,30 +7,30 @@
 //!     pc=0x100000,out=0x2f8:0x7e,user=on
 //! ```
 //!
-//! All of it is off unless asked for:
+//! Everything is off by default:
 //!
 //! | argument | what it does |
 //! |---|---|
-//! | `ctl=FILE` | the control file (`format/rem_plugin_ctl.h`); needed by all others |
+//! | `ctl=FILE` | the control file (`format/rem_plugin_ctl.h`); required |
 //! | `count=on` | one inline counter for each vCPU |
 //! | `cut=on` | a fuse for each vCPU, for `ARM_CUT`, `ARM_CUT_AT` and `ARM_HOLD_UP`; implies `count` |
-//! | `quantum=N` | under icount, a vCPU's turn ends after N instructions, and during a hold-up it is noted where in the kernel; implies `cut` |
+//! | `quantum=N` | under icount, a vCPU's turn ends after N instructions, and during a hold-up the kernel address at its end is logged; implies `cut` |
 //! | `pc=ADDRESS` | a mark: about to execute there (may be repeated) |
 //! | `out=PORT:BYTE` | a mark: about to write that byte to that port (may be repeated) |
 //! | `user=on` | a mark: about to execute at CPL 3 |
 //! | `cache=PROFILE` | volatile caches before NVRAM, which is the file `memory=` at `base=`; lines that are written back go to the file `media=`; icount only |
 //! | `record=DIR` | with caches: writes the recording there (`format/rem_recording.h`) |
-//! | `trace=FILE` | with caches: where `TRACE` writes what memory was asked for (`format/rem_trace.h`); it looks at loads, too |
-//! | `writers=FILE` | with caches: who stored to each line last (`format/rem_writers.h`) |
+//! | `trace=FILE` | with caches: where `TRACE` writes the memory requests (`format/rem_trace.h`); loads are traced, too |
+//! | `writers=FILE` | with caches: the last store to each line (`format/rem_writers.h`) |
 //! | `flushes=FILE` | with caches: in a hold-up, how many lines were left before and after each WBINVD; text |
-//! | `disklog=FILE`, `said=FILE` | with `record=`: how far the write log of the next disk is, and the console's log, gets into it |
-//! | `loads=on` | with caches: loads are looked at always, not only while something is armed |
+//! | `disklog=FILE`, `said=FILE` | with `record=`: records the size of the write log of the next disk, and of the console's log |
+//! | `loads=on` | with caches: loads are modelled always, not only while something is armed |
 //!
 //! Invariants:
-//! - Counters are only ever added to by translated code of their own vCPU.
+//! - Only translated code of its own vCPU adds to a counter.
 //! - A fuse is set only while the VM is stopped or by a callback of its own vCPU,
 //!   since translated code reads, changes and writes it without a lock.
-//! - Nothing here moves guest time. Guest memory is not written, but by INVD, which makes it what media has.
+//! - Nothing here moves guest time. Only INVD writes guest memory: it restores the content of media.
 //!
 //! Marks are numbered in the order of the arguments. `args`, `budget`, `decode`
 //! and the layout in `control` are pure and tested natively; what calls QEMU is

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 
 /// The first `len` bytes of a file, for reading and writing; aligned to a page, never removed.
 ///
-/// What is mapped behind the file's end must not be touched.
+/// Pages beyond the end of the file must not be accessed.
 pub(crate) fn map_shared(file: &File, len: usize) -> io::Result<*mut u8> {
     // SAFETY: a new mapping, at a place that the kernel chooses.
     let start = unsafe {

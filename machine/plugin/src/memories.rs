@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The two files: coherent memory, which is the guest's, and media, which outlives power.
+//! The two files: the guest's coherent memory, and media, which survives power loss.
 
 use crate::mapped::map_shared;
 use crate::recorder::Recorder;
@@ -31,13 +31,13 @@ impl Mapping {
         let bytes = file.metadata().map_err(told)?.len();
         if bytes == 0 || bytes % PAGE_BYTES != 0 || bytes / LINE_BYTES > u64::from(u32::MAX) {
             return Err(format!(
-                "{path}: {bytes} bytes are no memory of whole pages"
+                "{path}: {bytes} bytes; memory has whole pages, at least one"
             ));
         }
         let len = usize::try_from(bytes).map_err(|error| format!("{path}: {error}"))?;
         let start = map_shared(&file, len).map_err(told)?;
-        // SAFETY: the mapping is `len` bytes long, aligned to a page, and never removed; words
-        // that others change are what atomics are for.
+        // SAFETY: the mapping is `len` bytes long, aligned to a page, and never removed; the words are
+        // atomics, so others may change them.
         let words = unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>(), len / 8) };
         Ok(Self { words, file })
     }
@@ -57,13 +57,13 @@ impl Mapping {
 
     fn seek(&self, from: u64, whence: libc::c_int) -> Option<u64> {
         let from = i64::try_from(from).ok()?;
-        // SAFETY: asks where a piece begins or ends; nobody reads by this file's position.
+        // SAFETY: finds where a piece begins or ends; nothing uses this file's position.
         let found = unsafe { libc::lseek(self.file.as_raw_fd(), from, whence) };
         u64::try_from(found).ok()
     }
 
-    /// The first piece of the file that is not a hole and begins in `from..end`; in bytes. To look for
-    /// its end takes as long as it is large, so nobody does where there is none.
+    /// The first piece of the file that is not a hole and begins in `from..end`; in bytes. The search
+    /// for its end takes time by its size, so it is made only for a piece that exists.
     fn next_data(&self, from: u64, end: u64) -> Option<(u64, u64)> {
         let begin = self
             .seek(from, libc::SEEK_DATA)
@@ -73,8 +73,8 @@ impl Mapping {
 }
 
 fn same(left: &[AtomicU64], right: &[AtomicU64]) -> bool {
-    // SAFETY: both are mapped memory of that length; bytes that change meanwhile make the answer one
-    // that was true a moment ago or will be in a moment, which is all that a caller can ask.
+    // SAFETY: both are mapped memory of that length. If bytes change meanwhile, the result is that of
+    // a moment just before or after, which is all that a caller can rely on.
     unsafe {
         libc::memcmp(
             left.as_ptr().cast::<c_void>(),
@@ -84,12 +84,12 @@ fn same(left: &[AtomicU64], right: &[AtomicU64]) -> bool {
     }
 }
 
-/// Coherent memory and media of one machine, and who is told of each write to media.
+/// Coherent memory and media of one machine, and the recorder of writes to media.
 #[derive(Debug)]
 pub(crate) struct Memories {
     coherent: Mapping,
     media: Mapping,
-    /// The piece of coherent memory that was looked at last, which never becomes a hole again.
+    /// The last piece of coherent memory that was inspected; it never becomes a hole again.
     piece: Cell<(u64, u64)>,
     pub(crate) recorder: Option<Recorder>,
 }
@@ -116,12 +116,12 @@ impl Memories {
         (self.coherent.words.len() * 8) as u64
     }
 
-    /// What outlives power, of a line.
+    /// A line of media.
     pub(crate) fn media(&self, line: Line) -> Bytes {
         self.media.bytes(line)
     }
 
-    /// What a store just left in coherent memory.
+    /// The bytes that a store has just left in coherent memory.
     pub(crate) fn stored(&self, offset: u64, len: usize) -> ([u8; 64], usize) {
         let line = Line(u32::try_from(offset / LINE_BYTES).unwrap_or(u32::MAX));
         let all = self.coherent(line);

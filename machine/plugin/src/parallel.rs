@@ -4,10 +4,10 @@
 //! Translated code is shared by all vCPUs, so an inline operation has to find out
 //! which one runs it. QEMU 10.0 does that only for code translated with
 //! `CF_PARALLEL`, which it sets when vCPUs have threads of their own. Otherwise it
-//! takes the vCPU that *translated* the code for the one that runs it; and while
-//! scaling that number it overwrites the constant it was taken from
+//! uses the vCPU that *translated* the code instead of the one that runs it; and
+//! when it scales that number it overwrites the constant
 //! (accel/tcg/plugin-gen.c, `gen_cpu_index`, `gen_plugin_u64_ptr`), which breaks
-//! the guest as soon as the number is not 0. Seen: the second CPU's code was given
+//! the guest if the number is not 0. Observed: the second CPU's code had
 //! the index 1024.
 //!
 //! `CF_PARALLEL` is legal for vCPUs that run in turn: locked instructions use the
@@ -15,13 +15,12 @@
 //! before it translates anything.
 //!
 //! Turns under icount last up to the next timer of any vCPU, a millisecond and
-//! more, in which another vCPU does not see its interrupts: what would happen at
-//! once on a real machine seems to take one turn of each. `quantum=` ends turns
-//! after so many instructions.
+//! more, in which another vCPU does not see its interrupts: what a real machine
+//! does at once seems to take one turn of each. `quantum=` ends turns after the
+//! given number of instructions.
 //!
-//! Left over: a locked instruction on a misaligned
-//! address is translated once more, alone and without the flag; neither Linux nor
-//! any compiler makes one.
+//! Limitation: a locked instruction on a misaligned address is translated once
+//! more, alone and without the flag; neither Linux nor any compiler emits one.
 
 use crate::clock::symbol;
 use libc::{c_int, c_uint, c_void};
@@ -33,7 +32,7 @@ type InitFlagsFn = unsafe extern "C" fn(*mut c_void, bool);
 type FlushFn = unsafe extern "C" fn(*mut c_void);
 type PageFn = unsafe extern "C" fn(*mut c_void, u64) -> u64;
 
-/// QEMU's functions that are needed.
+/// The functions of QEMU that are used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parallel {
     get_cpu: GetCpuFn,
@@ -67,7 +66,7 @@ impl Parallel {
 
     fn state(self, cpu: c_uint) -> Option<*mut c_void> {
         let index = c_int::try_from(cpu).ok()?;
-        // SAFETY: looks the number up in QEMU's list of vCPUs; null if it is none.
+        // SAFETY: looks the number up in QEMU's list of vCPUs; null if there is none.
         let state = unsafe { (self.get_cpu)(index) };
         (!state.is_null()).then_some(state)
     }
@@ -84,8 +83,8 @@ impl Parallel {
     /// Ends the turn of this vCPU after the block that it executes.
     pub(crate) fn end_turn(self, cpu: c_uint) {
         if let Some(state) = self.state(cpu) {
-            // SAFETY: meant to be called from any thread, at any time: it only
-            // sets flags that the vCPU looks at between blocks.
+            // SAFETY: may be called from any thread, at any time: it only
+            // sets flags that the vCPU checks between blocks.
             unsafe { (self.exit)(state) };
         }
     }
@@ -93,12 +92,12 @@ impl Parallel {
     /// All code will be translated again, before any vCPU continues. The VM must be stopped.
     pub(crate) fn forget_code(self) {
         if let Some(state) = self.state(0) {
-            // SAFETY: with CF_PARALLEL set, QEMU puts the work off until the vCPUs' thread can do it.
+            // SAFETY: with CF_PARALLEL set, QEMU defers the work until the vCPUs' thread can do it.
             unsafe { (self.flush)(state) };
         }
     }
 
-    /// The physical page of a virtual address, as this vCPU's page tables have it; of its own callbacks.
+    /// The physical page of a virtual address, by this vCPU's page tables; for its own callbacks.
     pub(crate) fn physical_page(self, cpu: c_uint, address: u64) -> Option<u64> {
         let state = self.state(cpu)?;
         // SAFETY: walks the page tables and changes nothing; it takes the address of a page.

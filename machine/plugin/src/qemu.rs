@@ -2,9 +2,9 @@
 //! The part of QEMU's plugin API v4 that is used here, declared by hand from
 //! `qemu-plugin.h`.
 //!
-//! The crates that bind this API ask for a newer compiler than Debian 13's
-//! (1.88 against 1.85); and hot callbacks want to be plain `extern "C"`
-//! functions in any case, since boxed closures cost more than what they count.
+//! The crates that bind this API need a newer compiler than Debian 13's
+//! (1.88 against 1.85); and hot callbacks must be plain `extern "C"` functions
+//! anyway, since boxed closures cost more than what they count.
 
 use libc::{c_char, c_int, c_uint, c_void};
 

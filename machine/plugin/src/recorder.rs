@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Writes the recording (`format/rem_recording.h`): each write-back, in windows each store, and how far
-//! the files are that QEMU writes beside it (disks' logs, the console's).
+//! Writes the recording (`format/rem_recording.h`): each write-back, in windows each store, and the
+//! sizes of the files that QEMU writes beside it (disks' logs, the console's).
 //!
-//! QEMU writes a disk's log before it answers the guest. So whatever the guest knows to be written when
-//! an event happens is in the log by then, and its size at that moment puts both in one order.
+//! QEMU writes a disk's log before it answers the guest. So every write that the guest knows to be
+//! complete when an event happens is in the log by then, and the log's size orders the two.
 
 use crate::memories::Memories;
 use remanence_cache::{Bytes, Cause, LINE_BYTES, Line, Memory};
@@ -12,18 +12,18 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Sizes of files are looked at before write-backs and all that is rare; of stores, before each so many.
+/// Stores per check of the files' sizes; before write-backs and rare events they are always checked.
 const STORES_PER_LOOK: u32 = 64;
 
 /// A file that QEMU appends to.
 #[derive(Debug)]
 struct Watched {
-    /// `None`: what the machine says.
+    /// `None`: the console's log.
     disk: Option<u32>,
     path: PathBuf,
-    /// Opened when it is there; QEMU may make it after the plugin.
+    /// Opened once it exists; QEMU may create it after the plugin starts.
     file: Option<File>,
-    told: u64,
+    recorded: u64,
 }
 
 impl Watched {
@@ -32,20 +32,20 @@ impl Watched {
             disk,
             path: path.into(),
             file: None,
-            told: 0,
+            recorded: 0,
         }
     }
 
-    /// An event, where it has grown.
+    /// An event, if the file has grown.
     fn look(&mut self) -> Option<Event<'static>> {
         if self.file.is_none() {
             self.file = File::open(&self.path).ok();
         }
         let bytes = self.file.as_ref()?.metadata().ok()?.len();
-        if bytes == self.told {
+        if bytes == self.recorded {
             return None;
         }
-        self.told = bytes;
+        self.recorded = bytes;
         Some(match self.disk {
             Some(disk) => Event::DiskLog { disk, bytes },
             None => Event::Said { bytes },
@@ -53,12 +53,12 @@ impl Watched {
     }
 }
 
-/// An error of the file ends the recording, once and with a line.
+/// An error of the file ends the recording, and is reported once.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     writer: Option<Writer<BufWriter<File>>>,
     base: u64,
-    /// Of the events that follow.
+    /// vCPU of the events that follow.
     pub(crate) vcpu: u8,
     pub(crate) time_ns: u64,
     pub(crate) window: bool,
@@ -67,14 +67,14 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A recording in the folder `dir`, which the lab has put base.media into.
+    /// Creates a recording in the folder `dir`, which has the lab's base.media.
     pub(crate) fn create(dir: &str, header: &Header) -> Result<Self, String> {
         let path = Path::new(dir).join("recording.bin");
-        let told = |error: std::io::Error| format!("{}: {error}", path.display());
-        let file = File::create(&path).map_err(told)?;
+        let named = |error: std::io::Error| format!("{}: {error}", path.display());
+        let file = File::create(&path).map_err(named)?;
         let buffered = BufWriter::with_capacity(1 << 20, file);
         Ok(Self {
-            writer: Some(Writer::new(buffered, header).map_err(told)?),
+            writer: Some(Writer::new(buffered, header).map_err(named)?),
             base: header.nvram_phys,
             vcpu: recording::NO_VCPU,
             time_ns: 0,
@@ -84,7 +84,7 @@ impl Recorder {
         })
     }
 
-    /// Tells from here on how far these files are.
+    /// Records the sizes of these files from here on.
     pub(crate) fn watch(&mut self, disk_logs: &[String], said: Option<&str>) {
         for (disk, path) in (0..).zip(disk_logs) {
             self.watched.push(Watched::new(Some(disk), path));
@@ -139,7 +139,7 @@ impl Recorder {
         });
     }
 
-    /// What is recorded so far is in the file.
+    /// Writes everything recorded so far to the file.
     pub(crate) fn flush(&mut self) {
         if let Some(writer) = &mut self.writer {
             if let Err(error) = writer.get_mut().flush() {
@@ -150,7 +150,7 @@ impl Recorder {
     }
 }
 
-/// Begins a window: tells every line that is not as media has it.
+/// Begins a window: records every line that differs from media.
 pub(crate) fn begin_window(memories: &mut Memories, lines: u32) {
     let Some(mut recorder) = memories.recorder.take() else {
         return;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The timing of memory, and the trace of what it is asked (`format/rem_trace.h`): misses,
-//! write-backs, and waits until what was written is safe, with the instructions between them.
+//! The timing of memory, and the trace of its requests (`format/rem_trace.h`): misses, write-backs,
+//! and waits until written data is durable, with the instructions between them.
 //!
-//! A trace is held in memory, bounded, and written when it is whole: the file appears at once. What no
+//! A trace is held in memory, bounded, and written when it is complete: the file appears at once.
+//! Only accesses by instructions are in it, not those of devices nor the time of halted vCPUs.
 //! instruction does, devices' accesses and the time in which vCPUs halt, is not in it.
 
 use ocpmem::trace::{Kind, Request, Trace};
@@ -13,7 +14,7 @@ use std::fs::File;
 /// How many instructions a vCPU has begun.
 pub(crate) type Instructions = fn(Core) -> u64;
 
-/// Flat times, and a trace while one is wanted.
+/// Flat times, and a trace while one is requested.
 #[derive(Debug)]
 pub(crate) struct Traced {
     flat: FlatTiming,
@@ -23,7 +24,7 @@ pub(crate) struct Traced {
     instructions: Instructions,
     trace: Option<Trace>,
     records_max: usize,
-    /// Of each vCPU at its last record.
+    /// Instructions that each vCPU had begun at its last record.
     begun: Vec<u64>,
 }
 
@@ -55,7 +56,7 @@ impl Traced {
         self.trace.is_some()
     }
 
-    /// A new trace of up to so many records, after the one before is written; 0: none.
+    /// Writes the current trace, and begins one of up to `records_max` records; 0: none.
     pub(crate) fn begin(&mut self, records_max: u64) {
         self.finish();
         self.records_max = usize::try_from(records_max).unwrap_or(0);
@@ -67,7 +68,7 @@ impl Traced {
         }
     }
 
-    /// The trace ends here and is written.
+    /// Ends the trace and writes it.
     pub(crate) fn finish(&mut self) {
         let (Some(trace), Some(path)) = (self.trace.take(), &self.path) else {
             return;
@@ -131,15 +132,15 @@ mod tests {
         static BEGUN: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// Each time it is asked, ten instructions more.
+    /// Ten instructions more at each call.
     fn ten_more(_core: Core) -> u64 {
         BEGUN.set(BEGUN.get() + 10);
         BEGUN.get()
     }
 
-    /// Goal: a trace has every request in order, with its gaps, and ends at its bound.
+    /// Goal: a trace has every request in order, with its gaps, and ends at its limit.
     #[test]
-    fn trace_ends_at_its_bound_and_is_whole() {
+    fn trace_ends_at_its_limit_and_is_complete() {
         let path = std::env::temp_dir().join(format!("rem-traced-{}.trace", std::process::id()));
         let profile = Profile::named("lightpc").unwrap();
         let mut it = Traced::new(&profile, Some(path.display().to_string()), 2, 64, ten_more);
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_traced_takes_the_time_that_it_took() {
+    fn tracing_changes_no_times() {
         let profile = Profile::named("lightpc").unwrap();
         let mut flat = FlatTiming::of(&profile);
         let mut it = Traced::new(&profile, None, 1, 64, ten_more);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Who stored to each line last (`format/rem_writers.h`): a file, so that it outlives the process.
+//! The last store to each line (`format/rem_writers.h`), in a file, so that it survives the process.
 
 use crate::mapped::map_shared;
 use remanence_cache::Line;
@@ -7,7 +7,7 @@ use remanence_format::RemWriter as Writer;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 
-/// The table, and each vCPU's time of its last miss, which is what a store is told to be of.
+/// The table, and the time of each vCPU's last miss, which is recorded as the time of a store.
 #[derive(Debug)]
 pub(crate) struct Writers {
     table: &'static mut [Writer],
@@ -15,7 +15,7 @@ pub(crate) struct Writers {
 }
 
 impl Writers {
-    /// An empty table for so many lines.
+    /// Creates an empty table for `lines` lines.
     pub(crate) fn create(path: &str, lines: u32, cpus: usize) -> Result<Self, String> {
         let told = |error: std::io::Error| format!("writers={path}: {error}");
         let file = OpenOptions::new()
@@ -30,13 +30,13 @@ impl Writers {
         file.set_len(len as u64).map_err(told)?;
         let start = map_shared(&file, len).map_err(told)?;
         // SAFETY: the mapping is `lines` entries long, aligned to a page and never removed; any bytes
-        // make an entry, and this process alone writes it: others read it when it is gone.
+        // make an entry, and only this process writes it: others read it after its end.
         let table = unsafe { std::slice::from_raw_parts_mut(start.cast(), lines as usize) };
         let now = (0..cpus).map(|cpu| cpu as u64 & 0xff).collect();
         Ok(Self { table, now })
     }
 
-    /// A vCPU's clock, told now and then.
+    /// Sets the time of the stores that follow.
     pub(crate) fn set_time(&mut self, cpu: usize, time_ns: u64) {
         self.now[cpu] = time_ns << 8 | (cpu as u64 & 0xff);
     }

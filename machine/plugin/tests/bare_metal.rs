@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The plugin in a real QEMU, with a guest that leaves in its memory file how
-//! many instructions it executed (`guest.S`). What the plugin says is compared
-//! with what the guest did.
+//! The plugin in a real QEMU, with a guest that leaves in its memory file how many instructions it
+//! executed (`guest.S`). The plugin's counts are compared with the guest's.
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,
@@ -55,8 +54,8 @@ fn cut_from_a_mark_is_exact() {
     }
 }
 
-/// Method: stop a running loop over QMP wherever it is, compare the count with
-/// the words, arm from there, go on.
+/// Method: stop a running loop over QMP at any place, compare the count with the words, arm from
+/// there, continue.
 #[test]
 fn count_of_a_stopped_vm_and_cut_from_there_are_exact() {
     let guest = Guest::build();
@@ -124,7 +123,7 @@ fn turns_end_after_the_quantum() {
     machine.run_to_the_cut();
     assert_eq!(machine.counters(AP_COUNTERS), expected(INSNS));
     let (from, to) = (machine.snapshot(mark_first(0)), machine.snapshot(AT_CUT));
-    // The CPU with the cut's fuse has QEMU's own turns, the other has short ones.
+    // The CPU with the cut's fuse has QEMU's own turns, the other has short turns.
     assert_eq!(to.count[1] - from.count[1], INSNS);
 
     let mut machine = Machine::start(&guest, Clocking::Icount, 2, LOOP, &args);
@@ -173,7 +172,7 @@ fn hold_up_ends_when_a_vcpu_has_used_it() {
     }
 }
 
-/// A machine that halts burns no fuse; its time must count all the same.
+/// A machine that halts burns no fuse; its time must count nevertheless.
 #[test]
 fn halted_time_counts_against_the_hold_up() {
     const HOLD_UP_NS: u64 = 50_000_000;

@@ -14,8 +14,8 @@
  *   8      nothing; by the second CPU
  *   9      nothing; to two lines at once
  *
- * The word at MODE says what comes then: 0 nothing, 1 WBINVD, 2 WBINVD and a second
- * store to line 0 and INVD. A byte on port 0x2f8 says that all is done.
+ * The word at MODE selects what follows: 0 nothing, 1 WBINVD, 2 WBINVD and a second
+ * store to line 0 and INVD. A byte on port 0x2f8 reports the end.
  *
  * Loaded by QEMU's multiboot loader: 32-bit, flat, no paging, interrupts off.
  */
@@ -36,7 +36,7 @@
 	.globl _start, stored, done
 _start:
 	cli
-	/* firmware is through: the test says when */
+	/* firmware is done; wait for the test */
 1:	pause
 	cmpl $0, GO
 	je 1b

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Goal: what the guest's flushes and fences leave on media, in a real QEMU.
-//! Method: `cache.S` stores to one line each and flushes it in one way each; the media file is looked at
-//! after the cut. Each way of keeping a line has its counterpart in which it is lost.
+//! Method: `cache.S` stores to one line each and flushes it in one way each; the media file is read
+//! after the cut. Each way of keeping a line has a counterpart that loses it.
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,
@@ -16,7 +16,7 @@ use machine::{
 use remanence_recording::{Event, Reader};
 
 const LINES: u64 = 0x3_0000;
-/// What firmware leaves alone.
+/// A place that firmware does not use.
 const DMA: u64 = 0xf0_0000;
 const GO: u64 = 0x20_0018;
 const STARTED_MARK: u64 = 0;
@@ -37,7 +37,7 @@ const LOST: u64 = CACHE + 80;
 const DUE: u64 = CACHE + 88;
 const ON_MEDIA: u64 = CACHE + 96;
 
-/// A machine whose firmware is through and whose guest waits to begin; a device has written a word.
+/// Starts a machine whose firmware is done and whose guest waits; a device has written a word.
 fn start(guest: &Guest, profile: &str, cpus: u32, mode: u32, more: &str) -> Machine {
     let started = guest.address("_start");
     let args = format!("cache={profile},{ARGS},pc={started:#x},out=0x2f8:0x7e{more}");
@@ -66,7 +66,7 @@ fn on_media(machine: &Machine, lines: std::ops::Range<u64>) -> Vec<u32> {
 }
 
 #[test]
-fn line_is_kept_if_flushed_and_fenced_and_lost_if_not() {
+fn only_flushed_and_fenced_lines_are_kept() {
     let guest = Guest::build_from("cache.S");
     let mut machine = start(&guest, "wsp-c5528", 1, NOTHING, "");
     finish(&mut machine);
@@ -76,11 +76,11 @@ fn line_is_kept_if_flushed_and_fenced_and_lost_if_not() {
     let coherent = [0, 1, 6, 7].map(|line| machine.coherent_u32(LINES + line * 64));
     assert_eq!(coherent, [1; 4], "the guest saw them all");
     assert!(machine.ctl_u64(DIFFER) >= 5);
-    assert_eq!(machine.ctl_u64(LOST), 0, "no flush was owed");
+    assert_eq!(machine.ctl_u64(LOST), 0, "no flush was due");
 }
 
 #[test]
-fn wbinvd_keeps_all_that_its_cpu_stored_and_what_devices_did() {
+fn wbinvd_keeps_stores_of_its_cpu_and_of_devices() {
     let guest = Guest::build_from("cache.S");
     let mut machine = start(&guest, "wsp-c5528", 1, WBINVD, "");
     finish(&mut machine);
@@ -91,29 +91,29 @@ fn wbinvd_keeps_all_that_its_cpu_stored_and_what_devices_did() {
 }
 
 #[test]
-fn wbinvd_leaves_what_another_cpu_has_in_its_own_caches() {
+fn wbinvd_leaves_caches_of_other_cpus() {
     let guest = Guest::build_from("cache.S");
     let mut machine = start(&guest, "wsp-c5528", 2, WBINVD, "");
     finish(&mut machine);
     assert_eq!(machine.coherent_u32(LINES + 8 * 64) & 0xffff, 1);
     assert_eq!(on_media(&machine, 7..9), [1, 0]);
-    // The first CPU reads the line, which brings it to the last level they share.
+    // The first CPU reads the line, which brings it to their shared last level.
     let mut machine = start(&guest, "wsp-c5528", 2, WBINVD, ",loads=on");
     finish(&mut machine);
     assert_eq!(on_media(&machine, 7..9), [1, 1]);
 }
 
 #[test]
-fn invd_loses_a_store_for_everybody() {
+fn invd_loses_a_store_for_all_cpus() {
     let guest = Guest::build_from("cache.S");
     let mut machine = start(&guest, "wsp-c5528", 1, INVD, "");
     finish(&mut machine);
     assert_eq!(machine.media_u32(LINES), 1, "the first store, by WBINVD");
-    assert_eq!(machine.coherent_u32(LINES), 1, "the second is gone");
+    assert_eq!(machine.coherent_u32(LINES), 1, "the second is lost");
 }
 
 #[test]
-fn domain_that_has_the_caches_keeps_everything() {
+fn domain_with_caches_keeps_everything() {
     let guest = Guest::build_from("cache.S");
     let mut machine = start(&guest, "server-eadr", 2, NOTHING, "");
     finish(&mut machine);
@@ -149,7 +149,7 @@ fn hold_up_that_ends_in_wbinvd_leaves_a_part_on_media() {
 }
 
 #[test]
-fn power_goes_right_after_the_chosen_store() {
+fn power_is_cut_right_after_the_chosen_store() {
     let guest = Guest::build_from("cache.S");
     let stored_by = |number: u64| {
         let mut machine = start(&guest, "wsp-c5528", 1, NOTHING, "");
@@ -173,9 +173,9 @@ fn power_goes_right_after_the_chosen_store() {
     assert_eq!(stored_by(after + 1), [1, 1]);
 }
 
-/// What the recording says, laid over empty media, is the media file, and its stores are the guest's.
+/// The recording, laid over empty media, gives the media file, and its stores are the guest's.
 #[test]
-fn recording_makes_the_same_media() {
+fn recording_reproduces_media() {
     let guest = Guest::build_from("cache.S");
     let mut machine = start(&guest, "wsp-c5528", 2, WBINVD, ",record=DIR");
     assert_eq!(machine.command(WINDOW, 1, 0), 0);
@@ -213,7 +213,7 @@ fn recording_makes_the_same_media() {
 }
 
 #[test]
-fn caches_without_icount_and_files_that_do_not_fit_are_refused() {
+fn caches_without_icount_and_unequal_files_are_refused() {
     let guest = Guest::build_from("cache.S");
     let args = format!("cache=wsp-c5528,{ARGS}");
     let said = Machine::refused(&guest, Clocking::Mttcg, 1, &args);

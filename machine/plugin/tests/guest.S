@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A guest whose every executed instruction can be told from memory alone.
+ * A guest whose executed instructions can be counted from memory alone.
  *
  * The first CPU adds one to three words in turn and jumps back: after n
  * instructions from "loop" the words are (n+3)/4, (n+2)/4 and (n+1)/4. If the
@@ -43,7 +43,7 @@ loop:
 	jmp loop
 
 halted:
-	/* user program marks look for these */
+	/* the mark of user programs looks for these */
 	mov $0x2f8, %dx
 	mov $0x55, %al
 	out %al, %dx

@@ -30,13 +30,13 @@ pub(crate) mod kind {
     pub(crate) const SAID: u8 = u8_of(format::REM_REC_SAID);
 }
 
-/// `enum rem_rec_cause`: why a line left the caches, or which instruction asked for it.
+/// `enum rem_rec_cause`: why a line left the caches, or by which instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cause(pub u32);
 
 #[allow(
     missing_docs,
-    reason = "each is explained beside its number in the format"
+    reason = "each is documented at its number in the format"
 )]
 impl Cause {
     pub const EVICTION: Self = Self(format::REM_REC_BY_EVICTION);
@@ -59,7 +59,7 @@ pub struct Fence(pub u32);
 
 #[allow(
     missing_docs,
-    reason = "each is explained beside its number in the format"
+    reason = "each is documented at its number in the format"
 )]
 impl Fence {
     pub const SFENCE: Self = Self(format::REM_REC_SFENCE);
@@ -75,7 +75,7 @@ pub struct Phase(pub u32);
 
 #[allow(
     missing_docs,
-    reason = "each is explained beside its number in the format"
+    reason = "each is documented at its number in the format"
 )]
 impl Phase {
     pub const RUNNING: Self = Self(format::REM_REC_RUNNING);
@@ -87,11 +87,11 @@ impl Phase {
     const LAST: u32 = Self::COLD.0;
 }
 
-/// What happened; see `enum rem_rec_kind`. Addresses are physical, `pc` is virtual.
+/// An event; see `enum rem_rec_kind`. Addresses are physical, `pc` is virtual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are those of the format")]
 pub enum Event<'a> {
-    /// Not beyond the end of a line. `pc` that is not the sign extension of 32 bits is told as 0.
+    /// Within one line. A `pc` that is not the sign extension of 32 bits is recorded as 0.
     Store {
         address: u64,
         bytes: &'a [u8],
@@ -143,18 +143,18 @@ pub enum Event<'a> {
     },
 }
 
-/// An event with when and where it happened.
+/// An event with its time and vCPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timed<'a> {
     /// `NO_VCPU` = none.
     pub vcpu: u8,
-    /// In the recording's clock.
+    /// Time by the recording's clock.
     pub time_ns: u64,
-    /// What.
+    /// The event.
     pub event: Event<'a>,
 }
 
-/// The low half of a program counter, where the sign of it gives the rest back.
+/// The low half of a program counter, if its sign extension gives the whole.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "compared with the whole afterwards"
@@ -185,7 +185,7 @@ pub(crate) struct Raw<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// Whether an event of `kind` may have such a payload, and a word beside it.
+/// Checks the sizes of an event's payload and its extra word.
 fn check_size(kind: u8, aux: u32, payload: &[u8]) -> Result<(), &'static str> {
     let whole = match kind {
         kind::STORE => 9..=72,
@@ -236,7 +236,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// The event of a head and its payload; `Err` says what is wrong.
+    /// The event of a head and its payload; `Err` is the reason for refusal.
     pub(crate) fn parse(kind: u8, aux: u32, payload: &'a [u8]) -> Result<Self, &'static str> {
         let word = |n: usize| {
             let at = payload.get(n * 8..).and_then(<[u8]>::first_chunk);
@@ -307,7 +307,7 @@ impl<'a> Event<'a> {
         })
     }
 
-    /// Whether its addresses are possible in a recording of `header`.
+    /// Checks its addresses against `header`.
     pub(crate) fn check(&self, header: &Header) -> Result<(), &'static str> {
         let line_bytes = LINE_BYTES as u64;
         let inside = |address: u64| {

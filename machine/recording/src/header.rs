@@ -21,7 +21,7 @@ pub use remanence_format::{
     REM_REC_DOMAIN_EADR as DOMAIN_EADR, REM_REC_DOMAIN_NONE as DOMAIN_NONE,
 };
 
-/// What a recording is of.
+/// Description of the recorded run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Header {
     /// One of `CLOCK_NONE`, `CLOCK_GUEST`, `CLOCK_MODEL`.
@@ -30,7 +30,7 @@ pub struct Header {
     pub nvram_phys: u64,
     /// Its size.
     pub nvram_bytes: u64,
-    /// Digest of the base media, 0 = not told.
+    /// Digest of the base media, 0 = unknown.
     pub base_digest: u64,
     /// Seed of the run.
     pub seed: u64,
@@ -43,7 +43,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// The profile's name as a field; a longer one is cut off.
+    /// The profile's name as a field; a longer one is truncated.
     #[must_use]
     pub fn profile_field(name: &str) -> [u8; PROFILE_BYTES] {
         let mut field = [0; PROFILE_BYTES];
@@ -53,7 +53,7 @@ impl Header {
         field
     }
 
-    /// The header as it stands in the file.
+    /// The bytes of the header.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let mut raw = RemRecHeader {
@@ -78,7 +78,7 @@ impl Header {
     /// Reads and checks a header from the start of a file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The header is invalid.
     pub fn parse(bytes: &[u8]) -> Result<Self, RecordingError> {
         let bytes: &[u8; HEADER_BYTES] =
             bytes.first_chunk().ok_or(RecordingError::NotARecording)?;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Recordings as `format/rem_recording.h` defines them: what decides media after a cut anywhere
-//! in one run. The plugin writes them, the campaign reads them.
+//! Recordings as `format/rem_recording.h` defines them: everything that determines media after a
+//! cut anywhere in one run. The plugin writes them, the campaign reads them.
 //!
-//! Place in the flow: between machine (who stores, evicts and flushes) and the judge of cuts.
-//! Invariants: a writer never makes what the reader refuses; the reader takes any bytes, never
-//! panics, and ends at a torn tail without an error.
+//! Place in the flow: between the machine (which stores, evicts and flushes) and the checking of
+//! cuts.
+//! Invariants: a writer produces nothing that the reader refuses; the reader accepts any bytes,
+//! never panics, and ends at a torn tail without an error.
 //!
 //! ```
 //! use remanence_recording::{Cause, Event, Header, Reader, Writer};
@@ -35,20 +36,20 @@ pub use writer::Writer;
 
 /// Bytes of a cache line: the unit in which media changes.
 pub const LINE_BYTES: usize = remanence_format::usize_of(remanence_format::REM_REC_LINE_BYTES);
-/// No vCPU made this event.
+/// The event has no vCPU.
 pub const NO_VCPU: u8 =
     remanence_format::u8_of(remanence_format::u32_of(remanence_format::REM_REC_NO_VCPU));
 
-/// What is wrong with a recording.
+/// Why a recording is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordingError {
     /// The file does not begin with the header of a recording.
     NotARecording,
-    /// A version of the format that this reader does not know.
+    /// A version of the format unknown to this reader.
     Version(u32),
-    /// A field of the header is impossible.
+    /// A field of the header is invalid.
     Header(&'static str),
-    /// An event is impossible: where it begins in the file, and what is wrong.
+    /// An event is invalid: its offset in the file, and the reason.
     Event(usize, &'static str),
 }
 
@@ -57,7 +58,7 @@ impl std::fmt::Display for RecordingError {
         match self {
             Self::NotARecording => write!(f, "not a recording, or its header is damaged"),
             Self::Version(version) => write!(f, "a recording of unknown version {version}"),
-            Self::Header(what) => write!(f, "the recording's header has an impossible {what}"),
+            Self::Header(what) => write!(f, "the recording's header has an invalid {what}"),
             Self::Event(at, what) => write!(f, "the event at byte {at}: {what}"),
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reading: any bytes, an error that names the place, never a panic.
+//! Reads any bytes; an error names the place; never panics.
 
 use remanence_format::RemRecEvent;
 
@@ -18,13 +18,13 @@ impl<'a> Reader<'a> {
     /// Checks the header; events are checked as they are read.
     ///
     /// # Errors
-    /// What is wrong with the header.
+    /// The header is invalid.
     pub fn new(bytes: &'a [u8]) -> Result<Self, RecordingError> {
         let header = Header::parse(bytes)?;
         Ok(Self { header, bytes })
     }
 
-    /// What it is of.
+    /// The header.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
@@ -41,7 +41,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// See [`Reader::events`]. Ends at a torn tail; after an error, too.
+/// See [`Reader::events`]. Ends at a torn tail, and after an error.
 #[derive(Debug, Clone)]
 pub struct Events<'a> {
     header: Header,

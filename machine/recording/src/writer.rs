@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writing, to anything that takes bytes.
+//! Writes a recording to any `Write`.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use crate::{Event, Header};
 
 const EVENT_BYTES_MAX: usize = EVENT_BYTES + PAYLOAD_MAX;
 
-/// Writes one recording. It does not buffer: give it a `BufWriter` where that matters.
+/// Writes one recording. It does not buffer: pass a `BufWriter` where that matters.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     out: W,
@@ -21,7 +21,7 @@ impl<W: Write> Writer<W> {
     /// Begins with the header.
     ///
     /// # Errors
-    /// A header that no reader would take, or the error of `out`.
+    /// A header that a reader would refuse, or the error of `out`.
     pub fn new(mut out: W, header: &Header) -> io::Result<Self> {
         header
             .check()
@@ -36,7 +36,7 @@ impl<W: Write> Writer<W> {
     /// Appends one event.
     ///
     /// # Errors
-    /// An event that no reader would take, or the error of `out`.
+    /// An event that a reader would refuse, or the error of `out`.
     pub fn put(&mut self, vcpu: u8, time_ns: u64, event: &Event<'_>) -> io::Result<()> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
         event.check(&self.header).map_err(invalid)?;
@@ -63,7 +63,7 @@ impl<W: Write> Writer<W> {
         self.out.write_all(&out[..end])
     }
 
-    /// What was written to, flushed.
+    /// Flushes and returns the output.
     ///
     /// # Errors
     /// The error of `out`.
@@ -72,7 +72,7 @@ impl<W: Write> Writer<W> {
         Ok(self.out)
     }
 
-    /// What is being written to.
+    /// The output.
     pub fn get_mut(&mut self) -> &mut W {
         &mut self.out
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Claim: this crate reads the bytes that the C compiler wrote, and takes any bytes without a
+//! Claim: this crate reads the bytes that the C compiler wrote, and accepts any bytes without a
 //! panic.
 
 #![allow(
@@ -74,7 +74,7 @@ fn every_flipped_bit_of_the_header_is_refused() {
 }
 
 #[test]
-fn program_counter_survives_where_its_sign_tells_it() {
+fn sign_extended_program_counters_are_kept() {
     let header = Header {
         nvram_phys: 1 << 32,
         nvram_bytes: 4096,
@@ -117,7 +117,7 @@ fn program_counter_survives_where_its_sign_tells_it() {
 }
 
 #[test]
-fn what_a_reader_would_refuse_is_not_written() {
+fn events_that_a_reader_would_refuse_are_not_written() {
     let header = Header {
         nvram_phys: 1 << 32,
         nvram_bytes: 4096,
@@ -143,7 +143,7 @@ fn what_a_reader_would_refuse_is_not_written() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn any_bytes_after_the_header_are_read_without_a_panic(tail in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn arbitrary_bytes_after_the_header_do_not_panic(tail in prop::collection::vec(any::<u8>(), 0..400)) {
         let mut bytes = GOLDEN[..HEADER_BYTES].to_vec();
         bytes.extend(tail);
         let count = Reader::new(&bytes).unwrap().events().count();

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is left of a capacitor after its cycles of charge and discharge (WSP, Figure 1).
+//! Capacitance left after cycles of charge and discharge (WSP, Figure 1).
 
 use crate::error::PowerError;
 use crate::units::PERMILLE;
 
-/// Thousandths left over cycles: straight lines between points.
+/// Thousandths left by cycles: linear between points.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ageing {
     points: Vec<(u64, u64)>,
 }
 
 impl Ageing {
-    /// From points that begin at 0 cycles with all of it.
+    /// From points, of which the first is 0 cycles and 1000 thousandths.
     ///
     /// # Errors
-    /// [`PowerError::Impossible`] for fewer than two points, cycles that do not grow, capacitance that does.
+    /// [`PowerError::Impossible`] for fewer than two points, cycles that do not grow, or
+    /// capacitance that grows.
     pub fn new(name: &str, points: &[(u64, u64)]) -> Result<Self, PowerError> {
         let bad = |value| {
             let why = "points begin at [0, 1000], cycles grow, thousandths never do";
@@ -33,7 +34,7 @@ impl Ageing {
         })
     }
 
-    /// Thousandths of the capacitance that are left; the last slope goes on to nothing.
+    /// Thousandths of the capacitance that are left; the last slope continues down to 0.
     #[must_use]
     pub fn left_permille(&self, cycles: u64) -> u64 {
         let last = self.points.len() - 2;
@@ -49,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_exact_at_the_points_and_straight_between() {
+    fn it_is_exact_at_points_and_linear_between() {
         let ageing = Ageing::new("a", &[(0, 1000), (100, 900), (200, 500)]).unwrap();
         let left = [0, 50, 100, 150, 200, 250, 325, 400, u64::MAX].map(|n| ageing.left_permille(n));
         assert_eq!(left, [1000, 950, 900, 700, 500, 300, 0, 0, 0]);

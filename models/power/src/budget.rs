@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a Stop takes at its worst, whether a supply has it, and which capacitor would.
+//! The worst case of a Stop, whether a supply is sufficient, and which capacitor would be.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::units::{NS_PER_S, Ns, PERMILLE, Pj, mul_div, mul_div_up};
 pub struct Steps {
     /// Longest section with preemption off.
     pub preempt_off_ns: u64,
-    /// Once.
+    /// Once per Stop.
     pub fixed_ns: u64,
     /// For each CPU.
     pub cpu_ns: u64,
@@ -43,11 +43,11 @@ pub enum Load {
 pub struct Phase {
     /// Its name.
     pub name: &'static str,
-    /// How long.
+    /// Duration.
     pub time_ns: u64,
-    /// How much is drawn, lines written included.
+    /// Power drawn, including the lines written.
     pub power_mw: u64,
-    /// Of it all.
+    /// Energy of the phase.
     pub energy_pj: u64,
     /// Cores that run.
     pub running: u64,
@@ -55,7 +55,7 @@ pub struct Phase {
     pub lines: u64,
 }
 
-/// What may be said otherwise than the profiles say.
+/// Values that override those of the profiles.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Given {
@@ -70,7 +70,7 @@ pub struct Given {
 /// The phases of a bounded Stop at their worst.
 ///
 /// # Errors
-/// [`PowerError::Impossible`] where more is dirty than the caches hold.
+/// [`PowerError::Impossible`] if more is dirty than the caches hold.
 pub fn phases(
     machine: &Machine,
     steps: &Steps,
@@ -98,7 +98,8 @@ pub fn phases(
     let flush = given
         .flush_ns
         .unwrap_or_else(|| mul_div_up(dirty, NS_PER_S, machine.flush_bytes_per_s));
-    // Until all are parked, all run: those that have arrived wait for the rest. All flush; control commits.
+    // Until all are parked, all run: early ones wait for the rest. All flush; the control CPU
+    // commits.
     Ok(vec![
         phase("park", machine, machine.cores, 0, park),
         phase(
@@ -134,9 +135,9 @@ fn phase(name: &'static str, machine: &Machine, running: u64, lines: u64, time_n
 pub struct Verdict {
     /// Whether it lasts with the margin.
     pub fits: bool,
-    /// Its window when nothing is parked.
+    /// Its window if no core is parked.
     pub busy_window_ns: u64,
-    /// From the end of the Stop to the end of the window, at what the parked machine draws.
+    /// From the end of the Stop to the end of the window, at the parked machine's power.
     pub margin_ns: u64,
     /// Energy left at the end of the Stop.
     pub left_pj: u64,
@@ -144,7 +145,7 @@ pub struct Verdict {
     pub dry_at_ns: Option<u64>,
 }
 
-/// Let a supply feed the phases, each stretched by the margin.
+/// Discharges a supply through the phases, each stretched by the margin.
 #[must_use]
 pub fn judge(
     supply: &Supply,
@@ -205,7 +206,7 @@ mod tests {
 
     #[test]
     fn wsp_s_testbeds_save_well_within_their_windows() {
-        // WSP, section 5: the save takes 2 to 35 % of the window; ours has 2 ms of parking more.
+        // WSP, section 5: the save takes 2 to 35 % of the window; ours adds 2 ms of parking.
         let (profiles, steps) = parts();
         for (name, most_permille) in [
             ("wsp-amd-400w", 20),
@@ -231,7 +232,7 @@ mod tests {
         let (supply, machine) = profiles.supply("wsp-intel-750w").unwrap();
         let phases = phases(&machine, &steps, Load::Busy, Given::default()).unwrap();
         let (time, _) = total(&phases, 1000);
-        // The lines that are written take a little that the window, measured busy, does not tell.
+        // Written lines take a little energy that is not in the window measured busy.
         let most = supply.window(machine.busy_mw()).0 * 1000 / time.0;
         assert!(judge(&supply, &machine, &phases, most - 20).fits);
         let over = judge(&supply, &machine, &phases, most + 20);

@@ -36,40 +36,40 @@ pub fn charge_time(missing: Pj, charge_mw: u64) -> Ns {
         .min(NS_PER_S * 86_400 * 365))
 }
 
-/// A kind of capacitor, with prices.
+/// A type of capacitor, with prices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capacitor {
-    /// Charged to.
+    /// Voltage when charged.
     pub full_mv: u64,
-    /// Usable down to.
+    /// Lowest usable voltage.
     pub empty_mv: u64,
-    /// By capacitance.
+    /// Price by capacitance.
     pub uusd_per_f: u64,
-    /// By energy.
+    /// Price by energy.
     pub uusd_per_kj: u64,
-    /// One part one can buy.
+    /// Price of one part.
     pub part_uusd: u64,
     /// The capacitance of that part.
     pub part_uf: u64,
-    /// Which curve it ages by.
+    /// Name of its ageing curve.
     pub ageing: String,
 }
 
-/// What a capacitance costs, by the three prices that WSP gives.
+/// Cost of a capacitance, by the three prices that WSP gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Cost {
-    /// By the farad: the price of the trade.
+    /// By the farad: the trade's price.
     pub by_capacitance_uusd: u64,
     /// By the joule it holds.
     pub by_energy_uusd: u64,
-    /// In parts one can buy, whole ones.
+    /// In whole parts.
     pub by_parts_uusd: u64,
-    /// How many of them.
+    /// Number of parts.
     pub parts: u64,
 }
 
 impl Capacitor {
-    /// The smallest that still gives an energy when so many thousandths of it are left.
+    /// The smallest that still gives `need` when `left_permille` thousandths of it are left.
     #[must_use]
     pub fn sized(&self, energy: Pj, left_permille: u64) -> u64 {
         let new = capacitance_uf(energy, self.full_mv, self.empty_mv);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be wrong with a profile or a question. Each message is one line for people.
+//! Errors of a profile or a query. Each message is one line for people.
 
 use thiserror::Error;
 
-/// Why there is no answer.
+/// Why a query was refused.
 #[derive(Debug, Error)]
 pub enum PowerError {
-    /// The file is no TOML of the form that `profiles.toml` has.
+    /// The file is not TOML with the tables of `profiles.toml`.
     #[error("power profiles: {0}")]
     Syntax(#[from] Box<toml::de::Error>),
     /// A name that no table has.
@@ -14,32 +14,30 @@ pub enum PowerError {
     Unknown {
         /// supply, machine, capacitor, nvdimm or ageing
         kind: &'static str,
-        /// as it was asked for
+        /// the unknown name
         name: String,
-        /// those that there are
+        /// the known names
         known: String,
     },
-    /// A number without a word on where it is from.
-    #[error(
-        "power profiles: {kind} {name}: a value has no source: say where it is from, or ASSUMED"
-    )]
+    /// A number without a source.
+    #[error("power profiles: {kind} {name}: a value has no source: give one, or ASSUMED")]
     NoSource {
         /// the table
         kind: &'static str,
         /// its name
         name: String,
     },
-    /// A value that nothing can have.
+    /// An impossible value.
     #[error("{what}: {value} is impossible: {why}")]
     Impossible {
-        /// of what
+        /// its quantity
         what: String,
         /// as given
         value: String,
-        /// and the way out
+        /// the reason, or valid values
         why: &'static str,
     },
-    /// Busy and idle windows that no two parameters explain.
+    /// Busy and idle windows that no parameters satisfy.
     #[error(
         "supply {name}: {busy_ns} ns busy and {idle_ns} ns idle cannot both be: at {idle_mw} mW the energy \
          of the busy window lasts {idle_energy_ns} ns"
@@ -56,7 +54,7 @@ pub enum PowerError {
         /// how long the energy would last then
         idle_energy_ns: u64,
     },
-    /// What the model of the caches says.
+    /// An error of the model of caches.
     #[error("{0}")]
     Cache(String),
     /// A question that is not one of [`crate::query::Query`].

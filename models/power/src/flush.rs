@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How long a flush of the caches takes, by the model of `machine/cache`: the time of a Stop that no
-//! instruction count tells. Provisional: its memory controller takes the same time for each line.
+//! Duration of a flush of the caches, by the model of `machine/cache`: the part of a Stop that
+//! instruction counts do not give. Provisional: its memory controller takes the same time for each
+//! line.
 //!
 //! All cores flush side by side. Each walks its own caches and the last level, and all write through one
 //! memory, so a flush lasts as long as the slowest walk or as all writes together, whichever is longer.
@@ -16,7 +17,7 @@ const LINE_BYTES: u64 = remanence_cache::LINE_BYTES;
 const DIRTY_BYTES_MAX: u64 = 512 << 20;
 const PS_PER_NS: u64 = 1000;
 
-/// By which instruction.
+/// How lines are flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum How {
@@ -26,7 +27,7 @@ pub enum How {
     Clflush,
     /// CLFLUSHOPT of each dirty line and one fence.
     Clflushopt,
-    /// As fast as the memory takes lines.
+    /// As fast as the memory accepts lines.
     Best,
 }
 
@@ -34,26 +35,26 @@ pub enum How {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ask {
-    /// Of `machine/cache/profiles.toml`.
+    /// Profile of `machine/cache/profiles.toml`.
     pub profile: String,
-    /// How many cores have dirty lines.
+    /// Number of cores with dirty lines.
     pub cores: usize,
-    /// Written before; as much as stays in the caches of it is what is dirty.
+    /// Bytes written before the flush; those that stay in the caches are dirty.
     pub dirty_bytes: u64,
-    /// By what.
+    /// How lines are flushed.
     pub how: How,
-    /// Another size of the first level of each core.
+    /// Overrides the size of each core's first level.
     pub l1_kib: Option<u64>,
 }
 
-/// What it took.
+/// The result of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Flush {
     /// From the first instruction to the last line written.
     pub time_ns: Ns,
-    /// That were dirty when it began.
+    /// Lines that were dirty at the beginning.
     pub lines: u64,
-    /// What writing them alone takes.
+    /// Time of writing them alone.
     pub write_ns: Ns,
 }
 
@@ -61,10 +62,10 @@ fn index(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Let the model fill its caches and flush them.
+/// Has the model fill its caches and flush them.
 ///
 /// # Errors
-/// [`PowerError::Impossible`] for a profile, a number of cores or a size that cannot be.
+/// [`PowerError::Impossible`] for an invalid profile, number of cores or size.
 pub fn flush(ask: &Ask) -> Result<Flush, PowerError> {
     let impossible =
         |what: &str, value, why| PowerError::impossible(format!("flush: {what}"), value, why);
@@ -81,7 +82,7 @@ pub fn flush(ask: &Ask) -> Result<Flush, PowerError> {
         profile.l1.kib = kib;
     }
     if !(1..=profile.cores_max).contains(&ask.cores) {
-        let why = "more or fewer than the machine can have";
+        let why = "not a number of cores of that machine";
         return Err(impossible("cores", ask.cores as u64, why));
     }
     if ask.dirty_bytes > DIRTY_BYTES_MAX {
@@ -97,7 +98,7 @@ pub fn flush(ask: &Ask) -> Result<Flush, PowerError> {
     let image = Image::new(room as usize);
     let mut caches = Caches::new(profile, ask.cores, room, image, timing);
     for line in 0..lines {
-        // Each core has a piece: what a piece holds beyond its core's caches is evicted, and clean.
+        // Each core has a piece: what exceeds its core's caches is evicted, and clean.
         let core = usize::try_from(line * ask.cores as u64 / lines).unwrap_or(0);
         let line = Line(index(line));
         caches.memory.coherent[line.index()][0] = 1;

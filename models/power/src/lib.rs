@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The supply's side of a power failure: how much energy is left when PWR_OK drops, what a Stop takes
-//! of it, what a capacitor for it costs, and what an NVDIMM's own supply can save.
+//! The supply at a power failure: the energy left when PWR_OK drops, the share that a Stop takes,
+//! the cost of a capacitor for it, and what an NVDIMM's own supply can save.
 //!
 //! Everything is integer arithmetic on ns, mW, pJ, uF, mV and micro-dollars (1 mW is 1 pJ/ns), so a
 //! recording gives the same figures on every host. All numbers come from `profiles.toml`, where each has

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! NVDIMMs: what keeps main memory when the machine has no power, and when it does not.
+//! NVDIMMs: how main memory survives power loss, and when it does not.
 //!
-//! An NVDIMM-N is DRAM that a controller copies to flash on command, fed by an ultracapacitor of its own
-//! (WSP, section 2 and Figures 1 and 2). It can fail in two ways that software must notice: power goes
-//! without a command (nothing is saved; flash holds what it held), and it goes before the capacitor is
-//! charged again (a part is saved). A flash image stays good until it is erased, also after a restore: so
-//! an image that has been entered must be erased before anything is executed from it, or a later cut
-//! without a Stop would bring it back and let it be entered twice.
+//! An NVDIMM-N is DRAM that a controller copies to flash on command, fed by an ultracapacitor of
+//! its own (WSP, section 2 and Figures 1 and 2). It can fail in two ways that software must notice:
+//! power is lost without a command (nothing is saved; flash keeps its old content), or before the
+//! capacitor is charged again (a part is saved). A flash image stays valid until it is erased, also
+//! after a restore: so an image that has been entered must be erased before anything is executed
+//! from it, or a later cut without a Stop would restore it, and it would be entered twice.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use crate::capacitor;
 use crate::error::PowerError;
 use crate::units::{GIB_BYTES, NS_PER_S, Ns, PERMILLE, PJ_PER_J, Pj, mul_div, mul_div_up};
 
-/// Larger modules are not made.
+/// Larger than any real module.
 const MODULE_BYTES_MAX: u64 = 1 << 40;
 
 /// What main memory is made of.
@@ -31,18 +31,18 @@ pub enum Kind {
 /// An NVDIMM-N of a size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
-    /// Of DRAM, and of flash.
+    /// Size of DRAM, and of flash.
     pub bytes: u64,
     channels: u64,
     channel_bytes_per_s: u64,
     save_fixed_ns: u64,
     channel_save_mw: u64,
     restore_bytes_per_s: u64,
-    /// Of its ultracapacitor.
+    /// Its ultracapacitor.
     pub capacitance_uf: u64,
-    /// Charged to.
+    /// Voltage when charged.
     pub full_mv: u64,
-    /// Usable down to.
+    /// Lowest usable voltage.
     pub empty_mv: u64,
     charge_mw: u64,
 }
@@ -95,7 +95,7 @@ impl Module {
         })
     }
 
-    /// DRAM to flash, all of it: unused memory cannot be told from used.
+    /// DRAM to flash, all of it: unused memory cannot be distinguished from used.
     #[must_use]
     pub fn save_time(&self) -> Ns {
         let rate = self.channels * self.channel_bytes_per_s;
@@ -109,26 +109,26 @@ impl Module {
         Ns(self.save_fixed_ns + mul_div_up(self.bytes, NS_PER_S, rate))
     }
 
-    /// Drawn from the capacitor during a save.
+    /// Power drawn from the capacitor during a save.
     #[must_use]
     pub fn save_mw(&self) -> u64 {
         self.channels * self.channel_save_mw
     }
 
-    /// What a whole save takes.
+    /// Energy of a complete save.
     #[must_use]
     pub fn save_energy(&self) -> Pj {
         Pj::of(self.save_mw(), self.save_time())
     }
 
-    /// What the capacitor holds, with so many thousandths of it left.
+    /// Energy of the full capacitor, with `left_permille` thousandths of its capacitance left.
     #[must_use]
     pub fn full_energy(&self, left_permille: u64) -> Pj {
         let capacitance = mul_div(self.capacitance_uf, left_permille, PERMILLE);
         capacitor::energy(capacitance, self.full_mv, self.empty_mv)
     }
 
-    /// The capacitor's voltage at a moment of a save that began full (WSP, Figure 2).
+    /// The capacitor's voltage during a save that began with a full capacitor (WSP, Figure 2).
     #[must_use]
     pub fn voltage_mv(&self, time: Ns) -> u64 {
         let drawn = time.min(self.save_time());
@@ -139,20 +139,20 @@ impl Module {
 /// DRAM behind a battery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Battery {
-    /// Of DRAM.
+    /// Size of DRAM.
     pub bytes: u64,
-    /// Taken to keep it.
+    /// Power of keeping the memory.
     pub hold_mw_per_gib: u64,
-    /// Held when new.
+    /// Capacity when new.
     pub battery_j: u64,
-    /// Taken to charge.
+    /// Power of charging.
     pub charge_mw: u64,
-    /// Then it is worn out.
+    /// Cycles until it is worn out.
     pub cycles_max: u64,
 }
 
 impl Battery {
-    /// How long a full battery keeps the memory.
+    /// Time that a full battery keeps the memory.
     #[must_use]
     pub fn retention(&self) -> Ns {
         let power_mw = mul_div_up(self.hold_mw_per_gib, self.bytes, GIB_BYTES);
@@ -167,11 +167,11 @@ pub enum Flash {
     /// Nothing.
     #[default]
     Erased,
-    /// A whole save.
+    /// A complete save.
     Whole,
-    /// A save that ran out of energy after so many bytes.
+    /// A save that ran out of energy before its end.
     Partial {
-        /// that are right
+        /// valid bytes
         bytes: u64,
     },
 }
@@ -180,28 +180,28 @@ pub enum Flash {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
-    /// In its capacitor.
+    /// Charge of its capacitor.
     pub charge: Pj,
-    /// Discharges so far, by which it ages.
+    /// Discharges so far, which determine its age.
     pub cycles: u64,
-    /// In its flash.
+    /// Content of its flash.
     pub flash: Flash,
 }
 
-/// What the guest may know.
+/// Health as the guest sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Health {
-    /// A save would be whole now.
+    /// A save would be complete now.
     Ready,
     /// It would not, but the capacitor is charging.
     Charging,
-    /// It would not even with a full capacitor.
+    /// It would not be complete even with a full capacitor.
     Worn,
 }
 
 impl State {
-    /// Whether a save begun now would be whole, and if not, whether waiting helps.
+    /// Whether a save now would be complete, and if not, whether waiting helps.
     #[must_use]
     pub fn health(&self, module: &Module, left_permille: u64) -> Health {
         if module.full_energy(left_permille) < module.save_energy() {
@@ -213,7 +213,7 @@ impl State {
         }
     }
 
-    /// The machine has had power for a time.
+    /// The state after the machine had power for a time.
     #[must_use]
     pub fn charged(mut self, module: &Module, left_permille: u64, time: Ns) -> Self {
         let more = self
@@ -224,7 +224,7 @@ impl State {
         self
     }
 
-    /// How long until a save would be whole; `None` when it never will.
+    /// Time until a save would be complete; `None` if it never will.
     #[must_use]
     pub fn ready_in(&self, module: &Module, left_permille: u64) -> Option<Ns> {
         let missing = Pj(module.save_energy().0.saturating_sub(self.charge.0));
@@ -252,7 +252,7 @@ impl State {
         self
     }
 
-    /// The erase command: what has been entered must not come back.
+    /// The erase command: an entered image must not come back.
     #[must_use]
     pub fn erased(mut self) -> Self {
         self.flash = Flash::Erased;
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn second_outage_before_the_capacitor_is_charged_loses_and_says_so() {
+    fn second_outage_before_the_capacitor_is_charged_is_reported() {
         let module = module(GIB_BYTES);
         let once = full(&module).saved(&module);
         assert_eq!(once.flash, Flash::Whole);
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn worn_capacitor_is_told_from_an_empty_one() {
+    fn worn_and_empty_capacitors_are_distinct() {
         let module = module(GIB_BYTES);
         let left = 400; // of a margin of two, less than half
         let state = full(&module).charged(&module, left, Ns(0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads `profiles.toml`: names to parts, every number with its source.
+//! Reads `profiles.toml`: parts by name, every number with its source.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::units::{Ns, Pj};
 
 const BUILT_IN: &str = include_str!("../profiles.toml");
 
-/// Of any number here: more would let sums overflow, and no part has it.
+/// Largest value of any number: larger ones could overflow sums, and no part has them.
 const VALUE_MAX: u64 = 1 << 52;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -28,7 +28,7 @@ struct Sourced<T> {
 type Number = Sourced<u64>;
 type Numbers = BTreeMap<String, u64>;
 
-/// Any table: what it is about, words, and numbers with a source.
+/// Any table: a description, words, and numbers with a source.
 #[derive(Clone, Debug, Deserialize)]
 struct Table {
     about: String,
@@ -53,14 +53,14 @@ struct File {
     nvdimm: Tables,
 }
 
-/// A number with where it is from, for lists.
+/// A number with its source, for lists.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Origin {
     /// `table.name.field`
     pub what: String,
-    /// where it is from
+    /// its source
     pub source: String,
-    /// whether nobody has measured it
+    /// whether it is an assumption
     pub assumed: bool,
 }
 
@@ -74,12 +74,12 @@ impl Profiles {
     /// The file of this crate.
     ///
     /// # Errors
-    /// Never, as a test shows; a changed file may have any [`PowerError`].
+    /// Never, as a test shows; a modified file may give any [`PowerError`].
     pub fn built_in() -> Result<Self, PowerError> {
         Self::parse(BUILT_IN)
     }
 
-    /// Another file of the same form.
+    /// Another file of the same format.
     ///
     /// # Errors
     /// [`PowerError::Syntax`], [`PowerError::NoSource`] or [`PowerError::Impossible`].
@@ -105,7 +105,7 @@ impl Profiles {
         ]
     }
 
-    /// Names of a table, with what each is about.
+    /// Names of a table, with their descriptions.
     #[must_use]
     pub fn names(&self, kind: &str) -> Vec<(String, String)> {
         self.all()
@@ -119,7 +119,7 @@ impl Profiles {
             .collect()
     }
 
-    /// Where every number is from.
+    /// The source of every number.
     #[must_use]
     pub fn origins(&self) -> Vec<Origin> {
         let mut out = Vec::new();
@@ -143,7 +143,7 @@ impl Profiles {
     /// A machine by name.
     ///
     /// # Errors
-    /// [`PowerError::Unknown`], or a field that is missing.
+    /// [`PowerError::Unknown`], or a missing field.
     pub fn machine(&self, name: &str) -> Result<Machine, PowerError> {
         let numbers = numbers("machine", &self.file.machine, name)?;
         let get = |field| field_of(&numbers, "machine", name, field);
@@ -162,7 +162,7 @@ impl Profiles {
     /// A supply by name, solved, with the machine it was measured on.
     ///
     /// # Errors
-    /// [`PowerError::Unknown`], [`PowerError::Unsolvable`], or a field that is missing.
+    /// [`PowerError::Unknown`], [`PowerError::Unsolvable`], or a missing field.
     pub fn supply(&self, name: &str) -> Result<(Supply, Machine), PowerError> {
         let numbers = numbers("supply", &self.file.supply, name)?;
         let get = |field| field_of(&numbers, "supply", name, field);
@@ -180,10 +180,10 @@ impl Profiles {
         Ok((supply, machine))
     }
 
-    /// The steps of a Stop by the name of its way.
+    /// The steps of a Stop by the name of its mode.
     ///
     /// # Errors
-    /// [`PowerError::Unknown`], or a field that is missing.
+    /// [`PowerError::Unknown`], or a missing field.
     pub fn steps(&self, name: &str) -> Result<Steps, PowerError> {
         let numbers = numbers("stop", &self.file.stop, name)?;
         let get = |field| field_of(&numbers, "stop", name, field);
@@ -199,7 +199,7 @@ impl Profiles {
         })
     }
 
-    /// A curve of ageing by name.
+    /// An ageing curve by name.
     ///
     /// # Errors
     /// [`PowerError::Unknown`] or [`PowerError::Impossible`].
@@ -212,10 +212,10 @@ impl Profiles {
         Ageing::new(name, points)
     }
 
-    /// A kind of capacitor by name.
+    /// A type of capacitor by name.
     ///
     /// # Errors
-    /// [`PowerError::Unknown`], or a field that is missing.
+    /// [`PowerError::Unknown`], or a missing field.
     pub fn capacitor(&self, name: &str) -> Result<Capacitor, PowerError> {
         let numbers = numbers("capacitor", &self.file.capacitor, name)?;
         let get = |field| field_of(&numbers, "capacitor", name, field);
@@ -229,7 +229,7 @@ impl Profiles {
             ageing: self.file.capacitor[name].ageing.clone().unwrap_or_default(),
         };
         if capacitor.full_mv <= capacitor.empty_mv {
-            let why = "a capacitor is full at a higher voltage than it is empty at";
+            let why = "the full voltage must be above the empty voltage";
             return Err(PowerError::impossible(
                 format!("capacitor {name}"),
                 capacitor.full_mv,
@@ -239,10 +239,10 @@ impl Profiles {
         Ok(capacitor)
     }
 
-    /// A kind of NVDIMM by name, for a module of a size.
+    /// A type of NVDIMM by name, for a module of a size.
     ///
     /// # Errors
-    /// [`PowerError::Unknown`], [`PowerError::Impossible`], or a field that is missing.
+    /// [`PowerError::Unknown`], [`PowerError::Impossible`], or a missing field.
     pub fn nvdimm(&self, name: &str, bytes: u64) -> Result<Kind, PowerError> {
         let numbers = numbers("nvdimm", &self.file.nvdimm, name)?;
         let get = |field| field_of(&numbers, "nvdimm", name, field);
@@ -274,7 +274,7 @@ impl Profiles {
             _ => Err(PowerError::Impossible {
                 what: format!("nvdimm {name}"),
                 value: table.kind.clone().unwrap_or_default(),
-                why: "its kind is scm, nvdimm-n or battery",
+                why: "the kind must be scm, nvdimm-n or battery",
             }),
         }
     }
@@ -297,7 +297,7 @@ fn check(kind: &'static str, name: &str, table: &Table) -> Result<(), PowerError
             return Err(PowerError::impossible(
                 what,
                 number.value,
-                "no part has that much",
+                "larger than any real part",
             ));
         }
     }
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_name_lists_those_there_are() {
+    fn unknown_name_lists_the_known_names() {
         let profiles = Profiles::built_in().unwrap();
         let error = profiles.supply("atx-23").unwrap_err().to_string();
         assert!(
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_files_are_one_error_each() {
+    fn damaged_files_are_refused() {
         for (from, to) in [
             ("cores = { value = 8,", "cores = { value = -8,"),
             (
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_assumed_is_listed() {
+    fn assumptions_are_listed() {
         let origins = Profiles::built_in().unwrap().origins();
         let assumed: Vec<_> = origins.iter().filter(|origin| origin.assumed).collect();
         assert!(!assumed.is_empty() && assumed.len() < origins.len());

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The supply after PWR_OK has dropped: usable energy, and a limit that no load changes.
+//! The supply after PWR_OK has dropped: usable energy, and a limit independent of the load.
 //!
 //! The window is WSP's: from PWR_OK to the first 250 us in which a rail is below 95 % (`rails.rs`). Its
 //! two parameters are solved from the windows measured with a busy and with an idle machine: the energy
-//! from the busy one, the limit from the idle one. Where the two windows are equal the limit is that
-//! window, the energy is just what it takes, and parking a core buys nothing. Inductors, converters that
-//! lose efficiency at light load and supervisors that switch rails off are what the limit stands for.
+//! from the busy one, the limit from the idle one. If the two windows are equal the limit is that
+//! window, the energy is just sufficient, and parking a core gains nothing. Inductors, converters
+//! that
+//! lose efficiency at light load and supervisors that switch rails off are modelled by the limit.
 
 use crate::error::PowerError;
 use crate::units::{Ns, PERMILLE, Pj, mul_div};
 
-/// What a machine draws, by what it is doing.
+/// Power of a machine, by its activity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// Number of cores.
     pub cores: u64,
-    /// All but the cores.
+    /// Everything but the cores.
     pub base_mw: u64,
     /// One core that runs.
     pub core_running_mw: u64,
@@ -25,25 +26,25 @@ pub struct Machine {
     pub line_write_pj: u64,
     /// Bytes in a line.
     pub line_bytes: u64,
-    /// All caches together.
+    /// Sum of all caches.
     pub cache_bytes: u64,
-    /// How fast a flush writes.
+    /// Write rate of a flush.
     pub flush_bytes_per_s: u64,
 }
 
-/// What the machine does for a while.
+/// Activity of the machine for some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     /// Cores that run; all others are parked.
     pub running: u64,
     /// Lines written to memory meanwhile.
     pub lines_written: u64,
-    /// Drawn by NVDIMMs that save from the machine's supply; 0 where they have their own.
+    /// Drawn by NVDIMMs that save from the machine's supply; 0 if they have their own.
     pub nvdimm_mw: u64,
 }
 
 impl Activity {
-    /// So many cores running, nothing written.
+    /// `running` cores running, nothing written.
     #[must_use]
     pub const fn running(cores: u64) -> Self {
         Self {
@@ -55,7 +56,7 @@ impl Activity {
 }
 
 impl Machine {
-    /// With so many cores running; more than there are is all of them.
+    /// With `running` cores running; values above `cores` count as all.
     #[must_use]
     pub fn power_mw(&self, running: u64) -> u64 {
         let running = running.min(self.cores);
@@ -74,7 +75,7 @@ impl Machine {
         self.power_mw(0)
     }
 
-    /// What an activity takes in a time.
+    /// Energy of an activity in some time.
     #[must_use]
     pub fn energy(&self, activity: &Activity, time: Ns) -> Pj {
         let steady = Pj::of(self.power_mw(activity.running) + activity.nvdimm_mw, time);
@@ -87,9 +88,9 @@ impl Machine {
 /// A supply, solved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Supply {
-    /// Usable after PWR_OK has dropped.
+    /// Usable energy after PWR_OK has dropped.
     pub energy: Pj,
-    /// The window ends by then, however little is drawn.
+    /// Latest end of the window, however little is drawn.
     pub limit: Ns,
 }
 
@@ -97,7 +98,7 @@ impl Supply {
     /// From the windows of a busy and of an idle machine.
     ///
     /// # Errors
-    /// [`PowerError::Unsolvable`] where idle is shorter than busy or longer than the energy lasts.
+    /// [`PowerError::Unsolvable`] if idle is shorter than busy or longer than the energy lasts.
     pub fn solve(name: &str, machine: &Machine, busy: Ns, idle: Ns) -> Result<Self, PowerError> {
         let energy = Pj::of(machine.busy_mw(), busy);
         let idle_energy = energy.lasts(machine.idle_mw());
@@ -116,10 +117,10 @@ impl Supply {
         })
     }
 
-    /// The same where the rating promises a time at a power above what was measured.
+    /// The same if the rating promises a time at more power than was measured.
     ///
     /// # Errors
-    /// [`PowerError::Impossible`] where the windows differ: then they alone decide the energy.
+    /// [`PowerError::Impossible`] if the windows differ: then they alone decide the energy.
     pub fn rated(self, name: &str, busy: Ns, rated: Pj) -> Result<Self, PowerError> {
         if busy != self.limit {
             let why =
@@ -136,13 +137,14 @@ impl Supply {
         })
     }
 
-    /// How long it holds at a steady power.
+    /// Hold-up time at a steady power.
     #[must_use]
     pub fn window(&self, power_mw: u64) -> Ns {
         self.energy.lasts(power_mw).min(self.limit)
     }
 
-    /// With so many thousandths of its capacitance left. The limit goes with the energy: what ends the
+    /// With `left_permille` thousandths of its capacitance left. The limit scales with the energy:
+    /// what ends the
     /// window early in a converter is the same falling voltage.
     #[must_use]
     pub fn aged(&self, left_permille: u64) -> Self {
@@ -166,11 +168,12 @@ impl Supply {
 /// The window ended before the activity did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RanDry {
-    /// Since PWR_OK dropped.
+    /// Time since PWR_OK dropped.
     pub at: Ns,
 }
 
-/// A supply on its way down. Its invariant: `spent` and `elapsed` never exceed what the supply has.
+/// A supply that is being discharged. Invariant: `spent` and `elapsed` never exceed what the supply
+/// has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Discharge {
     supply: Supply,
@@ -179,10 +182,10 @@ pub struct Discharge {
 }
 
 impl Discharge {
-    /// Spend what a machine takes for an activity. Lines are written evenly over the time.
+    /// Spends the energy of an activity. Lines are written evenly over the time.
     ///
     /// # Errors
-    /// [`RanDry`] with the moment; nothing is left then.
+    /// [`RanDry`] with the time; nothing is left then.
     pub fn spend(
         &mut self,
         machine: &Machine,
@@ -208,19 +211,19 @@ impl Discharge {
         Ok(())
     }
 
-    /// What has not been spent.
+    /// Energy left.
     #[must_use]
     pub fn energy_left(&self) -> Pj {
         Pj(self.supply.energy.0 - self.spent.0)
     }
 
-    /// Since PWR_OK dropped.
+    /// Time since PWR_OK dropped.
     #[must_use]
     pub fn elapsed(&self) -> Ns {
         self.elapsed
     }
 
-    /// How much longer it holds at a steady power.
+    /// Remaining hold-up time at a steady power.
     #[must_use]
     pub fn lasts(&self, power_mw: u64) -> Ns {
         let by_limit = Ns(self.supply.limit.0 - self.elapsed.0);
@@ -271,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_points_make_parking_worthless() {
+    fn equal_windows_make_parking_useless() {
         let machine = machine();
         let supply = Supply::solve("s", &machine, Ns(1000), Ns(1000)).unwrap();
         let mut parked = supply.discharge();
@@ -282,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn rating_feeds_larger_machines_and_lengthens_no_window() {
+    fn rating_feeds_larger_machines_without_longer_windows() {
         let machine = machine();
         let busy = Ns(1000);
         let measured = Supply::solve("s", &machine, busy, busy).unwrap();
@@ -295,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn points_that_no_parameters_explain_are_refused() {
+    fn unsolvable_windows_are_refused() {
         let machine = machine();
         let longest = 1000 * 90 / 30;
         Supply::solve("s", &machine, Ns(1000), Ns(longest)).unwrap();
@@ -323,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn parking_early_buys_time_and_writing_costs_it() {
+    fn parking_gains_time_and_writing_costs_it() {
         let machine = machine();
         let supply = Supply::solve("s", &machine, Ns(1000), Ns(2500)).unwrap();
         let mut late = supply.discharge();
@@ -347,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn in_pieces_or_at_once_is_the_same() {
+    fn pieces_sum_to_the_whole() {
         let machine = machine();
         let supply = Supply::solve("s", &machine, Ns(1000), Ns(2500)).unwrap();
         let mut whole = supply.discharge();
@@ -364,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn age_shortens_both() {
+    fn ageing_shortens_energy_and_limit() {
         let supply = Supply {
             energy: Pj(1000),
             limit: Ns(500),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Questions and answers as JSON: one object a line in, one a line out. So that Python computes nothing
-//! that this crate computes.
+//! Questions and answers as JSON: one object per line in, one per line out, so that Python does not
+//! compute anything that this crate computes.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,12 +14,12 @@ use crate::rails;
 use crate::units::{Ns, PERMILLE, mul_div_up};
 use crate::{Profiles, capacitor};
 
-/// At most so many samples of a trace, since each is a number in a line of text.
+/// Longest trace, since each sample is a number in a line of text.
 const TRACE_MAX: Ns = Ns(2_000_000_000);
-/// A margin of a hundred times is a slip of the pen.
+/// A larger margin is a typing error.
 const MARGIN_MAX_PERMILLE: u64 = 100_000;
 
-/// What may be asked.
+/// The queries.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Query {
@@ -28,9 +28,9 @@ pub enum Query {
         /// machine, supply, ...
         kind: String,
     },
-    /// Where every number is from.
+    /// The source of every number.
     Origins,
-    /// A supply: its parameters and windows on a machine (its own, if none is named).
+    /// A supply: its parameters and windows on a machine (its own by default).
     Supply {
         /// its name
         name: String,
@@ -40,63 +40,63 @@ pub enum Query {
         #[serde(default)]
         cycles: u64,
     },
-    /// What a Stop takes, and what would hold it.
+    /// The energy of a Stop, and the supplies and capacitors that suffice.
     Budget(Box<BudgetQuery>),
-    /// What is left of a supply after each of some activities in a row.
+    /// Energy left in a supply after each of a sequence of activities.
     Discharge {
-        /// of the supply
+        /// name of the supply
         name: String,
-        /// in their order
+        /// in order
         steps: Vec<Step>,
     },
-    /// Rails after PWR_OK, and the window read off them.
+    /// Rails after PWR_OK, and the window read from them.
     Rails {
-        /// of the supply
+        /// name of the supply
         name: String,
         /// busy or idle
         load: Load,
         /// noise of the samples
         noise_permille: u64,
-        /// of the noise
+        /// seed of the noise
         seed: u64,
         /// length of the trace
         until_ns: u64,
     },
-    /// A capacitance: what it costs and holds.
+    /// Cost and energy of a capacitance.
     Capacitor {
         /// its kind
         name: String,
         /// its size
         capacitance_uf: u64,
     },
-    /// Thousandths left of a capacitor after cycles.
+    /// Thousandths left of a capacitor after numbers of cycles.
     Ageing {
-        /// of which kind
+        /// its type
         name: String,
-        /// each answered
+        /// numbers of cycles, each with an answer
         cycles: Vec<u64>,
     },
-    /// A module: what it takes to save it, and its voltage meanwhile.
+    /// A module: time and energy of a save, and its voltage during it.
     Nvdimm {
         /// its kind
         name: String,
         /// its size
         bytes: u64,
-        /// points of time to tell the voltage at
+        /// times at which to report the voltage
         #[serde(default)]
         at_ns: Vec<u64>,
     },
     /// How long flushing the caches takes.
     Flush(Ask),
-    /// What happens to a module.
+    /// State of a module after an event.
     NvdimmEvent {
         /// its kind
         name: String,
         /// its size
         bytes: u64,
-        /// before; none: new and full
+        /// state before; none: new and full
         state: Option<State>,
-        /// what
+        /// the event
         event: Event,
     },
 }
@@ -109,12 +109,12 @@ pub struct BudgetQuery {
     load: Load,
     #[serde(default = "no_margin")]
     margin_permille: u64,
-    /// Judged too; none: all of them.
+    /// Supply to be compared; none: all.
     supply: Option<String>,
     #[serde(default)]
     supply_cycles: u64,
     capacitor: String,
-    /// After so many cycles it must still do.
+    /// Cycles after which it must still suffice.
     #[serde(default)]
     capacitor_cycles: u64,
     #[serde(default)]
@@ -130,20 +130,20 @@ fn no_margin() -> u64 {
 #[serde(deny_unknown_fields)]
 pub struct Step {
     time_ns: u64,
-    /// Thousandths of the machine's cores that run; the rest is parked.
+    /// Thousandths of the machine's cores that run; the rest are parked.
     running_permille: u64,
     lines_written: u64,
 }
 
-/// What happens to a module.
+/// An event of a module.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Event {
-    /// Nothing: only look.
+    /// Nothing: report the state.
     Look,
-    /// The machine has power for so long.
+    /// The machine has power for some time.
     Charge {
-        /// how long
+        /// duration
         time_ns: u64,
     },
     /// The save command, then no power.
@@ -152,7 +152,7 @@ pub enum Event {
     Erase,
 }
 
-/// Answer one line.
+/// Answers one line.
 ///
 /// # Errors
 /// Any [`PowerError`].
@@ -278,7 +278,7 @@ fn answer_budget(profiles: &Profiles, query: &BudgetQuery) -> Result<Value, Powe
         .ageing(&kind.ageing)?
         .left_permille(query.capacitor_cycles);
     if left == 0 {
-        let why = "nothing is left of the capacitor after so many";
+        let why = "nothing is left of the capacitor after that many";
         return Err(PowerError::impossible(
             "capacitor cycles",
             query.capacitor_cycles,
@@ -344,7 +344,7 @@ fn nvdimm_event(
         return Err(PowerError::Impossible {
             what: format!("nvdimm {name}"),
             value: "a save".to_owned(),
-            why: "only an nvdimm-n takes commands",
+            why: "only an nvdimm-n accepts commands",
         });
     };
     let ageing = profiles.ageing("ultracapacitor")?;
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_questions_are_one_line_each() {
+    fn invalid_queries_are_refused_in_one_line() {
         for line in [
             "",
             "{}",
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn module_s_state_goes_round() {
+    fn module_state_round_trips() {
         let save = ask(
             r#"{"ask":"nvdimm-event","name":"agiga","bytes":1073741824,"state":null,"event":"save"}"#,
         );

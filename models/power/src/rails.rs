@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an oscilloscope shows: PWR_OK and the rails around a failure (WSP, Figure 6), and the rule by
-//! which the window is read off it.
+//! Rails and PWR_OK around a failure as an oscilloscope shows them (WSP, Figure 6), and the rule
+//! that reads the window from them.
 //!
 //! A converter holds its rails until its bulk capacitor is spent; then they fall as their own small
-//! output capacitors do. Samples carry noise, hence the rule: the window ends with the first 250 us in
-//! all of which a rail is below 95 % of its nominal voltage.
+//! output capacitors do. Samples are noisy, hence the rule: the window ends with the first 250 us
+//! throughout which a rail is below 95 % of its nominal voltage.
 
 use crate::units::{Ns, mul_div};
 
 /// WSP's oscilloscope: 100 kHz.
 pub const SAMPLE: Ns = Ns(10_000);
-/// A rail must be low for so long.
+/// A rail must be low for this long.
 pub const LOW_FOR: Ns = Ns(250_000);
-/// Below so many thousandths of nominal.
+/// A rail is low below this many thousandths of its nominal voltage.
 pub const LOW_PERMILLE: u64 = 950;
-/// A rail's own output capacitor is down to 1/e after this (ASSUMED; shape of the picture only).
+/// A rail's own output capacitor falls to 1/e in this time (ASSUMED; only for the shape of the
+/// curve).
 const FALL: Ns = Ns(20_000_000);
 const UV_PER_MV: u64 = 1000;
 /// Rails of an ATX supply.
@@ -47,7 +48,8 @@ pub fn samples(nominal_mv: u64, end: Ns, until: Ns, noise_permille: u64, seed: u
             // One step of an exponential fall, in integers.
             voltage_uv -= mul_div(voltage_uv, SAMPLE.0, FALL.0);
         } else if at + SAMPLE.0 > end.0 {
-            // The supervisor lets go: at the window's end the rail is just out of specification.
+            // The supervisor switches off: at the window's end the rail is just out of
+            // specification.
             voltage_uv = (mul_div(nominal_mv, LOW_PERMILLE - 1, 1000) - swing) * UV_PER_MV;
         }
         let voltage = voltage_uv / UV_PER_MV;
@@ -57,7 +59,7 @@ pub fn samples(nominal_mv: u64, end: Ns, until: Ns, noise_permille: u64, seed: u
     out
 }
 
-/// WSP's rule: where the first 250 us with every sample low begin, if they are there.
+/// WSP's rule: the beginning of the first 250 us with all samples low, if any.
 #[must_use]
 pub fn window(samples: &[u64], nominal_mv: u64) -> Option<Ns> {
     let low = mul_div(nominal_mv, LOW_PERMILLE, 1000);

@@ -21,7 +21,7 @@ pub const PJ_PER_J: u64 = 1_000_000_000_000;
 pub const PJ_PER_KJ: u64 = 1_000 * PJ_PER_J;
 /// One gibibyte.
 pub const GIB_BYTES: u64 = 1 << 30;
-/// Parts in which margins and ageing are given: thousandths.
+/// Unit of margins and ageing: thousandths.
 pub const PERMILLE: u64 = 1000;
 
 /// `a * b / c` without overflow in between; saturates at `u64::MAX`, rounds down.
@@ -31,7 +31,7 @@ pub fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     u64::try_from(u128::from(a) * u128::from(b) / u128::from(c)).unwrap_or(u64::MAX)
 }
 
-/// The same, rounded up: for what must be enough.
+/// The same, rounded up: for lower bounds.
 #[must_use]
 pub fn mul_div_up(a: u64, b: u64, c: u64) -> u64 {
     assert!(c != 0, "division by zero in mul_div_up");
@@ -39,13 +39,13 @@ pub fn mul_div_up(a: u64, b: u64, c: u64) -> u64 {
 }
 
 impl Pj {
-    /// What a power takes in a time.
+    /// Energy of a power over a time.
     #[must_use]
     pub fn of(power_mw: u64, time: Ns) -> Self {
         Self(power_mw.saturating_mul(time.0))
     }
 
-    /// How long it feeds a power; for ever (`u64::MAX`) if that is none.
+    /// Time that it lasts at a power; `u64::MAX` at power 0.
     #[must_use]
     pub fn lasts(self, power_mw: u64) -> Ns {
         Ns(self.0.checked_div(power_mw).unwrap_or(u64::MAX))
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn products_beyond_64_bits_are_right_and_those_beyond_the_result_saturate() {
+    fn products_have_128_bits_and_results_saturate() {
         assert_eq!(mul_div(u64::MAX, 1000, 1000), u64::MAX);
         assert_eq!(mul_div(u64::MAX, 2, 1), u64::MAX);
         assert_eq!(mul_div(10, 1, 3), 3);

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long anything may take on a busy host before the test fails.
+/// Longest wait on a busy host before the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const RAM_BYTES: u64 = 16 << 20;
@@ -21,8 +21,7 @@ pub const COUNTERS: u64 = 0x20_0000;
 pub const AP_COUNTERS: u64 = 0x3_0000;
 const MODE: u64 = 0x20_0010;
 
-/// Offsets in the control file; `control.rs` has the test that they are the
-/// header's.
+/// Offsets in the control file; a test in `control.rs` compares them with the header.
 const JOBS_READY: u64 = 0;
 const REQUEST: u64 = 32;
 const COMMAND: u64 = 36;
@@ -79,7 +78,7 @@ fn run(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The guest, built once for each test that asks, and its symbols.
+/// The guest, built once for each test, and its symbols.
 pub struct Guest {
     elf: PathBuf,
     symbols: String,
@@ -143,7 +142,7 @@ fn plugin_path() -> PathBuf {
         .clone()
 }
 
-/// One QEMU process, stopped before its first instruction when made.
+/// One QEMU process, which starts stopped before its first instruction.
 pub struct Machine {
     qemu: Child,
     monitor: BufReader<UnixStream>,
@@ -154,7 +153,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// `mode` is the word that the guest looks at; `plugin` the plugin's
+    /// `mode` is the word that the guest reads; `plugin` has the plugin's
     /// arguments without `ctl=`, in which DIR is the machine's folder.
     pub fn start(guest: &Guest, clocking: Clocking, cpus: u32, mode: u32, plugin: &str) -> Self {
         let dir = fresh_dir();
@@ -181,7 +180,7 @@ impl Machine {
         machine
     }
 
-    /// What a QEMU that does not start says.
+    /// Output of a QEMU that refuses to start.
     pub fn refused(guest: &Guest, clocking: Clocking, cpus: u32, plugin: &str) -> String {
         let dir = fresh_dir();
         for name in ["ram", "media"] {
@@ -210,7 +209,7 @@ impl Machine {
         }
     }
 
-    /// Goes on, to a cut that may come before QMP has answered.
+    /// Continues to a cut that may come before QMP has answered.
     pub fn run_to_the_cut(&mut self) {
         writeln!(self.monitor.get_mut(), "{{\"execute\": \"cont\"}}").unwrap();
         self.wait_for_cut();
@@ -227,14 +226,14 @@ impl Machine {
         }
     }
 
-    /// What outlives power at `address`.
+    /// The word on media at `address`.
     pub fn media_u32(&self, address: u64) -> u32 {
         let mut bytes = [0; 4];
         self.media.read_exact_at(&mut bytes, address).unwrap();
         u32::from_le_bytes(bytes)
     }
 
-    /// What the guest reads at `address`.
+    /// The word that the guest reads at `address`.
     pub fn coherent_u32(&self, address: u64) -> u32 {
         let mut bytes = [0; 4];
         self.ram.read_exact_at(&mut bytes, address).unwrap();
@@ -263,7 +262,7 @@ impl Machine {
         u32::from_le_bytes(bytes)
     }
 
-    /// A command that ends the process, so that nobody answers.
+    /// A command that ends the process, so there is no answer.
     pub fn last_command(&mut self, command: u32, first: u64) {
         let ctl = &self.ctl;
         ctl.write_all_at(&command.to_le_bytes(), COMMAND).unwrap();
@@ -333,7 +332,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // Already dead is what most tests want; both results say no more.
+        // Most tests expect it to be dead already; either result will do.
         self.qemu.kill().ok();
         self.qemu.wait().ok();
         std::fs::remove_dir_all(&self.dir).ok();
