@@ -66,7 +66,7 @@ def _holds(tree: Path, key: str) -> bool:
 def _install(tree: Path, key: str, into: Path) -> None:
     env = kernel.make_env(key)
     run(
-        ["make", "-s", "CC=ccache gcc", "modules_prepare"],
+        [*kernel.MAKE, "-s", "modules_prepare"],
         cwd=tree,
         env=env,
         what="kernel: modules_prepare",
