@@ -28,9 +28,8 @@
 //!
 //! Rules for the caller:
 //!
-//! - Changes of coherent memory without a store (DMA, page walks) count as cached in the last
-//! level: lost at a
-//!   cut, written by WBINVD, by a flush of its line, or by [`Caches::sweep`].
+//! - Changes of coherent memory without a store (DMA, page walks) count as cached in the last level:
+//!   lost at a cut, written by WBINVD, by a flush of its line, or by [`Caches::sweep`].
 //! - The caller may omit loads. Then a dirty line stays with the core that stored to it until it is
 //!   evicted by stores, stored to by another, or flushed: more is lost at a cut than with loads.
 //! - Nothing here reads a clock, uses threads or iterates over hashes: the same calls give the same
