@@ -13,8 +13,8 @@
  *   offset     bytes    what                                      written by
  *   0x000000       64   struct rem_block: layout of this block    kernel
  *   0x001000        8   struct rem_word consumed                  loader, kernel
- *   0x002000        8   struct rem_word commit of slot 0          kernel
- *   0x003000        8   struct rem_word commit of slot 1          kernel
+ *   0x002000        8   struct rem_word commit of slot 0          kernel, loader
+ *   0x003000        8   struct rem_word commit of slot 1          kernel, loader
  *   0x004000     4096   struct rem_boot_note                      loader
  *   0x005000    45056   machine description of this boot          loader
  *   0x010000    65536   body of slot 0 (struct rem_body)          kernel
@@ -27,6 +27,8 @@
  *
  * Slot = sequence mod 2; the slots hold successive Stops, never two copies of
  * one. See ARCHITECTURE.md for the protocol and INVARIANTS.md for its rules.
+ * Every other range of NVRAM in use as main memory begins with a struct
+ * rem_range_stamp, in a page that nothing else uses.
  *
  * This file is C for kernel, loader and host; Python derives its views from it
  * (lab/format.py), and golden bytes test both (format/golden). Use only plain
@@ -72,14 +74,17 @@ typedef uint64_t rem_u64;
 #define REM_WORK_BYTES 0x100000
 
 #define REM_SLOTS 2
-#define REM_VERSION 1
+#define REM_VERSION 2
 
-/* "REMBLOCK", "REMIMAGE", "REMBNOTE", "REMDESCR", "REMHANDO", little-endian. */
+/* "REMBLOCK", "REMIMAGE", "REMBNOTE", "REMDESCR", "REMHANDO", "REMRANGE",
+ * little-endian.
+ */
 #define REM_BLOCK_MAGIC 0x4b434f4c424d4552
 #define REM_BODY_MAGIC 0x4547414d494d4552
 #define REM_NOTE_MAGIC 0x45544f4e424d4552
 #define REM_DESC_MAGIC 0x52435345444d4552
 #define REM_HANDOVER_MAGIC 0x4f444e41484d4552
+#define REM_RANGE_MAGIC 0x45474e41524d4552
 
 /*
  * struct rem_block - marks a block with the layout above
@@ -125,13 +130,20 @@ enum rem_desc_type {
 	REM_DESC_KERNEL = 1,
 	/* value = {number of CPUs the firmware enables}; key 0 */
 	REM_DESC_CPU_COUNT = 2,
-	/* value = {APIC id}; key = position in the MADT */
+	/* value = {APIC id, 1 for the CPU that boots}; key = position in the
+	 * MADT
+	 */
 	REM_DESC_CPU = 3,
 	/* value = {eax | ebx << 32, ecx | edx << 32, subleaf}, without the bits
 	 * that identify a CPU or depend on CR4; key = leaf
 	 */
 	REM_DESC_CPUID = 4,
-	/* value = {base, bytes, e820 type}; key = position */
+	/* value = {base, bytes, e820 type, count and nonce of the stamp of an
+	 * NVRAM range that has one}; key = position. First the ranges of
+	 * NVRAM, which ascend and do not overlap; then all DRAM as one entry
+	 * with base 0, which is compared with a tolerance of
+	 * REM_DRAM_TOLERANCE_BYTES
+	 */
 	REM_DESC_MEMORY = 5,
 	/* value = {vendor | device << 16 | class and revision << 32,
 	 * subsystem vendor | subsystem device << 16 | header type << 32,
@@ -148,6 +160,16 @@ enum rem_desc_type {
 	 */
 	REM_DESC_DISK = 8,
 };
+
+/* e820 types of memory in a description. */
+#define REM_MEMORY_DRAM 1
+#define REM_MEMORY_NVRAM 7
+
+/* Ranges of NVRAM in a description; a machine with more makes no image. */
+#define REM_RANGES_MAX 8
+
+/* What firmware may reserve of DRAM at one boot and not at another. */
+#define REM_DRAM_TOLERANCE_BYTES 0x1000000
 
 /* The user has declared that the disk's write cache keeps its content. */
 #define REM_DISK_PROTECTED 1
@@ -170,6 +192,38 @@ struct rem_desc {
 };
 
 #define REM_DESC_ENTRIES_MAX 512
+
+/*
+ * struct rem_range_stamp - which cold boot took a range of NVRAM into use
+ * @crc: CRC32C of the bytes before it
+ *
+ * At the start of each range but the one with the block. Each cold boot stores a
+ * new one in the ranges that its kernel may use, and it is part of the machine's
+ * description: an image is not entered if a range was absent for a while and
+ * another kernel used the rest.
+ */
+struct rem_range_stamp {
+	rem_u64 magic;	     /*  0 REM_RANGE_MAGIC */
+	rem_u32 version;     /*  8 REM_VERSION */
+	rem_u32 count;	     /* 12 one more than any stamp that was found */
+	rem_u64 nonce;	     /* 16 */
+	rem_u64 reserved[4]; /* 24 */
+	rem_u32 reserved2;   /* 56 */
+	rem_u32 crc;	     /* 60 */
+};
+
+/* What the loader does with an image if the machine differs. */
+enum rem_policy {
+	REM_POLICY_COLD = 1, /* boots cold at once */
+	/* looks again for hold_s seconds, then asks, and keeps the image until
+	 * there is an answer
+	 */
+	REM_POLICY_HOLD = 2,
+	/* the same, and boots cold if there is no answer in hold_s seconds */
+	REM_POLICY_HOLD_COLD = 3,
+};
+
+#define REM_HOLD_MAX_S 3600
 
 /* Why a Stop ran. */
 enum rem_stop_reason {
@@ -202,9 +256,9 @@ struct rem_body {
 	rem_u32 header_crc;    /*  20 CRC32C of bytes 0..19 */
 	rem_u32 stop_reason;   /*  24 enum rem_stop_reason */
 	rem_u32 stop_mode;     /*  28 enum rem_stop_mode */
-	rem_u64 region_phys;   /*  32 where this NVRAM region is mapped */
+	rem_u64 region_phys;   /*  32 the NVRAM range that the block is in */
 	rem_u64 region_bytes;  /*  40 */
-	rem_u64 entry_phys;    /*  48 resume entry, inside the region */
+	rem_u64 entry_phys;    /*  48 resume entry, in a range of NVRAM */
 	rem_u64 entry_cr3;     /*  56 page table the entry loads */
 	rem_u64 context_phys;  /*  64 first CPU context (kernel's own layout) */
 	rem_u32 context_bytes; /*  72 of each */
@@ -218,8 +272,10 @@ struct rem_body {
 	rem_u64 stop_begin_tsc; /* 120 at the power interrupt */
 	rem_u64 tsc_khz;	/* 128 */
 	rem_u8 build_id[20];	/* 136 GNU build-id of the kernel, to print */
-	rem_u32 reserved2;	/* 156 */
-	rem_u64 reserved[12];	/* 160 */
+	rem_u32 policy;		/* 156 enum rem_policy */
+	rem_u32 hold_s;		/* 160 <= REM_HOLD_MAX_S; 0 if not held */
+	rem_u32 reserved2;	/* 164 */
+	rem_u64 reserved[11];	/* 168 */
 };
 
 #define REM_BODY_HEADER_BYTES 256
@@ -228,6 +284,8 @@ struct rem_body {
 /* The loader's decision, and the reason. Names and numbers are stable. */
 enum rem_boot_reason {
 	REM_BOOT_RESUME = 1,
+	/* none yet: the image waits for what differs, or for an answer */
+	REM_BOOT_HOLD = 2,
 	/* no NVRAM block here yet: the first boot on this memory */
 	REM_COLD_NO_BLOCK = 16,
 	/* a block of another layout */
@@ -246,6 +304,10 @@ enum rem_boot_reason {
 	REM_COLD_BODY_CRC = 25,
 	/* a field points outside of its range, or has an impossible value */
 	REM_COLD_BODY_FIELD = 26,
+	/* the newest image has been entered, and not all CPUs came back */
+	REM_COLD_CPU_LOST = 27,
+	/* the same, and a CPU has older microcode than it had */
+	REM_COLD_MICROCODE = 28,
 	/* the machine differs: one reason for each type of entry */
 	REM_COLD_KERNEL_DIFFERS = 32,
 	REM_COLD_CPU_DIFFERS = 33,
@@ -256,6 +318,8 @@ enum rem_boot_reason {
 	REM_COLD_DISK_DIFFERS = 38,
 	/* an entry has a type that this loader does not know */
 	REM_COLD_MACHINE_UNKNOWN = 39,
+	/* this machine has more parts than a description holds */
+	REM_COLD_MACHINE_TOO_LARGE = 40,
 	/* a cold boot was requested */
 	REM_COLD_ASKED = 48,
 	/* the NVDIMM's flash is empty: the first boot, or power failed
@@ -272,7 +336,8 @@ enum rem_boot_reason {
  * struct rem_boot_note - the loader's decision, for the kernel and for users
  *
  * @expected is an entry of the image, @found one of this machine; an entry that
- * a side lacks is all zeros. @crc: CRC32C of bytes 0..@crc.
+ * a side lacks is all zeros. @held: the difference because of which the loader
+ * held the image, also if it was resumed then. @crc: CRC32C of bytes 0..@crc.
  */
 struct rem_boot_note {
 	rem_u64 magic;	  /*   0 REM_NOTE_MAGIC */
@@ -286,9 +351,9 @@ struct rem_boot_note {
 	rem_u64 ready_tsc;		/* 128 machine described */
 	rem_u64 leave_tsc;		/* 136 just before the kernel's entry */
 	rem_u32 charge;			/* 144 last status byte of the supply */
-	rem_u32 nvdimm;	  /* 148 last status byte of its controller, 0 = none */
-	rem_u32 reserved; /* 152 */
-	rem_u32 crc;	  /* 156 */
+	rem_u32 nvdimm; /* 148 last status byte of its controller, 0 = none */
+	rem_u32 held;	/* 152 enum rem_boot_reason, 0 = it did not */
+	rem_u32 crc;	/* 156 */
 };
 
 /*
@@ -311,7 +376,7 @@ enum rem_event_type {
 	REM_EVENT_STOP_BEGIN = 1,     /* power interrupt; value = reason */
 	REM_EVENT_STOP_FREEZE = 2,    /* dpm: tasks frozen */
 	REM_EVENT_STOP_DEVICES = 3,   /* devices stopped; value = number */
-	REM_EVENT_STOP_PARKED = 4,    /* all other CPUs parked */
+	REM_EVENT_STOP_PARKED = 4,    /* all other CPUs parked and flushed */
 	REM_EVENT_STOP_CPU_SAVED = 5, /* this CPU's context is in NVRAM */
 	REM_EVENT_STOP_SYSCORE = 6, /* clocks and interrupt controllers saved */
 	REM_EVENT_STOP_BODY = 7,    /* body complete */
@@ -329,6 +394,12 @@ enum rem_event_type {
 	REM_EVENT_GO_CPUS = 69,	   /* all CPUs run */
 	REM_EVENT_GO_ENTROPY = 70, /* reseeded */
 	REM_EVENT_GO_DONE = 71,	   /* programs run */
+	/* a CPU did not start, and the machine was reset; value = its number */
+	REM_EVENT_GO_CPU_LOST = 72,
+	/* a CPU has older microcode, and the machine was reset; value = its
+	 * number
+	 */
+	REM_EVENT_GO_MICROCODE = 73,
 };
 
 /*
@@ -365,7 +436,10 @@ static_assert(offsetof(struct rem_body, entry_phys) == 48);
 static_assert(offsetof(struct rem_body, realtime_ns) == 80);
 static_assert(offsetof(struct rem_body, desc_offset) == 112);
 static_assert(offsetof(struct rem_body, build_id) == 136);
-static_assert(offsetof(struct rem_body, reserved) == 160);
+static_assert(offsetof(struct rem_body, policy) == 156);
+static_assert(offsetof(struct rem_body, reserved) == 168);
+static_assert(sizeof(struct rem_range_stamp) == 64);
+static_assert(offsetof(struct rem_range_stamp, crc) == 60);
 static_assert(sizeof(struct rem_boot_note) == 160);
 static_assert(offsetof(struct rem_boot_note, crc) == 156);
 static_assert(sizeof(struct rem_handover) == 32);

@@ -6,8 +6,9 @@
  * The supply sends one status byte on each change, and repeats it every
  * REM_PWR_REPEAT_MS until the machine echoes it; so a change during firmware,
  * loader or probing may be seen late but is not lost. Receivers treat it as a
- * level: the newest byte with right parity counts. Other bytes are ignored; the
- * supply repeats them, because they are not echoed.
+ * level: the newest byte with right parity counts. Other bytes are ignored, also
+ * those that the 16550 reports with a break or a framing error (a break reads as
+ * zeros); the supply repeats them, because they are not echoed.
  *
  *   bit 7    parity: the eight bits of a byte have an even number of ones
  *   bit 6    from the supply 0; from the machine 1 (echo or report)
@@ -17,7 +18,10 @@
  *
  * An echo is the status byte with bit 6 set and parity corrected. A machine whose
  * Stop has committed sends REM_PWR_STOPPED last, to report to the supply that it
- * needs no more energy.
+ * needs no more energy. A supply that still has power, or has it again, sends its
+ * status again: a machine that stopped because PWR_OK dropped is reset by PWR_OK, and
+ * its loader enters the image. The loader echoes that status, the stopped machine
+ * does not.
  */
 #ifndef REM_PWR_H
 #define REM_PWR_H

@@ -19,6 +19,8 @@ static inline const char *rem_reason_name(rem_u32 reason)
 	switch (reason) {
 	case REM_BOOT_RESUME:
 		return "resume";
+	case REM_BOOT_HOLD:
+		return "hold";
 	case REM_COLD_NO_BLOCK:
 		return "no-block";
 	case REM_COLD_BLOCK_VERSION:
@@ -41,6 +43,10 @@ static inline const char *rem_reason_name(rem_u32 reason)
 		return "body-crc";
 	case REM_COLD_BODY_FIELD:
 		return "body-field";
+	case REM_COLD_CPU_LOST:
+		return "cpu-lost";
+	case REM_COLD_MICROCODE:
+		return "microcode";
 	case REM_COLD_KERNEL_DIFFERS:
 		return "kernel-differs";
 	case REM_COLD_CPU_DIFFERS:
@@ -57,6 +63,8 @@ static inline const char *rem_reason_name(rem_u32 reason)
 		return "disk-differs";
 	case REM_COLD_MACHINE_UNKNOWN:
 		return "machine-unknown";
+	case REM_COLD_MACHINE_TOO_LARGE:
+		return "machine-too-large";
 	case REM_COLD_ASKED:
 		return "asked";
 	case REM_COLD_NVDIMM_EMPTY:

@@ -9,7 +9,7 @@
  *   machine.json    the machine (lab/machine/config.py), for users and replay
  *   disk-N.log      write log of disk N (QEMU's blklogwrites), if it has one
  *   disk-N.base     content of disk N when that log began
- *   said.log        console output of the machine: its promises to the world
+ *   console.log     console output of the machine: its promises to the world
  *
  * Media after the first k write-backs is base.media with the 64 bytes of each
  * of those REM_REC_WRITEBACK events stored at its line, in the order of the
@@ -23,6 +23,8 @@
  * view and on media. A write-back whose bytes differ from the view reveals a
  * change without a recorded store, unless the line was stored to between its
  * REM_REC_FLUSH by CLWB or CLFLUSHOPT and the write-back: then it stays dirty.
+ * Other such changes are looked for, and are REM_REC_UNSEEN: before each
+ * REM_REC_CACHE_ALL, when the machine reports that it stopped, and at the cut.
  * Outside windows stores are not recorded. After a window the view is unknown
  * until the next REM_REC_WINDOW begins, which is followed by a REM_REC_LINE for
  * every line that is dirty then. Write-backs are always recorded.
@@ -150,10 +152,10 @@ enum rem_rec_kind {
 	REM_REC_CUT = 12,
 	/* nothing; regular end of the recording */
 	REM_REC_END = 13,
-	/* {bytes u64} of said.log that the world had seen by now: what the
+	/* {bytes u64} of console.log that the world had seen by now: what the
 	 * machine had printed there about its data is a promise
 	 */
-	REM_REC_SAID = 14,
+	REM_REC_CONSOLE = 14,
 };
 
 /* Why a line left the caches, or which instruction requested it. */

@@ -36,7 +36,9 @@ enum rem_state {
 	REM_REFUSED,		/* see rem.why */
 };
 
+/* Registers of context.c, and those of machine checks. */
 #define REM_CTX_MSRS 24
+#define REM_CTX_MCE_MSRS 66
 
 struct rem_saved_msr {
 	u32 index;
@@ -90,7 +92,7 @@ struct rem_context {
 	u16 gs;
 	u32 cpu;
 	u32 msr_count;
-	struct rem_saved_msr msr[REM_CTX_MSRS];
+	struct rem_saved_msr msr[REM_CTX_MSRS + REM_CTX_MCE_MSRS];
 } ____cacheline_aligned;
 
 extern struct rem_context rem_contexts[NR_CPUS];
@@ -102,8 +104,8 @@ DECLARE_PER_CPU(struct rem_context *, rem_this_context);
  * @why: one line for users: why Stop is refused
  * @blocker: the device because of which the machine uses stop=dpm, or NULL
  * @block: the record block, mapped write-back
- * @region_phys: physical address of the NVRAM region
- * @region_bytes: its size; 0: no loader handed one over
+ * @region_phys: physical address of the NVRAM range with the block
+ * @region_bytes: size of the range with the block; 0: no loader handed one over
  * @sequence: of the next Stop
  * @stop_mode: enum rem_stop_mode that the next Stop uses
  * @running_mode: enum rem_stop_mode of the Stop in progress
@@ -130,11 +132,20 @@ struct rem_machine {
 
 extern struct rem_machine rem;
 
-/* Provided by Stop: timeline.c, power.c, nvdimm.c */
+/* Provided by Stop: timeline.c, reset.c, power.c, nvdimm.c */
 void rem_timeline_begin_go(u32 sequence);
+void rem_timeline_flush(void);
 void rem_event(enum rem_event_type type, u64 value);
+void __noreturn rem_reset(void);
 void rem_power_go(bool resumed);
 void rem_nvdimm_go(void);
+
+/* Provided by Stop: promise.c, also for pm */
+struct notifier_block;
+bool rem_promise(void);
+void rem_promise_update(void);
+int rem_promise_watch(struct notifier_block *nb);
+void rem_promise_unwatch(struct notifier_block *nb);
 
 /* Provided by Go: what is prepared when the machine is armed */
 int rem_go_prepare(void);
@@ -145,10 +156,17 @@ unsigned int rem_trampoline_pages(void);
 int rem_devices_prepare(const char **ret_blocker);
 unsigned int rem_devices_count(void);
 void rem_devices_watch(void);
+int rem_others_prepare(const char **ret_blocker);
+const char *rem_cpu_refused(void);
+unsigned int rem_cpu_mce_msrs(u32 *list);
+
+/* Provided by Go to the hooks: pci.c */
+u32 rem_devices_life(void);
 
 /* Provided by Go: what Stop does to devices and interrupt controllers */
 unsigned int rem_devices_stop(void);
 void rem_interrupts_save(void);
+void rem_platform_save(void);
 
 /* Provided by Go: go.c, entropy.c */
 void rem_go(bool resumed);

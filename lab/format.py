@@ -91,6 +91,7 @@ def _enum(name: str, c_name: str, prefixes: tuple[str, ...]) -> Any:
 BootReason = _enum("BootReason", "rem_boot_reason", ("REM_BOOT_", "REM_"))
 StopReason = _enum("StopReason", "rem_stop_reason", ("REM_STOP_",))
 StopMode = _enum("StopMode", "rem_stop_mode", ("REM_MODE_",))
+Policy = _enum("Policy", "rem_policy", ("REM_POLICY_",))
 EventType = _enum("EventType", "rem_event_type", ("REM_EVENT_",))
 DescType = _enum("DescType", "rem_desc_type", ("REM_DESC_",))
 RecKind = _enum("RecKind", "rem_rec_kind", ("REM_REC_",))

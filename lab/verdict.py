@@ -2,7 +2,8 @@
 """The names of verdicts: how a check reports which rule is broken.
 
 A planted bug names the verdict by which a check must find it (lab/setup/patch_series.py). A check
-that fails in another way has found something, but not that bug.
+that fails in another way has found something, but not that bug: a tool that hangs, a QEMU that ends
+by itself or an assertion of a test has no verdict, whatever its text is.
 
     images      variants of `Broken` in machine/campaign/src/verdict.rs
     machines    of boots and of tests: MACHINE below, and `cold-REASON` for an unexpected cold boot
@@ -11,7 +12,8 @@ that fails in another way has found something, but not that bug.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lab.errors import HangError, RemError
@@ -23,7 +25,18 @@ MACHINE = {
     "promises-broken": "something is lost that was reported to be durable",
     "torn": "a page on the disk has parts of several writes",
     "entered-twice": "an image is entered that was entered before",
+    "given-up": "an image that was to be held is gone",
     "stop-refused": "a Stop is refused",
+    "stop-hangs": "a Stop does not end",
+    "stop-missed": "a drop of PWR_OK begins no Stop",
+    "entered-without-charge": "an image is consumed without the charge for another Stop",
+    "clock-wrong": "a clock counts the time without power wrongly",
+    "random-repeats": "two machines that resume one image draw the same random numbers",
+    "config-differs": "a PCI function is not configured as before the cut",
+    "state-lost": "a register, or what a device holds, is not as before the cut",
+    "open-disk": "a disk's volatile write cache is on, and no log has what it may lose",
+    "stop-order": "a Stop takes a bridge off the bus before a device behind it",
+    "over-budget": "a Stop takes longer than its bound",
     "other-decision": "the loader decides otherwise than the engine",
 }
 DETECTORS = {
@@ -33,8 +46,6 @@ DETECTORS = {
     "atomic-sleep": r"BUG: sleeping function called from invalid context",
     "kmemleak": r"rem_thread",  # in the list of leaks, not on the console
 }
-COLD = re.compile(r"\bCOLD_([A-Z_]+)\b")
-CRASHED = re.compile(r"\bcrashed\b")
 UNNAMED = "unnamed"  # a failure that no check has given a name
 
 
@@ -57,16 +68,31 @@ class BrokenError(RemError):
         self.verdict = verdict
 
 
+class StuckError(HangError):
+    """What ran before the cut does not run after Go."""
+
+    verdict = "does-not-continue"
+
+
+@contextmanager
+def after_go() -> Iterator[None]:
+    """Within, the machine has gone through Go, and a hang of the guest is its fault."""
+    try:
+        yield
+    except StuckError:
+        raise
+    except HangError as error:
+        raise StuckError(error.message) from error
+
+
+def cold_verdict(reason: str) -> str:
+    """The verdict of an unexpected cold boot; *reason* as boot notes have it."""
+    return f"cold-{reason.removeprefix('COLD_').lower().replace('_', '-')}"
+
+
 def verdict_of(error: Exception) -> str:
     """The verdict of a failed check."""
-    if isinstance(error, BrokenError):
-        return error.verdict
-    text = str(error)
-    if match := COLD.search(text):
-        return f"cold-{match[1].lower().replace('_', '-')}"
-    if isinstance(error, HangError):
-        return "does-not-continue"
-    return "crashed" if isinstance(error, RemError) and CRASHED.search(text) else UNNAMED
+    return error.verdict if isinstance(error, BrokenError | StuckError) else UNNAMED
 
 
 def broken_of(error: RemError) -> Broken:

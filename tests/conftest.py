@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Fixtures of tests in several folders; programs of listed packages only; and the last lines of a
-run: boots that were repeated, also in tests that passed.
+"""Fixtures of tests in several folders; programs of listed packages; tests that take turns; and
+the last lines of a run: boots that were repeated, also in tests that passed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,19 @@ from lab.machine.lost_interrupt import BOOTED_AGAIN
 from lab.run import HOST_PATH_ENV
 from lab.setup.packages import ALL_TESTS
 from lab.setup.tools import use as use_tools
+from lab.turns import head
+from tests.support.turns import take_turns
 
 
 def pytest_configure() -> None:
     """`rem test` has set PATH for its tier; where pytest is called by hand, all tests' groups."""
     if HOST_PATH_ENV not in os.environ:
         use_tools(ALL_TESTS)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    take_turns(items, head())
 
 
 @pytest.fixture

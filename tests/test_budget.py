@@ -22,6 +22,13 @@ SYSFS = "/sys/kernel/remanence"
 TOO_SHORT_US = 100
 LONG_US = 1_000_000
 STOPS_MAX = 5
+# Prints what it is when a change wakes it.
+WAIT = (
+    f'import os, select; f = os.open("{SYSFS}/flush_on_fail", os.O_RDONLY); os.read(f, 2);'
+    ' print("waits", flush=True);'
+    " p = select.poll(); p.register(f, select.POLLPRI); p.poll();"
+    " print(os.pread(f, 2, 0).decode().strip())"
+)
 NO_STOP_NS = 300_000_000  # far more than any Stop takes
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
@@ -42,12 +49,17 @@ def budget(machine: Machine) -> dict[str, int]:
     return {name: int(value) for name, value in (line.split() for line in shown.splitlines())}
 
 
+def flushes_on_fail(machine: Machine) -> bool:
+    return machine.run_in_guest(f"cat {SYSFS}/flush_on_fail").stdout == "1\n"
+
+
 def test_hold_up_that_is_long_enough_arms() -> None:
     with booted_with(LONG_US) as machine:
         report = budget(machine)
         assert report["hold_up_ns"] == LONG_US * 1000
         assert 0 < report["bound_ns"] < report["hold_up_ns"]
         assert machine.run_in_guest(f"cat {SYSFS}/status").stdout.strip() == "armed"
+        assert flushes_on_fail(machine)
         assert re.search(r"Stop takes at most \d+ us, the supply holds", consoles(machine))
 
 
@@ -57,6 +69,7 @@ def test_hold_up_that_is_too_short_begins_no_stop() -> None:
         assert report["bound_ns"] > report["hold_up_ns"] == TOO_SHORT_US * 1000
         status = machine.run_in_guest(f"cat {SYSFS}/status").stdout.strip()
         assert status == "refused: a Stop may outlast the hold-up"
+        assert not flushes_on_fail(machine)
         assert "no Stop will begin" in consoles(machine)
         machine.guest.close()
         assert not machine.cut(CutPlan(hold_up_ns=NO_STOP_NS)).stopped
@@ -70,6 +83,9 @@ def test_stop_over_its_bound_disarms_until_acknowledged() -> None:
     reference machine's clock, while this machine's time is the host's.
     """
     with booted_with(LONG_US, "remanence.preempt_off_us=0") as machine:
+        assert flushes_on_fail(machine)
+        machine.run_in_guest(f"python3 -c '{WAIT}' >/root/woken 2>&1 &")
+        machine.run_in_guest("until grep waits /root/woken; do sleep 0.1; done")
         for _ in range(STOPS_MAX):
             cut_and_resume(machine)
             report = budget(machine)
@@ -79,6 +95,8 @@ def test_stop_over_its_bound_disarms_until_acknowledged() -> None:
         assert report["worst_ns"] >= report["last_ns"]
         status = machine.run_in_guest(f"cat {SYSFS}/status").stdout.strip()
         assert status == "refused: a Stop outlasted its bound"
+        assert not flushes_on_fail(machine)
+        machine.run_in_guest("until grep -x 0 /root/woken; do sleep 0.1; done")
         refused = machine.run_in_guest(f"echo now > {SYSFS}/stop", check=False)
         assert "busy" in refused.stderr
 
@@ -87,5 +105,6 @@ def test_stop_over_its_bound_disarms_until_acknowledged() -> None:
         assert not report["exceeded"]
         assert report["worst_ns"] > report["bound_ns"], "it was forgotten with the acknowledgement"
         assert machine.run_in_guest(f"cat {SYSFS}/status").stdout.strip() == "armed"
+        assert flushes_on_fail(machine)
         cut_and_resume(machine)
         assert warnings(machine) == []

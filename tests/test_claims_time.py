@@ -4,7 +4,8 @@ resumed runs of one image give different random numbers.
 
 Method: rem-clock prints its clocks before and after; the supply's clock (RTC) is moved by the week.
 For randomness the media of a stopped machine are copied and resumed twice; a program logs random
-numbers all the time, each with the time offset that changes at Go.
+numbers all the time, each with the time offset that changes at Go. The negative proofs are in
+test_negative_proofs.py.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from lab import run
 from lab.machine import Machine
-from lab.machine.cut_plan import UNANNOUNCED
 from lab.testbed.guest_job import GuestJob
 from tests.support.claims import GO_LIMIT_S, booted, cut_and_resume, warnings
+from tests.support.randomness import check_no_number_comes_twice
 
 NS = 1_000_000_000
 WEEK_S = 7 * 86400
@@ -131,67 +131,6 @@ until [ -e /run/alarms ]; do sleep 0.1; done
 """
 
 
-# Each line: the offset of BOOTTIME to MONOTONIC, read *before* the random number.
-START_RANDOM = r"""
-cat > /run/random.py <<'PY'
-import os, time
-now_ns = time.clock_gettime_ns
-with open("/run/random.log", "w", buffering=1) as log:
-    while True:
-        away = now_ns(time.CLOCK_BOOTTIME) - now_ns(time.CLOCK_MONOTONIC)
-        log.write(f"{away // 100_000_000} {os.urandom(16).hex()}\n")
-        time.sleep(0.005)
-PY
-setsid python3 /run/random.py >/run/random.err 2>&1 </dev/null &
-"""
-LINES_AFTER_GO = 200
-
-
-def media(machine: Machine) -> list[Path]:
-    return [machine.files.nvram(machine.config), machine.files.disk]
-
-
-def copy(source: Path, target: Path) -> None:
-    """Copy into the same inode; holes stay holes, which avoids writing gigabytes."""
-    run.run(["cp", "--sparse=always", source, target])
-
-
-def run_after_go(machine: Machine) -> list[tuple[int, str]]:
-    """Resume, let it run, and cut it without a Stop, so that the media can be restored."""
-    machine.resume()
-    machine.wait_resumed(GO_LIMIT_S)
-    end_s = time.monotonic() + 60
-    lines: list[tuple[int, str]] = []
-    first = None
-    while time.monotonic() < end_s:
-        text = machine.run_in_guest("cat /run/random.log").stdout
-        lines = [(int(a), b) for a, _, b in (x.partition(" ") for x in text.splitlines()) if b]
-        first = lines[0][0]
-        if sum(away > first for away, _ in lines) >= LINES_AFTER_GO:
-            break
-        time.sleep(0.5)
-    machine.cut(UNANNOUNCED)
-    return lines
-
-
 def test_two_resumed_runs_give_different_random_numbers(tmp_path: Path) -> None:
     with booted("random", 2, "fast") as machine:
-        machine.run_in_guest(START_RANDOM)
-        machine.run_in_guest("until [ $(wc -l </run/random.log) -gt 100 ]; do sleep 0.1; done")
-        assert machine.cut().stopped
-        time.sleep(1.5)  # so that the offset distinguishes before from after
-        kept = [tmp_path / path.name for path in media(machine)]
-        for path, copied in zip(media(machine), kept, strict=True):
-            copy(path, copied)
-        runs = [run_after_go(machine)]
-        for path, copied in zip(media(machine), kept, strict=True):
-            copy(copied, path)
-        machine.guest.close()  # that connection is now ahead of the guest
-        runs.append(run_after_go(machine))
-
-    before = [[value for away, value in run if away == run[0][0]] for run in runs]
-    after = [[value for away, value in run if away > run[0][0]] for run in runs]
-    common = min(map(len, before))
-    assert common > 50 and before[0][: common - 1] == before[1][: common - 1], "not one image"
-    assert min(map(len, after)) >= LINES_AFTER_GO
-    assert not set(after[0]) & set(after[1]), "random numbers were given twice"
+        check_no_number_comes_twice(machine, tmp_path)

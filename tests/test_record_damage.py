@@ -242,6 +242,28 @@ def test_damaged_newest_image_closes_the_older_for_good(it: Bed, image: Image, p
 
 @pytest.mark.full
 @pytest.mark.timeout(300)
+def test_damaged_consumed_word_closes_both_for_good(it: Bed, image: Image) -> None:
+    """Even if the word, or all words, read right again after the refusal."""
+    it.write_block(flipped(image.block, CONSUMED_AT, 33))
+    assert it.boot_decision().reason == "COLD_CONSUMED_INVALID"
+    after = it.read_block()
+    healed = bytearray(after)
+    word = slice(CONSUMED_AT, CONSUMED_AT + WORD_BYTES)
+    healed[word] = image.block[word]
+    assert not it_resumes(it, healed), "with the consumed word as it was"
+    healed = bytearray(after)
+    for at in (image.newest.word, image.older.word):
+        healed[at] = image.block[at]
+    assert not it_resumes(it, healed), "with the commit words as they were"
+
+
+def it_resumes(it: Bed, block: bytes) -> bool:
+    it.write_block(block)
+    return it.boot_decision().resumed
+
+
+@pytest.mark.full
+@pytest.mark.timeout(300)
 def test_undamaged_image_is_entered(it: Bed, image: Image) -> None:
     """Last: the same block without damage resumes, so the damage caused all refusals above."""
     it.restore()

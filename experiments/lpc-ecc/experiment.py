@@ -24,11 +24,20 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
         for kind, seen in found["kinds"].items():
             for outcome in ("repaired", "contained", "silent"):
                 report.count(f"{name}_{kind}_{outcome}", seen[outcome], "")
-        report.expect(f"{name}: none is silent", found["silent"] == 0)
+        for kind, silent in found["undetectable"].items():
+            report.count(f"{name}_{kind}_silent", silent, "")
+            report.expect(f"{name}: no {kind} is seen, as no code can", silent == found["faults"])
+        report.expect(f"{name}: none of the others is silent", found["silent"] == 0)
         for kind in paper["repaired"]:
             seen = found["kinds"][kind]
             report.expect(f"{name}: every {kind} is repaired or harmless",
                           seen["contained"] == seen["silent"] == 0)  # fmt: skip
+        ages = found["generations"]
+        report.count(f"{name}_generation_reads", ages["reads"], "")
+        report.count(f"{name}_generation_programs", ages["programs"], "")
+        for share in ("time_share", "energy_share"):
+            report.add(f"{name}_generation_read_{share}", round(ages[share], 3), "ratio")
+        report.expect(f"{name}: what ages cost is counted", 0 < ages["reads"] <= ages["programs"])
     both = raw["xcc_and_second_code"]["kinds"]["two-devices"]
     report.expect("the second code repairs two devices", both["contained"] == 0)
 

@@ -82,6 +82,10 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
     report.add("paper_mean_ratio", paper["mean"], "")
     for name, case in workloads.items():
         report.add(f"{name}_ratio", round(case["ratio"], 3), "")
+    by_ratio = sorted(workloads, key=lambda name: float(workloads[name]["ratio"]))
+    for which, name in (("least", by_ratio[0]), ("most", by_ratio[-1])):
+        report.add(which, name, "")
+        report.add(f"{which}_ratio", round(workloads[name]["ratio"], 3), "")
     for name, cases in sweep.items():
         for key in ("ratio", "time_ratio"):
             report.add(f"mean {key} of {len(cases)}, {name}", round(_mean(cases, key), 2), "")

@@ -65,7 +65,7 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
         report.add(f"{case['mode']}_{case['cpus']}_stop_ns", case["stop_ns"], "ns")
     whole = _whole_ns(raw)
     for (mode, cpus, l1_kib), time_ns in whole.items():
-        if l1_kib in (L1_KIB[0], L1_KIB[-1]):
+        if l1_kib in (L1_KIB[0], 512, L1_KIB[-1]):
             report.add(f"{mode}_{cpus}_{l1_kib}kib_ns", time_ns, "ns")
     report.expect("at least one number of CPUs was run", bool(run))
     for cpus in sorted({case["cpus"] for case in run if case["mode"] == "fast"}):

@@ -49,11 +49,11 @@ def measure(it: Context) -> dict[str, Any]:
         for case, change in SWEEP.items()
     }
     if not it.is_ci:
-        told = engine.ask("trace", file=str(redis_trace()))
+        found = engine.ask("trace", file=str(redis_trace()))
         rows[RECORDED] = {
-            "reads": told["reads"],
-            "writes": told["writes"],
-            "instructions": told["instructions"],
+            "reads": found["reads"],
+            "writes": found["writes"],
+            "instructions": found["instructions"],
         }
     return {"rows": rows, "sweep": sweep}
 

@@ -30,7 +30,7 @@ SWAPS = (128, 256, 512, 1024)
 
 
 class Lives:
-    """Lives of one memory, unless it is said otherwise."""
+    """Lives of one memory, unless stated otherwise."""
 
     def __init__(self, engine: Engine, life: dict[str, Any]) -> None:
         self.engine, self.life = engine, life
@@ -175,10 +175,10 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
 def _judge_registers(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
     limit = paper["register_bytes_max"]
     for kind in ("attack_paper", "attack_one_region", "attack"):
-        told = next(iter(raw[kind].values()))["register_bytes"]
-        report.count(f"register_bytes_{kind}", told, "bytes")
+        found = next(iter(raw[kind].values()))["register_bytes"]
+        report.count(f"register_bytes_{kind}", found, "bytes")
         if kind != "attack":
-            report.expect(f"{kind}: registers are below {limit} bytes", told < limit)
+            report.expect(f"{kind}: registers are below {limit} bytes", found < limit)
 
 
 def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:

@@ -26,8 +26,8 @@ def measure(it: Context) -> dict[str, Any]:
         generator = repo_dir() / "off2f" / "guest" / "off2f-nops.py"
         subprocess.run([sys.executable, generator, str(kib << 10), elf], check=True)
         subprocess.run([tool, "convert", elf], check=True)
-        said = subprocess.run([tool, "info", abc, "--json"], capture_output=True, check=True)
-        info = json.loads(said.stdout)
+        found = subprocess.run([tool, "info", abc, "--json"], capture_output=True, check=True)
+        info = json.loads(found.stdout)
         found[str(kib)] = {
             **_segments(elf.read_bytes()),
             "xyz_text_bytes": sum(text["bytes"] for text in info["texts"]),

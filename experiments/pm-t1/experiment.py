@@ -13,7 +13,7 @@ from lab.testbed.pm_guest import guest_with_region, load, sh
 
 CI_ROWS = 1000
 ROWS = 20000
-# How each is told not to be durable, and to be; SQLite without a journal and with one.
+# The settings with which each is not durable, and is; SQLite without a journal and with one.
 PROGRAMS = {
     "sqlite": {"none": "no", "none_wal": "log", "durable": "wal"},
     "redis": {"none": "no", "durable": "always"},
@@ -71,8 +71,8 @@ def _places(machine: Machine) -> dict[str, str]:
 
 
 def _run(machine: Machine, program: str, place: str, rows: int, how: str) -> dict[str, int]:
-    said = sh(machine, f"sync; python3 /root/pm-rows.py {program} {place} {rows} {how}").stdout
-    took: dict[str, int] = json.loads(said)
+    found = sh(machine, f"sync; python3 /root/pm-rows.py {program} {place} {rows} {how}").stdout
+    took: dict[str, int] = json.loads(found)
     return took
 
 

@@ -150,6 +150,8 @@ static rem_u32 write_body(void)
 	head->desc_count = GOLDEN_ENTRIES;
 	head->stop_begin_tsc = word(15);
 	head->tsc_khz = word(16);
+	head->policy = REM_POLICY_HOLD;
+	head->hold_s = 30;
 	for (rem_u8 i = 0; i < sizeof(head->build_id); i++)
 		head->build_id[i] = (rem_u8)(0xa0 + i);
 	head->header_crc = crc32c(head, REM_BODY_HEADER_CRC_BYTES);
@@ -184,6 +186,7 @@ static void write_boot_note(void)
 		.leave_tsc = word(19),
 		.charge = 0x87,
 		.nvdimm = 0xa5,
+		.held = REM_COLD_PCI_DIFFERS,
 	};
 
 	fill_entries(entry);
@@ -209,7 +212,16 @@ static void write_small(void)
 		.value = word(21),
 	};
 
+	struct rem_range_stamp stamp = {
+		.magic = REM_RANGE_MAGIC,
+		.version = REM_VERSION,
+		.count = 3,
+		.nonce = word(30),
+	};
+
 	put("handover.bin", &handover, sizeof(handover));
+	stamp.crc = crc32c(&stamp, offsetof(struct rem_range_stamp, crc));
+	put("range_stamp.bin", &stamp, sizeof(stamp));
 	event.crc = crc32c(&event, offsetof(struct rem_event, crc));
 	put("event.bin", &event, sizeof(event));
 }
@@ -257,7 +269,7 @@ static void write_recording(void)
 		[REM_REC_FLUSH] = 16,	 [REM_REC_FENCE] = 8,
 		[REM_REC_CACHE_ALL] = 8, [REM_REC_UNSEEN] = 72,
 		[REM_REC_DISK_LOG] = 8,	 [REM_REC_LINE] = 72,
-		[REM_REC_END] = 0,	 [REM_REC_SAID] = 8,
+		[REM_REC_END] = 0,	 [REM_REC_CONSOLE] = 8,
 	};
 	struct rem_rec_header header = {
 		.magic = REM_REC_MAGIC,
@@ -281,13 +293,14 @@ static void write_recording(void)
 	for (unsigned int i = 0; i < REM_REC_PAYLOAD_MAX / 8; i++)
 		payload[i] = word(24 + i);
 	payload[0] = header.nvram_phys + 2 * REM_REC_LINE_BYTES;
-	for (unsigned int kind = REM_REC_STORE; kind <= REM_REC_SAID; kind++) {
+	for (unsigned int kind = REM_REC_STORE; kind <= REM_REC_CONSOLE;
+	     kind++) {
 		struct rem_rec_event event = {
 			.kind = (rem_u8)kind,
 			.vcpu = kind % 2 ? 3 : REM_REC_NO_VCPU,
 			.payload_bytes = payload_bytes[kind],
 			.aux = kind != REM_REC_UNSEEN && kind != REM_REC_LINE &&
-			       kind != REM_REC_END && kind != REM_REC_SAID,
+			       kind != REM_REC_END && kind != REM_REC_CONSOLE,
 			.time_ns = 0x0102030405060700 + kind,
 		};
 

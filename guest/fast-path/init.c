@@ -55,7 +55,7 @@ static void die(const char *what)
 
 /*
  * Written out, so that an iteration is the same instructions in each build; the
- * second loop has exactly one more, by which it can be told that one is seen.
+ * second loop has exactly one more, which shows that one is seen.
  */
 #define CALL_LOOP(extra)                                           \
 	asm volatile("1:\tmov %[number], %%eax\n\tsyscall\n" extra \

@@ -155,7 +155,7 @@ static void check_place(long cpu, unsigned long gs_base)
 	int cpu_now = sched_getcpu();
 
 	if (cpu_now != cpu)
-		check_fail("cpu=%ld is told it is %d", cpu, cpu_now);
+		check_fail("cpu=%ld is reported as %d", cpu, cpu_now);
 	if (syscall(SYS_arch_prctl, ARCH_GET_GS, &gs_now) || gs_now != gs_base)
 		check_fail("cpu=%ld gs base %#lx, not %#lx", cpu, gs_now,
 			   gs_base);

@@ -78,6 +78,8 @@ const HARVESTED: u8 = 2;
 struct Pool {
     runs: BTreeMap<u64, u64>,
     looked: u64,
+    /// Objects beyond that which a commit is freeing: whether their words still say so is open.
+    leaving: BTreeMap<u64, u64>,
 }
 
 #[derive(Debug, Default)]
@@ -173,9 +175,22 @@ impl Alloc {
         }
     }
 
-    /// Chunks are free again.
+    /// A commit is about to free an object: [`Alloc::give_run`] follows when its word says so. Until
+    /// then a scan does not take these chunks for free, nor for an object that stays.
+    pub fn leave_run(&self, first: u64, count: u64) {
+        let mut pool = lock(&self.pool);
+        if first >= pool.looked {
+            pool.leaving.insert(first, count);
+        }
+    }
+
+    /// Chunks are free again. Those that were not looked at stay for the look, which finds them free.
     pub fn give_run(&self, first: u64, count: u64) {
-        lock(&self.pool).give(first, count);
+        let mut pool = lock(&self.pool);
+        pool.leaving.remove(&first);
+        if first < pool.looked {
+            pool.give(first, count);
+        }
     }
 
     /// Free objects that a session has no use for.
@@ -190,6 +205,10 @@ impl Alloc {
         let end = (pool.looked + LOOK_CHUNKS).min(self.chunks);
         while pool.looked < end {
             let chunk = pool.looked;
+            if let Some(count) = pool.leaving.get(&chunk) {
+                pool.looked = (chunk + count).min(self.chunks);
+                continue;
+            }
             pool.looked += 1;
             match Chunk::decode(word(chunk)) {
                 Chunk::Free => pool.give(chunk, 1),

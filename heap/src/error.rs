@@ -30,6 +30,8 @@ pub enum Error {
     Short(u64, u64),
     /// A size that no region can have.
     Size(u64),
+    /// A number of sessions that no region can have.
+    Sessions(u32),
     /// It was made with another policy.
     Policy {
         /// What the program wants.
@@ -56,8 +58,10 @@ pub enum Error {
     NotEmpty(PathBuf),
     /// The bytes of a log or of the allocator are impossible: what and where.
     Corrupt(&'static str, u64),
-    /// All sessions of the region are in use.
-    NoSession,
+    /// All sessions of the region are in use; how many it has.
+    NoSession(u32),
+    /// Something that needs the region alone, while sessions or allocators of it live.
+    InUse,
     /// A root of this name has another type.
     RootType,
     /// A name that is empty, too long or holds a zero byte.
@@ -91,6 +95,11 @@ impl fmt::Display for Error {
                 "a region of {bytes} bytes is impossible: at least {}",
                 crate::layout::SIZE_MIN_BYTES
             ),
+            Self::Sessions(sessions) => write!(
+                f,
+                "a region with {sessions} sessions is impossible: 1 to {}",
+                crate::layout::SESSIONS_MAX
+            ),
             Self::Policy { wanted, found } => {
                 write!(f, "the region's policy is {found}, not {wanted}")
             }
@@ -119,7 +128,16 @@ impl fmt::Display for Error {
                 path.display()
             ),
             Self::Corrupt(what, offset) => write!(f, "corrupt: {what} at offset {offset:#x}"),
-            Self::NoSession => write!(f, "all sessions of the region are in use"),
+            Self::NoSession(sessions) => write!(
+                f,
+                "all {sessions} sessions of the region are in use: end one, or make the region with \
+                 more of them, at most {}",
+                crate::layout::SESSIONS_MAX
+            ),
+            Self::InUse => write!(
+                f,
+                "sessions or allocators of the region are in use: end them first"
+            ),
             Self::RootType => write!(f, "the root of this name has another type"),
             Self::RootName => write!(f, "a root's name has 1 to 39 bytes, none of them zero"),
             Self::Tx(error) => error.fmt(f),
@@ -167,6 +185,8 @@ pub enum TxError {
     NoRollback,
     /// A table of the region is full.
     Full,
+    /// The session runs a transaction, and can run no other in it.
+    InTransaction,
 }
 
 impl fmt::Display for TxError {
@@ -176,12 +196,18 @@ impl fmt::Display for TxError {
             Self::Retry => "to be run again when something it read has changed",
             Self::Conflict => "conflict with another thread",
             Self::OutOfSpace => "no memory left in the region",
-            Self::TooLarge => "more changes than the log holds: make the region with a larger log",
+            Self::TooLarge => {
+                "the transaction changes more words of existing objects, or makes more small ones, \
+                 than its session's log holds: do it in several, or make the region with longer logs"
+            }
             Self::BadPointer => "a pointer that is null or outside of the region",
             Self::BadFree => "free of something that is not allocated",
             Self::ReadOnly => "a change in a transaction for reading",
             Self::NoRollback => "plain memory has no log: changes made so far stay",
             Self::Full => "a table of the region is full",
+            Self::InTransaction => {
+                "the session runs a transaction: end it first, or use another session"
+            }
         })
     }
 }

@@ -6,7 +6,10 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::blank::is_blank;
 use crate::error::{Error, TxError};
+use crate::fof::Hold;
+use crate::held::Held;
 use crate::layout::{
     Layout, OPEN_OFFSET, PAGE_BYTES, ROOT_BYTES, ROOT_NAME_BYTES, ROOT_POINTER_OFFSET,
     ROOT_SIZE_OFFSET, ROOT_TYPE_OFFSET, ROOTS, ROOTS_OFFSET,
@@ -17,7 +20,7 @@ use crate::pmem::{Native, Pmem};
 use crate::policy::{Policy, PolicyKind};
 use crate::recover::{Recovered, closed, recover};
 use crate::shared::Shared;
-use crate::tx::{Core, Engine, Tx, TxResult};
+use crate::tx::{Core, Engine, Tx, TxResult, guarded};
 
 /// How a region is made and opened.
 #[derive(Clone, Debug)]
@@ -28,6 +31,11 @@ pub struct Options {
     pub assume_flush_on_fail: bool,
     /// Map the region at this address.
     pub address: Option<usize>,
+    /// Make a region over what is in the file.
+    pub overwrite: bool,
+    /// With flush on fail, what a store does while the platform does not promise that caches are saved,
+    /// if that ends: the region is then written back once, and read only until the promise returns.
+    pub when_withdrawn: Hold,
     /// Sessions (threads at work at the same time) of a new region.
     pub sessions: u32,
     /// Lines of 64 bytes of each redo log of a new region: bounds recovery and a transaction's size.
@@ -42,6 +50,8 @@ impl Default for Options {
             assume_persistent: false,
             assume_flush_on_fail: false,
             address: None,
+            overwrite: false,
+            when_withdrawn: Hold::Wait,
             sessions: 8,
             redo_lines: 4096,
             undo_lines: 2048,
@@ -69,14 +79,11 @@ impl Options {
     }
 }
 
-/// What the kernel says about this machine's power supply (see remanence(7)): `armed` means that a
-/// Stop saves all caches.
-const STATUS_FILE: &str = "/sys/kernel/remanence/status";
-
-/// Whether the platform promises that caches survive a power failure.
+/// Whether the platform promises, now, that caches survive a power failure: a Stop is armed, and ends
+/// within a hold-up that is known. The answer may change; an open region follows it.
 #[must_use]
 pub fn platform_flushes_on_fail() -> bool {
-    std::fs::read_to_string(STATUS_FILE).is_ok_and(|text| text.trim() == "armed")
+    crate::promise::kept()
 }
 
 /// An open region with the policy `P`.
@@ -100,9 +107,12 @@ impl<P: Policy> Heap<P> {
     /// Make a region in a file.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// [`Error::NotEmpty`] where something is in the file; see [`Error`].
     pub fn create(path: &Path, bytes: u64, options: &Options) -> Result<Self, Error> {
         let map = Mapping::create(path, bytes, &options.map(P::KIND))?;
+        if !options.overwrite && !is_blank(&map) {
+            return Err(Error::NotEmpty(path.to_owned()));
+        }
         let mut heap = Self::format(Native::new(), map, options)?;
         heap.path = Some(path.to_owned());
         Ok(heap)
@@ -169,7 +179,7 @@ impl<P: Policy, B: Pmem> Heap<P, B> {
             }
         }
         pm.fence();
-        Self::start(pm, map, layout, Recovered::default())
+        Self::start(pm, map, layout, Recovered::default(), options)
     }
 
     /// Open a region that lies in memory, through a back end: recover what a cut left.
@@ -198,7 +208,7 @@ impl<P: Policy, B: Pmem> Heap<P, B> {
         } else {
             recover(&pm, map.base(), &layout)?
         };
-        Self::start(pm, map, layout, recovered)
+        Self::start(pm, map, layout, recovered, options)
     }
 
     fn check_promise(options: &Options) -> Result<(), Error> {
@@ -210,10 +220,20 @@ impl<P: Policy, B: Pmem> Heap<P, B> {
         }
     }
 
-    fn start(pm: B, map: Mapping, layout: Layout, recovered: Recovered) -> Result<Self, Error> {
-        let shared = Shared::new(pm, map, layout, recovered.clock);
+    fn start(
+        pm: B,
+        map: Mapping,
+        layout: Layout,
+        recovered: Recovered,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let mut shared = Shared::new(pm, map, layout, recovered.clock);
         shared.store_through::<true>(OPEN_OFFSET, 1);
         shared.pm.fence();
+        if P::KIND.is_flush_on_fail() && !options.assume_flush_on_fail {
+            // SAFETY: `Shared` ends it before its mapping goes.
+            shared.held = Some(unsafe { Held::begin(&shared.map, options.when_withdrawn) });
+        }
         Ok(Self {
             shared: Arc::new(shared),
             recovered,
@@ -251,7 +271,8 @@ impl<P: Policy, B: Pmem> Heap<P, B> {
     /// # Errors
     /// [`Error::NoSession`] if all are in use.
     pub fn session(&self) -> Result<Session<P, B>, Error> {
-        let core = Core::new(Arc::clone(&self.shared)).ok_or(Error::NoSession)?;
+        let sessions = self.shared.layout.sessions;
+        let core = Core::new(Arc::clone(&self.shared)).ok_or(Error::NoSession(sessions))?;
         Ok(Session {
             tx: Engine::new(core),
             turns: 0,
@@ -266,10 +287,10 @@ impl<P: Policy, B: Pmem> Heap<P, B> {
     /// Give slabs without objects back, so that other sizes can have their memory.
     ///
     /// # Errors
-    /// [`Error::NoSession`] while there are sessions.
+    /// [`Error::InUse`] while there are sessions.
     pub fn reclaim(&mut self) -> Result<u64, Error> {
         self.shared.checkpoint::<true>();
-        let shared = Arc::get_mut(&mut self.shared).ok_or(Error::NoSession)?;
+        let shared = Arc::get_mut(&mut self.shared).ok_or(Error::InUse)?;
         let freed = crate::fsck::empty_slabs(&shared.layout, &|at| load_plain(&shared.map, at));
         for chunk in &freed {
             shared.store_through::<true>(shared.layout.table_entry(*chunk), 0);
@@ -325,6 +346,9 @@ impl<P: Policy, B: Pmem> Drop for Heap<P, B> {
     fn drop(&mut self) {
         // Sessions may live on; the last of all closes nothing, which a recovery does not mind.
         if Arc::strong_count(&self.shared) == 1 && !std::thread::panicking() {
+            if let Some(held) = &self.shared.held {
+                held.end();
+            }
             self.shared.checkpoint::<true>();
             self.shared.store_through::<true>(OPEN_OFFSET, 0);
             self.shared.pm.fence();
@@ -344,12 +368,21 @@ impl<P: Policy, B: Pmem> fmt::Debug for Session<P, B> {
     }
 }
 
+/// The body of a transaction panicked. Its log has room for the record that ends it, as with each
+/// change; if it had none, only a recovery could undo the transaction, so the process must end.
+fn roll_back_all<B: Pmem>(tx: &mut impl Engine<B>) {
+    if tx.roll_back().is_err() {
+        std::process::abort();
+    }
+}
+
 /// Conflicts in a row before a session gives its CPU away.
 const TURNS_BEFORE_PAUSE: u32 = 3;
 
 impl<P: Policy, B: Pmem> Session<P, B> {
     /// Run a transaction: all of it becomes durable before this returns, or nothing of it. The body
-    /// may run several times: it must have no effect besides.
+    /// may run several times: it must have no effect besides. If it panics nothing of it happens, and
+    /// the code that catches the panic can use the session.
     ///
     /// # Errors
     /// What the body returns, or why there was no commit.
@@ -357,7 +390,7 @@ impl<P: Policy, B: Pmem> Session<P, B> {
     pub fn run<R>(&mut self, mut body: impl FnMut(&mut P::Tx<B>) -> TxResult<R>) -> TxResult<R> {
         loop {
             self.tx.begin(false);
-            match body(&mut self.tx) {
+            match guarded(&mut self.tx, roll_back_all, &mut body) {
                 Ok(value) => match self.tx.commit() {
                     Ok(()) => return Ok(value),
                     Err(TxError::Conflict) => self.back_off(),
@@ -383,44 +416,16 @@ impl<P: Policy, B: Pmem> Session<P, B> {
         }
     }
 
-    /// Begin a transaction by hand, for callers that no closure can serve (the C library); then
-    /// [`Session::current`] is its transaction, until [`Session::end`].
-    pub fn begin(&mut self, view: bool) {
-        self.tx.begin(view);
-    }
-
-    /// The transaction that was begun by hand.
-    pub fn current(&mut self) -> &mut P::Tx<B> {
-        &mut self.tx
-    }
-
-    /// End a transaction that was begun by hand. Says whether it is to be run again.
-    ///
-    /// # Errors
-    /// The outcome's, or why there was no commit.
-    pub fn end(&mut self, outcome: TxResult<()>) -> TxResult<bool> {
-        match outcome {
-            Ok(()) => match self.tx.commit() {
-                Ok(()) => Ok(false),
-                Err(TxError::Conflict) => {
-                    self.back_off();
-                    Ok(true)
-                }
-                Err(error) => Err(error),
-            },
-            Err(error) => self.failed(error).map(|()| true),
-        }
-    }
-
     /// Whether to run it again.
     #[cold]
     fn failed(&mut self, error: TxError) -> TxResult<()> {
+        // What it waits for may be what it has locked: it waits without.
+        self.tx.roll_back()?;
         let again = match error {
             TxError::Conflict => true,
             TxError::Retry => self.tx.wait_for_change(),
             _ => false,
         };
-        self.tx.roll_back()?;
         if !again {
             return Err(error);
         }

@@ -88,7 +88,7 @@ impl Layout {
     /// Divides a region.
     ///
     /// # Errors
-    /// [`Error::Size`] where it is too small or too large.
+    /// [`Error::Size`] where it is too small or too large, [`Error::Sessions`].
     pub fn new(
         size_bytes: u64,
         policy: PolicyKind,
@@ -97,6 +97,9 @@ impl Layout {
     ) -> Result<Self, Error> {
         if !(SIZE_MIN_BYTES..=SIZE_MAX_BYTES).contains(&size_bytes) {
             return Err(Error::Size(size_bytes));
+        }
+        if !(1..=SESSIONS_MAX).contains(&sessions) {
+            return Err(Error::Sessions(sessions));
         }
         let per_session = (u64::from(redo_lines) + u64::from(undo_lines)) * 64;
         let table_offset =

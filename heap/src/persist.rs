@@ -43,7 +43,8 @@ use std::marker::PhantomData;
 /// Every bit pattern is a valid value, no byte is padding, and it holds no address of the process
 /// nor anything else that means something in this process only.
 pub unsafe trait Persist: Copy + 'static {
-    /// Identifies the type across programs: made of names and fields, never of addresses.
+    /// Identifies the type across programs: made of names and of the fields with all that is in them,
+    /// never of addresses. What a pointer leads to has no part in it but its name.
     const TYPE_ID: u64;
 }
 
@@ -114,7 +115,8 @@ macro_rules! persist {
                 );
                 $crate::type_id(
                     concat!(stringify!($name), $(" ", stringify!($field), ":", stringify!($type)),*),
-                    &[],
+                    // A field of the same name and type may be laid out otherwise.
+                    &[$(<$type as $crate::Persist>::TYPE_ID),*],
                 )
             };
         }

@@ -57,6 +57,12 @@ impl PolicyKind {
     pub fn is_flush_on_fail(self) -> bool {
         matches!(self, Self::FofStm | Self::FofUndo)
     }
+
+    /// Whether transactions of several sessions do not see each other's parts.
+    #[must_use]
+    pub fn is_isolated(self) -> bool {
+        matches!(self, Self::FocStm | Self::FofStm)
+    }
 }
 
 impl fmt::Display for PolicyKind {

@@ -11,11 +11,12 @@
 //! takes the number: on x86-64 it is a full barrier.
 
 use std::cell::UnsafeCell;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
+use std::sync::{Arc, Mutex};
 
 use crate::alloc::Alloc;
 use crate::error::TxError;
+use crate::held::Held;
 use crate::layout::{Layout, TRUNCATED_OFFSET};
 use crate::log::{
     LineContent, SEQUENCE_MAX, entry, has_bits_63, head_of, kind, pack, pack_moved, unpack,
@@ -26,6 +27,45 @@ use crate::pmem::{LINE_BYTES, LINE_WORDS, Pmem};
 
 /// Locks of transactional memory: enough that few lines share one, few enough for a cache.
 pub const ORECS: usize = 1 << 16;
+
+/// The lock of a line.
+#[inline(always)]
+pub fn orec_of(offset: u64) -> usize {
+    (offset / LINE_BYTES as u64) as usize % ORECS
+}
+
+/// The locks of all lines that so many bytes touch, each once.
+pub fn orecs_of(offset: u64, bytes: u64) -> impl Iterator<Item = usize> {
+    let line = LINE_BYTES as u64;
+    let lines = offset / line..(offset + bytes).div_ceil(line);
+    lines.take(ORECS).map(|line| line as usize % ORECS)
+}
+
+/// Whether a lock is taken; else it is twice the number of the commit that changed its lines.
+#[inline(always)]
+pub const fn is_locked(orec: u64) -> bool {
+    orec & 1 == 1
+}
+
+/// What a lock is while a session has it.
+#[inline(always)]
+pub const fn locked_by(slot: usize) -> u64 {
+    (slot as u64) << 1 | 1
+}
+
+/// What came of the attempt to take a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// The session has had it before.
+    Before,
+    /// It has it; what the lock was.
+    Now(u64),
+    /// A line has changed since the version; nobody has the lock.
+    Newer,
+    /// Another session has it.
+    Busy,
+}
+
 /// Changed lines that are remembered as changed, so that they are written back once.
 const FILTER_LINES: usize = 1024;
 /// A log that stays in the cache starts over after so many lines (a quarter of it, if that is less):
@@ -85,6 +125,16 @@ pub struct Shared<B: Pmem> {
     pub slots: Box<[Slot]>,
     pub orecs: Box<[AtomicU64]>,
     pub alloc: Alloc,
+    /// Of a region with flush on fail: it follows the platform's promise.
+    pub held: Option<Arc<Held>>,
+}
+
+impl<B: Pmem> Drop for Shared<B> {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            held.end();
+        }
+    }
 }
 
 impl<B: Pmem> Shared<B> {
@@ -107,6 +157,7 @@ impl<B: Pmem> Shared<B> {
             orecs: zeroed_words(if stm { ORECS } else { 0 }),
             alloc: Alloc::new(&layout),
             layout,
+            held: None,
         }
     }
 
@@ -308,6 +359,37 @@ impl<B: Pmem> Shared<B> {
                 return Err(TxError::TooLarge);
             }
             self.checkpoint::<FLUSH>();
+        }
+    }
+
+    /// Take the lock of lines that have not changed since a version. There is no other way to a lock
+    /// that is kept over reads: its owner may rely on what was read under that version.
+    #[inline(always)]
+    pub fn lock_orec(&self, slot: usize, index: usize, version: u64) -> Taken {
+        let mine = locked_by(slot);
+        let orec = &self.orecs[index];
+        let found = orec.load(Ordering::Relaxed);
+        if found == mine {
+            return Taken::Before;
+        }
+        if is_locked(found) {
+            return Taken::Busy;
+        }
+        if found >> 1 > version {
+            return Taken::Newer;
+        }
+        match orec.compare_exchange(found, mine, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => Taken::Now(found),
+            Err(_) => Taken::Busy,
+        }
+    }
+
+    /// Release locks: with a new version, or as they were.
+    #[inline(always)]
+    pub fn unlock_orecs(&self, locked: &[(u32, u64)], version: Option<u64>) {
+        for (index, old) in locked {
+            let word = version.map_or(*old, |version| version << 1);
+            self.orecs[*index as usize].store(word, Ordering::Release);
         }
     }
 

@@ -188,7 +188,7 @@ fn slabs_without_objects_serve_other_sizes() {
         object.free(&mut local, true);
     }
     assert!(local.alloc(large).is_none());
-    assert!(matches!(region.reclaim(), Err(Error::NoSession)));
+    assert!(matches!(region.reclaim(), Err(Error::InUse)));
     drop(local);
     // One chunk has the thread's part, one the remaining object.
     let chunks = region.header().chunks;

@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use nvheap::fof::header::{MARK_OFFSET, SIZE_MIN_BYTES};
-use nvheap::fof::{Hold, Mark, Memory, Options, Region, header_of};
+use nvheap::fof::{Hold, Mark, Memory, Options, PlainTx, Region, header_of};
 use nvheap::testing::{Event, History, Limits, Recorder, Threads};
-use nvheap::{Error, Mapping, Pmem};
+use nvheap::{Error, Mapping, PPtr, Pmem, Tx, TxError};
 
 const REGION_BYTES: u64 = 1 << 20;
 const TYPE: u64 = 7;
@@ -152,6 +152,40 @@ fn region_in_which_a_thread_panicked_is_not_closed() {
     assert!(thread.is_err());
     drop(region);
     assert!(matches!(file.open(&options()), Err(Error::NotClosed)));
+}
+
+/// Plain memory has no log. A panic that is caught where the thread's allocator lives on undoes
+/// nothing, and the region closes with what the program left in it: there the program must put it right.
+#[test]
+fn panic_that_is_caught_undoes_nothing() {
+    let file = File::new("caught");
+    let region = file.create();
+    let mut local = region.local().unwrap();
+    let at = local.alloc(Layout::new::<[u64; 2]>()).unwrap();
+    region.set_root("pair", TYPE, at.as_ptr(), 16).unwrap();
+    let pair = at.cast::<u64>().as_ptr();
+    // SAFETY: just allocated.
+    unsafe { pair.cast::<[u64; 2]>().write([1; 2]) };
+    let word: PPtr<u64> = PPtr::from_offset(pair.expose_provenance() as u64);
+    // SAFETY: the pointers are to what was just allocated.
+    let mut tx = unsafe { PlainTx::new(&mut local) };
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        tx.nested(|tx| {
+            tx.set(word, 2)?;
+            std::panic::resume_unwind(Box::new("between two stores"))
+        })
+    }));
+    let _: Box<dyn std::any::Any + Send> = caught.map(|done: Result<(), _>| done).unwrap_err();
+    // Nor does a part that fails undo anything, and it says so.
+    let failed = tx.nested(|_| Err::<(), _>(TxError::Abort));
+    assert_eq!(failed, Err(TxError::NoRollback));
+    drop(local);
+    drop(region);
+    let region = file.open(&options()).unwrap();
+    let pair = region.root("pair", TYPE).unwrap().cast::<[u64; 2]>();
+    // SAFETY: the root is the pair.
+    assert_eq!(unsafe { pair.read() }, [2, 1]);
+    assert_eq!(region.check(), []);
 }
 
 /// A process may die between any two instructions of the allocator. The region it leaves has no

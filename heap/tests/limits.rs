@@ -11,27 +11,18 @@
 
 #[path = "cases/found.rs"]
 mod found;
+#[macro_use]
+#[path = "cases/policies.rs"]
+mod policies;
 #[path = "cases/limits.rs"]
 mod limits;
 
-use nvheap::{FocRedo, FocStm, FocUndo, FofStm, FofUndo};
-
-macro_rules! with_each_policy {
-    ($($name:ident: $test:ident;)*) => {$(
-        #[test]
-        fn $name() {
-            limits::$test::<FocRedo>();
-            limits::$test::<FocStm>();
-            limits::$test::<FocUndo>();
-            limits::$test::<FofStm>();
-            limits::$test::<FofUndo>();
-        }
-    )*};
-}
-
-with_each_policy! {
-    transaction_that_is_too_large_changes_nothing: too_large_changes_nothing;
-    same_words_again_need_no_more_room: same_words_again;
-    full_region_loses_nothing: full_region_loses_nothing;
-    part_that_fails_leaves_what_was_around_it: parts_within_parts;
+under_each_policy! {
+    root_of_another_layout_is_refused: limits::root_of_another_layout;
+    new_object_may_be_longer_than_the_log: limits::new_object_may_be_longer_than_the_log;
+    session_that_is_one_too_many_is_refused_with_the_limit: limits::sessions_are_counted;
+    transaction_that_is_too_large_changes_nothing: limits::too_large_changes_nothing;
+    same_words_again_need_no_more_room: limits::same_words_again;
+    full_region_loses_nothing: limits::full_region_loses_nothing;
+    part_that_fails_leaves_what_was_around_it: limits::parts_within_parts;
 }

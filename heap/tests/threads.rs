@@ -9,12 +9,14 @@
     missing_docs
 )]
 
+#[path = "cases/allocating.rs"]
+mod allocating;
 #[path = "cases/found.rs"]
 mod found;
 #[path = "cases/threads.rs"]
 mod threads;
 
-use nvheap::{FocRedo, FocUndo};
+use nvheap::{FocRedo, FocStm, FocUndo, FofStm};
 
 /// Schedules of each test; more of them in the soak tier.
 fn schedules() -> usize {
@@ -34,4 +36,10 @@ fn four_threads_with_undo_logs_of_their_own() {
 #[test]
 fn four_threads_with_redo_logs_of_their_own() {
     threads::own::<FocRedo>(schedules());
+}
+
+#[test]
+fn threads_that_replace_an_object_written_past_the_log_are_isolated() {
+    allocating::allocating::<FocStm>(schedules());
+    allocating::allocating::<FofStm>(schedules());
 }

@@ -9,6 +9,11 @@
     missing_docs
 )]
 
+#[path = "cases/blank.rs"]
+mod blank;
+#[path = "cases/found.rs"]
+mod found;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -93,6 +98,12 @@ fn error_is_one_line_and_an_exit_status() {
 fn flush_on_fail_is_refused_without_a_promise() {
     let error = Heap::<FofStm>::anonymous(REGION_BYTES, &Options::default()).unwrap_err();
     assert!(matches!(error, nvheap::Error::NoFlushOnFail), "{error}");
+}
+
+#[test]
+fn content_of_a_file_is_not_overwritten() {
+    blank::content_is_refused::<FocRedo>();
+    blank::content_is_refused::<FocUndo>();
 }
 
 #[test]

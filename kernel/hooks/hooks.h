@@ -11,6 +11,7 @@
 #include <linux/types.h>
 
 struct gendisk;
+struct pci_dev;
 struct virtio_device;
 struct virtqueue;
 
@@ -43,6 +44,9 @@ static inline bool rem_nvme_cache_is_off(struct gendisk *disk)
 	return false;
 }
 #endif
+
+/* nvme_restart.h in drivers/nvme/host/pci.c */
+int rem_nvme_restart(struct pci_dev *pdev);
 
 /* intel_iommu.h in drivers/iommu/intel/iommu.c */
 #ifdef CONFIG_INTEL_IOMMU

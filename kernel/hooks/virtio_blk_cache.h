@@ -32,8 +32,15 @@ int rem_virtblk_cache_set(struct virtio_device *vdev, bool on)
 {
 	struct virtio_blk *vblk = vdev->priv;
 	struct queue_limits lim;
+	int err;
 
 	virtio_cwrite8(vdev, offsetof(struct virtio_blk_config, wce), on);
+	/* What was written before is in the cache, and nobody would flush it. */
+	if (!on) {
+		err = blkdev_issue_flush(vblk->disk->part0);
+		if (err)
+			return err;
+	}
 	lim = queue_limits_start_update(vblk->disk->queue);
 	if (virtblk_get_cache_mode(vdev))
 		lim.features |= BLK_FEAT_WRITE_CACHE;

@@ -8,7 +8,6 @@
  * CPU sends itself every vector that it has a handler for. A spurious interrupt
  * is harmless; a lost one may be waited for forever.
  */
-#include <linux/acpi.h>
 #include <linux/irq.h>
 #include <linux/irqdesc.h>
 #include <linux/smp.h>
@@ -28,6 +27,7 @@
 static const u16 rem_apic_regs[] = {
 	APIC_DFR, APIC_LDR, APIC_TASKPRI, APIC_SPIV, APIC_LVT0, APIC_LVT1,
 	APIC_LVTPC, APIC_LVTTHMR, APIC_LVTT, APIC_TDCR, APIC_LVTERR,
+	APIC_LVTCMCI,
 };
 
 struct rem_apic {
@@ -50,6 +50,8 @@ static bool rem_apic_has(u16 reg)
 		return lvts >= 4;
 	case APIC_LVTTHMR:
 		return lvts >= 5;
+	case APIC_LVTCMCI:
+		return lvts >= 6;
 	default:
 		return true;
 	}
@@ -105,8 +107,7 @@ void rem_interrupts_restore(void)
 	legacy_pic->init(0);
 	legacy_pic->mask_all();
 	restore_ioapic_entries();
-	/* Until then firmware owns the SCI and the power management timer. */
-	acpi_enable();
+	rem_platform_restore();
 }
 
 /**

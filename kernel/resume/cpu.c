@@ -7,11 +7,61 @@
 #include <asm/cacheinfo.h>
 #include <asm/desc.h>
 #include <asm/fpu/api.h>
+#include <asm/microcode.h>
 #include <asm/mmu_context.h>
 #include <asm/msr.h>
 #include <asm/tlbflush.h>
 #include "../machine.h"
+#include "decide.h"
 #include "resume.h"
+
+static_assert(REM_CTX_MCE_MSRS == REM_MCE_MSRS_MAX);
+
+/**
+ * rem_cpu_refused - whether this kernel uses what Go could not restore
+ *
+ * Its configuration excludes that (Kconfig); other code may still do it.
+ *
+ * Context: any.
+ * Return: why the machine is not armed, or NULL.
+ */
+const char *rem_cpu_refused(void)
+{
+	return rem_cr4_refused(__read_cr4());
+}
+
+/**
+ * rem_cpu_mce_msrs - the registers of this CPU that control machine checks
+ * @list: filled with at most REM_CTX_MCE_MSRS numbers
+ *
+ * Context: the CPU itself, any.
+ * Return: how many.
+ */
+unsigned int rem_cpu_mce_msrs(u32 *list)
+{
+	u64 cap;
+
+	if (!boot_cpu_has(X86_FEATURE_MCA) ||
+	    rdmsrl_safe(MSR_IA32_MCG_CAP, &cap))
+		return 0;
+	return rem_mce_msrs(cap, boot_cpu_has(X86_FEATURE_SMCA), list);
+}
+
+/* Returns whether registers that the image uses may be missing. */
+static bool rem_cpu_microcode(int cpu)
+{
+	u32 before = cpu_data(cpu).microcode;
+	u32 now = before;
+	u32 dummy;
+
+	/* Some registers exist only with the update that was in effect. */
+	microcode_bsp_resume();
+	if (boot_cpu_data.x86_vendor == X86_VENDOR_INTEL)
+		now = intel_get_microcode_revision();
+	else if (boot_cpu_data.x86_vendor == X86_VENDOR_AMD)
+		rdmsr_safe(MSR_AMD64_PATCH_LEVEL, &now, &dummy);
+	return rem_microcode_lost(before, now);
+}
 
 static void rem_task_register_load(int cpu)
 {
@@ -32,8 +82,9 @@ static void rem_task_register_load(int cpu)
  *
  * Context: the CPU itself, at the beginning of Go, interrupts off, on the
  * stack that was saved.
+ * Return: false if the CPU lacks the microcode that it had.
  */
-void notrace rem_cpu_restore(struct rem_context *ctx)
+bool notrace rem_cpu_restore(struct rem_context *ctx)
 {
 	unsigned int i;
 	int cpu = smp_processor_id();
@@ -53,6 +104,8 @@ void notrace rem_cpu_restore(struct rem_context *ctx)
 	wrmsrl(MSR_FS_BASE, ctx->fs_base);
 	wrmsrl(MSR_KERNEL_GS_BASE, ctx->user_gs_base);
 
+	if (rem_cpu_microcode(cpu))
+		return false;
 	for (i = 0; i < ctx->msr_count; i++)
 		if (ctx->msr[i].valid)
 			wrmsrl(ctx->msr[i].index, ctx->msr[i].value);
@@ -60,4 +113,5 @@ void notrace rem_cpu_restore(struct rem_context *ctx)
 	/* The FPU registers of the user task that ran here are lost. */
 	this_cpu_write(fpu_fpregs_owner_ctx, NULL);
 	hw_breakpoint_restore();
+	return true;
 }

@@ -8,7 +8,6 @@
  * (stop/fast.c) hold until rem_go_cpu_finish() has enabled interrupts: nothing
  * sleeps, allocates, takes a mutex or prints.
  */
-#include <linux/acpi.h>
 #include <linux/atomic.h>
 #include <linux/cpumask.h>
 #include <linux/init.h>
@@ -19,14 +18,24 @@
 #include "../machine.h"
 #include "resume.h"
 
+/*
+ * A CPU starts in less than a millisecond. One that has missed its SIPI gets
+ * another one after this time, and is lost after so many. Before the image is given
+ * up, a busy host of a virtual machine has had seconds to run its CPUs.
+ */
+#define REM_CPU_START_MS 50
+#define REM_CPU_STARTS_MAX 200
+
 /**
  * struct rem_gate - where the other CPUs wait until everything is back
- * @arrived: CPUs whose context is restored
+ * @back: CPUs whose context is restored
+ * @arrived: their number
  * @left: CPUs that have seen @open; the gate is closed again only after all
  *	have
  * @open: CPUs may leave
  */
 static struct rem_gate {
+	struct cpumask back;
 	atomic_t arrived;
 	atomic_t left;
 	bool open;
@@ -34,15 +43,67 @@ static struct rem_gate {
 
 static void rem_gate_close(void)
 {
+	cpumask_clear(&rem_gate.back);
 	atomic_set(&rem_gate.arrived, 0);
 	atomic_set(&rem_gate.left, 0);
 	WRITE_ONCE(rem_gate.open, false);
 }
 
+/* Only for CPUs that run. */
 static void rem_gate_wait(atomic_t *counter, unsigned int count)
 {
 	while (atomic_read(counter) < count)
 		cpu_relax();
+}
+
+/* Returns whether so many arrive within REM_CPU_START_MS. */
+static bool rem_gate_wait_start(unsigned int count)
+{
+	u64 ticks = (u64)tsc_khz * REM_CPU_START_MS;
+	u64 begin = rdtsc();
+
+	while (atomic_read(&rem_gate.arrived) < count) {
+		if (rdtsc() - begin > ticks)
+			return false;
+		cpu_relax();
+	}
+	return true;
+}
+
+/*
+ * Without a CPU the image cannot continue: what it was doing is lost with it. The
+ * loader has consumed the image, so the next boot is a cold one. It finds these
+ * events and names them as its reason.
+ */
+static void __noreturn rem_gate_give_up(void)
+{
+	unsigned int cpu;
+
+	for_each_online_cpu(cpu)
+		if (cpu && !cpumask_test_cpu(cpu, &rem_gate.back))
+			rem_event(REM_EVENT_GO_CPU_LOST, cpu);
+	rem_timeline_flush();
+	rem_reset();
+}
+
+/* The same for a CPU that lacks the microcode that it had. Context: that CPU. */
+static void __noreturn rem_microcode_give_up(unsigned int cpu)
+{
+	rem_event(REM_EVENT_GO_MICROCODE, cpu);
+	rem_timeline_flush();
+	rem_reset();
+}
+
+static void rem_gate_wait_all(unsigned int count)
+{
+	unsigned int starts;
+
+	for (starts = 0; starts < REM_CPU_STARTS_MAX; starts++) {
+		if (rem_gate_wait_start(count))
+			return;
+		rem_cpus_start_again(&rem_gate.back);
+	}
+	rem_gate_give_up();
 }
 
 /**
@@ -57,6 +118,8 @@ int __init rem_go_prepare(void)
 
 	if (!err)
 		err = rem_trampoline_prepare();
+	if (!err)
+		err = rem_restart_prepare();
 	if (!err)
 		rem_iommu_prepare();
 	return err;
@@ -91,11 +154,14 @@ static noinline void rem_go_begin(void)
 void notrace rem_go(bool resumed)
 {
 	unsigned int others = num_online_cpus() - 1;
+	bool complete;
 
 	if (resumed) {
-		rem_cpu_restore(&rem_contexts[0]);
+		complete = rem_cpu_restore(&rem_contexts[0]);
 		x86_platform.restore_sched_clock_state();
 		rem_go_begin();
+		if (!complete)
+			rem_microcode_give_up(0);
 	}
 	rem_gate_close();
 	rem_trampoline_restore();
@@ -111,7 +177,7 @@ void notrace rem_go(bool resumed)
 	rem_power_go(resumed);
 	rem_nvdimm_go();
 
-	rem_gate_wait(&rem_gate.arrived, others);
+	rem_gate_wait_all(others);
 	rem_event(REM_EVENT_GO_CPUS, others + 1);
 	WRITE_ONCE(rem_gate.open, true);
 	rem_gate_wait(&rem_gate.left, others);
@@ -125,9 +191,11 @@ void notrace rem_go(bool resumed)
  */
 void notrace rem_go_cpu(struct rem_context *ctx)
 {
-	rem_cpu_restore(ctx);
+	if (!rem_cpu_restore(ctx))
+		rem_microcode_give_up(ctx->cpu);
 	rem_apic_restore();
 	rem_event(REM_EVENT_GO_CPU, ctx->cpu);
+	cpumask_set_cpu(ctx->cpu, &rem_gate.back);
 	atomic_inc(&rem_gate.arrived);
 	while (!READ_ONCE(rem_gate.open))
 		cpu_relax();
@@ -146,15 +214,15 @@ void rem_go_cpu_finish(void)
 }
 
 /**
- * rem_go_finish - the part of Go that may sleep; a Stop may begin meanwhile
+ * rem_go_finish - begin the part of Go that may sleep; a Stop may begin meanwhile
+ *
+ * It ends in a thread of its own: the caller has to be ready for the next Go.
  *
  * Context: process.
  */
 void rem_go_finish(void)
 {
-	acpi_enable_all_runtime_gpes();
-	rem_serial_finish();
-	rem_devices_finish();
+	rem_restart_begin();
 }
 
 /**
@@ -164,11 +232,13 @@ void rem_go_finish(void)
  */
 void notrace rem_go_dpm(void)
 {
-	rem_cpu_restore(&rem_contexts[0]);
+	bool complete = rem_cpu_restore(&rem_contexts[0]);
+
 	tsc_verify_tsc_adjust(true);
 	x86_platform.restore_sched_clock_state();
 	rem_go_begin();
+	if (!complete)
+		rem_microcode_give_up(0);
 	rem_trampoline_restore();
-	/* Until then firmware owns the SCI and the power management timer. */
-	acpi_enable();
+	rem_platform_restore();
 }

@@ -7,6 +7,7 @@
 #include <linux/init.h>
 #include <linux/mm.h>
 #include <asm/init.h>
+#include <asm/pgalloc.h>
 #include <asm/pgtable.h>
 #include "../machine.h"
 #include "resume.h"
@@ -33,7 +34,9 @@ int __init rem_pagetable_prepare(void)
 	phys_addr_t entry = __pa_symbol(rem_go_entry);
 	int err;
 
-	rem_pgd = (pgd_t *)get_zeroed_page(GFP_KERNEL);
+	/* With page table isolation each table has one for user mode beside it. */
+	rem_pgd = (pgd_t *)__get_free_pages(GFP_KERNEL | __GFP_ZERO,
+					    PGD_ALLOCATION_ORDER);
 	if (!rem_pgd)
 		return -ENOMEM;
 	clone_pgd_range(rem_pgd + KERNEL_PGD_BOUNDARY,

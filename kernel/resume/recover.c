@@ -3,10 +3,24 @@
  * Devices whose driver can recover them after a slot reset. A power cut is such a
  * reset: the driver's callbacks are called as after a PCIe error (frozen, slot
  * reset, resume). Stop does nothing for such a device.
+ *
+ * If the power fails in a callback, the callback continues after Go with a device that
+ * has lost its state again. It ends, since drivers wait for devices with a limit, and
+ * then the device is recovered once more. The NVMe driver waits for minutes, and then
+ * gives its disks up, so it has a restart of its own (hooks/nvme_restart.h).
  */
 #include <linux/device.h>
 #include <linux/pci.h>
+#include <linux/string.h>
+#include "../hooks/hooks.h"
+#include "../machine.h"
 #include "resume.h"
+
+static bool rem_nvme_is(struct pci_dev *pdev)
+{
+	return IS_BUILTIN(CONFIG_BLK_DEV_NVME) &&
+	       !strcmp(pdev->driver->name, "nvme");
+}
 
 /**
  * rem_recover_supported - whether the driver of a function has all callbacks
@@ -32,9 +46,12 @@ static int rem_recover_locked(struct pci_dev *pdev)
 	const struct pci_error_handlers *handlers;
 	pci_ers_result_t verdict;
 	bool irq_managed = pdev->irq_managed;
+	u32 life;
 
 	if (!rem_recover_supported(pdev))
 		return -ENODEV;
+	if (rem_nvme_is(pdev))
+		return rem_nvme_restart(pdev);
 	handlers = pdev->driver->err_handler;
 	pdev->error_state = pci_channel_io_frozen;
 	/*
@@ -47,7 +64,12 @@ static int rem_recover_locked(struct pci_dev *pdev)
 	pdev->error_state = pci_channel_io_normal;
 	if (verdict == PCI_ERS_RESULT_DISCONNECT)
 		return -EIO;
-	verdict = handlers->slot_reset(pdev);
+	/* A driver was told once that its device is lost; it may be lost again. */
+	do {
+		life = rem_devices_life();
+		verdict = handlers->slot_reset(pdev);
+	} while (verdict != PCI_ERS_RESULT_RECOVERED &&
+		 life != rem_devices_life());
 	if (verdict != PCI_ERS_RESULT_RECOVERED)
 		return -EIO;
 	handlers->resume(pdev);
@@ -60,8 +82,8 @@ static int rem_recover_locked(struct pci_dev *pdev)
  *	configuration space is restored, but it does not master the bus
  *
  * Context: process, after Go.
- * Return: 0, -EIO if recovery fails, or -ENODEV if no driver is bound any
- * more.
+ * Return: 0, -EIO if recovery fails, -EAGAIN if the power failed meanwhile, or
+ * -ENODEV if no driver is bound any more.
  */
 int rem_recover(struct pci_dev *pdev)
 {

@@ -5,6 +5,8 @@
 
 #include <linux/types.h>
 
+struct cpumask;
+struct notifier_block;
 struct pci_dev;
 struct rem_context;
 
@@ -15,10 +17,11 @@ void rem_go_secondary(void);
 int rem_pagetable_prepare(void);
 
 /* cpu.c */
-void rem_cpu_restore(struct rem_context *ctx);
+bool rem_cpu_restore(struct rem_context *ctx);
 
 /* smp.c */
 void rem_cpus_start(void);
+void rem_cpus_start_again(const struct cpumask *back);
 
 /* apic.c */
 void rem_apic_prepare(void);
@@ -27,9 +30,36 @@ void rem_interrupts_restore(void);
 void rem_interrupts_repeat(void);
 void rem_tick_resume(void);
 
+/* pci_caps.c */
+#define REM_PCI_CAPS 17
+#define REM_PCI_EXP_REGISTERS 7
+
+/**
+ * struct rem_pci_caps - copies of registers of a function's capabilities
+ * @at: where each is in configuration space; 0: the function does not have it
+ * @value: of each
+ * @exp: of the PCI Express capability
+ */
+struct rem_pci_caps {
+	u16 at[REM_PCI_CAPS];
+	u32 value[REM_PCI_CAPS];
+	u16 exp[REM_PCI_EXP_REGISTERS];
+};
+
+void rem_pci_caps_prepare(struct pci_dev *pdev, struct rem_pci_caps *copy);
+void rem_pci_caps_go(struct pci_dev *pdev, const struct rem_pci_caps *copy);
+
 /* pci.c */
 unsigned int rem_devices_go(void);
 void rem_devices_finish(void);
+
+/* platform.c */
+void rem_platform_restore(void);
+void rem_alarms_finish(void);
+
+/* restart.c */
+int rem_restart_prepare(void);
+void rem_restart_begin(void);
 
 /* recover.c */
 bool rem_recover_supported(struct pci_dev *pdev);
@@ -38,6 +68,7 @@ int rem_recover(struct pci_dev *pdev);
 /* virtio.c */
 bool rem_virtio_is(struct pci_dev *pdev);
 bool rem_virtio_supported(struct pci_dev *pdev);
+void rem_virtio_watch(struct pci_dev *pdev, struct notifier_block *notifier);
 int rem_virtio_go(struct pci_dev *pdev);
 void rem_virtio_finish(struct pci_dev *pdev);
 

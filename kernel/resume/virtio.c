@@ -17,6 +17,7 @@
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include "virtio_pci_common.h"
 #include "../hooks/hooks.h"
+#include "decide.h"
 #include "resume.h"
 
 /* A device that is in reset after this many reads is broken. */
@@ -46,7 +47,14 @@ bool rem_virtio_supported(struct pci_dev *pdev)
 	struct virtio_pci_device *vp_dev = pci_get_drvdata(pdev);
 	struct virtqueue *vq;
 
-	if (!vp_dev || vp_dev->is_legacy || !vp_dev->msix_enabled)
+	if (!vp_dev)
+		return false;
+	/* Nobody uses it; a driver that is bound later is noticed. */
+	if (!vp_dev->vdev.dev.driver)
+		return true;
+	if (vp_dev->is_legacy || !vp_dev->msix_enabled)
+		return false;
+	if (!rem_virtio_kept(vp_dev->vdev.id.device, vp_dev->vdev.features))
 		return false;
 	/*
 	 * More than one pair of queues is in use only after a command, and Go
@@ -59,6 +67,24 @@ bool rem_virtio_supported(struct pci_dev *pdev)
 		if (!rem_virtqueue_can_reseat(vq))
 			return false;
 	return true;
+}
+
+/**
+ * rem_virtio_watch - be notified of changes on the virtio bus
+ * @pdev: a function for which rem_virtio_supported() is true
+ * @notifier: registered with the first call
+ *
+ * Context: process, at boot.
+ */
+void __init rem_virtio_watch(struct pci_dev *pdev,
+			     struct notifier_block *notifier)
+{
+	struct virtio_pci_device *vp_dev = pci_get_drvdata(pdev);
+	static bool watched;
+
+	if (!watched)
+		bus_register_notifier(vp_dev->vdev.dev.bus, notifier);
+	watched = true;
 }
 
 static bool rem_virtio_reset(struct virtio_pci_modern_device *mdev)
@@ -106,6 +132,8 @@ int rem_virtio_go(struct pci_dev *pdev)
 	u8 status = VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER;
 	struct virtqueue *vq;
 
+	if (!vdev->dev.driver)
+		return 0;
 	if (!rem_virtio_reset(mdev))
 		return -EIO;
 	/* If a driver is replacing a queue, the driver will start it. */

@@ -87,6 +87,7 @@ bool rem_budget_exceeded(void)
 void rem_budget_acknowledge(void)
 {
 	rem_exceeded = false;
+	rem_promise_update();
 }
 
 /**
@@ -104,6 +105,8 @@ void rem_budget_account(u64 begin_tsc, u64 end_tsc)
 					   max(tsc_khz, 1u));
 	rem_stop_worst_ns = max(rem_stop_worst_ns, rem_stop_last_ns);
 	if (rem.stop_mode == REM_MODE_FAST && rem_hold_up_us &&
-	    rem_stop_last_ns > rem_budget_bound_ns())
+	    rem_stop_last_ns > rem_budget_bound_ns()) {
 		rem_exceeded = true;
+		rem_promise_update();
+	}
 }

@@ -171,8 +171,6 @@ void rem_thread_wake(void)
  */
 static noinline void rem_stop_end(int err)
 {
-	int prepared;
-
 	rem.last_error = err;
 	rem_tries = err ? rem_tries + 1 : 0;
 	if (err)
@@ -180,16 +178,16 @@ static noinline void rem_stop_end(int err)
 	else
 		rem_record_account();
 
-	prepared = rem_record_prepare();
-	if (prepared) {
-		rem.why = "no valid machine description, or no sequence number left";
+	if (rem_record_prepare()) {
 		WRITE_ONCE(rem.state, REM_REFUSED);
+		rem_promise_update();
 		return;
 	}
 	if (!err)
 		rem_event(REM_EVENT_GO_DONE, 0);
 	/* Pairs with cmpxchg() in rem_stop_begin(): the record is prepared. */
 	smp_store_release(&rem.state, REM_ARMED);
+	rem_promise_update();
 }
 
 /* Context: rem_thread only, so that Stops end one after the other. */
@@ -247,6 +245,8 @@ static void __init rem_mode_choose(void)
 	rem_devices_watch();
 	err = rem_devices_prepare(&blocker);
 	if (!err)
+		err = rem_others_prepare(&blocker);
+	if (!err)
 		return;
 	pr_warn("remanence: using stop=dpm because of %s: %pe\n", blocker,
 		ERR_PTR(err));
@@ -264,6 +264,8 @@ static int __init rem_prepare(void)
 		err = rem_record_prepare();
 	if (err)
 		return err;
+	rem_reset_prepare();
+	rem_quiet_prepare();
 	on_each_cpu(rem_cpu_prepare_ipi, NULL, 1);
 	rem_timekeeping_prepare();
 	/* The list of devices must include those that probe asynchronously. */
@@ -271,7 +273,9 @@ static int __init rem_prepare(void)
 	rem_disks_prepare();
 	rem_mode_choose();
 
-	err = rem_hotplug_init();
+	err = rem_disks_watch();
+	if (!err)
+		err = rem_hotplug_init();
 	if (err)
 		return err;
 	thread = kthread_run(rem_thread, NULL, "rem_stop");
@@ -317,15 +321,21 @@ static int __init rem_init(void)
 	if (!rem.region_bytes)
 		return rem_sysfs_init();
 	err = rem_record_open(rem.region_phys, rem.region_bytes);
+	if (!err && !rem_record_described())
+		return rem_refuse("no valid machine description", -EBADMSG);
 	if (!err && rem_memory_volatile())
 		return rem_refuse("main memory is not all non-volatile",
 				  -EOPNOTSUPP);
+	if (!err && rem_cpu_refused())
+		return rem_refuse(rem_cpu_refused(), -EOPNOTSUPP);
 	if (!err)
 		err = rem_prepare();
 	if (err)
-		return rem_refuse("the record block cannot be used", err);
+		return rem_refuse(rem.why ?: "the record block cannot be used",
+				  err);
 	/* Pairs with cmpxchg() in rem_stop_begin(): everything is prepared. */
 	smp_store_release(&rem.state, REM_ARMED);
+	rem_promise_update();
 	err = rem_power_init();
 	if (err)
 		pr_warn("remanence: no power monitor: %pe\n", ERR_PTR(err));

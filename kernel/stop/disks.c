@@ -31,6 +31,7 @@
 #include <linux/pci.h>
 #include <linux/sysfs.h>
 #include <linux/virtio.h>
+#include <linux/workqueue.h>
 #include "../hooks/hooks.h"
 #include "stop.h"
 
@@ -56,6 +57,8 @@ static const char *const rem_disk_policies[] = {
 /* Protects the policies and the list of disks that have a log. */
 static DEFINE_MUTEX(rem_disk_lock);
 static LIST_HEAD(rem_disk_owners);
+/* The newest disk that was examined. */
+static u64 rem_disks_seen;
 
 /* The virtio device of a disk, or NULL. */
 static struct virtio_device *rem_disk_virtio(struct gendisk *disk)
@@ -137,10 +140,9 @@ static struct gendisk *rem_disk_next(struct class_dev_iter *iter)
 
 /*
  * A Go between the two steps (device, block layer) sets the device back to the
- * old state; then both are done again. Returns 0 or a negative errno;
- * -EOPNOTSUPP: the cache cannot be switched.
+ * old state; then both are done again. Context: device of the driver locked.
  */
-static int rem_disk_switch(struct gendisk *disk, bool on)
+static int rem_disk_switch_locked(struct gendisk *disk, bool on)
 {
 	unsigned int tries;
 	int err;
@@ -158,15 +160,43 @@ static int rem_disk_switch(struct gendisk *disk, bool on)
 	return -EIO;
 }
 
+/*
+ * The lock keeps the driver from being unbound, and waits for the end of its probe.
+ * Returns 0 or a negative errno; -EOPNOTSUPP: the cache cannot be switched.
+ */
+static int rem_disk_switch(struct gendisk *disk, bool on)
+{
+	struct device *parent = disk_to_dev(disk)->parent;
+	int err;
+
+	if (!parent)
+		return -EOPNOTSUPP;
+	device_lock(parent);
+	err = test_bit(GD_DEAD, &disk->state) ?
+		      -ENODEV : rem_disk_switch_locked(disk, on);
+	device_unlock(parent);
+	return err;
+}
+
+/* Warns of a disk once, although each new disk has all of them examined. */
+static void rem_disk_warn(struct gendisk *disk, int err)
+{
+	if (err != -ENODEV && disk->diskseq > rem_disks_seen)
+		pr_warn("remanence: %s has a volatile write cache that cannot be switched off: %pe\n",
+			disk->disk_name, ERR_PTR(err));
+}
+
 /**
  * rem_disks_prepare - switch volatile write caches off
  *
  * A warning names each disk for which that is impossible.
  *
- * Context: process, once, before the root file system is mounted.
+ * Context: process; before the root file system is mounted, and when a disk has
+ * appeared.
  */
-void __init rem_disks_prepare(void)
+void rem_disks_prepare(void)
 {
+	u64 newest = rem_disks_seen;
 	struct class_dev_iter iter;
 	struct gendisk *disk;
 	int err;
@@ -174,15 +204,49 @@ void __init rem_disks_prepare(void)
 	mutex_lock(&rem_disk_lock);
 	class_dev_iter_init(&iter, &block_class, NULL, &disk_type);
 	while ((disk = rem_disk_next(&iter))) {
+		newest = max(newest, disk->diskseq);
 		if (rem_disk_policy(disk) != REM_DISK_OPEN)
 			continue;
 		err = rem_disk_switch(disk, false);
 		if (err)
-			pr_warn("remanence: %s has a volatile write cache that cannot be switched off: %pe\n",
-				disk->disk_name, ERR_PTR(err));
+			rem_disk_warn(disk, err);
 	}
 	class_dev_iter_exit(&iter);
+	rem_disks_seen = newest;
 	mutex_unlock(&rem_disk_lock);
+}
+
+static void rem_disks_changed(struct work_struct *unused)
+{
+	rem_disks_prepare();
+}
+
+static DECLARE_WORK(rem_disks_work, rem_disks_changed);
+
+/* In the probe of the disk, whose end the work waits for. */
+static int rem_disk_added(struct device *dev)
+{
+	schedule_work(&rem_disks_work);
+	return 0;
+}
+
+static struct class_interface rem_disks_interface = {
+	.class = &block_class,
+	.add_dev = rem_disk_added,
+};
+
+/**
+ * rem_disks_watch - prepare disks that appear later, too
+ *
+ * By a driver that is loaded or bound again, by a rescan or by hot-plug. Until its
+ * cache is off, such a disk is listed as `open`.
+ *
+ * Context: process, once.
+ * Return: 0 or a negative errno.
+ */
+int __init rem_disks_watch(void)
+{
+	return class_interface_register(&rem_disks_interface);
 }
 
 /**

@@ -10,8 +10,17 @@
 #include <linux/pm.h>
 #include <linux/suspend.h>
 #include <linux/syscore_ops.h>
+#include <asm/special_insns.h>
 #include <asm/x86_init.h>
 #include "stop.h"
+
+/* The other CPUs are offline and wrote back their caches when they went. */
+static int rem_dpm_commit(void *unused)
+{
+	rem_quiet_begin();
+	wbinvd();
+	return rem_record_commit();
+}
 
 /*
  * Context: boot CPU alone, interrupts off, system core suspended.
@@ -23,9 +32,11 @@ static int rem_dpm_cut(void)
 	int err;
 
 	x86_platform.save_sched_clock_state();
+	rem_platform_save();
 	rem_context_save(ctx);
 	rem_event(REM_EVENT_STOP_CPU_SAVED, 0);
-	err = rem_save_and_call(ctx, rem_record_commit, NULL);
+	err = rem_save_and_call(ctx, rem_dpm_commit, NULL);
+	rem_quiet_end(ctx);
 	if (!err)
 		rem_go_dpm();
 	return err;

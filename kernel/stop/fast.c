@@ -26,17 +26,19 @@
  * @arrived: CPUs in their stopper thread, with interrupts still on: a CPU that
  *	is not here yet may wait for an IPI to be answered
  * @quiet: CPUs that have interrupts off
- * @saved: CPUs that have their context in NVRAM
  * @devices_stopped: no DMA can reach a cache any more
  * @err: why the last Stop was refused, or 0
+ * @flushed: CPUs other than the boot CPU that have written back their caches, in
+ *	a line of its own: a CPU that still waits for @devices_stopped must not
+ *	get that line from one that has finished
  */
 static struct rem_park {
 	unsigned int count;
 	atomic_t arrived;
 	atomic_t quiet;
-	atomic_t saved;
 	bool devices_stopped;
 	int err;
+	atomic_t flushed ____cacheline_aligned;
 } rem_park;
 
 static void rem_park_wait(atomic_t *counter, unsigned int count)
@@ -55,9 +57,10 @@ static int rem_park_halt(void *arg)
 	rem_event(REM_EVENT_STOP_CPU_SAVED, ctx->cpu);
 	while (!READ_ONCE(rem_park.devices_stopped))
 		cpu_relax();
+	rem_quiet_begin();
 	wbinvd();
-	/* Dirties this line again; the boot CPU flushes it after the last one. */
-	atomic_inc(&rem_park.saved);
+	/* The one store after it; the boot CPU flushes its line. */
+	atomic_inc(&rem_park.flushed);
 	rem_halt();
 }
 
@@ -68,7 +71,22 @@ static void rem_park_other(void)
 
 	rem_context_save(ctx);
 	rem_save_and_call(ctx, rem_park_halt, ctx);
+	rem_quiet_end(ctx);
 	rem_go_cpu(ctx);
+}
+
+/*
+ * All CPUs write back their caches at the same time, so a Stop takes as long as
+ * the slowest of them. Context: boot CPU, on the stack below its saved context.
+ */
+static int rem_park_commit(void *unused)
+{
+	rem_quiet_begin();
+	wbinvd();
+	rem_park_wait(&rem_park.flushed, rem_park.count - 1);
+	rem_flush(&rem_park.flushed, sizeof(rem_park.flushed));
+	rem_event(REM_EVENT_STOP_PARKED, rem_park.count);
+	return rem_record_commit();
 }
 
 /* The boot CPU. It returns here after Go. */
@@ -80,16 +98,15 @@ static void rem_park_control(void)
 	WRITE_ONCE(rem_park.devices_stopped, true);
 	rem_event(REM_EVENT_STOP_DEVICES, devices);
 	rem_interrupts_save();
+	rem_platform_save();
 	rem_timekeeping_stop();
 	x86_platform.save_sched_clock_state();
 	rem_event(REM_EVENT_STOP_SYSCORE, 0);
-	rem_park_wait(&rem_park.saved, rem_park.count - 1);
-	rem_flush(&rem_park, sizeof(rem_park));
-	rem_event(REM_EVENT_STOP_PARKED, rem_park.count);
 
 	rem_context_save(ctx);
 	rem_event(REM_EVENT_STOP_CPU_SAVED, 0);
-	rem_park.err = rem_save_and_call(ctx, rem_record_commit, NULL);
+	rem_park.err = rem_save_and_call(ctx, rem_park_commit, NULL);
+	rem_quiet_end(ctx);
 	/* After an error, too: CPUs and devices are stopped in either case. */
 	rem_go(!rem_park.err);
 }
@@ -136,7 +153,7 @@ void rem_stop_fast(void)
 	local_irq_save(flags);
 	atomic_set(&rem_park.arrived, 0);
 	atomic_set(&rem_park.quiet, 0);
-	atomic_set(&rem_park.saved, 0);
+	atomic_set(&rem_park.flushed, 0);
 	WRITE_ONCE(rem_park.devices_stopped, false);
 	/* No hotplug while armed: a work is queued to each online CPU. */
 	rem_park.count = num_online_cpus();

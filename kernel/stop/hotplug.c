@@ -20,6 +20,8 @@ static int rem_hotplug_leave(unsigned int cpu)
 {
 	if (atomic_dec_and_test(&rem_hotplug_steps) && !rem_power_ok())
 		rem_stop_begin(REM_STOP_POWER);
+	/* The bound depends on the number of CPUs. */
+	rem_promise_update();
 	return 0;
 }
 

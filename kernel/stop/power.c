@@ -29,14 +29,47 @@ static void rem_pwr_out(unsigned int reg, u8 value)
 	outb(value, REM_PWR_PORT + reg);
 }
 
-static void rem_pwr_send(u8 byte)
+/*
+ * A break, or a wire that comes loose, is received as zeros, and a zero is a valid
+ * status: no power. So a byte that came with an error of the line is ignored, like
+ * one with a wrong parity; the supply repeats what is not echoed.
+ */
+#define REM_PWR_LINE_ERRORS (UART_LSR_BI | UART_LSR_FE | UART_LSR_PE)
+
+/*
+ * Returns errors of the line, which belong to the next byte received: a read of the
+ * register clears them.
+ */
+static u8 rem_pwr_send(u8 byte)
 {
 	unsigned int polls;
+	u8 errors = 0;
+	u8 line;
 
-	for (polls = 0; polls < REM_PWR_POLLS_MAX; polls++)
-		if (rem_pwr_in(UART_LSR) & UART_LSR_THRE)
+	for (polls = 0; polls < REM_PWR_POLLS_MAX; polls++) {
+		line = rem_pwr_in(UART_LSR);
+		errors |= line & REM_PWR_LINE_ERRORS;
+		if (line & UART_LSR_THRE)
 			break;
+	}
 	rem_pwr_out(UART_TX, byte);
+	return errors;
+}
+
+/* Returns the state of the line; with UART_LSR_DR set *@ret_byte is received. */
+static u8 rem_pwr_receive(u8 *ret_byte)
+{
+	u8 line = rem_pwr_in(UART_LSR);
+
+	if (line & UART_LSR_DR)
+		*ret_byte = rem_pwr_in(UART_RX);
+	return line;
+}
+
+static bool rem_pwr_is_status(u8 line, u8 byte)
+{
+	return line & UART_LSR_DR && !(line & REM_PWR_LINE_ERRORS) &&
+	       !(hweight8(byte) & 1) && !(byte & REM_PWR_FROM_MACHINE);
 }
 
 static u8 rem_pwr_even(u8 byte)
@@ -44,16 +77,14 @@ static u8 rem_pwr_even(u8 byte)
 	return hweight8(byte) & 1 ? byte ^ REM_PWR_PARITY : byte;
 }
 
-/* Returns whether PWR_OK drops with this byte. */
-static bool rem_pwr_byte(u8 byte)
+/* Returns whether PWR_OK drops with this status; sets *@ret_errors. */
+static bool rem_pwr_byte(u8 byte, u8 *ret_errors)
 {
 	bool was_ok = READ_ONCE(rem_pwr_status) & REM_PWR_OK;
 
-	if (hweight8(byte) & 1 || byte & REM_PWR_FROM_MACHINE)
-		return false;
 	WRITE_ONCE(rem_pwr_status, byte);
-	rem_pwr_send(rem_pwr_even((byte & ~REM_PWR_PARITY) |
-				  REM_PWR_FROM_MACHINE));
+	*ret_errors = rem_pwr_send(rem_pwr_even((byte & ~REM_PWR_PARITY) |
+						REM_PWR_FROM_MACHINE));
 	return was_ok && !(byte & REM_PWR_OK);
 }
 
@@ -61,9 +92,14 @@ static irqreturn_t rem_pwr_interrupt(int irq, void *data)
 {
 	irqreturn_t ret = IRQ_NONE;
 	bool dropped = false;
+	u8 errors = 0;
+	u8 line, byte;
 
-	while (rem_pwr_in(UART_LSR) & UART_LSR_DR) {
-		dropped |= rem_pwr_byte(rem_pwr_in(UART_RX));
+	while ((line = rem_pwr_receive(&byte)) & UART_LSR_DR) {
+		line |= errors;
+		errors = 0;
+		if (rem_pwr_is_status(line, byte))
+			dropped |= rem_pwr_byte(byte, &errors);
 		ret = IRQ_HANDLED;
 	}
 	if (dropped)
@@ -94,6 +130,37 @@ void rem_power_report_stopped(void)
 {
 	if (rem_pwr_claimed)
 		rem_pwr_send(REM_PWR_STOPPED);
+}
+
+/**
+ * rem_power_wait - after the commit: wait for the supply to come back
+ *
+ * Power that returns before it was gone, in a brown-out or because the drop was
+ * noise, finds the machine stopped: a reset brings it to the loader, which enters
+ * the image as after any other time without power. The loader echoes the status. A
+ * planned Stop begins with power present, and ends likewise after a drop.
+ *
+ * Stores to nothing but the dead part of the stack, since the image is committed.
+ *
+ * Context: Stop, one CPU, interrupts off, after the commit.
+ */
+void __noreturn rem_power_wait(void)
+{
+	bool was_ok = rem_power_ok();
+	u8 line, byte;
+
+	if (!rem_pwr_claimed)
+		rem_halt();
+	for (;;) {
+		line = rem_pwr_receive(&byte);
+		if (!rem_pwr_is_status(line, byte)) {
+			cpu_relax();
+			continue;
+		}
+		if (!was_ok && byte & REM_PWR_OK)
+			rem_reset();
+		was_ok = byte & REM_PWR_OK;
+	}
 }
 
 /**

@@ -4,15 +4,18 @@
  *
  * Invariants kept here:
  *  1. Commit is last: the slot's commit word is zero on media before its body
- *     is written, and stored only after every line is on media.
+ *     is written, and stored only after every line is on media: by WBINVD of all
+ *     CPUs, and what is stored after it line by line.
  *  2. The sequence of a Stop is greater than those in both slots and in the
  *     consumed word.
+ *  3. No Stop is promised whose image the loader would refuse on this machine.
  */
 #include <linux/build-salt.h>
 #include <linux/buildid.h>
 #include <linux/cpumask.h>
 #include <linux/crc32.h>
 #include <linux/io.h>
+#include <linux/remanence/rem_judge.h>
 #include <linux/timekeeping.h>
 #include <asm/cacheflush.h>
 #include <asm/irqflags.h>
@@ -124,9 +127,13 @@ static void rem_block_format(struct rem_block *block)
 		.block_bytes = REM_BLOCK_BYTES,
 		.region_bytes = rem.region_bytes,
 	};
+	struct rem_word consumed = *rem_consumed_word();
 	u32 newest = max3(rem_commit_word(0)->sequence,
 			  rem_commit_word(1)->sequence, 1u);
 
+	/* Sequences grow, also if the loader has cleared both commit words. */
+	if (rem_consumed_valid(consumed))
+		newest = max(newest, consumed.sequence);
 	*block = none;
 	rem_flush(block, sizeof(*block));
 	rem_word_store(rem_commit_word(0), zero);
@@ -180,20 +187,51 @@ static void rem_record_next(void)
 	rem.sequence = newest == REM_SEQUENCE_LAST ? 0 : newest + 1;
 }
 
+static const struct rem_desc *rem_desc(void)
+{
+	return (void *)rem.block + REM_DESC_OFFSET;
+}
+
+static size_t rem_desc_bytes(void)
+{
+	return rem_desc()->count * sizeof(struct rem_desc_entry);
+}
+
+/** rem_record_described - Return: whether the loader has described the machine. */
+bool rem_record_described(void)
+{
+	const struct rem_desc *desc = rem_desc();
+
+	return desc->magic == REM_DESC_MAGIC &&
+	       desc->count <= REM_DESC_ENTRIES_MAX &&
+	       desc->crc == rem_crc(desc + 1, rem_desc_bytes());
+}
+
+/** rem_record_nvram - Return: whether the loader has described memory as NVRAM. */
+bool rem_record_nvram(u64 start, u64 bytes)
+{
+	const struct rem_desc *desc = rem_desc();
+
+	return rem_nvram_contains((void *)(desc + 1), desc->count, start,
+				  bytes);
+}
+
 static int rem_body_prepare(struct rem_body *body)
 {
-	const struct rem_desc *desc = (void *)rem.block + REM_DESC_OFFSET;
-	size_t bytes = desc->count * sizeof(struct rem_desc_entry);
+	const struct rem_desc *desc = rem_desc();
+	size_t bytes = rem_desc_bytes();
 
-	if (desc->magic != REM_DESC_MAGIC ||
-	    desc->count > REM_DESC_ENTRIES_MAX ||
-	    desc->crc != rem_crc(desc + 1, bytes))
+	if (!rem_record_described()) {
+		rem.why = "no valid machine description";
 		return -EBADMSG;
+	}
 
 	*body = (struct rem_body){
 		.magic = REM_BODY_MAGIC,
 		.version = REM_VERSION,
 		.body_bytes = REM_BODY_HEADER_BYTES + bytes,
+		.stop_reason = REM_STOP_POWER,
+		.stop_mode = rem.stop_mode,
 		.region_phys = rem.region_phys,
 		.region_bytes = rem.region_bytes,
 		.entry_phys = __pa_symbol(rem_go_entry),
@@ -209,7 +247,9 @@ static int rem_body_prepare(struct rem_body *body)
 	memcpy(body->build_id, vmlinux_build_id, sizeof(body->build_id));
 #endif
 	memcpy((void *)body + body->desc_offset, desc + 1, bytes);
-	return 0;
+	rem_hold_write(body);
+	rem.why = rem_body_wrong(body, (void *)body + body->desc_offset);
+	return rem.why ? -EINVAL : 0;
 }
 
 /**
@@ -219,31 +259,43 @@ static int rem_body_prepare(struct rem_body *body)
  * cleared before its body is written. The other slot is left alone: because of
  * its sequence the next one is greater.
  *
+ * The body is judged by the loader's own checks, with what a Stop will change
+ * filled in by possible values.
+ *
  * Context: process.
- * Return: 0, -EBADMSG if the checksum of the loader's machine description is
- * wrong, or -ENOSPC if no sequence number is left.
+ * Return: 0 or a negative errno, with the reason in rem.why: -EBADMSG if the
+ * checksum of the loader's machine description is wrong, -EINVAL if the loader
+ * would refuse the image, or -ENOSPC if no sequence number is left.
  */
 int rem_record_prepare(void)
 {
 	rem_record_next();
-	if (!rem.sequence)
+	if (!rem.sequence) {
+		rem.why = "no sequence number is left";
 		return -ENOSPC;
+	}
 	rem_word_store(rem_commit_word(rem.sequence & 1), (struct rem_word){});
 	return rem_body_prepare(rem_body(rem.sequence & 1));
 }
 
-/* Returns the checksum of the body. */
+/*
+ * After the write-back of all CPUs, so that its time is the end of it. Flushes what
+ * it stores to; the rest of the body is as it was when the machine was armed.
+ * Returns the checksum of the body.
+ */
 static u32 rem_body_finish(struct rem_body *body)
 {
 	body->sequence = rem.sequence;
 	body->stop_reason = rem.stop_reason;
 	body->stop_mode = rem.stop_mode;
+	rem_hold_write(body);
 	body->realtime_ns = ktime_get_real_fast_ns();
 	body->boottime_ns = ktime_get_boot_fast_ns();
 	body->monotonic_ns = ktime_get_mono_fast_ns();
 	body->stop_begin_tsc = rem.stop_begin_tsc;
 	body->tsc = rdtsc_ordered();
 	body->header_crc = rem_crc(body, REM_BODY_HEADER_CRC_BYTES);
+	rem_flush(body, REM_BODY_HEADER_BYTES);
 	return rem_crc(body, body->body_bytes);
 }
 
@@ -255,17 +307,20 @@ static void rem_commit_store(unsigned int slot, u32 body_crc)
 }
 
 /**
- * rem_record_commit - make the image valid and halt
- * @arg: not used
+ * rem_record_commit - make the image valid and wait for the end of power
  *
- * Called by rem_save_and_call() when everything that Go depends on is in
- * memory. After Go, rem_save_and_call() returns instead of this function.
+ * Called below rem_save_and_call() when every CPU has written back its caches.
+ * What is stored after that is flushed line by line: the counter of CPUs (fast.c),
+ * the header of the body, the timeline, the commit word. The stack below the saved
+ * context is dead.
+ *
+ * After Go, rem_save_and_call() returns instead of this function.
  *
  * Context: one CPU, all others parked or off, interrupts off.
  * Return: does not return if it commits; -ENOSPC if no sequence number is
  * left.
  */
-int rem_record_commit(void *arg)
+int rem_record_commit(void)
 {
 	unsigned int slot = rem.sequence & 1;
 	u32 body_crc;
@@ -274,15 +329,14 @@ int rem_record_commit(void *arg)
 		return -ENOSPC;
 	body_crc = rem_body_finish(rem_body(slot));
 	rem_event(REM_EVENT_STOP_BODY, 0);
-
-	wbinvd();
+	rem_timeline_flush();
 	/* Everything before this line is on media after it. */
 	mb();
 
 	rem_commit_store(slot, body_crc);
 	rem_nvdimm_save();
 	rem_power_report_stopped();
-	rem_halt();
+	rem_power_wait();
 }
 
 /** rem_record_account - after Go: account how long its Stop took. */
@@ -296,7 +350,5 @@ void rem_record_account(void)
 /** rem_record_entries - Return: number of entries of the machine description. */
 unsigned int rem_record_entries(void)
 {
-	const struct rem_desc *desc = (void *)rem.block + REM_DESC_OFFSET;
-
-	return READ_ONCE(desc->count);
+	return READ_ONCE(rem_desc()->count);
 }

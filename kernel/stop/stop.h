@@ -9,6 +9,7 @@
 #include "../machine.h"
 
 struct gendisk;
+struct rem_body;
 
 /* The end of a CPU's Stop: only INIT or a loss of power ends it. */
 static inline void __noreturn rem_halt(void)
@@ -29,12 +30,19 @@ asmlinkage int rem_save_and_call(struct rem_context *ctx, int (*fn)(void *),
 void rem_context_prepare(void);
 void rem_context_save(struct rem_context *ctx);
 
+/* quiet.c */
+void rem_quiet_prepare(void);
+void rem_quiet_begin(void);
+void rem_quiet_end(const struct rem_context *ctx);
+
 /* record.c */
 int rem_record_open(phys_addr_t region_phys, u64 region_bytes);
+bool rem_record_described(void);
 int rem_record_prepare(void);
-int rem_record_commit(void *arg);
+int rem_record_commit(void);
 void rem_record_account(void);
 unsigned int rem_record_entries(void);
+bool rem_record_nvram(u64 start, u64 bytes);
 const struct rem_boot_note *rem_record_note(void);
 void rem_flush(const void *addr, size_t bytes);
 
@@ -50,8 +58,12 @@ int rem_fast_error(void);
 
 /* power.c */
 void rem_power_report_stopped(void);
+void __noreturn rem_power_wait(void);
 int rem_power_init(void);
 bool rem_power_ok(void);
+
+/* reset.c */
+void rem_reset_prepare(void);
 
 /* budget.c */
 u64 rem_budget_hold_up_ns(void);
@@ -75,6 +87,7 @@ struct rem_disk_owner {
 
 /* disks.c */
 void rem_disks_prepare(void);
+int rem_disks_watch(void);
 ssize_t rem_disks_show(char *buf);
 int rem_disks_store(const char *buf);
 int rem_disk_log_begin(struct rem_disk_owner *owner, char **why);
@@ -93,6 +106,11 @@ static inline void rem_logs_go(void)
 void rem_nvdimm_save(void);
 ssize_t rem_nvdimm_show(char *buf);
 
+/* hold.c */
+int rem_hold_store(const char *text);
+ssize_t rem_hold_show(char *buf);
+void rem_hold_write(struct rem_body *body);
+
 /* volatile.c */
 bool rem_memory_volatile(void);
 
@@ -102,5 +120,6 @@ int rem_hotplug_init(void);
 
 /* sysfs.c */
 int rem_sysfs_init(void);
+void rem_sysfs_promise_changed(void);
 
 #endif /* REM_STOP_H */

@@ -44,6 +44,10 @@ static ssize_t last_boot_show(struct kobject *kobj, struct kobj_attribute *attr,
 	if (!rem.block)
 		return sysfs_emit(buf, "unknown\n");
 	note = rem_record_note();
+	if (note->held)
+		return sysfs_emit(buf, "%s %u sequence %u held %s\n",
+				  rem_reason_name(note->reason), note->reason,
+				  note->sequence, rem_reason_name(note->held));
 	return sysfs_emit(buf, "%s %u sequence %u\n",
 			  rem_reason_name(note->reason), note->reason,
 			  note->sequence);
@@ -162,6 +166,22 @@ static ssize_t disks_store(struct kobject *kobj, struct kobj_attribute *attr,
 
 static struct kobj_attribute disks_attr = __ATTR_RW(disks);
 
+static ssize_t hold_show(struct kobject *kobj, struct kobj_attribute *attr,
+			 char *buf)
+{
+	return rem_hold_show(buf);
+}
+
+static ssize_t hold_store(struct kobject *kobj, struct kobj_attribute *attr,
+			  const char *buf, size_t count)
+{
+	int err = capable(CAP_SYS_BOOT) ? rem_hold_store(buf) : -EPERM;
+
+	return err ?: count;
+}
+
+static struct kobj_attribute hold_attr = __ATTR_RW(hold);
+
 static ssize_t nvdimm_show(struct kobject *kobj, struct kobj_attribute *attr,
 			   char *buf)
 {
@@ -170,14 +190,35 @@ static ssize_t nvdimm_show(struct kobject *kobj, struct kobj_attribute *attr,
 
 static struct kobj_attribute nvdimm_attr = __ATTR_RO(nvdimm);
 
+/* To be waited for by poll(). */
+static ssize_t flush_on_fail_show(struct kobject *kobj,
+				  struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", rem_promise());
+}
+
+static struct kobj_attribute flush_on_fail_attr = __ATTR_RO(flush_on_fail);
+
 static struct attribute *rem_attrs[] = {
 	&status_attr.attr, &last_boot_attr.attr, &sequence_attr.attr,
 	&resumes_attr.attr, &last_error_attr.attr, &low_pages_attr.attr,
 	&stop_mode_attr.attr, &stop_attr.attr, &budget_attr.attr,
-	&disks_attr.attr, &nvdimm_attr.attr, NULL,
+	&disks_attr.attr, &hold_attr.attr, &nvdimm_attr.attr,
+	&flush_on_fail_attr.attr, NULL,
 };
 
 static const struct attribute_group rem_group = { .attrs = rem_attrs };
+
+static struct kobject *rem_kobj;
+
+/** rem_sysfs_promise_changed - wake who waits for that. Context: may sleep. */
+void rem_sysfs_promise_changed(void)
+{
+	if (!rem_kobj)
+		return;
+	sysfs_notify(rem_kobj, NULL, "flush_on_fail");
+	sysfs_notify(rem_kobj, NULL, "status");
+}
 
 /**
  * rem_sysfs_init - create the directory
@@ -187,9 +228,8 @@ static const struct attribute_group rem_group = { .attrs = rem_attrs };
  */
 int __init rem_sysfs_init(void)
 {
-	struct kobject *kobj = kobject_create_and_add("remanence", kernel_kobj);
-
-	if (!kobj)
+	rem_kobj = kobject_create_and_add("remanence", kernel_kobj);
+	if (!rem_kobj)
 		return -ENOMEM;
-	return sysfs_create_group(kobj, &rem_group);
+	return sysfs_create_group(rem_kobj, &rem_group);
 }

@@ -34,6 +34,21 @@ void rem_timeline_begin_go(u32 sequence)
 	atomic_set(&rem_event_next, REM_EVENTS_GO);
 }
 
+static struct rem_event *rem_event_area(void)
+{
+	return (void *)rem.block + REM_TIMELINE_OFFSET +
+	       (rem_event_sequence & 1) * REM_TIMELINE_STRIDE_BYTES;
+}
+
+/** rem_timeline_flush - flush all events so far. Context: Stop or Go, one CPU. */
+void rem_timeline_flush(void)
+{
+	u32 count = min_t(u32, atomic_read(&rem_event_next), rem_event_limit);
+
+	rem_flush(rem_event_area(), count * sizeof(struct rem_event));
+	rem_flush(&rem_event_next, sizeof(rem_event_next));
+}
+
 /**
  * rem_event - record an event of this moment and CPU
  * @type: of the event
@@ -50,7 +65,6 @@ void rem_event(enum rem_event_type type, u64 value)
 		.tsc = rdtsc_ordered(),
 		.value = value,
 	};
-	struct rem_event *area;
 	int n;
 
 	if (!rem.block)
@@ -58,8 +72,7 @@ void rem_event(enum rem_event_type type, u64 value)
 	n = atomic_inc_return(&rem_event_next) - 1;
 	if (n < 0 || n >= rem_event_limit)
 		return;
-	event.crc = ~__crc32c_le(~0, (u8 *)&event, offsetof(typeof(event), crc));
-	area = (void *)rem.block + REM_TIMELINE_OFFSET +
-	       (rem_event_sequence & 1) * REM_TIMELINE_STRIDE_BYTES;
-	area[n] = event;
+	event.crc =
+		~__crc32c_le(~0, (u8 *)&event, offsetof(typeof(event), crc));
+	rem_event_area()[n] = event;
 }

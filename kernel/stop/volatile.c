@@ -2,11 +2,12 @@
 /*
  * Whether all main memory keeps its content without power. If not, no image may
  * be committed: the loader would enter it, and parts of its memory would be lost.
+ * Non-volatile is what the loader has described as such: that is what it compares at
+ * the next boot.
  */
 #include <linux/init.h>
 #include <linux/ioport.h>
 #include <linux/sizes.h>
-#include <asm/e820/api.h>
 #include "stop.h"
 
 /* Called for each range of System RAM; nonzero ends the walk. */
@@ -17,14 +18,8 @@ static int __init rem_range_volatile(struct resource *res, void *unused)
 	/* The real-mode trampoline, which Go writes again. */
 	if (end <= SZ_1M)
 		return 0;
-	/* The memory map may list the region as plain RAM. */
-	if (res->start >= rem.region_phys &&
-	    end <= rem.region_phys + rem.region_bytes)
-		return 0;
-	/* Other NVRAM is as good; memory unknown to firmware is not. */
-	return e820__mapped_raw_any(res->start, end, E820_TYPE_RAM) ||
-	       !(e820__mapped_raw_any(res->start, end, E820_TYPE_PMEM) ||
-		 e820__mapped_raw_any(res->start, end, E820_TYPE_PRAM));
+	/* The map may list it as plain RAM, or as what the loader does not know. */
+	return !rem_record_nvram(res->start, end - res->start);
 }
 
 /**

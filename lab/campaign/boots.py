@@ -30,7 +30,7 @@ from lab.campaign.record import fresh
 from lab.campaign.store import Store
 from lab.campaign.workload import Workload
 from lab.errors import HangError, RemError, UsageError
-from lab.machine import Machine, MachineConfig, disks
+from lab.machine import Machine, MachineConfig, disks, fsck
 from lab.machine.cut_plan import UNANNOUNCED
 from lab.messages import info
 from lab.progress import step
@@ -42,7 +42,6 @@ RESUMES_SHARE = 0.01
 NOTE_LIMIT_S = 120.0
 GUEST_LIMIT_S = 300.0
 PLACE_ORDER = ("running", "stop-commit", "go-devices", "loader", "stop-save", "go-cpus")
-FSCK_CLEAN, FSCK_REPAIRED = 0, 1  # by replaying the journal, as any mount does
 
 
 @dataclass(frozen=True)
@@ -225,11 +224,11 @@ def at_once(
 def boot(engine: Path, machine: Machine, recording: Path, image: Image, load: Workload) -> str:
     """What is wrong with the machine that boots the image; empty if nothing is."""
     replayed = _lay(engine, machine, recording, image)
-    output = (recording / "said.base").read_bytes()
-    output += (recording / "said.log").read_bytes()[: replayed["said_bytes"]]
+    output = (recording / "console.base").read_bytes()
+    output += (recording / "console.log").read_bytes()[: replayed["console_bytes"]]
     resumed = image.reason == "resume"
     try:
-        if not resumed and (dirty := _fsck(machine.files.disk, keep=True)):
+        if not resumed and (dirty := _fsck_copy(machine.files.disk)):
             return dirty
         machine.boot()
         broken = _decision(machine, image) or _comes_up(machine, load, output, resumed)
@@ -237,7 +236,7 @@ def boot(engine: Path, machine: Machine, recording: Path, image: Image, load: Wo
             machine.run_in_guest("sync", limit_s=GUEST_LIMIT_S)
             machine.guest.close()
             machine.cut(UNANNOUNCED)
-            broken = _fsck(machine.files.disk, keep=False)
+            broken = fsck.damage(machine.files.disk)
         return broken
     except RemError as error:
         return error.message
@@ -313,26 +312,14 @@ def _comes_up(machine: Machine, load: Workload, output: bytes, resumed: bool) ->
     return str(workload.check(machine, load, output.decode(errors="replace"), resumed) or "")
 
 
-def _fsck(disk: Path, keep: bool) -> str:
-    """Errors that e2fsck finds after replaying the journal; *keep*: on a copy."""
-    tool = run.find_tool("e2fsck")
-    if tool is None:
-        return "no e2fsck on this host: see `rem doctor`"
-    target = disk.with_suffix(".fsck") if keep else disk
+def _fsck_copy(disk: Path) -> str:
+    """The damage to a disk that is booted afterwards."""
+    copy = disk.with_suffix(".fsck")
     try:
-        if keep:
-            run.run(
-                ["cp", "--sparse=always", "--reflink=auto", disk, target], what="copying a disk"
-            )
-        first = run.run([tool, "-fp", target], check=False)
-        second = run.run([tool, "-fn", target], check=False)
+        run.run(["cp", "--sparse=always", "--reflink=auto", disk, copy], what="copying a disk")
+        return fsck.damage(copy)
     finally:
-        if keep:
-            target.unlink(missing_ok=True)
-    if first.returncode in {FSCK_CLEAN, FSCK_REPAIRED} and second.returncode == FSCK_CLEAN:
-        return ""
-    text = " ".join((first.stdout + second.stdout).split())
-    return f"e2fsck: {text[-300:]}"
+        copy.unlink(missing_ok=True)
 
 
 def _children_s() -> float:

@@ -16,11 +16,11 @@ from lab.campaign.store import Store
 from lab.campaign.workload import Workload
 from lab.errors import UsageError
 from lab.messages import info
-from lab.paths import repo_dir, state_dir
+from lab.paths import state_dir
 from lab.result import Result
-from lab.run import run as run_program
 from lab.setup.campaign import Campaign
 from lab.setup.products import need
+from lab.turns import head, rotation
 
 # Each kind of violation at each place is shrunk once, and at most so many in all.
 SHRUNK_MAX = 10
@@ -79,6 +79,8 @@ def run(plan: Plan) -> Result:
         found = mutants.run_model(engine, plan.seed)
         found += mutants.run_machine(engine, folder, chosen_mutants(plan), plan.seed)
         result = count(store, found, booted)
+        if not plan.model and not plan.recordings:  # these need not have every place
+            count_mix(store, result)
         broken = small(engine, store)
         target = plan.page or store.path.with_suffix(".html")
         target.write_text(page(store, result, broken), encoding="utf-8")
@@ -157,8 +159,7 @@ def chosen_mutants(plan: Plan) -> list[str]:
     if plan.mutants in {"all", "none"}:
         return names if plan.mutants == "all" else []
     if plan.mutants == "five":
-        done = run_program(["git", "rev-parse", "HEAD"], cwd=repo_dir(), check=False)
-        return mutants.rotation(names, done.stdout.strip(), ROTATION)
+        return rotation(names, head(), ROTATION)
     unknown = [name for name in plan.mutants.split(",") if name not in names]
     if unknown:
         raise UsageError(f"--mutants {unknown[0]}: choose all, five, none or {', '.join(names)}")
@@ -166,7 +167,7 @@ def chosen_mutants(plan: Plan) -> list[str]:
 
 
 def count(store: Store, found: list[mutants.Found], booted: list[boots.Booted]) -> Result:
-    """The figures; shares of the mix that are too small are reported."""
+    """The figures, and whether every check passed."""
     result = Result("campaign")
     violations = int(store.scalar("SELECT count(*) FROM image WHERE verdict = 'violation'"))
     missed = sum(item.missed for item in found)
@@ -181,15 +182,22 @@ def count(store: Store, found: list[mutants.Found], booted: list[boots.Booted]) 
     result.add("mutants", len(found), "", "counted")
     result.add("mutants_missed", missed, "", "counted")
     result.add("found_by_other", by_other, "", "counted")
+    unseen = figures.unseen_lines(store)
+    result.add("unseen_lines", unseen, "lines", "counted")
     rate = figures.images_per_s(store)
     result.add("images_per_s", round(rate, 1), "1/s", "native")
     _count_boots(store, result, booted)
-    shares = figures.mix(store)
-    for line in shares.missing():
-        info(f"campaign: {line}")
-    result.add("mix_missing", len(shares.missing()), "shares", "counted")
-    result.ok = violations == missed == by_other == 0 and store.disagreements() == 0
+    result.ok = violations == missed == by_other == unseen == 0 and store.disagreements() == 0
     return result
+
+
+def count_mix(store: Store, result: Result) -> None:
+    """Kinds of images that are underrepresented: each is reported, and the campaign fails."""
+    missing = figures.mix(store).missing()
+    for line in missing:
+        info(f"campaign: {line}")
+    result.add("mix_missing", len(missing), "shares", "counted")
+    result.ok = result.ok and not missing
 
 
 def _count_boots(store: Store, result: Result, booted: list[boots.Booted]) -> None:

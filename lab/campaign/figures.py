@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from lab.campaign.store import Store
@@ -64,6 +65,17 @@ def violations(store: Store) -> list[tuple[str, int, str, str, str]]:
     query = """SELECT recording, event, eviction, place, broken FROM image
       WHERE verdict = 'violation' ORDER BY evicted, event LIMIT 1000"""
     return [(str(r), int(e), str(v), str(p), str(b)) for r, e, v, p, b in store.rows(query)]
+
+
+def unseen_lines(store: Store) -> int:
+    """Lines that changed after a commit without a store, of all recordings; at their most."""
+    query = "SELECT recording, broken FROM image WHERE broken LIKE 'unseen %'"
+    most: dict[str, int] = {}
+    for recording, broken in store.rows(query):
+        found = re.search(r"\blines (\d+)", str(broken))
+        lines = int(found[1]) if found else 0
+        most[str(recording)] = max(most.get(str(recording), 0), lines)
+    return sum(most.values())
 
 
 def images_per_s(store: Store) -> float:

@@ -139,20 +139,20 @@ def judge(asked: Asked) -> list[dict[str, Any]]:
 def campaign(asked: Asked) -> Result:
     """Record and judge; the recording is kept where something is wrong with it."""
     record(asked)
-    told = judge(asked)
-    if len(told) != len(asked.rows):
-        raise InfraError(f"{asked.folder}: {len(told)} windows of {len(asked.rows)} were judged")
-    result = figures(asked.rows, told)
+    found = judge(asked)
+    if len(found) != len(asked.rows):
+        raise InfraError(f"{asked.folder}: {len(found)} windows of {len(asked.rows)} were judged")
+    result = figures(asked.rows, found)
     if result.ok:
         shutil.rmtree(asked.folder)
     return result
 
 
-def figures(asked: list[Row], told: list[dict[str, Any]]) -> Result:
+def figures(asked: list[Row], verdicts: list[dict[str, Any]]) -> Result:
     """Violations are those without a planted bug; one without its own verdict is missed."""
     result = Result("campaign-heap")
     counts = dict.fromkeys(("operations", "images", "violations", "mutants", "mutants_missed"), 0)
-    for row, one in zip(asked, told, strict=True):
+    for row, one in zip(asked, verdicts, strict=True):
         if one["policy"] != row.policy:
             raise InfraError(f"a window of {row.policy} holds a heap under {one['policy']}")
         found = f"{one['verdict']}: {one['broken']}" if one["verdict"] else ""

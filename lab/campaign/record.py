@@ -8,7 +8,7 @@ shortly before PWR_OK drops until the end; in between programs run with write-ba
 
 A workload runs all the time (workload.py). Its disk has a volatile write cache, whose log is a part
 of the recording, as is the workload's output: so for each cut it is known what the disk kept, and
-what had been promised. Output from before the recording is in said.base.
+what had been promised. Output from before the recording is in console.base.
 """
 
 from __future__ import annotations
@@ -30,9 +30,12 @@ from lab.machine.machine import remove_leftovers
 from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, ctl_path
 from lab.machine.plugin_clock import attach
 from lab.machine.qemu import NVRAM_PHYS
+from lab.machine.supply import CutRecord
 from lab.messages import info
 from lab.record.block import decode, read_block
 from lab.setup.products import Kernel, Loader, Plugin, Root, need
+from lab.testbed.planted import plant
+from lab.verdict import BrokenError
 
 PROFILE = "wsp-d510"
 NVRAM_BYTES = 512 << 20
@@ -42,13 +45,13 @@ HOLD_UP_NS = 2_000_000_000  # no Stop takes so long: the campaign checks images,
 FIRST_HOLD_UP_NS = 60_000_000_000  # of the host's time, which is not the guest's without icount
 QUANTUM_INSNS = 2_000  # short turns keep vCPUs together as on a real machine
 RUN_S = 2.0  # of the host's time, with write-backs only
-SAID_LINES = 3  # of the workload, during the recording and before it
+PROMISED_LINES = 3  # of the workload, during the recording and before it
 WINDOW_S = 0.01  # of the host's time, before the edge; a store is 40 bytes of the recording
 # With a disk that lies about its cache the power fails when there is something in it.
 CACHED_BYTES = 64 << 10
 CACHED_LIMIT_S = 60.0
 POLL_S = 0.002
-# If a Stop does not end within this time, the recording ends without it.
+# Of the host's time; a Stop that does not end within it hangs.
 STOP_LIMIT_S = 120.0
 
 
@@ -150,7 +153,7 @@ def first_stop(machine: Machine, load: Workload) -> None:
     machine.boot()
     machine.wait_up(BOOT_LIMIT_S)
     workload.begin(machine, load)
-    workload.wait_printed(machine, SAID_LINES, GO_LIMIT_S)
+    workload.wait_printed(machine, PROMISED_LINES, GO_LIMIT_S)
     machine.guest.close()
     stop(machine)
 
@@ -180,7 +183,7 @@ def _lay_base(machine: Machine, directory: Path) -> None:
     for name in ("base.media", "media"):
         _copy(nvram, directory / name)
     _copy(machine.files.disk, directory / "disk-0.base")
-    (directory / "said.base").write_bytes(consoles(machine))
+    (directory / "console.base").write_bytes(consoles(machine))
 
 
 def _newest(machine: Machine) -> int:
@@ -197,7 +200,7 @@ def _argument(machine: Machine, spec: PluginSpec, recorded: Recorded) -> str:
         "base": f"{NVRAM_PHYS:#x}",
         "record": recorded.directory,
         "disklog": machine.files.disk_parts.log,
-        "said": machine.files.console_log(machine.boots + 1),
+        "console": machine.files.console_log(machine.boots + 1),
     }
     given = ",".join(f"{name}={value}" for name, value in words.items())
     return f"{spec.argument(ctl_path(recorded.name))},{given}"
@@ -215,7 +218,7 @@ def _cycle(machine: Machine, control: PluginControl, recorded: Recorded) -> None
     _window(machine, control, False)
     info(f"campaign: image {sequence} is resumed and armed again")
     time.sleep(RUN_S)
-    workload.wait_printed(machine, SAID_LINES, GO_LIMIT_S)
+    workload.wait_printed(machine, PROMISED_LINES, GO_LIMIT_S)
     if recorded.mutant is not None and recorded.late_mutant:
         _plant(machine, recorded.mutant)
     _window(machine, control, True)
@@ -224,14 +227,21 @@ def _cycle(machine: Machine, control: PluginControl, recorded: Recorded) -> None
     if recorded.claimed:
         _wait_cached(log)
     with log.open("rb") as kept, (recorded.directory / "disk-0.log").open("wb") as target:
-        machine.cut(clock=Patience())  # removes the log by its name
+        ended = machine.cut(clock=Patience())  # removes the log by its name
         shutil.copyfileobj(kept, target)
-    shutil.copy(machine.files.console_log(machine.boots), recorded.directory / "said.log")
+    shutil.copy(machine.files.console_log(machine.boots), recorded.directory / "console.log")
+    must_have_stopped(ended)
+
+
+def must_have_stopped(ended: CutRecord) -> None:
+    """Every image of a Stop that hangs is a right cold boot, so no image shows it."""
+    if not ended.stopped:
+        raise BrokenError("stop-hangs", f"the Stop has not ended within {STOP_LIMIT_S:g} s")
 
 
 def _plant(machine: Machine, mutant: str) -> None:
     machine.guest.wait_ssh(GO_LIMIT_S)
-    machine.run_in_guest(f"echo -n {mutant} > /sys/module/remanence/parameters/mutant")
+    plant(machine, mutant)
     machine.guest.close()
 
 

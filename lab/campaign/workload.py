@@ -25,18 +25,16 @@ from lab.errors import HangError, InfraError, RemError, UsageError
 from lab.machine import Machine
 from lab.machine.console import kernel_warnings
 from lab.paths import repo_dir
-from lab.verdict import Broken, BrokenError, verdict_of
+from lab.verdict import Broken, BrokenError, after_go, verdict_of
 
 EXAMPLES = repo_dir() / "lab" / "campaign" / "examples"
 HOME = "/root/campaign"
-LINE = re.compile(r"SAID ((?:(?!SAID ).)*) END\r?$", re.MULTILINE)
+LINE = re.compile(r"PROMISED ((?:(?!PROMISED ).)*) END\r?$", re.MULTILINE)
 ENDED = "WORKLOAD-ENDED"
 SPEAK = (
     f"exec 3>/dev/ttyS0; {{ ../workload %s 2>../stderr; echo {ENDED}; }} |"
-    ' while IFS= read -r line; do printf "SAID %%s END\\n" "$line" >&3; done'
+    ' while IFS= read -r line; do printf "PROMISED %%s END\\n" "$line" >&3; done'
 )
-# What a kernel prints if its host does not let it run.
-SLOW_HOST = re.compile(r"rcu: |soft lockup|blocked for more than|hung_task")
 FIRST_LIMIT_S = 240.0  # of a server that starts, on a busy host
 GO_ON_LIMIT_S = 120.0
 CHECK_LIMIT_S = 300.0
@@ -156,7 +154,8 @@ def check(
     assert machine.console is not None
     if resumed:
         try:
-            wait_printed(machine, 2, limit_s)  # the first may have been cut in the middle
+            with after_go():
+                wait_printed(machine, 2, limit_s)  # the first may have been cut in the middle
         except RemError as error:
             return Broken(verdict_of(error), f"it does not continue: {error.message}")
         machine.run_in_guest(f"pkill -KILL -s $(cat {HOME}/session) || :")
@@ -177,18 +176,7 @@ def check(
         text = " ".join((done.stdout + " " + done.stderr).split()) or f"exit {done.returncode}"
         why = f"of {len(printed(before))} promises some are broken: {text[-300:]}"
         return Broken("promises-broken", why)
-    warned = own_warnings(machine.console.text())
+    warned = kernel_warnings(machine.console.text())
     if not warned:
         return None
     return Broken("kernel-warns", f"the kernel logged a warning: {warned[0]}")
-
-
-def own_warnings(text: str) -> list[str]:
-    """Warnings without those of a slow host. A trace belongs to the line before it."""
-    found, slow = [], False
-    for line in kernel_warnings(text):
-        if "Call Trace:" not in line:
-            slow = bool(SLOW_HOST.search(line))
-        if not slow:
-            found.append(line)
-    return found

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.docs.check import TO_MEASURE, check
 from lab.progress import step
-from lab.run import run
+from lab.run import Children, Done, owned_by, run
 from lab.setup.cargo import cargo_env
 from lab.setup.checkpatch import Checkpatch
 from lab.setup.products import need
@@ -57,38 +60,63 @@ def linters(repo: Path) -> list[Linter]:
     """The linters that apply to this checkout."""
     files = project_files(repo)
     python = [sys.executable, "-m"]
-    found = [
+    found = []
+    if (repo / "Cargo.toml").exists():  # first: it takes longest
+        clippy = ["cargo", "clippy", "-q", "--workspace", "--all-targets", "--locked"]
+        found.append(Linter("clippy", [*clippy, "--", "-D", "warnings"]))
+        found.append(Linter("rustfmt", ["cargo", "fmt", "--all", "--check"]))
+    found += [
         Linter("ruff check", [*python, "ruff", "check", "-q", "."]),
         Linter("ruff format", [*python, "ruff", "format", "-q", "--check", "."]),
         Linter("mypy", [*python, "mypy", "--no-error-summary"]),
         Linter("shellcheck", ["shellcheck", *_shell_files(files)]),
         Linter("clang-format", ["clang-format", "--dry-run", "-Werror", *_c_files(repo, files)]),
     ]
-    if (repo / "Cargo.toml").exists():
-        clippy = ["cargo", "clippy", "-q", "--workspace", "--all-targets", "--locked"]
-        found += [
-            Linter("rustfmt", ["cargo", "fmt", "--all", "--check"]),
-            Linter("clippy", [*clippy, "--", "-D", "warnings"]),
-        ]
     return found + _checkpatch(repo)
 
 
-def lint(repo: Path, report: Report) -> list[str]:
-    """Run all and give their output to *report*; return the names of those with findings."""
+def lint(repo: Path, report: Report, all_figures: bool = False) -> list[str]:
+    """Run all and give their output to *report*; return the names of those with findings.
+
+    As many run at once as the host has cores, because most of them use one. A figure that is older
+    than the code that it measures is reported; only with *all_figures* it counts as a finding,
+    because measuring takes an hour of an idle machine.
+    """
     failed = []
     wanted = linters(repo)
-    with step("linters", len(wanted), "linters") as shown:
-        for linter in wanted:
+    children = Children()
+
+    def run_one(linter: Linter) -> Done:
+        with owned_by(children):
             done = run(linter.argv, cwd=repo, env=cargo_env(), check=False)
-            if not done.ok:
-                report(f"{linter.name}: findings")
-                report((done.stdout + done.stderr).rstrip())
-                failed.append(linter.name)
-            shown.advance()
-    findings = tidy(repo)
+        shown.advance()
+        return done
+
+    with (
+        step("linters", len(wanted), "linters") as shown,
+        ThreadPoolExecutor(os.cpu_count(), "rem-lint") as pool,
+    ):
+        try:
+            running = [pool.submit(run_one, linter) for linter in wanted]
+            findings = tidy(repo)
+            ended = [future.result() for future in running]
+        except BaseException:
+            children.end()
+            raise
+    for linter, done in zip(wanted, ended, strict=True):
+        if not done.ok:
+            report(f"{linter.name}: findings")
+            report((done.stdout + done.stderr).rstrip())
+            failed.append(linter.name)
     for finding in findings:
         report(str(finding))
-    return failed + (["tidy"] if findings else [])
+    failed += ["tidy"] if findings else []
+    figures = check(repo)
+    for figure in figures:
+        report(str(figure))
+    if any(all_figures or figure.kind not in TO_MEASURE for figure in figures):
+        failed.append("docs")
+    return failed
 
 
 def format_all(repo: Path) -> None:

@@ -10,6 +10,15 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from lab.setup.campaign import Campaign
+from lab.setup.heap import HeapLibrary, HeapMutants, HeapWithPeer
+from lab.setup.need import Part
+from lab.setup.off2f import Off2fModule, Off2fTool
+from lab.setup.openldap import LdapServer
+from lab.setup.pm import Pm, PmJudge
+from lab.setup.stock import Stock
 
 BUDGET_MINUTES = 80  # a run in CI is ended after 90
 SET_UP_MINUTES = 25
@@ -17,33 +26,50 @@ SET_UP_MINUTES = 25
 
 @dataclass(frozen=True)
 class Share:
-    """The time of one part, and its folders of tests and crates.
+    """The time of one part, its folders of tests and crates, and products that its tests need.
 
     *limit_minutes* are of two idle cores; more is reported, and counts towards the whole budget.
+    *parts* are made by set-up in the tiers that run machines, beside those that most shares need.
     """
 
     name: str
     limit_minutes: float
     tests: tuple[str, ...]
     crates: tuple[str, ...] = ()
+    parts: tuple[Part[Any], ...] = ()
 
 
+# Many files of short tests: at the end they keep all workers busy until the last long one is done.
+LAST = ("tests/unit",)
 CORE = Share("core", 8, tests=("tests", "loader/host"))
 OTHERS = (
+    Share("first hour", 6, tests=("tests/fresh",)),
     Share(
         "honest hardware",
         10,
         tests=("tests/hardware",),
         crates=("machine/cache", "machine/campaign", "models/power"),
+        parts=(Campaign(),),
     ),
-    Share("pm", 6, tests=("tests/pm",)),
-    Share("heap", 5, tests=("tests/heap", "heap/tests"), crates=("heap",)),
-    Share("off2f", 4, tests=("tests/off2f",), crates=("off2f",)),
+    Share("pm", 6, tests=("tests/pm",), parts=(Pm(), Pm(mutants=True), PmJudge(), Stock())),
+    Share(
+        "heap",
+        5,
+        tests=("tests/heap", "heap/tests"),
+        crates=("heap",),
+        parts=(HeapWithPeer(), HeapMutants(), HeapLibrary(), LdapServer()),
+    ),
+    Share(
+        "off2f",
+        4,
+        tests=("tests/off2f",),
+        crates=("off2f",),
+        parts=(Off2fModule(), Off2fTool()),
+    ),
     Share("guest", 3, tests=("tests/guest",)),
     Share("media", 3, tests=("tests/media",), crates=("models/memory",)),
-    Share("first hour", 6, tests=("tests/fresh",)),
 )
-SHARES = (CORE, *OTHERS)
+SHARES = (*OTHERS, CORE)  # the order of their tests in Python
 
 
 def crate_folders(repo: Path, share: Share) -> list[str]:
@@ -64,17 +90,30 @@ def crate_name(repo: Path, folder: str) -> str:
 
 
 def pytest_words(repo: Path, share: Share) -> list[str]:
-    """Words for pytest: the existing folders of a share, without those of others."""
-    words = [folder for folder in share.tests if (repo / folder).is_dir()]
-    if share is CORE:
+    """Words for pytest: the existing files and folders of tests of a share."""
+    if share is not CORE:
+        return [folder for folder in share.tests if (repo / folder).is_dir()]
+    taken = [folder for other in OTHERS for folder in other.tests]
+    words = []
+    for top in share.tests:
+        names = sorted(path.relative_to(repo) for path in (repo / top).iterdir())
+        words += [str(name) for name in names if name.match("test_*.py")]
         words += [
-            f"--ignore={folder}"
-            for other in OTHERS
-            for folder in other.tests
-            if (repo / folder).is_dir()
+            str(name)
+            for name in names
+            if str(name) not in taken and any((repo / name).glob("test_*.py"))
         ]
-    return words
+    return sorted(words, key=lambda word: word in LAST)  # else in this order
 
 
-def _below(folder: str, tops: list[str] | tuple[str, ...]) -> bool:
+def share_of(name: str) -> Share:
+    """The share of a file of tests, or of the dotted name of its module."""
+    path = Path(name.replace(".", "/"))
+    for share in OTHERS:
+        if _below(path, share.tests):
+            return share
+    return CORE
+
+
+def _below(folder: str | Path, tops: list[str] | tuple[str, ...]) -> bool:
     return any(Path(folder).is_relative_to(top) for top in tops)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem test`: every share in turn with its time, and at the end the runners' own last lines.
+"""`rem test`: linters and crates of every share, then the Python tests of all shares in one run, so
+that no worker waits at the end of each share. The runners' own last lines come last.
 
 All runners run even if one fails. A tier that CI runs at every change has a budget; exceeding it
 is a failure. lab/checks/shares.py has the tests of each share.
@@ -9,9 +10,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
+import tempfile
 import time
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +21,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from lab.checks import junit
 from lab.checks.lint import lint
 from lab.checks.shares import (
     BUDGET_MINUTES,
@@ -33,7 +36,9 @@ from lab.errors import Exit, HangError, RemError, UsageError
 from lab.messages import info
 from lab.paths import cache_dir, repo_dir
 from lab.run import stream
+from lab.setup.cache import products
 from lab.setup.cargo import Rust, cargo_env
+from lab.setup.cargo_tests import TestCrates, cargo_test_words
 from lab.setup.checkpatch import Checkpatch
 from lab.setup.packages import ALL_TESTS, QUICK_TESTS
 from lab.setup.products import Kernel, Loader, Packages, Part, Plugin, Power, Root, need_all
@@ -49,7 +54,7 @@ class Tier(StrEnum):
 
 MARKERS = {Tier.QUICK: "not full and not soak", Tier.FULL: "not soak", Tier.SOAK: ""}
 
-# What no test makes by itself: programs of the linters and tests, and what most machines take.
+# Programs of the linters and tests, and what most machines take.
 _QUICK: tuple[Part[Any], ...] = (Packages(QUICK_TESTS), Rust(), Checkpatch())
 _FULL: tuple[Part[Any], ...] = (
     *_QUICK,
@@ -59,11 +64,13 @@ _FULL: tuple[Part[Any], ...] = (
     Power(),
     Root(),
     Kernel(),
-    Kernel("mutants"),  # for tests/test_negative_proofs.py
 )
-PARTS = {Tier.QUICK: _QUICK, Tier.FULL: _FULL, Tier.SOAK: _FULL}
+# For negative proofs. After all that is built in the tree of the kernel without planted bugs.
+_PLANTED: tuple[Part[Any], ...] = (Loader(mutants=True), Kernel("mutants"))
 
 WORKER_MEMORY_BYTES = 4 << 30  # a machine's NVRAM and QEMU, and room for a second one
+TEMPORARY_BYTES = 24 << 30  # two recordings, and what other tests write
+SET_UP, PYTEST = "set-up", "tests in Python"  # in TestRun.minutes
 NO_TESTS = 5  # pytest's exit status if a tier has none in a folder
 # The last line of a runner, with the numbers of tests.
 _PYTEST_LAST = re.compile(r"^=*\s*((?:\d+ [a-z]+(?:, )?)+ in [\d.]+s.*?)\s*=*$")
@@ -81,6 +88,7 @@ class TestRun:
     failed: list[str] = field(default_factory=list)
     last_lines: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=lambda: {"failed": 0, "skipped": 0})
+    made_by_tests: list[str] = field(default_factory=list)  # products that set-up had not made
     began: float = field(default_factory=time.monotonic)
 
     @contextmanager
@@ -95,9 +103,26 @@ class TestRun:
             self.failed.append(name)
         self.minutes[name] = (time.monotonic() - begin) / 60
 
+    def add(self, share: str, tests: junit.Tests) -> None:
+        """Count a share's tests. One that was skipped has shown nothing: outside the quick tier,
+        where everything can run, it is a failure.
+        """
+        self.minutes[share] = self.minutes.get(share, 0.0) + tests.minutes / workers()
+        self.counts["failed"] += tests.failed
+        self.counts["skipped"] += tests.skipped
+        if tests.failed:
+            self.failed.append(f"{share}: {tests.failed} failed")
+        if tests.skipped and self.tier is not Tier.QUICK:
+            self.failed.append(f"{share}: {tests.skipped} skipped")
+
     @property
     def total_minutes(self) -> float:
         return (time.monotonic() - self.began) / 60
+
+    @property
+    def set_up_minutes(self) -> float:
+        """Packages and products, before the first share."""
+        return self.minutes.get(SET_UP, 0.0)
 
     def left_s(self) -> float | None:
         """The rest of the budget, as a runner's limit."""
@@ -120,41 +145,60 @@ def run_tier(tier: Tier, words: list[str], without: Collection[str] = ()) -> Tes
     begin = time.monotonic()
     if unknown := set(without) - {share.name for share in SHARES}:
         raise UsageError(f"--without {min(unknown)}: {', '.join(s.name for s in SHARES)}")
-    need_all(PARTS[tier])
-    test.minutes["set-up"] = (time.monotonic() - begin) / 60
-    repo = repo_dir()
+    need_all(parts_of(tier, without, chosen=bool(words)))
+    test.minutes[SET_UP] = (time.monotonic() - begin) / 60
     if words:  # certain tests only
-        with test.share("pytest"):
-            _pytest(test, "pytest", words, must_find=True)
+        with test.share(PYTEST):
+            _pytest(test, words, must_find=True)
         return test
-    for share in SHARES:
-        if share.name in without:
-            continue
-        crates, tests = crate_folders(repo, share), pytest_words(repo, share)
-        if crates or tests:
-            with test.share(share.name):
-                _run_share(test, repo, share, crates, tests)
+    before = products()
+    shares = [share for share in SHARES if share.name not in without]
+    for share in shares:
+        with test.share(share.name):
+            _check_share(test, share)
+    if tests := [word for share in shares for word in pytest_words(repo_dir(), share)]:
+        with test.share(PYTEST):
+            _pytest(test, tests)
+    test.made_by_tests = sorted(products() - before)
     return test
 
 
-def _run_share(
-    test: TestRun, repo: Path, share: Share, crates: list[str], tests: list[str]
-) -> None:
+def parts_of(tier: Tier, without: Collection[str], chosen: bool) -> list[Part[Any]]:
+    """What set-up makes, so that the shares' time is that of tests.
+
+    *chosen*: a user named certain tests. These ask for what else they need.
+    """
+    machines = tier is not Tier.QUICK
+    parts = [*(_FULL if machines else _QUICK)]
+    for share in SHARES:
+        if share.name in without or chosen:
+            continue
+        parts += share.parts if machines else ()
+        if names := _crate_names(share):
+            parts.append(TestCrates(names))
+    return [*parts, *(_PLANTED if machines else ())]
+
+
+def _crate_names(share: Share) -> tuple[str, ...]:
+    repo = repo_dir()
+    return tuple(crate_name(repo, folder) for folder in crate_folders(repo, share))
+
+
+def _check_share(test: TestRun, share: Share) -> None:
+    """What a share has besides tests in Python."""
     if share is CORE:  # these check the whole project
         begin = time.monotonic()
-        test.failed += lint(repo, info)
+        test.failed += lint(repo_dir(), info, all_figures=test.tier is Tier.SOAK)
         test.minutes["core: linters"] = (time.monotonic() - begin) / 60
-    if crates:
-        _cargo(test, share.name, [crate_name(repo, folder) for folder in crates])
+    if crates := _crate_names(share):
+        _cargo(test, share.name, crates)
     if share is CORE:
         _loader(test)
-    if tests:
-        _pytest(test, share.name, tests)
 
 
-def _cargo(test: TestRun, share: str, crates: list[str]) -> None:
+def _cargo(test: TestRun, share: str, crates: tuple[str, ...]) -> None:
     lines: list[str] = []
-    argv = ["cargo", "test", "--locked", *(word for name in crates for word in ("-p", name))]
+    argv = cargo_test_words(crates)
     if _runner(argv, f"cargo-{_file_name(share)}", test, lines, env=cargo_env()) != 0:
         test.failed.append(f"{share}: rust")
     test.last_lines += [line for line in lines if _CARGO_LAST.match(line)]
@@ -171,26 +215,39 @@ def _loader_out() -> Path:
     return cache_dir() / "loader-test"
 
 
-def _pytest(test: TestRun, share: str, words: list[str], must_find: bool = False) -> None:
-    """One run of pytest. Without *must_find* a tier may have no tests in a share's folders."""
-    report = cache_dir() / "logs" / f"pytest-{_file_name(share)}.xml"
+def _temporary() -> Path:
+    """The folder for what tests write: the usual one, unless it is too small for recordings."""
+    usual = Path(tempfile.gettempdir())
+    if shutil.disk_usage(usual).free >= TEMPORARY_BYTES:
+        return usual
+    folder = cache_dir() / "tests"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _pytest(test: TestRun, words: list[str], must_find: bool = False) -> None:
+    """Run pytest once. Without *must_find* a tier may have no tests in these folders.
+
+    A share's tests count towards its time as far as they occupied the workers.
+    """
+    report = cache_dir() / "logs" / "pytest.xml"
     report.unlink(missing_ok=True)
     color = "yes" if sys.stderr.isatty() else "no"
     argv = [sys.executable, "-m", "pytest", f"--junitxml={report}", f"--color={color}"]
     if MARKERS[test.tier]:
         argv += ["-m", MARKERS[test.tier]]
     # Machines wait much, for each other and for the guest's clock: files of tests run beside each
-    # other, each file on one worker because its tests share a machine. In the order of their names
-    # the long ones begin early; by their number of tests they would be last.
+    # other, each file on one worker because its tests share a machine. They begin in the order of
+    # the words; by their number of tests the long ones would be last.
     argv += ["-n", str(workers()), "--dist", "loadfile", "--no-loadscope-reorder"]
     lines: list[str] = []
-    env = {"LOADER_OUT": str(_loader_out())}  # loader/host runs what _loader() built, in QEMU
-    code = _runner([*argv, *words], f"pytest-{_file_name(share)}", test, lines, env=env)
+    # loader/host runs what _loader() built, in QEMU.
+    env = {"LOADER_OUT": str(_loader_out()), "PYTEST_DEBUG_TEMPROOT": str(_temporary())}
+    code = _runner([*argv, *words], "pytest", test, lines, env=env)
     if code != 0 and (must_find or code != NO_TESTS):
-        test.failed.append(f"{share}: pytest")
-    _count(test, share, report)
-    for folder, minutes in _minutes_by_folder(report).items():
-        test.minutes[f"{share}: {folder}"] = minutes
+        test.failed.append(PYTEST)
+    for share, tests in junit.read(report).items():
+        test.add(share, tests)
     test.last_lines += [line for line in lines[-3:] if pytest_last_line(line)]
 
 
@@ -198,22 +255,6 @@ def workers() -> int:
     """Of pytest: each core of the host, as far as memory goes."""
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(1, min(os.cpu_count() or 1, memory_bytes // WORKER_MEMORY_BYTES))
-
-
-def _count(test: TestRun, share: str, report: Path) -> None:
-    """Failed and skipped tests of pytest's own report. A test that was skipped has shown nothing:
-    outside the quick tier, where everything can run, it is a failure.
-    """
-    if not report.exists():
-        return
-    found = {"failed": 0, "skipped": 0}
-    for suite in ElementTree.parse(report).iter("testsuite"):
-        found["failed"] += int(suite.get("failures", "0")) + int(suite.get("errors", "0"))
-        found["skipped"] += int(suite.get("skipped", "0"))
-    for name, number in found.items():
-        test.counts[name] += number
-    if found["skipped"] and test.tier is not Tier.QUICK:
-        test.failed.append(f"{share}: {found['skipped']} skipped")
 
 
 def _file_name(share: str) -> str:
@@ -256,14 +297,3 @@ def _runner(
         raise HangError(
             f"the budget of {BUDGET_MINUTES} min is used up: {error.message}"
         ) from error
-
-
-def _minutes_by_folder(report: Path) -> dict[str, float]:
-    """The time of each folder of tests, from pytest's report."""
-    minutes: dict[str, float] = {}
-    if not report.exists():
-        return minutes
-    for case in ElementTree.parse(report).iter("testcase"):
-        folder = "/".join(case.get("classname", "").split(".")[:2])
-        minutes[folder] = minutes.get(folder, 0.0) + float(case.get("time", "0")) / 60
-    return minutes

@@ -100,18 +100,25 @@ class StopGoWords:
         Path | None, typer.Option(help="Folder of the NVRAM file, e.g. /dev/shm.")
     ] = None
     cmdline: Annotated[str, typer.Option(help="More parameters for the kernel.")] = ""
+    caches: Annotated[
+        str, typer.Option(help="Model volatile CPU caches: a profile, or off.", metavar="PROFILE")
+    ] = "off"
     as_json: JsonOption = False
 
 
 @bench.command("stop-go")
 @takes(StopGoWords)
 def stop_go(words: StopGoWords) -> int:
-    """Measure Stop and Go in guest time (clock flat-1ns), under several loads.
+    """Measure Stop and Go in guest time (clock flat-1ns, or caches), under several loads.
 
     Stop: from the edge of PWR_OK to the end of the flush of the commit. Go: from the loader's entry
-    to the first instruction of a program.
+    to the first instruction of a program. Not ok if a Stop of the fast path takes over 300 us
+    without the write-back of caches, or that more than 1.1 of one CPU's.
     """
+    from lab.machine.caches import check_profile
+
     loads = checked_loads(words.load)
+    caches = check_profile(words.caches)
     if words.stop not in MODES:
         raise UsageError(f"--stop {words.stop}: give fast, dpm or both")
     from lab.bench.stop_go import Plan, run
@@ -133,6 +140,7 @@ def stop_go(words: StopGoWords) -> int:
         seed=words.seed,
         nvram_dir=words.nvram_dir,
         cmdline=words.cmdline,
+        caches=caches,
     )
     return _show(run(plan), words.as_json)
 

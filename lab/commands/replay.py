@@ -26,8 +26,8 @@ class ReplayWords:
         str,
         typer.Option(
             help="Lines that had been evicted early: none, all, one:N, allbut:N, pair:N:M,"
-            " page:N, mask:BITS, random:SEED:OF_256, torn:SEED:OF_256, words:BITS, or offsets"
-            " in hex.",
+            " page:N, mask:BITS, random:SEED:OF_256, torn:SEED:OF_256,"
+            " older:SEED:OF_256, words:BITS, or offsets in hex.",
             metavar="LINES",
         ),
     ] = "none"

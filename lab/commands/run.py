@@ -40,6 +40,10 @@ class MemoryWords:
         ),
     ] = "nvram"
     nvram: Annotated[str, typer.Option(help="Non-volatile memory.", metavar="SIZE")] = "1G"
+    nvram_second: Annotated[
+        str | None,
+        typer.Option(help="A second range of it, with a gap before it.", metavar="SIZE"),
+    ] = None
     nvram_kind: Annotated[
         str, typer.Option(help="The technology of NVRAM: scm, nvdimm-n or battery.")
     ] = "scm"
@@ -236,7 +240,8 @@ def _is_usual(words: RunWords) -> bool:
     other = (words.time.plugin, products.kernel, products.loader, products.initrd)
     if products.no_loader or any(given is not None for given in other):
         return False
-    return memory.memtype == "nvram" and memory.nvram_kind == "scm"
+    one_range = memory.nvram_second is None
+    return memory.memtype == "nvram" and memory.nvram_kind == "scm" and one_range
 
 
 def _choice(value: str, allowed: tuple[str, ...], option: str) -> str:
@@ -250,6 +255,7 @@ def _memory_fields(words: MemoryWords) -> dict[str, Any]:
         "memtype": _choice(words.memtype, MEMTYPES, "--memtype"),
         "dram_bytes": None if words.dram is None else parse_bytes(words.dram, "--dram"),
         "nvram_bytes": parse_bytes(words.nvram, "--nvram"),
+        "nvram_second_bytes": _bytes(words.nvram_second, "--nvram-second"),
         "nvram_kind": words.nvram_kind,
         "nvram_dir": words.nvram_dir,
     }

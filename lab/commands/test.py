@@ -45,6 +45,9 @@ def _print_summary(done: TestRun) -> None:
         limit = f" (share: {limits[name]} min)" if name in limits else ""
         info(f"{minutes:7.2f} min  {name}{limit}")
     info(f"{done.total_minutes:7.2f} min  in all ({done.tier} tier)")
+    info(f"{done.total_minutes - done.set_up_minutes:7.2f} min  without set-up")
+    for product in done.made_by_tests:
+        info(f"made by a test, not by set-up: {product}")
     if done.over_budget():
         info(f"over the budget of {BUDGET_MINUTES} min")
     info(f"failed: {', '.join(done.failed)}" if done.failed else "all passed")
@@ -57,7 +60,8 @@ def _emit(done: TestRun) -> None:
     from lab.result import Result
 
     result = Result("test", ok=done.exit_code() == Exit.PASS)
-    result.add("minutes", round(done.total_minutes, 2), "min", "native")
+    result.add("set_up_minutes", round(done.set_up_minutes, 2), "min", "native")
+    result.add("minutes", round(done.total_minutes - done.set_up_minutes, 2), "min", "native")
     for name, number in done.counts.items():  # of pytest's tests
         result.add(name, number, "tests", "counted")
     result.add("failed_shares", len(done.failed), "1", "counted")

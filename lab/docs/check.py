@@ -21,6 +21,7 @@ from lab.docs.records import TABLE, Record, Table, measured_key, read_record, re
 from lab.tidy.files import project_files
 
 KINDS = ("stale", "wrong", "missing", "unsourced", "unused")
+TO_MEASURE = ("stale", "missing")  # kinds that `--refresh` mends, not the author of a document
 # History is no claim about the present code; format's document is generated from its headers.
 NOT_CHECKED = ("CHANGELOG.md", "format/FORMAT.md")
 _UNITS = r"ns|us|\N{MICRO SIGN}s|ms|s|min|minutes?|seconds?|hours?|[kMG]i?B/s|[pnum]?J|m?W|%|times"

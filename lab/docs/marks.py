@@ -3,11 +3,12 @@
 
     <!--fig stop-go.stop_max_ns ms.2-->2.96 ms<!--/fig-->     a number
     <!--fig lpc-f17."mean share, in order" .2-->0.53<!--/fig-->   one whose name is no single word
-    <!--output demo-->                                         lines that the command printed:
+    <!--output demo 10-->                                      lines that the command printed:
     ```                                                        the code block behind it
     ```
 
-The form after the name is a unit to convert to and the number of decimals, each optional. A mark
+The form after the name is a unit to convert to and the number of decimals, each optional. The
+number behind the name of an output is how many of its first lines are shown; all without it. A mark
 stands in one line.
 """
 
@@ -33,7 +34,9 @@ _PER_UNIT = {
 _MARK = re.compile(
     r"""<!--fig ([\w-]+)\.(\w+|"[^"\n]+")(?: ([\w%.]+))?-->(.*?)<!--/fig-->""", re.DOTALL
 )
-_OUTPUT = re.compile(r"(<!--output ([\w-]+)-->\n+```\n)(.*?)(^```$)", re.DOTALL | re.MULTILINE)
+_OUTPUT = re.compile(
+    r"(<!--output ([\w-]+)(?: (\d+))?-->\n+```\n)(.*?)(^```$)", re.DOTALL | re.MULTILINE
+)
 _BEGIN = re.compile(r"<!--(?:fig|output)\b[^\n]*?-->")
 _FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _INDENTED = re.compile(r"^(?: {4}|\t).*$", re.MULTILINE)
@@ -93,7 +96,8 @@ def filled(text: str, lookup: Lookup) -> tuple[str, list[Problem]]:
         record = lookup(found[2])
         if record is None:
             return fail(found, f"no record of {found[2]}: run `./rem docs --refresh {found[2]}`")
-        return found[1] + "".join(f"{line}\n" for line in record.lines) + found[4]
+        lines = record.lines[: int(found[3])] if found[3] else record.lines
+        return found[1] + "".join(f"{line}\n" for line in lines) + found[5]
 
     for found in _BEGIN.finditer(_OUTPUT.sub(_blank, _MARK.sub(_blank, text))):
         fail(found, f"no mark of this form: {found[0]}")

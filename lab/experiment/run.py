@@ -3,7 +3,7 @@
 
 A folder experiments/ID has
     README.md      question, method, what differs from the paper
-    paper.toml     the paper's title, source and [values]
+    paper.toml     the paper's title, source, the [values] of its set-up, and its [expected] results
     experiment.py  measure(it) -> raw, judge(raw, paper, report), draw(raw, paper, figure)
 
 Figures and pictures are functions of the raw results alone, which are kept as JSON: `--redraw`
@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from lab.errors import InfraError, UsageError
+from lab.experiment.expected import Values
 from lab.messages import info
 from lab.paths import repo_dir
 from lab.power.model import PowerModel
@@ -48,12 +49,17 @@ class Paper:
     title: str
     source: str
     values: dict[str, Any]
+    results: Values
     provisional: bool = False  # times depend on a model that will be replaced
 
     @staticmethod
     def read(path: Path) -> Paper:
         try:
-            return Paper(**tomllib.loads(path.read_text(encoding="utf-8")))
+            raw = tomllib.loads(path.read_text(encoding="utf-8"))
+            results = Values.of(raw.pop("expected", {}), raw.pop("accepted", []))
+            return Paper(**raw, results=results)
+        except InfraError as error:
+            raise InfraError(f"{path}: {error.message}") from error
         except (tomllib.TOMLDecodeError, TypeError) as error:
             raise InfraError(f"{path} does not describe a paper: {error}") from error
 
@@ -92,6 +98,18 @@ class Report:
             self.failed.append(what)
             self.result.ok = False
 
+    def compare(self, results: Values, is_full: bool) -> None:
+        """Compare the figures so far with the paper's values."""
+        ours = {name: figure.value for name, figure in self.result.figures.items()}
+        compared = results.compare(ours, is_full)
+        for line in compared.accepted.values():
+            info(f"  accepted: {line}")
+        for line in compared.failed.values():
+            self.expect(line, False)
+        self.count("paper_values_held", compared.held, "values")
+        self.count("deviations_accepted", len(compared.accepted), "values")
+        self.count("deviations_not_accepted", len(compared.failed), "values")
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -118,23 +136,25 @@ class Experiment:
         info(f"{self.name}: {self.paper.title} ({self.paper.source})")
         if redraw is None:
             with step(f"{self.name}: measure"):
-                raw = self.module.measure(it)
+                raw, tier = self.module.measure(it), it.tier
             text = json.dumps({"experiment": self.name, "tier": it.tier, "raw": raw}, indent=1)
             (it.out / "raw.json").write_text(text + "\n", encoding="utf-8")
         else:
-            raw = self._read(redraw)
+            raw, tier = self._read(redraw)
         report = Report(Result(f"experiment-{self.name}"))
         if self.paper.provisional:
             report.add("timing", PROVISIONAL, "")
         self.module.judge(raw, self.paper.values, report)
+        report.compare(self.paper.results, tier == "full")
         self._draw(raw, it.out)
         return report.result
 
-    def _read(self, path: Path) -> Any:
+    def _read(self, path: Path) -> tuple[Any, str]:
+        """Raw results that were kept, and the tier that measured them."""
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
             if kept["experiment"] == self.name:
-                return kept["raw"]
+                return kept["raw"], str(kept["tier"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UsageError(f"--redraw {path}: no raw results: {error}") from error
         raise UsageError(f"--redraw {path}: results of {kept['experiment']}, not of {self.name}")

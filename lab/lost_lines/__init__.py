@@ -8,6 +8,7 @@ their last writers. `rem inspect` shows it, for a machine or a recording.
     pages.py       the owner of a page
     writers.py     the last writer of a line
     report.py      all of it, summed by owner
+    stopped.py     what may differ after a Stop
     source.py      the files of a machine
 
 A cut may leave anything, and a file may hold anything: what is damaged is reported as such, and

@@ -23,6 +23,7 @@ class Lost:
 
     line: int  # counted from the start of NVRAM
     first: int  # the first byte of it that differs
+    last: int
 
 
 class View:
@@ -82,8 +83,10 @@ def lost_lines(seen: View, media: View) -> list[Lost]:
         differs = left != right
         rows = np.nonzero(differs.any(axis=1))[0]
         firsts = differs[rows].argmax(axis=1)
+        lasts = LINE_BYTES - 1 - differs[rows, ::-1].argmax(axis=1)
         first_line = at // LINE_BYTES
         lost += [
-            Lost(first_line + int(row), int(first)) for row, first in zip(rows, firsts, strict=True)
+            Lost(first_line + int(row), int(first), int(last))
+            for row, first, last in zip(rows, firsts, lasts, strict=True)
         ]
     return lost

@@ -39,6 +39,7 @@ class LostLine:
     """One line."""
 
     offset: int  # in NVRAM
+    last: int  # the last byte of it that differs
     owner: Owner
     writer: str
     pc: int | None
@@ -107,7 +108,7 @@ def loss_of(source: Source) -> Loss:
                 place = place_of(writer.pc, symbols, process)
             lines.append(
                 LostLine(
-                    line.line * LINE_BYTES, owner, place,
+                    line.line * LINE_BYTES, line.last, owner, place,
                     writer.pc if writer else None,
                     writer.cpu if writer else None,
                     writer.time_ns if writer else None,

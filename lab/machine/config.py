@@ -34,6 +34,9 @@ DRAM_AS_MAIN_MEMORY_MIN_BYTES = 256 * MIB_BYTES
 
 # The place of q35's memory devices, as long as DRAM ends below 4 GiB.
 NVRAM_PHYS = 1 << 32
+# A second range begins here, with a gap before it as between the sockets of a board.
+NVRAM_SECOND_PHYS = 1 << 33
+NVRAM_SECOND_MAX_BYTES = 3 * GIB_BYTES  # QEMU's maxmem, see _memory_arguments() in qemu.py
 NVRAM_MIN_BYTES = 256 * MIB_BYTES  # of main memory, for a guest that boots
 REGION_UNIT_BYTES = 2 * MIB_BYTES  # of a region that is reserved in NVRAM
 
@@ -105,6 +108,7 @@ class MachineConfig:
     dram_bytes: int | None = None  # None: as much as memtype needs
     dram_file: Path | None = None  # DRAM is this file, so that its content can be checked later
     nvram_bytes: int = GIB_BYTES
+    nvram_second_bytes: int | None = None  # a second range of NVRAM
     nvram_dir: Path | None = None  # None: in the machine's state; else e.g. /dev/shm
     cpu_model: str = CPU_MODEL
     cmdline_extra: str = ""
@@ -163,10 +167,22 @@ class MachineConfig:
             raise UsageError(
                 f"NVRAM of {self.nvram_bytes} bytes: give a multiple of 2 MiB, at least 256 MiB"
             )
+        self._check_second_range()
         self._check_regions()
         check_shares(self.shares)
         if self.shares and self.network not in ("auto", "tap"):
             raise UsageError(f"--share needs a tap network, not --network {self.network}")
+
+    def _check_second_range(self) -> None:
+        second_bytes = self.nvram_second_bytes
+        if second_bytes is None:
+            return
+        if not 0 < second_bytes <= NVRAM_SECOND_MAX_BYTES or second_bytes % (2 * MIB_BYTES):
+            raise UsageError(f"--nvram-second {second_bytes} bytes: a multiple of 2 MiB, up to 3G")
+        if self.nvram_bytes > NVRAM_SECOND_PHYS - NVRAM_PHYS:
+            raise UsageError("--nvram-second: the first range is larger than 4G")
+        if self.caches is not None or self.nvram_kind != "scm":
+            raise UsageError("--nvram-second: only without volatile caches, and with NVRAM of scm")
 
     def _check_regions(self) -> None:
         for option, count_bytes in (("--pm", self.pm_bytes), ("--off2f", self.off2f_bytes)):
@@ -193,6 +209,11 @@ class MachineConfig:
         if self.dram_bytes is not None:
             return self.dram_bytes
         return DRAM_AS_MAIN_MEMORY_BYTES if self.memtype == "dram" else DRAM_BYTES
+
+    @property
+    def x2apic(self) -> bool:
+        """Whether the kernel drives local APICs by registers, which takes an IOMMU."""
+        return self.iommu and "nox2apic" not in self.cmdline().split()
 
     def cmdline(self) -> str:
         """The kernel's command line; the user's words come last, so that they take precedence."""

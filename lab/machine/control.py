@@ -23,11 +23,13 @@ LINE_BYTES_MAX = 1 << 20
 
 
 @contextmanager
-def short_path(files: MachineFiles) -> Iterator[str]:
-    """The control socket's path, short enough for sockaddr_un wherever the state directory is."""
+def short_path(files: MachineFiles, name: str | None = None) -> Iterator[str]:
+    """The path of the control socket, or of *name* beside it, short enough for sockaddr_un
+    wherever the state directory is.
+    """
     fd = os.open(files.directory, os.O_PATH | os.O_CLOEXEC)
     try:
-        yield f"/proc/self/fd/{fd}/{files.control.name}"
+        yield f"/proc/self/fd/{fd}/{name or files.control.name}"
     finally:
         os.close(fd)
 

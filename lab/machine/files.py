@@ -94,6 +94,10 @@ class MachineFiles:
             return self.directory / "nvram.img"
         return config.nvram_dir / f"rem-{self.name}-{self.identity}.nvram"
 
+    def nvram_second(self, config: MachineConfig) -> Path:
+        """The second range of NVRAM, if the machine has one."""
+        return self.nvram(config).with_suffix(".second")
+
     def memory(self, config: MachineConfig) -> Path:
         """With caches: what CPUs and devices read while the machine runs; nvram() is then media."""
         return self.nvram(config).with_suffix(".memory")

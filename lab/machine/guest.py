@@ -105,13 +105,14 @@ class Guest:
     ) -> GuestResult:
         """Run a shell command to its end. `check`: any exit but 0 is an error."""
         text = command if isinstance(command, str) else shlex.join(command)
+        first_line = text.strip().partition("\n")[0]
         self._ensure_master()
         done = run.run(
             self.command_line(text),
             cwd=self._files.directory,
             timeout_s=limit_s,
             check=False,
-            what=f"in the guest: {text}",
+            what=f"in the guest: {first_line}",
         )
         result = GuestResult(text, done.returncode, done.stdout, done.stderr)
         if check and not result.ok:

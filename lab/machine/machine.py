@@ -28,7 +28,7 @@ from typing import Any, Self
 
 from lab import format as fmt
 from lab import run
-from lab.errors import HangError, InfraError, RemError, UsageError
+from lab.errors import HangError, InfraError, UsageError
 from lab.machine import caches, disks, lost_interrupt
 from lab.machine.battery import BatteryMemory
 from lab.machine.config import MachineConfig
@@ -53,6 +53,7 @@ from lab.progress import waiting
 from lab.record.block import decode, read_block
 from lab.record.boot_note import BootNote, read_boot_note
 from lab.setup.products import MACHINE, need
+from lab.verdict import BrokenError, StuckError, cold_verdict
 
 # A cold boot takes 2 s on an idle host and ten times that under icount; this bounds a crowded one.
 BOOT_LIMIT_S = 120.0
@@ -443,38 +444,52 @@ class Machine:
         """The loader's last decision, from NVRAM; None if there is no valid one."""
         return read_boot_note(self._note_bytes())
 
-    def wait_boot_note(self, limit_s: float = BOOT_LIMIT_S) -> BootNote:
-        """The decision of *this* boot's loader: the note differs from the one before power-on."""
+    def wait_boot_note(self, limit_s: float = BOOT_LIMIT_S, held: bool = False) -> BootNote:
+        """The decision of *this* boot's loader: the note differs from the one before power-on.
+
+        *held*: or that it has not decided, and holds the image.
+        """
         end_s = time.monotonic() + limit_s
+        held_for = ""
         while time.monotonic() < end_s:
             raw = self._note_bytes()
             if raw != self._note_before and (note := read_boot_note(raw)) is not None:
-                return note
+                if held or not note.is_held:
+                    return note
+                held_for = f": it holds the image because of {note.held}, and asks on the console"
             if self.state is not MachineState.RUNNING:
                 raise InfraError(f"the machine is {self.state} before its loader decided")
             time.sleep(NOTE_POLL_S)
-        raise HangError(f"the loader of {self.config.name!r} decided nothing in {limit_s:g} s")
+        raise HangError(
+            f"the loader of {self.config.name!r} decided nothing in {limit_s:g} s{held_for}"
+        )
+
+    def disk_is_ready(self) -> None:
+        """After a boot with *disk_late*: the disk has its size from now on."""
+        assert self.qemu is not None
+        whole = {"driver": "raw", "node-name": "rem-disk", "file": "rem-file"}
+        self.qemu.qmp.execute("blockdev-reopen", options=[whole])
 
     def wait_resumed(self, limit_s: float = BOOT_LIMIT_S) -> BootNote:
-        """After resume(): wait until the guest answers. RemError if it does not resume.
+        """After resume(): wait until the guest answers.
 
-        A cold boot, and a crash after the loader entered the image, are broken promises.
+        A cold boot, a crash after the loader entered the image, and a guest that does not answer
+        are broken promises: BrokenError, or StuckError.
         """
         end_s = time.monotonic() + limit_s
         note = self.wait_boot_note(limit_s)
         if not note.resumed:
-            raise RemError(f"machine {self.config.name!r} cold booted: {note.reason}")
+            what = f"machine {self.config.name!r} cold booted: {note.reason}"
+            raise BrokenError(cold_verdict(note.reason), what)
         probe = ThreadPoolExecutor(1, "rem-probe")
         try:
             answer = probe.submit(self.guest.wait_ssh, max(end_s - time.monotonic(), 1.0))
             while not answer.done():
-                if self.resets or self.state is not MachineState.RUNNING:
-                    lines = self.kernel_warnings() or ["the console is empty"]
-                    raise RemError(f"machine {self.config.name!r} crashed at Go: {lines[0]}")
+                self._check_runs("the kernel crashed at Go")
                 time.sleep(NOTE_POLL_S)
             answer.result()
         except HangError as err:
-            raise HangError(
+            raise StuckError(
                 f"{err.message}; CPUs are at {', '.join(self.program_counters())}"
             ) from err
         finally:
@@ -484,23 +499,31 @@ class Machine:
     def wait_go_done(self, sequence: int, limit_s: float = BOOT_LIMIT_S) -> None:
         """After the loader entered that image: wait until the kernel records that programs run.
 
-        Needs no program in the guest. Raises RemError if the kernel crashes or never records it.
+        Needs no program in the guest. Raises BrokenError if the kernel crashes, StuckError if it
+        never records it.
         """
         end_s = time.monotonic() + limit_s
         name = self.config.name
         while not self._programs_run(sequence):
-            if self.resets or self.state is not MachineState.RUNNING:
-                lines = self.kernel_warnings() or ["the console is empty"]
-                raise RemError(
-                    f"machine {name!r}: image {sequence} was entered and its kernel crashed: "
-                    f"{lines[0]}; it has reset and boots again"
-                )
+            self._check_runs(f"image {sequence} was entered and its kernel crashed")
             if time.monotonic() > end_s:
-                raise HangError(
+                raise StuckError(
                     f"machine {name!r}: image {sequence} was entered and programs do not run "
                     f"{limit_s:g} s later; CPUs are at {', '.join(self.program_counters())}"
                 )
             time.sleep(NOTE_POLL_S)
+
+    def _check_runs(self, what: str) -> None:
+        """Raise BrokenError if the kernel has reset the machine since Go.
+
+        A machine that is off did not do that by itself: its QEMU has failed, or someone cut it.
+        """
+        name = self.config.name
+        if self.resets:
+            lines = self.kernel_warnings() or ["the console is empty"]
+            raise BrokenError("crashed", f"machine {name!r}: {what}: {lines[0]}; it boots again")
+        if self.state is not MachineState.RUNNING:
+            raise InfraError(f"machine {name!r} is {self.state} after Go: {self.why or 'cut'}")
 
     def _programs_run(self, sequence: int) -> bool:
         """By the last event of Go in the record; a later Stop has a higher number."""
@@ -580,6 +603,10 @@ def _make_media(files: MachineFiles, config: MachineConfig) -> None:
         nvram.truncate(config.nvram_bytes)
     # All of the guest's memory, its keys included, in a folder that others may read.
     files.nvram(config).chmod(0o600)
+    if config.nvram_second_bytes is not None:
+        with files.nvram_second(config).open("wb") as nvram:
+            nvram.truncate(config.nvram_second_bytes)
+        files.nvram_second(config).chmod(0o600)
     if config.root is not None:
         run.run(
             ["cp", "--sparse=always", "--reflink=auto", config.root, files.disk],
@@ -603,6 +630,7 @@ def _resize_disk(disk: Path, size_bytes: int) -> None:
 def _remove_files(files: MachineFiles, config: MachineConfig) -> None:
     """Remove the lock last, with the directory: until then the machine is still ours."""
     files.nvram(config).unlink(missing_ok=True)
+    files.nvram_second(config).unlink(missing_ok=True)
     caches.drop_memory(files, config)
     files.nvdimm_parts(config).flash.unlink(missing_ok=True)
     shutil.rmtree(files.directory)

@@ -21,7 +21,7 @@ from lab import format as fmt
 from lab.errors import InfraError
 from lab.machine import disks
 from lab.machine.config import NVRAM_PHYS as NVRAM_PHYS
-from lab.machine.config import MachineConfig
+from lab.machine.config import NVRAM_SECOND_PHYS, MachineConfig
 from lab.machine.files import MachineFiles
 from lab.machine.offspring import spawn_bound
 from lab.machine.qmp import Qmp
@@ -29,6 +29,7 @@ from lab.machine.qmp import Qmp
 QEMU = "qemu-system-x86_64"
 MAC = "52:54:00:72:65:6d"
 DISK_SERIAL = "rem-root"
+DISK_LATE_BYTES = 512
 # Read only by a loader with planted bugs (loader/mutants/switch.patch), so it is no format.
 MUTANT_FILE = "opt/remanence/mutant"
 
@@ -70,6 +71,8 @@ class BootOptions:
     kernel: Path | None = None  # instead of the machine's own: for tests of refusal
     cpus: int | None = None  # likewise
     disk_serial: str = DISK_SERIAL  # likewise
+    disk_late: bool = False  # the disk has almost no sectors until Machine.disk_is_ready()
+    first_nvram: bool = True  # whether that range is there; only with a second one
     mutant: str | None = None  # name of a planted bug, for a loader with all of them
     paused: bool = False  # no instruction runs before `cont` over QMP
 
@@ -110,8 +113,24 @@ def _boot_arguments(config: MachineConfig, options: BootOptions) -> list[str]:
     return args
 
 
-def _memory_arguments(config: MachineConfig, files: MachineFiles) -> list[str]:
-    nvram = _quoted(files.nvram(config) if config.caches is None else files.memory(config))
+def _nvram_arguments(name: str, path: Path, size_bytes: int, phys: int) -> list[str]:
+    return [
+        "-object", f"memory-backend-file,id={name},share=on,mem-path={_quoted(path)},"
+        f"size={size_bytes}",
+        "-device", f"nvdimm,id=dimm-{name},memdev={name},addr={phys:#x}",
+    ]  # fmt: skip
+
+
+def _memory_arguments(
+    config: MachineConfig, files: MachineFiles, options: BootOptions
+) -> list[str]:
+    nvram = files.nvram(config) if config.caches is None else files.memory(config)
+    ranges = []
+    if options.first_nvram:
+        ranges += _nvram_arguments("nvram", nvram, config.nvram_bytes, NVRAM_PHYS)
+    if config.nvram_second_bytes is not None:
+        second, second_bytes = files.nvram_second(config), config.nvram_second_bytes
+        ranges += _nvram_arguments("second", second, second_bytes, NVRAM_SECOND_PHYS)
     dram = []
     if config.dram_file is not None:
         dram = [
@@ -120,10 +139,7 @@ def _memory_arguments(config: MachineConfig, files: MachineFiles) -> list[str]:
             "-machine", "memory-backend=dram",
         ]  # fmt: skip
     return [
-        "-m", f"{config.dram_size_bytes >> 20}M,slots=2,maxmem=8G", *dram,
-        "-object", f"memory-backend-file,id=nvram,share=on,mem-path={nvram},"
-        f"size={config.nvram_bytes}",
-        "-device", "nvdimm,id=nvdimm0,memdev=nvram",
+        "-m", f"{config.dram_size_bytes >> 20}M,slots=2,maxmem=8G", *dram, *ranges,
     ]  # fmt: skip
 
 
@@ -148,15 +164,18 @@ def _device_arguments(
     args: list[str] = []
     if config.iommu:
         # First, because the devices behind it need it when they are made.
-        # eim: local APICs as registers (machine/README.md, "A write that goes astray").
-        args += ["-device", "intel-iommu,intremap=on,eim=on"]
+        # device-iotlb: devices that ask for it may translate addresses themselves (ATS).
+        # eim: local APICs as registers; why: machine/README.md, "A write that reaches the wrong
+        # device".
+        args += ["-device", "intel-iommu,intremap=on,eim=on,device-iotlb=on"]
     if config.root is not None:
         if config.disk_cache == "volatile":
             args += disks.blockdevs(files.disk_parts, _quoted)
         else:
             file = f"driver=file,node-name=rem-file,filename={_quoted(files.disk)}"
             args += ["-blockdev", file]
-            args += ["-blockdev", "driver=raw,node-name=rem-disk,file=rem-file"]
+            late = f",size={DISK_LATE_BYTES}" if options.disk_late else ""
+            args += ["-blockdev", f"driver=raw,node-name=rem-disk,file=rem-file{late}"]
         args += ["-device", _disk_device(config, options.disk_serial, modern)]
     if netdev is not None:
         args += ["-netdev", netdev]
@@ -193,7 +212,7 @@ def build_command(
     args += ["-cpu", config.cpu_model, "-smp", str(options.cpus or config.cpus)]
     if config.icount:
         args += ["-icount", "shift=0,sleep=off", "-seed", str(config.seed)]
-    args += _memory_arguments(config, files)
+    args += _memory_arguments(config, files, options)
     args += ["-rtc", f"base={options.rtc},clock={clock}"]
     args += ["-chardev", f"socket,id=console,{wires.console},logfile={log},logappend=off"]
     args += ["-serial", "chardev:console"]

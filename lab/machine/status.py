@@ -23,7 +23,9 @@ GUEST_FILES = (
     "low_pages",
     "budget",
     "disks",
+    "hold",
     "nvdimm",
+    "flush_on_fail",
 )
 GUEST_LIMIT_S = 5.0
 
@@ -126,13 +128,22 @@ def status_lines(status: dict[str, Any]) -> list[str]:
 def decision_line(note: dict[str, Any] | None) -> str:
     """The loader's decision in one line."""
     if note is None:
-        return "no note: no loader of ours has run on this NVRAM"
+        return "no note: the loader of this project has not run on this NVRAM"
+    held = _words(note["held"]) if note["held"] else None
     if note["reason"] == fmt.BootReason.RESUME.name:
-        return f"resumed image {note['sequence']} from slot {note['slot']}"
-    text = f"cold boot: {note['reason'].removeprefix('COLD_').lower().replace('_', ' ')}"
+        text = f"resumed image {note['sequence']} from slot {note['slot']}"
+        text += f", held before: {held}" if held else ""
+    elif note["reason"] == fmt.BootReason.HOLD.name:
+        text = f"holds image {note['sequence']} (answer on the console): {held}"
+    else:
+        text = f"cold boot: {_words(note['reason'])}"
     if note["expected"] or note["found"]:
         text += f"; image has {_entry(note['expected'])}, machine has {_entry(note['found'])}"
     return text
+
+
+def _words(reason: str) -> str:
+    return reason.removeprefix("COLD_").lower().replace("_", " ")
 
 
 def _entry(entry: dict[str, Any] | None) -> str:

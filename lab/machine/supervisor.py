@@ -51,11 +51,14 @@ class Supervisor:
         self._answered_boot = 0  # the last boot whose guest has answered a command
         for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(signum, self._on_signal)
-        machine.files.control.unlink(missing_ok=True)
+        control = machine.files.control
+        unready = control.with_suffix(".new")
+        unready.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        with short_path(machine.files) as path:
+        with short_path(machine.files, unready.name) as path:
             self._listener.bind(path)
         self._listener.listen()
+        unready.rename(control)  # under its name it accepts connections from the first moment
         self._operations: dict[str, Callable[[dict[str, Any]], Any]] = {
             "status": lambda _: status_of(machine),
             "cut": self._cut,
@@ -149,10 +152,12 @@ class Supervisor:
         return self._decided(message)
 
     def _decided(self, message: dict[str, Any]) -> Any:
-        """Wait for the loader's decision of this boot; an image that was entered must run."""
+        """Wait for the loader's decision of this boot, or until it holds the image; one that was
+        entered must run.
+        """
         del message
         machine = self.machine
-        note = None if machine.config.loader is None else machine.wait_boot_note()
+        note = None if machine.config.loader is None else machine.wait_boot_note(held=True)
         if note is not None and note.resumed:
             machine.wait_go_done(note.sequence, ANSWER_LIMIT_S)
             if machine.config.root is not None and machine.config.network != "none":

@@ -156,10 +156,18 @@ class PowerWire:
             if byte == STOPPED:
                 self.stopped.set()
                 self.ended.set()
+                self._repeat()
                 self._supply.on_stopped()
             else:
                 self._receive_echo(byte)
         return bool(data)
+
+    def _repeat(self) -> None:
+        """Power that is back, or was never gone, ends a Stop."""
+        with self._lock:
+            if self._status & fmt.CONST["REM_PWR_OK"]:
+                self._sent = False
+                self.echoed.clear()
 
     def _receive_echo(self, byte: int) -> None:
         with self._lock:  # an echo can come before the sender has recorded the byte

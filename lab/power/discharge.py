@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The supply's discharge during one Stop: energy and dirty lines left over time, and the margin.
 
-Times are of the hold-up's clock, which begins when PWR_OK drops and includes the flushes. The
-record's own timeline ends before the last flush; what follows comes from the plugin's log: flushes
-of all caches, with the lines before and after. The energy left is the power model's answer
+Times are of the hold-up's clock, which begins when PWR_OK drops and includes the flushes; the
+guest's own does not. The flushes come from the plugin's log, with the lines before and after; CPUs
+flush side by side. The energy left is the power model's answer
 (models/power/src/query.rs): CPUs run until their flush is done.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -67,10 +68,54 @@ def read_samples(path: Path) -> list[Sample]:
         if len(words) != 4 or not all(word.isdecimal() for word in numbers):
             break
         sample = Sample(int(words[0]), int(words[1]), words[2], int(words[3]))
-        if samples and sample.time_ns < samples[-1].time_ns:
+        own = [other.time_ns for other in samples if other.cpu == sample.cpu]
+        if own and sample.time_ns < own[-1]:
             break
         samples.append(sample)
     return samples
+
+
+@dataclass(frozen=True)
+class Flush:
+    """One CPU writes back its caches. Places are those in the log."""
+
+    at: int
+    begin: Sample
+    end: Sample
+
+    def written(self, time_ns: int) -> int:
+        """Lines written until then, as many in each nanosecond."""
+        took_ns = max(self.end.time_ns - self.begin.time_ns, 1)
+        passed_ns = min(max(time_ns - self.begin.time_ns, 0), took_ns)
+        return max(self.begin.lines - self.end.lines, 0) * passed_ns // took_ns
+
+
+def flushes_in(samples: Sequence[Sample]) -> list[Flush]:
+    """The flushes that have ended, or have run out of energy."""
+    found, begun = [], {}
+    for at, sample in enumerate(samples):
+        if sample.what == "begin":
+            begun[sample.cpu] = (at, sample)
+        elif sample.what in {"end", "dry"} and sample.cpu in begun:
+            found.append(Flush(*begun.pop(sample.cpu), sample))
+    return found
+
+
+def in_time_order(samples: list[Sample]) -> list[Sample]:
+    """The samples by time. CPUs flush side by side, and the log has one after the other: what a
+    CPU had not written yet is added, what it has written already is taken off."""
+    flushes = flushes_in(samples)
+    found = []
+    for at, sample in enumerate(samples):
+        lines = sample.lines
+        for flush in flushes:
+            if flush.begin.cpu == sample.cpu:
+                continue
+            written = flush.written(sample.time_ns)
+            whole = flush.written(flush.end.time_ns)
+            lines += whole - written if flush.at < at else -written
+        found.append(replace(sample, lines=max(lines, 0)))
+    return sorted(found, key=lambda sample: sample.time_ns)
 
 
 def discharge_of(
@@ -81,6 +126,7 @@ def discharge_of(
         return None
     hold_up_ns, committed = int(cut["hold_up_ns"]), bool(cut["stopped"])
     end_ns = int(cut["stopped_after_ns"]) if committed else hold_up_ns
+    samples = in_time_order(samples)
     end_ns = max(end_ns, samples[-1].time_ns)
     last = (cut.get("caches") or {}).get("differ_lines", samples[-1].lines)
     whole = [*samples, Sample(end_ns, NO_CPU, "off", int(last))]
@@ -120,18 +166,15 @@ def _with_energy(
     return with_energy, left[-1]
 
 
-def spans_after_record(discharge: Discharge, samples: list[Sample], control: int) -> list[Span]:
-    """The phases after the record's last event: the flushes and the commit."""
-    spans, begun = [], {}
+def spans_of_flushes(discharge: Discharge, samples: list[Sample], control: int) -> list[Span]:
+    """The flushes and the commit, which has all that comes after the last of them."""
+    spans = []
     last_ns = None
-    for sample in samples:
-        if sample.what == "begin":
-            begun[sample.cpu] = sample.time_ns
-        elif sample.what in {"end", "dry"} and sample.cpu in begun:
-            begin_ns = begun.pop(sample.cpu)
-            name = "write back caches" if sample.what == "end" else "OUT OF ENERGY"
-            spans.append(_span(name, sample.cpu, begin_ns, sample.time_ns, control))
-            last_ns = sample.time_ns if sample.cpu == control else last_ns
+    for flush in flushes_in(samples):
+        cpu, end_ns = flush.end.cpu, flush.end.time_ns
+        name = "write back caches" if flush.end.what == "end" else "OUT OF ENERGY"
+        spans.append(_span(name, cpu, flush.begin.time_ns, end_ns, control))
+        last_ns = end_ns if last_ns is None else max(last_ns, end_ns)
     if discharge.committed and last_ns is not None:
         spans.append(_span("commit", control, last_ns, discharge.end_ns, control))
     return spans
@@ -141,13 +184,20 @@ def _span(name: str, cpu: int, begin_ns: int, end_ns: int, control: int) -> Span
     return Span("stop", name, cpu, float(begin_ns), float(max(begin_ns, end_ns)), cpu == control)
 
 
+def _before_flushes(stop: list[Span]) -> list[Span]:
+    """Up to the control CPU's context. The record's clock leaves the flushes out, and what it has
+    after them is part of the commit."""
+    saved = [at for at, span in enumerate(stop) if span.control and span.name == "save context"]
+    return stop[: saved[-1] + 1] if saved else stop
+
+
 def whole_timeline(timeline: Timeline, discharge: Discharge, samples: list[Sample]) -> Timeline:
-    """The timeline with the phases that come after the record's last event."""
+    """The timeline with the flushes and the commit."""
     control = next((s.cpu for s in timeline.spans if s.part == "stop" and s.control), 0)
     stop = [span for span in timeline.spans if span.part == "stop"]
     go = [span for span in timeline.spans if span.part != "stop"]
-    more = spans_after_record(discharge, samples, control)
-    return replace(timeline, spans=(*stop, *more, *go))
+    more = spans_of_flushes(discharge, samples, control)
+    return replace(timeline, spans=(*(_before_flushes(stop) if more else stop), *more, *go))
 
 
 def margin_line(discharge: Discharge) -> str:

@@ -64,6 +64,8 @@ class Body:
     stop_begin_tsc: int
     tsc_khz: int
     build_id: str
+    policy: str  # if the machine differs
+    hold_s: int
     entries: tuple[DescEntry, ...]
 
 
@@ -182,6 +184,8 @@ def _body(raw: bytes) -> tuple[Body | None, list[str]]:
         stop_begin_tsc=int(view.stop_begin_tsc),
         tsc_khz=int(view.tsc_khz),
         build_id=bytes(view.build_id).hex(),
+        policy=name_of(fmt.Policy, int(view.policy)),
+        hold_s=int(view.hold_s),
         entries=_entries(raw[int(view.desc_offset) :], int(view.desc_count)),
     )
     if not TSC_KHZ_MIN <= body.tsc_khz <= TSC_KHZ_MAX:

@@ -23,7 +23,7 @@ class DescEntry:
 class BootNote:
     """The loader's decision and, if machines differ, the first difference."""
 
-    reason: str  # RESUME, or COLD_xxx
+    reason: str  # RESUME, HOLD, or COLD_xxx
     sequence: int
     slot: int
     expected: DescEntry | None  # in the image
@@ -32,6 +32,12 @@ class BootNote:
     ready_tsc: int
     leave_tsc: int
     charge: int
+    held: str | None  # the difference because of which the loader held the image
+
+    @property
+    def is_held(self) -> bool:
+        """No decision yet: the loader waits for what is missing, or for an answer."""
+        return self.reason == str(fmt.BootReason.HOLD.name)
 
     @property
     def resumed(self) -> bool:
@@ -53,7 +59,7 @@ def _entry(view: Any) -> DescEntry | None:
 
 
 def read_boot_note(raw: bytes) -> BootNote | None:
-    """None if the bytes are no valid note: no loader of ours has run on this NVRAM."""
+    """None if the bytes are no valid note: the loader has not run on this NVRAM."""
     try:
         view = fmt.parse_boot_note(raw)
     except fmt.FormatError:
@@ -68,4 +74,5 @@ def read_boot_note(raw: bytes) -> BootNote | None:
         ready_tsc=int(view.ready_tsc),
         leave_tsc=int(view.leave_tsc),
         charge=int(view.charge),
+        held=_name_of(fmt.BootReason, int(view.held)) if view.held else None,
     )

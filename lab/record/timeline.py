@@ -17,7 +17,7 @@ from lab.record.block import Event, Slot
 ENDS = {
     "STOP_FREEZE": "freeze tasks",
     "STOP_DEVICES": "stop devices",
-    "STOP_PARKED": "park CPUs",
+    "STOP_PARKED": "park CPUs",  # and flush, on the fast path
     "STOP_CPU_SAVED": "save context",
     "STOP_SYSCORE": "save clocks",
     "STOP_BODY": "complete record",
@@ -33,6 +33,8 @@ ENDS = {
     "GO_CPUS": "start CPUs",
     "GO_ENTROPY": "reseed",
     "GO_DONE": "release programs",
+    "GO_CPU_LOST": "LOST A CPU",
+    "GO_MICROCODE": "OLDER MICROCODE",
 }
 PER_CPU = {"STOP_CPU_SAVED": "park and save", "GO_CPU": "come back"}
 # The events from which times of each CPU are counted.
@@ -57,7 +59,7 @@ class Timeline:
 
     sequence: int
     spans: tuple[Span, ...]
-    stop_ns: float | None  # to "body complete", without the last flush and the commit
+    stop_ns: float | None  # to "body complete", without the commit
     loader_ns: float | None  # the loader's first event to its last
     go_ns: float | None  # the loader's first event to "programs run"
     failed: bool

@@ -99,7 +99,16 @@ def note_line(note: BootNote) -> str:
     for word, entry in (("image has", note.expected), ("machine has", note.found)):
         if note.expected or note.found:
             line += f"; {word}: {describe(entry) if entry else 'nothing'}"
-    return line
+    return f"{line}; held because of {note.held}" if note.held else line
+
+
+def policy_line(body: Body) -> str:
+    """What the loader does with the image if the machine differs."""
+    return {
+        "COLD": "boot cold",
+        "HOLD": f"hold: look again for {body.hold_s} s, then ask, and keep the image",
+        "HOLD_COLD": f"hold: look again for {body.hold_s} s, then ask for as long, then boot cold",
+    }.get(body.policy, body.policy)
 
 
 def body_table(slot: Slot, body: Body) -> Table:
@@ -114,6 +123,7 @@ def body_table(slot: Slot, body: Body) -> Table:
         ("MONOTONIC", f"{body.monotonic_ns / 1e9:.9f} s"),
         ("TSC", f"{body.tsc} at {body.tsc_khz} kHz"),
         ("kernel build", body.build_id),
+        ("if the machine differs", policy_line(body)),
         ("machine", f"{len(body.entries)} entries"),
     ):
         table.add_row(name, value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from lab.paths import cache_dir
 from lab.progress import Step
-from lab.run import run, stream
+from lab.run import host_path, run, stream
 
 
 def installed_versions(names: list[str]) -> dict[str, str]:
@@ -36,11 +36,15 @@ def is_at_least(version: str, bound: str) -> bool:
 
 
 def apt_get(*words: str, step: Step | None = None) -> None:
-    """Run apt-get; its output goes to a log, its progress to *step*."""
+    """Run apt-get; its output goes to a log, its progress to *step*.
+
+    It has the user's PATH: scripts of packages run any program, and apt checks signatures as
+    another user, who may not enter the folders that lab/setup/tools.py puts into PATH.
+    """
     stream(
         ["apt-get", "-y", "-q", "-oDpkg::Use-Pty=0", "-oDPkg::Lock::Timeout=600", *words],
         log=cache_dir() / "logs" / "apt.log",
-        env={"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"},
+        env={"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "PATH": host_path()},
         on_line=AptProgress(step).read if step is not None else None,
         what="apt-get",
     )

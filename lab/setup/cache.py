@@ -40,6 +40,17 @@ def product(kind: str, key: str, make: Callable[[Path], None]) -> Path:
     return final
 
 
+def products() -> set[str]:
+    """KIND/KEY of each product in the cache."""
+    kinds = [lock.name for lock in (cache_dir() / "locks").glob("*")]
+    return {
+        f"{kind}/{path.name}"
+        for kind in kinds
+        for path in (cache_dir() / kind).glob("[!.]*")
+        if path.is_dir()
+    }
+
+
 def prune(kind: str, kept: int = KEPT) -> None:
     """Remove all products of a kind except the most recently used."""
     folder = cache_dir() / kind

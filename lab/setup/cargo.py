@@ -38,15 +38,24 @@ def cargo_env() -> dict[str, str]:
 
 
 def cargo_build(
-    crate: str, file: str, target: str = "", flags: str = "", features: str = ""
+    crate: str,
+    file: str,
+    target: str = "",
+    flags: str = "",
+    features: str = "",
+    profile: str = "release",
 ) -> Path:
     """Build a crate and return a file of it; cargo itself decides what to rebuild."""
-    argv = ["cargo", "build", "--release", "--locked", "-p", crate]
+    argv = ["cargo", "build", "--profile", profile, "--locked", "-p", crate]
     argv += ["--features", features] if features else []
     env = {**cargo_env(), **({"RUSTFLAGS": flags} if flags else {})}
     argv += ["--target", target] if target else []
-    what = f"building {crate}"
-    log = cache_dir() / "logs" / f"{crate}.log"
+    run_cargo(argv, f"building {crate}", log=crate, env=env)
+    return Path(env["CARGO_TARGET_DIR"]) / target / profile / file
+
+
+def run_cargo(argv: list[str], what: str, log: str, env: dict[str, str]) -> None:
+    """Run a command of cargo that compiles; its crates are counted, its output is in logs/LOG."""
     try:
         with step(what, unit="crates") as shown:
 
@@ -54,10 +63,10 @@ def cargo_build(
                 if line.lstrip().startswith("Compiling "):
                     shown.advance()
 
-            stream(argv, cwd=repo_dir(), env=env, log=log, on_line=count, what=what)
+            path = cache_dir() / "logs" / f"{log}.log"
+            stream(argv, cwd=repo_dir(), env=env, log=path, on_line=count, what=what)
     except InfraError as error:
         raise explain(error, what) from error
-    return Path(env["CARGO_TARGET_DIR"]) / target / "release" / file
 
 
 def crate_sources(crate: str) -> list[str]:
@@ -121,6 +130,7 @@ class CargoPart(Part[Path]):
     features: ClassVar[str] = ""
     target: ClassVar[str] = ""
     flags: ClassVar[str] = ""
+    profile: ClassVar[str] = "release"
 
     groups = (Group.COMPILER, Group.RUST)
     lane = "cargo"
@@ -130,7 +140,8 @@ class CargoPart(Part[Path]):
 
     @classmethod
     def key(cls, compiler: str) -> str:
-        inputs = Inputs(cls.kind).add("rustc", compiler).add("flags", f"{cls.target} {cls.flags}")
+        flags = f"{cls.target} {cls.flags} {cls.features} {cls.profile}"
+        inputs = Inputs(cls.kind).add("rustc", compiler).add("flags", flags)
         sources = {source for crate in (cls.crate, *cls.also) for source in crate_sources(crate)}
         for name in (*COMMON, *cls.more, *sorted(sources)):
             inputs.add_path(repo_dir() / name, name)
@@ -139,7 +150,9 @@ class CargoPart(Part[Path]):
     def make(self, site: Site) -> Path:
         def build(into: Path) -> None:
             for crate, file in ((self.crate, self.file), *((name, name) for name in self.also)):
-                built = cargo_build(crate, file, self.target, self.flags, self.features)
+                built = cargo_build(
+                    crate, file, self.target, self.flags, self.features, self.profile
+                )
                 shutil.copy(built, into / file)
 
         return site.product(self.kind, self.key(site[Rust()]), build) / self.file

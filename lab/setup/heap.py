@@ -33,6 +33,7 @@ class HeapProgram(CargoPart):
     kind = "heap-bench"
     crate = "nvheap-bench"
     file = "nvheap-bench"
+    profile = "unwind"  # panics of transactions are among what it checks
 
 
 @dataclass(frozen=True)

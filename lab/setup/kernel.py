@@ -248,6 +248,7 @@ def build(source_version: str, recipe: Recipe, into: Path) -> None:
             overlay.mkdir()
             recipe.overlay(base, overlay)
             sync_tree(base, overlay, tree)
+        _note_first_build()  # Kconfig's questions to the compiler are in the cache, too
         with step("kernel: configure"):
             _configure(tree, recipe)
         _compile(tree, recipe)
@@ -363,13 +364,17 @@ def _first_build() -> Path:
     return cache_dir() / "build" / "first-build"
 
 
+def _note_first_build() -> None:
+    cache = cache_dir() / "ccache"
+    if not cache.is_dir() or next(cache.iterdir(), None) is None:
+        _first_build().touch()
+
+
 def _compile(tree: Path, recipe: Recipe) -> None:
     log = cache_dir() / "logs" / "kernel.log"
     modules = "=m\n" in (tree / ".config").read_text(encoding="utf-8")
     targets = ["bzImage", "modules"] if modules else ["bzImage"]
     argv = ["nice", *MAKE, f"-j{os.cpu_count() or 1}", *targets]
-    if not (cache_dir() / "ccache").exists():
-        _first_build().touch()
     count_file = cache_dir() / "build" / f"objects{recipe.tree}"
     before = _objects(tree)
     with step("kernel: compile", unit="objects") as shown:

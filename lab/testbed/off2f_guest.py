@@ -10,8 +10,8 @@ from lab.machine import Machine
 from lab.paths import repo_dir
 from lab.setup.off2f import Off2fModule, Off2fTool
 from lab.setup.packages import BUSYBOX
-from lab.setup.products import Group, Packages, need
-from lab.testbed.pm_guest import machine_with_region, sh, wait_up
+from lab.setup.products import Group, Kernel, Packages, need
+from lab.testbed.pm_guest import WATCHED_LIMIT_S, machine_with_region, sh, wait_up
 
 NVM = "/nvm"  # the file system in NVRAM
 STORE = f"{NVM}/store"
@@ -21,9 +21,9 @@ MKFS = "mkfs.ext4 -q -F -b 4096 -E stride=512,stripe_width=512"
 PROGRAMS = ("off2f-run", "off2f-try", "off2f-debug", "off2f-nvm")
 
 
-def install(machine: Machine, busybox: bool = False) -> None:
-    """Copy module, tool and programs to the guest's disk."""
-    product, tool = need(Off2fModule(), Off2fTool())
+def install(machine: Machine, busybox: bool = False, variant: str | None = None) -> None:
+    """Copy module, for a kernel's *variant*, tool and programs to the guest's disk."""
+    product, tool = need(Off2fModule(variant=variant), Off2fTool())
     machine.guest.put(product.module, "/root/binfmt_off2f.ko")
     machine.guest.put(tool, "/usr/local/bin/off2f")
     for name in PROGRAMS:
@@ -45,6 +45,18 @@ def guest_with_store(
         machine.boot()
         wait_up(machine)
         install(machine, busybox)
+        make_store(machine)
+        yield machine
+
+
+@contextmanager
+def watched_guest_with_store(name: str, more: str = "") -> Iterator[Machine]:
+    """The same with the debug kernel (kernel/config/debug.config), which is slow."""
+    kernel = need(Kernel("debug")).bz_image
+    with machine_with_region(name, more=more, kernel=kernel) as machine:
+        machine.boot()
+        machine.wait_up(WATCHED_LIMIT_S)
+        install(machine, variant="debug")
         make_store(machine)
         yield machine
 

@@ -86,9 +86,9 @@ def wait_up(machine: Machine) -> None:
     machine.wait_up(BOOT_LIMIT_S)
 
 
-def install(machine: Machine) -> None:
-    """Copy modules and programs to the guest's disk."""
-    _install(machine, need(Pm()))
+def install(machine: Machine, variant: str | None = None, mutants: bool = False) -> None:
+    """Copy modules, for a kernel's *variant*, and programs to the guest's disk."""
+    _install(machine, need(Pm(variant=variant, mutants=mutants)))
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def guest_that_watches(name: str, more: str = "") -> Iterator[Machine]:
     with machine_with_region(name, more=more, kernel=kernel) as machine:
         machine.boot()
         machine.wait_up(WATCHED_LIMIT_S)
-        _install(machine, need(Pm(variant="debug")))
+        install(machine, "debug")
         yield machine
 
 

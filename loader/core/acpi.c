@@ -2,7 +2,6 @@
 #include "acpi.h"
 
 #include "crc32c.h"
-#include "interval.h"
 
 /* ACPI 6.5: 5.2.5.3 RSDP, 5.2.6 header, 5.2.9 FADT, 5.2.12 MADT, 5.2.25 NFIT */
 #define RSDP_BYTES_V1 20u
@@ -32,6 +31,11 @@
 #define NFIT_ENTRIES 40u
 #define NFIT_SPA 0
 #define NFIT_SPA_BYTES 56u
+#define NFIT_REGION 1
+#define NFIT_REGION_BYTES 48u
+#define NFIT_REGION_STATE 44
+/* What was in memory may be lost: save, restore or flush failed, not mapped. */
+#define NFIT_STATE_LOST 0x47u
 
 #define SIG_RSDT ACPI_SIGNATURE('R', 'S', 'D', 'T')
 #define SIG_XSDT ACPI_SIGNATURE('X', 'S', 'D', 'T')
@@ -194,31 +198,54 @@ const struct acpi_table *acpi_find(const struct acpi_tables *tables,
 	return NULL;
 }
 
-u32 acpi_nvram(const struct acpi_tables *tables, struct acpi_range *ret_range,
-	       u32 max)
+/*
+ * The next structure of @type in an NFIT, with at least @bytes_min bytes; NULL after
+ * the last one. *@at begins at NFIT_ENTRIES and is moved behind it.
+ */
+static const u8 *nfit_next(const struct acpi_table *nfit, u32 *at, u16 type,
+			   u32 bytes_min)
 {
-	const struct acpi_table *nfit = acpi_find(tables, SIG_NFIT);
-	u32 count = 0;
-	u32 at = NFIT_ENTRIES;
-
-	if (!nfit)
-		return 0;
-	while (at <= nfit->bytes && nfit->bytes - at >= 4 && count < max) {
-		const u8 *entry = nfit->data + at;
+	while (*at <= nfit->bytes && nfit->bytes - *at >= 4) {
+		const u8 *entry = nfit->data + *at;
 		u32 bytes = get_u16(entry + 2);
 
-		if (bytes < 4 || bytes > nfit->bytes - at)
+		if (bytes < 4 || bytes > nfit->bytes - *at)
 			break;
-		if (get_u16(entry) == NFIT_SPA && bytes >= NFIT_SPA_BYTES &&
-		    !memcmp(entry + 16, spa_persistent, 16) &&
-		    range_valid(get_u64(entry + 32), get_u64(entry + 40)))
-			ret_range[count++] = (struct acpi_range){
-				.base = get_u64(entry + 32),
-				.bytes = get_u64(entry + 40),
-			};
-		at += bytes;
+		*at += bytes;
+		if (get_u16(entry) == type && bytes >= bytes_min)
+			return entry;
 	}
-	return count;
+	return NULL;
+}
+
+bool acpi_nvram(const struct acpi_tables *tables, struct ranges *ranges)
+{
+	const struct acpi_table *nfit = acpi_find(tables, SIG_NFIT);
+	u32 at = NFIT_ENTRIES;
+	const u8 *entry;
+	bool all = true;
+
+	if (!nfit)
+		return true;
+	while ((entry = nfit_next(nfit, &at, NFIT_SPA, NFIT_SPA_BYTES)))
+		if (!memcmp(entry + 16, spa_persistent, 16))
+			all &= ranges_add(ranges, get_u64(entry + 32),
+					  get_u64(entry + 40));
+	return all;
+}
+
+bool acpi_nvram_lost(const struct acpi_tables *tables)
+{
+	const struct acpi_table *nfit = acpi_find(tables, SIG_NFIT);
+	u32 at = NFIT_ENTRIES;
+	const u8 *entry;
+
+	if (!nfit)
+		return false;
+	while ((entry = nfit_next(nfit, &at, NFIT_REGION, NFIT_REGION_BYTES)))
+		if (get_u16(entry + NFIT_REGION_STATE) & NFIT_STATE_LOST)
+			return true;
+	return false;
 }
 
 u32 acpi_cpus(const struct acpi_tables *tables, u32 *ret_apic_id, u32 max)
@@ -246,11 +273,37 @@ u32 acpi_cpus(const struct acpi_tables *tables, u32 *ret_apic_id, u32 max)
 	return count;
 }
 
-static u32 crc_zeros(u32 crc, u32 bytes)
+/* struct hashing - a checksum that has got to @done */
+struct hashing {
+	const struct acpi_table *table;
+	u32 crc;
+	u32 done;
+};
+
+/* The next bytes that count as zeros; they are behind those of the call before. */
+static void leave_out(struct hashing *hashing, u32 at, u32 bytes)
 {
 	static const u8 zeros[8];
+	const struct acpi_table *table = hashing->table;
 
-	return crc32c_add(crc, zeros, bytes);
+	if (at + bytes > table->bytes)
+		return;
+	hashing->crc = crc32c_add(hashing->crc, table->data + hashing->done,
+				  at - hashing->done);
+	hashing->crc = crc32c_add(hashing->crc, zeros, bytes);
+	hashing->done = at + bytes;
+}
+
+/* State of an NVDIMM, such as its health, is not what the machine is made of. */
+static void leave_out_states(struct hashing *hashing)
+{
+	const struct acpi_table *nfit = hashing->table;
+	u32 at = NFIT_ENTRIES;
+	const u8 *entry;
+
+	while ((entry = nfit_next(nfit, &at, NFIT_REGION, NFIT_REGION_BYTES)))
+		leave_out(hashing,
+			  (u32)(entry - nfit->data) + NFIT_REGION_STATE, 2);
 }
 
 u32 acpi_crc(const struct acpi_table *table)
@@ -258,25 +311,22 @@ u32 acpi_crc(const struct acpi_table *table)
 	static const struct {
 		u32 at, bytes;
 	} fadt_holes[] = {
-		{ HEADER_CHECKSUM, 1 }, { FADT_FACS, 4 },   { FADT_DSDT, 4 },
-		{ FADT_X_FACS, 8 },	{ FADT_X_DSDT, 8 },
+		{ FADT_FACS, 4 },
+		{ FADT_DSDT, 4 },
+		{ FADT_X_FACS, 8 },
+		{ FADT_X_DSDT, 8 },
 	};
-	u32 holes = table->signature == SIG_FADT ? GO_COUNT(fadt_holes) : 1;
-	u32 crc = CRC32C_BEGIN;
-	u32 done = 0;
+	struct hashing hashing = { .table = table, .crc = CRC32C_BEGIN };
 
-	for (u32 i = 0; i < holes; i++) {
-		u32 at = fadt_holes[i].at;
-		u32 bytes = fadt_holes[i].bytes;
-
-		if (at + bytes > table->bytes)
-			break;
-		crc = crc32c_add(crc, table->data + done, at - done);
-		crc = crc_zeros(crc, bytes);
-		done = at + bytes;
-	}
-	crc = crc32c_add(crc, table->data + done, table->bytes - done);
-	return crc32c_end(crc);
+	leave_out(&hashing, HEADER_CHECKSUM, 1);
+	if (table->signature == SIG_FADT)
+		for (u32 i = 0; i < GO_COUNT(fadt_holes); i++)
+			leave_out(&hashing, fadt_holes[i].at,
+				  fadt_holes[i].bytes);
+	if (table->signature == SIG_NFIT)
+		leave_out_states(&hashing);
+	return crc32c_end(crc32c_add(hashing.crc, table->data + hashing.done,
+				     table->bytes - hashing.done));
 }
 
 u16 acpi_timer_port(const struct acpi_tables *tables)

@@ -6,7 +6,7 @@
 #ifndef LOADER_ACPI_H
 #define LOADER_ACPI_H
 
-#include "base.h"
+#include "ranges.h"
 
 #define ACPI_HEADER_BYTES 36u
 #define ACPI_TABLES_MAX 64
@@ -50,25 +50,22 @@ bool acpi_list(const struct loader_memory *memory, u64 rsdp_phys,
 const struct acpi_table *acpi_find(const struct acpi_tables *tables,
 				   u32 signature);
 
-struct acpi_range {
-	u64 base;
-	u64 bytes;
-};
+/* Add the persistent ranges of the NFIT; false if one has no room. */
+bool acpi_nvram(const struct acpi_tables *tables, struct ranges *ranges);
 
 /*
- * Persistent-memory ranges of the NFIT, in its order; returns their number, at
- * most @max.
+ * True if an NVDIMM has failed to save, restore, flush or map its content, so that
+ * it may have lost what was in it.
  */
-u32 acpi_nvram(const struct acpi_tables *tables, struct acpi_range *ret_range,
-	       u32 max);
+bool acpi_nvram_lost(const struct acpi_tables *tables);
 
 /* APIC ids of the enabled CPUs of the MADT, in its order. */
 u32 acpi_cpus(const struct acpi_tables *tables, u32 *ret_apic_id, u32 max);
 
 /*
- * CRC32C of a table, with its checksum and the addresses of other tables
- * replaced by zeros. Addresses of hardware are included: a running kernel uses
- * them, so with other addresses it is another machine.
+ * CRC32C of a table, with its checksum, the addresses of other tables and the
+ * states of NVDIMMs replaced by zeros. Addresses of hardware are included: a running
+ * kernel uses them, so with other addresses it is another machine.
  */
 u32 acpi_crc(const struct acpi_table *table);
 

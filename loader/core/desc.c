@@ -18,6 +18,19 @@ void desc_add(struct desc *desc, u16 type, u32 key, const u64 *value,
 		entry->value[i] = value[i];
 }
 
+void desc_add_cpus(struct desc *desc, const u32 *apic_id, u32 count,
+		   u32 boot_apic_id)
+{
+	u64 number = count;
+
+	desc_add(desc, REM_DESC_CPU_COUNT, 0, &number, 1);
+	for (u32 i = 0; i < count; i++) {
+		u64 value[2] = { apic_id[i], apic_id[i] == boot_apic_id };
+
+		desc_add(desc, REM_DESC_CPU, i, value, 2);
+	}
+}
+
 static bool before(const struct rem_desc_entry *a,
 		   const struct rem_desc_entry *b)
 {
@@ -57,6 +70,9 @@ u32 desc_write(const struct desc *desc, u8 *to)
 		.crc = crc32c(desc->entry, bytes),
 	};
 
+	/* Without a magic the kernel makes no image of this machine. */
+	if (desc->full)
+		header = (struct rem_desc){ .magic = 0 };
 	memcpy(to, &header, sizeof(header));
 	memcpy(to + sizeof(header), desc->entry, bytes);
 	return (u32)sizeof(header) + bytes;
@@ -85,6 +101,35 @@ static u32 reason_of(u16 type)
 	}
 }
 
+static u64 distance(u64 a, u64 b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/*
+ * No image is in DRAM, and firmware may reserve a little more of it at one boot
+ * than at another: only what a module or a setting changes is another machine.
+ */
+static bool same_dram(const struct rem_desc_entry *a,
+		      const struct rem_desc_entry *b)
+{
+	struct rem_desc_entry other = *b;
+
+	other.value[1] = a->value[1];
+	return a->type == REM_DESC_MEMORY && a->value[2] == REM_MEMORY_DRAM &&
+	       !memcmp(a, &other, sizeof(other)) &&
+	       distance(a->value[1], b->value[1]) <= REM_DRAM_TOLERANCE_BYTES;
+}
+
+static bool same(const u8 *expected, const struct rem_desc_entry *found)
+{
+	struct rem_desc_entry image;
+
+	memcpy(&image, expected, sizeof(image));
+	return !memcmp(&image, found, sizeof(image)) ||
+	       same_dram(&image, found);
+}
+
 u32 desc_compare(const u8 *expected, u32 expected_count,
 		 const struct desc *found, struct rem_desc_entry *ret_expected,
 		 struct rem_desc_entry *ret_found)
@@ -96,8 +141,7 @@ u32 desc_compare(const u8 *expected, u32 expected_count,
 	u32 i;
 
 	for (i = 0; i < both; i++)
-		if (memcmp(expected + i * sizeof(image), &found->entry[i],
-			   sizeof(image)))
+		if (!same(expected + i * sizeof(image), &found->entry[i]))
 			break;
 	image_has = i < expected_count;
 	machine_has = i < found->count;

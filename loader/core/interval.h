@@ -28,6 +28,7 @@ enum map_type {
 	MAP_RESERVED = 2,
 	MAP_ACPI = 3,
 	MAP_PMEM = 7,
+	MAP_PRAM = 12, /* persistent, before it had a number */
 };
 
 /* Room in Linux' boot_params. */

@@ -3,8 +3,9 @@
  * Invariants kept here:
  *  1. Only a slot whose commit word covers its body may be entered.
  *  2. Only a slot newer than the consumed word may be entered. A cold boot, which
- *     overwrites the image, first consumes every slot that a later boot could
- *     enter.
+ *     overwrites the image, first closes every slot that a later boot could enter,
+ *     also if what reads damaged now reads right then: by the consumed word, and
+ *     by a commit word of zero where a sequence is not known for certain.
  *  3. Every refusal has a reason.
  *  6. An image is entered only on the machine that was stopped.
  * Damage in either slot refuses both: the damaged word may have been the newest,
@@ -155,37 +156,6 @@ static u32 judge_block(const u8 *at)
 	return REM_BOOT_RESUME;
 }
 
-/* The memory that an image may point to: its region without the block. */
-static bool in_image(const struct rem_body *body, u64 phys, u64 bytes)
-{
-	return range_inside(phys, bytes, body->region_phys + REM_BLOCK_BYTES,
-			    body->region_bytes - REM_BLOCK_BYTES);
-}
-
-static bool fields_possible(const struct rem_body *body)
-{
-	u64 contexts = (u64)body->context_bytes * body->cpu_count;
-
-	if (body->reserved2)
-		return false;
-	for (u32 i = 0; i < GO_COUNT(body->reserved); i++)
-		if (body->reserved[i])
-			return false;
-	if (body->stop_reason < REM_STOP_POWER ||
-	    body->stop_reason > REM_STOP_PLANNED ||
-	    body->stop_mode < REM_MODE_DPM || body->stop_mode > REM_MODE_FAST)
-		return false;
-	if (!range_valid(body->region_phys, body->region_bytes) ||
-	    body->region_bytes <= REM_BLOCK_BYTES ||
-	    body->region_phys % GO_PAGE_BYTES)
-		return false;
-	if (body->entry_cr3 % GO_PAGE_BYTES || body->context_phys % 8)
-		return false;
-	return in_image(body, body->entry_phys, 1) &&
-	       in_image(body, body->entry_cr3, GO_PAGE_BYTES) &&
-	       in_image(body, body->context_phys, contexts);
-}
-
 static bool desc_placed(const struct rem_body *body)
 {
 	u64 bytes = (u64)body->desc_count * sizeof(struct rem_desc_entry);
@@ -201,7 +171,7 @@ static struct rem_desc_entry region_entry(u64 phys, u64 bytes)
 {
 	return (struct rem_desc_entry){
 		.type = REM_DESC_MEMORY,
-		.value = { phys, bytes, MAP_PMEM },
+		.value = { phys, bytes, REM_MEMORY_NVRAM },
 	};
 }
 
@@ -215,8 +185,14 @@ static u32 judge_image(const u8 *block, u64 region_phys, u64 region_bytes,
 			  body->desc_offset;
 	u32 reason;
 
-	if (!desc_placed(body) || !fields_possible(body))
+	decision->wrong = "the machine description is outside of the body";
+	if (desc_placed(body))
+		decision->wrong = rem_body_wrong(body, (const void *)table);
+	if (decision->wrong)
 		return REM_COLD_BODY_FIELD;
+	/* What is left out could differ. */
+	if (found->full)
+		return REM_COLD_MACHINE_TOO_LARGE;
 	reason = desc_compare(table, body->desc_count, found,
 			      &decision->expected, &decision->found);
 	if (reason != REM_BOOT_RESUME)
@@ -279,12 +255,44 @@ void rem_decide(const u8 *block, u64 region_phys, u64 region_bytes,
 				region_bytes, found, &decision);
 	if (cold_requested)
 		decision.reason = REM_COLD_ASKED;
-	/* With an invalid consumed word nothing can be entered: leave it. */
-	for (u32 n = 0; consumed && n < REM_SLOTS; n++) {
+	for (u32 n = 0; n < REM_SLOTS; n++) {
 		u32 closes = slot_closes(&slot[n], n, consumed);
 
 		if (closes > consumed && closes > decision.consume)
 			decision.consume = closes;
+		if (slot[n].state == SLOT_DAMAGED ||
+		    (slot[n].state == SLOT_COMMITTED && !consumed))
+			decision.clear |= 1u << n;
 	}
 	*ret_decision = decision;
+}
+
+bool rem_holds(const struct decision *decision)
+{
+	u32 policy = decision->body.policy;
+
+	return decision->reason >= REM_COLD_KERNEL_DIFFERS &&
+	       decision->reason <= REM_COLD_MACHINE_TOO_LARGE &&
+	       (policy == REM_POLICY_HOLD || policy == REM_POLICY_HOLD_COLD);
+}
+
+u32 rem_go_given_up(const u8 *block, u32 sequence)
+{
+	const u8 *area = block + REM_TIMELINE_OFFSET +
+			 sequence % REM_SLOTS * REM_TIMELINE_STRIDE_BYTES;
+
+	for (u32 n = REM_EVENTS_GO; n < REM_EVENTS_MAX; n++) {
+		struct rem_event event;
+
+		memcpy(&event, area + n * sizeof(event), sizeof(event));
+		if (event.sequence != sequence ||
+		    event.crc !=
+			    crc32c(&event, offsetof(struct rem_event, crc)))
+			continue;
+		if (event.type == REM_EVENT_GO_CPU_LOST)
+			return REM_COLD_CPU_LOST;
+		if (event.type == REM_EVENT_GO_MICROCODE)
+			return REM_COLD_MICROCODE;
+	}
+	return 0;
 }

@@ -6,6 +6,7 @@
 #ifndef LOADER_RECORD_H
 #define LOADER_RECORD_H
 
+#include "../../format/rem_judge.h"
 #include "desc.h"
 
 /*
@@ -14,16 +15,21 @@
  * @sequence: of the image that was checked, 0 = none; slot = its parity
  * @consume: sequence to make durable in the consumed word before any byte of
  *	NVRAM outside the block is written or the image is entered; 0 = nothing
+ * @clear: bit n = slot n, whose commit word has to be zero, too, before a cold boot
+ *	overwrites the image: the consumed word does not close it for certain
  * @body: the header that was checked, zeros if none was
+ * @wrong: if the reason is REM_COLD_BODY_FIELD, what is wrong, to print
  */
 struct decision {
 	u32 reason;
 	u32 sequence;
 	u32 slot;
 	u32 consume;
+	u32 clear;
 	struct rem_desc_entry expected;
 	struct rem_desc_entry found;
 	struct rem_body body;
+	const char *wrong;
 };
 
 /*
@@ -34,6 +40,18 @@ struct decision {
 void rem_decide(const u8 *block, u64 region_phys, u64 region_bytes,
 		const struct desc *found, bool cold_requested,
 		struct decision *ret_decision);
+
+/*
+ * Whether the image would be entered on the machine that was stopped, and is to be
+ * kept although this one differs: by its policy it is not consumed at once.
+ */
+bool rem_holds(const struct decision *decision);
+
+/*
+ * Why Go of the image @sequence ended in a reset, by its timeline; 0 = it did not.
+ * Only to name why the machine boots cold: the image is consumed.
+ */
+u32 rem_go_given_up(const u8 *block, u32 sequence);
 
 /* The two words, ready to be stored. */
 struct rem_word record_consumed(u32 sequence);

@@ -5,7 +5,7 @@
 #define RSDT 0x080
 #define FADT 0x100
 #define MADT 0x280
-#define NFIT 0x400
+#define NFIT FAKE_NFIT
 #define DSDT 0x700
 #define FACS 0x800
 
@@ -75,7 +75,9 @@ static void build_nfit(u8 *nfit)
 		put_u64(nfit + at + 32, 0x100000000ull * (i + 1));
 		put_u64(nfit + at + 40, 0x40000000ull);
 	}
-	header(nfit, "NFIT", at);
+	put_u16(nfit + at, 1);
+	put_u16(nfit + at + 2, 48);
+	header(nfit, "NFIT", FAKE_NFIT_BYTES);
 }
 
 void build_acpi(u8 *memory)

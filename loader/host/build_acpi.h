@@ -10,10 +10,14 @@
 #define FAKE_RSDP (FAKE_PHYS + 0x20)
 #define FAKE_CPUS 3
 #define FAKE_NVRAM 2
+#define FAKE_NFIT 0x400
+#define FAKE_NFIT_BYTES (40 + 3 * 56 + 48)
+#define FAKE_NFIT_STATE (FAKE_NFIT + FAKE_NFIT_BYTES - 48 + 44)
 
 /*
  * Fill FAKE_BYTES, to be read at FAKE_PHYS: RSDP, RSDT, FADT with DSDT and FACS,
- * MADT with three enabled CPUs of five, NFIT with two persistent ranges of three.
+ * MADT with three enabled CPUs of five, NFIT with two persistent ranges of three
+ * and the state of an NVDIMM.
  */
 void build_acpi(u8 *memory);
 

@@ -3,9 +3,9 @@
 
 #include "../core/crc32c.h"
 
-/* In the first pages after the block, like those of a kernel. */
-#define CR3_OFFSET (REM_BLOCK_BYTES + 0x1000)
-#define CONTEXT_OFFSET (REM_BLOCK_BYTES + 0x2000)
+/* In the first pages of memory, like those of a kernel. */
+#define CR3_OFFSET 0x1000
+#define CONTEXT_OFFSET 0x2000
 #define CONTEXT_BYTES 640
 
 void build_block(u8 *block, u64 region_bytes, u32 consumed)
@@ -59,13 +59,15 @@ void build_image(u8 *block, const struct record_image *image)
 		.region_phys = image->region_phys,
 		.region_bytes = image->region_bytes,
 		.entry_phys = image->entry_phys,
-		.entry_cr3 = image->region_phys + CR3_OFFSET,
-		.context_phys = image->region_phys + CONTEXT_OFFSET,
+		.entry_cr3 = image->memory_phys + CR3_OFFSET,
+		.context_phys = image->memory_phys + CONTEXT_OFFSET,
 		.context_bytes = CONTEXT_BYTES,
 		.cpu_count = 1,
 		.desc_offset = REM_BODY_HEADER_BYTES,
 		.desc_count = image->entry_count,
 		.tsc_khz = 1000000,
+		.policy = image->policy,
+		.hold_s = image->hold_s,
 	};
 
 	memcpy(body, &header, sizeof(header));

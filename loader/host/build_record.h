@@ -9,7 +9,10 @@ struct record_image {
 	u32 sequence;
 	u64 region_phys;
 	u64 region_bytes;
+	u64 memory_phys; /* page table and contexts are in its first pages */
 	u64 entry_phys;
+	u32 policy;
+	u32 hold_s;
 	const struct rem_desc_entry *entry;
 	u32 entry_count;
 };

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * build-record FILE PHYS SEQUENCE CONSUMED: write a committed image to an NVRAM
- * file, with the machine description that the loader left there. Its entry is a
+ * build-record FILE PHYS SEQUENCE CONSUMED [POLICY HOLD_S [FILE PHYS]]: write a
+ * committed image to an NVRAM file, with the machine description that the loader
+ * left there. With a second file, that of another range of NVRAM, all that the image
+ * points to is there. Its entry is a
  * few instructions that print to COM1 whether rdi and rsi point to a body and a
  * boot note, and end QEMU by isa-debug-exit (port 0xf4).
  */
@@ -64,15 +66,21 @@ static u8 *map_file(const char *path, u64 *ret_bytes)
 	return at;
 }
 
+static u64 number(const char *text)
+{
+	return strtoull(text, NULL, 0);
+}
+
 int main(int argc, char **argv)
 {
 	struct record_image image = { 0 };
 	struct rem_desc desc;
-	u8 *memory;
+	u8 *memory, *kernel;
+	u64 kernel_bytes;
 
-	if (argc != 5) {
+	if (argc != 5 && argc != 7 && argc != 9) {
 		fprintf(stderr,
-			"usage: build-record FILE PHYS SEQUENCE CONSUMED\n");
+			"usage: build-record FILE PHYS SEQUENCE CONSUMED [POLICY HOLD_S [FILE PHYS]]\n");
 		return 2;
 	}
 	crc32c_init(false);
@@ -83,14 +91,19 @@ int main(int argc, char **argv)
 			argv[1]);
 		return 1;
 	}
-	image.region_phys = strtoull(argv[2], NULL, 0);
-	image.sequence = (u32)strtoul(argv[3], NULL, 0);
-	image.entry_phys = image.region_phys + REM_BLOCK_BYTES;
+	image.region_phys = number(argv[2]);
+	image.sequence = (u32)number(argv[3]);
+	image.policy = argc > 5 ? (u32)number(argv[5]) : REM_POLICY_COLD;
+	image.hold_s = argc > 5 ? (u32)number(argv[6]) : 0;
+	kernel = argc > 7 ? map_file(argv[7], &kernel_bytes) : memory;
+	image.memory_phys = argc > 7 ? number(argv[8]) : image.region_phys;
+	image.memory_phys += REM_BLOCK_BYTES;
+	image.entry_phys = image.memory_phys;
 	image.entry = (const void *)(memory + REM_DESC_OFFSET + sizeof(desc));
 	image.entry_count = desc.count;
-	memcpy(memory + REM_BLOCK_BYTES, stub_begin,
+	memcpy(kernel + REM_BLOCK_BYTES, stub_begin,
 	       (size_t)(stub_end - stub_begin));
-	build_block(memory, image.region_bytes, (u32)strtoul(argv[4], NULL, 0));
+	build_block(memory, image.region_bytes, (u32)number(argv[4]));
 	build_image(memory, &image);
 	return 0;
 }

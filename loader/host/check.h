@@ -14,11 +14,14 @@ void check(_Bool ok, const char *file, int line, const char *format, ...)
 
 void test_crc32c(void);
 void test_interval(void);
+void test_ranges(void);
+void test_answer(void);
 void test_pwr(void);
 void test_acpi(void);
 void test_linux(void);
 void test_memtype(void);
 void test_desc(void);
+void test_boot_cpu(void);
 void test_record(void);
 void test_golden(const char *folder);
 

@@ -32,7 +32,7 @@ static void use_copy(const struct acpi_tables *tables)
 int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 {
 	struct loader_memory reach = { .phys = FAKE_PHYS, .bytes = bytes };
-	struct acpi_range range[4];
+	struct ranges ranges = { .count = 0 };
 	struct acpi_tables tables;
 	u32 cpu[4];
 	u8 *memory;
@@ -49,9 +49,16 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 	reach.base = (uintptr_t)memory;
 	rsdp = acpi_find_rsdp(&reach, FAKE_PHYS, bytes);
 	if (rsdp && acpi_list(&reach, rsdp, &tables)) {
-		if (acpi_nvram(&tables, range, 4) > 4 ||
+		acpi_nvram(&tables, &ranges);
+		if (ranges.count > REM_RANGES_MAX ||
 		    acpi_cpus(&tables, cpu, 4) > 4)
 			abort();
+		for (u32 i = 1; i < ranges.count; i++)
+			if (ranges.range[i - 1].base +
+				    ranges.range[i - 1].bytes >
+			    ranges.range[i].base)
+				abort();
+		acpi_nvram_lost(&tables);
 		for (u32 i = 0; i < tables.count; i++)
 			acpi_crc(&tables.table[i]);
 		acpi_timer_port(&tables);

@@ -5,9 +5,9 @@
  * of the first byte corrects the checksums of both slots, bit 1 those of the newer
  * one, so that mutations get past them.
  *
- * Oracle: an image that is entered has its entry, page table and contexts in NVRAM
- * outside the block, is newer than the consumed word, is the newest, and has the
- * description of this machine.
+ * Oracle: an image that is entered has its entry, page table and contexts in a range
+ * of NVRAM outside the block, is newer than the consumed word, is the newest, and
+ * has the description of this machine.
  */
 #include <stdlib.h>
 
@@ -18,7 +18,9 @@
 #define REGION_PHYS 0x100000000ull
 #define REGION_BYTES 0x40000000ull
 #define CONSUMED 7
-#define ENTRIES 6
+#define SECOND_PHYS 0x200000000ull
+#define SECOND_BYTES 0x20000000ull
+#define ENTRIES 7
 
 int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes);
 
@@ -42,14 +44,21 @@ static void make_pristine(void)
 	struct record_image image = {
 		.region_phys = REGION_PHYS,
 		.region_bytes = REGION_BYTES,
+		.memory_phys = REGION_PHYS + REM_BLOCK_BYTES,
 		.entry_phys = REGION_PHYS + REM_BLOCK_BYTES,
+		.policy = REM_POLICY_COLD,
 		.entry = machine.entry,
 		.entry_count = ENTRIES,
 	};
 
 	crc32c_init(true);
-	for (u16 type = 1; type <= ENTRIES; type++)
-		desc_add(&machine, type, type, &(u64){ type * 3u }, 1);
+	for (u16 type = REM_DESC_KERNEL; type <= REM_DESC_PCI; type++)
+		if (type != REM_DESC_MEMORY)
+			desc_add(&machine, type, type, &(u64){ type * 3u }, 1);
+	desc_add(&machine, REM_DESC_MEMORY, 0,
+		 (u64[3]){ REGION_PHYS, REGION_BYTES, REM_MEMORY_NVRAM }, 3);
+	desc_add(&machine, REM_DESC_MEMORY, 1,
+		 (u64[3]){ SECOND_PHYS, SECOND_BYTES, REM_MEMORY_NVRAM }, 3);
 	desc_finish(&machine);
 	/* Exactly the bytes that may be read, so that ASan detects overruns. */
 	block = malloc(REM_TIMELINE_OFFSET);
@@ -75,11 +84,16 @@ static void patch(u32 place, const u8 *bytes, u32 count)
 	}
 }
 
+static bool in_image(u64 phys, u64 bytes)
+{
+	return range_inside(phys, bytes, REGION_PHYS + REM_BLOCK_BYTES,
+			    REGION_BYTES - REM_BLOCK_BYTES) ||
+	       range_inside(phys, bytes, SECOND_PHYS, SECOND_BYTES);
+}
+
 static void check_entered(const struct decision *decision)
 {
 	const struct rem_body *body = &decision->body;
-	u64 image = REGION_PHYS + REM_BLOCK_BYTES;
-	u64 image_bytes = REGION_BYTES - REM_BLOCK_BYTES;
 	struct rem_word consumed;
 
 	memcpy(&consumed, block + REM_CONSUMED_OFFSET, sizeof(consumed));
@@ -93,11 +107,13 @@ static void check_entered(const struct decision *decision)
 		if (get_u32(block + REM_COMMIT_OFFSET +
 			    n * REM_COMMIT_STRIDE_BYTES) > decision->sequence)
 			abort();
-	if (!range_inside(body->entry_phys, 1, image, image_bytes) ||
-	    !range_inside(body->entry_cr3, 4096, image, image_bytes) ||
-	    !range_inside(body->context_phys,
-			  (u64)body->context_bytes * body->cpu_count, image,
-			  image_bytes))
+	if (!in_image(body->entry_phys, 1) ||
+	    !in_image(body->entry_cr3, 4096) ||
+	    !in_image(body->context_phys,
+		      (u64)body->context_bytes * body->cpu_count))
+		abort();
+	if (!body->policy || body->policy > REM_POLICY_HOLD_COLD ||
+	    rem_holds(decision))
 		abort();
 	if (body->desc_count != ENTRIES ||
 	    memcmp(block + REM_BODY_OFFSET +

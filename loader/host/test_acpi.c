@@ -18,7 +18,7 @@ static const struct loader_memory reach = {
 static void finds_cpus_and_nvram(void)
 {
 	struct acpi_tables tables;
-	struct acpi_range range[4];
+	struct ranges ranges = { .count = 0 };
 	u32 cpu[8];
 
 	CHECK(acpi_find_rsdp(&reach, FAKE_PHYS, FAKE_BYTES) == FAKE_RSDP,
@@ -28,11 +28,13 @@ static void finds_cpus_and_nvram(void)
 	CHECK(acpi_cpus(&tables, cpu, 8) == FAKE_CPUS, "CPUs");
 	CHECK(cpu[0] == 0 && cpu[1] == 2 && cpu[2] == 0x1234, "APIC ids");
 	CHECK(acpi_cpus(&tables, cpu, 2) == 2, "no more than the limit");
-	CHECK(acpi_nvram(&tables, range, 4) == FAKE_NVRAM, "NVRAM");
-	CHECK(range[0].base == 0x100000000ull &&
-		      range[1].base == 0x300000000ull,
+	CHECK(acpi_nvram(&tables, &ranges) && ranges.count == FAKE_NVRAM,
+	      "NVRAM");
+	CHECK(ranges.range[0].base == 0x100000000ull &&
+		      ranges.range[1].base == 0x300000000ull,
 	      "bases");
-	CHECK(acpi_nvram(&tables, range, 1) == 1, "no more than the limit");
+	CHECK(acpi_nvram(&tables, &ranges) && ranges.count == FAKE_NVRAM,
+	      "the same ranges again");
 	CHECK(acpi_timer_port(&tables) == 0x608, "timer");
 }
 
@@ -41,13 +43,13 @@ static void damaged_tables_are_left_out(void)
 {
 	struct acpi_tables tables;
 
-	for (u32 at = 0; at < 40 + 3 * 56; at++) {
-		memory[0x400 + at] ^= 0x10;
+	for (u32 at = 0; at < FAKE_NFIT_BYTES; at++) {
+		memory[FAKE_NFIT + at] ^= 0x10;
 		CHECK(!acpi_list(&reach, FAKE_RSDP, &tables) ||
 			      !acpi_find(&tables,
 					 ACPI_SIGNATURE('N', 'F', 'I', 'T')),
 		      "NFIT byte %u", at);
-		memory[0x400 + at] ^= 0x10;
+		memory[FAKE_NFIT + at] ^= 0x10;
 	}
 	for (u32 at = 0; at < 20; at++) {
 		memory[0x20 + at] ^= 1;
@@ -77,6 +79,39 @@ static void crc_ignores_what_moves(void)
 	memory[0x100 + 44] ^= 1;
 	CHECK(acpi_crc(fadt) != crc, "the byte after them is not");
 	build_acpi(memory);
+}
+
+/* The health of an NVDIMM may differ; that it has lost its content is refused. */
+static void states_are_no_difference(void)
+{
+	static const u16 lost[] = { 1, 2, 4, 0x40, 0x41 };
+	static const u16 other[] = { 8, 0x10, 0x20, 0x80, 0x38 };
+	struct acpi_tables tables;
+	const struct acpi_table *nfit;
+	u32 crc;
+
+	acpi_list(&reach, FAKE_RSDP, &tables);
+	nfit = acpi_find(&tables, ACPI_SIGNATURE('N', 'F', 'I', 'T'));
+	crc = acpi_crc(nfit);
+	CHECK(!acpi_nvram_lost(&tables), "nothing is lost");
+	for (u32 i = 0; i < GO_COUNT(other); i++) {
+		put_u16(memory + FAKE_NFIT_STATE, other[i]);
+		CHECK(acpi_crc(nfit) == crc, "state %x is hashed", other[i]);
+		CHECK(!acpi_nvram_lost(&tables), "state %x", other[i]);
+	}
+	for (u32 i = 0; i < GO_COUNT(lost); i++) {
+		put_u16(memory + FAKE_NFIT_STATE, lost[i]);
+		CHECK(acpi_nvram_lost(&tables), "state %x: lost", lost[i]);
+	}
+	put_u16(memory + FAKE_NFIT_STATE, 0);
+	for (u32 at = 10; at < FAKE_NFIT_BYTES; at++) {
+		memory[FAKE_NFIT + at] ^= 1;
+		CHECK((acpi_crc(nfit) == crc) ==
+			      (FAKE_NFIT + at == FAKE_NFIT_STATE ||
+			       FAKE_NFIT + at == FAKE_NFIT_STATE + 1),
+		      "byte %u", at);
+		memory[FAKE_NFIT + at] ^= 1;
+	}
 }
 
 /* The copy must be found and have the same tables. */
@@ -124,5 +159,6 @@ void test_acpi(void)
 	finds_cpus_and_nvram();
 	damaged_tables_are_left_out();
 	crc_ignores_what_moves();
+	states_are_no_difference();
 	copy_is_complete();
 }

@@ -10,21 +10,31 @@ NVRAM.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import struct
 import subprocess
 import threading
+import time
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.full  # the quick tier builds no loader
 
 OUT = Path(os.environ.get("LOADER_OUT", Path(__file__).parents[1] / "build"))
 REGION_PHYS = 0x1_0000_0000
 REGION_BYTES = 64 << 20
 BLOCK_BYTES = 2 << 20
+SECOND_PHYS = 0x2_0000_0000
+POLL_S = 0.05
+COLD_AT_ONCE, HOLD, HOLD_COLD = 1, 2, 3  # enum rem_policy
 BOUND_S = 60.0
+MANY_PARTS_BOUND_S = 240.0  # QEMU itself takes long to make them
 
 
 def print_and_exit(text: bytes) -> bytes:
@@ -64,6 +74,45 @@ def bz_image(text: bytes = b"KERNEL entered\r\n") -> bytes:
     return file + struct.pack("<I", zlib.crc32(file))
 
 
+class Running:
+    """A machine that waits for something, with its console and QMP."""
+
+    def __init__(self, process: subprocess.Popen[bytes], qmp: Path) -> None:
+        self.process = process
+        self.qmp = qmp
+        self.text = ""
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        while piece := os.read(self.process.stdout.fileno(), 4096):
+            self.text += piece.decode("latin-1").replace("\r", "")
+
+    def wait(self, words: str) -> None:
+        end_s = time.monotonic() + BOUND_S
+        while words not in self.text:
+            assert time.monotonic() < end_s, f"no {words!r} in:\n{self.text}"
+            time.sleep(POLL_S)
+
+    def type(self, words: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(words.encode())
+        self.process.stdin.flush()
+
+    def resize_disk(self, size_bytes: int) -> None:
+        with socket.socket(socket.AF_UNIX) as qmp:
+            qmp.connect(str(self.qmp))
+            answers = qmp.makefile()
+            answers.readline()
+            for command, arguments in (
+                ("qmp_capabilities", {}),
+                ("block_resize", {"device": "d0", "size": size_bytes}),
+            ):
+                qmp.sendall(json.dumps({"execute": command, "arguments": arguments}).encode())
+                while "return" not in (answer := json.loads(answers.readline())):
+                    assert "error" not in answer, answer
+
+
 class Machine:
     def __init__(self, folder: Path) -> None:
         self.nvram = folder / "nvram"
@@ -76,18 +125,33 @@ class Machine:
         self.cmdline.write_text("console=ttyS0\n")
         self.disk.touch()
         os.truncate(self.disk, 1 << 20)
+        self.qmp = folder / "qmp"
         self.cpus = 2
         self.dram_mib = 64
         self.serial: str | None = "rem-root"
+        self.unarmed = False
+        self.first = True  # whether the NVDIMM with the block is there
+        self.second: Path | None = None  # another range of NVRAM
         self.extra: list[str] = []
+
+    def nvdimms(self) -> list[str]:
+        files = [(self.nvram, REGION_PHYS)] if self.first else []
+        files += [(self.second, SECOND_PHYS)] if self.second else []
+        words = []
+        for path, base in files:
+            words += [
+                "-object", f"memory-backend-file,id=nv{base:x},share=on,mem-path={path},"
+                f"size={path.stat().st_size}",
+                "-device", f"nvdimm,memdev=nv{base:x},addr={base:#x}"
+                + (",unarmed=on" if self.unarmed else ""),
+            ]  # fmt: skip
+        return words
 
     def command(self) -> list[str]:
         command = [
             "qemu-system-x86_64", "-machine", "q35,nvdimm=on", "-cpu", "Haswell-noTSX",
             "-smp", str(self.cpus), "-m", f"{self.dram_mib}M,slots=2,maxmem=8G",
-            "-object", f"memory-backend-file,id=nv,share=on,mem-path={self.nvram},"
-            f"size={self.nvram.stat().st_size}",
-            "-device", "nvdimm,memdev=nv", "-display", "none", "-nodefaults", "-no-reboot",
+            *self.nvdimms(), "-display", "none", "-nodefaults", "-no-reboot",
             "-serial", "stdio", "-device", "isa-debug-exit,iobase=0xf4,iosize=1",
             "-kernel", str(OUT / "loader.elf"),
             "-fw_cfg", f"name=opt/remanence/kernel,file={self.kernel}",
@@ -113,14 +177,33 @@ class Machine:
         assert "entered" in text, text + done.stderr.decode()
         return text
 
-    def put_image(self, sequence: int, consumed: int) -> None:
-        subprocess.run(
-            [
-                str(OUT / "host" / "build-record"),
-                str(self.nvram), hex(REGION_PHYS), str(sequence), str(consumed),
-            ],
-            check=True,
-        )  # fmt: skip
+    @contextmanager
+    def running(self) -> Iterator[Running]:
+        process = subprocess.Popen(
+            [*self.command(), "-qmp", f"unix:{self.qmp},server=on,wait=off"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            yield Running(process, self.qmp)
+        finally:
+            process.kill()
+            process.communicate()
+
+    def put_image(self, sequence: int, consumed: int, policy: int = 0, hold_s: int = 0) -> None:
+        """With a second range, all that the image points to is there."""
+        words: list[object] = [self.nvram, hex(REGION_PHYS), sequence, consumed]
+        if policy or self.second:
+            words += [policy or COLD_AT_ONCE, hold_s]
+        if self.second:
+            words += [self.second, hex(SECOND_PHYS)]
+        subprocess.run([OUT / "host" / "build-record", *map(str, words)], check=True)
+
+    def add_second(self) -> None:
+        self.second = self.nvram.with_name("second")
+        self.second.touch()
+        os.truncate(self.second, REGION_BYTES)
 
     def read(self, offset: int, count: int) -> bytes:
         with self.nvram.open("rb") as file:
@@ -307,9 +390,168 @@ def test_another_machine_is_refused_and_named(machine: Machine, change, line: st
     assert machine.consumed() == 7
 
 
+def test_machine_with_too_many_parts_boots_cold(machine: Machine) -> None:
+    """More than a description holds: no image can be compared, but a kernel can be booted."""
+    machine.run()
+    machine.put_image(7, 6)
+    bridges = {
+        "pcie.0": [],
+        "b1": ["pcie-pci-bridge,id=b0", "pci-bridge,id=b1,bus=b0,chassis_nr=1"],
+        "b2": ["pci-bridge,id=b2,bus=b0,chassis_nr=2"],
+    }
+    for bus, bridge in bridges.items():
+        machine.extra += [word for device in bridge for word in ("-device", device)]
+        machine.extra += [
+            word
+            for slot in range(0x08, 0x1F)
+            for function in range(8)
+            for word in (
+                "-device",
+                f"pvpanic-pci,bus={bus},multifunction=on,addr={slot:#x}.{function:#x}",
+            )
+        ]
+    text = machine.run(MANY_PARTS_BOUND_S)
+    assert "GO: the machine has more than 512 parts" in text
+    assert "GO: cold 40 machine-too-large sequence 7" in text
+    assert machine.consumed() == 7
+    assert "KERNEL entered" in text
+
+
 def test_requested_cold_boot_consumes(machine: Machine) -> None:
     machine.run()
     machine.put_image(7, 6)
+    machine.extra = ["-fw_cfg", "name=opt/remanence/cold,string=1"]
+    assert "GO: cold 48 asked sequence 7" in machine.run()
+    assert machine.consumed() == 7
+
+
+def test_damaged_consumed_word_closes_both_slots(machine: Machine) -> None:
+    machine.run()
+    machine.put_image(7, 6)
+    with machine.nvram.open("r+b") as file:
+        file.seek(0x1006)
+        file.write(b"\xff\xff")
+    assert "GO: cold 18 consumed-invalid" in machine.run()
+    assert machine.consumed() == 7
+    assert machine.read(0x2000, 8) == machine.read(0x3000, 8) == bytes(8)
+
+
+def test_image_in_the_second_range_is_entered(machine: Machine) -> None:
+    machine.add_second()
+    machine.run()
+    machine.put_image(7, 6)
+    text = machine.run()
+    assert "GO: resume sequence 7" in text
+    assert "STUB entered" in text
+
+
+def second_in_map(machine: Machine) -> list[tuple[int, int, int]]:
+    return [entry for entry in map_of_kernel(machine) if entry[0] >= SECOND_PHYS]
+
+
+def test_first_page_of_another_range_is_reserved_where_it_is_main_memory(machine: Machine) -> None:
+    machine.add_second()
+    machine.run()
+    assert second_in_map(machine) == [(SECOND_PHYS, REGION_BYTES, PMEM)]
+    assert machine.second is not None
+    assert machine.second.read_bytes()[:64] == bytes(64), "memory of programs was written"
+    machine.cmdline.write_text("memtype=nvram")
+    machine.run()
+    assert second_in_map(machine) == [
+        (SECOND_PHYS, 0x1000, RESERVED),
+        (SECOND_PHYS + 0x1000, REGION_BYTES - 0x1000, PMEM),
+    ]
+    assert machine.second.read_bytes()[:8] == b"REMRANGE"
+
+
+def test_range_used_while_the_block_was_absent_is_another(machine: Machine) -> None:
+    """Another kernel was loaded over a part of the image, where no word could be consumed."""
+    machine.cmdline.write_text("memtype=nvram")
+    machine.add_second()
+    machine.run()
+    machine.put_image(7, 6)
+    machine.first = False
+    assert "GO: cold 16 no-block" in machine.run()
+    machine.first = True
+    text = machine.run()
+    assert "GO: cold 35 memory-differs sequence 7" in text
+    assert machine.consumed() == 7
+
+
+def test_range_is_another_as_soon_as_a_block_is_written_into_it(machine: Machine) -> None:
+    """The boot without the first range ends before it loads a kernel, as by a cut."""
+    machine.cmdline.write_text("memtype=nvram")
+    machine.add_second()
+    machine.run()
+    machine.put_image(7, 6)
+    machine.first = False
+    machine.cmdline.write_text("x" * 4096)
+    with machine.running() as it:
+        it.wait("GO: the command line has 4096 bytes")
+    machine.first = True
+    machine.cmdline.write_text("memtype=nvram")
+    assert "GO: cold 35 memory-differs sequence 7" in machine.run()
+
+
+def test_health_of_an_nvdimm_is_no_difference(machine: Machine) -> None:
+    machine.run()
+    machine.put_image(7, 6)
+    machine.unarmed = True  # a flag of the NFIT: the next save would fail
+    assert "GO: resume sequence 7" in machine.run()
+
+
+def test_disk_that_is_ready_in_time_resumes(machine: Machine) -> None:
+    machine.run()
+    machine.put_image(7, 6, HOLD, 60)
+    os.truncate(machine.disk, 0)
+    with machine.running() as it:
+        it.wait("GO: hold 38 disk-differs sequence 7")
+        it.wait("GO: found    type 8")
+        assert struct.unpack("<I", machine.read(0x400C, 4)) == (2,), "the boot note says hold"
+        it.resize_disk(1 << 20)
+        it.wait("STUB entered")
+        assert "GO: resume sequence 7" in it.text
+    assert struct.unpack("<I", machine.read(0x400C, 4)) == (1,)
+    assert struct.unpack("<I", machine.read(0x4098, 4)) == (38,), "and why it was held"
+    assert machine.consumed() == 7
+
+
+def test_held_image_is_kept_until_there_is_an_answer(machine: Machine) -> None:
+    machine.run()
+    machine.put_image(7, 6, HOLD, 1)
+    machine.serial = None
+    with machine.running() as it:
+        it.wait("GO: hold 36 pci-differs sequence 7")
+        it.type("cold\r")  # nobody has asked
+        it.wait("type cold and Enter")
+        it.type("noise\rcold feet\r\n")
+        time.sleep(3)
+        assert "entered" not in it.text
+    assert machine.consumed() == 6
+    with machine.running() as it:  # after any loss of power
+        it.wait("type cold and Enter")
+        it.type("cold\r")
+        it.wait("KERNEL entered")
+        assert "GO: cold 36 pci-differs sequence 7" in it.text
+    assert machine.consumed() == 7
+
+
+def test_held_image_is_given_up_if_that_is_its_policy(machine: Machine) -> None:
+    machine.run()
+    machine.put_image(7, 6, HOLD_COLD, 1)
+    machine.serial = None
+    text = machine.run()
+    assert "GO: hold 36 pci-differs sequence 7" in text
+    assert "GO: without an answer it is given up in 1 s" in text
+    assert "GO: no answer in 1 s" in text
+    assert "GO: cold 36 pci-differs sequence 7" in text
+    assert machine.consumed() == 7
+
+
+def test_requested_cold_boot_holds_nothing(machine: Machine) -> None:
+    machine.run()
+    machine.put_image(7, 6, HOLD, 60)
+    machine.serial = None
     machine.extra = ["-fw_cfg", "name=opt/remanence/cold,string=1"]
     assert "GO: cold 48 asked sequence 7" in machine.run()
     assert machine.consumed() == 7
@@ -375,6 +617,19 @@ def test_loader_waits_while_power_is_bad(machine: Machine, tmp_path: Path) -> No
         machine.run(bound_s=3)
     assert b"GO: wait for power" in (stopped.value.stdout or b"")
     assert machine.consumed() == 6
+
+
+def test_wire_is_served_while_an_image_is_held(machine: Machine, tmp_path: Path) -> None:
+    """The supply does not repeat what the loader has echoed: the kernel gets it from the note."""
+    with_supply(machine, tmp_path / "wire1", [])
+    machine.run()
+    machine.put_image(7, 6, HOLD_COLD, 1)
+    machine.serial = None
+    statuses = [status(True, 3, 1), status(True, 2, 2), status(False, 2, 3)]
+    supply = with_supply(machine, tmp_path / "wire2", statuses)
+    assert "GO: cold 36 pci-differs sequence 7" in machine.run()
+    assert machine.read(0x4090, 4)[0] == statuses[-1]
+    assert len(supply.echoes) >= len(statuses)
 
 
 def test_loader_continues_without_a_supply_that_answers(machine: Machine, tmp_path: Path) -> None:

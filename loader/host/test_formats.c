@@ -5,6 +5,7 @@
 #include "../core/crc32c.h"
 #include "../core/linux.h"
 #include "../core/pwr.h"
+#include "../core/ranges.h"
 #include "../core/record.h"
 #include "check.h"
 
@@ -127,6 +128,19 @@ void test_desc(void)
 	CHECK(empty.count == REM_DESC_ENTRIES_MAX, "full");
 }
 
+void test_boot_cpu(void)
+{
+	static struct desc first, other, again;
+	const u32 apic_id[] = { 0, 2, 4 };
+
+	desc_add_cpus(&first, apic_id, 3, 0);
+	desc_add_cpus(&again, apic_id, 3, 0);
+	desc_add_cpus(&other, apic_id, 3, 2);
+	check_pair(&first, &again, REM_BOOT_RESUME, 0, 0, "the same boots");
+	check_pair(&first, &other, REM_COLD_CPU_DIFFERS, REM_DESC_CPU,
+		   REM_DESC_CPU, "another CPU boots");
+}
+
 static u32 read_golden(const char *folder, const char *name, u8 *to,
 		       u32 bytes_max)
 {
@@ -153,6 +167,7 @@ void test_golden(const char *folder)
 	u8 *block = calloc(1, REM_BLOCK_BYTES);
 	static struct desc found;
 	u8 file[4096], again[4096];
+	struct rem_range_stamp stamp;
 	struct decision decision;
 	struct rem_word word;
 	u32 bytes;
@@ -181,6 +196,10 @@ void test_golden(const char *folder)
 		      decision.consume == 0x01020305,
 	      "golden: %u", decision.reason);
 	free(block);
+
+	read_golden(folder, "range_stamp.bin", (u8 *)&stamp, sizeof(stamp));
+	CHECK(range_stamp_checks(&stamp) && stamp.count == 3,
+	      "range_stamp.bin");
 
 	CHECK(read_golden(folder, "pwr.bin", file, sizeof(file)) == 128,
 	      "pwr.bin");

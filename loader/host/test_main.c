@@ -32,11 +32,14 @@ int main(int argc, char **argv)
 	}
 	test_crc32c();
 	test_interval();
+	test_ranges();
+	test_answer();
 	test_pwr();
 	test_acpi();
 	test_linux();
 	test_memtype();
 	test_desc();
+	test_boot_cpu();
 	test_record();
 	test_golden(argv[1]);
 	fprintf(stderr, "%lu checks, %lu failed\n", checks_done, checks_failed);

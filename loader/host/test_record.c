@@ -12,7 +12,10 @@
 
 #define REGION_PHYS 0x100000000ull
 #define REGION_BYTES 0x40000000ull
-#define ENTRIES 7
+#define DRAM_BYTES 0x4000000ull
+#define SECOND_PHYS 0x200000000ull
+#define SECOND_BYTES 0x20000000ull
+#define ENTRIES 9
 #define BODY_BYTES (REM_BODY_HEADER_BYTES + ENTRIES * 48u)
 #define NEWEST 12u
 #define CONSUMED 11u
@@ -25,8 +28,16 @@ static void make_machine(void)
 	u64 value = 4;
 
 	memset(&machine, 0, sizeof(machine));
-	for (u16 type = REM_DESC_KERNEL; machine.count < ENTRIES; type++)
-		desc_add(&machine, type, type * 3u, &value, 1);
+	for (u16 type = REM_DESC_KERNEL; type <= REM_DESC_ACPI; type++)
+		if (type != REM_DESC_MEMORY)
+			desc_add(&machine, type, type * 3u, &value, 1);
+	desc_add(&machine, REM_DESC_MEMORY, 0,
+		 (u64[3]){ REGION_PHYS, REGION_BYTES, REM_MEMORY_NVRAM }, 3);
+	desc_add(&machine, REM_DESC_MEMORY, 1,
+		 (u64[5]){ SECOND_PHYS, SECOND_BYTES, REM_MEMORY_NVRAM, 3, 9 },
+		 5);
+	desc_add(&machine, REM_DESC_MEMORY, 2,
+		 (u64[3]){ 0, DRAM_BYTES, REM_MEMORY_DRAM }, 3);
 	desc_finish(&machine);
 }
 
@@ -36,22 +47,30 @@ static struct record_image image_of(u32 sequence)
 		.sequence = sequence,
 		.region_phys = REGION_PHYS,
 		.region_bytes = REGION_BYTES,
+		.memory_phys = REGION_PHYS + REM_BLOCK_BYTES,
 		.entry_phys = REGION_PHYS + 0x1234560,
+		.policy = REM_POLICY_COLD,
 		.entry = machine.entry,
 		.entry_count = machine.count,
 	};
 }
 
+/* Slot 0 has the new image @newest, which is even, slot 1 the one before. */
+static void make_block_of(u32 newest)
+{
+	struct record_image older = image_of(newest - 1);
+	struct record_image newer = image_of(newest);
+
+	memset(block, 0, REM_BLOCK_BYTES);
+	build_block(block, REGION_BYTES, newest - 1);
+	build_image(block, &older);
+	build_image(block, &newer);
+}
+
 /* Slot 1 has the consumed image 11, slot 0 the new image 12. */
 static void make_block(void)
 {
-	struct record_image older = image_of(CONSUMED);
-	struct record_image newer = image_of(NEWEST);
-
-	memset(block, 0, REM_BLOCK_BYTES);
-	build_block(block, REGION_BYTES, CONSUMED);
-	build_image(block, &older);
-	build_image(block, &newer);
+	make_block_of(NEWEST);
 }
 
 static struct decision decide(void)
@@ -102,9 +121,7 @@ static void no_bit_flip_is_entered(u32 offset, u32 bytes, const char *what)
 			      "%s byte %x bit %u entered %u", what, at, bit,
 			      decision.sequence);
 			/* A slot that is damaged now is consumed, too. */
-			CHECK(decision.consume == NEWEST ||
-				      decision.reason ==
-					      REM_COLD_CONSUMED_INVALID,
+			CHECK(decision.consume == NEWEST,
 			      "%s byte %x bit %u leaves the image open", what,
 			      at, bit);
 			block[at] ^= (u8)(1u << bit);
@@ -179,7 +196,8 @@ static void zeros_and_ones_are_cold(void)
 	make_block();
 	memset(block + REM_CONSUMED_OFFSET, 0, 8);
 	decision = decide();
-	CHECK(decision.reason == REM_COLD_CONSUMED_INVALID && !decision.consume,
+	CHECK(decision.reason == REM_COLD_CONSUMED_INVALID &&
+		      decision.consume == NEWEST && decision.clear == 3,
 	      "no consumed word: %u", decision.reason);
 	make_block();
 	memset(commit(0), 0, 8);
@@ -204,6 +222,107 @@ static void resume_is_one_shot(void)
 	memcpy(block + REM_CONSUMED_OFFSET, &word, sizeof(word));
 	CHECK(reason() == REM_COLD_ALREADY_CONSUMED, "newer consumed");
 	CHECK(!decide().consume, "nothing left to consume");
+}
+
+/* What a cold boot stores, in its order, before it overwrites the image. */
+static void close_as_cold_boot(u8 *media, const struct decision *decision)
+{
+	struct rem_word word = record_consumed(decision->consume);
+
+	if (decision->consume)
+		memcpy(media + REM_CONSUMED_OFFSET, &word, sizeof(word));
+	for (u32 n = 0; n < REM_SLOTS; n++)
+		if (decision->clear & 1u << n)
+			memset(media + REM_COMMIT_OFFSET +
+				       n * REM_COMMIT_STRIDE_BYTES,
+			       0, sizeof(word));
+}
+
+/*
+ * One boot reads @bytes at @at with their bits inverted, and boots cold; later the
+ * same bytes read right. @second: of another such place, 0 = none.
+ */
+static void stays_closed(u32 at, u32 bytes, u32 second, const char *what)
+{
+	struct decision decision;
+	u8 *media = malloc(REM_BLOCK_BYTES);
+
+	memcpy(media, block, REM_BLOCK_BYTES);
+	for (u32 i = 0; i < bytes; i++)
+		block[at + i] ^= 0xff;
+	if (second && second != at)
+		block[second] ^= 0xff;
+	decision = decide();
+	CHECK(decision.reason != REM_BOOT_RESUME, "%s: entered %u", what,
+	      decision.sequence);
+	close_as_cold_boot(media, &decision);
+	memcpy(block, media, REM_BLOCK_BYTES);
+	decision = decide();
+	CHECK(decision.reason != REM_BOOT_RESUME,
+	      "%s %x: image %u is entered after a cold boot", what, at,
+	      decision.sequence);
+	free(media);
+}
+
+/* Any place that read damaged, then right, or two of them at once. */
+static void cold_boot_closes_for_good(void)
+{
+	static const u32 sequences[] = { NEWEST, NEWEST + 1000 };
+	static const u32 seconds[] = {
+		0,
+		REM_COMMIT_OFFSET + 3,
+		REM_COMMIT_OFFSET + 4,
+		REM_BODY_OFFSET,
+		REM_BODY_OFFSET + 20,
+		REM_COMMIT_OFFSET + REM_COMMIT_STRIDE_BYTES + 2,
+	};
+
+	for (u32 i = 0; i < GO_COUNT(sequences); i++)
+		for (u32 j = 0; j < GO_COUNT(seconds); j++) {
+			u32 newest = sequences[i], second = seconds[j];
+			u32 older = REM_COMMIT_STRIDE_BYTES;
+
+			make_block_of(newest);
+			stays_closed(0, 4, second, "block");
+			for (u32 at = 0; at < 8; at++) {
+				make_block_of(newest);
+				stays_closed(REM_CONSUMED_OFFSET + at, 1,
+					     second, "consumed word");
+				make_block_of(newest);
+				stays_closed(REM_COMMIT_OFFSET + at, 1, second,
+					     "newest commit word");
+				make_block_of(newest);
+				stays_closed(REM_COMMIT_OFFSET + older + at, 1,
+					     second, "older commit word");
+			}
+			make_block_of(newest);
+			stays_closed(REM_CONSUMED_OFFSET, 8, second,
+				     "whole consumed word");
+		}
+}
+
+static void reset_of_go_is_named(u16 type, u32 reason)
+{
+	u32 at = REM_TIMELINE_OFFSET +
+		 (REM_EVENTS_MAX - 1) * (u32)sizeof(struct rem_event);
+	struct rem_event event = { .sequence = NEWEST, .type = type };
+
+	make_block();
+	CHECK(!rem_go_given_up(block, NEWEST), "no event");
+	memcpy(block + at, &event, sizeof(event));
+	CHECK(!rem_go_given_up(block, NEWEST), "no checksum");
+	event.crc = crc32c(&event, offsetof(struct rem_event, crc));
+	memcpy(block + at, &event, sizeof(event));
+	CHECK(rem_go_given_up(block, NEWEST) == reason, "event");
+	CHECK(!rem_go_given_up(block, NEWEST - 2), "of an older image");
+	CHECK(!rem_go_given_up(block, CONSUMED), "of the other slot");
+}
+
+static void lost_cpu_and_older_microcode_are_named(void)
+{
+	reset_of_go_is_named(REM_EVENT_GO_CPU_LOST, REM_COLD_CPU_LOST);
+	reset_of_go_is_named(REM_EVENT_GO_MICROCODE, REM_COLD_MICROCODE);
+	reset_of_go_is_named(REM_EVENT_GO_DONE, 0);
 }
 
 static void asked_is_cold_and_consumes(void)
@@ -242,7 +361,8 @@ static void impossible_fields_are_cold(void)
 	u64 end = REGION_PHYS + REGION_BYTES;
 
 	REFUSE(magic, 1, REM_COLD_BODY_MAGIC);
-	REFUSE(version, 2, REM_COLD_BODY_VERSION);
+	REFUSE(version, 1, REM_COLD_BODY_VERSION);
+	REFUSE(version, 3, REM_COLD_BODY_VERSION);
 	REFUSE(body_bytes, 0, REM_COLD_BODY_SIZE);
 	REFUSE(body_bytes, 240, REM_COLD_BODY_SIZE);
 	REFUSE(body_bytes, BODY_BYTES + 1, REM_COLD_BODY_SIZE);
@@ -259,7 +379,9 @@ static void impossible_fields_are_cold(void)
 	REFUSE(region_bytes, 0, REM_COLD_BODY_FIELD);
 	REFUSE(region_bytes, UINT64_MAX, REM_COLD_BODY_FIELD);
 	REFUSE(region_bytes, REM_BLOCK_BYTES, REM_COLD_BODY_FIELD);
-	REFUSE(region_bytes, REGION_BYTES * 2, REM_COLD_MEMORY_DIFFERS);
+	REFUSE(region_bytes, REGION_BYTES * 2, REM_COLD_BODY_FIELD);
+	REFUSE(region_bytes, REGION_BYTES - 4096, REM_COLD_BODY_FIELD);
+	REFUSE(region_phys, SECOND_PHYS, REM_COLD_BODY_FIELD);
 	REFUSE(entry_phys, 0, REM_COLD_BODY_FIELD);
 	REFUSE(entry_phys, REGION_PHYS + REM_BLOCK_BYTES - 1,
 	       REM_COLD_BODY_FIELD);
@@ -291,7 +413,170 @@ static void impossible_fields_are_cold(void)
 	REFUSE(desc_count, 0x05555556, REM_COLD_BODY_FIELD);
 	REFUSE(reserved2, 1, REM_COLD_BODY_FIELD);
 	REFUSE(reserved[0], 1, REM_COLD_BODY_FIELD);
-	REFUSE(reserved[11], 1ull << 63, REM_COLD_BODY_FIELD);
+	REFUSE(reserved[10], 1ull << 63, REM_COLD_BODY_FIELD);
+	REFUSE(policy, 0, REM_COLD_BODY_FIELD);
+	REFUSE(policy, 4, REM_COLD_BODY_FIELD);
+	REFUSE(policy, REM_POLICY_HOLD, REM_COLD_BODY_FIELD);
+	REFUSE(hold_s, 1, REM_COLD_BODY_FIELD);
+}
+
+/* What an image points to may be in any range of NVRAM, and nowhere else. */
+static void any_range_of_nvram_is_entered(void)
+{
+	u64 end = SECOND_PHYS + SECOND_BYTES;
+
+	REFUSE(entry_phys, SECOND_PHYS - 1, REM_COLD_BODY_FIELD);
+	REFUSE(entry_phys, SECOND_PHYS, REM_BOOT_RESUME);
+	REFUSE(entry_phys, end - 1, REM_BOOT_RESUME);
+	REFUSE(entry_phys, end, REM_COLD_BODY_FIELD);
+	REFUSE(entry_cr3, SECOND_PHYS, REM_BOOT_RESUME);
+	REFUSE(entry_cr3, end - 4096, REM_BOOT_RESUME);
+	REFUSE(entry_cr3, SECOND_PHYS - 4096, REM_COLD_BODY_FIELD);
+	REFUSE(context_phys, end - 640, REM_BOOT_RESUME);
+	REFUSE(context_phys, end - 632, REM_COLD_BODY_FIELD);
+	REFUSE(context_phys, SECOND_PHYS - 8, REM_COLD_BODY_FIELD);
+	/* DRAM is no range. */
+	REFUSE(entry_phys, 0x1000, REM_COLD_BODY_FIELD);
+}
+
+/* The image's own table has other ranges; the machine is never asked. */
+static u32 with_second_range(u64 base, u64 bytes)
+{
+	struct rem_desc_entry *second = &(
+		(struct rem_desc_entry *)(body(0) + REM_BODY_HEADER_BYTES))[5];
+	struct decision decision;
+
+	make_block();
+	CHECK(second->type == REM_DESC_MEMORY && second->key == 1, "which");
+	second->value[0] = base;
+	second->value[1] = bytes;
+	build_reseal(block, 0);
+	decision = decide();
+	CHECK((decision.reason == REM_COLD_BODY_FIELD) == !!decision.wrong,
+	      "what is wrong has a text");
+	return decision.reason;
+}
+
+static void impossible_ranges_are_cold(void)
+{
+	static const struct {
+		u64 base, bytes;
+		u32 reason;
+	} cases[] = {
+		{ SECOND_PHYS, SECOND_BYTES, REM_BOOT_RESUME },
+		{ SECOND_PHYS + 4096, SECOND_BYTES, REM_COLD_MEMORY_DIFFERS },
+		{ SECOND_PHYS, 0, REM_COLD_BODY_FIELD },
+		{ SECOND_PHYS + 8, SECOND_BYTES, REM_COLD_BODY_FIELD },
+		{ SECOND_PHYS, SECOND_BYTES - 8, REM_COLD_BODY_FIELD },
+		{ SECOND_PHYS, UINT64_MAX - 4095, REM_COLD_BODY_FIELD },
+		{ UINT64_MAX - 4095, 4096, REM_COLD_MEMORY_DIFFERS },
+		{ UINT64_MAX - 4095, 8192, REM_COLD_BODY_FIELD },
+		/* Overlaps, and the wrong order. */
+		{ REGION_PHYS, REGION_BYTES, REM_COLD_BODY_FIELD },
+		{ REGION_PHYS + REGION_BYTES - 4096, 8192,
+		  REM_COLD_BODY_FIELD },
+		{ REGION_PHYS - 4096, 4096, REM_COLD_BODY_FIELD },
+		{ REGION_PHYS + REGION_BYTES, 4096, REM_COLD_MEMORY_DIFFERS },
+	};
+
+	for (u32 i = 0; i < GO_COUNT(cases); i++)
+		CHECK(with_second_range(cases[i].base, cases[i].bytes) ==
+			      cases[i].reason,
+		      "range %u: %u", i, reason());
+}
+
+/* Adjacent ranges are one memory: an object may lie in both. */
+static void adjacent_ranges_are_one_memory(void)
+{
+	struct rem_desc_entry entry[REM_RANGES_MAX + 1];
+	struct rem_body fake = { .region_phys = 0x1000,
+				 .region_bytes = 0x1000 };
+	u32 count = GO_COUNT(entry);
+
+	for (u32 i = 0; i < count; i++)
+		entry[i] = (struct rem_desc_entry){
+			.type = REM_DESC_MEMORY,
+			.value = { 0x1000 * (i + 1), 0x1000, REM_MEMORY_NVRAM },
+		};
+	CHECK(rem_ranges_wrong(&fake, entry, count), "too many");
+	CHECK(!rem_ranges_wrong(&fake, entry, count - 1), "as many as allowed");
+	CHECK(rem_nvram_contains(entry, count, 0x1000, 0x1000 * count), "all");
+	CHECK(rem_nvram_contains(entry, count, 0x1fff, 2), "two");
+	CHECK(!rem_nvram_contains(entry, count, 0xfff, 2), "before");
+	CHECK(!rem_nvram_contains(entry, count, 0x2000, 0x1000 * count), "end");
+	CHECK(!rem_nvram_contains(entry, count, 0x1000, 0), "nothing");
+	CHECK(!rem_nvram_contains(entry, count, UINT64_MAX, 2), "wraps");
+	entry[3].value[1] = 0xfff;
+	CHECK(!rem_nvram_contains(entry, count, 0x4000, 0x1001), "a gap");
+	CHECK(rem_nvram_contains(entry, count, 0x4000, 0xfff), "up to it");
+}
+
+/* Held is what would be entered on its own machine, and only by its policy. */
+static void differing_machine_is_held(void)
+{
+	static const u32 hold_s = 30;
+	struct decision decision;
+
+	for (u32 policy = REM_POLICY_COLD; policy <= REM_POLICY_HOLD_COLD;
+	     policy++) {
+		bool holds = policy != REM_POLICY_COLD;
+
+		make_block();
+		memcpy(body(0) + offsetof(struct rem_body, policy), &policy, 4);
+		if (holds)
+			memcpy(body(0) + offsetof(struct rem_body, hold_s),
+			       &hold_s, 4);
+		build_reseal(block, 0);
+		decision = decide();
+		CHECK(decision.reason == REM_BOOT_RESUME &&
+			      !rem_holds(&decision),
+		      "the same machine: %u", decision.reason);
+		machine.entry[ENTRIES - 1].value[1]++;
+		decision = decide();
+		CHECK(decision.reason == REM_COLD_ACPI_DIFFERS &&
+			      rem_holds(&decision) == holds,
+		      "policy %u", policy);
+		rem_decide(block, REGION_PHYS, REGION_BYTES, &machine, true,
+			   &decision);
+		CHECK(!rem_holds(&decision), "a cold boot was requested");
+		block[REM_BODY_OFFSET + REM_BODY_HEADER_BYTES] ^= 1;
+		decision = decide();
+		CHECK(!rem_holds(&decision), "a damaged image is held");
+		machine.entry[ENTRIES - 1].value[1]--;
+	}
+}
+
+/* As much as firmware reserves is no difference; a memory module is one. */
+static void little_dram_is_no_difference(void)
+{
+	struct rem_desc_entry *dram = NULL;
+
+	make_block();
+	for (u32 i = 0; i < machine.count; i++)
+		if (machine.entry[i].type == REM_DESC_MEMORY)
+			dram = &machine.entry[i];
+	CHECK(dram && dram->value[2] == REM_MEMORY_DRAM, "last of its type");
+	for (u64 bytes = 0; bytes <= 2 * DRAM_BYTES; bytes += 0x80000) {
+		bool near = bytes + REM_DRAM_TOLERANCE_BYTES >= DRAM_BYTES &&
+			    bytes <= DRAM_BYTES + REM_DRAM_TOLERANCE_BYTES;
+
+		dram->value[1] = bytes;
+		CHECK(reason() == (near ? REM_BOOT_RESUME :
+					  REM_COLD_MEMORY_DIFFERS),
+		      "DRAM of %llx: %u", (unsigned long long)bytes, reason());
+	}
+	dram->value[1] = DRAM_BYTES;
+	dram->value[3]++;
+	CHECK(reason() == REM_COLD_MEMORY_DIFFERS, "another word");
+	dram->value[3]--;
+	/* Of NVRAM no byte. */
+	dram[-1].value[1] += 4096;
+	CHECK(reason() == REM_COLD_MEMORY_DIFFERS, "more NVRAM");
+	dram[-1].value[1] -= 4096;
+	dram[-1].value[4]++;
+	CHECK(reason() == REM_COLD_MEMORY_DIFFERS, "another stamp");
+	dram[-1].value[4]--;
+	CHECK(reason() == REM_BOOT_RESUME, "the same again");
 }
 
 /* A table with one entry less has room for an offset that is not aligned. */
@@ -323,18 +608,38 @@ static void other_machine_is_named(void)
 		struct rem_desc_entry saved = machine.entry[i];
 		struct decision decision;
 
+		u64 expected = saved.value[4];
+
 		machine.entry[i].value[4]++;
 		decision = decide();
 		CHECK(decision.reason == of_type[saved.type], "type %u: %u",
 		      saved.type, decision.reason);
-		CHECK(decision.expected.value[4] == 0 &&
-			      decision.found.value[4] == 1 &&
+		CHECK(decision.expected.value[4] == expected &&
+			      decision.found.value[4] == expected + 1 &&
 			      decision.found.type == saved.type,
 		      "both are named");
 		CHECK(decision.consume == NEWEST, "consumed");
 		machine.entry[i] = saved;
 	}
 	CHECK(reason() == REM_BOOT_RESUME, "same machine again");
+}
+
+/* Entries that a description has no room for could differ. */
+static void too_large_machine_is_cold(void)
+{
+	struct decision decision;
+
+	make_block();
+	machine.full = true;
+	decision = decide();
+	CHECK(decision.reason == REM_COLD_MACHINE_TOO_LARGE, "reason %u",
+	      decision.reason);
+	CHECK(decision.consume == NEWEST, "consumed");
+	desc_write(&machine, block + REM_DESC_OFFSET);
+	CHECK(get_u64(block + REM_DESC_OFFSET) != REM_DESC_MAGIC,
+	      "the kernel gets a description that is not whole");
+	machine.full = false;
+	CHECK(reason() == REM_BOOT_RESUME, "a whole description again");
 }
 
 static void other_region_is_memory_differs(void)
@@ -359,10 +664,18 @@ void test_record(void)
 	swapped_slots_are_cold();
 	zeros_and_ones_are_cold();
 	resume_is_one_shot();
+	cold_boot_closes_for_good();
+	lost_cpu_and_older_microcode_are_named();
 	asked_is_cold_and_consumes();
 	impossible_fields_are_cold();
+	any_range_of_nvram_is_entered();
+	impossible_ranges_are_cold();
+	adjacent_ranges_are_one_memory();
+	differing_machine_is_held();
+	little_dram_is_no_difference();
 	unaligned_table_is_cold();
 	other_machine_is_named();
+	too_large_machine_is_cold();
 	other_region_is_memory_differs();
 	free(block);
 }

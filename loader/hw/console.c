@@ -15,6 +15,11 @@ void console_open(void)
 	there = uart_open(COM1);
 }
 
+bool console_get(u8 *ret_byte)
+{
+	return there && uart_get(COM1, ret_byte);
+}
+
 static void put(char c)
 {
 	if (there && !uart_put(COM1, (u8)c))

@@ -7,6 +7,9 @@
 /* COM1, if there is one; without it the functions below have no effect. */
 void console_open(void);
 
+/* The next byte received; false if there is none. */
+bool console_get(u8 *ret_byte);
+
 /*
  * Print a line after "GO: ". @format knows %s, %u and %x (u32), %lu and %lx
  * (u64), without widths.

@@ -19,25 +19,24 @@ static bool wire;
 static bool answered; /* a status of 0 is valid, too */
 static u8 status;
 
-static void poll(void)
+u8 power_poll(void)
 {
 	u8 byte;
 
-	while (uart_get(REM_PWR_PORT, &byte)) {
+	while (wire && uart_get(REM_PWR_PORT, &byte)) {
 		if (!pwr_is_status(byte))
 			continue;
 		status = byte;
 		answered = true;
 		uart_put(REM_PWR_PORT, pwr_echo(byte));
 	}
+	return status;
 }
 
 u8 power_open(void)
 {
 	wire = uart_open(REM_PWR_PORT);
-	if (wire)
-		poll();
-	return status;
+	return power_poll();
 }
 
 u8 power_wait(u16 timer_port)
@@ -50,7 +49,7 @@ u8 power_wait(u16 timer_port)
 		return 0;
 	}
 	for (;;) {
-		poll();
+		power_poll();
 		if (answered && pwr_enough(status))
 			return status;
 		if (answered && !printed) {

@@ -4,11 +4,14 @@
 
 #include "../core/base.h"
 
-/*
- * Poll the wire once and echo the bytes received. Returns the newest status byte,
- * 0 = none yet.
- */
+/* Open the wire, and poll it once. */
 u8 power_open(void);
+
+/*
+ * Echo the bytes that were received. Returns the newest status byte, 0 = none yet.
+ * The supply repeats what is not echoed; what is, only the loader knows.
+ */
+u8 power_poll(void);
 
 /*
  * Wait until an image may be consumed (invariant 9): the supply reports power and

@@ -14,8 +14,10 @@
 #define LINE_8N1 0x03
 #define LINE_DIVISOR 0x80
 #define FIFO_ENABLE 0x01
+#define FIFO_BYTES 16
 #define MODEM_DTR_RTS 0x03
 #define STATUS_RECEIVED 0x01
+#define STATUS_ERRORS 0x1c /* parity, framing, break */
 #define STATUS_CAN_SEND 0x20
 
 /*
@@ -43,10 +45,22 @@ bool uart_open(u16 port)
 	return true;
 }
 
+/* The port whose next byte has an error: a read of the status clears it. */
+static u16 error_port;
+
+static u8 line_status(u16 port)
+{
+	u8 line = in8((u16)(port + LINE_STATUS));
+
+	if (line & STATUS_ERRORS)
+		error_port = port;
+	return line;
+}
+
 bool uart_put(u16 port, u8 byte)
 {
 	for (u32 i = 0; i < SEND_POLLS_MAX; i++) {
-		if (in8((u16)(port + LINE_STATUS)) & STATUS_CAN_SEND) {
+		if (line_status(port) & STATUS_CAN_SEND) {
 			out8(port, byte);
 			return true;
 		}
@@ -57,8 +71,13 @@ bool uart_put(u16 port, u8 byte)
 
 bool uart_get(u16 port, u8 *ret_byte)
 {
-	if (!(in8((u16)(port + LINE_STATUS)) & STATUS_RECEIVED))
-		return false;
-	*ret_byte = in8(port);
-	return true;
+	for (u32 i = 0; i < FIFO_BYTES; i++) {
+		if (!(line_status(port) & STATUS_RECEIVED))
+			break;
+		*ret_byte = in8(port);
+		if (error_port != port)
+			return true;
+		error_port = 0;
+	}
+	return false;
 }

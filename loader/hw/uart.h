@@ -11,7 +11,7 @@ bool uart_open(u16 port);
 /* Send one byte; false if the transmitter never drains. */
 bool uart_put(u16 port, u8 byte);
 
-/* Take a received byte; false if there is none. */
+/* Take a received byte without an error of the line; false if there is none. */
 bool uart_get(u16 port, u8 *ret_byte);
 
 #endif /* LOADER_UART_H */

@@ -47,9 +47,13 @@ void boot_map(const struct machine *machine, struct memtype memtype,
 	*map = *firmware;
 	if (!memtype.given)
 		hide_dram(firmware, map);
-	for (u32 i = 0; i < machine->nvram_count; i++)
-		paint(map, machine->nvram[i].base, machine->nvram[i].bytes,
-		      MAP_PMEM);
+	for (u32 i = 0; i < machine->nvram.count; i++) {
+		const struct range *range = &machine->nvram.range[i];
+
+		paint(map, range->base, range->bytes, MAP_PMEM);
+		if (memtype.given)
+			paint(map, range->base, GO_PAGE_BYTES, MAP_RESERVED);
+	}
 	if (!memtype.given)
 		paint(map, machine->region_phys, machine->region_bytes,
 		      MAP_RAM);

@@ -15,7 +15,8 @@ struct place {
 /*
  * With memtype= each range has its own type, and the kernel chooses. Without it,
  * DRAM is hidden and NVRAM is ordinary memory, so that any kernel uses NVRAM only.
- * The block is reserved in either case.
+ * The block is reserved in either case, and with memtype= the page at the start of
+ * every range, where its stamp is.
  */
 void boot_map(const struct machine *machine, struct memtype memtype,
 	      struct map *map);

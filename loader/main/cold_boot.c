@@ -8,6 +8,7 @@
 #include "boot_map.h"
 #include "../hw/console.h"
 #include "../hw/io.h"
+#include "stamp.h"
 
 /* What the kernel gets, in the loader's work area. */
 #define WORK_PARAMS REM_WORK_OFFSET
@@ -100,7 +101,7 @@ static u64 write_handover(const struct machine *machine)
 	return machine->region_phys + WORK_HANDOVER;
 }
 
-_Noreturn void cold_boot(const struct machine *machine,
+_Noreturn void cold_boot(const struct machine *machine, struct desc *desc,
 			 void (*finish)(void *context), void *context)
 {
 	struct linux_boot boot = { .initrd_bytes = 0 };
@@ -112,6 +113,7 @@ _Noreturn void cold_boot(const struct machine *machine,
 	boot.rsdp_phys = copy_acpi(machine);
 	load_cmdline(machine, &boot);
 	memtype = memtype_read(block_at(machine, WORK_CMDLINE));
+	stamp_ranges(machine, memtype, desc);
 	boot_map(machine, memtype, &map);
 	boot.map = &map;
 	place = boot_place(machine, memtype);

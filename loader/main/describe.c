@@ -13,8 +13,10 @@
 #include "../hw/io.h"
 #include "../hw/pci.h"
 #include "../hw/virtio_blk.h"
+#include "stamp.h"
 
 #define MIB 0x100000u
+#define LEAF_TOPOLOGY 0xbu
 #define SIG_FACS ACPI_SIGNATURE('F', 'A', 'C', 'S')
 
 struct leaf {
@@ -60,17 +62,24 @@ static void add_kernel(const struct machine *machine, struct desc *desc)
 	desc_add(desc, REM_DESC_KERNEL, 0, value, 3);
 }
 
+/* Of this CPU: with 32 bits where it has them. */
+static u32 boot_apic_id(void)
+{
+	if (read_cpuid(0, 0).eax >= LEAF_TOPOLOGY) {
+		struct cpuid topology = read_cpuid(LEAF_TOPOLOGY, 0);
+
+		if (topology.ebx)
+			return topology.edx;
+	}
+	return read_cpuid(1, 0).ebx >> 24;
+}
+
 static void add_cpus(const struct machine *machine, struct desc *desc)
 {
 	static u32 apic_id[MACHINE_CPUS_MAX];
 	u32 count = acpi_cpus(&machine->acpi, apic_id, MACHINE_CPUS_MAX);
-	u64 value = count;
 
-	desc_add(desc, REM_DESC_CPU_COUNT, 0, &value, 1);
-	for (u32 i = 0; i < count; i++) {
-		value = apic_id[i];
-		desc_add(desc, REM_DESC_CPU, i, &value, 1);
-	}
+	desc_add_cpus(desc, apic_id, count, boot_apic_id());
 }
 
 static void add_cpuid(struct desc *desc)
@@ -94,23 +103,26 @@ static void add_cpuid(struct desc *desc)
 	}
 }
 
-/*
- * NVRAM exactly. DRAM only by its total in MiB: firmware reserves parts of it, and
- * no image is in it.
- */
+/* NVRAM exactly. DRAM only by its total in MiB: no image is in it. */
 static void add_memory(const struct machine *machine, struct desc *desc)
 {
 	u64 dram = map_bytes(&machine->front->map, MAP_RAM);
 	u32 key = 0;
 
-	for (; key < machine->nvram_count; key++) {
-		u64 value[3] = { machine->nvram[key].base,
-				 machine->nvram[key].bytes, MAP_PMEM };
+	for (; key < machine->nvram.count; key++) {
+		const struct range *range = &machine->nvram.range[key];
+		struct rem_range_stamp stamp = stamp_read(machine, key);
 
-		desc_add(desc, REM_DESC_MEMORY, key, value, 3);
+		desc_add(desc, REM_DESC_MEMORY, key,
+			 (u64[5]){ range->base, range->bytes, REM_MEMORY_NVRAM,
+				   stamp.count, stamp.nonce },
+			 5);
 	}
 	desc_add(desc, REM_DESC_MEMORY, key,
-		 (u64[3]){ 0, (dram + MIB - 1) / MIB * MIB, MAP_RAM }, 3);
+		 (u64[3]){ 0, (dram + MIB - 1) / MIB * MIB, REM_MEMORY_DRAM },
+		 3);
+	/* What is left out could differ. */
+	desc->full |= machine->nvram_more;
 }
 
 struct functions {
@@ -192,6 +204,8 @@ static void add_acpi(const struct machine *machine, struct desc *desc)
 
 void describe(const struct machine *machine, struct desc *desc)
 {
+	desc->count = 0;
+	desc->full = false;
 	add_kernel(machine, desc);
 	add_cpus(machine, desc);
 	add_cpuid(desc);
@@ -200,6 +214,6 @@ void describe(const struct machine *machine, struct desc *desc)
 	add_acpi(machine, desc);
 	desc_finish(desc);
 	if (desc->full)
-		die("the machine description has more than %u entries",
-		    REM_DESC_ENTRIES_MAX);
+		print("the machine has more than %u parts or %u ranges of NVRAM: no image can be entered",
+		      REM_DESC_ENTRIES_MAX, REM_RANGES_MAX);
 }

@@ -5,17 +5,41 @@
 #include "../core/record.h"
 #include "../hw/flush.h"
 
+/* One aligned store: a cut leaves the old word or the new one. */
+static bool store_word(const struct machine *machine, u32 offset, u64 raw)
+{
+	u8 *at = block_at(machine, offset);
+
+	*(volatile u64 *)at = raw;
+	flush(at, sizeof(raw));
+	return *(volatile u64 *)at == raw;
+}
+
 bool consume(const struct machine *machine, u32 sequence)
 {
-	u8 *at = block_at(machine, REM_CONSUMED_OFFSET);
 	struct rem_word word = record_consumed(sequence);
 	u64 raw;
 
 	memcpy(&raw, &word, sizeof(raw));
-	/* One aligned store: a cut leaves the old word or the new one. */
-	*(volatile u64 *)at = raw;
-	flush(at, sizeof(raw));
-	return *(volatile u64 *)at == raw;
+	return store_word(machine, REM_CONSUMED_OFFSET, raw);
+}
+
+bool close_images(const struct machine *machine,
+		  const struct decision *decision)
+{
+	u32 clear = decision->clear;
+	bool closed = true;
+
+	/* A word that does not hold what was stored in it closes nothing. */
+	if (decision->consume && !consume(machine, decision->consume))
+		clear = (1u << REM_SLOTS) - 1;
+	for (u32 n = 0; n < REM_SLOTS; n++) {
+		u32 at = REM_COMMIT_OFFSET + n * REM_COMMIT_STRIDE_BYTES;
+
+		if (clear & 1u << n)
+			closed &= store_word(machine, at, 0);
+	}
+	return closed;
 }
 
 void loader_event(const struct machine *machine, u32 sequence, u32 n,

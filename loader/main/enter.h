@@ -2,6 +2,7 @@
 #ifndef LOADER_ENTER_H
 #define LOADER_ENTER_H
 
+#include "../core/record.h"
 #include "machine.h"
 
 /*
@@ -9,6 +10,14 @@
  * False if memory does not contain what was stored.
  */
 bool consume(const struct machine *machine, u32 sequence);
+
+/*
+ * Before a cold boot: make durable that no later boot can enter an image that
+ * @decision has found, damaged or not. False if memory does not contain what was
+ * stored.
+ */
+bool close_images(const struct machine *machine,
+		  const struct decision *decision);
 
 /* Write the @n-th loader event of @sequence's timeline. */
 void loader_event(const struct machine *machine, u32 sequence, u32 n,

@@ -3,6 +3,7 @@
  * The order of the loader, for every front end:
  *
  *   find NVRAM -> restore it -> describe the machine -> check the record
+ *     -> the machine differs, and the image's policy is to hold it: look again
  *     -> resume: wait for charge, consume, enter the image
  *     -> cold boot: consume what could be entered, load the kernel, enter it
  *
@@ -22,6 +23,8 @@
 #include "cold_boot.h"
 #include "describe.h"
 #include "enter.h"
+#include "hold.h"
+#include "stamp.h"
 
 /* The RSDP is here on BIOS machines if the front end does not know it. */
 #define BIOS_AREA_PHYS 0xe0000u
@@ -51,28 +54,27 @@ static void find_acpi(void)
 		die("no ACPI tables with valid checksums");
 }
 
-/* The largest persistent range; the first of several that are equal. */
 static void find_nvram(void)
 {
-	const struct acpi_range *best = NULL;
+	struct ranges *nvram = &machine.nvram;
+	const struct range *region;
+	bool all;
 
-	machine.nvram_count =
-		acpi_nvram(&machine.acpi, machine.nvram, MACHINE_NVRAM_MAX);
-	for (u32 i = 0; i < machine.nvram_count; i++)
-		if (!best || machine.nvram[i].bytes > best->bytes)
-			best = &machine.nvram[i];
-	if (!best)
-		die("no NVRAM: the NFIT has no persistent range");
-	if (best->base % REM_BLOCK_ALIGN_BYTES ||
-	    best->bytes <= REM_BLOCK_BYTES)
-		die("NVRAM at %lx, %lu bytes, is too small or not aligned",
-		    best->base, best->bytes);
-	for (u32 i = 0; i < machine.nvram_count; i++)
-		if (!paging_map(machine.nvram[i].base, machine.nvram[i].bytes))
+	all = acpi_nvram(&machine.acpi, nvram);
+	all &= ranges_add_map(nvram, &machine.front->map);
+	machine.nvram_more = !all;
+	if (!nvram->count)
+		die("no NVRAM: neither the NFIT nor the map has a persistent range");
+	region = ranges_region(nvram);
+	if (!region)
+		die("no range of NVRAM is larger than %u bytes and aligned",
+		    REM_BLOCK_BYTES);
+	for (u32 i = 0; i < nvram->count; i++)
+		if (!paging_map(nvram->range[i].base, nvram->range[i].bytes))
 			die("NVRAM at %lx, %lu bytes, cannot be mapped",
-			    machine.nvram[i].base, machine.nvram[i].bytes);
-	machine.region_phys = best->base;
-	machine.region_bytes = best->bytes;
+			    nvram->range[i].base, nvram->range[i].bytes);
+	machine.region_phys = region->base;
+	machine.region_bytes = region->bytes;
 }
 
 static void read_kernel_head(void)
@@ -91,21 +93,27 @@ static void read_kernel_head(void)
 		die("%s", wrong);
 }
 
+/* The last difference because of which the image was held; its reason 0 = none. */
+static struct decision held;
+
 static void write_note(void *unused)
 {
+	bool resumes = decision.reason == REM_BOOT_RESUME;
+	const struct decision *differs = resumes ? &held : &decision;
 	struct rem_boot_note note = {
 		.magic = REM_NOTE_MAGIC,
 		.version = REM_VERSION,
 		.reason = decision.reason,
 		.sequence = decision.sequence,
 		.slot = decision.slot,
-		.expected = decision.expected,
-		.found = decision.found,
+		.expected = differs->expected,
+		.found = differs->found,
 		.entry_tsc = machine.front->entry_tsc,
 		.ready_tsc = machine.ready_tsc,
 		.leave_tsc = read_tsc(),
 		.charge = machine.charge,
 		.nvdimm = machine.nvdimm,
+		.held = held.reason,
 	};
 
 	(void)unused;
@@ -113,22 +121,14 @@ static void write_note(void *unused)
 	memcpy(block_at(&machine, REM_NOTE_OFFSET), &note, sizeof(note));
 }
 
-static void print_entry(const char *side, const struct rem_desc_entry *entry)
-{
-	print("%s type %u key %x: %lx %lx %lx %lx %lx", side, entry->type,
-	      entry->key, entry->value[0], entry->value[1], entry->value[2],
-	      entry->value[3], entry->value[4]);
-}
-
 static void print_cold(void)
 {
 	print("cold %u %s sequence %u slot %u", decision.reason,
 	      rem_reason_name(decision.reason), decision.sequence,
 	      decision.slot);
-	if (decision.expected.type || decision.found.type) {
-		print_entry("expected", &decision.expected);
-		print_entry("found   ", &decision.found);
-	}
+	if (decision.reason == REM_COLD_BODY_FIELD)
+		print("%s", decision.wrong);
+	print_difference(&decision);
 }
 
 /* Before anything of an image is executed: it must not be restored again. */
@@ -175,19 +175,52 @@ static void resume(void)
 		    machine.region_phys + REM_NOTE_OFFSET);
 }
 
-/* If DRAM was not restored, its content is no record. */
+/* If NVRAM has lost its content, there is no record, or no image. */
 static void check_nvdimm(void)
 {
 	u32 reason = machine.nvdimm ? nvdimm_reason((u8)machine.nvdimm) : 0;
 
+	if (!reason && decision.reason == REM_BOOT_RESUME &&
+	    acpi_nvram_lost(&machine.acpi))
+		reason = REM_COLD_NVDIMM_FAILED;
 	if (!reason || machine.front->cold_requested)
 		return;
 	decision.reason = reason;
 	decision.expected = decision.found = (struct rem_desc_entry){ 0 };
 }
 
+/* Describe the machine, and decide. Changes nothing outside the block. */
+static void look(void)
+{
+	u32 given_up;
+
+	describe(&machine, &desc);
+	desc_write(&desc, block_at(&machine, REM_DESC_OFFSET));
+	machine.ready_tsc = read_tsc();
+	rem_decide(block_at(&machine, 0), machine.region_phys,
+		   machine.region_bytes, &desc, machine.front->cold_requested,
+		   &decision);
+	given_up = rem_go_given_up(block_at(&machine, 0), decision.sequence);
+	if (decision.reason == REM_COLD_ALREADY_CONSUMED && given_up)
+		decision.reason = given_up;
+	check_nvdimm();
+}
+
+/* For readers of NVRAM: there is no decision yet, and why. */
+static void note_hold(void)
+{
+	u32 reason = decision.reason;
+
+	held = decision;
+	decision.reason = REM_BOOT_HOLD;
+	write_note(NULL);
+	decision.reason = reason;
+}
+
 _Noreturn void loader_main(const struct front *front)
 {
+	const struct hold_steps steps = { look, note_hold };
+
 	fault_open();
 	crc32c_init(read_cpuid(1, 0).ecx & CPUID_1_ECX_SSE42);
 	machine.front = front;
@@ -196,20 +229,17 @@ _Noreturn void loader_main(const struct front *front)
 	find_nvram();
 	machine.nvdimm = nvdimm_restore(acpi_timer_port(&machine.acpi));
 	read_kernel_head();
-	describe(&machine, &desc);
-	desc_write(&desc, block_at(&machine, REM_DESC_OFFSET));
-	machine.ready_tsc = read_tsc();
-
-	rem_decide(block_at(&machine, 0), machine.region_phys,
-		   machine.region_bytes, &desc, front->cold_requested,
-		   &decision);
-	check_nvdimm();
+	stamp_drop(&machine);
+	look();
+	if (rem_holds(&decision))
+		hold(&decision, acpi_timer_port(&machine.acpi), &steps);
 	if (decision.reason == REM_BOOT_RESUME)
 		resume();
+	machine.charge = power_poll();
 	print_cold();
-	if (decision.consume && !consume(&machine, decision.consume))
+	if (!close_images(&machine, &decision))
 		die("NVRAM does not contain what was stored in it");
 	if (!erase_flash())
 		die("the NVDIMM has not erased its flash");
-	cold_boot(&machine, write_note, NULL);
+	cold_boot(&machine, &desc, write_note, NULL);
 }

@@ -7,14 +7,13 @@
 #include "../core/linux.h"
 #include "front.h"
 
-#define MACHINE_NVRAM_MAX 16
 #define MACHINE_CPUS_MAX 256
 
 struct machine {
 	const struct front *front;
 	struct acpi_tables acpi;
-	struct acpi_range nvram[MACHINE_NVRAM_MAX];
-	u32 nvram_count;
+	struct ranges nvram;
+	bool nvram_more; /* there are more ranges, which are not in use */
 	u64 region_phys; /* the NVRAM range that the block is in */
 	u64 region_bytes;
 	u32 charge;    /* last status byte of the supply, 0 = none */

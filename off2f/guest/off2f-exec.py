@@ -114,7 +114,7 @@ def poked(memory: io.FileIO, text: range, others: io.FileIO, its_text: range) ->
     return "ok"
 
 
-def said(program: str, word: str, name: str, limit_s: int = LIMIT_S) -> tuple[int, bytes]:
+def printed(program: str, word: str, name: str, limit_s: int = LIMIT_S) -> tuple[int, bytes]:
     done = subprocess.run(
         [name, word],
         executable=program,
@@ -131,13 +131,13 @@ def judge(program: str, name: str) -> str:
     """Compare the outputs; a program whose output differs between two runs is `unsteady`."""
     for word in ("--version", "--help"):
         try:
-            first, second = said(program, word, name), said(program, word, name)
+            first, second = printed(program, word, name), printed(program, word, name)
         except subprocess.TimeoutExpired:
             continue
         if first != second:
             continue
         try:
-            other = said(f"{HERE}/{name}", word, name, OURS_LIMIT_S)
+            other = printed(f"{HERE}/{name}", word, name, OURS_LIMIT_S)
         except subprocess.TimeoutExpired:
             return f"HANGS {name} {word}"
         return f"{'same' if other == first else 'DIFFERS'} {name} {word}"

@@ -13,7 +13,7 @@
 
 #include "off2f.h"
 
-/* Pages whose frames are looked up, and mapped, at once. */
+/* Pages that are mapped at once. */
 #define TEXT_AROUND 64UL
 
 struct dax_device;
@@ -55,6 +55,7 @@ struct off2f_xyz_file {
 	struct off2f_abc_id abc;
 	void *header; /* of the ABC that last had this text, and program headers */
 	unsigned long pages;
+	bool looked_up; /* the pages of at least one program's texts */
 	unsigned long *frame; /* by page; 0 = not looked up */
 	u8 *huge; /* by 2 MiB: HUGE_... */
 };
@@ -78,8 +79,7 @@ struct off2f_xyz_file *off2f_xyz_get(const struct off2f_abc *abc,
 				     struct file *abc_file, const char **why);
 bool off2f_xyz_header(struct off2f_header *head, const struct file *abc_file);
 void off2f_xyz_put(struct off2f_xyz_file *xyz);
-int off2f_xyz_look_up(struct off2f_xyz_file *xyz, unsigned long first,
-		      unsigned long count);
+void off2f_xyz_look_up(struct off2f_xyz_file *xyz, const struct off2f_abc *abc);
 void off2f_xyz_forget(unsigned int keep);
 int off2f_map(const struct off2f_abc *abc, struct off2f_xyz_file *xyz);
 int off2f_text_access(struct vm_area_struct *vma, unsigned long address,

@@ -103,20 +103,16 @@ out:
 	return ret;
 }
 
-/* What has not been looked up before, and what the file system must do. */
+/* What is not known to be in NVRAM, and what the file system must do. */
 static vm_fault_t text_fault(struct vm_fault *vmf)
 {
 	struct off2f_xyz_file *xyz = vmf->vma->vm_private_data;
-	unsigned long first, count;
 	vm_fault_t ret = 0;
 
-	if (!(vmf->flags & FAULT_FLAG_WRITE) && vmf->pgoff < xyz->pages) {
-		count = window(vmf, &first);
-		if (!off2f_xyz_look_up(xyz, first, count)) {
-			rcu_read_lock(); /* as around map_pages() */
-			ret = text_map_pages(vmf, 0, 0);
-			rcu_read_unlock();
-		}
+	if (!(vmf->flags & FAULT_FLAG_WRITE)) {
+		rcu_read_lock(); /* as around map_pages() */
+		ret = text_map_pages(vmf, 0, 0);
+		rcu_read_unlock();
 	}
 	return ret ?: xyz->fs_ops->fault(vmf);
 }

@@ -57,39 +57,22 @@ static unsigned long run_of(struct inode *inode, unsigned long page,
 			    sector_t start, unsigned long most)
 {
 	unsigned long run;
-	sector_t block;
 
-	if (in_one_piece(inode, page, start, most))
-		return most;
-	for (run = 1; run < most; run++) {
-		block = page + run;
-		if (bmap(inode, &block) || block != start + run)
-			break;
-	}
-	return run;
+	for (run = most; run > 1; run /= 2)
+		if (in_one_piece(inode, page, start, run))
+			return run;
+	return 1;
 }
 
-/**
- * off2f_xyz_look_up() - find out where pages of a text file are
- * @xyz: the file
- * @first: the first page
- * @count: how many, all within the file
- *
- * By the file system's own account of the file's blocks, which stay where they
- * are while nobody may write to it. What is in a hole is not found; the text's
- * pages are in none.
- *
- * Context: may sleep. Several may do the same at once.
- */
-int off2f_xyz_look_up(struct off2f_xyz_file *xyz, unsigned long first,
-		      unsigned long count)
+static int look_up(struct off2f_xyz_file *xyz, unsigned long page,
+		   unsigned long end)
 {
 	struct inode *inode = file_inode(xyz->file);
-	unsigned long page = first, run;
+	unsigned long run;
 	sector_t start;
 	int err;
 
-	while (page < first + count) {
+	while (page < end) {
 		if (READ_ONCE(xyz->frame[page])) {
 			page++;
 			continue;
@@ -98,11 +81,41 @@ int off2f_xyz_look_up(struct off2f_xyz_file *xyz, unsigned long first,
 		err = bmap(inode, &start);
 		if (err || !start)
 			return err;
-		run = run_of(inode, page, start, first + count - page);
+		run = run_of(inode, page, start, end - page);
 		err = look_up_run(xyz, page, start, run);
 		if (err)
 			return err;
 		page += run;
+		cond_resched();
 	}
 	return 0;
+}
+
+/**
+ * off2f_xyz_look_up() - find out where the texts of a program are
+ * @xyz: the file that they are in
+ * @abc: the program
+ *
+ * By the file system's own account of the file's blocks, which stay where they
+ * are while nobody may write to it. What is in a hole is not found, and left to
+ * the file system's own fault handler; the text's pages are in none.
+ *
+ * Context: may sleep, and takes the inode's lock as a read of the file does: so
+ * never in a page fault, where the address space is locked already, which a write
+ * of that file system locks inside. Several may do the same at once.
+ */
+void off2f_xyz_look_up(struct off2f_xyz_file *xyz, const struct off2f_abc *abc)
+{
+	u32 i;
+
+	if (abc->known && READ_ONCE(xyz->looked_up))
+		return;
+	for (i = 0; i < abc->head->texts; i++) {
+		unsigned long first = abc->text[i].xyz_offset >> PAGE_SHIFT;
+		unsigned long count = abc->text[i].bytes >> PAGE_SHIFT;
+
+		look_up(xyz, min(first, xyz->pages),
+			min(first + count, xyz->pages));
+	}
+	WRITE_ONCE(xyz->looked_up, true);
 }

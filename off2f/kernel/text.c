@@ -326,5 +326,7 @@ struct off2f_xyz_file *off2f_xyz_get(const struct off2f_abc *abc,
 	if (!IS_ERR(xyz))
 		keep_header(xyz, abc, abc_file);
 	mutex_unlock(&lock);
+	if (!IS_ERR(xyz))
+		off2f_xyz_look_up(xyz, abc);
 	return xyz;
 }

@@ -76,6 +76,16 @@ pub enum Failure {
         /// The error.
         source: std::io::Error,
     },
+    /// What takes a program's place would be without one of its extended attributes.
+    #[error("{path}: it cannot have the program's attribute {name} there: {source}")]
+    Attribute {
+        /// Of the attribute.
+        name: String,
+        /// Of the new file.
+        path: PathBuf,
+        /// The error.
+        source: std::io::Error,
+    },
     /// An order that cannot be carried out.
     #[error("{0}")]
     Usage(String),

@@ -15,6 +15,7 @@
 //! # }
 //! ```
 
+mod attributes;
 mod check;
 mod convert;
 mod error;

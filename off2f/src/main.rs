@@ -107,7 +107,7 @@ fn main() -> ExitCode {
             let _ = writeln!(io::stderr(), "off2f: {error}");
             match error {
                 Failure::Usage(_) => ExitCode::from(2),
-                Failure::Io { .. } => ExitCode::from(4),
+                Failure::Io { .. } | Failure::Attribute { .. } => ExitCode::from(4),
                 _ => ExitCode::from(1),
             }
         }

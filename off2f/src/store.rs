@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use memmap2::Mmap;
 use sha2::{Digest, Sha256};
 
+use crate::attributes::Attributes;
 use crate::check::{check_abc, check_xyz, is_abc};
 use crate::convert::{Pair, convert};
 use crate::error::Failure;
@@ -255,9 +256,10 @@ impl Store {
         self.rename(&tmp, &path)
     }
 
-    /// ABC takes the place of the program, with the ELF's owner and rights.
+    /// ABC takes the place of the program, with the ELF's owner, rights and extended attributes.
     fn put_program(&self, page: &[u8], rest: &[u8], elf: &Path, to: &Path) -> Result<(), Failure> {
         let like = fs::metadata(elf).map_err(Failure::io(elf))?;
+        let attributes = Attributes::of(elf)?;
         let tmp = beside(to);
         let _ = fs::remove_file(&tmp);
         let mut file = self.create(&tmp, 0o600)?;
@@ -268,8 +270,14 @@ impl Store {
         file.write_all(rest).map_err(io)?;
         // The owner first: a change of it takes set-user-ID away.
         chown(&tmp, Some(like.uid()), Some(like.gid())).map_err(io)?;
-        file.set_permissions(fs::Permissions::from_mode(like.mode() & 0o7777))
-            .map_err(io)?;
+        let kept = attributes.put(&file, to).and_then(|()| {
+            file.set_permissions(fs::Permissions::from_mode(like.mode() & 0o7777))
+                .map_err(io)
+        });
+        if kept.is_err() {
+            let _ = fs::remove_file(&tmp);
+        }
+        kept?;
         self.step()?;
         file.sync_all().map_err(io)?;
         self.rename(&tmp, to)

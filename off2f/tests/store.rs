@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use common::{old_style, usual};
 use off2f::store::Store;
 use off2f::{check_abc, check_xyz, is_abc};
+use rustix::fs::{XattrFlags, getxattr, setxattr};
 
 struct Place {
     _folder: tempfile::TempDir,
@@ -86,6 +87,94 @@ fn upgrade_takes_the_old_text_away() {
     store.install(&it.elf, &it.program).unwrap();
     assert_eq!(runs(&it.program), old_style());
     assert_eq!(store.texts().unwrap().len(), 1);
+}
+
+/// Sets a capability, which only root may, or an attribute of the user's; returns its name.
+fn with_attribute(program: &Path, value: &[u8]) -> &'static str {
+    let none = XattrFlags::empty();
+    // Version 2, effective: CAP_NET_RAW.
+    let mut capability = vec![1, 0, 0, 2, 0, 0x20, 0, 0];
+    capability.resize(20, 0);
+    let name = "security.capability";
+    if setxattr(program, name, &capability, none).is_err() {
+        setxattr(program, "user.label", value, none).unwrap();
+        return "user.label";
+    }
+    // Also where the file system has both.
+    let _ = setxattr(program, "user.label", value, none);
+    name
+}
+
+fn attribute(program: &Path, name: &str) -> Option<Vec<u8>> {
+    let mut value = vec![0; 256];
+    let count = getxattr(program, name, &mut value[..]).ok()?;
+    value.truncate(count);
+    Some(value)
+}
+
+#[test]
+fn extended_attributes_are_those_of_the_program() {
+    let it = place(&usual());
+    let store = Store::open(&it.store).unwrap();
+    fs::copy(&it.elf, &it.program).unwrap();
+    let name = with_attribute(&it.program, b"kept");
+    let before = [name, "user.label"].map(|name| attribute(&it.program, name));
+    assert!(before[0].is_some());
+    store.install(&it.program, &it.program).unwrap();
+    assert!(is_abc(&fs::read(&it.program).unwrap()));
+    assert_eq!(
+        [name, "user.label"].map(|name| attribute(&it.program, name)),
+        before
+    );
+    // As they are when it is put back, not as they were.
+    let again = with_attribute(&it.program, b"changed");
+    let before = [again, "user.label"].map(|name| attribute(&it.program, name));
+    store.remove(&it.program, true).unwrap();
+    assert_eq!(runs(&it.program), usual());
+    assert_eq!(
+        [again, "user.label"].map(|name| attribute(&it.program, name)),
+        before
+    );
+}
+
+/// An access control list of the folder's, which every new file in it gets, is not the program's.
+#[test]
+fn list_that_the_folder_gives_is_not_the_programs() {
+    let it = place(&usual());
+    let store = Store::open(&it.store).unwrap();
+    fs::copy(&it.elf, &it.program).unwrap();
+    // Version 2; owner rwx, user 12345 rwx, group r-x, mask rwx, others ---.
+    let mut list = vec![2, 0, 0, 0];
+    for (tag, rights, id) in [
+        (1_u16, 7_u16, u32::MAX),
+        (2, 7, 12345),
+        (4, 5, u32::MAX),
+        (16, 7, u32::MAX),
+        (32, 0, u32::MAX),
+    ] {
+        list.extend(tag.to_le_bytes());
+        list.extend(rights.to_le_bytes());
+        list.extend(id.to_le_bytes());
+    }
+    let folder = it.program.parent().unwrap();
+    let set = setxattr(
+        folder,
+        "system.posix_acl_default",
+        &list,
+        XattrFlags::empty(),
+    );
+    store.install(&it.program, &it.program).unwrap();
+    // A file system without such lists gives none.
+    let inherits = set.is_ok();
+    if inherits {
+        fs::write(it.program.with_file_name("other"), b"").unwrap();
+        let other = it.program.with_file_name("other");
+        assert!(attribute(&other, "system.posix_acl_access").is_some());
+    }
+    assert_eq!(attribute(&it.program, "system.posix_acl_access"), None);
+    let mode = fs::metadata(&it.program).unwrap().permissions().mode();
+    let elf = fs::metadata(&it.elf).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, elf & 0o777);
 }
 
 /// Installs over an old version, cut after `steps`; whether the power held.

@@ -75,6 +75,11 @@ static int status(struct pm *pm, const struct options *options, bool checks)
 	struct pm_ioc_status is;
 	int err = checks ? pm_check(pm, &is) : pm_status(pm, &is);
 
+	if (checks && err == -EUCLEAN) {
+		fprintf(stderr,
+			"pmadmin: check: media does not keep what is stored in the base segment: export what is needed, and replace it\n");
+		return EXIT_DAMAGE;
+	}
 	if (err)
 		return fail(checks ? "check" : "status", err);
 	show_status(&is, options->json);
@@ -119,6 +124,12 @@ static int create(struct pm *pm, const struct options *options,
 	if (!parse_bytes(size, (uint64_t *)&segment.bytes))
 		return EXIT_USAGE;
 	err = pm_create(pm, &segment);
+	if (err == -EINVAL && options->block_bytes) {
+		fprintf(stderr,
+			"pmadmin: %s: give --block a power of two from 512 to 64K, a name of letters, digits and ._-, and a size\n",
+			name);
+		return EXIT_FAILED;
+	}
 	if (err == -EOPNOTSUPP && options->persist == PM_PERSIST_FOF) {
 		fprintf(stderr,
 			"pmadmin: %s: this platform does not promise that caches are written back when the power fails: leave --persist out\n",
@@ -293,6 +304,7 @@ static int usage(void)
 	      "  ramdisk add|remove NAME      a disk on a segment\n"
 	      "  blocks NAME                  a block segment\n"
 	      "  scrub NAME                   look at each of its blocks, repair what can be\n"
+	      "  lost                         what media has lost of raw segments\n"
 	      "  check                        look at all copies of the base segment, repair\n"
 	      "  repair SLOT                  give up a slot damaged in all copies\n"
 	      "  export NAME FILE             a copy with a checksum; FILE must not be there\n"
@@ -325,6 +337,8 @@ static int act(struct options *options, int count, char **word)
 		code = status(pm, options, true);
 	else if (!strcmp(word[0], "list") && count == 1)
 		code = list(pm, options);
+	else if (!strcmp(word[0], "lost") && count == 1)
+		code = list_lost(pm, options->json);
 	else if (!strcmp(word[0], "watch") && count == 1)
 		code = watch(pm, options);
 	else if (!strcmp(word[0], "create") && count == 3)
@@ -370,7 +384,8 @@ int main(int argc, char **argv)
 			options.yes = true;
 		else if (letter == 'm')
 			options.mode = (unsigned int)strtoul(optarg, NULL, 8);
-		else if (letter == 'b' && parse_bytes(optarg, &bytes))
+		else if (letter == 'b' && parse_bytes(optarg, &bytes) &&
+			 bytes && bytes <= UINT32_MAX)
 			options.block_bytes = (unsigned int)bytes;
 		else if (letter == 'a' && parse_bytes(optarg, &bytes))
 			options.map_address = bytes;

@@ -21,6 +21,8 @@ int fail(const char *what, int err);
 void show_status(const struct pm_ioc_status *is, bool json);
 void show_segment(const struct pm_ioc_segment *is, bool json, bool first);
 
+int list_lost(struct pm *pm, bool json);
+
 /* A segment's whole content to a file, and back into a new segment. */
 int export_segment(struct pm *pm, const char *name, const char *path);
 int import_segment(struct pm *pm, const char *name, const char *path);

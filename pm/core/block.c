@@ -12,18 +12,50 @@ rem_u8 *pm_map_at(const struct pm_block *block, int map, rem_u64 number)
 	       number * sizeof(struct rem_pm_map_entry);
 }
 
+union pm_map_word pm_map_lost(rem_u32 number)
+{
+	union pm_map_word entry = pm_map_hole(number);
+
+	entry.entry.check++;
+	return entry;
+}
+
 union pm_map_word pm_map_get(const struct pm_block *block, int map,
 			     rem_u64 number)
 {
-	return (union pm_map_word){ .word = pm_load64(
-					    pm_map_at(block, map, number)) };
+	union pm_map_word entry;
+
+	if (!pm_load64(pm_map_at(block, map, number), &entry.word))
+		entry = pm_map_lost((rem_u32)number);
+	return entry;
+}
+
+#define LINE_ENTRIES (PM_LINE_BYTES / sizeof(struct rem_pm_map_entry))
+
+/*
+ * A line of a map that media has lost, with all its entries: from the other map, or
+ * none of them are known.
+ */
+static void heal_map_line(struct pm_block *block, int map, rem_u32 number)
+{
+	rem_u32 first = number - number % LINE_ENTRIES;
+	union pm_map_word line[LINE_ENTRIES];
+
+	if (!pm_fetch(line, pm_map_at(block, !map, first), sizeof(line)))
+		for (rem_u32 i = 0; i < LINE_ENTRIES; i++)
+			line[i] = pm_map_lost(first + i);
+	pm_copy(block->env, pm_map_at(block, map, first), line, sizeof(line));
+	pm_fence(block->env);
 }
 
 void pm_map_put(struct pm_block *block, int map, rem_u32 number,
 		union pm_map_word entry)
 {
 	rem_u8 *at = pm_map_at(block, map, number);
+	rem_u64 was;
 
+	if (!pm_load64(at, &was))
+		heal_map_line(block, map, number);
 	pm_store64(block->env, at, entry.word);
 	pm_flush(block->env, at, sizeof(entry));
 }
@@ -40,11 +72,23 @@ static rem_u32 check_begin(rem_u32 number)
 	return pm_crc32c_add(PM_CRC_BEGIN, &number, sizeof(number));
 }
 
-static rem_u32 check_of(const struct pm_block *block, rem_u32 number,
-			const void *data)
+#define PIECE_BYTES 256
+
+/* Whether the bytes of a place are what an entry says. */
+static bool place_checks(const struct pm_block *block, rem_u32 number,
+			 union pm_map_word entry)
 {
-	return ~pm_crc32c_add(check_begin(number), data,
-			      block->header.block_bytes);
+	const rem_u8 *at = place_at(block, entry.entry.place);
+	rem_u32 crc = check_begin(number);
+	rem_u8 piece[PIECE_BYTES];
+
+	for (rem_u32 done = 0; done < block->header.block_bytes;
+	     done += PIECE_BYTES) {
+		if (!pm_fetch(piece, at + done, PIECE_BYTES))
+			return false;
+		crc = pm_crc32c_add(crc, piece, PIECE_BYTES);
+	}
+	return entry.entry.check == ~crc;
 }
 
 union pm_map_word pm_map_hole(rem_u32 number)
@@ -64,16 +108,14 @@ bool pm_map_verify(const struct pm_block *block, rem_u32 number,
 	if (entry.entry.place == REM_PM_BLOCK_HOLE)
 		return entry.word == pm_map_hole(number).word;
 	return entry.entry.place < block->header.places &&
-	       entry.entry.check ==
-		       check_of(block, number,
-				place_at(block, entry.entry.place));
+	       place_checks(block, number, entry);
 }
 
 /* What an entry names, into @to; what is checked is what came there. */
 static bool fetch(const struct pm_block *block, rem_u32 number,
 		  union pm_map_word entry, void *to)
 {
-	rem_u32 crc;
+	rem_u32 crc = check_begin(number);
 
 	if (entry.entry.place == REM_PM_BLOCK_HOLE) {
 		memset(to, 0, block->header.block_bytes);
@@ -81,9 +123,9 @@ static bool fetch(const struct pm_block *block, rem_u32 number,
 	}
 	if (entry.entry.place >= block->header.places)
 		return false;
-	crc = pm_fetch_crc32c(to, place_at(block, entry.entry.place),
-			      block->header.block_bytes, check_begin(number));
-	return entry.entry.check == ~crc;
+	return pm_fetch_crc32c(to, place_at(block, entry.entry.place),
+			       block->header.block_bytes, &crc) &&
+	       entry.entry.check == ~crc;
 }
 
 static void set_bad(struct pm_block *block, rem_u64 number, bool bad)
@@ -186,14 +228,39 @@ struct rem_pm_lane *pm_lane_at(const struct pm_block *block, rem_u32 lane)
 				      (rem_u64)lane * block->header.lane_bytes);
 }
 
+static void lane_word_store(struct pm_block *block, struct rem_pm_word *at,
+			    rem_u64 word)
+{
+	rem_u64 was;
+
+	if (!pm_load64(at, &was)) { /* its line has nothing else */
+		pm_zero(block->env, at, PM_LINE_BYTES);
+		pm_fence(block->env);
+	}
+	pm_store64(block->env, at, word);
+	pm_flush(block->env, at, sizeof(*at));
+}
+
 void pm_lane_store(struct pm_block *block, rem_u32 lane, rem_u64 word)
 {
 	struct rem_pm_lane *at = pm_lane_at(block, lane);
 
-	pm_store64(block->env, &at->word, word);
-	pm_flush(block->env, &at->word, sizeof(at->word));
-	pm_store64(block->env, &at->copy, word);
-	pm_flush(block->env, &at->copy, sizeof(at->copy));
+	lane_word_store(block, &at->word, word);
+	lane_word_store(block, &at->copy, word);
+}
+
+struct rem_pm_word pm_lane_word(const struct pm_block *block, rem_u32 lane,
+				int copy)
+{
+	const struct rem_pm_lane *at = pm_lane_at(block, lane);
+	union {
+		struct rem_pm_word word;
+		rem_u64 bits;
+	} is;
+
+	if (!pm_load64(copy ? &at->copy : &at->word, &is.bits))
+		is.bits = 0;
+	return is.word;
 }
 
 rem_u64 pm_lane_idle(rem_u32 lane, rem_u32 sequence)
@@ -202,50 +269,94 @@ rem_u64 pm_lane_idle(rem_u32 lane, rem_u32 sequence)
 	       (rem_u64)pm_check(REM_PM_IN_WORK, lane, sequence, NULL, 0) << 32;
 }
 
-rem_u32 pm_lane_check(rem_u32 lane, rem_u32 sequence,
-		      const struct rem_pm_lane *head,
-		      const struct rem_pm_lane_entry *entry)
+rem_u32 pm_lane_check(rem_u32 lane, rem_u32 sequence, rem_u32 sum)
 {
-	const rem_u32 count[] = { head->count, head->reserved3 };
-	rem_u32 crc = pm_crc32c_add(PM_CRC_BEGIN, count, sizeof(count));
-
-	crc = pm_crc32c_add(crc, entry, head->count * sizeof(*entry));
-	return pm_check(REM_PM_COMMITTED, lane, sequence, &crc, sizeof(crc));
+	return pm_check(REM_PM_COMMITTED, lane, sequence, &sum, sizeof(sum));
 }
 
-/* Write the entries of a transaction behind the words of a lane. */
-static void fill_lane(struct pm_block *block, struct rem_pm_lane *lane,
-		      const struct pm_block_io *io, rem_u32 count)
+bool pm_lane_entry(const struct pm_block *block, rem_u32 lane, rem_u32 index,
+		   struct rem_pm_lane_entry *ret)
+{
+	const struct rem_pm_lane *at = pm_lane_at(block, lane);
+
+	return pm_fetch(ret, (const struct rem_pm_lane_entry *)(at + 1) + index,
+			sizeof(*ret));
+}
+
+bool pm_lane_sum(const struct pm_block *block, rem_u32 lane, rem_u32 *ret_count,
+		 rem_u32 *ret_sum)
+{
+	struct rem_pm_lane_entry entry;
+	rem_u32 head[2], crc;
+
+	if (!pm_fetch(head, &pm_lane_at(block, lane)->count, sizeof(head)) ||
+	    !head[0] || head[0] > block->lane_entries)
+		return false;
+	crc = pm_crc32c_add(PM_CRC_BEGIN, head, sizeof(head));
+	for (rem_u32 i = 0; i < head[0]; i++) {
+		if (!pm_lane_entry(block, lane, i, &entry))
+			return false;
+		crc = pm_crc32c_add(crc, &entry, sizeof(entry));
+	}
+	*ret_count = head[0];
+	*ret_sum = crc;
+	return true;
+}
+
+/* Lines of the entries that media has lost are zeros then. The lane is idle. */
+static void heal_lane(struct pm_block *block, struct rem_pm_lane *lane,
+		      rem_u32 count)
+{
+	size_t bytes = sizeof(*lane) - offsetof(struct rem_pm_lane, count) +
+		       count * sizeof(struct rem_pm_lane_entry);
+	rem_u8 *at = (rem_u8 *)&lane->count;
+	rem_u64 word;
+
+	for (size_t done = 0; done < bytes; done += PM_LINE_BYTES)
+		if (!pm_load64(at + done, &word))
+			pm_zero(block->env, at + done, PM_LINE_BYTES);
+}
+
+/* Write the entries of a transaction behind the words of a lane. Their checksum. */
+static rem_u32 fill_lane(struct pm_block *block, struct rem_pm_lane *lane,
+			 const struct pm_block_io *io, rem_u32 count)
 {
 	struct rem_pm_lane_entry *entry =
 		(struct rem_pm_lane_entry *)(lane + 1);
 	const rem_u32 head[] = { count, 0 };
+	rem_u32 crc = pm_crc32c_add(PM_CRC_BEGIN, head, sizeof(head));
 
+	heal_lane(block, lane, count);
 	pm_copy(block->env, &lane->count, head, sizeof(head));
 	for (rem_u32 i = 0; i < count; i++) {
 		struct rem_pm_lane_entry one = { .block = io[i].block };
 
 		one.entry = place_data(block, &io[i]).entry;
 		pm_copy(block->env, &entry[i], &one, sizeof(one));
+		crc = pm_crc32c_add(crc, &one, sizeof(one));
 	}
+	return crc;
 }
 
 /*
  * Put the entries into both maps. What they named before goes onto the stack
  * of free places, but counts there only once the maps are safe.
  */
-static rem_u32 apply_lane(struct pm_block *block,
-			  const struct rem_pm_lane_entry *entry, rem_u32 count)
+static rem_u32 apply_lane(struct pm_block *block, rem_u32 lane, rem_u32 count)
 {
 	rem_u32 kept = block->free_count;
 	rem_u32 freed;
 
 	for (rem_u32 i = 0; i < count; i++) {
-		union pm_map_word new = { .entry = entry[i].entry };
+		struct rem_pm_lane_entry entry;
+		union pm_map_word new;
 
-		put_place(block, agreed(block, entry[i].block));
-		put_both(block, entry[i].block, new);
-		set_bad(block, entry[i].block, false);
+		if (!pm_lane_entry(block, lane, i, &entry))
+			continue; /* lost since it was read a moment ago */
+		new.entry = entry.entry;
+		put_place(block, agreed(block, entry.block));
+		put_both(block, entry.block, new);
+		set_bad(block, entry.block, false);
 	}
 	pm_fence(block->env);
 	freed = block->free_count;
@@ -253,27 +364,31 @@ static rem_u32 apply_lane(struct pm_block *block,
 	return freed;
 }
 
-static void write_many(struct pm_block *block, const struct pm_block_io *io,
-		       rem_u32 count)
+static int write_many(struct pm_block *block, const struct pm_block_io *io,
+		      rem_u32 count)
 {
 	rem_u32 number = block->lane_next;
-	struct rem_pm_lane *lane = pm_lane_at(block, number);
-	struct rem_pm_lane_entry *entry =
-		(struct rem_pm_lane_entry *)(lane + 1);
-	rem_u32 sequence = lane->word.sequence + 1;
+	rem_u32 sequence = pm_lane_word(block, number, 0).sequence + 1;
+	rem_u32 unused = block->free_count;
+	rem_u32 sum, written, found;
 	rem_u32 freed;
 
 	block->lane_next = (number + 1) % block->header.lanes;
-	fill_lane(block, lane, io, count);
+	sum = fill_lane(block, pm_lane_at(block, number), io, count);
 	pm_fence(block->env);
+	/* It must be there when the next open finishes it. */
+	if (!pm_lane_sum(block, number, &written, &found) || found != sum) {
+		block->free_count = unused;
+		return -EIO;
+	}
 	pm_lane_store(block, number,
-		      sequence | (rem_u64)pm_lane_check(number, sequence, lane,
-							entry)
+		      sequence | (rem_u64)pm_lane_check(number, sequence, sum)
 					 << 32);
 	pm_fence(block->env);
-	freed = apply_lane(block, entry, count);
+	freed = apply_lane(block, number, count);
 	pm_lane_store(block, number, pm_lane_idle(number, sequence + 1));
 	block->free_count = freed;
+	return 0;
 }
 
 int pm_block_write(struct pm_block *block, const struct pm_block_io *io,
@@ -292,10 +407,10 @@ int pm_block_write(struct pm_block *block, const struct pm_block_io *io,
 	}
 	if (places > block->free_count)
 		return -ENOSPC;
-	if (count == 1)
+	if (count > 1)
+		return write_many(block, io, count);
+	if (count)
 		write_one(block, io);
-	else if (count)
-		write_many(block, io, count);
 	return 0;
 }
 

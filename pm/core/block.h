@@ -5,7 +5,9 @@
  *
  * No function waits or allocates. Readers may run side by side; a writer
  * or scrubber must be alone. Errors are negative errno:
- *   -EBADMSG    the block's bytes are not what was written; none are given out
+ *   -EBADMSG    the block's bytes are not what was written, or media has lost
+ *               them; none are given out
+ *   -EIO        media does not keep what a transaction needs: none was changed
  *   -ENOMEDIUM  no blocks have been laid out in this segment
  *   -EUCLEAN    damaged beyond repair
  *   -ERANGE     no such block
@@ -20,12 +22,13 @@
 
 /*
  * What blocks ask of their surroundings besides env.h: pm_copy(), and a copy out of
- * media, with the checksum of the bytes that came to @to. @from is read once:
- * a change meanwhile changes both. @to and @bytes are multiples of 8.
+ * media, with the checksum of the bytes that came to @to added to *@crc. @from is read
+ * once: a change meanwhile changes both. @to and @bytes are multiples of 8.
  */
 rem_u32 pm_copy_crc32c(struct pm_env *env, void *to, const void *from,
 		       size_t bytes, rem_u32 crc);
-rem_u32 pm_fetch_crc32c(void *to, const void *from, size_t bytes, rem_u32 crc);
+/* False: media has lost some of it. */
+bool pm_fetch_crc32c(void *to, const void *from, size_t bytes, rem_u32 *crc);
 
 struct pm_block_format {
 	rem_u64 segment_bytes;
@@ -64,6 +67,14 @@ int pm_block_plan(const struct pm_block_format *format,
 int pm_block_format(struct pm_env *env, void *base,
 		    const struct pm_block_format *format);
 
+/*
+ * Whether a segment for which pm_block_peek() says -ENOMEDIUM has nothing but what a
+ * format of it left that was cut: 0, or -EUCLEAN: its headers are lost, its blocks
+ * are not.
+ */
+int pm_block_check_blank(struct pm_env *env, const void *base,
+			 const struct pm_block_format *format);
+
 /* The header that holds, checked against the segment. */
 int pm_block_peek(const void *base, rem_u64 bytes, const rem_u8 *uuid,
 		  struct rem_pm_block_header *ret);
@@ -73,20 +84,16 @@ int pm_block_open(struct pm_block *block, struct pm_env *env, void *base,
 		  rem_u64 bytes, const rem_u8 *uuid, void *memory,
 		  bool may_write);
 
-/*
- * For pm_block_rebuild(): memory, zeroed, of volatile bytes, and of a block; and
- * what is called after each PM_BLOCK_REST blocks, or null.
- */
+/* For pm_block_rebuild(): memory, zeroed, of volatile bytes, and of a block. */
 struct pm_block_lent {
 	void *from, *to, *buffer;
-	void (*rest)(void);
 };
-
-#define PM_BLOCK_REST 1024
 
 /*
  * Lay out @format at @to and write there what the segment at @from holds.
  * -EFBIG: a block that was written has no place in it. -EBADMSG: one is damaged.
+ * -EUCLEAN: its headers are lost, or its first format was cut: opening it finishes
+ * that.
  */
 int pm_block_rebuild(struct pm_env *env, void *from, rem_u64 from_bytes,
 		     void *to, const struct pm_block_format *format,
@@ -101,7 +108,7 @@ int pm_block_write(struct pm_block *block, const struct pm_block_io *io,
 
 /* Look at a block and both its entries; put the entries right. */
 int pm_block_scrub(struct pm_block *block, rem_u64 number);
-/* Header copies and idle lanes. */
+/* Header copies and lanes, which are idle: a damaged word is put right. */
 void pm_block_scrub_base(struct pm_block *block);
 
 /* The first block from @number on that was found damaged; or how many there are. */
@@ -122,6 +129,8 @@ rem_u8 *pm_map_at(const struct pm_block *block, int map, rem_u64 number);
 union pm_map_word pm_map_get(const struct pm_block *block, int map,
 			     rem_u64 number);
 union pm_map_word pm_map_hole(rem_u32 number);
+/* What is got where media has lost the entry: it checks nowhere. */
+union pm_map_word pm_map_lost(rem_u32 number);
 void pm_map_put(struct pm_block *block, int map, rem_u32 number,
 		union pm_map_word entry);
 bool pm_map_verify(const struct pm_block *block, rem_u32 number,
@@ -129,10 +138,17 @@ bool pm_map_verify(const struct pm_block *block, rem_u32 number,
 struct rem_pm_lane *pm_lane_at(const struct pm_block *block, rem_u32 lane);
 void pm_lane_store(struct pm_block *block, rem_u32 lane, rem_u64 word);
 rem_u64 pm_lane_idle(rem_u32 lane, rem_u32 sequence);
-rem_u32 pm_lane_check(rem_u32 lane, rem_u32 sequence,
-		      const struct rem_pm_lane *head,
-		      const struct rem_pm_lane_entry *entry);
-
-#define PM_LANE_HEAD_BYTES 8 /* @count and @reserved3: the check begins there */
+/*
+ * Of a lane's entries as they are on media: how many, and their checksum. False: media
+ * has lost some, or there are too many.
+ */
+bool pm_lane_sum(const struct pm_block *block, rem_u32 lane, rem_u32 *ret_count,
+		 rem_u32 *ret_sum);
+rem_u32 pm_lane_check(rem_u32 lane, rem_u32 sequence, rem_u32 sum);
+bool pm_lane_entry(const struct pm_block *block, rem_u32 lane, rem_u32 index,
+		   struct rem_pm_lane_entry *ret);
+/* A word of a lane, 0 or 1; zeros where media has lost it. */
+struct rem_pm_word pm_lane_word(const struct pm_block *block, rem_u32 lane,
+				int copy);
 
 #endif /* PM_BLOCK_H */

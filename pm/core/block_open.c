@@ -88,13 +88,16 @@ int pm_block_format(struct pm_env *env, void *base,
 
 	if (err)
 		return err;
-	for (rem_u64 number = 0; number < block.header.blocks; number++)
+	for (rem_u64 number = 0; number < block.header.blocks; number++) {
+		if (number % PM_REST == PM_REST - 1)
+			pm_rest(env);
 		for (int map = 0; map < REM_PM_BLOCK_MAPS; map++) {
 			union pm_map_word hole = pm_map_hole((rem_u32)number);
 
 			pm_copy(env, pm_map_at(&block, map, number), &hole,
 				sizeof(hole));
 		}
+	}
 	for (rem_u32 lane = 0; lane < block.header.lanes; lane++)
 		pm_lane_store(&block, lane, pm_lane_idle(lane, 1));
 	pm_fence(env); /* all of it, before a header says that it is there */
@@ -112,6 +115,56 @@ int pm_block_format(struct pm_env *env, void *base,
 		pm_flush(env, header_at(&block, copy), MAGIC_BYTES);
 	}
 	pm_fence(env);
+	return 0;
+}
+
+/* Zeros, or what the format stores there. */
+static bool may_be(const rem_u8 *at, const void *made, size_t bytes)
+{
+	const rem_u8 *byte = made;
+
+	for (size_t i = 0; i < bytes; i += sizeof(rem_u64)) {
+		rem_u64 word;
+
+		if (!pm_load64(at + i, &word))
+			return false;
+		if (word && memcmp(&word, byte + i, sizeof(word)))
+			return false;
+	}
+	return true;
+}
+
+int pm_block_check_blank(struct pm_env *env, const void *base,
+			 const struct pm_block_format *format)
+{
+	struct pm_block block = { .base = (rem_u8 *)(size_t)base };
+	int err = pm_block_plan(format, &block.header);
+
+	if (err)
+		return err;
+	for (int copy = 0; copy < REM_PM_COPIES; copy++)
+		if (!may_be(header_at(&block, copy), &block.header,
+			    sizeof(block.header)))
+			return -EUCLEAN;
+	for (rem_u64 number = 0; number < block.header.blocks; number++) {
+		if (number % PM_REST == PM_REST - 1)
+			pm_rest(env);
+		for (int map = 0; map < REM_PM_BLOCK_MAPS; map++) {
+			union pm_map_word hole = pm_map_hole((rem_u32)number);
+
+			if (!may_be(pm_map_at(&block, map, number), &hole,
+				    sizeof(hole)))
+				return -EUCLEAN;
+		}
+	}
+	for (rem_u32 lane = 0; lane < block.header.lanes; lane++) {
+		const struct rem_pm_lane *at = pm_lane_at(&block, lane);
+		rem_u64 idle = pm_lane_idle(lane, 1);
+
+		if (!may_be((const rem_u8 *)&at->word, &idle, sizeof(idle)) ||
+		    !may_be((const rem_u8 *)&at->copy, &idle, sizeof(idle)))
+			return -EUCLEAN;
+	}
 	return 0;
 }
 
@@ -143,7 +196,8 @@ static bool header_is_sound(const struct rem_pm_block_header *header,
 static bool header_holds(const rem_u8 *at, rem_u64 bytes, const rem_u8 *uuid,
 			 struct rem_pm_block_header *ret, int *ret_err)
 {
-	memcpy(ret, at, sizeof(*ret));
+	if (!pm_fetch(ret, at, sizeof(*ret)))
+		return false;
 	/* Cut off before its magic, or damaged: its content is there. */
 	if (!ret->magic)
 		ret->magic = REM_PM_BLOCK_MAGIC;
@@ -164,6 +218,7 @@ int pm_block_peek(const void *base, rem_u64 bytes, const rem_u8 *uuid,
 	const rem_u8 *at = base;
 	struct rem_pm_block_header header;
 	bool blank = true;
+	rem_u64 magic;
 	int err = -EUCLEAN;
 
 	if (bytes < REM_PM_BLOCK_MAP_OFFSET)
@@ -173,7 +228,7 @@ int pm_block_peek(const void *base, rem_u64 bytes, const rem_u8 *uuid,
 			*ret = header;
 			return 0;
 		}
-		blank &= !pm_load64(at);
+		blank &= pm_load64(at, &magic) && !magic;
 		at += REM_PM_BLOCK_HEADER_STRIDE_BYTES;
 	}
 	return blank ? -ENOMEDIUM : err;
@@ -197,21 +252,19 @@ enum lane_state {
 	LANE_COMMITTED,
 };
 
-static enum lane_state lane_word(const struct pm_block *block, rem_u32 lane,
-				 struct rem_pm_word word)
+static enum lane_state lane_state(const struct pm_block *block, rem_u32 lane,
+				  int copy)
 {
-	const struct rem_pm_lane *at = pm_lane_at(block, lane);
 	union {
 		struct rem_pm_word word;
 		rem_u64 bits;
-	} is = { .word = word };
+	} is = { .word = pm_lane_word(block, lane, copy) };
+	rem_u32 count, sum;
 
-	if (is.bits == pm_lane_idle(lane, word.sequence))
+	if (is.bits == pm_lane_idle(lane, is.word.sequence))
 		return LANE_IDLE;
-	if (at->count && at->count <= block->lane_entries &&
-	    word.check ==
-		    pm_lane_check(lane, word.sequence, at,
-				  (const struct rem_pm_lane_entry *)(at + 1)))
+	if (pm_lane_sum(block, lane, &count, &sum) &&
+	    is.word.check == pm_lane_check(lane, is.word.sequence, sum))
 		return LANE_COMMITTED;
 	return LANE_DAMAGED;
 }
@@ -219,18 +272,23 @@ static enum lane_state lane_word(const struct pm_block *block, rem_u32 lane,
 /* Do the rest of a transaction that a cut left committed. */
 static int replay(struct pm_block *block, rem_u32 lane)
 {
-	const struct rem_pm_lane *at = pm_lane_at(block, lane);
-	const struct rem_pm_lane_entry *entry =
-		(const struct rem_pm_lane_entry *)(at + 1);
+	struct rem_pm_lane_entry entry;
+	rem_u32 count, sum;
 
-	for (rem_u32 i = 0; i < at->count; i++)
-		if (entry[i].block >= block->header.blocks)
+	if (!pm_lane_sum(block, lane, &count, &sum))
+		return -EUCLEAN;
+	for (rem_u32 i = 0; i < count; i++)
+		if (!pm_lane_entry(block, lane, i, &entry) ||
+		    entry.block >= block->header.blocks)
 			return -EUCLEAN;
-	for (rem_u32 i = 0; i < at->count; i++) {
-		union pm_map_word new = { .entry = entry[i].entry };
+	for (rem_u32 i = 0; i < count; i++) {
+		union pm_map_word new;
 
+		if (!pm_lane_entry(block, lane, i, &entry))
+			return -EUCLEAN;
+		new.entry = entry.entry;
 		for (int map = 0; map < REM_PM_BLOCK_MAPS; map++)
-			pm_map_put(block, map, entry[i].block, new);
+			pm_map_put(block, map, entry.block, new);
 	}
 	pm_fence(block->env);
 	block->replayed++;
@@ -239,17 +297,18 @@ static int replay(struct pm_block *block, rem_u32 lane)
 
 static int open_lane(struct pm_block *block, rem_u32 lane)
 {
-	const struct rem_pm_lane *at = pm_lane_at(block, lane);
-	enum lane_state first = lane_word(block, lane, at->word);
-	enum lane_state second = lane_word(block, lane, at->copy);
-	rem_u32 sequence = at->word.sequence;
+	struct rem_pm_word word = pm_lane_word(block, lane, 0);
+	struct rem_pm_word copy = pm_lane_word(block, lane, 1);
+	enum lane_state first = lane_state(block, lane, 0);
+	enum lane_state second = lane_state(block, lane, 1);
+	rem_u32 sequence = word.sequence;
 	int err;
 
 	if (first == LANE_DAMAGED && second == LANE_DAMAGED)
 		return -EUCLEAN;
 	if (first == LANE_DAMAGED ||
-	    (second != LANE_DAMAGED && at->copy.sequence > sequence))
-		sequence = at->copy.sequence;
+	    (second != LANE_DAMAGED && copy.sequence > sequence))
+		sequence = copy.sequence;
 	if (first == LANE_COMMITTED || second == LANE_COMMITTED) {
 		if (!block->may_write)
 			return -EROFS;
@@ -257,7 +316,7 @@ static int open_lane(struct pm_block *block, rem_u32 lane)
 		if (err)
 			return err;
 	} else if (first == LANE_IDLE && second == LANE_IDLE &&
-		   at->word.sequence == at->copy.sequence) {
+		   word.sequence == copy.sequence) {
 		return 0;
 	} else if (first == LANE_DAMAGED || second == LANE_DAMAGED) {
 		block->repaired++;
@@ -274,8 +333,12 @@ static int open_lane(struct pm_block *block, rem_u32 lane)
  */
 static void settle(struct pm_block *block, rem_u32 number)
 {
-	if (pm_map_get(block, 0, number).word !=
-	    pm_map_get(block, 1, number).word)
+	rem_u64 first = pm_map_get(block, 0, number).word;
+
+	if (number % PM_REST == PM_REST - 1)
+		pm_rest(block->env);
+	if (first != pm_map_get(block, 1, number).word ||
+	    first == pm_map_lost(number).word)
 		pm_block_scrub(block, number);
 }
 
@@ -284,6 +347,8 @@ static void find_free(struct pm_block *block, rem_u8 *taken)
 	rem_u64 places = block->header.places;
 
 	for (rem_u64 number = 0; number < block->header.blocks; number++) {
+		if (number % PM_REST == PM_REST - 1)
+			pm_rest(block->env);
 		for (int map = 0; map < REM_PM_BLOCK_MAPS; map++) {
 			rem_u32 place =
 				pm_map_get(block, map, number).entry.place;
@@ -292,23 +357,61 @@ static void find_free(struct pm_block *block, rem_u8 *taken)
 				taken[place / 8] |= (rem_u8)(1u << place % 8);
 		}
 	}
-	for (rem_u64 place = places; place-- > 0;)
+	for (rem_u64 place = places; place-- > 0;) {
+		if (place % PM_REST == 0)
+			pm_rest(block->env);
 		if (!(taken[place / 8] >> place % 8 & 1))
 			block->free[block->free_count++] = (rem_u32)place;
+	}
 }
 
-void pm_block_scrub_base(struct pm_block *block)
+/* Of an open segment, whose writers are elsewhere: no transaction is under way. */
+static void scrub_lane(struct pm_block *block, rem_u32 lane)
+{
+	bool first = lane_state(block, lane, 0) == LANE_IDLE;
+	bool second = lane_state(block, lane, 1) == LANE_IDLE;
+
+	if ((first && second) || !block->may_write)
+		return;
+	pm_lane_store(block, lane,
+		      pm_lane_idle(lane,
+				   pm_lane_word(block, lane, !first).sequence));
+	pm_fence(block->env);
+	block->repaired++;
+}
+
+static void scrub_headers(struct pm_block *block)
 {
 	for (int copy = 0; copy < REM_PM_COPIES; copy++) {
+		struct rem_pm_block_header seen;
 		rem_u8 *at = header_at(block, copy);
 
-		if (!memcmp(at, &block->header, sizeof(block->header)) ||
+		if ((pm_fetch(&seen, at, sizeof(seen)) &&
+		     !memcmp(&seen, &block->header, sizeof(seen))) ||
 		    !block->may_write)
 			continue;
 		pm_copy(block->env, at, &block->header, sizeof(block->header));
 		pm_fence(block->env);
 		block->repaired++;
 	}
+}
+
+void pm_block_scrub_base(struct pm_block *block)
+{
+	scrub_headers(block);
+	for (rem_u32 lane = 0; lane < block->header.lanes; lane++)
+		scrub_lane(block, lane);
+}
+
+/*
+ * What is seen here may be in the caches only: of a segment that was closed, whose
+ * last words wait for a fence, or of a kernel that died without one (kexec). What
+ * is decided from it, as which places are free, must not outlive it in a cut.
+ */
+static void make_durable(const struct pm_block *block)
+{
+	pm_flush(block->env, block->base, (size_t)block->header.place_offset);
+	pm_fence(block->env);
 }
 
 int pm_block_open(struct pm_block *block, struct pm_env *env, void *base,
@@ -334,7 +437,9 @@ int pm_block_open(struct pm_block *block, struct pm_env *env, void *base,
 	block->free = memory;
 	block->bad = (rem_u8 *)(block->free + block->header.places);
 	taken = block->bad + bitmap_bytes(block->header.blocks);
-	pm_block_scrub_base(block);
+	if (may_write)
+		make_durable(block);
+	scrub_headers(block);
 	for (rem_u32 lane = 0; lane < block->header.lanes; lane++) {
 		err = open_lane(block, lane);
 		if (err)

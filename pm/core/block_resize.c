@@ -15,6 +15,18 @@ static bool is_hole(const struct pm_block *block, rem_u64 number)
 	       pm_map_get(block, 1, number).word == hole;
 }
 
+/* The headers, and where the map begins: nobody has begun to lay it out. */
+static bool was_never_used(const rem_u8 *base, rem_u64 bytes)
+{
+	rem_u64 end = REM_PM_BLOCK_MAP_OFFSET + REM_PM_UNIT_BYTES;
+	rem_u64 word;
+
+	for (rem_u64 at = 0; at < end && at < bytes; at += sizeof(word))
+		if (!pm_load64(base + at, &word) || word)
+			return false;
+	return true;
+}
+
 static int copy_blocks(struct pm_block *from, struct pm_block *to,
 		       const struct pm_block_lent *lent)
 {
@@ -22,8 +34,8 @@ static int copy_blocks(struct pm_block *from, struct pm_block *to,
 		struct pm_block_io io = { (rem_u32)number, lent->buffer };
 		int err;
 
-		if (lent->rest && number % PM_BLOCK_REST == PM_BLOCK_REST - 1)
-			lent->rest();
+		if (number % PM_REST == PM_REST - 1)
+			pm_rest(to->env);
 		if (is_hole(from, number))
 			continue;
 		if (number >= to->header.blocks)
@@ -46,6 +58,8 @@ int pm_block_rebuild(struct pm_env *env, void *from, rem_u64 from_bytes,
 				lent->from, true);
 
 	if (err == -ENOMEDIUM) { /* nobody has written to it */
+		if (!was_never_used(from, from_bytes))
+			return -EUCLEAN;
 		pm_zero(env, to, format->segment_bytes);
 		return 0;
 	}

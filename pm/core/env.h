@@ -37,8 +37,21 @@ void pm_zero(struct pm_env *env, void *to, size_t bytes);
 void pm_flush(struct pm_env *env, const void *at, size_t bytes);
 /* Wait until all that was begun has reached media. */
 void pm_fence(struct pm_env *env);
+/*
+ * Called in long loops, after each PM_REST pieces of work: other threads may run then.
+ * The functions above do the same by themselves where @bytes are many.
+ */
+void pm_rest(struct pm_env *env);
+#define PM_REST 256
+/*
+ * Media may have lost a line (an uncorrectable error): it is not loaded from but by
+ * these, which then return false, and what came is not to be used. A line is there
+ * again when all of it is written by one pm_copy() or pm_zero(), not by less.
+ */
+bool pm_fetch(void *to, const void *from, size_t bytes);
 /* One aligned load of eight bytes, which a store may race with. */
-rem_u64 pm_load64(const void *from);
+bool pm_load64(const void *from, rem_u64 *ret);
+#define PM_LINE_BYTES 64
 
 #define PM_CRC_BEGIN 0xffffffffu
 rem_u32 pm_crc32c_add(rem_u32 crc, const void *data, size_t bytes);

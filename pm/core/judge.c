@@ -55,6 +55,17 @@ enum pm_half_state pm_half_judge(const rem_u8 *half, rem_u32 index,
 	return PM_HALF_DAMAGED;
 }
 
+/* @half: where its copy goes; what media has lost is damaged. */
+enum pm_half_state pm_half_fetch(const struct pm_slot *slot, int copy,
+				 rem_u32 parity, rem_u8 *half,
+				 rem_u32 *ret_sequence)
+{
+	if (!pm_fetch(half, pm_half_at(slot, copy, parity), REM_PM_HALF_BYTES))
+		return PM_HALF_DAMAGED;
+	return pm_half_judge(half, slot->index, parity % REM_PM_HALVES,
+			     ret_sequence);
+}
+
 /* All that is found of one slot. */
 struct findings {
 	enum pm_half_state state[REM_PM_COPIES][REM_PM_HALVES];
@@ -77,9 +88,7 @@ static void look(const struct pm_slot *slot, struct findings *found,
 			rem_u32 *sequence = &found->sequence[copy][parity];
 			enum pm_half_state state;
 
-			memcpy(half, pm_half_at(slot, copy, parity),
-			       sizeof(half));
-			state = pm_half_judge(half, slot->index, parity,
+			state = pm_half_fetch(slot, copy, parity, half,
 					      sequence);
 			found->state[copy][parity] = state;
 			best->damaged += state == PM_HALF_DAMAGED;

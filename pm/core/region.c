@@ -65,20 +65,30 @@ static void fill_super(struct rem_pm_super *super,
 	memcpy(super->uuid, format->uuid, sizeof(super->uuid));
 }
 
+int pm_region_plan(const struct pm_format *format, struct rem_pm_super *ret)
+{
+	if (!format->slots || format->slots > REM_PM_SLOTS_MAX ||
+	    format->bytes % REM_PM_UNIT_BYTES)
+		return -EINVAL;
+	if (format->bytes < pm_base_bytes(format->slots) + REM_PM_UNIT_BYTES)
+		return -ENOSPC;
+	fill_super(ret, format);
+	return 0;
+}
+
 int pm_region_format(struct pm_env *env, void *base,
 		     const struct pm_format *format)
 {
 	struct rem_pm_segment none = { .type = REM_PM_FREE };
 	struct rem_pm_super super;
 	struct pm_slot slot;
+	int err = pm_region_plan(format, &super);
 
-	if (!format->slots || format->slots > REM_PM_SLOTS_MAX ||
-	    format->bytes % REM_PM_UNIT_BYTES)
-		return -EINVAL;
-	if (format->bytes < pm_base_bytes(format->slots) + REM_PM_UNIT_BYTES)
-		return -ENOSPC;
-	fill_super(&super, format);
+	if (err)
+		return err;
 	for (rem_u32 index = 0; index < format->slots; index++) {
+		if (index % PM_REST == PM_REST - 1)
+			pm_rest(env);
 		slot = pm_table_slot(base, &super, index);
 		pm_slot_first(env, &slot, &none, false);
 	}
@@ -121,13 +131,14 @@ static int super_is_sound(const struct rem_pm_super *super)
 /* Zeros, or a format that was cut off before its last step. */
 static bool never_formatted(const struct pm_slot *slot)
 {
+	rem_u8 copy_of[REM_PM_SLOT_BYTES];
 	struct rem_pm_word word;
 
 	for (int copy = 0; copy < REM_PM_COPIES; copy++) {
-		memcpy(&word, slot->copy[copy] + REM_PM_HALF_BYTES,
-		       sizeof(word));
-		if (word.sequence > 1 ||
-		    !all_zero(slot->copy[copy], REM_PM_HALF_BYTES))
+		if (!pm_fetch(copy_of, slot->copy[copy], sizeof(copy_of)))
+			return false;
+		memcpy(&word, copy_of + REM_PM_HALF_BYTES, sizeof(word));
+		if (word.sequence > 1 || !all_zero(copy_of, REM_PM_HALF_BYTES))
 			return false;
 	}
 	return true;
@@ -281,6 +292,8 @@ static void read_table(struct pm_region *region, bool may_write)
 		struct pm_verdict verdict;
 		int err = pm_slot_judge(&slot, &verdict);
 
+		if (index % PM_REST == PM_REST - 1)
+			pm_rest(region->env);
 		region->damaged += verdict.damaged;
 		memcpy(&entry->record, verdict.half, sizeof(entry->record));
 		if (err ||

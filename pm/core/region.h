@@ -2,11 +2,13 @@
 /*
  * A region: its superblock, its segment table, and what is done with them.
  *
- * No function here waits or allocates; the caller allows one at a time. Errors
+ * No function here allocates; the caller allows one at a time, and may let others
+ * read meanwhile where @aside is called. Errors
  * are negative errno:
  *   -ENOMEDIUM     no region has been made here
  *   -EUCLEAN       damaged beyond repair: all copies, or impossible content
  *   -EPROTONOSUPPORT  made by a newer version
+ *   -ENOTEMPTY     something else is there
  *   -EFBIG         it would cut off a segment, or does not fit the memory
  *   -EROFS         damaged slots: what they hold is not known, so nothing that
  *                  takes space may be done
@@ -35,6 +37,12 @@ struct pm_entry {
 struct pm_region {
 	struct pm_env *env;
 	rem_u8 *base;
+	/*
+	 * Called before and after work on a segment's content that takes time with its
+	 * size, or null: what is kept of the region may be read meanwhile, by others, but
+	 * changed by nobody.
+	 */
+	void (*aside)(struct pm_region *region, bool begins);
 	struct rem_pm_super super; /* as committed, checked */
 	struct pm_extents extents;
 	struct pm_entry *entry; /* one a slot */
@@ -80,6 +88,15 @@ rem_u64 pm_base_bytes(rem_u32 slots);
 int pm_region_format(struct pm_env *env, void *base,
 		     const struct pm_format *format);
 void pm_region_wipe(struct pm_env *env, void *base);
+
+/*
+ * Whether something is in the memory that is to become a region: 0, or -ENOTEMPTY and
+ * the offset of a byte that is neither zero nor of a format that was cut. Of @bytes
+ * of memory both ends are read, where partition tables, file systems, LVM, RAID and
+ * swap have their headers, and all that a format stores to.
+ */
+int pm_region_check_blank(struct pm_env *env, const void *base, rem_u64 bytes,
+			  const struct pm_format *format, rem_u64 *ret_offset);
 
 /* The superblock that holds. @bytes: of the memory there is. */
 int pm_region_peek(const void *base, rem_u64 bytes, struct rem_pm_super *ret);
@@ -129,7 +146,8 @@ int pm_region_wish(struct pm_region *region, rem_u64 bytes);
 
 /*
  * Look at a slot's copies again, or at the superblock's with PM_SLOT_NONE, and
- * put them right. 0, or -EUCLEAN.
+ * put them right, from memory if all are damaged. 0; -EUCLEAN: it was refused
+ * when the region was opened, or media does not keep what is stored.
  */
 int pm_region_scrub(struct pm_region *region, rem_u32 slot);
 
@@ -143,6 +161,8 @@ static inline rem_u8 *pm_segment_at(const struct pm_region *region,
 struct pm_slot pm_table_slot(rem_u8 *base, const struct rem_pm_super *super,
 			     rem_u32 index);
 struct pm_slot pm_super_slot(rem_u8 *base);
+/* What a superblock would be; -EINVAL or -ENOSPC. */
+int pm_region_plan(const struct pm_format *format, struct rem_pm_super *ret);
 void pm_hash_add(struct pm_region *region, rem_u32 slot);
 /* Nothing happens where it is not there. */
 void pm_hash_remove(struct pm_region *region, rem_u32 slot);

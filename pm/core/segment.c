@@ -26,6 +26,38 @@ static int check_slot(const struct pm_region *region, rem_u32 slot)
 	return 0;
 }
 
+/*
+ * What media must hold of a slot, as memory has it. Before a change, too: the next
+ * record is valid only beside one that is.
+ */
+static int restore(struct pm_region *region, const struct pm_slot *slot,
+		   rem_u32 sequence, const void *record)
+{
+	struct pm_verdict found;
+	int done = pm_slot_restore(region->env, slot, sequence, record, &found);
+
+	region->damaged += found.damaged;
+	region->repaired += done == 1;
+	return done < 0 ? done : 0;
+}
+
+/* Commit the superblock as memory has it by now; @was: as media has it. */
+static int commit_super(struct pm_region *region,
+			const struct rem_pm_super *was)
+{
+	struct pm_slot slot = pm_super_slot(region->base);
+	int err;
+
+	if (was->word.sequence >= REM_PM_SEQUENCE_LAST)
+		return -EOVERFLOW;
+	err = restore(region, &slot, was->word.sequence, was);
+	if (err)
+		return err;
+	pm_slot_write(region->env, &slot, ++region->super.word.sequence,
+		      &region->super);
+	return 0;
+}
+
 /* Commit @record into a slot and remember it. */
 static int commit(struct pm_region *region, rem_u32 index,
 		  const struct rem_pm_segment *record)
@@ -34,9 +66,13 @@ static int commit(struct pm_region *region, rem_u32 index,
 	struct pm_slot slot =
 		pm_table_slot(region->base, &region->super, index);
 	rem_u32 sequence = entry->record.word.sequence + 1;
+	int err;
 
 	if (sequence > REM_PM_SEQUENCE_LAST)
 		return -EOVERFLOW;
+	err = restore(region, &slot, sequence - 1, &entry->record);
+	if (err)
+		return err;
 	pm_slot_write(region->env, &slot, sequence, record);
 	entry->record = *record;
 	entry->record.word.sequence = sequence;
@@ -72,9 +108,31 @@ static rem_u32 get_space(struct pm_region *region, rem_u64 bytes, rem_u32 slot)
 			      units >= HUGE_UNITS ? HUGE_UNITS : 1, slot);
 }
 
+static void aside(struct pm_region *region, bool begins)
+{
+	if (region->aside)
+		region->aside(region, begins);
+}
+
 static void zero_space(struct pm_region *region, rem_u64 offset, rem_u64 bytes)
 {
+	aside(region, true);
 	pm_zero(region->env, region->base + offset, bytes);
+	aside(region, false);
+}
+
+/*
+ * Blocks of a size that can be laid out. A record that has another is not damaged:
+ * such segments were made, and are there to be destroyed.
+ */
+static bool block_bytes_are_valid(const struct pm_segment_new *new)
+{
+	rem_u32 bytes = new->block_bytes;
+
+	if (new->type != REM_PM_BLOCK)
+		return !bytes;
+	return bytes >= REM_PM_BLOCK_BYTES_MIN &&
+	       bytes <= REM_PM_BLOCK_BYTES_MAX && !(bytes & (bytes - 1));
 }
 
 int pm_segment_create(struct pm_region *region,
@@ -86,7 +144,8 @@ int pm_segment_create(struct pm_region *region,
 	rem_u32 index;
 	int err;
 
-	if (!pm_name_is_valid(new->name) || !new->bytes)
+	if (!pm_name_is_valid(new->name) || !new->bytes ||
+	    !block_bytes_are_valid(new))
 		return -EINVAL;
 	if (region->refused)
 		return -EROFS;
@@ -165,10 +224,22 @@ static int copy_over(void *context, void *from, rem_u64 from_bytes, void *to,
 		     rem_u64 room_bytes)
 {
 	struct pm_region *region = context;
-	rem_u64 offset = (rem_u64)((rem_u8 *)to - region->base);
+	rem_u8 piece[1024];
 
-	pm_copy(region->env, to, from, from_bytes); /* it is to be larger */
-	zero_space(region, offset + from_bytes, room_bytes - from_bytes);
+	for (rem_u64 at = 0; at < from_bytes; at += sizeof(piece)) {
+		size_t now = from_bytes - at;
+
+		if (now > sizeof(piece))
+			now = sizeof(piece);
+		if (at / sizeof(piece) % PM_REST == PM_REST - 1)
+			pm_rest(region->env);
+		if (!pm_fetch(piece, (rem_u8 *)from + at, now))
+			return -EIO; /* it stays where it is */
+		pm_copy(region->env, (rem_u8 *)to + at, piece, now);
+	}
+	/* It is to be larger. */
+	pm_zero(region->env, (rem_u8 *)to + from_bytes,
+		room_bytes - from_bytes);
 	return 0;
 }
 
@@ -189,8 +260,10 @@ static int resize_by_moving(struct pm_region *region, rem_u32 slot,
 	record.offset = node->offset * REM_PM_UNIT_BYTES;
 	record.extent_bytes = node->units * REM_PM_UNIT_BYTES;
 	record.bytes = bytes;
+	aside(region, true);
 	err = fill(context, from, entry->record.bytes,
 		   region->base + record.offset, record.extent_bytes);
+	aside(region, false);
 	if (!err)
 		err = commit(region, slot, &record);
 	if (err) {
@@ -287,7 +360,8 @@ int pm_segment_change(struct pm_region *region, rem_u32 slot,
 
 int pm_region_wish(struct pm_region *region, rem_u64 bytes)
 {
-	struct pm_slot slot = pm_super_slot(region->base);
+	struct rem_pm_super was = region->super;
+	int err;
 
 	if (bytes % REM_PM_UNIT_BYTES)
 		return -EINVAL;
@@ -300,31 +374,26 @@ int pm_region_wish(struct pm_region *region, rem_u64 bytes)
 		    record->offset + record->extent_bytes > bytes)
 			return -EFBIG;
 	}
-	if (region->super.word.sequence >= REM_PM_SEQUENCE_LAST)
-		return -EOVERFLOW;
 	region->super.wish_bytes = bytes;
-	pm_slot_write(region->env, &slot, ++region->super.word.sequence,
-		      &region->super);
-	return 0;
+	err = commit_super(region, &was);
+	if (err)
+		region->super = was;
+	return err;
 }
 
 int pm_region_scrub(struct pm_region *region, rem_u32 index)
 {
-	bool is_super = index == PM_SLOT_NONE;
-	struct pm_slot slot =
-		is_super ? pm_super_slot(region->base) :
-			   pm_table_slot(region->base, &region->super, index);
-	rem_u32 expected = is_super ? region->super.word.sequence :
-				      region->entry[index].record.word.sequence;
-	struct pm_verdict verdict;
-	int err = pm_slot_judge(&slot, &verdict);
+	const struct rem_pm_segment *record;
+	struct pm_slot slot;
 
-	region->damaged += verdict.damaged;
-	if (err || verdict.sequence != expected)
-		return -EUCLEAN;
-	if (!verdict.whole) {
-		pm_slot_repair(region->env, &slot, &verdict);
-		region->repaired++;
+	if (index == PM_SLOT_NONE) {
+		slot = pm_super_slot(region->base);
+		return restore(region, &slot, region->super.word.sequence,
+			       &region->super);
 	}
-	return 0;
+	if (region->entry[index].state == PM_SLOT_REFUSED)
+		return -EUCLEAN; /* memory does not know what it held */
+	slot = pm_table_slot(region->base, &region->super, index);
+	record = &region->entry[index].record;
+	return restore(region, &slot, record->word.sequence, record);
 }

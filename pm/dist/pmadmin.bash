@@ -8,7 +8,7 @@ _pmadmin() {
 		;;
 	ramdisk) words="add remove" ;;
 	*)
-		words="status list create destroy resize resize-region ramdisk blocks scrub check repair export"
+		words="status list create destroy resize resize-region ramdisk blocks scrub lost check repair export"
 		words+=" import watch --json --yes --block --mode --map-address --persist"
 		;;
 	esac

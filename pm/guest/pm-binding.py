@@ -25,7 +25,7 @@ with pm.Service() as service:
     except OSError as error:
         assert error.errno == errno.EOPNOTSUPP
     else:
-        raise AssertionError("a platform that does not write caches back was said to")
+        raise AssertionError("a platform that does not write caches back was reported to do so")
     changed = service.get("py-raw")
     changed.mode = 0o640
     service.change(changed)

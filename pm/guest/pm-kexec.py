@@ -2,7 +2,7 @@
 """In the guest: go on with the kernel of a file, without firmware or loader.
 
 pm-kexec.py load FILE   the command line stays what it is
-pm-kexec.py enter       no file system is told, as in a crash; nobody ends the connection
+pm-kexec.py enter       no file system is notified, as in a crash; nobody ends the connection
 """
 
 import ctypes

@@ -41,7 +41,13 @@ static int __init pm_setup(char *value)
 }
 early_param("pm", pm_setup);
 
-/* For judge.c. */
+/* For judge.c, and before anything could be recovered from a machine check. */
+bool pm_fetch(void *to, const void *from, size_t bytes)
+{
+	memcpy(to, from, bytes);
+	return true;
+}
+
 rem_u32 pm_crc32c_add(rem_u32 crc, const void *data, size_t bytes)
 {
 	return __crc32c_le(crc, data, bytes);

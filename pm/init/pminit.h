@@ -8,6 +8,8 @@
 
 #include <linux/types.h>
 
+struct notifier_block;
+
 /*
  * Where the region is in the kernel's address space, at each boot. It is the
  * entry of the top page table between those of cpu_entry_area and of espfix,
@@ -36,5 +38,7 @@ struct pminit_region {
 
 const struct pminit_region *pminit_region(void);
 bool pminit_flush_on_fail(void);
+int pminit_watch(struct notifier_block *nb);
+void pminit_unwatch(struct notifier_block *nb);
 
 #endif /* PMINIT_H */

@@ -6,9 +6,11 @@
  */
 #include <linux/crc32c.h>
 #include <linux/export.h>
+#include <linux/libnvdimm.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
 
+#include <asm/asm.h>
 #include <asm/cpufeature.h>
 
 #include "block.h"
@@ -58,6 +60,39 @@ static __always_inline u64 store_turns(u64 crc, u64 *to, const u64 *from,
 	return crc;
 }
 
+/* The same out of media, which may have lost some: false then. */
+static bool fetch_turn(u64 *to, const u64 *from, u64 *crc)
+{
+	u32 lost = 1;
+	u64 word;
+
+	asm volatile("	.set pm_at, 0\n"
+		     "	.rept %c[words]\n"
+		     "1: movq pm_at(%[from]), %[word]\n"
+		     _ASM_EXTABLE_TYPE(1b, 2f, EX_TYPE_DEFAULT_MCE_SAFE)
+		     "	crc32q %[word], %[crc]\n"
+		     "	movq %[word], pm_at(%[to])\n"
+		     "	.set pm_at, pm_at + 8\n"
+		     "	.endr\n"
+		     "	xorl %[lost], %[lost]\n"
+		     "2:\n"
+		     : [word] "=&r"(word), [lost] "+r"(lost), [crc] "+r"(*crc)
+		     : [from] "r"(from), [to] "r"(to), [words] "i"(WORDS)
+		     : "cc", "memory");
+	return !lost;
+}
+
+static bool fetch_turns(u64 *to, const u64 *from, size_t turns, rem_u32 *crc)
+{
+	u64 wide = *crc;
+
+	for (; turns; turns--, to += WORDS, from += WORDS)
+		if (!fetch_turn(to, from, &wide))
+			return false;
+	*crc = wide;
+	return true;
+}
+
 rem_u32 pm_crc32c_add(rem_u32 crc, const void *data, size_t bytes)
 {
 	const u8 *at = data;
@@ -78,8 +113,8 @@ rem_u32 pm_crc32c_add(rem_u32 crc, const void *data, size_t bytes)
 EXPORT_SYMBOL_GPL(pm_crc32c_add);
 
 /* Any bytes on any CPU: what is checked is a copy of its own. */
-static u32 in_pieces(struct pm_env *env, void *to, const void *from,
-		     size_t bytes, u32 crc, bool is_media)
+static u32 copy_in_pieces(struct pm_env *env, void *to, const void *from,
+			  size_t bytes, u32 crc)
 {
 	u8 piece[PIECE_BYTES];
 
@@ -88,15 +123,31 @@ static u32 in_pieces(struct pm_env *env, void *to, const void *from,
 
 		memcpy(piece, from, now);
 		crc = pm_crc32c_add(crc, piece, now);
-		if (is_media)
-			pm_copy(env, to, piece, now);
-		else
-			memcpy(to, piece, now);
+		pm_copy(env, to, piece, now);
 		to += now;
 		from += now;
 		bytes -= now;
 	}
 	return crc;
+}
+
+static bool fetch_in_pieces(void *to, const void *from, size_t bytes,
+			    rem_u32 *crc)
+{
+	u8 piece[PIECE_BYTES];
+
+	while (bytes) {
+		size_t now = min(bytes, sizeof(piece));
+
+		if (!pm_fetch(piece, from, now))
+			return false;
+		*crc = pm_crc32c_add(*crc, piece, now);
+		memcpy(to, piece, now);
+		to += now;
+		from += now;
+		bytes -= now;
+	}
+	return true;
 }
 
 rem_u32 pm_copy_crc32c(struct pm_env *env, void *to, const void *from,
@@ -105,19 +156,23 @@ rem_u32 pm_copy_crc32c(struct pm_env *env, void *to, const void *from,
 	/* A window ends with a page, and so with a turn. */
 	if (!cpu_feature_enabled(X86_FEATURE_XMM4_2) ||
 	    !IS_ALIGNED((unsigned long)to | bytes, TURN_BYTES))
-		return in_pieces(env, to, from, bytes, crc, true);
+		return copy_in_pieces(env, to, from, bytes, crc);
+	pmcore_lost_written(to, bytes);
 	while (bytes) {
 		size_t now = bytes;
 		void *at = to;
 
 		if (pmcore.protected)
 			at = pmcore_window_open(to, &now);
-		if (env == &pmcore_fof)
+		if (pmcore_stays(env)) {
 			crc = store_turns(crc, at, from, now / TURN_BYTES,
 					  false);
-		else
+			if (!pmcore_stays(env))
+				arch_wb_cache_pmem(at, now);
+		} else {
 			crc = store_turns(crc, at, from, now / TURN_BYTES,
 					  true);
+		}
 		if (pmcore.protected)
 			pmcore_window_close(at, now);
 		to += now;
@@ -128,11 +183,12 @@ rem_u32 pm_copy_crc32c(struct pm_env *env, void *to, const void *from,
 }
 EXPORT_SYMBOL_GPL(pm_copy_crc32c);
 
-rem_u32 pm_fetch_crc32c(void *to, const void *from, size_t bytes, rem_u32 crc)
+bool pm_fetch_crc32c(void *to, const void *from, size_t bytes, rem_u32 *crc)
 {
 	if (!cpu_feature_enabled(X86_FEATURE_XMM4_2) ||
 	    !IS_ALIGNED(bytes, TURN_BYTES))
-		return in_pieces(NULL, to, from, bytes, crc, false);
-	return store_turns(crc, to, from, bytes / TURN_BYTES, false);
+		return fetch_in_pieces(to, from, bytes, crc);
+	return pmcore_readable(from, bytes) == bytes &&
+	       fetch_turns(to, from, bytes / TURN_BYTES, crc);
 }
 EXPORT_SYMBOL_GPL(pm_fetch_crc32c);

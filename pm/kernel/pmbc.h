@@ -31,6 +31,13 @@ struct pmbc *pmbc_open(const char *name, int mask);
  */
 void pmbc_close(struct pmbc *pmbc);
 
+/**
+ * pmbc_claim() - whether the segment is a disk, to which programs do not write
+ * @pmbc: the segment
+ * @claimed: whether it is from now on
+ */
+void pmbc_claim(struct pmbc *pmbc, bool claimed);
+
 /* Where a block that is read goes. */
 struct pm_block_to {
 	u64 block;

@@ -37,6 +37,7 @@ struct pmbc {
 	struct pm_block block;
 	void *memory;
 	u64 scrub_next;
+	bool claimed; /* it is a disk */
 	struct pmbc_lock programs; /* among programs that ask for it */
 };
 
@@ -86,8 +87,12 @@ void pmbc_fill_format(const struct pmcore_segment *segment,
 static int lay_out(const struct pmcore_segment *segment)
 {
 	struct pm_block_format format;
+	int err;
 
 	pmbc_fill_format(segment, &format);
+	err = pm_block_check_blank(NULL, segment->at, &format);
+	if (err)
+		return err;
 	return pm_block_format(NULL, segment->at, &format);
 }
 
@@ -176,6 +181,12 @@ void pmbc_close(struct pmbc *pmbc)
 }
 EXPORT_SYMBOL_GPL(pmbc_close);
 
+void pmbc_claim(struct pmbc *pmbc, bool claimed)
+{
+	WRITE_ONCE(pmbc->claimed, claimed);
+}
+EXPORT_SYMBOL_GPL(pmbc_claim);
+
 /* One block at a time, so that nobody waits for more than that. */
 static void scrub_one(struct pmbc *pmbc, u64 number)
 {
@@ -189,6 +200,13 @@ static void scrub_one(struct pmbc *pmbc, u64 number)
 	if (bad == 1)
 		pr_warn_ratelimited("pmbc: %s: block %llu is damaged\n",
 				    pmbc->segment.name, number);
+}
+
+static void scrub_base(struct pmbc *pmbc)
+{
+	down_write(&pmbc->lock);
+	pm_block_scrub_base(&pmbc->block);
+	up_write(&pmbc->lock);
 }
 
 /* A reader has found a block damaged: it is on the list, until it is written. */
@@ -256,6 +274,8 @@ static void scrub_some(struct work_struct *work)
 		u64 blocks = pmbc->block.header.blocks;
 
 		for (i = 0; i < scrub_blocks_per_s && i < blocks; i++) {
+			if (!pmbc->scrub_next)
+				scrub_base(pmbc);
 			scrub_one(pmbc, pmbc->scrub_next);
 			pmbc->scrub_next = (pmbc->scrub_next + 1) % blocks;
 			cond_resched();
@@ -370,6 +390,9 @@ static long transfer(struct pmbc_file *of, void __user *user, bool writes)
 	pmbc = use(of, in.name, writes ? MAY_WRITE : MAY_READ);
 	if (IS_ERR(pmbc))
 		return PTR_ERR(pmbc);
+	/* What is mounted must not change below it. */
+	if (writes && READ_ONCE(pmbc->claimed))
+		return -EBUSY;
 	return pmbc_transfer(pmbc, u64_to_user_ptr(in.io), in.count, writes);
 }
 

@@ -5,18 +5,11 @@
  */
 #include <linux/fs.h>
 #include <linux/mm.h>
-#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
 #include "pmbc.h"
 #include "pmcore.h"
-
-/* A segment of many blocks is copied in one call. */
-static void rest(void)
-{
-	cond_resched();
-}
 
 static void give_back(const struct pm_block_lent *lent)
 {
@@ -48,7 +41,7 @@ static int fill(void *context, void *from, rem_u64 from_bytes, void *to,
 		rem_u64 room_bytes)
 {
 	const struct pm_block_format *format = context;
-	struct pm_block_lent lent = { .rest = rest };
+	struct pm_block_lent lent = {};
 	int err = lend(&lent, from, from_bytes, format);
 
 	if (!err)

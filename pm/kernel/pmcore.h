@@ -8,6 +8,7 @@
 #include <linux/cdev.h>
 #include <linux/device.h>
 #include <linux/fs.h>
+#include <linux/notifier.h>
 #include <linux/poll.h>
 #include <linux/rwsem.h>
 #include <linux/wait.h>
@@ -15,14 +16,17 @@
 #include "region.h"
 #include "rem_pm_uapi.h"
 
+#define PMCORE_CLAIM 0x10000 /* beside MAY_READ and the like */
+
 /* A segment that somebody holds: it is not destroyed and does not move. */
 struct pmcore_segment {
 	u32 slot;
 	void *at; /* for reading: writes go through pm_copy() and the like */
-	struct pm_env *env; /* of what is written: NULL, or &pmcore_fof */
+	struct pm_env *env; /* of what is written: &pmcore_fof for persist=fof, or NULL */
 	phys_addr_t phys;
 	u64 bytes;
 	bool has_pages; /* struct page, as DAX needs */
+	bool claimed; /* nobody else may write to it: it is a disk */
 	u32 type;
 	u32 block_bytes;
 	u8 uuid[16];
@@ -32,11 +36,12 @@ struct pmcore_segment {
 /**
  * pmcore_get() - hold a segment
  * @name: its name
- * @mask: MAY_READ, MAY_WRITE: what the caller wants to be allowed
+ * @mask: MAY_READ, MAY_WRITE: what the caller wants to be allowed; PMCORE_CLAIM:
+ *	nobody else may have it open for writing, as long as it is held
  * @segment: filled in
  *
  * Context: may sleep.
- * Return: 0, -ENOENT, -EACCES, -EUCLEAN.
+ * Return: 0, -ENOENT, -EACCES, -EUCLEAN, -EBUSY.
  */
 int pmcore_get(const char *name, int mask, struct pmcore_segment *segment);
 
@@ -46,12 +51,42 @@ int pmcore_get(const char *name, int mask, struct pmcore_segment *segment);
  */
 void pmcore_put(const struct pmcore_segment *segment);
 
-/* For segments whose platform writes the caches back when the power fails. */
+/*
+ * For segments of persist=fof: stores may stay in the caches as long as the platform
+ * promises to save these when the power fails.
+ */
 struct pm_env {
 	u8 unused;
 };
 
 extern struct pm_env pmcore_fof;
+
+/**
+ * pmcore_promise_watch() - hear when that promise ends or returns
+ * @holder: called, under RCU, with whether stores may stay in the caches: at once,
+ *	and later, when the promise has ended, before what is there is written back
+ *
+ * Context: may sleep. Return: 0 or a negative errno.
+ */
+int pmcore_promise_watch(struct notifier_block *holder);
+
+/**
+ * pmcore_promise_unwatch() - undo pmcore_promise_watch()
+ * @holder: what it was given
+ */
+void pmcore_promise_unwatch(struct notifier_block *holder);
+
+/* What media has lost; see lost.c. */
+#ifdef PM_TESTS
+size_t pmcore_readable(const void *from, size_t bytes);
+#else
+static inline size_t pmcore_readable(const void *from, size_t bytes)
+{
+	return bytes;
+}
+#endif
+bool pmcore_lost_find(const void *from, size_t bytes);
+void pmcore_lost_written(const void *to, size_t bytes);
 
 /* For direct access; see window.c. */
 void *pmcore_writable(const struct pmcore_segment *segment);
@@ -61,7 +96,7 @@ void pmcore_writable_end(const struct pmcore_segment *segment, void *at);
  * pmcore_rebuild() - give a block segment another size, in another place
  * @name: of a segment of the caller's that nobody holds
  * @bytes: the size
- * @fill: makes the new content of the old one, with the region's lock held
+ * @fill: makes the new content of the old one; nobody else changes the region
  * @context: for @fill
  *
  * Context: may sleep.
@@ -74,9 +109,19 @@ int pmcore_rebuild(const char *name, u64 bytes, pm_fill fill, void *context);
 struct pmcore_slot {
 	struct device *device; /* of /dev/pm/NAME */
 	u32 users;
+	u32 files; /* of them: of /dev/pm/NAME */
+	u32 writers; /* of those: for writing */
+	bool claimed; /* by one of them, PMCORE_CLAIM */
+	bool moving; /* its content is being copied elsewhere: nobody gets it */
+	struct inode *inode; /* of its first open file: all map the same */
 };
 
 struct pmcore {
+	/*
+	 * Who changes a segment or the region: one at a time. @lock is taken inside, and
+	 * given back while content is made, which takes time with its size.
+	 */
+	struct mutex changing;
 	struct rw_semaphore lock; /* of all below */
 	struct pm_region region;
 	struct pmcore_slot *slot;
@@ -88,7 +133,6 @@ struct pmcore {
 	u64 limit_bytes; /* by pm=, for a region that grows */
 	phys_addr_t phys;
 	bool has_pages;
-	bool device_fof; /* the device's platform writes caches back */
 	bool protected;
 	atomic64_t events;
 	wait_queue_head_t changed;
@@ -100,10 +144,32 @@ extern struct pmcore pmcore;
 bool pmcore_may(const struct rem_pm_segment *record, int mask);
 bool pmcore_is_owner(const struct rem_pm_segment *record);
 void pmcore_event(void);
+int pmcore_change_begin(void);
+void pmcore_change_end(void);
+int pmcore_lock_settled(u32 slot);
+
+int pmcore_lost_init(void);
+void pmcore_lost_exit(void);
+ssize_t pmcore_lost_show(char *buf);
+
+int pmcore_dirty_init(void);
+void pmcore_dirty_exit(void);
+u64 pmcore_dirty_written(void);
+void pmcore_dirty_set(u32 slot, u64 page, u64 pages);
+void pmcore_dirty_flush(struct address_space *mapping, u32 slot, u64 start,
+			u64 bytes);
 
 int pmcore_source_get(void);
 void pmcore_source_put(void);
 bool pmcore_flush_on_fail(void);
+int pmcore_source_watch(struct notifier_block *nb);
+void pmcore_source_unwatch(struct notifier_block *nb);
+
+extern struct pm_fof pmcore_promise;
+int pmcore_promise_init(void);
+void pmcore_promise_exit(void);
+void pmcore_settle(void);
+bool pmcore_stays(const struct pm_env *env);
 struct pm_env *pmcore_env(u32 slot);
 
 int pmcore_protect(void);
@@ -117,6 +183,7 @@ extern const struct attribute_group *pmcore_region_groups[];
 extern const struct attribute_group *pmcore_segment_groups[];
 
 int pmcore_ctl_init(void);
+void pmcore_ctl_promise_changed(void);
 void pmcore_ctl_exit(void);
 
 int pmcore_dev_init(void);

@@ -180,8 +180,10 @@ static int resize(struct pm_ioc_segment *segment)
 	/* Its blocks must be copied: PMBC_IOC_RESIZE. */
 	if (entry->record.type == REM_PM_BLOCK)
 		return -EOPNOTSUPP;
+	pmcore.slot[slot].moving = !used;
 	err = pm_segment_resize(&pmcore.region, slot, segment->bytes,
 				!used && segment->flags & PM_FLAG_MAY_MOVE);
+	pmcore.slot[slot].moving = false;
 	if (!err)
 		fill_segment(segment, slot);
 	return err;
@@ -214,9 +216,10 @@ static int change(const struct pm_ioc_segment *segment)
 int pmcore_rebuild(const char *name, u64 bytes, pm_fill fill, void *context)
 {
 	u32 slot;
-	int err = 0;
+	int err = pmcore_change_begin();
 
-	down_write(&pmcore.lock);
+	if (err)
+		return err;
 	slot = pm_segment_find(&pmcore.region, name);
 	if (slot == PM_SLOT_NONE)
 		err = -ENOENT;
@@ -226,10 +229,13 @@ int pmcore_rebuild(const char *name, u64 bytes, pm_fill fill, void *context)
 		err = -EMEDIUMTYPE;
 	else if (pmcore.slot[slot].users)
 		err = -EBUSY;
-	if (!err)
+	if (!err) {
+		pmcore.slot[slot].moving = true;
 		err = pm_segment_rebuild(&pmcore.region, slot, bytes, fill,
 					 context);
-	up_write(&pmcore.lock);
+		pmcore.slot[slot].moving = false;
+	}
+	pmcore_change_end();
 	trace_pmcore_segment(PM_IOC_RESIZE, name, bytes, err);
 	if (!err)
 		pmcore_event();
@@ -244,47 +250,62 @@ static int give_up(const struct pm_ioc_segment *segment)
 	return pm_segment_give_up(&pmcore.region, segment->slot);
 }
 
-static void scrub(struct pm_ioc_status *status)
+/* All of them, also behind one that cannot be put right: the first error. */
+static int scrub(void)
 {
+	int err = pm_region_scrub(&pmcore.region, PM_SLOT_NONE);
 	u32 slot;
 
-	pm_region_scrub(&pmcore.region, PM_SLOT_NONE);
-	for (slot = 0; slot < pmcore.region.super.slots; slot++)
+	for (slot = 0; slot < pmcore.region.super.slots; slot++) {
+		int one = 0;
+
+		if (slot % PM_REST == PM_REST - 1)
+			cond_resched();
+		/* The status has the number of those that were refused. */
 		if (pmcore.region.entry[slot].state != PM_SLOT_REFUSED)
-			pm_region_scrub(&pmcore.region, slot);
-	fill_status(status);
+			one = pm_region_scrub(&pmcore.region, slot);
+		err = err ?: one;
+	}
+	return err;
 }
 
 static int act(unsigned int command, struct pm_ioc_segment *segment)
 {
+	switch (command) {
+	case PM_IOC_CREATE:
+		return create(segment);
+	case PM_IOC_DESTROY:
+		return destroy(segment);
+	case PM_IOC_RESIZE:
+		return resize(segment);
+	case PM_IOC_GIVE_UP:
+		return give_up(segment);
+	default:
+		return change(segment);
+	}
+}
+
+static int change_one(unsigned int command, struct pm_ioc_segment *segment)
+{
+	int err = pmcore_change_begin();
+
+	if (err)
+		return err;
+	err = act(command, segment);
+	pmcore_change_end();
+	trace_pmcore_segment(command, segment->name, segment->bytes, err);
+	if (!err)
+		pmcore_event();
+	return err;
+}
+
+static int get_one(struct pm_ioc_segment *segment)
+{
 	int err;
 
-	down_write(&pmcore.lock);
-	switch (command) {
-	case PM_IOC_GET:
-		err = get(segment);
-		break;
-	case PM_IOC_CREATE:
-		err = create(segment);
-		break;
-	case PM_IOC_DESTROY:
-		err = destroy(segment);
-		break;
-	case PM_IOC_RESIZE:
-		err = resize(segment);
-		break;
-	case PM_IOC_GIVE_UP:
-		err = give_up(segment);
-		break;
-	default:
-		err = change(segment);
-	}
-	up_write(&pmcore.lock);
-	if (command != PM_IOC_GET)
-		trace_pmcore_segment(command, segment->name, segment->bytes,
-				     err);
-	if (!err && command != PM_IOC_GET)
-		pmcore_event();
+	down_read(&pmcore.lock);
+	err = get(segment);
+	up_read(&pmcore.lock);
 	return err;
 }
 
@@ -301,7 +322,10 @@ static long on_segment(struct file *file, unsigned int command,
 		return -EINVAL;
 	if (command != PM_IOC_GET && !(file->f_mode & FMODE_WRITE))
 		return -EBADF;
-	err = act(command, &segment);
+	if (command == PM_IOC_GET)
+		err = get_one(&segment);
+	else
+		err = change_one(command, &segment);
 	if (!err && _IOC_DIR(command) & _IOC_READ &&
 	    copy_to_user(user, &segment, sizeof(segment)))
 		return -EFAULT;
@@ -311,15 +335,22 @@ static long on_segment(struct file *file, unsigned int command,
 static long on_status(struct file *file, void __user *user, bool scrubs)
 {
 	struct pm_ioc_status status;
+	int err = 0;
 
 	if (scrubs && !capable(CAP_SYS_ADMIN))
 		return -EPERM;
-	down_write(&pmcore.lock);
-	if (scrubs)
-		scrub(&status);
-	else
-		fill_status(&status);
-	up_write(&pmcore.lock);
+	if (scrubs) {
+		err = pmcore_change_begin();
+		if (err)
+			return err;
+		err = scrub();
+		pmcore_change_end();
+	}
+	if (err)
+		return err;
+	down_read(&pmcore.lock);
+	fill_status(&status);
+	up_read(&pmcore.lock);
 	/* What has been seen here is no news to poll() any more. */
 	file->private_data = (void *)(unsigned long)status.events;
 	return copy_to_user(user, &status, sizeof(status)) ? -EFAULT : 0;
@@ -336,9 +367,11 @@ static long on_wish(const __u64 __user *user)
 		return -EFAULT;
 	if (pmcore.limit_bytes && bytes > pmcore.limit_bytes)
 		return -ENOSPC;
-	down_write(&pmcore.lock);
+	err = pmcore_change_begin();
+	if (err)
+		return err;
 	err = pm_region_wish(&pmcore.region, bytes);
-	up_write(&pmcore.lock);
+	pmcore_change_end();
 	if (!err)
 		pmcore_event();
 	return err;
@@ -405,6 +438,16 @@ static struct miscdevice ctl = {
 int pmcore_ctl_init(void)
 {
 	return misc_register(&ctl);
+}
+
+/**
+ * pmcore_ctl_promise_changed() - wake those who wait for the attribute flush_on_fail
+ *
+ * Context: may sleep.
+ */
+void pmcore_ctl_promise_changed(void)
+{
+	sysfs_notify(&ctl.this_device->kobj, "region", "flush_on_fail");
 }
 
 /**

@@ -29,34 +29,62 @@ static u32 slot_of(const struct file *file)
 	return iminor(file_inode(file));
 }
 
+static int may_open(u32 slot, int mask)
+{
+	if (slot >= pmcore.region.super.slots ||
+	    pmcore.region.entry[slot].state != PM_SLOT_USED)
+		return -ENXIO;
+	if (record_of(slot)->type != REM_PM_RAW)
+		return -EMEDIUMTYPE; /* its blocks are pmbc's */
+	if (!pmcore_may(record_of(slot), mask))
+		return -EACCES;
+	if (mask & MAY_WRITE && pmcore.slot[slot].claimed)
+		return -EBUSY; /* it is a disk: what is mounted must not change below it */
+	return 0;
+}
+
 static int pm_open(struct inode *inode, struct file *file)
 {
 	int mask = (file->f_mode & FMODE_READ ? MAY_READ : 0) |
 		   (file->f_mode & FMODE_WRITE ? MAY_WRITE : 0);
 	u32 slot = iminor(inode);
-	int err = 0;
+	struct pmcore_slot *is = &pmcore.slot[slot];
+	int err;
 
 	down_write(&pmcore.lock);
-	if (slot >= pmcore.region.super.slots ||
-	    pmcore.region.entry[slot].state != PM_SLOT_USED)
-		err = -ENXIO;
-	else if (record_of(slot)->type != REM_PM_RAW)
-		err = -EMEDIUMTYPE; /* its blocks are pmbc's */
-	else if (!pmcore_may(record_of(slot), mask))
-		err = -EACCES;
-	else
-		pmcore.slot[slot].users++;
+	if (pmcore_lock_settled(slot) == -EINTR)
+		return -EINTR;
+	err = may_open(slot, mask);
+	if (!err) {
+		is->users++;
+		is->files++;
+		is->writers += !!(mask & MAY_WRITE);
+		/* Of a device there may be several nodes, each with its inode. */
+		if (!is->inode)
+			is->inode = igrab(inode);
+		file->f_mapping = is->inode->i_mapping;
+	}
+	up_write(&pmcore.lock);
 	if (!err)
 		file->private_data = pmcore_env(slot);
-	up_write(&pmcore.lock);
 	return err;
 }
 
 static int pm_release(struct inode *inode, struct file *file)
 {
+	struct pmcore_slot *is = &pmcore.slot[iminor(inode)];
+	struct inode *unused = NULL;
+
 	down_write(&pmcore.lock);
-	pmcore.slot[iminor(inode)].users--;
+	is->users--;
+	is->writers -= !!(file->f_mode & FMODE_WRITE);
+	if (!--is->files) {
+		unused = is->inode;
+		is->inode = NULL;
+	}
 	up_write(&pmcore.lock);
+	if (unused)
+		iput(unused);
 	return 0;
 }
 
@@ -71,13 +99,16 @@ static size_t rest(u32 slot, loff_t at, size_t count)
 static ssize_t pm_read(struct kiocb *kiocb, struct iov_iter *to)
 {
 	u32 slot = slot_of(kiocb->ki_filp);
-	size_t count;
+	const void *from = pm_segment_at(&pmcore.region, slot) + kiocb->ki_pos;
+	size_t wanted, count;
 
-	count = rest(slot, kiocb->ki_pos, iov_iter_count(to));
-	count = copy_to_iter(pm_segment_at(&pmcore.region, slot) +
-			     kiocb->ki_pos, count, to);
+	wanted = rest(slot, kiocb->ki_pos, iov_iter_count(to));
+	count = _copy_mc_to_iter(from, pmcore_readable(from, wanted), to);
 	kiocb->ki_pos += count;
-	return count;
+	if (!wanted || count)
+		return count;
+	/* From here on, or in the page where it began. */
+	return pmcore_lost_find(from, min(wanted, PAGE_SIZE)) ? -EIO : -EFAULT;
 }
 
 /* A window is open without preemption, and so without faults of the program's. */
@@ -101,6 +132,16 @@ static size_t write_by_pages(u32 slot, struct pm_env *env, loff_t at,
 	return done;
 }
 
+static size_t write_here(u32 slot, loff_t at, struct iov_iter *from,
+			 size_t count)
+{
+	void *to = pm_segment_at(&pmcore.region, slot) + at;
+
+	count = _copy_from_iter_flushcache(to, count, from);
+	pmcore_lost_written(to, count);
+	return count;
+}
+
 static ssize_t pm_write(struct kiocb *kiocb, struct iov_iter *from)
 {
 	u32 slot = slot_of(kiocb->ki_filp);
@@ -114,10 +155,7 @@ static ssize_t pm_write(struct kiocb *kiocb, struct iov_iter *from)
 	if (pmcore.protected || env)
 		count = write_by_pages(slot, env, kiocb->ki_pos, from, count);
 	else
-		count = _copy_from_iter_flushcache(pm_segment_at(&pmcore.region,
-								 slot) +
-							   kiocb->ki_pos,
-						   count, from);
+		count = write_here(slot, kiocb->ki_pos, from, count);
 	pm_fence(env);
 	kiocb->ki_pos += count;
 	return wanted && !count ? -EFAULT : count;
@@ -138,9 +176,8 @@ static int pm_fsync(struct file *file, loff_t start, loff_t end, int data_only)
 	size_t count;
 
 	count = rest(slot, start, min_t(u64, end - start, SIZE_MAX - 1) + 1);
-	if (count)
-		pm_flush(env, pm_segment_at(&pmcore.region, slot) + start,
-			 count);
+	if (count && !pmcore_stays(env))
+		pmcore_dirty_flush(file->f_mapping, slot, start, count);
 	pm_fence(env);
 	return 0;
 }
@@ -161,38 +198,88 @@ static unsigned long frame_of(struct vm_fault *vmf, unsigned long pages)
 	return frame % pages ? 0 : frame;
 }
 
+/*
+ * For reading only in a private mapping, where the kernel then makes a copy of the
+ * page at the first store.
+ */
 static vm_fault_t pm_fault(struct vm_fault *vmf)
 {
-	vm_fault_t ret = VM_FAULT_SIGBUS;
-	unsigned long frame;
+	unsigned long frame = frame_of(vmf, 1);
 
-	frame = frame_of(vmf, 1);
-	if (frame)
-		ret = vmf_insert_pfn(vmf->vma, vmf->address, frame);
-	return ret;
+	if (!frame)
+		return VM_FAULT_SIGBUS;
+	if (is_cow_mapping(vmf->vma->vm_flags))
+		return vmf_insert_mixed(vmf->vma, vmf->address,
+					__pfn_to_pfn_t(frame, PFN_DEV));
+	return vmf_insert_pfn(vmf->vma, vmf->address, frame);
+}
+
+/* A page is mapped for writing only here, when its bit is set (dirty.c). */
+static vm_fault_t pm_mkwrite(struct vm_fault *vmf)
+{
+	if (!frame_of(vmf, 1))
+		return VM_FAULT_SIGBUS;
+	pmcore_dirty_set(slot_of(vmf->vma->vm_file), vmf->pgoff, 1);
+	return 0;
 }
 
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE
 static vm_fault_t pm_huge_fault(struct vm_fault *vmf, unsigned int order)
 {
+	struct address_space *mapping = vmf->vma->vm_file->f_mapping;
 	unsigned long start = vmf->address & PMD_MASK;
 	vm_fault_t ret = VM_FAULT_FALLBACK;
 	unsigned long frame;
 
-	if (order != PMD_ORDER || start < vmf->vma->vm_start ||
+	if (order != PMD_ORDER || is_cow_mapping(vmf->vma->vm_flags) ||
+	    start < vmf->vma->vm_start ||
 	    start + PMD_SIZE > vmf->vma->vm_end ||
 	    linear_page_index(vmf->vma, start) % (PMD_SIZE / PAGE_SIZE))
 		return ret;
 	frame = frame_of(vmf, PMD_SIZE / PAGE_SIZE);
-	if (frame)
-		ret = vmf_insert_pfn_pmd(vmf, __pfn_to_pfn_t(frame, PFN_DEV),
-					 vmf->flags & FAULT_FLAG_WRITE);
+	if (!frame)
+		return ret;
+	filemap_invalidate_lock_shared(mapping);
+	if (vmf->flags & FAULT_FLAG_WRITE)
+		pmcore_dirty_set(slot_of(vmf->vma->vm_file),
+				 linear_page_index(vmf->vma, start),
+				 PMD_SIZE / PAGE_SIZE);
+	ret = vmf_insert_pfn_pmd(vmf, __pfn_to_pfn_t(frame, PFN_DEV),
+				 vmf->flags & FAULT_FLAG_WRITE);
+	filemap_invalidate_unlock_shared(mapping);
 	return ret;
 }
 #endif
 
+/*
+ * A debugger's way in, as the frames are not the kernel's own to lend: what is read
+ * and stored is the segment's content, of a private mapping what it has not copied.
+ */
+static int pm_access(struct vm_area_struct *vma, unsigned long address,
+		     void *buffer, int bytes, int write)
+{
+	u32 slot = slot_of(vma->vm_file);
+	struct pm_env *env = vma->vm_file->private_data;
+	u64 at = address - vma->vm_start + (u64)vma->vm_pgoff * PAGE_SIZE;
+	u64 end = READ_ONCE(record_of(slot)->extent_bytes);
+	void *content = pm_segment_at(&pmcore.region, slot) + at;
+
+	if (bytes <= 0 || at >= end)
+		return -EFAULT;
+	bytes = min_t(u64, bytes, end - at);
+	if (!write)
+		return pm_fetch(buffer, content, bytes) ? bytes : -EIO;
+	if ((vma->vm_flags & (VM_SHARED | VM_WRITE)) != (VM_SHARED | VM_WRITE))
+		return -EFAULT;
+	pm_copy(env, content, buffer, bytes);
+	pm_fence(env);
+	return bytes;
+}
+
 static const struct vm_operations_struct pm_vm_operations = {
 	.fault = pm_fault,
+	.pfn_mkwrite = pm_mkwrite,
+	.access = pm_access,
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE
 	.huge_fault = pm_huge_fault,
 #endif
@@ -201,12 +288,15 @@ static const struct vm_operations_struct pm_vm_operations = {
 static int pm_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	/*
-	 * No private copies: the frames are not the kernel's own. (A file that
-	 * is open for reading has no VM_SHARED.)
+	 * The kernel's own mapping of the frames is for reading: nothing may be
+	 * given to a driver that stores there, and so nothing is pinned
+	 * (O_DIRECT). A DAX file system on the segment's disk has that. In a
+	 * private mapping there are copies, too, which are pages like others;
+	 * it has no large pages, which would be lent.
 	 */
-	if (!(vma->vm_flags & VM_MAYSHARE))
-		return -EINVAL;
-	vm_flags_set(vma, VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP);
+	vm_flags_set(vma, VM_DONTEXPAND | VM_DONTDUMP |
+			  (is_cow_mapping(vma->vm_flags) ? VM_MIXEDMAP :
+							   VM_PFNMAP));
 	vma->vm_ops = &pm_vm_operations;
 	return 0;
 }

@@ -23,7 +23,12 @@ struct pmcore pmcore;
 static bool format;
 module_param(format, bool, 0444);
 MODULE_PARM_DESC(format,
-		 "make a region of memory that holds none; nothing that is one is touched");
+		 "make a region of memory that holds nothing; nothing that is one is touched");
+
+static bool force;
+module_param(force, bool, 0444);
+MODULE_PARM_DESC(force,
+		 "with format=1: make it over whatever else is there, which is lost");
 
 static uint slots = 1024;
 module_param(slots, uint, 0444);
@@ -69,48 +74,111 @@ void pmcore_event(void)
 }
 
 /**
- * pmcore_env() - how what is written to a segment is made durable
+ * pmcore_change_begin() - before a segment or the region is changed
+ *
+ * Context: may sleep. Return: 0, then the lock is held; -EINTR.
+ */
+int pmcore_change_begin(void)
+{
+	if (mutex_lock_killable(&pmcore.changing))
+		return -EINTR;
+	down_write(&pmcore.lock);
+	return 0;
+}
+
+/**
+ * pmcore_change_end() - undo it
+ */
+void pmcore_change_end(void)
+{
+	up_write(&pmcore.lock);
+	mutex_unlock(&pmcore.changing);
+}
+
+/* While content is made: others may look, open and use what there is. */
+static void aside(struct pm_region *region, bool begins)
+{
+	if (begins)
+		up_write(&pmcore.lock);
+	else
+		down_write(&pmcore.lock);
+}
+
+/**
+ * pmcore_lock_settled() - lock the region at a time at which a segment is not moved
  * @slot: the segment
  *
- * A segment of persist=fof whose platform no longer keeps that promise is written
- * back now, and from then on like any other.
+ * Context: may sleep; the lock is held. Return: 0; -EINTR, and the lock is not held.
+ * Where it was given back meanwhile: -EAGAIN, and it is held.
+ */
+int pmcore_lock_settled(u32 slot)
+{
+	bool waited = false;
+
+	while (slot < pmcore.region.super.slots && pmcore.slot[slot].moving) {
+		up_write(&pmcore.lock);
+		if (mutex_lock_killable(&pmcore.changing))
+			return -EINTR;
+		mutex_unlock(&pmcore.changing);
+		down_write(&pmcore.lock);
+		waited = true;
+	}
+	return waited ? -EAGAIN : 0;
+}
+
+/**
+ * pmcore_env() - how what is written to a segment is made durable
+ * @slot: the segment, which the caller holds
  *
- * Context: the caller holds the lock.
+ * A segment of persist=fof is flushed like any other while the platform does not
+ * promise to save the caches (promise.c): its users are the same, whenever that is.
+ *
+ * Context: any.
  */
 struct pm_env *pmcore_env(u32 slot)
 {
 	const struct rem_pm_segment *record = &pmcore.region.entry[slot].record;
 
-	if (record->persist != REM_PM_FOF)
-		return NULL;
-	if (pmcore_flush_on_fail())
-		return &pmcore_fof;
-	pm_flush(NULL, pm_segment_at(&pmcore.region, slot), record->bytes);
-	pm_fence(NULL);
-	return NULL;
+	return record->persist == REM_PM_FOF ? &pmcore_fof : NULL;
+}
+
+/* The slot of a name, when it is not moved; the lock is held, unless -EINTR. */
+static int find_settled(const char *name, u32 *ret_slot)
+{
+	int err;
+
+	down_write(&pmcore.lock);
+	do {
+		*ret_slot = pm_segment_find(&pmcore.region, name);
+		err = pmcore_lock_settled(*ret_slot);
+	} while (err == -EAGAIN);
+	return err;
 }
 
 int pmcore_get(const char *name, int mask, struct pmcore_segment *segment)
 {
 	const struct rem_pm_segment *record;
-	int err = 0;
 	u32 slot;
+	int err = find_settled(name, &slot);
 
-	down_write(&pmcore.lock);
-	slot = pm_segment_find(&pmcore.region, name);
+	if (err)
+		return err;
 	if (slot == PM_SLOT_NONE) {
 		err = -ENOENT;
 	} else if (pmcore.region.entry[slot].state != PM_SLOT_USED) {
 		err = -EUCLEAN;
 	} else {
 		record = &pmcore.region.entry[slot].record;
-		if (!pmcore_may(record, mask))
+		if (!pmcore_may(record, mask & ~PMCORE_CLAIM))
 			err = -EACCES;
+		else if (mask & PMCORE_CLAIM && (pmcore.slot[slot].writers ||
+						 pmcore.slot[slot].claimed))
+			err = -EBUSY;
 	}
 	if (!err) {
 		segment->slot = slot;
+		segment->claimed = mask & PMCORE_CLAIM;
 		segment->at = pm_segment_at(&pmcore.region, slot);
-		segment->env = pmcore_env(slot);
 		segment->phys = pmcore.phys + record->offset;
 		segment->has_pages = pmcore.has_pages;
 		segment->bytes = record->bytes;
@@ -119,8 +187,11 @@ int pmcore_get(const char *name, int mask, struct pmcore_segment *segment)
 		memcpy(segment->uuid, record->uuid, sizeof(segment->uuid));
 		memcpy(segment->name, record->name, sizeof(segment->name));
 		pmcore.slot[slot].users++;
+		pmcore.slot[slot].claimed |= segment->claimed;
 	}
 	up_write(&pmcore.lock);
+	if (!err)
+		segment->env = pmcore_env(slot);
 	return err;
 }
 EXPORT_SYMBOL_GPL(pmcore_get);
@@ -129,20 +200,34 @@ void pmcore_put(const struct pmcore_segment *segment)
 {
 	down_write(&pmcore.lock);
 	pmcore.slot[segment->slot].users--;
+	if (segment->claimed)
+		pmcore.slot[segment->slot].claimed = false;
 	up_write(&pmcore.lock);
 }
 EXPORT_SYMBOL_GPL(pmcore_put);
 
-static int make_region(void)
+/* @err: why there is no region. What else is there is lost only by force=1. */
+static int make_region(int err)
 {
 	u64 bytes = pmcore.asked_bytes ?: pmcore.bytes;
+	u64 offset = 0;
 	struct pm_format wanted = {
 		.bytes = round_down(bytes, REM_PM_UNIT_BYTES),
 		.slots = slots,
 		.created_ns = ktime_get_real_ns(),
 	};
 
+	if (!force && err == -ENOMEDIUM)
+		err = pm_region_check_blank(NULL, pmcore.base, pmcore.bytes, &wanted,
+					    &offset);
+	if (!force && err == -ENOTEMPTY)
+		pr_err("pmcore: %s: byte %llu is not zero: find out what is there; format=1 force=1 makes a region over it\n",
+		       pmcore.source, offset);
+	if (!force && err)
+		return err;
 	generate_random_uuid(wanted.uuid);
+	/* A cut from here on leaves no region rather than a damaged one. */
+	pm_region_wipe(NULL, pmcore.base);
 	return pm_region_format(NULL, pmcore.base, &wanted);
 }
 
@@ -170,11 +255,14 @@ static int open_region(void)
 	size_t need;
 	int err = pm_region_peek(pmcore.base, pmcore.bytes, &super);
 
-	if (err == -ENOMEDIUM && format) {
-		err = make_region();
+	if (format && (err == -ENOMEDIUM || (err == -EUCLEAN && force))) {
+		err = make_region(err);
 		if (!err)
 			err = pm_region_peek(pmcore.base, pmcore.bytes, &super);
 	}
+	if (err)
+		return err;
+	err = pmcore_dirty_init();
 	if (err)
 		return err;
 	need = pm_region_volatile_bytes(super.slots);
@@ -199,7 +287,9 @@ static void say_why(int err)
 	if (err == -ENOMEDIUM)
 		why = "no region has been made there: load with format=1 to make one";
 	else if (err == -EUCLEAN)
-		why = "its superblock is damaged in all copies";
+		why = "its superblock is damaged in all copies, or something else is there";
+	else if (err == -ENOTEMPTY)
+		why = "something else is there";
 	else if (err == -EPROTONOSUPPORT)
 		why = "it was made by a newer version";
 	else if (err == -EFBIG)
@@ -211,6 +301,8 @@ static void free_all(void)
 {
 	kvfree(pmcore.region_memory);
 	kvfree(pmcore.slot);
+	pmcore_dirty_exit();
+	pmcore_lost_exit();
 	pmcore_unprotect();
 	pmcore_source_put();
 }
@@ -219,11 +311,15 @@ static int __init pmcore_init(void)
 {
 	int err;
 
+	mutex_init(&pmcore.changing);
 	init_rwsem(&pmcore.lock);
 	init_waitqueue_head(&pmcore.changed);
 	err = pmcore_source_get();
 	if (err)
 		return err;
+	err = pmcore_lost_init();
+	if (err)
+		goto err_free;
 	err = pmcore_protect();
 	if (!err)
 		err = open_region();
@@ -231,18 +327,24 @@ static int __init pmcore_init(void)
 		say_why(err);
 		goto err_free;
 	}
+	pmcore.region.aside = aside;
 	err = pmcore_ctl_init();
 	if (err)
 		goto err_free;
 	err = pmcore_dev_init();
 	if (err)
 		goto err_ctl;
+	err = pmcore_promise_init();
+	if (err)
+		goto err_dev;
 	pr_info("pmcore: %s: %llu bytes at %pa, %u segments, %u refused, %llu repaired\n",
 		pmcore.source, pmcore.region.super.region_bytes, &pmcore.phys,
 		pmcore.region.used, pmcore.region.refused,
 		pmcore.region.repaired);
 	return 0;
 
+err_dev:
+	pmcore_dev_exit();
 err_ctl:
 	pmcore_ctl_exit();
 err_free:
@@ -252,6 +354,7 @@ err_free:
 
 static void __exit pmcore_exit(void)
 {
+	pmcore_promise_exit();
 	pmcore_dev_exit();
 	pmcore_ctl_exit();
 	free_all();

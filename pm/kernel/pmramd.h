@@ -17,9 +17,11 @@ struct pmramd {
 	struct pmcore_segment segment; /* held, for a raw one */
 	struct pmbc *pmbc; /* for a block one */
 	struct dax_device *dax; /* for a raw one whose memory has pages */
+	struct notifier_block promise; /* of one of persist=fof with dax */
 	void *writable;		       /* where it stores by direct access */
 	struct gendisk *disk;
 	u32 block_bytes;
+	bool going; /* nobody opens it any more */
 	int number;
 };
 

@@ -56,6 +56,30 @@ static const struct dax_operations dax_operations = {
 	.zero_page_range = zero_pages,
 };
 
+/*
+ * What programs stored through a mapping is in the caches: whether the file system
+ * writes it back. Each sync of it ends with FLUSH, and so with pm_fence(), which
+ * settles what was left there before this changed.
+ */
+static int promise_changed(struct notifier_block *nb, unsigned long kept,
+			   void *unused)
+{
+	struct pmramd *ramd = container_of(nb, struct pmramd, promise);
+
+	dax_write_cache(ramd->dax, !kept);
+	return NOTIFY_OK;
+}
+
+/* Before it has a disk: nobody uses it. */
+static int watch_promise(struct pmramd *ramd)
+{
+	dax_write_cache(ramd->dax, true);
+	if (!ramd->segment.env)
+		return 0;
+	ramd->promise.notifier_call = promise_changed;
+	return pmcore_promise_watch(&ramd->promise);
+}
+
 /**
  * pmramd_dax_add() - give a disk direct access, before it is added
  * @ramd: the disk
@@ -78,15 +102,20 @@ int pmramd_dax_add(struct pmramd *ramd)
 	set_dax_nocache(dax);
 	set_dax_nomc(dax);
 	set_dax_synchronous(dax);
-	/* What programs stored through a mapping is in the caches. */
-	dax_write_cache(dax, !ramd->segment.env);
-	err = dax_add_host(dax, ramd->disk);
+	ramd->dax = dax;
+	err = watch_promise(ramd);
 	if (err)
 		goto err_dax;
-	ramd->dax = dax;
+	err = dax_add_host(dax, ramd->disk);
+	if (err)
+		goto err_promise;
 	return 0;
 
+err_promise:
+	if (ramd->segment.env)
+		pmcore_promise_unwatch(&ramd->promise);
 err_dax:
+	ramd->dax = NULL;
 	kill_dax(dax);
 	put_dax(dax);
 err_writable:
@@ -102,6 +131,8 @@ void pmramd_dax_remove(struct pmramd *ramd)
 {
 	if (!ramd->dax)
 		return;
+	if (ramd->segment.env)
+		pmcore_promise_unwatch(&ramd->promise);
 	dax_remove_host(ramd->disk);
 	kill_dax(ramd->dax);
 	put_dax(ramd->dax);

@@ -141,38 +141,55 @@ static int blocks_bio(struct pmramd *ramd, struct bio *bio)
 	return many_blocks(ramd, bio);
 }
 
+static int raw_read(struct pmramd *ramd, const void *at, struct bio *bio)
+{
+	struct bvec_iter iterator;
+	struct bio_vec vec;
+
+	bio_for_each_segment(vec, bio, iterator) {
+		void *data = page_address(vec.bv_page) + vec.bv_offset;
+
+		if (!pm_fetch(data, at, vec.bv_len)) {
+			pmcore_lost_find(at, vec.bv_len);
+			return -EBADMSG;
+		}
+		at += vec.bv_len;
+	}
+	return 0;
+}
+
+static void raw_write(struct pmramd *ramd, void *at, struct bio *bio)
+{
+	struct bvec_iter iterator;
+	struct bio_vec vec;
+
+	bio_for_each_segment(vec, bio, iterator) {
+		pm_copy(ramd->segment.env, at,
+			page_address(vec.bv_page) + vec.bv_offset, vec.bv_len);
+		at += vec.bv_len;
+	}
+}
+
 static int raw_bio(struct pmramd *ramd, struct bio *bio)
 {
 	void *at = ramd->segment.at + bio->bi_iter.bi_sector * SECTOR_SIZE;
-	bool writes = op_is_write(bio_op(bio));
-	struct bvec_iter iterator;
-	struct bio_vec vec;
 
 	/* What a file system wrote back by itself comes before this. */
 	if (bio->bi_opf & REQ_PREFLUSH)
 		pm_fence(ramd->segment.env);
 	switch (bio_op(bio)) {
+	case REQ_OP_READ:
+		return raw_read(ramd, at, bio);
 	case REQ_OP_WRITE_ZEROES:
 		pm_zero(ramd->segment.env, at, bio->bi_iter.bi_size);
 		break;
-	case REQ_OP_READ:
 	case REQ_OP_WRITE:
-		bio_for_each_segment(vec, bio, iterator) {
-			void *data = page_address(vec.bv_page) + vec.bv_offset;
-
-			if (writes)
-				pm_copy(ramd->segment.env, at, data,
-					vec.bv_len);
-			else
-				memcpy(data, at, vec.bv_len);
-			at += vec.bv_len;
-		}
+		raw_write(ramd, at, bio);
 		break;
 	default:
 		return -EOPNOTSUPP;
 	}
-	if (writes)
-		pm_fence(ramd->segment.env);
+	pm_fence(ramd->segment.env);
 	return 0;
 }
 
@@ -195,14 +212,24 @@ static void submit(struct bio *bio)
 	bio_endio(bio);
 }
 
+/* Under the disk's open_mutex. */
+static int open_disk(struct gendisk *disk, blk_mode_t mode)
+{
+	struct pmramd *ramd = disk->private_data;
+
+	return ramd->going ? -ENXIO : 0;
+}
+
 static const struct block_device_operations disk_operations = {
 	.owner = THIS_MODULE,
+	.open = open_disk,
 	.submit_bio = submit,
 };
 
 static int open_segment(struct pmramd *ramd, const char *name)
 {
-	int err = pmcore_get(name, MAY_READ | MAY_WRITE, &ramd->segment);
+	int err = pmcore_get(name, MAY_READ | MAY_WRITE | PMCORE_CLAIM,
+			     &ramd->segment);
 
 	if (err)
 		return err;
@@ -219,15 +246,18 @@ static int open_segment(struct pmramd *ramd, const char *name)
 		pmbc_close(ramd->pmbc);
 		return -EOPNOTSUPP;
 	}
+	pmbc_claim(ramd->pmbc, true);
 	return 0;
 }
 
 static void close_segment(struct pmramd *ramd)
 {
-	if (ramd->pmbc)
+	if (ramd->pmbc) {
+		pmbc_claim(ramd->pmbc, false);
 		pmbc_close(ramd->pmbc);
-	else
+	} else {
 		pmcore_put(&ramd->segment);
+	}
 }
 
 static u64 disk_bytes(const struct pmramd *ramd)
@@ -332,7 +362,11 @@ static int remove_by_name(const char *name)
 
 	if (!ramd)
 		return -ENOENT;
-	if (disk_openers(ramd->disk))
+	/* An open of it is either counted now, or refused from now on. */
+	mutex_lock(&ramd->disk->open_mutex);
+	ramd->going = !disk_openers(ramd->disk);
+	mutex_unlock(&ramd->disk->open_mutex);
+	if (!ramd->going)
 		return -EBUSY;
 	remove(ramd);
 	return 0;

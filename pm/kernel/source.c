@@ -53,6 +53,32 @@ static int take_reserved(void)
 	return 0;
 }
 
+/*
+ * All pages, also those that the driver knows to be lost: what they hold is an error
+ * when it is read, and not the end of the region.
+ */
+static long get_pages(pgoff_t first, long pages, pfn_t *pfn)
+{
+	long at = 0, got;
+	void *here;
+	pfn_t its;
+
+	while (at < pages) {
+		got = dax_direct_access(dax, first + at, pages - at,
+					DAX_RECOVERY_WRITE, &here, &its);
+		if (got <= 0)
+			return got;
+		if (!at) {
+			pmcore.base = here;
+			*pfn = its;
+		} else if (here != pmcore.base + at * PAGE_SIZE) {
+			break;
+		}
+		at += got;
+	}
+	return at;
+}
+
 static int get_direct_access(void)
 {
 	struct block_device *bdev = file_bdev(bdev_file);
@@ -68,8 +94,7 @@ static int get_direct_access(void)
 	}
 	pages = bdev_nr_bytes(bdev) >> PAGE_SHIFT;
 	id = dax_read_lock();
-	got = dax_direct_access(dax, start_off >> PAGE_SHIFT, pages, DAX_ACCESS,
-				&pmcore.base, &pfn);
+	got = get_pages(start_off >> PAGE_SHIFT, pages, &pfn);
 	dax_read_unlock(id);
 	if (got < pages) {
 		pr_err("pmcore: %s is not one piece of memory\n", device);
@@ -79,8 +104,6 @@ static int get_direct_access(void)
 	}
 	pmcore.phys = pfn_t_to_phys(pfn);
 	pmcore.has_pages = pfn_t_devmap(pfn);
-	/* The platform says that its caches are written back on power failure. */
-	pmcore.device_fof = !dax_write_cache_enabled(dax);
 	pmcore.alias = pmcore.base;
 	pmcore.bytes = (u64)pages << PAGE_SHIFT;
 	return 0;
@@ -127,6 +150,31 @@ static const struct pminit_region *find_pminit(void)
 	return region;
 }
 
+/* Of the kernel proper, which is not unloaded; other kernels do not have them. */
+static bool (*ask_pminit)(void);
+static int (*watch_pminit)(struct notifier_block *nb);
+static void (*unwatch_pminit)(struct notifier_block *nb);
+
+static void find_promise(void)
+{
+	ask_pminit = __symbol_get("pminit_flush_on_fail");
+	watch_pminit = __symbol_get("pminit_watch");
+	unwatch_pminit = __symbol_get("pminit_unwatch");
+}
+
+static void put_promise(void)
+{
+	if (ask_pminit)
+		__symbol_put("pminit_flush_on_fail");
+	if (watch_pminit)
+		__symbol_put("pminit_watch");
+	if (unwatch_pminit)
+		__symbol_put("pminit_unwatch");
+	ask_pminit = NULL;
+	watch_pminit = NULL;
+	unwatch_pminit = NULL;
+}
+
 /* Pages, which direct access needs, come with a second, writable mapping. */
 static int make_pages(const struct pminit_region *region)
 {
@@ -163,6 +211,7 @@ static int take_pminit(void)
 	pmcore.asked_bytes = region->asked_bytes;
 	pmcore.limit_bytes = region->limit_bytes;
 	strscpy(pmcore.source, "pm=");
+	find_promise();
 	return make_pages(region);
 }
 
@@ -188,6 +237,7 @@ int pmcore_source_get(void)
  */
 void pmcore_source_put(void)
 {
+	put_promise();
 	if (pagemap.nr_range)
 		memunmap_pages(&pagemap);
 	if (dax)
@@ -201,21 +251,36 @@ void pmcore_source_put(void)
 }
 
 /**
- * pmcore_flush_on_fail() - whether caches are safe when the power fails
+ * pmcore_flush_on_fail() - whether caches are safe when the power fails, now
+ *
+ * Context: any.
  */
 bool pmcore_flush_on_fail(void)
 {
-	bool (*ask)(void);
-	bool promised;
+	if (dax)
+		return !dax_write_cache_enabled(dax);
+	return pmcore.limit_bytes && ask_pminit && ask_pminit();
+}
 
-	if (pmcore.device_fof)
-		return true;
-	if (!pmcore.limit_bytes)
-		return false;
-	ask = __symbol_get("pminit_flush_on_fail");
-	if (!ask)
-		return false;
-	promised = ask();
-	__symbol_put("pminit_flush_on_fail");
-	return promised;
+/**
+ * pmcore_source_watch() - hear of changes of that answer
+ * @nb: called in process context
+ *
+ * Of a device's platform nobody tells.
+ *
+ * Return: 0 or a negative errno.
+ */
+int pmcore_source_watch(struct notifier_block *nb)
+{
+	return watch_pminit && unwatch_pminit ? watch_pminit(nb) : 0;
+}
+
+/**
+ * pmcore_source_unwatch() - undo pmcore_source_watch()
+ * @nb: what it was given
+ */
+void pmcore_source_unwatch(struct notifier_block *nb)
+{
+	if (watch_pminit && unwatch_pminit)
+		unwatch_pminit(nb);
 }

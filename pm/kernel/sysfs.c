@@ -42,6 +42,17 @@ REGION_NUMBER(protected, pmcore.protected);
 REGION_NUMBER(same_address, !!pmcore.limit_bytes);
 REGION_NUMBER(flush_on_fail, pmcore_flush_on_fail());
 REGION_NUMBER(windows, pmcore_windows_opened());
+REGION_NUMBER(written_back_bytes, pmcore_dirty_written());
+
+/* What media has lost, as block devices have it: sector and number of sectors. */
+static ssize_t badblocks_show_all(struct device *device,
+				  struct device_attribute *attr, char *buf)
+{
+	return pmcore_lost_show(buf);
+}
+
+static struct device_attribute dev_attr_badblocks =
+	__ATTR(badblocks, 0444, badblocks_show_all, NULL);
 
 static struct attribute *region_attrs[] = {
 	&dev_attr_source.attr,	     &dev_attr_region_bytes.attr,
@@ -50,7 +61,8 @@ static struct attribute *region_attrs[] = {
 	&dev_attr_repaired.attr,     &dev_attr_damaged.attr,
 	&dev_attr_dax.attr,	     &dev_attr_protected.attr,
 	&dev_attr_same_address.attr, &dev_attr_flush_on_fail.attr,
-	&dev_attr_windows.attr,	     NULL,
+	&dev_attr_windows.attr,	     &dev_attr_written_back_bytes.attr,
+	&dev_attr_badblocks.attr,    NULL,
 };
 
 static const struct attribute_group region_group = {

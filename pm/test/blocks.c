@@ -7,7 +7,7 @@
 
 const rem_u8 blocks_uuid[16] = "a segment's name";
 
-static const struct pm_block_format format = {
+const struct pm_block_format blocks_format = {
 	.segment_bytes = BLOCKS_BYTES,
 	.block_bytes = BLOCK,
 	.lanes = 2,
@@ -19,7 +19,8 @@ void blocks_make(struct blocks *blocks)
 {
 	memset(blocks, 0, sizeof(*blocks));
 	blocks->env = recorder_new(BLOCKS_BYTES);
-	CHECK(!pm_block_format(blocks->env, blocks->env->memory, &format),
+	CHECK(!pm_block_format(blocks->env, blocks->env->memory,
+			       &blocks_format),
 	      "format");
 	CHECK(!blocks_open(blocks), "open");
 }

@@ -25,6 +25,7 @@ struct blocks_seen {
 };
 
 extern const rem_u8 blocks_uuid[16];
+extern const struct pm_block_format blocks_format;
 
 void blocks_make(struct blocks *blocks);
 int blocks_open(struct blocks *blocks);

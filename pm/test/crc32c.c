@@ -56,8 +56,10 @@ rem_u32 pm_copy_crc32c(struct pm_env *env, void *to, const void *from,
 	return pm_crc32c_add(crc, from, bytes);
 }
 
-rem_u32 pm_fetch_crc32c(void *to, const void *from, size_t bytes, rem_u32 crc)
+bool pm_fetch_crc32c(void *to, const void *from, size_t bytes, rem_u32 *crc)
 {
-	memcpy(to, from, bytes);
-	return pm_crc32c_add(crc, to, bytes);
+	if (!pm_fetch(to, from, bytes))
+		return false;
+	*crc = pm_crc32c_add(*crc, to, bytes);
+	return true;
 }

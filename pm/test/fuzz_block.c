@@ -52,15 +52,13 @@ static void seal_header(rem_u8 at, rem_u64 value)
 static void seal_lane(rem_u8 at, rem_u64 value)
 {
 	struct rem_pm_lane *lane = pm_lane_at(&blocks.block, at & 1);
-	struct rem_pm_lane_entry *entry =
-		(struct rem_pm_lane_entry *)(lane + 1);
-	rem_u32 sequence = 5;
+	rem_u32 sequence = 5, count, sum;
 
 	memcpy((rem_u8 *)&lane->count + at / 2 * 8, &value, 8);
-	if (lane->count > (blocks.block.header.lane_bytes - 136) / 16)
+	if (!pm_lane_sum(&blocks.block, at & 1, &count, &sum))
 		return;
 	lane->word.sequence = sequence;
-	lane->word.check = pm_lane_check(at & 1, sequence, lane, entry);
+	lane->word.check = pm_lane_check(at & 1, sequence, sum);
 	lane->copy = lane->word;
 }
 

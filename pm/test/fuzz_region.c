@@ -75,14 +75,8 @@ static void step(const rem_u8 *data)
 
 static void use(struct pm_region *region)
 {
-	struct pm_segment_new new = { .name = "new",
-				      .type = REM_PM_RAW,
-				      .persist = REM_PM_FOC,
-				      .bytes = 5000 };
-	rem_u32 slot;
-
-	pm_segment_create(region, &new, &slot);
-	for (slot = 0; slot < region->super.slots; slot++) {
+	region_create_new(region);
+	for (rem_u32 slot = 0; slot < region->super.slots; slot++) {
 		pm_segment_resize(region, slot, 7000 + 4096 * slot, true);
 		pm_region_scrub(region, slot);
 		if (slot % 2)

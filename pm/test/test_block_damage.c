@@ -132,6 +132,28 @@ static void while_open(struct scene *scene)
 	CHECK(!blocks_open(&scene->blocks), "open");
 }
 
+/* Both words of a lane, or one: without a scrub the next open would refuse both. */
+static void lanes_while_open(struct scene *scene)
+{
+	struct pm_block *block = &scene->blocks.block;
+
+	for (unsigned int words = 1; words < 4; words++) {
+		struct rem_pm_lane *lane = pm_lane_at(block, 1);
+		rem_u64 repaired = block->repaired;
+
+		if (words & 1)
+			lane->word.check ^= 4;
+		if (words & 2)
+			lane->copy.sequence ^= 0x100;
+		pm_block_scrub_base(block);
+		PROMISE("not-repaired",
+			block->repaired == repaired + 1 &&
+				!blocks_open(&scene->blocks),
+			"lane, words %u", words);
+		CHECK(!block->repaired, "lane, words %u: once more", words);
+	}
+}
+
 static void bad_blocks_are_listed_and_heal(struct scene *scene)
 {
 	struct pm_block *block = &scene->blocks.block;
@@ -264,6 +286,7 @@ void test_block_damage(void)
 	each_bit(&scene);
 	all_magics_zeroed(&scene);
 	while_open(&scene);
+	lanes_while_open(&scene);
 	bad_blocks_are_listed_and_heal(&scene);
 	misplaced_data_is_damage(&scene);
 	damaged_lanes(&scene);

@@ -73,7 +73,7 @@ static int fill(void *context, void *from, rem_u64 from_bytes, void *to,
 {
 	static rem_u8 memory[2][8192];
 	rem_u8 buffer[BLOCK];
-	struct pm_block_lent lent = { memory[0], memory[1], buffer, NULL };
+	struct pm_block_lent lent = { memory[0], memory[1], buffer };
 	struct world *world = context;
 	struct pm_block_format format =
 		format_of(&world->region.entry[0].record, room_bytes);
@@ -209,48 +209,8 @@ static void refused_as_a_whole(bool flips)
 	world_free(&world);
 }
 
-static unsigned int rests;
-
-static void count_rest(void)
-{
-	rests++;
-}
-
-static void many_blocks_leave_time_for_others(void)
-{
-	struct pm_block_format format = {
-		.segment_bytes = 3 * PM_BLOCK_REST * (BLOCK + 64),
-		.block_bytes = BLOCK,
-		.lanes = 1,
-		.lane_entries = 4,
-	};
-	struct pm_env *env = recorder_new(2 * format.segment_bytes);
-	struct rem_pm_block_header header;
-	struct pm_block_lent lent = { .rest = count_rest };
-	rem_u8 buffer[BLOCK];
-	size_t bytes;
-
-	CHECK(!pm_block_plan(&format, &header), "plan");
-	CHECK(!pm_block_format(env, env->memory, &format), "format");
-	bytes = pm_block_volatile_bytes(&header);
-	lent.from = calloc(1, bytes);
-	lent.to = calloc(1, bytes);
-	lent.buffer = buffer;
-	CHECK(!pm_block_rebuild(env, env->memory, format.segment_bytes,
-				env->memory + format.segment_bytes, &format,
-				&lent),
-	      "rebuild");
-	CHECK(rests == header.blocks / PM_BLOCK_REST && rests, "%u rests",
-	      rests);
-	rests = 0;
-	free(lent.from);
-	free(lent.to);
-	recorder_free(env);
-}
-
 void test_block_resize(void)
 {
-	many_blocks_leave_time_for_others();
 	resized_at_each_cut(SMALL, LARGE);
 	resized_at_each_cut(LARGE, SMALL);
 	refused_as_a_whole(false);

@@ -39,6 +39,39 @@ static void names_are_checked(void)
 	CHECK(pm_name_is_valid("a.B-9_"), "all kinds");
 }
 
+/* Blocks that could never be laid out; a record that has such is no damage. */
+static void sizes_of_blocks_are_checked(void)
+{
+	static const rem_u32 wrong[] = { 0, 1, 256, 1000, 131072 };
+	struct pm_segment_new new = { .name = "blocks",
+				      .type = REM_PM_BLOCK,
+				      .persist = REM_PM_FOC,
+				      .bytes = 8192 };
+	struct rem_pm_segment record;
+	struct world world;
+	struct pm_slot at;
+	rem_u32 slot;
+
+	world_make(&world);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		new.block_bytes = wrong[i];
+		CHECK(pm_segment_create(&world.region, &new, &slot) == -EINVAL,
+		      "blocks of %u bytes", wrong[i]);
+	}
+	new.block_bytes = 512;
+	CHECK(!pm_segment_create(&world.region, &new, &slot), "create");
+	record = world.region.entry[slot].record;
+	record.block_bytes = 1000;
+	at = pm_table_slot(world.env->memory, &world.region.super, slot);
+	pm_slot_write(world.env, &at, record.word.sequence + 1, &record);
+	CHECK(!world_open(&world) && !world.region.refused, "open");
+	CHECK(!pm_segment_destroy(&world.region, slot), "destroy");
+	new.type = REM_PM_RAW;
+	CHECK(pm_segment_create(&world.region, &new, &slot) == -EINVAL,
+	      "blocks of a raw segment");
+	world_free(&world);
+}
+
 static void segments_come_and_go(void)
 {
 	struct world world;
@@ -234,6 +267,7 @@ void test_region(void)
 {
 	blank_memory_is_no_region();
 	names_are_checked();
+	sizes_of_blocks_are_checked();
 	segments_come_and_go();
 	a_new_segment_is_zeros();
 	sizes_change();

@@ -148,13 +148,7 @@ static void some(struct world *world)
 
 static int create(struct world *world)
 {
-	struct pm_segment_new new = { .name = "new",
-				      .type = REM_PM_RAW,
-				      .persist = REM_PM_FOC,
-				      .bytes = 5000 };
-	rem_u32 slot;
-
-	return pm_segment_create(&world->region, &new, &slot);
+	return region_create_new(&world->region);
 }
 
 static int destroy(struct world *world)
@@ -210,25 +204,12 @@ static void judge_format(rem_u8 *image, void *context)
 	(*(int *)context)++;
 }
 
-static void cut_format(struct pm_env *env, void *context)
-{
-	recorder_cut(env, judge_format, context);
-}
-
-static void format_is_all_or_nothing(void)
+static int format_region(struct pm_env *env)
 {
 	struct pm_format format = { .bytes = WORLD_BYTES,
 				    .slots = WORLD_SLOTS };
-	struct pm_env *env = recorder_new(WORLD_BYTES);
-	int images = 0;
 
-	env->before_fence = cut_format;
-	env->context = &images;
-	recorder_begin(env, IMAGES_MAX, 3);
-	CHECK(!pm_region_format(env, env->memory, &format), "format");
-	recorder_end(env);
-	CHECK(images > 100, "only %d images of a format", images);
-	recorder_free(env);
+	return pm_region_format(env, env->memory, &format);
 }
 
 void test_region_cuts(void)
@@ -240,5 +221,5 @@ void test_region_cuts(void)
 	try("shrink", some, shrink);
 	try("change", some, change);
 	try("resize of the region", some, wish);
-	format_is_all_or_nothing();
+	recorder_each_cut(WORLD_BYTES, IMAGES_MAX, format_region, judge_format);
 }

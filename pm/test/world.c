@@ -78,6 +78,38 @@ rem_u32 world_add(struct world *world, const char *name, rem_u64 bytes,
 	return slot;
 }
 
+rem_u32 world_add_two(struct world *world)
+{
+	rem_u32 one = world_add(world, "one", 6000, 1);
+	struct rem_pm_segment record;
+
+	world_add(world, "two", 4096, 2);
+	record = world->region.entry[one].record;
+	record.mode = 0600;
+	CHECK(!pm_segment_change(&world->region, one, &record), "change");
+	return one;
+}
+
+struct pm_slot world_slot(const struct world *world, rem_u32 index)
+{
+	rem_u8 *memory = world->env->memory;
+
+	if (index == PM_SLOT_NONE)
+		return pm_super_slot(memory);
+	return pm_table_slot(memory, &world->region.super, index);
+}
+
+int region_create_new(struct pm_region *region)
+{
+	struct pm_segment_new new = { .name = "new",
+				      .type = REM_PM_RAW,
+				      .persist = REM_PM_FOC,
+				      .bytes = 5000 };
+	rem_u32 slot;
+
+	return pm_segment_create(region, &new, &slot);
+}
+
 static int by_name(const void *one, const void *other)
 {
 	return strcmp(((const struct seen_segment *)one)->name,

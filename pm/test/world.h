@@ -35,6 +35,12 @@ void world_free(struct world *world);
 /* A segment of @units filled with a pattern of @seed. Returns its slot. */
 rem_u32 world_add(struct world *world, const char *name, rem_u64 bytes,
 		  rem_u32 seed);
+/* "one" and "two"; the slot of "one" has two committed halves. Returns it. */
+rem_u32 world_add_two(struct world *world);
+/* A segment's slot, or with PM_SLOT_NONE the superblock's. */
+struct pm_slot world_slot(const struct world *world, rem_u32 index);
+/* A segment "new" without a content. Returns its creation's error. */
+int region_create_new(struct pm_region *region);
 void world_fill(struct world *world, rem_u32 slot, rem_u32 seed);
 void world_see(const struct pm_region *region, struct seen *ret);
 bool seen_same(const struct seen *one, const struct seen *other);

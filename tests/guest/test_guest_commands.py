@@ -91,7 +91,8 @@ def in_terminal(rem: Cli, *command: str, typed: bytes, rows: int, columns: int) 
 
 
 def test_command_has_a_terminal_if_rem_has_one(rem: Cli) -> None:
-    script = "tty; stty size; echo ready; trap 'echo interrupted; exit 5' INT; while :; do :; done"
+    handler = "trap 'echo interrupted; exit 5' INT"
+    script = f"tty; stty size; {handler}; echo ready; while :; do :; done"
     code, out = in_terminal(rem, script, typed=b"\x03", rows=31, columns=97)
     assert re.search(r"/dev/pts/\d+\r\n31 97\r\n", out)
     assert "interrupted" in out

@@ -14,44 +14,42 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from lab.campaign.mutants import (
+    BOOT,
     DIRECT,
-    FILES,
+    IMAGES,
     NO_FLUSH,
+    NONE,
     boot_once,
+    control,
+    look_for,
     machine_mutants,
-    rotation,
-    run_machine,
 )
 from lab.campaign.record import Recorded
 from lab.campaign.workload import Workload
-from lab.paths import repo_dir
 from lab.setup.campaign import Campaign
 from lab.setup.products import need
+from lab.turns import head, rotation
 from tests.support.rem_runs import figures_of, killed_at, rem
 
-IMAGES, BOOTS, WHOLE = 2_000, 60, 12
+IMAGES_IN_CI, BOOTS, WHOLE = 2_000, 60, 12
 CHAIN_IMAGES = 25_000  # of three cycles
 LIMIT_S = 2400
 IN_CI = 5
-COMMIT = subprocess.run(
-    ["git", "rev-parse", "HEAD"], cwd=repo_dir(), capture_output=True, text=True, check=False
-).stdout.strip()
-CHOSEN = rotation(machine_mutants(), COMMIT, IN_CI)
+CHOSEN = rotation(machine_mutants(), head(), IN_CI)
 
 
 @pytest.mark.full
 @pytest.mark.timeout(LIMIT_S)
 def test_no_cut_of_a_machines_power_cycle_breaks_a_promise(tmp_path: Path) -> None:
-    words = ["--images", str(IMAGES), "--boots", str(BOOTS), "--whole", str(WHOLE)]
+    words = ["--images", str(IMAGES_IN_CI), "--boots", str(BOOTS), "--whole", str(WHOLE)]
     words += ["--mutants", "none", "--json"]
     figures = figures_of(rem(tmp_path, "campaign", *words, limit_s=LIMIT_S))
-    assert figures["images"] >= IMAGES
+    assert figures["images"] >= IMAGES_IN_CI
     assert figures["violations"] == figures["disagreements"] == 0
     assert figures["booted"] == BOOTS
     assert figures["booted_whole"] == WHOLE
@@ -61,7 +59,7 @@ def test_no_cut_of_a_machines_power_cycle_breaks_a_promise(tmp_path: Path) -> No
 @pytest.mark.timeout(6 * LIMIT_S)
 def test_many_classes_of_images_boot_as_the_engine_decided(tmp_path: Path) -> None:
     """60 complete boots, each of another class; a run has from thirty to a few hundred classes."""
-    words = ["--images", str(IMAGES), "--boots", str(BOOTS), "--mutants", "none", "--json"]
+    words = ["--images", str(IMAGES_IN_CI), "--boots", str(BOOTS), "--mutants", "none", "--json"]
     figures = figures_of(rem(tmp_path, "campaign", *words, limit_s=6 * LIMIT_S))
     assert figures["violations"] == figures["disagreements"] == 0
     assert figures["booted_whole"] == BOOTS
@@ -104,13 +102,20 @@ def _cycles(results: Path) -> int:
     ],
 )
 def test_planted_bug_is_found_by_its_verdict(name: str, tmp_path: Path) -> None:
-    (found,) = run_machine(need(Campaign()), tmp_path, [name], seed=1)
+    found = look_for(need(Campaign()), tmp_path, name, seed=1)
     assert found.by_expected is not None, str(found)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(LIMIT_S)
-@pytest.mark.parametrize(("load", "stops"), [(FILES, 1), (NO_FLUSH, 3), (DIRECT, 1)])
+@pytest.mark.parametrize("shown_by", [IMAGES, BOOT])
+def test_builds_with_planted_bugs_pass_while_none_is_on(tmp_path: Path, shown_by: str) -> None:
+    assert control(need(Campaign()), tmp_path, shown_by, seed=1) == ()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(LIMIT_S)
+@pytest.mark.parametrize(("load", "stops"), [(NO_FLUSH, 3), (DIRECT, 1)])
 def test_without_a_bug_a_boot_finds_nothing(tmp_path: Path, load: Workload, stops: int) -> None:
-    healthy = Recorded(tmp_path, f"campaign-healthy-{os.getpid()}")
-    assert boot_once(healthy, load, stops, limit_s=LIMIT_S / 4) is None
+    healthy = Recorded(tmp_path, f"campaign-healthy-{os.getpid()}", mutant=NONE)
+    assert boot_once(healthy, load, stops) is None

@@ -22,6 +22,7 @@ from lab.machine import Machine
 from lab.machine.config import DiskModel, NicModel
 from lab.setup.products import Kernel, need
 from lab.testbed.machines import make_config
+from lab.testbed.planted import plant
 from lab.verdict import DETECTORS
 from tests.hardware.test_disk_cache import policy, with_log
 from tests.hardware.test_disk_logged import LOG_MIB, TABLE, Status
@@ -118,10 +119,6 @@ def test_debug_kernel_reports_nothing_with_a_logged_disk() -> None:
         assert policy(machine) == "log"
         check_no_report(machine)
         assert Status.of(machine).replays >= CUTS
-
-
-def plant(machine: Machine, mutant: str) -> None:
-    machine.run_in_guest(f"echo -n {mutant} > /sys/module/remanence/parameters/mutant")
 
 
 def report_of(mutant: str) -> str:

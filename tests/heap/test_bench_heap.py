@@ -7,6 +7,7 @@ import pytest
 
 from lab.bench import heap
 from lab.errors import InfraError
+from lab.paths import repo_dir
 from lab.setup.heap import HeapWithPeer
 from lab.setup.products import need
 
@@ -45,6 +46,18 @@ def test_system_calls_count_in_the_timed_part_only() -> None:
     assert heap.count_sync_calls(made + begin + made + "8 fdatasync(3 <unfinished ...>\n") == 2
     with pytest.raises(InfraError, match="rebuild"):
         heap.count_sync_calls(made)
+
+
+def test_each_documented_requirement_is_judged() -> None:
+    """The column `required` of measurements.md."""
+    text = (repo_dir() / "docs" / "reference" / "measurements.md").read_text(encoding="utf-8")
+    table = text.partition("\n## The persistent heap\n")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+    required = [row for row in rows if len(row) == 4 and row[2][:1].isdigit()]
+    documented = {row[0].split("`")[1]: float(row[2]) for row in required}
+    judged = {**heap.REQUIRED_AT_LEAST, **heap.REQUIRED_AT_MOST, "msync_calls": 0}
+    assert len(documented) > 10
+    assert documented == {name: judged[name] for name in documented}
 
 
 @pytest.mark.full

@@ -15,6 +15,7 @@ from lab.setup.cargo import cargo_env
 # How many cases each test has: by default about fifty times those of CI.
 COUNTS = {
     "crash": ("NVHEAP_DRAWN", "1000"),
+    "histories": ("NVHEAP_DRAWN_HISTORIES", "600"),
     "linear": ("NVHEAP_HISTORIES", "100"),
     "threads": ("NVHEAP_SCHEDULES", "500"),
     "tool": ("NVHEAP_FUZZ_ROUNDS", "10000"),

@@ -21,16 +21,18 @@ ROWS = 50
 LINES = 1024
 STORE = """
 import mmap, os
-for name, durable in (("loose", False), ("tight", True)):
+for name, size in (("loose", 65536), ("tight", 65536), ("large", 4 << 20)):
     file = os.open("/dev/pm/" + name, os.O_RDWR)
-    memory = mmap.mmap(file, 65536)
-    for at in range(0, 65536, 64):
-        memory[at : at + 8] = b"durable!"
-    if durable:
-        os.fsync(file)
+    memory = mmap.mmap(file, size)
+    # Again after the first fsync: by the same mapping, of pages that were clean.
+    for word in (b"earlier!", b"durable!"):
+        for at in range(0, 65536, 64):
+            memory[at : at + 8] = word
+        if name != "loose":
+            os.fsync(file)
 """
 COUNT = """
-for name in ("loose", "tight"):
+for name in ("loose", "tight", "large"):
     data = open("/dev/pm/" + name, "rb").read(65536)
     print(sum(data[at : at + 8] == b"durable!" for at in range(0, 65536, 64)))
 """
@@ -43,6 +45,7 @@ def test_what_was_acknowledged_was_flushed() -> None:
         sh(machine, "pmadmin create disk 16M --block 4096")
         sh(machine, "pmadmin create list 8M --map-address 0x100000000000")
         sh(machine, "pmadmin create loose 1M && pmadmin create tight 1M")
+        sh(machine, "pmadmin create large 4M")  # mapped by a large page
         sh(machine, "pmadmin ramdisk add disk && mkdir -p /mnt/pm && mkfs.ext4 -q /dev/pmrd0")
         sh(machine, "mount /dev/pmrd0 /mnt/pm")
         sh(machine, f"python3 /root/pm-check.py make /mnt/pm {ROWS}")
@@ -54,6 +57,7 @@ def test_what_was_acknowledged_was_flushed() -> None:
         sh(machine, f"python3 /root/pm-check.py check /mnt/pm {ROWS}")
         sh(machine, "python3 /root/pm-check.py follow list")
         sh(machine, "pmadmin scrub disk && pmadmin check")
-        loose, tight = map(int, sh(machine, f"python3 -c '{COUNT}'").stdout.split())
-        assert tight == LINES
+        counts = map(int, sh(machine, f"python3 -c '{COUNT}'").stdout.split())
+        loose, tight, large = counts
+        assert tight == large == LINES
         assert loose < LINES, "nothing was lost: the caches are not volatile"

@@ -43,7 +43,7 @@ def aside() -> Iterator[Machine]:
 
 
 def leaks(machine: Machine) -> list[str]:
-    """After two scans: what is only just allocated is not told by the first."""
+    """After two scans: what is only just allocated is not reported by the first."""
     for _ in range(2):
         sh(machine, f"echo scan >{KMEMLEAK}")
         time.sleep(SUSPECT_S)

@@ -70,6 +70,78 @@ def test_a_read_may_go_into_a_mapping_of_another_segment(machine: Machine) -> No
     sh(machine, "pmadmin destroy --yes from")
 
 
+def test_a_mapping_is_read_by_a_debugger_and_may_be_private(machine: Machine) -> None:
+    """What cannot be had (O_DIRECT, futexes between processes) is an error, not a wrong result."""
+    sh(machine, "pmadmin create maps 4M")
+    assert sh(machine, "python3 /root/pm-maps.py maps").stdout.strip() == "in order"
+    sh(machine, "pmadmin destroy --yes maps")
+
+
+SYNCS = """
+import mmap, os, sys
+def written():
+    with open("/sys/class/misc/pmctl/region/written_back_bytes") as file:
+        return int(file.read())
+file = os.open("/dev/pm/" + sys.argv[1], os.O_RDWR)
+memory = mmap.mmap(file, int(sys.argv[2]))
+for at in (5000, None, 5000, 9 << 20):
+    if at is not None:
+        memory[at] = 1
+    before = written()
+    memory.flush()
+    print(written() - before)
+"""
+
+
+def test_a_sync_takes_what_was_stored_to(machine: Machine) -> None:
+    """Of a page of either size, once after each store: not the segment, and not nothing."""
+    sh(machine, "pmadmin create large 64M --map-address 0x100000000000")
+    counts = [int(n) for n in sh(machine, f"python3 -c '{SYNCS}' large {64 << 20}").stdout.split()]
+    assert counts[1] == 0
+    assert all(0 < counts[i] <= 2 << 20 for i in (0, 2, 3)), counts
+    sh(machine, "pmadmin destroy --yes large && pmadmin create few 1M")
+    code = SYNCS.replace("9 << 20", "9 << 16")
+    assert sh(machine, f"python3 -c '{code}' few {1 << 20}").stdout.split() == [
+        "4096",
+        "0",
+        "4096",
+        "4096",
+    ]
+    sh(machine, "pmadmin destroy --yes few")
+
+
+def test_a_disk_and_a_writer_exclude_each_other(machine: Machine) -> None:
+    """A segment that is a disk is read beside it, and not written to; also one of blocks."""
+    sh(machine, "pmadmin create raw 4M && pmadmin create blk 4M --block 4096")
+    done = sh(machine, "exec 5<>/dev/pm/raw; pmadmin ramdisk add raw 5>&-", check=False)
+    assert "in use" in done.stderr
+    write = "cd /root && python3 -c \"import pm; b = pm.Blocks('blk'); b.write({0: bytes(4096)})\""
+    sh(machine, write)
+    for name in ("raw", "blk"):
+        disk = sh(machine, f"pmadmin ramdisk add {name}").stdout.strip()
+        sh(machine, f"mkfs.ext4 -q -b 4096 {disk} && mkdir -p /mnt/x && mount {disk} /mnt/x")
+        if name == "raw":
+            assert "busy" in sh(machine, ": 1<>/dev/pm/raw", check=False).stderr
+            sh(machine, "head -c 4096 /dev/pm/raw >/dev/null")
+        else:
+            assert not sh(machine, write, check=False).ok
+        sh(machine, f"umount /mnt/x && e2fsck -fn {disk} && pmadmin ramdisk remove {name}")
+    sh(machine, f": 1<>/dev/pm/raw && {write}")
+    sh(machine, "pmadmin destroy --yes raw && pmadmin destroy --yes blk")
+
+
+def test_a_disk_goes_only_while_nobody_has_it_open(machine: Machine) -> None:
+    sh(machine, "pmadmin create raw 1M && python3 /root/pm-openers.py raw 100")
+    sh(machine, "pmadmin destroy --yes raw")
+
+
+@pytest.mark.parametrize("block", ["1000", "256", "128K", "0", "4G"])
+def test_blocks_that_cannot_be_laid_out_are_refused(machine: Machine, block: str) -> None:
+    done = sh(machine, f"pmadmin create odd 1M --block {block}", check=False)
+    assert done.returncode in (2, 4)
+    assert names(machine) == ["two"]
+
+
 @pytest.mark.parametrize("name", ["a/b", "..", "-x", "x" * 64, "with space"])
 def test_names_that_are_no_file_names_are_refused(machine: Machine, name: str) -> None:
     done = sh(machine, f"pmadmin create -- '{name}' 1M", check=False)
@@ -187,10 +259,10 @@ def test_locks_are_had_in_turn(machine: Machine) -> None:
 
 
 def test_sysfs_says_what_pmadmin_says(machine: Machine) -> None:
-    said = status(machine)
+    found = status(machine)
     folder = "/sys/class/misc/pmctl/region"
     for name in ("source", "region_bytes", "free_bytes", "segments", "damaged"):
-        assert sh(machine, f"cat {folder}/{name}").stdout.strip() == str(said[name])
+        assert sh(machine, f"cat {folder}/{name}").stdout.strip() == str(found[name])
     assert sh(machine, "cat '/sys/class/pm/pm!two/bytes'").stdout.strip() == str(1 << 20)
     assert sh(machine, "cat '/sys/class/pm/pm!two/persist'").stdout.strip() == "foc"
 
@@ -221,8 +293,8 @@ def test_damage_is_repaired_or_refused_never_returned(machine: Machine) -> None:
     machine.boot()
     wait_up(machine)
     load(machine)
-    said = status(machine, check=False)
-    assert (said["repaired"], said["refused"]) == (1, 1)
+    found = status(machine, check=False)
+    assert (found["repaired"], found["refused"]) == (1, 1)
     done = sh(machine, "pmadmin create more 1M", check=False)
     assert "damaged" in done.stderr
     assert sh(machine, "head -c 3 /dev/pm/two | wc -c").stdout.strip() == "3"
@@ -247,8 +319,8 @@ def test_damage_is_repaired_or_refused_never_returned(machine: Machine) -> None:
 
 def listed(machine: Machine, name: str) -> list[int]:
     """Its blocks that were found damaged."""
-    said = sh(machine, f"pmadmin --json blocks {name}", check=False).stdout
-    bad: list[int] = json.loads(said)["bad"]
+    found = sh(machine, f"pmadmin --json blocks {name}", check=False).stdout
+    bad: list[int] = json.loads(found)["bad"]
     return bad
 
 
@@ -288,6 +360,64 @@ def nvram_bytes(path: Path, offset: int, count: int) -> bytes:
         return file.read(count)
 
 
+LOST_LINE = "/sys/module/pmcore/parameters/lost_line"
+
+
+def lost(machine: Machine) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(
+        sh(machine, "pmadmin --json lost", check=False).stdout
+    )
+    return found
+
+
+def offset_of(machine: Machine, name: str) -> int:
+    found = [s for s in json.loads(sh(machine, "pmadmin --json list").stdout) if s["name"] == name]
+    offset: int = found[0]["offset"]
+    return offset
+
+
+def test_a_line_that_media_lost_is_an_error_until_it_is_written(machine: Machine) -> None:
+    """Of a raw segment, by its file and by its disk; by the fault point of the modules."""
+    sh(machine, "pmadmin create raw 1M && head -c 1M /dev/zero | tr '\\0' x >/dev/pm/raw")
+    sh(machine, f"echo {offset_of(machine, 'raw') + 8192 + 64} >{LOST_LINE}")
+    done = sh(machine, "dd if=/dev/pm/raw of=/tmp/got bs=64k status=none", check=False)
+    assert "Input/output error" in done.stderr
+    assert sh(machine, "stat -c %s /tmp/got").stdout.strip() == str(8192 + 64)
+    assert lost(machine) == [{"name": "raw", "offset": 8192, "bytes": 512}]
+    disk = sh(machine, "pmadmin ramdisk add raw").stdout.strip()
+    one = f"dd if={disk} of=/dev/null bs=4096 count=1 iflag=direct status=none"
+    assert not sh(machine, f"{one} skip=2", check=False).ok
+    sh(machine, f"{one} skip=1 && {one} skip=3")
+    sh(machine, f"dd if=/dev/zero of={disk} bs=4096 count=1 seek=2 oflag=direct status=none")
+    assert lost(machine) == []
+    sh(machine, f"{one} skip=2 && pmadmin ramdisk remove raw && cat /dev/pm/raw >/dev/null")
+    sh(machine, "pmadmin destroy --yes raw")
+
+
+def test_a_block_that_media_lost_is_listed_until_it_is_written(machine: Machine) -> None:
+    """The others are read; nothing panics, the background scrub neither."""
+    sh(machine, "pmadmin create blk 1M --block 4096")
+    disk = sh(machine, "pmadmin ramdisk add blk").stdout.strip()
+    sh(machine, f"yes | tr -d '\\n' | dd of={disk} bs=4096 count=4 iflag=fullblock oflag=direct")
+    # The first line of one page after the other, until it is one of a block that is in use.
+    first = offset_of(machine, "blk")
+    sh(
+        machine,
+        f"for at in $(seq {first} 4096 {first + (1 << 20)});"
+        f" do echo $at >{LOST_LINE}; dd if={disk} of=/dev/null bs=4096 count=4 iflag=direct"
+        " status=none 2>/dev/null || break; done",
+    )
+    assert len(listed(machine, "blk")) == 1
+    (bad,) = listed(machine, "blk")
+    one = f"dd if={disk} of=/dev/null bs=4096 count=1 iflag=direct status=none skip="
+    assert [n for n in range(4) if not sh(machine, f"{one}{n}", check=False).ok] == [bad]
+    assert sh(machine, "pmadmin scrub blk", check=False).returncode == 1
+    sh(machine, f"dd if=/dev/zero of={disk} bs=4096 count=1 seek={bad} oflag=direct status=none")
+    assert listed(machine, "blk") == []
+    sh(machine, f"{one}{bad} && pmadmin scrub blk && pmadmin ramdisk remove blk")
+    sh(machine, f"pmadmin destroy --yes blk && echo {(1 << 64) - 1} >{LOST_LINE}")
+
+
 @pytest.mark.soak
 def test_what_is_exported_comes_back_and_damage_of_it_does_not(machine: Machine) -> None:
     sh(machine, "pmadmin create raw 300000 && head -c 300000 /dev/urandom >/dev/pm/raw")
@@ -302,8 +432,8 @@ def test_what_is_exported_comes_back_and_damage_of_it_does_not(machine: Machine)
     sh(machine, "cmp /tmp/e.blk /tmp/e.blk2")
     for at in (0, 30, 1000, 200000):
         sh(machine, f"python3 /root/pm-flip.py /tmp/e.raw {at}")
-        said = sh(machine, "pmadmin import x /tmp/e.raw", check=False).stderr
-        assert "not what was exported" in said
+        found = sh(machine, "pmadmin import x /tmp/e.raw", check=False).stderr
+        assert "not what was exported" in found
         sh(machine, f"python3 /root/pm-flip.py /tmp/e.raw {at}")
     assert "x" not in names(machine)
     sh(machine, "for n in raw raw2 blk blk2; do pmadmin destroy --yes $n; done")

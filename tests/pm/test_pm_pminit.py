@@ -74,13 +74,13 @@ def enter_anew(machine: Machine) -> None:
 
 
 def test_the_region_is_where_it_was_asked_to_be(machine: Machine) -> None:
-    said = status(machine)
-    assert said["source"] == "pm="
-    assert said["region_bytes"] == REGION_BYTES
-    assert said["dax"] and said["same_address"] and said["protected"]
-    assert said["address"] == 0xFFFFFE8000000000
-    assert not said["fof"], "no hold-up was told, so no Stop is promised"
-    assert "Reserved" in sh(machine, f"grep -i {said['phys']:x} /proc/iomem").stdout
+    found = status(machine)
+    assert found["source"] == "pm="
+    assert found["region_bytes"] == REGION_BYTES
+    assert found["dax"] and found["same_address"] and found["protected"]
+    assert found["address"] == 0xFFFFFE8000000000
+    assert not found["fof"], "no hold-up is known, so no Stop is promised"
+    assert "Reserved" in sh(machine, f"grep -i {found['phys']:x} /proc/iomem").stdout
 
 
 @pytest.mark.parametrize("lose", [reboot, panic, enter_anew, cut])

@@ -53,8 +53,8 @@ def machine() -> Iterator[Machine]:
 
 def test_it_is_debians_kernel_and_says_what_it_cannot_promise(machine: Machine) -> None:
     assert "+deb" in sh(machine, "uname -r").stdout
-    said = status(machine)
-    assert (said["same_address"], said["dax"], said["protected"]) == (False, True, True)
+    found = status(machine)
+    assert (found["same_address"], found["dax"], found["protected"]) == (False, True, True)
     assert not sh(machine, "pmadmin create x 1M --persist fof", check=False).ok
 
 

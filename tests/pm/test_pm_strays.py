@@ -52,28 +52,28 @@ def machine() -> Iterator[Machine]:
 def test_a_stray_store_faults(machine: Machine, source: str) -> None:
     load(machine, "format=1", source=source)
     sh(machine, "pmadmin create victim 1M && printf untouched >/dev/pm/victim")
-    said = status(machine)
-    assert said["protected"]
-    place = said["phys"] + where(machine, "victim")
+    found = status(machine)
+    assert found["protected"]
+    place = found["phys"] + where(machine, "victim")
     before = first_bytes(machine, "victim")
     assert FAULTED in stray(machine, f"physical=1 address={place:#x}")
-    if said["same_address"]:
-        place = said["address"] + where(machine, "victim")
+    if found["same_address"]:
+        place = found["address"] + where(machine, "victim")
         assert FAULTED in stray(machine, f"address={place:#x}")
     # The base segment as well.
-    assert FAULTED in stray(machine, f"physical=1 address={said['phys']:#x}")
+    assert FAULTED in stray(machine, f"physical=1 address={found['phys']:#x}")
     assert first_bytes(machine, "victim") == before
     sh(machine, "printf more >/dev/pm/victim && pmadmin check")
-    assert status(machine)["windows"] > said["windows"]
+    assert status(machine)["windows"] > found["windows"]
     unload(machine)
 
 
 def test_without_protection_it_is_done(machine: Machine) -> None:
     """The negative proof: the store is one that would have done damage."""
     load(machine, "protect=0")
-    said = status(machine)
-    assert not said["protected"]
-    place = said["phys"] + where(machine, "victim")
+    found = status(machine)
+    assert not found["protected"]
+    place = found["phys"] + where(machine, "victim")
     before = first_bytes(machine, "victim")
     assert DONE in stray(machine, f"physical=1 address={place:#x}")
     assert first_bytes(machine, "victim") != before
@@ -91,8 +91,8 @@ def test_the_disks_driver_stores_no_more_either(machine: Machine) -> None:
 
 def test_memory_that_the_kernel_maps_with_its_own_is_said_to_be_open(machine: Machine) -> None:
     sh(machine, "insmod /root/pmcore.ko reserved=pm format=1")
-    said = status(machine)
-    place = said["phys"] + (1 << 20)
-    expected = FAULTED if said["protected"] else DONE
+    found = status(machine)
+    place = found["phys"] + (1 << 20)
+    expected = FAULTED if found["protected"] else DONE
     assert expected in stray(machine, f"physical=1 address={place:#x}")
     sh(machine, "rmmod pmcore")

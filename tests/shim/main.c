@@ -99,7 +99,7 @@ static void add_entry(const char *what, struct e820_entry entry)
 	put_range(what, entry.start, entry.start + entry.bytes, type);
 }
 
-/* The multiboot map is what int 15h, e820 said. */
+/* The multiboot map is that of int 15h, e820. */
 static void read_map(const uint8_t *mb_info)
 {
 	const uint8_t *at = (const uint8_t *)(uint64_t)get32(mb_info, 48);

@@ -18,6 +18,7 @@ from lab.machine.console import kernel_warnings
 from lab.machine.cut_points import attach_cut_points
 from lab.record.boot_note import BootNote
 from lab.testbed.machines import make_config, with_caches
+from tests.support.flushed import check_only_dead_stacks_differ
 from tests.support.no_stop import WatchedClock, why
 
 BOOT_LIMIT_S = 240.0
@@ -63,6 +64,8 @@ def cut_and_resume(machine: Machine, rtc_offset_s: int = 0) -> BootNote:
     record = machine.cut(clock=clock)
     assert record.stopped, why(machine, record, clock, consoles(machine))
     assert record.gone, f"QEMU {record.qemu_pid} still runs"
+    if machine.config.caches is not None:
+        check_only_dead_stacks_differ(machine)
     machine.resume(rtc_offset_s=rtc_offset_s)
     return machine.wait_resumed(GO_LIMIT_S)
 

@@ -38,10 +38,8 @@ from lab.errors import HangError, UsageError
 from lab.machine import Machine, MachineConfig
 from lab.machine.console import READY_MARK
 from lab.machine.cut_plan import UNANNOUNCED
-from lab.machine.lost_interrupt import BOOTED_AGAIN, LostInterrupt, expect
 from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, ctl_path
 from lab.machine.plugin_clock import attach
-from lab.messages import info
 from lab.record.block import Record, decode, read_block
 from lab.record.boot_note import BootNote
 from lab.setup.products import Kernel, Loader, Plugin, Root, need
@@ -108,7 +106,7 @@ class Bed:
         self.control = control
         self._spec = spec
         self._pcs = pcs
-        self._saved: tuple[Path, Path] | None = None
+        self._saved: dict[Path, Path] = {}
 
     # The media.
 
@@ -130,21 +128,24 @@ class Bed:
 
     def save(self) -> None:
         """Keep the media as they are."""
-        folder = self.nvram.parent
-        saved = (folder / f"{self.nvram.name}.saved", folder / f"{self.nvram.name}.disk")
-        for source, target in zip((self.nvram, self.machine.files.disk), saved, strict=True):
+        files, config = self.machine.files, self.machine.config
+        media = [self.nvram, files.disk]
+        if config.nvram_second_bytes is not None:
+            media.append(files.nvram_second(config))
+        for number, source in enumerate(media):
+            target = self.nvram.with_name(f"{self.nvram.name}.saved-{number}")
             _copy(source, target)
-        self._saved = saved
+            self._saved[source] = target
 
     def restore(self) -> None:
         """Power off, and restore the kept media."""
         self.off()
-        assert self._saved is not None, "nothing was saved"
-        for source, target in zip(self._saved, (self.nvram, self.machine.files.disk), strict=True):
-            _copy(source, target)
+        assert self._saved, "nothing was saved"
+        for medium, saved in self._saved.items():
+            _copy(saved, medium)
 
     def forget(self) -> None:
-        for file in self._saved or ():
+        for file in self._saved.values():
             file.unlink(missing_ok=True)
 
     # Power.
@@ -176,32 +177,22 @@ class Bed:
         return note
 
     def cold_boot(self, to_guest: bool = True, **options: Any) -> BootNote:
-        """Power on, and check that the machine cold boots to a guest that answers.
+        """Power on, and check that the machine cold boots to a guest that answers. What hangs after
+        a cut is not tried again.
 
         Not *to_guest*: only until the new kernel has logged the reason; for many cold boots.
         """
-        block = self.read_block()
-        try:
-            return self._cold_boot(to_guest, options)
-        except LostInterrupt as hang:  # in the first boot, which must find the original record
-            info(f"{BOOTED_AGAIN}: {hang.message}: the same boot again, once")
-            self.off()
-            self.write_block(block)
-            return self._cold_boot(to_guest, options)
-
-    def _cold_boot(self, to_guest: bool, options: dict[str, Any]) -> BootNote:
         self.power_on(**options)
         note = self.machine.wait_boot_note(GO_LIMIT_S)
         assert not note.resumed, f"image {note.sequence} was entered"
         name = note.reason.removeprefix("COLD_").lower().replace("_", "-")
-        expect(self.machine, f"remanence: armed, last boot: {name}\\b", BOOT_LIMIT_S)
-        if not to_guest:
-            return note
+        console = self.machine.console
+        assert console is not None
         try:
-            expect(self.machine, READY_MARK, BOOT_LIMIT_S)
-            self.machine.guest.wait_ssh(BOOT_LIMIT_S)
-        except LostInterrupt:
-            raise
+            console.expect(f"remanence: armed, last boot: {name}\\b", BOOT_LIMIT_S)
+            if to_guest:
+                console.expect(READY_MARK, BOOT_LIMIT_S)
+                self.machine.guest.wait_ssh(BOOT_LIMIT_S)
         except HangError as err:
             places = ", ".join(self.machine.program_counters())
             raise HangError(f"{err.message}; CPUs are at {places}") from err

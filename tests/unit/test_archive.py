@@ -270,7 +270,9 @@ def test_attacks_succeed_where_nothing_is_checked(place: Path) -> None:
     made.symlink("link", "..")
     made.file("link/outside", b"overwritten")
     with tarfile.open(fileobj=io.BytesIO(made.bytes())) as tar:
-        tar.extractall(place, filter="fully_trusted")
+        # Debian 12's Python checks nothing; later ones check unless they are asked not to.
+        checks = hasattr(tarfile, "fully_trusted_filter")
+        tar.extractall(place, **({"filter": "fully_trusted"} if checks else {}))
     assert (place.parent / "outside").read_text(encoding="utf-8") == "overwritten"
 
 

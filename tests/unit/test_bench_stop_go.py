@@ -4,20 +4,24 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lab.bench import loads
+from lab.bench.flushes import Flushes, flushes_of
 from lab.bench.stop_go import (
     Sample,
     add_figures,
     busy_functions,
     entry_address,
+    required,
 )
 from lab.commands import bench
 from lab.errors import RemError, UsageError
 from lab.machine.symbols import symbol_address
+from lab.power import discharge as power
 from lab.result import Result
 
 
@@ -111,3 +115,30 @@ def test_functions_of_turns_are_named_by_cpu(tmp_path: Path) -> None:
     system_map.write_text("1000 T first\n1800 d data\n2000 t second\n")
     turns = ((1, 0x2000), (1, 0x1FFF), (1, 0x2FFF), (0, 0xFFF))
     assert busy_functions(system_map, turns) == {0: ["? 1"], 1: ["second 2", "first 1"]}
+
+
+def of_cpu(cpu: int, begin_ns: int, end_ns: int) -> list[power.Sample]:
+    return [power.Sample(begin_ns, cpu, "begin", 9), power.Sample(end_ns, cpu, "end", 0)]
+
+
+def test_write_back_in_turn_misses_its_requirement() -> None:
+    together = flushes_of(of_cpu(0, 1000, 3000) + of_cpu(1, 1100, 3150), 2)
+    assert together == Flushes(taken_ns=2150, longest_ns=2050, lines=9)
+    in_turn = flushes_of(of_cpu(1, 1000, 3000) + of_cpu(0, 3000, 5000), 2)
+    good = replace(sample("idle", 302_000, 1), flushes=together)
+    assert required([good]) == []
+    assert "2.00 of one CPU's" in required([good, replace(good, flushes=in_turn)])[0]
+    result = Result("stop-go-2")
+    add_figures(result, "fast", [good, replace(good, flushes=in_turn)])
+    assert result.figures["flush_vs_one_write_back"].value == 2.0
+    assert result.figures["stop_without_flush_max_ns"].value == 302_000 - 2150
+
+
+def test_slow_stop_misses_its_requirement() -> None:
+    assert required([sample("net", 300_000, 1)]) == []
+    assert "300,001 ns" in required([sample("net", 300_001, 1)])[0]
+
+
+def test_write_back_that_did_not_end_is_an_error() -> None:
+    with pytest.raises(RemError, match="1 CPUs began"):
+        flushes_of(of_cpu(0, 1000, 3000), 2)

@@ -7,16 +7,17 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from lab.campaign import boots, chain, figures, runner
+from lab.campaign import boots, chain, figures, record, runner
 from lab.campaign.boots import Booted, choose
-from lab.campaign.command import Plan, chosen_mutants, count, run
+from lab.campaign.command import Plan, chosen_mutants, count, count_mix, run
 from lab.campaign.engine import Judged, Work, broken_text
 from lab.campaign.figures import images_per_s, mix, violations
-from lab.campaign.mutants import Found, kind_of, machine_mutants, patches, rotation
+from lab.campaign.mutants import Found, kind_of, machine_mutants, patches
 from lab.campaign.page import page
 from lab.campaign.record import Recorded
 from lab.campaign.shrink import as_eviction, command, shrunk
@@ -24,8 +25,10 @@ from lab.campaign.store import Store
 from lab.campaign.workload import Workload, standard
 from lab.errors import Exit, InfraError, UsageError
 from lab.record.boot_note import BootNote
+from lab.result import Result
 from lab.setup.products import KernelProduct
-from lab.verdict import Broken
+from lab.turns import rotation
+from lab.verdict import Broken, BrokenError
 
 WORK = Work("engine", "/rec/stop", 1, 0, 100, 0, 1)
 PLAN = Plan(
@@ -122,6 +125,10 @@ def test_mix_names_shares_that_are_too_small(store: Store) -> None:
     assert "stop-park" in missing
     assert "loader" not in missing
     assert "resumed" not in missing
+    result = Result("campaign")
+    count_mix(store, result)
+    assert not result.ok
+    assert result.figures["mix_missing"].value == len(shares.missing())
 
 
 REFUSED = Broken("refused", "refused")
@@ -279,7 +286,7 @@ def test_loaders_decision_is_compared_with_the_engines() -> None:
     image = boots.Image("/r", 1, "none", "resume", 4, "c", "loader")
     note = BootNote(
         reason="RESUME", sequence=4, slot=0, expected=None, found=None,
-        entry_tsc=1, ready_tsc=1, leave_tsc=1, charge=1,
+        entry_tsc=1, ready_tsc=1, leave_tsc=1, charge=1, held=None,
     )  # fmt: skip
 
     def found_wrong(note: BootNote) -> str:
@@ -429,3 +436,44 @@ def test_soak_of_another_build_is_not_continued(
         made[part] = before
     with pytest.raises(UsageError, match="another caches"):
         chain.run(replace(soak, profile="lightpc"), store)
+
+
+def test_unseen_lines_are_counted_once_for_each_run_and_fail(store: Store) -> None:
+    assert count(store, [], []).figures["unseen_lines"].value == 0
+    other = replace(WORK, recording="/rec/go")
+    for work, lines in ((WORK, 3), (WORK, 2), (other, 1)):
+        verdict = {"violation": {"unseen": {"lines": lines, "first": 4096}}}
+        store.add(Judged(work, [outcome(f"{lines}", verdict)], 1, 10**9))
+    result = count(store, [], [])
+    assert result.figures["unseen_lines"].value == 4
+    assert not result.ok
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_run_whose_stop_hangs_is_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: bool
+) -> None:
+    """Each image of such a run is a right cold boot."""
+    for name in ("_newest", "_wait_armed", "_window"):
+        monkeypatch.setattr(record, name, lambda *_: 1)
+    monkeypatch.setattr(record.workload, "wait_printed", lambda *_: None)
+    monkeypatch.setattr(record, "RUN_S", 0.0)
+    log, console = tmp_path / "log", tmp_path / "console"
+    log.touch()
+    console.touch()
+    (tmp_path / "run").mkdir()
+    machine: Any = SimpleNamespace(
+        boot=lambda **_: None,
+        boots=1,
+        cut=lambda **_: SimpleNamespace(stopped=stopped),
+        files=SimpleNamespace(disk_parts=SimpleNamespace(log=log), console_log=lambda _: console),
+        qemu=SimpleNamespace(qmp=SimpleNamespace(execute=lambda _: None)),
+    )
+    control: Any = SimpleNamespace(wait_ready=lambda: None, window=lambda _: None)
+    recorded = Recorded(tmp_path / "run", "r")
+    if stopped:
+        record._cycle(machine, control, recorded)
+        return
+    with pytest.raises(BrokenError, match="the Stop has not ended") as caught:
+        record._cycle(machine, control, recorded)
+    assert caught.value.verdict == "stop-hangs"

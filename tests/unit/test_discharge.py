@@ -15,6 +15,7 @@ from lab.power.discharge import (
     Sample,
     counter_events,
     discharge_of,
+    in_time_order,
     margin_line,
     read_samples,
     whole_timeline,
@@ -24,7 +25,10 @@ from lab.record.block import decode
 from lab.record.timeline import Timeline, chrome_trace, timeline_of
 from tests.support.record_builder import make_block
 
-OUT_OF_ORDER = "0 255 drop 900\n100000 1 begin 800\n600000 1 end 300\n200000 0 begin 0\n"
+OUT_OF_ORDER = "0 255 drop 900\n100000 1 begin 800\n600000 1 end 300\n200000 1 begin 0\n"
+SIDE_BY_SIDE = (
+    "0 255 drop 900\n100000 1 begin 800\n600000 1 end 300\n200000 0 begin 300\n700000 0 end 0\n"
+)
 IN_ORDER = (
     "0 255 drop 900\n100000 1 begin 800\n600000 1 end 300\n600000 0 begin 300\n900000 0 end 2\n"
 )
@@ -67,6 +71,19 @@ def test_file_ends_at_the_first_malformed_line(tmp_path: Path) -> None:
     for rest in ("1", "1 2 3", "x 0 begin 1", "9999999 0 end -1", "\xff\xfe"):
         path.write_bytes(IN_ORDER.encode() + rest.encode("latin-1"))
         assert len(read_samples(path)) == 5, rest
+
+
+def test_flushes_side_by_side_are_in_the_order_of_time(tmp_path: Path) -> None:
+    path = tmp_path / "flushes.log"
+    path.write_text(SIDE_BY_SIDE, encoding="ascii")
+    ordered = in_time_order(read_samples(path))
+    assert [(s.time_ns, s.cpu, s.lines) for s in ordered] == [
+        (0, 255, 900),
+        (100_000, 1, 800),
+        (200_000, 0, 700),  # the other CPU has written a fifth of its 500
+        (600_000, 1, 60),  # this one four fifths of its 300
+        (700_000, 0, 0),
+    ]
 
 
 def test_cpus_that_have_flushed_draw_less(samples: list[Sample]) -> None:

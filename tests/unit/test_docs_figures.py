@@ -171,6 +171,13 @@ def test_output_block_is_filled_from_the_record(repo: Path) -> None:
     assert "```\nall is well\n```" in found and not problems
 
 
+def test_output_block_shows_as_many_first_lines_as_its_mark_asks_for() -> None:
+    text = "<!--output stops 2-->\n```\n```\n"
+    found, problems = marks.filled(text, lambda name: Record("", "", FIGURES, ("a", "b", "c")))
+    assert found == "<!--output stops 2-->\n```\na\nb\n```\n" and not problems
+    assert marks.sources_of(text) == {"stops"}
+
+
 def test_malformed_record_is_one_line(repo: Path) -> None:
     (repo / "docs" / "figures" / "stops.json").write_text(json.dumps({"command": 1}))
     with pytest.raises(RemError, match=r"stops\.json is malformed"):

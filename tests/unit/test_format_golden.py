@@ -82,6 +82,7 @@ def test_body_reads_and_its_commit_word_checks() -> None:
     assert (body.realtime_ns, body.boottime_ns, body.monotonic_ns) == (word(11), word(12), word(13))
     assert (body.tsc, body.stop_begin_tsc, body.tsc_khz) == (word(14), word(15), word(16))
     assert bytes(body.build_id) == bytes(range(0xA0, 0xB4))
+    assert (fmt.Policy(body.policy), body.hold_s) == (fmt.Policy.HOLD, 30)
     assert fmt.committed_sequence(golden("commit.bin"), raw) == SEQUENCE
     assert fmt.StopMode(body.stop_mode) is fmt.StopMode.DPM
 
@@ -104,6 +105,7 @@ def test_boot_note_reads() -> None:
     assert (note.entry_tsc, note.ready_tsc, note.leave_tsc) == (word(17), word(18), word(19))
     assert note.expected.type == fmt.DescType.DISK
     assert note.found.value[2] == word(2)
+    assert fmt.BootReason(note.held) is fmt.BootReason.COLD_PCI_DIFFERS
 
 
 def test_event_and_handover_read() -> None:
@@ -113,6 +115,14 @@ def test_event_and_handover_read() -> None:
     assert event.crc == fmt.crc32c(raw[:28])
     handover = fmt.parse("rem_handover", golden("handover.bin"))
     assert (handover.region_phys, handover.region_bytes) == (1 << 32, 1 << 30)
+
+
+def test_stamp_of_a_range_reads() -> None:
+    raw = golden("range_stamp.bin")
+    stamp = fmt.parse("rem_range_stamp", raw)
+    assert stamp.magic == fmt.CONST["REM_RANGE_MAGIC"]
+    assert (stamp.count, stamp.nonce) == (3, word(30))
+    assert stamp.crc == fmt.crc32c(raw[:60])
 
 
 def test_consumed_word_checks() -> None:

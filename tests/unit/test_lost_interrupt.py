@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +12,8 @@ import pytest
 
 from lab.errors import HangError
 from lab.machine import lost_interrupt
+from lab.machine.config import MachineConfig
 from lab.machine.lost_interrupt import BOOTED_AGAIN, LostInterrupt
-from tests.support import trials
 
 LIMIT_S = 1.0
 pytest_plugins = ["pytester"]
@@ -21,10 +22,12 @@ pytest_plugins = ["pytester"]
 class Guest:
     """A machine whose first boots are not ready in time."""
 
-    def __init__(self, hangs: int, registers: str = "HLT=1", icount: bool = False) -> None:
+    def __init__(
+        self, hangs: int, registers: str = "HLT=1", icount: bool = False, x2apic: bool = False
+    ) -> None:
         self.hangs = hangs
         self.boots = 1
-        self.config = SimpleNamespace(name="m", icount=icount)
+        self.config = SimpleNamespace(name="m", icount=icount, x2apic=x2apic)
         self.qemu = SimpleNamespace(qmp=SimpleNamespace(monitor=lambda _: registers))
         self.console = self
 
@@ -50,7 +53,6 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(lost_interrupt, "SAMPLE_S", 0.0)
     monkeypatch.setattr(lost_interrupt, "CHECK_EVERY_S", 0.0)
     monkeypatch.setattr(lost_interrupt, "info", lines.append)
-    monkeypatch.setattr(trials, "info", lines.append)
     return lines
 
 
@@ -101,32 +103,26 @@ def test_boots_under_icount_are_not_sampled() -> None:
     assert guest.boots == 1
 
 
+def test_boots_of_a_machine_that_cannot_lose_it_are_not_repeated() -> None:
+    guest = Guest(1, x2apic=True)
+    with pytest.raises(HangError, match="within 1 s"):
+        wait(guest)
+    assert guest.boots == 1
+
+
+def test_only_machines_without_x2apic_can_lose_it() -> None:
+    config = MachineConfig(name="m", kernel=Path("k"))
+    assert config.x2apic
+    assert not replace(config, iommu=False).x2apic
+    assert not replace(config, icount=True).x2apic
+    assert not replace(config, cmdline_extra="nox2apic").x2apic
+
+
 def test_second_hang_is_reported_as_a_hang() -> None:
     guest = Guest(2)
     with pytest.raises(LostInterrupt):
         wait(guest)
     assert guest.boots == 2
-
-
-def test_trial_is_repeated_on_the_same_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first boot has consumed the record, so a second one would have another reason."""
-    block, boots = [b"as it was"], []
-
-    def boot(_bed: trials.Bed, to_guest: bool, options: dict[str, Any]) -> str:
-        boots.append((block[0], to_guest, options))
-        block[0] = b"consumed"
-        if len(boots) == 1:
-            raise LostInterrupt("no word")
-        return "cold"
-
-    monkeypatch.setattr(trials.Bed, "_cold_boot", boot)
-    monkeypatch.setattr(trials.Bed, "read_block", lambda _: bytearray(block[0]))
-    monkeypatch.setattr(trials.Bed, "write_block", lambda _, old: block.__setitem__(0, bytes(old)))
-    monkeypatch.setattr(trials.Bed, "off", lambda _: None)
-    nothing: Any = None
-    bed = trials.Bed(nothing, nothing, nothing, [])
-    assert bed.cold_boot(False, cold=True) == "cold"
-    assert boots == [(b"as it was", False, {"cold": True})] * 2
 
 
 def test_end_of_a_run_reports_a_repeated_boot_once(pytester: pytest.Pytester) -> None:

@@ -20,8 +20,10 @@ from lab.lost_lines.memory import CHUNK_BYTES, LINE_BYTES, View, lost_lines
 from lab.lost_lines.pages import part_of_block
 from lab.lost_lines.processes import Mapping, Process
 from lab.lost_lines.report import UNSEEN, Source, loss_of, write_csv
+from lab.lost_lines.stopped import RSP_OFFSET
 from lab.lost_lines.writers import PROGRAM, place_of
 from lab.machine.qemu import NVRAM_PHYS
+from lab.paths import repo_dir
 
 BYTES = 3 * CHUNK_BYTES
 TEXT = KERNEL_MAP + 0x1000000
@@ -192,3 +194,9 @@ def test_parts_of_the_record_have_names() -> None:
 
 def is_part(name: str) -> bool:
     return name.startswith("REM_") and name.endswith("_OFFSET") and name.count("_") == 2
+
+
+def test_saved_stack_pointer_is_where_the_kernel_has_it() -> None:
+    """Which stacks are dead after a Stop depends on it."""
+    header = (repo_dir() / "kernel" / "machine.h").read_text(encoding="utf-8")
+    assert f"#define REM_CTX_RSP {RSP_OFFSET}\n" in header

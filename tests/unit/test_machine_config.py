@@ -60,6 +60,9 @@ def test_config_of_another_version_is_one_line(text: str) -> None:
         {"nvram_bytes": 0}, {"nvram_bytes": (1 << 30) + (1 << 20)},
         {"disk": "floppy"}, {"nic": "ne2000"}, {"memtype": "flash"},
         {"memtype": "dram", "dram_bytes": 64 << 20},
+        {"nvram_second_bytes": 0}, {"nvram_second_bytes": 1 << 20}, {"nvram_second_bytes": 4 << 30},
+        {"nvram_second_bytes": 1 << 30, "nvram_bytes": 5 << 30},
+        {"nvram_second_bytes": 1 << 30, "nvram_kind": "nvdimm-n"},
     ],
 )  # fmt: skip
 def test_impossible_machines_are_usage_errors(wrong: dict[str, object]) -> None:
@@ -102,6 +105,21 @@ def test_memory_is_small_dram_and_shared_nvram_of_the_state() -> None:
     assert "mem-path=/state/m/nvram.img,size=1073741824" in backend
 
 
+def test_second_range_of_nvram_is_behind_a_gap() -> None:
+    config = replace(CONFIG, nvram_second_bytes=512 << 20)
+    first, second = values(command(config), "-object")
+    assert "mem-path=/state/m/nvram.img,size=1073741824" in first
+    assert "mem-path=/state/m/nvram.second,size=536870912" in second
+    places = [one for one in values(command(config), "-device") if one.startswith("nvdimm,")]
+    assert [one.rpartition("=")[2] for one in places] == ["0x100000000", "0x200000000"]
+    assert values(command(config, first_nvram=False), "-object") == [second]
+
+
+def test_disk_may_be_late() -> None:
+    assert not any("size=512" in one for one in values(command(), "-blockdev"))
+    assert any(one.endswith(",size=512") for one in values(command(disk_late=True), "-blockdev"))
+
+
 def test_memtype_is_passed_to_the_kernel_with_enough_dram() -> None:
     def of(memtype: str | None, **more: object) -> MachineConfig:
         return replace(CONFIG, memtype=memtype, **more)  # type: ignore[arg-type]
@@ -126,7 +144,8 @@ def test_dram_can_be_a_file() -> None:
 def test_devices_are_behind_an_iommu_by_default() -> None:
     assert not any("iommu" in word for word in command(replace(CONFIG, iommu=False)))
     words = values(command(replace(CONFIG, iommu=True)), "-device")
-    assert words.index("intel-iommu,intremap=on,eim=on") == 1  # before all devices behind it
+    # Behind the NVDIMM, and before all devices behind it.
+    assert words.index("intel-iommu,intremap=on,eim=on,device-iotlb=on") == 1
     assert sum("iommu_platform=on" in word for word in words) == 2
 
 

@@ -13,8 +13,9 @@ from typing import Any, cast
 
 import pytest
 
-from lab.errors import Exit, HangError, RemError
+from lab.errors import Exit, InfraError
 from lab.machine.machine import Machine, MachineState
+from lab.verdict import BrokenError, StuckError, verdict_of
 
 
 @dataclass
@@ -24,12 +25,16 @@ class Fake:
     polls: int
     resets: int = 0
     state: MachineState = MachineState.RUNNING
+    why: str | None = None
     config: Any = field(default_factory=lambda: SimpleNamespace(name="fake"))
 
     def _programs_run(self, sequence: int) -> bool:
         assert sequence == 4
         self.polls -= 1
         return self.polls < 0
+
+    def _check_runs(self, what: str) -> None:
+        Machine._check_runs(cast(Machine, self), what)
 
     def kernel_warnings(self) -> list[str]:
         return ["BUG: unable to handle page fault"]
@@ -49,13 +54,17 @@ def test_programs_that_run_end_the_wait() -> None:
 
 
 def test_crash_after_the_image_was_entered_is_broken() -> None:
-    for fake in (Fake(polls=3, resets=1), Fake(polls=3, state=MachineState.FAILED)):
-        with pytest.raises(RemError, match="image 4 was entered and its kernel crashed: BUG") as it:
-            wait(fake)
-        assert it.value.exit_code == Exit.BROKEN
+    with pytest.raises(BrokenError, match="image 4 was entered and its kernel crashed: BUG") as it:
+        wait(Fake(polls=3, resets=1))
+    assert (it.value.exit_code, verdict_of(it.value)) == (Exit.BROKEN, "crashed")
+
+
+def test_failure_of_qemu_is_no_crash_of_the_kernel() -> None:
+    with pytest.raises(InfraError, match="Bad icount read"):
+        wait(Fake(polls=3, state=MachineState.FAILED, why="QEMU ended with -6: Bad icount read"))
 
 
 def test_silent_kernel_is_a_hang() -> None:
-    with pytest.raises(HangError, match="programs do not run") as caught:
+    with pytest.raises(StuckError, match="programs do not run") as it:
         wait(Fake(polls=1_000_000), limit_s=0.0)
-    assert caught.value.exit_code == Exit.HANG
+    assert (it.value.exit_code, verdict_of(it.value)) == (Exit.HANG, "does-not-continue")

@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -103,6 +103,16 @@ def test_boot_note_names_reason_and_difference() -> None:
     text = decision_line(asdict(note))
     assert text.startswith("cold boot: disk differs; image has disk 0x3040506.258 = ")
     assert "machine has kernel 0x0.0 = " in text
+
+
+def test_held_image_is_in_the_status() -> None:
+    note = read_boot_note((GOLDEN / "boot_note.bin").read_bytes())
+    assert note is not None and note.held == "COLD_PCI_DIFFERS"
+    held = asdict(replace(note, reason="HOLD"))
+    assert decision_line(held).startswith(
+        "holds image 16909061 (answer on the console): pci differs"
+    )
+    assert "held before: pci differs; image has disk" in decision_line(held | {"reason": "RESUME"})
 
 
 @pytest.mark.parametrize("damage", [0, 12, 100, 156])

@@ -31,6 +31,14 @@ TESTS = "".join(
         "hardware/test_disk_cache",
         "hardware/test_disk_logged",
         "hardware/test_nvdimm",
+        "hardware/test_supplies",
+        "hardware/test_pci_config",
+        "hardware/test_late_devices",
+        "hardware/test_platform",
+        "hardware/test_caches",
+        "test_power_flaps",
+        "test_ranges",
+        "test_hold",
         "hardware/test_debug_kernel",
     )
 )

@@ -26,7 +26,9 @@ DOOR = "lab/setup/need.py"
 DOOR_FUNCTIONS = (need, need_all, ready_after_s)
 # Functions of lab/setup that neither make nor install anything.
 HARMLESS = {
+    "lab.setup.cache.products",
     "lab.setup.cargo.cargo_env",
+    "lab.setup.cargo_tests.cargo_test_words",
     "lab.setup.inputs.Inputs",
     "lab.setup.host.debian",
     "lab.setup.kernel.kernel_key",

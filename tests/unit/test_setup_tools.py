@@ -8,13 +8,15 @@ script and by make after set-up has replaced PATH.
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from lab import run
 from lab.errors import InfraError
-from lab.setup import tools
+from lab.paths import cache_dir
+from lab.setup import apt, tools
 from lab.setup.packages import PACKAGES, RARE, USUAL, Group, of_groups
 
 PLANTED = "remanence-planted-tool"
@@ -79,6 +81,16 @@ def test_the_users_path_is_kept_for_a_rust_of_the_users_own(planted: str) -> Non
     tools.use((Group.COMPILER,))
     tools.use((Group.RUST,))
     assert os.environ[run.HOST_PATH_ENV] == before
+
+
+def test_apt_runs_with_the_users_path(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its user for downloads may not enter the folders of listed programs, which may be root's."""
+    seen: dict[str, str] = {}
+    monkeypatch.setattr(apt, "stream", lambda argv, **words: seen.update(words["env"]))
+    tools.use((Group.COMPILER,))
+    apt.apt_get("update")
+    assert shutil.which(planted, path=seen["PATH"]) is not None
+    assert str(cache_dir()) not in seen["PATH"]
 
 
 def test_closure_follows_dependencies_alternatives_and_what_is_provided() -> None:

@@ -13,11 +13,15 @@ from typing import Any
 
 import pytest
 
-from lab.checks import testrun
-from lab.checks.shares import CORE, SHARES, crate_folders, pytest_words
+from lab.checks import junit, testrun
+from lab.checks.junit import Tests
+from lab.checks.shares import SHARES, crate_folders, pytest_words, share_of
 from lab.checks.testrun import TestRun, Tier
 from lab.errors import UsageError
 from lab.paths import repo_dir
+from lab.setup.cargo_tests import TestCrates
+from lab.setup.pm import Pm
+from lab.setup.products import Kernel
 from lab.tidy.files import project_files
 
 
@@ -30,27 +34,36 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         return 0
 
     monkeypatch.setattr(testrun, "_runner", note)
-    monkeypatch.setattr(testrun, "_minutes_by_folder", lambda _: {})
-    monkeypatch.setattr(testrun, "_count", lambda *_: None)
+    monkeypatch.setattr(junit, "read", lambda _: {})
     return commands
 
 
 def test_every_python_test_is_in_a_folder_that_is_run(commands: list[list[str]]) -> None:
     for share in SHARES:
         if words := pytest_words(repo_dir(), share):
-            testrun._pytest(TestRun(Tier.FULL), share.name, words)
-    words = {word for command in commands for word in command if not word.startswith("-")}
+            testrun._pytest(TestRun(Tier.FULL), words)
+    folders = {word for command in commands for word in command if not word.startswith("-")}
     for path in project_files(repo_dir()):
         name = path.relative_to(repo_dir())
         if name.match("test_*.py"):
-            assert any(name.is_relative_to(Path(word)) for word in words), name
+            assert any(name.is_relative_to(Path(folder)) for folder in folders), name
 
 
 def test_each_test_runs_in_exactly_one_share() -> None:
-    taken = {folder for share in SHARES if share is not CORE for folder in share.tests}
-    for word in pytest_words(repo_dir(), CORE):
-        if word.startswith("--ignore="):
-            assert word.removeprefix("--ignore=") in taken
+    for path in project_files(repo_dir()):
+        name = path.relative_to(repo_dir())
+        if not name.match("test_*.py"):
+            continue
+        shares = [
+            share
+            for share in SHARES
+            if any(name.is_relative_to(word) for word in pytest_words(repo_dir(), share))
+        ]
+        assert shares == [share_of(str(name.with_suffix("")).replace("/", "."))], name
+
+
+def test_short_tests_come_last() -> None:
+    assert pytest_words(repo_dir(), SHARES[-1])[-1] == "tests/unit"
 
 
 def test_every_crate_is_in_exactly_one_share() -> None:
@@ -58,6 +71,38 @@ def test_every_crate_is_in_exactly_one_share() -> None:
     members = tomllib.loads(text)["workspace"]["members"]
     shared = [folder for share in SHARES for folder in crate_folders(repo_dir(), share)]
     assert sorted(shared) == sorted(members)
+
+
+def test_setup_builds_what_shares_run() -> None:
+    wanted = {name for share in SHARES for name in testrun._crate_names(share)}
+
+    def crates(parts: list[Any]) -> set[str]:
+        return {name for part in parts if isinstance(part, TestCrates) for name in part.crates}
+
+    full = testrun.parts_of(Tier.FULL, (), chosen=False)
+    assert all(part in full for share in SHARES for part in share.parts)
+    assert crates(full) == crates(testrun.parts_of(Tier.QUICK, (), chosen=False)) == wanted
+    assert Pm() not in testrun.parts_of(Tier.QUICK, (), chosen=False)
+    assert Pm() not in testrun.parts_of(Tier.FULL, ("pm",), chosen=False)
+    chosen = testrun.parts_of(Tier.FULL, (), chosen=True)
+    assert Kernel() in chosen and Pm() not in chosen and not crates(chosen)
+
+
+def test_product_that_a_test_makes_is_named(
+    commands: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("REM_CACHE", str(tmp_path))
+    monkeypatch.setattr(testrun, "need_all", lambda _: None)
+    monkeypatch.setattr(testrun, "lint", lambda *_, **__: [])
+    for folder in ("locks/pm", "pm/before", "pm/.interrupted.partial", "not-a-kind/other"):
+        (tmp_path / folder).mkdir(parents=True)
+
+    def run(test: TestRun, *_: object) -> None:
+        (tmp_path / "pm/meanwhile").mkdir(exist_ok=True)
+        (tmp_path / "not-a-kind/meanwhile").mkdir(exist_ok=True)
+
+    monkeypatch.setattr(testrun, "_check_share", run)
+    assert testrun.run_tier(Tier.FULL, []).made_by_tests == ["pm/meanwhile"]
 
 
 def test_loader_that_they_run_is_built_before(commands: list[list[str]]) -> None:
@@ -73,32 +118,50 @@ def test_only_the_users_tests_run(
     assert [command[-1] for command in commands] == ["tests/unit"]
 
 
-@pytest.mark.parametrize(("must_find", "failed"), [(True, ["core: pytest"]), (False, [])])
+@pytest.mark.parametrize(("must_find", "failed"), [(True, [testrun.PYTEST]), (False, [])])
 def test_tier_may_have_no_tests_but_a_users_choice_must_find_some(
     must_find: bool, failed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(testrun, "_runner", lambda *_, **__: testrun.NO_TESTS)
     test = TestRun(Tier.FULL)
-    testrun._pytest(test, "core", ["tests"], must_find=must_find)
+    testrun._pytest(test, ["tests"], must_find=must_find)
     assert test.failed == failed
 
 
-REPORT = """<testsuites><testsuite errors="1" failures="2" skipped="3" tests="9"/></testsuites>"""
+REPORT = """<testsuites><testsuite>
+<testcase classname="tests.unit.test_a" name="test_one" time="60"><failure/></testcase>
+<testcase classname="tests.unit.test_a" name="test_two" time="30"><skipped/></testcase>
+<testcase classname="loader.host.test_boot" name="test_three" time="30"/>
+<testcase classname="tests.pm.test_b" name="test_four" time="6"><error/></testcase>
+<testcase classname="" name="tests.pm.test_c" time="0"><error/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_report_is_read_by_share(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    assert junit.read(report) == {}  # pytest may have ended before it wrote one
+    report.write_text(REPORT)
+    assert junit.read(report) == {"core": Tests(2.0, 1, 1), "pm": Tests(0.1, 2, 0)}
 
 
 @pytest.mark.parametrize(
     ("tier", "failed"),
-    [(Tier.QUICK, []), (Tier.FULL, ["core: 3 skipped"]), (Tier.SOAK, ["core: 3 skipped"])],
+    [
+        (Tier.QUICK, ["core: 1 failed"]),
+        (Tier.FULL, ["core: 1 failed", "core: 3 skipped"]),
+        (Tier.SOAK, ["core: 1 failed", "core: 3 skipped"]),
+    ],
 )
 def test_skipped_tests_are_counted_and_a_failure_outside_the_quick_tier(
-    tier: Tier, failed: list[str], tmp_path: Path
+    tier: Tier, failed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report = tmp_path / "report.xml"
+    monkeypatch.setattr(testrun, "workers", lambda: 2)
     test = TestRun(tier)
-    testrun._count(test, "core", report)  # pytest may have ended before it wrote one
-    report.write_text(REPORT)
-    testrun._count(test, "core", report)
-    assert test.counts == {"failed": 3, "skipped": 3}
+    test.minutes["core"] = 1.0  # of its crates
+    test.add("core", Tests(minutes=3.0, failed=1, skipped=3))
+    test.add("pm", Tests(minutes=0.5))
+    assert test.counts == {"failed": 1, "skipped": 3}
+    assert test.minutes == {"core": 2.5, "pm": 0.25}
     assert test.failed == failed
 
 
@@ -109,5 +172,5 @@ def test_share_can_be_left_out(commands: list[list[str]], monkeypatch: pytest.Mo
     done = testrun.run_tier(Tier.FULL, [], others)
     assert "media" in done.minutes
     assert "core" not in done.minutes
-    with pytest.raises(UsageError, match="--without none-such: core, "):
+    with pytest.raises(UsageError, match="--without none-such: .*, core"):
         testrun.run_tier(Tier.FULL, [], ["none-such"])

@@ -2,7 +2,7 @@
 /*
  * The smallest guest that knows the wire of PWR_OK: echoes each status byte,
  * and when PWR_OK drops reports REM_PWR_STOPPED and halts. On the console it
- * says R when it runs, and does as it is told by one byte:
+ * says R when it runs, and obeys one byte:
  *   p  a planned Stop: reports without a drop      o  switches the machine off
  *   s  becomes deaf to the wire                    t  a triple fault
  *   h  halts without a word

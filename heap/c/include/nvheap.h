@@ -28,9 +28,17 @@ enum nvheap_policy {
 /* Promises that the caller makes where the system makes none. */
 #define NVHEAP_ASSUME_PERSISTENT 1u
 #define NVHEAP_ASSUME_FLUSH_ON_FAIL 2u
+/* For nvheap_create(): so many sessions, 1 to 448; 8 without it. */
+#define NVHEAP_SESSIONS(number) ((unsigned int)(number) << 16)
 /* Only for plain memory, below. */
 #define NVHEAP_ACCEPT_UNCLOSED 4u
+/* Make a region over what is in the file. */
 #define NVHEAP_OVERWRITE 8u
+/*
+ * With flush on fail, if the platform's promise to save caches ends: a store ends the
+ * process with SIGSEGV, instead of waiting until the promise returns.
+ */
+#define NVHEAP_FAULT_WHEN_WITHDRAWN 0x100u
 
 /* An offset from the beginning of the region: the only pointer to persist. */
 typedef uint64_t nvheap_ptr;
@@ -46,7 +54,10 @@ int nvheap_session_new(struct nvheap *heap,
 		       struct nvheap_session **ret_session);
 int nvheap_session_delete(struct nvheap_session *session);
 
-/* A body returns 0 to commit or a negative number to abort. */
+/*
+ * A body returns 0 to commit or a negative number to abort. In it no other
+ * transaction of its session can run, and no root be looked for: EBUSY.
+ */
 typedef int (*nvheap_body)(struct nvheap_session *tx, void *context);
 int nvheap_run(struct nvheap_session *session, nvheap_body body, void *context);
 int nvheap_view(struct nvheap_session *session, nvheap_body body,

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use heap::fof::{Hold, Local, Memory, Options, Region};
 use heap::{Error, TxError};
 
-use crate::{fail, fail_tx, fail_with, give, path_of};
+use crate::{fail, fail_tx, fail_with, give, path_of, when_withdrawn};
 
 /// Objects are aligned as malloc's are.
 const ALIGN_BYTES: usize = 16;
@@ -21,6 +21,7 @@ fn options(flags: c_uint) -> Options {
         accept_unclosed: flags & 4 != 0,
         overwrite: flags & 8 != 0,
         address: None,
+        when_withdrawn: when_withdrawn(flags),
     }
 }
 

@@ -10,9 +10,11 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::path::PathBuf;
 
+use heap::erased::{AnySession, Words};
+use heap::fof::Hold;
 use heap::{Error, Options, PolicyKind, TxError};
 
-use crate::any::{AnyHeap, AnySession};
+use crate::any::AnyHeap;
 
 thread_local! {
     static WHY: RefCell<CString> = RefCell::default();
@@ -27,13 +29,17 @@ fn fail(error: &dyn std::fmt::Display, errno: c_int) -> c_int {
 fn fail_with(error: &Error) -> c_int {
     let errno = match error {
         Error::Io(_, io) => io.raw_os_error().unwrap_or(libc::EIO),
-        Error::Busy(_) => libc::EBUSY,
+        Error::Busy(_) | Error::InUse => libc::EBUSY,
         Error::NoFlushOnFail | Error::NotPersistent(_) => libc::EOPNOTSUPP,
         Error::NotClosed => libc::EUCLEAN,
         Error::AddressTaken { .. } | Error::NotEmpty(_) => libc::EEXIST,
-        Error::NoSession => libc::EAGAIN,
+        Error::NoSession(_) => libc::EAGAIN,
         Error::Tx(error) => return fail_tx(*error),
-        Error::Size(_) | Error::RootName | Error::RootType | Error::Policy { .. } => libc::EINVAL,
+        Error::Size(_)
+        | Error::Sessions(_)
+        | Error::RootName
+        | Error::RootType
+        | Error::Policy { .. } => libc::EINVAL,
         _ => libc::EUCLEAN,
     };
     fail(error, errno)
@@ -49,15 +55,38 @@ fn fail_tx(error: TxError) -> c_int {
         TxError::ReadOnly => libc::EROFS,
         TxError::NoRollback => libc::EOPNOTSUPP,
         TxError::Full => libc::ENFILE,
+        TxError::InTransaction => libc::EBUSY,
         _ => libc::EINVAL,
     };
     fail(&error, errno)
 }
 
+/// Bits of the flags that hold the number of sessions of a new region.
+const SESSIONS_SHIFT: u32 = 16;
+
+/// As in include/nvheap.h.
+const FAULT_WHEN_WITHDRAWN: c_uint = 0x100;
+
+/// What a store does while the platform does not promise that caches are saved.
+fn when_withdrawn(flags: c_uint) -> Hold {
+    if flags & FAULT_WHEN_WITHDRAWN == 0 {
+        Hold::Wait
+    } else {
+        Hold::Fault
+    }
+}
+
 fn options(flags: c_uint) -> Options {
+    let sessions = match flags >> SESSIONS_SHIFT {
+        0 => Options::default().sessions,
+        number => number,
+    };
     Options {
+        sessions,
         assume_persistent: flags & 1 != 0,
         assume_flush_on_fail: flags & 2 != 0,
+        overwrite: flags & 8 != 0,
+        when_withdrawn: when_withdrawn(flags),
         ..Options::default()
     }
 }
@@ -152,10 +181,15 @@ pub unsafe extern "C" fn nvheap_session_new(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvheap_session_delete(session: *mut AnySession) -> c_int {
-    if !session.is_null() {
-        // SAFETY: made by `give`, and deleted once.
-        drop(unsafe { Box::from_raw(session) });
+    if session.is_null() {
+        return 0;
     }
+    // SAFETY: a session of this thread.
+    if let Err(error) = unsafe { AnySession::must_be_idle(session) } {
+        return fail_tx(error);
+    }
+    // SAFETY: made by `give`, and deleted once.
+    drop(unsafe { Box::from_raw(session) });
     0
 }
 
@@ -169,7 +203,7 @@ fn run(session: *mut AnySession, body: Body, context: *mut c_void, view: bool) -
         return fail(&"no session", libc::EINVAL);
     }
     let mut answer = 0;
-    // SAFETY: a session; `run` makes no reference to it that lives while the body uses it.
+    // SAFETY: a session of this thread.
     let done = unsafe {
         AnySession::run(session, view, &mut || {
             answer = body(session, context);
@@ -206,21 +240,16 @@ pub unsafe extern "C" fn nvheap_view(
 /// Null, or the session that a body was called with.
 unsafe fn within(
     tx: *mut AnySession,
-    work: impl FnOnce(&mut AnySession) -> Result<(), TxError>,
+    work: impl FnOnce(&mut dyn Words) -> Result<(), TxError>,
 ) -> c_int {
-    // SAFETY: as the caller says; the body is the only one that uses it now.
-    let Some(tx) = (unsafe { tx.as_mut() }) else {
+    if tx.is_null() {
         return fail(&"no session", libc::EINVAL);
-    };
-    if !tx.is_running() {
-        return fail(&"outside of a transaction", libc::EINVAL);
     }
-    match work(tx) {
-        Ok(()) => 0,
-        Err(error) => {
-            tx.fail(error);
-            fail_tx(error)
-        }
+    // SAFETY: as the caller says; the body is the only one that uses it now.
+    match unsafe { AnySession::running(tx) }.within(work) {
+        None => fail(&"outside of a transaction", libc::EINVAL),
+        Some(Ok(())) => 0,
+        Some(Err(error)) => fail_tx(error),
     }
 }
 
@@ -294,11 +323,11 @@ pub unsafe extern "C" fn nvheap_root(
     ret_ptr: *mut u64,
 ) -> c_int {
     // SAFETY: null, or what the header asks for.
-    let (session, name) = unsafe { (session.as_mut(), path_of(name)) };
-    let (Some(session), Some(name)) = (session, name) else {
+    let Some(name) = (unsafe { path_of(name) }).filter(|_| !session.is_null()) else {
         return fail(&"no session or no name", libc::EINVAL);
     };
-    match session.root(&name.to_string_lossy(), size_bytes as u64) {
+    // SAFETY: a session of this thread.
+    match unsafe { AnySession::root(session, &name.to_string_lossy(), size_bytes as u64) } {
         Ok(offset) if !ret_ptr.is_null() => {
             // SAFETY: not null.
             unsafe { *ret_ptr = offset };

@@ -11,6 +11,10 @@
 
 extern crate nvheap_mutants as nvheap;
 
+#[path = "../../tests/cases/allocating.rs"]
+mod allocating;
+#[path = "../../tests/cases/blank.rs"]
+mod blank;
 #[path = "../../tests/cases/cached.rs"]
 mod cached;
 #[path = "../../tests/cases/crash.rs"]
@@ -18,11 +22,26 @@ mod crash;
 #[path = "../../tests/cases/found.rs"]
 mod found;
 #[allow(dead_code, reason = "some of it is for the heap without a bug")]
+#[path = "../../tests/cases/histories.rs"]
+mod histories;
+#[path = "../../tests/cases/isolation.rs"]
+mod isolation;
+#[allow(dead_code, reason = "some of it is for the heap without a bug")]
 #[path = "../../tests/cases/limits.rs"]
 mod limits;
 #[allow(dead_code, reason = "some of it is for the heap without a bug")]
 #[path = "../../tests/cases/linear.rs"]
 mod linear;
+#[path = "../../tests/cases/meanwhile.rs"]
+mod meanwhile;
+#[allow(dead_code, reason = "some of it is for the heap without a bug")]
+#[path = "../../tests/cases/panics.rs"]
+mod panics;
+#[allow(dead_code, reason = "some of it is for the heap without a bug")]
+#[path = "../../tests/cases/promise.rs"]
+mod promise;
+#[path = "../../tests/cases/reopened.rs"]
+mod reopened;
 #[path = "../../tests/cases/sessions.rs"]
 mod sessions;
 #[allow(dead_code, reason = "some of it is for the heap without a bug")]
@@ -92,6 +111,48 @@ fn crash_tests_find_bugs_where_caches_survive() {
     });
 }
 
+/// What programs do in their transactions and beside them: the fixed histories of the world.
+#[test]
+fn worlds_find_bugs() {
+    each_is_found("worlds", 5, || {
+        let trial = crash::trial();
+        let bodies = scenarios()
+            .into_iter()
+            .filter(|it| BODIES.contains(&it.name));
+        Box::new(bodies.flat_map(move |scenario| {
+            [
+                scenario.run::<FocRedo>(&trial).failure,
+                scenario.run::<FocUndo>(&trial).failure,
+                scenario.run::<FocStm>(&trial).failure,
+            ]
+        }))
+    });
+}
+
+/// Those that were written for one bug each.
+const BODIES: [&str; 7] = [
+    "panic with objects",
+    "nested over new objects",
+    "a transaction in a transaction",
+    "free behind what was looked at",
+    "closed and opened",
+    "addition beside an object of all locks",
+    "look beside objects of many locks",
+];
+
+/// Some of the same bugs by histories that were written for none.
+#[test]
+fn drawn_histories_find_bugs() {
+    each_is_found("histories", 3, || {
+        let redo = histories::drawn::<FocRedo>(HISTORIES);
+        let stm = histories::drawn::<FocStm>(HISTORIES);
+        Box::new(redo.zip(stm).flat_map(|(redo, stm)| [redo, stm]))
+    });
+}
+
+/// Drawn until a bug is found, at most.
+const HISTORIES: usize = 200;
+
 #[test]
 fn two_sessions_find_bugs() {
     each_is_found("sessions", 3, || {
@@ -101,6 +162,72 @@ fn two_sessions_find_bugs() {
             sessions::commit_between_two_reads,
         ];
         Box::new(tests.into_iter().map(|test| test()))
+    });
+}
+
+#[test]
+fn two_sessions_that_allocate_find_bugs() {
+    each_is_found("isolation", 4, || {
+        let tests = [
+            isolation::addition_beside_a_large_allocation::<FocStm>,
+            isolation::addition_beside_a_small_allocation::<FocStm>,
+            isolation::last_line_of_another_object::<FocStm>,
+            isolation::map_where_an_object_was::<FocStm>,
+            isolation::change_for_one_that_waits::<FocStm>,
+        ];
+        Box::new(tests.into_iter().map(|test| test()))
+    });
+}
+
+#[test]
+fn panics_find_bugs() {
+    each_is_found("panics", 1, || {
+        let tests = [
+            panics::panic_leaves_no_lock::<FocStm>,
+            panics::panic_undoes_the_transaction::<FocUndo>,
+            panics::panic_in_a_part_undoes_the_part::<FocRedo>,
+        ];
+        Box::new(tests.into_iter().map(found::broken))
+    });
+}
+
+/// In the thread that has the bug: the heap's own thread waits for the file to change.
+#[test]
+fn withdrawn_promises_find_bugs() {
+    each_is_found("promise", 2, || {
+        let tests = [
+            promise::plain_memory_is_held,
+            promise::transactions_are_held::<FofUndo>,
+        ];
+        Box::new(tests.into_iter().map(found::broken))
+    });
+}
+
+#[test]
+fn frees_after_an_opening_find_bugs() {
+    each_is_found("reopened", 2, || {
+        let tests = [
+            reopened::free_before_the_second_look::<FocRedo>,
+            reopened::second_look_in_a_free::<FocRedo>,
+        ];
+        Box::new(tests.into_iter().map(found::broken))
+    });
+}
+
+#[test]
+fn content_of_files_finds_bugs() {
+    each_is_found("blank", 1, || {
+        let test = blank::content_is_refused::<FocRedo>;
+        Box::new(std::iter::once_with(move || found::broken(test)))
+    });
+}
+
+#[test]
+fn threads_that_allocate_find_bugs() {
+    each_is_found("threads-allocating", 1, || {
+        Box::new(std::iter::once_with(|| {
+            found::broken(|| allocating::allocating::<FocStm>(200))
+        }))
     });
 }
 
@@ -136,10 +263,12 @@ fn histories_of_four_threads_find_bugs() {
 
 #[test]
 fn transactions_that_do_not_fit_find_bugs() {
-    each_is_found("limits", 2, || {
+    each_is_found("limits", 4, || {
         let tests = [
             limits::too_large_changes_nothing::<FocUndo>,
             limits::full_region_loses_nothing::<FocRedo>,
+            limits::new_object_may_be_longer_than_the_log::<FocRedo>,
+            limits::root_of_another_layout::<FocRedo>,
         ];
         Box::new(tests.into_iter().map(found::broken))
     });
@@ -159,7 +288,15 @@ fn every_bug_breaks_a_promise_that_is_checked() {
     let checked = [
         "committed-prefix",
         "surviving-caches",
+        "worlds",
+        "histories",
         "sessions",
+        "isolation",
+        "blank",
+        "panics",
+        "promise",
+        "reopened",
+        "threads-allocating",
         "threads",
         "linearizability",
         "linearizability-of-threads",

@@ -1,25 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What becomes of stores while the platform does not save caches. Plain stores ask nobody, so the
-//! memory itself refuses them: its pages become read-only. All but the state page, which the mark is
-//! in.
+//! memory itself refuses them: its pages become read-only. All but those of the state, which the mark
+//! is in.
 
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-use super::header::{MARK_OFFSET, ROOTS_OFFSET};
 use crate::error::Error;
 use crate::map::Mapping;
 
 /// What a store to a held region does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hold {
     /// It ends the process with SIGSEGV.
     Fault,
     /// It waits until the region is released. The library then handles SIGSEGV, and hands on what
     /// is not its own. A system call that is to write to the region fails with EFAULT.
+    #[default]
     Wait,
+}
+
+/// Who wants a region to be held: it is as long as anybody does.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// The program.
+    pub program: Option<Hold>,
+    /// The library, as the platform's promise has ended.
+    pub platform: Option<Hold>,
+    now: Option<Hold>,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Nothing has changed.
+    Stays,
+    /// Stores are to be refused from now on.
+    Begins(Hold),
+    /// They are, but are to do something else.
+    Other(Hold),
+    /// They are to go on.
+    Ends,
+}
+
+impl Asked {
+    /// What to do about it.
+    pub fn turn(&self) -> Turn {
+        match (self.now, self.program.or(self.platform)) {
+            (None, Some(hold)) => Turn::Begins(hold),
+            (Some(_), None) => Turn::Ends,
+            (Some(now), Some(hold)) if now != hold => Turn::Other(hold),
+            _ => Turn::Stays,
+        }
+    }
+
+    /// It has been done.
+    pub fn done(&mut self) {
+        self.now = self.program.or(self.platform);
+    }
 }
 
 /// Regions whose stores may wait at the same time.
@@ -44,9 +85,13 @@ static HELD: [Slot; SLOTS] = [const {
     }
 }; SLOTS];
 
-/// Whether a region is held.
-#[derive(Debug, Default)]
-pub struct Protected(Mutex<Option<Hold>>);
+/// The protection of a region, and who wants it.
+#[derive(Debug)]
+pub struct Protected {
+    asked: Mutex<Asked>,
+    /// What stays writable.
+    state: Range<usize>,
+}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic within changes nothing.
@@ -54,9 +99,43 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Protected {
+    /// Nobody wants it yet; `state` stays writable.
+    pub fn new(state: Range<usize>) -> Self {
+        Self {
+            asked: Mutex::default(),
+            state,
+        }
+    }
+
+    /// Who wants it. While this is held nobody else changes it.
+    pub fn asked(&self) -> MutexGuard<'_, Asked> {
+        lock(&self.asked)
+    }
+
+    /// The platform's promise is kept, or it has ended: `follow` does what is then to be done.
+    ///
+    /// Ends the process where stores could go on that nobody saves, and the program could not know.
+    pub fn promise_is(
+        &self,
+        kept: bool,
+        when_withdrawn: Hold,
+        follow: impl Fn(&mut Asked) -> Result<(), Error>,
+    ) {
+        let mut asked = self.asked();
+        asked.platform = (!kept).then_some(when_withdrawn);
+        let mut done = follow(&mut asked);
+        if done.is_err() && !kept {
+            // There is no room for more whose stores wait.
+            asked.platform = Some(Hold::Fault);
+            done = follow(&mut asked);
+        }
+        if done.is_err() {
+            std::process::abort();
+        }
+    }
+
     /// Refuse stores.
     pub fn protect(&self, map: &Mapping, hold: Hold) -> Result<(), Error> {
-        let mut held = lock(&self.0);
         let slot = slot_of(map).or_else(|| (hold == Hold::Wait).then(|| take_slot(map))?);
         match slot {
             Some(slot) => slot.waits.store(hold == Hold::Wait, Ordering::SeqCst),
@@ -65,19 +144,12 @@ impl Protected {
             }
             None => {}
         }
-        set_rights(map, libc::PROT_READ)?;
-        *held = Some(hold);
-        Ok(())
+        self.set_rights(map, libc::PROT_READ)
     }
 
     /// Let stores go on.
     pub fn release(&self, map: &Mapping) -> Result<(), Error> {
-        let mut held = lock(&self.0);
-        if held.is_some() {
-            set_rights(map, libc::PROT_READ | libc::PROT_WRITE)?;
-            *held = None;
-        }
-        Ok(())
+        self.set_rights(map, libc::PROT_READ | libc::PROT_WRITE)
     }
 
     /// The mapping goes away.
@@ -87,6 +159,18 @@ impl Protected {
             slot.end.store(0, Ordering::SeqCst);
             slot.from.store(0, Ordering::SeqCst);
         }
+    }
+
+    /// Of all but the state.
+    fn set_rights(&self, map: &Mapping, rights: libc::c_int) -> Result<(), Error> {
+        for (from, end) in [(0, self.state.start), (self.state.end, map.bytes())] {
+            let at = map.base().wrapping_add(from);
+            // SAFETY: pages of a mapping of ours.
+            if unsafe { libc::mprotect(at.cast(), end - from, rights) } != 0 {
+                return Err(failed(io::Error::last_os_error()));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -111,18 +195,6 @@ fn take_slot(map: &Mapping) -> Option<&'static Slot> {
     slot.end.store(from + map.bytes(), Ordering::SeqCst);
     HANDLER.call_once(install);
     Some(slot)
-}
-
-/// Of all but the state page.
-fn set_rights(map: &Mapping, rights: libc::c_int) -> Result<(), Error> {
-    for (from, end) in [(0, MARK_OFFSET), (ROOTS_OFFSET, map.bytes())] {
-        let at = map.base().wrapping_add(from);
-        // SAFETY: pages of a mapping of ours.
-        if unsafe { libc::mprotect(at.cast(), end - from, rights) } != 0 {
-            return Err(failed(io::Error::last_os_error()));
-        }
-    }
-    Ok(())
 }
 
 /// What handled SIGSEGV before: function and flags.

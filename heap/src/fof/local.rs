@@ -33,6 +33,7 @@ impl Local {
     /// Of a region that has memory for it.
     pub(super) fn new(inner: Arc<Inner>) -> Option<Self> {
         let thread = inner.space.thread()?;
+        inner.join();
         Some(Self { thread, inner })
     }
 
@@ -165,5 +166,6 @@ impl Drop for Local {
         }
         // SAFETY: the thread is ours; from here on it is nobody's.
         unsafe { self.inner.space.leave(self.thread) };
+        self.inner.leave();
     }
 }

@@ -6,7 +6,9 @@
 //! [`Local`] allocates in it as malloc() does. Nothing is logged, checked or flushed: an update costs
 //! what it costs in any other memory. After a power failure with Stop, memory and process are what they
 //! were. A process that dies leaves its last update half done, and nothing can undo it: such a region
-//! is refused ([`Error::NotClosed`](crate::Error::NotClosed)).
+//! is refused ([`Error::NotClosed`](crate::Error::NotClosed)). So is one of which a thread's [`Local`]
+//! was dropped by a panic. A panic that is caught while the `Local` lives on undoes nothing: the stores
+//! that were made stay, and it is the program that puts them right before it closes the region.
 //!
 //! ```
 //! use std::alloc::Layout;
@@ -44,6 +46,7 @@ mod volatile;
 
 pub use header::{Header, Mark};
 pub use hold::Hold;
+pub(crate) use hold::{Asked, Protected, Turn};
 pub use local::Local;
 pub use memory::Memory;
 pub use region::{Options, Region, header_of, is_region};

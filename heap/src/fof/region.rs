@@ -4,31 +4,31 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, MutexGuard, Weak};
 
 use super::check;
 use super::header::{
-    ALIGN_BYTES, CHUNK_BYTES, HEADER_BYTES, Header, MARK_OFFSET, Mark, OPENING_OFFSET,
+    ALIGN_BYTES, CHUNK_BYTES, HEADER_BYTES, Header, MARK_OFFSET, Mark, OPENING_OFFSET, ROOTS_OFFSET,
 };
-use super::hold::{Hold, Protected};
+use super::hold::{Asked, Hold, Protected, Turn};
 use super::local::Local;
 use super::space::Space;
 use super::volatile::Volatile;
 use super::{reclaim, roots};
-use crate::error::Error;
+use crate::blank::is_blank;
+use crate::error::{Error, TxError};
 use crate::fsck::{Finding, Usage};
 use crate::heap::{new_uuid, platform_flushes_on_fail};
 use crate::map::{MapOptions, Mapping};
 use crate::pmem::{LINE_BYTES, Native, Pmem};
+use crate::promise::{self, Holder};
 
 /// Where regions are mapped that no address was given for: far from what the kernel chooses.
 const ADDRESS_MIN: u64 = 0x2000_0000_0000;
 const ADDRESS_MAX: u64 = 0x5000_0000_0000;
 /// Addresses that are tried for a new region: one that is taken is rare.
 const ADDRESS_TRIES: u64 = 16;
-/// Each end of a file of so many bytes must be zero where a region is made.
-const LOOK_BYTES: usize = 1 << 20;
 
 /// How a region is made and opened.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,6 +41,9 @@ pub struct Options {
     pub address: Option<usize>,
     /// Make a region over what is in the file.
     pub overwrite: bool,
+    /// What a store does while the platform does not promise that caches are saved, if that ends: the
+    /// region is then held, as by [`Region::hold`], and released when the promise returns.
+    pub when_withdrawn: Hold,
 }
 
 impl Options {
@@ -70,7 +73,11 @@ pub(super) struct Inner {
     /// It is in a file: what is written back outlives the process.
     outlives: bool,
     poisoned: AtomicBool,
-    pub protected: Protected,
+    protected: Protected,
+    /// What a store does while the promise is withdrawn.
+    when_withdrawn: Hold,
+    /// The region and its allocators. Who tells of the promise is none.
+    users: AtomicUsize,
 }
 
 /// An open region of plain memory.
@@ -180,7 +187,7 @@ impl Region {
         // SAFETY: the header divides this mapping, and the caller says that it is ours.
         let space = unsafe { Space::new(map.base(), header) };
         space.format();
-        Ok(Self::start(pm, map, outlives, space))
+        Ok(Self::start(pm, map, (outlives, options), space))
     }
 
     /// Open a region in mapped memory, through a back end that writes back.
@@ -224,10 +231,15 @@ impl Region {
             }
             space.recount();
         }
-        Ok(Self::start(pm, map, outlives, space))
+        Ok(Self::start(pm, map, (outlives, options), space))
     }
 
-    fn start(pm: Box<dyn Pmem>, map: Mapping, outlives: bool, space: Space) -> Self {
+    fn start(
+        pm: Box<dyn Pmem>,
+        map: Mapping,
+        (outlives, options): (bool, &Options),
+        space: Space,
+    ) -> Self {
         dont_fork(&map);
         let inner = Inner {
             space,
@@ -235,16 +247,20 @@ impl Region {
             map,
             outlives,
             poisoned: AtomicBool::new(false),
-            protected: Protected::default(),
+            protected: Protected::new(MARK_OFFSET..ROOTS_OFFSET),
+            when_withdrawn: options.when_withdrawn,
+            users: AtomicUsize::new(1),
         };
         // SAFETY: a word of the state, which only this changes.
         let opening = unsafe { *word_at(&inner.map, OPENING_OFFSET) };
         inner.set(OPENING_OFFSET, opening.wrapping_add(1).max(1));
         inner.mark(Mark::Open);
-        Self {
-            inner: Arc::new(inner),
-            path: None,
+        let inner = Arc::new(inner);
+        if !options.assume_flush_on_fail {
+            let holder: Weak<Inner> = Arc::downgrade(&inner);
+            promise::watch(inner.key(), holder);
         }
+        Self { inner, path: None }
     }
 
     /// The region's header.
@@ -262,9 +278,9 @@ impl Region {
     /// An allocator: each thread has its own.
     ///
     /// # Errors
-    /// [`Error::NoSession`] if the region has no memory for it.
+    /// [`TxError::OutOfSpace`](crate::TxError::OutOfSpace) if the region has no memory for it.
     pub fn local(&self) -> Result<Local, Error> {
-        Local::new(Arc::clone(&self.inner)).ok_or(Error::NoSession)
+        Local::new(Arc::clone(&self.inner)).ok_or(Error::Tx(TxError::OutOfSpace))
     }
 
     /// The address that was stored under that name; null if none was.
@@ -288,11 +304,13 @@ impl Region {
     /// Returns how many they were.
     ///
     /// # Errors
-    /// [`Error::NoSession`] while there are allocators.
+    /// [`Error::InUse`] while there are allocators.
     pub fn reclaim(&mut self) -> Result<u64, Error> {
-        let inner = Arc::get_mut(&mut self.inner).ok_or(Error::NoSession)?;
-        // SAFETY: every `Local` has a share of what was found to be ours alone.
-        Ok(unsafe { reclaim::reclaim(&inner.space) })
+        if self.inner.users.load(Ordering::Acquire) != 1 {
+            return Err(Error::InUse);
+        }
+        // SAFETY: every `Local` is a user, and the only one is this, which nobody else has now.
+        Ok(unsafe { reclaim::reclaim(&self.inner.space) })
     }
 
     /// What is allocated. Threads must be at rest for it to be exact.
@@ -320,24 +338,69 @@ impl Region {
     /// # Errors
     /// [`Error::Io`] if the memory cannot be protected.
     pub fn hold(&self, stores: Hold) -> Result<(), Error> {
-        let inner = &self.inner;
-        inner.protected.protect(&inner.map, stores)?;
-        inner.write_back();
-        inner.mark(Mark::Held);
-        Ok(())
+        let mut asked = self.inner.protected.asked();
+        asked.program = Some(stores);
+        self.inner.follow(&mut asked)
     }
 
-    /// Let stores to the region go on: the platform promises again that caches survive.
+    /// Let stores to the region go on: the platform promises again that caches survive. Where the
+    /// library knows that it does not, they go on when it does.
     ///
     /// # Errors
     /// [`Error::Io`] if the memory cannot be made writable.
     pub fn release(&self) -> Result<(), Error> {
-        self.inner.mark(Mark::Open);
-        self.inner.protected.release(&self.inner.map)
+        let mut asked = self.inner.protected.asked();
+        asked.program = None;
+        self.inner.follow(&mut asked)
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        self.inner.leave();
     }
 }
 
 impl Inner {
+    fn key(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// One user more.
+    pub fn join(&self) {
+        self.users.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One user less. After the last one nobody is told of the promise, so that it is this user who
+    /// closes the region.
+    pub fn leave(&self) {
+        if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
+            promise::unwatch(self.key());
+        }
+    }
+
+    /// Hold the region, or release it, as the requests say.
+    fn follow(&self, asked: &mut Asked) -> Result<(), Error> {
+        match asked.turn() {
+            Turn::Stays => {}
+            Turn::Begins(hold) => {
+                // A store that meets the protection waits with all that its thread has locked: so
+                // nobody may have this, which is needed to see what there is to write back.
+                let guard = self.space.lock();
+                self.protected.protect(&self.map, hold)?;
+                self.write_back(&guard);
+                self.mark(Mark::Held);
+            }
+            Turn::Other(hold) => self.protected.protect(&self.map, hold)?,
+            Turn::Ends => {
+                self.mark(Mark::Open);
+                self.protected.release(&self.map)?;
+            }
+        }
+        asked.done();
+        Ok(())
+    }
+
     /// A thread ended in a panic: what is in the region may be half changed.
     pub fn poison(&self) {
         self.poisoned.store(true, Ordering::Relaxed);
@@ -359,11 +422,11 @@ impl Inner {
     }
 
     /// Make all that is in the region durable.
-    fn write_back(&self) {
+    fn write_back(&self, guard: &MutexGuard<'_, ()>) {
         if !self.outlives {
             return;
         }
-        self.space.used(|offset, bytes| {
+        self.space.used(guard, |offset, bytes| {
             for line in (offset..offset + bytes).step_by(LINE_BYTES) {
                 // SAFETY: in the mapping.
                 unsafe { self.pm.flush(self.map.base().wrapping_add(line)) };
@@ -373,11 +436,18 @@ impl Inner {
     }
 }
 
+impl Holder for Inner {
+    fn promise_is(&self, kept: bool) {
+        let follow = |asked: &mut Asked| self.follow(asked);
+        self.protected.promise_is(kept, self.when_withdrawn, follow);
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         let whole = !self.poisoned.load(Ordering::Relaxed) && !std::thread::panicking();
         if whole {
-            self.write_back();
+            self.write_back(&self.space.lock());
             self.mark(Mark::Closed);
         }
         self.protected.forget(&self.map);
@@ -461,19 +531,6 @@ pub fn is_region(path: &Path) -> bool {
         header_of(path),
         Err(Error::NotARegion | Error::Io(..) | Error::Short(..))
     )
-}
-
-/// Whether both ends of a file are zero: file systems, partition tables and regions leave marks there.
-fn is_blank(map: &Mapping) -> bool {
-    let bytes = map.bytes();
-    let end = bytes.min(LOOK_BYTES);
-    // SAFETY: in the mapping, and nobody writes to it yet.
-    let all = |from: usize, to: usize| unsafe {
-        std::slice::from_raw_parts(map.base().wrapping_add(from), to - from)
-            .iter()
-            .all(|byte| *byte == 0)
-    };
-    all(0, end) && all(bytes - end, bytes)
 }
 
 /// A child has none of it: two processes with one allocator would give memory out twice.

@@ -334,9 +334,8 @@ impl Space {
         }
     }
 
-    /// Call `each` with (offset, bytes) of every part that is in use.
-    pub fn used(&self, mut each: impl FnMut(usize, usize)) {
-        let _guard = self.lock();
+    /// Call `each` with (offset, bytes) of every part that is in use, under the lock.
+    pub fn used(&self, _: &MutexGuard<'_, ()>, mut each: impl FnMut(usize, usize)) {
         let mut table_end = TABLE_OFFSET;
         let mut chunk = 0;
         while chunk < self.header.chunks {

@@ -15,12 +15,18 @@ pub mod verdict {
     pub const TORN_OBJECT: &str = "torn-object";
     /// Objects are allocated that nothing points to, or the other way round.
     pub const WRONG_OBJECTS: &str = "wrong-objects";
+    /// Memory belongs to two objects.
+    pub const OVERLAP: &str = "overlap";
     /// The checker finds damage.
     pub const DAMAGED: &str = "damaged";
     /// An answer that no order of the operations gives.
     pub const NOT_LINEARIZABLE: &str = "not-linearizable";
     /// A transaction saw a part of another one.
     pub const NOT_ISOLATED: &str = "not-isolated";
+    /// A session waits for what only another one, which waits for it, would do.
+    pub const BLOCKED: &str = "blocked";
+    /// A store goes on that nobody would save.
+    pub const NOT_HELD: &str = "not-held";
     /// Something that does not fit was taken.
     pub const NOT_REFUSED: &str = "not-refused";
     /// Something that fits was refused.

@@ -3,16 +3,22 @@
 //! cut of them may leave (`remanence-crash-states`).
 
 mod broken;
+mod by_pointer;
+mod histories;
 mod linear;
 mod plain;
 mod record;
+mod scenario;
 mod trial;
 mod world;
 
+pub use crate::promise::{platform_has_changed, take_for_the_platform};
 pub use broken::{Broken, verdict};
+pub use histories::scenarios;
 pub use linear::{Model, Step, allowed};
 pub use plain::{Plain, Replica};
 pub use record::{Recorder, Threads};
 pub use remanence_crash_states::{Event, History, Limits, Visit};
+pub use scenario::{Scenario, self_check};
 pub use trial::{Check, Recorded, Report, Trial, image_of};
-pub use world::{Op, Scenario, World, objects_of, scenarios, self_check};
+pub use world::{Op, World};

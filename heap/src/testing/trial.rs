@@ -125,6 +125,28 @@ impl Trial {
         ))
     }
 
+    /// As [`Trial::prepare`], for a history that closes and opens the region.
+    ///
+    /// # Errors
+    /// As [`Heap::format`].
+    pub(super) fn lasting<P: Policy>(
+        &self,
+        setup: impl FnOnce(&mut Session<P, Recorder>),
+    ) -> Result<(Lasting<P>, Vec<u8>), Error> {
+        let (_, image) = self.prepare::<P>(setup)?;
+        let memory = copy(&image)?;
+        let mut region = Lasting {
+            heap: None,
+            recorder: Recorder::new(memory.base(), self.threads),
+            options: self.options(),
+            memory,
+        };
+        region.reopen()?;
+        let _ = region.recorder.take();
+        let image = image_of(region.heap());
+        Ok((region, image))
+    }
+
     /// Looks at the states of each moment of a record.
     pub fn judge<P: Policy>(&self, image: Vec<u8>, events: &[Event], check: Check<P>) -> Report {
         let mut replica = match Replica::new(image.len() as u64) {
@@ -175,13 +197,43 @@ impl Trial {
     }
 }
 
+/// A region that is recorded while it is closed and opened.
+pub(super) struct Lasting<P: Policy> {
+    /// Dropped before its memory.
+    heap: Option<Recorded<P>>,
+    recorder: Recorder,
+    options: Options,
+    memory: Mapping,
+}
+
+impl<P: Policy> Lasting<P> {
+    /// Close it, if it is open, and open it. There must be no session.
+    pub fn reopen(&mut self) -> Result<(), Error> {
+        self.heap = None;
+        // SAFETY: the heap that had the memory is gone, and the memory is dropped last.
+        let memory = unsafe { self.memory.lend() };
+        self.heap = Some(Heap::attach(self.recorder.clone(), memory, &self.options)?);
+        Ok(())
+    }
+
+    pub fn heap(&self) -> &Recorded<P> {
+        match &self.heap {
+            Some(heap) => heap,
+            None => unreachable!("it could not be opened, which its user was told"),
+        }
+    }
+
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+}
+
 /// The bytes of a heap's region.
 #[must_use]
 pub fn image_of<P: Policy>(heap: &Recorded<P>) -> Vec<u8> {
-    let words = heap.layout().size_bytes / 8;
-    (0..words)
-        .flat_map(|word| heap.word(word * 8).to_le_bytes())
-        .collect()
+    let bytes = heap.layout().size_bytes as usize;
+    // SAFETY: the layout is that of the mapping, and nothing changes it now.
+    unsafe { std::slice::from_raw_parts(heap.base(), bytes) }.to_vec()
 }
 
 fn copy(image: &[u8]) -> Result<Mapping, Error> {

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A small world of words and objects for crash tests, its model, and the histories that every
-//! policy with flush on commit must survive.
+//! A small world of words and objects: what a transaction may do in it, and its model.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::error::TxError;
-use crate::heap::{Heap, Session};
+use crate::heap::Session;
 use crate::persist::PPtr;
 use crate::pmem::Pmem;
 use crate::policy::Policy;
-use crate::testing::{Broken, Event, Limits, Plain, Recorder, Report, Trial, Visit, verdict};
+use crate::testing::{Broken, verdict};
 use crate::tx::{Tx, TxResult};
 
 const WORDS: usize = 4;
 const PLACES: usize = 4;
-/// The mark behind a recovery.
-const RECOVERED: u64 = u64::MAX;
-/// States of a moment in a history of which all are looked at.
-const ALL_MAX: u64 = 100_000;
+/// With the number of an object's words: only the first and the last of them are written.
+const HOLLOW: u64 = 1 << 63;
 
 persist! {
     /// The root.
-    struct Root {
+    pub(super) struct Root {
         words: [u64; WORDS],
         /// (offset, words) of objects.
         places: [[u64; 2]; PLACES],
@@ -31,11 +30,15 @@ persist! {
 pub enum Op {
     /// Set a word.
     Set(usize, u64),
+    /// Read a word and add to it.
+    Add(usize, u64),
     /// Exchange two words.
     Swap(usize, usize),
     /// A new object of so many words at a place; the one that was there is freed.
     Put(usize, u64, u64),
-    /// Set the last word of the object at a place.
+    /// The same without a content but for its first and last word: for objects of mebibytes.
+    Room(usize, u64, u64),
+    /// Set the last word of the object at a place, if there is one.
     Touch(usize, u64),
     /// Free the object at a place.
     Drop(usize),
@@ -45,6 +48,44 @@ pub enum Op {
     Undone(Vec<Op>),
     /// All this, and then the program aborts.
     Abort(Vec<Op>),
+    /// All this, and then the program panics, and goes on with the same session.
+    Panic(Vec<Op>),
+    /// A part that panics; the transaction goes on.
+    PanicInPart(Vec<Op>),
+    /// Meanwhile the body runs a transaction of another session; at most one, and once.
+    Beside(Vec<Op>),
+    /// The body asks its own session for a transaction, which C allows it to (`erased`).
+    Again(Vec<Op>),
+    /// A transaction that only looks; between its looks another session runs one.
+    Look(Vec<Op>),
+    /// Not a transaction: the region is closed and opened.
+    Reopen,
+}
+
+impl Op {
+    fn parts(&self) -> &[Self] {
+        match self {
+            Self::All(ops)
+            | Self::Undone(ops)
+            | Self::Abort(ops)
+            | Self::Panic(ops)
+            | Self::PanicInPart(ops) => ops,
+            _ => &[],
+        }
+    }
+
+    /// The transaction that another session runs meanwhile.
+    pub(super) fn beside(&self) -> Option<&[Self]> {
+        match self {
+            Self::Beside(ops) | Self::Look(ops) => Some(ops),
+            _ => self.parts().iter().find_map(Self::beside),
+        }
+    }
+
+    /// Whether its body asks for another transaction of its session: then it must not commit.
+    pub(super) fn asks_again(&self) -> bool {
+        matches!(self, Self::Again(_)) || self.parts().iter().any(Self::asks_again)
+    }
 }
 
 /// The model: words, and of each object its size, first and last word.
@@ -55,15 +96,22 @@ pub struct World {
 }
 
 impl World {
-    /// After a transaction.
+    /// After a transaction; what another session does meanwhile came before.
     #[must_use]
     pub fn after(&self, op: &Op) -> Self {
         let mut next = self.clone();
+        if op.asks_again() {
+            return next;
+        }
         match op {
             Op::Set(word, value) => next.words[*word] = *value,
+            Op::Add(word, value) => next.words[*word] = next.words[*word].wrapping_add(*value),
             Op::Swap(a, b) => next.words.swap(*a, *b),
             Op::Put(place, words, value) => {
                 next.places[*place] = Some((*words, *value, value + words - 1));
+            }
+            Op::Room(place, words, value) => {
+                next.places[*place] = Some((*words | HOLLOW, *value, value + 1));
             }
             Op::Touch(place, value) => {
                 next.places[*place] =
@@ -71,13 +119,31 @@ impl World {
             }
             Op::Drop(place) => next.places[*place] = None,
             Op::All(ops) => return ops.iter().fold(next, |world, op| world.after(op)),
-            Op::Undone(_) | Op::Abort(_) => {}
+            Op::Undone(_)
+            | Op::Abort(_)
+            | Op::Panic(_)
+            | Op::PanicInPart(_)
+            | Op::Beside(_)
+            | Op::Again(_)
+            | Op::Look(_)
+            | Op::Reopen => {}
         }
         next
     }
+
+    /// How many objects it has beside the root.
+    pub(super) fn objects(&self) -> u64 {
+        self.places.iter().flatten().count() as u64
+    }
+
+    /// Whether an object is at a place.
+    #[must_use]
+    pub fn has(&self, place: usize) -> bool {
+        self.places[place].is_some()
+    }
 }
 
-fn root<P: Policy, B: Pmem>(session: &mut Session<P, B>) -> PPtr<Root> {
+pub(super) fn root<P: Policy, B: Pmem>(session: &mut Session<P, B>) -> PPtr<Root> {
     let empty = Root {
         words: [0; WORDS],
         places: [[0; 2]; PLACES],
@@ -94,9 +160,40 @@ fn word(root: PPtr<Root>, index: usize) -> PPtr<u64> {
         .element(index as u64)
 }
 
-fn apply<T: Tx>(tx: &mut T, root: PPtr<Root>, op: &Op) -> TxResult<()> {
+fn at(root: PPtr<Root>, place: usize) -> PPtr<[u64; 2]> {
+    field!(root, Root, places)
+        .cast::<[u64; 2]>()
+        .element(place as u64)
+}
+
+/// What a body reaches beside its transaction: the root, and what runs a transaction of another
+/// session, or asks its own for one.
+pub(super) struct Around<'a> {
+    pub root: PPtr<Root>,
+    pub beside: &'a mut dyn FnMut(&[Op]),
+    pub again: &'a mut dyn FnMut(&[Op]),
+}
+
+impl Around<'_> {
+    /// Of a body that runs alone.
+    pub fn alone(root: PPtr<Root>) -> Self {
+        // Closures that capture nothing need no memory.
+        Self {
+            root,
+            beside: Box::leak(Box::new(|_: &[Op]| ())),
+            again: Box::leak(Box::new(|_: &[Op]| ())),
+        }
+    }
+}
+
+pub(super) fn apply<T: Tx>(tx: &mut T, around: &mut Around<'_>, op: &Op) -> TxResult<()> {
+    let root = around.root;
     match op {
         Op::Set(index, value) => tx.set(word(root, *index), *value),
+        Op::Add(index, value) => {
+            let old = tx.get(word(root, *index))?;
+            tx.set(word(root, *index), old.wrapping_add(*value))
+        }
         Op::Swap(a, b) => {
             let (a, b) = (word(root, *a), word(root, *b));
             let (x, y) = (tx.get(a)?, tx.get(b)?);
@@ -104,26 +201,13 @@ fn apply<T: Tx>(tx: &mut T, root: PPtr<Root>, op: &Op) -> TxResult<()> {
             tx.set(a, y)?;
             tx.set(b, x)
         }
-        Op::Put(place, words, value) => {
-            remove(tx, root, *place)?;
-            let content: Vec<u8> = (0..*words)
-                .flat_map(|word| (value + word).to_le_bytes())
-                .collect();
-            let made = tx.alloc_bytes(&content)?;
-            tx.set(at(root, *place), [made.start.offset(), *words])
+        Op::Put(place, ..) | Op::Room(place, ..) | Op::Touch(place, _) | Op::Drop(place) => {
+            apply_at(tx, root, *place, op)
         }
-        Op::Touch(place, value) => {
-            let [offset, words] = tx.get(at(root, *place))?;
-            tx.set(PPtr::<u64>::from_offset(offset).element(words - 1), *value)
-        }
-        Op::Drop(place) => {
-            remove(tx, root, *place)?;
-            tx.set(at(root, *place), [0; 2])
-        }
-        Op::All(ops) => ops.iter().try_for_each(|op| apply(tx, root, op)),
+        Op::All(ops) => all(tx, around, ops),
         Op::Undone(ops) => {
             let done = tx.nested(|tx| {
-                ops.iter().try_for_each(|op| apply(tx, root, op))?;
+                all(tx, around, ops)?;
                 Err::<(), _>(TxError::Abort)
             });
             if done == Err(TxError::Abort) {
@@ -133,16 +217,83 @@ fn apply<T: Tx>(tx: &mut T, root: PPtr<Root>, op: &Op) -> TxResult<()> {
             }
         }
         Op::Abort(ops) => {
-            ops.iter().try_for_each(|op| apply(tx, root, op))?;
+            all(tx, around, ops)?;
             Err(TxError::Abort)
         }
+        Op::Panic(ops) => {
+            all(tx, around, ops)?;
+            resume_unwind(Box::new(Planned))
+        }
+        Op::PanicInPart(ops) => caught(|| {
+            tx.nested(|tx| {
+                all(tx, around, ops)?;
+                resume_unwind(Box::new(Planned))
+            })
+        })
+        .unwrap_or(Ok(())),
+        Op::Beside(ops) => {
+            (around.beside)(ops);
+            Ok(())
+        }
+        Op::Again(ops) => {
+            (around.again)(ops);
+            Ok(())
+        }
+        Op::Look(_) | Op::Reopen => unreachable!("no part of a transaction"),
     }
 }
 
-fn at(root: PPtr<Root>, place: usize) -> PPtr<[u64; 2]> {
-    field!(root, Root, places)
-        .cast::<[u64; 2]>()
-        .element(place as u64)
+/// To the object at a place.
+fn apply_at<T: Tx>(tx: &mut T, root: PPtr<Root>, place: usize, op: &Op) -> TxResult<()> {
+    match op {
+        Op::Put(_, words, value) => {
+            remove(tx, root, place)?;
+            let content: Vec<u8> = (0..*words)
+                .flat_map(|word| (value + word).to_le_bytes())
+                .collect();
+            let made = tx.alloc_bytes(&content)?;
+            tx.set(at(root, place), [made.start.offset(), *words])
+        }
+        Op::Room(_, words, value) => {
+            remove(tx, root, place)?;
+            let made = tx.reserve(words * 8)?;
+            tx.set(at(root, place), [made, *words | HOLLOW])?;
+            // SAFETY: the first and the last word of the object that was just reserved.
+            unsafe {
+                tx.init(made, &[*value])?;
+                tx.init(made + (words - 1) * 8, &[value + 1])
+            }
+        }
+        Op::Touch(_, value) => {
+            let [offset, words] = tx.get(at(root, place))?;
+            if offset == 0 {
+                return Ok(());
+            }
+            let last = PPtr::<u64>::from_offset(offset).element((words & !HOLLOW) - 1);
+            tx.set(last, *value)
+        }
+        Op::Drop(_) => {
+            remove(tx, root, place)?;
+            tx.set(at(root, place), [0; 2])
+        }
+        _ => unreachable!("of no place"),
+    }
+}
+
+pub(super) fn all<T: Tx>(tx: &mut T, around: &mut Around<'_>, ops: &[Op]) -> TxResult<()> {
+    ops.iter().try_for_each(|op| apply(tx, around, op))
+}
+
+/// What [`Op::Panic`] throws.
+struct Planned;
+
+/// What a body returns, or none if it panics as planned.
+pub(super) fn caught<R>(body: impl FnOnce() -> R) -> Option<R> {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(done) => Some(done),
+        Err(thrown) if thrown.is::<Planned>() => None,
+        Err(other) => resume_unwind(other),
+    }
 }
 
 fn remove<T: Tx>(tx: &mut T, root: PPtr<Root>, place: usize) -> TxResult<()> {
@@ -152,356 +303,52 @@ fn remove<T: Tx>(tx: &mut T, root: PPtr<Root>, place: usize) -> TxResult<()> {
     }
 }
 
-/// Read a world; an object whose words do not fit each other is an error.
-fn read<T: Tx>(tx: &mut T, root: PPtr<Root>) -> TxResult<Result<World, Broken>> {
+/// Read a world; an object whose words do not fit each other, or that lies in another one, is an
+/// error. `meanwhile` is called when the objects' places are known and they are not read.
+pub(super) fn read<T: Tx>(
+    tx: &mut T,
+    root: PPtr<Root>,
+    meanwhile: &mut dyn FnMut(),
+) -> TxResult<Result<World, Broken>> {
     let found = tx.get(root)?;
+    meanwhile();
+    if let Some(broken) = overlap(&found.places) {
+        return Ok(Err(broken));
+    }
     let mut world = World {
         words: found.words,
         ..World::default()
     };
-    for (place, [offset, words]) in found.places.into_iter().enumerate() {
+    for (place, [offset, size]) in found.places.into_iter().enumerate() {
         if offset == 0 {
             continue;
         }
-        let start: PPtr<u64> = PPtr::from_offset(offset);
+        let (start, words) = (PPtr::<u64>::from_offset(offset), size & !HOLLOW);
         if words == 0 {
             let what = format!("object at {offset:#x}: it has no words");
             return Ok(Err(Broken::new(verdict::TORN_OBJECT, what)));
         }
         let first = tx.get(start)?;
-        for index in 0..words - 1 {
+        let whole = if size == words { 0..words - 1 } else { 0..0 };
+        for index in whole {
             let value = tx.get(start.element(index))?;
-            if value != first + index {
+            if value != first.wrapping_add(index) {
                 let what = format!("object at {offset:#x}: word {index} is {value}");
                 return Ok(Err(Broken::new(verdict::TORN_OBJECT, what)));
             }
         }
-        world.places[place] = Some((words, first, tx.get(start.element(words - 1))?));
+        world.places[place] = Some((size, first, tx.get(start.element(words - 1))?));
     }
     Ok(Ok(world))
 }
 
-/// Allocated objects, as the allocator has it.
-#[must_use]
-pub fn objects_of<P: Policy, B: Pmem>(heap: &Heap<P, B>) -> u64 {
-    heap.usage().objects
-}
-
-/// Whether a recovered heap holds what it held after `done` of the transactions, or one more.
-fn judge<P: Policy>(heap: &Heap<P, Plain>, worlds: &[World], done: usize) -> Result<(), Broken> {
-    let mut session = heap.session().map_err(Broken::does_not_open)?;
-    let root = root(&mut session);
-    let found = session
-        .view(|tx| read(tx, root))
-        .map_err(Broken::does_not_open)??;
-    let wanted = &worlds[done..worlds.len().min(done + 2)];
-    if !wanted.contains(&found) {
-        let what = format!("after {done} transactions: {found:?}, not one of {wanted:?}");
-        return Err(Broken::new(verdict::NOT_ATOMIC, what));
-    }
-    let objects = 1 + found.places.iter().flatten().count() as u64;
-    if objects_of(heap) != objects {
-        let what = format!(
-            "{} objects allocated, {objects} reachable",
-            objects_of(heap)
-        );
-        return Err(Broken::new(verdict::WRONG_OBJECTS, what));
-    }
-    match crate::fsck::check(heap.layout(), &|offset| heap.word(offset)).first() {
-        Some(finding) => Err(Broken::new(verdict::DAMAGED, &finding.what)),
-        None => Ok(()),
-    }
-}
-
-fn follow<P: Policy>(session: &mut Session<P, Recorder>, recorder: &Recorder, ops: &[Op]) {
-    let root = root(session);
-    for (number, op) in ops.iter().enumerate() {
-        let done = session.run(|tx| apply(tx, root, op));
-        assert!(
-            done == Ok(()) || matches!(op, Op::Abort(_)) && done == Err(TxError::Abort),
-            "{op:?}: {done:?}"
-        );
-        recorder.mark(number as u64);
-    }
-}
-
-/// A history: what goes before, and what is recorded.
-#[derive(Clone, Debug)]
-pub struct Scenario {
-    /// Its name.
-    pub name: &'static str,
-    /// Transactions before the record.
-    before: Vec<Op>,
-    /// Transactions of the record.
-    ops: Vec<Op>,
-    /// Bytes of its region at least.
-    bytes: u64,
-    /// All states of each moment are looked at, or this is a failure of the test.
-    exhaustive: bool,
-    /// Cuts in the recovery, and in a history after it, are looked at as well.
-    again: bool,
-}
-
-/// The histories.
-#[must_use]
-#[allow(clippy::too_many_lines)] // one table
-pub fn scenarios() -> Vec<Scenario> {
-    use Op::{Abort, All, Drop, Put, Set, Swap, Touch, Undone};
-    let small = |name, before, ops| Scenario {
-        name,
-        before,
-        ops,
-        bytes: 0,
-        exhaustive: true,
-        again: false,
-    };
-    let long = |name, before, ops| Scenario {
-        name,
-        before,
-        ops,
-        bytes: 1 << 19,
-        exhaustive: false,
-        again: false,
-    };
-    vec![
-        small(
-            "swap",
-            vec![Set(0, 1), Set(1, 2)],
-            vec![Swap(0, 1), Set(2, 3)],
-        ),
-        small(
-            "abort",
-            vec![Set(0, 1)],
-            vec![Abort(vec![Set(0, 5)]), Set(0, 7)],
-        ),
-        small("free", vec![Put(0, 2, 50)], vec![Drop(0)]),
-        long("allocate", vec![Put(3, 2, 9)], vec![Put(0, 2, 50)]),
-        long(
-            "exchange",
-            vec![Put(0, 2, 50)],
-            vec![Put(0, 2, 60), Put(1, 4, 70), Drop(0), Put(2, 2, 80)],
-        ),
-        long(
-            "several at once",
-            vec![Put(0, 2, 50), Set(3, 4)],
-            vec![
-                All(vec![
-                    Set(0, 1),
-                    Set(1, 2),
-                    Set(0, 3),
-                    Put(1, 3, 30),
-                    Drop(0),
-                    Swap(0, 3)
-                ]);
-                2
-            ],
-        ),
-        long(
-            "nested",
-            vec![Put(0, 2, 50)],
-            vec![All(vec![
-                Set(0, 1),
-                Undone(vec![Set(0, 9), Set(1, 9), Drop(0), Put(1, 2, 90)]),
-                Put(2, 2, 20),
-            ])],
-        ),
-        long(
-            "past the log",
-            vec![Put(0, 2, 50)],
-            vec![
-                Put(1, 70, 500),
-                Drop(1),
-                Put(2, 70, 900),
-                Drop(2),
-                Put(1, 70, 100),
-                Set(0, 1),
-            ],
-        ),
-        // The record of the last word is older than the object that comes to lie there.
-        long(
-            "written past the log where records point",
-            vec![Put(3, 70, 1)],
-            vec![
-                Put(0, 70, 500),
-                Touch(0, 9),
-                Drop(0),
-                Put(1, 70, 900),
-                Set(0, 1),
-            ],
-        ),
-        // A large object's chunks after a slab's and the reverse; old records meet new maps.
-        long(
-            "slabs where objects were",
-            vec![],
-            vec![
-                Put(0, 8300, 7),
-                Set(1, 1),
-                Drop(0),
-                Put(1, 30, 11),
-                Put(2, 60, 22),
-                Drop(1),
-                Set(0, 4),
-            ],
-        ),
-        long(
-            "many",
-            vec![],
-            (0..40)
-                .map(|n| All(vec![Set(n % 4, n as u64), Swap(0, 1)]))
-                .collect(),
-        ),
-        long(
-            "many objects",
-            vec![],
-            (0..40)
-                .map(|n| {
-                    if n % 3 == 2 {
-                        Drop(n % 4)
-                    } else {
-                        Put(n % 4, 2 + n as u64 % 3, n as u64 * 10)
-                    }
-                })
-                .collect(),
-        ),
-        Scenario {
-            name: "again",
-            before: vec![Set(0, 1), Put(0, 2, 50)],
-            ops: vec![
-                All(vec![
-                    Set(0, 5),
-                    Set(1, 6),
-                    Set(2, 7),
-                    Put(0, 2, 60),
-                    Set(3, 8),
-                ]),
-                Set(0, 2),
-            ],
-            bytes: 0,
-            exhaustive: false,
-            again: true,
-        },
-    ]
-}
-
-impl Scenario {
-    fn worlds(&self, ops: &[Op], from: &World) -> Vec<World> {
-        let mut worlds = vec![from.clone()];
-        for op in ops {
-            worlds.push(worlds[worlds.len() - 1].after(op));
-        }
-        worlds
-    }
-
-    /// Run it.
-    #[must_use]
-    pub fn run<P: Policy>(&self, trial: &Trial) -> Report {
-        let all_max = if self.exhaustive {
-            ALL_MAX
-        } else {
-            trial.limits.all_max
-        };
-        let limits = Limits {
-            all_max,
-            ..trial.limits
-        };
-        let trial = &Trial {
-            bytes: trial.bytes.max(self.bytes),
-            limits,
-            ..*trial
-        };
-        let start = self
-            .before
-            .iter()
-            .fold(World::default(), |world, op| world.after(op));
-        let worlds = self.worlds(&self.ops, &start);
-        let again = self.again;
-        let check = |heap: &Heap<P, Plain>, visit: &Visit<'_, '_>| {
-            judge(heap, &worlds, visit.marks.len())?;
-            if again {
-                self.again::<P>(trial, &worlds, visit)
-            } else {
-                Ok(())
-            }
-        };
-        let setup = |session: &mut Session<P, Recorder>| {
-            let root = root(session);
-            for op in &self.before {
-                let done = session.run(|tx| apply(tx, root, op));
-                assert_eq!(done, Ok(()), "{op:?}");
-            }
-        };
-        let history = |session: &mut Session<P, Recorder>, recorder: &Recorder| {
-            follow(session, recorder, &self.ops);
-        };
-        let mut report = match trial.run(setup, history, &check) {
-            Ok(report) => report,
-            Err(error) => Report {
-                failure: Some(Broken::does_not_open(error)),
-                ..Report::default()
-            },
-        };
-        if self.exhaustive && report.sampled > 0 && report.failure.is_none() {
-            let what = "too many states to look at all of them";
-            report.failure = Some(Broken::new(verdict::TOO_MANY_STATES, what));
-        }
-        report
-    }
-
-    /// From a state that a cut left: every cut of the recovery, and of transactions after it.
-    fn again<P: Policy>(
-        &self,
-        trial: &Trial,
-        worlds: &[World],
-        visit: &Visit<'_, '_>,
-    ) -> Result<(), Broken> {
-        let trial = Trial {
-            limits: Trial::limits(300, 3),
-            ..*trial
-        };
-        let done = visit.marks.len();
-        let (heap, image) = trial
-            .reopen::<P>(visit.image.bytes())
-            .map_err(Broken::does_not_open)?;
-        let mut events = heap.pmem().take();
-        let mut session = heap.session().map_err(Broken::does_not_open)?;
-        let root = root(&mut session);
-        let found = session
-            .view(|tx| read(tx, root))
-            .map_err(Broken::does_not_open)??;
-        let ops = [Op::All(vec![
-            Op::Set(0, 77),
-            Op::Set(1, 78),
-            Op::Set(2, 79),
-            Op::Set(3, 80),
-        ])];
-        let later = self.worlds(&ops, &found);
-        follow(&mut session, heap.pmem(), &ops);
-        events.push(Event::Mark(RECOVERED));
-        events.extend(heap.pmem().take());
-        drop(session);
-        let report = trial.judge::<P>(image, &events, &|heap, inner| match inner.marks {
-            [] => judge(heap, worlds, done),
-            [_recovered, returned @ ..] => judge(heap, &later, returned.len()),
-        });
-        report.failure.map_or(Ok(()), |broken| {
-            let what = format!("after a recovery: {}", broken.what);
-            Err(Broken { what, ..broken })
-        })
-    }
-}
-
-/// All histories under a policy: number of states looked at.
-///
-/// # Errors
-/// The first state that was wrong.
-pub fn self_check<P: Policy>(trial: &Trial) -> Result<u64, String> {
-    let mut states = 0;
-    for scenario in scenarios() {
-        let report = scenario.run::<P>(trial);
-        if let Some(what) = report.failure {
-            return Err(format!("{} under {}: {what}", scenario.name, P::KIND));
-        }
-        states += report.states;
-    }
-    Ok(states)
+fn overlap(places: &[[u64; 2]]) -> Option<Broken> {
+    let mut objects: Vec<_> = places.iter().filter(|[offset, _]| *offset != 0).collect();
+    objects.sort_unstable();
+    let pair = objects.windows(2).find(|pair| {
+        let [offset, size] = pair[0];
+        offset.saturating_add((size & !HOLLOW).saturating_mul(8)) > pair[1][0]
+    })?;
+    let what = format!("objects at {:#x} and {:#x}", pair[0][0], pair[1][0]);
+    Some(Broken::new(verdict::OVERLAP, what))
 }

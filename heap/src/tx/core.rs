@@ -8,11 +8,11 @@ use crate::alloc::{Chunk, Object, Refill, free_objects, object_at};
 use crate::classes::{CLASS, CLASSES, class_of};
 use crate::error::TxError;
 use crate::layout::CHUNK_BYTES;
-use crate::log::{entry, kind};
+use crate::log::{SEQUENCE_MAX, entry, kind};
 use crate::pmem::{LINE_BYTES, Pmem};
-use crate::shared::{LogState, Shared, SlotState};
-use crate::tx::TxResult;
-use crate::tx::word_set::WordSet;
+use crate::shared::{LogState, Shared, SlotState, Taken, orecs_of};
+use crate::tx::word_set::{WordSet, runs};
+use crate::tx::{Range, TxResult};
 
 /// Objects up to this size are written into the record, larger ones past the log: then a second
 /// fence costs less than writing them twice.
@@ -42,6 +42,24 @@ pub struct Pending {
     pub direct: bool,
 }
 
+impl Pending {
+    /// Whether a word lies in it.
+    #[inline(always)]
+    fn has(&self, offset: u64) -> bool {
+        (self.offset..self.offset + self.bytes).contains(&offset)
+    }
+}
+
+/// What a part of a transaction that fails goes back to.
+#[derive(Debug)]
+struct Part {
+    /// Where the words of the part around it begin.
+    around: usize,
+    pending: Vec<Pending>,
+    /// Where its own begin in `kept`.
+    kept: usize,
+}
+
 /// A session's part of the heap.
 #[derive(Debug)]
 pub struct Core<B: Pmem> {
@@ -57,6 +75,11 @@ pub struct Core<B: Pmem> {
     pub undo_log: LogState,
     /// Objects that are allocated or freed.
     pub pending: Vec<Pending>,
+    /// Parts of the transaction that have begun and not ended, the innermost last.
+    parts: Vec<Part>,
+    /// Old words of new objects: the log has none, as they go with the transaction, but a part that
+    /// fails puts them back in objects of the parts around it.
+    kept: WordSet,
     lists: Box<[Vec<u64>]>,
 }
 
@@ -74,6 +97,8 @@ impl<B: Pmem> Core<B> {
             slot,
             undo_log,
             pending: Vec::with_capacity(16),
+            parts: Vec::new(),
+            kept: WordSet::default(),
             lists: (0..CLASSES).map(|_| Vec::new()).collect(),
             shared,
         })
@@ -175,7 +200,10 @@ impl<B: Pmem> Core<B> {
                 Refill::Objects(list) => list,
                 Refill::Harvest(chunk) => self.harvest(class, chunk),
                 Refill::Fresh(chunk) => {
-                    self.make_slab::<FLUSH>(class, chunk)?;
+                    if let Err(error) = self.make_slab::<FLUSH>(class, chunk) {
+                        self.shared.alloc.give_run(chunk, 1);
+                        return Err(error);
+                    }
                     free_objects(
                         &self.shared.layout,
                         chunk,
@@ -222,7 +250,14 @@ impl<B: Pmem> Core<B> {
         record.note(bytes);
         record.fill();
         let record = record.lines(0);
-        let sequence = shared.enter_for::<FLUSH>(self.slot, record.len())?;
+        let locked = self.lock_map(map, bytes)?;
+        let sequence = match shared.enter_for::<FLUSH>(self.slot, record.len()) {
+            Ok(sequence) => sequence,
+            Err(error) => {
+                shared.unlock_orecs(&locked, None);
+                return Err(error);
+            }
+        };
         // SAFETY: this session, active.
         let state = unsafe { shared.state(self.slot) };
         shared.append::<FLUSH>(&mut state.redo, record, sequence);
@@ -235,7 +270,32 @@ impl<B: Pmem> Core<B> {
             shared.alloc.unlock_slab(chunk, true);
         }
         shared.leave(self.slot);
+        shared.unlock_orecs(&locked, Some(sequence));
         Ok(())
+    }
+
+    /// Under transactional memory, lock the lines of a slab's map: a transaction of another session may
+    /// still read the large object that was there. Nothing that this session has read depends on it.
+    fn lock_map(&self, map: u64, bytes: u64) -> TxResult<Vec<(u32, u64)>> {
+        let shared = &*self.shared;
+        let mut locked = Vec::new();
+        if shared.orecs.is_empty() {
+            return Ok(locked);
+        }
+        for index in orecs_of(map, bytes) {
+            match shared.lock_orec(self.slot, index, SEQUENCE_MAX) {
+                Taken::Before => {} // for an object: unlocked at the end, with a new version
+                Taken::Now(found) => {
+                    locked.push((index as u32, found));
+                    shared.pm.step();
+                }
+                Taken::Newer | Taken::Busy => {
+                    shared.unlock_orecs(&locked, None);
+                    return Err(TxError::Conflict);
+                }
+            }
+        }
+        Ok(locked)
     }
 
     /// The object that begins there and is allocated, as this transaction sees it; the place in
@@ -285,16 +345,73 @@ impl<B: Pmem> Core<B> {
         Ok(())
     }
 
-    /// Whether words lie in an object that this transaction allocated.
+    /// The object that this transaction allocated in which a word lies.
     #[inline(always)]
-    pub fn is_fresh(&self, offset: u64) -> bool {
+    pub fn fresh(&self, offset: u64) -> Option<usize> {
         self.pending
             .iter()
-            .any(|it| it.fate != Fate::Free && (it.offset..it.offset + it.bytes).contains(&offset))
+            .position(|it| it.fate != Fate::Free && it.has(offset))
     }
 
-    /// A nested part failed: its allocations are cancelled, its frees forgotten.
-    pub fn restore_pending(&mut self, before: Vec<Pending>) {
+    /// Words of that object are about to change in place: the innermost part keeps the old ones, if
+    /// the object was there before it began.
+    #[inline(always)]
+    pub fn keep(&mut self, object: usize, range: Range) {
+        if !self.parts.is_empty() {
+            self.keep_words(object, range);
+        }
+    }
+
+    #[cold]
+    fn keep_words(&mut self, object: usize, range: Range) {
+        let Some(part) = self.parts.last() else {
+            return;
+        };
+        if object >= part.pending.len() {
+            return;
+        }
+        let first = part.kept;
+        for offset in (range.offset..).step_by(8).take(range.words as usize) {
+            if self.kept.find(offset).is_none_or(|place| place < first) {
+                let old = self.load(offset);
+                self.kept.push(offset, old);
+            }
+        }
+    }
+
+    /// A part of the transaction begins; where the words of the part around it begin.
+    pub fn begin_part(&mut self, around: usize) {
+        let pending = self.pending.clone();
+        let kept = self.kept.part();
+        self.parts.push(Part {
+            around,
+            pending,
+            kept,
+        });
+    }
+
+    /// The innermost part ends: where the words of the part around it begin. If it failed, its
+    /// allocations are cancelled, its frees forgotten, and new objects of others are as before.
+    pub fn end_part<const FLUSH: bool>(&mut self, failed: bool) -> usize {
+        let Some(part) = self.parts.pop() else {
+            return 0; // there is one: each end has a beginning
+        };
+        if failed {
+            // A part within may have kept a word again: the older one comes last.
+            let kept: Vec<_> = runs(&self.kept.content()[part.kept..]).collect();
+            for (offset, words) in kept.into_iter().rev() {
+                self.write_direct::<FLUSH>(offset, words);
+            }
+            self.kept.truncate(part.kept);
+            self.restore_pending(part.pending);
+        }
+        if self.parts.is_empty() {
+            self.kept.clear();
+        }
+        part.around
+    }
+
+    fn restore_pending(&mut self, before: Vec<Pending>) {
         let failed = std::mem::replace(&mut self.pending, before);
         let known = self.pending.len();
         for mut it in failed.into_iter().skip(known) {
@@ -421,6 +538,9 @@ pub fn apply_pending<B: Pmem, const FLUSH: bool>(
                 }
             }
             Object::Large(first, count) => {
+                if alloc == 0 {
+                    shared.alloc.leave_run(first.into(), count.into());
+                }
                 let table = shared.layout.table_entry(first.into());
                 shared.apply::<FLUSH>(state, table, large_word(alloc == 1, count.into(), it.bytes));
             }

@@ -70,8 +70,8 @@ pub trait Tx: Sized {
     /// Where objects are: (offset of the first chunk, bytes).
     fn window(&self) -> (u64, u64);
 
-    /// Run a part that can be undone alone: if it returns an error, what it did is undone; the
-    /// program may then go on, but not after an error other than [`TxError::Abort`].
+    /// Run a part that can be undone alone: if it returns an error or panics, what it did is undone;
+    /// the program may then go on, but not after an error other than [`TxError::Abort`].
     ///
     /// # Errors
     /// What the part returns.
@@ -295,6 +295,50 @@ impl<T: Persist> WordsOf<'_, T> {
     }
 }
 
+/// Undoes what a body did if that panics: see [`guarded`].
+struct Guard<'a, T, U: Fn(&mut T)> {
+    tx: &'a mut T,
+    undo: U,
+}
+
+impl<T, U: Fn(&mut T)> Drop for Guard<'_, T, U> {
+    #[cold]
+    fn drop(&mut self) {
+        (self.undo)(self.tx);
+    }
+}
+
+/// Run a body of a program, which may panic: then it is undone before the panic goes on, so that
+/// the code that catches it finds the transaction as it was before. The only way to call one, for whole
+/// transactions and their parts, under each policy. Costs nothing where there is no panic.
+#[inline(always)]
+pub(crate) fn guarded<T, R>(
+    tx: &mut T,
+    undo: impl Fn(&mut T),
+    body: impl FnOnce(&mut T) -> R,
+) -> R {
+    let guard = Guard { tx, undo };
+    let done = body(guard.tx);
+    std::mem::forget(guard);
+    done
+}
+
+/// Parts of a transaction that can be undone alone.
+trait Parts: Sized {
+    /// A part begins.
+    fn begin_part(&mut self);
+    /// The innermost part ends; if it failed it is undone.
+    fn end_part(&mut self, failed: bool);
+
+    /// [`Tx::nested`].
+    fn part<R>(&mut self, body: impl FnOnce(&mut Self) -> TxResult<R>) -> TxResult<R> {
+        self.begin_part();
+        let done = guarded(self, |tx| tx.end_part(true), body);
+        self.end_part(done.is_err());
+        done
+    }
+}
+
 /// How a policy's transactions begin and end. One per session, used again and again.
 pub trait Engine<B: Pmem>: Tx + Send {
     /// For a session.
@@ -311,7 +355,7 @@ pub trait Engine<B: Pmem>: Tx + Send {
     /// # Errors
     /// [`TxError::TooLarge`] where the log has no room for the record that ends it.
     fn roll_back(&mut self) -> TxResult<()>;
-    /// Wait until something that was read has changed. False if it cannot know.
+    /// After a roll back, wait until something that was read has changed. False if it cannot know.
     fn wait_for_change(&mut self) -> bool;
     /// The session's part.
     fn core(&mut self) -> &mut Core<B>;

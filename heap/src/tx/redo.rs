@@ -9,11 +9,11 @@
 use std::sync::atomic::{Ordering, fence};
 
 use crate::error::TxError;
-use crate::pmem::{LINE_BYTES, Pmem};
-use crate::shared::ORECS;
-use crate::tx::core::{Core, DIRECT_MIN_BYTES, Fate, Pending, apply_pending, encode_pending};
+use crate::pmem::Pmem;
+use crate::shared::{Taken, is_locked, locked_by, orec_of, orecs_of};
+use crate::tx::core::{Core, DIRECT_MIN_BYTES, apply_pending, encode_pending};
 use crate::tx::word_set::{WordSet, runs};
-use crate::tx::{Engine, Range, Tx, TxResult};
+use crate::tx::{Engine, Parts, Range, Tx, TxResult};
 
 /// Under STM all lines of an object that is written past the log are locked until the commit: only
 /// for large ones is this less than to write them twice.
@@ -36,14 +36,6 @@ pub struct RedoTx<B: Pmem, const STM: bool, const FLUSH: bool> {
     locked: Vec<(u32, u64)>,
 }
 
-fn orec_of(offset: u64) -> usize {
-    (offset / LINE_BYTES as u64) as usize % ORECS
-}
-
-const fn is_locked(orec: u64) -> bool {
-    orec & 1 == 1
-}
-
 impl<B: Pmem, const STM: bool, const FLUSH: bool> RedoTx<B, STM, FLUSH> {
     #[inline(always)]
     fn load_isolated(&mut self, offset: u64) -> TxResult<u64> {
@@ -62,7 +54,7 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> RedoTx<B, STM, FLUSH> {
                 }
                 return Ok(value);
             }
-            if before == self.mine() {
+            if before == locked_by(self.core.slot) {
                 return Ok(value);
             }
             self.extend(before != after || is_locked(before))?;
@@ -110,76 +102,73 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> RedoTx<B, STM, FLUSH> {
 
     #[inline(always)]
     fn lock_changes(&mut self) -> bool {
-        let mine = self.mine();
         let words = runs(self.changes.content())
             .flat_map(|(offset, words)| (offset..).step_by(8).take(words.len()));
         for offset in words {
-            let index = orec_of(offset);
-            let orec = &self.core.shared.orecs[index];
-            let found = orec.load(Ordering::Relaxed);
-            if found == mine {
-                continue;
+            let taken = self
+                .core
+                .shared
+                .lock_orec(self.core.slot, orec_of(offset), self.version);
+            match taken {
+                Taken::Before => {}
+                Taken::Now(found) => {
+                    self.locked.push((orec_of(offset) as u32, found));
+                    self.core.shared.pm.step();
+                }
+                Taken::Newer | Taken::Busy => return false,
             }
-            let old = is_locked(found) || found >> 1 > self.version;
-            let order = Ordering::AcqRel;
-            if old
-                || orec
-                    .compare_exchange(found, mine, order, Ordering::Relaxed)
-                    .is_err()
-            {
-                return false;
-            }
-            self.locked.push((index as u32, found));
-            self.core.shared.pm.step();
         }
         true
+    }
+
+    /// Lock all lines of an object that is written past the log: others may still read what was there.
+    #[cold]
+    fn lock_object(&mut self, offset: u64, bytes: u64) -> TxResult<()> {
+        for index in orecs_of(offset, bytes) {
+            let mut taken = self
+                .core
+                .shared
+                .lock_orec(self.core.slot, index, self.version);
+            if taken == Taken::Newer {
+                // Perhaps this transaction has read one of its lines, and another has changed that.
+                self.extend(false)?;
+                taken = self
+                    .core
+                    .shared
+                    .lock_orec(self.core.slot, index, self.version);
+            }
+            match taken {
+                Taken::Before => {}
+                Taken::Now(found) => {
+                    self.locked.push((index as u32, found));
+                    self.core.shared.pm.step();
+                }
+                Taken::Newer | Taken::Busy => return Err(TxError::Conflict),
+            }
+        }
+        Ok(())
     }
 
     /// Unlock after a failure. Memory that was written past the log has changed anyway, and
     /// readers of the old object must notice.
     #[cold]
     fn unlock_failed(&mut self) {
-        let version = self
-            .direct
-            .then(|| self.core.shared.clock.0.fetch_add(1, Ordering::SeqCst) + 1);
-        self.unlock(version);
-    }
-
-    /// Lock the lines of an object that is written past the log.
-    fn lock_range(&mut self, offset: u64, bytes: u64) -> TxResult<()> {
-        let mine = self.mine();
-        for at in (offset..offset + bytes).step_by(LINE_BYTES).take(ORECS) {
-            let index = orec_of(at);
-            let orec = &self.core.shared.orecs[index];
-            let found = orec.load(Ordering::Relaxed);
-            if found == mine {
-                continue;
-            }
-            let order = Ordering::AcqRel;
-            if is_locked(found)
-                || orec
-                    .compare_exchange(found, mine, order, Ordering::Relaxed)
-                    .is_err()
-            {
-                return Err(TxError::Conflict);
-            }
-            self.locked.push((index as u32, found));
+        if !self.direct {
+            return self.unlock(None);
         }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn mine(&self) -> u64 {
-        (self.core.slot as u64) << 1 | 1
+        let version = self.core.shared.clock.0.fetch_add(1, Ordering::SeqCst) + 1;
+        // Its own locks are then no change that it would wait for (`wait_for_change`).
+        if self.reads_hold() {
+            self.version = version;
+        }
+        self.unlock(Some(version));
     }
 
     /// Unlock: with a new version, or as they were.
     #[inline(always)]
     fn unlock(&mut self, version: Option<u64>) {
-        for (index, old) in self.locked.drain(..) {
-            let word = version.map_or(old, |version| version << 1);
-            self.core.shared.orecs[index as usize].store(word, Ordering::Release);
-        }
+        self.core.shared.unlock_orecs(&self.locked, version);
+        self.locked.clear();
     }
 
     /// The record, durable; then the changes, its first words, in place.
@@ -244,6 +233,43 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> RedoTx<B, STM, FLUSH> {
         self.core.settle(committed);
     }
 
+    /// The object that was just reserved is written past the log, if it is large.
+    #[cold]
+    fn make_direct(&mut self, offset: u64, bytes: u64) -> TxResult<()> {
+        if STM {
+            if bytes < DIRECT_ISOLATED_MIN_BYTES {
+                return Ok(());
+            }
+            self.lock_object(offset, bytes)?;
+        }
+        if let Some(it) = self.core.pending.last_mut() {
+            it.direct = true;
+            self.direct = true;
+        }
+        Ok(())
+    }
+
+    /// Write words past the log, if they belong to a new object that is written so.
+    #[inline(always)]
+    fn put_direct(&mut self, offset: u64, words: &[u64]) -> bool {
+        if !self.direct {
+            return false;
+        }
+        match self.core.fresh(offset) {
+            Some(object) if self.core.pending[object].direct => {
+                let count = words.len() as u64;
+                let range = Range {
+                    offset,
+                    words: count,
+                };
+                self.core.keep(object, range);
+                self.core.write_direct::<FLUSH>(offset, words);
+                true
+            }
+            _ => false,
+        }
+    }
+
     #[inline(always)]
     fn put(&mut self, offset: u64, value: u64) {
         match self.changes.find(offset) {
@@ -273,43 +299,17 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> Tx for RedoTx<B, STM, FLUSH> {
         if self.view {
             return Err(TxError::ReadOnly);
         }
-        if self.direct
-            && self
-                .core
-                .pending
-                .iter()
-                .any(|it| it.direct && holds(it, offset))
-        {
-            self.core.write_direct::<FLUSH>(offset, &[value]);
-            return Ok(());
+        if !self.put_direct(offset, &[value]) {
+            self.put(offset, value);
         }
-        self.put(offset, value);
         Ok(())
     }
 
     #[inline(always)]
     unsafe fn init(&mut self, offset: u64, words: &[u64]) -> TxResult<()> {
-        let bytes = words.len() as u64 * 8;
-        if bytes
-            >= if STM {
-                DIRECT_ISOLATED_MIN_BYTES
-            } else {
-                DIRECT_MIN_BYTES
-            }
-        {
-            if STM {
-                // Others may still read the memory's former object.
-                self.direct = true;
-                self.lock_range(offset, bytes)?;
-            }
-            if let Some(it) = self.core.pending.iter_mut().rfind(|it| holds(it, offset)) {
-                it.direct = true;
-                self.direct = true;
-                self.core.write_direct::<FLUSH>(offset, words);
-                return Ok(());
-            }
+        if !self.put_direct(offset, words) {
+            self.changes.push_row(offset, words);
         }
-        self.changes.push_row(offset, words);
         Ok(())
     }
 
@@ -326,6 +326,9 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> Tx for RedoTx<B, STM, FLUSH> {
         match self.core.reserve::<FLUSH>(bytes) {
             Ok(pending) => {
                 self.core.pending.push(pending);
+                if pending.bytes > DIRECT_MIN_BYTES - 8 {
+                    self.make_direct(pending.offset, pending.bytes.next_multiple_of(8))?;
+                }
                 Ok(pending.offset)
             }
             // It would not commit anyway, and the conflicting session may have made room.
@@ -352,21 +355,24 @@ impl<B: Pmem, const STM: bool, const FLUSH: bool> Tx for RedoTx<B, STM, FLUSH> {
     }
 
     fn nested<R>(&mut self, body: impl FnOnce(&mut Self) -> TxResult<R>) -> TxResult<R> {
-        let changes = self.changes.part();
-        let around = std::mem::replace(&mut self.from, changes);
-        let pending = self.core.pending.clone();
-        let done = body(self);
-        self.from = around;
-        if done.is_err() {
-            self.changes.truncate(changes);
-            self.core.restore_pending(pending);
-        }
-        done
+        self.part(body)
     }
 }
 
-fn holds(pending: &Pending, offset: u64) -> bool {
-    pending.fate != Fate::Free && (pending.offset..pending.offset + pending.bytes).contains(&offset)
+impl<B: Pmem, const STM: bool, const FLUSH: bool> Parts for RedoTx<B, STM, FLUSH> {
+    fn begin_part(&mut self) {
+        let first = self.changes.part();
+        let around = std::mem::replace(&mut self.from, first);
+        self.core.begin_part(around);
+    }
+
+    fn end_part(&mut self, failed: bool) {
+        let first = self.from;
+        self.from = self.core.end_part::<FLUSH>(failed);
+        if failed {
+            self.changes.truncate(first);
+        }
+    }
 }
 
 impl<B: Pmem, const STM: bool, const FLUSH: bool> Engine<B> for RedoTx<B, STM, FLUSH> {

@@ -12,7 +12,7 @@ use crate::tx::core::{
     Core, DIRECT_MIN_BYTES, Fate, PENDING_WORDS, Pending, apply_pending, encode_pending,
 };
 use crate::tx::word_set::{WordSet, runs};
-use crate::tx::{Engine, Range, Tx, TxResult};
+use crate::tx::{Engine, Parts, Range, Tx, TxResult};
 
 /// A transaction over an undo log.
 #[derive(Debug)]
@@ -41,7 +41,11 @@ impl<B: Pmem, const FLUSH: bool> UndoTx<B, FLUSH> {
         for range in ranges {
             for offset in (range.offset..).step_by(8).take(range.words as usize) {
                 let known = self.saved.find(offset);
-                if known.is_some_and(|place| place >= self.from) || self.core.is_fresh(offset) {
+                if known.is_some_and(|place| place >= self.from) {
+                    continue;
+                }
+                if let Some(object) = self.core.fresh(offset) {
+                    self.core.keep(object, Range { offset, words: 1 });
                     continue;
                 }
                 let old = self.core.load(offset);
@@ -197,6 +201,10 @@ impl<B: Pmem, const FLUSH: bool> Tx for UndoTx<B, FLUSH> {
 
     #[inline(always)]
     unsafe fn init(&mut self, offset: u64, words: &[u64]) -> TxResult<()> {
+        if let Some(object) = self.core.fresh(offset) {
+            let words = words.len() as u64;
+            self.core.keep(object, Range { offset, words });
+        }
         self.core.write_direct::<false>(offset, words);
         Ok(())
     }
@@ -241,16 +249,24 @@ impl<B: Pmem, const FLUSH: bool> Tx for UndoTx<B, FLUSH> {
     }
 
     fn nested<R>(&mut self, body: impl FnOnce(&mut Self) -> TxResult<R>) -> TxResult<R> {
+        self.part(body)
+    }
+}
+
+impl<B: Pmem, const FLUSH: bool> Parts for UndoTx<B, FLUSH> {
+    fn begin_part(&mut self) {
         let first = self.saved.part();
         let around = std::mem::replace(&mut self.from, first);
-        let pending = self.core.pending.clone();
-        let done = body(self);
-        self.from = around;
-        if done.is_err() {
+        self.core.begin_part(around);
+    }
+
+    fn end_part(&mut self, failed: bool) {
+        let first = self.from;
+        // New objects are written back with the commit.
+        self.from = self.core.end_part::<false>(failed);
+        if failed {
             self.restore_from(first);
-            self.core.restore_pending(pending);
         }
-        done
     }
 }
 

@@ -51,6 +51,97 @@ fn must_be<P: Policy>(found: &[u64], expected: &[u64]) {
     }
 }
 
+mod now {
+    nvheap::persist! { pub struct Point { x: u64, y: u64 } }
+    nvheap::persist! { pub struct Line { from: Point, to: [Point; 2] } }
+}
+
+/// The same names, and the same sizes; a field of a field is another, or has another place.
+mod renamed {
+    nvheap::persist! { pub struct Point { y: u64, x: u64 } }
+    nvheap::persist! { pub struct Line { from: Point, to: [Point; 2] } }
+}
+mod narrow {
+    nvheap::persist! { pub struct Point { x: u64, y: i64 } }
+    nvheap::persist! { pub struct Line { from: Point, to: [Point; 2] } }
+}
+
+/// A root whose type holds another type of the same name is refused.
+pub fn root_of_another_layout<P: Policy>() {
+    use nvheap::Error;
+    let (_heap, mut session, _) = small_log::<P>();
+    session
+        .root_or("line", |tx| tx.alloc_zeroed::<now::Line>(1))
+        .expect("a root");
+    session.root::<now::Line>("line").unwrap();
+    let others = [
+        session.root::<renamed::Line>("line").map(PPtr::offset),
+        session.root::<narrow::Line>("line").map(PPtr::offset),
+    ];
+    for other in others {
+        if !matches!(other, Err(Error::RootType)) {
+            let what = format!("{:?}: a root of another layout: {other:?}", P::KIND);
+            must(Err(Broken::new(verdict::NOT_REFUSED, what)))
+        }
+    }
+}
+
+/// A new object that is much longer than the log, stored word by word; then it is changed as a whole,
+/// which does not fit, and the error says what to do.
+pub fn new_object_may_be_longer_than_the_log<P: Policy>() {
+    const BYTES: u64 = 300_000;
+    let (_heap, mut session, words) = small_log::<P>();
+    must_run::<P>(session.run(|tx| {
+        let made = PPtr::<u64>::from_offset(tx.reserve(BYTES)?);
+        (0..BYTES / 8).try_for_each(|word| tx.set(made.element(word), word))?;
+        tx.set(words, made.offset())
+    }));
+    let made = PPtr::<u64>::from_offset(all(&mut session, words)[0]);
+    let read = |tx: &mut P::Tx<_>| {
+        (0..BYTES / 8)
+            .map(|word| tx.get(made.element(word)))
+            .collect()
+    };
+    let found: Vec<u64> = session.view(read).expect("the object");
+    must_be::<P>(&found, &(0..BYTES / 8).collect::<Vec<_>>());
+    let change =
+        |tx: &mut P::Tx<_>| (0..BYTES / 8).try_for_each(|word| tx.set(made.element(word), 1));
+    must_fail::<P>(session.run(change), TxError::TooLarge);
+    let text = TxError::TooLarge.to_string();
+    assert!(
+        text.contains("in several") && text.contains("longer logs"),
+        "{text}"
+    );
+}
+
+/// One session more than the region has is refused, and a number of them that no region can have.
+pub fn sessions_are_counted<P: Policy>() {
+    let region = |sessions| {
+        let options = Options {
+            sessions,
+            redo_lines: 32,
+            undo_lines: 32,
+            ..Options::assume_all()
+        };
+        let map = Mapping::anonymous(1 << 22).expect("memory");
+        Heap::<P, Plain>::format(Plain, map, &options)
+    };
+    for sessions in [0, 449] {
+        let refused = region(sessions).expect_err("no such region").to_string();
+        assert!(
+            refused.contains(&format!("{sessions} sessions")),
+            "{refused}"
+        );
+    }
+    let heap = region(3).expect("a region");
+    let mut taken: Vec<_> = (0..3).map(|_| heap.session().expect("a session")).collect();
+    let refused = heap.session().expect_err("one too many").to_string();
+    let whole = refused.contains("all 3 sessions") && refused.contains("at most 448");
+    assert!(whole, "{refused}");
+    taken.pop();
+    heap.session().expect("the one that ended");
+}
+
 pub fn too_large_changes_nothing<P: Policy>() {
     let (_heap, mut session, words) = small_log::<P>();
     session.run(|tx| tx.set(words, 1)).expect("a small one");

@@ -2,12 +2,14 @@
 //! Effects of instructions on lines, and the state after a cut.
 
 use crate::array::Slot;
+use crate::clock::Clock;
 use crate::flight::Flights;
 use crate::hierarchy::{Hierarchy, Served};
 use crate::profile::{Domain, Profile, ps};
+use crate::queue::Queue;
 use crate::timing::Timing;
 use crate::{Bytes, Cause, Core, Line, Memory};
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Which flushes have an effect. All, except in negative tests.
@@ -45,15 +47,6 @@ pub struct Counters {
     pub unseen: u64,
 }
 
-/// A line that the memory controller has accepted and not yet written.
-#[derive(Clone, Debug)]
-struct Queued {
-    line: Line,
-    bytes: Bytes,
-    cause: Cause,
-    done_ps: u64,
-}
-
 /// The caches of one machine. See the crate's description.
 #[derive(Debug)]
 pub struct Caches<M, T> {
@@ -68,13 +61,19 @@ pub struct Caches<M, T> {
     profile: Profile,
     hierarchy: Hierarchy,
     flights: Flights,
-    queue: VecDeque<Queued>,
+    queue: Queue,
     waited_ps: Vec<u64>,
-    now_ps: u64,
+    clock: Clock,
     sweep_at: Line,
     lines: u32,
     counters: Counters,
     latency_ps: [u64; 3],
+    /// Changes without a recorded store that were found: the content, and the cores that may hold it.
+    unseen: BTreeMap<Line, (Bytes, u64)>,
+    /// Cores that may change memory: until [`Self::power_fails`] all, then those that have not
+    /// written their caches back.
+    active: u64,
+    power_fails: bool,
 }
 
 impl<M: Memory, T: Timing> Caches<M, T> {
@@ -97,9 +96,9 @@ impl<M: Memory, T: Timing> Caches<M, T> {
             refused: Vec::new(),
             hierarchy: Hierarchy::new(&profile, cores, lines),
             flights: Flights::new(cores, lines, profile.fill_buffers),
-            queue: VecDeque::new(),
+            queue: Queue::new(profile.queue_lines),
             waited_ps: vec![0; cores],
-            now_ps: 0,
+            clock: Clock::new(cores),
             sweep_at: Line(0),
             lines,
             counters: Counters::default(),
@@ -108,6 +107,9 @@ impl<M: Memory, T: Timing> Caches<M, T> {
                 latency(profile.l2),
                 latency(profile.llc),
             ],
+            unseen: BTreeMap::new(),
+            active: u64::MAX >> (u64::BITS as usize - cores),
+            power_fails: false,
             profile,
         }
     }
@@ -132,14 +134,27 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         self.waited_ps[core.0]
     }
 
-    /// Advances the memory controller's time; its queue needs it under [`Domain::None`].
-    pub fn advance(&mut self, now_ps: u64) {
-        self.now_ps = self.now_ps.max(now_ps);
-        while let Some(oldest) = self.queue.front() {
-            if oldest.done_ps > self.now_ps {
-                break;
-            }
-            self.write_oldest();
+    /// What time alone does, up to now: the memory controller writes lines that it has accepted. The
+    /// caller says it before it looks at media, and before each event whose order matters.
+    pub fn advance(&mut self) {
+        if !self.queue.is_empty() {
+            self.look();
+        }
+    }
+
+    /// The machine's time. What the controller had to write until then is on media.
+    fn look(&mut self) -> u64 {
+        let executed_ps = |core| self.timing.executed_ps(Core(core));
+        let clocks_ps = self.waited_ps.iter().enumerate();
+        let clocks_ps = clocks_ps.map(|(core, waited_ps)| executed_ps(core) + waited_ps);
+        let now_ps = self.clock.look(clocks_ps);
+        self.write_queued(now_ps);
+        now_ps
+    }
+
+    fn write_queued(&mut self, until_ps: u64) {
+        while let Some(oldest) = self.queue.take_written(until_ps) {
+            self.memory.write(oldest.line, &oldest.bytes, oldest.cause);
         }
     }
 
@@ -197,28 +212,18 @@ impl<M: Memory, T: Timing> Caches<M, T> {
     fn put(&mut self, core: Core, line: Line, bytes: Bytes, cause: Cause) -> u64 {
         self.counters.write_backs += 1;
         let busy_ps = self.timing.write_ps(core, line);
-        if self.profile.domain == Domain::None {
-            let begin_ps = self.queue.back().map_or(0, |last| last.done_ps);
-            let done_ps = begin_ps.max(self.now_ps) + busy_ps;
-            self.queue.push_back(Queued {
-                line,
-                bytes,
-                cause,
-                done_ps,
-            });
-            if self.queue.len() > self.profile.queue_lines {
-                self.write_oldest();
-            }
-        } else {
+        if self.profile.domain != Domain::None {
             self.memory.write(line, &bytes, cause);
+            return busy_ps;
         }
+        let mut now_ps = self.look();
+        if let Some(room_ps) = self.queue.room_at_ps() {
+            self.wait(core, room_ps - now_ps);
+            now_ps = self.look();
+        }
+        self.queue
+            .accept(line, bytes, cause, now_ps + busy_ps, busy_ps);
         busy_ps
-    }
-
-    fn write_oldest(&mut self) {
-        if let Some(oldest) = self.queue.pop_front() {
-            self.memory.write(oldest.line, &oldest.bytes, oldest.cause);
-        }
     }
 
     /// A store that bypasses the caches: in flight until a fence, and removed from every cache.
@@ -242,7 +247,7 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         } else {
             self.hierarchy.drop_line(line)
         };
-        let unseen = !dirty && !self.flights.holds(line) && self.memory.differs(line);
+        let unseen = !dirty && self.is_unseen(line);
         self.counters.unseen += u64::from(unseen);
         dirty || unseen
     }
@@ -306,7 +311,16 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         if whole && self.honoured == Honoured::All {
             self.hierarchy.empty(core);
         }
+        if whole && self.power_fails {
+            self.active &= !(1 << core.0);
+        }
         whole
+    }
+
+    /// From now on a core that has written its caches back changes memory by stores only.
+    pub fn power_fails(&mut self) {
+        self.active = u64::MAX >> (u64::BITS as usize - self.waited_ps.len());
+        self.power_fails = true;
     }
 
     /// WBNOINVD: like WBINVD, but the lines stay, clean.
@@ -315,13 +329,12 @@ impl<M: Memory, T: Timing> Caches<M, T> {
     }
 
     /// Lines that a WBINVD of this core has to write, in order.
-    fn due(&self, core: Core) -> Vec<Line> {
+    fn due(&mut self, core: Core) -> Vec<Line> {
         let mut due = self.hierarchy.dirty_of(core);
         let mut from = Line(0);
         while let Some(line) = self.next_unseen(from, Line(self.lines)) {
             from = Line(line.0 + 1);
-            let in_llc = !self.hierarchy.is_dirty_elsewhere(core, line);
-            if in_llc && !self.flights.holds(line) {
+            if self.leaves_last(core, line) {
                 due.push(line);
             }
         }
@@ -330,40 +343,80 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         due
     }
 
+    /// A core writes its caches back; nobody has seen who changed this line. Returns whether no other
+    /// core can hold it.
+    fn leaves_last(&mut self, core: Core, line: Line) -> bool {
+        let bytes = self.memory.coherent(line);
+        let fresh = (bytes, self.active | 1 << core.0);
+        let found = self.unseen.entry(line).or_insert(fresh);
+        if found.0 != bytes {
+            *found = fresh;
+        }
+        if self.honoured.has(line) {
+            found.1 &= !(1 << core.0);
+        }
+        let last = found.1 & !(1 << core.0) == 0;
+        if last {
+            self.unseen.remove(&line);
+        }
+        last
+    }
+
     fn write_all(&mut self, core: Core, cause: Cause, limit_ps: u64) -> bool {
         self.fence(core);
         let walk_ps = self.hierarchy.capacity_of(core) * ps(self.profile.walk_ns);
         let due = self.due(core);
-        let mut busy_ps = 0;
+        let (mut busy_ps, mut passed_ps) = (0, 0);
         for (index, line) in (1..).zip(&due) {
             if !self.honours(*line) {
                 continue;
             }
             let walked_ps = u128::from(walk_ps) * index / due.len() as u128;
-            if u128::from(busy_ps).max(walked_ps) > u128::from(limit_ps) {
-                self.waited_ps[core.0] += limit_ps;
+            let begin_ps = busy_ps.max(u64::try_from(walked_ps).unwrap_or(u64::MAX));
+            if begin_ps > limit_ps {
+                self.wait(core, limit_ps - passed_ps);
                 return false;
             }
+            self.wait(core, begin_ps - passed_ps);
+            passed_ps = begin_ps;
             self.counters.unseen += u64::from(!self.hierarchy.clean_line(*line));
             busy_ps += self.write_back(core, *line, cause);
         }
         if !due.is_empty() {
             busy_ps += self.timing.flush_ps(core);
         }
-        self.waited_ps[core.0] += walk_ps.max(busy_ps).min(limit_ps);
-        walk_ps.max(busy_ps) <= limit_ps
+        let whole_ps = walk_ps.max(busy_ps);
+        self.wait(core, whole_ps.min(limit_ps) - passed_ps);
+        whole_ps <= limit_ps
     }
 
-    fn next_unseen(&self, from: Line, end: Line) -> Option<Line> {
-        self.memory.next_difference(from, end)
+    /// Whether a line differs from what media has or will have, and neither a cache nor a flight
+    /// explains it.
+    fn is_unseen(&self, line: Line) -> bool {
+        if self.hierarchy.is_dirty(line) || self.flights.holds(line) {
+            return false;
+        }
+        match self.queue.newest(line) {
+            Some(bytes) => *bytes != self.memory.coherent(line),
+            None => self.memory.differs(line),
+        }
+    }
+
+    /// The first line in `from..end` that changed without a recorded store.
+    fn next_unseen(&self, mut from: Line, end: Line) -> Option<Line> {
+        while let Some(line) = self.memory.next_difference(from, end) {
+            if self.is_unseen(line) {
+                return Some(line);
+            }
+            from = Line(line.0 + 1);
+        }
+        None
     }
 
     /// INVD: the core's private caches and the last level are emptied without a write-back, so
     /// their lines revert to media. Returns the number of lines that changed.
     pub fn invd(&mut self, core: Core) -> u64 {
-        while !self.queue.is_empty() {
-            self.write_oldest();
-        }
+        self.write_queued(u64::MAX);
         for line in self.hierarchy.dirty_of(core) {
             self.hierarchy.clean_line(line);
         }
@@ -372,10 +425,8 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         let mut from = Line(0);
         while let Some(line) = self.next_unseen(from, Line(self.lines)) {
             from = Line(line.0 + 1);
-            if !self.hierarchy.is_dirty(line) && !self.flights.holds(line) {
-                self.memory.revert(line);
-                lost += 1;
-            }
+            self.memory.revert(line);
+            lost += 1;
         }
         lost
     }
@@ -388,23 +439,21 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         let mut from = begin;
         while let Some(line) = self.next_unseen(from, end) {
             from = Line(line.0 + 1);
-            if !self.hierarchy.is_dirty(line) && !self.flights.holds(line) {
-                self.counters.swept += 1;
-                self.write_back(core, line, Cause::Sweep);
-            }
+            self.counters.swept += 1;
+            self.write_back(core, line, Cause::Sweep);
         }
         self.sweep_at = if end.0 == self.lines { Line(0) } else { end };
     }
 
-    /// Power loss: the persistence domain writes what it covers, and nothing is written after.
-    pub fn power_cut(&mut self, now_ps: u64) {
-        self.advance(now_ps);
-        self.queue.clear();
+    /// Media is as a cut now leaves it: the persistence domain has written what it covers. What the
+    /// controller's queue still has is lost, unless power returns and the machine goes on.
+    pub fn power_cut(&mut self) {
+        self.advance();
         if self.profile.domain != Domain::Eadr {
             return;
         }
         let mut from = Line(0);
-        while let Some(line) = self.next_unseen(from, Line(self.lines)) {
+        while let Some(line) = self.memory.next_difference(from, Line(self.lines)) {
             from = Line(line.0 + 1);
             self.write_back(Core(0), line, Cause::Domain);
         }
@@ -413,6 +462,11 @@ impl<M: Memory, T: Timing> Caches<M, T> {
     /// Lines that stores made dirty and that are not written back, in order.
     pub fn dirty_lines(&self) -> Vec<Line> {
         self.hierarchy.dirty_of_all()
+    }
+
+    /// Whether this core's private caches hold the line dirty.
+    pub fn is_dirty_in(&self, core: Core, line: Line) -> bool {
+        self.hierarchy.is_dirty_in(core, line)
     }
 
     #[cfg(test)]

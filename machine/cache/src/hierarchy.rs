@@ -294,10 +294,9 @@ impl Hierarchy {
         dirty | self.llc.as_mut().is_some_and(|llc| llc.clean(line))
     }
 
-    /// Whether another core's private caches hold the line dirty.
-    pub(crate) fn is_dirty_elsewhere(&self, core: Core, line: Line) -> bool {
-        let others = self.holders[line.index()] & !(1 << core.0);
-        bits(others).any(|other| self.cores[other].is_dirty(line))
+    /// Whether this core's private caches hold the line dirty.
+    pub(crate) fn is_dirty_in(&self, core: Core, line: Line) -> bool {
+        self.cores[core.0].is_dirty(line)
     }
 
     /// Whether any cache holds the line dirty.

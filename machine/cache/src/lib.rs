@@ -28,8 +28,9 @@
 //!
 //! Rules for the caller:
 //!
-//! - Changes of coherent memory without a store (DMA, page walks) count as cached in the last level:
-//!   lost at a cut, written by WBINVD, by a flush of its line, or by [`Caches::sweep`].
+//! - Changes of coherent memory without a store (DMA, page walks, interrupt frames) may be in any
+//!   core's caches: lost at a cut, written by a flush of their line, by [`Caches::sweep`], or once every
+//!   core that may have made them has executed WBINVD.
 //! - The caller may omit loads. Then a dirty line stays with the core that stored to it until it is
 //!   evicted by stores, stored to by another, or flushed: more is lost at a cut than with loads.
 //! - Nothing here reads a clock, uses threads or iterates over hashes: the same calls give the same
@@ -37,10 +38,12 @@
 
 mod array;
 mod caches;
+mod clock;
 mod flight;
 mod hierarchy;
 mod image;
 mod profile;
+mod queue;
 mod timing;
 
 #[cfg(test)]

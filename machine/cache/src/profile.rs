@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn all_profiles_are_valid_and_found_by_name() {
         let all = Profile::parse_all(PROFILES).unwrap();
-        assert_eq!(all.len(), 7);
+        assert_eq!(all.len(), 8);
         for name in all.keys() {
             assert_eq!(&Profile::named(name).unwrap().name, name);
         }

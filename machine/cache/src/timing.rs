@@ -21,6 +21,11 @@ pub trait Timing {
     fn flush_ps(&mut self, _core: Core) -> u64 {
         0
     }
+    /// Time for which a core has executed instructions so far, waits not included. The model adds
+    /// what it knows of waits, and asks where it matters what has been written by now.
+    fn executed_ps(&self, _core: Core) -> u64 {
+        0
+    }
 }
 
 /// Every read and every write takes the same time.

@@ -35,7 +35,7 @@ fn eadr_keeps_what_caches_hold_and_adr_does_not() {
         let mut caches = machine("wsp-c5528", domain);
         store(&mut caches, OTHER, 5);
         caches.memory.coherent[6][0] = 9; // DMA
-        caches.power_cut(0);
+        caches.power_cut();
         assert_eq!(on_media(&caches, 5), kept);
         assert_eq!(on_media(&caches, 6), kept);
     }
@@ -53,22 +53,34 @@ fn line_sent_without_a_fence_is_lost_under_adr() {
             caches.fence(BOOT);
         }
         caches.fence(OTHER); // another core's fence does not wait for our lines
-        caches.power_cut(0);
+        caches.power_cut();
         assert_eq!(on_media(&caches, 5), kept);
         assert_eq!(on_media(&caches, 9), kept);
     }
 }
 
+/// CLFLUSH waits until the controller has accepted the line, which it writes 6 ns later.
 #[test]
-fn without_a_domain_only_time_empties_the_controllers_queue() {
-    let mut caches = machine("wsp-c5528", Domain::None);
-    for line in [1, 2] {
-        store(&mut caches, BOOT, line);
-        caches.clflush(BOOT, Line(line));
+fn accepted_line_needs_a_domain_or_time_to_be_kept() {
+    for (domain, later_ps, kept) in [
+        (Domain::None, 0, false),
+        (Domain::None, 6_000, true),
+        (Domain::Adr, 0, true),
+    ] {
+        let mut caches = machine("wsp-x5650-none", domain);
+        for line in [1, 2] {
+            store(&mut caches, BOOT, line);
+            caches.clflush(BOOT, Line(line));
+        }
+        caches.wait(BOOT, later_ps);
+        caches.power_cut();
+        assert!(on_media(&caches, 1), "accepted long ago");
+        assert_eq!(
+            on_media(&caches, 2),
+            kept,
+            "{domain:?}, {later_ps} ps later"
+        );
     }
-    assert!(!on_media(&caches, 1));
-    caches.power_cut(6_000); // a line takes 6 ns
-    assert!(on_media(&caches, 1) && !on_media(&caches, 2));
 }
 
 #[test]
@@ -128,7 +140,11 @@ fn flushes_that_are_not_honoured_write_nothing() {
 fn unseen_changes_are_lost_without_and_kept_with_a_flush_or_the_sweep() {
     type Flush = fn(&mut Caches<Image, FlatTiming>);
     let flushes: [Flush; 4] = [
-        |caches| caches.wbinvd(OTHER),
+        |caches| {
+            caches.wbinvd(OTHER);
+            assert!(!on_media(caches, 77), "the other core may have changed it");
+            caches.wbinvd(BOOT);
+        },
         |caches| caches.clflush(BOOT, Line(77)),
         |caches| {
             caches.clwb(BOOT, Line(77));
@@ -147,6 +163,22 @@ fn unseen_changes_are_lost_without_and_kept_with_a_flush_or_the_sweep() {
         flush(&mut caches);
         assert!(on_media(&caches, 77));
     }
+}
+
+/// What changes after a core's write-back in a Stop is by one that still runs.
+#[test]
+fn unseen_change_belongs_to_the_cores_that_still_run() {
+    let mut caches = machine("wsp-c5528", Domain::Adr);
+    caches.power_fails();
+    caches.memory.coherent[77][0] = 1;
+    caches.wbinvd(OTHER);
+    assert!(!on_media(&caches, 77));
+    caches.memory.coherent[78][0] = 1;
+    caches.wbinvd(BOOT);
+    assert!(on_media(&caches, 77) && on_media(&caches, 78));
+    caches.memory.coherent[79][0] = 1;
+    caches.power_cut();
+    assert!(!on_media(&caches, 79), "nobody writes that back");
 }
 
 /// WSP, Table 2: WBINVD takes 2.8 ms on the C5528 however little is dirty; CLFLUSH of all its 8 MiB 2.3 ms.

@@ -248,13 +248,13 @@ mod tests {
     #[test]
     fn constants_are_the_labs() {
         let lab = include_str!("../../../lab/machine/disk_log.py");
-        for said in [
+        for expected in [
             format!("\nMAGIC = 0x{MAGIC:X}\n"),
             format!("\nVERSION = {VERSION}\n"),
             format!("\nSECTOR_BYTES = {SECTOR_BYTES} "),
             format!("\nFLUSH, FUA, DISCARD, MARK = {FLUSH}, {FUA}, {DISCARD}, {MARK}\n"),
         ] {
-            assert!(lab.contains(&said), "{said}");
+            assert!(lab.contains(&expected), "{expected}");
         }
     }
 

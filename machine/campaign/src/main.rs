@@ -191,8 +191,8 @@ fn run(job: Job, out: &mut impl Write) -> Result<(), CampaignError> {
         } => {
             let recording = Recording::open(&recording)?;
             let eviction = eviction(&evict)?;
-            let told = replay::replay(&recording, cut, &eviction, trace, media.as_deref())?;
-            serde_json::to_writer(&mut *out, &told)
+            let result = replay::replay(&recording, cut, &eviction, trace, media.as_deref())?;
+            serde_json::to_writer(&mut *out, &result)
                 .map_err(io::Error::from)
                 .and_then(|()| writeln!(out))
                 .map_err(written)
@@ -203,8 +203,8 @@ fn run(job: Job, out: &mut impl Write) -> Result<(), CampaignError> {
             evict,
             to,
         } => {
-            let told = write_lost(&recording, cut, &evict, &to)?;
-            writeln!(out, "{}", json!(told)).map_err(written)
+            let result = write_lost(&recording, cut, &evict, &to)?;
+            writeln!(out, "{}", json!(result)).map_err(written)
         }
     }
 }

@@ -6,7 +6,8 @@
 //! the rules change: everything that is or could be on media then is in one of the two. Each place
 //! of Stop, Go and running has its share, and so have cuts at which an image can be entered. Where
 //! the coherent view is known, most cuts evict lines early: none, each single line, all but one,
-//! the dirty lines of a page, pairs, random subsets, random words (torn lines), all of them; if at most
+//! the dirty lines of a page, pairs, random subsets, random subsets with older contents of their lines,
+//! random words (torn lines), all of them; if at most
 //! EXHAUSTIVE_LINES are dirty or EXHAUSTIVE_WORDS differ, every subset. The second round has every
 //! subset of up to SUBSET_WORDS words at all cuts at which an image can be entered.
 
@@ -19,17 +20,16 @@ use crate::run::{PLACES, Place};
 use crate::survey::{Segment, Survey};
 
 /// Share of cuts that are near a word.
-pub const NEAR_PERCENT: u64 = 15;
+pub const NEAR_PERCENT: u64 = 10;
 const ENTERABLE_PERCENT: u64 = 28;
-/// Share of cuts in each place. Where little is written, more cuts leave the same image; cuts near
-/// a
+/// Share of cuts in each place. Where little is written, more cuts leave the same image; cuts near a
 /// word are additional in the loader and at the commit.
 const fn place_percent(place: Place) -> u64 {
     match place {
-        Place::GoCpus => 72,
-        Place::Running | Place::StopPark => 34,
-        Place::StopSave | Place::StopCommit => 30,
-        Place::GoDevices => 26,
+        Place::GoCpus => 100,
+        Place::GoDevices => 44,
+        Place::Running | Place::StopPark | Place::StopSave => 46,
+        Place::StopCommit => 30,
         Place::Loader | Place::Cold => 12,
     }
 }
@@ -215,13 +215,14 @@ impl Draw<'_> {
 
     fn evict(&mut self) -> Eviction {
         let n = self.rng.next();
-        match self.rng.below(18) {
+        match self.rng.below(20) {
             0..=3 => Eviction::None,
             4..=7 => Eviction::One(n >> 32),
             8..=9 => Eviction::AllBut(n >> 32),
             10..=11 => Eviction::Pair(n >> 32, n & 0xffff_ffff),
             12..=13 => Eviction::Page(n >> 32),
             14 => Eviction::All,
+            15..=16 => Eviction::Older(n >> 16, [64, 128, 192, 240][self.rng.index(4)]),
             _ => Eviction::Random(n >> 16, [16, 64, 128, 192, 240][self.rng.index(5)]),
         }
     }

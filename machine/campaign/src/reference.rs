@@ -21,6 +21,7 @@ pub struct Reference {
     /// Number of dead bytes at the beginning of a line.
     dead_bytes: BTreeMap<u64, usize>,
     differs: BTreeSet<u64>,
+    unseen: BTreeSet<u64>,
 }
 
 impl Reference {
@@ -32,6 +33,7 @@ impl Reference {
             wanted: BTreeMap::new(),
             dead_bytes: BTreeMap::new(),
             differs: BTreeSet::new(),
+            unseen: BTreeSet::new(),
         }
     }
 
@@ -57,6 +59,21 @@ impl Reference {
     #[must_use]
     pub fn differs(&self) -> &BTreeSet<u64> {
         &self.differs
+    }
+
+    /// A line of the coherent view changed after the commit, and no store did that: a device, or a
+    /// CPU behind the kernel's back, still writes to what a Stop has written back.
+    pub fn changed_unseen(&mut self, offset: u64, old: &Line, new: &Line) {
+        let from = self.dead_bytes.get(&offset).copied().unwrap_or(0);
+        if !record::outside_image(offset) && old[from..] != new[from..] {
+            self.unseen.insert(offset);
+        }
+    }
+
+    /// Lines that changed so.
+    #[must_use]
+    pub fn unseen(&self) -> &BTreeSet<u64> {
+        &self.unseen
     }
 
     /// The image's content of a line in which media differs or has differed.

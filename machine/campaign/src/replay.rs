@@ -47,7 +47,7 @@ pub struct Replayed {
     /// Writes that the disks' caches may lose: in flight, or acknowledged too early.
     pub forgettable: usize,
     /// Size of the console's log at the cut.
-    pub said_bytes: u64,
+    pub console_bytes: u64,
     /// Events before and after the cut.
     pub trace: Vec<String>,
 }
@@ -106,7 +106,7 @@ pub fn replay(
         differs,
         disk_log: run.disk_log.clone(),
         forgettable: run.forgettable(),
-        said_bytes: run.said_bytes,
+        console_bytes: run.console_bytes,
         trace: trace(recording, &survey, cut, around)?,
     })
 }
@@ -149,9 +149,9 @@ fn trace(
     cut: u64,
     around: usize,
 ) -> Result<Vec<String>, CampaignError> {
-    let mut told: VecDeque<String> = VecDeque::new();
+    let mut lines: VecDeque<String> = VecDeque::new();
     if around == 0 {
-        return Ok(told.into());
+        return Ok(lines.into());
     }
     let mut run = survey::begin(recording, &survey.judge)?;
     let last = cut.saturating_add(around as u64);
@@ -160,13 +160,13 @@ fn trace(
             break;
         };
         if run.event == cut + 1 {
-            told.push_back(format!("{:>9} ---- the power goes here", ""));
-        } else if run.event <= cut && told.len() >= around {
-            told.pop_front();
+            lines.push_back(format!("{:>9} ---- the power goes here", ""));
+        } else if run.event <= cut && lines.len() >= around {
+            lines.pop_front();
         }
-        told.push_back(tell(run.event, &timed, recording.header.nvram_phys));
+        lines.push_back(tell(run.event, &timed, recording.header.nvram_phys));
     }
-    Ok(told.into())
+    Ok(lines.into())
 }
 
 fn tell(event: u64, timed: &Timed<'_>, phys: u64) -> String {
@@ -200,7 +200,7 @@ fn tell(event: u64, timed: &Timed<'_>, phys: u64) -> String {
         }
         Event::Cut { cause } => format!("cut        cause {cause}"),
         Event::End => "end".into(),
-        Event::Said { bytes } => format!("said       {bytes} bytes"),
+        Event::Console { bytes } => format!("console    {bytes} bytes"),
     };
     format!(
         "{event:>9} {:>14} ns  cpu {:>3}  {what}",

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use memmap2::Mmap;
 use remanence_format::{
     REM_COMMIT_OFFSET, REM_COMMIT_STRIDE_BYTES, REM_CONSUMED_OFFSET, REM_EVENT_GO_BEGIN,
-    REM_EVENT_GO_DONE, REM_EVENT_GO_SYSCORE, REM_EVENT_STOP_BEGIN, REM_EVENT_STOP_BODY,
-    REM_EVENT_STOP_DEVICES, REM_EVENT_STOP_FAILED, REM_NOTE_OFFSET, REM_SLOTS, REM_TIMELINE_OFFSET,
+    REM_EVENT_GO_DONE, REM_EVENT_GO_SYSCORE, REM_EVENT_STOP_BEGIN, REM_EVENT_STOP_DEVICES,
+    REM_EVENT_STOP_FAILED, REM_EVENT_STOP_SYSCORE, REM_NOTE_OFFSET, REM_SLOTS, REM_TIMELINE_OFFSET,
     REM_TIMELINE_STRIDE_BYTES, RemEvent, RemWord,
 };
 use remanence_recording::{Cause, Event, Events, Header, LINE_BYTES, Phase, Reader, Timed};
@@ -32,9 +32,9 @@ pub enum Place {
     Running,
     /// From the power interrupt until devices are off the bus.
     StopPark,
-    /// Contexts and controllers are saved.
+    /// Contexts and controllers are saved; CPUs other than the boot CPU write back their caches.
     StopSave,
-    /// The body is complete: flush, commit, and everything after.
+    /// Clocks and controllers are saved: the boot CPU's flush, body, commit, and everything after.
     StopCommit,
     /// The loader.
     Loader,
@@ -113,6 +113,11 @@ pub struct Progress {
     pub entered: u32,
     /// Highest sequence of an image that the loader enters after a cut without eviction.
     pub durable: u32,
+    /// Highest sequence of a commit word that media has had so far, in an image without eviction;
+    /// 0 = no image was ever committed.
+    pub committed: u32,
+    /// Whether the newest image had a sequence that counted as consumed before it was committed.
+    pub born_consumed: bool,
     /// Whether media has had a valid record block so far.
     pub block_was_valid: bool,
     /// Whether the machine has reported that it stopped.
@@ -143,7 +148,7 @@ pub struct Run<'a> {
     /// Disks with volatile caches, at the last cut.
     pub disks: BTreeMap<u32, Disk>,
     /// Size of the console's log.
-    pub said_bytes: u64,
+    pub console_bytes: u64,
     /// See [`Progress`].
     pub progress: Progress,
     /// Expected content of the newest committed image.
@@ -151,7 +156,12 @@ pub struct Run<'a> {
     commits_stored: [RemWord; 2],
     /// Lines whose flush awaits a fence, and whether they were stored to since.
     in_flight: BTreeMap<u64, bool>,
+    /// Of each dirty line what it has held since media was the same, but its newest content.
+    versions: BTreeMap<u64, Vec<Line>>,
 }
+
+/// Of one line so many versions are kept: the first ones, of which others are most likely to differ.
+const VERSIONS_MAX: usize = 8;
 
 impl<'a> Run<'a> {
     /// A run before its first event.
@@ -174,14 +184,16 @@ impl<'a> Run<'a> {
             time_ns: 0,
             disk_log: BTreeMap::new(),
             disks: BTreeMap::new(),
-            said_bytes: 0,
+            console_bytes: 0,
             progress: Progress::default(),
             reference: None,
             commits_stored: [RemWord::default(); 2],
             in_flight: BTreeMap::new(),
+            versions: BTreeMap::new(),
         };
         run.commits_stored = [run.commit_word(0), run.commit_word(1)];
         run.progress.consumed_stored = run.consumed_word();
+        run.progress.committed = run.newest_commit_on_media();
         Ok(run)
     }
 
@@ -209,6 +221,13 @@ impl<'a> Run<'a> {
         }
         let skip = usize::try_from(offset - first).ok()?;
         Some(out[skip..skip + bytes].to_vec())
+    }
+
+    /// Whether memory changed behind the newest image.
+    #[must_use]
+    pub fn has_unseen(&self) -> bool {
+        let reference = self.reference.as_ref();
+        reference.is_some_and(|reference| !reference.unseen().is_empty())
     }
 
     /// The recording's header.
@@ -265,9 +284,14 @@ impl<'a> Run<'a> {
                 }
                 self.notice_store(at, bytes.len());
             }
-            Event::Unseen { line, data } | Event::Line { line, data } => {
+            Event::Unseen { line, data } => {
+                let old = self.coherent(offset(line));
+                if let (Place::StopCommit, Some(reference)) = (self.place, &mut self.reference) {
+                    reference.changed_unseen(offset(line), &old, data);
+                }
                 self.change_view(offset(line), *data);
             }
+            Event::Line { line, data } => self.change_view(offset(line), *data),
             Event::Flush {
                 line,
                 cause: Cause::CLWB | Cause::CLFLUSHOPT,
@@ -277,16 +301,16 @@ impl<'a> Run<'a> {
             }
             Event::CacheAll {
                 cause: Cause::INVD, ..
-            } => self.dirty.clear(),
+            } => self.forget_view(),
             Event::Window { begins } => {
                 self.window = begins;
-                self.dirty.clear();
+                self.forget_view();
             }
             Event::Phase(phase) => self.notice_phase(phase),
             Event::DiskLog { disk, bytes } => {
                 self.disk_log.insert(disk, bytes);
             }
-            Event::Said { bytes } => self.said_bytes = bytes,
+            Event::Console { bytes } => self.console_bytes = bytes,
             _ => {}
         }
         Ok(Some(timed))
@@ -322,6 +346,8 @@ impl<'a> Run<'a> {
         let old_view = self.coherent(offset);
         let stored_since = self.in_flight.remove(&offset).unwrap_or(false);
         let old = self.media.store(offset, data);
+        // From here on a cut finds these bytes or newer ones.
+        self.versions.remove(&offset);
         if let Some(reference) = &mut self.reference {
             reference.changed(offset, &old, data);
         }
@@ -331,6 +357,7 @@ impl<'a> Run<'a> {
             self.change_view(offset, if stored_since { old_view } else { *data });
         }
         let sequence = self.newest_commit_on_media();
+        self.progress.committed = self.progress.committed.max(sequence);
         let known = self
             .reference
             .as_ref()
@@ -343,12 +370,27 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    fn forget_view(&mut self) {
+        self.dirty.clear();
+        self.versions.clear();
+    }
+
     fn change_view(&mut self, offset: u64, data: Line) {
         if self.media.line(offset) == data {
             self.dirty.remove(&offset);
-        } else {
-            self.dirty.insert(offset, data);
+            self.versions.remove(&offset);
+        } else if let Some(old) = self.dirty.insert(offset, data) {
+            let versions = self.versions.entry(offset).or_default();
+            if old != data && versions.len() < VERSIONS_MAX {
+                versions.push(old);
+            }
         }
+    }
+
+    /// Older contents of a dirty line, in their order.
+    #[must_use]
+    pub fn versions(&self, offset: u64) -> &[Line] {
+        self.versions.get(&offset).map_or(&[], Vec::as_slice)
     }
 
     fn notice_phase(&mut self, phase: Phase) {
@@ -398,6 +440,7 @@ impl<'a> Run<'a> {
             self.commits_stored[index] = word;
             if word != RemWord::default() && self.window {
                 self.place = Place::StopCommit;
+                self.progress.born_consumed = word.sequence <= self.progress.consumed_stored;
                 self.reference = Some(Reference::at_commit(self, word.sequence));
             }
         }
@@ -417,7 +460,7 @@ impl<'a> Run<'a> {
         match event {
             REM_EVENT_STOP_BEGIN => self.place = Place::StopPark,
             REM_EVENT_STOP_DEVICES => self.place = Place::StopSave,
-            REM_EVENT_STOP_BODY => self.place = Place::StopCommit,
+            REM_EVENT_STOP_SYSCORE => self.place = Place::StopCommit,
             REM_EVENT_GO_BEGIN => self.enter(),
             REM_EVENT_GO_SYSCORE => self.place = Place::GoDevices,
             REM_EVENT_GO_DONE | REM_EVENT_STOP_FAILED => self.place = Place::Running,

@@ -128,7 +128,7 @@ impl Survey {
 }
 
 /// Everything besides the image that its verdict depends on.
-fn rules(run: &Run<'_>) -> (u32, u32, u32, u32, bool) {
+fn rules(run: &Run<'_>) -> (u32, u32, u32, u32, [bool; 4]) {
     let progress = &run.progress;
     let reference = run
         .reference
@@ -139,7 +139,12 @@ fn rules(run: &Run<'_>) -> (u32, u32, u32, u32, bool) {
         progress.durable,
         progress.consumed_stored,
         progress.entered,
-        progress.told_stopped,
+        [
+            progress.told_stopped,
+            progress.committed != 0,
+            progress.born_consumed,
+            run.has_unseen(),
+        ],
     )
 }
 
@@ -202,6 +207,6 @@ fn kind_name(event: &Event<'_>) -> &'static str {
         Event::Line { .. } => "line",
         Event::Cut { .. } => "cut",
         Event::End => "end",
-        Event::Said { .. } => "said",
+        Event::Console { .. } => "console",
     }
 }

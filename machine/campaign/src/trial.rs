@@ -53,12 +53,15 @@ enum Parts {
     Lines,
     SomeWords,
     EachWord,
+    /// Never exhaustive.
+    Contents,
 }
 
 impl Parts {
     fn of(evict: &Planned) -> Self {
         match evict {
             Planned::Named(Eviction::Torn(..)) => Self::SomeWords,
+            Planned::Named(Eviction::Older(..)) => Self::Contents,
             Planned::Named(_) => Self::Lines,
             Planned::EachWord => Self::EachWord,
         }
@@ -166,6 +169,7 @@ impl<'a> Trial<'a> {
             Parts::Lines => subsets_of_lines(&DirtyLines::of(&self.run), EXHAUSTIVE_LINES),
             Parts::SomeWords => words(EXHAUSTIVE_WORDS),
             Parts::EachWord => words(SUBSET_WORDS),
+            Parts::Contents => None,
         }
     }
 
@@ -179,7 +183,10 @@ impl<'a> Trial<'a> {
         // The same media may be legal before a word was stored and illegal after: both are judged.
         let stage = u64::from(progress.consumed_stored) << 34
             ^ u64::from(progress.entered) << 2
-            ^ u64::from(progress.told_stopped) << 1;
+            ^ u64::from(progress.committed != 0) << 33
+            ^ u64::from(self.run.has_unseen()) << 32
+            ^ u64::from(progress.told_stopped) << 1
+            ^ u64::from(progress.born_consumed);
         let new = self
             .seen
             .insert(self.run.media.digest() ^ stage.wrapping_mul(0x9e37_79b9_7f4a_7c15));

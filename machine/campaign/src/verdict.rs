@@ -42,11 +42,21 @@ pub enum Broken {
     /// A committed image that was not consumed is refused (3).
     Refused,
     /// The machine reported that it stopped, and its image cannot be entered (3).
-    ToldTooEarly,
+    ReportedTooEarly,
     /// The record is damaged, though only power was lost (3).
     Damaged,
     /// The same machine is mistaken for another one (6).
     OtherMachine,
+    /// Memory changed after the commit, and no store did that (1).
+    Unseen {
+        /// Number of lines that changed.
+        lines: usize,
+        /// Offset of the first in NVRAM.
+        first: u64,
+    },
+    /// A cold boot whose reason is not what happened: no image where there was one, or an image
+    /// that is called consumed and never was (3).
+    WrongReason,
 }
 
 impl Broken {
@@ -58,9 +68,11 @@ impl Broken {
             Self::EnteredTwice => "entered-twice",
             Self::Differs { .. } => "differs",
             Self::Refused => "refused",
-            Self::ToldTooEarly => "told-too-early",
+            Self::ReportedTooEarly => "reported-too-early",
             Self::Damaged => "damaged",
             Self::OtherMachine => "other-machine",
+            Self::Unseen { .. } => "unseen",
+            Self::WrongReason => "wrong-reason",
         }
     }
 
@@ -75,11 +87,16 @@ impl Broken {
                  the first at NVRAM + {first:#x}"
             ),
             Self::Refused => "a committed image is refused before anybody consumed it".into(),
-            Self::ToldTooEarly => {
+            Self::ReportedTooEarly => {
                 "the machine reported STOPPED, and no image can be entered".into()
             }
             Self::Damaged => "the record is damaged by nothing but the cut".into(),
             Self::OtherMachine => "the machine is taken for another one".into(),
+            Self::Unseen { lines, first } => format!(
+                "{lines} lines changed after the commit without a store, the first at \
+                 NVRAM + {first:#x}"
+            ),
+            Self::WrongReason => "the reason of the cold boot is not what happened".into(),
         }
     }
 }
@@ -99,13 +116,23 @@ pub fn judge(run: &Run<'_>, decision: &Decision) -> Verdict {
     let broken = if decision.resumes() {
         entered(run, decision.sequence)
     } else {
-        refused(run, decision.reason)
+        refused(run, decision)
     };
     match broken {
         Some(broken) => Verdict::Violation(broken),
         None if decision.resumes() => Verdict::Resumed,
         None => Verdict::Cold,
     }
+}
+
+/// Whether a cold boot tells what became of the newest image.
+fn is_told(run: &Run<'_>, decision: &Decision) -> bool {
+    let progress = &run.progress;
+    if decision.reason == REM_COLD_NOT_COMMITTED {
+        return progress.committed == 0;
+    }
+    let newest = run.reference.as_ref().map(|reference| reference.sequence);
+    progress.committed != 0 && (newest != Some(decision.sequence) || !progress.born_consumed)
 }
 
 fn entered(run: &Run<'_>, sequence: u32) -> Option<Broken> {
@@ -119,25 +146,27 @@ fn entered(run: &Run<'_>, sequence: u32) -> Option<Broken> {
     if run.progress.entered >= sequence {
         return Some(Broken::EnteredTwice);
     }
-    let differs = reference.differs();
-    let first = *differs.first()?;
-    Some(Broken::Differs {
-        lines: differs.len(),
-        first,
-    })
+    let (differs, unseen) = (reference.differs(), reference.unseen());
+    if let Some(&first) = differs.first() {
+        let lines = differs.len();
+        return Some(Broken::Differs { lines, first });
+    }
+    let first = *unseen.first()?;
+    let lines = unseen.len();
+    Some(Broken::Unseen { lines, first })
 }
 
-fn refused(run: &Run<'_>, reason: u32) -> Option<Broken> {
+fn refused(run: &Run<'_>, decision: &Decision) -> Option<Broken> {
     let progress = &run.progress;
-    match reason {
+    match decision.reason {
         REM_COLD_NO_BLOCK | REM_COLD_CONSUMED_INVALID if !progress.block_was_valid => None,
         REM_COLD_NOT_COMMITTED | REM_COLD_ALREADY_CONSUMED => {
             if progress.durable > progress.consumed_stored {
                 Some(Broken::Refused)
             } else if progress.told_stopped {
-                Some(Broken::ToldTooEarly)
+                Some(Broken::ReportedTooEarly)
             } else {
-                None
+                (!is_told(run, decision)).then_some(Broken::WrongReason)
             }
         }
         REM_COLD_KERNEL_DIFFERS..=REM_COLD_MACHINE_UNKNOWN => Some(Broken::OtherMachine),

@@ -57,12 +57,12 @@ fn files_of_a_cut_hold_what_it_loses() {
     assert!(cuts.len() > 20, "{}", cuts.len());
     let mut named = 0;
     for (cut, dirty) in cuts.iter().step_by(cuts.len() / 10) {
-        let told = lost(&recording, *cut, &Eviction::None, dir.path()).unwrap();
+        let found = lost(&recording, *cut, &Eviction::None, dir.path()).unwrap();
         let (lines, unnamed) = differ(dir.path());
-        assert_eq!((told.lines, lines), (*dirty, *dirty), "at {cut}");
+        assert_eq!((found.lines, lines), (*dirty, *dirty), "at {cut}");
         named += lines - unnamed;
-        let told = lost(&recording, *cut, &Eviction::All, dir.path()).unwrap();
-        assert_eq!((told.lines, differ(dir.path())), (0, (0, 0)), "at {cut}");
+        let found = lost(&recording, *cut, &Eviction::All, dir.path()).unwrap();
+        assert_eq!((found.lines, differ(dir.path())), (0, (0, 0)), "at {cut}");
     }
     assert!(named > 0, "no lost line has a writer");
 }

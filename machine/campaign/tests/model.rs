@@ -13,13 +13,14 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
 use proptest::prelude::*;
+use remanence_campaign::dirty::DirtyLines;
 use remanence_campaign::judge::reason_name;
 use remanence_campaign::media::line_digest;
 use remanence_campaign::plan::plan;
 use remanence_campaign::record;
 use remanence_campaign::replay::replay;
 use remanence_campaign::run::{PLACES, Place, Recording};
-use remanence_campaign::survey::Survey;
+use remanence_campaign::survey::{self, Survey};
 use remanence_campaign::trial::{Outcome, Trial};
 use remanence_campaign::verdict::{Broken, Verdict};
 use remanence_crash_states::Eviction;
@@ -100,16 +101,21 @@ fn broken_rules_are_serialized_by_their_names() {
         Broken::NeverCommitted,
         Broken::EnteredTwice,
         Broken::Refused,
-        Broken::ToldTooEarly,
+        Broken::ReportedTooEarly,
         Broken::Damaged,
         Broken::OtherMachine,
+        Broken::WrongReason,
     ] {
         let json = serde_json::to_value(&broken).unwrap();
         assert_eq!(json, broken.name());
     }
-    let differs = Broken::Differs { lines: 1, first: 0 };
-    let json = serde_json::to_value(&differs).unwrap();
-    assert!(json.get(differs.name()).is_some());
+    for broken in [
+        Broken::Differs { lines: 1, first: 0 },
+        Broken::Unseen { lines: 1, first: 0 },
+    ] {
+        let json = serde_json::to_value(&broken).unwrap();
+        assert!(json.get(broken.name()).is_some());
+    }
 }
 
 #[test]
@@ -159,6 +165,32 @@ fn plan_is_reproducible_and_rounds_differ() {
     assert_ne!(plan(&survey, 5, 1, 500), plan(&survey, 6, 1, 500));
 }
 
+/// A line that was evicted and then stored to again, beside one with its newest content.
+#[test]
+fn older_contents_are_combined_with_newer_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), 1, &Right).unwrap();
+    let recording = Recording::open(&dir.path().join("stop")).unwrap();
+    let survey = Survey::of(&recording).unwrap();
+    let mut run = survey::begin(&recording, &survey.judge).unwrap();
+    let (mut combined, mut seed) = (0, 0);
+    while run.step(None).unwrap().is_some() {
+        if run.dirty.keys().all(|line| run.versions(*line).is_empty()) {
+            continue;
+        }
+        seed += 1;
+        let stores = DirtyLines::of(&run).stores(&Eviction::Older(seed, 255));
+        let mut older = 0;
+        for (line, content) in &stores {
+            let newest = run.coherent(*line);
+            assert!(*content == newest || run.versions(*line).contains(content));
+            older += usize::from(*content != newest);
+        }
+        combined += usize::from(older > 0 && older < stores.len());
+    }
+    assert!(combined > 10, "{combined}");
+}
+
 #[test]
 fn violation_is_reported_with_its_lines_and_events() {
     let dir = tempfile::tempdir().unwrap();
@@ -169,13 +201,14 @@ fn violation_is_reported_with_its_lines_and_events() {
     let first = violations(&outcomes)[0];
     let recording = Recording::open(&stop).unwrap();
     let eviction = first.eviction.parse().unwrap();
-    let told = replay(&recording, first.event, &eviction, 5, None).unwrap();
-    assert_eq!(told.outcome.verdict, first.verdict);
-    assert_eq!(told.differs.len(), 1);
-    assert_ne!(told.differs[0].media, told.differs[0].committed);
-    assert!(told.differs[0].last_store.is_some());
+    let found = replay(&recording, first.event, &eviction, 5, None).unwrap();
+    assert_eq!(found.outcome.verdict, first.verdict);
+    assert_eq!(found.differs.len(), 1);
+    assert_ne!(found.differs[0].media, found.differs[0].committed);
+    assert!(found.differs[0].last_store.is_some());
     assert!(
-        told.trace
+        found
+            .trace
             .iter()
             .any(|line| line.contains("the power goes here"))
     );
@@ -206,9 +239,9 @@ fn disk_is_in_its_state_at_the_cut() {
     std::fs::write(stop.join("disk-0.log"), LOG).unwrap();
     let recording = Recording::open(&stop).unwrap();
     let at = |cut| replay(&recording, cut, &Eviction::None, 0, None).unwrap();
-    let told = [at(100), at(150), at(250)];
-    assert_eq!(told.each_ref().map(|told| told.forgettable), [0, 1, 0]);
-    let classes: HashSet<_> = told.iter().map(|told| &told.outcome.class).collect();
+    let found = [at(100), at(150), at(250)];
+    assert_eq!(found.each_ref().map(|found| found.forgettable), [0, 1, 0]);
+    let classes: HashSet<_> = found.iter().map(|found| &found.outcome.class).collect();
     assert_eq!(classes.len(), 3, "{classes:?}");
 }
 
@@ -223,7 +256,7 @@ proptest! {
         let stop = dir.path().join("stop");
         let recording = Recording::open(&stop).unwrap();
         let out = dir.path().join("media");
-        let told = replay(&recording, cut, &Eviction::Random(seed, of_256), 0, Some(&out)).unwrap();
+        let found = replay(&recording, cut, &Eviction::Random(seed, of_256), 0, Some(&out)).unwrap();
         let digest = |media: &[u8]| {
             let lines = media.chunks(64).enumerate();
             lines.map(|(n, line)| line_digest(n as u64, line.try_into().unwrap()))
@@ -232,10 +265,10 @@ proptest! {
         let media = std::fs::read(&out).unwrap();
         let base = std::fs::read(stop.join("base.media")).unwrap();
         let relative = digest(&media).wrapping_sub(digest(&base));
-        prop_assert_eq!(format!("{relative:016x}"), told.outcome.digest);
+        prop_assert_eq!(format!("{relative:016x}"), found.outcome.digest);
         let judge = Survey::of(&recording).unwrap().judge;
         let decision = judge.decide(&media[..record::BLOCK_BYTES]);
-        prop_assert_eq!(reason_name(decision.reason), told.outcome.reason);
-        prop_assert_eq!(decision.sequence, told.outcome.sequence);
+        prop_assert_eq!(reason_name(decision.reason), found.outcome.reason);
+        prop_assert_eq!(decision.sequence, found.outcome.sequence);
     }
 }

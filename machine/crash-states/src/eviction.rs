@@ -35,6 +35,8 @@ pub enum Eviction {
     Random(u64, u8),
     /// Each word of 8 bytes by chance: seed, and how many of 256.
     Torn(u64, u8),
+    /// Each line by chance, with any of the contents that it has had: seed, and how many of 256.
+    Older(u64, u8),
     /// The words of 8 bytes whose bit is set, counted over the words that differ.
     Words(u64),
     /// The lines whose bit is set; the first 64.
@@ -52,7 +54,8 @@ impl Display for NotAnEviction {
         write!(
             f,
             "not an eviction: {}; give none, all, one:N, allbut:N, pair:N:M, page:N, mask:BITS, \
-             random:SEED:OF_256, torn:SEED:OF_256, words:BITS or offsets of lines in hex",
+             random:SEED:OF_256, torn:SEED:OF_256, older:SEED:OF_256, words:BITS or offsets of \
+             lines in hex",
             self.0
         )
     }
@@ -84,6 +87,7 @@ impl FromStr for Eviction {
                 ("words", [bits]) => Self::Words(*bits),
                 ("random", [seed, of_256]) => Self::Random(*seed, share(*of_256)?),
                 ("torn", [seed, of_256]) => Self::Torn(*seed, share(*of_256)?),
+                ("older", [seed, of_256]) => Self::Older(*seed, share(*of_256)?),
                 _ => return Err(fail()),
             });
         }
@@ -111,6 +115,7 @@ impl Display for Eviction {
             Self::Words(bits) => write!(f, "words:{bits}"),
             Self::Random(seed, of_256) => write!(f, "random:{seed}:{of_256}"),
             Self::Torn(seed, of_256) => write!(f, "torn:{seed}:{of_256}"),
+            Self::Older(seed, of_256) => write!(f, "older:{seed}:{of_256}"),
             Self::Lines(lines) => {
                 let hex: Vec<String> = lines.iter().map(|line| format!("{line:#x}")).collect();
                 write!(f, "{}", hex.join(","))
@@ -146,6 +151,7 @@ impl Eviction {
             Self::Lines(lines) => newest(&|index| lines.contains(&offset(index))),
             Self::Words(bits) => words(open, *bits),
             Self::Torn(seed, of_256) => torn(open, *seed, *of_256),
+            Self::Older(seed, of_256) => older(open, *seed, *of_256),
         }
     }
 }
@@ -169,6 +175,21 @@ fn torn(open: &(impl OpenLines + ?Sized), seed: u64, of_256: u8) -> Pick {
         let words = 0..u64::from(open.choices(index).ilog2());
         let chosen = words.filter(|word| by_chance(seed, place + word, of_256));
         (index, chosen.fold(0, |bits, word| bits | 1 << word))
+    }))
+}
+
+fn older(open: &(impl OpenLines + ?Sized), seed: u64, of_256: u8) -> Pick {
+    Pick::new((0..open.count()).map(|index| {
+        let place = open.line(index) * LINE_BYTES as u64;
+        let newer = open.choices(index) - 1;
+        let evicted = by_chance(seed, place, of_256) && newer > 0;
+        // Of the contents but the oldest, which is on media anyway.
+        let choice = if evicted {
+            1 + (mix(seed ^ mix(place)) >> 8) % newer
+        } else {
+            0
+        };
+        (index, choice)
     }))
 }
 
@@ -228,6 +249,7 @@ mod tests {
             "page:9",
             "random:77:64",
             "torn:3:128",
+            "older:3:128",
             "words:6",
             "mask:5",
             "0x40,0x1000",
@@ -245,6 +267,24 @@ mod tests {
             "pair:1",
         ] {
             assert!(text.parse::<Eviction>().is_err(), "{text:?} was taken");
+        }
+    }
+
+    #[test]
+    fn older_contents_are_drawn_too() {
+        let content = |byte: u8| [byte; LINE_BYTES];
+        let line = OpenLine::changed(content(0), [content(1), content(2), content(3)]);
+        let lines = [(2, line.clone()), (3, line)];
+        let drawn: Vec<Pick> = (0..64)
+            .map(|seed| Eviction::Older(seed, 192).pick(&lines[..]))
+            .collect();
+        for choice in 0..4 {
+            let has = |pick: &&Pick| match pick.chosen() {
+                [(0, first), (1, 3)] => *first == choice,
+                [(1, 3)] => choice == 0,
+                _ => false,
+            };
+            assert!(drawn.iter().any(|pick| has(&pick)), "{choice} beside 3");
         }
     }
 

@@ -71,6 +71,16 @@ impl OpenLine {
         line
     }
 
+    /// A line that was changed as a whole, through these contents in turn; the last is the newest.
+    #[must_use]
+    pub fn changed(old: Line, contents: impl IntoIterator<Item = Line>) -> Self {
+        let mut line = Self::new(old);
+        for (number, content) in (0..).zip(contents) {
+            line.push(content, false, number);
+        }
+        line
+    }
+
     /// The line's next content. No change is no step.
     pub(crate) fn push(&mut self, after: Line, torn: bool, number: u64) {
         if after != self.newest() {

@@ -131,6 +131,7 @@ pub fn body(sequence: u32, realtime_ns: u64) -> Vec<u8> {
         context_bytes: u32_of(CONTEXT_BYTES),
         cpu_count: u32_of(CPUS),
         realtime_ns,
+        policy: format::REM_POLICY_COLD,
         desc_offset: u32_of(RemBody::BYTES as u64),
         desc_count: u32_of((entries.len() / RemDescEntry::BYTES) as u64),
         ..RemBody::default()
@@ -140,7 +141,7 @@ pub fn body(sequence: u32, realtime_ns: u64) -> Vec<u8> {
     [&body.to_bytes()[..], entries].concat()
 }
 
-/// The machine's description, with two entries.
+/// The machine's description, with three entries.
 #[must_use]
 pub fn description() -> Vec<u8> {
     let entry = |kind: u32, value: [u64; 5]| RemDescEntry {
@@ -151,6 +152,10 @@ pub fn description() -> Vec<u8> {
     let entries = [
         entry(format::REM_DESC_KERNEL, [11, 12, 13, 0, 0]),
         entry(format::REM_DESC_CPU_COUNT, [CPUS, 0, 0, 0, 0]),
+        entry(
+            format::REM_DESC_MEMORY,
+            [PHYS, NVRAM_BYTES, format::REM_MEMORY_NVRAM, 0, 0],
+        ),
     ];
     let bytes = entries.map(|entry| entry.to_bytes()).concat();
     let head = RemDesc {

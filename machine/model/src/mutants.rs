@@ -4,9 +4,9 @@
 
 use std::io::Result;
 
-use crate::image::{CONTEXTS, MEMORY};
+use crate::image::{self, CONTEXTS, MEMORY};
 use crate::machine::Machine;
-use crate::protocol::{Protocol, Stop, consume, flush_consumed};
+use crate::protocol::{Protocol, Right, Stop, consume, flush_consumed};
 
 /// A protocol with one wrong step.
 pub struct Mutant {
@@ -47,6 +47,31 @@ struct ArmKeepsCommit;
 impl Protocol for ArmKeepsCommit {
     fn clear_commit(&self, _: &mut Machine, _: u32) -> Result<()> {
         Ok(())
+    }
+}
+
+/// The reason of a cold boot is then that there was never an image.
+struct ArmClearsBoth;
+
+impl Protocol for ArmClearsBoth {
+    fn clear_commit(&self, machine: &mut Machine, sequence: u32) -> Result<()> {
+        for slot in [sequence, sequence + 1] {
+            let commit = image::commit_offset(slot);
+            machine.store(0, commit, &[0; 8])?;
+            machine.flush(commit)?;
+        }
+        Ok(())
+    }
+}
+
+/// An image whose sequence counts as consumed before it is committed.
+struct ConsumeAhead;
+
+impl Protocol for ConsumeAhead {
+    fn finish(&self, stop: &mut Stop<'_>) -> Result<()> {
+        consume(stop.machine, stop.sequence)?;
+        flush_consumed(stop.machine)?;
+        Right.finish(stop)
     }
 }
 
@@ -129,6 +154,11 @@ fn commit_twice(stop: &mut Stop<'_>) -> Result<()> {
     stop.flush_commit()
 }
 
+fn device_after_commit(stop: &mut Stop<'_>) -> Result<()> {
+    Right.finish(stop)?;
+    stop.machine.change_unseen(MEMORY + 0x3000)
+}
+
 fn consume_not_flushed(machine: &mut Machine, sequence: u32) -> Result<()> {
     consume(machine, sequence)
 }
@@ -164,7 +194,7 @@ const fn enter(
 }
 
 /// All of them.
-pub static MUTANTS: [Mutant; 12] = [
+pub static MUTANTS: [Mutant; 15] = [
     finish("skip-flush", &["differs"], &Finish(skip_flush)),
     finish(
         "flush-one-line-short",
@@ -188,13 +218,23 @@ pub static MUTANTS: [Mutant; 12] = [
     ),
     finish(
         "commit-not-flushed",
-        &["told-too-early"],
+        &["reported-too-early"],
         &Finish(commit_not_flushed),
     ),
     Mutant {
         name: "arm-keeps-commit",
         violates: &["damaged"],
         protocol: &ArmKeepsCommit,
+    },
+    Mutant {
+        name: "arm-clears-both",
+        violates: &["wrong-reason"],
+        protocol: &ArmClearsBoth,
+    },
+    Mutant {
+        name: "consume-ahead",
+        violates: &["wrong-reason"],
+        protocol: &ConsumeAhead,
     },
     enter("not-consumed", &["entered-twice"], &Enter(|_, _| Ok(()))),
     enter(
@@ -211,6 +251,11 @@ pub static MUTANTS: [Mutant; 12] = [
         "loader-writes-image",
         &["differs"],
         &Enter(loader_writes_image),
+    ),
+    finish(
+        "device-after-commit",
+        &["unseen"],
+        &Finish(device_after_commit),
     ),
     finish("commit-twice", &["damaged"], &Finish(commit_twice)),
 ];

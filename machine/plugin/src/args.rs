@@ -53,7 +53,7 @@ pub(crate) struct CachePlan {
     /// Write logs of disks, in order; their sizes are recorded.
     pub(crate) disk_logs: Vec<String>,
     /// The console's log; its size is recorded likewise.
-    pub(crate) said: Option<String>,
+    pub(crate) console: Option<String>,
     /// Loads are modelled always, not only while something is armed.
     pub(crate) loads: bool,
 }
@@ -81,7 +81,7 @@ impl fmt::Display for ArgsError {
                     f,
                     "{arg}: unknown; known are ctl=, count=, cut=, quantum=, pc=, out=, \
                      user=, cache=, memory=, media=, base=, record=, trace=, writers=, \
-                     flushes=, disklog=, said=, loads="
+                     flushes=, disklog=, console=, loads="
                 )
             }
             Self::NotSwitch(arg) => write!(f, "{arg}: must be on or off"),
@@ -96,7 +96,7 @@ impl fmt::Display for ArgsError {
             Self::CacheNeeds(what) => {
                 write!(
                     f,
-                    "cache=, memory=, media= and base= go together, and disklog= and said= with record=: \
+                    "cache=, memory=, media= and base= go together, and disklog= and console= with record=: \
                      {what} is missing"
                 )
             }
@@ -158,7 +158,7 @@ fn check_cache(cache: CachePlan) -> Result<Option<CachePlan>, ArgsError> {
     if cache.base.is_none() {
         return Err(ArgsError::CacheNeeds("base="));
     }
-    if cache.record.is_none() && (cache.said.is_some() || !cache.disk_logs.is_empty()) {
+    if cache.record.is_none() && (cache.console.is_some() || !cache.disk_logs.is_empty()) {
         return Err(ArgsError::CacheNeeds("record="));
     }
     Ok(Some(cache))
@@ -183,7 +183,7 @@ pub(crate) fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Plan, Arg
             "writers" => cache.writers = Some(value.to_owned()),
             "flushes" => cache.flushes = Some(value.to_owned()),
             "disklog" => cache.disk_logs.push(value.to_owned()),
-            "said" => cache.said = Some(value.to_owned()),
+            "console" => cache.console = Some(value.to_owned()),
             "loads" => cache.loads = parse_switch(arg, value)?,
             "base" => cache.base = Some(parse_address(arg, value)?),
             "pc" => {
@@ -301,7 +301,7 @@ mod tests {
         );
         let words = format!("{whole} disklog=d disklog=e");
         assert_eq!(parse_words(&words), Err(ArgsError::CacheNeeds("record=")));
-        let plan = parse_words(&format!("{words} record=r said=s")).unwrap();
+        let plan = parse_words(&format!("{words} record=r console=s")).unwrap();
         assert_eq!(plan.cache.unwrap().disk_logs, ["d", "e"]);
     }
 

@@ -42,9 +42,18 @@ fn executed_ns(begin: &Clocks, end: &Clocks) -> u64 {
     (0..CPUS_MAX).map(own).max().unwrap_or(0)
 }
 
+fn halted_ns(begin: &Clocks, end: &Clocks) -> u64 {
+    end.halted_ns.saturating_sub(begin.halted_ns)
+}
+
 /// Guest time from one moment to another: the largest clock of any vCPU, and halted time.
 pub(crate) fn elapsed_ns(begin: &Clocks, end: &Clocks) -> u64 {
-    executed_ns(begin, end) + end.halted_ns.saturating_sub(begin.halted_ns)
+    executed_ns(begin, end) + halted_ns(begin, end)
+}
+
+/// The same by the clock of one vCPU, which may lag behind others that wait for memory.
+pub(crate) fn own_elapsed_ns(begin: &Clocks, end: &Clocks, cpu: usize) -> u64 {
+    own_ns(begin, end, cpu) + halted_ns(begin, end)
 }
 
 /// How far the clock of one vCPU lags behind the largest.
@@ -90,6 +99,8 @@ mod tests {
         let end = clocks(&[1100, 520, 31], 12);
         let lags = [0, 1, 2].map(|cpu| lag_ns(&begin, &end, cpu));
         assert_eq!(lags, [400, 0, 499]);
+        let own = [0, 1, 2].map(|cpu| own_elapsed_ns(&begin, &end, cpu));
+        assert_eq!(own, [107, 507, 8]);
     }
 
     #[test]

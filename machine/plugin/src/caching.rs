@@ -21,9 +21,9 @@ use crate::recorder::{self, Recorder};
 use crate::traced::Traced;
 use crate::writers::Writers;
 use libc::{c_uint, c_void};
-use remanence_cache::{Caches, Core, Domain, Honoured, LINE_BYTES, Line, Memory, Profile, Slot};
+use remanence_cache::{Caches, Core, Honoured, LINE_BYTES, Line, Memory, Profile, Slot};
 use remanence_format::{REM_BLOCK_BYTES, u32_of};
-use remanence_recording::{CLOCK_MODEL, Event, Header};
+use remanence_recording::{CLOCK_MODEL, Event, Header, NO_VCPU};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -157,7 +157,7 @@ impl Job {
                 ..Header::default()
             };
             let mut recorder = Recorder::create(dir, &header)?;
-            recorder.watch(&plan.disk_logs, plan.said.as_deref());
+            recorder.watch(&plan.disk_logs, plan.console.as_deref());
             memories.recorder = Some(recorder);
         }
         let timing = Traced::new(&profile, plan.trace.clone(), cpus, lines, cut::begun);
@@ -269,7 +269,8 @@ impl Job {
         lines
     }
 
-    pub(crate) fn report(&self, to: &CacheRecord) {
+    pub(crate) fn report(&mut self, to: &CacheRecord) {
+        self.caches.advance();
         let counters = self.caches.counters();
         let (lost, due, media) = self.lost();
         let values = [
@@ -294,12 +295,8 @@ impl Job {
     }
 
     /// The machine's last report, or the loss of power: everything durable is on media after it.
-    pub(crate) fn last_act(&mut self, now_ps: u64, to: &CacheRecord) {
-        if self.caches.profile().domain == Domain::Eadr {
-            self.caches.power_cut(now_ps);
-        } else {
-            self.caches.advance(now_ps);
-        }
+    pub(crate) fn last_act(&mut self, to: &CacheRecord) {
+        self.caches.power_cut();
         self.report(to);
         if let Some(recorder) = &mut self.caches.memory.recorder {
             recorder.flush();
@@ -315,6 +312,7 @@ impl Job {
     /// PWR_OK drops: a new list begins.
     pub(crate) fn begin_flushes(&mut self) {
         self.flushed.clear();
+        self.caches.power_fails();
         if let Some(file) = &mut self.flushes {
             if let Err(error) = file.set_len(0).and_then(|()| file.rewind()) {
                 eprintln!("remanence-plugin: flushes are not logged: {error}");
@@ -324,10 +322,18 @@ impl Job {
         self.log_flush(0, 0xff, "drop");
     }
 
-    /// A core writes its caches back. Returns whether all others have, since power began to fail.
-    pub(crate) fn flushes_last(&mut self, core: usize, cores: usize) -> bool {
-        self.flushed.insert(core);
-        self.flushed.len() == cores
+    /// A core writes its caches back. Returns whether it is the first since power began to fail.
+    pub(crate) fn begins_flushes(&mut self, core: Core) -> bool {
+        let first = self.flushed.is_empty();
+        self.flushed.insert(core.0);
+        first
+    }
+
+    /// Whether a line is dirty in another core that has written its caches back since power began to
+    /// fail: it was stored to after that.
+    pub(crate) fn is_of_flushed(&self, core: Core, line: Line) -> bool {
+        let mut others = self.flushed.iter().filter(|other| **other != core.0);
+        others.any(|other| self.caches.is_dirty_in(Core(*other), line))
     }
 
     /// One line: nanoseconds since PWR_OK dropped, vCPU, what, lines that would be lost now.
@@ -360,6 +366,37 @@ impl Job {
         self.caches.memory.recorder.is_some()
     }
 
+    /// Records a store that has just been executed.
+    pub(crate) fn record_store(&mut self, line: Line, offset: u64, len: usize, pc: u64) {
+        let memory = &mut self.caches.memory;
+        let at = u64::from(line.0) * LINE_BYTES + offset;
+        let (bytes, len) = memory.stored(at, len);
+        let media = memory.media(line);
+        if let Some(recorder) = &mut memory.recorder {
+            let offset = usize::try_from(offset).unwrap_or(0);
+            recorder.stored(line, &media, offset, &bytes[..len], pc);
+        }
+    }
+
+    /// Records a flush, if stores are recorded.
+    pub(crate) fn record_flush(&mut self, line: Line, pc: u64, cause: remanence_recording::Cause) {
+        if let (true, Some(recorder)) = (self.in_window(), &mut self.caches.memory.recorder) {
+            recorder.flushes(line, pc, cause);
+        }
+    }
+
+    /// INVD has dropped what caches held.
+    pub(crate) fn record_dropped(&mut self) {
+        if let Some(recorder) = &mut self.caches.memory.recorder {
+            recorder.dropped();
+        }
+    }
+
+    /// Records what changed without a store, if stores are recorded.
+    pub(crate) fn find_unseen(&mut self) {
+        recorder::find_unseen(&mut self.caches.memory, self.lines);
+    }
+
     pub(crate) fn set_window(&mut self, begins: bool) {
         if begins {
             recorder::begin_window(&mut self.caches.memory, self.lines);
@@ -368,11 +405,12 @@ impl Job {
         }
     }
 
-    /// Sets vCPU and time of the events that follow.
-    pub(crate) fn stamp(&mut self, vcpu: c_uint, time_ns: u64) {
+    /// Sets vCPU and time of the events that follow, and records what reached media before them.
+    pub(crate) fn stamp(&mut self, vcpu: u64, time_ns: u64) {
         if let Some(recorder) = &mut self.caches.memory.recorder {
-            recorder.vcpu = u8::try_from(vcpu).unwrap_or(u8::MAX);
+            recorder.vcpu = u8::try_from(vcpu).unwrap_or(NO_VCPU);
             recorder.time_ns = time_ns;
+            self.caches.advance();
         }
     }
 
@@ -398,13 +436,17 @@ impl Job {
         }
     }
 
+    /// Sets the time of what the access causes.
     fn tell_time(&mut self, cpu: c_uint) {
-        if let (Some(_), Some(plugin)) = (&self.writers, PLUGIN.get()) {
-            let time_ns = plugin.model_ns(self, cpu);
-            if let Some(writers) = &mut self.writers {
-                writers.set_time(cpu as usize, time_ns);
-            }
+        if self.writers.is_none() && !self.is_recording() {
+            return;
         }
+        let Some(plugin) = PLUGIN.get() else { return };
+        let time_ns = plugin.model_ns(self, cpu);
+        if let Some(writers) = &mut self.writers {
+            writers.set_time(cpu as usize, time_ns);
+        }
+        self.stamp(cpu.into(), time_ns);
     }
 
     /// The part of an access that is in the line of `address`.
@@ -420,6 +462,9 @@ impl Job {
         };
         if let Some(line) = self.line_at(phys) {
             entry.line = line;
+            if let Some(plugin) = PLUGIN.get() {
+                plugin.follow_flushes(self, cpu, line);
+            }
             if let (Some(writers), true) = (&mut self.writers, how != Access::Load) {
                 writers.stored(core.0, line, pc);
             }

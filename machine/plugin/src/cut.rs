@@ -10,7 +10,7 @@ use crate::decode;
 use crate::parallel::Parallel;
 use crate::qemu;
 use libc::c_uint;
-use remanence_cache::Core;
+use remanence_cache::{Core, Line};
 use remanence_recording::{Event, Phase};
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Relaxed, Ordering::Release};
@@ -211,7 +211,7 @@ impl Plugin {
         }
         if matches!(self.plan.marks.get(mark), Some(Mark::Out { .. })) {
             // The mark is the machine's report that it has stopped.
-            self.last_act(&Event::Phase(Phase::STOPPED));
+            self.last_act(cpu.into(), &Event::Phase(Phase::STOPPED));
         }
         let after = record.cut_after.swap(NONE, Relaxed);
         if after != NONE {
@@ -219,14 +219,21 @@ impl Plugin {
         }
     }
 
+    /// Records an event that is not an instruction's: of this vCPU, or `NONE`. Same callers as cut().
+    fn record(&self, job: &mut Job, cpu: u64, event: &Event<'_>) {
+        let clocks = self.clocks(0, Some(job));
+        let now_ns = (0..self.cpu_count).map(|cpu| clocks.of_cpu_ns(cpu)).max();
+        job.stamp(cpu, now_ns.unwrap_or(0));
+        job.record(event);
+    }
+
     /// Records what may be the last event, and the state of caches. Same callers as cut().
-    fn last_act(&self, event: &Event<'_>) {
+    fn last_act(&self, cpu: u64, event: &Event<'_>) {
         // SAFETY: as for cut().
         if let Some(job) = unsafe { caching::job() } {
-            let clocks = self.clocks(0, Some(job));
-            let now_ns = (0..self.cpu_count).map(|cpu| clocks.of_cpu_ns(cpu)).max();
-            job.record(event);
-            job.last_act(now_ns.unwrap_or(0).saturating_mul(1000), &self.ctl.cache);
+            job.find_unseen();
+            self.record(job, cpu, event);
+            job.last_act(&self.ctl.cache);
         }
     }
 
@@ -292,7 +299,7 @@ impl Plugin {
         }
         if let Some(job) = job {
             job.begin_flushes();
-            job.record(&Event::Power { ok: false });
+            self.record(job, NONE, &Event::Power { ok: false });
         }
         self.armed.store(Armed::HoldUp as u32, Release);
     }
@@ -321,32 +328,56 @@ impl Plugin {
         hold_up.ns.checked_sub(elapsed_ns).filter(|left| *left > 0)
     }
 
-    /// What is left of a running hold-up; `None` if none runs, 0 if it is over.
-    pub(crate) fn hold_up_left_ns(&self, job: &Job) -> Option<u64> {
-        self.hold_up_is_armed()
-            .then(|| self.left_ns(Some(job)).unwrap_or(0))
-    }
-
-    /// Time since PWR_OK dropped; `None` without a hold-up.
-    pub(crate) fn hold_up_elapsed_ns(&self, job: &Job) -> Option<u64> {
-        let left_ns = self.hold_up_left_ns(job)?;
+    /// What is left of a running hold-up by the clock of one vCPU; `None` if none runs, 0 if it is
+    /// over.
+    pub(crate) fn hold_up_left_ns(&self, job: &Job, cpu: c_uint) -> Option<u64> {
+        let elapsed_ns = self.hold_up_elapsed_ns(job, cpu)?;
         let hold_up = self.hold_up.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(hold_up.ns - left_ns)
+        Some(hold_up.ns.saturating_sub(elapsed_ns))
     }
 
-    /// The last vCPU that writes its caches back has waited for the others' write-backs, and its PAUSE
-    /// loop took almost no modelled time: its clock is advanced to theirs, so that its own write-back
-    /// comes after them.
-    pub(crate) fn follow_flushes(&self, job: &mut Job, cpu: c_uint) {
-        if !self.hold_up_is_armed() || !job.flushes_last(cpu as usize, self.cpus()) {
+    /// Time since PWR_OK dropped by the clock of one vCPU; `None` without a hold-up.
+    pub(crate) fn hold_up_elapsed_ns(&self, job: &Job, cpu: c_uint) -> Option<u64> {
+        if !self.hold_up_is_armed() {
+            return None;
+        }
+        self.left_ns(Some(job)); // reads halted time, if there was any
+        let hold_up = self.hold_up.lock().unwrap_or_else(PoisonError::into_inner);
+        let begin = hold_up.begin?;
+        let now = self.clocks(hold_up.seen_halted_ns, Some(job));
+        Some(budget::own_elapsed_ns(&begin, &now, cpu as usize))
+    }
+
+    /// Advances clocks of vCPUs to the furthest.
+    fn wait_for_furthest(&self, job: &mut Job, cpus: std::ops::Range<usize>) {
+        let hold_up = self.hold_up.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(begin) = &hold_up.begin else {
+            return;
+        };
+        let now = self.clocks(hold_up.seen_halted_ns, Some(job));
+        for cpu in cpus {
+            let lag_ns = budget::lag_ns(begin, &now, cpu);
+            job.caches.wait(Core(cpu), lag_ns * 1000);
+        }
+    }
+
+    /// Before the first WBINVD of a hold-up. CPUs have waited for each other in PAUSE loops, which
+    /// take almost no modelled time: all clocks are advanced to the furthest.
+    pub(crate) fn begin_flush(&self, job: &mut Job, cpu: c_uint) {
+        if self.hold_up_is_armed() && job.begins_flushes(Core(cpu as usize)) {
+            self.wait_for_furthest(job, 0..self.cpus());
+        }
+    }
+
+    /// A vCPU that takes or flushes a line of one that has written its caches back has waited for
+    /// that write-back: its clock is advanced to the furthest, so that what it does next comes after
+    /// it.
+    pub(crate) fn follow_flushes(&self, job: &mut Job, cpu: c_uint, line: Line) {
+        if !self.hold_up_is_armed() || !job.is_of_flushed(Core(cpu as usize), line) {
             return;
         }
-        let hold_up = self.hold_up.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(begin) = &hold_up.begin {
-            let now = self.clocks(hold_up.seen_halted_ns, Some(job));
-            let lag_ns = budget::lag_ns(begin, &now, cpu as usize);
-            job.caches.wait(Core(cpu as usize), lag_ns * 1000);
-        }
+        let cpu = cpu as usize;
+        self.wait_for_furthest(job, cpu..cpu + 1);
     }
 
     /// What is left of the hold-up as the next fuse; `None` when it is over.
@@ -414,7 +445,7 @@ impl Plugin {
 
     /// Cuts power; does not return. Called on the vCPUs' thread, or while the VM is stopped or halted.
     pub(crate) fn cut(&self, cut: Cut, cpu: u64) -> ! {
-        self.last_act(&Event::Cut { cause: cut as u32 });
+        self.last_act(cpu, &Event::Cut { cause: cut as u32 });
         self.snapshot(&self.ctl.at_cut, cpu);
         self.ctl.cut.store(cut as u32, Release);
         loop {

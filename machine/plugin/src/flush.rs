@@ -76,13 +76,8 @@ fn flush_line(plugin: &Plugin, job: &mut Job, cpu: c_uint, site: &Site) {
     let Some(line) = job.line_at(phys) else {
         return; // not NVRAM
     };
-    if job.in_window() {
-        job.record(&Event::Flush {
-            line: phys,
-            pc: site.address,
-            cause: cause(site.kind),
-        });
-    }
+    job.record_flush(line, site.address, cause(site.kind));
+    plugin.follow_flushes(job, cpu, line);
     let core = Core(cpu as usize);
     match site.kind {
         Kind::Clflush => job.caches.clflush(core, line),
@@ -110,16 +105,20 @@ fn fence(plugin: &Plugin, job: &mut Job, cpu: c_uint, site: &Site) {
 }
 
 fn flush_all(plugin: &Plugin, job: &mut Job, cpu: c_uint, site: &Site) {
+    job.find_unseen();
     job.record(&Event::CacheAll {
         pc: site.address,
         cause: cause(site.kind),
     });
     let core = Core(cpu as usize);
-    plugin.follow_flushes(job, cpu);
+    plugin.begin_flush(job, cpu);
     log_progress(plugin, job, cpu, "begin");
-    let limit_ns = plugin.hold_up_left_ns(job).unwrap_or(u64::MAX);
+    let limit_ns = plugin.hold_up_left_ns(job, cpu).unwrap_or(u64::MAX);
     match site.kind {
-        Kind::Invd => job.invd(core),
+        Kind::Invd => {
+            job.invd(core);
+            job.record_dropped();
+        }
         Kind::Wbnoinvd => {
             job.caches.wbnoinvd(core);
             job.note_refused();
@@ -138,7 +137,7 @@ fn flush_all(plugin: &Plugin, job: &mut Job, cpu: c_uint, site: &Site) {
 
 /// Logs how far a Stop is, for people.
 fn log_progress(plugin: &Plugin, job: &mut Job, cpu: c_uint, what: &str) {
-    if let Some(elapsed_ns) = plugin.hold_up_elapsed_ns(job) {
+    if let Some(elapsed_ns) = plugin.hold_up_elapsed_ns(job, cpu) {
         job.log_flush(elapsed_ns, cpu.into(), what);
     }
 }
@@ -151,7 +150,7 @@ pub(crate) unsafe extern "C" fn executes(cpu: c_uint, data: *mut c_void) {
         return;
     };
     if job.is_recording() {
-        job.stamp(cpu, plugin.model_ns(job, cpu));
+        job.stamp(cpu.into(), plugin.model_ns(job, cpu));
     }
     match site.kind {
         Kind::Clflush | Kind::Clflushopt | Kind::Clwb => flush_line(plugin, job, cpu, site),
@@ -205,7 +204,7 @@ fn note_store(job: &mut Job, cpu: c_uint, info: u32, address: u64, pc: u64) {
     job.stores += 1;
     let Some(plugin) = PLUGIN.get() else { return };
     if job.is_recording() {
-        job.stamp(cpu, plugin.model_ns(job, cpu));
+        job.stamp(cpu.into(), plugin.model_ns(job, cpu));
     }
     if job.in_window() {
         // SAFETY: only extracts bits.
@@ -225,13 +224,7 @@ fn tell_store(job: &mut Job, phys: u64, len: usize, pc: u64) {
     let Some(line) = job.line_at(phys) else {
         return;
     };
-    let offset = u64::from(line.0) * LINE_BYTES + phys % LINE_BYTES;
-    let (bytes, len) = job.caches.memory.stored(offset, len);
-    job.record(&Event::Store {
-        address: phys,
-        bytes: &bytes[..len],
-        pc,
-    });
+    job.record_store(line, phys % LINE_BYTES, len, pc);
 }
 
 fn cut_at_store(plugin: &Plugin, job: &Job, cpu: c_uint) {

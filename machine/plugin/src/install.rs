@@ -101,7 +101,7 @@ unsafe fn install(
 
 /// Maps the control file, created if it is missing, and empties it.
 fn map(path: &str) -> Result<&'static Ctl, String> {
-    let told = |error: std::io::Error| format!("control file {path}: {error}");
+    let refused = |error: std::io::Error| format!("control file {path}: {error}");
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -109,9 +109,9 @@ fn map(path: &str) -> Result<&'static Ctl, String> {
         .truncate(false) // the lab may have it mapped
         .mode(0o600)
         .open(path)
-        .map_err(told)?;
-    file.set_len(CTL_BYTES as u64).map_err(told)?;
-    let page = map_shared(&file, CTL_BYTES).map_err(told)?;
+        .map_err(refused)?;
+    file.set_len(CTL_BYTES as u64).map_err(refused)?;
+    let page = map_shared(&file, CTL_BYTES).map_err(refused)?;
     // SAFETY: the page is CTL_BYTES long, aligned, is never unmapped, and
     // every bit pattern is a valid Ctl, whose fields are all atomics.
     unsafe {

@@ -23,7 +23,7 @@
 //! | `trace=FILE` | with caches: where `TRACE` writes the memory requests (`format/rem_trace.h`); loads are traced, too |
 //! | `writers=FILE` | with caches: the last store to each line (`format/rem_writers.h`) |
 //! | `flushes=FILE` | with caches: in a hold-up, how many lines were left before and after each WBINVD; text |
-//! | `disklog=FILE`, `said=FILE` | with `record=`: records the size of the write log of the next disk, and of the console's log |
+//! | `disklog=FILE`, `console=FILE` | with `record=`: records the size of the write log of the next disk, and of the console's log |
 //! | `loads=on` | with caches: loads are modelled always, not only while something is armed |
 //!
 //! Invariants:

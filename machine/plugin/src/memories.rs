@@ -22,20 +22,20 @@ struct Mapping {
 
 impl Mapping {
     fn open(path: &str) -> Result<Self, String> {
-        let told = |error: std::io::Error| format!("{path}: {error}");
+        let refused = |error: std::io::Error| format!("{path}: {error}");
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .open(path)
-            .map_err(told)?;
-        let bytes = file.metadata().map_err(told)?.len();
+            .map_err(refused)?;
+        let bytes = file.metadata().map_err(refused)?.len();
         if bytes == 0 || bytes % PAGE_BYTES != 0 || bytes / LINE_BYTES > u64::from(u32::MAX) {
             return Err(format!(
                 "{path}: {bytes} bytes; memory has whole pages, at least one"
             ));
         }
         let len = usize::try_from(bytes).map_err(|error| format!("{path}: {error}"))?;
-        let start = map_shared(&file, len).map_err(told)?;
+        let start = map_shared(&file, len).map_err(refused)?;
         // SAFETY: the mapping is `len` bytes long, aligned to a page, and never removed; the words are
         // atomics, so others may change them.
         let words = unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>(), len / 8) };

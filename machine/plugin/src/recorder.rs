@@ -4,10 +4,15 @@
 //!
 //! QEMU writes a disk's log before it answers the guest. So every write that the guest knows to be
 //! complete when an event happens is in the log by then, and the log's size orders the two.
+//!
+//! What changes memory without a callback (devices, page walks, interrupt frames) is found by
+//! comparing memory with what has been recorded of it: before each write-back of a whole cache, when
+//! the machine reports that it has stopped, and at the cut.
 
 use crate::memories::Memories;
 use remanence_cache::{Bytes, Cause, LINE_BYTES, Line, Memory};
 use remanence_recording::{self as recording, Event, Header, Writer};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -48,7 +53,7 @@ impl Watched {
         self.recorded = bytes;
         Some(match self.disk {
             Some(disk) => Event::DiskLog { disk, bytes },
-            None => Event::Said { bytes },
+            None => Event::Console { bytes },
         })
     }
 }
@@ -64,6 +69,25 @@ pub(crate) struct Recorder {
     pub(crate) window: bool,
     watched: Vec<Watched>,
     stores: u32,
+    view: View,
+}
+
+/// What a reader of the recording knows of a window's coherent view: the lines that it takes for
+/// dirty, by the rules of `format/rem_recording.h`.
+#[derive(Debug, Default)]
+struct View {
+    dirty: BTreeMap<Line, Bytes>,
+    /// Lines whose flush awaits a fence, and whether they were stored to since.
+    in_flight: BTreeMap<Line, bool>,
+}
+
+impl View {
+    fn written_back(&mut self, line: Line, bytes: &Bytes) {
+        let stored_since = self.in_flight.remove(&line).unwrap_or(false);
+        if !stored_since || self.dirty.get(&line) == Some(bytes) {
+            self.dirty.remove(&line);
+        }
+    }
 }
 
 impl Recorder {
@@ -81,16 +105,17 @@ impl Recorder {
             window: false,
             watched: Vec::new(),
             stores: 0,
+            view: View::default(),
         })
     }
 
     /// Records the sizes of these files from here on.
-    pub(crate) fn watch(&mut self, disk_logs: &[String], said: Option<&str>) {
+    pub(crate) fn watch(&mut self, disk_logs: &[String], console: Option<&str>) {
         for (disk, path) in (0..).zip(disk_logs) {
             self.watched.push(Watched::new(Some(disk), path));
         }
         self.watched
-            .extend(said.map(|path| Watched::new(None, path)));
+            .extend(console.map(|path| Watched::new(None, path)));
     }
 
     pub(crate) fn put(&mut self, event: &Event<'_>) {
@@ -125,11 +150,17 @@ impl Recorder {
         }
     }
 
+    fn unseen(&mut self, line: Line, data: &Bytes) {
+        let line = self.address(line);
+        self.put(&Event::Unseen { line, data });
+    }
+
     pub(crate) fn address(&self, line: Line) -> u64 {
         self.base + u64::from(line.0) * LINE_BYTES
     }
 
     pub(crate) fn write_back(&mut self, line: Line, bytes: &Bytes, cause: Cause) {
+        self.view.written_back(line, bytes);
         let line = self.address(line);
         let cause = recording::Cause(cause as u32);
         self.put(&Event::WriteBack {
@@ -137,6 +168,41 @@ impl Recorder {
             data: bytes,
             cause,
         });
+    }
+
+    /// A store, in a window: *bytes* at *offset* of the line, which media has as *media*.
+    pub(crate) fn stored(
+        &mut self,
+        line: Line,
+        media: &Bytes,
+        offset: usize,
+        bytes: &[u8],
+        pc: u64,
+    ) {
+        let known = self.view.dirty.entry(line).or_insert(*media);
+        known[offset..offset + bytes.len()].copy_from_slice(bytes);
+        if known == media {
+            self.view.dirty.remove(&line);
+        }
+        if let Some(stored_since) = self.view.in_flight.get_mut(&line) {
+            *stored_since = true;
+        }
+        let address = self.address(line) + offset as u64;
+        self.put(&Event::Store { address, bytes, pc });
+    }
+
+    /// A flush of a line, in a window.
+    pub(crate) fn flushes(&mut self, line: Line, pc: u64, cause: recording::Cause) {
+        if matches!(cause, recording::Cause::CLWB | recording::Cause::CLFLUSHOPT) {
+            self.view.in_flight.insert(line, false);
+        }
+        let line = self.address(line);
+        self.put(&Event::Flush { line, pc, cause });
+    }
+
+    /// All lines in caches are dropped: what is not on media is lost.
+    pub(crate) fn dropped(&mut self) {
+        self.view = View::default();
     }
 
     /// Writes everything recorded so far to the file.
@@ -156,17 +222,52 @@ pub(crate) fn begin_window(memories: &mut Memories, lines: u32) {
         return;
     };
     recorder.window = true;
+    recorder.view = View::default();
     recorder.put(&Event::Window { begins: true });
-    let mut from = Line(0);
-    while let Some(line) = memories.next_difference(from, Line(lines)) {
-        from = Line(line.0 + 1);
+    for line in differing(memories, lines) {
         let data = memories.coherent(line);
+        recorder.view.dirty.insert(line, data);
         recorder.put(&Event::Line {
             line: recorder.address(line),
             data: &data,
         });
     }
     recorder.flush();
+    memories.recorder = Some(recorder);
+}
+
+fn differing(memories: &Memories, lines: u32) -> impl Iterator<Item = Line> {
+    let mut from = Line(0);
+    std::iter::from_fn(move || {
+        let line = memories.next_difference(from, Line(lines))?;
+        from = Line(line.0 + 1);
+        Some(line)
+    })
+}
+
+/// In a window: records every line that is not as the recording has it.
+pub(crate) fn find_unseen(memories: &mut Memories, lines: u32) {
+    let Some(mut recorder) = memories.recorder.take() else {
+        return;
+    };
+    if recorder.window {
+        let vcpu = std::mem::replace(&mut recorder.vcpu, recording::NO_VCPU);
+        let mut known = std::mem::take(&mut recorder.view.dirty);
+        let mut now = BTreeMap::new();
+        for line in differing(memories, lines) {
+            let data = memories.coherent(line);
+            if known.remove(&line) != Some(data) {
+                recorder.unseen(line, &data);
+            }
+            now.insert(line, data);
+        }
+        // What is left was taken for dirty, and is as on media.
+        for line in known.into_keys() {
+            recorder.unseen(line, &memories.coherent(line));
+        }
+        recorder.view.dirty = now;
+        recorder.vcpu = vcpu;
+    }
     memories.recorder = Some(recorder);
 }
 

@@ -4,7 +4,6 @@
 //!
 //! A trace is held in memory, bounded, and written when it is complete: the file appears at once.
 //! Only accesses by instructions are in it, not those of devices nor the time of halted vCPUs.
-//! instruction does, devices' accesses and the time in which vCPUs halt, is not in it.
 
 use ocpmem::trace::{Kind, Request, Trace};
 use ocpmem::units::LineAddr;
@@ -22,6 +21,7 @@ pub(crate) struct Traced {
     lines: u64,
     cpus: u32,
     instructions: Instructions,
+    cycle_ps: u64,
     trace: Option<Trace>,
     records_max: usize,
     /// Instructions that each vCPU had begun at its last record.
@@ -42,6 +42,7 @@ impl Traced {
             lines: lines.into(),
             cpus: u32::try_from(cpus).unwrap_or(1),
             instructions,
+            cycle_ps: profile.cycle_ps(),
             trace: None,
             records_max: 0,
             begun: vec![0; cpus],
@@ -119,6 +120,10 @@ impl Timing for Traced {
     fn flush_ps(&mut self, core: Core) -> u64 {
         self.note(core, Kind::Flush, Line(0));
         self.flat.flush_ps(core)
+    }
+
+    fn executed_ps(&self, core: Core) -> u64 {
+        (self.instructions)(core) * self.cycle_ps
     }
 }
 

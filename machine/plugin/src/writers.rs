@@ -17,7 +17,7 @@ pub(crate) struct Writers {
 impl Writers {
     /// Creates an empty table for `lines` lines.
     pub(crate) fn create(path: &str, lines: u32, cpus: usize) -> Result<Self, String> {
-        let told = |error: std::io::Error| format!("writers={path}: {error}");
+        let refused = |error: std::io::Error| format!("writers={path}: {error}");
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -25,10 +25,10 @@ impl Writers {
             .truncate(true)
             .mode(0o600)
             .open(path)
-            .map_err(told)?;
+            .map_err(refused)?;
         let len = lines as usize * size_of::<Writer>();
-        file.set_len(len as u64).map_err(told)?;
-        let start = map_shared(&file, len).map_err(told)?;
+        file.set_len(len as u64).map_err(refused)?;
+        let start = map_shared(&file, len).map_err(refused)?;
         // SAFETY: the mapping is `lines` entries long, aligned to a page and never removed; any bytes
         // make an entry, and only this process writes it: others read it after its end.
         let table = unsafe { std::slice::from_raw_parts_mut(start.cast(), lines as usize) };

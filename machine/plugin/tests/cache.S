@@ -33,7 +33,7 @@
 
 	.text
 	.code32
-	.globl _start, stored, done
+	.globl _start, flushed, stored, done
 _start:
 	cli
 	/* firmware is done; wait for the test */
@@ -54,6 +54,7 @@ _start:
 	sfence
 	mov %eax, 0x80(%ebx)
 	clflush 0x80(%ebx)
+flushed:
 	mov %eax, LINE(3)
 	lea LINE(3), %edx
 	clflushopt (%edx)

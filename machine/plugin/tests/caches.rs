@@ -11,21 +11,26 @@
 mod machine;
 
 use machine::{
-    ARM_HOLD_UP, ARM_STORE, CACHE, CUT, Clocking, Guest, HONOUR, Machine, POWER_CUT, READ, WINDOW,
+    ARM_CUT_AT, ARM_HOLD_UP, ARM_STORE, CACHE, CUT, Clocking, Guest, HONOUR, Machine, POWER_CUT,
+    READ, WINDOW,
 };
-use remanence_recording::{Event, Reader};
+use remanence_recording::{Event, NO_VCPU, Phase, Reader};
 
 const LINES: u64 = 0x3_0000;
 /// A place that firmware does not use.
 const DMA: u64 = 0xf0_0000;
+/// Another one, for a device that writes later.
+const LATE: u64 = 0xf1_0000;
 const GO: u64 = 0x20_0018;
 const STARTED_MARK: u64 = 0;
 const DONE_MARK: u64 = 1;
+const FLUSHED_MARK: u64 = 2;
 const WAIT_FOR_SECOND: u64 = 0x20_0014;
 const ARGS: &str = "memory=DIR/ram,media=DIR/media,base=0";
 const NOTHING: u32 = 0;
 const WBINVD: u32 = 1;
 const INVD: u32 = 2;
+const CUT_COUNT: u32 = 1;
 const CUT_HOLD_UP: u32 = 2;
 const CUT_SUPPLY: u32 = 3;
 const CUT_STORE: u32 = 4;
@@ -134,6 +139,23 @@ fn flushes_without_effect_lose_lines_and_are_counted() {
     assert_ne!(machine.ctl_u64(DUE), machine.ctl_u64(ON_MEDIA));
 }
 
+/// The controller's queue is lost without a domain, and only time empties it.
+#[test]
+fn line_accepted_just_before_the_cut_needs_a_domain() {
+    let guest = Guest::build_from("cache.S");
+    let cut = |profile: &str, insns: u64| {
+        let mark = format!(",pc={:#x}", guest.address("flushed"));
+        let mut machine = start(&guest, profile, 1, NOTHING, &mark);
+        assert_eq!(machine.command(ARM_CUT_AT, FLUSHED_MARK, insns), 0);
+        machine.run_to_the_cut();
+        assert_eq!(machine.ctl_u32(CUT), CUT_COUNT);
+        on_media(&machine, 1..3)
+    };
+    assert_eq!(cut("wsp-x5650", 0), [1, 1]);
+    assert_eq!(cut("wsp-x5650-none", 0), [1, 0]);
+    assert_eq!(cut("wsp-x5650-none", 12), [1, 1]);
+}
+
 /// WBINVD takes 2.8 ms on this machine, and power lasts for less.
 #[test]
 fn hold_up_that_ends_in_wbinvd_leaves_a_part_on_media() {
@@ -212,33 +234,70 @@ fn recording_reproduces_media() {
     assert!(last_ns > 2_800_000, "WBINVD alone takes longer: {last_ns}");
 }
 
+/// What a device writes has no callback; it is found by comparing memory with the recording.
+#[test]
+fn change_that_no_store_made_is_recorded_at_the_cut() {
+    let guest = Guest::build_from("cache.S");
+    for late in [false, true] {
+        let mut machine = start(&guest, "wsp-c5528", 1, WBINVD, ",record=DIR");
+        assert_eq!(machine.command(WINDOW, 1, 0), 0);
+        machine.dma(LATE, 8); // before WBINVD, which writes it back
+        machine.qmp("cont");
+        machine.wait_for_mark(DONE_MARK);
+        machine.qmp("stop");
+        if late {
+            machine.dma(LATE, 9);
+        }
+        machine.last_command(POWER_CUT, 0);
+        let bytes = machine.file("recording.bin");
+        let mut unseen = Vec::new();
+        let mut stopped = false;
+        for event in Reader::new(&bytes).unwrap().events() {
+            let event = event.unwrap();
+            match event.event {
+                Event::Phase(Phase::STOPPED) => stopped = true,
+                Event::Unseen { line, data } => {
+                    assert_eq!(event.vcpu, NO_VCPU);
+                    unseen.push((stopped, line, data[0]));
+                }
+                _ => {}
+            }
+        }
+        assert!(unseen.contains(&(false, LATE, 8)), "{unseen:?}");
+        let after: Vec<_> = unseen.iter().filter(|(stopped, ..)| *stopped).collect();
+        let wanted: &[&(bool, u64, u8)] = if late { &[&(true, LATE, 9)] } else { &[] };
+        assert_eq!(after, wanted, "of {unseen:?}");
+        assert_eq!(machine.media_u32(LATE), 8);
+    }
+}
+
 #[test]
 fn caches_without_icount_and_unequal_files_are_refused() {
     let guest = Guest::build_from("cache.S");
     let args = format!("cache=wsp-c5528,{ARGS}");
-    let said = Machine::refused(&guest, Clocking::Mttcg, 1, &args);
-    assert!(said.contains("needs -icount"), "{said}");
-    let said = Machine::refused(
+    let output = Machine::refused(&guest, Clocking::Mttcg, 1, &args);
+    assert!(output.contains("needs -icount"), "{output}");
+    let output = Machine::refused(
         &guest,
         Clocking::Icount,
         1,
         &args.replace("wsp-c5528", "vax"),
     );
     assert!(
-        said.contains("no cache profile \"vax\"") && said.contains("lightpc"),
-        "{said}"
+        output.contains("no cache profile \"vax\"") && output.contains("lightpc"),
+        "{output}"
     );
-    let said = Machine::refused(&guest, Clocking::Icount, 8, &args.replace("c5528", "d510"));
-    assert!(said.contains("up to 4 cores"), "{said}");
-    let said = Machine::refused(&guest, Clocking::Icount, 1, &args.replace("/media", "/ctl"));
-    assert!(said.contains("must be equal"), "{said}");
-    let said = Machine::refused(
+    let output = Machine::refused(&guest, Clocking::Icount, 8, &args.replace("c5528", "d510"));
+    assert!(output.contains("up to 4 cores"), "{output}");
+    let output = Machine::refused(&guest, Clocking::Icount, 1, &args.replace("/media", "/ctl"));
+    assert!(output.contains("must be equal"), "{output}");
+    let output = Machine::refused(
         &guest,
         Clocking::Icount,
         1,
         &args.replace("/media", "/none"),
     );
-    assert!(said.contains("none: "), "{said}");
+    assert!(output.contains("none: "), "{output}");
     let mut without = Machine::start(&guest, Clocking::Icount, 1, NOTHING, "cut=on");
     assert_eq!(without.command(HONOUR, 0, 0), 3, "the job is off");
     assert_eq!(without.command(READ, 0, 0), 0);

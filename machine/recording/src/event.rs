@@ -27,7 +27,7 @@ pub(crate) mod kind {
     pub(crate) const LINE: u8 = u8_of(format::REM_REC_LINE);
     pub(crate) const CUT: u8 = u8_of(format::REM_REC_CUT);
     pub(crate) const END: u8 = u8_of(format::REM_REC_END);
-    pub(crate) const SAID: u8 = u8_of(format::REM_REC_SAID);
+    pub(crate) const CONSOLE: u8 = u8_of(format::REM_REC_CONSOLE);
 }
 
 /// `enum rem_rec_cause`: why a line left the caches, or by which instruction.
@@ -138,7 +138,7 @@ pub enum Event<'a> {
         cause: u32,
     },
     End,
-    Said {
+    Console {
         bytes: u64,
     },
 }
@@ -191,10 +191,10 @@ fn check_size(kind: u8, aux: u32, payload: &[u8]) -> Result<(), &'static str> {
         kind::STORE => 9..=72,
         kind::WRITEBACK | kind::UNSEEN | kind::LINE => 72..=72,
         kind::FLUSH => 16..=16,
-        kind::FENCE | kind::CACHE_ALL | kind::DISK_LOG | kind::SAID => 8..=8,
+        kind::FENCE | kind::CACHE_ALL | kind::DISK_LOG | kind::CONSOLE => 8..=8,
         _ => 0..=0,
     };
-    let aux_is_used = !matches!(kind, kind::UNSEEN | kind::LINE | kind::END | kind::SAID);
+    let aux_is_used = !matches!(kind, kind::UNSEEN | kind::LINE | kind::END | kind::CONSOLE);
     if aux != 0 && !aux_is_used {
         return Err("a reserved word that is not zero");
     }
@@ -232,7 +232,7 @@ impl<'a> Event<'a> {
             Self::Line { line, data } => raw(kind::LINE, 0, [line, 0], 1, data),
             Self::Cut { cause } => raw(kind::CUT, cause, [0; 2], 0, none),
             Self::End => raw(kind::END, 0, [0; 2], 0, none),
-            Self::Said { bytes } => raw(kind::SAID, 0, [bytes, 0], 1, none),
+            Self::Console { bytes } => raw(kind::CONSOLE, 0, [bytes, 0], 1, none),
         }
     }
 
@@ -302,7 +302,7 @@ impl<'a> Event<'a> {
             kind::LINE => line().map(|(line, data)| Self::Line { line, data })?,
             kind::CUT => Self::Cut { cause: aux },
             kind::END => Self::End,
-            kind::SAID => Self::Said { bytes: word(0)? },
+            kind::CONSOLE => Self::Console { bytes: word(0)? },
             _ => return Err("unknown kind"),
         })
     }

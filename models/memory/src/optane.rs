@@ -366,7 +366,7 @@ impl Memory for Optane {
             self.buffer_uses += 1;
             self.insert(dimm, block, merged, true)
         };
-        // The host is told by the controller, which takes the DIMM's word for it.
+        // The controller reports it to the host, on the DIMM's word.
         let done = done + (Ps((self.part.core_path.0 + self.part.controller.0) / 2));
         self.counts.write.add(done - at);
         done

@@ -9,8 +9,10 @@
 //! fault: the exclusive or only shows that something is wrong. The generation
 //! distinguishes pieces of different age, after a lost write or a cut.
 //!
-//! Invariant: what `decode` returns is of one generation, and consistent with
-//! every intact piece of it; anything else is contained, never guessed.
+//! Invariant: what `decode` returns is of one generation, the newest that any intact
+//! piece has, and consistent with every intact piece of it; anything else is
+//! contained, never guessed. A write that *every* device lost left no trace: the line
+//! is what it was before, and no code can tell.
 
 use crate::units::PhysLine;
 use serde::{Deserialize, Serialize};
@@ -181,9 +183,22 @@ fn agreed(pieces: &Pieces, members: &[usize]) -> (Line, bool) {
     )
 }
 
-/// A line from its pieces; `count` is 3, or 4 with the second code.
+/// A line from its pieces; `count` is 3, or 4 with the second code. Where only a minority has
+/// the newest write, the others have lost it: the line is not taken for the older one.
 #[must_use]
 pub fn decode(pieces: &Pieces, count: usize, phys: PhysLine) -> Read {
+    decode_if(pieces, count, phys, |is_newest| is_newest)
+}
+
+/// The same for lines that were being programmed when the power went: as long as most pieces are
+/// old, the old line is right. Recovery mends all lines, so nobody else needs it.
+#[must_use]
+pub fn decode_after_cut(pieces: &Pieces, count: usize, phys: PhysLine) -> Read {
+    decode_if(pieces, count, phys, |_| true)
+}
+
+/// `accepts`: whether the generation with most pieces is taken, by whether it is the newest.
+fn decode_if(pieces: &Pieces, count: usize, phys: PhysLine, accepts: fn(bool) -> bool) -> Read {
     let good: Vec<usize> = (0..count)
         .filter(|i| intact(&pieces[*i], phys, *i))
         .collect();
@@ -204,6 +219,11 @@ pub fn decode(pieces: &Pieces, count: usize, phys: PhysLine) -> Read {
         }
     }
     if members.len() < 2 {
+        return Read::Contained;
+    }
+    let behind = |i: &usize| age(*i).wrapping_sub(age(members[0]));
+    let is_newest = !good.iter().any(|i| (1..128).contains(&behind(i)));
+    if !accepts(is_newest) {
         return Read::Contained;
     }
     let (line, agree) = agreed(pieces, &members);
@@ -296,6 +316,24 @@ mod tests {
             assert_eq!(decode(&pieces, 3, phys), Read::Contained);
             assert_eq!(decode(&pieces, 4, phys), Read::Repaired(line(2)));
         }
+    }
+
+    /// Two of three devices that lose the same write leave a majority that is old.
+    #[test]
+    fn write_that_most_devices_lost_is_contained_but_after_a_cut() {
+        let phys = PhysLine(5);
+        let (old, new) = (encode(&line(1), 255, phys), encode(&line(2), 0, phys));
+        for (count, kept) in [(3, 0), (3, 1), (3, 2), (4, 0), (4, 3)] {
+            let mut pieces = old;
+            pieces[kept] = new[kept];
+            assert_eq!(decode(&pieces, count, phys), Read::Contained);
+            let after_cut = decode_after_cut(&pieces, count, phys);
+            assert_eq!(after_cut, Read::Repaired(line(1)));
+        }
+        // Two of four are enough; of a write that all lost nothing is left.
+        let half = [old[0], old[1], new[2], new[3]];
+        assert_eq!(decode(&half, 4, phys), Read::Repaired(line(2)));
+        assert_eq!(decode(&old, 3, phys), Read::Clean(line(1)));
     }
 
     #[test]

@@ -246,7 +246,7 @@ fn misses(cpus: u32, each: u64) -> Trace {
 }
 
 /// In order, a miss waits for the one before; with some in flight all takes less, never less than the
-/// instructions; and all time of all cores is told.
+/// instructions; and all time of all cores is accounted for.
 #[test]
 fn cores_wait_in_order_or_with_misses_in_flight() {
     let times: Vec<Ps> = [1.0, 2.0, 8.0]
@@ -260,8 +260,8 @@ fn cores_wait_in_order_or_with_misses_in_flight() {
             let done = replay(&trace, &part, &mut memory).unwrap();
             assert_eq!((done.requests, done.instructions), (1_000, 10_000));
             assert_eq!(memory.counts().read.count, 1_000);
-            let told = done.active + done.stalled + done.parked;
-            assert_eq!(told, done.time.times(part.cores));
+            let counted = done.active + done.stalled + done.parked;
+            assert_eq!(counted, done.time.times(part.cores));
             assert_eq!(done.active, part.cycle.times(10_000));
             assert!(done.time >= part.cycle.times(5_000));
             // 1 mW for 1 ns is 1 pJ; each of the three is rounded.

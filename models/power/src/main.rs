@@ -22,11 +22,11 @@ fn profiles() -> Result<Profiles, String> {
 fn serve(profiles: &Profiles) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for line in io::stdin().lock().lines() {
-        let said = match query::answer(profiles, &line?) {
+        let output = match query::answer(profiles, &line?) {
             Ok(value) => json!({"ok": value}),
             Err(error) => json!({"error": error.to_string()}),
         };
-        writeln!(out, "{said}")?;
+        writeln!(out, "{output}")?;
         out.flush()?;
     }
     Ok(())

@@ -22,12 +22,16 @@ void pm_store64(struct pm_env *env, void *to, rem_u64 value)
 	memcpy(to, &value, sizeof(value));
 }
 
-rem_u64 pm_load64(const void *from)
+/* An image has all its lines. */
+bool pm_fetch(void *to, const void *from, size_t bytes)
 {
-	rem_u64 value;
+	memcpy(to, from, bytes);
+	return true;
+}
 
-	memcpy(&value, from, sizeof(value));
-	return value;
+bool pm_load64(const void *from, rem_u64 *ret)
+{
+	return pm_fetch(ret, from, sizeof(*ret));
 }
 
 void pm_copy(struct pm_env *env, void *to, const void *from, size_t bytes)
@@ -54,6 +58,11 @@ void pm_flush(struct pm_env *env, const void *at, size_t bytes)
 }
 
 void pm_fence(struct pm_env *env)
+{
+	(void)env;
+}
+
+void pm_rest(struct pm_env *env)
 {
 	(void)env;
 }

@@ -190,10 +190,10 @@ impl Machine {
         let status = command(&dir, guest, clocking, cpus, plugin)
             .status()
             .unwrap();
-        let said = std::fs::read_to_string(dir.join("stderr")).unwrap();
+        let output = std::fs::read_to_string(dir.join("stderr")).unwrap();
         std::fs::remove_dir_all(&dir).unwrap();
-        assert_eq!(status.code(), Some(1), "{status}: {said}");
-        said
+        assert_eq!(status.code(), Some(1), "{status}: {output}");
+        output
     }
 
     /// One QMP command without arguments.
@@ -313,12 +313,12 @@ impl Machine {
             }
             sleep(Duration::from_millis(1));
         };
-        let mut said = String::new();
+        let mut output = String::new();
         File::open(self.dir.join("stderr"))
             .unwrap()
-            .read_to_string(&mut said)
+            .read_to_string(&mut output)
             .unwrap();
-        assert_eq!(status.signal(), Some(9), "{status}: {said}");
+        assert_eq!(status.signal(), Some(9), "{status}: {output}");
     }
 
     /// The guest's three words at `address`.
@@ -389,11 +389,11 @@ fn connect(qemu: &mut Child, dir: &Path) -> BufReader<UnixStream> {
             return monitor;
         }
         let ended = qemu.try_wait().unwrap();
-        let said = std::fs::read_to_string(dir.join("stderr")).unwrap();
-        assert!(ended.is_none(), "QEMU ended at once: {said}");
+        let output = std::fs::read_to_string(dir.join("stderr")).unwrap();
+        assert!(ended.is_none(), "QEMU ended at once: {output}");
         assert!(
             begin.elapsed() < PATIENCE,
-            "no QMP within {PATIENCE:?}: {said}"
+            "no QMP within {PATIENCE:?}: {output}"
         );
         sleep(Duration::from_millis(1));
     }

@@ -4,10 +4,17 @@
 //! without the containment bit is *silent*, and breaks the promise.
 
 use crate::error::MediaError;
-use crate::units::{PhysLine, random};
+use crate::oc::Oc;
+use crate::parts::Part;
+use crate::psm::{PramPart, Psm, PsmConfig};
+use crate::units::{LineAddr, PhysLine, Ps, random};
 use crate::xcc::{self, Line, PIECE_BYTES, Pieces, Read};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+
+/// Of the memory whose lines' generations are read.
+const LINES: u64 = 1 << 14;
+const WRITES: u64 = 20_000;
 
 /// The job.
 #[derive(Clone, Debug, Deserialize)]
@@ -53,6 +60,11 @@ const KINDS: &[(&str, Fault)] = &[
         let age = it.pieces[index].generation.wrapping_sub(1);
         it.pieces[index] = xcc::encode(&it.other, age, it.phys)[index];
     }),
+    // All but one: the majority is old.
+    ("write-lost-by-most", |it| {
+        let kept = it.piece();
+        it.lose(|index| index != kept);
+    }),
     ("misdirected-write", |it| {
         let index = it.piece();
         let age = it.pieces[index].generation;
@@ -76,6 +88,9 @@ const KINDS: &[(&str, Fault)] = &[
         it.pieces[index] = xcc::encode(&it.other, age, it.phys)[index];
     }),
 ];
+
+/// No code tells it from a write that was never asked for: it is counted, and no part of the promise.
+const UNDETECTABLE: (&str, Fault) = ("write-lost-by-all", |it| it.lose(|_| true));
 
 type Fault = fn(&mut Injection);
 
@@ -129,6 +144,14 @@ impl Injection {
                 .expect("4 bytes"),
         );
     }
+    /// These devices keep what they had before: the same older line.
+    fn lose(&mut self, loses: impl Fn(usize) -> bool) {
+        let age = self.pieces[0].generation.wrapping_sub(1);
+        let before = xcc::encode(&self.other, age, self.phys);
+        for index in (0..self.count).filter(|index| loses(*index)) {
+            self.pieces[index] = before[index];
+        }
+    }
     fn constant(&mut self, index: usize, byte: u8) {
         let piece = &mut self.pieces[index];
         piece.data = [byte; PIECE_BYTES];
@@ -153,9 +176,34 @@ impl EccJob {
                 "harmless": seen[0], "repaired": seen[1], "contained": seen[2], "silent": seen[3],
             }));
         }
-        Ok(
-            json!({"ok": silent_all == 0, "faults": self.faults, "silent": silent_all, "kinds": kinds}),
-        )
+        let (name, fault) = UNDETECTABLE;
+        let undetectable = self.inject(fault)[3];
+        Ok(json!({
+            "ok": silent_all == 0, "faults": self.faults, "silent": silent_all, "kinds": kinds,
+            "undetectable": {name: undetectable}, "generations": self.generations()?,
+        }))
+    }
+
+    /// What it takes to know a line's generation when it is programmed: a read of one of its pieces,
+    /// where the host's writes are of lines at random.
+    fn generations(&self) -> Result<Value, MediaError> {
+        let part = PramPart::from_part(&Part::built_in("lpc-table1")?)?;
+        let psm = Psm::new(PsmConfig::lightpc(), part, LINES)?;
+        let mut oc = Oc::new(psm, self.second_code)?;
+        let (mut state, mut now) = (self.seed, Ps::ZERO);
+        for _ in 0..WRITES {
+            let line = LineAddr(random(&mut state) % LINES);
+            now = oc.write(now, line, &[7; 64]);
+        }
+        oc.flush(now);
+        let (reads, programs) = (oc.generation_reads(), oc.programs());
+        // Of one device, whose array does either at a time.
+        let time = (reads * part.read.0) as f64 / (programs * part.program.0) as f64;
+        let energy = (reads * part.read_pj) as f64 / (3 * programs * part.program_pj) as f64;
+        Ok(json!({
+            "writes": WRITES, "programs": programs, "reads": reads,
+            "time_share": time, "energy_share": energy,
+        }))
     }
 
     /// Harmless, repaired, contained, silent.
@@ -211,7 +259,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Goal: one device's faults are repaired, more are contained, none is silent.
+    /// Goal: one device's faults are repaired, more are contained, none that leaves a trace is silent.
     #[test]
     fn no_fault_is_silent() {
         for second in [false, true] {
@@ -235,6 +283,12 @@ mod tests {
                 "{all}"
             );
             assert_eq!(all["kinds"]["three-devices"]["contained"], 3000);
+            assert_eq!(all["kinds"]["write-lost-by-most"]["contained"], 3000);
+            // What the promise leaves out, said and counted.
+            assert_eq!(all["undetectable"]["write-lost-by-all"], 3000);
+            let ages = &all["generations"];
+            let (reads, programs) = (ages["reads"].as_u64(), ages["programs"].as_u64());
+            assert!(reads > Some(0) && reads < programs, "{ages}");
         }
     }
 }

@@ -23,6 +23,9 @@ use crate::xcc::{self, Line, Pieces, Read};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// How a line is read from its pieces.
+type Decoder = fn(&Pieces, usize, PhysLine) -> Read;
+
 /// A programming under way.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Flight {
@@ -45,7 +48,8 @@ pub struct Oc {
     psm: Psm,
     count: usize,
     media: BTreeMap<u64, Pieces>,
-    generations: BTreeMap<u64, u8>,
+    generation_reads: u64,
+    programs: u64,
     buffers: BTreeMap<u64, Line>,
     flights: Vec<Flight>,
     /// A piece under way at a cut is garbage.
@@ -67,7 +71,8 @@ impl Oc {
             psm,
             count: if second_code { 4 } else { 3 },
             media: BTreeMap::new(),
-            generations: BTreeMap::new(),
+            generation_reads: 0,
+            programs: 0,
             buffers: BTreeMap::new(),
             flights: Vec::new(),
             torn_pieces: false,
@@ -109,6 +114,20 @@ impl Oc {
             .or_insert_with(|| xcc::encode(&[0; 64], 0, phys))
     }
 
+    /// Pieces that were read to learn a line's generation before it was programmed. The controller
+    /// keeps none: a byte for each line of a large memory has no place on it. The journal's lines
+    /// need no read: their generation is that of their turn.
+    #[must_use]
+    pub fn generation_reads(&self) -> u64 {
+        self.generation_reads
+    }
+
+    /// Lines that were programmed, the journal's too.
+    #[must_use]
+    pub fn programs(&self) -> u64 {
+        self.programs
+    }
+
     /// Moments at which what a cut leaves changes.
     #[must_use]
     pub fn moments(&self) -> Vec<Ps> {
@@ -119,8 +138,12 @@ impl Oc {
     }
 
     fn decode(&self, phys: PhysLine) -> Read {
+        self.decode_by(xcc::decode, phys)
+    }
+
+    fn decode_by(&self, by: Decoder, phys: PhysLine) -> Read {
         match self.media.get(&phys.0) {
-            Some(pieces) => xcc::decode(pieces, self.count, phys),
+            Some(pieces) => by(pieces, self.count, phys),
             None => Read::Clean([0; 64]),
         }
     }
@@ -139,13 +162,25 @@ impl Oc {
         self.decode(phys)
     }
 
+    /// The newest generation that a line has on media, or will have.
+    fn newest_generation(&self, phys: PhysLine) -> u8 {
+        if let Some(flight) = self.flights.iter().rev().find(|it| it.phys == phys.0) {
+            return flight.generation;
+        }
+        self.media.get(&phys.0).map_or(0, |pieces| {
+            let ages = pieces[..self.count].iter().map(|piece| piece.generation);
+            ages.reduce(|a, b| if b.wrapping_sub(a) < 128 { b } else { a })
+                .unwrap_or(0)
+        })
+    }
+
     fn launch(&mut self, phys: PhysLine, line: Option<Line>, window: &Window) {
-        let generation = self.generations.entry(phys.0).or_insert(0);
-        *generation = generation.wrapping_add(1);
+        let generation = self.newest_generation(phys).wrapping_add(1);
+        self.programs += 1;
         self.flights.push(Flight {
             phys: phys.0,
             line: line.map(|line| line.to_vec()),
-            generation: *generation,
+            generation,
             start: window.start,
             end: window.end,
         });
@@ -192,12 +227,14 @@ impl Oc {
                         new = None;
                     }
                     if let Some(line) = line {
+                        self.generation_reads += 1;
                         self.launch(phys, Some(line), &window);
                     }
                 }
                 Event::Copy(from, to, window) => {
                     let line = self.content(from).line();
                     self.buffers.remove(&from.0);
+                    self.generation_reads += 1;
                     self.launch(to, line, &window);
                 }
                 Event::Journal(slot, record, window) => self.note(slot, record, window),
@@ -246,7 +283,6 @@ impl Oc {
         let done = self.psm.reset(at);
         self.psm.take_events();
         self.media.clear();
-        self.generations.clear();
         self.buffers.clear();
         self.flights.clear();
         self.begin_journal();
@@ -255,10 +291,14 @@ impl Oc {
 
     /// Look at every line on media and mend what can be; lines repaired and contained.
     pub fn scrub(&mut self) -> (u64, u64) {
+        self.scrub_by(xcc::decode)
+    }
+
+    fn scrub_by(&mut self, by: Decoder) -> (u64, u64) {
         let (mut repaired, mut contained) = (0, 0);
         let all: Vec<u64> = self.media.keys().copied().collect();
         for phys in all.into_iter().map(PhysLine) {
-            match self.decode(phys) {
+            match self.decode_by(by, phys) {
                 Read::Clean(_) => {}
                 Read::Repaired(line) => {
                     repaired += 1;
@@ -272,13 +312,7 @@ impl Oc {
 
     /// Write a line to media at once, with a generation above all that are there.
     fn store(&mut self, phys: PhysLine, line: &Line) {
-        let newest = self.media.get(&phys.0).map_or(0, |pieces| {
-            let ages = pieces[..self.count].iter().map(|piece| piece.generation);
-            ages.reduce(|a, b| if b.wrapping_sub(a) < 128 { b } else { a })
-                .unwrap_or(0)
-        });
-        let generation = newest.wrapping_add(1);
-        self.generations.insert(phys.0, generation);
+        let generation = self.newest_generation(phys).wrapping_add(1);
         self.media
             .insert(phys.0, xcc::encode(line, generation, phys));
     }

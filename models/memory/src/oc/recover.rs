@@ -5,7 +5,7 @@ use super::{Oc, journal};
 use crate::psm::Psm;
 use crate::startgap::{Epoch, Region};
 use crate::units::{PhysLine, Ps};
-use crate::xcc::Line;
+use crate::xcc::{Line, decode_after_cut};
 use std::collections::BTreeMap;
 
 /// What recovery found.
@@ -53,12 +53,7 @@ impl Oc {
         self.psm = fresh;
         let mut found = Recovery::default();
         self.recover_map(&mut found);
-        (found.repaired, found.contained) = self.scrub();
-        self.generations = self
-            .media
-            .iter()
-            .map(|(phys, pieces)| (*phys, pieces[0].generation))
-            .collect();
+        (found.repaired, found.contained) = self.scrub_by(decode_after_cut);
         (self, found)
     }
 
@@ -70,7 +65,7 @@ impl Oc {
             if !self.media.contains_key(&slot) {
                 continue;
             }
-            let line = self.decode(PhysLine(slot)).line();
+            let line = self.decode_by(decode_after_cut, PhysLine(slot)).line();
             if let Some(entry) = line.as_ref().and_then(journal::parse) {
                 entries.insert(entry.sequence, entry);
             }
@@ -117,7 +112,7 @@ impl Oc {
     }
 
     fn copy_now(&mut self, from: PhysLine, to: PhysLine) {
-        match self.decode(from).line() {
+        match self.decode_by(decode_after_cut, from).line() {
             Some(line) => self.store(to, &line),
             None => {
                 self.media.insert(to.0, crate::xcc::poison(0, to));

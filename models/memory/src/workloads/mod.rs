@@ -177,7 +177,7 @@ pub const ALL: &[Workload] = &[
     row("stream-triad", true, "a = b + q c", compute::stream_triad),
 ];
 
-/// A trace and what the caches said.
+/// A trace and what the caches did with it.
 #[derive(Debug)]
 pub struct Traced {
     /// What left the caches.

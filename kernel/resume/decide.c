@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the fast path can restart, as pure functions, which are tested on the host, too:
+ * no hardware, no state of the kernel.
+ *
+ * All lists are of what is allowed. What is not known may hold state that is lost with
+ * the power, so the machine uses the generic path, which asks the drivers.
+ */
+#include <linux/string.h>
+#include <linux/virtio_ids.h>
+#include "decide.h"
+
+#define REM_COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+/* Bits of CR4, by Intel's manual. */
+#define REM_CR4_LA57 0x1000ull
+#define REM_CR4_VMXE 0x2000ull
+#define REM_CR4_CET 0x800000ull
+
+/* Registers of machine checks, by Intel's and AMD's manuals; MCG_CAP says which. */
+#define REM_MCG_BANKS 0xffull
+#define REM_MCG_CTL_P 0x100ull
+#define REM_MCG_CMCI_P 0x400ull
+#define REM_MCG_LMCE_P 0x8000000ull
+#define REM_MCG_CTL 0x17bu
+#define REM_MCG_EXT_CTL 0x4d0u
+#define REM_MC_CTL(bank) (0x400u + 4 * (bank))
+#define REM_MC_CTL2(bank) (0x280u + (bank))
+#define REM_SMCA_CTL(bank) (0xc0002000u + 0x10 * (bank))
+#define REM_SMCA_CONFIG(bank) (0xc0002004u + 0x10 * (bank))
+
+/* With it a console asks its driver by messages, and forgets the answers. */
+#define REM_CONSOLE_MULTIPORT 0x2ull
+
+/*
+ * Drivers of devices that are not PCI functions:
+ *
+ *   alarmtimer  a part of the kernel; its timers are in memory
+ *   e820_pmem   finds memory
+ *   rtc_cmos    platform.c sets the next alarm again
+ *   serial8250  serial.c sets the ports up again
+ *   system      only reserves resources
+ *   vmgenid     reads a number in memory
+ */
+static const struct {
+	const char *bus;
+	const char *driver;
+} rem_drivers[] = {
+	{ "platform", "alarmtimer" },
+	{ "platform", "e820_pmem" },
+	{ "platform", "serial8250" },
+	{ "platform", "vmgenid" },
+	{ "pnp", "rtc_cmos" },
+	{ "pnp", "serial" },
+	{ "pnp", "system" },
+};
+
+/**
+ * rem_driver_kept - whether the fast path restores the devices of a driver
+ * @bus: its bus
+ * @driver: its name
+ *
+ * Return: true if it does, or if there is nothing to restore.
+ */
+bool rem_driver_kept(const char *bus, const char *driver)
+{
+	unsigned int i;
+
+	for (i = 0; i < REM_COUNT(rem_drivers); i++)
+		if (!strcmp(bus, rem_drivers[i].bus) &&
+		    !strcmp(driver, rem_drivers[i].driver))
+			return true;
+	return false;
+}
+
+/**
+ * rem_virtio_kept - whether all state of a virtio device is in its rings and features
+ * @id: kind of the device
+ * @features: negotiated features
+ *
+ * Others keep something that only their driver can repeat: resources (gpu),
+ * connections (vsock), open files (fs, 9p), pages (balloon, mem).
+ *
+ * Return: true if it is.
+ */
+bool rem_virtio_kept(unsigned int id, unsigned long long features)
+{
+	switch (id) {
+	case VIRTIO_ID_NET:
+	case VIRTIO_ID_BLOCK:
+	case VIRTIO_ID_RNG:
+	case VIRTIO_ID_PMEM:
+		return true;
+	case VIRTIO_ID_CONSOLE:
+		return !(features & REM_CONSOLE_MULTIPORT);
+	default:
+		return false;
+	}
+}
+
+/**
+ * rem_mce_msrs - registers that control machine checks
+ * @cap: MSR_IA32_MCG_CAP
+ * @scalable: a CPU of AMD's with scalable MCA, whose banks are elsewhere
+ * @list: filled with at most REM_MCE_MSRS_MAX numbers, in the order of writing
+ *
+ * Not what banks have reported: that is still there if power was not gone, and the
+ * kernel's poll will find it.
+ *
+ * Return: how many.
+ */
+unsigned int rem_mce_msrs(unsigned long long cap, bool scalable,
+			  unsigned int *list)
+{
+	unsigned int banks = cap & REM_MCG_BANKS;
+	unsigned int count = 0;
+	unsigned int i;
+
+	if (banks > REM_MCE_BANKS_MAX)
+		banks = REM_MCE_BANKS_MAX;
+	if (cap & REM_MCG_CTL_P)
+		list[count++] = REM_MCG_CTL;
+	if (cap & REM_MCG_LMCE_P)
+		list[count++] = REM_MCG_EXT_CTL;
+	for (i = 0; i < banks; i++) {
+		if (scalable)
+			list[count++] = REM_SMCA_CONFIG(i);
+		list[count++] = scalable ? REM_SMCA_CTL(i) : REM_MC_CTL(i);
+		if (!scalable && cap & REM_MCG_CMCI_P)
+			list[count++] = REM_MC_CTL2(i);
+	}
+	return count;
+}
+
+/**
+ * rem_microcode_lost - whether a CPU's microcode is older than before the cut
+ * @before: its revision when the machine was stopped
+ * @now: its revision in Go, after the kernel has loaded the update that it keeps
+ *
+ * Registers and instructions that came with an update may be missing then. A later
+ * revision, of new firmware, has them; what it takes away is in the description of
+ * the machine (CPUID).
+ *
+ * Return: whether the image cannot continue.
+ */
+bool rem_microcode_lost(unsigned int before, unsigned int now)
+{
+	return now < before;
+}
+
+/**
+ * rem_cr4_refused - a mode of the CPU from which Go could not return
+ * @cr4: the control register
+ *
+ * The loader enters with four levels of page tables, which cannot change in long
+ * mode. VMX operation has to be entered again by who entered it. CET has state of its
+ * own.
+ *
+ * Return: its name, or NULL.
+ */
+const char *rem_cr4_refused(unsigned long long cr4)
+{
+	if (cr4 & REM_CR4_LA57)
+		return "5-level page tables are in use";
+	if (cr4 & REM_CR4_CET)
+		return "control-flow enforcement is in use";
+	if (cr4 & REM_CR4_VMXE)
+		return "VMX operation is in use";
+	return NULL;
+}

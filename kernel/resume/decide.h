@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the fast path can restart: see decide.c. Included on the host, too. */
+#ifndef REM_DECIDE_H
+#define REM_DECIDE_H
+
+#ifdef __KERNEL__
+#include <linux/types.h>
+#else
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#endif
+
+/* More banks than any CPU has; for each two registers, and two for all. */
+#define REM_MCE_BANKS_MAX 32
+#define REM_MCE_MSRS_MAX (2 + 2 * REM_MCE_BANKS_MAX)
+
+bool rem_driver_kept(const char *bus, const char *driver);
+bool rem_virtio_kept(unsigned int id, unsigned long long features);
+const char *rem_cr4_refused(unsigned long long cr4);
+unsigned int rem_mce_msrs(unsigned long long cap, bool scalable,
+			  unsigned int *list);
+bool rem_microcode_lost(unsigned int before, unsigned int now);
+
+#endif /* REM_DECIDE_H */

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Whose turn it is where only a part of many can run: the commit decides."""
+
+from __future__ import annotations
+
+import hashlib
+
+from lab.paths import repo_dir
+from lab.run import run
+
+
+def head() -> str:
+    """Return the commit that is checked out; empty without git."""
+    return run(["git", "rev-parse", "HEAD"], cwd=repo_dir(), check=False).stdout.strip()
+
+
+def rotation(names: list[str], commit: str, count: int) -> list[str]:
+    """*count* of the names, others for other commits; every name has its turn."""
+    first = int(hashlib.sha256(commit.encode()).hexdigest(), 16) % max(1, len(names))
+    turned = names[first:] + names[:first]
+    return turned[:count]

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The ranges of NVRAM, as the machine is made: one for each range of the NFIT, and
+ * what firmware's map has beside them. And their stamps (struct rem_range_stamp),
+ * which tell whether another kernel has used a range while the one with the block
+ * was absent.
+ */
+#ifndef LOADER_RANGES_H
+#define LOADER_RANGES_H
+
+#include "interval.h"
+
+struct range {
+	u64 base;
+	u64 bytes;
+};
+
+/* struct ranges - whole pages, ascending, without overlaps */
+struct ranges {
+	u32 count;
+	struct range range[REM_RANGES_MAX];
+};
+
+/*
+ * Add what of [base, base + bytes) is in no range yet, in whole pages. False if
+ * there is no room. An invalid range is ignored.
+ */
+bool ranges_add(struct ranges *ranges, u64 base, u64 bytes);
+
+/* Add the NVRAM of a memory map; false if a range has no room. */
+bool ranges_add_map(struct ranges *ranges, const struct map *map);
+
+/*
+ * The largest range that can have the record block, the first of several that are
+ * equal; NULL if there is none.
+ */
+const struct range *ranges_region(const struct ranges *ranges);
+
+/* The next stamp after all that have counted up to @count. */
+struct rem_range_stamp range_stamp(u32 count, u64 nonce);
+
+/* True if @stamp was stored by a cold boot. */
+bool range_stamp_checks(const struct rem_range_stamp *stamp);
+
+#endif /* LOADER_RANGES_H */

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The ranges of NVRAM and their stamps; the answer on the console. */
+#include "../core/answer.h"
+#include "../core/crc32c.h"
+#include "../core/ranges.h"
+#include "check.h"
+
+#define MIB 0x100000ull
+#define GIB 0x40000000ull
+
+static void check_ranges(const struct ranges *ranges, const struct range *right,
+			 u32 count, const char *what)
+{
+	CHECK(ranges->count == count, "%s: %u ranges", what, ranges->count);
+	for (u32 i = 0; i < count && i < ranges->count; i++)
+		CHECK(ranges->range[i].base == right[i].base &&
+			      ranges->range[i].bytes == right[i].bytes,
+		      "%s: range %u is %llx, %llx bytes", what, i,
+		      (unsigned long long)ranges->range[i].base,
+		      (unsigned long long)ranges->range[i].bytes);
+}
+
+static void ranges_ascend_without_overlaps(void)
+{
+	static const struct range right[] = {
+		{ 2 * GIB, GIB }, { 4 * GIB, GIB },	{ 5 * GIB, GIB },
+		{ 6 * GIB, GIB }, { 8 * GIB, GIB / 2 },
+	};
+	struct ranges ranges = { .count = 0 };
+
+	/* The NFIT's, in any order; adjacent ones stay two. */
+	CHECK(ranges_add(&ranges, 5 * GIB, GIB), "first");
+	CHECK(ranges_add(&ranges, 4 * GIB, GIB), "before it");
+	/* What a map has: the same, part of it, and more on both sides. */
+	CHECK(ranges_add(&ranges, 4 * GIB, 2 * GIB), "both again");
+	CHECK(ranges_add(&ranges, 4 * GIB + MIB, MIB), "part of one");
+	CHECK(ranges_add(&ranges, 5 * GIB, 2 * GIB), "more behind");
+	CHECK(ranges_add(&ranges, 2 * GIB, GIB), "another");
+	CHECK(ranges_add(&ranges, 8 * GIB, GIB / 2), "a small one");
+	check_ranges(&ranges, right, GO_COUNT(right), "all");
+	CHECK(ranges_region(&ranges)->base == 2 * GIB,
+	      "the first of the largest");
+}
+
+static void ranges_are_whole_pages(void)
+{
+	static const struct range right[] = { { 0x2000, 0x1000 } };
+	struct ranges ranges = { .count = 0 };
+
+	CHECK(ranges_add(&ranges, 0x1001, 0x2fff - 1), "cut to pages");
+	CHECK(ranges_add(&ranges, 0x5001, 0xfff), "less than a page");
+	CHECK(ranges_add(&ranges, 0x6000, 0xfff), "less than a page");
+	CHECK(ranges_add(&ranges, 0x7000, 0), "nothing");
+	CHECK(ranges_add(&ranges, UINT64_MAX - 0xfff, 0x2000), "wraps");
+	CHECK(ranges_add(&ranges, UINT64_MAX - 0xff, 0x100), "the end");
+	check_ranges(&ranges, right, 1, "pages");
+	CHECK(!ranges_region(&ranges), "too small for a block");
+	CHECK(ranges_add(&ranges, 2 * GIB + 0x1000, 2 * GIB), "not aligned");
+	CHECK(!ranges_region(&ranges), "not aligned for a block");
+	CHECK(ranges_add(&ranges, 8 * GIB, REM_BLOCK_BYTES + 0x1000), "room");
+	CHECK(ranges_region(&ranges)->base == 8 * GIB, "room for a block");
+}
+
+static void more_ranges_are_reported(void)
+{
+	struct ranges ranges = { .count = 0 };
+	struct map map = { .count = 0 };
+
+	for (u32 i = 0; i < REM_RANGES_MAX; i++)
+		CHECK(ranges_add(&ranges, 2 * i * GIB, GIB), "range %u", i);
+	CHECK(!ranges_add(&ranges, 100 * GIB, GIB), "one more");
+	CHECK(ranges.count == REM_RANGES_MAX, "only so many");
+	map_paint(&map, 0, GIB, MAP_RAM);
+	map_paint(&map, 2 * GIB, GIB, MAP_PMEM);
+	CHECK(ranges_add_map(&ranges, &map), "DRAM is none, NVRAM is known");
+	map_paint(&map, 200 * GIB, GIB, MAP_PRAM);
+	CHECK(!ranges_add_map(&ranges, &map), "one more in the map");
+}
+
+static void every_cold_boot_has_its_stamp(void)
+{
+	struct rem_range_stamp stamp = range_stamp(0, 7);
+	u8 *byte = (u8 *)&stamp;
+
+	CHECK(stamp.count == 1 && stamp.nonce == 7, "the first");
+	CHECK(range_stamp(stamp.count, 7).count == 2, "the next");
+	for (u32 bit = 0; bit < 8 * sizeof(stamp); bit++) {
+		CHECK(range_stamp_checks(&stamp), "whole");
+		byte[bit / 8] ^= (u8)(1u << bit % 8);
+		CHECK(!range_stamp_checks(&stamp), "bit %u", bit);
+		byte[bit / 8] ^= (u8)(1u << bit % 8);
+	}
+	memset(&stamp, 0, sizeof(stamp));
+	CHECK(!range_stamp_checks(&stamp), "zeros");
+}
+
+void test_ranges(void)
+{
+	crc32c_init(false);
+	ranges_ascend_without_overlaps();
+	ranges_are_whole_pages();
+	more_ranges_are_reported();
+	every_cold_boot_has_its_stamp();
+}
+
+void test_answer(void)
+{
+	static const struct {
+		const char *typed;
+		u32 answers;
+	} cases[] = {
+		{ "cold\r", 1 },
+		{ "cold\n", 1 },
+		{ "\r\ncold\r\n", 1 },
+		{ "cold", 0 },
+		{ "\r\n\r\n", 0 },
+		{ "colder\r", 0 },
+		{ "cold cold\r", 0 },
+		{ "xcold\r", 0 },
+		{ "Cold\r", 0 },
+		{ "col\rd\r", 0 },
+		{ "what?\rcold\rcold\r", 2 },
+		{ "\xff\xff\r", 0 },
+	};
+
+	for (u32 i = 0; i < GO_COUNT(cases); i++) {
+		struct answer answer = { 0 };
+		u32 answers = 0;
+
+		for (const char *at = cases[i].typed; *at; at++)
+			answers += answer_byte(&answer, (u8)*at);
+		CHECK(answers == cases[i].answers, "'%s': %u", cases[i].typed,
+		      answers);
+	}
+}

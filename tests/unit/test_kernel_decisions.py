@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What the kernel's fast path can restart is a decision by lists of what is allowed: unknown
+drivers and virtio devices keep a machine on stop=dpm, and modes of a CPU from which Go could not
+return keep it unarmed, by name. Which registers of machine checks a CPU has, and whether its
+microcode will do, are decisions, too.
+
+Method: kernel/resume/decide.c, compiled for the host, is asked. What QEMU cannot emulate (VMX, CET,
+CMCI, scalable MCA) is only decided here: no test shows it on a machine, and the kernel's
+configuration excludes it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lab.paths import repo_dir
+
+pytestmark = pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+
+# By the virtio specification.
+NET, BLOCK, CONSOLE, RNG, BALLOON, SCSI, P9 = 1, 2, 3, 4, 5, 8, 9
+GPU, INPUT, VSOCK, MEM, FS, PMEM = 16, 18, 19, 24, 26, 27
+MULTIPORT = 1 << 1
+
+
+@pytest.fixture(scope="module")
+def decide(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    out = tmp_path_factory.mktemp("decide") / "decide.so"
+    source = repo_dir() / "kernel" / "resume" / "decide.c"
+    subprocess.run(["gcc", "-Wall", "-Werror", "-shared", "-fPIC", "-o", out, source], check=True)
+    library = ctypes.CDLL(str(out))
+    library.rem_driver_kept.restype = ctypes.c_bool
+    library.rem_driver_kept.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
+    library.rem_virtio_kept.restype = ctypes.c_bool
+    library.rem_virtio_kept.argtypes = (ctypes.c_uint, ctypes.c_ulonglong)
+    library.rem_mce_msrs.restype = ctypes.c_uint
+    library.rem_mce_msrs.argtypes = (ctypes.c_ulonglong, ctypes.c_bool, ctypes.c_void_p)
+    library.rem_microcode_lost.restype = ctypes.c_bool
+    library.rem_microcode_lost.argtypes = (ctypes.c_uint, ctypes.c_uint)
+    library.rem_cr4_refused.restype = ctypes.c_char_p
+    library.rem_cr4_refused.argtypes = (ctypes.c_ulonglong,)
+    return library
+
+
+@pytest.mark.parametrize("device", [NET, BLOCK, CONSOLE, RNG, PMEM])
+def test_device_whose_state_is_in_its_rings_is_kept(decide: ctypes.CDLL, device: int) -> None:
+    assert decide.rem_virtio_kept(device, 1 << 32)
+
+
+@pytest.mark.parametrize("device", [BALLOON, SCSI, P9, GPU, INPUT, VSOCK, MEM, FS, 0, 63, 4711])
+def test_device_that_holds_state_or_is_unknown_is_not(decide: ctypes.CDLL, device: int) -> None:
+    assert not decide.rem_virtio_kept(device, 1 << 32)
+
+
+def test_console_with_several_ports_is_not(decide: ctypes.CDLL) -> None:
+    assert not decide.rem_virtio_kept(CONSOLE, MULTIPORT)
+
+
+@pytest.mark.parametrize(
+    ("bus", "driver", "kept"),
+    [
+        ("platform", "serial8250", True),
+        ("platform", "alarmtimer", True),
+        ("pnp", "rtc_cmos", True),
+        ("pnp", "system", True),
+        ("pnp", "i8042 kbd", False),
+        ("platform", "i8042", False),
+        ("platform", "tpm_tis", False),
+        ("pnp", "tpm_tis", False),
+        ("platform", "ipmi_si", False),
+        ("platform", "iTCO_wdt", False),
+        ("platform", "virtio-mmio", False),
+        ("platform", "rtc_cmos", False),  # another bus: another driver
+        ("pnp", "", False),
+    ],
+)
+def test_driver_is_kept_only_if_it_is_known(
+    decide: ctypes.CDLL, bus: str, driver: str, kept: bool
+) -> None:
+    assert decide.rem_driver_kept(bus.encode(), driver.encode()) == kept
+
+
+@pytest.mark.parametrize(
+    ("bit", "name"),
+    [
+        (12, b"5-level page tables are in use"),
+        (23, b"control-flow enforcement is in use"),
+        (13, b"VMX operation is in use"),
+    ],
+)
+def test_mode_that_go_cannot_restore_is_refused_by_name(
+    decide: ctypes.CDLL, bit: int, name: bytes
+) -> None:
+    assert decide.rem_cr4_refused(1 << bit) == name
+    assert decide.rem_cr4_refused(~(1 << bit) & ~(1 << 12 | 1 << 13 | 1 << 23)) is None
+
+
+# Of MSR_IA32_MCG_CAP, below which is the number of banks.
+CTL_P, CMCI_P, LMCE_P = 1 << 8, 1 << 10, 1 << 27
+MCE_MSRS_MAX, GUARD = 66, 0xFEEDC0DE
+
+
+def mce_msrs(decide: ctypes.CDLL, cap: int, scalable: bool = False) -> list[int]:
+    room = (ctypes.c_uint * (MCE_MSRS_MAX + 1))(*[GUARD] * (MCE_MSRS_MAX + 1))
+    count = decide.rem_mce_msrs(cap, scalable, room)
+    assert set(room[count:]) == {GUARD}
+    return list(room[:count])
+
+
+@pytest.mark.parametrize(
+    ("cap", "scalable", "found"),
+    [
+        (0, False, []),
+        (2, False, [0x400, 0x404]),
+        (2 | CTL_P, False, [0x17B, 0x400, 0x404]),
+        (2 | CMCI_P | LMCE_P, False, [0x4D0, 0x400, 0x280, 0x404, 0x281]),
+        # The second bank's configuration comes before its control; CMCI is Intel's.
+        (2 | CTL_P | CMCI_P, True, [0x17B, 0xC0002004, 0xC0002000, 0xC0002014, 0xC0002010]),
+    ],
+)
+def test_registers_of_machine_checks_are_those_that_the_cpu_has(
+    decide: ctypes.CDLL, cap: int, scalable: bool, found: list[int]
+) -> None:
+    assert mce_msrs(decide, cap, scalable) == found
+
+
+@pytest.mark.parametrize("scalable", [False, True])
+def test_registers_of_machine_checks_have_room(decide: ctypes.CDLL, scalable: bool) -> None:
+    assert len(mce_msrs(decide, 0xFF | CTL_P | CMCI_P | LMCE_P, scalable)) == MCE_MSRS_MAX
+
+
+def test_older_microcode_is_no_place_for_an_image(decide: ctypes.CDLL) -> None:
+    assert not decide.rem_microcode_lost(5, 5)
+    assert not decide.rem_microcode_lost(5, 0x80000006)
+    assert decide.rem_microcode_lost(0x80000006, 5)
+
+
+def test_configuration_excludes_what_go_cannot_restore() -> None:
+    """The same, before such a kernel is built."""
+    text = (repo_dir() / "kernel" / "Kconfig").read_text("utf-8")
+    block = text.partition("config REMANENCE\n")[2].partition("\nconfig ")[0]
+    # A tristate is excluded by `=n`: with `!` it could be a module.
+    excluded = set(re.findall(r"!(\w+)|(?<=\s)(\w+)(?==n\b)", block))
+    excluded = {name or of_tristate for name, of_tristate in excluded}
+    assert {
+        "X86_5LEVEL",
+        "X86_KERNEL_IBT",
+        "X86_USER_SHADOW_STACK",
+        "FUNCTION_GRAPH_TRACER",
+        "KVM_INTEL",
+    } <= excluded
+
+
+def test_registers_of_which_the_kernel_remembers_the_value_are_saved() -> None:
+    """AMX, frequency invariance, a hypervisor of AMD's kind; QEMU has only the last."""
+    text = Path(repo_dir() / "kernel" / "stop" / "context.c").read_text("utf-8")
+    saved = text.partition("rem_msrs[] = {")[2].partition("};")[0]
+    names = {word.strip(",") for word in saved.split()}
+    assert {
+        "MSR_IA32_XFD",
+        "MSR_IA32_XSS",
+        "MSR_IA32_APERF",
+        "MSR_IA32_MPERF",
+        "MSR_IA32_TSC_ADJUST",
+        "MSR_IA32_ENERGY_PERF_BIAS",
+        "MSR_IA32_UMWAIT_CONTROL",
+        "MSR_VM_HSAVE_PA",
+        "MSR_AMD64_TSC_RATIO",
+    } <= names
