@@ -54,10 +54,14 @@ static int rem_nvme_write32(struct nvme_dev *dev, u32 off, u32 val)
 	return err;
 }
 
-/* A cut is no fault of a request: it does not count as one of its retries. */
+/*
+ * A cut is no fault of a request: it does not count as one of its retries, and a request
+ * that is to fail fast, like one for read-ahead, is issued again, too.
+ */
 static bool rem_nvme_retry(struct request *req, void *unused)
 {
 	nvme_req(req)->retries = 0;
+	req->cmd_flags &= ~REQ_FAILFAST_MASK;
 	return true;
 }
 
