@@ -16,6 +16,7 @@
 //! ```
 
 mod attributes;
+mod bind;
 mod check;
 mod convert;
 mod error;

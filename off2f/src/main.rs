@@ -81,6 +81,20 @@ enum Order {
         #[arg(long)]
         restore: bool,
     },
+    /// Mount copies of ABCs in the store over programs, which then start without the disk.
+    Bind {
+        /// All of the store if none is given.
+        program: Vec<PathBuf>,
+        #[arg(long)]
+        store: PathBuf,
+    },
+    /// Unmount these copies, for example before programs are upgraded.
+    Unbind {
+        /// All of the store if none is given.
+        program: Vec<PathBuf>,
+        #[arg(long)]
+        store: PathBuf,
+    },
     /// Take away what cuts left over in a store.
     Clean {
         #[arg(long)]
@@ -142,11 +156,21 @@ fn carry_out(order: Order) -> Result<(), Failure> {
                 .iter()
                 .try_for_each(|program| store.remove(program, restore).map_err(of(program)))
         }
+        Order::Bind { program, store } => {
+            let mounted = Store::open(&store)?.bind(&program)?;
+            say(&format!("{mounted} programs start without the disk"));
+            Ok(())
+        }
+        Order::Unbind { program, store } => {
+            let unmounted = Store::open(&store)?.unbind(&program)?;
+            say(&format!("{unmounted} programs start from the disk again"));
+            Ok(())
+        }
         Order::Clean { store } => {
             let cleaned = Store::open(&store)?.clean()?;
             say(&format!(
-                "{} texts, {} users, {} unfinished files",
-                cleaned.texts, cleaned.users, cleaned.unfinished
+                "{} texts, {} users, {} unfinished files, {} copies",
+                cleaned.texts, cleaned.users, cleaned.unfinished, cleaned.copies
             ));
             Ok(())
         }

@@ -5,6 +5,7 @@
 //! ```text
 //! STORE/text/DIGEST.xyz        the text; DIGEST is of the text, its build-id and its symbols
 //! STORE/users/DIGEST.xyz/HASH  one for each program that has it: the path of its ABC
+//! STORE/abc                    copies of ABCs (bind.rs)
 //! STORE/tmp                    what is being written
 //! ```
 //!
@@ -52,6 +53,16 @@ pub struct Cleaned {
     pub users: u32,
     /// Files that were being written.
     pub unfinished: u32,
+    /// Copies of ABCs that are no program's.
+    pub copies: u32,
+}
+
+/// A program that has a text of the store, as far as the store knows.
+#[derive(Debug)]
+pub(crate) struct User {
+    pub(crate) text: String,
+    pub(crate) program: PathBuf,
+    file: PathBuf,
 }
 
 /// The bytes of a file, without a copy of them.
@@ -73,7 +84,7 @@ pub fn map(path: &Path) -> Result<Mmap, Failure> {
     unsafe { Mmap::map(&file) }.map_err(Failure::io(path))
 }
 
-fn sync_folder(folder: &Path) -> Result<(), Failure> {
+pub(crate) fn sync_folder(folder: &Path) -> Result<(), Failure> {
     File::open(folder)
         .and_then(|opened| opened.sync_all())
         .map_err(Failure::io(folder))
@@ -110,7 +121,7 @@ fn name_of(end: &XyzEnd) -> String {
 }
 
 /// An absolute path whose folder is there.
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     let name = path
         .file_name()
         .ok_or_else(|| Failure::Usage(format!("{}: no name of a file", path.display())))?;
@@ -133,7 +144,7 @@ impl Store {
     pub fn open(folder: &Path) -> Result<Self, Failure> {
         make_folder(folder)?;
         let folder = folder.canonicalize().map_err(Failure::io(folder))?;
-        for name in ["text", "users", "tmp"] {
+        for name in ["text", "users", "tmp", "abc"] {
             make_folder(&folder.join(name))?;
         }
         let lock = File::open(&folder).map_err(Failure::io(&folder))?;
@@ -162,13 +173,22 @@ impl Store {
         }
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What stands for a program's path in names of the store.
+    pub(crate) fn hash_of(program: &Path) -> String {
+        hex(&Sha256::digest(program.as_os_str().as_bytes())[..16])
+    }
+
     fn text_path(&self, name: &str) -> PathBuf {
         self.folder.join("text").join(name)
     }
 
     fn user_path(&self, name: &str, program: &Path) -> PathBuf {
-        let hash = hex(&Sha256::digest(program.as_os_str().as_bytes())[..16]);
-        self.folder.join("users").join(name).join(hash)
+        let users = self.folder.join("users");
+        users.join(name).join(Self::hash_of(program))
     }
 
     /// The text of an ABC, if it is one of this store's.
@@ -204,6 +224,7 @@ impl Store {
         let before = self.name_of_program(&program);
         self.put_text(&text, &pair)?;
         self.add_user(&name, &program)?;
+        self.release(&program)?;
         self.put_program(&page, &pair.abc[page.len()..], elf, &program)?;
         if let Some(before) = before.filter(|before| *before != name) {
             self.drop_user(&before, &program)?;
@@ -257,7 +278,13 @@ impl Store {
     }
 
     /// ABC takes the place of the program, with the ELF's owner, rights and extended attributes.
-    fn put_program(&self, page: &[u8], rest: &[u8], elf: &Path, to: &Path) -> Result<(), Failure> {
+    pub(crate) fn put_program(
+        &self,
+        page: &[u8],
+        rest: &[u8],
+        elf: &Path,
+        to: &Path,
+    ) -> Result<(), Failure> {
         let like = fs::metadata(elf).map_err(Failure::io(elf))?;
         let attributes = Attributes::of(elf)?;
         let tmp = beside(to);
@@ -299,6 +326,7 @@ impl Store {
                 self.folder.display()
             ))
         })?;
+        self.release(&program)?;
         if back_to_elf {
             let elf = restore(&abc, &map(&self.text_path(&name))?)?;
             let (head, rest) = elf.split_at(elf.len().min(4096));
@@ -308,6 +336,7 @@ impl Store {
             fs::remove_file(&program).map_err(Failure::io(&program))?;
             sync_folder(program.parent().unwrap_or_else(|| Path::new("/")))?;
         }
+        self.drop_copy(&program)?;
         self.drop_user(&name, &program)
     }
 
@@ -354,6 +383,24 @@ impl Store {
         list(&self.folder.join("text"))
     }
 
+    /// All users of all texts.
+    pub(crate) fn all_users(&self) -> Result<Vec<User>, Failure> {
+        let mut users = Vec::new();
+        let folder = self.folder.join("users");
+        for text in list(&folder)? {
+            for name in list(&folder.join(&text))? {
+                let file = folder.join(&text).join(name);
+                let program = fs::read(&file).map_err(Failure::io(&file))?;
+                users.push(User {
+                    text: text.clone(),
+                    program: PathBuf::from(OsStr::from_bytes(&program)),
+                    file,
+                });
+            }
+        }
+        Ok(users)
+    }
+
     /// Takes away what cuts left over.
     ///
     /// # Errors
@@ -366,18 +413,13 @@ impl Store {
             fs::remove_file(tmp.join(&name)).map_err(Failure::io(tmp.join(&name)))?;
             cleaned.unfinished += 1;
         }
-        let users = self.folder.join("users");
-        for text in list(&users)? {
-            for user in list(&users.join(&text))? {
-                let path = users.join(&text).join(user);
-                let program = fs::read(&path).map_err(Failure::io(&path))?;
-                let program = Path::new(OsStr::from_bytes(&program));
-                if self.name_of_program(program).as_ref() != Some(&text) {
-                    fs::remove_file(&path).map_err(Failure::io(&path))?;
-                    cleaned.users += 1;
-                }
+        for user in self.all_users()? {
+            if self.name_of_program(&user.program).as_ref() != Some(&user.text) {
+                fs::remove_file(&user.file).map_err(Failure::io(&user.file))?;
+                cleaned.users += 1;
             }
         }
+        cleaned.copies = self.clean_copies()?;
         for text in self.texts()? {
             if self.drop_text_if_unused(&text)? {
                 cleaned.texts += 1;
@@ -387,7 +429,7 @@ impl Store {
     }
 
     /// The text of this store that a program has now.
-    fn name_of_program(&self, program: &Path) -> Option<String> {
+    pub(crate) fn name_of_program(&self, program: &Path) -> Option<String> {
         let header = Header::parse(&map(program).ok()?).ok()?;
         self.name_in(&header)
     }
@@ -425,7 +467,7 @@ fn beside(program: &Path) -> PathBuf {
 }
 
 /// Names in a folder, in order; none where there is no such folder.
-fn list(folder: &Path) -> Result<Vec<String>, Failure> {
+pub(crate) fn list(folder: &Path) -> Result<Vec<String>, Failure> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.map_err(Failure::io(folder))?,
