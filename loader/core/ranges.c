@@ -50,18 +50,28 @@ bool ranges_add_map(struct ranges *ranges, const struct map *map)
 	return all;
 }
 
-const struct range *ranges_region(const struct ranges *ranges)
+bool range_has_room(const struct range *range)
+{
+	return range->base % REM_BLOCK_ALIGN_BYTES == 0 &&
+	       range->bytes > REM_BLOCK_BYTES;
+}
+
+const struct range *ranges_region(const struct ranges *ranges, u32 open)
 {
 	const struct range *best = NULL;
+	bool best_is_open = false;
 
 	for (u32 i = 0; i < ranges->count; i++) {
 		const struct range *range = &ranges->range[i];
+		bool is_open = open & 1u << i;
 
-		if (range->base % REM_BLOCK_ALIGN_BYTES ||
-		    range->bytes <= REM_BLOCK_BYTES)
+		if (!range_has_room(range) || is_open < best_is_open)
 			continue;
-		if (!best || range->bytes > best->bytes)
+		if (!best || is_open > best_is_open ||
+		    range->bytes > best->bytes) {
 			best = range;
+			best_is_open = is_open;
+		}
 	}
 	return best;
 }

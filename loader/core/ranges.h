@@ -30,11 +30,16 @@ bool ranges_add(struct ranges *ranges, u64 base, u64 bytes);
 /* Add the NVRAM of a memory map; false if a range has no room. */
 bool ranges_add_map(struct ranges *ranges, const struct map *map);
 
+/* Whether it is aligned and large enough for the record block. */
+bool range_has_room(const struct range *range);
+
 /*
- * The largest range that can have the record block, the first of several that are
- * equal; NULL if there is none.
+ * The range with the record block: the largest of those that have room, the first of
+ * several that are equal; NULL if there is none. Bit n of @open: range n has a block
+ * with an image that could be entered; then it comes before larger ones, which may be
+ * new.
  */
-const struct range *ranges_region(const struct ranges *ranges);
+const struct range *ranges_region(const struct ranges *ranges, u32 open);
 
 /* The next stamp after all that have counted up to @count. */
 struct rem_range_stamp range_stamp(u32 count, u64 nonce);

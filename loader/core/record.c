@@ -237,34 +237,59 @@ static u32 judge(const u8 *block, const struct slot *slot, u32 consumed,
 	return judge_image(block, region_phys, region_bytes, found, decision);
 }
 
+/* Returns the last sequence that was consumed, 0 = none, or the word is damaged. */
+static u32 check_slots(const u8 *block, struct slot slot[REM_SLOTS])
+{
+	struct rem_word word = read_word(block + REM_CONSUMED_OFFSET);
+
+	for (u32 n = 0; n < REM_SLOTS; n++)
+		check_slot(block, n, &slot[n]);
+	return word.sequence && record_consumed(word.sequence).check ==
+					word.check ?
+		       word.sequence :
+		       0;
+}
+
+/* What closes the images of a block: see struct decision. */
+static void find_open(const struct slot slot[REM_SLOTS], u32 consumed,
+		      struct decision *decision)
+{
+	for (u32 n = 0; n < REM_SLOTS; n++) {
+		u32 closes = slot_closes(&slot[n], n, consumed);
+
+		if (closes > consumed && closes > decision->consume)
+			decision->consume = closes;
+		if (slot[n].state == SLOT_DAMAGED ||
+		    (slot[n].state == SLOT_COMMITTED && !consumed))
+			decision->clear |= 1u << n;
+	}
+}
+
 void rem_decide(const u8 *block, u64 region_phys, u64 region_bytes,
 		const struct desc *found, bool cold_requested,
 		struct decision *ret_decision)
 {
-	struct rem_word word = read_word(block + REM_CONSUMED_OFFSET);
 	struct decision decision = { .reason = 0 };
 	struct slot slot[REM_SLOTS];
-	u32 consumed = 0;
-
-	if (word.sequence && record_consumed(word.sequence).check == word.check)
-		consumed = word.sequence;
-	for (u32 n = 0; n < REM_SLOTS; n++)
-		check_slot(block, n, &slot[n]);
+	u32 consumed = check_slots(block, slot);
 
 	decision.reason = judge(block, slot, consumed, region_phys,
 				region_bytes, found, &decision);
 	if (cold_requested)
 		decision.reason = REM_COLD_ASKED;
-	for (u32 n = 0; n < REM_SLOTS; n++) {
-		u32 closes = slot_closes(&slot[n], n, consumed);
-
-		if (closes > consumed && closes > decision.consume)
-			decision.consume = closes;
-		if (slot[n].state == SLOT_DAMAGED ||
-		    (slot[n].state == SLOT_COMMITTED && !consumed))
-			decision.clear |= 1u << n;
-	}
+	find_open(slot, consumed, &decision);
 	*ret_decision = decision;
+}
+
+bool rem_block_open(const u8 *block)
+{
+	struct decision decision = { .reason = judge_block(block) };
+	struct slot slot[REM_SLOTS];
+
+	if (decision.reason != REM_BOOT_RESUME)
+		return false;
+	find_open(slot, check_slots(block, slot), &decision);
+	return decision.consume || decision.clear;
 }
 
 bool rem_holds(const struct decision *decision)

@@ -42,6 +42,12 @@ void rem_decide(const u8 *block, u64 region_phys, u64 region_bytes,
 		struct decision *ret_decision);
 
 /*
+ * Whether an image in the REM_BLOCK_BYTES at @block could be entered, now or at a
+ * later boot, on whatever machine.
+ */
+bool rem_block_open(const u8 *block);
+
+/*
  * Whether the image would be entered on the machine that was stopped, and is to be
  * kept although this one differs: by its policy it is not consumed at once.
  */

@@ -200,10 +200,10 @@ class Machine:
             words += [self.second, hex(SECOND_PHYS)]
         subprocess.run([OUT / "host" / "build-record", *map(str, words)], check=True)
 
-    def add_second(self) -> None:
+    def add_second(self, size_bytes: int = REGION_BYTES) -> None:
         self.second = self.nvram.with_name("second")
         self.second.touch()
-        os.truncate(self.second, REGION_BYTES)
+        os.truncate(self.second, size_bytes)
 
     def read(self, offset: int, count: int) -> bytes:
         with self.nvram.open("rb") as file:
@@ -491,6 +491,27 @@ def test_range_is_another_as_soon_as_a_block_is_written_into_it(machine: Machine
     machine.first = True
     machine.cmdline.write_text("memtype=nvram")
     assert "GO: cold 35 memory-differs sequence 7" in machine.run()
+
+
+def test_image_is_found_if_a_larger_range_was_added(machine: Machine) -> None:
+    """It is not entered, and not later either: a kernel has run meanwhile."""
+    machine.run()
+    machine.put_image(7, 6)
+    machine.add_second(2 * REGION_BYTES)
+    assert "GO: cold 35 memory-differs sequence 7" in machine.run()
+    assert "GO: cold 16 no-block" in machine.run(), "the next block is in the larger one"
+    machine.second = None
+    assert "GO: cold 20 already-consumed" in machine.run()
+
+
+def test_image_is_held_if_a_larger_range_was_added(machine: Machine) -> None:
+    machine.run()
+    machine.put_image(7, 6, HOLD, 60)
+    machine.add_second(2 * REGION_BYTES)
+    with machine.running() as it:
+        it.wait("GO: hold 35 memory-differs sequence 7")
+    machine.second = None
+    assert "GO: resume sequence 7" in machine.run()
 
 
 def test_health_of_an_nvdimm_is_no_difference(machine: Machine) -> None:

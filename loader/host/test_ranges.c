@@ -38,8 +38,12 @@ static void ranges_ascend_without_overlaps(void)
 	CHECK(ranges_add(&ranges, 2 * GIB, GIB), "another");
 	CHECK(ranges_add(&ranges, 8 * GIB, GIB / 2), "a small one");
 	check_ranges(&ranges, right, GO_COUNT(right), "all");
-	CHECK(ranges_region(&ranges)->base == 2 * GIB,
+	CHECK(ranges_region(&ranges, 0)->base == 2 * GIB,
 	      "the first of the largest");
+	CHECK(ranges_region(&ranges, 1u << 4)->base == 8 * GIB,
+	      "a small one that has an image");
+	CHECK(ranges_region(&ranges, 1u << 3 | 1u << 4)->base == 6 * GIB,
+	      "the largest that has an image");
 }
 
 static void ranges_are_whole_pages(void)
@@ -54,11 +58,11 @@ static void ranges_are_whole_pages(void)
 	CHECK(ranges_add(&ranges, UINT64_MAX - 0xfff, 0x2000), "wraps");
 	CHECK(ranges_add(&ranges, UINT64_MAX - 0xff, 0x100), "the end");
 	check_ranges(&ranges, right, 1, "pages");
-	CHECK(!ranges_region(&ranges), "too small for a block");
+	CHECK(!ranges_region(&ranges, 1), "too small for a block");
 	CHECK(ranges_add(&ranges, 2 * GIB + 0x1000, 2 * GIB), "not aligned");
-	CHECK(!ranges_region(&ranges), "not aligned for a block");
+	CHECK(!ranges_region(&ranges, 3), "not aligned for a block");
 	CHECK(ranges_add(&ranges, 8 * GIB, REM_BLOCK_BYTES + 0x1000), "room");
-	CHECK(ranges_region(&ranges)->base == 8 * GIB, "room for a block");
+	CHECK(ranges_region(&ranges, 0)->base == 8 * GIB, "room for a block");
 }
 
 static void more_ranges_are_reported(void)

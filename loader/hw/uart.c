@@ -45,15 +45,23 @@ bool uart_open(u16 port)
 	return true;
 }
 
-/* The port whose next byte has an error: a read of the status clears it. */
-static u16 error_port;
+/*
+ * Ports whose next byte has an error: a read of the status clears it there. The first
+ * two ports of a PC, which differ in these bits of their numbers.
+ */
+static u32 error_ports;
+
+static u32 port_bit(u16 port)
+{
+	return 1u << (port >> 8 & 3);
+}
 
 static u8 line_status(u16 port)
 {
 	u8 line = in8((u16)(port + LINE_STATUS));
 
 	if (line & STATUS_ERRORS)
-		error_port = port;
+		error_ports |= port_bit(port);
 	return line;
 }
 
@@ -75,9 +83,9 @@ bool uart_get(u16 port, u8 *ret_byte)
 		if (!(line_status(port) & STATUS_RECEIVED))
 			break;
 		*ret_byte = in8(port);
-		if (error_port != port)
+		if (!(error_ports & port_bit(port)))
 			return true;
-		error_port = 0;
+		error_ports &= ~port_bit(port);
 	}
 	return false;
 }

@@ -128,6 +128,7 @@ static void add_memory(const struct machine *machine, struct desc *desc)
 struct functions {
 	const struct machine *machine;
 	struct desc *desc;
+	bool report;
 };
 
 /* The supported machines have fewer disks than this list has room for. */
@@ -177,7 +178,7 @@ static void add_function(const struct pci_function *function, void *context)
 	desc_add(desc, REM_DESC_PCI, function->bdf, value, 3);
 	if (!virtio_blk_is(function))
 		return;
-	if (!virtio_blk_identify(function, &disk))
+	if (!virtio_blk_identify(function, &disk) && all->report)
 		print("disk %x does not answer", function->bdf);
 	desc_add(desc, REM_DESC_DISK, function->bdf,
 		 (u64[5]){ disk.sectors, get_u64(disk.serial),
@@ -202,7 +203,7 @@ static void add_acpi(const struct machine *machine, struct desc *desc)
 	}
 }
 
-void describe(const struct machine *machine, struct desc *desc)
+void describe(const struct machine *machine, struct desc *desc, bool report)
 {
 	desc->count = 0;
 	desc->full = false;
@@ -210,10 +211,10 @@ void describe(const struct machine *machine, struct desc *desc)
 	add_cpus(machine, desc);
 	add_cpuid(desc);
 	add_memory(machine, desc);
-	pci_scan(add_function, &(struct functions){ machine, desc });
+	pci_scan(add_function, &(struct functions){ machine, desc, report });
 	add_acpi(machine, desc);
 	desc_finish(desc);
-	if (desc->full)
+	if (desc->full && report)
 		print("the machine has more than %u parts or %u ranges of NVRAM: no image can be entered",
 		      REM_DESC_ENTRIES_MAX, REM_RANGES_MAX);
 }

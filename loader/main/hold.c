@@ -50,8 +50,11 @@ static void ask(const struct decision *decision, struct answer *answer)
 		print("without an answer it is given up in %u s", hold_s);
 }
 
-/* A second, in which the wire and the console are read; true on the answer. */
-static bool answered(u16 timer_port, struct answer *answer)
+/*
+ * A second, in which the wire and the console are read; true on the answer, if there
+ * was a question.
+ */
+static bool answered(u16 timer_port, struct answer *answer, bool asked)
 {
 	struct wait wait = wait_begin(timer_port);
 	bool cold = false;
@@ -60,7 +63,7 @@ static bool answered(u16 timer_port, struct answer *answer)
 	while (!wait_over(&wait, LOOK_MS)) {
 		power_poll();
 		while (console_get(&byte))
-			cold |= answer_byte(answer, byte);
+			cold |= answer_byte(answer, byte) && asked;
 		if (cold)
 			break;
 		relax();
@@ -82,13 +85,11 @@ void hold(const struct decision *decision, u16 timer_port,
 	struct answer answer = { 0 };
 	u32 hold_s = decision->body.hold_s;
 	bool gives_up = decision->body.policy == REM_POLICY_HOLD_COLD;
-	bool cold;
 
 	report(decision, steps);
 	for (u32 second = 1;; second++) {
 		reported = *decision;
-		cold = answered(timer_port, &answer);
-		if (cold && second > hold_s)
+		if (answered(timer_port, &answer, second > hold_s))
 			return;
 		steps->look();
 		if (!rem_holds(decision))

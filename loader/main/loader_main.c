@@ -57,7 +57,6 @@ static void find_acpi(void)
 static void find_nvram(void)
 {
 	struct ranges *nvram = &machine.nvram;
-	const struct range *region;
 	bool all;
 
 	all = acpi_nvram(&machine.acpi, nvram);
@@ -65,14 +64,27 @@ static void find_nvram(void)
 	machine.nvram_more = !all;
 	if (!nvram->count)
 		die("no NVRAM: neither the NFIT nor the map has a persistent range");
-	region = ranges_region(nvram);
-	if (!region)
+	if (!ranges_region(nvram, 0))
 		die("no range of NVRAM is larger than %u bytes and aligned",
 		    REM_BLOCK_BYTES);
 	for (u32 i = 0; i < nvram->count; i++)
 		if (!paging_map(nvram->range[i].base, nvram->range[i].bytes))
 			die("NVRAM at %lx, %lu bytes, cannot be mapped",
 			    nvram->range[i].base, nvram->range[i].bytes);
+}
+
+/* When NVRAM has its content. */
+static void find_block(void)
+{
+	const struct ranges *nvram = &machine.nvram;
+	const struct range *region;
+	u32 open = 0;
+
+	for (u32 i = 0; i < nvram->count; i++)
+		if (range_has_room(&nvram->range[i]) &&
+		    rem_block_open(at_phys(nvram->range[i].base)))
+			open |= 1u << i;
+	region = ranges_region(nvram, open);
 	machine.region_phys = region->base;
 	machine.region_bytes = region->bytes;
 }
@@ -96,14 +108,14 @@ static void read_kernel_head(void)
 /* The last difference because of which the image was held; its reason 0 = none. */
 static struct decision held;
 
-static void write_note(void *unused)
+static void store_note(u32 reason)
 {
-	bool resumes = decision.reason == REM_BOOT_RESUME;
+	bool resumes = reason == REM_BOOT_RESUME;
 	const struct decision *differs = resumes ? &held : &decision;
 	struct rem_boot_note note = {
 		.magic = REM_NOTE_MAGIC,
 		.version = REM_VERSION,
-		.reason = decision.reason,
+		.reason = reason,
 		.sequence = decision.sequence,
 		.slot = decision.slot,
 		.expected = differs->expected,
@@ -116,9 +128,14 @@ static void write_note(void *unused)
 		.held = held.reason,
 	};
 
-	(void)unused;
 	note.crc = crc32c(&note, offsetof(struct rem_boot_note, crc));
 	memcpy(block_at(&machine, REM_NOTE_OFFSET), &note, sizeof(note));
+}
+
+static void write_note(void *unused)
+{
+	(void)unused;
+	store_note(decision.reason);
 }
 
 static void print_cold(void)
@@ -168,7 +185,7 @@ static void resume(void)
 	}
 	loader_event(&machine, sequence, 3, REM_EVENT_LOADER_CONSUMED,
 		     read_tsc(), sequence);
-	write_note(NULL);
+	store_note(REM_BOOT_RESUME);
 	image_enter(decision.body.entry_phys,
 		    machine.region_phys + REM_BODY_OFFSET +
 			    decision.slot * REM_BODY_STRIDE_BYTES,
@@ -194,7 +211,8 @@ static void look(void)
 {
 	u32 given_up;
 
-	describe(&machine, &desc);
+	/* A hold looks each second, and prints what has changed. */
+	describe(&machine, &desc, !held.reason);
 	desc_write(&desc, block_at(&machine, REM_DESC_OFFSET));
 	machine.ready_tsc = read_tsc();
 	rem_decide(block_at(&machine, 0), machine.region_phys,
@@ -209,12 +227,8 @@ static void look(void)
 /* For readers of NVRAM: there is no decision yet, and why. */
 static void note_hold(void)
 {
-	u32 reason = decision.reason;
-
 	held = decision;
-	decision.reason = REM_BOOT_HOLD;
-	write_note(NULL);
-	decision.reason = reason;
+	store_note(REM_BOOT_HOLD);
 }
 
 _Noreturn void loader_main(const struct front *front)
@@ -228,6 +242,7 @@ _Noreturn void loader_main(const struct front *front)
 	find_acpi();
 	find_nvram();
 	machine.nvdimm = nvdimm_restore(acpi_timer_port(&machine.acpi));
+	find_block();
 	read_kernel_head();
 	stamp_drop(&machine);
 	look();
