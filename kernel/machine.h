@@ -40,6 +40,9 @@ enum rem_state {
 #define REM_CTX_MSRS 24
 #define REM_CTX_MCE_MSRS 66
 
+/* Of a name, with its end; a longer one is cut. */
+#define REM_BLOCKER_BYTES 48
+
 struct rem_saved_msr {
 	u32 index;
 	u32 valid;
@@ -102,7 +105,7 @@ DECLARE_PER_CPU(struct rem_context *, rem_this_context);
  * struct rem_machine - all state of Stop-and-Go, in one place
  * @state: enum rem_state
  * @why: one line for users: why Stop is refused
- * @blocker: the device because of which the machine uses stop=dpm, or NULL
+ * @blocker: the device because of which the machine uses stop=dpm, or ""
  * @block: the record block, mapped write-back
  * @region_phys: physical address of the NVRAM range with the block
  * @region_bytes: size of the range with the block; 0: no loader handed one over
@@ -117,7 +120,7 @@ DECLARE_PER_CPU(struct rem_context *, rem_this_context);
 struct rem_machine {
 	int state;
 	const char *why;
-	const char *blocker;
+	char blocker[REM_BLOCKER_BYTES];
 	u8 *block;
 	u64 region_phys;
 	u64 region_bytes;
@@ -131,6 +134,9 @@ struct rem_machine {
 };
 
 extern struct rem_machine rem;
+
+/* Provided by Stop: core.c */
+void rem_use_dpm(const char *because);
 
 /* Provided by Stop: timeline.c, reset.c, power.c, nvdimm.c */
 void rem_timeline_begin_go(u32 sequence);

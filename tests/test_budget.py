@@ -78,6 +78,14 @@ def test_hold_up_that_is_too_short_begins_no_stop() -> None:
         assert note.reason == "COLD_NOT_COMMITTED"
 
 
+def test_without_a_power_monitor_caches_are_not_promised() -> None:
+    """Its ports are somebody else's, so a drop is not noticed. A planned Stop is possible."""
+    with booted_with(LONG_US, "reserve=0x2f8,8") as machine:
+        assert "remanence: no power monitor" in consoles(machine)
+        assert machine.run_in_guest(f"cat {SYSFS}/status").stdout.strip() == "armed"
+        assert not flushes_on_fail(machine)
+
+
 def test_stop_over_its_bound_disarms_until_acknowledged() -> None:
     """The bound is made wrong: it is computed without a section with preemption off and for the
     reference machine's clock, while this machine's time is the host's.

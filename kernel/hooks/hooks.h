@@ -7,6 +7,10 @@
 #ifndef REM_HOOKS_H
 #define REM_HOOKS_H
 
+#ifdef MODULE
+#error "Stop and Go call this driver: build it into the kernel, not as a module"
+#endif
+
 #include <linux/kconfig.h>
 #include <linux/types.h>
 
@@ -17,6 +21,9 @@ struct virtqueue;
 
 /* park_queue.h in kernel/stop_machine.c */
 unsigned int rem_park_queue(int (*fn)(void *));
+
+/* Read by net_batch.h in net/: CPUs gather for a Stop */
+extern bool rem_cpus_gather;
 
 /* timekeeping.h in kernel/time/timekeeping.c */
 void rem_timekeeping_prepare(void);

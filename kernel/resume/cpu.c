@@ -108,7 +108,9 @@ bool notrace rem_cpu_restore(struct rem_context *ctx)
 		return false;
 	for (i = 0; i < ctx->msr_count; i++)
 		if (ctx->msr[i].valid)
-			wrmsrl(ctx->msr[i].index, ctx->msr[i].value);
+			wrmsrl(ctx->msr[i].index,
+			       rem_msr_go(ctx->msr[i].index,
+					  ctx->msr[i].value));
 
 	/* The FPU registers of the user task that ran here are lost. */
 	this_cpu_write(fpu_fpregs_owner_ctx, NULL);

@@ -29,6 +29,10 @@
 #define REM_SMCA_CTL(bank) (0xc0002000u + 0x10 * (bank))
 #define REM_SMCA_CONFIG(bank) (0xc0002004u + 0x10 * (bank))
 
+/* By Intel's manual: TR and BTS, which store branch records. */
+#define REM_DEBUGCTL 0x1d9u
+#define REM_DEBUGCTL_TRACES 0xc0ull
+
 /* With it a console asks its driver by messages, and forgets the answers. */
 #define REM_CONSOLE_MULTIPORT 0x2ull
 
@@ -146,6 +150,21 @@ unsigned int rem_mce_msrs(unsigned long long cap, bool scalable,
 bool rem_microcode_lost(unsigned int before, unsigned int now)
 {
 	return now < before;
+}
+
+/**
+ * rem_msr_go - the value that a register gets in Go
+ * @index: number of the register
+ * @value: what it had before the Stop
+ *
+ * Tracing of branches ends with a Stop: the register that points to its buffer is
+ * lost with the power, and records would be stored wherever it points then.
+ *
+ * Return: the value.
+ */
+unsigned long long rem_msr_go(unsigned int index, unsigned long long value)
+{
+	return index == REM_DEBUGCTL ? value & ~REM_DEBUGCTL_TRACES : value;
 }
 
 /**

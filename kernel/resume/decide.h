@@ -21,5 +21,6 @@ const char *rem_cr4_refused(unsigned long long cr4);
 unsigned int rem_mce_msrs(unsigned long long cap, bool scalable,
 			  unsigned int *list);
 bool rem_microcode_lost(unsigned int before, unsigned int now);
+unsigned long long rem_msr_go(unsigned int index, unsigned long long value);
 
 #endif /* REM_DECIDE_H */

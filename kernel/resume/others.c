@@ -37,9 +37,7 @@ static int rem_other_bound(struct notifier_block *nb, unsigned long what,
 	if (rem.stop_mode == REM_MODE_FAST)
 		pr_warn("remanence: using stop=dpm because of %s\n",
 			dev_name(dev));
-	rem.blocker = dev->driver->name;
-	WRITE_ONCE(rem.stop_mode, REM_MODE_DPM);
-	rem_promise_update();
+	rem_use_dpm(dev->driver->name);
 	return NOTIFY_DONE;
 }
 

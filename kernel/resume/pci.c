@@ -97,9 +97,7 @@ static int rem_pci_changed(struct notifier_block *nb, unsigned long what,
 		if (rem.stop_mode == REM_MODE_FAST)
 			pr_warn("remanence: using stop=dpm because %s has changed\n",
 				dev_name(device));
-		rem.blocker = "a PCI function that has changed";
-		WRITE_ONCE(rem.stop_mode, REM_MODE_DPM);
-		rem_promise_update();
+		rem_use_dpm("a PCI function that has changed");
 		break;
 	}
 	return NOTIFY_DONE;
@@ -146,7 +144,7 @@ int __init rem_devices_prepare(const char **ret_blocker)
 
 		kind = rem_pci_count == max ? -EAGAIN : rem_pci_kind(pdev);
 		if (kind >= 0) {
-			slot->pdev = pci_dev_get(pdev);
+			slot->pdev = pdev;
 			err = rem_pci_vectors_list(slot);
 			if (err)
 				kind = err;
@@ -156,6 +154,7 @@ int __init rem_devices_prepare(const char **ret_blocker)
 			pci_dev_put(pdev);
 			return kind;
 		}
+		pci_dev_get(pdev);
 		slot->kind = kind;
 		if (kind == REM_PCI_VIRTIO)
 			rem_virtio_watch(pdev, &rem_virtio_notifier);

@@ -25,6 +25,8 @@
 #include <linux/panic.h>
 #include <linux/sched.h>
 #include <linux/smp.h>
+#include <linux/spinlock.h>
+#include <linux/string.h>
 #include <linux/swait.h>
 #include <linux/remanence/rem_handover.h>
 #include <linux/remanence/rem_reason_name.h>
@@ -234,6 +236,25 @@ static void rem_cpu_prepare_ipi(void *unused)
 	rem_go_prepare_cpu();
 }
 
+/**
+ * rem_use_dpm - from now on a Stop uses generic power management
+ * @because: name of the first device that the fast path cannot restart; copied,
+ *	as it may go with its driver
+ *
+ * Context: process.
+ */
+void rem_use_dpm(const char *because)
+{
+	static DEFINE_SPINLOCK(lock);
+
+	spin_lock(&lock);
+	if (!rem.blocker[0])
+		strscpy(rem.blocker, because, sizeof(rem.blocker));
+	spin_unlock(&lock);
+	WRITE_ONCE(rem.stop_mode, REM_MODE_DPM);
+	rem_promise_update();
+}
+
 /* With a device that the fast path cannot restart, the machine uses stop=dpm. */
 static void __init rem_mode_choose(void)
 {
@@ -250,8 +271,7 @@ static void __init rem_mode_choose(void)
 		return;
 	pr_warn("remanence: using stop=dpm because of %s: %pe\n", blocker,
 		ERR_PTR(err));
-	rem.blocker = blocker;
-	rem.stop_mode = REM_MODE_DPM;
+	rem_use_dpm(blocker);
 }
 
 static int __init rem_prepare(void)
@@ -335,7 +355,6 @@ static int __init rem_init(void)
 				  err);
 	/* Pairs with cmpxchg() in rem_stop_begin(): everything is prepared. */
 	smp_store_release(&rem.state, REM_ARMED);
-	rem_promise_update();
 	err = rem_power_init();
 	if (err)
 		pr_warn("remanence: no power monitor: %pe\n", ERR_PTR(err));

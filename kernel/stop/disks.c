@@ -196,12 +196,13 @@ static void rem_disk_warn(struct gendisk *disk, int err)
  */
 void rem_disks_prepare(void)
 {
-	u64 newest = rem_disks_seen;
 	struct class_dev_iter iter;
 	struct gendisk *disk;
+	u64 newest;
 	int err;
 
 	mutex_lock(&rem_disk_lock);
+	newest = rem_disks_seen;
 	class_dev_iter_init(&iter, &block_class, NULL, &disk_type);
 	while ((disk = rem_disk_next(&iter))) {
 		newest = max(newest, disk->diskseq);

@@ -41,6 +41,9 @@ static struct rem_park {
 	atomic_t flushed ____cacheline_aligned;
 } rem_park;
 
+/* From the beginning of a Stop until all CPUs are in it. */
+bool rem_cpus_gather __read_mostly;
+
 static void rem_park_wait(atomic_t *counter, unsigned int count)
 {
 	while (atomic_read(counter) < count)
@@ -122,6 +125,7 @@ static int rem_park_cpu(void *unused)
 	local_bh_disable();
 	atomic_inc(&rem_park.arrived);
 	rem_park_wait(&rem_park.arrived, rem_park.count);
+	WRITE_ONCE(rem_cpus_gather, false);
 	local_irq_disable();
 	atomic_inc(&rem_park.quiet);
 	rem_park_wait(&rem_park.quiet, rem_park.count);
@@ -157,6 +161,7 @@ void rem_stop_fast(void)
 	WRITE_ONCE(rem_park.devices_stopped, false);
 	/* No hotplug while armed: a work is queued to each online CPU. */
 	rem_park.count = num_online_cpus();
+	WRITE_ONCE(rem_cpus_gather, true);
 	rem_park_queue(rem_park_cpu);
 	local_irq_restore(flags);
 }

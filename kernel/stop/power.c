@@ -15,6 +15,7 @@
 /* The last status of the supply. The loader enters only with power present. */
 static u8 rem_pwr_status = REM_PWR_OK;
 static bool rem_pwr_claimed;
+static bool rem_pwr_watched;
 
 /* A transmitter that is not ready after this many reads is absent. */
 #define REM_PWR_POLLS_MAX 1000
@@ -125,6 +126,12 @@ bool rem_power_ok(void)
 	return READ_ONCE(rem_pwr_status) & REM_PWR_OK;
 }
 
+/** rem_power_watched - Return: whether a drop of PWR_OK is noticed. Context: any. */
+bool rem_power_watched(void)
+{
+	return READ_ONCE(rem_pwr_watched);
+}
+
 /** rem_power_report_stopped - send REM_PWR_STOPPED, after the commit. */
 void rem_power_report_stopped(void)
 {
@@ -214,6 +221,8 @@ int __init rem_power_init(void)
 	if (err)
 		return err;
 	rem_pwr_setup();
+	WRITE_ONCE(rem_pwr_watched, true);
+	rem_promise_update();
 	if (!rem_power_ok())
 		rem_stop_begin(REM_STOP_POWER);
 	return 0;

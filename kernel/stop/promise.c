@@ -31,7 +31,7 @@ static bool rem_promise_holds(void)
 
 	if (state == REM_STOPPING)
 		return rem_promised && !rem_budget_exceeded();
-	return state == REM_ARMED &&
+	return state == REM_ARMED && rem_power_watched() &&
 	       READ_ONCE(rem.stop_mode) == REM_MODE_FAST &&
 	       rem_budget_hold_up_ns() && rem_budget_fits();
 }

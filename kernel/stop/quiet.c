@@ -30,9 +30,13 @@
 asmlinkage void rem_quiet_nmi(void);
 asmlinkage void rem_quiet_halt(void);
 
-/* Registers in which the bits @off stop something that stores to memory. */
+/*
+ * Registers in which the bits @off stop something that stores to memory. Tracing ends
+ * with a Stop: where its buffers are is lost with the power.
+ */
 static struct rem_quiet_msr {
 	u32 index;
+	bool traces;
 	u64 off;
 } rem_quiet_msrs[REM_QUIET_MSRS];
 
@@ -41,10 +45,11 @@ static DEFINE_PER_CPU(u64[REM_QUIET_MSRS], rem_quiet_saved);
 
 static gate_desc rem_quiet_idt[IDT_ENTRIES] __page_aligned_bss;
 
-static void __init rem_quiet_add(u32 index, u64 off)
+static void __init rem_quiet_add(u32 index, u64 off, bool traces)
 {
-	rem_quiet_msrs[rem_quiet_msr_count++] =
-		(struct rem_quiet_msr){ .index = index, .off = off };
+	rem_quiet_msrs[rem_quiet_msr_count++] = (struct rem_quiet_msr){
+		.index = index, .traces = traces, .off = off
+	};
 }
 
 /**
@@ -68,15 +73,15 @@ void __init rem_quiet_prepare(void)
 		  (unsigned long)rem_quiet_halt, 0, 0, __KERNEL_CS);
 
 	if (boot_cpu_has(X86_FEATURE_PERFMON_V2))
-		rem_quiet_add(MSR_AMD64_PERF_CNTR_GLOBAL_CTL, ~0ull);
+		rem_quiet_add(MSR_AMD64_PERF_CNTR_GLOBAL_CTL, ~0ull, false);
 	else if (boot_cpu_data.cpuid_level >= REM_CPUID_PERFMON &&
 		 (cpuid_eax(REM_CPUID_PERFMON) & 0xff) >= REM_PERFMON_GLOBAL)
-		rem_quiet_add(MSR_CORE_PERF_GLOBAL_CTRL, ~0ull);
+		rem_quiet_add(MSR_CORE_PERF_GLOBAL_CTRL, ~0ull, false);
 	if (boot_cpu_has(X86_FEATURE_BTS))
 		rem_quiet_add(MSR_IA32_DEBUGCTLMSR,
-			      DEBUGCTLMSR_TR | DEBUGCTLMSR_BTS);
+			      DEBUGCTLMSR_TR | DEBUGCTLMSR_BTS, true);
 	if (boot_cpu_has(X86_FEATURE_INTEL_PT))
-		rem_quiet_add(MSR_IA32_RTIT_CTL, RTIT_CTL_TRACEEN);
+		rem_quiet_add(MSR_IA32_RTIT_CTL, RTIT_CTL_TRACEEN, true);
 }
 
 /**
@@ -107,6 +112,8 @@ void rem_quiet_begin(void)
  * rem_quiet_end - the kernel's handlers and counters again
  * @ctx: the context of this CPU
  *
+ * Tracing by hardware stays off.
+ *
  * The local APIC is restored with its other registers.
  *
  * Context: Go, or after a refused commit; the CPU itself, interrupts off.
@@ -118,5 +125,6 @@ void notrace rem_quiet_end(const struct rem_context *ctx)
 
 	native_load_idt(&ctx->idt);
 	for (i = 0; i < rem_quiet_msr_count; i++)
-		wrmsrl(rem_quiet_msrs[i].index, saved[i]);
+		if (!rem_quiet_msrs[i].traces)
+			wrmsrl(rem_quiet_msrs[i].index, saved[i]);
 }

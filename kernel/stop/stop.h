@@ -61,6 +61,7 @@ void rem_power_report_stopped(void);
 void __noreturn rem_power_wait(void);
 int rem_power_init(void);
 bool rem_power_ok(void);
+bool rem_power_watched(void);
 
 /* reset.c */
 void rem_reset_prepare(void);

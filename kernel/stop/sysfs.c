@@ -105,7 +105,7 @@ static ssize_t stop_mode_show(struct kobject *kobj,
 {
 	if (rem.stop_mode == REM_MODE_FAST)
 		return sysfs_emit(buf, "fast\n");
-	if (!rem.blocker)
+	if (!rem.blocker[0])
 		return sysfs_emit(buf, "dpm\n");
 	return sysfs_emit(buf, "dpm: %s cannot be restarted otherwise\n",
 			  rem.blocker);

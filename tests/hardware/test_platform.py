@@ -2,13 +2,12 @@
 """Claim: what a CPU and the platform lose with the power is after Go as it was before: registers of
 a hypervisor (AMD's: EFER.SVME, VM_HSAVE_PA), control of machine checks, enabled events of ACPI's
 fixed hardware, the clock's alarm. A CPU that could use 5-level page tables resumes with four. On a
-CPU with older microcode the image does not continue, and the reason names that. A machine check
-after the last flush stores nothing, and nothing is committed. A virtio device that holds state
-keeps the machine on stop=dpm, which names it.
+CPU with older microcode the image does not continue, and the reason names that. A virtio device
+that holds state keeps the machine on stop=dpm, which names it.
 
 Method: the guest sets registers through /dev/cpu/N/msr and sysfs, QEMU's monitor reads ports; then
-a cut. In a new QEMU process each of them has another value. QEMU's debugger stops the machine in a
-Stop for a machine check. Negative proofs: planted bugs.
+a cut. In a new QEMU process each of them has another value, and the microcode that it is given.
+Negative proofs: planted bugs.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -25,7 +25,7 @@ from lab.machine.console import kernel_warnings
 from lab.testbed.planted import plant
 from lab.verdict import BrokenError
 from tests.support.proofs import must_be_found
-from tests.support.trials import CPUS, Bed, booted_bed
+from tests.support.trials import BOOT_LIMIT_S, CPUS, GO_LIMIT_S, Bed, booted_bed
 
 SYSFS = "/sys/kernel/remanence"
 ALARM = "/sys/class/rtc/rtc0/wakealarm"
@@ -37,6 +37,8 @@ PM1_ENABLE_PORT = 0x602
 ALARM_IN_S = 12
 ALARM_LIMIT_S = 60.0
 POLL_S = 0.5
+MICROCODE = 0x20  # any revision
+RESET_LIMIT_S = 60.0
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
@@ -57,6 +59,10 @@ def set_msr(it: Bed, cpu: int, index: int, value: int) -> None:
     octal = "".join(f"\\{byte:03o}" for byte in value.to_bytes(8, "little"))
     words = f"of=/dev/cpu/{cpu}/msr bs=8 count=1 oflag=seek_bytes seek={index} conv=notrunc"
     it.machine.run_in_guest(f"printf '{octal}' | dd {words} status=none")
+
+
+def with_microcode(revision: int) -> str:
+    return f"{CPU_MODEL},ucode-rev={revision << 32:#x}"
 
 
 def pm1_enable(it: Bed) -> int:
@@ -121,6 +127,30 @@ def check_holder_is_named(it: Bed) -> None:
         raise BrokenError("state-lost", f"what the device holds is not kept: {shown}")
 
 
+def check_older_microcode_is_a_cold_boot(it: Bed) -> None:
+    """Inner check: the CPUs have lost an update with the power. The machine's description is the
+    same, so the image is entered; Go finds it, and ends in a reset.
+    """
+    it.machine.guest.close()
+    assert it.machine.cut().stopped
+    it.machine.config = replace(it.machine.config, cpu_model=with_microcode(MICROCODE - 1))
+    it.power_on()
+    assert it.machine.wait_boot_note(GO_LIMIT_S).resumed
+    end_s = time.monotonic() + RESET_LIMIT_S
+    while (note := it.record().note) is None or note.resumed:
+        if time.monotonic() > end_s:
+            raise BrokenError("state-lost", "the image continues on older microcode")
+        time.sleep(POLL_S)
+    assert note.reason == "COLD_MICROCODE"
+    assert it.machine.console is not None
+    it.machine.console.expect("remanence: armed, last boot: microcode", BOOT_LIMIT_S)
+
+
+def updated(purpose: str, mutant: str | None = None) -> AbstractContextManager[Bed]:
+    model = with_microcode(MICROCODE)
+    return booted_bed(purpose, cpu_model=model, mutants=mutant is not None, mutant=mutant)
+
+
 def holder(purpose: str, mutant: str | None = None) -> AbstractContextManager[Bed]:
     device = "virtio-serial-pci,disable-legacy=on,iommu_platform=on,addr=6"
     return booted_bed(purpose, devices=(device,), mutants=mutant is not None, mutant=mutant)
@@ -138,6 +168,11 @@ def test_registers_and_the_alarm_are_kept() -> None:
 def test_virtio_device_that_holds_state_keeps_the_machine_on_the_portable_path() -> None:
     with holder("holder") as it:
         check_holder_is_named(it)
+
+
+def test_older_microcode_is_a_cold_boot_with_its_reason() -> None:
+    with updated("microcode") as it:
+        check_older_microcode_is_a_cold_boot(it)
 
 
 @pytest.mark.soak
@@ -162,3 +197,12 @@ def test_lost_register_is_found(name: str, check: Callable[[Bed], None]) -> None
 def test_device_that_holds_state_and_is_restarted_is_found() -> None:
     with holder("holder-bug", "keep-holder") as it, must_be_found("keep-holder"):
         check_holder_is_named(it)
+
+
+@pytest.mark.soak
+def test_older_microcode_that_is_not_noticed_is_found() -> None:
+    with (
+        updated("microcode-bug", "forget-microcode") as it,
+        must_be_found("forget-microcode"),
+    ):
+        check_older_microcode_is_a_cold_boot(it)

@@ -43,6 +43,8 @@ def decide(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     library.rem_mce_msrs.argtypes = (ctypes.c_ulonglong, ctypes.c_bool, ctypes.c_void_p)
     library.rem_microcode_lost.restype = ctypes.c_bool
     library.rem_microcode_lost.argtypes = (ctypes.c_uint, ctypes.c_uint)
+    library.rem_msr_go.restype = ctypes.c_ulonglong
+    library.rem_msr_go.argtypes = (ctypes.c_uint, ctypes.c_ulonglong)
     library.rem_cr4_refused.restype = ctypes.c_char_p
     library.rem_cr4_refused.argtypes = (ctypes.c_ulonglong,)
     return library
@@ -173,3 +175,18 @@ def test_registers_of_which_the_kernel_remembers_the_value_are_saved() -> None:
         "MSR_VM_HSAVE_PA",
         "MSR_AMD64_TSC_RATIO",
     } <= names
+
+
+@pytest.mark.parametrize(
+    ("register", "before", "after"),
+    [
+        (0x1D9, 0x0C3, 0x003),  # DEBUGCTL: TR and BTS end, LBR and BTF stay
+        (0x1D9, 0x001, 0x001),
+        (0x1DA, 0x0C3, 0x0C3),  # another register
+        (0xC0000103, 0xFFFF_FFFF_FFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF),
+    ],
+)
+def test_tracing_of_branches_ends_with_a_stop(
+    decide: ctypes.CDLL, register: int, before: int, after: int
+) -> None:
+    assert decide.rem_msr_go(register, before) == after

@@ -25,22 +25,9 @@ from tests.support.proofs import planted
 REPO = repo_dir()
 SERIES = {"kernel": kernel_mutants(REPO), "loader": loader_mutants(REPO)}
 TESTS = "".join(
-    (REPO / "tests" / f"{name}.py").read_text(encoding="utf-8")
-    for name in (
-        "test_negative_proofs",
-        "hardware/test_disk_cache",
-        "hardware/test_disk_logged",
-        "hardware/test_nvdimm",
-        "hardware/test_supplies",
-        "hardware/test_pci_config",
-        "hardware/test_late_devices",
-        "hardware/test_platform",
-        "hardware/test_caches",
-        "test_power_flaps",
-        "test_ranges",
-        "test_hold",
-        "hardware/test_debug_kernel",
-    )
+    path.read_text(encoding="utf-8")
+    for path in sorted((REPO / "tests").rglob("test_*.py"))
+    if path.parent.name != "unit"
 )
 SHOWN_BY = {"images", "boot", "test", "detector"}
 
