@@ -68,6 +68,7 @@ STEPS = (
 )
 FLAPS = 2
 # Far more than a restart takes; a machine without its disk costs the test as much.
+RESUME_LIMIT_S = 40.0
 DISK_LIMIT_S = 20.0
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
@@ -125,7 +126,7 @@ def check_restart_begins_again(it: Bed, step: int, flaps: int = FLAPS) -> None:
             set_power_ok(it, False)
         assert it.machine.wait_off(STOP_LIMIT_S) is MachineState.STOPPED
         assert newest(it) == image + 1
-    it.resume()
+    it.resume(RESUME_LIMIT_S)
     try:
         it.machine.run_in_guest("echo 1 > /root/after && sync /root/after", limit_s=DISK_LIMIT_S)
     except RemError as error:

@@ -18,6 +18,7 @@ from lab.setup.need import Part
 from lab.setup.off2f import Off2fModule, Off2fTool
 from lab.setup.openldap import LdapServer
 from lab.setup.pm import Pm, PmJudge
+from lab.setup.share_server import ShareServerFiles
 from lab.setup.stock import Stock
 
 BUDGET_MINUTES = 80  # a run in CI is ended after 90
@@ -66,7 +67,7 @@ OTHERS = (
         crates=("off2f",),
         parts=(Off2fModule(), Off2fTool()),
     ),
-    Share("guest", 3, tests=("tests/guest",)),
+    Share("guest", 3, tests=("tests/guest",), parts=(ShareServerFiles(),)),
     Share("media", 3, tests=("tests/media",), crates=("models/memory",)),
 )
 SHARES = (*OTHERS, CORE)  # the order of their tests in Python

@@ -38,7 +38,7 @@ from lab.paths import cache_dir, repo_dir
 from lab.run import stream
 from lab.setup.cache import products
 from lab.setup.cargo import Rust, cargo_env
-from lab.setup.cargo_tests import TestCrates, cargo_test_words
+from lab.setup.cargo_tests import CheckedCrates, TestCrates, cargo_test_words
 from lab.setup.checkpatch import Checkpatch
 from lab.setup.packages import ALL_TESTS, QUICK_TESTS
 from lab.setup.products import Kernel, Loader, Packages, Part, Plugin, Power, Root, need_all
@@ -55,7 +55,7 @@ class Tier(StrEnum):
 MARKERS = {Tier.QUICK: "not full and not soak", Tier.FULL: "not soak", Tier.SOAK: ""}
 
 # Programs of the linters and tests, and what most machines take.
-_QUICK: tuple[Part[Any], ...] = (Packages(QUICK_TESTS), Rust(), Checkpatch())
+_QUICK: tuple[Part[Any], ...] = (Packages(QUICK_TESTS), Rust(), CheckedCrates(), Checkpatch())
 _FULL: tuple[Part[Any], ...] = (
     *_QUICK,
     Packages(ALL_TESTS),

@@ -60,7 +60,7 @@ def run_cargo(argv: list[str], what: str, log: str, env: dict[str, str]) -> None
         with step(what, unit="crates") as shown:
 
             def count(line: str) -> None:
-                if line.lstrip().startswith("Compiling "):
+                if line.lstrip().startswith(("Compiling ", "Checking ")):
                     shown.advance()
 
             path = cache_dir() / "logs" / f"{log}.log"

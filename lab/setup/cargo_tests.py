@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The test programs of the workspace's crates, compiled before `rem test` runs them."""
+"""What cargo compiles before `rem test` runs test programs and clippy."""
 
 from __future__ import annotations
 
@@ -37,3 +37,18 @@ class TestCrates(Part[None]):
         argv = [*cargo_test_words(self.crates), "--no-run"]
         what = f"building the tests of {', '.join(self.crates)}"
         run_cargo(argv, what, log=f"tests-of-{self.crates[0]}", env=cargo_env())
+
+
+@dataclass(frozen=True)
+class CheckedCrates(Part[None]):
+    """What clippy needs to know of the workspace's dependencies, which it does not check itself."""
+
+    groups = (Group.COMPILER, Group.RUST)
+    lane = "cargo"
+
+    def requires(self) -> tuple[Part[str]]:
+        return (Rust(),)
+
+    def make(self, site: Site) -> None:
+        argv = ["cargo", "check", "--workspace", "--all-targets", "--locked"]
+        run_cargo(argv, "checking crates for clippy", log="checked-crates", env=cargo_env())

@@ -90,7 +90,7 @@ def test_apt_runs_with_the_users_path(planted: str, monkeypatch: pytest.MonkeyPa
     tools.use((Group.COMPILER,))
     apt.apt_get("update")
     assert shutil.which(planted, path=seen["PATH"]) is not None
-    assert str(cache_dir()) not in seen["PATH"]
+    assert str(cache_dir() / "tools") not in seen["PATH"]
 
 
 def test_closure_follows_dependencies_alternatives_and_what_is_provided() -> None:
