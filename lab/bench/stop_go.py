@@ -204,8 +204,9 @@ class Bench:
         return elapsed_ns(self._entered(), user)
 
     def _slot(self, sequence: int) -> Slot:
-        nvram = self.machine.files.nvram(self.machine.config)
-        return decode(read_block(nvram)).slots[sequence % int(fmt.CONST["REM_SLOTS"])]
+        """As the machine sees it: what it has just stored may be in a cache, and not on media."""
+        seen = self.machine.files.seen(self.machine.config)
+        return decode(read_block(seen)).slots[sequence % int(fmt.CONST["REM_SLOTS"])]
 
     def _check_mode(self, sequence: int) -> None:
         """Raise RemError if the kernel fell back to the other stop mode."""
