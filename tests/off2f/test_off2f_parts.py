@@ -35,6 +35,7 @@ def rows(off2f_warm: int = 100_000, pages: int = 0) -> dict[str, dict[str, int]]
         "off2f_cold": sample(120_000),
         "off2f_warm": sample(off2f_warm, pages=pages),
         "off2f_dax_cold": sample(110_000),
+        "off2f_bound_cold": sample(115_000),
     }
 
 
@@ -61,6 +62,12 @@ def test_worst_size_is_reported() -> None:
 def test_missed_requirements_are_reported() -> None:
     missed = off2f.required(result_of({"32k": rows(off2f_warm=110_000, pages=2)}))
     assert [line.split()[0] for line in missed] == ["warm_vs_elf_cache", "text_dram_pages"]
+
+
+def test_reads_of_a_bound_program_are_a_missed_requirement() -> None:
+    found = rows() | {"off2f_bound_cold": sample(115_000, reads=1)}
+    missed = off2f.required(result_of({"32k": found}))
+    assert [line.split()[0] for line in missed] == ["cold_vs_ext4_dax"]
 
 
 def test_programs_have_the_papers_number_of_nops(tmp_path: Path) -> None:
