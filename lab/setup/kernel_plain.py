@@ -67,12 +67,13 @@ def _unpatched(site: Site, patched: KernelProduct) -> KernelProduct:
 
 
 def own_symbols(repo: Path) -> set[str]:
-    """Return the Kconfig symbols that only our kernel has."""
+    """Return the Kconfig symbols that only our kernel has, and those that only they select."""
     texts = [(repo / "kernel" / "Kconfig").read_text(encoding="utf-8")]
     for patch in sorted((repo / "kernel" / "patches").glob("*.patch")):
         added = re.findall(r"^\+(.*)", patch.read_text(encoding="utf-8"), re.MULTILINE)
         texts.append("\n".join(added))
-    return set(re.findall(r"^(?:menu)?config (\w+)$", "\n".join(texts), re.MULTILINE))
+    defined = r"^(?:(?:menu)?config|\s+select) (\w+)$"
+    return set(re.findall(defined, "\n".join(texts), re.MULTILINE))
 
 
 def without_symbols(config: str, symbols: set[str]) -> str:

@@ -82,7 +82,7 @@ def test_difference_within_the_spread_is_no_verdict() -> None:
 
 
 def test_own_symbols_are_read_from_kconfig_and_patches() -> None:
-    assert {"REMANENCE", "REMANENCE_PM"} <= own_symbols(repo_dir())
+    assert {"REMANENCE", "REMANENCE_PM", "HIBERNATE_CALLBACKS"} <= own_symbols(repo_dir())
 
 
 def test_configuration_without_us_is_the_same_but_for_us() -> None:
