@@ -464,13 +464,18 @@ def test_first_page_of_another_range_is_reserved_where_it_is_main_memory(machine
     assert machine.second.read_bytes()[:8] == b"REMRANGE"
 
 
-def test_range_used_while_the_block_was_absent_is_another(machine: Machine) -> None:
-    """Another kernel was loaded over a part of the image, where no word could be consumed."""
+def take_away_the_block(machine: Machine) -> None:
+    """An image lies in both ranges; the one with the block is absent from now on."""
     machine.cmdline.write_text("memtype=nvram")
     machine.add_second()
     machine.run()
     machine.put_image(7, 6)
     machine.first = False
+
+
+def test_range_used_while_the_block_was_absent_is_another(machine: Machine) -> None:
+    """Another kernel was loaded over a part of the image, where no word could be consumed."""
+    take_away_the_block(machine)
     assert "GO: cold 16 no-block" in machine.run()
     machine.first = True
     text = machine.run()
@@ -480,11 +485,7 @@ def test_range_used_while_the_block_was_absent_is_another(machine: Machine) -> N
 
 def test_range_is_another_as_soon_as_a_block_is_written_into_it(machine: Machine) -> None:
     """The boot without the first range ends before it loads a kernel, as by a cut."""
-    machine.cmdline.write_text("memtype=nvram")
-    machine.add_second()
-    machine.run()
-    machine.put_image(7, 6)
-    machine.first = False
+    take_away_the_block(machine)
     machine.cmdline.write_text("x" * 4096)
     with machine.running() as it:
         it.wait("GO: the command line has 4096 bytes")
