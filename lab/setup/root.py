@@ -53,6 +53,7 @@ GUEST_PACKAGES = {
     "dropbear-bin": "commands from the host",
     "iproute2": "network set-up",
     "procps": "ps, free, sysctl",
+    "e2fsprogs": "makes the file system of program texts",
     "kmod": "modules, where a test needs one",
     "netcat-openbsd": "sockets from shell scripts",
 }

@@ -146,12 +146,13 @@ fn look(visit: &mut Visit<'_, '_>, promises: &[Promise]) -> Result<(), Broken> {
         Err(error) => return broken(verdict::DOES_NOT_OPEN, format!("error {error}")),
         Ok(state) => state,
     };
-    if state.damaged > 0 {
-        return broken(verdict::DAMAGED, format!("{} do not check", state.damaged));
-    }
     let mut promised = promises[returned..].iter().take(2);
     if !promised.any(|promise| promise.digest == state.digest) {
         return broken(verdict::NOT_ATOMIC, "neither before nor after".to_owned());
+    }
+    // After what a reader finds: bytes that a cut has torn do not check either.
+    if state.damaged > 0 {
+        return broken(verdict::DAMAGED, format!("{} do not check", state.damaged));
     }
     // All copies are written by the time an operation returns.
     if visit.at_mark && visit.image.pick().is_oldest() && state.repaired > 0 {
