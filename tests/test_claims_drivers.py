@@ -110,6 +110,7 @@ def test_device_without_recovery_keeps_the_machine_on_the_portable_path() -> Non
         check_lives_through_cuts(it, 1)
 
 
+@pytest.mark.in_turn
 def test_devices_that_are_not_restarted_are_found() -> None:
     with booted_bed("no-restart", disk="nvme", nic="e1000e", mutants=True) as it:
         check_lives_through_cuts(it, 1, HANG_LIMIT_S)

@@ -145,6 +145,7 @@ def test_restart_that_a_drop_interrupts_begins_again(
     check_guest(restarting)
 
 
+@pytest.mark.in_turn
 def test_restart_that_goes_on_after_a_drop_is_found() -> None:
     mutant = {"mutants": True, "mutant": "restart-goes-on"}
     with (

@@ -62,6 +62,7 @@ def test_reads_in_flight_are_issued_again() -> None:
         check_reads_are_issued_again(it)
 
 
+@pytest.mark.in_turn
 def test_read_ahead_that_fails_at_a_cut_is_found() -> None:
     with booted_bed("reads-bug", disk="nvme", mutants=True) as it:
         plant(it.machine, "fail-read-ahead")

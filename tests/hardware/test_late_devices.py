@@ -122,6 +122,7 @@ def test_driver_bound_again_keeps_the_machine_on_the_portable_path() -> None:
         assert it.kept()
 
 
+@pytest.mark.in_turn
 def test_bug_is_found() -> None:
     """Each check passes in the same machine without the bug. What is noticed turns the fast path
     off, so the driver comes first.

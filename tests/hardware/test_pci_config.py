@@ -162,6 +162,7 @@ def test_configuration_is_kept() -> None:
         assert it.kept()
 
 
+@pytest.mark.in_turn
 def test_bug_is_found() -> None:
     with machine("pci-bug", mutants=True) as it:
         check_configuration_is_kept(it)

@@ -149,6 +149,7 @@ def test_five_stops_end_within_the_window(supply: str) -> None:
         assert warnings(machine) == []
 
 
+@pytest.mark.in_turn
 def test_flush_in_turn_is_found() -> None:
     """A boot CPU that flushes after the others makes a Stop of two write-backs."""
     supply = SUPPLIES[0]
