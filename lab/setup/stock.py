@@ -16,6 +16,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.errors import InfraError
 from lab.progress import step
 from lab.run import run
 from lab.setup.fetch import unpack
@@ -25,13 +26,14 @@ from lab.setup.newc import archive
 from lab.setup.packages import BUSYBOX, Group
 from lab.setup.stock_headers import stock_version
 
-FORMAT = "2"  # raised when the product changes
+FORMAT = "3"  # raised when the product changes
 # In the order of loading; ext4 requests the checksum by its name, which loads no module here.
 FOR_BOOT = ("crc32c_generic", "virtio_pci", "virtio_blk", "virtio_net", "ext4")
 DEVICES = ("nd_e820", "nd_pmem", "nd_btt", "brd", "libcrc32c")
 FILE_SYSTEMS = ("xfs", "btrfs", "xxhash_generic", "vfat", "nls_ascii", "nls_cp437", "nls_iso8859_1")
-# Programs, and those of their libraries that the guest's root lacks.
-TOOLS = ("xfsprogs", "libinih1", "liburcu8", "btrfs-progs", "liblzo2-2", "libudev1", "dosfstools")
+TOOLS = ("xfsprogs", "btrfs-progs", "dosfstools")
+# Those of their libraries that the guest's root lacks. The ends of the names depend on the release.
+LIBRARIES = ("libinih", "liburcu", "liblzo2", "libudev")
 INIT = """#!/bin/busybox sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 b=/bin/busybox
@@ -139,6 +141,25 @@ def _pack(modules: Path, needs: dict[str, list[str]], to: Path) -> None:
 
 def _make_tools(into: Path) -> None:
     with tempfile.TemporaryDirectory(dir=into) as scratch:
-        unpack("mkfs and fsck", list(TOOLS), Path(scratch))
+        unpack("mkfs and fsck", [*TOOLS, *_libraries()], Path(scratch))
         argv: list[str | Path] = ["tar", "-C", scratch, "--exclude=usr/share", "-cf"]
         run([*argv, into / "tools.tar", "."], what="packing mkfs and fsck")
+
+
+def _libraries() -> list[str]:
+    """The packages of LIBRARIES on which the tools depend, as this release names them."""
+    shown = run(["apt-cache", "depends", "--important", *TOOLS], what="asking apt for libraries")
+    return library_packages(shown.stdout)
+
+
+def library_packages(depends: str) -> list[str]:
+    """The packages of LIBRARIES in what `apt-cache depends` prints.
+
+    Raises InfraError if one of them is missing.
+    """
+    words = [line.split() for line in depends.splitlines()]
+    names = {word[1] for word in words if len(word) == 2 and word[0] == "Depends:"}
+    found = {library: sorted(n for n in names if n.startswith(library)) for library in LIBRARIES}
+    if missing := [library for library, packages in found.items() if not packages]:
+        raise InfraError(f"{', '.join(TOOLS)} do not depend on {', '.join(missing)}: run apt update")
+    return [name for packages in found.values() for name in packages]

@@ -43,8 +43,12 @@ static int see_blocks(struct pm_env *image, rem_u8 *base,
 	err = pm_block_open(&block, image, base, record->bytes, record->uuid,
 			    memory, true);
 	for (rem_u64 i = 0; !err && i < header.blocks; i++) {
-		if (pm_block_read(&block, i, data))
+		if (pm_block_read(&block, i, data)) {
+			/* What a reader is refused equals nothing that was promised. */
 			ret->damaged++;
+			ret->digest = promise_mix(ret->digest, ~i);
+			continue;
+		}
 		ret->digest =
 			promise_block(ret->digest, i, data, header.block_bytes);
 	}
