@@ -78,10 +78,14 @@ impl Native {
     #[must_use]
     pub fn new() -> Self {
         // CPUID leaf 7: EBX bit 24 is CLWB, bit 23 CLFLUSHOPT.
-        let ebx = if std::arch::x86_64::__cpuid(0).eax >= 7 {
-            std::arch::x86_64::__cpuid_count(7, 0).ebx
-        } else {
-            0
+        #[allow(unused_unsafe)] // newer compilers take the calls for safe
+        // SAFETY: every CPU of 64 bits has CPUID, and the leaf is asked for only if there is one.
+        let ebx = unsafe {
+            if std::arch::x86_64::__cpuid(0).eax >= 7 {
+                std::arch::x86_64::__cpuid_count(7, 0).ebx
+            } else {
+                0
+            }
         };
         let write_back = if ebx & 1 << 24 != 0 {
             WriteBack::Clwb
