@@ -79,7 +79,7 @@ impl Native {
     pub fn new() -> Self {
         // CPUID leaf 7: EBX bit 24 is CLWB, bit 23 CLFLUSHOPT.
         #[allow(unused_unsafe)] // newer compilers take the calls for safe
-        // SAFETY: every CPU of 64 bits has CPUID, and the leaf is asked for only if there is one.
+        // SAFETY: every CPU of 64 bits has CPUID, and the leaf is read only if there is one.
         let ebx = unsafe {
             if std::arch::x86_64::__cpuid(0).eax >= 7 {
                 std::arch::x86_64::__cpuid_count(7, 0).ebx

@@ -161,5 +161,7 @@ def library_packages(depends: str) -> list[str]:
     names = {word[1] for word in words if len(word) == 2 and word[0] == "Depends:"}
     found = {library: sorted(n for n in names if n.startswith(library)) for library in LIBRARIES}
     if missing := [library for library, packages in found.items() if not packages]:
-        raise InfraError(f"{', '.join(TOOLS)} do not depend on {', '.join(missing)}: run apt update")
+        raise InfraError(
+            f"{', '.join(TOOLS)} do not depend on {', '.join(missing)}: run apt update"
+        )
     return [name for packages in found.values() for name in packages]
