@@ -301,7 +301,8 @@ bool rem_holds(const struct decision *decision)
 	       (policy == REM_POLICY_HOLD || policy == REM_POLICY_HOLD_COLD);
 }
 
-u32 rem_go_given_up(const u8 *block, u32 sequence)
+/* Why the Go after the Stop of this number ended in a reset, or 0. */
+static u32 given_up(const u8 *block, u32 sequence)
 {
 	const u8 *area = block + REM_TIMELINE_OFFSET +
 			 sequence % REM_SLOTS * REM_TIMELINE_STRIDE_BYTES;
@@ -320,4 +321,12 @@ u32 rem_go_given_up(const u8 *block, u32 sequence)
 			return REM_COLD_MICROCODE;
 	}
 	return 0;
+}
+
+u32 rem_go_given_up(const u8 *block, u32 sequence)
+{
+	u32 reason = given_up(block, sequence);
+
+	/* A Stop that could not commit has no record, and its Go may fail, too. */
+	return reason ? reason : given_up(block, sequence + 1);
 }

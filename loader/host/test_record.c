@@ -315,7 +315,8 @@ static void reset_of_go_is_named(u16 type, u32 reason)
 	memcpy(block + at, &event, sizeof(event));
 	CHECK(rem_go_given_up(block, NEWEST) == reason, "event");
 	CHECK(!rem_go_given_up(block, NEWEST - 2), "of an older image");
-	CHECK(!rem_go_given_up(block, CONSUMED), "of the other slot");
+	CHECK(rem_go_given_up(block, NEWEST - 1) == reason, "refused Stop");
+	CHECK(!rem_go_given_up(block, NEWEST + 1), "of the image before");
 }
 
 static void lost_cpu_and_older_microcode_are_named(void)
