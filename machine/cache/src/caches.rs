@@ -211,6 +211,8 @@ impl<M: Memory, T: Timing> Caches<M, T> {
 
     fn put(&mut self, core: Core, line: Line, bytes: Bytes, cause: Cause) -> u64 {
         self.counters.write_backs += 1;
+        // The same content without a recorded store, later, may be in any cache again.
+        self.unseen.remove(&line);
         let busy_ps = self.timing.write_ps(core, line);
         if self.profile.domain != Domain::None {
             self.memory.write(line, &bytes, cause);

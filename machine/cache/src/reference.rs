@@ -144,6 +144,7 @@ struct Model {
 impl Model {
     fn land(&mut self) {
         (self.media, self.owner, self.flight) = (self.coherent, Owner::None, None);
+        self.met = (0, 0);
     }
 
     fn step(&mut self, op: Op, core: usize, fresh: u64, has_llc: bool) {
@@ -172,6 +173,7 @@ impl Model {
                 if let Some((sender, content)) = self.flight {
                     if sender == core {
                         (self.media, self.flight) = (content, None);
+                        self.met = (0, 0);
                     }
                 }
             }
