@@ -225,6 +225,8 @@ def check(words: RunWords) -> RunPlan:
         cmdline_extra=products.append,
         initrd=products.initrd,
         icount=icount,
+        # A person's machine: idle it takes no host CPU, and its clock does not run ahead.
+        idle_waits=icount,
         plugin=time.plugin,
         **fields,
         **given,

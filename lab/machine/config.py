@@ -115,6 +115,7 @@ class MachineConfig:
     stop_mode: StopModeName | None = None  # None: the kernel's own default
     iommu: bool = True
     icount: bool = False
+    idle_waits: bool = False  # under icount: a halted guest waits for timers, else it skips to them
     caches: str | None = None  # profile of volatile caches; needs icount and the plugin
     plugin: str | None = None  # FILE[,KEY=VALUE...] as QEMU's -plugin takes it
     cut_points: bool = False  # the plugin is that of cut_points.py

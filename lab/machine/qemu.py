@@ -211,7 +211,8 @@ def build_command(
     args += ["-accel", "tcg,thread=single" if config.icount else "tcg,thread=multi"]
     args += ["-cpu", config.cpu_model, "-smp", str(options.cpus or config.cpus)]
     if config.icount:
-        args += ["-icount", "shift=0,sleep=off", "-seed", str(config.seed)]
+        sleep = "on" if config.idle_waits else "off"
+        args += ["-icount", f"shift=0,sleep={sleep}", "-seed", str(config.seed)]
     args += _memory_arguments(config, files, options)
     args += ["-rtc", f"base={options.rtc},clock={clock}"]
     args += ["-chardev", f"socket,id=console,{wires.console},logfile={log},logappend=off"]

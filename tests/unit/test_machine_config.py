@@ -163,6 +163,8 @@ def test_disk_and_network_device_can_be_others_than_virtio() -> None:
 def test_icount_is_seeded_and_takes_its_clock_from_the_machine() -> None:
     words = command(replace(CONFIG, icount=True, seed=7))
     assert values(words, "-icount") == ["shift=0,sleep=off"]
+    waits = command(replace(CONFIG, icount=True, idle_waits=True))
+    assert values(waits, "-icount") == ["shift=0,sleep=on"]
     assert values(words, "-seed") == ["7"]
     assert values(words, "-rtc")[0].endswith("clock=vm")
     assert "-icount" not in command()

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Guest time in which all vCPUs were halted.
 //!
-//! Under `-icount shift=0,sleep=off` QEMU's virtual clock is the number of
-//! instructions of all vCPUs plus a bias, and the bias grows only when every
-//! vCPU is halted and the clock jumps to the next timer. So the bias *is* the
-//! halted time. The plugin API does not report it; QEMU exports the two functions
+//! Under `-icount shift=0` QEMU's virtual clock is the number of instructions
+//! of all vCPUs plus a bias, and the bias grows only when every vCPU is halted:
+//! with `sleep=off` the clock jumps to the next timer, with `sleep=on` it waits
+//! for it. So the bias *is* the halted time. The plugin API does not report it; QEMU exports the two functions
 //! whose difference it is, for its own modules. They are looked up when QEMU
 //! runs; without them halted time is "not known", never zero.
 

@@ -184,7 +184,7 @@ unsafe extern "C" fn vcpu_ready(_id: u64, cpu: c_uint) {
     let clock = plugin.clock.get_or_init(Clock::find);
     if plugin.plan.cache.is_some() && clock.is_none() {
         // Without icount vCPUs have threads of their own, which would share the model.
-        eprintln!("remanence-plugin: cache= needs -icount shift=0,sleep=off");
+        eprintln!("remanence-plugin: cache= needs -icount shift=0");
         // SAFETY: ends the process before its first guest instruction.
         unsafe { libc::_exit(1) };
     }
