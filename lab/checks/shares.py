@@ -14,10 +14,12 @@ from typing import Any
 
 from lab.setup.campaign import Campaign
 from lab.setup.heap import HeapLibrary, HeapMutants, HeapWithPeer
+from lab.setup.memory import MemoryModel
 from lab.setup.need import Part
 from lab.setup.off2f import Off2fModule, Off2fTool
 from lab.setup.openldap import LdapServer
 from lab.setup.pm import Pm, PmJudge
+from lab.setup.root import Root
 from lab.setup.share_server import ShareServerFiles
 from lab.setup.stock import Stock
 
@@ -52,7 +54,12 @@ OTHERS = (
         crates=("machine/cache", "machine/campaign", "models/power"),
         parts=(Campaign(),),
     ),
-    Share("pm", 6, tests=("tests/pm",), parts=(Pm(), Pm(mutants=True), PmJudge(), Stock())),
+    Share(
+        "pm",
+        6,
+        tests=("tests/pm",),
+        parts=(Pm(), Pm(mutants=True), Pm(stock=True), PmJudge(), Stock()),
+    ),
     Share(
         "heap",
         5,
@@ -65,10 +72,15 @@ OTHERS = (
         4,
         tests=("tests/off2f",),
         crates=("off2f",),
-        parts=(Off2fModule(), Off2fTool()),
+        parts=(Off2fModule(), Off2fModule(stock=True), Off2fTool()),
     ),
-    Share("guest", 3, tests=("tests/guest",), parts=(ShareServerFiles(),)),
-    Share("media", 3, tests=("tests/media",), crates=("models/memory",)),
+    Share(
+        "guest",
+        3,
+        tests=("tests/guest",),
+        parts=(ShareServerFiles(), Root.having("nginx"), Root.having(regions=True)),
+    ),
+    Share("media", 3, tests=("tests/media",), crates=("models/memory",), parts=(MemoryModel(),)),
 )
 SHARES = (*OTHERS, CORE)  # the order of their tests in Python
 

@@ -122,6 +122,11 @@ class Root(Part[Path]):
     groups = (Group.COMPILER, Group.ROOT)
     lane = "root"
 
+    @classmethod
+    def having(cls, *packages: str, regions: bool = False) -> Root:
+        """The root of `rem run --packages`, and of `--pm --off2f` (*regions*)."""
+        return cls(RootSpec(packages=packages, pm=regions, off2f=regions))
+
     def requires(self) -> tuple[Part[Any], ...]:
         return extra_parts(self.spec)
 
