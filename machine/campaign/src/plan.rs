@@ -9,7 +9,7 @@
 //! the dirty lines of a page, pairs, random subsets, random subsets with older contents of their lines,
 //! random words (torn lines), all of them; if at most
 //! EXHAUSTIVE_LINES are dirty or EXHAUSTIVE_WORDS differ, every subset. The second round has every
-//! subset of up to SUBSET_WORDS words at all cuts at which an image can be entered.
+//! subset of up to SUBSET_WORDS words at all cuts in the loader at which an image can be entered.
 
 use std::collections::BTreeSet;
 
@@ -40,9 +40,8 @@ const TORN_ELSEWHERE_PERCENT: u64 = 10;
 pub const EXHAUSTIVE_LINES: usize = 5;
 /// All subsets of up to this many words are judged where a cut tears lines.
 pub const EXHAUSTIVE_WORDS: u32 = 9;
-/// The same in the second round, where an image can be entered: the loader's events before the
-/// consume
-/// are 12 words.
+/// The same in the second round, in the loader where an image can be entered: its events before the
+/// consume are 12 words.
 pub const SUBSET_WORDS: u32 = 13;
 
 /// The eviction of a planned cut.
@@ -156,11 +155,15 @@ impl Draw<'_> {
         }
     }
 
-    /// Every word that may be torn where an image can be entered.
+    /// Every word that may be torn in the loader, which decides there. Between commit and power-off
+    /// the stack of Stop is dirty, too: how many words that is depends on the compiler, and all
+    /// their subsets would crowd out the other places.
     fn each_word(&mut self) {
         for &event in &self.survey.open {
-            let evict = Planned::EachWord;
-            self.cuts.insert(Cut { event, evict });
+            if self.place_of(event) == Some(Place::Loader) {
+                let evict = Planned::EachWord;
+                self.cuts.insert(Cut { event, evict });
+            }
         }
     }
 
@@ -169,9 +172,7 @@ impl Draw<'_> {
         let total: u64 = ranges.iter().map(|(from, to)| to - from).sum();
         for _ in 0..if total == 0 { 0 } else { count } {
             let event = self.place(ranges, total);
-            let segments = &self.survey.segments;
-            let segment = segments.partition_point(|segment| segment.to <= event);
-            let window = segments.get(segment).is_some_and(|segment| segment.window);
+            let window = self.segment(event).is_some_and(|segment| segment.window);
             let eviction = match window {
                 true if self.rng.below(100) < torn_percent => {
                     Eviction::Torn(self.rng.next() >> 16, [64, 128, 192][self.rng.index(3)])
@@ -181,6 +182,15 @@ impl Draw<'_> {
             };
             self.insert(event, eviction);
         }
+    }
+
+    fn segment(&self, event: u64) -> Option<&Segment> {
+        let segments = &self.survey.segments;
+        segments.get(segments.partition_point(|segment| segment.to <= event))
+    }
+
+    fn place_of(&self, event: u64) -> Option<Place> {
+        self.segment(event).map(|segment| segment.place)
     }
 
     fn insert(&mut self, event: u64, eviction: Eviction) {
