@@ -59,21 +59,24 @@ pub mod kind {
 #[inline(always)]
 #[must_use]
 pub const fn entry(kind: u64, count: u64, offset: u64) -> u64 {
-    kind << 60 | count << 48 | offset
+    (kind << 60) | (count << 48) | offset
 }
 
 /// The offset and the number of words of an entry of that kind.
 #[inline(always)]
 #[must_use]
 pub const fn words_of(head: u64) -> (u64, usize) {
-    (head & SEQUENCE_MAX, (head >> 48 & 0xfff) as usize)
+    (head & SEQUENCE_MAX, ((head >> 48) & 0xfff) as usize)
 }
 
 /// A line's first word, without bits of its content.
 #[inline(always)]
 #[must_use]
 pub const fn head_of(sequence: u64, first: bool, last: bool, torn: bool) -> u64 {
-    (torn as u64) << TORN_BIT | (last as u64) << LAST_BIT | (first as u64) << FIRST_BIT | sequence
+    ((torn as u64) << TORN_BIT)
+        | ((last as u64) << LAST_BIT)
+        | ((first as u64) << FIRST_BIT)
+        | sequence
 }
 
 /// Make a line of a record: as most are, without a bit 63 in its content.
@@ -193,7 +196,7 @@ pub fn unpack(line: &[u64; LINE_WORDS]) -> Line {
     let torn = head & TORN;
     let mut content = [0; CONTENT_WORDS];
     for (index, word) in content.iter_mut().enumerate() {
-        *word = line[index + 1] & !TORN | (head >> (56 + index) & 1) << 63;
+        *word = line[index + 1] & !TORN | (((head >> (56 + index)) & 1) << 63);
     }
     Line {
         whole: line.iter().all(|word| word & TORN == torn),
@@ -290,7 +293,7 @@ mod tests {
         for kept in 1..255_u32 {
             let mut line = old;
             for (index, word) in line.iter_mut().enumerate() {
-                if kept >> index & 1 == 1 {
+                if (kept >> index) & 1 == 1 {
                     *word = new[index];
                 }
             }

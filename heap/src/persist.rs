@@ -26,7 +26,7 @@
 //! Nor are there bytes that belong to no field:
 //! ```compile_fail,E0080
 //! nvheap::persist! { struct Gap { small: u32, large: u64 } }
-//! fn main() { let _ = <Gap as nvheap::Persist>::TYPE_ID; }
+//! let _ = <Gap as nvheap::Persist>::TYPE_ID;
 //! ```
 //! What is right compiles:
 //! ```

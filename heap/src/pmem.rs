@@ -87,9 +87,9 @@ impl Native {
                 0
             }
         };
-        let write_back = if ebx & 1 << 24 != 0 {
+        let write_back = if ebx & (1 << 24) != 0 {
             WriteBack::Clwb
-        } else if ebx & 1 << 23 != 0 {
+        } else if ebx & (1 << 23) != 0 {
             WriteBack::Clflushopt
         } else {
             WriteBack::Clflush

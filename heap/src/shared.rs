@@ -50,7 +50,7 @@ pub const fn is_locked(orec: u64) -> bool {
 /// What a lock is while a session has it.
 #[inline(always)]
 pub const fn locked_by(slot: usize) -> u64 {
-    (slot as u64) << 1 | 1
+    ((slot as u64) << 1) | 1
 }
 
 /// What came of the attempt to take a lock.

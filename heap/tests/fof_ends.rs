@@ -205,7 +205,7 @@ fn allocator_of_a_killed_process_is_sound_or_refused() {
             loop {
                 random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
                 let layout = Layout::from_size_align(8 << (random >> 61), 8).unwrap();
-                if random >> 32 & 1 == 0 && held.len() < 4096 {
+                if (random >> 32) & 1 == 0 && held.len() < 4096 {
                     held.extend(local.alloc(layout).map(|at| (at, layout)));
                 } else if let Some((at, layout)) = held.pop() {
                     // SAFETY: the child's own object.

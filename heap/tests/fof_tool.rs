@@ -163,7 +163,7 @@ fn hostile_bytes_do_no_harm() {
             let at = place + next(1100) as usize;
             bytes[at] = match next(3) {
                 0 => 0xff,
-                1 => bytes[at] ^ 1 << next(8),
+                1 => bytes[at] ^ (1 << next(8)),
                 _ => next(256) as u8,
             };
         }

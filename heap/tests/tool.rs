@@ -168,7 +168,7 @@ fn hostile_bytes_do_no_harm() {
             let at = next(end) as usize;
             bytes[at] = match next(3) {
                 0 => 0xff,
-                1 => bytes[at] ^ 1 << next(8),
+                1 => bytes[at] ^ (1 << next(8)),
                 _ => next(256) as u8,
             };
         }

@@ -274,7 +274,10 @@ fn pad(zeros: &[u8], bytes: u64) -> Option<&[u8]> {
 fn info(abc: &Path, as_json: bool) -> Result<(), Failure> {
     let bytes = map(abc)?;
     let header = check_abc(&bytes).map_err(of(abc))?;
-    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let hex = |bytes: &[u8]| {
+        let digits = |text: String, byte: &u8| text + &format!("{byte:02x}");
+        bytes.iter().fold(String::new(), digits)
+    };
     let texts: Vec<Value> = header
         .texts
         .iter()

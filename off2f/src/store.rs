@@ -108,7 +108,8 @@ fn make_folder(folder: &Path) -> Result<(), Failure> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = |text: String, byte: &u8| text + &format!("{byte:02x}");
+    bytes.iter().fold(String::new(), digits)
 }
 
 /// Name of a text: the same for the same text of the same build with the same symbols.

@@ -6,7 +6,6 @@
  */
 #include "block.h"
 
-#define ALIGN_TO(value, to) (((value) + (to)-1) / (to) * (to))
 #define PART_ALIGN_BYTES 4096
 #define MAGIC_BYTES sizeof(rem_u64)
 
@@ -19,8 +18,8 @@ static bool is_power_of_two(rem_u32 value)
 static rem_u64 lay_out(struct rem_pm_block_header *header, rem_u64 blocks,
 		       rem_u64 spare)
 {
-	rem_u64 map_bytes = ALIGN_TO(blocks * sizeof(struct rem_pm_map_entry),
-				     PART_ALIGN_BYTES);
+	rem_u64 map_bytes = pm_align_up(
+		blocks * sizeof(struct rem_pm_map_entry), PART_ALIGN_BYTES);
 
 	header->blocks = blocks;
 	header->places = blocks + spare;
@@ -47,7 +46,7 @@ int pm_block_plan(const struct pm_block_format *format,
 	header.version = REM_PM_BLOCK_VERSION;
 	header.block_bytes = format->block_bytes;
 	header.lanes = format->lanes;
-	header.lane_bytes = (rem_u32)ALIGN_TO(
+	header.lane_bytes = (rem_u32)pm_align_up(
 		sizeof(struct rem_pm_lane) +
 			format->lane_entries *
 				(rem_u64)sizeof(struct rem_pm_lane_entry),
@@ -236,7 +235,7 @@ int pm_block_peek(const void *base, rem_u64 bytes, const rem_u8 *uuid,
 
 static size_t bitmap_bytes(rem_u64 bits)
 {
-	return (size_t)ALIGN_TO(bits, 64) / 8;
+	return (size_t)pm_align_up(bits, 64) / 8;
 }
 
 size_t pm_block_volatile_bytes(const struct rem_pm_block_header *header)

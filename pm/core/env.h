@@ -61,4 +61,10 @@ static inline rem_u32 pm_crc32c(const void *data, size_t bytes)
 	return ~pm_crc32c_add(PM_CRC_BEGIN, data, bytes);
 }
 
+/* The next multiple of @to, a power of two. */
+static inline rem_u64 pm_align_up(rem_u64 value, rem_u64 to)
+{
+	return (value + to - 1) & ~(to - 1);
+}
+
 #endif /* PM_ENV_H */

@@ -5,12 +5,12 @@
  */
 #include "region.h"
 
-#define ALIGN_UP(value, to) (((value) + (to)-1) / (to) * (to))
 #define TABLE_ALIGN_BYTES 4096
 
 static rem_u64 table_bytes(rem_u32 slots)
 {
-	return ALIGN_UP((rem_u64)slots * REM_PM_SLOT_BYTES, TABLE_ALIGN_BYTES);
+	return pm_align_up((rem_u64)slots * REM_PM_SLOT_BYTES,
+			   TABLE_ALIGN_BYTES);
 }
 
 rem_u64 pm_base_bytes(rem_u32 slots)

@@ -24,7 +24,7 @@ const STOP: &str = "stop";
 
 /// What belongs to a number: no two have the same.
 pub fn value(number: u64) -> u64 {
-    number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number >> 7
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (number >> 7)
 }
 
 fn say(number: u64) -> Result<(), String> {

@@ -43,7 +43,7 @@ impl Tape {
     fn note(&self, kind: u64, offset: u64) {
         if self.runs.load(Ordering::Relaxed) {
             let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-            words.push(kind << 56 | offset);
+            words.push((kind << 56) | offset);
         }
     }
 
@@ -61,7 +61,7 @@ impl Tape {
         let mut random = 1_u64;
         for _ in 0..operations {
             draw(&mut random);
-            let (key, what) = ((random >> 33) % (2 * ENTRIES), random >> 32 & 1);
+            let (key, what) = ((random >> 33) % (2 * ENTRIES), (random >> 32) & 1);
             self.note(BEGIN, 0);
             change(key, what == 0).map_err(|error| error.to_string())?;
         }

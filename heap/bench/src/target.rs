@@ -134,7 +134,7 @@ pub fn batch(target: &mut impl Target, keys: u64, random: &mut u64, updates_perc
         let key = drawn % keys;
         if (drawn >> 18) % 100 >= updates_percent {
             black_box(target.get(key));
-        } else if *random >> 32 & 1 == 0 {
+        } else if (*random >> 32) & 1 == 0 {
             target.insert(key);
         } else {
             target.remove(key);

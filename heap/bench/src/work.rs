@@ -74,7 +74,7 @@ fn roots<P: Policy, B: Pmem>(session: &mut Session<P, B>) -> Result<Roots, Strin
 fn bytes_of(count: u64) -> Vec<u8> {
     let length = 400 + count % 3 * 200;
     (0..length)
-        .map(|at| value(count ^ at << 32).to_le_bytes()[0])
+        .map(|at| value(count ^ (at << 32)).to_le_bytes()[0])
         .collect()
 }
 

@@ -367,5 +367,5 @@ impl Looking<'_> {
 }
 
 fn is_noted(bits: Option<&Vec<u64>>, index: usize) -> bool {
-    bits.is_some_and(|bits| bits[index / 64] >> (index % 64) & 1 != 0)
+    bits.is_some_and(|bits| (bits[index / 64] >> (index % 64)) & 1 != 0)
 }

@@ -139,8 +139,8 @@ fn write_changed<T: Tx, S: Persist>(tx: &mut T, at: PPtr<S>, old: &S, new: &S) -
     tx.check(at.offset(), size_of::<S>() as u64)?;
     let words = |value: &S| -> Vec<u64> {
         let start = (value as *const S).cast::<u64>();
-        // SAFETY: a `Persist` value has no padding, and has this length.
         (0..size_of::<S>() / 8)
+            // SAFETY: a `Persist` value has no padding, and has this length.
             .map(|word| unsafe { start.add(word).read_unaligned() })
             .collect()
     };

@@ -352,6 +352,6 @@ fn index_of(hash: u64, buckets: u64, mask: u64) -> u64 {
     if index < buckets {
         index
     } else {
-        hash & mask >> 1
+        hash & (mask >> 1)
     }
 }

@@ -40,7 +40,7 @@ impl Few {
 
     #[inline(always)]
     const fn new(count: usize, last: usize, seen: u32) -> Self {
-        Self(count as u64 | (last as u64) << 16 | (seen as u64) << 32)
+        Self(count as u64 | ((last as u64) << 16) | ((seen as u64) << 32))
     }
 
     #[inline(always)]
@@ -343,7 +343,7 @@ impl Index {
     /// The slot of an offset, or the empty one where it would be.
     fn slot(&self, offset: u64) -> usize {
         let last = self.slots.len() - 1;
-        let mut slot = (offset >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> 32 & last;
+        let mut slot = ((offset >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> 32) & last;
         while self.slots[slot].0 != 0 && self.slots[slot].0 != offset {
             slot = (slot + 1) & last;
         }

@@ -26,7 +26,7 @@ type Tag = u64;
 const EMPTY: Tag = 0;
 
 const fn tag(line: Line, dirty: bool) -> Tag {
-    (line.0 as Tag + 1) << 1 | dirty as Tag
+    ((line.0 as Tag + 1) << 1) | dirty as Tag
 }
 
 fn line_of(tag: Tag) -> Line {

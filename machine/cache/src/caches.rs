@@ -349,7 +349,7 @@ impl<M: Memory, T: Timing> Caches<M, T> {
     /// core can hold it.
     fn leaves_last(&mut self, core: Core, line: Line) -> bool {
         let bytes = self.memory.coherent(line);
-        let fresh = (bytes, self.active | 1 << core.0);
+        let fresh = (bytes, self.active | (1 << core.0));
         let found = self.unseen.entry(line).or_insert(fresh);
         if found.0 != bytes {
             *found = fresh;

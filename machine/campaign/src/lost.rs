@@ -68,7 +68,7 @@ pub fn lost(
             } else {
                 last.pc
             };
-            let when = last.time_ns << 8 | u64::from(last.vcpu);
+            let when = (last.time_ns << 8) | u64::from(last.vcpu);
             let entry = RemWriter { pc, when };
             file.write_all_at(&entry.to_bytes(), offset / LINE_BYTES as u64 * WRITER_BYTES)
         })

@@ -209,7 +209,8 @@ fn tell(event: u64, timed: &Timed<'_>, phys: u64) -> String {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = |text: String, byte: &u8| text + &format!("{byte:02x}");
+    bytes.iter().fold(String::new(), digits)
 }
 
 pub(crate) fn write_sparse(media: &Media, path: &Path) -> std::io::Result<()> {

@@ -76,7 +76,7 @@ fn translate(run: &Run<'_>, cr3: u64, page: u64) -> Option<u64> {
     let base = run.header().nvram_phys;
     let mut table = cr3 & PTE_ADDRESS;
     for shift in [39, 30, 21, 12] {
-        let index = page >> shift & 0x1ff;
+        let index = (page >> shift) & 0x1ff;
         let raw = run.coherent_bytes(table.checked_sub(base)? + index * 8, 8)?;
         let entry = u64_at(&raw, 0);
         if entry & PTE_PRESENT == 0 {

@@ -181,11 +181,11 @@ impl<'a> Trial<'a> {
         let old = self.evict(&stores);
         let progress = &self.run.progress;
         // The same media may be legal before a word was stored and illegal after: both are judged.
-        let stage = u64::from(progress.consumed_stored) << 34
-            ^ u64::from(progress.entered) << 2
-            ^ u64::from(progress.committed != 0) << 33
-            ^ u64::from(self.run.has_unseen()) << 32
-            ^ u64::from(progress.told_stopped) << 1
+        let stage = (u64::from(progress.consumed_stored) << 34)
+            ^ (u64::from(progress.entered) << 2)
+            ^ (u64::from(progress.committed != 0) << 33)
+            ^ (u64::from(self.run.has_unseen()) << 32)
+            ^ (u64::from(progress.told_stopped) << 1)
             ^ u64::from(progress.born_consumed);
         let new = self
             .seen

@@ -146,7 +146,7 @@ impl Eviction {
             Self::AllBut(n) => newest(&|index| index != nth(n)),
             Self::Pair(n, m) => newest(&|index| index == nth(n) || index == nth(m)),
             Self::Page(n) => newest(&|index| page(index) == page(nth(n))),
-            Self::Mask(bits) => newest(&|index| index < 64 && bits >> index & 1 == 1),
+            Self::Mask(bits) => newest(&|index| index < 64 && (bits >> index) & 1 == 1),
             Self::Random(seed, of_256) => newest(&|index| by_chance(*seed, offset(index), *of_256)),
             Self::Lines(lines) => newest(&|index| lines.contains(&offset(index))),
             Self::Words(bits) => words(open, *bits),
@@ -174,7 +174,7 @@ fn torn(open: &(impl OpenLines + ?Sized), seed: u64, of_256: u8) -> Pick {
         let place = open.line(index) * LINE_BYTES as u64;
         let words = 0..u64::from(open.choices(index).ilog2());
         let chosen = words.filter(|word| by_chance(seed, place + word, of_256));
-        (index, chosen.fold(0, |bits, word| bits | 1 << word))
+        (index, chosen.fold(0, |bits, word| bits | (1 << word)))
     }))
 }
 

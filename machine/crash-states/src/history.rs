@@ -166,7 +166,7 @@ impl History {
                 at_mark,
             })
         };
-        let context = (marks.len() as u64) << 1 | u64::from(at_mark);
+        let context = ((marks.len() as u64) << 1) | u64::from(at_mark);
         let shown = self.cuts.show(context, &mut visit);
         shown.map_err(|Failure { pick, what }| Refused {
             event,

@@ -34,7 +34,7 @@ pub(crate) fn index(number: u64) -> usize {
 pub(crate) fn differing(old: &Line, new: &Line) -> u8 {
     let pairs = old.chunks(WORD_BYTES).zip(new.chunks(WORD_BYTES));
     let differ = pairs.map(|(old, new)| u8::from(old != new));
-    differ.rev().fold(0, |bits, bit| bits << 1 | bit)
+    differ.rev().fold(0, |bits, bit| (bits << 1) | bit)
 }
 
 /// `new` laid over `old` in those of the differing words whose bit is set in `chosen`: bit n is of

@@ -163,9 +163,9 @@ impl OpenLine {
 /// The differing words in which `content` is `after`; bit n is of the n-th word that differs.
 fn between(before: &Line, content: &Line, after: &Line) -> u64 {
     let (differ, new) = (differing(before, after), !differing(content, after));
-    let words = (0..8).filter(|word| differ >> word & 1 == 1);
+    let words = (0..8).filter(|word| (differ >> word) & 1 == 1);
     words.enumerate().fold(0, |chosen, (bit, word)| {
-        chosen | u64::from(new >> word & 1) << bit
+        chosen | (u64::from((new >> word) & 1) << bit)
     })
 }
 

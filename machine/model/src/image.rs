@@ -185,7 +185,7 @@ pub fn first_media() -> Vec<u8> {
     put(0, &block.to_bytes());
     put(format::REM_CONSUMED_OFFSET, &consumed_word(1).to_bytes());
     put(format::REM_DESC_OFFSET, &description());
-    let index = |shift: u32| (STACKS_VIRT >> shift & 0x1ff) * 8;
+    let index = |shift: u32| ((STACKS_VIRT >> shift) & 0x1ff) * 8;
     for (table, shift) in (TABLES..).step_by(usize_of(PAGE_BYTES)).zip([39, 30, 21]) {
         let next = (PHYS + table + PAGE_BYTES) | PTE_PRESENT_WRITE;
         put(table + index(shift), &next.to_le_bytes());

@@ -71,7 +71,7 @@ impl Filter {
 
     /// Addresses have 48 bits of meaning, so the upper 16 of 64 make room for the generation.
     const fn key(&self, address: u64) -> u64 {
-        (address & !(LINE_BYTES - 1)) << 10 | self.generation
+        ((address & !(LINE_BYTES - 1)) << 10) | self.generation
     }
 
     const fn index(address: u64) -> usize {
@@ -420,7 +420,7 @@ impl Job {
 
     /// Bytes from `address` on that a store of this kind writes; QEMU has it in bits 4 to 6.
     const fn len(info: u32) -> u64 {
-        1 << (info >> 4 & 7)
+        1 << ((info >> 4) & 7)
     }
 
     #[cold]

@@ -90,7 +90,7 @@ pub(crate) fn describe(record: &MarkRecord, mark: Mark) {
     let (kind, value) = match mark {
         Mark::Pc(address) => (format::REM_PLUGIN_MARK_PC, address),
         Mark::Out { port, byte } => {
-            let value = u64::from(port) | u64::from(byte) << 16;
+            let value = u64::from(port) | (u64::from(byte) << 16);
             (format::REM_PLUGIN_MARK_OUT, value)
         }
         Mark::User => (format::REM_PLUGIN_MARK_USER, 0),

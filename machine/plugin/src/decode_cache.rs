@@ -75,7 +75,7 @@ fn prefixes(insn: &[u8]) -> (Prefixes, &[u8]) {
 /// The bytes after the opcode: mod, reg and rm of ModRM.
 fn modrm(rest: &[u8]) -> Option<(u8, u8, u8)> {
     rest.first()
-        .map(|byte| (byte >> 6, byte >> 3 & 7, byte & 7))
+        .map(|byte| (byte >> 6, (byte >> 3) & 7, byte & 7))
 }
 
 /// The memory operand of ModRM, if it is not a register. Decoded as in 64-bit code; 32-bit code
@@ -90,12 +90,12 @@ fn operand(prefixes: Prefixes, rest: &[u8]) -> Option<Operand> {
     if mode == 3 {
         return None;
     }
-    let extend = |bit: u8| (prefixes.rex >> bit & 1) << 3;
+    let extend = |bit: u8| ((prefixes.rex >> bit) & 1) << 3;
     let mut wide = mode == 2;
     if rm == 4 {
         let (sib, after) = tail.split_first()?;
         tail = after;
-        let index = sib >> 3 & 7 | extend(1);
+        let index = (sib >> 3) & 7 | extend(1);
         found.index = (index != 4).then_some((index, sib >> 6));
         if sib & 7 == 5 && mode == 0 {
             wide = true;

@@ -290,7 +290,7 @@ pub(crate) fn read_register(register: *mut qemu::Register) -> u64 {
             std::slice::from_raw_parts((*bytes).data, len.min(8))
                 .iter()
                 .rev()
-                .fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
+                .fold(0_u64, |value, byte| (value << 8) | u64::from(*byte))
         };
         qemu::g_byte_array_free(bytes, 1);
         value

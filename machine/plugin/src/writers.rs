@@ -38,7 +38,7 @@ impl Writers {
 
     /// Sets the time of the stores that follow.
     pub(crate) fn set_time(&mut self, cpu: usize, time_ns: u64) {
-        self.now[cpu] = time_ns << 8 | (cpu as u64 & 0xff);
+        self.now[cpu] = (time_ns << 8) | (cpu as u64 & 0xff);
     }
 
     #[inline]

@@ -409,7 +409,7 @@ impl Leveler {
         let stride = if count == 2 { 0 } else { order | 1 };
         let begin = cycle.wrapping_mul(stride).wrapping_add(order >> 32) & (count - 1);
         let place = mix(self.config.seed ^ mix(cycle)) & ((1 << shift) - 1);
-        (begin ^ step ^ (step >> 1)) << shift | place
+        ((begin ^ step ^ (step >> 1)) << shift) | place
     }
 }
 

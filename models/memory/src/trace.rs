@@ -75,11 +75,11 @@ impl Trace {
         let cpu = u64::from(request.cpu) << 40;
         while gap > GAP_MAX {
             self.records
-                .push(cpu | (Kind::Idle as u64) << 46 | GAP_MAX << 48);
+                .push(cpu | ((Kind::Idle as u64) << 46) | (GAP_MAX << 48));
             gap -= GAP_MAX;
         }
         self.records
-            .push(request.line.0 | cpu | (request.kind as u64) << 46 | gap << 48);
+            .push(request.line.0 | cpu | ((request.kind as u64) << 46) | (gap << 48));
     }
 
     /// How many records there are.
@@ -223,13 +223,13 @@ impl Trace {
 
 #[inline]
 fn decode(record: u64) -> Request {
-    let kind = match (record >> 46 & 3) as u32 {
+    let kind = match ((record >> 46) & 3) as u32 {
         REM_TRACE_READ => Kind::Read,
         REM_TRACE_WRITE => Kind::Write,
         REM_TRACE_FLUSH => Kind::Flush,
         _ => Kind::Idle,
     };
-    let cpu = (record >> 40 & 63) as u32;
+    let cpu = ((record >> 40) & 63) as u32;
     Request {
         kind,
         cpu,

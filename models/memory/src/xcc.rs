@@ -86,7 +86,7 @@ fn join(a: [u8; PIECE_BYTES], b: [u8; PIECE_BYTES]) -> Line {
 fn times(a: u8, b: u8) -> u8 {
     let (mut a, mut product) = (a, 0);
     for bit in 0..8 {
-        if b >> bit & 1 != 0 {
+        if (b >> bit) & 1 != 0 {
             product ^= a;
         }
         a = double(a);
@@ -107,7 +107,7 @@ fn combine(f: impl Fn(usize) -> u8) -> [u8; PIECE_BYTES] {
 
 /// Times `G`.
 fn double(a: u8) -> u8 {
-    a << 1 ^ if a & 0x80 != 0 { 0x1d } else { 0 }
+    (a << 1) ^ if a & 0x80 != 0 { 0x1d } else { 0 }
 }
 
 fn codes(a: &[u8; PIECE_BYTES], b: &[u8; PIECE_BYTES]) -> ([u8; PIECE_BYTES], [u8; PIECE_BYTES]) {

@@ -55,7 +55,7 @@ fn drive(memory: &mut dyn Memory, requests: u64, seed: u64, mut now: Ps) -> (Vec
     for _ in 0..requests {
         let dice = random(&mut state);
         now = now + Ps(dice >> 48);
-        let line = LineAddr(dice >> 8 & (LINES - 1));
+        let line = LineAddr((dice >> 8) & (LINES - 1));
         done.push(match dice & 63 {
             0 => memory.flush(now),
             1..=20 => memory.write(now, line),

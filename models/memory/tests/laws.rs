@@ -28,11 +28,11 @@ fn drive(memory: &mut dyn Memory, requests: u64, seed: u64, mut now: Ps) -> (Vec
         let dice = random(&mut state);
         now = now + Ps(dice >> 48);
         let line = LineAddr(if dice & 1 == 0 {
-            dice >> 8 & 63
+            (dice >> 8) & 63
         } else {
-            dice >> 8 & (LINES - 1)
+            (dice >> 8) & (LINES - 1)
         });
-        done.push(if dice >> 1 & 3 == 0 {
+        done.push(if (dice >> 1) & 3 == 0 {
             memory.write(now, line)
         } else {
             memory.read(now, line)
@@ -90,8 +90,8 @@ fn dram() -> (DramPart, Vec<(usize, Command, Ps)>) {
         let dice = random(&mut state);
         now = now + Ps(dice >> 50);
         // Few banks and rows, so that they are in each other's way.
-        let line = LineAddr((dice & 1) * 6 + (dice >> 1 & 3) * 6 * 128 * 16);
-        if dice >> 8 & 1 == 0 {
+        let line = LineAddr((dice & 1) * 6 + ((dice >> 1) & 3) * 6 * 128 * 16);
+        if (dice >> 8) & 1 == 0 {
             memory.write(now, line)
         } else {
             memory.read(now, line)

@@ -121,7 +121,7 @@ fn recovered(content: &[u8]) -> Result<Region, Error> {
         Store::Byte(at, value) => {
             let shift = at % 8 * 8;
             let word = &mut words[(at / 8) as usize];
-            *word = *word & !(0xff << shift) | u64::from(value) << shift;
+            *word = *word & !(0xff << shift) | (u64::from(value) << shift);
         }
     };
     replay(&found, &mut store);
@@ -161,7 +161,8 @@ fn info(region: &Region) -> Result<(), Failure> {
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = |text: String, byte: &u8| text + &format!("{byte:02x}");
+    bytes.iter().fold(String::new(), digits)
 }
 
 fn content_info(usage: Usage, roots: &[Root]) {

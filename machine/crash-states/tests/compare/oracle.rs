@@ -125,7 +125,7 @@ impl Oracle {
                 Open::Stored(versions) => versions.iter().map(|(_, content)| *content).collect(),
                 Open::Streamed(_, before, after) => (0..256_u32)
                     .map(|words| {
-                        std::array::from_fn(|at| match words >> (at / 8) & 1 {
+                        std::array::from_fn(|at| match (words >> (at / 8)) & 1 {
                             1 => after[at],
                             _ => before[at],
                         })

@@ -121,7 +121,7 @@ pub fn parse(line: &Line) -> Option<Entry> {
     };
     Some(Entry {
         sequence: long(8),
-        seed: u64::from(word(0)) | u64::from(word(60)) << 32,
+        seed: u64::from(word(0)) | (u64::from(word(60)) << 32),
         epoch: Epoch {
             number: long(16),
             pointer: long(24),
