@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use off2f::format::Header;
 use off2f::scan::Census;
-use off2f::store::{Store, map};
+use off2f::store::{Store, hex, map};
 use off2f::{Failure, check_abc, check_xyz, convert, restore};
 use serde_json::{Value, json};
 
@@ -274,10 +274,6 @@ fn pad(zeros: &[u8], bytes: u64) -> Option<&[u8]> {
 fn info(abc: &Path, as_json: bool) -> Result<(), Failure> {
     let bytes = map(abc)?;
     let header = check_abc(&bytes).map_err(of(abc))?;
-    let hex = |bytes: &[u8]| {
-        let digits = |text: String, byte: &u8| text + &format!("{byte:02x}");
-        bytes.iter().fold(String::new(), digits)
-    };
     let texts: Vec<Value> = header
         .texts
         .iter()

@@ -107,7 +107,9 @@ fn make_folder(folder: &Path) -> Result<(), Failure> {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Hexadecimal digits of bytes, in their order.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
     let digits = |text: String, byte: &u8| text + &format!("{byte:02x}");
     bytes.iter().fold(String::new(), digits)
 }
