@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem test`: linters and crates of every share, then the Python tests of all shares in one run, so
-that no worker waits at the end of each share. The runners' own last lines come last.
+"""`rem test`: crates of every share with the linters beside them, then the Python tests of all
+shares in one run, so that no worker waits at the end of each share. The runners' own last lines
+come last.
 
 All runners run even if one fails. A tier that CI runs at every change has a budget; exceeding it
 is a failure. lab/checks/shares.py has the tests of each share.
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -70,7 +72,8 @@ _PLANTED: tuple[Part[Any], ...] = (Loader(mutants=True), Kernel("mutants"))
 
 WORKER_MEMORY_BYTES = 4 << 30  # a machine's NVRAM and QEMU, and room for a second one
 TEMPORARY_BYTES = 24 << 30  # two recordings, and what other tests write
-SET_UP, PYTEST = "set-up", "tests in Python"  # in TestRun.minutes
+# In TestRun.minutes.
+SET_UP, LINTERS, PYTEST = "set-up", "core: linters", "tests in Python"
 NO_TESTS = 5  # pytest's exit status if a tier has none in a folder
 # The last line of a runner, with the numbers of tests.
 _PYTEST_LAST = re.compile(r"^=*\s*((?:\d+ [a-z]+(?:, )?)+ in [\d.]+s.*?)\s*=*$")
@@ -153,9 +156,13 @@ def run_tier(tier: Tier, words: list[str], without: Collection[str] = ()) -> Tes
         return test
     before = products()
     shares = [share for share in SHARES if share.name not in without]
-    for share in shares:
-        with test.share(share.name):
-            _check_share(test, share)
+    with ThreadPoolExecutor(1) as beside:
+        printed = beside.submit(_lint, test) if CORE in shares else None
+        for share in shares:
+            with test.share(share.name):
+                _check_share(test, share)
+    for line in printed.result() if printed else ():
+        info(line)
     if tests := [word for share in shares for word in pytest_words(repo_dir(), share)]:
         with test.share(PYTEST):
             _pytest(test, tests)
@@ -185,15 +192,19 @@ def _crate_names(share: Share) -> tuple[str, ...]:
 
 
 def _check_share(test: TestRun, share: Share) -> None:
-    """What a share has besides tests in Python."""
-    if share is CORE:  # these check the whole project
-        begin = time.monotonic()
-        test.failed += lint(repo_dir(), info, all_figures=test.tier is Tier.SOAK)
-        test.minutes["core: linters"] = (time.monotonic() - begin) / 60
+    """What a share has besides tests in Python and linters."""
     if crates := _crate_names(share):
         _cargo(test, share.name, crates)
     if share is CORE:
         _loader(test)
+
+
+def _lint(test: TestRun) -> list[str]:
+    """Check the whole project; return what the linters print."""
+    lines: list[str] = []
+    with test.share(LINTERS):
+        test.failed += lint(repo_dir(), lines.append, all_figures=test.tier is Tier.SOAK)
+    return lines
 
 
 def _cargo(test: TestRun, share: str, crates: tuple[str, ...]) -> None:

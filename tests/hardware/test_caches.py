@@ -40,7 +40,7 @@ from tests.support.proofs import must_be_found
 from tests.support.trials import parts
 
 CPUS = 2
-RESUME_LIMIT_S = 60.0  # ten times what it takes
+RESUME_LIMIT_S = 30.0  # five times what it takes
 # Guest time; far more than any Stop takes.
 HOLD_UP_NS = 100_000_000
 # WBINVD of this machine takes 2.8 ms of the model's time, on all CPUs at once.

@@ -34,7 +34,7 @@ MANY = tuple(
     for function in range(8)
 )
 SYSFS = "/sys/kernel/remanence"
-PREPARED_LIMIT_S = 20.0
+PREPARED_LIMIT_S = 10.0
 POLL_S = 0.2
 DISK = "vdb"
 
