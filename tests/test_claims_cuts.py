@@ -13,6 +13,7 @@ import time
 import pytest
 
 from lab.machine import Machine
+from lab.machine.config import StopModeName
 from lab.testbed.workload import Size, Workload
 from tests.support.claims import ANSWER_LIMIT_S, SLOWER, booted, consoles, cut_and_resume, warnings
 
@@ -78,29 +79,34 @@ def finish(machine: Machine, work: Workload) -> None:
 
 @pytest.mark.parametrize("cpus", [1, 2])
 def test_5_cuts_in_a_row_lose_nothing(cpus: int) -> None:
-    play(cpus, "fast", CUTS_OF_FEW_CPUS)
+    boot_and_play(cpus, "fast", CUTS_OF_FEW_CPUS)
 
 
 @pytest.mark.parametrize("cpus", [*(pytest.param(n, marks=pytest.mark.soak) for n in (1, 2)), 4])
 def test_25_cuts_in_a_row_lose_nothing(cpus: int) -> None:
-    play(cpus, "fast", CUTS)
+    boot_and_play(cpus, "fast", CUTS)
 
 
 def test_portable_path_loses_nothing_either() -> None:
-    play(2, "dpm", READ_BACK_EVERY)
+    boot_and_play(2, "dpm", READ_BACK_EVERY)
 
 
 @pytest.mark.soak
 def test_25_cuts_in_a_row_by_the_portable_path() -> None:
     """Each cut freezes drivers under load, which shows races with a driver's freeze."""
-    play(2, "dpm", CUTS)
+    boot_and_play(2, "dpm", CUTS)
 
 
-def play(cpus: int, stop: str, cuts: int) -> None:
-    size = Size(clients=2, depth=2, records=1024)
-    with booted("cuts", cpus, stop) as machine, Workload(machine, size) as work:
-        # Without it QEMU may misroute a CPU's writes at boot (machine/README.md).
-        assert "x2apic enabled" in consoles(machine)
+def boot_and_play(cpus: int, stop: StopModeName, cuts: int) -> None:
+    with booted("cuts", cpus, stop) as machine:
+        play(machine, cuts)
+
+
+def play(machine: Machine, cuts: int) -> None:
+    """Cuts under load, and the check of what programs wrote. Ends all programs."""
+    # Without it QEMU may misroute a CPU's writes at boot (machine/README.md).
+    assert "x2apic enabled" in consoles(machine)
+    with Workload(machine, Size(clients=2, depth=2, records=1024)) as work:
         work.start()
         work.wait_acked(200, 120.0 * SLOWER)
         before = work.processes()

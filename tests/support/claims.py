@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from lab.machine import Machine
+from lab.machine.config import StopModeName
 from lab.machine.console import kernel_warnings
 from lab.machine.cut_points import attach_cut_points
 from lab.record.boot_note import BootNote
@@ -35,10 +37,18 @@ def machine_name(purpose: str) -> str:
 
 
 @contextmanager
-def booted(purpose: str, cpus: int, stop: str) -> Iterator[Machine]:
-    """A machine with a guest that answers; always destroyed at the end."""
-    kernel = os.environ.get("REM_TEST_KERNEL")  # another bzImage to try
-    config = make_config(machine_name(purpose), cpus, stop, Path(kernel) if kernel else None)
+def booted(
+    purpose: str,
+    cpus: int,
+    stop: StopModeName,
+    kernel: Path | None = None,
+    **options: Any,
+) -> Iterator[Machine]:
+    """A machine with a guest that answers; always destroyed at the end. *kernel* is another
+    bzImage, and *options* are fields of the configuration."""
+    if given := os.environ.get("REM_TEST_KERNEL"):
+        kernel = kernel or Path(given)
+    config = replace(make_config(machine_name(purpose), cpus, stop, kernel), **options)
     with Machine.create(config, destroy_on_exit=True) as machine:
         machine.boot()
         machine.wait_up(BOOT_LIMIT_S)
