@@ -145,7 +145,7 @@ def run(
         assert child is not None
         end(child)
         raise HangError(
-            f"{what or argv[0]}: no end after {timeout_s:g} s: {quoted(argv)}"
+            f"{what or argv[0]}: did not end within {timeout_s:g} s: {quoted(argv)}"
         ) from None
     except BaseException:
         if child is not None:
@@ -209,7 +209,7 @@ def stream(
             if child is not None:
                 end(child)
     if overdue.is_set():
-        raise HangError(f"{what or argv[0]}: no end after {timeout_s:g} s; its output: {log}")
+        raise HangError(f"{what or argv[0]}: did not end within {timeout_s:g} s; its output: {log}")
     if check and child.returncode != 0:
         above = [line for line in causes if line not in tail]
         error = _failed(tuple(map(str, argv)), child.returncode, "".join([*above, *tail]), what)

@@ -20,6 +20,6 @@ mod policies;
 mod reopened;
 
 under_each_policy! {
-    free_before_the_second_look: reopened::free_before_the_second_look;
-    second_look_in_a_free: reopened::second_look_in_a_free;
+    free_before_the_second_scan: reopened::free_before_the_second_scan;
+    second_scan_during_a_free: reopened::second_scan_during_a_free;
 }

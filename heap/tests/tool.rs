@@ -44,6 +44,14 @@ fn nvheap(words: &[&str], file: &Path) -> Output {
         .unwrap()
 }
 
+#[test]
+fn help_is_on_standard_output() {
+    let shown = nvheap(&[], Path::new("--help"));
+    assert!(shown.status.success());
+    assert!(shown.stdout.starts_with(b"usage: nvheap info FILE"));
+    assert!(shown.stderr.is_empty());
+}
+
 fn fill<P: Policy>(file: &Path) {
     let options = Options {
         sessions: 1,

@@ -10,7 +10,7 @@ from lab.errors import RemError
 # PATH_MAX and NAME_MAX of Linux. A longer path could be created step by step and never be opened.
 PATH_BYTES_MAX = 4095
 NAME_BYTES_MAX = 255
-DEPTH_MAX = 256  # directories above each other; the deepest that programs create is below 50
+DEPTH_MAX = 256  # nested directories; the deepest that programs create is below 50
 ENTRIES_MAX = 1_000_000  # a full desktop system has about 500,000 files
 INODE_BYTES = 512  # an inode of ext4 and a directory's entry
 SHOWN_CHARACTERS_MAX = 120

@@ -100,7 +100,7 @@ def split_path(name: str) -> tuple[str, ...]:
     if ".." in parts:
         raise ArchiveError(f"{shown(name)}: a name with '..'")
     if len(parts) > DEPTH_MAX:
-        raise ArchiveError(f"{shown(name)}: more than {DEPTH_MAX} directories above each other")
+        raise ArchiveError(f"{shown(name)}: nested more than {DEPTH_MAX} directories deep")
     if len(_encoded(name)) > PATH_BYTES_MAX:
         raise ArchiveError(f"{shown(name)}: a name of more than {PATH_BYTES_MAX} bytes")
     if any(len(_encoded(part)) > NAME_BYTES_MAX for part in parts):

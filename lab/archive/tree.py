@@ -286,7 +286,7 @@ class _Walk:
                 self._enter(os.open("..", _DIRECTORY, dir_fd=self.fd), self._depth - 1)
             return None
         if self._depth >= DEPTH_MAX:
-            raise _error(path, "too many directories above each other")
+            raise _error(path, "nested too many directories deep")
         found = _lstat(self.fd, name)
         if found is not None and stat.S_ISLNK(found.st_mode):
             return os.readlink(name, dir_fd=self.fd)

@@ -92,7 +92,8 @@ class AmountWords:
     tier: Annotated[
         str,
         typer.Option(
-            help="full: 2,000 images of one run; soak: 1,000,000 of many, or as many as 2 h allow."
+            help="full: 2,000 images of one run; soak: 1,000,000 of many, or as many as 90 min"
+            " allow."
         ),
     ] = "full"
     images: Annotated[

@@ -28,7 +28,8 @@ class CutWords:
         str | None,
         typer.Option(
             "--hold-up",
-            help="From PWR_OK dropping to the loss of power: guest time, 17ms, or a supply.",
+            help="From PWR_OK dropping to the loss of power: guest time such as 17ms, or a supply;"
+            " default 60s.",
             metavar="TIME|SUPPLY",
         ),
     ] = None
@@ -67,11 +68,11 @@ class CutWords:
 def check(words: CutWords) -> CutPlan:
     """A plan that a machine can follow, or UsageError."""
     if words.at_store is not None and (words.immediate or words.at is not None):
-        raise UsageError("--at-store is where the power goes: give no --at, no --immediate")
+        raise UsageError("--at-store cannot be combined with --at or --immediate")
     if words.no_flush is not None and words.immediate:
-        raise UsageError("--no-flush is about Stop, which --immediate leaves out")
+        raise UsageError("--no-flush cannot be combined with --immediate, which has no Stop")
     if words.at is not None and (words.immediate or words.hold_up is not None):
-        raise UsageError("--at is where the hold-up ends: give no --hold-up, no --immediate")
+        raise UsageError("--at cannot be combined with --hold-up or --immediate")
     if words.immediate:
         return CutPlan(announced=False)
     from lab.power.hold_up import hold_up_ns, is_time

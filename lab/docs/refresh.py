@@ -30,7 +30,7 @@ def refresh(repo: Path, source: Source) -> Record:
     except (IndexError, ValueError, KeyError) as error:
         raise RemError(f"./rem {source.command} --json printed no figures: {error}") from error
     if not printed["ok"]:
-        raise RemError(f"./rem {source.command} did not pass: its figures are not for documents")
+        raise RemError(f"./rem {source.command} failed: its figures are not recorded")
     printed_lines = done.stderr.splitlines() if source.output else []
     lines = tuple(line for line in printed_lines if not _NOT_OUTPUT.match(line))
     record = Record(source.command, key, figures, lines)

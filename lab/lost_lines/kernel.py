@@ -150,7 +150,7 @@ class Kernel:
     def _read_virtual(self, address: int, count: int, _offset: int, _physical: bool) -> bytes:
         self._reads += 1
         if self._reads > READS_MAX:
-            raise drgn.FaultError("the kernel's structures lead in circles", address)
+            raise drgn.FaultError("the kernel's structures contain a cycle", address)
         parts = []
         while count > 0:
             part = min(count, PAGE_BYTES - address % PAGE_BYTES)

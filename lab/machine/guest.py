@@ -151,7 +151,7 @@ class Guest:
         try:
             _, err = child.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired as error:
-            raise HangError(f"in the guest: {command}: no end after {limit_s:g} s") from error
+            raise HangError(f"in the guest: {command}: did not end within {limit_s:g} s") from error
         finally:
             run.end(child)
         if child.returncode != 0:

@@ -299,7 +299,9 @@ class Machine:
             if self.state is not MachineState.RUNNING or qemu is None or wire is None:
                 raise UsageError(f"machine {self.config.name!r} is {self.state}, not running")
             if plan.announced and self.config.icount and isinstance(clock, HostPacedClock):
-                raise UsageError("under icount only the plugin knows the guest's time: no hold-up")
+                raise UsageError(
+                    "a hold-up under icount needs the plugin: make the machine with --cut-points"
+                )
             self._cutting = True
             try:
                 if plan.no_flush is not None:

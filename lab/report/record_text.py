@@ -93,7 +93,7 @@ def overview(record: Record) -> Table:
 
 
 def note_line(note: BootNote) -> str:
-    line = note.reason
+    line = note.reason.removeprefix("COLD_").lower().replace("_", "-")
     if note.sequence:
         line += f", image {note.sequence} in slot {note.slot}"
     for word, entry in (("image has", note.expected), ("machine has", note.found)):

@@ -37,7 +37,7 @@ enum Order {
         #[arg(long)]
         path: Option<String>,
     },
-    /// Make the ELF again, byte for byte.
+    /// Rebuild the ELF, byte for byte.
     Restore {
         abc: PathBuf,
         /// Where the ELF is written.
@@ -46,7 +46,7 @@ enum Order {
         #[arg(long)]
         xyz: Option<PathBuf>,
     },
-    /// Say what an ABC is.
+    /// Describe an ABC.
     Info {
         abc: PathBuf,
         #[arg(long)]
@@ -71,7 +71,7 @@ enum Order {
         #[arg(long)]
         to: Option<PathBuf>,
     },
-    /// Take a program away, and its text where no other program has it.
+    /// Remove a program, and its text if no other program uses it.
     Remove {
         #[arg(required = true)]
         program: Vec<PathBuf>,
@@ -95,7 +95,7 @@ enum Order {
         #[arg(long)]
         store: PathBuf,
     },
-    /// Take away what cuts left over in a store.
+    /// Remove what interrupted commands left in a store.
     Clean {
         #[arg(long)]
         store: PathBuf,

@@ -131,7 +131,7 @@ void __init pm_region_reserve(void)
 		return;
 	if (!pm_place_find(asked, boot_params.e820_table,
 			   boot_params.e820_entries, &place)) {
-		pr_err("pm=: want SIZE[@ADDRESS] in units of 2M, and memory that large\n");
+		pr_err("pm=: invalid: give SIZE[@ADDRESS], multiples of 2M, within main memory\n");
 		return;
 	}
 	why = objection(place.start, place.start + place.bytes);

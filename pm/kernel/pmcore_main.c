@@ -23,16 +23,16 @@ struct pmcore pmcore;
 static bool format;
 module_param(format, bool, 0444);
 MODULE_PARM_DESC(format,
-		 "make a region of memory that holds nothing; nothing that is one is touched");
+		 "create a region if the memory is blank; an existing region is never changed");
 
 static bool force;
 module_param(force, bool, 0444);
 MODULE_PARM_DESC(force,
-		 "with format=1: make it over whatever else is there, which is lost");
+		 "with format=1: overwrite any other content of the memory");
 
 static uint slots = 1024;
 module_param(slots, uint, 0444);
-MODULE_PARM_DESC(slots, "how many segments a region that is made may have");
+MODULE_PARM_DESC(slots, "maximum number of segments of a new region");
 
 /**
  * pmcore_may() - whether the caller may use a segment

@@ -159,7 +159,7 @@ int pmcore_protect(void)
 	change_mapping(alias, done, true);
 	windows_free();
 	pmcore.base = alias;
-	pr_info("pmcore: %s: the kernel maps more than this by one page: no protection against stray stores\n",
+	pr_info("pmcore: %s: shares a page of the kernel's mapping with other memory: no protection against stray stores\n",
 		pmcore.source);
 	return 0;
 }

@@ -253,7 +253,7 @@ def test_python_has_the_same_calls(machine: Machine) -> None:
     sh(machine, "cd /root && python3 /root/pm-binding.py")
 
 
-def test_locks_are_had_in_turn(machine: Machine) -> None:
+def test_locks_are_granted_in_order(machine: Machine) -> None:
     sh(machine, "pmadmin create locked 64K --block 512")
     sh(machine, "cd /root && python3 /root/pm-locks.py locked && pmadmin destroy --yes locked")
 

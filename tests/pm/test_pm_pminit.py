@@ -64,7 +64,7 @@ def panic(machine: Machine) -> None:
     reset(machine, "c")
 
 
-def enter_anew(machine: Machine) -> None:
+def enter_by_kexec(machine: Machine) -> None:
     """Neither a reset nor a loader had a part in it, and yet another boot it is."""
     identity = "cat /proc/sys/kernel/random/boot_id"
     resets, boot = machine.resets, sh(machine, identity).stdout
@@ -83,7 +83,7 @@ def test_the_region_is_where_it_was_asked_to_be(machine: Machine) -> None:
     assert "Reserved" in sh(machine, f"grep -i {found['phys']:x} /proc/iomem").stdout
 
 
-@pytest.mark.parametrize("lose", [reboot, panic, enter_anew, cut])
+@pytest.mark.parametrize("lose", [reboot, panic, enter_by_kexec, cut])
 def test_content_and_address_outlive(machine: Machine, lose: Callable[[Machine], None]) -> None:
     before, text = status(machine), symbol(machine)
     for _ in range(3):  # a random place may by chance be the same
@@ -98,7 +98,7 @@ def test_content_and_address_outlive(machine: Machine, lose: Callable[[Machine],
     assert symbol(machine) != text, "nothing is moved about: the same address shows nothing"
 
 
-def test_a_larger_size_is_had_from_the_next_boot_on(machine: Machine) -> None:
+def test_larger_size_takes_effect_at_the_next_boot(machine: Machine) -> None:
     assert not sh(machine, "pmadmin resize-region 256M", check=False).ok  # more than there is
     sh(machine, f"pmadmin resize-region {LARGER_BYTES}")
     assert status(machine)["region_bytes"] == REGION_BYTES

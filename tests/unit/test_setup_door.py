@@ -105,12 +105,12 @@ def python_files() -> Iterator[tuple[str, str]]:
             yield str(path.relative_to(repo_dir())), path.read_text(encoding="utf-8")
 
 
-def test_no_file_goes_round_the_door() -> None:
+def test_no_file_bypasses_need() -> None:
     wrong = {name: found for name, text in python_files() if (found := findings(name, text))}
     assert wrong == {}
 
 
-def test_every_command_file_is_looked_at() -> None:
+def test_every_command_file_is_checked() -> None:
     names = {name for name, _ in python_files()}
     for path in (repo_dir() / "lab" / "commands").glob("*.py"):
         assert f"lab/commands/{path.name}" in names
@@ -128,7 +128,7 @@ def test_every_command_file_is_looked_at() -> None:
         ("cache.product('kernel', 'key', build)", "takes a product from the cache"),
     ],
 )
-def test_a_way_round_is_found(source: str, finding: str) -> None:
+def test_bypass_is_found(source: str, finding: str) -> None:
     assert findings("lab/commands/planted.py", source) == [finding]
 
 
@@ -147,7 +147,7 @@ def test_harmless_functions_exist() -> None:
         assert callable(getattr(importlib.import_module(module), function)), name
 
 
-def test_the_cache_is_the_doors_alone() -> None:
+def test_only_need_uses_the_cache() -> None:
     inside = [name for name, text in python_files() if "cache.product(" in text]
     assert [name for name in inside if not name.startswith("tests/unit/")] == [DOOR]
     assert Path(repo_dir() / DOOR).exists()

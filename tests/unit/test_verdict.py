@@ -17,7 +17,7 @@ NAME = "skip-device"  # must be found by `does-not-continue`
 @pytest.mark.parametrize(
     "error",
     [
-        HangError("copying media: no end after 60 s"),
+        HangError("copying media: did not end within 60 s"),
         RemError("the campaign's engine crashed"),
         RemError("machine 'm' cold booted: COLD_NOT_COMMITTED"),
         InfraError("machine 'm' is failed after Go: QEMU ended with -6"),

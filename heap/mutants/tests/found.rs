@@ -207,8 +207,8 @@ fn withdrawn_promises_find_bugs() {
 fn frees_after_an_opening_find_bugs() {
     each_is_found("reopened", 2, || {
         let tests = [
-            reopened::free_before_the_second_look::<FocRedo>,
-            reopened::second_look_in_a_free::<FocRedo>,
+            reopened::free_before_the_second_scan::<FocRedo>,
+            reopened::second_scan_during_a_free::<FocRedo>,
         ];
         Box::new(tests.into_iter().map(found::broken))
     });

@@ -135,7 +135,7 @@ impl<P: Policy> Reopened<P> {
 }
 
 /// An object behind what was looked at is freed; its chunks follow free ones that are known.
-pub fn free_before_the_second_look<P: Policy>() {
+pub fn free_before_the_second_scan<P: Policy>() {
     let it = reopened::<P>();
     let mut session = it.heap.session().unwrap();
     // The first look, and a free beyond it.
@@ -151,7 +151,7 @@ pub fn free_before_the_second_look<P: Policy>() {
 }
 
 /// Another session looks at the chunks of an object between its free and the end of that commit.
-pub fn second_look_in_a_free<P: Policy>() {
+pub fn second_scan_during_a_free<P: Policy>() {
     let it = reopened::<P>();
     let (mut session, mut other) = (it.heap.session().unwrap(), it.heap.session().unwrap());
     put(&mut session, place(it.table, 7), TABLE_BYTES);

@@ -31,30 +31,31 @@ struct Arguments {
     accept: bool,
 }
 
-fn arguments() -> Result<Arguments, lexopt::Error> {
+/// `None`: help was requested.
+fn arguments() -> Result<Option<Arguments>, lexopt::Error> {
     use lexopt::prelude::*;
     let mut parser = lexopt::Parser::from_env();
     let (mut words, mut accept) = (Vec::new(), false);
     while let Some(argument) = parser.next()? {
         match argument {
             Long("accept") => accept = true,
-            Long("help") | Short('h') => return Err(USAGE.into()),
+            Long("help") | Short('h') => return Ok(None),
             Value(word) => words.push(word),
             _ => return Err(argument.unexpected()),
         }
     }
     let [command, file] = words.try_into().map_err(|_| USAGE)?;
-    Ok(Arguments {
+    Ok(Some(Arguments {
         command: command.string()?,
         file: file.into(),
         accept,
-    })
+    }))
 }
 
 fn main() -> ExitCode {
     let done = arguments()
         .map_err(|error| Failure::Usage(error.to_string()))
-        .and_then(|it| run(&it));
+        .and_then(|given| given.map_or_else(help, |it| run(&it)));
     let (text, code) = match done {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Wrong(text)) => (text, 1),
@@ -63,6 +64,12 @@ fn main() -> ExitCode {
     };
     eprintln!("nvheap: {text}");
     ExitCode::from(code)
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as the other commands")]
+fn help() -> Result<(), Failure> {
+    println!("{USAGE}");
+    Ok(())
 }
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
