@@ -30,6 +30,7 @@ class Work:
     cuts: int
     slice: int
     slices: int
+    only: tuple[str, ...] = ()  # kinds of cuts; all, in their shares, if empty
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ def judge(work: Work) -> Judged:
         *("--cuts", str(work.cuts)),
         *("--slice", str(work.slice)),
         *("--slices", str(work.slices)),
+        *(("--only", ",".join(work.only)) if work.only else ()),
     )
     lines = [json.loads(line) for line in out.splitlines()]
     last = lines.pop()

@@ -22,19 +22,26 @@ class Mix:
     cold: float
     places: dict[str, float]
 
+    def _too_few(self) -> list[tuple[str, str, float, float]]:
+        """Name, kind of cuts that brings more, share, and the smallest that is enough."""
+        wanted = [
+            ("near commit or consume", "near", self.near, NEAR_MIN),
+            ("resumed", "enterable", self.resumed, OUTCOME_MIN),
+            ("cold boots", "running", self.cold, OUTCOME_MIN),
+            *((f"in {place}", place, share, PLACE_MIN) for place, share in self.places.items()),
+        ]
+        return [line for line in wanted if line[2] < line[3]]
+
     def missing(self) -> list[str]:
         """The shares that are too small."""
-        wanted = [
-            ("near commit or consume", self.near, NEAR_MIN),
-            ("resumed", self.resumed, OUTCOME_MIN),
-            ("cold boots", self.cold, OUTCOME_MIN),
-            *((f"in {place}", share, PLACE_MIN) for place, share in self.places.items()),
-        ]
         return [
             f"{name}: {share:.1%} of the images, at least {least:.0%} are required"
-            for name, share, least in wanted
-            if share < least
+            for name, _, share, least in self._too_few()
         ]
+
+    def kinds(self) -> tuple[str, ...]:
+        """The engine's names of the kinds of cuts that there are too few of."""
+        return tuple(sorted({kind for _, kind, _, _ in self._too_few()}))
 
 
 def mix(store: Store) -> Mix:

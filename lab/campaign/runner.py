@@ -32,9 +32,11 @@ SLICES_MAX = 40
 ROUNDS_MAX = 200
 # A round that brings fewer new images than this share of its cuts is the last.
 NEW_SHARE_MIN = 0.01
-# If there are enough images but too few of a kind, at least so many rounds run: the second one has
-# the images that can be entered.
-MIX_ROUNDS = 3
+# If there are enough images but too few of some kinds, rounds of these kinds alone follow, up to so
+# many rounds in all: whole rounds would bring more of the others.
+MIX_ROUNDS = 8
+# Cuts of such a round: a fifth of a whole one's.
+MIX_CUTS_OF_A_SLICE = CUTS_OF_A_SLICE // 5
 
 
 @dataclass(frozen=True)
@@ -95,22 +97,20 @@ def run(plan: Plan, store: Store) -> None:
         for number in range(ROUNDS_MAX):
             before = store.images()
             shown.reach(before)
-            if before >= plan.images and mixed(store, number):
-                return
+            only: tuple[str, ...] = ()
+            if before >= plan.images:
+                only = figures.mix(store).kinds()
+                if not only or number >= MIX_ROUNDS:
+                    return
             if ends_at is not None and time.monotonic() > ends_at:
                 return
-            works = list(_round(plan, store, number, slices))
+            works = list(_round(plan, store, number, slices, only))
             for _ in judge_into(client, store, works):
                 shown.reach(store.images())
-            made = len(works) * CUTS_OF_A_SLICE
+            made = sum(work.cuts for work in works) // slices
             if works and store.images() - before < NEW_SHARE_MIN * made:
                 info(f"campaign: round {number} brought hardly any new image: this is all")
                 return
-
-
-def mixed(store: Store, rounds: int) -> bool:
-    """Whether the mix is right, or further rounds would not help."""
-    return rounds >= MIX_ROUNDS or not figures.mix(store).missing()
 
 
 def judge_into(client: Client, store: Store, works: list[Work]) -> Iterator[None]:
@@ -132,7 +132,10 @@ def _slices(plan: Plan, store: Store) -> int:
     return slices
 
 
-def _round(plan: Plan, store: Store, number: int, slices: int) -> Iterator[Work]:
+def _round(
+    plan: Plan, store: Store, number: int, slices: int, only: tuple[str, ...]
+) -> Iterator[Work]:
+    cuts = MIX_CUTS_OF_A_SLICE if only else CUTS_OF_A_SLICE
     for recording in plan.recordings:
         done = store.done(str(recording))
         for n in range(slices):
@@ -142,9 +145,10 @@ def _round(plan: Plan, store: Store, number: int, slices: int) -> Iterator[Work]
                     recording=str(recording),
                     seed=plan.seed,
                     round=number,
-                    cuts=slices * CUTS_OF_A_SLICE,
+                    cuts=slices * cuts,
                     slice=n,
                     slices=slices,
+                    only=only,
                 )
 
 

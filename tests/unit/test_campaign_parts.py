@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -297,14 +298,27 @@ def test_loaders_decision_is_compared_with_the_engines() -> None:
     assert "decided already-consumed" in found_wrong(replace(note, reason="COLD_ALREADY_CONSUMED"))
 
 
-def test_campaign_continues_until_its_mix_is_right(
+def test_kinds_that_are_missing_have_rounds_of_their_own(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store.add(Judged(WORK, [outcome("1")], 1, 10**9))
-    assert not runner.mixed(store, 1)
-    assert runner.mixed(store, runner.MIX_ROUNDS)
-    monkeypatch.setattr(figures.Mix, "missing", lambda _: [])
-    assert runner.mixed(store, 1)
+    works: list[Work] = []
+
+    def judge_into(_client: object, into: Store, round_: list[Work]) -> Iterator[None]:
+        works.extend(round_)
+        new = range(len(works) * 10, len(works) * 10 + 10)
+        into.add(Judged(round_[0], [outcome(str(n)) for n in new], 10, 10**9))
+        yield
+
+    monkeypatch.setattr(runner, "cluster", lambda _: nullcontext(None))
+    monkeypatch.setattr(runner, "judge_into", judge_into)
+    monkeypatch.setattr(runner, "CUTS_OF_A_SLICE", 10)
+    monkeypatch.setattr(runner, "MIX_CUTS_OF_A_SLICE", 2)
+    runner.run(runner.Plan(Path("e/e"), (Path("/rec/stop"),), images=15, seed=1), store)
+    only = [work.only for work in works if work.slice == 0]
+    kinds = figures.mix(store).kinds()
+    assert "enterable" in kinds and "running" not in kinds
+    assert only == [(), (), *[kinds] * (runner.MIX_ROUNDS - 2)]
+    assert {work.cuts // work.slices for work in works} == {10, 2}
 
 
 def test_rarest_class_is_booted_first(store: Store) -> None:

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::{Parser, Subcommand};
-use remanence_campaign::plan::plan;
+use remanence_campaign::plan::{Kind, more, plan};
 use remanence_campaign::run::Recording;
 use remanence_campaign::survey::Survey;
 use remanence_campaign::trial::Trial;
@@ -50,6 +50,10 @@ enum Job {
         /// Number of slices of the round.
         #[arg(long, default_value_t = 1)]
         slices: u64,
+        /// Kinds that there are too few of: near, enterable, or a place. All cuts are of these, as
+        /// many of each.
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<Kind>,
     },
     /// Judges one cut and reports all details.
     Replay {
@@ -156,11 +160,15 @@ fn run(job: Job, out: &mut impl Write) -> Result<(), CampaignError> {
             cuts,
             slice,
             slices,
+            only,
         } => {
             let begun = Instant::now();
             let recording = Recording::open(&recording)?;
             let survey = Survey::of(&recording)?;
-            let planned = plan(&survey, seed, round, cuts);
+            let planned = match only.len() as u64 {
+                0 => plan(&survey, seed, round, cuts),
+                kinds => more(&survey, seed, round, cuts / kinds, &only),
+            };
             let surveyed_ns = begun.elapsed().as_nanos();
             // Slices are interleaved: cuts of one place cost alike, and so workers share them
             // evenly.

@@ -10,8 +10,13 @@
 //! random words (torn lines), all of them; if at most
 //! EXHAUSTIVE_LINES are dirty or EXHAUSTIVE_WORDS differ, every subset. The second round has every
 //! subset of up to SUBSET_WORDS words at all cuts in the loader at which an image can be entered.
+//!
+//! Distinct images of some kinds are few, and how many depends on the recorded run. So what a
+//! campaign lacks in the end is planned by itself ([`more`]): whole rounds would bring more of the
+//! others.
 
 use std::collections::BTreeSet;
+use std::str::FromStr;
 
 use remanence_crash_states::rng::mix;
 use remanence_crash_states::{Eviction, Rng};
@@ -53,6 +58,32 @@ pub enum Planned {
     EachWord,
 }
 
+/// A kind of cuts of which a campaign may have too few.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Near a word that decides.
+    Near,
+    /// An image can be entered there.
+    Enterable,
+    /// In a place.
+    In(Place),
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let place = PLACES.into_iter().find(|place| place.name() == name);
+        match name {
+            "near" => Ok(Self::Near),
+            "enterable" => Ok(Self::Enterable),
+            _ => place
+                .map(Self::In)
+                .ok_or_else(|| format!("no kind of cuts: {name}")),
+        }
+    }
+}
+
 /// One image to judge.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cut {
@@ -66,15 +97,7 @@ pub struct Cut {
 #[must_use]
 pub fn plan(survey: &Survey, seed: u64, round: u64, count: u64) -> Vec<Cut> {
     let near = near_ranges(survey);
-    let of = |wanted: &dyn Fn(&Segment) -> bool| -> Vec<(u64, u64)> {
-        let segments = survey.segments.iter().filter(|segment| wanted(segment));
-        segments.map(|segment| (segment.from, segment.to)).collect()
-    };
-    let mut draw = Draw {
-        survey,
-        rng: Rng(mix(seed) ^ mix(round.wrapping_add(0x9e37))),
-        cuts: BTreeSet::new(),
-    };
+    let mut draw = Draw::begin(survey, seed, round);
     if round == 0 {
         draw.always(&near);
     }
@@ -82,26 +105,34 @@ pub fn plan(survey: &Survey, seed: u64, round: u64, count: u64) -> Vec<Cut> {
         draw.each_word();
     }
     draw.from(&near, count * NEAR_PERCENT / 100, TORN_ELSEWHERE_PERCENT);
-    let enterable: Vec<_> = survey
-        .open
-        .iter()
-        .map(|&event| (event, event + 1))
-        .collect();
-    draw.from(
-        &enterable,
-        count * ENTERABLE_PERCENT / 100,
-        TORN_ENTERABLE_PERCENT,
-    );
+    draw.of(Kind::Enterable, count * ENTERABLE_PERCENT / 100);
     for place in PLACES {
-        let here = of(&|segment| segment.place == place);
-        draw.from(
-            &here,
-            count * place_percent(place) / 100,
-            TORN_ELSEWHERE_PERCENT,
-        );
+        draw.of(Kind::In(place), count * place_percent(place) / 100);
     }
-    draw.from(&of(&|_| true), count / 20, TORN_ELSEWHERE_PERCENT);
+    draw.from(
+        &segments(survey, |_| true),
+        count / 20,
+        TORN_ELSEWHERE_PERCENT,
+    );
     draw.cuts.into_iter().collect()
+}
+
+/// A round of cuts of these kinds only, about `count` of each, in the order of the run.
+#[must_use]
+pub fn more(survey: &Survey, seed: u64, round: u64, count: u64, kinds: &[Kind]) -> Vec<Cut> {
+    let mut draw = Draw::begin(survey, seed, round);
+    for &kind in kinds {
+        if kind == Kind::Enterable {
+            draw.each_word();
+        }
+        draw.of(kind, count);
+    }
+    draw.cuts.into_iter().collect()
+}
+
+fn segments(survey: &Survey, wanted: impl Fn(&Segment) -> bool) -> Vec<(u64, u64)> {
+    let wanted = survey.segments.iter().filter(|segment| wanted(segment));
+    wanted.map(|segment| (segment.from, segment.to)).collect()
 }
 
 /// Ranges of cuts near a word, which do not overlap.
@@ -136,7 +167,32 @@ struct Draw<'a> {
     cuts: BTreeSet<Cut>,
 }
 
-impl Draw<'_> {
+impl<'a> Draw<'a> {
+    fn begin(survey: &'a Survey, seed: u64, round: u64) -> Self {
+        Self {
+            survey,
+            rng: Rng(mix(seed) ^ mix(round.wrapping_add(0x9e37))),
+            cuts: BTreeSet::new(),
+        }
+    }
+
+    /// `count` cuts of a kind.
+    fn of(&mut self, kind: Kind, count: u64) {
+        let (ranges, torn_percent) = match kind {
+            Kind::Near => (near_ranges(self.survey), TORN_ELSEWHERE_PERCENT),
+            Kind::Enterable => {
+                let open = self.survey.open.iter();
+                let events = open.map(|&event| (event, event + 1)).collect();
+                (events, TORN_ENTERABLE_PERCENT)
+            }
+            Kind::In(place) => {
+                let here = segments(self.survey, |segment| segment.place == place);
+                (here, TORN_ELSEWHERE_PERCENT)
+            }
+        };
+        self.from(&ranges, count, torn_percent);
+    }
+
     /// The cuts that every campaign judges.
     fn always(&mut self, near: &[(u64, u64)]) {
         let events = &self.survey.write_backs;

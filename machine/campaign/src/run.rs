@@ -46,6 +46,23 @@ pub enum Place {
     Cold,
 }
 
+impl Place {
+    /// The name that it is serialised as.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::StopPark => "stop-park",
+            Self::StopSave => "stop-save",
+            Self::StopCommit => "stop-commit",
+            Self::Loader => "loader",
+            Self::GoCpus => "go-cpus",
+            Self::GoDevices => "go-devices",
+            Self::Cold => "cold",
+        }
+    }
+}
+
 /// All places, of which each campaign must have its share.
 pub const PLACES: [Place; 7] = [
     Place::Running,

@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use remanence_campaign::dirty::DirtyLines;
 use remanence_campaign::judge::reason_name;
 use remanence_campaign::media::line_digest;
-use remanence_campaign::plan::plan;
+use remanence_campaign::plan::{Kind, more, plan};
 use remanence_campaign::record;
 use remanence_campaign::replay::replay;
 use remanence_campaign::run::{PLACES, Place, Recording};
@@ -163,6 +163,38 @@ fn plan_is_reproducible_and_rounds_differ() {
     assert_eq!(plan(&survey, 5, 1, 500), plan(&survey, 5, 1, 500));
     assert_ne!(plan(&survey, 5, 1, 500), plan(&survey, 5, 2, 500));
     assert_ne!(plan(&survey, 5, 1, 500), plan(&survey, 6, 1, 500));
+}
+
+#[test]
+fn round_of_some_kinds_has_no_other_cuts() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), 1, &Right).unwrap();
+    let recording = Recording::open(&dir.path().join("go")).unwrap();
+    let survey = Survey::of(&recording).unwrap();
+    let place_of = |event| {
+        let segment = survey.segments.iter().find(|segment| event < segment.to);
+        segment.map(|segment| segment.place)
+    };
+    let kinds: Vec<Kind> = ["go-devices", "enterable"]
+        .map(|name| name.parse().unwrap())
+        .into();
+    let cuts = more(&survey, 5, 2, 100, &kinds);
+    let (open, rest): (Vec<_>, Vec<_>) = cuts
+        .iter()
+        .partition(|cut| survey.open.contains(&cut.event));
+    assert!(!open.is_empty() && !rest.is_empty());
+    assert!(
+        rest.iter()
+            .all(|cut| place_of(cut.event) == Some(Place::GoDevices))
+    );
+    for place in PLACES {
+        let json = serde_json::to_value(place).unwrap();
+        assert_eq!(
+            (json.as_str(), place.name().parse()),
+            (Some(place.name()), Ok(Kind::In(place)))
+        );
+    }
+    "stop".parse::<Kind>().unwrap_err();
 }
 
 /// A line that was evicted and then stored to again, beside one with its newest content.
