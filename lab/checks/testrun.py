@@ -165,7 +165,7 @@ def run_tier(tier: Tier, words: list[str], without: Collection[str] = ()) -> Tes
         info(line)
     if tests := [word for share in shares for word in pytest_words(repo_dir(), share)]:
         with test.share(PYTEST):
-            _pytest(test, tests)
+            _pytest(test, tests, must_find=not without)
     test.made_by_tests = sorted(products() - before)
     return test
 

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim: the kernel's watchdog of clock sources, which compares two of them twice a second, finds
-both unchanged after Go, on both paths.
+"""Claim: the kernel's watchdog of clock sources, which compares the TSC with the HPET twice a
+second, finds both unchanged after Go, on both paths.
 
-Method: tsc=watchdog has the TSC verify the HPET. In a new QEMU process both start from zero, and
-the HPET is off. Time is that of counted instructions, as on a busy host the watchdog would find
-QEMU's own clocks apart. The negative proof: a Go that leaves the clock sources as power-on left
-them.
+Method: the command line lacks tsc=reliable, so the TSC is watched. In a new QEMU process both start
+from zero, and the HPET is off. Time is that of counted instructions, as on a busy host the watchdog
+would find QEMU's own clocks apart. The negative proof: a Go that leaves the clock sources as
+power-on left them. The watchdog takes the TSC for unstable then, and the kernel's time stands still
+with the HPET.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 
-from lab.machine import Machine
+from lab.errors import HangError
+from lab.machine import Machine, config
 from lab.machine.config import StopModeName
 from lab.setup.products import Kernel, need
 from lab.testbed.planted import plant
@@ -22,39 +25,49 @@ from lab.verdict import BrokenError
 from tests.support.claims import booted, consoles, cut_and_resume, warnings
 from tests.support.proofs import must_be_found
 
-CUTS = 3
-CPUS = 2
-SOURCES = "/sys/devices/system/clocksource/clocksource0/available_clocksource"
+CUTS = 2
+CPUS = 1  # vCPUs take turns, and a turn between two readings would look like a slow one
 WATCHED_S = 3  # the watchdog looks each half second, and needs two looks
+LIMIT_S = 15.0
 UNSTABLE = re.compile(r"Marking clocksource '(\w+)' as unstable")
+SKIPPED = "read-back delay"  # the watchdog rests for minutes then
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 
+@pytest.fixture(autouse=True)
+def watched_tsc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    words = config.CMDLINE_BASE.replace(" tsc=reliable", "")
+    assert words != config.CMDLINE_BASE
+    monkeypatch.setattr(config, "CMDLINE_BASE", words)
+    yield
+
+
 def check_clock_sources_are_kept(machine: Machine) -> None:
     """Inner check: over a cut."""
-    before = machine.run_in_guest(f"cat {SOURCES}").stdout.split()
-    assert {"tsc", "hpet"} <= set(before)
     cut_and_resume(machine)
-    machine.run_in_guest(f"sleep {WATCHED_S}")
-    after = machine.run_in_guest(f"cat {SOURCES}").stdout.split()
-    unstable = UNSTABLE.findall(consoles(machine))
-    if after != before or unstable:
-        raise BrokenError("clock-wrong", f"unstable: {unstable}; left: {after}, before: {before}")
+    try:
+        machine.run_in_guest(f"sleep {WATCHED_S}", limit_s=LIMIT_S)
+    except HangError as error:
+        if not UNSTABLE.search(consoles(machine)):
+            raise error
+    if unstable := UNSTABLE.findall(consoles(machine)):
+        raise BrokenError("clock-wrong", f"the watchdog finds unstable: {unstable}")
+    assert SKIPPED not in consoles(machine)
 
 
 @pytest.mark.parametrize("stop", ["fast", "dpm"])
 def test_watchdog_finds_clocks_unchanged(stop: StopModeName) -> None:
-    with booted(f"watchdog-{stop}", CPUS, stop, icount=True, cmdline_extra="tsc=watchdog") as it:
+    with booted(f"watchdog-{stop}", CPUS, stop, icount=True) as machine:
         for _ in range(CUTS):
-            check_clock_sources_are_kept(it)
-        assert warnings(it) == []
+            check_clock_sources_are_kept(machine)
+        assert warnings(machine) == []
 
 
 def test_clock_source_that_is_not_started_is_found() -> None:
     kernel = need(Kernel("mutants")).bz_image
-    with booted("watchdog", CPUS, "fast", kernel, icount=True, cmdline_extra="tsc=watchdog") as it:
-        check_clock_sources_are_kept(it)
-        plant(it, "forget-clocksource")
+    with booted("watchdog", CPUS, "fast", kernel, icount=True) as machine:
+        check_clock_sources_are_kept(machine)
+        plant(machine, "forget-clocksource")
         with must_be_found("forget-clocksource"):
-            check_clock_sources_are_kept(it)
+            check_clock_sources_are_kept(machine)
