@@ -139,6 +139,7 @@ def check_older_microcode_is_a_cold_boot(it: Bed) -> None:
     end_s = time.monotonic() + RESET_LIMIT_S
     while (note := it.record().note) is None or note.resumed:
         if time.monotonic() > end_s:
+            it.machine.wait_resumed(GO_LIMIT_S)  # a Go that hangs is another finding
             raise BrokenError("state-lost", "the image continues on older microcode")
         time.sleep(POLL_S)
     assert note.reason == "COLD_MICROCODE"
