@@ -31,10 +31,9 @@ from lab.machine import Machine, MachineState
 from lab.machine.caches import DEFAULT_PROFILE, is_lost
 from lab.machine.cut_plan import UNANNOUNCED, CutPlan
 from lab.machine.supply import CutRecord
-from lab.testbed.machines import make_config
 from lab.testbed.planted import plant
 from lab.verdict import BrokenError, StuckError, after_go, verdict_of
-from tests.support.claims import BOOT_LIMIT_S, GO_LIMIT_S, booted, machine_name, stop_for_caches
+from tests.support.claims import GO_LIMIT_S, booted, stop_for_caches
 from tests.support.flushed import check_only_dead_stacks_differ
 from tests.support.proofs import must_be_found
 from tests.support.trials import parts
@@ -209,15 +208,18 @@ def test_power_goes_after_any_store_of_a_stop(stopped: Stopped) -> None:
         assert not machine.wait_boot_note(GO_LIMIT_S).resumed
 
 
+@contextmanager
+def with_planted_bugs(purpose: str, profile: str, copies: Path) -> Iterator[Stopped]:
+    """A kernel with planted bugs, none of which is on, and caches of that profile."""
+    with booted(purpose, CPUS, "fast", parts(mutants=True).kernel) as machine:
+        stop_for_caches(machine, profile, HOLD_UP_NS)
+        yield Stopped(machine, copies)
+
+
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
-    """A kernel with planted bugs, none of which is on."""
-    config = make_config(machine_name("planted"), CPUS, "fast", parts(mutants=True).kernel)
-    with Machine.create(config, destroy_on_exit=True) as machine:
-        machine.boot()
-        machine.wait_up(BOOT_LIMIT_S)
-        stop_for_caches(machine, DEFAULT_PROFILE, HOLD_UP_NS)
-        yield Stopped(machine, tmp_path_factory.mktemp("planted"))
+    with with_planted_bugs("planted", DEFAULT_PROFILE, tmp_path_factory.mktemp("planted")) as it:
+        yield it
 
 
 def check_a_stop_leaves_dead_stacks(machine: Machine) -> None:

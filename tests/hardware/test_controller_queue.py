@@ -14,21 +14,18 @@ from collections.abc import Iterator
 import pytest
 
 from lab.machine import Machine
-from lab.testbed.machines import make_config
 from lab.testbed.planted import plant
 from lab.verdict import BrokenError
 from tests.hardware.test_caches import (
-    CPUS,
-    HOLD_UP_NS,
     Stopped,
     caches_of,
     check_goes_on,
+    with_planted_bugs,
     write_fresh,
 )
-from tests.support.claims import BOOT_LIMIT_S, GO_LIMIT_S, machine_name, stop_for_caches
+from tests.support.claims import GO_LIMIT_S
 from tests.support.flushed import check_only_dead_stacks_differ
 from tests.support.proofs import must_be_found
-from tests.support.trials import parts
 
 PROFILE = "wsp-x5650-none"
 
@@ -37,13 +34,8 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
-    """A kernel with planted bugs, none of which is on."""
-    config = make_config(machine_name("queue"), CPUS, "fast", parts(mutants=True).kernel)
-    with Machine.create(config, destroy_on_exit=True) as machine:
-        machine.boot()
-        machine.wait_up(BOOT_LIMIT_S)
-        stop_for_caches(machine, PROFILE, HOLD_UP_NS)
-        yield Stopped(machine, tmp_path_factory.mktemp("queue"))
+    with with_planted_bugs("queue", PROFILE, tmp_path_factory.mktemp("queue")) as it:
+        yield it
 
 
 def check_reported_stop_is_durable(machine: Machine) -> None:

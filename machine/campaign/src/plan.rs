@@ -20,6 +20,8 @@ use std::str::FromStr;
 
 use remanence_crash_states::rng::mix;
 use remanence_crash_states::{Eviction, Rng};
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
 
 use crate::run::{PLACES, Place};
 use crate::survey::{Segment, Survey};
@@ -73,13 +75,12 @@ impl FromStr for Kind {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let place = PLACES.into_iter().find(|place| place.name() == name);
         match name {
             "near" => Ok(Self::Near),
             "enterable" => Ok(Self::Enterable),
-            _ => place
+            _ => Place::deserialize(name.into_deserializer())
                 .map(Self::In)
-                .ok_or_else(|| format!("no kind of cuts: {name}")),
+                .map_err(|error: serde::de::value::Error| format!("no kind of cuts: {error}")),
         }
     }
 }
@@ -96,15 +97,14 @@ pub struct Cut {
 /// A round of about `count` cuts, in the order of the run.
 #[must_use]
 pub fn plan(survey: &Survey, seed: u64, round: u64, count: u64) -> Vec<Cut> {
-    let near = near_ranges(survey);
     let mut draw = Draw::begin(survey, seed, round);
     if round == 0 {
-        draw.always(&near);
+        draw.always(&near_ranges(survey));
     }
     if round == 1 {
         draw.each_word();
     }
-    draw.from(&near, count * NEAR_PERCENT / 100, TORN_ELSEWHERE_PERCENT);
+    draw.of(Kind::Near, count * NEAR_PERCENT / 100);
     draw.of(Kind::Enterable, count * ENTERABLE_PERCENT / 100);
     for place in PLACES {
         draw.of(Kind::In(place), count * place_percent(place) / 100);

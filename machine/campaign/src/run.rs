@@ -15,7 +15,7 @@ use remanence_format::{
     REM_TIMELINE_STRIDE_BYTES, RemEvent, RemWord,
 };
 use remanence_recording::{Cause, Event, Events, Header, LINE_BYTES, Phase, Reader, Timed};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::disk::Disk;
 use crate::judge::{Decision, Judge};
@@ -25,7 +25,7 @@ use crate::{CampaignError, record, verdict};
 use remanence_crash_states::Line;
 
 /// The machine's place in a power cycle; by the timeline, finer than the recording's phases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
     /// Programs run.
@@ -44,23 +44,6 @@ pub enum Place {
     GoDevices,
     /// A kernel that was not resumed, until it is armed.
     Cold,
-}
-
-impl Place {
-    /// The name that it is serialised as.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::StopPark => "stop-park",
-            Self::StopSave => "stop-save",
-            Self::StopCommit => "stop-commit",
-            Self::Loader => "loader",
-            Self::GoCpus => "go-cpus",
-            Self::GoDevices => "go-devices",
-            Self::Cold => "cold",
-        }
-    }
 }
 
 /// All places, of which each campaign must have its share.

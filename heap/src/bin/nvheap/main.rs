@@ -53,9 +53,14 @@ fn arguments() -> Result<Option<Arguments>, lexopt::Error> {
 }
 
 fn main() -> ExitCode {
-    let done = arguments()
-        .map_err(|error| Failure::Usage(error.to_string()))
-        .and_then(|given| given.map_or_else(help, |it| run(&it)));
+    let done = match arguments() {
+        Ok(Some(it)) => run(&it),
+        Ok(None) => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        Err(error) => Err(Failure::Usage(error.to_string())),
+    };
     let (text, code) = match done {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Wrong(text)) => (text, 1),
@@ -64,12 +69,6 @@ fn main() -> ExitCode {
     };
     eprintln!("nvheap: {text}");
     ExitCode::from(code)
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "as the other commands")]
-fn help() -> Result<(), Failure> {
-    println!("{USAGE}");
-    Ok(())
 }
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
