@@ -89,6 +89,10 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
     for name, cases in sweep.items():
         for key in ("ratio", "time_ratio"):
             report.add(f"mean {key} of {len(cases)}, {name}", round(_mean(cases, key), 2), "")
+        ratios = {workload: float(case["ratio"]) for workload, case in cases.items()}
+        for which, of in (("least", min), ("most", max)):
+            report.add(f"{which} ratio of {len(cases)}, {name}", round(of(ratios.values()), 2), "")
+            report.add(f"{which} of {len(cases)}, {name}", of(ratios, key=ratios.__getitem__), "")
     for name, case in raw["recorded"].items():
         report.add(f"recorded {name}_ratio", round(case["ratio"], 3), "")
     report.expect("LightPC reads faster on average", mean > 1)

@@ -45,7 +45,7 @@ def measure(it: Context) -> dict[str, Any]:
             **answer["cache"],
         }
     sweep = {
-        case: {name: _asked(ask(name, **change)) for name in WORKLOADS}
+        case: {name: _compared(ask(name, **change)) for name in WORKLOADS}
         for case, change in SWEEP.items()
     }
     if not it.is_ci:
@@ -58,8 +58,13 @@ def measure(it: Context) -> dict[str, Any]:
     return {"rows": rows, "sweep": sweep}
 
 
-def _asked(answer: Any) -> float:
-    return value(answer, "reads") / max(1, value(answer, "writes"))
+def _compared(answer: Any) -> dict[str, float]:
+    """What is compared with the paper: ratio, and shares of hits in percent."""
+    return {
+        "reads_per_write": value(answer, "reads") / max(1, value(answer, "writes")),
+        "load_hits_percent": answer["cache"]["load_hit_share"] * 100,
+        "store_hits_percent": answer["cache"]["store_hit_share"] * 100,
+    }
 
 
 def _ratio(row: dict[str, Any]) -> float:
@@ -70,9 +75,12 @@ def _judge_sweep(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> 
     """Which ratios are off, and whether machine or run could be why."""
     off, within = [], []
     for name in WORKLOADS:
-        swept = [_ratio(raw["rows"][name]), *(case[name] for case in raw["sweep"].values())]
-        report.add(f"{name}_reads_per_write_swept_min", round(min(swept), 2), "")
-        report.add(f"{name}_reads_per_write_swept_max", round(max(swept), 2), "")
+        cases = [case[name] for case in raw["sweep"].values()]
+        for key in cases[0]:
+            other = [case[key] for case in cases]
+            report.add(f"{name}_{key}_swept_min", round(min(other), 2), "")
+            report.add(f"{name}_{key}_swept_max", round(max(other), 2), "")
+        swept = [_ratio(raw["rows"][name]), *(case["reads_per_write"] for case in cases)]
         if abs(swept[0] / paper[name][0] - 1) > OFF:
             off.append(name)
             if min(swept) <= paper[name][0] <= max(swept):
@@ -111,7 +119,7 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
 def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
     axes = figure.subplots()
     for name in WORKLOADS:
-        swept = [case[name] for case in raw["sweep"].values()]
+        swept = [case[name]["reads_per_write"] for case in raw["sweep"].values()]
         at, ours = paper[name][0], _ratio(raw["rows"][name])
         axes.plot([at, at], [min(*swept, ours), max(*swept, ours)], color="grey", linewidth=1)
         axes.plot(at, ours, "o", color="#0072B2")

@@ -23,6 +23,8 @@ WAYS = (
     "off2f_dax_cold",
 )
 FREEBSD_LIKE = "freebsd_like"
+# Disks of which a read takes longer: the paper does not name its own.
+SLOWER_READ_NS = (500_000, 1_000_000, 3_000_000, 8_000_000)
 
 
 def measure(it: Context) -> dict[str, Any]:
@@ -39,11 +41,15 @@ def _bytes_of(name: str) -> int:
 def times_ns(rows: dict[str, Any], name: str) -> dict[str, int]:
     """Of one size, by way."""
     found = {way: modelled_ns(rows[way]) for way in WAYS}
+    found[FREEBSD_LIKE] = _freebsd_like_ns(rows, name, READ_NS)
+    return found
+
+
+def _freebsd_like_ns(rows: dict[str, Any], name: str, read_ns: int) -> int:
     size = _bytes_of(name)
     reads = 1 + -(-max(0, size - FIRST_BYTES) // FIRST_BYTES)
-    disk_ns = reads * READ_NS + size / DISK_BYTES_PER_NS
-    found[FREEBSD_LIKE] = rows["elf_cache"]["cpu_ns"] + round(disk_ns)
-    return found
+    disk_ns = reads * read_ns + size / DISK_BYTES_PER_NS
+    return int(rows["elf_cache"]["cpu_ns"]) + round(disk_ns)
 
 
 def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
@@ -64,7 +70,10 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
         return by_size[last][way] - by_size[first][way]
 
     report.expect("OFF2F rises less with the size", rise("off2f_cold") < rise("elf_disk"))
-    report.add("freebsd_jump_ns", by_size["96k"][FREEBSD_LIKE] - by_size["64k"][FREEBSD_LIKE], "ns")
+    for read_ns in (READ_NS, *SLOWER_READ_NS):
+        large, small = (_freebsd_like_ns(raw[name], name, read_ns) for name in ("96k", "64k"))
+        which = "" if read_ns == READ_NS else f", a read takes {read_ns / 1e6:g} ms"
+        report.add(f"freebsd_jump_ns{which}", large - small, "ns")
 
 
 def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:

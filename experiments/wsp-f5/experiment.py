@@ -28,6 +28,9 @@ ALLOCATORS = ("glibc", "mimalloc")
 OPERATIONS, OPERATIONS_CI = 1_000_000, 50_000
 # A table that stays in the cache: what flushing costs where no miss hides it.
 SMALL_ENTRIES, SMALL_PART, SMALL = 2000, 5, "small_"
+# A fence that takes longer, as in slower memory; in heap/bench/src/waits.rs.
+WAITS_NS, WAITS_PART = (300, 1000), 5
+FLUSHED = ("foc_stm", "foc_ul")
 
 
 def measure(it: Context) -> dict[str, Any]:
@@ -43,16 +46,35 @@ def measure(it: Context) -> dict[str, Any]:
     ):
         found = measure_heap(bench, "fig5", [*words, "--skip-check"])
         raw |= {prefix + one.name: [one.value, one.spread_percent] for one in found}
+    words = ["--operations", str(operations // WAITS_PART), "--skip-check"]
+    found = measure_heap(bench, "waits", words)
+    raw |= {one.name: [one.value, one.spread_percent] for one in found}
     # Counted: what the code takes, whatever else the host does.
     for memory in ("fof", *ALLOCATORS):
         raw[f"{memory}_instructions"] = [instructions_per_update(bench, memory), 0.0]
     return raw
 
 
+def _judge_in_between(raw: dict[str, Any], report: Report) -> None:
+    """Transactions in the cache cost more than none, and less than those that are flushed."""
+    for share in (50, 100):
+        for policy in ("stm", "ul"):
+            value, _ = raw[f"u{share}_fof_{policy}_vs_fof"]
+            what = f"{share} % updates: FoF+{policy.upper()} takes longer than FoF"
+            report.expect(f"{what} ({value:.2f} times)", value > 1)
+
+
 def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
     for name, (value, _) in raw.items():
-        if name.endswith("_vs_fof"):
+        if name.endswith("_vs_fof") and "_wait" not in name:
             report.result.add(name, value, "x", "native")
+    for share in SHARES:
+        for policy in FLUSHED:
+            for wait_ns in WAITS_NS:
+                name = f"u{share}_{policy}_vs_fof, a fence takes {wait_ns} ns more"
+                value, _ = raw[f"u{share}_{policy}_wait{wait_ns}_vs_fof"]
+                report.result.add(name, value, "x", "native")
+    _judge_in_between(raw, report)
     for allocator in ALLOCATORS:
         fof, plain = (raw[f"{memory}_instructions"][0] for memory in ("fof", allocator))
         report.result.add(f"instructions_fof_vs_{allocator}", fof / plain, "x", "counted")

@@ -12,15 +12,14 @@ CPUS = 4
 MODES = ("fast", "dpm")
 STOPS = 5
 TIMES_MIN = 10  # dpm over fast
+WAITS_TIMES = (2, 5, 10)  # how much longer drivers could wait
 
 
 def measure(it: Context) -> dict[str, Any]:
     loads = ("idle",) if it.is_ci else ("idle", "fsync")
     samples = measured(it, CPUS, loads, MODES, 1 if it.is_ci else STOPS)
-    return {
-        mode: [{"load": one["load"], "stop_ns": one["stop_ns"]} for one in samples[mode]]
-        for mode in MODES
-    }
+    kept = ("load", "stop_ns", "stop_halted_ns")
+    return {mode: [{key: one[key] for key in kept} for one in samples[mode]] for mode in MODES}
 
 
 def _by_load(raw: dict[str, Any], mode: str) -> dict[str, list[int]]:
@@ -28,6 +27,19 @@ def _by_load(raw: dict[str, Any], mode: str) -> dict[str, list[int]]:
     for one in raw[mode]:
         found.setdefault(one["load"], []).append(one["stop_ns"])
     return found
+
+
+def _judge_waits(raw: dict[str, Any], report: Report) -> None:
+    """What the longest of each load takes where drivers wait longer."""
+    for load in _by_load(raw, "dpm"):
+        longest = max(
+            (one for one in raw["dpm"] if one["load"] == load), key=lambda one: one["stop_ns"]
+        )
+        halted_ns = longest["stop_halted_ns"]
+        report.add(f"dpm_{load}_halted_ns", halted_ns, "ns")
+        for times in WAITS_TIMES:
+            name = f"dpm_{load}_max_ns, {times} times its waits"
+            report.add(name, longest["stop_ns"] + (times - 1) * halted_ns, "ns")
 
 
 def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
@@ -47,6 +59,7 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
             f"{load}: the bounded path fits the smallest window",
             max(fast_ns) < min(paper["intel_window_ms"]) * 10**6,
         )
+    _judge_waits(raw, report)
 
 
 def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:

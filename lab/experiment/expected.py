@@ -12,9 +12,15 @@ paper.toml has them by the names of our figures, in their units:
 
     [[accepted]]                                     # deviations that are no failure
     figures = ["mean_ratio"]
-    reason = "one line"
+    reason = "the mechanism, in one line"
+    sweep = ["mean_ratio, 8 misses"]                 # or rules_out
 
-What deviates without being accepted fails, and so does a value that was not measured.
+A mechanism is shown by a sweep, which are figures, too; `{figure}` in their names is the one that
+deviates. `sweep` changes the mechanism: one of its figures must be nearer to the paper's value than
+ours. `rules_out` changes everything else: none of its figures may be the paper's value.
+
+What deviates without being accepted fails, and so do a value or a sweep that was not measured, and
+a sweep that shows something else.
 """
 
 from __future__ import annotations
@@ -27,6 +33,7 @@ from typing import Any
 from lab.errors import InfraError
 
 KEYS = {"paper", "tolerance_percent", "at_least", "at_most", "full"}
+ACCEPTED_KEYS = {"figures", "reason", "sweep", "rules_out"}
 
 
 @dataclass(frozen=True)
@@ -58,9 +65,13 @@ class Expected:
         return Expected(low, high, full=full)
 
     def holds(self, ours: Any) -> bool:
+        return self.away(ours) == 0
+
+    def away(self, ours: Any) -> float:
+        """How far a figure is from what is expected; of a word, 0 or 1."""
         if self.text is not None:
-            return bool(ours == self.text)
-        return bool(self.low <= ours <= self.high)
+            return float(ours != self.text)
+        return float(max(self.low - ours, ours - self.high, 0))
 
     def __str__(self) -> str:
         if self.text is not None:
@@ -70,6 +81,43 @@ class Expected:
         return (
             f"at most {self.high:g}" if math.isinf(self.low) else f"{self.low:g} to {self.high:g}"
         )
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """Why a figure may deviate, and the figures that show it."""
+
+    reason: str
+    sweep: tuple[str, ...] = ()  # the mechanism is changed
+    rules_out: tuple[str, ...] = ()  # everything else is
+
+    @staticmethod
+    def of(name: str, given: Mapping[str, Any]) -> Accepted:
+        """From a table of paper.toml, for one of its figures."""
+        if unknown := set(given) - ACCEPTED_KEYS:
+            raise ValueError(f"unknown key {min(unknown)}")
+        sweep, rules_out = (
+            tuple(one.replace("{figure}", name) for one in given.get(key, []))
+            for key in ("sweep", "rules_out")
+        )
+        if not given["reason"].strip() or bool(sweep) == bool(rules_out):
+            raise ValueError("want a reason, and either sweep or rules_out")
+        if name in (*sweep, *rules_out):
+            raise ValueError("a figure does not show why it deviates itself")
+        return Accepted(given["reason"], sweep, rules_out)
+
+    def doubt(self, expected: Expected, ours: Any, figures: Mapping[str, Any]) -> str:
+        """Why the figures do not show the reason; empty if they do."""
+        shown = self.sweep or self.rules_out
+        if missing := [name for name in shown if name not in figures]:
+            return f"the sweep of its reason was not measured: {missing[0]}"
+        away = {name: expected.away(figures[name]) for name in shown}
+        if self.rules_out:
+            reached = [name for name in shown if away[name] == 0]
+            return f"{reached[0]} reaches it without the reason" if reached else ""
+        if min(away.values()) < expected.away(ours):
+            return ""
+        return f"the sweep of its reason comes no nearer: {', '.join(shown)}"
 
 
 @dataclass(frozen=True)
@@ -86,7 +134,7 @@ class Values:
     """All expected values of one paper.toml."""
 
     expected: dict[str, Expected]
-    accepted: dict[str, str]  # figure, and why it may deviate
+    accepted: dict[str, Accepted]  # by figure
 
     @staticmethod
     def of(expected: Mapping[str, Any], accepted: list[Mapping[str, Any]]) -> Values:
@@ -96,12 +144,15 @@ class Values:
                 made[name] = Expected.of(given)
             except (ValueError, KeyError, TypeError) as error:
                 raise InfraError(f"[expected] {name}: {error}") from error
-        reasons: dict[str, str] = {}
+        reasons: dict[str, Accepted] = {}
         for entry in accepted:
             for name in entry["figures"]:
-                if name not in made or name in reasons or not entry["reason"].strip():
-                    raise InfraError(f"[[accepted]] {name}: want one [expected] value and a reason")
-                reasons[name] = entry["reason"]
+                if name not in made or name in reasons:
+                    raise InfraError(f"[[accepted]] {name}: want one [expected] value")
+                try:
+                    reasons[name] = Accepted.of(name, entry)
+                except (ValueError, KeyError) as error:
+                    raise InfraError(f"[[accepted]] {name}: {error}") from error
         return Values(made, reasons)
 
     def compare(self, figures: Mapping[str, Any], is_full: bool) -> Compared:
@@ -114,8 +165,12 @@ class Values:
                 failed[name] = f"{name} was not measured; the paper's is {expected}"
             elif expected.holds(figures[name]):
                 held += 1
-            elif name in self.accepted:
-                accepted[name] = f"{name} is {figures[name]}, not {expected}: {self.accepted[name]}"
             else:
-                failed[name] = f"{name} is {figures[name]}, not {expected}"
+                line = f"{figures[name]}, not {expected}"
+                allowed = self.accepted.get(name)
+                doubt = allowed.doubt(expected, figures[name], figures) if allowed else ""
+                if allowed and not doubt:
+                    accepted[name] = f"{line}: {allowed.reason}"
+                else:
+                    failed[name] = f"{name} is {line}" + (f"; {doubt}" if doubt else "")
         return Compared(held, accepted, failed)

@@ -31,6 +31,7 @@ from lab.result import Result
 
 TIERS = ("ci", "full")
 TITLE_COLUMNS = 130
+LISTED_MAX = 6  # deviations whose names fit above a picture
 PROVISIONAL = "provisional timing: no memory controller is modelled yet"
 
 
@@ -98,17 +99,20 @@ class Report:
             self.failed.append(what)
             self.result.ok = False
 
-    def compare(self, results: Values, is_full: bool) -> None:
-        """Compare the figures so far with the paper's values."""
+    def compare(self, results: Values, is_full: bool) -> list[str]:
+        """Compare the figures so far with the paper's values. Deviations that are accepted become
+        figures, too, and are returned."""
         ours = {name: figure.value for name, figure in self.result.figures.items()}
         compared = results.compare(ours, is_full)
-        for line in compared.accepted.values():
-            info(f"  accepted: {line}")
+        for name, line in compared.accepted.items():
+            info(f"  accepted: {name} is {line}")
+            self.add(f"accepted deviation, {name}", line, "")
         for line in compared.failed.values():
             self.expect(line, False)
         self.count("paper_values_held", compared.held, "values")
         self.count("deviations_accepted", len(compared.accepted), "values")
         self.count("deviations_not_accepted", len(compared.failed), "values")
+        return list(compared.accepted)
 
 
 @dataclass(frozen=True)
@@ -145,8 +149,8 @@ class Experiment:
         if self.paper.provisional:
             report.add("timing", PROVISIONAL, "")
         self.module.judge(raw, self.paper.values, report)
-        report.compare(self.paper.results, tier == "full")
-        self._draw(raw, it.out)
+        accepted = report.compare(self.paper.results, tier == "full")
+        self._draw(raw, it.out, accepted)
         return report.result
 
     def _read(self, path: Path) -> tuple[Any, str]:
@@ -159,7 +163,7 @@ class Experiment:
             raise UsageError(f"--redraw {path}: no raw results: {error}") from error
         raise UsageError(f"--redraw {path}: results of {kept['experiment']}, not of {self.name}")
 
-    def _draw(self, raw: Any, out: Path) -> None:
+    def _draw(self, raw: Any, out: Path, accepted: list[str]) -> None:
         import matplotlib as mpl
 
         mpl.use("Agg")
@@ -170,6 +174,9 @@ class Experiment:
         note = f"{self.paper.title}. Paper: {self.paper.source}"
         if self.paper.provisional:
             note += f"; {PROVISIONAL}"
+        if accepted:
+            listed = accepted if len(accepted) <= LISTED_MAX else [f"{len(accepted)} values"]
+            note += f". Deviations accepted: {', '.join(listed)}"
         figure.suptitle(textwrap.fill(note, TITLE_COLUMNS), fontsize=8)
         for axes in figure.axes:
             axes.spines[["top", "right"]].set_visible(False)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 from lab.bench import loads
 from lab.bench.flushes import Flushes, flushes_of
 from lab.bench.stop_go import (
+    ONE_WRITE_BACK_MAX,
+    STOP_MAX_NS,
     Sample,
     add_figures,
     busy_functions,
@@ -21,6 +24,7 @@ from lab.bench.stop_go import (
 from lab.commands import bench
 from lab.errors import RemError, UsageError
 from lab.machine.symbols import symbol_address
+from lab.paths import repo_dir
 from lab.power import discharge as power
 from lab.result import Result
 
@@ -137,6 +141,15 @@ def test_write_back_in_turn_misses_its_requirement() -> None:
 def test_slow_stop_misses_its_requirement() -> None:
     assert required([sample("net", 300_000, 1)]) == []
     assert "300,001 ns" in required([sample("net", 300_001, 1)])[0]
+
+
+def test_each_documented_requirement_is_judged() -> None:
+    """What measurements.md requires of the fast path."""
+    text = (repo_dir() / "docs" / "reference" / "measurements.md").read_text(encoding="utf-8")
+    section = " ".join(text.partition("\n## Stop and Go\n")[2].partition("\n### ")[0].split())
+    longest_us, write_backs = re.findall(r"at most ([\d.]+) (?:us|of what)", section)
+    assert float(longest_us) * 1000 == STOP_MAX_NS
+    assert float(write_backs) == ONE_WRITE_BACK_MAX
 
 
 def test_write_back_that_did_not_end_is_an_error() -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """An experiment passes only if each expected value of the paper holds within its tolerance or is an
-accepted deviation, which is counted.
+accepted deviation, whose reason a sweep shows. Deviations are counted and become figures.
 """
 
 from __future__ import annotations
@@ -22,14 +22,22 @@ EXPECTED = {
 }
 RIGHT = {"ratio": 9.8, "range": 7.0, "most": "wrf", "large": 5}
 REASON = "the paper does not say"
+SWEEP = {"ratio, changed": 9.0, "range, changed": 7.0, "most, changed": "wrf", "large, changed": 5}
+SHOWN = {"reason": REASON, "sweep": ["{figure}, changed"]}
 
 
-def judged(accepted: list[str], is_full: bool = True, **changed: Any) -> Result:
+def judged(
+    accepted: list[str],
+    is_full: bool = True,
+    shown: dict[str, Any] = SHOWN,
+    sweep: dict[str, Any] = SWEEP,
+    **changed: Any,
+) -> Result:
     report = Report(Result("experiment"))
-    for name, value in (RIGHT | changed).items():
+    for name, value in (RIGHT | changed | sweep).items():
         if value is not None:
             report.add(name, value, "")
-    given = [{"figures": accepted, "reason": REASON}] if accepted else []
+    given = [{"figures": accepted, **shown}] if accepted else []
     report.compare(Values.of(EXPECTED, given), is_full)
     return report.result
 
@@ -54,6 +62,34 @@ def test_value_beyond_its_tolerance_fails_unless_it_is_accepted(wrong: dict[str,
     assert accepted.ok and counts(accepted) == [3, 1, 0]
 
 
+def test_accepted_deviation_is_a_figure_with_its_reason() -> None:
+    result = judged(["ratio", "most"], ratio=1.5, most="mcf")
+    listed = {k: f.value for k, f in result.figures.items() if k.startswith("accepted deviation")}
+    assert listed == {
+        "accepted deviation, ratio": f"1.5, not 8.1 to 9.9: {REASON}",
+        "accepted deviation, most": f"mcf, not wrf: {REASON}",
+    }
+    assert not any(name.startswith("accepted deviation") for name in judged(["ratio"]).figures)
+
+
+def test_accepted_deviation_without_its_sweep_fails() -> None:
+    assert not judged(["ratio"], sweep={}, ratio=1.0).ok
+
+
+def test_sweep_that_comes_no_nearer_shows_nothing() -> None:
+    assert judged(["ratio"], sweep={"ratio, changed": 1.1}, ratio=1.0).ok
+    assert not judged(["ratio"], sweep={"ratio, changed": 1.0}, ratio=1.0).ok
+    assert not judged(["ratio"], sweep={"ratio, changed": 20.0}, ratio=1.0).ok
+    assert not judged(["most"], sweep={"most, changed": "mcf"}, most="mcf").ok
+
+
+def test_reason_that_something_else_explains_is_refused() -> None:
+    shown = {"reason": REASON, "rules_out": ["{figure}, changed"]}
+    assert judged(["ratio"], shown=shown, sweep={"ratio, changed": 1.1}, ratio=1.0).ok
+    assert not judged(["ratio"], shown=shown, sweep={"ratio, changed": 9.0}, ratio=1.0).ok
+    assert not judged(["ratio"], shown=shown, sweep={}, ratio=1.0).ok
+
+
 def test_accepted_deviation_of_one_value_excuses_no_other() -> None:
     assert not judged(["most"], ratio=1.0).ok
 
@@ -75,9 +111,13 @@ def test_short_form_leaves_out_what_only_the_full_one_measures() -> None:
         ({"a": {"about": 1.0}}, []),
         ({"a": {}}, []),
         ({"a": {"paper": [1]}}, []),
-        ({"a": {"at_most": 1}}, [{"figures": ["b"], "reason": REASON}]),
-        ({"a": {"at_most": 1}}, [{"figures": ["a"], "reason": " "}]),
-        ({"a": {"at_most": 1}}, [{"figures": ["a", "a"], "reason": REASON}]),
+        ({"a": {"at_most": 1}}, [{"figures": ["b"], **SHOWN}]),
+        ({"a": {"at_most": 1}}, [{"figures": ["a"], **SHOWN, "reason": " "}]),
+        ({"a": {"at_most": 1}}, [{"figures": ["a", "a"], **SHOWN}]),
+        ({"a": {"at_most": 1}}, [{"figures": ["a"], "reason": REASON}]),
+        ({"a": {"at_most": 1}}, [{"figures": ["a"], **SHOWN, "rules_out": ["b"]}]),
+        ({"a": {"at_most": 1}}, [{"figures": ["a"], "reason": REASON, "sweep": ["{figure}"]}]),
+        ({"a": {"at_most": 1}}, [{"figures": ["a"], **SHOWN, "because": "b"}]),
     ],
 )
 def test_unclear_expectation_is_refused(expected: Any, accepted: Any) -> None:

@@ -21,6 +21,29 @@ pub const ENTRIES: u64 = 100_000;
 /// Operations of a contender in a row: each has the caches for itself, as it would alone.
 const TURN: u64 = 10_000;
 
+/// Nanoseconds per operation of each contender, by batch.
+pub fn in_turns<N>(
+    contenders: &mut [(N, Run)],
+    random: &mut [u64],
+    share: u64,
+    operations: u64,
+) -> Vec<Vec<f64>> {
+    let mut times = vec![Vec::new(); contenders.len()];
+    let mut left = operations;
+    while left > 0 {
+        let turn = left.min(TURN);
+        left -= turn;
+        for (place, (_, run)) in contenders.iter_mut().enumerate() {
+            for _ in 0..turn.div_ceil(BATCH) {
+                let begin = Instant::now();
+                run(&mut random[place], share);
+                times[place].push(begin.elapsed().as_nanos() as f64 / BATCH as f64);
+            }
+        }
+    }
+    times
+}
+
 /// `operations` for each contender and share.
 pub fn measure(
     folder: &Path,
@@ -45,19 +68,7 @@ pub fn measure(
     ];
     let mut random = vec![1_u64; contenders.len()];
     for share in shares {
-        let mut times = vec![Vec::new(); contenders.len()];
-        let mut left = operations;
-        while left > 0 {
-            let turn = left.min(TURN);
-            left -= turn;
-            for (place, (_, run)) in contenders.iter_mut().enumerate() {
-                for _ in 0..turn.div_ceil(BATCH) {
-                    let begin = Instant::now();
-                    run(&mut random[place], *share);
-                    times[place].push(begin.elapsed().as_nanos() as f64 / BATCH as f64);
-                }
-            }
-        }
+        let times = in_turns(&mut contenders, &mut random, *share, operations);
         for ((name, _), times) in contenders.iter().zip(&times) {
             figures.add(&format!("u{share}_{name}_ns"), "ns", times);
         }

@@ -22,6 +22,7 @@ mod planted;
 mod scale;
 mod tape;
 mod target;
+mod waits;
 mod work;
 
 use std::path::PathBuf;
@@ -30,7 +31,7 @@ use std::process::ExitCode;
 use nvheap::testing::{Trial, self_check};
 use nvheap::{FocRedo, FocStm, FocUndo, Native};
 
-const USAGE: &str = "usage: nvheap-bench ops|fig5 --folder FOLDER --peer LIBRARY [--rounds N] \
+const USAGE: &str = "usage: nvheap-bench ops|fig5|waits --folder FOLDER --peer LIBRARY [--rounds N] \
                      [--operations N] [--entries N] [--objects N]
                      [--skip-check]
        nvheap-bench keep --folder FOLDER --policy POLICY|none [--operations N]
@@ -98,7 +99,7 @@ fn parse() -> Result<Arguments, lexopt::Error> {
         }
     }
     match arguments.what.as_str() {
-        "ops" | "fig5" | "keep" | "look" | "tape" | "begin" | "row" | "judge" | "updates"
+        "ops" | "fig5" | "waits" | "keep" | "look" | "tape" | "begin" | "row" | "judge" | "updates"
             if arguments.rounds > 0 && arguments.entries > 0 =>
         {
             Ok(arguments)
@@ -166,8 +167,16 @@ fn measure(arguments: &Arguments) -> Result<(), String> {
         "lines are written back by {}",
         Native::new().write_back_name()
     );
-    if arguments.what == "fig5" {
-        let shares: Vec<u64> = (0..=100).step_by(10).collect();
+    let shares: Vec<u64> = (0..=100).step_by(10).collect();
+    if arguments.what == "waits" {
+        waits::measure(
+            folder,
+            arguments.entries,
+            arguments.operations,
+            &shares,
+            &mut figures,
+        );
+    } else if arguments.what == "fig5" {
         fig5::measure(
             folder,
             peer,

@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use nvheap::fof::{Memory, PlainTx};
 use nvheap::structures::HashMap;
-use nvheap::{Policy, Session};
+use nvheap::{Native, Pmem, Policy, Session};
 
 use crate::measure::draw;
 use crate::ops::Place;
@@ -22,13 +22,28 @@ pub trait Target {
     fn remove(&mut self, key: u64);
 }
 
-pub struct Ours<P: Policy> {
-    session: Session<P>,
+pub struct Ours<P: Policy, B: Pmem = Native> {
+    session: Session<P, B>,
     table: HashMap<u64, u64>,
-    _place: Box<dyn std::any::Any>,
+    _heap: Box<dyn std::any::Any>,
 }
 
-impl<P: Policy> Target for Ours<P> {
+impl<P: Policy, B: Pmem> Ours<P, B> {
+    /// A table of a heap, which is kept with it.
+    pub fn new(
+        session: Session<P, B>,
+        table: HashMap<u64, u64>,
+        heap: Box<dyn std::any::Any>,
+    ) -> Self {
+        Self {
+            session,
+            table,
+            _heap: heap,
+        }
+    }
+}
+
+impl<P: Policy, B: Pmem> Target for Ours<P, B> {
     #[inline(always)]
     fn get(&mut self, key: u64) -> Option<u64> {
         let table = self.table;
@@ -144,11 +159,7 @@ pub fn batch(target: &mut impl Target, keys: u64, random: &mut u64, updates_perc
 
 pub fn ours<P: Policy>(place: Place<P>) -> Ours<P> {
     let (session, table, heap) = place.parts();
-    Ours {
-        session,
-        table,
-        _place: heap,
-    }
+    Ours::new(session, table, heap)
 }
 
 /// Keys are drawn from twice as many: half of the lookups find something, and the number of
