@@ -23,14 +23,16 @@ def measure(it: Context) -> dict[str, Any]:
 
 def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
     for profile, row in raw.items():
+        name = profile.replace("-", "_")
         for how, paper_ms in zip(HOWS, paper["ms"][profile], strict=True):
             ours_ns = row[how]["time_ns"]
-            report.add(f"{profile.replace('-', '_')}_{how}_ns", ours_ns, "ns")
-            off = abs(ours_ns / 1e6 - paper_ms) / paper_ms
-            report.expect(
-                f"{profile}, {how}: {ours_ns / 1e6:.2f} ms, paper {paper_ms} ({off:.0%} off)",
-                off * 1000 <= paper["tolerance_permille"],
-            )
+            report.add(f"{name}_{how}_ns", ours_ns, "ns")
+            off = (ours_ns / 1e6 - paper_ms) / paper_ms
+            report.add(f"{name}_{how}_off_percent", round(off * 100, 1), "%")
+        # What it takes if memory takes a line while the next one is looked for.
+        alone_ns = row["clflush"]["time_ns"] - row["clflush"]["write_ns"]
+        beside_ns = max(alone_ns, row["clflush"]["write_ns"])
+        report.add(f"{name}_clflush_ns, lines written meanwhile", beside_ns, "ns")
         report.expect(
             f"{profile}: nothing is faster than the memory",
             all(row["best"]["time_ns"] <= row[how]["time_ns"] for how in HOWS),

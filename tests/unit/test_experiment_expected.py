@@ -5,6 +5,7 @@ accepted deviation, whose reason a sweep shows. Deviations are counted and becom
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -20,10 +21,15 @@ EXPECTED = {
     "most": {"paper": "wrf"},
     "large": {"at_most": 5, "full": True},
 }
-RIGHT = {"ratio": 9.8, "range": 7.0, "most": "wrf", "large": 5}
+RIGHT: dict[str, Any] = {"ratio": 9.8, "range": 7.0, "most": "wrf", "large": 5}
 REASON = "the paper does not say"
-SWEEP = {"ratio, changed": 9.0, "range, changed": 7.0, "most, changed": "wrf", "large, changed": 5}
-SHOWN = {"reason": REASON, "sweep": ["{figure}, changed"]}
+SWEEP: dict[str, Any] = {
+    "ratio, changed": 9.0,
+    "range, changed": 7.0,
+    "most, changed": "wrf",
+    "large, changed": 5,
+}
+SHOWN: dict[str, Any] = {"reason": REASON, "sweep": ["{figure}, changed"]}
 
 
 def judged(
@@ -37,7 +43,7 @@ def judged(
     for name, value in (RIGHT | changed | sweep).items():
         if value is not None:
             report.add(name, value, "")
-    given = [{"figures": accepted, **shown}] if accepted else []
+    given: list[Mapping[str, Any]] = [{"figures": accepted, **shown}] if accepted else []
     report.compare(Values.of(EXPECTED, given), is_full)
     return report.result
 

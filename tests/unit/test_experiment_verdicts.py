@@ -150,8 +150,9 @@ def test_f22_as_in_the_paper_passes() -> None:
 
 def test_f22_caches_of_the_papers_largest_machine_count() -> None:
     """512 KiB for each of 64 CPUs still fit 55 ms here, but the paper has 40 MiB in all."""
-    raw = f22(1000)
-    assert 1000 * 64 * 512 < 55 * MS
+    ns_per_kib = 1000
+    raw, small_ns = f22(ns_per_kib), ns_per_kib * 64 * 512
+    assert small_ns < 55 * MS
     assert counted(verdict("lpc-f22", raw)) == (0, 1)
 
 
@@ -210,8 +211,15 @@ def f5() -> dict[str, Any]:
     }
     for prefix in ("", "small_"):
         for share in range(0, 101, 10):
-            ratios = {"foc_stm": 8.0, "foc_ul": 1.6 + 8.4 * share / 100, "foc_rl": 1.5, "pmdk": 12.0,
-                      "fof_stm": 1.4, "fof_ul": 1.2, "glibc": 1.0}  # fmt: skip
+            ratios = {
+                "foc_stm": 8.0,
+                "foc_ul": 1.6 + 8.4 * share / 100,
+                "foc_rl": 1.5,
+                "pmdk": 12.0,
+                "fof_stm": 1.4,
+                "fof_ul": 1.2,
+                "glibc": 1.0,
+            }
             for name, ratio in ratios.items():
                 raw[f"{prefix}u{share}_{name}_vs_fof"] = [ratio, 1.0]
                 raw[f"{prefix}u{share}_{name}_ns"] = [ratio * 100, 1.0]
@@ -278,6 +286,30 @@ def test_f9_as_in_the_paper_passes() -> None:
 def test_f9_shorter_stop_is_accepted_only_if_it_waits() -> None:
     assert counted(verdict("wsp-f9", f9(20 * MS, 19 * MS))) == (2, 0)
     assert counted(verdict("wsp-f9", f9(20 * MS, 0))) == (0, 2)
+
+
+# wsp-t2: flushes of whole caches.
+
+
+def t2(wbinvd_ns: int, clflush_ns: int, write_ns: int) -> dict[str, Any]:
+    def row(wbinvd_ns: int, clflush_ns: int, best_ns: int) -> dict[str, Any]:
+        times = {"wbinvd": wbinvd_ns, "clflush": clflush_ns, "best": best_ns}
+        return {how: {"time_ns": ns, "write_ns": write_ns} for how, ns in times.items()}
+
+    return {
+        "wsp-c5528": row(wbinvd_ns, clflush_ns, 790_000),
+        "wsp-4180": row(1_300_000, 1_600_000, 650_000),
+    }
+
+
+def test_t2_is_held_to_a_quarter() -> None:
+    assert counted(verdict("wsp-t2", t2(2_800_000, 2_300_000, 700_000))) == (0, 0)
+    assert counted(verdict("wsp-t2", t2(3_600_000, 2_300_000, 700_000))) == (0, 1)
+
+
+def test_t2_slow_clflush_is_accepted_only_if_its_writes_are_why() -> None:
+    assert counted(verdict("wsp-t2", t2(2_800_000, 3_100_000, 700_000))) == (1, 0)
+    assert counted(verdict("wsp-t2", t2(2_800_000, 3_100_000, 0))) == (0, 1)
 
 
 # wsp-t1: OpenLDAP.
