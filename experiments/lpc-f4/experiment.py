@@ -24,10 +24,11 @@ PLAIN = Work(operation=60, access=2)
 OBJECT = Work(operation=60, access=2 + 5)
 TRANSACTION = Work(operation=60 + 120, access=2 + 5)
 # What the kernel has little of: instructions of an operation between its misses. The same modes.
-WORK_INSNS = (600, 2000, 6000, 20_000)
+WORK_INSNS = (30, 100, 300, 1000)
 SWEEP_OPERATIONS_MAX = 20_000
-# Times the requests of this one core, at mem-mode's rate, beside the idle power of both memories.
-CORES = (1, 8, 64, 512)
+# What the DIMM draws while it is used, beside the machine's idle DRAM: the model's draws what it
+# draws idle, 3 W.
+ACTIVE_W = (3, 6, 9, 12, 15)
 MODES = {
     "dram_only": ("FoF", PLAIN, "dram"),
     "mem_mode": ("FoF", PLAIN, "nmem"),
@@ -114,11 +115,13 @@ def _times(modes: dict[str, Any]) -> dict[str, float]:
     return {name: mode["time_ns"] / modes["dram_only"]["time_ns"] for name, mode in modes.items()}
 
 
-def _power_of_cores(modes: dict[str, Any], name: str, cores: int) -> float:
-    """A mode's power over mem-mode's if both memories are there and requests come as fast."""
+def _power_beside_dram(modes: dict[str, Any], name: str, active_w: int) -> float:
+    """A mode's power over mem-mode's if mem-mode's DRAM is there, too, and the DIMM draws that."""
     mem, own = modes["mem_mode"], modes[name]
-    both = mem["idle_pj"] + cores * (own["energy_pj"] - own["idle_pj"])
-    return float(both / (mem["idle_pj"] + cores * (mem["energy_pj"] - mem["idle_pj"])))
+    dram_mw = mem["idle_pj"] / mem["time_ns"] - own["idle_pj"] / own["time_ns"]  # pJ/ns
+    requests_mw = (own["energy_pj"] - own["idle_pj"]) / own["time_ns"]
+    both_mw = dram_mw + active_w * 1000 + requests_mw
+    return float(both_mw * mem["time_ns"] / mem["energy_pj"])
 
 
 def _judge_sweeps(raw: dict[str, Any], report: Report) -> None:
@@ -129,9 +132,9 @@ def _judge_sweeps(raw: dict[str, Any], report: Report) -> None:
             more = f"{name}_vs_dram_only, {insns} instructions more"
             report.add(more, round(times[name], 3), "x")
     for name in ("app_mode", "object_mode"):
-        for cores in CORES:
-            power = _power_of_cores(raw["modes"], name, cores)
-            report.add(f"{name}_power, requests of {cores}", round(power, 3), "x")
+        for active_w in ACTIVE_W:
+            power = _power_beside_dram(raw["modes"], name, active_w)
+            report.add(f"{name}_power, beside DRAM, {active_w} W", round(power, 3), "x")
         one_by_one = [times[name] for times in swept.values()]
         report.expect(
             f"{name} costs less, the more instructions are between misses",

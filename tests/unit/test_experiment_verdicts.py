@@ -61,7 +61,7 @@ def f4_modes(times: dict[str, float]) -> dict[str, Any]:
 
 def f4(times: dict[str, float]) -> dict[str, Any]:
     sweep = {}
-    for place, insns in enumerate(("600", "2000", "6000", "20000")):
+    for place, insns in enumerate(("30", "100", "300", "1000")):
         sweep[insns] = f4_modes(
             TIMES | {"app_mode": 1.25 - place / 100, "object_mode": 1.5 - place / 100}
         )
