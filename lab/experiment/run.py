@@ -106,7 +106,8 @@ class Report:
         compared = results.compare(ours, is_full)
         for name, line in compared.accepted.items():
             info(f"  accepted: {name} is {line}")
-            self.add(f"accepted deviation, {name}", line, "")
+            kind = self.result.figures[name].kind
+            self.result.add(f"accepted deviation, {name}", line, "", kind)
         for line in compared.failed.values():
             self.expect(line, False)
         self.count("paper_values_held", compared.held, "values")
