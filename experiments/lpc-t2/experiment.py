@@ -76,10 +76,12 @@ def _judge_sweep(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> 
     off, within = [], []
     for name in WORKLOADS:
         cases = [case[name] for case in raw["sweep"].values()]
-        for key in cases[0]:
+        for key, theirs in zip(cases[0], paper[name], strict=True):
             other = [case[key] for case in cases]
+            nearest = min((abs(ours - theirs), ours) for ours in other)[1]
             report.add(f"{name}_{key}_swept_min", round(min(other), 2), "")
             report.add(f"{name}_{key}_swept_max", round(max(other), 2), "")
+            report.add(f"{name}_{key}_swept_nearest", round(nearest, 2), "")
         swept = [_ratio(raw["rows"][name]), *(case["reads_per_write"] for case in cases)]
         if abs(swept[0] / paper[name][0] - 1) > OFF:
             off.append(name)
