@@ -31,7 +31,8 @@ use std::process::ExitCode;
 use nvheap::testing::{Trial, self_check};
 use nvheap::{FocRedo, FocStm, FocUndo, Native};
 
-const USAGE: &str = "usage: nvheap-bench ops|fig5|waits --folder FOLDER --peer LIBRARY [--rounds N] \
+const USAGE: &str =
+    "usage: nvheap-bench ops|fig5|waits --folder FOLDER --peer LIBRARY [--rounds N] \
                      [--operations N] [--entries N] [--objects N]
                      [--skip-check]
        nvheap-bench keep --folder FOLDER --policy POLICY|none [--operations N]
@@ -99,7 +100,8 @@ fn parse() -> Result<Arguments, lexopt::Error> {
         }
     }
     match arguments.what.as_str() {
-        "ops" | "fig5" | "waits" | "keep" | "look" | "tape" | "begin" | "row" | "judge" | "updates"
+        "ops" | "fig5" | "waits" | "keep" | "look" | "tape" | "begin" | "row" | "judge"
+        | "updates"
             if arguments.rounds > 0 && arguments.entries > 0 =>
         {
             Ok(arguments)
