@@ -304,7 +304,9 @@ enum rem_boot_reason {
 	REM_COLD_BODY_CRC = 25,
 	/* a field points outside of its range, or has an impossible value */
 	REM_COLD_BODY_FIELD = 26,
-	/* the newest image has been entered, and not all CPUs came back */
+	/* the newest image was entered, or a Stop could not commit, and not all
+	 * CPUs came back; only at the boot that follows
+	 */
 	REM_COLD_CPU_LOST = 27,
 	/* the same, and a CPU has older microcode than it had */
 	REM_COLD_MICROCODE = 28,
@@ -394,10 +396,12 @@ enum rem_event_type {
 	REM_EVENT_GO_CPUS = 69,	   /* all CPUs run */
 	REM_EVENT_GO_ENTROPY = 70, /* reseeded */
 	REM_EVENT_GO_DONE = 71,	   /* programs run */
-	/* a CPU did not start, and the machine was reset; value = its number */
+	/* a CPU did not start, and the machine was reset; value = its number
+	 * and, after the next boot, REM_EVENT_REPORTED
+	 */
 	REM_EVENT_GO_CPU_LOST = 72,
-	/* a CPU has older microcode, and the machine was reset; value = its
-	 * number
+	/* a CPU has older microcode, and the machine was reset; value = the
+	 * same
 	 */
 	REM_EVENT_GO_MICROCODE = 73,
 };
@@ -408,6 +412,9 @@ enum rem_event_type {
  *
  * The n-th area of a timeline begins at event REM_EVENTS_xxx. Entries with another
  * sequence or a wrong checksum are ignored. No decision depends on the timeline.
+ *
+ * What comes after a Stop that could not commit is in that Stop's area, too: there
+ * is no loader and no Go.
  */
 struct rem_event {
 	rem_u32 sequence; /*  0 of the Stop it belongs to */
@@ -418,6 +425,9 @@ struct rem_event {
 	rem_u32 reserved; /* 24 */
 	rem_u32 crc;	  /* 28 */
 };
+
+/* In the value of an event because of which the machine was reset. */
+#define REM_EVENT_REPORTED 0x100000000
 
 #define REM_EVENTS_STOP 0
 #define REM_EVENTS_LOADER 480

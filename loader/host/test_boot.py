@@ -34,6 +34,8 @@ SECOND_PHYS = 0x2_0000_0000
 POLL_S = 0.05
 COLD_AT_ONCE, HOLD, HOLD_COLD = 1, 2, 3  # enum rem_policy
 BOUND_S = 60.0
+TIMELINE, EVENTS_STOP, EVENTS_GO = 0x30000, 0, 512  # of the block
+CPU_LOST, MICROCODE = 72, 73  # enum rem_event_type
 MANY_PARTS_BOUND_S = 240.0  # QEMU itself takes long to make them
 
 
@@ -72,6 +74,15 @@ def bz_image(text: bytes = b"KERNEL entered\r\n") -> bytes:
     body = bytes(0x200) + print_and_exit(text)
     file = bytes(head) + body + bytes(-len(body) % 16)
     return file + struct.pack("<I", zlib.crc32(file))
+
+
+def crc32c(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ 0x82F63B78 * (crc & 1)
+    return crc ^ 0xFFFFFFFF
 
 
 class Running:
@@ -191,6 +202,13 @@ class Machine:
             process.kill()
             process.communicate()
 
+    def put_event(self, sequence: int, place: int, kind: int) -> None:
+        """As the kernel writes it into the timeline of a Stop."""
+        event = struct.pack("<IHHQQI", sequence, kind, 0, 1000, 1, 0)
+        with self.nvram.open("r+b") as file:
+            file.seek(TIMELINE + sequence % 2 * 0x8000 + place * 32)
+            file.write(event + struct.pack("<I", crc32c(event)))
+
     def put_image(self, sequence: int, consumed: int, policy: int = 0, hold_s: int = 0) -> None:
         """With a second range, all that the image points to is there."""
         words: list[object] = [self.nvram, hex(REGION_PHYS), sequence, consumed]
@@ -240,6 +258,39 @@ def test_image_is_entered_once(machine: Machine) -> None:
     text = machine.run()
     assert "GO: cold 20 already-consumed sequence 7 slot 1" in text
     assert "KERNEL entered" in text
+
+
+@pytest.mark.parametrize(
+    ("sequence", "place", "kind", "name"),
+    [
+        (7, EVENTS_GO + 9, CPU_LOST, "27 cpu-lost"),
+        (7, EVENTS_GO + 2, MICROCODE, "28 microcode"),
+        (8, EVENTS_STOP + 41, CPU_LOST, "27 cpu-lost"),
+    ],
+    ids=["go", "microcode", "refused-stop"],
+)
+def test_reset_in_go_is_reported_by_the_boot_that_follows(
+    machine: Machine, sequence: int, place: int, kind: int, name: str
+) -> None:
+    """And by no other: after that one the machine is as after any cold boot."""
+    machine.run()
+    machine.put_image(7, 6)
+    assert "GO: resume sequence 7" in machine.run()
+    machine.put_event(sequence, place, kind)
+    assert f"GO: cold {name} sequence 7" in machine.run()
+    assert "GO: cold 20 already-consumed sequence 7" in machine.run()
+
+
+def test_reset_in_go_that_a_requested_cold_boot_follows_is_not_reported_later(
+    machine: Machine,
+) -> None:
+    machine.run()
+    machine.put_image(7, 7)
+    machine.put_event(8, EVENTS_STOP + 41, CPU_LOST)
+    machine.extra = ["-fw_cfg", "name=opt/remanence/cold,string=1"]
+    assert "GO: cold 48 asked" in machine.run()
+    machine.extra = []
+    assert "GO: cold 20 already-consumed sequence 7" in machine.run()
 
 
 def test_loader_events_are_in_the_timeline(machine: Machine) -> None:

@@ -117,6 +117,20 @@ def test_spans_of_stop_and_go() -> None:
     assert [s.begin_ns for s in control[1:]] == [s.end_ns for s in control[:-1]]
 
 
+@pytest.mark.parametrize("reported", [0, build.CONST["REM_EVENT_REPORTED"]])
+def test_cpu_because_of_which_go_was_reset_is_shown(reported: int) -> None:
+    """Also once the loader has marked the event."""
+    block = build.make_block()
+    for number, (kind, cpu) in enumerate((("GO_CPU_LOST", 3), ("GO_MICROCODE", 0))):
+        raw = build.event(7, kind, 0, 900_000 + number, cpu | reported)
+        at = build.event_at(1, build.CONST["REM_EVENTS_GO"] + 40 + number)
+        block[at : at + len(raw)] = raw
+    timeline = timeline_of(decode(bytes(block)).slots[1])
+    assert timeline is not None
+    names = [span.name for span in timeline.spans]
+    assert "LOST CPU 3" in names and "OLDER MICROCODE ON CPU 0" in names
+
+
 def test_trace_is_one_that_viewers_take() -> None:
     timeline = timeline_of(decode(bytes(build.make_block())).slots[1])
     assert timeline is not None
