@@ -139,10 +139,11 @@ enum rem_desc_type {
 	 */
 	REM_DESC_CPUID = 4,
 	/* value = {base, bytes, e820 type, count and nonce of the stamp of an
-	 * NVRAM range that has one}; key = position. First the ranges of
-	 * NVRAM, which ascend and do not overlap; then all DRAM as one entry
-	 * with base 0, which is compared with a tolerance of
-	 * REM_DRAM_TOLERANCE_BYTES
+	 * NVRAM range that has one}; key = position. A range that begins with
+	 * another block than the one in use has its magic as nonce, and so has
+	 * a damaged stamp. First the ranges of NVRAM, which ascend and do not
+	 * overlap; then all DRAM as one entry with base 0, which is compared
+	 * with a tolerance of REM_DRAM_TOLERANCE_BYTES
 	 */
 	REM_DESC_MEMORY = 5,
 	/* value = {vendor | device << 16 | class and revision << 32,
@@ -200,7 +201,8 @@ struct rem_desc {
  * At the start of each range but the one with the block. Each cold boot stores a
  * new one in the ranges that its kernel may use, and it is part of the machine's
  * description: an image is not entered if a range was absent for a while and
- * another kernel used the rest.
+ * another kernel used the rest. The range that is to have the block begins with one,
+ * too, until the kernel has laid the block out.
  */
 struct rem_range_stamp {
 	rem_u64 magic;	     /*  0 REM_RANGE_MAGIC */

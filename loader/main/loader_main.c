@@ -249,7 +249,7 @@ _Noreturn void loader_main(const struct front *front)
 	machine.nvdimm = nvdimm_restore(acpi_timer_port(&machine.acpi));
 	find_block();
 	read_kernel_head();
-	stamp_drop(&machine);
+	stamp_region(&machine);
 	look();
 	if (rem_holds(&decision))
 		hold(&decision, acpi_timer_port(&machine.acpi), &steps);

@@ -18,7 +18,9 @@ import tests.support.record_builder as build
 from lab import format as fmt
 from lab.errors import RemError
 from lab.record.block import decode, read_block
+from lab.record.boot_note import DescEntry
 from lab.record.timeline import chrome_trace, timeline_of
+from lab.report.record_text import describe
 
 
 def test_whole_block() -> None:
@@ -129,6 +131,31 @@ def test_cpu_because_of_which_go_was_reset_is_shown(reported: int) -> None:
     assert timeline is not None
     names = [span.name for span in timeline.spans]
     assert "LOST CPU 3" in names and "OLDER MICROCODE ON CPU 0" in names
+
+
+def test_range_that_is_to_have_a_block_has_none_yet() -> None:
+    block = build.make_block()
+    block[:64] = (fmt.HEADER_DIR / "golden" / "range_stamp.bin").read_bytes()
+    assert "no block: no kernel of ours has run here" in decode(bytes(block)).problems
+
+
+@pytest.mark.parametrize(
+    ("count", "nonce", "text"),
+    [
+        (0, 0, "0x00100000000-0x0013fffffff NVRAM"),
+        (3, 0x99, "0x00100000000-0x0013fffffff NVRAM, stamp 3 (0x99)"),
+        (
+            0,
+            build.CONST["REM_BLOCK_MAGIC"],
+            "0x00100000000-0x0013fffffff NVRAM, with a record block",
+        ),
+    ],
+)
+def test_range_that_another_kernel_has_used_is_told_apart(
+    count: int, nonce: int, text: str
+) -> None:
+    entry = DescEntry("MEMORY", 0, 0, (1 << 32, 1 << 30, 7, count, nonce))
+    assert describe(entry) == text
 
 
 def test_trace_is_one_that_viewers_take() -> None:
