@@ -139,10 +139,11 @@ enum rem_desc_type {
 	 */
 	REM_DESC_CPUID = 4,
 	/* value = {base, bytes, e820 type, count and nonce of the stamp of an
-	 * NVRAM range that has one}; key = position. First the ranges of
-	 * NVRAM, which ascend and do not overlap; then all DRAM as one entry
-	 * with base 0, which is compared with a tolerance of
-	 * REM_DRAM_TOLERANCE_BYTES
+	 * NVRAM range that has one}; key = position. A range that begins with
+	 * another block than the one in use has its magic as nonce, and so has
+	 * a damaged stamp. First the ranges of NVRAM, which ascend and do not
+	 * overlap; then all DRAM as one entry with base 0, which is compared
+	 * with a tolerance of REM_DRAM_TOLERANCE_BYTES
 	 */
 	REM_DESC_MEMORY = 5,
 	/* value = {vendor | device << 16 | class and revision << 32,
@@ -200,7 +201,8 @@ struct rem_desc {
  * At the start of each range but the one with the block. Each cold boot stores a
  * new one in the ranges that its kernel may use, and it is part of the machine's
  * description: an image is not entered if a range was absent for a while and
- * another kernel used the rest.
+ * another kernel used the rest. The range that is to have the block begins with one,
+ * too, until the kernel has laid the block out.
  */
 struct rem_range_stamp {
 	rem_u64 magic;	     /*  0 REM_RANGE_MAGIC */
@@ -304,7 +306,9 @@ enum rem_boot_reason {
 	REM_COLD_BODY_CRC = 25,
 	/* a field points outside of its range, or has an impossible value */
 	REM_COLD_BODY_FIELD = 26,
-	/* the newest image has been entered, and not all CPUs came back */
+	/* the newest image was entered, or a Stop could not commit, and not all
+	 * CPUs came back; only at the boot that follows
+	 */
 	REM_COLD_CPU_LOST = 27,
 	/* the same, and a CPU has older microcode than it had */
 	REM_COLD_MICROCODE = 28,
@@ -394,10 +398,12 @@ enum rem_event_type {
 	REM_EVENT_GO_CPUS = 69,	   /* all CPUs run */
 	REM_EVENT_GO_ENTROPY = 70, /* reseeded */
 	REM_EVENT_GO_DONE = 71,	   /* programs run */
-	/* a CPU did not start, and the machine was reset; value = its number */
+	/* a CPU did not start, and the machine was reset; value = its number
+	 * and, after the next boot, REM_EVENT_REPORTED
+	 */
 	REM_EVENT_GO_CPU_LOST = 72,
-	/* a CPU has older microcode, and the machine was reset; value = its
-	 * number
+	/* a CPU has older microcode, and the machine was reset; value = the
+	 * same
 	 */
 	REM_EVENT_GO_MICROCODE = 73,
 };
@@ -408,6 +414,9 @@ enum rem_event_type {
  *
  * The n-th area of a timeline begins at event REM_EVENTS_xxx. Entries with another
  * sequence or a wrong checksum are ignored. No decision depends on the timeline.
+ *
+ * What comes after a Stop that could not commit is in that Stop's area, too: there
+ * is no loader and no Go.
  */
 struct rem_event {
 	rem_u32 sequence; /*  0 of the Stop it belongs to */
@@ -418,6 +427,9 @@ struct rem_event {
 	rem_u32 reserved; /* 24 */
 	rem_u32 crc;	  /* 28 */
 };
+
+/* In the value of an event because of which the machine was reset. */
+#define REM_EVENT_REPORTED 0x100000000
 
 #define REM_EVENTS_STOP 0
 #define REM_EVENTS_LOADER 480

@@ -245,6 +245,19 @@ def test_cpu_that_missed_its_start_is_started_again() -> None:
         check_survives_a_cut(it)
 
 
+def check_only_this_boot_names_it(it: Bed, then: str) -> None:
+    """Inner check: the machine was reset in Go because of a CPU that did not start; it boots cold
+    with that reason, and the boot after that with the one that is true *then*.
+    """
+    assert it.machine.console is not None
+    it.machine.console.expect("remanence: armed, last boot: cpu-lost", BOOT_LIMIT_S)
+    assert it.machine.resets
+    lost = [event for slot in it.record().slots for event in slot.timeline]
+    assert "GO_CPU_LOST" in {event.type for event in lost}, "for rem inspect"
+    it.off()
+    assert it.boot_decision().reason == then
+
+
 @pytest.mark.in_turn
 def test_cpu_that_never_starts_is_a_cold_boot_with_its_reason() -> None:
     """Go resets the machine; the loader finds why in the timeline of the image."""
@@ -260,9 +273,28 @@ def test_cpu_that_never_starts_is_a_cold_boot_with_its_reason() -> None:
             time.sleep(POLL_S)
         with must_be_found("no-sipi"):
             raise BrokenError(cold_verdict(note.reason), f"Go has ended in {note.reason}")
-        assert it.machine.console is not None
-        it.machine.console.expect("remanence: armed, last boot: cpu-lost", BOOT_LIMIT_S)
-        assert it.machine.resets
+        check_only_this_boot_names_it(it, "COLD_ALREADY_CONSUMED")
+
+
+@pytest.mark.in_turn
+def test_cpu_that_does_not_come_back_from_a_refused_stop_is_named() -> None:
+    """The machine's first Stop cannot commit; so there is no image, and the loader finds the reason
+    in the timeline of that Stop. Planted in the running kernel: the next one is healthy."""
+    with booted_bed("refuse-lose", mutants=True) as it:
+        first = it.record().note
+        plant(it.machine, "refuse-commit+no-sipi")
+        it.machine.run_in_guest(
+            "(sleep 1; echo now > /sys/kernel/remanence/stop) > /dev/null 2>&1 &"
+        )
+        it.machine.guest.close()
+        end_s = time.monotonic() + RESET_LIMIT_S
+        while (note := it.record().note) is None or note == first:
+            if time.monotonic() > end_s:
+                raise HangError("the refused Stop waits for a CPU that does not start")
+            time.sleep(POLL_S)
+        with must_be_found("no-sipi"):
+            raise BrokenError(cold_verdict(note.reason), f"the Stop has ended in {note.reason}")
+        check_only_this_boot_names_it(it, "COLD_NOT_COMMITTED")
 
 
 def test_refused_stop_leaves_the_machine_running() -> None:

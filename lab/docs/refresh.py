@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from lab.docs.marks import filled
 from lab.docs.records import Record, Source, measured_key, read_record, write_record
 from lab.errors import RemError
+from lab.paths import state_dir
 from lab.run import run
 from lab.tidy.files import project_files
 
@@ -18,10 +22,21 @@ from lab.tidy.files import project_files
 _NOT_OUTPUT = re.compile(r"^(?:set-up: |rem: |Page: |Picture: )")
 
 
+@contextmanager
+def _own_state() -> Iterator[dict[str, str]]:
+    """An empty folder for machines and results, by the environment. What earlier commands have
+    left, such as a campaign of other code, is neither continued nor counted, and is kept.
+    """
+    state_dir().mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix="docs-", dir=state_dir()) as folder:
+        yield {"REM_STATE": folder}
+
+
 def refresh(repo: Path, source: Source) -> Record:
     """Run the command of *source*; RemError where it fails or prints no figures."""
     key = measured_key(repo, source, project_files(repo))
-    done = run([repo / "rem", *source.words], cwd=repo, what=f"./rem {source.command}")
+    with _own_state() as env:
+        done = run([repo / "rem", *source.words], cwd=repo, env=env, what=f"./rem {source.command}")
     if key != measured_key(repo, source, project_files(repo)):
         raise RemError(f"the code that {source.name} measures has changed meanwhile: run it again")
     try:

@@ -293,7 +293,9 @@ def decode(block: bytes) -> Record:
     try:
         region_bytes = int(fmt.parse_block(block).region_bytes)
     except fmt.FormatError as error:
-        empty = not any(block[: fmt.size_of("rem_block")])
+        # The loader's stamp is there until a kernel has laid the block out.
+        stamp = int(const["REM_RANGE_MAGIC"]).to_bytes(8, "little")
+        empty = not any(block[: fmt.size_of("rem_block")]) or block.startswith(stamp)
         problems.append("no block: no kernel of ours has run here" if empty else str(error))
     at = const["REM_CONSUMED_OFFSET"]
     consumed = _word(block[at : at + WORD_BYTES], fmt.consumed_check)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from lab import format as fmt
 from lab.record.block import Event, Slot
 
 # What ends with an event of the control CPU.
@@ -33,9 +34,9 @@ ENDS = {
     "GO_CPUS": "start CPUs",
     "GO_ENTROPY": "reseed",
     "GO_DONE": "release programs",
-    "GO_CPU_LOST": "LOST A CPU",
-    "GO_MICROCODE": "OLDER MICROCODE",
 }
+# The machine was reset because of a CPU, whose number is the value.
+RESETS = {"GO_CPU_LOST": "LOST CPU", "GO_MICROCODE": "OLDER MICROCODE ON CPU"}
 PER_CPU = {"STOP_CPU_SAVED": "park and save", "GO_CPU": "come back"}
 # The events from which times of each CPU are counted.
 ORIGINS = {"stop": "STOP_BEGIN", "go": "GO_BEGIN"}
@@ -70,6 +71,12 @@ def _since(events: list[Event], khz: float) -> tuple[int, float]:
     return events[0].tsc, 1e6 / khz
 
 
+def _name(event: Event) -> str:
+    if event.type in RESETS:
+        return f"{RESETS[event.type]} {event.value % fmt.CONST['REM_EVENT_REPORTED']}"
+    return ENDS.get(event.type, event.type.lower())
+
+
 def _spans(part: str, events: list[Event], khz: float) -> list[Span]:
     if not events:
         return []
@@ -80,7 +87,7 @@ def _spans(part: str, events: list[Event], khz: float) -> list[Span]:
     spans = []
     before = origin
     for event in events[1:]:
-        begin, name = before, ENDS.get(event.type, event.type.lower())
+        begin, name = before, _name(event)
         on_control = not (event.type in PER_CPU and event.cpu != control)
         if on_control:
             before = max(before, event.tsc)

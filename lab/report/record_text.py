@@ -32,6 +32,13 @@ def serial(values: Iterable[int]) -> str:
     return text if text.isprintable() else raw.hex()
 
 
+def _use(count: int, nonce: int) -> str:
+    """What a range of NVRAM begins with: where it differs, another kernel has used the range."""
+    if count:
+        return f", stamp {count} ({nonce:#x})"
+    return ", with a record block" if nonce else ""
+
+
 def describe(entry: DescEntry) -> str:
     """One entry of a machine description in words."""
     key, value = entry.key, entry.value
@@ -49,7 +56,8 @@ def describe(entry: DescEntry) -> str:
             return f"CPUID {key:#x}.{value[2]}: {words}"
         case "MEMORY":
             end = value[0] + value[1] - 1
-            return f"{value[0]:#013x}-{end:#013x} {E820_NAMES.get(value[2], value[2])}"
+            kind = E820_NAMES.get(value[2], value[2])
+            return f"{value[0]:#013x}-{end:#013x} {kind}{_use(value[3], value[4])}"
         case "PCI":
             ids = f"{value[0] & 0xFFFF:04x}:{value[0] >> 16 & 0xFFFF:04x}"
             return f"{bdf(key)} {ids}, class {value[0] >> 40 & 0xFFFFFF:06x}, BARs {value[2]:#x}"

@@ -10,5 +10,6 @@ NONE = "none"
 
 
 def plant(machine: Machine, mutant: str) -> None:
-    """Switch one planted bug of the running kernel on and all others off, or NONE."""
+    """Switch a planted bug of the running kernel on, or several that are joined by `+`, and all
+    others off; or NONE."""
     machine.run_in_guest(f"printf {mutant} > {MUTANT}")

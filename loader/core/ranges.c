@@ -96,3 +96,19 @@ bool range_stamp_checks(const struct rem_range_stamp *stamp)
 	       stamp->crc ==
 		       crc32c(stamp, offsetof(struct rem_range_stamp, crc));
 }
+
+struct range_mark range_mark(const u8 *start)
+{
+	u64 magic = get_u64(start);
+	struct rem_range_stamp stamp;
+
+	memcpy(&stamp, start, sizeof(stamp));
+	if (range_stamp_checks(&stamp))
+		return (struct range_mark){ stamp.count, stamp.nonce };
+	/* Damaged, or of another version, it is nobody else's nevertheless. */
+	return (struct range_mark){
+		.nonce = magic == REM_BLOCK_MAGIC || magic == REM_RANGE_MAGIC ?
+				 magic :
+				 0,
+	};
+}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The ranges of NVRAM, as the machine is made: one for each range of the NFIT, and
- * what firmware's map has beside them. And their stamps (struct rem_range_stamp),
- * which tell whether another kernel has used a range while the one with the block
- * was absent.
+ * what firmware's map has beside them. And what they begin with: a stamp (struct
+ * rem_range_stamp) or a block tells whether another kernel has used a range while the
+ * one with the block was absent.
  */
 #ifndef LOADER_RANGES_H
 #define LOADER_RANGES_H
@@ -46,5 +46,25 @@ struct rem_range_stamp range_stamp(u32 count, u64 nonce);
 
 /* True if @stamp was stored by a cold boot. */
 bool range_stamp_checks(const struct rem_range_stamp *stamp);
+
+/*
+ * struct range_mark - what a range begins with, as its entry of a description has it
+ * @count: of its stamp
+ * @nonce: of its stamp; else the magic of a block, or of a stamp that was cut off
+ *
+ * Zeros: neither, the range is not ours.
+ */
+struct range_mark {
+	u64 count;
+	u64 nonce;
+};
+
+/* Of the range whose first sizeof(struct rem_range_stamp) bytes are at @start. */
+struct range_mark range_mark(const u8 *start);
+
+static inline bool range_is_marked(struct range_mark mark)
+{
+	return mark.count || mark.nonce;
+}
 
 #endif /* LOADER_RANGES_H */

@@ -301,32 +301,64 @@ bool rem_holds(const struct decision *decision)
 	       (policy == REM_POLICY_HOLD || policy == REM_POLICY_HOLD_COLD);
 }
 
-/* Why the Go after the Stop of this number ended in a reset, or 0. */
+/* Why a Go ended in a reset, by an event that no boot has reported yet; or 0. */
+static u32 event_reason(const struct rem_event *event)
+{
+	u32 reason = 0;
+
+	if (event->type == REM_EVENT_GO_CPU_LOST)
+		reason = REM_COLD_CPU_LOST;
+	if (event->type == REM_EVENT_GO_MICROCODE)
+		reason = REM_COLD_MICROCODE;
+	if (!reason || event->value & REM_EVENT_REPORTED ||
+	    event->crc != crc32c(event, offsetof(struct rem_event, crc)))
+		return 0;
+	return reason;
+}
+
+/* In any part: after a Stop that could not commit, Go writes into the Stop's. */
 static u32 given_up(const u8 *block, u32 sequence)
 {
 	const u8 *area = block + REM_TIMELINE_OFFSET +
 			 sequence % REM_SLOTS * REM_TIMELINE_STRIDE_BYTES;
 
-	for (u32 n = REM_EVENTS_GO; n < REM_EVENTS_MAX; n++) {
+	for (u32 n = 0; n < REM_EVENTS_MAX; n++) {
+		const u8 *at = area + n * sizeof(struct rem_event);
 		struct rem_event event;
+		u32 reason;
 
-		memcpy(&event, area + n * sizeof(event), sizeof(event));
-		if (event.sequence != sequence ||
-		    event.crc !=
-			    crc32c(&event, offsetof(struct rem_event, crc)))
+		if (get_u32(at + offsetof(struct rem_event, sequence)) !=
+		    sequence)
 			continue;
-		if (event.type == REM_EVENT_GO_CPU_LOST)
-			return REM_COLD_CPU_LOST;
-		if (event.type == REM_EVENT_GO_MICROCODE)
-			return REM_COLD_MICROCODE;
+		memcpy(&event, at, sizeof(event));
+		reason = event_reason(&event);
+		if (reason)
+			return reason;
 	}
 	return 0;
 }
 
-u32 rem_go_given_up(const u8 *block, u32 sequence)
+u32 rem_go_given_up(const u8 *block, const struct decision *decision)
 {
-	u32 reason = given_up(block, sequence);
+	u32 consumed = read_word(block + REM_CONSUMED_OFFSET).sequence;
+	u32 reason;
 
-	/* A Stop that could not commit has no record, and its Go may fail, too. */
-	return reason ? reason : given_up(block, sequence + 1);
+	if (decision->reason != REM_COLD_ALREADY_CONSUMED &&
+	    decision->reason != REM_COLD_NOT_COMMITTED)
+		return 0;
+	/*
+	 * A Stop that could not commit has no record. Its number is the next one, by
+	 * the consumed word: the commit words may be older, or zero.
+	 */
+	reason = given_up(block, consumed + 1);
+	return reason ? reason : given_up(block, consumed);
+}
+
+bool rem_event_report(struct rem_event *event)
+{
+	if (!event_reason(event))
+		return false;
+	event->value |= REM_EVENT_REPORTED;
+	event->crc = crc32c(event, offsetof(struct rem_event, crc));
+	return true;
 }

@@ -54,10 +54,14 @@ bool rem_block_open(const u8 *block);
 bool rem_holds(const struct decision *decision);
 
 /*
- * Why Go of the image @sequence ended in a reset, by its timeline; 0 = it did not.
- * Only to name why the machine boots cold: the image is consumed.
+ * Why the machine was reset in the last Go, after an image was entered or after a
+ * Stop that could not commit; 0 = it was not, or a boot has reported it. Only to name
+ * why the machine boots cold: @decision is that there is no image to enter.
  */
-u32 rem_go_given_up(const u8 *block, u32 sequence);
+u32 rem_go_given_up(const u8 *block, const struct decision *decision);
+
+/* Mark @event of a timeline as reported, if it gives such a reason; false if not. */
+bool rem_event_report(struct rem_event *event);
 
 /* The two words, ready to be stored. */
 struct rem_word record_consumed(u32 sequence);

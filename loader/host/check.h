@@ -17,6 +17,7 @@ void test_interval(void);
 void test_ranges(void);
 void test_answer(void);
 void test_pwr(void);
+void test_uart(void);
 void test_acpi(void);
 void test_linux(void);
 void test_memtype(void);

@@ -34,6 +34,8 @@ SECOND_PHYS = 0x2_0000_0000
 POLL_S = 0.05
 COLD_AT_ONCE, HOLD, HOLD_COLD = 1, 2, 3  # enum rem_policy
 BOUND_S = 60.0
+TIMELINE, EVENTS_STOP, EVENTS_GO = 0x30000, 0, 512  # of the block
+CPU_LOST, MICROCODE = 72, 73  # enum rem_event_type
 MANY_PARTS_BOUND_S = 240.0  # QEMU itself takes long to make them
 
 
@@ -72,6 +74,15 @@ def bz_image(text: bytes = b"KERNEL entered\r\n") -> bytes:
     body = bytes(0x200) + print_and_exit(text)
     file = bytes(head) + body + bytes(-len(body) % 16)
     return file + struct.pack("<I", zlib.crc32(file))
+
+
+def crc32c(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ 0x82F63B78 * (crc & 1)
+    return crc ^ 0xFFFFFFFF
 
 
 class Running:
@@ -191,6 +202,18 @@ class Machine:
             process.kill()
             process.communicate()
 
+    def put_event(self, sequence: int, place: int, kind: int) -> None:
+        """As the kernel writes it into the timeline of a Stop."""
+        event = struct.pack("<IHHQQI", sequence, kind, 0, 1000, 1, 0)
+        with self.nvram.open("r+b") as file:
+            file.seek(TIMELINE + sequence % 2 * 0x8000 + place * 32)
+            file.write(event + struct.pack("<I", crc32c(event)))
+
+    def put_block_in_second(self) -> None:
+        """As a kernel does that boots there while the first range is absent."""
+        words = [self.second, hex(SECOND_PHYS), 2, 1]
+        subprocess.run([OUT / "host" / "build-record", *map(str, words)], check=True)
+
     def put_image(self, sequence: int, consumed: int, policy: int = 0, hold_s: int = 0) -> None:
         """With a second range, all that the image points to is there."""
         words: list[object] = [self.nvram, hex(REGION_PHYS), sequence, consumed]
@@ -240,6 +263,39 @@ def test_image_is_entered_once(machine: Machine) -> None:
     text = machine.run()
     assert "GO: cold 20 already-consumed sequence 7 slot 1" in text
     assert "KERNEL entered" in text
+
+
+@pytest.mark.parametrize(
+    ("sequence", "place", "kind", "name"),
+    [
+        (7, EVENTS_GO + 9, CPU_LOST, "27 cpu-lost"),
+        (7, EVENTS_GO + 2, MICROCODE, "28 microcode"),
+        (8, EVENTS_STOP + 41, CPU_LOST, "27 cpu-lost"),
+    ],
+    ids=["go", "microcode", "refused-stop"],
+)
+def test_reset_in_go_is_reported_by_the_boot_that_follows(
+    machine: Machine, sequence: int, place: int, kind: int, name: str
+) -> None:
+    """And by no other: after that one the machine is as after any cold boot."""
+    machine.run()
+    machine.put_image(7, 6)
+    assert "GO: resume sequence 7" in machine.run()
+    machine.put_event(sequence, place, kind)
+    assert f"GO: cold {name} sequence 7" in machine.run()
+    assert "GO: cold 20 already-consumed sequence 7" in machine.run()
+
+
+def test_reset_in_go_that_a_requested_cold_boot_follows_is_not_reported_later(
+    machine: Machine,
+) -> None:
+    machine.run()
+    machine.put_image(7, 7)
+    machine.put_event(8, EVENTS_STOP + 41, CPU_LOST)
+    machine.extra = ["-fw_cfg", "name=opt/remanence/cold,string=1"]
+    assert "GO: cold 48 asked" in machine.run()
+    machine.extra = []
+    assert "GO: cold 20 already-consumed sequence 7" in machine.run()
 
 
 def test_loader_events_are_in_the_timeline(machine: Machine) -> None:
@@ -464,34 +520,74 @@ def test_first_page_of_another_range_is_reserved_where_it_is_main_memory(machine
     assert machine.second.read_bytes()[:8] == b"REMRANGE"
 
 
-def take_away_the_block(machine: Machine) -> None:
-    """An image lies in both ranges; the one with the block is absent from now on."""
-    machine.cmdline.write_text("memtype=nvram")
+WITHOUT_MEMTYPE = "console=ttyS0"
+KINDS = ["memtype=nvram", "memtype=dram", WITHOUT_MEMTYPE]
+
+
+def take_away_the_block(machine: Machine, cmdline: str) -> None:
+    """There is an image, which may have parts in both ranges, or files of programs; the range with
+    the block is absent from now on."""
+    machine.cmdline.write_text(cmdline)
     machine.add_second()
     machine.run()
     machine.put_image(7, 6)
     machine.first = False
 
 
-def test_range_used_while_the_block_was_absent_is_another(machine: Machine) -> None:
-    """Another kernel was loaded over a part of the image, where no word could be consumed."""
-    take_away_the_block(machine)
+@pytest.mark.parametrize("formats", [False, True], ids=["", "with-a-block"])
+@pytest.mark.parametrize("cmdline", KINDS)
+def test_range_used_while_the_block_was_absent_is_another(
+    machine: Machine, cmdline: str, formats: bool
+) -> None:
+    """Another kernel was loaded over a part of the image, where no word could be consumed. It may
+    have been cut before it laid out a block."""
+    take_away_the_block(machine, cmdline)
     assert "GO: cold 16 no-block" in machine.run()
+    if formats:
+        machine.put_block_in_second()
+        assert "GO: resume sequence 2" in machine.run()
     machine.first = True
     text = machine.run()
     assert "GO: cold 35 memory-differs sequence 7" in text
     assert machine.consumed() == 7
 
 
-def test_range_is_another_as_soon_as_a_block_is_written_into_it(machine: Machine) -> None:
+@pytest.mark.parametrize("cmdline", KINDS)
+def test_range_is_another_as_soon_as_a_block_is_written_into_it(
+    machine: Machine, cmdline: str
+) -> None:
     """The boot without the first range ends before it loads a kernel, as by a cut."""
-    take_away_the_block(machine)
+    take_away_the_block(machine, cmdline)
     machine.cmdline.write_text("x" * 4096)
     with machine.running() as it:
         it.wait("GO: the command line has 4096 bytes")
     machine.first = True
-    machine.cmdline.write_text("memtype=nvram")
+    machine.cmdline.write_text(cmdline)
     assert "GO: cold 35 memory-differs sequence 7" in machine.run()
+
+
+@pytest.mark.parametrize("cmdline", KINDS)
+def test_image_of_another_range_is_closed_by_a_cold_boot(machine: Machine, cmdline: str) -> None:
+    """Both ranges have an image that could be entered; the first has the block. The kernel that
+    boots cold may use the second."""
+    take_away_the_block(machine, cmdline)
+    machine.run()
+    machine.put_block_in_second()
+    machine.first = True
+    assert "GO: cold 35 memory-differs sequence 7" in machine.run()
+    machine.first = False
+    assert "GO: cold 16 no-block" in machine.run()
+
+
+def test_what_programs_store_in_another_range_is_no_difference(machine: Machine) -> None:
+    """Without memtype= it is theirs, from its first byte on."""
+    machine.add_second()
+    machine.run()
+    machine.put_image(7, 6)
+    assert machine.second is not None
+    with machine.second.open("r+b") as file:
+        file.write(b"a file system")
+    assert "GO: resume sequence 7" in machine.run()
 
 
 def test_image_is_found_if_a_larger_range_was_added(machine: Machine) -> None:
@@ -502,7 +598,7 @@ def test_image_is_found_if_a_larger_range_was_added(machine: Machine) -> None:
     assert "GO: cold 35 memory-differs sequence 7" in machine.run()
     assert "GO: cold 16 no-block" in machine.run(), "the next block is in the larger one"
     machine.second = None
-    assert "GO: cold 20 already-consumed" in machine.run()
+    assert "GO: cold 16 no-block" in machine.run(), "and takes the place of this one"
 
 
 def test_image_is_held_if_a_larger_range_was_added(machine: Machine) -> None:

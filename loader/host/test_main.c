@@ -35,6 +35,7 @@ int main(int argc, char **argv)
 	test_ranges();
 	test_answer();
 	test_pwr();
+	test_uart();
 	test_acpi();
 	test_linux();
 	test_memtype();

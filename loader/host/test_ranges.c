@@ -98,6 +98,30 @@ static void every_cold_boot_has_its_stamp(void)
 	CHECK(!range_stamp_checks(&stamp), "zeros");
 }
 
+static void first_bytes_tell_who_has_used_a_range(void)
+{
+	struct rem_range_stamp stamp = range_stamp(4, 7);
+	struct range_mark mark = range_mark((const u8 *)&stamp);
+	u64 magic = REM_BLOCK_MAGIC;
+	u8 start[sizeof(stamp)] = { 0 };
+
+	CHECK(mark.count == 5 && mark.nonce == 7, "a stamp");
+	CHECK(!range_is_marked(range_mark(start)), "nothing");
+	memcpy(start, "a file system", 13);
+	CHECK(!range_is_marked(range_mark(start)), "of programs");
+	memcpy(start, &magic, sizeof(magic));
+	mark = range_mark(start);
+	CHECK(!mark.count && mark.nonce == magic, "a block, of any version");
+	/* A stamp is stored from its magic on; each cut marks the range. */
+	memset(start, 0, sizeof(start));
+	for (u32 bytes = 8; bytes < sizeof(stamp); bytes += 8) {
+		memcpy(start, &stamp, bytes);
+		mark = range_mark(start);
+		CHECK(!mark.count && mark.nonce == REM_RANGE_MAGIC,
+		      "%u bytes of a stamp", bytes);
+	}
+}
+
 void test_ranges(void)
 {
 	crc32c_init(false);
@@ -105,6 +129,7 @@ void test_ranges(void)
 	ranges_are_whole_pages();
 	more_ranges_are_reported();
 	every_cold_boot_has_its_stamp();
+	first_bytes_tell_who_has_used_a_range();
 }
 
 void test_answer(void)

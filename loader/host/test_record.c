@@ -301,22 +301,116 @@ static void cold_boot_closes_for_good(void)
 		}
 }
 
-static void reset_of_go_is_named(u16 type, u32 reason)
+static struct rem_event *event_at(u32 sequence, u32 n)
 {
-	u32 at = REM_TIMELINE_OFFSET +
-		 (REM_EVENTS_MAX - 1) * (u32)sizeof(struct rem_event);
-	struct rem_event event = { .sequence = NEWEST, .type = type };
+	return (struct rem_event *)(block + REM_TIMELINE_OFFSET +
+				    sequence % REM_SLOTS *
+					    REM_TIMELINE_STRIDE_BYTES) +
+	       n;
+}
+
+static void put_event(u32 sequence, u32 n, u16 type)
+{
+	struct rem_event event = { .sequence = sequence, .type = type };
+
+	event.value = 1;
+	event.crc = crc32c(&event, offsetof(struct rem_event, crc));
+	memcpy(event_at(sequence, n), &event, sizeof(event));
+}
+
+static u32 given_up(void)
+{
+	struct decision decision = decide();
+
+	return rem_go_given_up(block, &decision);
+}
+
+/* NEWEST has been entered; or @consumed is above it, or there is no image at all. */
+static void make_consumed(u32 consumed, bool has_image)
+{
+	struct rem_word word = record_consumed(consumed);
 
 	make_block();
-	CHECK(!rem_go_given_up(block, NEWEST), "no event");
-	memcpy(block + at, &event, sizeof(event));
-	CHECK(!rem_go_given_up(block, NEWEST), "no checksum");
-	event.crc = crc32c(&event, offsetof(struct rem_event, crc));
-	memcpy(block + at, &event, sizeof(event));
-	CHECK(rem_go_given_up(block, NEWEST) == reason, "event");
-	CHECK(!rem_go_given_up(block, NEWEST - 2), "of an older image");
-	CHECK(rem_go_given_up(block, NEWEST - 1) == reason, "refused Stop");
-	CHECK(!rem_go_given_up(block, NEWEST + 1), "of the image before");
+	memcpy(block + REM_CONSUMED_OFFSET, &word, sizeof(word));
+	for (u32 n = 0; n < REM_SLOTS && !has_image; n++)
+		memset(commit(n), 0, 8);
+	CHECK(reason() == (has_image ? REM_COLD_ALREADY_CONSUMED :
+				       REM_COLD_NOT_COMMITTED),
+	      "reason %u", reason());
+}
+
+/*
+ * Where the kernel writes (kernel/stop/timeline.c): after an image was entered, into
+ * the part of Go; after a Stop that could not commit, of the next number, into the
+ * part of that Stop.
+ */
+static void reset_of_go_is_named(u16 type, u32 right)
+{
+	make_consumed(NEWEST, true);
+	CHECK(!given_up(), "no event");
+	put_event(NEWEST, REM_EVENTS_GO + 3, type);
+	CHECK(given_up() == right, "Go of an image: %u", given_up());
+	event_at(NEWEST, REM_EVENTS_GO + 3)->value ^= 1;
+	CHECK(!given_up(), "no checksum");
+
+	make_consumed(NEWEST, true);
+	put_event(NEWEST + 1, REM_EVENTS_STOP + 41, type);
+	CHECK(given_up() == right, "refused Stop: %u", given_up());
+	make_consumed(1, false);
+	put_event(2, REM_EVENTS_LOADER - 1, type);
+	CHECK(given_up() == right, "refused first Stop: %u", given_up());
+	make_consumed(NEWEST + 3, true);
+	put_event(NEWEST + 4, REM_EVENTS_STOP + 41, type);
+	CHECK(given_up() == right, "refused after a cold boot: %u", given_up());
+}
+
+static void reset_before_is_not_named(u16 type)
+{
+	make_consumed(NEWEST, true);
+	put_event(NEWEST - 1, REM_EVENTS_GO, type);
+	put_event(NEWEST - 2, REM_EVENTS_GO + 1, type);
+	put_event(NEWEST + 2, REM_EVENTS_STOP, type);
+	CHECK(!given_up(), "of another Stop");
+	make_block();
+	put_event(NEWEST - 1, REM_EVENTS_GO, type);
+	put_event(NEWEST, REM_EVENTS_STOP, type);
+	CHECK(!given_up(), "there is an image to enter");
+	make_consumed(NEWEST, true);
+	put_event(NEWEST, REM_EVENTS_GO, type);
+	memset(block, 0xff, sizeof(struct rem_block));
+	CHECK(!given_up(), "another reason");
+}
+
+/* As a cold boot does with every event of both timelines. */
+static u32 report_events(void)
+{
+	u32 count = 0;
+
+	for (u32 n = 0; n < REM_SLOTS * REM_EVENTS_MAX; n++)
+		count += rem_event_report(event_at(0, n));
+	return count;
+}
+
+/* The kernel that boots cold has the same number for its next Stop. */
+static void reset_of_go_is_named_once(u16 type, u32 reason)
+{
+	struct rem_event *event = event_at(NEWEST + 1, REM_EVENTS_STOP + 41);
+
+	make_consumed(NEWEST, true);
+	put_event(NEWEST, REM_EVENTS_GO, type);
+	put_event(NEWEST + 1, REM_EVENTS_STOP + 41, type);
+	put_event(NEWEST + 1, REM_EVENTS_STOP + 42, type);
+	put_event(NEWEST + 1, REM_EVENTS_STOP, REM_EVENT_STOP_BEGIN);
+	CHECK(given_up() == reason, "at first");
+	CHECK(report_events() == 3, "all of its events, and no other");
+	CHECK(!given_up(), "reported again");
+	CHECK(event->value == (REM_EVENT_REPORTED | 1) &&
+		      event->crc ==
+			      crc32c(event, offsetof(struct rem_event, crc)),
+	      "still an event, with its value");
+	CHECK(!report_events(), "once");
+	put_event(NEWEST + 1, REM_EVENTS_STOP + 43, type);
+	CHECK(given_up() == reason, "the next Stop of that number");
 }
 
 static void lost_cpu_and_older_microcode_are_named(void)
@@ -324,6 +418,10 @@ static void lost_cpu_and_older_microcode_are_named(void)
 	reset_of_go_is_named(REM_EVENT_GO_CPU_LOST, REM_COLD_CPU_LOST);
 	reset_of_go_is_named(REM_EVENT_GO_MICROCODE, REM_COLD_MICROCODE);
 	reset_of_go_is_named(REM_EVENT_GO_DONE, 0);
+	reset_before_is_not_named(REM_EVENT_GO_CPU_LOST);
+	reset_before_is_not_named(REM_EVENT_GO_MICROCODE);
+	reset_of_go_is_named_once(REM_EVENT_GO_CPU_LOST, REM_COLD_CPU_LOST);
+	reset_of_go_is_named_once(REM_EVENT_GO_MICROCODE, REM_COLD_MICROCODE);
 }
 
 static void asked_is_cold_and_consumes(void)

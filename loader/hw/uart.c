@@ -46,14 +46,14 @@ bool uart_open(u16 port)
 }
 
 /*
- * Ports whose next byte has an error: a read of the status clears it there. The first
- * two ports of a PC, which differ in these bits of their numbers.
+ * Ports whose next byte has an error: a read of the status clears it there. The four
+ * ports of a PC, 3f8, 2f8, 3e8 and 2e8, differ in these two bits of their numbers.
  */
 static u32 error_ports;
 
 static u32 port_bit(u16 port)
 {
-	return 1u << (port >> 8 & 3);
+	return 1u << ((port >> 7 & 2) | (port >> 4 & 1));
 }
 
 static u8 line_status(u16 port)

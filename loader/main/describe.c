@@ -111,11 +111,11 @@ static void add_memory(const struct machine *machine, struct desc *desc)
 
 	for (; key < machine->nvram.count; key++) {
 		const struct range *range = &machine->nvram.range[key];
-		struct rem_range_stamp stamp = stamp_read(machine, key);
+		struct range_mark mark = stamp_mark(machine, key);
 
 		desc_add(desc, REM_DESC_MEMORY, key,
 			 (u64[5]){ range->base, range->bytes, REM_MEMORY_NVRAM,
-				   stamp.count, stamp.nonce },
+				   mark.count, mark.nonce },
 			 5);
 	}
 	desc_add(desc, REM_DESC_MEMORY, key,

@@ -61,3 +61,19 @@ void loader_event(const struct machine *machine, u32 sequence, u32 n,
 			area + (REM_EVENTS_LOADER + n) * (u32)sizeof(event)),
 	       &event, sizeof(event));
 }
+
+void report_events(const struct machine *machine)
+{
+	/* The timelines of both slots, which adjoin. */
+	for (u32 n = 0; n < REM_SLOTS * REM_EVENTS_MAX; n++) {
+		struct rem_event event;
+		u8 *at = block_at(machine,
+				  REM_TIMELINE_OFFSET + n * (u32)sizeof(event));
+
+		memcpy(&event, at, sizeof(event));
+		if (!rem_event_report(&event))
+			continue;
+		memcpy(at, &event, sizeof(event));
+		flush(at, sizeof(event));
+	}
+}

@@ -23,6 +23,12 @@ bool close_images(const struct machine *machine,
 void loader_event(const struct machine *machine, u32 sequence, u32 n,
 		  enum rem_event_type type, u64 tsc, u64 value);
 
+/*
+ * After a cold boot has stored its reason: no later boot gives it again. A cut in
+ * between reports twice rather than never.
+ */
+void report_events(const struct machine *machine);
+
 _Noreturn void image_enter(u64 entry_phys, u64 body_phys, u64 note_phys);
 
 #endif /* LOADER_ENTER_H */

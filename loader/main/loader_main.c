@@ -16,6 +16,7 @@
 #include "../core/record.h"
 #include "../hw/console.h"
 #include "../hw/fault.h"
+#include "../hw/flush.h"
 #include "../hw/io.h"
 #include "../hw/nvdimm.h"
 #include "../hw/paging.h"
@@ -132,10 +133,14 @@ static void store_note(u32 reason)
 	memcpy(block_at(&machine, REM_NOTE_OFFSET), &note, sizeof(note));
 }
 
+/* The last step of a cold boot: what it reports, the next one does not. */
 static void write_note(void *unused)
 {
 	(void)unused;
 	store_note(decision.reason);
+	flush(block_at(&machine, REM_NOTE_OFFSET),
+	      sizeof(struct rem_boot_note));
+	report_events(&machine);
 }
 
 static void print_cold(void)
@@ -218,8 +223,8 @@ static void look(void)
 	rem_decide(block_at(&machine, 0), machine.region_phys,
 		   machine.region_bytes, &desc, machine.front->cold_requested,
 		   &decision);
-	given_up = rem_go_given_up(block_at(&machine, 0), decision.sequence);
-	if (decision.reason == REM_COLD_ALREADY_CONSUMED && given_up)
+	given_up = rem_go_given_up(block_at(&machine, 0), &decision);
+	if (given_up)
 		decision.reason = given_up;
 	check_nvdimm();
 }
@@ -244,7 +249,7 @@ _Noreturn void loader_main(const struct front *front)
 	machine.nvdimm = nvdimm_restore(acpi_timer_port(&machine.acpi));
 	find_block();
 	read_kernel_head();
-	stamp_drop(&machine);
+	stamp_region(&machine);
 	look();
 	if (rem_holds(&decision))
 		hold(&decision, acpi_timer_port(&machine.acpi), &steps);

@@ -4,13 +4,20 @@
 #include "../hw/flush.h"
 #include "../hw/io.h"
 
-struct rem_range_stamp stamp_read(const struct machine *machine, u32 n)
+static bool is_region(const struct machine *machine, u32 n)
 {
-	struct rem_range_stamp stamp;
+	return machine->nvram.range[n].base == machine->region_phys;
+}
 
-	memcpy(&stamp, at_phys(machine->nvram.range[n].base), sizeof(stamp));
-	return range_stamp_checks(&stamp) ? stamp :
-					    (struct rem_range_stamp){ 0 };
+static struct range_mark read_mark(const struct machine *machine, u32 n)
+{
+	return range_mark(at_phys(machine->nvram.range[n].base));
+}
+
+struct range_mark stamp_mark(const struct machine *machine, u32 n)
+{
+	return is_region(machine, n) ? (struct range_mark){ 0 } :
+				       read_mark(machine, n);
 }
 
 /* What the kernel reads of a range has to be what the next loader reads. */
@@ -32,43 +39,48 @@ static void store_stamp(const struct machine *machine, u32 n,
 {
 	u8 *at = at_phys(machine->nvram.range[n].base);
 
+	/* The magic alone marks the range, if the power fails in between. */
+	*(volatile u64 *)at = stamp->magic;
 	memcpy(at, stamp, sizeof(*stamp));
 	flush(at, sizeof(*stamp));
 }
 
-static bool has_block(const struct machine *machine, u32 n)
+/* One that no range of this machine has had. */
+static struct rem_range_stamp next_stamp(const struct machine *machine)
 {
-	return machine->nvram.range[n].base == machine->region_phys;
+	u64 newest = 0;
+
+	for (u32 n = 0; n < machine->nvram.count; n++) {
+		struct range_mark mark = read_mark(machine, n);
+
+		if (mark.count > newest)
+			newest = mark.count;
+	}
+	return range_stamp((u32)newest, read_tsc());
 }
 
-void stamp_drop(const struct machine *machine)
+void stamp_region(const struct machine *machine)
 {
-	const struct rem_range_stamp none = { 0 };
+	const struct rem_range_stamp taken = next_stamp(machine);
 
-	/* A block is no stamp, and stays. */
+	/* A block says the same, and stays. */
 	for (u32 n = 0; n < machine->nvram.count; n++)
-		if (has_block(machine, n) && stamp_read(machine, n).count)
-			store_stamp(machine, n, &none);
+		if (is_region(machine, n) &&
+		    read_mark(machine, n).nonce != REM_BLOCK_MAGIC)
+			store_stamp(machine, n, &taken);
 }
 
 void stamp_ranges(const struct machine *machine, struct memtype memtype,
 		  struct desc *desc)
 {
 	struct rem_range_stamp next = { 0 };
-	u32 newest = 0;
 
-	for (u32 n = 0; n < machine->nvram.count; n++) {
-		struct rem_range_stamp stamp = stamp_read(machine, n);
-
-		if (stamp.count > newest)
-			newest = stamp.count;
-	}
 	/* Memory of programs is not touched: without memtype= it is theirs. */
 	if (memtype.given && !memtype.dram_only)
-		next = range_stamp(newest, read_tsc());
+		next = next_stamp(machine);
 	for (u32 n = 0; n < machine->nvram.count; n++) {
-		if (has_block(machine, n) ||
-		    (!next.count && !stamp_read(machine, n).count))
+		if (is_region(machine, n) ||
+		    (!next.count && !range_is_marked(read_mark(machine, n))))
 			continue;
 		store_stamp(machine, n, &next);
 		describe_stamp(desc, n, &next);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The stamps of the ranges of NVRAM; the one with the block has none. */
+/*
+ * What ranges of NVRAM begin with. The region, which has the block in use, is not
+ * described by it; every other one is.
+ */
 #ifndef LOADER_STAMP_H
 #define LOADER_STAMP_H
 
@@ -7,21 +10,23 @@
 #include "../core/memtype.h"
 #include "machine.h"
 
-/* The stamp of range @n; zeros if it has none. */
-struct rem_range_stamp stamp_read(const struct machine *machine, u32 n);
+/* What range @n begins with; zeros for the region. */
+struct range_mark stamp_mark(const struct machine *machine, u32 n);
 
 /*
  * Before the first byte of a block is written. A range that gets a block because the
- * one that had it is absent may hold a part of that one's image: it is spoilt by the
- * block, also if the power fails before a kernel is loaded.
+ * one that had it is absent may hold a part of that one's image, or files that it
+ * had open: it is spoilt by the block, also if the power fails before a kernel is
+ * loaded. So it gets a new stamp, where the kernel lays the block out.
  */
-void stamp_drop(const struct machine *machine);
+void stamp_region(const struct machine *machine);
 
 /*
  * Before a cold boot: no other range that its kernel may change keeps its stamp, so
  * that an image which had a part in it is not entered, also if the block of that
- * image is absent now. The entries of @desc change with them, and it is written
- * again.
+ * image is absent now. Nor does one keep a block, whose image would be entered when
+ * this kernel has used the range. The entries of @desc change with them, and it is
+ * written again.
  */
 void stamp_ranges(const struct machine *machine, struct memtype memtype,
 		  struct desc *desc);

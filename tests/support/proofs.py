@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -23,8 +24,12 @@ def planted() -> dict[str, Patch]:
 
 
 @contextmanager
-def must_be_found(name: str) -> Iterator[None]:
-    """The check in this block must fail, because of the planted bug of that name."""
+def must_be_found(name: str, what: str = "") -> Iterator[None]:
+    """The check in this block must fail, because of the planted bug of that name.
+
+    *what*: a regular expression for what its message has to say, where other faults would have the
+    same verdict.
+    """
     expected = planted()[name].verdicts
     try:
         yield
@@ -33,5 +38,7 @@ def must_be_found(name: str) -> Iterator[None]:
         if verdict not in expected:
             wanted = " or ".join(sorted(expected))
             pytest.fail(f"{name} is found by {verdict}, not by {wanted}: {error}")
+        if not re.search(what, str(error)):
+            pytest.fail(f"{name} is found by something else than {what}: {error}")
         return
     pytest.fail(f"{name} is missed")

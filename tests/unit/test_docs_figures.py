@@ -15,6 +15,7 @@ import pytest
 from lab.docs import check, marks
 from lab.docs.code_key import code_only
 from lab.docs.records import Record, Source, measured_key, write_record
+from lab.docs.refresh import refresh
 from lab.errors import RemError
 from lab.run import run
 
@@ -139,6 +140,21 @@ def test_source_that_no_document_shows_is_unused(repo: Path) -> None:
 def test_source_without_record_is_missing(repo: Path) -> None:
     (repo / "docs" / "figures" / "stops.json").unlink()
     assert kinds(repo) == ["missing", "missing"]  # the record, and the figure in README.md
+
+
+def test_refresh_neither_continues_nor_changes_what_is_in_the_state_folder(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with results of a campaign of other code, at which `rem campaign` ends."""
+    state = repo / "state"
+    (state / "campaign").mkdir(parents=True)
+    monkeypatch.setenv("REM_STATE", str(state))
+    printed = json.dumps({"ok": True, "figures": FIGURES})
+    command = repo / "rem"
+    command.write_text(f"#!/bin/sh\nmkdir $REM_STATE/campaign && echo '{printed}'\n")
+    command.chmod(0o755)
+    assert refresh(repo, SOURCE).figures == FIGURES
+    assert [path.name for path in state.iterdir()] == ["campaign"]
 
 
 def test_given_that_no_document_has_is_unused(repo: Path) -> None:

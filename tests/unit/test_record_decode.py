@@ -18,7 +18,9 @@ import tests.support.record_builder as build
 from lab import format as fmt
 from lab.errors import RemError
 from lab.record.block import decode, read_block
+from lab.record.boot_note import DescEntry
 from lab.record.timeline import chrome_trace, timeline_of
+from lab.report.record_text import describe
 
 
 def test_whole_block() -> None:
@@ -115,6 +117,45 @@ def test_spans_of_stop_and_go() -> None:
     assert spans["come back", 1] == (330_000, 500_000)
     control = [s for s in timeline.spans if s.control and s.part == "go"]
     assert [s.begin_ns for s in control[1:]] == [s.end_ns for s in control[:-1]]
+
+
+@pytest.mark.parametrize("reported", [0, build.CONST["REM_EVENT_REPORTED"]])
+def test_cpu_because_of_which_go_was_reset_is_shown(reported: int) -> None:
+    """Also once the loader has marked the event."""
+    block = build.make_block()
+    for number, (kind, cpu) in enumerate((("GO_CPU_LOST", 3), ("GO_MICROCODE", 0))):
+        raw = build.event(7, kind, 0, 900_000 + number, cpu | reported)
+        at = build.event_at(1, build.CONST["REM_EVENTS_GO"] + 40 + number)
+        block[at : at + len(raw)] = raw
+    timeline = timeline_of(decode(bytes(block)).slots[1])
+    assert timeline is not None
+    names = [span.name for span in timeline.spans]
+    assert "LOST CPU 3" in names and "OLDER MICROCODE ON CPU 0" in names
+
+
+def test_range_that_is_to_have_a_block_has_none_yet() -> None:
+    block = build.make_block()
+    block[:64] = (fmt.HEADER_DIR / "golden" / "range_stamp.bin").read_bytes()
+    assert "no block: no kernel of ours has run here" in decode(bytes(block)).problems
+
+
+@pytest.mark.parametrize(
+    ("count", "nonce", "text"),
+    [
+        (0, 0, "0x00100000000-0x0013fffffff NVRAM"),
+        (3, 0x99, "0x00100000000-0x0013fffffff NVRAM, stamp 3 (0x99)"),
+        (
+            0,
+            build.CONST["REM_BLOCK_MAGIC"],
+            "0x00100000000-0x0013fffffff NVRAM, with a record block",
+        ),
+    ],
+)
+def test_range_that_another_kernel_has_used_is_told_apart(
+    count: int, nonce: int, text: str
+) -> None:
+    entry = DescEntry("MEMORY", 0, 0, (1 << 32, 1 << 30, 7, count, nonce))
+    assert describe(entry) == text
 
 
 def test_trace_is_one_that_viewers_take() -> None:

@@ -57,7 +57,13 @@ def test_bug_is_found_by_its_verdict_only() -> None:
         _found_by(None)
 
 
-def _found_by(error: Exception | None) -> None:
-    with proofs.must_be_found(NAME):
+def test_bug_is_found_by_what_it_breaks_only() -> None:
+    _found_by(StuckError("no ssh on CPU 1"), r"on CPU \d")
+    with pytest.raises(pytest.fail.Exception, match="found by something else than on CPU"):
+        _found_by(StuckError("no ssh"), r"on CPU \d")
+
+
+def _found_by(error: Exception | None, what: str = "") -> None:
+    with proofs.must_be_found(NAME, what):
         if error is not None:
             raise error
