@@ -161,11 +161,12 @@ void pmcore_dirty_flush(struct address_space *mapping, u32 slot, u64 start,
 
 int pmcore_source_get(void);
 void pmcore_source_put(void);
-bool pmcore_flush_on_fail(void);
+bool pmcore_source_saves(void);
 int pmcore_source_watch(struct notifier_block *nb);
 void pmcore_source_unwatch(struct notifier_block *nb);
 
 extern struct pm_fof pmcore_promise;
+bool pmcore_flush_on_fail(void);
 int pmcore_promise_init(void);
 void pmcore_promise_exit(void);
 void pmcore_settle(void);
