@@ -19,6 +19,8 @@ from lab.machine import Machine
 from lab.machine.cut_plan import UNANNOUNCED
 from lab.testbed.pm_guest import (
     guest_with_region,
+    install,
+    kernel_complaints,
     load,
     region_offset,
     sh,
@@ -26,6 +28,7 @@ from lab.testbed.pm_guest import (
     unload,
     wait_up,
 )
+from lab.verdict import BrokenError
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("quiet")]
 
@@ -74,6 +77,7 @@ def test_a_mapping_is_read_by_a_debugger_and_may_be_private(machine: Machine) ->
     """What cannot be had (O_DIRECT, futexes between processes) is an error, not a wrong result."""
     sh(machine, "pmadmin create maps 4M")
     assert sh(machine, "python3 /root/pm-maps.py maps").stdout.strip() == "in order"
+    assert not kernel_complaints(machine)
     sh(machine, "pmadmin destroy --yes maps")
 
 
@@ -108,6 +112,19 @@ def test_a_sync_takes_what_was_stored_to(machine: Machine) -> None:
         "4096",
     ]
     sh(machine, "pmadmin destroy --yes few")
+
+
+def check_sync_behind_a_held_store(machine: Machine) -> None:
+    """The page of a store is written back, whatever syncs and reads in the middle of its fault."""
+    sh(machine, "pmadmin create held 64K")
+    written_bytes = int(sh(machine, "python3 /root/pm-mkwrite.py held").stdout)
+    sh(machine, "pmadmin destroy --yes held")
+    if written_bytes != 4096:
+        raise BrokenError("promises-broken", f"a sync wrote {written_bytes} bytes back")
+
+
+def test_a_sync_in_the_middle_of_a_fault_misses_no_store(machine: Machine) -> None:
+    check_sync_behind_a_held_store(machine)
 
 
 def test_a_disk_and_a_writer_exclude_each_other(machine: Machine) -> None:
@@ -466,3 +483,14 @@ def test_ioctls_without_sense_do_no_harm(aside: Machine) -> None:
     sh(aside, "python3 /root/pm-fuzz.py 2 4000 1")
     sh(aside, "pmadmin check && rmmod pmramd && rmmod pmbc && rmmod pmcore")
     sh(aside, "insmod /root/pmcore.ko reserved=pm && pmadmin check")
+
+
+@pytest.mark.soak
+def test_page_that_is_made_writable_without_its_lock_is_found() -> None:
+    with guest_with_region(f"t-pmgm-{os.getpid()}") as machine:
+        install(machine, mutants=True)
+        load(machine, "format=1")
+        sh(machine, "echo mkwrite-unlocked >/sys/module/pmcore/parameters/mutant")
+        with pytest.raises(BrokenError) as broken:
+            check_sync_behind_a_held_store(machine)
+        assert broken.value.verdict == "promises-broken"
