@@ -56,6 +56,13 @@ out = os.open("/root/direct", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
 assert libc.pwrite(out, ctypes.c_void_p(at), 4096, 0) == 4096, ctypes.get_errno()
 assert open("/root/direct", "rb").read() == memory[:4096]
 os.unlink("/root/direct")
+# The kernel's own stores: a debugger's, and of a disk that is memory.
+mem = os.open("/proc/self/mem", os.O_RDWR)
+assert os.pwrite(mem, b"debugger", at + 8) == 8
+assert memory[8:16] == b"debugger"
+ram = os.open("/dev/pmrd1", os.O_RDONLY | os.O_DIRECT)
+assert libc.pread(ram, ctypes.c_void_p(at), 4096, 0) == 4096, ctypes.get_errno()
+assert memory[:7] == b"content"
 FUTEX, WAIT, WAKE = 202, 0, 1
 word = ctypes.c_void_p(at + 4096)
 if not os.fork():
@@ -91,10 +98,15 @@ def test_a_mapped_file_is_the_segments_memory(machine: Machine) -> None:
 
 
 def test_a_mapped_file_is_lent(machine: Machine) -> None:
-    """O_DIRECT into it and out of it, and futexes between processes: what segments do not have."""
-    sh(machine, "mount -o dax=always /dev/pmrd0 /mnt/dax")
+    """O_DIRECT into it and out of it, and futexes between processes: what segments do not have.
+
+    Where the kernel itself stores to the lent page, it does so by its own mapping of the memory.
+    """
+    sh(machine, "mount -o dax=always /dev/pmrd0 /mnt/dax && pmadmin create ram 1M")
+    sh(machine, "printf content >/dev/pm/ram && test $(pmadmin ramdisk add ram) = /dev/pmrd1")
     assert sh(machine, f"timeout 60 python3 -c '{LENT}'").stdout.strip() == "lent"
     sh(machine, "umount /mnt/dax && e2fsck -fn /dev/pmrd0")
+    sh(machine, "pmadmin ramdisk remove ram && pmadmin destroy --yes ram")
     assert not kernel_complaints(machine)
 
 
