@@ -90,7 +90,7 @@ void pmcore_lost_written(const void *to, size_t bytes);
 
 /* For direct access; see window.c. */
 void *pmcore_writable(const struct pmcore_segment *segment);
-void pmcore_writable_end(const struct pmcore_segment *segment, void *at);
+void pmcore_writable_end(const struct pmcore_segment *segment);
 
 /**
  * pmcore_rebuild() - give a block segment another size, in another place
@@ -112,6 +112,7 @@ struct pmcore_slot {
 	u32 files; /* of them: of /dev/pm/NAME */
 	u32 writers; /* of those: for writing */
 	bool claimed; /* by one of them, PMCORE_CLAIM */
+	bool lent;    /* its disk has direct access: pages of it are lent (window.c) */
 	bool moving; /* its content is being copied elsewhere: nobody gets it */
 	struct inode *inode; /* of its first open file: all map the same */
 };
