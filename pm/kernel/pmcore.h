@@ -168,6 +168,7 @@ void pmcore_source_unwatch(struct notifier_block *nb);
 
 extern struct pm_fof pmcore_promise;
 bool pmcore_flush_on_fail(void);
+void pmcore_promise_begin(void);
 int pmcore_promise_init(void);
 void pmcore_promise_exit(void);
 void pmcore_settle(void);

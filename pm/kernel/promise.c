@@ -30,7 +30,7 @@ static void write_back(void);
 struct pm_fof pmcore_promise = {
 	.promised = pmcore_flush_on_fail,
 	.write_back = write_back,
-	/* Those who had the module before left this, for all we know. */
+	/* Until pmcore_promise_begin(). */
 	.unsettled = true,
 };
 
@@ -126,6 +126,22 @@ static int restarts(struct notifier_block *nb, unsigned long how, void *data)
 }
 
 static struct notifier_block reboots = { .notifier_call = restarts };
+
+/**
+ * pmcore_promise_begin() - write back what others left in the caches
+ *
+ * A kernel that has died (kexec), or the module before this one: what programs had
+ * stored through mappings is seen here, and its marks (dirty.c) are gone. Who syncs it
+ * must find it on media.
+ *
+ * Context: may sleep; nobody uses the region yet.
+ */
+void pmcore_promise_begin(void)
+{
+	mutex_lock(&settle_lock);
+	pm_fof_settle(&pmcore_promise);
+	mutex_unlock(&settle_lock);
+}
 
 /**
  * pmcore_promise_init() - hear of changes
