@@ -56,7 +56,7 @@ out = os.open("/root/direct", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
 assert libc.pwrite(out, ctypes.c_void_p(at), 4096, 0) == 4096, ctypes.get_errno()
 assert open("/root/direct", "rb").read() == memory[:4096]
 os.unlink("/root/direct")
-# The kernel's own stores: a debugger's, and of a disk that is memory.
+# Stores of the kernel itself: for a debugger, and of a disk that is memory.
 mem = os.open("/proc/self/mem", os.O_RDWR)
 assert os.pwrite(mem, b"debugger", at + 8) == 8
 assert memory[8:16] == b"debugger"
