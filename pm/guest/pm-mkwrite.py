@@ -6,8 +6,8 @@ the page is about to be mapped for writing. Meanwhile another process syncs, and
 reads the page. Then the store goes on. Prints how many bytes the next sync writes back, behind a
 second store to the same page: not none.
 
-Whoever is held has the process's mappings locked for reading, so all threads are there from before,
-and nobody here allocates memory until it goes on.
+The thread that is held has the process's mappings locked for reading, so all threads are there from
+before, and nobody here allocates memory until it goes on.
 """
 
 import ctypes

@@ -12,8 +12,8 @@
  * so nothing depends on how soon that is.
  *
  * It ends for good when the module goes, and before the machine restarts, halts or enters
- * another kernel: a reset may drop what is in the caches, a Stop begins no more, and
- * whoever comes later may not know that something is there.
+ * another kernel: a reset may drop what is in the caches, a Stop begins no more, and a
+ * later kernel may not know that something is there.
  */
 #include <linux/export.h>
 #include <linux/mutex.h>
@@ -109,9 +109,9 @@ static int changed(struct notifier_block *nb, unsigned long unused, void *data)
 
 static struct notifier_block kernels = { .notifier_call = changed };
 
-/* In this order, as for any end of the promise: pm_fof_kept() has the other. */
 static void end_for_good(void)
 {
+	/* Before it is asked what is unsettled: pm_fof_kept() has the other order. */
 	smp_store_mb(over, true);
 	pmcore_settle();
 }
