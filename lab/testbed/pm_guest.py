@@ -27,6 +27,7 @@ BOOT_LIMIT_S = 240.0
 COMMAND_LIMIT_S = 600.0  # only for hangs: on a crowded host a guest is slow
 WATCHED_LIMIT_S = 1200.0
 ENTER_LIMIT_S = 10.0  # the connection never ends, as its kernel has ended
+HALT_LIMIT_S = 120.0
 
 
 @contextmanager
@@ -173,14 +174,27 @@ def kexec(machine: Machine) -> None:
     _end_kernel(machine, "python3 /root/pm-kexec.py enter")
 
 
+def halt(machine: Machine) -> None:
+    """The kernel halts in order, though programs are not asked; the power stays on."""
+    code = "import ctypes; ctypes.CDLL(None).reboot(0xcdef0123)"
+    before = _leave_kernel(machine, f"sync -f /root; python3 -c '{code}'")
+    assert machine.console is not None
+    machine.console.expect("System halted", HALT_LIMIT_S, before)
+
+
 def _end_kernel(machine: Machine, command: str) -> None:
     """End the kernel by *command* and wait until the next one is up."""
+    machine.wait_up(BOOT_LIMIT_S, _leave_kernel(machine, command))
+
+
+def _leave_kernel(machine: Machine, command: str) -> int:
+    """End the kernel by *command*; the console's position before it."""
     assert machine.console is not None
     before = machine.console.position()
     with suppress(RemError):  # this kernel ends before the connection does
         machine.guest.run(command, limit_s=ENTER_LIMIT_S)
     machine.guest.close()
-    machine.wait_up(BOOT_LIMIT_S, before)
+    return before
 
 
 def cut(machine: Machine) -> None:

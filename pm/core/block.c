@@ -274,31 +274,21 @@ rem_u32 pm_lane_check(rem_u32 lane, rem_u32 sequence, rem_u32 sum)
 	return pm_check(REM_PM_COMMITTED, lane, sequence, &sum, sizeof(sum));
 }
 
-bool pm_lane_entry(const struct pm_block *block, rem_u32 lane, rem_u32 index,
-		   struct rem_pm_lane_entry *ret)
+bool pm_lane_read(struct pm_block *block, rem_u32 lane, rem_u32 *ret_sum)
 {
 	const struct rem_pm_lane *at = pm_lane_at(block, lane);
-
-	return pm_fetch(ret, (const struct rem_pm_lane_entry *)(at + 1) + index,
-			sizeof(*ret));
-}
-
-bool pm_lane_sum(const struct pm_block *block, rem_u32 lane, rem_u32 *ret_count,
-		 rem_u32 *ret_sum)
-{
-	struct rem_pm_lane_entry entry;
 	rem_u32 head[2], crc;
+	size_t bytes;
 
-	if (!pm_fetch(head, &pm_lane_at(block, lane)->count, sizeof(head)) ||
-	    !head[0] || head[0] > block->lane_entries)
+	if (!pm_fetch(head, &at->count, sizeof(head)) || !head[0] ||
+	    head[0] > block->lane_entries)
 		return false;
+	bytes = head[0] * sizeof(*block->entries);
+	if (!pm_fetch(block->entries, at + 1, bytes))
+		return false;
+	block->entry_count = head[0];
 	crc = pm_crc32c_add(PM_CRC_BEGIN, head, sizeof(head));
-	for (rem_u32 i = 0; i < head[0]; i++) {
-		if (!pm_lane_entry(block, lane, i, &entry))
-			return false;
-		crc = pm_crc32c_add(crc, &entry, sizeof(entry));
-	}
-	*ret_count = head[0];
+	crc = pm_crc32c_add(crc, block->entries, bytes);
 	*ret_sum = crc;
 	return true;
 }
@@ -339,24 +329,22 @@ static rem_u32 fill_lane(struct pm_block *block, struct rem_pm_lane *lane,
 }
 
 /*
- * Put the entries into both maps. What they named before goes onto the stack
- * of free places, but counts there only once the maps are safe.
+ * Put the entries that were read into both maps: media may lose them meanwhile, and what
+ * is committed must be done. What they named before goes onto the stack of free places,
+ * but counts there only once the maps are safe.
  */
-static rem_u32 apply_lane(struct pm_block *block, rem_u32 lane, rem_u32 count)
+static rem_u32 apply_lane(struct pm_block *block)
 {
 	rem_u32 kept = block->free_count;
 	rem_u32 freed;
 
-	for (rem_u32 i = 0; i < count; i++) {
-		struct rem_pm_lane_entry entry;
-		union pm_map_word new;
+	for (rem_u32 i = 0; i < block->entry_count; i++) {
+		const struct rem_pm_lane_entry *entry = &block->entries[i];
+		const union pm_map_word new = { .entry = entry->entry };
 
-		if (!pm_lane_entry(block, lane, i, &entry))
-			continue; /* lost since it was read a moment ago */
-		new.entry = entry.entry;
-		put_place(block, agreed(block, entry.block));
-		put_both(block, entry.block, new);
-		set_bad(block, entry.block, false);
+		put_place(block, agreed(block, entry->block));
+		put_both(block, entry->block, new);
+		set_bad(block, entry->block, false);
 	}
 	pm_fence(block->env);
 	freed = block->free_count;
@@ -370,14 +358,14 @@ static int write_many(struct pm_block *block, const struct pm_block_io *io,
 	rem_u32 number = block->lane_next;
 	rem_u32 sequence = pm_lane_word(block, number, 0).sequence + 1;
 	rem_u32 unused = block->free_count;
-	rem_u32 sum, written, found;
+	rem_u32 sum, found;
 	rem_u32 freed;
 
 	block->lane_next = (number + 1) % block->header.lanes;
 	sum = fill_lane(block, pm_lane_at(block, number), io, count);
 	pm_fence(block->env);
 	/* It must be there when the next open finishes it. */
-	if (!pm_lane_sum(block, number, &written, &found) || found != sum) {
+	if (!pm_lane_read(block, number, &found) || found != sum) {
 		block->free_count = unused;
 		return -EIO;
 	}
@@ -385,7 +373,7 @@ static int write_many(struct pm_block *block, const struct pm_block_io *io,
 		      sequence | (rem_u64)pm_lane_check(number, sequence, sum)
 					 << 32);
 	pm_fence(block->env);
-	freed = apply_lane(block, number, count);
+	freed = apply_lane(block);
 	pm_lane_store(block, number, pm_lane_idle(number, sequence + 1));
 	block->free_count = freed;
 	return 0;

@@ -47,6 +47,9 @@ struct pm_block {
 	rem_u32 *free;	   /* places, as a stack */
 	rem_u32 free_count;
 	rem_u8 *bad; /* a bit for each block that was found so */
+	/* Of the lane that was read last: a change is made by these, not by what media has. */
+	struct rem_pm_lane_entry *entries;
+	rem_u32 entry_count;
 	bool may_write;
 	rem_u64 bad_count;
 	rem_u64 repaired;   /* entries, words and headers put right */
@@ -139,14 +142,11 @@ struct rem_pm_lane *pm_lane_at(const struct pm_block *block, rem_u32 lane);
 void pm_lane_store(struct pm_block *block, rem_u32 lane, rem_u64 word);
 rem_u64 pm_lane_idle(rem_u32 lane, rem_u32 sequence);
 /*
- * Of a lane's entries as they are on media: how many, and their checksum. False: media
- * has lost some, or there are too many.
+ * Read a lane's entries into @entries; their checksum. False: media has lost some, or
+ * there are too many.
  */
-bool pm_lane_sum(const struct pm_block *block, rem_u32 lane, rem_u32 *ret_count,
-		 rem_u32 *ret_sum);
+bool pm_lane_read(struct pm_block *block, rem_u32 lane, rem_u32 *ret_sum);
 rem_u32 pm_lane_check(rem_u32 lane, rem_u32 sequence, rem_u32 sum);
-bool pm_lane_entry(const struct pm_block *block, rem_u32 lane, rem_u32 index,
-		   struct rem_pm_lane_entry *ret);
 /* A word of a lane, 0 or 1; zeros where media has lost it. */
 struct rem_pm_word pm_lane_word(const struct pm_block *block, rem_u32 lane,
 				int copy);

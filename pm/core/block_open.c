@@ -238,10 +238,24 @@ static size_t bitmap_bytes(rem_u64 bits)
 	return (size_t)pm_align_up(bits, 64) / 8;
 }
 
+/* Of the largest transaction: all its blocks have a spare place. */
+static rem_u32 lane_entries(const struct rem_pm_block_header *header)
+{
+	rem_u64 spare = header->places - header->blocks;
+	rem_u32 room;
+
+	if (header->lane_bytes < sizeof(struct rem_pm_lane))
+		return 0; /* nothing is laid out */
+	room = (rem_u32)((header->lane_bytes - sizeof(struct rem_pm_lane)) /
+			 sizeof(struct rem_pm_lane_entry));
+	return room < spare ? room : (rem_u32)spare;
+}
+
 size_t pm_block_volatile_bytes(const struct rem_pm_block_header *header)
 {
 	/* A block that turns up twice in a lane gives a place twice. */
-	return bitmap_bytes(header->blocks) + bitmap_bytes(header->places) +
+	return lane_entries(header) * sizeof(struct rem_pm_lane_entry) +
+	       bitmap_bytes(header->blocks) + bitmap_bytes(header->places) +
 	       sizeof(rem_u32) * (size_t)header->places;
 }
 
@@ -251,43 +265,38 @@ enum lane_state {
 	LANE_COMMITTED,
 };
 
-static enum lane_state lane_state(const struct pm_block *block, rem_u32 lane,
+static enum lane_state lane_state(struct pm_block *block, rem_u32 lane,
 				  int copy)
 {
 	union {
 		struct rem_pm_word word;
 		rem_u64 bits;
 	} is = { .word = pm_lane_word(block, lane, copy) };
-	rem_u32 count, sum;
+	rem_u32 sum;
 
 	if (is.bits == pm_lane_idle(lane, is.word.sequence))
 		return LANE_IDLE;
-	if (pm_lane_sum(block, lane, &count, &sum) &&
+	if (pm_lane_read(block, lane, &sum) &&
 	    is.word.check == pm_lane_check(lane, is.word.sequence, sum))
 		return LANE_COMMITTED;
 	return LANE_DAMAGED;
 }
 
-/* Do the rest of a transaction that a cut left committed. */
-static int replay(struct pm_block *block, rem_u32 lane)
+/* Do the rest of a transaction that a cut left committed: all of it, or nothing. */
+static int replay(struct pm_block *block, rem_u32 lane, int copy)
 {
-	struct rem_pm_lane_entry entry;
-	rem_u32 count, sum;
-
-	if (!pm_lane_sum(block, lane, &count, &sum))
+	/* Once more: what is done is what checks here, whatever media loses later. */
+	if (lane_state(block, lane, copy) != LANE_COMMITTED)
 		return -EUCLEAN;
-	for (rem_u32 i = 0; i < count; i++)
-		if (!pm_lane_entry(block, lane, i, &entry) ||
-		    entry.block >= block->header.blocks)
+	for (rem_u32 i = 0; i < block->entry_count; i++)
+		if (block->entries[i].block >= block->header.blocks)
 			return -EUCLEAN;
-	for (rem_u32 i = 0; i < count; i++) {
-		union pm_map_word new;
+	for (rem_u32 i = 0; i < block->entry_count; i++) {
+		const struct rem_pm_lane_entry *entry = &block->entries[i];
+		const union pm_map_word new = { .entry = entry->entry };
 
-		if (!pm_lane_entry(block, lane, i, &entry))
-			return -EUCLEAN;
-		new.entry = entry.entry;
 		for (int map = 0; map < REM_PM_BLOCK_MAPS; map++)
-			pm_map_put(block, map, entry.block, new);
+			pm_map_put(block, map, entry->block, new);
 	}
 	pm_fence(block->env);
 	block->replayed++;
@@ -311,7 +320,7 @@ static int open_lane(struct pm_block *block, rem_u32 lane)
 	if (first == LANE_COMMITTED || second == LANE_COMMITTED) {
 		if (!block->may_write)
 			return -EROFS;
-		err = replay(block, lane);
+		err = replay(block, lane, first != LANE_COMMITTED);
 		if (err)
 			return err;
 	} else if (first == LANE_IDLE && second == LANE_IDLE &&
@@ -427,13 +436,9 @@ int pm_block_open(struct pm_block *block, struct pm_env *env, void *base,
 	err = pm_block_peek(base, bytes, uuid, &block->header);
 	if (err)
 		return err;
-	block->lane_entries = (rem_u32)((block->header.lane_bytes -
-					 sizeof(struct rem_pm_lane)) /
-					sizeof(struct rem_pm_lane_entry));
-	if (block->lane_entries > block->header.places - block->header.blocks)
-		block->lane_entries =
-			(rem_u32)(block->header.places - block->header.blocks);
-	block->free = memory;
+	block->lane_entries = lane_entries(&block->header);
+	block->entries = memory;
+	block->free = (rem_u32 *)(block->entries + block->lane_entries);
 	block->bad = (rem_u8 *)(block->free + block->header.places);
 	taken = block->bad + bitmap_bytes(block->header.blocks);
 	if (may_write)

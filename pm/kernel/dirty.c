@@ -7,9 +7,10 @@
  * store faults and sets it again, and then write its lines back. So they take time
  * with what was stored to, not with the size of the segment.
  *
- * A page is mapped and its bit set under the mapping's invalidate_lock, shared; it
- * is unmapped and its bit cleared under the same, alone. Bits outlive mappings and
- * files: what nobody has written back yet is the next one's to write back.
+ * A page is mapped for writing and its bit set under the mapping's invalidate_lock,
+ * shared; it is unmapped and its bit cleared under the same, alone. So there is no
+ * page that may be stored to without its bit. Bits outlive mappings and files: what
+ * nobody has written back yet is the next one's to write back.
  */
 #include <linux/atomic.h>
 #include <linux/bitmap.h>

@@ -90,7 +90,7 @@ void pmcore_lost_written(const void *to, size_t bytes);
 
 /* For direct access; see window.c. */
 void *pmcore_writable(const struct pmcore_segment *segment);
-void pmcore_writable_end(const struct pmcore_segment *segment, void *at);
+void pmcore_writable_end(const struct pmcore_segment *segment);
 
 /**
  * pmcore_rebuild() - give a block segment another size, in another place
@@ -112,6 +112,7 @@ struct pmcore_slot {
 	u32 files; /* of them: of /dev/pm/NAME */
 	u32 writers; /* of those: for writing */
 	bool claimed; /* by one of them, PMCORE_CLAIM */
+	bool lent;    /* its disk has direct access: pages of it are lent (window.c) */
 	bool moving; /* its content is being copied elsewhere: nobody gets it */
 	struct inode *inode; /* of its first open file: all map the same */
 };
@@ -161,11 +162,13 @@ void pmcore_dirty_flush(struct address_space *mapping, u32 slot, u64 start,
 
 int pmcore_source_get(void);
 void pmcore_source_put(void);
-bool pmcore_flush_on_fail(void);
+bool pmcore_source_saves(void);
 int pmcore_source_watch(struct notifier_block *nb);
 void pmcore_source_unwatch(struct notifier_block *nb);
 
 extern struct pm_fof pmcore_promise;
+bool pmcore_flush_on_fail(void);
+void pmcore_promise_begin(void);
 int pmcore_promise_init(void);
 void pmcore_promise_exit(void);
 void pmcore_settle(void);

@@ -8,6 +8,7 @@
  * is a user, and a segment with users stays where it is and only grows. With
  * the lock, a copy that meets a page of such a mapping would wait for itself.
  */
+#include <linux/delay.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/pagemap.h>
@@ -198,10 +199,79 @@ static unsigned long frame_of(struct vm_fault *vmf, unsigned long pages)
 	return frame % pages ? 0 : frame;
 }
 
+#ifdef PM_TESTS
+#define HOLD_MS 10
+#define HOLD_MAX_MS 20000
+
+/* 1: who is about to map a page for writing waits; it is 2 then, until a test says 0. */
+static uint hold_mkwrite;
+module_param(hold_mkwrite, uint, 0600);
+MODULE_PARM_DESC(hold_mkwrite, "for tests: hold the first store to a page");
+
+static void hold(void)
+{
+	uint waited_ms;
+
+	if (cmpxchg(&hold_mkwrite, 1, 2) != 1)
+		return;
+	for (waited_ms = 0; waited_ms < HOLD_MAX_MS && READ_ONCE(hold_mkwrite);
+	     waited_ms += HOLD_MS)
+		msleep(HOLD_MS);
+}
+#else
+static void hold(void)
+{
+}
+#endif
+
 /*
- * For reading only in a private mapping, where the kernel then makes a copy of the
- * page at the first store.
+ * A page is mapped for writing only here and by pm_huge_fault(), with its bit (dirty.c):
+ * both under one lock, so that a sync comes before both or behind both. The kernel's own
+ * way to make a page writable that is mapped for reading is not enough: it does so behind
+ * pfn_mkwrite(), if the entry is the one from before. After a sync and a read it is.
  */
+static vm_fault_t map_for_writing(struct vm_fault *vmf, unsigned long frame)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	struct address_space *mapping = vma->vm_file->f_mapping;
+	vm_fault_t ret;
+
+	filemap_invalidate_lock_shared(mapping);
+	pmcore_dirty_set(slot_of(vma->vm_file), vmf->pgoff, 1);
+	hold();
+	/* An entry that is there stays as it is, so there must be none. */
+	if (vmf->flags & FAULT_FLAG_MKWRITE)
+		zap_vma_ptes(vma, vmf->address & PAGE_MASK, PAGE_SIZE);
+	ret = vmf_insert_pfn_prot(vma, vmf->address, frame,
+				  vm_get_page_prot(vma->vm_flags));
+	filemap_invalidate_unlock_shared(mapping);
+	return ret;
+}
+
+/*
+ * Of a private mapping each page is a copy from its first use on. Were the segment's frame
+ * mapped until the first store, a store by another process (a debugger) would spoil the
+ * rest of the page: the kernel copies a frame without a page from the address where it
+ * is mapped, in the process that stores.
+ */
+static vm_fault_t fault_copy(struct vm_fault *vmf)
+{
+	const void *content =
+		pm_segment_at(&pmcore.region, slot_of(vmf->vma->vm_file)) +
+		(u64)vmf->pgoff * PAGE_SIZE;
+	struct page *page = alloc_page(GFP_KERNEL_ACCOUNT);
+
+	if (!page)
+		return VM_FAULT_OOM;
+	if (!pm_fetch(page_address(page), content, PAGE_SIZE)) {
+		__free_page(page);
+		pmcore_lost_find(content, PAGE_SIZE);
+		return VM_FAULT_HWPOISON;
+	}
+	vmf->page = page;
+	return 0;
+}
+
 static vm_fault_t pm_fault(struct vm_fault *vmf)
 {
 	unsigned long frame = frame_of(vmf, 1);
@@ -209,18 +279,17 @@ static vm_fault_t pm_fault(struct vm_fault *vmf)
 	if (!frame)
 		return VM_FAULT_SIGBUS;
 	if (is_cow_mapping(vmf->vma->vm_flags))
-		return vmf_insert_mixed(vmf->vma, vmf->address,
-					__pfn_to_pfn_t(frame, PFN_DEV));
+		return fault_copy(vmf);
+	if (vmf->flags & FAULT_FLAG_WRITE)
+		return map_for_writing(vmf, frame);
 	return vmf_insert_pfn(vmf->vma, vmf->address, frame);
 }
 
-/* A page is mapped for writing only here, when its bit is set (dirty.c). */
 static vm_fault_t pm_mkwrite(struct vm_fault *vmf)
 {
-	if (!frame_of(vmf, 1))
-		return VM_FAULT_SIGBUS;
-	pmcore_dirty_set(slot_of(vmf->vma->vm_file), vmf->pgoff, 1);
-	return 0;
+	unsigned long frame = frame_of(vmf, 1);
+
+	return frame ? map_for_writing(vmf, frame) : VM_FAULT_SIGBUS;
 }
 
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE
@@ -252,8 +321,8 @@ static vm_fault_t pm_huge_fault(struct vm_fault *vmf, unsigned int order)
 #endif
 
 /*
- * A debugger's way in, as the frames are not the kernel's own to lend: what is read
- * and stored is the segment's content, of a private mapping what it has not copied.
+ * A debugger's way into a shared mapping, as the frames are not the kernel's own to lend:
+ * what is read and stored is the segment's content.
  */
 static int pm_access(struct vm_area_struct *vma, unsigned long address,
 		     void *buffer, int bytes, int write)
@@ -290,13 +359,11 @@ static int pm_mmap(struct file *file, struct vm_area_struct *vma)
 	/*
 	 * The kernel's own mapping of the frames is for reading: nothing may be
 	 * given to a driver that stores there, and so nothing is pinned
-	 * (O_DIRECT). A DAX file system on the segment's disk has that. In a
-	 * private mapping there are copies, too, which are pages like others;
-	 * it has no large pages, which would be lent.
+	 * (O_DIRECT). A DAX file system on the segment's disk has that. A
+	 * private mapping has only copies, which are pages like others.
 	 */
 	vm_flags_set(vma, VM_DONTEXPAND | VM_DONTDUMP |
-			  (is_cow_mapping(vma->vm_flags) ? VM_MIXEDMAP :
-							   VM_PFNMAP));
+			  (is_cow_mapping(vma->vm_flags) ? 0 : VM_PFNMAP));
 	vma->vm_ops = &pm_vm_operations;
 	return 0;
 }

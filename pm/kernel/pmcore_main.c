@@ -320,6 +320,7 @@ static int __init pmcore_init(void)
 	err = pmcore_lost_init();
 	if (err)
 		goto err_free;
+	pmcore_promise_begin();
 	err = pmcore_protect();
 	if (!err)
 		err = open_region();

@@ -87,12 +87,10 @@ static int watch_promise(struct pmramd *ramd)
 int pmramd_dax_add(struct pmramd *ramd)
 {
 	struct dax_device *dax;
-	int err = -ENOMEM;
+	int err;
 
 	/* A file system stores by itself: this segment is not protected. */
 	ramd->writable = pmcore_writable(&ramd->segment);
-	if (!ramd->writable)
-		return err;
 	dax = alloc_dax(ramd, &dax_operations);
 	if (IS_ERR(dax)) {
 		err = PTR_ERR(dax);
@@ -119,7 +117,7 @@ err_dax:
 	kill_dax(dax);
 	put_dax(dax);
 err_writable:
-	pmcore_writable_end(&ramd->segment, ramd->writable);
+	pmcore_writable_end(&ramd->segment);
 	return err;
 }
 
@@ -136,6 +134,6 @@ void pmramd_dax_remove(struct pmramd *ramd)
 	dax_remove_host(ramd->disk);
 	kill_dax(ramd->dax);
 	put_dax(ramd->dax);
-	pmcore_writable_end(&ramd->segment, ramd->writable);
+	pmcore_writable_end(&ramd->segment);
 	ramd->dax = NULL;
 }

@@ -10,10 +10,15 @@
  *
  * The kernel tells us when it changes. Who acknowledges something asks by itself, too,
  * so nothing depends on how soon that is.
+ *
+ * It ends for good when the module goes, and before the machine restarts, halts or enters
+ * another kernel: a reset may drop what is in the caches, a Stop begins no more, and a
+ * later kernel may not know that something is there.
  */
 #include <linux/export.h>
 #include <linux/mutex.h>
 #include <linux/notifier.h>
+#include <linux/reboot.h>
 #include <asm/smp.h>
 #include <asm/special_insns.h>
 
@@ -25,12 +30,23 @@ static void write_back(void);
 struct pm_fof pmcore_promise = {
 	.promised = pmcore_flush_on_fail,
 	.write_back = write_back,
-	/* Those who had the module before left this, for all we know. */
+	/* Until pmcore_promise_begin(). */
 	.unsettled = true,
 };
 
+static bool over; /* for good */
 static DEFINE_MUTEX(settle_lock);
 static ATOMIC_NOTIFIER_HEAD(holders);
+
+/**
+ * pmcore_flush_on_fail() - whether caches are safe when the power fails, now
+ *
+ * Context: any.
+ */
+bool pmcore_flush_on_fail(void)
+{
+	return !READ_ONCE(over) && pmcore_source_saves();
+}
 
 /* Those first who flush by a setting of their own: else they might just not do it. */
 static void write_back(void)
@@ -93,6 +109,40 @@ static int changed(struct notifier_block *nb, unsigned long unused, void *data)
 
 static struct notifier_block kernels = { .notifier_call = changed };
 
+static void end_for_good(void)
+{
+	/* Before it is asked what is unsettled: pm_fof_kept() has the other order. */
+	smp_store_mb(over, true);
+	pmcore_settle();
+}
+
+/* Before devices are shut down: what is stored from here on is flushed. */
+static int restarts(struct notifier_block *nb, unsigned long how, void *data)
+{
+	end_for_good();
+	pmcore_event();
+	pmcore_ctl_promise_changed();
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block reboots = { .notifier_call = restarts };
+
+/**
+ * pmcore_promise_begin() - write back what others left in the caches
+ *
+ * A kernel that has died (kexec), or the module before this one: what programs had
+ * stored through mappings is seen here, and its marks (dirty.c) are gone. Who syncs it
+ * must find it on media.
+ *
+ * Context: may sleep; nobody uses the region yet.
+ */
+void pmcore_promise_begin(void)
+{
+	mutex_lock(&settle_lock);
+	pm_fof_settle(&pmcore_promise);
+	mutex_unlock(&settle_lock);
+}
+
 /**
  * pmcore_promise_init() - hear of changes
  *
@@ -100,13 +150,24 @@ static struct notifier_block kernels = { .notifier_call = changed };
  */
 int pmcore_promise_init(void)
 {
-	return pmcore_source_watch(&kernels);
+	int err = register_reboot_notifier(&reboots);
+
+	if (err)
+		return err;
+	err = pmcore_source_watch(&kernels);
+	if (err)
+		unregister_reboot_notifier(&reboots);
+	return err;
 }
 
 /**
- * pmcore_promise_exit() - undo it
+ * pmcore_promise_exit() - undo it, and leave nothing in the caches
+ *
+ * Context: may sleep; segments have no users.
  */
 void pmcore_promise_exit(void)
 {
+	unregister_reboot_notifier(&reboots);
 	pmcore_source_unwatch(&kernels);
+	end_for_good();
 }

@@ -251,11 +251,11 @@ void pmcore_source_put(void)
 }
 
 /**
- * pmcore_flush_on_fail() - whether caches are safe when the power fails, now
+ * pmcore_source_saves() - whether the platform saves caches when the power fails, now
  *
  * Context: any.
  */
-bool pmcore_flush_on_fail(void)
+bool pmcore_source_saves(void)
 {
 	if (dax)
 		return !dax_write_cache_enabled(dax);

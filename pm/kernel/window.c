@@ -13,14 +13,15 @@
  *
  * Where a large page of the kernel's mapping holds more than the region (memory of
  * reserve_mem= on a machine with pages of 1 GiB) the mapping stays writable, and
- * the status says so.
+ * the status says so. So do the large pages that have some of a segment whose disk has
+ * direct access: pages of it are lent.
  */
 #include <linux/export.h>
 #include <linux/libnvdimm.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
 #include <linux/percpu.h>
-#include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/vmalloc.h>
 
@@ -252,30 +253,62 @@ u64 pmcore_windows_opened(void)
 	return sum;
 }
 
+static DEFINE_MUTEX(lend_lock);
+
+static bool is_lent(u64 offset, u64 bytes)
+{
+	u32 slot;
+
+	for (slot = 0; slot < pmcore.region.super.slots; slot++) {
+		const struct rem_pm_segment *record =
+			&pmcore.region.entry[slot].record;
+
+		if (pmcore.slot[slot].lent && record->offset < offset + bytes &&
+		    offset < record->offset + record->extent_bytes)
+			return true;
+	}
+	return false;
+}
+
+/* The entries of the kernel's mapping that have some of these bytes. */
+static void lend(void *at, u64 bytes, bool writable)
+{
+	void *end = at + bytes;
+
+	while (at < end) {
+		unsigned int level;
+		pte_t *entry = lookup_address((unsigned long)at, &level);
+		unsigned long size = page_level_size(level);
+
+		at = PTR_ALIGN_DOWN(at, size);
+		if (writable || !is_lent(at - pmcore.alias, size))
+			protect_entry(entry, writable);
+		at += size;
+	}
+	on_each_cpu(flush_here, NULL, 1);
+}
+
 /**
  * pmcore_writable() - a mapping of a segment that may be written to
  * @segment: the segment, held
  *
  * For direct access by file systems, which store through addresses that they are
- * given. Where the region is not protected it is the ordinary one.
+ * given. They lend pages of it, too, to whom the kernel stores by its own mapping
+ * (O_DIRECT from a disk that is memory, a debugger): so it is that one which may be
+ * written to, by whole entries of the page table, also beside the segment.
  *
- * Context: may sleep. Return: the mapping, or NULL.
+ * Context: may sleep.
  */
 void *pmcore_writable(const struct pmcore_segment *segment)
 {
-	unsigned long count = PFN_DOWN(segment->bytes), i;
-	struct page **pages;
-	void *at;
+	void *at = pmcore.alias + (segment->at - pmcore.base);
 
 	if (!pmcore.protected)
-		return segment->at;
-	pages = kvcalloc(count, sizeof(*pages), GFP_KERNEL);
-	if (!pages)
-		return NULL;
-	for (i = 0; i < count; i++)
-		pages[i] = pfn_to_page(PHYS_PFN(segment->phys) + i);
-	at = vmap(pages, count, VM_MAP, PAGE_KERNEL);
-	kvfree(pages);
+		return at;
+	mutex_lock(&lend_lock);
+	pmcore.slot[segment->slot].lent = true;
+	lend(at, segment->bytes, true);
+	mutex_unlock(&lend_lock);
 	return at;
 }
 EXPORT_SYMBOL_GPL(pmcore_writable);
@@ -283,11 +316,16 @@ EXPORT_SYMBOL_GPL(pmcore_writable);
 /**
  * pmcore_writable_end() - undo pmcore_writable()
  * @segment: the segment
- * @at: what it returned
  */
-void pmcore_writable_end(const struct pmcore_segment *segment, void *at)
+void pmcore_writable_end(const struct pmcore_segment *segment)
 {
-	if (at != segment->at)
-		vunmap(at);
+	void *at = pmcore.alias + (segment->at - pmcore.base);
+
+	if (!pmcore.protected)
+		return;
+	mutex_lock(&lend_lock);
+	pmcore.slot[segment->slot].lent = false;
+	lend(at, segment->bytes, false);
+	mutex_unlock(&lend_lock);
 }
 EXPORT_SYMBOL_GPL(pmcore_writable_end);

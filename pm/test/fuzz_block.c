@@ -52,10 +52,10 @@ static void seal_header(rem_u8 at, rem_u64 value)
 static void seal_lane(rem_u8 at, rem_u64 value)
 {
 	struct rem_pm_lane *lane = pm_lane_at(&blocks.block, at & 1);
-	rem_u32 sequence = 5, count, sum;
+	rem_u32 sequence = 5, sum;
 
 	memcpy((rem_u8 *)&lane->count + at / 2 * 8, &value, 8);
-	if (!pm_lane_sum(&blocks.block, at & 1, &count, &sum))
+	if (!pm_lane_read(&blocks.block, at & 1, &sum))
 		return;
 	lane->word.sequence = sequence;
 	lane->word.check = pm_lane_check(at & 1, sequence, sum);

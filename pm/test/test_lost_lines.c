@@ -2,9 +2,10 @@
 /*
  * Goal: a line that media has lost is an error of what it held, and of nothing else:
  * what has copies is repaired, a block is not returned until it is written again, a
- * segment is not moved without its content.
+ * segment is not moved without its content, a transaction is not done in parts.
  * Method: each line of the tables and of a block segment is lost, in one copy and in
- * all, before the open and while it is open. Lost lines read as garbage, and with
+ * all, before the open and while it is open; and each line of a lane, in the middle of
+ * its transaction. Lost lines read as garbage, and with
  * sanitizers only pm_fetch() may touch them; less than a whole line does not bring
  * one back.
  */
@@ -224,6 +225,115 @@ static void each_line_of_blocks(bool while_open)
 			       while_open);
 }
 
+struct lost_later {
+	rem_u8 *line;  /* of the lane that is used next */
+	rem_u8 *image; /* of what media has, then */
+	int fence, at;
+};
+
+/* The fences of a transaction: its entries, its commit, its maps. */
+#define COMMIT 2
+#define MAPS 3
+
+static void lose_now(struct pm_env *env, void *context)
+{
+	struct lost_later *later = context;
+
+	if (++later->fence != later->at)
+		return;
+	if (later->image)
+		memcpy(later->image, crash_states_media(env->states),
+		       env->bytes);
+	else
+		recorder_lose(env, later->line, PM_LINE_BYTES);
+}
+
+/* The line of the entries that is so far behind the words of the next lane. */
+static rem_u8 *entries_at(struct pm_block *block, size_t offset)
+{
+	return (rem_u8 *)pm_lane_at(block, block->lane_next) +
+	       2 * PM_LINE_BYTES + offset;
+}
+
+static int write_and_lose(struct blocks_scene *scene, struct lost_later *later)
+{
+	int err;
+
+	scene->blocks.env->before_fence = lose_now;
+	scene->blocks.env->context = later;
+	recorder_begin(scene->blocks.env, 1, 1);
+	err = blocks_write(&scene->blocks, 0, TX_MAX, 99);
+	recorder_end(scene->blocks.env);
+	scene->blocks.env->before_fence = NULL;
+	CHECK(later->fence >= later->at, "only %d fences", later->fence);
+	return err;
+}
+
+/* Acknowledged is done, all of it; else nothing is. */
+static void lose_in_a_transaction(int fence, size_t offset)
+{
+	struct blocks_scene scene;
+	struct lost_later later = { .at = fence };
+	struct blocks_seen after, seen;
+	int err;
+
+	blocks_scene_make(&scene);
+	CHECK(!blocks_write(&scene.blocks, 0, TX_MAX, 99), "write");
+	blocks_see(&scene.blocks.block, &after);
+	blocks_free(&scene.blocks);
+	blocks_scene_make(&scene);
+	later.line = entries_at(&scene.blocks.block, offset);
+	err = write_and_lose(&scene, &later);
+	for (int opened = 0; opened < 2; opened++) {
+		blocks_see(&scene.blocks.block, &seen);
+		PROMISE("half-done",
+			!memcmp(&seen, err ? &scene.before : &after,
+				sizeof(seen)),
+			"%d, fence %d, line at %zu, opened again %d", err,
+			fence, offset, opened);
+		CHECK(!blocks_open(&scene.blocks), "open");
+	}
+	CHECK(fence >= COMMIT ? !err : err == -EIO, "fence %d: %d", fence, err);
+	blocks_free(&scene.blocks);
+}
+
+/* What a cut left committed is done as a whole when the segment is opened, or not at all. */
+static void lose_before_a_replay(size_t offset)
+{
+	struct blocks_scene scene;
+	struct lost_later later = { .at = MAPS };
+	const struct rem_pm_block_header *header = &scene.blocks.block.header;
+	rem_u8 *memory, *line;
+
+	blocks_scene_make(&scene);
+	memory = scene.blocks.env->memory;
+	line = entries_at(&scene.blocks.block, offset);
+	later.image = need(malloc(BLOCKS_BYTES));
+	CHECK(!write_and_lose(&scene, &later), "write");
+	memcpy(memory, later.image, BLOCKS_BYTES);
+	recorder_lose(scene.blocks.env, line, PM_LINE_BYTES);
+	CHECK(blocks_open(&scene.blocks) == -EUCLEAN, "opened");
+	PROMISE("half-done",
+		!memcmp(memory + header->map_offset[0],
+			later.image + header->map_offset[0],
+			header->lane_offset - header->map_offset[0]),
+		"replayed, line at %zu", offset);
+	free(later.image);
+	blocks_free(&scene.blocks);
+}
+
+static void each_line_of_a_transaction(void)
+{
+	const size_t bytes = sizeof(struct rem_pm_lane) - 2 * PM_LINE_BYTES +
+			     TX_MAX * sizeof(struct rem_pm_lane_entry);
+
+	for (size_t at = 0; at < bytes; at += PM_LINE_BYTES) {
+		for (int fence = 1; fence <= MAPS; fence++)
+			lose_in_a_transaction(fence, at);
+		lose_before_a_replay(at);
+	}
+}
+
 void test_lost_lines(void)
 {
 	each_line_of_a_slot(0);
@@ -233,4 +343,5 @@ void test_lost_lines(void)
 	content_that_is_lost_is_not_moved();
 	each_line_of_blocks(false);
 	each_line_of_blocks(true);
+	each_line_of_a_transaction();
 }

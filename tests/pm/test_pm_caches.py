@@ -3,7 +3,8 @@
 
 Goal: the modules flush all that they must. Method: media holds only what was written back. Beside
 a database, pointers and a segment that was synced, another one gets stores nobody flushed: were
-those there, too, the caches would not be volatile and the rest would show nothing.
+those there, too, the caches would not be volatile and the rest would show nothing. And what a
+program left in the caches when the modules were removed is there, once somebody has synced it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,16 @@ for name in ("loose", "tight", "large"):
     data = open("/dev/pm/" + name, "rb").read(65536)
     print(sum(data[at : at + 8] == b"durable!" for at in range(0, 65536, 64)))
 """
+LEAVE = """
+import mmap, os
+memory = mmap.mmap(os.open("/dev/pm/loose", os.O_RDWR), 65536)
+for at in range(0, 65536, 64):
+    memory[at : at + 8] = b"left it!"
+"""
+RELOAD = (
+    "rmmod pmramd pmbc pmcore && insmod /root/pmcore.ko device=/dev/pmem0"
+    " && dd if=/dev/null of=/dev/pm/loose count=0 conv=notrunc,fsync status=none"
+)
 
 
 def test_what_was_acknowledged_was_flushed() -> None:
@@ -61,3 +72,9 @@ def test_what_was_acknowledged_was_flushed() -> None:
         loose, tight, large = counts
         assert tight == large == LINES
         assert loose < LINES, "nothing was lost: the caches are not volatile"
+        sh(machine, "umount /mnt/pm && pmadmin ramdisk remove disk && sync")
+        sh(machine, f"python3 -c '{LEAVE}' && {RELOAD}")
+        cut(machine)
+        load(machine)
+        left = sh(machine, "grep -ao 'left it!' /dev/pm/loose | wc -l").stdout
+        assert int(left) == LINES, "it was synced by the module that came after"

@@ -42,6 +42,38 @@ print(sum(data[at : at + 32] == b"{MARK}".ljust(24) + at.to_bytes(8, "little")
       for at in range(0, 4 << 20, 4096)))
 """
 
+LENT = """
+import ctypes, mmap, os
+libc = ctypes.CDLL(None, use_errno=True)
+file = os.open("/mnt/dax/lent", os.O_RDWR | os.O_CREAT)
+os.posix_fallocate(file, 0, 8192)
+memory = mmap.mmap(file, 8192)
+at = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+direct = os.open("/root/pmcore.ko", os.O_RDONLY | os.O_DIRECT)
+assert libc.pread(direct, ctypes.c_void_p(at), 4096, 0) == 4096, ctypes.get_errno()
+assert memory[:4096] == open("/root/pmcore.ko", "rb").read(4096)
+out = os.open("/root/direct", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+assert libc.pwrite(out, ctypes.c_void_p(at), 4096, 0) == 4096, ctypes.get_errno()
+assert open("/root/direct", "rb").read() == memory[:4096]
+os.unlink("/root/direct")
+# Stores of the kernel itself: for a debugger, and of a disk that is memory.
+mem = os.open("/proc/self/mem", os.O_RDWR)
+assert os.pwrite(mem, b"debugger", at + 8) == 8
+assert memory[8:16] == b"debugger"
+ram = os.open("/dev/pmrd1", os.O_RDONLY | os.O_DIRECT)
+assert libc.pread(ram, ctypes.c_void_p(at), 4096, 0) == 4096, ctypes.get_errno()
+assert memory[:7] == b"content"
+FUTEX, WAIT, WAKE = 202, 0, 1
+word = ctypes.c_void_p(at + 4096)
+if not os.fork():
+    libc.syscall(FUTEX, word, WAIT, 0, None, None, 0)
+    os._exit(0)
+while libc.syscall(FUTEX, word, WAKE, 1, None, None, 0) == 0:
+    pass
+os.wait()
+print("lent")
+"""
+
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
@@ -62,6 +94,19 @@ def test_a_mapped_file_is_the_segments_memory(machine: Machine) -> None:
     sh(machine, "mount -o dax=always /dev/pmrd0 /mnt/dax")
     assert sh(machine, f"python3 -c '{COUNT}'").stdout.strip() == "1024"
     sh(machine, "umount /mnt/dax && e2fsck -fn /dev/pmrd0")
+    assert not kernel_complaints(machine)
+
+
+def test_a_mapped_file_is_lent(machine: Machine) -> None:
+    """O_DIRECT into it and out of it, and futexes between processes: what segments do not have.
+
+    Where the kernel itself stores to the lent page, it does so by its own mapping of the memory.
+    """
+    sh(machine, "mount -o dax=always /dev/pmrd0 /mnt/dax && pmadmin create ram 1M")
+    sh(machine, "printf content >/dev/pm/ram && test $(pmadmin ramdisk add ram) = /dev/pmrd1")
+    assert sh(machine, f"timeout 60 python3 -c '{LENT}'").stdout.strip() == "lent"
+    sh(machine, "umount /mnt/dax && e2fsck -fn /dev/pmrd0")
+    sh(machine, "pmadmin ramdisk remove ram && pmadmin destroy --yes ram")
     assert not kernel_complaints(machine)
 
 

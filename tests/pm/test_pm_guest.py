@@ -19,6 +19,8 @@ from lab.machine import Machine
 from lab.machine.cut_plan import UNANNOUNCED
 from lab.testbed.pm_guest import (
     guest_with_region,
+    install,
+    kernel_complaints,
     load,
     region_offset,
     sh,
@@ -26,6 +28,7 @@ from lab.testbed.pm_guest import (
     unload,
     wait_up,
 )
+from lab.verdict import BrokenError
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("quiet")]
 
@@ -46,7 +49,18 @@ def test_memory_without_a_region_is_left_alone(machine: Machine) -> None:
     assert sh(machine, "head -c 4M /dev/pmem0 | md5sum").stdout == before
     assert not sh(machine, "insmod /root/pmcore.ko", check=False).ok
     assert not sh(machine, "insmod /root/pmcore.ko reserved=nothing", check=False).ok
-    load(machine, "format=1")
+
+
+def test_a_region_is_made_over_content_only_by_force(machine: Machine) -> None:
+    sh(machine, "mkfs.ext4 -q /dev/pmem0")
+    look = "e2fsck -fn /dev/pmem0 && head -c 4M /dev/pmem0 | md5sum"
+    before = sh(machine, look).stdout
+    words = "device=/dev/pmem0 format=1"
+    assert not sh(machine, f"insmod /root/pmcore.ko {words}", check=False).ok
+    assert "something else is there" in sh(machine, "dmesg | tail -n 3").stdout
+    assert sh(machine, look).stdout == before
+    load(machine, "format=1", "force=1")
+    assert names(machine) == []
 
 
 def test_segments_are_made_resized_and_destroyed(machine: Machine) -> None:
@@ -74,6 +88,7 @@ def test_a_mapping_is_read_by_a_debugger_and_may_be_private(machine: Machine) ->
     """What cannot be had (O_DIRECT, futexes between processes) is an error, not a wrong result."""
     sh(machine, "pmadmin create maps 4M")
     assert sh(machine, "python3 /root/pm-maps.py maps").stdout.strip() == "in order"
+    assert not kernel_complaints(machine)
     sh(machine, "pmadmin destroy --yes maps")
 
 
@@ -108,6 +123,19 @@ def test_a_sync_takes_what_was_stored_to(machine: Machine) -> None:
         "4096",
     ]
     sh(machine, "pmadmin destroy --yes few")
+
+
+def check_sync_behind_a_held_store(machine: Machine) -> None:
+    """The page of a store is written back, whatever syncs and reads in the middle of its fault."""
+    sh(machine, "pmadmin create held 64K")
+    written_bytes = int(sh(machine, "python3 /root/pm-mkwrite.py held").stdout)
+    sh(machine, "pmadmin destroy --yes held")
+    if written_bytes != 4096:
+        raise BrokenError("promises-broken", f"a sync wrote {written_bytes} bytes back")
+
+
+def test_a_sync_in_the_middle_of_a_fault_misses_no_store(machine: Machine) -> None:
+    check_sync_behind_a_held_store(machine)
 
 
 def test_a_disk_and_a_writer_exclude_each_other(machine: Machine) -> None:
@@ -276,16 +304,27 @@ def flip(path: Path, offset: int) -> None:
 
 
 def test_damage_is_repaired_or_refused_never_returned(machine: Machine) -> None:
-    """One copy of a superblock is repaired; a block's data is an error; all copies are refused."""
+    """One copy of a superblock is repaired; a block's data is an error; all copies are refused.
+
+    All copies of a slot that memory has are restored from there.
+    """
     sh(machine, "pmadmin create blocks 1M --block 4096; pmadmin create lost 1M")
     disk = sh(machine, "pmadmin ramdisk add blocks").stdout.strip()
     sh(machine, f"yes | tr -d '\\n' | dd of={disk} bs=4096 count=4 iflag=fullblock oflag=direct")
     segments = {s["name"]: s for s in json.loads(sh(machine, "pmadmin --json list").stdout)}
     nvram, base = machine.files.nvram(machine.config), region_offset(machine)
-    machine.cut(UNANNOUNCED)
-    superblock, slot = base + 0xC0 + 32, segments["lost"]["slot"] * fmt.CONST["REM_PM_SLOT_BYTES"]
-    flip(nvram, superblock)
     header = fmt.parse("rem_pm_super", nvram_bytes(nvram, base + 0x10000 + 0xC0, 192))
+    half_bytes, slot_bytes = (fmt.CONST[f"REM_PM_{name}_BYTES"] for name in ("HALF", "SLOT"))
+    # All of a slot while the modules have it in memory: a check reports and restores it.
+    before = status(machine)["damaged"]
+    for copy in header.table_offset:
+        for half in (0, half_bytes):
+            flip(nvram, base + copy + segments["two"]["slot"] * slot_bytes + half + 100)
+    sh(machine, "pmadmin check")
+    assert status(machine, check=False)["damaged"] > before
+    machine.cut(UNANNOUNCED)
+    superblock, slot = base + 0xC0 + 32, segments["lost"]["slot"] * slot_bytes
+    flip(nvram, superblock)
     for copy in header.table_offset:
         flip(nvram, base + copy + slot + 100)
     data = nvram_bytes(nvram, base + segments["blocks"]["offset"], 1 << 20)
@@ -466,3 +505,14 @@ def test_ioctls_without_sense_do_no_harm(aside: Machine) -> None:
     sh(aside, "python3 /root/pm-fuzz.py 2 4000 1")
     sh(aside, "pmadmin check && rmmod pmramd && rmmod pmbc && rmmod pmcore")
     sh(aside, "insmod /root/pmcore.ko reserved=pm && pmadmin check")
+
+
+@pytest.mark.soak
+def test_page_that_is_made_writable_without_its_lock_is_found() -> None:
+    with guest_with_region(f"t-pmgm-{os.getpid()}") as machine:
+        install(machine, mutants=True)
+        load(machine, "format=1")
+        sh(machine, "echo mkwrite-unlocked >/sys/module/pmcore/parameters/mutant")
+        with pytest.raises(BrokenError) as broken:
+            check_sync_behind_a_held_store(machine)
+        assert broken.value.verdict == "promises-broken"

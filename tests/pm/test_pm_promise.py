@@ -7,6 +7,10 @@ blocks, a file system with DAX. Method: a machine with volatile caches, whose St
 PCI function goes away, so the machine can only stop by the portable path, which has no bound; then
 the power fails without a Stop. What was stored and never synced after that must not all be there,
 or the caches would not be volatile. Negative proofs: planted bugs of pm/core/fof.c (soak).
+
+And nothing is left in the caches by a module that goes, or by a kernel that halts: then the promise
+ends unheard, or no Stop is possible, and the power fails. Negative proof: a planted bug of
+pm/kernel/promise.c, without which everything is written back (soak).
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from lab.machine import Machine
 from lab.machine.qemu import NVRAM_PHYS
 from lab.run import end, spawn
 from lab.testbed.machines import make_config
-from lab.testbed.pm_guest import cut, install, load, sh, status, wait_up
+from lab.testbed.pm_guest import cut, halt, install, load, sh, status, unload, wait_up
 from lab.verdict import BrokenError
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
@@ -121,4 +125,52 @@ def test_bug_is_found(name: str) -> None:
         work_over_the_end(machine)
         with pytest.raises(BrokenError) as broken:
             check(machine)
+        assert broken.value.verdict == "promises-broken"
+
+
+STORE = """
+import os
+file = os.open("/dev/pm/written", os.O_RDWR)
+os.write(file, b"%s".ljust(64, b".") * %d)
+os.fsync(file)
+"""
+
+
+def leave(machine: Machine, way: str, word: str, mutant: str = "") -> None:
+    """Acknowledge stores by the promise, leave the module or the kernel, and cut the power."""
+    assert status(machine)["fof"], "a Stop is armed and fits the hold-up"
+    if mutant:
+        sh(machine, f"echo {mutant} >/sys/module/pmcore/parameters/mutant")
+    sh(machine, f"python3 -c '{STORE % (word, LINES)}'")
+    if way == "halt":
+        halt(machine)
+    else:
+        unload(machine)
+        sh(machine, REMOVE)
+    cut(machine)
+    load(machine, source="")
+    found = int(sh(machine, f"grep -ao '{word}' /dev/pm/written | wc -l").stdout)
+    if found != LINES:
+        raise BrokenError("promises-broken", f"{way}: {found} of {LINES} lines")
+
+
+def make_written(machine: Machine) -> None:
+    load(machine, "format=1", source="")
+    sh(machine, "pmadmin create written 128K --persist fof")
+
+
+def test_nothing_is_left_in_the_caches() -> None:
+    with promised("pmq", mutants=False) as machine:
+        make_written(machine)
+        leave(machine, "unload", "earlier!")
+        leave(machine, "halt", "durable!")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("way", ["unload", "halt"])
+def test_what_is_left_in_the_caches_is_found(way: str) -> None:
+    with promised(f"pmq-{way}", mutants=True) as machine:
+        make_written(machine)
+        with pytest.raises(BrokenError) as broken:
+            leave(machine, way, "earlier!", "fof-left-behind")
         assert broken.value.verdict == "promises-broken"
