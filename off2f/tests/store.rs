@@ -13,7 +13,7 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use common::{old_style, usual};
@@ -89,20 +89,47 @@ fn upgrade_takes_the_old_text_away() {
     assert_eq!(store.texts().unwrap().len(), 1);
 }
 
-/// Sets a capability, which only root may, or an attribute of the user's; returns its name.
-fn with_attribute(program: &Path, value: &[u8]) -> &'static str {
-    let none = XattrFlags::empty();
-    // Version 2, effective: CAP_NET_RAW.
-    let mut capability = vec![1, 0, 0, 2, 0, 0x20, 0, 0];
-    capability.resize(20, 0);
-    let name = "security.capability";
-    if setxattr(program, name, &capability, none).is_err() {
-        setxattr(program, "user.label", value, none).unwrap();
-        return "user.label";
+const ACCESS_LIST: &str = "system.posix_acl_access";
+
+/// An access control list, version 2: owner rwx, a user rwx, group r-x, mask rwx, others ---.
+fn access_list(user: u32) -> Vec<u8> {
+    let mut list = vec![2, 0, 0, 0];
+    for (tag, rights, id) in [
+        (1_u16, 7_u16, u32::MAX),
+        (2, 7, user),
+        (4, 5, u32::MAX),
+        (16, 7, u32::MAX),
+        (32, 0, u32::MAX),
+    ] {
+        list.extend(tag.to_le_bytes());
+        list.extend(rights.to_le_bytes());
+        list.extend(id.to_le_bytes());
     }
-    // Also where the file system has both.
-    let _ = setxattr(program, "user.label", value, none);
-    name
+    list
+}
+
+/// That it cannot be set is no success of a test: what it is for would not be tested.
+fn set(path: &Path, name: &str, value: &[u8]) {
+    setxattr(path, name, value, XattrFlags::empty())
+        .unwrap_or_else(|error| panic!("{name} of {}: {error}: set TMPDIR", path.display()));
+}
+
+/// Sets an access control list, and a capability if root, else a label; returns their names.
+fn with_attributes(program: &Path, number: u8) -> [&'static str; 2] {
+    set(
+        program,
+        ACCESS_LIST,
+        &access_list(12345 + u32::from(number)),
+    );
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        set(program, "user.label", &[number]);
+        return [ACCESS_LIST, "user.label"];
+    }
+    // Version 2, effective: one of CAP_CHOWN to CAP_SETUID.
+    let mut capability = vec![1, 0, 0, 2, 1 << (number % 8), 0, 0, 0];
+    capability.resize(20, 0);
+    set(program, "security.capability", &capability);
+    [ACCESS_LIST, "security.capability"]
 }
 
 fn attribute(program: &Path, name: &str) -> Option<Vec<u8>> {
@@ -117,24 +144,19 @@ fn extended_attributes_are_those_of_the_program() {
     let it = place(&usual());
     let store = Store::open(&it.store).unwrap();
     fs::copy(&it.elf, &it.program).unwrap();
-    let name = with_attribute(&it.program, b"kept");
-    let before = [name, "user.label"].map(|name| attribute(&it.program, name));
-    assert!(before[0].is_some());
+    let names = with_attributes(&it.program, 1);
+    let before = names.map(|name| attribute(&it.program, name));
+    assert!(before.iter().all(Option::is_some));
     store.install(&it.program, &it.program).unwrap();
     assert!(is_abc(&fs::read(&it.program).unwrap()));
-    assert_eq!(
-        [name, "user.label"].map(|name| attribute(&it.program, name)),
-        before
-    );
+    assert_eq!(names.map(|name| attribute(&it.program, name)), before);
     // As they are when it is put back, not as they were.
-    let again = with_attribute(&it.program, b"changed");
-    let before = [again, "user.label"].map(|name| attribute(&it.program, name));
+    with_attributes(&it.program, 2);
+    let changed = names.map(|name| attribute(&it.program, name));
+    assert!(changed[0] != before[0] && changed[1] != before[1]);
     store.remove(&it.program, true).unwrap();
     assert_eq!(runs(&it.program), usual());
-    assert_eq!(
-        [again, "user.label"].map(|name| attribute(&it.program, name)),
-        before
-    );
+    assert_eq!(names.map(|name| attribute(&it.program, name)), changed);
 }
 
 /// An access control list of the folder's, which every new file in it gets, is not the program's.
@@ -143,35 +165,16 @@ fn list_that_the_folder_gives_is_not_the_programs() {
     let it = place(&usual());
     let store = Store::open(&it.store).unwrap();
     fs::copy(&it.elf, &it.program).unwrap();
-    // Version 2; owner rwx, user 12345 rwx, group r-x, mask rwx, others ---.
-    let mut list = vec![2, 0, 0, 0];
-    for (tag, rights, id) in [
-        (1_u16, 7_u16, u32::MAX),
-        (2, 7, 12345),
-        (4, 5, u32::MAX),
-        (16, 7, u32::MAX),
-        (32, 0, u32::MAX),
-    ] {
-        list.extend(tag.to_le_bytes());
-        list.extend(rights.to_le_bytes());
-        list.extend(id.to_le_bytes());
-    }
     let folder = it.program.parent().unwrap();
-    let set = setxattr(
-        folder,
-        "system.posix_acl_default",
-        &list,
-        XattrFlags::empty(),
-    );
+    set(folder, "system.posix_acl_default", &access_list(12345));
     store.install(&it.program, &it.program).unwrap();
-    // A file system without such lists gives none.
-    let inherits = set.is_ok();
-    if inherits {
-        fs::write(it.program.with_file_name("other"), b"").unwrap();
-        let other = it.program.with_file_name("other");
-        assert!(attribute(&other, "system.posix_acl_access").is_some());
-    }
-    assert_eq!(attribute(&it.program, "system.posix_acl_access"), None);
+    let other = it.program.with_file_name("other");
+    fs::write(&other, b"").unwrap();
+    assert!(
+        attribute(&other, ACCESS_LIST).is_some(),
+        "the folder gives none"
+    );
+    assert_eq!(attribute(&it.program, ACCESS_LIST), None);
     let mode = fs::metadata(&it.program).unwrap().permissions().mode();
     let elf = fs::metadata(&it.elf).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, elf & 0o777);

@@ -157,6 +157,7 @@ rem_u32 pm_copy_crc32c(struct pm_env *env, void *to, const void *from,
 	if (!cpu_feature_enabled(X86_FEATURE_XMM4_2) ||
 	    !IS_ALIGNED((unsigned long)to | bytes, TURN_BYTES))
 		return copy_in_pieces(env, to, from, bytes, crc);
+	pmcore_lost_write(to, bytes);
 	pmcore_lost_written(to, bytes);
 	while (bytes) {
 		size_t now = bytes;
@@ -188,7 +189,7 @@ bool pm_fetch_crc32c(void *to, const void *from, size_t bytes, rem_u32 *crc)
 	if (!cpu_feature_enabled(X86_FEATURE_XMM4_2) ||
 	    !IS_ALIGNED(bytes, TURN_BYTES))
 		return fetch_in_pieces(to, from, bytes, crc);
-	return pmcore_readable(from, bytes) == bytes &&
-	       fetch_turns(to, from, bytes / TURN_BYTES, crc);
+	return fetch_turns(to, pmcore_media(from, bytes), bytes / TURN_BYTES,
+			   crc);
 }
 EXPORT_SYMBOL_GPL(pm_fetch_crc32c);

@@ -40,8 +40,7 @@ bool pm_load64(const void *from, rem_u64 *ret)
 	u32 lost = 1;
 	u64 word = 0;
 
-	if (pmcore_readable(from, sizeof(word)) < sizeof(word))
-		return false;
+	from = pmcore_media(from, sizeof(word));
 	asm volatile("1: movq %[from], %[word]\n"
 		     "   xorl %[lost], %[lost]\n"
 		     "2:\n"
@@ -104,6 +103,7 @@ void pm_copy(struct pm_env *env, void *to, const void *from, size_t bytes)
 {
 	size_t done, now;
 
+	pmcore_lost_write(to, bytes);
 	for (done = 0; done < bytes; done += now) {
 		void *at = to + done;
 
@@ -122,6 +122,7 @@ void pm_zero(struct pm_env *env, void *to, size_t bytes)
 {
 	size_t done, now;
 
+	pmcore_lost_write(to, bytes);
 	for (done = 0; done < bytes; done += now) {
 		void *at = to + done;
 

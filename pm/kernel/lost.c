@@ -8,15 +8,20 @@
  * for raw segments; blocks have a list of their own (pmbc). A write of a whole sector
  * takes it off the list.
  *
- * For tests (PM_TESTS) a line is lost by the parameter lost_line: it cannot be read
+ * For tests (PM_TESTS) a line is lost by the parameter lost_line: a load from it faults,
  * until a store covers it.
  */
 #include <linux/badblocks.h>
 #include <linux/blk_types.h>
 #include <linux/export.h>
+#include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/smp.h>
 #include <linux/sysfs.h>
 #include <linux/uaccess.h>
+#include <linux/vmalloc.h>
+
+#include <asm/tlbflush.h>
 
 #include "pmcore.h"
 
@@ -28,6 +33,9 @@ static struct badblocks lost;
 static ulong lost_line = NO_LINE;
 module_param(lost_line, ulong, 0600);
 MODULE_PARM_DESC(lost_line, "for tests: offset of a line of 64 bytes that media has lost");
+
+static void *edge; /* a page, behind which nothing is mapped */
+static struct page *edge_page;
 
 /**
  * pmcore_readable() - how much there is before the line that a test has lost
@@ -45,6 +53,60 @@ size_t pmcore_readable(const void *from, size_t bytes)
 }
 EXPORT_SYMBOL_GPL(pmcore_readable);
 
+/**
+ * pmcore_media() - where to load from
+ * @from: what is to be read
+ * @bytes: how much of it
+ *
+ * That there is a fault is up to the CPU, and that it is survived to the loads.
+ *
+ * Return: @from. Where a test has lost something of it, a place at which a load of as
+ * much faults in the middle, or at once.
+ */
+const void *pmcore_media(const void *from, size_t bytes)
+{
+	size_t good = pmcore_readable(from, bytes);
+
+	if (good == bytes)
+		return from;
+	return edge + PAGE_SIZE - min(good, PAGE_SIZE);
+}
+
+static void test_exit(void)
+{
+	vunmap(edge);
+	edge = NULL;
+	if (edge_page)
+		__free_page(edge_page);
+	edge_page = NULL;
+}
+
+static void flush_here(void *unused)
+{
+	__flush_tlb_all();
+}
+
+/* Not the gap that vmalloc() leaves behind what it gives: KASAN looks after that. */
+static int test_init(void)
+{
+	struct page *pages[2];
+	unsigned int level;
+	pte_t *behind = NULL;
+
+	edge_page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+	pages[0] = edge_page;
+	pages[1] = edge_page;
+	edge = edge_page ? vmap(pages, 2, VM_MAP, PAGE_KERNEL) : NULL;
+	if (edge)
+		behind = lookup_address((unsigned long)edge + PAGE_SIZE,
+					&level);
+	if (!behind || level != PG_LEVEL_4K)
+		return -ENOMEM;
+	set_pte(behind, __pte(0));
+	on_each_cpu(flush_here, NULL, 1);
+	return 0;
+}
+
 static void heal(unsigned long at, size_t bytes)
 {
 	unsigned long line = READ_ONCE(lost_line);
@@ -53,6 +115,15 @@ static void heal(unsigned long at, size_t bytes)
 		WRITE_ONCE(lost_line, NO_LINE);
 }
 #else
+static int test_init(void)
+{
+	return 0;
+}
+
+static void test_exit(void)
+{
+}
+
 static void heal(unsigned long at, size_t bytes)
 {
 }
@@ -60,8 +131,7 @@ static void heal(unsigned long at, size_t bytes)
 
 bool pm_fetch(void *to, const void *from, size_t bytes)
 {
-	return pmcore_readable(from, bytes) == bytes &&
-	       !copy_mc_to_kernel(to, from, bytes);
+	return !copy_mc_to_kernel(to, pmcore_media(from, bytes), bytes);
 }
 EXPORT_SYMBOL_GPL(pm_fetch);
 
@@ -92,6 +162,36 @@ bool pmcore_lost_find(const void *from, size_t bytes)
 EXPORT_SYMBOL_GPL(pmcore_lost_find);
 
 /**
+ * pmcore_lost_write() - sectors are about to be stored to
+ * @to: where
+ * @bytes: how much
+ *
+ * Those that are listed, and all of which is written, are made good before it. Context:
+ * may sleep.
+ */
+void pmcore_lost_write(const void *to, size_t bytes)
+{
+	unsigned long offset = to - pmcore.base;
+	sector_t at = DIV_ROUND_UP(offset, SECTOR_SIZE);
+	sector_t end = (offset + bytes) >> SECTOR_SHIFT;
+	sector_t bad;
+	int count;
+
+	if (!READ_ONCE(lost.count))
+		return;
+	while (at < end &&
+	       badblocks_check(&lost, at, min_t(u64, end - at, INT_MAX), &bad,
+			       &count)) {
+		sector_t next = min(bad + count, end);
+
+		at = max(at, bad);
+		pmcore_poison_clear((u64)at << SECTOR_SHIFT,
+				    (u64)(next - at) << SECTOR_SHIFT);
+		at = next;
+	}
+}
+
+/**
  * pmcore_lost_written() - sectors that were stored to are there again
  * @to: where
  * @bytes: how much
@@ -118,11 +218,16 @@ ssize_t pmcore_lost_show(char *buf)
 }
 
 /**
- * pmcore_lost_init() - an empty list
+ * pmcore_lost_init() - a list of what the platform knows
  */
 int pmcore_lost_init(void)
 {
-	return badblocks_init(&lost, 1);
+	int err = badblocks_init(&lost, 1);
+
+	if (err)
+		return err;
+	pmcore_poison_import(&lost);
+	return test_init();
 }
 
 /**
@@ -130,5 +235,6 @@ int pmcore_lost_init(void)
  */
 void pmcore_lost_exit(void)
 {
+	test_exit();
 	badblocks_exit(&lost);
 }

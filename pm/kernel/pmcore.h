@@ -79,13 +79,20 @@ void pmcore_promise_unwatch(struct notifier_block *holder);
 /* What media has lost; see lost.c. */
 #ifdef PM_TESTS
 size_t pmcore_readable(const void *from, size_t bytes);
+const void *pmcore_media(const void *from, size_t bytes);
 #else
 static inline size_t pmcore_readable(const void *from, size_t bytes)
 {
 	return bytes;
 }
+
+static inline const void *pmcore_media(const void *from, size_t bytes)
+{
+	return from;
+}
 #endif
 bool pmcore_lost_find(const void *from, size_t bytes);
+void pmcore_lost_write(const void *to, size_t bytes);
 void pmcore_lost_written(const void *to, size_t bytes);
 
 /* For direct access; see window.c. */
@@ -153,6 +160,10 @@ int pmcore_lost_init(void);
 void pmcore_lost_exit(void);
 ssize_t pmcore_lost_show(char *buf);
 
+struct badblocks;
+void pmcore_poison_import(struct badblocks *list);
+void pmcore_poison_clear(u64 at, u64 bytes);
+
 int pmcore_dirty_init(void);
 void pmcore_dirty_exit(void);
 u64 pmcore_dirty_written(void);
@@ -162,6 +173,7 @@ void pmcore_dirty_flush(struct address_space *mapping, u32 slot, u64 start,
 
 int pmcore_source_get(void);
 void pmcore_source_put(void);
+struct block_device *pmcore_source_bdev(void);
 bool pmcore_source_saves(void);
 int pmcore_source_watch(struct notifier_block *nb);
 void pmcore_source_unwatch(struct notifier_block *nb);

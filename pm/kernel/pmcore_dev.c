@@ -138,6 +138,7 @@ static size_t write_here(u32 slot, loff_t at, struct iov_iter *from,
 {
 	void *to = pm_segment_at(&pmcore.region, slot) + at;
 
+	pmcore_lost_write(to, count);
 	count = _copy_from_iter_flushcache(to, count, from);
 	pmcore_lost_written(to, count);
 	return count;

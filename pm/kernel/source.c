@@ -251,6 +251,14 @@ void pmcore_source_put(void)
 }
 
 /**
+ * pmcore_source_bdev() - the device that the region is on, or NULL
+ */
+struct block_device *pmcore_source_bdev(void)
+{
+	return bdev_file ? file_bdev(bdev_file) : NULL;
+}
+
+/**
  * pmcore_source_saves() - whether the platform saves caches when the power fails, now
  *
  * Context: any.

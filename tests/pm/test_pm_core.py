@@ -25,9 +25,20 @@ from lab.setup.pm import series
 SOAK_RUNS = 10_000_000
 PLANTED_MIN = 20
 LIBRARY = "libcrash_states.a"  # what a cut may leave, for C
-# Of the campaign, of test_pm_guest.py and of test_pm_promise.py.
-GUEST = ("campaign-pm", "guest-syncs", "guest-promise")
-OF_MODULES = {"fof-left-behind", "mkwrite-unlocked"}
+# Of the campaign, of test_pm_guest.py, of test_pm_promise.py and of test_pm_modules.py.
+GUEST = ("campaign-pm", "guest-syncs", "guest-promise", "guest-modules")
+OF_MODULES = {
+    "clean-without-unmap",
+    "fetch-by-memcpy",
+    "fof-left-behind",
+    "format-forces",
+    "mkwrite-unlocked",
+    "poison-not-cleared",
+    "poison-unlisted",
+    "remove-while-open",
+    "sync-nothing",
+    "writer-beside-disk",
+}
 ROOMS = ("pm", "format", "machine/crash-states/c")
 
 
