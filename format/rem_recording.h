@@ -17,12 +17,20 @@
  * same image as a cut at the first of them. A cut "at event n" keeps the events
  * before n.
  *
+ * Where no domain covers the memory controller's queue (REM_REC_DOMAIN_NONE) a
+ * line leaves the caches with REM_REC_ACCEPTED, and a fence waits for no more
+ * than that. Its REM_REC_WRITEBACK follows when the controller has written it:
+ * both come in the same order, each with the same line and bytes. In other
+ * domains there is no REM_REC_ACCEPTED: what is accepted is on media.
+ *
  * The coherent view, which CPUs and devices read, is recorded only inside windows:
  * it is media with each REM_REC_LINE, REM_REC_STORE and REM_REC_UNSEEN applied to
  * it. A line is dirty from the first of these until it is the same in the coherent
  * view and on media. A write-back whose bytes differ from the view reveals a
  * change without a recorded store, unless the line was stored to between its
  * REM_REC_FLUSH by CLWB or CLFLUSHOPT and the write-back: then it stays dirty.
+ * Where lines are accepted first REM_REC_ACCEPTED reveals that, and the
+ * write-back leaves the view as it is.
  * Other such changes are looked for, and are REM_REC_UNSEEN: before each
  * REM_REC_CACHE_ALL, when the machine reports that it stopped, and at the cut.
  * Outside windows stores are not recorded. After a window the view is unknown
@@ -32,7 +40,9 @@
  * A real cache may evict any dirty line at any moment, and a flushed line may
  * reach the persistence domain at once or with the next fence. So inside a window
  * each subset of the dirty lines, written to media with their content of that
- * moment, is another image that a cut at that place may leave.
+ * moment, is another image that a cut at that place may leave. Accepted lines
+ * are written in their order, at any speed: a content that came into being
+ * after n lines had been accepted is on media only if these n are.
  *
  * The file is written in order, and the writer may be killed at any byte: readers
  * ignore an incomplete event at the end, and everything from a kind of zero on.
@@ -50,7 +60,7 @@
 
 /* "REMRECRD", little-endian */
 #define REM_REC_MAGIC 0x44524345524d4552
-#define REM_REC_VERSION 1
+#define REM_REC_VERSION 2
 #define REM_REC_LINE_BYTES 64
 #define REM_REC_PAYLOAD_MAX 80
 
@@ -156,6 +166,11 @@ enum rem_rec_kind {
 	 * machine had printed there about its data is a promise
 	 */
 	REM_REC_CONSOLE = 14,
+	/* {line, 64 bytes}: the memory controller has taken the line and will
+	 * write it, unless power is cut; REM_REC_DOMAIN_NONE only.
+	 * @aux = enum rem_rec_cause
+	 */
+	REM_REC_ACCEPTED = 15,
 };
 
 /* Why a line left the caches, or which instruction requested it. */

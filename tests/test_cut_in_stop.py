@@ -104,6 +104,7 @@ def test_hold_up_too_short_resumes_or_cold_boots_with_a_reason(it: Bed, hold_up_
     def cut() -> None:
         record = it.machine.cut(CutPlan(hold_up_ns=hold_up_us * 1000))
         assert committed(it) or not record.stopped, "sent STOPPED before the commit"
+        assert hold_up_us > 0 or not record.stopped, "the Stop had ended: nothing was cut"
 
     play(it, cut, to_guest=True)
 

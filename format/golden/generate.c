@@ -270,6 +270,7 @@ static void write_recording(void)
 		[REM_REC_CACHE_ALL] = 8, [REM_REC_UNSEEN] = 72,
 		[REM_REC_DISK_LOG] = 8,	 [REM_REC_LINE] = 72,
 		[REM_REC_END] = 0,	 [REM_REC_CONSOLE] = 8,
+		[REM_REC_ACCEPTED] = 72,
 	};
 	struct rem_rec_header header = {
 		.magic = REM_REC_MAGIC,
@@ -293,7 +294,7 @@ static void write_recording(void)
 	for (unsigned int i = 0; i < REM_REC_PAYLOAD_MAX / 8; i++)
 		payload[i] = word(24 + i);
 	payload[0] = header.nvram_phys + 2 * REM_REC_LINE_BYTES;
-	for (unsigned int kind = REM_REC_STORE; kind <= REM_REC_CONSOLE;
+	for (unsigned int kind = REM_REC_STORE; kind <= REM_REC_ACCEPTED;
 	     kind++) {
 		struct rem_rec_event event = {
 			.kind = (rem_u8)kind,

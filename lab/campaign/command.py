@@ -77,7 +77,8 @@ def run(plan: Plan) -> Result:
         if recordings:
             booted = _check(plan, engine, recordings, store)
         found = mutants.run_model(engine, plan.seed)
-        found += mutants.run_machine(engine, folder, chosen_mutants(plan), plan.seed)
+        names = chosen_mutants(plan)
+        found += mutants.run_machine(engine, folder, names, plan.seed, plan.profile)
         result = count(store, found, booted)
         if not plan.model and not plan.recordings:  # these need not have every place
             count_mix(store, result)

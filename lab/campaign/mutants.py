@@ -9,6 +9,7 @@ and loader are patches (kernel/mutants, loader/mutants); their heads say how the
                         workload's check must fail
     Planted: late       with this bug no image would ever be entered: it is switched on just before
                         the Stop that is recorded, not at boot
+    Caches: PROFILE     it is a bug on a machine with these caches only
 
 Bugs with another value are for tests only. CI runs five of these bugs, in rotation by commit; a
 soak runs all. Before, the builds with planted bugs must pass the same checks within the same limits
@@ -28,6 +29,7 @@ from lab.campaign import engine as program
 from lab.campaign import workload
 from lab.campaign.engine import Work
 from lab.campaign.record import (
+    PROFILE,
     PROMISED_LINES,
     Recorded,
     consoles,
@@ -144,41 +146,53 @@ def machine_mutants() -> list[str]:
     return names
 
 
-def recorded(folder: Path, name: str) -> Recorded:
+def caches_of(name: str, profile: str) -> str:
+    """The caches of the machine that has this bug: of *profile*, unless it needs others."""
+    return patches()[name].one("Caches", profile)
+
+
+def recorded(folder: Path, name: str, profile: str = PROFILE) -> Recorded:
     """The machine that has this bug."""
     patch = patches()[name]
     return Recorded(
         folder / f"mutant-{name}",
         f"campaign-{name}",
+        profile=caches_of(name, profile),
         mutant=None if in_loader(patch) else name,
         late_mutant=is_late(patch),
         loader_mutant=name if in_loader(patch) else None,
     )
 
 
-def run_machine(engine: Path, folder: Path, names: list[str], seed: int) -> list[Found]:
+def run_machine(
+    engine: Path, folder: Path, names: list[str], seed: int, profile: str = PROFILE
+) -> list[Found]:
     """The controls of these bugs, then a machine with each. If a control fails, all are missed."""
-    for shown_by in sorted({patches()[name].one("Shown-by") for name in names}):
-        if broken := control(engine, folder, shown_by, seed):
-            info(f"campaign: the control of bugs shown by {shown_by}: {broken[0]}")
+    kinds = {(patches()[name].one("Shown-by"), caches_of(name, profile)) for name in names}
+    for shown_by, caches in sorted(kinds):
+        if broken := control(engine, folder, shown_by, seed, caches):
+            info(f"campaign: the control of bugs shown by {shown_by} on {caches}: {broken[0]}")
             return [Found(name, frozenset(), ()) for name in names]
-    return [look_for(engine, folder, name, seed) for name in names]
+    return [look_for(engine, folder, name, seed, profile) for name in names]
 
 
-def control(engine: Path, folder: Path, shown_by: str, seed: int) -> tuple[Broken, ...]:
+def control(
+    engine: Path, folder: Path, shown_by: str, seed: int, profile: str = PROFILE
+) -> tuple[Broken, ...]:
     """What the checks of bugs of this kind find on their builds while no bug is on."""
     machine = Recorded(
         folder / f"mutant-{NONE}-{shown_by}",
         f"campaign-{NONE}-{shown_by}",
+        profile=profile,
         mutant=NONE,
         loader_mutant=NONE,
     )
     return _checked(engine, machine, shown_by, FILES, 1, seed)
 
 
-def look_for(engine: Path, folder: Path, name: str, seed: int) -> Found:
+def look_for(engine: Path, folder: Path, name: str, seed: int, profile: str = PROFILE) -> Found:
     """A machine with a bug: recorded and judged, or booted."""
-    patch, machine = patches()[name], recorded(folder, name)
+    patch, machine = patches()[name], recorded(folder, name, profile)
     load, stops = LOADS.get(name, FILES), STOPS.get(name, 1)
     broken = _checked(engine, machine, patch.one("Shown-by"), load, stops, seed)
     result = Found(name, patch.verdicts, broken)
@@ -227,11 +241,13 @@ def _resume(machine: Machine) -> None:
 
 
 def run_model(engine: Path, seed: int, names: list[str] | None = None) -> list[Found]:
-    """The model's bugs, after the model without one, in which no rule may be broken."""
+    """The model's bugs, after the model without one, in which no rule may be broken, on a machine
+    with and on one without a persistence domain."""
     found = []
     known = program.model_mutants(engine)
     with tempfile.TemporaryDirectory(prefix="rem-mutants-") as folder:
         healthy = program.synth(engine, Path(folder) / "healthy", seed)
+        healthy += program.synth(engine, Path(folder) / "uncovered", seed, uncovered=True)
         if wrong := violations(engine, healthy, seed):
             info(f"campaign: the model without a bug: {wrong[0]}")
             return [Found(name, frozenset(), ()) for name in ("none", *(names or known))]

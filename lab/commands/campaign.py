@@ -74,8 +74,13 @@ class MachineWords:
         ),
     ] = None
     caches: Annotated[
-        str, typer.Option(help="Profile of the recorded machine's caches.", metavar="PROFILE")
-    ] = "wsp-d510"
+        str | None,
+        typer.Option(
+            help="Profile of the caches of the machine that is recorded; default wsp-d510. On"
+            " wsp-x5650-none the memory controller's queue is lost with the power.",
+            metavar="PROFILE",
+        ),
+    ] = None
     disk_cache: Annotated[
         str,
         typer.Option(
@@ -120,7 +125,8 @@ class AmountWords:
         str | None,
         typer.Option(
             help="Planted bugs of kernel and loader: all, five (by commit), none, or names."
-            " Default five, or all in tier soak; none with --model or --recording.",
+            " Default five, or all in tier soak; none with --model or --recording, and where"
+            " caches survive.",
             metavar="NAMES",
         ),
     ] = None
@@ -163,13 +169,15 @@ def check(words: CampaignWords) -> Plan:
         raise UsageError("--workload and --check go together")
     if machine.disk_cache not in DISK_CACHES:
         raise UsageError(f"--disk-cache {machine.disk_cache}: choose {' or '.join(DISK_CACHES)}")
+    if machine.caches and (recordings or source.model):
+        given = "--model" if source.model else "--recording"
+        raise UsageError(
+            f"--caches is of a machine that is recorded now: leave it out with {given}"
+        )
     from lab.campaign.command import Plan
     from lab.campaign.workload import Workload
-    from lab.machine.caches import check_profile
 
-    profile = check_profile(machine.caches)
-    if profile is None:
-        raise UsageError("--caches off: a campaign needs a machine with volatile caches")
+    profile, without_bugs = checked_caches(machine.caches, amount.mutants)
     soak = amount.tier == "soak"
     one_source = bool(recordings or source.model or machine.workload)
     minutes = amount.minutes or (SOAK_MINUTES if soak else None)
@@ -187,12 +195,29 @@ def check(words: CampaignWords) -> Plan:
         limit_s=minutes * 60 if minutes else None,
         boots=amount.boots,
         whole=amount.whole,
-        mutants=amount.mutants or ("none" if one_source else MUTANTS[amount.tier]),
+        mutants=amount.mutants or ("none" if one_source or without_bugs else MUTANTS[amount.tier]),
         load=load,
         profile=profile,
         claimed=machine.disk_cache == "claimed",
         soak=soak and not one_source,
     )
+
+
+def checked_caches(caches: str | None, mutants: str | None) -> tuple[str, bool]:
+    """The profile, and whether the caches survive: then nothing needs a flush, and planted bugs of
+    flushes are none."""
+    from lab.campaign.record import PROFILE
+    from lab.machine.caches import caches_survive, check_profile
+
+    profile = check_profile(caches or PROFILE)
+    if profile is None:
+        raise UsageError("--caches off: a campaign needs a machine with volatile caches")
+    survive = caches_survive(profile)
+    if survive and mutants not in {None, "none"}:
+        raise UsageError(
+            f"--caches {profile}: caches that survive hide planted bugs: choose --mutants none"
+        )
+    return profile, survive
 
 
 def checked_recordings(recordings: list[Path]) -> tuple[Path, ...]:

@@ -27,7 +27,8 @@ class ReplayWords:
         typer.Option(
             help="Lines that had been evicted early: none, all, one:N, allbut:N, pair:N:M,"
             " page:N, mask:BITS, random:SEED:OF_256, torn:SEED:OF_256,"
-            " older:SEED:OF_256, words:BITS, or offsets in hex.",
+            " older:SEED:OF_256, words:BITS, or offsets in hex. drained:LINES: before any of"
+            " them: the memory controller had written so many lines more.",
             metavar="LINES",
         ),
     ] = "none"

@@ -54,6 +54,12 @@ def check_profile(text: str) -> str | None:
     return text
 
 
+def caches_survive(profile: str) -> bool:
+    """Whether a machine's caches outlive its power: then it needs no flush."""
+    described = tomllib.loads(PROFILES_FILE.read_text(encoding="utf-8"))
+    return bool(described[profile]["domain"] == "eadr")
+
+
 def fill_memory(files: MachineFiles, config: MachineConfig) -> None:
     """Power on: CPUs read what media has. Holes stay holes, which makes searches quick."""
     media, memory = files.nvram(config), files.memory(config)

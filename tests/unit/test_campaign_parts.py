@@ -18,7 +18,7 @@ from lab.campaign.boots import Booted, choose
 from lab.campaign.command import Plan, chosen_mutants, count, count_mix, run
 from lab.campaign.engine import Judged, Work, broken_text
 from lab.campaign.figures import images_per_s, mix, violations
-from lab.campaign.mutants import Found, kind_of, machine_mutants, patches
+from lab.campaign.mutants import Found, caches_of, kind_of, machine_mutants, patches
 from lab.campaign.page import page
 from lab.campaign.record import Recorded
 from lab.campaign.shrink import as_eviction, command, shrunk
@@ -194,6 +194,11 @@ def test_every_mutant_has_its_turn() -> None:
     assert seen == set(names)
     assert rotation(names, "abc", 5) == rotation(names, "abc", 5)
     assert len(rotation(names, "abc", 5)) == 5
+
+
+def test_bug_that_needs_a_machine_has_it() -> None:
+    assert caches_of("report-unwritten", "wsp-d510") == "wsp-x5650-none"
+    assert caches_of("skip-flush", "wsp-d510") == "wsp-d510"
 
 
 def test_page_has_a_command_for_each_cell(store: Store) -> None:

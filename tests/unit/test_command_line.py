@@ -314,6 +314,16 @@ def test_campaign_plan_follows_its_tier() -> None:
     assert model.model and model.mutants == "none"
 
 
+def test_campaign_plants_no_bugs_where_caches_survive() -> None:
+    def planned(caches: str) -> tuple[str, str]:
+        machine = campaign.MachineWords(caches=caches)
+        plan = campaign.check(campaign_words(machine=machine))
+        return plan.profile, plan.mutants
+
+    assert planned("wsp-x5650-none") == ("wsp-x5650-none", "five")
+    assert planned("server-eadr") == ("server-eadr", "none")
+
+
 @pytest.mark.parametrize(
     "groups",
     [
@@ -322,6 +332,14 @@ def test_campaign_plan_follows_its_tier() -> None:
         {"machine": campaign.MachineWords(workload="sh")},
         {"machine": campaign.MachineWords(disk_cache="lost")},
         {"machine": campaign.MachineWords(caches="off")},
+        {
+            "machine": campaign.MachineWords(caches="server-eadr"),
+            "amount": campaign.AmountWords(mutants="all"),
+        },
+        {
+            "machine": campaign.MachineWords(caches="wsp-x5650-none"),
+            "source": campaign.SourceWords(model=True),
+        },
     ],
 )
 def test_wrong_words_of_campaign_are_refused(groups: dict[str, Any]) -> None:

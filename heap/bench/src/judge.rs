@@ -111,7 +111,7 @@ fn look_at<P: Policy>(
         Ok(())
     };
     let limits = Trial::limits(limit, limit / 8);
-    let mut history = History::new(window.media[heap].to_vec(), limits, 1);
+    let mut history = History::in_domain(window.domain, window.media[heap].to_vec(), limits, 1);
     let broken = history.follow(events, &mut check).err();
     let marks = events
         .iter()

@@ -62,9 +62,19 @@ impl Broken {
 /// What was wrong, with the place of the cut.
 impl From<Refused<Self>> for Broken {
     fn from(refused: Refused<Self>) -> Self {
-        let Refused { event, pick, what } = refused;
-        let (verdict, what) = (what.verdict, what.what);
-        Self::new(verdict, Refused { event, pick, what })
+        let Refused {
+            event,
+            written,
+            pick,
+            what: Self { verdict, what },
+        } = refused;
+        let refused = Refused {
+            event,
+            written,
+            pick,
+            what,
+        };
+        Self::new(verdict, refused)
     }
 }
 

@@ -149,6 +149,6 @@ fn apply(caches: &mut Caches<Image, FlatTiming>, event: &Event) {
         }
         Event::Flush(_, number) => caches.clwb(core, Line(*number as u32)),
         Event::Fence(_) => caches.fence(core),
-        Event::Mark(_) => {}
+        Event::Written(_) | Event::Mark(_) => {}
     }
 }

@@ -223,6 +223,7 @@ impl<M: Memory, T: Timing> Caches<M, T> {
             self.wait(core, room_ps - now_ps);
             now_ps = self.look();
         }
+        self.memory.accepted(line, &bytes, cause);
         self.queue
             .accept(line, bytes, cause, now_ps + busy_ps, busy_ps);
         busy_ps

@@ -12,6 +12,8 @@ pub struct Image {
     pub media: Vec<Bytes>,
     /// Each write to media.
     pub log: Vec<(Line, Cause)>,
+    /// Each line that the memory controller took before it wrote it.
+    pub accepted: Vec<(Line, Cause)>,
 }
 
 impl Image {
@@ -22,6 +24,7 @@ impl Image {
             coherent: vec![[0; 64]; lines],
             media: vec![[0; 64]; lines],
             log: Vec::new(),
+            accepted: Vec::new(),
         }
     }
 }
@@ -37,6 +40,10 @@ impl Memory for Image {
 
     fn next_difference(&self, from: Line, end: Line) -> Option<Line> {
         (from.0..end.0).map(Line).find(|line| self.differs(*line))
+    }
+
+    fn accepted(&mut self, line: Line, _: &Bytes, cause: Cause) {
+        self.accepted.push((line, cause));
     }
 
     fn write(&mut self, line: Line, bytes: &Bytes, cause: Cause) {

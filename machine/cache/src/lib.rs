@@ -109,6 +109,9 @@ pub trait Memory {
     fn differs(&self, line: Line) -> bool;
     /// The first line in `from..end` that differs.
     fn next_difference(&self, from: Line, end: Line) -> Option<Line>;
+    /// The memory controller has taken these bytes, and will write them: only where no domain covers
+    /// its queue.
+    fn accepted(&mut self, line: Line, bytes: &Bytes, cause: Cause);
     /// Writes these bytes to media.
     fn write(&mut self, line: Line, bytes: &Bytes, cause: Cause);
     /// Sets the coherent view to media: the line was not written back.

@@ -83,6 +83,27 @@ fn accepted_line_needs_a_domain_or_time_to_be_kept() {
     }
 }
 
+/// A recording has both: lines are accepted and written in the same order.
+#[test]
+fn accepted_lines_are_told_before_they_are_written() {
+    let mut caches = machine("wsp-x5650-none", Domain::None);
+    for line in 1..=3 {
+        store(&mut caches, BOOT, line);
+        caches.clwb(BOOT, Line(line));
+    }
+    assert!(caches.memory.accepted.is_empty(), "no fence yet");
+    caches.fence(BOOT);
+    assert_eq!(caches.memory.accepted.len(), 3);
+    assert!(!on_media(&caches, 3), "accepted, and not written");
+    caches.wait(BOOT, 1_000_000);
+    caches.advance();
+    assert_eq!(caches.memory.accepted, caches.memory.log);
+    let mut caches = machine("wsp-x5650-none", Domain::Adr);
+    store(&mut caches, BOOT, 1);
+    caches.clflush(BOOT, Line(1));
+    assert!(on_media(&caches, 1) && caches.memory.accepted.is_empty());
+}
+
 #[test]
 fn wbinvd_on_the_boot_cpu_alone_loses_other_cores_lines() {
     let mut caches = machine("wsp-c5528", Domain::Adr);

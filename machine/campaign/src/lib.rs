@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`media`] | media at a cut, changed in place with an incremental digest |
 //! | [`dirty`] | which images a cut may leave, by the rules of `remanence-crash-states` |
+//! | [`queue`] | what a memory controller without a persistence domain may lose |
 //! | [`disk`] | the state of a disk after a cut |
 //! | [`record`] | rules on the record block |
 //! | [`run`] | the state at an event: media, the coherent view, the place in Stop or Go |
@@ -31,6 +32,7 @@ pub mod judge;
 pub mod lost;
 pub mod media;
 pub mod plan;
+pub mod queue;
 pub mod record;
 pub mod reference;
 pub mod replay;
@@ -66,6 +68,9 @@ pub enum CampaignError {
     NoSuchPlace(u64),
     /// A place outside every window, so memory's content is unknown.
     OutsideWindow(u64),
+    /// The write-back of a line that the memory controller had not accepted, or an acceptance where
+    /// what is accepted is on media: after this event nobody knows what the queue holds.
+    Queue(u64),
     /// A text that is not an eviction.
     NoSuchEviction(NotAnEviction),
 }
@@ -103,6 +108,10 @@ impl std::fmt::Display for CampaignError {
                 f,
                 "event {cut} is outside every window: memory as CPUs saw it was not recorded; \
                  choose a cut in Stop or Go"
+            ),
+            Self::Queue(event) => write!(
+                f,
+                "event {event} is not what the memory controller's queue would do: record it again"
             ),
             Self::NoSuchEviction(err) => write!(f, "{err}"),
         }

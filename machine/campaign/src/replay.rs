@@ -181,6 +181,9 @@ fn tell(event: u64, timed: &Timed<'_>, phys: u64) -> String {
         Event::WriteBack { line, cause, .. } => {
             format!("write-back {:#x} cause {}", line - phys, cause.0)
         }
+        Event::Accepted { line, cause, .. } => {
+            format!("accepted   {:#x} cause {}", line - phys, cause.0)
+        }
         Event::Flush { line, cause, pc } => {
             format!(
                 "flush      {:#x} by instruction {} at {pc:#x}",

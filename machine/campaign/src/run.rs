@@ -14,12 +14,15 @@ use remanence_format::{
     REM_EVENT_STOP_FAILED, REM_EVENT_STOP_SYSCORE, REM_NOTE_OFFSET, REM_SLOTS, REM_TIMELINE_OFFSET,
     REM_TIMELINE_STRIDE_BYTES, RemEvent, RemWord,
 };
-use remanence_recording::{Cause, Event, Events, Header, LINE_BYTES, Phase, Reader, Timed};
+use remanence_recording::{
+    Cause, DOMAIN_NONE, Event, Events, Header, LINE_BYTES, Phase, Reader, Timed,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::Disk;
 use crate::judge::{Decision, Judge};
 use crate::media::Media;
+use crate::queue::Queue;
 use crate::reference::Reference;
 use crate::{CampaignError, record, verdict};
 use remanence_crash_states::Line;
@@ -131,7 +134,8 @@ pub struct Run<'a> {
     events: Events<'a>,
     /// Media after the write-backs so far.
     pub media: Media,
-    /// Lines in which the coherent view differs from media, by offset in NVRAM.
+    /// Lines in which the coherent view differs from media, by offset in NVRAM: in caches, or in the
+    /// memory controller's queue.
     pub dirty: BTreeMap<u64, Line>,
     /// Whether the coherent view is known.
     pub window: bool,
@@ -157,7 +161,21 @@ pub struct Run<'a> {
     /// Lines whose flush awaits a fence, and whether they were stored to since.
     in_flight: BTreeMap<u64, bool>,
     /// Of each dirty line what it has held since media was the same, but its newest content.
-    versions: BTreeMap<u64, Vec<Line>>,
+    versions: BTreeMap<u64, Vec<Version>>,
+    /// Of each dirty line, how many lines had been accepted when its newest content came into being.
+    newest_after: BTreeMap<u64, u64>,
+    /// Accepted and not yet written.
+    pub queue: Queue,
+}
+
+/// A content that a dirty line has had.
+#[derive(Debug, Clone, Copy)]
+pub struct Version {
+    /// How many lines the memory controller had accepted when it came into being: media has it only
+    /// if it has these.
+    pub after: u64,
+    /// The content.
+    pub data: Line,
 }
 
 /// Of one line so many versions are kept: the first ones, of which others are most likely to differ.
@@ -190,6 +208,8 @@ impl<'a> Run<'a> {
             commits_stored: [RemWord::default(); 2],
             in_flight: BTreeMap::new(),
             versions: BTreeMap::new(),
+            newest_after: BTreeMap::new(),
+            queue: Queue::default(),
         };
         run.commits_stored = [run.commit_word(0), run.commit_word(1)];
         run.progress.consumed_stored = run.consumed_word();
@@ -266,6 +286,7 @@ impl<'a> Run<'a> {
         self.time_ns = timed.time_ns;
         let offset = |address: u64| address - self.recording.header.nvram_phys;
         match timed.event {
+            Event::Accepted { line, data, .. } => self.accept(offset(line), data)?,
             Event::WriteBack { line, data, .. } => {
                 self.write_back(offset(line), data)?;
                 if let Some(judge) = judge.filter(|_| record::decisive(offset(line))) {
@@ -341,20 +362,50 @@ impl<'a> Run<'a> {
         self.disks.values().map(Disk::forgettable).sum()
     }
 
+    fn is_queued(&self) -> bool {
+        self.recording.header.domain == DOMAIN_NONE
+    }
+
+    /// A line has left the caches.
+    fn accept(&mut self, offset: u64, data: &Line) -> Result<(), CampaignError> {
+        if !self.is_queued() {
+            return Err(CampaignError::Queue(self.event));
+        }
+        self.leaves(offset, data);
+        self.queue.accept(offset, data);
+        Ok(())
+    }
+
+    /// If the bytes of a line that leaves the caches differ from the view's, something changed them
+    /// without a store (DMA, an interrupt's frame), unless the line was stored to after the flush
+    /// began.
+    fn leaves(&mut self, offset: u64, data: &Line) {
+        let stored_since = self.in_flight.remove(&offset).unwrap_or(false);
+        if self.window && !stored_since {
+            self.change_view(offset, *data);
+        }
+    }
+
     fn write_back(&mut self, offset: u64, data: &Line) -> Result<(), CampaignError> {
         self.write_backs += 1;
-        let old_view = self.coherent(offset);
-        let stored_since = self.in_flight.remove(&offset).unwrap_or(false);
+        let queued = self.is_queued();
+        if !queued {
+            self.leaves(offset, data);
+        } else if !self.queue.written(offset, data) {
+            return Err(CampaignError::Queue(self.event));
+        }
+        let view = self.coherent(offset);
         let old = self.media.store(offset, data);
         // From here on a cut finds these bytes or newer ones.
-        self.versions.remove(&offset);
+        let number = self.queue.on_media();
+        if let Some(versions) = self.versions.get_mut(&offset) {
+            versions.retain(|version| queued && version.after >= number);
+        }
         if let Some(reference) = &mut self.reference {
             reference.changed(offset, &old, data);
         }
         if self.window {
-            // If its bytes differ from the view's, something changed them without a store (DMA, an
-            // interrupt's frame), unless the line was stored to after the flush began.
-            self.change_view(offset, if stored_since { old_view } else { *data });
+            self.media_changed(offset, view);
         }
         let sequence = self.newest_commit_on_media();
         self.progress.committed = self.progress.committed.max(sequence);
@@ -373,24 +424,56 @@ impl<'a> Run<'a> {
     fn forget_view(&mut self) {
         self.dirty.clear();
         self.versions.clear();
+        self.newest_after.clear();
+    }
+
+    fn is_clean(&mut self, offset: u64, view: &Line) -> bool {
+        let same = self.media.line(offset) == *view;
+        if same {
+            self.dirty.remove(&offset);
+            self.versions.remove(&offset);
+            self.newest_after.remove(&offset);
+        }
+        same
+    }
+
+    /// Media has a new content of a line, and the view is as it was.
+    fn media_changed(&mut self, offset: u64, view: Line) {
+        if !self.is_clean(offset, &view) && self.dirty.insert(offset, view).is_none() {
+            self.newest_after.insert(offset, self.queue.accepted());
+        }
     }
 
     fn change_view(&mut self, offset: u64, data: Line) {
-        if self.media.line(offset) == data {
-            self.dirty.remove(&offset);
-            self.versions.remove(&offset);
-        } else if let Some(old) = self.dirty.insert(offset, data) {
+        if self.is_clean(offset, &data) {
+            return;
+        }
+        let old = self.dirty.insert(offset, data);
+        if old == Some(data) {
+            return;
+        }
+        let after = self.newest_after.insert(offset, self.queue.accepted());
+        if let (Some(data), Some(after)) = (old, after) {
             let versions = self.versions.entry(offset).or_default();
-            if old != data && versions.len() < VERSIONS_MAX {
-                versions.push(old);
+            if versions.len() < VERSIONS_MAX {
+                versions.push(Version { after, data });
             }
         }
     }
 
     /// Older contents of a dirty line, in their order.
     #[must_use]
-    pub fn versions(&self, offset: u64) -> &[Line] {
+    pub fn versions(&self, offset: u64) -> &[Version] {
         self.versions.get(&offset).map_or(&[], Vec::as_slice)
+    }
+
+    /// The newest content of a dirty line.
+    #[must_use]
+    pub fn newest(&self, offset: u64) -> Version {
+        Version {
+            after: self.newest_after.get(&offset).copied().unwrap_or(0),
+            data: self.coherent(offset),
+        }
     }
 
     fn notice_phase(&mut self, phase: Phase) {

@@ -208,5 +208,6 @@ fn kind_name(event: &Event<'_>) -> &'static str {
         Event::Cut { .. } => "cut",
         Event::End => "end",
         Event::Console { .. } => "console",
+        Event::Accepted { .. } => "accepted",
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use remanence_crash_states::Eviction;
 use remanence_crash_states::eviction::{subsets_of_lines, subsets_of_words};
+use remanence_crash_states::rng::mix;
 use remanence_recording::DOMAIN_EADR;
 use serde::Serialize;
 
@@ -67,6 +68,9 @@ impl Parts {
         }
     }
 }
+
+/// If more lines wait in the memory controller's queue, not every number of them is judged.
+const DRAINED_MAX: u64 = 16;
 
 /// Judges the cuts of a recording; see the module.
 #[derive(Debug)]
@@ -146,13 +150,34 @@ impl<'a> Trial<'a> {
                 (None, Planned::Named(eviction)) => vec![eviction.clone()],
                 (None, Planned::EachWord) => vec![Eviction::All],
             };
-            for eviction in &evictions {
+            for eviction in &self.drained(parts, evictions) {
                 if let Some(outcome) = self.judge_one(eviction) {
                     each(outcome)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// The same when the memory controller has written more of what it has accepted: of whole lines
+    /// each number, else one for each eviction.
+    fn drained(&self, parts: Parts, evictions: Vec<Eviction>) -> Vec<Eviction> {
+        let waiting = self.run.queue.len() as u64;
+        if waiting == 0 {
+            return evictions;
+        }
+        let every = parts == Parts::Lines && waiting <= DRAINED_MAX;
+        let drawn = |n: usize| 1 + mix(self.run.event ^ mix(n as u64)) % waiting;
+        let more = evictions.iter().enumerate().flat_map(|(n, eviction)| {
+            let lines = if every {
+                1..=waiting
+            } else {
+                drawn(n)..=drawn(n)
+            };
+            lines.map(move |lines| Eviction::Drained(lines, Box::new(eviction.clone())))
+        });
+        let more: Vec<Eviction> = more.collect();
+        evictions.into_iter().chain(more).collect()
     }
 
     /// Every subset of what may be evicted here, if there are few parts.

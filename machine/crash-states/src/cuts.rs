@@ -3,9 +3,9 @@
 
 use std::collections::HashSet;
 
-use crate::line::{LINE_BYTES, digest, line_of, range};
-use crate::memory::Memory;
-use crate::open::OpenLines;
+use crate::line::{LINE_BYTES, Line, digest, line_of, range};
+use crate::memory::{Domain, Drained, Memory};
+use crate::open::{OpenLine, OpenLines};
 use crate::pick::{Limits, Pick, picks, shrink};
 use crate::rng::{Rng, mix};
 
@@ -54,7 +54,9 @@ impl Image<'_> {
 /// A failed call of `look`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure<E> {
-    /// The smallest pick that was found to fail.
+    /// How many fences more than is certain the memory controller had written the lines of.
+    pub written: usize,
+    /// The smallest pick that was found to fail, of the lines that are open then.
     pub pick: Pick,
     /// Its failure.
     pub what: E,
@@ -65,10 +67,7 @@ pub struct Failure<E> {
 pub struct Cuts {
     /// What was stored, flushed and fenced so far.
     pub memory: Memory,
-    image: Vec<u8>,
-    touched: Vec<u64>,
-    /// Since the last look; `None` before the first.
-    changed: Option<Vec<u64>>,
+    buffer: Buffer,
     seen: HashSet<u64>,
     limits: Limits,
     rng: Rng,
@@ -82,11 +81,15 @@ impl Cuts {
     /// Of a memory that is on media as a whole.
     #[must_use]
     pub fn new(media: Vec<u8>, limits: Limits, seed: u64) -> Self {
+        Self::in_domain(Domain::Adr, media, limits, seed)
+    }
+
+    /// The same with another persistence domain.
+    #[must_use]
+    pub fn in_domain(domain: Domain, media: Vec<u8>, limits: Limits, seed: u64) -> Self {
         Self {
-            image: media.clone(),
-            memory: Memory::new(media),
-            touched: Vec::new(),
-            changed: None,
+            buffer: Buffer::new(media.clone()),
+            memory: Memory::in_domain(domain, media),
             seen: HashSet::new(),
             limits,
             rng: Rng(seed),
@@ -106,43 +109,118 @@ impl Cuts {
         look: &mut dyn FnMut(&mut Image<'_>) -> Result<(), E>,
     ) -> Result<(), Failure<E>> {
         for line in self.memory.take_settled() {
-            self.image[range(line)].copy_from_slice(&self.memory.media()[range(line)]);
-            self.changed.iter_mut().for_each(|lines| lines.push(line));
+            self.buffer.settle(line, self.memory.media());
         }
-        let (picks, whole) = picks(self.memory.open(), &self.limits, &mut self.rng);
+        let waiting = self.memory.waiting();
+        let mut whole = true;
+        for written in 0..=waiting {
+            let state = State::of(&self.memory, written);
+            let (picks, all) = picks(state.open(), &self.limits, &mut self.rng);
+            whole &= all;
+            for pick in picks {
+                let image = mix(context ^ mix(state.digest(&pick)));
+                if !self.seen.insert(image) {
+                    continue;
+                }
+                self.images += 1;
+                if let Err(what) = self.buffer.show(&state, &pick, look) {
+                    let (pick, what) = self.buffer.smallest(&state, (pick, what), look);
+                    self.sampled += u64::from(!whole);
+                    return Err(Failure {
+                        written,
+                        pick,
+                        what,
+                    });
+                }
+            }
+        }
         self.sampled += u64::from(!whole);
-        for pick in picks {
-            let image = mix(context ^ mix(self.digest(&pick)));
-            if !self.seen.insert(image) {
-                continue;
-            }
-            self.images += 1;
-            if let Err(what) = self.show_one(&pick, look) {
-                return Err(self.smallest(Failure { pick, what }, look));
-            }
-        }
         Ok(())
+    }
+}
+
+/// The memory at a cut, if the controller has written a part of what it has accepted.
+struct State<'m> {
+    memory: &'m Memory,
+    /// `None`: nothing waits in the controller.
+    drained: Option<Drained>,
+}
+
+impl<'m> State<'m> {
+    fn of(memory: &'m Memory, written: usize) -> Self {
+        let waits = memory.waiting() > 0;
+        Self {
+            memory,
+            drained: waits.then(|| memory.drained(written)),
+        }
+    }
+
+    fn open(&self) -> &[(u64, OpenLine)] {
+        match &self.drained {
+            Some(drained) => &drained.open,
+            None => self.memory.open(),
+        }
+    }
+
+    fn written(&self) -> &[(u64, Line)] {
+        self.drained
+            .as_ref()
+            .map_or(&[], |drained| &drained.written)
     }
 
     fn digest(&self, pick: &Pick) -> u64 {
-        let open = self.memory.open();
+        let open = self.open();
+        let written = self.written().iter().map(|(line, content)| {
+            let old = line_of(self.memory.media(), *line);
+            digest(*line, content).wrapping_sub(digest(*line, &old))
+        });
         let change = |(index, choice): &(usize, u64)| {
             let line = open.line(*index);
             let old = digest(line, &open.content(*index, 0));
             digest(line, &open.content(*index, *choice)).wrapping_sub(old)
         };
-        pick.chosen()
-            .iter()
-            .map(change)
+        let picked = pick.chosen().iter().map(change);
+        written
+            .chain(picked)
             .fold(self.memory.digest(), u64::wrapping_add)
     }
+}
 
-    fn show_one<E>(
+/// The one buffer in which images are shown.
+#[derive(Clone, Debug)]
+struct Buffer {
+    image: Vec<u8>,
+    touched: Vec<u64>,
+    /// Since the last look; `None` before the first.
+    changed: Option<Vec<u64>>,
+}
+
+impl Buffer {
+    fn new(image: Vec<u8>) -> Self {
+        Self {
+            image,
+            touched: Vec::new(),
+            changed: None,
+        }
+    }
+
+    /// Media has another content of a line from here on.
+    fn settle(&mut self, line: u64, media: &[u8]) {
+        self.image[range(line)].copy_from_slice(&media[range(line)]);
+        self.changed.iter_mut().for_each(|lines| lines.push(line));
+    }
+
+    fn show<E>(
         &mut self,
+        state: &State<'_>,
         pick: &Pick,
         look: &mut dyn FnMut(&mut Image<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let open = self.memory.open();
+        for (line, content) in state.written() {
+            self.image[range(*line)].copy_from_slice(content);
+            self.touched.push(*line);
+        }
+        let open = state.open();
         for (index, choice) in pick.chosen() {
             let line = open.line(*index);
             self.image[range(line)].copy_from_slice(&open.content(*index, *choice));
@@ -157,32 +235,32 @@ impl Cuts {
             changed: self.changed.as_deref(),
             pick,
         });
-        self.put_back();
+        self.put_back(state.memory.media());
         done
     }
 
     /// Undoes what the pick and the look wrote.
-    fn put_back(&mut self) {
+    fn put_back(&mut self, media: &[u8]) {
         let changed = self.changed.get_or_insert_default();
         changed.clear();
         for line in self.touched.drain(..) {
-            self.image[range(line)].copy_from_slice(&line_of(self.memory.media(), line));
+            self.image[range(line)].copy_from_slice(&line_of(media, line));
             changed.push(line);
         }
     }
 
     fn smallest<E>(
         &mut self,
-        found: Failure<E>,
+        state: &State<'_>,
+        found: (Pick, E),
         look: &mut dyn FnMut(&mut Image<'_>) -> Result<(), E>,
-    ) -> Failure<E> {
+    ) -> (Pick, E) {
         let mut smallest = found;
-        let pick = smallest.pick.clone();
-        shrink(&pick, |tried| match self.show_one(tried, look) {
+        let pick = smallest.0.clone();
+        shrink(&pick, |tried| match self.show(state, tried, look) {
             Ok(()) => false,
             Err(what) => {
-                let pick = tried.clone();
-                smallest = Failure { pick, what };
+                smallest = (tried.clone(), what);
                 true
             }
         });

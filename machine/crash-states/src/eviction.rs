@@ -43,6 +43,9 @@ pub enum Eviction {
     Mask(u64),
     /// These, by offset in memory.
     Lines(Vec<u64>),
+    /// One of the others, when a memory controller that no domain covers has written so many of the
+    /// lines in its queue.
+    Drained(u64, Box<Self>),
 }
 
 /// A text that names no eviction.
@@ -54,8 +57,8 @@ impl Display for NotAnEviction {
         write!(
             f,
             "not an eviction: {}; give none, all, one:N, allbut:N, pair:N:M, page:N, mask:BITS, \
-             random:SEED:OF_256, torn:SEED:OF_256, older:SEED:OF_256, words:BITS or offsets of \
-             lines in hex",
+             random:SEED:OF_256, torn:SEED:OF_256, older:SEED:OF_256, words:BITS, offsets of lines \
+             in hex, or drained:LINES: before any of them",
             self.0
         )
     }
@@ -75,6 +78,15 @@ impl FromStr for Eviction {
             words.map(|word| word.parse().map_err(|_| fail())).collect()
         };
         let share = |of_256: u64| u8::try_from(of_256).map_err(|_| fail());
+        if kind == "drained" {
+            let (lines, evicted) = rest.split_once(':').ok_or_else(fail)?;
+            let lines = lines.parse().map_err(|_| fail())?;
+            let evicted = match evicted.starts_with("drained") {
+                true => return Err(fail()),
+                false => evicted.parse()?,
+            };
+            return Ok(Self::Drained(lines, Box::new(evicted)));
+        }
         if !rest.is_empty() || matches!(kind, "none" | "all") {
             return Ok(match (kind, &numbers()?[..]) {
                 ("none", []) => Self::None,
@@ -116,6 +128,7 @@ impl Display for Eviction {
             Self::Random(seed, of_256) => write!(f, "random:{seed}:{of_256}"),
             Self::Torn(seed, of_256) => write!(f, "torn:{seed}:{of_256}"),
             Self::Older(seed, of_256) => write!(f, "older:{seed}:{of_256}"),
+            Self::Drained(lines, evicted) => write!(f, "drained:{lines}:{evicted}"),
             Self::Lines(lines) => {
                 let hex: Vec<String> = lines.iter().map(|line| format!("{line:#x}")).collect();
                 write!(f, "{}", hex.join(","))
@@ -152,6 +165,7 @@ impl Eviction {
             Self::Words(bits) => words(open, *bits),
             Self::Torn(seed, of_256) => torn(open, *seed, *of_256),
             Self::Older(seed, of_256) => older(open, *seed, *of_256),
+            Self::Drained(_, evicted) => evicted.pick(open),
         }
     }
 }
@@ -253,6 +267,8 @@ mod tests {
             "words:6",
             "mask:5",
             "0x40,0x1000",
+            "drained:3:older:3:128",
+            "drained:1:0x40,0x1000",
         ] {
             assert_eq!(text.parse::<Eviction>().unwrap().to_string(), text);
         }
@@ -265,6 +281,9 @@ mod tests {
             "random:1:300",
             "0x41",
             "pair:1",
+            "drained:1",
+            "drained:x:none",
+            "drained:1:drained:1:none",
         ] {
             assert!(text.parse::<Eviction>().is_err(), "{text:?} was taken");
         }

@@ -2,7 +2,9 @@
 //! A history of stores, flushes and fences, and the images that a cut at each moment of it leaves.
 //!
 //! Images only become more until a fence takes some away, or a mark changes what is expected of
-//! them: it is enough to look right before each fence and mark, and at the end.
+//! them: it is enough to look right before each fence and mark, and at the end. Where the memory
+//! controller's queue is lost ([`Domain::None`]) it is what the controller has written that takes
+//! images away.
 //!
 //! Where caches survive (flush on fail), a cut leaves all stores before it, in their order.
 
@@ -10,6 +12,7 @@ use std::fmt::{Display, Formatter, Result as Written};
 
 use crate::cuts::{Cuts, Failure, Image};
 use crate::line::{LINE_BYTES, Line, WORD_BYTES, index};
+use crate::memory::Domain;
 use crate::pick::{Limits, Pick};
 
 /// One operation, in the order in which memory saw them. Threads are numbers.
@@ -23,6 +26,9 @@ pub enum Event {
     Flush(usize, u64),
     /// A thread waits for what it flushed and streamed.
     Fence(usize),
+    /// The controller has written what the next so many fences waited for. Where its queue outlives
+    /// power the fence says all.
+    Written(u64),
     /// What is expected of images from here on: a transaction has returned, for example.
     Mark(u64),
 }
@@ -75,6 +81,8 @@ pub struct Visit<'v, 'i> {
 pub struct Refused<E> {
     /// Number of the event before which the cut came.
     pub event: usize,
+    /// How many fences more than is certain the controller had written the lines of.
+    pub written: usize,
     /// Which content of each open line it has; `None` where all caches survive.
     pub pick: Option<Pick>,
     /// Why.
@@ -83,8 +91,14 @@ pub struct Refused<E> {
 
 impl<E: Display> Display for Refused<E> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Written {
-        let (event, what) = (self.event, &self.what);
+        let (event, written, what) = (self.event, self.written, &self.what);
         match &self.pick {
+            Some(pick) if written > 0 => {
+                write!(
+                    f,
+                    "cut before event {event}, {written} fences written, lines {pick}: {what}"
+                )
+            }
             Some(pick) => write!(f, "cut before event {event}, lines {pick}: {what}"),
             None => write!(f, "cut before event {event}, all caches survive: {what}"),
         }
@@ -107,8 +121,14 @@ impl History {
     /// Of a memory that is on media as a whole.
     #[must_use]
     pub fn new(media: Vec<u8>, limits: Limits, seed: u64) -> Self {
+        Self::in_domain(Domain::Adr, media, limits, seed)
+    }
+
+    /// The same with another persistence domain.
+    #[must_use]
+    pub fn in_domain(domain: Domain, media: Vec<u8>, limits: Limits, seed: u64) -> Self {
         Self {
-            cuts: Cuts::new(media, limits, seed),
+            cuts: Cuts::in_domain(domain, media, limits, seed),
             marks: Vec::new(),
             at_mark: false,
             moments: 0,
@@ -146,8 +166,11 @@ impl History {
     /// # Errors
     /// The first image that `look` refuses.
     pub fn follow<E>(&mut self, events: &[Event], look: Look<'_, E>) -> Result<(), Refused<E>> {
+        if self.cuts.memory.domain() == Domain::Eadr {
+            return self.follow_surviving(events, look);
+        }
         for (number, event) in events.iter().enumerate() {
-            if matches!(event, Event::Fence(_) | Event::Mark(_)) {
+            if matches!(event, Event::Fence(_) | Event::Written(_) | Event::Mark(_)) {
                 self.moment(number, look)?;
             }
             self.apply(event);
@@ -168,10 +191,18 @@ impl History {
         };
         let context = ((marks.len() as u64) << 1) | u64::from(at_mark);
         let shown = self.cuts.show(context, &mut visit);
-        shown.map_err(|Failure { pick, what }| Refused {
-            event,
-            pick: Some(pick),
-            what,
+        shown.map_err(|failure| {
+            let Failure {
+                written,
+                pick,
+                what,
+            } = failure;
+            Refused {
+                event,
+                written,
+                pick: Some(pick),
+                what,
+            }
         })
     }
 
@@ -186,6 +217,10 @@ impl History {
             Event::Flush(thread, line) => memory.flush(*thread, *line),
             Event::Fence(thread) => {
                 memory.fence(*thread);
+                self.at_mark = false;
+            }
+            Event::Written(fences) => {
+                memory.written(*fences);
                 self.at_mark = false;
             }
             Event::Mark(what) => {
@@ -221,7 +256,7 @@ impl History {
                     self.marks.push(*what);
                     self.survived(number, look)?;
                 }
-                Event::Flush(..) | Event::Fence(_) => {}
+                Event::Flush(..) | Event::Fence(_) | Event::Written(_) => {}
             }
         }
         Ok(())

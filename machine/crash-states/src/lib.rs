@@ -3,7 +3,8 @@
 //!
 //! The rules are wider than any one cache. Each line of 64 bytes is independent of the others. A
 //! line that was stored to may be written back after each store, or not before a fence of the thread
-//! that flushed it: any prefix of its stores may be on media. Aligned words of 8 bytes are stored at
+//! that flushed it: any prefix of its stores may be on media. Where the memory controller's queue is
+//! lost with the power ([`Domain::None`]) the fence waits for its place in that queue only. Aligned words of 8 bytes are stored at
 //! once. A line that was streamed past the cache, and a line of which only the newest content is
 //! known, may have any of its words old or new.
 //!
@@ -55,7 +56,7 @@ pub use disk::WriteCache;
 pub use eviction::Eviction;
 pub use history::{Event, History, Look, Refused, Visit};
 pub use line::{LINE_BYTES, LINE_WORDS, Line, WORD_BYTES};
-pub use memory::Memory;
+pub use memory::{Domain, Memory};
 pub use open::{OpenLine, OpenLines};
 pub use pick::{Limits, Pick, picks, shrink};
 pub use rng::Rng;

@@ -113,6 +113,12 @@ impl OpenLine {
         }
     }
 
+    /// No step after this number is on media.
+    pub(crate) fn forget_after(&mut self, number: u64) {
+        let kept = self.steps.partition_point(|step| step.number <= number);
+        self.steps.truncate(kept);
+    }
+
     /// How many contents the line may have.
     #[must_use]
     pub fn choices(&self) -> u64 {

@@ -5,13 +5,17 @@
 //! caches evicted does not count: any line may be evicted at any time. A store of the guest to one
 //! watched word is a mark: by it the guest reports what has returned.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{Display, Formatter, Result as Written};
 use std::ops::Range;
 
-use remanence_recording::{Cause, Event as Recorded, Events, Reader, RecordingError};
+use remanence_recording::{
+    Cause, DOMAIN_EADR, DOMAIN_NONE, Event as Recorded, Events, Reader, RecordingError,
+};
 
 use crate::history::Event;
 use crate::line::{LINE_BYTES, LINE_WORDS, Line, WORD_BYTES, index, line_of};
+use crate::memory::Domain;
 
 /// Why a recording cannot be judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +56,9 @@ enum Happened {
     PastCache(usize),
     Flush(usize),
     Fence,
+    /// The memory controller has written all that it had accepted by the oldest fence of which it is
+    /// not yet said.
+    Written,
 }
 
 /// One window of a recording, as far as it is of one region.
@@ -61,6 +68,8 @@ pub struct Window {
     pub media: Vec<u8>,
     /// What CPUs saw then.
     pub view: Vec<u8>,
+    /// What outlives power besides media.
+    pub domain: Domain,
     happened: Vec<Happened>,
 }
 
@@ -70,7 +79,55 @@ pub struct Windows<'a> {
     events: Events<'a>,
     media: Vec<u8>,
     region: Range<u64>,
+    domain: Domain,
+    queue: Queue,
+    /// Fences whose lines have been written since that was last said.
+    fences_written: usize,
     failed: bool,
+}
+
+/// What the memory controller has accepted and not yet written, where no domain covers it.
+#[derive(Debug, Default)]
+struct Queue {
+    lines: VecDeque<(u64, Line)>,
+    accepted: u64,
+    /// For each fence, how many lines were accepted behind it.
+    fences: VecDeque<u64>,
+    /// The lines for which a fence waits are accepted right behind it.
+    fence_open: bool,
+}
+
+impl Queue {
+    /// Takes an event; for how many fences all is written now.
+    fn follow(&mut self, event: &Recorded<'_>) -> usize {
+        match event {
+            Recorded::Accepted { line, data, .. } => {
+                self.lines.push_back((*line, **data));
+                self.accepted += 1;
+                return 0;
+            }
+            Recorded::WriteBack { .. } => {
+                self.lines.pop_front();
+            }
+            _ => self.close_fence(),
+        }
+        self.fence_open |= matches!(event, Recorded::Fence { .. });
+        self.written()
+    }
+
+    fn close_fence(&mut self) {
+        if std::mem::take(&mut self.fence_open) {
+            self.fences.push_back(self.accepted);
+        }
+    }
+
+    fn written(&mut self) -> usize {
+        let written = self.accepted - self.lines.len() as u64;
+        let done = self.fences.iter().take_while(|last| **last <= written);
+        let done = done.count();
+        self.fences.drain(..done);
+        done
+    }
 }
 
 impl<'a> Windows<'a> {
@@ -85,10 +142,18 @@ impl<'a> Windows<'a> {
         if phys < reader.header().nvram_phys || end > nvram_end {
             return Err(RecordedError::OutsideNvram);
         }
+        let domain = match reader.header().domain {
+            DOMAIN_NONE => Domain::None,
+            DOMAIN_EADR => Domain::Eadr,
+            _ => Domain::Adr,
+        };
         Ok(Self {
             events: reader.events(),
             media,
             region: phys..end,
+            domain,
+            queue: Queue::default(),
+            fences_written: 0,
             failed: false,
         })
     }
@@ -101,7 +166,19 @@ impl<'a> Windows<'a> {
                 self.media[at..at + LINE_BYTES].copy_from_slice(data);
             }
         }
+        if let (Domain::None, Some(event)) = (self.domain, &event) {
+            self.fences_written += self.queue.follow(event);
+        }
         Ok(event)
+    }
+
+    /// The same inside a window: `None` at its end.
+    fn next_inside(&mut self) -> Result<Option<Recorded<'a>>, RecordedError> {
+        match self.next_event()? {
+            None => Err(RecordedError::CutShort),
+            Some(Recorded::Window { begins: false }) => Ok(None),
+            event => Ok(event),
+        }
     }
 
     fn offset(&self, address: u64) -> Option<usize> {
@@ -118,24 +195,41 @@ impl<'a> Windows<'a> {
             }
         }
         let media = self.media.clone();
-        let mut happened = Vec::new();
-        loop {
-            match self.next_event()? {
-                None => return Err(RecordedError::CutShort),
-                Some(Recorded::Window { begins: false }) => break,
-                Some(event) => happened.extend(self.happened(&event)),
-            }
+        let waiting = self.waiting();
+        let mut lines = BTreeMap::new();
+        let mut event = self.next_inside()?;
+        while let Some(Recorded::Line { line, data }) = event {
+            lines.extend(self.offset(line).map(|at| (at, *data)));
+            event = self.next_inside()?;
         }
         let mut view = media.clone();
-        for one in &happened {
-            let Happened::Line(at, data) = one else { break };
+        for (at, data) in &lines {
             view[*at..at + LINE_BYTES].copy_from_slice(data);
+        }
+        let mut happened = begun(&waiting, &lines, &media);
+        while let Some(recorded) = event {
+            let written = std::mem::take(&mut self.fences_written);
+            happened.extend(std::iter::repeat_n(Happened::Written, written));
+            happened.extend(self.happened(&recorded));
+            event = self.next_inside()?;
         }
         Ok(Some(Window {
             media,
             view,
+            domain: self.domain,
             happened,
         }))
+    }
+
+    /// A window begins: what the controller has accepted before counts as that of one fence.
+    fn waiting(&mut self) -> Vec<(usize, Line)> {
+        self.queue.fences = VecDeque::from([self.queue.accepted]);
+        self.queue.fence_open = false;
+        self.fences_written = 0;
+        let lines = self.queue.lines.iter();
+        lines
+            .filter_map(|(line, data)| Some((self.offset(*line)?, *data)))
+            .collect()
     }
 
     fn happened(&self, event: &Recorded<'_>) -> Option<Happened> {
@@ -147,16 +241,38 @@ impl<'a> Windows<'a> {
                 let at = self.offset(*address)?;
                 Some(Happened::Store(at, bytes.to_vec()))
             }
-            Recorded::WriteBack {
+            Recorded::Accepted {
                 line,
                 cause: Cause::NT_STORE,
                 ..
             } => self.offset(*line).map(Happened::PastCache),
+            Recorded::WriteBack {
+                line,
+                cause: Cause::NT_STORE,
+                ..
+            } if self.domain != Domain::None => self.offset(*line).map(Happened::PastCache),
             Recorded::Flush { line, .. } => self.offset(*line).map(Happened::Flush),
             Recorded::Fence { .. } => Some(Happened::Fence),
             _ => None,
         }
     }
+}
+
+/// What a window begins with: the lines that wait in the controller, and what CPUs see in those that
+/// differ from media.
+fn begun(waiting: &[(usize, Line)], lines: &BTreeMap<usize, Line>, media: &[u8]) -> Vec<Happened> {
+    let flushed = waiting
+        .iter()
+        .flat_map(|(at, data)| [Happened::Line(*at, *data), Happened::Flush(*at)]);
+    // Of a line that is as on media again nothing is told.
+    let again = waiting.iter().filter(|(at, _)| !lines.contains_key(at));
+    let again = again.map(|(at, _)| Happened::Line(*at, line_of(media, (*at / LINE_BYTES) as u64)));
+    let told = lines.iter().map(|(at, data)| Happened::Line(*at, *data));
+    flushed
+        .chain([Happened::Fence])
+        .chain(again)
+        .chain(told)
+        .collect()
 }
 
 impl Iterator for Windows<'_> {
@@ -216,6 +332,8 @@ struct Follow {
     events: Vec<Event>,
     /// Since the last fence.
     changed: bool,
+    /// Of each fence whose lines are not written yet, whether it is an event.
+    fences: VecDeque<bool>,
 }
 
 impl Follow {
@@ -226,6 +344,7 @@ impl Follow {
             view: media.to_vec(),
             events: Vec::new(),
             changed: false,
+            fences: VecDeque::new(),
         }
     }
 
@@ -270,8 +389,15 @@ impl Follow {
                 }
             }
             Happened::Fence => {
-                if std::mem::take(&mut self.changed) {
+                let changed = std::mem::take(&mut self.changed);
+                if changed {
                     self.events.push(Event::Fence(0));
+                }
+                self.fences.push_back(changed);
+            }
+            Happened::Written => {
+                if self.fences.pop_front() == Some(true) {
+                    self.events.push(Event::Written(1));
                 }
             }
         }
@@ -346,13 +472,20 @@ mod tests {
         fence: Fence::SFENCE,
     };
 
-    fn recording(events: &[Recorded<'_>]) -> Vec<u8> {
-        let header = Header {
+    fn header() -> Header {
+        Header {
             nvram_phys: PHYS,
             nvram_bytes: 4096,
             ..Header::default()
-        };
-        let mut writer = Writer::new(Vec::new(), &header).unwrap();
+        }
+    }
+
+    fn recording(events: &[Recorded<'_>]) -> Vec<u8> {
+        recording_of(&header(), events)
+    }
+
+    fn recording_of(header: &Header, events: &[Recorded<'_>]) -> Vec<u8> {
+        let mut writer = Writer::new(Vec::new(), header).unwrap();
         for event in events {
             writer.put(0, 0, event).unwrap();
         }
@@ -406,6 +539,64 @@ mod tests {
             Event::Fence(0),
         ];
         assert_eq!(window.history(0x100..0x200, 0x800), expected);
+    }
+
+    #[test]
+    fn fences_of_a_machine_without_a_domain_are_written_later() {
+        let content = |byte: u8| [byte; 64];
+        let accepted = |address: u64, data| Recorded::Accepted {
+            line: PHYS + address,
+            data,
+            cause: Cause::CLWB,
+        };
+        let flush = Recorded::Flush {
+            line: PHYS,
+            pc: 0,
+            cause: Cause::CLWB,
+        };
+        let (old, new) = (content(1), content(2));
+        let mut header = header();
+        header.domain = DOMAIN_NONE;
+        let bytes = recording_of(
+            &header,
+            &[
+                accepted(0x40, &old), // waits when the window begins
+                Recorded::Window { begins: true },
+                Recorded::Line {
+                    line: PHYS + 0x40,
+                    data: &old,
+                },
+                store(0, &[2; 8]),
+                flush,
+                FENCE,
+                accepted(0, &new),
+                write_back(0x40, &old, Cause::CLWB),
+                store(8, &[3; 8]),
+                write_back(0, &new, Cause::CLWB),
+                Recorded::Window { begins: false },
+            ],
+        );
+        let mut windows = Windows::new(&bytes, vec![0; 4096], PHYS).unwrap();
+        let window = windows.next().unwrap().unwrap();
+        assert_eq!(window.domain, Domain::None);
+        assert_eq!((window.media[0x40], window.view[0x40]), (0, 1));
+        let events = window.history(0..4096, 0x800);
+        let tail = [
+            Event::Flush(0, 1),
+            Event::Fence(0),
+            Event::word(0, 0x0202_0202_0202_0202),
+            Event::Flush(0, 0),
+            Event::Fence(0),
+            Event::Written(1),
+            Event::word(8, 0x0303_0303_0303_0303),
+            Event::Written(1),
+        ];
+        assert!(events.ends_with(&tail), "{events:?}");
+        assert_eq!(
+            events.len(),
+            8 + tail.len(),
+            "the words of the line that waits"
+        );
     }
 
     #[test]

@@ -22,7 +22,7 @@ use std::{fs, io};
 
 use machine::Machine;
 use protocol::Protocol;
-use remanence_recording::{Event, Phase};
+use remanence_recording::{DOMAIN_NONE, Event, Phase};
 
 /// Writes two recordings below `dir`: `stop`, of running and a Stop, and `go`, from the media it left.
 ///
@@ -31,25 +31,29 @@ use remanence_recording::{Event, Phase};
 pub fn write(dir: &Path, seed: u64, protocol: &dyn Protocol) -> io::Result<()> {
     // Two cycles come before, so that every slot has held an image.
     let early = dir.join("early");
-    let right = &protocol::Right;
+    let domain = protocol.domain();
+    let right: &dyn Protocol = match domain {
+        DOMAIN_NONE => &protocol::RightUncovered,
+        _ => &protocol::Right,
+    };
     let mut media = image::first_media();
     for sequence in 2..4 {
-        media = Machine::record(&early, media, seed, |machine| {
+        media = Machine::record(&early, domain, media, seed, |machine| {
             protocol::arm(right, machine, sequence)?;
             protocol::stop(right, machine, sequence)
         })?;
-        media = Machine::record(&early, media, seed, |machine| {
+        media = Machine::record(&early, domain, media, seed, |machine| {
             protocol::go(right, machine, sequence)
         })?;
     }
     fs::remove_dir_all(&early)?;
-    let media = Machine::record(&dir.join("stop"), media, seed, |machine| {
+    let media = Machine::record(&dir.join("stop"), domain, media, seed, |machine| {
         machine.put(0, &Event::Phase(Phase::RUNNING))?;
         protocol::arm(protocol, machine, 4)?;
         machine.run_programs(600)?;
         protocol::stop(protocol, machine, 4)
     })?;
-    Machine::record(&dir.join("go"), media, seed + 1, |machine| {
+    Machine::record(&dir.join("go"), domain, media, seed + 1, |machine| {
         protocol::go(protocol, machine, 4)
     })?;
     Ok(())

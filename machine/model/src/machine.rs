@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A memory behind a cache that evicts by chance, recorded.
+//! A memory behind a cache that evicts by chance, and maybe a memory controller whose queue loses its
+//! content with the power, recorded.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};
 use std::io::{BufWriter, Result};
 use std::ops::Range;
 use std::path::Path;
 
 use remanence_crash_states::{LINE_BYTES, Line, Rng};
-use remanence_recording::{CLOCK_GUEST, Cause, Event, Fence, Header, NO_VCPU, Writer};
+use remanence_recording::{CLOCK_GUEST, Cause, DOMAIN_NONE, Event, Fence, Header, NO_VCPU, Writer};
 
 use crate::image::{MEMORY, MEMORY_BYTES, NVRAM_BYTES, PHYS};
 
@@ -16,6 +17,18 @@ use crate::image::{MEMORY, MEMORY_BYTES, NVRAM_BYTES, PHYS};
 const PC: u64 = 0xffff_ffff_8100_0000;
 /// One store of so many evicts a line.
 const EVICTS_ONE_OF: u64 = 6;
+/// How long the memory controller takes for a line: several events.
+const QUEUE_NS: u64 = 4;
+
+/// A line that the memory controller has accepted.
+#[derive(Debug)]
+struct Accepted {
+    line: u64,
+    data: Line,
+    cause: Cause,
+    /// When it is on media.
+    done_ns: u64,
+}
 
 /// A machine that is being recorded. Offsets are in NVRAM.
 #[derive(Debug)]
@@ -25,6 +38,9 @@ pub struct Machine {
     /// What CPUs see.
     view: Vec<u8>,
     dirty: BTreeSet<u64>,
+    /// Whether the power takes away what the controller has accepted.
+    uncovered: bool,
+    queue: VecDeque<Accepted>,
     /// Chooses what programs do and what is evicted.
     pub rng: Rng,
     /// Time of the last event.
@@ -41,12 +57,14 @@ fn range(offset: u64, bytes: usize) -> Range<usize> {
 }
 
 impl Machine {
-    /// Records `work` on a machine with this media into `dir`; returns the media it left.
+    /// Records `work` on a machine with this persistence domain and media into `dir`; returns the
+    /// media it left.
     ///
     /// # Errors
     /// The directory's.
     pub fn record(
         dir: &Path,
+        domain: u32,
         media: Vec<u8>,
         seed: u64,
         work: impl FnOnce(&mut Self) -> Result<()>,
@@ -59,6 +77,7 @@ impl Machine {
             nvram_bytes: NVRAM_BYTES,
             seed,
             cpu_count: 2,
+            domain,
             profile: Header::profile_field("model"),
             ..Header::default()
         };
@@ -68,6 +87,8 @@ impl Machine {
             view: media.clone(),
             media,
             dirty: BTreeSet::new(),
+            uncovered: domain == DOMAIN_NONE,
+            queue: VecDeque::new(),
             rng: Rng(seed),
             time_ns: 0,
         };
@@ -84,7 +105,38 @@ impl Machine {
     /// The file's, here and below.
     pub fn put(&mut self, vcpu: u8, event: &Event<'_>) -> Result<()> {
         self.time_ns += 1;
+        self.write_queued()?;
         self.writer.put(vcpu, self.time_ns, event)
+    }
+
+    /// The controller writes what it has had the time for.
+    fn write_queued(&mut self) -> Result<()> {
+        let now_ns = self.time_ns;
+        let is_done = |oldest: &Accepted| oldest.done_ns <= now_ns;
+        while self.queue.front().is_some_and(is_done) {
+            let Some(oldest) = self.queue.pop_front() else {
+                break;
+            };
+            self.media[range(oldest.line, LINE_BYTES)].copy_from_slice(&oldest.data);
+            let written = Event::WriteBack {
+                line: PHYS + oldest.line,
+                data: &oldest.data,
+                cause: oldest.cause,
+            };
+            self.writer.put(NO_VCPU, now_ns, &written)?;
+        }
+        Ok(())
+    }
+
+    /// Time passes, until all is on media that left the cache.
+    ///
+    /// # Errors
+    /// See [`Self::put`].
+    pub fn wait_written(&mut self) -> Result<()> {
+        if let Some(newest) = self.queue.back() {
+            self.time_ns = newest.done_ns;
+        }
+        self.write_queued()
     }
 
     /// A CPU stores; the cache may evict a line.
@@ -132,6 +184,9 @@ impl Machine {
             return Ok(());
         }
         let data = self.line(line);
+        if self.uncovered {
+            return self.accept(line, data, cause);
+        }
         self.media[range(line, LINE_BYTES)].copy_from_slice(&data);
         let written = Event::WriteBack {
             line: PHYS + line,
@@ -139,6 +194,23 @@ impl Machine {
             cause,
         };
         self.put(NO_VCPU, &written)
+    }
+
+    fn accept(&mut self, line: u64, data: Line, cause: Cause) -> Result<()> {
+        let accepted = Event::Accepted {
+            line: PHYS + line,
+            data: &data,
+            cause,
+        };
+        self.put(NO_VCPU, &accepted)?;
+        let newest_ns = self.queue.back().map_or(0, |newest| newest.done_ns);
+        self.queue.push_back(Accepted {
+            line,
+            data,
+            cause,
+            done_ns: newest_ns.max(self.time_ns) + QUEUE_NS,
+        });
+        Ok(())
     }
 
     /// CLFLUSH of one line, and a fence.

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use lexopt::prelude::{Long, Value, ValueExt};
 use remanence_model::mutants::{MUTANTS, named};
-use remanence_model::protocol::{Protocol, Right};
+use remanence_model::protocol::{Protocol, Right, RightUncovered};
 
-const USAGE: &str = "usage: remanence-model write DIR [--seed N] [--mutant NAME]
+const USAGE: &str = "usage: remanence-model write DIR [--seed N] [--uncovered | --mutant NAME]
        remanence-model mutants";
 const EXIT_USAGE: u8 = 2;
 const EXIT_INFRASTRUCTURE: u8 = 4;
@@ -17,6 +17,7 @@ struct Arguments {
     words: Vec<String>,
     seed: u64,
     mutant: Option<String>,
+    uncovered: bool,
 }
 
 fn parse() -> Result<Arguments, lexopt::Error> {
@@ -25,11 +26,13 @@ fn parse() -> Result<Arguments, lexopt::Error> {
         words: Vec::new(),
         seed: 1,
         mutant: None,
+        uncovered: false,
     };
     while let Some(argument) = parser.next()? {
         match argument {
             Long("seed") => arguments.seed = parser.value()?.parse()?,
             Long("mutant") => arguments.mutant = Some(parser.value()?.string()?),
+            Long("uncovered") => arguments.uncovered = true,
             Value(word) => arguments.words.push(word.string()?),
             _ => return Err(argument.unexpected()),
         }
@@ -37,10 +40,13 @@ fn parse() -> Result<Arguments, lexopt::Error> {
     Ok(arguments)
 }
 
-/// The protocol with this bug; or what to print, if there is none.
-fn chosen(mutant: Option<&str>) -> Result<&'static dyn Protocol, String> {
-    let Some(name) = mutant else {
-        return Ok(&Right);
+/// The protocol with this bug; or what to print, if there is none. A bug knows its domain.
+fn chosen(arguments: &Arguments) -> Result<&'static dyn Protocol, String> {
+    let Some(name) = arguments.mutant.as_deref() else {
+        return Ok(match arguments.uncovered {
+            true => &RightUncovered,
+            false => &Right,
+        });
     };
     match named(name) {
         Some(mutant) => Ok(mutant.protocol),
@@ -68,7 +74,7 @@ fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
-        ["write", dir] => match chosen(arguments.mutant.as_deref()) {
+        ["write", dir] => match chosen(&arguments) {
             Err(what) => fail(EXIT_USAGE, &what),
             Ok(protocol) => {
                 let dir = PathBuf::from(dir);

@@ -4,6 +4,8 @@
 
 use std::io::Result;
 
+use remanence_recording::DOMAIN_NONE;
+
 use crate::image::{self, CONTEXTS, MEMORY};
 use crate::machine::Machine;
 use crate::protocol::{Protocol, Right, Stop, consume, flush_consumed};
@@ -83,6 +85,38 @@ impl Protocol for ConsumeAfterEntry {
     }
 
     fn resumed(&self, machine: &mut Machine, sequence: u32) -> Result<()> {
+        consume(machine, sequence)?;
+        flush_consumed(machine)
+    }
+}
+
+/// A flush and a fence promise no more than that the controller has accepted the commit word.
+struct ReportBeforeWritten;
+
+impl Protocol for ReportBeforeWritten {
+    fn domain(&self) -> u32 {
+        DOMAIN_NONE
+    }
+
+    fn finish(&self, stop: &mut Stop<'_>) -> Result<()> {
+        stop.store_body()?;
+        stop.tell_body()?;
+        stop.flush_all(None)?;
+        stop.call_functions()?;
+        stop.store_commit(stop.sequence)?;
+        stop.flush_commit()
+    }
+}
+
+/// The same of the consumed word, which the loader reads back from its cache.
+struct EnterBeforeWritten;
+
+impl Protocol for EnterBeforeWritten {
+    fn domain(&self) -> u32 {
+        DOMAIN_NONE
+    }
+
+    fn enter(&self, machine: &mut Machine, sequence: u32) -> Result<()> {
         consume(machine, sequence)?;
         flush_consumed(machine)
     }
@@ -194,7 +228,7 @@ const fn enter(
 }
 
 /// All of them.
-pub static MUTANTS: [Mutant; 15] = [
+pub static MUTANTS: [Mutant; 17] = [
     finish("skip-flush", &["differs"], &Finish(skip_flush)),
     finish(
         "flush-one-line-short",
@@ -258,6 +292,16 @@ pub static MUTANTS: [Mutant; 15] = [
         &Finish(device_after_commit),
     ),
     finish("commit-twice", &["damaged"], &Finish(commit_twice)),
+    Mutant {
+        name: "report-before-written",
+        violates: &["reported-too-early"],
+        protocol: &ReportBeforeWritten,
+    },
+    Mutant {
+        name: "enter-before-written",
+        violates: &["entered-twice"],
+        protocol: &EnterBeforeWritten,
+    },
 ];
 
 /// The bug of this name.

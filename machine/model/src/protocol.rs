@@ -5,7 +5,7 @@
 use std::io::Result;
 
 use remanence_format as format;
-use remanence_recording::{Event, NO_VCPU, Phase};
+use remanence_recording::{DOMAIN_ADR, DOMAIN_NONE, Event, NO_VCPU, Phase};
 
 use crate::image::{self, CONTEXT_BYTES, CONTEXTS, CPUS, STACK_BYTES, STACKS};
 use crate::machine::Machine;
@@ -24,6 +24,11 @@ pub struct Stop<'m> {
 /// The steps that a planted bug replaces. The defaults are right.
 #[allow(clippy::missing_errors_doc, reason = "all of them are the file's")]
 pub trait Protocol {
+    /// The persistence domain of its machine.
+    fn domain(&self) -> u32 {
+        DOMAIN_ADR
+    }
+
     /// Arming: no image is committed in the slot of the next one.
     fn clear_commit(&self, machine: &mut Machine, sequence: u32) -> Result<()> {
         let commit = image::commit_offset(sequence);
@@ -38,13 +43,15 @@ pub trait Protocol {
         stop.flush_all(None)?;
         stop.call_functions()?;
         stop.store_commit(stop.sequence)?;
-        stop.flush_commit()
+        stop.flush_commit()?;
+        stop.machine.wait_written()
     }
 
     /// The loader: its own part of the block, and the consumed word before the jump.
     fn enter(&self, machine: &mut Machine, sequence: u32) -> Result<()> {
         consume(machine, sequence)?;
-        flush_consumed(machine)
+        flush_consumed(machine)?;
+        machine.wait_written()
     }
 
     /// Something that the resumed kernel does while programs run.
@@ -59,6 +66,16 @@ pub trait Protocol {
 pub struct Right;
 
 impl Protocol for Right {}
+
+/// The same on a machine without a persistence domain.
+#[derive(Debug, Clone, Copy)]
+pub struct RightUncovered;
+
+impl Protocol for RightUncovered {
+    fn domain(&self) -> u32 {
+        DOMAIN_NONE
+    }
+}
 
 #[allow(clippy::missing_errors_doc, reason = "all of them are the file's")]
 impl Stop<'_> {

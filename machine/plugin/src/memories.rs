@@ -188,14 +188,22 @@ impl Memory for Memories {
         None
     }
 
+    fn accepted(&mut self, line: Line, bytes: &Bytes, cause: Cause) {
+        let media = self.media(line);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.accepted(line, &media, bytes, cause);
+        }
+    }
+
     fn write(&mut self, line: Line, bytes: &Bytes, cause: Cause) {
+        let before = self.media(line);
         for (to, from) in self.media.line(line).iter().zip(bytes.chunks_exact(8)) {
             let mut word = [0; 8];
             word.copy_from_slice(from);
             to.store(u64::from_le_bytes(word), Relaxed);
         }
         if let Some(recorder) = &mut self.recorder {
-            recorder.write_back(line, bytes, cause);
+            recorder.write_back(line, &before, bytes, cause);
         }
     }
 

@@ -67,6 +67,8 @@ pub(crate) struct Recorder {
     pub(crate) vcpu: u8,
     pub(crate) time_ns: u64,
     pub(crate) window: bool,
+    /// Lines are accepted before they are written.
+    queued: bool,
     watched: Vec<Watched>,
     stores: u32,
     view: View,
@@ -82,10 +84,25 @@ struct View {
 }
 
 impl View {
-    fn written_back(&mut self, line: Line, bytes: &Bytes) {
+    /// A line has left the caches with these bytes: what differs, no store has changed.
+    fn left(&mut self, line: Line, media: &Bytes, bytes: &Bytes) {
         let stored_since = self.in_flight.remove(&line).unwrap_or(false);
-        if !stored_since || self.dirty.get(&line) == Some(bytes) {
+        if !stored_since {
+            self.set(line, media, *bytes);
+        }
+    }
+
+    /// Media has changed, and the view has not.
+    fn written(&mut self, line: Line, before: &Bytes, media: &Bytes) {
+        let seen = self.dirty.get(&line).copied().unwrap_or(*before);
+        self.set(line, media, seen);
+    }
+
+    fn set(&mut self, line: Line, media: &Bytes, seen: Bytes) {
+        if seen == *media {
             self.dirty.remove(&line);
+        } else {
+            self.dirty.insert(line, seen);
         }
     }
 }
@@ -103,6 +120,7 @@ impl Recorder {
             vcpu: recording::NO_VCPU,
             time_ns: 0,
             window: false,
+            queued: header.domain == recording::DOMAIN_NONE,
             watched: Vec::new(),
             stores: 0,
             view: View::default(),
@@ -159,8 +177,24 @@ impl Recorder {
         self.base + u64::from(line.0) * LINE_BYTES
     }
 
-    pub(crate) fn write_back(&mut self, line: Line, bytes: &Bytes, cause: Cause) {
-        self.view.written_back(line, bytes);
+    /// The memory controller has taken a line of which media is *media*.
+    pub(crate) fn accepted(&mut self, line: Line, media: &Bytes, bytes: &Bytes, cause: Cause) {
+        self.view.left(line, media, bytes);
+        let line = self.address(line);
+        let cause = recording::Cause(cause as u32);
+        self.put(&Event::Accepted {
+            line,
+            data: bytes,
+            cause,
+        });
+    }
+
+    /// A line of media is *bytes*, and was *before*.
+    pub(crate) fn write_back(&mut self, line: Line, before: &Bytes, bytes: &Bytes, cause: Cause) {
+        if !self.queued {
+            self.view.left(line, before, bytes);
+        }
+        self.view.written(line, before, bytes);
         let line = self.address(line);
         let cause = recording::Cause(cause as u32);
         self.put(&Event::WriteBack {
@@ -276,5 +310,46 @@ pub(crate) fn end_window(memories: &mut Memories) {
         recorder.window = false;
         recorder.put(&Event::Window { begins: false });
         recorder.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: Line = Line(7);
+    const ZERO: Bytes = [0; 64];
+
+    /// The controller writes a line that has been stored to since it was accepted: no change without
+    /// a store.
+    #[test]
+    fn late_write_back_leaves_the_view_as_it_is() {
+        let (old, new) = ([1; 64], [2; 64]);
+        let mut view = View::default();
+        view.dirty.insert(LINE, old);
+        view.left(LINE, &ZERO, &old);
+        assert_eq!(view.dirty.get(&LINE), Some(&old), "accepted, not written");
+        view.dirty.insert(LINE, new);
+        view.written(LINE, &ZERO, &old);
+        assert_eq!(view.dirty.get(&LINE), Some(&new));
+        // Stored to once more, it is as on media again, while that other content waits.
+        view.left(LINE, &old, &new);
+        view.dirty.remove(&LINE);
+        view.written(LINE, &old, &new);
+        assert_eq!(view.dirty.get(&LINE), Some(&old));
+    }
+
+    #[test]
+    fn bytes_that_no_store_made_are_the_view_unless_a_flush_is_late() {
+        let (stored, changed) = ([1; 64], [2; 64]);
+        for late in [false, true] {
+            let mut view = View::default();
+            view.dirty.insert(LINE, stored);
+            view.in_flight.extend(late.then_some((LINE, true)));
+            view.left(LINE, &ZERO, &changed);
+            view.written(LINE, &ZERO, &changed);
+            let seen = late.then_some(&stored);
+            assert_eq!(view.dirty.get(&LINE), seen);
+        }
     }
 }

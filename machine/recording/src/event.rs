@@ -28,6 +28,7 @@ pub(crate) mod kind {
     pub(crate) const CUT: u8 = u8_of(format::REM_REC_CUT);
     pub(crate) const END: u8 = u8_of(format::REM_REC_END);
     pub(crate) const CONSOLE: u8 = u8_of(format::REM_REC_CONSOLE);
+    pub(crate) const ACCEPTED: u8 = u8_of(format::REM_REC_ACCEPTED);
 }
 
 /// `enum rem_rec_cause`: why a line left the caches, or by which instruction.
@@ -141,6 +142,11 @@ pub enum Event<'a> {
     Console {
         bytes: u64,
     },
+    Accepted {
+        line: u64,
+        data: &'a [u8; LINE_BYTES],
+        cause: Cause,
+    },
 }
 
 /// An event with its time and vCPU.
@@ -189,7 +195,7 @@ pub(crate) struct Raw<'a> {
 fn check_size(kind: u8, aux: u32, payload: &[u8]) -> Result<(), &'static str> {
     let whole = match kind {
         kind::STORE => 9..=72,
-        kind::WRITEBACK | kind::UNSEEN | kind::LINE => 72..=72,
+        kind::WRITEBACK | kind::UNSEEN | kind::LINE | kind::ACCEPTED => 72..=72,
         kind::FLUSH => 16..=16,
         kind::FENCE | kind::CACHE_ALL | kind::DISK_LOG | kind::CONSOLE => 8..=8,
         _ => 0..=0,
@@ -233,6 +239,9 @@ impl<'a> Event<'a> {
             Self::Cut { cause } => raw(kind::CUT, cause, [0; 2], 0, none),
             Self::End => raw(kind::END, 0, [0; 2], 0, none),
             Self::Console { bytes } => raw(kind::CONSOLE, 0, [bytes, 0], 1, none),
+            Self::Accepted { line, data, cause } => {
+                raw(kind::ACCEPTED, cause.0, [line, 0], 1, data)
+            }
         }
     }
 
@@ -264,12 +273,12 @@ impl<'a> Event<'a> {
                 bytes: &payload[8..],
                 pc: long_pc(aux),
             },
-            kind::WRITEBACK => {
-                let (line, data) = line()?;
-                Self::WriteBack {
-                    line,
-                    data,
-                    cause: cause()?,
+            kind::WRITEBACK | kind::ACCEPTED => {
+                let ((line, data), cause) = (line()?, cause()?);
+                if kind == kind::WRITEBACK {
+                    Self::WriteBack { line, data, cause }
+                } else {
+                    Self::Accepted { line, data, cause }
                 }
             }
             kind::FLUSH => Self::Flush {
@@ -327,6 +336,7 @@ impl<'a> Event<'a> {
                 }
             }
             Self::WriteBack { line, .. }
+            | Self::Accepted { line, .. }
             | Self::Flush { line, .. }
             | Self::Unseen { line, .. }
             | Self::Line { line, .. } => {

@@ -22,7 +22,7 @@ pub use remanence_format::{
 };
 
 /// Description of the recorded run.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// One of `CLOCK_NONE`, `CLOCK_GUEST`, `CLOCK_MODEL`.
     pub clock: u32,
@@ -40,6 +40,22 @@ pub struct Header {
     pub domain: u32,
     /// Name of the cache profile, zero-padded.
     pub profile: [u8; 32],
+}
+
+/// Zeros, and the domain of most machines.
+impl Default for Header {
+    fn default() -> Self {
+        Self {
+            clock: CLOCK_NONE,
+            nvram_phys: 0,
+            nvram_bytes: 0,
+            base_digest: 0,
+            seed: 0,
+            cpu_count: 0,
+            domain: DOMAIN_ADR,
+            profile: [0; PROFILE_BYTES],
+        }
+    }
 }
 
 impl Header {

@@ -113,7 +113,7 @@ pub fn judge(window: &Window, limit: u64, seed: u64) -> Result<Judged, JudgeErro
         drawn: limit,
         alone_max: ALONE_MAX,
     };
-    let mut history = History::new(window.media.clone(), limits, seed);
+    let mut history = History::in_domain(window.domain, window.media.clone(), limits, seed);
     let refused = history
         .follow(&events, &mut |visit| look(visit, &promises))
         .err();

@@ -2,13 +2,15 @@
 //! Compares the library with the oracle over random small histories. What is wrong is reported by
 //! name, so that a planted bug must be found by the difference that it makes.
 
+mod controller;
 mod oracle;
 
 use std::collections::HashSet;
 
+use controller::Controller;
 use oracle::Oracle;
 use remanence_crash_states::{
-    Cuts, Event, Eviction, History, LINE_BYTES, Limits, Line, OpenLine, Rng, eviction,
+    Cuts, Domain, Event, Eviction, History, LINE_BYTES, Limits, Line, OpenLine, Rng, eviction,
 };
 
 const LINES: u64 = 5;
@@ -17,6 +19,10 @@ const STREAMED: u64 = 3;
 const THREADS: u64 = 2;
 const MEMORY_BYTES: usize = LINES as usize * LINE_BYTES;
 const EVENTS: usize = 14;
+/// Of the oracle that follows every state of a machine.
+const UNCOVERED_LINES: u64 = 3;
+const UNCOVERED_BYTES: usize = UNCOVERED_LINES as usize * LINE_BYTES;
+const UNCOVERED_EVENTS: usize = 9;
 
 const ALL: Limits = Limits {
     all_max: u64::MAX,
@@ -150,6 +156,7 @@ fn apply(cuts: &mut Cuts, event: &Event) {
         Event::Stream(thread, line, content) => memory.stream(*thread, *line, *content),
         Event::Flush(thread, line) => memory.flush(*thread, *line),
         Event::Fence(thread) => memory.fence(*thread),
+        Event::Written(fences) => memory.written(*fences),
         Event::Mark(_) => {}
     }
 }
@@ -184,6 +191,86 @@ pub fn by_fences_and_marks(events: &[Event]) -> Result<(), Difference> {
     }
 }
 
+/// A short history of a machine without a persistence domain, whose last line is streamed to.
+fn uncovered_history(rng: &mut Rng) -> Vec<Event> {
+    let mut controller = Controller::new(UNCOVERED_LINES as usize);
+    let mut events = Vec::new();
+    while events.len() < UNCOVERED_EVENTS {
+        let thread = rng.index(THREADS as usize);
+        let streamed = UNCOVERED_LINES - 1;
+        let line = rng.below(streamed);
+        let value = events.len() as u64 + 1;
+        let event = match rng.below(12) {
+            0..=3 => Event::word(line * LINE_BYTES as u64 + rng.below(2) * 8, value),
+            4 if controller.awaits(streamed) => continue,
+            4 => {
+                let mut content = [0; LINE_BYTES];
+                (content[0], content[8]) = (rng.below(3) as u8, value as u8);
+                Event::Stream(thread, streamed, content)
+            }
+            5..=7 => Event::Flush(thread, line),
+            8..=9 => Event::Fence(thread),
+            10 => Event::Written(1 + rng.below(2)),
+            _ => Event::Mark(value),
+        };
+        controller.apply(&event);
+        events.push(event);
+    }
+    events
+}
+
+/// Where the controller's queue is lost: at each moment all images, some images, whether an image is
+/// possible; and looking where a history does shows the images of every moment.
+pub fn uncovered(rng: &mut Rng) -> Result<(), Difference> {
+    let events = uncovered_history(rng);
+    let media = || vec![0; UNCOVERED_BYTES];
+    let cuts = |limits| Cuts::in_domain(Domain::None, media(), limits, 1);
+    let mut controller = Controller::new(UNCOVERED_LINES as usize);
+    let (mut all, mut some) = (cuts(ALL), cuts(SOME));
+    let mut history = History::in_domain(Domain::None, media(), ALL, 1);
+    let mut before = HashSet::new();
+    let (mut marks, mut every) = (0, HashSet::from([(0, media())]));
+    for (number, event) in (0..).zip(&events) {
+        controller.apply(event);
+        history.apply(event);
+        apply(&mut all, event);
+        apply(&mut some, event);
+        let expected = controller.images();
+        same(&images_of(&mut all, number), &expected)?;
+        if !images_of(&mut some, number).is_subset(&expected) {
+            return Err("impossible-image");
+        }
+        let wrong = |image: &Vec<u8>| history.allows(image).is_ok() != expected.contains(image);
+        if expected.iter().any(wrong) || before.iter().any(wrong) {
+            return Err("wrong-answer");
+        }
+        marks += usize::from(matches!(event, Event::Mark(_)));
+        every.extend(expected.iter().map(|image| (marks, image.clone())));
+        before = expected;
+    }
+    let mut found = HashSet::new();
+    let done = History::in_domain(Domain::None, media(), ALL, 1).follow(&events, &mut |visit| {
+        found.insert((visit.marks.len(), visit.image.bytes().to_vec()));
+        Ok::<_, ()>(())
+    });
+    done.unwrap();
+    if found == every {
+        Ok(())
+    } else {
+        Err("missing-image")
+    }
+}
+
+fn images_of(cuts: &mut Cuts, context: u64) -> HashSet<Vec<u8>> {
+    let mut images = HashSet::new();
+    let done = cuts.show(context, &mut |image| {
+        images.insert(image.bytes().to_vec());
+        Ok::<_, ()>(())
+    });
+    done.unwrap();
+    images
+}
+
 /// Where caches survive there is one image after each store.
 pub fn surviving(events: &[Event]) -> Result<(), Difference> {
     let mut memory = vec![0; MEMORY_BYTES];
@@ -204,8 +291,8 @@ pub fn surviving(events: &[Event]) -> Result<(), Difference> {
         }
     }
     let mut found = HashSet::new();
-    let mut history = History::new(vec![0; MEMORY_BYTES], ALL, 1);
-    let done = history.follow_surviving(events, &mut |visit| {
+    let mut history = History::in_domain(Domain::Eadr, vec![0; MEMORY_BYTES], ALL, 1);
+    let done = history.follow(events, &mut |visit| {
         found.insert(visit.image.bytes().to_vec());
         Ok::<_, ()>(())
     });
@@ -257,6 +344,7 @@ pub fn compare(histories: u64) -> Result<(), Difference> {
         by_fences_and_marks(&events)?;
         surviving(&events)?;
         evictions(&mut rng)?;
+        uncovered(&mut rng)?;
     }
     Ok(())
 }

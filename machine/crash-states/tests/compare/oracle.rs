@@ -82,7 +82,8 @@ impl Oracle {
             }
             Event::Flush(thread, line) => self.flushes.push((*thread, *line, self.version)),
             Event::Fence(thread) => self.fence(*thread),
-            Event::Mark(_) => {}
+            // A fence says it.
+            Event::Written(_) | Event::Mark(_) => {}
         }
     }
 
