@@ -21,6 +21,7 @@ from lab import format as fmt
 from lab.errors import RemError
 from lab.machine import MachineState
 from lab.machine.console import kernel_warnings
+from lab.testbed.planted import plant
 from lab.verdict import BrokenError
 from tests.support.gdb_remote import Gdb
 from tests.support.proofs import must_be_found
@@ -153,6 +154,22 @@ def test_restart_that_goes_on_after_a_drop_is_found() -> None:
         must_be_found("restart-goes-on"),
     ):
         check_restart_begins_again(it, symbols(parts(mutants=True))[STEPS[0]], flaps=1)
+
+
+@pytest.mark.in_turn
+def test_restart_that_has_begun_again_is_left_alone() -> None:
+    """Who ends the waits of the old reset is late: the new one is connecting by then."""
+    with bed("restart-late", disk="nvme", mutants=True, mutant="late-end-waits") as it:
+        step = symbols(parts(mutants=True))["nvme_enable_ctrl"]
+        check_restart_begins_again(it, step, flaps=1)
+        it.restore()
+        it.resume()
+        plant(it.machine, "ends-new-life")
+        it.machine.guest.close()
+        assert it.machine.cut().stopped
+        it.save()
+        with must_be_found("ends-new-life"):
+            check_restart_begins_again(it, step, flaps=1)
 
 
 @pytest.mark.parametrize("moment", ["rem_go_begin", "rem_power_go"])
