@@ -92,6 +92,7 @@ static bool rem_pwr_byte(u8 byte, u8 *ret_errors)
 static irqreturn_t rem_pwr_interrupt(int irq, void *data)
 {
 	irqreturn_t ret = IRQ_NONE;
+	bool was_ok = rem_power_ok();
 	bool dropped = false;
 	u8 errors = 0;
 	u8 line, byte;
@@ -103,8 +104,11 @@ static irqreturn_t rem_pwr_interrupt(int irq, void *data)
 			dropped |= rem_pwr_byte(byte, &errors);
 		ret = IRQ_HANDLED;
 	}
-	if (dropped)
-		rem_stop_begin(REM_STOP_POWER);
+	if (!was_ok && rem_power_ok())
+		rem_stop_power_returned();
+	/* A Stop that begins leaves the promise as it is. */
+	if (!dropped || !rem_stop_begin(REM_STOP_POWER))
+		rem_promise_update();
 	return ret;
 }
 
@@ -130,6 +134,12 @@ bool rem_power_ok(void)
 bool rem_power_watched(void)
 {
 	return READ_ONCE(rem_pwr_watched);
+}
+
+/** rem_power_charged - Return: whether the supply reports charge for a Stop. */
+bool rem_power_charged(void)
+{
+	return READ_ONCE(rem_pwr_status) & REM_PWR_CHARGE_MASK;
 }
 
 /** rem_power_report_stopped - send REM_PWR_STOPPED, after the commit. */
@@ -174,15 +184,15 @@ void __noreturn rem_power_wait(void)
  * rem_power_go - set the wire up again
  * @resumed: power was off; otherwise a Stop was refused
  *
- * The loader enters an image only with PWR_OK present. The supply repeats a
- * change that has not been echoed since then.
+ * The loader enters an image only with PWR_OK present, and has noted the status that
+ * it echoed. The supply repeats a change that has not been echoed since then.
  *
  * Context: Go, one CPU, interrupts off.
  */
 void rem_power_go(bool resumed)
 {
 	if (resumed)
-		rem_pwr_status = REM_PWR_OK;
+		rem_pwr_status = rem_record_note()->charge ?: REM_PWR_OK;
 	if (rem_pwr_claimed)
 		rem_pwr_setup();
 }
