@@ -48,9 +48,9 @@
 
 /* The content of flash, or the operation in progress. */
 enum rem_nvdimm_state {
-	REM_NVDIMM_BUSY = 0,  /* a save, restore or erase is in progress */
-	REM_NVDIMM_EMPTY = 1, /* flash is erased */
-	REM_NVDIMM_IMAGE = 2, /* a complete save, not restored since */
+	REM_NVDIMM_BUSY = 0,	 /* a save, restore or erase is in progress */
+	REM_NVDIMM_EMPTY = 1,	 /* flash is erased */
+	REM_NVDIMM_IMAGE = 2,	 /* a complete save, not restored since */
 	REM_NVDIMM_PARTIAL = 3,	 /* a save that was not completed */
 	REM_NVDIMM_RESTORED = 4, /* DRAM and flash have the same content */
 	REM_NVDIMM_FAILED = 5,	 /* flash could not be read */

@@ -18,8 +18,8 @@ import pytest
 
 from lab import format as fmt
 from lab.machine import Machine
-from lab.machine.cut_plan import CutPlan
 from lab.machine.console import kernel_warnings
+from lab.machine.cut_plan import CutPlan
 from lab.testbed.machines import make_config
 from lab.testbed.planted import NONE, plant
 from tests.support.claims import BOOT_LIMIT_S, consoles, cut_and_resume, machine_name, warnings
