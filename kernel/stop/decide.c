@@ -26,17 +26,21 @@ bool rem_promise_decide(const struct rem_promise_facts *facts)
 
 /**
  * rem_acpi_blocker - whether ACPI's state keeps the machine on the portable path
- * @facs: there is a FACS, so the lock exists
- * @uses: how often the global lock was acquired since boot, with the one to find that
- *	out; 0: somebody holds it now
+ * @facs: physical address of the FACS that the kernel uses; 0: there is none
+ * @copies: where the loader's copies of tables begin, which are a part of the image
+ * @copies_end: and end
  *
- * The fast path may stop a CPU in the middle of what the lock protects, and firmware has
- * lost its half of that with the power. The portable path freezes tasks and suspends
- * devices first, as hibernation does.
+ * The FACS has the global lock, whose word the kernel may own at any moment. In a copy
+ * it comes back with its owner, and firmware does not see it. In memory that firmware
+ * shares the word is lost with the power, while its owner continues; the portable path
+ * freezes tasks first, as hibernation does.
  *
- * Return: its name, or NULL.
+ * Return: a name, or NULL.
  */
-const char *rem_acpi_blocker(bool facs, unsigned int uses)
+const char *rem_acpi_blocker(unsigned long long facs, unsigned long long copies,
+			     unsigned long long copies_end)
 {
-	return facs && uses != 1 ? "ACPI's global lock" : NULL;
+	if (facs && (facs < copies || facs >= copies_end))
+		return "a FACS that firmware shares";
+	return NULL;
 }

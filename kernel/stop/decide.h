@@ -37,6 +37,7 @@ struct rem_promise_facts {
 };
 
 bool rem_promise_decide(const struct rem_promise_facts *facts);
-const char *rem_acpi_blocker(bool facs, unsigned int uses);
+const char *rem_acpi_blocker(unsigned long long facs, unsigned long long copies,
+			     unsigned long long copies_end);
 
 #endif /* REM_STOP_DECIDE_H */

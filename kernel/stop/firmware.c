@@ -5,31 +5,28 @@
  */
 #include <linux/acpi.h>
 #include <linux/init.h>
+#include <linux/remanence/rem_image.h>
+#include <asm/pgtable_types.h>
 #include "decide.h"
 #include "stop.h"
 
 /**
  * rem_firmware_blocker - whether firmware keeps the machine on the portable path
  *
- * Tables do not say whether firmware uses the global lock. If it does, methods that the
- * kernel has run to find devices, or its driver of the embedded controller, have
- * acquired it by now: the handle of the lock counts that.
- *
- * Context: process, once, when all devices were probed.
- * Return: its name, or NULL.
+ * Context: process, once.
+ * Return: a name, or NULL.
  */
 const char * __init rem_firmware_blocker(void)
 {
 	struct acpi_table_header *facs;
-	u32 uses = 0;
-	bool present;
+	phys_addr_t phys = 0;
 
 	if (acpi_disabled || acpi_gbl_reduced_hardware)
 		return NULL;
-	present = ACPI_SUCCESS(acpi_get_table(ACPI_SIG_FACS, 1, &facs));
-	if (present)
+	if (ACPI_SUCCESS(acpi_get_table(ACPI_SIG_FACS, 1, &facs))) {
+		phys = slow_virt_to_phys(facs);
 		acpi_put_table(facs);
-	if (ACPI_SUCCESS(acpi_acquire_global_lock(0, &uses)))
-		acpi_release_global_lock(uses);
-	return rem_acpi_blocker(present, uses);
+	}
+	return rem_acpi_blocker(phys, rem.region_phys + REM_ACPI_OFFSET,
+				rem.region_phys + REM_BLOCK_BYTES);
 }

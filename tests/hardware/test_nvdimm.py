@@ -26,6 +26,7 @@ from lab.verdict import BrokenError
 from tests.support.claims import (
     BOOT_LIMIT_S,
     GO_LIMIT_S,
+    consoles,
     cut_and_resume,
     machine_name,
     stop_for_caches,
@@ -120,7 +121,7 @@ def returned_power(machine: Machine) -> BootNote:
         supply.set_power_ok(True)
         end_s = time.monotonic() + GO_LIMIT_S
         while (note := machine.boot_note()) is None or note == before:
-            assert time.monotonic() < end_s, "the loader decides nothing"
+            assert time.monotonic() < end_s, f"no decision:\n{consoles(machine)[-800:]}"
             time.sleep(POLL_S)
     finally:
         del supply.on_stopped

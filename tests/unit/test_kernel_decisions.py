@@ -3,7 +3,7 @@
 drivers and virtio devices keep a machine on stop=dpm, and modes of a CPU from which Go could not
 return keep it unarmed, by name. Which registers of machine checks a CPU has, whether its microcode
 will do, and in which order the threads of a core load it, are decisions, too; so are the promise
-that a power failure saves the caches, and whether firmware uses ACPI's global lock.
+that a power failure saves the caches, and whether firmware shares ACPI's global lock.
 
 Method: decide.c of kernel/resume/ and kernel/stop/, compiled for the host, are asked. What QEMU
 cannot emulate (VMX, CET, CMCI, scalable MCA) is only decided here: no test shows it on a machine,
@@ -275,7 +275,7 @@ def stop(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     library.rem_promise_decide.restype = ctypes.c_bool
     library.rem_promise_decide.argtypes = (ctypes.POINTER(PromiseFacts),)
     library.rem_acpi_blocker.restype = ctypes.c_char_p
-    library.rem_acpi_blocker.argtypes = (ctypes.c_bool, ctypes.c_uint)
+    library.rem_acpi_blocker.argtypes = (ctypes.c_ulonglong,) * 3
     return library
 
 
@@ -308,17 +308,21 @@ def test_promise_stays_as_it_was_during_a_stop(stop: ctypes.CDLL) -> None:
     )
 
 
+COPIES, COPIES_END = 0x1_0010_0000, 0x1_0020_0000
+
+
 @pytest.mark.parametrize(
-    ("facs", "uses", "name"),
+    ("facs", "name"),
     [
-        (False, 0, None),  # firmware that shares nothing
-        (False, 5, None),
-        (True, 1, None),  # nobody but we has asked for the lock
-        (True, 2, b"ACPI's global lock"),
-        (True, 0, b"ACPI's global lock"),  # somebody holds it
+        (0, None),
+        (COPIES, None),
+        (COPIES_END - 64, None),
+        (COPIES - 64, b"a FACS that firmware shares"),
+        (COPIES_END, b"a FACS that firmware shares"),
+        (0x7FFE_0000, b"a FACS that firmware shares"),
     ],
 )
-def test_firmware_that_uses_the_global_lock_keeps_the_machine_on_the_portable_path(
-    stop: ctypes.CDLL, facs: bool, uses: int, name: bytes | None
+def test_lock_that_firmware_shares_is_refused_by_name(
+    stop: ctypes.CDLL, facs: int, name: bytes | None
 ) -> None:
-    assert stop.rem_acpi_blocker(facs, uses) == name
+    assert stop.rem_acpi_blocker(facs, COPIES, COPIES_END) == name
