@@ -143,14 +143,16 @@ def test_promise_is_taken_back_for_a_step_of_cpu_hotplug() -> None:
     with booted_bed("promise-cpu", cmdline_extra=PROMISED) as it:
         address, variable = symbols(parts()), symbols(parts(), "bBdD")["rem_promised"]
         assert flushes_on_fail(it.machine)
-        for online, callback in ((0, "rem_hotplug_leave"), (1, "rem_hotplug_online")):
-            it.machine.run_in_guest(
-                f"(sleep 5; echo {online} > /sys/devices/system/cpu/cpu1/online) > /dev/null 2>&1 &"
-            )
-            with Gdb(it.machine) as gdb:
+        it.machine.run_in_guest(
+            "(cd /sys/devices/system/cpu/cpu1; sleep 5; echo 0 > online; echo 1 > online) "
+            "> /dev/null 2>&1 &"
+        )
+        with Gdb(it.machine) as gdb:
+            for callback in ("rem_hotplug_leave", "rem_hotplug_online"):
                 gdb.run_to(address[callback])
                 assert gdb.read(variable, 1) == b"\0", f"promised until {callback}"
-            wait_promise(it, True)
+        wait_promise(it, True)
+        assert it.machine.run_in_guest("nproc --all; nproc").stdout.split() == ["2", "2"]
         assert kernel_warnings(it.machine.console.text()) == []
 
 
