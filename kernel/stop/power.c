@@ -154,8 +154,9 @@ void rem_power_report_stopped(void)
  *
  * Power that returns before it was gone, in a brown-out or because the drop was
  * noise, finds the machine stopped: a reset brings it to the loader, which enters
- * the image as after any other time without power. The loader echoes the status. A
- * planned Stop begins with power present, and ends likewise after a drop.
+ * the image as after any other time without power. The loader echoes the status. That
+ * is so, too, if it was back before the interrupt was off, and echoed. A planned Stop
+ * begins with power present, and ends likewise after a drop.
  *
  * Stores to nothing but the dead part of the stack, since the image is committed.
  *
@@ -168,6 +169,8 @@ void __noreturn rem_power_wait(void)
 
 	if (!rem_pwr_claimed)
 		rem_halt();
+	if (was_ok && rem.stop_reason == REM_STOP_POWER)
+		rem_reset();
 	for (;;) {
 		line = rem_pwr_receive(&byte);
 		if (!rem_pwr_is_status(line, byte)) {

@@ -118,6 +118,7 @@ def returned_power(machine: Machine) -> BootNote:
     try:
         supply.set_power_ok(False)
         assert wire.stopped.wait(STOP_LIMIT_S), "no Stop"
+        wire.stopped.clear()
         supply.set_power_ok(True)
         end_s = time.monotonic() + GO_LIMIT_S
         while (note := machine.boot_note()) is None or note == before:
