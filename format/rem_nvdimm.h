@@ -18,7 +18,9 @@
  *
  *   save     the last command of a Stop: copies DRAM to flash with the module's
  *            own energy, also when the machine has no power any more. The old
- *            content of flash is erased first.
+ *            content of flash is erased first. A reset does not end it: until the
+ *            state is IMAGE, DRAM must not be accessed. Then a restore brings back
+ *            what was saved, also if DRAM has had power all the time.
  *   restore  copies flash to DRAM. Until it is completed, DRAM must not be read.
  *   erase    erases flash: sent when the image has been consumed, and before a
  *            cold boot. Nothing of the image may be executed until the state is
@@ -46,9 +48,9 @@
 
 /* The content of flash, or the operation in progress. */
 enum rem_nvdimm_state {
-	REM_NVDIMM_BUSY = 0,  /* a restore or an erase is in progress */
-	REM_NVDIMM_EMPTY = 1, /* flash is erased */
-	REM_NVDIMM_IMAGE = 2, /* a complete save, not restored since power-on */
+	REM_NVDIMM_BUSY = 0,	 /* a save, restore or erase is in progress */
+	REM_NVDIMM_EMPTY = 1,	 /* flash is erased */
+	REM_NVDIMM_IMAGE = 2,	 /* a complete save, not restored since */
 	REM_NVDIMM_PARTIAL = 3,	 /* a save that was not completed */
 	REM_NVDIMM_RESTORED = 4, /* DRAM and flash have the same content */
 	REM_NVDIMM_FAILED = 5,	 /* flash could not be read */

@@ -36,6 +36,7 @@ MACHINE = {
     "state-lost": "a register, or what a device holds, is not as before the cut",
     "open-disk": "a disk's volatile write cache is on, and no log has what it may lose",
     "stop-order": "a Stop takes a bridge off the bus before a device behind it",
+    "threads-together": "threads of a core load microcode at the same time in Go",
     "over-budget": "a Stop takes longer than its bound",
     "other-decision": "the loader decides otherwise than the engine",
 }

@@ -1,22 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Claim (invariant 5): the machine reports at boot what its Stop takes and how long the supply
-holds; if they do not fit it begins no Stop, and the next boot is cold with its reason.
+holds; if they do not fit it begins no Stop, and the next boot is cold with its reason. It promises
+to save caches only while a power failure would lead to a Stop that commits.
 
 Method: the same machine with two hold-ups. The negative proof is the short one: a supply that holds
-less than the bound, and power that fails nevertheless.
+less than the bound, and power that fails nevertheless. QEMU's debugger reads the promise in the
+middle of CPU hotplug; attempts are used up by a kernel that refuses to commit.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import replace
 
 import pytest
 
+from lab import format as fmt
 from lab.machine import Machine
+from lab.machine.console import kernel_warnings
 from lab.machine.cut_plan import CutPlan
 from lab.testbed.machines import make_config
+from lab.testbed.planted import NONE, plant
 from tests.support.claims import BOOT_LIMIT_S, consoles, cut_and_resume, machine_name, warnings
+from tests.support.gdb_remote import Gdb
+from tests.support.trials import Bed, booted_bed, parts, symbols
 
 SYSFS = "/sys/kernel/remanence"
 TOO_SHORT_US = 100
@@ -30,6 +38,10 @@ WAIT = (
     " print(os.pread(f, 2, 0).decode().strip())"
 )
 NO_STOP_NS = 300_000_000  # far more than any Stop takes
+PROMISED = f"nokaslr remanence.hold_up_us={LONG_US}"
+TRIES = 3  # REM_STOP_TRIES_MAX
+LIMIT_S = 60.0
+POLL_S = 0.1
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
@@ -116,3 +128,66 @@ def test_stop_over_its_bound_disarms_until_acknowledged() -> None:
         assert flushes_on_fail(machine)
         cut_and_resume(machine)
         assert warnings(machine) == []
+
+
+def wait_promise(it: Bed, promised: bool) -> None:
+    end_s = time.monotonic() + LIMIT_S
+    while flushes_on_fail(it.machine) != promised:
+        assert time.monotonic() < end_s, f"flush_on_fail is not {int(promised)}"
+        time.sleep(POLL_S)
+
+
+def test_promise_is_taken_back_for_a_step_of_cpu_hotplug() -> None:
+    """It is 0 where the step ends, in the callback of that; before, at the step's beginning, every
+    watcher was told. After the step it is 1 again."""
+    with booted_bed("promise-cpu", cmdline_extra=PROMISED) as it:
+        address, variable = symbols(parts()), symbols(parts(), "bBdD")["rem_promised"]
+        assert flushes_on_fail(it.machine)
+        it.machine.run_in_guest(
+            "(cd /sys/devices/system/cpu/cpu1; sleep 5; echo 0 > online; echo 1 > online) "
+            "> /dev/null 2>&1 &"
+        )
+        with Gdb(it.machine) as gdb:
+            for callback in ("rem_hotplug_leave", "rem_hotplug_online"):
+                gdb.run_to(address[callback])
+                assert gdb.read(variable, 1) == b"\0", f"promised until {callback}"
+        wait_promise(it, True)
+        assert it.machine.run_in_guest("nproc --all; nproc").stdout.split() == ["2", "2"]
+        assert kernel_warnings(it.machine.console.text()) == []
+
+
+def test_caches_are_not_promised_without_charge() -> None:
+    with booted_bed("promise-charge", cmdline_extra=PROMISED) as it:
+        it.machine.supply.set_charge(fmt.Charge.NONE)
+        wait_promise(it, False)
+        it.machine.supply.set_charge(fmt.Charge.STOP)
+        wait_promise(it, True)
+
+
+def refused(it: Bed) -> int:
+    return it.machine.console.text().count("remanence: Stop refused")
+
+
+def wait_refused(it: Bed, count: int) -> None:
+    end_s = time.monotonic() + LIMIT_S
+    while refused(it) < count:
+        assert time.monotonic() < end_s, f"{refused(it)} attempts, not {count}"
+        time.sleep(POLL_S)
+    time.sleep(1)
+    assert refused(it) == count
+
+
+def test_promise_ends_with_the_last_attempt_at_a_stop() -> None:
+    """Until PWR_OK is back; then its next drop has all attempts again."""
+    with booted_bed("promise-tries", mutants=True, cmdline_extra=PROMISED) as it:
+        plant(it.machine, "refuse-commit")
+        for drops in (1, 2):
+            it.machine.supply.set_power_ok(False)
+            wait_refused(it, drops * TRIES)
+            assert it.machine.run_in_guest(f"cat {SYSFS}/status").stdout.strip() == "armed"
+            assert not flushes_on_fail(it.machine), "promised although no Stop will begin"
+            it.machine.supply.set_power_ok(True)
+            wait_promise(it, True)
+        plant(it.machine, NONE)
+        it.machine.guest.close()
+        assert it.machine.cut().stopped

@@ -105,7 +105,7 @@ def test_e1000_with_its_interrupt_line_and_32_bits_is_so_too() -> None:
 def test_device_without_recovery_keeps_the_machine_on_the_portable_path() -> None:
     with booted_bed("rtl8139", nic="rtl8139") as it:
         assert driver_of_eth0(it) == "8139cp"
-        assert what_stops(it) == "dpm: 0000:00:02.0 cannot be restarted otherwise"
+        assert what_stops(it) == "dpm: because of 0000:00:02.0"
         assert "using stop=dpm because of 0000:00:02.0" in it.machine.console.text()
         check_lives_through_cuts(it, 1)
 

@@ -21,6 +21,7 @@ from lab import format as fmt
 from lab.errors import RemError
 from lab.machine import MachineState
 from lab.machine.console import kernel_warnings
+from lab.testbed.planted import plant
 from lab.verdict import BrokenError
 from tests.support.gdb_remote import Gdb
 from tests.support.proofs import must_be_found
@@ -155,6 +156,22 @@ def test_restart_that_goes_on_after_a_drop_is_found() -> None:
         check_restart_begins_again(it, symbols(parts(mutants=True))[STEPS[0]], flaps=1)
 
 
+@pytest.mark.in_turn
+def test_restart_that_has_begun_again_is_left_alone() -> None:
+    """Who ends the waits of the old reset is late: the new one is connecting by then."""
+    with bed("restart-late", disk="nvme", mutants=True, mutant="late-end-waits") as it:
+        step = symbols(parts(mutants=True))["nvme_enable_ctrl"]
+        check_restart_begins_again(it, step, flaps=1)
+        it.restore()
+        it.resume()
+        plant(it.machine, "ends-new-life")
+        it.machine.guest.close()
+        assert it.machine.cut().stopped
+        it.save()
+        with must_be_found("ends-new-life"):
+            check_restart_begins_again(it, step, flaps=1)
+
+
 @pytest.mark.parametrize("moment", ["rem_go_begin", "rem_power_go"])
 def test_drop_that_is_over_before_go_is_stops_nothing(
     it: Bed, address: dict[str, int], moment: str
@@ -189,6 +206,31 @@ def test_power_that_returns_after_the_stop_ends_it(it: Bed) -> None:
     for number in (1, 2):
         check_returning_power_ends_a_stop(it)
         assert consumed(it) == image + number
+    check_guest(it)
+
+
+def test_power_that_returns_while_cpus_gather_ends_the_stop(
+    it: Bed, address: dict[str, int]
+) -> None:
+    """The Stop has begun, and the interrupt of the wire is not off yet: the kernel has echoed that
+    power is back, so the supply does not repeat it."""
+    it.restore()
+    it.resume()
+    it.machine.guest.close()
+    before, supply = consumed(it), it.machine.supply
+    supply.on_stopped = lambda: None  # type: ignore[method-assign]
+    try:
+        with Gdb(it.machine) as gdb:
+            set_power_ok(it, False)
+            gdb.run_to(address["rem_park_cpu"])
+            set_power_ok(it, True)
+        end_s = time.monotonic() + GO_LIMIT_S
+        while consumed(it) == before:
+            assert time.monotonic() < end_s, "the machine stays off although power is back"
+            time.sleep(WAITING_S)
+        it.machine.guest.wait_ssh(GO_LIMIT_S)
+    finally:
+        del supply.on_stopped
     check_guest(it)
 
 

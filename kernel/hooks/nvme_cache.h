@@ -52,7 +52,8 @@ static int rem_nvme_cache_switch_off(struct nvme_ctrl *ctrl)
  * rem_nvme_cache_is_off - whether a disk's cache was switched off here
  * @disk: any disk
  *
- * Context: any.
+ * Context: process; the disk's open_mutex is held and it is not dead, so its namespace
+ * is there.
  * Return: true if it was.
  */
 bool rem_nvme_cache_is_off(struct gendisk *disk)

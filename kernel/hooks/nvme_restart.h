@@ -10,6 +10,7 @@
  * remembers in which life of the devices it began. One that outlives that life touches
  * the controller no more, its waits are ended, and it begins again.
  */
+#include <linux/mutex.h>
 #include <linux/preempt.h>
 #include <linux/wait.h>
 #include "../machine.h"
@@ -30,10 +31,15 @@ static bool rem_nvme_interrupted(const struct nvme_dev *dev)
 	return dev->rem_life && dev->rem_life != rem_devices_life();
 }
 
+/* Held while waits of an earlier life are ended: no new one begins meanwhile. */
+static DEFINE_MUTEX(rem_nvme_life_lock);
+
 /* An attempt at a reset begins, before it touches the controller. */
 static void rem_nvme_begin(struct nvme_dev *dev)
 {
+	mutex_lock(&rem_nvme_life_lock);
 	WRITE_ONCE(dev->rem_life, rem_devices_life());
+	mutex_unlock(&rem_nvme_life_lock);
 }
 
 /*
@@ -119,14 +125,21 @@ static int rem_nvme_wait_freeze(struct nvme_dev *dev)
 /*
  * Ends what a reset of an earlier life waits for: its admin commands, those in flight
  * and those that follow, fail. I/O queues are left to the reset itself.
+ *
+ * Not if the reset has begun again meanwhile: then they are of this life. The lock of
+ * the driver is not even taken, since nvme_setup_io_queues() gives up where it is held.
  */
 static void rem_nvme_end_waits(struct nvme_dev *dev)
 {
-	mutex_lock(&dev->shutdown_lock);
-	nvme_suspend_queue(dev, 0);
-	nvme_cancel_admin_tagset(&dev->ctrl);
-	nvme_unquiesce_admin_queue(&dev->ctrl);
-	mutex_unlock(&dev->shutdown_lock);
+	mutex_lock(&rem_nvme_life_lock);
+	if (READ_ONCE(dev->rem_life) != rem_devices_life()) {
+		mutex_lock(&dev->shutdown_lock);
+		nvme_suspend_queue(dev, 0);
+		nvme_cancel_admin_tagset(&dev->ctrl);
+		nvme_unquiesce_admin_queue(&dev->ctrl);
+		mutex_unlock(&dev->shutdown_lock);
+	}
+	mutex_unlock(&rem_nvme_life_lock);
 }
 
 /*

@@ -11,6 +11,7 @@
 #include "decide.h"
 
 #define REM_COUNT(list) (sizeof(list) / sizeof((list)[0]))
+#define REM_WORD_BITS (8 * sizeof(unsigned long))
 
 /* Bits of CR4, by Intel's manual. */
 #define REM_CR4_LA57 0x1000ull
@@ -134,6 +135,37 @@ unsigned int rem_mce_msrs(unsigned long long cap, bool scalable,
 			list[count++] = REM_MC_CTL2(i);
 	}
 	return count;
+}
+
+static bool rem_bit(const unsigned long *bits, unsigned int number)
+{
+	return bits[number / REM_WORD_BITS] >> number % REM_WORD_BITS & 1;
+}
+
+/**
+ * rem_cpu_may_start - whether it is a CPU's turn to be started in Go
+ * @cpu: its number
+ * @core: the threads of its core, as a bitmap
+ * @online: CPUs that take part in Go
+ * @back: those of them that have loaded their microcode, with the boot CPU
+ *
+ * Threads of a core share what an update changes: while one of them loads it, the
+ * others must not execute anything. So the first one starts alone, as at boot
+ * (cpuhp_bringup_cpus_parallel()), and each of the others after those before it. A CPU
+ * that is not online still waits for its first SIPI, and disturbs nobody.
+ *
+ * Return: true if every thread of its core before it is back.
+ */
+bool rem_cpu_may_start(unsigned int cpu, const unsigned long *core,
+		       const unsigned long *online, const unsigned long *back)
+{
+	unsigned int other;
+
+	for (other = 0; other < cpu; other++)
+		if (rem_bit(core, other) && rem_bit(online, other) &&
+		    !rem_bit(back, other))
+			return false;
+	return true;
 }
 
 /**

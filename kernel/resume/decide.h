@@ -20,6 +20,8 @@ bool rem_virtio_kept(unsigned int id, unsigned long long features);
 const char *rem_cr4_refused(unsigned long long cr4);
 unsigned int rem_mce_msrs(unsigned long long cap, bool scalable,
 			  unsigned int *list);
+bool rem_cpu_may_start(unsigned int cpu, const unsigned long *core,
+		       const unsigned long *online, const unsigned long *back);
 bool rem_microcode_lost(unsigned int before, unsigned int now);
 unsigned long long rem_msr_go(unsigned int index, unsigned long long value);
 

@@ -28,7 +28,7 @@
 
 /**
  * struct rem_gate - where the other CPUs wait until everything is back
- * @back: CPUs whose context is restored
+ * @back: CPUs whose context is restored, with the boot CPU
  * @arrived: their number
  * @left: CPUs that have seen @open; the gate is closed again only after all
  *	have
@@ -43,7 +43,7 @@ static struct rem_gate {
 
 static void rem_gate_close(void)
 {
-	cpumask_clear(&rem_gate.back);
+	cpumask_copy(&rem_gate.back, cpumask_of(smp_processor_id()));
 	atomic_set(&rem_gate.arrived, 0);
 	atomic_set(&rem_gate.left, 0);
 	WRITE_ONCE(rem_gate.open, false);
@@ -65,6 +65,7 @@ static bool rem_gate_wait_start(unsigned int count)
 	while (atomic_read(&rem_gate.arrived) < count) {
 		if (rdtsc() - begin > ticks)
 			return false;
+		rem_cpus_start_next(&rem_gate.back);
 		cpu_relax();
 	}
 	return true;
@@ -80,7 +81,7 @@ static void __noreturn rem_gate_give_up(void)
 	unsigned int cpu;
 
 	for_each_online_cpu(cpu)
-		if (cpu && !cpumask_test_cpu(cpu, &rem_gate.back))
+		if (!cpumask_test_cpu(cpu, &rem_gate.back))
 			rem_event(REM_EVENT_GO_CPU_LOST, cpu);
 	rem_timeline_flush();
 	rem_reset();
@@ -166,7 +167,7 @@ void notrace rem_go(bool resumed)
 	rem_gate_close();
 	rem_trampoline_restore();
 	rem_apic_restore();
-	rem_cpus_start();
+	rem_cpus_start(&rem_gate.back);
 
 	rem_interrupts_restore();
 	rem_event(REM_EVENT_GO_SYSCORE, 0);

@@ -20,7 +20,8 @@ int rem_pagetable_prepare(void);
 bool rem_cpu_restore(struct rem_context *ctx);
 
 /* smp.c */
-void rem_cpus_start(void);
+void rem_cpus_start(const struct cpumask *back);
+void rem_cpus_start_next(const struct cpumask *back);
 void rem_cpus_start_again(const struct cpumask *back);
 
 /* apic.c */

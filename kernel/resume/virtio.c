@@ -172,16 +172,8 @@ static void rem_virtio_net_finish(struct net_device *dev)
 	dev_set_rx_mode(dev);
 }
 
-/**
- * rem_virtio_finish - restore the receive filters of a network device
- * @pdev: a function for which rem_virtio_is() is true
- *
- * That is its address and its receive mode. VLAN filters, RSS and offloads that
- * were set by commands are not restored.
- *
- * Context: process, after Go.
- */
-void rem_virtio_finish(struct pci_dev *pdev)
+/* Context: device locked, driven by virtio-pci. */
+static void rem_virtio_finish_locked(struct pci_dev *pdev)
 {
 	struct virtio_pci_device *vp_dev = pci_get_drvdata(pdev);
 	struct net_device *dev;
@@ -197,4 +189,22 @@ void rem_virtio_finish(struct pci_dev *pdev)
 				rem_virtio_net_finish(dev);
 	up_read(&net_rwsem);
 	rtnl_unlock();
+}
+
+/**
+ * rem_virtio_finish - restore the receive filters of a network device
+ * @pdev: a function for which rem_virtio_is() was true when armed
+ *
+ * That is its address and its receive mode. VLAN filters, RSS and offloads that
+ * were set by commands are not restored.
+ *
+ * Context: process, after Go.
+ */
+void rem_virtio_finish(struct pci_dev *pdev)
+{
+	/* Its driver may be unbound meanwhile, and frees what describes it. */
+	device_lock(&pdev->dev);
+	if (rem_virtio_is(pdev))
+		rem_virtio_finish_locked(pdev);
+	device_unlock(&pdev->dev);
 }

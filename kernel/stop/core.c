@@ -160,6 +160,12 @@ bool rem_stop_planned(int *ret_err)
 	return true;
 }
 
+/** rem_stop_power_returned - PWR_OK is back: its next drop has all attempts. Context: any. */
+void rem_stop_power_returned(void)
+{
+	WRITE_ONCE(rem_tries, 0);
+}
+
 /** rem_thread_wake - run the part of Stop or Go that may sleep. Context: any. */
 void rem_thread_wake(void)
 {
@@ -189,7 +195,6 @@ static noinline void rem_stop_end(int err)
 		rem_event(REM_EVENT_GO_DONE, 0);
 	/* Pairs with cmpxchg() in rem_stop_begin(): the record is prepared. */
 	smp_store_release(&rem.state, REM_ARMED);
-	rem_promise_update();
 }
 
 /* Context: rem_thread only, so that Stops end one after the other. */
@@ -207,6 +212,8 @@ static int rem_thread_once(void)
 	smp_mb();
 	if (!rem_power_ok() && rem_tries < REM_STOP_TRIES_MAX)
 		rem_stop_begin(REM_STOP_POWER);
+	/* Behind the last attempt: no Stop will begin before PWR_OK is back. */
+	rem_promise_update();
 	if (fast)
 		rem_go_finish();
 	return err;
@@ -255,7 +262,7 @@ void rem_use_dpm(const char *because)
 	rem_promise_update();
 }
 
-/* With a device that the fast path cannot restart, the machine uses stop=dpm. */
+/* With a device that the fast path cannot restart, or such firmware: stop=dpm. */
 static void __init rem_mode_choose(void)
 {
 	const char *blocker = NULL;
@@ -267,6 +274,10 @@ static void __init rem_mode_choose(void)
 	err = rem_devices_prepare(&blocker);
 	if (!err)
 		err = rem_others_prepare(&blocker);
+	if (!err) {
+		blocker = rem_firmware_blocker();
+		err = blocker ? -EOPNOTSUPP : 0;
+	}
 	if (!err)
 		return;
 	pr_warn("remanence: using stop=dpm because of %s: %pe\n", blocker,

@@ -41,6 +41,7 @@ enum rem_disk_policy {
 	REM_DISK_IS_PROTECTED,
 	REM_DISK_LOG,
 	REM_DISK_OPEN,
+	REM_DISK_GONE,		/* it is being removed, and is not listed */
 };
 
 static const char *const rem_disk_policies[] = {
@@ -60,7 +61,26 @@ static LIST_HEAD(rem_disk_owners);
 /* The newest disk that was examined. */
 static u64 rem_disks_seen;
 
-/* The virtio device of a disk, or NULL. */
+/*
+ * What belongs to a disk (its parent with a driver, an NVMe namespace) may be freed
+ * while the disk itself has a reference. Its driver waits for this lock before that, in
+ * del_gendisk(), which marks the disk dead. Returns false if it is dead.
+ */
+static bool rem_disk_hold(struct gendisk *disk)
+{
+	mutex_lock(&disk->open_mutex);
+	if (!test_bit(GD_DEAD, &disk->state))
+		return true;
+	mutex_unlock(&disk->open_mutex);
+	return false;
+}
+
+static void rem_disk_release(struct gendisk *disk)
+{
+	mutex_unlock(&disk->open_mutex);
+}
+
+/* The virtio device of a disk that is held or whose parent is locked, or NULL. */
 static struct virtio_device *rem_disk_virtio(struct gendisk *disk)
 {
 	struct device *parent = disk_to_dev(disk)->parent;
@@ -108,14 +128,25 @@ static bool rem_disk_logged(struct gendisk *disk)
 	return false;
 }
 
-static enum rem_disk_policy rem_disk_policy(struct gendisk *disk)
+static enum rem_disk_policy rem_disk_policy_held(struct gendisk *disk)
 {
-	if (rem_disk_logged(disk))
-		return REM_DISK_LOG;
 	if (!(disk->queue->limits.features & BLK_FEAT_WRITE_CACHE))
 		return rem_disk_switchable(disk) || rem_nvme_cache_is_off(disk) ?
 		       REM_DISK_WRITE_THROUGH : REM_DISK_CACHELESS;
 	return rem_disk_declared(disk) ? REM_DISK_IS_PROTECTED : REM_DISK_OPEN;
+}
+
+static enum rem_disk_policy rem_disk_policy(struct gendisk *disk)
+{
+	enum rem_disk_policy policy;
+
+	if (rem_disk_logged(disk))
+		return REM_DISK_LOG;
+	if (!rem_disk_hold(disk))
+		return REM_DISK_GONE;
+	policy = rem_disk_policy_held(disk);
+	rem_disk_release(disk);
+	return policy;
 }
 
 /* A stacked device has no cache of its own. */
@@ -166,15 +197,20 @@ static int rem_disk_switch_locked(struct gendisk *disk, bool on)
  */
 static int rem_disk_switch(struct gendisk *disk, bool on)
 {
-	struct device *parent = disk_to_dev(disk)->parent;
+	struct device *parent;
 	int err;
 
+	if (!rem_disk_hold(disk))
+		return -ENODEV;
+	parent = get_device(disk_to_dev(disk)->parent);
+	rem_disk_release(disk);
 	if (!parent)
 		return -EOPNOTSUPP;
 	device_lock(parent);
 	err = test_bit(GD_DEAD, &disk->state) ?
 		      -ENODEV : rem_disk_switch_locked(disk, on);
 	device_unlock(parent);
+	put_device(parent);
 	return err;
 }
 
@@ -260,43 +296,63 @@ int __init rem_disks_watch(void)
 ssize_t rem_disks_show(char *buf)
 {
 	struct class_dev_iter iter;
+	enum rem_disk_policy policy;
 	struct gendisk *disk;
 	int at = 0;
 
 	mutex_lock(&rem_disk_lock);
 	class_dev_iter_init(&iter, &block_class, NULL, &disk_type);
-	while ((disk = rem_disk_next(&iter)))
-		if (get_capacity(disk)) /* not a loop device without a file */
+	while ((disk = rem_disk_next(&iter))) {
+		policy = rem_disk_policy(disk);
+		/* Nor a loop device without a file. */
+		if (policy != REM_DISK_GONE && get_capacity(disk))
 			at += sysfs_emit_at(buf, at, "%s %s\n",
 					    disk->disk_name,
-					    rem_disk_policies[rem_disk_policy(disk)]);
+					    rem_disk_policies[policy]);
+	}
 	class_dev_iter_exit(&iter);
 	mutex_unlock(&rem_disk_lock);
 	return at;
 }
 
 /*
- * Returns 0 or a negative errno; -EPERM: not declared protected; -EBUSY: the
- * disk has a log.
+ * Returns whether the disk's cache has to be switched, 0 or 1, and then *@ret_on is how;
+ * or a negative errno as rem_disks_store(). Context: the disk is held.
  */
-static int rem_disk_choose(struct gendisk *disk, const char *policy)
+static int rem_disk_choose_held(struct gendisk *disk, const char *policy,
+				bool *ret_on)
 {
-	if (rem_disk_logged(disk))
-		return strcmp(policy, "log") ? -EBUSY : 0;
+	bool protect = !strcmp(policy, "protected");
+	bool through = !strcmp(policy, "write-through");
+
 	/* Its driver keeps the cache off; it cannot be declared protected. */
-	if (rem_nvme_cache_is_off(disk) && !strcmp(policy, "protected"))
-		return -EPERM;
-	if (rem_nvme_cache_is_off(disk))
-		return strcmp(policy, "write-through") ? -EINVAL : 0;
+	if (rem_nvme_cache_is_off(disk)) {
+		if (protect)
+			return -EPERM;
+		return through ? 0 : -EINVAL;
+	}
 	if (!rem_disk_switchable(disk))
 		return -EOPNOTSUPP;
-	if (!strcmp(policy, "write-through"))
-		return rem_disk_switch(disk, false);
-	if (strcmp(policy, "protected"))
+	if (!protect && !through)
 		return -EINVAL;
-	if (!rem_disk_declared(disk))
+	if (protect && !rem_disk_declared(disk))
 		return -EPERM;
-	return rem_disk_switch(disk, true);
+	*ret_on = protect;
+	return 1;
+}
+
+static int rem_disk_choose(struct gendisk *disk, const char *policy)
+{
+	bool on;
+	int ret;
+
+	if (rem_disk_logged(disk))
+		return strcmp(policy, "log") ? -EBUSY : 0;
+	if (!rem_disk_hold(disk))
+		return -ENODEV;
+	ret = rem_disk_choose_held(disk, policy, &on);
+	rem_disk_release(disk);
+	return ret > 0 ? rem_disk_switch(disk, on) : ret;
 }
 
 /**
@@ -342,6 +398,9 @@ static int rem_disk_log_allow(struct gendisk *disk, char **why)
 	case REM_DISK_WRITE_THROUGH:
 		*why = "the disk's write cache cannot be switched on";
 		return rem_disk_switch(disk, true);
+	case REM_DISK_GONE:
+		*why = "the disk has been removed";
+		return -ENODEV;
 	case REM_DISK_IS_PROTECTED:
 	case REM_DISK_OPEN:
 		break;
@@ -355,7 +414,7 @@ static int rem_disk_log_allow(struct gendisk *disk, char **why)
  * @why: set to a message on errors
  *
  * Context: process.
- * Return: 0, -EBUSY or -EOPNOTSUPP.
+ * Return: 0, -EBUSY, -EOPNOTSUPP or -ENODEV.
  */
 int rem_disk_log_begin(struct rem_disk_owner *owner, char **why)
 {

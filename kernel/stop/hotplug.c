@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A CPU that goes online or offline runs code that no stopper can interrupt. No
- * Stop begins meanwhile; if PWR_OK drops, the Stop begins after the step.
+ * Stop begins meanwhile; if PWR_OK drops, the Stop begins after the step. Nobody knows
+ * how long a step lasts, so the promise to save caches is taken back before it.
  */
 #include <linux/atomic.h>
 #include <linux/cpuhotplug.h>
@@ -12,6 +13,7 @@ static atomic_t rem_hotplug_steps = ATOMIC_INIT(0);
 
 static int rem_hotplug_enter(unsigned int cpu)
 {
+	rem_promise_suspend();
 	atomic_inc(&rem_hotplug_steps);
 	return 0;
 }
@@ -21,7 +23,7 @@ static int rem_hotplug_leave(unsigned int cpu)
 	if (atomic_dec_and_test(&rem_hotplug_steps) && !rem_power_ok())
 		rem_stop_begin(REM_STOP_POWER);
 	/* The bound depends on the number of CPUs. */
-	rem_promise_update();
+	rem_promise_resume();
 	return 0;
 }
 

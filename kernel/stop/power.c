@@ -92,6 +92,7 @@ static bool rem_pwr_byte(u8 byte, u8 *ret_errors)
 static irqreturn_t rem_pwr_interrupt(int irq, void *data)
 {
 	irqreturn_t ret = IRQ_NONE;
+	bool was_ok = rem_power_ok();
 	bool dropped = false;
 	u8 errors = 0;
 	u8 line, byte;
@@ -103,8 +104,11 @@ static irqreturn_t rem_pwr_interrupt(int irq, void *data)
 			dropped |= rem_pwr_byte(byte, &errors);
 		ret = IRQ_HANDLED;
 	}
-	if (dropped)
-		rem_stop_begin(REM_STOP_POWER);
+	if (!was_ok && rem_power_ok())
+		rem_stop_power_returned();
+	/* A Stop that begins leaves the promise as it is. */
+	if (!dropped || !rem_stop_begin(REM_STOP_POWER))
+		rem_promise_update();
 	return ret;
 }
 
@@ -132,6 +136,12 @@ bool rem_power_watched(void)
 	return READ_ONCE(rem_pwr_watched);
 }
 
+/** rem_power_charged - Return: whether the supply reports charge for a Stop. */
+bool rem_power_charged(void)
+{
+	return READ_ONCE(rem_pwr_status) & REM_PWR_CHARGE_MASK;
+}
+
 /** rem_power_report_stopped - send REM_PWR_STOPPED, after the commit. */
 void rem_power_report_stopped(void)
 {
@@ -144,8 +154,9 @@ void rem_power_report_stopped(void)
  *
  * Power that returns before it was gone, in a brown-out or because the drop was
  * noise, finds the machine stopped: a reset brings it to the loader, which enters
- * the image as after any other time without power. The loader echoes the status. A
- * planned Stop begins with power present, and ends likewise after a drop.
+ * the image as after any other time without power. The loader echoes the status. That
+ * is so, too, if it was back before the interrupt was off, and echoed. A planned Stop
+ * begins with power present, and ends likewise after a drop.
  *
  * Stores to nothing but the dead part of the stack, since the image is committed.
  *
@@ -158,6 +169,8 @@ void __noreturn rem_power_wait(void)
 
 	if (!rem_pwr_claimed)
 		rem_halt();
+	if (was_ok && rem.stop_reason == REM_STOP_POWER)
+		rem_reset();
 	for (;;) {
 		line = rem_pwr_receive(&byte);
 		if (!rem_pwr_is_status(line, byte)) {
@@ -174,15 +187,15 @@ void __noreturn rem_power_wait(void)
  * rem_power_go - set the wire up again
  * @resumed: power was off; otherwise a Stop was refused
  *
- * The loader enters an image only with PWR_OK present. The supply repeats a
- * change that has not been echoed since then.
+ * The loader enters an image only with PWR_OK present, and has noted the status that
+ * it echoed. The supply repeats a change that has not been echoed since then.
  *
  * Context: Go, one CPU, interrupts off.
  */
 void rem_power_go(bool resumed)
 {
 	if (resumed)
-		rem_pwr_status = REM_PWR_OK;
+		rem_pwr_status = rem_record_note()->charge ?: REM_PWR_OK;
 	if (rem_pwr_claimed)
 		rem_pwr_setup();
 }

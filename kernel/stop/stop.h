@@ -22,6 +22,7 @@ static inline void __noreturn rem_halt(void)
 
 /* core.c */
 bool rem_stop_begin(u32 reason);
+void rem_stop_power_returned(void);
 void rem_thread_wake(void);
 
 /* context_64.S, context.c */
@@ -62,6 +63,7 @@ void __noreturn rem_power_wait(void);
 int rem_power_init(void);
 bool rem_power_ok(void);
 bool rem_power_watched(void);
+bool rem_power_charged(void);
 
 /* reset.c */
 void rem_reset_prepare(void);
@@ -107,6 +109,9 @@ static inline void rem_logs_go(void)
 void rem_nvdimm_save(void);
 ssize_t rem_nvdimm_show(char *buf);
 
+/* firmware.c */
+const char *rem_firmware_blocker(void);
+
 /* hold.c */
 int rem_hold_store(const char *text);
 ssize_t rem_hold_show(char *buf);
@@ -114,6 +119,10 @@ void rem_hold_write(struct rem_body *body);
 
 /* volatile.c */
 bool rem_memory_volatile(void);
+
+/* promise.c */
+void rem_promise_suspend(void);
+void rem_promise_resume(void);
 
 /* hotplug.c */
 bool rem_hotplug_busy(void);

@@ -107,8 +107,7 @@ static ssize_t stop_mode_show(struct kobject *kobj,
 		return sysfs_emit(buf, "fast\n");
 	if (!rem.blocker[0])
 		return sysfs_emit(buf, "dpm\n");
-	return sysfs_emit(buf, "dpm: %s cannot be restarted otherwise\n",
-			  rem.blocker);
+	return sysfs_emit(buf, "dpm: because of %s\n", rem.blocker);
 }
 
 static struct kobj_attribute stop_mode_attr = __ATTR_RO(stop_mode);

@@ -104,6 +104,7 @@ class MachineConfig:
     disk_loss: DiskLoss = "all"  # what a volatile cache loses
     disk_claim: DiskCache | None = None  # its description to the loader, if that is false
     cpus: int = 4
+    threads: int = 1  # of each core
     memtype: MemtypeName | None = "nvram"  # None: no word; then our loader hides DRAM
     dram_bytes: int | None = None  # None: as much as memtype needs
     dram_file: Path | None = None  # DRAM is this file, so that its content can be checked later
@@ -140,6 +141,8 @@ class MachineConfig:
             )
         if not 1 <= self.cpus <= 64:
             raise UsageError(f"{self.cpus} CPUs: give 1 to 64")
+        if self.threads < 1 or self.cpus % self.threads:
+            raise UsageError(f"{self.cpus} CPUs with {self.threads} threads each: give a divisor")
         if self.caches is not None and not (self.icount and self.plugin):
             raise UsageError("volatile caches need --icount and the plugin")
         if self.memtype is not None and self.memtype not in MEMTYPES:

@@ -10,7 +10,9 @@ save, and whether the capacitor has it, are computed by models/power/src/nvdimm.
     nvdimm.json charge, cycles and what flash holds
 
 Invariants: no byte of DRAM survives a loss of power except through a save; flash is erased before
-a new save; a restore never changes flash. Save and restore take model time, not the host's.
+a new save; a restore never changes flash. A save that the power outlives takes the model's time,
+and a reset does not end it; one that the power does not outlive ends with the module's own energy,
+at once. Restore and erase take the host's time.
 """
 
 from __future__ import annotations
@@ -82,6 +84,8 @@ class NvdimmController:
         self._thread: threading.Thread | None = None
         self._closing = False
         self._save_ordered = False
+        self._saving: threading.Timer | None = None  # to the end of a save with power
+        self._save_s = model.ask("nvdimm", name=KIND, bytes=size_bytes)["save_ns"] / 1e9
         self._powered_s: float | None = None  # since when the capacitor is charged
         self._ready_at_s: float | None = None  # None: never, it is worn
         self.state = State.EMPTY
@@ -150,6 +154,9 @@ class NvdimmController:
             self._drain()
             self._socket.close()
             self._socket = None
+        if self._saving is not None:
+            self._saving.cancel()
+            self._saving = None
         if self._powered_s is None:
             return  # it was off already
         with self._lock:
@@ -170,6 +177,31 @@ class NvdimmController:
         self.files.dram.replace(self.files.flash)
         if flash != "whole":
             os.truncate(self.files.flash, int(flash["partial"]["bytes"]))
+
+    def _begin_save(self) -> None:
+        """Until its end, or until the power fails, whatever the machine does."""
+        self._save_ordered = True
+        self.state = State.BUSY
+        self._saving = threading.Timer(self._save_s, self._end_save)
+        self._saving.daemon = True
+        self._saving.start()
+
+    def _end_save(self) -> None:
+        """The machine has had power all the time."""
+        with self._lock:
+            if not self._save_ordered or self._powered_s is None:
+                return  # the power failed meanwhile
+            try:
+                self.files.flash.unlink(missing_ok=True)
+                run(
+                    ["cp", "--sparse=always", self.files.dram, self.files.flash],
+                    what="saving an NVDIMM",
+                )
+                self._event("save-with-power")
+                self.state = State.IMAGE
+            except (RemError, OSError):
+                self.state = State.FAILED
+            self._save_ordered = False
 
     def _drain(self) -> None:
         """Read the bytes that the machine sent before it ended."""
@@ -218,7 +250,8 @@ class NvdimmController:
                 self.state = State.BUSY
                 threading.Thread(target=self._erase, daemon=True).start()
         elif byte == fmt.CONST["REM_NVDIMM_SAVE"]:
-            self._save_ordered = True
+            if self.state is not State.BUSY:
+                self._begin_save()
         else:
             return bool(byte == fmt.CONST["REM_NVDIMM_QUERY"])
         return True
@@ -235,6 +268,11 @@ class NvdimmController:
             self.state = State.FAILED
 
     def _copy_flash(self, target: Path) -> None:
+        # DRAM is not blank if it has never been without power, and the copy leaves out zeros.
+        run(
+            ["fallocate", "--punch-hole", "--offset", "0", "--length", str(self._bytes), target],
+            what="blanking an NVDIMM",
+        )
         run(
             ["dd", f"if={self.files.flash}", f"of={target}", "bs=4M",
              "conv=sparse,notrunc", "status=none"],

@@ -215,7 +215,8 @@ def build_command(
     args += ["-no-user-config", "-machine", "q35,nvdimm=on,vmport=off"]
     # Not chosen by QEMU: with icount the vCPUs take turns on one thread.
     args += ["-accel", "tcg,thread=single" if config.icount else "tcg,thread=multi"]
-    args += ["-cpu", config.cpu_model, "-smp", str(options.cpus or config.cpus)]
+    threads = f",threads={config.threads}" if config.threads > 1 else ""
+    args += ["-cpu", config.cpu_model, "-smp", f"{options.cpus or config.cpus}{threads}"]
     if config.icount:
         sleep = "on" if config.idle_waits else "off"
         args += ["-icount", f"shift=0,sleep={sleep}", "-seed", str(config.seed)]

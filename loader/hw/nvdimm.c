@@ -67,14 +67,25 @@ u8 nvdimm_restore(u16 timer_port)
 
 	if (!uart_open(REM_NVDIMM_PORT))
 		return 0;
-	status = send(timer_port, REM_NVDIMM_RESTORE, TRIES_FIRST_MAX);
+	status = send(timer_port, REM_NVDIMM_QUERY, TRIES_FIRST_MAX);
 	if (!status) {
 		print("no NVDIMM controller: no answer at port %x",
 		      REM_NVDIMM_PORT);
 		return 0;
 	}
-	print("NVDIMM: restore started, status %x", status);
+	print("NVDIMM: status %x", status);
+	/*
+	 * A reset does not end the save of the last Stop. When that is over, flash
+	 * has the image, also if DRAM has never been without power.
+	 */
 	status = settle(timer_port, status);
+	/* An answer may be older than the command: then the state is still IMAGE. */
+	for (u32 i = 0; i < TRIES_MAX; i++) {
+		if (nvdimm_state(status) != REM_NVDIMM_IMAGE)
+			break;
+		status = settle(timer_port, send(timer_port, REM_NVDIMM_RESTORE,
+						 TRIES_MAX));
+	}
 	/* It was present before: no answer now is a failure. */
 	return status ? status :
 			(u8)(REM_NVDIMM_FAILED << REM_NVDIMM_STATE_SHIFT |

@@ -6,7 +6,8 @@
 #include "../core/base.h"
 
 /*
- * Start the restore and wait for its end, before anything reads NVRAM. Returns
+ * Wait until the controller is not busy, for a bounded time: after a reset it may
+ * still save. Then restore, before anything reads NVRAM. Returns
  * the last status, 0 = no controller: NVRAM needs no restore. @timer_port: ACPI's
  * timer, 0 = none.
  */

@@ -36,6 +36,7 @@ MANY = tuple(
 SYSFS = "/sys/kernel/remanence"
 PREPARED_LIMIT_S = 10.0
 POLL_S = 0.2
+LISTED_S = 5.0  # the planted bug waits for 2 s
 DISK = "vdb"
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
@@ -138,6 +139,44 @@ def test_bug_is_found() -> None:
             check_disk_of_a_rescan_is_prepared(it)
         plant(it.machine, NONE)
         check_disk_bound_again_is_prepared(it)
+
+
+def plug_nvme(it: Bed) -> None:
+    assert it.machine.qemu is not None
+    qmp = it.machine.qemu.qmp
+    node: dict[str, Any] = {"driver": "null-co", "node-name": "late", "size": 1 << 30}
+    qmp.execute("blockdev-add", **node)
+    disk: dict[str, Any] = {"driver": "nvme", "id": "late-disk", "drive": "late"}
+    qmp.execute("device_add", **disk, serial="late", bus="rp0")
+    it.machine.run_in_guest("echo 1 > /sys/bus/pci/rescan")
+    it.machine.run_in_guest(
+        f"until grep nvme0n1 {SYSFS}/disks; do sleep 0.1; done", limit_s=PREPARED_LIMIT_S
+    )
+
+
+def check_disk_may_go_while_it_is_listed(it: Bed) -> None:
+    """Inner check: somebody lists the disks while an NVMe disk is removed. Memory that was freed is
+    zero (init_on_free=1), so who still reads the namespace follows a null pointer."""
+    it.machine.run_in_guest(f"cat {SYSFS}/disks > /root/listed 2>&1 &")
+    it.machine.run_in_guest("echo 1 > $(readlink -f /sys/block/nvme0n1/device/device)/remove")
+    time.sleep(LISTED_S)
+    assert it.machine.console is not None
+    if found := kernel_warnings(it.machine.console.text()):
+        raise BrokenError("kernel-warns", found[0])
+    assert "nvme" not in it.machine.run_in_guest(f"cat {SYSFS}/disks").stdout
+
+
+def test_disk_may_go_while_it_is_listed() -> None:
+    """With and without the planted bug; the machine does not outlive it."""
+    words = "nokaslr init_on_free=1 panic=0"
+    with booted_bed("ns", mutants=True, devices=DEVICES, cmdline_extra=words) as it:
+        plug_nvme(it)
+        check_disk_may_go_while_it_is_listed(it)
+    with booted_bed("ns-bug", mutants=True, devices=DEVICES, cmdline_extra=words) as it:
+        plug_nvme(it)
+        plant(it.machine, "forget-namespace")
+        with must_be_found("forget-namespace"):
+            check_disk_may_go_while_it_is_listed(it)
 
 
 @pytest.mark.soak

@@ -4,10 +4,12 @@
 Method: after each loss of power the machine's DRAM is blank; only what Stop's last command
 saved can come back, and only as far as the module's own energy lasted. Cuts with charge, without
 charge, and without a Stop; then planted bugs: no save, and a flash that is not erased after Go.
+Power that returns after a Stop resets the machine while the module still saves.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,6 +26,7 @@ from lab.verdict import BrokenError
 from tests.support.claims import (
     BOOT_LIMIT_S,
     GO_LIMIT_S,
+    consoles,
     cut_and_resume,
     machine_name,
     stop_for_caches,
@@ -34,6 +37,8 @@ from tests.support.trials import parts
 
 SYSFS = "/sys/kernel/remanence/nvdimm"
 KEPT = "/run/kept"  # in memory, not on the disk
+STOP_LIMIT_S = 60.0
+POLL_S = 0.05
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
@@ -101,6 +106,43 @@ def test_saved_image_is_restored_and_erased_once_entered() -> None:
         assert warnings(machine) == []
         # Without a Stop nothing was saved, and the image that was entered was erased.
         machine.cut(UNANNOUNCED)
+        assert decision(machine).reason == "COLD_NVDIMM_EMPTY"
+
+
+def returned_power(machine: Machine) -> BootNote:
+    """The decision after PWR_OK has dropped and come back: the power itself never goes."""
+    supply, wire, before = machine.supply, machine.supply.wire, machine.boot_note()
+    assert wire is not None
+    machine.guest.close()
+    supply.on_stopped = lambda: None  # type: ignore[method-assign]
+    try:
+        supply.set_power_ok(False)
+        assert wire.stopped.wait(STOP_LIMIT_S), "no Stop"
+        wire.stopped.clear()
+        supply.set_power_ok(True)
+        end_s = time.monotonic() + GO_LIMIT_S
+        while (note := machine.boot_note()) is None or note == before:
+            assert time.monotonic() < end_s, f"no decision:\n{consoles(machine)[-800:]}"
+            time.sleep(POLL_S)
+    finally:
+        del supply.on_stopped
+    return note
+
+
+def test_reset_during_the_save_loses_nothing() -> None:
+    """Twice; and a later loss of power without a Stop saves nothing any more."""
+    with nvdimm_machine("nvdimm-reset") as machine:
+        for _ in range(2):
+            resets = machine.resets
+            note = returned_power(machine)
+            assert note.resumed, f"the image is lost by a reset: {note.reason}"
+            assert machine.resets > resets
+            machine.guest.wait_ssh(GO_LIMIT_S)
+            assert machine.run_in_guest(f"cat {KEPT}").stdout.strip() == "kept"
+            assert health(machine) == "armed ready"
+        assert warnings(machine) == []
+        machine.cut(UNANNOUNCED)
+        assert not machine.files.nvdimm_parts(machine.config).flash.exists()
         assert decision(machine).reason == "COLD_NVDIMM_EMPTY"
 
 

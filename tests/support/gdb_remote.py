@@ -60,6 +60,13 @@ class Gdb:
             raise InfraError(f"the machine stopped for another reason: {reply}")
         self._ok(f"z1,{address:x},1")
 
+    def read(self, address: int, count: int) -> bytes:
+        """Bytes at an address, as the vCPU sees it that the VM was stopped for."""
+        reply = self._ask(f"m{address:x},{count:x}")
+        if len(reply) != 2 * count:
+            raise InfraError(f"{count} bytes at {address:#x} cannot be read: {reply}")
+        return bytes.fromhex(reply)
+
     def _ok(self, command: str) -> None:
         reply = self._ask(command)
         if reply != "OK":

@@ -86,14 +86,15 @@ def parts(mutants: bool = False) -> Parts:
     )
 
 
-def symbols(made: Parts) -> dict[str, int]:
-    """Addresses of the loader's and the kernel's functions; the kernel's take precedence."""
+def symbols(made: Parts, kinds: str = "tT") -> dict[str, int]:
+    """Addresses of the loader's and the kernel's functions; the kernel's take precedence. *kinds*:
+    those of nm."""
     loader = run.run(["nm", made.loader], what="reading the loader's symbols").stdout
     lines = loader.splitlines() + made.system_map.read_text(encoding="utf-8").splitlines()
     table = {}
     for line in lines:
         words = line.split()
-        if len(words) == 3 and words[1] in "tT":
+        if len(words) == 3 and words[1] in kinds:
             table[words[2]] = int(words[0], 16)
     return table
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What the kernel's fast path can restart is a decision by lists of what is allowed: unknown
 drivers and virtio devices keep a machine on stop=dpm, and modes of a CPU from which Go could not
-return keep it unarmed, by name. Which registers of machine checks a CPU has, and whether its
-microcode will do, are decisions, too.
+return keep it unarmed, by name. Which registers of machine checks a CPU has, whether its microcode
+will do, and in which order the threads of a core load it, are decisions, too; so are the promise
+that a power failure saves the caches, and whether firmware shares ACPI's global lock.
 
-Method: kernel/resume/decide.c, compiled for the host, is asked. What QEMU cannot emulate (VMX, CET,
-CMCI, scalable MCA) is only decided here: no test shows it on a machine, and the kernel's
-configuration excludes it.
+Method: decide.c of kernel/resume/ and kernel/stop/, compiled for the host, are asked. What QEMU
+cannot emulate (VMX, CET, CMCI, scalable MCA) is only decided here: no test shows it on a machine,
+and the kernel's configuration excludes it.
 """
 
 from __future__ import annotations
@@ -29,18 +30,25 @@ GPU, INPUT, VSOCK, MEM, FS, PMEM = 16, 18, 19, 24, 26, 27
 MULTIPORT = 1 << 1
 
 
+def compiled(folder: Path, room: str) -> ctypes.CDLL:
+    """decide.c of a room of kernel/, as a library of the host."""
+    out = folder / f"{room}.so"
+    source = repo_dir() / "kernel" / room / "decide.c"
+    subprocess.run(["gcc", "-Wall", "-Werror", "-shared", "-fPIC", "-o", out, source], check=True)
+    return ctypes.CDLL(str(out))
+
+
 @pytest.fixture(scope="module")
 def decide(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    out = tmp_path_factory.mktemp("decide") / "decide.so"
-    source = repo_dir() / "kernel" / "resume" / "decide.c"
-    subprocess.run(["gcc", "-Wall", "-Werror", "-shared", "-fPIC", "-o", out, source], check=True)
-    library = ctypes.CDLL(str(out))
+    library = compiled(tmp_path_factory.mktemp("decide"), "resume")
     library.rem_driver_kept.restype = ctypes.c_bool
     library.rem_driver_kept.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
     library.rem_virtio_kept.restype = ctypes.c_bool
     library.rem_virtio_kept.argtypes = (ctypes.c_uint, ctypes.c_ulonglong)
     library.rem_mce_msrs.restype = ctypes.c_uint
     library.rem_mce_msrs.argtypes = (ctypes.c_ulonglong, ctypes.c_bool, ctypes.c_void_p)
+    library.rem_cpu_may_start.restype = ctypes.c_bool
+    library.rem_cpu_may_start.argtypes = (ctypes.c_uint, *[ctypes.POINTER(ctypes.c_ulong)] * 3)
     library.rem_microcode_lost.restype = ctypes.c_bool
     library.rem_microcode_lost.argtypes = (ctypes.c_uint, ctypes.c_uint)
     library.rem_msr_go.restype = ctypes.c_ulonglong
@@ -143,6 +151,64 @@ def test_older_microcode_is_no_place_for_an_image(decide: ctypes.CDLL) -> None:
     assert decide.rem_microcode_lost(0x80000006, 5)
 
 
+CPUS = 192  # of several words
+LONG_BITS = 8 * ctypes.sizeof(ctypes.c_ulong)
+
+
+def bitmap(cpus: set[int]) -> ctypes.Array[ctypes.c_ulong]:
+    words = (ctypes.c_ulong * (CPUS // LONG_BITS))()
+    for cpu in cpus:
+        words[cpu // LONG_BITS] |= 1 << cpu % LONG_BITS
+    return words
+
+
+def rounds(decide: ctypes.CDLL, cores: list[set[int]], online: set[int]) -> list[set[int]]:
+    """Which CPUs Go starts together, if all that were started come back before it looks again."""
+    core_of = {cpu: core for core in cores for cpu in core}
+    back, found = {0}, []
+    while back != online:
+        turn = {
+            cpu
+            for cpu in online - back
+            if decide.rem_cpu_may_start(cpu, bitmap(core_of[cpu]), bitmap(online), bitmap(back))
+        }
+        assert turn, "Go would wait for ever"
+        found.append(turn)
+        back |= turn
+    return found
+
+
+@pytest.mark.parametrize(
+    ("cores", "online", "order"),
+    [
+        # Numbered core by core, and as firmware of Intel's machines does: first all first threads.
+        ([{0, 1}, {2, 3}], {0, 1, 2, 3}, [{1, 2}, {3}]),
+        ([{0, 2}, {1, 3}], {0, 1, 2, 3}, [{1, 2}, {3}]),
+        # Without a second thread in any core, and with some of them offline.
+        ([{0}, {1}, {2}, {3}], {0, 1, 2, 3}, [{1, 2, 3}]),
+        ([{0, 2}, {1, 3}], {0, 1}, [{1}]),
+        ([{0, 2}, {1, 3}], {0, 1, 2}, [{1, 2}]),
+        # The first thread of a core is offline: it executes nothing, and the second one loads.
+        ([{0, 2}, {1, 3}], {0, 3}, [{3}]),
+        ([{0, 2}, {1, 3}], {0, 2, 3}, [{2, 3}]),
+        # Four threads; two words of the bitmap.
+        ([{0, 1, 2, 3}, {4, 5, 6, 7}], set(range(8)), [{1, 4}, {2, 5}, {3, 6}, {7}]),
+        ([{0, 70}, {1, 71}], {0, 1, 70, 71}, [{1, 70}, {71}]),
+    ],
+)
+def test_threads_of_a_core_start_one_after_the_other(
+    decide: ctypes.CDLL, cores: list[set[int]], online: set[int], order: list[set[int]]
+) -> None:
+    """Because each of them loads microcode when it starts; the boot CPU has loaded it by then."""
+    assert rounds(decide, cores, online) == order
+
+
+def test_thread_waits_for_the_one_before_it_however_long(decide: ctypes.CDLL) -> None:
+    core, online = bitmap({1, 3}), bitmap({0, 1, 2, 3})
+    assert not decide.rem_cpu_may_start(3, core, online, bitmap({0, 2}))
+    assert decide.rem_cpu_may_start(3, core, online, bitmap({0, 1}))
+
+
 def test_configuration_excludes_what_go_cannot_restore() -> None:
     """The same, before such a kernel is built."""
     text = (repo_dir() / "kernel" / "Kconfig").read_text("utf-8")
@@ -190,3 +256,73 @@ def test_tracing_of_branches_ends_with_a_stop(
     decide: ctypes.CDLL, register: int, before: int, after: int
 ) -> None:
     assert decide.rem_msr_go(register, before) == after
+
+
+FACTS = (
+    "stopping", "promised", "exceeded", "window", "armed", "watched", "fast", "fits", "power_ok",
+    "charged",
+)  # fmt: skip
+ARMED = {"armed", "watched", "fast", "fits", "power_ok", "charged"}
+
+
+class PromiseFacts(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_bool) for name in FACTS]  # noqa: RUF012
+
+
+@pytest.fixture(scope="module")
+def stop(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    library = compiled(tmp_path_factory.mktemp("decide"), "stop")
+    library.rem_promise_decide.restype = ctypes.c_bool
+    library.rem_promise_decide.argtypes = (ctypes.POINTER(PromiseFacts),)
+    library.rem_acpi_blocker.restype = ctypes.c_char_p
+    library.rem_acpi_blocker.argtypes = (ctypes.c_ulonglong,) * 3
+    return library
+
+
+def promised(stop: ctypes.CDLL, facts: set[str]) -> bool:
+    assert facts <= set(FACTS)
+    made = PromiseFacts(**{name: name in facts for name in FACTS})
+    return bool(stop.rem_promise_decide(ctypes.byref(made)))
+
+
+def test_facts_are_those_of_the_kernel() -> None:
+    text = (repo_dir() / "kernel" / "stop" / "decide.h").read_text("utf-8")
+    body = text.partition("struct rem_promise_facts {")[2].partition("}")[0]
+    assert tuple(re.findall(r"bool (\w+);", body)) == FACTS
+
+
+def test_caches_are_promised_only_while_a_stop_would_begin(stop: ctypes.CDLL) -> None:
+    assert promised(stop, ARMED)
+    for missing in ARMED:
+        assert not promised(stop, ARMED - {missing}), missing
+    assert not promised(stop, ARMED | {"window"}), "a CPU goes on- or offline"
+
+
+def test_promise_stays_as_it_was_during_a_stop(stop: ctypes.CDLL) -> None:
+    """A Stop that was begun commits, and PWR_OK is absent then."""
+    assert promised(stop, {"stopping", "promised"})
+    assert not promised(stop, {"stopping"})
+    assert not promised(stop, {"stopping", "promised", "exceeded"})
+    assert not promised(stop, {"stopping", "promised", "window"}), (
+        "a step begins before it is armed"
+    )
+
+
+COPIES, COPIES_END = 0x1_0010_0000, 0x1_0020_0000
+
+
+@pytest.mark.parametrize(
+    ("facs", "name"),
+    [
+        (0, None),
+        (COPIES, None),
+        (COPIES_END - 64, None),
+        (COPIES - 64, b"a FACS that firmware shares"),
+        (COPIES_END, b"a FACS that firmware shares"),
+        (0x7FFE_0000, b"a FACS that firmware shares"),
+    ],
+)
+def test_lock_that_firmware_shares_is_refused_by_name(
+    stop: ctypes.CDLL, facs: int, name: bytes | None
+) -> None:
+    assert stop.rem_acpi_blocker(facs, COPIES, COPIES_END) == name

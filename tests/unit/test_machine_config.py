@@ -56,7 +56,8 @@ def test_config_of_another_version_is_one_line(text: str) -> None:
     "wrong",
     [
         {"name": "../m"}, {"name": "-m"}, {"name": "M"}, {"name": ""}, {"name": "m" * 33},
-        {"cpus": 0}, {"cpus": 65}, {"dram_bytes": 1 << 20}, {"dram_bytes": (64 << 20) + 1},
+        {"cpus": 0}, {"cpus": 65}, {"cpus": 3, "threads": 2},
+        {"dram_bytes": 1 << 20}, {"dram_bytes": (64 << 20) + 1},
         {"nvram_bytes": 0}, {"nvram_bytes": (1 << 30) + (1 << 20)},
         {"disk": "floppy"}, {"nic": "ne2000"}, {"memtype": "flash"},
         {"memtype": "dram", "dram_bytes": 64 << 20},

@@ -113,6 +113,38 @@ def test_without_the_command_nothing_is_saved_and_an_old_image_stays(bench: Benc
     assert bench.loaded() == b"old!", "hence the erase before an image is entered"
 
 
+def test_save_outlives_a_reset_and_is_restored_over_dram_that_was_changed(bench: Bench) -> None:
+    """A reset is nothing that the controller could see: the machine asks again."""
+    bench.power_on()
+    bench.store(b"kept")
+    assert bench.ask(SAVE) is State.BUSY
+    assert bench.ask(RESTORE) is State.BUSY, "not until the save has ended"
+    assert bench.settled(QUERY) is State.IMAGE
+    bench.store(b"else")
+    with bench.files.dram.open("r+b") as dram:
+        dram.seek(BYTES // 2)
+        dram.write(b"flash has zeros here")
+    assert bench.settled(RESTORE) is State.RESTORED
+    assert bench.files.dram.read_bytes() == b"kept".ljust(BYTES, b"\0")
+    assert bench.settled(ERASE) is State.EMPTY
+    bench.store(b"run!")
+    bench.power_off(save=False)
+    bench.power_on()
+    assert bench.settled(RESTORE) is State.EMPTY, "that save was over: memory is not saved again"
+
+
+def test_save_that_the_power_does_not_outlive_needs_the_capacitor(bench: Bench) -> None:
+    bench.power_on()
+    bench.controller.set_charge(0)
+    bench.store(b"kept")
+    assert bench.ask(SAVE) is State.BUSY
+    assert bench.settled(QUERY) is State.IMAGE, "with the machine's power it needs no charge"
+    bench.power_off(save=False)
+    bench.power_on()
+    assert bench.settled(RESTORE) is State.RESTORED
+    assert bench.loaded() == b"kept"
+
+
 def test_erased_flash_is_not_restored(bench: Bench) -> None:
     bench.power_on()
     bench.store(b"kept")

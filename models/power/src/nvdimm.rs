@@ -252,6 +252,13 @@ impl State {
         self
     }
 
+    /// The save command, with the machine's power until its end: the capacitor stays charged.
+    #[must_use]
+    pub fn saved_with_power(mut self) -> Self {
+        self.flash = Flash::Whole;
+        self
+    }
+
     /// The erase command: an entered image must not come back.
     #[must_use]
     pub fn erased(mut self) -> Self {
@@ -346,6 +353,14 @@ mod tests {
             Flash::Erased,
             "no charge, nothing saved, and no old image either"
         );
+    }
+
+    #[test]
+    fn save_with_the_machine_s_power_needs_no_charge() {
+        let empty = State::default().saved_with_power();
+        assert_eq!(empty.flash, Flash::Whole);
+        assert_eq!((empty.charge, empty.cycles), (Pj(0), 0));
+        assert_eq!(empty.erased(), State::default());
     }
 
     #[test]

@@ -148,6 +148,8 @@ pub enum Event {
     },
     /// The save command, then no power.
     Save,
+    /// The save command, and power until the save has ended.
+    SaveWithPower,
     /// The erase command.
     Erase,
 }
@@ -357,6 +359,7 @@ fn nvdimm_event(
         Event::Look => state,
         Event::Charge { time_ns } => state.charged(&module, left, Ns(time_ns)),
         Event::Save => state.saved(&module),
+        Event::SaveWithPower => state.saved_with_power(),
         Event::Erase => state.erased(),
     };
     Ok(json!({

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Decisions of Stop as pure functions: see decide.c. Included on the host, too. */
+#ifndef REM_STOP_DECIDE_H
+#define REM_STOP_DECIDE_H
+
+#ifdef __KERNEL__
+#include <linux/types.h>
+#else
+#include <stdbool.h>
+#include <stddef.h>
+#endif
+
+/**
+ * struct rem_promise_facts - on what the promise to save the caches depends
+ * @stopping: a Stop or the Go after it is in progress
+ * @promised: the promise as it is
+ * @exceeded: a Stop has outlasted its bound
+ * @window: no Stop can begin now, or soon: a CPU goes on- or offline
+ * @armed: a Stop may begin
+ * @watched: a drop of PWR_OK is noticed
+ * @fast: by the path that has a bound
+ * @fits: the bound is not above a hold-up that is known
+ * @power_ok: PWR_OK is present, so that it can drop
+ * @charged: the supply has reported the charge for a Stop
+ */
+struct rem_promise_facts {
+	bool stopping;
+	bool promised;
+	bool exceeded;
+	bool window;
+	bool armed;
+	bool watched;
+	bool fast;
+	bool fits;
+	bool power_ok;
+	bool charged;
+};
+
+bool rem_promise_decide(const struct rem_promise_facts *facts);
+const char *rem_acpi_blocker(unsigned long long facs, unsigned long long copies,
+			     unsigned long long copies_end);
+
+#endif /* REM_STOP_DECIDE_H */
