@@ -312,6 +312,8 @@ enum rem_boot_reason {
 	REM_COLD_CPU_LOST = 27,
 	/* the same, and a CPU has older microcode than it had */
 	REM_COLD_MICROCODE = 28,
+	/* the same, and a CPU's time stamp counter differs from the boot CPU's */
+	REM_COLD_TSC = 29,
 	/* the machine differs: one reason for each type of entry */
 	REM_COLD_KERNEL_DIFFERS = 32,
 	REM_COLD_CPU_DIFFERS = 33,
@@ -406,6 +408,10 @@ enum rem_event_type {
 	 * same
 	 */
 	REM_EVENT_GO_MICROCODE = 73,
+	/* a CPU's time stamp counter differs from the boot CPU's, and the
+	 * machine was reset; value = the same
+	 */
+	REM_EVENT_GO_TSC = 74,
 };
 
 /*

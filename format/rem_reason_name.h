@@ -47,6 +47,8 @@ static inline const char *rem_reason_name(rem_u32 reason)
 		return "cpu-lost";
 	case REM_COLD_MICROCODE:
 		return "microcode";
+	case REM_COLD_TSC:
+		return "tsc";
 	case REM_COLD_KERNEL_DIFFERS:
 		return "kernel-differs";
 	case REM_COLD_CPU_DIFFERS:

@@ -185,6 +185,23 @@ bool rem_microcode_lost(unsigned int before, unsigned int now)
 }
 
 /**
+ * rem_tsc_differs - whether the time stamp counters of two CPUs are known to differ
+ * @before: the first CPU's, when it asked the second one
+ * @there: the second CPU's, after the question and before the answer
+ * @after: the first CPU's, when it had the answer
+ *
+ * One happened after the other, so clocks that were read would go backwards. What no such
+ * reading shows, no program can see.
+ *
+ * Return: true if the three do not ascend.
+ */
+bool rem_tsc_differs(unsigned long long before, unsigned long long there,
+		     unsigned long long after)
+{
+	return there < before || after < there;
+}
+
+/**
  * rem_msr_go - the value that a register gets in Go
  * @index: number of the register
  * @value: what it had before the Stop

@@ -23,6 +23,8 @@ unsigned int rem_mce_msrs(unsigned long long cap, bool scalable,
 bool rem_cpu_may_start(unsigned int cpu, const unsigned long *core,
 		       const unsigned long *online, const unsigned long *back);
 bool rem_microcode_lost(unsigned int before, unsigned int now);
+bool rem_tsc_differs(unsigned long long before, unsigned long long there,
+		     unsigned long long after);
 unsigned long long rem_msr_go(unsigned int index, unsigned long long value);
 
 #endif /* REM_DECIDE_H */

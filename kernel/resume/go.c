@@ -87,10 +87,11 @@ static void __noreturn rem_gate_give_up(void)
 	rem_reset();
 }
 
-/* The same for a CPU that lacks the microcode that it had. Context: that CPU. */
-static void __noreturn rem_microcode_give_up(unsigned int cpu)
+/* The same for a CPU on which the image cannot continue. */
+static void __noreturn rem_cpu_give_up(enum rem_event_type why,
+				       unsigned int cpu)
 {
-	rem_event(REM_EVENT_GO_MICROCODE, cpu);
+	rem_event(why, cpu);
 	rem_timeline_flush();
 	rem_reset();
 }
@@ -105,6 +106,16 @@ static void rem_gate_wait_all(unsigned int count)
 		rem_cpus_start_again(&rem_gate.back);
 	}
 	rem_gate_give_up();
+}
+
+/* Context: boot CPU; all others wait. */
+static void rem_gate_check_clocks(void)
+{
+	unsigned int cpu;
+
+	for_each_online_cpu(cpu)
+		if (cpu && rem_tsc_lost(cpu))
+			rem_cpu_give_up(REM_EVENT_GO_TSC, cpu);
 }
 
 /**
@@ -162,7 +173,7 @@ void notrace rem_go(bool resumed)
 		x86_platform.restore_sched_clock_state();
 		rem_go_begin();
 		if (!complete)
-			rem_microcode_give_up(0);
+			rem_cpu_give_up(REM_EVENT_GO_MICROCODE, 0);
 	}
 	rem_gate_close();
 	rem_trampoline_restore();
@@ -179,6 +190,8 @@ void notrace rem_go(bool resumed)
 	rem_nvdimm_go();
 
 	rem_gate_wait_all(others);
+	if (resumed)
+		rem_gate_check_clocks();
 	rem_event(REM_EVENT_GO_CPUS, others + 1);
 	WRITE_ONCE(rem_gate.open, true);
 	rem_gate_wait(&rem_gate.left, others);
@@ -193,13 +206,15 @@ void notrace rem_go(bool resumed)
 void notrace rem_go_cpu(struct rem_context *ctx)
 {
 	if (!rem_cpu_restore(ctx))
-		rem_microcode_give_up(ctx->cpu);
+		rem_cpu_give_up(REM_EVENT_GO_MICROCODE, ctx->cpu);
 	rem_apic_restore();
 	rem_event(REM_EVENT_GO_CPU, ctx->cpu);
 	cpumask_set_cpu(ctx->cpu, &rem_gate.back);
 	atomic_inc(&rem_gate.arrived);
-	while (!READ_ONCE(rem_gate.open))
+	while (!READ_ONCE(rem_gate.open)) {
+		rem_tsc_answer(ctx->cpu);
 		cpu_relax();
+	}
 	atomic_inc(&rem_gate.left);
 }
 
@@ -239,7 +254,7 @@ void notrace rem_go_dpm(void)
 	x86_platform.restore_sched_clock_state();
 	rem_go_begin();
 	if (!complete)
-		rem_microcode_give_up(0);
+		rem_cpu_give_up(REM_EVENT_GO_MICROCODE, 0);
 	rem_trampoline_restore();
 	rem_platform_restore();
 }

@@ -24,6 +24,10 @@ void rem_cpus_start(const struct cpumask *back);
 void rem_cpus_start_next(const struct cpumask *back);
 void rem_cpus_start_again(const struct cpumask *back);
 
+/* tsc.c */
+void rem_tsc_answer(unsigned int cpu);
+bool rem_tsc_lost(unsigned int cpu);
+
 /* apic.c */
 void rem_apic_prepare(void);
 void rem_apic_restore(void);

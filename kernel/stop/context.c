@@ -30,7 +30,8 @@ DEFINE_PER_CPU(struct rem_context *, rem_this_context);
  * the value: XFD, TSC_RATIO, the counters of frequency invariance. Not saved: those that
  * firmware sets to the same value at each start (MTRRs), those that their own
  * subsystem restores (APIC, TSC deadline, performance counters), and
- * the TSC. Registers of machine checks are added to these.
+ * the TSC. Registers of machine checks are added to these. Why TSC_ADJUST is
+ * here, although firmware sets it: resume/tsc.c.
  */
 static const u32 rem_msrs[] = {
 	MSR_IA32_CR_PAT, MSR_TSC_AUX, MSR_STAR, MSR_LSTAR, MSR_CSTAR,

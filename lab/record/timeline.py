@@ -36,7 +36,11 @@ ENDS = {
     "GO_DONE": "release programs",
 }
 # The machine was reset because of a CPU, whose number is the value.
-RESETS = {"GO_CPU_LOST": "LOST CPU", "GO_MICROCODE": "OLDER MICROCODE ON CPU"}
+RESETS = {
+    "GO_CPU_LOST": "LOST CPU",
+    "GO_MICROCODE": "OLDER MICROCODE ON CPU",
+    "GO_TSC": "OTHER TSC ON CPU",
+}
 PER_CPU = {"STOP_CPU_SAVED": "park and save", "GO_CPU": "come back"}
 # The events from which times of each CPU are counted.
 ORIGINS = {"stop": "STOP_BEGIN", "go": "GO_BEGIN"}

@@ -310,6 +310,8 @@ static u32 event_reason(const struct rem_event *event)
 		reason = REM_COLD_CPU_LOST;
 	if (event->type == REM_EVENT_GO_MICROCODE)
 		reason = REM_COLD_MICROCODE;
+	if (event->type == REM_EVENT_GO_TSC)
+		reason = REM_COLD_TSC;
 	if (!reason || event->value & REM_EVENT_REPORTED ||
 	    event->crc != crc32c(event, offsetof(struct rem_event, crc)))
 		return 0;

@@ -56,8 +56,9 @@ static void put(u32 n, u8 flags, const u8 *from)
 static bool gives(u32 n, u32 reason)
 {
 	struct rem_event event = read_event(n);
-	u32 type = reason == REM_COLD_CPU_LOST ? REM_EVENT_GO_CPU_LOST :
-						 REM_EVENT_GO_MICROCODE;
+	u32 type = reason == REM_COLD_CPU_LOST	? REM_EVENT_GO_CPU_LOST :
+		   reason == REM_COLD_MICROCODE ? REM_EVENT_GO_MICROCODE :
+						  REM_EVENT_GO_TSC;
 
 	return event.type == type && !(event.value >> 32 & 1) &&
 	       (event.sequence == CONSUMED || event.sequence == CONSUMED + 1) &&
@@ -67,15 +68,17 @@ static bool gives(u32 n, u32 reason)
 
 static void check_named(u32 reason)
 {
-	bool cpu = false, microcode = false;
+	bool cpu = false, microcode = false, tsc = false;
 
 	for (u32 i = 0; i < place_count; i++) {
 		cpu |= gives(places[i], REM_COLD_CPU_LOST);
 		microcode |= gives(places[i], REM_COLD_MICROCODE);
+		tsc |= gives(places[i], REM_COLD_TSC);
 	}
 	if ((reason == REM_COLD_CPU_LOST && !cpu) ||
 	    (reason == REM_COLD_MICROCODE && !microcode) ||
-	    (!reason && (cpu || microcode)))
+	    (reason == REM_COLD_TSC && !tsc) ||
+	    (!reason && (cpu || microcode || tsc)))
 		abort();
 }
 

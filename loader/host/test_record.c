@@ -413,15 +413,18 @@ static void reset_of_go_is_named_once(u16 type, u32 reason)
 	CHECK(given_up() == reason, "the next Stop of that number");
 }
 
-static void lost_cpu_and_older_microcode_are_named(void)
+static void cpu_that_ends_a_go_is_named(void)
 {
 	reset_of_go_is_named(REM_EVENT_GO_CPU_LOST, REM_COLD_CPU_LOST);
 	reset_of_go_is_named(REM_EVENT_GO_MICROCODE, REM_COLD_MICROCODE);
+	reset_of_go_is_named(REM_EVENT_GO_TSC, REM_COLD_TSC);
 	reset_of_go_is_named(REM_EVENT_GO_DONE, 0);
 	reset_before_is_not_named(REM_EVENT_GO_CPU_LOST);
 	reset_before_is_not_named(REM_EVENT_GO_MICROCODE);
+	reset_before_is_not_named(REM_EVENT_GO_TSC);
 	reset_of_go_is_named_once(REM_EVENT_GO_CPU_LOST, REM_COLD_CPU_LOST);
 	reset_of_go_is_named_once(REM_EVENT_GO_MICROCODE, REM_COLD_MICROCODE);
+	reset_of_go_is_named_once(REM_EVENT_GO_TSC, REM_COLD_TSC);
 }
 
 static void asked_is_cold_and_consumes(void)
@@ -764,7 +767,7 @@ void test_record(void)
 	zeros_and_ones_are_cold();
 	resume_is_one_shot();
 	cold_boot_closes_for_good();
-	lost_cpu_and_older_microcode_are_named();
+	cpu_that_ends_a_go_is_named();
 	asked_is_cold_and_consumes();
 	impossible_fields_are_cold();
 	any_range_of_nvram_is_entered();
