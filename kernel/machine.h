@@ -164,6 +164,7 @@ unsigned int rem_devices_count(void);
 void rem_devices_watch(void);
 int rem_others_prepare(const char **ret_blocker);
 const char *rem_cpu_refused(void);
+const char *rem_cpus_refused(void);
 unsigned int rem_cpu_mce_msrs(u32 *list);
 
 /* Provided by Go to the hooks: pci.c */

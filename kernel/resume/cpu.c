@@ -18,16 +18,34 @@
 static_assert(REM_CTX_MCE_MSRS == REM_MCE_MSRS_MAX);
 
 /**
- * rem_cpu_refused - whether this kernel uses what Go could not restore
+ * rem_cpu_refused - whether this CPU is in a mode that Go could not restore
  *
- * Its configuration excludes that (Kconfig); other code may still do it.
+ * The kernel's configuration excludes that (Kconfig); other code may still do it, on
+ * any CPU, at any time.
  *
- * Context: any.
- * Return: why the machine is not armed, or NULL.
+ * Context: the CPU itself, not preempted.
+ * Return: why the machine cannot be stopped, or NULL.
  */
 const char *rem_cpu_refused(void)
 {
 	return rem_cr4_refused(__read_cr4());
+}
+
+static void rem_cpu_refused_ipi(void *ret_why)
+{
+	const char *why = rem_cpu_refused();
+
+	if (why)
+		WRITE_ONCE(*(const char **)ret_why, why);
+}
+
+/** rem_cpus_refused - the same for every online CPU. Context: process. */
+const char *rem_cpus_refused(void)
+{
+	const char *why = NULL;
+
+	on_each_cpu(rem_cpu_refused_ipi, &why, 1);
+	return why;
 }
 
 /**

@@ -214,7 +214,7 @@ static int rem_thread_once(void)
 		rem_stop_begin(REM_STOP_POWER);
 	/* Behind the last attempt: no Stop will begin before PWR_OK is back. */
 	rem_promise_update();
-	if (fast)
+	if (fast && err != -EOPNOTSUPP) /* then nothing was stopped */
 		rem_go_finish();
 	return err;
 }
@@ -357,8 +357,6 @@ static int __init rem_init(void)
 	if (!err && rem_memory_volatile())
 		return rem_refuse("main memory is not all non-volatile",
 				  -EOPNOTSUPP);
-	if (!err && rem_cpu_refused())
-		return rem_refuse(rem_cpu_refused(), -EOPNOTSUPP);
 	if (!err)
 		err = rem_prepare();
 	if (err)

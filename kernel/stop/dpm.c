@@ -31,6 +31,8 @@ static int rem_dpm_cut(void)
 	struct rem_context *ctx = &rem_contexts[0];
 	int err;
 
+	if (rem_cpu_refused())
+		return -EOPNOTSUPP;
 	x86_platform.save_sched_clock_state();
 	rem_platform_save();
 	rem_context_save(ctx);

@@ -27,6 +27,7 @@
  *	is not here yet may wait for an IPI to be answered
  * @quiet: CPUs that have interrupts off
  * @devices_stopped: no DMA can reach a cache any more
+ * @refused: a CPU is in a mode that Go cannot restore
  * @err: why the last Stop was refused, or 0
  * @flushed: CPUs other than the boot CPU that have written back their caches, in
  *	a line of its own: a CPU that still waits for @devices_stopped must not
@@ -37,6 +38,7 @@ static struct rem_park {
 	atomic_t arrived;
 	atomic_t quiet;
 	bool devices_stopped;
+	bool refused;
 	int err;
 	atomic_t flushed ____cacheline_aligned;
 } rem_park;
@@ -114,6 +116,20 @@ static void rem_park_control(void)
 	rem_go(!rem_park.err);
 }
 
+/* Context: all CPUs have interrupts off, and nothing is stopped yet. */
+static void rem_park_once(void)
+{
+	if (READ_ONCE(rem_park.refused)) {
+		rem_park.err = -EOPNOTSUPP;
+		return;
+	}
+	if (smp_processor_id())
+		rem_park_other();
+	else
+		rem_park_control();
+	rem_go_cpu_finish();
+}
+
 /*
  * Run by the stopper thread of each CPU.
  *
@@ -127,15 +143,12 @@ static int rem_park_cpu(void *unused)
 	rem_park_wait(&rem_park.arrived, rem_park.count);
 	WRITE_ONCE(rem_cpus_gather, false);
 	local_irq_disable();
+	/* Here, as nobody tells when a CPU enters such a mode. */
+	if (rem_cpu_refused())
+		WRITE_ONCE(rem_park.refused, true);
 	atomic_inc(&rem_park.quiet);
 	rem_park_wait(&rem_park.quiet, rem_park.count);
-
-	if (smp_processor_id())
-		rem_park_other();
-	else
-		rem_park_control();
-
-	rem_go_cpu_finish();
+	rem_park_once();
 	local_irq_enable();
 	local_bh_enable();
 	if (!smp_processor_id())
@@ -159,6 +172,7 @@ void rem_stop_fast(void)
 	atomic_set(&rem_park.quiet, 0);
 	atomic_set(&rem_park.flushed, 0);
 	WRITE_ONCE(rem_park.devices_stopped, false);
+	WRITE_ONCE(rem_park.refused, false);
 	/* No hotplug while armed: a work is queued to each online CPU. */
 	rem_park.count = num_online_cpus();
 	WRITE_ONCE(rem_cpus_gather, true);

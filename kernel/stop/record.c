@@ -265,10 +265,14 @@ static int rem_body_prepare(struct rem_body *body)
  * Context: process.
  * Return: 0 or a negative errno, with the reason in rem.why: -EBADMSG if the
  * checksum of the loader's machine description is wrong, -EINVAL if the loader
- * would refuse the image, or -ENOSPC if no sequence number is left.
+ * would refuse the image, -EOPNOTSUPP if a CPU is in a mode that Go cannot restore,
+ * or -ENOSPC if no sequence number is left.
  */
 int rem_record_prepare(void)
 {
+	rem.why = rem_cpus_refused();
+	if (rem.why)
+		return -EOPNOTSUPP;
 	rem_record_next();
 	if (!rem.sequence) {
 		rem.why = "no sequence number is left";
