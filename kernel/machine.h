@@ -36,7 +36,7 @@ enum rem_state {
 	REM_REFUSED,		/* see rem.why */
 };
 
-/* Registers of context.c, and those of machine checks. */
+/* Registers that each CPU may have, and those of machine checks. */
 #define REM_CTX_MSRS 24
 #define REM_CTX_MCE_MSRS 66
 
@@ -165,7 +165,7 @@ void rem_devices_watch(void);
 int rem_others_prepare(const char **ret_blocker);
 const char *rem_cpu_refused(void);
 const char *rem_cpus_refused(void);
-unsigned int rem_cpu_mce_msrs(u32 *list);
+unsigned int rem_cpu_msrs(u32 *list);
 
 /* Provided by Go to the hooks: pci.c */
 u32 rem_devices_life(void);

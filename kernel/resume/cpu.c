@@ -16,6 +16,7 @@
 #include "resume.h"
 
 static_assert(REM_CTX_MCE_MSRS == REM_MCE_MSRS_MAX);
+static_assert(REM_CTX_MSRS == REM_MSRS_KEPT_MAX);
 
 /**
  * rem_cpu_refused - whether this CPU is in a mode that Go could not restore
@@ -48,14 +49,8 @@ const char *rem_cpus_refused(void)
 	return why;
 }
 
-/**
- * rem_cpu_mce_msrs - the registers of this CPU that control machine checks
- * @list: filled with at most REM_CTX_MCE_MSRS numbers
- *
- * Context: the CPU itself, any.
- * Return: how many.
- */
-unsigned int rem_cpu_mce_msrs(u32 *list)
+/* Returns how many registers of machine checks this CPU has. */
+static unsigned int rem_cpu_mce_msrs(u32 *list)
 {
 	u64 cap;
 
@@ -63,6 +58,20 @@ unsigned int rem_cpu_mce_msrs(u32 *list)
 	    rdmsrl_safe(MSR_IA32_MCG_CAP, &cap))
 		return 0;
 	return rem_mce_msrs(cap, boot_cpu_has(X86_FEATURE_SMCA), list);
+}
+
+/**
+ * rem_cpu_msrs - the registers of this CPU that are saved and restored
+ * @list: filled with at most REM_CTX_MCE_MSRS + REM_CTX_MSRS numbers
+ *
+ * Context: the CPU itself, any.
+ * Return: how many.
+ */
+unsigned int rem_cpu_msrs(u32 *list)
+{
+	unsigned int count = rem_cpu_mce_msrs(list);
+
+	return count + rem_msrs_kept(list + count);
 }
 
 /* Returns whether registers that the image uses may be missing. */
@@ -94,9 +103,60 @@ static void rem_task_register_load(int cpu)
 	load_TR_desc();
 }
 
+static void rem_cpu_selectors(const struct rem_context *ctx)
+{
+	loadsegment(ds, ctx->ds);
+	loadsegment(es, ctx->es);
+	loadsegment(fs, ctx->fs);
+	load_gs_index(ctx->gs);
+}
+
+static void rem_cpu_bases(const struct rem_context *ctx)
+{
+	wrmsrl(MSR_FS_BASE, ctx->fs_base);
+	wrmsrl(MSR_KERNEL_GS_BASE, ctx->user_gs_base);
+}
+
+static void rem_cpu_msrs_write(const struct rem_context *ctx)
+{
+	unsigned int i;
+
+	for (i = 0; i < ctx->msr_count; i++)
+		if (ctx->msr[i].valid)
+			wrmsrl(ctx->msr[i].index,
+			       rem_msr_go(ctx->msr[i].index,
+					  ctx->msr[i].value));
+}
+
+/* Returns false if the CPU lacks the microcode that it had. */
+static bool rem_cpu_do(enum rem_cpu_step step, const struct rem_context *ctx)
+{
+	switch (step) {
+	case REM_CPU_FPU:
+		fpu__resume_cpu();
+		break;
+	case REM_CPU_SELECTORS:
+		rem_cpu_selectors(ctx);
+		break;
+	case REM_CPU_BASES:
+		rem_cpu_bases(ctx);
+		break;
+	case REM_CPU_MICROCODE:
+		return !rem_cpu_microcode(smp_processor_id());
+	case REM_CPU_MSRS:
+		rem_cpu_msrs_write(ctx);
+		break;
+	case REM_CPU_STEPS:
+		break;
+	}
+	return true;
+}
+
 /**
  * rem_cpu_restore - restore what rem_context_save() stored
  * @ctx: the context
+ *
+ * decide.c has the order of what depends on each other.
  *
  * Context: the CPU itself, at the beginning of Go, interrupts off, on the
  * stack that was saved.
@@ -111,24 +171,10 @@ bool notrace rem_cpu_restore(struct rem_context *ctx)
 	rem_task_register_load(cpu);
 	load_mm_ldt(current->active_mm);
 	initialize_tlbstate_and_flush();
-	fpu__resume_cpu();
 	load_fixmap_gdt(cpu);
-
-	loadsegment(ds, ctx->ds);
-	loadsegment(es, ctx->es);
-	loadsegment(fs, ctx->fs);
-	load_gs_index(ctx->gs);
-	/* After the selectors, which change the bases. */
-	wrmsrl(MSR_FS_BASE, ctx->fs_base);
-	wrmsrl(MSR_KERNEL_GS_BASE, ctx->user_gs_base);
-
-	if (rem_cpu_microcode(cpu))
-		return false;
-	for (i = 0; i < ctx->msr_count; i++)
-		if (ctx->msr[i].valid)
-			wrmsrl(ctx->msr[i].index,
-			       rem_msr_go(ctx->msr[i].index,
-					  ctx->msr[i].value));
+	for (i = 0; i < REM_CPU_STEPS; i++)
+		if (!rem_cpu_do(rem_cpu_step(i), ctx))
+			return false;
 
 	/* The FPU registers of the user task that ran here are lost. */
 	this_cpu_write(fpu_fpregs_owner_ctx, NULL);

@@ -34,6 +34,47 @@
 #define REM_DEBUGCTL 0x1d9u
 #define REM_DEBUGCTL_TRACES 0xc0ull
 
+/*
+ * Registers whose value the kernel chose for this CPU, and those of which it remembers
+ * the value: XFD, TSC_RATIO, the counters of frequency invariance. Not these: those that
+ * firmware sets to the same value at each start (MTRRs), those that their own
+ * subsystem restores (APIC, TSC deadline, performance counters), and
+ * the TSC. Registers of machine checks are added to these. Why TSC_ADJUST is
+ * here, although firmware sets it: tsc.c.
+ */
+static const unsigned int rem_msrs[REM_MSRS_KEPT_MAX] = {
+	0x277, /* PAT */
+	0xc0000103, /* TSC_AUX */
+	0xc0000081, /* STAR */
+	0xc0000082, /* LSTAR */
+	0xc0000083, /* CSTAR */
+	0xc0000084, /* SYSCALL_MASK */
+	0x174, /* SYSENTER_CS */
+	0x175, /* SYSENTER_ESP */
+	0x176, /* SYSENTER_EIP */
+	0x1a0, /* MISC_ENABLE */
+	0x48, /* SPEC_CTRL */
+	0x122, /* TSX_CTRL */
+	0x140, /* MISC_FEATURES_ENABLES */
+	REM_DEBUGCTL,
+	0xc0011020, /* LS_CFG, AMD's */
+	0xda0, /* XSS */
+	0x1c4, /* XFD */
+	0x3b, /* TSC_ADJUST */
+	0xe8, /* APERF */
+	0xe7, /* MPERF */
+	0x1b0, /* ENERGY_PERF_BIAS */
+	0xe1, /* UMWAIT_CONTROL */
+	0xc0010117, /* VM_HSAVE_PA, AMD's */
+	0xc0000104, /* TSC_RATIO, AMD's */
+};
+
+/* The kernel's step for the FPU writes XFD, and microcode may bring registers. */
+static const enum rem_cpu_step rem_cpu_steps[REM_CPU_STEPS] = {
+	REM_CPU_FPU,	   REM_CPU_SELECTORS, REM_CPU_BASES,
+	REM_CPU_MICROCODE, REM_CPU_MSRS,
+};
+
 /* With it a console asks its driver by messages, and forgets the answers. */
 #define REM_CONSOLE_MULTIPORT 0x2ull
 
@@ -101,6 +142,31 @@ bool rem_virtio_kept(unsigned int id, unsigned long long features)
 	default:
 		return false;
 	}
+}
+
+/**
+ * rem_cpu_step - the order in which a CPU is restored
+ * @number: from 0 to REM_CPU_STEPS - 1
+ *
+ * Return: the step with that number.
+ */
+enum rem_cpu_step rem_cpu_step(unsigned int number)
+{
+	return rem_cpu_steps[number];
+}
+
+/**
+ * rem_msrs_kept - registers that are saved at Stop and restored in Go
+ * @list: filled with REM_MSRS_KEPT_MAX numbers at most, in the order of writing
+ *
+ * Not every CPU has each of them.
+ *
+ * Return: how many.
+ */
+unsigned int rem_msrs_kept(unsigned int *list)
+{
+	memcpy(list, rem_msrs, sizeof(rem_msrs));
+	return REM_COUNT(rem_msrs);
 }
 
 /**

@@ -15,6 +15,24 @@
 #define REM_MCE_BANKS_MAX 32
 #define REM_MCE_MSRS_MAX (2 + 2 * REM_MCE_BANKS_MAX)
 
+/* Registers that each CPU may have, besides those of machine checks. */
+#define REM_MSRS_KEPT_MAX 24
+
+/*
+ * Steps of restoring a CPU: XCR0, XSS, and XFD for the running task; selectors, which
+ * clear the bases; the bases; microcode; registers.
+ */
+enum rem_cpu_step {
+	REM_CPU_FPU,
+	REM_CPU_SELECTORS,
+	REM_CPU_BASES,
+	REM_CPU_MICROCODE,
+	REM_CPU_MSRS,
+	REM_CPU_STEPS
+};
+
+enum rem_cpu_step rem_cpu_step(unsigned int number);
+unsigned int rem_msrs_kept(unsigned int *list);
 bool rem_driver_kept(const char *bus, const char *driver);
 bool rem_virtio_kept(unsigned int id, unsigned long long features);
 const char *rem_cr4_refused(unsigned long long cr4);

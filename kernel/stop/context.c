@@ -25,26 +25,6 @@ struct rem_context rem_contexts[NR_CPUS];
 /* For the entry code, which finds its CPU by the GS base. */
 DEFINE_PER_CPU(struct rem_context *, rem_this_context);
 
-/*
- * Registers whose value the kernel chose for this CPU, and those of which it remembers
- * the value: XFD, TSC_RATIO, the counters of frequency invariance. Not saved: those that
- * firmware sets to the same value at each start (MTRRs), those that their own
- * subsystem restores (APIC, TSC deadline, performance counters), and
- * the TSC. Registers of machine checks are added to these. Why TSC_ADJUST is
- * here, although firmware sets it: resume/tsc.c.
- */
-static const u32 rem_msrs[] = {
-	MSR_IA32_CR_PAT, MSR_TSC_AUX, MSR_STAR, MSR_LSTAR, MSR_CSTAR,
-	MSR_SYSCALL_MASK, MSR_IA32_SYSENTER_CS, MSR_IA32_SYSENTER_ESP,
-	MSR_IA32_SYSENTER_EIP, MSR_IA32_MISC_ENABLE, MSR_IA32_SPEC_CTRL,
-	MSR_IA32_TSX_CTRL, MSR_MISC_FEATURES_ENABLES, MSR_IA32_DEBUGCTLMSR,
-	MSR_AMD64_LS_CFG, MSR_IA32_XSS, MSR_IA32_XFD, MSR_IA32_TSC_ADJUST,
-	MSR_IA32_APERF, MSR_IA32_MPERF, MSR_IA32_ENERGY_PERF_BIAS,
-	MSR_IA32_UMWAIT_CONTROL, MSR_VM_HSAVE_PA, MSR_AMD64_TSC_RATIO,
-};
-
-static_assert(ARRAY_SIZE(rem_msrs) <= REM_CTX_MSRS);
-
 /**
  * rem_context_prepare - probe which registers this CPU has
  *
@@ -53,17 +33,16 @@ static_assert(ARRAY_SIZE(rem_msrs) <= REM_CTX_MSRS);
 void rem_context_prepare(void)
 {
 	struct rem_context *ctx = &rem_contexts[smp_processor_id()];
-	u32 list[REM_CTX_MCE_MSRS];
-	unsigned int i, more;
+	u32 list[REM_CTX_MCE_MSRS + REM_CTX_MSRS];
+	unsigned int i;
 
 	this_cpu_write(rem_this_context, ctx);
 	ctx->cpu = smp_processor_id();
-	more = rem_cpu_mce_msrs(list);
-	ctx->msr_count = ARRAY_SIZE(rem_msrs) + more;
+	ctx->msr_count = rem_cpu_msrs(list);
 	for (i = 0; i < ctx->msr_count; i++) {
 		struct rem_saved_msr *msr = &ctx->msr[i];
 
-		msr->index = i < more ? list[i] : rem_msrs[i - more];
+		msr->index = list[i];
 		/*
 		 * Written, too: Go must not be the first to find that a
 		 * register can be read but not written.

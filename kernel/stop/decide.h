@@ -36,6 +36,39 @@ struct rem_promise_facts {
 	bool charged;
 };
 
+/* Registers of one CPU at most. */
+#define REM_QUIET_MSRS 3
+
+/**
+ * struct rem_quiet_cpu - what a CPU has that may store to memory behind its back
+ * @perfmon_amd: performance monitoring with a common switch, of AMD's kind
+ * @leaf_max: the last basic leaf of CPUID
+ * @perfmon_eax: EAX of leaf 10, if there is one
+ * @bts: branch trace store
+ * @pt: processor trace
+ */
+struct rem_quiet_cpu {
+	bool perfmon_amd;
+	unsigned int leaf_max;
+	unsigned int perfmon_eax;
+	bool bts;
+	bool pt;
+};
+
+/**
+ * struct rem_quiet_msr - a register that stops something
+ * @index: its number
+ * @traces: what it stops is not begun again: where its buffers are is lost with the power
+ * @off: bits that are clear while it is stopped
+ */
+struct rem_quiet_msr {
+	unsigned int index;
+	bool traces;
+	unsigned long long off;
+};
+
+unsigned int rem_quiet_choose(const struct rem_quiet_cpu *cpu,
+			      struct rem_quiet_msr *list);
 bool rem_promise_decide(const struct rem_promise_facts *facts);
 const char *rem_acpi_blocker(unsigned long long facs, unsigned long long copies,
 			     unsigned long long copies_end);

@@ -14,43 +14,22 @@
 #include <asm/desc.h>
 #include <asm/msr.h>
 #include <asm/trapnr.h>
+#include "decide.h"
 #include "stop.h"
 
-/* The leaf of architectural performance monitoring, and its first version with
- * MSR_CORE_PERF_GLOBAL_CTRL.
- */
 #define REM_CPUID_PERFMON 10
-#define REM_PERFMON_GLOBAL 2
 
 /* Entries of the local vector table of an APIC that has one for counters. */
 #define REM_LVTS_WITH_PC 4
 
-#define REM_QUIET_MSRS 3
-
 asmlinkage void rem_quiet_nmi(void);
 asmlinkage void rem_quiet_halt(void);
 
-/*
- * Registers in which the bits @off stop something that stores to memory. Tracing ends
- * with a Stop: where its buffers are is lost with the power.
- */
-static struct rem_quiet_msr {
-	u32 index;
-	bool traces;
-	u64 off;
-} rem_quiet_msrs[REM_QUIET_MSRS];
-
+static struct rem_quiet_msr rem_quiet_msrs[REM_QUIET_MSRS];
 static unsigned int rem_quiet_msr_count;
 static DEFINE_PER_CPU(u64[REM_QUIET_MSRS], rem_quiet_saved);
 
 static gate_desc rem_quiet_idt[IDT_ENTRIES] __page_aligned_bss;
-
-static void __init rem_quiet_add(u32 index, u64 off, bool traces)
-{
-	rem_quiet_msrs[rem_quiet_msr_count++] = (struct rem_quiet_msr){
-		.index = index, .traces = traces, .off = off
-	};
-}
 
 /**
  * rem_quiet_prepare - find what has to be off, and make the table of handlers
@@ -62,6 +41,12 @@ static void __init rem_quiet_add(u32 index, u64 off, bool traces)
  */
 void __init rem_quiet_prepare(void)
 {
+	struct rem_quiet_cpu cpu = {
+		.perfmon_amd = boot_cpu_has(X86_FEATURE_PERFMON_V2),
+		.leaf_max = boot_cpu_data.cpuid_level,
+		.bts = boot_cpu_has(X86_FEATURE_BTS),
+		.pt = boot_cpu_has(X86_FEATURE_INTEL_PT),
+	};
 	struct desc_ptr idt;
 
 	store_idt(&idt);
@@ -72,16 +57,9 @@ void __init rem_quiet_prepare(void)
 	pack_gate(&rem_quiet_idt[X86_TRAP_MC], GATE_INTERRUPT,
 		  (unsigned long)rem_quiet_halt, 0, 0, __KERNEL_CS);
 
-	if (boot_cpu_has(X86_FEATURE_PERFMON_V2))
-		rem_quiet_add(MSR_AMD64_PERF_CNTR_GLOBAL_CTL, ~0ull, false);
-	else if (boot_cpu_data.cpuid_level >= REM_CPUID_PERFMON &&
-		 (cpuid_eax(REM_CPUID_PERFMON) & 0xff) >= REM_PERFMON_GLOBAL)
-		rem_quiet_add(MSR_CORE_PERF_GLOBAL_CTRL, ~0ull, false);
-	if (boot_cpu_has(X86_FEATURE_BTS))
-		rem_quiet_add(MSR_IA32_DEBUGCTLMSR,
-			      DEBUGCTLMSR_TR | DEBUGCTLMSR_BTS, true);
-	if (boot_cpu_has(X86_FEATURE_INTEL_PT))
-		rem_quiet_add(MSR_IA32_RTIT_CTL, RTIT_CTL_TRACEEN, true);
+	if (cpu.leaf_max >= REM_CPUID_PERFMON)
+		cpu.perfmon_eax = cpuid_eax(REM_CPUID_PERFMON);
+	rem_quiet_msr_count = rem_quiet_choose(&cpu, rem_quiet_msrs);
 }
 
 /**

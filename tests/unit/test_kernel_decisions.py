@@ -6,8 +6,8 @@ will do, and in which order the threads of a core load it, are decisions, too; s
 that a power failure saves the caches, and whether firmware shares ACPI's global lock.
 
 Method: decide.c of kernel/resume/ and kernel/stop/, compiled for the host, are asked. What QEMU
-cannot emulate (VMX, CET, CMCI, scalable MCA) is only decided here: no test shows it on a machine,
-and the kernel's configuration excludes it.
+cannot emulate (VMX, CET, CMCI, scalable MCA) is only decided here: no test shows it on a machine.
+The kernel's configuration excludes VMX and CET; CMCI it has, and scalable MCA it has not.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from __future__ import annotations
 import ctypes
 import re
 import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from lab.paths import repo_dir
+from tests.support.decisions import compiled
 
 pytestmark = pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 
@@ -28,14 +27,6 @@ pytestmark = pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 NET, BLOCK, CONSOLE, RNG, BALLOON, SCSI, P9 = 1, 2, 3, 4, 5, 8, 9
 GPU, INPUT, VSOCK, MEM, FS, PMEM = 16, 18, 19, 24, 26, 27
 MULTIPORT = 1 << 1
-
-
-def compiled(folder: Path, room: str) -> ctypes.CDLL:
-    """decide.c of a room of kernel/, as a library of the host."""
-    out = folder / f"{room}.so"
-    source = repo_dir() / "kernel" / room / "decide.c"
-    subprocess.run(["gcc", "-Wall", "-Werror", "-shared", "-fPIC", "-o", out, source], check=True)
-    return ctypes.CDLL(str(out))
 
 
 @pytest.fixture(scope="module")
@@ -223,24 +214,6 @@ def test_configuration_excludes_what_go_cannot_restore() -> None:
         "FUNCTION_GRAPH_TRACER",
         "KVM_INTEL",
     } <= excluded
-
-
-def test_registers_of_which_the_kernel_remembers_the_value_are_saved() -> None:
-    """AMX, frequency invariance, a hypervisor of AMD's kind; QEMU has only the last."""
-    text = Path(repo_dir() / "kernel" / "stop" / "context.c").read_text("utf-8")
-    saved = text.partition("rem_msrs[] = {")[2].partition("};")[0]
-    names = {word.strip(",") for word in saved.split()}
-    assert {
-        "MSR_IA32_XFD",
-        "MSR_IA32_XSS",
-        "MSR_IA32_APERF",
-        "MSR_IA32_MPERF",
-        "MSR_IA32_TSC_ADJUST",
-        "MSR_IA32_ENERGY_PERF_BIAS",
-        "MSR_IA32_UMWAIT_CONTROL",
-        "MSR_VM_HSAVE_PA",
-        "MSR_AMD64_TSC_RATIO",
-    } <= names
 
 
 @pytest.mark.parametrize(
