@@ -157,6 +157,19 @@ def test_restart_that_goes_on_after_a_drop_is_found() -> None:
 
 
 @pytest.mark.in_turn
+def test_restart_that_does_not_begin_again_is_found() -> None:
+    """By a driver's own callbacks, which the NVMe driver's restart does not use."""
+    step = symbols(parts(mutants=True))["e1000e_reset"]
+    with bed("restart-once", nic="e1000e", mutants=True) as it:
+        check_restart_begins_again(it, step, flaps=1)
+    with (
+        bed("restart-once", nic="e1000e", mutants=True, mutant="restart-once") as it,
+        must_be_found("restart-once"),
+    ):
+        check_restart_begins_again(it, step, flaps=1)
+
+
+@pytest.mark.in_turn
 def test_restart_that_has_begun_again_is_left_alone() -> None:
     """Who ends the waits of the old reset is late: the new one is connecting by then."""
     with bed("restart-late", disk="nvme", mutants=True, mutant="late-end-waits") as it:
