@@ -10,7 +10,7 @@ from pathlib import Path
 from lab.machine import Machine
 from lab.paths import cache_dir, repo_dir
 from lab.run import stream
-from lab.setup import kernel
+from lab.setup.kernel import make_env
 from lab.setup.kernel_headers import KernelHeaders
 from lab.setup.need import need
 
@@ -26,7 +26,7 @@ def put_holder(machine: Machine, variant: str | None) -> None:
         stream(
             ["make", "-C", str(headers), f"M={folder}", "CC=gcc", "KCFLAGS=-Werror", "modules"],
             log=cache_dir() / "logs" / "holder.log",
-            env=kernel.make_env(),
+            env=make_env(),
             what="building the module of tests",
         )
         machine.guest.put(Path(folder) / "rem_holder.ko", GUEST_PATH)
