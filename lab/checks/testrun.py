@@ -42,6 +42,7 @@ from lab.setup.cache import products
 from lab.setup.cargo import Rust, cargo_env
 from lab.setup.cargo_tests import CheckedCrates, TestCrates, cargo_test_words
 from lab.setup.checkpatch import Checkpatch
+from lab.setup.kernel_headers import KernelHeaders
 from lab.setup.packages import ALL_TESTS, QUICK_TESTS
 from lab.setup.products import Kernel, Loader, Packages, Part, Plugin, Power, Root, need_all
 
@@ -68,7 +69,11 @@ _FULL: tuple[Part[Any], ...] = (
     Kernel(),
 )
 # For negative proofs. After all that is built in the tree of the kernel without planted bugs.
-_PLANTED: tuple[Part[Any], ...] = (Loader(mutants=True), Kernel("mutants"))
+_PLANTED: tuple[Part[Any], ...] = (
+    Loader(mutants=True),
+    Kernel("mutants"),
+    KernelHeaders("mutants"),
+)
 
 WORKER_MEMORY_BYTES = 4 << 30  # a machine's NVRAM and QEMU, and room for a second one
 TEMPORARY_BYTES = 24 << 30  # two recordings, and what other tests write
