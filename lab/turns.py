@@ -8,6 +8,9 @@ import hashlib
 from lab.paths import repo_dir
 from lab.run import run
 
+ALL_TURNS_ENV = "REM_TEST_ALL_TURNS"
+"""Set where certain tests were asked for: it is the turn of all of them."""
+
 
 def head() -> str:
     """Return the commit that is checked out; empty without git."""

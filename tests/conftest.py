@@ -14,7 +14,7 @@ from lab.machine.lost_interrupt import BOOTED_AGAIN
 from lab.run import HOST_PATH_ENV
 from lab.setup.packages import ALL_TESTS
 from lab.setup.tools import use as use_tools
-from lab.turns import head
+from lab.turns import ALL_TURNS_ENV, head
 from tests.support.turns import take_turns
 
 
@@ -26,7 +26,8 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    take_turns(items, head())
+    if ALL_TURNS_ENV not in os.environ:
+        take_turns(items, head())
 
 
 @pytest.fixture

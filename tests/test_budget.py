@@ -137,6 +137,7 @@ def wait_promise(it: Bed, promised: bool) -> None:
         time.sleep(POLL_S)
 
 
+@pytest.mark.in_turn
 def test_promise_is_taken_back_for_a_step_of_cpu_hotplug() -> None:
     """It is 0 where the step ends, in the callback of that; before, at the step's beginning, every
     watcher was told. After the step it is 1 again."""
@@ -177,6 +178,7 @@ def wait_refused(it: Bed, count: int) -> None:
     assert refused(it) == count
 
 
+@pytest.mark.in_turn
 def test_promise_ends_with_the_last_attempt_at_a_stop() -> None:
     """Until PWR_OK is back; then its next drop has all attempts again."""
     with booted_bed("promise-tries", mutants=True, cmdline_extra=PROMISED) as it:

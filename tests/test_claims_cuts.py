@@ -77,12 +77,19 @@ def finish(machine: Machine, work: Workload) -> None:
     assert checked.stdout.startswith("OK "), checked.stdout
 
 
-@pytest.mark.parametrize("cpus", [1, 2])
+@pytest.mark.parametrize("cpus", [1, pytest.param(2, marks=pytest.mark.in_turn), 4])
 def test_5_cuts_in_a_row_lose_nothing(cpus: int) -> None:
     boot_and_play(cpus, "fast", CUTS_OF_FEW_CPUS)
 
 
-@pytest.mark.parametrize("cpus", [*(pytest.param(n, marks=pytest.mark.soak) for n in (1, 2)), 4])
+@pytest.mark.in_turn
+@pytest.mark.parametrize(
+    "cpus",
+    [
+        *(pytest.param(n, marks=pytest.mark.soak) for n in (1, 2)),
+        pytest.param(4, marks=pytest.mark.in_turn),
+    ],
+)
 def test_25_cuts_in_a_row_lose_nothing(cpus: int) -> None:
     boot_and_play(cpus, "fast", CUTS)
 

@@ -85,6 +85,7 @@ def driver_of_eth0(it: Bed) -> str:
     return shown.strip().rpartition("/")[2]
 
 
+@pytest.mark.in_turn
 def test_nvme_and_e1000e_are_restarted_by_their_drivers() -> None:
     with booted_bed("drivers", disk="nvme", nic="e1000e") as it:
         assert what_stops(it) == "fast"

@@ -187,6 +187,7 @@ GDB
 """
 
 
+@pytest.mark.in_turn
 def test_debugger_at_work_loses_no_breakpoint(machine: Machine) -> None:
     machine.run_in_guest(GDB_PROGRAM)
     run_through_cuts(

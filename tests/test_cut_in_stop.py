@@ -97,7 +97,9 @@ def test_cut_in_stop_resumes_or_cold_boots_with_a_reason(
 
 @pytest.mark.full
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("hold_up_us", [0, 500, 2000, 4000])
+@pytest.mark.parametrize(
+    "hold_up_us", [0, *(pytest.param(us, marks=pytest.mark.in_turn) for us in (500, 2000)), 4000]
+)
 def test_hold_up_too_short_resumes_or_cold_boots_with_a_reason(it: Bed, hold_up_us: int) -> None:
     """The cut as a supply makes it: PWR_OK drops, and the power fails at the end of the hold-up."""
 

@@ -37,7 +37,7 @@ REFUSED = "refused: main memory is not all non-volatile"
 HOLD_UP_NS = 2_000_000_000
 LOADER_LIMIT_S = 60.0
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.in_turn("file"), pytest.mark.timeout(900)]
 
 COMPILE = r"""
 printf '#include <stdio.h>\nint main(void) { puts("hello, world"); return 0; }\n' > /tmp/hello.c

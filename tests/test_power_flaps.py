@@ -55,7 +55,7 @@ MOMENTS = (
     "rem_record_prepare",
 )
 
-# Steps of the drivers' restarts, which run after Go: each third one for the full tier.
+# Steps of the drivers' restarts, which run after Go.
 STEPS = (
     "nvme_init_identify",  # the controller is enabled, the driver is connecting
     "nvme_dev_disable",
@@ -75,10 +75,10 @@ DISK_LIMIT_S = 20.0
 pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
 
 
-def in_tiers(moments: tuple[str, ...], step: int = 2) -> list[Any]:
-    """Parameters: each *step*-th moment for the full tier, the rest for soak."""
+def in_tiers(moments: tuple[str, ...]) -> list[Any]:
+    """Parameters: each second moment for the full tier, the rest for soak."""
     marks: tuple[list[Any], ...] = ([], [pytest.mark.soak])
-    return [pytest.param(moment, marks=marks[n % step != 0]) for n, moment in enumerate(moments)]
+    return [pytest.param(moment, marks=marks[n % 2]) for n, moment in enumerate(moments)]
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,8 @@ def check_restart_begins_again(it: Bed, step: int, flaps: int = FLAPS) -> None:
     assert kernel_warnings(it.machine.console.text()) == []
 
 
-@pytest.mark.parametrize("step", in_tiers(STEPS, 3))
+@pytest.mark.in_turn
+@pytest.mark.parametrize("step", STEPS)
 def test_restart_that_a_drop_interrupts_begins_again(
     restarting: Bed, address: dict[str, int], step: str
 ) -> None:

@@ -45,6 +45,7 @@ from lab.setup.checkpatch import Checkpatch
 from lab.setup.kernel_headers import KernelHeaders
 from lab.setup.packages import ALL_TESTS, QUICK_TESTS
 from lab.setup.products import Kernel, Loader, Packages, Part, Plugin, Power, Root, need_all
+from lab.turns import ALL_TURNS_ENV
 
 
 class Tier(StrEnum):
@@ -157,7 +158,7 @@ def run_tier(tier: Tier, words: list[str], without: Collection[str] = ()) -> Tes
     test.minutes[SET_UP] = (time.monotonic() - begin) / 60
     if words:  # certain tests only
         with test.share(PYTEST):
-            _pytest(test, words, must_find=True)
+            _pytest(test, words, must_find=True, all_turns=True)
         return test
     before = products()
     shares = [share for share in SHARES if share.name not in without]
@@ -241,8 +242,11 @@ def _temporary() -> Path:
     return folder
 
 
-def _pytest(test: TestRun, words: list[str], must_find: bool = False) -> None:
-    """Run pytest once. Without *must_find* a tier may have no tests in these folders.
+def _pytest(
+    test: TestRun, words: list[str], must_find: bool = False, all_turns: bool = False
+) -> None:
+    """Run pytest once. Without *must_find* a tier may have no tests in these folders. With
+    *all_turns* all tests run that otherwise take turns.
 
     A share's tests count towards its time as far as they occupied the workers.
     """
@@ -259,6 +263,8 @@ def _pytest(test: TestRun, words: list[str], must_find: bool = False) -> None:
     lines: list[str] = []
     # loader/host runs what _loader() built, in QEMU.
     env = {"LOADER_OUT": str(_loader_out()), "PYTEST_DEBUG_TEMPROOT": str(_temporary())}
+    if all_turns:
+        env[ALL_TURNS_ENV] = "1"
     code = _runner([*argv, *words], "pytest", test, lines, env=env)
     if code != 0 and (must_find or code != NO_TESTS):
         test.failed.append(PYTEST)

@@ -422,6 +422,7 @@ def other_cpu_features(machine: Machine) -> None:
     machine.extra = ["-cpu", f"{model},-avx2"]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("change", "line"),
     [

@@ -90,6 +90,7 @@ def test_demonstration_runs_first_on_a_bare_machine(machine: BareDebian) -> None
     print(f"from nothing to a machine: {found['setup_s']} s")
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_full_disk_is_reported_in_one_line(machine: BareDebian) -> None:
     """After the demonstration: Debian's packages are installed, and the cache is elsewhere."""

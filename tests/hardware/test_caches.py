@@ -229,6 +229,8 @@ def check_a_stop_leaves_dead_stacks(machine: Machine) -> None:
     check_only_dead_stacks_differ(machine)
 
 
+@pytest.mark.in_turn("planted")
+@pytest.mark.in_turn("planted")
 @pytest.mark.parametrize("raised", ["nmi-in-stop", "mce-in-stop"])
 def test_what_no_flag_masks_stores_nothing_after_the_flush(planted: Stopped, raised: str) -> None:
     """An NMI on each CPU; a machine check on the other one, without which the Stop ends."""
@@ -249,6 +251,7 @@ def test_machine_check_before_the_commit_commits_nothing(planted: Stopped) -> No
     assert machine.wait_boot_note(GO_LIMIT_S).reason == "COLD_ALREADY_CONSUMED"
 
 
+@pytest.mark.in_turn("planted")
 @pytest.mark.parametrize(
     "bug",
     [
@@ -267,6 +270,7 @@ def test_line_that_a_stop_leaves_dirty_is_found(planted: Stopped, bug: str) -> N
         check_a_stop_leaves_dead_stacks(machine)
 
 
+@pytest.mark.in_turn("planted")
 @contextmanager
 def frames(machine: Machine) -> Iterator[None]:
     """Frames reach the machine all the time, during a Stop too."""
@@ -305,6 +309,7 @@ def _groups(loss: Loss, kind: str, name: str) -> list[Group]:
     return [g for g in loss.groups if g.owner.kind == kind and name in g.owner.name]
 
 
+@pytest.mark.in_turn
 def test_lost_lines_have_owners_and_writers(stopped: Stopped) -> None:
     machine = stopped.resume()
     program = _owner(machine)

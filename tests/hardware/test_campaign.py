@@ -41,6 +41,7 @@ def test_model_is_checked_and_all_its_bugs_are_found(engine: Path, tmp_path: Pat
     assert "No cut broke a promise" in page
 
 
+@pytest.mark.in_turn
 def test_killed_campaign_continues(tmp_path: Path) -> None:
     words = ["campaign", "--model", "--images", "12000", "--json"]
     results = tmp_path / "campaign" / "model-1.sqlite"

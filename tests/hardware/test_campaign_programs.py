@@ -77,6 +77,7 @@ def check_the_stopped_image(folder: Path, claimed: bool) -> None:
     assert not broken, broken
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_disk_falsely_described_as_protected_tears_sqlite(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="promises some are broken|e2fsck: "):

@@ -41,6 +41,7 @@ def test_no_cut_breaks_a_promise_without_a_persistence_domain(tmp_path: Path) ->
     assert figures["booted"] == 4
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_report_before_the_queue_is_written_is_found(tmp_path: Path) -> None:
     engine, name = need(Campaign()), "report-unwritten"

@@ -54,7 +54,8 @@ def check_clock_sources_are_kept(machine: Machine) -> None:
     assert SKIPPED not in consoles(machine)
 
 
-@pytest.mark.parametrize("stop", ["fast", "dpm"])
+@pytest.mark.in_turn
+@pytest.mark.parametrize("stop", ["fast", pytest.param("dpm", marks=pytest.mark.in_turn)])
 def test_watchdog_finds_clocks_unchanged(stop: StopModeName) -> None:
     with booted(f"watchdog-{stop}", CPUS, stop, icount=True) as machine:
         for _ in range(CUTS):

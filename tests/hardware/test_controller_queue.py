@@ -29,7 +29,7 @@ from tests.support.proofs import must_be_found
 
 PROFILE = "wsp-x5650-none"
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.in_turn("file"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

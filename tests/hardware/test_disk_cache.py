@@ -118,6 +118,7 @@ def damage_after_power_off(machine: Machine) -> str:
     return damage(machine.files.disk)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("stop", "disk"),
     [
@@ -171,6 +172,7 @@ def test_with_the_cache_switched_on_again_data_is_torn() -> None:
         assert machine.disk_settled.lost_bytes > 0
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("disk", ["virtio-blk", pytest.param("nvme", marks=pytest.mark.soak)])
 def test_cache_that_go_leaves_on_is_torn_by_the_next_cut(disk: DiskModel) -> None:
     with (

@@ -134,6 +134,7 @@ def file_after(machine: Machine, command: str = "true") -> str:
     ).stdout
 
 
+@pytest.mark.in_turn
 def test_writes_lost_by_the_cache_are_repeated() -> None:
     with logged("log", "fast") as machine:
         begin(machine)

@@ -57,6 +57,7 @@ def check_reads_are_issued_again(it: Bed) -> None:
         raise BrokenError("kernel-warns", lines[0])
 
 
+@pytest.mark.in_turn
 def test_reads_in_flight_are_issued_again() -> None:
     with booted_bed("reads", disk="nvme") as it:
         check_reads_are_issued_again(it)

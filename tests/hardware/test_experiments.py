@@ -16,6 +16,7 @@ from lab.errors import Exit
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 
+@pytest.mark.in_turn
 def test_stops_of_a_machine_confirm_the_papers(tmp_path: Path) -> None:
     """The second uses the Stops that the first measured."""
     for name in ("wsp-f9", "lpc-f8"):

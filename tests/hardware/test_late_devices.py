@@ -113,6 +113,7 @@ def test_disk_that_appears_later_is_prepared() -> None:
         assert kernel_warnings(it.machine.console.text()) == []
 
 
+@pytest.mark.in_turn
 def test_driver_bound_again_keeps_the_machine_on_the_portable_path() -> None:
     with machine("rebind") as it:
         check_bound_again_is_noticed(it)
@@ -166,6 +167,7 @@ def check_disk_may_go_while_it_is_listed(it: Bed) -> None:
     assert "nvme" not in it.machine.run_in_guest(f"cat {SYSFS}/disks").stdout
 
 
+@pytest.mark.in_turn
 def test_disk_may_go_while_it_is_listed() -> None:
     """With and without the planted bug; the machine does not outlive it."""
     words = "nokaslr init_on_free=1 panic=0"

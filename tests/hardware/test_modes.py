@@ -32,7 +32,7 @@ REFUSED_LIMIT_S = 20.0
 RESET_LIMIT_S = 60.0
 POLL_S = 0.2
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.in_turn, pytest.mark.timeout(900)]
 
 
 def shown(it: Bed, file: str) -> str:
@@ -99,7 +99,6 @@ def test_driver_bound_at_boot_keeps_the_machine_on_the_portable_path() -> None:
         check_holder_is_named(it, "rem-boot-holder")
 
 
-@pytest.mark.in_turn
 def test_driver_bound_at_boot_and_forgotten_is_found() -> None:
     with (
         with_holder("boot-holder+forget-platform") as it,

@@ -163,6 +163,7 @@ def holder(
     return booted_bed(purpose, devices=(device,), mutants=mutants, mutant=mutant)
 
 
+@pytest.mark.in_turn
 def test_registers_and_the_alarm_are_kept() -> None:
     with machine("platform") as it:
         assert it.machine.run_in_guest(f"cat {SYSFS}/stop_mode").stdout == "fast\n"

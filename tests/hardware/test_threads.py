@@ -52,6 +52,7 @@ def check_threads_wait(it: Bed) -> None:
         raise BrokenError("threads-together", f"CPUs came back in the order {order}")
 
 
+@pytest.mark.in_turn
 def test_threads_of_a_core_come_back_one_after_the_other() -> None:
     with machine("threads") as it:
         check_threads_wait(it)

@@ -51,6 +51,7 @@ def test_trace_without_a_size_is_refused() -> None:
             check_records(records)
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 @pytest.mark.timeout(900)
 def test_memory_requests_of_a_machine_are_traced(engine: Engine, tmp_path: Path) -> None:

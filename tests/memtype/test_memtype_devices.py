@@ -26,7 +26,7 @@ from tests.support.shim_machine import (
     build_initrd,
 )
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.in_turn("file")]
 
 DAX_WORK = """#!/bin/busybox sh
 # As `ndctl create-namespace -m fsdax` does it: DAX on an NFIT range needs struct pages.

@@ -35,7 +35,11 @@ SOAK_BOOTS = 20
     scope="module",
     params=[
         pytest.param((E820_PMEM, FULL_BOOTS), id="type-7", marks=pytest.mark.full),
-        pytest.param((E820_PRAM, FULL_BOOTS), id="type-12", marks=pytest.mark.full),
+        pytest.param(
+            (E820_PRAM, FULL_BOOTS),
+            id="type-12",
+            marks=[pytest.mark.full, pytest.mark.in_turn("type-12")],
+        ),
         pytest.param((E820_PMEM, SOAK_BOOTS), id="type-7-soak", marks=pytest.mark.soak),
         pytest.param((E820_PRAM, SOAK_BOOTS), id="type-12-soak", marks=pytest.mark.soak),
     ],

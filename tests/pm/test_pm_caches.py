@@ -49,6 +49,7 @@ RELOAD = (
 )
 
 
+@pytest.mark.in_turn
 def test_what_was_acknowledged_was_flushed() -> None:
     name = f"t-pmc-{os.getpid()}"
     with guest_with_region(name, cpus=1, caches=PROFILE) as machine:

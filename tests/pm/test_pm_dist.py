@@ -45,6 +45,7 @@ def built_by_dkms(place: Path) -> dict[str, Path]:
     return {path.name.split(".")[0]: path for path in tree.rglob("module/*.ko*")}
 
 
+@pytest.mark.in_turn
 def test_dkms_builds_the_modules(tmp_path: Path) -> None:
     built = built_by_dkms(tmp_path)
     assert set(built) == set(MODULES)

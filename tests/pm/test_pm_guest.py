@@ -210,6 +210,7 @@ def test_a_region_is_not_shrunk_over_a_segment(machine: Machine) -> None:
     sh(machine, "pmadmin resize-region 0")
 
 
+@pytest.mark.in_turn
 def test_a_hundred_disks_hold_file_systems_of_their_own(machine: Machine) -> None:
     sh(
         machine,

@@ -159,6 +159,7 @@ def make_written(machine: Machine) -> None:
     sh(machine, "pmadmin create written 128K --persist fof")
 
 
+@pytest.mark.in_turn
 def test_nothing_is_left_in_the_caches() -> None:
     with promised("pmq", mutants=False) as machine:
         make_written(machine)

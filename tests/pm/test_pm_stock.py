@@ -25,7 +25,12 @@ from lab.testbed.pm_guest import (
     unload,
 )
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(1800), pytest.mark.usefixtures("quiet")]
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.in_turn("file"),
+    pytest.mark.timeout(1800),
+    pytest.mark.usefixtures("quiet"),
+]
 
 DISK = "pmadmin ramdisk add fs"
 # How it is made, and how it is checked without being repaired. mkfs.xfs makes one of less than

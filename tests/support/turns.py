@@ -1,20 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Tests that take turns in the full tier."""
+"""Tests that take turns in the full tier.
+
+`in_turn` is for negative proofs that boot a machine of their own, and for further cases of what
+another test shows at each commit. `in_turn("name")`: those of one file with this name have their
+turn together, since they share a machine.
+"""
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
-from lab.turns import rotation
-
-SHARE = 3  # one test of so many runs in the full tier
+SHARE = 6  # one turn of so many runs in the full tier
 
 
 def take_turns(items: list[pytest.Item], commit: str) -> None:
-    """Of all tests that take turns, the commit chooses a third; the others are for soak."""
-    waiting = [item for item in items if item.get_closest_marker("in_turn")]
-    names = sorted(test.nodeid for test in waiting)
-    chosen = rotation(names, commit, (len(names) + SHARE - 1) // SHARE)
-    for test in waiting:
-        if test.nodeid not in chosen:
-            test.add_marker(pytest.mark.soak)
+    """The commit chooses a sixth of all turns, spread over the files; the others are for soak."""
+    turns = {item.nodeid: turn for item in items if (turn := _turn(item))}
+    first = int(hashlib.sha256(commit.encode()).hexdigest(), 16) % SHARE
+    chosen = set(sorted(set(turns.values()))[first::SHARE])
+    for item in items:
+        if turns.get(item.nodeid, "") not in {"", *chosen}:
+            item.add_marker(pytest.mark.soak)
+
+
+def _turn(item: pytest.Item) -> str:
+    """Name of a test's turn; empty if it takes none."""
+    mark = item.get_closest_marker("in_turn")
+    if mark is None:
+        return ""
+    return f"{item.nodeid.partition('::')[0]}::{mark.args[0]}" if mark.args else item.nodeid

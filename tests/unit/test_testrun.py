@@ -23,6 +23,7 @@ from lab.setup.cargo_tests import TestCrates
 from lab.setup.pm import Pm
 from lab.setup.products import Kernel
 from lab.tidy.files import project_files
+from lab.turns import ALL_TURNS_ENV
 
 
 @pytest.fixture
@@ -108,6 +109,24 @@ def test_product_that_a_test_makes_is_named(
 def test_loader_that_they_run_is_built_before(commands: list[list[str]]) -> None:
     testrun._loader(TestRun(Tier.FULL))
     assert {"test", "all", "tools"} <= set(commands[0])
+
+
+@pytest.mark.parametrize("words", [["tests/unit"], []])
+def test_it_is_the_turn_of_all_tests_that_a_user_named(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[dict[str, str]] = []
+
+    def note(*_: object, env: dict[str, str] | None = None) -> int:
+        seen.append(env or {})
+        return 0
+
+    monkeypatch.setattr(testrun, "_runner", note)
+    monkeypatch.setattr(junit, "read", lambda _: {})
+    monkeypatch.setattr(testrun, "lint", lambda *_, **__: [])
+    monkeypatch.setattr(testrun, "need_all", lambda _: None)
+    testrun.run_tier(Tier.FULL, words)
+    assert (ALL_TURNS_ENV in seen[-1]) == bool(words)
 
 
 def test_only_the_users_tests_run(
