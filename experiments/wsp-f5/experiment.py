@@ -29,7 +29,7 @@ OPERATIONS, OPERATIONS_CI = 1_000_000, 50_000
 # A table that stays in the cache: what flushing costs where no miss hides it.
 SMALL_ENTRIES, SMALL_PART, SMALL = 2000, 5, "small_"
 # A fence that takes longer, as in slower memory; in heap/bench/src/waits.rs.
-WAITS_NS, WAITS_PART = (300, 1000), 5
+WAITS_NS, WAITS_PART = (300, 1000, 3000), 5
 FLUSHED = ("foc_stm", "foc_ul")
 
 

@@ -9,6 +9,10 @@ from pathlib import Path
 
 from lab.checks.shares import Share, share_of
 
+# How the reason of a skip begins that set-up can do nothing about. Of what set-up installs and
+# builds nothing may be asked first: without it a test fails.
+NEEDS_ROOT = "needs root"
+
 
 @dataclass
 class Tests:
@@ -19,6 +23,7 @@ class Tests:
     minutes: float = 0.0
     failed: int = 0
     skipped: int = 0
+    without_root: int = 0  # of those skipped
 
 
 def read(report: Path) -> dict[str, Tests]:
@@ -32,5 +37,8 @@ def read(report: Path) -> dict[str, Tests]:
         tests = found.setdefault(share.name, Tests())
         tests.minutes += float(case.get("time", "0")) / 60
         tests.failed += any(case.find(kind) is not None for kind in ("failure", "error"))
-        tests.skipped += case.find("skipped") is not None
+        skipped = case.find("skipped")
+        if skipped is not None:
+            tests.skipped += 1
+            tests.without_root += skipped.get("message", "").startswith(NEEDS_ROOT)
     return found

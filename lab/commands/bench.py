@@ -103,6 +103,9 @@ class StopGoWords:
     caches: Annotated[
         str, typer.Option(help="Model volatile CPU caches: a profile, or off.", metavar="PROFILE")
     ] = "off"
+    busy: Annotated[
+        int, typer.Option(help="Processes that keep the host busy meanwhile.", min=0)
+    ] = 0
     as_json: JsonOption = False
 
 
@@ -113,7 +116,8 @@ def stop_go(words: StopGoWords) -> int:
 
     Stop: from the edge of PWR_OK to the end of the flush of the commit. Go: from the loader's entry
     to the first instruction of a program. Not ok if a Stop of the fast path takes over 300 us
-    without the write-back of caches, or that more than 1.1 of one CPU's.
+    without the write-back of caches, or that more than 1.1 of one CPU's. The host's load average
+    is printed beside them.
     """
     from lab.machine.caches import check_profile
 
@@ -121,6 +125,7 @@ def stop_go(words: StopGoWords) -> int:
     caches = check_profile(words.caches)
     if words.stop not in MODES:
         raise UsageError(f"--stop {words.stop}: give fast, dpm or both")
+    from lab.bench.host_load import host_load
     from lab.bench.stop_go import Plan, run
     from lab.setup.products import Kernel, Loader, Part, Plugin, Root, need_all
 
@@ -142,7 +147,10 @@ def stop_go(words: StopGoWords) -> int:
         cmdline=words.cmdline,
         caches=caches,
     )
-    return _show(run(plan), words.as_json)
+    with host_load(words.busy) as load:
+        result = run(plan)
+    load.add_to(result)
+    return _show(result, words.as_json)
 
 
 FAST_PATH_KERNELS = ("patched", "unpatched", "debian", "debian_preempt", "debian_unmitigated")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from lab.setup.inputs import Inputs
 from lab.setup.kernel_headers import KernelHeaders
 from lab.setup.need import Part, Site
 from lab.setup.packages import Group
+from lab.setup.patch_series import Patch, Series, add_series, patched_copy, read_series
 from lab.setup.stock_headers import StockHeaders
 
 MODULE = "binfmt_off2f"
@@ -55,10 +56,14 @@ class Off2fTool(CargoPart):
 
 @dataclass(frozen=True)
 class Off2fModule(Part[Off2f]):
-    """For the kernel of this checkout, a *variant* of it, or Debian's own 6.12 (*stock*)."""
+    """For the kernel of this checkout, a *variant* of it, or Debian's own 6.12 (*stock*).
+
+    *mutants*: with the planted bugs of off2f/mutants (`insmod binfmt_off2f.ko mutant=NAME`).
+    """
 
     stock: bool = False
     variant: str | None = None
+    mutants: bool = False
 
     groups = (Group.COMPILER, Group.KERNEL, Group.MODULES)
 
@@ -68,9 +73,14 @@ class Off2fModule(Part[Off2f]):
     def make(self, site: Site) -> Off2f:
         if self.stock:
             stock = site[StockHeaders()]
-            return _make(site, stock.folder, stock.version)
+            return _make(site, stock.folder, stock.version, self.mutants)
         headers = site[KernelHeaders(self.variant)]
-        return _make(site, headers, headers.name)
+        return _make(site, headers, headers.name, self.mutants)
+
+
+def series() -> Series:
+    """The planted bugs of the module, and of the library."""
+    return read_series(repo_dir() / "off2f" / "mutants")
 
 
 def sources() -> Iterator[Path]:
@@ -80,8 +90,10 @@ def sources() -> Iterator[Path]:
     yield from (repo / "format" / name for name in FORMATS)
 
 
-def _make(site: Site, headers: Path, kernel_name: str) -> Off2f:
+def _make(site: Site, headers: Path, kernel_name: str, mutants: bool) -> Off2f:
     inputs = Inputs("off2f").add("kernel", kernel_name).add("gcc", tool_version("gcc"))
+    if mutants:
+        add_series(inputs, series())
     programs = sorted((repo_dir() / "off2f" / "guest").glob("*.c*"))
     library = sorted((repo_dir() / "off2f" / "lib").iterdir())
     headers_of_pm = sorted((repo_dir() / "pm" / "include").iterdir())
@@ -90,7 +102,7 @@ def _make(site: Site, headers: Path, kernel_name: str) -> Off2f:
 
     def make(into: Path) -> None:
         with step(f"off2f: the module for {kernel_name}"):
-            _build_module(headers, into)
+            _build_module(headers, into, series().patches if mutants else ())
         with step("off2f: test programs"):
             for source in programs:
                 _build_program(source, into)
@@ -98,10 +110,14 @@ def _make(site: Site, headers: Path, kernel_name: str) -> Off2f:
     return Off2f(site.product("off2f", inputs.key(), make))
 
 
-def _build_module(headers: Path, into: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=into) as folder:
+def _build_module(headers: Path, into: Path, patches: Sequence[Patch]) -> None:
+    with (
+        tempfile.TemporaryDirectory(dir=into) as folder,
+        tempfile.TemporaryDirectory(dir=into) as copy,
+    ):
+        patched_copy(repo_dir(), ["off2f", "format"], patches, Path(copy))
         for path in sources():
-            shutil.copy(path, folder)
+            shutil.copy(Path(copy) / path.relative_to(repo_dir()), folder)
         argv = ["nice", "make", "-C", str(headers), f"M={folder}", "CC=gcc", "W=1"]
         stream(
             [*argv, "KCFLAGS=-Werror", "modules"],

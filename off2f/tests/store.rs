@@ -10,16 +10,17 @@
     reason = "tests"
 )]
 
+#[path = "cases/attributes.rs"]
+mod attributes;
 mod common;
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use common::{old_style, usual};
 use off2f::store::Store;
 use off2f::{check_abc, check_xyz, is_abc};
-use rustix::fs::{XattrFlags, getxattr, setxattr};
 
 struct Place {
     _folder: tempfile::TempDir,
@@ -89,95 +90,16 @@ fn upgrade_takes_the_old_text_away() {
     assert_eq!(store.texts().unwrap().len(), 1);
 }
 
-const ACCESS_LIST: &str = "system.posix_acl_access";
-
-/// An access control list, version 2: owner rwx, a user rwx, group r-x, mask rwx, others ---.
-fn access_list(user: u32) -> Vec<u8> {
-    let mut list = vec![2, 0, 0, 0];
-    for (tag, rights, id) in [
-        (1_u16, 7_u16, u32::MAX),
-        (2, 7, user),
-        (4, 5, u32::MAX),
-        (16, 7, u32::MAX),
-        (32, 0, u32::MAX),
-    ] {
-        list.extend(tag.to_le_bytes());
-        list.extend(rights.to_le_bytes());
-        list.extend(id.to_le_bytes());
-    }
-    list
-}
-
-/// That it cannot be set is no success of a test: what it is for would not be tested.
-fn set(path: &Path, name: &str, value: &[u8]) {
-    setxattr(path, name, value, XattrFlags::empty())
-        .unwrap_or_else(|error| panic!("{name} of {}: {error}: set TMPDIR", path.display()));
-}
-
-/// Sets an access control list, and a capability if root, else a label; returns their names.
-fn with_attributes(program: &Path, number: u8) -> [&'static str; 2] {
-    set(
-        program,
-        ACCESS_LIST,
-        &access_list(12345 + u32::from(number)),
-    );
-    if fs::metadata("/proc/self").unwrap().uid() != 0 {
-        set(program, "user.label", &[number]);
-        return [ACCESS_LIST, "user.label"];
-    }
-    // Version 2, effective: one of CAP_CHOWN to CAP_SETUID.
-    let mut capability = vec![1, 0, 0, 2, 1 << (number % 8), 0, 0, 0];
-    capability.resize(20, 0);
-    set(program, "security.capability", &capability);
-    [ACCESS_LIST, "security.capability"]
-}
-
-fn attribute(program: &Path, name: &str) -> Option<Vec<u8>> {
-    let mut value = vec![0; 256];
-    let count = getxattr(program, name, &mut value[..]).ok()?;
-    value.truncate(count);
-    Some(value)
-}
-
 #[test]
 fn extended_attributes_are_those_of_the_program() {
     let it = place(&usual());
-    let store = Store::open(&it.store).unwrap();
-    fs::copy(&it.elf, &it.program).unwrap();
-    let names = with_attributes(&it.program, 1);
-    let before = names.map(|name| attribute(&it.program, name));
-    assert!(before.iter().all(Option::is_some));
-    store.install(&it.program, &it.program).unwrap();
-    assert!(is_abc(&fs::read(&it.program).unwrap()));
-    assert_eq!(names.map(|name| attribute(&it.program, name)), before);
-    // As they are when it is put back, not as they were.
-    with_attributes(&it.program, 2);
-    let changed = names.map(|name| attribute(&it.program, name));
-    assert!(changed[0] != before[0] && changed[1] != before[1]);
-    store.remove(&it.program, true).unwrap();
-    assert_eq!(runs(&it.program), usual());
-    assert_eq!(names.map(|name| attribute(&it.program, name)), changed);
+    attributes::are_those_of_the_program(&it.store, &it.elf).unwrap();
 }
 
-/// An access control list of the folder's, which every new file in it gets, is not the program's.
 #[test]
 fn list_that_the_folder_gives_is_not_the_programs() {
     let it = place(&usual());
-    let store = Store::open(&it.store).unwrap();
-    fs::copy(&it.elf, &it.program).unwrap();
-    let folder = it.program.parent().unwrap();
-    set(folder, "system.posix_acl_default", &access_list(12345));
-    store.install(&it.program, &it.program).unwrap();
-    let other = it.program.with_file_name("other");
-    fs::write(&other, b"").unwrap();
-    assert!(
-        attribute(&other, ACCESS_LIST).is_some(),
-        "the folder gives none"
-    );
-    assert_eq!(attribute(&it.program, ACCESS_LIST), None);
-    let mode = fs::metadata(&it.program).unwrap().permissions().mode();
-    let elf = fs::metadata(&it.elf).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, elf & 0o777);
+    attributes::are_not_those_of_the_folder(&it.store, &it.elf).unwrap();
 }
 
 /// Installs over an old version, cut after `steps`; whether the power held.

@@ -39,7 +39,7 @@ def machine() -> Iterator[BareDebian]:
 
 def _need_root() -> None:
     if os.geteuid() != 0:
-        pytest.skip("not root: a Debian in a folder needs chroot and mounts")
+        pytest.skip("needs root: a Debian in a folder takes chroot and mounts")
 
 
 def figures(done: Done) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 import struct
+import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 
 from lab.bench import loads
 from lab.bench.flushes import Flushes, flushes_of
+from lab.bench.host_load import host_load
 from lab.bench.stop_go import (
     ONE_WRITE_BACK_MAX,
     STOP_MAX_NS,
@@ -27,6 +30,7 @@ from lab.machine.symbols import symbol_address
 from lab.paths import repo_dir
 from lab.power import discharge as power
 from lab.result import Result
+from lab.run import spawn
 
 
 def sample(load: str, stop_ns: int, go_ns: int, first_io_ns: int | None = None) -> Sample:
@@ -155,3 +159,39 @@ def test_each_documented_requirement_is_judged() -> None:
 def test_write_back_that_did_not_end_is_an_error() -> None:
     with pytest.raises(RemError, match="1 CPUs began"):
         flushes_of(of_cpu(0, 1000, 3000), 2)
+
+
+def test_load_of_the_host_is_beside_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (4.25, 2.0, 1.0))
+    result = Result("stop-go-4")
+    with host_load(every_s=0.001) as load:
+        while not load.averages:
+            time.sleep(0.001)
+        monkeypatch.setattr("os.getloadavg", lambda: (6.0, 2.0, 1.0))
+    load.add_to(result)
+    values = {name: figure.value for name, figure in result.figures.items()}
+    assert values["host_load_max"] == 6.0
+    assert 4.2 <= float(values["host_load_mean"]) < 6.0
+    assert values["host_busy"] == 0
+
+
+def test_busy_processes_compute_meanwhile_and_then_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+
+    def spawn_noted(argv: list[str]) -> subprocess.Popen[str]:
+        started.append(spawn(argv))
+        return started[-1]
+
+    def cpu_ticks(pid: int) -> int:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(") ")[2].split()
+        return int(fields[11])
+
+    monkeypatch.setattr("lab.bench.host_load.spawn", spawn_noted)
+    with host_load(busy=2) as load:
+        assert len(started) == 2
+        while not all(cpu_ticks(child.pid) for child in started):
+            time.sleep(0.01)
+            assert [child.poll() for child in started] == [None, None]
+    assert None not in [child.returncode for child in started]
+    assert load.busy == 2
+    assert len(load.averages) == 1

@@ -8,7 +8,6 @@ each field's offset with the compiler's, each value with the stored one.
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -34,12 +33,9 @@ def word(index: int) -> int:
 
 
 def test_golden_files_are_those_of_the_generator(tmp_path: Path) -> None:
-    cc = shutil.which("cc")
-    if cc is None:
-        pytest.skip("no C compiler")
     source = GOLDEN / "generate.c"
     flags = ["-std=c17", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-I", str(fmt.HEADER_DIR)]
-    subprocess.run([cc, *flags, "-o", tmp_path / "generate", source], check=True)
+    subprocess.run(["gcc", *flags, "-o", tmp_path / "generate", source], check=True)
     out = tmp_path / "out"
     out.mkdir()
     subprocess.run([tmp_path / "generate", out], check=True)

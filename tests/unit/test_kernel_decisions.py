@@ -14,14 +14,11 @@ from __future__ import annotations
 
 import ctypes
 import re
-import shutil
 
 import pytest
 
 from lab.paths import repo_dir
 from tests.support.decisions import compiled
-
-pytestmark = pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 
 # By the virtio specification.
 NET, BLOCK, CONSOLE, RNG, BALLOON, SCSI, P9 = 1, 2, 3, 4, 5, 8, 9

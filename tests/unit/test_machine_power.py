@@ -8,7 +8,6 @@ a fraction of a second and no kernel is needed.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -31,10 +30,6 @@ from lab.paths import repo_dir
 
 LIMIT_S = 20.0
 HOLD_UP_NS = 5_000_000_000
-
-pytestmark = pytest.mark.skipif(
-    not (shutil.which("qemu-system-x86_64") and shutil.which("gcc")), reason="needs QEMU and gcc"
-)
 
 
 @pytest.fixture(scope="module")

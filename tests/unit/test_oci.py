@@ -34,7 +34,7 @@ BOMB_BYTES = 256 << 20
 MEMORY_BYTES_MAX = 32 << 20
 FUZZ_ROUNDS = 600
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="owners of files need root's rights")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: owners of files")
 
 
 def files(**content: str) -> bytes:

@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import shutil
 from collections.abc import Iterator
 
 import pytest
 
 from tests.support.decisions import compiled
-
-pytestmark = pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 
 STEPS = ("fpu", "selectors", "bases", "microcode", "msrs")
 KEPT_MAX, GUARD = 24, 0xFEEDC0DE

@@ -76,7 +76,7 @@ def tried(share: Share, script: str) -> str:
     return done.stdout + done.stderr
 
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the sandbox is entered as root")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the sandbox")
 
 
 @pytest.fixture(params=[0, OWNER])

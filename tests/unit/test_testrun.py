@@ -150,6 +150,8 @@ def test_tier_may_have_no_tests_but_a_users_choice_must_find_some(
 REPORT = """<testsuites><testsuite>
 <testcase classname="tests.unit.test_a" name="test_one" time="60"><failure/></testcase>
 <testcase classname="tests.unit.test_a" name="test_two" time="30"><skipped/></testcase>
+<testcase classname="tests.unit.test_a" name="test_as_root" time="0"><skipped message="needs root"/>
+</testcase>
 <testcase classname="loader.host.test_boot" name="test_three" time="30"/>
 <testcase classname="tests.pm.test_b" name="test_four" time="6"><error/></testcase>
 <testcase classname="" name="tests.pm.test_c" time="0"><error/></testcase>
@@ -160,24 +162,25 @@ def test_report_is_read_by_share(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     assert junit.read(report) == {}  # pytest may have ended before it wrote one
     report.write_text(REPORT)
-    assert junit.read(report) == {"core": Tests(2.0, 1, 1), "pm": Tests(0.1, 2, 0)}
+    assert junit.read(report) == {"core": Tests(2.0, 1, 2, 1), "pm": Tests(0.1, 2)}
 
 
 @pytest.mark.parametrize(
-    ("tier", "failed"),
+    ("tier", "without_root", "failed"),
     [
-        (Tier.QUICK, ["core: 1 failed"]),
-        (Tier.FULL, ["core: 1 failed", "core: 3 skipped"]),
-        (Tier.SOAK, ["core: 1 failed", "core: 3 skipped"]),
+        (Tier.QUICK, 3, ["core: 1 failed"]),
+        (Tier.QUICK, 2, ["core: 1 failed", "core: 3 skipped"]),
+        (Tier.FULL, 3, ["core: 1 failed", "core: 3 skipped"]),
+        (Tier.SOAK, 3, ["core: 1 failed", "core: 3 skipped"]),
     ],
 )
-def test_skipped_tests_are_counted_and_a_failure_outside_the_quick_tier(
-    tier: Tier, failed: list[str], monkeypatch: pytest.MonkeyPatch
+def test_skipped_tests_are_counted_and_a_failure_unless_a_quick_one_needs_root(
+    tier: Tier, without_root: int, failed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(testrun, "workers", lambda: 2)
     test = TestRun(tier)
     test.minutes["core"] = 1.0  # of its crates
-    test.add("core", Tests(minutes=3.0, failed=1, skipped=3))
+    test.add("core", Tests(minutes=3.0, failed=1, skipped=3, without_root=without_root))
     test.add("pm", Tests(minutes=0.5))
     assert test.counts == {"failed": 1, "skipped": 3}
     assert test.minutes == {"core": 2.5, "pm": 0.25}
