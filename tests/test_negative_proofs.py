@@ -10,19 +10,18 @@ loader, within the same limits; with a bug they must fail by the verdict that it
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from lab import format as fmt
-from lab.errors import HangError
 from lab.machine.console import kernel_warnings
 from lab.testbed.planted import plant
 from lab.verdict import BrokenError, after_go, cold_verdict
 from tests.support.proofs import must_be_found
 from tests.support.randomness import check_no_number_comes_twice
+from tests.support.resets import check_go_is_given_up, next_decision
 from tests.support.trials import BOOT_LIMIT_S, GO_LIMIT_S, Bed, booted_bed, parts, symbols
 from tests.support.wire import (
     check_break_is_no_drop,
@@ -34,9 +33,6 @@ from tests.support.wire import (
 # Far more than Go takes; a machine that hangs costs the test as much.
 HANG_LIMIT_S = 20.0
 DISK_LIMIT_S = 10.0
-# Go tries for 10 s of the guest's time to start a CPU.
-RESET_LIMIT_S = 120.0
-POLL_S = 0.1
 WEEK_S = 7 * 86400
 CHECK_S = 120.0  # a check of clocks takes less, on a busy host too
 CONSUMED_AT = int(fmt.CONST["REM_CONSUMED_OFFSET"])
@@ -264,13 +260,8 @@ def test_cpu_that_never_starts_is_a_cold_boot_with_its_reason() -> None:
     with booted_bed("no-sipi", mutants=True, mutant="no-sipi") as it:
         it.machine.guest.close()
         assert it.machine.cut().stopped
-        it.power_on()
-        assert it.machine.wait_boot_note(HANG_LIMIT_S).resumed
-        end_s = time.monotonic() + RESET_LIMIT_S
-        while (note := it.record().note) is None or note.resumed:
-            if time.monotonic() > end_s:
-                raise HangError("Go waits for a CPU that does not start")
-            time.sleep(POLL_S)
+        finding = "the image continues without its second CPU"
+        note = check_go_is_given_up(it, "cpu-lost", "state-lost", finding)
         with must_be_found("no-sipi"):
             raise BrokenError(cold_verdict(note.reason), f"Go has ended in {note.reason}")
         check_only_this_boot_names_it(it, "COLD_ALREADY_CONSUMED")
@@ -287,11 +278,8 @@ def test_cpu_that_does_not_come_back_from_a_refused_stop_is_named() -> None:
             "(sleep 1; echo now > /sys/kernel/remanence/stop) > /dev/null 2>&1 &"
         )
         it.machine.guest.close()
-        end_s = time.monotonic() + RESET_LIMIT_S
-        while (note := it.record().note) is None or note == first:
-            if time.monotonic() > end_s:
-                raise HangError("the refused Stop waits for a CPU that does not start")
-            time.sleep(POLL_S)
+        note = next_decision(it, first)
+        assert note is not None, "the refused Stop waits for a CPU that does not start"
         with must_be_found("no-sipi"):
             raise BrokenError(cold_verdict(note.reason), f"the Stop has ended in {note.reason}")
         check_only_this_boot_names_it(it, "COLD_NOT_COMMITTED")

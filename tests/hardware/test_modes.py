@@ -24,12 +24,12 @@ from lab.testbed.planted import NONE, plant
 from lab.verdict import BrokenError
 from tests.support.holder_module import GUEST_PATH, put_holder
 from tests.support.proofs import must_be_found
-from tests.support.trials import BOOT_LIMIT_S, GO_LIMIT_S, Bed, booted_bed
+from tests.support.resets import check_go_is_given_up
+from tests.support.trials import Bed, booted_bed
 
 SYSFS = "/sys/kernel/remanence"
 REFUSED = "refused: VMX operation is in use"
 REFUSED_LIMIT_S = 20.0
-RESET_LIMIT_S = 60.0
 POLL_S = 0.2
 
 pytestmark = [pytest.mark.full, pytest.mark.in_turn, pytest.mark.timeout(900)]
@@ -147,17 +147,8 @@ def check_other_clock_is_a_cold_boot(it: Bed) -> None:
     """Inner check: the counter of CPU 1 is ahead of the boot CPU's after the cut."""
     it.machine.guest.close()
     assert it.machine.cut().stopped
-    it.power_on()
-    assert it.machine.wait_boot_note(GO_LIMIT_S).resumed
-    end_s = time.monotonic() + RESET_LIMIT_S
-    while (note := it.record().note) is None or note.resumed:
-        if time.monotonic() > end_s:
-            it.machine.wait_resumed(GO_LIMIT_S)  # a Go that hangs is another finding
-            raise BrokenError("clock-wrong", "the image continues, and a clock goes backwards")
-        time.sleep(POLL_S)
-    assert note.reason == "COLD_TSC"
-    assert it.machine.console is not None
-    it.machine.console.expect("remanence: armed, last boot: tsc", BOOT_LIMIT_S)
+    finding = "the image continues, and a clock goes backwards"
+    check_go_is_given_up(it, "tsc", "clock-wrong", finding)
 
 
 def test_other_time_stamp_counter_is_a_cold_boot_with_its_reason(it: Bed) -> None:

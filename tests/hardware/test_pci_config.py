@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Claim: after Go each PCI function is configured as before the cut, also in the registers of its
-capabilities: error reporting, access control, address translation, message signalled interrupts. A
-Stop takes devices off the bus before the bridges that they are behind, and leaves host bridges
-alone.
+capabilities: error reporting, access control, address translation, wake-up events, message
+signalled interrupts. An error of a port still raises its interrupt. A Stop takes devices off the
+bus before the bridges that they are behind, and leaves host bridges alone.
 
 Method: a machine with a root port that reports errors, and behind it a device that may translate
 addresses. The guest reads all of configuration space before and after the cut; registers of status
-are left out. QEMU logs what a Stop writes. Negative proofs: planted bugs.
+are left out. QEMU lets the port detect an error, and logs what a Stop writes. Negative proofs:
+planted bugs.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -24,6 +26,7 @@ from lab.verdict import BrokenError
 from tests.support.proofs import must_be_found
 from tests.support.trials import Bed, booted_bed
 
+PORT = "0000:00:05.0"
 DEVICES = (
     "pcie-root-port,id=rp0,chassis=1,slot=1,addr=5",
     "virtio-rng-pci,bus=rp0,disable-legacy=on,iommu_platform=on,ats=on",
@@ -47,7 +50,14 @@ STANDARD_STATUS = {
 # uses none, turns them off at boot, and leaves them on after a suspend, too.
 ISA_BRIDGE, LEGACY_ROUTES = bytes([0x01, 0x06]), [(0x60, 0x64), (0x68, 0x6C)]
 EXTENDED_STATUS = {0x0001: [(0x04, 0x08), (0x10, 0x14), (0x1C, 0x2C), (0x30, 0x38)]}
+EXPRESS, ROOT_CONTROL, WAKE_UP_INTERRUPT = 0x10, 0x1C, 1 << 3
+MSI_X, MSI_X_CONTROL, MSI_X_ENABLE = 0x11, 0x02, 1 << 15
 ERRORS_ROOT_COMMAND, ACS_CONTROL, ATS_CONTROL = (0x0001, 0x2C), (0x000D, 0x06), (0x000F, 0x06)
+
+BAD_TLP = 1 << 6  # an error that the hardware corrects
+ERRORS = f"/sys/bus/pci/devices/{PORT}/aer_rootport_total_err_cor"
+INTERRUPT_LIMIT_S = 10.0
+POLL_S = 0.1
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
@@ -77,6 +87,11 @@ def register(space: bytes, which: tuple[int, int]) -> int | None:
     """The word of an extended capability, if the function has it."""
     places = [at for capability, at in extended(space) if capability == which[0]]
     return word(space, places[0] + which[1]) if places else None
+
+
+def place(space: bytes, which: tuple[int, int]) -> int:
+    """The offset of a register of a capability that the function must have."""
+    return next(at for capability, at in standard(space) if capability == which[0]) + which[1]
 
 
 def without_status(space: bytes) -> bytes:
@@ -115,6 +130,23 @@ def check_configuration_is_kept(it: Bed) -> None:
             raise BrokenError("config-differs", f"{name} {', '.join(differs[:16])}")
 
 
+def check_error_raises_its_interrupt(it: Bed) -> None:
+    """Inner check: the kernel hears of an error of the port."""
+
+    def heard() -> int:
+        return int(it.machine.run_in_guest(f"cat {ERRORS}").stdout)
+
+    before = heard()
+    assert it.machine.qemu is not None
+    answer = it.machine.qemu.qmp.monitor(f"pcie_aer_inject_error -c rp0 {BAD_TLP:#x}")
+    assert answer.startswith("OK"), answer
+    end_s = time.monotonic() + INTERRUPT_LIMIT_S
+    while heard() == before:
+        if time.monotonic() > end_s:
+            raise BrokenError("config-differs", f"{PORT}: an error raises no interrupt")
+        time.sleep(POLL_S)
+
+
 def commands_of_a_stop(it: Bed) -> list[str]:
     """The functions whose command register a Stop writes, in its order."""
     assert it.machine.qemu is not None
@@ -130,12 +162,11 @@ def commands_of_a_stop(it: Bed) -> list[str]:
 def check_order_of_a_stop(it: Bed) -> None:
     """Inner check: what is behind the port is off the bus before the port is."""
     names = {name: f"{name.removeprefix('0000:')}" for name in spaces(it)}
-    port = next(name for name in names if name.endswith(":05.0") and name.startswith("0000:00"))
     child = next(name for name in names if not name.startswith("0000:00"))
     order = commands_of_a_stop(it)
-    assert names[port] in order and names[child] in order, order
+    assert names[PORT] in order and names[child] in order, order
     assert "00:00.0" not in order, "the host bridge was written to"
-    if order.index(names[port]) < order.index(names[child]):
+    if order.index(names[PORT]) < order.index(names[child]):
         raise BrokenError("stop-order", f"the port is off before the device behind it: {order}")
 
 
@@ -155,8 +186,12 @@ def test_configuration_is_kept() -> None:
         assert any(register(space, ERRORS_ROOT_COMMAND) for space in before.values())
         assert any(register(space, ACS_CONTROL) for space in before.values())
         assert any(register(space, ATS_CONTROL) for space in before.values())
+        port = before[PORT]
+        assert word(port, place(port, (EXPRESS, ROOT_CONTROL))) & WAKE_UP_INTERRUPT
+        assert word(port, place(port, (MSI_X, MSI_X_CONTROL))) & MSI_X_ENABLE
         for _ in range(2):
             check_configuration_is_kept(it)
+        check_error_raises_its_interrupt(it)
         assert kernel_warnings(it.machine.console.text()) == []
         check_order_of_a_stop(it)
         it.resume()
@@ -167,6 +202,7 @@ def test_configuration_is_kept() -> None:
 def test_bug_is_found() -> None:
     with machine("pci-bug", mutants=True) as it:
         check_configuration_is_kept(it)
+        check_error_raises_its_interrupt(it)
         check_order_of_a_stop(it)
         it.resume()
         plant(it.machine, "skip-caps")
@@ -175,3 +211,11 @@ def test_bug_is_found() -> None:
         plant(it.machine, "bridge-first")
         with must_be_found("bridge-first"):
             check_order_of_a_stop(it)
+        it.resume()
+        port = spaces(it)[PORT]
+        enable_at = place(port, (MSI_X, MSI_X_CONTROL)) + 1
+        plant(it.machine, "skip-bridge-vectors")
+        with must_be_found("skip-bridge-vectors", rf"{PORT} {enable_at:#x}: 80 -> 00$"):
+            check_configuration_is_kept(it)
+        with must_be_found("skip-bridge-vectors", "an error raises no interrupt"):
+            check_error_raises_its_interrupt(it)

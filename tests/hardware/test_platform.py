@@ -26,7 +26,8 @@ from lab.machine.console import kernel_warnings
 from lab.testbed.planted import plant
 from lab.verdict import BrokenError
 from tests.support.proofs import must_be_found
-from tests.support.trials import BOOT_LIMIT_S, CPUS, GO_LIMIT_S, Bed, booted_bed
+from tests.support.resets import check_go_is_given_up
+from tests.support.trials import CPUS, Bed, booted_bed
 
 SYSFS = "/sys/kernel/remanence"
 ALARM = "/sys/class/rtc/rtc0/wakealarm"
@@ -39,7 +40,6 @@ ALARM_IN_S = 12
 ALARM_LIMIT_S = 60.0
 POLL_S = 0.5
 MICROCODE = 0x20  # any revision
-RESET_LIMIT_S = 60.0
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
@@ -136,17 +136,8 @@ def check_older_microcode_is_a_cold_boot(it: Bed) -> None:
     it.machine.guest.close()
     assert it.machine.cut().stopped
     it.machine.config = replace(it.machine.config, cpu_model=with_microcode(MICROCODE - 1))
-    it.power_on()
-    assert it.machine.wait_boot_note(GO_LIMIT_S).resumed
-    end_s = time.monotonic() + RESET_LIMIT_S
-    while (note := it.record().note) is None or note.resumed:
-        if time.monotonic() > end_s:
-            it.machine.wait_resumed(GO_LIMIT_S)  # a Go that hangs is another finding
-            raise BrokenError("state-lost", "the image continues on older microcode")
-        time.sleep(POLL_S)
-    assert note.reason == "COLD_MICROCODE"
-    assert it.machine.console is not None
-    it.machine.console.expect("remanence: armed, last boot: microcode", BOOT_LIMIT_S)
+    finding = "the image continues on older microcode"
+    check_go_is_given_up(it, "microcode", "state-lost", finding)
 
 
 def updated(

@@ -7,7 +7,8 @@ that a power failure saves the caches, and whether firmware shares ACPI's global
 
 Method: decide.c of kernel/resume/ and kernel/stop/, compiled for the host, are asked. What QEMU
 cannot emulate (VMX, CET, CMCI, scalable MCA) is only decided here: no test shows it on a machine.
-The kernel's configuration excludes VMX and CET; CMCI it has, and scalable MCA it has not.
+The kernel's configuration excludes VMX and CET (test_kernel_config.py); CMCI it has, and scalable
+MCA it has not.
 """
 
 from __future__ import annotations
@@ -195,22 +196,6 @@ def test_thread_waits_for_the_one_before_it_however_long(decide: ctypes.CDLL) ->
     core, online = bitmap({1, 3}), bitmap({0, 1, 2, 3})
     assert not decide.rem_cpu_may_start(3, core, online, bitmap({0, 2}))
     assert decide.rem_cpu_may_start(3, core, online, bitmap({0, 1}))
-
-
-def test_configuration_excludes_what_go_cannot_restore() -> None:
-    """The same, before such a kernel is built."""
-    text = (repo_dir() / "kernel" / "Kconfig").read_text("utf-8")
-    block = text.partition("config REMANENCE\n")[2].partition("\nconfig ")[0]
-    # A tristate is excluded by `=n`: with `!` it could be a module.
-    excluded = set(re.findall(r"!(\w+)|(?<=\s)(\w+)(?==n\b)", block))
-    excluded = {name or of_tristate for name, of_tristate in excluded}
-    assert {
-        "X86_5LEVEL",
-        "X86_KERNEL_IBT",
-        "X86_USER_SHADOW_STACK",
-        "FUNCTION_GRAPH_TRACER",
-        "KVM_INTEL",
-    } <= excluded
 
 
 @pytest.mark.parametrize(
