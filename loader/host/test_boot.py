@@ -422,7 +422,6 @@ def other_cpu_features(machine: Machine) -> None:
     machine.extra = ["-cpu", f"{model},-avx2"]
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("change", "line"),
     [
@@ -447,6 +446,7 @@ def test_another_machine_is_refused_and_named(machine: Machine, change, line: st
     assert machine.consumed() == 7
 
 
+@pytest.mark.in_turn
 def test_machine_with_too_many_parts_boots_cold(machine: Machine) -> None:
     """More than a description holds: no image can be compared, but a kernel can be booted."""
     machine.run()

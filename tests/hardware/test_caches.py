@@ -230,7 +230,6 @@ def check_a_stop_leaves_dead_stacks(machine: Machine) -> None:
 
 
 @pytest.mark.in_turn("planted")
-@pytest.mark.in_turn("planted")
 @pytest.mark.parametrize("raised", ["nmi-in-stop", "mce-in-stop"])
 def test_what_no_flag_masks_stores_nothing_after_the_flush(planted: Stopped, raised: str) -> None:
     """An NMI on each CPU; a machine check on the other one, without which the Stop ends."""
@@ -242,6 +241,7 @@ def test_what_no_flag_masks_stores_nothing_after_the_flush(planted: Stopped, rai
     assert machine.kernel_warnings() == []
 
 
+@pytest.mark.in_turn("planted")
 def test_machine_check_before_the_commit_commits_nothing(planted: Stopped) -> None:
     machine = planted.resume()
     plant(machine, "mce-at-commit")
@@ -270,7 +270,6 @@ def test_line_that_a_stop_leaves_dirty_is_found(planted: Stopped, bug: str) -> N
         check_a_stop_leaves_dead_stacks(machine)
 
 
-@pytest.mark.in_turn("planted")
 @contextmanager
 def frames(machine: Machine) -> Iterator[None]:
     """Frames reach the machine all the time, during a Stop too."""
@@ -282,6 +281,7 @@ def frames(machine: Machine) -> Iterator[None]:
         run.end(child)
 
 
+@pytest.mark.in_turn("planted")
 def test_device_left_on_the_bus_is_found(planted: Stopped) -> None:
     """What it writes after the write-back no store tells; it is in memory and not on media."""
     machine = planted.resume()

@@ -170,7 +170,6 @@ def check_order_of_a_stop(it: Bed) -> None:
         raise BrokenError("stop-order", f"the port is off before the device behind it: {order}")
 
 
-@pytest.mark.in_turn
 @contextmanager
 def machine(purpose: str, mutants: bool = False) -> Iterator[Bed]:
     with booted_bed(purpose, mutants=mutants, devices=DEVICES) as it:
@@ -179,6 +178,7 @@ def machine(purpose: str, mutants: bool = False) -> Iterator[Bed]:
         yield it
 
 
+@pytest.mark.in_turn
 def test_configuration_is_kept() -> None:
     with machine("pci") as it:
         before = spaces(it)

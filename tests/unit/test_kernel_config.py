@@ -36,6 +36,8 @@ PROGRAMS = {"CC": "gcc", "LD": "ld", "AR": "ar", "NM": "nm", "OBJCOPY": "objcopy
 ABSENT = dict.fromkeys(("RUSTC", "BINDGEN", "PAHOLE"), "none")
 GRAPH_TRACER = ("FTRACE", "FUNCTION_TRACER", "DYNAMIC_FTRACE", "FUNCTION_GRAPH_TRACER")
 
+pytestmark = pytest.mark.full  # the quick tier builds no kernel
+
 Configure = Callable[[str], list[str]]
 
 
