@@ -29,7 +29,10 @@ use remanence_planted::plant;
 /// What a bug of the module violates.
 const OF_THE_MODULE: &str = "kernel-rules";
 const PROMISE: &str = "attributes";
-const CHECKS: [fn(&Path, &Path) -> Result<(), Broken>; 2] = [
+/// Of a store and a program.
+type Check = fn(&Path, &Path) -> Result<(), Broken>;
+
+const CHECKS: [Check; 2] = [
     attributes::are_those_of_the_program,
     attributes::are_not_those_of_the_folder,
 ];
