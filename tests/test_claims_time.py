@@ -131,6 +131,7 @@ until [ -e /run/alarms ]; do sleep 0.1; done
 """
 
 
+@pytest.mark.in_turn
 def test_two_resumed_runs_give_different_random_numbers(tmp_path: Path) -> None:
     with booted("random", 2, "fast") as machine:
         check_no_number_comes_twice(machine, tmp_path)

@@ -70,6 +70,7 @@ def test_machine_is_armed_only_if_its_image_could_be_entered(it: Bed) -> None:
     assert status(it) == OUTSIDE
 
 
+@pytest.mark.in_turn
 def test_machine_armed_without_that_check_is_found(it: Bed) -> None:
     it.off()
     it.power_on()

@@ -273,6 +273,7 @@ def test_undamaged_image_is_entered(it: Bed, image: Image) -> None:
     assert it.kept()
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 @pytest.mark.timeout(300)
 def test_next_kernel_names_the_damage(it: Bed, image: Image) -> None:

@@ -49,6 +49,7 @@ def test_nginx_serves_both_families_and_continues_after_a_cut(web: Cli) -> None:
     assert web.guest("pgrep -o nginx") == before
 
 
+@pytest.mark.in_turn
 def test_unknown_package_is_reported_in_one_line(tmp_path_factory: pytest.TempPathFactory) -> None:
     cli = Cli(tmp_path_factory.mktemp("state"), "unknown")
     done = cli("run", "-d", "--packages", "no-such-package-1,nginx")

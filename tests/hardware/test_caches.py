@@ -354,6 +354,7 @@ def test_flushed_lines_are_not_lost(stopped: Stopped) -> None:
     assert _groups(loss, "page cache", "unsynced") == []
 
 
+@pytest.mark.in_turn
 def test_stop_without_energy_reports_its_loss(stopped: Stopped) -> None:
     machine = stopped.resume()
     program = _owner(machine)

@@ -56,6 +56,7 @@ def test_killed_campaign_continues(tmp_path: Path) -> None:
     assert again[0] >= again[1]
 
 
+@pytest.mark.in_turn
 def test_violation_is_shrunk_to_a_command_that_shows_it(engine: Path, tmp_path: Path) -> None:
     stop, go = program.synth(engine, tmp_path / "bug", 1, "store-after-flush")
     done = rem(

@@ -40,7 +40,7 @@ IMAGES_IN_CI, BOOTS, WHOLE = 2_000, 36, 8
 WHOLE_IN_SOAK = 60
 CHAIN_IMAGES = 25_000  # of three cycles
 LIMIT_S = 2400
-IN_CI = 2
+IN_CI = 1
 CHOSEN = rotation(machine_mutants(), head(), IN_CI)
 
 

@@ -29,6 +29,7 @@ PSEUDO_NVM = "memmap=128M!0x20000000"
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 
+@pytest.mark.in_turn
 def test_dram_holds_no_text() -> None:
     config = make_config(f"t-offd-{os.getpid()}")
     config = replace(config, memtype="dram", cmdline_extra=PSEUDO_NVM)

@@ -73,6 +73,7 @@ def test_core_holds_at_every_cut_and_under_damage() -> None:
     check_that_all_pass("quick")
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_core_holds_with_sanitizers() -> None:
     check_that_all_pass("test")

@@ -277,11 +277,13 @@ def test_each_bug_of_the_modules_has_a_check() -> None:
     assert of_modules == {*CHECKS, "sync-nothing"}
 
 
+@pytest.mark.in_turn("planted")
 @pytest.mark.parametrize("name", CHECKS)
 def test_without_a_bug_the_check_passes(machine: Machine, name: str) -> None:
     CHECKS[name](machine, "")
 
 
+@pytest.mark.in_turn("planted")
 @pytest.mark.parametrize("name", CHECKS)
 def test_bug_is_found(machine: Machine, name: str) -> None:
     must_be_found(name, CHECKS[name], machine)

@@ -7,8 +7,8 @@ that a power failure saves the caches, and whether firmware shares ACPI's global
 
 Method: decide.c of kernel/resume/ and kernel/stop/, compiled for the host, are asked. What QEMU
 cannot emulate (VMX, CET, CMCI, scalable MCA) is only decided here: no test shows it on a machine.
-The kernel's configuration excludes VMX and CET (test_kernel_config.py); CMCI it has, and scalable
-MCA it has not.
+The kernel's configuration excludes VMX and CET (test_setup_kernel_config.py); CMCI it has, and
+scalable MCA it has not.
 """
 
 from __future__ import annotations
