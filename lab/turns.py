@@ -17,8 +17,13 @@ def head() -> str:
     return run(["git", "rev-parse", "HEAD"], cwd=repo_dir(), check=False).stdout.strip()
 
 
+def turn(commit: str, of: int) -> int:
+    """The commit's turn among so many, from 0."""
+    return int(hashlib.sha256(commit.encode()).hexdigest(), 16) % of
+
+
 def rotation(names: list[str], commit: str, count: int) -> list[str]:
     """*count* of the names, others for other commits; every name has its turn."""
-    first = int(hashlib.sha256(commit.encode()).hexdigest(), 16) % max(1, len(names))
+    first = turn(commit, max(1, len(names)))
     turned = names[first:] + names[:first]
     return turned[:count]

@@ -82,7 +82,6 @@ def test_5_cuts_in_a_row_lose_nothing(cpus: int) -> None:
     boot_and_play(cpus, "fast", CUTS_OF_FEW_CPUS)
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "cpus",
     [

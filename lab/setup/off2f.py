@@ -8,24 +8,23 @@ The modules' sources are copied into one folder.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.paths import cache_dir, repo_dir
+from lab.paths import repo_dir
 from lab.progress import step
-from lab.run import run, stream
-from lab.setup import kernel
+from lab.run import run
+from lab.setup import modules
 from lab.setup.cargo import CargoPart
 from lab.setup.host import tool_version
 from lab.setup.inputs import Inputs
 from lab.setup.kernel_headers import KernelHeaders
+from lab.setup.modules import build_modules
 from lab.setup.need import Part, Site
 from lab.setup.packages import Group
-from lab.setup.patch_series import Patch, Series, add_series, patched_copy, read_series
+from lab.setup.patch_series import Series, add_series, read_series
 from lab.setup.stock_headers import StockHeaders
 
 MODULE = "binfmt_off2f"
@@ -97,35 +96,25 @@ def _make(site: Site, headers: Path, kernel_name: str, mutants: bool) -> Off2f:
     programs = sorted((repo_dir() / "off2f" / "guest").glob("*.c*"))
     library = sorted((repo_dir() / "off2f" / "lib").iterdir())
     headers_of_pm = sorted((repo_dir() / "pm" / "include").iterdir())
-    for path in (*sources(), *programs, *library, *headers_of_pm, Path(__file__)):
+    for path in (
+        *sources(),
+        *programs,
+        *library,
+        *headers_of_pm,
+        Path(__file__),
+        Path(modules.__file__),
+    ):
         inputs.add_path(path, path.name)
 
     def make(into: Path) -> None:
         with step(f"off2f: the module for {kernel_name}"):
-            _build_module(headers, into, series().patches if mutants else ())
+            patches = series().patches if mutants else ()
+            build_modules(headers, into, sources(), patches, [MODULE])
         with step("off2f: test programs"):
             for source in programs:
                 _build_program(source, into)
 
     return Off2f(site.product("off2f", inputs.key(), make))
-
-
-def _build_module(headers: Path, into: Path, patches: Sequence[Patch]) -> None:
-    with (
-        tempfile.TemporaryDirectory(dir=into) as folder,
-        tempfile.TemporaryDirectory(dir=into) as copy,
-    ):
-        patched_copy(repo_dir(), ["off2f", "format"], patches, Path(copy))
-        for path in sources():
-            shutil.copy(Path(copy) / path.relative_to(repo_dir()), folder)
-        argv = ["nice", "make", "-C", str(headers), f"M={folder}", "CC=gcc", "W=1"]
-        stream(
-            [*argv, "KCFLAGS=-Werror", "modules"],
-            log=cache_dir() / "logs" / "off2f.log",
-            env=kernel.make_env(),
-            what="building binfmt_off2f",
-        )
-        shutil.copy(Path(folder) / f"{MODULE}.ko", into / f"{MODULE}.ko")
 
 
 def _build_program(source: Path, into: Path) -> None:

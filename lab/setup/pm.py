@@ -8,24 +8,23 @@ The modules' sources are copied into one folder, as by dkms.conf.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.paths import cache_dir, repo_dir
+from lab.paths import repo_dir
 from lab.progress import step
-from lab.run import run, stream
-from lab.setup import kernel
+from lab.run import run
+from lab.setup import modules
 from lab.setup.cargo import CargoPart
 from lab.setup.host import tool_version
 from lab.setup.inputs import Inputs
 from lab.setup.kernel_headers import KernelHeaders
+from lab.setup.modules import build_modules
 from lab.setup.need import Part, Site
 from lab.setup.packages import Group
-from lab.setup.patch_series import Patch, Series, add_series, patched_copy, read_series
+from lab.setup.patch_series import Series, add_series, read_series
 from lab.setup.stock_headers import StockHeaders
 
 MODULES = ("pmcore", "pmbc", "pmramd")
@@ -115,37 +114,20 @@ def _make(site: Site, headers: Path, kernel_name: str, mutants: bool) -> PmProdu
     inputs = Inputs("pm").add("kernel", kernel_name).add("gcc", tool_version("gcc"))
     if mutants:
         add_series(inputs, series())
-    for path in (*sources(), *programs(), Path(__file__)):
+    for path in (*sources(), *programs(), Path(__file__), Path(modules.__file__)):
         inputs.add_path(path, path.name)
 
     def make(into: Path) -> None:
         with step(f"pm: modules for {kernel_name}"):
-            _build_modules(headers, into, series().patches if mutants else ())
+            rooms = ("kernel", "core", "include", "format", "init")
+            of_modules = [path for path in sources() if path.parent.name in rooms]
+            patches = series().patches if mutants else ()
+            names = (*MODULES, *TEST_MODULES)
+            build_modules(headers, into, of_modules, patches, names, ["PM_TESTS=m"])
         with step("pm: libpm and pmadmin"):
             _build_programs(into)
 
     return PmProduct(site.product("pm", inputs.key(), make))
-
-
-def _build_modules(headers: Path, into: Path, patches: Sequence[Patch]) -> None:
-    with (
-        tempfile.TemporaryDirectory(dir=into) as folder,
-        tempfile.TemporaryDirectory(dir=into) as copy,
-    ):
-        patched_copy(repo_dir(), ["pm", "format"], patches, Path(copy))
-        for path in sources():
-            if path.parent.name in ("kernel", "core", "include", "format", "init"):
-                shutil.copy(copy / path.relative_to(repo_dir()), folder)
-        argv = ["nice", "make", "-C", str(headers), f"M={folder}", "CC=gcc", "W=1", "PM_TESTS=m"]
-        # A warning is an error: there is none on either kernel.
-        stream(
-            [*argv, "KCFLAGS=-Werror", "modules"],
-            log=cache_dir() / "logs" / "pm.log",
-            env=kernel.make_env(),
-            what="building the modules of pm",
-        )
-        for name in (*MODULES, *TEST_MODULES):
-            shutil.copy(Path(folder) / f"{name}.ko", into / f"{name}.ko")
 
 
 def _build_programs(into: Path) -> None:

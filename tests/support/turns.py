@@ -8,24 +8,23 @@ turn together, since they share a machine.
 
 from __future__ import annotations
 
-import hashlib
-
 import pytest
+
+from lab.turns import turn
 
 SHARE = 6  # one turn of so many runs in the full tier
 
 
 def take_turns(items: list[pytest.Item], commit: str) -> None:
     """The commit chooses a sixth of all turns, spread over the files; the others are for soak."""
-    turns = {item.nodeid: turn for item in items if (turn := _turn(item))}
-    first = int(hashlib.sha256(commit.encode()).hexdigest(), 16) % SHARE
-    chosen = set(sorted(set(turns.values()))[first::SHARE])
+    turns = {item.nodeid: name for item in items if (name := _turn_of(item))}
+    chosen = set(sorted(set(turns.values()))[turn(commit, SHARE) :: SHARE])
     for item in items:
         if turns.get(item.nodeid, "") not in {"", *chosen}:
             item.add_marker(pytest.mark.soak)
 
 
-def _turn(item: pytest.Item) -> str:
+def _turn_of(item: pytest.Item) -> str:
     """Name of a test's turn; empty if it takes none."""
     mark = item.get_closest_marker("in_turn")
     if mark is None:
