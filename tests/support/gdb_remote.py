@@ -60,6 +60,17 @@ class Gdb:
             raise InfraError(f"the machine stopped for another reason: {reply}")
         self._ok(f"z1,{address:x},1")
 
+    def step(self) -> None:
+        """Execute one instruction, without interrupts."""
+        reply = self._ask("s")
+        if not reply.startswith("T05"):
+            raise InfraError(f"the machine stopped for another reason: {reply}")
+
+    def rsi(self) -> int:
+        """Source of a string instruction, of the vCPU that the VM was stopped for."""
+        reply = bytes.fromhex(self._ask("g"))
+        return int.from_bytes(reply[4 * 8 : 5 * 8], "little")  # after RAX, RBX, RCX, RDX
+
     def read(self, address: int, count: int) -> bytes:
         """Bytes at an address, as the vCPU sees it that the VM was stopped for."""
         reply = self._ask(f"m{address:x},{count:x}")
