@@ -45,9 +45,9 @@ REGION_UNIT_BYTES = 2 * MIB_BYTES  # of a region that is reserved in NVRAM
 HOLD_UP_DEFAULT_NS = 60_000_000_000
 
 # On a busy host a vCPU may get no ticks for so long that the kernel's test of its timer fails, and
-# the virtual TSC is what its clock source watchdog would call unstable. The APIC timer of QEMU counts
-# nanoseconds: the loop that calibrates it was half of a boot with caches. QEMU's HPET goes on firing
-# each millisecond after the kernel has shut it down: an idle machine took a sixth of a core.
+# the virtual TSC is what its clock source watchdog would call unstable. QEMU's APIC timer counts
+# nanoseconds: the loop that calibrates it was half of a boot with caches. QEMU's HPET goes on
+# firing each millisecond after the kernel has shut it down: an idle machine took a sixth of a core.
 CMDLINE_BASE = (
     "console=ttyS0 rw init=/sbin/rem-init "
     f"ip={GUEST_ADDRESS}::{HOST_ADDRESS}:255.255.255.0::eth0:off panic=-1 "
