@@ -27,6 +27,7 @@ from tests.support.wire import (
     check_break_is_no_drop,
     check_drop_in_go_ends_in_a_stop,
     check_loader_waits_for_charge,
+    check_power_that_returns_in_a_stop,
     check_returning_power_ends_a_stop,
 )
 
@@ -130,12 +131,17 @@ def test_image_left_open_is_found(healthy: Bed) -> None:
         check_closes_what_it_overwrites(healthy, mutant="leave-open")
 
 
+def check_power_that_returns_while_cpus_gather(it: Bed) -> None:
+    check_power_that_returns_in_a_stop(it, symbols(parts(mutants=True))["rem_park_cpu"])
+
+
 @pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("name", "check"),
     [
         ("hear-break", check_break_is_no_drop),
         ("deaf-after-commit", check_returning_power_ends_a_stop),
+        ("deaf-before-commit", check_power_that_returns_while_cpus_gather),
     ],
 )
 def test_bug_of_the_power_wire_is_found(name: str, check: Callable[[Bed], None]) -> None:

@@ -30,6 +30,7 @@ from tests.support.wire import (
     check_break_is_no_drop,
     check_drop_in_go_ends_in_a_stop,
     check_loader_waits_for_charge,
+    check_power_that_returns_in_a_stop,
     check_returning_power_ends_a_stop,
     consumed,
     newest,
@@ -226,25 +227,9 @@ def test_power_that_returns_after_the_stop_ends_it(it: Bed) -> None:
 def test_power_that_returns_while_cpus_gather_ends_the_stop(
     it: Bed, address: dict[str, int]
 ) -> None:
-    """The Stop has begun, and the interrupt of the wire is not off yet: the kernel has echoed that
-    power is back, so the supply does not repeat it."""
     it.restore()
     it.resume()
-    it.machine.guest.close()
-    before, supply = consumed(it), it.machine.supply
-    supply.on_stopped = lambda: None  # type: ignore[method-assign]
-    try:
-        with Gdb(it.machine) as gdb:
-            set_power_ok(it, False)
-            gdb.run_to(address["rem_park_cpu"])
-            set_power_ok(it, True)
-        end_s = time.monotonic() + GO_LIMIT_S
-        while consumed(it) == before:
-            assert time.monotonic() < end_s, "the machine stays off although power is back"
-            time.sleep(WAITING_S)
-        it.machine.guest.wait_ssh(GO_LIMIT_S)
-    finally:
-        del supply.on_stopped
+    check_power_that_returns_in_a_stop(it, address["rem_park_cpu"])
     check_guest(it)
 
 

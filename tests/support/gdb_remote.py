@@ -28,6 +28,7 @@ class Gdb:
         path = machine.files.directory / SOCKET_NAME
         path.unlink(missing_ok=True)
         assert machine.qemu is not None
+        machine.qemu.qmp.monitor("gdbserver none")  # that of an earlier use in the same process
         answer = machine.qemu.qmp.monitor(f"gdbserver unix:{path},server=on,wait=off")
         if not path.exists():
             raise InfraError(f"QEMU's gdb server did not start: {answer.strip()}")

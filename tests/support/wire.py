@@ -87,6 +87,34 @@ def check_loader_waits_for_charge(it: Bed, charge: int, mutant: str | None = Non
         raise BrokenError("entered-without-charge", "the image was consumed without charge")
 
 
+def check_power_that_returns_in_a_stop(it: Bed, address: int) -> None:
+    """PWR_OK drops, and is back when Stop reaches an address where the wire's interrupt is still
+    on: the kernel echoes that power is back, so the supply does not repeat it."""
+    supply = it.machine.supply
+    it.machine.guest.close()
+    before = consumed(it)
+    supply.on_stopped = lambda: None  # type: ignore[method-assign]
+    try:
+        with Gdb(it.machine) as gdb:
+            set_power_ok(it, False)
+            gdb.run_to(address)
+            set_power_ok(it, True)
+        _wait_entered(it, before)
+        with after_go():
+            it.machine.guest.wait_ssh(GO_LIMIT_S)
+    finally:
+        del supply.on_stopped
+
+
+def _wait_entered(it: Bed, before: int) -> None:
+    """Wait until the loader has consumed another image."""
+    end_s = time.monotonic() + RESET_LIMIT_S
+    while consumed(it) == before:
+        if time.monotonic() > end_s:
+            raise StuckError("the machine stays off although power is back")
+        time.sleep(POLL_S)
+
+
 def check_returning_power_ends_a_stop(it: Bed) -> None:
     """PWR_OK drops and comes back after the commit; the power itself never goes."""
     supply, resets = it.machine.supply, it.machine.resets
@@ -102,11 +130,7 @@ def check_returning_power_ends_a_stop(it: Bed) -> None:
         assert consumed(it) == before, "entered without power"
         wire.stopped.clear()
         supply.set_power_ok(True)
-        end_s = time.monotonic() + RESET_LIMIT_S
-        while consumed(it) == before:
-            if time.monotonic() > end_s:
-                raise StuckError("the machine stays off although power is back")
-            time.sleep(POLL_S)
+        _wait_entered(it, before)
         with after_go():
             it.machine.guest.wait_ssh(GO_LIMIT_S)
     finally:
