@@ -211,9 +211,22 @@ def check_entered_once(machine: Machine, mutant: str | None = None) -> None:
         raise BrokenError("entered-twice", f"image {again.sequence} was entered twice")
 
 
+def check_reset_during_the_save(machine: Machine, mutant: str | None = None) -> None:
+    """Inner check: power that returns while the controller saves leads to a Go."""
+    machine.guest.close()
+    assert machine.cut().stopped
+    assert decision(machine, mutant).resumed
+    machine.wait_resumed(GO_LIMIT_S)
+    note = returned_power(machine)
+    if not note.resumed:
+        raise BrokenError("does-not-continue", f"the image is lost by a reset: {note.reason}")
+
+
 def test_checks_pass_without_a_bug() -> None:
     with nvdimm_machine("nvdimm-healthy", mutants=True) as machine:
         check_kept(machine)
+        check_reset_during_the_save(machine)
+        machine.guest.wait_ssh(GO_LIMIT_S)
         check_entered_once(machine)
 
 
@@ -231,3 +244,12 @@ def test_flash_that_is_not_erased_is_found() -> None:
         must_be_found("skip-erase"),
     ):
         check_entered_once(machine, mutant="skip-erase")
+
+
+@pytest.mark.in_turn
+def test_loader_that_does_not_wait_for_the_save_is_found() -> None:
+    with (
+        nvdimm_machine("nvdimm-hasty", mutants=True) as machine,
+        must_be_found("skip-save-wait"),
+    ):
+        check_reset_during_the_save(machine, mutant="skip-save-wait")
