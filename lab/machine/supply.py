@@ -85,6 +85,7 @@ class PowerWire:
         self._sent = False
         self._taken = False
         self._closing = False
+        self._gone = False  # QEMU has ended, or nobody listens
         self.echoed = threading.Event()
         self.stopped = threading.Event()
         self.ended = threading.Event()  # STOPPED, or QEMU has ended: nothing more will come
@@ -98,6 +99,9 @@ class PowerWire:
             self._sent = False
             self._taken = False
             self.echoed.clear()
+            if status & fmt.CONST["REM_PWR_OK"] and not self._gone:
+                self.stopped.clear()  # power is back: the next STOPPED is that of another Stop
+                self.ended.clear()
             self._try_send()
         os.write(self._wake_write, b"w")
 
@@ -144,7 +148,9 @@ class PowerWire:
             with self._lock:
                 if not ready and not self.echoed.is_set():
                     self._try_send()
-        self.ended.set()
+        with self._lock:
+            self._gone = True
+            self.ended.set()
 
     def _receive(self) -> bool:
         """False if QEMU has ended."""

@@ -128,7 +128,6 @@ def check_returning_power_ends_a_stop(it: Bed) -> None:
         assert wire.stopped.wait(STOP_LIMIT_S), "no Stop"
         time.sleep(QUIET_S)
         assert consumed(it) == before, "entered without power"
-        wire.stopped.clear()
         supply.set_power_ok(True)
         _wait_entered(it, before)
         with after_go():
