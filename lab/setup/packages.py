@@ -92,7 +92,7 @@ PACKAGES = (
     Package("kmod", (_MODULES,), "depmod: the modules of Debian's kernel for a guest"),
     Package("g++", (_MODULES,), "an OFF2F program in C++"),
     Package("dwarves", (_MODULES,), "pahole: types of modules for Debian's kernel"),
-    Package("busybox-static", (Group.GUESTS, _ROOT), "what init needs, small guests"),
+    Package("busybox-static", (Group.GUESTS, _ROOT, _CHECKS), "what init needs, small guests"),
     Package("umoci", (_TESTS,), "a peer that unpacks container images"),
     Package("dkms", (_TESTS,), "builds the modules of pm as a stock system does"),
     Package("dpkg-dev", (Group.SOURCES,), "unpacks source packages of QEMU and OpenLDAP"),
