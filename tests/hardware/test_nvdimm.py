@@ -34,6 +34,7 @@ from tests.support.claims import (
 )
 from tests.support.proofs import must_be_found
 from tests.support.trials import parts
+from tests.support.wire import power_never_goes
 
 SYSFS = "/sys/kernel/remanence/nvdimm"
 KEPT = "/run/kept"  # in memory, not on the disk
@@ -110,12 +111,10 @@ def test_saved_image_is_restored_and_erased_once_entered() -> None:
 
 
 def returned_power(machine: Machine) -> BootNote:
-    """The decision after PWR_OK has dropped and come back: the power itself never goes."""
+    """The decision after PWR_OK has dropped and come back."""
     supply, wire, before = machine.supply, machine.supply.wire, machine.boot_note()
     assert wire is not None
-    machine.guest.close()
-    supply.on_stopped = lambda: None  # type: ignore[method-assign]
-    try:
+    with power_never_goes(machine):
         supply.set_power_ok(False)
         assert wire.stopped.wait(STOP_LIMIT_S), "no Stop"
         supply.set_power_ok(True)
@@ -124,8 +123,6 @@ def returned_power(machine: Machine) -> BootNote:
             if time.monotonic() > end_s:
                 raise StuckError(f"no decision: {consoles(machine)[-200:]}")
             time.sleep(POLL_S)
-    finally:
-        del supply.on_stopped
     return note
 
 

@@ -56,16 +56,12 @@ class Gdb:
     def run_to(self, address: int) -> None:
         """Continue until a vCPU reaches the address; the VM is stopped there."""
         self._ok(f"Z1,{address:x},1")
-        reply = self._ask("c")
-        if not reply.startswith("T05"):
-            raise InfraError(f"the machine stopped for another reason: {reply}")
+        self._go_on("c")
         self._ok(f"z1,{address:x},1")
 
     def step(self) -> None:
         """Execute one instruction, without interrupts."""
-        reply = self._ask("s")
-        if not reply.startswith("T05"):
-            raise InfraError(f"the machine stopped for another reason: {reply}")
+        self._go_on("s")
 
     def rsi(self) -> int:
         """Source of a string instruction, of the vCPU that the VM was stopped for."""
@@ -78,6 +74,11 @@ class Gdb:
         if len(reply) != 2 * count:
             raise InfraError(f"{count} bytes at {address:#x} cannot be read: {reply}")
         return bytes.fromhex(reply)
+
+    def _go_on(self, command: str) -> None:
+        reply = self._ask(command)
+        if not reply.startswith("T05"):
+            raise InfraError(f"the machine stopped for another reason: {reply}")
 
     def _ok(self, command: str) -> None:
         reply = self._ask(command)

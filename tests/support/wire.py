@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from lab.errors import HangError
-from lab.machine import MachineState
+from lab.machine import Machine, MachineState
 from lab.verdict import BrokenError, StuckError, after_go
 from tests.support.gdb_remote import Gdb
 from tests.support.trials import GO_LIMIT_S, STOP_LIMIT_S, Bed
@@ -87,14 +89,23 @@ def check_loader_waits_for_charge(it: Bed, charge: int, mutant: str | None = Non
         raise BrokenError("entered-without-charge", "the image was consumed without charge")
 
 
+@contextmanager
+def power_never_goes(machine: Machine) -> Iterator[None]:
+    """Within, PWR_OK may drop and come back, and a committed Stop does not end QEMU."""
+    supply = machine.supply
+    machine.guest.close()
+    supply.on_stopped = lambda: None  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del supply.on_stopped
+
+
 def check_power_that_returns_in_a_stop(it: Bed, address: int) -> None:
     """PWR_OK drops, and is back when Stop reaches an address where the wire's interrupt is still
     on: the kernel echoes that power is back, so the supply does not repeat it."""
-    supply = it.machine.supply
-    it.machine.guest.close()
     before = consumed(it)
-    supply.on_stopped = lambda: None  # type: ignore[method-assign]
-    try:
+    with power_never_goes(it.machine):
         with Gdb(it.machine) as gdb:
             set_power_ok(it, False)
             gdb.run_to(address)
@@ -102,8 +113,6 @@ def check_power_that_returns_in_a_stop(it: Bed, address: int) -> None:
         _wait_entered(it, before)
         with after_go():
             it.machine.guest.wait_ssh(GO_LIMIT_S)
-    finally:
-        del supply.on_stopped
 
 
 def _wait_entered(it: Bed, before: int) -> None:
@@ -116,14 +125,12 @@ def _wait_entered(it: Bed, before: int) -> None:
 
 
 def check_returning_power_ends_a_stop(it: Bed) -> None:
-    """PWR_OK drops and comes back after the commit; the power itself never goes."""
+    """PWR_OK drops and comes back after the commit."""
     supply, resets = it.machine.supply, it.machine.resets
     wire = supply.wire
     assert wire is not None
-    it.machine.guest.close()
     before = consumed(it)
-    supply.on_stopped = lambda: None  # type: ignore[method-assign]
-    try:
+    with power_never_goes(it.machine):
         supply.set_power_ok(False)
         assert wire.stopped.wait(STOP_LIMIT_S), "no Stop"
         time.sleep(QUIET_S)
@@ -132,7 +139,5 @@ def check_returning_power_ends_a_stop(it: Bed) -> None:
         _wait_entered(it, before)
         with after_go():
             it.machine.guest.wait_ssh(GO_LIMIT_S)
-    finally:
-        del supply.on_stopped
     assert it.machine.resets > resets
     assert it.kept()
