@@ -16,12 +16,13 @@ import re
 import pytest
 
 from lab.errors import HangError
-from lab.machine import Machine, config
+from lab.machine import Machine
 from lab.machine.config import StopModeName
 from lab.setup.products import Kernel, need
 from lab.testbed.planted import plant
 from lab.verdict import BrokenError
 from tests.support.claims import booted, consoles, cut_and_resume, warnings
+from tests.support.cmdline import leave_out
 from tests.support.proofs import must_be_found
 
 CUTS = 2
@@ -36,11 +37,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 @pytest.fixture(autouse=True)
 def watched_tsc(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = config.CMDLINE_BASE
-    for word in (" tsc=reliable", " hpet=disable"):
-        assert word in words
-        words = words.replace(word, "")
-    monkeypatch.setattr(config, "CMDLINE_BASE", words)
+    leave_out(monkeypatch, "tsc", "hpet")
 
 
 def check_clock_sources_are_kept(machine: Machine) -> None:
