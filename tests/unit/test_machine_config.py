@@ -173,6 +173,17 @@ def test_icount_is_seeded_and_takes_its_clock_from_the_machine() -> None:
     assert "nox2apic" not in CONFIG.cmdline().split()
 
 
+@pytest.mark.parametrize(
+    ("icount", "idle_waits", "off"),
+    [(False, False, True), (True, True, True), (True, False, False)],
+)
+def test_hpet_is_on_where_an_idle_guest_skips_time(
+    icount: bool, idle_waits: bool, off: bool
+) -> None:
+    words = replace(CONFIG, icount=icount, idle_waits=idle_waits).cmdline().split()
+    assert ("hpet=disable" in words) is off
+
+
 def test_same_machine_but_for_logs_and_clock_at_each_boot() -> None:
     first, second = command(boot=1), command(boot=2, rtc="2030-01-01T00:00:00")
     different = [(a, b) for a, b in zip(first, second, strict=True) if a != b]
