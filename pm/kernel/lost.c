@@ -21,11 +21,15 @@
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
 
+#include <asm/asm.h>
+#include <asm/cpufeature.h>
+#include <asm/processor.h>
 #include <asm/tlbflush.h>
 
 #include "pmcore.h"
 
 static struct badblocks lost;
+static bool strings_survive __ro_after_init;
 
 #ifdef PM_TESTS
 #define NO_LINE ULONG_MAX
@@ -129,9 +133,47 @@ static void heal(unsigned long at, size_t bytes)
 }
 #endif
 
+/*
+ * Whether a string instruction can be recovered from a machine check. Not on the servers
+ * for which the kernel has copy_mc_fragile() (arch/x86/kernel/quirks.c, by their PCI
+ * devices); it does not say so, so all CPUs of their models are left to it.
+ */
+static bool __init strings_recover(void)
+{
+	const struct cpuinfo_x86 *cpu = &boot_cpu_data;
+
+	if (!boot_cpu_has(X86_FEATURE_ERMS))
+		return false;
+	if (cpu->x86_vendor != X86_VENDOR_INTEL || cpu->x86 != 6)
+		return true;
+	switch (cpu->x86_model) {
+	case 0x3e: /* Ivy Bridge */
+	case 0x3f: /* Haswell */
+	case 0x4f: /* Broadwell */
+	case 0x55: /* Skylake to Cooper Lake */
+		return false;
+	}
+	return true;
+}
+
+/* As many whole words as media has. By words, since nothing in media is torn then. */
+static size_t words_left(void *to, const void *from, size_t words)
+{
+	asm volatile("1: rep movsq\n"
+		     "2:\n"
+		     _ASM_EXTABLE_TYPE(1b, 2b, EX_TYPE_DEFAULT_MCE_SAFE)
+		     : "+D"(to), "+S"(from), "+c"(words)
+		     :
+		     : "memory");
+	return words;
+}
+
 bool pm_fetch(void *to, const void *from, size_t bytes)
 {
-	return !copy_mc_to_kernel(to, pmcore_media(from, bytes), bytes);
+	from = pmcore_media(from, bytes);
+	if (strings_survive && !(bytes % sizeof(u64)))
+		return !words_left(to, from, bytes / sizeof(u64));
+	return !copy_mc_to_kernel(to, from, bytes);
 }
 EXPORT_SYMBOL_GPL(pm_fetch);
 
@@ -220,10 +262,11 @@ ssize_t pmcore_lost_show(char *buf)
 /**
  * pmcore_lost_init() - a list of what the platform knows
  */
-int pmcore_lost_init(void)
+int __init pmcore_lost_init(void)
 {
 	int err = badblocks_init(&lost, 1);
 
+	strings_survive = strings_recover();
 	if (err)
 		return err;
 	pmcore_poison_import(&lost);

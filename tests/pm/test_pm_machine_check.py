@@ -2,7 +2,7 @@
 """A machine check in a load from media is survived: an error of what was read, and a line listed.
 
 Method: one CPU. While a program reads a disk on a segment, GDB stops the machine at the one
-instruction of the kernel's copy that may meet a lost line, and QEMU's monitor raises the machine
+instruction of pmcore's copy that may meet a lost line, and QEMU's monitor raises the machine
 check of a CPU that can recover ("action required", data load: Intel SDM volume 3B, section 15.9.2).
 So the exception, its handler and the fix-up are the kernel's own; only that media lost something
 is made up. Negative proof: the same machine check at the copy's first instruction, which has no
@@ -25,9 +25,9 @@ from tests.support.gdb_remote import Gdb
 
 pytestmark = pytest.mark.full
 
-COPY = "copy_mc_enhanced_fast_string"
-COPY_BYTES = 16
-LOAD = b"\xf3\xa4"  # rep movsb
+COPY = "pm_fetch"
+COPY_BYTES = 256
+LOAD = b"\xf3\x48\xa5"  # rep movsq
 PATTERN = b"Of the segment. "
 FILL = f"yes '{PATTERN.decode()}' | tr -d '\\n'"
 BANK = 1
@@ -52,11 +52,12 @@ def machine() -> Iterator[Machine]:
 
 def address(machine: Machine) -> int:
     """Of the copy, wherever this boot has it."""
-    return int(sh(machine, f"grep -w {COPY} /proc/kallsyms").stdout.split()[0], 16)
+    # The kernel has one of this name, too, for what pminit reads.
+    return int(sh(machine, rf"grep '{COPY}\s\[pmcore\]' /proc/kallsyms").stdout.split()[0], 16)
 
 
 def run_to_copy_of_media(gdb: Gdb, copy: int) -> None:
-    """To the copy's first instruction; pages of processes are copied by it, too."""
+    """To the copy's first instruction; the core reads its own records by it, too."""
     gdb.run_to(copy)
     while gdb.read(gdb.rsi(), len(PATTERN)) != PATTERN:
         gdb.step()
