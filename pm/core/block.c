@@ -48,16 +48,23 @@ static void heal_map_line(struct pm_block *block, int map, rem_u32 number)
 	pm_fence(block->env);
 }
 
+static void map_store(struct pm_block *block, int map, rem_u32 number,
+		      union pm_map_word entry)
+{
+	rem_u8 *at = pm_map_at(block, map, number);
+
+	pm_store64(block->env, at, entry.word);
+	pm_flush(block->env, at, sizeof(entry));
+}
+
 void pm_map_put(struct pm_block *block, int map, rem_u32 number,
 		union pm_map_word entry)
 {
-	rem_u8 *at = pm_map_at(block, map, number);
 	rem_u64 was;
 
-	if (!pm_load64(at, &was))
+	if (!pm_load64(pm_map_at(block, map, number), &was))
 		heal_map_line(block, map, number);
-	pm_store64(block->env, at, entry.word);
-	pm_flush(block->env, at, sizeof(entry));
+	map_store(block, map, number, entry);
 }
 
 static rem_u8 *place_at(const struct pm_block *block, rem_u32 place)
@@ -130,6 +137,8 @@ static bool fetch(const struct pm_block *block, rem_u32 number,
 
 static void set_bad(struct pm_block *block, rem_u64 number, bool bad)
 {
+	if (!block->bad_count && !bad)
+		return;
 	if (pm_block_is_bad(block, number) == bad)
 		return;
 	block->bad[number / 8] ^= (rem_u8)(1u << number % 8);
@@ -196,14 +205,20 @@ static union pm_map_word agreed(const struct pm_block *block, rem_u32 number)
 	union pm_map_word first = pm_map_get(block, 0, number);
 
 	if (first.word != pm_map_get(block, 1, number).word ||
-	    pm_block_is_bad(block, number))
+	    (block->bad_count && pm_block_is_bad(block, number)))
 		first = pm_map_hole(number);
 	return first;
 }
 
+/* What the maps agree on, @old, was read in both if it is a place. */
 static void put_both(struct pm_block *block, rem_u32 number,
-		     union pm_map_word entry)
+		     union pm_map_word old, union pm_map_word entry)
 {
+	if (old.entry.place != REM_PM_BLOCK_HOLE) {
+		map_store(block, 0, number, entry);
+		map_store(block, 1, number, entry);
+		return;
+	}
 	pm_map_put(block, 0, number, entry);
 	pm_map_put(block, 1, number, entry);
 }
@@ -216,7 +231,7 @@ static void write_one(struct pm_block *block, const struct pm_block_io *io)
 	entry = place_data(block, io);
 	if (io->data)
 		pm_fence(block->env);
-	put_both(block, io->block, entry);
+	put_both(block, io->block, old, entry);
 	pm_fence(block->env);
 	put_place(block, old);
 	set_bad(block, io->block, false);
@@ -341,15 +356,32 @@ static rem_u32 apply_lane(struct pm_block *block)
 	for (rem_u32 i = 0; i < block->entry_count; i++) {
 		const struct rem_pm_lane_entry *entry = &block->entries[i];
 		const union pm_map_word new = { .entry = entry->entry };
+		union pm_map_word old;
 
-		put_place(block, agreed(block, entry->block));
-		put_both(block, entry->block, new);
+		old = agreed(block, entry->block);
+		put_place(block, old);
+		put_both(block, entry->block, old, new);
 		set_bad(block, entry->block, false);
 	}
 	pm_fence(block->env);
 	freed = block->free_count;
 	block->free_count = kept;
 	return freed;
+}
+
+static int check_many(const struct pm_block *block,
+		      const struct pm_block_io *io, rem_u32 count)
+{
+	rem_u32 places = 0;
+
+	if (count > block->lane_entries)
+		return -E2BIG;
+	for (rem_u32 i = 0; i < count; i++) {
+		if (io[i].block >= block->header.blocks)
+			return -ERANGE;
+		places += !!io[i].data;
+	}
+	return places > block->free_count ? -ENOSPC : 0;
 }
 
 static int write_many(struct pm_block *block, const struct pm_block_io *io,
@@ -382,24 +414,20 @@ static int write_many(struct pm_block *block, const struct pm_block_io *io,
 int pm_block_write(struct pm_block *block, const struct pm_block_io *io,
 		   rem_u32 count)
 {
-	rem_u32 places = 0;
+	int err;
 
 	if (!block->may_write)
 		return -EROFS;
-	if (count > block->lane_entries)
-		return -E2BIG;
-	for (rem_u32 i = 0; i < count; i++) {
-		if (io[i].block >= block->header.blocks)
+	if (count == 1) { /* as most are: it needs no loop */
+		if (io->block >= block->header.blocks)
 			return -ERANGE;
-		places += !!io[i].data;
-	}
-	if (places > block->free_count)
-		return -ENOSPC;
-	if (count > 1)
-		return write_many(block, io, count);
-	if (count)
+		if (io->data && !block->free_count)
+			return -ENOSPC;
 		write_one(block, io);
-	return 0;
+		return 0;
+	}
+	err = check_many(block, io, count);
+	return err || !count ? err : write_many(block, io, count);
 }
 
 int pm_block_scrub(struct pm_block *block, rem_u64 number)

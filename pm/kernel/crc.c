@@ -100,6 +100,10 @@ rem_u32 pm_crc32c_add(rem_u32 crc, const void *data, size_t bytes)
 
 	if (!cpu_feature_enabled(X86_FEATURE_XMM4_2))
 		return crc32c(crc, data, bytes);
+	if (bytes == sizeof(u32)) { /* what each block's check begins with */
+		asm("crc32l %1, %0" : "+r"(crc) : "rm"(*(const u32 *)data));
+		return crc;
+	}
 	wide = add_turns(wide, data, bytes / TURN_BYTES);
 	at += round_down(bytes, TURN_BYTES);
 	for (bytes %= TURN_BYTES; bytes >= 8; bytes -= 8, at += 8)

@@ -53,22 +53,14 @@ bool pm_load64(const void *from, rem_u64 *ret)
 }
 EXPORT_SYMBOL_GPL(pm_load64);
 
-/**
- * pmcore_stays() - whether a store may stay in the caches
- * @env: of what is stored to
- *
- * To be asked before it and behind it: if the answer is no then, flush it.
- *
- * Context: any.
- */
-bool pmcore_stays(const struct pm_env *env)
+static bool is_of_a_line(const void *at, size_t bytes)
 {
-	return env == &pmcore_fof && pm_fof_kept(&pmcore_promise);
+	return bytes <= LINE_BYTES - ((unsigned long)at & (LINE_BYTES - 1));
 }
 
 static void flush(const void *at, size_t bytes)
 {
-	if (bytes <= LINE_BYTES - ((unsigned long)at & (LINE_BYTES - 1)))
+	if (is_of_a_line(at, bytes))
 		clwb((void *)at);
 	else
 		arch_wb_cache_pmem((void *)at, bytes);
@@ -139,20 +131,25 @@ void pm_zero(struct pm_env *env, void *to, size_t bytes)
 }
 EXPORT_SYMBOL_GPL(pm_zero);
 
-void pm_flush(struct pm_env *env, const void *at, size_t bytes)
+/* Apart, so that the flush of a line needs no stack. */
+static noinline void flush_in_pieces(const void *at, size_t bytes)
 {
 	size_t done, now;
 
-	if (pmcore_stays(env))
-		return;
-	if (bytes <= LINE_BYTES) {
-		flush(at, bytes);
-		return;
-	}
 	for (done = 0; done < bytes; done += now) {
 		now = piece(done, bytes);
 		flush(at + done, now);
 	}
+}
+
+void pm_flush(struct pm_env *env, const void *at, size_t bytes)
+{
+	if (pmcore_stays(env))
+		return;
+	if (is_of_a_line(at, bytes))
+		clwb((void *)at);
+	else
+		flush_in_pieces(at, bytes);
 }
 EXPORT_SYMBOL_GPL(pm_flush);
 

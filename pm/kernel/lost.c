@@ -28,25 +28,42 @@
 
 #include "pmcore.h"
 
-static struct badblocks lost;
+struct badblocks pmcore_lost;
 static bool strings_survive __ro_after_init;
 
 #ifdef PM_TESTS
 #define NO_LINE ULONG_MAX
 
+DEFINE_STATIC_KEY_FALSE(pmcore_line_lost);
+EXPORT_SYMBOL_GPL(pmcore_line_lost);
 static ulong lost_line = NO_LINE;
-module_param(lost_line, ulong, 0600);
+
+static int set_lost_line(const char *value, const struct kernel_param *param)
+{
+	int err = param_set_ulong(value, param);
+
+	/* Off only by rmmod: who stores to the line may not wait. */
+	if (!err && lost_line != NO_LINE)
+		static_branch_enable(&pmcore_line_lost);
+	return err;
+}
+
+static const struct kernel_param_ops lost_line_ops = {
+	.set = set_lost_line,
+	.get = param_get_ulong,
+};
+module_param_cb(lost_line, &lost_line_ops, &lost_line, 0600);
 MODULE_PARM_DESC(lost_line, "for tests: offset of a line of 64 bytes that media has lost");
 
 static void *edge; /* a page, behind which nothing is mapped */
 static struct page *edge_page;
 
 /**
- * pmcore_readable() - how much there is before the line that a test has lost
+ * pmcore_readable_still() - how much there is before the line that a test has lost
  * @from: what is to be read
  * @bytes: how much of it
  */
-size_t pmcore_readable(const void *from, size_t bytes)
+size_t pmcore_readable_still(const void *from, size_t bytes)
 {
 	unsigned long line = READ_ONCE(lost_line);
 	unsigned long at = from - pmcore.base;
@@ -55,10 +72,10 @@ size_t pmcore_readable(const void *from, size_t bytes)
 		return bytes;
 	return line > at ? line - at : 0;
 }
-EXPORT_SYMBOL_GPL(pmcore_readable);
+EXPORT_SYMBOL_GPL(pmcore_readable_still);
 
 /**
- * pmcore_media() - where to load from
+ * pmcore_media_left() - where to load from
  * @from: what is to be read
  * @bytes: how much of it
  *
@@ -67,9 +84,9 @@ EXPORT_SYMBOL_GPL(pmcore_readable);
  * Return: @from. Where a test has lost something of it, a place at which a load of as
  * much faults in the middle, or at once.
  */
-const void *pmcore_media(const void *from, size_t bytes)
+const void *pmcore_media_left(const void *from, size_t bytes)
 {
-	size_t good = pmcore_readable(from, bytes);
+	size_t good = pmcore_readable_still(from, bytes);
 
 	if (good == bytes)
 		return from;
@@ -111,8 +128,9 @@ static int test_init(void)
 	return 0;
 }
 
-static void heal(unsigned long at, size_t bytes)
+void pmcore_heal(const void *to, size_t bytes)
 {
+	unsigned long at = to - pmcore.base;
 	unsigned long line = READ_ONCE(lost_line);
 
 	if (line != NO_LINE && line >= at && line + PM_LINE_BYTES <= at + bytes)
@@ -125,10 +143,6 @@ static int test_init(void)
 }
 
 static void test_exit(void)
-{
-}
-
-static void heal(unsigned long at, size_t bytes)
 {
 }
 #endif
@@ -194,7 +208,7 @@ bool pmcore_lost_find(const void *from, size_t bytes)
 		if (pm_fetch(line, at, sizeof(line)))
 			continue;
 		found = true;
-		badblocks_set(&lost, (at - pmcore.base) >> SECTOR_SHIFT, 1, 1);
+		badblocks_set(&pmcore_lost, (at - pmcore.base) >> SECTOR_SHIFT, 1, 1);
 		pr_warn_ratelimited("pmcore: %s: media has lost byte %lu\n",
 				    pmcore.source,
 				    (unsigned long)(at - pmcore.base));
@@ -204,14 +218,14 @@ bool pmcore_lost_find(const void *from, size_t bytes)
 EXPORT_SYMBOL_GPL(pmcore_lost_find);
 
 /**
- * pmcore_lost_write() - sectors are about to be stored to
+ * pmcore_lost_clear() - of pmcore_lost_write(), where there is a list
  * @to: where
  * @bytes: how much
  *
  * Those that are listed, and all of which is written, are made good before it. Context:
  * may sleep.
  */
-void pmcore_lost_write(const void *to, size_t bytes)
+void pmcore_lost_clear(const void *to, size_t bytes)
 {
 	unsigned long offset = to - pmcore.base;
 	sector_t at = DIV_ROUND_UP(offset, SECTOR_SIZE);
@@ -219,10 +233,8 @@ void pmcore_lost_write(const void *to, size_t bytes)
 	sector_t bad;
 	int count;
 
-	if (!READ_ONCE(lost.count))
-		return;
 	while (at < end &&
-	       badblocks_check(&lost, at, min_t(u64, end - at, INT_MAX), &bad,
+	       badblocks_check(&pmcore_lost, at, min_t(u64, end - at, INT_MAX), &bad,
 			       &count)) {
 		sector_t next = min(bad + count, end);
 
@@ -234,21 +246,19 @@ void pmcore_lost_write(const void *to, size_t bytes)
 }
 
 /**
- * pmcore_lost_written() - sectors that were stored to are there again
+ * pmcore_lost_unlist() - of pmcore_lost_written(), where there is a list
  * @to: where
  * @bytes: how much
  */
-void pmcore_lost_written(const void *to, size_t bytes)
+void pmcore_lost_unlist(const void *to, size_t bytes)
 {
 	unsigned long at = to - pmcore.base;
 	sector_t first = DIV_ROUND_UP(at, SECTOR_SIZE);
 	sector_t end = (at + bytes) >> SECTOR_SHIFT;
 
-	heal(at, bytes);
-	if (READ_ONCE(lost.count) && first < end)
-		badblocks_clear(&lost, first, end - first);
+	if (first < end)
+		badblocks_clear(&pmcore_lost, first, end - first);
 }
-EXPORT_SYMBOL_GPL(pmcore_lost_written);
 
 /**
  * pmcore_lost_show() - the list, as in sysfs: sector and number of sectors
@@ -256,7 +266,7 @@ EXPORT_SYMBOL_GPL(pmcore_lost_written);
  */
 ssize_t pmcore_lost_show(char *buf)
 {
-	return badblocks_show(&lost, buf, 0);
+	return badblocks_show(&pmcore_lost, buf, 0);
 }
 
 /**
@@ -264,12 +274,12 @@ ssize_t pmcore_lost_show(char *buf)
  */
 int __init pmcore_lost_init(void)
 {
-	int err = badblocks_init(&lost, 1);
+	int err = badblocks_init(&pmcore_lost, 1);
 
 	strings_survive = strings_recover();
 	if (err)
 		return err;
-	pmcore_poison_import(&lost);
+	pmcore_poison_import(&pmcore_lost);
 	return test_init();
 }
 
@@ -279,5 +289,5 @@ int __init pmcore_lost_init(void)
 void pmcore_lost_exit(void)
 {
 	test_exit();
-	badblocks_exit(&lost);
+	badblocks_exit(&pmcore_lost);
 }

@@ -5,14 +5,17 @@
 #ifndef PMCORE_H
 #define PMCORE_H
 
+#include <linux/badblocks.h>
 #include <linux/cdev.h>
 #include <linux/device.h>
 #include <linux/fs.h>
+#include <linux/jump_label.h>
 #include <linux/notifier.h>
 #include <linux/poll.h>
 #include <linux/rwsem.h>
 #include <linux/wait.h>
 
+#include "fof.h"
 #include "region.h"
 #include "rem_pm_uapi.h"
 
@@ -76,24 +79,31 @@ int pmcore_promise_watch(struct notifier_block *holder);
  */
 void pmcore_promise_unwatch(struct notifier_block *holder);
 
-/* What media has lost; see lost.c. */
+/* What media has lost; see lost.c. Where it has lost nothing, it costs next to nothing. */
 #ifdef PM_TESTS
-size_t pmcore_readable(const void *from, size_t bytes);
-const void *pmcore_media(const void *from, size_t bytes);
+DECLARE_STATIC_KEY_FALSE(pmcore_line_lost);
+#define pmcore_has_lost_line() static_branch_unlikely(&pmcore_line_lost)
 #else
+#define pmcore_has_lost_line() false
+#endif
+size_t pmcore_readable_still(const void *from, size_t bytes);
+const void *pmcore_media_left(const void *from, size_t bytes);
+void pmcore_heal(const void *to, size_t bytes);
+
+/* How much there is before the line that a test has lost. */
 static inline size_t pmcore_readable(const void *from, size_t bytes)
 {
-	return bytes;
+	return pmcore_has_lost_line() ? pmcore_readable_still(from, bytes) :
+					bytes;
 }
 
+/* Where to load from: @from, but for that line. */
 static inline const void *pmcore_media(const void *from, size_t bytes)
 {
-	return from;
+	return pmcore_has_lost_line() ? pmcore_media_left(from, bytes) : from;
 }
-#endif
+
 bool pmcore_lost_find(const void *from, size_t bytes);
-void pmcore_lost_write(const void *to, size_t bytes);
-void pmcore_lost_written(const void *to, size_t bytes);
 
 /* For direct access; see window.c. */
 void *pmcore_writable(const struct pmcore_segment *segment);
@@ -160,7 +170,26 @@ int pmcore_lost_init(void);
 void pmcore_lost_exit(void);
 ssize_t pmcore_lost_show(char *buf);
 
-struct badblocks;
+extern struct badblocks pmcore_lost;
+void pmcore_lost_clear(const void *to, size_t bytes);
+void pmcore_lost_unlist(const void *to, size_t bytes);
+
+/* Sectors are about to be stored to: those that are listed are made good. May sleep. */
+static inline void pmcore_lost_write(const void *to, size_t bytes)
+{
+	if (READ_ONCE(pmcore_lost.count))
+		pmcore_lost_clear(to, bytes);
+}
+
+/* Sectors that were stored to are there again. */
+static inline void pmcore_lost_written(const void *to, size_t bytes)
+{
+	if (pmcore_has_lost_line())
+		pmcore_heal(to, bytes);
+	if (READ_ONCE(pmcore_lost.count))
+		pmcore_lost_unlist(to, bytes);
+}
+
 void pmcore_poison_import(struct badblocks *list);
 void pmcore_poison_clear(u64 at, u64 bytes);
 
@@ -184,7 +213,15 @@ void pmcore_promise_begin(void);
 int pmcore_promise_init(void);
 void pmcore_promise_exit(void);
 void pmcore_settle(void);
-bool pmcore_stays(const struct pm_env *env);
+
+/*
+ * Whether a store may stay in the caches, to be asked before it and behind it: if the
+ * answer is no then, flush it. Context: any.
+ */
+static inline bool pmcore_stays(const struct pm_env *env)
+{
+	return unlikely(env == &pmcore_fof) && pm_fof_kept(&pmcore_promise);
+}
 struct pm_env *pmcore_env(u32 slot);
 
 int pmcore_protect(void);
