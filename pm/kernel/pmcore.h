@@ -222,6 +222,7 @@ static inline bool pmcore_stays(const struct pm_env *env)
 {
 	return unlikely(env == &pmcore_fof) && pm_fof_kept(&pmcore_promise);
 }
+
 struct pm_env *pmcore_env(u32 slot);
 
 int pmcore_protect(void);
