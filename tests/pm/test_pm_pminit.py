@@ -98,7 +98,7 @@ def test_content_and_address_outlive(machine: Machine, lose: Callable[[Machine],
     assert symbol(machine) != text, "nothing is moved about: the same address shows nothing"
 
 
-@pytest.mark.in_turn
+@pytest.mark.in_turn("size")
 def test_larger_size_takes_effect_at_the_next_boot(machine: Machine) -> None:
     assert not sh(machine, "pmadmin resize-region 256M", check=False).ok  # more than there is
     sh(machine, f"pmadmin resize-region {LARGER_BYTES}")
@@ -114,7 +114,7 @@ def test_larger_size_takes_effect_at_the_next_boot(machine: Machine) -> None:
     assert sh(machine, "head -c 4 /dev/pm/higher").stdout == "high"
 
 
-@pytest.mark.in_turn
+@pytest.mark.in_turn("size")
 def test_a_smaller_size_never_cuts_off_a_segment(machine: Machine) -> None:
     assert not sh(machine, f"pmadmin resize-region {32 << 20}", check=False).ok
     # What could be when it was asked for need not be when it is to happen.
