@@ -17,6 +17,7 @@ from lab.machine.caches import AUTO, OFF, check_profile
 from lab.machine.config import DISK_MODELS, MEMTYPES, NIC_MODELS, Forward, MachineConfig
 from lab.machine.files import MachineFiles
 from lab.machine.machine import Machine
+from lab.machine.memories import MEMORIES, MEMORY_PROFILE, check_memory
 from lab.machine.network import NoNetwork, TapNetwork, namespace_name
 from lab.machine.qemu import BootOptions, Wires, build_command, quoted_command
 from lab.machine.shares import Share
@@ -101,6 +102,14 @@ class TimeWords:
             metavar="PROFILE",
         ),
     ] = AUTO
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="The memory controller behind the caches, which guest time follows: "
+            f"{', '.join(MEMORIES)}. Caches are then those of lightpc, if not chosen.",
+            metavar="NAME",
+        ),
+    ] = None
     plugin: Annotated[
         str | None, typer.Option(help="QEMU plugin and its options.", metavar="FILE[,K=V]")
     ] = None
@@ -192,6 +201,7 @@ class RunPlan:
     missing: frozenset[str]  # which of kernel, loader and root set-up is to provide
     root: RootSpec  # where it provides the root
     caches: str | None  # profile of volatile caches
+    memory: str | None  # its controller
     with_plugin: bool  # the plugin that knows cut points and guest time
     detach: bool
     dry_run: bool
@@ -202,6 +212,11 @@ def check(words: RunWords) -> RunPlan:
     time, products = words.time, words.products
     own_plugin = time.plugin is None and not products.no_loader
     profile = check_profile(OFF if time.caches == AUTO and not _is_usual(words) else time.caches)
+    if time.memory is not None:
+        check_memory(time.memory)
+        if profile is None:
+            raise UsageError("--memory needs volatile caches, whose misses it serves")
+        profile = MEMORY_PROFILE if time.caches == AUTO else profile
     if not own_plugin and (profile is not None or time.cut_points):
         option = "--cut-points" if profile is None else "--caches"
         raise UsageError(f"{option} needs the loader, and no other --plugin")
@@ -233,7 +248,10 @@ def check(words: RunWords) -> RunPlan:
     )
     with_plugin = time.cut_points or (icount and own_plugin)
     root = _root_spec(words.guest, missing)
-    return RunPlan(config, frozenset(missing), root, profile, with_plugin, words.detach, words.dry)
+    missing_parts = frozenset(missing)
+    return RunPlan(
+        config, missing_parts, root, profile, time.memory, with_plugin, words.detach, words.dry
+    )
 
 
 def _is_usual(words: RunWords) -> bool:
@@ -328,7 +346,9 @@ def complete(plan: RunPlan) -> MachineConfig:
     if "kernel" in built:
         built["kernel"] = built["kernel"].bz_image
     config = replace(plan.config, **built)
-    return replace(with_cut_points(config), caches=plan.caches) if plan.with_plugin else config
+    if not plan.with_plugin:
+        return config
+    return replace(with_cut_points(config), caches=plan.caches, memory=plan.memory)
 
 
 def print_command(config: MachineConfig) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 from lab.addresses import GUEST_ADDRESS, HOST_ADDRESS
 from lab.errors import InfraError, UsageError
 from lab.machine.disks import DISK_CACHES, DISK_LOSSES, DiskCache, DiskLoss
+from lab.machine.memories import check_memory
 from lab.machine.shares import Share
 from lab.machine.shares import check as check_shares
 
@@ -119,6 +120,7 @@ class MachineConfig:
     icount: bool = False
     idle_waits: bool = False  # under icount: a halted guest waits for timers, else it skips to them
     caches: str | None = None  # profile of volatile caches; needs icount and the plugin
+    memory: str | None = None  # controller behind the caches; guest time follows it
     plugin: str | None = None  # FILE[,KEY=VALUE...] as QEMU's -plugin takes it
     cut_points: bool = False  # the plugin is that of cut_points.py
     seed: int = 1
@@ -146,6 +148,10 @@ class MachineConfig:
             raise UsageError(f"{self.cpus} CPUs with {self.threads} threads each: give a divisor")
         if self.caches is not None and not (self.icount and self.plugin):
             raise UsageError("volatile caches need --icount and the plugin")
+        if self.memory is not None:
+            check_memory(self.memory)
+            if self.caches is None:
+                raise UsageError("--memory needs volatile caches, whose misses it serves")
         if self.memtype is not None and self.memtype not in MEMTYPES:
             raise UsageError(f"--memtype {self.memtype}: choose one of {' '.join(MEMTYPES)}")
         if self.disk not in DISK_MODELS:

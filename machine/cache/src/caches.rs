@@ -199,6 +199,7 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         while let Some(line) = self.hierarchy.evicted.pop() {
             self.counters.evictions += 1;
             self.write_back(core, line, Cause::Eviction);
+            self.waited_ps[core.0] += self.timing.stall_ps(core);
         }
     }
 

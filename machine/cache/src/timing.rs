@@ -16,6 +16,11 @@ pub trait Timing {
     fn read_ps(&mut self, core: Core, line: Line) -> u64;
     /// Time that the controller needs to accept a written line.
     fn write_ps(&mut self, core: Core, line: Line) -> u64;
+    /// Time that a core waits because too many of its write-backs are under way for which it does
+    /// not wait. Asked after each such write.
+    fn stall_ps(&mut self, _core: Core) -> u64 {
+        0
+    }
     /// Time that a core waits until nothing that the controller accepted is volatile any more: at a
     /// fence after flushes, a CLFLUSH, a WBINVD. Zero if accepted lines are durable.
     fn flush_ps(&mut self, _core: Core) -> u64 {

@@ -54,6 +54,8 @@ pub(crate) struct CachePlan {
     pub(crate) disk_logs: Vec<String>,
     /// The console's log; its size is recorded likewise.
     pub(crate) console: Option<String>,
+    /// Name of the memory controller; guest time follows it.
+    pub(crate) controller: Option<String>,
     /// Loads are modelled always, not only while something is armed.
     pub(crate) loads: bool,
 }
@@ -81,7 +83,7 @@ impl fmt::Display for ArgsError {
                     f,
                     "{arg}: unknown; known are ctl=, count=, cut=, quantum=, pc=, out=, \
                      user=, cache=, memory=, media=, base=, record=, trace=, writers=, \
-                     flushes=, disklog=, console=, loads="
+                     flushes=, disklog=, console=, controller=, loads="
                 )
             }
             Self::NotSwitch(arg) => write!(f, "{arg}: must be on or off"),
@@ -184,6 +186,7 @@ pub(crate) fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Plan, Arg
             "flushes" => cache.flushes = Some(value.to_owned()),
             "disklog" => cache.disk_logs.push(value.to_owned()),
             "console" => cache.console = Some(value.to_owned()),
+            "controller" => cache.controller = Some(value.to_owned()),
             "loads" => cache.loads = parse_switch(arg, value)?,
             "base" => cache.base = Some(parse_address(arg, value)?),
             "pc" => {

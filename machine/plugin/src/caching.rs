@@ -14,7 +14,9 @@ use crate::args::CachePlan;
 use crate::control::{
     CacheRecord, HONOUR_ALL, HONOUR_BLOCK, HONOUR_FIRST, HONOUR_INVD, HONOUR_NOTHING, NONE,
 };
+use crate::controlled::Controlled;
 use crate::cut::{self, PLUGIN};
+use crate::guest_time::{Bias, GuestTime};
 use crate::memories::Memories;
 use crate::qemu;
 use crate::recorder::{self, Recorder};
@@ -102,6 +104,9 @@ pub(crate) struct Job {
     due: BTreeMap<u32, u64>,
     reverted: u64,
     pub(crate) loads_always: bool,
+    /// Where guest time follows a controller.
+    pub(crate) time: Option<GuestTime>,
+    pub(crate) bias: Option<Bias>,
     writers: Option<Writers>,
     flushes: Option<File>,
     /// Cores that have begun to write their caches back since power began to fail.
@@ -160,7 +165,14 @@ impl Job {
             recorder.watch(&plan.disk_logs, plan.console.as_deref());
             memories.recorder = Some(recorder);
         }
-        let timing = Traced::new(&profile, plan.trace.clone(), cpus, lines, cut::begun);
+        let mut timing = Traced::new(&profile, plan.trace.clone(), cpus, lines, cut::begun);
+        if let Some(name) = &plan.controller {
+            // As many write-backs as misses: they take the same buffers.
+            let places = profile.fill_buffers;
+            timing.controller = Some(Controlled::new(name, lines, cpus, places)?);
+        }
+        let time = plan.controller.as_ref();
+        let time = time.map(|_| GuestTime::new(cpus, profile.cycle_ps()));
         let writers = match &plan.writers {
             Some(path) => Some(Writers::create(path, lines, cpus)?),
             None => None,
@@ -188,7 +200,9 @@ impl Job {
             honour: HONOUR_ALL,
             due: BTreeMap::new(),
             reverted: 0,
-            loads_always: plan.loads,
+            loads_always: plan.loads || time.is_some(),
+            time,
+            bias: None,
             writers,
             flushes,
             flushed: BTreeSet::new(),
@@ -423,6 +437,15 @@ impl Job {
         1 << ((info >> 4) & 7)
     }
 
+    /// Sets the moment at which the core makes its next requests.
+    pub(crate) fn set_time(&mut self, core: Core) {
+        let Some(time) = &self.time else { return };
+        let own_ps = time.own_ps(core.0, self.caches.waited_ps(core));
+        if let Some(controller) = &mut self.caches.timing.controller {
+            controller.set_time(core, own_ps);
+        }
+    }
+
     #[cold]
     fn miss(&mut self, cpu: c_uint, info: u32, address: u64, how: Access, pc: u64) {
         self.tell_time(cpu);
@@ -455,6 +478,7 @@ impl Job {
             return; // a device
         };
         let core = Core(cpu as usize);
+        self.set_time(core);
         let mut entry = Entry {
             key: self.filters[core.0].key(address),
             line: NOT_OURS,

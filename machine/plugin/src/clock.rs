@@ -62,6 +62,24 @@ impl Clock {
         })
     }
 
+    /// The virtual clock.
+    ///
+    /// # Safety
+    /// Not while the calling thread executes guest code: QEMU would end the process.
+    pub(crate) unsafe fn now_ns(self) -> i64 {
+        // SAFETY: as the caller guarantees.
+        unsafe { (self.virtual_ns)() }
+    }
+
+    /// Instructions of all vCPUs.
+    ///
+    /// # Safety
+    /// As for [`Self::now_ns`].
+    pub(crate) unsafe fn insns(self) -> i64 {
+        // SAFETY: as the caller guarantees.
+        unsafe { (self.executed)() }
+    }
+
     /// Halted time since the start. Not for vCPU threads: QEMU ends the process
     /// if one of them reads icount in the middle of a block.
     fn read_halted_ns(self) -> u64 {

@@ -150,6 +150,10 @@ impl Plugin {
 
     /// Halted time, or `NONE`.
     pub(crate) fn halted_ns(&self) -> u64 {
+        // SAFETY: only reads, as other callers of the command thread.
+        if let Some(halted_ns) = unsafe { caching::job() }.and_then(|job| job.beyond_ns()) {
+            return halted_ns;
+        }
         let clock = self.clock.get().copied().flatten();
         clock.and_then(Clock::halted_ns).unwrap_or(NONE)
     }
@@ -164,7 +168,8 @@ impl Plugin {
         };
         if let Some(job) = job {
             for (cpu, waited_ns) in clocks.waited_ns[..self.cpu_count].iter_mut().enumerate() {
-                *waited_ns = job.caches.waited_ps(Core(cpu)) / 1000;
+                let executed_ps = clocks.count[cpu] * clocks.cycle_ps;
+                *waited_ns = job.waited_ps(Core(cpu), executed_ps) / 1000;
             }
         }
         clocks
@@ -172,8 +177,8 @@ impl Plugin {
 
     /// The clock of one vCPU, without halts.
     pub(crate) fn model_ns(&self, job: &Job, cpu: c_uint) -> u64 {
-        let executed_ns = self.begun(cpu) * job.caches.profile().cycle_ps() / 1000;
-        executed_ns + job.caches.waited_ps(Core(cpu as usize)) / 1000
+        let executed_ps = self.begun(cpu) * job.caches.profile().cycle_ps();
+        (executed_ps + job.waited_ps(Core(cpu as usize), executed_ps)) / 1000
     }
 
     /// Called on the vCPUs' thread, or while the VM is stopped.

@@ -25,6 +25,11 @@ pub(crate) fn is_halt(insn: &[u8]) -> bool {
     matches!(insn, [0xf4, ..] | [0x0f, 0x01, 0xc9, ..])
 }
 
+/// Whether it is PAUSE.
+pub(crate) fn is_pause(insn: &[u8]) -> bool {
+    matches!(insn, [0xf3, 0x90, ..])
+}
+
 /// Whether a code segment selector is a user program's.
 pub(crate) fn is_user(cs: u64) -> bool {
     cs & 3 == 3
@@ -53,6 +58,7 @@ mod tests {
         assert!(!is_halt(&[0x0f, 0x01, 0xc8])); // MONITOR
         assert!(!is_halt(&[0xf3, 0x90])); // PAUSE
         assert!(!is_halt(&[]));
+        assert!(is_pause(&[0xf3, 0x90]) && !is_pause(&[0x90]) && !is_pause(&[0xf3, 0xc3]));
     }
 
     #[test]

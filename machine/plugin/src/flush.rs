@@ -152,6 +152,7 @@ pub(crate) unsafe extern "C" fn executes(cpu: c_uint, data: *mut c_void) {
     if job.is_recording() {
         job.stamp(cpu.into(), plugin.model_ns(job, cpu));
     }
+    job.set_time(Core(cpu as usize));
     match site.kind {
         Kind::Clflush | Kind::Clflushopt | Kind::Clwb => flush_line(plugin, job, cpu, site),
         Kind::Sfence | Kind::Mfence | Kind::Locked => fence(plugin, job, cpu, site),

@@ -2,13 +2,14 @@
 //! Loading of the plugin: arguments, control file, callbacks.
 
 use crate::args::{self, Mark};
-use crate::caching::Job;
+use crate::caching::{self, Job};
 use crate::clock::Clock;
 use crate::command;
 use crate::control::{
     self, CPUS_MAX, CTL_BYTES, Ctl, JOB_CACHE, JOB_COUNT, JOB_CUT, MAGIC, VERSION,
 };
 use crate::cut::{PLUGIN, Plugin};
+use crate::guest_time::Bias;
 use crate::instrument;
 use crate::mapped::map_shared;
 use crate::parallel::Parallel;
@@ -188,6 +189,11 @@ unsafe extern "C" fn vcpu_ready(_id: u64, cpu: c_uint) {
         // SAFETY: ends the process before its first guest instruction.
         unsafe { libc::_exit(1) };
     }
+    if let Err(message) = find_bias(*clock) {
+        eprintln!("remanence-plugin: {message}");
+        // SAFETY: as above.
+        unsafe { libc::_exit(1) };
+    }
     let ready = CPUS_READY.fetch_add(1, Ordering::AcqRel) + 1;
     if ready == plugin.ctl.cpu_count.load(Ordering::Relaxed) {
         plugin
@@ -196,6 +202,24 @@ unsafe extern "C" fn vcpu_ready(_id: u64, cpu: c_uint) {
             .store(clock.is_some().into(), Ordering::Relaxed);
         plugin.ctl.magic.store(MAGIC, Ordering::Release);
     }
+}
+
+/// Where guest time follows a controller: finds what moves QEMU's clock. No vCPU runs yet.
+fn find_bias(clock: Option<Clock>) -> Result<(), String> {
+    // SAFETY: the callback of a vCPU that has been created; none runs, and QEMU creates one at a time.
+    let Some(job) = (unsafe { caching::job() }) else {
+        return Ok(());
+    };
+    if job.time.is_none() || job.bias.is_some() {
+        return Ok(());
+    }
+    job.bias = clock.and_then(Bias::find);
+    if job.bias.is_none() {
+        return Err("controller=: the clock of this QEMU cannot be set: its timers_state is not as \
+            in QEMU 5.2 to 10"
+            .to_owned());
+    }
+    Ok(())
 }
 
 fn find_registers(plugin: &Plugin, cpu: usize) {

@@ -12,6 +12,7 @@ use crate::decode;
 use crate::decode_cache::{self, Kind};
 use crate::flush::{self, Site};
 use crate::qemu;
+use crate::timing;
 use libc::{c_uint, c_void};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -22,6 +23,8 @@ pub(crate) unsafe extern "C" fn translate(_id: qemu::PluginId, block: *mut qemu:
     };
     let caches = caching::is_on();
     let exact = !caches || plugin.is_exact();
+    // SAFETY: translation runs on the vCPUs' thread.
+    let timed = unsafe { caching::job() }.is_some_and(|job| job.time.is_some());
     // SAFETY: QEMU passes a block that is valid during this call, and
     // only instructions within its number are requested.
     unsafe {
@@ -43,6 +46,17 @@ pub(crate) unsafe extern "C" fn translate(_id: qemu::PluginId, block: *mut qemu:
             if caches {
                 add_caches(plugin, insn);
             }
+            if timed {
+                add_idling(insn);
+            }
+        }
+        if timed {
+            qemu::qemu_plugin_register_vcpu_tb_exec_cb(
+                block,
+                timing::block_begins,
+                qemu::Registers::Untouched,
+                std::ptr::without_provenance_mut(insns),
+            );
         }
         if !exact {
             qemu::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
@@ -52,6 +66,25 @@ pub(crate) unsafe extern "C" fn translate(_id: qemu::PluginId, block: *mut qemu:
                 insns as u64,
             );
         }
+    }
+}
+
+/// # Safety
+/// `insn` belongs to the block being translated.
+unsafe fn add_idling(insn: *mut qemu::Insn) {
+    let mut bytes = [0; decode::INSN_BYTES_MAX];
+    // SAFETY: as the caller guarantees; the callbacks use no data.
+    unsafe {
+        let code = copy_insn(insn, &mut bytes);
+        let callback: qemu::ExecCallback = if decode::is_halt(code) {
+            timing::halts
+        } else if decode::is_pause(code) {
+            timing::pauses
+        } else {
+            return;
+        };
+        let (registers, data) = (qemu::Registers::Untouched, std::ptr::null_mut());
+        qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, callback, registers, data);
     }
 }
 

@@ -24,13 +24,14 @@
 //! | `writers=FILE` | with caches: the last store to each line (`format/rem_writers.h`) |
 //! | `flushes=FILE` | with caches: in a hold-up, how many lines were left before and after each WBINVD; text |
 //! | `disklog=FILE`, `console=FILE` | with `record=`: records the size of the write log of the next disk, and of the console's log |
+//! | `controller=NAME` | with caches: the memory controller that serves them, whose times guest time follows; loads are modelled |
 //! | `loads=on` | with caches: loads are modelled always, not only while something is armed |
 //!
 //! Invariants:
 //! - Only translated code of its own vCPU adds to a counter.
 //! - A fuse is set only while the VM is stopped or by a callback of its own vCPU,
 //!   since translated code reads, changes and writes it without a lock.
-//! - Nothing here moves guest time. Only INVD writes guest memory: it restores the content of media.
+//! - Only `controller=` moves guest time. Only INVD writes guest memory: it restores the content of media.
 //!
 //! Marks are numbered in the order of the arguments. `args`, `budget`, `decode`
 //! and the layout in `control` are pure and tested natively; what calls QEMU is
@@ -42,10 +43,12 @@ mod caching;
 mod clock;
 mod command;
 mod control;
+mod controlled;
 mod cut;
 mod decode;
 mod decode_cache;
 mod flush;
+mod guest_time;
 mod install;
 mod instrument;
 mod mapped;
@@ -53,5 +56,6 @@ mod memories;
 mod parallel;
 mod qemu;
 mod recorder;
+mod timing;
 mod traced;
 mod writers;

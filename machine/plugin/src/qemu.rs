@@ -127,6 +127,12 @@ unsafe extern "C" {
         field: Field,
         value: u64,
     );
+    pub(crate) fn qemu_plugin_register_vcpu_tb_exec_cb(
+        block: *mut Block,
+        cb: ExecCallback,
+        registers: Registers,
+        data: *mut c_void,
+    );
     pub(crate) fn qemu_plugin_mem_size_shift(info: u32) -> c_uint;
     pub(crate) fn qemu_plugin_get_hwaddr(info: u32, address: u64) -> *mut HwAddr;
     pub(crate) fn qemu_plugin_hwaddr_is_io(place: *const HwAddr) -> bool;

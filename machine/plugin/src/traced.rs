@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The timing of memory, and the trace of its requests (`format/rem_trace.h`): misses, write-backs,
+//! The timing of memory, flat or by a controller, and the trace of its requests (`format/rem_trace.h`): misses, write-backs,
 //! and waits until written data is durable, with the instructions between them.
 //!
 //! A trace is held in memory, bounded, and written when it is complete: the file appears at once.
 //! Only accesses by instructions are in it, not those of devices nor the time of halted vCPUs.
 
+use crate::controlled::Controlled;
 use ocpmem::trace::{Kind, Request, Trace};
 use ocpmem::units::LineAddr;
 use remanence_cache::{Core, FlatTiming, Line, Profile, Timing};
@@ -13,10 +14,11 @@ use std::fs::File;
 /// How many instructions a vCPU has begun.
 pub(crate) type Instructions = fn(Core) -> u64;
 
-/// Flat times, and a trace while one is requested.
+/// Times, and a trace while one is requested.
 #[derive(Debug)]
 pub(crate) struct Traced {
     flat: FlatTiming,
+    pub(crate) controller: Option<Controlled>,
     path: Option<String>,
     lines: u64,
     cpus: u32,
@@ -38,6 +40,7 @@ impl Traced {
     ) -> Self {
         Self {
             flat: FlatTiming::of(profile),
+            controller: None,
             path,
             lines: lines.into(),
             cpus: u32::try_from(cpus).unwrap_or(1),
@@ -109,17 +112,31 @@ impl Traced {
 impl Timing for Traced {
     fn read_ps(&mut self, core: Core, line: Line) -> u64 {
         self.note(core, Kind::Read, line);
-        self.flat.read_ps(core, line)
+        match &mut self.controller {
+            Some(controller) => controller.read_ps(core, line),
+            None => self.flat.read_ps(core, line),
+        }
     }
 
     fn write_ps(&mut self, core: Core, line: Line) -> u64 {
         self.note(core, Kind::Write, line);
-        self.flat.write_ps(core, line)
+        match &mut self.controller {
+            Some(controller) => controller.write_ps(core, line),
+            None => self.flat.write_ps(core, line),
+        }
+    }
+
+    fn stall_ps(&mut self, core: Core) -> u64 {
+        let controller = self.controller.as_mut();
+        controller.map_or(0, |controller| controller.stall_ps(core))
     }
 
     fn flush_ps(&mut self, core: Core) -> u64 {
         self.note(core, Kind::Flush, Line(0));
-        self.flat.flush_ps(core)
+        match &mut self.controller {
+            Some(controller) => controller.flush_ps(core),
+            None => self.flat.flush_ps(core),
+        }
     }
 
     fn executed_ps(&self, core: Core) -> u64 {
