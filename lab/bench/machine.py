@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem bench machine`: the cost of the model of caches: the same guest under the same icount, with
-and without the plugin.
+"""`rem bench machine`: the cost of the models: the same guest under the same icount, without the
+plugin, with volatile caches, and with a memory controller behind them.
 
 Method: one machine of each kind, one CPU, in parallel. Each round runs the same load on one
 machine after the other while the rest are stopped over QMP, so that other work of the host affects
@@ -8,6 +8,10 @@ all alike. The compared quantity is QEMU's CPU time per busy instruction of the 
 guest CPU time under icount (1 ns per instruction). A load's figure is the ratio of the two best
 rounds, as other work of the host only makes a round slower. The spread of the rounds' ratios is
 reported.
+
+With a controller guest time is no count of instructions. So that machine is compared with the one
+that has caches only, by the CPU time for the same units of a load, all that the guest does in them
+included; its instructions are the plugin's count.
 
 QEMU's own cache plugin is several times slower, so its rounds are a fifth as long and its figure is
 coarser: vs_contrib is the geometric mean over the loads of the ratio of the two plugins' best
@@ -19,14 +23,14 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import geometric_mean
 
 from lab.errors import InfraError, RemError
 from lab.machine.config import MachineConfig
 from lab.machine.machine import Machine
-from lab.machine.plugin import STOPPED_OUT, PluginSpec, ctl_path
+from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, ctl_path
 from lab.machine.plugin_clock import attach
 from lab.messages import info
 from lab.progress import step
@@ -37,7 +41,7 @@ LOAD_LIMIT_S = 900.0
 NS_OF_TICK = 1_000_000_000 // 100  # the tick of /proc/stat
 # With fewer instructions in a round the resolution of ticks is too coarse.
 INSNS_MIN = 200_000_000
-BARE, CACHES, CONTRIB = "bare", "caches", "contrib"
+BARE, CACHES, MEMORY, CONTRIB = "bare", "caches", "memory", "contrib"
 # The slow plugin's rounds are shorter by this factor.
 CONTRIB_PART = 5
 # One unit of each load, as a shell loop's body; about 10^8 instructions each.
@@ -61,7 +65,8 @@ START = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure. *contrib*: QEMU's contrib/plugins/cache.c, built; None: no comparison."""
+    """What to measure. *memory*: a controller, for one more machine; None: none. *contrib*: QEMU's
+    contrib/plugins/cache.c, built; None: no comparison."""
 
     kernel: Path
     loader: Path
@@ -72,6 +77,7 @@ class Plan:
     insns: int  # total of busy instructions, on each machine
     rounds: int
     nvram_dir: Path | None = None
+    memory: str | None = None
     contrib: Path | None = None
 
 
@@ -80,9 +86,11 @@ class Way:
     """One machine."""
 
     machine: Machine
+    control: PluginControl | None = None  # where the plugin counts instructions
     insns: int = 0
     cpu_s: float = 0.0
     samples: dict[str, list[float]] = field(default_factory=dict)  # s per instruction, by load
+    unit_s: dict[str, list[float]] = field(default_factory=dict)  # s per unit of a load
 
     def qmp(self, command: str) -> None:
         assert self.machine.qemu is not None, "the machine is off"
@@ -95,7 +103,11 @@ class Way:
         return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
     def busy_insns(self) -> int:
-        """Return busy instructions so far, by the guest's accounting of its only CPU."""
+        """Return busy instructions so far: the plugin's count, or the guest's accounting of its
+        only CPU, which has no halts and whose time they are.
+        """
+        if self.control is not None:
+            return self.control.read().total
         words = self.machine.run_in_guest("head -1 /proc/stat").stdout.split()
         user, nice, system, _idle, _iowait, irq, softirq = (int(word) for word in words[1:8])
         return (user + nice + system + irq + softirq) * NS_OF_TICK
@@ -113,6 +125,7 @@ class Way:
         self.insns += insns
         self.cpu_s += cpu_s
         self.samples.setdefault(load, []).append(cpu_s / insns)
+        self.unit_s.setdefault(load, []).append(cpu_s / units)
         return cpu_s / insns
 
 
@@ -128,18 +141,18 @@ def _start(plan: Plan, name: str) -> Way:
         plugin=f"{plan.contrib},l2=on" if name == CONTRIB else None,
     )
     spec = PluginSpec(plan.plugin, cut=True, outs=(STOPPED_OUT,))
-    if name == CACHES:
+    if name in (CACHES, MEMORY):
         argument = spec.argument(ctl_path(config.name))
-        config = MachineConfig(**{**vars(config), "plugin": argument, "caches": plan.profile})
+        memory = plan.memory if name == MEMORY else None
+        config = replace(config, plugin=argument, caches=plan.profile, memory=memory)
     machine = Machine.create(config, destroy_on_exit=True)
     try:
-        if name == CACHES:
-            attach(machine, spec)
+        control = attach(machine, spec) if name in (CACHES, MEMORY) else None
         machine.boot()
     except BaseException:
         machine.destroy()
         raise
-    return Way(machine)
+    return Way(machine, control if name == MEMORY else None)
 
 
 def _units(ways: dict[str, Way], load: str, insns: int) -> int:
@@ -174,6 +187,28 @@ def _measure_load(ways: dict[str, Way], load: str, plan: Plan) -> dict[str, list
     return ratios
 
 
+def _names(plan: Plan) -> list[str]:
+    """The machines."""
+    memory = [MEMORY] if plan.memory is not None else []
+    return [BARE, CACHES, *memory, *([CONTRIB] if plan.contrib is not None else [])]
+
+
+def _add_memory(result: Result, ways: dict[str, Way], loads: tuple[str, ...]) -> None:
+    """Figures of the machine with a controller."""
+    worst = 0.0
+    for load in loads:
+        caches, memory = ways[CACHES].unit_s[load], ways[MEMORY].unit_s[load]
+        best = min(memory) / min(caches)
+        rounds = [after / before for before, after in zip(caches, memory, strict=True)]
+        worst = max(worst, best)
+        result.add(f"slowdown_vs_caches_{load}", round(best, 3), "times", "native")
+        spread = round(max(rounds) - min(rounds), 3)
+        result.add(f"slowdown_vs_caches_{load}_spread", spread, "times", "native")
+    mips = ways[MEMORY].insns / ways[MEMORY].cpu_s / 1e6
+    result.add("slowdown_vs_caches", round(worst, 3), "times", "native")
+    result.add("memory_mips", round(mips, 1), "MIPS", "native")
+
+
 def run_bench(plan: Plan) -> Result:
     """Run all loads on all machines."""
     if plan.contrib is not None and not plan.contrib.is_file():
@@ -182,7 +217,7 @@ def run_bench(plan: Plan) -> Result:
     slowdowns: dict[str, dict[str, float]] = {}
     with ExitStack() as stack:
         ways: dict[str, Way] = {}
-        for name in (BARE, CACHES, CONTRIB)[: 2 if plan.contrib is None else 3]:
+        for name in _names(plan):
             ways[name] = way = _start(plan, name)
             stack.callback(way.machine.destroy)
         for way in ways.values():
@@ -201,6 +236,8 @@ def run_bench(plan: Plan) -> Result:
     result.add("slowdown_vs_bare", round(max(slowdowns[CACHES].values()), 3), "times", "native")
     result.add("mips", round(ways[CACHES].insns / ways[CACHES].cpu_s / 1e6, 1), "MIPS", "native")
     result.add("busy_insns", ways[CACHES].insns, "insns", "counted")
+    if MEMORY in ways:
+        _add_memory(result, ways, plan.loads)
     if CONTRIB in slowdowns:
         for load in plan.loads:
             slower = slowdowns[CONTRIB][load]

@@ -11,6 +11,7 @@ import typer
 
 from lab.command_line.options import JsonOption, takes
 from lab.errors import Exit, InfraError, UsageError
+from lab.machine.caches import AUTO
 from lab.machine.config import StopModeName
 from lab.messages import info
 from lab.quantities import parse_bytes
@@ -190,13 +191,22 @@ def fast_path(
 MACHINE_LOADS = ("redis", "sqlite", "gcc")
 # The model must not be slower than this.
 SLOWDOWN_MAX = 2.5
+MEMORY_SLOWDOWN_MAX = 3.0  # with a memory controller, over caches only
 
 
 @bench.command("machine")
 def machine(
     caches: Annotated[
-        str, typer.Option(help="Profile of the volatile caches.", metavar="PROFILE")
-    ] = "wsp-c5528",
+        str,
+        typer.Option(
+            help="Profile of the volatile caches; auto: wsp-c5528, or lightpc with --memory.",
+            metavar="PROFILE",
+        ),
+    ] = AUTO,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="One more machine, with this memory controller.", metavar="NAME"),
+    ] = None,
     insns: Annotated[
         float, typer.Option(help="Busy instructions in all, on each machine.", min=3e9)
     ] = 1e10,
@@ -214,7 +224,8 @@ def machine(
 ) -> int:
     """Measure how much slower the guest is with volatile caches than without, both under icount.
 
-    Not ok if the worst load is more than 2.5 times slower.
+    Not ok if the worst load is more than 2.5 times slower; or, with a memory controller, more than
+    3 times slower than with caches only.
     """
     names = MACHINE_LOADS if load == "all" else tuple(load.split(","))
     for name in names:
@@ -222,9 +233,13 @@ def machine(
             raise UsageError(f"--load {name}: give all, or some of {', '.join(MACHINE_LOADS)}")
     from lab.bench.machine import Plan, run_bench
     from lab.machine.caches import check_profile
+    from lab.machine.memories import MEMORY_PROFILE, check_memory
     from lab.setup.products import Kernel, Loader, Plugin, Root, need
     from lab.testbed.machines import fast_dir
 
+    if memory is not None:
+        caches = MEMORY_PROFILE if caches == AUTO else caches
+        check_memory(memory)
     profile = check_profile(caches)
     if profile is None:
         raise UsageError("--caches off: there is nothing to measure")
@@ -239,12 +254,17 @@ def machine(
         insns=int(insns),
         rounds=rounds,
         nvram_dir=fast_dir(),
+        memory=memory,
         contrib=_contrib(contrib),
     )
     result = run_bench(plan)
     slowdown = result.figures["slowdown_vs_bare"].value
     assert isinstance(slowdown, float)
     result.ok = slowdown <= SLOWDOWN_MAX
+    if memory is not None:
+        slower = result.figures["slowdown_vs_caches"].value
+        assert isinstance(slower, float)
+        result.ok &= slower <= MEMORY_SLOWDOWN_MAX
     return _show(result, as_json)
 
 

@@ -6,8 +6,7 @@
 //! one, and takes as long as it takes from there.
 
 use ocpmem::build::MemoryJob;
-use ocpmem::memory::{Counts, Memory};
-use ocpmem::stats::Energy;
+use ocpmem::memory::Memory;
 use ocpmem::units::{LineAddr, Ps};
 use remanence_cache::{Core, Line};
 
@@ -34,12 +33,7 @@ pub(crate) struct Controlled {
 
 impl Controlled {
     /// The controller of this name, over so many lines.
-    pub(crate) fn new(
-        name: &str,
-        lines: u32,
-        cores: usize,
-        places: usize,
-    ) -> Result<Self, String> {
+    pub(crate) fn new(name: &str, lines: u32, cores: usize, places: usize) -> Result<Self, String> {
         let memory = MemoryJob::named(name)
             .build(lines.into())
             .map_err(|error| format!("controller={name}: {error}"))?;
@@ -97,13 +91,70 @@ impl Controlled {
         self.ports[core.0].at = done;
         (done - at).0
     }
+}
 
-    pub(crate) fn counts(&self) -> &Counts {
-        self.memory.counts()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: u32 = 1 << 16;
+    const CORE: Core = Core(0);
+
+    fn controlled(name: &str, places: usize) -> Controlled {
+        Controlled::new(name, LINES, 2, places).unwrap()
     }
 
-    /// Energy of the memory until the last request.
-    pub(crate) fn energy(&self) -> Energy {
-        self.memory.energy(self.last)
+    #[test]
+    fn read_takes_what_the_controller_takes() {
+        let mut it = controlled("lightpc", 4);
+        let mut alone = MemoryJob::named("lightpc").build(LINES.into()).unwrap();
+        for number in 0..100_u32 {
+            let at = Ps(u64::from(number) * 1_000_000);
+            let (line, address) = (Line(number * 97), LineAddr(u64::from(number) * 97));
+            it.set_time(CORE, at.0);
+            assert_eq!(it.read_ps(CORE, line), (alone.read(at, address) - at).0);
+        }
+    }
+
+    /// A core whose time is behind makes its request when the last one was made.
+    #[test]
+    fn moments_never_decrease() {
+        let mut it = controlled("dram", 4);
+        it.set_time(CORE, 5_000_000);
+        let first_ps = it.read_ps(CORE, Line(1));
+        it.set_time(Core(1), 1_000);
+        let second_ps = it.read_ps(Core(1), Line(9000));
+        assert!(first_ps > 0 && second_ps > 0 && second_ps < 1_000_000);
+        assert_eq!(it.last, Ps(5_000_000));
+    }
+
+    #[test]
+    fn core_waits_for_write_backs_only_where_its_queue_is_full() {
+        let mut it = controlled("bare-pram", 2);
+        it.set_time(CORE, 1_000);
+        let mut stalls = Vec::new();
+        for number in 0..16 {
+            it.write_ps(CORE, Line(number)); // of one device: it is busy for long
+            stalls.push(it.stall_ps(CORE));
+        }
+        assert_eq!(stalls[..2], [0, 0]);
+        assert!(stalls[2..].iter().any(|stall| *stall > 0), "{stalls:?}");
+    }
+
+    #[test]
+    fn writes_that_a_core_waits_for_come_one_after_another() {
+        let mut it = controlled("bare-pram", 2);
+        it.set_time(CORE, 1_000);
+        let sum_ps: u64 = (0..8).map(|number| it.write_ps(CORE, Line(number))).sum();
+        assert_eq!(it.ports[0].at, Ps(1_000 + sum_ps));
+        it.flush_ps(CORE);
+        assert!(it.ports[0].at > Ps(1_000 + sum_ps));
+    }
+
+    #[test]
+    fn unknown_controller_is_refused_by_name() {
+        let refused = Controlled::new("tape", LINES, 1, 4).unwrap_err();
+        assert!(refused.starts_with("controller=tape: "), "{refused}");
+        assert!(refused.contains("lightpc"), "{refused}");
     }
 }

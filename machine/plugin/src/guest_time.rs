@@ -62,7 +62,11 @@ impl GuestTime {
         Self {
             own: [Own::default(); CPUS_MAX],
             cycle_ps,
-            window_ns: if cpus == 1 { WINDOW_ALONE_NS } else { WINDOW_NS },
+            window_ns: if cpus == 1 {
+                WINDOW_ALONE_NS
+            } else {
+                WINDOW_NS
+            },
             begin_ns: 0,
             shown_ns: 0,
             turn: None,
@@ -134,7 +138,9 @@ impl GuestTime {
             self.turn = None;
         }
         Step {
-            bias_ns: advance_ns.cast_signed() - insns.cast_signed(),
+            bias_ns: 0_i64
+                .wrapping_add_unsigned(advance_ns)
+                .wrapping_sub_unsigned(insns),
             ends_turn,
         }
     }
@@ -172,7 +178,7 @@ impl Bias {
         // SAFETY: no vCPU runs, as the caller guarantees.
         let (now_ns, insns) = (|| unsafe { clock.now_ns() }, || unsafe { clock.insns() });
         let bias_ns = now_ns() - insns();
-        let executed = only(words, insns(), || insns())?;
+        let executed = only(words, insns(), insns)?;
         let bias = only(words, bias_ns, || now_ns() - insns())?;
         Some(Self { executed, bias })
     }
@@ -243,7 +249,7 @@ mod tests {
             }
             let step = self.time.step(cpu, insns, self.waited_ps[cpu]);
             self.bias += step.bias_ns;
-            self.executed += done.cast_signed();
+            self.executed = self.executed.wrapping_add_unsigned(done);
             step.ends_turn
         }
     }
@@ -299,9 +305,16 @@ mod tests {
         let mut shown = 0;
         let mut state = 5_u64;
         for _ in 0..20_000 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
             let cpu = usize::from(state >> 63 != 0);
-            guest.block(cpu, 1 + (state >> 40) % 30, 1 + (state >> 40) % 30, state >> 44);
+            guest.block(
+                cpu,
+                1 + (state >> 40) % 30,
+                1 + (state >> 40) % 30,
+                state >> 44,
+            );
             assert!(guest.now_ns() >= shown);
             shown = guest.now_ns();
         }
@@ -316,8 +329,12 @@ mod tests {
                 while !guest.block(cpu, 10, 10, 0) {}
             }
         }
-        let (now_ns, window_ns) = (guest.now_ns(), WINDOW_NS.cast_signed());
-        assert!((500 * window_ns..=501 * window_ns).contains(&now_ns), "{now_ns}");
+        let window_ns = i64::try_from(WINDOW_NS).unwrap();
+        let now_ns = guest.now_ns();
+        assert!(
+            (500 * window_ns..=501 * window_ns).contains(&now_ns),
+            "{now_ns}"
+        );
         assert_eq!(guest.executed, 1000 * window_ns);
     }
 
@@ -327,7 +344,7 @@ mod tests {
         guest.block(0, 10, 10, 0);
         guest.time.pauses(0);
         guest.block(0, 10, 10, 0);
-        assert_eq!(guest.now_ns(), WINDOW_NS.cast_signed() + 10);
+        assert_eq!(guest.now_ns(), i64::try_from(WINDOW_NS).unwrap() + 10);
         let mut alone = Guest::new(1, 1000);
         alone.block(0, 10, 10, 0);
         alone.time.pauses(0);

@@ -215,9 +215,11 @@ fn find_bias(clock: Option<Clock>) -> Result<(), String> {
     }
     job.bias = clock.and_then(Bias::find);
     if job.bias.is_none() {
-        return Err("controller=: the clock of this QEMU cannot be set: its timers_state is not as \
+        return Err(
+            "controller=: the clock of this QEMU cannot be set: its timers_state is not as \
             in QEMU 5.2 to 10"
-            .to_owned());
+                .to_owned(),
+        );
     }
     Ok(())
 }

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: with a memory controller behind the caches a program sees, on its own clock, what the
+models of core and memory give: loads that hit take cycles, loads that miss take what the controller
+takes; sleeps keep their length, CPUs that work side by side share the time, and Stop and Go work.
+
+Method: rem-latency follows a chain through memory, so each load waits for the one before. What the
+controller takes is asked of `rem-media`, the model's own program, for the same pattern. Negative
+proofs: with caches alone the clock does not follow memory, and the same check is red; so is the
+check of CPUs side by side where one CPU has all the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from lab.machine.machine import Machine
+from lab.machine.memories import MEMORIES, MEMORY_PROFILE
+from lab.media.engine import Engine, memory
+from lab.testbed.guest_job import PROGRAM_DIR, numbers_in
+from lab.testbed.machines import make_config, with_caches
+from lab.verdict import BrokenError
+from tests.support.claims import BOOT_LIMIT_S, cut_and_resume, machine_name
+
+CYCLE_PS = 625  # of the profile: 1600 MHz
+HIT_PS = CYCLE_PS * 10 / 8  # eight loads in ten instructions
+IN_CACHE, IN_MEMORY = 8 << 10, 8 << 20  # bytes: half of the cache, and 512 times as much
+TOLERANCE = 0.05
+SLEEP_NS = 100_000_000
+# A timer is late by a window of guest time at most, and then the kernel has to run.
+SLEEP_LATE_NS = 500_000
+SIDE_BY_SIDE = 1.1
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
+
+
+@contextmanager
+def machine_with(name: str | None, cpus: int = 1) -> Iterator[Machine]:
+    config = with_caches(make_config(machine_name("mem"), cpus, "fast"), MEMORY_PROFILE)
+    config = replace(config, memory=name)
+    with Machine.create(config, destroy_on_exit=True) as machine:
+        machine.boot()
+        machine.wait_up(BOOT_LIMIT_S)
+        yield machine
+
+
+def measure(machine: Machine, memory_bytes: int, threads: int = 1) -> dict[str, int]:
+    words = f"--bytes {memory_bytes} --threads {threads}"
+    return numbers_in(machine.run_in_guest(f"{PROGRAM_DIR}/rem-latency {words}").stdout)
+
+
+def model_read_ps(name: str) -> float:
+    """What a controller takes for a read, where one follows the other."""
+    answer = Engine.ready().ask_once(
+        "traffic",
+        memory=memory(MEMORIES[name]),
+        read_percent=100,
+        block_bytes=64,
+        in_flight=1,
+        requests=100_000,
+        pattern="random",
+    )
+    return float(answer["read_mean_ns"]) * 1000
+
+
+def check_loads(machine: Machine, name: str) -> None:
+    """Inner check: loads take what the models give, and a sleep its time."""
+    near, far = measure(machine, IN_CACHE), measure(machine, IN_MEMORY)
+    assert near["load_ps"] == pytest.approx(HIT_PS, rel=TOLERANCE)
+    expected_ps = HIT_PS + model_read_ps(name)
+    if far["load_ps"] != pytest.approx(expected_ps, rel=TOLERANCE):
+        raise BrokenError("other-latency", f"{far['load_ps']} ps, the model: {expected_ps:.0f} ps")
+    assert SLEEP_NS <= far["sleep_ns"] <= SLEEP_NS + SLEEP_LATE_NS
+
+
+def check_side_by_side(machine: Machine, threads: int) -> None:
+    """Inner check: several threads take the time of one."""
+    one = measure(machine, IN_CACHE)["wall_ps"]
+    all_ps = measure(machine, IN_CACHE, threads)["wall_ps"]
+    if all_ps > SIDE_BY_SIDE * one:
+        raise BrokenError("one-after-another", f"{threads} threads: {all_ps} ps, one: {one} ps")
+
+
+@pytest.mark.parametrize("name", ["ocpmem", "dram"])
+def test_loads_take_what_the_models_give(name: str) -> None:
+    with machine_with(name) as machine:
+        check_loads(machine, name)
+        # One CPU for four threads: the check of CPUs side by side must be red.
+        with pytest.raises(BrokenError) as found:
+            check_side_by_side(machine, 4)
+        assert found.value.verdict == "one-after-another"
+
+
+def test_cpus_share_the_time_and_go_on_after_a_power_failure() -> None:
+    with machine_with("ocpmem", cpus=4) as machine:
+        check_side_by_side(machine, 4)
+        before = machine.run_in_guest("cut -d' ' -f1 /proc/uptime").stdout
+        cut_and_resume(machine)
+        assert float(machine.run_in_guest("cut -d' ' -f1 /proc/uptime").stdout) >= float(before)
+        check_loads(machine, "ocpmem")
+        check_side_by_side(machine, 4)
+
+
+@pytest.mark.in_turn
+def test_clock_that_does_not_follow_memory_is_found() -> None:
+    with machine_with(None) as machine, pytest.raises(BrokenError) as found:
+        check_loads(machine, "ocpmem")
+    assert found.value.verdict == "other-latency"
