@@ -119,7 +119,8 @@ int main(int argc, char **argv)
 	load_count = check_number("loads", 100000) / UNROLLED * UNROLLED;
 	threads = (int)check_number("threads", 1);
 	if (bytes < 16 * LINE_BYTES || bytes % LINE_BYTES || !load_count)
-		check_fail("--bytes: whole lines, 1024 or more; --loads: 8 or more");
+		check_fail(
+			"--bytes: whole lines, 1024 or more; --loads: 8 or more");
 	if (threads < 1 || threads > THREADS_MAX)
 		check_fail("--threads must be 1 to %d", THREADS_MAX);
 	line_count = bytes / LINE_BYTES;
@@ -142,10 +143,10 @@ int main(int argc, char **argv)
 		if (chains[i].end_ns > end_ns)
 			end_ns = chains[i].end_ns;
 	}
-	return check_ok("bytes=%llu threads=%d load_ps=%lld wall_ps=%lld sleep_ns=%lld",
-			(unsigned long long)bytes, threads,
-			(long long)longest_ns * 1000 / (long long)load_count,
-			(long long)(end_ns - begin_ns) * 1000 /
-				(long long)load_count,
-			(long long)sleep_ns);
+	return check_ok(
+		"bytes=%llu threads=%d load_ps=%lld wall_ps=%lld sleep_ns=%lld",
+		(unsigned long long)bytes, threads,
+		(long long)longest_ns * 1000 / (long long)load_count,
+		(long long)(end_ns - begin_ns) * 1000 / (long long)load_count,
+		(long long)sleep_ns);
 }
