@@ -20,7 +20,8 @@ shares of a Stop's phases, not its duration.
 
 With caches (a profile of machine/cache) an instruction takes a cycle, misses and write-backs take
 what the model says, and a Stop has the write-back of all caches in it; figures that leave it out
-have `without_flush` in their names. The machine boots without caches, which is quicker.
+have `without_flush` in their names. With a memory controller guest time itself follows the model.
+The machine boots without caches, which is quicker.
 
 Waiting for a device is not modelled: while all vCPUs are halted QEMU's clock jumps from timer to
 timer as fast as the host can, so a request that takes the host 0.1 ms can take the guest several.
@@ -112,6 +113,13 @@ class Plan:
     nvram_dir: Path | None = None
     cmdline: str = ""  # additional parameters of the kernel
     caches: str | None = None  # a profile
+    memory: str | None = None  # a controller behind them, which guest time follows
+
+    @property
+    def model(self) -> str:
+        """What gives the times."""
+        memory = f", {self.memory}" if self.memory else ""
+        return (self.caches or "flat-1ns") + memory
 
 
 @dataclass(frozen=True)
@@ -296,6 +304,7 @@ def _config(plan: Plan, mode: StopModeName, spec: PluginSpec) -> MachineConfig:
         nvram_dir=plan.nvram_dir,
         hold_up_ns=HOLD_UP_NS,
         caches=plan.caches,
+        memory=plan.memory,
     )
 
 
@@ -305,7 +314,8 @@ def measure(plan: Plan, mode: StopModeName) -> list[Sample]:
     config = _config(plan, mode, spec)
     first = config
     if plan.cpus > ICOUNT_BOOT_CPUS_MAX or plan.caches is not None:
-        first = replace(config, icount=False, plugin=None, caches=None, hold_up_ns=FREE_HOLD_UP_NS)
+        first = replace(config, icount=False, plugin=None, caches=None, memory=None)
+        first = replace(first, hold_up_ns=FREE_HOLD_UP_NS)
     with Machine.create(first, destroy_on_exit=True) as machine:
         control = attach(machine, spec) if first.icount else None
         with step(f"stop={mode}, {plan.cpus} CPUs: boot"):
@@ -435,5 +445,5 @@ def run(plan: Plan) -> Result:
             for line in missed:
                 info(line)
             result.ok = result.ok and not missed
-    result.add("model", plan.caches or "flat-1ns", "", "modelled")
+    result.add("model", plan.model, "", "modelled")
     return result

@@ -104,6 +104,10 @@ class StopGoWords:
     caches: Annotated[
         str, typer.Option(help="Model volatile CPU caches: a profile, or off.", metavar="PROFILE")
     ] = "off"
+    memory: Annotated[
+        str | None,
+        typer.Option(help="Model a memory controller behind them, as --memory of run does."),
+    ] = None
     busy: Annotated[
         int, typer.Option(help="Processes that keep the host busy meanwhile.", min=0)
     ] = 0
@@ -121,9 +125,13 @@ def stop_go(words: StopGoWords) -> int:
     is printed beside them.
     """
     from lab.machine.caches import check_profile
+    from lab.machine.memories import MEMORY_PROFILE, check_memory
 
     loads = checked_loads(words.load)
     caches = check_profile(words.caches)
+    if words.memory is not None:
+        check_memory(words.memory)
+        caches = caches or MEMORY_PROFILE
     if words.stop not in MODES:
         raise UsageError(f"--stop {words.stop}: give fast, dpm or both")
     from lab.bench.host_load import host_load
@@ -147,6 +155,7 @@ def stop_go(words: StopGoWords) -> int:
         nvram_dir=words.nvram_dir,
         cmdline=words.cmdline,
         caches=caches,
+        memory=words.memory,
     )
     with host_load(words.busy) as load:
         result = run(plan)
