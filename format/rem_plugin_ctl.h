@@ -13,6 +13,7 @@
  *   0x08c0    8704   eight marks                                 plugin
  *   0x2ac0     808   ends of turns during a hold-up              plugin
  *   0x2de8     128   counters of the caches                      plugin
+ *   0x2e68     144   counters of the memory controller           plugin
  *
  * A command: the laboratory writes command and arguments, increments @request and
  * wakes a futex on it; the plugin executes the command and sets @done to
@@ -33,7 +34,7 @@
 
 /* "REMPLUGN", little-endian */
 #define REM_PLUGIN_MAGIC 0x4e47554c504d4552
-#define REM_PLUGIN_VERSION 4
+#define REM_PLUGIN_VERSION 5
 #define REM_PLUGIN_CTL_BYTES 12288
 #define REM_PLUGIN_CPUS_MAX 64
 #define REM_PLUGIN_MARKS_MAX 8
@@ -198,6 +199,37 @@ struct rem_plugin_cache {
 	rem_u64 reserved[2];	    /* 112 */
 };
 
+/*
+ * struct rem_plugin_memory - a memory controller since the process began
+ * @taken: 1 = the rest is that of the last READ with the VM stopped, the last
+ *         port mark, or the cut; never without a controller
+ * @guest_ns: guest time, as the guest's clock shows it
+ * @read_ns: sum over all reads, from the request to the data
+ * @write_ns: sum over all writes, until the controller has taken them
+ *
+ * Energy is that of the memory until its last request.
+ */
+struct rem_plugin_memory {
+	rem_u64 taken;	       /*   0 */
+	rem_u64 guest_ns;      /*   8 */
+	rem_u64 reads;	       /*  16 */
+	rem_u64 writes;	       /*  24 */
+	rem_u64 read_ns;       /*  32 */
+	rem_u64 write_ns;      /*  40 */
+	rem_u64 row_reads;     /*  48 met an open row or page */
+	rem_u64 row_writes;    /*  56 */
+	rem_u64 rebuilt_reads; /*  64 from the other half and the code */
+	rem_u64 blocked_reads; /*  72 waited for a device busy with a write */
+	rem_u64 array_writes;  /*  80 for the host */
+	rem_u64 extra_writes;  /*  88 for wear levelling */
+	rem_u64 background_pj; /*  96 */
+	rem_u64 refresh_pj;    /* 104 */
+	rem_u64 activate_pj;   /* 112 */
+	rem_u64 read_pj;       /* 120 */
+	rem_u64 write_pj;      /* 128 */
+	rem_u64 reserved;      /* 136 */
+};
+
 struct rem_plugin_ctl {
 	rem_u64 magic;	     /*   0 REM_PLUGIN_MAGIC, written last */
 	rem_u32 version;     /*   8 REM_PLUGIN_VERSION */
@@ -224,6 +256,7 @@ struct rem_plugin_ctl {
 	rem_u64 turn_count;		  /* 10944 */
 	struct rem_plugin_turn turns[50]; /* 10952 */
 	struct rem_plugin_cache cache;	  /* 11752 */
+	struct rem_plugin_memory memory;  /* 11880 */
 };
 
 static_assert(sizeof(struct rem_plugin_snapshot) == 1056);
@@ -242,6 +275,8 @@ static_assert(offsetof(struct rem_plugin_ctl, at_cut) == 1184);
 static_assert(offsetof(struct rem_plugin_ctl, marks) == 2240);
 static_assert(offsetof(struct rem_plugin_ctl, turns) == 10952);
 static_assert(offsetof(struct rem_plugin_ctl, cache) == 11752);
-static_assert(sizeof(struct rem_plugin_ctl) == 11880);
+static_assert(sizeof(struct rem_plugin_memory) == 144);
+static_assert(offsetof(struct rem_plugin_ctl, memory) == 11880);
+static_assert(sizeof(struct rem_plugin_ctl) == 12024);
 
 #endif /* REM_PLUGIN_CTL_H */

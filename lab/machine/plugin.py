@@ -36,6 +36,7 @@ PluginError = fmt.VIEWS.rem_plugin_error
 PluginCut = fmt.VIEWS.rem_plugin_cut
 Honour = fmt.VIEWS.rem_plugin_honour
 CACHE_FIELDS = tuple(fmt.VIEWS.rem_plugin_cache.fields)
+MEMORY_FIELDS = tuple(fmt.VIEWS.rem_plugin_memory.fields)
 # The byte that ends every Stop (port, byte).
 STOPPED_OUT = (int(fmt.CONST["REM_PWR_PORT"]), int(fmt.CONST["REM_PWR_STOPPED"]))
 
@@ -234,10 +235,17 @@ class PluginControl:
 
     def caches(self) -> dict[str, int] | None:
         """struct rem_plugin_cache by field, or None. Survives the process."""
-        view = self._view().cache
+        return self._counters(self._view().cache, CACHE_FIELDS)
+
+    def memory(self) -> dict[str, int] | None:
+        """struct rem_plugin_memory by field, or None. Survives the process."""
+        return self._counters(self._view().memory, MEMORY_FIELDS)
+
+    @staticmethod
+    def _counters(view: Any, fields: tuple[str, ...]) -> dict[str, int] | None:
         if view.taken != 1:
             return None
-        names = [name for name in CACHE_FIELDS if name not in {"taken", "reserved"}]
+        names = [name for name in fields if name not in {"taken", "reserved"}]
         return {name: int(getattr(view, name)) for name in names}
 
     def cut_cause(self) -> Any:

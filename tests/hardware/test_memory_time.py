@@ -17,6 +17,7 @@ from dataclasses import replace
 
 import pytest
 
+from lab.machine.cut_points import attach_cut_points
 from lab.machine.machine import Machine
 from lab.machine.memories import MEMORIES, MEMORY_PROFILE
 from lab.media.engine import Engine, memory
@@ -43,6 +44,7 @@ def machine_with(name: str | None, cpus: int = 1) -> Iterator[Machine]:
     config = with_caches(make_config(machine_name("mem"), cpus, "fast"), MEMORY_PROFILE)
     config = replace(config, memory=name)
     with Machine.create(config, destroy_on_exit=True) as machine:
+        attach_cut_points(machine)
         machine.boot()
         machine.wait_up(BOOT_LIMIT_S)
         yield machine
@@ -53,6 +55,17 @@ def measure(
 ) -> dict[str, int]:
     words = f"--bytes {memory_bytes} --threads {threads} --loads {loads}"
     return numbers_in(machine.run_in_guest(f"{PROGRAM_DIR}/rem-latency {words}").stdout)
+
+
+def counted(machine: Machine) -> dict[str, int]:
+    """What the controller has served so far."""
+    assert machine.qemu is not None and machine.plugin is not None
+    machine.qemu.qmp.execute("stop")
+    machine.plugin.read()
+    counters = machine.plugin.memory()
+    machine.qemu.qmp.execute("cont")
+    assert counters is not None
+    return counters
 
 
 def model_read_ps(name: str) -> float:
@@ -90,7 +103,14 @@ def check_side_by_side(machine: Machine, threads: int) -> None:
 @pytest.mark.parametrize("name", ["ocpmem", "dram"])
 def test_loads_take_what_the_models_give(name: str) -> None:
     with machine_with(name) as machine:
+        before = counted(machine)
         check_loads(machine, name)
+        after = counted(machine)
+        reads = after["reads"] - before["reads"]
+        assert reads >= 100_000
+        mean_ps = (after["read_ns"] - before["read_ns"]) * 1000 / reads
+        assert mean_ps == pytest.approx(model_read_ps(name), rel=2 * TOLERANCE)
+        assert after["read_pj"] > before["read_pj"]
         # One CPU for four threads: the check of CPUs side by side must be red.
         with pytest.raises(BrokenError) as found:
             check_side_by_side(machine, 4)

@@ -12,7 +12,7 @@
 
 use crate::args::CachePlan;
 use crate::control::{
-    CacheRecord, HONOUR_ALL, HONOUR_BLOCK, HONOUR_FIRST, HONOUR_INVD, HONOUR_NOTHING, NONE,
+    CacheRecord, Ctl, HONOUR_ALL, HONOUR_BLOCK, HONOUR_FIRST, HONOUR_INVD, HONOUR_NOTHING, NONE,
 };
 use crate::controlled::Controlled;
 use crate::cut::{self, PLUGIN};
@@ -283,7 +283,15 @@ impl Job {
         lines
     }
 
-    pub(crate) fn report(&mut self, to: &CacheRecord) {
+    /// Fills the counters of caches and controller.
+    pub(crate) fn report(&mut self, ctl: &Ctl) {
+        self.report_caches(&ctl.cache);
+        if let (Some(time), Some(controller)) = (&self.time, &self.caches.timing.controller) {
+            controller.report(&ctl.memory, time.shown_ns());
+        }
+    }
+
+    fn report_caches(&mut self, to: &CacheRecord) {
         self.caches.advance();
         let counters = self.caches.counters();
         let (lost, due, media) = self.lost();
@@ -309,9 +317,9 @@ impl Job {
     }
 
     /// The machine's last report, or the loss of power: everything durable is on media after it.
-    pub(crate) fn last_act(&mut self, to: &CacheRecord) {
+    pub(crate) fn last_act(&mut self, ctl: &Ctl) {
         self.caches.power_cut();
-        self.report(to);
+        self.report(ctl);
         if let Some(recorder) = &mut self.caches.memory.recorder {
             recorder.flush();
         }

@@ -50,7 +50,7 @@ fn carry_out(plugin: &Plugin) -> Result<(), CommandError> {
             if !vm_is_running() {
                 // SAFETY: the VM is stopped.
                 if let Some(job) = unsafe { caching::job() } {
-                    job.report(&ctl.cache);
+                    job.report(ctl);
                 }
             }
         }

@@ -12,7 +12,7 @@ use std::sync::atomic::{Ordering::Relaxed, Ordering::Release};
 
 pub(crate) use remanence_format::atomic::{
     RemPluginCache as CacheRecord, RemPluginCtl as Ctl, RemPluginMark as MarkRecord,
-    RemPluginSnapshot as Snapshot,
+    RemPluginMemory as MemoryRecord, RemPluginSnapshot as Snapshot,
 };
 pub(crate) use remanence_format::{
     REM_PLUGIN_ARM_CUT as CMD_ARM_CUT, REM_PLUGIN_ARM_CUT_AT as CMD_ARM_CUT_AT,

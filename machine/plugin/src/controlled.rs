@@ -5,10 +5,12 @@
 //! be behind another's by a window of guest time: such a request is made at the moment of the last
 //! one, and takes as long as it takes from there.
 
+use crate::control::MemoryRecord;
 use ocpmem::build::MemoryJob;
 use ocpmem::memory::Memory;
 use ocpmem::units::{LineAddr, Ps};
 use remanence_cache::{Core, Line};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// Requests of one core.
 #[derive(Clone, Debug, Default)]
@@ -83,6 +85,33 @@ impl Controlled {
         }
         port.at = until;
         (until - begun).0
+    }
+
+    /// Fills the counters.
+    pub(crate) fn report(&self, to: &MemoryRecord, guest_ns: u64) {
+        let (counts, energy) = (self.memory.counts(), self.memory.energy(self.last));
+        let values = [
+            (&to.guest_ns, guest_ns),
+            (&to.reads, counts.read.count),
+            (&to.writes, counts.write.count),
+            (&to.read_ns, counts.read.sum.0 / 1000),
+            (&to.write_ns, counts.write.sum.0 / 1000),
+            (&to.row_reads, counts.row_reads),
+            (&to.row_writes, counts.row_writes),
+            (&to.rebuilt_reads, counts.rebuilt_reads),
+            (&to.blocked_reads, counts.blocked_reads),
+            (&to.array_writes, counts.array_writes),
+            (&to.extra_writes, counts.extra_writes),
+            (&to.background_pj, energy.background_pj),
+            (&to.refresh_pj, energy.refresh_pj),
+            (&to.activate_pj, energy.activate_pj),
+            (&to.read_pj, energy.read_pj),
+            (&to.write_pj, energy.write_pj),
+        ];
+        for (word, value) in values {
+            word.store(value, Relaxed);
+        }
+        to.taken.store(1, Release);
     }
 
     pub(crate) fn flush_ps(&mut self, core: Core) -> u64 {

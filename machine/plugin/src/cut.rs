@@ -238,7 +238,7 @@ impl Plugin {
         if let Some(job) = unsafe { caching::job() } {
             job.find_unseen();
             self.record(job, cpu, event);
-            job.last_act(&self.ctl.cache);
+            job.last_act(self.ctl);
         }
     }
 
