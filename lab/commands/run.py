@@ -106,8 +106,9 @@ class TimeWords:
         str | None,
         typer.Option(
             help="The memory controller behind the caches, which guest time follows: "
-            f"{', '.join(MEMORIES)}. Caches are then those of lightpc, if not chosen.",
-            metavar="NAME",
+            f"{', '.join(MEMORIES)}; settings may follow, as ocpmem:row_buffer=off. Caches are "
+            "then those of lightpc, if not chosen.",
+            metavar="NAME[:K=V]",
         ),
     ] = None
     plugin: Annotated[

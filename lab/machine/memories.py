@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Memory controllers that a machine can have behind its caches: `rem run --memory`."""
+"""Memory controllers that a machine can have behind its caches: `rem run --memory`.
+
+A controller may be followed by settings, as `ocpmem:row_buffer=off:program_ns=500`: those of
+`rem media --set`.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +23,15 @@ MEMORIES = {
 MEMORY_PROFILE = "lightpc"
 
 
-def check_memory(name: str) -> str:
-    """The name, if there is such a controller."""
+def check_memory(memory: str) -> str:
+    """The memory, if there is such a controller. Settings are the plugin's to check."""
+    name = memory.partition(":")[0]
     if name not in MEMORIES:
-        raise UsageError(f"--memory {name}: choose one of {', '.join(MEMORIES)}")
-    return name
+        raise UsageError(f"--memory {memory}: choose one of {', '.join(MEMORIES)}")
+    return memory
+
+
+def controller_of(memory: str) -> str:
+    """The plugin's word for it."""
+    name, colon, settings = check_memory(memory).partition(":")
+    return MEMORIES[name] + colon + settings

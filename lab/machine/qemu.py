@@ -23,7 +23,7 @@ from lab.machine import disks
 from lab.machine.config import NVRAM_PHYS as NVRAM_PHYS
 from lab.machine.config import NVRAM_SECOND_PHYS, MachineConfig
 from lab.machine.files import MachineFiles
-from lab.machine.memories import MEMORIES
+from lab.machine.memories import controller_of
 from lab.machine.offspring import spawn_bound
 from lab.machine.qmp import Qmp
 
@@ -199,7 +199,8 @@ def _plugin_argument(plugin: str, config: MachineConfig, files: MachineFiles) ->
     words = [plugin, f"cache={config.caches}", f"memory={memory}", f"media={media}"]
     words += [f"trace={_quoted(files.trace)}", f"writers={_quoted(files.writers(config))}"]
     words += [f"flushes={_quoted(files.flushes)}"]
-    words += [f"controller={MEMORIES[config.memory]}"] if config.memory is not None else []
+    if config.memory is not None:
+        words += [f"controller={_quoted(controller_of(config.memory))}"]
     return ",".join([*words, f"base={NVRAM_PHYS:#x}"])
 
 

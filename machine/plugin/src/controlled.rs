@@ -34,10 +34,10 @@ pub(crate) struct Controlled {
 }
 
 impl Controlled {
-    /// The controller of this name, over so many lines.
+    /// The controller of this name, with settings as `MemoryJob::parse` takes them, over so many lines.
     pub(crate) fn new(name: &str, lines: u32, cores: usize, places: usize) -> Result<Self, String> {
-        let memory = MemoryJob::named(name)
-            .build(lines.into())
+        let memory = MemoryJob::parse(name)
+            .and_then(|job| job.build(lines.into()))
             .map_err(|error| format!("controller={name}: {error}"))?;
         Ok(Self {
             memory,
