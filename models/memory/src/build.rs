@@ -87,7 +87,10 @@ impl MemoryJob {
                 ("on" | "true", _) => true.into(),
                 ("off" | "false", _) => false.into(),
                 (_, Ok(number)) if key == "threshold_writes" => {
-                    job.insert(key.to_owned(), Value::from_str(value).unwrap_or(number.into()));
+                    job.insert(
+                        key.to_owned(),
+                        Value::from_str(value).unwrap_or_else(|_| number.into()),
+                    );
                     continue;
                 }
                 (_, Ok(number)) => {
@@ -209,19 +212,27 @@ mod tests {
         let word = "lightpc-b:order=module:layout=rank:xcc=off:threshold_writes=7:program_ns=500";
         let job = MemoryJob::parse(word).unwrap();
         assert_eq!(job.controller, "lightpc-b");
-        assert_eq!((job.order, job.layout), (Some(Order::Module), Some(Layout::Rank)));
+        assert_eq!(
+            (job.order, job.layout),
+            (Some(Order::Module), Some(Layout::Rank))
+        );
         assert_eq!((job.xcc, job.threshold_writes), (Some(false), Some(7)));
         assert_eq!(job.change["program_ns"].to_bits(), 500.0_f64.to_bits());
-        assert!(job.build(1 << 16).is_ok());
+        assert_eq!(job.build(1 << 16).unwrap().lines(), 1 << 16);
         assert_eq!(MemoryJob::parse("dram").unwrap().controller, "dram");
     }
 
     #[test]
     fn settings_that_are_none_are_refused() {
-        for word in ["dram:", "dram:xcc", "lightpc:xcc=perhaps", "lightpc:order=first"] {
+        for word in [
+            "dram:",
+            "dram:xcc",
+            "lightpc:xcc=perhaps",
+            "lightpc:order=first",
+        ] {
             assert!(MemoryJob::parse(word).is_err(), "{word}");
         }
         let job = MemoryJob::parse("lightpc:no_such_ns=5").unwrap();
-        assert!(job.build(1 << 16).is_err());
+        job.build(1 << 16).unwrap_err();
     }
 }
