@@ -7,9 +7,12 @@
 
 use crate::control::MemoryRecord;
 use ocpmem::build::MemoryJob;
+use ocpmem::error::MediaError;
 use ocpmem::memory::Memory;
 use ocpmem::units::{LineAddr, Ps};
 use remanence_cache::{Core, Line};
+use serde_json::{Map, Value};
+use std::str::FromStr;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// Requests of one core.
@@ -34,9 +37,9 @@ pub(crate) struct Controlled {
 }
 
 impl Controlled {
-    /// The controller of this name, with settings as `MemoryJob::parse` takes them, over so many lines.
+    /// The controller of this name, with settings as `memory_job` takes them, over so many lines.
     pub(crate) fn new(name: &str, lines: u32, cores: usize, places: usize) -> Result<Self, String> {
-        let memory = MemoryJob::parse(name)
+        let memory = memory_job(name)
             .and_then(|job| job.build(lines.into()))
             .map_err(|error| format!("controller={name}: {error}"))?;
         Ok(Self {
@@ -122,9 +125,43 @@ impl Controlled {
     }
 }
 
+/// A controller and its settings in one word, as `lightpc-b:order=module:program_ns=500`:
+/// fields of a `MemoryJob`, and numbers of its part.
+fn memory_job(word: &str) -> Result<MemoryJob, MediaError> {
+    let mut parts = word.split(':');
+    let mut job = Map::new();
+    let mut change = Map::new();
+    job.insert("controller".to_owned(), parts.next().unwrap_or("").into());
+    for setting in parts {
+        let (key, value) = setting
+            .split_once('=')
+            .ok_or_else(|| MediaError::Job(format!("{setting}: give NAME=VALUE")))?;
+        let json = match (value, value.parse::<f64>()) {
+            ("on" | "true", _) => true.into(),
+            ("off" | "false", _) => false.into(),
+            (_, Ok(number)) if key == "threshold_writes" => {
+                job.insert(
+                    key.to_owned(),
+                    Value::from_str(value).unwrap_or_else(|_| number.into()),
+                );
+                continue;
+            }
+            (_, Ok(number)) => {
+                change.insert(key.to_owned(), number.into());
+                continue;
+            }
+            (text, Err(_)) => text.into(),
+        };
+        job.insert(key.to_owned(), json);
+    }
+    job.insert("change".to_owned(), change.into());
+    serde_json::from_value(job.into()).map_err(|error| MediaError::Job(error.to_string()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ocpmem::psm::{Layout, Order};
 
     const LINES: u32 = 1 << 16;
     const CORE: Core = Core(0);
@@ -185,5 +222,34 @@ mod tests {
         let refused = Controlled::new("tape", LINES, 1, 4).unwrap_err();
         assert!(refused.starts_with("controller=tape: "), "{refused}");
         assert!(refused.contains("lightpc"), "{refused}");
+    }
+
+    #[test]
+    fn words_have_mechanisms_layouts_and_numbers() {
+        let word = "lightpc-b:order=module:layout=rank:xcc=off:threshold_writes=7:program_ns=500";
+        let job = memory_job(word).unwrap();
+        assert_eq!(job.controller, "lightpc-b");
+        assert_eq!(
+            (job.order, job.layout),
+            (Some(Order::Module), Some(Layout::Rank))
+        );
+        assert_eq!((job.xcc, job.threshold_writes), (Some(false), Some(7)));
+        assert_eq!(job.change["program_ns"].to_bits(), 500.0_f64.to_bits());
+        assert_eq!(job.build(1 << 16).unwrap().lines(), 1 << 16);
+        assert_eq!(memory_job("dram").unwrap().controller, "dram");
+    }
+
+    #[test]
+    fn settings_that_are_none_are_refused() {
+        for word in [
+            "dram:",
+            "dram:xcc",
+            "lightpc:xcc=perhaps",
+            "lightpc:order=first",
+        ] {
+            assert!(memory_job(word).is_err(), "{word}");
+        }
+        let job = memory_job("lightpc:no_such_ns=5").unwrap();
+        job.build(1 << 16).unwrap_err();
     }
 }

@@ -9,9 +9,7 @@ use crate::optane::{Optane, OptanePart};
 use crate::parts::Part;
 use crate::psm::{Layout, Order, PramPart, Psm, PsmConfig, Stagger};
 use serde::Deserialize;
-use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
 /// Names of controllers.
 pub const CONTROLLERS: &[&str] = &[
@@ -67,42 +65,6 @@ impl MemoryJob {
             controller: controller.to_owned(),
             ..Self::default()
         }
-    }
-
-    /// A controller and its settings in one word, as `lightpc-b:order=module:program_ns=500`:
-    /// fields of this job, and numbers of its part.
-    ///
-    /// # Errors
-    /// When a setting is none.
-    pub fn parse(word: &str) -> Result<Self, MediaError> {
-        let mut parts = word.split(':');
-        let mut job = Map::new();
-        let mut change = Map::new();
-        job.insert("controller".to_owned(), parts.next().unwrap_or("").into());
-        for setting in parts {
-            let (key, value) = setting
-                .split_once('=')
-                .ok_or_else(|| MediaError::Job(format!("{setting}: give NAME=VALUE")))?;
-            let json = match (value, value.parse::<f64>()) {
-                ("on" | "true", _) => true.into(),
-                ("off" | "false", _) => false.into(),
-                (_, Ok(number)) if key == "threshold_writes" => {
-                    job.insert(
-                        key.to_owned(),
-                        Value::from_str(value).unwrap_or_else(|_| number.into()),
-                    );
-                    continue;
-                }
-                (_, Ok(number)) => {
-                    change.insert(key.to_owned(), number.into());
-                    continue;
-                }
-                (text, Err(_)) => text.into(),
-            };
-            job.insert(key.to_owned(), json);
-        }
-        job.insert("change".to_owned(), change.into());
-        serde_json::from_value(job.into()).map_err(|error| MediaError::Job(error.to_string()))
     }
 
     fn part(&self, usual: &str) -> Result<Part, MediaError> {
@@ -200,39 +162,5 @@ impl MemoryJob {
                 )));
             }
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_have_mechanisms_layouts_and_numbers() {
-        let word = "lightpc-b:order=module:layout=rank:xcc=off:threshold_writes=7:program_ns=500";
-        let job = MemoryJob::parse(word).unwrap();
-        assert_eq!(job.controller, "lightpc-b");
-        assert_eq!(
-            (job.order, job.layout),
-            (Some(Order::Module), Some(Layout::Rank))
-        );
-        assert_eq!((job.xcc, job.threshold_writes), (Some(false), Some(7)));
-        assert_eq!(job.change["program_ns"].to_bits(), 500.0_f64.to_bits());
-        assert_eq!(job.build(1 << 16).unwrap().lines(), 1 << 16);
-        assert_eq!(MemoryJob::parse("dram").unwrap().controller, "dram");
-    }
-
-    #[test]
-    fn settings_that_are_none_are_refused() {
-        for word in [
-            "dram:",
-            "dram:xcc",
-            "lightpc:xcc=perhaps",
-            "lightpc:order=first",
-        ] {
-            assert!(MemoryJob::parse(word).is_err(), "{word}");
-        }
-        let job = MemoryJob::parse("lightpc:no_such_ns=5").unwrap();
-        job.build(1 << 16).unwrap_err();
     }
 }
