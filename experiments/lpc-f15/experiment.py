@@ -54,7 +54,7 @@ PROGRAMS = {
     "SQLite": f"rm -f {DATABASE}; sqlite3 {DATABASE} 'pragma journal_mode=wal; "
     "create table t(a integer primary key, b text); with recursive c(i) as (select 1 union all "
     "select i + 1 from c where i < @REQUESTS@) insert into t select i, hex(randomblob(20)) from c; "
-    "create index ti on t(b); select count(*) from t where b like \"%A1%\"'",
+    'create index ti on t(b); select count(*) from t where b like "%A1%"\'',
 }
 SIZES = {
     True: {"DATA": 1 << 20, "LINES": 2000, "FUNCTIONS": 20, "REQUESTS": 500},
