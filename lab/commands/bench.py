@@ -203,24 +203,26 @@ SLOWDOWN_MAX = 2.5
 MEMORY_SLOWDOWN_MAX = 3.0  # with a memory controller, over caches only
 
 
-@bench.command("machine")
-def machine(
+@dataclass(frozen=True)
+class MachineWords:
+    """The command line as typed."""
+
     caches: Annotated[
         str,
         typer.Option(
             help="Profile of the volatile caches; auto: wsp-c5528, or lightpc with --memory.",
             metavar="PROFILE",
         ),
-    ] = AUTO,
+    ] = AUTO
     memory: Annotated[
         str | None,
         typer.Option(help="One more machine, with this memory controller.", metavar="NAME"),
-    ] = None,
+    ] = None
     insns: Annotated[
         float, typer.Option(help="Busy instructions in all, on each machine.", min=3e9)
-    ] = 1e10,
-    rounds: Annotated[int, typer.Option(help="Interleaved rounds of each load.", min=1)] = 3,
-    load: Annotated[str, typer.Option(help=f"{', '.join(MACHINE_LOADS)}, some, or all.")] = "all",
+    ] = 1e10
+    rounds: Annotated[int, typer.Option(help="Interleaved rounds of each load.", min=1)] = 3
+    load: Annotated[str, typer.Option(help=f"{', '.join(MACHINE_LOADS)}, some, or all.")] = "all"
     contrib: Annotated[
         str,
         typer.Option(
@@ -228,15 +230,19 @@ def machine(
             " file.",
             metavar="SO",
         ),
-    ] = "auto",
-    as_json: JsonOption = False,
-) -> int:
+    ] = "auto"
+    as_json: JsonOption = False
+
+
+@bench.command("machine")
+@takes(MachineWords)
+def machine(words: MachineWords) -> int:
     """Measure how much slower the guest is with volatile caches than without, both under icount.
 
     Not ok if the worst load is more than 2.5 times slower; or, with a memory controller, more than
     3 times slower than with caches only.
     """
-    names = MACHINE_LOADS if load == "all" else tuple(load.split(","))
+    names = MACHINE_LOADS if words.load == "all" else tuple(words.load.split(","))
     for name in names:
         if name not in MACHINE_LOADS:
             raise UsageError(f"--load {name}: give all, or some of {', '.join(MACHINE_LOADS)}")
@@ -246,6 +252,7 @@ def machine(
     from lab.setup.products import Kernel, Loader, Plugin, Root, need
     from lab.testbed.machines import fast_dir
 
+    caches, memory = words.caches, words.memory
     if memory is not None:
         caches = MEMORY_PROFILE if caches == AUTO else caches
         check_memory(memory)
@@ -260,11 +267,11 @@ def machine(
         plugin=plugin,
         profile=profile,
         loads=names,
-        insns=int(insns),
-        rounds=rounds,
+        insns=int(words.insns),
+        rounds=words.rounds,
         nvram_dir=fast_dir(),
         memory=memory,
-        contrib=_contrib(contrib),
+        contrib=_contrib(words.contrib),
     )
     result = run_bench(plan)
     slowdown = result.figures["slowdown_vs_bare"].value
@@ -274,7 +281,7 @@ def machine(
         slower = result.figures["slowdown_vs_caches"].value
         assert isinstance(slower, float)
         result.ok &= slower <= MEMORY_SLOWDOWN_MAX
-    return _show(result, as_json)
+    return _show(result, words.as_json)
 
 
 def _contrib(text: str) -> Path | None:
