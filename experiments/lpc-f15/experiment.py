@@ -58,7 +58,7 @@ PROGRAMS = {
 }
 SIZES = {
     True: {"DATA": 1 << 20, "LINES": 2000, "FUNCTIONS": 20, "REQUESTS": 500},
-    False: {"DATA": 16 << 20, "LINES": 20_000, "FUNCTIONS": 150, "REQUESTS": 5000},
+    False: {"DATA": 4 << 20, "LINES": 8000, "FUNCTIONS": 50, "REQUESTS": 2000},
 }
 COUNTED = ("reads", "writes", "row_writes", "rebuilt_reads", "blocked_reads")
 
