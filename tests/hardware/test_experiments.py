@@ -27,5 +27,11 @@ def test_stops_of_a_machine_confirm_the_papers(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
+def test_programs_are_run_on_each_memory(tmp_path: Path) -> None:
+    assert cli.main(["experiment", "lpc-f15", "--tier", "ci", "--out", str(tmp_path)]) == Exit.PASS
+    assert (tmp_path / "figure.svg").exists()
+
+
+@pytest.mark.soak
 def test_stops_of_many_cpus_are_run(tmp_path: Path) -> None:
     assert cli.main(["experiment", "lpc-f22", "--tier", "ci", "--out", str(tmp_path)]) == Exit.PASS

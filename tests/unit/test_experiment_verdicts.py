@@ -126,6 +126,39 @@ def test_f8_supply_with_another_window_is_red() -> None:
     assert not verdict("lpc-f8", raw).ok
 
 
+# lpc-f15: programs on three memories.
+
+F15_PROGRAMS = Experiment.load("lpc-f15").module.PROGRAMS
+
+
+def f15(ours: float, b: float, slow_b: float) -> dict[str, Any]:
+    """Each program takes so much longer than on DRAM."""
+    factors = (1.0, ours, b, slow_b)
+    platforms = Experiment.load("lpc-f15").module.MEMORIES
+    return {
+        platform: {
+            name: {"ns": round(1000 * MS * factor), "reads": 270, "writes": 10}
+            for name in F15_PROGRAMS
+        }
+        for platform, factor in zip(platforms, factors, strict=True)
+    }
+
+
+def test_f15_as_in_the_paper_passes() -> None:
+    result = verdict("lpc-f15", f15(1.12, 2.8 * 1.12, 4.0))
+    assert result.ok
+    assert counted(result) == (0, 0)
+
+
+def test_f15_faster_baseline_is_accepted_only_if_its_queues_are_why() -> None:
+    assert counted(verdict("lpc-f15", f15(1.12, 1.3, 2.0))) == (1, 0)
+    assert counted(verdict("lpc-f15", f15(1.12, 1.3, 1.2))) == (0, 1)
+
+
+def test_f15_memory_that_is_faster_than_dram_is_red() -> None:
+    assert not verdict("lpc-f15", f15(0.95, 2.8, 4.0)).ok
+
+
 # lpc-f22: CPUs and caches.
 
 
@@ -348,6 +381,7 @@ def test_t1_deviation_is_accepted_only_if_slapd_is_why() -> None:
     [
         ("lpc-f4", f4(TIMES)),
         ("lpc-f8", f8(9 * MS, 12, 38, 0)),
+        ("lpc-f15", f15(1.12, 2.8 * 1.12, 4.0)),
         ("lpc-f22", f22(800)),
         ("off-f10", f10(3 * MS)),
         ("wsp-f5", f5()),
