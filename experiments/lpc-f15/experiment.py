@@ -8,17 +8,14 @@ from dataclasses import replace
 from statistics import mean
 from typing import Any
 
-from lab.errors import InfraError
 from lab.experiment.run import Context, Report
 from lab.guest_root.spec import RootSpec
-from lab.machine.cut_points import attach_cut_points
-from lab.machine.machine import Machine
-from lab.machine.memories import MEMORY_PROFILE
 from lab.setup.products import Root, need
-from lab.testbed.machines import make_config, with_caches
+from lab.testbed.machines import make_config
+from lab.testbed.memory_machine import booted_on, served
 
 PACKAGES = ("bzip2", "openssl")
-BOOT_LIMIT_S, RUN_LIMIT_S = 240.0, 600.0
+RUN_LIMIT_S = 600.0
 AT_ONCE = 2
 # The paper's three platforms, and LightPC-B where all that the paper does not say of it is slow.
 LEGACY, OURS, B, SLOW_B = "LegacyPC", "LightPC", "LightPC-B", "LightPC-B, one queue, rank layout"
@@ -69,36 +66,20 @@ def _sized(text: str, is_ci: bool) -> str:
     return text
 
 
-def _counters(machine: Machine) -> dict[str, int]:
-    """What the controller has served; the machine is stopped meanwhile."""
-    assert machine.qemu is not None and machine.plugin is not None
-    machine.qemu.qmp.execute("stop")
-    machine.plugin.read()
-    counters = machine.plugin.memory()
-    machine.qemu.qmp.execute("cont")
-    if counters is None:
-        raise InfraError("the plugin reports no memory controller")
-    return counters
-
-
 def _run_all(platform: str, it: Context) -> dict[str, Any]:
     """Each program twice on one machine, the second time measured, by the guest's clock."""
-    config = with_caches(make_config(f"f15-{list(MEMORIES).index(platform)}", 1), MEMORY_PROFILE)
-    root = need(Root(RootSpec(packages=PACKAGES)))
-    config = replace(config, memory=MEMORIES[platform], root=root, network="auto")
+    config = make_config(f"f15-{list(MEMORIES).index(platform)}", 1)
+    config = replace(config, root=need(Root(RootSpec(packages=PACKAGES))), network="auto")
     rows: dict[str, Any] = {}
-    with Machine.create(config, destroy_on_exit=True) as machine:
-        attach_cut_points(machine)
-        machine.boot()
-        machine.wait_up(BOOT_LIMIT_S)
+    with booted_on(MEMORIES[platform], config) as machine:
         machine.run_in_guest(_sized(PREPARE, it.is_ci), limit_s=RUN_LIMIT_S)
         for name, command in PROGRAMS.items():
             words = _sized(command, it.is_ci)
             machine.run_in_guest(words, limit_s=RUN_LIMIT_S)
-            before = _counters(machine)
+            before = served(machine)
             timed = f"begin=$(date +%s%N); {words} >/dev/null; echo $(($(date +%s%N) - begin))"
             took_ns = int(machine.run_in_guest(timed, limit_s=RUN_LIMIT_S).stdout)
-            after = _counters(machine)
+            after = served(machine)
             rows[name] = {"ns": took_ns, **{key: after[key] - before[key] for key in COUNTED}}
     return rows
 

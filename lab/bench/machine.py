@@ -103,8 +103,8 @@ class Way:
         return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
     def busy_insns(self) -> int:
-        """Return busy instructions so far: the plugin's count, or the guest's accounting of its
-        only CPU, which has no halts and whose time they are.
+        """Return busy instructions so far: the plugin's count where guest time is none, else the
+        busy time of the guest's only CPU, 1 ns each.
         """
         if self.control is not None:
             return self.control.read().total

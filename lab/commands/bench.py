@@ -11,7 +11,7 @@ import typer
 
 from lab.command_line.options import JsonOption, takes
 from lab.errors import Exit, InfraError, UsageError
-from lab.machine.caches import AUTO
+from lab.machine.caches import AUTO, OFF
 from lab.machine.config import StopModeName
 from lab.messages import info
 from lab.quantities import parse_bytes
@@ -125,13 +125,10 @@ def stop_go(words: StopGoWords) -> int:
     is printed beside them.
     """
     from lab.machine.caches import check_profile
-    from lab.machine.memories import MEMORY_PROFILE, check_memory
 
     loads = checked_loads(words.load)
-    caches = check_profile(words.caches)
-    if words.memory is not None:
-        check_memory(words.memory)
-        caches = caches or MEMORY_PROFILE
+    needs_caches = words.memory is not None and words.caches == OFF
+    caches = check_profile(AUTO if needs_caches else words.caches, words.memory)
     if words.stop not in MODES:
         raise UsageError(f"--stop {words.stop}: give fast, dpm or both")
     from lab.bench.host_load import host_load
@@ -248,15 +245,10 @@ def machine(words: MachineWords) -> int:
             raise UsageError(f"--load {name}: give all, or some of {', '.join(MACHINE_LOADS)}")
     from lab.bench.machine import Plan, run_bench
     from lab.machine.caches import check_profile
-    from lab.machine.memories import MEMORY_PROFILE, check_memory
     from lab.setup.products import Kernel, Loader, Plugin, Root, need
     from lab.testbed.machines import fast_dir
 
-    caches, memory = words.caches, words.memory
-    if memory is not None:
-        caches = MEMORY_PROFILE if caches == AUTO else caches
-        check_memory(memory)
-    profile = check_profile(caches)
+    profile = check_profile(words.caches, words.memory)
     if profile is None:
         raise UsageError("--caches off: there is nothing to measure")
     kernel, loader, root, plugin = need(Kernel(), Loader(), Root(), Plugin())
@@ -270,14 +262,14 @@ def machine(words: MachineWords) -> int:
         insns=int(words.insns),
         rounds=words.rounds,
         nvram_dir=fast_dir(),
-        memory=memory,
+        memory=words.memory,
         contrib=_contrib(words.contrib),
     )
     result = run_bench(plan)
     slowdown = result.figures["slowdown_vs_bare"].value
     assert isinstance(slowdown, float)
     result.ok = slowdown <= SLOWDOWN_MAX
-    if memory is not None:
+    if words.memory is not None:
         slower = result.figures["slowdown_vs_caches"].value
         assert isinstance(slower, float)
         result.ok &= slower <= MEMORY_SLOWDOWN_MAX

@@ -17,7 +17,7 @@ from lab.machine.caches import AUTO, OFF, check_profile
 from lab.machine.config import DISK_MODELS, MEMTYPES, NIC_MODELS, Forward, MachineConfig
 from lab.machine.files import MachineFiles
 from lab.machine.machine import Machine
-from lab.machine.memories import MEMORIES, MEMORY_PROFILE, check_memory
+from lab.machine.memories import MEMORIES
 from lab.machine.network import NoNetwork, TapNetwork, namespace_name
 from lab.machine.qemu import BootOptions, Wires, build_command, quoted_command
 from lab.machine.shares import Share
@@ -212,12 +212,8 @@ def check(words: RunWords) -> RunPlan:
     """A plan that can be carried out, or UsageError."""
     time, products = words.time, words.products
     own_plugin = time.plugin is None and not products.no_loader
-    profile = check_profile(OFF if time.caches == AUTO and not _is_usual(words) else time.caches)
-    if time.memory is not None:
-        check_memory(time.memory)
-        if profile is None:
-            raise UsageError("--memory needs volatile caches, whose misses it serves")
-        profile = MEMORY_PROFILE if time.caches == AUTO else profile
+    caches = OFF if time.caches == AUTO and not _is_usual(words) else time.caches
+    profile = check_profile(caches, time.memory)
     if not own_plugin and (profile is not None or time.cut_points):
         option = "--cut-points" if profile is None else "--caches"
         raise UsageError(f"{option} needs the loader, and no other --plugin")

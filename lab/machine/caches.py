@@ -19,6 +19,7 @@ from lab import run
 from lab.errors import InfraError, UsageError
 from lab.machine.config import MachineConfig
 from lab.machine.files import MachineFiles
+from lab.machine.memories import MEMORY_PROFILE, check_memory
 from lab.machine.parts import MachineParts
 from lab.machine.plugin import Honour, PluginControl
 from lab.machine.qemu import QemuProcess
@@ -43,12 +44,16 @@ def profiles() -> list[str]:
     return sorted(tomllib.loads(PROFILES_FILE.read_text(encoding="utf-8")))
 
 
-def check_profile(text: str) -> str | None:
-    """The profile that --caches names; None for off."""
+def check_profile(text: str, memory: str | None = None) -> str | None:
+    """The profile that --caches names, for a machine with this --memory; None for off."""
+    if memory is not None:
+        check_memory(memory)
     if text == OFF:
+        if memory is not None:
+            raise UsageError("--memory needs volatile caches, whose misses it serves")
         return None
     if text == AUTO:
-        return DEFAULT_PROFILE
+        return DEFAULT_PROFILE if memory is None else MEMORY_PROFILE
     if text not in profiles():
         raise UsageError(f"--caches {text}: choose {AUTO}, {OFF}, {', '.join(profiles())}")
     return text

@@ -11,20 +11,18 @@ check of CPUs side by side where one CPU has all the work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import AbstractContextManager
 
 import pytest
 
-from lab.machine.cut_points import attach_cut_points
 from lab.machine.machine import Machine
-from lab.machine.memories import MEMORIES, MEMORY_PROFILE
+from lab.machine.memories import MEMORIES
 from lab.media.engine import Engine, memory
 from lab.testbed.guest_job import PROGRAM_DIR, numbers_in
-from lab.testbed.machines import make_config, with_caches
+from lab.testbed.machines import make_config
+from lab.testbed.memory_machine import booted_on, served
 from lab.verdict import BrokenError
-from tests.support.claims import BOOT_LIMIT_S, cut_and_resume, machine_name
+from tests.support.claims import cut_and_resume, machine_name
 
 CYCLE_PS = 625  # of the profile: 1600 MHz
 HIT_PS = CYCLE_PS * 10 / 8  # eight loads in ten instructions
@@ -39,15 +37,8 @@ LOADS = 1_000_000  # threads do not begin at the same moment
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 
-@contextmanager
-def machine_with(name: str | None, cpus: int = 1) -> Iterator[Machine]:
-    config = with_caches(make_config(machine_name("mem"), cpus, "fast"), MEMORY_PROFILE)
-    config = replace(config, memory=name)
-    with Machine.create(config, destroy_on_exit=True) as machine:
-        attach_cut_points(machine)
-        machine.boot()
-        machine.wait_up(BOOT_LIMIT_S)
-        yield machine
+def machine_with(name: str | None, cpus: int = 1) -> AbstractContextManager[Machine]:
+    return booted_on(name, make_config(machine_name("mem"), cpus, "fast"))
 
 
 def measure(
@@ -55,17 +46,6 @@ def measure(
 ) -> dict[str, int]:
     words = f"--bytes {memory_bytes} --threads {threads} --loads {loads}"
     return numbers_in(machine.run_in_guest(f"{PROGRAM_DIR}/rem-latency {words}").stdout)
-
-
-def counted(machine: Machine) -> dict[str, int]:
-    """What the controller has served so far."""
-    assert machine.qemu is not None and machine.plugin is not None
-    machine.qemu.qmp.execute("stop")
-    machine.plugin.read()
-    counters = machine.plugin.memory()
-    machine.qemu.qmp.execute("cont")
-    assert counters is not None
-    return counters
 
 
 def model_read_ps(name: str) -> float:
@@ -103,9 +83,9 @@ def check_side_by_side(machine: Machine, threads: int) -> None:
 @pytest.mark.parametrize("name", ["ocpmem", "dram"])
 def test_loads_take_what_the_models_give(name: str) -> None:
     with machine_with(name) as machine:
-        before = counted(machine)
+        before = served(machine)
         check_loads(machine, name)
-        after = counted(machine)
+        after = served(machine)
         reads = after["reads"] - before["reads"]
         assert reads >= 100_000
         mean_ps = (after["read_ns"] - before["read_ns"]) * 1000 / reads

@@ -15,6 +15,7 @@ from lab.errors import InfraError, UsageError
 from lab.machine import caches
 from lab.machine.config import MachineConfig
 from lab.machine.files import MachineFiles
+from lab.machine.memories import MEMORY_PROFILE
 from lab.machine.qemu import NVRAM_PHYS, BootOptions, Wires, build_command
 
 CONFIG = MachineConfig(
@@ -96,6 +97,15 @@ def test_profiles_are_checked_by_name() -> None:
     assert caches.check_profile("wsp-d510") == "wsp-d510"
     with pytest.raises(UsageError, match=r"--caches vax: choose auto, off, .*wsp-c5528"):
         caches.check_profile("vax")
+
+
+def test_memory_has_caches_of_its_own() -> None:
+    assert caches.check_profile("auto", "dram") == MEMORY_PROFILE
+    assert caches.check_profile("wsp-d510", "ocpmem:row_buffer=off") == "wsp-d510"
+    with pytest.raises(UsageError, match=r"--memory needs volatile caches"):
+        caches.check_profile("off", "dram")
+    with pytest.raises(UsageError, match=r"--memory tape: choose one of ocpmem, .*dram"):
+        caches.check_profile("auto", "tape")
 
 
 def test_caches_without_icount_or_plugin_are_refused() -> None:

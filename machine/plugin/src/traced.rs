@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The timing of memory, flat or by a controller, and the trace of its requests (`format/rem_trace.h`): misses, write-backs,
-//! and waits until written data is durable, with the instructions between them.
+//! The timing of memory, flat or by a controller, and the trace of its requests
+//! (`format/rem_trace.h`): misses, write-backs, and waits until written data is durable, with the
+//! instructions between them.
 //!
 //! A trace is held in memory, bounded, and written when it is complete: the file appears at once.
 //! Only accesses by instructions are in it, not those of devices nor the time of halted vCPUs.
