@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -73,6 +73,7 @@ def raise_machine_check(machine: Machine, phys: int) -> None:
 
 @contextmanager
 def reader(machine: Machine) -> Iterator[subprocess.Popen[str]]:
+    """Begun while the VM is stopped: all that it reads comes after the breakpoint is set."""
     argv = machine.guest.command_line(READ)
     child = spawn(argv, cwd=machine.files.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
@@ -83,8 +84,9 @@ def reader(machine: Machine) -> Iterator[subprocess.Popen[str]]:
 
 def test_machine_check_in_a_load_from_media_is_an_error_of_it(machine: Machine) -> None:
     phys, copy = status(machine)["phys"], address(machine)
-    with reader(machine) as child:
+    with ExitStack() as stack:
         with Gdb(machine) as gdb:
+            child = stack.enter_context(reader(machine))
             load_at = copy + gdb.read(copy, COPY_BYTES).index(LOAD)
             # The copy of the disk's driver, and then the first line of the search for the lost one.
             for _ in range(2):
@@ -108,8 +110,9 @@ def test_the_same_where_there_is_no_fix_up_is_a_panic(machine: Machine) -> None:
     assert machine.console is not None
     before = machine.console.position()
     phys, copy = status(machine)["phys"], address(machine)
-    with reader(machine):
+    with ExitStack() as stack:
         with Gdb(machine) as gdb:
+            stack.enter_context(reader(machine))
             run_to_copy_of_media(gdb, copy)
             raise_machine_check(machine, phys)
         machine.console.expect("Kernel panic - not syncing: ", LIMIT_S, before)
