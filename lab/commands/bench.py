@@ -292,6 +292,65 @@ def _contrib(text: str) -> Path | None:
         return None
 
 
+def checked_ways(text: str) -> tuple[str, ...]:
+    from lab.bench.persist_ways import WAYS
+
+    if text == "all":
+        return tuple(WAYS)
+    names = tuple(dict.fromkeys(text.split(",")))
+    for name in names:
+        if name not in WAYS:
+            raise UsageError(f"--ways {name}: give all, or some of {', '.join(WAYS)}")
+    return names
+
+
+def checked_programs(text: str) -> tuple[str, ...]:
+    from lab.setup.persist import program_names
+
+    names = program_names()
+    chosen = names if text == "all" else [name for name in text.split(",") if name]
+    for name in chosen:
+        if name not in names:
+            raise UsageError(f"--programs {name}: give all, or some of {', '.join(names)}")
+    return tuple(chosen)
+
+
+@bench.command("persist")
+def persist(
+    ways: Annotated[
+        str,
+        typer.Option(
+            help="All, or some of ours, dpm, fof, syspc, acheckpc, scheckpc, heap, block, dax."
+        ),
+    ] = "all",
+    programs: Annotated[
+        str, typer.Option(help="Further programs for acheckpc: names, or all.")
+    ] = "",
+    memory: Annotated[
+        str, typer.Option(help="The memory's controller, as --memory of run.")
+    ] = "ocpmem",
+    steps: Annotated[
+        int, typer.Option(help="Steps of the program, a multiple of 16; 400,000 take 1 s.", min=16)
+    ] = 1_200_000,
+    seed: Annotated[int, typer.Option(help="Chooses the moment of the power failure.")] = 1,
+    as_json: JsonOption = False,
+) -> int:
+    """Compare ways to survive a power failure: one program, one failure, the same memory.
+
+    Time and energy over the same program without a failure, by the model of cores and memory. Not
+    ok if a way fails or ends with another result, or if Stop and Go cost more than 1 % where power
+    fails each 5 minutes.
+    """
+    from lab.bench.persist import Plan, run
+    from lab.machine.memories import check_memory
+
+    if steps % 16:
+        raise UsageError(f"--steps {steps}: give a multiple of 16")
+    check_memory(memory)
+    plan = Plan(checked_ways(ways), checked_programs(programs), memory, steps, seed)
+    return _show(run(plan, info), as_json)
+
+
 @bench.command("media")
 def media(
     requests: Annotated[int, typer.Option(help="Random requests over 4 GiB.", min=1)] = 100_000_000,

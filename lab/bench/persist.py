@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`rem bench persist`: one program, one power failure, every way to survive it (LightPC, section VI
+and Figures 18 to 21).
+
+Method: for each way a machine of its own on the modelled memory (`rem run --memory`), one CPU, the
+same kernel (kernel/config/server.config), root and medium. The program runs once without a failure
+and once with one, at a moment that the seed chooses, in guest time. After the failure the way
+brings the program back, and it must end with the digest of the plain run.
+
+Time is the model's, from the program's begin to its end, without the time in which the power was
+off: the plugin takes it, and the memory's energy, when the guest writes marks to a port. Energy:
+the memory's by its counts, the cores' by their time working, stalled and halted (models/memory/
+parts/lpc-core.toml). Both of the machine until the program's end, a boot included.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lab.bench.persist_ways import (
+    BIN,
+    DEVICE,
+    HIBERNATE,
+    PLAIN,
+    PROGRAM,
+    WAYS,
+    Failure,
+    Way,
+    checkpointed,
+)
+from lab.errors import HangError, RemError
+from lab.guest_root.spec import RootSpec
+from lab.machine.cut_plan import UNANNOUNCED
+from lab.machine.machine import Machine
+from lab.machine.memories import MEMORY_PROFILE
+from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, Snapshot, ctl_path
+from lab.machine.plugin_clock import attach
+from lab.machine.qemu import NVRAM_PHYS
+from lab.media.engine import Engine
+from lab.progress import step
+from lab.result import Result
+from lab.setup.persist import PersistPrograms
+from lab.setup.products import Kernel, Plugin, Root, need, need_all
+from lab.testbed.machines import make_config
+from lab.verdict import BrokenError
+
+REGION_BYTES = 256 << 20
+PACKAGES = ("criu",)
+PORT, BEGIN, DONE = 0x80, 1, 2  # rem-mark's port, and the bytes written to it
+OUTS = (STOPPED_OUT, (PORT, BEGIN), (PORT, DONE))
+QUANTUM_INSNS = 2000
+BOOT_LIMIT_S = 600.0
+RUN_LIMIT_S = 7200.0  # only for hangs
+OFF_LIMIT_S = 1800.0
+POLL_S = 0.1
+AT_ONCE = 2
+# Steps of the program in a second of guest time: to choose the moment of the failure, no figure.
+STEPS_OF_S = 400_000
+BETWEEN_CUTS_S = 300
+OURS_VS_PLAIN_MAX = 1.01
+# LightPC, Figure 19: cycles over LightPC's.
+PAPER_OVER_LIGHTPC = {"syspc": 1.6, "acheckpc": 8.8, "scheckpc": 2.4}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure."""
+
+    ways: tuple[str, ...] = tuple(WAYS)
+    programs: tuple[str, ...] = ()  # further ones, for A-CheckPC
+    memory: str = "ocpmem"
+    steps: int = 1_000_000
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Time and energy of a machine."""
+
+    ns: int
+    pj: int
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.ns + other.ns, self.pj + other.pj)
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(self.ns - other.ns, self.pj - other.pj)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run of a way."""
+
+    cost: Cost
+    digest: str
+    save: Cost | None = None  # from the failure to the loss of power
+    back: Cost | None = None  # from power-on until the program works again
+
+
+class Rig:
+    """A running machine whose marks the plugin sees."""
+
+    def __init__(self, machine: Machine, control: PluginControl, spec: PluginSpec) -> None:
+        self.machine = machine
+        self.control = control
+        self.spec = spec
+        parts = Engine.ready().ask_once("parts")["parts"]
+        self._core_mw = {
+            row["parameter"]: row["value"] for row in parts if row["part"] == "lpc-core"
+        }
+
+    def sh(self, command: str, limit_s: float = BOOT_LIMIT_S) -> str:
+        return self.machine.run_in_guest(command, limit_s=limit_s).stdout
+
+    def mark(self, byte: int, limit_s: float) -> Cost:
+        """Wait for a mark; the cost until then, since the process began."""
+        snapshot = self.control.wait_mark(self.spec.out_mark(OUTS.index((PORT, byte))), limit_s)
+        return self.cost(snapshot)
+
+    def cost(self, snapshot: Snapshot) -> Cost:
+        """Until *snapshot*, which was taken with the controller's counters."""
+        counts = self.control.memory()
+        if counts is None:
+            raise RemError("the plugin reports no memory controller")
+        assert snapshot.halted_ns is not None
+        energies = sum(value for name, value in counts.items() if name.endswith("_pj"))
+        mw = self._core_mw
+        for insns, waited_ns in zip(snapshot.count, snapshot.waited_ns, strict=True):
+            energies += mw["active_mw"] * insns * snapshot.cycle_ps / 1000  # mW ns = pJ
+            energies += mw["stalled_mw"] * waited_ns
+        energies += mw["parked_mw"] * snapshot.halted_ns
+        return Cost(counts["guest_ns"], int(energies))
+
+    def now(self) -> Cost:
+        assert self.machine.qemu is not None
+        qmp = self.machine.qemu.qmp
+        was_running = qmp.execute("query-status")["status"] == "running"
+        qmp.execute("stop")
+        cost = self.cost(self.control.read())
+        if was_running:
+            qmp.execute("cont")
+        return cost
+
+
+@contextmanager
+def _rig(plan: Plan, way: Way) -> Iterator[Rig]:
+    built = need_all([Kernel("server"), Plugin(), Root(RootSpec(packages=PACKAGES))])
+    name = f"persist-{way.name}-{os.getpid()}"[:32]
+    config = make_config(name, 1, way.stop_mode, built[Kernel("server")].bz_image)
+    phys = NVRAM_PHYS + config.nvram_bytes - REGION_BYTES
+    spec = PluginSpec(built[Plugin()], cut=True, quantum=QUANTUM_INSNS, outs=OUTS, user=True)
+    config = replace(
+        config,
+        root=built[Root(RootSpec(packages=PACKAGES))],
+        network="auto",
+        icount=True,
+        caches=MEMORY_PROFILE,
+        memory=plan.memory,
+        plugin=spec.argument(ctl_path(name)),
+        cmdline_extra=f"memmap={REGION_BYTES >> 20}M!{phys:#x} resume={DEVICE}",
+    )
+    with Machine.create(config, destroy_on_exit=True) as machine:
+        rig = Rig(machine, attach(machine, spec), spec)
+        machine.boot()
+        machine.wait_up(BOOT_LIMIT_S)
+        rig.sh(f"mkdir -p {BIN}")
+        for path in sorted(need(PersistPrograms()).iterdir()):
+            if path.is_file() and os.access(path, os.X_OK):
+                machine.guest.put(path, f"{BIN}/{path.name}")
+        rig.sh("sync")
+        yield rig
+
+
+def _start(rig: Rig, way: Way, program: str, steps: int) -> Cost:
+    """Start the program, and what runs beside it."""
+    rig.control.reset_marks()
+    beside = f"export pid; setsid sh -c '{way.beside}' >/run/beside.log 2>&1 </dev/null &"
+    rig.sh(
+        f"""rounds={steps}; {BIN}/rem-mark {BEGIN}
+setsid {program} >{way.log} 2>&1 </dev/null &
+pid=$!
+{beside if way.beside else ""}
+setsid {BIN}/rem-mark {DONE} $pid >/dev/null 2>&1 </dev/null &"""
+    )
+    return rig.mark(BEGIN, BOOT_LIMIT_S)
+
+
+def _digest(rig: Rig, way: Way) -> str:
+    text = rig.sh(f"cat {way.log}")
+    for line in text.splitlines():
+        if line.startswith("OK "):
+            words = dict(word.split("=") for word in line.split() if "=" in word)
+            return words["digest"]
+    raise BrokenError("no-result", f"{way.name}: the program ended without a result: {text!r}")
+
+
+def run_whole(rig: Rig, way: Way, program: str, steps: int) -> Outcome:
+    """Without a failure."""
+    begin = _start(rig, way, program, steps)
+    done = rig.mark(DONE, RUN_LIMIT_S)
+    return Outcome(done - begin, _digest(rig, way))
+
+
+def _hibernate(rig: Rig) -> None:
+    """Until the machine has switched itself off."""
+    machine = rig.machine
+    assert machine.qemu is not None
+    qmp = machine.qemu.qmp
+    qmp.execute("set-action", shutdown="pause")
+    rig.sh(f"setsid sh -c '{HIBERNATE}' >/run/hibernate.log 2>&1 </dev/null &")
+    end_s = time.monotonic() + OFF_LIMIT_S
+    while qmp.execute("query-status")["status"] == "running":
+        if time.monotonic() > end_s:
+            said = ""
+            with suppress(RemError):
+                said = rig.sh("cat /run/hibernate.log; dmesg | tail -n 3", limit_s=20)
+            raise HangError(f"no hibernation within {OFF_LIMIT_S:g} s: {said.strip()}")
+        time.sleep(POLL_S)
+
+
+def _fail(rig: Rig, way: Way) -> tuple[Cost, Cost]:
+    """The power fails; the costs at its failure and until it is gone."""
+    machine = rig.machine
+    failed = rig.now()
+    if way.failure is Failure.STOP:
+        record = machine.cut()
+        if not record.stopped:
+            raise BrokenError("no-stop", f"{way.name}: no Stop within the hold-up")
+        end = rig.control.first(rig.spec.out_mark(0))
+        assert end is not None
+        gone = rig.cost(end)
+    else:
+        if way.failure is Failure.HIBERNATE:
+            _hibernate(rig)
+        gone = rig.now()
+        machine.cut(UNANNOUNCED)
+    machine.guest.close()
+    return failed, gone
+
+
+def _come_back(rig: Rig, way: Way, program: str, steps: int) -> Cost:
+    """Power is back: until the program works again."""
+    machine = rig.machine
+    if way.failure is Failure.STOP:
+        machine.resume()
+        note = machine.wait_boot_note(BOOT_LIMIT_S)
+        if not note.resumed:
+            raise BrokenError("cold", f"{way.name}: the loader did not resume: {note.reason}")
+        return _first_user(rig)
+    machine.boot()
+    if way.failure is Failure.HIBERNATE:
+        back = _first_user(rig)
+        machine.guest.wait_ssh(BOOT_LIMIT_S)
+        return back
+    machine.wait_up(BOOT_LIMIT_S)
+    assert way.back is not None
+    if way.again is None:
+        rig.sh(way.back)
+        _start(rig, replace(way, beside=""), program, steps)
+    else:
+        rig.sh(
+            f"""{way.back} && {way.again} && {BIN}/rem-mark {BEGIN}
+setsid {BIN}/rem-mark {DONE} $pid >/dev/null 2>&1 </dev/null &"""
+        )
+    return rig.mark(BEGIN, BOOT_LIMIT_S)
+
+
+def _first_user(rig: Rig) -> Cost:
+    snapshot = rig.control.wait_mark(rig.spec.user_mark(), BOOT_LIMIT_S)
+    assert snapshot.halted_ns is not None
+    # No mark of a port: the time is the snapshot's, and no energy is known.
+    return Cost(snapshot.clock_ns(0) + snapshot.halted_ns, 0)
+
+
+def run_cut(rig: Rig, way: Way, program: str, steps: int, after_s: float) -> Outcome:
+    """With one failure, *after_s* of guest time after the program's begin."""
+    begin = _start(rig, way, program, steps)
+    rig.sh(f"sleep {after_s:.3f}", limit_s=RUN_LIMIT_S)
+    failed, gone = _fail(rig, way)
+    back = _come_back(rig, way, program, steps)
+    done = rig.mark(DONE, RUN_LIMIT_S)
+    return Outcome(gone - begin + done, _digest(rig, way), gone - failed, back)
+
+
+def _prepare(rig: Rig, way: Way) -> None:
+    rig.sh(f"umount /mnt 2>/dev/null; {way.prepare}")
+
+
+def measure(plan: Plan, way: Way, steps: int, after_s: float) -> dict[str, Outcome]:
+    """Without a failure, and with one; `ours` runs the plain program without anything, too."""
+    with _rig(plan, way) as rig:
+        found = {}
+        if way.name == "ours":
+            found["plain"] = run_whole(rig, way, PLAIN, steps)
+        _prepare(rig, way)
+        found["whole"] = run_whole(rig, way, way.program, steps)
+        _prepare(rig, way)
+        found["cut"] = run_cut(rig, way, way.program, steps, after_s)
+        return found
+
+
+def _add(result: Result, name: str, outcomes: dict[str, Outcome], plain: Outcome) -> None:
+    whole, cut = outcomes["whole"], outcomes["cut"]
+    result.add(f"{name}_time_over_plain", round(cut.cost.ns / plain.cost.ns, 4), "", "modelled")
+    result.add(f"{name}_energy_over_plain", round(cut.cost.pj / plain.cost.pj, 4), "", "modelled")
+    persist_ns = whole.cost.ns - plain.cost.ns
+    result.add(f"{name}_work_ns", plain.cost.ns, "ns", "modelled")
+    result.add(f"{name}_persistence_ns", persist_ns, "ns", "modelled")
+    assert cut.save is not None and cut.back is not None
+    result.add(f"{name}_save_ns", cut.save.ns, "ns", "modelled")
+    result.add(f"{name}_back_ns", cut.back.ns, "ns", "modelled")
+    again_ns = cut.cost.ns - whole.cost.ns - cut.save.ns - cut.back.ns
+    result.add(f"{name}_again_ns", again_ns, "ns", "modelled")
+
+
+def run(plan: Plan, print_line: Callable[[str], None]) -> Result:
+    """All ways of the plan."""
+    result = Result("bench-persist")
+    need_all([Kernel("server"), Plugin(), Root(RootSpec(packages=PACKAGES)), PersistPrograms()])
+    share = random.Random(plan.seed).uniform(0.3, 0.8)
+    after_s = share * plan.steps / STEPS_OF_S
+    ways = [WAYS[name] for name in dict.fromkeys(("ours", *plan.ways))]
+    ways += [checkpointed(program) for program in plan.programs if program != PROGRAM]
+    found: dict[str, dict[str, Outcome]] = {}
+    with step("ways to persist", len(ways), "ways") as shown, ThreadPoolExecutor(AT_ONCE) as pool:
+
+        def one(way: Way) -> tuple[Way, Any]:
+            try:
+                return way, measure(plan, way, plan.steps, after_s)
+            except RemError as error:
+                return way, error
+
+        for way, outcome in pool.map(one, ways):
+            shown.advance()
+            if isinstance(outcome, RemError):
+                print_line(f"FAILED: {way.name}: {outcome.message}")
+                result.ok = False
+            else:
+                found[way.name] = outcome
+                print_line(f"{way.name}: {way.about}")
+    plain = found["ours"]["plain"]
+    equal = 0
+    for name, outcomes in found.items():
+        _add(result, name, outcomes, plain)
+        same = {outcome.digest for outcome in outcomes.values()} == {plain.digest}
+        equal += same
+        if not same:
+            print_line(f"FAILED: {name}: another result than plain's")
+            result.ok = False
+    ours = found["ours"]["cut"]
+    for name, paper in PAPER_OVER_LIGHTPC.items():
+        if name in found:
+            ratio = found[name]["cut"].cost.ns / ours.cost.ns
+            result.add(f"{name}_over_ours", round(ratio, 3), "", "modelled")
+            print_line(f"{name}: {ratio:.2f} times ours; the paper: {paper} times LightPC's")
+    assert ours.save is not None and ours.back is not None
+    lost_ns = ours.save.ns + ours.back.ns
+    vs_plain = found["ours"]["whole"].cost.ns / plain.cost.ns * (1 + lost_ns / BETWEEN_CUTS_S / 1e9)
+    result.add("ours_vs_plain", round(vs_plain, 5), "", "modelled")
+    print_line(
+        f"ours_vs_plain = whole / plain * (1 + (save + back) / {BETWEEN_CUTS_S} s) = {vs_plain:.5f}"
+    )
+    result.ok &= vs_plain <= OURS_VS_PLAIN_MAX
+    result.add("methods", len(found), "ways", "counted")
+    result.add("results_equal", equal, "ways", "counted")
+    return result

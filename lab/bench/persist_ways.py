@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The ways to persist that `rem bench persist` compares: what each prepares, runs, does when power
+fails, and does when power is back.
+
+All have the same medium: the last 256 MiB of NVRAM, /dev/pmem0, as swap space or with a file
+system on it. What Stop and Go keep is in the rest of the same NVRAM.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from lab.machine.config import StopModeName
+
+BIN = "/root/persist"
+DEVICE = "/dev/pmem0"
+PLACE = "/mnt"
+PROGRAM = "table"  # which every way can run, or has its own form of
+MKFS = f"mkfs.ext4 -q -F -b 4096 {DEVICE}"
+MOUNT = f"mount {DEVICE} {PLACE}"
+MOUNT_DAX = f"mount -o dax {DEVICE} {PLACE}"
+CHECKPOINT_EVERY_S = 1  # LightPC, section VI: S-CheckPC
+FIRST_PID = 20000  # no process of another boot has the number when CRIU needs it
+
+HIBERNATE = f"swapon {DEVICE} && echo shutdown >/sys/power/disk && echo disk >/sys/power/state"
+DUMPS = f"""n=0
+while sleep {CHECKPOINT_EVERY_S}; do
+    n=$((n + 1))
+    mkdir {PLACE}/$n
+    criu dump -t $pid -D {PLACE}/$n --leave-running >/dev/null || exit
+    sync
+    ln -sfn $n {PLACE}/new && mv -T {PLACE}/new {PLACE}/last && sync
+    rm -rf {PLACE}/$((n - 1))
+done"""
+
+
+class Failure(Enum):
+    """What a way does when power fails."""
+
+    STOP = "Stop"  # within the supply's hold-up
+    HIBERNATE = "hibernation"  # which needs power much longer
+    NOTHING = "nothing"  # the power is gone at once
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way. Commands are the guest's; they run with $rounds set."""
+
+    name: str
+    about: str
+    failure: Failure
+    program: str  # of guest/persist, with its arguments
+    prepare: str = ":"  # once, before the program
+    beside: str = ""  # runs beside the program, which is $pid
+    back: str | None = None  # power is back, after a cold boot; None: the program goes on by itself
+    again: str | None = None  # what runs then; None: the program anew, which recovers by itself
+    log: str = "/run/persist.log"
+    stop_mode: StopModeName | None = None
+
+
+def _kept(name: str, about: str, program: str, dax: bool = True) -> Way:
+    """A program that keeps its own state in files."""
+    mount = MOUNT_DAX if dax else MOUNT
+    return Way(name, about, Failure.NOTHING, program, f"{MKFS} && {mount}", back=mount)
+
+
+PLAIN = f"{BIN}/{PROGRAM} --rounds $rounds"
+
+WAYS = {
+    way.name: way
+    for way in (
+        Way("ours", "Stop and Go", Failure.STOP, PLAIN, stop_mode="fast"),
+        Way(
+            "dpm",
+            "LightPC's Stop: processes frozen, then each device suspended by its driver",
+            Failure.STOP,
+            PLAIN,
+            stop_mode="dpm",
+        ),
+        Way(
+            "fof",
+            "WSP's flush on fail: a persistent region of plain memory, no flush at commit",
+            Failure.STOP,
+            f"{BIN}/{PROGRAM}-fof --rounds $rounds --file {PLACE}/fof",
+            f"{MKFS} && {MOUNT_DAX}",
+            stop_mode="fast",
+        ),
+        Way(
+            "syspc",
+            "SysPC: Linux hibernates to the same memory",
+            Failure.HIBERNATE,
+            PLAIN,
+            f"mkswap -q {DEVICE} >/dev/null",
+        ),
+        Way(
+            "acheckpc",
+            "A-CheckPC: checkpoints at the ends of functions, by the compiler",
+            Failure.NOTHING,
+            f"{BIN}/{PROGRAM}-checkpoint --rounds $rounds --file {PLACE}/checkpoint",
+            f"{MKFS} && {MOUNT_DAX}",
+            back=MOUNT_DAX,
+        ),
+        Way(
+            "scheckpc",
+            f"S-CheckPC: CRIU dumps the process each {CHECKPOINT_EVERY_S} s",
+            Failure.NOTHING,
+            PLAIN,
+            f"{MKFS} && {MOUNT} && echo {FIRST_PID} >/proc/sys/kernel/ns_last_pid",
+            beside=DUMPS,
+            back=MOUNT,
+            again=f"criu restore -D {PLACE}/last -d --pidfile /run/pid >/dev/null"
+            " && pid=$(cat /run/pid)",
+            log=f"{PLACE}/log",
+        ),
+        _kept("heap", "a persistent heap that flushes on commit, undo logs",
+              f"{BIN}/{PROGRAM}-heap --rounds $rounds --file {PLACE}/heap"),
+        _kept("block", "a log and snapshots on a block device, fdatasync",
+              f"{BIN}/{PROGRAM}-block --rounds $rounds --folder {PLACE}", dax=False),
+        _kept("dax", "mapped persistent memory, written back by the program",
+              f"{BIN}/{PROGRAM}-dax --rounds $rounds --file {PLACE}/table"),
+    )
+}  # fmt: skip
+
+
+def checkpointed(program: str) -> Way:
+    """A-CheckPC of another program."""
+    way = WAYS["acheckpc"]
+    return Way(
+        f"{way.name}-{program}",
+        way.about,
+        way.failure,
+        f"{BIN}/{program}-checkpoint --rounds $rounds --file {PLACE}/checkpoint",
+        way.prepare,
+        back=way.back,
+    )

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: a program that saves itself (guest/persist) ends with the result of the program as
+written, wherever it is killed: at the ends of functions, in a log on disk, in a heap, in mapped
+memory.
+
+Method: on the host, where a file's pages outlive a killed process, so that only the order of
+stores and the return to a checkpoint are tested; in a guest whose caches are lost, `rem bench
+persist` does the rest. Each program is killed at moments that a seed chooses, until it ends.
+Negative proof: bytes of the newest checkpoint are changed between two runs, and the same check is
+red.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lab.setup.persist import PersistPrograms, program_names
+from lab.setup.products import need
+from lab.verdict import BrokenError
+
+pytestmark = pytest.mark.full
+
+# Rounds that take half a second or more on any host, and so several kills.
+ROUNDS = {
+    "compress": 100,
+    "matrix": 400,
+    "path": 100,
+    "sha512": 3000,
+    "sort": 60,
+    "stencil": 6000,
+    "table": 48_000,
+    "tree": 30,
+}
+KEEPERS = {
+    "block": ("--folder", "."),
+    "dax": ("--file", "table", "--volatile", "1"),
+    "heap": ("--file", "heap", "--volatile", "1"),
+}
+KEEPER_STEPS = 48_000
+SHORTEST_S, LONGEST_S = 0.01, 0.4
+KILLS_MAX = 200
+LIMIT_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def programs() -> Path:
+    return need(PersistPrograms())
+
+
+def digest_in(text: str) -> str:
+    line = next((line for line in text.splitlines() if line.startswith("OK ")), "")
+    words = dict(word.split("=") for word in line.split() if "=" in word)
+    return words.get("digest", "")
+
+
+def digest_as_written(programs: Path, program: str, rounds: int) -> str:
+    argv: list[str | Path] = [programs / program, "--rounds", str(rounds)]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=LIMIT_S)
+    return digest_in(done.stdout)
+
+
+def run_and_kill(
+    argv: list[str | Path],
+    cwd: Path,
+    seed: int,
+    after_kill: Callable[[], None] = lambda: None,
+) -> tuple[str, int]:
+    """Run until it ends, killed again and again; its output, and how often it recovered."""
+    chosen = random.Random(seed)
+    recoveries = 0
+    for number in range(KILLS_MAX + 1):
+        limit_s = chosen.uniform(SHORTEST_S, LONGEST_S) if number < KILLS_MAX else LIMIT_S
+        child = subprocess.Popen(argv, cwd=cwd, stdout=subprocess.PIPE, text=True)
+        try:
+            output, _ = child.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            output, _ = child.communicate()
+            recoveries += "recovered=" in output and "recovered=0 " not in output
+            after_kill()
+        else:
+            recoveries += "recovered=" in output and "recovered=0 " not in output
+            return output, recoveries
+    raise AssertionError("not reached: the last run has no kill")
+
+
+def check_result(output: str, wanted: str) -> None:
+    """Inner check."""
+    if digest_in(output) != wanted:
+        raise BrokenError("other-result", f"{output!r}, as written: {wanted}")
+
+
+def checkpointing(programs: Path, program: str) -> list[str | Path]:
+    rounds = str(ROUNDS[program])
+    path = programs / f"{program}-checkpoint"
+    return [path, "--rounds", rounds, "--file", "checkpoint", "--volatile", "1"]
+
+
+def test_all_programs_are_here() -> None:
+    assert sorted(ROUNDS) == program_names()
+    assert len(ROUNDS) >= 8
+
+
+@pytest.mark.parametrize("program", sorted(ROUNDS))
+def test_checkpoints_at_the_ends_of_functions(programs: Path, tmp_path: Path, program: str) -> None:
+    wanted = digest_as_written(programs, program, ROUNDS[program])
+    output, recoveries = run_and_kill(checkpointing(programs, program), tmp_path, seed=1)
+    check_result(output, wanted)
+    assert recoveries, "it was never killed while it worked"
+
+
+@pytest.mark.parametrize("keeper", sorted(KEEPERS))
+def test_table_kept_in_other_ways(programs: Path, tmp_path: Path, keeper: str) -> None:
+    wanted = digest_as_written(programs, "table", KEEPER_STEPS)
+    path = programs / f"table-{keeper}"
+    argv: list[str | Path] = [path, "--rounds", str(KEEPER_STEPS), *KEEPERS[keeper]]
+    output, recoveries = run_and_kill(argv, tmp_path, seed=1)
+    check_result(output, wanted)
+    assert recoveries, "it was never killed while it worked"
+
+
+def test_changed_checkpoint_is_found(programs: Path, tmp_path: Path) -> None:
+    wanted = digest_as_written(programs, "table", ROUNDS["table"])
+    file = tmp_path / "checkpoint"
+
+    def damage() -> None:
+        """The image of all variables: recovery takes from it what the log does not have."""
+        with file.open("r+b") as stream:
+            stream.seek(4096)
+            image = stream.read(1 << 20)
+            stream.seek(4096)
+            stream.write(bytes(byte ^ 1 for byte in image))
+
+    output, _ = run_and_kill(checkpointing(programs, "table"), tmp_path, 1, damage)
+    with pytest.raises(BrokenError) as found:
+        check_result(output, wanted)
+    assert found.value.verdict == "other-result"
