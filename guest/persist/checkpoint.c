@@ -347,8 +347,8 @@ int main(int argc, char **argv)
 	if (head->magic == MAGIC && head->identity == identity && head->current)
 		recover();
 	/*
-	 * Anew. What an earlier run has left in the log has lower numbers, and
-	 * is not taken for an entry.
+	 * From the beginning. What an earlier run has left in the log has lower
+	 * numbers, and is not taken for an entry.
 	 */
 	number = (head->current >> 1) + NUMBERS_OF_A_RUN;
 	head->magic = 0;

@@ -4,7 +4,7 @@
  *
  * A log has the changes of each batch of steps, with a checksum, and is synced
  * after each; when it is full, the table is written as a whole into the other of
- * two files and synced before the log begins anew. Recovery takes the newer
+ * two files and synced, and the log begins again. Recovery takes the newer
  * table that is whole, and the batches of the log that follow it.
  */
 #include "check.h"

@@ -36,7 +36,6 @@ from lab.bench.persist_ways import (
     checkpointed,
 )
 from lab.errors import HangError, RemError
-from lab.guest_root.spec import RootSpec
 from lab.machine.cut_plan import UNANNOUNCED
 from lab.machine.machine import Machine
 from lab.machine.memories import MEMORY_PROFILE
@@ -52,7 +51,7 @@ from lab.testbed.machines import make_config
 from lab.verdict import BrokenError
 
 REGION_BYTES = 256 << 20
-PACKAGES = ("criu",)
+ROOT = Root.having("criu")
 PORT, BEGIN, DONE = 0x80, 1, 2  # rem-mark's port, and the bytes written to it
 OUTS = (STOPPED_OUT, (PORT, BEGIN), (PORT, DONE))
 QUANTUM_INSNS = 2000
@@ -151,14 +150,14 @@ class Rig:
 
 @contextmanager
 def _rig(plan: Plan, way: Way) -> Iterator[Rig]:
-    built = need_all([Kernel("server"), Plugin(), Root(RootSpec(packages=PACKAGES))])
+    built = need_all([Kernel("server"), Plugin(), ROOT])
     name = f"persist-{way.name}-{os.getpid()}"[:32]
     config = make_config(name, 1, way.stop_mode, built[Kernel("server")].bz_image)
     phys = NVRAM_PHYS + config.nvram_bytes - REGION_BYTES
     spec = PluginSpec(built[Plugin()], cut=True, quantum=QUANTUM_INSNS, outs=OUTS, user=True)
     config = replace(
         config,
-        root=built[Root(RootSpec(packages=PACKAGES))],
+        root=built[ROOT],
         network="auto",
         icount=True,
         caches=MEMORY_PROFILE,
@@ -323,7 +322,7 @@ def _add(result: Result, name: str, outcomes: dict[str, Outcome], plain: Outcome
 def run(plan: Plan, print_line: Callable[[str], None]) -> Result:
     """All ways of the plan."""
     result = Result("bench-persist")
-    need_all([Kernel("server"), Plugin(), Root(RootSpec(packages=PACKAGES)), PersistPrograms()])
+    need_all([Kernel("server"), Plugin(), ROOT, PersistPrograms()])
     share = random.Random(plan.seed).uniform(0.3, 0.8)
     after_s = share * plan.steps / STEPS_OF_S
     ways = [WAYS[name] for name in dict.fromkeys(("ours", *plan.ways))]

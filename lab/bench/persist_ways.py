@@ -54,7 +54,7 @@ class Way:
     prepare: str = ":"  # once, before the program
     beside: str = ""  # runs beside the program, which is $pid
     back: str | None = None  # power is back, after a cold boot; None: the program goes on by itself
-    again: str | None = None  # what runs then; None: the program anew, which recovers by itself
+    again: str | None = None  # what runs then; None: the program, which recovers by itself
     log: str = "/run/persist.log"
     stop_mode: StopModeName | None = None
 

@@ -18,6 +18,7 @@ from lab.setup.memory import MemoryModel
 from lab.setup.need import Part
 from lab.setup.off2f import Off2fModule, Off2fTool
 from lab.setup.openldap import LdapServer
+from lab.setup.persist import PersistPrograms
 from lab.setup.pm import Pm, PmJudge
 from lab.setup.root import Root
 from lab.setup.share_server import ShareServerFiles
@@ -80,6 +81,7 @@ OTHERS = (
         tests=("tests/guest",),
         parts=(ShareServerFiles(), Root.having("nginx"), Root.having(regions=True)),
     ),
+    Share("persist", 3, tests=("tests/persist",), parts=(PersistPrograms(),)),
     Share("media", 3, tests=("tests/media",), crates=("models/memory",), parts=(MemoryModel(),)),
 )
 SHARES = (*OTHERS, CORE)  # the order of their tests in Python
