@@ -121,16 +121,3 @@ WAYS = {
               f"{BIN}/{PROGRAM}-dax --rounds $rounds --file {PLACE}/table"),
     )
 }  # fmt: skip
-
-
-def checkpointed(program: str) -> Way:
-    """A-CheckPC of another program."""
-    way = WAYS["acheckpc"]
-    return Way(
-        f"{way.name}-{program}",
-        way.about,
-        way.failure,
-        f"{BIN}/{program}-checkpoint --rounds $rounds --file {PLACE}/checkpoint",
-        way.prepare,
-        back=way.back,
-    )

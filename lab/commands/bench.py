@@ -304,17 +304,6 @@ def checked_ways(text: str) -> tuple[str, ...]:
     return names
 
 
-def checked_programs(text: str) -> tuple[str, ...]:
-    from lab.setup.persist import program_names
-
-    names = program_names()
-    chosen = names if text == "all" else [name for name in text.split(",") if name]
-    for name in chosen:
-        if name not in names:
-            raise UsageError(f"--programs {name}: give all, or some of {', '.join(names)}")
-    return tuple(chosen)
-
-
 @bench.command("persist")
 def persist(
     ways: Annotated[
@@ -323,9 +312,6 @@ def persist(
             help="All, or some of ours, dpm, fof, syspc, acheckpc, scheckpc, heap, block, dax."
         ),
     ] = "all",
-    programs: Annotated[
-        str, typer.Option(help="Further programs for acheckpc: names, or all.")
-    ] = "",
     memory: Annotated[
         str, typer.Option(help="The memory's controller, as --memory of run.")
     ] = "ocpmem",
@@ -347,7 +333,7 @@ def persist(
     if steps % 16:
         raise UsageError(f"--steps {steps}: give a multiple of 16")
     check_memory(memory)
-    plan = Plan(checked_ways(ways), checked_programs(programs), memory, steps, seed)
+    plan = Plan(checked_ways(ways), memory, steps, seed)
     return _show(run(plan, info), as_json)
 
 
