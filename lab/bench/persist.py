@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from lab.bench.persist_ways import (
     BIN,
     DEVICE,
+    DUMP_TIMES,
     HIBERNATE,
     PLAIN,
     WAYS,
@@ -98,6 +99,7 @@ class Outcome:
     digest: str
     save: Cost | None = None  # from the failure to the loss of power
     back: Cost | None = None  # from power-on until the program works again
+    dumps_ns: tuple[int, ...] = ()  # of what runs beside the program
 
 
 class Rig:
@@ -170,7 +172,8 @@ def _rig(plan: Plan, way: Way) -> Iterator[Rig]:
         for path in sorted(need(PersistPrograms()).iterdir()):
             if path.is_file() and os.access(path, os.X_OK):
                 machine.guest.put(path, f"{BIN}/{path.name}")
-        rig.sh("sync")
+        # Disks answer in the host's time: programs are read before any is measured.
+        rig.sh(f"sync; cat {BIN}/* $(command -v criu) >/dev/null")
         yield rig
 
 
@@ -189,6 +192,7 @@ setsid {BIN}/rem-mark {DONE} $pid >/dev/null 2>&1 </dev/null &"""
 
 
 def _digest(rig: Rig, way: Way) -> str:
+    rig.machine.guest.wait_ssh(BOOT_LIMIT_S)
     text = rig.sh(f"cat {way.log}")
     for line in text.splitlines():
         if line.startswith("OK "):
@@ -201,7 +205,8 @@ def run_whole(rig: Rig, way: Way, program: str, steps: int) -> Outcome:
     """Without a failure."""
     begin = _start(rig, way, program, steps)
     done = rig.mark(DONE, RUN_LIMIT_S)
-    return Outcome(done - begin, _digest(rig, way))
+    dumps = rig.sh(f"cat {DUMP_TIMES}") if way.beside else ""
+    return Outcome(done - begin, _digest(rig, way), dumps_ns=tuple(map(int, dumps.split())))
 
 
 def _hibernate(rig: Rig) -> None:
@@ -314,6 +319,8 @@ def _add(result: Result, name: str, outcomes: dict[str, Outcome], plain: Outcome
     result.add(f"{name}_back_ns", cut.back.ns, "ns", "modelled")
     again_ns = cut.cost.ns - whole.cost.ns - cut.save.ns - cut.back.ns
     result.add(f"{name}_again_ns", again_ns, "ns", "modelled")
+    if whole.dumps_ns:
+        result.add(f"{name}_dump_max_ns", max(whole.dumps_ns), "ns", "modelled")
 
 
 def judge(found: dict[str, dict[str, Outcome]], print_line: Callable[[str], None]) -> Result:
@@ -348,13 +355,16 @@ def judge(found: dict[str, dict[str, Outcome]], print_line: Callable[[str], None
     return result
 
 
-def run(plan: Plan, print_line: Callable[[str], None]) -> Result:
-    """All ways of the plan. One that fails is listed, and the result is not ok."""
+def measure_ways(
+    plan: Plan, print_line: Callable[[str], None]
+) -> tuple[dict[str, dict[str, Outcome]], dict[str, RemError]]:
+    """The outcomes of the plan's ways, two at once, and those that failed."""
     need_all([Kernel("server"), Plugin(), ROOT, PersistPrograms()])
     share = random.Random(plan.seed).uniform(*CUT_SHARES)
     after_s = share * plan.steps / STEPS_OF_S
     ways = [WAYS[name] for name in dict.fromkeys(("ours", *plan.ways))]
-    failed = {}
+    found: dict[str, dict[str, Outcome]] = {}
+    failed: dict[str, RemError] = {}
 
     def one(way: Way) -> dict[str, Outcome] | RemError:
         try:
@@ -362,7 +372,6 @@ def run(plan: Plan, print_line: Callable[[str], None]) -> Result:
         except RemError as error:
             return error
 
-    found: dict[str, dict[str, Outcome]] = {}
     with step("ways to persist", len(ways), "ways") as shown, ThreadPoolExecutor(AT_ONCE) as pool:
         for way, outcome in zip(ways, pool.map(one, ways), strict=True):
             shown.advance()
@@ -372,6 +381,12 @@ def run(plan: Plan, print_line: Callable[[str], None]) -> Result:
             else:
                 found[way.name] = outcome
                 print_line(f"{way.name}: {way.about}")
+    return found, failed
+
+
+def run(plan: Plan, print_line: Callable[[str], None]) -> Result:
+    """All ways of the plan. One that fails is listed, and the result is not ok."""
+    found, failed = measure_ways(plan, print_line)
     if "ours" in failed:
         raise failed["ours"]
     result = judge(found, print_line)

@@ -24,13 +24,16 @@ CHECKPOINT_EVERY_S = 1  # LightPC, section VI: S-CheckPC
 FIRST_PID = 20000  # no process of another boot has the number when CRIU needs it
 
 HIBERNATE = f"swapon {DEVICE} && echo shutdown >/sys/power/disk && echo disk >/sys/power/state"
+DUMP_TIMES = "/run/dumps"  # of each dump, in ns, until it is durable
 DUMPS = f"""n=0
 while sleep {CHECKPOINT_EVERY_S}; do
     n=$((n + 1))
+    begin=$(date +%s%N)
     mkdir {PLACE}/$n
     criu dump -t $pid -D {PLACE}/$n --leave-running >/dev/null || exit
     sync
     ln -sfn $n {PLACE}/new && mv -T {PLACE}/new {PLACE}/last && sync
+    echo $(($(date +%s%N) - begin)) >>{DUMP_TIMES}
     rm -rf {PLACE}/$((n - 1))
 done"""
 
