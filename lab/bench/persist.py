@@ -8,7 +8,7 @@ and once with one, at a moment that the seed chooses, in guest time. After the f
 brings the program back, and it must end with the digest of the plain run.
 
 Time is the model's, from the program's begin to its end, without the time in which the power was
-off: the plugin takes it, and the memory's energy, when the guest writes marks to a port. Energy:
+off: the plugin takes it when the guest's rem-mark reaches a marked address. Energy:
 the memory's by its counts, the cores' by their time working, stalled and halted (models/memory/
 parts/lpc-core.toml). Both of the machine until the program's end, a boot included.
 """
@@ -38,7 +38,7 @@ from lab.machine.cut_plan import UNANNOUNCED
 from lab.machine.machine import Machine
 from lab.machine.memories import MEMORY_PROFILE
 from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, Snapshot, ctl_path
-from lab.machine.plugin_clock import attach
+from lab.machine.plugin_clock import PluginClock, attach
 from lab.machine.qemu import NVRAM_PHYS
 from lab.media.engine import Engine
 from lab.progress import step
@@ -50,17 +50,17 @@ from lab.verdict import BrokenError
 
 REGION_BYTES = 256 << 20
 ROOT = Root.having("criu")
-PORT, BEGIN, DONE = 0x80, 1, 2  # rem-mark's port, and the bytes written to it
-OUTS = (STOPPED_OUT, (PORT, BEGIN), (PORT, DONE))
+BEGIN, DONE = "begin", "done"
+MARKS = {BEGIN: 0x5EAD0000, DONE: 0x5EAE0000}  # addresses in rem-mark: guest/persist/Makefile
 QUANTUM_INSNS = 2000
-BOOT_LIMIT_S = 600.0
+BOOT_LIMIT_S = 240.0
 RUN_LIMIT_S = 7200.0  # only for hangs
 OFF_LIMIT_S = 1800.0
 POLL_S = 0.1
 AT_ONCE = 2
 # Steps of the program in a second of guest time: to choose the moment of the failure, no figure.
-STEPS_OF_S = 400_000
-CUT_SHARES = (0.3, 0.8)  # of the program's time, between which the moment lies
+STEPS_OF_S = 245_000
+CUT_SHARES = (0.5, 0.9)  # of the program's time, between which the moment lies
 BETWEEN_CUTS_S = 300
 OURS_VS_PLAIN_MAX = 1.01
 # LightPC, Figure 19: cycles over LightPC's.
@@ -117,34 +117,57 @@ class Rig:
     def sh(self, command: str, limit_s: float = BOOT_LIMIT_S) -> str:
         return self.machine.run_in_guest(command, limit_s=limit_s).stdout
 
-    def mark(self, byte: int, limit_s: float) -> Cost:
+    def mark(self, name: str, limit_s: float) -> Cost:
         """Wait for a mark; the cost until then, since the process began."""
-        snapshot = self.control.wait_mark(self.spec.out_mark(OUTS.index((PORT, byte))), limit_s)
-        return self.cost(snapshot)
+        snapshot = self.control.wait_mark(self.spec.pc_mark(list(MARKS).index(name)), limit_s)
+        return self.cost(snapshot, self._read())
 
-    def cost(self, snapshot: Snapshot) -> Cost:
-        """Until *snapshot*, which was taken with the controller's counters."""
-        counts = self.control.memory()
-        if counts is None:
-            raise RemError("the plugin reports no memory controller")
-        assert snapshot.halted_ns is not None
-        energies = sum(value for name, value in counts.items() if name.endswith("_pj"))
-        mw = self._core_mw
-        for insns, waited_ns in zip(snapshot.count, snapshot.waited_ns, strict=True):
-            energies += mw["active_mw"] * insns * snapshot.cycle_ps / 1000  # mW ns = pJ
-            energies += mw["stalled_mw"] * waited_ns
-        energies += mw["parked_mw"] * snapshot.halted_ns
-        return Cost(counts["guest_ns"], int(energies))
+    def stop_costs(self) -> tuple[Cost, Cost]:
+        """The costs until PWR_OK dropped, and until the machine reported the end of its Stop."""
+        clock, counts = self.machine.clock, self.control.memory()
+        assert isinstance(clock, PluginClock) and clock.last is not None and counts is not None
+        begin, end = clock.last
+        return self.cost(begin, counts), self.cost(end, counts)
+
+    def first_user(self) -> Cost:
+        """Wait for the first instruction of a program after power-on."""
+        snapshot = self.control.wait_mark(self.spec.user_mark(), BOOT_LIMIT_S)
+        return self.cost(snapshot, self._read())
 
     def now(self) -> Cost:
+        counts = self._read()
+        return self.cost(self.control.read(), counts)
+
+    def _read(self) -> dict[str, int]:
+        """The controller's counters now, which need a VM that is stopped."""
         assert self.machine.qemu is not None
         qmp = self.machine.qemu.qmp
         was_running = qmp.execute("query-status")["status"] == "running"
-        qmp.execute("stop")
-        cost = self.cost(self.control.read())
+        if was_running:
+            qmp.execute("stop")
+        self.control.read()
+        counts = self.control.memory()
         if was_running:
             qmp.execute("cont")
-        return cost
+        if counts is None:
+            raise RemError("the plugin reports no memory controller")
+        return counts
+
+    def cost(self, snapshot: Snapshot, counts: dict[str, int]) -> Cost:
+        """Until *snapshot*; *counts* may be a little later.
+
+        Reads and writes are those of *counts*; background and refresh are in proportion to time.
+        """
+        assert snapshot.halted_ns is not None
+        ns = snapshot.clock_ns(0) + snapshot.halted_ns
+        share = min(1.0, ns / max(1, counts["guest_ns"]))
+        pj: float = counts["activate_pj"] + counts["read_pj"] + counts["write_pj"]
+        pj += share * (counts["background_pj"] + counts["refresh_pj"])
+        mw = self._core_mw
+        waited_ns = snapshot.waited_ns[0]
+        pj += mw["active_mw"] * (snapshot.clock_ns(0) - waited_ns)  # mW ns = pJ
+        pj += mw["stalled_mw"] * waited_ns + mw["parked_mw"] * snapshot.halted_ns
+        return Cost(ns, int(pj))
 
 
 @contextmanager
@@ -153,7 +176,14 @@ def _rig(plan: Plan, way: Way) -> Iterator[Rig]:
     name = f"persist-{way.name}-{os.getpid()}"[:32]
     config = make_config(name, 1, way.stop_mode, built[Kernel("server")].bz_image)
     phys = NVRAM_PHYS + config.nvram_bytes - REGION_BYTES
-    spec = PluginSpec(built[Plugin()], cut=True, quantum=QUANTUM_INSNS, outs=OUTS, user=True)
+    spec = PluginSpec(
+        built[Plugin()],
+        cut=True,
+        quantum=QUANTUM_INSNS,
+        pcs=tuple(MARKS.values()),
+        outs=(STOPPED_OUT,),
+        user=True,
+    )
     config = replace(
         config,
         root=built[ROOT],
@@ -229,18 +259,16 @@ def _hibernate(rig: Rig) -> None:
 def _fail(rig: Rig, way: Way) -> tuple[Cost, Cost]:
     """The power fails; the costs at its failure and until it is gone."""
     machine = rig.machine
-    failed = rig.now()
     if way.failure is Failure.STOP:
         record = machine.cut()
         if not record.stopped:
             raise BrokenError("no-stop", f"{way.name}: no Stop within the hold-up")
-        end = rig.control.first(rig.spec.out_mark(0))
-        assert end is not None
-        gone = rig.cost(end)
+        failed, gone = rig.stop_costs()
     else:
+        failed = gone = rig.now()
         if way.failure is Failure.HIBERNATE:
             _hibernate(rig)
-        gone = rig.now()
+            gone = rig.now()
         machine.cut(UNANNOUNCED)
     machine.guest.close()
     return failed, gone
@@ -254,10 +282,10 @@ def _come_back(rig: Rig, way: Way, program: str, steps: int) -> Cost:
         note = machine.wait_boot_note(BOOT_LIMIT_S)
         if not note.resumed:
             raise BrokenError("cold", f"{way.name}: the loader did not resume: {note.reason}")
-        return _first_user(rig)
+        return rig.first_user()
     machine.boot()
     if way.failure is Failure.HIBERNATE:
-        back = _first_user(rig)
+        back = rig.first_user()
         machine.guest.wait_ssh(BOOT_LIMIT_S)
         return back
     machine.wait_up(BOOT_LIMIT_S)
@@ -271,13 +299,6 @@ def _come_back(rig: Rig, way: Way, program: str, steps: int) -> Cost:
 setsid {BIN}/rem-mark {DONE} $pid >/dev/null 2>&1 </dev/null &"""
         )
     return rig.mark(BEGIN, BOOT_LIMIT_S)
-
-
-def _first_user(rig: Rig) -> Cost:
-    snapshot = rig.control.wait_mark(rig.spec.user_mark(), BOOT_LIMIT_S)
-    assert snapshot.halted_ns is not None
-    # No mark of a port: the time is the snapshot's, and no energy is known.
-    return Cost(snapshot.clock_ns(0) + snapshot.halted_ns, 0)
 
 
 def run_cut(rig: Rig, way: Way, program: str, steps: int, after_s: float) -> Outcome:

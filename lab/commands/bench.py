@@ -316,8 +316,8 @@ def persist(
         str, typer.Option(help="The memory's controller, as --memory of run.")
     ] = "ocpmem",
     steps: Annotated[
-        int, typer.Option(help="Steps of the program, a multiple of 16; 400,000 take 1 s.", min=16)
-    ] = 1_200_000,
+        int, typer.Option(help="Steps of the program, a multiple of 16; 245,000 take 1 s.", min=16)
+    ] = 640_000,
     seed: Annotated[int, typer.Option(help="Chooses the moment of the power failure.")] = 1,
     as_json: JsonOption = False,
 ) -> int:
