@@ -61,6 +61,7 @@ AT_ONCE = 2
 # Steps of the program in a second of guest time: to choose the moment of the failure, no figure.
 STEPS_OF_S = 245_000
 CUT_SHARES = (0.5, 0.9)  # of the program's time, between which the moment lies
+HOLD_UP_US = 55_000  # LightPC, Figure 8a: a server's supply
 BETWEEN_CUTS_S = 300
 OURS_VS_PLAIN_MAX = 1.01
 # LightPC, Figure 19: cycles over LightPC's.
@@ -189,10 +190,12 @@ def _rig(plan: Plan, way: Way) -> Iterator[Rig]:
         root=built[ROOT],
         network="auto",
         icount=True,
+        idle_waits=True,  # a disk's answer takes the host's time, not the way to the next timer
         caches=MEMORY_PROFILE,
         memory=plan.memory,
         plugin=spec.argument(ctl_path(name)),
-        cmdline_extra=f"memmap={REGION_BYTES >> 20}M!{phys:#x} resume={DEVICE}",
+        cmdline_extra=f"memmap={REGION_BYTES >> 20}M!{phys:#x} resume={DEVICE}"
+        f" remanence.hold_up_us={HOLD_UP_US}",
     )
     with Machine.create(config, destroy_on_exit=True) as machine:
         rig = Rig(machine, attach(machine, spec), spec)

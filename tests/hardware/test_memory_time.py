@@ -32,7 +32,8 @@ SLEEP_NS = 100_000_000
 # A timer is late by a window of guest time at most, and then the kernel has to run.
 SLEEP_LATE_NS = 500_000
 SIDE_BY_SIDE = 1.1
-LOADS = 1_000_000  # of loads that hit: what interrupts take, and that threads do not begin together
+LOADS = 1_000_000  # threads do not begin at the same moment
+TRIES = 5  # an interrupt takes as long as thousands of loads that hit
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
@@ -64,11 +65,12 @@ def model_read_ps(name: str) -> float:
 
 def check_loads(machine: Machine, name: str) -> None:
     """Inner check: loads take what the models give, and a sleep its time."""
-    near, far = measure(machine, IN_CACHE, loads=LOADS), measure(machine, IN_MEMORY)
+    near_ps = min(measure(machine, IN_CACHE)["load_ps"] for _ in range(TRIES))
+    far = measure(machine, IN_MEMORY)
     expected_ps = HIT_PS + model_read_ps(name)
     if far["load_ps"] != pytest.approx(expected_ps, rel=TOLERANCE):
         raise BrokenError("other-latency", f"{far['load_ps']} ps, the model: {expected_ps:.0f} ps")
-    assert near["load_ps"] == pytest.approx(HIT_PS, rel=TOLERANCE)
+    assert near_ps == pytest.approx(HIT_PS, rel=TOLERANCE)
     assert SLEEP_NS <= far["sleep_ns"] <= SLEEP_NS + SLEEP_LATE_NS
 
 
