@@ -42,3 +42,14 @@ def read(report: Path) -> dict[str, Tests]:
             tests.skipped += 1
             tests.without_root += skipped.get("message", "").startswith(NEEDS_ROOT)
     return found
+
+
+def longest_files(report: Path, count: int) -> list[tuple[str, float]]:
+    """The files of tests that occupied a worker longest, with their minutes."""
+    minutes: dict[str, float] = {}
+    if report.exists():
+        for case in ElementTree.parse(report).iter("testcase"):
+            # A class of tests is not in the file's name.
+            name = (case.get("classname") or case.get("name") or "").split(".Test")[0]
+            minutes[name] = minutes.get(name, 0.0) + float(case.get("time", "0")) / 60
+    return sorted(minutes.items(), key=lambda item: -item[1])[:count]

@@ -81,6 +81,7 @@ TEMPORARY_BYTES = 24 << 30  # two recordings, and what other tests write
 # In TestRun.minutes.
 SET_UP, LINTERS, PYTEST = "set-up", "core: linters", "tests in Python"
 NO_TESTS = 5  # pytest's exit status if a tier has none in a folder
+LONGEST_FILES = 12  # printed at the end
 # The last line of a runner, with the numbers of tests.
 _PYTEST_LAST = re.compile(r"^=*\s*((?:\d+ [a-z]+(?:, )?)+ in [\d.]+s.*?)\s*=*$")
 _CARGO_LAST = re.compile(r"^test result: .*")
@@ -97,6 +98,7 @@ class TestRun:
     failed: list[str] = field(default_factory=list)
     last_lines: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=lambda: {"failed": 0, "skipped": 0})
+    longest: list[tuple[str, float]] = field(default_factory=list)  # files, minutes of a worker
     made_by_tests: list[str] = field(default_factory=list)  # products that set-up had not made
     began: float = field(default_factory=time.monotonic)
 
@@ -272,6 +274,7 @@ def _pytest(
         test.failed.append(PYTEST)
     for share, tests in junit.read(report).items():
         test.add(share, tests)
+    test.longest = junit.longest_files(report, LONGEST_FILES)
     test.last_lines += [line for line in lines[-3:] if pytest_last_line(line)]
 
 

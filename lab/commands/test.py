@@ -46,6 +46,8 @@ def _print_summary(done: TestRun) -> None:
         info(f"{minutes:7.2f} min  {name}{limit}")
     info(f"{done.total_minutes:7.2f} min  in all ({done.tier} tier)")
     info(f"{done.total_minutes - done.set_up_minutes:7.2f} min  without set-up")
+    for file, minutes in done.longest:
+        info(f"{minutes:7.2f} min  of a worker: {file}")
     for product in done.made_by_tests:
         info(f"made by a test, not by set-up: {product}")
     if done.over_budget():

@@ -196,3 +196,13 @@ def test_share_can_be_left_out(commands: list[list[str]], monkeypatch: pytest.Mo
     assert "core" not in done.minutes
     with pytest.raises(UsageError, match="--without none-such: .*, core"):
         testrun.run_tier(Tier.FULL, [], ["none-such"])
+
+
+def test_longest_files_are_named(tmp_path: Path) -> None:
+    report = tmp_path / "pytest.xml"
+    case = '<testcase classname="{}" name="test_x" time="{}"/>'
+    cases = [("tests.a", 60), ("tests.b.TestOfIt", 30), ("tests.b", 90), ("tests.c", 1)]
+    text = "".join(case.format(name, time_s) for name, time_s in cases)
+    report.write_text(f"<testsuites>{text}</testsuites>", encoding="ascii")
+    assert junit.longest_files(report, 2) == [("tests.b", 2.0), ("tests.a", 1.0)]
+    assert junit.longest_files(tmp_path / "none.xml", 2) == []
