@@ -34,7 +34,7 @@ from lab.bench.persist_ways import (
     Way,
 )
 from lab.errors import HangError, RemError
-from lab.machine.cut_plan import UNANNOUNCED
+from lab.machine.cut_plan import ANNOUNCED, UNANNOUNCED, CutPlan
 from lab.machine.machine import Machine
 from lab.machine.memories import MEMORY_PROFILE
 from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, Snapshot, ctl_path
@@ -172,7 +172,8 @@ class Rig:
 
 
 @contextmanager
-def _rig(plan: Plan, way: Way) -> Iterator[Rig]:
+def rig_of(plan: Plan, way: Way) -> Iterator[Rig]:
+    """A machine for a way, with the programs; destroyed at the end."""
     built = need_all([Kernel("server"), Plugin(), ROOT])
     name = f"persist-{way.name}-{os.getpid()}"[:32]
     config = make_config(name, 1, way.stop_mode, built[Kernel("server")].bz_image)
@@ -259,11 +260,11 @@ def _hibernate(rig: Rig) -> None:
         time.sleep(POLL_S)
 
 
-def _fail(rig: Rig, way: Way) -> tuple[Cost, Cost]:
+def _fail(rig: Rig, way: Way, stop: CutPlan) -> tuple[Cost, Cost]:
     """The power fails; the costs at its failure and until it is gone."""
     machine = rig.machine
     if way.failure is Failure.STOP:
-        record = machine.cut()
+        record = machine.cut(stop)
         if not record.stopped:
             raise BrokenError("no-stop", f"{way.name}: no Stop within the hold-up")
         failed, gone = rig.stop_costs()
@@ -304,30 +305,35 @@ setsid {BIN}/rem-mark {DONE} $pid >/dev/null 2>&1 </dev/null &"""
     return rig.mark(BEGIN, BOOT_LIMIT_S)
 
 
-def run_cut(rig: Rig, way: Way, program: str, steps: int, after_s: float) -> Outcome:
-    """With one failure, *after_s* of guest time after the program's begin."""
+def run_cut(rig: Rig, way: Way, steps: int, after_s: float, stop: CutPlan = ANNOUNCED) -> Outcome:
+    """With one failure, *after_s* of guest time after the program's begin.
+
+    *stop*: how the power goes for a way that stops within the hold-up.
+    """
+    program = way.program
     begin = _start(rig, way, program, steps)
     rig.sh(f"sleep {after_s:.3f}", limit_s=RUN_LIMIT_S)
-    failed, gone = _fail(rig, way)
+    failed, gone = _fail(rig, way, stop)
     back = _come_back(rig, way, program, steps)
     done = rig.mark(DONE, RUN_LIMIT_S)
     return Outcome(gone - begin + done, _digest(rig, way), gone - failed, back)
 
 
-def _prepare(rig: Rig, way: Way) -> None:
+def prepare(rig: Rig, way: Way) -> None:
+    """The medium, as the way needs it."""
     rig.sh(f"umount /mnt 2>/dev/null; {way.prepare}")
 
 
 def measure(plan: Plan, way: Way, steps: int, after_s: float) -> dict[str, Outcome]:
     """Without a failure, and with one; `ours` runs the plain program without anything, too."""
-    with _rig(plan, way) as rig:
+    with rig_of(plan, way) as rig:
         found = {}
         if way.name == "ours":
             found["plain"] = run_whole(rig, way, PLAIN, steps)
-        _prepare(rig, way)
+        prepare(rig, way)
         found["whole"] = run_whole(rig, way, way.program, steps)
-        _prepare(rig, way)
-        found["cut"] = run_cut(rig, way, way.program, steps, after_s)
+        prepare(rig, way)
+        found["cut"] = run_cut(rig, way, steps, after_s)
         return found
 
 
