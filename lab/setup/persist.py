@@ -19,11 +19,6 @@ from lab.setup.packages import Group
 SOURCES = ("guest/persist", "guest/programs/check.c", "guest/programs/check.h", "heap/c/include")
 
 
-def program_names() -> list[str]:
-    """The programs that are built as written, and to save themselves at their functions' ends."""
-    return sorted(path.stem for path in (repo_dir() / "guest" / "persist" / "works").glob("*.c"))
-
-
 @dataclass(frozen=True)
 class PersistPrograms(Part[Path]):
     """A folder with them: static, for any x86-64 Linux."""

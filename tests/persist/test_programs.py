@@ -19,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.setup.persist import PersistPrograms, program_names
+from lab.paths import repo_dir
+from lab.setup.persist import PersistPrograms
 from lab.setup.products import need
 from lab.verdict import BrokenError
 
@@ -102,7 +103,8 @@ def checkpointing(programs: Path, program: str) -> list[str | Path]:
 
 
 def test_all_programs_are_here() -> None:
-    assert sorted(ROUNDS) == program_names()
+    works = (repo_dir() / "guest" / "persist" / "works").glob("*.c")
+    assert sorted(ROUNDS) == sorted(path.stem for path in works)
     assert len(ROUNDS) >= 8
 
 
