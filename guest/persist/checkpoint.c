@@ -89,6 +89,11 @@ static uint8_t *first_line(void)
 			   ~(uintptr_t)(LINE_BYTES - 1));
 }
 
+static size_t state_bytes(void)
+{
+	return (size_t)(__stop_work_state - first_line());
+}
+
 /* The part of a line that is the program's. */
 static size_t span(uint64_t index, uint8_t **ret_from)
 {
@@ -105,7 +110,7 @@ static void changes(const volatile void *at, size_t bytes)
 	uintptr_t from = (uintptr_t)at - (uintptr_t)first_line();
 	uint64_t last = (from + bytes - 1) / LINE_BYTES;
 
-	if (from >= (uintptr_t)(__stop_work_state - first_line()))
+	if (from >= state_bytes())
 		return; /* the stack, which is saved anyway */
 	for (uint64_t line = from / LINE_BYTES; line <= last; line++) {
 		if (is_dirty[line])
@@ -208,10 +213,7 @@ static void save(void)
 	dirty_count = 0;
 	next += bytes;
 	/* A half always has room for a whole state and a whole stack. */
-	if (next + entry_bytes(STACK_BYTES,
-			       (uint64_t)(__stop_work_state - first_line()) /
-					       LINE_BYTES +
-				       1) >
+	if (next + entry_bytes(STACK_BYTES, state_bytes() / LINE_BYTES + 1) >
 	    halves[half] + HALF_BYTES)
 		change_halves(&registers, (void *)registers.stack, stack_bytes);
 }
@@ -287,8 +289,7 @@ static void recover(void)
 	at = halves[half];
 	if (!entry_at(at, number))
 		return;
-	for (uint64_t i = 0;
-	     i * LINE_BYTES < (size_t)(__stop_work_state - first_line()); i++) {
+	for (uint64_t i = 0; i * LINE_BYTES < state_bytes(); i++) {
 		uint8_t *from;
 		size_t bytes = span(i, &from);
 
@@ -301,7 +302,7 @@ static void recover(void)
 			uint8_t *from;
 			size_t bytes;
 
-			if (line->index >= LINES_MAX)
+			if (line->index >= padded(state_bytes()) / LINE_BYTES)
 				check_fail("checkpoint %llu is damaged",
 					   (unsigned long long)number);
 			bytes = span(line->index, &from);
@@ -342,7 +343,7 @@ int main(int argc, char **argv)
 	halves[0] = image + IMAGE_BYTES;
 	halves[1] = halves[0] + HALF_BYTES;
 	identity = work_mix(rounds) ^ check_crc32(work_name, strlen(work_name));
-	if ((size_t)(__stop_work_state - first_line()) > IMAGE_BYTES)
+	if (state_bytes() > IMAGE_BYTES)
 		check_fail("a state of over %lu bytes", IMAGE_BYTES);
 	if (head->magic == MAGIC && head->identity == identity && head->current)
 		recover();

@@ -8,9 +8,9 @@ and once with one, at a moment that the seed chooses, in guest time. After the f
 brings the program back, and it must end with the digest of the plain run.
 
 Time is the model's, from the program's begin to its end, without the time in which the power was
-off: the plugin takes it when the guest's rem-mark reaches a marked address. Energy:
-the memory's by its counts, the cores' by their time working, stalled and halted (models/memory/
-parts/lpc-core.toml). Both of the machine until the program's end, a boot included.
+off: the plugin takes it when the guest's rem-mark reaches a marked address. Energy: the memory's by
+its counts, the cores' by their time working, stalled and halted (`rem parts lpc-core`). Both of the
+machine until the program's end, a boot included.
 """
 
 from __future__ import annotations
@@ -23,36 +23,33 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
-from lab.bench.persist_ways import (
-    BIN,
-    DEVICE,
-    DUMP_TIMES,
-    HIBERNATE,
-    PLAIN,
-    WAYS,
-    Failure,
-    Way,
-)
+from lab.bench.persist_ways import BIN, DEVICE, DUMP_TIMES, HIBERNATE, PLACE, WAYS, Failure, Way
 from lab.errors import HangError, RemError
 from lab.machine.cut_plan import ANNOUNCED, UNANNOUNCED, CutPlan
+from lab.machine.cut_points import QUANTUM_ICOUNT
 from lab.machine.machine import Machine
 from lab.machine.memories import MEMORY_PROFILE
 from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, Snapshot, ctl_path
 from lab.machine.plugin_clock import PluginClock, attach
 from lab.machine.qemu import NVRAM_PHYS
 from lab.media.engine import Engine
+from lab.power.model import PowerModel
 from lab.progress import step
 from lab.result import Result
+from lab.setup.memory import MemoryModel
 from lab.setup.persist import PersistPrograms
-from lab.setup.products import Kernel, Plugin, Root, need, need_all
+from lab.setup.power import Power
+from lab.setup.products import Kernel, Plugin, Root, need_all
+from lab.testbed.guest_job import numbers_in
 from lab.testbed.machines import make_config
+from lab.testbed.pm_guest import REGION_BYTES
 from lab.verdict import BrokenError
 
-REGION_BYTES = 256 << 20
 ROOT = Root.having("criu")
+KERNEL = Kernel("server")
+PARTS = (KERNEL, Plugin(), ROOT, PersistPrograms(), MemoryModel(), Power())
 BEGIN, DONE = "begin", "done"
 MARKS = {BEGIN: 0x5EAD0000, DONE: 0x5EAE0000}  # addresses in rem-mark: guest/persist/Makefile
-QUANTUM_INSNS = 2000
 BOOT_LIMIT_S = 240.0
 RUN_LIMIT_S = 7200.0  # only for hangs
 OFF_LIMIT_S = 1800.0
@@ -62,7 +59,7 @@ AT_ONCE = 2
 # Steps of the program in a second of guest time: to choose the moment of the failure, no figure.
 STEPS_OF_S = 245_000
 CUT_SHARES = (0.5, 0.9)  # of the program's time, between which the moment lies
-HOLD_UP_US = 55_000  # LightPC, Figure 8a: a server's supply
+SUPPLY = "server-55"  # whose window the kernel is told
 BETWEEN_CUTS_S = 300
 OURS_VS_PLAIN_MAX = 1.01
 # LightPC, Figure 19: cycles over LightPC's.
@@ -75,7 +72,7 @@ class Plan:
 
     ways: tuple[str, ...] = tuple(WAYS)
     memory: str = "ocpmem"
-    steps: int = 1_000_000
+    steps: int = 640_000
     seed: int = 1
 
 
@@ -98,7 +95,7 @@ class Outcome:
     """One run of a way."""
 
     cost: Cost
-    digest: str
+    digest: int
     save: Cost | None = None  # from the failure to the loss of power
     back: Cost | None = None  # from power-on until the program works again
     dumps_ns: tuple[int, ...] = ()  # of what runs beside the program
@@ -175,14 +172,15 @@ class Rig:
 @contextmanager
 def rig_of(plan: Plan, way: Way) -> Iterator[Rig]:
     """A machine for a way, with the programs; destroyed at the end."""
-    built = need_all([Kernel("server"), Plugin(), ROOT])
+    built = need_all(list(PARTS))
+    hold_up_us = PowerModel.ready().window_ns(SUPPLY) // 1000
     name = f"persist-{way.name}-{os.getpid()}"[:32]
-    config = make_config(name, 1, way.stop_mode, built[Kernel("server")].bz_image)
+    config = make_config(name, 1, way.stop_mode, built[KERNEL].bz_image)
     phys = NVRAM_PHYS + config.nvram_bytes - REGION_BYTES
     spec = PluginSpec(
         built[Plugin()],
         cut=True,
-        quantum=QUANTUM_INSNS,
+        quantum=QUANTUM_ICOUNT,
         pcs=tuple(MARKS.values()),
         outs=(STOPPED_OUT,),
         user=True,
@@ -197,14 +195,14 @@ def rig_of(plan: Plan, way: Way) -> Iterator[Rig]:
         memory=plan.memory,
         plugin=spec.argument(ctl_path(name)),
         cmdline_extra=f"memmap={REGION_BYTES >> 20}M!{phys:#x} resume={DEVICE}"
-        f" remanence.hold_up_us={HOLD_UP_US}",
+        f" remanence.hold_up_us={hold_up_us}",
     )
     with Machine.create(config, destroy_on_exit=True) as machine:
         rig = Rig(machine, attach(machine, spec), spec)
         machine.boot()
         machine.wait_up(BOOT_LIMIT_S)
         rig.sh(f"mkdir -p {BIN}")
-        for path in sorted(need(PersistPrograms()).iterdir()):
+        for path in sorted(built[PersistPrograms()].iterdir()):
             if path.is_file() and os.access(path, os.X_OK):
                 machine.guest.put(path, f"{BIN}/{path.name}")
         # Disks answer in the host's time: programs are read before any is measured.
@@ -212,13 +210,13 @@ def rig_of(plan: Plan, way: Way) -> Iterator[Rig]:
         yield rig
 
 
-def _start(rig: Rig, way: Way, program: str, steps: int) -> Cost:
+def _start(rig: Rig, way: Way, steps: int) -> Cost:
     """Start the program, and what runs beside it."""
     rig.control.reset_marks()
     beside = f"export pid; setsid sh -c '{way.beside}' >/run/beside.log 2>&1 </dev/null &"
     rig.sh(
         f"""rounds={steps}; {BIN}/rem-mark {BEGIN}
-setsid {program} >{way.log} 2>&1 </dev/null &
+setsid {way.program} >{way.log} 2>&1 </dev/null &
 pid=$!
 {beside if way.beside else ""}
 setsid {BIN}/rem-mark {DONE} $pid >/dev/null 2>&1 </dev/null &"""
@@ -226,19 +224,18 @@ setsid {BIN}/rem-mark {DONE} $pid >/dev/null 2>&1 </dev/null &"""
     return rig.mark(BEGIN, BOOT_LIMIT_S)
 
 
-def _digest(rig: Rig, way: Way) -> str:
+def _digest(rig: Rig, way: Way) -> int:
     rig.machine.guest.wait_ssh(BOOT_LIMIT_S)
     text = rig.sh(f"cat {way.log}")
     for line in text.splitlines():
         if line.startswith("OK "):
-            words = dict(word.split("=") for word in line.split() if "=" in word)
-            return words["digest"]
+            return numbers_in(line)["digest"]
     raise BrokenError("no-result", f"{way.name}: the program ended without a result: {text!r}")
 
 
-def run_whole(rig: Rig, way: Way, program: str, steps: int) -> Outcome:
+def run_whole(rig: Rig, way: Way, steps: int) -> Outcome:
     """Without a failure."""
-    begin = _start(rig, way, program, steps)
+    begin = _start(rig, way, steps)
     done = rig.mark(DONE, RUN_LIMIT_S)
     dumps = rig.sh(f"cat {DUMP_TIMES}") if way.beside else ""
     return Outcome(done - begin, _digest(rig, way), dumps_ns=tuple(map(int, dumps.split())))
@@ -279,7 +276,7 @@ def _fail(rig: Rig, way: Way, stop: CutPlan) -> tuple[Cost, Cost]:
     return failed, gone
 
 
-def _come_back(rig: Rig, way: Way, program: str, steps: int) -> Cost:
+def _come_back(rig: Rig, way: Way, steps: int) -> Cost:
     """Power is back: until the program works again."""
     machine = rig.machine
     if way.failure is Failure.STOP:
@@ -297,7 +294,7 @@ def _come_back(rig: Rig, way: Way, program: str, steps: int) -> Cost:
     assert way.back is not None
     if way.again is None:
         rig.sh(way.back)
-        _start(rig, replace(way, beside=""), program, steps)
+        _start(rig, replace(way, beside=""), steps)
     else:
         rig.sh(
             f"""{way.back} && {way.again} && {BIN}/rem-mark {BEGIN}
@@ -311,31 +308,30 @@ def run_cut(rig: Rig, way: Way, steps: int, after_s: float, stop: CutPlan = ANNO
 
     *stop*: how the power goes for a way that stops within the hold-up.
     """
-    program = way.program
-    begin = _start(rig, way, program, steps)
+    begin = _start(rig, way, steps)
     rig.sh(f"sleep {after_s:.3f}", limit_s=RUN_LIMIT_S)
     failed, gone = _fail(rig, way, stop)
-    back = _come_back(rig, way, program, steps)
+    back = _come_back(rig, way, steps)
     done = rig.mark(DONE, RUN_LIMIT_S)
     return Outcome(gone - begin + done, _digest(rig, way), gone - failed, back)
 
 
 def prepare(rig: Rig, way: Way) -> None:
     """The medium, as the way needs it."""
-    rig.sh(f"umount /mnt 2>/dev/null; {way.prepare}")
+    rig.sh(f"umount {PLACE} 2>/dev/null; {way.prepare}")
 
 
-def measure(plan: Plan, way: Way, steps: int, after_s: float) -> dict[str, Outcome]:
-    """Without a failure, and with one; `ours` runs the plain program without anything, too."""
+def measure(plan: Plan, way: Way, after_s: float) -> dict[str, Outcome]:
+    """Without a failure, and with one; `ours`, whose program is plain, once more without."""
     with rig_of(plan, way) as rig:
         found = {}
         if way.name == "ours":
-            run_whole(rig, way, PLAIN, steps // WARM_UP_PART)  # the first run finds nothing ready
-            found["plain"] = run_whole(rig, way, PLAIN, steps)
+            run_whole(rig, way, plan.steps // WARM_UP_PART)  # the first run finds nothing ready
+            found["plain"] = run_whole(rig, way, plan.steps)
         prepare(rig, way)
-        found["whole"] = run_whole(rig, way, way.program, steps)
+        found["whole"] = run_whole(rig, way, plan.steps)
         prepare(rig, way)
-        found["cut"] = run_cut(rig, way, steps, after_s)
+        found["cut"] = run_cut(rig, way, plan.steps, after_s)
         return found
 
 
@@ -344,7 +340,6 @@ def _add(result: Result, name: str, outcomes: dict[str, Outcome], plain: Outcome
     result.add(f"{name}_time_over_plain", round(cut.cost.ns / plain.cost.ns, 4), "", "modelled")
     result.add(f"{name}_energy_over_plain", round(cut.cost.pj / plain.cost.pj, 4), "", "modelled")
     persist_ns = whole.cost.ns - plain.cost.ns
-    result.add(f"{name}_work_ns", plain.cost.ns, "ns", "modelled")
     result.add(f"{name}_persistence_ns", persist_ns, "ns", "modelled")
     assert cut.save is not None and cut.back is not None
     result.add(f"{name}_save_ns", cut.save.ns, "ns", "modelled")
@@ -391,7 +386,7 @@ def measure_ways(
     plan: Plan, print_line: Callable[[str], None]
 ) -> tuple[dict[str, dict[str, Outcome]], dict[str, RemError]]:
     """The outcomes of the plan's ways, two at once, and those that failed."""
-    need_all([Kernel("server"), Plugin(), ROOT, PersistPrograms()])
+    need_all(list(PARTS))
     share = random.Random(plan.seed).uniform(*CUT_SHARES)
     after_s = share * plan.steps / STEPS_OF_S
     ways = [WAYS[name] for name in dict.fromkeys(("ours", *plan.ways))]
@@ -400,7 +395,7 @@ def measure_ways(
 
     def one(way: Way) -> dict[str, Outcome] | RemError:
         try:
-            return measure(plan, way, plan.steps, after_s)
+            return measure(plan, way, after_s)
         except RemError as error:
             return error
 

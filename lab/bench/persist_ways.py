@@ -96,14 +96,8 @@ WAYS = {
             PLAIN,
             f"mkswap -q {DEVICE} >/dev/null",
         ),
-        Way(
-            "acheckpc",
-            "A-CheckPC: checkpoints at the ends of functions, by the compiler",
-            Failure.NOTHING,
-            f"{BIN}/{PROGRAM}-checkpoint --rounds $rounds --file {PLACE}/checkpoint",
-            f"{MKFS} && {MOUNT_DAX}",
-            back=MOUNT_DAX,
-        ),
+        _kept("acheckpc", "A-CheckPC: checkpoints at the ends of functions, by the compiler",
+              f"{BIN}/{PROGRAM}-checkpoint --rounds $rounds --file {PLACE}/checkpoint"),
         Way(
             "scheckpc",
             f"S-CheckPC: CRIU dumps the process each {CHECKPOINT_EVERY_S} s",

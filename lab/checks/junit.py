@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,16 +27,25 @@ class Tests:
     without_root: int = 0  # of those skipped
 
 
+def _cases(report: Path) -> Iterator[tuple[str, ElementTree.Element]]:
+    """Each test with the dotted name of its class or module."""
+    if report.exists():
+        for case in ElementTree.parse(report).iter("testcase"):
+            # A file that could not be collected has no class, and its dotted path as name.
+            yield case.get("classname") or case.get("name") or "", case
+
+
+def _minutes(case: ElementTree.Element) -> float:
+    return float(case.get("time", "0")) / 60
+
+
 def read(report: Path) -> dict[str, Tests]:
     """Tests by the name of their share; nothing if pytest ended before it wrote the report."""
     found: dict[str, Tests] = {}
-    if not report.exists():
-        return found
-    for case in ElementTree.parse(report).iter("testcase"):
-        # A file that could not be collected has no class, and its dotted path as name.
-        share: Share = share_of(case.get("classname") or case.get("name") or "")
+    for name, case in _cases(report):
+        share: Share = share_of(name)
         tests = found.setdefault(share.name, Tests())
-        tests.minutes += float(case.get("time", "0")) / 60
+        tests.minutes += _minutes(case)
         tests.failed += any(case.find(kind) is not None for kind in ("failure", "error"))
         skipped = case.find("skipped")
         if skipped is not None:
@@ -47,9 +57,7 @@ def read(report: Path) -> dict[str, Tests]:
 def longest_files(report: Path, count: int) -> list[tuple[str, float]]:
     """The files of tests that occupied a worker longest, with their minutes."""
     minutes: dict[str, float] = {}
-    if report.exists():
-        for case in ElementTree.parse(report).iter("testcase"):
-            # A class of tests is not in the file's name.
-            name = (case.get("classname") or case.get("name") or "").split(".Test")[0]
-            minutes[name] = minutes.get(name, 0.0) + float(case.get("time", "0")) / 60
+    for name, case in _cases(report):
+        file = name.split(".Test")[0]  # a class of tests is not in the file's name
+        minutes[file] = minutes.get(file, 0.0) + _minutes(case)
     return sorted(minutes.items(), key=lambda item: -item[1])[:count]

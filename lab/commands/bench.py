@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -163,15 +164,19 @@ def stop_go(words: StopGoWords) -> int:
 FAST_PATH_KERNELS = ("patched", "unpatched", "debian", "debian_preempt", "debian_unmitigated")
 
 
-def checked_kernels(text: str) -> tuple[str, ...]:
+def some_of(option: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
+    """The names in a list that a user typed, or `all`; each once."""
     if text == "all":
-        return FAST_PATH_KERNELS
+        return tuple(known)
     names = tuple(dict.fromkeys(text.split(",")))
     for name in names:
-        if name not in FAST_PATH_KERNELS:
-            known = ", ".join(FAST_PATH_KERNELS)
-            raise UsageError(f"--kernels {name}: give all, or some of {known}")
+        if name not in known:
+            raise UsageError(f"{option} {name}: give all, or some of {', '.join(known)}")
     return names
+
+
+def checked_kernels(text: str) -> tuple[str, ...]:
+    return some_of("--kernels", text, FAST_PATH_KERNELS)
 
 
 @bench.command("fast-path")
@@ -295,13 +300,7 @@ def _contrib(text: str) -> Path | None:
 def checked_ways(text: str) -> tuple[str, ...]:
     from lab.bench.persist_ways import WAYS
 
-    if text == "all":
-        return tuple(WAYS)
-    names = tuple(dict.fromkeys(text.split(",")))
-    for name in names:
-        if name not in WAYS:
-            raise UsageError(f"--ways {name}: give all, or some of {', '.join(WAYS)}")
-    return names
+    return some_of("--ways", text, tuple(WAYS))
 
 
 @bench.command("persist")

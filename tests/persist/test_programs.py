@@ -22,6 +22,7 @@ import pytest
 from lab.paths import repo_dir
 from lab.setup.persist import PersistPrograms
 from lab.setup.products import need
+from lab.testbed.guest_job import numbers_in
 from lab.verdict import BrokenError
 
 pytestmark = pytest.mark.full
@@ -53,13 +54,13 @@ def programs() -> Path:
     return need(PersistPrograms())
 
 
-def digest_in(text: str) -> str:
+def digest_in(text: str) -> int:
+    """-1 where there is none."""
     line = next((line for line in text.splitlines() if line.startswith("OK ")), "")
-    words = dict(word.split("=") for word in line.split() if "=" in word)
-    return words.get("digest", "")
+    return numbers_in(line).get("digest", -1)
 
 
-def digest_as_written(programs: Path, program: str, rounds: int) -> str:
+def digest_as_written(programs: Path, program: str, rounds: int) -> int:
     argv: list[str | Path] = [programs / program, "--rounds", str(rounds)]
     done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=LIMIT_S)
     return digest_in(done.stdout)
@@ -79,18 +80,19 @@ def run_and_kill(
         child = subprocess.Popen(argv, cwd=cwd, stdout=subprocess.PIPE, text=True)
         try:
             output, _ = child.communicate(timeout=limit_s)
+            ended = True
         except subprocess.TimeoutExpired:
             child.kill()
             output, _ = child.communicate()
-            recoveries += "recovered=" in output and "recovered=0 " not in output
-            after_kill()
-        else:
-            recoveries += "recovered=" in output and "recovered=0 " not in output
+            ended = False
+        recoveries += "recovered=" in output and "recovered=0 " not in output
+        if ended:
             return output, recoveries
+        after_kill()
     raise AssertionError("not reached: the last run has no kill")
 
 
-def check_result(output: str, wanted: str) -> None:
+def check_result(output: str, wanted: int) -> None:
     """Inner check."""
     if digest_in(output) != wanted:
         raise BrokenError("other-result", f"{output!r}, as written: {wanted}")

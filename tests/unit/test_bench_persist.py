@@ -10,10 +10,10 @@ from lab.bench.persist_ways import WAYS
 from lab.commands.bench import checked_ways
 from lab.errors import UsageError
 
-DIGEST = "17"
+DIGEST = 17
 
 
-def way(whole_ns: int, cut_ns: int, digest: str = DIGEST) -> dict[str, Outcome]:
+def way(whole_ns: int, cut_ns: int, digest: int = DIGEST) -> dict[str, Outcome]:
     return {
         "whole": Outcome(Cost(whole_ns, 10), DIGEST),
         "cut": Outcome(Cost(cut_ns, 30), digest, Cost(1_000_000, 1), Cost(2_000_000, 1)),
@@ -41,7 +41,7 @@ def test_figures_of_a_way() -> None:
 
 def test_other_result_is_a_failure() -> None:
     lines: list[str] = []
-    result = judge({"ours": ours(), "dax": way(1, 1, digest="18")}, lines.append)
+    result = judge({"ours": ours(), "dax": way(1, 1, digest=18)}, lines.append)
     assert not result.ok
     assert result.figures["results_equal"].value == 1
     assert any(line.startswith("FAILED: dax") for line in lines)
