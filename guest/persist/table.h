@@ -12,7 +12,7 @@
 
 #include "work.h"
 
-#define TABLE_ENTRIES 16384
+#define TABLE_ENTRIES 32768 /* 2 MiB: a large page */
 #define TABLE_READS 16
 #define TABLE_BATCH 16
 #define TABLE_WORDS 8
@@ -20,6 +20,8 @@
 struct entry {
 	uint64_t word[TABLE_WORDS];
 };
+
+#define TABLE_BYTES (TABLE_ENTRIES * sizeof(struct entry))
 
 struct change {
 	uint64_t index;

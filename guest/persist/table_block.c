@@ -30,7 +30,9 @@ struct table {
 	uint64_t checksum;
 };
 
-static struct table table, other;
+static struct table other;
+static struct table table
+	__attribute__((aligned(TABLE_BYTES))); /* a large page */
 static int log_fd, table_fd[2];
 static int newer;
 

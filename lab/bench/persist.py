@@ -78,16 +78,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class Cost:
-    """Time and energy of a machine."""
+    """Time, energy and instructions of a machine."""
 
     ns: int
     pj: int
+    insns: int = 0
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(self.ns + other.ns, self.pj + other.pj)
+        return Cost(self.ns + other.ns, self.pj + other.pj, self.insns + other.insns)
 
     def __sub__(self, other: Cost) -> Cost:
-        return Cost(self.ns - other.ns, self.pj - other.pj)
+        return Cost(self.ns - other.ns, self.pj - other.pj, self.insns - other.insns)
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ class Rig:
         waited_ns = snapshot.waited_ns[0]
         pj += mw["active_mw"] * (snapshot.clock_ns(0) - waited_ns)  # mW ns = pJ
         pj += mw["stalled_mw"] * waited_ns + mw["parked_mw"] * snapshot.halted_ns
-        return Cost(ns, int(pj))
+        return Cost(ns, int(pj), snapshot.total)
 
 
 @contextmanager

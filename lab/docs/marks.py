@@ -28,6 +28,8 @@ _PER_UNIT = {
     "s": {"s": 1.0, "min": 60.0},
     "min": {"min": 1.0},
     "pJ": {"uJ": 1e6, "mJ": 1e9, "J": 1e12},
+    "uJ": {"uJ": 1.0, "mJ": 1e3, "J": 1e6},
+    "cycles": {"M": 1e6, "G": 1e9},
     "%": {"%": 1.0},
     **dict.fromkeys(("1", "ratio", "share", "of ideal", "of writes"), {"%": 0.01}),
 }

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""LightPC, Figure 19: see README.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab.experiment.run import Context, Report
+from lab.experiment.ways import CI_STEPS, FULL_STEPS, expect_results, measured
+
+WAYS = ("ours", "dpm", "syspc", "acheckpc", "scheckpc")
+PARTS = {"work": "#0072B2", "persistence": "#E69F00", "save, back, again": "#D55E00"}
+
+
+def measure(it: Context) -> dict[str, Any]:
+    return measured(it, WAYS, CI_STEPS if it.is_ci else FULL_STEPS)
+
+
+def _ns(raw: dict[str, Any], way: str, run: str) -> int:
+    return int(raw[way][run]["cost"]["ns"])
+
+
+def _came_back(raw: dict[str, Any]) -> list[str]:
+    return [way for way in WAYS if "failed" not in raw[way]]
+
+
+def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
+    expect_results(raw, report)
+    ours_ns = _ns(raw, "ours", "cut")
+    for way in _came_back(raw):
+        whole_ns, cut = _ns(raw, way, "whole"), raw[way]["cut"]
+        report.add(f"{way}_run_ns", whole_ns, "ns")
+        report.add(f"{way}_over_ours", round(cut["cost"]["ns"] / ours_ns, 4), "")
+        energy = cut["cost"]["pj"] / raw["ours"]["cut"]["cost"]["pj"]
+        report.add(f"{way}_energy_over_ours", round(energy, 4), "")
+        lost_ns = cut["save"]["ns"] + cut["back"]["ns"]
+        report.add(f"{way}_stop_and_go_percent", round(lost_ns / cut["cost"]["ns"] * 100, 3), "%")
+    if {"acheckpc", "syspc"} <= set(_came_back(raw)):
+        ratio = _ns(raw, "acheckpc", "cut") / _ns(raw, "syspc", "cut")
+        report.add("acheckpc_over_syspc", round(ratio, 4), "")
+
+
+def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
+    axes = figure.subplots()
+    ours_ns, plain_ns = _ns(raw, "ours", "cut"), _ns(raw, "ours", "plain")
+    ways = _came_back(raw)
+    for place, way in enumerate(ways):
+        whole_ns, cut_ns = _ns(raw, way, "whole"), _ns(raw, way, "cut")
+        left = 0.0
+        for part, ns in zip(PARTS, (plain_ns, whole_ns - plain_ns, cut_ns - whole_ns), strict=True):
+            axes.barh(place, max(0, ns) / ours_ns, left=left, color=PARTS[part],
+                      label=part if not place else None)  # fmt: skip
+            left += max(0, ns) / ours_ns
+        if way in paper:
+            axes.plot(paper[way], place, "k|", markersize=16,
+                      label="paper" if way == "syspc" else None)  # fmt: skip
+    axes.set_yticks(range(len(ways)), ways)
+    axes.set_xlabel("time of the run with one failure, over ours")
+    axes.legend(frameon=False, fontsize=7)
