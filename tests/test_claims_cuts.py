@@ -77,7 +77,7 @@ def finish(machine: Machine, work: Workload) -> None:
     assert checked.stdout.startswith("OK "), checked.stdout
 
 
-@pytest.mark.parametrize("cpus", [1, pytest.param(2, marks=pytest.mark.in_turn), 4])
+@pytest.mark.parametrize("cpus", [*(pytest.param(n, marks=pytest.mark.in_turn) for n in (1, 2)), 4])
 def test_5_cuts_in_a_row_lose_nothing(cpus: int) -> None:
     boot_and_play(cpus, "fast", CUTS_OF_FEW_CPUS)
 
@@ -93,6 +93,7 @@ def test_25_cuts_in_a_row_lose_nothing(cpus: int) -> None:
     boot_and_play(cpus, "fast", CUTS)
 
 
+@pytest.mark.in_turn
 def test_portable_path_loses_nothing_either() -> None:
     boot_and_play(2, "dpm", READ_BACK_EVERY)
 

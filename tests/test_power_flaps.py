@@ -78,8 +78,13 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
 
 def in_tiers(moments: tuple[str, ...]) -> list[Any]:
     """Parameters: each second moment for the full tier, the rest for soak."""
-    marks: tuple[list[Any], ...] = ([], [pytest.mark.soak])
-    return [pytest.param(moment, marks=marks[n % 2]) for n, moment in enumerate(moments)]
+    marks: tuple[list[Any], ...] = (
+        [],
+        [pytest.mark.soak],
+        [pytest.mark.in_turn],
+        [pytest.mark.soak],
+    )
+    return [pytest.param(moment, marks=marks[n % 4]) for n, moment in enumerate(moments)]
 
 
 @pytest.fixture(scope="module")

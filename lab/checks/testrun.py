@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem test`: crates of every share with the linters beside them, then the Python tests of all
-shares in one run, so that no worker waits at the end of each share. The runners' own last lines
-come last.
+"""`rem test`: the Python tests of all shares in one run, so that no worker waits at the end of each
+share; linters and the crates of every share beside them, as tests of machines leave a tenth of the
+host idle. The runners' own last lines come last.
 
 All runners run even if one fails. A tier that CI runs at every change has a budget; exceeding it
 is a failure. lab/checks/shares.py has the tests of each share.
@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -112,7 +112,8 @@ class TestRun:
         except RemError as error:
             info(f"{name}: {error.message}")
             self.failed.append(name)
-        self.minutes[name] = (time.monotonic() - begin) / 60
+        minutes = (time.monotonic() - begin) / 60
+        self.minutes[name] = self.minutes.get(name, 0.0) + minutes
 
     def add(self, share: str, tests: junit.Tests) -> None:
         """Count a share's tests. One that was skipped has shown nothing, which is a failure, unless
@@ -165,16 +166,16 @@ def run_tier(tier: Tier, words: list[str], without: Collection[str] = ()) -> Tes
         return test
     before = products()
     shares = [share for share in SHARES if share.name not in without]
+    if CORE in shares:
+        with test.share(CORE.name):
+            _loader(test)
     with ThreadPoolExecutor(1) as beside:
-        printed = beside.submit(_lint, test) if CORE in shares else None
-        for share in shares:
-            with test.share(share.name):
-                _check_share(test, share)
-    for line in printed.result() if printed else ():
+        printed = beside.submit(_check_beside, test, shares)
+        if tests := [word for share in shares for word in pytest_words(repo_dir(), share)]:
+            with test.share(PYTEST):
+                _pytest(test, tests, must_find=not without)
+    for line in printed.result():
         info(line)
-    if tests := [word for share in shares for word in pytest_words(repo_dir(), share)]:
-        with test.share(PYTEST):
-            _pytest(test, tests, must_find=not without)
     test.made_by_tests = sorted(products() - before)
     return test
 
@@ -200,26 +201,25 @@ def _crate_names(share: Share) -> tuple[str, ...]:
     return tuple(crate_name(repo, folder) for folder in crate_folders(repo, share))
 
 
-def _check_share(test: TestRun, share: Share) -> None:
-    """What a share has besides tests in Python and linters."""
-    if crates := _crate_names(share):
-        _cargo(test, share.name, crates)
-    if share is CORE:
-        _loader(test)
-
-
-def _lint(test: TestRun) -> list[str]:
-    """Check the whole project; return what the linters print."""
+def _check_beside(test: TestRun, shares: list[Share]) -> list[str]:
+    """Linters, and the crates of each share; return what they print."""
     lines: list[str] = []
-    with test.share(LINTERS):
-        test.failed += lint(repo_dir(), lines.append, all_figures=test.tier is Tier.SOAK)
+    if CORE in shares:
+        with test.share(LINTERS):
+            test.failed += lint(repo_dir(), lines.append, all_figures=test.tier is Tier.SOAK)
+    for share in shares:
+        if crates := _crate_names(share):
+            lines.append(f"== {share.name}: crates")
+            with test.share(share.name):
+                _cargo(test, share.name, crates, lines)
     return lines
 
 
-def _cargo(test: TestRun, share: str, crates: tuple[str, ...]) -> None:
+def _cargo(test: TestRun, share: str, crates: tuple[str, ...], printed: list[str]) -> None:
     lines: list[str] = []
     argv = cargo_test_words(crates)
-    if _runner(argv, f"cargo-{_file_name(share)}", test, lines, env=cargo_env()) != 0:
+    log = f"cargo-{_file_name(share)}"
+    if _runner(argv, log, test, lines, env=cargo_env(), print_line=printed.append) != 0:
         test.failed.append(f"{share}: rust")
     test.last_lines += [line for line in lines if _CARGO_LAST.match(line)]
 
@@ -300,12 +300,15 @@ def _runner(
     test: TestRun,
     lines: list[str],
     env: dict[str, str] | None = None,
+    print_line: Callable[[str], object] = info,
 ) -> int:
-    """Run one runner and print its output at once; return its exit code."""
+    """Run one runner, whose output is printed at once unless *print_line* keeps it; return its exit
+    code.
+    """
 
     def show(line: str) -> None:
         lines.append(line)
-        info(line)
+        print_line(line)
 
     path = cache_dir() / "logs" / f"{log}.log"
     path.unlink(missing_ok=True)

@@ -62,6 +62,7 @@ def test_watchdog_finds_clocks_unchanged(stop: StopModeName) -> None:
         assert warnings(machine) == []
 
 
+@pytest.mark.in_turn
 def test_clock_source_that_is_not_started_is_found() -> None:
     kernel = need(Kernel("mutants")).bz_image
     with booted("watchdog", CPUS, "fast", kernel, icount=True) as machine:

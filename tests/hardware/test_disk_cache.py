@@ -162,6 +162,7 @@ def test_with_the_policy_nothing_is_torn() -> None:
         check_nothing_is_torn(machine, cuts=2)
 
 
+@pytest.mark.in_turn
 def test_with_the_cache_switched_on_again_data_is_torn() -> None:
     with loaded("disk-open", "fast") as machine:
         machine.run_in_guest("sync; echo write back > /sys/block/vda/cache_type")

@@ -172,6 +172,7 @@ def test_with_the_log_nothing_is_torn(stop: str) -> None:
         assert damage_after_power_off(machine) == ""
 
 
+@pytest.mark.in_turn
 def test_without_replay_of_the_log_data_is_torn() -> None:
     """The control on the same build is test_with_the_log_nothing_is_torn: a machine that has been
     through a cut has flushed more, and tears less."""

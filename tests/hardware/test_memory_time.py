@@ -82,7 +82,7 @@ def check_side_by_side(machine: Machine, threads: int) -> None:
         raise BrokenError("one-after-another", f"{threads} threads: {all_ps} ps, one: {one} ps")
 
 
-@pytest.mark.parametrize("name", ["ocpmem", "dram"])
+@pytest.mark.parametrize("name", ["ocpmem", pytest.param("dram", marks=pytest.mark.in_turn)])
 def test_loads_take_what_the_models_give(name: str) -> None:
     with machine_with(name) as machine:
         before = served(machine)

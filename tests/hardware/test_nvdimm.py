@@ -235,6 +235,7 @@ def test_save_that_is_not_started_is_found() -> None:
         check_kept(machine)
 
 
+@pytest.mark.in_turn
 def test_flash_that_is_not_erased_is_found() -> None:
     with (
         nvdimm_machine("nvdimm-erase", mutants=True) as machine,

@@ -122,6 +122,7 @@ def check_one_write_back(machine: Machine) -> None:
         raise BrokenError("over-budget", f"the flushes take {flushes.taken_ns} ns: {flushes}")
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("supply", EACH_SUPPLY)
 def test_five_stops_end_within_the_window(supply: str) -> None:
     window_ns = PowerModel.ready().window_ns(supply)

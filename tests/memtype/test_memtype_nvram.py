@@ -27,7 +27,7 @@ NVRAM = Range(NVRAM_START, NVRAM_START + 512 * MIB)
 LOW_PAGES_MAX = 9
 """The bound: a single-digit number of DRAM pages."""
 
-FULL_BOOTS = 3
+FULL_BOOTS = 2
 SOAK_BOOTS = 20
 
 

@@ -83,7 +83,14 @@ def test_the_region_is_where_it_was_asked_to_be(machine: Machine) -> None:
     assert "Reserved" in sh(machine, f"grep -i {found['phys']:x} /proc/iomem").stdout
 
 
-@pytest.mark.parametrize("lose", [reboot, panic, enter_by_kexec, cut])
+@pytest.mark.parametrize(
+    "lose",
+    [
+        reboot,
+        *(pytest.param(way, marks=pytest.mark.in_turn) for way in (panic, enter_by_kexec)),
+        cut,
+    ],
+)
 def test_content_and_address_outlive(machine: Machine, lose: Callable[[Machine], None]) -> None:
     before, text = status(machine), symbol(machine)
     for _ in range(3):  # a random place may by chance be the same

@@ -45,7 +45,9 @@ def panic(machine: Machine) -> None:
     assert machine.resets
 
 
-@pytest.mark.parametrize("lose", [reboot, panic, cut])
+@pytest.mark.parametrize(
+    "lose", [*(pytest.param(way, marks=pytest.mark.in_turn) for way in (reboot, panic)), cut]
+)
 def test_database_and_pointers_survive(machine: Machine, lose: Callable[[Machine], None]) -> None:
     lose(machine)
     load(machine)

@@ -102,7 +102,7 @@ def test_product_that_a_test_makes_is_named(
         (tmp_path / "pm/meanwhile").mkdir(exist_ok=True)
         (tmp_path / "not-a-kind/meanwhile").mkdir(exist_ok=True)
 
-    monkeypatch.setattr(testrun, "_check_share", run)
+    monkeypatch.setattr(testrun, "_pytest", lambda test, *_, **__: run(test))
     assert testrun.run_tier(Tier.FULL, []).made_by_tests == ["pm/meanwhile"]
 
 
