@@ -97,7 +97,7 @@ class TimeWords:
     caches: Annotated[
         str,
         typer.Option(
-            help="Volatile CPU caches: a profile of machine/cache/profiles.toml, off, or auto: "
+            help="Volatile CPU caches: a profile of models/parts/processors.toml, off, or auto: "
             "wsp-c5528 where they can be modelled. They imply --icount.",
             metavar="PROFILE",
         ),

@@ -29,7 +29,7 @@ from lab.paths import repo_dir
 DEFAULT_PROFILE = "wsp-c5528"
 OFF, AUTO = "off", "auto"
 FAST_DIR = Path("/dev/shm")
-PROFILES_FILE = repo_dir() / "machine" / "cache" / "profiles.toml"
+PROFILES_FILE = repo_dir() / "models" / "parts" / "processors.toml"
 # What `rem cut --no-flush` takes, and which flushes it disables.
 NO_FLUSH = {
     "data": Honour.REM_PLUGIN_HONOUR_BLOCK,
