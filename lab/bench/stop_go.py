@@ -43,6 +43,7 @@ from lab import format as fmt
 from lab.bench.flushes import Flushes, flushes_of
 from lab.bench.loads import Load, make_load
 from lab.errors import RemError
+from lab.machine.caches import controller_line_ns
 from lab.machine.config import MachineConfig, StopModeName
 from lab.machine.machine import Machine
 from lab.machine.plugin import (
@@ -161,8 +162,10 @@ class Bench:
         stop_ns, edge_ns, begin, end = self._stop()
         turns = tuple(self.control.turns())
         flushes = None
-        if self.machine.config.caches is not None:
-            flushes = flushes_of(read_samples(self.machine.files.flushes), self.machine.config.cpus)
+        config = self.machine.config
+        if config.caches is not None:
+            read = read_samples(self.machine.files.flushes)
+            flushes = flushes_of(read, config.cpus, controller_line_ns(config))
         assert begin.halted_ns is not None
         assert end.halted_ns is not None
         go_ns = self._go()
