@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A time, energy, power, rate or clock of a processor, memory, disk or supply stands in models/parts.
+"""Times, energies, power, rates and clocks of processors, memories, disks and supplies stand in
+models/parts.
 
 Checked are constants of models, benchmarks and experiments: one with a part in its name and one of
 these units at its end is a finding if it is a number. A list of numbers is a sweep.
@@ -22,7 +23,8 @@ PARTS = frozenset(
 )
 UNITS = frozenset({"ps", "ns", "us", "pj", "nj", "uj", "mw", "w", "mhz", "ghz", "per_ns", "per_s"})
 _NUMBER = re.compile(
-    r"^\s*(?:pub(?:\([\w :]+\))? )?(?:const )?([A-Z][A-Z0-9_]+)\b(?:: [\w<>]+)? = [\d_.]+(?:e\d+)?;?(?: *(?:#|//).*)?$",
+    r"^\s*(?:pub(?:\([\w :]+\))? )?(?:const )?([A-Z][A-Z0-9_]+)\b(?:: [\w<>]+)?"
+    r" = [\d_.]+(?:e\d+)?;?(?: *(?:#|//).*)?$",
     re.M,
 )
 
