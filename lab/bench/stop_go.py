@@ -91,7 +91,7 @@ QUANTUM_INSNS = 2_000
 # Marks of the plugin: indices of the tuple of _spec(). The loader's entry is number 0.
 STOP_MARK, ARMED_MARK, FIRST_IO_MARK = 1, 2, 3
 FUNCTIONS_MAX = 8  # of each CPU in the worst Stop that are printed
-PREFIX: dict[StopModeName, str] = {"fast": "", "dpm": "dpm_"}
+PREFIX: dict[StopModeName, str] = {"fast": "", "dpm": "dpm_", "sng": "sng_"}
 # Required of the fast path.
 STOP_MAX_NS = 300_000  # without the write-back of caches
 ONE_WRITE_BACK_MAX = 1.1  # what all CPUs' write-backs take, over the longest of one
