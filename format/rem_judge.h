@@ -144,7 +144,7 @@ static inline const char *rem_body_wrong(const struct rem_body *body,
 	if (body->stop_reason < REM_STOP_POWER ||
 	    body->stop_reason > REM_STOP_PLANNED)
 		return "the reason of the Stop is unknown";
-	if (body->stop_mode < REM_MODE_DPM || body->stop_mode > REM_MODE_FAST)
+	if (body->stop_mode < REM_MODE_DPM || body->stop_mode > REM_MODE_SNG)
 		return "the mode of the Stop is unknown";
 	if (body->region_bytes <= REM_BLOCK_BYTES)
 		return "the range with the record block is too small";

@@ -94,14 +94,16 @@ def test_25_cuts_in_a_row_lose_nothing(cpus: int) -> None:
 
 
 @pytest.mark.in_turn
-def test_portable_path_loses_nothing_either() -> None:
-    boot_and_play(2, "dpm", READ_BACK_EVERY)
+@pytest.mark.parametrize("stop", ["dpm", "sng"])
+def test_portable_paths_lose_nothing_either(stop: StopModeName) -> None:
+    boot_and_play(2, stop, READ_BACK_EVERY)
 
 
 @pytest.mark.soak
-def test_25_cuts_in_a_row_by_the_portable_path() -> None:
+@pytest.mark.parametrize("stop", ["dpm", "sng"])
+def test_25_cuts_in_a_row_by_the_portable_paths(stop: StopModeName) -> None:
     """Each cut freezes drivers under load, which shows races with a driver's freeze."""
-    boot_and_play(2, "dpm", CUTS)
+    boot_and_play(2, stop, CUTS)
 
 
 def boot_and_play(cpus: int, stop: StopModeName, cuts: int) -> None:

@@ -56,7 +56,10 @@ class Story:
     progress: tuple[dict[str, int], ...]  # before the first cut and after each
 
 
-@pytest.fixture(scope="module", params=["fast", pytest.param("dpm", marks=pytest.mark.soak)])
+@pytest.fixture(
+    scope="module",
+    params=["fast", *(pytest.param(stop, marks=pytest.mark.soak) for stop in ("dpm", "sng"))],
+)
 def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
     with booted("programs", CPUS, request.param) as machine:
         yield machine

@@ -32,7 +32,10 @@ ALARM_LIMIT_S = 60.0
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 
-@pytest.fixture(scope="module", params=["fast", pytest.param("dpm", marks=pytest.mark.soak)])
+@pytest.fixture(
+    scope="module",
+    params=["fast", *(pytest.param(stop, marks=pytest.mark.soak) for stop in ("dpm", "sng"))],
+)
 def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
     with booted("time", 2, request.param) as machine:
         yield machine

@@ -27,7 +27,10 @@ WAYS = {"suspend": "echo mem > /sys/power/state", "sysfs": f"echo now > {SYSFS}/
 pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
 
 
-@pytest.fixture(scope="module", params=["fast", pytest.param("dpm", marks=pytest.mark.soak)])
+@pytest.fixture(
+    scope="module",
+    params=["fast", *(pytest.param(stop, marks=pytest.mark.soak) for stop in ("dpm", "sng"))],
+)
 def it(request: pytest.FixtureRequest) -> Iterator[Bed]:
     with booted_bed("planned", stop_mode=request.param) as it:
         yield it

@@ -8,7 +8,7 @@ from typing import Any
 from lab.experiment.run import Context, Report
 from lab.experiment.ways import CI_STEPS, FULL_STEPS, expect_results, measured
 
-WAYS = ("ours", "dpm", "syspc", "acheckpc", "scheckpc")
+WAYS = ("ours", "sng", "syspc", "acheckpc", "scheckpc")
 PARTS = {"work": "#0072B2", "persistence": "#E69F00", "save, back, again": "#D55E00"}
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from lab.experiment.run import Context, Report
 from lab.media.engine import Engine, memory
+from lab.media.parts import part_number
 
 # The paper's DIMM-level device is an emulation atop its own PRAM, seen at the memory controller:
 # no path of a core, and PRAM's read time in place of the media's.
-PRAM_READ_NS = 43.47325
+PRAM_READ_NS = part_number("lpc-fig2", "read_ns")
 EMULATED = {"core_path_ns": 0, "media_read_ns": PRAM_READ_NS, "media_send_ns": 0}
 # What a block that comes into SRAM waits for, of the one that leaves it. VANS' order has, by its
 # table, tCWL, four columns and tWTR: those of one bank group (_L) or of several (_S).

@@ -8,7 +8,7 @@ from typing import Any
 from lab.experiment.run import Context, Report
 from lab.experiment.ways import CI_STEPS, expect_results, measured
 
-WAYS = ("ours", "dpm", "syspc", "scheckpc")
+WAYS = ("ours", "sng", "syspc", "scheckpc")
 SUPPLIES = {"atx": "atx-22", "server": "server-55"}
 
 

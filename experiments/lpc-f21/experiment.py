@@ -8,8 +8,8 @@ from typing import Any
 from lab.experiment.run import Context, Report
 from lab.experiment.ways import CI_STEPS, expect_results, measured
 
-WAYS = ("ours", "dpm", "syspc", "acheckpc", "scheckpc")
-SAVING = ("ours", "dpm", "syspc")  # others have nothing to save when power fails
+WAYS = ("ours", "sng", "syspc", "acheckpc", "scheckpc")
+SAVING = ("ours", "sng", "syspc")  # others have nothing to save when power fails
 COLOURS = ("#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#009E73")
 
 
@@ -39,7 +39,7 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
         report.add(f"{way}_{phase}_ipc", round(cost["insns"] / max(1, cycles), 4), "")
         report.add(f"{way}_{phase}_mw", round(cost["pj"] / max(1, cost["ns"]), 1), "mW")
         report.add(f"{way}_{phase}_uj", round(cost["pj"] / 1e6), "uJ")
-    for way in ("ours", "dpm"):
+    for way in ("ours", "sng"):
         if {(way, "back"), ("syspc", "back")} <= set(phases):
             ratio = phases["syspc", "back"]["ns"] / phases[way, "back"]["ns"]
             report.add(f"syspc_back_over_{way}_back", round(ratio, 2), "")

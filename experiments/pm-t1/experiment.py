@@ -9,6 +9,7 @@ from typing import Any
 
 from lab.experiment.run import Context, Report
 from lab.machine import Machine
+from lab.media.parts import part_number
 from lab.testbed.pm_guest import guest_with_region, load, sh
 
 CI_ROWS = 1000
@@ -18,10 +19,9 @@ PROGRAMS = {
     "sqlite": {"none": "no", "none_wal": "log", "durable": "wal"},
     "redis": {"none": "no", "durable": "always"},
 }
-# What a disk of flash takes for one write, and to bring its cache to safety: ASSUMED, less than
-# most data sheets give. Slower disks only widen the gap.
-WRITE_NS = 20_000
-FLUSH_NS = 100_000
+# What a disk of flash takes for one write, and to bring its cache to safety.
+WRITE_NS = int(part_number("nvme", "write_ns"))
+FLUSH_NS = int(part_number("nvme", "flush_ns"))
 DISK_SHARE = 10  # of the rows, for which the disk's requests are counted: QEMU's disk is slow
 MORE_MAX = 0.10  # than without durability, of the best way in persistent memory
 SQLITE = "sqlite"

@@ -124,17 +124,18 @@ void rem_tick_resume(void)
 
 /**
  * rem_interrupts_repeat - send this CPU the interrupts that it may have lost
+ * @devices: those of devices, too
  *
  * Context: Go, each CPU, interrupts off.
  */
-void rem_interrupts_repeat(void)
+void rem_interrupts_repeat(bool devices)
 {
 	int cpu = smp_processor_id();
 	struct irq_desc *desc;
 	unsigned int vector;
 
-	for (vector = FIRST_EXTERNAL_VECTOR; vector < FIRST_SYSTEM_VECTOR;
-	     vector++) {
+	for (vector = FIRST_EXTERNAL_VECTOR;
+	     devices && vector < FIRST_SYSTEM_VECTOR; vector++) {
 		desc = __this_cpu_read(vector_irq[vector]);
 		/* Interrupts of the legacy PIC get no EOI at the APIC. */
 		if (!IS_ERR_OR_NULL(desc) && desc->action &&

@@ -55,6 +55,8 @@ static int rem_stop_param(const char *value, const struct kernel_param *kp)
 		rem.stop_mode = REM_MODE_DPM;
 	else if (sysfs_streq(value, "fast"))
 		rem.stop_mode = REM_MODE_FAST;
+	else if (sysfs_streq(value, "sng"))
+		rem.stop_mode = REM_MODE_SNG;
 	else
 		return -EINVAL;
 	return 0;
@@ -62,7 +64,7 @@ static int rem_stop_param(const char *value, const struct kernel_param *kp)
 
 static const struct kernel_param_ops rem_stop_ops = { .set = rem_stop_param };
 module_param_cb(stop, &rem_stop_ops, NULL, 0);
-MODULE_PARM_DESC(stop, "how to stop: fast (default) or dpm");
+MODULE_PARM_DESC(stop, "how to stop: fast (default), dpm or sng");
 
 /**
  * rem_handover_parse - read from the loader where the record block is
@@ -151,7 +153,7 @@ bool rem_stop_planned(int *ret_err)
 		return true;
 	}
 	/*
-	 * Freezable: with stop=dpm this task is frozen like any other. A signal
+	 * Freezable: a Stop that suspends devices freezes this task, too. A signal
 	 * does not cancel a Stop that has begun.
 	 */
 	*ret_err = wait_event_freezable(rem_ended_wait,
@@ -164,6 +166,14 @@ bool rem_stop_planned(int *ret_err)
 void rem_stop_power_returned(void)
 {
 	WRITE_ONCE(rem_tries, 0);
+}
+
+/** rem_thread_sleep - wait for rem_thread_wake(). Context: rem_thread. */
+void rem_thread_sleep(void)
+{
+	swait_event_idle_exclusive(rem_thread_wait,
+				   READ_ONCE(rem_thread_asked));
+	WRITE_ONCE(rem_thread_asked, false);
 }
 
 /** rem_thread_wake - run the part of Stop or Go that may sleep. Context: any. */
@@ -224,9 +234,7 @@ static int rem_thread(void *data)
 	int err;
 
 	for (;;) {
-		swait_event_idle_exclusive(rem_thread_wait,
-					   READ_ONCE(rem_thread_asked));
-		WRITE_ONCE(rem_thread_asked, false);
+		rem_thread_sleep();
 		err = rem_thread_once();
 		WRITE_ONCE(rem_ended, rem_ended + 1);
 		wake_up_all(&rem_ended_wait);
@@ -325,7 +333,8 @@ static void __init rem_init_report(void)
 	pr_info("remanence: armed, last boot: %s\n",
 		rem_reason_name(rem_record_note()->reason));
 	if (rem.stop_mode != REM_MODE_FAST)
-		pr_info("remanence: stop=dpm has no bound\n");
+		pr_info("remanence: stop=%s has no bound\n",
+			rem.stop_mode == REM_MODE_SNG ? "sng" : "dpm");
 	else if (!hold_up_ns)
 		pr_info("remanence: Stop takes at most %llu us; the supply's hold-up is unknown\n",
 			bound_ns / NSEC_PER_USEC);

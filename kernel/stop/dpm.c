@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Stop and Go by generic device power management: it freezes tasks, calls each
- * driver's freeze callbacks, unplugs the other CPUs and suspends the system
- * core. It works with every driver that can hibernate and has no bound.
+ * Stop and Go by generic device power management: it freezes tasks and calls
+ * each driver's freeze callbacks. It works with every driver that can hibernate
+ * and has no bound. What follows is
+ *
+ * stop=dpm: unplugs the other CPUs and suspends the system core
+ * stop=sng: Stop-and-Go as LightPC (ISCA 2022, section IV) has it. The freezer
+ *	is its Drive-to-Idle: a fake signal takes tasks out of user mode and of
+ *	waits, up to where nothing schedules them. Drivers suspend in the order
+ *	of dpm_list. In Auto-Stop no CPU is unplugged: each saves its registers
+ *	for the boot loader (LightPC's BCB is struct rem_context) and writes back
+ *	its own caches, and the boot CPU commits.
  */
 #include <linux/console.h>
 #include <linux/cpu.h>
@@ -72,6 +80,14 @@ static int rem_dpm_core(void)
 	return err;
 }
 
+/* Auto-Stop. The CPUs go the way of the bounded Stop. */
+static int rem_sng_core(void)
+{
+	rem_stop_suspended();
+	rem_thread_sleep();
+	return rem_fast_error();
+}
+
 static int rem_dpm_devices(void)
 {
 	pm_message_t msg;
@@ -83,7 +99,9 @@ static int rem_dpm_devices(void)
 		err = dpm_suspend_end(PMSG_FREEZE);
 		if (!err) {
 			rem_event(REM_EVENT_STOP_DEVICES, 0);
-			err = rem_dpm_core();
+			err = rem.running_mode == REM_MODE_SNG ?
+				      rem_sng_core() :
+				      rem_dpm_core();
 			msg = err ? PMSG_RECOVER : PMSG_RESTORE;
 			dpm_resume_start(msg);
 		}
@@ -113,7 +131,8 @@ int rem_stop_dpm(void)
 		rem_event(REM_EVENT_STOP_FREEZE, 0);
 		if (!err)
 			err = rem_dpm_devices();
-		if (!err) {
+		/* The bounded path has done it, before any CPU left. */
+		if (!err && rem.running_mode == REM_MODE_DPM) {
 			rem_entropy_reseed();
 			rem_event(REM_EVENT_GO_ENTROPY, 0);
 		}

@@ -17,14 +17,17 @@ class Flushes:
     taken_ns: int  # from the first CPU's begin to the last one's end
     longest_ns: int  # of one CPU
     lines: int  # dirty when the first began
+    line_ns: float = 0.0  # of a line, where all CPUs write through one controller
 
     @property
     def vs_one(self) -> float:
-        """The time of all, in write-backs of one CPU: 1 if they are side by side."""
-        return self.taken_ns / self.longest_ns
+        """The time of all, over that of one CPU or of all lines through the controller, whichever
+        is longer: 1 if they are side by side.
+        """
+        return self.taken_ns / max(self.longest_ns, self.lines * self.line_ns)
 
 
-def flushes_of(samples: Sequence[Sample], cpus: int) -> Flushes:
+def flushes_of(samples: Sequence[Sample], cpus: int, line_ns: float = 0.0) -> Flushes:
     """Raise RemError unless each CPU has begun and ended its write-back."""
     ended = [flush for flush in flushes_in(samples) if flush.end.what == "end"]
     if {flush.end.cpu for flush in ended} != set(range(cpus)):
@@ -34,4 +37,5 @@ def flushes_of(samples: Sequence[Sample], cpus: int) -> Flushes:
         taken_ns=max(flush.end.time_ns for flush in ended) - first_ns,
         longest_ns=max(flush.end.time_ns - flush.begin.time_ns for flush in ended),
         lines=max(flush.begin.lines for flush in ended),
+        line_ns=line_ns,
     )

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.machine import Machine
+from lab.media.parts import part_number
 from lab.result import Result
 from lab.setup.off2f import Off2fTool
 from lab.setup.products import need
@@ -28,10 +29,9 @@ MACHINE = f"bench-off2f-{os.getpid()}"
 PAPER_SIZES = tuple(n << 10 for n in (32, 64, 96, 128))
 BOUND = "/root/b"
 LARGER_SIZES = (1 << 20, 4 << 20, 16 << 20, 64 << 20)
-# A read of 4 KiB from an NVMe disk of NAND, one in flight, and its bandwidth: ASSUMED, in the
-# range of data sheets. Slower disks only increase the difference.
-READ_NS = 80_000
-DISK_BYTES_PER_NS = 3.0
+# A read of 4 KiB from an NVMe disk of NAND, one in flight, and its bandwidth.
+READ_NS = int(part_number("nvme", "read_ns"))
+DISK_BYTES_PER_NS = part_number("nvme", "bytes_per_ns")
 WARM_VS_CACHE_MAX = 1.02
 # For small texts, where the kernel's own work varies by several percent: the minimum is used.
 MORE_RUNS = 4

@@ -32,7 +32,7 @@ from lab.machine.memories import MEMORY_PROFILE
 from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, Snapshot, ctl_path
 from lab.machine.plugin_clock import PluginClock, attach
 from lab.machine.qemu import NVRAM_PHYS
-from lab.media.engine import Engine
+from lab.media.parts import part_number
 from lab.power.model import PowerModel
 from lab.progress import step
 from lab.result import Result
@@ -109,10 +109,8 @@ class Rig:
         self.machine = machine
         self.control = control
         self.spec = spec
-        parts = Engine.ready().ask_once("parts")["parts"]
-        self._core_mw = {
-            row["parameter"]: row["value"] for row in parts if row["part"] == "lpc-core"
-        }
+        names = ("active_mw", "stalled_mw", "parked_mw")
+        self._core_mw = {name: part_number("lpc-core", name) for name in names}
 
     def sh(self, command: str, limit_s: float = BOOT_LIMIT_S) -> str:
         return self.machine.run_in_guest(command, limit_s=limit_s).stdout

@@ -75,11 +75,11 @@ WAYS = {
     for way in (
         Way("ours", "Stop and Go", Failure.STOP, PLAIN, stop_mode="fast"),
         Way(
-            "dpm",
-            "LightPC's Stop: processes frozen, then each device suspended by its driver",
+            "sng",
+            "LightPC's Stop-and-Go: processes idle, each device suspended by its driver, Auto-Stop",
             Failure.STOP,
             PLAIN,
-            stop_mode="dpm",
+            stop_mode="sng",
         ),
         Way(
             "fof",

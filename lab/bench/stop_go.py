@@ -43,6 +43,7 @@ from lab import format as fmt
 from lab.bench.flushes import Flushes, flushes_of
 from lab.bench.loads import Load, make_load
 from lab.errors import RemError
+from lab.machine.caches import controller_line_ns
 from lab.machine.config import MachineConfig, StopModeName
 from lab.machine.machine import Machine
 from lab.machine.plugin import (
@@ -90,7 +91,7 @@ QUANTUM_INSNS = 2_000
 # Marks of the plugin: indices of the tuple of _spec(). The loader's entry is number 0.
 STOP_MARK, ARMED_MARK, FIRST_IO_MARK = 1, 2, 3
 FUNCTIONS_MAX = 8  # of each CPU in the worst Stop that are printed
-PREFIX: dict[StopModeName, str] = {"fast": "", "dpm": "dpm_"}
+PREFIX: dict[StopModeName, str] = {"fast": "", "dpm": "dpm_", "sng": "sng_"}
 # Required of the fast path.
 STOP_MAX_NS = 300_000  # without the write-back of caches
 ONE_WRITE_BACK_MAX = 1.1  # what all CPUs' write-backs take, over the longest of one
@@ -161,8 +162,10 @@ class Bench:
         stop_ns, edge_ns, begin, end = self._stop()
         turns = tuple(self.control.turns())
         flushes = None
-        if self.machine.config.caches is not None:
-            flushes = flushes_of(read_samples(self.machine.files.flushes), self.machine.config.cpus)
+        config = self.machine.config
+        if config.caches is not None:
+            read = read_samples(self.machine.files.flushes)
+            flushes = flushes_of(read, config.cpus, controller_line_ns(config))
         assert begin.halted_ns is not None
         assert end.halted_ns is not None
         go_ns = self._go()

@@ -22,6 +22,7 @@ LOADS = ("idle", "fsync", "net", "compile")
 MODES: dict[str, tuple[StopModeName, ...]] = {
     "fast": ("fast",),
     "dpm": ("dpm",),
+    "sng": ("sng",),
     "both": ("fast", "dpm"),
 }
 
@@ -93,7 +94,9 @@ class StopGoWords:
     cpus: Annotated[int, typer.Option(help="Number of CPUs.", min=1, max=32)] = 4
     stops: Annotated[int, typer.Option(help="Stops for each load and mode.", min=1)] = 50
     load: Annotated[str, typer.Option(help="idle, fsync, net, compile, some, or all.")] = "all"
-    stop: Annotated[str, typer.Option(help="How to stop: fast, dpm or both.")] = "both"
+    stop: Annotated[
+        str, typer.Option(help="How to stop: fast, dpm, sng, or both of the first.")
+    ] = "both"
     seed: Annotated[int, typer.Option(help="Chooses the moments of the Stops.")] = 1
     kernel: Annotated[
         Path | None, typer.Option(help="Another bzImage, with System.map beside it.")
@@ -131,7 +134,7 @@ def stop_go(words: StopGoWords) -> int:
     needs_caches = words.memory is not None and words.caches == OFF
     caches = check_profile(AUTO if needs_caches else words.caches, words.memory)
     if words.stop not in MODES:
-        raise UsageError(f"--stop {words.stop}: give fast, dpm or both")
+        raise UsageError(f"--stop {words.stop}: give fast, dpm, sng or both")
     from lab.bench.host_load import host_load
     from lab.bench.stop_go import Plan, run
     from lab.setup.products import Kernel, Loader, Part, Plugin, Root, need_all
@@ -308,7 +311,7 @@ def persist(
     ways: Annotated[
         str,
         typer.Option(
-            help="All, or some of ours, dpm, fof, syspc, acheckpc, scheckpc, heap, block, dax."
+            help="All, or some of ours, sng, fof, syspc, acheckpc, scheckpc, heap, block, dax."
         ),
     ] = "all",
     memory: Annotated[

@@ -65,7 +65,7 @@ class BudgetWords:
     supply_words: SupplyWords = field(default_factory=SupplyWords)
     stop_words: StopWords = field(default_factory=StopWords)
     profiles: Annotated[
-        Path | None, typer.Option(help="Instead of models/power/profiles.toml.", metavar="FILE")
+        Path | None, typer.Option(help="Instead of models/parts/power.toml.", metavar="FILE")
     ] = None
     picture: Annotated[
         Path | None, typer.Option(help="Draw it: svg, png or pdf.", metavar="FILE")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
@@ -31,7 +31,7 @@ class DemoWords:
     ] = "stop-go"
     name: Annotated[str, typer.Option(help="The machine to make.", metavar="NAME")] = "demo"
     cpus: Annotated[int, typer.Option(help="Number of CPUs.")] = 4
-    stop: Annotated[str | None, typer.Option(help="How Stop treats devices: dpm or fast.")] = None
+    stop: Annotated[str | None, typer.Option(help="How to stop: fast, dpm or sng.")] = None
     writes: Annotated[int, typer.Option(help="Acknowledged writes before the cut, at least.")] = (
         10_000
     )
@@ -83,8 +83,8 @@ def check(words: DemoWords) -> DemoPlan:
     """A plan that can be carried out, or UsageError."""
     if not 1 <= words.clients <= CLIENTS_MAX or words.writes < 1 or words.off < 0:
         raise UsageError(f"--clients is 1 to {CLIENTS_MAX}, --writes 1 or more, --off 0 or more")
-    if words.stop not in {None, "dpm", "fast"}:
-        raise UsageError(f"--stop {words.stop}: choose dpm or fast")
+    if words.stop not in {None, *get_args(StopModeName)}:
+        raise UsageError(f"--stop {words.stop}: choose fast, dpm or sng")
     from lab.demo.story import Plan
     from lab.machine.caches import NO_FLUSH, check_profile
     from lab.paths import state_dir

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -14,7 +14,14 @@ from lab.errors import UsageError
 from lab.guest_root.spec import RootSpec, parse_packages
 from lab.machine.attach import run_in_foreground, start_detached
 from lab.machine.caches import AUTO, OFF, check_profile
-from lab.machine.config import DISK_MODELS, MEMTYPES, NIC_MODELS, Forward, MachineConfig
+from lab.machine.config import (
+    DISK_MODELS,
+    MEMTYPES,
+    NIC_MODELS,
+    Forward,
+    MachineConfig,
+    StopModeName,
+)
 from lab.machine.files import MachineFiles
 from lab.machine.machine import Machine
 from lab.machine.memories import MEMORIES
@@ -86,7 +93,7 @@ class TimeWords:
     """How time is counted, where the power can be cut, and what a cut loses."""
 
     stop_mode: Annotated[
-        str | None, typer.Option("--stop-mode", help="How Stop treats devices: dpm or fast.")
+        str | None, typer.Option("--stop-mode", help="How to stop: fast, dpm or sng.")
     ] = None
     icount: Annotated[
         bool, typer.Option("--icount", help="Count time by instructions; with cut points.")
@@ -97,7 +104,7 @@ class TimeWords:
     caches: Annotated[
         str,
         typer.Option(
-            help="Volatile CPU caches: a profile of machine/cache/profiles.toml, off, or auto: "
+            help="Volatile CPU caches: a profile of models/parts/processors.toml, off, or auto: "
             "wsp-c5528 where they can be modelled. They imply --icount.",
             metavar="PROFILE",
         ),
@@ -230,7 +237,7 @@ def check(words: RunWords) -> RunPlan:
     fields = {**_memory_fields(words.memory), **_device_fields(words.devices)}
     fields |= _guest_fields(words.guest)
     if time.stop_mode is not None:
-        fields["stop_mode"] = _choice(time.stop_mode, ("dpm", "fast"), "--stop-mode")
+        fields["stop_mode"] = _choice(time.stop_mode, get_args(StopModeName), "--stop-mode")
     config = MachineConfig(
         name=words.name,
         cpus=words.cpus,

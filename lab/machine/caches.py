@@ -19,7 +19,7 @@ from lab import run
 from lab.errors import InfraError, UsageError
 from lab.machine.config import MachineConfig
 from lab.machine.files import MachineFiles
-from lab.machine.memories import MEMORY_PROFILE, check_memory
+from lab.machine.memories import MEMORY_PROFILE, PROFILE_MEMORY, check_memory
 from lab.machine.parts import MachineParts
 from lab.machine.plugin import Honour, PluginControl
 from lab.machine.qemu import QemuProcess
@@ -29,7 +29,7 @@ from lab.paths import repo_dir
 DEFAULT_PROFILE = "wsp-c5528"
 OFF, AUTO = "off", "auto"
 FAST_DIR = Path("/dev/shm")
-PROFILES_FILE = repo_dir() / "machine" / "cache" / "profiles.toml"
+PROFILES_FILE = repo_dir() / "models" / "parts" / "processors.toml"
 # What `rem cut --no-flush` takes, and which flushes it disables.
 NO_FLUSH = {
     "data": Honour.REM_PLUGIN_HONOUR_BLOCK,
@@ -63,6 +63,16 @@ def caches_survive(profile: str) -> bool:
     """Whether a machine's caches outlive its power: then it needs no flush."""
     described = tomllib.loads(PROFILES_FILE.read_text(encoding="utf-8"))
     return bool(described[profile]["domain"] == "eadr")
+
+
+def controller_line_ns(config: MachineConfig) -> float:
+    """Time of each line of a flush in the controller that all CPUs share; 0 without one, or where
+    the table of parts has no such number.
+    """
+    if config.memory != PROFILE_MEMORY or config.caches != MEMORY_PROFILE:
+        return 0.0
+    described = tomllib.loads(PROFILES_FILE.read_text(encoding="utf-8"))
+    return float(described[MEMORY_PROFILE]["memory_write_ns"])
 
 
 def fill_memory(files: MachineFiles, config: MachineConfig) -> None:

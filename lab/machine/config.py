@@ -57,7 +57,7 @@ CMDLINE_BASE = (
 # Also part of names of namespaces and files: no dots, no slashes.
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
-StopModeName = Literal["dpm", "fast"]
+StopModeName = Literal["dpm", "fast", "sng"]
 MemtypeName = Literal["nvram", "dram", "nvram,dram"]
 MEMTYPES: tuple[str, ...] = get_args(MemtypeName)
 NvramKind = Literal["scm", "nvdimm-n", "battery"]

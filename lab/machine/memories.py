@@ -21,6 +21,7 @@ MEMORIES = {
 }
 # The caches of a machine with such a memory, if none are chosen.
 MEMORY_PROFILE = "lightpc"
+PROFILE_MEMORY = "ocpmem"  # which the profile's own numbers are of
 
 
 def check_memory(memory: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab.tidy import binaries, changelog, cycles, lengths, licences, prose, rooms, units
+from lab.tidy import binaries, changelog, cycles, lengths, licences, parts, prose, rooms, units
 from lab.tidy.files import project_files, text_of
 from lab.tidy.finding import Finding
 
@@ -18,6 +18,7 @@ def check_file(name: str, text: str) -> Iterator[Finding]:
     yield from licences.check_machine_paths(name, lines)
     yield from lengths.check_lengths(name, text)
     yield from units.check_units(name, text)
+    yield from parts.check_parts(name, text)
     yield from prose.check_prose(name, text)
 
 

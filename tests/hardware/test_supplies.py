@@ -2,7 +2,7 @@
 """Claim (invariant 5): on every supply whose window covers the bound, a Stop with volatile caches
 ends in time, under load; on one that is too short no Stop starts, and the next boot reports that.
 
-Method: the kernel gets the window of a supply of models/power/profiles.toml and the longest time
+Method: the kernel gets the window of a supply of models/parts/power.toml and the longest time
 that a flush of the caches may take in their model; the lab removes the power when the window is
 over, in guest time. The bound has one flush, as all CPUs write back at the same time; the boot
 CPU's WBINVD after the others' is found. Caches too large for the window are refused: the same

@@ -142,6 +142,13 @@ def test_write_back_in_turn_misses_its_requirement() -> None:
     assert result.figures["stop_without_flush_max_ns"].value == 302_000 - 2150
 
 
+def test_controller_that_all_share_bounds_the_write_back() -> None:
+    flushes = of_cpu(0, 0, 100) + of_cpu(1, 0, 100) + of_cpu(2, 0, 240)
+    assert flushes_of(flushes, 3).vs_one == 1.0
+    behind = flushes_of(of_cpu(0, 0, 120) + of_cpu(1, 120, 240), 2, line_ns=26.5)
+    assert behind.vs_one == 240 / (9 * 26.5)
+
+
 def test_slow_stop_misses_its_requirement() -> None:
     assert required([sample("net", 300_000, 1)]) == []
     assert "300,001 ns" in required([sample("net", 300_001, 1)])[0]

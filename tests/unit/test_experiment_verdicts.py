@@ -421,7 +421,7 @@ def paper_ways() -> dict[str, Any]:
     save, load = way_cost(6.6e9, 0.5, 20_000), way_cost(4.4e9, 0.59)
     ways = {
         "ours": {"whole": way_run(run), "cut": way_run(run + 1e6, save=stop, back=go)},
-        "dpm": {"whole": way_run(run), "cut": way_run(run + 32e6, save=stop, back=go)},
+        "sng": {"whole": way_run(run), "cut": way_run(run + 32e6, save=stop, back=go)},
         "syspc": {"whole": way_run(run), "cut": way_run(run * 1.6, save=save, back=load)},
         "acheckpc": {
             "whole": way_run(run * 8, 0.23),
@@ -465,5 +465,5 @@ def test_other_time_of_a_way_is_red() -> None:
     raw["acheckpc"]["cut"]["cost"] = way_cost(37e9 * 4)
     assert counted(verdict("lpc-f19", raw)) == (0, 2)  # over ours, and over SysPC
     assert counted(verdict("lpc-f19", raw, tier="ci")) == (0, 0)  # a short run's are not compared
-    raw["dpm"]["cut"]["save"] = way_cost(30e6, 0.66, 4500)
+    raw["sng"]["cut"]["save"] = way_cost(30e6, 0.66, 4500)
     assert counted(verdict("lpc-f21", raw)) == (0, 4)  # cycles and energy

@@ -100,9 +100,9 @@ def test_bad_input_is_one_line_and_code_2(
 
 
 def test_damaged_profile_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    text = (repo_dir() / "models" / "power" / "profiles.toml").read_text(encoding="utf-8")
+    text = (repo_dir() / "models" / "parts" / "power.toml").read_text(encoding="utf-8")
     for damage in (text[: len(text) // 2], "", text.replace("[supply.atx-22]", "[supply.atx-22")):
-        file = tmp_path / "profiles.toml"
+        file = tmp_path / "power.toml"
         file.write_text(damage, encoding="utf-8")
         assert cli.main(["budget", "--profiles", str(file)]) == Exit.USAGE
         err = capsys.readouterr().err
@@ -120,10 +120,10 @@ def test_margins_are_exact() -> None:
 
 
 def test_steps_of_the_stop_are_the_kernels() -> None:
-    """profiles.toml repeats numbers of kernel/stop/budget.c; here they are compared."""
+    """power.toml repeats numbers of kernel/stop/budget.c; here they are compared."""
     source = (repo_dir() / "kernel" / "stop" / "budget.c").read_text(encoding="utf-8")
     table = tomllib.loads(
-        (repo_dir() / "models" / "power" / "profiles.toml").read_text(encoding="utf-8")
+        (repo_dir() / "models" / "parts" / "power.toml").read_text(encoding="utf-8")
     )
     steps = table["stop"]["fast"]
     for field in ("fixed_ns", "cpu_ns", "device_ns", "entry_ns"):

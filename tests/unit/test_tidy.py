@@ -166,6 +166,34 @@ def test_text_and_other_types_need_no_unit() -> None:
     assert whats("lab/a.py", f"{PY}class A:\n    size: int = 1\n") == []
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("lab/bench/off2f.py", "READ_NS = 80_000\n"),
+        ("lab/bench/off2f.py", "DISK_BYTES_PER_NS = 3.0  # of data sheets\n"),
+        ("experiments/lpc-f4/experiment.py", "CORE_W = 6\n"),
+        ("models/power/src/psu.rs", "const LINE_WRITE_PJ: u64 = 57_000;\n"),
+        ("machine/cache/src/timing.rs", "    pub const MEMORY_READ_NS: f64 = 66.0; // DRAM\n"),
+    ],
+)
+def test_number_of_a_part_is_found_outside_its_table(name: str, text: str) -> None:
+    assert [what for what in whats(name, text) if "models/parts" in what]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("lab/bench/off2f.py", 'READ_NS = int(part_number("nvme", "read_ns"))\n'),
+        ("lab/bench/stop_go.py", "STOP_MAX_NS = 300_000\n"),  # an aim
+        ("experiments/off-f10/experiment.py", "SLOWER_READ_NS = (500_000, 1_000_000)\n"),  # a sweep
+        ("lab/machine/config.py", "READ_NS = 1\n"),  # not measured with
+        ("models/power/src/units.rs", "pub const PS_PER_NS: u64 = 1000;\n"),
+    ],
+)
+def test_other_numbers_are_no_parts(name: str, text: str) -> None:
+    assert not [what for what in whats(name, text) if "models/parts" in what]
+
+
 @pytest.mark.parametrize("data", [b"\x7fELF\x02", b"text" * 4000 + b"\0"])
 def test_binary_is_refused_outside_named_folders(data: bytes) -> None:
     assert [finding.rule for finding in check_binary("loader/build/tool", data)] == ["binary"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Profiles of the modelled machines: `profiles.toml`, parsed and checked.
+//! Profiles of the modelled machines: `models/parts/processors.toml`, parsed and checked.
 
 use crate::LINE_BYTES;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// The parameters of all profiles, each with its source.
-pub const PROFILES: &str = include_str!("../profiles.toml");
+pub use remanence_parts::PROCESSORS as PROFILES;
 
 /// The directory of holders has one bit per core in a 64-bit word.
 pub const CORES_MAX: usize = 64;
@@ -58,13 +58,10 @@ impl Geometry {
     }
 }
 
-/// One machine. Units and sources: `profiles.toml`.
+/// One machine. Units and sources: `models/parts/processors.toml`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(
-    missing_docs,
-    reason = "profiles.toml explains each next to its numbers"
-)]
+#[expect(missing_docs, reason = "the file explains each next to its numbers")]
 pub struct Profile {
     #[serde(skip)]
     pub name: String,
@@ -158,6 +155,24 @@ impl Profile {
         1_000_000 / self.mhz
     }
 
+    /// Bytes that can be dirty in the caches of so many cores.
+    #[must_use]
+    pub fn dirty_bytes_max(&self, cores: u64) -> u64 {
+        let last = self.llc.map_or(0, |level| level.bytes());
+        if self.inclusive {
+            return last;
+        }
+        last + cores * (self.l1.bytes() + self.l2.map_or(0, |level| level.bytes()))
+    }
+
+    /// Time in which a core walks its own caches and the last level.
+    #[must_use]
+    pub fn walk_all_ps(&self) -> u64 {
+        let levels = [Some(self.l1), self.l2, self.llc];
+        let bytes: u64 = levels.iter().flatten().map(Geometry::bytes).sum();
+        bytes / LINE_BYTES * ps(self.walk_ns)
+    }
+
     fn check(&self) -> Result<(), ProfileError> {
         let refuse = |why: String| Err(ProfileError::Impossible(self.name.clone(), why));
         if !(1..=CORES_MAX).contains(&self.cores_max) {
@@ -242,7 +257,7 @@ mod tests {
         assert!(with("kib = 16", "kib = 0").contains("kib from 1"));
         assert!(with("mhz = 1600", "mhz = 0").contains("mhz"));
         assert!(with("inclusive = false", "inclusive = true").contains("no last level"));
-        assert!(with("fill_buffers = 4", "fill_buffers = 0").contains("fill_buffers"));
+        assert!(with("fill_buffers = 2", "fill_buffers = 0").contains("fill_buffers"));
         assert!(with("walk_ns = 10.0", "walk_ns = -1.0").contains("times"));
         assert!(with("mhz = 1600", "mhz = 1600\nghz = 1").contains("ghz"));
         assert!(with("cores_max = 64", "cores_max = 65").contains("cores_max"));

@@ -6,6 +6,7 @@
 
 use crate::error::MediaError;
 use crate::units::Ps;
+use remanence_parts::MEMORY;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -40,23 +41,10 @@ pub struct Part {
     pub values: BTreeMap<String, Value>,
 }
 
-const BUILT_IN: &[(&str, &str)] = &[
-    ("ddr4", include_str!("../parts/ddr4.toml")),
-    ("lpc-core", include_str!("../parts/lpc-core.toml")),
-    ("lpc-fig2", include_str!("../parts/lpc-fig2.toml")),
-    ("lpc-table1", include_str!("../parts/lpc-table1.toml")),
-    ("nmem", include_str!("../parts/nmem.toml")),
-    ("nvdimm-n", include_str!("../parts/nvdimm-n.toml")),
-    (
-        "optane-200-128",
-        include_str!("../parts/optane-200-128.toml"),
-    ),
-];
-
 /// The names of the built-in parts.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
-    BUILT_IN.iter().map(|(name, _)| *name).collect()
+    MEMORY.iter().map(|(name, _)| *name).collect()
 }
 
 impl Part {
@@ -65,7 +53,7 @@ impl Part {
     /// # Errors
     /// When there is none of that name.
     pub fn built_in(name: &str) -> Result<Self, MediaError> {
-        let found = BUILT_IN.iter().find(|(known, _)| *known == name);
+        let found = MEMORY.iter().find(|(known, _)| *known == name);
         let Some((_, text)) = found else {
             return Err(MediaError::NoPart {
                 name: name.to_owned(),

@@ -6,7 +6,7 @@ use thiserror::Error;
 /// Why a query was refused.
 #[derive(Debug, Error)]
 pub enum PowerError {
-    /// The file is not TOML with the tables of `profiles.toml`.
+    /// The file is not TOML with the tables of `models/parts/power.toml`.
     #[error("power profiles: {0}")]
     Syntax(#[from] Box<toml::de::Error>),
     /// A name that no table has.

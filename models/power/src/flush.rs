@@ -10,12 +10,11 @@ use remanence_cache::{Caches, Core, FlatTiming, Image, Line, Profile};
 use serde::{Deserialize, Serialize};
 
 use crate::error::PowerError;
-use crate::units::Ns;
+use crate::units::{Ns, PS_PER_NS};
 
 const LINE_BYTES: u64 = remanence_cache::LINE_BYTES;
 /// Two bytes of host memory are needed for each byte that is dirty.
 const DIRTY_BYTES_MAX: u64 = 512 << 20;
-const PS_PER_NS: u64 = 1000;
 
 /// How lines are flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -35,7 +34,7 @@ pub enum How {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ask {
-    /// Profile of `machine/cache/profiles.toml`.
+    /// Profile of `models/parts/processors.toml`.
     pub profile: String,
     /// Number of cores with dirty lines.
     pub cores: usize,

@@ -3,7 +3,7 @@
 //! the cost of a capacitor for it, and what an NVDIMM's own supply can save.
 //!
 //! Everything is integer arithmetic on ns, mW, pJ, uF, mV and micro-dollars (1 mW is 1 pJ/ns), so a
-//! recording gives the same figures on every host. All numbers come from `profiles.toml`, where each has
+//! recording gives the same figures on every host. All numbers come from `models/parts/power.toml`, where each has
 //! its source or the word ASSUMED. Nothing here reads a clock or draws a random number.
 //!
 //! ```

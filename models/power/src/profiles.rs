@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads `profiles.toml`: parts by name, every number with its source.
+//! Reads `models/parts/power.toml`: parts by name, every number with its source.
 
 use std::collections::BTreeMap;
 
+use remanence_cache::{FlatTiming, LINE_BYTES, Profile};
+use remanence_parts::POWER as BUILT_IN;
 use serde::Deserialize;
 
 use crate::ageing::Ageing;
@@ -11,9 +13,7 @@ use crate::capacitor::Capacitor;
 use crate::error::PowerError;
 use crate::nvdimm::{Battery, Kind, Module};
 use crate::psu::{Machine, Supply};
-use crate::units::{Ns, Pj};
-
-const BUILT_IN: &str = include_str!("../profiles.toml");
+use crate::units::{Ns, PS_PER_NS, Pj};
 
 /// Largest value of any number: larger ones could overflow sums, and no part has them.
 const VALUE_MAX: u64 = 1 << 52;
@@ -33,6 +33,7 @@ type Numbers = BTreeMap<String, u64>;
 struct Table {
     about: String,
     machine: Option<String>,
+    processor: Option<String>,
     kind: Option<String>,
     ageing: Option<String>,
     points: Option<Sourced<Vec<(u64, u64)>>>,
@@ -140,22 +141,34 @@ impl Profiles {
         out
     }
 
-    /// A machine by name.
+    /// A machine by name, with the caches of its processors.
     ///
     /// # Errors
-    /// [`PowerError::Unknown`], or a missing field.
+    /// [`PowerError::Unknown`], [`PowerError::Cache`], [`PowerError::Impossible`], or a missing field.
     pub fn machine(&self, name: &str) -> Result<Machine, PowerError> {
         let numbers = numbers("machine", &self.file.machine, name)?;
         let get = |field| field_of(&numbers, "machine", name, field);
+        let processor = self.file.machine[name].processor.as_deref();
+        let processor = Profile::named(processor.unwrap_or_default())
+            .map_err(|error| PowerError::Cache(format!("machine {name}: {error}")))?;
+        let (cores, processors) = (get("cores")?, get("processors")?);
+        if processors == 0 || cores % processors != 0 {
+            let why = "the machine's cores are no multiple of it";
+            let what = format!("machine {name}: processors");
+            return Err(PowerError::impossible(what, processors, why));
+        }
+        let bytes = processor.dirty_bytes_max(cores / processors);
+        let write_ps = FlatTiming::of(&processor).write_ps;
         Ok(Machine {
-            cores: get("cores")?,
+            cores,
             base_mw: get("base_mw")?,
             core_running_mw: get("core_running_mw")?,
             core_parked_mw: get("core_parked_mw")?,
             line_write_pj: get("line_write_pj")?,
-            line_bytes: get("line_bytes")?.max(1),
-            cache_bytes: get("cache_bytes")?,
-            flush_bytes_per_s: get("flush_bytes_per_s")?.max(1),
+            cache_bytes: processors * bytes,
+            // Each processor has its own memory: they flush side by side.
+            walk_ns: processor.walk_all_ps() / PS_PER_NS,
+            write_ns: bytes / LINE_BYTES * write_ps / PS_PER_NS,
         })
     }
 
@@ -340,6 +353,7 @@ fn field_of(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flush::{Ask, How, flush};
 
     #[test]
     fn every_profile_of_the_file_can_be_used() {
@@ -431,6 +445,56 @@ mod tests {
             error.to_string().contains("machine lightpc: cores"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn machine_of_unknown_or_uneven_processors_is_refused() {
+        for (from, to, why) in [
+            ("processor = \"lightpc\"", "processor = \"c64\"", "c64"),
+            (
+                "processors = { value = 1,",
+                "processors = { value = 0,",
+                "processors",
+            ),
+            (
+                "processors = { value = 1,",
+                "processors = { value = 3,",
+                "processors",
+            ),
+        ] {
+            let bad = BUILT_IN.replacen(from, to, 1);
+            assert_ne!(bad, BUILT_IN);
+            let error = Profiles::parse(&bad)
+                .unwrap()
+                .machine("lightpc")
+                .unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+        }
+    }
+
+    /// The bound of a flush is what the model of the caches takes for it.
+    #[test]
+    fn flush_of_a_machine_is_that_of_its_caches() {
+        let profiles = Profiles::built_in().unwrap();
+        for (name, _) in profiles.names("machine") {
+            let machine = profiles.machine(&name).unwrap();
+            let table = &profiles.file.machine[&name];
+            let processors = table.numbers["processors"].value;
+            let flush = flush(&Ask {
+                profile: table.processor.clone().unwrap(),
+                cores: usize::try_from(machine.cores / processors).unwrap(),
+                dirty_bytes: machine.cache_bytes / processors,
+                how: How::Wbinvd,
+                l1_kib: None,
+            })
+            .unwrap();
+            let bound = machine.flush_ns(machine.cache_bytes);
+            assert!(flush.time_ns.0 <= bound, "{name}: {flush:?} {bound}");
+            assert!(
+                flush.time_ns.0 * 10 > bound * 9,
+                "{name}: {flush:?} {bound}"
+            );
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! lose efficiency at light load and supervisors that switch rails off are modelled by the limit.
 
 use crate::error::PowerError;
-use crate::units::{Ns, PERMILLE, Pj, mul_div};
+use crate::units::{Ns, PERMILLE, Pj, mul_div, mul_div_up};
 
 /// Power of a machine, by its activity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,12 +24,12 @@ pub struct Machine {
     pub core_parked_mw: u64,
     /// One line written to main memory.
     pub line_write_pj: u64,
-    /// Bytes in a line.
-    pub line_bytes: u64,
     /// Sum of all caches.
     pub cache_bytes: u64,
-    /// Write rate of a flush.
-    pub flush_bytes_per_s: u64,
+    /// To walk all caches, whatever is dirty in them.
+    pub walk_ns: u64,
+    /// To write all lines of the caches, at the rate that memory accepts.
+    pub write_ns: u64,
 }
 
 /// Activity of the machine for some time.
@@ -73,6 +73,12 @@ impl Machine {
     #[must_use]
     pub fn idle_mw(&self) -> u64 {
         self.power_mw(0)
+    }
+
+    /// Time of a flush of all caches, of which so many bytes are dirty.
+    #[must_use]
+    pub fn flush_ns(&self, dirty_bytes: u64) -> u64 {
+        mul_div_up(self.write_ns, dirty_bytes, self.cache_bytes.max(1)).max(self.walk_ns)
     }
 
     /// Energy of an activity in some time.
@@ -245,9 +251,9 @@ mod tests {
             core_running_mw: 20,
             core_parked_mw: 5,
             line_write_pj: 100,
-            line_bytes: 64,
             cache_bytes: 4096,
-            flush_bytes_per_s: 1_000_000,
+            walk_ns: 1_000_000,
+            write_ns: 4_096_000,
         }
     }
 

@@ -15,6 +15,8 @@ pub struct Pj(pub u64);
 
 /// One second.
 pub const NS_PER_S: u64 = 1_000_000_000;
+/// Picoseconds in a nanosecond.
+pub const PS_PER_NS: u64 = 1000;
 /// One joule.
 pub const PJ_PER_J: u64 = 1_000_000_000_000;
 /// One kilojoule.
