@@ -100,6 +100,7 @@ static int rem_park_commit(void *unused)
 static void rem_park_control(void)
 {
 	struct rem_context *ctx = &rem_contexts[smp_processor_id()];
+
 	if (!rem_park.suspended)
 		rem_event(REM_EVENT_STOP_DEVICES, rem_devices_stop());
 	WRITE_ONCE(rem_park.devices_stopped, true);
