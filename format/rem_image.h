@@ -237,8 +237,7 @@ enum rem_stop_reason {
 enum rem_stop_mode {
 	REM_MODE_DPM = 1,  /* generic device power management */
 	REM_MODE_FAST = 2, /* bounded: park, bus masters off, commit */
-	REM_MODE_SNG =
-		3, /* devices as dpm, CPUs as fast (LightPC, section IV) */
+	REM_MODE_SNG = 3,  /* LightPC's: devices as dpm, CPUs as fast */
 };
 
 /*

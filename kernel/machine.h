@@ -176,9 +176,9 @@ void rem_interrupts_save(void);
 void rem_platform_save(void);
 
 /* Provided by Go: go.c, entropy.c */
-void rem_go(bool resumed, bool suspended);
+void rem_go(bool resumed);
 void rem_go_cpu(struct rem_context *ctx);
-void rem_go_cpu_finish(bool suspended);
+void rem_go_cpu_finish(void);
 void rem_go_finish(void);
 void rem_go_dpm(void);
 void rem_entropy_reseed(void);

@@ -108,6 +108,7 @@ def test_25_cuts_in_a_row_by_the_portable_paths(stop: StopModeName) -> None:
 
 def boot_and_play(cpus: int, stop: StopModeName, cuts: int) -> None:
     with booted("cuts", cpus, stop) as machine:
+        assert machine.run_in_guest("cat /sys/kernel/remanence/stop_mode").stdout == f"{stop}\n"
         play(machine, cuts)
 
 

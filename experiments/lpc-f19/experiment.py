@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from lab.experiment.run import Context, Report
-from lab.experiment.ways import CI_STEPS, FULL_STEPS, expect_results, measured
+from lab.experiment.ways import CI_STEPS, FULL_STEPS, came_back, expect_results, measured
 
 WAYS = ("ours", "sng", "syspc", "acheckpc", "scheckpc")
 PARTS = {"work": "#0072B2", "persistence": "#E69F00", "save, back, again": "#D55E00"}
@@ -20,14 +20,10 @@ def _ns(raw: dict[str, Any], way: str, run: str) -> int:
     return int(raw[way][run]["cost"]["ns"])
 
 
-def _came_back(raw: dict[str, Any]) -> list[str]:
-    return [way for way in WAYS if "failed" not in raw[way]]
-
-
 def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
     expect_results(raw, report)
     ours_ns = _ns(raw, "ours", "cut")
-    for way in _came_back(raw):
+    for way in came_back(raw):
         whole_ns, cut = _ns(raw, way, "whole"), raw[way]["cut"]
         report.add(f"{way}_run_ns", whole_ns, "ns")
         report.add(f"{way}_over_ours", round(cut["cost"]["ns"] / ours_ns, 4), "")
@@ -35,7 +31,7 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
         report.add(f"{way}_energy_over_ours", round(energy, 4), "")
         lost_ns = cut["save"]["ns"] + cut["back"]["ns"]
         report.add(f"{way}_stop_and_go_percent", round(lost_ns / cut["cost"]["ns"] * 100, 3), "%")
-    if {"acheckpc", "syspc"} <= set(_came_back(raw)):
+    if {"acheckpc", "syspc"} <= set(came_back(raw)):
         ratio = _ns(raw, "acheckpc", "cut") / _ns(raw, "syspc", "cut")
         report.add("acheckpc_over_syspc", round(ratio, 4), "")
 
@@ -43,7 +39,7 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
 def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
     axes = figure.subplots()
     ours_ns, plain_ns = _ns(raw, "ours", "cut"), _ns(raw, "ours", "plain")
-    ways = _came_back(raw)
+    ways = came_back(raw)
     for place, way in enumerate(ways):
         whole_ns, cut_ns = _ns(raw, way, "whole"), _ns(raw, way, "cut")
         left = 0.0

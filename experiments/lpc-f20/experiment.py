@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from lab.experiment.run import Context, Report
-from lab.experiment.ways import CI_STEPS, expect_results, measured
+from lab.experiment.ways import CI_STEPS, came_back, expect_results, measured
 
 WAYS = ("ours", "sng", "syspc", "scheckpc")
 SUPPLIES = {"atx": "atx-22", "server": "server-55"}
@@ -20,9 +20,8 @@ def measure(it: Context) -> dict[str, Any]:
 def _saves_ns(raw: dict[str, Any]) -> dict[str, int]:
     """From the failure until all is saved; of S-CheckPC, its longest dump."""
     found = {}
-    for way, runs in raw["ways"].items():
-        if "failed" in runs:
-            continue
+    for way in came_back(raw["ways"]):
+        runs = raw["ways"][way]
         dumps_ns = runs["whole"]["dumps_ns"]
         found[way] = max(dumps_ns) if dumps_ns else runs["cut"]["save"]["ns"]
     return found

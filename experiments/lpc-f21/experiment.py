@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from lab.experiment.run import Context, Report
-from lab.experiment.ways import CI_STEPS, expect_results, measured
+from lab.experiment.ways import CI_STEPS, came_back, expect_results, measured
 
 WAYS = ("ours", "sng", "syspc", "acheckpc", "scheckpc")
 SAVING = ("ours", "sng", "syspc")  # others have nothing to save when power fails
@@ -20,9 +20,7 @@ def measure(it: Context) -> dict[str, Any]:
 def _phases(raw: dict[str, Any]) -> dict[tuple[str, str], dict[str, int]]:
     """Costs by way and phase: the run without a failure, to save, and to come back."""
     found = {}
-    for way in WAYS:
-        if "failed" in raw[way]:
-            continue
+    for way in came_back(raw):
         found[way, "run"] = raw[way]["whole"]["cost"]
         if way in SAVING:
             found[way, "save"] = raw[way]["cut"]["save"]

@@ -124,12 +124,13 @@ void rem_tick_resume(void)
 
 /**
  * rem_interrupts_repeat - send this CPU the interrupts that it may have lost
- * @devices: those of devices, too
  *
  * Context: Go, each CPU, interrupts off.
  */
-void rem_interrupts_repeat(bool devices)
+void rem_interrupts_repeat(void)
 {
+	/* A suspended device waits for no interrupt. */
+	bool devices = rem.running_mode == REM_MODE_FAST;
 	int cpu = smp_processor_id();
 	struct irq_desc *desc;
 	unsigned int vector;

@@ -158,13 +158,12 @@ static noinline void rem_go_begin(void)
  * rem_go - bring the machine back, each part after those that it depends on
  * @resumed: the power was off; otherwise a Stop could not commit after CPUs
  *	were halted and devices were cut off, which Go undoes just the same
- * @suspended: devices are suspended; their drivers resume them later
  *
  * All CPUs have left the gate.
  *
  * Context: boot CPU alone, interrupts off, on the stack that was saved.
  */
-void notrace rem_go(bool resumed, bool suspended)
+void notrace rem_go(bool resumed)
 {
 	unsigned int others = num_online_cpus() - 1;
 	bool complete;
@@ -183,7 +182,7 @@ void notrace rem_go(bool resumed, bool suspended)
 
 	rem_interrupts_restore();
 	rem_event(REM_EVENT_GO_SYSCORE, 0);
-	if (!suspended)
+	if (rem.running_mode == REM_MODE_FAST) /* else drivers resume them */
 		rem_event(REM_EVENT_GO_DEVICES, rem_devices_go());
 	rem_timekeeping_go(resumed);
 	rem_entropy_reseed();
@@ -222,14 +221,13 @@ void notrace rem_go_cpu(struct rem_context *ctx)
 
 /**
  * rem_go_cpu_finish - the last step on each CPU before it enables interrupts
- * @suspended: devices are suspended, and wait for no interrupt
  *
  * Context: the CPU itself, interrupts off.
  */
-void rem_go_cpu_finish(bool suspended)
+void rem_go_cpu_finish(void)
 {
 	rem_tick_resume();
-	rem_interrupts_repeat(!suspended);
+	rem_interrupts_repeat();
 }
 
 /**

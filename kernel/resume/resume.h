@@ -32,7 +32,7 @@ bool rem_tsc_lost(unsigned int cpu);
 void rem_apic_prepare(void);
 void rem_apic_restore(void);
 void rem_interrupts_restore(void);
-void rem_interrupts_repeat(bool devices);
+void rem_interrupts_repeat(void);
 void rem_tick_resume(void);
 
 /* pci_caps.c */

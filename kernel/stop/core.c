@@ -49,17 +49,29 @@ static unsigned int rem_ended;
 static unsigned int rem_tries;
 static bool rem_thread_asked;
 
+static const char *const rem_mode_names[] = {
+	[REM_MODE_DPM] = "dpm",
+	[REM_MODE_FAST] = "fast",
+	[REM_MODE_SNG] = "sng",
+};
+
+/** rem_mode_name - Return: the name of the mode of the next Stop. Context: any. */
+const char *rem_mode_name(void)
+{
+	return rem_mode_names[READ_ONCE(rem.stop_mode)];
+}
+
 static int rem_stop_param(const char *value, const struct kernel_param *kp)
 {
-	if (sysfs_streq(value, "dpm"))
-		rem.stop_mode = REM_MODE_DPM;
-	else if (sysfs_streq(value, "fast"))
-		rem.stop_mode = REM_MODE_FAST;
-	else if (sysfs_streq(value, "sng"))
-		rem.stop_mode = REM_MODE_SNG;
-	else
-		return -EINVAL;
-	return 0;
+	u32 mode;
+
+	for (mode = REM_MODE_DPM; mode < ARRAY_SIZE(rem_mode_names); mode++) {
+		if (sysfs_streq(value, rem_mode_names[mode])) {
+			rem.stop_mode = mode;
+			return 0;
+		}
+	}
+	return -EINVAL;
 }
 
 static const struct kernel_param_ops rem_stop_ops = { .set = rem_stop_param };
@@ -333,8 +345,7 @@ static void __init rem_init_report(void)
 	pr_info("remanence: armed, last boot: %s\n",
 		rem_reason_name(rem_record_note()->reason));
 	if (rem.stop_mode != REM_MODE_FAST)
-		pr_info("remanence: stop=%s has no bound\n",
-			rem.stop_mode == REM_MODE_SNG ? "sng" : "dpm");
+		pr_info("remanence: stop=%s has no bound\n", rem_mode_name());
 	else if (!hold_up_ns)
 		pr_info("remanence: Stop takes at most %llu us; the supply's hold-up is unknown\n",
 			bound_ns / NSEC_PER_USEC);

@@ -83,7 +83,7 @@ static int rem_dpm_core(void)
 /* Auto-Stop. The CPUs go the way of the bounded Stop. */
 static int rem_sng_core(void)
 {
-	rem_stop_suspended();
+	rem_stop_fast();
 	rem_thread_sleep();
 	return rem_fast_error();
 }

@@ -27,7 +27,6 @@
  *	is not here yet may wait for an IPI to be answered
  * @quiet: CPUs that have interrupts off
  * @devices_stopped: no DMA can reach a cache any more
- * @suspended: drivers have suspended their devices, and will resume them
  * @refused: a CPU is in a mode that Go cannot restore
  * @err: why the last Stop was refused, or 0
  * @flushed: CPUs other than the boot CPU that have written back their caches, in
@@ -39,7 +38,6 @@ static struct rem_park {
 	atomic_t arrived;
 	atomic_t quiet;
 	bool devices_stopped;
-	bool suspended;
 	bool refused;
 	int err;
 	atomic_t flushed ____cacheline_aligned;
@@ -100,10 +98,12 @@ static int rem_park_commit(void *unused)
 static void rem_park_control(void)
 {
 	struct rem_context *ctx = &rem_contexts[smp_processor_id()];
+	bool fast = rem.running_mode == REM_MODE_FAST;
+	unsigned int devices = fast ? rem_devices_stop() : 0;
 
-	if (!rem_park.suspended)
-		rem_event(REM_EVENT_STOP_DEVICES, rem_devices_stop());
 	WRITE_ONCE(rem_park.devices_stopped, true);
+	if (fast) /* else drivers have suspended them */
+		rem_event(REM_EVENT_STOP_DEVICES, devices);
 	rem_interrupts_save();
 	rem_platform_save();
 	rem_timekeeping_stop();
@@ -115,7 +115,7 @@ static void rem_park_control(void)
 	rem_park.err = rem_save_and_call(ctx, rem_park_commit, NULL);
 	rem_quiet_end(ctx);
 	/* After an error, too: CPUs and devices are stopped in either case. */
-	rem_go(!rem_park.err, rem_park.suspended);
+	rem_go(!rem_park.err);
 }
 
 /* Context: all CPUs have interrupts off, and nothing is stopped yet. */
@@ -129,7 +129,7 @@ static void rem_park_once(void)
 		rem_park_other();
 	else
 		rem_park_control();
-	rem_go_cpu_finish(rem_park.suspended);
+	rem_go_cpu_finish();
 }
 
 /*
@@ -158,7 +158,14 @@ static int rem_park_cpu(void *unused)
 	return 0;
 }
 
-static void rem_park_begin(bool suspended)
+/**
+ * rem_stop_fast - begin the bounded Stop, or the CPUs' part of stop=sng
+ *
+ * The thread calls rem_fast_error() after Go or after the Stop was refused.
+ *
+ * Context: any.
+ */
+void rem_stop_fast(void)
 {
 	unsigned long flags;
 
@@ -167,35 +174,12 @@ static void rem_park_begin(bool suspended)
 	atomic_set(&rem_park.quiet, 0);
 	atomic_set(&rem_park.flushed, 0);
 	WRITE_ONCE(rem_park.devices_stopped, false);
-	WRITE_ONCE(rem_park.suspended, suspended);
 	WRITE_ONCE(rem_park.refused, false);
 	/* No hotplug while armed: a work is queued to each online CPU. */
 	rem_park.count = num_online_cpus();
 	WRITE_ONCE(rem_cpus_gather, true);
 	rem_park_queue(rem_park_cpu);
 	local_irq_restore(flags);
-}
-
-/**
- * rem_stop_fast - begin the bounded Stop
- *
- * The thread calls rem_fast_error() after Go or after the Stop was refused.
- *
- * Context: any.
- */
-void rem_stop_fast(void)
-{
-	rem_park_begin(false);
-}
-
-/**
- * rem_stop_suspended - begin the same where drivers have suspended all devices
- *
- * Context: process. rem_thread_sleep() waits for its end.
- */
-void rem_stop_suspended(void)
-{
-	rem_park_begin(true);
 }
 
 /** rem_fast_error - Return: 0 after Go, or why the Stop was refused. */

@@ -23,6 +23,7 @@ static inline void __noreturn rem_halt(void)
 /* core.c */
 bool rem_stop_begin(u32 reason);
 void rem_stop_power_returned(void);
+const char *rem_mode_name(void);
 void rem_thread_sleep(void);
 void rem_thread_wake(void);
 
@@ -56,7 +57,6 @@ int rem_stop_dpm(void);
 
 /* fast.c */
 void rem_stop_fast(void);
-void rem_stop_suspended(void);
 int rem_fast_error(void);
 
 /* power.c */

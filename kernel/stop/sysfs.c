@@ -103,11 +103,10 @@ static struct kobj_attribute low_pages_attr = __ATTR_RO(low_pages);
 static ssize_t stop_mode_show(struct kobject *kobj,
 			      struct kobj_attribute *attr, char *buf)
 {
-	if (rem.stop_mode == REM_MODE_FAST)
-		return sysfs_emit(buf, "fast\n");
 	if (!rem.blocker[0])
-		return sysfs_emit(buf, "dpm\n");
-	return sysfs_emit(buf, "dpm: because of %s\n", rem.blocker);
+		return sysfs_emit(buf, "%s\n", rem_mode_name());
+	return sysfs_emit(buf, "%s: because of %s\n", rem_mode_name(),
+			  rem.blocker);
 }
 
 static struct kobj_attribute stop_mode_attr = __ATTR_RO(stop_mode);

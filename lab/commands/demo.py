@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from lab.command_line.options import JsonOption, takes
 from lab.errors import Exit, UsageError
-from lab.machine.config import StopModeName
+from lab.machine.config import STOP_MODES, StopModeName
 from lab.messages import info
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ def check(words: DemoWords) -> DemoPlan:
     """A plan that can be carried out, or UsageError."""
     if not 1 <= words.clients <= CLIENTS_MAX or words.writes < 1 or words.off < 0:
         raise UsageError(f"--clients is 1 to {CLIENTS_MAX}, --writes 1 or more, --off 0 or more")
-    if words.stop not in {None, *get_args(StopModeName)}:
-        raise UsageError(f"--stop {words.stop}: choose fast, dpm or sng")
+    if words.stop not in {None, *STOP_MODES}:
+        raise UsageError(f"--stop {words.stop}: choose one of {', '.join(STOP_MODES)}")
     from lab.demo.story import Plan
     from lab.machine.caches import NO_FLUSH, check_profile
     from lab.paths import state_dir

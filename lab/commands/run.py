@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import typer
 
@@ -18,9 +18,9 @@ from lab.machine.config import (
     DISK_MODELS,
     MEMTYPES,
     NIC_MODELS,
+    STOP_MODES,
     Forward,
     MachineConfig,
-    StopModeName,
 )
 from lab.machine.files import MachineFiles
 from lab.machine.machine import Machine
@@ -237,7 +237,7 @@ def check(words: RunWords) -> RunPlan:
     fields = {**_memory_fields(words.memory), **_device_fields(words.devices)}
     fields |= _guest_fields(words.guest)
     if time.stop_mode is not None:
-        fields["stop_mode"] = _choice(time.stop_mode, get_args(StopModeName), "--stop-mode")
+        fields["stop_mode"] = _choice(time.stop_mode, STOP_MODES, "--stop-mode")
     config = MachineConfig(
         name=words.name,
         cpus=words.cpus,

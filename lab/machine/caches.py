@@ -12,6 +12,7 @@ import os
 import shutil
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from qemu.qmp import QMPError
 
@@ -39,9 +40,13 @@ NO_FLUSH = {
 }
 
 
+def _described() -> dict[str, Any]:
+    return tomllib.loads(PROFILES_FILE.read_text(encoding="utf-8"))
+
+
 def profiles() -> list[str]:
     """Names of the machines whose caches can be modelled."""
-    return sorted(tomllib.loads(PROFILES_FILE.read_text(encoding="utf-8")))
+    return sorted(_described())
 
 
 def check_profile(text: str, memory: str | None = None) -> str | None:
@@ -61,8 +66,7 @@ def check_profile(text: str, memory: str | None = None) -> str | None:
 
 def caches_survive(profile: str) -> bool:
     """Whether a machine's caches outlive its power: then it needs no flush."""
-    described = tomllib.loads(PROFILES_FILE.read_text(encoding="utf-8"))
-    return bool(described[profile]["domain"] == "eadr")
+    return bool(_described()[profile]["domain"] == "eadr")
 
 
 def controller_line_ns(config: MachineConfig) -> float:
@@ -71,8 +75,7 @@ def controller_line_ns(config: MachineConfig) -> float:
     """
     if config.memory != PROFILE_MEMORY or config.caches != MEMORY_PROFILE:
         return 0.0
-    described = tomllib.loads(PROFILES_FILE.read_text(encoding="utf-8"))
-    return float(described[MEMORY_PROFILE]["memory_write_ns"])
+    return float(_described()[MEMORY_PROFILE]["memory_write_ns"])
 
 
 def fill_memory(files: MachineFiles, config: MachineConfig) -> None:

@@ -58,6 +58,7 @@ CMDLINE_BASE = (
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
 StopModeName = Literal["dpm", "fast", "sng"]
+STOP_MODES: tuple[str, ...] = get_args(StopModeName)
 MemtypeName = Literal["nvram", "dram", "nvram,dram"]
 MEMTYPES: tuple[str, ...] = get_args(MemtypeName)
 NvramKind = Literal["scm", "nvdimm-n", "battery"]

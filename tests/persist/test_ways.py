@@ -29,8 +29,9 @@ def test_each_way_ends_with_the_same_result() -> None:
     assert result.figures["results_equal"].value == len(WAYS)
 
 
-def test_without_flushes_the_program_is_lost() -> None:
-    way = WAYS["ours"]
+@pytest.mark.parametrize("name", ["ours", "sng"])
+def test_without_flushes_the_program_is_lost(name: str) -> None:
+    way = WAYS[name]
     with rig_of(Plan(steps=FEW_STEPS), way) as rig:
         prepare(rig, way)
         with pytest.raises(BrokenError) as found:
