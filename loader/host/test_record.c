@@ -109,6 +109,18 @@ static void newest_is_entered(void)
 	CHECK(decision.body.entry_phys == REGION_PHYS + 0x1234560, "entry");
 }
 
+static void each_stop_mode_is_entered(void)
+{
+	for (u32 mode = REM_MODE_DPM; mode <= REM_MODE_SNG; mode++) {
+		make_block();
+		memcpy(body(0) + offsetof(struct rem_body, stop_mode), &mode,
+		       sizeof(mode));
+		build_reseal(block, 0);
+		CHECK(reason() == REM_BOOT_RESUME, "mode %u: reason %u", mode,
+		      reason());
+	}
+}
+
 static void no_bit_flip_is_entered(u32 offset, u32 bytes, const char *what)
 {
 	for (u32 at = offset; at < offset + bytes; at++)
@@ -475,7 +487,7 @@ static void impossible_fields_are_cold(void)
 	REFUSE(stop_reason, 0, REM_COLD_BODY_FIELD);
 	REFUSE(stop_reason, 3, REM_COLD_BODY_FIELD);
 	REFUSE(stop_mode, 0, REM_COLD_BODY_FIELD);
-	REFUSE(stop_mode, 3, REM_COLD_BODY_FIELD);
+	REFUSE(stop_mode, REM_MODE_SNG + 1, REM_COLD_BODY_FIELD);
 	REFUSE(region_phys, 0, REM_COLD_BODY_FIELD);
 	REFUSE(region_phys, UINT64_MAX, REM_COLD_BODY_FIELD);
 	REFUSE(region_bytes, 0, REM_COLD_BODY_FIELD);
@@ -761,6 +773,7 @@ void test_record(void)
 	block = malloc(REM_BLOCK_BYTES);
 	make_machine();
 	newest_is_entered();
+	each_stop_mode_is_entered();
 	every_bit_flip_is_cold();
 	every_truncation_is_cold();
 	swapped_slots_are_cold();

@@ -22,7 +22,8 @@ def opener(disk: str) -> None:
             fd = os.open(disk, os.O_RDONLY)
         except OSError:
             continue
-        # The cache of a disk outlives the disk: of each read another page.
+        # The cache of a disk outlives the disk: of each read another page, and none ahead.
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
         for at in range(0, 64 << 10, 4096):
             if len(os.pread(fd, SECTOR, at)) != SECTOR:
                 os._exit(1)
