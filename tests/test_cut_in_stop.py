@@ -47,10 +47,16 @@ SYMBOLS = tuple(INSNS)
 COMMIT, AFTER_COMMIT = "rem_record_commit", "rem_power_report_stopped"
 PLACES = [Place(symbol, n) for symbol, numbers in INSNS.items() for n in numbers]
 FULL_PLACES = 4
-DPM_PLACES = [
+# Of the Stops by Linux's device suspend; in sng the CPUs park as in the fast one.
+PORTABLE_PLACES = [
     *(Place("rem_stop_dpm", n) for n in (0, 1000, 30000, 200000, 1000000)),
     *(Place(COMMIT, n) for n in (0, 300, 3000)),
     Place(AFTER_COMMIT, 0),
+]
+PARK_PLACES = [Place("rem_park_cpu", n) for n in (0, 100)] + [Place("rem_park_halt", 0)]
+PORTABLE = [
+    *(("dpm", place) for place in PORTABLE_PLACES),
+    *(("sng", place) for place in [*PORTABLE_PLACES, *PARK_PLACES]),
 ]
 
 
@@ -64,9 +70,12 @@ def it() -> Iterator[Bed]:
         yield it
 
 
-@pytest.fixture(scope="module")
-def dpm() -> Iterator[Bed]:
-    with bed("cut-dpm", ("rem_stop_dpm", COMMIT, AFTER_COMMIT), stop_mode="dpm") as it:
+@pytest.fixture(scope="module", params=["dpm", "sng"])
+def portable(request: pytest.FixtureRequest) -> Iterator[Bed]:
+    symbols = ("rem_stop_dpm", COMMIT, AFTER_COMMIT)
+    if request.param == "sng":
+        symbols += ("rem_park_cpu", "rem_park_halt")
+    with bed(f"cut-{request.param}", symbols, stop_mode=request.param) as it:
         yield it
 
 
@@ -113,15 +122,19 @@ def test_hold_up_too_short_resumes_or_cold_boots_with_a_reason(it: Bed, hold_up_
 
 @pytest.mark.soak
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("place", DPM_PLACES, ids=str)
-def test_cut_in_the_portable_stop_does_so_too(dpm: Bed, place: Place) -> None:
+@pytest.mark.parametrize(("portable", "place"), PORTABLE, ids=str, indirect=["portable"])
+def test_cut_in_a_portable_stop_does_so_too(portable: Bed, place: Place) -> None:
     def cut() -> None:
-        dpm.cut_at(place.symbol, place.insns)
-        dpm.machine.supply.set_power_ok(False)
-        dpm.wait_end()
-        assert dpm.was_cut(), f"the Stop ended before {place}: nothing was cut"
+        portable.cut_at(place.symbol, place.insns)
+        portable.machine.supply.set_power_ok(False)
+        portable.wait_end()
+        assert portable.was_cut(), f"the Stop ended before {place}: nothing was cut"
+        if place.symbol == AFTER_COMMIT:
+            assert committed(portable), "sent STOPPED before the commit"
+        elif place.symbol != COMMIT:
+            assert not committed(portable), "could be entered before its commit"
 
-    play(dpm, cut, to_guest=True)
+    play(portable, cut, to_guest=True)
 
 
 def play(it: Bed, cut: Callable[[], None], to_guest: bool) -> None:

@@ -41,8 +41,10 @@ def test_runs_with_an_interrupt_in_them_do_not_count() -> None:
 
 
 def test_spread_of_runs_is_reported() -> None:
-    halves = [pair(216)] * 8 + [pair(218)] * 8
-    assert cost_of(halves, 8).spread_insns == 2 + 4  # of n and of 2n iterations
+    few = [pair(216)] * 3 + [pair(218)] * 13
+    assert cost_of(few, 8) == Cost(216, 2 + 4)  # of n and of 2n iterations
+    quarter = [pair(216)] * 5 + [pair(218)] * 11
+    assert cost_of(quarter, 8) == Cost(216, 0)
 
 
 @pytest.mark.parametrize(("pairs", "iterations"), [([], 8), ([pair(1)], 0)])
