@@ -29,6 +29,7 @@ _PER_UNIT = {
     "min": {"min": 1.0},
     "pJ": {"uJ": 1e6, "mJ": 1e9, "J": 1e12},
     "uJ": {"uJ": 1.0, "mJ": 1e3, "J": 1e6},
+    "mW": {"mW": 1.0, "W": 1e3},
     "cycles": {"M": 1e6, "G": 1e9},
     "%": {"%": 1.0},
     **dict.fromkeys(("1", "ratio", "share", "of ideal", "of writes"), {"%": 0.01}),

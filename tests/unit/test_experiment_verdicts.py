@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from lab.experiment.programs import MEMORIES, PROGRAMS
 from lab.experiment.run import Experiment, Report
 from lab.result import Result
 
@@ -128,19 +129,15 @@ def test_f8_supply_with_another_window_is_red() -> None:
 
 # lpc-f15: programs on three memories.
 
-F15_PROGRAMS = Experiment.load("lpc-f15").module.PROGRAMS
-
 
 def f15(ours: float, b: float, slow_b: float) -> dict[str, Any]:
     """Each program takes so much longer than on DRAM."""
     factors = (1.0, ours, b, slow_b)
-    platforms = Experiment.load("lpc-f15").module.MEMORIES
     return {
         platform: {
-            name: {"ns": round(1000 * MS * factor), "reads": 270, "writes": 10}
-            for name in F15_PROGRAMS
+            name: {"ns": round(1000 * MS * factor), "reads": 270, "writes": 10} for name in PROGRAMS
         }
-        for platform, factor in zip(platforms, factors, strict=True)
+        for platform, factor in zip(MEMORIES, factors, strict=True)
     }
 
 
@@ -157,6 +154,41 @@ def test_f15_faster_baseline_is_accepted_only_if_its_queues_are_why() -> None:
 
 def test_f15_memory_that_is_faster_than_dram_is_red() -> None:
     assert not verdict("lpc-f15", f15(0.95, 2.8, 4.0)).ok
+
+
+# lpc-f18: the energy of the same programs.
+
+
+def f18(ours: float, b: float, legacy_memory_mw: float) -> dict[str, Any]:
+    """LightPC's memory takes 1 W of 5.3 W."""
+    raw = f15(ours, b, b)
+    for platform, rows in raw.items():
+        mw = legacy_memory_mw if platform == "LegacyPC" else 1000
+        for row in rows.values():
+            # Read for twice the time of the program: a half of it is the program's.
+            row |= {"guest_ns": 2 * row["ns"], "background_pj": round(2 * row["ns"] * mw * 0.75)}
+            row |= {"refresh_pj": 0, "activate_pj": 0, "write_pj": 0}
+            row["read_pj"] = round(row["ns"] * mw * 0.25)
+    return raw
+
+
+def test_f18_as_in_the_paper_passes() -> None:
+    result = verdict("lpc-f18", f18(1.105, 3.27, 14_600))
+    assert result.ok
+    assert counted(result) == (0, 0)
+    assert result.figures["board_mw"].value == 4300
+    assert result.figures["LegacyPC_mw"].value == 18_900
+
+
+def test_f18_dimms_with_less_power_are_accepted_only_if_more_would_do() -> None:
+    # Six DIMMs of 500 mW: the sweep adds 12 W at most.
+    assert counted(verdict("lpc-f18", f18(1.105, 3.27, 3_500))) == (3, 0)
+    assert counted(verdict("lpc-f18", f18(1.105, 1.5, 14_600))) == (0, 1)
+
+
+def test_f18_memory_that_takes_more_power_than_dram_is_red() -> None:
+    assert not verdict("lpc-f18", f18(1.105, 3.27, 500)).ok
+    assert not verdict("lpc-f18", f18(1.105, 1.0, 14_600)).ok
 
 
 # lpc-f22: CPUs and caches.
@@ -382,6 +414,7 @@ def test_t1_deviation_is_accepted_only_if_slapd_is_why() -> None:
         ("lpc-f4", f4(TIMES)),
         ("lpc-f8", f8(9 * MS, 12, 38, 0)),
         ("lpc-f15", f15(1.12, 2.8 * 1.12, 4.0)),
+        ("lpc-f18", f18(1.105, 3.27, 14_600)),
         ("lpc-f22", f22(800)),
         ("off-f10", f10(3 * MS)),
         ("wsp-f5", f5()),
