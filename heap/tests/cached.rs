@@ -3,17 +3,10 @@
 //! that returned, and possibly the one in progress. That is one of the states that the crash tests
 //! enumerate, so those include all states of a machine.
 
-#![allow(
-    clippy::tests_outside_test_module, // the file is an integration test
-    clippy::unwrap_used,
-    clippy::cast_possible_truncation,
-    missing_docs
-)]
-
 #[path = "cases/cached.rs"]
-mod cached;
+mod cases;
 
-use cached::{STEPS, follow, profiles};
+use cases::{STEPS, follow, profiles};
 use nvheap::testing::verdict;
 use nvheap::{FocRedo, FocStm, FocUndo, Policy};
 use remanence_cache::Honoured;

@@ -3,41 +3,34 @@
 //! that returned, and at most the one in progress. No object is lost or leaked. The same histories
 //! find the planted bugs in `heap/mutants`.
 
-#![allow(
-    clippy::tests_outside_test_module, // the file is an integration test
-    clippy::unwrap_used,
-    clippy::cast_possible_truncation,
-    missing_docs
-)]
-
 #[path = "cases/crash.rs"]
-mod crash;
+mod cases;
 
 use nvheap::testing::self_check;
 use nvheap::{FocRedo, FocStm, FocUndo, FofStm, FofUndo};
 
 #[test]
 fn every_state_under_a_redo_log_is_a_committed_prefix() {
-    let states = self_check::<FocRedo>(&crash::trial()).unwrap();
+    let states = self_check::<FocRedo>(&cases::trial()).unwrap();
     println!("{states} states");
 }
 
 #[test]
 fn every_state_under_an_undo_log_is_a_committed_prefix() {
-    let states = self_check::<FocUndo>(&crash::trial()).unwrap();
+    let states = self_check::<FocUndo>(&cases::trial()).unwrap();
     println!("{states} states");
 }
 
 #[test]
 fn every_state_under_transactional_memory_is_a_committed_prefix() {
-    let states = self_check::<FocStm>(&crash::trial()).unwrap();
+    let states = self_check::<FocStm>(&cases::trial()).unwrap();
     println!("{states} states");
 }
 
 /// If caches survive, a cut leaves all stores before it: there is one state per store.
 #[test]
 fn every_state_of_logs_in_surviving_caches_is_a_committed_prefix() {
-    let trial = crash::trial();
+    let trial = cases::trial();
     let states = self_check::<FofUndo>(&trial).unwrap() + self_check::<FofStm>(&trial).unwrap();
     println!("{states} states");
 }

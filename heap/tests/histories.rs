@@ -3,14 +3,8 @@
 //! that a cut leaves is a committed prefix; objects do not overlap and none is lost. The histories are
 //! drawn and made small where one fails; the planted bugs in `heap/mutants` are found by them.
 
-#![allow(
-    clippy::tests_outside_test_module, // the file is an integration test
-    clippy::unwrap_used,
-    missing_docs
-)]
-
 #[path = "cases/histories.rs"]
-mod histories;
+mod cases;
 
 use nvheap::{FocRedo, FocStm, FocUndo, FofStm, FofUndo};
 use proptest::prelude::*;
@@ -29,8 +23,8 @@ macro_rules! drawn_histories {
         proptest! {
             #![proptest_config(cases())]
             $(#[test]
-            fn $name(history in histories::history::<$policy>()) {
-                prop_assert_eq!(histories::broken::<$policy>(&history), None);
+            fn $name(history in cases::history::<$policy>()) {
+                prop_assert_eq!(cases::broken::<$policy>(&history), None);
             })*
         }
     };

@@ -3,18 +3,8 @@
 //! that is written past the log, no transaction sees memory that became another object, and a
 //! session that waits for a change keeps no lock.
 
-#![allow(
-    clippy::tests_outside_test_module, // the file is an integration test
-    clippy::unwrap_used,
-    missing_docs
-)]
-
-#[path = "cases/found.rs"]
-mod found;
 #[path = "cases/isolation.rs"]
-mod isolation;
-#[path = "cases/meanwhile.rs"]
-mod meanwhile;
+mod cases;
 
 use nvheap::{FocStm, FofStm};
 
@@ -22,8 +12,8 @@ macro_rules! under_transactional_memory {
     ($($name:ident: $test:ident;)*) => {$(
         #[test]
         fn $name() {
-            assert_eq!(isolation::$test::<FocStm>(), None);
-            assert_eq!(isolation::$test::<FofStm>(), None);
+            assert_eq!(cases::$test::<FocStm>(), None);
+            assert_eq!(cases::$test::<FofStm>(), None);
         }
     )*};
 }

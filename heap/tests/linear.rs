@@ -3,19 +3,10 @@
 //! with their answers, and every state that a cut leaves is, after recovery, one that the answers
 //! until then allow.
 
-#![allow(
-    clippy::tests_outside_test_module, // the file is an integration test
-    clippy::unwrap_used,
-    clippy::cast_possible_truncation,
-    missing_docs
-)]
-
-#[path = "cases/found.rs"]
-mod found;
 #[path = "cases/linear.rs"]
-mod linear;
+mod cases;
 
-use linear::{Avl, BTree, Fifo, Hash, Subject, four_threads, one_thread};
+use cases::{Avl, BTree, Fifo, Hash, Subject, four_threads, one_thread};
 use nvheap::{FocRedo, FocStm, FocUndo};
 
 /// Histories of each kind; more of them in the soak tier.

@@ -2,19 +2,10 @@
 //! Claim: with four threads, transactions are isolated, and every state that a cut leaves is, after
 //! recovery, that of the transactions that returned, and possibly of those in progress.
 
-#![allow(
-    clippy::tests_outside_test_module, // the file is an integration test
-    clippy::unwrap_used,
-    clippy::cast_possible_truncation,
-    missing_docs
-)]
-
 #[path = "cases/allocating.rs"]
 mod allocating;
-#[path = "cases/found.rs"]
-mod found;
 #[path = "cases/threads.rs"]
-mod threads;
+mod cases;
 
 use nvheap::{FocRedo, FocStm, FocUndo, FofStm};
 
@@ -25,17 +16,17 @@ fn schedules() -> usize {
 
 #[test]
 fn four_threads_are_isolated_and_every_cut_is_a_consistent_state() {
-    threads::transfers(schedules());
+    cases::transfers(schedules());
 }
 
 #[test]
 fn four_threads_with_undo_logs_of_their_own() {
-    threads::own::<FocUndo>(schedules());
+    cases::own::<FocUndo>(schedules());
 }
 
 #[test]
 fn four_threads_with_redo_logs_of_their_own() {
-    threads::own::<FocRedo>(schedules());
+    cases::own::<FocRedo>(schedules());
 }
 
 #[test]
