@@ -226,7 +226,9 @@ def test_a_hundred_disks_hold_file_systems_of_their_own(machine: Machine) -> Non
     assert names(machine) == ["two"]
 
 
-@pytest.mark.parametrize("block_bytes", [0, 512, 4096])
+@pytest.mark.parametrize(
+    "block_bytes", [0, *(pytest.param(size, marks=pytest.mark.in_turn) for size in (512, 4096))]
+)
 def test_files_written_side_by_side_are_read_back(machine: Machine, block_bytes: int) -> None:
     block = f"--block {block_bytes}" if block_bytes else ""
     sh(machine, f"pmadmin create fs 48M {block}")
