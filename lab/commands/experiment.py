@@ -32,9 +32,16 @@ def register(app: typer.Typer) -> None:
 
         The exit code is 1 if a statement of the paper does not hold.
         """
-        from lab.experiment.run import TIERS, Context, Experiment, Paper, folder, names
+        from lab.experiment.run import (
+            TIERS,
+            Context,
+            Experiment,
+            Paper,
+            folder,
+            names,
+            results_folder,
+        )
         from lab.messages import info
-        from lab.paths import repo_dir
         from lab.power.model import PowerModel
 
         if tier not in TIERS:
@@ -45,7 +52,7 @@ def register(app: typer.Typer) -> None:
                 print(f"{one:12} {paper.title} ({paper.source})")
             return Exit.PASS
         experiment = Experiment.load(name)
-        place = out or repo_dir() / "report" / "experiments" / name
+        place = out or results_folder(name)
         result = experiment.run(Context(tier, seed, place, PowerModel.ready()), redraw)
         for key, figure in result.figures.items():
             info(f"{key:32} {figure.value!s:>16} {figure.unit:5} {figure.kind}")

@@ -15,11 +15,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from lab.docs.marks import filled, sources_of, without_marks
 from lab.docs.records import TABLE, Record, Table, measured_key, read_record, read_table
 from lab.tidy.files import project_files
 
+Age = Literal["current", "stale", "missing"]  # of a record, against the code that it measures
 KINDS = ("stale", "wrong", "missing", "unsourced", "unused")
 TO_MEASURE = ("stale", "missing")  # kinds that `--refresh` mends, not the author of a document
 # History is no claim about the present code; format's document is generated from its headers.
@@ -65,23 +67,31 @@ def check(repo: Path) -> list[Finding]:
     return [*found, *_unused(table, texts)]
 
 
-def stale_sources(repo: Path, table: Table, files: list[Path]) -> list[str]:
-    """Names of sources whose record is older than the code, or is not there."""
-    names = []
+def ages(repo: Path, table: Table, files: list[Path]) -> dict[str, Age]:
+    """Of each source's record."""
+    found: dict[str, Age] = {}
     for name, source in table.sources.items():
         record = read_record(repo, name)
-        current = measured_key(repo, source, files)
-        if record is None or record.key != current or record.command != source.command:
-            names.append(name)
-    return names
+        key = measured_key(repo, source, files)
+        if record is None:
+            found[name] = "missing"
+        else:
+            is_current = (record.key, record.command) == (key, source.command)
+            found[name] = "current" if is_current else "stale"
+    return found
+
+
+def stale_sources(repo: Path, table: Table, files: list[Path]) -> list[str]:
+    """Names of sources whose record is older than the code, or is not there."""
+    return [name for name, age in ages(repo, table, files).items() if age != "current"]
 
 
 def _stale(repo: Path, table: Table, files: list[Path]) -> Iterator[Finding]:
-    for name in stale_sources(repo, table, files):
+    for name, age in ages(repo, table, files).items():
         do = f"run `./rem docs --refresh {name}`"
-        if read_record(repo, name) is None:
+        if age == "missing":
             yield Finding("missing", str(TABLE), 1, f"{name} was never measured: {do}")
-        else:
+        elif age == "stale":
             yield Finding("stale", str(TABLE), 1, f"{name} was measured on other code: {do}")
 
 

@@ -118,6 +118,11 @@ def sources_of(text: str) -> set[str]:
     }
 
 
+def values_only(text: str) -> str:
+    """The document without the comments of its marks: figures and output stay as they are."""
+    return _BEGIN.sub("", text.replace("<!--/fig-->", ""))
+
+
 def without_marks(text: str) -> str:
     """The document with marks, code and comments blanked, lines kept: what people wrote by hand."""
 

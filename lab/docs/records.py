@@ -16,13 +16,15 @@ import shlex
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from lab.docs.code_key import code_key
 from lab.errors import InfraError, RemError
+from lab.result import Kind
 
 TABLE = Path("docs/figures.toml")
 RECORDS = Path("docs/figures")
+KINDS = get_args(Kind)
 
 
 @dataclass(frozen=True)
@@ -106,11 +108,25 @@ def read_record(repo: Path, name: str) -> Record | None:
         return None
     try:
         row = json.loads(path.read_text(encoding="utf-8"))
+        for name, figure in row["figures"].items():
+            _check_figure(name, figure)
+        for text in (row["command"], row["key"], *row["lines"]):
+            if not isinstance(text, str):
+                raise TypeError(f"{text!r} is no text")
         return Record(row["command"], row["key"], row["figures"], tuple(row["lines"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RemError(
             f"{path} is malformed: {error}: run `./rem docs --refresh {name}`"
         ) from error
+
+
+def _check_figure(name: str, figure: Any) -> None:
+    """ValueError if it is not what lab/result.py prints."""
+    has_parts = isinstance(figure, dict) and figure.keys() == {"value", "unit", "kind"}
+    if not has_parts or not isinstance(figure["value"], int | float | str):
+        raise ValueError(f"figure {name!r} is not a value with unit and kind")
+    if figure["kind"] not in KINDS or not isinstance(figure["unit"], str):
+        raise ValueError(f"figure {name!r} has no kind of {', '.join(KINDS)}, or no unit")
 
 
 def write_record(repo: Path, source: Source, record: Record) -> None:

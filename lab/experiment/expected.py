@@ -44,6 +44,8 @@ class Expected:
     high: float = math.inf
     text: str | None = None  # of a figure that is a word
     full: bool = False  # measured by the full tier only
+    paper: float | None = None  # if it is one number, which *tolerance_percent* makes a range
+    tolerance_percent: float = 0
 
     @staticmethod
     def of(given: Mapping[str, Any]) -> Expected:
@@ -54,12 +56,14 @@ class Expected:
         if isinstance(paper, str):
             return Expected(text=paper, full=full)
         if isinstance(paper, list):
-            low, high = paper
+            low, high = map(_number, paper)
         elif paper is not None:
-            reach = abs(paper) * given["tolerance_percent"] / 100
-            low, high = paper - reach, paper + reach
+            tolerance_percent = _number(given["tolerance_percent"])
+            reach = abs(_number(paper)) * tolerance_percent / 100
+            return Expected(paper - reach, paper + reach, None, full, paper, tolerance_percent)
         else:
-            low, high = given.get("at_least", -math.inf), given.get("at_most", math.inf)
+            low = _number(given.get("at_least", -math.inf))
+            high = _number(given.get("at_most", math.inf))
             if low == -math.inf and high == math.inf:
                 raise ValueError("no value")
         return Expected(low, high, full=full)
@@ -73,6 +77,17 @@ class Expected:
             return float(ours != self.text)
         return float(max(self.low - ours, ours - self.high, 0))
 
+    def deviation_percent(self, ours: Any) -> float | None:
+        """From the paper's number; from the nearest end of a range or limit, 0 within it.
+
+        None for a word, and where the paper has 0."""
+        if self.text is not None:
+            return None
+        nearest = min(max(ours, self.low), self.high) if self.paper is None else self.paper
+        if ours == nearest:
+            return 0.0
+        return float((ours - nearest) / abs(nearest) * 100) if nearest else None
+
     def __str__(self) -> str:
         if self.text is not None:
             return self.text
@@ -81,6 +96,13 @@ class Expected:
         return (
             f"at most {self.high:g}" if math.isinf(self.low) else f"{self.low:g} to {self.high:g}"
         )
+
+
+def _number(given: Any) -> float:
+    """A number of paper.toml, as it is written there; TypeError if it is something else."""
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise TypeError(f"{given!r} is no number")
+    return given
 
 
 @dataclass(frozen=True)
@@ -122,11 +144,12 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Compared:
-    """What came of the comparison."""
+    """What came of the comparison: each expected value is in one of these."""
 
-    held: int = 0
+    held: tuple[str, ...] = ()
     accepted: dict[str, str] = field(default_factory=dict)  # figure, and the line about it
     failed: dict[str, str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()  # measured by the full tier only
 
 
 @dataclass(frozen=True)
@@ -146,25 +169,27 @@ class Values:
                 raise InfraError(f"[expected] {name}: {error}") from error
         reasons: dict[str, Accepted] = {}
         for entry in accepted:
+            if not isinstance(entry.get("figures"), list):
+                raise InfraError("[[accepted]]: want figures, a list of names")
             for name in entry["figures"]:
                 if name not in made or name in reasons:
                     raise InfraError(f"[[accepted]] {name}: want one [expected] value")
                 try:
                     reasons[name] = Accepted.of(name, entry)
-                except (ValueError, KeyError) as error:
+                except (ValueError, KeyError, TypeError, AttributeError) as error:
                     raise InfraError(f"[[accepted]] {name}: {error}") from error
         return Values(made, reasons)
 
     def compare(self, figures: Mapping[str, Any], is_full: bool) -> Compared:
         """Compare figures by name."""
-        held, accepted, failed = 0, {}, {}
+        held, accepted, failed, left_out = [], {}, {}, []
         for name, expected in self.expected.items():
             if expected.full and not is_full:
-                continue
-            if name not in figures:
+                left_out.append(name)
+            elif name not in figures:
                 failed[name] = f"{name} was not measured; the paper's is {expected}"
             elif expected.holds(figures[name]):
-                held += 1
+                held.append(name)
             else:
                 line = f"{figures[name]}, not {expected}"
                 allowed = self.accepted.get(name)
@@ -173,4 +198,4 @@ class Values:
                     accepted[name] = f"{line}: {allowed.reason}"
                 else:
                     failed[name] = f"{name} is {line}" + (f"; {doubt}" if doubt else "")
-        return Compared(held, accepted, failed)
+        return Compared(tuple(held), accepted, failed, tuple(left_out))

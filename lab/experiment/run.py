@@ -16,6 +16,7 @@ import importlib.util
 import json
 import textwrap
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -33,14 +34,23 @@ TIERS = ("ci", "full")
 TITLE_COLUMNS = 130
 LISTED_MAX = 6  # deviations whose names fit above a picture
 PROVISIONAL = "provisional timing: no memory controller is modelled yet"
+# Figures of the comparison itself.
+ACCEPTED = "accepted deviation, "
+COUNTS = ("paper_values_held", "deviations_accepted", "deviations_not_accepted")
 
 
-def folder() -> Path:
-    return repo_dir() / "experiments"
+def folder(repo: Path | None = None) -> Path:
+    """Of this checkout, or of another."""
+    return (repo or repo_dir()) / "experiments"
 
 
-def names() -> list[str]:
-    return sorted(path.parent.name for path in folder().glob("*/experiment.py"))
+def results_folder(name: str, repo: Path | None = None) -> Path:
+    """Where an experiment leaves raw results and pictures, unless `--out` names another place."""
+    return (repo or repo_dir()) / "report" / "experiments" / name
+
+
+def names(repo: Path | None = None) -> list[str]:
+    return sorted(path.parent.name for path in folder(repo).glob("*/experiment.py"))
 
 
 @dataclass(frozen=True)
@@ -58,10 +68,15 @@ class Paper:
         try:
             raw = tomllib.loads(path.read_text(encoding="utf-8"))
             results = Values.of(raw.pop("expected", {}), raw.pop("accepted", []))
-            return Paper(**raw, results=results)
+            paper = Paper(**raw, results=results)
+            if not (isinstance(paper.title, str) and isinstance(paper.source, str)):
+                raise TypeError("title and source are texts")
+            if not isinstance(paper.values, dict):
+                raise TypeError("values is a table")
+            return paper
         except InfraError as error:
             raise InfraError(f"{path}: {error.message}") from error
-        except (tomllib.TOMLDecodeError, TypeError) as error:
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             raise InfraError(f"{path} does not describe a paper: {error}") from error
 
 
@@ -85,6 +100,7 @@ class Report:
 
     result: Result
     failed: list[str] = field(default_factory=list)
+    say: Callable[[str], None] = info  # prints a line about it
 
     def add(self, name: str, value: float | int | str | bool, unit: str) -> None:
         self.result.add(name, value, unit, "modelled")
@@ -94,7 +110,7 @@ class Report:
 
     def expect(self, what: str, holds: bool) -> None:
         """A statement of the paper that must hold here, too."""
-        info(f"  {'holds' if holds else 'DOES NOT HOLD'}: {what}")
+        self.say(f"  {'holds' if holds else 'DOES NOT HOLD'}: {what}")
         if not holds:
             self.failed.append(what)
             self.result.ok = False
@@ -105,14 +121,14 @@ class Report:
         ours = {name: figure.value for name, figure in self.result.figures.items()}
         compared = results.compare(ours, is_full)
         for name, line in compared.accepted.items():
-            info(f"  accepted: {name} is {line}")
+            self.say(f"  accepted: {name} is {line}")
             kind = self.result.figures[name].kind
-            self.result.add(f"accepted deviation, {name}", line, "", kind)
+            self.result.add(f"{ACCEPTED}{name}", line, "", kind)
         for line in compared.failed.values():
             self.expect(line, False)
-        self.count("paper_values_held", compared.held, "values")
-        self.count("deviations_accepted", len(compared.accepted), "values")
-        self.count("deviations_not_accepted", len(compared.failed), "values")
+        parts = (compared.held, compared.accepted, compared.failed)
+        for name, part in zip(COUNTS, parts, strict=True):
+            self.count(name, len(part), "values")
         return list(compared.accepted)
 
 
@@ -123,10 +139,10 @@ class Experiment:
     module: ModuleType
 
     @staticmethod
-    def load(name: str) -> Experiment:
-        if name not in names():
-            raise UsageError(f"no experiment {name!r}: choose one of {', '.join(names())}")
-        here = folder() / name
+    def load(name: str, repo: Path | None = None) -> Experiment:
+        if name not in names(repo):
+            raise UsageError(f"no experiment {name!r}: choose one of {', '.join(names(repo))}")
+        here = folder(repo) / name
         spec = importlib.util.spec_from_file_location(
             f"experiment_{name.replace('-', '_')}", here / "experiment.py"
         )
@@ -145,16 +161,20 @@ class Experiment:
             text = json.dumps({"experiment": self.name, "tier": it.tier, "raw": raw}, indent=1)
             (it.out / "raw.json").write_text(text + "\n", encoding="utf-8")
         else:
-            raw, tier = self._read(redraw)
+            raw, tier = self.read(redraw)
         report = Report(Result(f"experiment-{self.name}"))
-        if self.paper.provisional:
-            report.add("timing", PROVISIONAL, "")
-        self.module.judge(raw, self.paper.values, report)
-        accepted = report.compare(self.paper.results, tier == "full")
+        accepted = self.judge(raw, tier, report)
         self._draw(raw, it.out, accepted)
         return report.result
 
-    def _read(self, path: Path) -> tuple[Any, str]:
+    def judge(self, raw: Any, tier: str, report: Report) -> list[str]:
+        """Put figures of raw results into *report*; return the deviations that are accepted."""
+        if self.paper.provisional:
+            report.add("timing", PROVISIONAL, "")
+        self.module.judge(raw, self.paper.values, report)
+        return report.compare(self.paper.results, tier == "full")
+
+    def read(self, path: Path) -> tuple[Any, str]:
         """Raw results that were kept, and the tier that measured them."""
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
@@ -165,6 +185,16 @@ class Experiment:
         raise UsageError(f"--redraw {path}: results of {kept['experiment']}, not of {self.name}")
 
     def _draw(self, raw: Any, out: Path, accepted: list[str]) -> None:
+        from matplotlib import pyplot as plt
+
+        figure = self.picture(raw, accepted)
+        for suffix in ("svg", "png"):
+            figure.savefig(out / f"figure.{suffix}", dpi=150)
+        plt.close(figure)
+        info(f"{self.name}: raw results and figure are in {out}")
+
+    def picture(self, raw: Any, accepted: list[str]) -> Any:
+        """Ours beside the paper's, as a figure of matplotlib that the caller saves and closes."""
         import matplotlib as mpl
 
         mpl.use("Agg")
@@ -181,7 +211,4 @@ class Experiment:
         figure.suptitle(textwrap.fill(note, TITLE_COLUMNS), fontsize=8)
         for axes in figure.axes:
             axes.spines[["top", "right"]].set_visible(False)
-        for suffix in ("svg", "png"):
-            figure.savefig(out / f"figure.{suffix}", dpi=150)
-        plt.close(figure)
-        info(f"{self.name}: raw results and figure are in {out}")
+        return figure

@@ -9,26 +9,23 @@ the same page without its script. In soak, because the browser is a package of i
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from lab.errors import Exit
 from lab.setup.browser import Browser
 from lab.setup.products import need
+from tests.support.pages import seen_by
 from tests.support.rem_runs import rem
 
 LIMIT_S = 600
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
-PROBE = """<script>
-const seen = {errors: [], cells: []};
-window.onerror = message => { seen.errors.push(String(message)); };
+PROBE = """
+seen.cells = [];
 document.querySelectorAll('svg.map rect').forEach(cell => {
   const box = cell.getBoundingClientRect();
   cell.dispatchEvent(new MouseEvent('click', {bubbles: true}));
@@ -38,11 +35,7 @@ document.querySelectorAll('svg.map rect').forEach(cell => {
     about: document.getElementById('about').textContent,
   });
 });
-const out = document.createElement('pre');
-out.id = 'seen';
-out.textContent = JSON.stringify(seen);
-document.body.append(out);
-</script>"""
+"""
 
 
 @pytest.fixture(scope="module")
@@ -58,24 +51,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     yield next(state.glob("campaign/*.html")).read_text(encoding="utf-8")
 
 
-def probe(browser: Path, html: str, folder: Path) -> dict[str, Any]:
-    """Return what the probe saw."""
-    path = folder / "page.html"
-    path.write_text(html.replace("</html>", PROBE + "</html>"), encoding="utf-8")
-    words = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-    words += [f"--user-data-dir={folder / 'profile'}", "--dump-dom", path.as_uri()]
-    done = subprocess.run(
-        [browser, *words], text=True, capture_output=True, timeout=LIMIT_S, check=False
-    )
-    found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, flags=re.DOTALL)
-    assert found, done.stderr[-2000:]
-    text = found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-    seen: dict[str, Any] = json.loads(text)
-    return seen
-
-
 def test_click_on_a_cell_shows_its_command(browser: Path, page: str, tmp_path: Path) -> None:
-    seen = probe(browser, page, tmp_path)
+    seen = seen_by(browser, page, PROBE, tmp_path)
     assert seen["errors"] == []
     assert len(seen["cells"]) == page.count("data-command=") > 20
     for cell in seen["cells"]:
@@ -90,5 +67,5 @@ def test_without_the_pages_script_the_probe_sees_nothing(
 ) -> None:
     dead = re.sub(r"<script>.*?</script>", "", page, count=1, flags=re.DOTALL)
     assert dead != page
-    cells = probe(browser, dead, tmp_path)["cells"]
+    cells = seen_by(browser, dead, PROBE, tmp_path)["cells"]
     assert cells and all(cell["shown"] != cell["wanted"] for cell in cells)

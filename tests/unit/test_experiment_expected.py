@@ -100,6 +100,14 @@ def test_accepted_deviation_of_one_value_excuses_no_other() -> None:
     assert not judged(["most"], ratio=1.0).ok
 
 
+def test_each_expected_value_is_in_one_list() -> None:
+    values = Values.of(EXPECTED, [{"figures": ["ratio"], **SHOWN}])
+    given = RIGHT | SWEEP | {"ratio": 1.0, "most": "mcf"}
+    compared = values.compare(given, is_full=False)
+    assert compared.held == ("range",) and compared.left_out == ("large",)
+    assert (list(compared.accepted), list(compared.failed)) == (["ratio"], ["most"])
+
+
 def test_value_that_was_not_measured_fails_and_cannot_be_accepted() -> None:
     assert not judged([], ratio=None).ok
     assert not judged(["ratio"], ratio=None).ok
@@ -117,6 +125,11 @@ def test_short_form_leaves_out_what_only_the_full_one_measures() -> None:
         ({"a": {"about": 1.0}}, []),
         ({"a": {}}, []),
         ({"a": {"paper": [1]}}, []),
+        ({"a": {"paper": ["b", "c"]}}, []),
+        ({"a": {"paper": 1.0, "tolerance_percent": "5"}}, []),
+        ({"a": {"at_most": True}}, []),
+        ({"a": {"at_most": 1}}, [SHOWN]),
+        ({"a": {"at_most": 1}}, [{"figures": ["a"], **SHOWN, "reason": 3}]),
         ({"a": {"at_most": 1}}, [{"figures": ["b"], **SHOWN}]),
         ({"a": {"at_most": 1}}, [{"figures": ["a"], **SHOWN, "reason": " "}]),
         ({"a": {"at_most": 1}}, [{"figures": ["a", "a"], **SHOWN}]),
@@ -142,3 +155,24 @@ def test_unclear_expectation_is_refused(expected: Any, accepted: Any) -> None:
 )
 def test_expectation_in_words(given: dict[str, Any], text: str) -> None:
     assert str(Expected.of(given)) == text
+
+
+@pytest.mark.parametrize(
+    ("given", "ours", "percent"),
+    [
+        ({"paper": 10, "tolerance_percent": 10}, 10, 0),
+        ({"paper": 10, "tolerance_percent": 10}, 10.5, 5),  # within, but not the same
+        ({"paper": 10, "tolerance_percent": 10}, 5, -50),
+        ({"paper": -10, "tolerance_percent": 10}, -5, 50),
+        ({"paper": 0, "tolerance_percent": 10}, 1, None),
+        ({"paper": [8, 10]}, 9, 0),
+        ({"paper": [8, 10]}, 11, 10),
+        ({"paper": [8, 10]}, 6, -25),
+        ({"at_most": 5}, 4, 0),
+        ({"at_most": 5}, 6, 20),
+        ({"at_least": 5}, 4, -20),
+        ({"paper": "wrf"}, "mcf", None),
+    ],
+)
+def test_deviation_in_percent(given: dict[str, Any], ours: Any, percent: float | None) -> None:
+    assert Expected.of(given).deviation_percent(ours) == percent

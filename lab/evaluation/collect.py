@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What the page says, without its form: records, the papers' values, and verdicts.
+
+A verdict is that of `rem experiment` (lab/experiment/expected.py), a record's age that of
+`rem docs` (lab/docs/check.py). What was never measured is here, too, and has no figures.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from lab.docs.check import Age, ages
+from lab.docs.records import RECORDS, Record, Table, read_record, read_table
+from lab.errors import InfraError, RemError
+from lab.evaluation.papers import Group, groups
+from lab.experiment.expected import Accepted, Expected
+from lab.experiment.run import ACCEPTED, COUNTS, Paper, folder, names
+from lab.result import Figure
+from lab.tidy.files import project_files
+
+# unmeasured: no record, or one of the short form, which leaves the value out.
+Verdict = Literal["within", "accepted", "deviates", "unmeasured"]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A figure that shows the reason of a deviation."""
+
+    name: str
+    figure: Figure
+    is_nearest: bool
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of a paper, and ours. *note* is the reason of a deviation, or what is wrong."""
+
+    name: str
+    expected: Expected
+    verdict: Verdict
+    ours: Figure | None = None
+    note: str = ""
+    accepted: Accepted | None = None
+    shown: tuple[Shown, ...] = ()
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A source of figures and its record, or that it has none. *source* is empty if
+    docs/figures.toml has none of this name."""
+
+    source: str
+    command: str
+    age: Age
+    record: Record | None = None
+    figures: dict[str, Figure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An experiment. *others* are its figures for which the paper has no expected value."""
+
+    name: str
+    paper: Paper
+    readme: str
+    kept: Kept
+    values: tuple[Value, ...]
+    others: dict[str, Figure]
+
+    @property
+    def kinds(self) -> list[str]:
+        """Of the figures that are compared; of all, if none is."""
+        compared = [value.ours.kind for value in self.values if value.ours is not None]
+        return sorted({*compared} or {figure.kind for figure in self.others.values()})
+
+    def count(self, verdict: Verdict) -> int:
+        return sum(value.verdict == verdict for value in self.values)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All papers with their experiments, and the records of everything else."""
+
+    papers: tuple[tuple[Group, tuple[Entry, ...]], ...]
+    others: tuple[Kept, ...]
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [entry for _, entries in self.papers for entry in entries]
+
+    def counts(self) -> dict[str, int]:
+        """The figures of `rem report --json`. The values are the sum of the next four."""
+        entries = self.entries
+        return {
+            "experiments": len(entries),
+            "values": sum(len(entry.values) for entry in entries),
+            "within": sum(entry.count("within") for entry in entries),
+            "accepted": sum(entry.count("accepted") for entry in entries),
+            "deviating": sum(entry.count("deviates") for entry in entries),
+            "unmeasured": sum(entry.count("unmeasured") for entry in entries),
+            "missing": sum(entry.kept.age == "missing" for entry in entries),
+            "stale": sum(entry.kept.age == "stale" for entry in entries),
+            "benchmarks": len(self.others),
+            "benchmarks_missing": sum(kept.age == "missing" for kept in self.others),
+            "benchmarks_stale": sum(kept.age == "stale" for kept in self.others),
+        }
+
+
+def collect(repo: Path) -> Evaluation:
+    """Read everything; RemError where a record or a paper.toml is damaged."""
+    table = read_table(repo)
+    kept = _all_kept(repo, table)
+    entries = {}
+    for name in names(repo):
+        source = _source_of(table, name)
+        missing = Kept("", f"experiment {name}", "missing")
+        entries[name] = _entry(repo, name, kept.pop(source) if source else missing)
+    found = groups(repo, entries)
+    papers = tuple((group, tuple(entries[name] for name in group.names)) for group in found)
+    return Evaluation(papers, tuple(kept.values()))
+
+
+def _all_kept(repo: Path, table: Table) -> dict[str, Kept]:
+    """Every source, in the table's order, and records that no source has any more."""
+    found = {}
+    age = ages(repo, table, project_files(repo))
+    for name, source in table.sources.items():
+        record = read_record(repo, name)
+        found[name] = Kept(name, source.command, age[name], record, _figures(record))
+    for name in sorted(path.stem for path in (repo / RECORDS).glob("*.json")):
+        record = read_record(repo, name) if name not in found else None
+        if record is not None:
+            found[name] = Kept("", record.command, "stale", record, _figures(record))
+    return found
+
+
+def _figures(record: Record | None) -> dict[str, Figure]:
+    return {name: Figure(**row) for name, row in record.figures.items()} if record else {}
+
+
+def _source_of(table: Table, name: str) -> str | None:
+    """The source that runs an experiment; if several do, the one of the same name."""
+    words = ["experiment", name]
+    found = [one for one, source in table.sources.items() if source.words[:2] == words]
+    return name if name in found else next(iter(found), None)
+
+
+def _is_full(command: str) -> bool:
+    words = shlex.split(command)
+    return "--tier=ci" not in words and ("--tier", "ci") not in zip(words, words[1:], strict=False)
+
+
+def _entry(repo: Path, name: str, kept: Kept) -> Entry:
+    here = folder(repo) / name
+    paper = Paper.read(here / "paper.toml")
+    try:
+        readme = (here / "README.md").read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InfraError(f"{here / 'README.md'} cannot be read: {error}") from error
+    try:
+        values = _values(paper, kept)
+    except (TypeError, ValueError) as error:
+        path = repo / RECORDS / f"{kept.source}.json"
+        raise RemError(f"{path} does not fit {here / 'paper.toml'}: {error}") from error
+    # Those of the comparison itself are computed again.
+    others = {
+        key: figure
+        for key, figure in kept.figures.items()
+        if key not in paper.results.expected and key not in COUNTS and not key.startswith(ACCEPTED)
+    }
+    return Entry(name, paper, readme, kept, values, others)
+
+
+def _values(paper: Paper, kept: Kept) -> tuple[Value, ...]:
+    expected = paper.results.expected
+    if kept.record is None:
+        return tuple(Value(name, one, "unmeasured") for name, one in expected.items())
+    numbers = {name: figure.value for name, figure in kept.figures.items()}
+    compared = paper.results.compare(numbers, _is_full(kept.record.command))
+    found = []
+    for name, one in expected.items():
+        ours, reason = kept.figures.get(name), paper.results.accepted.get(name)
+        if name in compared.accepted and reason is not None:
+            shown = _shown(reason, one, kept.figures)
+            found.append(Value(name, one, "accepted", ours, reason.reason, reason, shown))
+        elif name in compared.failed:
+            found.append(Value(name, one, "deviates", ours, compared.failed[name]))
+        elif name in compared.left_out:
+            found.append(Value(name, one, "unmeasured", note="the short form leaves it out"))
+        else:
+            found.append(Value(name, one, "within", ours))
+    return tuple(found)
+
+
+def _shown(reason: Accepted, expected: Expected, figures: dict[str, Figure]) -> tuple[Shown, ...]:
+    away: dict[str, Any] = {
+        name: expected.away(figures[name].value) for name in reason.sweep or reason.rules_out
+    }
+    nearest = min(away, key=away.__getitem__)
+    return tuple(Shown(name, figures[name], name == nearest) for name in away)
