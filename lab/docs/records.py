@@ -139,8 +139,10 @@ def write_record(repo: Path, source: Source, record: Record) -> None:
 def measured_key(repo: Path, source: Source, files: list[Path]) -> str:
     """The key of the code that a source measures, of the repository's *files*."""
     below = []
+    names = [(str(path), path) for path in files]  # Path.is_relative_to() parses both again
     for place in source.measures:
-        found = [path for path in files if path.is_relative_to(repo / place)]
+        at = str(repo / place)
+        found = [path for name, path in names if name == at or name.startswith(f"{at}/")]
         if not found:
             raise InfraError(f"{TABLE}: {source.name} measures {place}, which does not exist")
         below += found

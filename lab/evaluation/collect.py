@@ -49,12 +49,13 @@ class Value:
 
 @dataclass(frozen=True)
 class Kept:
-    """A source of figures and its record, or that it has none. *source* is empty if
-    docs/figures.toml has none of this name."""
+    """A command and its record, or that it has none. *has_source*: docs/figures.toml has a source
+    of this name, so that the record can be made again."""
 
-    source: str
+    name: str
     command: str
     age: Age
+    has_source: bool = True
     record: Record | None = None
     figures: dict[str, Figure] = field(default_factory=dict)
 
@@ -116,7 +117,7 @@ def collect(repo: Path) -> Evaluation:
     entries = {}
     for name in names(repo):
         source = _source_of(table, name)
-        missing = Kept("", f"experiment {name}", "missing")
+        missing = Kept(name, f"experiment {name}", "missing", has_source=False)
         entries[name] = _entry(repo, name, kept.pop(source) if source else missing)
     found = groups(repo, entries)
     papers = tuple((group, tuple(entries[name] for name in group.names)) for group in found)
@@ -129,11 +130,11 @@ def _all_kept(repo: Path, table: Table) -> dict[str, Kept]:
     age = ages(repo, table, project_files(repo))
     for name, source in table.sources.items():
         record = read_record(repo, name)
-        found[name] = Kept(name, source.command, age[name], record, _figures(record))
+        found[name] = Kept(name, source.command, age[name], True, record, _figures(record))
     for name in sorted(path.stem for path in (repo / RECORDS).glob("*.json")):
         record = read_record(repo, name) if name not in found else None
         if record is not None:
-            found[name] = Kept("", record.command, "stale", record, _figures(record))
+            found[name] = Kept(name, record.command, "stale", False, record, _figures(record))
     return found
 
 
@@ -163,7 +164,7 @@ def _entry(repo: Path, name: str, kept: Kept) -> Entry:
     try:
         values = _values(paper, kept)
     except (TypeError, ValueError) as error:
-        path = repo / RECORDS / f"{kept.source}.json"
+        path = repo / RECORDS / f"{kept.name}.json"
         raise RemError(f"{path} does not fit {here / 'paper.toml'}: {error}") from error
     # Those of the comparison itself are computed again.
     others = {

@@ -67,15 +67,16 @@ def page(evaluation: Evaluation, own_pictures: Mapping[str, str]) -> str:
 <title>{TITLE}</title><style>{STYLE}{style.STYLE}</style></head><body>
 <header><h1>{TITLE}</h1>
 <p class=note>Figures and tables of five papers on memory that survives a power failure, each
-measured here and compared with what the paper gives.</p></header>
+measured here and compared with what the paper gives. <a href="#reading">How to read this</a>
+explains kinds, verdicts and records.</p></header>
 <nav aria-label="Sections"><ul>{items}</ul></nav>
 <main>
 {_summary(evaluation)}
-<section id=reading><h2>How to read this</h2>{READING}</section>
 {_experiments(evaluation)}
 {_all_values(evaluation)}
 {papers}
 {_others(evaluation)}
+<section id=reading><h2>How to read this</h2>{READING}</section>
 </main>
 <script>{style.SCRIPT}</script>
 </body></html>
@@ -91,7 +92,7 @@ def _summary(evaluation: Evaluation) -> str:
     drawn = overview_picture(evaluation.entries)
     caption = (
         "Each mark is a value for which the paper gives one number: ours over the paper's. Words,"
-        " ranges and limits are in the tables only."
+        " ranges and limits are in the tables only. What was never measured has no mark."
     )
     figure = f"<figure tabindex=0>{drawn}<figcaption>{caption}</figcaption></figure>"
     return (

@@ -11,6 +11,7 @@ from html import escape
 from typing import Any
 
 from lab.evaluation.collect import Entry, Value, Verdict
+from lab.evaluation.quantity import number
 from lab.report.timeline_picture import COLOURS
 
 # By shape, too: not everybody distinguishes the colours.
@@ -27,6 +28,7 @@ WORDS: dict[Verdict, str] = {
 BAND = "#DCE6EE"
 TICKS_MIN = 3  # fewer need a finer scale
 NAME_COLUMNS = 46
+MARGIN_MIN = 1.05  # beside marks that are close together
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text
     "text.parse_math": False,  # a name may have dollars
@@ -62,11 +64,13 @@ def _compared(entry: Entry) -> list[tuple[Value, float]]:
 
 
 def _log_axis(axes: Any, ratios: Sequence[float]) -> None:
-    low, high = min(*ratios, 1) / 1.2, max(*ratios, 1) * 1.2
+    low, high = min(*ratios, 1), max(*ratios, 1)
+    margin = max((high / low) ** 0.06, MARGIN_MIN)
+    low, high = low / margin, high * margin
     axes.set_xscale("log")
     axes.set_xlim(low, high)
     coarse = [10.0**power for power in range(-9, 10)]
-    for steps in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)):
+    for steps in ((1,), (1, 2, 5), (1, 1.1, 1.2, 1.5, 2, 3, 4, 5, 7, 8, 9)):
         ticks = [t * step for t in coarse for step in steps if low <= t * step <= high]
         if len(ticks) >= TICKS_MIN:
             break
@@ -80,7 +84,7 @@ def _marks(axes: Any, verdict: Verdict, ratios: list[float], places: list[float]
     shape, colour, is_filled = MARKS[verdict]
     axes.plot(ratios, places, linestyle="none", marker=shape, color=colour, markersize=5.5,
               markerfacecolor=colour if is_filled else "white", label=WORDS[verdict],
-              clip_on=False, zorder=3)  # fmt: skip
+              clip_on=False, zorder=4 if is_filled else 3)  # fmt: skip
 
 
 def _legend(axes: Any) -> None:
@@ -94,17 +98,26 @@ def _short(name: str) -> str:
 
 def _draw_values(axes: Any, compared: list[tuple[Value, float]]) -> None:
     """One line a value: a band for what is within its tolerance, and a bar to ours."""
-    _log_axis(axes, [of for _, of in compared])
+    ends = [
+        end / (scale_of(value) or 1)
+        for value, _ in compared
+        for end in (value.expected.low, value.expected.high)
+        if 0 < end < math.inf
+    ]
+    _log_axis(axes, [*ends, *(of for _, of in compared)])
     left, right = axes.get_xlim()
     for place, (value, of) in enumerate(compared):
         scale = scale_of(value) or 1
         low, high = (min(max(end / scale, left), right)
                      for end in (value.expected.low, value.expected.high))  # fmt: skip
         axes.barh(place, high - low, left=low, height=0.7, color=BAND,
-                  label=None if place else "within its tolerance")  # fmt: skip
-        axes.plot([1, of], [place, place], color=MARKS[value.verdict][1], linewidth=1.4, zorder=2)
-        axes.text(1.01, place, f"{of:.3g}×", transform=axes.get_yaxis_transform(), va="center",
-                  fontsize=7.5)  # fmt: skip
+                  label=None if place else "tolerance, range or limit")  # fmt: skip
+        # From the paper's number; a range or limit has none, and what is in it does not deviate.
+        begin = 1.0 if value.expected.paper is not None else min(max(of, low), high)
+        axes.plot([begin, of], [place, place], color=MARKS[value.verdict][1], linewidth=1.4,
+                  zorder=2)  # fmt: skip
+        axes.text(1.01, place, f"{number(float(f'{of:.3g}'))}×", va="center", fontsize=7.5,
+                  transform=axes.get_yaxis_transform())  # fmt: skip
     for verdict in MARKS:
         own = [(of, n) for n, (value, of) in enumerate(compared) if value.verdict == verdict]
         if own:

@@ -146,8 +146,7 @@ def experiment(entry: Entry, own_picture: str) -> str:
 
 def other(kept: Kept) -> str:
     """The section of a benchmark, a campaign or a demonstration."""
-    name = kept.source or kept.command
-    figures = ""
+    name, figures = kept.name, ""
     if kept.figures:
         title = f"{number(len(kept.figures))} figures"
         listed = table(FIGURE_COLUMNS, figure_rows(kept.figures), f"{name}: {title}")
@@ -171,8 +170,7 @@ def _key(kept: Kept) -> str:
 
 def other_row(kept: Kept) -> Row:
     """Of the table of records that are no experiments."""
-    name = kept.source or kept.command
-    link = f'<a href="#record-{escape(name)}">{escape(name)}</a>'
+    link = f'<a href="#record-{escape(kept.name)}">{escape(kept.name)}</a>'
     command = f"<code>./rem {escape(kept.command)}</code>"
     kinds = ", ".join(sorted({figure.kind for figure in kept.figures.values()}))
     figures = len(kept.figures)

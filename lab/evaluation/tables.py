@@ -37,14 +37,12 @@ def table(
     columns: Sequence[str], rows: Iterable[Row], caption: str, name: str = "", css: str = ""
 ) -> str:
     """Numbers stand in cells of the class n. A table with a *name* can be sorted and filtered."""
-    heads = "".join(
-        f'<th scope=col role=columnheader data-sort="{escape(column)}">{escape(column)}</th>'
-        for column in columns
-    )
+    heads = "".join(f"<th scope=col role=columnheader>{escape(column)}</th>" for column in columns)
     body = "".join(_row(columns, row) for row in rows)
     named = f' id="{escape(name)}"' if name else ""
+    classes = f"cards {css}".rstrip()
     return (
-        f'<table role=table class="cards {css}"{named}>'
+        f'<table role=table class="{classes}"{named}>'
         f"<caption>{escape(caption)}</caption>"
         f"<thead role=rowgroup><tr role=row>{heads}</tr></thead>"
         f"<tbody role=rowgroup>{body}</tbody></table>"

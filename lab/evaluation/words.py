@@ -61,8 +61,8 @@ def figure_rows(figures: dict[str, Figure]) -> list[Row]:
 def run_again(kept: Kept) -> str:
     """The commands that measure it again, each to be copied."""
     lines = [(f"./rem {kept.command}", "measures it and prints its figures")]
-    if kept.source:
-        lines.append((f"./rem docs --refresh {kept.source}", "and keeps them as the record"))
+    if kept.has_source:
+        lines.append((f"./rem docs --refresh {kept.name}", "and keeps them as the record"))
     items = "".join(
         f"<li><code class=command>{escape(command)}</code> <span class=what>{what}</span></li>"
         for command, what in lines
@@ -75,14 +75,14 @@ def flag(kept: Kept) -> str:
     if kept.age == "stale":
         what = (
             "it was measured on other code than the present, or by another command"
-            if kept.source
+            if kept.has_source
             else "docs/figures.toml has no command of its name any more"
         )
         return f'<p class="flag stale"><strong>Stale record:</strong> {what}.</p>'
     if kept.age == "missing":
         what = (
             "there is no record of this command"
-            if kept.source
+            if kept.has_source
             else "docs/figures.toml names no command that would keep a record of it"
         )
         return f'<p class="flag missing"><strong>Never measured:</strong> {what}.</p>'

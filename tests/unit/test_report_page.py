@@ -268,7 +268,9 @@ def test_record_without_a_source_is_not_dropped(repo: Path) -> None:
     (repo / "docs" / "figures.toml").write_text(TABLE.split("[source.stops]")[0])
     page, counts, _ = page_of(repo)
     assert (counts["benchmarks"], counts["benchmarks_stale"]) == (1, 1)
-    assert "110.3\xa0µs" in section(page, "record-bench stops")
+    own = section(page, "record-stops")
+    assert "110.3\xa0µs" in own and "./rem bench stops" in own
+    assert "no command of its name" in own and "--refresh" not in own
 
 
 def test_what_was_never_measured_is_listed(repo: Path) -> None:
