@@ -57,7 +57,7 @@ record.</p>
 def page(evaluation: Evaluation, own_pictures: Mapping[str, str]) -> str:
     """The whole page. *own_pictures*: what experiments draw, by their names, if it is here."""
     papers = "".join(_paper(group, entries, own_pictures) for group, entries in evaluation.papers)
-    titles = [(f"paper-{group.prefix}", group.title) for group, _ in evaluation.papers]
+    titles = [(f"paper-{group.prefix}", _short(group)) for group, _ in evaluation.papers]
     links = [("experiments", "Experiments"), ("values", "All values"), *titles]
     links += [("benchmarks", "Benchmarks"), ("reading", "How to read this")]
     items = "".join(f'<li><a href="#{escape(to)}">{escape(what)}</a></li>' for to, what in links)
@@ -81,6 +81,11 @@ explains kinds, verdicts and records.</p></header>
 <script>{style.SCRIPT}</script>
 </body></html>
 """
+
+
+def _short(group: Group) -> str:
+    """A paper's title without what follows a colon."""
+    return group.title.partition(":")[0]
 
 
 def _summary(evaluation: Evaluation) -> str:
@@ -112,7 +117,7 @@ def _facts(entry: Entry, verdicts: Sequence[str], kinds: Sequence[str]) -> dict[
 
 def _filter(evaluation: Evaluation, of: str) -> str:
     """Choices above a table; the script shows them, because nothing works without it."""
-    papers = {group.prefix: group.title.partition(":")[0] for group, _ in evaluation.papers}
+    papers = {group.prefix: _short(group) for group, _ in evaluation.papers}
     choices: dict[str, tuple[str, dict[str, str]]] = {
         "paper": ("Paper", {prefix: title for prefix, title in papers.items() if prefix}),
         "verdict": ("Verdict", {key: word for key, (_, word) in VERDICTS.items()}),
@@ -143,7 +148,7 @@ def _experiments(evaluation: Evaluation) -> str:
             _link(entry),
             text(entry.paper.source),
             text(", ".join(entry.kinds)),
-            count(len(entry.values)),
+            count(len(entry.values)) if entry.values else Cell("statements", 0, "n"),
             *(count(entry.count(verdict)) for verdict in VERDICTS),
             age(entry.kept),
         ]
@@ -152,7 +157,8 @@ def _experiments(evaluation: Evaluation) -> str:
     listed = table(
         EXPERIMENT_COLUMNS,
         [row(entry) for entry in evaluation.entries],
-        "Experiments, and how many values of their papers are met",
+        "Experiments, and how many values of their papers are met. Where a paper gives no value by"
+        " name, the experiment checks statements about it.",
         "table-experiments",
         "experiments",
     )

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from lab.evaluation import readme
-from lab.evaluation.collect import Entry, Kept, Value
+from lab.evaluation.collect import Entry, Kept, Shown, Value
 from lab.evaluation.pictures import values_picture
 from lab.evaluation.quantity import deviation, number, paper_value, quantity, tolerance, unit_of
 from lab.evaluation.tables import Cell, Row, table, text
@@ -51,20 +51,20 @@ def _detail(value: Value) -> str:
         if value.accepted.sweep
         else "Everything else is changed; no figure may reach the paper's value:"
     )
-    items = "".join(
-        f"<li{' class=nearest' if shown.is_nearest else ''}><span>{escape(shown.name)}</span>"
-        f"<span>{escape(quantity(shown.figure.value, shown.figure.unit))}"
-        f"{'' if _same_kind(value, shown.figure.kind) else f' ({shown.figure.kind})'}</span></li>"
-        for shown in value.shown
-    )
+    items = "".join(_shown(value, shown, bool(value.accepted.sweep)) for shown in value.shown)
     return (
         f"<p><strong>Accepted because</strong> {escape(value.note)}.</p>"
         f"<p class=note>{what}</p><ul class=shown>{items}</ul>"
     )
 
 
-def _same_kind(value: Value, kind: str) -> bool:
-    return value.ours is not None and value.ours.kind == kind
+def _shown(value: Value, shown: Shown, is_nearer: bool) -> str:
+    """A figure of the sweep; the nearest stands out where one has to be nearer."""
+    css = " class=nearest" if is_nearer and shown.is_nearest else ""
+    what, kind = quantity(shown.figure.value, shown.figure.unit), shown.figure.kind
+    if value.ours is None or value.ours.kind != kind:
+        what = f"{what} ({kind})"
+    return f"<li{css}><span>{escape(shown.name)}</span><span>{escape(what)}</span></li>"
 
 
 def _flat(values: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:

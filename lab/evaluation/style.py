@@ -18,15 +18,17 @@ nav ul { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .2re
 table { width: 100%; font-size: .9rem; margin: .8rem 0 } caption { text-align: left;
   font-size: .85rem; padding-bottom: .3rem }
 thead th { border-bottom: 1px solid #222; vertical-align: bottom }
-tbody th { font-weight: normal } td.n, th.n { text-align: right; white-space: nowrap;
-  font-variant-numeric: tabular-nums } tr > :last-child { padding-right: 0 }
+tbody th { font-weight: normal } td.n, th.n { text-align: right }
+td.n { white-space: nowrap; font-variant-numeric: tabular-nums }
+tr > :last-child { padding-right: 0 } table.experiments th:first-child { min-width: 15rem }
 tr.detail td { padding: .1rem 0 .7rem 1.2rem; color: #444 } tr.detail p { margin: .2rem 0 }
 tr:has(+ tr.detail) > * { border-bottom: none }
 ul.shown { margin: .2rem 0; padding: 0; list-style: none; columns: 24rem auto; column-gap: 2rem }
 ul.shown li { break-inside: avoid; display: flex; justify-content: space-between; gap: 1rem;
   font-size: .85rem } ul.shown li.nearest { font-weight: bold }
 dl.summary { display: grid; grid-template-columns: repeat(auto-fit, minmax(7.2rem, 1fr));
-  gap: .8rem; margin: 1.4rem 0 } dl.summary div { border-top: 2px solid #222; padding-top: .3rem }
+  gap: .8rem; margin: 1.4rem 0 } dl.summary div { border-top: 2px solid #222; padding-top: .3rem;
+  display: flex; flex-direction: column-reverse; justify-content: flex-end }
 dl.summary dt { font-size: .82rem; color: #555 } dl.summary dd { margin: 0; font-size: 1.7rem;
   line-height: 1.2; font-variant-numeric: tabular-nums }
 dl.given { display: grid; grid-template-columns: minmax(8rem, auto) 1fr; gap: .15rem 1.2rem;
@@ -44,14 +46,14 @@ ul.run li { margin: .15rem 0 } ul.run .what { color: #555 }
 button { font: inherit; font-size: .85em; border: 1px solid #bbb; background: #fff; color: #222;
   cursor: pointer; border-radius: 3px; padding: 0 .4rem }
 th button { border: 0; padding: 0; font-weight: bold; font-size: 1em; text-align: inherit }
-th button::after { content: " \\2195"; color: #999 } th[aria-sort=ascending] button::after {
-  content: " \\2191"; color: #222 } th[aria-sort=descending] button::after { content: " \\2193";
-  color: #222 }
+th button::after { content: "\\a0\\2195"; color: #999 }
+th[aria-sort=ascending] button::after { content: "\\a0\\2191"; color: #222 }
+th[aria-sort=descending] button::after { content: "\\a0\\2193"; color: #222 }
 :focus-visible { outline: 2px solid #00558c; outline-offset: 2px }
 form.filter { display: flex; flex-wrap: wrap; gap: .5rem 1rem; align-items: end;
   font-size: .85rem } form.filter[hidden], tr[hidden] { display: none !important }
 form.filter label { display: grid } form.filter input, form.filter select { font: inherit;
-  padding: .15rem .3rem; max-width: 100% }
+  padding: .15rem .3rem; max-width: 13rem }
 .hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) }
 @media (max-width: 42rem) {
   body { margin: 1rem auto } table.cards, table.cards tbody, table.cards tr, table.cards td,

@@ -6,7 +6,7 @@ On a narrow screen rows and cells are no table for a browser any more, so each h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
@@ -34,10 +34,14 @@ def text(value: str, css: str = "") -> Cell:
 
 
 def table(
-    columns: Sequence[str], rows: Iterable[Row], caption: str, name: str = "", css: str = ""
+    columns: Sequence[str], rows: Sequence[Row], caption: str, name: str = "", css: str = ""
 ) -> str:
     """Numbers stand in cells of the class n. A table with a *name* can be sorted and filtered."""
-    heads = "".join(f"<th scope=col role=columnheader>{escape(column)}</th>" for column in columns)
+    numbers = [cell.css for cell in rows[0].cells] if rows else [""] * len(columns)
+    heads = "".join(
+        f"<th scope=col role=columnheader{' class=n' if css == 'n' else ''}>{escape(column)}</th>"
+        for column, css in zip(columns, numbers, strict=True)
+    )
     body = "".join(_row(columns, row) for row in rows)
     named = f' id="{escape(name)}"' if name else ""
     classes = f"cards {css}".rstrip()

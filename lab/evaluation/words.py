@@ -13,7 +13,7 @@ from lab.result import Figure
 
 VERDICTS: dict[Verdict, tuple[str, str]] = {
     "within": ("✓", "within"),
-    "accepted": ("≈", "accepted deviation"),
+    "accepted": ("≈", "accepted"),
     "deviates": ("✗", "not within"),
     "unmeasured": ("–", "not measured"),
 }
@@ -24,7 +24,7 @@ FIGURE_COLUMNS = ("Figure", "Value", "Kind")
 def verdict(value: Value) -> Cell:
     """As a word; the sign before it is for the eye only."""
     sign, word = VERDICTS[value.verdict]
-    html = f'<span aria-hidden="true">{sign}</span> {word}'
+    html = f'<span><span aria-hidden="true">{sign}</span> {word}</span>'
     return Cell(html, css=value.verdict)
 
 

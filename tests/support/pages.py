@@ -16,18 +16,21 @@ const seen = {errors: []};
 window.onerror = message => { seen.errors.push(String(message)); };
 </script>"""
 LAST = """<script>
+window.addEventListener('load', () => {
+SCRIPT
 const out = document.createElement('pre');
 out.id = 'seen';
 out.textContent = JSON.stringify(seen);
 document.body.append(out);
+});
 </script>"""
 
 
 def seen_by(browser: Path, html: str, script: str, folder: Path, width_px: int = 1000) -> Any:
-    """What *script* puts into the object `seen`, and `seen.errors` of all scripts. *folder* is for
-    files of the browser."""
+    """What *script* puts into the object `seen` when all is loaded, and `seen.errors` of all
+    scripts. *folder* is for files of the browser."""
     path = folder / "page.html"
-    probe = f"<script>{script}</script>{LAST}"
+    probe = LAST.replace("SCRIPT", script)
     path.write_text(
         html.replace("<style>", f"{FIRST}<style>", 1).replace("</html>", probe + "</html>"),
         encoding="utf-8",

@@ -201,7 +201,7 @@ def test_accepted_deviation_shows_reason_and_sweep(repo: Path) -> None:
     record(repo, "one-f1", GOOD | {"ratio": figure(1.2, "x", "native")})
     page, counts, ok = page_of(repo)
     assert ok and counts["accepted"] == 1
-    assert line(page, "one-f1", "ratio")[4:] == ["−40.0%", "native", "≈ accepted deviation"]
+    assert line(page, "one-f1", "ratio")[4:] == ["−40.0%", "native", "≈ accepted"]
     own = section(page, "one-f1")
     assert "the paper names no queue" in own
     nearest = re.search(r"<li class=nearest><span>(.*?)</span><span>(.*?)</span>", own)
