@@ -137,6 +137,11 @@ def _filter(evaluation: Evaluation, of: str) -> str:
     )
 
 
+def _wide(listed: str, label: str) -> str:
+    """A table of many columns, which scrolls by itself where the screen is not as wide."""
+    return f'<div class=wide role=region tabindex=0 aria-label="{label}">{listed}</div>'
+
+
 def _link(entry: Entry) -> Cell:
     name, title = escape(entry.name), escape(entry.paper.title)
     return Cell(f'<a href="#{name}">{name}</a> {title}')
@@ -160,10 +165,11 @@ def _experiments(evaluation: Evaluation) -> str:
         "Experiments, and how many values of their papers are met. Where a paper gives no value by"
         " name, the experiment checks statements about it.",
         "table-experiments",
-        "experiments",
+        "dense experiments",
     )
     form = _filter(evaluation, "table-experiments")
-    return f"<section id=experiments><h2>Experiments</h2>{form}{listed}</section>"
+    shown = _wide(listed, "Experiments")
+    return f"<section id=experiments><h2>Experiments</h2>{form}{shown}</section>"
 
 
 def _all_values(evaluation: Evaluation) -> str:
@@ -176,11 +182,13 @@ def _all_values(evaluation: Evaluation) -> str:
 
     rows = [row(entry, value) for entry in evaluation.entries for value in entry.values]
     columns = ("Experiment", *VALUE_COLUMNS, "Record")
-    listed = table(columns, rows, "Every value that a paper gives by name", "table-values")
+    caption = "Every value that a paper gives by name"
+    listed = table(columns, rows, caption, "table-values", "dense")
     form = _filter(evaluation, "table-values")
     return (
-        f"<section id=values><h2>All values</h2><details><summary>{number(len(rows))} values in one"
-        f" table</summary>{form}{listed}</details></section>"
+        "<section id=values><h2>All values</h2>"
+        f"<details><summary>{number(len(rows))} values in one table</summary>{form}"
+        f"{_wide(listed, 'All values')}</details></section>"
     )
 
 

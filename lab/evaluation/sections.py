@@ -32,7 +32,7 @@ def value_cells(value: Value) -> list[Cell]:
     unit, ours = unit_of(value.name, value.ours), value.ours
     percent = value.expected.deviation_percent(ours.value) if ours is not None else None
     return [
-        text(value.name),
+        text(value.name, "name"),
         Cell(escape(quantity(ours.value, unit)) if ours else "", numeric(ours), "n"),
         text(paper_value(value.expected, unit), "n"),
         text(tolerance(value.expected), "n"),

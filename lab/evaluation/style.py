@@ -19,8 +19,10 @@ table { width: 100%; font-size: .9rem; margin: .8rem 0 } caption { text-align: l
   font-size: .85rem; padding-bottom: .3rem }
 thead th { border-bottom: 1px solid #222; vertical-align: bottom }
 tbody th { font-weight: normal } td.n, th.n { text-align: right }
-td.n { white-space: nowrap; font-variant-numeric: tabular-nums }
-tr > :last-child { padding-right: 0 } table.experiments th:first-child { min-width: 15rem }
+td.n { font-variant-numeric: tabular-nums } tbody th, td.name { overflow-wrap: anywhere }
+div.wide { overflow-x: auto } table.dense { font-size: .82rem }
+table.dense > * > tr > * { padding-right: .5rem } tr > :last-child { padding-right: 0 }
+table.experiments th:first-child { min-width: 12rem }
 tr.detail td { padding: .1rem 0 .7rem 1.2rem; color: #444 } tr.detail p { margin: .2rem 0 }
 tr:has(+ tr.detail) > * { border-bottom: none }
 ul.shown { margin: .2rem 0; padding: 0; list-style: none; columns: 24rem auto; column-gap: 2rem }

@@ -24,7 +24,7 @@ FIGURE_COLUMNS = ("Figure", "Value", "Kind")
 def verdict(value: Value) -> Cell:
     """As a word; the sign before it is for the eye only."""
     sign, word = VERDICTS[value.verdict]
-    html = f'<span><span aria-hidden="true">{sign}</span> {word}</span>'
+    html = f'<span><span aria-hidden="true">{sign}</span>&nbsp;{word}</span>'
     return Cell(html, css=value.verdict)
 
 

@@ -132,9 +132,10 @@ def test_all_can_be_read_without_scripts(browser: Path, page: str, tmp_path: Pat
     assert seen["forms"] == 0  # they would do nothing
 
 
-def test_page_fits_on_a_narrow_screen(browser: Path, page: str, tmp_path: Path) -> None:
-    seen = look(browser, page, tmp_path, NARROW_PX)
-    assert seen["screen"] <= NARROW_PX
+@pytest.mark.parametrize("width_px", [NARROW_PX, 700, 850, WIDE_PX])
+def test_page_fits_on_the_screen(browser: Path, page: str, tmp_path: Path, width_px: int) -> None:
+    seen = look(browser, page, tmp_path, width_px)
+    assert seen["screen"] <= width_px
     assert seen["width"] <= seen["screen"]  # nothing to scroll to the right
     assert seen["hidden"] == 0
 

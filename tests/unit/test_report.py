@@ -150,7 +150,7 @@ def line(page: str, experiment: str, name: str) -> list[str]:
     """Cells of a figure in its experiment's table, as text."""
     rows = re.findall(r"<tr role=row>(.*?)</tr>", section(page, experiment), re.DOTALL)
     cells = [re.findall(r"<t[hd] .*?>(.*?)</t[hd]>", row) for row in rows]
-    plain = [[re.sub(r"<.*?>", "", cell) for cell in row] for row in cells]
+    plain = [[re.sub(r"<.*?>", "", cell).replace("&nbsp;", " ") for cell in row] for row in cells]
     return next(row for row in plain if row[0] == name)
 
 
