@@ -2,9 +2,9 @@
 """No code of ours is on the fast paths of normal running.
 
 Goal: a system call and a page fault take no more instructions than without our patches, while a
-Stop is armed. Method: `rem bench fast-path`, whose counts repeat exactly. Negative proofs: a loop with
-one more instruction, and Debian's kernel, whose configuration has more on these paths. It needs two
-more kernels, so it is not in CI.
+Stop is armed. Method: `rem bench fast-path`, whose counts repeat exactly. Negative proofs: a loop
+with one more instruction, and Debian's kernel, whose configuration has more on these paths. It
+needs two more kernels, so it is not in CI.
 """
 
 from __future__ import annotations
