@@ -26,8 +26,8 @@ def measure(it: Context) -> dict[str, Any]:
         generator = repo_dir() / "off2f" / "guest" / "off2f-nops.py"
         subprocess.run([sys.executable, generator, str(kib << 10), elf], check=True)
         subprocess.run([tool, "convert", elf], check=True)
-        found = subprocess.run([tool, "info", abc, "--json"], capture_output=True, check=True)
-        info = json.loads(found.stdout)
+        shown = subprocess.run([tool, "info", abc, "--json"], capture_output=True, check=True)
+        info = json.loads(shown.stdout)
         found[str(kib)] = {
             **_segments(elf.read_bytes()),
             "xyz_text_bytes": sum(text["bytes"] for text in info["texts"]),
@@ -52,6 +52,7 @@ def _segments(elf: bytes) -> dict[str, int]:
 def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
     for kib, given in paper["nops"].items():
         report.count(f"nops_{kib}k", raw[kib]["nops"], "NOPs")
+        report.count(f"data_bytes_{kib}k", raw[kib]["data_bytes"], "bytes")
         report.count(f"abc_bytes_{kib}k", raw[kib]["abc_bytes"], "bytes")
         report.expect(f"{kib} KB of text have {given} NOPs", raw[kib]["nops"] == given)
         report.expect(f"{kib} KB of text are in XYZ", raw[kib]["xyz_text_bytes"] == int(kib) << 10)
