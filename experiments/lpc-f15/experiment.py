@@ -6,16 +6,14 @@ from __future__ import annotations
 from statistics import mean
 from typing import Any
 
-from lab.experiment.programs import LEGACY, OURS, PROGRAMS, SLOW_B, B, measured, ratios
-from lab.experiment.run import Context, Report
+from lab.experiment.programs import LEGACY, OURS, PROGRAMS, SLOW_B, B, draw_bars, measured, ratios
+from lab.experiment.run import Report
 
 NOT_RUN = (
     "miniFE", "AMG", "SNAP", "mcf", "astar", "cactusADM", "dealII", "wrf", "KeyDB",
 )  # fmt: skip
 
-
-def measure(it: Context) -> dict[str, Any]:
-    return measured(it)
+measure = measured
 
 
 def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
@@ -43,14 +41,6 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
 
 
 def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
-    axes = figure.subplots(1, 1)
-    names, width = list(PROGRAMS), 0.27
-    for number, platform in enumerate((OURS, B, SLOW_B)):
-        over_legacy = ratios(raw, platform, LEGACY)
-        places = [index + (number - 1) * width for index in range(len(names))]
-        axes.bar(places, [over_legacy[name] for name in names], width, label=platform)
-    axes.axhline(paper["lightpc_over_legacypc"], color="black", linestyle=":",
-                 label="paper's mean of LightPC")  # fmt: skip
-    axes.set_xticks(range(len(names)), names)
-    axes.set(ylabel="execution time, LegacyPC = 1")
-    axes.legend(frameon=False, fontsize=7)
+    over_legacy = {platform: ratios(raw, platform, LEGACY) for platform in raw}
+    draw_bars(figure, lambda platform, name: over_legacy[platform][name],
+              "execution time", paper["lightpc_over_legacypc"])  # fmt: skip

@@ -38,7 +38,7 @@
  */
 #define TABLE_BYTES (512 * PAGE_BYTES)
 #define MAP_AT ((void *)0x60000000ul)
-#define KEPT_AT ((void *)(0x60000000ul + TABLE_BYTES - PAGE_BYTES))
+#define KEPT_AT ((void *)((char *)MAP_AT + TABLE_BYTES - PAGE_BYTES))
 
 static_assert(FILE_BYTES <= TABLE_BYTES - PAGE_BYTES, "more than one table");
 

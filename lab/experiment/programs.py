@@ -2,21 +2,22 @@
 """Unmodified programs on machines with different memories, for experiments.
 
 One in-order core whose guest time follows a memory controller (`rem run --memory`). Each program
-runs twice on one machine; the second run is measured, by the guest's clock. Results are kept beside
-the reports under the keys of what was measured, so that experiments measure once.
+runs twice on one machine; the second run is measured, by the guest's clock.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from lab.experiment.kept import kept
 from lab.experiment.run import Context
 from lab.guest_root.spec import RootSpec
-from lab.setup.products import Kernel, Plugin, Root, need, need_all
+from lab.setup.products import Kernel, Plugin, Root, need_all
 from lab.testbed.machines import make_config
 from lab.testbed.memory_machine import booted_on, served
 
@@ -72,10 +73,10 @@ def _sized(text: str, is_ci: bool) -> str:
     return text
 
 
-def _run_all(platform: str, it: Context) -> dict[str, Any]:
+def _run_all(platform: str, root: Path, it: Context) -> dict[str, Any]:
     """Each program twice on one machine, the second time measured, by the guest's clock."""
     config = make_config(f"programs-{list(MEMORIES).index(platform)}", 1)
-    config = replace(config, root=need(Root(RootSpec(packages=PACKAGES))), network="auto")
+    config = replace(config, root=root, network="auto")
     rows: dict[str, Any] = {}
     with booted_on(MEMORIES[platform], config) as machine:
         machine.run_in_guest(_sized(PREPARE, it.is_ci), limit_s=RUN_LIMIT_S)
@@ -103,19 +104,30 @@ def measured(it: Context) -> dict[str, Any]:
         built[Plugin()].parent.name,
         hashlib.sha256(work.encode()).hexdigest()[:16],
     ))  # fmt: skip
-    kept = it.out.parent / "programs"
-    kept.mkdir(parents=True, exist_ok=True)
-    files = {name: kept / f"{number}-{keys}.json" for number, name in enumerate(MEMORIES)}
-    missing = [platform for platform, path in files.items() if not path.exists()]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        results = pool.map(lambda name: _run_all(name, it), missing)
-        for platform, rows in zip(missing, results, strict=True):
-            new = files[platform].with_suffix(".new")
-            new.write_text(json.dumps(rows), encoding="utf-8")
-            new.replace(files[platform])
-    return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in files.items()}
+    folder = it.out.parent / "programs"
+    files = {name: folder / f"{number}-{keys}.json" for number, name in enumerate(MEMORIES)}
+
+    def measure(missing: list[str]) -> Iterator[tuple[str, Any]]:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            rows = pool.map(lambda name: _run_all(name, built[root], it), missing)
+            yield from zip(missing, rows, strict=True)
+
+    return kept(files, measure)
 
 
 def ratios(raw: dict[str, Any], platform: str, over: str) -> dict[str, float]:
     """Times of each program on one platform over those on another."""
     return {name: raw[platform][name]["ns"] / raw[over][name]["ns"] for name in PROGRAMS}
+
+
+def draw_bars(figure: Any, of: Callable[[str, str], float], label: str, paper_mean: float) -> None:
+    """A bar for each program on each platform but LegacyPC, which is 1, and the paper's mean."""
+    axes = figure.subplots(1, 1)
+    names, width = list(PROGRAMS), 0.27
+    for number, platform in enumerate((OURS, B, SLOW_B)):
+        places = [index + (number - 1) * width for index in range(len(names))]
+        axes.bar(places, [of(platform, name) for name in names], width, label=platform)
+    axes.axhline(paper_mean, color="black", linestyle=":", label="paper's mean of LightPC")
+    axes.set_xticks(range(len(names)), names)
+    axes.set(ylabel=f"{label}, LegacyPC = 1")
+    axes.legend(frameon=False, fontsize=7)

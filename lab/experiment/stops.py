@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Stops of a whole machine, measured in guest time for experiments.
 
-The machine is that of `rem bench stop-go`. Results are kept beside the reports under the key of
-the kernel, so that experiments with the same needs measure once.
+The machine is that of `rem bench stop-go`. Results are kept under the key of the kernel.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
+from lab.experiment.kept import kept
 from lab.experiment.run import Context
 from lab.machine.config import StopModeName
 
 
 def measured(
     it: Context, cpus: int, loads: tuple[str, ...], modes: tuple[StopModeName, ...], stops: int
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[StopModeName, list[dict[str, Any]]]:
     """Samples by stop mode; times are of the clock flat-1ns, without a flush of caches."""
     from lab.bench.stop_go import Plan, measure
     from lab.setup.products import Kernel, Loader, Plugin, Root, need
@@ -38,27 +37,18 @@ def measured(
         seed=it.seed,
         nvram_dir=fast_dir(),
     )
-    found: dict[str, list[dict[str, Any]]] = {}
-    for mode in modes:
-        name = f"stops-{kernel.key}-{mode}-{cpus}-{'-'.join(loads)}-{stops}-{it.seed}.json"
-        kept = it.out.parent / name
-        if not kept.exists():
-            samples = [_kept(asdict(sample)) for sample in measure(plan, mode)]
-            _write(kept, samples)
-        found[mode] = json.loads(kept.read_text(encoding="utf-8"))
-    return found
+    about = f"{cpus}-{'-'.join(loads)}-{stops}-{it.seed}"
+    files = {mode: it.out.parent / f"stops-{kernel.key}-{mode}-{about}.json" for mode in modes}
 
+    def measure_missing(
+        missing: list[StopModeName],
+    ) -> Iterator[tuple[StopModeName, list[dict[str, Any]]]]:
+        """Without the thousands of addresses of each Stop."""
+        for mode in missing:
+            samples = [asdict(sample) for sample in measure(plan, mode)]
+            yield mode, [{k: v for k, v in one.items() if k != "turns"} for one in samples]
 
-def _kept(sample: dict[str, Any]) -> dict[str, Any]:
-    """Without the thousands of addresses."""
-    return {key: value for key, value in sample.items() if key != "turns"}
-
-
-def _write(path: Path, samples: list[dict[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps(samples), encoding="utf-8")
-    new.replace(path)
+    return kept(files, measure_missing)
 
 
 def worst_ns(samples: list[dict[str, Any]]) -> int:

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""One power failure survived in each way of `rem bench persist`, for experiments.
-
-Results are kept beside the reports under the keys of what was measured, so that experiments with
-the same needs measure once.
-"""
+"""One power failure survived in each way of `rem bench persist`, for experiments."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from lab.errors import RemError
+from lab.experiment.kept import kept
 from lab.experiment.run import Context, Report
 from lab.messages import info
 
@@ -32,22 +30,21 @@ def measured(it: Context, ways: tuple[str, ...], steps: int) -> dict[str, Any]:
     built = need_all(list(PARTS))
     kernel, plugin, programs = built[Kernel("server")], built[Plugin()], built[PersistPrograms()]
     keys = f"{kernel.key}-{plugin.parent.name}-{programs.name}"
-    kept = it.out.parent / "ways"
-    kept.mkdir(parents=True, exist_ok=True)
-    files = {way: kept / f"{way}-{steps}-{it.seed}-{keys}.json" for way in ("ours", *ways)}
-    missing = tuple(way for way, path in files.items() if not path.exists())
-    found, failed = measure_ways(Plan(missing, steps=steps, seed=it.seed), info)
+    folder = it.out.parent / "ways"
+    files = {way: folder / f"{way}-{steps}-{it.seed}-{keys}.json" for way in ("ours", *ways)}
+    failed: dict[str, RemError] = {}
+
+    def measure(missing: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        found, not_back = measure_ways(Plan(tuple(missing), steps=steps, seed=it.seed), info)
+        failed.update(not_back)
+        for way, outcomes in found.items():
+            yield way, {name: asdict(one) for name, one in outcomes.items()}
+
+    results = kept(files, measure)
     if "ours" in failed:
         raise failed["ours"]
-    for way, outcomes in found.items():
-        new = files[way].with_suffix(".new")
-        new.write_text(json.dumps({name: asdict(one) for name, one in outcomes.items()}))
-        new.replace(files[way])
     return {
-        way: {"failed": failed[way].message}
-        if way in failed
-        else json.loads(path.read_text(encoding="utf-8"))
-        for way, path in files.items()
+        way: {"failed": failed[way].message} if way in failed else results[way] for way in files
     }
 
 

@@ -4,7 +4,8 @@ copied, it fits on a narrow screen, and without scripts everything can be read.
 
 Method: the page of this repository's records in headless Chromium, with a script at its end that
 uses it as a reader would and reports what it saw. The negative proofs: the page without its own
-script, and without the part of its style that is for narrow screens.
+script, and without the part of its style that is for narrow screens. In soak, because the browser
+is a package of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tests.support.rem_runs import rem
 
 LIMIT_S = 600
 NARROW_PX, WIDE_PX = 400, 1000
-pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
 USE = """
 const rows = name => [...document.getElementById(name).tBodies[0].rows]
