@@ -4,25 +4,16 @@
 from __future__ import annotations
 
 import tempfile
-from array import array
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from lab.experiment.run import Context, Report
-from lab.media.engine import Engine, memory, value
-from lab.media.tape import Filter, Work, read
-from lab.run import run
+from lab.experiment.tapes import OBJECT, PLAIN, TRANSACTION, record, replay_modes
+from lab.media.engine import Engine, memory
 from lab.setup.heap import HeapProgram
 from lab.setup.products import need
 
 OPERATIONS, OPERATIONS_CI = 200_000, 10_000
-# Instructions; all ASSUMED. An operation is a call, a hash and a loop; an access computes an
-# address. A persistent pointer is checked against the region's bounds and added to its base. A
-# transaction is begun and ended, and what it logs is copied.
-PLAIN = Work(operation=60, access=2)
-OBJECT = Work(operation=60, access=2 + 5)
-TRANSACTION = Work(operation=60 + 120, access=2 + 5)
 # What the kernel has little of: instructions of an operation between its misses. The same modes.
 WORK_INSNS = (30, 100, 300, 1000)
 SWEEP_OPERATIONS_MAX = 20_000
@@ -30,84 +21,29 @@ SWEEP_OPERATIONS_MAX = 20_000
 # draws idle, 3 W.
 ACTIVE_W = (3, 6, 9, 12, 15)
 MODES = {
-    "dram_only": ("FoF", PLAIN, "dram"),
-    "mem_mode": ("FoF", PLAIN, "nmem"),
-    "app_mode": ("FoF", PLAIN, "optane"),
-    "object_mode": ("FoF", OBJECT, "optane"),
-    "trans_mode": ("FoC+UL", TRANSACTION, "optane"),
-    "trans_mode_redo": ("FoC+RL", TRANSACTION, "optane"),
+    "dram_only": ("FoF", PLAIN, memory("dram")),
+    "mem_mode": ("FoF", PLAIN, memory("nmem")),
+    "app_mode": ("FoF", PLAIN, memory("optane")),
+    "object_mode": ("FoF", OBJECT, memory("optane")),
+    "trans_mode": ("FoC+UL", TRANSACTION, memory("optane")),
+    "trans_mode_redo": ("FoC+RL", TRANSACTION, memory("optane")),
 }
 
 
 def measure(it: Context) -> dict[str, Any]:
     engine, bench = Engine.ready(), need(HeapProgram())
     operations = OPERATIONS_CI if it.is_ci else OPERATIONS
+    few = min(operations, SWEEP_OPERATIONS_MAX)
+    policies = {policy for policy, *_ in MODES.values()}
     with tempfile.TemporaryDirectory(prefix="rem-lpc-f4-") as name:
         folder = Path(name)
-        found = _modes(engine, _tapes(bench, folder, operations), folder, 0)
-        few = min(operations, SWEEP_OPERATIONS_MAX)
-        tapes = _tapes(bench, folder, few)
-        sweep = {str(insns): _modes(engine, tapes, folder, insns) for insns in WORK_INSNS}
+        tapes = record(bench, folder, policies, operations)
+        found = replay_modes(engine, tapes, folder, MODES)
+        tapes = record(bench, folder, policies, few)
+        sweep = {
+            str(insns): replay_modes(engine, tapes, folder, MODES, insns) for insns in WORK_INSNS
+        }
     return {"operations": operations, "modes": found, "sweep_operations": few, "sweep": sweep}
-
-
-def _tapes(bench: Path, folder: Path, operations: int) -> dict[str, array[int]]:
-    words = ["--folder", folder, "--operations", operations]
-    tapes: dict[str, array[int]] = {}
-    for policy in {policy for policy, *_ in MODES.values()}:
-        run([str(word) for word in [bench, "tape", *words, "--policy", policy]])
-        tapes[policy] = read(folder / "tape")
-    return tapes
-
-
-def _modes(
-    engine: Engine, tapes: dict[str, array[int]], folder: Path, insns: int
-) -> dict[str, dict[str, Any]]:
-    """Each mode, with so many more instructions in each operation."""
-    # The same accesses on another memory are the same misses: filtered once.
-    left: dict[tuple[str, Work], Left] = {}
-    found = {}
-    for name, (policy, work, controller) in MODES.items():
-        if (policy, work) not in left:
-            more = Work(work.operation + insns, work.access)
-            left[policy, work] = _filter(tapes[policy], more, folder / f"{policy}-{work.operation}")
-        found[name] = _second_time(engine, left[policy, work], controller)
-    return found
-
-
-class Left(NamedTuple):
-    """What leaves the cache of a tape run once, and run twice."""
-
-    once: Path
-    twice: Path
-    counts: dict[str, int]
-
-
-def _filter(tape: Iterable[int], work: Work, place: Path) -> Left:
-    caches = Filter(work)
-    traces = [place.with_suffix(f".{work.access}.{times}") for times in ("once", "twice")]
-    counts = {}
-    for trace in traces:
-        caches.follow(tape)
-        trace.write_bytes(caches.trace())
-        counts = counts or caches.counts
-    return Left(*traces, counts)
-
-
-def _second_time(engine: Engine, left: Left, controller: str) -> dict[str, Any]:
-    """Of the second time only: caches, the DRAM of mem-mode above all, are warm then."""
-    once, twice = (_replay(engine, trace, controller) for trace in (left.once, left.twice))
-    return {key: twice[key] - once[key] for key in once} | {"counts": left.counts}
-
-
-def _replay(engine: Engine, trace: Path, controller: str) -> dict[str, float]:
-    answer = engine.ask("replay", memory=memory(controller), trace=str(trace))
-    return {
-        "time_ns": answer["time_ns"],
-        "instructions": answer["instructions"],
-        "energy_pj": value(answer, "energy_pj"),
-        "idle_pj": value(answer, "energy_background_pj") + value(answer, "energy_refresh_pj"),
-    }
 
 
 def _times(modes: dict[str, Any]) -> dict[str, float]:

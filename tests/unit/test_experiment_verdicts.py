@@ -408,11 +408,110 @@ def test_t1_deviation_is_accepted_only_if_slapd_is_why() -> None:
     assert counted(verdict("wsp-t1", t1(1000, 0, 1.6))) == (0, 1)
 
 
+# lpc-eadr: what a cut loses, and what the next power-on finds.
+
+
+def eadr(resumed: bool, keys: int, adr_lines: int, eadr_lines: int) -> dict[str, Any]:
+    """*resumed*, *keys* and *eadr_lines* are of eADR without a Stop."""
+
+    def case(lines: int, resumed: bool, keys: int) -> dict[str, Any]:
+        reason = "RESUME" if resumed else "COLD_NOT_COMMITTED"
+        caches = {"differ_lines": lines}
+        return {"caches": caches, "resumed": resumed, "keys": keys, "reason": reason}
+
+    return {
+        "ADR, no Stop": case(adr_lines, False, 0),
+        "eADR, no Stop": case(eadr_lines, resumed, keys),
+        "ADR, Stop": case(2, True, 1000),
+        "eADR, Stop": case(0, True, 1000),
+    }
+
+
+def test_eadr_passes_only_if_the_stop_makes_the_difference() -> None:
+    assert verdict("lpc-eadr", eadr(False, 0, 500_000, 0)).ok
+    assert not verdict("lpc-eadr", eadr(True, 0, 500_000, 0)).ok
+    assert not verdict("lpc-eadr", eadr(False, 1000, 500_000, 0)).ok
+    assert not verdict("lpc-eadr", eadr(False, 0, 0, 0)).ok
+    assert not verdict("lpc-eadr", eadr(False, 0, 500_000, 7)).ok
+
+
+@pytest.mark.parametrize("lost", ["resumed", "keys"])
+def test_eadr_machine_that_is_lost_with_a_stop_is_red(lost: str) -> None:
+    raw = eadr(False, 0, 500_000, 0)
+    raw["ADR, Stop"][lost] = 0
+    assert not verdict("lpc-eadr", raw).ok
+
+
+# lpc-f14: cycles that wait, by clock.
+
+
+def f14(latency_cycles: float, slope: float) -> dict[str, Any]:
+    """A wait of so many cycles per instruction at 1 GHz, which grows by *slope* with the clock."""
+
+    def one(mhz: int, cycles: float) -> dict[str, float]:
+        stalled_ns = cycles * (1 + slope * (mhz / 1000 - 1)) * 1000 / mhz
+        times_ns = {"active_ns": 1000 / mhz, "stalled_ns": stalled_ns}
+        return {"time_ns": sum(times_ns.values()), "instructions": 1, **times_ns}
+
+    clocks = (400, 800, 1000, 1200, 1400, 1600, 1800)
+    rows = {name: {str(mhz): one(mhz, latency_cycles) for mhz in clocks}
+            for name in ("dram", "lightpc")}  # fmt: skip
+    sweep = {
+        misses: {str(mhz): one(mhz, latency_cycles / int(misses)) for mhz in (800, 1800)}
+        for misses in ("1", "4", "8")
+    }
+    whole = rows | {"sweep": sweep}
+    return {"redis": whole, "hash table": deepcopy(whole)}
+
+
+def test_f14_stalls_that_slow_cores_keep_are_as_in_the_paper() -> None:
+    result = verdict("lpc-f14", f14(10.0, 0.5))
+    assert result.ok
+    assert counted(result) == (0, 0)
+
+
+def test_f14_stalls_that_slow_cores_hide_are_named() -> None:
+    assert counted(verdict("lpc-f14", f14(0.3, 1.0))) == (2, 0)
+
+
+def test_f14_is_red_if_another_number_of_misses_keeps_them_or_stalls_shrink() -> None:
+    raw = f14(0.3, 1.0)
+    raw["redis"]["sweep"]["1"] = f14(10.0, 0.5)["redis"]["sweep"]["1"]
+    assert counted(verdict("lpc-f14", raw)) == (1, 1)
+    assert not verdict("lpc-f14", f14(10.0, -0.1)).ok
+
+
+# wsp-scm: flush-on-commit over flush-on-fail, by how slow writes are.
+
+
+def scm(gain: dict[int, float], slow_pj: int = 2000) -> dict[str, Any]:
+    modes = {}
+    for slower, ratio in gain.items():
+        for name, times in (("fof", 1.0), ("foc_ul", ratio), ("foc_stm", ratio)):
+            modes[f"{name}-{slower}"] = {"time_ns": 1000 * times, "energy_pj": 1000 * times}
+    flushes = {
+        str(slower): {"time_ns": slower * 7e5, "energy_pj": 1000 if slower == 1 else slow_pj}
+        for slower in gain
+    }
+    return {"operations": 1, "modes": modes, "flushes": flushes}
+
+
+def test_scm_passes_only_if_slow_writes_widen_the_gap_and_take_more_energy() -> None:
+    wider = {1: 3.0, 2: 2.9, 5: 4.0, 10: 6.0, 30: 7.0, 100: 8.0}
+    result = verdict("wsp-scm", scm(wider))
+    assert result.ok
+    assert result.figures["slowest_within_10_ms"].value == 10
+    assert result.figures["slowest_within_33_ms"].value == 30
+    assert not verdict("wsp-scm", scm(wider | {30: 2.9})).ok
+    assert not verdict("wsp-scm", scm(wider, slow_pj=1000)).ok
+
+
 @pytest.mark.parametrize(
     ("name", "raw"),
     [
         ("lpc-f4", f4(TIMES)),
         ("lpc-f8", f8(9 * MS, 12, 38, 0)),
+        ("lpc-f14", f14(10.0, 0.5)),
         ("lpc-f15", f15(1.12, 2.8 * 1.12, 4.0)),
         ("lpc-f18", f18(1.105, 3.27, 14_600)),
         ("lpc-f22", f22(800)),
