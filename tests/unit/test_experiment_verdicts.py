@@ -506,6 +506,33 @@ def test_scm_passes_only_if_slow_writes_widen_the_gap_and_take_more_energy() -> 
     assert not verdict("wsp-scm", scm(wider, slow_pj=1000)).ok
 
 
+# wsp-storm: what a server reads until it has its keys.
+
+
+def storm(cold_share: float, go_share: float, keys: int = 4000) -> dict[str, Any]:
+    def server(held: int, after_go: int) -> dict[str, Any]:
+        state_bytes = held * 1000
+        cold_bytes, go_bytes = (int(state_bytes * share) for share in (cold_share, go_share))
+        return {
+            "keys": held,
+            "state_bytes": state_bytes,
+            "go": {"resumed": True, "keys": after_go, "read_bytes": go_bytes + 4096},
+            "cold": {"keys": held, "boot_bytes": 0, "read_bytes": cold_bytes},
+        }
+
+    return {"small": server(1000, 1000), "large": server(4000, keys)}
+
+
+def test_storm_passes_only_if_go_asks_hardly_anything_of_the_back_end() -> None:
+    result = verdict("wsp-storm", storm(1.0, 0.0))
+    assert result.ok
+    assert result.figures["servers_of_the_outage"].value == 17.6
+    assert not verdict("wsp-storm", storm(1.0, 0.02)).ok
+    assert not verdict("wsp-storm", storm(1.0, 0.0, keys=3999)).ok
+    assert not verdict("wsp-storm", storm(0.9, 0.0)).ok
+    assert counted(verdict("wsp-storm", storm(2.0, 0.0))) == (0, 1)
+
+
 @pytest.mark.parametrize(
     ("name", "raw"),
     [
@@ -518,6 +545,7 @@ def test_scm_passes_only_if_slow_writes_widen_the_gap_and_take_more_energy() -> 
         ("off-f10", f10(3 * MS)),
         ("wsp-f5", f5()),
         ("wsp-f9", f9(150 * MS, 140 * MS)),
+        ("wsp-storm", storm(1.0, 0.0)),
         ("wsp-t1", t1(1000, 0, 2.4)),
     ],
 )
