@@ -533,6 +533,30 @@ def test_storm_passes_only_if_go_asks_hardly_anything_of_the_back_end() -> None:
     assert counted(verdict("wsp-storm", storm(2.0, 0.0))) == (0, 1)
 
 
+# wsp-block: space and time of a second copy.
+
+
+def block(dax_files_bytes: int, log_ns: int = 3000, keys: int = 100) -> dict[str, Any]:
+    def way(files_bytes: int, updates_ns: int, keys: int) -> dict[str, int]:
+        found = {"memory_bytes": 1000, "files_bytes": files_bytes, "cached_bytes": 0}
+        return found | {"updates_ns": updates_ns, "back_ns": 5, "keys": keys}
+
+    ways = {
+        "memory": way(0, 1000, 0),
+        "log": way(1000, log_ns, keys),
+        "log, DAX": way(dax_files_bytes, 2000, 100),
+        "snapshot": way(1000, 1500, 100),
+    }
+    return {"keys": 100, "updates": 10, "ways": ways}
+
+
+def test_block_passes_only_if_the_copy_doubles_space_costs_time_and_comes_back() -> None:
+    assert verdict("wsp-block", block(1000)).ok
+    assert counted(verdict("wsp-block", block(300))) == (0, 1)
+    assert not verdict("wsp-block", block(1000, log_ns=1000)).ok
+    assert not verdict("wsp-block", block(1000, keys=99)).ok
+
+
 @pytest.mark.parametrize(
     ("name", "raw"),
     [
@@ -543,6 +567,7 @@ def test_storm_passes_only_if_go_asks_hardly_anything_of_the_back_end() -> None:
         ("lpc-f18", f18(1.105, 3.27, 14_600)),
         ("lpc-f22", f22(800)),
         ("off-f10", f10(3 * MS)),
+        ("wsp-block", block(1000)),
         ("wsp-f5", f5()),
         ("wsp-f9", f9(150 * MS, 140 * MS)),
         ("wsp-storm", storm(1.0, 0.0)),
