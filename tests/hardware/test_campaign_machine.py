@@ -4,7 +4,7 @@ of its lines evicted early or torn, the committed image is entered or a cold boo
 reason (invariants 1, 2, 3 and 6); and bugs planted in kernel and loader break that.
 
 Method: `rem campaign` records one power cycle of a machine with volatile caches, checks 2,000
-images of it and boots 36: of each place and decision the rarest class first. Eight of them boot to
+images of it and boots 12: of each place and decision the rarest class first. Four of them boot to
 the end, with the disk as it was at the cut: what was acknowledged as durable is there, and the file
 system is clean (invariant 4); in soak all do. Then the same with each planted bug; bugs that no
 image shows are found by the boot alone.
@@ -36,7 +36,7 @@ from lab.setup.products import need
 from lab.turns import head, rotation
 from tests.support.rem_runs import figures_of, killed_at, rem
 
-IMAGES_IN_CI, BOOTS, WHOLE = 2_000, 18, 4
+IMAGES_IN_CI, BOOTS, WHOLE = 2_000, 12, 4
 WHOLE_IN_SOAK = 60
 CHAIN_IMAGES = 25_000  # of three cycles
 LIMIT_S = 2400
