@@ -73,12 +73,12 @@ struct rem_vm_body {
  * @crc: CRC32C of the bytes before it
  */
 struct rem_vm_tail {
-	rem_u64 magic;	    /*  0 REM_VM_MAGIC */
-	rem_u64 ram_bytes;  /*  8 */
-	rem_u8 id[16];	    /* 16 random */
+	rem_u64 magic;	     /*  0 REM_VM_MAGIC */
+	rem_u64 ram_bytes;   /*  8 */
+	rem_u8 id[16];	     /* 16 random */
 	rem_u64 reserved[3]; /* 32 */
-	rem_u32 reserved2;  /* 56 */
-	rem_u32 crc;	    /* 60 */
+	rem_u32 reserved2;   /* 56 */
+	rem_u32 crc;	     /* 60 */
 };
 
 static_assert(sizeof(struct rem_vm_header) == 64);

@@ -212,7 +212,7 @@ def vm(
 
     Not ok if a snapshot is less than ten times slower.
     """
-    ram_bytes = parse_bytes(ram)
+    ram_bytes = parse_bytes(ram, "--ram")
     if ram_bytes < 1 << 30:
         raise UsageError(f"--ram {ram}: give 1G at least")
     from lab.bench.vm import Plan, run_bench

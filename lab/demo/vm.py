@@ -65,9 +65,7 @@ def _begin(host: VmHost, print_line: Callable[[str], None]) -> tuple[str, Client
         f"{host.hold_up_us / 1000:.0f} ms: persistent"
     )
     words: dict[str, Any] = {"protocol": "redis", "host": host.network.address(PORT)[0]}
-    writers = ClientProcess.beside(
-        host.network, "writers", clients=CLIENTS, depth=DEPTH, **words
-    )
+    writers = ClientProcess.beside(host.network, "writers", clients=CLIENTS, depth=DEPTH, **words)
     return host.run_in_guest(BOOT_ID).stdout, writers
 
 
@@ -80,9 +78,7 @@ def _wait_acked(writers: ClientProcess, more: int) -> None:
         time.sleep(POLL_S)
 
 
-def _cut(
-    host: VmHost, writers: ClientProcess, promises: Promises, number: int
-) -> tuple[bool, int]:
+def _cut(host: VmHost, writers: ClientProcess, promises: Promises, number: int) -> tuple[bool, int]:
     """Whether the guest resumed, and how many acknowledged writes were lost."""
     _wait_acked(writers, WRITES)
     cut = host.cut()

@@ -119,9 +119,7 @@ def newest(host: VmHost) -> tuple[Path, int]:
         ("header", "no-record"),
     ],
 )
-def test_image_that_is_not_whole_is_refused_by_name(
-    host: VmHost, what: str, expected: str
-) -> None:
+def test_image_that_is_not_whole_is_refused_by_name(host: VmHost, what: str, expected: str) -> None:
     begin(host)
     cut(host)
     folder, slot = newest(host)

@@ -67,7 +67,16 @@ const RAM_MAX_BYTES: u64 = 1 << 44;
 const PAGE_BYTES: u64 = 4096;
 /// Arguments that are this program's own.
 const OWN: &[&str] = &[
-    "-m", "-qmp", "-incoming", "-machine", "-M", "-accel", "-sandbox", "-S", "-daemonize", "-mem-path",
+    "-m",
+    "-qmp",
+    "-incoming",
+    "-machine",
+    "-M",
+    "-accel",
+    "-sandbox",
+    "-S",
+    "-daemonize",
+    "-mem-path",
 ];
 
 impl Config {
@@ -76,8 +85,14 @@ impl Config {
     /// # Errors
     /// One line that names what is wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let config: Self = toml::from_str(text)
-            .map_err(|error| error.message().lines().next().unwrap_or_default().to_owned())?;
+        let config: Self = toml::from_str(text).map_err(|error| {
+            error
+                .message()
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        })?;
         let mut names = HashSet::new();
         for guest in &config.guests {
             guest.check()?;
@@ -106,18 +121,27 @@ impl GuestConfig {
     fn check(&self) -> Result<(), String> {
         let name = &self.name;
         let letters = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        if name.is_empty() || name.len() > 32 || !name.chars().all(letters) || name.starts_with('-') {
-            return Err(format!("{name:?} is no name: give up to 32 letters, digits and dashes"));
+        if name.is_empty() || name.len() > 32 || !name.chars().all(letters) || name.starts_with('-')
+        {
+            return Err(format!(
+                "{name:?} is no name: give up to 32 letters, digits and dashes"
+            ));
         }
         if !(RAM_MIN_BYTES..=RAM_MAX_BYTES).contains(&self.ram_bytes)
             || self.ram_bytes % PAGE_BYTES != 0
         {
-            return Err(format!("{name}: ram_bytes = {}: give whole pages, 1 MiB to 16 TiB", self.ram_bytes));
+            return Err(format!(
+                "{name}: ram_bytes = {}: give whole pages, 1 MiB to 16 TiB",
+                self.ram_bytes
+            ));
         }
         if let Some(own) = self.args.iter().find(|word| OWN.contains(&word.as_str())) {
             return Err(format!("{name}: args: {own} is set by rem-vm"));
         }
-        let word = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:".contains(c));
+        let word = |text: &str| {
+            text.chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_.:".contains(c))
+        };
         if !word(&self.machine) || !word(&self.accel) {
             return Err(format!("{name}: machine and accel are single words"));
         }
@@ -129,7 +153,8 @@ impl GuestConfig {
 mod tests {
     use super::*;
 
-    const GUEST: &str = "folder = \"/f\"\nhold_up_us = 10000\n[[guest]]\nname = \"a\"\nram_bytes = 1048576\n";
+    const GUEST: &str =
+        "folder = \"/f\"\nhold_up_us = 10000\n[[guest]]\nname = \"a\"\nram_bytes = 1048576\n";
 
     /// Goal: what is given is read, and the rest has its usual value.
     #[test]
@@ -148,8 +173,16 @@ mod tests {
             ("1048576", "1048577", "ram_bytes"),
             ("10000", "0", "hold_up_us"),
             ("name =", "nmae =", "nmae"),
-            ("ram_bytes", "args = [\"-incoming\"]\nram_bytes", "-incoming"),
-            ("ram_bytes", "machine = \"q35,nvdimm=on\"\nram_bytes", "single words"),
+            (
+                "ram_bytes",
+                "args = [\"-incoming\"]\nram_bytes",
+                "-incoming",
+            ),
+            (
+                "ram_bytes",
+                "machine = \"q35,nvdimm=on\"\nram_bytes",
+                "single words",
+            ),
         ] {
             let why = Config::parse(&GUEST.replace(from, to)).unwrap_err();
             assert!(why.contains(word), "{why}");

@@ -118,7 +118,11 @@ mod tests {
         let mut config = guest(&path);
         let before = Description::of(&config, "10.0.2");
         assert_eq!(before, Description::of(&config, "10.0.2"));
-        assert!(Description::of(&config, "10.0.3").difference(&before.text()).contains("10.0.2"));
+        assert!(
+            Description::of(&config, "10.0.3")
+                .difference(&before.text())
+                .contains("10.0.2")
+        );
         std::fs::write(&path, "12345").unwrap();
         let changed = Description::of(&config, "10.0.2");
         assert_ne!(changed.fingerprint(), before.fingerprint());

@@ -137,7 +137,9 @@ impl Parts<'_> {
         if self.memory.id().at(&self.ram)? != Some(body.ram_id)
             || body.ram_bytes != self.config.ram_bytes
         {
-            return Ok(Err("memory-differs: its content is not that of the image".to_owned()));
+            return Ok(Err(
+                "memory-differs: its content is not that of the image".to_owned()
+            ));
         }
         let now = Description::of(self.config, self.version);
         if now.fingerprint() != body.machine {
@@ -280,7 +282,9 @@ impl Guest {
     /// As in [`GuestError`].
     pub fn go_on(&mut self, saved: Option<u32>) -> Result<(), GuestError> {
         if let Some(sequence) = saved {
-            self.record.consume(sequence).at(&self.folder.join("record"))?;
+            self.record
+                .consume(sequence)
+                .at(&self.folder.join("record"))?;
             self.next = sequence.saturating_add(1);
         }
         self.qmp.execute("cont", &Value::Null)?;
@@ -292,7 +296,9 @@ impl Guest {
         let uri = format!("file:{}", path.display());
         self.qmp.execute("migrate", &json!({"uri": uri}))?;
         self.qmp.wait_migrated(limit)?;
-        File::open(&path).and_then(|file| file.sync_data()).at(&path)?;
+        File::open(&path)
+            .and_then(|file| file.sync_data())
+            .at(&path)?;
         checksum(&path).at(&path)
     }
 

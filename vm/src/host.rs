@@ -60,7 +60,10 @@ fn at_once() -> usize {
 
 /// A folder that no one else may enter.
 fn private(folder: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
     let mode = fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o700));
     fs::set_permissions(folder, mode)
 }
@@ -93,7 +96,10 @@ impl Host {
                 .map(|guest| scope.spawn(|| power_on(&config, guest, &version)))
                 .collect();
             jobs.into_iter()
-                .map(|job| job.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .map(|job| {
+                    job.join()
+                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                })
                 .collect()
         });
         let (mut slots, mut failed) = (Vec::new(), Vec::new());
@@ -101,7 +107,10 @@ impl Host {
             match found {
                 Ok(guest) => {
                     let boot = &guest.boot;
-                    print(&format!("{}: {} in {:?}", asked.name, boot.reason, boot.took));
+                    print(&format!(
+                        "{}: {} in {:?}",
+                        asked.name, boot.reason, boot.took
+                    ));
                     slots.push(Slot {
                         guest,
                         save: Duration::MAX,
@@ -237,7 +246,8 @@ impl Host {
             .iter()
             .map(|(name, why)| json!({"name": name, "runs": false, "failed": why}))
             .collect();
-        json!({"hold_up_us": self.config.hold_up_us, "guests": [guests, failed].concat()})
+        let all = [guests, failed].concat();
+        json!({"hold_up_us": self.config.hold_up_us, "guests": all})
     }
 
     /// Serves until the host ends by [`ask`] `stop`, or all guests have ended after a drop of power.
@@ -311,7 +321,9 @@ fn answer_all(listener: &UnixListener, to: &Sender<Event>) {
 
 fn answer(mut stream: UnixStream, to: &Sender<Event>) -> Option<()> {
     let mut line = String::new();
-    BufReader::new(stream.try_clone().ok()?).read_line(&mut line).ok()?;
+    BufReader::new(stream.try_clone().ok()?)
+        .read_line(&mut line)
+        .ok()?;
     let question: Value = serde_json::from_str(&line).unwrap_or_default();
     let text = if question["do"] == "stop" {
         to.send(Event::End).ok()?;
@@ -334,6 +346,8 @@ pub fn ask(folder: &Path, what: &str) -> Result<Value, String> {
     let mut stream = UnixStream::connect(&path).map_err(failed)?;
     writeln!(stream, "{}", json!({"do": what})).map_err(failed)?;
     let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).map_err(failed)?;
+    BufReader::new(stream)
+        .read_line(&mut line)
+        .map_err(failed)?;
     serde_json::from_str(&line).map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -11,8 +11,7 @@ use std::process::{Child, Command, Stdio};
 use crate::config::GuestConfig;
 
 /// No other program is started, and no privileges are gained.
-const SANDBOX: &str =
-    "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 
 /// The command's arguments.
 #[must_use]
@@ -24,7 +23,10 @@ pub fn arguments(config: &GuestConfig, ram: &Path, qmp: &Path, incoming: bool) -
     };
     let bytes = config.ram_bytes;
     add("-name", config.name.clone());
-    add("-machine", format!("{},memory-backend=rem-ram", config.machine));
+    add(
+        "-machine",
+        format!("{},memory-backend=rem-ram", config.machine),
+    );
     for accel in config.accel.split(':') {
         add("-accel", accel.to_owned());
     }
@@ -38,7 +40,10 @@ pub fn arguments(config: &GuestConfig, ram: &Path, qmp: &Path, incoming: bool) -
     );
     add(
         "-qmp",
-        format!("unix:{},server=on,wait=off", qmp.display().to_string().replace(',', ",,")),
+        format!(
+            "unix:{},server=on,wait=off",
+            qmp.display().to_string().replace(',', ",,")
+        ),
     );
     add("-sandbox", SANDBOX.to_owned());
     words.extend(config.args.iter().map(OsString::from));
@@ -88,7 +93,8 @@ mod tests {
     /// Goal: memory is shared, QEMU is sandboxed, and a path cannot add an option.
     #[test]
     fn arguments_are_those_of_a_persistent_guest() {
-        let text = "folder = \"/f\"\nhold_up_us = 1\n[[guest]]\nname = \"a\"\nram_bytes = 1048576\n";
+        let text =
+            "folder = \"/f\"\nhold_up_us = 1\n[[guest]]\nname = \"a\"\nram_bytes = 1048576\n";
         let config = Config::parse(text).unwrap();
         let ram = Path::new("/f/a,id=x");
         let words = arguments(&config.guests[0], ram, Path::new("/f/q"), true);

@@ -109,7 +109,11 @@ fn committed(bytes: &Bytes, slot: u32) -> Result<Option<u32>, ()> {
         && word.sequence != 0
         && word.sequence % 2 == slot
         && RemVmBody::from_bytes(raw).sequence == word.sequence;
-    if right { Ok(Some(word.sequence)) } else { Err(()) }
+    if right {
+        Ok(Some(word.sequence))
+    } else {
+        Err(())
+    }
 }
 
 /// What may be done with a record: a function of its bytes alone.

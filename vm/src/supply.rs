@@ -7,9 +7,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use remanence_format::{
-    REM_PWR_FROM_MACHINE, REM_PWR_OK, REM_PWR_PARITY, REM_PWR_STOPPED, u32_of,
-};
+use remanence_format::{REM_PWR_FROM_MACHINE, REM_PWR_OK, REM_PWR_PARITY, REM_PWR_STOPPED, u32_of};
 
 /// What the host learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Claim: this crate reads the record that the C compiler wrote, and would enter its image.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::tests_outside_test_module, reason = "tests")]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::tests_outside_test_module,
+    reason = "tests"
+)]
 
 use remanence_vm::record::{Bytes, Verdict, body, judge};
 
