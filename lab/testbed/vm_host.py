@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A host whose guests outlive its power (`rem-vm`), and a guest of Debian on it.
+"""A host whose guests outlive its power (`rem-vm`), and a guest of Debian, as Debian ships it.
 
 The host's power is a process namespace: a cut kills `rem-vm` and every QEMU at once. Its media are
 a folder in the host's memory (guests' memory, records, device states) and the guest's disk. The
@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from lab import run
+from lab.addresses import GUEST_ADDRESS, HOST_ADDRESS
 from lab.errors import HangError, InfraError
 from lab.machine.files import MachineFiles
 from lab.machine.guest import COMMAND_LIMIT_S, Guest, GuestResult
@@ -32,7 +33,8 @@ from lab.machine.network import TapNetwork, namespace_name
 from lab.machine.offspring import spawn_bound
 from lab.machine.qemu import MAC, QEMU
 from lab.machine.supply import HostPacedClock, PowerSupply
-from lab.setup.products import MACHINE, Kernel, Root, need_all
+from lab.setup.products import MACHINE, Root, need_all
+from lab.setup.stock import Stock, StockKernel
 from lab.setup.vm import RemVm
 from lab.testbed.machines import FAST_DIR
 
@@ -41,7 +43,10 @@ HOLD_UP_US = 300_000  # TCG on two shared cores: a save takes some 20 ms
 START_LIMIT_S = 120.0
 POLL_S = 0.02
 DEBIAN = "debian"
-CMDLINE = "root=/dev/vda rw console=ttyS0 init=/sbin/rem-init"
+CMDLINE = (
+    "root=/dev/vda rw console=ttyS0 init=/sbin/rem-init panic=-1 "
+    f"ip={GUEST_ADDRESS}::{HOST_ADDRESS}:255.255.255.0::eth0:off"
+)
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ class VmHost:
         self._host: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
-        built = need_all([MACHINE, Kernel(), Root(), RemVm()])
+        built = need_all([MACHINE, Stock(), Root(), RemVm()])
         self.program = self.program or built[RemVm()]
         self.files.directory.mkdir(parents=True, exist_ok=True)
         self.media = Path(tempfile.mkdtemp(prefix="rem-vm-", dir=FAST_DIR))
@@ -92,7 +97,7 @@ class VmHost:
         self.guest = Guest(self.files, self.network)
         if self.debian:
             run.run(["cp", "--sparse=always", built[Root()], self.files.disk])
-            self.guests = [self._debian(built[Kernel()].bz_image), *self.guests]
+            self.guests = [self._debian(built[Stock()]), *self.guests]
         self.config = self.media / "host.toml"
         self.config.write_text(self._toml(), encoding="utf-8")
         return self
@@ -109,10 +114,11 @@ class VmHost:
         shutil.rmtree(self.media, ignore_errors=True)
         shutil.rmtree(self.files.directory, ignore_errors=True)
 
-    def _debian(self, kernel: Path) -> VmGuest:
+    def _debian(self, kernel: StockKernel) -> VmGuest:
         console = self.files.directory / "console.log"
         words = ["-nodefaults", "-display", "none", "-no-user-config", "-cpu", "max", "-smp", "2"]
-        words += ["-kernel", str(kernel), "-append", CMDLINE, "-serial", f"file:{console}"]
+        words += ["-kernel", str(kernel.bz_image), "-initrd", str(kernel.initrd)]
+        words += ["-append", CMDLINE, "-serial", f"file:{console}"]
         words += ["-drive", f"file={self.files.disk},format=raw,if=virtio"]
         netdev = self.network.netdev()
         words += ["-netdev", netdev, "-device", f"virtio-net-pci,netdev=rem-net,mac={MAC},romfile="]
