@@ -121,10 +121,7 @@ def _devices(media: Path) -> tuple[str, ...]:
     """A monitor and a place for snapshots."""
     monitor = f"socket,id=monitor,path={media / 'monitor.sock'},server=on,wait=off"
     place = f"driver=qcow2,node-name={NODE},file.driver=file,file.filename={media / 'snapshots'}"
-    return (
-        "-chardev", monitor, "-mon", "chardev=monitor,mode=control", "-blockdev", place,
-        "-device", f"virtio-blk-pci,drive={NODE}",
-    )  # fmt: skip
+    return ("-chardev", monitor, "-mon", "chardev=monitor,mode=control", "-blockdev", place)
 
 
 def run_bench(plan: Plan, print_line: Callable[[str], None]) -> Result:

@@ -179,6 +179,13 @@ class VmHost:
         self.kill()
         return Cut(took_ns is not None, took_ns)
 
+    def stop(self) -> None:
+        """A planned end of the host: all guests are saved, and every process ends by itself."""
+        assert self._host is not None, "the host is off"
+        run.run([str(self.program), "stop", str(self.config)])
+        self._host.wait(START_LIMIT_S)
+        self.kill()
+
     def kill(self) -> None:
         """No process of the host is left."""
         if self._host is None:

@@ -21,6 +21,9 @@ MARK = "/dev/shm/mark"
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
+
+
 @pytest.fixture(scope="module")
 def host() -> Iterator[VmHost]:
     with VmHost("test-vm") as host:
@@ -57,6 +60,7 @@ def test_guest_goes_on_after_each_cut(host: VmHost) -> None:
         assert host.run_in_guest(f"{BOOT_ID}; cat {MARK}").stdout == f"{boot}here\n"
 
 
+@pytest.mark.in_turn
 def test_guest_boots_cold_after_a_cut_without_a_save(host: VmHost) -> None:
     begin(host)
     cut(host, announced=False)
@@ -87,6 +91,16 @@ def test_guest_goes_on_if_power_comes_back_and_its_image_is_never_entered(host: 
     assert reason(host) == "already-consumed"
 
 
+def test_planned_stop_saves_all_and_the_next_start_goes_on(host: VmHost) -> None:
+    begin(host)
+    boot = host.run_in_guest(BOOT_ID).stdout
+    host.guest.close()
+    host.stop()
+    assert reason(host) == "resume"
+    host.wait_up()
+    assert host.run_in_guest(BOOT_ID).stdout == boot
+
+
 def spoil(path: Path, offset: int) -> None:
     with path.open("r+b") as file:
         file.seek(offset)
@@ -111,12 +125,17 @@ def newest(host: VmHost) -> tuple[Path, int]:
     ("what", "expected"),
     [
         ("state", "state-damaged"),
-        ("memory", "memory-differs"),
-        ("disk", "machine-differs"),
-        ("commit", "commit-damaged"),
-        ("body", "commit-damaged"),
-        ("consumed", "consumed-damaged"),
-        ("header", "no-record"),
+        *(
+            pytest.param(*case, marks=pytest.mark.in_turn("refused"))
+            for case in (
+                ("memory", "memory-differs"),
+                ("disk", "machine-differs"),
+                ("commit", "commit-damaged"),
+                ("body", "commit-damaged"),
+                ("consumed", "consumed-damaged"),
+                ("header", "no-record"),
+            )
+        ),
     ],
 )
 def test_image_that_is_not_whole_is_refused_by_name(host: VmHost, what: str, expected: str) -> None:

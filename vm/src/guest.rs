@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 
 use crate::config::GuestConfig;
 use crate::describe::Description;
+use crate::image::{self, Source};
+use crate::lock::Lock;
 use crate::memory::{Id, Memory};
 use crate::qemu;
 use crate::qmp::{Qmp, QmpError};
@@ -120,6 +122,7 @@ struct Parts<'a> {
     ram: PathBuf,
     record: &'a Record,
     memory: &'a Memory,
+    lock: &'a Lock,
     qemu: &'a Path,
     version: &'a str,
 }
@@ -159,7 +162,7 @@ impl Parts<'_> {
         let socket = self.folder.join("qmp.sock");
         let log = self.folder.join("qemu.log");
         let words = qemu::arguments(self.config, &self.ram, &socket, image.is_some());
-        let mut child = qemu::start(self.qemu, &words, &log).at(self.qemu)?;
+        let mut child = qemu::start(self.qemu, &words, self.lock, &log).at(self.qemu)?;
         let began = Qmp::connect(&socket, CONNECT_LIMIT).and_then(|mut qmp| {
             qmp.leave_memory_in_place()?;
             if let Some(sequence) = image {
@@ -186,6 +189,77 @@ impl Parts<'_> {
     }
 }
 
+fn write_state(
+    qmp: &mut Qmp,
+    folder: &Path,
+    sequence: u32,
+    limit: Duration,
+) -> Result<(u32, u64), GuestError> {
+    let path = state_file(folder, sequence);
+    let uri = format!("file:{}", path.display());
+    qmp.execute("migrate", &json!({"uri": uri}))?;
+    qmp.wait_migrated(limit)?;
+    File::open(&path).and_then(|file| file.sync_data()).at(&path)?;
+    checksum(&path).at(&path)
+}
+
+/// A guest while it is saved.
+struct Saving<'a> {
+    config: &'a GuestConfig,
+    folder: &'a Path,
+    memory: &'a Memory,
+    ram_id: Id,
+    version: &'a str,
+    qmp: &'a mut Qmp,
+    limit: Duration,
+    began: Instant,
+    state: (u32, u64),
+}
+
+impl Source for Saving<'_> {
+    type Error = GuestError;
+
+    fn write_state(&mut self, sequence: u32) -> Result<(), GuestError> {
+        self.state = write_state(self.qmp, self.folder, sequence, self.limit)?;
+        Ok(())
+    }
+
+    fn flush_memory(&mut self) -> Result<(), GuestError> {
+        if self.config.host_is_persistent {
+            return Ok(());
+        }
+        self.memory.flush().at(self.folder)
+    }
+
+    fn body(&mut self, sequence: u32) -> Result<RemVmBody, GuestError> {
+        let machine = Description::of(self.config, self.version);
+        let kept = description_file(self.folder, sequence);
+        fs::write(&kept, machine.text()).at(&kept)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        Ok(RemVmBody {
+            sequence,
+            state_crc: self.state.0,
+            state_bytes: self.state.1,
+            ram_bytes: self.config.ram_bytes,
+            saved_s: now.map_or(0, |since| since.as_secs()),
+            save_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            ram_id: self.ram_id,
+            machine: machine.fingerprint(),
+            ..RemVmBody::default()
+        })
+    }
+}
+
+impl From<io::Error> for GuestError {
+    /// Of the record: its path is that of the guest's folder.
+    fn from(cause: io::Error) -> Self {
+        Self::File {
+            path: "record".into(),
+            cause,
+        }
+    }
+}
+
 impl Guest {
     /// Power on: resumes the image, once, or boots cold with a reason.
     ///
@@ -199,6 +273,8 @@ impl Guest {
     ) -> Result<Self, GuestError> {
         let began = Instant::now();
         fs::create_dir_all(folder).at(folder)?;
+        let path = folder.join("lock");
+        let lock = Lock::take(&path).at(&path)?;
         let path = folder.join("record");
         let record = Record::open(&path).at(&path)?;
         let ram = config.ram.clone().unwrap_or_else(|| folder.join("ram"));
@@ -209,12 +285,13 @@ impl Guest {
             ram: ram.clone(),
             record: &record,
             memory: &memory,
+            lock: &lock,
             qemu,
             version,
         };
         let mut reason = match parts.image()? {
             Ok(sequence) => {
-                record.consume(sequence).at(&path)?;
+                image::enter(&record, sequence).at(&path)?;
                 match parts.start(Some(sequence)) {
                     Ok((child, qmp)) => {
                         let ram_id = memory.id().at(&ram)?.unwrap_or_default();
@@ -291,17 +368,6 @@ impl Guest {
         Ok(())
     }
 
-    fn write_state(&mut self, limit: Duration) -> Result<(u32, u64), GuestError> {
-        let path = state_file(&self.folder, self.next);
-        let uri = format!("file:{}", path.display());
-        self.qmp.execute("migrate", &json!({"uri": uri}))?;
-        self.qmp.wait_migrated(limit)?;
-        File::open(&path)
-            .and_then(|file| file.sync_data())
-            .at(&path)?;
-        checksum(&path).at(&path)
-    }
-
     /// What a save takes, without one: the guest stops, its state is written, it goes on.
     ///
     /// # Errors
@@ -311,7 +377,7 @@ impl Guest {
         let path = self.folder.join("record");
         self.record.open_slot(self.next).at(&path)?;
         self.stop()?;
-        let written = self.write_state(limit);
+        let written = write_state(&mut self.qmp, &self.folder, self.next, limit);
         let took = began.elapsed();
         self.go_on(None)?;
         let (_, state_bytes) = written?;
@@ -328,33 +394,23 @@ impl Guest {
     /// # Errors
     /// As in [`GuestError`]; then nothing is committed.
     pub fn save(&mut self, began: Instant, limit: Duration) -> Result<Saved, GuestError> {
-        let path = self.folder.join("record");
         let sequence = self.next;
-        self.record.open_slot(sequence).at(&path)?;
-        let (state_crc, state_bytes) = self.write_state(limit)?;
-        if !self.config.host_is_persistent {
-            self.memory.flush().at(&self.folder)?;
-        }
-        let machine = Description::of(&self.config, &self.version);
-        let kept = description_file(&self.folder, sequence);
-        fs::write(&kept, machine.text()).at(&kept)?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let body = RemVmBody {
-            sequence,
-            state_crc,
-            state_bytes,
-            ram_bytes: self.config.ram_bytes,
-            saved_s: now.map_or(0, |since| since.as_secs()),
-            save_ns: u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        let mut parts = Saving {
+            config: &self.config,
+            folder: &self.folder,
+            memory: &self.memory,
             ram_id: self.ram_id,
-            machine: machine.fingerprint(),
-            ..RemVmBody::default()
+            version: &self.version,
+            qmp: &mut self.qmp,
+            limit,
+            began,
+            state: (0, 0),
         };
-        self.record.commit(&body).at(&path)?;
+        image::save(&self.record, &mut parts, sequence)?;
         Ok(Saved {
             sequence,
             took: began.elapsed(),
-            state_bytes,
+            state_bytes: parts.state.1,
         })
     }
 

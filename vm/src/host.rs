@@ -175,8 +175,8 @@ impl Host {
         }
     }
 
-    /// All guests stop; those that are persistent are saved, the important ones first.
-    fn save(&mut self, began: Instant) {
+    /// All guests stop; those that are persistent, or all, are saved, the important ones first.
+    fn save(&mut self, began: Instant, all: bool) {
         let limit = self.hold_up();
         let mut order: Vec<&mut Slot> = self.slots.iter_mut().collect();
         order.sort_by_key(|slot| std::cmp::Reverse(slot.guest.config.priority));
@@ -193,7 +193,7 @@ impl Host {
                     loop {
                         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
                         let Some(slot) = next else { break };
-                        if slot.place.admitted {
+                        if all || slot.place.admitted {
                             let saved = slot.guest.save(began, limit.max(REHEARSAL_LIMIT));
                             slot.last = Some(saved.map_err(|error| error.to_string()));
                         }
@@ -281,7 +281,7 @@ impl Host {
             match event {
                 Event::Power(Power::Failing) if !is_saved => {
                     let began = Instant::now();
-                    self.save(began);
+                    self.save(began, false);
                     is_saved = true;
                     self.wire.stopped();
                     (self.print)(&format!("saved in {:?}", began.elapsed()));
@@ -299,9 +299,10 @@ impl Host {
                     });
                 }
                 Event::End => {
-                    if !is_saved {
-                        self.save(Instant::now());
+                    if is_saved {
+                        self.go_on(); // for those that were not admitted
                     }
+                    self.save(Instant::now(), true);
                     for slot in &mut self.slots {
                         slot.guest.quit();
                     }

@@ -11,6 +11,8 @@ pub mod config;
 pub mod describe;
 pub mod guest;
 pub mod host;
+pub mod image;
+pub mod lock;
 pub mod memory;
 pub mod qemu;
 pub mod qmp;

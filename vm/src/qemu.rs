@@ -6,9 +6,10 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use crate::config::GuestConfig;
+use crate::lock::Lock;
 
 /// No other program is started, and no privileges are gained.
 const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
@@ -71,15 +72,15 @@ pub fn version(qemu: &Path) -> Result<String, String> {
         .ok_or_else(|| failed("is no QEMU: `--version` names none"))
 }
 
-/// Starts it; what it prints goes to the log.
+/// Starts it; it holds the guest's lock, and what it prints goes to the log.
 ///
 /// # Errors
 /// Those of starting a process.
-pub fn start(qemu: &Path, arguments: &[OsString], log: &Path) -> io::Result<Child> {
+pub fn start(qemu: &Path, arguments: &[OsString], lock: &Lock, log: &Path) -> io::Result<Child> {
     let log = File::options().append(true).create(true).open(log)?;
     Command::new(qemu)
         .args(arguments)
-        .stdin(Stdio::null())
+        .stdin(lock.to_pass()?)
         .stdout(log.try_clone()?)
         .stderr(log)
         .spawn()

@@ -14,7 +14,6 @@ use remanence_format::{
     REM_VM_SLOT_BYTES, REM_VM_VERSION, REM_WORD_COMMIT, REM_WORD_CONSUMED, RemVmBody, RemVmHeader,
     RemWord, u32_of, usize_of,
 };
-use rustix::fs::FlockOperation;
 
 /// Why an image is not entered, or that it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,17 +135,45 @@ pub fn judge(bytes: &Bytes) -> Verdict {
     }
 }
 
-/// An open record. Only one process may have it.
-#[derive(Debug)]
-pub struct Record {
-    file: File,
-}
-
-impl Record {
-    /// Opens a record, or makes an empty file of its size; it is locked until this is dropped.
+/// Where a record is kept.
+pub trait Media {
+    /// All bytes of the record.
     ///
     /// # Errors
-    /// Those of the file system, and `WouldBlock` if another process has it.
+    /// Those of the file system.
+    fn read(&self) -> io::Result<Box<Bytes>>;
+
+    /// Writes some of them; they are durable when this returns.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+}
+
+impl Media for File {
+    fn read(&self) -> io::Result<Box<Bytes>> {
+        let mut bytes = Box::new([0; usize_of(REM_VM_BYTES)]);
+        self.read_exact_at(bytes.as_mut_slice(), 0)?;
+        Ok(bytes)
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_all_at(bytes, offset)?;
+        self.sync_data()
+    }
+}
+
+/// An open record. Only one process may have it.
+#[derive(Debug)]
+pub struct Record<M = File> {
+    media: M,
+}
+
+impl Record<File> {
+    /// Opens a record, or makes an empty file of its size. Its guest's lock keeps others from it.
+    ///
+    /// # Errors
+    /// Those of the file system.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -155,12 +182,18 @@ impl Record {
             .truncate(false)
             .mode(0o600)
             .open(path)?;
-        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         if file.metadata()?.len() < REM_VM_BYTES {
             file.set_len(REM_VM_BYTES)?;
             file.sync_all()?;
         }
-        Ok(Self { file })
+        Ok(Self { media: file })
+    }
+}
+
+impl<M: Media> Record<M> {
+    /// On media of any kind.
+    pub fn on(media: M) -> Self {
+        Self { media }
     }
 
     /// All of it.
@@ -168,14 +201,11 @@ impl Record {
     /// # Errors
     /// Those of the file system.
     pub fn read(&self) -> io::Result<Box<Bytes>> {
-        let mut bytes = Box::new([0; usize_of(REM_VM_BYTES)]);
-        self.file.read_exact_at(bytes.as_mut_slice(), 0)?;
-        Ok(bytes)
+        self.media.read()
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset)?;
-        self.file.sync_data()
+        self.media.write(offset, bytes)
     }
 
     /// No later power-on enters the image of this sequence, or an older one.
@@ -288,18 +318,6 @@ mod tests {
         assert_eq!(judge(&record.read().unwrap()), Verdict::Enter(next));
         assert_eq!(record.close_all().unwrap(), next + 1);
         assert_eq!(judge(&record.read().unwrap()), Verdict::Consumed);
-    }
-
-    /// Goal: two processes never have one record.
-    #[test]
-    fn a_record_that_is_open_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("record");
-        let _first = Record::open(&path).unwrap();
-        assert_eq!(
-            Record::open(&path).unwrap_err().kind(),
-            io::ErrorKind::WouldBlock
-        );
     }
 
     proptest! {
