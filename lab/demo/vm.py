@@ -5,18 +5,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
-from lab.clients.process import ClientProcess
 from lab.demo.promises import Promises
 from lab.errors import HangError
 from lab.result import Result
-from lab.testbed.vm_host import DEBIAN, VmHost
+from lab.testbed.vm_host import DEBIAN, VmHost, Writers
 
 CUTS = 3
 WRITES = 2000  # acknowledged between two cuts, at least
 CLIENTS, DEPTH = 4, 4
-PORT = 6379
 OFF_S = 1.0
 LIMIT_S = 60.0
 READ_LIMIT_S = 60.0
@@ -30,12 +27,9 @@ BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 def play(name: str, print_line: Callable[[str], None]) -> Result:
     """Run all of it on a host that is destroyed afterwards."""
-    from lab.setup.need import ready_after_s
-
     promises = Promises(print_line, Result("demo-vm"))
     resumed, lost = 0, 0
     with VmHost(name) as host:
-        promises.result.add("setup_s", round(ready_after_s(), 1), "s", "native")
         boot_id, writers = _begin(host, print_line)
         with writers:
             for cut in range(1, CUTS + 1):
@@ -55,7 +49,7 @@ def play(name: str, print_line: Callable[[str], None]) -> Result:
     return result
 
 
-def _begin(host: VmHost, print_line: Callable[[str], None]) -> tuple[str, ClientProcess]:
+def _begin(host: VmHost, print_line: Callable[[str], None]) -> tuple[str, Writers]:
     print_line("A host powers on; its guest is a Debian that knows nothing of this.")
     guest = host.power_on()[DEBIAN]
     host.wait_up()
@@ -64,12 +58,10 @@ def _begin(host: VmHost, print_line: Callable[[str], None]) -> tuple[str, Client
         f"  its save takes {guest['save_us'] / 1000:.1f} ms, and the hold-up is "
         f"{host.hold_up_us / 1000:.0f} ms: persistent"
     )
-    words: dict[str, Any] = {"protocol": "redis", "host": host.network.address(PORT)[0]}
-    writers = ClientProcess.beside(host.network, "writers", clients=CLIENTS, depth=DEPTH, **words)
-    return host.run_in_guest(BOOT_ID).stdout, writers
+    return host.run_in_guest(BOOT_ID).stdout, host.writers("redis", CLIENTS, DEPTH)
 
 
-def _wait_acked(writers: ClientProcess, more: int) -> None:
+def _wait_acked(writers: Writers, more: int) -> None:
     begin = writers.ask("status")["acked"]
     end_s = time.monotonic() + LIMIT_S
     while writers.ask("status")["acked"] < begin + more:
@@ -78,7 +70,7 @@ def _wait_acked(writers: ClientProcess, more: int) -> None:
         time.sleep(POLL_S)
 
 
-def _cut(host: VmHost, writers: ClientProcess, promises: Promises, number: int) -> tuple[bool, int]:
+def _cut(host: VmHost, writers: Writers, promises: Promises, number: int) -> tuple[bool, int]:
     """Whether the guest resumed, and how many acknowledged writes were lost."""
     _wait_acked(writers, WRITES)
     cut = host.cut()

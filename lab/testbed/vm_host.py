@@ -25,6 +25,7 @@ from typing import Any, Self
 
 from lab import run
 from lab.addresses import GUEST_ADDRESS, HOST_ADDRESS
+from lab.clients.process import ClientProcess
 from lab.errors import HangError, InfraError
 from lab.machine.files import MachineFiles
 from lab.machine.guest import COMMAND_LIMIT_S, Guest, GuestResult
@@ -37,6 +38,7 @@ from lab.setup.products import MACHINE, Root, need_all
 from lab.setup.stock import Stock, StockKernel
 from lab.setup.vm import RemVm
 from lab.testbed.machines import FAST_DIR
+from lab.testbed.workload import PORTS
 
 RAM_BYTES = 512 << 20
 HOLD_UP_US = 300_000  # TCG on two shared cores: a save takes some 20 ms
@@ -47,6 +49,9 @@ CMDLINE = (
     "root=/dev/vda rw console=ttyS0 init=/sbin/rem-init panic=-1 "
     f"ip={GUEST_ADDRESS}::{HOST_ADDRESS}:255.255.255.0::eth0:off"
 )
+
+
+Writers = ClientProcess
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,11 @@ class VmHost:
         self.network.teardown()
         shutil.rmtree(self.media, ignore_errors=True)
         shutil.rmtree(self.files.directory, ignore_errors=True)
+
+    def add(self, guest: VmGuest) -> None:
+        """One more guest, before the power comes."""
+        self.guests.append(guest)
+        self.config.write_text(self._toml(), encoding="utf-8")
 
     def _debian(self, kernel: StockKernel) -> VmGuest:
         console = self.files.directory / "console.log"
@@ -207,6 +217,12 @@ class VmHost:
 
     def connect(self, guest_port: int, limit_s: float = 10.0) -> socket.socket:
         return self.network.connect(guest_port, limit_s)
+
+    def writers(self, protocol: str, clients: int, depth: int) -> Writers:
+        """Clients of a server in the guest that remember each answer and never connect again."""
+        host = self.network.address(PORTS[protocol])[0]
+        words = {"protocol": protocol, "host": host, "clients": clients, "depth": depth}
+        return Writers.beside(self.network, "writers", **words)
 
     def wait_up(self, limit_s: float = START_LIMIT_S) -> None:
         self.guest.wait_ssh(limit_s)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Guests of `rem-vm`: what a cut of the host's power leaves of them.
 
-Goal: a guest goes on from its image once, and boots cold, with the right reason, wherever the image
-is not that of this guest, whole and new. Method: a guest of Debian under QEMU, whose host is killed;
-then something of what the image consists of is changed.
+Goal: a guest goes on from its image once, and boots cold, with the right reason, wherever the
+image is not that of this guest, whole and new. Method: a guest of Debian under QEMU, whose host is
+killed; then something of what the image consists of is changed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ from lab import format as fmt
 from lab.testbed.vm_host import DEBIAN, VmGuest, VmHost
 
 MARK = "/dev/shm/mark"
+# Requests to the disk are under way at each cut.
+LOAD = """cat >/run/load.sh <<'END'
+while :; do dd if=/dev/urandom of=/root/load bs=64k count=16 conv=fsync 2>/dev/null; done
+END
+sh /run/load.sh </dev/null >/dev/null 2>&1 &"""
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 
@@ -50,14 +55,18 @@ def reason(host: VmHost) -> str:
     return str(guest["reason"])
 
 
-def test_guest_goes_on_after_each_cut(host: VmHost) -> None:
+@pytest.mark.parametrize("cuts", [3, pytest.param(25, marks=pytest.mark.soak)])
+def test_guest_goes_on_after_each_cut(host: VmHost, cuts: int) -> None:
     begin(host)
     boot = host.run_in_guest(BOOT_ID).stdout
-    for _ in range(3):
+    host.run_in_guest(LOAD)
+    for _ in range(cuts):
         cut(host)
         assert reason(host) == "resume"
         host.wait_up()
         assert host.run_in_guest(f"{BOOT_ID}; cat {MARK}").stdout == f"{boot}here\n"
+    assert host.run_in_guest("pkill -f 'run.load[.]sh'; sync; dmesg | grep -c 'I/O error'",
+                             check=False).stdout.strip() == "0"  # fmt: skip
 
 
 @pytest.mark.in_turn

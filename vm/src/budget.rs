@@ -84,7 +84,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: whoever is admitted is committed within the hold-up, even if every save takes
+        /// Goal: every guest that is admitted is committed within the hold-up, even if every save takes
         /// twice what it took. Method: saves run as the host runs them.
         #[test]
         fn admitted_guests_fit(

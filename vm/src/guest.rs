@@ -199,7 +199,9 @@ fn write_state(
     let uri = format!("file:{}", path.display());
     qmp.execute("migrate", &json!({"uri": uri}))?;
     qmp.wait_migrated(limit)?;
-    File::open(&path).and_then(|file| file.sync_data()).at(&path)?;
+    File::open(&path)
+        .and_then(|file| file.sync_data())
+        .at(&path)?;
     checksum(&path).at(&path)
 }
 

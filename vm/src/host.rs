@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -64,13 +64,12 @@ fn private(folder: &Path) -> io::Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(folder)?;
-    let mode = fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-    fs::set_permissions(folder, mode)
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
 }
 
 fn bind(path: &Path) -> io::Result<UnixListener> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => UnixListener::bind(path),
     }
 }
@@ -259,18 +258,19 @@ impl Host {
         let at = |name: &str| self.config.folder.join(name);
         let failed = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
         let (power, control) = (at("power.sock"), at("control.sock"));
+        // Who sees the supply's socket can ask, too.
+        let listener = bind(&control).map_err(|error| failed(&control, error))?;
+        let asked = to.clone();
+        thread::spawn(move || answer_all(&listener, &asked));
         let (power_to, power_from) = channel();
         bind(&power)
             .and_then(|listener| self.wire.listen(listener, power_to))
             .map_err(|error| failed(&power, error))?;
-        let own = to.clone();
         thread::spawn(move || {
             for power in power_from {
-                let _ = own.send(Event::Power(power));
+                let _ = to.send(Event::Power(power));
             }
         });
-        let listener = bind(&control).map_err(|error| failed(&control, error))?;
-        thread::spawn(move || answer_all(&listener, &to));
         self.run(&events);
         Ok(())
     }

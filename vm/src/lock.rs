@@ -55,12 +55,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         let lock = Lock::take(&path).unwrap();
-        assert_eq!(Lock::take(&path).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(
+            Lock::take(&path).unwrap_err().kind(),
+            io::ErrorKind::WouldBlock
+        );
         let mut sleep = Command::new("sleep");
-        let mut child = sleep.arg("60").stdin(lock.to_pass().unwrap()).spawn().unwrap();
+        let mut child = sleep
+            .arg("60")
+            .stdin(lock.to_pass().unwrap())
+            .spawn()
+            .unwrap();
         drop(sleep);
         drop(lock);
-        assert_eq!(Lock::take(&path).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(
+            Lock::take(&path).unwrap_err().kind(),
+            io::ErrorKind::WouldBlock
+        );
         child.kill().unwrap();
         child.wait().unwrap();
         Lock::take(&path).unwrap();

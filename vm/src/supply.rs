@@ -136,6 +136,6 @@ mod tests {
         let mut last = [0];
         supply.read_exact(&mut last).unwrap();
         assert_eq!(u64::from(last[0]), REM_PWR_STOPPED);
-        assert!(from.try_recv().is_err());
+        assert_eq!(from.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty));
     }
 }

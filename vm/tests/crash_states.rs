@@ -2,7 +2,12 @@
 //! Claim: whatever a cut leaves of a save or an entry, an image is entered only if it is whole, and
 //! once; a save that was reported is entered. Planted bugs are found in `vm/mutants`.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::tests_outside_test_module, reason = "tests")]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::tests_outside_test_module,
+    reason = "tests"
+)]
 
 #[path = "cases/life.rs"]
 mod life;

@@ -2,7 +2,12 @@
 //! Claim: each planted bug of a save or an entry is found among what cuts leave, by the verdict that
 //! its patch names. Another verdict does not count.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::tests_outside_test_module, reason = "tests")]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::tests_outside_test_module,
+    reason = "tests"
+)]
 
 extern crate remanence_vm_mutants as remanence_vm;
 

@@ -50,7 +50,8 @@ impl Tape {
 
     fn sync(&mut self) {
         let dirty = std::mem::take(&mut self.dirty);
-        self.events.extend(dirty.into_iter().map(|line| Event::Flush(0, line)));
+        self.events
+            .extend(dirty.into_iter().map(|line| Event::Flush(0, line)));
         self.events.push(Event::Fence(0));
     }
 }
