@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
+from lab.demo import vm_planted
 from lab.demo.promises import Promises
 from lab.errors import HangError
 from lab.result import Result
@@ -22,6 +24,12 @@ SERVE = (
     "redis-server --save '' --appendonly no --protected-mode no --daemonize yes --bind 0.0.0.0 "
     "--dir /run >/dev/null; until redis-cli ping >/dev/null 2>&1; do sleep 0.1; done"
 )
+TWICE = "an image is entered twice"
+PLANTED: dict[str, Callable[[VmHost], None]] = {
+    "the commit word was never written": vm_planted.skip_commit,
+    "a part of the guest's memory was never written back": vm_planted.lose_memory,
+    TWICE: lambda _host: None,
+}
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 
@@ -30,7 +38,13 @@ def play(name: str, print_line: Callable[[str], None]) -> Result:
     promises = Promises(print_line, Result("demo-vm"))
     resumed, lost = 0, 0
     with VmHost(name) as host:
-        boot_id, writers = _begin(host, print_line)
+        print_line("A host powers on; its guest is a Debian that knows nothing of this.")
+        boot_id, writers = _begin(host)
+        guest = host.status()[DEBIAN]
+        print_line(
+            f"  its save takes {guest['save_us'] / 1000:.1f} ms, and the hold-up is "
+            f"{host.hold_up_us / 1000:.0f} ms: persistent"
+        )
         with writers:
             for cut in range(1, CUTS + 1):
                 found, missing = _cut(host, writers, promises, cut)
@@ -41,23 +55,44 @@ def play(name: str, print_line: Callable[[str], None]) -> Result:
             failures = writers.ask("status")["failures"]
             promises.check(not failures, "no client has lost its connection")
         _once(host, promises)
+        missed = _planted(host, promises)
     promises.end()
     result = promises.result
     result.add("cuts", CUTS, "cuts", "counted")
     result.add("resumed", int(resumed == CUTS), "1", "counted")
     result.add("lost_answers", lost, "answers", "counted")
+    result.add("planted_missed", missed, "bugs", "counted")
     return result
 
 
-def _begin(host: VmHost, print_line: Callable[[str], None]) -> tuple[str, Writers]:
-    print_line("A host powers on; its guest is a Debian that knows nothing of this.")
-    guest = host.power_on()[DEBIAN]
+def _planted(host: VmHost, promises: Promises) -> int:
+    """How many faults on media the checks do not notice."""
+    promises.print_line("The same checks, with a fault planted while the host is off:")
+    missed = 0
+    for what in PLANTED:
+        host.kill()
+        host.guest.close()
+        _, writers = _begin(host)
+        with writers:
+            _wait_acked(writers, vm_planted.WRITES)
+            host.guest.close()
+            host.cut()
+            writers.ask("hold", at_ns=time.monotonic_ns())
+            if what == TWICE:
+                vm_planted.enter_again(host, writers, partial(_wait_acked, writers))
+            else:
+                PLANTED[what](host)
+            noticed = vm_planted.is_noticed(host, writers)
+        missed += not noticed
+        promises.check(noticed, f"it is noticed: {what}")
+    return missed
+
+
+def _begin(host: VmHost) -> tuple[str, Writers]:
+    """A host that is on, its guest's boot, and clients of the server in it."""
+    host.power_on()
     host.wait_up()
     host.run_in_guest(SERVE)
-    print_line(
-        f"  its save takes {guest['save_us'] / 1000:.1f} ms, and the hold-up is "
-        f"{host.hold_up_us / 1000:.0f} ms: persistent"
-    )
     return host.run_in_guest(BOOT_ID).stdout, host.writers("redis", CLIENTS, DEPTH)
 
 
