@@ -9,12 +9,16 @@ NVRAM is as fast as DRAM, as in the paper.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from lab.machine import Machine
@@ -35,7 +39,7 @@ DISK_BYTES_PER_NS = part_number("nvme", "bytes_per_ns")
 WARM_VS_CACHE_MAX = 1.02
 # For small texts, where the kernel's own work varies by several percent: the minimum is used.
 MORE_RUNS = 4
-CONVERT_MB_PER_S_MIN = 500
+CONVERT_MAX = 1.5  # times hashing and copying
 EXT4_IOC_CHECKPOINT = 0x4004662B
 CHECKPOINT = (
     "sync; python3 -c 'import fcntl, os;"
@@ -146,29 +150,37 @@ def run_machine(plan: Plan, print_line: Callable[[str], None]) -> dict[str, Any]
     return found
 
 
-def convert_rate(tool: Path, folder: Path, rounds: int = 7) -> tuple[float, float]:
-    """Return the best rate of `off2f convert`, in MB of ELF per second of CPU, and the spread."""
+def convert_s(tool: Path, elf: Path, folder: Path) -> float:
+    """CPU time of `off2f convert`, user's and kernel's."""
+    words: list[str | Path] = [tool, "convert", elf, "--abc", folder / "abc"]
+    before = os.times()
+    subprocess.run([*words, "--xyz", folder / "xyz"], check=True)
+    after = os.times()
+    user_s = after.children_user - before.children_user
+    return user_s + after.children_system - before.children_system
+
+
+def hash_and_copy_s(elf: Path, folder: Path) -> float:
+    """CPU time of the least that a conversion has to do: read, hash and write all bytes."""
+    begin_s = time.process_time()
+    with elf.open("rb") as file:
+        hashlib.file_digest(file, "sha256")
+    shutil.copyfile(elf, folder / "copy")
+    return time.process_time() - begin_s
+
+
+def convert_ratios(tool: Path, folder: Path, rounds: int = 7) -> tuple[list[float], float]:
+    """CPU time of a conversion over that of hashing and copying its ELF, by round, in turn; and its
+    best rate, in MB of ELF per second of CPU.
+    """
     elf = folder / "large"
     elf.write_bytes(large_elf())
-    rates = []
+    ours_s, least_s = [], []
     for _ in range(rounds):
-        before = os.times()
-        argv: list[str | Path] = [
-            tool,
-            "convert",
-            elf,
-            "--abc",
-            folder / "abc",
-            "--xyz",
-            folder / "xyz",
-        ]
-        subprocess.run(argv, check=True)
-        after = os.times()
-        used_s = (after.children_user - before.children_user) + (
-            after.children_system - before.children_system
-        )
-        rates.append(elf.stat().st_size / 1e6 / max(used_s, 0.01))
-    return max(rates), max(rates) / min(rates)
+        ours_s.append(convert_s(tool, elf, folder))
+        least_s.append(hash_and_copy_s(elf, folder))
+    ratios = [ours / max(least, 0.01) for ours, least in zip(ours_s, least_s, strict=True)]
+    return ratios, elf.stat().st_size / 1e6 / max(min(ours_s), 0.01)
 
 
 def large_elf() -> bytes:
@@ -218,9 +230,10 @@ def run(plan: Plan, print_line: Callable[[str], None]) -> tuple[Result, list[str
     ratios(found, result)
     counts(found, result)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        rate, spread = convert_rate(need(Off2fTool()), Path(folder))
+        ratios_, rate = convert_ratios(need(Off2fTool()), Path(folder))
+    result.add("convert_vs_hash_and_copy", round(median(ratios_), 2), "x", "native")
+    result.add("convert_spread", round(max(ratios_) / min(ratios_), 2), "x", "native")
     result.add("convert_mb_per_cpu_s", round(rate), "MB/s", "native")
-    result.add("convert_spread", round(spread, 2), "x", "native")
     missed = required(result)
     result.ok = not missed
     return result, missed
@@ -232,6 +245,7 @@ def required(result: Result) -> list[str]:
         "warm_vs_elf_cache": WARM_VS_CACHE_MAX,
         "cold_vs_ext4_dax": 1.0,
         "text_dram_pages": 0,
+        "convert_vs_hash_and_copy": CONVERT_MAX,
     }
     missed = []
     for name, limit in limits.items():
@@ -239,8 +253,4 @@ def required(result: Result) -> list[str]:
         assert isinstance(value, int | float)
         if value > limit:
             missed.append(f"{name} is {value}: at most {limit} is required")
-    rate = result.figures["convert_mb_per_cpu_s"].value
-    assert isinstance(rate, int | float)
-    if rate < CONVERT_MB_PER_S_MIN:
-        missed.append(f"off2f convert: {rate} MB/s: {CONVERT_MB_PER_S_MIN} is required")
     return missed

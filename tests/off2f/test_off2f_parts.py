@@ -40,11 +40,11 @@ def rows(off2f_warm: int = 100_000, pages: int = 0) -> dict[str, dict[str, int]]
     }
 
 
-def result_of(found: dict[str, dict[str, dict[str, int]]]) -> Result:
+def result_of(found: dict[str, dict[str, dict[str, int]]], convert: float = 1.3) -> Result:
     result = Result("bench-off2f")
     off2f.ratios(found, result)
     off2f.counts(found, result)
-    result.add("convert_mb_per_cpu_s", 900, "MB/s", "native")
+    result.add("convert_vs_hash_and_copy", convert, "x", "native")
     return result
 
 
@@ -69,6 +69,11 @@ def test_reads_of_a_bound_program_are_a_missed_requirement() -> None:
     found = rows() | {"off2f_bound_cold": sample(115_000, reads=1)}
     missed = off2f.required(result_of({"32k": found}))
     assert [line.split()[0] for line in missed] == ["cold_vs_ext4_dax"]
+
+
+def test_conversion_that_does_more_than_it_must_is_a_missed_requirement() -> None:
+    missed = off2f.required(result_of({"32k": rows()}, convert=1.6))
+    assert [line.split()[0] for line in missed] == ["convert_vs_hash_and_copy"]
 
 
 @pytest.mark.full
