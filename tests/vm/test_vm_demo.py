@@ -9,10 +9,13 @@ import pytest
 
 from tests.support.rem_runs import figures_of, rem
 
+LIMIT_S = 800
+
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_demonstration_keeps_its_promises(tmp_path: Path) -> None:
-    figures = figures_of(rem(tmp_path, "demo", "vm", "--name", "test-demo-vm", "--json"))
+    words = ("demo", "vm", "--name", "test-demo-vm", "--json")
+    figures = figures_of(rem(tmp_path, *words, limit_s=LIMIT_S))
     assert figures["resumed"] == 1
     assert figures["lost_answers"] == figures["planted_missed"] == 0
