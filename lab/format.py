@@ -32,6 +32,7 @@ HEADERS = (
     "rem_pm_block.h",
     "rem_nvdimm.h",
     "off2f.h",
+    "rem_vm.h",
 )
 
 

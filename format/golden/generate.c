@@ -18,6 +18,7 @@
 #include "rem_pm_block.h"
 #include "rem_pwr.h"
 #include "rem_recording.h"
+#include "rem_vm.h"
 
 #define GOLDEN_SEQUENCE 0x01020305u
 #define GOLDEN_ENTRIES 2
@@ -471,6 +472,44 @@ static void write_off2f(void)
 		offsetof(struct type, name), sizeof(((struct type *)0)->name))
 #define TOTAL(type) fprintf(file, #type " - 0 %zu\n", sizeof(struct type))
 
+/* A whole record with one image, which was never entered, and the end of its memory. */
+static void write_vm(void)
+{
+	static rem_u8 record[REM_VM_BYTES];
+	struct rem_vm_header header = { .magic = REM_VM_MAGIC,
+					.version = REM_VM_VERSION,
+					.bytes = REM_VM_BYTES };
+	struct rem_vm_body body = { .sequence = GOLDEN_SEQUENCE,
+				    .state_crc = 0x04050607,
+				    .state_bytes = word(60),
+				    .ram_bytes = word(61),
+				    .saved_s = word(62),
+				    .save_ns = word(63) };
+	struct rem_vm_tail tail = { .magic = REM_VM_MAGIC,
+				    .ram_bytes = word(61) };
+	const rem_u32 slot = GOLDEN_SEQUENCE % 2 * REM_VM_SLOT_BYTES;
+	const rem_u32 consumed[] = { REM_WORD_CONSUMED, GOLDEN_SEQUENCE - 1 };
+	rem_u32 commit[] = { REM_WORD_COMMIT, GOLDEN_SEQUENCE, 0 };
+	struct rem_word out = { .sequence = GOLDEN_SEQUENCE - 1 };
+
+	for (rem_u8 i = 0; i < REM_VM_ID_BYTES; i++)
+		tail.id[i] = body.ram_id[i] = (rem_u8)(0x31 + i);
+	for (rem_u8 i = 0; i < REM_VM_DIGEST_BYTES; i++)
+		body.machine[i] = (rem_u8)(0x51 + i);
+	header.crc = crc32c(&header, offsetof(struct rem_vm_header, crc));
+	tail.crc = crc32c(&tail, offsetof(struct rem_vm_tail, crc));
+	memcpy(record, &header, sizeof(header));
+	out.check = crc32c(consumed, sizeof(consumed));
+	memcpy(record + REM_VM_CONSUMED_OFFSET, &out, sizeof(out));
+	memcpy(record + REM_VM_BODY_OFFSET + slot, &body, sizeof(body));
+	commit[2] = crc32c(&body, sizeof(body));
+	out.sequence = GOLDEN_SEQUENCE;
+	out.check = crc32c(commit, sizeof(commit));
+	memcpy(record + REM_VM_COMMIT_OFFSET + slot, &out, sizeof(out));
+	put("vm_record.bin", record, sizeof(record));
+	put("vm_tail.bin", &tail, sizeof(tail));
+}
+
 static void write_layout(void)
 {
 	FILE *file = create("layout.txt");
@@ -496,6 +535,7 @@ int main(int argc, char **argv)
 	write_pm();
 	write_pm_block();
 	write_off2f();
+	write_vm();
 	write_layout();
 	return 0;
 }

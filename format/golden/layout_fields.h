@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
-/* Each field of each struct of rem_image.h, rem_recording.h, rem_pm*.h and off2f.h; a test checks that none is missing. */
+/* Each field of each struct of rem_image.h, rem_recording.h, rem_pm*.h, off2f.h and rem_vm.h; a test checks that none is missing. */
 TOTAL(rem_block);
 FIELD(rem_block, magic);
 FIELD(rem_block, version);
@@ -209,3 +209,27 @@ FIELD(off2f_xyz, build_id);
 FIELD(off2f_xyz, rest_sha256);
 FIELD(off2f_xyz, reserved);
 FIELD(off2f_xyz, crc);
+TOTAL(rem_vm_header);
+FIELD(rem_vm_header, magic);
+FIELD(rem_vm_header, version);
+FIELD(rem_vm_header, bytes);
+FIELD(rem_vm_header, reserved);
+FIELD(rem_vm_header, reserved2);
+FIELD(rem_vm_header, crc);
+TOTAL(rem_vm_body);
+FIELD(rem_vm_body, sequence);
+FIELD(rem_vm_body, state_crc);
+FIELD(rem_vm_body, state_bytes);
+FIELD(rem_vm_body, ram_bytes);
+FIELD(rem_vm_body, saved_s);
+FIELD(rem_vm_body, save_ns);
+FIELD(rem_vm_body, ram_id);
+FIELD(rem_vm_body, machine);
+FIELD(rem_vm_body, reserved);
+TOTAL(rem_vm_tail);
+FIELD(rem_vm_tail, magic);
+FIELD(rem_vm_tail, ram_bytes);
+FIELD(rem_vm_tail, id);
+FIELD(rem_vm_tail, reserved);
+FIELD(rem_vm_tail, reserved2);
+FIELD(rem_vm_tail, crc);

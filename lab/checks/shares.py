@@ -23,6 +23,7 @@ from lab.setup.pm import Pm, PmJudge
 from lab.setup.root import Root
 from lab.setup.share_server import ShareServerFiles
 from lab.setup.stock import Stock
+from lab.setup.vm import RemVm
 
 BUDGET_MINUTES = 80  # a run in CI is ended after 90
 SET_UP_MINUTES = 25
@@ -81,6 +82,7 @@ OTHERS = (
         tests=("tests/guest",),
         parts=(ShareServerFiles(), Root.having("nginx"), Root.having(regions=True)),
     ),
+    Share("vm", 3, tests=("tests/vm",), crates=("vm",), parts=(RemVm(), Stock())),
     Share("persist", 3, tests=("tests/persist",), parts=(PersistPrograms(),)),
     Share("media", 3, tests=("tests/media",), crates=("models/memory",), parts=(MemoryModel(),)),
 )

@@ -202,6 +202,24 @@ def fast_path(
     return _show(run_bench(make_plan(names, repeats)), as_json)
 
 
+@bench.command("vm")
+def vm(
+    ram: Annotated[str, typer.Option(help="The guest's memory.", metavar="SIZE")] = "4G",
+    rounds: Annotated[int, typer.Option(help="Interleaved rounds.", min=1)] = 5,
+    as_json: JsonOption = False,
+) -> int:
+    """Measure what `rem-vm` takes to save a guest, beside QEMU's snapshot and migration to a file.
+
+    Not ok if a snapshot is less than ten times slower.
+    """
+    ram_bytes = parse_bytes(ram, "--ram")
+    if ram_bytes < 1 << 30:
+        raise UsageError(f"--ram {ram}: give 1G at least")
+    from lab.bench.vm import Plan, run_bench
+
+    return _show(run_bench(Plan(ram_bytes, rounds), info), as_json)
+
+
 MACHINE_LOADS = ("redis", "sqlite", "gcc")
 # The model must not be slower than this.
 SLOWDOWN_MAX = 2.5

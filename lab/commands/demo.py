@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lab.demo.story import Plan
 
 CLIENTS_MAX = 64
-KINDS = ("stop-go", "pm", "off2f")
+KINDS = ("stop-go", "pm", "off2f", "vm")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,10 @@ class DemoWords:
     """The command line as typed."""
 
     what: Annotated[
-        str, typer.Argument(help="stop-go; pm: persistent memory; off2f: text in NVRAM.")
+        str,
+        typer.Argument(
+            help="stop-go; pm: persistent memory; off2f: text in NVRAM; vm: guests of a host."
+        ),
     ] = "stop-go"
     name: Annotated[str, typer.Option(help="The machine to make.", metavar="NAME")] = "demo"
     cpus: Annotated[int, typer.Option(help="Number of CPUs.")] = 4
@@ -138,9 +141,9 @@ def _stop_go(plan: DemoPlan, print_line: Callable[[str], None], as_json: bool) -
 
 
 def _in_one_machine(words: DemoWords, print_line: Callable[[str], None]) -> bool:
-    from lab.demo import off2f, pm
+    from lab.demo import off2f, pm, vm
 
-    play = {"pm": pm.play, "off2f": off2f.play}[words.what]
+    play = {"pm": pm.play, "off2f": off2f.play, "vm": vm.play}[words.what]
     result = play(words.name, print_line)
     if words.as_json:
         result.emit()
@@ -159,7 +162,8 @@ def demo_command(words: DemoWords) -> int:
     `rem demo pm`: a file system, a database and a program's pointers in persistent memory
     survive a reboot, a panic and a power cut without Stop. `rem demo off2f`: redis-server,
     sqlite3, busybox and cc1 run with their text in NVRAM, beside the ELFs, and again after a
-    reset and a power cut. Only --name and --json apply to these.
+    reset and a power cut. `rem demo vm`: an unmodified guest goes on after its host lost its
+    power (`rem-vm`). Only --name and --json apply to these.
     """
     if words.what not in KINDS:
         raise UsageError(f"rem demo {words.what}: choose {', '.join(KINDS)}")

@@ -69,13 +69,13 @@ class Left(NamedTuple):
 def filtered(tape: Iterable[int], work: Work, place: Path) -> Left:
     """Traces beside *place* of what leaves a core's cache."""
     caches = Filter(work)
-    traces = [place.with_suffix(f".{work.access}.{times}") for times in ("once", "twice")]
-    counts = {}
-    for trace in traces:
-        caches.follow(tape)
-        trace.write_bytes(caches.trace())
-        counts = counts or caches.counts
-    return Left(*traces, counts)
+    once, twice = (place.with_suffix(f".{work.access}.{times}") for times in ("once", "twice"))
+    caches.follow(tape)
+    once.write_bytes(caches.trace())
+    counts = caches.counts
+    caches.follow(tape)
+    twice.write_bytes(caches.trace())
+    return Left(once, twice, counts)
 
 
 def _second_time(engine: Engine, left: Left, on: dict[str, Any]) -> dict[str, Any]:

@@ -557,6 +557,30 @@ def test_block_passes_only_if_the_copy_doubles_space_costs_time_and_comes_back()
     assert not verdict("wsp-block", block(1000, keys=99)).ok
 
 
+# lpc-pram: what DRAM writes, and STREAM.
+
+
+def pram(stream_ratio: float, rows_opened: int, refresh_pj: int = 0) -> dict[str, Any]:
+    def kernel(ratio: float) -> dict[str, float]:
+        return {"reads": 1000 * ratio, "writes": 1000, "load_hit_share": 0.8}
+
+    names = ("copy", "scale", "add", "triad")
+    by_kernel = {name: kernel(stream_ratio + 0.1 * (name in ("add", "triad"))) for name in names}
+    served = {"time_ns": 1000.0, "reads": 9000, "writes": 1000, "energy_refresh_pj": refresh_pj}
+    dram = served | {"energy_activate_pj": rows_opened * 4000}
+    return {
+        "stream": by_kernel,
+        "redis": {"dram": dram, "lightpc": served | {"energy_activate_pj": 0}},
+    }
+
+
+def test_pram_passes_only_if_dram_writes_more_and_stream_reads_less() -> None:
+    assert verdict("lpc-pram", pram(1.6, 100)).ok
+    assert counted(verdict("lpc-pram", pram(9.0, 100))) == (0, 1)
+    assert not verdict("lpc-pram", pram(1.6, 0)).ok
+    assert not verdict("lpc-pram", pram(1.6, 100, refresh_pj=1)).ok
+
+
 @pytest.mark.parametrize(
     ("name", "raw"),
     [
@@ -566,6 +590,7 @@ def test_block_passes_only_if_the_copy_doubles_space_costs_time_and_comes_back()
         ("lpc-f15", f15(1.12, 2.8 * 1.12, 4.0)),
         ("lpc-f18", f18(1.105, 3.27, 14_600)),
         ("lpc-f22", f22(800)),
+        ("lpc-pram", pram(1.6, 100)),
         ("off-f10", f10(3 * MS)),
         ("wsp-block", block(1000)),
         ("wsp-f5", f5()),

@@ -17,9 +17,12 @@ from lab import format as fmt
 
 GOLDEN = fmt.HEADER_DIR / "golden"
 SEQUENCE = 0x01020305
+HEADERS = (
+    "rem_image.h", "rem_recording.h", "rem_pm.h", "rem_pm_block.h", "off2f.h", "rem_vm.h",
+)  # fmt: skip
 STRUCTS = [
     name
-    for header in ("rem_image.h", "rem_recording.h", "rem_pm.h", "rem_pm_block.h", "off2f.h")
+    for header in HEADERS
     for name in re.findall(r"^struct (\w+) \{", (fmt.HEADER_DIR / header).read_text(), re.MULTILINE)
 ]
 
@@ -119,6 +122,23 @@ def test_stamp_of_a_range_reads() -> None:
     assert stamp.magic == fmt.CONST["REM_RANGE_MAGIC"]
     assert (stamp.count, stamp.nonce) == (3, word(30))
     assert stamp.crc == fmt.crc32c(raw[:60])
+
+
+def test_record_of_a_virtual_machine_reads() -> None:
+    raw = golden("vm_record.bin")
+    assert len(raw) == fmt.CONST["REM_VM_BYTES"]
+    header = fmt.parse("rem_vm_header", raw[: fmt.size_of("rem_vm_header")])
+    assert (header.magic, header.version) == (fmt.CONST["REM_VM_MAGIC"], 1)
+    assert header.crc == fmt.crc32c(raw[:60])
+    slot = fmt.CONST["REM_VM_SLOT_BYTES"]  # the sequence is odd
+    at = fmt.CONST["REM_VM_BODY_OFFSET"] + slot
+    whole = raw[at : at + fmt.size_of("rem_vm_body")]
+    body = fmt.parse("rem_vm_body", whole)
+    assert (body.sequence, body.state_bytes, body.save_ns) == (SEQUENCE, word(60), word(63))
+    at = fmt.CONST["REM_VM_COMMIT_OFFSET"] + slot
+    assert fmt.committed_sequence(raw[at : at + 8], whole) == SEQUENCE
+    tail = fmt.parse("rem_vm_tail", golden("vm_tail.bin"))
+    assert bytes(tail.id) == bytes(body.ram_id) == bytes(range(0x31, 0x41))
 
 
 def test_consumed_word_checks() -> None:

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`rem-vm`: guests that outlive the power of their host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lab.setup.cargo import CargoPart
+
+
+@dataclass(frozen=True)
+class RemVm(CargoPart):
+    """The host's program."""
+
+    kind = "vm"
+    crate = "remanence-vm"
+    file = "rem-vm"

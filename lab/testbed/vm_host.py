@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A host whose guests outlive its power (`rem-vm`), and a guest of Debian, as Debian ships it.
+
+The host's power is a process namespace: a cut kills `rem-vm` and every QEMU at once. Its media are
+a folder in the host's memory (guests' memory, records, device states) and the guest's disk. The
+guest is seen as a machine is: by ssh, and by clients in a network that outlives it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from lab import run
+from lab.addresses import GUEST_ADDRESS, HOST_ADDRESS
+from lab.clients.process import ClientProcess
+from lab.errors import HangError, InfraError
+from lab.machine.files import MachineFiles
+from lab.machine.guest import COMMAND_LIMIT_S, Guest, GuestResult
+from lab.machine.machine import make_room
+from lab.machine.network import TapNetwork, namespace_name
+from lab.machine.offspring import spawn_bound
+from lab.machine.qemu import MAC, QEMU
+from lab.machine.supply import HostPacedClock, PowerSupply
+from lab.setup.products import MACHINE, Root, need_all
+from lab.setup.stock import Stock, StockKernel
+from lab.setup.vm import RemVm
+from lab.testbed.machines import FAST_DIR
+from lab.testbed.workload import PORTS
+
+RAM_BYTES = 512 << 20
+HOLD_UP_US = 300_000  # TCG on two shared cores: a save takes some 20 ms
+START_LIMIT_S = 120.0
+POLL_S = 0.02
+DEBIAN = "debian"
+CMDLINE = (
+    "root=/dev/vda rw console=ttyS0 init=/sbin/rem-init panic=-1 "
+    f"ip={GUEST_ADDRESS}::{HOST_ADDRESS}:255.255.255.0::eth0:off"
+)
+
+
+Writers = ClientProcess
+
+
+@dataclass(frozen=True)
+class VmGuest:
+    """A guest as the configuration has it."""
+
+    name: str
+    args: tuple[str, ...]
+    ram_bytes: int = RAM_BYTES
+    priority: int = 0
+    disks: tuple[Path, ...] = ()
+    accel: str = "tcg"
+
+
+@dataclass
+class Cut:
+    """One cut of the host's power. Times are the host's."""
+
+    stopped: bool  # the host reported within the hold-up that all is saved
+    stopped_after_ns: int | None
+
+
+@dataclass
+class VmHost:
+    """Use as a context; the host is off at first, and nothing is left at the end."""
+
+    name: str
+    guests: list[VmGuest] = field(default_factory=list)
+    debian: bool = True
+    program: Path | None = None  # another rem-vm
+    hold_up_us: int = HOLD_UP_US
+    ram_bytes: int = RAM_BYTES  # of the guest of Debian
+    more: Callable[[Path], tuple[str, ...]] = lambda _media: ()  # its further arguments
+
+    def __post_init__(self) -> None:
+        make_room(self.name)
+        self.files = MachineFiles.of(self.name)
+        self.supply = PowerSupply()
+        self._host: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        built = need_all([MACHINE, Stock(), Root(), RemVm()])
+        self.program = self.program or built[RemVm()]
+        self.files.directory.mkdir(parents=True, exist_ok=True)
+        self.media = Path(tempfile.mkdtemp(prefix="rem-vm-", dir=FAST_DIR))
+        self.network = TapNetwork(namespace_name(self.files))
+        self.network.setup()
+        self.guest = Guest(self.files, self.network)
+        if self.debian:
+            run.run(["cp", "--sparse=always", built[Root()], self.files.disk])
+            self.guests = [self._debian(built[Stock()]), *self.guests]
+        self.config = self.media / "host.toml"
+        self.config.write_text(self._toml(), encoding="utf-8")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+        self.guest.close()
+        self.network.teardown()
+        shutil.rmtree(self.media, ignore_errors=True)
+        shutil.rmtree(self.files.directory, ignore_errors=True)
+
+    def add(self, guest: VmGuest) -> None:
+        """One more guest, before the power comes."""
+        self.guests.append(guest)
+        self.config.write_text(self._toml(), encoding="utf-8")
+
+    def _debian(self, kernel: StockKernel) -> VmGuest:
+        console = self.files.directory / "console.log"
+        words = ["-nodefaults", "-display", "none", "-no-user-config", "-cpu", "max", "-smp", "2"]
+        words += ["-kernel", str(kernel.bz_image), "-initrd", str(kernel.initrd)]
+        words += ["-append", CMDLINE, "-serial", f"file:{console}"]
+        words += ["-drive", f"file={self.files.disk},format=raw,if=virtio"]
+        netdev = self.network.netdev()
+        words += ["-netdev", netdev, "-device", f"virtio-net-pci,netdev=rem-net,mac={MAC},romfile="]
+        words += self.more(self.media)
+        return VmGuest(DEBIAN, tuple(words), self.ram_bytes, 1, (self.files.disk,))
+
+    def _toml(self) -> str:
+        """JSON's strings and lists are TOML's."""
+        lines = [
+            f"folder = {json.dumps(str(self.media))}",
+            f"hold_up_us = {self.hold_up_us}",
+            f"qemu = {json.dumps(QEMU)}",
+        ]
+        for one in self.guests:
+            lines += ["[[guest]]", f"name = {json.dumps(one.name)}"]
+            lines += [f"ram_bytes = {one.ram_bytes}", f"priority = {one.priority}"]
+            lines += [f"accel = {json.dumps(one.accel)}", f"args = {json.dumps(one.args)}"]
+            lines += [f"disks = {json.dumps([str(path) for path in one.disks])}"]
+        return "\n".join(lines) + "\n"
+
+    # Power.
+
+    def power_on(self) -> dict[str, Any]:
+        """The host's power comes; its status when all guests are there."""
+        assert self._host is None, "the host is on"
+        assert self.program is not None
+        power = self.media / "power.sock"
+        power.unlink(missing_ok=True)
+        space = ["unshare", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"]
+        words = [*self.network.exec_prefix(), *space, str(self.program), "run", str(self.config)]
+        log = self.files.directory / "host.log"
+        with log.open("ab") as to:
+            self._host = spawn_bound(words, stdout=to, stderr=to)
+        end_s = time.monotonic() + START_LIMIT_S
+        while True:
+            with suppress(OSError):
+                end = socket.socket(socket.AF_UNIX)
+                end.connect(str(power))
+                break
+            if self._host.poll() is not None:
+                raise InfraError(f"rem-vm ended: {log.read_text().strip().splitlines()[-1:]}")
+            if time.monotonic() > end_s:
+                raise HangError(f"rem-vm does not serve within {START_LIMIT_S:g} s: see {log}")
+            time.sleep(POLL_S)
+        self.supply.power_on(end)
+        return self.status()
+
+    def status(self) -> dict[str, Any]:
+        """Guests by name."""
+        done = run.run([str(self.program), "status", str(self.config)])
+        return {one["name"]: one for one in json.loads(done.stdout)["guests"]}
+
+    def cut(self, announced: bool = True) -> Cut:
+        """PWR_OK drops, the hold-up runs, and the power goes; or it goes at once."""
+        took_ns = None
+        if announced:
+            took_ns = self.supply.drop(HostPacedClock(), self.hold_up_us * 1000)
+        self.kill()
+        return Cut(took_ns is not None, took_ns)
+
+    def stop(self) -> None:
+        """A planned end of the host: all guests are saved, and every process ends by itself."""
+        assert self._host is not None, "the host is off"
+        run.run([str(self.program), "stop", str(self.config)])
+        self._host.wait(START_LIMIT_S)
+        self.kill()
+
+    def kill(self) -> None:
+        """No process of the host is left."""
+        if self._host is None:
+            return
+        self._host.send_signal(signal.SIGKILL)
+        self._host.wait()
+        self._host = None
+        self.supply.power_off()
+        end_s = time.monotonic() + START_LIMIT_S
+        while _uses(self.media) and time.monotonic() < end_s:
+            time.sleep(POLL_S)
+
+    # The guest of Debian, as a machine.
+
+    def run_in_guest(
+        self, command: str, check: bool = True, limit_s: float = COMMAND_LIMIT_S
+    ) -> GuestResult:
+        return self.guest.run(command, check=check, limit_s=limit_s)
+
+    def connect(self, guest_port: int, limit_s: float = 10.0) -> socket.socket:
+        return self.network.connect(guest_port, limit_s)
+
+    def writers(self, protocol: str, clients: int, depth: int) -> Writers:
+        """Clients of a server in the guest that remember each answer and never connect again."""
+        host = self.network.address(PORTS[protocol])[0]
+        words = {"protocol": protocol, "host": host, "clients": clients, "depth": depth}
+        return Writers.beside(self.network, "writers", **words)
+
+    def wait_up(self, limit_s: float = START_LIMIT_S) -> None:
+        self.guest.wait_ssh(limit_s)
+
+
+def _uses(media: Path) -> bool:
+    """Whether a process still has files there: one that was killed may take a while to end."""
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit() or int(process.name) == os.getpid():
+            continue
+        with suppress(OSError):
+            if str(media).encode() in (process / "cmdline").read_bytes():
+                return True
+    return False

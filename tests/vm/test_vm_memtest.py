@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""memtest86+ as a guest of `rem-vm`: every byte of its memory is as it left it, after each cut.
+
+Goal: no line of a guest's memory is lost, and the guest need not be Linux. Method: the program
+writes patterns into all of its memory and reads them back; the host's power is cut while it does.
+Negative proof: a part of its memory is replaced while the host is off, and it reports errors.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.setup.memtest import Memtest
+from lab.setup.products import need
+from lab.testbed.vm_host import VmGuest, VmHost
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
+
+NAME = "memtest"
+RAM_BYTES = 48 << 20
+WITHIN_BYTES = 24 << 20  # the middle of what it tests
+CUTS, CUTS_IN_SOAK = 3, 25
+RUN_S = 3.0
+LIMIT_S = 120.0
+
+
+def screen(host: VmHost) -> str:
+    """What it has drawn since the power came."""
+    path = host.files.directory / "memtest.log"
+    return path.read_text(encoding="latin-1") if path.exists() else ""
+
+
+def errors(host: VmHost) -> list[int]:
+    return [int(count) for count in re.findall(r"Errors:\s*(\d+)", screen(host))]
+
+
+def wait_drawn(host: VmHost) -> None:
+    """It runs: its clock has been drawn since the power came."""
+    end_s = time.monotonic() + LIMIT_S
+    while not errors(host):
+        assert time.monotonic() < end_s, "memtest86+ draws nothing"
+        time.sleep(0.2)
+
+
+@pytest.fixture
+def host() -> Iterator[VmHost]:
+    with VmHost("test-vm-memtest", debian=False) as host:
+        console = host.files.directory / "memtest.log"
+        words = ["-nodefaults", "-display", "none", "-no-user-config", "-serial", f"file:{console}"]
+        words += ["-kernel", str(need(Memtest())), "-append", "console=ttyS0,115200"]
+        host.add(VmGuest(NAME, tuple(words), RAM_BYTES))
+        host.power_on()
+        wait_drawn(host)
+        yield host
+
+
+def cut_and_go_on(host: VmHost) -> None:
+    time.sleep(RUN_S)
+    assert set(errors(host)) == {0}
+    assert host.cut().stopped
+    assert host.power_on()[NAME]["reason"] == "resume"
+    wait_drawn(host)
+
+
+@pytest.mark.parametrize("cuts", [CUTS, pytest.param(CUTS_IN_SOAK, marks=pytest.mark.soak)])
+def test_memory_is_as_it_was_after_each_cut(host: VmHost, cuts: int) -> None:
+    for _ in range(cuts):
+        cut_and_go_on(host)
+    time.sleep(RUN_S)
+    assert set(errors(host)) == {0}
+
+
+@pytest.mark.in_turn
+def test_memory_that_was_replaced_is_found(host: VmHost) -> None:
+    time.sleep(RUN_S)
+    assert host.cut().stopped
+    with Path(host.media / NAME / "ram").open("r+b") as ram:
+        ram.seek(WITHIN_BYTES)
+        ram.write(b"\x5a" * (1 << 20))
+    assert host.power_on()[NAME]["reason"] == "resume"
+    end_s = time.monotonic() + LIMIT_S
+    while not any(errors(host)):
+        assert time.monotonic() < end_s, "lost memory was not noticed"
+        time.sleep(0.5)

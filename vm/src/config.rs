@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the host runs: a TOML file.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+/// The file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Where records, device states and sockets are, one folder for each guest.
+    pub folder: PathBuf,
+    /// How long power lasts after PWR_OK dropped.
+    pub hold_up_us: u64,
+    /// QEMU, by its name or path.
+    #[serde(default = "qemu")]
+    pub qemu: PathBuf,
+    /// Guests; those with a higher priority are saved first.
+    #[serde(rename = "guest", default)]
+    pub guests: Vec<GuestConfig>,
+}
+
+/// A guest.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuestConfig {
+    /// Letters, digits and dashes.
+    pub name: String,
+    /// Of its memory.
+    pub ram_bytes: u64,
+    /// The file that is its memory; `ram` in its folder if not given.
+    pub ram: Option<PathBuf>,
+    /// QEMU's machine type.
+    #[serde(default = "machine")]
+    pub machine: String,
+    /// How QEMU executes it.
+    #[serde(default = "accel")]
+    pub accel: String,
+    /// QEMU's other arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Files of its disks, which must be as the image left them.
+    #[serde(default)]
+    pub disks: Vec<PathBuf>,
+    /// Higher is saved first.
+    #[serde(default)]
+    pub priority: i32,
+    /// Whether the host itself is persistent: its caches need no flush.
+    #[serde(default)]
+    pub host_is_persistent: bool,
+}
+
+fn qemu() -> PathBuf {
+    "qemu-system-x86_64".into()
+}
+fn machine() -> String {
+    "q35".to_owned()
+}
+fn accel() -> String {
+    "kvm:tcg".to_owned()
+}
+
+const RAM_MIN_BYTES: u64 = 1 << 20;
+const RAM_MAX_BYTES: u64 = 1 << 44;
+const PAGE_BYTES: u64 = 4096;
+/// Arguments that are this program's own.
+const OWN: &[&str] = &[
+    "-m",
+    "-qmp",
+    "-incoming",
+    "-machine",
+    "-M",
+    "-accel",
+    "-sandbox",
+    "-S",
+    "-daemonize",
+    "-mem-path",
+];
+
+impl Config {
+    /// From the file's text.
+    ///
+    /// # Errors
+    /// One line that names what is wrong.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let config: Self = toml::from_str(text).map_err(|error| {
+            error
+                .message()
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        })?;
+        let mut names = HashSet::new();
+        for guest in &config.guests {
+            guest.check()?;
+            if !names.insert(&guest.name) {
+                return Err(format!("two guests have the name {}", guest.name));
+            }
+        }
+        if config.hold_up_us == 0 {
+            return Err("hold_up_us is 0: nothing could be saved".to_owned());
+        }
+        Ok(config)
+    }
+
+    /// From a file.
+    ///
+    /// # Errors
+    /// One line that names file and fault.
+    pub fn load(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        Self::parse(&text).map_err(|why| format!("{}: {why}", path.display()))
+    }
+}
+
+impl GuestConfig {
+    fn check(&self) -> Result<(), String> {
+        let name = &self.name;
+        let letters = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        if name.is_empty() || name.len() > 32 || !name.chars().all(letters) || name.starts_with('-')
+        {
+            return Err(format!(
+                "{name:?} is no name: give up to 32 letters, digits and dashes"
+            ));
+        }
+        if !(RAM_MIN_BYTES..=RAM_MAX_BYTES).contains(&self.ram_bytes)
+            || self.ram_bytes % PAGE_BYTES != 0
+        {
+            return Err(format!(
+                "{name}: ram_bytes = {}: give whole pages, 1 MiB to 16 TiB",
+                self.ram_bytes
+            ));
+        }
+        if let Some(own) = self.args.iter().find(|word| OWN.contains(&word.as_str())) {
+            return Err(format!("{name}: args: {own} is set by rem-vm"));
+        }
+        let word = |text: &str| {
+            text.chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_.:".contains(c))
+        };
+        if !word(&self.machine) || !word(&self.accel) {
+            return Err(format!("{name}: machine and accel are single words"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GUEST: &str =
+        "folder = \"/f\"\nhold_up_us = 10000\n[[guest]]\nname = \"a\"\nram_bytes = 1048576\n";
+
+    /// Goal: what is given is read, and the rest has its usual value.
+    #[test]
+    fn a_guest_is_read() {
+        let config = Config::parse(GUEST).unwrap();
+        assert_eq!(config.guests[0].machine, "q35");
+        assert_eq!(config.guests[0].priority, 0);
+    }
+
+    /// Goal: each fault is one line that names it.
+    #[test]
+    fn faults_are_named() {
+        for (from, to, word) in [
+            ("\"a\"", "\"../a\"", "no name"),
+            ("1048576", "1000", "ram_bytes"),
+            ("1048576", "1048577", "ram_bytes"),
+            ("10000", "0", "hold_up_us"),
+            ("name =", "nmae =", "nmae"),
+            (
+                "ram_bytes",
+                "args = [\"-incoming\"]\nram_bytes",
+                "-incoming",
+            ),
+            (
+                "ram_bytes",
+                "machine = \"q35,nvdimm=on\"\nram_bytes",
+                "single words",
+            ),
+        ] {
+            let why = Config::parse(&GUEST.replace(from, to)).unwrap_err();
+            assert!(why.contains(word), "{why}");
+            assert!(!why.contains('\n'));
+        }
+        let twice = format!("{GUEST}[[guest]]\nname = \"a\"\nram_bytes = 1048576\n");
+        assert!(Config::parse(&twice).unwrap_err().contains("two guests"));
+    }
+}

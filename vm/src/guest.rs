@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One guest: its power-on, its save, and what its image consists of.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use remanence_format::RemVmBody;
+use serde_json::{Value, json};
+
+use crate::config::GuestConfig;
+use crate::describe::Description;
+use crate::image::{self, Source};
+use crate::lock::Lock;
+use crate::memory::{Id, Memory};
+use crate::qemu;
+use crate::qmp::{Qmp, QmpError};
+use crate::record::{self, Record, Verdict};
+
+const CONNECT_LIMIT: Duration = Duration::from_secs(20);
+const RESTORE_LIMIT: Duration = Duration::from_secs(60);
+
+/// What went wrong, in one line.
+#[derive(Debug, thiserror::Error)]
+pub enum GuestError {
+    /// A file.
+    #[error("{path}: {cause}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// QEMU.
+    #[error("{0}")]
+    Qmp(#[from] QmpError),
+}
+
+/// Adds the path to an error of the file system.
+trait At<T> {
+    fn at(self, path: &Path) -> Result<T, GuestError>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, path: &Path) -> Result<T, GuestError> {
+        self.map_err(|cause| GuestError::File {
+            path: path.to_owned(),
+            cause,
+        })
+    }
+}
+
+/// How a guest came up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Boot {
+    /// From its image.
+    pub resumed: bool,
+    /// `resume`, or why not.
+    pub reason: String,
+    /// Until its CPUs ran.
+    pub took: Duration,
+}
+
+/// A save.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// Of the image that was committed; 0 for a rehearsal.
+    pub sequence: u32,
+    /// From the drop of PWR_OK until its commit is durable.
+    pub took: Duration,
+    /// Of device state.
+    pub state_bytes: u64,
+}
+
+/// A guest that runs.
+#[derive(Debug)]
+pub struct Guest {
+    /// As configured.
+    pub config: GuestConfig,
+    /// How it came up.
+    pub boot: Boot,
+    folder: PathBuf,
+    record: Record,
+    memory: Memory,
+    ram_id: Id,
+    version: String,
+    next: u32,
+    qmp: Qmp,
+    child: Child,
+}
+
+fn state_file(folder: &Path, sequence: u32) -> PathBuf {
+    folder.join(format!("state.{}", sequence % 2))
+}
+
+fn description_file(folder: &Path, sequence: u32) -> PathBuf {
+    folder.join(format!("machine.{}", sequence % 2))
+}
+
+/// CRC32C and length.
+fn checksum(path: &Path) -> io::Result<(u32, u64)> {
+    let mut file = File::open(path)?;
+    let mut buffer = vec![0; 1 << 20];
+    let (mut crc, mut bytes) = (0, 0);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok((crc, bytes)),
+            count => {
+                crc = crc32c::crc32c_append(crc, &buffer[..count]);
+                bytes += count as u64;
+            }
+        }
+    }
+}
+
+/// Parts of a guest before its QEMU runs.
+struct Parts<'a> {
+    config: &'a GuestConfig,
+    folder: &'a Path,
+    ram: PathBuf,
+    record: &'a Record,
+    memory: &'a Memory,
+    lock: &'a Lock,
+    qemu: &'a Path,
+    version: &'a str,
+}
+
+impl Parts<'_> {
+    /// The image that may be entered, or why there is none.
+    fn image(&self) -> Result<Result<u32, String>, GuestError> {
+        let path = self.folder.join("record");
+        let bytes = self.record.read().at(&path)?;
+        let sequence = match record::judge(&bytes) {
+            Verdict::Enter(sequence) => sequence,
+            other => return Ok(Err(other.name().to_owned())),
+        };
+        let body = record::body(&bytes, sequence);
+        if self.memory.id().at(&self.ram)? != Some(body.ram_id)
+            || body.ram_bytes != self.config.ram_bytes
+        {
+            return Ok(Err(
+                "memory-differs: its content is not that of the image".to_owned()
+            ));
+        }
+        let now = Description::of(self.config, self.version);
+        if now.fingerprint() != body.machine {
+            let kept = fs::read_to_string(description_file(self.folder, sequence));
+            let difference = now.difference(&kept.unwrap_or_default());
+            return Ok(Err(format!("machine-differs: {difference}")));
+        }
+        let found = checksum(&state_file(self.folder, sequence));
+        if found.ok() != Some((body.state_crc, body.state_bytes)) {
+            return Ok(Err("state-damaged".to_owned()));
+        }
+        Ok(Ok(sequence))
+    }
+
+    /// Starts QEMU; with a sequence, from that image.
+    fn start(&self, image: Option<u32>) -> Result<(Child, Qmp), GuestError> {
+        let socket = self.folder.join("qmp.sock");
+        let log = self.folder.join("qemu.log");
+        let words = qemu::arguments(self.config, &self.ram, &socket, image.is_some());
+        let mut child = qemu::start(self.qemu, &words, self.lock, &log).at(self.qemu)?;
+        let began = Qmp::connect(&socket, CONNECT_LIMIT).and_then(|mut qmp| {
+            qmp.leave_memory_in_place()?;
+            if let Some(sequence) = image {
+                let uri = format!("file:{}", state_file(self.folder, sequence).display());
+                qmp.execute("migrate-incoming", &json!({"uri": uri}))?;
+                qmp.wait_migrated(RESTORE_LIMIT)?;
+                qmp.execute("cont", &Value::Null)?;
+            }
+            Ok(qmp)
+        });
+        match began {
+            Ok(qmp) => Ok((child, qmp)),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                let told = fs::read_to_string(&log).unwrap_or_default();
+                let why = told.lines().last().unwrap_or_default();
+                Err(GuestError::File {
+                    path: self.qemu.to_owned(),
+                    cause: io::Error::other(format!("{error}; its last words: {why}")),
+                })
+            }
+        }
+    }
+}
+
+fn write_state(
+    qmp: &mut Qmp,
+    folder: &Path,
+    sequence: u32,
+    limit: Duration,
+) -> Result<(u32, u64), GuestError> {
+    let path = state_file(folder, sequence);
+    let uri = format!("file:{}", path.display());
+    qmp.execute("migrate", &json!({"uri": uri}))?;
+    qmp.wait_migrated(limit)?;
+    File::open(&path)
+        .and_then(|file| file.sync_data())
+        .at(&path)?;
+    checksum(&path).at(&path)
+}
+
+/// A guest while it is saved.
+struct Saving<'a> {
+    config: &'a GuestConfig,
+    folder: &'a Path,
+    memory: &'a Memory,
+    ram_id: Id,
+    version: &'a str,
+    qmp: &'a mut Qmp,
+    limit: Duration,
+    began: Instant,
+    state: (u32, u64),
+}
+
+impl Source for Saving<'_> {
+    type Error = GuestError;
+
+    fn write_state(&mut self, sequence: u32) -> Result<(), GuestError> {
+        self.state = write_state(self.qmp, self.folder, sequence, self.limit)?;
+        Ok(())
+    }
+
+    fn flush_memory(&mut self) -> Result<(), GuestError> {
+        if self.config.host_is_persistent {
+            return Ok(());
+        }
+        self.memory.flush().at(self.folder)
+    }
+
+    fn body(&mut self, sequence: u32) -> Result<RemVmBody, GuestError> {
+        let machine = Description::of(self.config, self.version);
+        let kept = description_file(self.folder, sequence);
+        fs::write(&kept, machine.text()).at(&kept)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        Ok(RemVmBody {
+            sequence,
+            state_crc: self.state.0,
+            state_bytes: self.state.1,
+            ram_bytes: self.config.ram_bytes,
+            saved_s: now.map_or(0, |since| since.as_secs()),
+            save_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            ram_id: self.ram_id,
+            machine: machine.fingerprint(),
+            ..RemVmBody::default()
+        })
+    }
+}
+
+impl From<io::Error> for GuestError {
+    /// Of the record: its path is that of the guest's folder.
+    fn from(cause: io::Error) -> Self {
+        Self::File {
+            path: "record".into(),
+            cause,
+        }
+    }
+}
+
+impl Guest {
+    /// Power on: resumes the image, once, or boots cold with a reason.
+    ///
+    /// # Errors
+    /// If it cannot even boot cold.
+    pub fn power_on(
+        config: &GuestConfig,
+        folder: &Path,
+        qemu: &Path,
+        version: &str,
+    ) -> Result<Self, GuestError> {
+        let began = Instant::now();
+        fs::create_dir_all(folder).at(folder)?;
+        let path = folder.join("lock");
+        let lock = Lock::take(&path).at(&path)?;
+        let path = folder.join("record");
+        let record = Record::open(&path).at(&path)?;
+        let ram = config.ram.clone().unwrap_or_else(|| folder.join("ram"));
+        let memory = Memory::open(&ram, config.ram_bytes).at(&ram)?;
+        let parts = Parts {
+            config,
+            folder,
+            ram: ram.clone(),
+            record: &record,
+            memory: &memory,
+            lock: &lock,
+            qemu,
+            version,
+        };
+        let mut reason = match parts.image()? {
+            Ok(sequence) => {
+                image::enter(&record, sequence).at(&path)?;
+                match parts.start(Some(sequence)) {
+                    Ok((child, qmp)) => {
+                        let ram_id = memory.id().at(&ram)?.unwrap_or_default();
+                        return Ok(Self {
+                            config: config.clone(),
+                            boot: Boot {
+                                resumed: true,
+                                reason: "resume".to_owned(),
+                                took: began.elapsed(),
+                            },
+                            folder: folder.to_owned(),
+                            ram_id,
+                            version: version.to_owned(),
+                            next: sequence.saturating_add(1),
+                            qmp,
+                            child,
+                            record,
+                            memory,
+                        });
+                    }
+                    Err(error) => format!("restore-failed: {error}"),
+                }
+            }
+            Err(reason) => reason,
+        };
+        reason.truncate(400);
+        let next = record.close_all().at(&path)?;
+        let ram_id = memory.begin_anew().at(&ram)?;
+        let (child, qmp) = parts.start(None)?;
+        Ok(Self {
+            config: config.clone(),
+            boot: Boot {
+                resumed: false,
+                reason,
+                took: began.elapsed(),
+            },
+            folder: folder.to_owned(),
+            ram_id,
+            version: version.to_owned(),
+            next,
+            qmp,
+            child,
+            record,
+            memory,
+        })
+    }
+
+    /// Whether QEMU still runs.
+    pub fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// CPUs stop; requests to disks that are under way are completed.
+    ///
+    /// # Errors
+    /// As in [`GuestError`].
+    pub fn stop(&mut self) -> Result<(), GuestError> {
+        self.qmp.execute("stop", &Value::Null)?;
+        Ok(())
+    }
+
+    /// CPUs go on. An image that was committed meanwhile is consumed first.
+    ///
+    /// # Errors
+    /// As in [`GuestError`].
+    pub fn go_on(&mut self, saved: Option<u32>) -> Result<(), GuestError> {
+        if let Some(sequence) = saved {
+            self.record
+                .consume(sequence)
+                .at(&self.folder.join("record"))?;
+            self.next = sequence.saturating_add(1);
+        }
+        self.qmp.execute("cont", &Value::Null)?;
+        Ok(())
+    }
+
+    /// What a save takes, without one: the guest stops, its state is written, it goes on.
+    ///
+    /// # Errors
+    /// As in [`GuestError`].
+    pub fn rehearse(&mut self, limit: Duration) -> Result<Saved, GuestError> {
+        let began = Instant::now();
+        let path = self.folder.join("record");
+        self.record.open_slot(self.next).at(&path)?;
+        self.stop()?;
+        let written = write_state(&mut self.qmp, &self.folder, self.next, limit);
+        let took = began.elapsed();
+        self.go_on(None)?;
+        let (_, state_bytes) = written?;
+        Ok(Saved {
+            sequence: 0,
+            took,
+            state_bytes,
+        })
+    }
+
+    /// Saves a guest that is stopped: state, memory, then the commit. *began* is when PWR_OK
+    /// dropped.
+    ///
+    /// # Errors
+    /// As in [`GuestError`]; then nothing is committed.
+    pub fn save(&mut self, began: Instant, limit: Duration) -> Result<Saved, GuestError> {
+        let sequence = self.next;
+        let mut parts = Saving {
+            config: &self.config,
+            folder: &self.folder,
+            memory: &self.memory,
+            ram_id: self.ram_id,
+            version: &self.version,
+            qmp: &mut self.qmp,
+            limit,
+            began,
+            state: (0, 0),
+        };
+        image::save(&self.record, &mut parts, sequence)?;
+        Ok(Saved {
+            sequence,
+            took: began.elapsed(),
+            state_bytes: parts.state.1,
+        })
+    }
+
+    /// Ends QEMU, which nobody needs after a save.
+    pub fn quit(&mut self) {
+        let _ = self.qmp.execute("quit", &Value::Null);
+        let end = Instant::now() + Duration::from_secs(2);
+        while self.runs() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

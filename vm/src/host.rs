@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The host: powers all guests on, waits for the supply, and saves them in the hold-up.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::budget::{self, Place, Request};
+use crate::config::{Config, GuestConfig};
+use crate::guest::{Guest, GuestError, Saved};
+use crate::qemu;
+use crate::supply::{Power, Wire};
+
+const REHEARSAL_LIMIT: Duration = Duration::from_secs(10);
+
+/// What the loop waits for.
+enum Event {
+    Power(Power),
+    /// A question, and where its answer goes.
+    Ask(Value, Sender<Value>),
+    /// Save all, and end.
+    End,
+}
+
+/// A guest and what is known of its saves.
+struct Slot {
+    guest: Guest,
+    save: Duration,
+    state_bytes: u64,
+    place: Place,
+    last: Option<Result<Saved, String>>,
+}
+
+/// All guests of a host.
+pub struct Host {
+    config: Config,
+    slots: Vec<Slot>,
+    failed: Vec<(String, String)>,
+    wire: Wire,
+    print: fn(&str),
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Host of {} guests", self.slots.len())
+    }
+}
+
+fn at_once() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// A folder that no one else may enter.
+fn private(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
+}
+
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => UnixListener::bind(path),
+    }
+}
+
+fn power_on(config: &Config, guest: &GuestConfig, version: &str) -> Result<Guest, GuestError> {
+    let folder = config.folder.join(&guest.name);
+    Guest::power_on(guest, &folder, &config.qemu, version)
+}
+
+impl Host {
+    /// Powers all guests on, and rehearses their saves. A guest that cannot run is left out.
+    ///
+    /// # Errors
+    /// One line, if the host cannot be served at all.
+    pub fn power_on(config: Config, print: fn(&str)) -> Result<Self, String> {
+        let folder = config.folder.display().to_string();
+        private(&config.folder).map_err(|error| format!("{folder}: {error}"))?;
+        let version = qemu::version(&config.qemu)?;
+        let found: Vec<Result<Guest, GuestError>> = thread::scope(|scope| {
+            let jobs: Vec<_> = config
+                .guests
+                .iter()
+                .map(|guest| scope.spawn(|| power_on(&config, guest, &version)))
+                .collect();
+            jobs.into_iter()
+                .map(|job| {
+                    job.join()
+                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                })
+                .collect()
+        });
+        let (mut slots, mut failed) = (Vec::new(), Vec::new());
+        for (found, asked) in found.into_iter().zip(&config.guests) {
+            match found {
+                Ok(guest) => {
+                    let boot = &guest.boot;
+                    print(&format!(
+                        "{}: {} in {:?}",
+                        asked.name, boot.reason, boot.took
+                    ));
+                    slots.push(Slot {
+                        guest,
+                        save: Duration::MAX,
+                        state_bytes: 0,
+                        place: Place {
+                            bound: Duration::MAX,
+                            admitted: false,
+                        },
+                        last: None,
+                    });
+                }
+                Err(error) => {
+                    print(&format!("{}: not started: {error}", asked.name));
+                    failed.push((asked.name.clone(), error.to_string()));
+                }
+            }
+        }
+        let mut host = Self {
+            config,
+            slots,
+            failed,
+            wire: Wire::default(),
+            print,
+        };
+        host.admit();
+        Ok(host)
+    }
+
+    fn hold_up(&self) -> Duration {
+        Duration::from_micros(self.config.hold_up_us)
+    }
+
+    /// Rehearses each save, and decides who is persistent.
+    fn admit(&mut self) {
+        for slot in &mut self.slots {
+            match slot.guest.rehearse(REHEARSAL_LIMIT) {
+                Ok(saved) => {
+                    slot.save = saved.took;
+                    slot.state_bytes = saved.state_bytes;
+                }
+                Err(error) => slot.last = Some(Err(error.to_string())),
+            }
+        }
+        let requests: Vec<Request> = self
+            .slots
+            .iter()
+            .map(|slot| Request {
+                priority: slot.guest.config.priority,
+                save: slot.save,
+            })
+            .collect();
+        let places = budget::admit(&requests, self.hold_up(), at_once());
+        for (slot, place) in self.slots.iter_mut().zip(places) {
+            slot.place = place;
+            let name = &slot.guest.config.name;
+            if !place.admitted {
+                (self.print)(&format!(
+                    "{name}: NOT persistent: its save takes up to {:?} and the hold-up is {} us",
+                    place.bound, self.config.hold_up_us
+                ));
+            }
+        }
+    }
+
+    /// All guests stop; those that are persistent, or all, are saved, the important ones first.
+    fn save(&mut self, began: Instant, all: bool) {
+        let limit = self.hold_up();
+        let mut order: Vec<&mut Slot> = self.slots.iter_mut().collect();
+        order.sort_by_key(|slot| std::cmp::Reverse(slot.guest.config.priority));
+        // CPUs of guests take the host's: none runs while others are saved.
+        for slot in &mut order {
+            if let Err(error) = slot.guest.stop() {
+                slot.last = Some(Err(error.to_string()));
+            }
+        }
+        let queue = Mutex::new(order.into_iter());
+        thread::scope(|scope| {
+            for _ in 0..at_once() {
+                scope.spawn(|| {
+                    loop {
+                        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+                        let Some(slot) = next else { break };
+                        if all || slot.place.admitted {
+                            let saved = slot.guest.save(began, limit.max(REHEARSAL_LIMIT));
+                            slot.last = Some(saved.map_err(|error| error.to_string()));
+                        }
+                    }
+                });
+            }
+        });
+    }
+
+    /// Guests go on after a save, if the power did not go.
+    fn go_on(&mut self) {
+        for slot in &mut self.slots {
+            let saved = match slot.last.take() {
+                Some(Ok(saved)) if saved.sequence != 0 => Some(saved.sequence),
+                _ => None,
+            };
+            if let Err(error) = slot.guest.go_on(saved) {
+                slot.last = Some(Err(error.to_string()));
+            }
+        }
+    }
+
+    fn status(&mut self) -> Value {
+        let guests: Vec<Value> = self
+            .slots
+            .iter_mut()
+            .map(|slot| {
+                let runs = slot.guest.runs();
+                let boot = &slot.guest.boot;
+                let failed = match &slot.last {
+                    Some(Err(error)) => Some(error.clone()),
+                    _ => None,
+                };
+                json!({
+                    "name": slot.guest.config.name,
+                    "runs": runs,
+                    "resumed": boot.resumed,
+                    "reason": boot.reason,
+                    "boot_us": boot.took.as_micros(),
+                    "persistent": slot.place.admitted,
+                    "save_us": slot.save.as_micros(),
+                    "state_bytes": slot.state_bytes,
+                    "bound_us": slot.place.bound.as_micros(),
+                    "failed": failed,
+                })
+            })
+            .collect();
+        let failed: Vec<Value> = self
+            .failed
+            .iter()
+            .map(|(name, why)| json!({"name": name, "runs": false, "failed": why}))
+            .collect();
+        let all = [guests, failed].concat();
+        json!({"hold_up_us": self.config.hold_up_us, "guests": all})
+    }
+
+    /// Serves until the host ends by [`ask`] `stop`, or all guests have ended after a drop of power.
+    ///
+    /// # Errors
+    /// One line, if its sockets cannot be made.
+    pub fn serve(mut self) -> Result<(), String> {
+        let (to, events) = channel();
+        let at = |name: &str| self.config.folder.join(name);
+        let failed = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
+        let (power, control) = (at("power.sock"), at("control.sock"));
+        // Who sees the supply's socket can ask, too.
+        let listener = bind(&control).map_err(|error| failed(&control, error))?;
+        let asked = to.clone();
+        thread::spawn(move || answer_all(&listener, &asked));
+        let (power_to, power_from) = channel();
+        bind(&power)
+            .and_then(|listener| self.wire.listen(listener, power_to))
+            .map_err(|error| failed(&power, error))?;
+        thread::spawn(move || {
+            for power in power_from {
+                let _ = to.send(Event::Power(power));
+            }
+        });
+        self.run(&events);
+        Ok(())
+    }
+
+    fn run(&mut self, events: &Receiver<Event>) {
+        let mut is_saved = false;
+        for event in events {
+            match event {
+                Event::Power(Power::Failing) if !is_saved => {
+                    let began = Instant::now();
+                    self.save(began, false);
+                    is_saved = true;
+                    self.wire.stopped();
+                    (self.print)(&format!("saved in {:?}", began.elapsed()));
+                }
+                Event::Power(Power::Present) if is_saved => {
+                    self.go_on();
+                    is_saved = false;
+                    (self.print)("power is back: guests go on");
+                }
+                Event::Power(_) => {}
+                Event::Ask(question, answer) => {
+                    let _ = answer.send(match question["do"].as_str() {
+                        Some("status") => self.status(),
+                        _ => json!({"error": "ask for status or stop"}),
+                    });
+                }
+                Event::End => {
+                    if is_saved {
+                        self.go_on(); // for those that were not admitted
+                    }
+                    self.save(Instant::now(), true);
+                    for slot in &mut self.slots {
+                        slot.guest.quit();
+                    }
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn answer_all(listener: &UnixListener, to: &Sender<Event>) {
+    for stream in listener.incoming().flatten() {
+        let to = to.clone();
+        thread::spawn(move || answer(stream, &to));
+    }
+}
+
+fn answer(mut stream: UnixStream, to: &Sender<Event>) -> Option<()> {
+    let mut line = String::new();
+    BufReader::new(stream.try_clone().ok()?)
+        .read_line(&mut line)
+        .ok()?;
+    let question: Value = serde_json::from_str(&line).unwrap_or_default();
+    let text = if question["do"] == "stop" {
+        to.send(Event::End).ok()?;
+        json!({"stopping": true})
+    } else {
+        let (answer, from) = channel();
+        to.send(Event::Ask(question, answer)).ok()?;
+        from.recv().ok()?
+    };
+    writeln!(stream, "{text}").ok()
+}
+
+/// Asks a host that runs.
+///
+/// # Errors
+/// One line, if none does.
+pub fn ask(folder: &Path, what: &str) -> Result<Value, String> {
+    let path: PathBuf = folder.join("control.sock");
+    let failed = |error: io::Error| format!("{}: {error}: does the host run?", path.display());
+    let mut stream = UnixStream::connect(&path).map_err(failed)?;
+    writeln!(stream, "{}", json!({"do": what})).map_err(failed)?;
+    let mut line = String::new();
+    BufReader::new(stream)
+        .read_line(&mut line)
+        .map_err(failed)?;
+    serde_json::from_str(&line).map_err(|error| format!("{}: {error}", path.display()))
+}
