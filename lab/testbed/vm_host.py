@@ -151,6 +151,10 @@ class VmHost:
 
     # Power.
 
+    @property
+    def is_on(self) -> bool:
+        return self._host is not None
+
     def power_on(self) -> dict[str, Any]:
         """The host's power comes; its status when all guests are there."""
         assert self._host is None, "the host is on"
