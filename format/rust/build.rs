@@ -28,6 +28,8 @@ fn headers(folder: &Path) -> Vec<PathBuf> {
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let folder = root.parent().expect("format/rust has a parent");
+    // A header that is new is a change, too.
+    println!("cargo::rerun-if-changed={}", folder.display());
     let mut units = Vec::new();
     for path in headers(folder) {
         println!("cargo::rerun-if-changed={}", path.display());

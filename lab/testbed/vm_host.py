@@ -8,8 +8,8 @@ guest is seen as a machine is: by ssh, and by clients in a network that outlives
 
 from __future__ import annotations
 
+import fcntl
 import json
-import os
 import shutil
 import signal
 import socket
@@ -64,6 +64,7 @@ class VmGuest:
     priority: int = 0
     disks: tuple[Path, ...] = ()
     accel: str = "tcg"
+    differs: str = "hold"
 
 
 @dataclass
@@ -95,7 +96,9 @@ class VmHost:
     def __enter__(self) -> Self:
         built = need_all([MACHINE, Stock(), Root(), RemVm()])
         self.program = self.program or built[RemVm()]
-        self.files.directory.mkdir(parents=True, exist_ok=True)
+        # Of one that was killed.
+        shutil.rmtree(self.files.directory, ignore_errors=True)
+        self.files.directory.mkdir(parents=True)
         self.media = Path(tempfile.mkdtemp(prefix="rem-vm-", dir=FAST_DIR))
         self.network = TapNetwork(namespace_name(self.files))
         self.network.setup()
@@ -146,6 +149,7 @@ class VmHost:
             lines += ["[[guest]]", f"name = {json.dumps(one.name)}"]
             lines += [f"ram_bytes = {one.ram_bytes}", f"priority = {one.priority}"]
             lines += [f"accel = {json.dumps(one.accel)}", f"args = {json.dumps(one.args)}"]
+            lines += [f"differs = {json.dumps(one.differs)}"]
             lines += [f"disks = {json.dumps([str(path) for path in one.disks])}"]
         return "\n".join(lines) + "\n"
 
@@ -209,7 +213,9 @@ class VmHost:
         self._host = None
         self.supply.power_off()
         end_s = time.monotonic() + START_LIMIT_S
-        while _uses(self.media) and time.monotonic() < end_s:
+        while any(map(_is_held, self.media.glob("*/lock"))):
+            if time.monotonic() > end_s:
+                raise HangError(f"a QEMU is still there {START_LIMIT_S:g} s after SIGKILL")
             time.sleep(POLL_S)
 
     # The guest of Debian, as a machine.
@@ -232,12 +238,11 @@ class VmHost:
         self.guest.wait_ssh(limit_s)
 
 
-def _uses(media: Path) -> bool:
-    """Whether a process still has files there: one that was killed may take a while to end."""
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit() or int(process.name) == os.getpid():
-            continue
-        with suppress(OSError):
-            if str(media).encode() in (process / "cmdline").read_bytes():
-                return True
+def _is_held(lock: Path) -> bool:
+    """Whether a QEMU holds its guest's lock: one that was killed has not ended at once."""
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
     return False

@@ -9,7 +9,7 @@ killed; then something of what the image consists of is changed.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -110,6 +110,58 @@ def test_guest_goes_on_if_power_comes_back_and_its_image_is_never_entered(host: 
     assert reason(host) == "already-consumed"
 
 
+def disk_that_is_away(host: VmHost) -> Callable[[], object]:
+    away = host.files.disk.rename(host.files.disk.with_suffix(".away"))
+    return lambda: away.rename(host.files.disk)
+
+
+def console_that_cannot_be_opened(host: VmHost) -> Callable[[], object]:
+    console = host.files.directory / "console.log"
+    console.unlink()
+    console.mkdir()
+    return console.rmdir
+
+
+@pytest.mark.parametrize(
+    ("spoil_machine", "word"),
+    [
+        (disk_that_is_away, "held: machine-differs"),
+        (console_that_cannot_be_opened, "could not connect serial device"),
+    ],
+)
+def test_image_is_kept_where_its_machine_is_not_there_yet(
+    host: VmHost, spoil_machine: Callable[[VmHost], Callable[[], object]], word: str
+) -> None:
+    begin(host)
+    boot = host.run_in_guest(BOOT_ID).stdout
+    cut(host)
+    mend = spoil_machine(host)
+    try:
+        guest = host.power_on()[DEBIAN]
+    finally:
+        host.kill()
+        mend()
+    assert not guest["runs"]
+    assert word in guest["failed"]
+    assert reason(host) == "resume"
+    host.wait_up()
+    assert host.run_in_guest(BOOT_ID).stdout == boot
+
+
+def test_image_of_another_disk_is_given_up_if_that_is_the_policy(host: VmHost) -> None:
+    begin(host)
+    cut(host)
+    host.files.disk.touch()
+    assert not host.power_on()[DEBIAN]["runs"]
+    host.kill()
+    text = host.config.read_text()
+    host.config.write_text(text.replace('"hold"', '"cold"'))
+    try:
+        assert reason(host).startswith("machine-differs: now disk ")
+    finally:
+        host.config.write_text(text)
+
+
 def spoil(path: Path, offset: int) -> None:
     with path.open("r+b") as file:
         file.seek(offset)
@@ -138,7 +190,6 @@ def newest(host: VmHost) -> tuple[Path, int]:
             pytest.param(*case, marks=pytest.mark.in_turn("refused"))
             for case in (
                 ("memory", "memory-differs"),
-                ("disk", "machine-differs"),
                 ("commit", "commit-damaged"),
                 ("body", "commit-damaged"),
                 ("consumed", "consumed-damaged"),
@@ -158,8 +209,6 @@ def test_image_that_is_not_whole_is_refused_by_name(host: VmHost, what: str, exp
     elif what == "memory":
         ram = folder / "ram"
         spoil(ram, ram.stat().st_size - fmt.size_of("rem_vm_tail") + 20)
-    elif what == "disk":
-        host.files.disk.touch()
     else:
         spoil(record, {
             "commit": fmt.CONST["REM_VM_COMMIT_OFFSET"] + at,

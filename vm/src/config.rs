@@ -50,6 +50,20 @@ pub struct GuestConfig {
     /// Whether the host itself is persistent: its caches need no flush.
     #[serde(default)]
     pub host_is_persistent: bool,
+    /// What to do with an image of another machine.
+    #[serde(default)]
+    pub differs: Differs,
+}
+
+/// An image whose QEMU, arguments or disks are not those of the guest now.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Differs {
+    /// It is kept, and the guest is not started: a disk may only be late.
+    #[default]
+    Hold,
+    /// It is given up, and the guest boots cold.
+    Cold,
 }
 
 fn qemu() -> PathBuf {

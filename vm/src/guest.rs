@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use remanence_format::RemVmBody;
 use serde_json::{Value, json};
 
-use crate::config::GuestConfig;
+use crate::config::{Differs, GuestConfig};
 use crate::describe::Description;
 use crate::image::{self, Source};
 use crate::lock::Lock;
@@ -21,6 +21,9 @@ use crate::record::{self, Record, Verdict};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 const RESTORE_LIMIT: Duration = Duration::from_secs(60);
+const RESUMED: &str = "resume";
+const DIFFERS: &str = "machine-differs";
+const REASON_MAX: usize = 400;
 
 /// What went wrong, in one line.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +39,9 @@ pub enum GuestError {
     /// QEMU.
     #[error("{0}")]
     Qmp(#[from] QmpError),
+    /// The image is kept for an administrator, who changes the machine back or gives it up.
+    #[error("held: {0}")]
+    Held(String),
 }
 
 /// Adds the path to an error of the file system.
@@ -127,7 +133,56 @@ struct Parts<'a> {
     version: &'a str,
 }
 
+/// A QEMU that runs its guest.
+struct Up {
+    reason: String,
+    next: u32,
+    child: Child,
+    qmp: Qmp,
+}
+
 impl Parts<'_> {
+    /// The image's guest, once; or a cold boot with the reason.
+    fn bring_up(&self) -> Result<Up, GuestError> {
+        let path = self.folder.join("record");
+        let mut reason = match self.image()? {
+            Ok(sequence) => {
+                // A QEMU that cannot even start costs no image: it is consumed only now.
+                let (mut child, mut qmp) = self.start(true)?;
+                image::enter(self.record, sequence).at(&path)?;
+                match restore(&mut qmp, self.folder, sequence) {
+                    Ok(()) => {
+                        return Ok(Up {
+                            reason: RESUMED.to_owned(),
+                            next: sequence.saturating_add(1),
+                            child,
+                            qmp,
+                        });
+                    }
+                    Err(error) => {
+                        let _ = child.kill();
+                        let _ = child.wait();
+                        format!("restore-failed: {error}")
+                    }
+                }
+            }
+            Err(reason) if reason.starts_with(DIFFERS) && self.config.differs == Differs::Hold => {
+                return Err(GuestError::Held(reason));
+            }
+            Err(reason) => reason,
+        };
+        reason.truncate(REASON_MAX);
+        let next = self.record.close_all().at(&path)?;
+        self.memory.begin_anew().at(&self.ram)?;
+        let (child, qmp) = self.start(false)?;
+        Ok(Up {
+            reason,
+            next,
+            child,
+            qmp,
+        })
+    }
+
     /// The image that may be entered, or why there is none.
     fn image(&self) -> Result<Result<u32, String>, GuestError> {
         let path = self.folder.join("record");
@@ -148,7 +203,7 @@ impl Parts<'_> {
         if now.fingerprint() != body.machine {
             let kept = fs::read_to_string(description_file(self.folder, sequence));
             let difference = now.difference(&kept.unwrap_or_default());
-            return Ok(Err(format!("machine-differs: {difference}")));
+            return Ok(Err(format!("{DIFFERS}: {difference}")));
         }
         let found = checksum(&state_file(self.folder, sequence));
         if found.ok() != Some((body.state_crc, body.state_bytes)) {
@@ -157,20 +212,15 @@ impl Parts<'_> {
         Ok(Ok(sequence))
     }
 
-    /// Starts QEMU; with a sequence, from that image.
-    fn start(&self, image: Option<u32>) -> Result<(Child, Qmp), GuestError> {
+    /// Starts QEMU; for an image, it waits for one.
+    fn start(&self, incoming: bool) -> Result<(Child, Qmp), GuestError> {
         let socket = self.folder.join("qmp.sock");
         let log = self.folder.join("qemu.log");
-        let words = qemu::arguments(self.config, &self.ram, &socket, image.is_some());
+        let words = qemu::arguments(self.config, &self.ram, &socket, incoming);
         let mut child = qemu::start(self.qemu, &words, self.lock, &log).at(self.qemu)?;
-        let began = Qmp::connect(&socket, CONNECT_LIMIT).and_then(|mut qmp| {
+        let runs = || matches!(child.try_wait(), Ok(None));
+        let began = Qmp::connect(&socket, CONNECT_LIMIT, runs).and_then(|mut qmp| {
             qmp.leave_memory_in_place()?;
-            if let Some(sequence) = image {
-                let uri = format!("file:{}", state_file(self.folder, sequence).display());
-                qmp.execute("migrate-incoming", &json!({"uri": uri}))?;
-                qmp.wait_migrated(RESTORE_LIMIT)?;
-                qmp.execute("cont", &Value::Null)?;
-            }
             Ok(qmp)
         });
         match began {
@@ -203,6 +253,15 @@ fn write_state(
         .and_then(|file| file.sync_data())
         .at(&path)?;
     checksum(&path).at(&path)
+}
+
+/// Loads an image into a QEMU that waits for it; its CPUs run.
+fn restore(qmp: &mut Qmp, folder: &Path, sequence: u32) -> Result<(), QmpError> {
+    let uri = format!("file:{}", state_file(folder, sequence).display());
+    qmp.execute("migrate-incoming", &json!({"uri": uri}))?;
+    qmp.wait_migrated(RESTORE_LIMIT)?;
+    qmp.execute("cont", &Value::Null)?;
+    Ok(())
 }
 
 /// A guest while it is saved.
@@ -291,51 +350,21 @@ impl Guest {
             qemu,
             version,
         };
-        let mut reason = match parts.image()? {
-            Ok(sequence) => {
-                image::enter(&record, sequence).at(&path)?;
-                match parts.start(Some(sequence)) {
-                    Ok((child, qmp)) => {
-                        let ram_id = memory.id().at(&ram)?.unwrap_or_default();
-                        return Ok(Self {
-                            config: config.clone(),
-                            boot: Boot {
-                                resumed: true,
-                                reason: "resume".to_owned(),
-                                took: began.elapsed(),
-                            },
-                            folder: folder.to_owned(),
-                            ram_id,
-                            version: version.to_owned(),
-                            next: sequence.saturating_add(1),
-                            qmp,
-                            child,
-                            record,
-                            memory,
-                        });
-                    }
-                    Err(error) => format!("restore-failed: {error}"),
-                }
-            }
-            Err(reason) => reason,
-        };
-        reason.truncate(400);
-        let next = record.close_all().at(&path)?;
-        let ram_id = memory.begin_anew().at(&ram)?;
-        let (child, qmp) = parts.start(None)?;
+        let up = parts.bring_up()?;
+        let ram_id = memory.id().at(&ram)?.unwrap_or_default();
         Ok(Self {
             config: config.clone(),
             boot: Boot {
-                resumed: false,
-                reason,
+                resumed: up.reason == RESUMED,
+                reason: up.reason,
                 took: began.elapsed(),
             },
             folder: folder.to_owned(),
             ram_id,
             version: version.to_owned(),
-            next,
-            qmp,
-            child,
+            next: up.next,
+            qmp: up.qmp,
+            child: up.child,
             record,
             memory,
         })

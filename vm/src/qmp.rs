@@ -39,16 +39,20 @@ const POLL: Duration = Duration::from_millis(5);
 const LIMIT: Duration = Duration::from_secs(30);
 
 impl Qmp {
-    /// Connects when QEMU listens, at the latest in *limit*.
+    /// Connects when QEMU listens, at the latest in *limit*, and while it *runs*.
     ///
     /// # Errors
-    /// If it does not listen by then, or greets otherwise than QEMU does.
-    pub fn connect(path: &Path, limit: Duration) -> Result<Self, QmpError> {
+    /// If it does not listen by then, has ended, or greets otherwise than QEMU does.
+    pub fn connect(
+        path: &Path,
+        limit: Duration,
+        mut runs: impl FnMut() -> bool,
+    ) -> Result<Self, QmpError> {
         let end = Instant::now() + limit;
         let stream = loop {
             match UnixStream::connect(path) {
                 Ok(stream) => break stream,
-                Err(error) if Instant::now() >= end => return Err(error.into()),
+                Err(error) if Instant::now() >= end || !runs() => return Err(error.into()),
                 Err(_) => std::thread::sleep(POLL),
             }
         };
