@@ -2,8 +2,8 @@
 """The UEFI shell as a guest of `rem-vm`: firmware goes on, too.
 
 Goal: nothing of a guest's state needs an operating system. Method: a variable of the shell, which
-is in memory only, is set by its serial line, the host's power is cut, and the shell is asked for
-it. Negative proof: after a cut without a save the shell does not know it.
+is in memory only, is set by its serial line, the host's power is cut, and the shell
+prints it. Negative proof: after a cut without a save the shell does not know it.
 """
 
 from __future__ import annotations
