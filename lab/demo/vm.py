@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 
 from lab.demo import vm_planted
 from lab.demo.promises import Promises
-from lab.errors import HangError
+from lab.demo.vm_planted import wait_acked
 from lab.result import Result
 from lab.testbed.vm_host import DEBIAN, VmHost, Writers
 
@@ -19,16 +18,14 @@ CLIENTS, DEPTH = 4, 4
 OFF_S = 1.0
 LIMIT_S = 60.0
 READ_LIMIT_S = 60.0
-POLL_S = 0.1
 SERVE = (
     "redis-server --save '' --appendonly no --protected-mode no --daemonize yes --bind 0.0.0.0 "
     "--dir /run >/dev/null; until redis-cli ping >/dev/null 2>&1; do sleep 0.1; done"
 )
-TWICE = "an image is entered twice"
-PLANTED: dict[str, Callable[[VmHost], None]] = {
+PLANTED: dict[str, Callable[[VmHost, Writers], None]] = {
     "the commit word was never written": vm_planted.skip_commit,
     "a part of the guest's memory was never written back": vm_planted.lose_memory,
-    TWICE: lambda _host: None,
+    "an image is entered twice": vm_planted.enter_again,
 }
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
@@ -69,19 +66,16 @@ def _planted(host: VmHost, promises: Promises) -> int:
     """How many faults on media the checks do not notice."""
     promises.print_line("The same checks, with a fault planted while the host is off:")
     missed = 0
-    for what in PLANTED:
+    for what, plant in PLANTED.items():
         host.kill()
         host.guest.close()
         _, writers = _begin(host)
         with writers:
-            _wait_acked(writers, vm_planted.WRITES)
+            wait_acked(writers, vm_planted.WRITES)
             host.guest.close()
             host.cut()
             writers.ask("hold", at_ns=time.monotonic_ns())
-            if what == TWICE:
-                vm_planted.enter_again(host, writers, partial(_wait_acked, writers))
-            else:
-                PLANTED[what](host)
+            plant(host, writers)
             noticed = vm_planted.is_noticed(host, writers)
         missed += not noticed
         promises.check(noticed, f"it is noticed: {what}")
@@ -96,18 +90,9 @@ def _begin(host: VmHost) -> tuple[str, Writers]:
     return host.run_in_guest(BOOT_ID).stdout, host.writers("redis", CLIENTS, DEPTH)
 
 
-def _wait_acked(writers: Writers, more: int) -> None:
-    begin = writers.ask("status")["acked"]
-    end_s = time.monotonic() + LIMIT_S
-    while writers.ask("status")["acked"] < begin + more:
-        if time.monotonic() > end_s:
-            raise HangError(f"{more} writes are not acknowledged within {LIMIT_S:g} s")
-        time.sleep(POLL_S)
-
-
 def _cut(host: VmHost, writers: Writers, promises: Promises, number: int) -> tuple[bool, int]:
     """Whether the guest resumed, and how many acknowledged writes were lost."""
-    _wait_acked(writers, WRITES)
+    wait_acked(writers, WRITES)
     cut = host.cut()
     writers.ask("hold", at_ns=time.monotonic_ns())
     took = "not within the hold-up" if cut.stopped_after_ns is None else (
@@ -116,9 +101,9 @@ def _cut(host: VmHost, writers: Writers, promises: Promises, number: int) -> tup
     promises.print_line(f"Cut {number}: PWR_OK drops; saved {took}; every process is killed.")
     time.sleep(OFF_S)
     guest = host.power_on()[DEBIAN]
+    took = f"{guest['boot_us'] / 1000:.0f} ms after power-on" if guest["runs"] else "not started"
     promises.check(
-        cut.stopped and guest["resumed"],
-        f"the guest resumes: {guest['reason']}, {guest['boot_us'] / 1000:.0f} ms after power-on",
+        cut.stopped and guest["resumed"], f"the guest resumes: {guest['reason']}, {took}"
     )
     if not guest["resumed"]:
         return False, writers.ask("status")["acked"]

@@ -9,22 +9,34 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from lab import format as fmt
+from lab.errors import HangError
 from lab.testbed.vm_host import DEBIAN, VmHost, Writers
 
 WRITES = 500
 LOST_FROM_BYTES, LOST_BYTES = 64 << 20, 128 << 20
 READ_LIMIT_S = 20.0
+ACK_LIMIT_S = 60.0
+POLL_S = 0.1
+
+
+def wait_acked(writers: Writers, more: int) -> None:
+    """Until so many more writes are acknowledged; HangError if they are not."""
+    begin = writers.ask("status")["acked"]
+    end_s = time.monotonic() + ACK_LIMIT_S
+    while writers.ask("status")["acked"] < begin + more:
+        if time.monotonic() > end_s:
+            raise HangError(f"{more} writes are not acknowledged within {ACK_LIMIT_S:g} s")
+        time.sleep(POLL_S)
 
 
 def record(host: VmHost) -> Path:
     return host.media / DEBIAN / "record"
 
 
-def skip_commit(host: VmHost) -> None:
+def skip_commit(host: VmHost, _writers: Writers) -> None:
     """No slot has a commit word."""
     with record(host).open("r+b") as file:
         for slot in (0, 1):
@@ -33,21 +45,21 @@ def skip_commit(host: VmHost) -> None:
             file.write(bytes(fmt.size_of("rem_word")))
 
 
-def lose_memory(host: VmHost) -> None:
+def lose_memory(host: VmHost, _writers: Writers) -> None:
     """What was in caches did not reach the guest's memory."""
     with (host.media / DEBIAN / "ram").open("r+b") as ram:
         ram.seek(LOST_FROM_BYTES)
         ram.write(bytes(LOST_BYTES))
 
 
-def enter_again(host: VmHost, writers: Writers, go: Callable[[int], None]) -> None:
+def enter_again(host: VmHost, writers: Writers) -> None:
     """The record is what it was before the image was consumed, and the guest has run since."""
     old = host.media / "record.old"
     shutil.copy(record(host), old)
     host.power_on()
     writers.ask("verify", READ_LIMIT_S * 2, limit_s=READ_LIMIT_S)
     writers.ask("resume")
-    go(WRITES)
+    wait_acked(writers, WRITES)
     host.cut(announced=False)
     writers.ask("hold", at_ns=time.monotonic_ns())
     shutil.copy(old, record(host))

@@ -5,16 +5,12 @@ not as it left it.
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.progress import step
-from lab.setup.fetch import unpack
-from lab.setup.inputs import Inputs
 from lab.setup.need import Part, Site
+from lab.setup.packaged import files_of
 
-FORMAT = "1"  # raised when the product changes
 IMAGE = "memtest86+x64.bin"
 
 
@@ -25,9 +21,4 @@ class Memtest(Part[Path]):
     lane = "fetch"
 
     def make(self, site: Site) -> Path:
-        def build(into: Path) -> None:
-            with step("memtest86+"), tempfile.TemporaryDirectory(dir=into) as scratch:
-                unpack("memtest86+", ["memtest86+"], Path(scratch))
-                (Path(scratch) / "boot" / IMAGE).rename(into / IMAGE)
-
-        return site.product("memtest", Inputs("memtest").add("format", FORMAT).key(), build) / IMAGE
+        return files_of(site, "memtest86+", {IMAGE: f"boot/{IMAGE}"}) / IMAGE

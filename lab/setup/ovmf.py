@@ -3,16 +3,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.progress import step
-from lab.setup.fetch import unpack
-from lab.setup.inputs import Inputs
 from lab.setup.need import Part, Site
-
-FORMAT = "1"  # raised when the product changes
+from lab.setup.packaged import files_of
 
 
 @dataclass(frozen=True)
@@ -28,12 +23,7 @@ class Ovmf(Part[Firmware]):
     lane = "fetch"
 
     def make(self, site: Site) -> Firmware:
-        def build(into: Path) -> None:
-            with step("OVMF"), tempfile.TemporaryDirectory(dir=into) as scratch:
-                unpack("OVMF", ["ovmf"], Path(scratch))
-                flash = Path(scratch) / "usr" / "share" / "OVMF"
-                for name in ("CODE", "VARS"):
-                    (flash / f"OVMF_{name}_4M.fd").rename(into / f"{name}.fd")
-
-        folder = site.product("ovmf", Inputs("ovmf").add("format", FORMAT).key(), build)
-        return Firmware(folder / "CODE.fd", folder / "VARS.fd")
+        names = ("CODE", "VARS")
+        files = {f"{name}.fd": f"usr/share/OVMF/OVMF_{name}_4M.fd" for name in names}
+        folder = files_of(site, "ovmf", files)
+        return Firmware(*(folder / name for name in files))

@@ -72,8 +72,6 @@ pub struct Boot {
 /// A save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Saved {
-    /// Of the image that was committed; 0 for a rehearsal.
-    pub sequence: u32,
     /// From the drop of PWR_OK until its commit is durable.
     pub took: Duration,
     /// Of device state.
@@ -384,17 +382,14 @@ impl Guest {
         Ok(())
     }
 
-    /// CPUs go on. An image that was committed meanwhile is consumed first.
+    /// CPUs go on; what a save has committed meanwhile is given up first.
     ///
     /// # Errors
-    /// As in [`GuestError`].
-    pub fn go_on(&mut self, saved: Option<u32>) -> Result<(), GuestError> {
-        if let Some(sequence) = saved {
-            self.record
-                .consume(sequence)
-                .at(&self.folder.join("record"))?;
-            self.next = sequence.saturating_add(1);
-        }
+    /// As in [`GuestError`]; then they do not.
+    pub fn go_on(&mut self) -> Result<(), GuestError> {
+        let path = self.folder.join("record");
+        image::give_up(&self.record, self.next).at(&path)?;
+        self.next = self.next.saturating_add(1);
         self.qmp.execute("cont", &Value::Null)?;
         Ok(())
     }
@@ -410,13 +405,9 @@ impl Guest {
         self.stop()?;
         let written = write_state(&mut self.qmp, &self.folder, self.next, limit);
         let took = began.elapsed();
-        self.go_on(None)?;
+        self.go_on()?;
         let (_, state_bytes) = written?;
-        Ok(Saved {
-            sequence: 0,
-            took,
-            state_bytes,
-        })
+        Ok(Saved { took, state_bytes })
     }
 
     /// Saves a guest that is stopped: state, memory, then the commit. *began* is when PWR_OK
@@ -439,7 +430,6 @@ impl Guest {
         };
         image::save(&self.record, &mut parts, sequence)?;
         Ok(Saved {
-            sequence,
             took: began.elapsed(),
             state_bytes: parts.state.1,
         })

@@ -205,11 +205,8 @@ impl Host {
     /// Guests go on after a save, if the power did not go.
     fn go_on(&mut self) {
         for slot in &mut self.slots {
-            let saved = match slot.last.take() {
-                Some(Ok(saved)) if saved.sequence != 0 => Some(saved.sequence),
-                _ => None,
-            };
-            if let Err(error) = slot.guest.go_on(saved) {
+            slot.last = None;
+            if let Err(error) = slot.guest.go_on() {
                 slot.last = Some(Err(error.to_string()));
             }
         }
@@ -243,7 +240,16 @@ impl Host {
         let failed: Vec<Value> = self
             .failed
             .iter()
-            .map(|(name, why)| json!({"name": name, "runs": false, "failed": why}))
+            .map(|(name, why)| {
+                json!({
+                    "name": name,
+                    "runs": false,
+                    "resumed": false,
+                    "reason": why,
+                    "persistent": false,
+                    "failed": why,
+                })
+            })
             .collect();
         let all = [guests, failed].concat();
         json!({"hold_up_us": self.config.hold_up_us, "guests": all})

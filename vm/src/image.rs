@@ -51,6 +51,15 @@ pub fn save<M: Media, S: Source>(
     Ok(())
 }
 
+/// Before a guest's CPUs go on after a save, because the power came back: what that save has
+/// committed is not entered, also where it reported an error and nobody knows what is on media.
+///
+/// # Errors
+/// Those of the record; then they may not go on.
+pub fn give_up<M: Media>(record: &Record<M>, sequence: u32) -> io::Result<()> {
+    record.consume(sequence)
+}
+
 /// Before an image's guest runs: it is not entered again, whatever happens next.
 ///
 /// # Errors

@@ -12,7 +12,7 @@ use std::io;
 
 use remanence_crash_states::{Event, History, LINE_BYTES, Limits};
 use remanence_format::{REM_VM_BYTES, RemVmBody, usize_of};
-use remanence_vm::image::{Source, enter, save};
+use remanence_vm::image::{Source, enter, give_up, save};
 use remanence_vm::record::{Bytes, Media, Record, Verdict, body, judge};
 
 const RECORD: usize = usize_of(REM_VM_BYTES);
@@ -133,7 +133,7 @@ impl Source for Guest<'_> {
 const RUNS: u64 = 1 << 32; // | the sequence that it was entered from, or 0
 const SAVED: u64 = 2 << 32; // | sequence
 
-/// Three lives of a guest with cuts anywhere; the first image that breaks a promise.
+/// Lives of a guest with cuts anywhere; the first image that breaks a promise.
 pub fn check() -> Result<(), Broken> {
     let tape = RefCell::new(Tape {
         bytes: vec![0; ALL],
@@ -149,7 +149,7 @@ pub fn check() -> Result<(), Broken> {
     let mut saved: HashMap<u32, u64> = HashMap::new();
     let mut next = record.close_all().map_err(fault)?;
     mark(RUNS);
-    for life in 0..4u64 {
+    for life in 0..5u64 {
         let value = 100 + life;
         guest.run(value);
         saved.insert(next, value);
@@ -166,6 +166,13 @@ pub fn check() -> Result<(), Broken> {
             2 => {
                 next = record.close_all().map_err(fault)?;
                 mark(RUNS | u64::from(next - 1));
+            }
+            // It comes back before it went, and the guest goes on.
+            3 => {
+                give_up(&record, next).map_err(fault)?;
+                mark(RUNS | u64::from(next));
+                guest.run(value + 100);
+                next += 1;
             }
             _ => {}
         }
