@@ -18,12 +18,21 @@ import sys
 from typing import Any
 
 from lab.clients.peer import Peers
+from lab.clients.registers import Registers
+from lab.clients.replicas import Replicas
 from lab.clients.writers import Writers
 
 OPERATIONS = {
     Writers: ("status", "hold", "verify", "resume"),
     Peers: ("status",),
+    Replicas: ("status", "members", "digests", "verify"),
+    Registers: ("status", "members", "move_leader", "end"),
 }
+OF_NODES: dict[str, type[Replicas] | type[Registers]] = {
+    "replicas": Replicas,
+    "registers": Registers,
+}
+Load = Writers | Peers | Replicas | Registers
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
@@ -39,10 +48,14 @@ def parse(argv: list[str]) -> argparse.Namespace:
     peer.add_argument("--host", required=True)
     peer.add_argument("--frame-port", type=int, default=0)
     peer.add_argument("--ack-port", type=int, default=0)
+    for kind in OF_NODES:
+        kinds.add_parser(kind).add_argument("--nodes", type=lambda text: text.split(","))
     return parser.parse_args(argv)
 
 
-def make_load(options: argparse.Namespace) -> Writers | Peers:
+def make_load(options: argparse.Namespace) -> Load:
+    if options.kind in OF_NODES:
+        return OF_NODES[options.kind](options.nodes)
     if options.kind == "peer":
         return Peers(options.host, options.frame_port, options.ack_port)
     return Writers(options.protocol, options.host, options.port, options.clients, options.depth)
@@ -52,7 +65,7 @@ def answer(ok: bool, **rest: Any) -> None:
     print(json.dumps({"ok": ok, **rest}), flush=True)
 
 
-async def handle(load: Writers | Peers, line: str) -> None:
+async def handle(load: Load, line: str) -> None:
     try:
         arguments = json.loads(line)
         op = arguments.pop("op")

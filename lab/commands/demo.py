@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lab.demo.story import Plan
 
 CLIENTS_MAX = 64
-KINDS = ("stop-go", "pm", "off2f", "vm")
+KINDS = ("stop-go", "pm", "off2f", "vm", "cluster")
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class DemoWords:
     what: Annotated[
         str,
         typer.Argument(
-            help="stop-go; pm: persistent memory; off2f: text in NVRAM; vm: guests of a host."
+            help="stop-go; pm: persistent memory; off2f: text in NVRAM; vm: guests of a host; "
+            "cluster: replicated services."
         ),
     ] = "stop-go"
     name: Annotated[str, typer.Option(help="The machine to make.", metavar="NAME")] = "demo"
@@ -141,9 +142,10 @@ def _stop_go(plan: DemoPlan, print_line: Callable[[str], None], as_json: bool) -
 
 
 def _in_one_machine(words: DemoWords, print_line: Callable[[str], None]) -> bool:
-    from lab.demo import off2f, pm, vm
+    from lab.demo import cluster, off2f, pm, vm
 
-    play = {"pm": pm.play, "off2f": off2f.play, "vm": vm.play}[words.what]
+    players = {"pm": pm, "off2f": off2f, "vm": vm, "cluster": cluster}
+    play = players[words.what].play
     result = play(words.name, print_line)
     if words.as_json:
         result.emit()
@@ -163,7 +165,9 @@ def demo_command(words: DemoWords) -> int:
     survive a reboot, a panic and a power cut without Stop. `rem demo off2f`: redis-server,
     sqlite3, busybox and cc1 run with their text in NVRAM, beside the ELFs, and again after a
     reset and a power cut. `rem demo vm`: an unmodified guest goes on after its host lost its
-    power (`rem-vm`). Only --name and --json apply to these.
+    power (`rem-vm`). `rem demo cluster`: three such guests run redis with sentinels, and etcd;
+    members return after cuts of one, of the leader and of all, and none answers before it has
+    heard from the others. Only --name and --json apply to these.
     """
     if words.what not in KINDS:
         raise UsageError(f"rem demo {words.what}: choose {', '.join(KINDS)}")

@@ -37,8 +37,12 @@ def record(host: VmHost) -> Path:
 
 
 def skip_commit(host: VmHost, _writers: Writers) -> None:
+    skip_commit_of(record(host))
+
+
+def skip_commit_of(image: Path) -> None:
     """No slot has a commit word."""
-    with record(host).open("r+b") as file:
+    with image.open("r+b") as file:
         for slot in (0, 1):
             slot_bytes = slot * fmt.CONST["REM_VM_SLOT_BYTES"]
             file.seek(fmt.CONST["REM_VM_COMMIT_OFFSET"] + slot_bytes)

@@ -45,13 +45,22 @@ HOLD_UP_US = 300_000  # TCG on two shared cores: a save takes some 20 ms
 START_LIMIT_S = 120.0
 POLL_S = 0.02
 DEBIAN = "debian"
-CMDLINE = (
-    "root=/dev/vda rw console=ttyS0 init=/sbin/rem-init panic=-1 "
-    f"ip={GUEST_ADDRESS}::{HOST_ADDRESS}:255.255.255.0::eth0:off"
-)
+CMDLINE = "root=/dev/vda rw console=ttyS0 init=/sbin/rem-init panic=-1"
 
 
 Writers = ClientProcess
+
+
+@dataclass(frozen=True)
+class Fence:
+    """Who may open the way to the guest's clients when it is back."""
+
+    netdev: str
+    open: tuple[str, ...]
+
+    @property
+    def toml(self) -> str:
+        return f"{{ netdev = {json.dumps(self.netdev)}, open = {json.dumps(self.open)} }}"
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,7 @@ class VmGuest:
     disks: tuple[Path, ...] = ()
     accel: str = "tcg"
     differs: str = "hold"
+    fence: Fence | None = None
 
 
 @dataclass
@@ -85,6 +95,7 @@ class VmHost:
     program: Path | None = None  # another rem-vm
     hold_up_us: int = HOLD_UP_US
     ram_bytes: int = RAM_BYTES  # of the guest of Debian
+    root: Root = Root()  # noqa: RUF009 - a frozen record
     more: Callable[[Path], tuple[str, ...]] = lambda _media: ()  # its further arguments
 
     def __post_init__(self) -> None:
@@ -94,21 +105,40 @@ class VmHost:
         self._host: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
-        built = need_all([MACHINE, Stock(), Root(), RemVm()])
+        built = need_all([MACHINE, Stock(), self.root, RemVm()])
         self.program = self.program or built[RemVm()]
         # Of one that was killed.
         shutil.rmtree(self.files.directory, ignore_errors=True)
         self.files.directory.mkdir(parents=True)
         self.media = Path(tempfile.mkdtemp(prefix="rem-vm-", dir=FAST_DIR))
-        self.network = TapNetwork(namespace_name(self.files))
+        self.network = self.make_network()
         self.network.setup()
         self.guest = Guest(self.files, self.network)
         if self.debian:
-            run.run(["cp", "--sparse=always", built[Root()], self.files.disk])
+            run.run(["cp", "--sparse=always", built[self.root], self.files.disk])
             self.guests = [self._debian(built[Stock()]), *self.guests]
         self.config = self.media / "host.toml"
-        self.config.write_text(self._toml(), encoding="utf-8")
+        self.write_config()
         return self
+
+    # What is another one for a node of a cluster.
+
+    @property
+    def address(self) -> str:
+        """Of the guest's first card."""
+        return GUEST_ADDRESS
+
+    def make_network(self) -> TapNetwork:
+        return TapNetwork(namespace_name(self.files))
+
+    def cards(self) -> list[str]:
+        """QEMU's words for the guest of Debian's network."""
+        netdev = self.network.netdev()
+        return ["-netdev", netdev, "-device", f"virtio-net-pci,netdev=rem-net,mac={MAC},romfile="]
+
+    def fence(self) -> Fence | None:
+        """Of the guest of Debian."""
+        return None
 
     def __exit__(
         self,
@@ -125,18 +155,21 @@ class VmHost:
     def add(self, guest: VmGuest) -> None:
         """One more guest, before the power comes."""
         self.guests.append(guest)
+        self.write_config()
+
+    def write_config(self) -> None:
         self.config.write_text(self._toml(), encoding="utf-8")
 
     def _debian(self, kernel: StockKernel) -> VmGuest:
         console = self.files.directory / "console.log"
         words = ["-nodefaults", "-display", "none", "-no-user-config", "-cpu", "max", "-smp", "2"]
         words += ["-kernel", str(kernel.bz_image), "-initrd", str(kernel.initrd)]
-        words += ["-append", CMDLINE, "-serial", f"file:{console}"]
+        ip = f"ip={self.address}::{HOST_ADDRESS}:255.255.255.0::eth0:off"
+        words += ["-append", f"{CMDLINE} {ip}", "-serial", f"file:{console}"]
         words += ["-drive", f"file={self.files.disk},format=raw,if=virtio"]
-        netdev = self.network.netdev()
-        words += ["-netdev", netdev, "-device", f"virtio-net-pci,netdev=rem-net,mac={MAC},romfile="]
-        words += self.more(self.media)
-        return VmGuest(DEBIAN, tuple(words), self.ram_bytes, 1, (self.files.disk,))
+        words += [*self.cards(), *self.more(self.media)]
+        disks = (self.files.disk,)
+        return VmGuest(DEBIAN, tuple(words), self.ram_bytes, 1, disks, fence=self.fence())
 
     def _toml(self) -> str:
         """JSON's strings and lists are TOML's."""
@@ -151,6 +184,7 @@ class VmHost:
             lines += [f"accel = {json.dumps(one.accel)}", f"args = {json.dumps(one.args)}"]
             lines += [f"differs = {json.dumps(one.differs)}"]
             lines += [f"disks = {json.dumps([str(path) for path in one.disks])}"]
+            lines += [f"fence = {one.fence.toml}"] if one.fence else []
         return "\n".join(lines) + "\n"
 
     # Power.

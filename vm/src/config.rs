@@ -53,6 +53,18 @@ pub struct GuestConfig {
     /// What to do with an image of another machine.
     #[serde(default)]
     pub differs: Differs,
+    /// For a guest with peers: what it has missed must not reach its clients.
+    pub fence: Option<Fence>,
+}
+
+/// After each absence a guest's clients are kept away until a program lets them in.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fence {
+    /// QEMU's name of the network by which clients come; peers come by another one.
+    pub netdev: String,
+    /// The program and its arguments; it succeeds when the guest is up to date.
+    pub open: Vec<String>,
 }
 
 /// An image whose QEMU, arguments or disks are not those of the guest now.
@@ -159,6 +171,21 @@ impl GuestConfig {
         if !word(&self.machine) || !word(&self.accel) {
             return Err(format!("{name}: machine and accel are single words"));
         }
+        self.fence
+            .as_ref()
+            .map_or(Ok(()), |fence| self.check_fence(fence))
+    }
+
+    fn check_fence(&self, fence: &Fence) -> Result<(), String> {
+        let name = &self.name;
+        if fence.open.is_empty() {
+            return Err(format!("{name}: fence: open names no program"));
+        }
+        let id = format!("id={}", fence.netdev);
+        let has_it = |word: &String| word.split(',').any(|part| part == id);
+        if !self.args.iter().any(has_it) {
+            return Err(format!("{name}: fence: no -netdev of args has {id}"));
+        }
         Ok(())
     }
 }
@@ -196,6 +223,16 @@ mod tests {
                 "ram_bytes",
                 "machine = \"q35,nvdimm=on\"\nram_bytes",
                 "single words",
+            ),
+            (
+                "ram_bytes",
+                "fence = { netdev = \"n\", open = [] }\nram_bytes",
+                "no program",
+            ),
+            (
+                "ram_bytes",
+                "args = [\"tap,id=nn\"]\nfence = { netdev = \"n\", open = [\"a\"] }\nram_bytes",
+                "has id=n",
             ),
         ] {
             let why = Config::parse(&GUEST.replace(from, to)).unwrap_err();

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::config::{Differs, GuestConfig};
 use crate::describe::Description;
+use crate::fence;
 use crate::image::{self, Source};
 use crate::lock::Lock;
 use crate::memory::{Id, Memory};
@@ -67,6 +68,8 @@ pub struct Boot {
     pub reason: String,
     /// Until its CPUs ran.
     pub took: Duration,
+    /// Since its save, by the time of day; 0 if it boots cold.
+    pub away: Duration,
 }
 
 /// A save.
@@ -134,6 +137,7 @@ struct Parts<'a> {
 /// A QEMU that runs its guest.
 struct Up {
     reason: String,
+    away: Duration,
     next: u32,
     child: Child,
     qmp: Qmp,
@@ -144,14 +148,16 @@ impl Parts<'_> {
     fn bring_up(&self) -> Result<Up, GuestError> {
         let path = self.folder.join("record");
         let mut reason = match self.image()? {
-            Ok(sequence) => {
+            Ok(body) => {
+                let sequence = body.sequence;
                 // A QEMU that cannot even start costs no image: it is consumed only now.
                 let (mut child, mut qmp) = self.start(true)?;
                 image::enter(self.record, sequence).at(&path)?;
-                match restore(&mut qmp, self.folder, sequence) {
+                match restore(&mut qmp, self.config, self.folder, sequence) {
                     Ok(()) => {
                         return Ok(Up {
                             reason: RESUMED.to_owned(),
+                            away: since(body.saved_s),
                             next: sequence.saturating_add(1),
                             child,
                             qmp,
@@ -175,6 +181,7 @@ impl Parts<'_> {
         let (child, qmp) = self.start(false)?;
         Ok(Up {
             reason,
+            away: Duration::ZERO,
             next,
             child,
             qmp,
@@ -182,7 +189,7 @@ impl Parts<'_> {
     }
 
     /// The image that may be entered, or why there is none.
-    fn image(&self) -> Result<Result<u32, String>, GuestError> {
+    fn image(&self) -> Result<Result<RemVmBody, String>, GuestError> {
         let path = self.folder.join("record");
         let bytes = self.record.read().at(&path)?;
         let sequence = match record::judge(&bytes) {
@@ -207,7 +214,7 @@ impl Parts<'_> {
         if found.ok() != Some((body.state_crc, body.state_bytes)) {
             return Ok(Err("state-damaged".to_owned()));
         }
-        Ok(Ok(sequence))
+        Ok(Ok(body))
     }
 
     /// Starts QEMU; for an image, it waits for one.
@@ -253,11 +260,26 @@ fn write_state(
     checksum(&path).at(&path)
 }
 
-/// Loads an image into a QEMU that waits for it; its CPUs run.
-fn restore(qmp: &mut Qmp, folder: &Path, sequence: u32) -> Result<(), QmpError> {
+/// Since a time of day.
+fn since(then_s: u64) -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default()
+        .saturating_sub(Duration::from_secs(then_s))
+}
+
+/// Loads an image into a QEMU that waits for it; its CPUs run, and its clients wait at the fence.
+fn restore(
+    qmp: &mut Qmp,
+    config: &GuestConfig,
+    folder: &Path,
+    sequence: u32,
+) -> Result<(), QmpError> {
     let uri = format!("file:{}", state_file(folder, sequence).display());
     qmp.execute("migrate-incoming", &json!({"uri": uri}))?;
     qmp.wait_migrated(RESTORE_LIMIT)?;
+    if let Some(fence) = &config.fence {
+        fence::set_link(qmp, fence, false)?;
+    }
     qmp.execute("cont", &Value::Null)?;
     Ok(())
 }
@@ -356,6 +378,7 @@ impl Guest {
                 resumed: up.reason == RESUMED,
                 reason: up.reason,
                 took: began.elapsed(),
+                away: up.away,
             },
             folder: folder.to_owned(),
             ram_id,
@@ -379,6 +402,17 @@ impl Guest {
     /// As in [`GuestError`].
     pub fn stop(&mut self) -> Result<(), GuestError> {
         self.qmp.execute("stop", &Value::Null)?;
+        Ok(())
+    }
+
+    /// The clients' link goes down or up, where the guest has a fence.
+    ///
+    /// # Errors
+    /// As in [`GuestError`].
+    pub fn let_clients_in(&mut self, are_in: bool) -> Result<(), GuestError> {
+        if let Some(fence) = &self.config.fence {
+            fence::set_link(&mut self.qmp, fence, are_in)?;
+        }
         Ok(())
     }
 

@@ -6,8 +6,9 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::budget::{self, Place, Request};
 use crate::config::{Config, GuestConfig};
+use crate::fence;
 use crate::guest::{Guest, GuestError, Saved};
 use crate::qemu;
 use crate::supply::{Power, Wire};
@@ -26,6 +28,8 @@ enum Event {
     Power(Power),
     /// A question, and where its answer goes.
     Ask(Value, Sender<Value>),
+    /// A guest behind its fence is up to date, in so many absences.
+    UpToDate(usize, u32),
     /// Save all, and end.
     End,
 }
@@ -37,6 +41,52 @@ struct Slot {
     state_bytes: u64,
     place: Place,
     last: Option<Result<Saved, String>>,
+    /// How often it was away; its program asks for the last absence only.
+    absences: Arc<AtomicU32>,
+    is_fenced: bool,
+}
+
+impl Slot {
+    fn new(guest: Guest) -> Self {
+        Self {
+            guest,
+            save: Duration::MAX,
+            state_bytes: 0,
+            place: Place {
+                bound: Duration::MAX,
+                admitted: false,
+            },
+            last: None,
+            absences: Arc::default(),
+            is_fenced: false,
+        }
+    }
+
+    /// The guest is back: its clients come when its program says so.
+    fn watch(&mut self, index: usize, away: Duration, to: &Sender<Event>) {
+        let Some(fence) = self.guest.config.fence.clone() else {
+            return;
+        };
+        self.is_fenced = true;
+        let absence = self.absences.fetch_add(1, Ordering::Relaxed) + 1;
+        let (absences, to) = (Arc::clone(&self.absences), to.clone());
+        let name = self.guest.config.name.clone();
+        thread::spawn(move || {
+            let is_last = || absences.load(Ordering::Relaxed) == absence;
+            if fence::wait(&fence, &name, away, is_last) {
+                let _ = to.send(Event::UpToDate(index, absence));
+            }
+        });
+    }
+
+    fn let_clients_in(&mut self, absence: u32) {
+        if absence == self.absences.load(Ordering::Relaxed) {
+            match self.guest.let_clients_in(true) {
+                Ok(()) => self.is_fenced = false,
+                Err(error) => self.last = Some(Err(error.to_string())),
+            }
+        }
+    }
 }
 
 /// All guests of a host.
@@ -110,16 +160,7 @@ impl Host {
                         "{}: {} in {:?}",
                         asked.name, boot.reason, boot.took
                     ));
-                    slots.push(Slot {
-                        guest,
-                        save: Duration::MAX,
-                        state_bytes: 0,
-                        place: Place {
-                            bound: Duration::MAX,
-                            admitted: false,
-                        },
-                        last: None,
-                    });
+                    slots.push(Slot::new(guest));
                 }
                 Err(error) => {
                     print(&format!("{}: not started: {error}", asked.name));
@@ -203,11 +244,13 @@ impl Host {
     }
 
     /// Guests go on after a save, if the power did not go.
-    fn go_on(&mut self) {
-        for slot in &mut self.slots {
+    fn go_on(&mut self, away: Duration, to: &Sender<Event>) {
+        for (index, slot) in self.slots.iter_mut().enumerate() {
             slot.last = None;
-            if let Err(error) = slot.guest.go_on() {
-                slot.last = Some(Err(error.to_string()));
+            let shut = slot.guest.let_clients_in(false);
+            match shut.and_then(|()| slot.guest.go_on()) {
+                Ok(()) => slot.watch(index, away, to),
+                Err(error) => slot.last = Some(Err(error.to_string())),
             }
         }
     }
@@ -233,6 +276,7 @@ impl Host {
                     "save_us": slot.save.as_micros(),
                     "state_bytes": slot.state_bytes,
                     "bound_us": slot.place.bound.as_micros(),
+                    "fenced": slot.is_fenced,
                     "failed": failed,
                 })
             })
@@ -247,6 +291,7 @@ impl Host {
                     "resumed": false,
                     "reason": why,
                     "persistent": false,
+                    "fenced": false,
                     "failed": why,
                 })
             })
@@ -272,32 +317,40 @@ impl Host {
         bind(&power)
             .and_then(|listener| self.wire.listen(listener, power_to))
             .map_err(|error| failed(&power, error))?;
+        let powers = to.clone();
         thread::spawn(move || {
             for power in power_from {
-                let _ = to.send(Event::Power(power));
+                let _ = powers.send(Event::Power(power));
             }
         });
-        self.run(&events);
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            if slot.guest.boot.resumed {
+                slot.watch(index, slot.guest.boot.away, &to);
+            }
+        }
+        self.run(&events, &to);
         Ok(())
     }
 
-    fn run(&mut self, events: &Receiver<Event>) {
+    fn run(&mut self, events: &Receiver<Event>, to: &Sender<Event>) {
         let mut is_saved = false;
+        let mut failed = Instant::now();
         for event in events {
             match event {
                 Event::Power(Power::Failing) if !is_saved => {
-                    let began = Instant::now();
-                    self.save(began, false);
+                    failed = Instant::now();
+                    self.save(failed, false);
                     is_saved = true;
                     self.wire.stopped();
-                    (self.print)(&format!("saved in {:?}", began.elapsed()));
+                    (self.print)(&format!("saved in {:?}", failed.elapsed()));
                 }
                 Event::Power(Power::Present) if is_saved => {
-                    self.go_on();
+                    self.go_on(failed.elapsed(), to);
                     is_saved = false;
                     (self.print)("power is back: guests go on");
                 }
                 Event::Power(_) => {}
+                Event::UpToDate(index, absence) => self.slots[index].let_clients_in(absence),
                 Event::Ask(question, answer) => {
                     let _ = answer.send(match question["do"].as_str() {
                         Some("status") => self.status(),
@@ -306,7 +359,7 @@ impl Host {
                 }
                 Event::End => {
                     if is_saved {
-                        self.go_on(); // for those that were not admitted
+                        self.go_on(failed.elapsed(), to); // for those that were not admitted
                     }
                     self.save(Instant::now(), true);
                     for slot in &mut self.slots {

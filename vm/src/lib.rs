@@ -9,6 +9,7 @@
 pub mod budget;
 pub mod config;
 pub mod describe;
+pub mod fence;
 pub mod guest;
 pub mod host;
 pub mod image;

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Clients of etcd that keep their whole history, for a check of linearizability.
+
+Each client stays with one member, by one connection, without a time limit: a request that was on
+its way when the member lost its power is answered when it is back. Values are never repeated.
+
+A line of the history is `{"client", "key", "write" | "read", "call_ns", "return_ns"}`. A write
+whose end is not known has no `return_ns`: it may happen at any time, or never. A read without an
+answer is left out.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import random
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+PORT = 2379
+CLIENTS_OF_A_MEMBER = 2
+KEYS = 4
+PAUSE_S = 0.05
+AGAIN_S = 0.5
+ASK_LIMIT_S = 3.0
+END_LIMIT_S = 60.0
+VALUES_OF_A_CLIENT = 1_000_000
+
+
+class Refused(Exception):
+    """The member answered, and did not do it, or does not know."""
+
+
+def encode(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def ask(connection: http.client.HTTPConnection, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """One request of etcd's JSON gateway; OSError or HTTPException if the connection ends."""
+    words = json.dumps(body)
+    connection.request("POST", path, words, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    text = answer.read()
+    if answer.status != 200:
+        raise Refused(text[:200].decode("utf-8", "replace"))
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def read_value(connection: http.client.HTTPConnection, key: str) -> int | None:
+    """A linearizable read; None if there is no such key."""
+    found = ask(connection, "/v3/kv/range", {"key": encode(key)}).get("kvs")
+    return int(base64.b64decode(found[0]["value"])) if found else None
+
+
+class History:
+    """Lines of all clients."""
+
+    def __init__(self) -> None:
+        self._lines: list[dict[str, Any]] = []
+        self._begun: dict[int, dict[str, Any]] = {}  # writes without an answer, by client
+        self._lock = threading.Lock()
+
+    def begin(self, write: dict[str, Any]) -> None:
+        with self._lock:
+            self._begun[write["client"]] = write
+
+    def add(self, line: dict[str, Any]) -> None:
+        """An operation whose end is known, or a write that has ended without an answer."""
+        with self._lock:
+            self._begun.pop(line["client"], None)
+            self._lines.append(line)
+
+    def save(self, path: Path) -> int:
+        """Write it, with what has begun and not ended; the number of lines."""
+        with self._lock:
+            self._lines += self._begun.values()
+            self._begun.clear()
+            text = "".join(json.dumps(line) + "\n" for line in self._lines)
+            path.write_text(text, encoding="utf-8")
+            return len(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+
+class Registers:
+    """All clients, in threads; `start`, then the operations."""
+
+    def __init__(self, nodes: list[str]) -> None:
+        self.nodes = nodes
+        self.history = History()
+        self.reconnects = 0
+        self._runs = True
+        self._threads: list[threading.Thread] = []
+
+    async def start(self) -> dict[str, Any]:
+        for index in range(len(self.nodes) * CLIENTS_OF_A_MEMBER):
+            arguments = (index, self.nodes[index % len(self.nodes)])
+            thread = threading.Thread(target=self._run, args=arguments, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        return self.status()
+
+    def _run(self, client: int, node: str) -> None:
+        chance = random.Random(client)
+        number = client * VALUES_OF_A_CLIENT
+        while self._runs:
+            connection = http.client.HTTPConnection(node, PORT)
+            try:
+                while self._runs:
+                    number += 1
+                    key = f"rem{chance.randrange(KEYS)}"
+                    with suppress(Refused):
+                        self._one(connection, client, key, number, chance.random() < 0.5)
+                    time.sleep(PAUSE_S)
+            except (OSError, http.client.HTTPException):
+                self.reconnects += 1
+                time.sleep(AGAIN_S)
+            finally:
+                connection.close()
+
+    def _one(
+        self,
+        connection: http.client.HTTPConnection,
+        client: int,
+        key: str,
+        number: int,
+        writes: bool,
+    ) -> None:
+        line: dict[str, Any] = {"client": client, "key": key, "call_ns": time.monotonic_ns()}
+        if not writes:
+            found = read_value(connection, key)
+            self.history.add({**line, "read": found, "return_ns": time.monotonic_ns()})
+            return
+        line["write"] = number
+        self.history.begin(line)
+        try:
+            ask(connection, "/v3/kv/put", {"key": encode(key), "value": encode(str(number))})
+        except BaseException:
+            self.history.add(line)
+            raise
+        self.history.add({**line, "return_ns": time.monotonic_ns()})
+
+    # Operations.
+
+    def status(self) -> dict[str, Any]:
+        return {"operations": len(self.history), "reconnects": self.reconnects}
+
+    def members(self) -> list[dict[str, Any]]:
+        """Of each: leader, term, what it has applied; empty if it is silent."""
+        found = []
+        for node in self.nodes:
+            one: dict[str, Any] = {}
+            connection = http.client.HTTPConnection(node, PORT, timeout=ASK_LIMIT_S)
+            with suppress(OSError, http.client.HTTPException, Refused, ValueError):
+                answer = ask(connection, "/v3/maintenance/status", {})
+                one = {
+                    "id": answer["header"]["member_id"],
+                    "leader": answer.get("leader", "0"),
+                    "term": int(answer["raftTerm"]),
+                    "index": int(answer["raftIndex"]),
+                    "copies": self._copies(node),
+                }
+            connection.close()
+            found.append(one)
+        return found
+
+    @staticmethod
+    def _copies(node: str) -> int:
+        """Whole copies of the data that a member has received (a metric of its own)."""
+        connection = http.client.HTTPConnection(node, PORT, timeout=ASK_LIMIT_S)
+        connection.request("GET", "/metrics")
+        lines = connection.getresponse().read().decode().splitlines()
+        connection.close()
+        name = "etcd_network_snapshot_receive_success"
+        return int(sum(float(line.split()[-1]) for line in lines if line.startswith(name)))
+
+    def move_leader(self, node: int) -> bool:
+        """Ask the leader to hand over to a member."""
+        members = self.members()
+        for index, one in enumerate(members):
+            if one and one["leader"] == one["id"]:
+                connection = http.client.HTTPConnection(self.nodes[index], PORT)
+                connection.timeout = ASK_LIMIT_S
+                with suppress(OSError, http.client.HTTPException, Refused):
+                    path = "/v3/maintenance/transfer-leadership"
+                    ask(connection, path, {"targetID": members[node]["id"]})
+                    return True
+        return False
+
+    def end(self, path: str) -> dict[str, Any]:
+        """Clients end; each key is read once more by each member, and the history is written."""
+        self._runs = False
+        end_s = time.monotonic() + END_LIMIT_S
+        for thread in self._threads:
+            thread.join(max(0.0, end_s - time.monotonic()))
+        waiting = sum(thread.is_alive() for thread in self._threads)
+        for index, node in enumerate(self.nodes):
+            connection = http.client.HTTPConnection(node, PORT, timeout=END_LIMIT_S)
+            for key in range(KEYS):
+                with suppress(Refused):
+                    client = len(self._threads) + index
+                    self._one(connection, client, f"rem{key}", 0, writes=False)
+            connection.close()
+        operations = self.history.save(Path(path))
+        return {**self.status(), "operations": operations, "waiting": waiting}
+
+    async def close(self) -> None:
+        self._runs = False

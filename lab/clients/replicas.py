@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Clients of a redis with replicas: writers that follow the master, readers that stay.
+
+A writer has a key of its own, and writes numbers that grow. A write is acknowledged when a replica
+has it, too (WAIT). Writers ask the sentinels where the master is.
+
+A reader stays with one node and does not know of failovers. What a node answers while it says that
+it is the master must not be older than what was acknowledged before the question: else the answer
+is *stale*. (What a replica answers may be; it says so.)
+
+    lost    acknowledged, and missing or older at the end
+    stale   answers of a node that was no longer the master, and said it was
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
+
+REDIS, SENTINEL = 6379, 26379
+SERVICE = "rem"
+WRITERS, READERS_OF_A_NODE = 3, 2
+WAIT_MS = 1000
+PAUSE_S = 0.02
+AGAIN_S = 0.2
+WRITER_LIMIT_S, ASK_LIMIT_S = 3.0, 2.0
+VERIFY_LIMIT_S = 60.0
+COUNTERS = ("sync_full", "sync_partial_ok", "sync_partial_err")
+
+
+def connect(host: str, port: int, limit_s: float | None) -> Redis:
+    """Nothing is tried twice: what happened to a request is known."""
+    return Redis(
+        host,
+        port,
+        socket_timeout=limit_s,
+        socket_connect_timeout=limit_s or ASK_LIMIT_S,
+        retry=Retry(NoBackoff(), 0),
+        decode_responses=True,
+        protocol=2,
+    )
+
+
+@dataclass
+class Answers:
+    """What all clients together know."""
+
+    acked: list[int] = field(default_factory=lambda: [0] * WRITERS)
+    answers: int = 0
+    acks: int = 0
+    stale: int = 0
+    first_stale: str | None = None
+    reconnects: int = 0  # of readers
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def acknowledge(self, writer: int, number: int) -> None:
+        with self.lock:
+            self.acked[writer] = number
+            self.acks += 1
+
+    def read(self, node: str, writer: int, floor: int, found: int) -> None:
+        with self.lock:
+            self.answers += 1
+            if found < floor:
+                self.stale += 1
+                self.first_stale = self.first_stale or (
+                    f"{node} answered {found} for {key_of(writer)}, {floor} was acknowledged before"
+                )
+
+
+def key_of(writer: int) -> str:
+    return f"rem:{writer}"
+
+
+class Replicas:
+    """All of them, in threads; `start`, then the operations."""
+
+    def __init__(self, nodes: list[str]) -> None:
+        self.nodes = nodes
+        self.known = Answers()
+        self._runs = True
+        self._threads: list[threading.Thread] = []
+
+    async def start(self) -> dict[str, Any]:
+        for writer in range(WRITERS):
+            self._begin(self._write, writer)
+        for node in self.nodes:
+            for reader in range(READERS_OF_A_NODE):
+                self._begin(self._read, node, reader)
+        return self.status()
+
+    def _begin(self, what: Any, *arguments: Any) -> None:
+        thread = threading.Thread(target=what, args=arguments, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    # Writers.
+
+    def master(self) -> str:
+        """Where the sentinels see it, in the clients' network; RedisError if none knows."""
+        for node in self.nodes:
+            with suppress(RedisError), connect(node, SENTINEL, ASK_LIMIT_S) as sentinel:
+                found = sentinel.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
+                return self._as_seen_by_clients(found[0])
+        raise RedisError("no sentinel answers")
+
+    def _as_seen_by_clients(self, address: str) -> str:
+        last = address.rpartition(".")[2]
+        return next(node for node in self.nodes if node.rpartition(".")[2] == last)
+
+    def _write(self, writer: int) -> None:
+        number = 0
+        while self._runs:
+            try:
+                with connect(self.master(), REDIS, WRITER_LIMIT_S) as redis:
+                    while self._runs:
+                        number += 1
+                        redis.set(key_of(writer), number)
+                        if redis.execute_command("WAIT", 1, WAIT_MS) >= 1:
+                            self.known.acknowledge(writer, number)
+                        time.sleep(PAUSE_S)
+            except (RedisError, OSError):
+                time.sleep(AGAIN_S)
+
+    # Readers.
+
+    def _read(self, node: str, reader: int) -> None:
+        turn = reader
+        while self._runs:
+            try:
+                with connect(node, REDIS, None) as redis:
+                    while self._runs:
+                        turn += 1
+                        self._read_one(redis, node, turn % WRITERS)
+                        time.sleep(PAUSE_S)
+            except (RedisError, OSError):
+                self.known.reconnects += 1
+                time.sleep(AGAIN_S)
+
+    def _read_one(self, redis: Redis, node: str, writer: int) -> None:
+        floor = self.known.acked[writer]
+        both = redis.pipeline(transaction=True)
+        both.execute_command("ROLE")
+        both.get(key_of(writer))
+        role, value = both.execute()
+        if role[0] == "master":
+            self.known.read(node, writer, floor, int(value or 0))
+
+    # Operations.
+
+    def status(self) -> dict[str, Any]:
+        known = self.known
+        return {
+            "acked": known.acks,
+            "answers": known.answers,
+            "stale": known.stale,
+            "first_stale": known.first_stale,
+            "reconnects": known.reconnects,
+        }
+
+    def members(self) -> list[dict[str, Any]]:
+        """Of each node: role, counters of copies, what it has applied; empty if it is silent."""
+        found = []
+        for node in self.nodes:
+            one: dict[str, Any] = {}
+            with suppress(RedisError), connect(node, REDIS, ASK_LIMIT_S) as redis:
+                info = redis.info()
+                one = {name: info[name] for name in ("role", "master_repl_offset", *COUNTERS)}
+                one["link"] = info.get("master_link_status", "up")
+            found.append(one)
+        return found
+
+    def digests(self) -> list[str]:
+        """Of each node's data; an empty text for one that is silent."""
+        found = []
+        for node in self.nodes:
+            found.append("")
+            with suppress(RedisError), connect(node, REDIS, None) as redis:
+                found[-1] = str(redis.execute_command("DEBUG", "DIGEST"))
+        return found
+
+    def verify(self) -> dict[str, Any]:
+        """Writers end; everything acknowledged is read from the master."""
+        self._runs = False
+        for thread in self._threads[:WRITERS]:
+            thread.join(WRITER_LIMIT_S * 3)
+        end_s = time.monotonic() + VERIFY_LIMIT_S
+        while True:
+            with suppress(RedisError), connect(self.master(), REDIS, ASK_LIMIT_S) as redis:
+                values = [int(redis.get(key_of(writer)) or 0) for writer in range(WRITERS)]
+                pairs = zip(self.known.acked, values, strict=True)
+                return {**self.status(), "lost": sum(found < acked for acked, found in pairs)}
+            if time.monotonic() > end_s:
+                return {**self.status(), "lost": sum(map(bool, self.known.acked))}
+            time.sleep(AGAIN_S)
+
+    async def close(self) -> None:
+        self._runs = False

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What the clients of a cluster see of it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Self
+
+from lab.testbed.cluster import NODES, Cluster
+from lab.testbed.histories import check_history
+
+ANSWER_LIMIT_S = 180.0
+
+
+@dataclass(frozen=True)
+class State:
+    """Of all members together."""
+
+    term: int  # of etcd
+    copies: int  # whole ones, sent to members of either service
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What is there at the end."""
+
+    acked: int
+    lost: int
+    same: bool
+    operations: int
+    impossible: tuple[str, ...]  # keys of etcd
+
+
+class Watch:
+    """Use as a context: clients run, and end with it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self.replicas = stack.enter_context(self.cluster.clients("replicas"))
+            self.registers = stack.enter_context(self.cluster.clients("registers"))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    # Members.
+
+    def _redis(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.replicas.ask("members", ANSWER_LIMIT_S)
+        return found
+
+    def _etcd(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.registers.ask("members", ANSWER_LIMIT_S)
+        return found
+
+    def is_agreed(self) -> bool:
+        """Every member answers, there is one leader of each service, and all follow it."""
+        redis, etcd = self._redis(), self._etcd()
+        if not all(redis) or not all(etcd):
+            return False
+        roles = sorted(one["role"] for one in redis)
+        links = {one["link"] for one in redis}
+        leaders = {(one["leader"], one["term"]) for one in etcd}
+        one_master = roles == ["master", *["slave"] * (NODES - 1)] and links == {"up"}
+        return one_master and len(leaders) == 1 and "0" not in next(iter(leaders))
+
+    def wait_agreed(self) -> None:
+        self.cluster.wait(self.is_agreed, "members agree")
+
+    def state(self) -> State:
+        redis, etcd = self._redis(), self._etcd()
+        copies = sum(one.get("sync_full", 0) for one in redis)
+        copies += sum(one.get("copies", 0) for one in etcd)
+        return State(max(one.get("term", 0) for one in etcd), copies)
+
+    def master(self) -> int:
+        """The node of redis's master."""
+        return next(i for i, one in enumerate(self._redis()) if one and one["role"] == "master")
+
+    def leader(self) -> int:
+        """The node of etcd's leader."""
+        return next(i for i, one in enumerate(self._etcd()) if one and one["leader"] == one["id"])
+
+    def a_follower(self) -> int:
+        """A node that leads neither service."""
+        return min(set(range(NODES)) - {self.master(), self.leader()})
+
+    def lead_together(self) -> int:
+        """The node of redis's master, after etcd's leader has moved there."""
+        node = self.master()
+
+        def leads() -> bool:
+            if self.is_agreed() and self.leader() == node:
+                return True
+            self.registers.ask("move_leader", ANSWER_LIMIT_S, node=node)
+            return False
+
+        self.cluster.wait(leads, "etcd's leader moves")
+        return node
+
+    def was_replaced(self, node: int) -> bool:
+        """Whether another node leads each service, by what the others say."""
+        redis, etcd = self._redis(), self._etcd()
+        others = [one for one in range(NODES) if one != node]
+        masters = [one for one in others if redis[one] and redis[one]["role"] == "master"]
+        leaders = {etcd[one]["leader"] for one in others if etcd[one]}
+        gone = etcd[node]["id"] if etcd[node] else None
+        return len(masters) == 1 and bool(leaders - {"0", gone})
+
+    # Clients.
+
+    def more(self, answers: int) -> None:
+        """Until clients of each kind have so many more answers."""
+
+        def done() -> tuple[int, int]:
+            status = self.replicas.ask("status")
+            return status["acked"], self.registers.ask("status")["operations"]
+
+        begin = done()
+        self.cluster.wait(
+            lambda: all(now >= then + answers for now, then in zip(done(), begin, strict=True)),
+            f"{answers} more answers",
+        )
+
+    def verify(self) -> Verified:
+        """Clients end, and all that they remember is checked."""
+        redis = self.replicas.ask("verify", ANSWER_LIMIT_S)
+        self.wait_agreed()
+        digests = self.replicas.ask("digests", ANSWER_LIMIT_S)
+        with TemporaryDirectory(prefix="rem-history-") as folder:
+            path = Path(folder) / "history.jsonl"
+            self.registers.ask("end", ANSWER_LIMIT_S, path=str(path))
+            found = check_history(path)
+        return Verified(
+            redis["acked"],
+            redis["lost"],
+            len(set(digests)) == 1 and digests[0] != "",
+            found["operations"],
+            tuple(found["impossible"]),
+        )

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Three nodes that run replicated services: redis with its sentinels, and etcd.
+
+Each node is a guest of Debian on a host of its own (`rem-vm`), with a supply of its own, so that
+one, two or all can lose power. Clients come by one network, and members talk by another: where a
+node has a fence, its clients come when `rem-up-to-date` lets them in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Self
+
+from lab.clients.process import ClientProcess
+from lab.errors import HangError
+from lab.machine.files import MachineFiles
+from lab.machine.network import TapNetwork, namespace_name
+from lab.paths import repo_dir
+from lab.setup.products import Root
+from lab.testbed.cluster_network import (
+    CLIENTS,
+    PEERS,
+    ClusterNetwork,
+    NodeNetwork,
+    address_of,
+    mac_of,
+)
+from lab.testbed.vm_host import DEBIAN, Cut, Fence, VmHost
+
+NODES = 3
+RAM_BYTES = 384 << 20
+# Three hosts share the CPUs of this one: a save may wait for others.
+HOLD_UP_US = 1_000_000
+SERVICE = "rem"
+REDIS, SENTINEL, ETCD, ETCD_PEERS = 6379, 26379, 2379, 2380
+# Without power for so long, a member is replaced. Nodes execute under TCG on shared CPUs, so these
+# are ten times those of a data centre.
+REDIS_DOWN_MS = 3000
+ETCD_HEARTBEAT_MS, ETCD_ELECTION_MS = 500, 5000
+UP_LIMIT_S = 240.0
+AGREE_LIMIT_S = 120.0
+POLL_S = 0.2
+
+
+def peers_address(node: int) -> str:
+    return address_of(PEERS, node)
+
+
+def redis_words(node: int) -> str:
+    """redis keeps all in memory: what a node has after a cut is what its memory has."""
+    words = (
+        f"redis-server --port {REDIS} --bind 0.0.0.0 --protected-mode no --daemonize yes "
+        f"--save '' --appendonly no --dir /run --enable-debug-command yes "
+        f"--replica-announce-ip {peers_address(node)} --repl-backlog-size 16mb "
+        f"--repl-diskless-load on-empty-db --logfile /run/redis.log"
+    )
+    return words + (f" --replicaof {peers_address(0)} {REDIS}" if node else "")
+
+
+def sentinel_lines(node: int) -> list[str]:
+    return [
+        f"port {SENTINEL}",
+        "bind 0.0.0.0",
+        "protected-mode no",
+        "daemonize yes",
+        "dir /run",
+        "logfile /run/sentinel.log",
+        f"sentinel announce-ip {peers_address(node)}",
+        f"sentinel monitor {SERVICE} {peers_address(0)} {REDIS} {NODES // 2 + 1}",
+        f"sentinel down-after-milliseconds {SERVICE} {REDIS_DOWN_MS}",
+        f"sentinel failover-timeout {SERVICE} 20000",
+    ]
+
+
+def etcd_words(node: int) -> str:
+    members = ",".join(f"n{one}=http://{peers_address(one)}:{ETCD_PEERS}" for one in range(NODES))
+    return (
+        f"etcd --name n{node} --data-dir /var/lib/rem-etcd --initial-cluster {members} "
+        f"--listen-peer-urls http://{peers_address(node)}:{ETCD_PEERS} "
+        f"--initial-advertise-peer-urls http://{peers_address(node)}:{ETCD_PEERS} "
+        f"--listen-client-urls http://0.0.0.0:{ETCD} "
+        f"--advertise-client-urls http://{address_of(CLIENTS, node)}:{ETCD} "
+        f"--heartbeat-interval {ETCD_HEARTBEAT_MS} --election-timeout {ETCD_ELECTION_MS} "
+        f"--pre-vote --initial-cluster-state new"
+    )
+
+
+@dataclass
+class Node(VmHost):
+    """One host with one guest of Debian, in the networks of its cluster."""
+
+    namespace: str = ""
+    index: int = 0
+    has_fence: bool = True
+
+    @property
+    def address(self) -> str:
+        return peers_address(self.index)
+
+    def make_network(self) -> TapNetwork:
+        return NodeNetwork(self.namespace, self.index)
+
+    def cards(self) -> list[str]:
+        assert isinstance(self.network, NodeNetwork)
+        words = []
+        for bridge in (PEERS, CLIENTS):
+            words += ["-netdev", self.network.netdev_of(bridge)]
+            card = f"virtio-net-pci,netdev={bridge},mac={mac_of(bridge, self.index)},romfile="
+            words += ["-device", card]
+        return words
+
+    def fence(self) -> Fence | None:
+        if not self.has_fence:
+            return None
+        program = str(repo_dir() / "vm" / "fence" / "rem-up-to-date")
+        words = ["--redis", f"{SERVICE}:{REDIS}:{SENTINEL}", "--etcd", str(ETCD)]
+        members = [peers_address(self.index), *map(peers_address, _others(self.index))]
+        return Fence(CLIENTS, (program, *words, *members))
+
+    def set_fence(self, has_fence: bool) -> None:
+        """From the next power-on."""
+        self.has_fence = has_fence
+        self.guests = [replace(guest, fence=self.fence()) for guest in self.guests]
+        self.write_config()
+
+    def start_services(self) -> None:
+        own = address_of(CLIENTS, self.index)
+        conf = "\\n".join(sentinel_lines(self.index))
+        self.run_in_guest(f"ip link set eth1 up && ip addr add {own}/24 dev eth1")
+        self.run_in_guest(redis_words(self.index))
+        self.run_in_guest(
+            f"printf '{conf}\\n' >/run/sentinel.conf && redis-server /run/sentinel.conf --sentinel"
+        )
+        self.run_in_guest(f"{etcd_words(self.index)} </dev/null >/run/etcd.log 2>&1 &")
+
+
+def _others(node: int) -> list[int]:
+    return [one for one in range(NODES) if one != node]
+
+
+class Cluster:
+    """Use as a context: all nodes are on, and their services agree."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._stack = ExitStack()
+        self.nodes: list[Node] = []
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self.network = ClusterNetwork(namespace_name(MachineFiles.of(self.name)), NODES)
+            self.network.setup()
+            stack.callback(self.network.teardown)
+            for index in range(NODES):
+                node = Node(
+                    f"{self.name}-{index}",
+                    root=Root.having("etcd-server"),
+                    hold_up_us=HOLD_UP_US,
+                    ram_bytes=RAM_BYTES,
+                    namespace=self.network.namespace,
+                    index=index,
+                )
+                self.nodes.append(stack.enter_context(node))
+            self._each(Node.power_on, range(NODES))
+            self._each(_start, range(NODES))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def _each(self, what: Callable[[Node], Any], nodes: Iterable[int]) -> list[Any]:
+        """At once on each of these nodes."""
+        chosen = [self.nodes[index] for index in nodes]
+        with ThreadPoolExecutor(len(chosen)) as pool:
+            return list(pool.map(what, chosen))
+
+    def cut(self, nodes: Iterable[int], announced: bool = True) -> list[Cut]:
+        """The power of these nodes fails at once."""
+
+        def one(node: Node) -> Cut:
+            node.guest.close()
+            return node.cut(announced)
+
+        return self._each(one, nodes)
+
+    def power_on(self, nodes: Iterable[int]) -> list[dict[str, Any]]:
+        """Their power returns; the status of each node's guest."""
+        return [status[DEBIAN] for status in self._each(Node.power_on, nodes)]
+
+    def fenced(self) -> list[int]:
+        """Nodes whose clients are kept away."""
+        return [node.index for node in self.nodes if node.is_on and node.status()[DEBIAN]["fenced"]]
+
+    def clients(self, kind: str) -> ClientProcess:
+        """`replicas`: of redis. `registers`: of etcd."""
+        nodes = ",".join(address_of(CLIENTS, node) for node in range(NODES))
+        return ClientProcess.beside(self.network, kind, nodes=nodes)
+
+    def wait(self, is_so: Callable[[], bool], what: str, limit_s: float = AGREE_LIMIT_S) -> None:
+        """Until it is so; HangError if it does not become so."""
+        end_s = time.monotonic() + limit_s
+        while not is_so():
+            if time.monotonic() > end_s:
+                raise HangError(f"{what}: not within {limit_s:g} s")
+            time.sleep(POLL_S)
+
+
+def _start(node: Node) -> None:
+    node.wait_up(UP_LIMIT_S)
+    node.start_services()
