@@ -65,3 +65,46 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use remanence_vm::record::Verdict;
+
+    const PAGE: &str = include_str!("../../man/rem-vm.8");
+
+    /// What the parser would have taken, by its own words.
+    fn expected(text: &str) -> Vec<String> {
+        let why = Config::parse(text).unwrap_err();
+        let names = why.split("expected").nth(1).unwrap_or_default();
+        let quoted = names.split('`').skip(1).step_by(2);
+        quoted.map(str::to_owned).collect()
+    }
+
+    /// Goal: the manual page has every command, every key, and every reason.
+    #[test]
+    fn manual_page_is_complete() {
+        for command in Words::command().get_subcommands() {
+            let line = format!("rem-vm {} CONFIG", command.get_name());
+            assert!(PAGE.contains(&line), "{line}");
+        }
+        let top = expected("nothing = 1");
+        let guest = expected("folder = \"/\"\nhold_up_us = 1\n[[guest]]\nnothing = 1");
+        assert!(top.len() >= 4 && guest.len() >= 11, "{top:?} {guest:?}");
+        for key in top.iter().chain(&guest).filter(|key| *key != "guest") {
+            assert!(PAGE.contains(&format!(".B {key}\n")), "{key}");
+        }
+        let verdicts = [
+            Verdict::Enter(1),
+            Verdict::Empty,
+            Verdict::NoRecord,
+            Verdict::Consumed,
+            Verdict::ConsumedDamaged,
+            Verdict::CommitDamaged,
+        ];
+        for verdict in verdicts {
+            assert!(PAGE.contains(verdict.name()), "{}", verdict.name());
+        }
+    }
+}
