@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -14,6 +15,10 @@ pub struct Config {
     pub folder: PathBuf,
     /// How long power lasts after PWR_OK dropped.
     pub hold_up_us: u64,
+    /// What the supply holds then, if that is to bound the hold-up, too.
+    pub energy_mj: Option<u64>,
+    /// What the host draws while it saves.
+    pub draw_mw: Option<u64>,
     /// QEMU, by its name or path.
     #[serde(default = "qemu")]
     pub qemu: PathBuf,
@@ -126,10 +131,36 @@ impl Config {
                 return Err(format!("two guests have the name {}", guest.name));
             }
         }
-        if config.hold_up_us == 0 {
-            return Err("hold_up_us is 0: nothing could be saved".to_owned());
+        if config.energy_mj.is_some() && config.draw_mw.is_none() {
+            return Err("energy_mj: give draw_mw, too".to_owned());
+        }
+        if config.draw_mw == Some(0) {
+            return Err("draw_mw is 0: give what the host draws while it saves".to_owned());
+        }
+        if config.hold_up().is_zero() {
+            return Err("the hold-up is 0: nothing could be saved".to_owned());
         }
         Ok(config)
+    }
+
+    /// How long saves may take: until the supply ends, or what it holds is drawn.
+    #[must_use]
+    pub fn hold_up(&self) -> Duration {
+        let time = Duration::from_micros(self.hold_up_us);
+        match (self.energy_mj, self.draw_mw) {
+            (Some(energy_mj), Some(draw_mw)) => {
+                let us = u128::from(energy_mj) * 1_000_000 / u128::from(draw_mw.max(1));
+                time.min(Duration::from_micros(u64::try_from(us).unwrap_or(u64::MAX)))
+            }
+            _ => time,
+        }
+    }
+
+    /// What the host draws in a time; none if its draw is not known.
+    #[must_use]
+    pub fn energy_mj(&self, time: Duration) -> Option<u64> {
+        let uj = u128::from(self.draw_mw?) * time.as_micros() / 1000;
+        Some(u64::try_from(uj / 1000).unwrap_or(u64::MAX))
     }
 
     /// From a file.
@@ -205,6 +236,18 @@ mod tests {
         assert_eq!(config.guests[0].priority, 0);
     }
 
+    /// Goal: what ends first bounds the saves. 500 mJ last for 5 ms at 100 W.
+    #[test]
+    fn energy_bounds_the_hold_up() {
+        let with = |keys: &str| Config::parse(&GUEST.replace("hold_up_us", keys)).unwrap();
+        let full = with("energy_mj = 500\ndraw_mw = 100000\nhold_up_us");
+        assert_eq!(full.hold_up(), Duration::from_millis(5));
+        assert_eq!(full.energy_mj(full.hold_up()), Some(500));
+        let ample = with("energy_mj = 5000\ndraw_mw = 100000\nhold_up_us");
+        assert_eq!(ample.hold_up(), Duration::from_millis(10));
+        assert_eq!(with("hold_up_us").energy_mj(Duration::MAX), None);
+    }
+
     /// Goal: each fault is one line that names it.
     #[test]
     fn faults_are_named() {
@@ -212,7 +255,14 @@ mod tests {
             ("\"a\"", "\"../a\"", "no name"),
             ("1048576", "1000", "ram_bytes"),
             ("1048576", "1048577", "ram_bytes"),
-            ("10000", "0", "hold_up_us"),
+            ("10000", "0", "hold-up is 0"),
+            ("hold_up_us", "energy_mj = 1\nhold_up_us", "draw_mw"),
+            ("hold_up_us", "draw_mw = 0\nhold_up_us", "draw_mw is 0"),
+            (
+                "hold_up_us",
+                "energy_mj = 0\ndraw_mw = 9\nhold_up_us",
+                "hold-up is 0",
+            ),
             ("name =", "nmae =", "nmae"),
             (
                 "ram_bytes",

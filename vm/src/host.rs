@@ -179,10 +179,6 @@ impl Host {
         Ok(host)
     }
 
-    fn hold_up(&self) -> Duration {
-        Duration::from_micros(self.config.hold_up_us)
-    }
-
     /// Rehearses each save, and decides who is persistent.
     fn admit(&mut self) {
         for slot in &mut self.slots {
@@ -202,14 +198,15 @@ impl Host {
                 save: slot.save,
             })
             .collect();
-        let places = budget::admit(&requests, self.hold_up(), at_once());
+        let places = budget::admit(&requests, self.config.hold_up(), at_once());
         for (slot, place) in self.slots.iter_mut().zip(places) {
             slot.place = place;
             let name = &slot.guest.config.name;
             if !place.admitted {
                 (self.print)(&format!(
-                    "{name}: NOT persistent: its save takes up to {:?} and the hold-up is {} us",
-                    place.bound, self.config.hold_up_us
+                    "{name}: NOT persistent: its save takes up to {:?} and the hold-up is {:?}",
+                    place.bound,
+                    self.config.hold_up()
                 ));
             }
         }
@@ -217,7 +214,7 @@ impl Host {
 
     /// All guests stop; those that are persistent, or all, are saved, the important ones first.
     fn save(&mut self, began: Instant, all: bool) {
-        let limit = self.hold_up();
+        let limit = self.config.hold_up();
         let mut order: Vec<&mut Slot> = self.slots.iter_mut().collect();
         order.sort_by_key(|slot| std::cmp::Reverse(slot.guest.config.priority));
         // CPUs of guests take the host's: none runs while others are saved.
@@ -276,6 +273,7 @@ impl Host {
                     "save_us": slot.save.as_micros(),
                     "state_bytes": slot.state_bytes,
                     "bound_us": slot.place.bound.as_micros(),
+                    "bound_mj": self.config.energy_mj(slot.place.bound),
                     "fenced": slot.is_fenced,
                     "failed": failed,
                 })
@@ -297,7 +295,7 @@ impl Host {
             })
             .collect();
         let all = [guests, failed].concat();
-        json!({"hold_up_us": self.config.hold_up_us, "guests": all})
+        json!({"hold_up_us": self.config.hold_up().as_micros(), "guests": all})
     }
 
     /// Serves until the host ends by [`ask`] `stop`, or all guests have ended after a drop of power.
