@@ -136,6 +136,11 @@ class VmHost:
         netdev = self.network.netdev()
         return ["-netdev", netdev, "-device", f"virtio-net-pci,netdev=rem-net,mac={MAC},romfile="]
 
+    def space(self) -> list[str]:
+        """The beginning of a command line all of whose processes end with the first one."""
+        pids = ["unshare", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"]
+        return [*self.network.exec_prefix(), *pids]
+
     def fence(self) -> Fence | None:
         """Of the guest of Debian."""
         return None
@@ -199,8 +204,7 @@ class VmHost:
         assert self.program is not None
         power = self.media / "power.sock"
         power.unlink(missing_ok=True)
-        space = ["unshare", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"]
-        words = [*self.network.exec_prefix(), *space, str(self.program), "run", str(self.config)]
+        words = [*self.space(), str(self.program), "run", str(self.config)]
         log = self.files.directory / "host.log"
         with log.open("ab") as to:
             self._host = spawn_bound(words, stdout=to, stderr=to)

@@ -4,7 +4,6 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use remanence_format::RemVmBody;
@@ -16,14 +15,18 @@ use crate::fence;
 use crate::image::{self, Source};
 use crate::lock::Lock;
 use crate::memory::{Id, Memory};
-use crate::qemu;
+use crate::qemu::{self, Process};
 use crate::qmp::{Qmp, QmpError};
 use crate::record::{self, Record, Verdict};
+use crate::takeover::{self, Holder};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 const RESTORE_LIMIT: Duration = Duration::from_secs(60);
 const RESUMED: &str = "resume";
+const TAKEN_OVER: &str = "taken-over";
 const DIFFERS: &str = "machine-differs";
+/// What the QEMU that runs was started as.
+const RUNNING: &str = "machine.running";
 const REASON_MAX: usize = 400;
 
 /// What went wrong, in one line.
@@ -95,7 +98,7 @@ pub struct Guest {
     version: String,
     next: u32,
     qmp: Qmp,
-    child: Child,
+    process: Process,
 }
 
 fn state_file(folder: &Path, sequence: u32) -> PathBuf {
@@ -129,7 +132,6 @@ struct Parts<'a> {
     ram: PathBuf,
     record: &'a Record,
     memory: &'a Memory,
-    lock: &'a Lock,
     qemu: &'a Path,
     version: &'a str,
 }
@@ -139,19 +141,19 @@ struct Up {
     reason: String,
     away: Duration,
     next: u32,
-    child: Child,
+    process: Process,
     qmp: Qmp,
 }
 
 impl Parts<'_> {
     /// The image's guest, once; or a cold boot with the reason.
-    fn bring_up(&self) -> Result<Up, GuestError> {
+    fn bring_up(&self, lock: &Lock) -> Result<Up, GuestError> {
         let path = self.folder.join("record");
         let mut reason = match self.image()? {
             Ok(body) => {
                 let sequence = body.sequence;
                 // A QEMU that cannot even start costs no image: it is consumed only now.
-                let (mut child, mut qmp) = self.start(true)?;
+                let (mut process, mut qmp) = self.start(lock, true)?;
                 image::enter(self.record, sequence).at(&path)?;
                 match restore(&mut qmp, self.config, self.folder, sequence) {
                     Ok(()) => {
@@ -159,13 +161,12 @@ impl Parts<'_> {
                             reason: RESUMED.to_owned(),
                             away: since(body.saved_s),
                             next: sequence.saturating_add(1),
-                            child,
+                            process,
                             qmp,
                         });
                     }
                     Err(error) => {
-                        let _ = child.kill();
-                        let _ = child.wait();
+                        process.end();
                         format!("restore-failed: {error}")
                     }
                 }
@@ -178,12 +179,41 @@ impl Parts<'_> {
         reason.truncate(REASON_MAX);
         let next = self.record.close_all().at(&path)?;
         self.memory.begin_anew().at(&self.ram)?;
-        let (child, qmp) = self.start(false)?;
+        let (process, qmp) = self.start(lock, false)?;
         Ok(Up {
             reason,
             away: Duration::ZERO,
             next,
-            child,
+            process,
+            qmp,
+        })
+    }
+
+    /// A QEMU that has run its guest without a rem-vm: its clients wait at the fence, no older
+    /// image can be entered, and its CPUs go on if a save had stopped them.
+    fn take_over(&self, process: Process, mut qmp: Qmp) -> Result<Up, GuestError> {
+        let kept = fs::read_to_string(self.folder.join(RUNNING)).unwrap_or_default();
+        let now = Description::of(self.config, self.version);
+        if kept != now.text() {
+            let difference = now.difference(&kept);
+            return Err(GuestError::Held(format!(
+                "it runs, and {DIFFERS}: {difference}"
+            )));
+        }
+        let path = self.folder.join("record");
+        let next = self.record.close_all().at(&path)?;
+        qmp.leave_memory_in_place()?;
+        if let Some(fence) = &self.config.fence {
+            fence::set_link(&mut qmp, fence, false)?;
+        }
+        if qmp.status()? != "running" {
+            qmp.execute("cont", &Value::Null)?;
+        }
+        Ok(Up {
+            reason: TAKEN_OVER.to_owned(),
+            away: Duration::ZERO,
+            next,
+            process,
             qmp,
         })
     }
@@ -218,21 +248,24 @@ impl Parts<'_> {
     }
 
     /// Starts QEMU; for an image, it waits for one.
-    fn start(&self, incoming: bool) -> Result<(Child, Qmp), GuestError> {
+    fn start(&self, lock: &Lock, incoming: bool) -> Result<(Process, Qmp), GuestError> {
         let socket = self.folder.join("qmp.sock");
         let log = self.folder.join("qemu.log");
         let words = qemu::arguments(self.config, &self.ram, &socket, incoming);
-        let mut child = qemu::start(self.qemu, &words, self.lock, &log).at(self.qemu)?;
-        let runs = || matches!(child.try_wait(), Ok(None));
-        let began = Qmp::connect(&socket, CONNECT_LIMIT, runs).and_then(|mut qmp| {
+        let mut process = Process::start(self.qemu, &words, lock, &log).at(self.qemu)?;
+        let began = Qmp::connect(&socket, CONNECT_LIMIT, || process.runs()).and_then(|mut qmp| {
             qmp.leave_memory_in_place()?;
             Ok(qmp)
         });
         match began {
-            Ok(qmp) => Ok((child, qmp)),
+            Ok(qmp) => {
+                let kept = self.folder.join(RUNNING);
+                let now = Description::of(self.config, self.version);
+                fs::write(&kept, now.text()).at(&kept)?;
+                Ok((process, qmp))
+            }
             Err(error) => {
-                let _ = child.kill();
-                let _ = child.wait();
+                process.end();
                 let told = fs::read_to_string(&log).unwrap_or_default();
                 let why = told.lines().last().unwrap_or_default();
                 Err(GuestError::File {
@@ -354,8 +387,7 @@ impl Guest {
     ) -> Result<Self, GuestError> {
         let began = Instant::now();
         fs::create_dir_all(folder).at(folder)?;
-        let path = folder.join("lock");
-        let lock = Lock::take(&path).at(&path)?;
+        let holder = takeover::holder(folder).at(&folder.join("lock"))?;
         let path = folder.join("record");
         let record = Record::open(&path).at(&path)?;
         let ram = config.ram.clone().unwrap_or_else(|| folder.join("ram"));
@@ -366,11 +398,13 @@ impl Guest {
             ram: ram.clone(),
             record: &record,
             memory: &memory,
-            lock: &lock,
             qemu,
             version,
         };
-        let up = parts.bring_up()?;
+        let up = match holder {
+            Holder::Nobody(lock) => parts.bring_up(&lock)?,
+            Holder::Qemu(process, qmp) => parts.take_over(process, qmp)?,
+        };
         let ram_id = memory.id().at(&ram)?.unwrap_or_default();
         Ok(Self {
             config: config.clone(),
@@ -385,7 +419,7 @@ impl Guest {
             version: version.to_owned(),
             next: up.next,
             qmp: up.qmp,
-            child: up.child,
+            process: up.process,
             record,
             memory,
         })
@@ -393,7 +427,13 @@ impl Guest {
 
     /// Whether QEMU still runs.
     pub fn runs(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+        self.process.runs()
+    }
+
+    /// Whether it goes on from an image, or has never stopped: it may have missed something.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        self.boot.resumed || self.boot.reason == TAKEN_OVER
     }
 
     /// CPUs stop; requests to disks that are under way are completed.
@@ -476,7 +516,6 @@ impl Guest {
         while self.runs() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.end();
     }
 }

@@ -18,6 +18,7 @@ use crate::budget::{self, Place, Request};
 use crate::config::{Config, GuestConfig};
 use crate::fence;
 use crate::guest::{Guest, GuestError, Saved};
+use crate::lock::Lock;
 use crate::qemu;
 use crate::supply::{Power, Wire};
 
@@ -96,6 +97,7 @@ pub struct Host {
     failed: Vec<(String, String)>,
     wire: Wire,
     print: fn(&str),
+    _only: Lock,
 }
 
 impl std::fmt::Debug for Host {
@@ -137,6 +139,8 @@ impl Host {
     pub fn power_on(config: Config, print: fn(&str)) -> Result<Self, String> {
         let folder = config.folder.display().to_string();
         private(&config.folder).map_err(|error| format!("{folder}: {error}"))?;
+        let only = Lock::take(&config.folder.join("host.lock"));
+        let only = only.map_err(|error| format!("{folder}: {error}"))?;
         let version = qemu::version(&config.qemu)?;
         let found: Vec<Result<Guest, GuestError>> = thread::scope(|scope| {
             let jobs: Vec<_> = config
@@ -174,6 +178,7 @@ impl Host {
             failed,
             wire: Wire::default(),
             print,
+            _only: only,
         };
         host.admit();
         Ok(host)
@@ -322,7 +327,7 @@ impl Host {
             }
         });
         for (index, slot) in self.slots.iter_mut().enumerate() {
-            if slot.guest.boot.resumed {
+            if slot.guest.goes_on() {
                 slot.watch(index, slot.guest.boot.away, &to);
             }
         }

@@ -19,3 +19,4 @@ pub mod qemu;
 pub mod qmp;
 pub mod record;
 pub mod supply;
+pub mod takeover;

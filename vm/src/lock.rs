@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One process at a time has a guest, and its QEMU counts: it may outlive the program that started
-//! it, and goes on storing to the guest's memory.
+//! it, and goes on storing to the guest's memory. One process at a time has a host's folder.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -26,12 +28,28 @@ impl Lock {
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
             let error = io::Error::from(error);
             if error.kind() == io::ErrorKind::WouldBlock {
-                let why = "the guest runs already: end its QEMU, or the rem-vm that has it";
+                let why = "it is in use: end the rem-vm that has it, or its QEMU";
                 return io::Error::new(error.kind(), why);
             }
             error
         })?;
         Ok(Self(file))
+    }
+
+    /// Takes it when its holder, who is about to end, has ended.
+    ///
+    /// # Errors
+    /// As [`Lock::take`], after *limit*.
+    pub fn take_within(path: &Path, limit: Duration) -> io::Result<Self> {
+        let end = Instant::now() + limit;
+        loop {
+            match Self::take(path) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < end => {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                other => return other,
+            }
+        }
     }
 
     /// For the standard input of a process that is to hold it, too.

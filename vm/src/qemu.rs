@@ -7,6 +7,12 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::config::GuestConfig;
 use crate::lock::Lock;
@@ -72,18 +78,70 @@ pub fn version(qemu: &Path) -> Result<String, String> {
         .ok_or_else(|| failed("is no QEMU: `--version` names none"))
 }
 
-/// Starts it; it holds the guest's lock, and what it prints goes to the log.
-///
-/// # Errors
-/// Those of starting a process.
-pub fn start(qemu: &Path, arguments: &[OsString], lock: &Lock, log: &Path) -> io::Result<Child> {
-    let log = File::options().append(true).create(true).open(log)?;
-    Command::new(qemu)
-        .args(arguments)
-        .stdin(lock.to_pass()?)
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .spawn()
+/// A QEMU, started here or by a rem-vm that has ended.
+#[derive(Debug)]
+pub enum Process {
+    /// Our own.
+    Child(Child),
+    /// One that was there.
+    Found(OwnedFd),
+}
+
+const END_LIMIT: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_millis(5);
+
+impl Process {
+    /// Starts it; it holds the guest's lock, and what it prints goes to the log.
+    ///
+    /// # Errors
+    /// Those of starting a process.
+    pub fn start(qemu: &Path, arguments: &[OsString], lock: &Lock, log: &Path) -> io::Result<Self> {
+        let log = File::options().append(true).create(true).open(log)?;
+        let child = Command::new(qemu)
+            .args(arguments)
+            .stdin(lock.to_pass()?)
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()?;
+        Ok(Self::Child(child))
+    }
+
+    /// One that runs.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn found(pid: Pid) -> io::Result<Self> {
+        Ok(Self::Found(pidfd_open(pid, PidfdFlags::empty())?))
+    }
+
+    /// Whether it has not ended.
+    pub fn runs(&mut self) -> bool {
+        match self {
+            Self::Child(child) => matches!(child.try_wait(), Ok(None)),
+            Self::Found(process) => {
+                // A pidfd is readable when its process has ended.
+                let mut one = [PollFd::new(process, PollFlags::IN)];
+                poll(&mut one, Some(&Timespec::default())).is_ok_and(|ended| ended == 0)
+            }
+        }
+    }
+
+    /// Kills it, and waits until it has ended.
+    pub fn end(&mut self) {
+        match self {
+            Self::Child(child) => {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            Self::Found(process) => {
+                let _ = pidfd_send_signal(&*process, Signal::KILL);
+                let end = Instant::now() + END_LIMIT;
+                while self.runs() && Instant::now() < end {
+                    thread::sleep(POLL);
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]

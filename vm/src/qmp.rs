@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
 use serde_json::{Value, json};
 
 /// A command that failed.
@@ -56,14 +57,45 @@ impl Qmp {
                 Err(_) => std::thread::sleep(POLL),
             }
         };
-        stream.set_read_timeout(Some(LIMIT))?;
+        Self::greet(stream, LIMIT)
+    }
+
+    /// Connects to one that listens, and greets in *limit*.
+    ///
+    /// # Errors
+    /// If it does not: it has another connection, or has ended.
+    pub fn connect_within(path: &Path, limit: Duration) -> Result<Self, QmpError> {
+        Self::greet(UnixStream::connect(path)?, limit)
+    }
+
+    fn greet(stream: UnixStream, limit: Duration) -> Result<Self, QmpError> {
+        stream.set_read_timeout(Some(limit))?;
         stream.set_write_timeout(Some(LIMIT))?;
         let mut qmp = Self {
             reader: BufReader::new(stream),
         };
         qmp.line()?;
         qmp.execute("qmp_capabilities", &Value::Null)?;
+        qmp.reader.get_ref().set_read_timeout(Some(LIMIT))?;
         Ok(qmp)
+    }
+
+    /// The process at the other end.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn peer(&self) -> io::Result<Pid> {
+        let credentials = rustix::net::sockopt::socket_peercred(self.reader.get_ref())?;
+        Ok(credentials.pid)
+    }
+
+    /// What the guest's CPUs do, in QEMU's words: `running`, `paused`, `postmigrate`, ...
+    ///
+    /// # Errors
+    /// As in [`QmpError`].
+    pub fn status(&mut self) -> Result<String, QmpError> {
+        let found = self.execute("query-status", &Value::Null)?;
+        Ok(found["status"].as_str().unwrap_or_default().to_owned())
     }
 
     fn line(&mut self) -> Result<Value, QmpError> {

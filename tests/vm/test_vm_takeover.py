@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A `rem-vm` that ends leaves its guests running, and the next one takes them over.
+
+Goal: the guest never stops, is saved again at the next cut, and nothing older is entered. Method:
+memtest86+ as the guest, `rem-vm` gets SIGKILL, and another one is started. What cannot be taken
+over is refused by name: a guest whose `rem-vm` runs, one that runs with other arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.setup.memtest import Memtest
+from lab.setup.products import need
+from lab.testbed.vm_host import VmGuest, VmHost
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
+
+NAME = "memtest"
+RAM_BYTES = 48 << 20
+LIMIT_S = 60.0
+
+
+class OpenHost(VmHost):
+    """Its QEMUs outlive `rem-vm`; they are killed by name."""
+
+    def space(self) -> list[str]:
+        return self.network.exec_prefix()
+
+    def kill(self) -> None:
+        for pid in self.qemus():
+            os.kill(pid, signal.SIGKILL)
+        super().kill()
+
+    def qemus(self) -> list[int]:
+        """Processes that have this host's sockets as arguments."""
+        found = subprocess.run(
+            ["pgrep", "-f", f"qemu.*{re.escape(str(self.media))}"],
+            check=False, capture_output=True, text=True,
+        )  # fmt: skip
+        return [int(pid) for pid in found.stdout.split()]
+
+    def end_program(self) -> None:
+        """SIGKILL for `rem-vm` alone."""
+        assert self._host is not None
+        self._host.kill()
+        self._host.wait()
+        self._host = None
+        self.supply.power_off()
+
+    def run_second(self) -> str:
+        """What another `rem-vm` of the same folder says."""
+        words = [*self.space(), str(self.program), "run", str(self.config)]
+        done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=LIMIT_S)
+        assert done.returncode != 0
+        return done.stderr
+
+    def draws(self) -> bool:
+        """Whether the guest runs: its clock is drawn."""
+        path = self.files.directory / "memtest.log"
+        before = path.stat().st_size if path.exists() else 0
+        end_s = time.monotonic() + LIMIT_S
+        while not path.exists() or path.stat().st_size == before:
+            if time.monotonic() > end_s:
+                return False
+            time.sleep(0.1)
+        return True
+
+
+@pytest.fixture
+def host() -> Iterator[OpenHost]:
+    with OpenHost("test-vm-takeover", debian=False) as host:
+        console = host.files.directory / "memtest.log"
+        words = ["-nodefaults", "-display", "none", "-no-user-config", "-serial", f"file:{console}"]
+        words += ["-kernel", str(need(Memtest())), "-append", "console=ttyS0,115200"]
+        host.add(VmGuest(NAME, tuple(words), RAM_BYTES))
+        host.power_on()
+        assert host.draws()
+        yield host
+
+
+def errors(host: VmHost) -> set[str]:
+    text = (host.files.directory / "memtest.log").read_text(encoding="latin-1")
+    return set(re.findall(r"Errors:\s*(\d+)", text))
+
+
+def test_guest_is_taken_over_and_saved_again(host: OpenHost) -> None:
+    before = host.qemus()
+    host.end_program()
+    assert host.draws()
+    guest = host.power_on()[NAME]
+    assert guest["reason"] == "taken-over"
+    assert guest["persistent"]
+    assert host.qemus() == before
+    assert host.draws()
+    assert host.cut().stopped
+    assert host.power_on()[NAME]["reason"] == "resume"
+    assert host.draws()
+    assert errors(host) == {"0"}
+
+
+def test_nothing_older_is_entered_after_that(host: OpenHost) -> None:
+    assert host.cut().stopped
+    assert host.power_on()[NAME]["resumed"]
+    host.end_program()
+    host.power_on()
+    assert host.draws()
+    host.cut(announced=False)
+    assert host.power_on()[NAME]["reason"] == "already-consumed"
+
+
+def test_guest_that_a_save_had_stopped_goes_on(host: OpenHost) -> None:
+    host.supply.set_power_ok(False)
+    assert host.supply.wire is not None
+    assert host.supply.wire.stopped.wait(10)
+    host.end_program()
+    assert host.power_on()[NAME]["reason"] == "taken-over"
+    assert host.draws()
+    host.cut(announced=False)
+    assert host.power_on()[NAME]["reason"] == "already-consumed"
+
+
+def test_host_whose_program_runs_is_refused(host: OpenHost) -> None:
+    assert "it is in use" in host.run_second()
+    assert host.draws()
+    assert host.cut().stopped
+
+
+def test_guest_that_runs_with_other_arguments_is_left_alone(host: OpenHost) -> None:
+    text = host.config.read_text()
+    host.end_program()
+    host.config.write_text(text.replace("115200", "9600"))
+    guest = host.power_on()[NAME]
+    assert "held: it runs, and machine-differs" in guest["failed"]
+    assert host.draws()
+    host.end_program()
+    host.config.write_text(text)
+    assert host.power_on()[NAME]["reason"] == "taken-over"
+
+
+def test_process_that_is_not_its_qemu_is_refused(host: OpenHost) -> None:
+    """The lock is held by somebody else, and nobody answers."""
+    host.kill()
+    lock = Path(host.media / NAME / "lock")
+    holder = subprocess.Popen(["flock", str(lock), "sleep", "60"])
+    try:
+        end_s = time.monotonic() + LIMIT_S
+        while subprocess.run(["flock", "-n", str(lock), "true"], check=False).returncode == 0:
+            assert time.monotonic() < end_s
+            time.sleep(0.05)
+        assert "it is in use" in host.power_on()[NAME]["failed"]
+    finally:
+        holder.kill()
+        holder.wait()
+        subprocess.run(["pkill", "-f", "^sleep 60$"], check=False)
