@@ -25,8 +25,8 @@ from lab.clients.writers import Writers
 OPERATIONS = {
     Writers: ("status", "hold", "verify", "resume"),
     Peers: ("status",),
-    Replicas: ("status", "members", "digests", "verify"),
-    Registers: ("status", "members", "move_leader", "end"),
+    Replicas: ("status", "members", "digests", "fill", "verify"),
+    Registers: ("status", "members", "move_leader", "fill", "end"),
 }
 OF_NODES: dict[str, type[Replicas] | type[Registers]] = {
     "replicas": Replicas,

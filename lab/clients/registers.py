@@ -164,20 +164,21 @@ class Registers:
                     "leader": answer.get("leader", "0"),
                     "term": int(answer["raftTerm"]),
                     "index": int(answer["raftIndex"]),
-                    "copies": self._copies(node),
+                    "applied": int(answer.get("raftAppliedIndex", answer["raftIndex"])),
+                    "copies": self._metric(node, "etcd_network_snapshot_receive_success"),
+                    "received_bytes": self._metric(node, "etcd_network_peer_received_bytes_total"),
                 }
             connection.close()
             found.append(one)
         return found
 
     @staticmethod
-    def _copies(node: str) -> int:
-        """Whole copies of the data that a member has received (a metric of its own)."""
+    def _metric(node: str, name: str) -> int:
+        """A member's own counter, of all its peers together."""
         connection = http.client.HTTPConnection(node, PORT, timeout=ASK_LIMIT_S)
         connection.request("GET", "/metrics")
         lines = connection.getresponse().read().decode().splitlines()
         connection.close()
-        name = "etcd_network_snapshot_receive_success"
         return int(sum(float(line.split()[-1]) for line in lines if line.startswith(name)))
 
     def move_leader(self, node: int) -> bool:
@@ -192,6 +193,14 @@ class Registers:
                     ask(connection, path, {"targetID": members[node]["id"]})
                     return True
         return False
+
+    def fill(self, keys: int, value_bytes: int) -> None:
+        """So many large keys more."""
+        connection = http.client.HTTPConnection(self.nodes[0], PORT)
+        value = encode("v" * value_bytes)
+        for key in range(keys):
+            ask(connection, "/v3/kv/put", {"key": encode(f"fill{key}"), "value": value})
+        connection.close()
 
     def end(self, path: str) -> dict[str, Any]:
         """Clients end; each key is read once more by each member, and the history is written."""

@@ -33,6 +33,8 @@ PAUSE_S = 0.02
 AGAIN_S = 0.2
 WRITER_LIMIT_S, ASK_LIMIT_S = 3.0, 2.0
 VERIFY_LIMIT_S = 60.0
+FILL = """local value = string.rep("v", ARGV[1])
+for i = 1, ARGV[2] do redis.call("set", "fill:" .. i, value) end"""
 COUNTERS = ("sync_full", "sync_partial_ok", "sync_partial_err")
 
 
@@ -175,6 +177,7 @@ class Replicas:
                 info = redis.info()
                 one = {name: info[name] for name in ("role", "master_repl_offset", *COUNTERS)}
                 one["link"] = info.get("master_link_status", "up")
+                one["received_bytes"] = info["total_net_repl_input_bytes"]
             found.append(one)
         return found
 
@@ -186,6 +189,12 @@ class Replicas:
             with suppress(RedisError), connect(node, REDIS, None) as redis:
                 found[-1] = str(redis.execute_command("DEBUG", "DIGEST"))
         return found
+
+    def fill(self, keys: int, value_bytes: int) -> None:
+        """So many keys more, on every node."""
+        with connect(self.master(), REDIS, None) as redis:
+            redis.eval(FILL, 0, value_bytes, keys)
+            redis.execute_command("WAIT", len(self.nodes) - 1, 0)
 
     def verify(self) -> dict[str, Any]:
         """Writers end; everything acknowledged is read from the master."""

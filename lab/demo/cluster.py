@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 from lab.demo import cluster_planted
 from lab.demo.promises import Promises
-from lab.demo.watch import Watch
+from lab.testbed.cluster_watch import Watch
 from lab.result import Result
 from lab.testbed.cluster import NODES, Cluster
 

@@ -167,7 +167,7 @@ class Cluster:
                 )
                 self.nodes.append(stack.enter_context(node))
             self._each(Node.power_on, range(NODES))
-            self._each(_start, range(NODES))
+            self.start(range(NODES))
             self._stack = stack.pop_all()
         return self
 
@@ -197,6 +197,10 @@ class Cluster:
     def power_on(self, nodes: Iterable[int]) -> list[dict[str, Any]]:
         """Their power returns; the status of each node's guest."""
         return [status[DEBIAN] for status in self._each(Node.power_on, nodes)]
+
+    def start(self, nodes: Iterable[int]) -> None:
+        """Their services, after a cold boot."""
+        self._each(_start, nodes)
 
     def fenced(self) -> list[int]:
         """Nodes whose clients are kept away."""

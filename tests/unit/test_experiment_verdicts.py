@@ -533,6 +533,30 @@ def test_storm_passes_only_if_go_asks_hardly_anything_of_the_back_end() -> None:
     assert counted(verdict("wsp-storm", storm(2.0, 0.0))) == (0, 1)
 
 
+# wsp-catch-up: what a member that was away receives.
+
+
+def catch_up(long_bytes: int, copies: int = 0, cold_bytes: int = 2000) -> dict[str, Any]:
+    def outage(off_s: float, sent_bytes: int) -> dict[str, Any]:
+        found = {"off_s": off_s, "resumed": True, "copies": copies, "back_s": 0.5}
+        return found | {"redis_bytes": sent_bytes, "etcd_bytes": 10}
+
+    cold = {"resumed": False, "copies": 1, "redis_bytes": cold_bytes, "etcd_bytes": 9}
+    outages = [outage(1.0, 100), outage(11.0, long_bytes)]
+    return {"held_bytes": 1000, "outages": outages, "cold": cold | {"back_s": 20.0}}
+
+
+def test_catch_up_passes_only_if_what_was_missed_is_sent_and_no_more() -> None:
+    result = verdict("wsp-catch-up", catch_up(200))
+    assert result.ok
+    assert result.figures["break_even_s"].value == 100
+    assert result.figures["cold_vs_resumed"].value == 40.0
+    assert not verdict("wsp-catch-up", catch_up(200, copies=1)).ok
+    assert not verdict("wsp-catch-up", catch_up(1000)).ok
+    assert not verdict("wsp-catch-up", catch_up(100)).ok
+    assert not verdict("wsp-catch-up", catch_up(200, cold_bytes=900)).ok
+
+
 # wsp-block: space and time of a second copy.
 
 

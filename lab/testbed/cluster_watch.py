@@ -121,7 +121,34 @@ class Watch:
         gone = etcd[node]["id"] if etcd[node] else None
         return len(masters) == 1 and bool(leaders - {"0", gone})
 
+    def received(self, node: int) -> dict[str, int]:
+        """Bytes that a node got from the others, by service, since it started."""
+        redis, etcd = self._redis()[node], self._etcd()[node]
+        return {"redis": redis["received_bytes"], "etcd": etcd["received_bytes"]}
+
+    def wait_caught_up(self, node: int) -> None:
+        """Until it has all that the others have now."""
+        others = [one for one in range(NODES) if one != node]
+        redis, etcd = self._redis(), self._etcd()
+        offset = max(redis[one]["master_repl_offset"] for one in others)
+        index = max(etcd[one]["index"] for one in others)
+
+        def has_all() -> bool:
+            of_redis, of_etcd = self._redis()[node], self._etcd()[node]
+            if not of_redis or not of_etcd or of_redis["link"] != "up":
+                return False
+            return of_redis["master_repl_offset"] >= offset and of_etcd["applied"] >= index
+
+        self.cluster.wait(has_all, f"node {node} catches up")
+
     # Clients.
+
+    def fill(self, keys: int, value_bytes: int, registers: int, register_bytes: int) -> None:
+        """More data, in both services."""
+        words = {"keys": keys, "value_bytes": value_bytes}
+        self.replicas.ask("fill", ANSWER_LIMIT_S, **words)
+        words = {"keys": registers, "value_bytes": register_bytes}
+        self.registers.ask("fill", ANSWER_LIMIT_S, **words)
 
     def more(self, answers: int) -> None:
         """Until clients of each kind have so many more answers."""
