@@ -73,7 +73,7 @@ async def handle(load: Load, line: str) -> None:
             raise ValueError(f"no operation {op!r}")
         result = getattr(load, op)(**arguments)
         answer(True, result=await result if inspect.isawaitable(result) else result)
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except Exception as error:  # noqa: BLE001 - the driver reports it
         answer(False, message=f"{type(error).__name__}: {error}")
 
 
