@@ -92,6 +92,116 @@ def test_save_path_of_unknown_functions_or_without_its_end_is_red() -> None:
     assert not verdict("wsp-flush", raw).ok
 
 
-@pytest.mark.parametrize(("name", "raw"), [("wsp-flush", flush())])
+# wsp-nvdimm: many modules, and two kinds of memory.
+
+
+def nvdimm() -> dict[str, Any]:
+    """Modules that share nothing, memories that take longer the more of them is slow."""
+    counts, save_ns, save_pj = (1, 2, 4, 8, 16, 32, 64, 128), 8_500 * MS, 390 * 10**12
+    scms, placements = ("Optane", "OC-PMEM"), ("interleaved", "ranges", "written most")
+    placements += ("known beforehand",)
+
+    def groups(way: str) -> dict[str, Any]:
+        times = {count: count if way == "in turn" else 1 for count in counts}
+        return {
+            str(count): {
+                "last_ns": times[count] * save_ns,
+                "saved": min(count, 18) if way == "in turn" else count,
+                "energy_pj": count * save_pj,
+            }
+            for count in counts
+        }
+
+    def stops() -> list[dict[str, Any]]:
+        return [
+            {
+                "modules": modules,
+                "lines": 1200,
+                "scm_lines": 100 * modules,
+                "walk_ns": 3 * MS,
+                "flush_ns": 3 * MS + modules,
+                "stop_ns": 5 * MS + modules,
+                "stop_pj": 10**12,
+                "capacitance_uf": 30_000,
+                "save_pj": (12 - modules) * save_pj,
+            }
+            for modules in (0, 3, 6, 9, 12)
+        ]
+
+    def shares(placement: str) -> dict[str, Any]:
+        even = {"12": 1.0, "9": 0.75, "6": 0.5, "3": 0.25, "0": 0.0}
+        hot = {"12": 1.0, "9": 0.99, "6": 0.98, "3": 0.97, "0": 0.0}
+        found = even if placement == "interleaved" else hot
+        return {modules: {"writes": share, "reads": share} for modules, share in found.items()}
+
+    return {
+        "sizes": {
+            str(gib): {"save_ns": save_ns, "save_pj": gib * 49 * 10**12, "full_pj": gib * 10**14}
+            for gib in (1, 2, 4, 8, 16)
+        },
+        "groups": {way: groups(way) for way in ("together", "in turn")},
+        "assumed": {"channel_save_mw x 2": {"together": 128, "in turn": 1}},
+        "images": {"of all": 3, "of all but one": 2},
+        "mixed": {scm: stops() for scm in scms},
+        "swept": {scm: {"lines in order": 5 * MS} for scm in scms},
+        "placed": {
+            program: {"pages": 9, **{placement: shares(placement) for placement in placements}}
+            for program in ("redis", "hash table")
+        },
+        "placed_stops": {scm: {"interleaved": stops(), "written most": stops()} for scm in scms},
+    }
+
+
+def test_nvdimms_as_in_the_paper_pass() -> None:
+    result = verdict("wsp-nvdimm", nvdimm())
+    assert result.ok
+    assert counted(result) == (0, 0)
+    assert result.figures["in turn, modules lost"].value == 110
+    assert result.figures["OC-PMEM, modules held by 10 ms"].value == 12
+
+
+def test_nvdimms_that_wait_for_each_other_are_red() -> None:
+    raw = nvdimm()
+    raw["groups"]["together"] = raw["groups"]["in turn"]
+    assert counted(verdict("wsp-nvdimm", raw)) == (0, 2)  # their time, and modules that are lost
+    raw = nvdimm()
+    raw["groups"]["together"]["4"]["last_ns"] += 1
+    assert not verdict("wsp-nvdimm", raw).ok
+    raw = nvdimm()
+    raw["groups"]["in turn"] = raw["groups"]["together"]
+    assert not verdict("wsp-nvdimm", raw).ok
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        (("assumed", "channel_save_mw x 2", "together"), 127),
+        (("images", "of all"), 2),
+        (("images", "of all but one"), 3),
+        (("mixed", "OC-PMEM", 4, "stop_ns"), 4 * MS),  # shorter with more of it
+        (("mixed", "OC-PMEM", 4, "save_pj"), 1),
+        (("mixed", "Optane", 0, "stop_ns"), 11 * MS),  # of NVDIMM-N alone
+        (("placed", "redis", "written most", "6", "writes"), 0.5),
+        (("placed", "redis", "ranges", "12", "writes"), 0.9),
+        (("placed", "hash table", "interleaved", "9", "writes"), 0.4),
+    ],
+)
+def test_nvdimm_statement_that_does_not_hold_is_red(place: tuple[Any, ...], wrong: Any) -> None:
+    raw = nvdimm()
+    at: Any = raw
+    for key in place[:-1]:
+        at = at[key]
+    at[place[-1]] = wrong
+    assert not verdict("wsp-nvdimm", raw).ok
+
+
+@pytest.mark.parametrize(("key", "wrong"), [("save_ns", 10_001 * MS), ("full_pj", 7 * 10**14)])
+def test_nvdimm_that_is_slow_or_has_a_small_capacitor_is_red(key: str, wrong: int) -> None:
+    raw = nvdimm()
+    raw["sizes"]["8"][key] = wrong
+    assert counted(verdict("wsp-nvdimm", raw)) == (0, 1)
+
+
+@pytest.mark.parametrize(("name", "raw"), [("wsp-flush", flush()), ("wsp-nvdimm", nvdimm())])
 def test_each_expected_value_is_measured(name: str, raw: Any) -> None:
     verdicts.test_each_expected_value_is_a_figure_and_missing_it_is_red(name, raw)
