@@ -6,10 +6,16 @@ Goal and method are those of test_experiment_verdicts.py.
 
 from __future__ import annotations
 
+import importlib.util
+import os
+from copy import deepcopy
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from lab.experiment.run import folder
 from tests.unit import test_experiment_verdicts as verdicts
 from tests.unit.test_experiment_verdicts import MS, counted, verdict
 
@@ -202,6 +208,157 @@ def test_nvdimm_that_is_slow_or_has_a_small_capacitor_is_red(key: str, wrong: in
     assert counted(verdict("wsp-nvdimm", raw)) == (0, 1)
 
 
-@pytest.mark.parametrize(("name", "raw"), [("wsp-flush", flush()), ("wsp-nvdimm", nvdimm())])
+# wsp-dev: ways of devices, and calls that a failure interrupts.
+
+
+def dev() -> dict[str, Any]:
+    calls = {"calls": 100, "interrupted": 8, "failed": 0, "wrong": 0}
+    devices = [
+        ["pci", "0x060400", "pcieport"],
+        ["pci", "0x010802", "nvme"],
+        ["pci", "0x020000", "virtio-pci"],
+        ["virtio", "none", "virtio_net"],
+        ["pnp", "none", "rtc_cmos"],
+    ]
+
+    def machine(mode: str) -> dict[str, Any]:
+        found = {"devices": devices, "mode": mode, "resumed": True, "calls": dict(calls)}
+        return deepcopy(found)
+
+    return {
+        "tree": {
+            "kept": [["pnp", "rtc_cmos"]],
+            "virtio": ["NET"],
+            "hooked": {"hooks/a.h": ["drivers/a.c"], "hooks/b.h": ["net/b.c", "net/c.c"]},
+            "driver_functions": {"stop": [], "go": ["rem_reseat"]},
+            "suspends": {"fast": [], "dpm": ["dpm_suspend_start"]},
+            "shadowed": {"PM1": 5},
+            "config_words": 16,
+        },
+        "machines": {
+            "virtio": machine("fast"),
+            "nvme, e1000e": machine("fast"),
+            "e1000": machine("fast"),
+            "rtl8139": machine("dpm: because of 0000:00:02.0"),
+        },
+        "stops": {"fast": 40_000, "dpm": 60 * MS},
+    }
+
+
+def test_dev_as_the_paper_proposes_passes() -> None:
+    result = verdict("wsp-dev", dev())
+    assert result.ok
+    assert counted(result) == (0, 0)
+    assert result.figures["names, recovered by its driver"].value == "nvme (pci)"
+    assert result.figures["drivers, rings re-seated"].value == 2
+    assert result.figures["hooked_driver_files"].value == 1
+
+
+def test_dev_driver_on_the_save_path_is_red() -> None:
+    raw = dev()
+    raw["tree"]["driver_functions"]["stop"] = ["rem_reseat"]
+    assert counted(verdict("wsp-dev", raw)) == (0, 1)
+    raw = dev()
+    raw["stops"]["dpm"] = 9 * MS
+    assert counted(verdict("wsp-dev", raw)) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        (("tree", "suspends", "fast"), ["dpm_suspend_start"]),
+        (("tree", "suspends", "dpm"), []),
+        (("tree", "driver_functions", "go"), []),
+        (("tree", "kept"), []),  # a machine has a driver that the bounded path does not know
+        (("machines", "virtio", "mode"), "dpm: because of 0000:00:02.0"),
+        (("machines", "rtl8139", "mode"), "fast"),
+        (("machines", "virtio", "resumed"), False),
+        (("machines", "e1000", "calls", "interrupted"), 0),
+        (("machines", "nvme, e1000e", "calls", "failed"), 1),
+        (("machines", "virtio", "calls", "wrong"), 1),
+        (("stops", "fast"), 11 * MS),
+    ],
+)
+def test_dev_statement_that_does_not_hold_is_red(place: tuple[str, ...], wrong: Any) -> None:
+    raw = dev()
+    at = raw
+    for key in place[:-1]:
+        at = at[key]
+    at[place[-1]] = wrong
+    assert not verdict("wsp-dev", raw).ok
+
+
+# The writers of wsp-dev, on a file.
+
+
+@pytest.fixture
+def in_guest() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("in_guest", folder() / "wsp-dev" / "in_guest.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run_writer(module: ModuleType, tmp_path: Path, calls: int) -> Any:
+    """One thread makes so many calls."""
+    end = tmp_path / "end"
+    file = tmp_path / "blocks"
+    file.write_bytes(bytes(module.THREADS * module.PLACES * module.BLOCK_BYTES))
+    fd = os.open(file, os.O_RDWR)
+    real, made = module.content, 0
+
+    def content(thread: int, number: int) -> bytes:
+        nonlocal made
+        made += 1
+        if made == calls:
+            end.touch()
+        return bytes(real(thread, number))
+
+    module.content = content  # type: ignore[attr-defined]
+    writer = module.Writer(fd, 1, str(end))
+    writer.start()
+    writer.join()
+    os.close(fd)
+    return writer
+
+
+def counts(writer: Any) -> tuple[int, int, int, int]:
+    return writer.calls, writer.interrupted, writer.failed, writer.wrong
+
+
+def test_writer_without_a_failure_counts_calls_alone(in_guest: ModuleType, tmp_path: Path) -> None:
+    assert counts(run_writer(in_guest, tmp_path, 20)) == (20, 0, 0, 0)
+
+
+def test_call_during_which_the_machine_was_off_is_interrupted(
+    in_guest: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offs = iter([0, 0, 0, 3 * 10**9, *[3 * 10**9] * 100])
+    monkeypatch.setattr(in_guest, "off_ns", lambda: next(offs))
+    assert counts(run_writer(in_guest, tmp_path, 5)) == (5, 1, 0, 0)
+
+
+def test_call_that_fails_or_writes_something_else_is_counted(
+    in_guest: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = os.pwritev, 0
+
+    def pwritev(fd: int, blocks: list[Any], place: int) -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise OSError(5, "Input/output error")
+        if calls == 3:  # acknowledged, and not written
+            return int(in_guest.BLOCK_BYTES)
+        return real(fd, blocks, place)
+
+    monkeypatch.setattr(in_guest.os, "pwritev", pwritev)
+    assert counts(run_writer(in_guest, tmp_path, 6)) == (6, 0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "raw"), [("wsp-dev", dev()), ("wsp-flush", flush()), ("wsp-nvdimm", nvdimm())]
+)
 def test_each_expected_value_is_measured(name: str, raw: Any) -> None:
     verdicts.test_each_expected_value_is_a_figure_and_missing_it_is_red(name, raw)
