@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Stops of a whole machine, measured in guest time for experiments.
 
-The machine is that of `rem bench stop-go`. Results are kept under the key of the kernel.
+The machine is that of `rem bench stop-go`. Results are kept under the key of the kernel; with
+caches also under that of the plugin, which has their model.
 """
 
 from __future__ import annotations
@@ -13,17 +14,30 @@ from typing import Any
 from lab.experiment.kept import kept
 from lab.experiment.run import Context
 from lab.machine.config import StopModeName
+from lab.setup.kernel import MUTANTS
 
 
 def measured(
-    it: Context, cpus: int, loads: tuple[str, ...], modes: tuple[StopModeName, ...], stops: int
+    it: Context,
+    cpus: int,
+    loads: tuple[str, ...],
+    modes: tuple[StopModeName, ...],
+    stops: int,
+    *,
+    caches: str | None = None,
+    planted: str | None = None,
 ) -> dict[StopModeName, list[dict[str, Any]]]:
-    """Samples by stop mode; times are of the clock flat-1ns, without a flush of caches."""
+    """Samples by stop mode.
+
+    Times are of the clock flat-1ns, without a flush of caches; with a profile of *caches* they
+    are the model's, and a flush is in them. *planted* is a bug of kernel/mutants.
+    """
     from lab.bench.stop_go import Plan, measure
     from lab.setup.products import Kernel, Loader, Plugin, Root, need
     from lab.testbed.machines import fast_dir
 
-    kernel, loader, root, plugin = need(Kernel(), Loader(), Root(), Plugin())
+    wanted = Kernel(MUTANTS) if planted else Kernel()
+    kernel, loader, root, plugin = need(wanted, Loader(), Root(), Plugin())
     plan = Plan(
         cpus=cpus,
         stops=stops,
@@ -36,8 +50,14 @@ def measured(
         plugin=plugin,
         seed=it.seed,
         nvram_dir=fast_dir(),
+        caches=caches,
+        cmdline=f"remanence.mutant={planted}" if planted else "",
     )
     about = f"{cpus}-{'-'.join(loads)}-{stops}-{it.seed}"
+    if caches is not None:
+        about += f"-{caches}-{plugin.parent.name}"
+    if planted is not None:
+        about += f"-{planted}"
     files = {mode: it.out.parent / f"stops-{kernel.key}-{mode}-{about}.json" for mode in modes}
 
     def measure_missing(

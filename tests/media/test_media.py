@@ -20,6 +20,7 @@ from lab.media.engine import Engine, memory, value
 from lab.media.redis import CPUS, NVRAM_BYTES, record_redis
 from lab.media.settings import memory_of
 from lab.media.tape import KIND_SHIFT, LOAD, Filter, Work
+from lab.power.model import PowerModel
 from lab.result import Result
 
 
@@ -34,6 +35,10 @@ class Small:
     tier = "ci"
     seed = 1
     is_ci = True
+
+    @property
+    def model(self) -> PowerModel:
+        return PowerModel.ready()
 
 
 def test_settings_are_mechanisms_or_numbers() -> None:
@@ -110,6 +115,7 @@ def test_every_number_of_every_part_has_a_source(engine: Engine) -> None:
         "lpc-ablation",
         "lpc-ecc",
         "lpc-wear",
+        "wsp-nvdimm",
     ],
 )
 def test_experiment_confirms_the_paper(name: str) -> None:

@@ -17,7 +17,7 @@ from lab.errors import Exit
 from lab.experiment.run import Experiment, folder, names
 
 # Without a machine, in seconds.
-CHEAP = ("wsp-cap", "wsp-f1-f2", "wsp-f6-f7", "wsp-f8", "wsp-t2")
+CHEAP = ("wsp-cap", "wsp-dev", "wsp-f1-f2", "wsp-f6-f7", "wsp-f8", "wsp-flush", "wsp-t2")
 
 
 @pytest.mark.parametrize("name", names())
