@@ -17,7 +17,6 @@ from lab.testbed import off2f_guest
 from lab.testbed.off2f_guest import STORE, convert, forget, guest_with_store
 from lab.testbed.pm_guest import sh
 
-MUCH_PERCENT = 10  # section I: data of so much of the file
 # FreeBSD, bin/Makefile and what is linked to its programs; its sh is Debian's dash.
 FREEBSD_BIN = """
 [ cat chflags chio chmod cp csh dash date dd df domainname echo ed expr freebsd-version getfacl
@@ -152,7 +151,7 @@ def text_to_data(programs: Iterable[Program], layout: Counted = LAYOUTS[""]) -> 
 
 def much_data(programs: Iterable[Program], of: Counted = SHARES[""]) -> int:
     """Programs of which data is a tenth or more; section I."""
-    return sum(data * 100 >= whole * MUCH_PERCENT for data, whole in map(of, programs))
+    return sum(census.is_much(*of(program)) for program in programs)
 
 
 def ratios(programs: list[Program]) -> dict[str, float]:

@@ -32,6 +32,7 @@ LOAD = 1
 EXECUTABLE, WRITABLE = 1, 2
 # Constants with addresses in them, which a program that is relocated cannot have in .rodata.
 RELOCATED = b".data.rel.ro"
+MUCH_PERCENT = 10  # OFF2F paper, section I: data of so much of the file
 _REFUSED = re.compile(r"^refused +(\d+) +(.+)$", re.M)
 
 
@@ -117,6 +118,11 @@ def program(name: str, elf: bytes) -> Program:
         zeroed_bytes,
         loaded_bytes,
     )
+
+
+def is_much(data_bytes: int, whole_bytes: int) -> bool:
+    """Whether so much data is what the paper counts."""
+    return data_bytes * 100 >= whole_bytes * MUCH_PERCENT
 
 
 def files(folder: Path) -> Iterator[Path]:
