@@ -145,8 +145,11 @@ def measure(it: Context) -> dict[str, Any]:
 
 def text_to_data(programs: Iterable[Program], layout: Counted = LAYOUTS[""]) -> float:
     """Bytes of all text over bytes of all data; section V-B, of FreeBSD's /bin."""
-    text, data = (sum(part) for part in zip(*map(layout, programs), strict=True))
-    return round(text / max(data, 1), 2)
+    text_bytes = data_bytes = 0
+    for text, data in map(layout, programs):
+        text_bytes += text
+        data_bytes += data
+    return round(text_bytes / max(data_bytes, 1), 2)
 
 
 def much_data(programs: Iterable[Program], of: Counted = SHARES[""]) -> int:

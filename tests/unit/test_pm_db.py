@@ -25,9 +25,9 @@ ROWS_AT = INDEX_AT + INDEX_BYTES
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pm, out = repo_dir() / "pm", tmp_path_factory.mktemp("pm-db") / "pm-db"
-    include = ["-I", pm / "include", "-I", pm / "lib"]
+    words: list[str | Path] = ["-I", pm / "include", "-I", pm / "lib", "-o", out]
     sources = [pm / "guest" / "pm-db.c", *sorted((pm / "lib").glob("*.c"))]
-    subprocess.run(["gcc", *USER_FLAGS, *include, "-o", out, *sources], check=True)
+    subprocess.run(["gcc", *USER_FLAGS, *words, *sources], check=True)
     return out
 
 
