@@ -198,7 +198,12 @@ def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
         time.bar([n + place * 0.4 for n in range(len(shown))], times, 0.4, label=does)
     time.set_xticks([n + 0.2 for n in range(len(shown))], shown)
     limit_ns = row_ns(raw, "insert", "memory") * (1 + paper["more_than_not_durable"])
-    time.axhline(limit_ns, color="black", linestyle=":", label="memory, and 16 %")
+    time.axhline(
+        limit_ns,
+        color="black",
+        linestyle=":",
+        label=f"memory, and {paper['more_than_not_durable']:.0%}",
+    )
     time.set(ylabel="ns a row (modelled)", yscale="log")
     time.legend(frameon=False, fontsize=7)
     names = list(raw["kept"])
