@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import json
-import struct
 import subprocess
 import sys
 from typing import Any
 
+from lab.experiment.census import EXECUTABLE, WRITABLE, segments
 from lab.experiment.run import Context, Report
 from lab.paths import repo_dir
 from lab.setup.off2f import Off2fTool
@@ -39,13 +39,12 @@ def measure(it: Context) -> dict[str, Any]:
 def _segments(elf: bytes) -> dict[str, int]:
     """NOPs in executable segments, bytes of writable ones."""
     found = {"nops": 0, "text_bytes": 0, "data_bytes": 0}
-    for at in range(64, 64 + 56 * struct.unpack_from("<H", elf, 56)[0], 56):
-        _, flags, offset, _, _, size = struct.unpack_from("<IIQQQQ", elf, at)
-        if flags & 1:
-            found["nops"] += elf[offset : offset + size].count(NOP)
-            found["text_bytes"] += size
-        elif flags & 2:
-            found["data_bytes"] += size
+    for one in segments(elf):
+        if one.flags & EXECUTABLE:
+            found["nops"] += elf[one.offset : one.offset + one.file_bytes].count(NOP)
+            found["text_bytes"] += one.file_bytes
+        elif one.flags & WRITABLE:
+            found["data_bytes"] += one.file_bytes
     return found
 
 

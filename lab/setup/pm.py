@@ -31,7 +31,7 @@ MODULES = ("pmcore", "pmbc", "pmramd")
 TEST_MODULES = ("pmstray",)
 FOLDERS = ("kernel", "core", "include", "lib", "admin")
 FORMATS = ("rem_image.h", "rem_pm.h", "rem_pm_block.h")
-GUEST_PROGRAMS = {"pm-bench.c": "pm-bench", "work.c": "pm-work"}
+GUEST_PROGRAMS = {"pm-bench.c": "pm-bench", "pm-db.c": "pm-db", "work.c": "pm-work"}
 USER_FLAGS = ("-std=gnu17", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror")
 
 
@@ -105,9 +105,8 @@ def sources() -> Iterator[Path]:
 
 def programs() -> list[Path]:
     """Return programs of tests and figures, for the guest."""
-    pm = repo_dir() / "pm"
-    campaign = pm / "campaign"
-    return [pm / "guest" / "pm-bench.c", campaign / "work.c", campaign / "promise.h"]
+    guest, campaign = (repo_dir() / "pm" / name for name in ("guest", "campaign"))
+    return [guest / "pm-bench.c", guest / "pm-db.c", campaign / "work.c", campaign / "promise.h"]
 
 
 def _make(site: Site, headers: Path, kernel_name: str, mutants: bool) -> PmProduct:

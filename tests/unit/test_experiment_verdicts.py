@@ -605,6 +605,236 @@ def test_pram_passes_only_if_dram_writes_more_and_stream_reads_less() -> None:
     assert not verdict("lpc-pram", pram(1.6, 100, refresh_pj=1)).ok
 
 
+# off-x: a census, and starts of real programs.
+
+
+def off_x(text: int, small: int, reads: int = 1, printed: str = "a") -> dict[str, Any]:
+    """100 programs with 100 bytes of data, five of them of FreeBSD's /bin with 2,000 of text.
+
+    In *small* of them data is a tenth of what is loaded, and not of the file.
+    """
+
+    def row(name: str, text: int, is_small: bool) -> dict[str, Any]:
+        return {
+            "name": name,
+            "file_bytes": 100_000,
+            "text_bytes": text,
+            "read_only_bytes": text,
+            "data_bytes": 100,
+            "relocated_bytes": 50,
+            "zeroed_bytes": 0,
+            "loaded_bytes": 1000 if is_small else 100_000,
+        }
+
+    rows = [row(name, 2000, False) for name in ("cat", "cp", "ls", "mv", "rm")]
+    rows += [row(f"p{number}", text, number < small) for number in range(95)]
+    scan = {
+        "elf_files": 100, "convert": 100, "refused": {}, "no_elf": 1, "dram_saved_pages": 1,
+        "disk_bytes_saved": 1, "convert_percent": 100.0, "text_bytes": 5 * 2000 + 95 * text,
+        "data_bytes": 100 * 100, "much_data": 0,
+    }  # fmt: skip
+    census = {"debian": "12", "packages": {"a": "1"}, "scan": scan, "programs": rows}
+
+    def sample(reads: int) -> dict[str, int]:
+        return {"cpu_ns": 1000, "disk_reads": reads, "disk_bytes": reads * 4096,
+                "minor_faults": 3, "major_faults": reads}  # fmt: skip
+
+    def start() -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for kind, cold, pages in (("elf", 3, 9), ("off2f", reads, 0), ("off2f_bound", 0, 0)):
+            found |= {f"{kind}_cold": sample(cold), f"{kind}_warm": sample(0)}
+            found |= {f"{kind}_text": {"text_dram_pages": pages}, f"{kind}_printed": "a"}
+        return found | {"off2f_printed": printed}
+
+    rows_ = {name: {"start": start(), "work": start()} for name in ("cc1", "busybox")}
+    return {"census": census, "starts": {"busybox": "1.35", "rows": rows_}}
+
+
+def test_off_x_deviation_is_accepted_only_where_the_layout_is_why() -> None:
+    assert verdict("off-x", off_x(1000, small=80)).ok
+    assert counted(verdict("off-x", off_x(1000, small=80))) == (2, 0)
+    assert not verdict("off-x", off_x(2200, small=80)).ok  # not between the layouts
+    assert not verdict("off-x", off_x(1000, small=20)).ok  # padding is not why
+
+
+def test_off_x_sweep_over_other_files_is_red() -> None:
+    raw = off_x(1000, small=80)
+    raw["census"]["scan"]["text_bytes"] += 4096
+    assert not verdict("off-x", raw).ok
+    raw = off_x(1000, small=80)
+    raw["census"]["scan"] |= {"convert": 99, "refused": {}}
+    assert not verdict("off-x", raw).ok
+
+
+@pytest.mark.parametrize("wrong", [{"reads": 3}, {"printed": "b"}])
+def test_off_x_start_that_saves_nothing_or_differs_is_red(wrong: dict[str, Any]) -> None:
+    assert not verdict("off-x", off_x(1000, small=80, **wrong)).ok
+
+
+def test_off_x_static_program_with_text_in_dram_is_red() -> None:
+    raw = off_x(1000, small=80)
+    raw["starts"]["rows"]["cc1"]["work"]["off2f_text"]["text_dram_pages"] = 1  # of its libraries
+    assert verdict("off-x", raw).ok
+    raw["starts"]["rows"]["busybox"]["work"]["off2f_text"]["text_dram_pages"] = 1
+    assert not verdict("off-x", raw).ok
+
+
+# off-raw: texts alone, copies of their partition, overwritten memory.
+
+
+def off_raw() -> dict[str, Any]:
+    def sizes(name: str, file_bytes: int, data_bytes: int, xyz: int) -> dict[str, Any]:
+        return {"name": name, "file_bytes": file_bytes, "data_bytes": data_bytes,
+                "text_bytes": xyz - 4096, "xyz": xyz, "abc": 4096}  # fmt: skip
+
+    def look(started: str, text: bool = True, mounted: bool = True) -> dict[str, Any]:
+        one = {"file": text, "text": text, "verified": text, "started": started}
+        said = ["/root/o/a: no (-ENOENT)", "/root/o/b: no (-ENOENT)"]
+        return {"mounted": mounted, "said": said, "programs": {"a": dict(one), "b": dict(one)}}
+
+    copies = {
+        "elsewhere in NVRAM": look("same"),
+        "under another path": look("ENOENT", text=False),
+        "without direct access": look("ENOEXEC"),
+        "on the disk": look("ENOEXEC"),
+    }
+    places = [look("same"), look("EBADMSG", text=False), look("ENOENT", text=False, mounted=False)]
+    guest = {
+        "copies": copies,
+        "overwritten": [{"at": at, **one} for at, one in enumerate(places)],
+        "short": [{"at": 0, **look("ENOENT", text=False, mounted=False)}],
+        "reset": look("same"),
+        "reset, overwritten": look("EBADMSG", text=False),
+    }
+    rows = [sizes("a", 1 << 20, 1 << 10, 700 << 10), sizes("b", 1 << 20, 1 << 18, 400 << 10)]
+    return {"census": rows, "guest": guest}
+
+
+def test_off_raw_passes_only_if_text_alone_is_smaller() -> None:
+    result = verdict("off-raw", off_raw())
+    assert result.ok
+    assert result.figures["texts_overwritten"].value == 2
+    raw = off_raw()
+    raw["census"][0]["xyz"] = 2 << 20
+    assert not verdict("off-raw", raw).ok
+
+
+@pytest.mark.parametrize("way", ["verified", "started"])
+@pytest.mark.parametrize("place", ["overwritten", "short", "reset, overwritten"])
+def test_off_raw_overwritten_text_that_is_not_found_is_red(place: str, way: str) -> None:
+    raw = off_raw()
+    look = raw["guest"][place]
+    look = look[-1] if isinstance(look, list) else look
+    look["programs"]["b"][way] = {"verified": True, "started": "other"}[way]
+    assert not verdict("off-raw", raw).ok
+
+
+def test_off_raw_whole_program_that_is_blamed_is_red() -> None:
+    for wrong in ({"verified": False}, {"started": "EBADMSG"}):
+        raw = off_raw()
+        raw["guest"]["overwritten"][0]["programs"]["a"] |= wrong
+        assert not verdict("off-raw", raw).ok
+
+
+@pytest.mark.parametrize("copy", ["under another path", "without direct access", "on the disk"])
+def test_off_raw_copy_that_starts_or_is_refused_without_a_name_is_red(copy: str) -> None:
+    raw = off_raw()
+    raw["guest"]["copies"][copy]["programs"]["a"]["started"] = "same"
+    assert not verdict("off-raw", raw).ok
+    raw = off_raw()
+    raw["guest"]["copies"][copy]["said"].pop()
+    assert not verdict("off-raw", raw).ok
+
+
+def test_off_raw_that_hits_no_text_or_all_is_red() -> None:
+    raw = off_raw()
+    raw["guest"]["overwritten"] = raw["guest"]["overwritten"][:1]
+    assert not verdict("off-raw", raw).ok
+    raw = off_raw()
+    raw["guest"]["overwritten"] = raw["guest"]["overwritten"][1:]
+    assert not verdict("off-raw", raw).ok
+    raw = off_raw()
+    raw["guest"]["reset"] = raw["guest"]["reset, overwritten"]
+    assert not verdict("off-raw", raw).ok
+
+
+# pm-db: a row in a segment, in files, and after a cut.
+
+
+def pm_db(segment_ns: int = 220) -> dict[str, Any]:
+    rows = 20_000
+    ways = {"memory": 200, "segment": segment_ns, "pmramd": 6000, "plain": 5000, "dax": 4000,
+            "disk": 5000, "cache": 1200, "mapped": 210}  # fmt: skip
+
+    def filled(way: str, ns: int) -> dict[str, int]:
+        count = rows // 10 if way == "disk" else rows
+        asked = count if way == "disk" else 0
+        found = {"lines": 3 * 2 * rows if way == "segment" else 0,
+                 "rows": count, "changed": count, "wrong": 0}  # fmt: skip
+        for does in ("insert", "change"):
+            found |= {f"{does}_wall_ns": ns * rows, f"{does}_writes": asked,
+                      f"{does}_flushes": asked}  # fmt: skip
+        return found
+
+    def kept(count: int, open_ns: int) -> dict[str, int]:
+        return {"rows": count, "changed": count, "wrong": 0, "open_ns": open_ns}
+
+    return {
+        "rows": rows,
+        "filled": {way: filled(way, ns) for way, ns in ways.items()},
+        "kept": {
+            "segment": kept(rows, 100), "dax": kept(rows, 900), "pmramd": kept(rows, 900),
+            "disk": kept(rows // 10, 900), "cache": kept(0, 1), "mapped": {"rows": 0},
+        },
+        "caches": {"flushed": kept(300, 1), "not flushed": {"rows": 0}},
+    }  # fmt: skip
+
+
+def test_db_as_in_the_paper_passes() -> None:
+    result = verdict("pm-db", pm_db())
+    assert result.ok
+    assert counted(result) == (0, 0)
+    assert result.figures["lines_per_row"].value == 3
+    assert result.figures["disk_insert_row"].value == 5000 + 20_000 + 100_000
+    assert result.figures["segment_insert_row, a line takes 100 ns"].value == 220 + 300
+
+
+def test_db_dearer_row_is_accepted_only_if_it_is_a_small_part_of_one_with_work() -> None:
+    assert counted(verdict("pm-db", pm_db(segment_ns=400))) == (2, 0)
+    assert not verdict("pm-db", pm_db(segment_ns=1300)).ok  # slower than the page cache
+    assert not verdict("pm-db", pm_db(segment_ns=6100)).ok  # slower than the disk interface
+
+
+@pytest.mark.parametrize("way", ["segment", "dax", "pmramd", "disk"])
+@pytest.mark.parametrize("what", ["rows", "changed", "wrong"])
+def test_db_acknowledged_row_that_is_lost_or_wrong_is_red(way: str, what: str) -> None:
+    raw = pm_db()
+    raw["kept"][way][what] += 1 if what == "wrong" else -1
+    assert not verdict("pm-db", raw).ok
+
+
+@pytest.mark.parametrize("way", ["cache", "mapped"])
+def test_db_page_cache_that_loses_nothing_is_red(way: str) -> None:
+    raw = pm_db()
+    raw["kept"][way] = raw["kept"]["segment"]
+    assert not verdict("pm-db", raw).ok
+
+
+def test_db_flushes_that_make_no_difference_are_red() -> None:
+    raw = pm_db()
+    raw["caches"]["not flushed"] = raw["caches"]["flushed"]
+    assert not verdict("pm-db", raw).ok
+    raw = pm_db()
+    raw["caches"]["flushed"] = {"rows": 299, "changed": 299, "wrong": 0}
+    assert not verdict("pm-db", raw).ok
+    raw = pm_db()
+    raw["filled"]["segment"]["lines"] = 0
+    assert not verdict("pm-db", raw).ok
+    raw = pm_db()
+    raw["kept"]["segment"]["open_ns"] = 1000
+    assert not verdict("pm-db", raw).ok
+
+
 @pytest.mark.parametrize(
     ("name", "raw"),
     [
@@ -616,6 +846,8 @@ def test_pram_passes_only_if_dram_writes_more_and_stream_reads_less() -> None:
         ("lpc-f22", f22(800)),
         ("lpc-pram", pram(1.6, 100)),
         ("off-f10", f10(3 * MS)),
+        ("off-x", off_x(1000, small=80)),
+        ("pm-db", pm_db()),
         ("wsp-block", block(1000)),
         ("wsp-f5", f5()),
         ("wsp-f9", f9(150 * MS, 140 * MS)),
