@@ -122,6 +122,17 @@ void rem_tick_resume(void)
 	tick_resume_local();
 }
 
+/*
+ * A suspended device waits for no interrupt; the wire of the supply is never
+ * suspended. Interrupts of the legacy PIC get no EOI at the APIC.
+ */
+static bool rem_interrupt_is_awaited(struct irq_desc *desc)
+{
+	if (rem.running_mode != REM_MODE_FAST && !desc->no_suspend_depth)
+		return false;
+	return desc->action && irq_desc_get_chip(desc) != legacy_pic->chip;
+}
+
 /**
  * rem_interrupts_repeat - send this CPU the interrupts that it may have lost
  *
@@ -129,18 +140,14 @@ void rem_tick_resume(void)
  */
 void rem_interrupts_repeat(void)
 {
-	/* A suspended device waits for no interrupt. */
-	bool devices = rem.running_mode == REM_MODE_FAST;
 	int cpu = smp_processor_id();
 	struct irq_desc *desc;
 	unsigned int vector;
 
-	for (vector = FIRST_EXTERNAL_VECTOR;
-	     devices && vector < FIRST_SYSTEM_VECTOR; vector++) {
+	for (vector = FIRST_EXTERNAL_VECTOR; vector < FIRST_SYSTEM_VECTOR;
+	     vector++) {
 		desc = __this_cpu_read(vector_irq[vector]);
-		/* Interrupts of the legacy PIC get no EOI at the APIC. */
-		if (!IS_ERR_OR_NULL(desc) && desc->action &&
-		    irq_desc_get_chip(desc) != legacy_pic->chip)
+		if (!IS_ERR_OR_NULL(desc) && rem_interrupt_is_awaited(desc))
 			apic->send_IPI(cpu, vector);
 	}
 	apic->send_IPI(cpu, RESCHEDULE_VECTOR);

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: a status of the supply that comes during Go is not lost, whichever CPU it interrupts.
+
+While a CPU is on its way back its interrupt controller is off, and what is sent to it then is gone;
+the wire then stays silent for ever, since nobody reads the byte that holds its interrupt. So after
+Go each CPU repeats the interrupt of the wire, also where all other devices are suspended.
+
+Method: the interrupt of the wire goes to the second CPU. Over one power failure it is counted: the
+drop is one, and there has to be another one without a byte.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.machine import Machine
+from lab.machine.config import StopModeName
+from tests.support.claims import booted, cut_and_resume
+
+NAME = "remanence-pwr"
+TO_SECOND = f"""irq=$(sed -n 's/^ *\\([0-9]*\\):.* {NAME}$/\\1/p' /proc/interrupts)
+echo 1 >/proc/irq/$irq/smp_affinity_list && cat /proc/irq/$irq/effective_affinity_list"""
+
+
+def interrupts(machine: Machine) -> list[int]:
+    """Of the wire, by CPU."""
+    text = machine.run_in_guest("cat /proc/interrupts").stdout
+    line = next(line for line in text.splitlines() if line.endswith(NAME))
+    return [int(word) for word in line.split()[1:3]]
+
+
+@pytest.mark.parametrize("stop", ["fast", "sng"])
+def test_interrupt_of_the_wire_is_repeated_after_go(stop: StopModeName) -> None:
+    with booted("wire-after-go", 2, stop) as machine:
+        assert machine.run_in_guest(TO_SECOND).stdout.strip() == "1"
+        for _ in range(2):
+            before = interrupts(machine)
+            cut_and_resume(machine)
+            after = interrupts(machine)
+            assert after[0] == before[0], "the interrupt has moved"
+            assert after[1] - before[1] == 2
