@@ -41,7 +41,7 @@ INSNS = {
 }
 SYMBOLS = tuple(INSNS)
 PLACES = [Place(symbol, n) for symbol, numbers in INSNS.items() for n in numbers]
-FULL_PLACES = 6
+FULL_PLACES = 4
 BEFORE = {"loader_direct", "power_wait"}
 AFTER = {"image_enter", "rem_go_begin", "rem_devices_go", "rem_go_finish"}
 

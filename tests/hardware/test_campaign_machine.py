@@ -36,7 +36,7 @@ from lab.setup.products import need
 from lab.turns import head, rotation
 from tests.support.rem_runs import figures_of, killed_at, rem
 
-IMAGES_IN_CI, BOOTS, WHOLE = 2_000, 12, 4
+IMAGES_IN_CI, BOOTS, WHOLE = 2_000, 10, 4
 WHOLE_IN_SOAK = 60
 CHAIN_IMAGES = 25_000  # of three cycles
 LIMIT_S = 2400

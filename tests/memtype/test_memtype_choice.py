@@ -22,7 +22,7 @@ from tests.support.shim_machine import (
 NVRAM = Range(NVRAM_START, NVRAM_START + 512 * MIB)
 ORACLE = f"memmap=512M%{NVRAM_START:#x}-7+1"
 
-pytestmark = [pytest.mark.full, pytest.mark.in_turn("file")]
+pytestmark = [pytest.mark.full, pytest.mark.in_turn]
 
 
 def system_ram(boot: Boot) -> list[Range]:

@@ -33,7 +33,7 @@ def chosen(commit: str) -> set[str]:
     return {item.nodeid for item in items if not item.soak}
 
 
-def test_sixteenth_has_its_turn_and_everything_has_one() -> None:
+def test_twentieth_has_its_turn_and_everything_has_one() -> None:
     turns = [chosen(str(commit)) for commit in range(100)]
     assert all("tests/test_a.py::test_always" in turn for turn in turns)
     # 2 * SHARE turns, of which one is a group of three.
