@@ -9,9 +9,9 @@ from contextlib import ExitStack
 
 from lab.demo import cluster_planted
 from lab.demo.promises import Promises
-from lab.testbed.cluster_watch import Watch
 from lab.result import Result
 from lab.testbed.cluster import NODES, Cluster
+from lab.testbed.cluster_watch import Watch
 
 SHORT_OFF_S, LONG_OFF_S = 2.0, 20.0  # the second is longer than what members wait for a silent one
 MORE = 60  # answers of each kind of client between two cuts, at least

@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lab.demo.vm_planted import record, skip_commit_of
-from lab.testbed.cluster_watch import Watch
 from lab.testbed.cluster import Cluster
+from lab.testbed.cluster_watch import Watch
 from lab.testbed.histories import check_history
 
 OFF_S = 20.0

@@ -21,7 +21,7 @@ from lab.errors import HangError
 from lab.machine.files import MachineFiles
 from lab.machine.network import TapNetwork, namespace_name
 from lab.paths import repo_dir
-from lab.setup.products import Root
+from lab.setup.products import MACHINE, Root, need_all
 from lab.testbed.cluster_network import (
     CLIENTS,
     PEERS,
@@ -152,6 +152,7 @@ class Cluster:
         self.nodes: list[Node] = []
 
     def __enter__(self) -> Self:
+        need_all([MACHINE])  # for the network
         with ExitStack() as stack:
             self.network = ClusterNetwork(namespace_name(MachineFiles.of(self.name)), NODES)
             self.network.setup()

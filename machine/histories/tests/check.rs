@@ -3,7 +3,11 @@
 //! made from a register that each operation reaches at an instant between its call and its end;
 //! then one answer is made older, or a write is forgotten.
 
-#![allow(clippy::tests_outside_test_module, clippy::unwrap_used, reason = "tests")]
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "tests"
+)]
 
 use proptest::prelude::*;
 use remanence_histories::{Operation, check, parse};
