@@ -151,7 +151,7 @@ class Registers:
     def status(self) -> dict[str, Any]:
         return {"operations": len(self.history), "reconnects": self.reconnects}
 
-    def members(self) -> list[dict[str, Any]]:
+    def members(self) -> dict[str, Any]:
         """Of each: leader, term, what it has applied; empty if it is silent."""
         found = []
         for node in self.nodes:
@@ -170,7 +170,7 @@ class Registers:
                 }
             connection.close()
             found.append(one)
-        return found
+        return {"members": found}
 
     @staticmethod
     def _metric(node: str, name: str) -> int:
@@ -183,7 +183,7 @@ class Registers:
 
     def move_leader(self, node: int) -> bool:
         """Ask the leader to hand over to a member."""
-        members = self.members()
+        members = self.members()["members"]
         for index, one in enumerate(members):
             if one and one["leader"] == one["id"]:
                 connection = http.client.HTTPConnection(self.nodes[index], PORT)

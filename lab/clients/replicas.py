@@ -14,6 +14,7 @@ is *stale*. (What a replica answers may be; it says so.)
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from contextlib import suppress
@@ -33,9 +34,7 @@ PAUSE_S = 0.02
 AGAIN_S = 0.2
 WRITER_LIMIT_S, ASK_LIMIT_S = 3.0, 2.0
 VERIFY_LIMIT_S = 60.0
-FILL = """local value = string.rep("v", ARGV[1])
-for i = ARGV[2], ARGV[3] do redis.call("set", "fill:" .. i, value) end"""
-FILL_BATCH = 500
+FILL_BATCH = 100
 COUNTERS = ("sync_full", "sync_partial_ok", "sync_partial_err")
 
 
@@ -151,7 +150,7 @@ class Replicas:
     def _read_one(self, redis: Redis, node: str, writer: int) -> None:
         floor = self.known.acked[writer]
         both = redis.pipeline(transaction=True)
-        both.execute_command("ROLE")
+        both.role()
         both.get(key_of(writer))
         role, value = both.execute()
         if role[0] == "master":
@@ -169,7 +168,7 @@ class Replicas:
             "reconnects": known.reconnects,
         }
 
-    def members(self) -> list[dict[str, Any]]:
+    def members(self) -> dict[str, Any]:
         """Of each node: role, counters of copies, what it has applied; empty if it is silent."""
         found = []
         for node in self.nodes:
@@ -180,23 +179,24 @@ class Replicas:
                 one["link"] = info.get("master_link_status", "up")
                 one["received_bytes"] = info["total_net_repl_input_bytes"]
             found.append(one)
-        return found
+        return {"members": found}
 
-    def digests(self) -> list[str]:
+    def digests(self) -> dict[str, Any]:
         """Of each node's data; an empty text for one that is silent."""
         found = []
         for node in self.nodes:
             found.append("")
             with suppress(RedisError), connect(node, REDIS, None) as redis:
                 found[-1] = str(redis.execute_command("DEBUG", "DIGEST"))
-        return found
+        return {"digests": found}
 
     def fill(self, keys: int, value_bytes: int) -> None:
-        """So many keys more, on every node."""
+        """So many keys more, on every node, whose values no copy can compress."""
         with connect(self.master(), REDIS, None) as redis:
             # A master that computes for long is taken for one that is off.
             for first in range(0, keys, FILL_BATCH):
-                redis.eval(FILL, 0, value_bytes, first, min(first + FILL_BATCH, keys) - 1)
+                numbers = range(first, min(first + FILL_BATCH, keys))
+                redis.mset({f"fill:{n}": secrets.token_bytes(value_bytes) for n in numbers})
             redis.execute_command("WAIT", len(self.nodes) - 1, 0)
 
     def verify(self) -> dict[str, Any]:

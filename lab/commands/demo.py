@@ -144,9 +144,8 @@ def _stop_go(plan: DemoPlan, print_line: Callable[[str], None], as_json: bool) -
 def _in_one_machine(words: DemoWords, print_line: Callable[[str], None]) -> bool:
     from lab.demo import cluster, off2f, pm, vm
 
-    players = {"pm": pm, "off2f": off2f, "vm": vm, "cluster": cluster}
-    play = players[words.what].play
-    result = play(words.name, print_line)
+    plays = {"pm": pm.play, "off2f": off2f.play, "vm": vm.play, "cluster": cluster.play}
+    result = plays[words.what](words.name, print_line)
     if words.as_json:
         result.emit()
     return result.ok

@@ -60,11 +60,11 @@ class Watch:
     # Members.
 
     def _redis(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.replicas.ask("members", ANSWER_LIMIT_S)
+        found: list[dict[str, Any]] = self.replicas.ask("members", ANSWER_LIMIT_S)["members"]
         return found
 
     def _etcd(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.registers.ask("members", ANSWER_LIMIT_S)
+        found: list[dict[str, Any]] = self.registers.ask("members", ANSWER_LIMIT_S)["members"]
         return found
 
     def is_agreed(self) -> bool:
@@ -137,7 +137,8 @@ class Watch:
             of_redis, of_etcd = self._redis()[node], self._etcd()[node]
             if not of_redis or not of_etcd or of_redis["link"] != "up":
                 return False
-            return of_redis["master_repl_offset"] >= offset and of_etcd["applied"] >= index
+            has_redis = bool(of_redis["master_repl_offset"] >= offset)
+            return has_redis and bool(of_etcd["applied"] >= index)
 
         self.cluster.wait(has_all, f"node {node} catches up")
 
@@ -167,7 +168,7 @@ class Watch:
         """Clients end, and all that they remember is checked."""
         redis = self.replicas.ask("verify", ANSWER_LIMIT_S)
         self.wait_agreed()
-        digests = self.replicas.ask("digests", ANSWER_LIMIT_S)
+        digests = self.replicas.ask("digests", ANSWER_LIMIT_S)["digests"]
         with TemporaryDirectory(prefix="rem-history-") as folder:
             path = Path(folder) / "history.jsonl"
             self.registers.ask("end", ANSWER_LIMIT_S, path=str(path))
