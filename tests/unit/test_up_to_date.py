@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
@@ -25,7 +26,10 @@ import pytest
 from lab.paths import repo_dir
 
 NODE, OTHER, THIRD = "127.0.0.1", "127.0.0.2", "127.0.0.3"
-SERVICE, PORT, SENTINEL, ETCD = "s", 26379, 36379, 32379
+SERVICE = "s"
+# Others than those of a test that runs at the same time.
+PORT = 20_000 + os.getpid() % 10_000
+SENTINEL, ETCD = PORT + 10_000, PORT + 20_000
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -43,11 +44,16 @@ class OpenHost(VmHost):
 
     def qemus(self) -> list[int]:
         """Processes that have this host's sockets as arguments."""
-        found = subprocess.run(
-            ["pgrep", "-f", f"qemu.*{re.escape(str(self.media))}"],
-            check=False, capture_output=True, text=True,
-        )  # fmt: skip
-        return [int(pid) for pid in found.stdout.split()]
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                words = (process / "cmdline").read_bytes().split(b"\0")
+                if b"qemu-system" in words[0] and any(map(self._is_ours, words)):
+                    found.append(int(process.name))
+        return sorted(found)
+
+    def _is_ours(self, word: bytes) -> bool:
+        return str(self.media).encode() in word
 
     def end_program(self) -> None:
         """SIGKILL for `rem-vm` alone."""
@@ -151,7 +157,8 @@ def test_process_that_is_not_its_qemu_is_refused(host: OpenHost) -> None:
     """The lock is held by somebody else, and nobody answers."""
     host.kill()
     lock = Path(host.media / NAME / "lock")
-    holder = subprocess.Popen(["flock", str(lock), "sleep", "60"])
+    words = ["flock", "--no-fork", str(lock), "sleep", "60"]
+    holder = subprocess.Popen(words)
     try:
         end_s = time.monotonic() + LIMIT_S
         while subprocess.run(["flock", "-n", str(lock), "true"], check=False).returncode == 0:
@@ -161,4 +168,3 @@ def test_process_that_is_not_its_qemu_is_refused(host: OpenHost) -> None:
     finally:
         holder.kill()
         holder.wait()
-        subprocess.run(["pkill", "-f", "^sleep 60$"], check=False)
