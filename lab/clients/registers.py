@@ -11,7 +11,6 @@ answer is left out.
 
 from __future__ import annotations
 
-import base64
 import http.client
 import json
 import random
@@ -21,40 +20,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-PORT = 2379
+from lab.clients.etcd import ASK_LIMIT_S, PORT, Refused, ask, encode, read_value
+from lab.clients.leases import Lease
+
 CLIENTS_OF_A_MEMBER = 2
 KEYS = 4
 PAUSE_S = 0.05
 AGAIN_S = 0.5
-ASK_LIMIT_S = 3.0
 END_LIMIT_S = 60.0
 VALUES_OF_A_CLIENT = 1_000_000
-
-
-class Refused(Exception):
-    """The member answered, and did not do it, or does not know."""
-
-
-def encode(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
-
-
-def ask(connection: http.client.HTTPConnection, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    """One request of etcd's JSON gateway; OSError or HTTPException if the connection ends."""
-    words = json.dumps(body)
-    connection.request("POST", path, words, {"Content-Type": "application/json"})
-    answer = connection.getresponse()
-    text = answer.read()
-    if answer.status != 200:
-        raise Refused(text[:200].decode("utf-8", "replace"))
-    found: dict[str, Any] = json.loads(text)
-    return found
-
-
-def read_value(connection: http.client.HTTPConnection, key: str) -> int | None:
-    """A linearizable read; None if there is no such key."""
-    found = ask(connection, "/v3/kv/range", {"key": encode(key)}).get("kvs")
-    return int(base64.b64decode(found[0]["value"])) if found else None
 
 
 class History:
@@ -94,6 +68,7 @@ class Registers:
     def __init__(self, nodes: list[str]) -> None:
         self.nodes = nodes
         self.history = History()
+        self.lease = Lease(nodes)
         self.reconnects = 0
         self._runs = True
         self._threads: list[threading.Thread] = []
@@ -104,6 +79,7 @@ class Registers:
             thread = threading.Thread(target=self._run, args=arguments, daemon=True)
             thread.start()
             self._threads.append(thread)
+        self.lease.start()
         return self.status()
 
     def _run(self, client: int, node: str) -> None:
@@ -149,7 +125,8 @@ class Registers:
     # Operations.
 
     def status(self) -> dict[str, Any]:
-        return {"operations": len(self.history), "reconnects": self.reconnects}
+        counts = {"operations": len(self.history), "reconnects": self.reconnects}
+        return counts | self.lease.status()
 
     def members(self) -> dict[str, Any]:
         """Of each: leader, term, what it has applied; empty if it is silent."""
@@ -205,6 +182,7 @@ class Registers:
     def end(self, path: str) -> dict[str, Any]:
         """Clients end; each key is read once more by each member, and the history is written."""
         self._runs = False
+        self.lease.stop()
         end_s = time.monotonic() + END_LIMIT_S
         for thread in self._threads:
             thread.join(max(0.0, end_s - time.monotonic()))
@@ -221,3 +199,4 @@ class Registers:
 
     async def close(self) -> None:
         self._runs = False
+        self.lease.stop()

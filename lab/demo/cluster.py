@@ -110,7 +110,12 @@ def _verify(watch: Watch, promises: Promises) -> int:
         f"{found.operations} operations of etcd, over all cuts, are linearizable"
         + (f": not {found.impossible}" if found.impossible else ""),
     )
-    return found.lost + len(found.impossible)
+    promises.check(
+        found.renewals > 0 and not found.early,
+        f"no lease ended before its time ({found.renewals} renewals)"
+        + "".join(f": {what}" for what in found.early),
+    )
+    return found.lost + len(found.impossible) + len(found.early)
 
 
 def _planted(cluster: Cluster, watch: Watch, promises: Promises) -> int:

@@ -33,6 +33,8 @@ class Verified:
     same: bool
     operations: int
     impossible: tuple[str, ...]  # keys of etcd
+    renewals: int
+    early: tuple[str, ...]  # leases that ended before their time
 
 
 class Watch:
@@ -171,7 +173,7 @@ class Watch:
         digests = self.replicas.ask("digests", ANSWER_LIMIT_S)["digests"]
         with TemporaryDirectory(prefix="rem-history-") as folder:
             path = Path(folder) / "history.jsonl"
-            self.registers.ask("end", ANSWER_LIMIT_S, path=str(path))
+            etcd = self.registers.ask("end", ANSWER_LIMIT_S, path=str(path))
             found = check_history(path)
         return Verified(
             redis["acked"],
@@ -179,4 +181,6 @@ class Watch:
             len(set(digests)) == 1 and digests[0] != "",
             found["operations"],
             tuple(found["impossible"]),
+            etcd["renewals"],
+            tuple(etcd["early"]),
         )
