@@ -8,6 +8,7 @@ node has a fence, its clients come when `rem-up-to-date` lets them in.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -154,7 +155,10 @@ class Cluster:
     def __enter__(self) -> Self:
         need_all([MACHINE])  # for the network
         with ExitStack() as stack:
-            self.network = ClusterNetwork(namespace_name(MachineFiles.of(self.name)), NODES)
+            files = MachineFiles.of(self.name)
+            files.directory.mkdir(parents=True, exist_ok=True)  # names the namespace
+            stack.callback(shutil.rmtree, files.directory, ignore_errors=True)
+            self.network = ClusterNetwork(namespace_name(files), NODES)
             self.network.setup()
             stack.callback(self.network.teardown)
             for index in range(NODES):
