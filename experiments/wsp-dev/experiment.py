@@ -144,8 +144,9 @@ def _machine(number: int, disk: Any, nic: Any) -> dict[str, Any]:
         lines = machine.run_in_guest(f"bash -c '{DEVICES}'", limit_s=LIMIT_S).stdout.splitlines()
         mode = machine.run_in_guest("cat /sys/kernel/remanence/stop_mode").stdout.strip()
         machine.guest.put(SCRIPT, PROGRAM)
-        words = f"setsid python3 {PROGRAM} {FILE} {END} >{FOUND} 2>&1 </dev/null & sleep {BUSY_S}"
-        machine.run_in_guest(words, limit_s=LIMIT_S)
+        words = f"setsid python3 {PROGRAM} {FILE} {END} >{FOUND} 2>&1 </dev/null &"
+        begun = f"until test -e {END}.begun; do sleep 0.1; done; sleep {BUSY_S}"
+        machine.run_in_guest(f"{words} {begun}", limit_s=LIMIT_S)
         machine.guest.close()
         stopped = machine.cut().stopped
         time.sleep(OFF_S)

@@ -4,6 +4,8 @@
 
     in_guest.py FILE END       until END exists; prints what became of the calls, as JSON
 
+END.begun is there as soon as all threads write.
+
 A call that a power failure interrupted is one during which the machine was off: CLOCK_BOOTTIME
 counts that time and CLOCK_MONOTONIC does not. At the end each thread reads its newest block of each
 place: it must be the one whose call has returned last.
@@ -79,6 +81,8 @@ def main(file: str, end: str) -> None:
     writers = [Writer(fd, number, end) for number in range(THREADS)]
     for writer in writers:
         writer.start()
+    with open(f"{end}.begun", "wb"):
+        pass
     for writer in writers:
         writer.join()
     names = ("calls", "interrupted", "failed", "wrong")
