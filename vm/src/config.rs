@@ -131,6 +131,9 @@ impl Config {
                 return Err(format!("two guests have the name {}", guest.name));
             }
         }
+        if config.hold_up_us == 0 {
+            return Err("hold_up_us is 0: nothing could be saved".to_owned());
+        }
         if config.energy_mj.is_some() && config.draw_mw.is_none() {
             return Err("energy_mj: give draw_mw, too".to_owned());
         }
@@ -138,7 +141,7 @@ impl Config {
             return Err("draw_mw is 0: give what the host draws while it saves".to_owned());
         }
         if config.hold_up().is_zero() {
-            return Err("the hold-up is 0: nothing could be saved".to_owned());
+            return Err("energy_mj is drawn at once: nothing could be saved".to_owned());
         }
         Ok(config)
     }
@@ -255,13 +258,13 @@ mod tests {
             ("\"a\"", "\"../a\"", "no name"),
             ("1048576", "1000", "ram_bytes"),
             ("1048576", "1048577", "ram_bytes"),
-            ("10000", "0", "hold-up is 0"),
+            ("10000", "0", "hold_up_us"),
             ("hold_up_us", "energy_mj = 1\nhold_up_us", "draw_mw"),
             ("hold_up_us", "draw_mw = 0\nhold_up_us", "draw_mw is 0"),
             (
                 "hold_up_us",
                 "energy_mj = 0\ndraw_mw = 9\nhold_up_us",
-                "hold-up is 0",
+                "drawn at once",
             ),
             ("name =", "nmae =", "nmae"),
             (
