@@ -16,11 +16,12 @@ import numpy as np
 
 from lab import format as fmt
 from lab.errors import RemError
+from lab.media.tape import TRACE_KIND_SHIFT
 
 PAGE_LINES = 4096 // int(fmt.CONST["REM_TRACE_LINE_BYTES"])
 # Fields of a record (format/rem_trace.h).
 LINE_MASK = (1 << 40) - 1
-KIND_SHIFT, KIND_MASK = 46, 3
+KIND_MASK = 3
 # How pages are chosen for the first kind of memory.
 INTERLEAVED, RANGES, WRITTEN, KNOWN = "interleaved", "ranges", "written most", "known beforehand"
 PLACEMENTS = (INTERLEAVED, RANGES, WRITTEN, KNOWN)
@@ -43,7 +44,7 @@ def pages_of(trace: Path) -> Pages:
     if fmt.parse("rem_trace_header", data).magic != fmt.CONST["REM_TRACE_MAGIC"]:
         raise RemError(f"{trace} is no trace of memory requests")
     records = np.frombuffer(data, dtype="<u8", offset=fmt.size_of("rem_trace_header"))
-    kinds = (records >> KIND_SHIFT) & KIND_MASK
+    kinds = (records >> TRACE_KIND_SHIFT) & KIND_MASK
     asks = (kinds == fmt.TraceKind.READ) | (kinds == fmt.TraceKind.WRITE)
     is_write = kinds[asks] == fmt.TraceKind.WRITE
     places = ((records[asks] & LINE_MASK) // PAGE_LINES).astype(np.int64)

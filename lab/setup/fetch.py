@@ -22,6 +22,12 @@ def unpack(what: str, names: list[str], into: Path) -> None:
             run(["dpkg-deb", "-x", package, into], what=f"unpacking {what}")
 
 
+def dependencies(depends: str) -> set[str]:
+    """The packages in what `apt-cache depends` prints."""
+    words = [line.split() for line in depends.splitlines()]
+    return {word[1] for word in words if len(word) == 2 and word[0] == "Depends:"}
+
+
 def fetch_source(name: str, version: str, folder: Path, *options: str) -> None:
     """Fetch the files of a source package, with separate lists and sources for apt."""
     own = folder / "machine.sources"

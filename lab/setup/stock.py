@@ -19,7 +19,7 @@ from pathlib import Path
 from lab.errors import InfraError
 from lab.progress import step
 from lab.run import run
-from lab.setup.fetch import unpack
+from lab.setup.fetch import dependencies, unpack
 from lab.setup.inputs import Inputs
 from lab.setup.need import Part, Site
 from lab.setup.newc import archive
@@ -157,8 +157,7 @@ def library_packages(depends: str) -> list[str]:
 
     Raises InfraError if one of them is missing.
     """
-    words = [line.split() for line in depends.splitlines()]
-    names = {word[1] for word in words if len(word) == 2 and word[0] == "Depends:"}
+    names = dependencies(depends)
     found = {library: sorted(n for n in names if n.startswith(library)) for library in LIBRARIES}
     if missing := [library for library, packages in found.items() if not packages]:
         raise InfraError(

@@ -14,7 +14,7 @@ from pathlib import Path
 from lab.errors import InfraError
 from lab.progress import step
 from lab.run import run
-from lab.setup.fetch import unpack
+from lab.setup.fetch import dependencies, unpack
 from lab.setup.inputs import Inputs
 from lab.setup.need import Part, Site
 from lab.setup.newc import archive
@@ -62,8 +62,7 @@ class Xen(Part[XenFiles]):
 def _package() -> str:
     """`xen-hypervisor-VERSION-amd64` of this release."""
     shown = run(["apt-cache", "depends", "--important", SYSTEM], what="asking apt for Xen").stdout
-    for line in shown.splitlines():
-        name = line.split()[-1] if line.split() else ""
+    for name in dependencies(shown):
         if name.startswith("xen-hypervisor-") and name.endswith("-amd64"):
             return name
     raise InfraError(f"{SYSTEM} depends on no hypervisor: run apt update")
