@@ -7,8 +7,8 @@ import time
 from typing import Any
 
 from lab.experiment.run import Context, Report
-from lab.testbed.cluster import Cluster
-from lab.testbed.cluster_watch import Watch
+from lab.testbed.cluster import Cluster, running
+from lab.testbed.cluster_watch import Watch, watching
 
 KEYS, VALUE_BYTES = 16_000, 1000
 REGISTERS, REGISTER_BYTES = 16, 256 << 10
@@ -18,18 +18,14 @@ LONG = 4  # a drawn outage is up to so many times a whole copy
 
 
 def measure(it: Context) -> dict[str, Any]:
-    with Cluster("catch-up") as cluster, Watch(cluster) as watch:
-        watch.wait_agreed()
+    with running("catch-up") as cluster, watching(cluster) as watch:
         watch.fill(KEYS, VALUE_BYTES, REGISTERS, REGISTER_BYTES)
         watch.wait_agreed()
         node = watch.a_follower()
-        outages = [_outage(cluster, watch, node, off_s) for off_s in _off_s(it)]
+        times_s = OFF_S_CI if it.is_ci else OFF_S
+        outages = [_outage(cluster, watch, node, off_s) for off_s in times_s]
         return {"held_bytes": KEYS * VALUE_BYTES, "outages": outages,
                 "cold": _cold(cluster, watch, node)}  # fmt: skip
-
-
-def _off_s(it: Context) -> tuple[float, ...]:
-    return OFF_S_CI if it.is_ci else OFF_S
 
 
 def _outage(cluster: Cluster, watch: Watch, node: int, off_s: float) -> dict[str, Any]:

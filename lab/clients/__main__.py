@@ -26,7 +26,7 @@ OPERATIONS = {
     Writers: ("status", "hold", "verify", "resume"),
     Peers: ("status",),
     Replicas: ("status", "members", "digests", "fill", "verify"),
-    Registers: ("status", "members", "move_leader", "fill", "end"),
+    Registers: ("status", "members", "counters", "move_leader", "fill", "end"),
 }
 OF_NODES: dict[str, type[Replicas] | type[Registers]] = {
     "replicas": Replicas,

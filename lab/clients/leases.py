@@ -13,9 +13,10 @@ from __future__ import annotations
 import http.client
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
-from lab.clients.etcd import ASK_LIMIT_S, PORT, Refused, ask, encode, read_value
+from lab.clients.etcd import FAILURES, ask, connect, encode, read_value
 
 TTL_S = 15
 RENEW_S = 1.0
@@ -47,13 +48,9 @@ class Lease:
         turn = 0
         while self._runs:
             node = self.nodes[turn % len(self.nodes)]
-            connection = http.client.HTTPConnection(node, PORT, timeout=ASK_LIMIT_S)
-            try:
+            # Whatever fails, the next member is asked.
+            with suppress(*FAILURES), connect(node) as connection:
                 self._step(connection, node)
-            except (OSError, http.client.HTTPException, Refused, ValueError):
-                pass  # the next member is asked
-            finally:
-                connection.close()
             turn += 1
             time.sleep(RENEW_S)
 

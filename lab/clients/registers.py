@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lab.clients.etcd import ASK_LIMIT_S, PORT, Refused, ask, encode, read_value
+from lab.clients.etcd import FAILURES, Refused, ask, connect, counters, read_value, write_value
 from lab.clients.leases import Lease
 
 CLIENTS_OF_A_MEMBER = 2
@@ -28,6 +28,10 @@ KEYS = 4
 PAUSE_S = 0.05
 AGAIN_S = 0.5
 END_LIMIT_S = 60.0
+COUNTERS = {
+    "copies": "etcd_network_snapshot_receive_success",
+    "received_bytes": "etcd_network_peer_received_bytes_total",
+}
 VALUES_OF_A_CLIENT = 1_000_000
 
 
@@ -69,7 +73,6 @@ class Registers:
         self.nodes = nodes
         self.history = History()
         self.lease = Lease(nodes)
-        self.reconnects = 0
         self._runs = True
         self._threads: list[threading.Thread] = []
 
@@ -86,19 +89,14 @@ class Registers:
         chance = random.Random(client)
         number = client * VALUES_OF_A_CLIENT
         while self._runs:
-            connection = http.client.HTTPConnection(node, PORT)
-            try:
+            with suppress(*FAILURES), connect(node, limit_s=None) as connection:
                 while self._runs:
                     number += 1
                     key = f"rem{chance.randrange(KEYS)}"
                     with suppress(Refused):
                         self._one(connection, client, key, number, chance.random() < 0.5)
                     time.sleep(PAUSE_S)
-            except (OSError, http.client.HTTPException):
-                self.reconnects += 1
-                time.sleep(AGAIN_S)
-            finally:
-                connection.close()
+            time.sleep(AGAIN_S)
 
     def _one(
         self,
@@ -116,7 +114,7 @@ class Registers:
         line["write"] = number
         self.history.begin(line)
         try:
-            ask(connection, "/v3/kv/put", {"key": encode(key), "value": encode(str(number))})
+            write_value(connection, key, str(number))
         except BaseException:
             self.history.add(line)
             raise
@@ -125,16 +123,14 @@ class Registers:
     # Operations.
 
     def status(self) -> dict[str, Any]:
-        counts = {"operations": len(self.history), "reconnects": self.reconnects}
-        return counts | self.lease.status()
+        return {"operations": len(self.history)} | self.lease.status()
 
     def members(self) -> dict[str, Any]:
         """Of each: leader, term, what it has applied; empty if it is silent."""
         found = []
         for node in self.nodes:
             one: dict[str, Any] = {}
-            connection = http.client.HTTPConnection(node, PORT, timeout=ASK_LIMIT_S)
-            with suppress(OSError, http.client.HTTPException, Refused, ValueError):
+            with suppress(*FAILURES), connect(node) as connection:
                 answer = ask(connection, "/v3/maintenance/status", {})
                 one = {
                     "id": answer["header"]["member_id"],
@@ -142,42 +138,33 @@ class Registers:
                     "term": int(answer["raftTerm"]),
                     "index": int(answer["raftIndex"]),
                     "applied": int(answer.get("raftAppliedIndex", answer["raftIndex"])),
-                    "copies": self._metric(node, "etcd_network_snapshot_receive_success"),
-                    "received_bytes": self._metric(node, "etcd_network_peer_received_bytes_total"),
                 }
-            connection.close()
             found.append(one)
         return {"members": found}
 
-    @staticmethod
-    def _metric(node: str, name: str) -> int:
-        """A member's own counter, of all its peers together."""
-        connection = http.client.HTTPConnection(node, PORT, timeout=ASK_LIMIT_S)
-        connection.request("GET", "/metrics")
-        lines = connection.getresponse().read().decode().splitlines()
-        connection.close()
-        return int(sum(float(line.split()[-1]) for line in lines if line.startswith(name)))
+    def counters(self) -> dict[str, Any]:
+        """Of each member: whole copies and bytes that it has received; zeros if it is silent."""
+        found = []
+        for node in self.nodes:
+            found.append(dict.fromkeys(COUNTERS, 0))
+            with suppress(*FAILURES):
+                found[-1] = counters(node, COUNTERS)
+        return {"members": found}
 
-    def move_leader(self, node: int) -> bool:
-        """Ask the leader to hand over to a member."""
+    def move_leader(self, node: int) -> None:
+        """Ask the leader, if there is one, to hand over to a member."""
         members = self.members()["members"]
         for index, one in enumerate(members):
             if one and one["leader"] == one["id"]:
-                connection = http.client.HTTPConnection(self.nodes[index], PORT)
-                connection.timeout = ASK_LIMIT_S
-                with suppress(OSError, http.client.HTTPException, Refused):
+                with suppress(*FAILURES), connect(self.nodes[index]) as connection:
                     path = "/v3/maintenance/transfer-leadership"
                     ask(connection, path, {"targetID": members[node]["id"]})
-                    return True
-        return False
 
     def fill(self, keys: int, value_bytes: int) -> None:
         """So many large keys more."""
-        connection = http.client.HTTPConnection(self.nodes[0], PORT)
-        value = encode("v" * value_bytes)
-        for key in range(keys):
-            ask(connection, "/v3/kv/put", {"key": encode(f"fill{key}"), "value": value})
-        connection.close()
+        with connect(self.nodes[0], limit_s=None) as connection:
+            for key in range(keys):
+                write_value(connection, f"fill{key}", "v" * value_bytes)
 
     def end(self, path: str) -> dict[str, Any]:
         """Clients end; each key is read once more by each member, and the history is written."""
@@ -188,12 +175,11 @@ class Registers:
             thread.join(max(0.0, end_s - time.monotonic()))
         waiting = sum(thread.is_alive() for thread in self._threads)
         for index, node in enumerate(self.nodes):
-            connection = http.client.HTTPConnection(node, PORT, timeout=END_LIMIT_S)
-            for key in range(KEYS):
-                with suppress(Refused):
-                    client = len(self._threads) + index
-                    self._one(connection, client, f"rem{key}", 0, writes=False)
-            connection.close()
+            with connect(node, END_LIMIT_S) as connection:
+                for key in range(KEYS):
+                    with suppress(Refused):
+                        client = len(self._threads) + index
+                        self._one(connection, client, f"rem{key}", 0, writes=False)
         operations = self.history.save(Path(path))
         return {**self.status(), "operations": operations, "waiting": waiting}
 

@@ -35,7 +35,7 @@ AGAIN_S = 0.2
 WRITER_LIMIT_S, ASK_LIMIT_S = 3.0, 2.0
 VERIFY_LIMIT_S = 60.0
 FILL_BATCH = 100
-COUNTERS = ("sync_full", "sync_partial_ok", "sync_partial_err")
+INFO = ("role", "master_repl_offset", "sync_full")
 
 
 def connect(host: str, port: int, limit_s: float | None) -> Redis:
@@ -60,7 +60,6 @@ class Answers:
     acks: int = 0
     stale: int = 0
     first_stale: str | None = None
-    reconnects: int = 0  # of readers
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def acknowledge(self, writer: int, number: int) -> None:
@@ -144,7 +143,6 @@ class Replicas:
                         self._read_one(redis, node, turn % WRITERS)
                         time.sleep(PAUSE_S)
             except (RedisError, OSError):
-                self.known.reconnects += 1
                 time.sleep(AGAIN_S)
 
     def _read_one(self, redis: Redis, node: str, writer: int) -> None:
@@ -165,7 +163,6 @@ class Replicas:
             "answers": known.answers,
             "stale": known.stale,
             "first_stale": known.first_stale,
-            "reconnects": known.reconnects,
         }
 
     def members(self) -> dict[str, Any]:
@@ -175,7 +172,7 @@ class Replicas:
             one: dict[str, Any] = {}
             with suppress(RedisError), connect(node, REDIS, ASK_LIMIT_S) as redis:
                 info = redis.info()
-                one = {name: info[name] for name in ("role", "master_repl_offset", *COUNTERS)}
+                one = {name: info[name] for name in INFO}
                 one["link"] = info.get("master_link_status", "up")
                 one["received_bytes"] = info["total_net_repl_input_bytes"]
             found.append(one)

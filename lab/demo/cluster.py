@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 
 from lab.demo import cluster_planted
 from lab.demo.promises import Promises
 from lab.result import Result
-from lab.testbed.cluster import NODES, Cluster
-from lab.testbed.cluster_watch import Watch
+from lab.testbed.cluster import NODES, Cluster, running
+from lab.testbed.cluster_watch import Watch, agree, watching
 
 SHORT_OFF_S, LONG_OFF_S = 2.0, 20.0  # the second is longer than what members wait for a silent one
 MORE = 60  # answers of each kind of client between two cuts, at least
@@ -22,21 +21,16 @@ def play(name: str, print_line: Callable[[str], None]) -> Result:
     """Run all of it in three hosts that are destroyed afterwards."""
     promises = Promises(print_line, Result("demo-cluster"))
     print_line("Three hosts power on; each has a guest with redis, a sentinel, and etcd.")
-    with ExitStack() as stack:
-        cluster = stack.enter_context(Cluster(name))
-        watch = stack.enter_context(Watch(cluster))
-        watch.wait_agreed()
-        resumed = 0
-        resumed += _member_is_back(cluster, watch, promises)
-        resumed += _leader_is_back(cluster, watch, promises)
-        resumed += _all_are_back(cluster, watch, promises)
+    cuts = (_member_is_back, _leader_is_back, _all_are_back)
+    with running(name) as cluster, watching(cluster) as watch:
+        resumed = [cut(cluster, watch, promises) for cut in cuts]
         lost = _verify(watch, promises)
         stale = watch.replicas.ask("status")["stale"]
         missed = _planted(cluster, watch, promises)
     promises.end()
     result = promises.result
-    result.add("cuts", 3, "cuts", "counted")
-    result.add("resumed", int(resumed == 3), "1", "counted")
+    result.add("cuts", len(cuts), "cuts", "counted")
+    result.add("resumed", int(all(resumed)), "1", "counted")
     result.add("lost_answers", lost, "answers", "counted")
     result.add("stale_answers", stale, "answers", "counted")
     result.add("planted_missed", missed, "bugs", "counted")
@@ -75,7 +69,7 @@ def _leader_is_back(cluster: Cluster, watch: Watch, promises: Promises) -> bool:
     what = "The node that leads both services is"
     resumed = _cut(cluster, promises, [node], LONG_OFF_S, what)
     promises.check(watch.was_replaced(node), "the others have chosen other leaders")
-    cluster.wait(lambda: not cluster.fenced(), "the fence opens")
+    agree(lambda: not cluster.fenced(), "the fence opens")
     watch.wait_agreed()
     after = watch.state()
     status = watch.replicas.ask("status")
@@ -89,7 +83,7 @@ def _all_are_back(cluster: Cluster, watch: Watch, promises: Promises) -> bool:
     """Nobody has missed anything."""
     before = watch.state()
     resumed = _cut(cluster, promises, list(ALL), SHORT_OFF_S, "All three are")
-    cluster.wait(lambda: not cluster.fenced(), "the fences open")
+    agree(lambda: not cluster.fenced(), "the fences open")
     watch.wait_agreed()
     after = watch.state()
     promises.check(after.copies == before.copies, "no whole copy was sent to any of them")
@@ -104,6 +98,7 @@ def _verify(watch: Watch, promises: Promises) -> int:
     promises.check(
         found.lost == 0, f"each of {found.acked} writes that redis acknowledged is there"
     )
+    promises.check(found.waiting == 0, "each request of a client of etcd has its answer")
     promises.check(found.same, "the three redis have the same data")
     promises.check(
         not found.impossible,
@@ -115,7 +110,7 @@ def _verify(watch: Watch, promises: Promises) -> int:
         f"no lease ended before its time ({found.renewals} renewals)"
         + "".join(f": {what}" for what in found.early),
     )
-    return found.lost + len(found.impossible) + len(found.early)
+    return found.lost + found.waiting + len(found.impossible) + len(found.early)
 
 
 def _planted(cluster: Cluster, watch: Watch, promises: Promises) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from lab.demo.vm_planted import record, skip_commit_of
+from lab.demo.vm_planted import skip_commit
 from lab.testbed.cluster import Cluster
 from lab.testbed.cluster_watch import Watch
 from lab.testbed.histories import check_history
@@ -44,7 +44,7 @@ def skip_a_commit(cluster: Cluster, watch: Watch) -> bool:
     """A member's record has no commit word when the power returns."""
     node = watch.a_follower()
     cluster.cut([node])
-    skip_commit_of(record(cluster.nodes[node]))
+    skip_commit(cluster.nodes[node], watch.replicas)
     return not cluster.power_on([node])[0]["resumed"]
 
 

@@ -12,24 +12,23 @@ import time
 from pathlib import Path
 
 from lab import format as fmt
-from lab.errors import HangError
 from lab.testbed.vm_host import DEBIAN, VmHost, Writers
+from lab.testbed.waiting import wait_until
 
 WRITES = 500
 LOST_FROM_BYTES, LOST_BYTES = 64 << 20, 128 << 20
 READ_LIMIT_S = 20.0
 ACK_LIMIT_S = 60.0
-POLL_S = 0.1
 
 
 def wait_acked(writers: Writers, more: int) -> None:
     """Until so many more writes are acknowledged; HangError if they are not."""
-    begin = writers.ask("status")["acked"]
-    end_s = time.monotonic() + ACK_LIMIT_S
-    while writers.ask("status")["acked"] < begin + more:
-        if time.monotonic() > end_s:
-            raise HangError(f"{more} writes are not acknowledged within {ACK_LIMIT_S:g} s")
-        time.sleep(POLL_S)
+    enough = writers.ask("status")["acked"] + more
+    wait_until(
+        lambda: bool(writers.ask("status")["acked"] >= enough),
+        f"{more} writes are acknowledged",
+        ACK_LIMIT_S,
+    )
 
 
 def record(host: VmHost) -> Path:
@@ -37,12 +36,8 @@ def record(host: VmHost) -> Path:
 
 
 def skip_commit(host: VmHost, _writers: Writers) -> None:
-    skip_commit_of(record(host))
-
-
-def skip_commit_of(image: Path) -> None:
     """No slot has a commit word."""
-    with image.open("r+b") as file:
+    with record(host).open("r+b") as file:
         for slot in (0, 1):
             slot_bytes = slot * fmt.CONST["REM_VM_SLOT_BYTES"]
             file.seek(fmt.CONST["REM_VM_COMMIT_OFFSET"] + slot_bytes)

@@ -108,18 +108,29 @@ class TapNetwork(Network):
         run.run([*inside, "link", "set", "lo", "up"])
         run.run([*inside, "addr", "add", f"{HOST_ADDRESS}/24", "dev", TAP])
         run.run([*inside, "link", "set", TAP, "up"])
-        # A guest without power answers no ARP; its peers must not give up for that.
-        permanent = ["lladdr", MAC, "dev", TAP, "nud", "permanent"]
-        run.run([*inside, "neigh", "replace", GUEST_ADDRESS, *permanent])
+        self._wait_for(GUEST_ADDRESS, MAC, TAP)
+        self._keep_trying()
+
+    def _wait_for(self, address: str, mac: str, link: str) -> None:
+        """A guest without power answers no ARP; its peers must not give up for that."""
+        words = ["neigh", "replace", address, "lladdr", mac, "dev", link, "nud", "permanent"]
+        run.run(["ip", "-netns", self.namespace, *words])
+
+    def _keep_trying(self) -> None:
+        """TCP of the host's programs outlives a long time without power."""
         knob = "/proc/sys/net/ipv4/tcp_rto_max_ms"
         retries = "/proc/sys/net/ipv4/tcp_retries2"
         script = f"test ! -e {knob} || echo {RTO_MAX_MS} > {knob}; echo {RETRIES} > {retries}"
         run.run([*self.exec_prefix(), "sh", "-c", script])
 
-    def teardown(self) -> None:
+    def close(self) -> None:
+        """End what this object has, and leave the namespace."""
         if self._maker is not None:
             self._maker.shutdown()
             self._maker = None
+
+    def teardown(self) -> None:
+        self.close()
         if (NAMESPACE_DIR / self.namespace).exists():
             run.run(["ip", "netns", "del", self.namespace])
 

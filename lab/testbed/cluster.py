@@ -9,16 +9,15 @@ node has a fence, its clients come when `rem-up-to-date` lets them in.
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from lab.clients.etcd import PORT as ETCD
 from lab.clients.process import ClientProcess
-from lab.errors import HangError
+from lab.clients.replicas import REDIS, SENTINEL, SERVICE
 from lab.machine.files import MachineFiles
 from lab.machine.network import TapNetwork, namespace_name
 from lab.paths import repo_dir
@@ -37,15 +36,12 @@ NODES = 3
 RAM_BYTES = 384 << 20
 # Three hosts share the CPUs of this one: a save may wait for others.
 HOLD_UP_US = 1_000_000
-SERVICE = "rem"
-REDIS, SENTINEL, ETCD, ETCD_PEERS = 6379, 26379, 2379, 2380
+ETCD_PEERS = 2380
 # Without power for so long, a member is replaced. Nodes execute under TCG on shared CPUs, so these
 # are ten times those of a data centre.
 REDIS_DOWN_MS = 3000
 ETCD_HEARTBEAT_MS, ETCD_ELECTION_MS = 500, 5000
 UP_LIMIT_S = 240.0
-AGREE_LIMIT_S = 120.0
-POLL_S = 0.2
 
 
 def peers_address(node: int) -> str:
@@ -144,45 +140,12 @@ def _others(node: int) -> list[int]:
     return [one for one in range(NODES) if one != node]
 
 
+@dataclass
 class Cluster:
-    """Use as a context: all nodes are on, and their services agree."""
+    """Its network and nodes; `running` makes one."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._stack = ExitStack()
-        self.nodes: list[Node] = []
-
-    def __enter__(self) -> Self:
-        need_all([MACHINE])  # for the network
-        with ExitStack() as stack:
-            files = MachineFiles.of(self.name)
-            files.directory.mkdir(parents=True, exist_ok=True)  # names the namespace
-            stack.callback(shutil.rmtree, files.directory, ignore_errors=True)
-            self.network = ClusterNetwork(namespace_name(files), NODES)
-            self.network.setup()
-            stack.callback(self.network.teardown)
-            for index in range(NODES):
-                node = Node(
-                    f"{self.name}-{index}",
-                    root=Root.having("etcd-server"),
-                    hold_up_us=HOLD_UP_US,
-                    ram_bytes=RAM_BYTES,
-                    namespace=self.network.namespace,
-                    index=index,
-                )
-                self.nodes.append(stack.enter_context(node))
-            self._each(Node.power_on, range(NODES))
-            self.start(range(NODES))
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    network: ClusterNetwork
+    nodes: list[Node]
 
     def _each(self, what: Callable[[Node], Any], nodes: Iterable[int]) -> list[Any]:
         """At once on each of these nodes."""
@@ -216,13 +179,34 @@ class Cluster:
         nodes = ",".join(address_of(CLIENTS, node) for node in range(NODES))
         return ClientProcess.beside(self.network, kind, nodes=nodes)
 
-    def wait(self, is_so: Callable[[], bool], what: str, limit_s: float = AGREE_LIMIT_S) -> None:
-        """Until it is so; HangError if it does not become so."""
-        end_s = time.monotonic() + limit_s
-        while not is_so():
-            if time.monotonic() > end_s:
-                raise HangError(f"{what}: not within {limit_s:g} s")
-            time.sleep(POLL_S)
+
+@contextmanager
+def running(name: str) -> Iterator[Cluster]:
+    """All nodes are on, with their services; destroyed at the end."""
+    need_all([MACHINE])  # for the network
+    with ExitStack() as stack:
+        files = MachineFiles.of(name)
+        files.directory.mkdir(parents=True, exist_ok=True)  # names the namespace
+        stack.callback(shutil.rmtree, files.directory, ignore_errors=True)
+        network = ClusterNetwork(namespace_name(files), NODES)
+        network.setup()
+        stack.callback(network.teardown)
+        nodes = [stack.enter_context(_node(name, network, index)) for index in range(NODES)]
+        cluster = Cluster(network, nodes)
+        cluster.power_on(range(NODES))
+        cluster.start(range(NODES))
+        yield cluster
+
+
+def _node(name: str, network: ClusterNetwork, index: int) -> Node:
+    return Node(
+        f"{name}-{index}",
+        root=Root.having("etcd-server"),
+        hold_up_us=HOLD_UP_US,
+        ram_bytes=RAM_BYTES,
+        namespace=network.namespace,
+        index=index,
+    )
 
 
 def _start(node: Node) -> None:

@@ -8,7 +8,7 @@ namespace reaches each node by both.
 from __future__ import annotations
 
 from lab import run
-from lab.machine.network import NAMESPACE_DIR, RETRIES, TapNetwork
+from lab.machine.network import NAMESPACE_DIR, TapNetwork
 
 CLIENTS, PEERS = "clients", "peers"  # names of the bridges, and of QEMU's networks
 HOST = {CLIENTS: "10.77.0.1", PEERS: "10.78.0.1"}
@@ -46,16 +46,13 @@ class ClusterNetwork(TapNetwork):
             run.run([*inside, "link", "set", bridge, "up"])
             for node in range(self.nodes):
                 self._plug(inside, bridge, node)
-        script = f"echo {RETRIES} > /proc/sys/net/ipv4/tcp_retries2"
-        run.run([*self.exec_prefix(), "sh", "-c", script])
+        self._keep_trying()
 
     def _plug(self, inside: list[str], bridge: str, node: int) -> None:
         tap = tap_of(bridge, node)
         run.run([*inside, "tuntap", "add", tap, "mode", "tap"])
         run.run([*inside, "link", "set", tap, "master", bridge, "up"])
-        # A node without power answers no ARP; its clients must not give up for that.
-        permanent = ["lladdr", mac_of(bridge, node), "dev", bridge, "nud", "permanent"]
-        run.run([*inside, "neigh", "replace", address_of(bridge, node), *permanent])
+        self._wait_for(address_of(bridge, node), mac_of(bridge, node), bridge)
 
 
 class NodeNetwork(TapNetwork):
@@ -69,10 +66,8 @@ class NodeNetwork(TapNetwork):
         """The cluster has made it."""
 
     def teardown(self) -> None:
-        """The cluster's; only what this object itself has."""
-        if self._maker is not None:
-            self._maker.shutdown()
-            self._maker = None
+        """The cluster ends the namespace."""
+        self.close()
 
     def netdev_of(self, bridge: str) -> str:
         tap = tap_of(bridge, self.node)

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from lab.clients.process import ClientProcess
 from lab.testbed.cluster import NODES, Cluster
 from lab.testbed.histories import check_history
+from lab.testbed.waiting import wait_until
 
 ANSWER_LIMIT_S = 180.0
+AGREE_LIMIT_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -32,32 +35,18 @@ class Verified:
     lost: int
     same: bool
     operations: int
+    waiting: int  # clients of etcd that have no answer to their last request
     impossible: tuple[str, ...]  # keys of etcd
     renewals: int
     early: tuple[str, ...]  # leases that ended before their time
 
 
+@dataclass
 class Watch:
-    """Use as a context: clients run, and end with it."""
+    """Clients of both services; `watching` starts them."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            self.replicas = stack.enter_context(self.cluster.clients("replicas"))
-            self.registers = stack.enter_context(self.cluster.clients("registers"))
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    replicas: ClientProcess
+    registers: ClientProcess
 
     # Members.
 
@@ -67,6 +56,10 @@ class Watch:
 
     def _etcd(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.registers.ask("members", ANSWER_LIMIT_S)["members"]
+        return found
+
+    def _etcd_counters(self) -> list[dict[str, int]]:
+        found: list[dict[str, int]] = self.registers.ask("counters", ANSWER_LIMIT_S)["members"]
         return found
 
     def is_agreed(self) -> bool:
@@ -81,13 +74,12 @@ class Watch:
         return one_master and len(leaders) == 1 and "0" not in next(iter(leaders))
 
     def wait_agreed(self) -> None:
-        self.cluster.wait(self.is_agreed, "members agree")
+        agree(self.is_agreed, "members agree")
 
     def state(self) -> State:
-        redis, etcd = self._redis(), self._etcd()
-        copies = sum(one.get("sync_full", 0) for one in redis)
-        copies += sum(one.get("copies", 0) for one in etcd)
-        return State(max(one.get("term", 0) for one in etcd), copies)
+        copies = sum(one.get("sync_full", 0) for one in self._redis())
+        copies += sum(one["copies"] for one in self._etcd_counters())
+        return State(max(one.get("term", 0) for one in self._etcd()), copies)
 
     def master(self) -> int:
         """The node of redis's master."""
@@ -111,7 +103,7 @@ class Watch:
             self.registers.ask("move_leader", ANSWER_LIMIT_S, node=node)
             return False
 
-        self.cluster.wait(leads, "etcd's leader moves")
+        agree(leads, "etcd's leader moves")
         return node
 
     def was_replaced(self, node: int) -> bool:
@@ -125,8 +117,10 @@ class Watch:
 
     def received(self, node: int) -> dict[str, int]:
         """Bytes that a node got from the others, by service, since it started."""
-        redis, etcd = self._redis()[node], self._etcd()[node]
-        return {"redis": redis["received_bytes"], "etcd": etcd["received_bytes"]}
+        counted = {"redis": self._redis(), "etcd": self._etcd_counters()}
+        return {
+            service: int(members[node]["received_bytes"]) for service, members in counted.items()
+        }
 
     def wait_caught_up(self, node: int) -> None:
         """Until it has all that the others have now."""
@@ -142,7 +136,7 @@ class Watch:
             has_redis = bool(of_redis["master_repl_offset"] >= offset)
             return has_redis and bool(of_etcd["applied"] >= index)
 
-        self.cluster.wait(has_all, f"node {node} catches up")
+        agree(has_all, f"node {node} catches up")
 
     # Clients.
 
@@ -156,12 +150,12 @@ class Watch:
     def more(self, answers: int) -> None:
         """Until clients of each kind have so many more answers."""
 
-        def done() -> tuple[int, int]:
+        def done() -> tuple[int, ...]:
             status = self.replicas.ask("status")
-            return status["acked"], self.registers.ask("status")["operations"]
+            return status["acked"], status["answers"], self.registers.ask("status")["operations"]
 
         begin = done()
-        self.cluster.wait(
+        agree(
             lambda: all(now >= then + answers for now, then in zip(done(), begin, strict=True)),
             f"{answers} more answers",
         )
@@ -180,7 +174,22 @@ class Watch:
             redis["lost"],
             len(set(digests)) == 1 and digests[0] != "",
             found["operations"],
+            etcd["waiting"],
             tuple(found["impossible"]),
             etcd["renewals"],
             tuple(etcd["early"]),
         )
+
+
+@contextmanager
+def watching(cluster: Cluster) -> Iterator[Watch]:
+    """Clients run, and end with it; the members have agreed."""
+    with cluster.clients("replicas") as replicas, cluster.clients("registers") as registers:
+        watch = Watch(replicas, registers)
+        watch.wait_agreed()
+        yield watch
+
+
+def agree(is_so: Callable[[], bool], what: str) -> None:
+    """Wait for what members agree on by themselves."""
+    wait_until(is_so, what, AGREE_LIMIT_S)

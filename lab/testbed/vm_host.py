@@ -38,13 +38,16 @@ from lab.setup.products import MACHINE, Root, need_all
 from lab.setup.stock import Stock, StockKernel
 from lab.setup.vm import RemVm
 from lab.testbed.machines import FAST_DIR
+from lab.testbed.waiting import wait_until
 from lab.testbed.workload import PORTS
 
 RAM_BYTES = 512 << 20
 HOLD_UP_US = 300_000  # TCG on two shared cores: a save takes some 20 ms
 START_LIMIT_S = 120.0
+SAVE_LIMIT_S = 10.0
 POLL_S = 0.02
 DEBIAN = "debian"
+BARE = ("-nodefaults", "-display", "none", "-no-user-config")
 CMDLINE = "root=/dev/vda rw console=ttyS0 init=/sbin/rem-init panic=-1"
 
 
@@ -167,7 +170,7 @@ class VmHost:
 
     def _debian(self, kernel: StockKernel) -> VmGuest:
         console = self.files.directory / "console.log"
-        words = ["-nodefaults", "-display", "none", "-no-user-config", "-cpu", "max", "-smp", "2"]
+        words = [*BARE, "-cpu", "max", "-smp", "2"]
         words += ["-kernel", str(kernel.bz_image), "-initrd", str(kernel.initrd)]
         ip = f"ip={self.address}::{HOST_ADDRESS}:255.255.255.0::eth0:off"
         words += ["-append", f"{CMDLINE} {ip}", "-serial", f"file:{console}"]
@@ -235,6 +238,13 @@ class VmHost:
         self.kill()
         return Cut(took_ns is not None, took_ns)
 
+    def save(self) -> None:
+        """PWR_OK drops; all guests are saved, and the power does not go."""
+        self.supply.set_power_ok(False)
+        assert self.supply.wire is not None
+        if not self.supply.wire.stopped.wait(SAVE_LIMIT_S):
+            raise HangError(f"rem-vm has not saved all guests within {SAVE_LIMIT_S:g} s")
+
     def stop(self) -> None:
         """A planned end of the host: all guests are saved, and every process ends by itself."""
         assert self._host is not None, "the host is off"
@@ -250,11 +260,12 @@ class VmHost:
         self._host.wait()
         self._host = None
         self.supply.power_off()
-        end_s = time.monotonic() + START_LIMIT_S
-        while any(map(_is_held, self.media.glob("*/lock"))):
-            if time.monotonic() > end_s:
-                raise HangError(f"a QEMU is still there {START_LIMIT_S:g} s after SIGKILL")
-            time.sleep(POLL_S)
+        wait_until(
+            lambda: not any(map(_is_held, self.media.glob("*/lock"))),
+            "each QEMU has ended after SIGKILL",
+            START_LIMIT_S,
+            POLL_S,
+        )
 
     # The guest of Debian, as a machine.
 
