@@ -20,7 +20,7 @@ import pytest
 
 from lab.setup.ovmf import Ovmf
 from lab.setup.products import need
-from lab.testbed.vm_host import VmGuest, VmHost
+from lab.testbed.vm_host import BARE, VmGuest, VmHost
 
 pytestmark = [pytest.mark.full, pytest.mark.in_turn, pytest.mark.timeout(600)]
 
@@ -73,7 +73,7 @@ def host() -> Iterator[VmHost]:
         flash = host.files.directory / "vars.fd"
         shutil.copy(firmware.variables, flash)
         serial = f"unix:{host.media / 'serial.sock'},server=on,wait=off"
-        words = ["-nodefaults", "-display", "none", "-no-user-config", "-serial", serial]
+        words = [*BARE, "-serial", serial]
         words += ["-drive", f"if=pflash,format=raw,readonly=on,file={firmware.code}"]
         words += ["-drive", f"if=pflash,format=raw,file={flash}"]
         host.add(VmGuest(NAME, tuple(words), RAM_BYTES, disks=(flash,)))

@@ -8,37 +8,23 @@ Negative proof: a part of its memory is replaced while the host is off, and it r
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from lab.setup.memtest import Memtest
-from lab.setup.products import need
-from lab.testbed.vm_host import VmGuest, VmHost
+from lab.testbed.vm_host import VmHost
+from tests.support.vm_memtest import NAME, add_memtest, errors
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
-NAME = "memtest"
-RAM_BYTES = 48 << 20
 REPLACED_MIB = range(8, 40)  # a page of each: clear of the program's own code at both ends
 PAGE_BYTES = 4096
 CUTS, CUTS_IN_SOAK = 3, 25
 RUN_S = 3.0
 LIMIT_S = 120.0
 FIND_S = 60.0
-
-
-def screen(host: VmHost) -> str:
-    """What it has drawn since the power came."""
-    path = host.files.directory / "memtest.log"
-    return path.read_text(encoding="latin-1") if path.exists() else ""
-
-
-def errors(host: VmHost) -> list[int]:
-    return [int(count) for count in re.findall(r"Errors:\s*(\d+)", screen(host))]
 
 
 def wait_drawn(host: VmHost) -> None:
@@ -52,10 +38,7 @@ def wait_drawn(host: VmHost) -> None:
 @pytest.fixture
 def host() -> Iterator[VmHost]:
     with VmHost("test-vm-memtest", debian=False) as host:
-        console = host.files.directory / "memtest.log"
-        words = ["-nodefaults", "-display", "none", "-no-user-config", "-serial", f"file:{console}"]
-        words += ["-kernel", str(need(Memtest())), "-append", "console=ttyS0,115200"]
-        host.add(VmGuest(NAME, tuple(words), RAM_BYTES))
+        add_memtest(host)
         host.power_on()
         wait_drawn(host)
         yield host

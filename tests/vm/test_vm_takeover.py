@@ -9,7 +9,6 @@ over is refused by name: a guest whose `rem-vm` runs, one that runs with other a
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import time
@@ -19,14 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from lab.setup.memtest import Memtest
-from lab.setup.products import need
-from lab.testbed.vm_host import VmGuest, VmHost
+from lab.testbed.vm_host import VmHost
+from tests.support.vm_memtest import NAME, add_memtest, draws, errors
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
-NAME = "memtest"
-RAM_BYTES = 48 << 20
 LIMIT_S = 60.0
 NOTHING = ("already-consumed", "not-committed")  # to be entered
 
@@ -70,48 +66,29 @@ class OpenHost(VmHost):
         assert done.returncode != 0
         return done.stderr
 
-    def draws(self) -> bool:
-        """Whether the guest runs: its clock is drawn."""
-        path = self.files.directory / "memtest.log"
-        before = path.stat().st_size if path.exists() else 0
-        end_s = time.monotonic() + LIMIT_S
-        while not path.exists() or path.stat().st_size == before:
-            if time.monotonic() > end_s:
-                return False
-            time.sleep(0.1)
-        return True
-
 
 @pytest.fixture
 def host() -> Iterator[OpenHost]:
     with OpenHost("test-vm-takeover", debian=False) as host:
-        console = host.files.directory / "memtest.log"
-        words = ["-nodefaults", "-display", "none", "-no-user-config", "-serial", f"file:{console}"]
-        words += ["-kernel", str(need(Memtest())), "-append", "console=ttyS0,115200"]
-        host.add(VmGuest(NAME, tuple(words), RAM_BYTES))
+        add_memtest(host)
         host.power_on()
-        assert host.draws()
+        assert draws(host, LIMIT_S)
         yield host
-
-
-def errors(host: VmHost) -> set[str]:
-    text = (host.files.directory / "memtest.log").read_text(encoding="latin-1")
-    return set(re.findall(r"Errors:\s*(\d+)", text))
 
 
 def test_guest_is_taken_over_and_saved_again(host: OpenHost) -> None:
     before = host.qemus()
     host.end_program()
-    assert host.draws()
+    assert draws(host, LIMIT_S)
     guest = host.power_on()[NAME]
     assert guest["reason"] == "taken-over"
     assert guest["persistent"]
     assert host.qemus() == before
-    assert host.draws()
+    assert draws(host, LIMIT_S)
     assert host.cut().stopped
     assert host.power_on()[NAME]["reason"] == "resume"
-    assert host.draws()
-    assert errors(host) == {"0"}
+    assert draws(host, LIMIT_S)
+    assert set(errors(host)) == {0}
 
 
 def test_nothing_older_is_entered_after_that(host: OpenHost) -> None:
@@ -119,25 +96,23 @@ def test_nothing_older_is_entered_after_that(host: OpenHost) -> None:
     assert host.power_on()[NAME]["resumed"]
     host.end_program()
     host.power_on()
-    assert host.draws()
+    assert draws(host, LIMIT_S)
     host.cut(announced=False)
     assert host.power_on()[NAME]["reason"] in NOTHING
 
 
 def test_guest_that_a_save_had_stopped_goes_on(host: OpenHost) -> None:
-    host.supply.set_power_ok(False)
-    assert host.supply.wire is not None
-    assert host.supply.wire.stopped.wait(10)
+    host.save()
     host.end_program()
     assert host.power_on()[NAME]["reason"] == "taken-over"
-    assert host.draws()
+    assert draws(host, LIMIT_S)
     host.cut(announced=False)
     assert host.power_on()[NAME]["reason"] in NOTHING
 
 
 def test_host_whose_program_runs_is_refused(host: OpenHost) -> None:
     assert "it is in use" in host.run_second()
-    assert host.draws()
+    assert draws(host, LIMIT_S)
     assert host.cut().stopped
 
 
@@ -147,7 +122,7 @@ def test_guest_that_runs_with_other_arguments_is_left_alone(host: OpenHost) -> N
     host.config.write_text(text.replace("115200", "9600"))
     guest = host.power_on()[NAME]
     assert "held: it runs, and machine-differs" in guest["failed"]
-    assert host.draws()
+    assert draws(host, LIMIT_S)
     host.end_program()
     host.config.write_text(text)
     assert host.power_on()[NAME]["reason"] == "taken-over"

@@ -17,7 +17,7 @@ import pytest
 from lab.setup.products import need
 from lab.setup.stock import Stock
 from lab.setup.xen import Xen
-from lab.testbed.vm_host import VmGuest, VmHost
+from lab.testbed.vm_host import BARE, VmGuest, VmHost
 
 pytestmark = [pytest.mark.full, pytest.mark.in_turn, pytest.mark.timeout(900)]
 
@@ -47,7 +47,7 @@ def host() -> Iterator[VmHost]:
     files, kernel = need(Xen()), need(Stock()).bz_image
     with VmHost("test-vm-xen", debian=False) as host:
         console = host.files.directory / "xen.log"
-        words = ["-nodefaults", "-display", "none", "-no-user-config", "-serial", f"file:{console}"]
+        words = [*BARE, "-serial", f"file:{console}"]
         words += ["-kernel", str(files.hypervisor)]
         words += ["-append", "console=com1 com1=115200 dom0_mem=256M"]
         words += ["-initrd", f"{kernel} console=hvc0 quiet panic=-1,{files.initrd}"]
