@@ -52,11 +52,14 @@ class Writer(threading.Thread):
     def place(self, number: int) -> int:
         return (self.number * PLACES + number % PLACES) * BLOCK_BYTES
 
+    def is_over(self) -> bool:
+        return os.path.exists(self.end)
+
     def run(self) -> None:
         block = mmap.mmap(-1, BLOCK_BYTES)
         block[:] = content(self.number, 0)
         returned = {}
-        while not os.path.exists(self.end):
+        while not self.is_over():
             block[:HEAD_BYTES] = head(self.number, self.calls)
             before_ns, ended_well = off_ns(), True
             try:
