@@ -20,6 +20,7 @@ from lab.setup.off2f import Off2fModule, Off2fTool
 from lab.setup.openldap import LdapServer
 from lab.setup.persist import PersistPrograms
 from lab.setup.pm import Pm, PmJudge
+from lab.setup.protocol import Protocol
 from lab.setup.root import Root
 from lab.setup.share_server import ShareServerFiles
 from lab.setup.stock import Stock
@@ -84,6 +85,13 @@ OTHERS = (
     ),
     Share("vm", 3, tests=("tests/vm",), crates=("vm",), parts=(RemVm(), Stock())),
     Share("persist", 3, tests=("tests/persist",), parts=(PersistPrograms(),)),
+    Share(
+        "protocol",
+        3,
+        tests=("tests/protocol",),
+        crates=("models/protocol",),
+        parts=(Protocol(),),
+    ),
     Share("media", 3, tests=("tests/media",), crates=("models/memory",), parts=(MemoryModel(),)),
 )
 SHARES = (*OTHERS, CORE)  # the order of their tests in Python

@@ -256,6 +256,15 @@ def _heap_campaign(mutants: str) -> Result:
     return heap.campaign(heap.Asked(folder, "campaign-heap", heap.rows(mutants)))
 
 
+def _made(plan: Plan) -> list[Path]:
+    """The recordings that a campaign of a machine has made and kept."""
+    from lab.paths import state_dir
+
+    folder = state_dir() / "campaign"
+    pattern = "soak/*/recording.bin" if plan.soak else f"{plan.name}-{plan.seed}/recording.bin"
+    return sorted(path.parent for path in folder.glob(pattern))
+
+
 def _print_result(result: Result, as_json: bool) -> int:
     for name, figure in result.figures.items():
         value = f"{figure.value:,}" if isinstance(figure.value, int) else figure.value
@@ -285,7 +294,13 @@ def campaign_command(words: CampaignWords) -> int:
         return _print_result(_heap_campaign(mutants or "all"), words.as_json)
     from lab.campaign.command import run
 
-    return _print_result(run(check(words)), words.as_json)
+    plan = check(words)
+    result = run(plan)
+    if not plan.model:
+        from lab.protocol.check import add_traces
+
+        add_traces(result, plan.recordings or _made(plan))
+    return _print_result(result, words.as_json)
 
 
 def register(app: typer.Typer) -> None:

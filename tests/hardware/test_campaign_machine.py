@@ -52,6 +52,8 @@ def test_no_cut_of_a_machines_power_cycle_breaks_a_promise(tmp_path: Path) -> No
     figures = figures_of(rem(tmp_path, "campaign", *words, limit_s=LIMIT_S))
     assert figures["images"] >= IMAGES_IN_CI
     assert figures["violations"] == figures["disagreements"] == 0
+    assert figures["traces"] == 1
+    assert figures["traces_refused"] == 0
     assert figures["booted"] == BOOTS
     assert figures["booted_whole"] == WHOLE
 

@@ -152,9 +152,7 @@ fn slot(memory: &Memory, number: usize, consumed: u8) -> Slot {
     let Some(Value::Commit(_, of_head, of_rest)) = word else {
         return damaged(Reason::BodyDamaged);
     };
-    let (has_head, has_rest) = body(memory, number);
-    let matches = |covers: Covered, has: Covered| covers == Covered::Nothing || covers == has;
-    if !matches(of_head, has_head) || !matches(of_rest, has_rest) {
+    if (of_head, of_rest) != body(memory, number) {
         return damaged(Reason::BodyDamaged);
     }
     match memory.content(Line::Rest(number)) {

@@ -130,10 +130,8 @@ pub enum Covered {
     Head(Head),
     /// The rest.
     Rest(Rest),
-    /// Anything else.
+    /// Anything else, or the checksum does not cover it.
     Other,
-    /// The checksum does not cover this line.
-    Nothing,
 }
 
 impl From<Value> for Covered {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
-use crate::lines::Domain;
-use crate::machine::{Action, Config, Place, State};
+use crate::config::Config;
+use crate::machine::{Action, Place, State};
 use crate::promises::{Broken, KINDS};
 use crate::steps::Op;
 
@@ -36,9 +36,24 @@ impl Model for Checked {
 
     fn properties(&self) -> Vec<Property<Self>> {
         let all: [fn(&Self, &State) -> bool; KINDS] = [
-            holds::<0>, holds::<1>, holds::<2>, holds::<3>, holds::<4>, holds::<5>, holds::<6>,
-            holds::<7>, holds::<8>, holds::<9>, holds::<10>, holds::<11>, holds::<12>,
-            holds::<13>, holds::<14>, holds::<15>, holds::<16>, holds::<17>,
+            holds::<0>,
+            holds::<1>,
+            holds::<2>,
+            holds::<3>,
+            holds::<4>,
+            holds::<5>,
+            holds::<6>,
+            holds::<7>,
+            holds::<8>,
+            holds::<9>,
+            holds::<10>,
+            holds::<11>,
+            holds::<12>,
+            holds::<13>,
+            holds::<14>,
+            holds::<15>,
+            holds::<16>,
+            holds::<17>,
         ];
         let named = Broken::ALL.into_iter().zip(all);
         named
@@ -107,21 +122,25 @@ pub struct Report {
     pub states: usize,
     /// Steps of the longest of the shortest ways to a state.
     pub depth: usize,
-    /// Power-ons and resets.
-    pub boots: u8,
     /// Broken promises, each with the steps that lead to it.
     pub broken: BTreeMap<&'static str, Vec<String>>,
 }
 
-/// Looks at every state of a machine, or until one of `wanted` is broken.
+/// Looks at every state of a model, or until one of `wanted` is broken; if there are none, until
+/// anything is.
 #[must_use]
-pub fn check(config: &Config, wanted: &[&'static str], threads: usize) -> Report {
+pub fn check<M>(model: M, machine: &str, wanted: &[&'static str], threads: usize) -> Report
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + std::fmt::Debug + std::hash::Hash + PartialEq + Send + Sync,
+    M::Action: Clone + std::fmt::Debug + PartialEq + Send + Sync,
+{
     let until = if wanted.is_empty() {
         HasDiscoveries::AnyFailures
     } else {
         HasDiscoveries::AnyOf(wanted.iter().copied().collect())
     };
-    let checker = Checked(config.clone())
+    let checker = model
         .checker()
         .threads(threads)
         .finish_when(until)
@@ -132,65 +151,9 @@ pub fn check(config: &Config, wanted: &[&'static str], threads: usize) -> Report
         (name, steps.iter().map(|step| format!("{step:?}")).collect())
     });
     Report {
-        machine: config.name.to_owned(),
+        machine: machine.to_owned(),
         states: checker.unique_state_count(),
         depth: checker.max_depth(),
-        boots: config.boots,
         broken: broken.collect(),
     }
-}
-
-/// The machines that are checked.
-#[must_use]
-pub fn machines(boots: u8) -> Vec<Config> {
-    let plain = Config {
-        asks: 1,
-        ..Config::plain("plain", boots)
-    };
-    vec![
-        plain.clone(),
-        Config {
-            name: "flaps",
-            returns: 2,
-            failures: 1,
-            losses: 1,
-            ageings: 1,
-            ..plain
-        },
-        Config {
-            name: "volatile-queue",
-            domain: Domain::Media,
-            ..plain
-        },
-        Config {
-            name: "eadr",
-            domain: Domain::Caches,
-            returns: 1,
-            ..plain
-        },
-        Config {
-            name: "nvdimm",
-            nvdimm: true,
-            energy_losses: 1,
-            returns: 1,
-            ..plain
-        },
-        Config {
-            name: "damage",
-            damages: 1,
-            ..plain
-        },
-        Config {
-            name: "changes",
-            range: true,
-            changes: 2,
-            ..plain
-        },
-        Config {
-            name: "hold",
-            hold: true,
-            changes: 2,
-            ..plain
-        },
-    ]
 }

@@ -3,8 +3,9 @@
 //! promise that it must break. Where `rem campaign` plants the same bug in its model, in the kernel or in
 //! the loader, it has the same name.
 
+use crate::config::Change;
 use crate::lines::{Covered, Line, Value};
-use crate::machine::{Change, content};
+use crate::machine::content;
 use crate::promises::Broken;
 use crate::steps::{Op, Part, slot_of};
 
@@ -17,6 +18,8 @@ pub struct Mutant {
     pub machine: &'static str,
     /// What it must break.
     pub breaks: Broken,
+    /// Names under which `rem campaign` plants it.
+    pub also: &'static [&'static str],
     /// The bug.
     pub change: Change,
 }
@@ -48,6 +51,18 @@ const fn is_consume(op: &Op) -> bool {
     )
 }
 
+/// Names in kernel/mutants and loader/mutants of bugs that have another one here.
+const fn also(name: &str) -> &'static [&'static str] {
+    match name.as_bytes() {
+        b"commit-before-flush" => &["commit-early"],
+        b"commit-not-flushed" => &["skip-fence", "word-not-flushed"],
+        b"report-before-written" => &["report-unwritten"],
+        b"not-consumed" => &["skip-consume"],
+        b"loader-writes-image" => &["write-image"],
+        _ => &[],
+    }
+}
+
 /// A bug at the end of Stop.
 macro_rules! in_stop {
     ($name:literal, $machine:literal, $breaks:ident, |$ops:ident, $sequence:ident| $body:expr) => {
@@ -55,6 +70,7 @@ macro_rules! in_stop {
             name: $name,
             machine: $machine,
             breaks: Broken::$breaks,
+            also: also($name),
             change: |part, $ops| {
                 if let Part::Stop($sequence) = part {
                     $body;
@@ -71,6 +87,7 @@ macro_rules! in_resume {
             name: $name,
             machine: $machine,
             breaks: Broken::$breaks,
+            also: also($name),
             change: |part, $ops| {
                 if let Part::Resume(head) = part {
                     let $sequence = head.sequence;
@@ -88,6 +105,7 @@ macro_rules! without {
             name: $name,
             machine: $machine,
             breaks: Broken::$breaks,
+            also: also($name),
             change: |_, ops| drop_all(ops, |op| matches!(op, $steps)),
         }
     };
@@ -188,13 +206,18 @@ pub static MUTANTS: &[Mutant] = &[
     in_stop!("store-after-flush", "plain", Differs, |ops, _s| {
         put_before(ops, &[LATE], |op| matches!(op, Op::Finish(_)))
     }),
-    in_stop!("commit-not-flushed", "plain", ReportedTooEarly, |ops, _s| {
-        drop_all(ops, is_flush_of_commit)
-    }),
-    in_stop!("skip-commit", "plain", ReportedTooEarly, |ops, _s| drop_all(
-        ops,
-        |op| is_commit(op) || is_flush_of_commit(op)
-    )),
+    in_stop!(
+        "commit-not-flushed",
+        "plain",
+        ReportedTooEarly,
+        |ops, _s| { drop_all(ops, is_flush_of_commit) }
+    ),
+    in_stop!(
+        "skip-commit",
+        "plain",
+        ReportedTooEarly,
+        |ops, _s| drop_all(ops, |op| is_commit(op) || is_flush_of_commit(op))
+    ),
     in_stop!("reported-early", "plain", ReportedTooEarly, |ops, _s| {
         report_early(ops)
     }),
@@ -211,16 +234,19 @@ pub static MUTANTS: &[Mutant] = &[
             is_commit,
         )
     }),
-    in_stop!("report-before-written", "volatile-queue", ReportedTooEarly, |ops, _s| {
-        drop_all(ops, |op| *op == Op::Drain)
-    }),
+    in_stop!(
+        "report-before-written",
+        "volatile-queue",
+        ReportedTooEarly,
+        |ops, _s| { drop_all(ops, |op| *op == Op::Drain) }
+    ),
     in_stop!("deaf-before-commit", "flaps", Stuck, |ops, _s| {
         hears(ops, false, true)
     }),
     in_stop!("deaf-after-commit", "flaps", Stuck, |ops, _s| {
         hears(ops, false, false)
     }),
-    in_stop!("crc-narrow", "damage", Differs, |ops, _s| {
+    in_stop!("crc-narrow", "plain", Damaged, |ops, _s| {
         for op in ops.iter_mut() {
             if let Op::Commit(slot, _) = *op {
                 *op = Op::Commit(slot, false);
@@ -234,6 +260,7 @@ pub static MUTANTS: &[Mutant] = &[
         name: "skip-save-wait",
         machine: "nvdimm",
         breaks: Broken::ReportedTooEarly,
+        also: &[],
         change: |part, ops| {
             if part == Part::Loader {
                 for op in ops.iter_mut().filter(|op| **op == Op::Restore) {
@@ -246,12 +273,14 @@ pub static MUTANTS: &[Mutant] = &[
         name: "arm-keeps-commit",
         machine: "plain",
         breaks: Broken::Damaged,
+        also: &[],
         change: arm_keeps_commit,
     },
     Mutant {
         name: "arm-clears-both",
         machine: "plain",
         breaks: Broken::WrongReason,
+        also: &[],
         change: arm_clears_both,
     },
     in_resume!("not-consumed", "plain", EnteredTwice, |ops, _s| drop_all(
@@ -263,25 +292,31 @@ pub static MUTANTS: &[Mutant] = &[
     in_resume!("loader-writes-image", "plain", Differs, |ops, _s| {
         put_before(ops, &[LATE], is_consume)
     }),
-    in_resume!("enter-before-written", "volatile-queue", EnteredTwice, |ops, _s| {
-        drop_all(ops, |op| *op == Op::Drain)
-    }),
+    in_resume!(
+        "enter-before-written",
+        "volatile-queue",
+        EnteredTwice,
+        |ops, _s| { drop_all(ops, |op| *op == Op::Drain) }
+    ),
     Mutant {
         name: "consume-after-entry",
         machine: "plain",
         breaks: Broken::EnteredTwice,
+        also: &[],
         change: consume_after_entry,
     },
     Mutant {
         name: "consume-older",
         machine: "plain",
         breaks: Broken::EnteredTwice,
+        also: &[],
         change: consume_older,
     },
     Mutant {
         name: "leave-open",
         machine: "plain",
         breaks: Broken::Differs,
+        also: &[],
         change: |part, ops| {
             if let Part::Cold(..) = part {
                 drop_all(ops, is_consume);
@@ -299,6 +334,7 @@ pub static MUTANTS: &[Mutant] = &[
         name: "keep-stamp",
         machine: "changes",
         breaks: Broken::Differs,
+        also: &[],
         change: |part, ops| {
             if part == Part::Elsewhere {
                 ops.clear();

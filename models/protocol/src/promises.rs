@@ -2,9 +2,10 @@
 //! What must never happen (INVARIANTS.md), and what has happened so far, by which that is seen.
 //! Nothing here calls the loader's rules.
 
+use crate::config::Config;
 use crate::decide::{Decision, Reason};
 use crate::lines::{CPUS, Head, Value};
-use crate::machine::{Config, content};
+use crate::machine::content;
 
 /// A broken promise; the number is the invariant's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

