@@ -26,9 +26,7 @@ class ModelWords:
     boots: Annotated[
         int, typer.Option(help="Power-ons and resets of a machine.", min=1, max=BOOTS_MAX)
     ] = 4
-    mutants: Annotated[
-        bool, typer.Option(help="Check also that each planted bug is found.")
-    ] = True
+    mutants: Annotated[bool, typer.Option(help="Check also that each planted bug is found.")] = True
     recording: Annotated[
         list[Path] | None,
         typer.Option(

@@ -72,7 +72,9 @@ def follow(recordings: Iterable[Path]) -> list[dict[str, Any]]:
         if line["refused"] is not None:
             info(f"model: {line['recording']} is no behaviour of the protocol: {line['refused']}")
         elif not line["steps"]:
-            raise UsageError(f"{line['recording']} has no step of the protocol: record with windows")
+            raise UsageError(
+                f"{line['recording']} has no step of the protocol: record with windows"
+            )
     return lines
 
 

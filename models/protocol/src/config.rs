@@ -31,7 +31,7 @@ pub struct Config {
     /// CPUs that do not come back.
     pub losses: u8,
     /// Saves of the NVDIMM for which its energy does not suffice.
-    pub energy_losses: u8,
+    pub short_saves: u8,
     /// Power that returns before it has gone.
     pub returns: u8,
     /// Cold boots that somebody asks for.
@@ -57,7 +57,7 @@ impl Config {
             changes: 0,
             failures: 0,
             losses: 0,
-            energy_losses: 0,
+            short_saves: 0,
             returns: 0,
             asks: 0,
             ageings: 0,
@@ -107,7 +107,7 @@ pub fn machines(boots: u8) -> Vec<Config> {
         Config {
             name: "nvdimm",
             nvdimm: true,
-            energy_losses: 1,
+            short_saves: 1,
             returns: 1,
             ..plain
         },

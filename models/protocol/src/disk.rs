@@ -314,7 +314,7 @@ impl Model for Logged {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            // Whoever reads gets what has been written, or what is being written.
+            // A read gets what has been written, or what is being written.
             Property::always(Broken::WrittenLost.name(), |model: &Self, state: &State| {
                 !state.in_step(model.bug) || state.read() >= state.written
             }),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens to the machine: its power, its parts, and the next step of whoever runs.
+//! What happens to the machine: its power, its parts, and the next step of loader or kernel.
 
 use crate::config::Config;
 use crate::lines::{ALL, CPUS, Left, Line, Value};
@@ -131,7 +131,7 @@ impl State {
                 Flash::Image(saved)
             }
             Flash::Busy(_) => {
-                self.left.energy_losses -= 1;
+                self.left.short_saves -= 1;
                 self.ghost.energy_lost = true;
                 Flash::Partial
             }

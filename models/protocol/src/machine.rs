@@ -113,7 +113,7 @@ pub struct Budget {
     pub(crate) changes: u8,
     pub(crate) failures: u8,
     pub(crate) losses: u8,
-    pub(crate) energy_losses: u8,
+    pub(crate) short_saves: u8,
     pub(crate) returns: u8,
     pub(crate) asks: u8,
     pub(crate) ageings: u8,
@@ -191,7 +191,7 @@ impl State {
                 changes: config.changes,
                 failures: config.failures,
                 losses: config.losses,
-                energy_losses: config.energy_losses,
+                short_saves: config.short_saves,
                 returns: config.returns,
                 asks: config.asks,
                 ageings: config.ageings,
@@ -265,7 +265,7 @@ impl State {
             actions.push(Action::Charge);
         }
         actions.extend(self.cuts().into_iter().map(|left| Action::Cut(left, true)));
-        if matches!(self.flash, Flash::Busy(_)) && self.left.energy_losses > 0 {
+        if matches!(self.flash, Flash::Busy(_)) && self.left.short_saves > 0 {
             actions.push(Action::Cut(Left::new(), false));
         }
         actions
