@@ -16,7 +16,8 @@ use serde::Serialize;
 
 const USAGE: &str = "usage: rem-protocol check [--boots N] [--threads N] [--machine NAME]
        rem-protocol mutants [--boots N] [--threads N] [--name NAME]
-       rem-protocol trace RECORDING...";
+       rem-protocol trace RECORDING...
+       rem-protocol steps RECORDING";
 const EXIT_USAGE: u8 = 2;
 const EXIT_INFRASTRUCTURE: u8 = 4;
 /// The model of a disk's log among the machines.
@@ -164,6 +165,15 @@ fn trace(path: &str) -> Result<(), String> {
     print(&followed)
 }
 
+/// The visible steps of a recording, for people.
+fn steps(path: &str) -> Result<(), String> {
+    let bytes = fs::read(path).map_err(|error| format!("{path}: {error}"))?;
+    for (event, step) in visible(&bytes).map_err(|error| format!("{path}: {error}"))? {
+        println!("{event:>10} {step:?}");
+    }
+    Ok(())
+}
+
 fn main() -> ExitCode {
     let fail = |code: u8, what: &str| {
         eprintln!("rem-protocol: {what}");
@@ -180,6 +190,7 @@ fn main() -> ExitCode {
         ["trace", ref paths @ ..] if !paths.is_empty() => {
             paths.iter().try_for_each(|path| trace(path))
         }
+        ["steps", path] => steps(path),
         _ => return fail(EXIT_USAGE, USAGE),
     };
     match done {

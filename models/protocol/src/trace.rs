@@ -4,7 +4,8 @@
 //! A recording (`format/rem_recording.h`) is reduced to its visible steps, [`Step`]: stores and flushes
 //! of the words and of the bodies' headers, and where the phases begin. They have to follow each other
 //! as the steps of the parts of the protocol do ([`crate::steps`]). A part may end at any of its steps,
-//! since the power may, and a Stop may turn back before its commit.
+//! since the power may, and a Stop may turn back before its commit. To write back all caches once more
+//! is never wrong. Where a recording has no phases of the boot, they are not expected.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem::offset_of;
@@ -301,11 +302,16 @@ enum Node {
     Committed,
 }
 
+const fn is_phase(step: &Step) -> bool {
+    matches!(step, Step::Loader | Step::Cold | Step::Entered)
+}
+
 /// Whether the steps are a behaviour of the model.
 ///
 /// # Errors
 /// The first step that is none.
 pub fn follow(steps: &[(usize, Step)]) -> Result<(), TraceError> {
+    let blind = !steps.iter().any(|(_, step)| is_phase(step));
     let mut threads =
         BTreeSet::from(
             [Node::Loader, Node::Running, Node::Back].map(|node| Thread {
@@ -317,7 +323,7 @@ pub fn follow(steps: &[(usize, Step)]) -> Result<(), TraceError> {
     for &(event, found) in steps {
         let next: BTreeSet<Thread> = threads
             .iter()
-            .flat_map(|thread| thread.after(found))
+            .flat_map(|thread| thread.after(found, blind))
             .collect();
         if next.is_empty() {
             let expected: BTreeSet<String> = threads.iter().flat_map(Thread::expected).collect();
@@ -367,7 +373,8 @@ impl Thread {
         }
     }
 
-    fn after(&self, found: Step) -> Vec<Self> {
+    /// Where the machine may be after this step; `blind`: phases are not visible.
+    fn after(&self, found: Step, blind: bool) -> Vec<Self> {
         if found == Step::Loader {
             // The power was cut, or the machine has reset itself.
             return vec![Self {
@@ -377,20 +384,24 @@ impl Thread {
             }];
         }
         let mut next = Vec::new();
+        if found == Step::CachesFlushed {
+            next.push(self.clone());
+        }
         if let Some((first, rest)) = self.rest.split_first() {
             if *first == found {
                 next.push(self.with(found, rest.to_vec()));
             }
             if self.node == Node::Stop {
-                next.extend(self.turned_back().after(found));
+                next.extend(self.turned_back().after(found, blind));
             }
             return next;
         }
         if self.node == Node::Running {
-            next.extend(self.turned_back().after(found));
+            next.extend(self.turned_back().after(found, blind));
         }
         for (part, node) in self.parts(found) {
-            let shown = of_part(part, None);
+            let mut shown = of_part(part, None);
+            shown.retain(|step| !blind || !is_phase(step));
             if shown.first() == Some(&found) {
                 let newest = self.newest.max(sequence_of(part));
                 next.push(Self {

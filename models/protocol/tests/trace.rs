@@ -179,6 +179,40 @@ fn every_part_may_end_at_every_step() {
     }
 }
 
+/// As the recordings of machines are: they do not say when the loader begins or what it enters.
+fn without_phases(steps: &[Step]) -> Vec<Step> {
+    let phase = |step: &Step| matches!(step, Step::Loader | Step::Entered | Step::Cold);
+    steps.iter().copied().filter(|step| !phase(step)).collect()
+}
+
+#[test]
+fn recording_without_phases_is_followed() {
+    checked(&without_phases(&cycle(2, None))).unwrap();
+    for name in [
+        "skip-flush",
+        "commit-not-flushed",
+        "consume-not-flushed",
+        "arm-keeps-commit",
+    ] {
+        let change = Some(named(name).unwrap().change);
+        let refused = checked(&without_phases(&cycle(2, change)));
+        assert!(
+            matches!(refused, Err(TraceError::Refused { .. })),
+            "{name}: {refused:?}"
+        );
+    }
+}
+
+#[test]
+fn caches_may_be_written_back_once_more() {
+    let steps = cycle(2, None);
+    for at in 1..=steps.len() {
+        let mut more = steps.clone();
+        more.insert(at, Step::CachesFlushed);
+        checked(&more).unwrap();
+    }
+}
+
 #[test]
 fn stop_that_turns_back_is_a_behaviour() {
     let stop = of_part(Part::Stop(3), None);
