@@ -5,13 +5,13 @@
 //! of the words and of the bodies' headers, and where the phases begin. They have to follow each other
 //! as the steps of the parts of the protocol do ([`crate::steps`]). A part may end at any of its steps,
 //! since the power may, and a Stop may turn back before its commit. To write back all caches once more
-//! is never wrong. Where a recording has no phases of the boot, they are not expected.
+//! is never wrong. What the loader has decided is visible by the boot note that it leaves.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem::offset_of;
 use std::ops::RangeInclusive;
 
-use remanence_format::{self as format, RemBody, RemWord};
+use remanence_format::{self as format, RemBody, RemBootNote, RemWord};
 use remanence_recording::{Cause, Event, Phase, Reader, RecordingError};
 
 use crate::config::Change;
@@ -31,9 +31,9 @@ const ANY_REST: Rest = Rest {
 pub enum Step {
     /// The loader begins.
     Loader,
-    /// It boots a kernel cold.
+    /// Its note says that it boots a kernel cold.
     Cold,
-    /// An image is entered.
+    /// Its note says that it enters an image.
     Entered,
     /// A consumed word is stored.
     Consumed(u8),
@@ -124,8 +124,6 @@ impl Seen {
                 self.written_back.clear();
                 self.put(number, Step::Loader);
             }
-            Event::Phase(Phase::COLD) => self.put(number, Step::Cold),
-            Event::Phase(Phase::GO) => self.put(number, Step::Entered),
             Event::Phase(Phase::STOPPED) => self.put(number, Step::Stopped),
             Event::Store { address, bytes, .. } => {
                 self.store(number, address.wrapping_sub(self.phys), bytes)?;
@@ -176,6 +174,10 @@ impl Seen {
 
     fn store(&mut self, number: usize, offset: u64, bytes: &[u8]) -> Result<(), TraceError> {
         let line = offset - offset % 64;
+        if line == format::REM_NOTE_OFFSET {
+            self.store_note(number, offset - line, bytes);
+            return Ok(());
+        }
         let Some(place) = place(line) else {
             return Ok(());
         };
@@ -203,20 +205,29 @@ impl Seen {
         Ok(())
     }
 
+    fn store_note(&mut self, number: usize, at: u64, bytes: &[u8]) {
+        match field(offset_of!(RemBootNote, reason), at, bytes) {
+            // It is on its way to a decision.
+            None | Some(0 | format::REM_BOOT_HOLD) => {}
+            Some(format::REM_BOOT_RESUME) => self.put(number, Step::Entered),
+            Some(_) => self.put(number, Step::Cold),
+        }
+    }
+
     fn store_head(&mut self, number: usize, slot: usize, at: u64, bytes: &[u8]) {
-        let from = offset_of!(RemBody, sequence);
-        let Some(skip) = from.checked_sub(usize::try_from(at).unwrap_or(usize::MAX)) else {
-            return;
-        };
-        let stored = bytes
-            .get(skip..skip + 4)
-            .and_then(|part| part.try_into().ok());
-        let sequence = stored.map_or(0, u32::from_le_bytes);
+        let sequence = field(offset_of!(RemBody, sequence), at, bytes).unwrap_or(0);
         if sequence > 0 {
             let sequence = self.sequence(sequence);
             self.put(number, Step::Head(slot, sequence));
         }
     }
+}
+
+/// What a store of some bytes at `at` puts into a field of 4 bytes.
+fn field(offset: usize, at: u64, bytes: &[u8]) -> Option<u32> {
+    let skip = offset.checked_sub(usize::try_from(at).ok()?)?;
+    let stored = bytes.get(skip..skip + 4)?;
+    stored.try_into().ok().map(u32::from_le_bytes)
 }
 
 /// The line of the model that is at this offset of the block.
@@ -302,16 +313,11 @@ enum Node {
     Committed,
 }
 
-const fn is_phase(step: &Step) -> bool {
-    matches!(step, Step::Loader | Step::Cold | Step::Entered)
-}
-
 /// Whether the steps are a behaviour of the model.
 ///
 /// # Errors
 /// The first step that is none.
 pub fn follow(steps: &[(usize, Step)]) -> Result<(), TraceError> {
-    let blind = !steps.iter().any(|(_, step)| is_phase(step));
     let mut threads =
         BTreeSet::from(
             [Node::Loader, Node::Running, Node::Back].map(|node| Thread {
@@ -323,7 +329,7 @@ pub fn follow(steps: &[(usize, Step)]) -> Result<(), TraceError> {
     for &(event, found) in steps {
         let next: BTreeSet<Thread> = threads
             .iter()
-            .flat_map(|thread| thread.after(found, blind))
+            .flat_map(|thread| thread.after(found))
             .collect();
         if next.is_empty() {
             let expected: BTreeSet<String> = threads.iter().flat_map(Thread::expected).collect();
@@ -373,8 +379,8 @@ impl Thread {
         }
     }
 
-    /// Where the machine may be after this step; `blind`: phases are not visible.
-    fn after(&self, found: Step, blind: bool) -> Vec<Self> {
+    /// Where the machine may be after this step.
+    fn after(&self, found: Step) -> Vec<Self> {
         if found == Step::Loader {
             // The power was cut, or the machine has reset itself.
             return vec![Self {
@@ -392,16 +398,15 @@ impl Thread {
                 next.push(self.with(found, rest.to_vec()));
             }
             if self.node == Node::Stop {
-                next.extend(self.turned_back().after(found, blind));
+                next.extend(self.turned_back().after(found));
             }
             return next;
         }
         if self.node == Node::Running {
-            next.extend(self.turned_back().after(found, blind));
+            next.extend(self.turned_back().after(found));
         }
         for (part, node) in self.parts(found) {
-            let mut shown = of_part(part, None);
-            shown.retain(|step| !blind || !is_phase(step));
+            let shown = of_part(part, None);
             if shown.first() == Some(&found) {
                 let newest = self.newest.max(sequence_of(part));
                 next.push(Self {
