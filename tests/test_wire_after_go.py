@@ -6,7 +6,9 @@ the wire then stays silent for ever, since nobody reads the byte that holds its 
 Go each CPU repeats the interrupt of the wire, also where all other devices are suspended.
 
 Method: the interrupt of the wire goes to the second CPU. Over one power failure it is counted: the
-drop is one, and there has to be another one without a byte. Negative proof: a planted bug.
+drop is one, and there has to be another one without a byte. On a busy host the supply repeats the
+drop before it is answered, which is one more. Negative proof: a planted bug; of several power
+failures one shows it, also where some drops are repeated.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from tests.support.proofs import must_be_found
 from tests.support.trials import parts
 
 NAME = "remanence-pwr"
+FAILURES = 3  # of power, with a planted bug
 TO_SECOND = f"""irq=$(sed -n 's/^ *\\([0-9]*\\):.* {NAME}$/\\1/p' /proc/interrupts)
 echo 1 >/proc/irq/$irq/smp_affinity_list && cat /proc/irq/$irq/effective_affinity_list"""
 
@@ -38,7 +41,7 @@ def check_interrupt_is_repeated(machine: Machine) -> None:
     cut_and_resume(machine)
     after = interrupts(machine)
     assert after[0] == before[0], "the interrupt has moved"
-    if (count := after[1] - before[1]) != 2:
+    if (count := after[1] - before[1]) < 2:
         raise BrokenError("stop-missed", f"{count} interrupts of the wire over a power failure")
 
 
@@ -57,4 +60,5 @@ def test_wire_that_stays_silent_is_found() -> None:
         check_interrupt_is_repeated(machine)
         plant(machine, "silent-wire")
         with must_be_found("silent-wire"):
-            check_interrupt_is_repeated(machine)
+            for _ in range(FAILURES):
+                check_interrupt_is_repeated(machine)
