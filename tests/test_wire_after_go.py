@@ -23,6 +23,8 @@ from tests.support.claims import booted, cut_and_resume
 from tests.support.proofs import must_be_found
 from tests.support.trials import parts
 
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
+
 NAME = "remanence-pwr"
 FAILURES = 3  # of power, with a planted bug
 TO_SECOND = f"""irq=$(sed -n 's/^ *\\([0-9]*\\):.* {NAME}$/\\1/p' /proc/interrupts)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Claim: no cut of any boot breaks a promise of the protocol (invariants 1 to 10), and each bug that
-is planted in its model breaks the one that it names.
+"""Claim: no cut of any boot breaks a promise of the protocol (invariants 1 to 10), and each bug
+that is planted in its model breaks the one that it names.
 
 Method: `rem model`, which looks at every state of 4 power-ons and resets.
 """

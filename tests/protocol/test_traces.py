@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Negative proof: what a kernel or loader with a planted bug does is no path of the protocol's model.
+"""Negative proof: what a kernel or loader with a planted bug does is no path of the model.
 
 Method: each bug of the protocol that a campaign knows is recorded as a campaign does it, and the
 recording is followed. That of the right kernel is followed by every campaign.
