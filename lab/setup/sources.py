@@ -78,11 +78,18 @@ def apt_network_options() -> list[str]:
     return [line for line in dump if line.startswith(NETWORK_OPTIONS) and '""' not in line]
 
 
-def write_release(codename: str, into: Path) -> Path:
-    """Write a file with this machine's package sources of the release, for mmdebstrap."""
-    entries = release_only(read_machine(), codename)
+def write_release(codename: str, into: Path, host: str | None = None) -> Path:
+    """Write a file with this machine's package sources of the release, for mmdebstrap.
+
+    *host*: the machine's own release, if another one is wanted: its mirrors have both.
+    """
+    own = host or codename
+    entries = [
+        replace(entry, suites=tuple(suite.replace(own, codename) for suite in entry.suites))
+        for entry in release_only(read_machine(), own)
+    ]
     if not entries:
-        raise InfraError(f"no apt source of {codename}/main found below {APT_DIR}: add one")
+        raise InfraError(f"no apt source of {own}/main found below {APT_DIR}: add one")
     listing = into / "guest.sources"
     listing.write_text("\n".join(entry.as_deb822() for entry in entries), encoding="utf-8")
     return listing
