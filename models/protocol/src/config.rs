@@ -7,21 +7,9 @@ use crate::steps::{Op, Part, steps};
 /// A planted bug: it changes the steps of a part.
 pub type Change = fn(Part, &mut Vec<Op>);
 
-/// What is checked: the machine, and what may go wrong beside the power.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// By which it is named.
-    pub name: &'static str,
-    /// Power-ons and resets.
-    pub boots: u8,
-    /// The persistence domain.
-    pub domain: Domain,
-    /// NVRAM is an NVDIMM-N, whose DRAM is blank without power.
-    pub nvdimm: bool,
-    /// The memory of the last CPU is in a range of NVRAM of its own.
-    pub range: bool,
-    /// Images are held where the machine differs.
-    pub hold: bool,
+/// How many times each may go wrong beside the power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Budget {
     /// Lines of media that fail.
     pub damages: u8,
     /// Changes of the machine, or uses of the other range elsewhere.
@@ -38,33 +26,30 @@ pub struct Config {
     pub asks: u8,
     /// Supplies that no longer last for a Stop.
     pub ageings: u8,
+}
+
+/// What is checked: the machine, and what may go wrong beside the power.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// By which it is named.
+    pub name: &'static str,
+    /// Power-ons and resets.
+    pub boots: u8,
+    /// The persistence domain.
+    pub domain: Domain,
+    /// NVRAM is an NVDIMM-N, whose DRAM is blank without power.
+    pub nvdimm: bool,
+    /// The memory of the last CPU is in a range of NVRAM of its own.
+    pub range: bool,
+    /// Images are held where the machine differs.
+    pub hold: bool,
+    /// What may go wrong beside the power.
+    pub budget: Budget,
     /// The planted bug.
     pub change: Option<Change>,
 }
 
 impl Config {
-    /// A machine whose power may fail at any step, and on which nothing else goes wrong.
-    #[must_use]
-    pub const fn plain(name: &'static str, boots: u8) -> Self {
-        Self {
-            name,
-            boots,
-            domain: Domain::Queue,
-            nvdimm: false,
-            range: false,
-            hold: false,
-            damages: 0,
-            changes: 0,
-            failures: 0,
-            losses: 0,
-            short_saves: 0,
-            returns: 0,
-            asks: 0,
-            ageings: 0,
-            change: None,
-        }
-    }
-
     /// The steps of a part, with the bug.
     #[must_use]
     pub fn steps(&self, part: Part) -> Vec<Op> {
@@ -76,57 +61,59 @@ impl Config {
     }
 }
 
-/// The machines that are checked.
+/// The machines that are checked, over so many power-ons and resets.
 #[must_use]
 pub fn machines(boots: u8) -> Vec<Config> {
-    let plain = Config {
+    let asks = Budget {
         asks: 1,
-        ..Config::plain("plain", boots)
+        ..Budget::default()
+    };
+    let changes = Budget { changes: 2, ..asks };
+    let flaps = Budget {
+        returns: 2,
+        failures: 1,
+        losses: 1,
+        ageings: 1,
+        ..asks
+    };
+    let returns = Budget { returns: 1, ..asks };
+    let saves = Budget {
+        short_saves: 1,
+        ..returns
+    };
+    let machine = |name, budget| Config {
+        name,
+        boots,
+        domain: Domain::Queue,
+        nvdimm: false,
+        range: false,
+        hold: false,
+        budget,
+        change: None,
     };
     vec![
-        plain.clone(),
+        machine("plain", asks),
+        machine("flaps", flaps),
         Config {
-            name: "flaps",
-            returns: 2,
-            failures: 1,
-            losses: 1,
-            ageings: 1,
-            ..plain
-        },
-        Config {
-            name: "volatile-queue",
             domain: Domain::Media,
-            ..plain
+            ..machine("volatile-queue", asks)
         },
         Config {
-            name: "eadr",
             domain: Domain::Caches,
-            returns: 1,
-            ..plain
+            ..machine("eadr", returns)
         },
         Config {
-            name: "nvdimm",
             nvdimm: true,
-            short_saves: 1,
-            returns: 1,
-            ..plain
+            ..machine("nvdimm", saves)
         },
+        machine("damage", Budget { damages: 1, ..asks }),
         Config {
-            name: "damage",
-            damages: 1,
-            ..plain
-        },
-        Config {
-            name: "changes",
             range: true,
-            changes: 2,
-            ..plain
+            ..machine("changes", changes)
         },
         Config {
-            name: "hold",
             hold: true,
-            changes: 2,
-            ..plain
+            ..machine("hold", changes)
         },
     ]
 }

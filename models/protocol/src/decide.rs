@@ -106,8 +106,7 @@ fn sequence_of(memory: &Memory, line: Line) -> u8 {
 }
 
 /// What a checksum sees of a line.
-#[must_use]
-pub fn covered(memory: &Memory, line: Line) -> Covered {
+fn covered(memory: &Memory, line: Line) -> Covered {
     memory.read(line).map_or(Covered::Other, Covered::from)
 }
 
@@ -187,10 +186,13 @@ pub fn decide(memory: &Memory, found: &Found) -> Decision {
     let newest = usize::from(slots[1].sequence() > slots[0].sequence());
     let damaged = [newest, 1 - newest]
         .into_iter()
-        .find(|number| matches!(slots[*number], Slot::Damaged(..)));
+        .find_map(|number| match slots[number] {
+            Slot::Damaged(reason, sequence, _) => Some((reason, sequence)),
+            _ => None,
+        });
     let mut decision = Decision {
         reason: Reason::Resume,
-        sequence: slots[damaged.unwrap_or(newest)].sequence(),
+        sequence: damaged.map_or_else(|| slots[newest].sequence(), |(_, sequence)| sequence),
         image: None,
         consume: 0,
         clear: [false; SLOTS],
@@ -198,10 +200,7 @@ pub fn decide(memory: &Memory, found: &Found) -> Decision {
     decision.reason = match (memory.read(Line::Header), damaged, slots[newest]) {
         (header, ..) if header != Some(Value::Header) => Reason::NoBlock,
         _ if consumed == 0 => Reason::ConsumedInvalid,
-        (_, Some(number), _) => match slots[number] {
-            Slot::Damaged(reason, ..) => reason,
-            _ => Reason::CommitDamaged,
-        },
+        (_, Some((reason, _)), _) => reason,
         (_, None, Slot::Committed(sequence, head, rest)) if sequence > consumed => {
             decision.image = Some(head);
             differs(rest, found)

@@ -24,10 +24,7 @@ impl State {
             }
             Op::Erase if config.nvdimm => self.flash = Flash::Empty,
             Op::Enter(head) => self.enter(config, head),
-            Op::Stamp => {
-                if !config.range {
-                    return;
-                }
+            Op::Stamp if config.range => {
                 let stamp = self.next_stamp();
                 self.memory.store(Line::Stamp, stamp);
                 self.memory.flush(Line::Stamp);
@@ -139,8 +136,7 @@ impl State {
             decision.reason = Reason::ConsumedInvalid;
             return self.go_cold(config);
         }
-        let rest: Vec<Op> = config.steps(Part::Cold(0, [true; SLOTS]));
-        self.ops = rest;
+        self.ops = config.steps(Part::Cold(0, [true; SLOTS]));
     }
 
     pub(crate) fn enter(&mut self, config: &Config, head: Head) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The machine: its state, and what may happen next.
 
-use crate::config::Config;
+use crate::config::{Budget, Config};
 use crate::decide::{Decision, Found};
 use crate::lines::{ALL, CPUS, Damage, LINES, Left, Line, Memory, SLOTS, Value};
 use crate::promises::{Broken, Ghost};
@@ -100,23 +100,10 @@ pub struct State {
     pub decision: Option<Decision>,
     /// What may still go wrong.
     pub left: Budget,
-    /// What has happened, for the promises. No step reads it.
+    /// What has happened, for the promises. No step of loader or kernel reads it.
     pub ghost: Ghost,
     /// A promise that is broken.
     pub broken: Option<Broken>,
-}
-
-/// What may still go wrong; see [`Config`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Budget {
-    pub(crate) damages: u8,
-    pub(crate) changes: u8,
-    pub(crate) failures: u8,
-    pub(crate) losses: u8,
-    pub(crate) short_saves: u8,
-    pub(crate) returns: u8,
-    pub(crate) asks: u8,
-    pub(crate) ageings: u8,
 }
 
 /// What happens next.
@@ -186,16 +173,7 @@ impl State {
             cold_asked: false,
             machine: 0,
             decision: None,
-            left: Budget {
-                damages: config.damages,
-                changes: config.changes,
-                failures: config.failures,
-                losses: config.losses,
-                short_saves: config.short_saves,
-                returns: config.returns,
-                asks: config.asks,
-                ageings: config.ageings,
-            },
+            left: config.budget,
             ghost: Ghost::default(),
             broken: None,
         }

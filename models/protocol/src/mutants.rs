@@ -63,51 +63,50 @@ const fn also(name: &str) -> &'static [&'static str] {
     }
 }
 
+const fn planted(
+    name: &'static str,
+    machine: &'static str,
+    breaks: Broken,
+    change: Change,
+) -> Mutant {
+    Mutant {
+        name,
+        machine,
+        breaks,
+        also: also(name),
+        change,
+    }
+}
+
 /// A bug at the end of Stop.
 macro_rules! in_stop {
     ($name:literal, $machine:literal, $breaks:ident, |$ops:ident, $sequence:ident| $body:expr) => {
-        Mutant {
-            name: $name,
-            machine: $machine,
-            breaks: Broken::$breaks,
-            also: also($name),
-            change: |part, $ops| {
-                if let Part::Stop($sequence) = part {
-                    $body;
-                }
-            },
-        }
+        planted($name, $machine, Broken::$breaks, |part, $ops| {
+            if let Part::Stop($sequence) = part {
+                $body;
+            }
+        })
     };
 }
 
 /// A bug of the loader that enters an image.
 macro_rules! in_resume {
     ($name:literal, $machine:literal, $breaks:ident, |$ops:ident, $sequence:ident| $body:expr) => {
-        Mutant {
-            name: $name,
-            machine: $machine,
-            breaks: Broken::$breaks,
-            also: also($name),
-            change: |part, $ops| {
-                if let Part::Resume(head) = part {
-                    let $sequence = head.sequence;
-                    $body;
-                }
-            },
-        }
+        planted($name, $machine, Broken::$breaks, |part, $ops| {
+            if let Part::Resume(head) = part {
+                let $sequence = head.sequence;
+                $body;
+            }
+        })
     };
 }
 
 /// A bug that leaves steps out, wherever they are.
 macro_rules! without {
     ($name:literal, $machine:literal, $breaks:ident, $steps:pat) => {
-        Mutant {
-            name: $name,
-            machine: $machine,
-            breaks: Broken::$breaks,
-            also: also($name),
-            change: |_, ops| drop_all(ops, |op| matches!(op, $steps)),
-        }
+        planted($name, $machine, Broken::$breaks, |_, ops| {
+            drop_all(ops, |op| matches!(op, $steps))
+        })
     };
 }
 
@@ -256,33 +255,30 @@ pub static MUTANTS: &[Mutant] = &[
     without!("device-after-commit", "plain", Unseen, Op::Devices),
     without!("skip-save", "nvdimm", ReportedTooEarly, Op::Save),
     without!("skip-erase", "nvdimm", EnteredTwice, Op::Erase),
-    Mutant {
-        name: "skip-save-wait",
-        machine: "nvdimm",
-        breaks: Broken::ReportedTooEarly,
-        also: &[],
-        change: |part, ops| {
+    planted(
+        "skip-save-wait",
+        "nvdimm",
+        Broken::ReportedTooEarly,
+        |part, ops| {
             if part == Part::Loader {
                 for op in ops.iter_mut().filter(|op| **op == Op::Restore) {
                     *op = Op::RestoreHasty;
                 }
             }
         },
-    },
-    Mutant {
-        name: "arm-keeps-commit",
-        machine: "plain",
-        breaks: Broken::Damaged,
-        also: &[],
-        change: arm_keeps_commit,
-    },
-    Mutant {
-        name: "arm-clears-both",
-        machine: "plain",
-        breaks: Broken::WrongReason,
-        also: &[],
-        change: arm_clears_both,
-    },
+    ),
+    planted(
+        "arm-keeps-commit",
+        "plain",
+        Broken::Damaged,
+        arm_keeps_commit,
+    ),
+    planted(
+        "arm-clears-both",
+        "plain",
+        Broken::WrongReason,
+        arm_clears_both,
+    ),
     in_resume!("not-consumed", "plain", EnteredTwice, |ops, _s| drop_all(
         ops, is_consume
     )),
@@ -298,31 +294,23 @@ pub static MUTANTS: &[Mutant] = &[
         EnteredTwice,
         |ops, _s| { drop_all(ops, |op| *op == Op::Drain) }
     ),
-    Mutant {
-        name: "consume-after-entry",
-        machine: "plain",
-        breaks: Broken::EnteredTwice,
-        also: &[],
-        change: consume_after_entry,
-    },
-    Mutant {
-        name: "consume-older",
-        machine: "plain",
-        breaks: Broken::EnteredTwice,
-        also: &[],
-        change: consume_older,
-    },
-    Mutant {
-        name: "leave-open",
-        machine: "plain",
-        breaks: Broken::Differs,
-        also: &[],
-        change: |part, ops| {
-            if let Part::Cold(..) = part {
-                drop_all(ops, is_consume);
-            }
-        },
-    },
+    planted(
+        "consume-after-entry",
+        "plain",
+        Broken::EnteredTwice,
+        consume_after_entry,
+    ),
+    planted(
+        "consume-older",
+        "plain",
+        Broken::EnteredTwice,
+        consume_older,
+    ),
+    planted("leave-open", "plain", Broken::Differs, |part, ops| {
+        if let Part::Cold(..) = part {
+            drop_all(ops, is_consume);
+        }
+    }),
     without!("forget-hold", "hold", GivenUp, Op::Hold),
     without!("skip-wait", "plain", EnteredWithoutCharge, Op::WaitCharge),
     without!("forget-drop", "plain", DropForgotten, Op::Level),
@@ -330,17 +318,11 @@ pub static MUTANTS: &[Mutant] = &[
     without!("ignore-budget", "flaps", OverBudget, Op::Budget),
     without!("monotonic-counts", "plain", ClocksWrong, Op::Clocks),
     without!("replay-random", "plain", RandomnessRepeats, Op::Reseed),
-    Mutant {
-        name: "keep-stamp",
-        machine: "changes",
-        breaks: Broken::Differs,
-        also: &[],
-        change: |part, ops| {
-            if part == Part::Elsewhere {
-                ops.clear();
-            }
-        },
-    },
+    planted("keep-stamp", "changes", Broken::Differs, |part, ops| {
+        if part == Part::Elsewhere {
+            ops.clear();
+        }
+    }),
 ];
 
 /// The bug of this name.
