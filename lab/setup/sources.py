@@ -78,18 +78,14 @@ def apt_network_options() -> list[str]:
     return [line for line in dump if line.startswith(NETWORK_OPTIONS) and '""' not in line]
 
 
-def write_release(codename: str, into: Path, host: str | None = None) -> Path:
-    """Write a file with this machine's package sources of the release, for mmdebstrap.
+def write_release(codename: str, into: Path, own: str | None = None) -> Path:
+    """Write a file with this machine's package sources of a release, for mmdebstrap.
 
-    *host*: the machine's own release, if another one is wanted: its mirrors have both.
+    *own*: the machine's release, if that is another one.
     """
-    own = host or codename
-    entries = [
-        replace(entry, suites=tuple(suite.replace(own, codename) for suite in entry.suites))
-        for entry in release_only(read_machine(), own)
-    ]
+    entries = release_only(read_machine(), codename, own)
     if not entries:
-        raise InfraError(f"no apt source of {own}/main found below {APT_DIR}: add one")
+        raise InfraError(f"no apt source of {own or codename}/main found below {APT_DIR}: add one")
     listing = into / "guest.sources"
     listing.write_text("\n".join(entry.as_deb822() for entry in entries), encoding="utf-8")
     return listing
@@ -158,12 +154,17 @@ def has_suite(sources: Iterable[Source], suite: str) -> bool:
     return any(suite in source.suites and "deb" in source.types for source in sources)
 
 
-def release_only(sources: Iterable[Source], codename: str) -> list[Source]:
-    """Return Debian's own entries (release, updates, security), for the guest root."""
-    wanted = (codename, f"{codename}-updates", f"{codename}-security")
+def release_only(sources: Iterable[Source], codename: str, own: str | None = None) -> list[Source]:
+    """Return Debian's own entries (release, updates, security), for the guest root.
+
+    *own*: the release that the sources have, if another one is wanted: its mirrors have both.
+    """
+    wanted = {
+        f"{own or codename}{part}": f"{codename}{part}" for part in ("", "-updates", "-security")
+    }
     found = []
     for source in sources:
-        suites = tuple(suite for suite in source.suites if suite in wanted)
+        suites = tuple(wanted[suite] for suite in source.suites if suite in wanted)
         if suites and "deb" in source.types and "main" in source.components:
             found.append(replace(source, types=("deb",), suites=suites, components=("main",)))
     return found

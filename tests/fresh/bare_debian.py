@@ -18,12 +18,13 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab import run
 from lab.paths import cache_dir, repo_dir
 from lab.progress import step
+from lab.setup.host import debian
 from lab.setup.products import Group, Packages, need
 from lab.setup.sources import apt_network_options, read_machine, release_only
 from lab.tidy.files import project_files
@@ -128,12 +129,7 @@ def bare_debian(suite: str) -> Iterator[BareDebian]:
 
 
 def _install(suite: str, root: Path) -> None:
-    host = Path("/etc/os-release").read_text(encoding="utf-8")
-    codename = next(line.split("=")[1] for line in host.splitlines() if "CODENAME" in line)
-    found = [
-        replace(source, suites=tuple(name.replace(codename, suite) for name in source.suites))
-        for source in release_only(read_machine(), codename)
-    ]
+    found = release_only(read_machine(), suite, debian().codename)
     assert found, "no apt source of this Debian's release"
     options = apt_network_options()
     with tempfile.TemporaryDirectory(prefix="rem-sources-") as folder:
