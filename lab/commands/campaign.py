@@ -256,16 +256,8 @@ def _heap_campaign(mutants: str) -> Result:
     return heap.campaign(heap.Asked(folder, "campaign-heap", heap.rows(mutants)))
 
 
-def _made(plan: Plan) -> list[Path]:
-    """The recordings that a campaign of a machine has made and kept."""
-    from lab.paths import state_dir
-
-    folder = state_dir() / "campaign"
-    pattern = "soak/*/recording.bin" if plan.soak else f"{plan.name}-{plan.seed}/recording.bin"
-    return sorted(path.parent for path in folder.glob(pattern))
-
-
-def _print_result(result: Result, as_json: bool) -> int:
+def print_result(result: Result, as_json: bool) -> int:
+    """Print the figures, and return the exit status."""
     for name, figure in result.figures.items():
         value = f"{figure.value:,}" if isinstance(figure.value, int) else figure.value
         info(f"{name:24} {value:>14} {figure.unit:9} {figure.kind}")
@@ -288,19 +280,22 @@ def campaign_command(words: CampaignWords) -> int:
     mutants = words.amount.mutants
     if words.source.pm:
         only_with(words.context, "--pm", OF_PM, "--seed and --mutants")
-        return _print_result(_pm_campaign(words.amount.seed, mutants or "all"), words.as_json)
+        return print_result(_pm_campaign(words.amount.seed, mutants or "all"), words.as_json)
     if words.source.heap:
         only_with(words.context, "--heap", OF_HEAP, "--mutants")
-        return _print_result(_heap_campaign(mutants or "all"), words.as_json)
+        return print_result(_heap_campaign(mutants or "all"), words.as_json)
     from lab.campaign.command import run
 
     plan = check(words)
     result = run(plan)
-    if not plan.model:
+    # Of a soak no recording is left; the model's are none of a machine.
+    if not plan.model and not plan.soak:
+        from lab.paths import state_dir
         from lab.protocol.check import add_traces
 
-        add_traces(result, plan.recordings or _made(plan))
-    return _print_result(result, words.as_json)
+        made = state_dir() / "campaign" / f"{plan.name}-{plan.seed}"
+        add_traces(result, plan.recordings or (made,))
+    return print_result(result, words.as_json)
 
 
 def register(app: typer.Typer) -> None:

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lab.command_line.options import JsonOption, takes
-from lab.errors import Exit
-from lab.messages import info
 
 if TYPE_CHECKING:
     from lab.protocol.check import Plan
@@ -64,15 +62,10 @@ def model_command(words: ModelWords) -> int:
     that are exchanged. Exit 0 only if no promise is broken, each planted bug breaks the one that
     it names, and each recording is a behaviour of the model.
     """
+    from lab.commands.campaign import print_result
     from lab.protocol.check import run_plan
 
-    result = run_plan(check(words))
-    for name, figure in result.figures.items():
-        value = f"{figure.value:,}" if isinstance(figure.value, int) else figure.value
-        info(f"{name:24} {value:>14} {figure.unit:12} {figure.kind}")
-    if words.as_json:
-        result.emit()
-    return Exit.PASS if result.ok else Exit.BROKEN
+    return print_result(run_plan(check(words)), words.as_json)
 
 
 def register(app: typer.Typer) -> None:
