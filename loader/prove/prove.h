@@ -2,7 +2,7 @@
 /*
  * What the proofs share. CBMC looks at every value of what is nondeterministic: it
  * proves that no read or write leaves its object, that no loop runs on, and what is
- * asserted. loader/prove/Makefile says with which sizes.
+ * asserted. small.sed says with which sizes.
  */
 #ifndef LOADER_PROVE_H
 #define LOADER_PROVE_H
@@ -13,7 +13,6 @@
 
 /* Any value, each time. */
 bool nondet_bool(void);
-u8 nondet_u8(void);
 u32 nondet_u32(void);
 u64 nondet_u64(void);
 
