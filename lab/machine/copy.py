@@ -77,7 +77,8 @@ p=$(dirname -- "$t")
 if [ -d "$t" ] && [ {replace} = 0 ]; then fail '{exists}'; fi
 w=
 trap '[ -z "$w" ] || rm -rf "$w"' EXIT; trap 'exit 9' HUP INT TERM PIPE
-w=$(mktemp -d "$p/.rem-cp-XXXXXX") || fail 'cannot be written to'
+w=$(mktemp -u "$p/.rem-cp-XXXXXX")
+mkdir -m 700 -- "$w" || {{ w=; fail 'cannot be written to'; }}
 $T -C "$w" --numeric-owner -xpf - || exit 9
 [ -e "$w/end" ] || fail 'the copy ended early'
 if [ -d "$t" ]; then mv "$t" "$w/old" || exit 9; fi

@@ -9,6 +9,7 @@ built for each attack.
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import tarfile
 from collections.abc import Callable
@@ -154,6 +155,20 @@ def test_missing_places_are_one_line(ends: tuple[Path, Path], remote: str) -> No
             put(shell, host / "file", f"{guest}/{remote}")
         assert "\n" not in caught.value.message
     assert (os.listdir(host), os.listdir(guest)) == (["file"], ["file"])
+
+
+@pytest.mark.parametrize("tool", ["mktemp", "mkdir"])
+def test_nothing_is_left_of_an_interrupted_copy(ends: tuple[Path, Path], tool: str) -> None:
+    """The signal comes when the folder is there and its name not yet known to the shell."""
+    host, guest = ends
+    tools = host / "tools"
+    tools.mkdir()
+    (tools / tool).write_text(f'#!/bin/sh\n{shutil.which(tool)} "$@" >&2\nkill -TERM $PPID $$\n')
+    (tools / tool).chmod(0o755)
+    path = f"PATH={tools}:{os.environ['PATH']}"
+    with pytest.raises(RemError):
+        put(lambda script: ["env", path, *shell(script)], fill(host / "tree"), guest)
+    assert os.listdir(guest) == []
 
 
 def test_devices_are_refused_and_sockets_left_out(ends: tuple[Path, Path]) -> None:
