@@ -33,6 +33,7 @@ HEADERS = (
     "rem_nvdimm.h",
     "off2f.h",
     "rem_vm.h",
+    "rem_keep.h",
 )
 
 

@@ -18,6 +18,7 @@
 #include "rem_pm_block.h"
 #include "rem_pwr.h"
 #include "rem_recording.h"
+#include "rem_keep.h"
 #include "rem_vm.h"
 
 #define GOLDEN_SEQUENCE 0x01020305u
@@ -510,6 +511,16 @@ static void write_vm(void)
 	put("vm_tail.bin", &tail, sizeof(tail));
 }
 
+static void write_keep(void)
+{
+	struct rem_keep_entry entries[] = {
+		{ .vaddr = 0x7f0102030000, .frame = 0x0405, .pid = 20001 },
+		{ .vaddr = 0x7f0102031000, .frame = 0x0102, .pid = 20001 },
+	};
+
+	put("keep_table.bin", entries, sizeof(entries));
+}
+
 static void write_layout(void)
 {
 	FILE *file = create("layout.txt");
@@ -536,6 +547,7 @@ int main(int argc, char **argv)
 	write_pm_block();
 	write_off2f();
 	write_vm();
+	write_keep();
 	write_layout();
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
-/* Each field of each struct of rem_image.h, rem_recording.h, rem_pm*.h, off2f.h and rem_vm.h; a test checks that none is missing. */
+/* Each field of each struct of rem_image.h, rem_recording.h, rem_pm*.h, off2f.h, rem_vm.h and rem_keep.h; a test checks that none is missing. */
 TOTAL(rem_block);
 FIELD(rem_block, magic);
 FIELD(rem_block, version);
@@ -233,3 +233,7 @@ FIELD(rem_vm_tail, id);
 FIELD(rem_vm_tail, reserved);
 FIELD(rem_vm_tail, reserved2);
 FIELD(rem_vm_tail, crc);
+TOTAL(rem_keep_entry);
+FIELD(rem_keep_entry, vaddr);
+FIELD(rem_keep_entry, frame);
+FIELD(rem_keep_entry, pid);

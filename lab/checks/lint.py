@@ -24,6 +24,7 @@ C_FOLDERS = (
     "loader",
     "guest",
     "heap",
+    "keep",
     "off2f",
     "pm",
     "tests",
@@ -33,6 +34,7 @@ KERNEL_FOLDERS = (
     "pm/kernel",
     "pm/init",
     "off2f/kernel",
+    "keep/kernel",
 )
 # For mails to Linux's maintainers, not for a project with its own licence table.
 CHECKPATCH_IGNORES = (

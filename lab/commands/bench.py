@@ -202,6 +202,10 @@ def fast_path(
     return _show(run_bench(make_plan(names, repeats)), as_json)
 
 
+# The range is a multiple of a memory block; a dump fits the emulated machine's DRAM.
+KEEP_UNIT_BYTES, KEEP_MAX_BYTES = 256 << 20, 1 << 30
+
+
 @bench.command("vm")
 def vm(
     ram: Annotated[str, typer.Option(help="The guest's memory.", metavar="SIZE")] = "4G",
@@ -216,6 +220,24 @@ def vm(
     if ram_bytes < 1 << 30:
         raise UsageError(f"--ram {ram}: give 1G at least")
     from lab.bench.vm import Plan, run_bench
+
+    return _show(run_bench(Plan(ram_bytes, rounds), info), as_json)
+
+
+@bench.command("keep")
+def keep(
+    ram: Annotated[str, typer.Option(help="The program's memory.", metavar="SIZE")] = "1G",
+    rounds: Annotated[int, typer.Option(help="Interleaved rounds.", min=1)] = 3,
+    as_json: JsonOption = False,
+) -> int:
+    """Measure what `rem-keep` takes to save a program, beside CRIU's dumps of it.
+
+    Not ok if CRIU's dump into memory is less than ten times slower.
+    """
+    ram_bytes = parse_bytes(ram, "--ram")
+    if not KEEP_UNIT_BYTES <= ram_bytes <= KEEP_MAX_BYTES or ram_bytes % KEEP_UNIT_BYTES:
+        raise UsageError(f"--ram {ram}: give 256M to 1G, in steps of 256M")
+    from lab.bench.keep import Plan, run_bench
 
     return _show(run_bench(Plan(ram_bytes, rounds), info), as_json)
 

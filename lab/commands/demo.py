@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lab.demo.story import Plan
 
 CLIENTS_MAX = 64
-KINDS = ("stop-go", "pm", "off2f", "vm", "cluster")
+KINDS = ("stop-go", "pm", "off2f", "vm", "keep", "cluster")
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class DemoWords:
         str,
         typer.Argument(
             help="stop-go; pm: persistent memory; off2f: text in NVRAM; vm: guests of a host; "
-            "cluster: replicated services."
+            "keep: single programs; cluster: replicated services."
         ),
     ] = "stop-go"
     name: Annotated[str, typer.Option(help="The machine to make.", metavar="NAME")] = "demo"
@@ -142,9 +142,15 @@ def _stop_go(plan: DemoPlan, print_line: Callable[[str], None], as_json: bool) -
 
 
 def _in_one_machine(words: DemoWords, print_line: Callable[[str], None]) -> bool:
-    from lab.demo import cluster, off2f, pm, vm
+    from lab.demo import cluster, keep, off2f, pm, vm
 
-    plays = {"pm": pm.play, "off2f": off2f.play, "vm": vm.play, "cluster": cluster.play}
+    plays = {
+        "pm": pm.play,
+        "off2f": off2f.play,
+        "vm": vm.play,
+        "keep": keep.play,
+        "cluster": cluster.play,
+    }
     result = plays[words.what](words.name, print_line)
     if words.as_json:
         result.emit()

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from lab.demo import vm_planted
 from lab.demo.promises import Promises
-from lab.demo.vm_planted import wait_acked
 from lab.result import Result
 from lab.testbed.vm_host import DEBIAN, VmHost, Writers
+from lab.testbed.waiting import wait_acked
 
 CUTS = 3
 WRITES = 2000  # acknowledged between two cuts, at least

@@ -13,22 +13,11 @@ from pathlib import Path
 
 from lab import format as fmt
 from lab.testbed.vm_host import DEBIAN, VmHost, Writers
-from lab.testbed.waiting import wait_until
+from lab.testbed.waiting import wait_acked
 
 WRITES = 500
 LOST_FROM_BYTES, LOST_BYTES = 64 << 20, 128 << 20
 READ_LIMIT_S = 20.0
-ACK_LIMIT_S = 60.0
-
-
-def wait_acked(writers: Writers, more: int) -> None:
-    """Until so many more writes are acknowledged; HangError if they are not."""
-    enough = writers.ask("status")["acked"] + more
-    wait_until(
-        lambda: bool(writers.ask("status")["acked"] >= enough),
-        f"{more} writes are acknowledged",
-        ACK_LIMIT_S,
-    )
 
 
 def record(host: VmHost) -> Path:

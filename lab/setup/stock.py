@@ -26,11 +26,16 @@ from lab.setup.newc import archive
 from lab.setup.packages import BUSYBOX, Group
 from lab.setup.stock_headers import stock_version
 
-FORMAT = "3"  # raised when the product changes
+FORMAT = "4"  # raised when the product changes
 # In the order of loading; ext4 requests the checksum by its name, which loads no module here.
 FOR_BOOT = ("crc32c_generic", "virtio_pci", "virtio_blk", "virtio_net", "ext4")
 DEVICES = ("nd_e820", "nd_pmem", "nd_btt", "brd", "libcrc32c")
 FILE_SYSTEMS = ("xfs", "btrfs", "xxhash_generic", "vfat", "nls_ascii", "nls_cp437", "nls_iso8859_1")
+# What CRIU asks the kernel for: sockets by their diagnosis, and a connection closed by iptables.
+CHECKPOINTS = (
+    *("inet_diag", "tcp_diag", "udp_diag", "raw_diag", "unix_diag", "netlink_diag"),
+    *("af_packet_diag", "nf_tables", "nft_compat", "iptable_filter", "xt_mark", "xt_tcpudp"),
+)
 TOOLS = ("xfsprogs", "btrfs-progs", "dosfstools")
 # Those of their libraries that the guest's root lacks. The ends of the names depend on the release.
 LIBRARIES = ("libinih", "liburcu", "liblzo2", "libudev")
@@ -133,7 +138,7 @@ def _initrd(modules: Path, needs: dict[str, list[str]]) -> bytes:
 
 
 def _pack(modules: Path, needs: dict[str, list[str]], to: Path) -> None:
-    paths = _closure((*DEVICES, *FILE_SYSTEMS), needs)
+    paths = _closure((*DEVICES, *FILE_SYSTEMS, *CHECKPOINTS), needs)
     with tarfile.open(to, "w") as tar:
         for path in (*paths, "modules.dep"):
             tar.add(modules / path, f"lib/modules/{modules.name}/{path}", recursive=False)

@@ -16,6 +16,7 @@ LICENCES = (
     ("kernel/", "GPL-2.0-only"),
     ("pm/kernel/", "GPL-2.0-only"),
     ("off2f/kernel/", "GPL-2.0-only"),
+    ("keep/kernel/", "GPL-2.0-only"),
     ("pm/init/", "GPL-2.0-only"),
     ("", ANY_OF_TWO),
 )

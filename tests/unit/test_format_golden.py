@@ -19,6 +19,7 @@ GOLDEN = fmt.HEADER_DIR / "golden"
 SEQUENCE = 0x01020305
 HEADERS = (
     "rem_image.h", "rem_recording.h", "rem_pm.h", "rem_pm_block.h", "off2f.h", "rem_vm.h",
+    "rem_keep.h",
 )  # fmt: skip
 STRUCTS = [
     name
@@ -139,6 +140,14 @@ def test_record_of_a_virtual_machine_reads() -> None:
     assert fmt.committed_sequence(raw[at : at + 8], whole) == SEQUENCE
     tail = fmt.parse("rem_vm_tail", golden("vm_tail.bin"))
     assert bytes(tail.id) == bytes(body.ram_id) == bytes(range(0x31, 0x41))
+
+
+def test_table_of_kept_programs_reads() -> None:
+    raw = golden("keep_table.bin")
+    size = fmt.size_of("rem_keep_entry")
+    entries = [fmt.parse("rem_keep_entry", raw[at : at + size]) for at in range(0, len(raw), size)]
+    assert [entry.vaddr for entry in entries] == [0x7F0102030000, 0x7F0102031000]
+    assert [(entry.frame, entry.pid) for entry in entries] == [(0x405, 20001), (0x102, 20001)]
 
 
 def test_consumed_word_checks() -> None:

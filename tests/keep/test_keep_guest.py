@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Programs that outlive their system, under Debian's own kernel.
+
+Goal: a kept program is exactly what it was when the power went, its memory is where it was, and it
+is entered once; what cannot be kept is refused by name, and a damaged image is not entered. Method:
+real cuts, changes of the kernel, and damage to media while the machine is off. The witness checks
+its own memory in two processes that share pages (witness.py).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import format as fmt
+from lab.errors import RemError
+from lab.machine.cut_plan import UNANNOUNCED
+from lab.machine.qemu import NVRAM_PHYS
+from lab.testbed.keep_guest import CONFIG, FOLDER, KeepGuest, keep_guest
+from lab.testbed.pm_guest import kernel_complaints
+from lab.testbed.waiting import wait_until
+
+pytestmark = [pytest.mark.full, pytest.mark.in_turn("file"), pytest.mark.timeout(1800)]
+
+WITNESS_MIB = 8
+REPORT_LIMIT_S = 120.0
+PAGE_BYTES = fmt.CONST["REM_KEEP_PAGE_BYTES"]
+
+
+@pytest.fixture(scope="module")
+def guest() -> Iterator[KeepGuest]:
+    with keep_guest(f"t-keep-{os.getpid()}") as made:
+        made.machine.guest.put(Path(__file__).with_name("witness.py"), "/root/witness.py")
+        made.sh("sync")
+        yield made
+        assert not kernel_complaints(made.machine)
+
+
+@pytest.fixture
+def witness(guest: KeepGuest) -> Iterator[KeepGuest]:
+    """The guest, with the witness as a kept program and the wire served."""
+    guest.run("witness", f"python3 /root/witness.py {WITNESS_MIB}")
+    guest.serve()
+    reports(guest)
+    yield guest
+    guest.sh("pkill -KILL -f witness.py; pkill rem-keep; sleep 0.2", check=False)
+
+
+def reports(guest: KeepGuest) -> dict[str, int]:
+    """How often parent and child have found their memory right, asked now."""
+    guest.sh("rm -f /root/witness.parent /root/witness.child; pkill -USR1 -o -f witness.py")
+    found: dict[str, int] = {}
+
+    def are_there() -> bool:
+        for name in ("parent", "child"):
+            text = guest.sh(f"cat /root/witness.{name}", check=False)
+            if text.ok:
+                found[name] = int(text.stdout.split()[0])
+        return len(found) == 2
+
+    wait_until(are_there, "parent and child report", REPORT_LIMIT_S)
+    return found
+
+
+def goes_on(guest: KeepGuest, before: dict[str, int]) -> bool:
+    """Both have the counts that they had, and count on."""
+    after = reports(guest)
+    return all(after[name] >= before[name] for name in before)
+
+
+def program(status: dict[str, object], name: str) -> dict[str, int]:
+    programs = status["programs"]
+    assert isinstance(programs, list)
+    (one,) = [one for one in programs if one["name"] == name]
+    found: dict[str, int] = one
+    return found
+
+
+def test_program_goes_on_after_a_cut_with_its_pages_in_place(witness: KeepGuest) -> None:
+    before = reports(witness)
+    cut = witness.cut()
+    assert cut.stopped
+    status = witness.power_on()
+    assert status["verdict"] == "resume"
+    assert goes_on(witness, before)
+    # Parent and child share half of the memory: the second owner of a page gets a copy at the
+    # save. All of it is put in place at the return, less what the restorer has touched.
+    pages = (2 * WITNESS_MIB << 20) // PAGE_BYTES
+    found = program(status, "witness")
+    assert found["placed"] >= pages
+    assert found["copied"] <= found["placed"] // 20
+    witness.serve()
+    before = reports(witness)
+    assert witness.cut().stopped
+    assert witness.power_on()["verdict"] == "resume"
+    assert goes_on(witness, before)
+
+
+def test_program_outlives_a_change_of_the_kernel(witness: KeepGuest) -> None:
+    before, boot_id = reports(witness), witness.sh("cat /proc/sys/kernel/random/boot_id").stdout
+    assert witness.kexec()["verdict"] == "resume"
+    assert witness.sh("cat /proc/sys/kernel/random/boot_id").stdout != boot_id
+    assert goes_on(witness, before)
+
+
+def test_power_that_returns_lets_the_program_go_on(witness: KeepGuest) -> None:
+    """And the image of that save is never entered: the program has run since."""
+    before = reports(witness)
+    witness.keep("save")
+    with pytest.raises(RemError):
+        reports_within(witness, 2.0)
+    witness.keep("abort")
+    assert goes_on(witness, before)
+    witness.cut(UNANNOUNCED)
+    status = witness.power_on()
+    assert status["verdict"] == "already-consumed"
+    assert not witness.sh("pgrep -f witness.py", check=False).ok
+
+
+def reports_within(guest: KeepGuest, limit_s: float) -> None:
+    """HangError if the witness does not report: it does not run."""
+    guest.sh("rm -f /root/witness.parent; pkill -USR1 -o -f witness.py")
+    wait_until(
+        lambda: guest.sh("cat /root/witness.parent", check=False).ok, "the parent reports", limit_s
+    )
+
+
+def lose_commit(guest: KeepGuest) -> None:
+    for slot in (0, 1):
+        at = fmt.CONST["REM_VM_COMMIT_OFFSET"] + slot * fmt.CONST["REM_VM_SLOT_BYTES"]
+        write(guest, at, bytes(8))
+
+
+def spoil_tables(guest: KeepGuest) -> None:
+    """A bit of the first entry of both tables."""
+    size = fmt.size_of("rem_keep_entry")
+    table_bytes = guest.range_bytes // PAGE_BYTES * size
+    for at in (0, table_bytes):
+        place = fmt.CONST["REM_KEEP_TABLE_OFFSET"] + at
+        write(guest, place, bytes([read(guest, place, 1)[0] ^ 0x10]))
+
+
+def spoil_record(guest: KeepGuest) -> None:
+    write(guest, fmt.CONST["REM_VM_CONSUMED_OFFSET"], b"damage")
+
+
+def read(guest: KeepGuest, offset: int, count: int) -> bytes:
+    with guest.nvram().open("rb") as nvram:
+        nvram.seek(guest.range_offset + offset)
+        return nvram.read(count)
+
+
+def write(guest: KeepGuest, offset: int, data: bytes) -> None:
+    with guest.nvram().open("r+b") as nvram:
+        nvram.seek(guest.range_offset + offset)
+        nvram.write(data)
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lose_commit, ("not-committed", "already-consumed")),
+        (spoil_tables, ("table-damaged",)),
+        (spoil_record, ("consumed-damaged",)),
+    ],
+)
+def test_damaged_image_is_refused_by_name(
+    witness: KeepGuest, damage: Callable[[KeepGuest], None], reason: tuple[str, ...]
+) -> None:
+    assert witness.cut().stopped
+    damage(witness)
+    assert witness.power_on()["verdict"] in reason
+    assert not witness.sh("pgrep -f witness.py", check=False).ok
+    # Nothing of it is entered later, and the range serves programs again.
+    witness.cut(UNANNOUNCED)
+    assert witness.power_on()["verdict"] == "already-consumed"
+
+
+def test_damaged_images_of_criu_are_refused(witness: KeepGuest) -> None:
+    assert witness.cut().stopped
+    witness.machine.boot()
+    witness.machine.wait_up()
+    witness.sh(
+        f"modprobe nd_e820; modprobe nd_pmem; mkdir -p {FOLDER}; mount /dev/pmem0 {FOLDER}; "
+        f"f=$(find {FOLDER}/images -name 'mm-*.img' | tail -1); "
+        f"printf x | dd of=$f bs=1 seek=40 conv=notrunc status=none; umount {FOLDER}"
+    )
+    status = witness.begin()
+    assert status["verdict"] == "images-damaged"
+
+
+def test_what_cannot_be_kept_is_refused_with_the_reason(guest: KeepGuest) -> None:
+    ring = (
+        "python3 -c 'import ctypes,time; ctypes.CDLL(None).syscall(425,8,(ctypes.c_char*120)());"
+        " time.sleep(1000)'"
+    )
+    guest.run("ring", ring)
+    found = json.loads(guest.keep("check", "ring", check=False).stdout)
+    assert not found["kept"]
+    assert any("io_uring" in reason for reason in found["reasons"])
+    guest.sh("pkill -KILL -f syscall")
+
+
+def test_program_that_can_be_kept_is_rehearsed_and_runs_on(witness: KeepGuest) -> None:
+    before = reports(witness)
+    found = json.loads(witness.keep("check", "witness").stdout)
+    assert found["kept"], found["reasons"]
+    assert found["in_place_bytes"] >= 2 * WITNESS_MIB << 20
+    assert goes_on(witness, before)
+
+
+def test_pages_follow_the_rules_of_the_device(guest: KeepGuest) -> None:
+    """With a module that nobody has used since it was loaded."""
+    guest.cut(UNANNOUNCED)
+    guest.machine.boot()
+    guest.machine.wait_up()
+    guest.machine.guest.put(Path(__file__).with_name("pages.py"), "/root/pages.py")
+    start = NVRAM_PHYS + guest.range_offset
+    guest.sh(
+        "echo online_movable >/sys/devices/system/memory/auto_online_blocks && "
+        f"insmod /root/rem_keep.ko start={start:#x} bytes={guest.range_bytes}"
+    )
+    assert guest.sh("python3 /root/pages.py 2>&1").stdout == ""
+    assert not kernel_complaints(guest.machine)
+    guest.cut(UNANNOUNCED)
+    guest.power_on()
+
+
+def test_only_root_reaches_the_pages(guest: KeepGuest) -> None:
+    assert guest.sh("stat -c %a:%u /dev/rem_keep").stdout.strip() == "600:0"
+
+
+def test_wrong_configuration_is_one_line(guest: KeepGuest) -> None:
+    guest.sh(f"sed 's/^bytes.*/bytes = 12345/' {CONFIG} >/tmp/wrong.toml")
+    found = guest.sh("rem-keep up /tmp/wrong.toml 2>&1", check=False)
+    assert not found.ok
+    assert len(found.stdout.strip().splitlines()) == 1

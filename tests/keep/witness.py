@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""In the guest: a parent and a child whose memory is checked all the time.
+
+witness.py MIB   each has so much of it. SIGUSR1 makes both write /root/witness.PARENT-or-CHILD: how
+often the memory was right, and the last answer of the other, by a pipe. Wrong memory ends both.
+
+The child has the parent's pages, half of which it changes: two processes with one page.
+"""
+
+import hashlib
+import os
+import signal
+import struct
+import sys
+import threading
+
+PAGE_BYTES = 4096
+memory = bytearray(os.urandom(int(sys.argv[1]) << 20))
+to_child, to_parent = os.pipe(), os.pipe()
+child = os.fork()
+name = "parent" if child else "child"
+if not child:
+    for at in range(0, len(memory), 2 * PAGE_BYTES):
+        memory[at : at + 16] = os.urandom(16)
+digest = hashlib.sha256(memory).digest()
+checks, ticks, heard = 0, 0, 0
+
+
+def count() -> None:
+    """A thread that does nothing but count."""
+    global ticks
+    while True:
+        ticks += 1
+        threading.Event().wait(0.01)
+
+
+def report(*_: object) -> None:
+    path = f"/root/witness.{name}"
+    with open(path + ".new", "w") as file:
+        file.write(f"{checks} {heard} {ticks}\n")
+    os.rename(path + ".new", path)
+    if child:
+        os.kill(child, signal.SIGUSR1)
+
+
+signal.signal(signal.SIGUSR1, report)
+threading.Thread(target=count, daemon=True).start()
+mine, other = (to_child[1], to_parent[0]) if child else (to_parent[1], to_child[0])
+while True:
+    if hashlib.sha256(memory).digest() != digest:
+        os.kill(child or os.getppid(), signal.SIGKILL)
+        sys.exit("the memory is another one")
+    checks += 1
+    os.write(mine, struct.pack("<Q", checks))
+    (heard,) = struct.unpack("<Q", os.read(other, 8))
