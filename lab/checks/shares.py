@@ -14,6 +14,7 @@ from typing import Any
 
 from lab.setup.campaign import Campaign
 from lab.setup.heap import HeapLibrary, HeapMutants, HeapWithPeer
+from lab.setup.keep import KeepModule, RemKeep
 from lab.setup.memory import MemoryModel
 from lab.setup.need import Part
 from lab.setup.off2f import Off2fModule, Off2fTool
@@ -84,6 +85,9 @@ OTHERS = (
         parts=(ShareServerFiles(), Root.having("nginx"), Root.having(regions=True)),
     ),
     Share("vm", 3, tests=("tests/vm",), crates=("vm",), parts=(RemVm(), Stock())),
+    Share(
+        "keep", 3, tests=("tests/keep",), crates=("keep",), parts=(RemKeep(), KeepModule(), Stock())
+    ),
     Share("persist", 3, tests=("tests/persist",), parts=(PersistPrograms(),)),
     Share(
         "protocol",

@@ -88,7 +88,10 @@ def _again(
     status = leave(guest, writers, promises, what)
     is_fresh = guest.sh(BOOT_ID).stdout != boot_id
     is_back = bool(pid) and guest.sh("pidof redis-server", check=False).stdout == pid
-    promises.check(is_fresh and is_back, f"the program is back, and the system is new: {status}")
+    promises.check(
+        is_fresh and is_back,
+        f"the system is a new one, and the program is back: {_described(status)}",
+    )
     if not is_back:
         return False, int(writers.ask("status")["acked"])
     found = writers.ask("verify", READ_LIMIT_S * 2, limit_s=READ_LIMIT_S)
@@ -99,6 +102,15 @@ def _again(
     )
     writers.ask("resume")
     return is_fresh, missing
+
+
+def _described(status: dict[str, Any]) -> str:
+    parts = [
+        f"{one['placed']} pages stay where they were, {one['copied']} are copied, "
+        f"CRIU takes {one['criu_us'] / 1000:.0f} ms"
+        for one in status["programs"]
+    ]
+    return "; ".join(parts) or str(status["verdict"])
 
 
 def _once(guest: KeepGuest, promises: Promises) -> None:

@@ -134,6 +134,10 @@ class KeepGuest:
         self.sh("until redis-cli ping >/dev/null 2>&1; do sleep 0.2; done")
         assert PORTS["redis"] == 6379
 
+    def plant(self, bug: str) -> None:
+        """Switch a planted bug of the module on, until the next boot."""
+        self.sh(f"echo {bug} >/sys/module/rem_keep/parameters/mutant")
+
     def has_redis(self) -> bool:
         return self.sh("pidof redis-server", check=False).ok
 

@@ -4,7 +4,8 @@
 witness.py MIB   each has so much of it. SIGUSR1 makes both write /root/witness.PARENT-or-CHILD: how
 often the memory was right, and the last answer of the other, by a pipe. Wrong memory ends both.
 
-The child has the parent's pages, half of which it changes: two processes with one page.
+One page after another gets new content. The child has the parent's pages, half of which it changes:
+two processes with one page.
 """
 
 import hashlib
@@ -35,15 +36,17 @@ def count() -> None:
 
 
 def report(*_: object) -> None:
+    """At the start, too: from then on the signal is taken."""
     path = f"/root/witness.{name}"
     with open(path + ".new", "w") as file:
         file.write(f"{checks} {heard} {ticks}\n")
     os.rename(path + ".new", path)
-    if child:
+    if child and checks:
         os.kill(child, signal.SIGUSR1)
 
 
 signal.signal(signal.SIGUSR1, report)
+report()
 threading.Thread(target=count, daemon=True).start()
 mine, other = (to_child[1], to_parent[0]) if child else (to_parent[1], to_child[0])
 while True:
@@ -51,5 +54,8 @@ while True:
         os.kill(child or os.getppid(), signal.SIGKILL)
         sys.exit("the memory is another one")
     checks += 1
+    at = checks * PAGE_BYTES % len(memory)
+    memory[at : at + PAGE_BYTES] = os.urandom(PAGE_BYTES)
+    digest = hashlib.sha256(memory).digest()
     os.write(mine, struct.pack("<Q", checks))
     (heard,) = struct.unpack("<Q", os.read(other, 8))

@@ -144,7 +144,10 @@ pub fn next_sequence(bytes: &Bytes) -> Option<u32> {
         Verdict::Empty | Verdict::Consumed => {
             let newest = [0, 1].map(|slot| committed(bytes, slot).ok().flatten());
             let consumed = RemWord::from_bytes(at(bytes, usize_of(REM_VM_CONSUMED_OFFSET)));
-            newest.into_iter().flatten().fold(consumed.sequence, u32::max)
+            newest
+                .into_iter()
+                .flatten()
+                .fold(consumed.sequence, u32::max)
         }
         _ => return None,
     };

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How CRIU is called, and what it says of a failure.
+//!
+//! Its action scripts are this program, which knows by two variables what it is called for: some
+//! versions run a script by a shell, others do not, and so it has no arguments.
+//!
+//! A dump that leaves pages in the processes ends by a server of pages. We want none: its address
+//! is no address, so that the server fails at once, and a dump that fails lets the processes go
+//! on. Until then the hook keeps them frozen (`hold`). So nobody can read their memory from a
+//! port, and if anything ends unexpectedly, they live.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const PROGRAM: &str = "criu";
+/// The configuration's path, for the hook.
+pub const HOOK_CONFIG: &str = "REM_KEEP_HOOK_CONFIG";
+/// The program's name, for the hook.
+pub const HOOK_NAME: &str = "REM_KEEP_HOOK_NAME";
+/// The folder of its images, for the hook.
+pub const HOOK_IMAGES: &str = "REM_KEEP_HOOK_IMAGES";
+/// By which CRIU says what it calls a script for.
+pub const ACTION: &str = "CRTOOLS_SCRIPT_ACTION";
+const NO_SERVER: &str = "none";
+const DUMP_LOG: &str = "dump.log";
+const RESTORE_LOG: &str = "restore.log";
+
+/// What the hook gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookWords {
+    /// The configuration.
+    pub config: PathBuf,
+    /// The program.
+    pub name: String,
+    /// Its images.
+    pub images: PathBuf,
+}
+
+impl HookWords {
+    /// From the hook's own environment; none if this is no hook.
+    #[must_use]
+    pub fn given() -> Option<(String, Self)> {
+        let action = std::env::var(ACTION).ok()?;
+        let words = Self {
+            config: std::env::var_os(HOOK_CONFIG)?.into(),
+            name: std::env::var(HOOK_NAME).ok()?,
+            images: std::env::var_os(HOOK_IMAGES)?.into(),
+        };
+        Some((action, words))
+    }
+}
+
+/// This program's path. The kernel marks that of a file which an upgrade has replaced.
+fn own_path() -> io::Result<PathBuf> {
+    let path = std::env::current_exe()?;
+    let replaced = path
+        .to_str()
+        .and_then(|path| path.strip_suffix(" (deleted)"));
+    Ok(replaced.map_or_else(|| path.clone(), PathBuf::from))
+}
+
+fn command(verb: &str, log: &str, words: &HookWords) -> io::Result<Command> {
+    let mut command = Command::new(PROGRAM);
+    command.arg(verb).arg("-D").arg(&words.images);
+    command.args(["-v2", "-o", log, "--file-locks"]);
+    // Units of the fresh system have their own groups.
+    command.arg("--manage-cgroups=ignore");
+    command.arg("--action-script").arg(own_path()?);
+    command.env(HOOK_CONFIG, &words.config);
+    command.env(HOOK_NAME, &words.name);
+    command.env(HOOK_IMAGES, &words.images);
+    // CRIU's own words are in its log. It is not ended by what ends us.
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(Stdio::null()).process_group(0);
+    Ok(command)
+}
+
+/// Dumps a program but for its pages, and keeps it frozen.
+///
+/// # Errors
+/// If this program's own path is not known.
+pub fn dump(pid: u32, words: &HookWords) -> io::Result<Command> {
+    let mut command = command("dump", DUMP_LOG, words)?;
+    command.args(["-t", &pid.to_string()]);
+    command.arg("--tcp-established");
+    command.args(["--lazy-pages", "--address", NO_SERVER]);
+    // A connection that is not established is tried again by its client.
+    command.arg("--skip-in-flight");
+    Ok(command)
+}
+
+/// Restores a program. The hook hands it its pages before it runs. After a checkpoint peers have
+/// gone on: then its connections are closed.
+///
+/// # Errors
+/// If this program's own path is not known.
+pub fn restore(words: &HookWords, is_checkpoint: bool) -> io::Result<Command> {
+    let mut command = command("restore", RESTORE_LOG, words)?;
+    command.arg("-d").arg(if is_checkpoint {
+        "--tcp-close"
+    } else {
+        "--tcp-established"
+    });
+    Ok(command)
+}
+
+/// Why a dump failed.
+#[must_use]
+pub fn why_no_dump(images: &Path) -> String {
+    last_error(&images.join(DUMP_LOG))
+}
+
+/// Why a restore failed.
+#[must_use]
+pub fn why_no_restore(images: &Path) -> String {
+    last_error(&images.join(RESTORE_LOG))
+}
+
+/// Errors that follow from one that was reported before.
+const FOLLOWS: [&str; 2] = ["Dumping FAILED.", "Restoring FAILED."];
+
+fn last_error(log: &Path) -> String {
+    let bytes = match std::fs::read(log) {
+        Ok(bytes) => bytes,
+        Err(error) => return format!("criu wrote no log: {}: {error}", log.display()),
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let mut errors = text.lines().rev().filter(|line| line.contains("Error"));
+    let first = errors.find(|line| !FOLLOWS.iter().any(|words| line.contains(words)));
+    match first {
+        Some(line) => line.trim().to_owned(),
+        None => format!("criu failed: see {}", log.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the reason is the one that CRIU gave, not that there was one.
+    #[test]
+    fn the_reason_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(why_no_dump(folder.path()).contains("no log"));
+        let log = "(00.1) Warn  (a.c:1): w\n(00.2) Error (b.c:2): first\n\
+                   (00.3) Error (c.c:3): unknown file (anon_inode:[io_uring])\n\
+                   (00.4) Error (criu/cr-dump.c:1781): Dumping FAILED.\n";
+        std::fs::write(folder.path().join(DUMP_LOG), log).unwrap();
+        assert!(why_no_dump(folder.path()).contains("io_uring"));
+        std::fs::write(folder.path().join(RESTORE_LOG), "nothing\n").unwrap();
+        assert!(why_no_restore(folder.path()).contains(RESTORE_LOG));
+    }
+
+    /// Goal: no server of pages is there, and the hook has no arguments.
+    #[test]
+    fn a_dump_serves_no_pages() {
+        let words = HookWords {
+            config: "/c".into(),
+            name: "a".to_owned(),
+            images: "/i".into(),
+        };
+        let dump = dump(7, &words).unwrap();
+        let args: Vec<_> = dump.get_args().filter_map(|arg| arg.to_str()).collect();
+        let at = args.iter().position(|arg| *arg == "--address").unwrap();
+        args[at + 1].parse::<std::net::IpAddr>().unwrap_err();
+        let at = args
+            .iter()
+            .position(|arg| *arg == "--action-script")
+            .unwrap();
+        assert!(!args[at + 1].contains(' '));
+    }
+}
