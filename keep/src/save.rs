@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use remanence_format::{REM_KEEP_CHECKPOINT, RemKeepEntry, RemVmBody};
 use remanence_vm::image::{self, Source};
-use remanence_vm::record::{Record, next_sequence};
+use remanence_vm::record::{Record, Verdict, judge};
 use serde::Serialize;
 
 use crate::config::Config;
@@ -335,15 +335,15 @@ impl Source for Saver<'_> {
     }
 }
 
-/// The sequence of the next image. Older ones stay as they are, if the record is whole.
+/// The sequence of the next image. An older one that may be entered stays so.
 ///
 /// # Errors
 /// Those of the record.
 pub fn next(record: &Record<&Device>) -> Result<u32, Fault> {
     let bytes = record.read().map_err(at("the record"))?;
-    match next_sequence(&bytes) {
-        Some(next) => Ok(next),
-        None => Ok(record.close_all().map_err(at("the record"))?),
+    match judge(&bytes) {
+        Verdict::Enter(sequence) => Ok(sequence.saturating_add(1)),
+        _ => Ok(record.close_all().map_err(at("the record"))?),
     }
 }
 

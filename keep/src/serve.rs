@@ -5,14 +5,13 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use remanence_format::{REM_PWR_STOPPED, u8_of, u32_of};
-use remanence_vm::supply::{Power, Wire, echo, power_of};
+use remanence_vm::supply::{Power, Wire};
 use rustix::termios::{
     ControlModes, InputModes, OptionalActions, SpecialCodeIndex, Termios, speed, tcgetattr,
     tcsetattr,
@@ -24,28 +23,6 @@ use crate::save::{Caller, Kind, save};
 
 /// Without checkpoints only the wire ends a wait.
 const FOREVER: Duration = Duration::from_secs(1 << 30);
-const STOPPED: u8 = u8_of(u32_of(REM_PWR_STOPPED));
-
-/// The machine's end of a wire.
-enum End {
-    Socket(Wire),
-    Serial(File),
-}
-
-impl End {
-    fn stopped(&self) -> io::Result<()> {
-        match self {
-            Self::Socket(wire) => {
-                wire.stopped();
-                Ok(())
-            }
-            Self::Serial(line) => {
-                let mut line = line;
-                line.write_all(&[STOPPED])
-            }
-        }
-    }
-}
 
 /// Serves until it is ended.
 ///
@@ -54,7 +31,8 @@ impl End {
 pub fn serve(caller: &Caller, print: impl Fn(&str)) -> Result<(), Fault> {
     let path = caller.config.wire.as_deref();
     let path = path.ok_or_else(|| Fault::new("the configuration has no wire"))?;
-    let (end, news) = open(path).map_err(at(path.display()))?;
+    let own = caller.state.path("wire.sock");
+    let (end, news) = open(path, &own).map_err(at(path.display()))?;
     print(&format!("serving {}", path.display()));
     let period = caller.config.checkpoint_every_s;
     let period = period.map_or(FOREVER, Duration::from_secs);
@@ -83,15 +61,16 @@ fn checkpoint(caller: &Caller, print: &impl Fn(&str)) -> Result<(), Fault> {
     Ok(())
 }
 
-fn power_fails(caller: &Caller, end: &End, print: &impl Fn(&str)) -> Result<(), Fault> {
+fn power_fails(caller: &Caller, end: &Wire, print: &impl Fn(&str)) -> Result<(), Fault> {
     // Somebody may have saved them before the power failed.
     if caller.saved()?.is_none() {
         let report = save(caller, Kind::ByWire)?;
-        end.stopped()?;
+        end.stopped();
         print(&format!("saved in {} us", report.total_us));
         return Ok(());
     }
-    Ok(end.stopped()?)
+    end.stopped();
+    Ok(())
 }
 
 fn power_is_there(caller: &Caller, print: &impl Fn(&str)) -> Result<(), Fault> {
@@ -103,29 +82,35 @@ fn power_is_there(caller: &Caller, print: &impl Fn(&str)) -> Result<(), Fault> {
     Ok(())
 }
 
-fn open(path: &Path) -> io::Result<(End, Receiver<Power>)> {
+/// A socket where the supply connects, or a serial line, whose bytes then come by a socket of ours.
+fn open(path: &Path, own: &Path) -> io::Result<(Wire, Receiver<Power>)> {
+    let line = fs::metadata(path).is_ok_and(|found| found.file_type().is_char_device());
+    let socket = if line { own } else { path };
+    if fs::metadata(socket).is_ok_and(|found| found.file_type().is_socket()) {
+        fs::remove_file(socket)?;
+    }
     let (to, news) = channel();
-    if fs::metadata(path).is_ok_and(|found| found.file_type().is_char_device()) {
-        let mut options = OpenOptions::new();
-        let flags = libc::O_NOCTTY | libc::O_CLOEXEC;
-        let line = options
-            .read(true)
-            .write(true)
-            .custom_flags(flags)
-            .open(path)?;
-        make_raw(&line)?;
-        let end = End::Serial(line.try_clone()?);
-        thread::Builder::new()
-            .name("wire".into())
-            .spawn(move || follow(line, &to))?;
-        return Ok((end, news));
-    }
-    if fs::metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
-        fs::remove_file(path)?;
-    }
     let wire = Wire::default();
-    wire.listen(UnixListener::bind(path)?, to)?;
-    Ok((End::Socket(wire), news))
+    wire.listen(UnixListener::bind(socket)?, to)?;
+    if line {
+        let flags = libc::O_NOCTTY | libc::O_CLOEXEC;
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).custom_flags(flags);
+        let line = options.open(path)?;
+        make_raw(&line)?;
+        let near = UnixStream::connect(own)?;
+        carry(line.try_clone()?, near.try_clone()?)?;
+        carry(near, line)?;
+    }
+    Ok((wire, news))
+}
+
+/// Carries bytes one way, until an end is closed.
+fn carry(from: impl Read + Send + 'static, to: impl Write + Send + 'static) -> io::Result<()> {
+    let (mut from, mut to) = (from, to);
+    let thread = thread::Builder::new().name("line".into());
+    thread.spawn(move || io::copy(&mut from, &mut to))?;
+    Ok(())
 }
 
 /// Bytes as they are. A break reads as zeros, which would be a status: it is ignored, as are bytes
@@ -148,48 +133,10 @@ fn make_raw(line: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Echoes each status, and passes changes on.
-fn follow(mut line: impl Read + Write, to: &Sender<Power>) {
-    let mut last = None;
-    let mut byte = [0];
-    loop {
-        match line.read(&mut byte) {
-            Ok(1) => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            _ => return,
-        }
-        let Some(power) = power_of(byte[0]) else {
-            continue;
-        };
-        if line.write_all(&[echo(byte[0])]).is_err() {
-            return;
-        }
-        if last.replace(power) != Some(power) && to.send(power).is_err() {
-            return;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::net::UnixStream;
-
-    /// Goal: on a line, each change arrives once and is echoed, as on a socket.
-    #[test]
-    fn changes_on_a_line_arrive_once() {
-        let (mut supply, line) = UnixStream::pair().unwrap();
-        let (to, news) = channel();
-        let thread = thread::spawn(move || follow(line, &to));
-        supply.write_all(&[0x81, 0xff, 0x88, 0x88]).unwrap();
-        let mut echoes = [0; 3];
-        supply.read_exact(&mut echoes).unwrap();
-        assert_eq!(echoes, [0x81, 0x88, 0x88].map(echo));
-        drop(supply);
-        thread.join().unwrap();
-        let found: Vec<Power> = news.iter().collect();
-        assert_eq!(found, [Power::Present, Power::Failing]);
-    }
 
     /// Goal: a socket's path is taken over from an earlier process, and serves.
     #[test]
@@ -197,13 +144,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("power.sock");
         drop(UnixListener::bind(&path).unwrap());
-        let (end, news) = open(&path).unwrap();
+        let (end, news) = open(&path, &path).unwrap();
         let mut supply = UnixStream::connect(&path).unwrap();
         supply.write_all(&[0x88]).unwrap();
         assert_eq!(news.recv().unwrap(), Power::Failing);
-        end.stopped().unwrap();
+        end.stopped();
         let mut bytes = [0; 2];
         supply.read_exact(&mut bytes).unwrap();
-        assert_eq!(bytes, [echo(0x88), STOPPED]);
+        assert_eq!(bytes[0] & 0x3f, 0x08);
+        assert_eq!(u64::from(bytes[1]), remanence_format::REM_PWR_STOPPED);
     }
 }

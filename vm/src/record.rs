@@ -135,25 +135,6 @@ pub fn judge(bytes: &Bytes) -> Verdict {
     }
 }
 
-/// The sequence that the next image gets, if no image is to be closed before; None if the record
-/// is damaged.
-#[must_use]
-pub fn next_sequence(bytes: &Bytes) -> Option<u32> {
-    let known = match judge(bytes) {
-        Verdict::Enter(sequence) => sequence,
-        Verdict::Empty | Verdict::Consumed => {
-            let newest = [0, 1].map(|slot| committed(bytes, slot).ok().flatten());
-            let consumed = RemWord::from_bytes(at(bytes, usize_of(REM_VM_CONSUMED_OFFSET)));
-            newest
-                .into_iter()
-                .flatten()
-                .fold(consumed.sequence, u32::max)
-        }
-        _ => return None,
-    };
-    known.checked_add(1)
-}
-
 /// Where a record is kept.
 pub trait Media {
     /// All bytes of the record.
@@ -321,15 +302,11 @@ mod tests {
             record.commit(&image(sequence)).unwrap();
             let bytes = record.read().unwrap();
             assert_eq!(judge(&bytes), Verdict::Enter(sequence));
-            assert_eq!(next_sequence(&bytes), Some(sequence + 1));
             assert_eq!(body(&bytes, sequence), image(sequence));
             record.consume(sequence).unwrap();
             assert_eq!(judge(&record.read().unwrap()), Verdict::Consumed);
         }
-        assert_eq!(next_sequence(&record.read().unwrap()), Some(next + 5));
         assert_eq!(record.close_all().unwrap(), next + 5);
-        record.write(REM_VM_CONSUMED_OFFSET, b"damage").unwrap();
-        assert_eq!(next_sequence(&record.read().unwrap()), None);
     }
 
     /// Goal: a cold boot closes what could be entered. Negative proof: without it, it is entered.

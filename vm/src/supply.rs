@@ -26,17 +26,9 @@ fn is_status(byte: u8) -> bool {
     byte.count_ones() % 2 == 0 && u32::from(byte) & u32_of(REM_PWR_FROM_MACHINE) == 0
 }
 
-/// What answers a status.
-#[must_use]
-pub fn echo(status: u8) -> u8 {
+fn echo(status: u8) -> u8 {
     // One more bit is set, so parity changes.
     (status | low(REM_PWR_FROM_MACHINE)) ^ low(REM_PWR_PARITY)
-}
-
-/// What reports that all is committed.
-#[must_use]
-pub fn stopped() -> u8 {
-    low(REM_PWR_STOPPED)
 }
 
 const fn low(value: u64) -> u8 {
@@ -67,7 +59,7 @@ impl Wire {
 
     /// All that is to be saved is committed: the supply may go.
     pub fn stopped(&self) {
-        self.send(stopped());
+        self.send(low(REM_PWR_STOPPED));
     }
 
     /// Serves the supply that connects, one after another, in a thread. Each status is echoed
