@@ -22,7 +22,7 @@ struct keep_range {
 	u64 bytes;
 	u32 pages;
 	int node;
-	struct mutex lock;
+	struct mutex lock; /* changes of held and shared */
 	unsigned long *held;
 	unsigned long *shared;
 };

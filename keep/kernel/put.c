@@ -40,7 +40,7 @@ static struct page *activate(u32 frame)
 {
 	struct page *page = keep_page(frame);
 
-	__ClearPageOffline(page);
+	__folio_clear_offline(page_folio(page));
 	set_page_count(page, 1);
 	adjust_managed_page_count(page, 1);
 	get_page(page);

@@ -207,7 +207,7 @@ long keep_take(struct rem_keep_take __user *argument)
 		}
 		/* What generic_online_page() expects of a page that it frees. */
 		adjust_managed_page_count(page, -1);
-		__SetPageOffline(page);
+		__folio_set_offline(page_folio(page));
 		set_bit(frame, keep.held);
 		cond_resched();
 	}

@@ -45,7 +45,7 @@ def guest() -> Iterator[KeepGuest]:
 def witness(guest: KeepGuest) -> Iterator[KeepGuest]:
     """The guest, with the witness as a kept program and the wire served."""
     guest.sh("rm -f /root/witness.parent /root/witness.child")
-    guest.run("witness", f"python3 /root/witness.py {WITNESS_MIB}")
+    guest.run("witness", f"python3 /root/witness.py {WITNESS_MIB << 10}")
     guest.serve()
     started = "test -e /root/witness.parent && test -e /root/witness.child"
     wait_until(lambda: guest.sh(started, check=False).ok, "the witness starts", REPORT_LIMIT_S)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """In the guest: a parent and a child whose memory is checked all the time.
 
-witness.py MIB   each has so much of it. SIGUSR1 makes both write /root/witness.PARENT-or-CHILD: how
+witness.py KIB   each has so much of it. SIGUSR1 makes both write /root/witness.PARENT-or-CHILD: how
 often the memory was right, and the last answer of the other, by a pipe. Wrong memory ends both.
 
 One page after another gets new content. The child has the parent's pages, half of which it changes:
@@ -16,7 +16,7 @@ import sys
 import threading
 
 PAGE_BYTES = 4096
-memory = bytearray(os.urandom(int(sys.argv[1]) << 20))
+memory = bytearray(os.urandom(int(sys.argv[1]) << 10))
 to_child, to_parent = os.pipe(), os.pipe()
 child = os.fork()
 name = "parent" if child else "child"
