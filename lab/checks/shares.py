@@ -14,7 +14,7 @@ from typing import Any
 
 from lab.setup.campaign import Campaign
 from lab.setup.heap import HeapLibrary, HeapMutants, HeapWithPeer
-from lab.setup.keep import KeepModule, RemKeep
+from lab.setup.keep import KEEP_ROOT, KeepModule, RemKeep
 from lab.setup.memory import MemoryModel
 from lab.setup.need import Part
 from lab.setup.off2f import Off2fModule, Off2fTool
@@ -86,7 +86,11 @@ OTHERS = (
     ),
     Share("vm", 3, tests=("tests/vm",), crates=("vm",), parts=(RemVm(), Stock())),
     Share(
-        "keep", 3, tests=("tests/keep",), crates=("keep",), parts=(RemKeep(), KeepModule(), Stock())
+        "keep",
+        3,
+        tests=("tests/keep",),
+        crates=("keep",),
+        parts=(RemKeep(), KeepModule(), Stock(), KEEP_ROOT),
     ),
     Share("persist", 3, tests=("tests/persist",), parts=(PersistPrograms(),)),
     Share(

@@ -23,9 +23,11 @@ from lab.setup.modules import build_modules
 from lab.setup.need import Part, Site
 from lab.setup.packages import Group
 from lab.setup.patch_series import Series, add_series, read_series
+from lab.setup.root import Root
 from lab.setup.stock_headers import StockHeaders
 
 MODULE = "rem_keep"
+KEEP_ROOT = Root.having("criu", "iptables", "kexec-tools")
 FOLDERS = ("kernel", "include")
 FORMATS = ("rem_image.h", "rem_vm.h", "rem_keep.h")
 

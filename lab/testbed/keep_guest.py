@@ -27,15 +27,13 @@ from lab.machine.places import PHASES
 from lab.machine.plugin import STOPPED_OUT, PluginSpec, ctl_path
 from lab.machine.qemu import NVRAM_PHYS
 from lab.machine.supply import CutRecord
-from lab.setup.keep import KeepModule, RemKeep
+from lab.setup.keep import KEEP_ROOT, KeepModule, RemKeep
 from lab.setup.products import MACHINE, Plugin, need, need_all
-from lab.setup.root import Root
 from lab.setup.stock import Stock, StockKernel
 from lab.testbed.machines import make_config
 from lab.testbed.workload import PORTS
 
 Writers = ClientProcess
-ROOT = Root.having("criu", "iptables", "kexec-tools")
 SERVICE_ADDRESS = "10.77.0.3"
 FOLDER = "/keep"
 CONFIG = "/etc/rem-keep.toml"
@@ -156,7 +154,7 @@ class KeepGuest:
 
 
 def _config(name: str, cpus: int, caches: str | None, sizes: Sizes) -> MachineConfig:
-    stock, root = need(Stock()), need(ROOT)
+    stock, root = need(Stock()), need(KEEP_ROOT)
     made = make_config(name, cpus, kernel=stock.bz_image)
     region_bytes = sizes.range_bytes + sizes.images_bytes
     made = replace(made, nvram_bytes=max(made.nvram_bytes, region_bytes))
@@ -192,7 +190,7 @@ def keep_guest(
     sizes: Sizes = Sizes(),
 ) -> Iterator[KeepGuest]:
     """A machine that is on, with everything installed; destroyed at the end."""
-    built = need_all([MACHINE, Stock(), RemKeep(), ROOT])
+    built = need_all([MACHINE, Stock(), RemKeep(), KEEP_ROOT])
     module = module or need(KeepModule())
     with Machine.create(_config(name, cpus, caches, sizes), destroy_on_exit=True) as machine:
         guest = KeepGuest(machine, hold_up_us, sizes)
