@@ -106,6 +106,16 @@ pub fn restore(words: &HookWords, is_checkpoint: bool) -> io::Result<Command> {
     Ok(command)
 }
 
+/// Has CRIU find out what the kernel can do, which it notes for this boot: a first save must not
+/// wait for that. Nobody waits for its end.
+pub fn warm_up() {
+    let mut command = Command::new(PROGRAM);
+    command.arg("check").stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    // Without CRIU each save fails, and says so.
+    let _ = command.spawn();
+}
+
 /// Why a dump failed.
 #[must_use]
 pub fn why_no_dump(images: &Path) -> String {

@@ -9,6 +9,7 @@ use remanence_format::{REM_KEEP_CHECKPOINT, RemKeepEntry};
 use remanence_vm::record::{Record, Verdict, body, judge};
 use serde::{Deserialize, Serialize};
 
+use crate::criu;
 use crate::device::{Device, Range};
 use crate::digest;
 use crate::fault::{Fault, at};
@@ -67,6 +68,7 @@ pub fn up(caller: &Caller) -> Result<Report, Fault> {
     caller.state.clear()?;
     let device = range::open(&caller.config)?;
     let mut report = decide(caller, &device)?;
+    criu::warm_up();
     report.boot_id = boot_id();
     report.total_us = u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX);
     caller.state.write("up.json", &report)?;

@@ -94,7 +94,7 @@ name = "sanitized-{test.stem}"
 edition = "2024"
 [workspace]
 [dependencies]
-nvheap = {{ path = {str(HEAP)!r} }}
+nvheap = {{ path = {str(HEAP)!r}, features = ["testing"] }}
 [profile.dev.package.nvheap]
 opt-level = 2
 """,
