@@ -40,6 +40,7 @@ HARMLESS = {
     "lab.setup.loader.loader_mutants",
     "lab.setup.modules.build_modules",  # in a folder of the caller's
     "lab.setup.need.Site",  # a part has one in its signature; only the door makes them
+    "lab.setup.keep.series",
     "lab.setup.off2f.series",
     "lab.setup.off2f.sources",
     "lab.setup.owner.give_to_owner",
