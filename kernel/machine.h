@@ -153,6 +153,9 @@ void rem_promise_update(void);
 int rem_promise_watch(struct notifier_block *nb);
 void rem_promise_unwatch(struct notifier_block *nb);
 
+/* Provided by Stop: sysfs.c, for persist */
+struct kobject *rem_sysfs_dir(void);
+
 /* Provided by Go: what is prepared when the machine is armed */
 int rem_go_prepare(void);
 void rem_go_prepare_cpu(void);

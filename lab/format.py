@@ -34,6 +34,7 @@ HEADERS = (
     "off2f.h",
     "rem_vm.h",
     "rem_keep.h",
+    "rem_registry.h",
 )
 
 

@@ -19,6 +19,7 @@
 #include "rem_pwr.h"
 #include "rem_recording.h"
 #include "rem_keep.h"
+#include "rem_registry.h"
 #include "rem_vm.h"
 
 #define GOLDEN_SEQUENCE 0x01020305u
@@ -521,6 +522,49 @@ static void write_keep(void)
 	put("keep_table.bin", entries, sizeof(entries));
 }
 
+static void write_registry(void)
+{
+	struct rem_registry head = {
+		.magic = REM_REGISTRY_MAGIC,
+		.version = REM_REGISTRY_VERSION,
+		.files = 256,
+		.bytes = 0x1000000,
+		.pages = 4000,
+	};
+	struct rem_registry_file file = {
+		.id = 0x0102030405060708,
+		.sequence = 0x1112131415161718,
+		.bytes = 0x2122232425262728,
+		.mtime_s = 0x31323334,
+		.mtime_ns = 0x15161718,
+		.mode = 0100640,
+		.uid = 0x41424344,
+		.gid = 0x51525354,
+		.handle_type = 1,
+		.handle_bytes = 8,
+		.inode = 0x61626364,
+	};
+	struct rem_registry_page page = {
+		.id = file.id,
+		.index = 0x7172737475767778,
+		.phys = 0x123456000,
+		.content_crc = 0x81828384,
+		.content_state = REM_PAGE_STEADY,
+		.saved = REM_REGISTRY_SAVED,
+	};
+
+	for (int i = 0; i < 16; i++)
+		file.uuid[i] = (rem_u8)(0xa0 + i);
+	for (int i = 0; i < 8; i++)
+		file.handle[i] = (rem_u8)(0xb0 + i);
+	head.crc = crc32c(&head, offsetof(struct rem_registry, crc));
+	file.crc = crc32c(&file, offsetof(struct rem_registry_file, crc));
+	page.crc = crc32c(&page, offsetof(struct rem_registry_page, crc));
+	put("registry_head.bin", &head, sizeof(head));
+	put("registry_file.bin", &file, sizeof(file));
+	put("registry_page.bin", &page, sizeof(page));
+}
+
 static void write_layout(void)
 {
 	FILE *file = create("layout.txt");
@@ -548,6 +592,7 @@ int main(int argc, char **argv)
 	write_off2f();
 	write_vm();
 	write_keep();
+	write_registry();
 	write_layout();
 	return 0;
 }

@@ -218,6 +218,12 @@ void rem_sysfs_promise_changed(void)
 	sysfs_notify(rem_kobj, NULL, "status");
 }
 
+/** rem_sysfs_dir - Return: the directory, or NULL */
+struct kobject *rem_sysfs_dir(void)
+{
+	return rem_kobj;
+}
+
 /**
  * rem_sysfs_init - create the directory
  *

@@ -24,6 +24,7 @@ void test_memtype(void);
 void test_desc(void);
 void test_boot_cpu(void);
 void test_record(void);
+void test_registry(void);
 void test_golden(const char *folder);
 
 #endif /* LOADER_CHECK_H */

@@ -42,6 +42,7 @@ int main(int argc, char **argv)
 	test_desc();
 	test_boot_cpu();
 	test_record();
+	test_registry();
 	test_golden(argv[1]);
 	fprintf(stderr, "%lu checks, %lu failed\n", checks_done, checks_failed);
 	return checks_failed != 0;

@@ -40,9 +40,10 @@ static void hide_dram(const struct map *firmware, struct map *map)
 }
 
 void boot_map(const struct machine *machine, struct memtype memtype,
-	      struct map *map)
+	      u64 registry_bytes, struct map *map)
 {
 	const struct map *firmware = &machine->front->map;
+	u64 region_end = machine->region_phys + machine->region_bytes;
 
 	*map = *firmware;
 	if (!memtype.given)
@@ -57,6 +58,9 @@ void boot_map(const struct machine *machine, struct memtype memtype,
 	if (!memtype.given)
 		paint(map, machine->region_phys, machine->region_bytes,
 		      MAP_RAM);
+	if (registry_bytes)
+		paint(map, region_end - registry_bytes, registry_bytes,
+		      MAP_RESERVED);
 	paint(map, machine->region_phys, REM_BLOCK_BYTES, MAP_RESERVED);
 	paint(map, machine->region_phys + REM_ACPI_OFFSET, REM_ACPI_BYTES,
 	      MAP_ACPI);
@@ -84,13 +88,15 @@ static struct place dram_place(const struct map *firmware)
 	return best;
 }
 
-struct place boot_place(const struct machine *machine, struct memtype memtype)
+struct place boot_place(const struct machine *machine, struct memtype memtype,
+			u64 registry_bytes)
 {
 	if (memtype.dram_only)
 		return dram_place(&machine->front->map);
 	return (struct place){
 		.base = machine->region_phys + REM_BLOCK_BYTES,
-		.bytes = machine->region_bytes - REM_BLOCK_BYTES,
+		.bytes = machine->region_bytes - REM_BLOCK_BYTES -
+			 registry_bytes,
 		.kind = "NVRAM",
 	};
 }

@@ -16,12 +16,14 @@ struct place {
  * With memtype= each range has its own type, and the kernel chooses. Without it,
  * DRAM is hidden and NVRAM is ordinary memory, so that any kernel uses NVRAM only.
  * The block is reserved in either case, and with memtype= the page at the start of
- * every range, where its stamp is.
+ * every range, where its stamp is. @registry_bytes at the end of the region are
+ * reserved, too.
  */
 void boot_map(const struct machine *machine, struct memtype memtype,
-	      struct map *map);
+	      u64 registry_bytes, struct map *map);
 
 /* The range that kernel and initrd are to be loaded into. */
-struct place boot_place(const struct machine *machine, struct memtype memtype);
+struct place boot_place(const struct machine *machine, struct memtype memtype,
+			u64 registry_bytes);
 
 #endif /* LOADER_BOOT_MAP_H */

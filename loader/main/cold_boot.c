@@ -8,6 +8,7 @@
 #include "boot_map.h"
 #include "../hw/console.h"
 #include "../hw/io.h"
+#include "registry.h"
 #include "stamp.h"
 
 /* What the kernel gets, in the loader's work area. */
@@ -108,15 +109,17 @@ _Noreturn void cold_boot(const struct machine *machine, struct desc *desc,
 	struct memtype memtype;
 	struct place place;
 	struct map map;
-	u64 load;
+	u64 load, registry_bytes;
 
 	boot.rsdp_phys = copy_acpi(machine);
 	load_cmdline(machine, &boot);
 	memtype = memtype_read(block_at(machine, WORK_CMDLINE));
 	stamp_ranges(machine, memtype, desc);
-	boot_map(machine, memtype, &map);
+	registry_bytes =
+		registry_save(machine, block_at(machine, WORK_CMDLINE));
+	boot_map(machine, memtype, registry_bytes, &map);
 	boot.map = &map;
-	place = boot_place(machine, memtype);
+	place = boot_place(machine, memtype, registry_bytes);
 	load = load_kernel(machine, &place);
 	load_initrd(machine, &place, load + machine->kernel.init_bytes, &boot);
 	boot.setup_data_phys = write_handover(machine);

@@ -19,7 +19,7 @@ GOLDEN = fmt.HEADER_DIR / "golden"
 SEQUENCE = 0x01020305
 HEADERS = (
     "rem_image.h", "rem_recording.h", "rem_pm.h", "rem_pm_block.h", "off2f.h", "rem_vm.h",
-    "rem_keep.h",
+    "rem_keep.h", "rem_registry.h",
 )  # fmt: skip
 STRUCTS = [
     name
@@ -148,6 +148,21 @@ def test_table_of_kept_programs_reads() -> None:
     entries = [fmt.parse("rem_keep_entry", raw[at : at + size]) for at in range(0, len(raw), size)]
     assert [entry.vaddr for entry in entries] == [0x7F0102030000, 0x7F0102031000]
     assert [(entry.frame, entry.pid) for entry in entries] == [(0x405, 20001), (0x102, 20001)]
+
+
+def test_registry_reads() -> None:
+    head = fmt.parse("rem_registry", golden("registry_head.bin"))
+    assert (head.files, head.pages, head.bytes) == (256, 4000, 16 << 20)
+    file = fmt.parse("rem_registry_file", golden("registry_file.bin"))
+    assert (file.mode, file.mtime_s, bytes(file.handle)[:8]) == (
+        0o100640, 0x31323334, bytes(range(0xB0, 0xB8)),
+    )  # fmt: skip
+    page = fmt.parse("rem_registry_page", golden("registry_page.bin"))
+    assert (page.id, page.phys, page.saved) == (
+        file.id,
+        0x123456000,
+        fmt.CONST["REM_REGISTRY_SAVED"],
+    )
 
 
 def test_consumed_word_checks() -> None:

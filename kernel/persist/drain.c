@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Registered pages go to their disks: some time after they were acknowledged, when the
+ * registry fills, when the machine ceases to promise a Stop, and before a file system
+ * is unmounted. That needs nothing of a file system but what sync(2) needs.
+ */
+#include <linux/backing-dev.h>
+#include <linux/blkdev.h>
+#include <linux/jiffies.h>
+#include <linux/pagemap.h>
+#include <linux/printk.h>
+#include <linux/workqueue.h>
+#include <linux/writeback.h>
+
+#include "persist.h"
+
+/* Files without an fsync for so long are let go; pages as old are drained. */
+#define IDLE (10 * HZ)
+
+atomic64_t rem_epoch = ATOMIC64_INIT(1);
+
+static void drain_work(struct work_struct *work);
+static DECLARE_DELAYED_WORK(work, drain_work);
+
+/* Entries of an earlier epoch: their content is in the page cache, and dirty. */
+static u64 next_epoch(struct super_block *sb)
+{
+	u64 epoch = atomic64_inc_return(&rem_epoch);
+	unsigned long cursor = 0;
+	struct rem_file *file;
+
+	while ((file = rem_files_next(&cursor)))
+		if (file->inode->i_sb == sb) {
+			mutex_lock(&file->lock);
+			mutex_unlock(&file->lock);
+		}
+	return epoch;
+}
+
+static int write_files(struct super_block *sb)
+{
+	unsigned long cursor = 0;
+	struct rem_file *file;
+	int err = 0;
+
+	while ((file = rem_files_next(&cursor)))
+		if (file->inode->i_sb == sb && file->entries)
+			filemap_fdatawrite(file->inode->i_mapping);
+	cursor = 0;
+	while ((file = rem_files_next(&cursor)))
+		if (file->inode->i_sb == sb && file->entries) {
+			int one = filemap_write_and_wait(file->inode->i_mapping);
+
+			err = err ?: one ?: sync_inode_metadata(file->inode, 1);
+		}
+	return err;
+}
+
+/* As sync_filesystem(), of which the caller's s_umount reminds. */
+static int sync_rest(struct super_block *sb)
+{
+	int err = 0;
+
+	if (sb->s_op->sync_fs)
+		err = sb->s_op->sync_fs(sb, 1);
+	return err ?: sync_blockdev(sb->s_bdev) ?: blkdev_issue_flush(sb->s_bdev);
+}
+
+static void forget_pages(struct super_block *sb, u64 epoch)
+{
+	unsigned long cursor = 0;
+	struct rem_file *file;
+
+	while ((file = rem_files_next(&cursor))) {
+		if (file->inode->i_sb != sb)
+			continue;
+		mutex_lock(&file->lock);
+		if (!errseq_check(&file->inode->i_mapping->wb_err, file->wb_err))
+			rem_file_forget_pages(file, epoch);
+		mutex_unlock(&file->lock);
+	}
+}
+
+/**
+ * rem_drain_sb - bring the registered pages of a file system to its disk
+ * @sb: its s_umount is held
+ *
+ * Return: 0 or a negative errno: then they stay registered.
+ */
+int rem_drain_sb(struct super_block *sb)
+{
+	u64 epoch;
+	int err;
+
+	rem_files_lock();
+	epoch = next_epoch(sb);
+	err = write_files(sb) ?: sync_rest(sb);
+	if (!err)
+		forget_pages(sb, epoch);
+	rem_files_unlock();
+	atomic64_inc(&rem_counts.drains);
+	if (err)
+		pr_warn_ratelimited("remanence: %s: acknowledged pages cannot be written: %pe; they stay in memory\n",
+				    sb->s_id, ERR_PTR(err));
+	return err;
+}
+
+/* A file system with registered pages, from *@cursor on; it stays mounted. */
+static struct super_block *next_sb(unsigned long *cursor)
+{
+	struct super_block *sb = NULL;
+	struct rem_file *file;
+
+	rem_files_lock();
+	while (!sb && (file = rem_files_next(cursor)))
+		if (file->entries && atomic_inc_not_zero(&file->inode->i_sb->s_active))
+			sb = file->inode->i_sb;
+	rem_files_unlock();
+	return sb;
+}
+
+/** rem_drain_all - bring all registered pages to their disks. Context: process. */
+void rem_drain_all(void)
+{
+	unsigned long cursor = 0;
+	struct super_block *sb;
+
+	while ((sb = next_sb(&cursor))) {
+		down_read(&sb->s_umount);
+		rem_drain_sb(sb);
+		up_read(&sb->s_umount);
+		deactivate_super(sb);
+	}
+}
+
+/* Only a file that nobody has used for a while, and that has nothing registered. */
+static void let_go(void)
+{
+	unsigned long cursor = 0;
+	struct rem_file *file;
+
+	rem_files_lock();
+	while ((file = rem_files_next(&cursor)))
+		if (!file->entries && time_after(jiffies, file->used + IDLE))
+			rem_file_forget(file);
+	rem_files_unlock();
+}
+
+static void drain_work(struct work_struct *unused)
+{
+	static unsigned long last;
+	u32 used = rem_registry_used();
+
+	if (used && (used > rem_registry_pages() / 2 ||
+		     time_after(jiffies, last + IDLE))) {
+		rem_drain_all();
+		last = jiffies;
+	}
+	let_go();
+	queue_delayed_work(system_long_wq, &work, HZ);
+}
+
+/** rem_drain_kick - the registry fills. Context: any. */
+void rem_drain_kick(void)
+{
+	mod_delayed_work(system_long_wq, &work, 0);
+}
+
+/** rem_drain_start - begin to drain in the background. Context: process, once. */
+void rem_drain_start(void)
+{
+	queue_delayed_work(system_long_wq, &work, HZ);
+}
+
+/**
+ * __rem_persist_leave - a file system is unmounted
+ * @sb: everything of it has been synced, and nobody uses it
+ */
+void __rem_persist_leave(struct super_block *sb)
+{
+	unsigned long cursor = 0;
+	struct rem_file *file;
+
+	rem_files_lock();
+	while ((file = rem_files_next(&cursor)))
+		if (file->inode->i_sb == sb)
+			rem_file_forget(file);
+	rem_files_unlock();
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * remanence.persist=: what existing kernel files call. Without the parameter each is
+ * one jump label that is not taken.
+ */
+#ifndef _LINUX_REM_PERSIST_H
+#define _LINUX_REM_PERSIST_H
+
+#include <linux/jump_label.h>
+#include <linux/types.h>
+
+struct file;
+struct inode;
+struct page;
+struct super_block;
+
+#ifdef CONFIG_REMANENCE_PERSIST
+
+DECLARE_STATIC_KEY_FALSE(rem_persist_key);
+
+int __rem_persist_fsync(struct file *file, loff_t start, loff_t end,
+			int datasync);
+void __rem_persist_store(struct page *page, size_t offset, size_t bytes);
+int __rem_persist_drain(struct inode *inode, struct file *file);
+void __rem_persist_leave(struct super_block *sb);
+
+static inline bool rem_persist_used(void)
+{
+	return static_branch_unlikely(&rem_persist_key);
+}
+
+/* Before a program's bytes go into pages of a file, of one locked folio. */
+static inline void rem_persist_store(struct page *page, size_t offset,
+				     size_t bytes)
+{
+	if (static_branch_unlikely(&rem_persist_key))
+		__rem_persist_store(page, offset, bytes);
+}
+
+/* Before a file changes by other ways than its page cache. */
+static inline int rem_persist_drain(struct inode *inode, struct file *file)
+{
+	if (static_branch_unlikely(&rem_persist_key))
+		return __rem_persist_drain(inode, file);
+	return 0;
+}
+
+/* After the last sync of a file system, before it is unmounted. */
+static inline void rem_persist_leave(struct super_block *sb)
+{
+	if (static_branch_unlikely(&rem_persist_key))
+		__rem_persist_leave(sb);
+}
+
+#else
+
+static inline bool rem_persist_used(void)
+{
+	return false;
+}
+
+static inline int __rem_persist_fsync(struct file *file, loff_t start,
+				      loff_t end, int datasync)
+{
+	return 0;
+}
+
+static inline void rem_persist_store(struct page *page, size_t offset,
+				     size_t bytes)
+{
+}
+
+static inline int rem_persist_drain(struct inode *inode, struct file *file)
+{
+	return 0;
+}
+
+static inline void rem_persist_leave(struct super_block *sb) { }
+
+#endif /* CONFIG_REMANENCE_PERSIST */
+
+#endif /* _LINUX_REM_PERSIST_H */

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * remanence.persist=SIZE: whether an fsync may end in memory, and what administrators
+ * see and choose: /sys/kernel/remanence/persist.
+ *
+ *   off      without the parameter, or the loader has put nothing aside
+ *   found    the registry has pages of an earlier kernel, which wait for rem-replay
+ *   waiting  the machine does not promise a Stop (rem_promise())
+ *   disk     an administrator wants it
+ *   memory   in force
+ *
+ * Left by writing all that is registered to the disks. Until that has ended, nobody
+ * who waits in fsync is told anything: his own is the file system's.
+ */
+#include <linux/capability.h>
+#include <linux/init.h>
+#include <linux/kdev_t.h>
+#include <linux/kobject.h>
+#include <linux/moduleparam.h>
+#include <linux/mutex.h>
+#include <linux/notifier.h>
+#include <linux/printk.h>
+#include <linux/reboot.h>
+#include <linux/rwsem.h>
+#include <linux/sysfs.h>
+
+#include "../machine.h"
+#include "persist.h"
+
+#undef MODULE_PARAM_PREFIX
+#define MODULE_PARAM_PREFIX "remanence."
+
+DEFINE_STATIC_KEY_FALSE(rem_persist_key);
+
+enum state { OFF, FOUND, WAITING, DISK, MEMORY };
+
+static const char *const state_names[] = { "off", "found", "waiting", "disk",
+					   "memory" };
+
+/* The loader reads the size (loader/core/registry.c). */
+static char *asked;
+module_param_named(persist, asked, charp, 0444);
+MODULE_PARM_DESC(persist, "Bytes at the end of NVRAM for pages whose fsync ends in memory");
+
+static enum state state;
+static const char *off_because = "remanence.persist= was not given";
+static bool opened, by_disk, ending;
+/* Held for reading while an fsync ends in memory. */
+static DECLARE_RWSEM(state_sem);
+/* Of changes of the state, with what they lead to. */
+static DEFINE_MUTEX(change_lock);
+/* File systems that always use their disk, by device number. */
+static DEFINE_XARRAY(excluded);
+
+/**
+ * rem_persist_enter - begin an fsync that ends in memory
+ *
+ * Return: false if it may not; else rem_persist_exit() follows.
+ */
+bool rem_persist_enter(void)
+{
+	down_read(&state_sem);
+	if (state == MEMORY)
+		return true;
+	up_read(&state_sem);
+	return false;
+}
+
+void rem_persist_exit(void)
+{
+	up_read(&state_sem);
+}
+
+/* Those of which it is known what their fsync needs; others keep their own. */
+static bool is_supported(const struct super_block *sb)
+{
+	static const char *const names[] = { "ext4", "ext3", "ext2", "xfs" };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strcmp(sb->s_type->name, names[i]))
+			return true;
+	return false;
+}
+
+/** rem_persist_covers - Return: whether fsync may end in memory on a file system */
+bool rem_persist_covers(struct super_block *sb)
+{
+	return READ_ONCE(state) == MEMORY && sb->s_bdev && is_supported(sb) &&
+	       !xa_load(&excluded, sb->s_dev);
+}
+
+static enum state wanted(void)
+{
+	if (!opened || !rem_registry_pages())
+		return rem_registry_found() ? FOUND : OFF;
+	if (ending || by_disk)
+		return DISK;
+	return rem_promise() ? MEMORY : WAITING;
+}
+
+/* With change_lock held. */
+static void update(void)
+{
+	enum state old = state, new = opened ? wanted() : OFF;
+
+	if (new == old)
+		return;
+	down_write(&state_sem);
+	WRITE_ONCE(state, new);
+	up_write(&state_sem);
+	pr_info("remanence: fsync: %s\n", state_names[new]);
+	if (old == MEMORY)
+		rem_drain_all();
+}
+
+static int promise_changed(struct notifier_block *nb, unsigned long promise,
+			   void *data)
+{
+	mutex_lock(&change_lock);
+	update();
+	mutex_unlock(&change_lock);
+	return NOTIFY_OK;
+}
+
+static struct notifier_block promise_nb = { .notifier_call = promise_changed };
+
+static int ends(struct notifier_block *nb, unsigned long event, void *data)
+{
+	mutex_lock(&change_lock);
+	ending = true;
+	update();
+	mutex_unlock(&change_lock);
+	return NOTIFY_OK;
+}
+
+static struct notifier_block reboot_nb = { .notifier_call = ends };
+
+static void begin(void)
+{
+	rem_registry_format();
+	if (rem_registry_pages())
+		rem_drain_start();
+}
+
+static ssize_t state_show(struct kobject *kobj, struct kobj_attribute *attr,
+			  char *buf)
+{
+	if (READ_ONCE(state) == OFF)
+		return sysfs_emit(buf, "off: %s\n", off_because);
+	return sysfs_emit(buf, "%s\n", state_names[READ_ONCE(state)]);
+}
+
+static ssize_t state_store(struct kobject *kobj, struct kobj_attribute *attr,
+			   const char *buf, size_t count)
+{
+	bool disk = sysfs_streq(buf, "disk");
+
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	if (!disk && !sysfs_streq(buf, "memory"))
+		return -EINVAL;
+	mutex_lock(&change_lock);
+	by_disk = disk;
+	update();
+	mutex_unlock(&change_lock);
+	return count;
+}
+
+static struct kobj_attribute state_attr = __ATTR_RW(state);
+
+static ssize_t counts_show(struct kobject *kobj, struct kobj_attribute *attr,
+			   char *buf)
+{
+	return sysfs_emit(buf,
+			  "in_memory %lld\nby_disk %lld\ndrains %lld\npages %lld\npages_max %u\nfiles_max %u\n",
+			  atomic64_read(&rem_counts.in_memory),
+			  atomic64_read(&rem_counts.by_disk),
+			  atomic64_read(&rem_counts.drains),
+			  atomic64_read(&rem_counts.pages),
+			  rem_registry_pages(), rem_registry_files());
+}
+
+static struct kobj_attribute counts_attr = __ATTR_RO(counts);
+
+/* "clear": the pages that were found have been written, or are given up. */
+static ssize_t found_store(struct kobject *kobj, struct kobj_attribute *attr,
+			   const char *buf, size_t count)
+{
+	ssize_t err = count;
+
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	if (!sysfs_streq(buf, "clear"))
+		return -EINVAL;
+	mutex_lock(&change_lock);
+	if (state == FOUND) {
+		begin();
+		update();
+	} else {
+		err = -EINVAL;
+	}
+	mutex_unlock(&change_lock);
+	return err;
+}
+
+static ssize_t found_show(struct kobject *kobj, struct kobj_attribute *attr,
+			  char *buf)
+{
+	return sysfs_emit(buf, "%d\n", READ_ONCE(state) == FOUND);
+}
+
+static struct kobj_attribute found_attr = __ATTR_RW(found);
+
+static ssize_t excluded_show(struct kobject *kobj, struct kobj_attribute *attr,
+			     char *buf)
+{
+	unsigned long dev;
+	void *value;
+	int at = 0;
+
+	xa_for_each(&excluded, dev, value)
+		at += sysfs_emit_at(buf, at, "%u:%u\n", MAJOR(dev), MINOR(dev));
+	return at;
+}
+
+/* "+MAJOR:MINOR": that file system uses its disk; "-MAJOR:MINOR": not any more. */
+static ssize_t excluded_store(struct kobject *kobj, struct kobj_attribute *attr,
+			      const char *buf, size_t count)
+{
+	unsigned int major, minor;
+	void *old;
+
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	if (sscanf(buf + 1, "%u:%u", &major, &minor) != 2)
+		return -EINVAL;
+	mutex_lock(&change_lock);
+	if (*buf == '+')
+		old = xa_store(&excluded, MKDEV(major, minor), xa_mk_value(1),
+			       GFP_KERNEL);
+	else if (*buf == '-')
+		old = xa_erase(&excluded, MKDEV(major, minor));
+	else
+		old = XA_ERROR(-EINVAL);
+	/* An fsync that has begun ends first. */
+	down_write(&state_sem);
+	up_write(&state_sem);
+	rem_drain_all();
+	mutex_unlock(&change_lock);
+	return xa_err(old) ?: count;
+}
+
+static struct kobj_attribute excluded_attr = __ATTR_RW(excluded);
+
+static ssize_t registry_read(struct file *file, struct kobject *kobj,
+			     struct bin_attribute *attr, char *buf, loff_t at,
+			     size_t bytes)
+{
+	size_t size;
+	const void *from = rem_registry_bytes(&size);
+
+	return memory_read_from_buffer(buf, bytes, &at, from, size);
+}
+
+static struct bin_attribute registry_attr = {
+	.attr = { .name = "registry", .mode = 0400 },
+	.read = registry_read,
+};
+
+static struct attribute *attrs[] = {
+	&state_attr.attr, &counts_attr.attr, &found_attr.attr,
+	&excluded_attr.attr, NULL,
+};
+
+static struct bin_attribute *bin_attrs[] = { &registry_attr, NULL };
+
+static const struct attribute_group group = { .attrs = attrs };
+static const struct attribute_group bytes_group = { .bin_attrs = bin_attrs };
+
+static void __init open_registry(void)
+{
+	size_t bytes;
+
+	if (rem_registry_open()) {
+		if (asked)
+			off_because = "the boot loader has put no memory aside";
+		return;
+	}
+	opened = true;
+	static_branch_enable(&rem_persist_key);
+	if (!rem_registry_found())
+		begin();
+	off_because = "there is no memory for its tables";
+	rem_registry_bytes(&bytes);
+	registry_attr.size = bytes;
+}
+
+static int __init rem_persist_init(void)
+{
+	struct kobject *kobj =
+		kobject_create_and_add("persist", rem_sysfs_dir());
+	int err = kobj ? sysfs_create_group(kobj, &group) : -ENOMEM;
+
+	if (err)
+		return err;
+	open_registry();
+	if (!opened)
+		return 0;
+	err = sysfs_create_group(kobj, &bytes_group) ?:
+	      rem_promise_watch(&promise_nb) ?:
+	      register_reboot_notifier(&reboot_nb);
+	mutex_lock(&change_lock);
+	update();
+	mutex_unlock(&change_lock);
+	return err;
+}
+late_initcall_sync(rem_persist_init);

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Writes what a registry has into the files.
+
+use std::collections::HashMap;
+use std::fs::{File, FileTimes};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::{Duration, UNIX_EPOCH};
+
+use remanence_format::RemRegistryFile;
+use serde::Serialize;
+
+use crate::handle;
+use crate::registry::{self, Found, PAGE};
+
+/// What was done; for machines, as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Files that have all of their pages now.
+    pub files: u64,
+    /// Pages that were written.
+    pub pages: u64,
+    /// Of those, pages that a program may have changed after they were acknowledged.
+    pub changed: u64,
+    /// Files that do not exist any more: they were removed later.
+    pub gone: u64,
+    /// Pages that are not what was acknowledged, and are not written.
+    pub damaged: u64,
+    /// Pages that were never acknowledged.
+    pub orphans: u64,
+    /// One line for each file that could not be written, or not be found.
+    pub failed: Vec<String>,
+}
+
+impl Report {
+    /// Whether all that the registry has is on a disk.
+    #[must_use]
+    pub fn complete(&self) -> bool {
+        self.failed.is_empty() && self.damaged == 0
+    }
+}
+
+fn name_of(record: &RemRegistryFile) -> String {
+    let uuid: String = record
+        .uuid
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("inode {} of file system {uuid}", record.inode)
+}
+
+/// The time that a file had, if that is later than what it has.
+fn later(record: &RemRegistryFile, seen: &std::fs::Metadata) -> Option<FileTimes> {
+    let seconds = i64::try_from(record.mtime_s).ok()?;
+    let newer = (seconds, i64::from(record.mtime_ns)) > (seen.mtime(), seen.mtime_nsec());
+    if !newer || record.mtime_ns >= 1_000_000_000 {
+        return None;
+    }
+    let since = Duration::new(record.mtime_s, record.mtime_ns);
+    Some(FileTimes::new().set_modified(UNIX_EPOCH.checked_add(since)?))
+}
+
+fn write(file: &File, wanted: &registry::File<'_>) -> io::Result<()> {
+    let seen = file.metadata()?;
+    if !seen.is_file() || seen.ino() != wanted.record.inode {
+        return Err(io::Error::other("another file has its handle"));
+    }
+    // Behind the end of what was acknowledged, the disk may have what was written since.
+    let bytes = seen.len().max(wanted.record.bytes);
+    for page in &wanted.pages {
+        let at = page.index * PAGE as u64;
+        let count = bytes.saturating_sub(at).min(PAGE as u64);
+        let count = usize::try_from(count).unwrap_or(PAGE);
+        file.write_all_at(&page.content[..count], at)?;
+    }
+    if file.metadata()?.len() < wanted.record.bytes {
+        file.set_len(wanted.record.bytes)?;
+    }
+    if let Some(times) = later(&wanted.record, &seen) {
+        file.set_times(times)?;
+    }
+    file.sync_all()
+}
+
+/// Writes all pages of all files, and waits until the disks have them. With `dry`, writes nothing.
+///
+/// The same again does no harm: it ends in the same.
+#[must_use]
+pub fn replay(found: &Found<'_>, roots: &HashMap<[u8; 16], File>, dry: bool) -> Report {
+    let mut report = Report {
+        damaged: found.damaged,
+        orphans: found.orphans,
+        ..Report::default()
+    };
+    for wanted in found.files.iter().filter(|file| !file.pages.is_empty()) {
+        let name = name_of(&wanted.record);
+        let Some(root) = roots.get(&wanted.record.uuid) else {
+            report.failed.push(format!("{name}: it is not mounted"));
+            continue;
+        };
+        let done = handle::open(root.as_fd(), &wanted.record)
+            .and_then(|file| if dry { Ok(()) } else { write(&file, wanted) });
+        match done {
+            Ok(()) => {
+                report.files += 1;
+                report.pages += wanted.pages.len() as u64;
+                report.changed += wanted.pages.iter().filter(|page| page.changed).count() as u64;
+            }
+            Err(error) if error.raw_os_error() == Some(libc::ESTALE) => report.gone += 1,
+            Err(error) => report.failed.push(format!("{name}: {error}")),
+        }
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Page;
+
+    fn wanted(file: &File, bytes: u64, pages: &[(u64, &'static [u8])]) -> registry::File<'static> {
+        let seen = file.metadata().expect("it is open");
+        registry::File {
+            record: RemRegistryFile {
+                id: 1,
+                bytes,
+                inode: seen.ino(),
+                mtime_s: 4_000_000_000,
+                mtime_ns: 5,
+                ..RemRegistryFile::default()
+            },
+            pages: pages
+                .iter()
+                .map(|&(index, content)| Page {
+                    index,
+                    content,
+                    changed: false,
+                })
+                .collect(),
+        }
+    }
+
+    const A: &[u8] = &[b'a'; PAGE];
+    const B: &[u8] = &[b'b'; PAGE];
+
+    fn of(content: &[u8]) -> File {
+        let file = tempfile::tempfile().expect("there is room");
+        file.write_all_at(content, 0).expect("there is room");
+        file
+    }
+
+    fn content(file: &File) -> Vec<u8> {
+        let mut bytes =
+            vec![0; usize::try_from(file.metadata().expect("open").len()).expect("small")];
+        file.read_exact_at(&mut bytes, 0).expect("it is open");
+        bytes
+    }
+
+    #[test]
+    fn a_file_grows_to_what_was_acknowledged_and_not_further() {
+        let file = of(b"old");
+        write(&file, &wanted(&file, 5000, &[(0, A), (1, B)])).expect("it is written");
+        assert_eq!(content(&file), [A, &B[..5000 - PAGE]].concat());
+        let seen = file.metadata().expect("open");
+        assert_eq!((seen.mtime(), seen.mtime_nsec()), (4_000_000_000, 5));
+    }
+
+    #[test]
+    fn what_the_disk_has_behind_it_stays() {
+        let file = of(&[b'x'; 10_000]);
+        write(&file, &wanted(&file, 5000, &[(1, B)])).expect("it is written");
+        let expected = [&[b'x'; PAGE][..], B, &[b'x'; 10_000 - 2 * PAGE]].concat();
+        assert_eq!(content(&file), expected);
+    }
+
+    #[test]
+    fn a_hole_at_the_end_is_kept() {
+        let file = of(b"");
+        write(&file, &wanted(&file, 3 * PAGE as u64, &[(0, A)])).expect("it is written");
+        assert_eq!(content(&file).len(), 3 * PAGE);
+    }
+
+    #[test]
+    fn another_inode_is_not_touched() {
+        let file = of(b"old");
+        let mut other = wanted(&file, 5000, &[(0, A)]);
+        other.record.inode += 1;
+        assert!(write(&file, &other).is_err());
+        assert_eq!(content(&file), b"old");
+    }
+
+    #[test]
+    fn a_file_system_that_is_not_mounted_is_named() {
+        let file = of(b"old");
+        let found = Found {
+            files: vec![wanted(&file, 3, &[(0, A)])],
+            ..Found::default()
+        };
+        let report = replay(&found, &HashMap::new(), false);
+        assert!(!report.complete());
+        assert!(
+            report.failed[0].ends_with("it is not mounted"),
+            "{:?}",
+            report.failed
+        );
+    }
+}
