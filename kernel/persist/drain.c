@@ -7,6 +7,7 @@
 #include <linux/backing-dev.h>
 #include <linux/blkdev.h>
 #include <linux/jiffies.h>
+#include <linux/moduleparam.h>
 #include <linux/pagemap.h>
 #include <linux/printk.h>
 #include <linux/workqueue.h>
@@ -14,7 +15,14 @@
 
 #include "persist.h"
 
-/* Files without an fsync for so long are let go; pages as old are drained. */
+#undef MODULE_PARAM_PREFIX
+#define MODULE_PARAM_PREFIX "remanence."
+
+static unsigned int drain_s = 10;
+module_param_named(persist_drain_s, drain_s, uint, 0644);
+MODULE_PARM_DESC(persist_drain_s, "Seconds after which acknowledged pages go to their disks");
+
+/* Files without an fsync for so long are let go. */
 #define IDLE (10 * HZ)
 
 atomic64_t rem_epoch = ATOMIC64_INIT(1);
@@ -148,13 +156,16 @@ static void let_go(void)
 
 static void drain_work(struct work_struct *unused)
 {
-	static unsigned long last;
+	/* Since when there has been something to drain, to a second. */
+	static unsigned long since;
 	u32 used = rem_registry_used();
 
-	if (used && (used > rem_registry_pages() / 2 ||
-		     time_after(jiffies, last + IDLE))) {
+	if (!used)
+		since = jiffies;
+	if (used > rem_registry_pages() / 2 ||
+	    (used && time_after(jiffies, since + drain_s * HZ))) {
 		rem_drain_all();
-		last = jiffies;
+		since = jiffies;
 	}
 	let_go();
 	queue_delayed_work(system_long_wq, &work, HZ);

@@ -84,13 +84,15 @@ static int write_back_page(struct rem_file *file, pgoff_t index, u32 *ret_crc)
 	return err;
 }
 
-/* Unless it has changed again meanwhile. */
 static void acknowledge_page(struct rem_file *file, pgoff_t index, u32 crc)
 {
+	u32 entry = xa_to_value(xa_load(&file->pages, index)) - 1;
+
+	rem_entry_renew(entry);
 	xa_lock(&file->pages);
+	/* Unless it changes again. */
 	if (!xa_get_mark(&file->pages, index, REM_CHANGED))
-		rem_entry_steady(xa_to_value(xa_load(&file->pages, index)) - 1,
-				 crc);
+		rem_entry_steady(entry, crc);
 	xa_unlock(&file->pages);
 }
 

@@ -62,6 +62,7 @@ extern struct rem_persist_counts rem_counts;
 /* registry.c: the bytes in NVRAM */
 int rem_registry_open(void);
 bool rem_registry_found(void);
+bool rem_registry_clear(u32 entry);
 void rem_registry_format(void);
 u32 rem_registry_pages(void);
 u32 rem_registry_files(void);
@@ -70,6 +71,7 @@ const void *rem_registry_bytes(size_t *ret_bytes);
 void rem_registry_fence(void);
 int rem_entry_take(u64 id, pgoff_t index, struct page *page);
 void rem_entry_steady(u32 entry, u32 crc);
+void rem_entry_renew(u32 entry);
 void rem_entry_changing(u32 entry);
 void rem_entry_drop(u32 entry);
 struct page *rem_entry_page(u32 entry);

@@ -129,6 +129,24 @@ bool rem_registry_found(void)
 }
 
 /**
+ * rem_registry_clear - a page of an earlier kernel is in its file
+ * @entry: of the page
+ *
+ * It must not be written again: the file may change from now on.
+ *
+ * Return: whether there is such an entry.
+ */
+bool rem_registry_clear(u32 entry)
+{
+	if (entry >= nr_pages)
+		return false;
+	WRITE_ONCE(entries[entry].id, 0);
+	write_back(&entries[entry], sizeof(entries[entry]));
+	rem_registry_fence();
+	return true;
+}
+
+/**
  * rem_registry_format - make it empty, and ready for this kernel
  *
  * Without memory for that it stays as it is, and nothing is registered.
@@ -252,8 +270,13 @@ static void set_content(u32 entry, u32 crc, u32 state)
 /** rem_entry_steady - the page's content is acknowledged by its checksum */
 void rem_entry_steady(u32 entry, u32 crc)
 {
-	epochs[entry] = atomic64_read(&rem_epoch);
 	set_content(entry, crc, REM_PAGE_STEADY);
+}
+
+/** rem_entry_renew - a drain that has begun does not bring this content to the disk */
+void rem_entry_renew(u32 entry)
+{
+	epochs[entry] = atomic64_read(&rem_epoch);
 }
 
 /**

@@ -183,21 +183,26 @@ static ssize_t counts_show(struct kobject *kobj, struct kobj_attribute *attr,
 
 static struct kobj_attribute counts_attr = __ATTR_RO(counts);
 
-/* "clear": the pages that were found have been written, or are given up. */
+/*
+ * "written ENTRY": its page is in its file. "clear": all are, or what is left is given
+ * up.
+ */
 static ssize_t found_store(struct kobject *kobj, struct kobj_attribute *attr,
 			   const char *buf, size_t count)
 {
 	ssize_t err = count;
+	u32 entry;
 
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
-	if (!sysfs_streq(buf, "clear"))
-		return -EINVAL;
 	mutex_lock(&change_lock);
-	if (state == FOUND) {
+	if (state != FOUND) {
+		err = -EINVAL;
+	} else if (sysfs_streq(buf, "clear")) {
 		begin();
 		update();
-	} else {
+	} else if (sscanf(buf, "written %u", &entry) != 1 ||
+		   !rem_registry_clear(entry)) {
 		err = -EINVAL;
 	}
 	mutex_unlock(&change_lock);

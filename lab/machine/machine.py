@@ -275,6 +275,7 @@ class Machine:
             self.boots = options.boot
             self.console = Console(self.qemu.console_socket)
             self.supply.power_on(self.qemu.power_socket)
+            self.qemu.qmp.on("RESET", self.supply.machine_was_reset)
             if self.nvdimm is not None:
                 self.nvdimm.serve(self.qemu.nvdimm_socket)
             self._enter(MachineState.RUNNING)

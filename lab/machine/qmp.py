@@ -7,7 +7,7 @@ import asyncio
 import socket
 import threading
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -23,6 +23,7 @@ class Qmp:
         self._listener = EventListener()
         self._client.register_listener(self._listener)
         self.events: Counter[str] = Counter()
+        self._calls: dict[str, Callable[[], None]] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="rem-qmp", daemon=True)
         self._thread.start()
@@ -37,7 +38,14 @@ class Qmp:
 
     async def _count_events(self) -> None:
         async for event in self._listener:
-            self.events[str(event["event"])] += 1
+            name = str(event["event"])
+            self.events[name] += 1
+            if name in self._calls:
+                self._calls[name]()
+
+    def on(self, event: str, call: Callable[[], None]) -> None:
+        """Call it at each such event, in the thread of QMP: it must not wait."""
+        self._calls[event] = call
 
     def connect(self, end: socket.socket, limit_s: float) -> None:
         """Raises OSError or TimeoutError if QEMU does not answer or ends at once."""

@@ -162,18 +162,26 @@ class PowerWire:
             if byte == STOPPED:
                 self.stopped.set()
                 self.ended.set()
-                self._repeat()
+                with self._lock:
+                    # Power that is back, or was never gone, ends a Stop.
+                    if self._status & fmt.CONST["REM_PWR_OK"]:
+                        self._forget_echo()
                 self._supply.on_stopped()
             else:
                 self._receive_echo(byte)
         return bool(data)
 
-    def _repeat(self) -> None:
-        """Power that is back, or was never gone, ends a Stop."""
+    def _forget_echo(self) -> None:
+        self._sent = False
+        self.echoed.clear()
+
+    def repeat(self) -> None:
+        """Send the status again: a machine that was reset does not know it."""
         with self._lock:
-            if self._status & fmt.CONST["REM_PWR_OK"]:
-                self._sent = False
-                self.echoed.clear()
+            if self._closing:
+                return
+            self._forget_echo()
+            os.write(self._wake_write, b"r")
 
     def _receive_echo(self, byte: int) -> None:
         with self._lock:  # an echo can come before the sender has recorded the byte
@@ -183,7 +191,8 @@ class PowerWire:
                 self.ignored_bytes += 1  # noise, or the echo of an older status
 
     def close(self) -> None:
-        self._closing = True
+        with self._lock:
+            self._closing = True
         os.write(self._wake_write, b"c")
         self._thread.join()
         self._socket.close()
@@ -240,6 +249,12 @@ class PowerSupply:
         self._change(False, self.charge)
         if wire is not None:
             wire.close()
+
+    def machine_was_reset(self) -> None:
+        """What was echoed before is forgotten; the line itself has not changed."""
+        wire = self.wire
+        if wire is not None:
+            wire.repeat()
 
     def on_stopped(self) -> None:
         """Called in the wire's thread when STOPPED comes; a machine overrides it."""

@@ -70,7 +70,8 @@ fn execute(words: &Words) -> Result<bool, String> {
     };
     let mountinfo = Path::new("/proc/self/mountinfo");
     let roots = named(mountinfo, mounts::roots(mountinfo))?;
-    let report = replay(&found, &roots, words.dry_run);
+    let tell = |entry: usize| std::fs::write(&state, format!("written {entry}"));
+    let report = replay(&found, &roots, (!words.dry_run).then_some(&tell as _));
     if words.json {
         println!(
             "{}",

@@ -35,6 +35,8 @@ pub enum Damage {
 /// A page that is to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page<'a> {
+    /// Number of its entry.
+    pub entry: usize,
     /// In the file, in pages.
     pub index: u64,
     /// What it is.
@@ -135,7 +137,7 @@ fn files_of(bytes: &[u8]) -> BTreeMap<u64, File<'_>> {
     files
 }
 
-fn page_of<'a>(raw: &[u8], slot: &'a [u8]) -> Option<(u64, Page<'a>)> {
+fn page_of<'a>(number: usize, raw: &[u8], slot: &'a [u8]) -> Option<Page<'a>> {
     let raw: &[u8; RemRegistryPage::BYTES] = raw.try_into().ok()?;
     let entry = RemRegistryPage::from_bytes(raw);
     let whole = entry.crc == crc_of(&raw[..offset_of!(RemRegistryPage, crc)])
@@ -147,11 +149,12 @@ fn page_of<'a>(raw: &[u8], slot: &'a [u8]) -> Option<(u64, Page<'a>)> {
         _ => false,
     };
     let page = Page {
+        entry: number,
         index: entry.index,
         content: slot,
         changed: entry.content_state == CHANGING,
     };
-    (whole && right).then_some((entry.id, page))
+    (whole && right).then_some(page)
 }
 
 /// Which file an entry is of; `None` if it is free.
@@ -169,14 +172,15 @@ pub fn read(bytes: &[u8]) -> Result<Found<'_>, Damage> {
     let mut files = files_of(parts.files);
     let mut found = Found::default();
     let entries = parts.pages.chunks_exact(RemRegistryPage::BYTES);
-    for (raw, slot) in entries.zip(parts.slots.chunks_exact(PAGE)) {
+    let slots = parts.slots.chunks_exact(PAGE);
+    for (number, (raw, slot)) in entries.zip(slots).enumerate() {
         let Some(id) = id_of(raw) else { continue };
         let Some(file) = files.get_mut(&id) else {
             found.orphans += 1;
             continue;
         };
-        match page_of(raw, slot) {
-            Some((_, page)) => file.pages.push(page),
+        match page_of(number, raw, slot) {
+            Some(page) => file.pages.push(page),
             None => found.damaged += 1,
         }
     }

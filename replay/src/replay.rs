@@ -6,7 +6,7 @@ use std::fs::{File, FileTimes};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use remanence_format::RemRegistryFile;
 use serde::Serialize;
@@ -50,15 +50,17 @@ fn name_of(record: &RemRegistryFile) -> String {
     format!("inode {} of file system {uuid}", record.inode)
 }
 
-/// The time that a file had, if that is later than what it has.
-fn later(record: &RemRegistryFile, seen: &std::fs::Metadata) -> Option<FileTimes> {
-    let seconds = i64::try_from(record.mtime_s).ok()?;
-    let newer = (seconds, i64::from(record.mtime_ns)) > (seen.mtime(), seen.mtime_nsec());
-    if !newer || record.mtime_ns >= 1_000_000_000 {
-        return None;
+/// The later of the times that a file had when it was acknowledged and that it has. Writing its
+/// pages is no change.
+fn modified(record: &RemRegistryFile, seen: &std::fs::Metadata) -> io::Result<SystemTime> {
+    let seen = seen.modified()?;
+    if record.mtime_ns >= 1_000_000_000 {
+        return Ok(seen);
     }
     let since = Duration::new(record.mtime_s, record.mtime_ns);
-    Some(FileTimes::new().set_modified(UNIX_EPOCH.checked_add(since)?))
+    Ok(UNIX_EPOCH
+        .checked_add(since)
+        .map_or(seen, |time| time.max(seen)))
 }
 
 fn write(file: &File, wanted: &registry::File<'_>) -> io::Result<()> {
@@ -77,17 +79,21 @@ fn write(file: &File, wanted: &registry::File<'_>) -> io::Result<()> {
     if file.metadata()?.len() < wanted.record.bytes {
         file.set_len(wanted.record.bytes)?;
     }
-    if let Some(times) = later(&wanted.record, &seen) {
-        file.set_times(times)?;
-    }
+    let time = modified(&wanted.record, &seen)?;
+    file.set_times(FileTimes::new().set_modified(time))?;
     file.sync_all()
 }
 
-/// Writes all pages of all files, and waits until the disks have them. With `dry`, writes nothing.
+/// Writes all pages of all files, and waits until the disks have them.
 ///
-/// The same again does no harm: it ends in the same.
+/// `written` is told each entry whose page is in its file: it must not be written again, as the file
+/// may change from then on. Without it nothing is written. A replay that is cut off is done again.
 #[must_use]
-pub fn replay(found: &Found<'_>, roots: &HashMap<[u8; 16], File>, dry: bool) -> Report {
+pub fn replay(
+    found: &Found<'_>,
+    roots: &HashMap<[u8; 16], File>,
+    written: Option<&dyn Fn(usize) -> io::Result<()>>,
+) -> Report {
     let mut report = Report {
         damaged: found.damaged,
         orphans: found.orphans,
@@ -99,8 +105,13 @@ pub fn replay(found: &Found<'_>, roots: &HashMap<[u8; 16], File>, dry: bool) -> 
             report.failed.push(format!("{name}: it is not mounted"));
             continue;
         };
-        let done = handle::open(root.as_fd(), &wanted.record)
-            .and_then(|file| if dry { Ok(()) } else { write(&file, wanted) });
+        let done = handle::open(root.as_fd(), &wanted.record).and_then(|file| {
+            let Some(written) = written else {
+                return Ok(());
+            };
+            write(&file, wanted)?;
+            wanted.pages.iter().try_for_each(|page| written(page.entry))
+        });
         match done {
             Ok(()) => {
                 report.files += 1;
@@ -133,6 +144,7 @@ mod tests {
             pages: pages
                 .iter()
                 .map(|&(index, content)| Page {
+                    entry: 0,
                     index,
                     content,
                     changed: false,
@@ -167,6 +179,21 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_was_changed_later_keeps_its_time() {
+        let file = of(b"old");
+        let late = UNIX_EPOCH + Duration::from_secs(5_000_000_000);
+        file.set_modified(late).expect("it is open");
+        write(&file, &wanted(&file, 3, &[(0, A)])).expect("it is written");
+        assert_eq!(
+            file.metadata()
+                .expect("open")
+                .modified()
+                .expect("it has one"),
+            late
+        );
+    }
+
+    #[test]
     fn what_the_disk_has_behind_it_stays() {
         let file = of(&[b'x'; 10_000]);
         write(&file, &wanted(&file, 5000, &[(1, B)])).expect("it is written");
@@ -197,7 +224,7 @@ mod tests {
             files: vec![wanted(&file, 3, &[(0, A)])],
             ..Found::default()
         };
-        let report = replay(&found, &HashMap::new(), false);
+        let report = replay(&found, &HashMap::new(), None);
         assert!(!report.complete());
         assert!(
             report.failed[0].ends_with("it is not mounted"),

@@ -55,6 +55,21 @@ def test_power_on_is_sent_until_echoed(wired: tuple[PowerSupply, socket.socket])
             uart.recv(1)
 
 
+def test_machine_that_was_reset_hears_the_status_again(
+    wired: tuple[PowerSupply, socket.socket],
+) -> None:
+    supply, uart = wired
+    first = echo(uart)
+    assert supply.wire is not None
+    eventually(supply.wire.echoed.is_set)
+    supply.machine_was_reset()
+    while echo(uart) != first:  # what was in transit is the same byte
+        pass
+    eventually(supply.wire.echoed.is_set)
+    supply.power_off()
+    supply.machine_was_reset()  # nobody listens, and nothing happens
+
+
 def test_never_more_than_one_byte_waits_for_the_uart(
     wired: tuple[PowerSupply, socket.socket],
 ) -> None:

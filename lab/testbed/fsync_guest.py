@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A machine whose fsync ends in memory, and a witness of what it has promised."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lab.errors import HangError, RemError
+from lab.machine import Machine, MachineConfig
+from lab.machine.cut_plan import UNANNOUNCED
+from lab.paths import repo_dir
+from lab.run import end, spawn
+from lab.setup.products import need
+from lab.setup.replay import RemReplay
+from lab.testbed.machines import make_config
+from lab.testbed.pm_guest import sh
+from lab.testbed.waiting import wait_until
+
+SYSFS = "/sys/kernel/remanence/persist"
+REGISTRY_BYTES = 16 << 20
+REGISTRY = f"remanence.persist={REGISTRY_BYTES >> 20}M"
+# A busy host makes a Stop of an emulated machine long: its bound must not be missed for that.
+HOLD_UP = "remanence.hold_up_us=10000000 remanence.preempt_off_us=2000000"
+# Nothing goes to the disk by itself, so that a test sees what the registry has.
+LATE = "remanence.persist_drain_s=3600"
+WITNESS = "/usr/local/lib/witness.py"
+BOOT_LIMIT_S = 240.0
+CHECK_LIMIT_S = 240.0
+ENTER_LIMIT_S = 10.0  # the connection never ends, as its kernel has ended
+END_PROMISE = (
+    "for d in /sys/bus/pci/devices/*; do"
+    " test -e $d/driver || case $(cat $d/class) in 0x0c05*) echo 1 >$d/remove; esac; done;"
+    " grep dpm /sys/kernel/remanence/stop_mode"
+)
+
+
+@contextmanager
+def fsync_guest(name: str, words: str = "", **changes: Any) -> Iterator[Machine]:
+    """Booted, in force, with the tools; destroyed at the end. *words* are of the kernel's line."""
+    config = make_config(name, changes.pop("cpus", 2), kernel=changes.pop("kernel", None))
+    with machine_of(config, words, **changes) as machine:
+        machine.boot()
+        wait_up(machine)
+        install(machine)
+        yield machine
+
+
+@contextmanager
+def machine_of(config: MachineConfig, words: str = "", **changes: Any) -> Iterator[Machine]:
+    """The same, not yet running."""
+    line = f"{REGISTRY} {HOLD_UP} {LATE} {words}".strip()
+    config = replace(config, cmdline_extra=line, **changes)
+    with Machine.create(config, destroy_on_exit=True) as machine:
+        yield machine
+
+
+def wait_up(machine: Machine) -> None:
+    machine.wait_up(BOOT_LIMIT_S)
+
+
+def install(machine: Machine) -> None:
+    """The tools, on the guest's disk."""
+    machine.guest.put(need(RemReplay()), "/usr/local/bin/rem-replay")
+    machine.guest.put(repo_dir() / "lab" / "testbed" / "witness.py", WITNESS)
+    sh(machine, "sync")
+
+
+def lose_power(machine: Machine) -> None:
+    """The power goes without a warning, and comes back."""
+    machine.cut(UNANNOUNCED)
+    machine.guest.close()
+    machine.boot()
+    wait_up(machine)
+
+
+def panic(machine: Machine) -> None:
+    """The kernel panics, and resets the machine."""
+    assert machine.console is not None
+    before = machine.console.position()
+    with suppress(RemError):  # this kernel ends before the connection does
+        machine.guest.run("echo c >/proc/sysrq-trigger", limit_s=ENTER_LIMIT_S)
+    machine.guest.close()
+    machine.wait_up(BOOT_LIMIT_S, before)
+
+
+def refuse_image(machine: Machine) -> None:
+    """A Stop commits, and the loader is asked for a cold boot."""
+    machine.cut()
+    machine.guest.close()
+    machine.boot(cold=True)
+    wait_up(machine)
+
+
+def wipe_registry(machine: Machine) -> None:
+    """Of a machine without power: what its next boot finds is only what the disk has."""
+    path = machine.files.nvram(machine.config)
+    with path.open("r+b") as nvram:
+        nvram.seek(machine.config.nvram_bytes - REGISTRY_BYTES)
+        nvram.write(bytes(REGISTRY_BYTES))
+
+
+def end_promise(machine: Machine) -> None:
+    """A driver that Go does not know: the machine can stop by the portable path only."""
+    sh(machine, END_PROMISE)
+
+
+def state(machine: Machine) -> str:
+    return sh(machine, f"cat {SYSFS}/state").stdout.strip()
+
+
+def counts(machine: Machine) -> dict[str, int]:
+    lines = sh(machine, f"cat {SYSFS}/counts").stdout.splitlines()
+    return {name: int(value) for name, _, value in (line.partition(" ") for line in lines)}
+
+
+def replay(machine: Machine, *options: str, check: bool = True) -> dict[str, Any]:
+    """What `rem-replay` reports."""
+    done = sh(machine, f"rem-replay --json {' '.join(options)}", check=check)
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+class Witness:
+    """Changes files in the guest, and remembers on the host what was acknowledged."""
+
+    def __init__(self, machine: Machine, folder: str, files: int, seed: str) -> None:
+        self.machine, self.folder, self.seed = machine, folder, seed
+        self.acks: dict[str, int] = {}
+        command = f"exec python3 {WITNESS} run {folder} {seed} {files}"
+        words = machine.guest.command_line(command)
+        self._process = spawn(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self._other: list[str] = []
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for raw in self._process.stdout:
+            line = raw.rstrip("\n")
+            found = re.fullmatch(r"ack (\d+) (\d+)", line)
+            if found:
+                self.acks[found[1]] = int(found[2])
+            else:
+                self._other.append(line)
+
+    @property
+    def steps(self) -> int:
+        return sum(self.acks.values())
+
+    def wait(self, steps: int, limit_s: float = 240.0) -> None:
+        """Until so many more steps are acknowledged, and all files have some."""
+        wanted = self.steps + steps
+        wait_until(
+            lambda: self.steps >= wanted or self._process.poll() is not None,
+            f"{steps} steps are acknowledged",
+            limit_s,
+        )
+        if self._process.poll() is not None:
+            raise HangError(f"the witness ended: {self._other[-5:]}")
+
+    def close(self) -> None:
+        """Its acknowledgements are final after this."""
+        end(self._process)
+        self._thread.join()
+
+    def check(self) -> list[str]:
+        """What was acknowledged and is not there. The guest has booted since."""
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(self.acks, file)
+            file.flush()
+            self.machine.guest.put(Path(file.name), "/run/acks.json")
+        words = f"python3 {WITNESS} check {self.folder} {self.seed} /run/acks.json"
+        done = self.machine.run_in_guest(words, limit_s=CHECK_LIMIT_S)
+        lost: list[str] = json.loads(done.stdout)["lost"]
+        return lost
+
+
+@contextmanager
+def witness(
+    machine: Machine, folder: str = "/root/witness", files: int = 4, seed: str = "1"
+) -> Iterator[Witness]:
+    made = Witness(machine, folder, files, seed)
+    try:
+        yield made
+    finally:
+        made.close()

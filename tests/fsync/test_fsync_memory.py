@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: an fsync that ends in memory is kept like one that ended on the disk: over a power failure
+without a Stop, a panic, and an image that is refused; and what is in force ends in order.
+
+Method: a witness in the guest changes files in every way there is, and the host remembers each
+acknowledgement; the witness's own model says what must be there afterwards. The disk alone does not
+have it, or the test would show nothing. Negative proofs: tests/fsync/test_fsync_planted.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from lab import format as fmt
+from lab.machine import Machine
+from lab.machine.qemu import NVRAM_PHYS
+from lab.testbed import fsync_guest
+from lab.testbed.fsync_guest import (
+    SYSFS,
+    counts,
+    replay,
+    state,
+    wipe_registry,
+    witness,
+)
+from lab.testbed.pm_guest import kernel_complaints, sh
+from tests.support.claims import cut_and_resume, machine_name
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
+
+STEPS = 600
+SIX_PAGES = 24_000
+WRITE = f"""
+import os
+fd = os.open("{{path}}", os.O_RDWR | os.O_CREAT, 0o640)
+for letter in (b"a", b"b"):
+    os.pwrite(fd, letter * {SIX_PAGES}, 0)
+    os.fsync(fd)
+"""
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    with fsync_guest.fsync_guest(machine_name("fsync")) as made:
+        yield made
+
+
+def write(machine: Machine, path: str) -> None:
+    sh(machine, f"python3 -c '{WRITE.format(path=path)}'")
+
+
+def write_twice(machine: Machine, path: str) -> None:
+    """The first fsync of a file is the file system's, the second ends in memory."""
+    before = counts(machine)
+    write(machine, path)
+    after = counts(machine)
+    # More where the disk is a file, whose own fsyncs end in memory, too.
+    assert after["in_memory"] > before["in_memory"]
+    assert after["pages"] >= before["pages"] + 6
+
+
+def letters(machine: Machine, path: str) -> str:
+    code = f'import collections; print(dict(collections.Counter(open("{path}").read())))'
+    return sh(machine, f"python3 -c '{code}'").stdout.strip()
+
+
+@pytest.mark.parametrize("lose", ["lose_power", "panic", "refuse_image"])
+def test_what_was_acknowledged_is_found_again(machine: Machine, lose: str) -> None:
+    assert state(machine) == "memory"
+    with witness(machine, f"/root/{lose}", seed=lose) as seen:
+        seen.wait(STEPS)
+        before = counts(machine)
+        seen.wait(STEPS // 4)
+        after = counts(machine)
+        assert after["in_memory"] - before["in_memory"] > after["by_disk"] - before["by_disk"]
+        write(machine, f"/root/{lose}-b")
+        getattr(fsync_guest, lose)(machine)
+    assert state(machine) == "found"
+    assert letters(machine, f"/root/{lose}-b") == str({"a": SIX_PAGES})
+    report = replay(machine)
+    assert report["pages"] >= 6 and not report["damaged"] and not report["failed"]
+    assert seen.check() == []
+    assert letters(machine, f"/root/{lose}-b") == str({"b": SIX_PAGES})
+    assert state(machine) == "memory"
+    assert not kernel_complaints(machine)
+
+
+def test_over_a_stop_nothing_has_to_be_replayed(machine: Machine) -> None:
+    with witness(machine, "/root/stop", seed="stop") as seen:
+        seen.wait(STEPS)
+        cut_and_resume(machine)
+        seen.wait(STEPS)
+        cut_and_resume(machine)
+        seen.wait(STEPS)
+    assert state(machine) == "memory"
+
+
+def end_promise(machine: Machine) -> None:
+    fsync_guest.end_promise(machine)
+    assert state(machine) == "waiting"
+
+
+def choose_disk(machine: Machine) -> None:
+    sh(machine, f"echo disk >{SYSFS}/state")
+    assert state(machine) == "disk"
+
+
+def exclude(machine: Machine) -> None:
+    device = sh(machine, "mountpoint -d /").stdout.strip()
+    sh(machine, f"echo +{device} >{SYSFS}/excluded")
+    assert sh(machine, f"cat {SYSFS}/excluded").stdout.strip() == device
+
+
+@pytest.mark.parametrize("leave", [end_promise, choose_disk, exclude])
+def test_when_it_ceases_everything_is_on_the_disk(
+    machine: Machine, leave: Callable[[Machine], None]
+) -> None:
+    with witness(machine, f"/root/{leave.__name__}", seed=leave.__name__) as seen:
+        seen.wait(STEPS // 2)
+        leave(machine)
+        seen.wait(STEPS // 8)  # from now on each waits for the disk
+        assert counts(machine)["pages"] == 0
+        machine.cut(fsync_guest.UNANNOUNCED)
+        machine.guest.close()
+    wipe_registry(machine)
+    machine.boot()
+    fsync_guest.wait_up(machine)
+    assert seen.check() == []
+    assert state(machine) == "memory"
+
+
+def make_image(machine: Machine, name: str) -> None:
+    make = f"dd if=/dev/zero of=/root/{name} bs=1M count=16 && mkfs.ext4 -q /root/{name}"
+    sh(machine, f"mkdir -p /mnt/{name} && {make} && sync")
+
+
+def mount(machine: Machine, name: str) -> None:
+    """In two steps: `mount -o loop` has the device open, and the kernel then refuses to mount it."""
+    sh(machine, f"mount $(losetup -f --show /root/{name}) /mnt/{name}")
+
+
+def unmount(machine: Machine, name: str) -> None:
+    sh(machine, f"umount /mnt/{name} && losetup -D && e2fsck -fn /root/{name}")
+
+
+def test_unmounted_file_system_has_everything(machine: Machine) -> None:
+    make_image(machine, "image")
+    mount(machine, "image")
+    write_twice(machine, "/mnt/image/file")
+    unmount(machine, "image")
+    mount(machine, "image")
+    assert letters(machine, "/mnt/image/file") == str({"b": SIX_PAGES})
+    unmount(machine, "image")
+    assert not kernel_complaints(machine)
+
+
+def test_pages_wait_for_their_file_system(machine: Machine) -> None:
+    """A file system that is not mounted is named, and its pages are kept until it is."""
+    make_image(machine, "other")
+    mount(machine, "other")
+    write_twice(machine, "/mnt/other/file")
+    fsync_guest.lose_power(machine)
+    report = json.loads(sh(machine, "rem-replay --json", check=False).stdout)
+    assert [line.rpartition(": ")[2] for line in report["failed"]] == ["it is not mounted"]
+    assert state(machine) == "found"
+    fsync_guest.panic(machine)  # and they survive another crash
+    # The image is a file that was written already; it is not written again over its own recovery.
+    mount(machine, "other")
+    assert not replay(machine)["failed"]
+    assert letters(machine, "/mnt/other/file") == str({"b": SIX_PAGES})
+    unmount(machine, "other")
+
+
+def test_files_keep_owner_mode_and_time_and_removed_ones_stay_removed(machine: Machine) -> None:
+    write_twice(machine, "/root/mine")
+    sh(machine, "chown 7:8 /root/mine && chmod 4711 /root/mine && sync /root/mine")
+    sh(machine, "python3 -c 'import os; f = os.open(\"/root/mine\", os.O_RDWR);"
+       " os.pwrite(f, b\"c\" * 100, 0); os.fsync(f)'")  # fmt: skip
+    seen = sh(machine, "stat -c '%u %g %a %Y' /root/mine").stdout
+    write_twice(machine, "/root/removed")
+    sh(machine, "rm /root/removed && sync -f /root")
+    fsync_guest.lose_power(machine)
+    assert not replay(machine)["failed"]
+    assert sh(machine, "stat -c '%u %g %a %Y' /root/mine").stdout == seen
+    assert not sh(machine, "test -e /root/removed", check=False).ok
+
+
+def test_damaged_page_is_not_written(machine: Machine) -> None:
+    write_twice(machine, "/root/damaged")
+    machine.cut(fsync_guest.UNANNOUNCED)
+    machine.guest.close()
+    flip_a_bit_of_the_first_page(machine)
+    machine.boot()
+    fsync_guest.wait_up(machine)
+    report = replay(machine, check=False)
+    assert report["damaged"] == 1
+    assert state(machine) == "found"
+    assert replay(machine, "--discard", check=False)["damaged"] == 1
+    assert state(machine) == "memory"
+    assert letters(machine, "/root/damaged") == str({"a": 4096, "b": SIX_PAGES - 4096})
+
+
+def flip_a_bit_of_the_first_page(machine: Machine) -> None:
+    """Of a page where the page cache has it, before the loader copies it."""
+    size = fmt.size_of("rem_registry_page")
+    with machine.files.nvram(machine.config).open("r+b") as nvram:
+        nvram.seek(machine.config.nvram_bytes - fsync_guest.REGISTRY_BYTES)
+        registry = nvram.read()
+        head = fmt.parse("rem_registry", registry[-4096:][: fmt.size_of("rem_registry")])
+        start = head.files * 2 * fmt.size_of("rem_registry_file")
+        for at in range(start, start + head.pages * size, size):
+            page = fmt.parse("rem_registry_page", registry[at : at + size])
+            nvram.seek(max(page.phys - NVRAM_PHYS, 0))
+            if page.id and page.index == 0 and nvram.read(4096) == b"b" * 4096:
+                nvram.seek(page.phys - NVRAM_PHYS + 4095)
+                nvram.write(b"a")
+                return
+    raise AssertionError("the page is not registered")
