@@ -23,6 +23,7 @@ MACHINE = {
     "crashed": "the kernel crashes after the loader has entered the image",
     "kernel-warns": "the kernel prints a warning",
     "promises-broken": "something is lost that was reported to be durable",
+    "undone": "what was written later is replaced by something older",
     "torn": "a page on the disk has parts of several writes",
     "entered-twice": "an image is entered that was entered before",
     "given-up": "an image that was to be held is gone",

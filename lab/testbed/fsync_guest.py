@@ -31,7 +31,9 @@ REGISTRY = f"remanence.persist={REGISTRY_BYTES >> 20}M"
 # A busy host makes a Stop of an emulated machine long: its bound must not be missed for that.
 HOLD_UP = "remanence.hold_up_us=10000000 remanence.preempt_off_us=2000000"
 # Nothing goes to the disk by itself, so that a test sees what the registry has.
-LATE = "remanence.persist_drain_s=3600"
+LATE_S = 3600
+LATE = f"remanence.persist_drain_s={LATE_S}"
+DRAIN_S = "/sys/module/remanence/parameters/persist_drain_s"
 WITNESS = "/usr/local/lib/witness.py"
 BOOT_LIMIT_S = 240.0
 CHECK_LIMIT_S = 240.0
@@ -47,6 +49,8 @@ END_PROMISE = (
 def fsync_guest(name: str, words: str = "", **changes: Any) -> Iterator[Machine]:
     """Booted, in force, with the tools; destroyed at the end. *words* are of the kernel's line."""
     config = make_config(name, changes.pop("cpus", 2), kernel=changes.pop("kernel", None))
+    if loader := changes.pop("loader", None):
+        config = replace(config, loader=loader)
     with machine_of(config, words, **changes) as machine:
         machine.boot()
         wait_up(machine)
@@ -74,11 +78,11 @@ def install(machine: Machine) -> None:
     sh(machine, "sync")
 
 
-def lose_power(machine: Machine) -> None:
-    """The power goes without a warning, and comes back."""
+def lose_power(machine: Machine, **boot: Any) -> None:
+    """The power goes without a warning, and comes back. *boot*: options of that boot."""
     machine.cut(UNANNOUNCED)
     machine.guest.close()
-    machine.boot()
+    machine.boot(**boot)
     wait_up(machine)
 
 

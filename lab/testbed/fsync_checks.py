@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What must hold where fsync ends in memory: each check raises BrokenError by its verdict.
+
+Each begins with a machine that is up and in force, and ends with one that is up. They use files of
+their own, and nothing goes to the disk by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from lab.machine import Machine
+from lab.testbed import fsync_guest as guest
+from lab.testbed.pm_guest import sh
+from lab.verdict import BrokenError
+
+BYTES = 24_000
+PRELUDE = f"""
+import mmap, os, sys
+path, count = sys.argv[1], {BYTES}
+fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o640)
+def put(letter, at=0, bytes=count):
+    os.pwrite(fd, letter * bytes, at)
+"""
+# The first fsync of a file is the file system's own.
+KNOWN = PRELUDE + 'put(b"a"); os.fsync(fd)\n'
+SYNCED = KNOWN + 'put(b"b"); os.fsync(fd)\n'
+
+
+def program(machine: Machine, code: str, path: str) -> None:
+    machine.guest.run(["python3", "-c", code, path])
+
+
+def content(machine: Machine, path: str) -> str:
+    """As runs of letters: `a24000`, or `-` if it is not there."""
+    code = (
+        "import itertools, os, sys; p = sys.argv[1];"
+        "d = open(p, 'rb').read().replace(b'\\0', b'0').decode() if os.path.exists(p) else None;"
+        "print('-' if d is None else"
+        " ' '.join(f'{k}{len(list(g))}' for k, g in itertools.groupby(d)))"
+    )
+    return machine.guest.run(["python3", "-c", code, path]).stdout.strip()
+
+
+def expect(machine: Machine, path: str, wanted: str, verdict: str = "promises-broken") -> None:
+    found = content(machine, path)
+    if found != wanted:
+        raise BrokenError(verdict, f"{path} is {found or 'empty'}, not {wanted}")
+
+
+def replay(machine: Machine) -> None:
+    report = guest.replay(machine, check=False)
+    if report["damaged"] or report["failed"]:
+        raise BrokenError("promises-broken", f"not all is written: {json.dumps(report)}")
+
+
+def lose_and_replay(machine: Machine, **boot: Any) -> None:
+    guest.lose_power(machine, **boot)
+    replay(machine)
+
+
+def synced_pages_are_found(machine: Machine, path: str, **boot: Any) -> None:
+    program(machine, SYNCED, path)
+    lose_and_replay(machine, **boot)
+    expect(machine, path, f"b{BYTES}")
+
+
+def appended_pages_are_found(machine: Machine, path: str) -> None:
+    more = 'put(b"c", count, 5000); os.fdatasync(fd)\nput(b"d", count + 5000, 1); os.fdatasync(fd)\n'
+    program(machine, SYNCED + more, path)
+    lose_and_replay(machine)
+    expect(machine, path, f"b{BYTES} c5000 d1")
+
+
+def mapped_stores_are_found(machine: Machine, path: str) -> None:
+    stores = (
+        "m = mmap.mmap(fd, count)\n"
+        "for letter in (b'c', b'd', b'e'):\n"
+        "    m[:4096] = letter * 4096; m.flush(0, 4096)\n"
+    )
+    program(machine, KNOWN + stores, path)
+    lose_and_replay(machine)
+    expect(machine, path, f"e4096 a{BYTES - 4096}")
+
+
+def later_changes_do_no_harm(machine: Machine, path: str) -> None:
+    """A page that changes after its fsync is not damaged."""
+    program(machine, SYNCED + 'put(b"c", 0, 100)\n', path)
+    lose_and_replay(machine)
+    expect(machine, path, f"c100 b{BYTES - 100}")
+
+
+def new_names_are_found(machine: Machine, path: str) -> None:
+    program(machine, KNOWN, path)
+    lose_and_replay(machine)
+    expect(machine, path, f"a{BYTES}")
+
+
+def truncated_file_stays_so(machine: Machine, path: str) -> None:
+    """What is written after a truncation is on the disk, without an fsync of this file."""
+    program(machine, SYNCED + 'os.ftruncate(fd, 0); put(b"c")\nos.sync()\n', path)
+    lose_and_replay(machine)
+    expect(machine, path, f"c{BYTES}", "undone")
+
+
+def drained_pages_are_on_the_disk(machine: Machine, path: str) -> None:
+    """Their entries are gone, and so may the registry."""
+    program(machine, KNOWN + f'put(b"b", count, {BYTES}); os.fsync(fd)\n', path)
+    before = guest.counts(machine)["drains"]
+    sh(machine, f"echo 0 >{guest.DRAIN_S}; while [ $(sed -n 's/^drains //p' {guest.SYSFS}/counts)"
+       f" -le {before} ]; do sleep 0.1; done; echo {guest.LATE_S} >{guest.DRAIN_S}")  # fmt: skip
+    _lose_registry(machine)
+    expect(machine, path, f"a{BYTES} b{BYTES}")
+
+
+def _lose_registry(machine: Machine) -> None:
+    machine.cut(guest.UNANNOUNCED)
+    machine.guest.close()
+    guest.wipe_registry(machine)
+    machine.boot()
+    guest.wait_up(machine)
+
+
+def left_state_keeps_nothing(machine: Machine, path: str) -> None:
+    program(machine, SYNCED, path)
+    sh(machine, f"echo disk >{guest.SYSFS}/state")
+    _lose_registry(machine)
+    expect(machine, path, f"b{BYTES}")
+
+
+def nothing_ends_in_memory_without_a_promise(machine: Machine, path: str) -> None:
+    program(machine, SYNCED, path)
+    guest.end_promise(machine)
+    before = guest.counts(machine)["in_memory"]
+    program(machine, 'import os, sys; fd = os.open(sys.argv[1], os.O_RDWR)\n'
+            'os.pwrite(fd, b"c" * 100, 0); os.fsync(fd)\n'
+            'os.pwrite(fd, b"d" * 100, 0); os.fsync(fd)\n', path)  # fmt: skip
+    after = guest.counts(machine)["in_memory"]
+    guest.lose_power(machine)
+    if after != before:
+        raise BrokenError("promises-broken", f"{after - before} ended in memory unpromised")
+    expect(machine, path, f"d100 b{BYTES - 100}")
+
+
+def repeated_replay_undoes_nothing(
+    machine: Machine, path: str, booted: Callable[[], None] = lambda: None
+) -> None:
+    """The first replay lacks a file system, so that the registry is kept. *booted* is called after
+    the power failure: a bug that is planted at run time is planted again."""
+    image = f"{path}.image"
+    make = f"dd if=/dev/zero of={image} bs=1M count=8 && mkfs.ext4 -q {image}"
+    mount = f"mount $(losetup -f --show {image}) {path}.dir"
+    sh(machine, f"mkdir -p {path}.dir && {make} && sync && {mount}")
+    program(machine, SYNCED, path)
+    program(machine, SYNCED, f"{path}.dir/file")
+    guest.lose_power(machine)
+    booted()
+    guest.replay(machine, check=False)
+    expect(machine, path, f"b{BYTES}")
+    program(machine, PRELUDE + 'put(b"c"); os.sync()\n', path)
+    sh(machine, mount)
+    replay(machine)
+    found = content(machine, f"{path}.dir/file")
+    sh(machine, f"umount {path}.dir && losetup -D")
+    expect(machine, path, f"c{BYTES}", "undone")
+    if found != f"b{BYTES}":
+        raise BrokenError("promises-broken", f"the file in {image} is {found}")
+
+
+Check = Callable[..., None]  # of a machine and the path of a file
+CHECKS: tuple[Check, ...] = (
+    synced_pages_are_found,
+    appended_pages_are_found,
+    mapped_stores_are_found,
+    later_changes_do_no_harm,
+    new_names_are_found,
+    truncated_file_stays_so,
+    drained_pages_are_on_the_disk,
+    left_state_keeps_nothing,
+    nothing_ends_in_memory_without_a_promise,
+    repeated_replay_undoes_nothing,
+)
+# Planted bugs of the kernel, and the check that must find each.
+KERNEL_BUGS: dict[str, Check] = {
+    "fsync-cleaned-early": drained_pages_are_on_the_disk,
+    "fsync-keeps-state": left_state_keeps_nothing,
+    "fsync-unpromised": nothing_ends_in_memory_without_a_promise,
+    "fsync-forgets-truncation": truncated_file_stays_so,
+    "fsync-stays-writable": mapped_stores_are_found,
+    "fsync-old-size": appended_pages_are_found,
+    "fsync-change-unsaid": later_changes_do_no_harm,
+    "fsync-written-again": repeated_replay_undoes_nothing,
+    "fsync-name-forgotten": new_names_are_found,
+}
+# One that has to be planted in the next boot, too.
+AFTER_BOOT = ("fsync-written-again",)
+# The same on a machine with volatile CPU caches.
+CACHE_BUGS = ("fsync-no-flush", "fsync-entry-in-cache")
+LOADER_BUGS = ("registry-not-copied", "registry-not-kept")

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: what an fsync has acknowledged in memory is in NVRAM, not in the CPU caches before it.
+
+Method: the caches are volatile, and the power fails without a Stop, so that media has what was
+written back and nothing else. The negative proofs: a kernel that leaves the data, or the registry,
+in the caches. Both begin as the control does, on the same kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lab.machine import Machine
+from lab.setup.products import Kernel, need
+from lab.testbed.fsync_checks import (
+    CACHE_BUGS,
+    appended_pages_are_found,
+    later_changes_do_no_harm,
+    mapped_stores_are_found,
+    synced_pages_are_found,
+)
+from lab.testbed.fsync_guest import fsync_guest, lose_power, replay, state
+from lab.testbed.planted import NONE, plant
+from tests.support.claims import GO_LIMIT_S, machine_name, stop_for_caches
+from tests.support.proofs import must_be_found
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
+
+PROFILE = "wsp-c5528"
+CHECKS = (
+    synced_pages_are_found,
+    appended_pages_are_found,
+    mapped_stores_are_found,
+    later_changes_do_no_harm,
+)
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    kernel = need(Kernel("mutants")).bz_image
+    with fsync_guest(machine_name("fsync-caches"), kernel=kernel, cpus=1) as made:
+        stop_for_caches(made, PROFILE)
+        made.resume()
+        made.wait_resumed(GO_LIMIT_S)
+        yield made
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=[check.__name__ for check in CHECKS])
+def test_what_was_acknowledged_is_on_media(machine: Machine, check) -> None:  # type: ignore[no-untyped-def]
+    assert state(machine) == "memory"
+    check(machine, f"/root/{check.__name__}")
+
+
+@pytest.mark.parametrize("name", CACHE_BUGS)
+def test_planted_bug_is_found_on_media(machine: Machine, name: str) -> None:
+    plant(machine, name)
+    with must_be_found(name):
+        try:
+            synced_pages_are_found(machine, f"/root/{name}")
+        finally:
+            if state(machine) != "memory":
+                lose_power(machine)
+                replay(machine, "--discard", check=False)
+            plant(machine, NONE)
