@@ -22,6 +22,7 @@ from lab.setup.openldap import LdapServer
 from lab.setup.persist import PersistPrograms
 from lab.setup.pm import Pm, PmJudge
 from lab.setup.protocol import Protocol
+from lab.setup.replay import RemReplay
 from lab.setup.root import Root
 from lab.setup.share_server import ShareServerFiles
 from lab.setup.stock import Stock
@@ -92,6 +93,7 @@ OTHERS = (
         crates=("keep",),
         parts=(RemKeep(), KeepModule(), Stock(), KEEP_ROOT),
     ),
+    Share("fsync", 4, tests=("tests/fsync",), crates=("replay",), parts=(RemReplay(),)),
     Share("persist", 3, tests=("tests/persist",), parts=(PersistPrograms(),)),
     Share(
         "protocol",

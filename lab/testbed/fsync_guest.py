@@ -97,7 +97,7 @@ def panic(machine: Machine) -> None:
 
 
 def refuse_image(machine: Machine) -> None:
-    """A Stop commits, and the loader is asked for a cold boot."""
+    """A Stop commits, and the loader boots cold on request."""
     machine.cut()
     machine.guest.close()
     machine.boot(cold=True)

@@ -36,35 +36,35 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Step:
-    """One change of a file of *size* bytes, and the sync that follows it."""
+    """One change of a file, and the sync that follows it."""
 
     kind: str
     at: int
-    bytes: int
+    count_bytes: int
     seed: bytes
     data_only: bool
 
     def data(self, turn: int = 0) -> bytes:
-        return hashlib.shake_128(self.seed + bytes([turn])).digest(self.bytes)
+        return hashlib.shake_128(self.seed + bytes([turn])).digest(self.count_bytes)
 
 
-def step_of(seed: str, file: int, number: int, size: int) -> Step:
+def step_of(seed: str, file: int, number: int, size_bytes: int) -> Step:
     draw = random.Random(f"{seed}/{file}/{number}")
     kind = draw.choice(KINDS)
-    if size < 4 * PAGE:
+    if size_bytes < 4 * PAGE:
         kind = "append"
-    elif kind == "append" and size > FILE_MAX:
+    elif kind == "append" and size_bytes > FILE_MAX:
         kind = "shrink"
-    at, count = draw.randrange(size + 1), draw.randrange(1, 9000)
+    at, count = draw.randrange(size_bytes + 1), draw.randrange(1, 9000)
     if kind == "append":
-        at = size
+        at = size_bytes
     if kind == "grow":
-        at, count = size, draw.randrange(1, 20000)
+        at, count = size_bytes, draw.randrange(1, 20000)
     if kind == "shrink":
-        at, count = draw.randrange(2 * PAGE, size), 0
+        at, count = draw.randrange(2 * PAGE, size_bytes), 0
     if kind in ("punch", "zero", "mapped", "write", "twice", "dsync"):
-        at = min(at, size - 1)
-        count = min(count, size - at)
+        at = min(at, size_bytes - 1)
+        count = min(count, size_bytes - at)
     if kind == "direct":
         at, count = at // PAGE * PAGE, PAGE * draw.randrange(1, 4)
     return Step(kind, at, count, f"{seed}/{file}/{number}".encode(), draw.random() < 0.5)
@@ -78,8 +78,8 @@ def applied(content: bytes, step: Step) -> bytes:
         return content[: step.at]
     data = step.data(int(step.kind == "twice"))
     if step.kind in ("punch", "zero", "grow"):
-        data = bytes(step.bytes)
-    return content[: step.at] + data + content[step.at + step.bytes :]
+        data = bytes(step.count_bytes)
+    return content[: step.at] + data + content[step.at + step.count_bytes :]
 
 
 def do(fd: int, direct: int, step: Step, libc: ctypes.CDLL) -> None:
@@ -91,20 +91,20 @@ def do(fd: int, direct: int, step: Step, libc: ctypes.CDLL) -> None:
             os.pwrite(fd, step.data(1), at)
     elif kind == "mapped":
         with mmap.mmap(fd, os.fstat(fd).st_size) as seen:
-            seen[at : at + step.bytes] = step.data()
+            seen[at : at + step.count_bytes] = step.data()
             start = at // PAGE * PAGE
-            seen.flush(start, at + step.bytes - start)
+            seen.flush(start, at + step.count_bytes - start)
     elif kind == "direct":
-        with mmap.mmap(-1, step.bytes) as aligned:
+        with mmap.mmap(-1, step.count_bytes) as aligned:
             aligned[:] = step.data()
             os.pwrite(direct, aligned, at)
     elif kind in ("shrink", "grow"):
-        os.ftruncate(fd, at + step.bytes)
+        os.ftruncate(fd, at + step.count_bytes)
     elif kind == "touch":
         os.fchmod(fd, 0o600 if step.data_only else 0o640)
     else:
         mode = PUNCH if kind == "punch" else ZERO
-        if libc.fallocate(fd, mode, ctypes.c_long(at), ctypes.c_long(step.bytes)):
+        if libc.fallocate(fd, mode, ctypes.c_long(at), ctypes.c_long(step.count_bytes)):
             raise OSError(ctypes.get_errno(), f"fallocate: {kind}")
 
 
@@ -142,9 +142,9 @@ def between(seen: bytes, old: bytes, step: Step) -> bool:
     new = applied(old, step)
     if seen == new:
         return True
-    versions, end = [old, new], step.at + step.bytes
+    versions, end = [old, new], step.at + step.count_bytes
     if step.kind == "twice":
-        versions.append(applied(old, Step("write", step.at, step.bytes, step.seed, False)))
+        versions.append(applied(old, Step("write", step.at, step.count_bytes, step.seed, False)))
     if step.kind == "shrink":
         # ext4 writes zeros behind the new end, up to the next block, before the size.
         end = min(len(old), -(-step.at // PAGE) * PAGE)

@@ -15,7 +15,7 @@ import pytest
 from lab.machine import Machine
 from lab.setup.products import Kernel, need
 from lab.testbed.fsync_checks import (
-    CACHE_BUGS,
+    Check,
     appended_pages_are_found,
     later_changes_do_no_harm,
     mapped_stores_are_found,
@@ -29,6 +29,7 @@ from tests.support.proofs import must_be_found
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 PROFILE = "wsp-c5528"
+CACHE_BUGS = ("fsync-no-flush", "fsync-entry-in-cache")
 CHECKS = (
     synced_pages_are_found,
     appended_pages_are_found,
@@ -48,7 +49,7 @@ def machine() -> Iterator[Machine]:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=[check.__name__ for check in CHECKS])
-def test_what_was_acknowledged_is_on_media(machine: Machine, check) -> None:  # type: ignore[no-untyped-def]
+def test_what_was_acknowledged_is_on_media(machine: Machine, check: Check) -> None:
     assert state(machine) == "memory"
     check(machine, f"/root/{check.__name__}")
 

@@ -16,6 +16,7 @@ import pytest
 
 from lab import format as fmt
 from lab.machine import Machine
+from lab.machine.cut_plan import UNANNOUNCED
 from lab.machine.qemu import NVRAM_PHYS
 from lab.testbed import fsync_guest
 from lab.testbed.fsync_guest import (
@@ -123,7 +124,7 @@ def test_when_it_ceases_everything_is_on_the_disk(
         leave(machine)
         seen.wait(STEPS // 8)  # from now on each waits for the disk
         assert counts(machine)["pages"] == 0
-        machine.cut(fsync_guest.UNANNOUNCED)
+        machine.cut(UNANNOUNCED)
         machine.guest.close()
     wipe_registry(machine)
     machine.boot()
@@ -138,7 +139,7 @@ def make_image(machine: Machine, name: str) -> None:
 
 
 def mount(machine: Machine, name: str) -> None:
-    """In two steps: `mount -o loop` has the device open, and the kernel then refuses to mount it."""
+    """In two steps: `mount -o loop` has the device open, so that the kernel refuses to mount it."""
     sh(machine, f"mount $(losetup -f --show /root/{name}) /mnt/{name}")
 
 
@@ -190,7 +191,7 @@ def test_files_keep_owner_mode_and_time_and_removed_ones_stay_removed(machine: M
 
 def test_damaged_page_is_not_written(machine: Machine) -> None:
     write_twice(machine, "/root/damaged")
-    machine.cut(fsync_guest.UNANNOUNCED)
+    machine.cut(UNANNOUNCED)
     machine.guest.close()
     flip_a_bit_of_the_first_page(machine)
     machine.boot()
