@@ -37,7 +37,7 @@ struct rem_file {
 	bool gone;
 	u64 id;
 	u32 slot;
-	struct mutex lock;
+	struct mutex lock; /* held by an fsync, a drain, a reader of @pages */
 	struct xarray pages;
 	unsigned long entries;
 	bool known;

@@ -8,7 +8,6 @@
 #include <linux/io.h>
 #include <linux/libnvdimm.h>
 #include <linux/mm.h>
-#include <linux/printk.h>
 #include <linux/spinlock.h>
 #include <linux/vmalloc.h>
 
@@ -40,7 +39,7 @@ static void write_back(const void *at, size_t bytes)
 /** rem_registry_fence - what was written back before is in NVRAM after it */
 void rem_registry_fence(void)
 {
-	wmb();
+	wmb(); /* SFENCE: orders CLWB and CLFLUSHOPT, which stores alone do not */
 }
 
 static bool head_is_right(size_t bytes)
@@ -65,7 +64,7 @@ static void choose_counts(size_t bytes)
 		      REM_REGISTRY_COPIES * sizeof(*files);
 
 	nr_files = min_t(size_t, (bytes - PAGE_SIZE) / each,
-			   REM_REGISTRY_FILES_MAX);
+			 REM_REGISTRY_FILES_MAX);
 	nr_pages = nr_files * 16;
 }
 
@@ -176,9 +175,6 @@ void rem_registry_format(void)
 	epochs = kvcalloc(nr_pages, sizeof(*epochs), GFP_KERNEL);
 	if (files_taken && pages_taken && epochs)
 		pages = kvcalloc(nr_pages, sizeof(*pages), GFP_KERNEL);
-	if (!pages)
-		pr_err("remanence: no memory for the registry's %u pages\n",
-		       nr_pages);
 }
 
 u32 rem_registry_pages(void)
