@@ -27,6 +27,9 @@ MODULE_PARM_DESC(persist_drain_s, "Seconds after which acknowledged pages go to 
 
 atomic64_t rem_epoch = ATOMIC64_INIT(1);
 
+/* Since when there has been something to drain, to a second. */
+static unsigned long since;
+
 static void drain_work(struct work_struct *work);
 static DECLARE_DELAYED_WORK(work, drain_work);
 
@@ -156,8 +159,6 @@ static void let_go(void)
 
 static void drain_work(struct work_struct *unused)
 {
-	/* Since when there has been something to drain, to a second. */
-	static unsigned long since;
 	u32 used = rem_registry_used();
 
 	if (!used)
@@ -180,6 +181,7 @@ void rem_drain_kick(void)
 /** rem_drain_start - begin to drain in the background. Context: process, once. */
 void rem_drain_start(void)
 {
+	since = jiffies;
 	queue_delayed_work(system_long_wq, &work, HZ);
 }
 
