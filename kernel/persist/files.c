@@ -145,13 +145,18 @@ free:
  * @inode: in use by the caller
  *
  * Context: process.
- * Return: the file, locked, or NULL if there is no room for it.
+ * Return: the file, locked, or NULL if there is no room for it, or not now.
  */
 struct rem_file *rem_file_watch(struct inode *inode)
 {
 	struct rem_file *file;
 
-	rem_files_lock();
+	/*
+	 * Who holds it may wait for a disk that is a file, whose own fsync then
+	 * comes here.
+	 */
+	if (!mutex_trylock(&watched_lock))
+		return NULL;
 	file = xa_load(&watched, key_of(inode)) ?: make(inode);
 	if (file)
 		refcount_inc(&file->refs);

@@ -246,6 +246,9 @@ int __rem_persist_drain(struct inode *inode, struct file *file)
 
 	if (!watched)
 		return 0;
+	/* On a stacked file system it may be another file's. */
+	if (file && file->f_mapping->host != inode)
+		file = NULL;
 	waits = watched->entries;
 	if (waits && file)
 		err = sync_to_disk(watched, file);

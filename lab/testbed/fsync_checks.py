@@ -111,6 +111,23 @@ def truncated_file_stays_so(machine: Machine, path: str) -> None:
     expect(machine, path, f"c{BYTES}", "undone")
 
 
+def file_truncated_by_its_name_stays_so(machine: Machine, path: str) -> None:
+    program(machine, SYNCED + 'os.truncate(path, 0); put(b"c")\nos.sync()\n', path)
+    lose_and_replay(machine)
+    expect(machine, path, f"c{BYTES}", "undone")
+
+
+def direct_write_stays(machine: Machine, path: str) -> None:
+    write = (
+        "direct = os.open(path, os.O_RDWR | os.O_DIRECT)\n"
+        "page = mmap.mmap(-1, 4096); page[:] = b'c' * 4096\n"
+        "os.pwrite(direct, page, 4096); os.sync()\n"
+    )
+    program(machine, SYNCED + write, path)
+    lose_and_replay(machine)
+    expect(machine, path, f"b4096 c4096 b{BYTES - 8192}", "undone")
+
+
 def drained_pages_are_on_the_disk(machine: Machine, path: str) -> None:
     """Their entries are gone, and so may the registry."""
     program(machine, KNOWN + f'put(b"b", count, {BYTES}); os.fsync(fd)\n', path)
@@ -183,6 +200,8 @@ CHECKS: tuple[Check, ...] = (
     later_changes_do_no_harm,
     new_names_are_found,
     truncated_file_stays_so,
+    file_truncated_by_its_name_stays_so,
+    direct_write_stays,
     drained_pages_are_on_the_disk,
     left_state_keeps_nothing,
     nothing_ends_in_memory_without_a_promise,
