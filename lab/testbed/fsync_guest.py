@@ -133,14 +133,13 @@ def replay(machine: Machine, *options: str, check: bool = True) -> dict[str, Any
     return report
 
 
-class Witness:
-    """Changes files in the guest, and remembers on the host what was acknowledged."""
+class Acks:
+    """What a program of the guest acknowledges (`ack NAME N`), remembered on the host."""
 
-    def __init__(self, machine: Machine, folder: str, files: int, seed: str) -> None:
-        self.machine, self.folder, self.seed = machine, folder, seed
+    def __init__(self, machine: Machine, command: str) -> None:
+        self.machine = machine
         self.acks: dict[str, int] = {}
-        command = f"exec python3 {WITNESS} run {folder} {seed} {files}"
-        words = machine.guest.command_line(command)
+        words = machine.guest.command_line(f"exec {command}")
         self._process = spawn(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self._other: list[str] = []
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -150,7 +149,7 @@ class Witness:
         assert self._process.stdout is not None
         for raw in self._process.stdout:
             line = raw.rstrip("\n")
-            found = re.fullmatch(r"ack (\d+) (\d+)", line)
+            found = re.fullmatch(r"ack (\w+) (\d+)", line)
             if found:
                 self.acks[found[1]] = int(found[2])
             else:
@@ -169,12 +168,20 @@ class Witness:
             limit_s,
         )
         if self._process.poll() is not None:
-            raise HangError(f"the witness ended: {self._other[-5:]}")
+            raise HangError(f"the program ended: {self._other[-5:]}")
 
     def close(self) -> None:
         """Its acknowledgements are final after this."""
         end(self._process)
         self._thread.join()
+
+
+class Witness(Acks):
+    """Changes files in every way there is."""
+
+    def __init__(self, machine: Machine, folder: str, files: int, seed: str) -> None:
+        self.folder, self.seed = folder, seed
+        super().__init__(machine, f"python3 {WITNESS} run {folder} {seed} {files}")
 
     def check(self) -> list[str]:
         """What was acknowledged and is not there. The guest has booted since."""

@@ -21,6 +21,7 @@ from lab.machine.qemu import NVRAM_PHYS
 from lab.testbed import fsync_guest
 from lab.testbed.fsync_guest import (
     SYSFS,
+    Acks,
     counts,
     replay,
     state,
@@ -187,6 +188,49 @@ def test_files_keep_owner_mode_and_time_and_removed_ones_stay_removed(machine: M
     assert not replay(machine)["failed"]
     assert sh(machine, "stat -c '%u %g %a %Y' /root/mine").stdout == seen
     assert not sh(machine, "test -e /root/removed", check=False).ok
+
+
+DATABASE = """
+import sqlite3, sys
+mode, path = sys.argv[1:]
+base = sqlite3.connect(path, isolation_level=None)
+base.execute("pragma journal_mode=" + mode)
+base.execute("pragma synchronous=extra")  # also syncs the removal of a journal
+base.execute("create table if not exists t(n integer primary key, text text)")
+n = 0
+while True:
+    n += 1
+    base.execute("begin")
+    base.execute("insert into t values(?, ?)", (n, "x" * (n * 37 % 900)))
+    base.execute("update t set text = 'y' where n = ?", (n * 31 % n + 1,))
+    base.execute("commit")
+    print("ack", mode, n, flush=True)
+"""
+ROWS = 150
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        "wal",
+        *(pytest.param(mode, marks=pytest.mark.in_turn) for mode in ("delete", "truncate")),
+        pytest.param("persist", marks=pytest.mark.in_turn),
+    ],
+)
+def test_database_keeps_what_it_has_committed(machine: Machine, mode: str) -> None:
+    sh(machine, f"cat >/root/database.py <<'EOF'\n{DATABASE}EOF")
+    path = f"/root/{mode}.db"
+    rows = Acks(machine, f"python3 /root/database.py {mode} {path}")
+    try:
+        rows.wait(ROWS)
+        fsync_guest.panic(machine)
+    finally:
+        rows.close()
+    assert not replay(machine)["failed"]
+    found = sh(machine, f"sqlite3 {path} 'pragma integrity_check; select count(*), max(n) from t'")
+    assert found.stdout.splitlines()[0] == "ok"
+    count, last = map(int, found.stdout.splitlines()[1].split("|"))
+    assert count == last >= rows.acks[mode] >= ROWS
 
 
 def test_damaged_page_is_not_written(machine: Machine) -> None:
