@@ -14,7 +14,11 @@
 #include <asm/e820/api.h>
 
 #include "../machine.h"
+#include "../pm/rem_pm.h"
 #include "persist.h"
+
+/* Where the superblock of such a region may be (asm/shared/pm_place.h). */
+#define PM_ALIGN 0x200000ull
 
 static struct rem_registry *head;
 static struct rem_registry_file *files;
@@ -78,10 +82,42 @@ static void place_tables(size_t bytes)
 	entries = base + nr_files * REM_REGISTRY_COPIES * sizeof(*files);
 }
 
+/* Where the region ends whose superblock is at @phys; 0: there is none. */
+static u64 __init pm_region_end(u64 phys)
+{
+	struct rem_pm_super *half = memremap(phys, REM_PM_SLOT_BYTES,
+					     MEMREMAP_WB);
+	u64 end = 0;
+	int i;
+
+	for (i = 0; half && i < REM_PM_HALVES; i++)
+		if (half[i].magic == REM_PM_MAGIC)
+			end = max3(end, phys + half[i].region_bytes,
+				   phys + half[i].wish_bytes);
+	if (half)
+		memunmap(half);
+	return end;
+}
+
+/*
+ * Whether a region of persistent memory (pm=) reaches into [start, end). It may be
+ * from a time without a registry, and its place is no other's to give.
+ */
+static bool __init has_pm_region(u64 start, u64 end)
+{
+	u64 at = round_up(rem.region_phys + REM_BLOCK_BYTES, PM_ALIGN);
+
+	for (; at < end; at += PM_ALIGN)
+		if (pm_region_end(at) > start)
+			return true;
+	return false;
+}
+
 /**
  * rem_registry_open - find what the loader has put aside
  *
- * Return: 0, -ENODEV if it is nothing, or another negative errno.
+ * Return: 0, -ENODEV if it is nothing, -EBUSY if persistent memory is there, or
+ * another negative errno.
  */
 int __init rem_registry_open(void)
 {
@@ -90,8 +126,10 @@ int __init rem_registry_open(void)
 
 	if (!rem.region_bytes)
 		return -ENODEV;
+	/* By the loader's own map: pm= and memmap= reserve memory, too. */
 	while (start > rem.region_phys &&
-	       e820__mapped_all(start - PAGE_SIZE, end, E820_TYPE_RESERVED))
+	       e820__mapped_raw_any(start - PAGE_SIZE, start,
+				    E820_TYPE_RESERVED))
 		start -= PAGE_SIZE;
 	if (end - start < 64 * PAGE_SIZE)
 		return -ENODEV;
@@ -107,6 +145,10 @@ int __init rem_registry_open(void)
 			place_tables(head->bytes);
 			return 0;
 		}
+	}
+	if (has_pm_region(start, end)) {
+		memunmap(whole);
+		return -EBUSY;
 	}
 	choose_counts(end - start);
 	place_tables(end - start);

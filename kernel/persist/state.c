@@ -285,13 +285,15 @@ static const struct attribute_group bytes_group = { .bin_attrs = bin_attrs };
 
 static void __init open_registry(void)
 {
+	int err = rem_registry_open();
 	size_t bytes;
 
-	if (rem_registry_open()) {
-		if (asked)
-			off_because = "the boot loader has put no memory aside";
+	if (err == -EBUSY)
+		off_because = "a region of persistent memory (pm=) is in its place";
+	else if (err && asked)
+		off_because = "the boot loader has put no memory aside";
+	if (err)
 		return;
-	}
 	opened = true;
 	static_branch_enable(&rem_persist_key);
 	if (!rem_registry_found())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -28,7 +29,10 @@ from lab.testbed.fsync_guest import (
     wipe_registry,
     witness,
 )
+from lab.testbed.machines import make_config
+from lab.testbed.pm_guest import install as install_pm
 from lab.testbed.pm_guest import kernel_complaints, sh
+from lab.testbed.pm_guest import load as load_pm
 from tests.support.claims import cut_and_resume, machine_name
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
@@ -246,6 +250,30 @@ def test_damaged_page_is_not_written(machine: Machine) -> None:
     assert replay(machine, "--discard", check=False)["damaged"] == 1
     assert state(machine) == "memory"
     assert letters(machine, "/root/damaged") == str({"a": 4096, "b": SIX_PAGES - 4096})
+
+
+@pytest.mark.in_turn
+def test_persistent_memory_in_its_place_is_left_alone() -> None:
+    """The parameter is added to a machine whose region was at the end of NVRAM before."""
+    config = make_config(machine_name("fsync-pm"))
+    before = replace(config, cmdline_extra="pm=32M")
+    with Machine.create(before, destroy_on_exit=True) as machine:
+        machine.boot()
+        fsync_guest.wait_up(machine)
+        install_pm(machine)
+        load_pm(machine, "format=1", "force=1", source="")
+        assert state(machine) == "off: remanence.persist= was not given"
+        machine.cut(UNANNOUNCED)
+        machine.guest.close()
+        path = machine.files.nvram(machine.config)
+        seen = path.read_bytes()[-fsync_guest.REGISTRY_BYTES :]
+        machine.config = replace(config, cmdline_extra=f"pm=32M {fsync_guest.REGISTRY}")
+        machine.boot()
+        fsync_guest.wait_up(machine)
+        assert state(machine) == "off: a region of persistent memory (pm=) is in its place"
+        machine.cut(UNANNOUNCED)
+        machine.guest.close()
+        assert path.read_bytes()[-fsync_guest.REGISTRY_BYTES :] == seen
 
 
 def flip_a_bit_of_the_first_page(machine: Machine) -> None:
