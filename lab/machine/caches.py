@@ -59,14 +59,19 @@ def check_profile(text: str, memory: str | None = None) -> str | None:
         return None
     if text == AUTO:
         return DEFAULT_PROFILE if memory is None else MEMORY_PROFILE
-    if text not in profiles():
+    if _row(text) not in profiles():
         raise UsageError(f"--caches {text}: choose {AUTO}, {OFF}, {', '.join(profiles())}")
     return text
 
 
+def _row(profile: str) -> str:
+    """The row of the table that a profile is, without settings; those are the plugin's to check."""
+    return profile.partition(":")[0]
+
+
 def caches_survive(profile: str) -> bool:
     """Whether a machine's caches outlive its power: then it needs no flush."""
-    return bool(_described()[profile]["domain"] == "eadr")
+    return bool(_described()[_row(profile)]["domain"] == "eadr")
 
 
 def controller_line_ns(config: MachineConfig) -> float:

@@ -7,7 +7,7 @@ use crate::flight::Flights;
 use crate::hierarchy::{Hierarchy, Served};
 use crate::profile::{Domain, Profile, ps};
 use crate::queue::Queue;
-use crate::timing::Timing;
+use crate::timing::{Access, Timing};
 use crate::{Bytes, Cause, Core, Line, Memory};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -63,6 +63,8 @@ pub struct Caches<M, T> {
     flights: Flights,
     queue: Queue,
     waited_ps: Vec<u64>,
+    /// Stores of each core.
+    stores: Vec<u64>,
     clock: Clock,
     sweep_at: Line,
     lines: u32,
@@ -98,6 +100,7 @@ impl<M: Memory, T: Timing> Caches<M, T> {
             flights: Flights::new(cores, lines, profile.fill_buffers),
             queue: Queue::new(profile.queue_lines),
             waited_ps: vec![0; cores],
+            stores: vec![0; cores],
             clock: Clock::new(cores),
             sweep_at: Line(0),
             lines,
@@ -161,7 +164,9 @@ impl<M: Memory, T: Timing> Caches<M, T> {
     /// A store to a line that is still in `slot`, dirty; if false, call [`Self::store`].
     #[inline]
     pub fn store_again(&mut self, core: Core, slot: Slot, line: Line) -> bool {
-        self.hierarchy.store_again(core, slot, line)
+        let again = self.hierarchy.store_again(core, slot, line);
+        self.stores[core.0] += u64::from(again);
+        again
     }
 
     /// A load from a line that is still in `slot`; if false, call [`Self::load`].
@@ -173,26 +178,36 @@ impl<M: Memory, T: Timing> Caches<M, T> {
     /// A store that goes through the caches.
     pub fn store(&mut self, core: Core, line: Line) -> Slot {
         let (slot, served) = self.hierarchy.store(core, line);
-        self.account(core, line, served);
+        self.stores[core.0] += 1;
+        self.account(core, line, served, Some(self.stores[core.0]));
         slot
     }
 
     /// A load.
     pub fn load(&mut self, core: Core, line: Line) -> Slot {
         let (slot, served) = self.hierarchy.load(core, line);
-        self.account(core, line, served);
+        self.account(core, line, served, None);
         slot
     }
 
-    fn account(&mut self, core: Core, line: Line, served: Served) {
-        let wait_ps = match served {
-            Served::First => self.latency_ps[0],
-            Served::Second => self.latency_ps[1],
-            Served::Shared => self.latency_ps[2],
+    fn account(&mut self, core: Core, line: Line, served: Served, store: Option<u64>) {
+        let level_ps = match served {
+            Served::First => Some(self.latency_ps[0]),
+            Served::Second => Some(self.latency_ps[1]),
+            Served::Shared => Some(self.latency_ps[2]),
             Served::Memory => {
                 self.counters.memory_reads += 1;
-                self.timing.read_ps(core, line)
+                None
             }
+        };
+        let access = Access {
+            line,
+            level_ps,
+            store,
+        };
+        let wait_ps = match served {
+            Served::First => self.latency_ps[0],
+            _ => self.timing.access_ps(core, access),
         };
         self.counters.first_level_misses += u64::from(served != Served::First);
         self.waited_ps[core.0] += wait_ps;
@@ -301,6 +316,7 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         if waits {
             self.waited_ps[core.0] += self.timing.flush_ps(core);
         }
+        self.waited_ps[core.0] += self.timing.drain_ps(core);
     }
 
     /// WBINVD: the core's private caches and the last level are written back and emptied. It takes as

@@ -52,8 +52,10 @@ mod reference;
 pub use array::Slot;
 pub use caches::{Caches, Counters, Honoured};
 pub use image::Image;
-pub use profile::{CORES_MAX, Domain, Geometry, PROFILES, Profile, ProfileError, Replacement};
-pub use timing::{FlatTiming, Timing};
+pub use profile::{
+    CORES_MAX, Domain, Geometry, OutOfOrder, PROFILES, Profile, ProfileError, Replacement,
+};
+pub use timing::{Access, FlatTiming, Timing};
 
 /// Line size of every modelled cache.
 pub const LINE_BYTES: u64 = 64;

@@ -58,6 +58,17 @@ impl Geometry {
     }
 }
 
+/// A core that goes on while lines that it has asked for are under way. Its fill buffers bound those.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfOrder {
+    /// Instructions in a cycle where nothing is waited for.
+    pub width: u64,
+    /// Instructions in flight.
+    pub window: u64,
+    /// Stores that wait for their lines.
+    pub store_buffer: u64,
+}
+
 /// One machine. Units and sources: `models/parts/processors.toml`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -74,6 +85,9 @@ pub struct Profile {
     pub replacement: Replacement,
     pub domain: Domain,
     pub fill_buffers: usize,
+    pub width: Option<u64>,
+    pub window: Option<u64>,
+    pub store_buffer: Option<u64>,
     pub queue_lines: usize,
     pub memory_read_ns: f64,
     pub memory_write_ns: f64,
@@ -137,16 +151,67 @@ impl Profile {
         Ok(all)
     }
 
-    /// The built-in profile of this name.
+    /// The built-in profile of this name. Numbers of its cores may follow that are others, for a
+    /// sweep: `xeon-6330:fill_buffers=48:window=224`; `in-order` is a core without these, and with
+    /// `random` caches evict any line.
     ///
     /// # Errors
-    /// There is no such profile.
-    pub fn named(name: &str) -> Result<Self, ProfileError> {
+    /// There is no such profile, or no such number.
+    pub fn named(word: &str) -> Result<Self, ProfileError> {
+        let (name, settings) = word.split_once(':').unwrap_or((word, ""));
         let mut all = Self::parse_all(PROFILES)?;
-        all.remove(name).ok_or_else(|| {
+        let mut profile = all.remove(name).ok_or_else(|| {
             let known = all.keys().cloned().collect();
             ProfileError::Unknown(name.to_owned(), known)
+        })?;
+        for setting in settings.split(':').filter(|setting| !setting.is_empty()) {
+            profile.set(setting)?;
+        }
+        profile.check()?;
+        Ok(profile)
+    }
+
+    fn set(&mut self, setting: &str) -> Result<(), ProfileError> {
+        if setting == "in-order" {
+            (self.width, self.window, self.store_buffer) = (None, None, None);
+            return Ok(());
+        }
+        if setting == "random" {
+            self.replacement = Replacement::Random;
+            return Ok(());
+        }
+        let refused = || {
+            let known = "mhz, fill_buffers, width, window, store_buffer";
+            let why = format!("{setting}: give in-order, random, or NAME=NUMBER of {known}");
+            ProfileError::Impossible(self.name.clone(), why)
+        };
+        let (key, value) = setting.split_once('=').ok_or_else(refused)?;
+        let number: u64 = value.parse().map_err(|_| refused())?;
+        match key {
+            "mhz" => self.mhz = number,
+            "fill_buffers" => self.fill_buffers = usize::try_from(number).map_err(|_| refused())?,
+            "width" => self.width = Some(number),
+            "window" => self.window = Some(number),
+            "store_buffer" => self.store_buffer = Some(number),
+            _ => return Err(refused()),
+        }
+        Ok(())
+    }
+
+    /// The core, if it is out of order.
+    #[must_use]
+    pub fn out_of_order(&self) -> Option<OutOfOrder> {
+        Some(OutOfOrder {
+            width: self.width?,
+            window: self.window?,
+            store_buffer: self.store_buffer?,
         })
+    }
+
+    /// From one instruction to the next where nothing is waited for.
+    #[must_use]
+    pub fn instruction_ps(&self) -> u64 {
+        self.cycle_ps() / self.out_of_order().map_or(1, |core| core.width)
     }
 
     /// Duration of a core's cycle.
@@ -201,6 +266,20 @@ impl Profile {
         if self.fill_buffers == 0 || self.queue_lines == 0 {
             return refuse("fill_buffers and queue_lines: at least 1".to_owned());
         }
+        let core = [self.width, self.window, self.store_buffer];
+        if core.iter().any(Option::is_some) && self.out_of_order().is_none() {
+            return refuse("width, window and store_buffer go together".to_owned());
+        }
+        if core
+            .into_iter()
+            .flatten()
+            .any(|number| !(1..=4096).contains(&number))
+        {
+            return refuse("width, window and store_buffer: from 1 to 4096".to_owned());
+        }
+        if self.instruction_ps() == 0 {
+            return refuse("width: more than one instruction in a picosecond".to_owned());
+        }
         let times = [
             self.l1.latency_ns,
             self.l2.map_or(0.0, |level| level.latency_ns),
@@ -230,6 +309,34 @@ mod tests {
         }
         let unknown = Profile::named("c64").unwrap_err().to_string();
         assert!(unknown.contains("wsp-c5528") && unknown.contains("c64"));
+    }
+
+    #[test]
+    fn core_out_of_order_is_the_rows_and_settings_change_it() {
+        let of = |word: &str| Profile::named(word).unwrap();
+        assert_eq!(of("xeon-6330:in-order").out_of_order(), None);
+        assert_eq!(of("xeon-6330:in-order").instruction_ps(), 500);
+        let core = of("xeon-6330").out_of_order().unwrap();
+        assert_eq!((core.width, core.window, core.store_buffer), (5, 352, 72));
+        assert_eq!(of("xeon-6330").instruction_ps(), 100);
+        let other = of("xeon-6330:fill_buffers=48:width=1:window=224:store_buffer=56:mhz=3100");
+        let core = other.out_of_order().unwrap();
+        assert_eq!((core.width, core.window, core.store_buffer), (1, 224, 56));
+        assert_eq!((other.fill_buffers, other.mhz), (48, 3100));
+        assert_eq!(of("xeon-6330:random").replacement, Replacement::Random);
+        for bad in [
+            "window",
+            "window=",
+            "window=0",
+            "ways=3",
+            "window=-1",
+            "width=5000",
+        ] {
+            let refused = Profile::named(&format!("xeon-6330:{bad}")).unwrap_err();
+            assert!(refused.to_string().contains("xeon-6330"), "{refused}");
+        }
+        let partly = Profile::named("lightpc:window=8").unwrap_err().to_string();
+        assert!(partly.contains("go together"), "{partly}");
     }
 
     #[test]

@@ -16,13 +16,15 @@ use crate::control::{
 };
 use crate::controlled::Controlled;
 use crate::cut::{self, PLUGIN};
-use crate::guest_time::{Bias, GuestTime};
+use crate::guest_time::{Bias, GuestTime, WINDOW_NS, WINDOW_OUT_OF_ORDER_NS};
 use crate::memories::Memories;
 use crate::qemu;
 use crate::recorder::{self, Recorder};
 use crate::traced::Traced;
 use crate::writers::Writers;
 use libc::{c_uint, c_void};
+use ocpmem::units::Ps;
+use ocpmem::window::WindowPart;
 use remanence_cache::{Caches, Core, Honoured, LINE_BYTES, Line, Memory, Profile, Slot};
 use remanence_format::{REM_BLOCK_BYTES, u32_of};
 use remanence_recording::{CLOCK_MODEL, Event, Header, NO_VCPU};
@@ -107,6 +109,8 @@ pub(crate) struct Job {
     /// Where guest time follows a controller.
     pub(crate) time: Option<GuestTime>,
     pub(crate) bias: Option<Bias>,
+    /// From one instruction to the next where nothing is waited for.
+    pub(crate) instruction_ps: u64,
     writers: Option<Writers>,
     flushes: Option<File>,
     /// Cores that have begun to write their caches back since power began to fail.
@@ -138,6 +142,36 @@ fn digest(line: Line, bytes: &[u8; 64]) -> u64 {
     })
 }
 
+/// The timing of memory, and guest time where it follows a controller. Cores are out of order where
+/// a controller tells when lines are there and the profile has such; else one instruction a cycle.
+fn timing_of(
+    plan: &CachePlan,
+    profile: &Profile,
+    cpus: usize,
+    lines: u32,
+) -> Result<(Traced, Option<GuestTime>), String> {
+    let mut timing = Traced::new(profile, plan.trace.clone(), cpus, lines, cut::begun);
+    let Some(name) = &plan.controller else {
+        return Ok((timing, None));
+    };
+    timing.instruction_ps = profile.instruction_ps();
+    let core = profile.out_of_order().map(|core| WindowPart {
+        window: core.window,
+        mshrs: profile.fill_buffers,
+        store_buffer: core.store_buffer,
+        instruction: Ps(timing.instruction_ps),
+    });
+    let window_ns = match core {
+        Some(_) => WINDOW_OUT_OF_ORDER_NS,
+        None => WINDOW_NS,
+    };
+    // As many write-backs as misses: they take the same buffers.
+    let places = profile.fill_buffers;
+    timing.controller = Some(Controlled::new(name, lines, cpus, places, core)?);
+    let time = GuestTime::new(cpus, timing.instruction_ps, window_ns);
+    Ok((timing, Some(time)))
+}
+
 impl Job {
     /// Opens the files of the plan. The error is one line for the user.
     pub(crate) fn begin(plan: &CachePlan, cpus: usize) -> Result<(), String> {
@@ -165,14 +199,8 @@ impl Job {
             recorder.watch(&plan.disk_logs, plan.console.as_deref());
             memories.recorder = Some(recorder);
         }
-        let mut timing = Traced::new(&profile, plan.trace.clone(), cpus, lines, cut::begun);
-        if let Some(name) = &plan.controller {
-            // As many write-backs as misses: they take the same buffers.
-            let places = profile.fill_buffers;
-            timing.controller = Some(Controlled::new(name, lines, cpus, places)?);
-        }
-        let time = plan.controller.as_ref();
-        let time = time.map(|_| GuestTime::new(cpus, profile.cycle_ps()));
+        let (timing, time) = timing_of(plan, &profile, cpus, lines)?;
+        let instruction_ps = timing.instruction_ps;
         let writers = match &plan.writers {
             Some(path) => Some(Writers::create(path, lines, cpus)?),
             None => None,
@@ -203,6 +231,7 @@ impl Job {
             loads_always: plan.loads || time.is_some(),
             time,
             bias: None,
+            instruction_ps,
             writers,
             flushes,
             flushed: BTreeSet::new(),
@@ -450,7 +479,7 @@ impl Job {
         let Some(time) = &self.time else { return };
         let own_ps = time.own_ps(core.0, self.caches.waited_ps(core));
         if let Some(controller) = &mut self.caches.timing.controller {
-            controller.set_time(core, own_ps);
+            controller.set_time(core, own_ps, time.instructions(core.0));
         }
     }
 

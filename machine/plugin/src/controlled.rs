@@ -10,7 +10,8 @@ use ocpmem::build::MemoryJob;
 use ocpmem::error::MediaError;
 use ocpmem::memory::Memory;
 use ocpmem::units::{LineAddr, Ps};
-use remanence_cache::{Core, Line};
+use ocpmem::window::{Fetch, Moment, Source, Window, WindowPart};
+use remanence_cache::{Access, Core, Line};
 use serde_json::{Map, Value};
 use std::str::FromStr;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -24,52 +25,138 @@ struct Port {
     begun: Ps,
     /// Until when write-backs that nobody waits for keep a place in its queue.
     queue: Vec<Ps>,
+    /// Its instructions at `at`, and its stores.
+    instructions: u64,
+    stores: u64,
+}
+
+impl Port {
+    const fn now(&self) -> Moment {
+        Moment {
+            at: self.at,
+            instructions: self.instructions,
+            stores: self.stores,
+        }
+    }
+}
+
+/// The memory, and the moment of its last request.
+#[derive(Debug)]
+struct Served {
+    memory: Box<dyn Memory>,
+    last: Ps,
+}
+
+impl Served {
+    fn moment(&mut self, at: Ps) -> Ps {
+        self.last = self.last.max(at);
+        self.last
+    }
+}
+
+impl Fetch for Served {
+    /// A line takes as long as from the moment at which it is really asked for.
+    fn fetch(&mut self, at: Ps, from: Source) -> Ps {
+        match from {
+            Source::Level(level) => at + level,
+            Source::Memory(line) => {
+                let asked = self.moment(at);
+                at + (self.memory.read(asked, line) - asked)
+            }
+        }
+    }
 }
 
 /// The controller, and a port of each core.
 #[derive(Debug)]
 pub(crate) struct Controlled {
-    memory: Box<dyn Memory>,
-    last: Ps,
+    served: Served,
     ports: Vec<Port>,
+    /// Of each core, where they are out of order.
+    windows: Vec<Window>,
     /// Write-backs of one core that wait for the controller.
     places: usize,
 }
 
 impl Controlled {
-    /// The controller of this name, with settings as `memory_job` takes them, over so many lines.
-    pub(crate) fn new(name: &str, lines: u32, cores: usize, places: usize) -> Result<Self, String> {
+    /// The controller of this name, with settings as `memory_job` takes them, over so many lines;
+    /// its cores are in order if `core` is none.
+    pub(crate) fn new(
+        name: &str,
+        lines: u32,
+        cores: usize,
+        places: usize,
+        core: Option<WindowPart>,
+    ) -> Result<Self, String> {
         let memory = memory_job(name)
             .and_then(|job| job.build(lines.into()))
             .map_err(|error| format!("controller={name}: {error}"))?;
         Ok(Self {
-            memory,
-            last: Ps::ZERO,
+            served: Served {
+                memory,
+                last: Ps::ZERO,
+            },
             ports: vec![Port::default(); cores],
+            windows: core.map_or_else(Vec::new, |part| vec![Window::new(part); cores]),
             places,
         })
     }
 
-    /// The core's next requests are made at this moment of its own time.
+    /// The core's next requests are made at this moment of its own time, and after so many
+    /// instructions.
     #[inline]
-    pub(crate) fn set_time(&mut self, core: Core, own_ps: u64) {
-        self.ports[core.0].at = Ps(own_ps);
+    pub(crate) fn set_time(&mut self, core: Core, own_ps: u64, instructions: u64) {
+        let port = &mut self.ports[core.0];
+        (port.at, port.instructions) = (Ps(own_ps), instructions);
     }
 
     fn moment(&mut self, core: Core) -> Ps {
-        self.last = self.last.max(self.ports[core.0].at);
-        self.last
+        self.served.moment(self.ports[core.0].at)
+    }
+
+    /// Whether a core waits for each line that it asks for.
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.windows.is_empty()
+    }
+
+    /// How long the window of a core out of order stops for an access. Write-backs that the access
+    /// causes come after that.
+    pub(crate) fn access_ps(&mut self, core: Core, access: Access) -> u64 {
+        let from = match access.level_ps {
+            Some(level_ps) => Source::Level(Ps(level_ps)),
+            None => Source::Memory(LineAddr(access.line.0.into())),
+        };
+        let port = &mut self.ports[core.0];
+        port.stores = access.store.unwrap_or(port.stores);
+        let (now, window) = (port.now(), &mut self.windows[core.0]);
+        let wait = match access.store {
+            Some(_) => window.store(now, from, &mut self.served),
+            None => window.load(now, from, &mut self.served),
+        };
+        port.at = port.at + wait;
+        wait.0
+    }
+
+    /// How long a core waits until its accesses are done.
+    pub(crate) fn drain_ps(&mut self, core: Core) -> u64 {
+        let port = &mut self.ports[core.0];
+        let Some(window) = self.windows.get_mut(core.0) else {
+            return 0;
+        };
+        let wait = window.drain(port.now(), &mut self.served);
+        port.at = port.at + wait;
+        wait.0
     }
 
     pub(crate) fn read_ps(&mut self, core: Core, line: Line) -> u64 {
         let at = self.moment(core);
-        (self.memory.read(at, LineAddr(line.0.into())) - at).0
+        (self.served.memory.read(at, LineAddr(line.0.into())) - at).0
     }
 
     /// The core's next request comes after this one, as where it waits for each.
     pub(crate) fn write_ps(&mut self, core: Core, line: Line) -> u64 {
         let at = self.moment(core);
-        let accepted = self.memory.write(at, LineAddr(line.0.into()));
+        let accepted = self.served.memory.write(at, LineAddr(line.0.into()));
         let port = &mut self.ports[core.0];
         (port.begun, port.at) = (at, accepted);
         (accepted - at).0
@@ -92,7 +179,8 @@ impl Controlled {
 
     /// Fills the counters.
     pub(crate) fn report(&self, to: &MemoryRecord, guest_ns: u64) {
-        let (counts, energy) = (self.memory.counts(), self.memory.energy(self.last));
+        let served = &self.served;
+        let (counts, energy) = (served.memory.counts(), served.memory.energy(served.last));
         let values = [
             (&to.guest_ns, guest_ns),
             (&to.reads, counts.read.count),
@@ -119,7 +207,7 @@ impl Controlled {
 
     pub(crate) fn flush_ps(&mut self, core: Core) -> u64 {
         let at = self.moment(core);
-        let done = self.memory.flush(at);
+        let done = self.served.memory.flush(at);
         self.ports[core.0].at = done;
         (done - at).0
     }
@@ -167,7 +255,7 @@ mod tests {
     const CORE: Core = Core(0);
 
     fn controlled(name: &str, places: usize) -> Controlled {
-        Controlled::new(name, LINES, 2, places).unwrap()
+        Controlled::new(name, LINES, 2, places, None).unwrap()
     }
 
     #[test]
@@ -177,7 +265,7 @@ mod tests {
         for number in 0..100_u32 {
             let at = Ps(u64::from(number) * 1_000_000);
             let (line, address) = (Line(number * 97), LineAddr(u64::from(number) * 97));
-            it.set_time(CORE, at.0);
+            it.set_time(CORE, at.0, 0);
             assert_eq!(it.read_ps(CORE, line), (alone.read(at, address) - at).0);
         }
     }
@@ -186,18 +274,18 @@ mod tests {
     #[test]
     fn moments_never_decrease() {
         let mut it = controlled("dram", 4);
-        it.set_time(CORE, 5_000_000);
+        it.set_time(CORE, 5_000_000, 0);
         let first_ps = it.read_ps(CORE, Line(1));
-        it.set_time(Core(1), 1_000);
+        it.set_time(Core(1), 1_000, 0);
         let second_ps = it.read_ps(Core(1), Line(9000));
         assert!(first_ps > 0 && second_ps > 0 && second_ps < 1_000_000);
-        assert_eq!(it.last, Ps(5_000_000));
+        assert_eq!(it.served.last, Ps(5_000_000));
     }
 
     #[test]
     fn core_waits_for_write_backs_only_where_its_queue_is_full() {
         let mut it = controlled("bare-pram", 2);
-        it.set_time(CORE, 1_000);
+        it.set_time(CORE, 1_000, 0);
         let mut stalls = Vec::new();
         for number in 0..16 {
             it.write_ps(CORE, Line(number)); // of one device: it is busy for long
@@ -210,16 +298,72 @@ mod tests {
     #[test]
     fn writes_that_a_core_waits_for_come_one_after_another() {
         let mut it = controlled("bare-pram", 2);
-        it.set_time(CORE, 1_000);
+        it.set_time(CORE, 1_000, 0);
         let sum_ps: u64 = (0..8).map(|number| it.write_ps(CORE, Line(number))).sum();
         assert_eq!(it.ports[0].at, Ps(1_000 + sum_ps));
         it.flush_ps(CORE);
         assert!(it.ports[0].at > Ps(1_000 + sum_ps));
     }
 
+    const CORE_PART: WindowPart = WindowPart {
+        window: 352,
+        mshrs: 12,
+        store_buffer: 72,
+        instruction: Ps(100),
+    };
+
+    fn access(line: u32, store: Option<u64>) -> Access {
+        Access {
+            line: Line(line),
+            level_ps: None,
+            store,
+        }
+    }
+
+    /// Goal: accesses of a core out of order overlap, and a fence waits for them; a core that is
+    /// behind waits as long as it would.
+    #[test]
+    fn core_out_of_order_waits_only_where_its_window_stops() {
+        let mut in_order = controlled("dram", 4);
+        assert!(in_order.is_in_order());
+        assert_eq!(in_order.drain_ps(CORE), 0);
+        in_order.set_time(CORE, 1_000_000, 0);
+        let alone_ps = in_order.read_ps(CORE, Line(0));
+        let mut it = Controlled::new("dram", LINES, 2, 4, Some(CORE_PART)).unwrap();
+        assert!(!it.is_in_order());
+        it.set_time(CORE, 1_000_000, 10);
+        assert_eq!(it.access_ps(CORE, access(0, None)), 0);
+        assert_eq!(it.access_ps(CORE, access(1, Some(1))), 0);
+        let level = Access {
+            level_ps: Some(7000),
+            ..access(2, None)
+        };
+        assert_eq!(it.access_ps(CORE, level), 0);
+        let fence_ps = it.drain_ps(CORE);
+        assert!((alone_ps..2 * alone_ps).contains(&fence_ps), "{fence_ps}");
+        assert_eq!(it.drain_ps(CORE), 0);
+        it.set_time(Core(1), 1_000, 10);
+        it.access_ps(Core(1), access(9000, None));
+        let behind_ps = it.drain_ps(Core(1));
+        assert!(behind_ps > 0 && behind_ps < 3 * alone_ps, "{behind_ps}");
+    }
+
+    #[test]
+    fn misses_of_a_core_out_of_order_are_bounded() {
+        let mut it = Controlled::new("optane", LINES, 1, 4, Some(CORE_PART)).unwrap();
+        let (mut own_ps, mut waits) = (1_000, Vec::new());
+        for number in 0..13 {
+            it.set_time(CORE, own_ps, 10);
+            waits.push(it.access_ps(CORE, access(number * 640, None)));
+            own_ps += waits.last().unwrap();
+        }
+        assert_eq!(waits[..12], [0; 12]);
+        assert!(waits[12] > 100_000, "{waits:?}");
+    }
+
     #[test]
     fn unknown_controller_is_refused_by_name() {
-        let refused = Controlled::new("tape", LINES, 1, 4).unwrap_err();
+        let refused = Controlled::new("tape", LINES, 1, 4, None).unwrap_err();
         assert!(refused.starts_with("controller=tape: "), "{refused}");
         assert!(refused.contains("lightpc"), "{refused}");
     }

@@ -162,7 +162,7 @@ impl Plugin {
     fn clocks(&self, halted_ns: u64, job: Option<&Job>) -> Clocks {
         let mut clocks = Clocks {
             halted_ns,
-            cycle_ps: job.map_or(1000, |job| job.caches.profile().cycle_ps()),
+            cycle_ps: job.map_or(1000, |job| job.instruction_ps),
             count: self.counts(),
             waited_ns: [0; CPUS_MAX],
         };
@@ -177,7 +177,7 @@ impl Plugin {
 
     /// The clock of one vCPU, without halts.
     pub(crate) fn model_ns(&self, job: &Job, cpu: c_uint) -> u64 {
-        let executed_ps = self.begun(cpu) * job.caches.profile().cycle_ps();
+        let executed_ps = self.begun(cpu) * job.instruction_ps;
         (executed_ps + job.waited_ps(Core(cpu as usize), executed_ps)) / 1000
     }
 
@@ -390,7 +390,7 @@ impl Plugin {
         // SAFETY: callbacks of the vCPUs' thread; or `check_hold_up`, whose comment gives the reason.
         let job = unsafe { caching::job() };
         let job = job.as_deref();
-        let cycle_ps = job.map_or(1000, |job| job.caches.profile().cycle_ps());
+        let cycle_ps = job.map_or(1000, |job| job.instruction_ps);
         let left_ns = self.left_ns(job)?;
         Some(self.fuse_of(left_ns.min(budget::CHUNK_NS), cycle_ps))
     }

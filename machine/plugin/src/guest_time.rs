@@ -19,6 +19,9 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 /// Width of a window where several vCPUs run: the furthest that one's time can be ahead of another's.
 pub(crate) const WINDOW_NS: u64 = 2_000;
+/// The same where cores are out of order: each has several requests under way, and those of vCPUs
+/// that are behind are made when the last one was made.
+pub(crate) const WINDOW_OUT_OF_ORDER_NS: u64 = 500;
 /// Width where only one runs: a timer is late by this at most.
 pub(crate) const WINDOW_ALONE_NS: u64 = 10_000;
 /// Words of QEMU's `timers_state` among which the two that are used are looked for.
@@ -41,6 +44,8 @@ struct Own {
     ps: u64,
     /// Waits that are in `ps`.
     waited_ps: u64,
+    /// Instructions, until the end of the last block.
+    insns: u64,
     halted: bool,
 }
 
@@ -58,14 +63,15 @@ pub(crate) struct GuestTime {
 }
 
 impl GuestTime {
-    pub(crate) fn new(cpus: usize, cycle_ps: u64) -> Self {
+    /// An instruction takes `cycle_ps`; vCPUs run in turns of `window_ns`.
+    pub(crate) fn new(cpus: usize, cycle_ps: u64, window_ns: u64) -> Self {
         Self {
             own: [Own::default(); CPUS_MAX],
             cycle_ps,
             window_ns: if cpus == 1 {
                 WINDOW_ALONE_NS
             } else {
-                WINDOW_NS
+                window_ns
             },
             begin_ns: 0,
             shown_ns: 0,
@@ -86,6 +92,11 @@ impl GuestTime {
             true => own_ps.max(self.shown_ns * 1000),
             false => own_ps,
         }
+    }
+
+    /// Instructions that a vCPU has executed at its own time.
+    pub(crate) const fn instructions(&self, cpu: usize) -> u64 {
+        self.own[cpu].insns
     }
 
     pub(crate) const fn shown_ns(&self) -> u64 {
@@ -129,6 +140,7 @@ impl GuestTime {
         let own = &mut self.own[cpu];
         own.ps += insns * self.cycle_ps + (waited_ps - own.waited_ps);
         own.waited_ps = waited_ps;
+        own.insns += insns;
         let own_ns = own.ps / 1000;
         let shown_ns = self.shown_ns.max(own_ns);
         let advance_ns = shown_ns - self.shown_ns;
@@ -229,7 +241,7 @@ mod tests {
     impl Guest {
         fn new(cpus: usize, cycle_ps: u64) -> Self {
             Self {
-                time: GuestTime::new(cpus, cycle_ps),
+                time: GuestTime::new(cpus, cycle_ps, WINDOW_NS),
                 executed: 0,
                 bias: 0,
                 waited_ps: [0; 2],

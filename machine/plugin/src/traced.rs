@@ -9,7 +9,7 @@
 use crate::controlled::Controlled;
 use ocpmem::trace::{Kind, Request, Trace};
 use ocpmem::units::LineAddr;
-use remanence_cache::{Core, FlatTiming, Line, Profile, Timing};
+use remanence_cache::{Access, Core, FlatTiming, Line, Profile, Timing};
 use std::fs::File;
 
 /// How many instructions a vCPU has begun.
@@ -24,7 +24,7 @@ pub(crate) struct Traced {
     lines: u64,
     cpus: u32,
     instructions: Instructions,
-    cycle_ps: u64,
+    pub(crate) instruction_ps: u64,
     trace: Option<Trace>,
     records_max: usize,
     /// Instructions that each vCPU had begun at its last record.
@@ -46,7 +46,7 @@ impl Traced {
             lines: lines.into(),
             cpus: u32::try_from(cpus).unwrap_or(1),
             instructions,
-            cycle_ps: profile.cycle_ps(),
+            instruction_ps: profile.cycle_ps(),
             trace: None,
             records_max: 0,
             begun: vec![0; cpus],
@@ -119,6 +119,23 @@ impl Timing for Traced {
         }
     }
 
+    fn access_ps(&mut self, core: Core, access: Access) -> u64 {
+        let waits = self.controller.as_ref().is_none_or(Controlled::is_in_order);
+        match (waits, access.level_ps) {
+            (true, Some(level_ps)) => return level_ps,
+            (true, None) => return self.read_ps(core, access.line),
+            (false, Some(_)) => {}
+            (false, None) => self.note(core, Kind::Read, access.line),
+        }
+        let controller = self.controller.as_mut();
+        controller.map_or(0, |controller| controller.access_ps(core, access))
+    }
+
+    fn drain_ps(&mut self, core: Core) -> u64 {
+        let controller = self.controller.as_mut();
+        controller.map_or(0, |controller| controller.drain_ps(core))
+    }
+
     fn write_ps(&mut self, core: Core, line: Line) -> u64 {
         self.note(core, Kind::Write, line);
         match &mut self.controller {
@@ -141,7 +158,7 @@ impl Timing for Traced {
     }
 
     fn executed_ps(&self, core: Core) -> u64 {
-        (self.instructions)(core) * self.cycle_ps
+        (self.instructions)(core) * self.instruction_ps
     }
 }
 

@@ -3,12 +3,13 @@
 
 use crate::dram::{Dram, DramPart};
 use crate::error::MediaError;
+use crate::far::{Far, LinkPart};
 use crate::hybrid::{LegacyPc, Nmem, NvdimmN};
 use crate::memory::Memory;
 use crate::optane::{Optane, OptanePart};
 use crate::parts::Part;
 use crate::psm::{Layout, Order, PramPart, Psm, PsmConfig, Stagger};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Names of controllers.
@@ -32,9 +33,13 @@ pub struct MemoryJob {
     pub controller: String,
     /// Another part for its main device.
     pub part: Option<String>,
+    /// Another part for the DRAM of a memory that has it beside its main device.
+    pub dram: Option<String>,
+    /// It is another socket's, behind a link.
+    pub far: Option<bool>,
     /// A part's table, instead of a built-in one.
     pub part_file: Option<String>,
-    /// Numbers of that part that are different.
+    /// Numbers that are different: of that part, else of the only other one that has such a number.
     #[serde(default)]
     pub change: BTreeMap<String, f64>,
     /// Mechanism of the PSM.
@@ -67,8 +72,13 @@ impl MemoryJob {
         }
     }
 
-    fn part(&self, usual: &str) -> Result<Part, MediaError> {
-        let mut part = match &self.part_file {
+    /// The main part, and others of a memory; those may be of any number.
+    fn parts<const OTHERS: usize>(
+        &self,
+        usual: &str,
+        others: [&str; OTHERS],
+    ) -> Result<(Part, [Part; OTHERS], Option<LinkPart>), MediaError> {
+        let main = match &self.part_file {
             Some(path) => {
                 let text = std::fs::read_to_string(path).map_err(|cause| MediaError::Io {
                     path: path.clone(),
@@ -78,10 +88,32 @@ impl MemoryJob {
             }
             None => Part::built_in(self.part.as_deref().unwrap_or(usual))?,
         };
-        for (key, value) in &self.change {
-            part = part.with(key, *value)?;
+        let far = self.far.unwrap_or(false);
+        let mut all = vec![main];
+        for name in others.into_iter().chain(far.then_some("upi")) {
+            all.push(Part::built_in(name)?);
         }
-        Ok(part)
+        for (key, value) in &self.change {
+            let owners: Vec<usize> = (0..all.len())
+                .filter(|index| all[*index].values.contains_key(key))
+                .collect();
+            let index = match owners.as_slice() {
+                [] | [0, ..] => 0,
+                [one] => *one,
+                _ => {
+                    let why = format!("{key}: more than one part of {} has it", self.controller);
+                    return Err(MediaError::Job(why));
+                }
+            };
+            all[index] = all[index].with(key, *value)?;
+        }
+        let link = if far { all.pop() } else { None };
+        let link = link.map(|part| LinkPart::from_part(&part)).transpose()?;
+        let mut all = all.into_iter();
+        let missing = || MediaError::Job("a memory has a main part".to_owned());
+        let main = all.next().ok_or_else(missing)?;
+        let others = all.collect::<Vec<_>>().try_into();
+        Ok((main, others.map_err(|_| missing())?, link))
     }
 
     fn psm_config(&self, base: PsmConfig) -> PsmConfig {
@@ -116,8 +148,8 @@ impl MemoryJob {
             "bare-pram" => bare,
             _ => PsmConfig::lightpc(),
         };
-        let part = PramPart::from_part(&self.part("lpc-table1")?)?;
-        Psm::new(self.psm_config(base), part, lines)
+        let (part, [], _) = self.parts("lpc-table1", [])?;
+        Psm::new(self.psm_config(base), PramPart::from_part(&part)?, lines)
     }
 
     /// The controller with `lines` lines.
@@ -125,35 +157,36 @@ impl MemoryJob {
     /// # Errors
     /// When there is none of that name, or it cannot be.
     pub fn build(&self, lines: u64) -> Result<Box<dyn Memory>, MediaError> {
-        let dram = |name: &str| -> Result<Dram, MediaError> {
-            let part = if name == "main" {
-                self.part("ddr4")?
-            } else {
-                Part::built_in("ddr4")?
-            };
-            Dram::new(DramPart::from_part(&part)?, lines)
-        };
-        let optane = || -> Result<Optane, MediaError> {
-            Optane::new(OptanePart::from_part(&self.part("optane-200-128")?)?, lines)
-        };
-        let nmem = |snarf| -> Result<Box<dyn Memory>, MediaError> {
-            let ddr4 = DramPart::from_part(&Part::built_in("ddr4")?)?;
-            let far = Optane::new(
-                OptanePart::from_part(&Part::built_in("optane-200-128")?)?,
-                lines,
-            )?;
-            Ok(Box::new(Nmem::new(&self.part("nmem")?, ddr4, far, snarf)?))
-        };
         Ok(match self.controller.as_str() {
-            "lightpc" | "lightpc-b" | "bare-pram" => Box::new(self.psm(lines)?),
-            "dram" => Box::new(dram("main")?),
-            "optane" => Box::new(optane()?),
-            "nvdimm-n" => Box::new(NvdimmN::new(&self.part("nvdimm-n")?, dram("ddr4")?)?),
-            "nmem" => nmem(true)?,
-            "nmem-no-snarf" => nmem(false)?,
+            "lightpc" | "lightpc-b" | "bare-pram" => {
+                let (_, [], link) = self.parts("lpc-table1", [])?;
+                behind(self.psm(lines)?, link)
+            }
+            "dram" => {
+                let (part, [], link) = self.parts("ddr4", [])?;
+                behind(Dram::new(DramPart::from_part(&part)?, lines)?, link)
+            }
+            "optane" => {
+                let (part, [], link) = self.parts("optane-200-128", [])?;
+                behind(Optane::new(OptanePart::from_part(&part)?, lines)?, link)
+            }
+            "nvdimm-n" => {
+                let (part, [dram], link) = self.parts("nvdimm-n", [self.near()])?;
+                let dram = Dram::new(DramPart::from_part(&dram)?, lines)?;
+                behind(NvdimmN::new(&part, dram)?, link)
+            }
+            name @ ("nmem" | "nmem-no-snarf") => {
+                let others = [self.near(), "optane-200-128"];
+                let (part, [dram, optane], link) = self.parts("nmem", others)?;
+                let far = Optane::new(OptanePart::from_part(&optane)?, lines)?;
+                let near = DramPart::from_part(&dram)?;
+                behind(Nmem::new(&part, near, far, name == "nmem")?, link)
+            }
             "legacypc" => {
+                let (part, [], link) = self.parts("ddr4", [])?;
                 let other = Self::named("lightpc").psm(lines)?;
-                Box::new(LegacyPc::new(dram("main")?, other))
+                let dram = Dram::new(DramPart::from_part(&part)?, lines)?;
+                behind(LegacyPc::new(dram, other), link)
             }
             name => {
                 let known = CONTROLLERS.join(", ");
@@ -162,5 +195,18 @@ impl MemoryJob {
                 )));
             }
         })
+    }
+
+    /// The DRAM of a memory that has it beside its main device.
+    fn near(&self) -> &str {
+        self.dram.as_deref().unwrap_or("ddr4")
+    }
+}
+
+/// The memory, behind a link if there is one.
+fn behind<M: Memory + Serialize + 'static>(memory: M, link: Option<LinkPart>) -> Box<dyn Memory> {
+    match link {
+        Some(link) => Box::new(Far::new(memory, link)),
+        None => Box::new(memory),
     }
 }

@@ -14,7 +14,8 @@
 //!
 //! A controller is a [`memory::Memory`]. [`psm`] is LightPC's, with LightPC-B and
 //! the other layouts as settings; [`dram`], [`optane`] and [`hybrid`] are those it is
-//! [`cores`] replays a [`trace`]; [`workloads`] makes traces; [`jobs`] is what
+//! compared with, also as [`far`] memory behind a link between sockets. [`window`] is an
+//! out-of-order core; [`cores`] replays a [`trace`]; [`workloads`] makes traces; [`jobs`] is what
 //! `rem-media` does.
 
 pub mod build;
@@ -22,6 +23,7 @@ pub mod cache;
 pub mod cores;
 pub mod dram;
 pub mod error;
+pub mod far;
 pub mod hybrid;
 pub mod jobs;
 pub mod memory;
@@ -33,5 +35,6 @@ pub mod startgap;
 pub mod stats;
 pub mod trace;
 pub mod units;
+pub mod window;
 pub mod workloads;
 pub mod xcc;

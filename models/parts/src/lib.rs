@@ -14,6 +14,7 @@ pub const POWER: &str = include_str!("../power.toml");
 /// Memory devices and what is between them and a core: name and table.
 pub const MEMORY: &[(&str, &str)] = &[
     ("ddr4", include_str!("../memory/ddr4.toml")),
+    ("ddr4-2933", include_str!("../memory/ddr4-2933.toml")),
     ("lpc-core", include_str!("../memory/lpc-core.toml")),
     ("lpc-fig2", include_str!("../memory/lpc-fig2.toml")),
     ("lpc-table1", include_str!("../memory/lpc-table1.toml")),
@@ -23,5 +24,10 @@ pub const MEMORY: &[(&str, &str)] = &[
     (
         "optane-200-128",
         include_str!("../memory/optane-200-128.toml"),
+    ),
+    ("upi", include_str!("../memory/upi.toml")),
+    (
+        "xeon-6330-power",
+        include_str!("../memory/xeon-6330-power.toml"),
     ),
 ];

@@ -11,6 +11,8 @@ extern crate ocpmem_mutants as ocpmem;
 
 #[path = "../../tests/common/mod.rs"]
 mod common;
+#[path = "../../tests/rules/mod.rs"]
+mod rules;
 
 use common::cases::{
     LEVELERS, line_cut_twice_is_one_of_its_writes, registers_are_recovered, reset_begins_a_new_life,
@@ -18,19 +20,27 @@ use common::cases::{
 use common::{Broken, campaign, controller};
 use ocpmem_mutants::{MUTANTS, jobs};
 use remanence_planted::plant;
+use rules::RULES;
 
-/// A promise, and what checks it.
-type Check = (&'static str, fn() -> Result<(), Broken>);
+/// What checks a promise.
+type Check = Box<dyn Fn() -> Result<(), Broken>>;
 
-const CHECKS: [Check; 5] = [
-    ("cut", cuts),
-    ("line-cut-twice", || {
-        line_cut_twice_is_one_of_its_writes().map(|_| ())
-    }),
-    ("registers", registers_are_recovered),
-    ("reset", reset_begins_a_new_life),
-    ("faults", faults),
-];
+/// Each promise, and what checks it.
+fn checks() -> Vec<(&'static str, Check)> {
+    let cut_twice = || line_cut_twice_is_one_of_its_writes().map(|_| ());
+    let mut all: Vec<(&str, Check)> = vec![
+        ("cut", Box::new(cuts)),
+        ("line-cut-twice", Box::new(cut_twice)),
+        ("registers", Box::new(registers_are_recovered)),
+        ("reset", Box::new(reset_begins_a_new_life)),
+        ("faults", Box::new(faults)),
+    ];
+    for (promise, rule) in RULES {
+        let broken = |(verdict, what)| Broken::new(verdict, what);
+        all.push((promise, Box::new(move || rule().map_err(broken))));
+    }
+    all
+}
 
 fn cuts() -> Result<(), Broken> {
     for (regions, swap) in LEVELERS {
@@ -54,17 +64,17 @@ fn faults() -> Result<(), Broken> {
 
 #[test]
 fn copy_without_a_bug_breaks_nothing() {
-    for (promise, check) in CHECKS {
+    for (promise, check) in checks() {
         check().unwrap_or_else(|broken| panic!("{promise}: {broken:?}"));
     }
 }
 
 #[test]
 fn every_planted_bug_is_found_by_its_own_verdict() {
-    assert!(MUTANTS.len() >= 15);
+    assert!(MUTANTS.len() >= 24);
     for mutant in MUTANTS {
         let mut checked = 0;
-        for (promise, check) in CHECKS {
+        for (promise, check) in checks() {
             if !mutant.violates(promise) {
                 continue;
             }
