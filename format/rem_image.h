@@ -388,6 +388,7 @@ enum rem_event_type {
 	REM_EVENT_STOP_SYSCORE = 6, /* clocks and interrupt controllers saved */
 	REM_EVENT_STOP_BODY = 7,    /* body complete */
 	REM_EVENT_STOP_FAILED = 8,  /* refused; value = errno */
+	REM_EVENT_STOP_DRAM = 9,    /* pages of DRAM are home; value = number */
 	REM_EVENT_LOADER_BEGIN = 32,
 	REM_EVENT_LOADER_MACHINE = 33,	/* machine described */
 	REM_EVENT_LOADER_VERIFIED = 34, /* record verified; value = reason */
@@ -413,6 +414,7 @@ enum rem_event_type {
 	 * machine was reset; value = the same
 	 */
 	REM_EVENT_GO_TSC = 74,
+	REM_EVENT_GO_DRAM = 75, /* pages are in DRAM again; value = number */
 };
 
 /*

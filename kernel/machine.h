@@ -153,8 +153,42 @@ void rem_promise_update(void);
 int rem_promise_watch(struct notifier_block *nb);
 void rem_promise_unwatch(struct notifier_block *nb);
 
-/* Provided by Stop: sysfs.c, for persist */
+/* Provided by Stop: budget.c, for mixed */
+u64 rem_budget_hold_up_ns(void);
+u64 rem_budget_bound_ns(void);
+
+/* Provided by Stop: sysfs.c, for persist and mixed */
 struct kobject *rem_sysfs_dir(void);
+
+/* Provided by mixed to Stop and Go: frames.c */
+#ifdef CONFIG_REMANENCE_MIXED
+void rem_mixed_stop_begin(void);
+void rem_mixed_stop(void);
+void rem_mixed_stopped(void);
+void rem_mixed_go(void);
+u64 rem_mixed_bound_ns(void);
+#else
+static inline void rem_mixed_stop_begin(void)
+{
+}
+
+static inline void rem_mixed_stop(void)
+{
+}
+
+static inline void rem_mixed_stopped(void)
+{
+}
+
+static inline void rem_mixed_go(void)
+{
+}
+
+static inline u64 rem_mixed_bound_ns(void)
+{
+	return 0;
+}
+#endif
 
 /* Provided by Go: what is prepared when the machine is armed */
 int rem_go_prepare(void);

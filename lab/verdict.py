@@ -7,7 +7,7 @@ by itself or an assertion of a test has no verdict, whatever its text is.
 
     images      variants of `Broken` in machine/campaign/src/verdict.rs
     machines    of boots and of tests: MACHINE below, and `cold-REASON` for an unexpected cold boot
-    detectors   of the debug kernel: DETECTORS
+    detectors   of the kernels that detect bugs: DETECTORS
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ DETECTORS = {
     "kasan": r"BUG: KASAN: slab-out-of-bounds in rem_mutant_detect",
     "ubsan": r"UBSAN: shift-out-of-bounds",
     "atomic-sleep": r"BUG: sleeping function called from invalid context",
+    "kcsan": r"BUG: KCSAN: data-race in rem_mutant_race",
     "kmemleak": r"rem_thread",  # in the list of leaks, not on the console
 }
 UNNAMED = "unnamed"  # a failure that no check has given a name

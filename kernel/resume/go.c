@@ -179,6 +179,8 @@ void notrace rem_go(bool resumed)
 	rem_trampoline_restore();
 	rem_apic_restore();
 	rem_cpus_start(&rem_gate.back);
+	if (resumed)
+		rem_mixed_go();
 
 	rem_interrupts_restore();
 	rem_event(REM_EVENT_GO_SYSCORE, 0);
@@ -257,5 +259,6 @@ void notrace rem_go_dpm(void)
 	if (!complete)
 		rem_cpu_give_up(REM_EVENT_GO_MICROCODE, 0);
 	rem_trampoline_restore();
+	rem_mixed_go();
 	rem_platform_restore();
 }

@@ -25,8 +25,11 @@
 /* The other CPUs are offline and wrote back their caches when they went. */
 static int rem_dpm_commit(void *unused)
 {
+	rem_mixed_stop_begin();
+	rem_mixed_stop();
 	rem_quiet_begin();
 	wbinvd();
+	rem_mixed_stopped();
 	return rem_record_commit();
 }
 

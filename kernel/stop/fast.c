@@ -62,6 +62,7 @@ static int rem_park_halt(void *arg)
 	rem_event(REM_EVENT_STOP_CPU_SAVED, ctx->cpu);
 	while (!READ_ONCE(rem_park.devices_stopped))
 		cpu_relax();
+	rem_mixed_stop();
 	rem_quiet_begin();
 	wbinvd();
 	/* The one store after it; the boot CPU flushes its line. */
@@ -86,10 +87,12 @@ static void rem_park_other(void)
  */
 static int rem_park_commit(void *unused)
 {
+	rem_mixed_stop();
 	rem_quiet_begin();
 	wbinvd();
 	rem_park_wait(&rem_park.flushed, rem_park.count - 1);
 	rem_flush(&rem_park.flushed, sizeof(rem_park.flushed));
+	rem_mixed_stopped();
 	rem_event(REM_EVENT_STOP_PARKED, rem_park.count);
 	return rem_record_commit();
 }
@@ -175,6 +178,7 @@ void rem_stop_fast(void)
 	atomic_set(&rem_park.flushed, 0);
 	WRITE_ONCE(rem_park.devices_stopped, false);
 	WRITE_ONCE(rem_park.refused, false);
+	rem_mixed_stop_begin();
 	/* No hotplug while armed: a work is queued to each online CPU. */
 	rem_park.count = num_online_cpus();
 	WRITE_ONCE(rem_cpus_gather, true);

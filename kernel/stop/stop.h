@@ -71,8 +71,6 @@ bool rem_power_charged(void);
 void rem_reset_prepare(void);
 
 /* budget.c */
-u64 rem_budget_hold_up_ns(void);
-u64 rem_budget_bound_ns(void);
 u64 rem_budget_last_ns(void);
 u64 rem_budget_worst_ns(void);
 bool rem_budget_fits(void);

@@ -39,12 +39,17 @@ class MemoryWords:
     """DRAM and NVRAM."""
 
     dram: Annotated[
-        str | None, typer.Option(help="Volatile memory; 64M, or 1G as main memory.", metavar="SIZE")
+        str | None,
+        typer.Option(
+            help="Volatile memory; 64M, 1G as main memory, or 256M as its cache.", metavar="SIZE"
+        ),
     ] = None
     memtype: Annotated[
         str,
         typer.Option(
-            help="Which memory the kernel may use: nvram, dram or nvram,dram.", metavar="KINDS"
+            help="Which memory the kernel may use: nvram, dram, nvram,dram, or mixed: NVRAM,"
+            " with DRAM as its cache.",
+            metavar="KINDS",
         ),
     ] = "nvram"
     nvram: Annotated[str, typer.Option(help="Non-volatile memory.", metavar="SIZE")] = "1G"

@@ -31,6 +31,7 @@ CPU_MODEL = "Haswell-v2,-pcid,-invpcid,-tsc-deadline,+clflushopt,+clwb,enforce=o
 # Firmware and loader need little. A kernel that lives in DRAM needs what userland needs, too.
 DRAM_BYTES = 64 * MIB_BYTES
 DRAM_AS_MAIN_MEMORY_BYTES = GIB_BYTES
+DRAM_AS_CACHE_BYTES = 256 * MIB_BYTES
 DRAM_AS_MAIN_MEMORY_MIN_BYTES = 256 * MIB_BYTES
 
 # The place of q35's memory devices, as long as DRAM ends below 4 GiB.
@@ -59,7 +60,7 @@ NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
 StopModeName = Literal["dpm", "fast", "sng"]
 STOP_MODES: tuple[str, ...] = get_args(StopModeName)
-MemtypeName = Literal["nvram", "dram", "nvram,dram"]
+MemtypeName = Literal["nvram", "dram", "nvram,dram", "mixed"]
 MEMTYPES: tuple[str, ...] = get_args(MemtypeName)
 NvramKind = Literal["scm", "nvdimm-n", "battery"]
 NVRAM_KINDS: tuple[str, ...] = get_args(NvramKind)
@@ -202,7 +203,7 @@ class MachineConfig:
                 continue
             if count_bytes <= 0 or count_bytes % REGION_UNIT_BYTES:
                 raise UsageError(f"{option} {count_bytes} bytes: give a multiple of 2 MiB")
-            if self.memtype is None or "nvram" not in self.memtype.split(","):
+            if self.memtype not in ("nvram", "nvram,dram", "mixed"):
                 raise UsageError(f"{option} is a part of NVRAM, which the kernel may not use here")
         left_bytes = self.nvram_bytes - self.regions_bytes
         if self.regions_bytes and left_bytes < NVRAM_MIN_BYTES:
@@ -220,7 +221,8 @@ class MachineConfig:
     def dram_size_bytes(self) -> int:
         if self.dram_bytes is not None:
             return self.dram_bytes
-        return DRAM_AS_MAIN_MEMORY_BYTES if self.memtype == "dram" else DRAM_BYTES
+        most = {"dram": DRAM_AS_MAIN_MEMORY_BYTES, "mixed": DRAM_AS_CACHE_BYTES}
+        return most.get(self.memtype or "", DRAM_BYTES)
 
     @property
     def x2apic(self) -> bool:

@@ -30,6 +30,7 @@ ENDS = {
     "GO_CPU": "CPU runs",
     "GO_SYSCORE": "start clocks",
     "GO_DEVICE": "start device",
+    "GO_DRAM": "fill DRAM",
     "GO_DEVICES": "start devices",
     "GO_CPUS": "start CPUs",
     "GO_ENTROPY": "reseed",

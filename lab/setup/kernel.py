@@ -4,13 +4,13 @@
     base      CACHE/build/linux-VERSION-KEY  Debian's source for x86, never changed
     overlay   our changes: files after kernel/patches, files of kernel/tree.txt
     tree      CACHE/build/tree-VERSION  base with the overlay, built in place, kept for next time;
-                                        tree-VERSION-debug for `debug`, which shares no object
+                                        tree-VERSION-VARIANT for variants that share no object
     product   CACHE/kernel/KEY          bzImage, vmlinux, System.map, config, version
 
 A variant has kernel/config/VARIANT.config on top of the configuration, if there is one, or planted
-bugs, or both: `mutants` has all patches of kernel/mutants, `debug` has them and the kernel's own
-detectors, `server` has what typical services need. Production sources contain no planted bug: the
-patches are applied to a copy (patch_series.py).
+bugs, or both: `mutants` has all patches of kernel/mutants, `debug` and `races` have them and the
+kernel's own detectors, `server` has what typical services need. Production sources contain no
+planted bug: the patches are applied to a copy (patch_series.py).
 
 The tree is kept so that a build after a small change takes seconds. Only files that differ
 are touched, with a new time, so that `make` rebuilds only what depends on them.
@@ -65,8 +65,8 @@ RESULTS = {
 MAKE = ("make", "CC=ccache gcc", "RUSTC=none", "BINDGEN=none", "PAHOLE=none")
 MANIFEST = ".remanence-overlay"  # in the tree: the files that are not the base's
 MUTANTS = "mutants"
-WITH_MUTANTS = (MUTANTS, "debug")  # variants
-OWN_TREE = ("debug", "server")  # variants that share few objects with the others
+WITH_MUTANTS = (MUTANTS, "debug", "races")  # variants
+OWN_TREE = ("debug", "races", "server")  # variants that share few objects with the others
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The pages of DRAM (frames), each with its home in NVRAM.
+ *
+ * They are device memory that the CPU can use like any other (MEMORY_DEVICE_COHERENT):
+ * no allocator has them, so nothing gets into DRAM but what move.c puts there, and the
+ * kernel calls rem_frames_free() when the last user of one is gone. Their struct pages,
+ * and all that is in this file, are in NVRAM.
+ *
+ * A frame in use has the content of its home. It is dirty from just before the first
+ * store that may make it differ, until what it has was copied home. So at any
+ * instruction:
+ *
+ *   frame in use, clean	its home has the content
+ *   frame in use, dirty	it has the content, and Stop copies it home
+ */
+#include <linux/bitmap.h>
+#include <linux/ioport.h>
+#include <linux/memremap.h>
+#include <linux/mm.h>
+#include <linux/printk.h>
+#include <linux/range.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/vmalloc.h>
+#include <linux/remanence/rem_image.h>
+#include <asm/memory_kinds.h>
+#include <asm/sparsemem.h>
+#include <asm/tsc.h>
+
+#include "../machine.h"
+#include "mixed.h"
+
+#define RANGES_MAX 8
+#define PROBES 256 /* copies that are timed */
+
+struct rem_mixed_counts rem_mixed_counts;
+
+/* Of the memory below: firmware and the loader use it before a kernel runs. */
+#define LOW_BYTES SZ_16M
+
+static struct dev_pagemap *maps[RANGES_MAX];
+static unsigned int map_first[RANGES_MAX]; /* number of its first frame */
+static unsigned int map_count;
+
+static struct rem_frame *frames;
+static unsigned int frame_count, used_count;
+static unsigned int first_free; /* + 1 */
+static DEFINE_RAW_SPINLOCK(lock);
+
+static unsigned long *dirty;
+static atomic_t dirty_count = ATOMIC_INIT(0);
+static unsigned int dirty_max;
+static u64 copy_ns;
+
+/* Of Stop: the next word of @dirty that no CPU has taken, and frames copied. */
+static atomic_t stop_next, stop_copied;
+
+static unsigned int number_of(const struct page *frame)
+{
+	unsigned long pfn = page_to_pfn(frame);
+	unsigned int i;
+
+	for (i = 0; i < map_count; i++) {
+		unsigned long first = PHYS_PFN(maps[i]->range.start);
+
+		if (pfn >= first && pfn <= PHYS_PFN(maps[i]->range.end))
+			return map_first[i] + (pfn - first);
+	}
+	return UINT_MAX;
+}
+
+static struct page *frame_of(unsigned int number)
+{
+	unsigned int i = map_count - 1;
+
+	while (number < map_first[i])
+		i--;
+	return pfn_to_page(PHYS_PFN(maps[i]->range.start) +
+			   (number - map_first[i]));
+}
+
+static void push_free(unsigned int number)
+{
+	frames[number].next = first_free;
+	first_free = number + 1;
+}
+
+/* The last user of a frame is gone: so is what its home was kept for. Context: any. */
+static void rem_frames_free(struct page *frame)
+{
+	unsigned int number = number_of(frame);
+	unsigned long flags;
+	struct page *home;
+
+	raw_spin_lock_irqsave(&lock, flags);
+	if (test_and_clear_bit(number, dirty))
+		atomic_dec(&dirty_count);
+	home = frames[number].home;
+	frames[number].home = NULL;
+	push_free(number);
+	used_count--;
+	raw_spin_unlock_irqrestore(&lock, flags);
+	if (home)
+		put_page(home);
+}
+
+static const struct dev_pagemap_ops ops = { .page_free = rem_frames_free };
+
+/** rem_frames_owner - Return: the owner of the frames, as migrate_vma_setup() wants it. */
+void *rem_frames_owner(void)
+{
+	return &rem_mixed_counts;
+}
+
+/** rem_frames_count - Return: number of frames; 0 without memtype=mixed. */
+unsigned int rem_frames_count(void)
+{
+	return frame_count;
+}
+
+/** rem_frames_used - Return: frames in use. Context: any. */
+unsigned int rem_frames_used(void)
+{
+	return READ_ONCE(used_count);
+}
+
+/** rem_frames_dirty_count - Return: frames that may differ from their homes. */
+unsigned int rem_frames_dirty_count(void)
+{
+	return atomic_read(&dirty_count);
+}
+
+/** rem_frames_dirty_max - Return: how many a Stop can copy home in the hold-up. */
+unsigned int rem_frames_dirty_max(void)
+{
+	return dirty_max;
+}
+
+/**
+ * rem_frame_take - get a frame for a page
+ * @home: the page. The frame owns a reference of it, which the caller takes later,
+ *	as a page with one more cannot move, or calls rem_frame_leave().
+ *
+ * From now on Go fills the frame from its home.
+ *
+ * Return: the frame, locked, with one reference, clean; NULL if none is free.
+ */
+struct page *rem_frame_take(struct page *home)
+{
+	struct page *frame = NULL;
+	unsigned int number;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&lock, flags);
+	if (first_free) {
+		number = first_free - 1;
+		first_free = frames[number].next;
+		frames[number].home = home;
+		used_count++;
+		frame = frame_of(number);
+	}
+	raw_spin_unlock_irqrestore(&lock, flags);
+	if (frame)
+		zone_device_page_init(frame);
+	return frame;
+}
+
+/** rem_frame_home - Return: where a frame's page is when it is not in DRAM. */
+struct page *rem_frame_home(struct page *frame)
+{
+	return frames[number_of(frame)].home;
+}
+
+/**
+ * rem_frame_leave - the page of a frame moves to its home, which has its content
+ * @frame: locked, clean, mapped nowhere
+ *
+ * Return: the home, with the frame's reference of it.
+ */
+struct page *rem_frame_leave(struct page *frame)
+{
+	unsigned int number = number_of(frame);
+	struct page *home = frames[number].home;
+
+	WRITE_ONCE(frames[number].home, NULL);
+	return home;
+}
+
+/** rem_frame_is_dirty - Return: whether a frame may differ from its home. */
+bool rem_frame_is_dirty(struct page *frame)
+{
+	return test_bit(number_of(frame), dirty);
+}
+
+/**
+ * rem_frame_soil - a frame may differ from its home from now on
+ * @frame: in use, with all its content
+ *
+ * Context: any.
+ * Return: false if it may not: a Stop could not copy one more home.
+ */
+bool rem_frame_soil(struct page *frame)
+{
+	unsigned int number = number_of(frame);
+
+	if (test_bit(number, dirty))
+		return true;
+	if (atomic_inc_return(&dirty_count) > READ_ONCE(dirty_max)) {
+		atomic_dec(&dirty_count);
+		return false;
+	}
+	/* Callers have the frame's lock. */
+	set_bit(number, dirty);
+	return true;
+}
+
+/** rem_frame_cleaned - a frame that cannot be written now was copied home */
+void rem_frame_cleaned(struct page *frame)
+{
+	/* The copy comes first. */
+	smp_mb__before_atomic();
+	if (test_and_clear_bit(number_of(frame), dirty))
+		atomic_dec(&dirty_count);
+}
+
+/**
+ * rem_frame_next_dirty - walk over the dirty frames
+ * @cursor: begins at 0
+ *
+ * Return: the next one, with a reference; NULL after the last one.
+ */
+struct page *rem_frame_next_dirty(unsigned int *cursor)
+{
+	struct page *frame;
+	unsigned int number;
+
+	for (;;) {
+		number = find_next_bit(dirty, frame_count, *cursor);
+		if (number >= frame_count)
+			return NULL;
+		*cursor = number + 1;
+		frame = frame_of(number);
+		if (get_page_unless_zero(frame))
+			return frame;
+	}
+}
+
+/** rem_mixed_stop_begin - before any CPU calls rem_mixed_stop(). Context: one CPU. */
+void rem_mixed_stop_begin(void)
+{
+	atomic_set(&stop_next, 0);
+	atomic_set(&stop_copied, 0);
+}
+
+/**
+ * rem_mixed_stop - Stop: copy dirty frames home, each CPU a share of them
+ *
+ * Before the CPU's last write-back of its caches. They stay dirty.
+ *
+ * Context: interrupts off, no device masters the bus, no CPU runs programs.
+ */
+void rem_mixed_stop(void)
+{
+	unsigned int words = BITS_TO_LONGS(frame_count);
+	unsigned int word, bit, copied = 0;
+
+	while ((word = atomic_inc_return(&stop_next) - 1) < words) {
+		for_each_set_bit(bit, &dirty[word], BITS_PER_LONG) {
+			unsigned int number = word * BITS_PER_LONG + bit;
+
+			copy_page(page_address(frames[number].home),
+				  page_address(frame_of(number)));
+			copied++;
+		}
+	}
+	atomic_add(copied, &stop_copied);
+}
+
+/** rem_mixed_stopped - all dirty frames are home. Context: one CPU, as above. */
+void rem_mixed_stopped(void)
+{
+	if (frame_count)
+		rem_event(REM_EVENT_STOP_DRAM, atomic_read(&stop_copied));
+}
+
+/**
+ * rem_mixed_go - Go: DRAM gets back what the power cut took from it
+ *
+ * All at once: to find and change the page-table entries of a page, so that it comes
+ * back with its first use, takes longer than to copy it.
+ *
+ * Context: boot CPU, interrupts off, before any device masters the bus and before other
+ * CPUs run programs.
+ */
+void notrace rem_mixed_go(void)
+{
+	unsigned int number, copied = 0;
+
+	for (number = 0; number < frame_count; number++) {
+		struct page *home = frames[number].home;
+
+		if (!home)
+			continue;
+		copy_page(page_address(frame_of(number)), page_address(home));
+		copied++;
+	}
+	if (frame_count)
+		rem_event(REM_EVENT_GO_DRAM, copied);
+}
+
+/** rem_mixed_bound_ns - Return: what copying home adds to a Stop at most. */
+u64 rem_mixed_bound_ns(void)
+{
+	return dirty_max * copy_ns;
+}
+
+static bool __init has_page(u64 start, u64 bytes)
+{
+	return region_intersects(start, bytes, IORESOURCE_SYSTEM_RAM,
+				 IORES_DESC_NONE) != REGION_DISJOINT;
+}
+
+static int __init take_range(u64 start, u64 end)
+{
+	struct dev_pagemap *map;
+	void *addr;
+
+	start = ALIGN(max_t(u64, start, LOW_BYTES), SUBSECTION_SIZE);
+	/* Firmware may take so much more of it at one boot than at another. */
+	end = end > REM_DRAM_TOLERANCE_BYTES ? end - REM_DRAM_TOLERANCE_BYTES : 0;
+	end = ALIGN_DOWN(end, SUBSECTION_SIZE);
+	if (start >= end || map_count == RANGES_MAX)
+		return 0;
+	if (has_page(start, end - start))
+		return -EBUSY;
+	map = kzalloc(sizeof(*map), GFP_KERNEL);
+	if (!map)
+		return -ENOMEM;
+	map->type = MEMORY_DEVICE_COHERENT;
+	map->range.start = start;
+	map->range.end = end - 1;
+	map->nr_range = 1;
+	map->ops = &ops;
+	map->owner = rem_frames_owner();
+	addr = memremap_pages(map, NUMA_NO_NODE);
+	if (IS_ERR(addr)) {
+		kfree(map);
+		return PTR_ERR(addr);
+	}
+	map_first[map_count] = frame_count;
+	maps[map_count++] = map;
+	frame_count += PHYS_PFN(end - start);
+	return 0;
+}
+
+/* How long one frame takes; a busy host may make it look longer, not shorter. */
+static int __init time_copies(void)
+{
+	struct page *home = alloc_page(GFP_KERNEL);
+	u64 begin, ticks;
+	unsigned int i;
+
+	if (!home)
+		return -ENOMEM;
+	begin = rdtsc_ordered();
+	for (i = 0; i < PROBES; i++)
+		copy_page(page_address(home),
+			  page_address(frame_of(i % frame_count)));
+	ticks = rdtsc_ordered() - begin;
+	__free_page(home);
+	copy_ns = max(mul_u64_u32_div(ticks, 2 * NSEC_PER_MSEC / PROBES,
+				      max(tsc_khz, 1u)), 1ull);
+	return 0;
+}
+
+/* Half of what the supply has left over, as devices may come. */
+static void __init choose_dirty_max(void)
+{
+	u64 hold_up_ns = rem_budget_hold_up_ns(), bound_ns = rem_budget_bound_ns();
+	u64 left_ns = hold_up_ns > bound_ns ? hold_up_ns - bound_ns : 0;
+
+	dirty_max = frame_count;
+	if (hold_up_ns)
+		dirty_max = min_t(u64, dirty_max, div64_u64(left_ns / 2, copy_ns));
+}
+
+/**
+ * rem_frames_open - take the DRAM that memtype=mixed keeps from the kernel
+ *
+ * Return: 0, or a negative errno: then there is none.
+ */
+int __init rem_frames_open(void)
+{
+	unsigned int index = 0, number;
+	u64 start, end;
+	int err = 0;
+
+	while (!err && memory_kinds_dram(&index, &start, &end))
+		err = take_range(start, end);
+	if (!frame_count)
+		return err ?: -ENODEV;
+	frames = vzalloc(array_size(frame_count, sizeof(*frames)));
+	dirty = vzalloc(BITS_TO_LONGS(frame_count) * sizeof(*dirty));
+	if (!frames || !dirty) {
+		frame_count = 0;
+		return -ENOMEM;
+	}
+	for (number = frame_count; number; number--)
+		push_free(number - 1);
+	err = time_copies();
+	if (!err)
+		choose_dirty_max();
+	return err;
+}

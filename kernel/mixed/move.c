@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Pages change their place: up, from NVRAM into a frame of DRAM, and down, to the home
+ * that they have kept. Both are the kernel's migration to and from device memory
+ * (mm/migrate_device.c), so page tables, reverse mappings and charges are its own.
+ *
+ * A clean frame is a page that no process has for itself (PageAnonExclusive), as after
+ * fork(): no page-table entry of it is or becomes writable before the kernel asks
+ * rem_mixed_may_write(), in wp_can_reuse_anon_folio(). So it does not matter by which
+ * of the many ways a page becomes writable: all of them need an exclusive page.
+ */
+#include <linux/migrate.h>
+#include <linux/mm.h>
+#include <linux/mmu_notifier.h>
+#include <linux/pagemap.h>
+#include <linux/rmap.h>
+
+#include "mixed.h"
+
+/* A page that moves up gets a frame with its content. */
+static unsigned long fill_frame(unsigned long src)
+{
+	struct page *page = migrate_pfn_to_page(src), *frame;
+
+	if (!(src & MIGRATE_PFN_MIGRATE) || !page)
+		return 0;
+	frame = rem_frame_take(page);
+	if (!frame)
+		return 0;
+	copy_page(page_address(frame), page_address(page));
+	/* Programs that could write the page can write the frame, without a fault. */
+	if (!rem_frame_soil(frame)) {
+		rem_frame_leave(frame);
+		unlock_page(frame);
+		put_page(frame);
+		return 0;
+	}
+	return migrate_pfn(page_to_pfn(frame));
+}
+
+static void settle_up(unsigned long src, unsigned long dst)
+{
+	struct page *page = migrate_pfn_to_page(src);
+	struct page *frame = migrate_pfn_to_page(dst);
+
+	if (!frame)
+		return;
+	if (src & MIGRATE_PFN_MIGRATE) {
+		/* It stays allocated, and nobody else knows it. */
+		get_page(page);
+		rem_heat_moved(page, frame);
+		/* migrate_vma_finalize() drops its own. */
+		get_page(frame);
+	} else {
+		rem_frame_cleaned(frame);
+		rem_frame_leave(frame);
+	}
+}
+
+/**
+ * rem_move_up - move pages to DRAM
+ * @move: room for the call
+ * @vma: where they are mapped
+ * @start: address of the first one
+ * @pages: how many; at most REM_MOVE_MAX
+ *
+ * Pages that are pinned, locked or not anonymous stay where they are, and so do all that
+ * find no frame.
+ *
+ * Context: process, with the mmap lock.
+ * Return: how many have moved.
+ */
+unsigned int rem_move_up(struct rem_move *move, struct vm_area_struct *vma,
+			 unsigned long start, unsigned int pages)
+{
+	struct migrate_vma migrate = {
+		.vma = vma,
+		.start = start,
+		.end = start + (unsigned long)pages * PAGE_SIZE,
+		.src = move->src,
+		.dst = move->dst,
+		.flags = MIGRATE_VMA_SELECT_SYSTEM,
+		.pgmap_owner = rem_frames_owner(),
+	};
+	unsigned int i, moved = 0;
+
+	if (migrate_vma_setup(&migrate))
+		return 0;
+	for (i = 0; i < migrate.npages; i++)
+		move->dst[i] = fill_frame(move->src[i]);
+	migrate_vma_pages(&migrate);
+	for (i = 0; i < migrate.npages; i++)
+		settle_up(move->src[i], move->dst[i]);
+	migrate_vma_finalize(&migrate);
+	for (i = 0; i < migrate.npages; i++) {
+		struct page *frame = migrate_pfn_to_page(move->dst[i]);
+
+		if (!frame || !(move->src[i] & MIGRATE_PFN_MIGRATE))
+			continue;
+		/* Migration entries are gone, which tell by it what they count as. */
+		migrate_pfn_to_page(move->src[i])->mapping = NULL;
+		rem_frame_clean(frame);
+		put_page(frame);
+		moved++;
+	}
+	atomic64_add(moved, &rem_mixed_counts.promoted);
+	return moved;
+}
+
+/* A page that moves down finds its content at home, or brings it. */
+static unsigned long fill_home(unsigned long src)
+{
+	struct page *frame = migrate_pfn_to_page(src), *home;
+
+	if (!(src & MIGRATE_PFN_MIGRATE) || !frame)
+		return 0;
+	home = rem_frame_home(frame);
+	if (!home || !trylock_page(home))
+		return 0;
+	if (rem_frame_is_dirty(frame)) {
+		copy_page(page_address(home), page_address(frame));
+		atomic64_inc(&rem_mixed_counts.copied);
+	}
+	return migrate_pfn(page_to_pfn(home));
+}
+
+/* One that could not move is mapped again, and may be written: it stays dirty. */
+static void settle_down(unsigned long src, unsigned long *dst)
+{
+	struct page *frame = migrate_pfn_to_page(src);
+	struct page *home = migrate_pfn_to_page(*dst);
+
+	if (!home)
+		return;
+	if (src & MIGRATE_PFN_MIGRATE) {
+		rem_heat_moved(frame, home);
+		rem_frame_cleaned(frame);
+		rem_frame_leave(frame);
+		return;
+	}
+	unlock_page(home);
+	*dst = 0;
+}
+
+/**
+ * rem_move_down - move pages from DRAM to their homes
+ * @move: room for the call
+ * @vma: where they are mapped
+ * @start: address of the first one
+ * @pages: how many; at most REM_MOVE_MAX
+ *
+ * Context: process, with the mmap lock.
+ * Return: how many have moved.
+ */
+unsigned int rem_move_down(struct rem_move *move, struct vm_area_struct *vma,
+			   unsigned long start, unsigned int pages)
+{
+	struct migrate_vma migrate = {
+		.vma = vma,
+		.start = start,
+		.end = start + (unsigned long)pages * PAGE_SIZE,
+		.src = move->src,
+		.dst = move->dst,
+		.flags = MIGRATE_VMA_SELECT_DEVICE_COHERENT,
+		.pgmap_owner = rem_frames_owner(),
+	};
+	unsigned int i, moved = 0;
+
+	if (migrate_vma_setup(&migrate))
+		return 0;
+	for (i = 0; i < migrate.npages; i++)
+		move->dst[i] = fill_home(move->src[i]);
+	migrate_vma_pages(&migrate);
+	for (i = 0; i < migrate.npages; i++) {
+		settle_down(move->src[i], &move->dst[i]);
+		if (move->dst[i])
+			moved++;
+	}
+	migrate_vma_finalize(&migrate);
+	atomic64_add(moved, &rem_mixed_counts.demoted);
+	return moved;
+}
+
+/* Of one mapping of a frame: nobody can write by it, or it stays as it is. */
+static bool protect(struct folio *folio, struct vm_area_struct *vma,
+		    unsigned long address, void *arg)
+{
+	DEFINE_FOLIO_VMA_WALK(walk, folio, vma, address, 0);
+	struct mmu_notifier_range range;
+	bool *all = arg;
+
+	mmu_notifier_range_init(&range, MMU_NOTIFY_CLEAR, 0, vma->vm_mm, address,
+				address + PAGE_SIZE);
+	mmu_notifier_invalidate_range_start(&range);
+	while (page_vma_mapped_walk(&walk)) {
+		bool exclusive = PageAnonExclusive(&folio->page);
+		pte_t pte = ptep_get(walk.pte);
+
+		if (!pte_write(pte) && !exclusive)
+			continue;
+		/* As in mm/ksm.c: a fast get_user_pages() is either seen or fails. */
+		pte = ptep_clear_flush(vma, walk.address, walk.pte);
+		if (folio_ref_count(folio) != folio_mapcount(folio) + 1 ||
+		    (exclusive &&
+		     folio_try_share_anon_rmap_pte(folio, &folio->page)))
+			*all = false;
+		else
+			pte = pte_wrprotect(pte);
+		set_pte_at(vma->vm_mm, walk.address, walk.pte, pte);
+	}
+	mmu_notifier_invalidate_range_end(&range);
+	return *all;
+}
+
+/**
+ * rem_frame_clean - copy a dirty frame home, and keep it
+ * @frame: in use; the caller has a reference
+ *
+ * The next store to it is a fault. A frame that a device or another task uses just now
+ * stays dirty.
+ *
+ * Context: process.
+ * Return: whether it is clean.
+ */
+bool rem_frame_clean(struct page *frame)
+{
+	struct folio *folio = page_folio(frame);
+	bool all = true;
+	struct rmap_walk_control walk = { .rmap_one = protect, .arg = &all };
+	struct page *home;
+
+	if (!folio_trylock(folio))
+		return false;
+	home = rem_frame_home(frame);
+	if (home && folio_test_anon(folio) && rem_frame_is_dirty(frame)) {
+		rmap_walk(folio, &walk);
+		/* Who shares it reads it, or has a reference. */
+		all &= folio_ref_count(folio) == folio_mapcount(folio) + 1;
+		if (all) {
+			copy_page(page_address(home), page_address(frame));
+			rem_frame_cleaned(frame);
+			atomic64_inc(&rem_mixed_counts.cleaned);
+		}
+	}
+	all = !rem_frame_is_dirty(frame);
+	folio_unlock(folio);
+	return all;
+}
+
+/**
+ * rem_mixed_write - the first store to a frame since it was clean
+ * @folio: a page of device memory; locked, mapped once
+ *
+ * Return: false if the program has to get a copy in NVRAM.
+ */
+bool rem_mixed_write(struct folio *folio)
+{
+	if (folio->page.pgmap->owner != rem_frames_owner())
+		return true;
+	atomic64_inc(&rem_mixed_counts.written);
+	if (rem_frame_soil(&folio->page))
+		return true;
+	atomic64_inc(&rem_mixed_counts.over);
+	return false;
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * memtype=mixed: the thread that moves pages, and what administrators see and choose:
+ * /sys/kernel/remanence/dram.
+ *
+ *   off      no DRAM is used, and why
+ *   on       hot pages move up, cold ones down
+ *   empty    an administrator wants it: all go home
+ */
+#include <linux/capability.h>
+#include <linux/kobject.h>
+#include <linux/kthread.h>
+#include <linux/mm.h>
+#include <linux/moduleparam.h>
+#include <linux/printk.h>
+#include <linux/slab.h>
+#include <linux/sysfs.h>
+#include <linux/wait.h>
+#include <asm/memory_kinds.h>
+
+#include "../machine.h"
+#include "mixed.h"
+
+#undef MODULE_PARAM_PREFIX
+#define MODULE_PARAM_PREFIX "remanence."
+
+DEFINE_STATIC_KEY_FALSE(rem_mixed_key);
+
+static unsigned int scan_ms = 1000;
+module_param_named(dram_scan_ms, scan_ms, uint, 0644);
+MODULE_PARM_DESC(dram_scan_ms, "time between two looks at what is hot");
+
+/* Cleaning begins above it, so that programs that write find room. */
+#define DIRTY_LOW(max) ((max) / 2)
+
+static bool empty;
+static const char *off_because = "memtype=mixed was not given";
+static bool is_on;
+
+static void clean_some(void)
+{
+	unsigned int low = DIRTY_LOW(rem_frames_dirty_max()), cursor = 0;
+	struct page *frame;
+
+	while (rem_frames_dirty_count() > low) {
+		frame = rem_frame_next_dirty(&cursor);
+		if (!frame)
+			break;
+		rem_frame_clean(frame);
+		put_page(frame);
+		cond_resched();
+	}
+}
+
+static int run(void *data)
+{
+	struct rem_move *move = data;
+
+	for (;;) {
+		rem_heat_scan(move, READ_ONCE(empty));
+		clean_some();
+		schedule_timeout_idle(msecs_to_jiffies(max(READ_ONCE(scan_ms), 1u)));
+	}
+	return 0;
+}
+
+static ssize_t state_show(struct kobject *kobj, struct kobj_attribute *attr,
+			  char *buf)
+{
+	if (!is_on)
+		return sysfs_emit(buf, "off: %s\n", off_because);
+	return sysfs_emit(buf, "%s\n", READ_ONCE(empty) ? "empty" : "on");
+}
+
+static ssize_t state_store(struct kobject *kobj, struct kobj_attribute *attr,
+			   const char *text, size_t bytes)
+{
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	if (!is_on)
+		return -ENODEV;
+	if (sysfs_streq(text, "empty"))
+		WRITE_ONCE(empty, true);
+	else if (sysfs_streq(text, "on"))
+		WRITE_ONCE(empty, false);
+	else
+		return -EINVAL;
+	return bytes;
+}
+
+static ssize_t counts_show(struct kobject *kobj, struct kobj_attribute *attr,
+			   char *buf)
+{
+	struct rem_mixed_counts *counts = &rem_mixed_counts;
+
+	return sysfs_emit(buf,
+			  "frames %u\nused %u\ndirty %u\ndirty_max %u\nlevel %u\n"
+			  "promoted %llu\ndemoted %llu\ncopied %llu\ncleaned %llu\n"
+			  "written %llu\nover %llu\nscanned %llu\nscans %llu\n"
+			  "bound_ns %llu\n",
+			  rem_frames_count(), rem_frames_used(),
+			  rem_frames_dirty_count(), rem_frames_dirty_max(),
+			  rem_heat_level(),
+			  (u64)atomic64_read(&counts->promoted),
+			  (u64)atomic64_read(&counts->demoted),
+			  (u64)atomic64_read(&counts->copied),
+			  (u64)atomic64_read(&counts->cleaned),
+			  (u64)atomic64_read(&counts->written),
+			  (u64)atomic64_read(&counts->over),
+			  (u64)atomic64_read(&counts->scanned),
+			  (u64)atomic64_read(&counts->scans),
+			  rem_mixed_bound_ns());
+}
+
+static struct kobj_attribute state_attr = __ATTR_RW(state);
+static struct kobj_attribute counts_attr = __ATTR_RO(counts);
+
+static struct attribute *attrs[] = { &state_attr.attr, &counts_attr.attr, NULL };
+
+static const struct attribute_group group = { .name = "dram", .attrs = attrs };
+
+static int __init begin(void)
+{
+	struct rem_move *move = kzalloc(sizeof(*move), GFP_KERNEL);
+	struct task_struct *thread;
+	int err = move ? rem_heat_open() : -ENOMEM;
+
+	if (err)
+		return err;
+	static_branch_enable(&rem_mixed_key);
+	thread = kthread_run(run, move, "rem_dram");
+	return PTR_ERR_OR_ZERO(thread);
+}
+
+static int __init open_frames(void)
+{
+	unsigned int index = 0;
+	u64 start, end;
+	int err;
+
+	if (!memory_kinds_dram(&index, &start, &end))
+		return -ENODEV;
+	off_because = "no Stop would save it";
+	if (READ_ONCE(rem.state) != REM_ARMED)
+		return -EOPNOTSUPP;
+	off_because = "there is no memory for its tables, or none of it";
+	err = rem_frames_open() ?: begin();
+	/* The bound of a Stop has grown. */
+	rem_promise_update();
+	return err;
+}
+
+/* After Stop, which then is armed, and knows what its supply has left over. */
+static int __init rem_mixed_init(void)
+{
+	struct kobject *dir = rem_sysfs_dir();
+	int err = open_frames();
+
+	is_on = !err;
+	if (!err)
+		pr_info("remanence: %u MiB of DRAM, %u of %u pages may differ from NVRAM\n",
+			rem_frames_count() >> (20 - PAGE_SHIFT),
+			rem_frames_dirty_max(), rem_frames_count());
+	else if (err != -ENODEV)
+		pr_err("remanence: DRAM is not used: %s: %pe\n", off_because,
+		       ERR_PTR(err));
+	return dir ? sysfs_create_group(dir, &group) : 0;
+}
+late_initcall_sync(rem_mixed_init);

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A machine whose DRAM caches its NVRAM, and programs in it that would notice an old page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lab.errors import RemError
+from lab.machine import Machine
+from lab.paths import repo_dir
+from lab.testbed.machines import make_config
+from lab.testbed.pm_guest import sh
+from lab.testbed.waiting import wait_until
+from lab.verdict import BrokenError
+
+MIB_BYTES = 1 << 20
+PAGE_BYTES = 4096
+SYSFS = "/sys/kernel/remanence/dram"
+# Of DRAM, what is not a cache: what firmware and the loader use, and may use (kernel/mixed).
+NOT_CACHE_BYTES = 32 * MIB_BYTES
+SCAN_MS = 200
+BOOT_LIMIT_S = 240.0
+MOVE_LIMIT_S = 120.0
+ROUND_LIMIT_S = 60.0
+PROGRAM = "/usr/local/bin/working_set"
+
+
+@contextmanager
+def mixed_guest(
+    name: str, cache_bytes: int, words: str = "", kernel: Path | None = None, **changes: Any
+) -> Iterator[Machine]:
+    """Booted, with working_set; destroyed at the end. *words* are of the kernel's line."""
+    config = make_config(name, changes.pop("cpus", 2), changes.pop("stop_mode", None), kernel)
+    line = f"remanence.dram_scan_ms={SCAN_MS} {words}".strip()
+    config = replace(
+        config,
+        memtype="mixed",
+        dram_bytes=NOT_CACHE_BYTES + cache_bytes,
+        cmdline_extra=line,
+        **changes,
+    )
+    with Machine.create(config, destroy_on_exit=True) as machine:
+        machine.boot()
+        machine.wait_up(BOOT_LIMIT_S)
+        install(machine)
+        yield machine
+
+
+def install(machine: Machine) -> None:
+    machine.guest.put(repo_dir() / "lab" / "testbed" / "working_set.c", "/tmp/working_set.c")
+    sh(machine, f"gcc -O2 -o {PROGRAM} /tmp/working_set.c")
+
+
+def state(machine: Machine) -> str:
+    return sh(machine, f"cat {SYSFS}/state").stdout.strip()
+
+
+def counts(machine: Machine) -> dict[str, int]:
+    """What /sys/kernel/remanence/dram/counts has."""
+    lines = sh(machine, f"cat {SYSFS}/counts").stdout.splitlines()
+    return {name: int(value) for name, value in (line.split() for line in lines)}
+
+
+@dataclass(frozen=True)
+class WorkingSet:
+    """A program of lab/testbed/working_set.c that runs in the guest."""
+
+    machine: Machine
+    name: str
+
+    @classmethod
+    def start(
+        cls, machine: Machine, name: str, pages: int, hot: int, pause_us: int = 0
+    ) -> WorkingSet:
+        one = cls(machine, name)
+        command = f"{PROGRAM} {pages} {hot} {one.progress} {pause_us}"
+        sh(
+            machine,
+            f"setsid sh -c '{command} 2>{one.errors}; echo ended $? >>{one.errors}'"
+            " >/dev/null </dev/null 2>&1 &",
+        )
+        one.wait_rounds(2)
+        return one
+
+    @property
+    def progress(self) -> str:
+        return f"/run/{self.name}.round"
+
+    @property
+    def errors(self) -> str:
+        return f"/run/{self.name}.errors"
+
+    def round(self) -> int:
+        """The last round that ended without a difference."""
+        text = sh(self.machine, f"cat {self.progress} 2>/dev/null || echo 0").stdout.strip()
+        return int(text or 0)
+
+    def check(self) -> None:
+        """Raise BrokenError if it has found a page with an old content."""
+        text = sh(self.machine, f"cat {self.errors}").stdout.strip()
+        if text:
+            raise BrokenError("promises-broken", f"{self.name}: {text}")
+
+    def wait_rounds(self, rounds: int) -> None:
+        """Wait until so many more have ended, all without a difference."""
+        goal = self.round() + rounds
+
+        def gone_on() -> bool:
+            self.check()
+            return self.round() >= goal
+
+        wait_until(gone_on, f"{self.name} to go on", ROUND_LIMIT_S)
+
+    def stop(self) -> None:
+        # Not the shell that looks for it.
+        sh(self.machine, f"pkill -KILL -f '[w]orking_set [0-9 ]*{self.progress}' || true")
+
+
+def wait_count(machine: Machine, name: str, least: int, limit_s: float = MOVE_LIMIT_S) -> int:
+    """Wait until a count is large enough. Return it."""
+    found = 0
+
+    def enough() -> bool:
+        nonlocal found
+        found = counts(machine)[name]
+        return found >= least
+
+    try:
+        wait_until(enough, f"{name} to be {least}", limit_s)
+    except RemError as error:
+        raise type(error)(f"{error.message}: {counts(machine)}") from error
+    return found

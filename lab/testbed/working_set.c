@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+/*
+ * A program that would notice a page with an old content.
+ *
+ *     working_set PAGES HOT PROGRESS [pause_us]
+ *
+ * It has PAGES anonymous pages. In each round it uses the first HOT of them: each is either
+ * written, every fourth round, or checked whole. What a page has to hold follows from its
+ * number and that of the round, so no table tells it that could be as old as the page.
+ * A few of the others are checked, too; every sixteenth round a child that shares all of
+ * them checks them; and one hot page goes through a pipe and an unlinked file and back, so
+ * that the kernel reads and writes it as well. The number of the round is written to
+ * PROGRESS after each. It ends with a line on stderr, and exit code 1, at the first
+ * difference.
+ */
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { WORDS = 4096 / sizeof(uint64_t), EVERY = 4, SAMPLES = 64, CHILD_EVERY = 16 };
+
+static uint64_t (*pages)[WORDS];
+static uint64_t count, hot;
+
+static uint64_t word_of(uint64_t page, uint64_t version, uint64_t i)
+{
+	uint64_t x = (page << 40) ^ (version << 10) ^ i;
+
+	x ^= x >> 31;
+	x *= 0x9e3779b97f4a7c15u;
+	return x ^ (x >> 29);
+}
+
+/* The last round in which a page was written. */
+static uint64_t version_of(uint64_t page, uint64_t round)
+{
+	uint64_t since = (round + page) % EVERY;
+
+	return page < hot && round > since ? round - since : 0;
+}
+
+static void fill(uint64_t page, uint64_t version)
+{
+	for (uint64_t i = 0; i < WORDS; i++)
+		pages[page][i] = word_of(page, version, i);
+}
+
+static void check(uint64_t page, uint64_t version, uint64_t round, const char *who)
+{
+	for (uint64_t i = 0; i < WORDS; i++) {
+		if (pages[page][i] == word_of(page, version, i))
+			continue;
+		fprintf(stderr, "WRONG: %s: page %lu, word %lu, round %lu: not version %lu\n", who,
+			page, i, round, version);
+		exit(1);
+	}
+}
+
+static void check_all(uint64_t round, const char *who)
+{
+	for (uint64_t page = 0; page < count; page++)
+		check(page, version_of(page, round), round, who);
+}
+
+/* A child has the same pages until one of the two writes. */
+static void check_in_child(uint64_t round)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child < 0) {
+		perror("fork");
+		exit(2);
+	}
+	if (!child) {
+		check_all(round, "child");
+		fill(round % count, 0); /* a copy of its own */
+		check(round % count, 0, round, "child's own");
+		_exit(0);
+	}
+	if (waitpid(child, &status, 0) != child || status)
+		exit(1);
+}
+
+/* The kernel reads a page, and writes another one: the content of the first goes to the
+ * second, and back after that has lost its own.
+ */
+static void through_kernel(uint64_t round, int file)
+{
+	uint64_t page = round * 7 % hot;
+	uint64_t version = version_of(page, round);
+
+	if (pwrite(file, pages[page], sizeof(*pages), 0) != sizeof(*pages)) {
+		perror("pwrite");
+		exit(2);
+	}
+	memset(pages[page], 0xff, sizeof(*pages));
+	if (pread(file, pages[page], sizeof(*pages), 0) != sizeof(*pages)) {
+		perror("pread");
+		exit(2);
+	}
+	check(page, version, round, "through the kernel");
+}
+
+static void report(int progress, uint64_t round)
+{
+	char text[32];
+	int bytes = snprintf(text, sizeof(text), "%020lu\n", round);
+
+	if (pwrite(progress, text, bytes, 0) != bytes) {
+		perror("progress");
+		exit(2);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t round, page, seed = 1;
+	unsigned int pause_us;
+	int progress, file;
+	char name[] = "/tmp/working-set.XXXXXX";
+
+	if (argc < 4)
+		return 2;
+	count = strtoull(argv[1], NULL, 10);
+	hot = strtoull(argv[2], NULL, 10);
+	pause_us = argc > 4 ? strtoul(argv[4], NULL, 10) : 0;
+	progress = open(argv[3], O_CREAT | O_WRONLY | O_TRUNC, 0644);
+	file = mkstemp(name);
+	pages = mmap(NULL, count * sizeof(*pages), PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (progress < 0 || file < 0 || pages == MAP_FAILED || !hot || hot > count) {
+		perror("working_set");
+		return 2;
+	}
+	unlink(name);
+	for (page = 0; page < count; page++)
+		fill(page, 0);
+	for (round = 1;; round++) {
+		for (page = 0; page < hot; page++) {
+			if (version_of(page, round) == round)
+				fill(page, round);
+			else
+				check(page, version_of(page, round), round, "hot");
+		}
+		for (int i = 0; i < SAMPLES && hot < count; i++) {
+			seed = seed * 6364136223846793005u + 1442695040888963407u;
+			page = hot + (seed >> 33) % (count - hot);
+			check(page, 0, round, "cold");
+		}
+		through_kernel(round, file);
+		if (round % CHILD_EVERY == 0)
+			check_in_child(round);
+		report(progress, round);
+		if (pause_us)
+			usleep(pause_us);
+	}
+}

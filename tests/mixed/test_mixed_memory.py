@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim (The Age of Core Memory, section 4, recommendation 4): DRAM caches main memory that is
+NVRAM, and no power failure loses what only DRAM had.
+
+Method: programs that know what each of their pages has to hold, from the number of the round alone
+(lab/testbed/working_set.c), work on more memory than DRAM has while the power is cut. DRAM is
+volatile: QEMU's process is killed, and the next one has zeros there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from lab.machine import Machine
+from lab.testbed.machines import make_config
+from lab.testbed.mixed_guest import (
+    BOOT_LIMIT_S,
+    SYSFS,
+    WorkingSet,
+    counts,
+    install,
+    mixed_guest,
+    state,
+    wait_count,
+)
+from lab.testbed.pm_guest import kernel_complaints, sh
+from tests.support.claims import machine_name, warnings
+from tests.support.mixed_checks import (
+    CACHE_BYTES,
+    CHECKS,
+    FITS,
+    PAGES,
+    TOO_MANY,
+    Check,
+    bound_is_kept,
+    cut_and_resume,
+    goes_on,
+    stores_survive,
+    working,
+)
+
+pytestmark = [pytest.mark.full, pytest.mark.in_turn, pytest.mark.timeout(900)]
+
+# A busy host makes a Stop of an emulated machine long: its bound must not be missed for that.
+PREEMPT_OFF_US = 2_000_000
+# Room for some hundred pages at the time that a copy takes under emulation.
+LEFT_US = 8_000
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    with mixed_guest(machine_name("mixed"), CACHE_BYTES) as made:
+        yield made
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=[check.__name__ for check in CHECKS])
+def test_rule_holds(machine: Machine, check: Check) -> None:
+    check(machine)
+    assert state(machine) == "on"
+    assert not kernel_complaints(machine)
+
+
+def test_several_programs_go_on_over_several_cuts(machine: Machine) -> None:
+    first = WorkingSet.start(machine, "first", PAGES, FITS)
+    second = WorkingSet.start(machine, "second", 2 * TOO_MANY, TOO_MANY)
+    third = WorkingSet.start(machine, "third", PAGES, FITS // 4, pause_us=20_000)
+    try:
+        for _ in range(3):
+            for one in (first, second, third):
+                goes_on(one, 8)
+            cut = cut_and_resume(machine)
+            assert cut.copied and cut.filled
+        for one in (first, second, third):
+            goes_on(one, 8)
+    finally:
+        for one in (first, second, third):
+            one.stop()
+    assert not warnings(machine)
+
+
+@pytest.mark.parametrize("words", ["on please", "", "off"])
+def test_state_that_is_not_known_is_refused(machine: Machine, words: str) -> None:
+    done = sh(machine, f"printf '{words}\\n' >{SYSFS}/state", check=False)
+    assert done.status and "Invalid argument" in done.stderr
+    assert state(machine) == "on"
+
+
+def test_portable_path_copies_home_too() -> None:
+    with mixed_guest(machine_name("mixed-dpm"), CACHE_BYTES, stop_mode="dpm") as machine:
+        stores_survive(machine)
+        assert not warnings(machine)
+
+
+def test_short_hold_up_bounds_what_may_differ() -> None:
+    """Programs that store to more pages get the others in NVRAM."""
+    words = (
+        f"remanence.preempt_off_us={PREEMPT_OFF_US} remanence.hold_up_us={PREEMPT_OFF_US + LEFT_US}"
+    )
+    with mixed_guest(machine_name("mixed-bound"), CACHE_BYTES, words) as machine:
+        most = counts(machine)["dirty_max"]
+        assert 0 < most < FITS, "the test needs a bound that its program would pass"
+        bound_is_kept(machine)
+        assert counts(machine)["over"], "no store was refused: the bound was not met"
+        assert sh(machine, "cat /sys/kernel/remanence/status").stdout.strip() == "armed"
+
+
+def test_less_dram_at_the_next_boot_is_another_machine() -> None:
+    with mixed_guest(machine_name("mixed-less"), CACHE_BYTES) as machine:
+        with working(machine, "less"):
+            machine.guest.close()
+            machine.cut()
+            less_bytes = machine.config.dram_size_bytes - CACHE_BYTES
+            machine.config = replace(machine.config, dram_bytes=less_bytes)
+            machine.boot()
+            machine.wait_up(BOOT_LIMIT_S)
+        note = sh(machine, "cat /sys/kernel/remanence/last_boot").stdout
+        assert "memory" in note
+        assert state(machine).startswith("off: ")
+
+
+def test_without_the_word_dram_is_left_alone() -> None:
+    config = make_config(machine_name("mixed-off"))
+    with Machine.create(config, destroy_on_exit=True) as machine:
+        machine.boot()
+        machine.wait_up(BOOT_LIMIT_S)
+        assert state(machine) == "off: memtype=mixed was not given"
+        done = sh(machine, f"echo on >{SYSFS}/state", check=False)
+        assert done.status and "No such device" in done.stderr
+        install(machine)
+        one = WorkingSet.start(machine, "off", 2000, 500)
+        one.wait_rounds(5)
+        assert counts(machine)["frames"] == counts(machine)["promoted"] == 0
+
+
+def test_memory_that_runs_short_takes_cold_pages_from_dram(machine: Machine) -> None:
+    """Programs that need more than is free end nothing: homes are not taken for free memory."""
+    with working(machine, "short"):
+        before = counts(machine)["promoted"]
+        sh(machine, "python3 -c 'b = bytearray(400 << 20); print(len(b))'")
+        wait_count(machine, "promoted", before + 1)
+    assert not warnings(machine)

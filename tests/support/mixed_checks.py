@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What must hold where DRAM caches NVRAM: each check raises BrokenError by its verdict.
+
+Each begins with a machine that is up, with a cache of CACHE_BYTES, and ends with one that is up, if
+nothing is broken.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lab.errors import RemError
+from lab.machine import Machine
+from lab.record.block import decode, read_block
+from lab.testbed import mixed_guest as guest
+from lab.testbed.mixed_guest import MIB_BYTES, PAGE_BYTES, WorkingSet, counts, wait_count
+from lab.testbed.pm_guest import sh
+from lab.testbed.waiting import wait_until
+from lab.verdict import BrokenError, after_go
+from tests.support import claims
+
+CACHE_BYTES = 24 * MIB_BYTES  # of which firmware takes some
+FITS = CACHE_BYTES // PAGE_BYTES // 3  # hot pages that have room beside those of others
+TOO_MANY = CACHE_BYTES // PAGE_BYTES * 3 // 2
+PAGES = 3 * FITS
+SAMPLES = 40
+SAMPLE_S = 0.2
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What a Stop and a Go have said."""
+
+    copied: int  # pages that the Stop brought home
+    filled: int  # pages that Go brought to DRAM
+
+
+def cut_and_resume(machine: Machine) -> Cut:
+    """One power failure; what it has moved."""
+    machine.guest.close()
+    with after_go():
+        claims.cut_and_resume(machine)
+        sh(machine, "true")
+    newest = decode(read_block(machine.files.seen(machine.config))).newest
+    values = {event.type: event.value for event in newest.timeline} if newest else {}
+    return Cut(values.get("STOP_DRAM", 0), values.get("GO_DRAM", 0))
+
+
+@contextmanager
+def working(
+    machine: Machine, name: str, hot: int = FITS, pages: int = PAGES
+) -> Iterator[WorkingSet]:
+    """A program whose hot pages have come to DRAM, as far as they have room."""
+    one = WorkingSet.start(machine, name, pages, hot)
+    try:
+        wait_count(machine, "used", min(hot * 3, CACHE_BYTES // PAGE_BYTES * 2) // 4)
+        yield one
+    finally:
+        if machine.state.name == "RUNNING":
+            one.stop()
+
+
+def goes_on(one: WorkingSet, rounds: int = 20) -> None:
+    """All its pages have what they had: it checks them in each round."""
+    with after_go():
+        one.wait_rounds(rounds)
+
+
+def stores_survive(machine: Machine) -> None:
+    """What a program has stored to DRAM is there after a cut, and so is what it only reads."""
+    with working(machine, "stores") as one:
+        wait_count(machine, "dirty", 1)
+        before = one.round()
+        cut = cut_and_resume(machine)
+        if not cut.copied or not cut.filled:
+            raise BrokenError("promises-broken", f"nothing was copied: {cut}")
+        if one.round() < before:
+            raise BrokenError("promises-broken", f"round {one.round()} after {before}")
+        goes_on(one)
+
+
+def cleaned_pages_survive(machine: Machine) -> None:
+    """A page that was copied home, and was written again since, is as new as its last store."""
+    with working(machine, "cleaned") as one:
+        wait_count(machine, "cleaned", counts(machine)["cleaned"] + FITS)
+        wait_count(machine, "written", counts(machine)["written"] + FITS)
+        cut_and_resume(machine)
+        goes_on(one)
+
+
+def moves_lose_nothing(machine: Machine) -> None:
+    """Pages that go up and down all the time, as too many are hot, have what they had."""
+    with working(machine, "moves", hot=TOO_MANY, pages=2 * TOO_MANY) as one:
+        empty(machine)
+        goes_on(one)
+        fill(machine)
+        wait_count(machine, "demoted", counts(machine)["demoted"] + 1)
+        goes_on(one)
+        cut_and_resume(machine)
+        goes_on(one)
+
+
+def empty(machine: Machine) -> None:
+    """All pages of DRAM go home, but those that are in use by the kernel just then."""
+    sh(machine, f"echo empty >{guest.SYSFS}/state")
+    few = counts(machine)["frames"] // 100
+    wait_until(lambda: counts(machine)["used"] <= few, "DRAM to be empty", guest.MOVE_LIMIT_S)
+
+
+def fill(machine: Machine) -> None:
+    sh(machine, f"echo on >{guest.SYSFS}/state")
+    wait_count(machine, "used", counts(machine)["frames"] // 8)
+
+
+def emptied_pages_are_home(machine: Machine) -> None:
+    """What DRAM had is in NVRAM: the program goes on, and a Stop has nothing to copy of it."""
+    with working(machine, "emptied") as one:
+        empty(machine)
+        goes_on(one)
+        few = counts(machine)["frames"] // 100
+        cut = cut_and_resume(machine)
+        if cut.copied > few:
+            raise BrokenError("promises-broken", f"{cut.copied} pages of DRAM were not at home")
+        goes_on(one)
+    sh(machine, f"echo on >{guest.SYSFS}/state")
+
+
+def bound_is_kept(machine: Machine) -> None:
+    """No more pages differ from their homes than a Stop may copy, whatever programs store."""
+    most = counts(machine)["dirty_max"]
+    with working(machine, "bound") as one:
+        found = 0
+        for _ in range(SAMPLES):
+            found = max(found, counts(machine)["dirty"])
+            time.sleep(SAMPLE_S)
+        if found > most:
+            raise BrokenError("over-budget", f"{found} pages differ, not at most {most}")
+        cut = cut_and_resume(machine)
+        if cut.copied > most:
+            raise BrokenError("over-budget", f"a Stop has copied {cut.copied} pages, not {most}")
+        goes_on(one)
+
+
+def ended_programs_leave_nothing(machine: Machine) -> None:
+    """Frames are free when their program has ended, and so is what was kept for them."""
+    with working(machine, "ended"):
+        before = counts(machine)["used"]
+    try:
+        wait_until(lambda: counts(machine)["used"] <= before - FITS // 2, "frames to be free", 30.0)
+    except RemError as error:
+        raise BrokenError("promises-broken", f"{error.message}: {counts(machine)}") from error
+
+
+Check = Callable[[Machine], None]
+CHECKS: tuple[Check, ...] = (
+    stores_survive,
+    cleaned_pages_survive,
+    moves_lose_nothing,
+    emptied_pages_are_home,
+    bound_is_kept,
+    ended_programs_leave_nothing,
+)
