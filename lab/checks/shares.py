@@ -94,6 +94,7 @@ OTHERS = (
         parts=(RemKeep(), KeepModule(), Stock(), KEEP_ROOT),
     ),
     Share("fsync", 4, tests=("tests/fsync",), crates=("replay",), parts=(RemReplay(),)),
+    Share("mixed", 3, tests=("tests/mixed",)),
     Share("persist", 3, tests=("tests/persist",), parts=(PersistPrograms(),)),
     Share(
         "protocol",
