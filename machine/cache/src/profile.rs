@@ -181,7 +181,7 @@ impl Profile {
             return Ok(());
         }
         let refused = || {
-            let known = "mhz, fill_buffers, width, window, store_buffer";
+            let known = "mhz, llc_kib, fill_buffers, width, window, store_buffer";
             let why = format!("{setting}: give in-order, random, or NAME=NUMBER of {known}");
             ProfileError::Impossible(self.name.clone(), why)
         };
@@ -190,6 +190,7 @@ impl Profile {
         match key {
             "mhz" => self.mhz = number,
             "fill_buffers" => self.fill_buffers = usize::try_from(number).map_err(|_| refused())?,
+            "llc_kib" => self.llc.as_mut().ok_or_else(refused)?.kib = number,
             "width" => self.width = Some(number),
             "window" => self.window = Some(number),
             "store_buffer" => self.store_buffer = Some(number),
@@ -323,6 +324,7 @@ mod tests {
         let core = other.out_of_order().unwrap();
         assert_eq!((core.width, core.window, core.store_buffer), (1, 224, 56));
         assert_eq!((other.fill_buffers, other.mhz), (48, 3100));
+        assert_eq!(of("xeon-6330:llc_kib=10752").llc.unwrap().kib, 10752);
         assert_eq!(of("xeon-6330:random").replacement, Replacement::Random);
         for bad in [
             "window",
@@ -331,6 +333,7 @@ mod tests {
             "ways=3",
             "window=-1",
             "width=5000",
+            "llc_kib=7",
         ] {
             let refused = Profile::named(&format!("xeon-6330:{bad}")).unwrap_err();
             assert!(refused.to_string().contains("xeon-6330"), "{refused}");
