@@ -379,6 +379,43 @@ def persist(
     return _show(run(plan, info), as_json)
 
 
+def checked_programs(text: str) -> tuple[str, ...]:
+    from lab.bench.rfa import PROGRAMS
+
+    return some_of("--programs", text, tuple(PROGRAMS))
+
+
+@bench.command("rfa")
+def rfa(
+    programs: Annotated[
+        str, typer.Option(help="All, or some of redis, sort, make.")
+    ] = "redis,make",
+    memory: Annotated[str, typer.Option(help="NVRAM's controller, as --memory of run.")] = "optane",
+    caches: Annotated[str, typer.Option(help="Profile of the caches.")] = "lightpc",
+    percents: Annotated[
+        str, typer.Option(help="DRAM as the cache, in per cent of the program's resident set.")
+    ] = "5,10,25",
+    as_json: JsonOption = False,
+) -> int:
+    """Measure what of NVRAM's cost is won back by DRAM that caches it (memtype=mixed).
+
+    Times are modelled. Not ok if with 25 % of the resident set a program wins back less than 80 %
+    of the difference between NVRAM and DRAM.
+    """
+    from lab.bench.rfa import Plan, run
+    from lab.machine.memories import check_memory
+
+    check_memory(memory)
+    sizes = tuple(_percent(text) for text in percents.split(","))
+    return _show(run(Plan(checked_programs(programs), memory, caches, sizes)), as_json)
+
+
+def _percent(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 100:
+        raise UsageError(f"--percents {text}: give whole numbers from 1 to 100")
+    return int(text)
+
+
 @bench.command("media")
 def media(
     requests: Annotated[int, typer.Option(help="Random requests over 4 GiB.", min=1)] = 100_000_000,

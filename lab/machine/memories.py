@@ -19,6 +19,8 @@ MEMORIES = {
     "nvdimm-n": "nvdimm-n",
     "pram": "bare-pram",
 }
+# That of DRAM which caches NVRAM (memtype=mixed).
+DRAM_CACHE = "dram"
 # The caches of a machine with such a memory, if none are chosen.
 MEMORY_PROFILE = "lightpc"
 PROFILE_MEMORY = "ocpmem"  # which the profile's own numbers are of

@@ -23,7 +23,7 @@ from lab.machine import disks
 from lab.machine.config import NVRAM_PHYS as NVRAM_PHYS
 from lab.machine.config import NVRAM_SECOND_PHYS, MachineConfig
 from lab.machine.files import MachineFiles
-from lab.machine.memories import controller_of
+from lab.machine.memories import DRAM_CACHE, controller_of
 from lab.machine.offspring import spawn_bound
 from lab.machine.qmp import Qmp
 
@@ -201,6 +201,8 @@ def _plugin_argument(plugin: str, config: MachineConfig, files: MachineFiles) ->
     words += [f"flushes={_quoted(files.flushes)}"]
     if config.memory is not None:
         words += [f"controller={_quoted(controller_of(config.memory))}"]
+        if config.memtype == "mixed":
+            words += [f"dram={config.dram_size_bytes:#x}", f"dramcontroller={DRAM_CACHE}"]
     return ",".join([*words, f"base={NVRAM_PHYS:#x}"])
 
 

@@ -21,7 +21,8 @@ MIB_BYTES = 1 << 20
 PAGE_BYTES = 4096
 SYSFS = "/sys/kernel/remanence/dram"
 # Of DRAM, what is not a cache: what firmware and the loader use, and may use (kernel/mixed).
-NOT_CACHE_BYTES = 32 * MIB_BYTES
+NOT_CACHE_BYTES = 34 * MIB_BYTES
+CACHE_UNIT_BYTES = 2 * MIB_BYTES
 SCAN_MS = 200
 BOOT_LIMIT_S = 240.0
 MOVE_LIMIT_S = 120.0
@@ -59,6 +60,12 @@ def state(machine: Machine) -> str:
     return sh(machine, f"cat {SYSFS}/state").stdout.strip()
 
 
+def available_bytes(machine: Machine) -> int:
+    """Memory that programs could have, by the kernel's own estimate."""
+    text = sh(machine, "sync; awk '/MemAvailable/ {print $2}' /proc/meminfo").stdout
+    return int(text) * 1024
+
+
 def counts(machine: Machine) -> dict[str, int]:
     """What /sys/kernel/remanence/dram/counts has."""
     lines = sh(machine, f"cat {SYSFS}/counts").stdout.splitlines()
@@ -74,10 +81,17 @@ class WorkingSet:
 
     @classmethod
     def start(
-        cls, machine: Machine, name: str, pages: int, hot: int, pause_us: int = 0
+        cls,
+        machine: Machine,
+        name: str,
+        pages: int,
+        hot: int,
+        pause_us: int = 0,
+        children: bool = True,
     ) -> WorkingSet:
         one = cls(machine, name)
-        command = f"{PROGRAM} {pages} {hot} {one.progress} {pause_us}"
+        words = f"{pages} {hot} {one.progress} {pause_us} {children:d}"
+        command = f"{PROGRAM} {words}"
         sh(
             machine,
             f"setsid sh -c '{command} 2>{one.errors}; echo ended $? >>{one.errors}'"

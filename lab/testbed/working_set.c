@@ -2,13 +2,13 @@
 /*
  * A program that would notice a page with an old content.
  *
- *     working_set PAGES HOT PROGRESS [pause_us]
+ *     working_set PAGES HOT PROGRESS [pause_us [children]]
  *
  * It has PAGES anonymous pages. In each round it uses the first HOT of them: each is either
  * written, every fourth round, or checked whole. What a page has to hold follows from its
  * number and that of the round, so no table tells it that could be as old as the page.
- * A few of the others are checked, too; every sixteenth round a child that shares all of
- * them checks them; and one hot page goes through a pipe and an unlinked file and back, so
+ * A few of the others are checked, too; every sixteenth round, unless `children` is 0, a
+ * child that shares all of them checks them; and one hot page goes through a pipe and an unlinked file and back, so
  * that the kernel reads and writes it as well. The number of the round is written to
  * PROGRESS after each. It ends with a line on stderr, and exit code 1, at the first
  * difference.
@@ -121,7 +121,7 @@ static void report(int progress, uint64_t round)
 int main(int argc, char **argv)
 {
 	uint64_t round, page, seed = 1;
-	unsigned int pause_us;
+	unsigned int pause_us, children;
 	int progress, file;
 	char name[] = "/tmp/working-set.XXXXXX";
 
@@ -130,6 +130,7 @@ int main(int argc, char **argv)
 	count = strtoull(argv[1], NULL, 10);
 	hot = strtoull(argv[2], NULL, 10);
 	pause_us = argc > 4 ? strtoul(argv[4], NULL, 10) : 0;
+	children = argc > 5 ? strtoul(argv[5], NULL, 10) : 1;
 	progress = open(argv[3], O_CREAT | O_WRONLY | O_TRUNC, 0644);
 	file = mkstemp(name);
 	pages = mmap(NULL, count * sizeof(*pages), PROT_READ | PROT_WRITE,
@@ -154,7 +155,7 @@ int main(int argc, char **argv)
 			check(page, 0, round, "cold");
 		}
 		through_kernel(round, file);
-		if (round % CHILD_EVERY == 0)
+		if (children && round % CHILD_EVERY == 0)
 			check_in_child(round);
 		report(progress, round);
 		if (pause_us)

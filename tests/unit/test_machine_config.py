@@ -135,6 +135,16 @@ def test_memtype_is_passed_to_the_kernel_with_enough_dram() -> None:
     assert values(command(of("dram", dram_bytes=512 << 20)), "-m") == ["512M,slots=2,maxmem=8G"]
 
 
+def test_dram_that_caches_nvram_is_modelled_beside_it() -> None:
+    config = replace(CONFIG, memtype="mixed", icount=True, caches="lightpc", plugin="p.so")
+    assert values(command(config), "-m") == ["256M,slots=2,maxmem=8G"]
+    assert not any("dram" in one for one in values(command(config), "-plugin"))
+    (plugin,) = values(command(replace(config, memory="optane")), "-plugin")
+    assert "controller=optane,dram=0x10000000,dramcontroller=dram," in plugin
+    (plugin,) = values(command(replace(config, memory="optane", memtype="nvram")), "-plugin")
+    assert "dram" not in plugin
+
+
 def test_dram_can_be_a_file() -> None:
     words = command(replace(CONFIG, dram_file=Path("/dev/shm/dram")))
     assert "memory-backend=dram" in values(words, "-machine")

@@ -56,6 +56,10 @@ pub(crate) struct CachePlan {
     pub(crate) console: Option<String>,
     /// Name of the memory controller; guest time follows it.
     pub(crate) controller: Option<String>,
+    /// Size of volatile memory from address 0 on that is behind the caches, too, and the name of its
+    /// controller.
+    pub(crate) dram_bytes: u64,
+    pub(crate) dram_controller: Option<String>,
     /// Loads are modelled always, not only while something is armed.
     pub(crate) loads: bool,
 }
@@ -72,6 +76,7 @@ pub(crate) enum ArgsError {
     TooManyMarks,
     /// An argument that caches need is missing, or an argument needs caches.
     CacheNeeds(&'static str),
+    DramNeeds,
 }
 
 impl fmt::Display for ArgsError {
@@ -83,7 +88,7 @@ impl fmt::Display for ArgsError {
                     f,
                     "{arg}: unknown; known are ctl=, count=, cut=, quantum=, pc=, out=, \
                      user=, cache=, memory=, media=, base=, record=, trace=, writers=, \
-                     flushes=, disklog=, console=, controller=, loads="
+                     flushes=, disklog=, console=, controller=, dram=, dramcontroller=, loads="
                 )
             }
             Self::NotSwitch(arg) => write!(f, "{arg}: must be on or off"),
@@ -102,6 +107,10 @@ impl fmt::Display for ArgsError {
                      {what} is missing"
                 )
             }
+            Self::DramNeeds => write!(
+                f,
+                "dram=BYTES and dramcontroller= go together, and with controller="
+            ),
             Self::TooManyMarks => write!(f, "more than {MARKS_MAX} marks (pc=, out=, user=)"),
         }
     }
@@ -160,6 +169,11 @@ fn check_cache(cache: CachePlan) -> Result<Option<CachePlan>, ArgsError> {
     if cache.base.is_none() {
         return Err(ArgsError::CacheNeeds("base="));
     }
+    if (cache.dram_bytes > 0) != cache.dram_controller.is_some()
+        || (cache.dram_bytes > 0 && cache.controller.is_none())
+    {
+        return Err(ArgsError::DramNeeds);
+    }
     if cache.record.is_none() && (cache.console.is_some() || !cache.disk_logs.is_empty()) {
         return Err(ArgsError::CacheNeeds("record="));
     }
@@ -187,6 +201,8 @@ pub(crate) fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Plan, Arg
             "disklog" => cache.disk_logs.push(value.to_owned()),
             "console" => cache.console = Some(value.to_owned()),
             "controller" => cache.controller = Some(value.to_owned()),
+            "dram" => cache.dram_bytes = parse_address(arg, value)?,
+            "dramcontroller" => cache.dram_controller = Some(value.to_owned()),
             "loads" => cache.loads = parse_switch(arg, value)?,
             "base" => cache.base = Some(parse_address(arg, value)?),
             "pc" => {
@@ -306,6 +322,17 @@ mod tests {
         assert_eq!(parse_words(&words), Err(ArgsError::CacheNeeds("record=")));
         let plan = parse_words(&format!("{words} record=r console=s")).unwrap();
         assert_eq!(plan.cache.unwrap().disk_logs, ["d", "e"]);
+    }
+
+    #[test]
+    fn dram_needs_both_controllers() {
+        let whole = "ctl=c cache=lightpc memory=a media=b base=0x100000000";
+        for some in ["dram=0x1000", "dramcontroller=dram", "dram=0x1000 dramcontroller=dram"] {
+            let words = format!("{whole} {some}");
+            assert_eq!(parse_words(&words), Err(ArgsError::DramNeeds));
+        }
+        let words = format!("{whole} controller=optane dram=0x1000 dramcontroller=dram");
+        assert_eq!(parse_words(&words).unwrap().cache.unwrap().dram_bytes, 4096);
     }
 
     #[test]

@@ -97,6 +97,8 @@ pub(crate) struct Job {
     filters: Vec<Filter>,
     base: u64,
     lines: u32,
+    /// Of DRAM: they come after those of NVRAM, and have no content here, as none of it survives.
+    dram_lines: u32,
     misses: u64,
     /// Stores while something was armed, and at which of them power is cut.
     pub(crate) stores: u64,
@@ -144,6 +146,14 @@ fn digest(line: Line, bytes: &[u8; 64]) -> u64 {
 
 /// The timing of memory, and guest time where it follows a controller. Cores are out of order where
 /// a controller tells when lines are there and the profile has such; else one instruction a cycle.
+/// Lines of DRAM, after so many of NVRAM.
+fn dram_lines(plan: &CachePlan, lines: u32) -> Result<u32, String> {
+    u32::try_from(plan.dram_bytes / LINE_BYTES)
+        .ok()
+        .filter(|dram_lines| lines.checked_add(*dram_lines).is_some())
+        .ok_or_else(|| format!("dram={:#x}: too much", plan.dram_bytes))
+}
+
 fn timing_of(
     plan: &CachePlan,
     profile: &Profile,
@@ -167,7 +177,11 @@ fn timing_of(
     };
     // As many write-backs as misses: they take the same buffers.
     let places = profile.fill_buffers;
-    timing.controller = Some(Controlled::new(name, lines, cpus, places, core)?);
+    let mut controller = Controlled::new(name, lines, cpus, places, core)?;
+    if let Some(dram) = &plan.dram_controller {
+        controller.add_dram(dram, lines, dram_lines(plan, lines)?)?;
+    }
+    timing.controller = Some(controller);
     let time = GuestTime::new(cpus, timing.instruction_ps, window_ns);
     Ok((timing, Some(time)))
 }
@@ -199,6 +213,7 @@ impl Job {
             recorder.watch(&plan.disk_logs, plan.console.as_deref());
             memories.recorder = Some(recorder);
         }
+        let dram_lines = dram_lines(plan, lines)?;
         let (timing, time) = timing_of(plan, &profile, cpus, lines)?;
         let instruction_ps = timing.instruction_ps;
         let writers = match &plan.writers {
@@ -218,10 +233,11 @@ impl Job {
             None => None,
         };
         let job = Self {
-            caches: Caches::new(profile, cpus, lines, memories, timing),
+            caches: Caches::new(profile, cpus, lines + dram_lines, memories, timing),
             filters: (0..cpus).map(|_| Filter::new()).collect(),
             base,
             lines,
+            dram_lines,
             misses: 0,
             stores: 0,
             store_fuse: 0,
@@ -251,11 +267,21 @@ impl Job {
         true
     }
 
-    /// The line of NVRAM at a physical address.
+    /// The line at a physical address.
     pub(crate) fn line_at(&self, phys: u64) -> Option<Line> {
-        let offset = phys.checked_sub(self.base)?;
-        let line = u32::try_from(offset / LINE_BYTES).ok()?;
-        (line < self.lines).then_some(Line(line))
+        let line = |offset: u64| u32::try_from(offset / LINE_BYTES).ok();
+        match phys.checked_sub(self.base) {
+            Some(offset) => line(offset).filter(|line| *line < self.lines),
+            None => line(phys)
+                .filter(|line| *line < self.dram_lines)
+                .map(|line| self.lines + line),
+        }
+        .map(Line)
+    }
+
+    /// Whether a line survives the loss of power.
+    fn is_nvram(&self, line: Line) -> bool {
+        line.0 < self.lines
     }
 
     /// WBINVD with power for `limit_ps`: false if it ran out.
@@ -281,6 +307,9 @@ impl Job {
     /// Records the lines that a refused flush did not write.
     pub(crate) fn note_refused(&mut self) {
         for line in std::mem::take(&mut self.caches.refused) {
+            if !self.is_nvram(line) {
+                continue;
+            }
             let bytes = self.caches.memory.coherent(line);
             self.due.insert(line.0, digest(line, &bytes));
         }
@@ -431,7 +460,8 @@ impl Job {
 
     /// Records a flush, if stores are recorded.
     pub(crate) fn record_flush(&mut self, line: Line, pc: u64, cause: remanence_recording::Cause) {
-        if let (true, Some(recorder)) = (self.in_window(), &mut self.caches.memory.recorder) {
+        let recorded = self.in_window() && self.is_nvram(line);
+        if let (true, Some(recorder)) = (recorded, &mut self.caches.memory.recorder) {
             recorder.flushes(line, pc, cause);
         }
     }
@@ -523,10 +553,12 @@ impl Job {
         };
         if let Some(line) = self.line_at(phys) {
             entry.line = line;
-            if let Some(plugin) = PLUGIN.get() {
+            let is_nvram = self.is_nvram(line);
+            if let (Some(plugin), true) = (PLUGIN.get(), is_nvram) {
                 plugin.follow_flushes(self, cpu, line);
             }
-            if let (Some(writers), true) = (&mut self.writers, how != Access::Load) {
+            let stores = is_nvram && how != Access::Load;
+            if let (Some(writers), true) = (&mut self.writers, stores) {
                 writers.stored(core.0, line, pc);
             }
             entry.slot = match how {
@@ -548,7 +580,9 @@ impl Job {
     /// Physical address of an access, for the recording; most are in the table.
     pub(crate) fn ours(&self, info: u32, address: u64) -> Option<u64> {
         let phys = physical(info, address)?;
-        self.line_at(phys).map(|_| phys)
+        self.line_at(phys)
+            .filter(|line| self.is_nvram(*line))
+            .map(|_| phys)
     }
 }
 
@@ -586,7 +620,7 @@ impl Job {
                     Access::NtStore => false,
                 };
             if again {
-                if how == Access::Store && entry.line != NOT_OURS {
+                if how == Access::Store && self.is_nvram(entry.line) {
                     if let Some(writers) = &mut self.writers {
                         writers.stored(core.0, entry.line, pc);
                     }

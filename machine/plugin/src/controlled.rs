@@ -8,7 +8,8 @@
 use crate::control::MemoryRecord;
 use ocpmem::build::MemoryJob;
 use ocpmem::error::MediaError;
-use ocpmem::memory::Memory;
+use ocpmem::memory::{Counts, Memory};
+use ocpmem::stats::Energy;
 use ocpmem::units::{LineAddr, Ps};
 use ocpmem::window::{Fetch, Moment, Source, Window, WindowPart};
 use remanence_cache::{Access, Core, Line};
@@ -40,10 +41,18 @@ impl Port {
     }
 }
 
-/// The memory, and the moment of its last request.
+/// The memory that has lines from one on.
+#[derive(Debug)]
+struct Further {
+    first: u64,
+    memory: Box<dyn Memory>,
+}
+
+/// The memory, DRAM beside it if there is any, and the moment of the last request.
 #[derive(Debug)]
 struct Served {
     memory: Box<dyn Memory>,
+    dram: Option<Further>,
     last: Ps,
 }
 
@@ -51,6 +60,36 @@ impl Served {
     fn moment(&mut self, at: Ps) -> Ps {
         self.last = self.last.max(at);
         self.last
+    }
+
+    /// The memory that has the line, and which of its lines that is.
+    fn of(&mut self, line: LineAddr) -> (&mut dyn Memory, LineAddr) {
+        match &mut self.dram {
+            Some(dram) if line.0 >= dram.first => {
+                (dram.memory.as_mut(), LineAddr(line.0 - dram.first))
+            }
+            _ => (self.memory.as_mut(), line),
+        }
+    }
+
+    fn read(&mut self, at: Ps, line: LineAddr) -> Ps {
+        let (memory, line) = self.of(line);
+        memory.read(at, line)
+    }
+
+    fn write(&mut self, at: Ps, line: LineAddr) -> Ps {
+        let (memory, line) = self.of(line);
+        memory.write(at, line)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &dyn Memory> {
+        let dram = self.dram.as_ref().map(|dram| dram.memory.as_ref());
+        std::iter::once(self.memory.as_ref()).chain(dram)
+    }
+
+    /// What all memories have counted or used, of one thing.
+    fn sum(&self, of: impl Fn(&dyn Memory) -> u64) -> u64 {
+        self.all().map(of).sum()
     }
 }
 
@@ -61,7 +100,7 @@ impl Fetch for Served {
             Source::Level(level) => at + level,
             Source::Memory(line) => {
                 let asked = self.moment(at);
-                at + (self.memory.read(asked, line) - asked)
+                at + (self.read(asked, line) - asked)
             }
         }
     }
@@ -94,12 +133,25 @@ impl Controlled {
         Ok(Self {
             served: Served {
                 memory,
+                dram: None,
                 last: Ps::ZERO,
             },
             ports: vec![Port::default(); cores],
             windows: core.map_or_else(Vec::new, |part| vec![Window::new(part); cores]),
             places,
         })
+    }
+
+    /// Lines from this one on, so many, are of DRAM with a controller of its own.
+    pub(crate) fn add_dram(&mut self, name: &str, first: u32, lines: u32) -> Result<(), String> {
+        let memory = memory_job(name)
+            .and_then(|job| job.build(lines.into()))
+            .map_err(|error| format!("dramcontroller={name}: {error}"))?;
+        self.served.dram = Some(Further {
+            first: first.into(),
+            memory,
+        });
+        Ok(())
     }
 
     /// The core's next requests are made at this moment of its own time, and after so many
@@ -150,13 +202,13 @@ impl Controlled {
 
     pub(crate) fn read_ps(&mut self, core: Core, line: Line) -> u64 {
         let at = self.moment(core);
-        (self.served.memory.read(at, LineAddr(line.0.into())) - at).0
+        (self.served.read(at, LineAddr(line.0.into())) - at).0
     }
 
     /// The core's next request comes after this one, as where it waits for each.
     pub(crate) fn write_ps(&mut self, core: Core, line: Line) -> u64 {
         let at = self.moment(core);
-        let accepted = self.served.memory.write(at, LineAddr(line.0.into()));
+        let accepted = self.served.write(at, LineAddr(line.0.into()));
         let port = &mut self.ports[core.0];
         (port.begun, port.at) = (at, accepted);
         (accepted - at).0
@@ -180,24 +232,25 @@ impl Controlled {
     /// Fills the counters.
     pub(crate) fn report(&self, to: &MemoryRecord, guest_ns: u64) {
         let served = &self.served;
-        let (counts, energy) = (served.memory.counts(), served.memory.energy(served.last));
+        let counts = |of: fn(&Counts) -> u64| served.sum(|memory| of(memory.counts()));
+        let energy = |of: fn(&Energy) -> u64| served.sum(|memory| of(&memory.energy(served.last)));
         let values = [
             (&to.guest_ns, guest_ns),
-            (&to.reads, counts.read.count),
-            (&to.writes, counts.write.count),
-            (&to.read_ns, counts.read.sum.0 / 1000),
-            (&to.write_ns, counts.write.sum.0 / 1000),
-            (&to.row_reads, counts.row_reads),
-            (&to.row_writes, counts.row_writes),
-            (&to.rebuilt_reads, counts.rebuilt_reads),
-            (&to.blocked_reads, counts.blocked_reads),
-            (&to.array_writes, counts.array_writes),
-            (&to.extra_writes, counts.extra_writes),
-            (&to.background_pj, energy.background_pj),
-            (&to.refresh_pj, energy.refresh_pj),
-            (&to.activate_pj, energy.activate_pj),
-            (&to.read_pj, energy.read_pj),
-            (&to.write_pj, energy.write_pj),
+            (&to.reads, counts(|c| c.read.count)),
+            (&to.writes, counts(|c| c.write.count)),
+            (&to.read_ns, counts(|c| c.read.sum.0 / 1000)),
+            (&to.write_ns, counts(|c| c.write.sum.0 / 1000)),
+            (&to.row_reads, counts(|c| c.row_reads)),
+            (&to.row_writes, counts(|c| c.row_writes)),
+            (&to.rebuilt_reads, counts(|c| c.rebuilt_reads)),
+            (&to.blocked_reads, counts(|c| c.blocked_reads)),
+            (&to.array_writes, counts(|c| c.array_writes)),
+            (&to.extra_writes, counts(|c| c.extra_writes)),
+            (&to.background_pj, energy(|e| e.background_pj)),
+            (&to.refresh_pj, energy(|e| e.refresh_pj)),
+            (&to.activate_pj, energy(|e| e.activate_pj)),
+            (&to.read_pj, energy(|e| e.read_pj)),
+            (&to.write_pj, energy(|e| e.write_pj)),
         ];
         for (word, value) in values {
             word.store(value, Relaxed);
@@ -268,6 +321,29 @@ mod tests {
             it.set_time(CORE, at.0, 0);
             assert_eq!(it.read_ps(CORE, line), (alone.read(at, address) - at).0);
         }
+    }
+
+    /// Lines of DRAM take what its controller takes, and are counted; those before do not change.
+    #[test]
+    fn lines_of_dram_are_asked_of_a_controller_of_their_own() {
+        let mut it = controlled("bare-pram", 4);
+        it.add_dram("dram", LINES, 1 << 12).unwrap();
+        let mut pram = MemoryJob::named("bare-pram").build(LINES.into()).unwrap();
+        let mut dram = MemoryJob::named("dram").build(1 << 12).unwrap();
+        for number in 0..50_u32 {
+            let at = Ps(u64::from(number) * 2_000_000);
+            let address = LineAddr(u64::from(number) * 31);
+            it.set_time(CORE, at.0, 0);
+            let dram_ps = (dram.read(at, address) - at).0;
+            assert_eq!(it.read_ps(CORE, Line(LINES + number * 31)), dram_ps);
+            let later = Ps(at.0 + 1_000_000);
+            it.set_time(CORE, later.0, 0);
+            let pram_ps = (pram.write(later, address) - later).0;
+            assert_eq!(it.write_ps(CORE, Line(number * 31)), pram_ps);
+        }
+        assert_eq!(it.served.sum(|memory| memory.counts().read.count), 50);
+        assert_eq!(it.served.sum(|memory| memory.counts().write.count), 50);
+        assert!(it.add_dram("tape", LINES, 1).is_err());
     }
 
     /// A core whose time is behind makes its request when the last one was made.

@@ -116,6 +116,11 @@ impl Memories {
         (self.coherent.words.len() * 8) as u64
     }
 
+    /// Whether a line is of these files; others are of DRAM, of which nothing survives.
+    fn has(&self, line: Line) -> bool {
+        line.index() < self.coherent.words.len() / WORDS
+    }
+
     /// A line of media.
     pub(crate) fn media(&self, line: Line) -> Bytes {
         self.media.bytes(line)
@@ -167,16 +172,19 @@ impl Memories {
 
 impl Memory for Memories {
     fn coherent(&self, line: Line) -> Bytes {
+        if !self.has(line) {
+            return [0; 64];
+        }
         self.coherent.bytes(line)
     }
 
     fn differs(&self, line: Line) -> bool {
-        !same(self.coherent.line(line), self.media.line(line))
+        self.has(line) && !same(self.coherent.line(line), self.media.line(line))
     }
 
     fn next_difference(&self, from: Line, end: Line) -> Option<Line> {
         let mut at = u64::from(from.0) * LINE_BYTES;
-        let end = u64::from(end.0) * LINE_BYTES;
+        let end = (u64::from(end.0) * LINE_BYTES).min(self.bytes());
         while at < end {
             let (begin, piece_end) = self.piece_after(at, end)?;
             let piece_end = piece_end.min(end);
@@ -189,6 +197,9 @@ impl Memory for Memories {
     }
 
     fn accepted(&mut self, line: Line, bytes: &Bytes, cause: Cause) {
+        if !self.has(line) {
+            return;
+        }
         let media = self.media(line);
         if let Some(recorder) = &mut self.recorder {
             recorder.accepted(line, &media, bytes, cause);
@@ -196,6 +207,9 @@ impl Memory for Memories {
     }
 
     fn write(&mut self, line: Line, bytes: &Bytes, cause: Cause) {
+        if !self.has(line) {
+            return;
+        }
         let before = self.media(line);
         for (to, from) in self.media.line(line).iter().zip(bytes.chunks_exact(8)) {
             let mut word = [0; 8];
@@ -208,6 +222,9 @@ impl Memory for Memories {
     }
 
     fn revert(&mut self, line: Line) {
+        if !self.has(line) {
+            return;
+        }
         for (to, from) in self.coherent.line(line).iter().zip(self.media.line(line)) {
             to.store(from.load(Relaxed), Relaxed);
         }

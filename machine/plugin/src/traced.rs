@@ -89,7 +89,8 @@ impl Traced {
 
     #[inline]
     fn note(&mut self, core: Core, kind: Kind, line: Line) {
-        if self.trace.is_some() {
+        // A trace is of NVRAM.
+        if self.trace.is_some() && u64::from(line.0) < self.lines {
             self.note_always(core, kind, line);
         }
     }
