@@ -49,6 +49,7 @@ class Plan:
     load: Workload | None = None  # None: the standard one
     profile: str = PROFILE
     claimed: bool = False
+    mixed: bool = False
     soak: bool = False  # a chain of cycles instead of one
 
     @property
@@ -57,6 +58,7 @@ class Plan:
         words = [self.load.name] if self.load else ["run"]
         words += [self.profile] if self.profile != PROFILE else []
         words += ["claimed"] if self.claimed else []
+        words += ["mixed"] if self.mixed else []
         return "-".join(words)
 
 
@@ -148,6 +150,7 @@ def _recorded(plan: Plan, directory: Path) -> Path:
             load=load,
             profile=plan.profile,
             claimed=plan.claimed,
+            mixed=plan.mixed,
         )
     )
     (directory / COMPLETE).touch()

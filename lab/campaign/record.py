@@ -41,6 +41,9 @@ PROFILE = "wsp-d510"
 NVRAM_BYTES = 512 << 20
 BOOT_LIMIT_S = 240.0
 GO_LIMIT_S = 240.0
+# DRAM as a cache: a few MiB, in which the hot pages of the workload have room.
+MIXED_DRAM_BYTES = 40 << 20
+MIXED_SCAN_MS = 50
 HOLD_UP_NS = 2_000_000_000  # no Stop takes so long: the campaign checks images, not the budget
 FIRST_HOLD_UP_NS = 60_000_000_000  # of the host's time, which is not the guest's without icount
 QUANTUM_INSNS = 2_000  # short turns keep vCPUs together as on a real machine
@@ -64,6 +67,7 @@ class Recorded:
     load: Workload = field(default_factory=workload.standard)
     profile: str = PROFILE
     claimed: bool = False  # the disk's cache is described as protected, and is not
+    mixed: bool = False  # DRAM caches NVRAM
     cpus: int = 2
     mutant: str | None = None
     late_mutant: bool = False  # planted only before the Stop that is recorded
@@ -90,12 +94,15 @@ def machine_config(recorded: Recorded) -> MachineConfig:
     loader, root = need(Loader(mutants=recorded.loader_mutant is not None), Root())
     at_boot = recorded.mutant is not None and not recorded.late_mutant
     words = "nokaslr" + (f" remanence.mutant={recorded.mutant}" if at_boot else "")
+    words += f" remanence.dram_scan_ms={MIXED_SCAN_MS}" if recorded.mixed else ""
     return MachineConfig(
         name=recorded.name,
         kernel=recorded.kernel or need(wanted).bz_image,
         loader=loader,
         root=root,
         cpus=recorded.cpus,
+        memtype="mixed" if recorded.mixed else "nvram",
+        dram_bytes=MIXED_DRAM_BYTES if recorded.mixed else None,
         nvram_bytes=NVRAM_BYTES,
         network="user",
         stop_mode="fast",

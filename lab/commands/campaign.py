@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 IMAGES = {"full": 2_000, "soak": 1_000_000}
 SOAK_MINUTES = 90.0  # of power cycles; planted bugs take the rest of two hours
 DISK_CACHES = ("volatile", "claimed")
+MEMTYPES = ("nvram", "mixed")
 OF_PM = ("pm", "seed", "mutants", "as_json")
 OF_HEAP = ("heap", "mutants", "as_json")
 MUTANTS = {"full": "five", "soak": "all"}
@@ -88,6 +89,13 @@ class MachineWords:
             " machine as protected: a negative proof)."
         ),
     ] = "volatile"
+    memtype: Annotated[
+        str,
+        typer.Option(
+            help="nvram, or mixed: DRAM caches NVRAM, and the workload is one that knows what each"
+            " page of its memory has to hold."
+        ),
+    ] = "nvram"
 
 
 @dataclass(frozen=True)
@@ -169,19 +177,24 @@ def check(words: CampaignWords) -> Plan:
         raise UsageError("--workload and --check go together")
     if machine.disk_cache not in DISK_CACHES:
         raise UsageError(f"--disk-cache {machine.disk_cache}: choose {' or '.join(DISK_CACHES)}")
+    if machine.memtype not in MEMTYPES:
+        raise UsageError(f"--memtype {machine.memtype}: choose {' or '.join(MEMTYPES)}")
+    mixed = machine.memtype == "mixed"
+    if mixed and (recordings or source.model or amount.tier == "soak"):
+        raise UsageError("--memtype mixed: only where one machine is recorded now")
     if machine.caches and (recordings or source.model):
         given = "--model" if source.model else "--recording"
         raise UsageError(
             f"--caches is of a machine that is recorded now: leave it out with {given}"
         )
     from lab.campaign.command import Plan
-    from lab.campaign.workload import Workload
+    from lab.campaign.workload import Workload, example
 
     profile, without_bugs = checked_caches(machine.caches, amount.mutants)
     soak = amount.tier == "soak"
-    one_source = bool(recordings or source.model or machine.workload)
+    one_source = bool(recordings or source.model or machine.workload or mixed)
     minutes = amount.minutes or (SOAK_MINUTES if soak else None)
-    load = None
+    load = example("pages.py") if mixed else None
     if machine.workload and machine.check:
         load = Workload.of(machine.workload, machine.check)
     return Plan(
@@ -199,6 +212,7 @@ def check(words: CampaignWords) -> Plan:
         load=load,
         profile=profile,
         claimed=machine.disk_cache == "claimed",
+        mixed=mixed,
         soak=soak and not one_source,
     )
 

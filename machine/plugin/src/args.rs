@@ -327,7 +327,11 @@ mod tests {
     #[test]
     fn dram_needs_both_controllers() {
         let whole = "ctl=c cache=lightpc memory=a media=b base=0x100000000";
-        for some in ["dram=0x1000", "dramcontroller=dram", "dram=0x1000 dramcontroller=dram"] {
+        for some in [
+            "dram=0x1000",
+            "dramcontroller=dram",
+            "dram=0x1000 dramcontroller=dram",
+        ] {
             let words = format!("{whole} {some}");
             assert_eq!(parse_words(&words), Err(ArgsError::DramNeeds));
         }
