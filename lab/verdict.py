@@ -38,6 +38,9 @@ MACHINE = {
     "open-disk": "a disk's volatile write cache is on, and no log has what it may lose",
     "stop-order": "a Stop takes a bridge off the bus before a device behind it",
     "threads-together": "threads of a core load microcode at the same time in Go",
+    "writes-on": "a device of firmware's still writes to memory when an image is entered",
+    "overwritten": "firmware writes to memory that an image may be in",
+    "not-entered": "the loader decides, and enters nothing",
     "over-budget": "a Stop takes longer than its bound",
     "other-decision": "the loader decides otherwise than the engine",
 }

@@ -15,10 +15,12 @@ from typing import Any
 from lab.setup.campaign import Campaign
 from lab.setup.heap import HeapLibrary, HeapMutants, HeapWithPeer
 from lab.setup.keep import KEEP_ROOT, KeepModule, RemKeep
+from lab.setup.loader import Loader
 from lab.setup.memory import MemoryModel
 from lab.setup.need import Part
 from lab.setup.off2f import Off2fModule, Off2fTool
 from lab.setup.openldap import LdapServer
+from lab.setup.ovmf import Ovmf
 from lab.setup.persist import PersistPrograms
 from lab.setup.pm import Pm, PmJudge
 from lab.setup.protocol import Protocol
@@ -93,6 +95,7 @@ OTHERS = (
         crates=("keep",),
         parts=(RemKeep(), KeepModule(), Stock(), KEEP_ROOT),
     ),
+    Share("uefi", 3, tests=("tests/uefi",), parts=(Ovmf(), Loader(mutants=True))),
     Share("fsync", 4, tests=("tests/fsync",), crates=("replay",), parts=(RemReplay(),)),
     Share("mixed", 3, tests=("tests/mixed",)),
     Share("persist", 3, tests=("tests/persist",), parts=(PersistPrograms(),)),

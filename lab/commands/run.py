@@ -31,6 +31,7 @@ from lab.machine.shares import Share
 from lab.messages import info
 from lab.quantities import parse_bytes
 
+FIRMWARES = ("direct", "uefi")
 KERNEL_CONFIGS = ("server",)  # besides the laboratory's own
 
 
@@ -134,7 +135,15 @@ class ProductWords:
 
     kernel: Annotated[Path | None, typer.Option(help="Another bzImage.")] = None
     append: Annotated[str, typer.Option(help="More for the kernel's command line.")] = ""
-    loader: Annotated[Path | None, typer.Option(help="Another loader.elf.")] = None
+    loader: Annotated[
+        Path | None, typer.Option(help="Another loader.elf, with loader.efi beside it.")
+    ] = None
+    firmware: Annotated[
+        str,
+        typer.Option(
+            help="What starts the loader: direct, QEMU by itself, or uefi, from a disk.",
+        ),
+    ] = "direct"
     no_loader: Annotated[
         bool, typer.Option("--no-loader", help="QEMU's own boot: nothing can resume.")
     ] = False
@@ -211,7 +220,7 @@ class RunPlan:
     """The command line, checked; nothing has been built yet."""
 
     config: MachineConfig  # what is in *missing* is not filled in
-    missing: frozenset[str]  # which of kernel, loader and root set-up is to provide
+    missing: frozenset[str]  # which of kernel, loader, root and firmware set-up is to provide
     root: RootSpec  # where it provides the root
     caches: str | None  # profile of volatile caches
     memory: str | None  # its controller
@@ -236,6 +245,12 @@ def check(words: RunWords) -> RunPlan:
     if products.root is not None or products.initrd is not None:
         given["root"] = products.root
     missing = {"kernel", "loader", "root"} - set(given)
+    if _choice(products.firmware, FIRMWARES, "--firmware") == "uefi":
+        if products.no_loader:
+            raise UsageError("--firmware uefi starts the loader: leave --no-loader out")
+        if icount or time.cut_points:
+            raise UsageError("--firmware uefi: no --icount, no --cut-points, no --caches")
+        missing.add("firmware")
     if products.kernel is None:
         missing.add("kernel")
         given["kernel"] = Path()
@@ -267,7 +282,11 @@ def _is_usual(words: RunWords) -> bool:
     """Whether volatile caches can be modelled without further options."""
     products, memory = words.products, words.memory
     other = (words.time.plugin, products.kernel, products.loader, products.initrd)
-    if products.no_loader or any(given is not None for given in other):
+    if (
+        products.no_loader
+        or products.firmware != "direct"
+        or any(given is not None for given in other)
+    ):
         return False
     one_range = memory.nvram_second is None
     return memory.memtype == "nvram" and memory.nvram_kind == "scm" and one_range
@@ -338,6 +357,7 @@ def _root_spec(words: GuestWords, missing: set[str]) -> RootSpec:
 
 def complete(plan: RunPlan) -> MachineConfig:
     """The machine, with everything that set-up builds for it."""
+    from lab.setup.ovmf import Ovmf
     from lab.setup.products import MACHINE, Kernel, Loader, Part, Plugin, Root, need_all
     from lab.setup.share_server import ShareServerFiles
     from lab.testbed.machines import with_cut_points
@@ -347,11 +367,15 @@ def complete(plan: RunPlan) -> MachineConfig:
         "loader": Loader(),
         "root": Root(plan.root),
         "share_server": ShareServerFiles(),
+        "firmware": Ovmf(),
     }
     missing = plan.missing | ({"share_server"} if plan.config.shares else set())
     wanted = [part for name, part in parts.items() if name in missing]
     made = need_all([MACHINE, *wanted, *([Plugin()] if plan.with_plugin else [])])
     built: dict[str, Any] = {name: made[parts[name]] for name in missing}
+    if "firmware" in built:
+        firmware = built.pop("firmware")
+        built |= {"firmware_code": firmware.code, "firmware_variables": firmware.variables}
     if "kernel" in built:
         built["kernel"] = built["kernel"].bz_image
     config = replace(plan.config, **built)

@@ -91,7 +91,10 @@ class Forward:
         return Forward(*ports)
 
 
-PATH_FIELDS = ("kernel", "loader", "root", "initrd", "nvram_dir", "dram_file", "share_server")
+PATH_FIELDS = (
+    "kernel", "loader", "root", "initrd", "nvram_dir", "dram_file", "share_server",
+    "firmware_code", "firmware_variables",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,8 @@ class MachineConfig:
     loader: Path | None = None  # None: QEMU's own -kernel boot; cannot resume
     root: Path | None = None  # copied, sparse, into the machine's state
     initrd: Path | None = None
+    firmware_code: Path | None = None  # UEFI, which starts the loader; None: QEMU's own firmware
+    firmware_variables: Path | None = None  # as they are at first; copied
     nvram_kind: NvramKind = "scm"  # the technology of NVRAM
     disk_cache: DiskCache = "protected"  # whether the disk's write cache survives
     disk_loss: DiskLoss = "all"  # what a volatile cache loses
@@ -180,6 +185,12 @@ class MachineConfig:
             raise UsageError(
                 f"NVRAM of {self.nvram_bytes} bytes: give a multiple of 2 MiB, at least 256 MiB"
             )
+        if (self.firmware_code is None) != (self.firmware_variables is None):
+            raise UsageError("firmware is two files: its code, and its variables")
+        if self.firmware_code is not None and self.loader is None:
+            raise UsageError("UEFI starts the loader: leave --no-loader out")
+        if self.firmware_code is not None and (self.icount or self.cut_points):
+            raise UsageError("UEFI: only without --icount, --cut-points and volatile caches")
         self._check_second_range()
         self._check_regions()
         check_shares(self.shares)

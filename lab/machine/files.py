@@ -55,6 +55,16 @@ class MachineFiles:
         return self.directory / "disk.img"
 
     @property
+    def variables(self) -> Path:
+        """Flash of UEFI firmware, which survives."""
+        return self.directory / "uefi-variables.fd"
+
+    @property
+    def esp(self) -> Path:
+        """The disk that UEFI firmware boots from (esp.py)."""
+        return self.directory / "esp.img"
+
+    @property
     def disk_parts(self) -> DiskFiles:
         """Of a disk with a volatile cache."""
         return DiskFiles(

@@ -34,6 +34,7 @@ from lab.machine.battery import BatteryMemory
 from lab.machine.config import MachineConfig
 from lab.machine.console import Console
 from lab.machine.cut_plan import ANNOUNCED, UNANNOUNCED, CutPlan
+from lab.machine.esp import loader_efi, make_esp
 from lab.machine.files import MachineFiles, MachineLock
 from lab.machine.forward import Forwarder
 from lab.machine.guest import Guest, GuestResult
@@ -45,7 +46,7 @@ from lab.machine.network import (
 )
 from lab.machine.nvdimm import NvdimmController
 from lab.machine.plugin import PluginControl, PluginCut
-from lab.machine.qemu import BootOptions, QemuProcess
+from lab.machine.qemu import BootOptions, QemuProcess, esp_texts
 from lab.machine.share_mounts import Shares
 from lab.machine.supply import CutRecord, GuestClock, HostPacedClock, PowerSupply
 from lab.power.model import PowerModel
@@ -265,6 +266,8 @@ class Machine:
                 self._settle_disk()  # if the process that ran it died
                 disks.power_on(self.files.disk_parts)
             self.shares.start()
+            if self.config.firmware_code is not None:
+                self._make_esp(options)
             self.qemu = QemuProcess(
                 self.config,
                 self.files,
@@ -286,6 +289,13 @@ class Machine:
             )
             watcher.start()
             self.shares.mount_again()
+
+    def _make_esp(self, options: BootOptions) -> None:
+        config = self.config
+        files = {"vmlinuz": options.kernel or config.kernel}
+        if config.initrd is not None:
+            files["initrd"] = config.initrd
+        make_esp(self.files.esp, config.loader, files, esp_texts(config, options))
 
     def cut(self, plan: CutPlan = ANNOUNCED, clock: GuestClock | None = None) -> CutRecord:
         """Cut the power as planned. QEMU ends by SIGKILL.
@@ -599,13 +609,17 @@ def make_room(name: str) -> None:
 
 def _make_media(files: MachineFiles, config: MachineConfig) -> None:
     """Fresh NVRAM (all zeros, sparse) and the machine's own copy of the root image."""
-    for product in (config.kernel, config.loader, config.root, config.initrd):
+    uefi = config.firmware_variables
+    efi = loader_efi(config.loader) if uefi is not None and config.loader is not None else None
+    for product in (config.kernel, config.loader, config.root, config.initrd, uefi, efi):
         if product is not None and not product.is_file():
             raise InfraError(f"{product} is missing: run `./rem setup`")
     with files.nvram(config).open("wb") as nvram:
         nvram.truncate(config.nvram_bytes)
     # All of the guest's memory, its keys included, in a folder that others may read.
     files.nvram(config).chmod(0o600)
+    if uefi is not None:
+        shutil.copyfile(uefi, files.variables)
     if config.nvram_second_bytes is not None:
         with files.nvram_second(config).open("wb") as nvram:
             nvram.truncate(config.nvram_second_bytes)

@@ -30,6 +30,7 @@ from lab.machine.qmp import Qmp
 QEMU = "qemu-system-x86_64"
 MAC = "52:54:00:72:65:6d"
 DISK_SERIAL = "rem-root"
+ESP_SERIAL = "rem-esp"
 DISK_LATE_BYTES = 512
 # Read only by a loader with planted bugs (loader/mutants/switch.patch), so it is no format.
 MUTANT_FILE = "opt/remanence/mutant"
@@ -92,24 +93,55 @@ def _quoted(value: object) -> str:
     return str(value).replace(",", ",,")
 
 
-def _boot_arguments(config: MachineConfig, options: BootOptions) -> list[str]:
+def esp_texts(config: MachineConfig, options: BootOptions) -> dict[str, str]:
+    """The loader's small files on the disk that UEFI boots from."""
+    texts = {"cmdline": config.cmdline()}
+    if _disk_is_protected(config):
+        texts["protected"] = options.disk_serial
+    if options.mutant is not None:
+        texts["mutant"] = options.mutant
+    if options.cold:
+        texts["cold"] = ""
+    return texts
+
+
+def _disk_is_protected(config: MachineConfig) -> bool:
+    claim = config.disk_claim or config.disk_cache
+    return config.root is not None and claim == "protected"
+
+
+def _uefi_arguments(config: MachineConfig, files: MachineFiles) -> list[str]:
+    esp = f"driver=file,node-name=rem-esp-file,read-only=on,filename={_quoted(files.esp)}"
+    modern = ",disable-legacy=on,iommu_platform=on" if config.iommu else ""
+    return [
+        "-drive", f"if=pflash,format=raw,readonly=on,file={_quoted(config.firmware_code)}",
+        "-drive", f"if=pflash,format=raw,file={_quoted(files.variables)}",
+        "-blockdev", esp,
+        "-blockdev", "driver=raw,node-name=rem-esp,read-only=on,file=rem-esp-file",
+        "-device", f"virtio-blk-pci,drive=rem-esp,serial={ESP_SERIAL},bootindex=0{modern}",
+    ]  # fmt: skip
+
+
+def _boot_arguments(config: MachineConfig, files: MachineFiles, options: BootOptions) -> list[str]:
+    if config.firmware_code is not None:
+        return _uefi_arguments(config, files)
     kernel = options.kernel or config.kernel
     if config.loader is None:
         args = ["-kernel", str(kernel), "-append", config.cmdline()]
         return args + (["-initrd", str(config.initrd)] if config.initrd else [])
-    files = {fmt.CONST["REM_FWCFG_KERNEL"]: f"file={_quoted(kernel)}"}
-    files[fmt.CONST["REM_FWCFG_CMDLINE"]] = f"string={_quoted(config.cmdline())}"
+    served = {fmt.CONST["REM_FWCFG_KERNEL"]: f"file={_quoted(kernel)}"}
+    served[fmt.CONST["REM_FWCFG_CMDLINE"]] = f"string={_quoted(config.cmdline())}"
     if config.initrd:
-        files[fmt.CONST["REM_FWCFG_INITRD"]] = f"file={_quoted(config.initrd)}"
-    if config.root is not None and (config.disk_claim or config.disk_cache) == "protected":
+        served[fmt.CONST["REM_FWCFG_INITRD"]] = f"file={_quoted(config.initrd)}"
+    if _disk_is_protected(config):
         serial = _quoted(options.disk_serial)
-        files[fmt.CONST["REM_FWCFG_PROTECTED"]] = f"string={serial}"
+        served[fmt.CONST["REM_FWCFG_PROTECTED"]] = f"string={serial}"
     if options.mutant is not None:
-        files[MUTANT_FILE] = f"string={_quoted(options.mutant)}"
+        served[MUTANT_FILE] = f"string={_quoted(options.mutant)}"
     if options.cold:
-        files[fmt.CONST["REM_FWCFG_COLD"]] = "string=1"
+        served[fmt.CONST["REM_FWCFG_COLD"]] = "string=1"
     args = ["-kernel", str(config.loader)]
-    for name, source in files.items():
+    for name, source in served.items():
         args += ["-fw_cfg", f"name={name},{source}"]
     return args
 
@@ -234,7 +266,7 @@ def build_command(
         args += ["-chardev", f"socket,id=nvdimm,{wires.nvdimm}", "-serial", "chardev:nvdimm"]
     args += ["-chardev", f"socket,id=qmp,{wires.qmp}", "-mon", "chardev=qmp,mode=control"]
     args += _device_arguments(config, files, options, netdev)
-    args += _boot_arguments(config, options)
+    args += _boot_arguments(config, files, options)
     if config.plugin is not None:
         args += ["-plugin", _plugin_argument(config.plugin, config, files)]
     if options.paused:

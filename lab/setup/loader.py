@@ -21,7 +21,8 @@ from lab.setup.packages import Group
 from lab.setup.patch_series import Series, add_series, patched_copy, read_series
 
 SOURCES = (
-    *(f"loader/{name}" for name in ("Makefile", "loader.ld", "core", "entry", "hw", "main")),
+    *(f"loader/{name}" for name in ("Makefile", "loader.ld", "loader_efi.ld")),
+    *(f"loader/{name}" for name in ("core", "entry", "hw", "main")),
     "format",
 )
 
@@ -44,7 +45,10 @@ def loader_key(mutants: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Loader(Part[Path]):
-    """loader.elf of this checkout; *mutants*: with all planted bugs, none of them enabled."""
+    """loader.elf of this checkout, with loader.efi beside it.
+
+    *mutants*: with all planted bugs, none of them enabled.
+    """
 
     mutants: bool = False
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""UEFI firmware for guests, with its shell: OVMF as Debian ships it."""
+"""UEFI firmware for machines and guests, with its shell: OVMF as Debian ships it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lab.setup.need import Part, Site
 from lab.setup.packaged import files_of
+from lab.setup.packages import Group
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Firmware:
 
 @dataclass(frozen=True)
 class Ovmf(Part[Firmware]):
+    groups = (Group.UEFI,)
     lane = "fetch"
 
     def make(self, site: Site) -> Firmware:

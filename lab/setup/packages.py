@@ -35,6 +35,7 @@ class Group(StrEnum):
     HEAP_PEER = "heap-peer"
     LDAP = "ldap"
     BROWSER = "browser"
+    UEFI = "uefi"
 
 
 BASE = Group.BASE
@@ -68,6 +69,7 @@ PACKAGES = (
     Package(QEMU, (_MACHINE,), "the machine; plugin API 4 needs QEMU 10", "1:10.0"),
     Package("qemu-utils", (_MACHINE,), "the overlay of a disk with a volatile write cache"),
     Package("binutils", (_MACHINE,), "nm: places in the loader at which power is cut"),
+    Package("mtools", (Group.UEFI,), "the disk that UEFI firmware boots from"),
     Package("iproute2", (_MACHINE,), "network namespace and tap of a machine"),
     Package("e2fsprogs", (_ROOT, _MACHINE), "makes and checks ext4"),
     Package("mmdebstrap", (_ROOT,), "makes the guest root"),

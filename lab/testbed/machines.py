@@ -15,6 +15,7 @@ from lab.machine.config import StopModeName
 from lab.machine.cut_points import make_spec
 from lab.machine.machine import make_room
 from lab.machine.plugin import ctl_path
+from lab.setup.ovmf import Ovmf
 from lab.setup.products import MACHINE, Kernel, Loader, Part, Plugin, Root, need, need_all
 
 NVRAM_BYTES = 1 << 30
@@ -57,6 +58,12 @@ def make_config(
         stop_mode=stop_mode,
     )
     return config if caches is None else with_caches(config, caches)
+
+
+def with_uefi(config: MachineConfig) -> MachineConfig:
+    """The same machine with UEFI firmware, which starts the loader from a disk of its own."""
+    firmware = need(Ovmf())
+    return replace(config, firmware_code=firmware.code, firmware_variables=firmware.variables)
 
 
 def with_caches(config: MachineConfig, profile: str) -> MachineConfig:

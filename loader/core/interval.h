@@ -27,6 +27,7 @@ enum map_type {
 	MAP_RAM = 1,
 	MAP_RESERVED = 2,
 	MAP_ACPI = 3,
+	MAP_NVS = 4,
 	MAP_PMEM = 7,
 	MAP_PRAM = 12, /* persistent, before it had a number */
 };

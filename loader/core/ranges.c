@@ -50,6 +50,28 @@ bool ranges_add_map(struct ranges *ranges, const struct map *map)
 	return all;
 }
 
+bool ranges_remove_map(struct ranges *ranges, const struct map *map)
+{
+	const struct ranges whole = *ranges;
+	bool all = true;
+
+	ranges->count = 0;
+	for (u32 i = 0; i < whole.count; i++) {
+		struct map rest = { .count = 0 };
+
+		/* Alone, as ranges that adjoin stay two. */
+		map_paint(&rest, whole.range[i].base, whole.range[i].bytes,
+			  MAP_PMEM);
+		for (u32 n = 0; n < map->count; n++)
+			map_paint(&rest, map->entry[n].base,
+				  map->entry[n].bytes, MAP_HOLE);
+		for (u32 n = 0; n < rest.count; n++)
+			all &= ranges_add(ranges, rest.entry[n].base,
+					  rest.entry[n].bytes);
+	}
+	return all;
+}
+
 bool range_has_room(const struct range *range)
 {
 	return range->base % REM_BLOCK_ALIGN_BYTES == 0 &&

@@ -30,6 +30,12 @@ bool ranges_add(struct ranges *ranges, u64 base, u64 bytes);
 /* Add the NVRAM of a memory map; false if a range has no room. */
 bool ranges_add_map(struct ranges *ranges, const struct map *map);
 
+/*
+ * Leave whole pages of what no entry of @map has, of any type. False if a range has
+ * no room.
+ */
+bool ranges_remove_map(struct ranges *ranges, const struct map *map);
+
 /* Whether it is aligned and large enough for the record block. */
 bool range_has_room(const struct range *range);
 

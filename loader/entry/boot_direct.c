@@ -26,6 +26,8 @@ static const char *const file_name[FRONT_FILES] = {
 
 static struct front front;
 
+extern const u8 loader_end[]; /* loader.ld: the end of the loader and its data */
+
 static bool file_size(enum front_file file, u32 *ret_bytes)
 {
 	struct fwcfg_file found;
@@ -65,6 +67,26 @@ static void read_map(const u8 *start)
 	}
 }
 
+/*
+ * Firmware works in the memory that it hands over, and in what its tables are in. A
+ * kernel has to leave the loader alone, which is at the start of DRAM.
+ */
+static void derive_maps(void)
+{
+	for (u32 i = 0; i < front.map.count; i++) {
+		const struct map_entry *entry = &front.map.entry[i];
+
+		if (entry->type == MAP_RAM || entry->type == MAP_ACPI ||
+		    entry->type == MAP_NVS)
+			map_paint(&front.firmware, entry->base, entry->bytes,
+				  MAP_RAM);
+		if (entry->type == MAP_RAM)
+			map_paint(&front.free, entry->base, entry->bytes,
+				  MAP_RAM);
+	}
+	map_paint(&front.free, 0, (uintptr_t)loader_end, MAP_HOLE);
+}
+
 /* Called by entry_pvh.S. */
 _Noreturn void loader_direct(const u8 *start, u64 entry_tsc)
 {
@@ -76,6 +98,7 @@ _Noreturn void loader_direct(const u8 *start, u64 entry_tsc)
 	if (!fwcfg_open())
 		die("no fw_cfg with DMA: this QEMU is not supported");
 	read_map(start);
+	derive_maps();
 	front.entry_tsc = entry_tsc;
 	front.rsdp_phys = get_u64(start + START_RSDP);
 	front.cold_requested = fwcfg_find(REM_FWCFG_COLD, &cold);

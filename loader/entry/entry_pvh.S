@@ -40,7 +40,7 @@ go_entry_pvh:
 	movl	%cr0, %eax
 	orl	$CR0_PE_PG, %eax
 	movl	%eax, %cr0
-	lgdt	gdt_pointer
+	lgdt	go_gdt_pointer
 	ljmp	$0x10, $entry_64
 
 	.code64
@@ -52,7 +52,7 @@ entry_64:
 	xorl	%eax, %eax
 	movl	%eax, %fs
 	movl	%eax, %gs
-	leaq	stack_end(%rip), %rsp
+	leaq	go_stack_end(%rip), %rsp
 
 	shlq	$32, %rdi
 	movl	%esi, %esi
@@ -62,42 +62,5 @@ entry_64:
 1:	cli
 	hlt
 	jmp	1b
-
-	.section .rodata, "a"
-	.balign 8
-	/* Linux' 64-bit entry expects selectors 0x10 and 0x18. */
-gdt:
-	.quad	0
-	.quad	0
-	.quad	0x00af9b000000ffff
-	.quad	0x00cf93000000ffff
-gdt_pointer:
-	.word	. - gdt - 1
-	.long	gdt
-	.long	0
-
-	.data
-	.balign	4096
-	.globl	go_pml4
-go_pml4:
-	.quad	pdpt + 3
-	.fill	511, 8, 0
-pdpt:
-	.quad	pd + 0x0003
-	.quad	pd + 0x1003
-	.quad	pd + 0x2003
-	.quad	pd + 0x3003
-	.fill	508, 8, 0
-pd:
-	.set	page, 0
-	.rept	2048
-	.quad	page + 0x83
-	.set	page, page + 0x200000
-	.endr
-
-	.bss
-	.balign	16
-	.fill	0x10000, 1, 0
-stack_end:
 
 	.section .note.GNU-stack, "", @progbits

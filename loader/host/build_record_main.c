@@ -5,7 +5,9 @@
  * left there. With a second file, that of another range of NVRAM, all that the image
  * points to is there. Its entry is a
  * few instructions that print to COM1 whether rdi and rsi point to a body and a
- * boot note, and end QEMU by isa-debug-exit (port 0xf4).
+ * boot note, and what can still write to memory on bus 0: functions that are bus
+ * masters (but for bridges), virtio devices with a port whose status is not that of a
+ * reset. Then they end QEMU by isa-debug-exit (port 0xf4). They use no stack.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +21,13 @@
 
 extern const u8 stub_begin[], stub_end[];
 
-__asm__(".pushsection .rodata\n"
+__asm__(".macro read_config\n"
+	"	movw	$0xcf8, %dx\n"
+	"	outl	%eax, %dx\n"
+	"	movw	$0xcfc, %dx\n"
+	"	inl	%dx, %eax\n"
+	".endm\n"
+	".pushsection .rodata\n"
 	"stub_begin:\n"
 	"	movabsq $0x4547414d494d4552, %rax\n"
 	"	cmpq	%rax, (%rdi)\n"
@@ -27,6 +35,44 @@ __asm__(".pushsection .rodata\n"
 	"	movabsq $0x45544f4e424d4552, %rax\n"
 	"	cmpq	%rax, (%rsi)\n"
 	"	jne	2f\n"
+	"	xorl	%r8d, %r8d\n" /* bus masters */
+	"	xorl	%r9d, %r9d\n" /* virtio devices in use */
+	"	xorl	%r10d, %r10d\n"
+	"10:	movl	%r10d, %r11d\n"
+	"	shll	$8, %r11d\n"
+	"	orl	$0x80000000, %r11d\n"
+	"	movl	%r11d, %eax\n"
+	"	read_config\n"
+	"	cmpw	$0xffff, %ax\n"
+	"	je	12f\n"
+	"	movl	%eax, %ecx\n"
+	"	leal	8(%r11), %eax\n"
+	"	read_config\n"
+	"	shrl	$24, %eax\n"
+	"	cmpl	$6, %eax\n" /* a bridge */
+	"	je	12f\n"
+	"	leal	4(%r11), %eax\n"
+	"	read_config\n"
+	"	testl	$4, %eax\n"
+	"	jz	11f\n"
+	"	incl	%r8d\n"
+	"11:	cmpw	$0x1af4, %cx\n"
+	"	jne	12f\n"
+	"	leal	0x10(%r11), %eax\n"
+	"	read_config\n"
+	"	testl	$1, %eax\n"
+	"	jz	12f\n"
+	"	andl	$~3, %eax\n"
+	"	leal	0x12(%rax), %edx\n"
+	"	inb	%dx, %al\n"
+	"	testb	%al, %al\n"
+	"	jz	12f\n"
+	"	incl	%r9d\n"
+	"12:	incl	%r10d\n"
+	"	cmpl	$256, %r10d\n"
+	"	jb	10b\n"
+	"	addb	%r8b, 6f(%rip)\n"
+	"	addb	%r9b, 7f(%rip)\n"
 	"	leaq	4f(%rip), %rbx\n"
 	"1:	movw	$0x3f8, %dx\n"
 	"	movb	(%rbx), %al\n"
@@ -41,7 +87,10 @@ __asm__(".pushsection .rodata\n"
 	"	movb	$1, %al\n"
 	"	outb	%al, %dx\n"
 	"	hlt\n"
-	"4:	.asciz	\"STUB entered\\r\\n\"\n"
+	"4:	.ascii	\"STUB entered\\r\\n\"\n"
+	"	.ascii	\"STUB bus masters \"\n"
+	"6:	.ascii	\"0, devices in use \"\n"
+	"7:	.asciz	\"0\\r\\n\"\n"
 	"5:	.asciz	\"STUB bad registers\\r\\n\"\n"
 	"stub_end:\n"
 	".popsection\n");

@@ -46,6 +46,45 @@ static void ranges_ascend_without_overlaps(void)
 	      "the largest that has an image");
 }
 
+/* What firmware has: behind, inside, before, all, more than all, parts of pages. */
+static void what_firmware_has_is_left_out(void)
+{
+	static const struct range right[] = {
+		{ 2 * GIB + MIB, GIB - MIB },
+		{ 4 * GIB, MIB },
+		{ 4 * GIB + 3 * MIB, GIB - 3 * MIB },
+		{ 5 * GIB, GIB - 0x2000 },
+		{ 9 * GIB, GIB },
+	};
+	struct ranges ranges = { .count = 0 };
+	struct map firmware = { .count = 0 };
+
+	for (u64 n = 2; n < 10; n++)
+		if (n != 3)
+			CHECK(ranges_add(&ranges, n * GIB, GIB), "a range");
+	CHECK(ranges_remove_map(&ranges, &firmware), "nothing");
+	CHECK(ranges.count == 7, "nothing is left out");
+	map_paint(&firmware, GIB, GIB + MIB, MAP_RAM);
+	map_paint(&firmware, 4 * GIB + MIB, 2 * MIB, MAP_ACPI);
+	map_paint(&firmware, 6 * GIB - 0x1800, 0x800 + GIB + 0x1000, MAP_NVS);
+	map_paint(&firmware, 7 * GIB, GIB, MAP_RAM);
+	map_paint(&firmware, 8 * GIB, GIB, MAP_RAM);
+	CHECK(ranges_remove_map(&ranges, &firmware), "all have room");
+	check_ranges(&ranges, right, GO_COUNT(right), "the rest");
+}
+
+static void what_firmware_has_makes_more_ranges_than_fit(void)
+{
+	struct ranges ranges = { .count = 0 };
+	struct map firmware = { .count = 0 };
+
+	CHECK(ranges_add(&ranges, 0, GIB), "a range");
+	for (u64 n = 1; n <= REM_RANGES_MAX; n++)
+		map_paint(&firmware, n * MIB, 0x1000, MAP_RAM);
+	CHECK(!ranges_remove_map(&ranges, &firmware), "one more than fits");
+	CHECK(ranges.count == REM_RANGES_MAX, "%u ranges", ranges.count);
+}
+
 static void ranges_are_whole_pages(void)
 {
 	static const struct range right[] = { { 0x2000, 0x1000 } };
@@ -126,6 +165,8 @@ void test_ranges(void)
 {
 	crc32c_init(false);
 	ranges_ascend_without_overlaps();
+	what_firmware_has_is_left_out();
+	what_firmware_has_makes_more_ranges_than_fit();
 	ranges_are_whole_pages();
 	more_ranges_are_reported();
 	every_cold_boot_has_its_stamp();

@@ -17,8 +17,6 @@
 /* The page tables of the entry code end here. */
 #define LOW_END (1ull << 32)
 
-extern const u8 loader_end[]; /* loader.ld: the end of the loader and its data */
-
 static void paint(struct map *map, u64 base, u64 bytes, u32 type)
 {
 	if (!map_paint(map, base, bytes, type))
@@ -66,21 +64,18 @@ void boot_map(const struct machine *machine, struct memtype memtype,
 	      MAP_ACPI);
 }
 
-/* The largest range of firmware's DRAM that the loader does not use. */
-static struct place dram_place(const struct map *firmware)
+/* The largest range of DRAM that is free. */
+static struct place dram_place(const struct map *free)
 {
 	struct place best = { .kind = "DRAM" };
 
-	for (u32 i = 0; i < firmware->count; i++) {
-		const struct map_entry *entry = &firmware->entry[i];
+	for (u32 i = 0; i < free->count; i++) {
+		const struct map_entry *entry = &free->entry[i];
 		u64 base = entry->base, end = base + entry->bytes;
 
-		if (base < (uintptr_t)loader_end)
-			base = (uintptr_t)loader_end;
 		if (end > LOW_END)
 			end = LOW_END;
-		if (entry->type == MAP_RAM && base < end &&
-		    end - base > best.bytes) {
+		if (base < end && end - base > best.bytes) {
 			best.base = base;
 			best.bytes = end - base;
 		}
@@ -92,7 +87,7 @@ struct place boot_place(const struct machine *machine, struct memtype memtype,
 			u64 registry_bytes)
 {
 	if (memtype.dram_only)
-		return dram_place(&machine->front->map);
+		return dram_place(&machine->front->free);
 	return (struct place){
 		.base = machine->region_phys + REM_BLOCK_BYTES,
 		.bytes = machine->region_bytes - REM_BLOCK_BYTES -

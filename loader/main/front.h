@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What a front end (direct boot) provides: firmware's memory map, the RSDP, and
+ * What a front end (direct boot, UEFI) provides: firmware's memory map, the RSDP, and
  * the user's files. It fills struct front and calls loader_main(), which does not
  * return.
  */
@@ -22,6 +22,9 @@ struct front {
 	u64 rsdp_phys; /* 0 = unknown */
 	bool cold_requested;
 	struct map map; /* firmware's */
+	struct map
+		firmware; /* what it may write to at a boot: no image is there */
+	struct map free;  /* DRAM that a kernel may be loaded into */
 	/* Size of a file; false if there is none. */
 	bool (*size)(enum front_file file, u32 *ret_bytes);
 	/* Read @bytes at @offset; false on any error. */

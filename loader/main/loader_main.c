@@ -55,6 +55,17 @@ static void find_acpi(void)
 		die("no ACPI tables with valid checksums");
 }
 
+/* Firmware has written there at this boot, before any of its users could know. */
+static bool leave_to_firmware(struct ranges *nvram)
+{
+	const struct ranges whole = *nvram;
+	bool all = ranges_remove_map(nvram, &machine.front->firmware);
+
+	if (memcmp(&whole, nvram, sizeof(whole)))
+		print("firmware uses a part of NVRAM: no image lies there");
+	return all;
+}
+
 static void find_nvram(void)
 {
 	struct ranges *nvram = &machine.nvram;
@@ -62,6 +73,7 @@ static void find_nvram(void)
 
 	all = acpi_nvram(&machine.acpi, nvram);
 	all &= ranges_add_map(nvram, &machine.front->map);
+	all &= leave_to_firmware(nvram);
 	machine.nvram_more = !all;
 	if (!nvram->count)
 		die("no NVRAM: neither the NFIT nor the map has a persistent range");
@@ -95,7 +107,7 @@ static void read_kernel_head(void)
 	const char *wrong;
 
 	if (!machine.front->size(FRONT_KERNEL, &machine.kernel_file_bytes))
-		die("no kernel: fw_cfg has no opt/remanence/kernel");
+		die("no kernel: the front end has none");
 	if (machine.kernel_file_bytes < BZ_HEAD_BYTES ||
 	    !machine.front->read(FRONT_KERNEL, 0, machine.kernel_head,
 				 BZ_HEAD_BYTES))

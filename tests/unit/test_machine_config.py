@@ -12,7 +12,7 @@ import pytest
 from lab.errors import Exit, RemError
 from lab.machine.config import Forward, MachineConfig
 from lab.machine.files import MachineFiles
-from lab.machine.qemu import BootOptions, Wires, build_command, quoted_command
+from lab.machine.qemu import BootOptions, Wires, build_command, esp_texts, quoted_command
 from lab.quantities import parse_bytes, parse_ns, parse_span_s
 
 CONFIG = MachineConfig(
@@ -41,6 +41,8 @@ def test_config_survives_json() -> None:
         disk="nvme",
         nic="e1000e",
         dram_file=Path("/dev/shm/dram"),
+        firmware_code=Path("/f/CODE.fd"),
+        firmware_variables=Path("/f/VARS.fd"),
     )
     assert MachineConfig.from_json(config.to_json()) == config
 
@@ -221,3 +223,36 @@ def test_quantities_need_their_units() -> None:
     for wrong in ("17", "ms", "17 min", "-1ms", "0.1ns", "1e3ms"):
         with pytest.raises(RemError, match="--hold-up"):
             parse_ns(wrong, "--hold-up")
+
+
+UEFI = replace(CONFIG, firmware_code=Path("/f/CODE.fd"), firmware_variables=Path("/f/VARS.fd"))
+
+
+def test_uefi_starts_the_loader_from_a_disk() -> None:
+    words = command(UEFI)
+    assert "-kernel" not in words and "-fw_cfg" not in words
+    assert "if=pflash,format=raw,readonly=on,file=/f/CODE.fd" in words
+    assert "if=pflash,format=raw,file=/state/m/uefi-variables.fd" in words
+    assert any("filename=/state/m/esp.img" in word and "read-only=on" in word for word in words)
+
+
+def test_places_on_the_bus_are_those_of_direct_boot() -> None:
+    """The disk of the firmware comes last."""
+    devices = [word for word in values(command(UEFI), "-device") if "rem-esp" not in word]
+    assert devices == values(command(), "-device")
+
+
+def test_loader_gets_its_options_on_that_disk() -> None:
+    texts = esp_texts(UEFI, BootOptions(cold=True, mutant="m", disk_serial="s"))
+    assert texts == {"cmdline": UEFI.cmdline(), "protected": "s", "mutant": "m", "cold": ""}
+    assert set(esp_texts(replace(UEFI, disk_cache="volatile"), BootOptions())) == {"cmdline"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"firmware_variables": None}, {"firmware_code": None}, {"loader": None}, {"icount": True}],
+)
+def test_uefi_needs_both_its_files_a_loader_and_speed(wrong: dict[str, object]) -> None:
+    with pytest.raises(RemError) as caught:
+        replace(UEFI, **wrong)  # type: ignore[arg-type]
+    assert caught.value.exit_code == Exit.USAGE
