@@ -40,6 +40,7 @@ MACHINE = {
     "threads-together": "threads of a core load microcode at the same time in Go",
     "writes-on": "a device of firmware's still writes to memory when an image is entered",
     "overwritten": "firmware writes to memory that an image may be in",
+    "unsigned-entered": "under Secure Boot a kernel is entered that nobody has checked",
     "not-entered": "the loader decides, and enters nothing",
     "over-budget": "a Stop takes longer than its bound",
     "other-decision": "the loader decides otherwise than the engine",

@@ -20,7 +20,7 @@ from lab.setup.memory import MemoryModel
 from lab.setup.need import Part
 from lab.setup.off2f import Off2fModule, Off2fTool
 from lab.setup.openldap import LdapServer
-from lab.setup.ovmf import Ovmf
+from lab.setup.ovmf import Ovmf, SecureOvmf
 from lab.setup.persist import PersistPrograms
 from lab.setup.pm import Pm, PmJudge
 from lab.setup.protocol import Protocol
@@ -95,7 +95,7 @@ OTHERS = (
         crates=("keep",),
         parts=(RemKeep(), KeepModule(), Stock(), KEEP_ROOT),
     ),
-    Share("uefi", 3, tests=("tests/uefi",), parts=(Ovmf(), Loader(mutants=True))),
+    Share("uefi", 3, tests=("tests/uefi",), parts=(Ovmf(), SecureOvmf(), Loader(mutants=True))),
     Share("fsync", 4, tests=("tests/fsync",), crates=("replay",), parts=(RemReplay(),)),
     Share("mixed", 3, tests=("tests/mixed",)),
     Share("persist", 3, tests=("tests/persist",), parts=(PersistPrograms(),)),

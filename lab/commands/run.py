@@ -31,7 +31,7 @@ from lab.machine.shares import Share
 from lab.messages import info
 from lab.quantities import parse_bytes
 
-FIRMWARES = ("direct", "uefi")
+FIRMWARES = ("direct", "uefi", "uefi-secure")
 KERNEL_CONFIGS = ("server",)  # besides the laboratory's own
 
 
@@ -141,7 +141,8 @@ class ProductWords:
     firmware: Annotated[
         str,
         typer.Option(
-            help="What starts the loader: direct, QEMU by itself, or uefi, from a disk.",
+            help="What starts the loader: direct (QEMU itself), uefi, or uefi-secure, which has "
+            "Secure Boot on.",
         ),
     ] = "direct"
     no_loader: Annotated[
@@ -245,12 +246,12 @@ def check(words: RunWords) -> RunPlan:
     if products.root is not None or products.initrd is not None:
         given["root"] = products.root
     missing = {"kernel", "loader", "root"} - set(given)
-    if _choice(products.firmware, FIRMWARES, "--firmware") == "uefi":
+    if _choice(products.firmware, FIRMWARES, "--firmware") != "direct":
         if products.no_loader:
-            raise UsageError("--firmware uefi starts the loader: leave --no-loader out")
+            raise UsageError("UEFI starts the loader: leave --no-loader out")
         if icount or time.cut_points:
             raise UsageError("--firmware uefi: no --icount, no --cut-points, no --caches")
-        missing.add("firmware")
+        missing.add(products.firmware)
     if products.kernel is None:
         missing.add("kernel")
         given["kernel"] = Path()
@@ -357,25 +358,26 @@ def _root_spec(words: GuestWords, missing: set[str]) -> RootSpec:
 
 def complete(plan: RunPlan) -> MachineConfig:
     """The machine, with everything that set-up builds for it."""
-    from lab.setup.ovmf import Ovmf
+    from lab.setup.ovmf import Ovmf, SecureOvmf
     from lab.setup.products import MACHINE, Kernel, Loader, Part, Plugin, Root, need_all
     from lab.setup.share_server import ShareServerFiles
-    from lab.testbed.machines import with_cut_points
+    from lab.testbed.machines import firmware_fields, with_cut_points
 
     parts: dict[str, Part[Any]] = {
         "kernel": Kernel(plan.root.kernel),
         "loader": Loader(),
         "root": Root(plan.root),
         "share_server": ShareServerFiles(),
-        "firmware": Ovmf(),
+        "uefi": Ovmf(),
+        "uefi-secure": SecureOvmf(),
     }
     missing = plan.missing | ({"share_server"} if plan.config.shares else set())
     wanted = [part for name, part in parts.items() if name in missing]
     made = need_all([MACHINE, *wanted, *([Plugin()] if plan.with_plugin else [])])
     built: dict[str, Any] = {name: made[parts[name]] for name in missing}
-    if "firmware" in built:
-        firmware = built.pop("firmware")
-        built |= {"firmware_code": firmware.code, "firmware_variables": firmware.variables}
+    for name in FIRMWARES:
+        if name in built:
+            built |= firmware_fields(built.pop(name))
     if "kernel" in built:
         built["kernel"] = built["kernel"].bz_image
     config = replace(plan.config, **built)

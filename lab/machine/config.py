@@ -30,6 +30,8 @@ CPU_MODEL = "Haswell-v2,-pcid,-invpcid,-tsc-deadline,+clflushopt,+clwb,enforce=o
 
 # Firmware and loader need little. A kernel that lives in DRAM needs what userland needs, too.
 DRAM_BYTES = 64 * MIB_BYTES
+# UEFI needs more: under Secure Boot it has the loader with its kernel twice, as file and as image.
+DRAM_OF_UEFI_BYTES = 128 * MIB_BYTES
 DRAM_AS_MAIN_MEMORY_BYTES = GIB_BYTES
 DRAM_AS_CACHE_BYTES = 256 * MIB_BYTES
 DRAM_AS_MAIN_MEMORY_MIN_BYTES = 256 * MIB_BYTES
@@ -93,7 +95,7 @@ class Forward:
 
 PATH_FIELDS = (
     "kernel", "loader", "root", "initrd", "nvram_dir", "dram_file", "share_server",
-    "firmware_code", "firmware_variables",
+    "firmware_code", "firmware_variables", "signing_key", "signing_certificate",
 )  # fmt: skip
 
 
@@ -108,6 +110,8 @@ class MachineConfig:
     initrd: Path | None = None
     firmware_code: Path | None = None  # UEFI, which starts the loader; None: QEMU's own firmware
     firmware_variables: Path | None = None  # as they are at first; copied
+    signing_key: Path | None = None  # with it Secure Boot is on, and the loader is signed
+    signing_certificate: Path | None = None
     nvram_kind: NvramKind = "scm"  # the technology of NVRAM
     disk_cache: DiskCache = "protected"  # whether the disk's write cache survives
     disk_loss: DiskLoss = "all"  # what a volatile cache loses
@@ -187,6 +191,10 @@ class MachineConfig:
             )
         if (self.firmware_code is None) != (self.firmware_variables is None):
             raise UsageError("firmware is two files: its code, and its variables")
+        if (self.signing_key is None) != (self.signing_certificate is None):
+            raise UsageError("what signs is two files: a key, and its certificate")
+        if self.signing_key is not None and self.firmware_code is None:
+            raise UsageError("Secure Boot needs UEFI firmware")
         if self.firmware_code is not None and self.loader is None:
             raise UsageError("UEFI starts the loader: leave --no-loader out")
         if self.firmware_code is not None and (self.icount or self.cut_points):
@@ -233,7 +241,8 @@ class MachineConfig:
         if self.dram_bytes is not None:
             return self.dram_bytes
         most = {"dram": DRAM_AS_MAIN_MEMORY_BYTES, "mixed": DRAM_AS_CACHE_BYTES}
-        return most.get(self.memtype or "", DRAM_BYTES)
+        least = DRAM_BYTES if self.firmware_code is None else DRAM_OF_UEFI_BYTES
+        return most.get(self.memtype or "", least)
 
     @property
     def x2apic(self) -> bool:

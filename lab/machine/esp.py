@@ -29,15 +29,15 @@ def loader_efi(loader: Path) -> Path:
 
 
 def make_esp(
-    disk: Path, loader: Path | None, files: dict[str, Path], texts: dict[str, str]
+    disk: Path, application: Path | None, files: dict[str, Path], texts: dict[str, str]
 ) -> None:
-    """Write the whole disk, with the loader beside *loader* (loader.elf), or without one.
+    """Write the whole disk, with what firmware is to start, or without.
 
     *files* and *texts* are the loader's files by name: copies, or what is in them.
     """
     copies = {f"{FOLDER}/{name}": file for name, file in files.items()}
-    if loader is not None:
-        copies[FALLBACK] = loader_efi(loader)
+    if application is not None:
+        copies[FALLBACK] = application
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=disk.parent)))
         for name, text in texts.items():
@@ -52,6 +52,14 @@ def make_esp(
         for place, file in copies.items():
             _mtools("mcopy", new, file, place)
         new.replace(disk)
+
+
+def sign(application: Path, key: Path, certificate: Path) -> None:
+    """Sign it in place, for Secure Boot."""
+    run.run(
+        ["sbsign", "--key", key, "--cert", certificate, "--output", application, application],
+        what="signing the loader",
+    )
 
 
 def _mtools(program: str, disk: Path, *words: str | Path) -> None:

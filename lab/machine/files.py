@@ -65,6 +65,11 @@ class MachineFiles:
         return self.directory / "esp.img"
 
     @property
+    def signed(self) -> Path:
+        """Under Secure Boot: the loader with its files, as firmware starts it."""
+        return self.directory / "remanence.efi"
+
+    @property
     def disk_parts(self) -> DiskFiles:
         """Of a disk with a volatile cache."""
         return DiskFiles(

@@ -34,7 +34,7 @@ from lab.machine.battery import BatteryMemory
 from lab.machine.config import MachineConfig
 from lab.machine.console import Console
 from lab.machine.cut_plan import ANNOUNCED, UNANNOUNCED, CutPlan
-from lab.machine.esp import loader_efi, make_esp
+from lab.machine.esp import loader_efi, make_esp, sign
 from lab.machine.files import MachineFiles, MachineLock
 from lab.machine.forward import Forwarder
 from lab.machine.guest import Guest, GuestResult
@@ -49,6 +49,7 @@ from lab.machine.plugin import PluginControl, PluginCut
 from lab.machine.qemu import BootOptions, QemuProcess, esp_texts
 from lab.machine.share_mounts import Shares
 from lab.machine.supply import CutRecord, GuestClock, HostPacedClock, PowerSupply
+from lab.machine.unified import SECTIONS, unified
 from lab.power.model import PowerModel
 from lab.progress import waiting
 from lab.record.block import decode, read_block
@@ -295,7 +296,17 @@ class Machine:
         files = {"vmlinuz": options.kernel or config.kernel}
         if config.initrd is not None:
             files["initrd"] = config.initrd
-        make_esp(self.files.esp, config.loader, files, esp_texts(config, options))
+        assert config.loader is not None
+        texts = esp_texts(config, options)
+        if config.signing_key is None or config.signing_certificate is None:
+            make_esp(self.files.esp, loader_efi(config.loader), files, texts)
+            return
+        parts = {name: file.read_bytes() for name, file in files.items()}
+        parts |= {name: text.encode() for name, text in texts.items() if name in SECTIONS}
+        self.files.signed.write_bytes(unified(loader_efi(config.loader).read_bytes(), parts))
+        sign(self.files.signed, config.signing_key, config.signing_certificate)
+        rest = {name: text for name, text in texts.items() if name not in SECTIONS}
+        make_esp(self.files.esp, self.files.signed, {}, rest)
 
     def cut(self, plan: CutPlan = ANNOUNCED, clock: GuestClock | None = None) -> CutRecord:
         """Cut the power as planned. QEMU ends by SIGKILL.

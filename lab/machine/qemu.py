@@ -31,6 +31,8 @@ QEMU = "qemu-system-x86_64"
 MAC = "52:54:00:72:65:6d"
 DISK_SERIAL = "rem-root"
 ESP_SERIAL = "rem-esp"
+# Under Secure Boot only firmware's own code, in system management mode, writes to its variables.
+SECURE = ("-machine", "smm=on", "-global", "driver=cfi.pflash01,property=secure,value=on")
 DISK_LATE_BYTES = 512
 # Read only by a loader with planted bugs (loader/mutants/switch.patch), so it is no format.
 MUTANT_FILE = "opt/remanence/mutant"
@@ -114,6 +116,7 @@ def _uefi_arguments(config: MachineConfig, files: MachineFiles) -> list[str]:
     esp = f"driver=file,node-name=rem-esp-file,read-only=on,filename={_quoted(files.esp)}"
     modern = ",disable-legacy=on,iommu_platform=on" if config.iommu else ""
     return [
+        *(SECURE if config.signing_key is not None else ()),
         "-drive", f"if=pflash,format=raw,readonly=on,file={_quoted(config.firmware_code)}",
         "-drive", f"if=pflash,format=raw,file={_quoted(files.variables)}",
         "-blockdev", esp,

@@ -70,6 +70,8 @@ PACKAGES = (
     Package("qemu-utils", (_MACHINE,), "the overlay of a disk with a volatile write cache"),
     Package("binutils", (_MACHINE,), "nm: places in the loader at which power is cut"),
     Package("mtools", (Group.UEFI,), "the disk that UEFI firmware boots from"),
+    Package("sbsigntool", (Group.UEFI,), "signs the loader for Secure Boot"),
+    Package("openssl", (Group.UEFI,), "the key that signs it"),
     Package("iproute2", (_MACHINE,), "network namespace and tap of a machine"),
     Package("e2fsprogs", (_ROOT, _MACHINE), "makes and checks ext4"),
     Package("mmdebstrap", (_ROOT,), "makes the guest root"),

@@ -15,7 +15,7 @@ from lab.machine.config import StopModeName
 from lab.machine.cut_points import make_spec
 from lab.machine.machine import make_room
 from lab.machine.plugin import ctl_path
-from lab.setup.ovmf import Ovmf
+from lab.setup.ovmf import Firmware, Ovmf, SecureOvmf
 from lab.setup.products import MACHINE, Kernel, Loader, Part, Plugin, Root, need, need_all
 
 NVRAM_BYTES = 1 << 30
@@ -60,10 +60,18 @@ def make_config(
     return config if caches is None else with_caches(config, caches)
 
 
-def with_uefi(config: MachineConfig) -> MachineConfig:
+def with_uefi(config: MachineConfig, secure: bool = False) -> MachineConfig:
     """The same machine with UEFI firmware, which starts the loader from a disk of its own."""
-    firmware = need(Ovmf())
-    return replace(config, firmware_code=firmware.code, firmware_variables=firmware.variables)
+    return replace(config, **firmware_fields(need(SecureOvmf() if secure else Ovmf())))
+
+
+def firmware_fields(firmware: Firmware) -> dict[str, Any]:
+    """Of a machine's configuration."""
+    fields = {"firmware_code": firmware.code, "firmware_variables": firmware.variables}
+    if firmware.signer is not None:
+        signer = firmware.signer
+        fields |= {"signing_key": signer.key, "signing_certificate": signer.certificate}
+    return fields
 
 
 def with_caches(config: MachineConfig, profile: str) -> MachineConfig:

@@ -18,6 +18,16 @@
 #define SETUP_DATA 0x250
 #define INIT_SIZE 0x260
 #define HEADER_END_MAX 0x290 /* the next field of boot_params */
+#define SCREEN_KIND 0x00f
+#define SCREEN_WIDTH 0x012
+#define SCREEN_HEIGHT 0x014
+#define SCREEN_DEPTH 0x016
+#define SCREEN_BASE 0x018
+#define SCREEN_BYTES 0x01c
+#define SCREEN_LINE_BYTES 0x024
+#define SCREEN_COLOURS 0x026 /* size and place of red, green, blue, the rest */
+#define SCREEN_CAPABILITIES 0x036
+#define SCREEN_EXT_BASE 0x03a
 #define ACPI_RSDP 0x070
 #define EXT_RAMDISK_IMAGE 0x0c0
 #define EXT_CMDLINE_POINTER 0x0c8
@@ -30,6 +40,8 @@
 #define XLF_KERNEL_64 1u
 #define XLF_ABOVE_4G 2u
 #define LOADER_UNASSIGNED 0xff
+#define SCREEN_IS_EFI 0x70
+#define SCREEN_HAS_EXT_BASE 2u
 
 const char *bz_parse(const u8 *head, u64 file_bytes, struct bz_image *ret_image)
 {
@@ -70,6 +82,29 @@ const char *bz_parse(const u8 *head, u64 file_bytes, struct bz_image *ret_image)
 	return NULL;
 }
 
+static void put_screen(u8 *params, const struct linux_screen *screen)
+{
+	/* The rest is where no colour is: the bytes of a pixel are 0, 1, 2, 3. */
+	u8 rest =
+		(u8)(48 - screen->red_at - screen->green_at - screen->blue_at);
+	const u8 at[] = { screen->red_at, screen->green_at, screen->blue_at,
+			  rest };
+
+	params[SCREEN_KIND] = SCREEN_IS_EFI;
+	put_u16(params + SCREEN_WIDTH, screen->width);
+	put_u16(params + SCREEN_HEIGHT, screen->height);
+	put_u16(params + SCREEN_DEPTH, 32);
+	put_u32(params + SCREEN_BASE, (u32)screen->base);
+	put_u32(params + SCREEN_EXT_BASE, (u32)(screen->base >> 32));
+	put_u32(params + SCREEN_CAPABILITIES, SCREEN_HAS_EXT_BASE);
+	put_u32(params + SCREEN_BYTES, screen->line_bytes * screen->height);
+	put_u16(params + SCREEN_LINE_BYTES, (u16)screen->line_bytes);
+	for (u32 i = 0; i < GO_COUNT(at); i++) {
+		params[SCREEN_COLOURS + 2 * i] = 8;
+		params[SCREEN_COLOURS + 2 * i + 1] = at[i];
+	}
+}
+
 void linux_boot_params(u8 *params, const u8 *head,
 		       const struct linux_boot *boot)
 {
@@ -89,6 +124,8 @@ void linux_boot_params(u8 *params, const u8 *head,
 	put_u32(params + EXT_RAMDISK_IMAGE, (u32)(boot->initrd_phys >> 32));
 	put_u64(params + SETUP_DATA, boot->setup_data_phys);
 	put_u64(params + ACPI_RSDP, boot->rsdp_phys);
+	if (boot->screen.base)
+		put_screen(params, &boot->screen);
 
 	params[E820_COUNT] = (u8)map->count;
 	for (u32 i = 0; i < map->count; i++) {

@@ -30,6 +30,15 @@ struct bz_image {
 const char *bz_parse(const u8 *head, u64 file_bytes,
 		     struct bz_image *ret_image);
 
+/* struct linux_screen - a frame buffer that firmware has set up; @base 0: none */
+struct linux_screen {
+	u64 base;
+	u32 line_bytes;
+	u16 width, height;
+	/* Where the colours are in the 32 bits of a pixel; each has 8. */
+	u8 red_at, green_at, blue_at;
+};
+
 struct linux_boot {
 	u64 cmdline_phys;
 	u64 initrd_phys;
@@ -37,6 +46,7 @@ struct linux_boot {
 	u64 setup_data_phys;
 	u64 rsdp_phys;
 	const struct map *map;
+	struct linux_screen screen;
 };
 
 /* Write the 4096 bytes of boot_params. @head as given to bz_parse(). */

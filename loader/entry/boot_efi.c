@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Front end for UEFI. The user's files are beside the loader, in \EFI\remanence of the
- * file system that firmware has loaded it from. All of them are read here, whole, also
+ * Front end for UEFI. The user's files are sections of the loader's own image, so that
+ * firmware's check of its signature covers them. In an image without a kernel they are
+ * files beside the loader, in \EFI\remanence of the file system that firmware has
+ * loaded it from; firmware has not checked these, so under Secure Boot they are refused.
+ * All of them are read here, whole, also
  * those that a resume does not need: the decision is made when boot services have ended.
  * Until then firmware's drivers run on timers and own the devices that the loader
  * describes (it turns decoding off, and resets disks), and what they have asked for may
@@ -11,6 +14,7 @@
  * error and goes on to its next boot entry.
  */
 #include "../core/acpi.h"
+#include "../core/pe.h"
 #include "../hw/console.h"
 #include "../hw/io.h"
 #include "../hw/paging.h"
@@ -52,6 +56,13 @@ static const struct efi_guid simple_file_system = {
 	{ 0x8e, 0x39, 0x00, 0xa0, 0xc9, 0x69, 0x72, 0x3b },
 };
 
+static const struct efi_guid graphics_output = {
+	0x9042a9de,
+	0x23dc,
+	0x4a38,
+	{ 0x96, 0xfb, 0x7a, 0xde, 0xd0, 0x80, 0x51, 0x6a },
+};
+
 static const efi_char *const file_name[FRONT_FILES] = {
 	[FRONT_KERNEL] = FOLDER "vmlinuz",
 	[FRONT_INITRD] = FOLDER "initrd",
@@ -59,6 +70,19 @@ static const efi_char *const file_name[FRONT_FILES] = {
 	[FRONT_PROTECTED] = FOLDER "protected",
 };
 static const efi_char *const cold_name = FOLDER "cold";
+static const char *const section_name[FRONT_FILES] = {
+	[FRONT_KERNEL] = ".linux",
+	[FRONT_INITRD] = ".initrd",
+	[FRONT_CMDLINE] = ".cmdline",
+	[FRONT_PROTECTED] = ".protect",
+};
+
+static const struct efi_guid global_variable = {
+	0x8be4df61,
+	0x93ca,
+	0x11d2,
+	{ 0xaa, 0x0d, 0x00, 0xe0, 0x98, 0x03, 0x2b, 0x8c },
+};
 
 struct file {
 	const u8 *data; /* NULL = there is none */
@@ -69,7 +93,7 @@ static struct file files[FRONT_FILES];
 static struct front front;
 static u8 raw_map[MAP_BYTES] __attribute__((aligned(8)));
 
-extern const u8 go_image_base[], go_image_end[];
+extern const u8 go_image_base[];
 
 _Noreturn void go_leave_firmware(const struct front *to);
 
@@ -105,6 +129,35 @@ static u64 find_rsdp(const struct efi_system *system)
 			if (same_guid(&system->table[i].guid, wanted[n]))
 				return (uintptr_t)system->table[i].table;
 	return 0;
+}
+
+/* As firmware has set it, at each boot in the same way: an image finds it again. */
+static struct linux_screen find_screen(const struct efi_boot_services *boot)
+{
+	struct linux_screen none = { .base = 0 };
+	const struct efi_screen_mode *mode;
+	const struct efi_screen *screen;
+	void *found;
+	bool is_rgb;
+
+	if (boot->locate_protocol(&graphics_output, NULL, &found))
+		return none;
+	screen = found;
+	mode = screen->now->info;
+	is_rgb = mode->format == EFI_PIXEL_RGB;
+	if ((!is_rgb && mode->format != EFI_PIXEL_BGR) ||
+	    mode->line_pixels > UINT16_MAX / 4 || mode->width > UINT16_MAX ||
+	    mode->height > UINT16_MAX)
+		return none;
+	return (struct linux_screen){
+		.base = screen->now->base,
+		.line_bytes = mode->line_pixels * 4,
+		.width = (u16)mode->width,
+		.height = (u16)mode->height,
+		.red_at = is_rgb ? 0 : 16,
+		.green_at = 8,
+		.blue_at = is_rgb ? 16 : 0,
+	};
 }
 
 static struct efi_file *open_volume(efi_handle image,
@@ -150,33 +203,73 @@ static bool load(struct efi_boot_services *boot, struct efi_file *from,
 	return true;
 }
 
-static bool read_files(efi_handle image, const struct efi_system *system)
+/* Not what the user asks for at this boot, which is no part of what is started. */
+static void take_sections(void)
 {
-	struct efi_file *root = open_volume(image, system);
-	struct efi_file *file;
+	struct pe_section found;
 
-	if (!root) {
-		print("the file system of the loader cannot be opened");
-		return false;
-	}
+	for (u32 n = 0; n < FRONT_FILES; n++)
+		if (section_name[n] &&
+		    pe_find(go_image_base, section_name[n], &found))
+			files[n] = (struct file){ go_image_base + found.at,
+						  found.bytes };
+}
+
+/* What cannot be read is not known to be off. */
+static bool is_secure(const struct efi_system *system)
+{
+	u8 value = 0;
+	u64 bytes = sizeof(value);
+	efi_status status = system->runtime->get_variable(
+		UTF16("SecureBoot"), &global_variable, NULL, &bytes, &value);
+
+	return status != EFI_NOT_FOUND && (status || value);
+}
+
+static bool read_beside(struct efi_boot_services *boot, struct efi_file *root)
+{
 	for (u32 n = 0; n < FRONT_FILES; n++) {
+		struct efi_file *file;
 		bool done;
 
 		if (root->open(root, &file, file_name[n], EFI_FILE_READ, 0))
 			continue;
-		done = load(system->boot, file, &files[n]);
+		done = load(boot, file, &files[n]);
 		file->close(file);
 		if (!done) {
 			print("file %u of \\EFI\\remanence cannot be read", n);
 			return false;
 		}
 	}
-	if (!root->open(root, &file, cold_name, EFI_FILE_READ, 0)) {
-		front.cold_requested = true;
-		file->close(file);
-	}
-	root->close(root);
 	return true;
+}
+
+static bool is_there(struct efi_file *root, const efi_char *name)
+{
+	struct efi_file *file;
+
+	if (root->open(root, &file, name, EFI_FILE_READ, 0))
+		return false;
+	file->close(file);
+	return true;
+}
+
+static bool read_files(efi_handle image, const struct efi_system *system)
+{
+	struct efi_file *root = open_volume(image, system);
+	bool done;
+
+	take_sections();
+	done = files[FRONT_KERNEL].data;
+	if (!root) {
+		if (!done)
+			print("the file system of the loader cannot be opened");
+		return done;
+	}
+	done = done || read_beside(system->boot, root);
+	front.cold_requested = is_there(root, cold_name);
+	root->close(root);
+	return done;
 }
 
 /* As the kernel is to see it when boot services have ended. */
@@ -241,6 +334,15 @@ static bool read_map(struct efi_boot_services *boot, u64 *ret_key)
 		all &= add(&entry);
 	}
 	return all;
+}
+
+/* Firmware has checked the loader only; what it would start, nobody has. */
+static bool is_trusted(const struct efi_system *system)
+{
+	struct pe_section kernel;
+
+	return !is_secure(system) ||
+	       pe_find(go_image_base, section_name[FRONT_KERNEL], &kernel);
 }
 
 /* Whether loader_main() would find what it cannot do without. */
@@ -320,18 +422,23 @@ efi_status loader_efi(efi_handle image, const struct efi_system *system,
 	console_open();
 	front.entry_tsc = entry_tsc;
 	front.rsdp_phys = find_rsdp(system);
+	front.screen = find_screen(system->boot);
 	front.size = file_size;
 	front.read = file_read;
 	if (has_5_levels()) {
 		print("firmware has 5-level paging, which this loader cannot leave");
 		return EFI_UNSUPPORTED;
 	}
-	if (!paging_map(base, (uintptr_t)go_image_end - base)) {
+	if (!paging_map(base, pe_image_bytes(go_image_base))) {
 		print("the loader is at %lx, which cannot be mapped", base);
 		return EFI_UNSUPPORTED;
 	}
 	if (!read_files(image, system))
 		return EFI_LOAD_ERROR;
+	if (!is_trusted(system)) {
+		print("Secure Boot: the kernel is not a part of this image, so nobody has checked it");
+		return EFI_SECURITY_VIOLATION;
+	}
 	status = check(system->boot);
 	if (status)
 		return status;

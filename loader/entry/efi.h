@@ -20,6 +20,7 @@ typedef u16 efi_char;
 #define EFI_INVALID_PARAMETER EFI_ERROR(2)
 #define EFI_UNSUPPORTED EFI_ERROR(3)
 #define EFI_NOT_FOUND EFI_ERROR(14)
+#define EFI_SECURITY_VIOLATION EFI_ERROR(26)
 
 struct efi_guid {
 	u32 a;
@@ -66,12 +67,53 @@ struct efi_boot_services {
 					      void **ret_interface);
 	void *handles_and_images[9];
 	efi_status(EFI_CALL *exit_boot_services)(efi_handle image, u64 key);
+	void *more[10];
+	efi_status(EFI_CALL *locate_protocol)(const struct efi_guid *protocol,
+					      void *registration,
+					      void **ret_interface);
 };
 
 static_assert(offsetof(struct efi_boot_services, handle_protocol) ==
 	      24 + 16 * 8);
 static_assert(offsetof(struct efi_boot_services, exit_boot_services) ==
 	      24 + 26 * 8);
+
+static_assert(offsetof(struct efi_boot_services, locate_protocol) ==
+	      24 + 37 * 8);
+
+/* UEFI 12.9: graphics output. The formats up to the second have 32 bits a pixel. */
+#define EFI_PIXEL_RGB 0u
+#define EFI_PIXEL_BGR 1u
+
+struct efi_screen_mode {
+	u32 version;
+	u32 width;
+	u32 height;
+	u32 format;
+	u32 masks[4];
+	u32 line_pixels;
+};
+
+struct efi_screen {
+	void *methods[3];
+	const struct {
+		u32 modes;
+		u32 mode;
+		const struct efi_screen_mode *info;
+		u64 info_bytes;
+		u64 base;
+		u64 bytes;
+	} * now;
+};
+
+struct efi_runtime_services {
+	u8 header[24];
+	void *time_and_memory[6];
+	efi_status(EFI_CALL *get_variable)(const efi_char *name,
+					   const struct efi_guid *vendor,
+					   u32 *ret_attributes, u64 *bytes,
+					   void *to);
+};
 
 struct efi_table {
 	struct efi_guid guid;
@@ -84,7 +126,7 @@ struct efi_system {
 	u32 revision;
 	u32 pad;
 	void *consoles[6];
-	void *runtime;
+	struct efi_runtime_services *runtime;
 	struct efi_boot_services *boot;
 	u64 table_count;
 	const struct efi_table *table;

@@ -21,6 +21,7 @@ void test_uart(void);
 void test_acpi(void);
 void test_linux(void);
 void test_memtype(void);
+void test_pe(void);
 void test_desc(void);
 void test_boot_cpu(void);
 void test_record(void);

@@ -73,7 +73,8 @@ def crc32c(data: bytes) -> int:
 class Running:
     """A machine that waits for something, with its console and QMP."""
 
-    def __init__(self, process: subprocess.Popen[bytes], qmp: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], qmp: Path, bound_s: float) -> None:
+        self.bound_s = bound_s
         self.process = process
         self.qmp = qmp
         self.text = ""
@@ -85,7 +86,7 @@ class Running:
             self.text += piece.decode("latin-1").replace("\r", "")
 
     def wait(self, words: str) -> None:
-        end_s = time.monotonic() + BOUND_S
+        end_s = time.monotonic() + self.bound_s
         while words not in self.text:
             assert time.monotonic() < end_s, f"no {words!r} in:\n{self.text}"
             time.sleep(POLL_S)
@@ -126,6 +127,7 @@ class Machine:
         self.disk.touch()
         os.truncate(self.disk, 1 << 20)
         self.qmp = folder / "qmp"
+        self.bound_s = BOUND_S
         self.cpus = 2
         self.dram_mib = 64
         self.serial: str | None = "rem-root"
@@ -170,13 +172,13 @@ class Machine:
             ]  # fmt: skip
         return command + self.extra
 
-    def run(self, bound_s: float = BOUND_S) -> str:
+    def run(self, bound_s: float | None = None) -> str:
         """Run until the kernel or the image ends QEMU; return the console output."""
         done = subprocess.run(
             self.command(),
             capture_output=True,
             stdin=subprocess.DEVNULL,
-            timeout=bound_s,
+            timeout=bound_s or self.bound_s,
             check=False,
         )
         text = done.stdout.decode("latin-1").replace("\r", "")
@@ -192,7 +194,7 @@ class Machine:
             stderr=subprocess.STDOUT,
         )
         try:
-            yield Running(process, self.qmp)
+            yield Running(process, self.qmp, self.bound_s)
         finally:
             process.kill()
             process.communicate()

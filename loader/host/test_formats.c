@@ -23,6 +23,38 @@ static void make_head(u8 *head)
 	put_u32(head + 0x260, 0x2000000);
 }
 
+static void kernel_gets_the_screen(void)
+{
+	u8 head[BZ_HEAD_BYTES], params[GO_PAGE_BYTES];
+	const struct map map = { .count = 0 };
+	const struct linux_boot boot = {
+		.map = &map,
+		.screen = {
+			.base = 0x8c0000000,
+			.line_bytes = 5120,
+			.width = 1278,
+			.height = 800,
+			.red_at = 16,
+			.green_at = 8,
+		},
+	};
+
+	make_head(head);
+	linux_boot_params(params, head, &boot);
+	CHECK(params[0xf] == 0x70 && get_u16(params + 0x12) == 1278 &&
+		      get_u16(params + 0x14) == 800 &&
+		      get_u16(params + 0x16) == 32 &&
+		      get_u16(params + 0x24) == 5120 &&
+		      get_u32(params + 0x1c) == 5120 * 800,
+	      "a screen");
+	CHECK(get_u32(params + 0x18) == 0xc0000000 &&
+		      get_u32(params + 0x3a) == 8 &&
+		      get_u32(params + 0x36) == 2,
+	      "its memory above 4 GiB");
+	CHECK(!memcmp(params + 0x26, "\x08\x10\x08\x08\x08\x00\x08\x18", 8),
+	      "its colours");
+}
+
 void test_linux(void)
 {
 	static const struct {
@@ -83,6 +115,8 @@ void test_linux(void)
 	      "initrd above 4 GiB");
 	CHECK(get_u64(params + 0x70) == 0x100080000, "RSDP");
 	CHECK(get_u64(params + 0x250) == 0x100101000, "setup_data");
+	CHECK(!params[0xf] && !get_u32(params + 0x18), "no screen");
+	kernel_gets_the_screen();
 }
 
 static void check_pair(struct desc *a, struct desc *b, u32 reason, u16 expected,

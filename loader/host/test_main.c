@@ -39,6 +39,7 @@ int main(int argc, char **argv)
 	test_acpi();
 	test_linux();
 	test_memtype();
+	test_pe();
 	test_desc();
 	test_boot_cpu();
 	test_record();

@@ -105,7 +105,7 @@ static u64 write_handover(const struct machine *machine)
 _Noreturn void cold_boot(const struct machine *machine, struct desc *desc,
 			 void (*finish)(void *context), void *context)
 {
-	struct linux_boot boot = { .initrd_bytes = 0 };
+	struct linux_boot boot = { .screen = machine->front->screen };
 	struct memtype memtype;
 	struct place place;
 	struct map map;

@@ -7,7 +7,7 @@
 #ifndef LOADER_FRONT_H
 #define LOADER_FRONT_H
 
-#include "../core/interval.h"
+#include "../core/linux.h"
 
 enum front_file {
 	FRONT_KERNEL,
@@ -24,7 +24,8 @@ struct front {
 	struct map map; /* firmware's */
 	struct map
 		firmware; /* what it may write to at a boot: no image is there */
-	struct map free;  /* DRAM that a kernel may be loaded into */
+	struct linux_screen screen;
+	struct map free; /* DRAM that a kernel may be loaded into */
 	/* Size of a file; false if there is none. */
 	bool (*size)(enum front_file file, u32 *ret_bytes);
 	/* Read @bytes at @offset; false on any error. */

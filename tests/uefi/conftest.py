@@ -11,9 +11,9 @@ import pytest
 
 from lab.paths import repo_dir
 from lab.setup.loader import Loader
-from lab.setup.ovmf import Ovmf
+from lab.setup.ovmf import Ovmf, SecureOvmf
 from lab.setup.products import MACHINE, need
-from tests.uefi.machine import UefiMachine
+from tests.uefi.machine import SecureMachine, UefiMachine
 
 Make = Callable[..., UefiMachine]
 
@@ -30,9 +30,12 @@ def build_record(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def make(tmp_path: Path, build_record: Path) -> Make:
     """A function that makes the machine of a test; *mutant*: with that planted bug."""
 
-    def make_machine(mutant: str | None = None) -> UefiMachine:
-        loader, firmware, _ = need(Loader(mutants=mutant is not None), Ovmf(), MACHINE)
-        machine = UefiMachine(tmp_path, loader, build_record, firmware)
+    def make_machine(mutant: str | None = None, secure: bool = False) -> UefiMachine:
+        loader, _ = need(Loader(mutants=mutant is not None), MACHINE)
+        if secure:
+            machine = SecureMachine(tmp_path, loader, build_record, need(SecureOvmf(), MACHINE)[0])
+        else:
+            machine = UefiMachine(tmp_path, loader, build_record, need(Ovmf(), MACHINE)[0])
         machine.mutant = mutant
         return machine
 

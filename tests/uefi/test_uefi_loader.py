@@ -95,7 +95,7 @@ def asked(machine: UefiMachine) -> None:
     ("change", "reason"),
     [
         (other_kernel, "32 kernel-differs"),
-        (more_cpus, "33 cpu-differs"),
+        pytest.param(more_cpus, "33 cpu-differs", marks=pytest.mark.in_turn),
         (more_dram, "35 memory-differs"),
         pytest.param(more_nvram, "35 memory-differs", marks=pytest.mark.in_turn),
         pytest.param(no_disk, "36 pci-differs", marks=pytest.mark.in_turn),
@@ -115,6 +115,29 @@ def test_another_machine_is_refused_and_named(
     assert f"GO: cold {reason} sequence 7" in text
     assert "entered" in text and "STUB" not in text
     assert machine.consumed() == 7
+
+
+def screen_of_kernel(machine: UefiMachine) -> tuple[int, ...]:
+    """Of boot_params: kind, width, height, depth, base, bytes, bytes of a line."""
+    raw = machine.read(int(fmt.CONST["REM_WORK_OFFSET"]), 4096)
+    screen = struct.unpack_from("<HHHII", raw, 0x12)
+    return (raw[0xF], *screen, *struct.unpack_from("<H", raw, 0x24))
+
+
+@pytest.mark.in_turn
+def test_kernel_gets_firmwares_screen_which_is_the_same_at_each_boot(machine: UefiMachine) -> None:
+    machine.run()
+    assert screen_of_kernel(machine) == (0,) * 7
+    machine.extra = ["-device", "VGA"]
+    machine.run()
+    kind, width, height, depth, base, size, line = first = screen_of_kernel(machine)
+    assert (kind, depth) == (0x70, 32)
+    assert width >= 640 and height >= 480 and line >= 4 * width and size == line * height
+    assert 1 << 31 <= base < 0xFEC00000, "a window of PCI"
+    machine.put_image(7, 6)
+    assert "GO: resume sequence 7" in machine.run()
+    machine.run()
+    assert screen_of_kernel(machine) == first
 
 
 def lost_variables(machine: UefiMachine) -> None:

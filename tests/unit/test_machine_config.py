@@ -43,6 +43,8 @@ def test_config_survives_json() -> None:
         dram_file=Path("/dev/shm/dram"),
         firmware_code=Path("/f/CODE.fd"),
         firmware_variables=Path("/f/VARS.fd"),
+        signing_key=Path("/f/key"),
+        signing_certificate=Path("/f/pem"),
     )
     assert MachineConfig.from_json(config.to_json()) == config
 
@@ -256,3 +258,13 @@ def test_uefi_needs_both_its_files_a_loader_and_speed(wrong: dict[str, object]) 
     with pytest.raises(RemError) as caught:
         replace(UEFI, **wrong)  # type: ignore[arg-type]
     assert caught.value.exit_code == Exit.USAGE
+
+
+def test_secure_boot_is_a_matter_of_the_key() -> None:
+    signed = replace(UEFI, signing_key=Path("/f/key"), signing_certificate=Path("/f/pem"))
+    assert "smm=on" in command(signed) and "smm=on" not in command(UEFI)
+    assert "driver=cfi.pflash01,property=secure,value=on" in values(command(signed), "-global")
+    with pytest.raises(RemError):
+        replace(signed, signing_certificate=None)
+    with pytest.raises(RemError):
+        replace(signed, firmware_code=None, firmware_variables=None)
