@@ -14,8 +14,10 @@ from lab.experiment.memory_points import (
     SECOND_KIB,
     SLICE,
     SLICES,
+    THREADS,
     alone,
     beyond,
+    cached_rates,
     inside,
     measure_points,
     whole_rates,
@@ -57,14 +59,20 @@ SAME = 0.25  # in the caches both memories are alike within this
 
 
 def measure(it: Context) -> dict[str, Any]:
+    return {"rows": measure_points(it), "more": {} if it.is_ci else _more(it)}
+
+
+def _more(it: Context) -> dict[str, Any]:
+    """Two writers, and the sweeps."""
     jobs: dict[str, Any] = {f"two{name}": (place, [TWO_WRITERS]) for name, place in WRITES.items()}
     jobs |= {name: (place, ALONE) for name, place in LOOPS.items()}
-    wide = [beyond(oper, WIDEST) for oper in OPERS]
-    place = Place(SLICES[NVRAM] + SMALL, WIDEST // SLICE, f"{CACHES}:random")
-    jobs[RANDOM] = (place, wide)
+    for threads in THREADS:
+        wide = [beyond(oper, threads) for oper in OPERS]
+        place = Place(SLICES[NVRAM] + SMALL, threads // SLICE, f"{CACHES}:random")
+        jobs[f"{RANDOM}, {threads}"] = (place, wide)
     place = Place(f"{SLICES[DRAM]}:tburst_ns={SLOW_BURST_NS}", WIDEST // SLICE, CACHES)
-    jobs[SLOW_BUS] = (place, wide)
-    return {"rows": measure_points(it), "more": measured(it, run_counted, jobs)}
+    jobs[f"{SLOW_BUS}, {WIDEST}"] = (place, wide)
+    return measured(it, run_counted, jobs)
 
 
 def _loops(rows: Any) -> dict[str, float]:
@@ -81,22 +89,27 @@ def _loops(rows: Any) -> dict[str, float]:
 def _judge_threads(raw: dict[str, Any], threads: int, report: Report) -> None:
     """Rates of all threads, and what NVRAM costs beyond the caches."""
     for oper in OPERS:
-        value: dict[tuple[str, bool], float] = {}
+        cached: dict[str, float] = {}
+        far: dict[str, float] = {}
         for memory, by_threads in raw["rows"].items():
-            for is_cached, point in ((True, inside), (False, beyond)):
-                samples = whole_rates(by_threads[str(threads)], point(oper, threads))
-                value[memory, is_cached] = median(samples)
-                name = f"{memory} {oper}, {threads} threads{', 512 KiB' if is_cached else ''}"
-                report.add(name, round(median(samples), 2), "GiB/s")
-                if within := interval_percent(samples):
-                    report.add(f"{name}, 95 % within", round(within, 1), "%")
+            rows = by_threads[str(threads)]
+            samples = whole_rates(rows, beyond(oper, threads))
+            far[memory] = median(samples)
+            cached[memory] = median(cached_rates(by_threads[str(THREADS[0])], oper, threads))
+            name = f"{memory} {oper}, {threads} threads"
+            report.add(name, round(far[memory], 2), "GiB/s")
+            report.add(f"{name}, 512 KiB", round(cached[memory], 2), "GiB/s")
+            at_once = median(whole_rates(rows, inside(oper, threads)))
+            report.add(f"{name}, 512 KiB, at once", round(at_once, 2), "GiB/s")
+            if within := interval_percent(samples):
+                report.add(f"{name}, 95 % within", round(within, 1), "%")
             report.expect(
                 f"{memory}, {threads} threads: {oper}s beyond the caches are slower",
-                value[memory, False] < value[memory, True],
+                far[memory] < cached[memory],
             )
-        factor = value[DRAM, False] / value[NVRAM, False]
+        factor = far[DRAM] / far[NVRAM]
         report.add(f"DRAM over NVRAM, {oper}, {threads} threads", round(factor, 2), "")
-        alike = abs(value[NVRAM, True] / value[DRAM, True] - 1) < SAME
+        alike = abs(cached[NVRAM] / cached[DRAM] - 1) < SAME
         what = f"{threads} threads: {oper}s are alike in the caches, and slower from NVRAM beyond"
         report.expect(what, alike and factor > 1)
 
@@ -104,25 +117,32 @@ def _judge_threads(raw: dict[str, Any], threads: int, report: Report) -> None:
 def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
     for threads in raw["rows"][DRAM]:
         _judge_threads(raw, int(threads), report)
+    for name, value in _loops(raw["rows"][DRAM]["28"]).items():
+        report.add(name, round(value, 3), "")
+    if raw["more"]:
+        _judge_sweeps(raw, report)
+
+
+def _judge_sweeps(raw: dict[str, Any], report: Report) -> None:
+    """Figures of the full tier: two writers, and what the reasons of deviations name."""
     for name in WRITES:
         value = rate(raw["more"][f"two{name}"], TWO_WRITERS)
         report.add(f"NVRAM write, 2 threads{name}", round(value, 2), "GiB/s")
+    swept = ((NVRAM, RANDOM, THREADS[0]), (NVRAM, RANDOM, WIDEST), (DRAM, SLOW_BUS, WIDEST))
     for oper in OPERS:
+        found = {}
+        for memory, case, threads in swept:
+            rows = raw["more"][f"{case}, {threads}"]
+            found[memory] = median(whole_rates(rows, beyond(oper, threads)))
+            name = f"{memory} {oper}, {threads} threads, {case}"
+            report.add(name, round(found[memory], 2), "GiB/s")
         point = beyond(oper, WIDEST)
-        slow = {NVRAM: RANDOM, DRAM: SLOW_BUS}
         ours = {memory: median(whole_rates(raw["rows"][memory][str(WIDEST)], point))
-                for memory in slow}  # fmt: skip
-        swept = {memory: median(whole_rates(raw["more"][case], point))
-                 for memory, case in slow.items()}  # fmt: skip
-        for memory, case in slow.items():
-            name = f"{memory} {oper}, {WIDEST} threads, {case}"
-            report.add(name, round(swept[memory], 2), "GiB/s")
+                for memory in found}  # fmt: skip
         name = f"DRAM over NVRAM, {oper}, {WIDEST} threads"
-        report.add(f"{name}, {RANDOM}", round(ours[DRAM] / swept[NVRAM], 2), "")
-        report.add(f"{name}, {SLOW_BUS}", round(swept[DRAM] / ours[NVRAM], 2), "")
-        report.add(f"{name}, both", round(swept[DRAM] / swept[NVRAM], 2), "")
-    for name, value in _loops(raw["rows"][DRAM]["28"]).items():
-        report.add(name, round(value, 3), "")
+        report.add(f"{name}, {RANDOM}", round(ours[DRAM] / found[NVRAM], 2), "")
+        report.add(f"{name}, {SLOW_BUS}", round(found[DRAM] / ours[NVRAM], 2), "")
+        report.add(f"{name}, both", round(found[DRAM] / found[NVRAM], 2), "")
     for case in LOOPS:
         for name, value in _loops(raw["more"][case]).items():
             report.add(f"{name}, {case}", round(value, 3), "")
@@ -132,9 +152,10 @@ def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
     for axes, oper in zip(figure.subplots(1, 2), OPERS, strict=True):
         for memory, by_threads in raw["rows"].items():
             for threads, rows in by_threads.items():
-                points = [inside(oper, int(threads)), beyond(oper, int(threads))]
-                axes.plot([it.block_kib for it in points],
-                          [median(whole_rates(rows, it)) for it in points],
+                point = beyond(oper, int(threads))
+                cached = cached_rates(by_threads[str(THREADS[0])], oper, int(threads))
+                axes.plot([SECOND_KIB, point.block_kib],
+                          [median(cached), median(whole_rates(rows, point))],
                           marker="o", label=f"{memory}, {threads} threads")  # fmt: skip
         for memory, value in paper[oper].items():
             axes.axhline(value, color="black", linestyle=":")

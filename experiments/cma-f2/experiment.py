@@ -38,7 +38,7 @@ def measure(it: Context) -> dict[str, Any]:
     repeats = 1 if it.is_ci else REPEATS
     jobs = {memory: (Place(MEMORIES[memory], cpus), points * repeats) for memory in (DRAM, NVRAM)}
     swept = [Files(oper, count) for oper in OPERS for count in THREADS]
-    for case, caches in SWEEP.items():
+    for case, caches in () if it.is_ci else SWEEP.items():
         for memory in (DRAM, NVRAM):
             jobs[f"{memory}, {case}"] = (Place(MEMORIES[memory], CPUS, caches), swept)
     return measured(it, run_sysbench, jobs)
@@ -66,7 +66,7 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
                 report.add(f"{memory}: {name}, 95 % within", within, "%")
     for name, value in _said(raw[DRAM], raw[NVRAM]).items():
         report.add(name, round(value, 2), "" if "over" in name else "GiB/s")
-    for case in SWEEP:
+    for case in SWEEP if f"{DRAM}, {next(iter(SWEEP))}" in raw else ():
         for name, value in _said(raw[f"{DRAM}, {case}"], raw[f"{NVRAM}, {case}"]).items():
             report.add(f"{name}, {case}", round(value, 2), "" if "over" in name else "GiB/s")
     for oper in OPERS:

@@ -8,17 +8,19 @@ from typing import Any
 
 from lab.experiment.memory_points import (
     OPERS,
+    SECOND_KIB,
     SLICE,
+    THREADS,
+    alone,
     beyond,
-    inside,
     measure_points,
-    whole_sample,
+    times,
 )
 from lab.experiment.run import Context, Report
-from lab.experiment.xeon import DRAM, NVRAM, Blocks
+from lab.experiment.xeon import DRAM, NVRAM
 from lab.experiment.xeon_power import REST_MW, STALLED_PARTS, server_mw, static_mw
 
-CASES = {"cached": inside, "beyond": beyond}
+CASES = ("cached", "beyond")
 
 
 def measure(it: Context) -> dict[str, Any]:
@@ -29,11 +31,22 @@ def _memories_mw(raw: dict[str, Any], threads: str) -> float:
     return sum(SLICE * static_mw(rows[threads]) for rows in raw.values())
 
 
-def _mw(raw: dict[str, Any], memory: str, threads: str, point: Blocks, **change: float) -> float:
+def _samples(raw: dict[str, Any], memory: str, threads: str, oper: str, case: str) -> list[Any]:
+    """Of the whole machine. In their own caches threads do not meet: one's sample, times them."""
+    if case == "beyond":
+        rows = raw[memory][threads][beyond(oper, int(threads)).name]
+        return [times(one, SLICE) for one in rows]
+    rows = raw[memory][str(THREADS[0])][alone(oper, SECOND_KIB).name]
+    return [times(one, int(threads)) for one in rows]
+
+
+def _mw(
+    raw: dict[str, Any], memory: str, threads: str, oper: str, case: str, **change: float
+) -> float:
     both_mw = _memories_mw(raw, threads)
     return median(
-        server_mw(whole_sample(one), int(threads) * one["ns"], both_mw, **change)
-        for one in raw[memory][threads][point.name]
+        server_mw(one, int(threads) * one["ns"], both_mw, **change)
+        for one in _samples(raw, memory, threads, oper, case)
     )
 
 
@@ -41,11 +54,10 @@ def _ratios(raw: dict[str, Any], threads: str, **change: float) -> dict[str, flo
     """Power from NVRAM over that from DRAM, and beyond the caches over within them."""
     ratios = {}
     for oper in OPERS:
-        points = {case: point(oper, int(threads)) for case, point in CASES.items()}
         power = {
-            (memory, case): _mw(raw, memory, threads, point, **change)
+            (memory, case): _mw(raw, memory, threads, oper, case, **change)
             for memory in raw
-            for case, point in points.items()
+            for case in CASES
         }
         for case in CASES:
             ratios[f"{oper}, {case}, NVRAM over DRAM"] = power[NVRAM, case] / power[DRAM, case]
@@ -57,12 +69,11 @@ def _ratios(raw: dict[str, Any], threads: str, **change: float) -> dict[str, flo
 
 def _energy(raw: dict[str, Any], threads: str, oper: str) -> float:
     """Energy of a byte beyond the caches, from NVRAM over that from DRAM."""
-    point = beyond(oper, int(threads))
 
     def per_byte(memory: str) -> float:
-        samples = raw[memory][threads][point.name]
-        ns_a_byte = median(one["ns"] / (SLICE * one["bytes"]) for one in samples)
-        return _mw(raw, memory, threads, point) * ns_a_byte
+        samples = _samples(raw, memory, threads, oper, "beyond")
+        ns_a_byte = median(one["ns"] / one["bytes"] for one in samples)
+        return _mw(raw, memory, threads, oper, "beyond") * ns_a_byte
 
     return per_byte(NVRAM) / per_byte(DRAM)
 
@@ -70,9 +81,9 @@ def _energy(raw: dict[str, Any], threads: str, oper: str) -> float:
 def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
     for threads in raw[DRAM]:
         for oper in OPERS:
-            for case, point in CASES.items():
+            for case in CASES:
                 for memory in raw:
-                    watts = _mw(raw, memory, threads, point(oper, int(threads))) / 1000
+                    watts = _mw(raw, memory, threads, oper, case) / 1000
                     name = f"{oper}, {case}, {memory}, {threads} threads"
                     report.add(name, round(watts, 1), "W")
             energy = round(_energy(raw, threads, oper), 2)
@@ -93,10 +104,9 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
 def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
     threads = max(raw[DRAM], key=int)
     for axes, oper in zip(figure.subplots(1, 2), OPERS, strict=True):
-        points = [point(oper, int(threads)) for point in CASES.values()]
         for memory in raw:
-            watts = [_mw(raw, memory, threads, point) / 1000 for point in points]
-            axes.plot([it.block_kib for it in points], watts, marker="o", label=memory)
-        axes.set(xlabel="KiB a thread", ylabel=f"{oper}, {threads} threads, W", xscale="log")
+            watts = [_mw(raw, memory, threads, oper, case) / 1000 for case in CASES]
+            axes.plot(CASES, watts, marker="o", label=memory)
+        axes.set(ylabel=f"{oper}, {threads} threads, W")
         axes.set_ylim(bottom=0)
         axes.legend(frameon=False, fontsize=7)

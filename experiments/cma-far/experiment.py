@@ -12,7 +12,6 @@ from lab.experiment.memory_points import (
     SLICE,
     SLICES,
     beyond,
-    inside,
     measure_points,
     whole_rates,
 )
@@ -49,7 +48,7 @@ PLACES = {
     SMALL_MODE: f"{NEAR}:cache_bytes={SMALL_NEAR_BYTES}",
     SLOW_LINK: f"{SLICES[NVRAM]}:far=on:link_bytes_per_ns={LINK_BYTES_PER_NS / 10}",
 }
-POINTS = [it(oper, THREADS) for oper in OPERS for it in (inside, beyond)]
+POINTS = [beyond(oper, THREADS) for oper in OPERS]
 PROJECT = Project(files=100, functions=4, level=0, jobs=8)
 PROJECT_CPUS = 8
 
@@ -71,14 +70,14 @@ def measure(it: Context) -> dict[str, Any]:
     return raw
 
 
-def _rates(raw: dict[str, Any], oper: str, *, is_cached: bool, report: Report) -> dict[str, float]:
+def _rates(raw: dict[str, Any], oper: str, report: Report) -> dict[str, float]:
     """By memory, each of which becomes a figure, too."""
-    point = (inside if is_cached else beyond)(oper, THREADS)
+    point = beyond(oper, THREADS)
     found = {}
     for name, rows in raw["rows"].items():
         samples = whole_rates(rows, point)
         found[name] = median(samples)
-        figure = f"{name}: {oper}{', 512 KiB' if is_cached else ''}"
+        figure = f"{name}: {oper}"
         report.add(figure, round(found[name], 2), "GiB/s")
         if within := interval_percent(samples):
             report.add(f"{figure}, 95 % within", round(within, 1), "%")
@@ -87,10 +86,7 @@ def _rates(raw: dict[str, Any], oper: str, *, is_cached: bool, report: Report) -
 
 def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
     for oper in OPERS:
-        cached = _rates(raw, oper, is_cached=True, report=report).values()
-        alike = max(cached) <= min(cached) * paper["alike"]
-        report.expect(f"{oper}s in the caches are alike on all", alike)
-        at = _rates(raw, oper, is_cached=False, report=report)
+        at = _rates(raw, oper, report)
         for name in PLACES:
             report.add(f"{name} over NVRAM, {oper}", round(at[name] / at[NVRAM], 3), "")
         no_faster = at[FAR] <= at[NVRAM] * paper["noise"]

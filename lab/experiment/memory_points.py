@@ -81,6 +81,13 @@ def whole_rates(rows: dict[str, Any], point: Blocks) -> list[float]:
     return [SLICE * one for one in rates(rows, point)]
 
 
-def whole_sample(one: dict[str, float]) -> dict[str, float]:
-    """What the whole machine executes, and its requests' energy, in the same time."""
-    return one | {name: SLICE * one[name] for name in ("bytes", "executed_ns", *REQUEST_PJ)}
+def cached_rates(rows: dict[str, Any], oper: str, threads: int) -> list[float]:
+    """GiB/s of so many threads in their second levels, which they do not share: one's, times them.
+
+    What all do at once is as short as the scheduler's ticks, and a figure that nothing judges."""
+    return [threads * one for one in rates(rows, alone(oper, SECOND_KIB))]
+
+
+def times(one: dict[str, float], factor: int) -> dict[str, float]:
+    """What so many slices or threads execute, and their requests' energy, in the same time."""
+    return one | {name: factor * one[name] for name in ("bytes", "executed_ns", *REQUEST_PJ)}
