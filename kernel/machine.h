@@ -165,7 +165,9 @@ struct kobject *rem_sysfs_dir(void);
 void rem_mixed_stop_begin(void);
 void rem_mixed_stop(void);
 void rem_mixed_stopped(void);
+void rem_mixed_go_begin(bool resumed);
 void rem_mixed_go(void);
+void rem_mixed_went(void);
 u64 rem_mixed_bound_ns(void);
 #else
 static inline void rem_mixed_stop_begin(void)
@@ -180,7 +182,15 @@ static inline void rem_mixed_stopped(void)
 {
 }
 
+static inline void rem_mixed_go_begin(bool resumed)
+{
+}
+
 static inline void rem_mixed_go(void)
+{
+}
+
+static inline void rem_mixed_went(void)
 {
 }
 

@@ -16,6 +16,7 @@
  */
 #include <linux/bitmap.h>
 #include <linux/ioport.h>
+#include <linux/libnvdimm.h>
 #include <linux/memremap.h>
 #include <linux/mm.h>
 #include <linux/printk.h>
@@ -33,7 +34,8 @@
 #include "mixed.h"
 
 #define RANGES_MAX 8
-#define PROBES 256 /* copies that are timed */
+#define PROBES_ORDER 8
+#define PROBES BIT(PROBES_ORDER) /* copies that are timed, each to a page of its own */
 
 struct rem_mixed_counts rem_mixed_counts;
 
@@ -52,10 +54,12 @@ static DEFINE_RAW_SPINLOCK(lock);
 static unsigned long *dirty;
 static atomic_t dirty_count = ATOMIC_INIT(0);
 static unsigned int dirty_max;
-static u64 copy_ns;
+static u64 copy_ns, walk_ns;
 
-/* Of Stop: the next word of @dirty that no CPU has taken, and frames copied. */
-static atomic_t stop_next, stop_copied;
+/* Frames that a CPU takes at once in Stop and Go. */
+#define SHARE_FRAMES 1024
+/* The next share that no CPU has taken, those that are done, and frames copied. */
+static atomic_t next_share, done_shares, copied_frames;
 
 static unsigned int number_of(const struct page *frame)
 {
@@ -99,6 +103,8 @@ static void rem_frames_free(struct page *frame)
 		atomic_dec(&dirty_count);
 	home = frames[number].home;
 	frames[number].home = NULL;
+	/* Of the page that it was; the allocator does it for others. */
+	frame->flags &= ~(PAGE_FLAGS_CHECK_AT_PREP & ~BIT(PG_reserved));
 	push_free(number);
 	used_count--;
 	raw_spin_unlock_irqrestore(&lock, flags);
@@ -114,10 +120,33 @@ void *rem_frames_owner(void)
 	return &rem_mixed_counts;
 }
 
+/** rem_frames_end - Return: the number of the page behind the last frame. */
+unsigned long rem_frames_end(void)
+{
+	unsigned long end = 0;
+	unsigned int i;
+
+	for (i = 0; i < map_count; i++)
+		end = max_t(unsigned long, end, PHYS_PFN(maps[i]->range.end) + 1);
+	return end;
+}
+
 /** rem_frames_count - Return: number of frames; 0 without memtype=mixed. */
 unsigned int rem_frames_count(void)
 {
 	return frame_count;
+}
+
+/** rem_frames_has - Return: whether a page is one of DRAM, without reading the page. */
+bool rem_frames_has(unsigned long pfn)
+{
+	unsigned int i;
+
+	for (i = 0; i < map_count; i++)
+		if (pfn >= PHYS_PFN(maps[i]->range.start) &&
+		    pfn <= PHYS_PFN(maps[i]->range.end))
+			return true;
+	return false;
 }
 
 /** rem_frames_used - Return: frames in use. Context: any. */
@@ -247,11 +276,64 @@ struct page *rem_frame_next_dirty(unsigned int *cursor)
 	}
 }
 
+static unsigned int share_count(void)
+{
+	return DIV_ROUND_UP(frame_count, SHARE_FRAMES);
+}
+
+static void share_begin(void)
+{
+	atomic_set(&next_share, 0);
+	atomic_set(&done_shares, 0);
+	atomic_set(&copied_frames, 0);
+}
+
+/* Calls @copy for each share that no other CPU has taken; it returns frames copied. */
+static void share_work(unsigned int (*copy)(unsigned int begin,
+					    unsigned int end))
+{
+	unsigned int share, begin;
+
+	while ((share = atomic_inc_return(&next_share) - 1) < share_count()) {
+		begin = share * SHARE_FRAMES;
+		atomic_add(copy(begin, min(begin + SHARE_FRAMES, frame_count)),
+			   &copied_frames);
+		atomic_inc(&done_shares);
+	}
+}
+
+static unsigned int copy_home(unsigned int begin, unsigned int end)
+{
+	unsigned int number, copied = 0;
+
+	for (number = find_next_bit(dirty, end, begin); number < end;
+	     number = find_next_bit(dirty, end, number + 1)) {
+		copy_page(page_address(frames[number].home),
+			  page_address(frame_of(number)));
+		copied++;
+	}
+	return copied;
+}
+
+static unsigned int copy_back(unsigned int begin, unsigned int end)
+{
+	unsigned int number, copied = 0;
+
+	for (number = begin; number < end; number++) {
+		struct page *home = frames[number].home;
+
+		if (!home)
+			continue;
+		copy_page(page_address(frame_of(number)), page_address(home));
+		copied++;
+	}
+	return copied;
+}
+
 /** rem_mixed_stop_begin - before any CPU calls rem_mixed_stop(). Context: one CPU. */
 void rem_mixed_stop_begin(void)
 {
-	atomic_set(&stop_next, 0);
-	atomic_set(&stop_copied, 0);
+	share_begin();
 }
 
 /**
@@ -263,57 +345,59 @@ void rem_mixed_stop_begin(void)
  */
 void rem_mixed_stop(void)
 {
-	unsigned int words = BITS_TO_LONGS(frame_count);
-	unsigned int word, bit, copied = 0;
-
-	while ((word = atomic_inc_return(&stop_next) - 1) < words) {
-		for_each_set_bit(bit, &dirty[word], BITS_PER_LONG) {
-			unsigned int number = word * BITS_PER_LONG + bit;
-
-			copy_page(page_address(frames[number].home),
-				  page_address(frame_of(number)));
-			copied++;
-		}
-	}
-	atomic_add(copied, &stop_copied);
+	share_work(copy_home);
 }
 
 /** rem_mixed_stopped - all dirty frames are home. Context: one CPU, as above. */
 void rem_mixed_stopped(void)
 {
 	if (frame_count)
-		rem_event(REM_EVENT_STOP_DRAM, atomic_read(&stop_copied));
+		rem_event(REM_EVENT_STOP_DRAM, atomic_read(&copied_frames));
+}
+
+/**
+ * rem_mixed_go_begin - before any CPU calls rem_mixed_go()
+ * @resumed: the power was off; else DRAM has what it had
+ *
+ * Context: boot CPU, before any other CPU runs.
+ */
+void notrace rem_mixed_go_begin(bool resumed)
+{
+	share_begin();
+	if (!resumed) {
+		atomic_set(&next_share, share_count());
+		atomic_set(&done_shares, share_count());
+	}
 }
 
 /**
  * rem_mixed_go - Go: DRAM gets back what the power cut took from it
  *
  * All at once: to find and change the page-table entries of a page, so that it comes
- * back with its first use, takes longer than to copy it.
+ * back with its first use, takes longer than to copy it. Each CPU takes a share.
  *
- * Context: boot CPU, interrupts off, before any device masters the bus and before other
- * CPUs run programs.
+ * Context: interrupts off, before any device masters the bus and before any CPU runs
+ * programs.
  */
 void notrace rem_mixed_go(void)
 {
-	unsigned int number, copied = 0;
+	share_work(copy_back);
+}
 
-	for (number = 0; number < frame_count; number++) {
-		struct page *home = frames[number].home;
-
-		if (!home)
-			continue;
-		copy_page(page_address(frame_of(number)), page_address(home));
-		copied++;
-	}
-	if (frame_count)
-		rem_event(REM_EVENT_GO_DRAM, copied);
+/** rem_mixed_went - wait until all is back. Context: boot CPU, as above. */
+void notrace rem_mixed_went(void)
+{
+	if (!frame_count)
+		return;
+	while (atomic_read(&done_shares) < share_count())
+		cpu_relax();
+	rem_event(REM_EVENT_GO_DRAM, atomic_read(&copied_frames));
 }
 
 /** rem_mixed_bound_ns - Return: what copying home adds to a Stop at most. */
 u64 rem_mixed_bound_ns(void)
 {
-	return dirty_max * copy_ns;
+	return dirty_max * copy_ns + walk_ns;
 }
 
 static bool __init has_page(u64 start, u64 bytes)
@@ -355,29 +439,46 @@ static int __init take_range(u64 start, u64 end)
 	return 0;
 }
 
-/* How long one frame takes; a busy host may make it look longer, not shorter. */
+static u64 __init ns_of(u64 begin)
+{
+	return mul_u64_u32_div(rdtsc_ordered() - begin, NSEC_PER_MSEC,
+			       max(tsc_khz, 1u));
+}
+
+/*
+ * How long one frame takes until it has left the caches, and how long the search for dirty
+ * ones takes; twice that, as a Stop may find NVRAM busier.
+ */
 static int __init time_copies(void)
 {
-	struct page *home = alloc_page(GFP_KERNEL);
-	u64 begin, ticks;
+	struct page *homes = alloc_pages(GFP_KERNEL, PROBES_ORDER);
 	unsigned int i;
+	u64 begin;
 
-	if (!home)
+	if (!homes)
 		return -ENOMEM;
 	begin = rdtsc_ordered();
-	for (i = 0; i < PROBES; i++)
-		copy_page(page_address(home),
-			  page_address(frame_of(i % frame_count)));
-	ticks = rdtsc_ordered() - begin;
-	__free_page(home);
-	copy_ns = max(mul_u64_u32_div(ticks, 2 * NSEC_PER_MSEC / PROBES,
-				      max(tsc_khz, 1u)), 1ull);
+	for (i = 0; i < PROBES; i++) {
+		void *home = page_address(homes + i);
+
+		copy_page(home, page_address(frame_of(i % frame_count)));
+		arch_wb_cache_pmem(home, PAGE_SIZE);
+	}
+	wmb(); /* for the write-backs */
+	copy_ns = max(2 * ns_of(begin) / PROBES, 1ull);
+	__free_pages(homes, PROBES_ORDER);
+
+	begin = rdtsc_ordered();
+	share_begin();
+	share_work(copy_home); /* none is dirty */
+	walk_ns = 2 * ns_of(begin);
 	return 0;
 }
 
 /* Half of what the supply has left over, as devices may come. */
 static void __init choose_dirty_max(void)
 {
+	/* Of all other steps: no page may be dirty yet. */
 	u64 hold_up_ns = rem_budget_hold_up_ns(), bound_ns = rem_budget_bound_ns();
 	u64 left_ns = hold_up_ns > bound_ns ? hold_up_ns - bound_ns : 0;
 

@@ -4,21 +4,28 @@
  * and takes its accessed bit, which the processor sets; a page remembers those of its
  * last eight scans, and its heat is how many of them are set (0 to 8).
  *
- * Each scan counts how many pages have which heat. The next one moves up what is hotter
- * than the level at which the hot pages fill the frames, and moves down what is colder,
- * when frames are short. So the level follows the programs and the size of DRAM, and
- * there is no number to be tuned.
+ * Each scan counts how many pages have which heat. The next one moves up what is as hot
+ * as the level at which the hot pages fill the frames, and moves down what is less than
+ * half as hot, when frames are short: a move reads and writes a whole page, so pages that
+ * are nearly alike do not take turns. So the level follows the programs and the size of
+ * DRAM.
+ *
+ * Page tables and struct pages are in NVRAM, too: of a page there that was not used since
+ * the last scan only its entry is read, and it ages when it is used again.
  */
 #include <linux/bitmap.h>
 #include <linux/hugetlb.h>
+#include <linux/jiffies.h>
 #include <linux/memblock.h>
 #include <linux/mm.h>
+#include <linux/oom.h>
 #include <linux/pagewalk.h>
 #include <linux/pgtable.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/task.h>
+#include <linux/shrinker.h>
 #include <linux/slab.h>
 #include <linux/userfaultfd_k.h>
 #include <linux/vmalloc.h>
@@ -30,15 +37,15 @@
 /* Frames that a scan keeps free, so that what has become hot finds one: 1/32. */
 #define SPARE_SHIFT 5
 
-/* Of each page by its number: the scan that saw it last, and its last accessed bits. */
+/* Of each page by its number: the scan that saw it last, and its accessed bits until then. */
 struct heat {
-	u8 scan;
+	u16 scan;
 	u8 used;
 };
 
 static struct heat *heats;
 static unsigned long heats_count;
-static u8 scan;
+static u16 scan;
 static unsigned int counts[HEAT_MAX + 1];
 static unsigned int level = HEAT_MIN;
 
@@ -48,7 +55,9 @@ struct table {
 	DECLARE_BITMAP(down, REM_MOVE_MAX);
 	unsigned long start;
 	unsigned long scanned;
-	bool empty; /* all go down */
+	bool empty; /* all of DRAM go down */
+	bool down_only; /* none goes up */
+	bool up_huge; /* a huge page has room */
 };
 
 /**
@@ -68,35 +77,29 @@ void rem_heat_moved(struct page *from, struct page *to)
 static unsigned int heat_of(unsigned long pfn, bool young)
 {
 	struct heat *heat = &heats[pfn];
-	unsigned int weight;
+	u16 scans = scan - heat->scan;
 
-	if (heat->scan == scan) {
-		heat->used |= young;
-		return hweight8(heat->used);
-	}
-	/* Not seen in the last scan: it is another page by now, or was swapped out. */
-	heat->used = heat->scan == (u8)(scan - 1) ? heat->used << 1 : 0;
+	if (!scans && counts[hweight8(heat->used)])
+		counts[hweight8(heat->used)]--;
+	heat->used = scans < HEAT_MAX ? heat->used << scans : 0;
 	heat->used |= young;
 	heat->scan = scan;
-	weight = hweight8(heat->used);
-	counts[weight]++;
-	return weight;
+	counts[hweight8(heat->used)]++;
+	return hweight8(heat->used);
 }
 
-static void look_at(struct table *table, unsigned long addr, struct page *page,
-		    bool young)
+static void look_at(struct table *table, unsigned long addr, unsigned long pfn,
+		    bool in_dram, bool young)
 {
 	unsigned int number = (addr - table->start) >> PAGE_SHIFT;
-	bool in_dram = is_device_coherent_page(page);
 	unsigned int heat;
 
-	table->scanned++;
-	if (page_to_pfn(page) >= heats_count)
+	if (pfn >= heats_count)
 		return;
-	heat = heat_of(page_to_pfn(page), young);
-	if (!in_dram && heat >= level)
+	heat = heat_of(pfn, young);
+	if (!in_dram && heat >= level && !table->down_only)
 		__set_bit(number, table->up);
-	if (in_dram && heat < level)
+	if (in_dram && (table->empty || heat < (table->down_only ? level : (level + 1) / 2)))
 		__set_bit(number, table->down);
 }
 
@@ -114,11 +117,13 @@ static int look_at_huge(struct table *table, pmd_t *pmd, unsigned long addr,
 		young = pmdp_test_and_clear_young(vma, addr & PMD_MASK, pmd);
 		if (young)
 			folio_set_referenced(folio);
-		if (folio_test_anon(folio))
+		table->scanned++;
+		/* It is split when a part of it moves. */
+		if (young && folio_test_anon(folio) && table->up_huge)
 			for (; addr < end; addr += PAGE_SIZE)
 				look_at(table, addr,
-					folio_page(folio, (addr & ~PMD_MASK) >> PAGE_SHIFT),
-					young);
+					pmd_pfn(*pmd) + ((addr & ~PMD_MASK) >> PAGE_SHIFT),
+					false, true);
 	}
 	spin_unlock(ptl);
 	return 1;
@@ -139,19 +144,23 @@ static int look_at_table(pmd_t *pmd, unsigned long addr, unsigned long end,
 		return 0;
 	for (pte = first; addr < end; pte++, addr += PAGE_SIZE) {
 		pte_t entry = ptep_get(pte);
+		bool in_dram, young;
 		struct page *page;
-		bool young;
 
 		if (!pte_present(entry))
+			continue;
+		table->scanned++;
+		in_dram = rem_frames_has(pte_pfn(entry));
+		if (!in_dram && !pte_young(entry))
 			continue;
 		page = vm_normal_page(vma, addr, entry);
 		if (!page || !PageAnon(page) || PageKsm(page))
 			continue;
 		/* Without a flush of the TLB, as others do: it is a hint. */
 		young = ptep_test_and_clear_young(vma, addr, pte);
-		if (young && !is_device_coherent_page(page))
+		if (young && !in_dram)
 			folio_set_referenced(page_folio(page));
-		look_at(table, addr, page, young);
+		look_at(table, addr, pte_pfn(entry), in_dram, young);
 	}
 	pte_unmap_unlock(first, ptl);
 	return 0;
@@ -162,11 +171,43 @@ static const struct mm_walk_ops look_ops = {
 	.walk_lock = PGWALK_RDLOCK,
 };
 
+/*
+ * Reclaim cannot take pages of DRAM, nor their homes: when it looks for memory, the next
+ * scans move down what is not as hot as the level, and nothing up.
+ */
+static unsigned long pressed_at;
+static struct shrinker *shrinker;
+
+#define PRESSED_FOR (10 * HZ)
+
+static unsigned long pressed_count(struct shrinker *it,
+				   struct shrink_control *control)
+{
+	return rem_frames_used() ?: SHRINK_EMPTY;
+}
+
+static unsigned long pressed_scan(struct shrinker *it,
+				  struct shrink_control *control)
+{
+	WRITE_ONCE(pressed_at, jiffies ?: 1);
+	return SHRINK_STOP;
+}
+
+static bool is_pressed(void)
+{
+	unsigned long at = READ_ONCE(pressed_at);
+
+	return at && time_before(jiffies, at + PRESSED_FOR);
+}
+
+static unsigned int free_frames(void)
+{
+	return rem_frames_count() - rem_frames_used();
+}
+
 static bool is_short(void)
 {
-	unsigned int count = rem_frames_count();
-
-	return count - rem_frames_used() < max(count >> SPARE_SHIFT, 1u);
+	return free_frames() < max(rem_frames_count() >> SPARE_SHIFT, 1u);
 }
 
 static void move_table(struct table *table, struct rem_move *move,
@@ -174,15 +215,13 @@ static void move_table(struct table *table, struct rem_move *move,
 {
 	unsigned int begin, end;
 
-	if (table->empty || is_short())
+	if (table->down_only || is_short())
 		for_each_set_bitrange(begin, end, table->down, REM_MOVE_MAX)
 			rem_move_down(move, vma,
 				      table->start + begin * PAGE_SIZE,
 				      end - begin);
-	if (table->empty)
-		return;
 	for_each_set_bitrange(begin, end, table->up, REM_MOVE_MAX) {
-		if (rem_frames_used() == rem_frames_count())
+		if (!free_frames())
 			return;
 		rem_move_up(move, vma, table->start + begin * PAGE_SIZE,
 			    end - begin);
@@ -192,24 +231,32 @@ static void move_table(struct table *table, struct rem_move *move,
 static bool is_eligible(struct vm_area_struct *vma)
 {
 	return !(vma->vm_flags & VM_SPECIAL) && !is_vm_hugetlb_page(vma) &&
-	       !vma_is_dax(vma) && !userfaultfd_armed(vma) &&
-	       !vma_is_temporary_stack(vma) && vma->anon_vma;
+	       !vma_is_dax(vma) && !vma_is_temporary_stack(vma) &&
+	       vma->anon_vma;
 }
 
-static void scan_vma(struct vm_area_struct *vma, struct rem_move *move,
+static bool scan_vma(struct vm_area_struct *vma, struct rem_move *move,
 		     struct table *table)
 {
+	bool down_only = table->empty || is_pressed();
 	unsigned long addr, end;
 
 	for (addr = vma->vm_start; addr < vma->vm_end; addr = end) {
+		/* Who maps and unmaps goes first. */
+		if (mmap_lock_is_contended(vma->vm_mm))
+			return false;
 		end = min(pmd_addr_end(addr, vma->vm_end), vma->vm_end);
 		bitmap_zero(table->up, REM_MOVE_MAX);
 		bitmap_zero(table->down, REM_MOVE_MAX);
 		table->start = addr;
+		table->down_only = down_only || vma->vm_flags & VM_LOCKED ||
+				   userfaultfd_armed(vma);
+		table->up_huge = free_frames() >= REM_MOVE_MAX;
 		walk_page_range(vma->vm_mm, addr, end, &look_ops, table);
 		move_table(table, move, vma);
 		cond_resched();
 	}
+	return true;
 }
 
 static void scan_mm(struct mm_struct *mm, struct rem_move *move,
@@ -218,19 +265,18 @@ static void scan_mm(struct mm_struct *mm, struct rem_move *move,
 	struct vm_area_struct *vma;
 	VMA_ITERATOR(vmi, mm, 0);
 
-	/* Who maps and unmaps goes first. */
 	if (!mmap_read_trylock(mm))
 		return;
 	for_each_vma(vmi, vma)
-		if (is_eligible(vma))
-			scan_vma(vma, move, table);
+		if (is_eligible(vma) && !scan_vma(vma, move, table))
+			break;
 	mmap_read_unlock(mm);
 }
 
 /* The next process, in the order of their numbers. */
 static struct mm_struct *next_mm(int *nr)
 {
-	struct task_struct *task = NULL;
+	struct task_struct *task;
 	struct mm_struct *mm = NULL;
 	struct pid *pid;
 
@@ -241,8 +287,15 @@ static struct mm_struct *next_mm(int *nr)
 			break;
 		*nr = pid_nr(pid) + 1;
 		task = pid_task(pid, PIDTYPE_TGID);
-		if (task && !(task->flags & PF_KTHREAD))
-			mm = get_task_mm(task);
+		/* The first thread may have ended before the others. */
+		task = task ? find_lock_task_mm(task) : NULL;
+		if (!task)
+			continue;
+		if (!(task->flags & PF_KTHREAD)) {
+			mm = task->mm;
+			mmget(mm);
+		}
+		task_unlock(task);
 	}
 	rcu_read_unlock();
 	return mm;
@@ -301,8 +354,15 @@ unsigned int rem_heat_level(void)
  */
 int __init rem_heat_open(void)
 {
-	/* DRAM is below it: NVRAM ends higher, or its pages are as good as cold. */
-	heats_count = max_pfn;
+	heats_count = max(max_pfn, rem_frames_end());
 	heats = vzalloc(array_size(heats_count, sizeof(*heats)));
-	return heats ? 0 : -ENOMEM;
+	if (!heats)
+		return -ENOMEM;
+	shrinker = shrinker_alloc(0, "remanence-dram");
+	if (!shrinker)
+		return -ENOMEM;
+	shrinker->count_objects = pressed_count;
+	shrinker->scan_objects = pressed_scan;
+	shrinker_register(shrinker);
+	return 0;
 }

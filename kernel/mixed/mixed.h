@@ -37,6 +37,8 @@ extern struct rem_mixed_counts rem_mixed_counts;
 /* frames.c: the pages of DRAM */
 int rem_frames_open(void);
 unsigned int rem_frames_count(void);
+unsigned long rem_frames_end(void);
+bool rem_frames_has(unsigned long pfn);
 unsigned int rem_frames_used(void);
 unsigned int rem_frames_dirty_count(void);
 unsigned int rem_frames_dirty_max(void);

@@ -14,6 +14,7 @@
 #include <linux/mmu_notifier.h>
 #include <linux/pagemap.h>
 #include <linux/rmap.h>
+#include <linux/string.h>
 
 #include "mixed.h"
 
@@ -22,7 +23,9 @@ static unsigned long fill_frame(unsigned long src)
 {
 	struct page *page = migrate_pfn_to_page(src), *frame;
 
-	if (!(src & MIGRATE_PFN_MIGRATE) || !page)
+	/* What was looked at may be gone, and a page of a file in its place. */
+	if (!(src & MIGRATE_PFN_MIGRATE) || !page || !PageAnon(page) ||
+	    PageKsm(page))
 		return 0;
 	frame = rem_frame_take(page);
 	if (!frame)
@@ -115,7 +118,7 @@ static unsigned long fill_home(unsigned long src)
 	if (!(src & MIGRATE_PFN_MIGRATE) || !frame)
 		return 0;
 	home = rem_frame_home(frame);
-	if (!home || !trylock_page(home))
+	if (!home || PageHWPoison(home) || !trylock_page(home))
 		return 0;
 	if (rem_frame_is_dirty(frame)) {
 		copy_page(page_address(home), page_address(frame));
@@ -181,6 +184,28 @@ unsigned int rem_move_down(struct rem_move *move, struct vm_area_struct *vma,
 	return moved;
 }
 
+/* One that has just come has the same content: a store to NVRAM takes longer than to look. */
+static void copy_if_other(struct page *home, struct page *frame)
+{
+	if (memcmp(page_address(home), page_address(frame), PAGE_SIZE))
+		copy_page(page_address(home), page_address(frame));
+}
+
+/*
+ * Whether nobody but those who map a frame, and the caller, has a reference of it. A fork
+ * in between changes both counts.
+ */
+static bool is_only_mapped(struct folio *folio)
+{
+	int refs = folio_ref_count(folio);
+
+	smp_rmb(); /* one order on each side of the other count */
+	if (folio_mapcount(folio) + 1 != refs)
+		return false;
+	smp_rmb();
+	return folio_ref_count(folio) == refs;
+}
+
 /* Of one mapping of a frame: nobody can write by it, or it stays as it is. */
 static bool protect(struct folio *folio, struct vm_area_struct *vma,
 		    unsigned long address, void *arg)
@@ -196,11 +221,14 @@ static bool protect(struct folio *folio, struct vm_area_struct *vma,
 		bool exclusive = PageAnonExclusive(&folio->page);
 		pte_t pte = ptep_get(walk.pte);
 
-		if (!pte_write(pte) && !exclusive)
+		if (!pte_write(pte) && !exclusive) {
+			/* fork() flushes late: another thread may still write. */
+			flush_tlb_page(vma, walk.address);
 			continue;
+		}
 		/* As in mm/ksm.c: a fast get_user_pages() is either seen or fails. */
 		pte = ptep_clear_flush(vma, walk.address, walk.pte);
-		if (folio_ref_count(folio) != folio_mapcount(folio) + 1 ||
+		if (!is_only_mapped(folio) ||
 		    (exclusive &&
 		     folio_try_share_anon_rmap_pte(folio, &folio->page)))
 			*all = false;
@@ -235,9 +263,9 @@ bool rem_frame_clean(struct page *frame)
 	if (home && folio_test_anon(folio) && rem_frame_is_dirty(frame)) {
 		rmap_walk(folio, &walk);
 		/* Who shares it reads it, or has a reference. */
-		all &= folio_ref_count(folio) == folio_mapcount(folio) + 1;
+		all &= is_only_mapped(folio);
 		if (all) {
-			copy_page(page_address(home), page_address(frame));
+			copy_if_other(home, frame);
 			rem_frame_cleaned(frame);
 			atomic64_inc(&rem_mixed_counts.cleaned);
 		}

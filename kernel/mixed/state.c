@@ -12,8 +12,11 @@
 #include <linux/kthread.h>
 #include <linux/mm.h>
 #include <linux/moduleparam.h>
+#include <linux/mutex.h>
+#include <linux/notifier.h>
 #include <linux/printk.h>
 #include <linux/slab.h>
+#include <linux/suspend.h>
 #include <linux/sysfs.h>
 #include <linux/wait.h>
 #include <asm/memory_kinds.h>
@@ -34,6 +37,10 @@ MODULE_PARM_DESC(dram_scan_ms, "time between two looks at what is hot");
 #define DIRTY_LOW(max) ((max) / 2)
 
 static bool empty;
+/* While the machine hibernates: its image has no device memory. */
+static bool held;
+/* Held by a scan. */
+static DEFINE_MUTEX(scan_lock);
 static const char *off_because = "memtype=mixed was not given";
 static bool is_on;
 
@@ -57,12 +64,35 @@ static int run(void *data)
 	struct rem_move *move = data;
 
 	for (;;) {
-		rem_heat_scan(move, READ_ONCE(empty));
-		clean_some();
+		mutex_lock(&scan_lock);
+		if (!held) {
+			rem_heat_scan(move, READ_ONCE(empty));
+			clean_some();
+		}
+		mutex_unlock(&scan_lock);
 		schedule_timeout_idle(msecs_to_jiffies(max(READ_ONCE(scan_ms), 1u)));
 	}
 	return 0;
 }
+
+static int sleeps(struct notifier_block *nb, unsigned long event, void *data)
+{
+	int err = 0;
+
+	if (event != PM_HIBERNATION_PREPARE && event != PM_POST_HIBERNATION)
+		return NOTIFY_OK;
+	mutex_lock(&scan_lock);
+	held = event == PM_HIBERNATION_PREPARE;
+	if (held && rem_frames_used()) {
+		pr_warn("remanence: DRAM has pages that hibernation would lose: write `empty' to dram/state first\n");
+		held = false;
+		err = -EBUSY;
+	}
+	mutex_unlock(&scan_lock);
+	return notifier_from_errno(err);
+}
+
+static struct notifier_block sleeps_nb = { .notifier_call = sleeps };
 
 static ssize_t state_show(struct kobject *kobj, struct kobj_attribute *attr,
 			  char *buf)
@@ -125,6 +155,9 @@ static int __init begin(void)
 	struct task_struct *thread;
 	int err = move ? rem_heat_open() : -ENOMEM;
 
+	if (err)
+		return err;
+	err = register_pm_notifier(&sleeps_nb);
 	if (err)
 		return err;
 	static_branch_enable(&rem_mixed_key);

@@ -178,9 +178,10 @@ void notrace rem_go(bool resumed)
 	rem_gate_close();
 	rem_trampoline_restore();
 	rem_apic_restore();
+	rem_mixed_go_begin(resumed);
 	rem_cpus_start(&rem_gate.back);
-	if (resumed)
-		rem_mixed_go();
+	rem_mixed_go();
+	rem_mixed_went();
 
 	rem_interrupts_restore();
 	rem_event(REM_EVENT_GO_SYSCORE, 0);
@@ -211,6 +212,7 @@ void notrace rem_go_cpu(struct rem_context *ctx)
 	if (!rem_cpu_restore(ctx))
 		rem_cpu_give_up(REM_EVENT_GO_MICROCODE, ctx->cpu);
 	rem_apic_restore();
+	rem_mixed_go();
 	rem_event(REM_EVENT_GO_CPU, ctx->cpu);
 	cpumask_set_cpu(ctx->cpu, &rem_gate.back);
 	atomic_inc(&rem_gate.arrived);
@@ -259,6 +261,8 @@ void notrace rem_go_dpm(void)
 	if (!complete)
 		rem_cpu_give_up(REM_EVENT_GO_MICROCODE, 0);
 	rem_trampoline_restore();
+	rem_mixed_go_begin(true);
 	rem_mixed_go();
+	rem_mixed_went();
 	rem_platform_restore();
 }

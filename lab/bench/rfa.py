@@ -37,7 +37,7 @@ from lab.verdict import BrokenError
 PARTS = (Kernel(), Plugin(), Root())
 BOOT_LIMIT_S = 900.0
 RUN_LIMIT_S = 3600.0  # only for hangs
-SCAN_MS = 50  # of modelled time: runs last seconds
+SCAN_MS = 100  # of modelled time: runs last seconds
 PARTS_PERCENT = (5, 10, 25)
 RECOVERED_AIM = 0.80  # at 25 %, the least of the programs
 
@@ -61,26 +61,19 @@ PEAK = (
 )
 REDIS_VALUE_BYTES = 900
 PROGRAMS = {
-    # Keys as YCSB draws them: most requests are for few of them.
+    # Nine requests of ten are for one key in sixteen (a hotspot, as YCSB has it).
     "redis": Program(
         "redis",
         "redis-server --port 7777 --save '' --daemonize yes >/dev/null; "
         "until redis-cli -p 7777 ping >/dev/null 2>&1; do sleep 0.1; done; "
         f"redis-benchmark -p 7777 -n {3 * REDIS_KEYS} -P 64 -c 1 -t set -r {REDIS_KEYS}"
         f" -d {REDIS_VALUE_BYTES} -q >/dev/null",
-        f"redis-benchmark -p 7777 -n 4000 -P 64 -c 1 -t get -r {REDIS_KEYS // 8} -q >/dev/null",
-        6,
+        f"redis-benchmark -p 7777 -n 3600 -P 64 -c 1 -t get -r {REDIS_KEYS // 16} -q >/dev/null;"
+        f" redis-benchmark -p 7777 -n 400 -P 64 -c 1 -t get -r {REDIS_KEYS} -q >/dev/null",
+        10,
         "awk '/VmHWM/ {print $2}' /proc/$(pidof redis-server)/status",
     ),
-    # An interpreter and a compiler, which read and write what they have allocated.
-    "sort": Program(
-        "sort",
-        "true",
-        "python3 -c 'import random; random.seed(7); a = [random.random() for _ in range(60000)];"
-        " [a.sort(key=lambda x, k=k: (x * k) % 1) for k in (3, 5)]'",
-        4,
-        PEAK,
-    ),
+    # A compiler: each of its processes lives for some tenths of a second.
     "make": Program(
         "make",
         "mkdir -p /tmp/make && cd /tmp/make && for i in 1 2 3 4; do { echo '#include <stdio.h>';"

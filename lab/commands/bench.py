@@ -387,9 +387,7 @@ def checked_programs(text: str) -> tuple[str, ...]:
 
 @bench.command("rfa")
 def rfa(
-    programs: Annotated[
-        str, typer.Option(help="All, or some of redis, sort, make.")
-    ] = "redis,make",
+    programs: Annotated[str, typer.Option(help="All, or some of redis, make.")] = "redis,make",
     memory: Annotated[str, typer.Option(help="NVRAM's controller, as --memory of run.")] = "optane",
     caches: Annotated[str, typer.Option(help="Profile of the caches.")] = "lightpc",
     percents: Annotated[

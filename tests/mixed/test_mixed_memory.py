@@ -83,7 +83,7 @@ def test_several_programs_go_on_over_several_cuts(machine: Machine) -> None:
 
 @pytest.mark.parametrize("words", ["on please", "-", "off"])
 def test_state_that_is_not_known_is_refused(machine: Machine, words: str) -> None:
-    done = sh(machine, f"printf '{words}\\n' >{SYSFS}/state", check=False)
+    done = sh(machine, f"echo '{words}' >{SYSFS}/state", check=False)
     assert not done.ok and "Invalid argument" in done.stderr
     assert state(machine) == "on"
 
