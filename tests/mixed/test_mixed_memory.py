@@ -42,7 +42,7 @@ from tests.support.mixed_checks import (
     working,
 )
 
-pytestmark = [pytest.mark.full, pytest.mark.in_turn, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 # A busy host makes a Stop of an emulated machine long: its bound must not be missed for that.
 PREEMPT_OFF_US = 2_000_000
@@ -63,6 +63,7 @@ def test_rule_holds(machine: Machine, check: Check) -> None:
     assert not kernel_complaints(machine)
 
 
+@pytest.mark.in_turn
 def test_several_programs_go_on_over_several_cuts(machine: Machine) -> None:
     first = WorkingSet.start(machine, "first", PAGES, FITS)
     second = WorkingSet.start(machine, "second", 2 * TOO_MANY, TOO_MANY)
@@ -88,6 +89,7 @@ def test_state_that_is_not_known_is_refused(machine: Machine, words: str) -> Non
     assert state(machine) == "on"
 
 
+@pytest.mark.in_turn
 def test_portable_path_copies_home_too() -> None:
     with mixed_guest(machine_name("mixed-dpm"), CACHE_BYTES, stop_mode="dpm") as machine:
         stores_survive(machine)
@@ -107,6 +109,7 @@ def test_short_hold_up_bounds_what_may_differ() -> None:
         assert sh(machine, "cat /sys/kernel/remanence/status").stdout.strip() == "armed"
 
 
+@pytest.mark.in_turn
 def test_less_dram_at_the_next_boot_is_another_machine() -> None:
     with mixed_guest(machine_name("mixed-less"), CACHE_BYTES) as machine:
         with working(machine, "less"):
@@ -121,6 +124,7 @@ def test_less_dram_at_the_next_boot_is_another_machine() -> None:
         assert state(machine).startswith("off: ")
 
 
+@pytest.mark.in_turn
 def test_without_the_word_dram_is_left_alone() -> None:
     config = make_config(machine_name("mixed-off"))
     with Machine.create(config, destroy_on_exit=True) as machine:
@@ -135,6 +139,7 @@ def test_without_the_word_dram_is_left_alone() -> None:
         assert counts(machine)["frames"] == counts(machine)["promoted"] == 0
 
 
+@pytest.mark.in_turn
 def test_memory_that_runs_short_takes_cold_pages_from_dram(machine: Machine) -> None:
     """Programs that need more than is free end nothing: homes are not taken for free memory."""
     with working(machine, "short"):
