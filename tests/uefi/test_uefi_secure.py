@@ -9,9 +9,12 @@ with the image whole and signed, then with one thing wrong; and a guest over a c
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from lab import format as fmt
+from lab.cli import main
 from lab.machine import Machine
 from lab.testbed.machines import make_config, with_uefi
 from lab.verdict import BrokenError
@@ -39,6 +42,19 @@ def test_signed_image_resumes(secure: SecureMachine) -> None:
     text = secure.run()
     assert "GO: resume sequence 7" in text
     check_nothing_writes(text)
+
+
+def test_image_that_rem_efi_has_written_is_started(
+    secure: SecureMachine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    image, key = tmp_path / "written.efi", secure.signer
+    words = [str(image), "--kernel", str(secure.kernel), "--cmdline", "memtype=dram"]
+    words += ["--key", str(key.key), "--certificate", str(key.certificate)]
+    assert main(["efi", *words]) == 0
+    monkeypatch.setattr(secure, "application", lambda: image)
+    assert "KERNEL entered" in secure.run()
+    at = int(fmt.CONST["REM_WORK_OFFSET"]) + 0x2000
+    assert secure.read(at, 13) == b"memtype=dram\0"
 
 
 def unsigned(machine: SecureMachine) -> None:
