@@ -27,6 +27,7 @@ FITS = CACHE_BYTES // PAGE_BYTES // 3  # hot pages that have room beside those o
 TOO_MANY = CACHE_BYTES // PAGE_BYTES * 3 // 2
 PAGES = 3 * FITS
 EVERY = 4  # rounds in which each hot page is written: working_set.c
+MOVES = 3
 LIVES = 4  # of programs whose memory has to be free afterwards
 SAMPLES = 40
 SAMPLE_S = 0.2
@@ -97,13 +98,13 @@ def cleaned_pages_survive(machine: Machine) -> None:
 
 
 def moves_lose_nothing(machine: Machine) -> None:
-    """Pages that go up and down all the time, as too many are hot, have what they had."""
+    """Pages that go up and down while a program stores to them have what they had."""
     with working(machine, "moves", hot=TOO_MANY, pages=2 * TOO_MANY) as one:
-        empty(machine)
-        goes_on(one)
-        fill(machine)
-        wait_count(machine, "demoted", counts(machine)["demoted"] + 1)
-        goes_on(one)
+        for _ in range(MOVES):
+            empty(machine)
+            goes_on(one, EVERY)
+            fill(machine)
+            goes_on(one, EVERY)
         cut_and_resume(machine)
         goes_on(one)
 
