@@ -200,12 +200,21 @@ impl Reference {
             } else {
                 &[(0, 1)]
             };
-            let (start, _, (a, b)) = ways
+            let (mut start, _, (a, b)) = ways
                 .iter()
                 .enumerate()
                 .map(|(n, way)| (at(way.0).max(at(way.1)), n, *way))
                 .min()
                 .unwrap();
+            // At the moment at which one is ready the other may be about to be programmed.
+            loop {
+                let both = [a, b].map(|piece| group.devices[piece].readable(start, read));
+                let later = both[0].max(both[1]);
+                if later == start {
+                    break;
+                }
+                start = later;
+            }
             for piece in [a, b] {
                 group.devices[piece].reads_end = start + read;
             }

@@ -115,6 +115,22 @@ impl Group {
         start
     }
 
+    /// When both devices of a pair can begin a read that was asked for at `at`: at the moment at
+    /// which one is ready the other may be about to be programmed.
+    #[inline]
+    #[must_use]
+    pub fn both_readable(&self, pieces: [usize; 2], at: Ps, read: Ps) -> Ps {
+        let mut start = at;
+        loop {
+            let ready = pieces.map(|piece| self.readable(piece, start, read));
+            let both = ready[0].max(ready[1]);
+            if both == start {
+                return start;
+            }
+            start = both;
+        }
+    }
+
     /// A line that is being programmed at `at` is in the devices' latches: its
     /// pieces on media are partly old.
     #[inline]

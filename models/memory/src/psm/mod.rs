@@ -517,6 +517,9 @@ impl Psm {
                 self.counts.rebuilt_reads += 1;
             }
         }
+        if start > at {
+            start = group.both_readable(use_pieces, start, read);
+        }
         let idle = at
             .max(group.reads_end(use_pieces[0]))
             .max(group.reads_end(use_pieces[1]));
