@@ -14,6 +14,7 @@ from lab.messages import info
 from lab.result import Result
 
 LINES_4_GIB = 1 << 26
+REQUESTS = 100_000_000
 REQUIRED_MREQ_S = 10
 REQUIRED_LIFETIME = 0.95
 # A memory small enough to count a life of 1e7 writes per line. A region is 8 lines, by the

@@ -24,6 +24,7 @@ from lab.setup.ovmf import Ovmf, SecureOvmf
 from lab.setup.persist import PersistPrograms
 from lab.setup.pm import Pm, PmJudge
 from lab.setup.protocol import Protocol
+from lab.setup.psm_bench import PsmBench
 from lab.setup.replay import RemReplay
 from lab.setup.root import Root
 from lab.setup.share_server import ShareServerFiles
@@ -106,7 +107,13 @@ OTHERS = (
         crates=("models/protocol",),
         parts=(Protocol(),),
     ),
-    Share("media", 3, tests=("tests/media",), crates=("models/memory",), parts=(MemoryModel(),)),
+    Share(
+        "media",
+        3,
+        tests=("tests/media",),
+        crates=("models/memory",),
+        parts=(MemoryModel(), PsmBench(mutants=True)),
+    ),
 )
 SHARES = (*OTHERS, CORE)  # the order of their tests in Python
 

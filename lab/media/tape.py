@@ -22,6 +22,7 @@ CACHE_BYTES, WAYS, LINE_BYTES = 16384, 4, int(fmt.CONST["REM_TRACE_LINE_BYTES"])
 READ, WRITE, WAIT, IDLE = map(int, fmt.TraceKind)
 # Fields of a record (format/rem_trace.h).
 TRACE_KIND_SHIFT, GAP_SHIFT, GAP_MAX = 46, 48, 0xFFFF
+RECORD_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -105,14 +106,18 @@ class Filter:
         records = array.array("Q", self.records)
         if sys.byteorder != "little":
             records.byteswap()
-        body = records.tobytes()
-        header = fmt.VIEWS.rem_trace_header(
-            magic=fmt.CONST["REM_TRACE_MAGIC"],
-            version=fmt.CONST["REM_TRACE_VERSION"],
-            line_bytes=LINE_BYTES,
-            count=len(records),
-            lines=self.lines,
-            cpu_count=1,
-            check=fmt.crc32c(body),
-        )
-        return bytes(header.dumps()) + body
+        return trace_file(records.tobytes(), self.lines)
+
+
+def trace_file(body: bytes, lines: int) -> bytes:
+    """The content of a trace's file, from its records of one CPU, little-endian."""
+    header = fmt.VIEWS.rem_trace_header(
+        magic=fmt.CONST["REM_TRACE_MAGIC"],
+        version=fmt.CONST["REM_TRACE_VERSION"],
+        line_bytes=LINE_BYTES,
+        count=len(body) // RECORD_BYTES,
+        lines=lines,
+        cpu_count=1,
+        check=fmt.crc32c(body),
+    )
+    return bytes(header.dumps()) + body

@@ -36,11 +36,12 @@ class Group(StrEnum):
     LDAP = "ldap"
     BROWSER = "browser"
     UEFI = "uefi"
+    RTL = "rtl"
 
 
 BASE = Group.BASE
 # Groups that `./rem setup` installs; the others are large and rarely needed.
-RARE = (Group.HEAP_PEER, Group.LDAP, Group.BROWSER)
+RARE = (Group.HEAP_PEER, Group.LDAP, Group.BROWSER, Group.RTL)
 USUAL = tuple(group for group in Group if group not in RARE)
 CHECKERS = (Group.COMPILER, Group.CLANG, Group.KERNEL, Group.RUST, Group.CHECKS)
 QUICK_TESTS = (*CHECKERS, Group.MACHINE)  # for guests of a few bytes
@@ -79,7 +80,7 @@ PACKAGES = (
     Package("bubblewrap", (_MACHINE,), "the sandbox of a shared folder's server"),
     Package("gcc", (_COMPILER,), "compiles the kernel and the guest's programs"),
     Package("libc6-dev", (_COMPILER,), "static C library for the guest's programs"),
-    Package("make", (_COMPILER,), "builds the kernel and the loader"),
+    Package("make", (_COMPILER, Group.RTL), "builds the kernel, the loader, the RTL's bench"),
     Package("clang", (_CLANG,), "the loader, and tests and fuzzers in C"),
     Package("lld", (_CLANG,), "links the loader"),
     Package(KERNEL_SOURCE, (_KERNEL,), "the kernel that the patches are for", "6.12.111"),
@@ -91,10 +92,14 @@ PACKAGES = (
     Package("lz4", (_KERNEL,), "the compressed image"),
     Package("zstd", (_KERNEL, _ROOT), "the compressed initrd; layers of container images"),
     Package("xz-utils", (_KERNEL,), "unpacks the kernel source"),
-    Package("patch", (_COMPILER, _KERNEL, Group.RUST), "applies patches, planted bugs among them"),
+    Package(
+        "patch",
+        (_COMPILER, _KERNEL, Group.RUST, Group.RTL),
+        "applies patches, planted bugs among them",
+    ),
     Package("ccache", (_KERNEL,), "a kernel built again is built in a minute"),
     Package("kmod", (_MODULES,), "depmod: the modules of Debian's kernel for a guest"),
-    Package("g++", (_MODULES,), "an OFF2F program in C++"),
+    Package("g++", (_MODULES, Group.RTL), "an OFF2F program in C++; the bench of the RTL"),
     Package("dwarves", (_MODULES,), "pahole: types of modules for Debian's kernel"),
     Package("busybox-static", (Group.GUESTS, _ROOT, _CHECKS), "what init needs, small guests"),
     Package("umoci", (_TESTS,), "a peer that unpacks container images"),
@@ -115,6 +120,9 @@ PACKAGES = (
     Package("libsasl2-dev", (Group.LDAP,), "slapd's source is configured with it"),
     Package("libgnutls28-dev", (Group.LDAP,), "slapd's source is configured with it"),
     Package("chromium", (Group.BROWSER,), "shows pages to tests"),
+    Package("verilator", (Group.RTL,), "the memory controller's RTL as a program"),
+    Package("yosys", (Group.RTL,), "synthesis and proofs of it"),
+    Package("z3", (Group.RTL,), "the solver of the proofs"),
 )
 
 

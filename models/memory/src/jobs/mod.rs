@@ -4,6 +4,7 @@
 
 mod bench;
 mod ecc;
+mod requests;
 mod traffic;
 mod wear;
 
@@ -20,6 +21,7 @@ use std::path::Path;
 
 pub use bench::BenchJob;
 pub use ecc::EccJob;
+pub use requests::RequestsJob;
 pub use traffic::{Pattern, TrafficJob};
 pub use wear::WearJob;
 
@@ -41,6 +43,8 @@ pub enum Job {
     Ecc(EccJob),
     /// What a trace is.
     Trace(TraceJob),
+    /// Answers to the requests of a trace, one by one.
+    Requests(RequestsJob),
 }
 
 /// Which trace.
@@ -102,6 +106,7 @@ pub fn run(job: &Job) -> Result<Value, MediaError> {
         Job::Bench(job) => job.run(),
         Job::Wear(job) => job.run(),
         Job::Ecc(job) => job.run(),
+        Job::Requests(job) => job.run(),
         Job::Trace(job) => {
             let trace = Trace::load(Path::new(&job.file))?;
             let reads = trace.iter().filter(|it| it.kind == Kind::Read).count();

@@ -195,6 +195,11 @@ impl Oc {
         xcc::encode(&line, flight.generation, phys)
     }
 
+    /// Before cells are looked at: what has been programmed by `at` is in them.
+    pub fn settle_at(&mut self, at: Ps) {
+        self.settle(at);
+    }
+
     /// What has been programmed by `at` is on media.
     fn settle(&mut self, at: Ps) {
         let flights = std::mem::take(&mut self.flights);
