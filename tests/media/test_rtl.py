@@ -17,7 +17,8 @@ from lab.paths import repo_dir
 from lab.rtl import scenarios
 from lab.rtl.compare import Comparison
 from lab.rtl.drive import drive
-from lab.setup.products import need
+from lab.rtl.prove import PROOFS, Proof, prove
+from lab.setup.products import Group, Packages, need
 from lab.setup.psm_bench import PsmBench, rtl_mutants
 
 pytestmark = pytest.mark.full
@@ -87,6 +88,20 @@ def test_rtl_answers_as_the_model_for_long(bench: Path, engine: Engine, tmp_path
     outcome = drive(bench, engine, scenarios.paper(1_000_000, 11), tmp_path)
     assert outcome.comparison.found == []
     assert outcome.time_error_percent <= TIME_ERROR_MAX_PERCENT
+
+
+# A part with a bug, as a text of it and another one: the proof must fail.
+WRONG = {
+    "leveler": ("< pointer ? other", "<= pointer ? other"),
+    "queue": ("w_count != 0 && !write_waits", "w_count != 0"),
+}
+
+
+@pytest.mark.parametrize("proof", PROOFS, ids=lambda it: it.name)
+def test_part_is_proved_and_a_wrong_one_is_not(proof: Proof, tmp_path: Path) -> None:
+    need(Packages((Group.RTL,)))
+    assert prove(proof, tmp_path) == "proved"
+    assert "ssert" in prove(proof, tmp_path, WRONG[proof.name])
 
 
 def verdicts(found: Comparison) -> set[str]:
