@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from lab import psm_parameters as parameters
 from lab.errors import RemError
 from lab.media.engine import Engine, memory
 from lab.rtl.compare import (
@@ -27,7 +28,6 @@ from lab.rtl.compare import (
     read_table,
 )
 from lab.run import run
-from lab.setup import psm_parameters as parameters
 from lab.setup.psm_bench import BITS
 
 LINES = 1 << BITS

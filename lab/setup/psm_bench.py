@@ -12,10 +12,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab import psm_parameters as parameters
 from lab.paths import cache_dir, repo_dir
 from lab.progress import step
 from lab.run import stream
-from lab.setup import psm_parameters as parameters
 from lab.setup.host import tool_version
 from lab.setup.inputs import Inputs
 from lab.setup.need import Part, Site

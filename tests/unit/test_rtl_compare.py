@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lab import psm_parameters as parameters
 from lab.errors import RemError
 from lab.paths import repo_dir
 from lab.rtl.compare import Comparison, compare_answers, lane_times, lines_in_order, read_table
-from lab.setup import psm_parameters as parameters
 from lab.setup.patch_series import check_series
 from lab.setup.psm_bench import rtl_mutants
 

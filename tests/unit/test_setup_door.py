@@ -46,6 +46,7 @@ HARMLESS = {
     "lab.setup.owner.give_to_owner",
     "lab.setup.pm.series",
     "lab.setup.pm.sources",
+    "lab.setup.psm_bench.rtl_mutants",
     "lab.setup.sources.apt_network_options",
     "lab.setup.sources.read_machine",
     "lab.setup.sources.release_only",

@@ -3,7 +3,7 @@
 //
 // A piece is {check, generation, 32 bytes}. The check is a CRC-32C over bytes, generation, number
 // of the piece and place. A CRC is affine: each bit of it is the parity of some bits of the
-// message (PSM_CRC_MASK_*, made by lab/setup/psm_parameters.py), so that it takes one cycle.
+// message (PSM_CRC_MASK_*, made by lab/psm_parameters.py), so that it takes one cycle.
 
 function automatic [31:0] piece_check(
     input [255:0] data, input [7:0] generation, input [1:0] piece, input [63:0] phys);

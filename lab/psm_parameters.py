@@ -107,7 +107,7 @@ def header() -> str:
     third = -(-(1 << THIRD_SHIFT) // 3)
     lines = [
         "// SPDX-License-Identifier: Apache-2.0 OR MIT",
-        "// Made by lab/setup/psm_parameters.py from models/parts/memory. Times are cycles.",
+        "// Made by lab/psm_parameters.py from models/parts/memory. Times are cycles.",
         "`ifndef PSM_PARAMETERS",
         "`define PSM_PARAMETERS",
         *(f"`define PSM_{name} {number}" for name, number in numbers().items()),
