@@ -31,7 +31,7 @@ BUGS = {
     "early-return-unbuffered": "paper",
     "exchange-off-by-one": "levelling",
     "flush-too-early": "paper",
-    "gap-before-copy": "levelling",
+    "gap-before-copy": "paper",
     "mce-not-raised": "faults",
     "queue-drops-on-full": "levelling",
     "read-into-programming": "paper",
