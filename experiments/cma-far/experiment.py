@@ -12,7 +12,6 @@ from lab.experiment.memory_points import (
     SLICE,
     SLICES,
     beyond,
-    measure_points,
     whole_rates,
 )
 from lab.experiment.run import Context, Report
@@ -55,12 +54,11 @@ PROJECT_CPUS = 8
 
 def measure(it: Context) -> dict[str, Any]:
     repeats = 1 if it.is_ci else REPEATS
-    near = {memory: rows[str(THREADS)] for memory, rows in measure_points(it).items()}
     jobs = {
         name: (Place(words, THREADS // SLICE, CACHES), POINTS * repeats)
-        for name, words in PLACES.items()
+        for name, words in (SLICES | PLACES).items()
     }
-    raw = {"rows": {**near, **measured(it, run_counted, jobs)}, "make": {}}
+    raw = {"rows": measured(it, run_counted, jobs), "make": {}}
     if not it.is_ci:
         builds = {
             name: (Place(words, PROJECT_CPUS), [PROJECT] * REPEATS)

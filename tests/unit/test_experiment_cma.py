@@ -196,7 +196,12 @@ def test_f2_as_in_the_paper_passes() -> None:
 
 
 def test_f2_rates_that_differ_are_deviations() -> None:
-    assert sum(deviations(verdict("cma-f2", f2({"DRAM read 7": 30.0})))) == 2  # and the ratio
+    fast = {"DRAM read 7": 30.0}
+    assert deviations(verdict("cma-f2", f2(fast), "full")) == (0, 2)  # and the ratio
+    raw = f2(fast)
+    raw["DRAM, in order"] = f2()["DRAM, in order"]
+    assert deviations(verdict("cma-f2", raw, "full")) == (2, 0)
+    assert not verdict("cma-f2", f2({"NVRAM read 4": 2.0})).ok
     assert not verdict("cma-f2", f2({"NVRAM write 4": 3.0})).ok  # faster than DRAM
 
 
