@@ -87,10 +87,10 @@ class WorkingSet:
         pages: int,
         hot: int,
         pause_us: int = 0,
-        children: bool = True,
+        children: int = 1,
     ) -> WorkingSet:
         one = cls(machine, name)
-        words = f"{pages} {hot} {one.progress} {pause_us} {children:d}"
+        words = f"{pages} {hot} {one.progress} {pause_us} {children}"
         command = f"{PROGRAM} {words}"
         sh(
             machine,

@@ -7,8 +7,9 @@
  * It has PAGES anonymous pages. In each round it uses the first HOT of them: each is either
  * written, every fourth round, or checked whole. What a page has to hold follows from its
  * number and that of the round, so no table tells it that could be as old as the page.
- * A few of the others are checked, too; every sixteenth round, unless `children` is 0, a
- * child that shares all of them checks them; and one hot page goes through a pipe and an unlinked file and back, so
+ * A few of the others are checked, too; every sixteenth round a child that shares all of
+ * them checks them (`children` 1), or there is always one that has shared them for some
+ * seconds, and then checks what they had when it was born (2); and one hot page goes through a pipe and an unlinked file and back, so
  * that the kernel reads and writes it as well. The number of the round is written to
  * PROGRESS after each. It ends with a line on stderr, and exit code 1, at the first
  * difference.
@@ -22,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WORDS = 4096 / sizeof(uint64_t), EVERY = 4, SAMPLES = 64, CHILD_EVERY = 16 };
+enum { WORDS = 4096 / sizeof(uint64_t), EVERY = 4, SAMPLES = 64, CHILD_EVERY = 16, LIFE_S = 8 };
 
 static uint64_t (*pages)[WORDS];
 static uint64_t count, hot;
@@ -85,6 +86,28 @@ static void check_in_child(uint64_t round)
 	}
 	if (waitpid(child, &status, 0) != child || status)
 		exit(1);
+}
+
+/* The last one has ended well, or still lives; if it has ended there is a new one. */
+static void keep_child(uint64_t round)
+{
+	static pid_t child;
+	int status;
+
+	if (child && !waitpid(child, &status, WNOHANG))
+		return;
+	if (child && status)
+		exit(1);
+	child = fork();
+	if (child < 0) {
+		perror("fork");
+		exit(2);
+	}
+	if (!child) {
+		sleep(LIFE_S);
+		check_all(round, "child that has waited");
+		_exit(0);
+	}
 }
 
 /* The kernel reads a page, and writes another one: the content of the first goes to the
@@ -155,8 +178,10 @@ int main(int argc, char **argv)
 			check(page, 0, round, "cold");
 		}
 		through_kernel(round, file);
-		if (children && round % CHILD_EVERY == 0)
+		if (children == 1 && round % CHILD_EVERY == 0)
 			check_in_child(round);
+		if (children == 2 && round >= EVERY)
+			keep_child(round);
 		report(progress, round);
 		if (pause_us)
 			usleep(pause_us);

@@ -28,6 +28,7 @@ TOO_MANY = CACHE_BYTES // PAGE_BYTES * 3 // 2
 PAGES = 3 * FITS
 EVERY = 4  # rounds in which each hot page is written: working_set.c
 MOVES = 3
+LIFE_S = 10  # of a child, and more: working_set.c
 LIVES = 4  # of programs whose memory has to be free afterwards
 SAMPLES = 40
 SAMPLE_S = 0.2
@@ -54,16 +55,14 @@ def cut_and_resume(machine: Machine) -> Cut:
 
 @contextmanager
 def working(
-    machine: Machine, name: str, hot: int = FITS, pages: int = PAGES, children: bool = True
+    machine: Machine, name: str, hot: int = FITS, pages: int = PAGES, children: int = 1
 ) -> Iterator[WorkingSet]:
     """A program whose hot pages have come to DRAM, as far as they have room."""
     one = WorkingSet.start(machine, name, pages, hot, children=children)
-    try:
-        wait_count(machine, "used", min(hot * 3, CACHE_BYTES // PAGE_BYTES * 2) // 4)
-        yield one
-    finally:
-        if machine.state.name == "RUNNING":
-            one.stop()
+    wait_count(machine, "used", min(hot * 3, CACHE_BYTES // PAGE_BYTES * 2) // 4)
+    yield one
+    # Not after a failure, which may be that nothing can be asked any more.
+    one.stop()
 
 
 def goes_on(one: WorkingSet, rounds: int = 20) -> None:
@@ -91,10 +90,21 @@ def cleaned_pages_survive(machine: Machine) -> None:
     Each is copied home when it has moved up. No child is there: with one a page is written by a
     fault of another kind.
     """
-    with working(machine, "cleaned", children=False) as one:
+    with working(machine, "cleaned", children=0) as one:
         one.wait_rounds(2 * EVERY)
         cut_and_resume(machine)
         goes_on(one)
+
+
+def shared_pages_survive(machine: Machine) -> None:
+    """Pages that a child has shared since they were written are there after a cut, for both."""
+    with working(machine, "shared", children=2) as one:
+        for _ in range(2):
+            wait_count(machine, "dirty", FITS // 4)
+            cut_and_resume(machine)
+            goes_on(one)
+            time.sleep(LIFE_S)
+            goes_on(one)
 
 
 def moves_lose_nothing(machine: Machine) -> None:
@@ -175,6 +185,7 @@ Check = Callable[[Machine], None]
 CHECKS: tuple[Check, ...] = (
     stores_survive,
     cleaned_pages_survive,
+    shared_pages_survive,
     moves_lose_nothing,
     emptied_pages_are_home,
     bound_is_kept,
