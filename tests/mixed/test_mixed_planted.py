@@ -19,7 +19,6 @@ from tests.support.mixed_checks import (
     cleaned_pages_survive,
     ended_programs_leave_nothing,
     moves_lose_nothing,
-    shared_pages_survive,
     stores_survive,
 )
 from tests.support.proofs import must_be_found
@@ -31,7 +30,6 @@ BUGS: dict[str, tuple[Check, str]] = {
     "dram-not-home": (stores_survive, ""),
     "dram-half-home": (stores_survive, ""),
     "dram-not-filled": (stores_survive, ""),
-    "dram-shared-dirty": (shared_pages_survive, ""),
     "dram-clean-early": (cleaned_pages_survive, ""),
     "dram-write-unseen": (cleaned_pages_survive, ""),
     "dram-down-stale": (moves_lose_nothing, ""),
