@@ -135,7 +135,7 @@ static int look_at_table(pmd_t *pmd, unsigned long addr, unsigned long end,
 	struct vm_area_struct *vma = walk->vma;
 	struct table *table = walk->private;
 	pte_t *first, *pte;
-	spinlock_t *ptl;
+	spinlock_t *ptl; /* of the page table */
 
 	if (look_at_huge(table, pmd, addr, end, vma))
 		return 0;
@@ -262,8 +262,8 @@ static bool scan_vma(struct vm_area_struct *vma, struct rem_move *move,
 static void scan_mm(struct mm_struct *mm, struct rem_move *move,
 		    struct table *table)
 {
-	struct vm_area_struct *vma;
 	VMA_ITERATOR(vmi, mm, 0);
+	struct vm_area_struct *vma;
 
 	if (!mmap_read_trylock(mm))
 		return;

@@ -202,7 +202,7 @@ static bool is_only_mapped(struct folio *folio)
 	smp_rmb(); /* one order on each side of the other count */
 	if (folio_mapcount(folio) + 1 != refs)
 		return false;
-	smp_rmb();
+	smp_rmb(); /* the same */
 	return folio_ref_count(folio) == refs;
 }
 
