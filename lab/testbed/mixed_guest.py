@@ -130,8 +130,10 @@ class WorkingSet:
         wait_until(gone_on, f"{self.name} to go on", ROUND_LIMIT_S)
 
     def stop(self) -> None:
+        """Until it, its children and their memory are gone."""
         # Not the shell that looks for it.
-        sh(self.machine, f"pkill -KILL -f '[w]orking_set [0-9 ]*{self.progress}' || true")
+        name = f"'[w]orking_set [0-9 ]*{self.progress}'"
+        sh(self.machine, f"pkill -KILL -f {name}; while pgrep -f {name} >/dev/null; do :; done")
 
 
 def wait_count(machine: Machine, name: str, least: int, limit_s: float = MOVE_LIMIT_S) -> int:
