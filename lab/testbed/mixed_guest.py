@@ -130,10 +130,11 @@ class WorkingSet:
         wait_until(gone_on, f"{self.name} to go on", ROUND_LIMIT_S)
 
     def stop(self) -> None:
-        """Until it, its children and their memory are gone."""
+        """Until it and its memory are gone: then the shell that waits for it says so."""
         # Not the shell that looks for it.
         name = f"'[w]orking_set [0-9 ]*{self.progress}'"
-        sh(self.machine, f"pkill -KILL -f {name}; while pgrep -f {name} >/dev/null; do :; done")
+        gone = f"grep -q ended {self.errors}"
+        sh(self.machine, f"pkill -KILL -f {name}; until {gone}; do sleep 0.1; done")
 
 
 def wait_count(machine: Machine, name: str, least: int, limit_s: float = MOVE_LIMIT_S) -> int:
