@@ -131,8 +131,8 @@ class WorkingSet:
 
     def stop(self) -> None:
         """Until it and its memory are gone: then the shell that waits for it says so."""
-        # Not the shell that looks for it.
-        name = f"'[w]orking_set [0-9 ]*{self.progress}'"
+        # Not the shells that have started it, or look for it.
+        name = f"'^{PROGRAM} [0-9 ]*{self.progress}'"
         gone = f"grep -q ended {self.errors}"
         sh(self.machine, f"pkill -KILL -f {name}; until {gone}; do sleep 0.1; done")
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from lab.errors import RemError
+from lab.errors import InfraError, RemError
 from lab.machine import Machine
 from lab.record.block import decode, read_block
 from lab.testbed import mixed_guest as guest
@@ -59,8 +59,12 @@ def working(
 ) -> Iterator[WorkingSet]:
     """A program whose hot pages have come to DRAM, as far as they have room."""
     one = WorkingSet.start(machine, name, pages, hot, children=children)
-    wait_count(machine, "used", min(hot * 3, CACHE_BYTES // PAGE_BYTES * 2) // 4)
-    yield one
+    try:
+        wait_count(machine, "used", min(hot * 3, CACHE_BYTES // PAGE_BYTES * 2) // 4)
+        yield one
+    except InfraError as error:
+        # The guest's own programs are as good witnesses: what lets them end is found, too.
+        raise BrokenError("does-not-continue", error.message) from error
     # Not after a failure, which may be that nothing can be asked any more.
     one.stop()
 
