@@ -106,7 +106,7 @@ class Run:
 
 
 @contextmanager
-def _machine(plan: Plan, name: str, memory: str, cache_bytes: int) -> Iterator[Machine]:
+def _machine(plan: Plan, name: str, memory: str, dram_bytes: int) -> Iterator[Machine]:
     built = need_all(PARTS)
     spec = PluginSpec(built[Plugin()], cut=True, outs=(STOPPED_OUT,), quantum=QUANTUM_ICOUNT)
     config = make_config(f"bench-rfa-{name}-{os.getpid()}", cpus=1)
@@ -117,11 +117,11 @@ def _machine(plan: Plan, name: str, memory: str, cache_bytes: int) -> Iterator[M
         memory=memory,
         plugin=spec.argument(ctl_path(config.name)),
     )
-    if cache_bytes:
+    if dram_bytes:
         config = replace(
             config,
             memtype="mixed",
-            dram_bytes=NOT_CACHE_BYTES + cache_bytes,
+            dram_bytes=NOT_CACHE_BYTES + dram_bytes,
             cmdline_extra=f"remanence.dram_scan_ms={SCAN_MS}",
         )
     with Machine.create(config, destroy_on_exit=True) as machine:
@@ -141,14 +141,19 @@ def _timed(machine: Machine, program: Program) -> int:
     return int(done.stdout.split()[-1])
 
 
+def _resident_bytes(machine: Machine, program: Program) -> int:
+    unit = program.unit.replace("'", "'\\''")
+    text = f"export unit='{unit}'; {program.resident}"
+    return int(machine.guest.run(text, limit_s=RUN_LIMIT_S).stdout.split()[-1]) * 1024
+
+
 def _measure(
     plan: Plan, program: Program, memory: str, percent: int = 0, resident_bytes: int = 0
 ) -> Run:
-    cache_bytes = (
-        max(round(resident_bytes * percent / 100 / CACHE_UNIT_BYTES), 1) * CACHE_UNIT_BYTES
-    )
+    """*percent* of *resident_bytes* is DRAM as a cache. Measured here if it is not known yet."""
     name = f"{program.name}-{percent or memory}"
-    with step(name), _machine(plan, name, memory, cache_bytes) as machine:
+    size_bytes = cache_bytes(resident_bytes, percent)
+    with step(name), _machine(plan, name, memory, size_bytes) as machine:
         if percent and state(machine) != "on":
             raise RemError(f"DRAM is not used: {state(machine)}")
         machine.guest.run(program.start, limit_s=RUN_LIMIT_S)
@@ -160,10 +165,13 @@ def _measure(
             raise BrokenError("does-not-continue", f"{name}: no page has moved to DRAM")
         kept = ("frames", "used", "level")
         moved = {key: after[key] - (0 if key in kept else before[key]) for key in after}
-        unit = program.unit.replace("'", "'\\''")
-        text = f"export unit='{unit}'; {program.resident}"
-        resident_kib = machine.guest.run(text, limit_s=RUN_LIMIT_S).stdout.split()[-1]
-        return Run(time_ns, int(resident_kib) * 1024, moved)
+        return Run(time_ns, resident_bytes or _resident_bytes(machine, program), moved)
+
+
+def cache_bytes(resident_bytes: int, percent: int) -> int:
+    """How much DRAM is the cache, in whole units; none for 0 %."""
+    units = round(resident_bytes * percent / 100 / CACHE_UNIT_BYTES)
+    return max(units, 1) * CACHE_UNIT_BYTES if percent else 0
 
 
 def recovered(nvram_ns: int, dram_ns: int, mixed_ns: int) -> float:
@@ -179,8 +187,8 @@ def run(plan: Plan) -> Result:
     least: dict[int, float] = {}
     for name in plan.programs:
         program = PROGRAMS[name]
-        dram = _measure(plan, program, DRAM_CACHE, 0)
-        nvram = _measure(plan, program, plan.memory, 0)
+        dram = _measure(plan, program, DRAM_CACHE)
+        nvram = _measure(plan, program, plan.memory, 0, dram.resident_bytes)
         result.add(f"{name}_resident_bytes", dram.resident_bytes, "B", kind="counted")
         result.add(f"{name}_dram_ns", dram.time_ns, "ns", kind="modelled")
         result.add(f"{name}_nvram_ns", nvram.time_ns, "ns", kind="modelled")

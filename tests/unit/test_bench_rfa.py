@@ -30,6 +30,12 @@ def test_share_of_the_gap() -> None:
     assert rfa.recovered(100, 100, 100) == 0
 
 
+def test_machines_without_a_cache_have_none() -> None:
+    assert rfa.cache_bytes(40 << 20, 0) == 0
+    assert rfa.cache_bytes(40 << 20, 25) == 10 << 20
+    assert rfa.cache_bytes(1 << 20, 5) == 2 << 20, "the least that the kernel takes"
+
+
 def test_least_of_the_programs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     result = measured(monkeypatch)
     assert result.ok and result.figures["loss_recovered_25"].value == 0.8
