@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -53,8 +54,12 @@ def register(app: typer.Typer) -> None:
             "cmdline": cmdline.encode(),
             "initrd": initrd.read_bytes() if initrd is not None else b"",
         }
-        file.write_bytes(unified(loader_efi(made[Loader()]).read_bytes(), files))
-        if key is not None and certificate is not None:
-            sign(file, key, certificate)
+        # It appears whole, and signed if it is to be.
+        with TemporaryDirectory(prefix=".rem-efi-", dir=file.parent) as folder:
+            made_file = Path(folder) / file.name
+            made_file.write_bytes(unified(loader_efi(made[Loader()]).read_bytes(), files))
+            if key is not None and certificate is not None:
+                sign(made_file, key, certificate)
+            made_file.replace(file)
         info(f"rem: {file}, {file.stat().st_size >> 20} MiB" + (", signed" if key else ""))
         return 0
