@@ -8,28 +8,21 @@ asked with the same rounded times (`in_cycles`), and with the table's own for th
 from __future__ import annotations
 
 import math
-import tomllib
 
 from lab.errors import InfraError
-from lab.paths import repo_dir
+from lab.format import crc32c
+from lab.parts import part_number
 
 PRAM, CORES = "lpc-table1", "lpc-core"
 PIECES, PIECE_BYTES = 3, 32
 TIME_BITS = 24
 THIRD_SHIFT = 34  # of the reciprocal of 3; exact below 2^33
-CASTAGNOLI = 0x82F63B78  # CRC-32C, reflected
 MESSAGE_BYTES = 42  # of a piece: data, generation, number, place
 RECORD_BYTES = 60  # of a journal's record, without its check
 TIMES = tuple(
     f"{name}_ns"
     for name in ("controller", "read", "program", "cooling", "row_buffer", "xcc", "tburst")
 )
-
-
-def part_number(part: str, name: str) -> float:
-    """A number of the table, in the unit that its name ends with."""
-    path = repo_dir() / "models" / "parts" / "memory" / f"{part}.toml"
-    return float(tomllib.loads(path.read_text(encoding="utf-8"))["values"][name]["value"])
 
 
 def clock_ns() -> float:
@@ -48,23 +41,14 @@ def in_cycles() -> dict[str, float]:
     return {name: ns for name, ns in rounded.items() if ns != part_number(PRAM, name)}
 
 
-def _crc(message: bytes) -> int:
-    crc = 0xFFFFFFFF
-    for byte in message:
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ (CASTAGNOLI if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
-
-
 def _parities(prefix: str, bits_name: str, size_bytes: int) -> list[str]:
     """Macros that give each bit of a CRC as a parity of some bits of a message."""
-    zero = _crc(bytes(size_bytes))
+    zero = crc32c(bytes(size_bytes))
     masks = [0] * 32
     for at in range(8 * size_bytes):
         one = bytearray(size_bytes)
         one[at // 8] = 1 << (at % 8)
-        changed = _crc(bytes(one)) ^ zero
+        changed = crc32c(bytes(one)) ^ zero
         for bit in range(32):
             masks[bit] |= ((changed >> bit) & 1) << at
     width = 8 * size_bytes

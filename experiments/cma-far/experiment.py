@@ -31,7 +31,7 @@ from lab.experiment.xeon import (
     run_counted,
     run_make,
 )
-from lab.media.parts import part_number
+from lab.parts import part_number
 
 THREADS = 28
 # A slice is half of a socket: it has half of its links.

@@ -17,7 +17,7 @@ from lab.experiment.programs import (
     measured,
 )
 from lab.experiment.run import Report
-from lab.media.parts import part_number
+from lab.parts import part_number
 
 STATIC_PJ = ENERGY_PJ[:2]  # grow with time, not with requests
 DRAM = "ddr4"

@@ -7,7 +7,7 @@ from typing import Any
 
 from lab.experiment.run import Context, Report
 from lab.media.engine import Engine, memory
-from lab.media.parts import part_number
+from lab.parts import part_number
 
 # The paper's DIMM-level device is an emulation atop its own PRAM, seen at the memory controller:
 # no path of a core, and PRAM's read time in place of the media's.

@@ -8,8 +8,8 @@ from typing import Any
 
 from lab.experiment.run import Context, Report
 from lab.media.engine import Engine, memory, value
-from lab.media.parts import part_number
 from lab.media.redis import redis_trace
+from lab.parts import part_number
 
 STREAM = ("copy", "scale", "add", "triad")
 ACCESSES, ACCESSES_CI = 2_000_000, 100_000

@@ -9,7 +9,7 @@ from typing import Any
 
 from lab.experiment.run import Context, Report
 from lab.machine import Machine
-from lab.media.parts import part_number
+from lab.parts import part_number
 from lab.testbed.pm_guest import guest_with_region, load, sh
 
 CI_ROWS = 1000

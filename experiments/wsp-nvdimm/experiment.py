@@ -18,8 +18,8 @@ from lab.experiment.run import Context, Report
 from lab.experiment.tapes import PLAIN, filtered, record
 from lab.machine.nvdimm import KIND, NvdimmController, NvdimmFiles, State
 from lab.media.engine import Engine, memory, value
-from lab.media.parts import part_number
 from lab.media.redis import redis_trace
+from lab.parts import part_number
 from lab.setup.heap import HeapProgram
 from lab.setup.products import need
 

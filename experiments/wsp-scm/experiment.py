@@ -10,7 +10,7 @@ from typing import Any
 from lab.experiment.run import Context, Report
 from lab.experiment.tapes import PLAIN, TRANSACTION, record, replay_modes
 from lab.media.engine import Engine, memory, value
-from lab.media.parts import part_number
+from lab.parts import part_number
 from lab.setup.heap import HeapProgram
 from lab.setup.products import need
 

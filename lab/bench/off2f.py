@@ -22,7 +22,7 @@ from statistics import median
 from typing import Any
 
 from lab.machine import Machine
-from lab.media.parts import part_number
+from lab.parts import part_number
 from lab.result import Result
 from lab.setup.off2f import Off2fTool
 from lab.setup.products import need

@@ -32,7 +32,7 @@ from lab.machine.memories import MEMORY_PROFILE
 from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, Snapshot, ctl_path
 from lab.machine.plugin_clock import PluginClock, attach
 from lab.machine.qemu import NVRAM_PHYS
-from lab.media.parts import part_number
+from lab.parts import part_number
 from lab.power.model import PowerModel
 from lab.progress import step
 from lab.result import Result

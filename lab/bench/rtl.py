@@ -111,7 +111,7 @@ class _Totals:
 
     def add_all(self, bench: Path, engine: Engine, plans: list[tuple[str, Plan]]) -> None:
         for name, plan in plans:
-            info(f"{name}: {(len(plan.trace) - 40) // 8:,} requests")
+            info(f"{name}: {plan.records:,} requests")
             with tempfile.TemporaryDirectory(prefix="rem-rtl-") as folder:
                 outcome = drive(bench, engine, plan, Path(folder))
             self._add(name, outcome)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lab.experiment.xeon import REQUEST_PJ, STATIC_PJ
-from lab.media.parts import part_number
+from lab.parts import part_number
 
 PART = "xeon-6330-power"
 CORES = 56  # Core-Memory Age, 2.1

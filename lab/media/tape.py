@@ -21,6 +21,7 @@ KIND_SHIFT = 56
 CACHE_BYTES, WAYS, LINE_BYTES = 16384, 4, int(fmt.CONST["REM_TRACE_LINE_BYTES"])
 READ, WRITE, WAIT, IDLE = map(int, fmt.TraceKind)
 # Fields of a record (format/rem_trace.h).
+TRACE_LINE_MASK = (1 << 40) - 1
 TRACE_KIND_SHIFT, GAP_SHIFT, GAP_MAX = 46, 48, 0xFFFF
 RECORD_BYTES = 8
 

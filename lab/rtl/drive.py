@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from lab import format as fmt
 from lab import psm_parameters as parameters
 from lab.errors import RemError
 from lab.media.engine import Engine, memory
+from lab.media.tape import IDLE, RECORD_BYTES, TRACE_KIND_SHIFT, TRACE_LINE_MASK
 from lab.rtl.compare import (
     READ,
     WRITE,
@@ -31,7 +33,7 @@ from lab.run import run
 from lab.setup.psm_bench import BITS
 
 LINES = 1 << BITS
-HEADER_BYTES, LINE_MASK = 40, (1 << 40) - 1
+HEADER_BYTES = fmt.size_of("rem_trace_header")
 IN_FLIGHT = 16
 RUN_LIMIT_S = 3 * 3600.0
 
@@ -50,6 +52,11 @@ class Plan:
     sweep: bool = False  # every line is read at the end
     reset: bool = False
     power_fail: bool = False  # instead of the flush port at the end
+
+    @property
+    def records(self) -> int:
+        """Of the trace."""
+        return (len(self.trace) - HEADER_BYTES) // RECORD_BYTES
 
 
 @dataclass
@@ -122,8 +129,8 @@ def drive(bench: Path, engine: Engine, plan: Plan, folder: Path, *more: str) -> 
     compare_media(read_table(media), said, LINES + 1, result)
     compare_registers(rtl, model, result, timed)
     words_of = np.frombuffer(plan.trace[HEADER_BYTES:], dtype="<u8")
-    kinds = words_of >> np.uint64(46) & np.uint64(3)
-    lines = (words_of & np.uint64(LINE_MASK))[kinds < 3] % np.uint64(LINES)
+    kinds = words_of >> np.uint64(TRACE_KIND_SHIFT) & np.uint64(3)
+    lines = (words_of & np.uint64(TRACE_LINE_MASK))[kinds != IDLE] % np.uint64(LINES)
     lines_in_order(asked, lines, result)
     if timed and result.ok:
         host = engine.ask("requests", memory=memory("lightpc", **setting), **job)
