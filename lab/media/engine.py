@@ -63,3 +63,17 @@ def memory(controller: str, **settings: Any) -> dict[str, Any]:
 def value(answer: dict[str, Any], name: str) -> float:
     """A figure of the memory in an answer."""
     return float(answer["memory"][name]["value"])
+
+
+def idle_read_ps(controller: str) -> float:
+    """What a controller takes for a read, where one follows the other."""
+    answer = Engine.ready().ask_once(
+        "traffic",
+        memory=memory(controller),
+        read_percent=100,
+        block_bytes=64,
+        in_flight=1,
+        requests=100_000,
+        pattern="random",
+    )
+    return float(answer["read_mean_ns"]) * 1000

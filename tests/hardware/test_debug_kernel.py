@@ -26,7 +26,7 @@ from lab.testbed.planted import plant
 from lab.verdict import DETECTORS
 from tests.hardware.test_disk_cache import policy, with_log
 from tests.hardware.test_disk_logged import LOG_MIB, TABLE, Status
-from tests.support.claims import consoles, machine_name, warnings
+from tests.support.claims import consoles, cut_with, machine_name, warnings
 from tests.support.proofs import planted
 
 CUTS = 3
@@ -71,10 +71,7 @@ def fast() -> Iterator[Machine]:
 
 
 def cut_and_resume(machine: Machine) -> None:
-    machine.guest.close()
-    assert machine.cut(clock=Patience()).stopped, consoles(machine)[-1000:]
-    machine.resume()
-    machine.wait_resumed(BOOT_LIMIT_S)
+    cut_with(machine, Patience(), BOOT_LIMIT_S)
 
 
 def leaks(machine: Machine) -> str:

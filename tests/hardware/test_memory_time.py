@@ -17,7 +17,7 @@ import pytest
 
 from lab.machine.machine import Machine
 from lab.machine.memories import MEMORIES
-from lab.media.engine import Engine, memory
+from lab.media.engine import idle_read_ps
 from lab.testbed.guest_job import PROGRAM_DIR, numbers_in
 from lab.testbed.machines import make_config
 from lab.testbed.memory_machine import booted_on, served
@@ -49,25 +49,11 @@ def measure(
     return numbers_in(machine.run_in_guest(f"{PROGRAM_DIR}/rem-latency {words}").stdout)
 
 
-def model_read_ps(name: str) -> float:
-    """What a controller takes for a read, where one follows the other."""
-    answer = Engine.ready().ask_once(
-        "traffic",
-        memory=memory(MEMORIES[name]),
-        read_percent=100,
-        block_bytes=64,
-        in_flight=1,
-        requests=100_000,
-        pattern="random",
-    )
-    return float(answer["read_mean_ns"]) * 1000
-
-
 def check_loads(machine: Machine, name: str) -> None:
     """Inner check: loads take what the models give, and a sleep its time."""
     near_ps = min(measure(machine, IN_CACHE)["load_ps"] for _ in range(TRIES))
     far = measure(machine, IN_MEMORY)
-    expected_ps = HIT_PS + model_read_ps(name)
+    expected_ps = HIT_PS + idle_read_ps(MEMORIES[name])
     if far["load_ps"] != pytest.approx(expected_ps, rel=TOLERANCE):
         raise BrokenError("other-latency", f"{far['load_ps']} ps, the model: {expected_ps:.0f} ps")
     assert near_ps == pytest.approx(HIT_PS, rel=TOLERANCE)
@@ -92,7 +78,11 @@ def test_loads_take_what_the_models_give(name: str) -> None:
         assert reads >= 100_000
         mean_ps = (after["read_ns"] - before["read_ns"]) * 1000 / reads
         # What prepares the chain reads in order, which is faster where rows stay open.
-        assert model_read_ps(name) / 2 < mean_ps < model_read_ps(name) * (1 + 2 * TOLERANCE)
+        assert (
+            idle_read_ps(MEMORIES[name]) / 2
+            < mean_ps
+            < idle_read_ps(MEMORIES[name]) * (1 + 2 * TOLERANCE)
+        )
         assert after["read_pj"] > before["read_pj"]
         # One CPU for four threads: the check of CPUs side by side must be red.
         with pytest.raises(BrokenError) as found:

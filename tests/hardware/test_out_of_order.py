@@ -12,7 +12,7 @@ from __future__ import annotations
 import pytest
 
 from lab.experiment.xeon import IN_ORDER, XEON, Place, booted
-from lab.media.engine import Engine, memory
+from lab.media.engine import idle_read_ps
 from lab.testbed.guest_job import PROGRAM_DIR, numbers_in
 from lab.verdict import BrokenError
 from tests.support.claims import machine_name
@@ -32,29 +32,15 @@ def load_ps(caches: str) -> float:
         return float(numbers_in(machine.run_in_guest(words, limit_s=300).stdout)["load_ps"])
 
 
-def model_ps() -> float:
-    """What the controller takes for a read that finds it idle."""
-    answer = Engine.ready().ask_once(
-        "traffic",
-        memory=memory("dram"),
-        read_percent=100,
-        block_bytes=64,
-        in_flight=1,
-        requests=100_000,
-        pattern="random",
-    )
-    return float(answer["read_mean_ns"]) * 1000
-
-
 def check_buffers(took_ps: float) -> None:
     """Inner check: no more lines under way than there are buffers."""
-    least_ps = model_ps() / BUFFERS
+    least_ps = idle_read_ps("dram") / BUFFERS
     if took_ps < least_ps * (1 - TOLERANCE):
         raise BrokenError("too-many-misses", f"{took_ps} ps a load, {BUFFERS} buffers: {least_ps}")
 
 
 def test_loads_lie_between_in_order_and_the_limit_of_buffers() -> None:
-    one_after_another_ps = model_ps()
+    one_after_another_ps = idle_read_ps("dram")
     assert load_ps(IN_ORDER) == pytest.approx(one_after_another_ps, rel=TOLERANCE)
     assert load_ps(f"{XEON}:fill_buffers=1") == pytest.approx(one_after_another_ps, rel=TOLERANCE)
     took_ps = load_ps(XEON)

@@ -25,7 +25,7 @@ from lab.setup.products import Kernel, need
 from lab.testbed.machines import make_config
 from lab.testbed.planted import plant
 from lab.verdict import DETECTORS
-from tests.support.claims import consoles, machine_name
+from tests.support.claims import consoles, cut_with, machine_name
 from tests.support.proofs import planted
 
 CUTS = 5
@@ -54,10 +54,7 @@ def racing() -> Iterator[Machine]:
 
 
 def cut_and_resume(machine: Machine) -> None:
-    machine.guest.close()
-    assert machine.cut(clock=Patience()).stopped, consoles(machine)[-1000:]
-    machine.resume()
-    machine.wait_resumed(BOOT_LIMIT_S)
+    cut_with(machine, Patience(), BOOT_LIMIT_S)
 
 
 def races(text: str) -> Counter[tuple[str, str]]:

@@ -18,6 +18,7 @@ from lab.machine import Machine
 from lab.machine.config import StopModeName
 from lab.machine.console import kernel_warnings
 from lab.machine.cut_points import attach_cut_points
+from lab.machine.supply import GuestClock
 from lab.record.boot_note import BootNote
 from lab.testbed.machines import make_config, with_caches
 from tests.support.flushed import check_only_dead_stacks_differ
@@ -78,6 +79,14 @@ def cut_and_resume(machine: Machine, rtc_offset_s: int = 0) -> BootNote:
         check_only_dead_stacks_differ(machine)
     machine.resume(rtc_offset_s=rtc_offset_s)
     return machine.wait_resumed(GO_LIMIT_S)
+
+
+def cut_with(machine: Machine, clock: GuestClock, go_limit_s: float) -> None:
+    """The same on a kernel that is so slow that only *clock* knows when its Stop is late."""
+    machine.guest.close()
+    assert machine.cut(clock=clock).stopped, consoles(machine)[-1000:]
+    machine.resume()
+    machine.wait_resumed(go_limit_s)
 
 
 def consoles(machine: Machine) -> str:

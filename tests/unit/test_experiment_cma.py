@@ -23,7 +23,7 @@ from lab.experiment.memory_points import (
     inside,
     points,
 )
-from lab.experiment.run import Experiment, Report
+from lab.experiment.run import Experiment
 from lab.experiment.xeon import (
     DRAM,
     GIB,
@@ -38,6 +38,8 @@ from lab.experiment.xeon import (
 from lab.experiment.xeon_power import server_mw
 from lab.machine.memories import controller_of
 from lab.result import Result
+from tests.support import verdicts
+from tests.support.verdicts import counted
 
 MS = 1_000_000
 # GiB/s as the paper has them, beyond the caches.
@@ -53,18 +55,7 @@ ALONE = {("read", 32): 24.0, ("read", 512): 20.0, ("write", 32): 12.0, ("write",
 
 
 def verdict(name: str, raw: Any, tier: str = "ci") -> Result:
-    experiment = Experiment.load(name)
-    report = Report(Result(name))
-    experiment.module.judge(raw, experiment.paper.values, report)
-    report.compare(experiment.paper.results, tier == "full")
-    return report.result
-
-
-def deviations(result: Result) -> tuple[int, int]:
-    """Accepted, and not."""
-    names = ("deviations_accepted", "deviations_not_accepted")
-    accepted, failed = (int(result.figures[name].value) for name in names)
-    return accepted, failed
+    return verdicts.verdict(name, raw, tier)
 
 
 def sample(threads: int, gib_per_s: float, share: float = 0.1) -> dict[str, float]:
@@ -125,7 +116,7 @@ def f1(change: dict[str, float] | None = None, two: float = 2.1, swept: float = 
 
 def test_f1_as_in_the_paper_passes() -> None:
     result = verdict("cma-f1", f1())
-    assert result.ok and deviations(result) == (0, 0)
+    assert result.ok and counted(result) == (0, 0)
 
 
 def test_f1_wrong_rates_are_red() -> None:
@@ -143,8 +134,8 @@ def test_f1_sweeps_are_the_full_tiers() -> None:
 
 
 def test_f1_faster_writes_are_accepted_only_if_eviction_is_why() -> None:
-    assert deviations(verdict("cma-f1", f1(two=5.0, swept=3.0), "full")) == (1, 0)
-    assert deviations(verdict("cma-f1", f1(two=5.0, swept=5.0), "full")) == (0, 1)
+    assert counted(verdict("cma-f1", f1(two=5.0, swept=3.0), "full")) == (1, 0)
+    assert counted(verdict("cma-f1", f1(two=5.0, swept=5.0), "full")) == (0, 1)
 
 
 def test_f4_as_in_the_paper_passes() -> None:
@@ -192,15 +183,15 @@ def f2(change: dict[str, float] | None = None) -> dict[str, Any]:
 
 def test_f2_as_in_the_paper_passes() -> None:
     result = verdict("cma-f2", f2())
-    assert result.ok and deviations(result)[1] == 0
+    assert result.ok and counted(result)[1] == 0
 
 
 def test_f2_rates_that_differ_are_deviations() -> None:
     fast = {"DRAM read 7": 30.0}
-    assert deviations(verdict("cma-f2", f2(fast), "full")) == (0, 2)  # and the ratio
+    assert counted(verdict("cma-f2", f2(fast), "full")) == (0, 2)  # and the ratio
     raw = f2(fast)
     raw["DRAM, in order"] = f2()["DRAM, in order"]
-    assert deviations(verdict("cma-f2", raw, "full")) == (2, 0)
+    assert counted(verdict("cma-f2", raw, "full")) == (2, 0)
     assert not verdict("cma-f2", f2({"NVRAM read 4": 2.0})).ok
     assert not verdict("cma-f2", f2({"NVRAM write 4": 3.0})).ok  # faster than DRAM
 

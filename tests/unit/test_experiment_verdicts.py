@@ -16,23 +16,9 @@ import pytest
 from lab.experiment.programs import MEMORIES, PROGRAMS
 from lab.experiment.run import Experiment, Report
 from lab.result import Result
+from tests.support.verdicts import counted, verdict
 
 MS = 1_000_000
-
-
-def verdict(name: str, raw: Any, tier: str = "full") -> Result:
-    experiment = Experiment.load(name)
-    report = Report(Result(name))
-    experiment.module.judge(raw, experiment.paper.values, report)
-    report.compare(experiment.paper.results, tier == "full")
-    return report.result
-
-
-def counted(result: Result) -> tuple[int, int]:
-    """Deviations: accepted, and not."""
-    names = ("deviations_accepted", "deviations_not_accepted")
-    accepted, failed = (int(result.figures[name].value) for name in names)
-    return accepted, failed
 
 
 # lpc-f4: what modes take and draw, over DRAM-only and over mem-mode.
