@@ -112,13 +112,14 @@ def test_short_hold_up_bounds_what_may_differ() -> None:
 @pytest.mark.in_turn
 def test_less_dram_at_the_next_boot_is_another_machine() -> None:
     with mixed_guest(machine_name("mixed-less"), CACHE_BYTES) as machine:
-        with working(machine, "less"):
-            machine.guest.close()
-            machine.cut()
-            less_bytes = machine.config.dram_size_bytes - CACHE_BYTES
-            machine.config = replace(machine.config, dram_bytes=less_bytes)
-            machine.boot()
-            machine.wait_up(BOOT_LIMIT_S)
+        WorkingSet.start(machine, "less", PAGES, FITS)
+        wait_count(machine, "used", FITS // 2)
+        machine.guest.close()
+        machine.cut()
+        less_bytes = machine.config.dram_size_bytes - CACHE_BYTES
+        machine.config = replace(machine.config, dram_bytes=less_bytes)
+        machine.boot()
+        machine.wait_up(BOOT_LIMIT_S)
         note = sh(machine, "cat /sys/kernel/remanence/last_boot").stdout
         assert "memory" in note
         assert state(machine).startswith("off: ")
