@@ -61,9 +61,8 @@ static u64 copy_ns, walk_ns;
 /* The next share that no CPU has taken, those that are done, and frames copied. */
 static atomic_t next_share, done_shares, copied_frames;
 
-static unsigned int number_of(const struct page *frame)
+static unsigned int number_of_pfn(unsigned long pfn)
 {
-	unsigned long pfn = page_to_pfn(frame);
 	unsigned int i;
 
 	for (i = 0; i < map_count; i++) {
@@ -73,6 +72,11 @@ static unsigned int number_of(const struct page *frame)
 			return map_first[i] + (pfn - first);
 	}
 	return UINT_MAX;
+}
+
+static unsigned int number_of(const struct page *frame)
+{
+	return number_of_pfn(page_to_pfn(frame));
 }
 
 static struct page *frame_of(unsigned int number)
@@ -140,13 +144,7 @@ unsigned int rem_frames_count(void)
 /** rem_frames_has - Return: whether a page is one of DRAM, without reading the page. */
 bool rem_frames_has(unsigned long pfn)
 {
-	unsigned int i;
-
-	for (i = 0; i < map_count; i++)
-		if (pfn >= PHYS_PFN(maps[i]->range.start) &&
-		    pfn <= PHYS_PFN(maps[i]->range.end))
-			return true;
-	return false;
+	return number_of_pfn(pfn) != UINT_MAX;
 }
 
 /** rem_frames_used - Return: frames in use. Context: any. */
@@ -203,18 +201,12 @@ struct page *rem_frame_home(struct page *frame)
 }
 
 /**
- * rem_frame_leave - the page of a frame moves to its home, which has its content
+ * rem_frame_leave - the home is not the frame's any more, nor its reference of it
  * @frame: locked, clean, mapped nowhere
- *
- * Return: the home, with the frame's reference of it.
  */
-struct page *rem_frame_leave(struct page *frame)
+void rem_frame_leave(struct page *frame)
 {
-	unsigned int number = number_of(frame);
-	struct page *home = frames[number].home;
-
-	WRITE_ONCE(frames[number].home, NULL);
-	return home;
+	WRITE_ONCE(frames[number_of(frame)].home, NULL);
 }
 
 /** rem_frame_is_dirty - Return: whether a frame may differ from its home. */

@@ -238,9 +238,10 @@ static bool is_eligible(struct vm_area_struct *vma)
 static bool scan_vma(struct vm_area_struct *vma, struct rem_move *move,
 		     struct table *table)
 {
-	bool down_only = table->empty || is_pressed();
 	unsigned long addr, end;
 
+	table->down_only = table->empty || is_pressed() ||
+			   vma->vm_flags & VM_LOCKED || userfaultfd_armed(vma);
 	for (addr = vma->vm_start; addr < vma->vm_end; addr = end) {
 		/* Who maps and unmaps goes first. */
 		if (mmap_lock_is_contended(vma->vm_mm))
@@ -249,8 +250,6 @@ static bool scan_vma(struct vm_area_struct *vma, struct rem_move *move,
 		bitmap_zero(table->up, REM_MOVE_MAX);
 		bitmap_zero(table->down, REM_MOVE_MAX);
 		table->start = addr;
-		table->down_only = down_only || vma->vm_flags & VM_LOCKED ||
-				   userfaultfd_armed(vma);
 		table->up_huge = free_frames() >= REM_MOVE_MAX;
 		walk_page_range(vma->vm_mm, addr, end, &look_ops, table);
 		move_table(table, move, vma);

@@ -44,7 +44,7 @@ unsigned int rem_frames_dirty_count(void);
 unsigned int rem_frames_dirty_max(void);
 struct page *rem_frame_take(struct page *home);
 struct page *rem_frame_home(struct page *frame);
-struct page *rem_frame_leave(struct page *frame);
+void rem_frame_leave(struct page *frame);
 bool rem_frame_is_dirty(struct page *frame);
 bool rem_frame_soil(struct page *frame);
 void rem_frame_cleaned(struct page *frame);
@@ -64,11 +64,11 @@ struct rem_move {
 	unsigned long dst[REM_MOVE_MAX];
 };
 
-unsigned int rem_move_up(struct rem_move *move, struct vm_area_struct *vma,
-			 unsigned long start, unsigned int pages);
-unsigned int rem_move_down(struct rem_move *move, struct vm_area_struct *vma,
-			   unsigned long start, unsigned int pages);
-bool rem_frame_clean(struct page *frame);
+void rem_move_up(struct rem_move *move, struct vm_area_struct *vma,
+		 unsigned long start, unsigned int pages);
+void rem_move_down(struct rem_move *move, struct vm_area_struct *vma,
+		   unsigned long start, unsigned int pages);
+void rem_frame_clean(struct page *frame);
 
 /* heat.c: which pages are used most */
 int rem_heat_open(void);

@@ -18,6 +18,30 @@
 
 #include "mixed.h"
 
+/*
+ * Take the pages of a range out of use, and @fill a place for each. Where it returns
+ * false, nothing has changed. migrate_vma_finalize() follows.
+ */
+static bool begin(struct migrate_vma *migrate, struct rem_move *move,
+		  struct vm_area_struct *vma, unsigned long start,
+		  unsigned int pages, unsigned long (*fill)(unsigned long src))
+{
+	unsigned int i;
+
+	migrate->vma = vma;
+	migrate->start = start;
+	migrate->end = start + (unsigned long)pages * PAGE_SIZE;
+	migrate->src = move->src;
+	migrate->dst = move->dst;
+	migrate->pgmap_owner = rem_frames_owner();
+	if (migrate_vma_setup(migrate))
+		return false;
+	for (i = 0; i < migrate->npages; i++)
+		move->dst[i] = fill(move->src[i]);
+	migrate_vma_pages(migrate);
+	return true;
+}
+
 /* A page that moves up gets a frame with its content. */
 static unsigned long fill_frame(unsigned long src)
 {
@@ -71,27 +95,15 @@ static void settle_up(unsigned long src, unsigned long dst)
  * find no frame.
  *
  * Context: process, with the mmap lock.
- * Return: how many have moved.
  */
-unsigned int rem_move_up(struct rem_move *move, struct vm_area_struct *vma,
-			 unsigned long start, unsigned int pages)
+void rem_move_up(struct rem_move *move, struct vm_area_struct *vma,
+		 unsigned long start, unsigned int pages)
 {
-	struct migrate_vma migrate = {
-		.vma = vma,
-		.start = start,
-		.end = start + (unsigned long)pages * PAGE_SIZE,
-		.src = move->src,
-		.dst = move->dst,
-		.flags = MIGRATE_VMA_SELECT_SYSTEM,
-		.pgmap_owner = rem_frames_owner(),
-	};
+	struct migrate_vma migrate = { .flags = MIGRATE_VMA_SELECT_SYSTEM };
 	unsigned int i, moved = 0;
 
-	if (migrate_vma_setup(&migrate))
-		return 0;
-	for (i = 0; i < migrate.npages; i++)
-		move->dst[i] = fill_frame(move->src[i]);
-	migrate_vma_pages(&migrate);
+	if (!begin(&migrate, move, vma, start, pages, fill_frame))
+		return;
 	for (i = 0; i < migrate.npages; i++)
 		settle_up(move->src[i], move->dst[i]);
 	migrate_vma_finalize(&migrate);
@@ -107,7 +119,6 @@ unsigned int rem_move_up(struct rem_move *move, struct vm_area_struct *vma,
 		moved++;
 	}
 	atomic64_add(moved, &rem_mixed_counts.promoted);
-	return moved;
 }
 
 /* A page that moves down finds its content at home, or brings it. */
@@ -153,27 +164,15 @@ static void settle_down(unsigned long src, unsigned long *dst)
  * @pages: how many; at most REM_MOVE_MAX
  *
  * Context: process, with the mmap lock.
- * Return: how many have moved.
  */
-unsigned int rem_move_down(struct rem_move *move, struct vm_area_struct *vma,
-			   unsigned long start, unsigned int pages)
+void rem_move_down(struct rem_move *move, struct vm_area_struct *vma,
+		   unsigned long start, unsigned int pages)
 {
-	struct migrate_vma migrate = {
-		.vma = vma,
-		.start = start,
-		.end = start + (unsigned long)pages * PAGE_SIZE,
-		.src = move->src,
-		.dst = move->dst,
-		.flags = MIGRATE_VMA_SELECT_DEVICE_COHERENT,
-		.pgmap_owner = rem_frames_owner(),
-	};
+	struct migrate_vma migrate = { .flags = MIGRATE_VMA_SELECT_DEVICE_COHERENT };
 	unsigned int i, moved = 0;
 
-	if (migrate_vma_setup(&migrate))
-		return 0;
-	for (i = 0; i < migrate.npages; i++)
-		move->dst[i] = fill_home(move->src[i]);
-	migrate_vma_pages(&migrate);
+	if (!begin(&migrate, move, vma, start, pages, fill_home))
+		return;
 	for (i = 0; i < migrate.npages; i++) {
 		settle_down(move->src[i], &move->dst[i]);
 		if (move->dst[i])
@@ -181,7 +180,6 @@ unsigned int rem_move_down(struct rem_move *move, struct vm_area_struct *vma,
 	}
 	migrate_vma_finalize(&migrate);
 	atomic64_add(moved, &rem_mixed_counts.demoted);
-	return moved;
 }
 
 /* One that has just come has the same content: a store to NVRAM takes longer than to look. */
@@ -248,9 +246,8 @@ static bool protect(struct folio *folio, struct vm_area_struct *vma,
  * stays dirty.
  *
  * Context: process.
- * Return: whether it is clean.
  */
-bool rem_frame_clean(struct page *frame)
+void rem_frame_clean(struct page *frame)
 {
 	struct folio *folio = page_folio(frame);
 	bool all = true;
@@ -258,7 +255,7 @@ bool rem_frame_clean(struct page *frame)
 	struct page *home;
 
 	if (!folio_trylock(folio))
-		return false;
+		return;
 	home = rem_frame_home(frame);
 	if (home && folio_test_anon(folio) && rem_frame_is_dirty(frame)) {
 		rmap_walk(folio, &walk);
@@ -270,9 +267,7 @@ bool rem_frame_clean(struct page *frame)
 			atomic64_inc(&rem_mixed_counts.cleaned);
 		}
 	}
-	all = !rem_frame_is_dirty(frame);
 	folio_unlock(folio);
-	return all;
 }
 
 /**
