@@ -95,10 +95,10 @@ def test_memmap_cannot_bring_dram_back(boot_one: BootOne) -> None:
 @pytest.mark.parametrize(
     "words, message",
     [
-        ("memtype=nvran", "the value must be nvram, dram or nvram,dram"),
-        ("memtype=", "the value must be nvram, dram or nvram,dram"),
-        ("memtype=nvram,", "the value must be nvram, dram or nvram,dram"),
-        ("memtype=nvram,dram,nvram,dram", "the value must be nvram, dram or nvram,dram"),
+        ("memtype=nvran", "the value must be nvram, dram, nvram,dram or mixed"),
+        ("memtype=", "the value must be nvram, dram, nvram,dram or mixed"),
+        ("memtype=nvram,", "the value must be nvram, dram, nvram,dram or mixed"),
+        ("memtype=nvram,dram,nvram,dram", "the value must be nvram, dram, nvram,dram or mixed"),
         ("memtype=nvram nokaslr", "the kernel must not be there"),
         ("memtype=nvram mem=128M", "the kernel must not be there"),
         # The stub reads the firmware's map; the kernel proper finds this region.
