@@ -110,6 +110,7 @@ class MachineConfig:
     initrd: Path | None = None
     firmware_code: Path | None = None  # UEFI, which starts the loader; None: QEMU's own firmware
     firmware_variables: Path | None = None  # as they are at first; copied
+    boots_from_root: bool = False  # firmware starts what is on the root, a whole disk
     signing_key: Path | None = None  # with it Secure Boot is on, and the loader is signed
     signing_certificate: Path | None = None
     nvram_kind: NvramKind = "scm"  # the technology of NVRAM
@@ -195,6 +196,8 @@ class MachineConfig:
             raise UsageError("what signs is two files: a key, and its certificate")
         if self.signing_key is not None and self.firmware_code is None:
             raise UsageError("Secure Boot needs UEFI firmware")
+        if self.boots_from_root and (self.firmware_code is None or self.root is None):
+            raise UsageError("a disk boots by itself with UEFI firmware only")
         if self.firmware_code is not None and self.loader is None:
             raise UsageError("UEFI starts the loader: leave --no-loader out")
         if self.firmware_code is not None and (self.icount or self.cut_points):

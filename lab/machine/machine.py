@@ -267,7 +267,7 @@ class Machine:
                 self._settle_disk()  # if the process that ran it died
                 disks.power_on(self.files.disk_parts)
             self.shares.start()
-            if self.config.firmware_code is not None:
+            if self.config.firmware_code is not None and not self.config.boots_from_root:
                 self._make_esp(options)
             self.qemu = QemuProcess(
                 self.config,

@@ -113,12 +113,17 @@ def _disk_is_protected(config: MachineConfig) -> bool:
 
 
 def _uefi_arguments(config: MachineConfig, files: MachineFiles) -> list[str]:
-    esp = f"driver=file,node-name=rem-esp-file,read-only=on,filename={_quoted(files.esp)}"
-    modern = ",disable-legacy=on,iommu_platform=on" if config.iommu else ""
-    return [
+    flash = [
         *(SECURE if config.signing_key is not None else ()),
         "-drive", f"if=pflash,format=raw,readonly=on,file={_quoted(config.firmware_code)}",
         "-drive", f"if=pflash,format=raw,file={_quoted(files.variables)}",
+    ]  # fmt: skip
+    if config.boots_from_root:
+        return flash
+    esp = f"driver=file,node-name=rem-esp-file,read-only=on,filename={_quoted(files.esp)}"
+    modern = ",disable-legacy=on,iommu_platform=on" if config.iommu else ""
+    return [
+        *flash,
         "-blockdev", esp,
         "-blockdev", "driver=raw,node-name=rem-esp,read-only=on,file=rem-esp-file",
         "-device", f"virtio-blk-pci,drive=rem-esp,serial={ESP_SERIAL},bootindex=0{modern}",

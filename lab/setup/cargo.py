@@ -44,11 +44,18 @@ def cargo_build(
     flags: str = "",
     features: str = "",
     profile: str = "release",
+    *,
+    folder: Path | None = None,
 ) -> Path:
-    """Build a crate and return a file of it; cargo itself decides what to rebuild."""
+    """Build a crate and return a file of it; cargo itself decides what to rebuild.
+
+    *folder*: another target folder, for flags with which nothing else is built.
+    """
     argv = ["cargo", "build", "--profile", profile, "--locked", "-p", crate]
     argv += ["--features", features] if features else []
     env = {**cargo_env(), **({"RUSTFLAGS": flags} if flags else {})}
+    if folder is not None:
+        env["CARGO_TARGET_DIR"] = str(folder)
     argv += ["--target", target] if target else []
     run_cargo(argv, f"building {crate}", log=crate, env=env)
     return Path(env["CARGO_TARGET_DIR"]) / target / profile / file

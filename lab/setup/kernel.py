@@ -5,7 +5,8 @@
     overlay   our changes: files after kernel/patches, files of kernel/tree.txt
     tree      CACHE/build/tree-VERSION  base with the overlay, built in place, kept for next time;
                                         tree-VERSION-VARIANT for variants that share no object
-    product   CACHE/kernel/KEY          bzImage, vmlinux, System.map, config, version
+    product   CACHE/kernel/KEY          bzImage, vmlinux, System.map, config, version; of `server`,
+                                        lists of what is built in
 
 A variant has kernel/config/VARIANT.config on top of the configuration, if there is one, or planted
 bugs, or both: `mutants` has all patches of kernel/mutants, `debug` and `races` have them and the
@@ -63,10 +64,13 @@ RESULTS = {
 # For every make of a kernel. Kconfig writes the versions of Rust's compiler and of pahole into the
 # configuration, which each object includes: with them, machines would share no object.
 MAKE = ("make", "CC=ccache gcc", "RUSTC=none", "BINDGEN=none", "PAHOLE=none")
+# Of a kernel that is installed, for depmod and for what makes initial RAM disks.
+INSTALLED = ("modules.builtin", "modules.builtin.modinfo")
 MANIFEST = ".remanence-overlay"  # in the tree: the files that are not the base's
 MUTANTS = "mutants"
+SERVER = "server"
 WITH_MUTANTS = (MUTANTS, "debug", "races")  # variants
-OWN_TREE = ("debug", "races", "server")  # variants that share few objects with the others
+OWN_TREE = ("debug", "races", SERVER)  # variants that share few objects with the others
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,7 @@ class Recipe:
     config: str  # lines on top of `allnoconfig`
     config_name: str  # their origin, for errors
     tree: str = ""  # suffix of the tree's name
+    more: tuple[str, ...] = ()  # results besides RESULTS
 
 
 def kernel_source_version() -> str:
@@ -124,7 +129,8 @@ def recipe_of(key: str, variant: str | None) -> Recipe:
     """Return the recipe of the kernel of this checkout with that key."""
     overlay = make_mutant_overlay if variant in WITH_MUTANTS else make_overlay
     tree = f"-{variant}" if variant in OWN_TREE else ""
-    return Recipe(key, partial(overlay, repo_dir()), *_asked(variant), tree)
+    more = INSTALLED if variant == SERVER else ()
+    return Recipe(key, partial(overlay, repo_dir()), *_asked(variant), tree, more)
 
 
 def base_dir(source_version: str) -> Path:
@@ -148,6 +154,8 @@ def kernel_key(source_version: str, variant: str | None = None) -> str:
         inputs.add_path(source, destination)
     if variant is not None:
         inputs.add("variant", variant)
+    if variant == SERVER:
+        inputs.add("more", " ".join(INSTALLED))
     if variant in WITH_MUTANTS:
         add_series(inputs, kernel_mutants(repo))
     return inputs.key()
@@ -254,7 +262,7 @@ def build(source_version: str, recipe: Recipe, into: Path) -> None:
         _compile(tree, recipe)
     except InfraError as error:
         raise explain(error, "building the kernel") from error
-    for result, name in RESULTS.items():
+    for result, name in (*RESULTS.items(), *zip(recipe.more, recipe.more, strict=True)):
         shutil.copy(tree / result, into / name)
 
 

@@ -37,11 +37,12 @@ class Group(StrEnum):
     BROWSER = "browser"
     UEFI = "uefi"
     RTL = "rtl"
+    PACKAGES = "packages"
 
 
 BASE = Group.BASE
 # Groups that `./rem setup` installs; the others are large and rarely needed.
-RARE = (Group.HEAP_PEER, Group.LDAP, Group.BROWSER, Group.RTL)
+RARE = (Group.HEAP_PEER, Group.LDAP, Group.BROWSER, Group.RTL, Group.PACKAGES)
 USUAL = tuple(group for group in Group if group not in RARE)
 CHECKERS = (Group.COMPILER, Group.CLANG, Group.KERNEL, Group.RUST, Group.CHECKS)
 QUICK_TESTS = (*CHECKERS, Group.MACHINE)  # for guests of a few bytes
@@ -76,6 +77,7 @@ PACKAGES = (
     Package("iproute2", (_MACHINE,), "network namespace and tap of a machine"),
     Package("e2fsprogs", (_ROOT, _MACHINE), "makes and checks ext4"),
     Package("mmdebstrap", (_ROOT,), "makes the guest root"),
+    Package("fdisk", (_ROOT,), "sfdisk: the partitions of a disk that boots"),
     Package("patchelf", (_ROOT,), "programs that bring their libraries into any root"),
     Package("bubblewrap", (_MACHINE,), "the sandbox of a shared folder's server"),
     Package("gcc", (_COMPILER,), "compiles the kernel and the guest's programs"),
@@ -104,7 +106,10 @@ PACKAGES = (
     Package("busybox-static", (Group.GUESTS, _ROOT, _CHECKS), "what init needs, small guests"),
     Package("umoci", (_TESTS,), "a peer that unpacks container images"),
     Package("dkms", (_TESTS,), "builds the modules of pm as a stock system does"),
-    Package("dpkg-dev", (Group.SOURCES,), "unpacks source packages of QEMU and OpenLDAP"),
+    Package("dpkg-dev", (Group.SOURCES, Group.PACKAGES), "unpacks and makes packages"),
+    Package("debhelper", (Group.PACKAGES,), "the steps of making a package"),
+    Package("apt-utils", (Group.PACKAGES,), "the index of packages, for apt"),
+    Package("lintian", (Group.PACKAGES,), "checks packages"),
     Package("shellcheck", (_CHECKS,), "linter of shell scripts"),
     Package("zsh", (_CHECKS,), "a test of its completion"),
     Package("fish", (_CHECKS,), "a test of its completion"),

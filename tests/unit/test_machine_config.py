@@ -244,6 +244,17 @@ def test_places_on_the_bus_are_those_of_direct_boot() -> None:
     assert devices == values(command(), "-device")
 
 
+def test_disk_that_boots_by_itself_is_the_only_one() -> None:
+    """An installed system: the lab adds no loader, kernel or words."""
+    whole = replace(UEFI, boots_from_root=True)
+    words = command(whole)
+    assert not any("rem-esp" in word or "esp.img" in word for word in words)
+    assert values(words, "-device") == values(command(), "-device")
+    for wrong in (CONFIG, replace(UEFI, root=None)):
+        with pytest.raises(RemError, match="a disk boots by itself with UEFI firmware only"):
+            replace(wrong, boots_from_root=True)
+
+
 def test_loader_gets_its_options_on_that_disk() -> None:
     texts = esp_texts(UEFI, BootOptions(cold=True, mutant="m", disk_serial="s"))
     assert texts == {"cmdline": UEFI.cmdline(), "protected": "s", "mutant": "m", "cold": ""}

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A disk that boots: Debian with systemd and our packages, as a file for a USB stick or for QEMU.
+
+It has a GUID partition table with two partitions: the EFI system partition, on which loader, kernel
+and command line are one file, as the default of a removable medium, and the root. The kernel finds
+the root by its partition's GUID, so that the disk boots at any place.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lab.errors import InfraError
+from lab.guest_root.image import make_ext4
+from lab.paths import cache_dir
+from lab.progress import Step, step
+from lab.run import run, stream
+from lab.setup import sources
+from lab.setup.apt import AptProgress
+from lab.setup.host import debian, explain
+
+MIB_BYTES = 1 << 20
+ALIGN_BYTES = MIB_BYTES
+ESP_BYTES = 256 * MIB_BYTES  # two files with a kernel each, while one replaces the other
+ROOT_MIN_BYTES = 2 << 30
+# Types of partitions (UEFI 5.3.3, and the Discoverable Partitions Specification for x86-64).
+ESP_TYPE = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
+ROOT_TYPE = "4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709"
+ESP_PLACE = "boot/efi"
+BASE = ("systemd-sysv", "dbus", "udev", "kmod", "openssh-server", "iproute2", "ca-certificates")
+OURS = ("linux-image-remanence", "remanence-loader", "remanence-tools")
+REPOSITORY = "srv/remanence"
+DHCP = """[Match]
+Type=ether
+
+[Network]
+DHCP=yes
+"""
+FSTAB = """PARTUUID={root} / ext4 errors=remount-ro 0 1
+PARTUUID={esp} /boot/efi vfat umask=0077,iocharset=ascii 0 2
+"""
+
+
+@dataclass(frozen=True)
+class DiskPlan:
+    """What the disk is to have.
+
+    *network*: a file of systemd-networkd; *packages*: of Debian, besides; *cmdline*: words of the
+    kernel besides its root.
+    """
+
+    debs: Path
+    ssh_key: str
+    packages: tuple[str, ...] = ()
+    network: str = DHCP
+    cmdline: str = "memtype=nvram"
+    hostname: str = "remanence"
+    root_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    esp_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+
+def make_disk(plan: DiskPlan, file: Path) -> None:
+    """Write the disk; it appears whole. Needs root's rights, for mmdebstrap."""
+    with tempfile.TemporaryDirectory(prefix=".rem-image-", dir=file.parent) as name:
+        folder = Path(name)
+        tree, root, esp = folder / "tree", folder / "root.img", folder / "esp.img"
+        with step("disk: packages", unit="steps") as shown:
+            _install(plan, tree, shown)
+        with step("disk: file systems"):
+            _configure(plan, tree)
+            _make_esp(tree / ESP_PLACE, esp)
+            shutil.rmtree(tree / ESP_PLACE)
+            (tree / ESP_PLACE).mkdir()
+            root_bytes = make_ext4(tree, root, ROOT_MIN_BYTES)
+            disk = folder / "disk.img"
+            _partition(plan, disk, root_bytes)
+            _copy_into(esp, disk, ALIGN_BYTES)
+            _copy_into(root, disk, ALIGN_BYTES + ESP_BYTES)
+        disk.replace(file)
+
+
+def _install(plan: DiskPlan, tree: Path, shown: Step) -> None:
+    codename = debian().codename
+    listing = sources.write_release(codename, tree.parent)
+    argv = ["mmdebstrap", "--verbose", "--mode=root", "--variant=important"]
+    argv += ["--include=" + ",".join((*BASE, *plan.packages))]
+    argv += [f"--aptopt={option}" for option in sources.apt_network_options()]
+    argv += [codename, str(tree), str(listing)]
+    log = cache_dir() / "logs" / "disk.log"
+    try:
+        stream(argv, log=log, on_line=AptProgress(shown).read, what="mmdebstrap")
+    except InfraError as error:
+        raise explain(error, "installing Debian") from error
+    shutil.copytree(plan.debs, tree / REPOSITORY)
+    own = tree / "etc/apt/sources.list.d/remanence.list"
+    own.write_text(f"deb [trusted=yes] file:/{REPOSITORY} ./\n", encoding="utf-8")
+    apt = ["apt-get", "-q", "-y", "-o", "APT::Install-Recommends=false"]
+    only_ours = ["-o", f"Dir::Etc::sourcelist=/etc/apt/sources.list.d/{own.name}"]
+    only_ours += ["-o", "Dir::Etc::sourceparts=/dev/null", "-o", "APT::Sandbox::User=root"]
+    for words in (["update"], ["install", *OURS]):
+        stream(
+            ["chroot", tree, *apt, *(only_ours if words == ["update"] else ()), *words],
+            env={"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"},
+            log=log,
+            what="installing our packages",
+        )
+
+
+def _configure(plan: DiskPlan, tree: Path) -> None:
+    texts = {
+        "etc/fstab": FSTAB.format(root=plan.root_id, esp=plan.esp_id),
+        "etc/hostname": f"{plan.hostname}\n",
+        "etc/hosts": f"127.0.0.1 localhost\n127.0.1.1 {plan.hostname}\n",
+        "etc/systemd/network/80-remanence.network": plan.network,
+        "etc/remanence/cmdline": f"root=PARTUUID={plan.root_id} ro {plan.cmdline}\n",
+        "root/.ssh/authorized_keys": plan.ssh_key.strip() + "\n",
+    }
+    for name, text in texts.items():
+        path = tree / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    (tree / "root/.ssh").chmod(0o700)
+    (tree / "root/.ssh/authorized_keys").chmod(0o600)
+    # Each system gets its own at its first boot.
+    (tree / "etc/machine-id").write_text("uninitialized\n", encoding="utf-8")
+    for key in (tree / "etc/ssh").glob("ssh_host_*"):
+        key.unlink()
+    _enable(tree, "systemd-networkd.service", "rem-host-keys.service")
+    (tree / ESP_PLACE).mkdir(parents=True, exist_ok=True)
+    run(
+        ["chroot", tree, "remctl", "install", "--removable", "--esp", f"/{ESP_PLACE}"],
+        what="installing the loader",
+    )
+
+
+HOST_KEYS = """[Unit]
+Description=Host keys of ssh, of which each system makes its own
+ConditionPathExists=!/etc/ssh/ssh_host_ed25519_key
+Before=ssh.service
+
+[Service]
+Type=oneshot
+ExecStart=/usr/bin/ssh-keygen -A
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def _enable(tree: Path, *units: str) -> None:
+    (tree / "etc/systemd/system/rem-host-keys.service").write_text(HOST_KEYS, encoding="utf-8")
+    run(["chroot", tree, "systemctl", "enable", *units], what="enabling units")
+
+
+def _make_esp(folder: Path, esp: Path) -> None:
+    """A FAT file system with all that is below *folder*."""
+    with esp.open("wb") as file:
+        file.truncate(ESP_BYTES)
+    run(["mformat", "-i", esp, "-F", "-N", "0", "::"], what="making the EFI system partition")
+    for path in sorted(folder.iterdir()):
+        run(["mcopy", "-i", esp, "-s", path, "::"], what="filling the EFI system partition")
+
+
+def _partition(plan: DiskPlan, disk: Path, root_bytes: int) -> None:
+    total = ALIGN_BYTES + ESP_BYTES + root_bytes + ALIGN_BYTES  # the second table is at the end
+    with disk.open("wb") as file:
+        file.truncate(total)
+    esp_start, root_start = ALIGN_BYTES // 512, (ALIGN_BYTES + ESP_BYTES) // 512
+    lines = [
+        "label: gpt",
+        f"start={esp_start}, size={ESP_BYTES // 512}, type={ESP_TYPE}, uuid={plan.esp_id}",
+        f"start={root_start}, size={root_bytes // 512}, type={ROOT_TYPE}, uuid={plan.root_id}",
+    ]
+    run(["sfdisk", "-q", disk], stdin="\n".join(lines) + "\n", what="partitioning the disk")
+
+
+def _copy_into(part: Path, disk: Path, at_bytes: int) -> None:
+    words = [f"if={part}", f"of={disk}", "bs=1M", f"seek={at_bytes // MIB_BYTES}"]
+    run(["dd", *words, "conv=notrunc,sparse", "status=none"], what="writing the disk")

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The Debian packages of this checkout, and the index by which apt installs them.
+
+    product   CACHE/debs/KEY   NAME_VERSION_amd64.deb of each package, Packages, Release
+
+packages/debian has what debhelper needs. The files of each package are built before and put where
+they will be, below root/PACKAGE; debhelper compresses, strips and packs them. The time in all
+packages is that of the last commit, so that the same commit gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+from lab.errors import InfraError, RemError
+from lab.paths import cache_dir, repo_dir
+from lab.progress import step
+from lab.run import run, stream
+from lab.setup.inputs import Inputs
+from lab.setup.kernel import SERVER, Kernel
+from lab.setup.kernel_headers import KernelHeaders
+from lab.setup.loader import Loader
+from lab.setup.need import Part, Site
+from lab.setup.off2f import Off2fModule
+from lab.setup.package_tools import PackageTools
+from lab.setup.packages import Group
+from lab.setup.pm import Pm
+
+BASE_VERSION = "0.1.0"
+MAINTAINER = "Remanence developers <remanence@localhost.localdomain>"
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+# Those of packages/debian whose names have no version of the kernel.
+KERNEL_WORD = "@KERNEL@"
+OF_KERNEL = "linux-image."
+MAN_PAGES = {
+    "remanence-tools": ("off2f.1", "pmadmin.8", "rem-replay.8", "remanence.7"),
+    "remanence-vm": ("rem-vm.8",),
+    "remanence-keep": ("rem-keep.8",),
+    "libpm-dev": ("libpm.3",),
+}
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What the packages are made of."""
+
+    digest: str
+    time_s: int
+
+    @property
+    def version(self) -> str:
+        """It grows with the time of the commit."""
+        time = datetime.fromtimestamp(self.time_s, UTC)
+        return f"{BASE_VERSION}+git{time:%Y%m%d.%H%M%S}.{self.digest[:7]}"
+
+
+def commit_of_checkout() -> Commit:
+    """The last commit. A checkout without git, or without a commit, is an error."""
+    done = run(["git", "log", "-1", "--format=%H %ct"], cwd=repo_dir(), check=False)
+    words = done.stdout.split()
+    if not done.ok or len(words) != 2:
+        raise InfraError(f"{repo_dir()} is no checkout of git, whose commit packages are named by")
+    return Commit(words[0], int(words[1]))
+
+
+def changed_files() -> list[str]:
+    """What git says differs from the last commit, with files that it does not know."""
+    argv = ["git", "status", "--porcelain", "--untracked-files=normal"]
+    return run(argv, cwd=repo_dir()).stdout.splitlines()
+
+
+@dataclass(frozen=True)
+class Debs(Part[Path]):
+    """The folder of the packages, which apt can use as a repository."""
+
+    commit: Commit
+
+    groups = (Group.PACKAGES,)
+
+    def requires(self) -> tuple[Part[Any], ...]:
+        return _parts()
+
+    def make(self, site: Site) -> Path:
+        inputs = Inputs("debs").add("version", self.commit.version)
+        for part in _parts():
+            inputs.add(repr(part), str(site[part]))
+        for source in ("packages", "man", "heap/man", "heap/c", "keep", "vm", "pm"):
+            inputs.add_path(repo_dir() / source, source)
+        inputs.add_path(Path(__file__), "debs.py")
+
+        def build(into: Path) -> None:
+            with tempfile.TemporaryDirectory(prefix="rem-debs-") as folder:
+                # dpkg-buildpackage writes into the folder above its sources.
+                source = Path(folder) / "remanence"
+                with step("packages: files"):
+                    kernel = _stage(site, source / "root")
+                    _write_debian(self.commit, kernel, source / "debian")
+                    control = (source / "debian" / "control").read_text(encoding="utf-8")
+                    check_staged(source / "root", control)
+                _build(self.commit, source)
+                for package in sorted(Path(folder).glob("*.deb")):
+                    shutil.move(package, into / package.name)
+            _index(self.commit, into)
+
+        return site.product("debs", inputs.key(), build)
+
+
+def _parts() -> tuple[Part[Any], ...]:
+    return (
+        Kernel(SERVER),
+        KernelHeaders(SERVER),
+        Pm(variant=SERVER),
+        Off2fModule(variant=SERVER),
+        Loader(),
+        PackageTools(),
+    )
+
+
+def _stage(site: Site, root: Path) -> str:
+    """Put all files where the packages have them; return the version of the kernel."""
+    version = _stage_kernel(site, root)
+    tools, repo = site[PackageTools()], repo_dir()
+    pm, man = tools / "pm", repo / "man"
+    of_tools = root / "remanence-tools"
+    _put(site[Loader()].with_suffix(".efi"), root / "remanence-loader/usr/lib/remanence")
+    _put(tools / "off2f", of_tools / "usr/bin", 0o755)
+    _put(tools / "rem-replay", of_tools / "usr/sbin", 0o755)
+    _put(pm / "usr/sbin/pmadmin", of_tools / "usr/sbin", 0o755)
+    _put(pm / "etc/udev/rules.d/60-pm.rules", of_tools / "lib/udev/rules.d")
+    _put(pm / "etc/systemd/system/pm-disks.service", of_tools / "lib/systemd/system")
+    completions = "usr/share/bash-completion/completions"
+    _put(pm / completions / "pmadmin", of_tools / completions)
+    for name in ("vm", "keep"):
+        package = root / f"remanence-{name}"
+        place = "usr/bin"
+        _put(tools / f"rem-{name}", package / place, 0o755)
+        _put(repo / name / f"rem-{name}.service", package / "lib/systemd/system")
+    for package_name, pages in MAN_PAGES.items():
+        for page in pages:
+            _put(man / page, root / package_name / f"usr/share/man/man{page[-1]}")
+    library = _put(pm / "usr/lib/libpm.so.1", root / "libpm1" / LIBRARIES)
+    development = root / "libpm-dev"
+    shutil.copytree(pm / "usr/include/libpm", development / "usr/include/libpm")
+    (development / LIBRARIES).mkdir(parents=True)
+    (development / LIBRARIES / "libpm.so").symlink_to(library.name)
+    _put_text(
+        (pm / "usr/lib/pkgconfig/libpm.pc").read_text(encoding="utf-8"),
+        development / LIBRARIES / "pkgconfig/libpm.pc",
+    )
+    _stage_heap(tools, root / "libnvheap-dev")
+    return version
+
+
+def _stage_kernel(site: Site, root: Path) -> str:
+    kernel, headers = site[Kernel(SERVER)], site[KernelHeaders(SERVER)]
+    version, folder = kernel.version, kernel.bz_image.parent
+    image, boot = root / f"linux-image-{version}", root / f"linux-image-{version}" / "boot"
+    modules = image / "lib/modules" / version
+    for name, place in (("bzImage", "vmlinuz"), ("System.map", "System.map"), ("config", "config")):
+        _put(folder / name, boot, name=f"{place}-{version}")
+    for name in ("modules.builtin", "modules.builtin.modinfo"):
+        _put(folder / name, modules)
+    found = [*site[Pm(variant=SERVER)].modules, site[Off2fModule(variant=SERVER)].module]
+    for module in found:
+        _put(module, modules / "extra")
+    order = "".join(f"extra/{module.name}\n" for module in found)
+    _put_text(order, modules / "modules.order")
+    place = f"usr/src/linux-headers-{version}"
+    package = root / f"linux-headers-{version}"
+    shutil.copytree(headers, package / place, symlinks=True)
+    link = package / "lib/modules" / version / "build"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(f"/{place}")
+    return version
+
+
+def _stage_heap(tools: Path, package: Path) -> None:
+    repo = repo_dir()
+    _put(tools / "libnvheap.a", package / LIBRARIES)
+    _put(repo / "heap/c/include/nvheap.h", package / "usr/include")
+    text = (repo / "heap/c/nvheap.pc.in").read_text(encoding="utf-8")
+    text = text.replace("@prefix@", "/usr").replace("@version@", BASE_VERSION)
+    text = text.replace("libdir=${prefix}/lib\n", f"libdir=/{LIBRARIES}\n")
+    _put_text(text, package / LIBRARIES / "pkgconfig/nvheap.pc")
+    for page in sorted((repo / "heap/man").iterdir()):
+        if page.suffix in (".3", ".7"):
+            _put(page, package / f"usr/share/man/man{page.suffix[1]}")
+
+
+def _put(source: Path, folder: Path, mode: int = 0o644, name: str = "") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / (name or source.name)
+    shutil.copyfile(source, target)
+    target.chmod(mode)
+    return target
+
+
+def _put_text(text: str, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text, encoding="utf-8")
+    target.chmod(0o644)
+
+
+def _write_debian(commit: Commit, kernel: str, folder: Path) -> None:
+    for source in sorted((repo_dir() / "packages" / "debian").iterdir()):
+        name = source.name
+        if name.startswith(OF_KERNEL):
+            name = f"linux-image-{kernel}.{name.removeprefix(OF_KERNEL)}"
+        text = source.read_text(encoding="utf-8").replace(KERNEL_WORD, kernel)
+        _put_text(text, folder / name)
+        (folder / name).chmod(0o755 if name == "rules" else 0o644)
+    _put_text("3.0 (native)\n", folder / "source/format")
+    time = format_datetime(datetime.fromtimestamp(commit.time_s, UTC))
+    entry = f"remanence ({commit.version}) unstable; urgency=medium"
+    _put_text(
+        f"{entry}\n\n  * Commit {commit.digest}.\n\n -- {MAINTAINER}  {time}\n",
+        folder / "changelog",
+    )
+
+
+def check_staged(root: Path, control: str) -> None:
+    """Check that each folder below *root* is a package of *control*, or else raise."""
+    packages = set(re.findall(r"^Package: (\S+)$", control, re.MULTILINE))
+    for folder in sorted(root.iterdir()):
+        if folder.name not in packages:
+            raise RemError(
+                f"packages/debian/control has no package {folder.name}, for which there are files"
+            )
+
+
+def _build(commit: Commit, source: Path) -> None:
+    env = {
+        "SOURCE_DATE_EPOCH": str(commit.time_s),
+        "DEB_BUILD_OPTIONS": f"noautodbgsym parallel={os.cpu_count() or 1}",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+    }
+    log = cache_dir() / "logs" / "debs.log"
+    # -d: what they are built with are this project's own products.
+    argv = ["dpkg-buildpackage", "-b", "-us", "-uc", "-d"]
+    with step("packages: pack"):
+        stream(argv, cwd=source, env=env, log=log, what="making the Debian packages")
+
+
+def _index(commit: Commit, folder: Path) -> None:
+    """Write the index of a repository with one folder."""
+    packages = run(["apt-ftparchive", "packages", "."], cwd=folder, what="the index of packages")
+    (folder / "Packages").write_text(packages.stdout, encoding="utf-8")
+    time = format_datetime(datetime.fromtimestamp(commit.time_s, UTC))
+    words = {"Origin": "Remanence", "Label": "Remanence", "Suite": "remanence"}
+    options = [
+        word
+        for key, value in words.items()
+        for word in ("-o", f"APT::FTPArchive::Release::{key}={value}")
+    ]
+    argv = ["apt-ftparchive", *options, "release", "."]
+    release = run(argv, cwd=folder, what="the index of packages").stdout
+    lines = [f"Date: {time}" if line.startswith("Date: ") else line
+             for line in release.splitlines()]  # fmt: skip
+    (folder / "Release").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Packages install, upgrade and go by apt alone, and are what Debian asks of packages.
+
+Goal: on a system that mmdebstrap has made, apt installs all packages from a folder that `rem
+package` wrote; every program starts; hooks of kernels are called; an upgrade has the later version;
+after a purge no file is left. lintian has no errors, and finds one that is planted. Method: a root
+of this release, in which apt runs under chroot.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lab import run
+from lab.distribution.lintian import errors_of, said_by_lintian
+from lab.setup.kernel import SERVER, Kernel
+from lab.setup.products import need
+from tests.packages.conftest import Repository, System
+
+pytestmark = pytest.mark.soak
+
+ALL = (
+    *("linux-image-remanence", "linux-headers-remanence", "remanence-loader", "remanence-tools"),
+    *("remanence-vm", "remanence-keep", "libpm1", "libpm-dev", "libnvheap-dev"),
+)
+PROGRAMS = ("off2f", "pmadmin", "rem-keep", "rem-replay", "rem-vm")
+HOOK = """#!/bin/sh
+echo "$(basename "$(dirname "$0")") $*" >>/tmp/hooks
+"""
+
+
+def versions(system: System) -> dict[str, str]:
+    """Versions of our installed packages by name."""
+    format_words = "${db:Status-Abbrev}${Package} ${Version}\\n"
+    lines = system.call("dpkg-query", "-W", "-f", format_words).stdout.splitlines()
+    found = (line[2:].split() for line in lines if line.startswith("ii"))
+    return {name: version for name, version in found if "+git" in version}
+
+
+def test_apt_installs_upgrades_and_removes_all(system: System, repository: Repository) -> None:
+    kernel = need(Kernel(SERVER)).version
+    for stage in ("postinst", "prerm", "postrm"):
+        hook = system.root / f"etc/kernel/{stage}.d/zz-test"
+        hook.parent.mkdir(parents=True, exist_ok=True)
+        hook.write_text(HOOK, encoding="utf-8")
+        hook.chmod(0o755)
+    before = system.files()
+
+    system.apt("install", "-y", *ALL)
+    installed = versions(system)
+    assert {*ALL, f"linux-image-{kernel}", f"linux-headers-{kernel}"} == set(installed)
+    assert set(installed.values()) == {repository.commit.version}
+    assert system.call("dpkg", "--audit").stdout == ""
+    assert system.call("dpkg", "--verify", *installed).stdout == ""
+    for program in PROGRAMS:
+        assert program in system.call(program, "--help").stdout
+    modules = (system.root / "lib/modules" / kernel / "modules.dep").read_text(encoding="utf-8")
+    assert "extra/pmcore.ko:" in modules and "extra/binfmt_off2f.ko:" in modules
+    assert system.call("getent", "group", "pm").stdout.startswith("pm:")
+    build = system.root / "lib/modules" / kernel / "build"
+    assert (system.root / str(build.readlink()).lstrip("/") / "Module.symvers").is_file()
+
+    system.offer(repository.later_debs)
+    system.apt("dist-upgrade", "-y")
+    assert versions(system) == dict.fromkeys(installed, repository.later.version)
+
+    system.apt("purge", "-y", *installed)
+    hooks = (system.root / "tmp/hooks").read_text(encoding="utf-8").split("\n")
+    for stage in ("postinst", "prerm", "postrm"):
+        assert any(f"{stage}.d {kernel} /boot/vmlinuz-{kernel}" in line for line in hooks), stage
+    assert versions(system) == {}
+    system.apt("autoremove", "-y", "--purge")
+    assert system.files() - before - LEFT_BY_ADDUSER == set()
+
+
+# Debian keeps groups of packages that are gone, as their files may stay.
+LEFT_BY_ADDUSER = {"etc/group-", "etc/gshadow-"}
+
+
+def test_lintian_finds_no_error(repository: Repository) -> None:
+    assert errors_of(said_by_lintian(sorted(repository.debs.glob("*.deb")))) == []
+
+
+def test_lintian_finds_a_planted_error(tmp_path: Path, repository: Repository) -> None:
+    """The same package without its copyright."""
+    package = next(repository.debs.glob("libpm1_*.deb"))
+    run.run(["dpkg-deb", "-R", package, tmp_path / "files"])
+    shutil.rmtree(tmp_path / "files/usr/share/doc/libpm1")
+    spoilt = tmp_path / package.name
+    run.run(["dpkg-deb", "--root-owner-group", "-b", tmp_path / "files", spoilt])
+    assert any("no-copyright-file" in line for line in errors_of(said_by_lintian([spoilt])))
+
+
+def test_another_commit_gives_other_bytes(repository: Repository) -> None:
+    """What `rem package --check` compares does differ if the time of the commit does."""
+    ours = {path.name.split("_")[0]: path for path in repository.debs.glob("*.deb")}
+    others = {path.name.split("_")[0]: path for path in repository.later_debs.glob("*.deb")}
+    assert ours.keys() == others.keys()
+    assert all(ours[name].read_bytes() != others[name].read_bytes() for name in ours)
