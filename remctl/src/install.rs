@@ -17,7 +17,7 @@ use crate::firmware::Firmware;
 use crate::pe::payload;
 use crate::sign::Keys;
 use crate::status::{FOLDER, Running};
-use crate::step::{self, Step, mib};
+use crate::step::{Lock, Step, mib};
 use crate::system::System;
 use crate::unified::{CMDLINE, INITRD, KERNEL, unified};
 use crate::{version, whole};
@@ -198,9 +198,9 @@ pub fn install(system: &System, wishes: &Wishes, dry_run: bool) -> Result<Report
         return plan(system, wishes).map(|(_, _, report)| report);
     }
     let esp = Esp::find(system, wishes.esp.as_deref())?;
-    let lock = step::lock(&esp.folder)?;
+    let lock = Lock::take(&esp.folder)?;
     let (_, steps, report) = plan(system, wishes)?;
-    step::run(&steps, &lock)?;
+    lock.run(&steps)?;
     Ok(report)
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::boot_entry::Entries;
 use crate::esp::Esp;
 use crate::fault::Fault;
-use crate::step::{self, Step};
+use crate::step::{Lock, Step};
 use crate::system::System;
 
 fn plan(system: &System, esp: &Esp) -> Result<(Vec<Step>, Vec<String>), Fault> {
@@ -51,11 +51,11 @@ pub fn remove(
     let lock = if dry_run {
         None
     } else {
-        Some(step::lock(&esp.folder)?)
+        Some(Lock::take(&esp.folder)?)
     };
     let (steps, notes) = plan(system, &esp)?;
     if let Some(lock) = lock {
-        step::run(&steps, &lock)?;
+        lock.run(&steps)?;
     }
     Ok((steps.iter().map(ToString::to_string).collect(), notes))
 }

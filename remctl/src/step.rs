@@ -92,25 +92,38 @@ impl Step {
     }
 }
 
-/// Makes the changes in their order, and all of the file system durable.
-///
-/// # Errors
-/// That of the first step that fails; those behind it are left out.
-pub fn run(steps: &[Step], folder: &File) -> Result<(), Fault> {
-    steps.iter().try_for_each(Step::run)?;
-    syncfs(folder).map_err(at("the EFI system partition"))
+/// The partition's folder, for one command at a time.
+#[derive(Debug)]
+pub struct Lock(File);
+
+impl Lock {
+    /// Takes it.
+    ///
+    /// # Errors
+    /// One line, if another command has it.
+    pub fn take(folder: &Path) -> Result<Self, Fault> {
+        let file = File::open(folder).map_err(at(folder.display()))?;
+        let taken = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        let in_use = |_| Fault::new(format!("{}: another remctl works on it", folder.display()));
+        taken.map_err(in_use)?;
+        Ok(Self(file))
+    }
+
+    /// Makes the changes in their order, and all of the file system durable.
+    ///
+    /// # Errors
+    /// That of the first step that fails; those behind it are left out.
+    pub fn run(&self, steps: &[Step]) -> Result<(), Fault> {
+        steps.iter().try_for_each(Step::run)?;
+        syncfs(&self.0).map_err(at("the EFI system partition"))
+    }
 }
 
-/// The partition's folder, for one command at a time.
-///
-/// # Errors
-/// One line, if another command has it.
-pub fn lock(folder: &Path) -> Result<File, Fault> {
-    let file = File::open(folder).map_err(at(folder.display()))?;
-    let taken = flock(&file, FlockOperation::NonBlockingLockExclusive);
-    let in_use = |_| Fault::new(format!("{}: another remctl works on it", folder.display()));
-    taken.map_err(in_use)?;
-    Ok(file)
+impl Drop for Lock {
+    /// At once, also while a process that was just forked has the file, too.
+    fn drop(&mut self) {
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
 }
 
 #[cfg(test)]
@@ -120,11 +133,11 @@ mod tests {
     #[test]
     fn one_command_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
-        let held = lock(folder.path()).unwrap();
-        let why = lock(folder.path()).unwrap_err().to_string();
+        let held = Lock::take(folder.path()).unwrap();
+        let why = Lock::take(folder.path()).unwrap_err().to_string();
         assert!(why.ends_with(": another remctl works on it"), "{why}");
         drop(held);
-        lock(folder.path()).unwrap();
+        Lock::take(folder.path()).unwrap();
     }
 
     #[test]

@@ -419,7 +419,7 @@ fn what_will_not_start_or_resume_is_said() {
 #[test]
 fn one_command_works_on_a_partition() {
     let fake = server();
-    let held = step::lock(&fake.path("boot/efi")).unwrap();
+    let held = Lock::take(&fake.path("boot/efi")).unwrap();
     assert!(refusal(&fake).ends_with("boot/efi: another remctl works on it"));
     drop(held);
     go(&fake).unwrap();
