@@ -90,9 +90,8 @@ impl Esp {
         let mounts = system.path(MOUNTS);
         let mounts = fs::read_to_string(&mounts).map_err(at(mounts.display()))?;
         for place in PLACES {
-            if let Some((device, kind)) = mounted(&mounts, place)
-                && kind == "vfat"
-            {
+            let found = mounted(&mounts, place);
+            if let Some((device, _)) = found.filter(|(_, kind)| kind == "vfat") {
                 return Ok(Self {
                     folder: system.path(place),
                     device: Some(device),

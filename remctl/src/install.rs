@@ -11,15 +11,15 @@ use serde::Serialize;
 use crate::boot_entry::Entries;
 use crate::bzimage::Kernel;
 use crate::cmdline;
+use crate::efi::Inputs;
 use crate::esp::Esp;
-use crate::fault::{Fault, at};
+use crate::fault::Fault;
 use crate::firmware::Firmware;
 use crate::pe::payload;
 use crate::sign::Keys;
 use crate::status::{FOLDER, Running};
 use crate::step::{Lock, Step, mib};
 use crate::system::System;
-use crate::unified::{CMDLINE, INITRD, KERNEL, unified};
 use crate::{version, whole};
 
 const LOADER: &str = "/usr/lib/remanence/loader.efi";
@@ -55,26 +55,14 @@ pub struct Report {
 }
 
 fn image(system: &System, version: &str) -> Result<(Vec<u8>, Kernel), Fault> {
-    let read = |path: String| whole::read(&system.path(path));
-    let loader = read(LOADER.to_owned())?;
-    let bytes = read(format!("/boot/vmlinuz-{version}"))?;
-    let kernel = Kernel::read(&bytes).map_err(at(format!("/boot/vmlinuz-{version}")))?;
-    let initrd = format!("/boot/initrd.img-{version}");
-    let has_initrd = system.path(&initrd).exists();
-    let initrd = if has_initrd {
-        read(initrd)?
-    } else {
-        Vec::new()
+    let initrd = system.path(format!("/boot/initrd.img-{version}"));
+    let inputs = Inputs {
+        loader: system.path(LOADER),
+        kernel: system.path(format!("/boot/vmlinuz-{version}")),
+        initrd: initrd.exists().then_some(initrd),
+        cmdline: cmdline::read(system)?,
     };
-    let cmdline = cmdline::read(system)?;
-    kernel.check_cmdline(&cmdline)?;
-    let files = [
-        (KERNEL, bytes.as_slice()),
-        (CMDLINE, cmdline.as_bytes()),
-        (INITRD, &initrd),
-    ];
-    let image = unified(&loader, &files).map_err(at(LOADER))?;
-    Ok((image, kernel))
+    inputs.image()
 }
 
 /// Refuses a partition that has no room for the new image beside what is there.

@@ -6,6 +6,7 @@ pub mod boot_entry;
 pub mod bytes;
 pub mod bzimage;
 pub mod cmdline;
+pub mod efi;
 pub mod esp;
 pub mod fault;
 pub mod firmware;

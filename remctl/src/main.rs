@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use remanence_remctl::bzimage::Kernel;
+use remanence_remctl::efi::Inputs;
 use remanence_remctl::esp::Esp;
 use remanence_remctl::fault::{Fault, at};
 use remanence_remctl::install::{Report, Wishes, install};
@@ -15,8 +15,7 @@ use remanence_remctl::status::status;
 use remanence_remctl::step::mib;
 use remanence_remctl::stop::stop;
 use remanence_remctl::system::System;
-use remanence_remctl::unified::{CMDLINE, INITRD, KERNEL, unified};
-use remanence_remctl::{text, whole};
+use remanence_remctl::text;
 use serde::Serialize;
 
 /// Sees, installs and stops a server that resumes after a power failure.
@@ -109,21 +108,6 @@ fn absolute(path: Option<PathBuf>) -> Result<Option<PathBuf>, Fault> {
     path.map(absolute).transpose()
 }
 
-fn efi(words: &EfiWords) -> Result<(), Fault> {
-    let loader = whole::read(&words.loader)?;
-    let kernel = whole::read(&words.kernel)?;
-    let initrd = words.initrd.as_deref().map(whole::read).transpose()?;
-    let found = Kernel::read(&kernel).map_err(at(words.kernel.display()))?;
-    found.check_cmdline(&words.cmdline)?;
-    let files = [
-        (KERNEL, kernel.as_slice()),
-        (CMDLINE, words.cmdline.as_bytes()),
-        (INITRD, initrd.as_deref().unwrap_or_default()),
-    ];
-    let image = unified(&loader, &files).map_err(at(words.loader.display()))?;
-    whole::write(&words.out, &image)
-}
-
 fn print_report(report: &Report, dry_run: bool) {
     let name = report.file.display();
     if dry_run {
@@ -170,7 +154,15 @@ fn execute(command: Command) -> Result<(), Fault> {
             }
             print_lines(&text::lines(&status));
         }
-        Command::Efi(words) => efi(&words)?,
+        Command::Efi(words) => {
+            let inputs = Inputs {
+                loader: words.loader,
+                kernel: words.kernel,
+                initrd: words.initrd,
+                cmdline: words.cmdline,
+            };
+            inputs.write(&words.out)?;
+        }
         Command::Install(words) => {
             let pair = words.key.zip(words.certificate);
             let [key, certificate] = match pair {
@@ -216,7 +208,6 @@ fn main() -> ExitCode {
 mod tests {
     use super::*;
     use clap::CommandFactory;
-    use remanence_remctl::fault;
 
     const PAGE: &str = include_str!("../../man/remctl.8");
 
@@ -257,35 +248,5 @@ mod tests {
         words("remctl install --key k --certificate c").unwrap();
         words("remctl install --key k").unwrap_err();
         words("remctl install --certificate c").unwrap_err();
-    }
-
-    /// Goal: what cannot be made leaves nothing. Method: a kernel that is none, a loader that is none.
-    #[test]
-    fn efi_leaves_nothing_on_error() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        std::fs::write(path("loader"), b"MZ").unwrap();
-        std::fs::write(path("kernel"), b"no kernel").unwrap();
-        let run = |loader: &str| -> Result<(), fault::Fault> {
-            efi(&EfiWords {
-                loader: path(loader),
-                kernel: path("kernel"),
-                initrd: None,
-                cmdline: String::new(),
-                out: path("out"),
-            })
-        };
-        assert!(
-            run("none")
-                .unwrap_err()
-                .to_string()
-                .contains("none: No such file")
-        );
-        let why = run("loader").unwrap_err().to_string();
-        assert!(
-            why.ends_with("kernel: no kernel that the loader can boot (bzImage, protocol 2.12)"),
-            "{why}"
-        );
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 }

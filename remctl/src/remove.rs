@@ -27,7 +27,8 @@ fn plan(system: &System, esp: &Esp) -> Result<(Vec<Step>, Vec<String>), Fault> {
         }
         None if there.is_empty() => {}
         None => notes.push(
-            "a boot entry stays: no variables of firmware here; it leads to nothing now".to_owned(),
+            "no variables of firmware here: a boot entry that is there stays, and leads to nothing"
+                .to_owned(),
         ),
     }
     steps.extend(there.into_iter().map(Step::Remove));

@@ -17,6 +17,7 @@ use crate::system::System;
 
 /// The kernel's folder.
 pub const FOLDER: &str = "sys/kernel/remanence";
+const MODULES: &str = "sys/bus/nd/devices";
 /// What is said where it has none.
 pub const NO_REMANENCE: &str = "this kernel has no Remanence: boot linux-image-remanence";
 const RESUME: u32 = 1; // enum rem_boot_reason
@@ -108,6 +109,8 @@ pub struct Status {
     pub hold: Option<String>,
     /// The NVDIMM's flash and its energy.
     pub nvdimm: Option<String>,
+    /// How often each module's memory was not saved, as it counts itself.
+    pub dirty_shutdowns: BTreeMap<String, i64>,
     /// Whether what is in the caches is saved.
     pub flush_on_fail: Option<bool>,
     /// fsync that ends in memory.
@@ -244,6 +247,20 @@ impl Running {
     }
 }
 
+/// Of NVDIMMs by the NFIT, and of CXL memory.
+fn dirty_shutdowns(system: &System) -> BTreeMap<String, i64> {
+    let modules = fs::read_dir(system.path(MODULES)).into_iter().flatten();
+    let names = modules.filter_map(|module| module.ok()?.file_name().into_string().ok());
+    let count = |name: &String| {
+        let of = |kind| text(system, &format!("{MODULES}/{name}/{kind}/dirty_shutdown"));
+        of("nfit").or_else(|| of("cxl"))?.parse().ok()
+    };
+    names
+        .filter_map(|name| Some((count(&name)?, name)))
+        .map(|(n, name)| (name, n))
+        .collect()
+}
+
 fn on_esp(system: &System, notes: &mut Vec<String>) -> Option<(OnEsp, Kernel)> {
     let esp = Esp::find(system, None).ok()?;
     let found = match esp.installed() {
@@ -289,6 +306,7 @@ pub fn status(system: &System) -> Result<Status, Fault> {
         disks: files.disks(),
         hold: files.text("hold"),
         nvdimm: files.text("nvdimm"),
+        dirty_shutdowns: dirty_shutdowns(system),
         flush_on_fail: files.number("flush_on_fail").map(|value| value != 0),
         persist: files.part("persist"),
         dram: files.part("dram"),
@@ -342,6 +360,9 @@ pub(crate) mod tests {
         ] {
             fake.write(&format!("sys/kernel/remanence/{name}"), text);
         }
+        fake.write("sys/bus/nd/devices/nmem0/nfit/dirty_shutdown", "2\n");
+        fake.write("sys/bus/nd/devices/nmem1/cxl/dirty_shutdown", "0\n");
+        fake.write("sys/bus/nd/devices/region0/size", "1\n");
         fake.write("proc/sys/kernel/osrelease", "6.12.57-remanence\n");
         fake.write("proc/sys/kernel/version", "#1 SMP Fri\n");
         fake.write("proc/mounts", "/dev/vda1 /boot/efi vfat rw 0 0\n");
@@ -384,6 +405,8 @@ pub(crate) mod tests {
             (2, "open")
         );
         assert_eq!(found.nvdimm.as_deref(), Some("armed ready"));
+        let dirty: Vec<_> = found.dirty_shutdowns.into_iter().collect();
+        assert_eq!(dirty, [("nmem0".to_owned(), 2), ("nmem1".to_owned(), 0)]);
         assert_eq!(found.flush_on_fail, Some(false));
         assert_eq!(found.persist.counts["in_memory"], 12);
         assert_eq!(

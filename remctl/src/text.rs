@@ -60,6 +60,12 @@ fn budget(budget: &BTreeMap<String, i64>) -> Option<String> {
     Some(text)
 }
 
+fn dirty_shutdowns(counts: &BTreeMap<String, i64>) -> Option<String> {
+    let dirty = counts.iter().filter(|&(_, &n)| n > 0);
+    let dirty: Vec<String> = dirty.map(|(name, n)| format!("{name} {n}")).collect();
+    (!dirty.is_empty()).then(|| format!("dirty shutdowns: {}", dirty.join(", ")))
+}
+
 fn part(part: &Part) -> Option<String> {
     let state = part.state.as_ref()?;
     if state.starts_with("off") || part.counts.is_empty() {
@@ -130,6 +136,7 @@ pub fn lines(status: &Status) -> Vec<String> {
         ("disks", (!disks.is_empty()).then(|| disks.join(", "))),
         ("hold", status.hold.clone()),
         ("nvdimm", status.nvdimm.clone()),
+        ("", dirty_shutdowns(&status.dirty_shutdowns)),
         ("caches", flush.map(str::to_owned)),
         ("fsync", part(&status.persist)),
         ("dram", part(&status.dram)),
@@ -162,6 +169,7 @@ mod tests {
                 "disks       vda protected, vdb open",
                 "hold        60,keep",
                 "nvdimm      armed ready",
+                "            dirty shutdowns: nmem0 2",
                 "caches      not saved by a Stop",
                 "fsync       memory; by_disk 1, in_memory 12",
                 "dram        off: memtype=mixed was not given",

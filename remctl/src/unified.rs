@@ -171,6 +171,9 @@ mod tests {
                 hostile[at] = value;
             }
             hostile.truncate(bytes.unwrap_or(hostile.len()));
+            // Its payload is asked for, too, of what is on the partition.
+            let is_read = Headers::read(&hostile, hostile.len() as u64).is_ok();
+            prop_assert_eq!(pe::payload(&hostile).is_ok(), is_read);
             if let Ok(image) = unified(&hostile, &files(b"kernel")) {
                 let headers = Headers::read(&image, image.len() as u64).unwrap();
                 for (name, data) in files(b"kernel").iter().filter(|(_, data)| !data.is_empty()) {

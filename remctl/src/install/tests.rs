@@ -12,6 +12,7 @@ use crate::pe::Headers;
 use crate::pe::tests::loader;
 use crate::remove::remove;
 use crate::system::tests::Fake;
+use crate::unified::{CMDLINE, INITRD, KERNEL};
 
 const IMAGE: &str = "boot/efi/EFI/remanence/remanence.efi";
 const OLD: &str = "boot/efi/EFI/remanence/remanence-old.efi";
@@ -454,7 +455,10 @@ fn removed_without_firmware_the_entry_is_said() {
     go(&fake).unwrap();
     fake.write("boot/efi/EFI/remanence/cold", "");
     let (_, notes) = remove(&fake.system(), Some(Path::new("/boot/efi")), false).unwrap();
-    assert!(notes[0].starts_with("a boot entry stays: "), "{notes:?}");
+    assert!(
+        notes[0].starts_with("no variables of firmware here: a boot entry "),
+        "{notes:?}"
+    );
     assert!(
         fake.path("boot/efi/EFI/remanence/cold").exists(),
         "it is not ours"
