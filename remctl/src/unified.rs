@@ -171,7 +171,7 @@ mod tests {
                 hostile[at] = value;
             }
             hostile.truncate(bytes.unwrap_or(hostile.len()));
-            // Its payload is asked for, too, of what is on the partition.
+            // What is on the partition is read in the same way.
             let is_read = Headers::read(&hostile, hostile.len() as u64).is_ok();
             prop_assert_eq!(pe::payload(&hostile).is_ok(), is_read);
             if let Ok(image) = unified(&hostile, &files(b"kernel")) {
