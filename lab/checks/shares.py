@@ -25,6 +25,7 @@ from lab.setup.persist import PersistPrograms
 from lab.setup.pm import Pm, PmJudge
 from lab.setup.protocol import Protocol
 from lab.setup.psm_bench import PsmBench
+from lab.setup.remctl import Remctl
 from lab.setup.replay import RemReplay
 from lab.setup.root import Root
 from lab.setup.share_server import ShareServerFiles
@@ -96,7 +97,13 @@ OTHERS = (
         crates=("keep",),
         parts=(RemKeep(), KeepModule(), Stock(), KEEP_ROOT),
     ),
-    Share("uefi", 3, tests=("tests/uefi",), parts=(Ovmf(), SecureOvmf(), Loader(mutants=True))),
+    Share(
+        "uefi",
+        3,
+        tests=("tests/uefi",),
+        crates=("remctl",),
+        parts=(Ovmf(), SecureOvmf(), Loader(mutants=True), Remctl()),
+    ),
     Share("fsync", 4, tests=("tests/fsync",), crates=("replay",), parts=(RemReplay(),)),
     Share("mixed", 3, tests=("tests/mixed",)),
     Share("persist", 3, tests=("tests/persist",), parts=(PersistPrograms(),)),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import struct
 import subprocess
 from pathlib import Path
@@ -23,6 +24,10 @@ def loader() -> bytes:
     """The headers of a loader, with as many zeros as its sections say."""
     file_bytes = max(sum(struct.unpack_from("<II", HEAD, at + 16)) for at in (0x148, 0x170))
     return HEAD + bytes(file_bytes - len(HEAD))
+
+
+# As in remctl/src/unified.rs, which writes the same bytes.
+GOLDEN = "d0ddaa0278e5150353d2a3059ce3f82e9b3b9a6bb83910144cdaa81fc4a763df"
 
 
 class Section(ctypes.Structure):
@@ -64,6 +69,10 @@ def test_what_was_there_before_stays() -> None:
     changed = [at for at in range(len(loader())) if image[at] != loader()[at]]
     assert set(changed) <= {0x46, *range(IMAGE_AT, IMAGE_AT + 4), *range(0x148 + 80, ALIGN_BYTES)}
     assert unified(loader(), {}) == loader()
+
+
+def test_bytes_are_those_of_remctl() -> None:
+    assert hashlib.sha256(unified(loader(), FILES)).hexdigest() == GOLDEN
 
 
 def test_loader_without_room_is_refused() -> None:
