@@ -131,10 +131,12 @@ def _configure(plan: DiskPlan, tree: Path) -> None:
         key.unlink()
     _enable(tree, "systemd-networkd.service", "rem-host-keys.service")
     (tree / ESP_PLACE).mkdir(parents=True, exist_ok=True)
-    run(
-        ["chroot", tree, "remctl", "install", "--removable", "--esp", f"/{ESP_PLACE}"],
-        what="installing the loader",
-    )
+    argv: list[str | Path] = ["chroot", tree, "remctl", "install", "--esp", f"/{ESP_PLACE}"]
+    run(argv, what="installing the loader")
+    # What firmware starts from a medium that it has no entry for.
+    default = tree / ESP_PLACE / "EFI/BOOT/BOOTX64.EFI"
+    default.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(tree / ESP_PLACE / "EFI/remanence/remanence.efi", default)
 
 
 HOST_KEYS = """[Unit]

@@ -35,13 +35,12 @@ from lab.setup.packages import Group
 from lab.setup.pm import Pm
 
 BASE_VERSION = "0.1.0"
-MAINTAINER = "Remanence developers <remanence@localhost.localdomain>"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 # Those of packages/debian whose names have no version of the kernel.
-KERNEL_WORD = "@KERNEL@"
+KERNEL_WORD, MAINTAINER_WORD = "@KERNEL@", "@MAINTAINER@"
 OF_KERNEL = "linux-image."
 MAN_PAGES = {
-    "remanence-tools": ("off2f.1", "pmadmin.8", "rem-replay.8", "remanence.7"),
+    "remanence-tools": ("off2f.1", "pmadmin.8", "rem-replay.8", "remctl.8", "remanence.7"),
     "remanence-vm": ("rem-vm.8",),
     "remanence-keep": ("rem-keep.8",),
     "libpm-dev": ("libpm.3",),
@@ -54,6 +53,7 @@ class Commit:
 
     digest: str
     time_s: int
+    maker: str  # NAME <ADDRESS>
 
     @property
     def version(self) -> str:
@@ -64,11 +64,11 @@ class Commit:
 
 def commit_of_checkout() -> Commit:
     """The last commit. A checkout without git, or without a commit, is an error."""
-    done = run(["git", "log", "-1", "--format=%H %ct"], cwd=repo_dir(), check=False)
-    words = done.stdout.split()
-    if not done.ok or len(words) != 2:
+    done = run(["git", "log", "-1", "--format=%H %ct %cN <%cE>"], cwd=repo_dir(), check=False)
+    words = done.stdout.strip().split(" ", 2)
+    if not done.ok or len(words) != 3:
         raise InfraError(f"{repo_dir()} is no checkout of git, whose commit packages are named by")
-    return Commit(words[0], int(words[1]))
+    return Commit(words[0], int(words[1]), words[2])
 
 
 def changed_files() -> list[str]:
@@ -89,10 +89,10 @@ class Debs(Part[Path]):
         return _parts()
 
     def make(self, site: Site) -> Path:
-        inputs = Inputs("debs").add("version", self.commit.version)
+        inputs = Inputs("debs").add("version", self.commit.version).add("by", self.commit.maker)
         for part in _parts():
             inputs.add(repr(part), str(site[part]))
-        for source in ("packages", "man", "heap/man", "heap/c", "keep", "vm", "pm"):
+        for source in ("packages", "man", "heap/man", "heap/c", "keep", "vm", "pm", "remctl/dist"):
             inputs.add_path(repo_dir() / source, source)
         inputs.add_path(Path(__file__), "debs.py")
 
@@ -133,6 +133,16 @@ def _stage(site: Site, root: Path) -> str:
     _put(site[Loader()].with_suffix(".efi"), root / "remanence-loader/usr/lib/remanence")
     _put(tools / "off2f", of_tools / "usr/bin", 0o755)
     _put(tools / "rem-replay", of_tools / "usr/sbin", 0o755)
+    _put(tools / "remctl", of_tools / "usr/sbin", 0o755)
+    hooks = repo / "remctl" / "dist"
+    for folder in ("kernel/postinst.d", "initramfs/post-update.d"):
+        _put(hooks / "zz-remanence", of_tools / "etc" / folder, 0o755)
+    _put(
+        hooks / "zz-remanence-remove",
+        of_tools / "etc/kernel/postrm.d",
+        0o755,
+        name="zz-remanence",
+    )
     _put(pm / "usr/sbin/pmadmin", of_tools / "usr/sbin", 0o755)
     _put(pm / "etc/udev/rules.d/60-pm.rules", of_tools / "lib/udev/rules.d")
     _put(pm / "etc/systemd/system/pm-disks.service", of_tools / "lib/systemd/system")
@@ -175,7 +185,8 @@ def _stage_kernel(site: Site, root: Path) -> str:
     _put_text(order, modules / "modules.order")
     place = f"usr/src/linux-headers-{version}"
     package = root / f"linux-headers-{version}"
-    shutil.copytree(headers, package / place, symlinks=True)
+    ignored = shutil.ignore_patterns(".gitignore")
+    shutil.copytree(headers, package / place, symlinks=True, ignore=ignored)
     link = package / "lib/modules" / version / "build"
     link.parent.mkdir(parents=True)
     link.symlink_to(f"/{place}")
@@ -215,13 +226,13 @@ def _write_debian(commit: Commit, kernel: str, folder: Path) -> None:
         if name.startswith(OF_KERNEL):
             name = f"linux-image-{kernel}.{name.removeprefix(OF_KERNEL)}"
         text = source.read_text(encoding="utf-8").replace(KERNEL_WORD, kernel)
-        _put_text(text, folder / name)
+        _put_text(text.replace(MAINTAINER_WORD, commit.maker), folder / name)
         (folder / name).chmod(0o755 if name == "rules" else 0o644)
     _put_text("3.0 (native)\n", folder / "source/format")
     time = format_datetime(datetime.fromtimestamp(commit.time_s, UTC))
     entry = f"remanence ({commit.version}) unstable; urgency=medium"
     _put_text(
-        f"{entry}\n\n  * Commit {commit.digest}.\n\n -- {MAINTAINER}  {time}\n",
+        f"{entry}\n\n  * Commit {commit.digest}.\n\n -- {commit.maker}  {time}\n",
         folder / "changelog",
     )
 

@@ -25,6 +25,7 @@ from lab.setup.packages import Group
 PLACE = "/usr/src/remanence"
 # By crate.
 TOOLS = {
+    "remanence-remctl": "remctl",
     "remanence-vm": "rem-vm",
     "remanence-keep": "rem-keep",
     "remanence-replay": "rem-replay",

@@ -26,7 +26,7 @@ ALL = (
     *("linux-image-remanence", "linux-headers-remanence", "remanence-loader", "remanence-tools"),
     *("remanence-vm", "remanence-keep", "libpm1", "libpm-dev", "libnvheap-dev"),
 )
-PROGRAMS = ("off2f", "pmadmin", "rem-keep", "rem-replay", "rem-vm")
+PROGRAMS = ("off2f", "pmadmin", "rem-keep", "rem-replay", "rem-vm", "remctl")
 HOOK = """#!/bin/sh
 echo "$(basename "$(dirname "$0")") $*" >>/tmp/hooks
 """

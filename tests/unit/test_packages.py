@@ -62,7 +62,7 @@ def test_without_git_there_are_no_packages(tmp_path: Path, monkeypatch: pytest.M
 
 def test_version_grows_with_the_time_of_the_commit() -> None:
     """As dpkg compares: a later commit whose digest is smaller is an upgrade nevertheless."""
-    older, newer = Commit("f" * 40, 1_700_000_000), Commit("0" * 40, 1_700_000_001)
+    older, newer = Commit("f" * 40, 1_700_000_000, "m"), Commit("0" * 40, 1_700_000_001, "m")
     for relation, ok in (("lt", True), ("ge", False)):
         argv = ["dpkg", "--compare-versions", older.version, relation, newer.version]
         assert run(argv, check=False).ok is ok
