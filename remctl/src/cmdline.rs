@@ -75,9 +75,9 @@ mod tests {
         let fake = Fake::new();
         fake.write(
             "proc/cmdline",
-            "BOOT_IMAGE=/vmlinuz root=UUID=1 initrd=\\x ro dyndbg=\"file a +p\" quiet\n",
+            "BOOT_IMAGE=/vmlinuz root=UUID=1 initrd=\\x ro dyndbg=\"file  initrd= +p\" quiet\n",
         );
-        let taken = "root=UUID=1 ro dyndbg=\"file a +p\" quiet memtype=nvram";
+        let taken = "root=UUID=1 ro dyndbg=\"file  initrd= +p\" quiet memtype=nvram";
         assert_eq!(read(&fake.system()).unwrap(), taken);
     }
 

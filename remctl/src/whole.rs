@@ -160,7 +160,8 @@ mod tests {
         }
         let large = folder.path().join("large");
         File::create(&large).unwrap().set_len(1 << 32).unwrap();
-        read(&large).unwrap_err();
+        let why = read(&large).unwrap_err().to_string();
+        assert!(why.ends_with(": no file of less than 4 GiB"), "{why}");
         let why = read(&folder.path().join("none")).unwrap_err().to_string();
         assert!(why.contains("none: No such file"), "{why}");
     }

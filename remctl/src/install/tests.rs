@@ -371,6 +371,7 @@ fn what_is_missing_is_named() {
 fn signed_images_keep_the_previous_one_that_differs() {
     let fake = server();
     fake.add_program("sbsign");
+    assert!(!go(&fake).unwrap().signed);
     fake.write("etc/remanence/secure-boot.key", "KEY");
     fake.write("etc/remanence/secure-boot.crt", "CRT");
     fake.write(OLD, "older");
