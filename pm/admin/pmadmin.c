@@ -291,7 +291,7 @@ static int watch(struct pm *pm, const struct options *options)
 	return EXIT_DONE;
 }
 
-static int usage(void)
+static void print_usage(FILE *to)
 {
 	fputs("usage: pmadmin [--json] [--yes] COMMAND\n"
 	      "  status                       the region\n"
@@ -311,7 +311,18 @@ static int usage(void)
 	      "  import NAME FILE             a new segment of such a copy, which is checked first\n"
 	      "  watch                        status at each change\n"
 	      "SIZE is in bytes, or with K, M, G or T behind it.\n",
-	      stderr);
+	      to);
+}
+
+static int help(void)
+{
+	print_usage(stdout);
+	return EXIT_DONE;
+}
+
+static int usage(void)
+{
+	print_usage(stderr);
 	return EXIT_USAGE;
 }
 
@@ -391,6 +402,8 @@ int main(int argc, char **argv)
 			options.map_address = bytes;
 		else if (letter == 'p' && !strcmp(optarg, "fof"))
 			options.persist = PM_PERSIST_FOF;
+		else if (letter == 'h')
+			return help();
 		else if (letter != 'p' || strcmp(optarg, "foc"))
 			return usage();
 	}
