@@ -18,7 +18,7 @@ from lab.errors import InfraError
 from lab.guest_root.image import make_ext4
 from lab.paths import cache_dir
 from lab.progress import Step, step
-from lab.run import run, stream
+from lab.run import find_tool, run, stream
 from lab.setup import sources
 from lab.setup.apt import AptProgress
 from lab.setup.host import debian, explain
@@ -31,7 +31,7 @@ ROOT_MIN_BYTES = 2 << 30
 ESP_TYPE = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
 ROOT_TYPE = "4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709"
 ESP_PLACE = "boot/efi"
-BASE = ("systemd-sysv", "dbus", "udev", "kmod", "openssh-server", "iproute2", "ca-certificates")
+BASE = ("systemd-sysv", "dbus", "udev", "kmod", "openssh-server", "iproute2", "efibootmgr")
 OURS = ("linux-image-remanence", "remanence-loader", "remanence-tools")
 REPOSITORY = "srv/remanence"
 DHCP = """[Match]
@@ -90,9 +90,8 @@ def _install(plan: DiskPlan, tree: Path, shown: Step) -> None:
     argv += ["--include=" + ",".join((*BASE, *plan.packages))]
     argv += [f"--aptopt={option}" for option in sources.apt_network_options()]
     argv += [codename, str(tree), str(listing)]
-    log = cache_dir() / "logs" / "disk.log"
     try:
-        stream(argv, log=log, on_line=AptProgress(shown).read, what="mmdebstrap")
+        stream(argv, log=_log(), on_line=AptProgress(shown).read, what="mmdebstrap")
     except InfraError as error:
         raise explain(error, "installing Debian") from error
     shutil.copytree(plan.debs, tree / REPOSITORY)
@@ -102,12 +101,20 @@ def _install(plan: DiskPlan, tree: Path, shown: Step) -> None:
     only_ours = ["-o", f"Dir::Etc::sourcelist=/etc/apt/sources.list.d/{own.name}"]
     only_ours += ["-o", "Dir::Etc::sourceparts=/dev/null", "-o", "APT::Sandbox::User=root"]
     for words in (["update"], ["install", *OURS]):
-        stream(
-            ["chroot", tree, *apt, *(only_ours if words == ["update"] else ()), *words],
-            env={"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"},
-            log=log,
-            what="installing our packages",
-        )
+        _inside(tree, "installing our packages", *apt, *only_ours, *words)
+
+
+def _inside(tree: Path, what: str, *words: str) -> None:
+    """Run a program of the disk's system."""
+    path = "/usr/sbin:/usr/bin:/sbin:/bin"
+    env = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8", "PATH": path}
+    chroot = find_tool("chroot")
+    assert chroot is not None  # of coreutils
+    stream([chroot, tree, *words], env=env, log=_log(), what=what)
+
+
+def _log() -> Path:
+    return cache_dir() / "logs" / "disk.log"
 
 
 def _configure(plan: DiskPlan, tree: Path) -> None:
@@ -131,8 +138,7 @@ def _configure(plan: DiskPlan, tree: Path) -> None:
         key.unlink()
     _enable(tree, "systemd-networkd.service", "rem-host-keys.service")
     (tree / ESP_PLACE).mkdir(parents=True, exist_ok=True)
-    argv: list[str | Path] = ["chroot", tree, "remctl", "install", "--esp", f"/{ESP_PLACE}"]
-    run(argv, what="installing the loader")
+    _inside(tree, "installing the loader", "remctl", "install", "--esp", f"/{ESP_PLACE}")
     # What firmware starts from a medium that it has no entry for.
     default = tree / ESP_PLACE / "EFI/BOOT/BOOTX64.EFI"
     default.parent.mkdir(parents=True, exist_ok=True)
@@ -155,7 +161,7 @@ WantedBy=multi-user.target
 
 def _enable(tree: Path, *units: str) -> None:
     (tree / "etc/systemd/system/rem-host-keys.service").write_text(HOST_KEYS, encoding="utf-8")
-    run(["chroot", tree, "systemctl", "enable", *units], what="enabling units")
+    _inside(tree, "enabling units", "systemctl", "enable", *units)
 
 
 def _make_esp(folder: Path, esp: Path) -> None:

@@ -53,7 +53,7 @@ class System:
     def files(self) -> set[str]:
         """All paths but those of apt, of dpkg's own memory and of logs."""
         found = run.run(["find", self.root, "-xdev", "-printf", "%P\\n"]).stdout.splitlines()
-        own = ("var/lib/dpkg", "var/lib/apt", "var/cache", "var/log", "srv", "tmp", "dev")
+        own = ("var/lib/dpkg", "var/lib/apt", "var/cache", "var/log", "run", "srv", "tmp", "dev")
         return {name for name in found if not name.startswith(own)}
 
 
