@@ -45,11 +45,17 @@ QEMU_WORDS = (
 BOOT_LIMIT_S = 600.0
 CUTS = 3
 # Counts in memory alone; its answers are what a client would have been told.
-COUNTER = (
-    "nohup python3 -c 'import itertools,time\n"
-    "for n in itertools.count():\n"
-    '  open("/run/count","w").write(str(n)); time.sleep(0.01)\' >/dev/null 2>&1 & echo $!'
-)
+COUNTER = """cat >/run/counter.py <<'END'
+import itertools, os, time
+for n in itertools.count():
+    with open("/run/count.new", "w") as file:
+        file.write(str(n))
+    os.replace("/run/count.new", "/run/count")
+    time.sleep(0.01)
+END
+nohup python3 /run/counter.py >/dev/null 2>&1 </dev/null &
+echo $!
+until test -e /run/count; do sleep 0.1; done"""
 
 
 @pytest.fixture(scope="module")
