@@ -38,6 +38,7 @@ pub struct Machine {
     /// What CPUs see.
     view: Vec<u8>,
     dirty: BTreeSet<u64>,
+    kept: Option<u64>, // a line that caches do not evict by themselves
     /// Whether the power takes away what the controller has accepted.
     uncovered: bool,
     queue: VecDeque<Accepted>,
@@ -87,6 +88,7 @@ impl Machine {
             view: media.clone(),
             media,
             dirty: BTreeSet::new(),
+            kept: None,
             uncovered: domain == DOMAIN_NONE,
             queue: VecDeque::new(),
             rng: Rng(seed),
@@ -173,7 +175,8 @@ impl Machine {
             return Ok(());
         }
         let chosen = self.dirty.iter().nth(self.rng.index(self.dirty.len()));
-        match chosen.copied().filter(|line| *line != newest) {
+        let stays = |line: &u64| *line == newest || Some(*line) == self.kept;
+        match chosen.copied().filter(|line| !stays(line)) {
             Some(line) => self.write_back(line, Cause::EVICTION),
             None => Ok(()),
         }
@@ -231,6 +234,12 @@ impl Machine {
             fence: Fence::MFENCE,
         };
         self.put(0, &fence)
+    }
+
+    /// From now on caches do not evict this line by themselves, as they may choose: a bug that
+    /// forgets to write it back is then not mended by chance.
+    pub fn keep(&mut self, offset: u64) {
+        self.kept = Some(line_of(offset));
     }
 
     /// WBINVD; with `but`, of all lines but that.

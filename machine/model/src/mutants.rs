@@ -131,9 +131,11 @@ fn skip_flush(stop: &mut Stop<'_>) -> Result<()> {
 }
 
 fn flush_one_line_short(stop: &mut Stop<'_>) -> Result<()> {
+    let left_out = CONTEXTS + 64;
+    stop.machine.keep(left_out);
     stop.store_body()?;
     stop.tell_body()?;
-    stop.flush_all(Some(CONTEXTS + 64))?;
+    stop.flush_all(Some(left_out))?;
     stop.call_functions()?;
     stop.store_commit(stop.sequence)?;
     stop.flush_commit()
