@@ -118,9 +118,9 @@ fn broken_rules_are_serialized_by_their_names() {
     }
 }
 
+/// Whatever caches evict by themselves: with some of these seeds it would be just that line.
 #[test]
 fn unflushed_line_is_the_one_that_differs() {
-    let mutant = named("flush-one-line-short").unwrap();
     let lost = |outcome: &&Outcome| {
         let verdict = &outcome.verdict;
         matches!(
@@ -128,11 +128,15 @@ fn unflushed_line_is_the_one_that_differs() {
             Verdict::Violation(Broken::Differs { lines: 1, .. })
         )
     };
-    // Of 37 the caches would evict just that line.
-    for seed in [1, 37] {
-        let outcomes = campaign(seed, mutant.protocol);
-        let found = violations(&outcomes);
-        assert!(!found.is_empty() && found.iter().all(lost), "seed {seed}");
+    for name in ["flush-one-line-short", "store-after-flush"] {
+        for seed in (1..=20).chain([37]) {
+            let outcomes = campaign(seed, named(name).unwrap().protocol);
+            let found = violations(&outcomes);
+            assert!(
+                !found.is_empty() && found.iter().all(lost),
+                "{name}, seed {seed}"
+            );
+        }
     }
 }
 

@@ -164,6 +164,7 @@ fn store_after_flush(stop: &mut Stop<'_>) -> Result<()> {
     stop.store_body()?;
     stop.tell_body()?;
     stop.flush_all(None)?;
+    stop.machine.keep(MEMORY + 64);
     stop.machine.store(0, MEMORY + 64, &[0xee; 8])?;
     stop.call_functions()?;
     stop.store_commit(stop.sequence)?;
