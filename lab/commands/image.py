@@ -34,9 +34,10 @@ def register(app: typer.Typer) -> None:
 
         For a USB stick, a server's disk, or QEMU. Root has no password, only the key.
         """
-        from lab.distribution.disk import DHCP, DiskPlan, make_disk
+        from lab.distribution.disk import BASE, DHCP, VARIANT, DiskPlan, make_disk
         from lab.distribution.publish import clean_commit
         from lab.messages import info
+        from lab.setup.debian_root import DebianRoot
         from lab.setup.debs import Debs
         from lab.setup.packages import Group
         from lab.setup.products import Packages, need_all
@@ -45,11 +46,13 @@ def register(app: typer.Typer) -> None:
             if given is not None and not given.is_file():
                 raise UsageError(f"{given} is no file")
         debs = Debs(clean_commit())
-        made = need_all([debs, Packages((Group.ROOT, Group.UEFI))])
+        more = tuple(name for name in packages.split(",") if name)
+        base = DebianRoot(VARIANT, (*BASE, *more))
+        made = need_all([debs, base, Packages((Group.ROOT, Group.UEFI))])
         plan = DiskPlan(
+            base=made[base],
             debs=made[debs],
             ssh_key=ssh_key.read_text(encoding="utf-8"),
-            packages=tuple(name for name in packages.split(",") if name),
             network=DHCP if network is None else network.read_text(encoding="utf-8"),
             cmdline=cmdline,
             hostname=hostname,

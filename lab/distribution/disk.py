@@ -14,14 +14,10 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lab.errors import InfraError
 from lab.guest_root.image import make_ext4
 from lab.paths import cache_dir
-from lab.progress import Step, step
+from lab.progress import step
 from lab.run import find_tool, run, stream
-from lab.setup import sources
-from lab.setup.apt import AptProgress
-from lab.setup.host import debian, explain
 
 MIB_BYTES = 1 << 20
 ALIGN_BYTES = MIB_BYTES
@@ -31,6 +27,8 @@ ROOT_MIN_BYTES = 2 << 30
 ESP_TYPE = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
 ROOT_TYPE = "4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709"
 ESP_PLACE = "boot/efi"
+# Of Debian, what our disks have; the variant of mmdebstrap.
+VARIANT = "important"
 BASE = ("systemd-sysv", "dbus", "udev", "kmod", "openssh-server", "iproute2", "efibootmgr")
 OURS = ("linux-image-remanence", "remanence-loader", "remanence-tools")
 REPOSITORY = "srv/remanence"
@@ -49,13 +47,13 @@ PARTUUID={esp} /boot/efi vfat umask=0077,iocharset=ascii 0 2
 class DiskPlan:
     """What the disk is to have.
 
-    *network*: a file of systemd-networkd; *packages*: of Debian, besides; *cmdline*: words of the
-    kernel besides its root.
+    *base*: the tree of BASE and more; *network*: a file of systemd-networkd; *cmdline*: words of
+    the kernel besides its root.
     """
 
+    base: Path
     debs: Path
     ssh_key: str
-    packages: tuple[str, ...] = ()
     network: str = DHCP
     cmdline: str = "memtype=nvram"
     hostname: str = "remanence"
@@ -68,8 +66,8 @@ def make_disk(plan: DiskPlan, file: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=".rem-image-", dir=file.parent) as name:
         folder = Path(name)
         tree, root, esp = folder / "tree", folder / "root.img", folder / "esp.img"
-        with step("disk: packages", unit="steps") as shown:
-            _install(plan, tree, shown)
+        with step("disk: our packages"):
+            _install(plan, tree)
         with step("disk: file systems"):
             _configure(plan, tree)
             _make_esp(tree / ESP_PLACE, esp)
@@ -83,17 +81,8 @@ def make_disk(plan: DiskPlan, file: Path) -> None:
         disk.replace(file)
 
 
-def _install(plan: DiskPlan, tree: Path, shown: Step) -> None:
-    codename = debian().codename
-    listing = sources.write_release(codename, tree.parent)
-    argv = ["mmdebstrap", "--verbose", "--mode=root", "--variant=important"]
-    argv += ["--include=" + ",".join((*BASE, *plan.packages))]
-    argv += [f"--aptopt={option}" for option in sources.apt_network_options()]
-    argv += [codename, str(tree), str(listing)]
-    try:
-        stream(argv, log=_log(), on_line=AptProgress(shown).read, what="mmdebstrap")
-    except InfraError as error:
-        raise explain(error, "installing Debian") from error
+def _install(plan: DiskPlan, tree: Path) -> None:
+    run(["cp", "-a", plan.base, tree], what="copying Debian")
     shutil.copytree(plan.debs, tree / REPOSITORY)
     own = tree / "etc/apt/sources.list.d/remanence.list"
     own.write_text(f"deb [trusted=yes] file:/{REPOSITORY} ./\n", encoding="utf-8")

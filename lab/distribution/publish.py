@@ -7,8 +7,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from lab.commit import Commit, changed_files, commit_of_checkout
 from lab.errors import RemError
-from lab.setup.debs import Commit, changed_files, commit_of_checkout
 
 INDEX = ("Packages", "Release")
 

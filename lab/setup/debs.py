@@ -20,7 +20,8 @@ from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
-from lab.errors import InfraError, RemError
+from lab.commit import BASE_VERSION, Commit
+from lab.errors import RemError
 from lab.paths import cache_dir, repo_dir
 from lab.progress import step
 from lab.run import run, stream
@@ -34,7 +35,6 @@ from lab.setup.package_tools import PackageTools
 from lab.setup.packages import Group
 from lab.setup.pm import Pm
 
-BASE_VERSION = "0.1.0"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 # Those of packages/debian whose names have no version of the kernel.
 KERNEL_WORD, MAINTAINER_WORD = "@KERNEL@", "@MAINTAINER@"
@@ -45,36 +45,6 @@ MAN_PAGES = {
     "remanence-keep": ("rem-keep.8",),
     "libpm-dev": ("libpm.3",),
 }
-
-
-@dataclass(frozen=True)
-class Commit:
-    """What the packages are made of."""
-
-    digest: str
-    time_s: int
-    maker: str  # NAME <ADDRESS>
-
-    @property
-    def version(self) -> str:
-        """It grows with the time of the commit."""
-        time = datetime.fromtimestamp(self.time_s, UTC)
-        return f"{BASE_VERSION}+git{time:%Y%m%d.%H%M%S}.{self.digest[:7]}"
-
-
-def commit_of_checkout() -> Commit:
-    """The last commit. A checkout without git, or without a commit, is an error."""
-    done = run(["git", "log", "-1", "--format=%H %ct %cN <%cE>"], cwd=repo_dir(), check=False)
-    words = done.stdout.strip().split(" ", 2)
-    if not done.ok or len(words) != 3:
-        raise InfraError(f"{repo_dir()} is no checkout of git, whose commit packages are named by")
-    return Commit(words[0], int(words[1]), words[2])
-
-
-def changed_files() -> list[str]:
-    """What git says differs from the last commit, with files that it does not know."""
-    argv = ["git", "status", "--porcelain", "--untracked-files=normal"]
-    return run(argv, cwd=repo_dir()).stdout.splitlines()
 
 
 @dataclass(frozen=True)

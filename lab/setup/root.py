@@ -72,7 +72,7 @@ class RootBase(Part[Path]):
         codename = debian().codename
 
         def build(into: Path) -> None:
-            _may_make()
+            may_make()
             with step("guest root: packages", unit="steps") as shown:
                 _debootstrap(codename, into, shown)
 
@@ -94,7 +94,7 @@ class RootPackages(Part[Path]):
 
         def build(into: Path) -> None:
             base = site[RootBase()]
-            _may_make()
+            may_make()
             with step(f"guest root: {', '.join(self.names)}"):
                 self._install(base, codename, into)
 
@@ -136,7 +136,7 @@ class Root(Part[Path]):
 
         def build(into: Path) -> None:
             base = site[RootBase()]
-            _may_make()
+            may_make()
             tree = into / "files"
             tree.mkdir(mode=0o700)  # other users must not reach a root's set-user-ID programs
             service = self._fill(site, base, tree)
@@ -194,7 +194,8 @@ def base_key(codename: str) -> str:
     return inputs.add("packages", repr(sorted(GUEST_PACKAGES))).add("no", repr(LEFT_OUT)).key()
 
 
-def _may_make() -> None:
+def may_make() -> None:
+    """Raise if this process cannot make a root, or the disk has no room for one."""
     if not is_root():
         raise InfraError(
             f"the guest root is made with root's rights (chroot, device nodes): {once_as_root()}"

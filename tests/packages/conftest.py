@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from lab import run
+from lab.commit import Commit, commit_of_checkout
 from lab.distribution.publish import publish
-from lab.setup import sources
-from lab.setup.debs import Commit, Debs, commit_of_checkout
-from lab.setup.host import debian
-from lab.setup.products import Group, Packages, need_all
+from lab.setup.debian_root import DebianRoot
+from lab.setup.debs import Debs
+from lab.setup.products import need, need_all
 
 REPOSITORY = "srv/remanence"
 # Without a user of its own for downloads, which cannot read what only root may.
@@ -64,17 +64,14 @@ SBIN_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 def repository() -> Repository:
     now = commit_of_checkout()
     later = replace(now, time_s=now.time_s + 1)
-    made = need_all([Debs(now), Debs(later), Packages((Group.ROOT,))])
+    made = need_all([Debs(now), Debs(later)])
     return Repository(now, made[Debs(now)], later, made[Debs(later)])
 
 
 @pytest.fixture
 def system(tmp_path: Path, repository: Repository) -> Iterator[System]:
-    root, codename = tmp_path / "root", debian().codename
-    listing = sources.write_release(codename, tmp_path)
-    argv = ["mmdebstrap", "--mode=root", "--variant=apt"]
-    argv += [f"--aptopt={option}" for option in sources.apt_network_options()]
-    run.run([*argv, codename, root, listing], what="a system that has apt")
+    root = tmp_path / "root"
+    run.run(["cp", "-a", need(DebianRoot("apt")), root], what="a system that has apt")
     here = System(root)
     (root / REPOSITORY).mkdir(parents=True)
     source = f"deb [trusted=yes] file:/{REPOSITORY} ./\n"

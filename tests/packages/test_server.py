@@ -17,15 +17,17 @@ from pathlib import Path
 import pytest
 
 from lab.addresses import GUEST_ADDRESS, HOST_ADDRESS
-from lab.distribution.disk import DiskPlan, make_disk
+from lab.commit import commit_of_checkout
+from lab.distribution.disk import BASE, VARIANT, DiskPlan, make_disk
 from lab.machine.config import MachineConfig
 from lab.machine.cut_plan import CutPlan
 from lab.machine.machine import Machine
-from lab.setup.debs import Debs, commit_of_checkout
+from lab.paths import ssh_key
+from lab.setup.debian_root import DebianRoot
+from lab.setup.debs import Debs
 from lab.setup.loader import Loader
 from lab.setup.ovmf import Ovmf
-from lab.setup.products import MACHINE, Group, Kernel, Packages, need_all
-from lab.setup.root import ensure_ssh_key
+from lab.setup.products import MACHINE, Group, Kernel, Packages, Root, need_all
 from lab.testbed.machines import firmware_fields
 
 pytestmark = pytest.mark.soak
@@ -61,12 +63,14 @@ until test -e /run/count; do sleep 0.1; done"""
 @pytest.fixture(scope="module")
 def disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     debs = Debs(commit_of_checkout())
-    made = need_all([debs, Packages((Group.ROOT, Group.UEFI))])
+    base = DebianRoot(VARIANT, (*BASE, "python3", "redis-server"))
+    # The laboratory's own root brings the key of its guests.
+    made = need_all([debs, base, Root(), Packages((Group.ROOT, Group.UEFI))])
     file = tmp_path_factory.mktemp("server") / "server.img"
     plan = DiskPlan(
+        made[base],
         made[debs],
-        ensure_ssh_key(),
-        packages=("python3", "redis-server"),
+        ssh_key().with_suffix(".pub").read_text(encoding="utf-8"),
         network=NETWORK,
         cmdline=QEMU_WORDS,
     )

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from lab.distribution import publish as publishing
+from lab import commit as commits
+from lab.commit import Commit, commit_of_checkout
 from lab.distribution.again import differing
 from lab.distribution.lintian import errors_of
 from lab.distribution.publish import INDEX, clean_commit, publish
 from lab.errors import RemError
 from lab.paths import repo_dir
 from lab.run import run
-from lab.setup import debs
-from lab.setup.debs import Commit, check_staged
+from lab.setup.debs import check_staged
 
 CONTROL = repo_dir() / "packages" / "debian" / "control"
 
@@ -37,7 +37,7 @@ def checkout(folder: Path) -> Path:
 
 @pytest.fixture
 def commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(debs, "repo_dir", lambda: tmp_path)
+    monkeypatch.setattr(commits, "repo_dir", lambda: tmp_path)
     return checkout(tmp_path)
 
 
@@ -55,9 +55,9 @@ def test_packages_are_made_of_a_commit_alone(commit: Path, name: str) -> None:
 
 
 def test_without_git_there_are_no_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(debs, "repo_dir", lambda: tmp_path)
+    monkeypatch.setattr(commits, "repo_dir", lambda: tmp_path)
     with pytest.raises(RemError, match="is no checkout of git"):
-        publishing.commit_of_checkout()
+        commit_of_checkout()
 
 
 def test_version_grows_with_the_time_of_the_commit() -> None:

@@ -29,6 +29,7 @@ HARMLESS = {
     "lab.setup.cache.products",
     "lab.setup.cargo.cargo_env",
     "lab.setup.cargo_tests.cargo_test_words",
+    "lab.setup.debs.check_staged",
     "lab.setup.inputs.Inputs",
     "lab.setup.host.debian",
     "lab.setup.kernel.kernel_key",
