@@ -75,6 +75,7 @@ class Debs(Part[Path]):
                     _write_debian(self.commit, kernel, source / "debian")
                     control = (source / "debian" / "control").read_text(encoding="utf-8")
                     check_staged(source / "root", control)
+                    _set_times(source, self.commit.time_s)
                 _build(self.commit, source)
                 for package in sorted(Path(folder).glob("*.deb")):
                     shutil.move(package, into / package.name)
@@ -215,6 +216,12 @@ def check_staged(root: Path, control: str) -> None:
             raise RemError(
                 f"packages/debian/control has no package {folder.name}, for which there are files"
             )
+
+
+def _set_times(folder: Path, time_s: int) -> None:
+    """dpkg keeps times that are before the commit's, as those of a kept product may be."""
+    for path in (folder, *folder.rglob("*")):
+        os.utime(path, (time_s, time_s), follow_symlinks=False)
 
 
 def _build(commit: Commit, source: Path) -> None:

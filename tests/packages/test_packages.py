@@ -10,6 +10,7 @@ of this release, in which apt runs under chroot.
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,14 @@ def test_lintian_finds_a_planted_error(tmp_path: Path, repository: Repository) -
     spoilt = tmp_path / package.name
     run.run(["dpkg-deb", "--root-owner-group", "-b", tmp_path / "files", spoilt])
     assert any("no-copyright-file" in line for line in errors_of(said_by_lintian([spoilt])))
+
+
+def test_all_files_have_the_time_of_the_commit(repository: Repository) -> None:
+    """Those of products that were made before it, too."""
+    time = datetime.fromtimestamp(repository.later.time_s, UTC)
+    for package in repository.later_debs.glob("*.deb"):
+        listed = run.run(["dpkg-deb", "-c", package], env={"TZ": "UTC"}).stdout.splitlines()
+        assert {" ".join(line.split()[3:5]) for line in listed} == {f"{time:%Y-%m-%d %H:%M}"}
 
 
 def test_another_commit_gives_other_bytes(repository: Repository) -> None:
