@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -10,7 +11,11 @@ from lab.errors import InfraError
 from lab.paths import repo_dir
 from lab.run import run
 
-BASE_VERSION = "0.1.0"
+
+def base_version() -> str:
+    """The version that Cargo.toml has for all crates."""
+    manifest = tomllib.loads((repo_dir() / "Cargo.toml").read_text(encoding="utf-8"))
+    return str(manifest["workspace"]["package"]["version"])
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class Commit:
     def version(self) -> str:
         """It grows with the time of the commit."""
         time = datetime.fromtimestamp(self.time_s, UTC)
-        return f"{BASE_VERSION}+git{time:%Y%m%d.%H%M%S}.{self.digest[:7]}"
+        return f"{base_version()}+git{time:%Y%m%d.%H%M%S}.{self.digest[:7]}"
 
 
 def commit_of_checkout() -> Commit:

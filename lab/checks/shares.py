@@ -25,7 +25,6 @@ from lab.setup.persist import PersistPrograms
 from lab.setup.pm import Pm, PmJudge
 from lab.setup.protocol import Protocol
 from lab.setup.psm_bench import PsmBench
-from lab.setup.remctl import Remctl
 from lab.setup.replay import RemReplay
 from lab.setup.root import Root
 from lab.setup.share_server import ShareServerFiles
@@ -102,7 +101,7 @@ OTHERS = (
         3,
         tests=("tests/uefi",),
         crates=("remctl",),
-        parts=(Ovmf(), SecureOvmf(), Loader(mutants=True), Remctl()),
+        parts=(Ovmf(), SecureOvmf(), Loader(mutants=True)),
     ),
     Share("fsync", 4, tests=("tests/fsync",), crates=("replay",), parts=(RemReplay(),)),
     Share("mixed", 3, tests=("tests/mixed",)),

@@ -9,7 +9,6 @@ is shared: it has what the same compiler made of the same text with the same opt
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,8 +47,6 @@ def made_again() -> Iterator[Path]:
         finally:
             os.umask(before)
         yield out
-        # A tree of the kernel is a hundred thousand files.
-        shutil.rmtree(cache / "build", ignore_errors=True)
 
 
 def differing(one: Path, other: Path) -> list[str]:

@@ -14,14 +14,15 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lab.distribution.system import APT, LIST, inside, offer
 from lab.guest_root.image import make_ext4
-from lab.paths import cache_dir
+from lab.machine.esp import make_esp
 from lab.progress import step
-from lab.run import find_tool, run, stream
+from lab.run import run
 
 MIB_BYTES = 1 << 20
 ALIGN_BYTES = MIB_BYTES
-ESP_BYTES = 256 * MIB_BYTES  # two files with a kernel each, while one replaces the other
+ESP_MIN_BYTES = 256 * MIB_BYTES  # two files with a kernel each, while one replaces the other
 ROOT_MIN_BYTES = 2 << 30
 # Types of partitions (UEFI 5.3.3, and the Discoverable Partitions Specification for x86-64).
 ESP_TYPE = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
@@ -31,7 +32,6 @@ ESP_PLACE = "boot/efi"
 VARIANT = "important"
 BASE = ("systemd-sysv", "dbus", "udev", "kmod", "openssh-server", "iproute2", "efibootmgr")
 OURS = ("linux-image-remanence", "remanence-loader", "remanence-tools")
-REPOSITORY = "srv/remanence"
 DHCP = """[Match]
 Type=ether
 
@@ -70,40 +70,25 @@ def make_disk(plan: DiskPlan, file: Path) -> None:
             _install(plan, tree)
         with step("disk: file systems"):
             _configure(plan, tree)
-            _make_esp(tree / ESP_PLACE, esp)
+            # Twice: firmware starts the default of a medium that it has no entry for.
+            image = tree / ESP_PLACE / "EFI/remanence/remanence.efi"
+            make_esp(esp, image, {image.name: image}, {}, ESP_MIN_BYTES)
             shutil.rmtree(tree / ESP_PLACE)
             (tree / ESP_PLACE).mkdir()
-            root_bytes = make_ext4(tree, root, ROOT_MIN_BYTES)
+            make_ext4(tree, root, ROOT_MIN_BYTES)
             disk = folder / "disk.img"
-            _partition(plan, disk, root_bytes)
+            _partition(plan, disk, esp.stat().st_size, root.stat().st_size)
             _copy_into(esp, disk, ALIGN_BYTES)
-            _copy_into(root, disk, ALIGN_BYTES + ESP_BYTES)
+            _copy_into(root, disk, ALIGN_BYTES + esp.stat().st_size)
         disk.replace(file)
 
 
 def _install(plan: DiskPlan, tree: Path) -> None:
     run(["cp", "-a", plan.base, tree], what="copying Debian")
-    shutil.copytree(plan.debs, tree / REPOSITORY)
-    own = tree / "etc/apt/sources.list.d/remanence.list"
-    own.write_text(f"deb [trusted=yes] file:/{REPOSITORY} ./\n", encoding="utf-8")
-    apt = ["apt-get", "-q", "-y", "-o", "APT::Install-Recommends=false"]
-    only_ours = ["-o", f"Dir::Etc::sourcelist=/etc/apt/sources.list.d/{own.name}"]
-    only_ours += ["-o", "Dir::Etc::sourceparts=/dev/null", "-o", "APT::Sandbox::User=root"]
-    for words in (["update"], ["install", *OURS]):
-        _inside(tree, "installing our packages", *apt, *only_ours, *words)
-
-
-def _inside(tree: Path, what: str, *words: str) -> None:
-    """Run a program of the disk's system."""
-    path = "/usr/sbin:/usr/bin:/sbin:/bin"
-    env = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8", "PATH": path}
-    chroot = find_tool("chroot")
-    assert chroot is not None  # of coreutils
-    stream([chroot, tree, *words], env=env, log=_log(), what=what)
-
-
-def _log() -> Path:
-    return cache_dir() / "logs" / "disk.log"
+    offer(tree, plan.debs)
+    only_ours = ("-o", f"Dir::Etc::sourcelist=/{LIST}", "-o", "Dir::Etc::sourceparts=/dev/null")
+    for words in (("update",), ("install", "-y", *OURS)):
+        inside(tree, *APT, *only_ours, *words, what="installing our packages")
 
 
 def _configure(plan: DiskPlan, tree: Path) -> None:
@@ -127,11 +112,8 @@ def _configure(plan: DiskPlan, tree: Path) -> None:
         key.unlink()
     _enable(tree, "systemd-networkd.service", "rem-host-keys.service")
     (tree / ESP_PLACE).mkdir(parents=True, exist_ok=True)
-    _inside(tree, "installing the loader", "remctl", "install", "--esp", f"/{ESP_PLACE}")
-    # What firmware starts from a medium that it has no entry for.
-    default = tree / ESP_PLACE / "EFI/BOOT/BOOTX64.EFI"
-    default.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(tree / ESP_PLACE / "EFI/remanence/remanence.efi", default)
+    words = ("remctl", "install", "--esp", f"/{ESP_PLACE}")
+    inside(tree, *words, what="installing the loader")
 
 
 HOST_KEYS = """[Unit]
@@ -150,26 +132,17 @@ WantedBy=multi-user.target
 
 def _enable(tree: Path, *units: str) -> None:
     (tree / "etc/systemd/system/rem-host-keys.service").write_text(HOST_KEYS, encoding="utf-8")
-    _inside(tree, "enabling units", "systemctl", "enable", *units)
+    inside(tree, "systemctl", "enable", *units, what="enabling units")
 
 
-def _make_esp(folder: Path, esp: Path) -> None:
-    """A FAT file system with all that is below *folder*."""
-    with esp.open("wb") as file:
-        file.truncate(ESP_BYTES)
-    run(["mformat", "-i", esp, "-F", "-N", "0", "::"], what="making the EFI system partition")
-    for path in sorted(folder.iterdir()):
-        run(["mcopy", "-i", esp, "-s", path, "::"], what="filling the EFI system partition")
-
-
-def _partition(plan: DiskPlan, disk: Path, root_bytes: int) -> None:
-    total = ALIGN_BYTES + ESP_BYTES + root_bytes + ALIGN_BYTES  # the second table is at the end
+def _partition(plan: DiskPlan, disk: Path, esp_bytes: int, root_bytes: int) -> None:
+    total = ALIGN_BYTES + esp_bytes + root_bytes + ALIGN_BYTES  # the second table is at the end
     with disk.open("wb") as file:
         file.truncate(total)
-    esp_start, root_start = ALIGN_BYTES // 512, (ALIGN_BYTES + ESP_BYTES) // 512
+    esp_start, root_start = ALIGN_BYTES // 512, (ALIGN_BYTES + esp_bytes) // 512
     lines = [
         "label: gpt",
-        f"start={esp_start}, size={ESP_BYTES // 512}, type={ESP_TYPE}, uuid={plan.esp_id}",
+        f"start={esp_start}, size={esp_bytes // 512}, type={ESP_TYPE}, uuid={plan.esp_id}",
         f"start={root_start}, size={root_bytes // 512}, type={ROOT_TYPE}, uuid={plan.root_id}",
     ]
     run(["sfdisk", "-q", disk], stdin="\n".join(lines) + "\n", what="partitioning the disk")

@@ -15,15 +15,8 @@ RAN = (0, 2)  # 2: there are errors
 
 def said_by_lintian(packages: Sequence[Path]) -> list[str]:
     """Lines of errors and warnings. That lintian itself fails is an error of its own."""
-    argv: list[str | Path] = [
-        "lintian",
-        "--allow-root",
-        "--no-cfg",
-        "--tag-display-limit",
-        "0",
-        *packages,
-    ]
-    done = run([*argv, "--fail-on", "error"], check=False)
+    options = ("--allow-root", "--no-cfg", "--tag-display-limit", "0", "--fail-on", "error")
+    done = run(["lintian", *options, *packages], check=False)
     if done.returncode not in RAN:
         why = (done.stderr or done.stdout).strip().splitlines()[-1:]
         raise InfraError(f"lintian failed: {' '.join(why)}")

@@ -29,7 +29,11 @@ def loader_efi(loader: Path) -> Path:
 
 
 def make_esp(
-    disk: Path, application: Path | None, files: dict[str, Path], texts: dict[str, str]
+    disk: Path,
+    application: Path | None,
+    files: dict[str, Path],
+    texts: dict[str, str],
+    least_bytes: int = 0,
 ) -> None:
     """Write the whole disk, with what firmware is to start, or without.
 
@@ -46,7 +50,7 @@ def make_esp(
         new = folder / "esp.img"
         new.touch(mode=0o600)
         used = sum(file.stat().st_size for file in copies.values()) + ROOM_BYTES
-        os.truncate(new, -(-used // STEP_BYTES) * STEP_BYTES)
+        os.truncate(new, -(-max(used, least_bytes) // STEP_BYTES) * STEP_BYTES)
         _mtools("mformat", new, "-F", "-N", "0", "::")
         _mtools("mmd", new, "::/EFI", "::/EFI/BOOT", FOLDER)
         for place, file in copies.items():

@@ -17,11 +17,12 @@ from lab.progress import step
 from lab.run import stream
 from lab.setup import sources
 from lab.setup.apt import AptProgress
-from lab.setup.host import debian, explain
+from lab.setup.host import debian, explain, is_root, need_disk, once_as_root
 from lab.setup.inputs import Inputs
 from lab.setup.need import Part, Site
 from lab.setup.packages import Group
-from lab.setup.root import may_make
+
+ROOT_MIB = 2500  # the unpacked root and the image, measured, with room
 
 
 @dataclass(frozen=True)
@@ -39,19 +40,49 @@ class DebianRoot(Part[Path]):
         inputs = Inputs("debian-root").add("suite", codename).add("variant", self.variant)
 
         def build(into: Path) -> None:
-            may_make()
-            listing = sources.write_release(codename, into)
-            argv = ["mmdebstrap", "--verbose", "--mode=root", f"--variant={self.variant}"]
-            argv += ["--include=" + ",".join(self.names)] if self.names else []
-            argv += [f"--aptopt={option}" for option in sources.apt_network_options()]
-            argv += [codename, str(into / "files"), str(listing)]
-            log = cache_dir() / "logs" / "debian-root.log"
-            with step("Debian: packages", unit="steps") as shown:
-                try:
-                    stream(argv, log=log, on_line=AptProgress(shown).read, what="mmdebstrap")
-                except InfraError as error:
-                    raise explain(error, "installing Debian") from error
-            listing.unlink()
+            debootstrap(codename, into, self.variant, self.names, what="server root")
 
         key = inputs.add("packages", repr(self.names)).key()
         return site.product("debian-root", key, build) / "files"
+
+
+def debootstrap(
+    codename: str,
+    into: Path,
+    variant: str,
+    names: tuple[str, ...],
+    *,
+    what: str,
+    left_out: tuple[str, ...] = (),
+) -> None:
+    """Install Debian with these packages into `files` below *into*.
+
+    *what*: its name in messages; *left_out*: patterns of files.
+    """
+    may_make(what)
+    listing = sources.write_release(codename, into)
+    argv = ["mmdebstrap", "--verbose", "--mode=root", f"--variant={variant}"]
+    argv += ["--include=" + ",".join(names)] if names else []
+    argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in left_out]
+    argv += [f"--aptopt={option}" for option in sources.apt_network_options()]
+    argv += [codename, str(into / "files"), str(listing)]
+    with step(f"{what}: packages", unit="steps") as shown:
+        try:
+            stream(argv, log=root_log(), on_line=AptProgress(shown).read, what="mmdebstrap")
+        except InfraError as error:
+            raise explain(error, f"making the {what}") from error
+    listing.unlink()
+
+
+def may_make(what: str) -> None:
+    """Raise if this process cannot make a root, or the disk has no room for one."""
+    if not is_root():
+        raise InfraError(
+            f"the {what} is made with root's rights (chroot, device nodes): {once_as_root()}"
+        )
+    need_disk(cache_dir(), ROOT_MIB, f"the {what}")
+
+
+def root_log() -> Path:
+    """The log of what makes roots."""
+    return cache_dir() / "logs" / "root.log"

@@ -20,13 +20,13 @@ from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
-from lab.commit import BASE_VERSION, Commit
+from lab.commit import Commit, base_version
 from lab.errors import RemError
 from lab.paths import cache_dir, repo_dir
 from lab.progress import step
 from lab.run import run, stream
 from lab.setup.inputs import Inputs
-from lab.setup.kernel import SERVER, Kernel
+from lab.setup.kernel import INSTALLED, SERVER, Kernel
 from lab.setup.kernel_headers import KernelHeaders
 from lab.setup.loader import Loader
 from lab.setup.need import Part, Site
@@ -36,9 +36,9 @@ from lab.setup.packages import Group
 from lab.setup.pm import Pm
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
-# Those of packages/debian whose names have no version of the kernel.
+# In the files of packages/debian.
 KERNEL_WORD, MAINTAINER_WORD = "@KERNEL@", "@MAINTAINER@"
-OF_KERNEL = "linux-image."
+OF_KERNEL = "linux-image."  # the beginning of their names where the package's has the version
 MAN_PAGES = {
     "remanence-tools": ("off2f.1", "pmadmin.8", "rem-replay.8", "remctl.8", "remanence.7"),
     "remanence-vm": ("rem-vm.8",),
@@ -121,8 +121,7 @@ def _stage(site: Site, root: Path) -> str:
     _put(pm / completions / "pmadmin", of_tools / completions)
     for name in ("vm", "keep"):
         package = root / f"remanence-{name}"
-        place = "usr/bin"
-        _put(tools / f"rem-{name}", package / place, 0o755)
+        _put(tools / f"rem-{name}", package / "usr/bin", 0o755)
         _put(repo / name / f"rem-{name}.service", package / "lib/systemd/system")
     for package_name, pages in MAN_PAGES.items():
         for page in pages:
@@ -132,10 +131,8 @@ def _stage(site: Site, root: Path) -> str:
     shutil.copytree(pm / "usr/include/libpm", development / "usr/include/libpm")
     (development / LIBRARIES).mkdir(parents=True)
     (development / LIBRARIES / "libpm.so").symlink_to(library.name)
-    _put_text(
-        (pm / "usr/lib/pkgconfig/libpm.pc").read_text(encoding="utf-8"),
-        development / LIBRARIES / "pkgconfig/libpm.pc",
-    )
+    words = (pm / "usr/lib/pkgconfig/libpm.pc").read_text(encoding="utf-8")
+    _put_pkg_config(words, development, "libpm.pc")
     _stage_heap(tools, root / "libnvheap-dev")
     return version
 
@@ -147,7 +144,7 @@ def _stage_kernel(site: Site, root: Path) -> str:
     modules = image / "lib/modules" / version
     for name, place in (("bzImage", "vmlinuz"), ("System.map", "System.map"), ("config", "config")):
         _put(folder / name, boot, name=f"{place}-{version}")
-    for name in ("modules.builtin", "modules.builtin.modinfo"):
+    for name in INSTALLED:
         _put(folder / name, modules)
     found = [*site[Pm(variant=SERVER)].modules, site[Off2fModule(variant=SERVER)].module]
     for module in found:
@@ -169,9 +166,8 @@ def _stage_heap(tools: Path, package: Path) -> None:
     _put(tools / "libnvheap.a", package / LIBRARIES)
     _put(repo / "heap/c/include/nvheap.h", package / "usr/include")
     text = (repo / "heap/c/nvheap.pc.in").read_text(encoding="utf-8")
-    text = text.replace("@prefix@", "/usr").replace("@version@", BASE_VERSION)
-    text = text.replace("libdir=${prefix}/lib\n", f"libdir=/{LIBRARIES}\n")
-    _put_text(text, package / LIBRARIES / "pkgconfig/nvheap.pc")
+    text = text.replace("@prefix@", "/usr").replace("@version@", base_version())
+    _put_pkg_config(text, package, "nvheap.pc")
     for page in sorted((repo / "heap/man").iterdir()):
         if page.suffix in (".3", ".7"):
             _put(page, package / f"usr/share/man/man{page.suffix[1]}")
@@ -183,6 +179,12 @@ def _put(source: Path, folder: Path, mode: int = 0o644, name: str = "") -> Path:
     shutil.copyfile(source, target)
     target.chmod(mode)
     return target
+
+
+def _put_pkg_config(text: str, package: Path, name: str) -> None:
+    """What a program that uses the library is built with, where Debian has libraries."""
+    text = text.replace("libdir=${prefix}/lib\n", f"libdir=/{LIBRARIES}\n")
+    _put_text(text, package / LIBRARIES / "pkgconfig" / name)
 
 
 def _put_text(text: str, target: Path) -> None:

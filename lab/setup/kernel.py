@@ -262,7 +262,7 @@ def build(source_version: str, recipe: Recipe, into: Path) -> None:
         _compile(tree, recipe)
     except InfraError as error:
         raise explain(error, "building the kernel") from error
-    for result, name in (*RESULTS.items(), *zip(recipe.more, recipe.more, strict=True)):
+    for result, name in (RESULTS | {name: name for name in recipe.more}).items():
         shutil.copy(tree / result, into / name)
 
 

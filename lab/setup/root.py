@@ -24,19 +24,19 @@ from lab.guest_root.oci_root import oci_key, root_from_oci
 from lab.guest_root.personalise import personalise
 from lab.guest_root.spec import RootSpec
 from lab.oci.service import Service
-from lab.paths import cache_dir, repo_dir, ssh_key
-from lab.progress import Step, step
+from lab.paths import repo_dir, ssh_key
+from lab.progress import step
 from lab.run import run, stream
 from lab.setup import cache, sources
-from lab.setup.apt import AptProgress
-from lab.setup.host import debian, explain, is_root, need_disk, once_as_root
+from lab.setup.debian_root import debootstrap, may_make, root_log
+from lab.setup.host import debian, explain
 from lab.setup.inputs import Inputs
 from lab.setup.need import Part, Site
 from lab.setup.packages import BUSYBOX, Group
 from lab.setup.root_extras import NOTHING, Extras, extra_parts, extras_of
 
 IMAGE_BYTES = 3 << 30  # sparse: Debian's 0.6 GiB, and room for what the loads write
-ROOT_MIB = 2500  # the unpacked root and the image, measured, with room
+ROOT = "guest root"  # in messages
 FORMAT = "3"  # raised when the packing changes
 
 # Packages of the guest, with their purpose.
@@ -72,9 +72,8 @@ class RootBase(Part[Path]):
         codename = debian().codename
 
         def build(into: Path) -> None:
-            may_make()
-            with step("guest root: packages", unit="steps") as shown:
-                _debootstrap(codename, into, shown)
+            names = tuple(GUEST_PACKAGES)
+            debootstrap(codename, into, "minbase", names, what=ROOT, left_out=LEFT_OUT)
 
         return site.product("root-base", base_key(codename), build) / "files"
 
@@ -94,7 +93,7 @@ class RootPackages(Part[Path]):
 
         def build(into: Path) -> None:
             base = site[RootBase()]
-            may_make()
+            may_make(ROOT)
             with step(f"guest root: {', '.join(self.names)}"):
                 self._install(base, codename, into)
 
@@ -106,7 +105,7 @@ class RootPackages(Part[Path]):
         options, tree = sources.apt_network_options(), into / "files"
         try:
             packages.install(
-                base, tree, self.names, codename, listing, apt_options=options, log=_log()
+                base, tree, self.names, codename, listing, apt_options=options, log=root_log()
             )
         except InfraError as error:
             raise explain(error, "installing packages into the guest root") from error
@@ -136,7 +135,7 @@ class Root(Part[Path]):
 
         def build(into: Path) -> None:
             base = site[RootBase()]
-            may_make()
+            may_make(ROOT)
             tree = into / "files"
             tree.mkdir(mode=0o700)  # other users must not reach a root's set-user-ID programs
             service = self._fill(site, base, tree)
@@ -194,29 +193,6 @@ def base_key(codename: str) -> str:
     return inputs.add("packages", repr(sorted(GUEST_PACKAGES))).add("no", repr(LEFT_OUT)).key()
 
 
-def may_make() -> None:
-    """Raise if this process cannot make a root, or the disk has no room for one."""
-    if not is_root():
-        raise InfraError(
-            f"the guest root is made with root's rights (chroot, device nodes): {once_as_root()}"
-        )
-    need_disk(cache_dir(), ROOT_MIB, "the guest root")
-
-
-def _debootstrap(codename: str, into: Path, shown: Step) -> None:
-    listing = sources.write_release(codename, into)
-    argv = ["mmdebstrap", "--verbose", "--mode=root", "--variant=minbase"]
-    argv += ["--include=" + ",".join(GUEST_PACKAGES)]
-    argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
-    argv += [f"--aptopt={option}" for option in sources.apt_network_options()]
-    argv += [codename, str(into / "files"), str(listing)]
-    try:
-        stream(argv, log=_log(), on_line=AptProgress(shown).read, what="mmdebstrap")
-    except InfraError as error:
-        raise explain(error, "making the guest root") from error
-    listing.unlink()
-
-
 def _make_image(
     base: Path,
     tree: Path,
@@ -227,7 +203,7 @@ def _make_image(
 ) -> None:
     built, work = into / "programs", into / "work"
     argv = ["make", "-C", "guest/programs", f"OUT={built}"]
-    stream(argv, cwd=repo_dir(), log=_log(), what="compiling guest/programs")
+    stream(argv, cwd=repo_dir(), log=root_log(), what="compiling guest/programs")
     work.mkdir()
     added = [
         *additions.programs(repo_dir() / "guest", built, BUSYBOX),
@@ -246,7 +222,3 @@ def _without_mirrors(tree: Path) -> None:
     for path in (tree / "etc" / "apt").rglob("*.sources"):
         path.unlink()
     (tree / "etc" / "apt" / "sources.list").unlink(missing_ok=True)
-
-
-def _log() -> Path:
-    return cache_dir() / "logs" / "root.log"

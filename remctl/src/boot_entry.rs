@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The boot entry of firmware, by efibootmgr(8).
 
-use std::fs;
 use std::path::PathBuf;
 
 use crate::esp::{LOADER, Place};
 use crate::fault::Fault;
+use crate::firmware::variables;
 use crate::system::{System, run};
 
 const LABEL: &str = "Remanence";
-const VARIABLES: &str = "sys/firmware/efi/efivars";
 
 /// Entries of this machine's firmware.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,8 +54,7 @@ impl Entries {
     /// # Errors
     /// One line, if there are and efibootmgr is not there.
     pub fn open(system: &System) -> Result<Option<Self>, Fault> {
-        let mut variables = fs::read_dir(system.path(VARIABLES)).into_iter().flatten();
-        if variables.next().is_none() {
+        if variables(system).is_none() {
             return Ok(None);
         }
         let program = system.program("efibootmgr", "efibootmgr")?;

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -40,9 +41,16 @@ impl Firmware {
     }
 }
 
-fn secure_boot(system: &System) -> Option<bool> {
+/// The folder of firmware's variables, if there are any.
+#[must_use]
+pub fn variables(system: &System) -> Option<PathBuf> {
     let folder = system.path(VARIABLES);
     fs::read_dir(&folder).ok()?.next()?.ok()?;
+    Some(folder)
+}
+
+fn secure_boot(system: &System) -> Option<bool> {
+    let folder = variables(system)?;
     match fs::read(folder.join(SECURE_BOOT)) {
         // Four bytes of attributes, then its value.
         Ok(bytes) => bytes.get(4).map(|&value| value != 0),

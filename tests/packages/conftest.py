@@ -12,14 +12,10 @@ import pytest
 
 from lab import run
 from lab.commit import Commit, commit_of_checkout
-from lab.distribution.publish import publish
+from lab.distribution.system import APT, inside, offer
 from lab.setup.debian_root import DebianRoot
 from lab.setup.debs import Debs
 from lab.setup.products import need, need_all
-
-REPOSITORY = "srv/remanence"
-# Without a user of its own for downloads, which cannot read what only root may.
-APT = ("-q", "-o", "APT::Sandbox::User=root", "-o", "APT::Install-Recommends=false")
 
 
 @dataclass(frozen=True)
@@ -38,16 +34,15 @@ class System:
 
     root: Path
 
-    def call(self, *words: str, check: bool = True) -> run.Done:
-        env = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8", "PATH": SBIN_PATH}
-        return run.run(["chroot", self.root, *words], env=env, check=check)
+    def call(self, *words: str) -> run.Done:
+        return inside(self.root, *words)
 
     def apt(self, *words: str) -> run.Done:
-        return self.call("apt-get", *APT, *words)
+        return self.call(*APT, *words)
 
     def offer(self, debs: Path) -> None:
         """Make these the packages of the repository, and read its index."""
-        publish(debs, self.root / REPOSITORY)
+        offer(self.root, debs)
         self.apt("update")
 
     def files(self) -> set[str]:
@@ -55,9 +50,6 @@ class System:
         found = run.run(["find", self.root, "-xdev", "-printf", "%P\\n"]).stdout.splitlines()
         own = ("var/lib/dpkg", "var/lib/apt", "var/cache", "var/log", "run", "srv", "tmp", "dev")
         return {name for name in found if not name.startswith(own)}
-
-
-SBIN_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @pytest.fixture(scope="session")
@@ -73,9 +65,6 @@ def system(tmp_path: Path, repository: Repository) -> Iterator[System]:
     root = tmp_path / "root"
     run.run(["cp", "-a", need(DebianRoot("apt")), root], what="a system that has apt")
     here = System(root)
-    (root / REPOSITORY).mkdir(parents=True)
-    source = f"deb [trusted=yes] file:/{REPOSITORY} ./\n"
-    (root / "etc/apt/sources.list.d/remanence.list").write_text(source, encoding="utf-8")
     shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
     run.run(["mount", "-t", "proc", "proc", root / "proc"])
     try:

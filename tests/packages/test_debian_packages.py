@@ -28,6 +28,8 @@ ALL = (
     *("remanence-vm", "remanence-keep", "libpm1", "libpm-dev", "libnvheap-dev"),
 )
 PROGRAMS = ("off2f", "pmadmin", "rem-keep", "rem-replay", "rem-vm", "remctl")
+# Debian keeps groups of packages that are gone, as their files may stay.
+LEFT_BY_ADDUSER = {"etc/group-", "etc/gshadow-"}
 HOOK = """#!/bin/sh
 echo "$(basename "$(dirname "$0")") $*" >>/tmp/hooks
 """
@@ -75,10 +77,6 @@ def test_apt_installs_upgrades_and_removes_all(system: System, repository: Repos
     assert versions(system) == {}
     system.apt("autoremove", "-y", "--purge")
     assert system.files() - before - LEFT_BY_ADDUSER == set()
-
-
-# Debian keeps groups of packages that are gone, as their files may stay.
-LEFT_BY_ADDUSER = {"etc/group-", "etc/gshadow-"}
 
 
 def test_lintian_finds_no_error(repository: Repository) -> None:
