@@ -180,14 +180,17 @@ static u32 judge_image(const u8 *block, u64 region_phys, u64 region_bytes,
 		       const struct desc *found, struct decision *decision)
 {
 	const struct rem_body *body = &decision->body;
-	const u8 *table = block + REM_BODY_OFFSET +
-			  decision->slot * REM_BODY_STRIDE_BYTES +
-			  body->desc_offset;
+	const u8 *table;
 	u32 reason;
 
-	decision->wrong = "the machine description is outside of the body";
-	if (desc_placed(body))
-		decision->wrong = rem_body_wrong(body, (const void *)table);
+	if (!desc_placed(body)) {
+		decision->wrong =
+			"the machine description is outside of the body";
+		return REM_COLD_BODY_FIELD;
+	}
+	table = block + REM_BODY_OFFSET +
+		decision->slot * REM_BODY_STRIDE_BYTES + body->desc_offset;
+	decision->wrong = rem_body_wrong(body, (const void *)table);
 	if (decision->wrong)
 		return REM_COLD_BODY_FIELD;
 	/* What is left out could differ. */
