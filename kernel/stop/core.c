@@ -253,6 +253,8 @@ static int rem_thread(void *data)
 		if (err)
 			pr_err("remanence: Stop refused: %pe\n",
 			       ERR_PTR(err));
+		else
+			rem_record_report();
 	}
 	return 0;
 }

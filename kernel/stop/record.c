@@ -356,3 +356,19 @@ unsigned int rem_record_entries(void)
 {
 	return READ_ONCE(rem_desc()->count);
 }
+
+/**
+ * rem_record_report - after Go: one line in the log
+ *
+ * Context: process, armed again: the next sequence is chosen, and the body of the
+ * last one is as its Stop left it.
+ */
+void rem_record_report(void)
+{
+	const struct rem_body *body = rem_body((rem.sequence - 1) & 1);
+	u64 took = body->tsc - body->stop_begin_tsc;
+
+	pr_info("remanence: resume %u: Stop took %llu us, %llu s ago\n",
+		rem.resumes, div_u64(took * USEC_PER_MSEC, max(tsc_khz, 1u)),
+		div_u64(ktime_get_real_ns() - body->realtime_ns, NSEC_PER_SEC));
+}

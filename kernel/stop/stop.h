@@ -44,6 +44,7 @@ bool rem_record_described(void);
 int rem_record_prepare(void);
 int rem_record_commit(void);
 void rem_record_account(void);
+void rem_record_report(void);
 unsigned int rem_record_entries(void);
 bool rem_record_nvram(u64 start, u64 bytes);
 const struct rem_boot_note *rem_record_note(void);
