@@ -17,6 +17,7 @@ import json
 import sys
 from typing import Any
 
+from lab.clients.pages import Pages
 from lab.clients.peer import Peers
 from lab.clients.registers import Registers
 from lab.clients.replicas import Replicas
@@ -25,6 +26,7 @@ from lab.clients.writers import Writers
 OPERATIONS = {
     Writers: ("status", "hold", "verify", "resume"),
     Peers: ("status",),
+    Pages: ("status",),
     Replicas: ("status", "members", "digests", "fill", "verify"),
     Registers: ("status", "members", "counters", "move_leader", "fill", "end"),
 }
@@ -32,7 +34,7 @@ OF_NODES: dict[str, type[Replicas] | type[Registers]] = {
     "replicas": Replicas,
     "registers": Registers,
 }
-Load = Writers | Peers | Replicas | Registers
+Load = Writers | Peers | Pages | Replicas | Registers
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
@@ -48,6 +50,9 @@ def parse(argv: list[str]) -> argparse.Namespace:
     peer.add_argument("--host", required=True)
     peer.add_argument("--frame-port", type=int, default=0)
     peer.add_argument("--ack-port", type=int, default=0)
+    pages = kinds.add_parser("pages")
+    pages.add_argument("--host", required=True)
+    pages.add_argument("--path", default="/")
     for kind in OF_NODES:
         kinds.add_parser(kind).add_argument("--nodes", type=lambda text: text.split(","))
     return parser.parse_args(argv)
@@ -56,6 +61,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
 def make_load(options: argparse.Namespace) -> Load:
     if options.kind in OF_NODES:
         return OF_NODES[options.kind](options.nodes)
+    if options.kind == "pages":
+        return Pages(options.host, options.path)
     if options.kind == "peer":
         return Peers(options.host, options.frame_port, options.ack_port)
     return Writers(options.protocol, options.host, options.port, options.clients, options.depth)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lab.demo.story import Plan
 
 CLIENTS_MAX = 64
-KINDS = ("stop-go", "pm", "off2f", "vm", "keep", "cluster")
+KINDS = ("stop-go", "pm", "off2f", "vm", "keep", "cluster", "server")
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class DemoWords:
         str,
         typer.Argument(
             help="stop-go; pm: persistent memory; off2f: text in NVRAM; vm: guests of a host; "
-            "keep: single programs; cluster: replicated services."
+            "keep: single programs; cluster: replicated services; server: a Debian that was "
+            "installed."
         ),
     ] = "stop-go"
     name: Annotated[str, typer.Option(help="The machine to make.", metavar="NAME")] = "demo"
@@ -142,7 +143,7 @@ def _stop_go(plan: DemoPlan, print_line: Callable[[str], None], as_json: bool) -
 
 
 def _in_one_machine(words: DemoWords, print_line: Callable[[str], None]) -> bool:
-    from lab.demo import cluster, keep, off2f, pm, vm
+    from lab.demo import cluster, keep, off2f, pm, server, vm
 
     plays = {
         "pm": pm.play,
@@ -150,6 +151,7 @@ def _in_one_machine(words: DemoWords, print_line: Callable[[str], None]) -> bool
         "vm": vm.play,
         "keep": keep.play,
         "cluster": cluster.play,
+        "server": server.play,
     }
     result = plays[words.what](words.name, print_line)
     if words.as_json:
@@ -172,7 +174,9 @@ def demo_command(words: DemoWords) -> int:
     reset and a power cut. `rem demo vm`: an unmodified guest goes on after its host lost its
     power (`rem-vm`). `rem demo cluster`: three such guests run redis with sentinels, and etcd;
     members return after cuts of one, of the leader and of all, and none answers before it has
-    heard from the others. Only --name and --json apply to these.
+    heard from the others. `rem demo server`: a Debian with systemd that boots from its disk by
+    UEFI, with PostgreSQL on an encrypted disk, a container and nginx. Only --name and --json apply
+    to these.
     """
     if words.what not in KINDS:
         raise UsageError(f"rem demo {words.what}: choose {', '.join(KINDS)}")

@@ -2,8 +2,9 @@
 """A disk that boots: Debian with systemd and our packages, as a file for a USB stick or for QEMU.
 
 It has a GUID partition table with two partitions: the EFI system partition, on which loader, kernel
-and command line are one file, as the default of a removable medium, and the root. The kernel finds
-the root by its partition's GUID, so that the disk boots at any place.
+and command line are one file, as the default of a removable medium, and the root; and a third one
+for data, which is empty, if the plan has one. The kernel finds the root by its partition's GUID, so
+that the disk boots at any place.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ ROOT_MIN_BYTES = 2 << 30
 # Types of partitions (UEFI 5.3.3, and the Discoverable Partitions Specification for x86-64).
 ESP_TYPE = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
 ROOT_TYPE = "4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709"
+DATA_TYPE = "0FC63DAF-8483-4772-8E79-3D69D8477DE4"
+DATA_LABEL = "data"
 ESP_PLACE = "boot/efi"
 # Of Debian, what our disks have; the variant of mmdebstrap.
 VARIANT = "important"
@@ -48,7 +51,7 @@ class DiskPlan:
     """What the disk is to have.
 
     *base*: the tree of BASE and more; *network*: a file of systemd-networkd; *cmdline*: words of
-    the kernel besides its root.
+    the kernel besides its root; *data_bytes*: of the third partition, whole MiB.
     """
 
     base: Path
@@ -57,6 +60,7 @@ class DiskPlan:
     network: str = DHCP
     cmdline: str = "memtype=nvram"
     hostname: str = "remanence"
+    data_bytes: int = 0
     root_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     esp_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
@@ -136,7 +140,8 @@ def _enable(tree: Path, *units: str) -> None:
 
 
 def _partition(plan: DiskPlan, disk: Path, esp_bytes: int, root_bytes: int) -> None:
-    total = ALIGN_BYTES + esp_bytes + root_bytes + ALIGN_BYTES  # the second table is at the end
+    total = ALIGN_BYTES + esp_bytes + root_bytes + plan.data_bytes
+    total += ALIGN_BYTES  # the second table is at the end
     with disk.open("wb") as file:
         file.truncate(total)
     esp_start, root_start = ALIGN_BYTES // 512, (ALIGN_BYTES + esp_bytes) // 512
@@ -145,6 +150,10 @@ def _partition(plan: DiskPlan, disk: Path, esp_bytes: int, root_bytes: int) -> N
         f"start={esp_start}, size={esp_bytes // 512}, type={ESP_TYPE}, uuid={plan.esp_id}",
         f"start={root_start}, size={root_bytes // 512}, type={ROOT_TYPE}, uuid={plan.root_id}",
     ]
+    if plan.data_bytes:
+        data_start = root_start + root_bytes // 512
+        size = f"size={plan.data_bytes // 512}"
+        lines.append(f'start={data_start}, {size}, type={DATA_TYPE}, name="{DATA_LABEL}"')
     run(["sfdisk", "-q", disk], stdin="\n".join(lines) + "\n", what="partitioning the disk")
 
 

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from lab import run
-from lab.addresses import GUEST_ADDRESS, HOST_ADDRESS, NETWORK
+from lab.addresses import GUEST_ADDRESS, GUEST_ADDRESS6, HOST_ADDRESS, HOST_ADDRESS6, NETWORK
 from lab.errors import InfraError, RemError, UsageError
 from lab.machine.config import Forward, MachineConfig
 from lab.machine.files import MachineFiles
@@ -110,6 +110,12 @@ class TapNetwork(Network):
         run.run([*inside, "link", "set", TAP, "up"])
         self._wait_for(GUEST_ADDRESS, MAC, TAP)
         self._keep_trying()
+
+    def add_ipv6(self) -> None:
+        """The host has an address of IPv6, too, and waits for the guest's as for the other."""
+        words = ["addr", "replace", f"{HOST_ADDRESS6}/64", "dev", TAP, "nodad"]
+        run.run(["ip", "-netns", self.namespace, *words])
+        self._wait_for(GUEST_ADDRESS6, MAC, TAP)
 
     def _wait_for(self, address: str, mac: str, link: str) -> None:
         """A guest without power answers no ARP; its peers must not give up for that."""
