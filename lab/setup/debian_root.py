@@ -3,7 +3,7 @@
 
 product   CACHE/debian-root/KEY   files: the tree
 
-It is this machine's release, from this machine's sources. Copy it.
+It is this machine's release, or another one, from this machine's sources. Copy it.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ ROOT_MIB = 2500  # the unpacked root and the image, measured, with room
 
 @dataclass(frozen=True)
 class DebianRoot(Part[Path]):
-    """The tree: a *variant* of mmdebstrap, with these packages besides."""
+    """The tree: a *variant* of mmdebstrap, with these packages besides; *suite*: a codename."""
 
     variant: str
     names: tuple[str, ...] = ()
+    suite: str = ""
 
     groups = (Group.ROOT,)
     lane = "root"
 
     def make(self, site: Site) -> Path:
-        codename = debian().codename
+        codename = self.suite or debian().codename
         inputs = Inputs("debian-root").add("suite", codename).add("variant", self.variant)
 
         def build(into: Path) -> None:
-            debootstrap(codename, into, self.variant, self.names, what="server root")
+            debootstrap(codename, into, self.variant, self.names, what=f"Debian {codename}")
 
         key = inputs.add("packages", repr(self.names)).key()
         return site.product("debian-root", key, build) / "files"
@@ -60,7 +61,7 @@ def debootstrap(
     *what*: its name in messages; *left_out*: patterns of files.
     """
     may_make(what)
-    listing = sources.write_release(codename, into)
+    listing = sources.write_release(codename, into, debian().codename)
     argv = ["mmdebstrap", "--verbose", "--mode=root", f"--variant={variant}"]
     argv += ["--include=" + ",".join(names)] if names else []
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in left_out]

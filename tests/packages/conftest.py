@@ -15,7 +15,12 @@ from lab.commit import Commit, commit_of_checkout
 from lab.distribution.system import APT, inside, offer
 from lab.setup.debian_root import DebianRoot
 from lab.setup.debs import Debs
+from lab.setup.host import debian
 from lab.setup.products import need, need_all
+
+RELEASES = ("bookworm", "trixie")  # Debian 12 and 13
+# A program for one release runs on later ones: their C library has all that it asks.
+LATER = RELEASES[RELEASES.index(debian().codename) :]
 
 
 @dataclass(frozen=True)
@@ -60,10 +65,13 @@ def repository() -> Repository:
     return Repository(now, made[Debs(now)], later, made[Debs(later)])
 
 
-@pytest.fixture
-def system(tmp_path: Path, repository: Repository) -> Iterator[System]:
+@pytest.fixture(params=LATER)
+def system(
+    request: pytest.FixtureRequest, tmp_path: Path, repository: Repository
+) -> Iterator[System]:
     root = tmp_path / "root"
-    run.run(["cp", "-a", need(DebianRoot("apt")), root], what="a system that has apt")
+    base = need(DebianRoot("apt", suite=request.param))
+    run.run(["cp", "-a", base, root], what="a system that has apt")
     here = System(root)
     shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
     run.run(["mount", "-t", "proc", "proc", root / "proc"])

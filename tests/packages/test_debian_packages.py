@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Packages install, upgrade and go by apt alone, and are what Debian asks of packages.
 
-Goal: on a system that mmdebstrap has made, apt installs all packages from a folder that `rem
-package` wrote; every program starts; hooks of kernels are called; an upgrade has the later version;
-after a purge no file is left. lintian has no errors, and finds one that is planted. Method: a root
-of this release, in which apt runs under chroot.
+Goal: on Debian 12 and on 13, as mmdebstrap makes them, apt installs all packages from a folder that
+`rem package` wrote; every program starts; hooks of kernels are called; an upgrade has the later
+version; after a purge no file is left. lintian has no errors, and finds one that is planted.
+Method: a root of the release, in which apt runs under chroot; the packages are made once, here.
 """
 
 from __future__ import annotations
