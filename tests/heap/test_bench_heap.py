@@ -33,6 +33,17 @@ def test_missed_requirement_is_reported() -> None:
     assert "swap_vs_pmdk is 1.90" in missed[0]
 
 
+def test_accepted_miss_is_named_and_has_a_bound_of_its_own() -> None:
+    good = {**heap.REQUIRED_AT_LEAST, **heap.REQUIRED_AT_MOST}
+    assert heap.accepted(good) == {}
+    missed = good | {"insert_vs_floor": 3.3}
+    assert heap.required(missed) == []
+    assert "not 1.3: its bucket" in heap.accepted(missed)["insert_vs_floor"]
+    worse = good | {"insert_vs_floor": 4.6}
+    assert heap.accepted(worse) == {}
+    assert len(heap.required(worse)) == 1
+
+
 def test_figure_that_was_not_measured_misses_its_requirement() -> None:
     good = {**heap.REQUIRED_AT_LEAST, **heap.REQUIRED_AT_MOST}
     del good["fof_vs_glibc"]
@@ -63,7 +74,7 @@ def test_each_documented_requirement_is_judged() -> None:
 @pytest.mark.full
 def test_short_run_passes_the_crash_tests_and_calls_no_msync() -> None:
     """The figures are not checked: the machine that runs tests may be busy."""
-    result, _ = heap.ops(need(HeapWithPeer()), rounds=20, objects=100_000)
+    result, _, _ = heap.ops(need(HeapWithPeer()), rounds=20, objects=100_000)
     assert result.figures["msync_calls"].value == 0
     states = result.figures["crash_states"].value
     assert isinstance(states, float)
