@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.campaign import boots, chain, figures, mutants, runner, shrink, workload
+from lab.campaign import boots, chain, figures, mutants, persist, runner, shrink, workload
 from lab.campaign import engine as program
 from lab.campaign.page import page
 from lab.campaign.record import PROFILE, Recorded, free_enough, record
@@ -50,6 +50,7 @@ class Plan:
     profile: str = PROFILE
     claimed: bool = False
     mixed: bool = False
+    persist: bool = False  # fsync ends in memory
     soak: bool = False  # a chain of cycles instead of one
 
     @property
@@ -59,6 +60,7 @@ class Plan:
         words += [self.profile] if self.profile != PROFILE else []
         words += ["claimed"] if self.claimed else []
         words += ["mixed"] if self.mixed else []
+        words += ["persist"] if self.persist else []
         return "-".join(words)
 
 
@@ -78,10 +80,9 @@ def run(plan: Plan) -> Result:
         booted = _soak(plan, engine, folder / "soak", store) if plan.soak else []
         if recordings:
             booted = _check(plan, engine, recordings, store)
-        found = mutants.run_model(engine, plan.seed)
-        names = chosen_mutants(plan)
-        found += mutants.run_machine(engine, folder, names, plan.seed, plan.profile)
-        result = count(store, found, booted)
+        result = count(store, _planted(plan, engine, folder), booted)
+        if plan.persist:
+            result.add("lost_fsynced", persist.lost(booted), "images", "counted")
         if not plan.model and not plan.recordings:  # these need not have every place
             count_mix(store, result)
         broken = small(engine, store)
@@ -91,6 +92,15 @@ def run(plan: Plan) -> Result:
         return result
     finally:
         store.close()
+
+
+def _planted(plan: Plan, engine: Path, folder: Path) -> list[mutants.Found]:
+    """What is found of planted bugs, after a run without any."""
+    names = chosen_mutants(plan)
+    if plan.persist:
+        return persist.run_mutants(engine, folder, names, plan.seed)
+    found = mutants.run_model(engine, plan.seed)
+    return found + mutants.run_machine(engine, folder, names, plan.seed, plan.profile)
 
 
 def _check(
@@ -132,7 +142,7 @@ def _soak(plan: Plan, engine: Path, folder: Path, store: Store) -> list[boots.Bo
 
 def _recorded(plan: Plan, directory: Path) -> Path:
     """Record a run of a machine; a complete recording is used again."""
-    load = plan.load or workload.standard()
+    load = plan.load or (persist.load() if plan.persist else workload.standard())
     if (directory / COMPLETE).exists():
         if (other := Workload.read(directory)) != load:
             raise UsageError(
@@ -151,6 +161,7 @@ def _recorded(plan: Plan, directory: Path) -> Path:
             profile=plan.profile,
             claimed=plan.claimed,
             mixed=plan.mixed,
+            persist=plan.persist,
         )
     )
     (directory / COMPLETE).touch()
@@ -159,7 +170,7 @@ def _recorded(plan: Plan, directory: Path) -> Path:
 
 def chosen_mutants(plan: Plan) -> list[str]:
     """The planted bugs of kernel and loader that the plan names."""
-    names = mutants.machine_mutants()
+    names = list(persist.NAMES) if plan.persist else mutants.machine_mutants()
     if plan.mutants in {"all", "none"}:
         return names if plan.mutants == "all" else []
     if plan.mutants == "five":

@@ -34,6 +34,7 @@ from lab.machine.supply import CutRecord
 from lab.messages import info
 from lab.record.block import decode, read_block
 from lab.setup.products import Kernel, Loader, Plugin, Root, need
+from lab.testbed.fsync_guest import HOLD_UP, LATE, REGISTRY
 from lab.testbed.planted import plant
 from lab.verdict import BrokenError
 
@@ -68,6 +69,7 @@ class Recorded:
     profile: str = PROFILE
     claimed: bool = False  # the disk's cache is described as protected, and is not
     mixed: bool = False  # DRAM caches NVRAM
+    persist: bool = False  # fsync ends in memory
     cpus: int = 2
     mutant: str | None = None
     late_mutant: bool = False  # planted only before the Stop that is recorded
@@ -95,6 +97,7 @@ def machine_config(recorded: Recorded) -> MachineConfig:
     at_boot = recorded.mutant is not None and not recorded.late_mutant
     words = "nokaslr" + (f" remanence.mutant={recorded.mutant}" if at_boot else "")
     words += f" remanence.dram_scan_ms={MIXED_SCAN_MS}" if recorded.mixed else ""
+    words += f" {REGISTRY} {HOLD_UP} {LATE}" if recorded.persist else ""
     return MachineConfig(
         name=recorded.name,
         kernel=recorded.kernel or need(wanted).bz_image,

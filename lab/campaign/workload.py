@@ -18,7 +18,7 @@ import json
 import re
 import shlex
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from lab.errors import HangError, InfraError, RemError, UsageError
@@ -43,10 +43,13 @@ POLL_S = 0.1
 
 @dataclass(frozen=True)
 class Workload:
-    """Two commands; the first word of each is a file on the host."""
+    """Two commands; the first word of each is a file on the host. *tools*: programs on the host
+    that they need in the guest.
+    """
 
     workload: tuple[str, ...]
     check: tuple[str, ...]
+    tools: tuple[str, ...] = ()
 
     @staticmethod
     def of(workload: str, check: str) -> Workload:
@@ -55,14 +58,14 @@ class Workload:
 
     def write(self, recording: Path) -> None:
         """Beside a recording, so that images of it can be booted at any time."""
-        text = json.dumps({"workload": self.workload, "check": self.check})
+        text = json.dumps(asdict(self))
         (recording / "workload.json").write_text(text + "\n", encoding="utf-8")
 
     @staticmethod
     def read(recording: Path) -> Workload:
         try:
             raw = json.loads((recording / "workload.json").read_text(encoding="utf-8"))
-            return Workload(tuple(raw["workload"]), tuple(raw["check"]))
+            return Workload(*(tuple(raw[field.name]) for field in fields(Workload)))
         except (OSError, ValueError, KeyError) as error:
             raise InfraError(
                 f"{recording}: its workload is unknown ({error}): record it again"
@@ -109,6 +112,8 @@ def begin(machine: Machine, load: Workload) -> None:
     machine.run_in_guest(f"mkdir -p {HOME}/data")
     machine.guest.put(Path(load.workload[0]), f"{HOME}/workload")
     machine.guest.put(Path(load.check[0]), f"{HOME}/check")
+    for tool in load.tools:
+        machine.guest.put(Path(tool), f"/usr/local/bin/{Path(tool).name}")
     script = SPEAK % " ".join(shlex.quote(word) for word in load.workload[1:])
     # The sync keeps the programs themselves through a crash.
     machine.run_in_guest(

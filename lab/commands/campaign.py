@@ -21,6 +21,7 @@ IMAGES = {"full": 2_000, "soak": 1_000_000}
 SOAK_MINUTES = 90.0  # of power cycles; planted bugs take the rest of two hours
 DISK_CACHES = ("volatile", "claimed")
 MEMTYPES = ("nvram", "mixed")
+PERSIST = ("disk", "memory")
 OF_PM = ("pm", "seed", "mutants", "as_json")
 OF_HEAP = ("heap", "mutants", "as_json")
 MUTANTS = {"full": "five", "soak": "all"}
@@ -96,6 +97,13 @@ class MachineWords:
             " page of its memory has to hold."
         ),
     ] = "nvram"
+    persist: Annotated[
+        str,
+        typer.Option(
+            help="Where fsync ends: disk, or memory: then the workload is one that remembers each"
+            " fsync that has ended, and planted bugs are those of this part."
+        ),
+    ] = "disk"
 
 
 @dataclass(frozen=True)
@@ -133,8 +141,8 @@ class AmountWords:
         str | None,
         typer.Option(
             help="Planted bugs of kernel and loader: all, five (by commit), none, or names."
-            " Default five, or all in tier soak; none with --model or --recording, and where"
-            " caches survive.",
+            " Default five, or all in tier soak and with --persist memory; none with --model or"
+            " --recording, and where caches survive.",
             metavar="NAMES",
         ),
     ] = None
@@ -179,9 +187,16 @@ def check(words: CampaignWords) -> Plan:
         raise UsageError(f"--disk-cache {machine.disk_cache}: choose {' or '.join(DISK_CACHES)}")
     if machine.memtype not in MEMTYPES:
         raise UsageError(f"--memtype {machine.memtype}: choose {' or '.join(MEMTYPES)}")
-    mixed = machine.memtype == "mixed"
-    if mixed and (recordings or source.model or amount.tier == "soak"):
-        raise UsageError("--memtype mixed: only where one machine is recorded now")
+    if machine.persist not in PERSIST:
+        raise UsageError(f"--persist {machine.persist}: choose {' or '.join(PERSIST)}")
+    mixed, persist = machine.memtype == "mixed", machine.persist == "memory"
+    if (mixed or persist) and (recordings or source.model or amount.tier == "soak"):
+        option = "--memtype mixed" if mixed else "--persist memory"
+        raise UsageError(f"{option}: only where one machine is recorded now")
+    if mixed and persist:
+        raise UsageError("--memtype mixed and --persist memory: choose one, each has a workload")
+    if persist and machine.workload:
+        raise UsageError("--persist memory has a workload of its own: leave --workload out")
     if machine.caches and (recordings or source.model):
         given = "--model" if source.model else "--recording"
         raise UsageError(
@@ -192,8 +207,9 @@ def check(words: CampaignWords) -> Plan:
 
     profile, without_bugs = checked_caches(machine.caches, amount.mutants)
     soak = amount.tier == "soak"
-    one_source = bool(recordings or source.model or machine.workload or mixed)
+    one_source = bool(recordings or source.model or machine.workload or mixed or persist)
     minutes = amount.minutes or (SOAK_MINUTES if soak else None)
+    usual = "all" if persist else "none" if one_source or without_bugs else MUTANTS[amount.tier]
     load = example("pages.py") if mixed else None
     if machine.workload and machine.check:
         load = Workload.of(machine.workload, machine.check)
@@ -208,11 +224,12 @@ def check(words: CampaignWords) -> Plan:
         limit_s=minutes * 60 if minutes else None,
         boots=amount.boots,
         whole=amount.whole,
-        mutants=amount.mutants or ("none" if one_source or without_bugs else MUTANTS[amount.tier]),
+        mutants=amount.mutants or usual,
         load=load,
         profile=profile,
         claimed=machine.disk_cache == "claimed",
         mixed=mixed,
+        persist=persist,
         soak=soak and not one_source,
     )
 

@@ -12,9 +12,11 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+from lab.errors import RemError
 from lab.machine import Machine
 from lab.machine.cut_plan import UNANNOUNCED
 from lab.testbed import fsync_guest as guest
+from lab.testbed.planted import NONE, plant
 from lab.testbed.pm_guest import sh
 from lab.verdict import BrokenError
 
@@ -207,3 +209,49 @@ CHECKS: tuple[Check, ...] = (
     nothing_ends_in_memory_without_a_promise,
     repeated_replay_undoes_nothing,
 )
+# Planted bugs of the kernel, and the check that has to find each.
+KERNEL_BUGS: dict[str, Check] = {
+    "fsync-cleaned-early": drained_pages_are_on_the_disk,
+    "fsync-keeps-state": left_state_keeps_nothing,
+    "fsync-unpromised": nothing_ends_in_memory_without_a_promise,
+    "fsync-forgets-truncation": truncated_file_stays_so,
+    "fsync-stays-writable": mapped_stores_are_found,
+    "fsync-old-size": appended_pages_are_found,
+    "fsync-change-unsaid": later_changes_do_no_harm,
+    "fsync-written-again": repeated_replay_undoes_nothing,
+    "fsync-name-forgotten": new_names_are_found,
+}
+# One that has to be planted in the next boot, too.
+AFTER_BOOT = ("fsync-written-again",)
+LOADER_BUGS = ("registry-not-copied", "registry-not-kept")
+# These do harm where CPU caches are volatile.
+CACHE_BUGS = ("fsync-no-flush", "fsync-entry-in-cache")
+
+
+def check_with_bug(machine: Machine, name: str) -> None:
+    """The check of a planted bug, with that bug; afterwards nothing is planted.
+
+    Kernel and loader are those with planted bugs.
+    """
+    start_again(machine)
+    path = f"/root/{name}"
+    try:
+        if name in LOADER_BUGS:
+            synced_pages_are_found(machine, path, mutant=name)
+            return
+        plant(machine, name)
+        again = {"booted": lambda: plant(machine, name)} if name in AFTER_BOOT else {}
+        KERNEL_BUGS[name](machine, path, **again)
+    finally:
+        start_again(machine)
+
+
+def start_again(machine: Machine) -> None:
+    """Nothing planted, and in force."""
+    if guest.state(machine) == "memory":
+        plant(machine, NONE)
+        return
+    guest.lose_power(machine)
+    guest.replay(machine, "--discard", check=False)
+    if guest.state(machine) != "memory":
+        raise RemError(f"fsync does not end in memory: {guest.state(machine)}")

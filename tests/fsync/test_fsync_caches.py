@@ -15,6 +15,7 @@ import pytest
 from lab.machine import Machine
 from lab.setup.products import Kernel, need
 from lab.testbed.fsync_checks import (
+    CACHE_BUGS,
     Check,
     appended_pages_are_found,
     later_changes_do_no_harm,
@@ -29,7 +30,6 @@ from tests.support.proofs import must_be_found
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 PROFILE = "wsp-c5528"
-CACHE_BUGS = ("fsync-no-flush", "fsync-entry-in-cache")
 CHECKS = (
     synced_pages_are_found,
     appended_pages_are_found,

@@ -14,6 +14,8 @@ import pytest
 import typer
 
 from lab import cli
+from lab.campaign.command import chosen_mutants
+from lab.campaign.mutants import machine_mutants
 from lab.command_line.completion import SCRIPTS, Place, places
 from lab.command_line.options import takes
 from lab.command_line.welcome import FIRST_COMMANDS, PAGES, welcome_page
@@ -314,6 +316,16 @@ def test_campaign_plan_follows_its_tier() -> None:
     assert model.model and model.mutants == "none"
 
 
+def test_campaign_of_fsync_has_bugs_of_its_own() -> None:
+    plan = campaign.check(campaign_words(machine=campaign.MachineWords(persist="memory")))
+    assert plan.persist
+    assert plan.mutants == "all"
+    assert plan.load is None
+    assert "run-persist" in plan.name
+    assert "fsync-no-flush" in chosen_mutants(plan)
+    assert not set(chosen_mutants(plan)) & set(machine_mutants())
+
+
 def test_campaign_plants_no_bugs_where_caches_survive() -> None:
     def planned(caches: str) -> tuple[str, str]:
         machine = campaign.MachineWords(caches=caches)
@@ -332,6 +344,13 @@ def test_campaign_plants_no_bugs_where_caches_survive() -> None:
         {"machine": campaign.MachineWords(workload="sh")},
         {"machine": campaign.MachineWords(disk_cache="lost")},
         {"machine": campaign.MachineWords(caches="off")},
+        {"machine": campaign.MachineWords(persist="ram")},
+        {"machine": campaign.MachineWords(persist="memory", memtype="mixed")},
+        {"machine": campaign.MachineWords(persist="memory", workload="true", check="true")},
+        {
+            "machine": campaign.MachineWords(persist="memory"),
+            "amount": campaign.AmountWords(tier="soak"),
+        },
         {
             "machine": campaign.MachineWords(caches="server-eadr"),
             "amount": campaign.AmountWords(mutants="all"),

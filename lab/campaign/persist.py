@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""`rem campaign --persist memory`: cuts of a machine whose fsync ends in memory.
+
+A run is recorded and cut as any other; images that do not resume boot cold, rem-replay writes what
+the registry has kept, and each fsync that had ended by then must be found.
+
+Planted bugs of kernel and loader are found by the checks that they name (testbed/fsync_checks.py),
+on a machine that keeps its CPU caches. Two bugs leave something in these caches: with them a run
+with volatile caches is recorded, and its images boot.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from lab.campaign import boots, runner
+from lab.campaign.mutants import Found
+from lab.campaign.record import Recorded, record
+from lab.campaign.store import Store
+from lab.campaign.workload import Workload, example
+from lab.errors import RemError
+from lab.machine import Machine
+from lab.messages import info
+from lab.paths import repo_dir
+from lab.setup.kernel import kernel_mutants
+from lab.setup.loader import loader_mutants
+from lab.setup.products import Kernel, Loader, need
+from lab.setup.replay import RemReplay
+from lab.testbed.fsync_checks import (
+    CACHE_BUGS,
+    KERNEL_BUGS,
+    LOADER_BUGS,
+    check_with_bug,
+    synced_pages_are_found,
+)
+from lab.testbed.fsync_guest import fsync_guest
+from lab.verdict import Broken, BrokenError, broken_of
+
+NAMES = (*KERNEL_BUGS, *LOADER_BUGS, *CACHE_BUGS)
+IMAGES, BOOTS = 200, 12  # of a run with a bug
+LOST = "promises some are broken"  # in what lab/campaign/workload.py says
+
+
+def load() -> Workload:
+    """What runs: each of its lines is an fsync that has ended."""
+    return replace(example("synced.py"), tools=(str(need(RemReplay())),))
+
+
+def lost(booted: Iterable[boots.Booted]) -> int:
+    """Images in which an fsync that had ended is not found."""
+    return sum(LOST in line for item in booted for line in item.disagreements)
+
+
+def run_mutants(engine: Path, folder: Path, names: list[str], seed: int) -> list[Found]:
+    """What is found of each bug. If a control finds something, all are missed."""
+    verdicts = {
+        patch.name: patch.verdicts
+        for series in (kernel_mutants(repo_dir()), loader_mutants(repo_dir()))
+        for patch in series.mutants
+    }
+    in_caches = [name for name in names if name in CACHE_BUGS]
+    by_checks = [name for name in names if name not in CACHE_BUGS]
+    found: list[Found] = []
+    if by_checks:
+        kernel, loader = need(Kernel("mutants")).bz_image, need(Loader(mutants=True))
+        name = f"campaign-fsync-{seed}"
+        with fsync_guest(name, kernel=kernel, loader=loader) as machine:
+            found += _by_checks(machine, by_checks, verdicts)
+    if in_caches:
+        found += _by_images(engine, folder, in_caches, seed, verdicts)
+    for one in found:
+        info(f"campaign: mutant {one.name}: {one}")
+    return found
+
+
+def _by_checks(
+    machine: Machine, names: list[str], verdicts: dict[str, frozenset[str]]
+) -> list[Found]:
+    try:
+        for check in dict.fromkeys((*KERNEL_BUGS.values(), synced_pages_are_found)):
+            check(machine, f"/root/control-{check.__name__}")
+    except RemError as error:
+        info(f"campaign: without a planted bug: {error.message}")
+        return [Found(name, frozenset(), ()) for name in names]
+    return [Found(name, verdicts[name], _with_bug(machine, name)) for name in names]
+
+
+def _with_bug(machine: Machine, name: str) -> tuple[Broken, ...]:
+    try:
+        check_with_bug(machine, name)
+    except RemError as error:
+        return (broken_of(error),)
+    return ()
+
+
+def _by_images(
+    engine: Path, folder: Path, names: list[str], seed: int, verdicts: dict[str, frozenset[str]]
+) -> list[Found]:
+    if broken := _recorded(engine, folder, "none", seed):
+        info(f"campaign: without a planted bug: {broken[0]}")
+        return [Found(name, frozenset(), ()) for name in names]
+    return [Found(name, verdicts[name], _recorded(engine, folder, name, seed)) for name in names]
+
+
+def _recorded(engine: Path, folder: Path, name: str, seed: int) -> tuple[Broken, ...]:
+    """Record a run with that bug; what is wrong with machines that boot cuts of it."""
+    directory = folder / f"mutant-{name}"
+    try:
+        run = Recorded(directory, f"campaign-{name}", load=load(), persist=True, mutant=name)
+        recording = record(run)
+        with tempfile.TemporaryDirectory(prefix="rem-mutants-") as scratch:
+            store = Store(Path(scratch) / "results.sqlite")
+            try:
+                cuts = runner.Plan(engine=engine, recordings=(recording,), images=IMAGES, seed=seed)
+                runner.run(cuts, store)
+                plan = boots.BootPlan(BOOTS, BOOTS)
+                booted = boots.boot_all(engine, store, recording, f"campaign-{name}", plan)
+            finally:
+                store.close()
+        return tuple(
+            Broken("promises-broken", line) for line in booted.disagreements if LOST in line
+        )
+    except BrokenError as error:  # of the run itself
+        return (broken_of(error),)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
