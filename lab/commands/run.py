@@ -149,6 +149,13 @@ class ProductWords:
         bool, typer.Option("--no-loader", help="QEMU's own boot: nothing can resume.")
     ] = False
     root: Annotated[Path | None, typer.Option(help="Another root image.")] = None
+    disk_image: Annotated[
+        Path | None,
+        typer.Option(
+            help="A whole disk that UEFI boots by itself, such as one of `rem image`; copied.",
+            metavar="FILE",
+        ),
+    ] = None
     initrd: Annotated[Path | None, typer.Option(help="An initial RAM disk.")] = None
 
 
@@ -226,6 +233,7 @@ class RunPlan:
     caches: str | None  # profile of volatile caches
     memory: str | None  # its controller
     with_plugin: bool  # the plugin that knows cut points and guest time
+    boots_from_root: bool  # the root is a whole disk
     detach: bool
     dry_run: bool
 
@@ -245,13 +253,18 @@ def check(words: RunWords) -> RunPlan:
         given["loader"] = None if products.no_loader else products.loader
     if products.root is not None or products.initrd is not None:
         given["root"] = products.root
+    if products.disk_image is not None:
+        given |= _disk_image_fields(products, words.guest)
     missing = {"kernel", "loader", "root"} - set(given)
-    if _choice(products.firmware, FIRMWARES, "--firmware") != "direct":
+    firmware = _choice(products.firmware, FIRMWARES, "--firmware")
+    if products.disk_image is not None and firmware == "direct":
+        firmware = "uefi"
+    if firmware != "direct":
         if products.no_loader:
             raise UsageError("UEFI starts the loader: leave --no-loader out")
         if icount or time.cut_points:
             raise UsageError("--firmware uefi: no --icount, no --cut-points, no --caches")
-        missing.add(products.firmware)
+        missing.add(firmware)
     if products.kernel is None:
         missing.add("kernel")
         given["kernel"] = Path()
@@ -273,20 +286,45 @@ def check(words: RunWords) -> RunPlan:
     )
     with_plugin = time.cut_points or (icount and own_plugin)
     root = _root_spec(words.guest, missing)
-    missing_parts = frozenset(missing)
     return RunPlan(
-        config, missing_parts, root, profile, time.memory, with_plugin, words.detach, words.dry
+        config=config,
+        missing=frozenset(missing),
+        root=root,
+        caches=profile,
+        memory=time.memory,
+        with_plugin=with_plugin,
+        boots_from_root=products.disk_image is not None,
+        detach=words.detach,
+        dry_run=words.dry,
     )
+
+
+def _disk_image_fields(products: ProductWords, guest: GuestWords) -> dict[str, Any]:
+    """What is on the disk chooses kernel, loader, command line and root."""
+    chosen = {
+        "--kernel": products.kernel, "--append": products.append, "--loader": products.loader,
+        "--no-loader": products.no_loader, "--root": products.root, "--initrd": products.initrd,
+        "--packages": guest.packages, "--oci": guest.oci, "--share": guest.share,
+        "--pm": guest.pm, "--off2f": guest.off2f, "--kernel-config": guest.kernel_config,
+    }  # fmt: skip
+    for option, value in chosen.items():
+        if value:
+            raise UsageError(f"--disk-image has all that boots: leave {option} out")
+    assert products.disk_image is not None
+    if not products.disk_image.is_file():
+        raise UsageError(f"--disk-image {products.disk_image}: no such file")
+    return {"root": products.disk_image.absolute()}
 
 
 def _is_usual(words: RunWords) -> bool:
     """Whether volatile caches can be modelled without further options."""
     products, memory = words.products, words.memory
-    other = (words.time.plugin, products.kernel, products.loader, products.initrd)
+    files = (products.kernel, products.loader, products.initrd, products.disk_image)
     if (
         products.no_loader
         or products.firmware != "direct"
-        or any(given is not None for given in other)
+        or words.time.plugin is not None
+        or any(file is not None for file in files)
     ):
         return False
     one_range = memory.nvram_second is None
@@ -380,7 +418,7 @@ def complete(plan: RunPlan) -> MachineConfig:
             built |= firmware_fields(built.pop(name))
     if "kernel" in built:
         built["kernel"] = built["kernel"].bz_image
-    config = replace(plan.config, **built)
+    config = replace(plan.config, boots_from_root=plan.boots_from_root, **built)
     if not plan.with_plugin:
         return config
     return replace(with_cut_points(config), caches=plan.caches, memory=plan.memory)

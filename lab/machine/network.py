@@ -188,7 +188,9 @@ class UserNetwork(Network):
             f",hostfwd=tcp:127.0.0.1:{forward.host_port}-{GUEST_ADDRESS}:{forward.guest_port}"
             for forward in self.forwards
         )
-        return f"user,id=rem-net,net={NETWORK},host={HOST_ADDRESS}{forwards}"
+        # A disk of its own may ask for an address.
+        dhcp = f"dhcpstart={GUEST_ADDRESS}"
+        return f"user,id=rem-net,net={NETWORK},host={HOST_ADDRESS},{dhcp}{forwards}"
 
     def address(self, guest_port: int) -> tuple[str, int]:
         for forward in self.forwards:

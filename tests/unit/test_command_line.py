@@ -201,6 +201,18 @@ def test_run_plan_names_missing_products() -> None:
         (replace(WORDS, devices=run.DeviceWords(disk="floppy")), "--disk floppy"),
         (replace(WORDS, devices=run.DeviceWords(forward=["1"])), "--forward 1"),
         (replace(WORDS, time=run.TimeWords(stop_mode="slow")), "--stop-mode slow"),
+        (replace(WORDS, products=run.ProductWords(disk_image=Path("none"))), "no such file"),
+        (
+            replace(WORDS, products=run.ProductWords(disk_image=Path("d"), append="quiet")),
+            "leave --append out",
+        ),
+        (
+            run.RunWords(
+                products=run.ProductWords(disk_image=Path("d")),
+                guest=run.GuestWords(packages="nginx"),
+            ),
+            "leave --packages out",
+        ),
         (replace(WORDS, time=run.TimeWords(caches="l9")), "--caches l9"),
         (replace(WORDS, time=run.TimeWords(cut_points=True, plugin="p")), "--cut-points needs"),
         (
@@ -217,6 +229,17 @@ def test_wrong_words_of_run_are_refused_before_anything_is_built(
     with pytest.raises(UsageError) as error:
         run.check(words)
     assert message in error.value.message
+
+
+def test_disk_that_boots_by_itself_needs_firmware_and_no_root(tmp_path: Path) -> None:
+    disk = tmp_path / "server.img"
+    disk.touch()
+    plan = run.check(replace(WORDS, products=run.ProductWords(disk_image=disk)))
+    assert plan.boots_from_root
+    assert plan.config.root == disk
+    assert "uefi" in plan.missing
+    assert "root" not in plan.missing
+    assert plan.caches is None
 
 
 def test_words_become_a_cut_plan() -> None:
