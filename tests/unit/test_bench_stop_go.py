@@ -152,6 +152,8 @@ def test_controller_that_all_share_bounds_the_write_back() -> None:
 def test_slow_stop_misses_its_requirement() -> None:
     assert required([sample("net", 300_000, 1)]) == []
     assert "300,001 ns" in required([sample("net", 300_001, 1)])[0]
+    assert required([sample("net", 1, 3_000_000)]) == []
+    assert "a Go took 3,000,001 ns" in required([sample("net", 1, 3_000_001)])[0]
 
 
 def test_each_documented_requirement_is_judged() -> None:
