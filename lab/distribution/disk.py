@@ -51,7 +51,8 @@ class DiskPlan:
     """What the disk is to have.
 
     *base*: the tree of BASE and more; *network*: a file of systemd-networkd; *cmdline*: words of
-    the kernel besides its root; *data_bytes*: of the third partition, whole MiB.
+    the kernel besides its root; *root_bytes*: of the root, at least; *data_bytes*: of the third
+    partition. Both are whole MiB.
     """
 
     base: Path
@@ -60,6 +61,7 @@ class DiskPlan:
     network: str = DHCP
     cmdline: str = "memtype=nvram"
     hostname: str = "remanence"
+    root_bytes: int = ROOT_MIN_BYTES
     data_bytes: int = 0
     root_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     esp_id: str = field(default_factory=lambda: str(uuid.uuid4()))
@@ -79,7 +81,7 @@ def make_disk(plan: DiskPlan, file: Path) -> None:
             make_esp(esp, image, {image.name: image}, {}, ESP_MIN_BYTES)
             shutil.rmtree(tree / ESP_PLACE)
             (tree / ESP_PLACE).mkdir()
-            make_ext4(tree, root, ROOT_MIN_BYTES)
+            make_ext4(tree, root, plan.root_bytes)
             disk = folder / "disk.img"
             _partition(plan, disk, esp.stat().st_size, root.stat().st_size)
             _copy_into(esp, disk, ALIGN_BYTES)

@@ -97,8 +97,10 @@ class Server:
         return found
 
 
-def make_server_disk(file: Path, packages: tuple[str, ...], data_bytes: int = 0) -> None:
-    """Of the last commit's packages and more of Debian's; root has the laboratory's key."""
+def make_server_disk(file: Path, packages: tuple[str, ...], **sizes: int) -> None:
+    """Of the last commit's packages and more of Debian's; root has the laboratory's key. *sizes*:
+    those of a DiskPlan.
+    """
     debs = Debs(commit_of_checkout())
     base = DebianRoot(VARIANT, (*BASE, *packages))
     # The laboratory's own root brings the key of its guests.
@@ -109,7 +111,7 @@ def make_server_disk(file: Path, packages: tuple[str, ...], data_bytes: int = 0)
         ssh_key().with_suffix(".pub").read_text(encoding="utf-8"),
         network=NETWORK,
         cmdline=QEMU_WORDS,
-        data_bytes=data_bytes,
+        **sizes,  # type: ignore[arg-type]  # its fields of numbers
     )
     make_disk(plan, file)
 
@@ -146,6 +148,6 @@ def server(name: str, packages: tuple[str, ...], data_bytes: int) -> Iterator[Se
     state_dir().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="server-", dir=state_dir()) as folder:
         disk = Path(folder) / "server.img"
-        make_server_disk(disk, packages, data_bytes)
+        make_server_disk(disk, packages, data_bytes=data_bytes)
         with booted_server(name, disk) as made:
             yield made
