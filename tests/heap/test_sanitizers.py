@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from lab.paths import repo_dir
-from lab.run import Done, find_tool, run
+from lab.run import Done, host_path, run
 from lab.setup.cargo import cargo_env
 
 TARGET = "x86_64-unknown-linux-gnu"
@@ -43,14 +43,20 @@ RACE = """
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(6 * 3600)]
 
 
+def rustups(name: str) -> Path:
+    """A program of rustup's; `rem` hides it, as its own builds use one compiler."""
+    rustup = shutil.which("rustup", path=host_path())
+    return Path(rustup).with_name(name) if rustup else Path(name)
+
+
 def need_nightly() -> None:
     """Require rustup's nightly with the components of Miri and ThreadSanitizer."""
     toolchain = NIGHTLY.removeprefix("+")
     parts = "".join(f" --component {name}" for name in COMPONENTS)
     install = f"rustup toolchain install {toolchain} --profile minimal{parts}"
-    if find_tool("rustup") is None:
-        pytest.fail(f"no rustup: install it, with its folder first in PATH, then `{install}`")
-    listed = ["rustup", "component", "list", "--installed", "--toolchain", toolchain]
+    if not rustups("rustup").is_file():
+        pytest.fail(f"no rustup in PATH: install it, then `{install}`")
+    listed = [rustups("rustup"), "component", "list", "--installed", "--toolchain", toolchain]
     installed = run(listed, check=False).stdout.split()
     missing = [name for name in COMPONENTS if not any(one.startswith(name) for one in installed)]
     if missing:
@@ -59,19 +65,21 @@ def need_nightly() -> None:
 
 def need_runtime(name: str) -> None:
     """Require the sanitizer's runtime, which not every compiler has."""
-    sysroot = run(["rustc", "--print", "sysroot"], check=False).stdout.strip()
+    sysroot = run([rustups("rustc"), "--print", "sysroot"], check=False).stdout.strip()
     libraries = Path(sysroot) / "lib" / "rustlib" / TARGET / "lib"
     if not list(libraries.glob(f"librustc*_rt.{name}.a")):
         pytest.fail(
-            f"the rustc in PATH has no runtime for {name}: rustup's has it, "
-            "`rustup toolchain install stable --profile minimal`, first in PATH"
+            f"this rustc has no runtime for {name}: rustup's has it, "
+            "`rustup toolchain install stable --profile minimal`"
         )
 
 
 def cargo(argv: list[str], folder: str, cwd: Path | None = None, **env: str) -> Done:
     target = os.path.join(cargo_env()["CARGO_TARGET_DIR"], folder)
-    settings = cargo_env() | env | {"CARGO_TARGET_DIR": target}
-    return run(["cargo", *argv], cwd=cwd or repo_dir(), env=settings, check=False)
+    # Proxies of rustup's find rustc and each other in PATH.
+    path = f"{rustups('cargo').parent}:{host_path()}"
+    settings = cargo_env() | env | {"CARGO_TARGET_DIR": target, "PATH": path}
+    return run([rustups("cargo"), *argv], cwd=cwd or repo_dir(), env=settings, check=False)
 
 
 def passes(done: Done) -> None:
