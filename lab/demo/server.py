@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
 from lab import format as fmt
@@ -97,7 +97,7 @@ def working(guest: Server) -> Iterator[Work]:
     """Clients of the server's services."""
     network = guest.machine.network
     with ExitStack() as stack:
-        sql = stack.enter_context(SqlSession(guest.machine))
+        sql = stack.enter_context(closing(SqlSession(guest.machine)))
         words = {"protocol": "redis", "host": GUEST_ADDRESS, "clients": CLIENTS, "depth": DEPTH}
         redis = stack.enter_context(ClientProcess.beside(network, "writers", **words))
         words = {"host": GUEST_ADDRESS6, "path": "/page.txt"}

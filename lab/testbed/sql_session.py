@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import subprocess
 import threading
-from types import TracebackType
-from typing import Self
 
 from lab import run
 from lab.machine import Machine
@@ -24,7 +22,7 @@ END_LIMIT_S = 30.0
 
 
 class SqlSession:
-    """Use as a context. *acked*: rows whose commit psql has answered."""
+    """Close it at the end. *acked*: rows whose commit psql has answered."""
 
     def __init__(self, machine: Machine) -> None:
         self.acked = 0
@@ -70,14 +68,3 @@ class SqlSession:
         self._child.terminate()
         self._thread.join(END_LIMIT_S)
         run.end(self._child)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
