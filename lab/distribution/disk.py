@@ -35,9 +35,12 @@ ESP_PLACE = "boot/efi"
 VARIANT = "important"
 BASE = ("systemd-sysv", "dbus", "udev", "kmod", "openssh-server", "iproute2", "efibootmgr")
 OURS = ("linux-image-remanence", "remanence-loader", "remanence-tools")
-DHCP = """[Match]
+# Devices, not what drivers make by themselves, such as dummy0.
+MATCH = """[Match]
 Type=ether
-
+Kind=!*
+"""
+DHCP = f"""{MATCH}
 [Network]
 DHCP=yes
 """

@@ -16,7 +16,7 @@ from typing import Any
 
 from lab.addresses import GUEST_ADDRESS, GUEST_ADDRESS6, HOST_ADDRESS
 from lab.commit import commit_of_checkout
-from lab.distribution.disk import BASE, VARIANT, DiskPlan, make_disk
+from lab.distribution.disk import BASE, MATCH, VARIANT, DiskPlan, make_disk
 from lab.machine import Machine
 from lab.machine.config import MachineConfig
 from lab.machine.cut_plan import ANNOUNCED, CutPlan
@@ -32,9 +32,7 @@ from lab.setup.products import MACHINE, Group, Kernel, Packages, Root, need_all
 from lab.testbed.machines import fast_dir, firmware_fields
 
 VARIANT_OF_KERNEL = "server"
-NETWORK = f"""[Match]
-Type=ether
-
+NETWORK = f"""{MATCH}
 [Network]
 Address={GUEST_ADDRESS}/24
 Address={GUEST_ADDRESS6}/64
