@@ -214,7 +214,7 @@ def _damage(guest: Server, work: Work, promises: Promises) -> int:
 def _refused(guest: Server, promises: Promises, acked: int) -> tuple[bool, int]:
     """Whether the damaged image was entered, and how many rows are missing after it."""
     reason = guest.power_on_cold()
-    promises.check(reason == "body-crc", f"the image is refused by name: {reason}")
+    promises.check(reason == "cold-body-crc", f"the image is refused by name: {reason}")
     promises.check(guest.state == "running", "after a cold boot systemd finds nothing wrong")
     missing = _missing_rows(guest, acked)
     promises.check(not missing, f"each of {acked} rows is there, from the encrypted disk")

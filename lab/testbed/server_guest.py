@@ -30,6 +30,7 @@ from lab.setup.loader import Loader
 from lab.setup.ovmf import Ovmf
 from lab.setup.products import MACHINE, Group, Kernel, Packages, Root, need_all
 from lab.testbed.machines import fast_dir, firmware_fields
+from lab.verdict import cold_verdict
 
 VARIANT_OF_KERNEL = "server"
 NETWORK = f"""{MATCH}
@@ -65,12 +66,12 @@ class Server:
         self.machine.wait_resumed(BOOT_LIMIT_S)
 
     def power_on_cold(self) -> str:
-        """Power returns, and the loader boots the kernel; the reason."""
+        """Power returns, and the loader boots the kernel: `cold-REASON`, or `resumed`."""
         self.machine.resume()
         note = self.machine.wait_boot_note(BOOT_LIMIT_S)
         self.machine.guest.close()
         self.machine.guest.wait_ssh(BOOT_LIMIT_S)
-        return "resumed" if note.resumed else note.reason
+        return "resumed" if note.resumed else cold_verdict(note.reason)
 
     @property
     def boot_id(self) -> str:
