@@ -138,7 +138,7 @@ def test_stacks_survive_cuts(server: Server) -> None:
         time.sleep(1.0)
         server.power_on()
     all_go_on(server)
-    server.sh("pkill -f stack_load.py; sync")
+    server.sh("pkill -f '[s]tack_load'; sync")
     server.sh(ARRAYS)
     server.sh(POOL)
     server.sh("umount /srv/raid1 && e2fsck -fn /dev/md1")
