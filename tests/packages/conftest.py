@@ -56,6 +56,11 @@ class System:
         own = ("var/lib/dpkg", "var/lib/apt", "var/cache", "var/log", "run", "srv", "tmp", "dev")
         return {name for name in found if not name.startswith(own)}
 
+    def files_of_packages(self) -> set[str]:
+        """Of those that are installed."""
+        listed = self.call("sh", "-c", "cat /var/lib/dpkg/info/*.list").stdout.splitlines()
+        return {name.lstrip("/") for name in listed}
+
 
 @pytest.fixture(scope="session")
 def repository() -> Repository:
