@@ -45,6 +45,7 @@ QEMU_WORDS = (
     " hpet=disable"
 )
 BOOT_LIMIT_S = 600.0
+PASSING = ("session-", "user@", "systemd-fsckd", "systemd-hostnamed", "systemd-timedated")
 
 
 @dataclass
@@ -84,10 +85,10 @@ class Server:
 
     @property
     def units(self) -> set[str]:
-        """Services that run, but those of sessions."""
+        """Services that run, but those of sessions and what ends when it is idle."""
         words = "systemctl list-units --state=running --plain --no-legend --type=service"
         found = {line.split()[0] for line in self.sh(words).splitlines()}
-        return {name for name in found if not name.startswith(("session-", "user@"))}
+        return {name for name in found if not name.startswith(PASSING)}
 
     @property
     def status(self) -> dict[str, Any]:
