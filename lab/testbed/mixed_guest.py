@@ -34,7 +34,11 @@ PROGRAM = "/usr/local/bin/working_set"
 def mixed_guest(
     name: str, cache_bytes: int, words: str = "", kernel: Path | None = None, **changes: Any
 ) -> Iterator[Machine]:
-    """Booted, with working_set; destroyed at the end. *words* are of the kernel's line."""
+    """Booted, with working_set; destroyed at the end. *words* are of the kernel's line.
+
+    *changes* are cpus, stop_mode, boot_limit_s and fields of the machine's configuration.
+    """
+    limit_s = changes.pop("boot_limit_s", BOOT_LIMIT_S)
     config = make_config(name, changes.pop("cpus", 2), changes.pop("stop_mode", None), kernel)
     line = f"remanence.dram_scan_ms={SCAN_MS} {words}".strip()
     config = replace(
@@ -46,7 +50,7 @@ def mixed_guest(
     )
     with Machine.create(config, destroy_on_exit=True) as machine:
         machine.boot()
-        machine.wait_up(BOOT_LIMIT_S)
+        machine.wait_up(limit_s)
         install(machine)
         yield machine
 
