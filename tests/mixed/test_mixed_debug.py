@@ -4,7 +4,7 @@
 Goal and method: the rules of test_mixed_memory.py and several programs over several cuts, on the
 kernel of kernel/config/debug.config. A cut restarts the disk and the network card, so that
 rem_virtio_finish() runs under KASAN, too. That these detectors report what is wrong is shown in
-tests/hardware/test_detectors.py.
+tests/hardware/test_debug_kernel.py.
 """
 
 from __future__ import annotations
