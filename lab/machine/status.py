@@ -27,6 +27,8 @@ GUEST_FILES = (
     "nvdimm",
     "flush_on_fail",
 )
+# Parts of the kernel that can be off: folders with a state and counts.
+PARTS = ("persist", "dram")
 GUEST_LIMIT_S = 5.0
 
 
@@ -81,9 +83,15 @@ def status_of(machine: Machine) -> dict[str, Any]:
 
 
 def guest_status(machine: Machine) -> dict[str, str] | None:
-    """The files of the kernel; None if the guest does not answer or has another kernel."""
-    names = " ".join(GUEST_FILES)
-    script = f'cd {SYSFS} && for f in {names}; do [ -e $f ] && echo "@$f" && cat $f; done; :'
+    """The files of the kernel; None if the guest does not answer or has another kernel.
+
+    Of a part: its state, and a line for each count.
+    """
+    files, parts = " ".join(GUEST_FILES), " ".join(PARTS)
+    script = (
+        f'cd {SYSFS} || exit 0; for f in {files}; do [ -e $f ] && echo "@$f" && cat $f; done; '
+        f'for p in {parts}; do [ -e $p ] && echo "@$p" && cat $p/state $p/counts; done; :'
+    )
     try:
         result = machine.guest.run(script, check=False, limit_s=GUEST_LIMIT_S)
     except RemError:
@@ -119,10 +127,18 @@ def status_lines(status: dict[str, Any]) -> list[str]:
     for warning in status.get("kernel_warnings", []):
         lines.append(f"WARNING    {warning}")
     for name, text in (status["guest"] or {}).items():
-        body = text.replace("\n", "\n           ")
+        body = _part(text) if name in PARTS else text.replace("\n", "\n           ")
         lines.append(f"{name:<10} {body}")
     lines.append(f"files      {status['directory']}")
     return lines
+
+
+def _part(text: str) -> str:
+    """A part's state, and its counts unless it is off."""
+    state, _, counts = text.partition("\n")
+    if state.startswith("off") or not counts:
+        return state
+    return f"{state}; {', '.join(counts.splitlines())}"
 
 
 def decision_line(note: dict[str, Any] | None) -> str:
