@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: what real programs have been told is durable is there after a panic, though fsync ended in
+memory: PostgreSQL by its own checks, fio by its checksums; and stress-ng finds nothing.
+
+Method: programs as Debian has them. The negative proofs: the same with the registry wiped while the
+power is off, so that only what the disk has is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from lab.guest_root.spec import RootSpec
+from lab.machine import Machine
+from lab.machine.cut_plan import UNANNOUNCED
+from lab.setup.products import need
+from lab.setup.root import Root
+from lab.testbed import fsync_guest
+from lab.testbed.fsync_checks import replay
+from lab.testbed.fsync_guest import Acks, counts, install, machine_of, state, wait_up
+from lab.testbed.machines import make_config
+from lab.testbed.pm_guest import kernel_complaints, sh
+from lab.verdict import BrokenError
+from tests.support.claims import machine_name
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
+
+PACKAGES = ("fio", "postgresql", "stress-ng")
+NVRAM_BYTES = 1 << 30
+ROWS = 150
+LONG_S = 600.0
+AS_POSTGRES = "runuser -u postgres --"
+ROW_WRITER = """
+import subprocess
+words = "runuser -u postgres -- stdbuf -oL psql -qAtX -v ON_ERROR_STOP=1 bench".split()
+psql = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+n = 0
+while True:
+    n += 1
+    psql.stdin.write(f"insert into t values({n}, repeat('x', {n * 37 % 900})) returning n;\\n")
+    psql.stdin.flush()
+    assert int(psql.stdout.readline()) == n
+    print("ack rows", n, flush=True)
+"""
+# What each transaction of pgbench adds to all of them.
+SUMS = (
+    "select sum(abalance) from pgbench_accounts union all "
+    "select sum(bbalance) from pgbench_branches union all "
+    "select sum(tbalance) from pgbench_tellers union all "
+    "select coalesce(sum(delta), 0) from pgbench_history"
+)
+FIO = (
+    "fio --name=v --filename=/root/fio --size=4M --bs=4k --rw=randwrite --ioengine=psync"
+    " --verify=crc32c --verify_fatal=1 --fsync=4 --end_fsync=1"
+)
+STRESSORS = (
+    "chmod", "chown", "copy-file", "dentry", "dir", "fallocate", "fcntl", "fiemap", "filename",
+    "hdd", "iomix", "link", "lockf", "open", "readahead", "rename", "seek", "symlink", "sync-file",
+    "utime", "xattr",
+)  # fmt: skip
+STRESS_BYTES = ("copy-file", "fallocate", "hdd", "iomix", "readahead", "seek", "sync-file")
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    config = make_config(machine_name("fsync-programs"))
+    root = need(Root(RootSpec(packages=PACKAGES)))
+    config = replace(config, root=root, nvram_bytes=NVRAM_BYTES)
+    with machine_of(config) as made:
+        made.boot()
+        wait_up(made)
+        install(made)
+        yield made
+
+
+def long(machine: Machine, command: str) -> str:
+    return machine.run_in_guest(command, limit_s=LONG_S).stdout
+
+
+def sql(machine: Machine, command: str, base: str = "bench") -> str:
+    return long(machine, f'cd / && {AS_POSTGRES} psql -qAtX -c "{command}" {base}')
+
+
+def start_database(machine: Machine) -> None:
+    long(machine, "service postgresql start")
+    ready = f"{AS_POSTGRES} pg_isready -q"
+    long(machine, f"for i in $(seq 100); do {ready} && exit 0; sleep 1; done; exit 1")
+
+
+@pytest.fixture(scope="module")
+def database(machine: Machine) -> Machine:
+    start_database(machine)
+    sql(machine, "create database bench", "postgres")
+    sql(machine, "create extension amcheck; create table t(n int primary key, text text)")
+    long(machine, f"cd / && {AS_POSTGRES} pgbench -i -q -s 1 bench")
+    sh(machine, f"cat >/root/rows.py <<'EOF'\n{ROW_WRITER}EOF\nsync")
+    return machine
+
+
+def check_rows(machine: Machine, acknowledged: int) -> None:
+    """Of t: all that was acknowledged is there, in order."""
+    count, last = map(int, sql(machine, "select count(*), max(n) from t").split("|"))
+    if not count == last >= acknowledged:
+        raise BrokenError(
+            "promises-broken", f"{acknowledged} rows acknowledged, {count} found, the last {last}"
+        )
+
+
+def lose_registry(machine: Machine) -> None:
+    machine.cut(UNANNOUNCED)
+    machine.guest.close()
+    fsync_guest.wipe_registry(machine)
+    machine.boot()
+    wait_up(machine)
+
+
+def test_postgresql_keeps_what_it_has_committed(database: Machine) -> None:
+    machine = database
+    assert state(machine) == "memory"
+    sql(machine, "truncate t")
+    sh(
+        machine,
+        f"cd / && setsid {AS_POSTGRES} pgbench -c 2 -T 3600 bench >/dev/null 2>&1 </dev/null &",
+    )
+    before = counts(machine)
+    rows = Acks(machine, "python3 /root/rows.py")
+    try:
+        rows.wait(ROWS)
+        assert counts(machine)["in_memory"] - before["in_memory"] > ROWS // 2
+        fsync_guest.panic(machine)
+    finally:
+        rows.close()
+    replay(machine)
+    start_database(machine)
+    check_rows(machine, rows.acks["rows"])
+    sums = sql(machine, SUMS).split()
+    assert len(sums) == 4 and len(set(sums)) == 1, sums
+    assert int(sql(machine, "select count(*) from pgbench_history"))
+    long(machine, f"cd / && {AS_POSTGRES} pg_amcheck --heapallindexed bench")
+    assert not kernel_complaints(machine)
+
+
+def test_rows_are_lost_with_the_registry(database: Machine) -> None:
+    machine = database
+    sql(machine, "truncate t")
+    sql(machine, "checkpoint")
+    sh(machine, "sync")
+    rows = Acks(machine, "python3 /root/rows.py")
+    try:
+        rows.wait(ROWS)
+        lose_registry(machine)
+    finally:
+        rows.close()
+    start_database(machine)
+    with pytest.raises(BrokenError) as broken:
+        check_rows(machine, rows.acks["rows"])
+    assert broken.value.verdict == "promises-broken"
+
+
+def verify(machine: Machine) -> bool:
+    return machine.run_in_guest(f"{FIO} --randseed=8 --verify_only", check=False).ok
+
+
+def test_fio_verifies_what_it_has_written(machine: Machine) -> None:
+    long(machine, f"{FIO} --randseed=7 --do_verify=1")
+    before = counts(machine)
+    long(machine, f"{FIO} --randseed=8 --do_verify=0")
+    assert counts(machine)["in_memory"] > before["in_memory"]
+    fsync_guest.panic(machine)
+    replay(machine)
+    assert verify(machine)
+
+
+def test_fio_finds_what_is_lost_with_the_registry(machine: Machine) -> None:
+    long(machine, f"{FIO} --randseed=7 --do_verify=1; sync")
+    long(machine, f"{FIO} --randseed=8 --do_verify=0")
+    lose_registry(machine)
+    assert not verify(machine)
+
+
+def test_stress_ng_finds_nothing(machine: Machine) -> None:
+    assert state(machine) == "memory"
+    each = " ".join(f"--{one} 1" for one in STRESSORS)
+    sizes = " ".join(f"--{one}-bytes 8M" for one in STRESS_BYTES)
+    words = f"stress-ng {each} {sizes} --timeout 30 --verify --temp-path /root/stress"
+    done = machine.run_in_guest(f"mkdir -p /root/stress && {words}", limit_s=LONG_S, check=False)
+    assert done.ok, done.stdout + done.stderr
+    fsync_guest.panic(machine)
+    replay(machine)
+    assert state(machine) == "memory"
+    assert not kernel_complaints(machine)
