@@ -13,11 +13,9 @@ from dataclasses import replace
 
 import pytest
 
-from lab.guest_root.spec import RootSpec
 from lab.machine import Machine
 from lab.machine.cut_plan import UNANNOUNCED
-from lab.setup.products import need
-from lab.setup.root import Root
+from lab.setup.products import Root, need
 from lab.testbed import fsync_guest
 from lab.testbed.fsync_checks import replay
 from lab.testbed.fsync_guest import Acks, counts, install, machine_of, state, wait_up
@@ -68,7 +66,7 @@ STRESS_BYTES = ("fallocate", "hdd", "iomix", "readahead", "sync-file")
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
     config = make_config(machine_name("fsync-programs"))
-    root = need(Root(RootSpec(packages=PACKAGES)))
+    root = need(Root.having(*PACKAGES))
     config = replace(config, root=root, nvram_bytes=NVRAM_BYTES)
     with machine_of(config) as made:
         made.boot()
