@@ -39,6 +39,10 @@ LIBRARIES = "usr/lib/x86_64-linux-gnu"
 # In the files of packages/debian.
 KERNEL_WORD, MAINTAINER_WORD = "@KERNEL@", "@MAINTAINER@"
 OF_KERNEL = "linux-image."  # the beginning of their names where the package's has the version
+SLEEP_UNITS = tuple(
+    f"systemd-{way}.service"
+    for way in ("suspend", "hibernate", "hybrid-sleep", "suspend-then-hibernate")
+)
 MAN_PAGES = {
     "remanence-tools": ("off2f.1", "pmadmin.8", "rem-replay.8", "remctl.8", "remanence.7"),
     "remanence-vm": ("rem-vm.8",),
@@ -114,6 +118,7 @@ def _stage(site: Site, root: Path) -> str:
         0o755,
         name="zz-remanence",
     )
+    _stage_units(hooks, of_tools)
     _put(pm / "usr/sbin/pmadmin", of_tools / "usr/sbin", 0o755)
     _put(pm / "etc/udev/rules.d/60-pm.rules", of_tools / "lib/udev/rules.d")
     _put(pm / "etc/systemd/system/pm-disks.service", of_tools / "lib/systemd/system")
@@ -135,6 +140,18 @@ def _stage(site: Site, root: Path) -> str:
     _put_pkg_config(words, development, "libpm.pc")
     _stage_heap(tools, root / "libnvheap-dev")
     return version
+
+
+def _stage_units(dist: Path, package: Path) -> None:
+    """What systemd and NUT run, and when."""
+    units = package / "lib/systemd/system"
+    for name in ("sleep", "ups-low"):
+        _put(dist / name, package / "usr/lib/remanence", 0o755)
+    for name in ("remanence-metrics.service", "remanence-metrics.timer"):
+        _put(dist / name, units)
+    for unit in SLEEP_UNITS:
+        _put(dist / "remanence-sleep.conf", units / f"{unit}.d", name="remanence.conf")
+    _put(dist / "remanence-logind.conf", units / "systemd-logind.service.d", name="remanence.conf")
 
 
 def _stage_kernel(site: Site, root: Path) -> str:

@@ -11,6 +11,7 @@ pub mod esp;
 pub mod fault;
 pub mod firmware;
 pub mod install;
+pub mod metrics;
 pub mod pe;
 pub mod remove;
 pub mod sign;

@@ -9,13 +9,15 @@ use remanence_remctl::efi::Inputs;
 use remanence_remctl::esp::Esp;
 use remanence_remctl::fault::{Fault, at};
 use remanence_remctl::install::{Report, Wishes, install};
+use remanence_remctl::metrics::metrics;
 use remanence_remctl::remove::remove;
 use remanence_remctl::sign::Keys;
-use remanence_remctl::status::status;
+use remanence_remctl::status::{has_remanence, status};
 use remanence_remctl::step::mib;
 use remanence_remctl::stop::stop;
 use remanence_remctl::system::System;
 use remanence_remctl::text;
+use remanence_remctl::whole;
 use serde::Serialize;
 
 /// Sees, installs and stops a server that resumes after a power failure.
@@ -52,6 +54,12 @@ enum Command {
         /// Where the EFI system partition is.
         #[arg(long, value_name = "DIR")]
         esp: Option<PathBuf>,
+    },
+    /// Print the state as metrics, in the text format of Prometheus.
+    Metrics {
+        /// Write it to this file, which appears whole.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
     },
     /// Stop the machine; when it has power again it goes on where it was.
     Stop,
@@ -144,6 +152,18 @@ fn installed(system: &System, esp: Option<&Path>) -> Result<(), Fault> {
     Ok(())
 }
 
+fn print_metrics(system: &System, out: Option<&Path>) -> Result<(), Fault> {
+    let status = has_remanence(system).then(|| status(system)).transpose()?;
+    let text = metrics(status.as_ref());
+    match out {
+        Some(file) => whole::write(file, text.as_bytes()),
+        None => {
+            print!("{text}");
+            Ok(())
+        }
+    }
+}
+
 fn execute(command: Command) -> Result<(), Fault> {
     let system = System::running();
     match command {
@@ -188,6 +208,7 @@ fn execute(command: Command) -> Result<(), Fault> {
             print_steps(&steps, dry_run);
             print_lines(&notes);
         }
+        Command::Metrics { out } => print_metrics(&system, out.as_deref())?,
         Command::Stop => stop(&system)?,
     }
     Ok(())

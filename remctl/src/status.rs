@@ -279,12 +279,18 @@ fn on_esp(system: &System, notes: &mut Vec<String>) -> Option<(OnEsp, Kernel)> {
     Some((on_esp, found.kernel))
 }
 
+/// Whether the running kernel has Remanence.
+#[must_use]
+pub fn has_remanence(system: &System) -> bool {
+    system.path(FOLDER).is_dir()
+}
+
 /// Looks at all of it.
 ///
 /// # Errors
 /// One line, if the kernel has no Remanence.
 pub fn status(system: &System) -> Result<Status, Fault> {
-    if !system.path(FOLDER).is_dir() {
+    if !has_remanence(system) {
         return Err(Fault::new(NO_REMANENCE));
     }
     let mut files = Reader {

@@ -5,7 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 
 use crate::fault::{Fault, at};
-use crate::status::{FOLDER, NO_REMANENCE};
+use crate::status::{FOLDER, NO_REMANENCE, has_remanence};
 use crate::system::System;
 
 /// Asks the kernel for it (`kernel/stop/sysfs.c`). Returns when the machine is back.
@@ -14,7 +14,7 @@ use crate::system::System;
 /// One line, if there is no Stop now.
 pub fn stop(system: &System) -> Result<(), Fault> {
     let folder = system.path(FOLDER);
-    if !folder.is_dir() {
+    if !has_remanence(system) {
         return Err(Fault::new(NO_REMANENCE));
     }
     let status = fs::read_to_string(folder.join("status")).unwrap_or_default();

@@ -15,12 +15,16 @@ from pathlib import Path
 
 import pytest
 
+from lab.errors import HangError
+from lab.machine import MachineState
 from lab.machine.cut_plan import UNANNOUNCED
 from lab.testbed.server_guest import Server, booted_server, make_server_disk
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 CUTS = 25
+SLEEP_LIMIT_S = 120.0
+REFUSED_S = 30.0
 CPUS = (1, 2, 4)
 # Counts in memory alone; its answers are what a client would have been told.
 COUNTER = """cat >/run/counter.py <<'END'
@@ -69,6 +73,35 @@ def test_an_installed_server_survives_cuts(server: Server) -> None:
     assert server.units == units
     assert server.state == "running"
     assert server.status["resumes"] == CUTS, server.status
+
+
+def test_sleep_is_a_stop(server: Server) -> None:
+    """Suspend and hibernate are off, and back where it was, though nothing is written to a swap."""
+    assert server.state == "running", server.sh("systemctl --failed")
+    boot_id, pid = server.boot_id, server.sh(COUNTER)
+    for number, way in enumerate(("suspend", "hibernate", "hybrid-sleep"), 1):
+        server.sh(f"systemctl {way}")  # ends before the machine is off: logind asks systemd
+        assert server.machine.wait_off(SLEEP_LIMIT_S) is MachineState.STOPPED
+        server.power_on()
+        assert server.sh(f"kill -0 {pid} && echo runs") == "runs"
+        assert server.sh(f"systemctl show -P Result systemd-{way}.service") == "success"
+        assert server.status["resumes"] == number, server.status
+    assert server.boot_id == boot_id
+    assert server.state == "running"
+
+
+def test_without_the_drop_in_there_is_no_image(server: Server) -> None:
+    """The negative proof: without the drop-in the same words are systemd's own sleep."""
+    assert server.state == "running", server.sh("systemctl --failed")
+    server.sh("mkdir -p /etc/systemd/system/systemd-hibernate.service.d")
+    server.sh(
+        "printf '[Service]\\nExecStart=\\nExecStart=/lib/systemd/systemd-sleep hibernate\\n'"
+        " >/etc/systemd/system/systemd-hibernate.service.d/zz.conf && systemctl daemon-reload"
+    )
+    server.sh("systemctl hibernate || true")
+    with pytest.raises(HangError):
+        server.machine.wait_off(REFUSED_S)
+    assert server.status["resumes"] == 0, server.status
 
 
 def test_without_a_commit_the_boot_is_cold(server: Server) -> None:

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What runs when the machine is asked to sleep, or a UPS is nearly empty: the scripts as they are
+//! packed, with programs that remember their words.
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    const SLEEP: &str = include_str!("../dist/sleep");
+    const UPS_LOW: &str = include_str!("../dist/ups-low");
+    const PROGRAMS: [&str; 7] = [
+        "logger",
+        "remctl",
+        "service",
+        "shutdown",
+        "systemd-sleep",
+        "upsdrvctl",
+        "upsmon",
+    ];
+    const RESTARTS: [&str; 3] = [
+        "service nut-driver restart",
+        "service nut-server restart",
+        "service nut-client restart",
+    ];
+
+    struct Machine(tempfile::TempDir);
+
+    impl Machine {
+        /// With what the kernel says; none: a kernel without Remanence.
+        fn new(status: Option<&str>) -> Self {
+            let machine = Self(tempfile::tempdir().unwrap());
+            fs::create_dir(machine.path("bin")).unwrap();
+            let fake = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake/any");
+            for name in PROGRAMS {
+                symlink(&fake, machine.path("bin").join(name)).unwrap();
+            }
+            if let Some(status) = status {
+                fs::write(machine.path("status"), format!("{status}\n")).unwrap();
+            }
+            machine
+        }
+
+        fn path(&self, path: &str) -> PathBuf {
+            self.0.path().join(path)
+        }
+
+        fn fails(self, program: &str) -> Self {
+            fs::write(self.path("bin").join(format!("{program}.fails")), b"").unwrap();
+            self
+        }
+
+        /// What runs, but for lines of the system's log.
+        fn run(&self, script: &str, words: &[&str]) -> Vec<String> {
+            let bin = self.path("bin").display().to_string();
+            let status = self.path("status").display().to_string();
+            let script = script
+                .replace("/sys/kernel/remanence/status", &status)
+                .replace("/lib/systemd/", &format!("{bin}/"))
+                .replace("/sbin/", &format!("{bin}/"));
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", &script, "script"]).args(words);
+            command.env("PATH", &bin);
+            command.status().unwrap();
+            let log = fs::read_to_string(self.path("bin/log")).unwrap_or_default();
+            let lines = log.lines().map(|line| line.trim().to_owned());
+            lines.filter(|line| !line.starts_with("logger")).collect()
+        }
+    }
+
+    const NOT_ARMED: [Option<&str>; 4] = [
+        None,
+        Some(""),
+        Some("refused: a Stop may outlast the hold-up"),
+        Some("stopping"),
+    ];
+
+    #[test]
+    fn an_armed_machine_sleeps_by_a_stop() {
+        for unit in ["systemd-suspend", "systemd-hibernate"] {
+            let ran = Machine::new(Some("armed")).run(SLEEP, &[unit]);
+            assert_eq!(ran, ["remctl stop"]);
+        }
+    }
+
+    /// A Stop that is refused is an error of `systemctl suspend`, and nothing else happens.
+    #[test]
+    fn a_refused_stop_is_no_other_sleep() {
+        let ran = Machine::new(Some("armed"))
+            .fails("remctl")
+            .run(SLEEP, &["systemd-suspend"]);
+        assert_eq!(ran, ["remctl stop"]);
+    }
+
+    #[test]
+    fn another_machine_sleeps_as_ever() {
+        for status in NOT_ARMED {
+            let ran = Machine::new(status).run(SLEEP, &["systemd-hybrid-sleep"]);
+            assert_eq!(ran, ["systemd-sleep hybrid-sleep"], "{status:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_ups_is_a_stop_and_nut_begins_again() {
+        let ran = Machine::new(Some("armed")).run(UPS_LOW, &[]);
+        let before = ["upsmon -K", "upsdrvctl shutdown", "remctl stop"];
+        assert_eq!(ran, [&before[..], &RESTARTS].concat());
+    }
+
+    /// Not the last machine of a UPS: others decide when that goes off.
+    #[test]
+    fn a_secondary_leaves_the_ups_on() {
+        let ran = Machine::new(Some("armed"))
+            .fails("upsmon")
+            .run(UPS_LOW, &[]);
+        assert_eq!(ran, [&["upsmon -K", "remctl stop"][..], &RESTARTS].concat());
+    }
+
+    #[test]
+    fn a_ups_that_cannot_go_off_keeps_no_machine_from_its_stop() {
+        let ran = Machine::new(Some("armed"))
+            .fails("upsdrvctl")
+            .run(UPS_LOW, &[]);
+        assert!(ran.contains(&"remctl stop".to_owned()), "{ran:?}");
+        assert!(
+            !ran.iter().any(|line| line.starts_with("shutdown")),
+            "{ran:?}"
+        );
+    }
+
+    #[test]
+    fn a_machine_that_could_not_be_entered_is_shut_down() {
+        for status in NOT_ARMED {
+            let ran = Machine::new(status).run(UPS_LOW, &[]);
+            assert_eq!(ran, ["shutdown -h +0"], "{status:?}");
+        }
+    }
+
+    #[test]
+    fn a_refused_stop_is_a_shutdown() {
+        let ran = Machine::new(Some("armed"))
+            .fails("remctl")
+            .run(UPS_LOW, &[]);
+        assert_eq!(ran.last().map(String::as_str), Some("shutdown -h +0"));
+        assert!(
+            !ran.iter().any(|line| line.starts_with("service")),
+            "{ran:?}"
+        );
+    }
+}
