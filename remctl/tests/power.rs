@@ -11,20 +11,17 @@ mod tests {
 
     const SLEEP: &str = include_str!("../dist/sleep");
     const UPS_LOW: &str = include_str!("../dist/ups-low");
-    const PROGRAMS: [&str; 7] = [
+    const PROGRAMS: [&str; 8] = [
         "logger",
         "remctl",
         "service",
+        "setsid",
         "shutdown",
+        "systemctl",
         "systemd-sleep",
         "upsdrvctl",
-        "upsmon",
     ];
-    const RESTARTS: [&str; 3] = [
-        "service nut-driver restart",
-        "service nut-server restart",
-        "service nut-client restart",
-    ];
+    const RESTART: &str = "systemctl --no-block restart nut-driver@* nut-server nut-monitor";
 
     struct Machine(tempfile::TempDir);
 
@@ -32,7 +29,16 @@ mod tests {
         /// With what the kernel says; none: a kernel without Remanence.
         fn new(status: Option<&str>) -> Self {
             let machine = Self(tempfile::tempdir().unwrap());
-            fs::create_dir(machine.path("bin")).unwrap();
+            for folder in ["bin", "systemd", "nut"] {
+                fs::create_dir(machine.path(folder)).unwrap();
+            }
+            for name in ["sed", "tr"] {
+                symlink(Path::new("/bin").join(name), machine.path("bin").join(name)).unwrap();
+            }
+            let flag = machine.path("nut/flag");
+            let words = format!("  POWERDOWNFLAG \"{}\"\n", flag.display());
+            fs::write(machine.path("nut/upsmon.conf"), words).unwrap();
+            fs::write(flag, b"").unwrap();
             let fake = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake/any");
             for name in PROGRAMS {
                 symlink(&fake, machine.path("bin").join(name)).unwrap();
@@ -58,6 +64,11 @@ mod tests {
             let status = self.path("status").display().to_string();
             let script = script
                 .replace("/sys/kernel/remanence/status", &status)
+                .replace(
+                    "/run/systemd/system",
+                    &self.path("systemd").display().to_string(),
+                )
+                .replace("/etc/nut", &self.path("nut").display().to_string())
                 .replace("/lib/systemd/", &format!("{bin}/"))
                 .replace("/sbin/", &format!("{bin}/"));
             let mut command = Command::new("/bin/sh");
@@ -105,17 +116,27 @@ mod tests {
     #[test]
     fn an_empty_ups_is_a_stop_and_nut_begins_again() {
         let ran = Machine::new(Some("armed")).run(UPS_LOW, &[]);
-        let before = ["upsmon -K", "upsdrvctl shutdown", "remctl stop"];
-        assert_eq!(ran, [&before[..], &RESTARTS].concat());
+        assert_eq!(ran, ["upsdrvctl shutdown", "remctl stop", RESTART]);
     }
 
-    /// Not the last machine of a UPS: others decide when that goes off.
+    #[test]
+    fn without_systemd_nut_begins_again_too() {
+        let machine = Machine::new(Some("armed"));
+        fs::remove_dir(machine.path("systemd")).unwrap();
+        let ran = machine.run(UPS_LOW, &[]);
+        assert_eq!(ran[2], "service nut-server restart");
+        assert!(!ran.contains(&RESTART.to_owned()), "{ran:?}");
+    }
+
+    /// Others decide when a UPS goes off that feeds them, too.
     #[test]
     fn a_secondary_leaves_the_ups_on() {
-        let ran = Machine::new(Some("armed"))
-            .fails("upsmon")
-            .run(UPS_LOW, &[]);
-        assert_eq!(ran, [&["upsmon -K", "remctl stop"][..], &RESTARTS].concat());
+        let machine = Machine::new(Some("armed"));
+        fs::remove_file(machine.path("nut/flag")).unwrap();
+        assert_eq!(machine.run(UPS_LOW, &[]), ["remctl stop", RESTART]);
+        fs::write(machine.path("nut/upsmon.conf"), "MONITOR x\n").unwrap();
+        fs::remove_file(machine.path("bin/log")).unwrap();
+        assert_eq!(machine.run(UPS_LOW, &[]), ["remctl stop", RESTART]);
     }
 
     #[test]
@@ -144,9 +165,6 @@ mod tests {
             .fails("remctl")
             .run(UPS_LOW, &[]);
         assert_eq!(ran.last().map(String::as_str), Some("shutdown -h +0"));
-        assert!(
-            !ran.iter().any(|line| line.starts_with("service")),
-            "{ran:?}"
-        );
+        assert!(!ran.contains(&RESTART.to_owned()), "{ran:?}");
     }
 }

@@ -22,6 +22,7 @@ from lab.setup.package_tools import PackageTools
 from lab.setup.products import Root, need
 from lab.testbed.machines import make_config
 from lab.testbed.waiting import wait_until
+from tests.support import ups
 from tests.support.claims import machine_name
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
@@ -30,30 +31,7 @@ PACKAGES = ("nut-server", "nut-client", "prometheus-node-exporter")
 LIMIT_S = 120.0
 AGAIN_S = 15.0  # of a NUT that has begun within a second
 DIST = repo_dir() / "remctl" / "dist"
-SCRIPT = "/usr/lib/remanence/ups-low"
-RESUMES = "/sys/kernel/remanence/resumes"
-NUT = f"""cd /etc/nut
-echo MODE=standalone >nut.conf
-printf '[ups]\\ndriver = dummy-ups\\nport = ups.dev\\nmode = dummy-once\\n' >ups.conf
-printf '[mon]\\npassword = x\\nupsmon primary\\n' >upsd.users
-cat >upsmon.conf <<'END'
-MONITOR ups@localhost 1 mon x primary
-SHUTDOWNCMD "{SCRIPT}"
-POWERDOWNFLAG /run/nut/killpower
-POLLFREQ 1
-POLLFREQALERT 1
-HOSTSYNC 1
-FINALDELAY 0
-END
-echo 'ups.status: OL' >ups.dev
-service nut-driver start
-service nut-server start
-service nut-client start"""
-# The mains fail; they are back when the machine is.
-MAINS = f"""n=$(cat {RESUMES})
-echo 'ups.status: OB LB' >/etc/nut/ups.dev
-while [ "$(cat {RESUMES})" = "$n" ]; do sleep 0.1; done
-echo 'ups.status: OL' >/etc/nut/ups.dev"""
+START = "service nut-server start; service nut-client start"
 COUNTER = (
     "n=0; while :; do n=$((n + 1)); echo $n >/run/count.new; mv /run/count.new /run/count;"
     " sleep 0.1; done"
@@ -91,21 +69,20 @@ def ups_status(machine: Machine) -> str:
 
 
 def settled(machine: Machine) -> bool:
-    """The UPS is on the mains, and somebody watches it."""
-    watched = machine.run_in_guest("pgrep -x upsmon", check=False).ok
-    return ups_status(machine).strip() == "OL" and watched
+    return machine.run_in_guest(ups.SETTLED, check=False).ok
 
 
 def use_script(machine: Machine, text: str) -> None:
     """NUT begins with this script for an empty UPS."""
     sh(machine, "service nut-client stop; service nut-server stop; pkill -x dummy-ups; true")
-    sh(machine, f"cat >{SCRIPT} <<'END'\n{text}END\nchmod 755 {SCRIPT}\n{NUT}")
+    sh(machine, f"cat >{ups.SCRIPT} <<'END'\n{text}END\nchmod 755 {ups.SCRIPT}")
+    sh(machine, f"{ups.CONFIGURE}{START}")
     wait_until(lambda: settled(machine), "NUT sees its UPS on the mains", LIMIT_S)
 
 
 def mains_fail(machine: Machine) -> None:
     """The machine goes off by itself, and is entered again."""
-    sh(machine, f"cat >/run/mains <<'END'\n{MAINS}\nEND")
+    sh(machine, f"cat >/run/mains <<'END'\n{ups.MAINS}END")
     start(machine, "sh /run/mains")
     assert machine.wait_off(LIMIT_S) is MachineState.STOPPED
     slot = decode(read_block(machine.files.nvram(machine.config))).newest
@@ -118,12 +95,12 @@ def mains_fail(machine: Machine) -> None:
 def test_an_empty_ups_is_a_stop_each_time(machine: Machine) -> None:
     use_script(machine, (DIST / "ups-low").read_text(encoding="utf-8"))
     pid = start(machine, COUNTER)
-    before = int(sh(machine, f"cat {RESUMES}"))
+    before = int(sh(machine, f"cat {ups.RESUMES}"))
     for number in (1, 2):
         count = int(sh(machine, "cat /run/count"))
         mains_fail(machine)
         wait_until(lambda: settled(machine), "NUT begins again", LIMIT_S)
-        assert int(sh(machine, f"cat {RESUMES}")) == before + number
+        assert int(sh(machine, f"cat {ups.RESUMES}")) == before + number
         assert int(sh(machine, f"kill -0 {pid} && cat /run/count")) >= count
     assert sh(machine, "test -e /run/nut/killpower && echo kept || echo gone") == "gone"
 
@@ -131,7 +108,7 @@ def test_an_empty_ups_is_a_stop_each_time(machine: Machine) -> None:
 def test_without_its_last_step_nut_stays_down(machine: Machine) -> None:
     """The negative proof, and why the script has that step."""
     text = (DIST / "ups-low").read_text(encoding="utf-8")
-    without = text.replace("for service in nut-driver nut-server nut-client", "for service in")
+    without = text.replace("remctl stop || down\nbegin_again", "remctl stop || down\ntrue")
     assert without != text
     use_script(machine, without)
     mains_fail(machine)
@@ -145,7 +122,7 @@ def test_the_node_exporter_shows_what_remctl_writes(machine: Machine) -> None:
     start(machine, NODE_EXPORTER)
     wait_until(lambda: machine.run_in_guest(FETCH, check=False).ok, "the exporter answers", LIMIT_S)
     shown = sh(machine, FETCH).splitlines()
-    resumes = sh(machine, f"cat {RESUMES}")
+    resumes = sh(machine, f"cat {ups.RESUMES}")
     for line in ("remanence_armed 1", f"remanence_resumes_total {resumes}"):
         assert line in shown
     assert "node_textfile_scrape_error 0" in shown

@@ -19,6 +19,7 @@ from lab.errors import HangError
 from lab.machine import MachineState
 from lab.machine.cut_plan import UNANNOUNCED
 from lab.testbed.server_guest import Server, booted_server, make_server_disk
+from tests.support import ups
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
@@ -43,7 +44,7 @@ until test -e /run/count; do sleep 0.1; done"""
 @pytest.fixture(scope="module")
 def disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("server") / "server.img"
-    make_server_disk(file, ("python3", "redis-server"))
+    make_server_disk(file, ("python3", "redis-server", "nut-server", "nut-client"))
     return file
 
 
@@ -88,6 +89,22 @@ def test_sleep_is_a_stop(server: Server) -> None:
         assert server.status["resumes"] == number, server.status
     assert server.boot_id == boot_id
     assert server.state == "running"
+
+
+def test_an_empty_ups_is_a_stop_each_time(server: Server) -> None:
+    """By NUT's own units; the script is that of the package."""
+    server.sh(f"{ups.CONFIGURE}systemctl enable -q nut-driver-enumerator nut-server nut-monitor")
+    server.sh("systemctl restart nut-driver-enumerator nut-driver@ups nut-server nut-monitor")
+    pid = server.sh(COUNTER)
+    for number in (1, 2):
+        server.sh(f"for i in $(seq 60); do {ups.SETTLED} && exit 0; sleep 1; done; exit 1")
+        server.sh(f"cat >/run/mains <<'END'\n{ups.MAINS}END")
+        server.sh("systemd-run --quiet sh /run/mains")
+        assert server.machine.wait_off(SLEEP_LIMIT_S) is MachineState.STOPPED
+        server.power_on()
+        assert server.status["resumes"] == number
+    assert server.sh(f"kill -0 {pid} && echo runs") == "runs"
+    assert server.state == "running", server.sh("systemctl --failed")
 
 
 def test_without_the_drop_in_there_is_no_image(server: Server) -> None:
