@@ -106,6 +106,8 @@ DECLARE_PER_CPU(struct rem_context *, rem_this_context);
  * @state: enum rem_state
  * @why: one line for users: why Stop is refused
  * @blocker: the device because of which the machine uses stop=dpm, or ""
+ * @blocked: it does so as long as it runs
+ * @differs: the device because of which the loader would refuse an image, or ""
  * @block: the record block, mapped write-back
  * @region_phys: physical address of the NVRAM range with the block
  * @region_bytes: size of the range with the block; 0: no loader handed one over
@@ -121,6 +123,8 @@ struct rem_machine {
 	int state;
 	const char *why;
 	char blocker[REM_BLOCKER_BYTES];
+	bool blocked;
+	char differs[REM_BLOCKER_BYTES];
 	u8 *block;
 	u64 region_phys;
 	u64 region_bytes;
@@ -137,6 +141,9 @@ extern struct rem_machine rem;
 
 /* Provided by Stop: core.c */
 void rem_use_dpm(const char *because);
+void rem_mode_hold(const char *because);
+void rem_mode_release(void);
+void rem_machine_differs(const char *device);
 
 /* Provided by Stop: timeline.c, reset.c, power.c, nvdimm.c */
 void rem_timeline_begin_go(u32 sequence);
@@ -206,9 +213,9 @@ void rem_go_prepare_cpu(void);
 void rem_go_entry(void);
 phys_addr_t rem_pagetable_cr3(void);
 unsigned int rem_trampoline_pages(void);
-int rem_devices_prepare(const char **ret_blocker);
+void rem_devices_prepare(bool fast);
 unsigned int rem_devices_count(void);
-void rem_devices_watch(void);
+void rem_devices_changed(void);
 int rem_others_prepare(const char **ret_blocker);
 const char *rem_cpu_refused(void);
 const char *rem_cpus_refused(void);

@@ -126,7 +126,9 @@ def _tree(kernel: Path) -> dict[str, Any]:
             for what, (file, name) in SHADOWED.items()
         },
         "config_words": int(
-            _found(r"#define REM_CONFIG_WORDS (\d+)", (kernel / "resume/pci.c").read_text("utf-8"))
+            _found(
+                r"#define REM_CONFIG_WORDS (\d+)", (kernel / "resume/resume.h").read_text("utf-8")
+            )
         ),
     }
 

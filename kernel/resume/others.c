@@ -34,7 +34,7 @@ static int rem_other_bound(struct notifier_block *nb, unsigned long what,
 
 	if (what != BUS_NOTIFY_BIND_DRIVER || rem_other_kept(dev))
 		return NOTIFY_DONE;
-	if (rem.stop_mode == REM_MODE_FAST)
+	if (!rem.blocked)
 		pr_warn("remanence: using stop=dpm because of %s\n",
 			dev_name(dev));
 	rem_use_dpm(dev->driver->name);

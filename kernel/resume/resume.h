@@ -6,6 +6,7 @@
 #include <linux/types.h>
 
 struct cpumask;
+struct device;
 struct notifier_block;
 struct pci_dev;
 struct rem_context;
@@ -54,7 +55,52 @@ struct rem_pci_caps {
 void rem_pci_caps_prepare(struct pci_dev *pdev, struct rem_pci_caps *copy);
 void rem_pci_caps_go(struct pci_dev *pdev, const struct rem_pci_caps *copy);
 
+/* described.c */
+void rem_described_prepare(void);
+void rem_described_check(void);
+void rem_described_check_later(void);
+
+/* pci_list.c */
+#define REM_CONFIG_WORDS 16
+/* One queue for each CPU, and a few others. */
+#define REM_VECTORS_MAX (NR_CPUS + 8)
+
+enum rem_pci_kind {
+	REM_PCI_HOST,		/* a host bridge, which is left alone */
+	REM_PCI_IDLE,		/* no driver: configuration space only */
+	REM_PCI_BRIDGE,
+	REM_PCI_VIRTIO,
+	REM_PCI_RECOVER,	/* restarted by error recovery of its driver */
+};
+
+/**
+ * struct rem_pci - a PCI function
+ * @pdev: the function
+ * @kind: how it is restarted
+ * @config: a copy of the beginning of its configuration space
+ * @caps: copies of registers behind that
+ * @err: of its last restart
+ * @vectors: how many interrupts it has
+ * @irq: their numbers
+ */
+struct rem_pci {
+	struct pci_dev *pdev;
+	enum rem_pci_kind kind;
+	u32 config[REM_CONFIG_WORDS];
+	struct rem_pci_caps caps;
+	int err;
+	unsigned int vectors;
+	unsigned int irq[REM_VECTORS_MAX];
+};
+
+extern struct rem_pci *rem_pci;
+extern unsigned int rem_pci_count;
+
+void rem_pci_list_hold(void);
+void rem_pci_list_release(void);
+
 /* pci.c */
+bool rem_devices_settled(u32 life);
 unsigned int rem_devices_go(void);
 void rem_devices_finish(void);
 
@@ -72,6 +118,7 @@ int rem_recover(struct pci_dev *pdev);
 
 /* virtio.c */
 bool rem_virtio_is(struct pci_dev *pdev);
+struct device *rem_virtio_device(struct pci_dev *pdev);
 bool rem_virtio_supported(struct pci_dev *pdev);
 void rem_virtio_watch(struct pci_dev *pdev, struct notifier_block *notifier);
 int rem_virtio_go(struct pci_dev *pdev);

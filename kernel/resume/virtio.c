@@ -36,6 +36,17 @@ bool rem_virtio_is(struct pci_dev *pdev)
 }
 
 /**
+ * rem_virtio_device - Return: the device on the virtio bus, or NULL.
+ * @pdev: a function for which rem_virtio_is() is true, locked
+ */
+struct device *rem_virtio_device(struct pci_dev *pdev)
+{
+	struct virtio_pci_device *vp_dev = pci_get_drvdata(pdev);
+
+	return vp_dev ? &vp_dev->vdev.dev : NULL;
+}
+
+/**
  * rem_virtio_supported - whether rem_virtio_go() can start a device
  * @pdev: a function for which rem_virtio_is() is true
  *
@@ -71,20 +82,18 @@ bool rem_virtio_supported(struct pci_dev *pdev)
 
 /**
  * rem_virtio_watch - be notified of changes on the virtio bus
- * @pdev: a function for which rem_virtio_supported() is true
- * @notifier: registered with the first call
+ * @pdev: a function for which rem_virtio_is() is true
+ * @notifier: registered with the first call that finds the bus
  *
- * Context: process, at boot.
+ * Context: process, one at a time.
  */
-void __init rem_virtio_watch(struct pci_dev *pdev,
-			     struct notifier_block *notifier)
+void rem_virtio_watch(struct pci_dev *pdev, struct notifier_block *notifier)
 {
-	struct virtio_pci_device *vp_dev = pci_get_drvdata(pdev);
+	struct device *inner = rem_virtio_device(pdev);
 	static bool watched;
 
-	if (!watched)
-		bus_register_notifier(vp_dev->vdev.dev.bus, notifier);
-	watched = true;
+	if (!watched && inner)
+		watched = !bus_register_notifier(inner->bus, notifier);
 }
 
 static bool rem_virtio_reset(struct virtio_pci_modern_device *mdev)

@@ -106,7 +106,7 @@ void rem_budget_account(u64 begin_tsc, u64 end_tsc)
 	rem_stop_last_ns = mul_u64_u32_div(end_tsc - begin_tsc, NSEC_PER_MSEC,
 					   max(tsc_khz, 1u));
 	rem_stop_worst_ns = max(rem_stop_worst_ns, rem_stop_last_ns);
-	if (rem.stop_mode == REM_MODE_FAST && rem_hold_up_us &&
+	if (rem.running_mode == REM_MODE_FAST && rem_hold_up_us &&
 	    rem_stop_last_ns > rem_budget_bound_ns()) {
 		rem_exceeded = true;
 		rem_promise_update();

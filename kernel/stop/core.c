@@ -236,7 +236,8 @@ static int rem_thread_once(void)
 		rem_stop_begin(REM_STOP_POWER);
 	/* Behind the last attempt: no Stop will begin before PWR_OK is back. */
 	rem_promise_update();
-	if (fast && err != -EOPNOTSUPP) /* then nothing was stopped */
+	/* After these errors nothing was stopped. */
+	if (fast && err != -EOPNOTSUPP && err != -EAGAIN)
 		rem_go_finish();
 	return err;
 }
@@ -248,6 +249,9 @@ static int rem_thread(void *data)
 	for (;;) {
 		rem_thread_sleep();
 		err = rem_thread_once();
+		/* The fast path was not the right one any more: now by the other. */
+		if (err == -EAGAIN && rem_stop_begin(rem.stop_reason))
+			continue;
 		WRITE_ONCE(rem_ended, rem_ended + 1);
 		wake_up_all(&rem_ended_wait);
 		if (err)
@@ -265,46 +269,96 @@ static void rem_cpu_prepare_ipi(void *unused)
 	rem_go_prepare_cpu();
 }
 
+/* Of the mode of the next Stop and its reason. */
+static DEFINE_SPINLOCK(rem_mode_lock);
+
+static void rem_mode_block(const char *because, bool stays)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&rem_mode_lock, flags);
+	if (!rem.blocked)
+		strscpy(rem.blocker, because, sizeof(rem.blocker));
+	rem.blocked |= stays;
+	WRITE_ONCE(rem.stop_mode, REM_MODE_DPM);
+	spin_unlock_irqrestore(&rem_mode_lock, flags);
+	rem_promise_update();
+}
+
 /**
  * rem_use_dpm - from now on a Stop uses generic power management
  * @because: name of the first device that the fast path cannot restart; copied,
  *	as it may go with its driver
  *
- * Context: process.
+ * Context: any but NMI.
  */
 void rem_use_dpm(const char *because)
 {
-	static DEFINE_SPINLOCK(lock);
+	rem_mode_block(because, true);
+}
 
-	spin_lock(&lock);
-	if (!rem.blocker[0])
-		strscpy(rem.blocker, because, sizeof(rem.blocker));
-	spin_unlock(&lock);
-	WRITE_ONCE(rem.stop_mode, REM_MODE_DPM);
+/**
+ * rem_mode_hold - use generic power management until rem_mode_release()
+ * @because: as for rem_use_dpm()
+ *
+ * Context: any but NMI.
+ */
+void rem_mode_hold(const char *because)
+{
+	rem_mode_block(because, false);
+}
+
+/** rem_mode_release - undo rem_mode_hold(). Context: any but NMI. */
+void rem_mode_release(void)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&rem_mode_lock, flags);
+	if (!rem.blocked) {
+		rem.blocker[0] = '\0';
+		WRITE_ONCE(rem.stop_mode, REM_MODE_FAST);
+	}
+	spin_unlock_irqrestore(&rem_mode_lock, flags);
 	rem_promise_update();
+}
+
+/**
+ * rem_machine_differs - the machine is not what the loader has described
+ * @device: name of what differs; "": it is as described
+ *
+ * Its images would be refused, so nothing is promised; a Stop is tried nevertheless,
+ * as the device may be gone, or back, when power returns.
+ *
+ * Context: process, one at a time.
+ */
+void rem_machine_differs(const char *device)
+{
+	if (!strcmp(device, rem.differs))
+		return;
+	strscpy(rem.differs, device, sizeof(rem.differs));
+	rem_promise_update();
+	if (device[0])
+		pr_warn("remanence: an image would be refused: %s is not as it was at boot\n",
+			device);
 }
 
 /* With a device that the fast path cannot restart, or such firmware: stop=dpm. */
 static void __init rem_mode_choose(void)
 {
+	bool fast = rem.stop_mode == REM_MODE_FAST;
 	const char *blocker = NULL;
-	int err;
+	int err = fast ? rem_others_prepare(&blocker) : 0;
 
-	if (rem.stop_mode != REM_MODE_FAST)
-		return;
-	rem_devices_watch();
-	err = rem_devices_prepare(&blocker);
-	if (!err)
-		err = rem_others_prepare(&blocker);
-	if (!err) {
+	if (fast && !err) {
 		blocker = rem_firmware_blocker();
 		err = blocker ? -EOPNOTSUPP : 0;
 	}
-	if (!err)
-		return;
-	pr_warn("remanence: using stop=dpm because of %s: %pe\n", blocker,
-		ERR_PTR(err));
-	rem_use_dpm(blocker);
+	if (err) {
+		pr_warn("remanence: using stop=dpm because of %s: %pe\n",
+			blocker, ERR_PTR(err));
+		rem_use_dpm(blocker);
+	}
+	rem_devices_prepare(fast);
 }
 
 static int __init rem_prepare(void)

@@ -132,8 +132,11 @@ int rem_stop_dpm(void)
 	if (!err) {
 		err = freeze_kernel_threads();
 		rem_event(REM_EVENT_STOP_FREEZE, 0);
-		if (!err)
+		if (!err) {
 			err = rem_dpm_devices();
+			/* Drivers have allocated interrupts again. */
+			rem_devices_changed();
+		}
 		/* The bounded path has done it, before any CPU left. */
 		if (!err && rem.running_mode == REM_MODE_DPM) {
 			rem_entropy_reseed();

@@ -28,6 +28,7 @@
  * @quiet: CPUs that have interrupts off
  * @devices_stopped: no DMA can reach a cache any more
  * @refused: a CPU is in a mode that Go cannot restore
+ * @changed: the fast path cannot restart all devices any more
  * @err: why the last Stop was refused, or 0
  * @flushed: CPUs other than the boot CPU that have written back their caches, in
  *	a line of its own: a CPU that still waits for @devices_stopped must not
@@ -39,6 +40,7 @@ static struct rem_park {
 	atomic_t quiet;
 	bool devices_stopped;
 	bool refused;
+	bool changed;
 	int err;
 	atomic_t flushed ____cacheline_aligned;
 } rem_park;
@@ -128,6 +130,10 @@ static void rem_park_once(void)
 		rem_park.err = -EOPNOTSUPP;
 		return;
 	}
+	if (READ_ONCE(rem_park.changed)) {
+		rem_park.err = -EAGAIN;
+		return;
+	}
 	if (smp_processor_id())
 		rem_park_other();
 	else
@@ -151,6 +157,10 @@ static int rem_park_cpu(void *unused)
 	/* Here, as nobody tells when a CPU enters such a mode. */
 	if (rem_cpu_refused())
 		WRITE_ONCE(rem_park.refused, true);
+	/* While the CPUs gathered; no task runs any more. */
+	if (rem.running_mode == REM_MODE_FAST &&
+	    READ_ONCE(rem.stop_mode) != REM_MODE_FAST)
+		WRITE_ONCE(rem_park.changed, true);
 	atomic_inc(&rem_park.quiet);
 	rem_park_wait(&rem_park.quiet, rem_park.count);
 	rem_park_once();
@@ -178,6 +188,7 @@ void rem_stop_fast(void)
 	atomic_set(&rem_park.flushed, 0);
 	WRITE_ONCE(rem_park.devices_stopped, false);
 	WRITE_ONCE(rem_park.refused, false);
+	WRITE_ONCE(rem_park.changed, false);
 	rem_mixed_stop_begin();
 	/* No hotplug while armed: a work is queued to each online CPU. */
 	rem_park.count = num_online_cpus();

@@ -54,7 +54,7 @@ static bool rem_promise_holds(void)
 		.promised = rem_promised,
 		.exceeded = rem_budget_exceeded(),
 		.window = atomic_read(&rem_promise_windows),
-		.armed = state == REM_ARMED,
+		.armed = state == REM_ARMED && !rem.differs[0],
 		.watched = rem_power_watched(),
 		.fast = READ_ONCE(rem.stop_mode) == REM_MODE_FAST,
 		.fits = rem_budget_hold_up_ns() && rem_budget_fits(),

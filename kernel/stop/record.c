@@ -291,7 +291,7 @@ static u32 rem_body_finish(struct rem_body *body)
 {
 	body->sequence = rem.sequence;
 	body->stop_reason = rem.stop_reason;
-	body->stop_mode = rem.stop_mode;
+	body->stop_mode = rem.running_mode;
 	rem_hold_write(body);
 	body->realtime_ns = ktime_get_real_fast_ns();
 	body->boottime_ns = ktime_get_boot_fast_ns();

@@ -24,6 +24,10 @@ static ssize_t status_show(struct kobject *kobj, struct kobj_attribute *attr,
 {
 	switch (READ_ONCE(rem.state)) {
 	case REM_ARMED:
+		if (rem.differs[0])
+			return sysfs_emit(buf,
+					  "refused: an image would be: %s is not as it was at boot\n",
+					  rem.differs);
 		return sysfs_emit(buf, "%s\n", rem_armed_name());
 	case REM_STOPPING:
 		return sysfs_emit(buf, "stopping\n");
