@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Claim: devices without support in Stop continue after it. An NVMe disk and an e1000e restart by
-their drivers' PCI error recovery, and so does an e1000, which has only an interrupt line and 32
-bits of address. An rtl8139, whose driver has no recovery, keeps the machine on stop=dpm, which is
-logged.
+their drivers' PCI error recovery, and so do an e1000, which has only an interrupt line and 32 bits
+of address, and a SATA disk, whose controller gets that recovery by our patch. An rtl8139, whose
+driver has no recovery, keeps the machine on stop=dpm, which is logged.
 
 Method: the machine's only network device, or its only disk, is of that kind, so that every program,
 every acknowledged number and the test's own connections use it. Negative proof: a kernel that does
@@ -100,6 +100,23 @@ def test_e1000_with_its_interrupt_line_and_32_bits_is_so_too() -> None:
         assert what_stops(it) == "fast"
         assert driver_of_eth0(it) == "e1000"
         check_lives_through_cuts(it)
+
+
+@pytest.mark.soak
+def test_sata_disk_is_restarted_by_its_driver() -> None:
+    with booted_bed("sata", variant="sata", disk="ahci") as it:
+        assert what_stops(it) == "fast"
+        assert it.machine.run_in_guest("ls /sys/block | grep -v loop").stdout == "sda\n"
+        check_lives_through_cuts(it, 10)
+
+
+@pytest.mark.soak
+def test_sata_disk_that_is_not_restarted_is_found() -> None:
+    with booted_bed("no-sata", variant="sata", disk="ahci") as it:
+        check_lives_through_cuts(it, 1, HANG_LIMIT_S)
+        plant(it.machine, "skip-device")
+        with must_be_found("skip-device"):
+            check_lives_through_cuts(it, 1, HANG_LIMIT_S)
 
 
 @pytest.mark.soak

@@ -52,6 +52,16 @@ static inline bool rem_nvme_cache_is_off(struct gendisk *disk)
 }
 #endif
 
+/* ata_cache.h in drivers/ata/libata-core.c */
+#if IS_BUILTIN(CONFIG_ATA)
+bool rem_ata_cache_is_off(struct gendisk *disk);
+#else
+static inline bool rem_ata_cache_is_off(struct gendisk *disk)
+{
+	return false;
+}
+#endif
+
 /* nvme_restart.h in drivers/nvme/host/pci.c */
 int rem_nvme_restart(struct pci_dev *pdev);
 

@@ -10,9 +10,10 @@
  *
  *   write-through  the cache is off: a write is on media before it is completed.
  *		    The default. Go switches the cache off again before it
- *		    starts the device (kernel/hooks/virtio_blk_cache.h); for an
- *		    NVMe disk the driver does so at each start of the controller
- *		    (kernel/hooks/nvme_cache.h).
+ *		    starts the device (kernel/hooks/virtio_blk_cache.h). The
+ *		    driver of an NVMe disk does so at each start of the controller
+ *		    (kernel/hooks/nvme_cache.h), that of an ATA disk after each
+ *		    reset (kernel/hooks/ata_cache.h).
  *   protected	    the cache keeps its content without power, according to the
  *		    loader's machine description (REM_DISK_PROTECTED).
  *   log		    the cache is on; writes that no flush has covered are kept
@@ -98,6 +99,12 @@ static bool rem_disk_switchable(struct gendisk *disk)
 	return vdev && rem_virtblk_cache_can(vdev);
 }
 
+/* Whether its driver keeps the cache off. */
+static bool rem_disk_kept_off(struct gendisk *disk)
+{
+	return rem_nvme_cache_is_off(disk) || rem_ata_cache_is_off(disk);
+}
+
 /* Whether the machine description calls this disk's cache protected. */
 static bool rem_disk_declared(struct gendisk *disk)
 {
@@ -131,7 +138,7 @@ static bool rem_disk_logged(struct gendisk *disk)
 static enum rem_disk_policy rem_disk_policy_held(struct gendisk *disk)
 {
 	if (!(disk->queue->limits.features & BLK_FEAT_WRITE_CACHE))
-		return rem_disk_switchable(disk) || rem_nvme_cache_is_off(disk) ?
+		return rem_disk_switchable(disk) || rem_disk_kept_off(disk) ?
 		       REM_DISK_WRITE_THROUGH : REM_DISK_CACHELESS;
 	return rem_disk_declared(disk) ? REM_DISK_IS_PROTECTED : REM_DISK_OPEN;
 }
@@ -325,8 +332,8 @@ static int rem_disk_choose_held(struct gendisk *disk, const char *policy,
 	bool protect = !strcmp(policy, "protected");
 	bool through = !strcmp(policy, "write-through");
 
-	/* Its driver keeps the cache off; it cannot be declared protected. */
-	if (rem_nvme_cache_is_off(disk)) {
+	/* Such a disk cannot be declared protected. */
+	if (rem_disk_kept_off(disk)) {
 		if (protect)
 			return -EPERM;
 		return through ? 0 : -EINVAL;

@@ -36,8 +36,10 @@ import statistics
 import struct
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from lab import format as fmt
 from lab.bench.flushes import Flushes, flushes_of
@@ -116,6 +118,8 @@ class Plan:
     cmdline: str = ""  # additional parameters of the kernel
     caches: str | None = None  # a profile
     memory: str | None = None  # a controller behind them, which guest time follows
+    changes: Mapping[str, Any] = field(default_factory=dict)  # of the machine's configuration
+    first_io: Mapping[str, str] = field(default_factory=lambda: FIRST_IO_SYMBOLS)
 
     @property
     def model(self) -> str:
@@ -155,6 +159,7 @@ class Bench:
     spec: PluginSpec
     mode: StopModeName
     rng: random.Random
+    first_io: tuple[str, ...]  # loads, in the order of their marks
     samples: list[Sample] = field(default_factory=list)
 
     def cycle(self, load: str) -> Sample:
@@ -240,9 +245,9 @@ class Bench:
         return elapsed_ns(self._entered(), armed)
 
     def _first_io_ns(self, load: str) -> int | None:
-        if load not in FIRST_IO_SYMBOLS:
+        if load not in self.first_io:
             return None
-        mark = self.spec.pc_mark(FIRST_IO_MARK + list(FIRST_IO_SYMBOLS).index(load))
+        mark = self.spec.pc_mark(FIRST_IO_MARK + self.first_io.index(load))
         first_io = self.control.wait_mark(mark, FIRST_IO_LIMIT_S)
         return elapsed_ns(self._entered(), first_io)
 
@@ -278,7 +283,7 @@ def entry_address(elf: Path) -> int:
 
 
 def _spec(plan: Plan) -> PluginSpec:
-    symbols = (STOP_SYMBOL, ARMED_SYMBOL, *FIRST_IO_SYMBOLS.values())
+    symbols = (STOP_SYMBOL, ARMED_SYMBOL, *plan.first_io.values())
     return PluginSpec(
         plan.plugin,
         cut=True,
@@ -294,7 +299,7 @@ def _spec(plan: Plan) -> PluginSpec:
 
 def _config(plan: Plan, mode: StopModeName, spec: PluginSpec) -> MachineConfig:
     name = f"bench-{mode}-{plan.cpus}"
-    return MachineConfig(
+    config = MachineConfig(
         name=name,
         kernel=plan.kernel,
         loader=plan.loader,
@@ -310,6 +315,7 @@ def _config(plan: Plan, mode: StopModeName, spec: PluginSpec) -> MachineConfig:
         caches=plan.caches,
         memory=plan.memory,
     )
+    return replace(config, **plan.changes)
 
 
 def measure(plan: Plan, mode: StopModeName) -> list[Sample]:
@@ -334,7 +340,7 @@ def measure(plan: Plan, mode: StopModeName) -> list[Sample]:
                 load.guest_answers = plan.cpus <= ICOUNT_ANSWER_CPUS_MAX
                 if control is None:
                     control = _resume_under_icount(machine, config, spec)
-                bench = Bench(machine, control, spec, mode, rng, samples)
+                bench = Bench(machine, control, spec, mode, rng, tuple(plan.first_io), samples)
                 _measure_load(bench, load, name, plan.stops)
         return samples
 

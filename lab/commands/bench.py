@@ -164,6 +164,25 @@ def stop_go(words: StopGoWords) -> int:
     return _show(result, words.as_json)
 
 
+@bench.command("drivers")
+def drivers(
+    devices: Annotated[
+        str, typer.Option(help="All, or some, by commas: virtio-blk, nvme, ahci, e1000e, ...")
+    ] = "all",
+    stops: Annotated[int, typer.Option(help="Stops of each.", min=1)] = 5,
+    as_json: JsonOption = False,
+) -> int:
+    """Measure Stop, Go and the first request with each disk and network device that has a driver.
+
+    Times are those of `stop-go`. Not ok if a Stop of the fast path takes too long; a program that
+    loses what it was told ends the run.
+    """
+    from lab.bench.drivers import DEVICES, DriversPlan, run
+
+    names = some_of("--devices", devices, tuple(DEVICES))
+    return _show(run(DriversPlan(devices=names, stops=stops)), as_json)
+
+
 FAST_PATH_KERNELS = ("patched", "unpatched", "debian", "debian_preempt", "debian_unmitigated")
 
 

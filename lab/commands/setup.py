@@ -24,6 +24,7 @@ class OtherKernel(StrEnum):
     """Variants of the kernel."""
 
     MUTANTS = "mutants"
+    SATA = "sata"
     DEBUG = "debug"
     SERVER = "server"
 
@@ -36,7 +37,10 @@ class RarePackages(StrEnum):
     BROWSER = "browser"
 
 
-KERNEL_HELP = "Also this kernel: with planted bugs, with detectors, or for typical services."
+KERNEL_HELP = (
+    "Also this kernel: with planted bugs, with these and SATA, with detectors, or for typical"
+    " services."
+)
 ONLY_HELP = f"Only this part ({', '.join(OnlyPart)}); may be given more than once."
 PACKAGES_HELP = f"Also this group of Debian packages ({', '.join(RarePackages)})."
 

@@ -69,12 +69,16 @@ NVRAM_KINDS: tuple[str, ...] = get_args(NvramKind)
 NetworkMode = Literal["auto", "tap", "user", "none"]
 # The guest's only disk and network device. Those that are not virtio are restarted after Go by
 # their driver's error recovery.
-DiskModel = Literal["virtio-blk", "nvme"]
+DiskModel = Literal["virtio-blk", "nvme", "ahci"]
 NicModel = Literal["virtio-net", "e1000e", "e1000", "rtl8139"]
 DISK_MODELS: tuple[str, ...] = get_args(DiskModel)
 NIC_MODELS: tuple[str, ...] = get_args(NicModel)
-# An NVMe driver finds its disk in the background.
-ROOT_WORDS = {"virtio-blk": "root=/dev/vda", "nvme": "root=/dev/nvme0n1 rootwait"}
+# NVMe's and AHCI's drivers find their disk in the background.
+ROOT_WORDS = {
+    "virtio-blk": "root=/dev/vda",
+    "nvme": "root=/dev/nvme0n1 rootwait",
+    "ahci": "root=/dev/sda rootwait",
+}
 
 
 @dataclass(frozen=True)
@@ -248,9 +252,15 @@ class MachineConfig:
         return most.get(self.memtype or "", least)
 
     @property
+    def has_iommu(self) -> bool:
+        """Not with AHCI: QEMU's maps the table of a command by one request, which its IOMMU ends at
+        a page, so that large commands fail, as on no hardware."""
+        return self.iommu and self.disk != "ahci"
+
+    @property
     def x2apic(self) -> bool:
         """Whether the kernel drives local APICs by registers, which takes an IOMMU."""
-        return self.iommu and "nox2apic" not in self.cmdline().split()
+        return self.has_iommu and "nox2apic" not in self.cmdline().split()
 
     def cmdline(self) -> str:
         """The kernel's command line; the user's words come last, so that they take precedence."""

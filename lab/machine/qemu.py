@@ -121,7 +121,7 @@ def _uefi_arguments(config: MachineConfig, files: MachineFiles) -> list[str]:
     if config.boots_from_root:
         return flash
     esp = f"driver=file,node-name=rem-esp-file,read-only=on,filename={_quoted(files.esp)}"
-    modern = ",disable-legacy=on,iommu_platform=on" if config.iommu else ""
+    modern = ",disable-legacy=on,iommu_platform=on" if config.has_iommu else ""
     return [
         *flash,
         "-blockdev", esp,
@@ -192,6 +192,9 @@ RING_ENTRIES = 1024
 def _disk_device(config: MachineConfig, serial: str, modern: str) -> str:
     if config.disk == "nvme":
         return f"nvme,drive=rem-disk,serial={_quoted(serial)}"
+    if config.disk == "ahci":
+        # At the controller that the chip set has; its identification shows 20 characters.
+        return f"ide-hd,bus=ide.0,drive=rem-disk,serial={_quoted(serial)}"
     ring = f"queue-size={RING_ENTRIES}"
     return f"virtio-blk-pci,drive=rem-disk,{ring},serial={_quoted(serial)}{modern}"
 
@@ -207,9 +210,9 @@ def _nic_device(config: MachineConfig, modern: str) -> str:
 def _device_arguments(
     config: MachineConfig, files: MachineFiles, options: BootOptions, netdev: str | None
 ) -> list[str]:
-    modern = ",disable-legacy=on,iommu_platform=on" if config.iommu else ""
+    modern = ",disable-legacy=on,iommu_platform=on" if config.has_iommu else ""
     args: list[str] = []
-    if config.iommu:
+    if config.has_iommu:
         # First, because the devices behind it need it when they are made.
         # device-iotlb: devices that ask for it may translate addresses themselves (ATS).
         # eim: local APICs as registers; why: machine/README.md, "A write that reaches the wrong

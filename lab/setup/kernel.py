@@ -69,7 +69,7 @@ INSTALLED = ("modules.builtin", "modules.builtin.modinfo")
 MANIFEST = ".remanence-overlay"  # in the tree: the files that are not the base's
 MUTANTS = "mutants"
 SERVER = "server"
-WITH_MUTANTS = (MUTANTS, "debug", "races")  # variants
+WITH_MUTANTS = (MUTANTS, "sata", "debug", "races")  # variants
 OWN_TREE = ("debug", "races", SERVER)  # variants that share few objects with the others
 
 

@@ -57,12 +57,15 @@ def loaded(
 ) -> Iterator[Machine]:
     """Run a machine with a volatile disk cache and the load; with a log of *log_mib*, if given.
 
-    With a *mutant* its kernel is built with planted bugs; "" chooses none of them.
+    With a *mutant* its kernel is built with planted bugs; "" chooses none of them. That for SATA
+    always is.
     """
     kernel, words = None, ""
     if mutant is not None:
         words = f"remanence.mutant={mutant}"
         kernel = need(Kernel("mutants")).bz_image
+    if disk == "ahci":
+        kernel = need(Kernel("sata")).bz_image
     config = make_config(machine_name(purpose), stop_mode=stop, kernel=kernel)
     config = replace(config, disk=disk, disk_cache="volatile")
     if log_mib is not None:
@@ -77,7 +80,7 @@ def loaded(
 
 def policy(machine: Machine) -> str:
     lines = machine.run_in_guest(f"cat {SYSFS}").stdout.splitlines()
-    disk = {"virtio-blk": "vda", "nvme": "nvme0n1"}[machine.config.disk]
+    disk = {"virtio-blk": "vda", "nvme": "nvme0n1", "ahci": "sda"}[machine.config.disk]
     return next(line.split()[1] for line in lines if line.startswith(f"{disk} "))
 
 
@@ -126,6 +129,8 @@ def damage_after_power_off(machine: Machine) -> str:
         ("dpm", "virtio-blk"),
         ("fast", "nvme"),
         pytest.param("dpm", "nvme", marks=pytest.mark.soak),
+        pytest.param("fast", "ahci", marks=pytest.mark.soak),
+        pytest.param("dpm", "ahci", marks=pytest.mark.soak),
     ],
 )
 def test_volatile_cache_loses_no_data(stop: str, disk: DiskModel) -> None:
@@ -174,7 +179,10 @@ def test_with_the_cache_switched_on_again_data_is_torn() -> None:
 
 
 @pytest.mark.in_turn
-@pytest.mark.parametrize("disk", ["virtio-blk", pytest.param("nvme", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "disk",
+    ["virtio-blk", *(pytest.param(disk, marks=pytest.mark.soak) for disk in ("nvme", "ahci"))],
+)
 def test_cache_that_go_leaves_on_is_torn_by_the_next_cut(disk: DiskModel) -> None:
     with (
         loaded("disk-forget", "fast", mutant="forget-write-through", disk=disk) as machine,
@@ -184,13 +192,34 @@ def test_cache_that_go_leaves_on_is_torn_by_the_next_cut(disk: DiskModel) -> Non
 
 
 @pytest.mark.soak
-def test_nvme_disk_has_one_policy() -> None:
-    with loaded("disk-nvme", "fast", disk="nvme") as machine:
+def test_commands_of_a_sata_disk_that_a_cut_interrupted_are_not_taken_for_completed() -> None:
+    """The registers of its controller show none of them after Go."""
+    with loaded("disk-none", "fast", disk="ahci") as machine:
+        check_nothing_is_torn(machine, cuts=6)
+    with (
+        loaded("disk-taken", "fast", mutant="ahci-completes-all", disk="ahci") as machine,
+        must_be_found("ahci-completes-all"),
+    ):
+        check_nothing_is_torn(machine, cuts=6)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("disk", "name"), [("nvme", "nvme0n1"), ("ahci", "sda")])
+def test_disk_that_its_driver_prepares_has_one_policy(disk: DiskModel, name: str) -> None:
+    with loaded("disk-one", "fast", disk=disk) as machine:
         assert policy(machine) == "write-through"
-        for words in ("nvme0n1 protected", "nvme0n1 log", "nvme0n1 open"):
+        for words in (f"{name} protected", f"{name} log", f"{name} open"):
             assert machine.run_in_guest(f"echo {words} > {SYSFS}", check=False).returncode != 0
-        machine.run_in_guest(f"echo nvme0n1 write-through > {SYSFS}")
+        machine.run_in_guest(f"echo {name} write-through > {SYSFS}")
         assert policy(machine) == "write-through"
+
+
+@pytest.mark.soak
+def test_who_switches_the_cache_of_a_sata_disk_on_loses_nothing() -> None:
+    """libata hears of it, and configures the disk again."""
+    with loaded("disk-on", "fast", disk="ahci") as machine:
+        machine.run_in_guest("echo write back > /sys/class/scsi_disk/*/cache_type")
+        check_nothing_is_torn(machine, cuts=2)
 
 
 def test_only_a_declared_disk_can_be_protected() -> None:

@@ -69,11 +69,11 @@ class Parts:
 
 
 @cache
-def parts(mutants: bool = False) -> Parts:
-    wanted = Kernel("mutants") if mutants else Kernel()
+def parts(mutants: bool = False, variant: str | None = None) -> Parts:
+    wanted = Kernel("mutants" if mutants else variant)
     loader, root, plugin = need(Loader(mutants), Root(), Plugin())
     given = os.environ.get("REM_TEST_MUTANTS" if mutants else "REM_TEST_KERNEL")
-    if given:
+    if given and variant is None:
         kernel = Path(given)
     else:
         kernel = need(wanted).bz_image
@@ -324,10 +324,13 @@ def booted_bed(
     pcs: tuple[str, ...] = (),
     mutants: bool = False,
     mutant: str | None = None,
+    variant: str | None = None,
     **config: Any,
 ) -> Iterator[Bed]:
-    """A machine that has cold booted; *pcs* are functions at which a cut can be armed."""
-    made = parts(mutants)
+    """A machine that has cold booted; *pcs* are functions at which a cut can be armed, *variant*
+    another kernel, which may have planted bugs, too.
+    """
+    made = parts(mutants, variant)
     table = symbols(made)
     spec = PluginSpec(
         made.plugin, cut=True, pcs=tuple(table[pc] for pc in pcs), outs=(STOPPED_OUT,)
