@@ -192,18 +192,6 @@ def test_cache_that_go_leaves_on_is_torn_by_the_next_cut(disk: DiskModel) -> Non
 
 
 @pytest.mark.soak
-def test_commands_of_a_sata_disk_that_a_cut_interrupted_are_not_taken_for_completed() -> None:
-    """The registers of its controller show none of them after Go."""
-    with loaded("disk-none", "fast", disk="ahci") as machine:
-        check_nothing_is_torn(machine, cuts=6)
-    with (
-        loaded("disk-taken", "fast", mutant="ahci-completes-all", disk="ahci") as machine,
-        must_be_found("ahci-completes-all"),
-    ):
-        check_nothing_is_torn(machine, cuts=6)
-
-
-@pytest.mark.soak
 @pytest.mark.parametrize(("disk", "name"), [("nvme", "nvme0n1"), ("ahci", "sda")])
 def test_disk_that_its_driver_prepares_has_one_policy(disk: DiskModel, name: str) -> None:
     with loaded("disk-one", "fast", disk=disk) as machine:
