@@ -113,7 +113,20 @@ static ssize_t stop_mode_show(struct kobject *kobj,
 			  rem.blocker);
 }
 
-static struct kobj_attribute stop_mode_attr = __ATTR_RO(stop_mode);
+/* By a person who does not trust a driver: until the next boot. */
+static ssize_t stop_mode_store(struct kobject *kobj,
+			       struct kobj_attribute *attr, const char *buf,
+			       size_t count)
+{
+	if (!capable(CAP_SYS_BOOT))
+		return -EPERM;
+	if (!sysfs_streq(buf, "dpm"))
+		return -EINVAL;
+	rem_use_dpm("an administrator");
+	return count;
+}
+
+static struct kobj_attribute stop_mode_attr = __ATTR_RW(stop_mode);
 
 static ssize_t budget_show(struct kobject *kobj, struct kobj_attribute *attr,
 			   char *buf)

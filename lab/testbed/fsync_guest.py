@@ -38,11 +38,7 @@ WITNESS = "/usr/local/lib/witness.py"
 BOOT_LIMIT_S = 240.0
 CHECK_LIMIT_S = 240.0
 ENTER_LIMIT_S = 10.0  # the connection never ends, as its kernel has ended
-END_PROMISE = (
-    "for d in /sys/bus/pci/devices/*; do"
-    " test -e $d/driver || case $(cat $d/class) in 0x0c05*) echo 1 >$d/remove; esac; done;"
-    " grep dpm /sys/kernel/remanence/stop_mode"
-)
+END_PROMISE = "echo dpm >/sys/kernel/remanence/stop_mode; grep dpm /sys/kernel/remanence/stop_mode"
 
 
 @contextmanager
@@ -113,7 +109,7 @@ def wipe_registry(machine: Machine) -> None:
 
 
 def end_promise(machine: Machine) -> None:
-    """A driver that Go does not know: the machine can stop by the portable path only."""
+    """The machine stops by the portable path from now on, which has no bound."""
     sh(machine, END_PROMISE)
 
 

@@ -262,6 +262,18 @@ def test_without_the_driver_in_its_way_the_machine_is_on_the_fast_path() -> None
 
 
 @pytest.mark.in_turn
+def test_portable_path_that_a_user_has_chosen_stays() -> None:
+    with machine("chosen") as it:
+        for words in ("fast", "sng", ""):
+            wrong = it.machine.run_in_guest(f"echo '{words}' >{SYSFS}/stop_mode", check=False)
+            assert not wrong.ok
+        it.machine.run_in_guest(f"echo dpm >{SYSFS}/stop_mode")
+        find_again(it)
+        time.sleep(LISTED_S)
+        assert stop_mode(it) == "dpm: because of an administrator"
+
+
+@pytest.mark.in_turn
 @pytest.mark.parametrize("bug", ["forget-rebind", "keep-old-list"])
 def test_old_list_is_found(bug: str) -> None:
     """The check passes in the same machine without the bug, before."""

@@ -3,10 +3,10 @@
 
 Goal: everybody who built on the promise is woken, what was acknowledged under it is written back
 once, and from then on each store is flushed, by whatever was open from before: files, mappings,
-blocks, a file system with DAX. Method: a machine with volatile caches, whose Stop is promised. A
-PCI function goes away, so the machine can only stop by the portable path, which has no bound; then
-the power fails without a Stop. What was stored and never synced after that must not all be there,
-or the caches would not be volatile. Negative proofs: planted bugs of pm/core/fof.c (soak).
+blocks, a file system with DAX. Method: a machine with volatile caches, whose Stop is promised. It
+is told to stop by the portable path, which has no bound; then the power fails without a Stop. What
+was stored and never synced after that must not all be there, or the caches would not be volatile.
+Negative proofs: planted bugs of pm/core/fof.c (soak).
 
 And nothing is left in the caches by a module that goes, or by a kernel that halts: then the promise
 ends unheard, or no Stop is possible, and the power fails. Negative proof: a planted bug of
@@ -48,11 +48,7 @@ print(lines(raw["mapped"][:65536], b"durable!"), lines(raw["written"][:65536], b
       lines(raw["loose"][:65536], b"earlier!") + lines(raw["loose"][:65536], b"durable!"),
       lines(raw["loose"][:65536], b"durable!"))
 """
-REMOVE = (
-    "for d in /sys/bus/pci/devices/*; do"
-    " test -e $d/driver || case $(cat $d/class) in 0x0c05*) echo 1 >$d/remove; esac; done;"
-    " grep dpm /sys/kernel/remanence/stop_mode"
-)
+END = "echo dpm >/sys/kernel/remanence/stop_mode; grep dpm /sys/kernel/remanence/stop_mode"
 
 
 @contextmanager
@@ -87,7 +83,7 @@ def work_over_the_end(machine: Machine) -> None:
         assert child.stdin is not None
         assert child.stdout is not None
         assert child.stdout.readline() == "earlier\n"
-        sh(machine, REMOVE)
+        sh(machine, END)
         child.stdin.write("\n")
         child.stdin.flush()
         assert child.stdout.readline() == "durable\n"
@@ -146,7 +142,7 @@ def leave(machine: Machine, way: str, word: str, mutant: str = "") -> None:
         halt(machine)
     else:
         unload(machine)
-        sh(machine, REMOVE)
+        sh(machine, END)
     cut(machine)
     load(machine, source="")
     found = int(sh(machine, f"grep -ao '{word}' /dev/pm/written | wc -l").stdout)
