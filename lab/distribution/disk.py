@@ -127,12 +127,14 @@ def _configure(plan: DiskPlan, tree: Path) -> None:
 
 HOST_KEYS = """[Unit]
 Description=Host keys of ssh, of which each system makes its own
-ConditionPathExists=!/etc/ssh/ssh_host_ed25519_key
+ConditionFileNotEmpty=!/etc/ssh/ssh_host_ed25519_key
 Before=ssh.service
 
 [Service]
 Type=oneshot
+ExecStartPre=/bin/rm -f /etc/ssh/ssh_host_ed25519_key /etc/ssh/ssh_host_ed25519_key.pub
 ExecStart=/usr/bin/ssh-keygen -q -t ed25519 -N "" -f /etc/ssh/ssh_host_ed25519_key
+ExecStartPost=/bin/sync /etc/ssh/ssh_host_ed25519_key /etc/ssh/ssh_host_ed25519_key.pub /etc/ssh
 
 [Install]
 WantedBy=multi-user.target
