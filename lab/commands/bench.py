@@ -174,8 +174,8 @@ def drivers(
 ) -> int:
     """Measure Stop, Go and the first request with each disk and network device that has a driver.
 
-    Times are those of `stop-go`. Not ok if a Stop of the fast path takes over 300 us; a program that
-    loses what it was told ends the run.
+    Times are those of `stop-go`. Not ok if a Stop of the fast path takes over 300 us. If a program
+    loses what it was told, the run ends.
     """
     from lab.bench.drivers import DEVICES, DriversPlan, run
 
