@@ -211,7 +211,10 @@ def test_disk_that_appears_later_is_prepared() -> None:
         assert kernel_warnings(it.machine.console.text()) == []
 
 
-@pytest.mark.parametrize("way", AGAIN)
+@pytest.mark.parametrize(
+    "way",
+    [pytest.param(way, marks=pytest.mark.in_turn) if way != "bound" else way for way in AGAIN],
+)
 def test_device_that_was_there_again_is_on_the_fast_path(way: str) -> None:
     with machine("again", devices=(*DEVICES, "e1000e,addr=9")) as it:
         for _ in range(2):
