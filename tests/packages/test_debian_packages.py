@@ -28,8 +28,9 @@ ALL = (
     *("remanence-vm", "remanence-keep", "libpm1", "libpm-dev", "libnvheap-dev"),
 )
 PROGRAMS = ("off2f", "pmadmin", "rem-keep", "rem-replay", "rem-vm", "remctl")
-# Debian keeps groups of packages that are gone, as their files may stay.
-LEFT_BY_ADDUSER = {"etc/group-", "etc/gshadow-", "etc/.pwd.lock"}
+# Debian keeps groups of packages that are gone, as their files may stay; Debian 13 gets its shadow
+# files with adduser.
+LEFT_BY_ADDUSER = {"etc/group-", "etc/gshadow-", "etc/.pwd.lock", "etc/gshadow", "etc/shadow"}
 HOOK = """#!/bin/sh
 echo "$(basename "$(dirname "$0")") $*" >>/tmp/hooks
 """
