@@ -30,7 +30,10 @@ ALL = (
 PROGRAMS = ("off2f", "pmadmin", "rem-keep", "rem-replay", "rem-vm", "remctl")
 # Debian keeps groups of packages that are gone, as their files may stay; Debian 13 gets its shadow
 # files with adduser.
-LEFT_BY_ADDUSER = {"etc/group-", "etc/gshadow-", "etc/.pwd.lock", "etc/gshadow", "etc/shadow"}
+LEFT_BY_ADDUSER = {
+    f"etc/{name}"
+    for name in (".pwd.lock", "group-", "gshadow", "gshadow-", "passwd-", "shadow", "shadow-")
+}
 HOOK = """#!/bin/sh
 echo "$(basename "$(dirname "$0")") $*" >>/tmp/hooks
 """
