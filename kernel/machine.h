@@ -145,6 +145,9 @@ void rem_mode_hold(const char *because);
 void rem_mode_release(void);
 void rem_machine_differs(const char *device);
 
+/* Provided by Stop: record.c */
+const struct rem_desc_entry *rem_record_table(unsigned int *ret_count);
+
 /* Provided by Stop: timeline.c, reset.c, power.c, nvdimm.c */
 void rem_timeline_begin_go(u32 sequence);
 void rem_timeline_flush(void);

@@ -7,7 +7,7 @@
 #ifndef REM_AHCI_LIFE_H
 #define REM_AHCI_LIFE_H
 
-u32 rem_devices_life(void);
+#include "../machine.h"
 
 /** rem_ahci_found - no command is in flight. Context: port locked, or not in use yet. */
 static inline void rem_ahci_found(struct ahci_port_priv *pp)

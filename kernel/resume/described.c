@@ -26,14 +26,6 @@
 /* What differs from the description at boot already, by bus, device and function. */
 static DECLARE_BITMAP(rem_differed, REM_PCI_IDS);
 
-static const struct rem_desc_entry *rem_desc_entries(unsigned int *ret_count)
-{
-	const struct rem_desc *desc = (void *)rem.block + REM_DESC_OFFSET;
-
-	*ret_count = min_t(u32, READ_ONCE(desc->count), REM_DESC_ENTRIES_MAX);
-	return (const void *)(desc + 1);
-}
-
 /* The bus of a function, with power, until rem_pci_bus_put(); NULL: it cannot be asked. */
 static struct pci_bus *rem_pci_bus_get(u32 id)
 {
@@ -66,19 +58,11 @@ static bool rem_desc_has(u32 id, u32 ids)
 	const struct rem_desc_entry *entry;
 	unsigned int i, count;
 
-	entry = rem_desc_entries(&count);
+	entry = rem_record_table(&count);
 	for (i = 0; i < count; i++)
 		if (entry[i].type == REM_DESC_PCI && entry[i].key == id)
 			return lower_32_bits(entry[i].value[0]) == ids;
 	return false;
-}
-
-/* A function that answers and is not described so. */
-static bool rem_pci_is_new(struct pci_bus *bus, u32 id)
-{
-	u32 ids = rem_pci_ids(bus, id);
-
-	return !PCI_POSSIBLE_ERROR(ids) && !rem_desc_has(id, ids);
 }
 
 static bool rem_pci_is_gone(const struct rem_desc_entry *entry)
@@ -94,39 +78,34 @@ static bool rem_pci_is_gone(const struct rem_desc_entry *entry)
 	return is_gone;
 }
 
-static unsigned int rem_pci_functions_max(struct pci_bus *bus, u32 id)
+static u8 rem_pci_byte(struct pci_bus *bus, u32 id, int where)
 {
-	u8 type = 0;
+	u8 value = 0;
 
-	pci_bus_read_config_byte(bus, id & 0xff, PCI_HEADER_TYPE, &type);
-	return type & PCI_HEADER_TYPE_MFD ? 8 : 1;
+	pci_bus_read_config_byte(bus, id & 0xff, where, &value);
+	return value;
 }
 
-/* Marks the bus behind a bridge as one to be scanned. */
-static void rem_pci_mark_behind(struct pci_bus *bus, u32 id,
-				unsigned long *buses)
-{
-	u8 type = 0, behind = 0;
-
-	pci_bus_read_config_byte(bus, id & 0xff, PCI_HEADER_TYPE, &type);
-	if ((type & PCI_HEADER_TYPE_MASK) != PCI_HEADER_TYPE_BRIDGE)
-		return;
-	pci_bus_read_config_byte(bus, id & 0xff, PCI_SECONDARY_BUS, &behind);
-	set_bit(behind, buses);
-}
-
+/* Its functions, of which the first decides whether there may be others. */
 static void rem_pci_scan_device(struct pci_bus *bus, u32 id,
 				unsigned long *buses,
 				void (*differs)(u32 id))
 {
-	unsigned int n, functions = rem_pci_functions_max(bus, id);
+	unsigned int n, functions = 1;
 
-	for (n = 0; n < functions; n++) {
-		if (PCI_POSSIBLE_ERROR(rem_pci_ids(bus, id + n)))
+	for (n = 0; n < functions; n++, id++) {
+		u32 ids = rem_pci_ids(bus, id);
+		u8 type;
+
+		if (PCI_POSSIBLE_ERROR(ids))
 			continue;
-		rem_pci_mark_behind(bus, id + n, buses);
-		if (rem_pci_is_new(bus, id + n))
-			differs(id + n);
+		type = rem_pci_byte(bus, id, PCI_HEADER_TYPE);
+		if (!n && type & PCI_HEADER_TYPE_MFD)
+			functions = 8;
+		if ((type & PCI_HEADER_TYPE_MASK) == PCI_HEADER_TYPE_BRIDGE)
+			set_bit(rem_pci_byte(bus, id, PCI_SECONDARY_BUS), buses);
+		if (!rem_desc_has(id, ids))
+			differs(id);
 	}
 }
 
@@ -137,9 +116,7 @@ static void rem_pci_scan_bus(u32 number, unsigned long *buses,
 	u32 devfn;
 
 	for (devfn = 0; bus && devfn < 256; devfn += 8)
-		if (!PCI_POSSIBLE_ERROR(rem_pci_ids(bus, devfn)))
-			rem_pci_scan_device(bus, number << 8 | devfn, buses,
-					    differs);
+		rem_pci_scan_device(bus, number << 8 | devfn, buses, differs);
 	rem_pci_bus_put(bus);
 }
 
@@ -157,7 +134,7 @@ static void rem_described_scan(void (*differs)(u32 id))
 	/* A bus behind a bridge has a greater number. */
 	for_each_set_bit(number, buses, REM_PCI_BUSES)
 		rem_pci_scan_bus(number, buses, differs);
-	entry = rem_desc_entries(&count);
+	entry = rem_record_table(&count);
 	for (i = 0; i < count; i++)
 		if (rem_pci_is_gone(&entry[i]))
 			differs(entry[i].key);

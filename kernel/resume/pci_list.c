@@ -45,11 +45,11 @@ static bool rem_pci_wanted;
 static void rem_pci_renew(struct work_struct *unused);
 static DECLARE_DELAYED_WORK(rem_pci_work, rem_pci_renew);
 
-static void rem_pci_renew_later(void)
+static void rem_pci_renew_later(unsigned int ms)
 {
 	/* Not while generic power management suspends devices. */
 	mod_delayed_work(system_freezable_wq, &rem_pci_work,
-			 msecs_to_jiffies(REM_PCI_SETTLE_MS));
+			 msecs_to_jiffies(ms));
 }
 
 /**
@@ -68,7 +68,7 @@ void rem_devices_changed(void)
 	if (rem_pci_wanted)
 		rem_mode_hold("a PCI function that has changed");
 	spin_unlock_irqrestore(&rem_pci_lock, flags);
-	rem_pci_renew_later();
+	rem_pci_renew_later(REM_PCI_SETTLE_MS);
 	rem_described_check_later();
 }
 
@@ -273,22 +273,22 @@ static void rem_pci_list_renew(void)
 
 	/* Until then a function may lack its bus master bit. */
 	if (!rem_devices_settled(life)) {
-		rem_pci_renew_later();
+		rem_pci_renew_later(REM_PCI_SETTLE_MS);
 		return;
 	}
 	err = rem_pci_list_make(&list);
 	/* Before anything is promised again. */
-	rem_described_check();
+	if (err != -EAGAIN)
+		rem_described_check();
 	if (!err && !rem_pci_list_use(&list, changes, life))
 		err = -EAGAIN;
 	if (err && err != -EAGAIN)
 		rem_pci_block(list.blocker, changes, err);
+	if (err == -EAGAIN)
+		rem_pci_renew_later(REM_PCI_SETTLE_MS);
 	/* No event tells when a function has power again, or the kernel memory. */
 	if (err == -ENODEV || err == -ENOMEM)
-		mod_delayed_work(system_freezable_wq, &rem_pci_work,
-				 msecs_to_jiffies(REM_PCI_AGAIN_MS));
-	else if (err == -EAGAIN)
-		rem_pci_renew_later();
+		rem_pci_renew_later(REM_PCI_AGAIN_MS);
 	rem_pci_list_drop(&list);
 }
 

@@ -108,16 +108,16 @@ static bool rem_disk_kept_off(struct gendisk *disk)
 /* Whether the machine description calls this disk's cache protected. */
 static bool rem_disk_declared(struct gendisk *disk)
 {
-	const struct rem_desc *desc = (void *)rem.block + REM_DESC_OFFSET;
-	const struct rem_desc_entry *entry = (const void *)(desc + 1);
+	const struct rem_desc_entry *entry;
 	struct virtio_device *vdev = rem_disk_virtio(disk);
 	struct device *parent = vdev ? vdev->dev.parent : NULL;
-	u32 i;
+	unsigned int i, count;
 
 	/* A table of dm-mod.create= is made before the block is mapped. */
 	if (!rem.block || !parent || !dev_is_pci(parent))
 		return false;
-	for (i = 0; i < min_t(u32, desc->count, REM_DESC_ENTRIES_MAX); i++)
+	entry = rem_record_table(&count);
+	for (i = 0; i < count; i++)
 		if (entry[i].type == REM_DESC_DISK &&
 		    entry[i].key == pci_dev_id(to_pci_dev(parent)))
 			return entry[i].value[4] & REM_DISK_PROTECTED;

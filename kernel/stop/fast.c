@@ -27,8 +27,8 @@
  *	is not here yet may wait for an IPI to be answered
  * @quiet: CPUs that have interrupts off
  * @devices_stopped: no DMA can reach a cache any more
- * @refused: a CPU is in a mode that Go cannot restore
- * @changed: the fast path cannot restart all devices any more
+ * @refused: 0, or why nothing is stopped: -EOPNOTSUPP if a CPU is in a mode that Go
+ *	cannot restore, -EAGAIN if another path is the right one by now
  * @err: why the last Stop was refused, or 0
  * @flushed: CPUs other than the boot CPU that have written back their caches, in
  *	a line of its own: a CPU that still waits for @devices_stopped must not
@@ -39,8 +39,7 @@ static struct rem_park {
 	atomic_t arrived;
 	atomic_t quiet;
 	bool devices_stopped;
-	bool refused;
-	bool changed;
+	int refused;
 	int err;
 	atomic_t flushed ____cacheline_aligned;
 } rem_park;
@@ -126,12 +125,10 @@ static void rem_park_control(void)
 /* Context: all CPUs have interrupts off, and nothing is stopped yet. */
 static void rem_park_once(void)
 {
-	if (READ_ONCE(rem_park.refused)) {
-		rem_park.err = -EOPNOTSUPP;
-		return;
-	}
-	if (READ_ONCE(rem_park.changed)) {
-		rem_park.err = -EAGAIN;
+	int refused = READ_ONCE(rem_park.refused);
+
+	if (refused) {
+		rem_park.err = refused;
 		return;
 	}
 	if (smp_processor_id())
@@ -156,11 +153,11 @@ static int rem_park_cpu(void *unused)
 	local_irq_disable();
 	/* Here, as nobody tells when a CPU enters such a mode. */
 	if (rem_cpu_refused())
-		WRITE_ONCE(rem_park.refused, true);
-	/* While the CPUs gathered; no task runs any more. */
-	if (rem.running_mode == REM_MODE_FAST &&
-	    READ_ONCE(rem.stop_mode) != REM_MODE_FAST)
-		WRITE_ONCE(rem_park.changed, true);
+		WRITE_ONCE(rem_park.refused, -EOPNOTSUPP);
+	/* It has changed while the CPUs gathered; no task runs any more. */
+	else if (rem.running_mode == REM_MODE_FAST &&
+		 READ_ONCE(rem.stop_mode) != REM_MODE_FAST)
+		WRITE_ONCE(rem_park.refused, -EAGAIN);
 	atomic_inc(&rem_park.quiet);
 	rem_park_wait(&rem_park.quiet, rem_park.count);
 	rem_park_once();
@@ -187,8 +184,7 @@ void rem_stop_fast(void)
 	atomic_set(&rem_park.quiet, 0);
 	atomic_set(&rem_park.flushed, 0);
 	WRITE_ONCE(rem_park.devices_stopped, false);
-	WRITE_ONCE(rem_park.refused, false);
-	WRITE_ONCE(rem_park.changed, false);
+	WRITE_ONCE(rem_park.refused, 0);
 	rem_mixed_stop_begin();
 	/* No hotplug while armed: a work is queued to each online CPU. */
 	rem_park.count = num_online_cpus();

@@ -207,6 +207,21 @@ bool rem_record_described(void)
 	       desc->crc == rem_crc(desc + 1, rem_desc_bytes());
 }
 
+/**
+ * rem_record_table - the loader's machine description
+ * @ret_count: set to the number of entries
+ *
+ * Context: any, after rem_record_open().
+ * Return: the first entry.
+ */
+const struct rem_desc_entry *rem_record_table(unsigned int *ret_count)
+{
+	const struct rem_desc *desc = rem_desc();
+
+	*ret_count = min_t(u32, READ_ONCE(desc->count), REM_DESC_ENTRIES_MAX);
+	return (const void *)(desc + 1);
+}
+
 /** rem_record_nvram - Return: whether the loader has described memory as NVRAM. */
 bool rem_record_nvram(u64 start, u64 bytes)
 {
