@@ -23,6 +23,7 @@ import pytest
 from lab.machine import MachineState
 from lab.machine.console import kernel_warnings
 from lab.testbed.planted import NONE, plant
+from lab.testbed.waiting import wait_until
 from lab.verdict import BrokenError
 from tests.support.proofs import must_be_found
 from tests.support.trials import Bed, booted_bed
@@ -150,10 +151,7 @@ AGAIN = {"bound": leave_one_and_bind_again, "found": find_again, "recovered": re
 
 
 def wait_mode(it: Bed, mode: str) -> None:
-    end_s = time.monotonic() + PREPARED_LIMIT_S
-    while (shown := stop_mode(it)) != mode:
-        assert time.monotonic() < end_s, shown
-        time.sleep(POLL_S)
+    wait_until(lambda: stop_mode(it) == mode, f"stop_mode is {mode}", PREPARED_LIMIT_S)
 
 
 def stops_by(it: Bed) -> str:
@@ -188,11 +186,12 @@ def status(it: Bed) -> str:
     return it.machine.run_in_guest(f"cat {SYSFS}/status").stdout.strip()
 
 
-def wait_status(it: Bed, expected: str) -> None:
-    end_s = time.monotonic() + PREPARED_LIMIT_S
-    while (shown := status(it)) != expected:
-        assert time.monotonic() < end_s, shown
-        time.sleep(POLL_S)
+def check_plugged_function_is_noticed(it: Bed) -> None:
+    """Inner check: the loader has not described it, so nothing is promised."""
+    wait_mode(it, "fast")
+    time.sleep(LISTED_S)
+    if (shown := status(it)) != f"refused: an image would be: {LATE} is not as it was at boot":
+        raise BrokenError("promises-broken", f"the next image would be refused, and it is {shown}")
 
 
 def test_disk_that_appears_later_is_prepared() -> None:
@@ -201,13 +200,10 @@ def test_disk_that_appears_later_is_prepared() -> None:
     with machine("late-disk") as it:
         assert status(it) == "armed"
         check_disk_of_a_rescan_is_prepared(it)
-        wait_mode(it, "fast")
-        wait_status(it, f"refused: an image would be: {LATE} is not as it was at boot")
+        check_plugged_function_is_noticed(it)
         check_disk_bound_again_is_prepared(it)
         it.machine.run_in_guest(f"echo 1 > /sys/bus/pci/devices/{LATE}/remove")
-        wait_mode(it, "fast")
-        time.sleep(LISTED_S)
-        assert status(it).startswith("refused: ")
+        check_plugged_function_is_noticed(it)
         assert kernel_warnings(it.machine.console.text()) == []
 
 
@@ -291,6 +287,41 @@ def test_old_list_is_found(bug: str) -> None:
         assert stop_mode(it) == "fast"
         with must_be_found(bug):
             check_gives_numbers(it)
+
+
+@pytest.mark.in_turn
+def test_plugged_function_that_is_forgotten_is_found() -> None:
+    """The check passes in the same machine without the bug, after."""
+    with machine("late-armed", mutants=True) as it:
+        plant(it.machine, "forget-plugged")
+        check_disk_of_a_rescan_is_prepared(it)
+        with must_be_found("forget-plugged"):
+            check_plugged_function_is_noticed(it)
+        plant(it.machine, NONE)
+        it.machine.run_in_guest("echo 1 > /sys/bus/pci/rescan")
+        check_disk_bound_again_is_prepared(it)
+        check_plugged_function_is_noticed(it)
+
+
+def check_stops_by_the_other_path(it: Bed) -> None:
+    """Inner check: the fast path is left while CPUs gather for it."""
+    it.machine.guest.close()
+    assert it.machine.cut().stopped
+    if (way := stops_by(it)) != "DPM":
+        raise BrokenError("does-not-continue", f"it stops by {way}, which is not the right path")
+
+
+@pytest.mark.in_turn
+def test_stop_whose_path_is_not_the_right_one_any_more_begins_again() -> None:
+    with machine("left", mutants=True) as it:
+        plant(it.machine, "hold-while-gathering")
+        check_stops_by_the_other_path(it)
+        it.resume()
+        check_still_gives_numbers(it)
+        wait_mode(it, "fast")
+        plant(it.machine, "hold-while-gathering+hold-ignored")
+        with must_be_found("hold-ignored"):
+            check_stops_by_the_other_path(it)
 
 
 @pytest.mark.in_turn
