@@ -18,6 +18,7 @@ from lab.machine.cut_plan import UNANNOUNCED
 from lab.testbed import fsync_guest as guest
 from lab.testbed.planted import NONE, plant
 from lab.testbed.pm_guest import sh
+from lab.testbed.promise import end_promise
 from lab.verdict import BrokenError
 
 BYTES = 24_000
@@ -157,7 +158,7 @@ def left_state_keeps_nothing(machine: Machine, path: str) -> None:
 
 def nothing_ends_in_memory_without_a_promise(machine: Machine, path: str) -> None:
     program(machine, SYNCED, path)
-    guest.end_promise(machine)
+    end_promise(machine)
     before = guest.counts(machine)["in_memory"]
     program(machine, 'import os, sys; fd = os.open(sys.argv[1], os.O_RDWR)\n'
             'os.pwrite(fd, b"c" * 100, 0); os.fsync(fd)\n'

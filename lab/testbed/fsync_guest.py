@@ -38,7 +38,6 @@ WITNESS = "/usr/local/lib/witness.py"
 BOOT_LIMIT_S = 240.0
 CHECK_LIMIT_S = 240.0
 ENTER_LIMIT_S = 10.0  # the connection never ends, as its kernel has ended
-END_PROMISE = "echo dpm >/sys/kernel/remanence/stop_mode; grep dpm /sys/kernel/remanence/stop_mode"
 
 
 @contextmanager
@@ -106,11 +105,6 @@ def wipe_registry(machine: Machine) -> None:
     with path.open("r+b") as nvram:
         nvram.seek(machine.config.nvram_bytes - REGISTRY_BYTES)
         nvram.write(bytes(REGISTRY_BYTES))
-
-
-def end_promise(machine: Machine) -> None:
-    """The machine stops by the portable path from now on, which has no bound."""
-    sh(machine, END_PROMISE)
 
 
 def state(machine: Machine) -> str:

@@ -33,6 +33,7 @@ from lab.testbed.machines import make_config
 from lab.testbed.pm_guest import install as install_pm
 from lab.testbed.pm_guest import kernel_complaints, sh
 from lab.testbed.pm_guest import load as load_pm
+from lab.testbed.promise import end_promise
 from tests.support.claims import cut_and_resume, machine_name
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
@@ -104,8 +105,8 @@ def test_over_a_stop_nothing_has_to_be_replayed(machine: Machine) -> None:
     assert state(machine) == "memory"
 
 
-def end_promise(machine: Machine) -> None:
-    fsync_guest.end_promise(machine)
+def lose_promise(machine: Machine) -> None:
+    end_promise(machine)
     assert state(machine) == "waiting"
 
 
@@ -120,7 +121,7 @@ def exclude(machine: Machine) -> None:
     assert sh(machine, f"cat {SYSFS}/excluded").stdout.strip() == device
 
 
-@pytest.mark.parametrize("leave", [end_promise, choose_disk, exclude])
+@pytest.mark.parametrize("leave", [lose_promise, choose_disk, exclude])
 def test_when_it_ceases_everything_is_on_the_disk(
     machine: Machine, leave: Callable[[Machine], None]
 ) -> None:

@@ -65,11 +65,7 @@ def start(machine: Machine, command: str) -> str:
 
 
 def ups_status(machine: Machine) -> str:
-    return machine.run_in_guest("upsc ups@localhost ups.status 2>/dev/null", check=False).stdout
-
-
-def settled(machine: Machine) -> bool:
-    return machine.run_in_guest(ups.SETTLED, check=False).ok
+    return machine.run_in_guest(ups.STATUS, check=False).stdout
 
 
 def use_script(machine: Machine, text: str) -> None:
@@ -77,7 +73,7 @@ def use_script(machine: Machine, text: str) -> None:
     sh(machine, "service nut-client stop; service nut-server stop; pkill -x dummy-ups; true")
     sh(machine, f"cat >{ups.SCRIPT} <<'END'\n{text}END\nchmod 755 {ups.SCRIPT}")
     sh(machine, f"{ups.CONFIGURE}{START}")
-    wait_until(lambda: settled(machine), "NUT sees its UPS on the mains", LIMIT_S)
+    ups.wait_settled(machine)
 
 
 def mains_fail(machine: Machine) -> None:
@@ -99,7 +95,7 @@ def test_an_empty_ups_is_a_stop_each_time(machine: Machine) -> None:
     for number in (1, 2):
         count = int(sh(machine, "cat /run/count"))
         mains_fail(machine)
-        wait_until(lambda: settled(machine), "NUT begins again", LIMIT_S)
+        ups.wait_settled(machine)
         assert int(sh(machine, f"cat {ups.RESUMES}")) == before + number
         assert int(sh(machine, f"kill -0 {pid} && cat /run/count")) >= count
     assert sh(machine, "test -e /run/nut/killpower && echo kept || echo gone") == "gone"
@@ -114,7 +110,7 @@ def test_without_its_last_step_nut_stays_down(machine: Machine) -> None:
     mains_fail(machine)
     wait_until(lambda: "FSD" in ups_status(machine), "the server of the UPS answers", LIMIT_S)
     with pytest.raises(HangError):
-        wait_until(lambda: settled(machine), "NUT begins again", AGAIN_S)
+        ups.wait_settled(machine, AGAIN_S)
 
 
 def test_the_node_exporter_shows_what_remctl_writes(machine: Machine) -> None:

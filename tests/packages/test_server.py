@@ -97,7 +97,7 @@ def test_an_empty_ups_is_a_stop_each_time(server: Server) -> None:
     server.sh("systemctl restart nut-driver-enumerator nut-driver@ups nut-server nut-monitor")
     pid = server.sh(COUNTER)
     for number in (1, 2):
-        server.sh(f"for i in $(seq 60); do {ups.SETTLED} && exit 0; sleep 1; done; exit 1")
+        ups.wait_settled(server.machine)
         server.sh(f"cat >/run/mains <<'END'\n{ups.MAINS}END")
         server.sh("systemd-run --quiet sh /run/mains")
         assert server.machine.wait_off(SLEEP_LIMIT_S) is MachineState.STOPPED

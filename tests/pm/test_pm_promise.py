@@ -28,6 +28,7 @@ from lab.machine.qemu import NVRAM_PHYS
 from lab.run import end, spawn
 from lab.testbed.machines import make_config
 from lab.testbed.pm_guest import cut, halt, install, load, sh, status, unload, wait_up
+from lab.testbed.promise import end_promise
 from lab.verdict import BrokenError
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
@@ -48,7 +49,6 @@ print(lines(raw["mapped"][:65536], b"durable!"), lines(raw["written"][:65536], b
       lines(raw["loose"][:65536], b"earlier!") + lines(raw["loose"][:65536], b"durable!"),
       lines(raw["loose"][:65536], b"durable!"))
 """
-END = "echo dpm >/sys/kernel/remanence/stop_mode; grep dpm /sys/kernel/remanence/stop_mode"
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def work_over_the_end(machine: Machine) -> None:
         assert child.stdin is not None
         assert child.stdout is not None
         assert child.stdout.readline() == "earlier\n"
-        sh(machine, END)
+        end_promise(machine)
         child.stdin.write("\n")
         child.stdin.flush()
         assert child.stdout.readline() == "durable\n"
@@ -142,7 +142,7 @@ def leave(machine: Machine, way: str, word: str, mutant: str = "") -> None:
         halt(machine)
     else:
         unload(machine)
-        sh(machine, END)
+        end_promise(machine)
     cut(machine)
     load(machine, source="")
     found = int(sh(machine, f"grep -ao '{word}' /dev/pm/written | wc -l").stdout)

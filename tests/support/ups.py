@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from lab.machine import Machine
+from lab.testbed.waiting import wait_until
+
 SCRIPT = "/usr/lib/remanence/ups-low"
 RESUMES = "/sys/kernel/remanence/resumes"
 # Of /etc/nut; run as root. What starts it is another command, by the system's kind.
@@ -27,5 +30,15 @@ echo 'ups.status: OB LB' >/etc/nut/ups.dev
 while [ "$(cat {RESUMES})" = "$n" ]; do sleep 0.1; done
 echo 'ups.status: OL' >/etc/nut/ups.dev
 """
-# The UPS is on the mains, and somebody watches it.
-SETTLED = 'test "$(upsc ups@localhost ups.status 2>/dev/null)" = OL && pgrep -x upsmon'
+STATUS = "upsc ups@localhost ups.status 2>/dev/null"
+SETTLED_LIMIT_S = 120.0
+
+
+def wait_settled(machine: Machine, limit_s: float = SETTLED_LIMIT_S) -> None:
+    """The UPS is on the mains, and somebody watches it."""
+    command = f'test "$({STATUS})" = OL && pgrep -x upsmon'
+    wait_until(
+        lambda: machine.run_in_guest(command, check=False).ok,
+        "NUT watches a UPS that is on the mains",
+        limit_s,
+    )
