@@ -63,6 +63,7 @@ from lab.power.discharge import read_samples
 from lab.progress import step
 from lab.record.block import Slot, decode, read_block
 from lab.result import Result
+from lab.setup.products import Kernel, Loader, Plugin, Root, need
 
 # Far longer than any Stop: the bench only measures.
 HOLD_UP_NS = 2_000_000_000
@@ -101,6 +102,29 @@ ONE_WRITE_BACK_MAX = 1.1  # what all CPUs' write-backs take, over the longest of
 
 
 @dataclass(frozen=True)
+class Parts:
+    """What a machine is made of."""
+
+    kernel: Path
+    loader: Path
+    root: Path
+    plugin: Path
+
+    @classmethod
+    def ready(cls, kernel: Kernel | Path) -> Parts:
+        """Set-up's products, with one of its kernels or another bzImage."""
+        if isinstance(kernel, Path):
+            return cls(kernel, *need(Loader(), Root(), Plugin()))
+        built, loader, root, plugin = need(kernel, Loader(), Root(), Plugin())
+        return cls(built.bz_image, loader, root, plugin)
+
+    @property
+    def system_map(self) -> Path:
+        """Is beside the kernel."""
+        return self.kernel.parent / "System.map"
+
+
+@dataclass(frozen=True)
 class Plan:
     """What to measure. *stops* is for each load and each stop mode."""
 
@@ -108,11 +132,7 @@ class Plan:
     stops: int
     loads: tuple[str, ...]
     modes: tuple[StopModeName, ...]
-    kernel: Path
-    loader: Path
-    root: Path
-    plugin: Path
-    system_map: Path
+    parts: Parts
     seed: int = 1
     nvram_dir: Path | None = None
     cmdline: str = ""  # additional parameters of the kernel
@@ -285,12 +305,12 @@ def entry_address(elf: Path) -> int:
 def _spec(plan: Plan) -> PluginSpec:
     symbols = (STOP_SYMBOL, ARMED_SYMBOL, *plan.first_io.values())
     return PluginSpec(
-        plan.plugin,
+        plan.parts.plugin,
         cut=True,
         quantum=QUANTUM_INSNS,
         pcs=(
-            entry_address(plan.loader),
-            *(symbol_address(plan.system_map, name) for name in symbols),
+            entry_address(plan.parts.loader),
+            *(symbol_address(plan.parts.system_map, name) for name in symbols),
         ),
         outs=(STOPPED_OUT,),
         user=True,
@@ -301,9 +321,9 @@ def _config(plan: Plan, mode: StopModeName, spec: PluginSpec) -> MachineConfig:
     name = f"bench-{mode}-{plan.cpus}"
     config = MachineConfig(
         name=name,
-        kernel=plan.kernel,
-        loader=plan.loader,
-        root=plan.root,
+        kernel=plan.parts.kernel,
+        loader=plan.parts.loader,
+        root=plan.parts.root,
         cpus=plan.cpus,
         stop_mode=mode,
         cmdline_extra=f"nokaslr {plan.cmdline}".rstrip(),  # so that System.map is valid
@@ -442,7 +462,7 @@ def _print_worst(plan: Plan, mode: StopModeName, samples: list[Sample]) -> None:
     for at, event, cpu in worst.timeline:
         info(f"  {at:>12,}  {event}  CPU {cpu}")
     info(f"  where its first turns of {QUANTUM_INSNS:,} instructions ended in the kernel:")
-    for cpu, names in busy_functions(plan.system_map, worst.turns).items():
+    for cpu, names in busy_functions(plan.parts.system_map, worst.turns).items():
         info(f"  CPU {cpu}: {', '.join(names)}")
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -136,22 +136,15 @@ def stop_go(words: StopGoWords) -> int:
     if words.stop not in MODES:
         raise UsageError(f"--stop {words.stop}: give fast, dpm, sng or both")
     from lab.bench.host_load import host_load
-    from lab.bench.stop_go import Plan, run
-    from lab.setup.products import Kernel, Loader, Part, Plugin, Root, need_all
+    from lab.bench.stop_go import Parts, Plan, run
+    from lab.setup.products import Kernel
 
-    parts: list[Part[Any]] = [Loader(), Root(), Plugin()]
-    built = need_all(parts if words.kernel else [*parts, Kernel()])
-    kernel = words.kernel or built[Kernel()].bz_image
     plan = Plan(
         cpus=words.cpus,
         stops=words.stops,
         loads=loads,
         modes=MODES[words.stop],
-        kernel=kernel,
-        system_map=kernel.parent / "System.map",
-        loader=built[Loader()],
-        root=built[Root()],
-        plugin=built[Plugin()],
+        parts=Parts.ready(words.kernel or Kernel()),
         seed=words.seed,
         nvram_dir=words.nvram_dir,
         cmdline=words.cmdline,
@@ -174,8 +167,8 @@ def drivers(
 ) -> int:
     """Measure Stop, Go and the first request with each disk and network device that has a driver.
 
-    Times are those of `stop-go`. Not ok if a Stop of the fast path takes over 300 us. If a program
-    loses what it was told, the run ends.
+    Times are those of `stop-go`. Not ok if a Stop of the fast path takes over 300 us. The run ends
+    if a program of the load does.
     """
     from lab.bench.drivers import DEVICES, DriversPlan, run
 

@@ -32,22 +32,18 @@ def measured(
     Times are of the clock flat-1ns, without a flush of caches; with a profile of *caches* they
     are the model's, and a flush is in them. *planted* is a bug of kernel/mutants.
     """
-    from lab.bench.stop_go import Plan, measure
-    from lab.setup.products import Kernel, Loader, Plugin, Root, need
+    from lab.bench.stop_go import Parts, Plan, measure
+    from lab.setup.products import Kernel, need
     from lab.testbed.machines import fast_dir
 
     wanted = Kernel(MUTANTS) if planted else Kernel()
-    kernel, loader, root, plugin = need(wanted, Loader(), Root(), Plugin())
+    parts = Parts.ready(wanted)
     plan = Plan(
         cpus=cpus,
         stops=stops,
         loads=loads,
         modes=modes,
-        kernel=kernel.bz_image,
-        system_map=kernel.bz_image.parent / "System.map",
-        loader=loader,
-        root=root,
-        plugin=plugin,
+        parts=parts,
         seed=it.seed,
         nvram_dir=fast_dir(),
         caches=caches,
@@ -55,10 +51,12 @@ def measured(
     )
     about = f"{cpus}-{'-'.join(loads)}-{stops}-{it.seed}"
     if caches is not None:
-        about += f"-{caches}-{plugin.parent.name}"
+        about += f"-{caches}-{parts.plugin.parent.name}"
     if planted is not None:
         about += f"-{planted}"
-    files = {mode: it.out.parent / f"stops-{kernel.key}-{mode}-{about}.json" for mode in modes}
+    files = {
+        mode: it.out.parent / f"stops-{need(wanted).key}-{mode}-{about}.json" for mode in modes
+    }
 
     def measure_missing(
         missing: list[StopModeName],
