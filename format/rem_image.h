@@ -15,7 +15,8 @@
  *   0x001000        8   struct rem_word consumed                  loader, kernel
  *   0x002000        8   struct rem_word commit of slot 0          kernel, loader
  *   0x003000        8   struct rem_word commit of slot 1          kernel, loader
- *   0x004000     4096   struct rem_boot_note                      loader
+ *   0x004000     2048   struct rem_boot_note                      loader
+ *   0x004800     2048   struct rem_trust                          loader
  *   0x005000    45056   machine description of this boot          loader
  *   0x010000    65536   body of slot 0 (struct rem_body)          kernel
  *   0x020000    65536   body of slot 1                            kernel
@@ -62,6 +63,7 @@ typedef uint64_t rem_u64;
 #define REM_COMMIT_OFFSET 0x2000
 #define REM_COMMIT_STRIDE_BYTES 0x1000
 #define REM_NOTE_OFFSET 0x4000
+#define REM_TRUST_OFFSET 0x4800
 #define REM_DESC_OFFSET 0x5000
 #define REM_DESC_BYTES 0xb000
 #define REM_BODY_OFFSET 0x10000
@@ -77,7 +79,7 @@ typedef uint64_t rem_u64;
 #define REM_VERSION 2
 
 /* "REMBLOCK", "REMIMAGE", "REMBNOTE", "REMDESCR", "REMHANDO", "REMRANGE",
- * little-endian.
+ * "REMTRUST", "REMKEYPG", little-endian.
  */
 #define REM_BLOCK_MAGIC 0x4b434f4c424d4552
 #define REM_BODY_MAGIC 0x4547414d494d4552
@@ -85,6 +87,8 @@ typedef uint64_t rem_u64;
 #define REM_DESC_MAGIC 0x52435345444d4552
 #define REM_HANDOVER_MAGIC 0x4f444e41484d4552
 #define REM_RANGE_MAGIC 0x45474e41524d4552
+#define REM_TRUST_MAGIC 0x54535552544d4552
+#define REM_KEY_MAGIC 0x475059454b4d4552
 
 /*
  * struct rem_block - marks a block with the layout above
@@ -278,7 +282,12 @@ struct rem_body {
 	rem_u32 policy;		/* 156 enum rem_policy */
 	rem_u32 hold_s;		/* 160 <= REM_HOLD_MAX_S; 0 if not held */
 	rem_u32 reserved2;	/* 164 */
-	rem_u64 reserved[11];	/* 168 */
+	rem_u64 key_counter;	/* 168 of the key; 0: not authenticated */
+	rem_u64 key_phys;	/* 176 struct rem_key; 0: not authenticated */
+	rem_u64 key_id;		/* 184 as in struct rem_trust */
+	rem_u64 measured;	/* 192 as in struct rem_trust */
+	rem_u8 mac[32];	     /* 200 see rem_mac.h; zeros: not authenticated */
+	rem_u64 reserved[3]; /* 232 */
 };
 
 #define REM_BODY_HEADER_BYTES 256
@@ -327,6 +336,14 @@ enum rem_boot_reason {
 	REM_COLD_MACHINE_UNKNOWN = 39,
 	/* this machine has more parts than a description holds */
 	REM_COLD_MACHINE_TOO_LARGE = 40,
+	/* the image is authenticated, and the key is of another TPM, or of this
+	 * one before it was cleared, or there is no TPM that can be used
+	 */
+	REM_COLD_TPM_DIFFERS = 41,
+	/* the TPM has other measurements: of firmware, its settings or the
+	 * loader, so that it does not give the image's key
+	 */
+	REM_COLD_MEASURED_DIFFERS = 42,
 	/* a cold boot was requested */
 	REM_COLD_ASKED = 48,
 	/* the NVDIMM's flash is empty: the first boot, or power failed
@@ -337,6 +354,14 @@ enum rem_boot_reason {
 	REM_COLD_NVDIMM_PARTIAL = 57,
 	/* the NVDIMM's controller failed to restore or to erase */
 	REM_COLD_NVDIMM_FAILED = 58,
+	/* only authenticated images are entered here, and this is none */
+	REM_COLD_NOT_AUTHENTICATED = 64,
+	/* the image was made before the last boot: memory is that of an earlier
+	 * time
+	 */
+	REM_COLD_REPLAYED = 65,
+	/* what was authenticated in Stop is not what is there */
+	REM_COLD_FORGED = 66,
 };
 
 /*
@@ -362,6 +387,55 @@ struct rem_boot_note {
 	rem_u32 held;	/* 152 enum rem_boot_reason, 0 = it did not */
 	rem_u32 crc;	/* 156 */
 };
+
+/* Whether images are authenticated. */
+enum rem_trust_state {
+	REM_TRUST_OFF =
+		1, /* there is no TPM that can be used, nor Secure Boot */
+	REM_TRUST_ON = 2, /* and the loader enters no other */
+	/* there is no key, and no image is entered: Secure Boot without a TPM
+	 * that can be used, or one that has failed at this boot
+	 */
+	REM_TRUST_NO_KEY = 3,
+};
+
+/*
+ * struct rem_trust - how the images of this boot are authenticated
+ * @key_counter: of the TPM's counter; each boot has its own, and its own key
+ * @key_id: names what all keys of this TPM, with these measurements, derive from
+ * @measured: first bytes of the policy by which the TPM gives them
+ * @tpm_ticks: of the TSC, that the loader has waited for the TPM
+ * @crc: CRC32C of the bytes before it
+ *
+ * There is no key here: it is in a page of DRAM, and nowhere in NVRAM.
+ */
+struct rem_trust {
+	rem_u64 magic;	     /*  0 REM_TRUST_MAGIC */
+	rem_u32 version;     /*  8 REM_VERSION */
+	rem_u32 state;	     /* 12 enum rem_trust_state */
+	rem_u64 key_counter; /* 16 */
+	rem_u64 key_phys;    /* 24 struct rem_key, in a page that is reserved */
+	rem_u64 key_id;	     /* 32 */
+	rem_u64 measured;    /* 40 */
+	rem_u64 tpm_ticks;   /* 48 */
+	rem_u32 reserved;    /* 56 */
+	rem_u32 crc;	     /* 60 */
+};
+
+/*
+ * struct rem_key - the start of a page of DRAM, which the kernel uses the rest of
+ *
+ * From the loader to the kernel, which authenticates the image of the next Stop by
+ * it. What depends on the key stays in this page. It does not survive the power.
+ */
+struct rem_key {
+	rem_u64 magic;	     /*  0 REM_KEY_MAGIC */
+	rem_u64 key_counter; /*  8 as in struct rem_trust */
+	rem_u8 key[32];	     /* 16 */
+};
+
+#define REM_KEY_BYTES 32
+#define REM_KEY_PAGE_BYTES 4096
 
 /*
  * struct rem_handover - payload of the setup_data node (type REM_SETUP_DATA)
@@ -458,11 +532,15 @@ static_assert(offsetof(struct rem_body, realtime_ns) == 80);
 static_assert(offsetof(struct rem_body, desc_offset) == 112);
 static_assert(offsetof(struct rem_body, build_id) == 136);
 static_assert(offsetof(struct rem_body, policy) == 156);
-static_assert(offsetof(struct rem_body, reserved) == 168);
+static_assert(offsetof(struct rem_body, mac) == 200);
+static_assert(offsetof(struct rem_body, reserved) == 232);
 static_assert(sizeof(struct rem_range_stamp) == 64);
 static_assert(offsetof(struct rem_range_stamp, crc) == 60);
 static_assert(sizeof(struct rem_boot_note) == 160);
 static_assert(offsetof(struct rem_boot_note, crc) == 156);
+static_assert(sizeof(struct rem_trust) == 64);
+static_assert(offsetof(struct rem_trust, crc) == 60);
+static_assert(sizeof(struct rem_key) == 48);
 static_assert(sizeof(struct rem_handover) == 32);
 static_assert(sizeof(struct rem_event) == 32);
 static_assert(REM_EVENTS_MAX * sizeof(struct rem_event) ==

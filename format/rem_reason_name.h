@@ -16,68 +16,51 @@
 /* A name is that of its enumerator; tests/unit/test_docs.py compares them. */
 static inline const char *rem_reason_name(rem_u32 reason)
 {
-	switch (reason) {
-	case REM_BOOT_RESUME:
-		return "resume";
-	case REM_BOOT_HOLD:
-		return "hold";
-	case REM_COLD_NO_BLOCK:
-		return "no-block";
-	case REM_COLD_BLOCK_VERSION:
-		return "block-version";
-	case REM_COLD_CONSUMED_INVALID:
-		return "consumed-invalid";
-	case REM_COLD_NOT_COMMITTED:
-		return "not-committed";
-	case REM_COLD_ALREADY_CONSUMED:
-		return "already-consumed";
-	case REM_COLD_COMMIT_DAMAGED:
-		return "commit-damaged";
-	case REM_COLD_BODY_MAGIC:
-		return "body-magic";
-	case REM_COLD_BODY_VERSION:
-		return "body-version";
-	case REM_COLD_BODY_SIZE:
-		return "body-size";
-	case REM_COLD_BODY_CRC:
-		return "body-crc";
-	case REM_COLD_BODY_FIELD:
-		return "body-field";
-	case REM_COLD_CPU_LOST:
-		return "cpu-lost";
-	case REM_COLD_MICROCODE:
-		return "microcode";
-	case REM_COLD_TSC:
-		return "tsc";
-	case REM_COLD_KERNEL_DIFFERS:
-		return "kernel-differs";
-	case REM_COLD_CPU_DIFFERS:
-		return "cpu-differs";
-	case REM_COLD_CPUID_DIFFERS:
-		return "cpuid-differs";
-	case REM_COLD_MEMORY_DIFFERS:
-		return "memory-differs";
-	case REM_COLD_PCI_DIFFERS:
-		return "pci-differs";
-	case REM_COLD_ACPI_DIFFERS:
-		return "acpi-differs";
-	case REM_COLD_DISK_DIFFERS:
-		return "disk-differs";
-	case REM_COLD_MACHINE_UNKNOWN:
-		return "machine-unknown";
-	case REM_COLD_MACHINE_TOO_LARGE:
-		return "machine-too-large";
-	case REM_COLD_ASKED:
-		return "asked";
-	case REM_COLD_NVDIMM_EMPTY:
-		return "nvdimm-empty";
-	case REM_COLD_NVDIMM_PARTIAL:
-		return "nvdimm-partial";
-	case REM_COLD_NVDIMM_FAILED:
-		return "nvdimm-failed";
-	default:
-		return "unknown";
-	}
+	static const struct {
+		rem_u32 reason;
+		const char *name;
+	} names[] = {
+		{ REM_BOOT_RESUME, "resume" },
+		{ REM_BOOT_HOLD, "hold" },
+		{ REM_COLD_NO_BLOCK, "no-block" },
+		{ REM_COLD_BLOCK_VERSION, "block-version" },
+		{ REM_COLD_CONSUMED_INVALID, "consumed-invalid" },
+		{ REM_COLD_NOT_COMMITTED, "not-committed" },
+		{ REM_COLD_ALREADY_CONSUMED, "already-consumed" },
+		{ REM_COLD_COMMIT_DAMAGED, "commit-damaged" },
+		{ REM_COLD_BODY_MAGIC, "body-magic" },
+		{ REM_COLD_BODY_VERSION, "body-version" },
+		{ REM_COLD_BODY_SIZE, "body-size" },
+		{ REM_COLD_BODY_CRC, "body-crc" },
+		{ REM_COLD_BODY_FIELD, "body-field" },
+		{ REM_COLD_CPU_LOST, "cpu-lost" },
+		{ REM_COLD_MICROCODE, "microcode" },
+		{ REM_COLD_TSC, "tsc" },
+		{ REM_COLD_KERNEL_DIFFERS, "kernel-differs" },
+		{ REM_COLD_CPU_DIFFERS, "cpu-differs" },
+		{ REM_COLD_CPUID_DIFFERS, "cpuid-differs" },
+		{ REM_COLD_MEMORY_DIFFERS, "memory-differs" },
+		{ REM_COLD_PCI_DIFFERS, "pci-differs" },
+		{ REM_COLD_ACPI_DIFFERS, "acpi-differs" },
+		{ REM_COLD_DISK_DIFFERS, "disk-differs" },
+		{ REM_COLD_MACHINE_UNKNOWN, "machine-unknown" },
+		{ REM_COLD_MACHINE_TOO_LARGE, "machine-too-large" },
+		{ REM_COLD_TPM_DIFFERS, "tpm-differs" },
+		{ REM_COLD_MEASURED_DIFFERS, "measured-differs" },
+		{ REM_COLD_ASKED, "asked" },
+		{ REM_COLD_NVDIMM_EMPTY, "nvdimm-empty" },
+		{ REM_COLD_NVDIMM_PARTIAL, "nvdimm-partial" },
+		{ REM_COLD_NVDIMM_FAILED, "nvdimm-failed" },
+		{ REM_COLD_NOT_AUTHENTICATED, "not-authenticated" },
+		{ REM_COLD_REPLAYED, "replayed" },
+		{ REM_COLD_FORGED, "forged" },
+	};
+	rem_u32 i;
+
+	for (i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (names[i].reason == reason)
+			return names[i].name;
+	return "unknown";
 }
 
 #endif /* REM_REASON_NAME_H */

@@ -155,6 +155,12 @@ static rem_u32 write_body(void)
 	head->tsc_khz = word(16);
 	head->policy = REM_POLICY_HOLD;
 	head->hold_s = 30;
+	head->key_counter = word(31);
+	head->key_phys = 0x1003000;
+	head->key_id = word(32);
+	head->measured = word(33);
+	for (rem_u8 i = 0; i < sizeof(head->mac); i++)
+		head->mac[i] = (rem_u8)(0x30 + i);
 	for (rem_u8 i = 0; i < sizeof(head->build_id); i++)
 		head->build_id[i] = (rem_u8)(0xa0 + i);
 	head->header_crc = crc32c(head, REM_BODY_HEADER_CRC_BYTES);
@@ -197,6 +203,30 @@ static void write_boot_note(void)
 	note.found = entry[0];
 	note.crc = crc32c(&note, offsetof(struct rem_boot_note, crc));
 	put("boot_note.bin", &note, sizeof(note));
+}
+
+static void write_trust(void)
+{
+	struct rem_trust trust = {
+		.magic = REM_TRUST_MAGIC,
+		.version = REM_VERSION,
+		.state = REM_TRUST_ON,
+		.key_counter = word(31),
+		.key_phys = 0x1003000,
+		.key_id = word(32),
+		.measured = word(33),
+		.tpm_ticks = word(34),
+	};
+	struct rem_key key = {
+		.magic = REM_KEY_MAGIC,
+		.key_counter = word(31),
+	};
+
+	trust.crc = crc32c(&trust, offsetof(struct rem_trust, crc));
+	put("trust.bin", &trust, sizeof(trust));
+	for (rem_u8 i = 0; i < sizeof(key.key); i++)
+		key.key[i] = (rem_u8)(0x60 + i);
+	put("key.bin", &key, sizeof(key));
 }
 
 static void write_small(void)
@@ -584,6 +614,7 @@ int main(int argc, char **argv)
 	write_desc();
 	write_words(write_body());
 	write_boot_note();
+	write_trust();
 	write_small();
 	write_pwr();
 	write_recording();

@@ -211,6 +211,7 @@ PARTS = {
     fmt.CONST["REM_CONSUMED_OFFSET"]: "consumed word",
     fmt.CONST["REM_COMMIT_OFFSET"]: "commit words",
     fmt.CONST["REM_NOTE_OFFSET"]: "boot note",
+    fmt.CONST["REM_TRUST_OFFSET"]: "note on the key",
     fmt.CONST["REM_DESC_OFFSET"]: "machine description",
     fmt.CONST["REM_BODY_OFFSET"]: "bodies",
     fmt.CONST["REM_TIMELINE_OFFSET"]: "timelines",

@@ -30,7 +30,7 @@ def stop_sources() -> str:
     return "".join(path.read_text(encoding="utf-8") for path in sources)
 
 
-REASON_CASES = r"case (REM_(?:BOOT|COLD)_\w+):\s+return \"([\w-]+)\";"
+REASON_CASES = r"\{ (REM_(?:BOOT|COLD)_\w+), \"([\w-]+)\" \}"
 REASONS = dict(re.findall(REASON_CASES, (REPO / "format" / "rem_reason_name.h").read_text()))
 ATTRIBUTES = re.findall(r"&(\w+)_attr\.attr", (REPO / "kernel" / "stop" / "sysfs.c").read_text())
 PARAMETERS = re.findall(r"module_param(?:_cb|_named|_string)\((\w+),", stop_sources())

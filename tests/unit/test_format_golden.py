@@ -82,6 +82,8 @@ def test_body_reads_and_its_commit_word_checks() -> None:
     assert (body.realtime_ns, body.boottime_ns, body.monotonic_ns) == (word(11), word(12), word(13))
     assert (body.tsc, body.stop_begin_tsc, body.tsc_khz) == (word(14), word(15), word(16))
     assert bytes(body.build_id) == bytes(range(0xA0, 0xB4))
+    assert (body.key_counter, body.key_id, body.measured) == (word(31), word(32), word(33))
+    assert bytes(body.mac) == bytes(range(0x30, 0x50))
     assert (fmt.Policy(body.policy), body.hold_s) == (fmt.Policy.HOLD, 30)
     assert fmt.committed_sequence(golden("commit.bin"), raw) == SEQUENCE
     assert fmt.StopMode(body.stop_mode) is fmt.StopMode.DPM
@@ -106,6 +108,19 @@ def test_boot_note_reads() -> None:
     assert note.expected.type == fmt.DescType.DISK
     assert note.found.value[2] == word(2)
     assert fmt.BootReason(note.held) is fmt.BootReason.COLD_PCI_DIFFERS
+
+
+def test_trust_and_key_read() -> None:
+    raw = golden("trust.bin")
+    trust = fmt.parse("rem_trust", raw)
+    assert trust.magic == fmt.CONST["REM_TRUST_MAGIC"]
+    assert fmt.VIEWS.rem_trust_state(trust.state) is fmt.VIEWS.rem_trust_state.REM_TRUST_ON
+    assert (trust.key_counter, trust.key_id, trust.measured) == (word(31), word(32), word(33))
+    assert (trust.key_phys, trust.tpm_ticks) == (0x1003000, word(34))
+    assert trust.crc == fmt.crc32c(raw[:60])
+    key = fmt.parse("rem_key", golden("key.bin"))
+    assert (key.magic, key.key_counter) == (fmt.CONST["REM_KEY_MAGIC"], word(31))
+    assert bytes(key.key) == bytes(range(0x60, 0x80))
 
 
 def test_event_and_handover_read() -> None:
