@@ -40,6 +40,8 @@ MACHINE = {
     "threads-together": "threads of a core load microcode at the same time in Go",
     "writes-on": "a device of firmware's still writes to memory when an image is entered",
     "overwritten": "firmware writes to memory that an image may be in",
+    "forged-entered": "an image is entered that no Stop of this machine has left",
+    "key-on-media": "the key of images is in memory that survives the power",
     "unsigned-entered": "under Secure Boot a kernel is entered that nobody has checked",
     "not-entered": "the loader decides, and enters nothing",
     "over-budget": "a Stop takes longer than its bound",

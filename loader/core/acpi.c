@@ -16,6 +16,9 @@
 #define HEADER_LENGTH 4
 #define HEADER_CHECKSUM 9
 
+/* TCG ACPI Specification 1.3, 8: the address of the log of measurements. */
+#define TPM2_LOG 68u
+
 #define FADT_FACS 36u
 #define FADT_DSDT 40u
 #define FADT_PM_TIMER 76u
@@ -44,6 +47,7 @@
 #define SIG_DSDT ACPI_SIGNATURE('D', 'S', 'D', 'T')
 #define SIG_MADT ACPI_SIGNATURE('A', 'P', 'I', 'C')
 #define SIG_NFIT ACPI_SIGNATURE('N', 'F', 'I', 'T')
+#define SIG_TPM2 ACPI_SIGNATURE('T', 'P', 'M', '2')
 
 /* 66f0d379-b4f3-4074-ac43-0d3318b78cdb: byte-addressable persistent memory. */
 static const u8 spa_persistent[16] = {
@@ -323,6 +327,9 @@ u32 acpi_crc(const struct acpi_table *table)
 		for (u32 i = 0; i < GO_COUNT(fadt_holes); i++)
 			leave_out(&hashing, fadt_holes[i].at,
 				  fadt_holes[i].bytes);
+	/* Of this boot: firmware puts it where it has room. */
+	if (table->signature == SIG_TPM2)
+		leave_out(&hashing, TPM2_LOG, 8);
 	if (table->signature == SIG_NFIT)
 		leave_out_states(&hashing);
 	return crc32c_end(crc32c_add(hashing.crc, table->data + hashing.done,

@@ -63,8 +63,8 @@ bool acpi_nvram_lost(const struct acpi_tables *tables);
 u32 acpi_cpus(const struct acpi_tables *tables, u32 *ret_apic_id, u32 max);
 
 /*
- * CRC32C of a table, with its checksum, the addresses of other tables and the
- * states of NVDIMMs replaced by zeros. Addresses of hardware are included: a running
+ * CRC32C of a table, with its checksum, the addresses of other tables and of the
+ * TPM's log, and the states of NVDIMMs replaced by zeros. Addresses of hardware are included: a running
  * kernel uses them, so with other addresses it is another machine.
  */
 u32 acpi_crc(const struct acpi_table *table);

@@ -11,9 +11,8 @@ struct memtype {
 };
 
 /*
- * Parse a NUL-terminated command line. As in Linux, words end at any byte up to
- * the space, and the last memtype= counts. The kernel refuses an invalid value;
- * for the loader it is given and not dram_only.
+ * Parse a NUL-terminated command line. As in Linux the last memtype= counts. The
+ * kernel refuses an invalid value; for the loader it is given and not dram_only.
  */
 struct memtype memtype_read(const u8 *cmdline);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 #include "registry.h"
 
+#include "cmdline.h"
 #include "crc32c.h"
 
 #define PARAMETER "remanence.persist="
@@ -100,25 +101,14 @@ static u64 read_size(const u8 *at)
 			value <<= 10 * (i + 1);
 			break;
 		}
-	return *at > ' ' ? 0 : value;
+	return cmdline_ends(*at) ? value : 0;
 }
 
 u64 registry_asked(const u8 *cmdline, u64 region_bytes)
 {
-	u64 asked = 0;
+	const u8 *value = cmdline_value(cmdline, PARAMETER);
+	u64 asked = value ? read_size(value) : 0;
 
-	while (*cmdline) {
-		u32 at = 0;
-
-		while (PARAMETER[at] && cmdline[at] == (u8)PARAMETER[at])
-			at++;
-		if (!PARAMETER[at])
-			asked = read_size(cmdline + at);
-		while (*cmdline > ' ')
-			cmdline++;
-		while (*cmdline && *cmdline <= ' ')
-			cmdline++;
-	}
 	asked &= ~(u64)(REM_REGISTRY_PAGE_BYTES - 1);
 	return asked > region_bytes / 2 ? 0 : asked;
 }

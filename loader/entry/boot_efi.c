@@ -337,11 +337,11 @@ static bool read_map(struct efi_boot_services *boot, u64 *ret_key)
 }
 
 /* Firmware has checked the loader only; what it would start, nobody has. */
-static bool is_trusted(const struct efi_system *system)
+static bool is_trusted(void)
 {
 	struct pe_section kernel;
 
-	return !is_secure(system) ||
+	return !front.secure ||
 	       pe_find(go_image_base, section_name[FRONT_KERNEL], &kernel);
 }
 
@@ -435,7 +435,9 @@ efi_status loader_efi(efi_handle image, const struct efi_system *system,
 	}
 	if (!read_files(image, system))
 		return EFI_LOAD_ERROR;
-	if (!is_trusted(system)) {
+	front.secure = is_secure(system);
+	front.measured = true;
+	if (!is_trusted()) {
 		print("Secure Boot: the kernel is not a part of this image, so nobody has checked it");
 		return EFI_SECURITY_VIOLATION;
 	}

@@ -20,12 +20,15 @@ void test_pwr(void);
 void test_uart(void);
 void test_acpi(void);
 void test_linux(void);
+void test_cmdline(void);
 void test_memtype(void);
 void test_pe(void);
 void test_desc(void);
 void test_boot_cpu(void);
 void test_record(void);
 void test_registry(void);
+void test_trust(void);
+void test_tpm(void);
 void test_golden(const char *folder);
 
 #endif /* LOADER_CHECK_H */

@@ -135,6 +135,7 @@ class Machine:
         self.first = True  # whether the NVDIMM with the block is there
         self.second: Path | None = None  # another range of NVRAM
         self.extra: list[str] = []
+        self.fds: tuple[int, ...] = ()  # that QEMU inherits
 
     def nvdimms(self) -> list[str]:
         files = [(self.nvram, REGION_PHYS)] if self.first else []
@@ -178,6 +179,7 @@ class Machine:
             self.command(),
             capture_output=True,
             stdin=subprocess.DEVNULL,
+            pass_fds=self.fds,
             timeout=bound_s or self.bound_s,
             check=False,
         )
@@ -190,6 +192,7 @@ class Machine:
         process = subprocess.Popen(
             [*self.command(), "-qmp", f"unix:{self.qmp},server=on,wait=off"],
             stdin=subprocess.PIPE,
+            pass_fds=self.fds,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )

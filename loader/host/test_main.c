@@ -38,12 +38,15 @@ int main(int argc, char **argv)
 	test_uart();
 	test_acpi();
 	test_linux();
+	test_cmdline();
 	test_memtype();
 	test_pe();
 	test_desc();
 	test_boot_cpu();
 	test_record();
 	test_registry();
+	test_trust();
+	test_tpm();
 	test_golden(argv[1]);
 	fprintf(stderr, "%lu checks, %lu failed\n", checks_done, checks_failed);
 	return checks_failed != 0;

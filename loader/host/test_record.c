@@ -527,7 +527,7 @@ static void impossible_fields_are_cold(void)
 	REFUSE(desc_count, 0x05555556, REM_COLD_BODY_FIELD);
 	REFUSE(reserved2, 1, REM_COLD_BODY_FIELD);
 	REFUSE(reserved[0], 1, REM_COLD_BODY_FIELD);
-	REFUSE(reserved[10], 1ull << 63, REM_COLD_BODY_FIELD);
+	REFUSE(reserved[2], 1ull << 63, REM_COLD_BODY_FIELD);
 	REFUSE(policy, 0, REM_COLD_BODY_FIELD);
 	REFUSE(policy, 4, REM_COLD_BODY_FIELD);
 	REFUSE(policy, REM_POLICY_HOLD, REM_COLD_BODY_FIELD);

@@ -56,6 +56,8 @@ void boot_map(const struct machine *machine, struct memtype memtype,
 	if (!memtype.given)
 		paint(map, machine->region_phys, machine->region_bytes,
 		      MAP_RAM);
+	if (machine->key_phys)
+		paint(map, machine->key_phys, GO_PAGE_BYTES, MAP_RESERVED);
 	if (registry_bytes)
 		paint(map, region_end - registry_bytes, registry_bytes,
 		      MAP_RESERVED);
@@ -65,12 +67,15 @@ void boot_map(const struct machine *machine, struct memtype memtype,
 }
 
 /* The largest range of DRAM that is free. */
-static struct place dram_place(const struct map *free)
+static struct place dram_place(const struct machine *machine)
 {
 	struct place best = { .kind = "DRAM" };
+	struct map map = machine->front->free;
 
-	for (u32 i = 0; i < free->count; i++) {
-		const struct map_entry *entry = &free->entry[i];
+	if (machine->key_phys)
+		paint(&map, machine->key_phys, GO_PAGE_BYTES, MAP_HOLE);
+	for (u32 i = 0; i < map.count; i++) {
+		const struct map_entry *entry = &map.entry[i];
 		u64 base = entry->base, end = base + entry->bytes;
 
 		if (end > LOW_END)
@@ -87,7 +92,7 @@ struct place boot_place(const struct machine *machine, struct memtype memtype,
 			u64 registry_bytes)
 {
 	if (memtype.dram_only)
-		return dram_place(&machine->front->free);
+		return dram_place(machine);
 	return (struct place){
 		.base = machine->region_phys + REM_BLOCK_BYTES,
 		.bytes = machine->region_bytes - REM_BLOCK_BYTES -

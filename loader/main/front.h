@@ -21,6 +21,8 @@ struct front {
 	u64 entry_tsc; /* the loader's first instruction */
 	u64 rsdp_phys; /* 0 = unknown */
 	bool cold_requested;
+	bool secure;	/* only what is authenticated may run */
+	bool measured;	/* firmware has measured itself and the loader */
 	struct map map; /* firmware's */
 	struct map
 		firmware; /* what it may write to at a boot: no image is there */

@@ -26,6 +26,7 @@
 #include "enter.h"
 #include "hold.h"
 #include "stamp.h"
+#include "trust.h"
 
 /* The RSDP is here on BIOS machines if the front end does not know it. */
 #define BIOS_AREA_PHYS 0xe0000u
@@ -73,6 +74,7 @@ static void find_nvram(void)
 
 	all = acpi_nvram(&machine.acpi, nvram);
 	all &= ranges_add_map(nvram, &machine.front->map);
+	machine.non_volatile = *nvram;
 	all &= leave_to_firmware(nvram);
 	machine.nvram_more = !all;
 	if (!nvram->count)
@@ -178,7 +180,7 @@ static bool erase_flash(void)
 	return status;
 }
 
-/* Returns only if the image could not be consumed in memory or flash. */
+/* Returns only if the image could not be consumed in memory, flash or TPM. */
 static void resume(void)
 {
 	u32 sequence = decision.sequence;
@@ -191,6 +193,7 @@ static void resume(void)
 		     machine.ready_tsc, desc.count);
 	loader_event(&machine, sequence, 2, REM_EVENT_LOADER_VERIFIED,
 		     verified_tsc, decision.reason);
+	trust_leave(&machine, decision.body.key_phys);
 	print("resume sequence %u", sequence);
 	if (!consume(&machine, sequence)) {
 		decision.reason = REM_COLD_CONSUMED_INVALID;
@@ -198,6 +201,10 @@ static void resume(void)
 	}
 	if (!erase_flash()) {
 		decision.reason = REM_COLD_NVDIMM_FAILED;
+		return;
+	}
+	if (!trust_count(&machine)) {
+		decision.reason = REM_COLD_TPM_DIFFERS;
 		return;
 	}
 	loader_event(&machine, sequence, 3, REM_EVENT_LOADER_CONSUMED,
@@ -235,6 +242,7 @@ static void look(void)
 	rem_decide(block_at(&machine, 0), machine.region_phys,
 		   machine.region_bytes, &desc, machine.front->cold_requested,
 		   &decision);
+	trust_judge(&machine, &decision);
 	given_up = rem_go_given_up(block_at(&machine, 0), &decision);
 	if (given_up)
 		decision.reason = given_up;
@@ -262,6 +270,7 @@ _Noreturn void loader_main(const struct front *front)
 	find_block();
 	read_kernel_head();
 	stamp_region(&machine);
+	trust_open(&machine);
 	look();
 	if (rem_holds(&decision))
 		hold(&decision, acpi_timer_port(&machine.acpi), &steps);
@@ -273,5 +282,7 @@ _Noreturn void loader_main(const struct front *front)
 		die("NVRAM does not contain what was stored in it");
 	if (!erase_flash())
 		die("the NVDIMM has not erased its flash");
+	trust_leave(&machine, 0);
+	(void)trust_count(&machine);
 	cold_boot(&machine, &desc, write_note, NULL);
 }
