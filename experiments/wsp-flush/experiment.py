@@ -49,6 +49,7 @@ OURS = {
     "resume/cpu.c": "whether it may begin",
     "resume/decide.c": "whether it may begin",
     "stop/hold.c": "policy of the image",
+    "stop/trust.c": "authentication of the image",
     "stop/reset.c": AFTER,
 }
 # Of a file of the paper's, what the paper's does not do.

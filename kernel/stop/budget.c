@@ -7,8 +7,9 @@
  * measured on the reference machine (one instruction takes one nanosecond) with
  * a margin, plus two parameters: the longest section with preemption off, which
  * depends on the configuration (`rem bench stop-go` measures it), and the flush
- * of caches that are all dirty, which depends on the processor. With memtype=mixed
- * it has the copying of pages from DRAM (mixed/frames.c), too.
+ * of caches that are all dirty, which depends on the processor. Where images are
+ * authenticated it has the time for that (trust.c), and with memtype=mixed the copying
+ * of pages from DRAM (mixed/frames.c).
  */
 #include <linux/cpumask.h>
 #include <linux/math64.h>
@@ -56,7 +57,7 @@ u64 rem_budget_bound_ns(void)
 	       (u64)num_online_cpus() * REM_STEP_CPU_NS +
 	       (u64)rem_devices_count() * REM_STEP_DEVICE_NS +
 	       (u64)rem_record_entries() * REM_STEP_ENTRY_NS +
-	       rem_mixed_bound_ns();
+	       rem_trust_bound_ns() + rem_mixed_bound_ns();
 }
 
 /** rem_budget_last_ns - Return: how long the last Stop took; 0: none yet. */

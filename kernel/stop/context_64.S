@@ -53,3 +53,24 @@ SYM_INNER_LABEL(rem_context_return, SYM_L_GLOBAL)
 	jmp	.Lrestore
 SYM_FUNC_END(rem_save_and_call)
 STACK_FRAME_NON_STANDARD rem_save_and_call
+
+/*
+ * void rem_call_on_stack(void *stack, void (*fn)(void *), void *arg)
+ *
+ * Calls fn(arg) with @stack as the end of its stack. Registers that fn has used are
+ * not cleared: they do not survive the power.
+ *
+ * Context: interrupts off.
+ */
+SYM_FUNC_START(rem_call_on_stack)
+	pushq	%rbp
+	movq	%rsp, %rbp
+	movq	%rdi, %rsp
+	movq	%rsi, %rax
+	movq	%rdx, %rdi
+	CALL_NOSPEC rax
+	movq	%rbp, %rsp
+	popq	%rbp
+	RET
+SYM_FUNC_END(rem_call_on_stack)
+STACK_FRAME_NON_STANDARD rem_call_on_stack

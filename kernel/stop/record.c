@@ -253,7 +253,7 @@ static int rem_body_prepare(struct rem_body *body)
 		.entry_cr3 = rem_pagetable_cr3(),
 		.context_phys = __pa_symbol(rem_contexts),
 		.context_bytes = sizeof(struct rem_context),
-		.cpu_count = num_present_cpus(),
+		.cpu_count = cpumask_last(cpu_present_mask) + 1,
 		.desc_offset = REM_BODY_HEADER_BYTES,
 		.desc_count = desc->count,
 		.tsc_khz = tsc_khz,
@@ -264,6 +264,8 @@ static int rem_body_prepare(struct rem_body *body)
 	memcpy((void *)body + body->desc_offset, desc + 1, bytes);
 	rem_hold_write(body);
 	rem.why = rem_body_wrong(body, (void *)body + body->desc_offset);
+	if (!rem.why)
+		rem.why = rem_trust_prepare(body);
 	return rem.why ? -EINVAL : 0;
 }
 
@@ -308,12 +310,14 @@ static u32 rem_body_finish(struct rem_body *body)
 	body->stop_reason = rem.stop_reason;
 	body->stop_mode = rem.running_mode;
 	rem_hold_write(body);
+	rem_trust_contexts(body);
 	body->realtime_ns = ktime_get_real_fast_ns();
 	body->boottime_ns = ktime_get_boot_fast_ns();
 	body->monotonic_ns = ktime_get_mono_fast_ns();
 	body->stop_begin_tsc = rem.stop_begin_tsc;
 	body->tsc = rdtsc_ordered();
 	body->header_crc = rem_crc(body, REM_BODY_HEADER_CRC_BYTES);
+	rem_trust_header(body);
 	rem_flush(body, REM_BODY_HEADER_BYTES);
 	return rem_crc(body, body->body_bytes);
 }
@@ -353,6 +357,7 @@ int rem_record_commit(void)
 	mb();
 
 	rem_commit_store(slot, body_crc);
+	rem_trust_forget();
 	rem_nvdimm_save();
 	rem_power_report_stopped();
 	rem_power_wait();

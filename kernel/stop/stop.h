@@ -30,6 +30,7 @@ void rem_thread_wake(void);
 /* context_64.S, context.c */
 asmlinkage int rem_save_and_call(struct rem_context *ctx, int (*fn)(void *),
 				 void *arg);
+asmlinkage void rem_call_on_stack(void *stack, void (*fn)(void *), void *arg);
 void rem_context_prepare(void);
 void rem_context_save(struct rem_context *ctx);
 
@@ -49,6 +50,14 @@ unsigned int rem_record_entries(void);
 bool rem_record_nvram(u64 start, u64 bytes);
 const struct rem_boot_note *rem_record_note(void);
 void rem_flush(const void *addr, size_t bytes);
+
+/* trust.c */
+const char *rem_trust_prepare(struct rem_body *body);
+void rem_trust_contexts(struct rem_body *body);
+void rem_trust_header(struct rem_body *body);
+void rem_trust_forget(void);
+u64 rem_trust_bound_ns(void);
+ssize_t rem_trust_show(char *buf);
 
 /* timeline.c */
 void rem_timeline_begin_stop(void);

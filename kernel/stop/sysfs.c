@@ -205,6 +205,14 @@ static ssize_t nvdimm_show(struct kobject *kobj, struct kobj_attribute *attr,
 
 static struct kobj_attribute nvdimm_attr = __ATTR_RO(nvdimm);
 
+static ssize_t trust_show(struct kobject *kobj, struct kobj_attribute *attr,
+			  char *buf)
+{
+	return rem_trust_show(buf);
+}
+
+static struct kobj_attribute trust_attr = __ATTR_RO(trust);
+
 /* To be waited for by poll(). */
 static ssize_t flush_on_fail_show(struct kobject *kobj,
 				  struct kobj_attribute *attr, char *buf)
@@ -219,7 +227,7 @@ static struct attribute *rem_attrs[] = {
 	&resumes_attr.attr, &last_error_attr.attr, &low_pages_attr.attr,
 	&stop_mode_attr.attr, &stop_attr.attr, &budget_attr.attr,
 	&disks_attr.attr, &hold_attr.attr, &nvdimm_attr.attr,
-	&flush_on_fail_attr.attr, NULL,
+	&trust_attr.attr, &flush_on_fail_attr.attr, NULL,
 };
 
 static const struct attribute_group rem_group = { .attrs = rem_attrs };
