@@ -100,6 +100,11 @@ pub fn metrics(status: Option<&Status>) -> String {
 }
 
 fn boots(text: &mut Text, status: &Status) {
+    text.flag(
+        "authenticated",
+        "Whether images are authenticated.",
+        status.trust.as_ref().map(|trust| trust.state == "on"),
+    );
     let last = status.last_boot.iter();
     text.add(
         "last_boot",
@@ -240,6 +245,7 @@ mod tests {
             ("next_image", "8"),
             ("installed_kernel_runs", "1"),
             ("notes", "0"),
+            ("authenticated", "1"),
             ("stop_bound_seconds", "0.002345678"),
             ("hold_up_seconds", "0.033000000"),
             ("stop_bound_exceeded", "0"),

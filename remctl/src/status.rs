@@ -62,6 +62,17 @@ pub struct Disk {
     pub policy: String,
 }
 
+/// Whether images are authenticated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Trust {
+    /// `on`, `off` or `no-key`.
+    pub state: String,
+    /// The TPM's counter of this boot.
+    pub counter: Option<u64>,
+    /// How long the loader waited for the TPM, in microseconds.
+    pub tpm_us: Option<u64>,
+}
+
 /// A part of the kernel that has a state and counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Part {
@@ -109,6 +120,8 @@ pub struct Status {
     pub hold: Option<String>,
     /// The NVDIMM's flash and its energy.
     pub nvdimm: Option<String>,
+    /// Whether images are authenticated.
+    pub trust: Option<Trust>,
     /// How often each module's memory was not saved, as it counts itself.
     pub dirty_shutdowns: BTreeMap<String, i64>,
     /// Whether what is in the caches is saved.
@@ -215,6 +228,24 @@ impl Mode {
     }
 }
 
+impl Trust {
+    /// A word, then names with their numbers.
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split_whitespace();
+        let state = words.next()?.to_owned();
+        let rest: Vec<&str> = words.collect();
+        let number = |name: &str| {
+            let at = rest.iter().position(|&word| word == name)?;
+            rest.get(at + 1)?.parse().ok()
+        };
+        Some(Self {
+            state,
+            counter: number("counter"),
+            tpm_us: number("tpm_us"),
+        })
+    }
+}
+
 impl Running {
     /// Looks.
     #[must_use]
@@ -312,6 +343,7 @@ pub fn status(system: &System) -> Result<Status, Fault> {
         disks: files.disks(),
         hold: files.text("hold"),
         nvdimm: files.text("nvdimm"),
+        trust: files.text("trust").and_then(|text| Trust::parse(&text)),
         dirty_shutdowns: dirty_shutdowns(system),
         flush_on_fail: files.number("flush_on_fail").map(|value| value != 0),
         persist: files.part("persist"),
@@ -358,6 +390,7 @@ pub(crate) mod tests {
             ("disks", "vda protected\nvdb open\n"),
             ("hold", "60,keep\n"),
             ("nvdimm", "armed ready\n"),
+            ("trust", "on counter 12 tpm_us 13436\n"),
             ("flush_on_fail", "0\n"),
             ("persist/state", "memory\n"),
             ("persist/counts", "in_memory 12\nby_disk 1\n"),
@@ -411,6 +444,11 @@ pub(crate) mod tests {
             (2, "open")
         );
         assert_eq!(found.nvdimm.as_deref(), Some("armed ready"));
+        let trust = found.trust.unwrap();
+        assert_eq!(
+            (trust.state.as_str(), trust.counter, trust.tpm_us),
+            ("on", Some(12), Some(13_436))
+        );
         let dirty: Vec<_> = found.dirty_shutdowns.into_iter().collect();
         assert_eq!(dirty, [("nmem0".to_owned(), 2), ("nmem1".to_owned(), 0)]);
         assert_eq!(found.flush_on_fail, Some(false));
@@ -449,6 +487,7 @@ pub(crate) mod tests {
             "budget",
             "disks",
             "nvdimm",
+            "trust",
             "persist/state",
         ];
         for name in names {

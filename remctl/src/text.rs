@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use crate::firmware::Firmware;
-use crate::status::{LastBoot, Mode, OnEsp, Part, Status};
+use crate::status::{LastBoot, Mode, OnEsp, Part, Status, Trust};
 
 const LABEL_CHARS: usize = 12;
 
@@ -58,6 +58,17 @@ fn budget(budget: &BTreeMap<String, i64>) -> Option<String> {
         }
     }
     Some(text)
+}
+
+fn trust(trust: &Trust) -> String {
+    let mut text = trust.state.clone();
+    if let Some(counter) = trust.counter {
+        text += &format!(", boot {counter} by the TPM");
+    }
+    if let Some(us) = trust.tpm_us.and_then(|us| i64::try_from(us).ok()) {
+        text += &format!(", which took {}", ms(us.saturating_mul(1000)));
+    }
+    text
 }
 
 fn dirty_shutdowns(counts: &BTreeMap<String, i64>) -> Option<String> {
@@ -137,6 +148,7 @@ pub fn lines(status: &Status) -> Vec<String> {
         ("hold", status.hold.clone()),
         ("nvdimm", status.nvdimm.clone()),
         ("", dirty_shutdowns(&status.dirty_shutdowns)),
+        ("trust", status.trust.as_ref().map(trust)),
         ("caches", flush.map(str::to_owned)),
         ("fsync", part(&status.persist)),
         ("dram", part(&status.dram)),
@@ -170,6 +182,7 @@ mod tests {
                 "hold        60,keep",
                 "nvdimm      armed ready",
                 "            dirty shutdowns: nmem0 2",
+                "trust       on, boot 12 by the TPM, which took 13.436 ms",
                 "caches      not saved by a Stop",
                 "fsync       memory; by_disk 1, in_memory 12",
                 "dram        off: memtype=mixed was not given",
