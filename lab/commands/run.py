@@ -92,6 +92,10 @@ class DeviceWords:
     iommu: Annotated[
         bool, typer.Option("--iommu/--no-iommu", help="Put devices behind an IOMMU.")
     ] = True
+    tpm: Annotated[
+        str | None,
+        typer.Option(help="A TPM, so that images are authenticated: crb or tis.", metavar="MODEL"),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -358,6 +362,7 @@ def _device_fields(words: DeviceWords) -> dict[str, Any]:
         "forwards": tuple(Forward.parse(text) for text in words.forward or []),
         "devices": tuple(words.device or []),
         "iommu": words.iommu,
+        "tpm": words.tpm,
     }
 
 

@@ -2,8 +2,9 @@
 """`rem demo server`: a Debian that was installed from packages goes on after power failures.
 
 Firmware boots its disk. It has systemd, PostgreSQL on an encrypted disk, redis in a container of
-podman, and nginx, which the host reads by IPv6; the host writes by a session of ssh. Then an image
-with one changed bit is refused, and what was committed to disk is there.
+podman, and nginx, which the host reads by IPv6; the host writes by a session of ssh. A TPM gives the
+key of images: one in which the context of a CPU was changed is refused, and what was committed to
+disk is there.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ ROWS_ARE = (
     "runuser -u postgres -- psql -qAtX -F ' '"
     " -c 'select count(*), coalesce(max(n), 0) from promises'"
 )
+TRUST = "cat /sys/kernel/remanence/trust"
 LOG_LINES = "journalctl -k -b -o cat | grep -c '^remanence: resume ' || true"
 
 
@@ -126,7 +128,7 @@ def play(name: str, print_line: Callable[[str], None]) -> Result:
             changed = len(units ^ guest.units)
             promises.check(not changed, f"the same {len(units)} services run")
             promises.check(guest.state == "running", "systemd finds nothing wrong")
-            acked = _damage(guest, work, promises)
+            acked = _forge(guest, work, promises)
         entered, lost = _refused(guest, promises, acked)
     promises.end()
     result = promises.result
@@ -134,7 +136,7 @@ def play(name: str, print_line: Callable[[str], None]) -> Result:
     result.add("resumed", int(found.resumed == CUTS), "1", "counted")
     result.add("lost_writes", found.lost + lost, "writes", "counted")
     result.add("units_changed", changed, "units", "counted")
-    result.add("damaged_entered", int(entered), "images", "counted")
+    result.add("forged_entered", int(entered), "images", "counted")
     return result
 
 
@@ -151,7 +153,8 @@ class Found:
 
 def _install(guest: Server, promises: Promises) -> None:
     promises.check(guest.state == "running", "firmware boots the disk; systemd finds nothing wrong")
-    promises.check(bool(guest.status["armed"]), "remctl says that the machine is armed")
+    armed = bool(guest.status["armed"]) and guest.sh(TRUST).startswith("on ")
+    promises.check(armed, "the machine is armed, and its images are authenticated")
     guest.sh(ENCRYPTED.format(table=TABLE))
     guest.sh(CONTAINER)
     guest.sh(PAGE)
@@ -202,8 +205,9 @@ def _missing_rows(guest: Server, acked: int) -> int:
     return max(acked - newest, 0) + newest - count
 
 
-def _damage(guest: Server, work: Work, promises: Promises) -> int:
-    """Cut, and change one bit of the image; returns the rows that were acknowledged."""
+def _forge(guest: Server, work: Work, promises: Promises) -> int:
+    """Cut, and change where a CPU goes on, which no checksum covers; returns the rows that were
+    acknowledged."""
     work.sql.more(ROWS)
     guest.cut()
     nvram = guest.machine.files.nvram(guest.machine.config)
@@ -211,18 +215,20 @@ def _damage(guest: Server, work: Work, promises: Promises) -> int:
     assert newest is not None
     at = fmt.CONST["REM_BODY_OFFSET"] + newest.index * fmt.CONST["REM_BODY_STRIDE_BYTES"]
     with nvram.open("r+b") as file:
-        file.seek(at + fmt.size_of("rem_body"))
+        file.seek(at)
+        body = fmt.parse("rem_body", file.read(fmt.size_of("rem_body")))
+        file.seek(body.context_phys - body.region_phys)
         byte = file.read(1)[0]
         file.seek(-1, 1)
         file.write(bytes((byte ^ 1,)))
-    promises.print_line("The power goes again, and one bit of the image changes meanwhile.")
+    promises.print_line("The power goes again, and meanwhile somebody changes where a CPU goes on.")
     return work.sql.acked
 
 
 def _refused(guest: Server, promises: Promises, acked: int) -> tuple[bool, int]:
-    """Whether the damaged image was entered, and how many rows are missing after it."""
+    """Whether the forged image was entered, and how many rows are missing after it."""
     reason = guest.power_on_cold()
-    promises.check(reason == "cold-body-crc", f"the image is refused by name: {reason}")
+    promises.check(reason == "cold-forged", f"the image is refused by name: {reason}")
     promises.check(guest.state == "running", "after a cold boot systemd finds nothing wrong")
     missing = _missing_rows(guest, acked)
     promises.check(not missing, f"each of {acked} rows is there, from the encrypted disk")

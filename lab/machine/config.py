@@ -19,6 +19,7 @@ from lab.machine.disks import DISK_CACHES, DISK_LOSSES, DiskCache, DiskLoss
 from lab.machine.memories import check_memory
 from lab.machine.shares import Share
 from lab.machine.shares import check as check_shares
+from lab.machine.tpm import TPM_MODELS, TpmModel
 
 MIB_BYTES = 1 << 20
 GIB_BYTES = 1 << 30
@@ -133,6 +134,7 @@ class MachineConfig:
     cmdline_extra: str = ""
     stop_mode: StopModeName | None = None  # None: the kernel's own default
     iommu: bool = True
+    tpm: TpmModel | None = None
     icount: bool = False
     idle_waits: bool = False  # under icount: a halted guest waits for timers, else it skips to them
     caches: str | None = None  # profile of volatile caches; needs icount and the plugin
@@ -174,6 +176,8 @@ class MachineConfig:
             raise UsageError(f"--disk {self.disk}: choose one of {' '.join(DISK_MODELS)}")
         if self.nic not in NIC_MODELS:
             raise UsageError(f"--nic {self.nic}: choose one of {' '.join(NIC_MODELS)}")
+        if self.tpm is not None and self.tpm not in TPM_MODELS:
+            raise UsageError(f"--tpm {self.tpm}: choose one of {' '.join(TPM_MODELS)}")
         if self.nvram_kind not in NVRAM_KINDS:
             raise UsageError(f"NVRAM of {self.nvram_kind}: choose {' or '.join(NVRAM_KINDS)}")
         if self.disk_cache not in DISK_CACHES:

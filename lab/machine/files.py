@@ -60,6 +60,11 @@ class MachineFiles:
         return self.directory / "uefi-variables.fd"
 
     @property
+    def tpm(self) -> Path:
+        """What the TPM keeps without power, a folder."""
+        return self.directory / "tpm"
+
+    @property
     def esp(self) -> Path:
         """The disk that UEFI firmware boots from (esp.py)."""
         return self.directory / "esp.img"

@@ -49,6 +49,7 @@ from lab.machine.plugin import PluginControl, PluginCut
 from lab.machine.qemu import BootOptions, QemuProcess, esp_texts
 from lab.machine.share_mounts import Shares
 from lab.machine.supply import CutRecord, GuestClock, HostPacedClock, PowerSupply
+from lab.machine.tpm import Tpm
 from lab.machine.unified import SECTIONS, unified
 from lab.power.model import PowerModel
 from lab.progress import waiting
@@ -134,6 +135,7 @@ class Machine:
         if config.nvram_kind == "nvdimm-n":
             parts = files.nvdimm_parts(config)
             self.nvdimm = NvdimmController(parts, config.nvram_bytes, PowerModel.ready())
+        self.tpm = Tpm(files.tpm) if config.tpm is not None else None
         self.battery: BatteryMemory | None = None
         if config.nvram_kind == "battery":
             parts = files.nvdimm_parts(config)
@@ -228,6 +230,8 @@ class Machine:
 
     def boot(self, cold: bool = False, rtc_offset_s: int = 0, **options: Any) -> None:
         """Power on. With something to resume in NVRAM the loader resumes it, unless *cold*."""
+        if self.boots == 0:
+            self._settle_firmware()
         self._off_longer_s = rtc_offset_s
         self._power_on(BootOptions(
             boot=self.boots + 1,
@@ -241,6 +245,18 @@ class Machine:
         if self.boots == 0:
             raise UsageError(f"machine {self.config.name!r} has never run: boot it first")
         self.boot(cold=cold, rtc_offset_s=rtc_offset_s, **options)
+
+    def _settle_firmware(self) -> None:
+        """A power-on that comes before the first boot, until the loader decides.
+
+        With a TPM, OVMF needs more memory for its tables than it has been made for. It keeps how
+        much in a variable, and they are elsewhere from the second boot on: another machine.
+        """
+        if self.config.tpm is None or self.config.firmware_code is None:
+            return
+        self._power_on(BootOptions(boot=1, rtc=BootOptions.rtc_of(self.config, 0)))
+        self.wait_boot_note()
+        self.cut(UNANNOUNCED)
 
     def boot_again(self) -> None:
         """Cut the power and repeat the last boot."""
@@ -275,6 +291,7 @@ class Machine:
                 options,
                 self.network.netdev(),
                 self.network.exec_prefix(),
+                self.tpm.power_on() if self.tpm is not None else None,
             )
             self.boots = options.boot
             self.console = Console(self.qemu.console_socket)
@@ -403,6 +420,8 @@ class Machine:
             self.nvdimm.power_off()
         if self.battery is not None:
             self.battery.power_off()
+        if self.tpm is not None:
+            self.tpm.power_off()
         if self._disk_is_volatile:
             self._settle_disk()
 

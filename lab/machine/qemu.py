@@ -26,6 +26,7 @@ from lab.machine.files import MachineFiles
 from lab.machine.memories import DRAM_CACHE, controller_of
 from lab.machine.offspring import spawn_bound
 from lab.machine.qmp import Qmp
+from lab.machine.tpm import qemu_arguments as tpm_arguments
 
 QEMU = "qemu-system-x86_64"
 MAC = "52:54:00:72:65:6d"
@@ -54,11 +55,13 @@ class Wires:
     power: str
     qmp: str
     nvdimm: str = ""
+    tpm: str = ""  # its other end is swtpm's
 
     @staticmethod
     def by_path() -> Wires:
         """For a command that is printed, or run by hand in the machine's directory."""
-        return Wires(*(f"path={name}.sock,server=on,wait=off" for name in Wires.names()))
+        ends = {name: f"path={name}.sock,server=on,wait=off" for name in Wires.names()}
+        return Wires(**ends, tpm="path=tpm.sock")
 
     @staticmethod
     def names() -> tuple[str, str, str, str]:
@@ -260,7 +263,10 @@ def build_command(
     log = _quoted(files.console_log(options.boot))
     clock = "vm" if config.icount else "host"
     args = [QEMU, "-name", f"rem-{config.name}", "-nodefaults", "-display", "none"]
-    args += ["-no-user-config", "-machine", "q35,nvdimm=on,vmport=off"]
+    # With one ACPI table more than 10 (IOMMU and TPM) QEMU's commands that place them are more than
+    # 32, and SeaBIOS 1.16 makes tables of its own, without the NFIT.
+    hpet = ",hpet=off" if config.tpm is not None and config.firmware_code is None else ""
+    args += ["-no-user-config", "-machine", f"q35,nvdimm=on,vmport=off{hpet}"]
     # Not chosen by QEMU: with icount the vCPUs take turns on one thread.
     args += ["-accel", "tcg,thread=single" if config.icount else "tcg,thread=multi"]
     threads = f",threads={config.threads}" if config.threads > 1 else ""
@@ -275,6 +281,8 @@ def build_command(
     args += ["-chardev", f"socket,id=power,{wires.power}", "-serial", "chardev:power"]
     if config.nvram_kind == "nvdimm-n":
         args += ["-chardev", f"socket,id=nvdimm,{wires.nvdimm}", "-serial", "chardev:nvdimm"]
+    if config.tpm is not None:
+        args += tpm_arguments(config.tpm, wires.tpm)
     args += ["-chardev", f"socket,id=qmp,{wires.qmp}", "-mon", "chardev=qmp,mode=control"]
     args += _device_arguments(config, files, options, netdev)
     args += _boot_arguments(config, files, options)
@@ -299,10 +307,14 @@ class QemuProcess:
         options: BootOptions,
         netdev: str | None,
         prefix: list[str],
+        tpm: socket.socket | None = None,
     ) -> None:
         pairs = {name: socket.socketpair() for name in Wires.names()}
         make_room(pairs["console"][1])
-        ends = {name: f"fd={theirs.fileno()}" for name, (_, theirs) in pairs.items()}
+        given = {name: theirs for name, (_, theirs) in pairs.items()}
+        if tpm is not None:
+            given["tpm"] = tpm
+        ends = {name: f"fd={theirs.fileno()}" for name, theirs in given.items()}
         command = build_command(config, files, Wires(**ends), options, netdev)
         self.log = files.qemu_log(options.boot)
         with self.log.open("wb") as log:
@@ -312,10 +324,10 @@ class QemuProcess:
                 [*prefix, *command],
                 stdout=log,
                 stderr=log,
-                pass_fds=[theirs.fileno() for _, theirs in pairs.values()],
+                pass_fds=[theirs.fileno() for theirs in given.values()],
             )
         self._start_time = _start_time(self.pid)
-        for _, theirs in pairs.values():
+        for theirs in given.values():
             theirs.close()
         self.console_socket = pairs["console"][0]
         self.power_socket = pairs["power"][0]

@@ -25,6 +25,7 @@ GUEST_FILES = (
     "disks",
     "hold",
     "nvdimm",
+    "trust",
     "flush_on_fail",
 )
 # Parts of the kernel that can be off: folders with a state and counts.

@@ -36,6 +36,7 @@ class Group(StrEnum):
     LDAP = "ldap"
     BROWSER = "browser"
     UEFI = "uefi"
+    TPM = "tpm"
     RTL = "rtl"
     PACKAGES = "packages"
 
@@ -74,6 +75,7 @@ PACKAGES = (
     Package("mtools", (Group.UEFI,), "the disk that UEFI firmware boots from"),
     Package("sbsigntool", (Group.UEFI,), "signs the loader for Secure Boot"),
     Package("openssl", (Group.UEFI,), "the key that signs it"),
+    Package("swtpm", (Group.TPM,), "the TPM of a machine"),
     Package("iproute2", (_MACHINE,), "network namespace and tap of a machine"),
     Package("e2fsprogs", (_ROOT, _MACHINE), "makes and checks ext4"),
     Package("mmdebstrap", (_ROOT,), "makes the guest root"),

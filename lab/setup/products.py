@@ -27,9 +27,11 @@ __all__ = [
     "Plugin",
     "Power",
     "Root",
+    "TPM",
     "need",
     "need_all",
 ]
 
 # The programs that a machine consists of and is controlled with.
 MACHINE = Packages((Group.MACHINE,))
+TPM = Packages((Group.TPM,))

@@ -132,6 +132,7 @@ def booted_server(name: str, disk: Path, cpus: int = 2) -> Iterator[Server]:
         disk_cache="volatile",
         nvram_dir=fast_dir(),
         network="tap",
+        tpm="crb",
         **firmware_fields(made[Ovmf()]),
     )
     with Machine.create(config, destroy_on_exit=True) as machine:

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: a guest with a TPM outlives power failures as without; what its Stop has left cannot be
+changed or put back later, and the key that protects it is on no medium.
+
+Method: guests with swtpm, which is killed with them. Media are changed between a cut and the boot
+that follows. DRAM is a file, from which the test, and nobody else, takes the key.
+"""
+
+from __future__ import annotations
+
+import mmap
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.machine import Machine
+from lab.machine.config import NVRAM_PHYS, StopModeName
+from lab.machine.tpm import TPM_MODELS, TpmModel
+from lab.setup.products import Kernel, need
+from lab.testbed.machines import make_config, with_uefi
+from lab.testbed.planted import plant
+from lab.verdict import BrokenError
+from tests.support.claims import (
+    BOOT_LIMIT_S,
+    GO_LIMIT_S,
+    booted,
+    cut_and_resume,
+    machine_name,
+    warnings,
+)
+from tests.support.proofs import must_be_found
+from tests.trust.images import Nvram, key_in
+
+pytestmark = [pytest.mark.full, pytest.mark.in_turn, pytest.mark.timeout(900)]
+
+TRUST = "cat /sys/kernel/remanence/trust"
+STATUS = "cat /sys/kernel/remanence/status"
+MARK = "/run/only-in-memory"
+DURABLE = "/root/durable"
+
+
+@contextmanager
+def guest(
+    purpose: str, cpus: int = 2, stop: StopModeName = "fast", **more: Any
+) -> Iterator[Machine]:
+    with booted(purpose, cpus, stop, **{"tpm": "crb", **more}) as machine:
+        assert machine.run_in_guest(TRUST).stdout.startswith("on counter ")
+        assert machine.run_in_guest(STATUS).stdout == "armed\n"
+        machine.run_in_guest(f"echo here > {MARK}; echo safe > {DURABLE}; sync")
+        yield machine
+
+
+def lives(machine: Machine) -> None:
+    assert machine.run_in_guest(f"cat {MARK}").stdout == "here\n"
+
+
+def media(machine: Machine) -> Nvram:
+    return Nvram(machine.files.nvram(machine.config), NVRAM_PHYS)
+
+
+def stop(machine: Machine) -> int:
+    """A power failure; returns the number of its image."""
+    machine.guest.close()
+    record = machine.cut()
+    assert record.stopped
+    words = (int.from_bytes(media(machine).read(at, 4), "little") for at in (0x2000, 0x3000))
+    return max(words)
+
+
+def boots_cold(machine: Machine, reason: str) -> None:
+    machine.resume()
+    note = machine.wait_boot_note()
+    assert note.reason == f"COLD_{reason}", note
+    machine.wait_up(BOOT_LIMIT_S)
+    assert machine.run_in_guest(f"cat {DURABLE}").stdout == "safe\n"
+    assert machine.run_in_guest(f"test -e {MARK}", check=False).returncode == 1
+
+
+@pytest.mark.parametrize("cpus", [1, 2, 4])
+def test_guest_outlives_power_failures(cpus: int) -> None:
+    with guest("trust", cpus) as machine:
+        counters = []
+        for _ in range(5):
+            cut_and_resume(machine)
+            lives(machine)
+            counters.append(int(machine.run_in_guest(TRUST).stdout.split()[2]))
+        assert counters == list(range(counters[0], counters[0] + 5))
+        assert warnings(machine) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("cpus", [1, 2, 4])
+@pytest.mark.parametrize("model", TPM_MODELS)
+def test_guest_outlives_25_power_failures(cpus: int, model: TpmModel) -> None:
+    with guest("trust-25", cpus, tpm=model) as machine:
+        for _ in range(25):
+            cut_and_resume(machine)
+            lives(machine)
+        assert warnings(machine) == []
+
+
+@pytest.mark.parametrize("mode", ["dpm", "sng"])
+def test_portable_paths_are_authenticated_too(mode: StopModeName) -> None:
+    with guest(f"trust-{mode}", 2, mode) as machine:
+        for _ in range(2):
+            cut_and_resume(machine)
+            lives(machine)
+
+
+def test_dram_as_a_cache_leaves_the_page_of_the_key_alone() -> None:
+    with guest("trust-mixed", 2, memtype="mixed") as machine:
+        for _ in range(3):
+            cut_and_resume(machine)
+            lives(machine)
+
+
+def test_context_that_was_changed_is_not_entered() -> None:
+    with guest("trust-forged") as machine:
+        sequence = stop(machine)
+        at, _ = media(machine).contexts_at(sequence)
+        media(machine).flip(at)  # the stack pointer of the first CPU
+        boots_cold(machine, "FORGED")
+
+
+def test_memory_of_an_earlier_stop_is_not_entered(tmp_path: Path) -> None:
+    with guest("trust-replay") as machine:
+        stop(machine)
+        nvram = machine.files.nvram(machine.config)
+        copy = nvram.with_suffix(".replay")
+        try:
+            shutil.copyfile(nvram, copy)
+            machine.resume()
+            machine.wait_resumed(GO_LIMIT_S)
+            lives(machine)
+            stop(machine)
+            copy.replace(nvram)
+        finally:
+            copy.unlink(missing_ok=True)
+        boots_cold(machine, "REPLAYED")
+
+
+def test_memory_without_its_tpm_is_not_entered() -> None:
+    with guest("trust-tpm") as machine:
+        stop(machine)
+        assert machine.tpm is not None
+        machine.tpm.clear()
+        boots_cold(machine, "TPM_DIFFERS")
+
+
+def find(path: Path, what: bytes) -> int:
+    """Its place in a file, or -1."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+        return view.find(what)
+
+
+def check_key_is_on_no_medium(machine: Machine, dram: Path) -> None:
+    """Inner check of a power failure: no half of the key is where it survives, nor in DRAM, which
+    may keep its content for a moment."""
+    nvram = media(machine)
+    key = key_in(dram, nvram.trust())
+    assert find(dram, key) == nvram.trust().key_phys + 16
+    stop(machine)
+    for path in (nvram.path, machine.files.disk, dram):
+        for half in (key[:16], key[16:]):
+            at = find(path, half)
+            if at >= 0:
+                raise BrokenError("key-on-media", f"{path.name} has a half of the key at {at:#x}")
+
+
+def test_key_is_on_no_medium(tmp_path: Path) -> None:
+    dram = tmp_path / "dram"
+    with guest("trust-key", dram_file=dram) as machine:
+        for _ in range(2):
+            check_key_is_on_no_medium(machine, dram)
+            machine.resume()
+            machine.wait_resumed(GO_LIMIT_S)
+
+
+def test_key_that_is_kept_in_memory_is_found(tmp_path: Path) -> None:
+    dram, kernel = tmp_path / "dram", need(Kernel("mutants")).bz_image
+    with guest("trust-copy", kernel=kernel, dram_file=dram) as machine:
+        plant(machine, "key-in-memory")
+        cut_and_resume(machine)
+        with must_be_found("key-in-memory"):
+            check_key_is_on_no_medium(machine, dram)
+
+
+def test_context_that_is_not_authenticated_is_found() -> None:
+    kernel = need(Kernel("mutants")).bz_image
+    with guest("trust-skip", kernel=kernel) as machine:
+        cut_and_resume(machine)
+        plant(machine, "skip-context-mac")
+        stop(machine)
+        machine.resume()
+        with must_be_found("skip-context-mac"):
+            machine.wait_resumed(GO_LIMIT_S)
+
+
+def secure(purpose: str, tpm: TpmModel | None) -> Machine:
+    config = with_uefi(make_config(machine_name(purpose), 1, "fast"), secure=True)
+    return Machine.create(replace(config, tpm=tpm), destroy_on_exit=True)
+
+
+def test_under_secure_boot_nothing_is_promised_without_a_tpm() -> None:
+    with secure("no-tpm", None) as machine:
+        machine.boot()
+        machine.wait_up(BOOT_LIMIT_S)
+        assert machine.run_in_guest(STATUS).stdout.startswith("refused: no TPM gives a key")
+        assert machine.run_in_guest(TRUST).stdout.startswith("no-key")
