@@ -2,9 +2,9 @@
 """`rem demo server`: a Debian that was installed from packages goes on after power failures.
 
 Firmware boots its disk. It has systemd, PostgreSQL on an encrypted disk, redis in a container of
-podman, and nginx, which the host reads by IPv6; the host writes by a session of ssh. A TPM gives the
-key of images: one in which the context of a CPU was changed is refused, and what was committed to
-disk is there.
+podman, and nginx, which the host reads by IPv6; the host writes by a session of ssh. A TPM gives
+the key of images: one in which the context of a CPU was changed is refused, and what was committed
+to disk is there.
 """
 
 from __future__ import annotations
