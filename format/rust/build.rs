@@ -12,7 +12,12 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Headers with nothing to generate: functions, or strings only.
-const SKIPPED: [&str; 3] = ["rem_fwcfg.h", "rem_judge.h", "rem_reason_name.h"];
+const SKIPPED: [&str; 4] = [
+    "rem_fwcfg.h",
+    "rem_judge.h",
+    "rem_mac.h",
+    "rem_reason_name.h",
+];
 
 fn headers(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|err| panic!("{}: {err}", folder.display()));
