@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -93,6 +94,10 @@ class StopGoWords:
 
     cpus: Annotated[int, typer.Option(help="Number of CPUs.", min=1, max=32)] = 4
     stops: Annotated[int, typer.Option(help="Stops for each load and mode.", min=1)] = 50
+    machine: Annotated[
+        str,
+        typer.Option(help="lab, the laboratory's own guest, or server, an installed Debian."),
+    ] = "lab"
     load: Annotated[str, typer.Option(help="idle, fsync, net, compile, some, or all.")] = "all"
     stop: Annotated[
         str, typer.Option(help="How to stop: fast, dpm, sng, or both of the first.")
@@ -127,15 +132,26 @@ def stop_go(words: StopGoWords) -> int:
     to the first instruction of a program. Not ok if a Stop of the fast path takes over 300 us
     without the write-back of caches, or that more than 1.1 of one CPU's. The host's load average
     is printed beside them.
+
+    `--machine server`: Debian with systemd and the kernel of our packages, idle; at most 1 ms, and
+    100 ms for Go without the time of the TPM.
     """
     from lab.machine.caches import check_profile
 
-    loads = checked_loads(words.load)
+    if words.machine not in ("lab", "server"):
+        raise UsageError(f"--machine {words.machine}: give lab or server")
+    is_server = words.machine == "server"
+    if is_server and words.kernel is not None:
+        raise UsageError("--machine server: its kernel is that of our packages, not --kernel")
+    loads = ("idle",) if is_server and words.load == "all" else checked_loads(words.load)
+    if is_server and loads != ("idle",):
+        raise UsageError("--machine server: only --load idle, as it has no programs of ours")
     needs_caches = words.memory is not None and words.caches == OFF
     caches = check_profile(AUTO if needs_caches else words.caches, words.memory)
     if words.stop not in MODES:
         raise UsageError(f"--stop {words.stop}: give fast, dpm, sng or both")
     from lab.bench.host_load import host_load
+    from lab.bench.server import server_plan
     from lab.bench.stop_go import Parts, Plan, run
     from lab.setup.products import Kernel
 
@@ -151,7 +167,10 @@ def stop_go(words: StopGoWords) -> int:
         caches=caches,
         memory=words.memory,
     )
-    with host_load(words.busy) as load:
+    with ExitStack() as stack:
+        if is_server:
+            plan = stack.enter_context(server_plan(plan))
+        load = stack.enter_context(host_load(words.busy))
         result = run(plan)
     load.add_to(result)
     return _show(result, words.as_json)
