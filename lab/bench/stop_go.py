@@ -396,7 +396,9 @@ def _settled(machine: Machine) -> int:
     machine.guest.wait_ssh(BOOT_LIMIT_S)
     state = machine.run_in_guest("systemctl is-system-running --wait", check=False)
     if state.stdout.strip() != "running":
-        raise RemError(f"systemd says of the server that it is {state.stdout.strip()}")
+        failed = machine.run_in_guest("systemctl --failed --plain --no-legend").stdout
+        units = ", ".join(line.split()[0] for line in failed.splitlines())
+        raise RemError(f"systemd says of the server that it is {state.stdout.strip()}: {units}")
     words = machine.run_in_guest("cat /sys/kernel/remanence/trust").stdout.split()
     return int(words[words.index("tpm_us") + 1]) * 1000
 
