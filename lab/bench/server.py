@@ -21,7 +21,7 @@ from lab.testbed.server_guest import VARIANT_OF_KERNEL, make_server_disk
 # Required, besides one write-back of the caches: a board that wants to hold that long can.
 STOP_MAX_NS = 1_000_000
 GO_MAX_NS = 100_000_000
-WORDS = "root=/dev/vda2 init=/sbin/init"
+WORDS = "root=/dev/vda2 ro init=/sbin/init"
 
 
 @contextmanager

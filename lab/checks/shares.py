@@ -24,6 +24,7 @@ from lab.setup.ovmf import Ovmf, SecureOvmf
 from lab.setup.persist import PersistPrograms
 from lab.setup.pm import Pm, PmJudge
 from lab.setup.protocol import Protocol
+from lab.setup.products import TPM
 from lab.setup.psm_bench import PsmBench
 from lab.setup.replay import RemReplay
 from lab.setup.root import Root
@@ -102,6 +103,12 @@ OTHERS = (
         tests=("tests/uefi",),
         crates=("remctl",),
         parts=(Ovmf(), SecureOvmf(), Loader(mutants=True)),
+    ),
+    Share(
+        "trust",
+        3,
+        tests=("tests/trust",),
+        parts=(TPM, Ovmf(), SecureOvmf(), Loader(mutants=True)),
     ),
     Share("fsync", 4, tests=("tests/fsync",), crates=("replay",), parts=(RemReplay(),)),
     Share("mixed", 3, tests=("tests/mixed",)),
