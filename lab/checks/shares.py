@@ -23,8 +23,8 @@ from lab.setup.openldap import LdapServer
 from lab.setup.ovmf import Ovmf, SecureOvmf
 from lab.setup.persist import PersistPrograms
 from lab.setup.pm import Pm, PmJudge
-from lab.setup.protocol import Protocol
 from lab.setup.products import TPM
+from lab.setup.protocol import Protocol
 from lab.setup.psm_bench import PsmBench
 from lab.setup.replay import RemReplay
 from lab.setup.root import Root
