@@ -41,6 +41,7 @@ MACHINE = {
     "writes-on": "a device of firmware's still writes to memory when an image is entered",
     "overwritten": "firmware writes to memory that an image may be in",
     "forged-entered": "an image is entered that no Stop of this machine has left",
+    "key-given": "the TPM gives the key of images to somebody else than the loader",
     "key-on-media": "the key of images is in memory that survives the power",
     "unsigned-entered": "under Secure Boot a kernel is entered that nobody has checked",
     "not-entered": "the loader decides, and enters nothing",

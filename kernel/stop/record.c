@@ -163,6 +163,7 @@ int rem_record_open(phys_addr_t region_phys, u64 region_bytes)
 	rem.region_phys = region_phys;
 	rem.region_bytes = region_bytes;
 	block = (struct rem_block *)rem.block;
+	rem_trust_read();
 	rem_commit_check(0);
 	rem_commit_check(1);
 	if (!rem_block_valid(block) ||

@@ -52,6 +52,7 @@ const struct rem_boot_note *rem_record_note(void);
 void rem_flush(const void *addr, size_t bytes);
 
 /* trust.c */
+void rem_trust_read(void);
 const char *rem_trust_prepare(struct rem_body *body);
 void rem_trust_contexts(struct rem_body *body);
 void rem_trust_header(struct rem_body *body);

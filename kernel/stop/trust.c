@@ -28,6 +28,7 @@ static struct rem_trust_page *rem_trust_page;
 static struct rem_trust rem_trust = { .state = REM_TRUST_OFF };
 /* How long a Stop is busy with it at most. */
 static u64 rem_trust_ns;
+static u32 rem_trust_cpus;
 #define REM_TRUST_TIMES 4
 /* Digest of the machine description of the image, which depends on no key. */
 static u8 rem_trust_table[REM_MAC_BYTES];
@@ -40,8 +41,14 @@ static bool rem_trust_valid(const struct rem_trust *trust)
 					  offsetof(typeof(*trust), crc));
 }
 
-/* From the loader of this boot or Go. One that knows no TPM writes nothing. */
-static void rem_trust_read(void)
+/**
+ * rem_trust_read - what the loader of this boot or Go has said
+ *
+ * A loader that knows no TPM writes nothing.
+ *
+ * Context: process.
+ */
+void rem_trust_read(void)
 {
 	const struct rem_trust *trust = (void *)rem.block + REM_TRUST_OFFSET;
 
@@ -86,14 +93,21 @@ static u64 rem_trust_once(const struct rem_body *body)
 	return rdtsc_ordered() - begin;
 }
 
-/* What it takes on this machine: the least of some times, doubled as in budget.c. */
+/*
+ * What it takes on this machine: the least of some times, doubled as in budget.c. In
+ * Stop it comes after the write-back of all caches, which leaves them empty.
+ */
 static u64 rem_trust_measure(const struct rem_body *body)
 {
+	size_t bytes = (size_t)body->context_bytes * body->cpu_count;
 	u64 least = U64_MAX;
 	unsigned int i;
 
-	for (i = 0; i < REM_TRUST_TIMES; i++)
+	for (i = 0; i < REM_TRUST_TIMES; i++) {
+		rem_flush(rem_contexts, bytes);
+		rem_flush(body, REM_BODY_HEADER_BYTES);
 		least = min(least, rem_trust_once(body));
+	}
 	return mul_u64_u32_div(2 * least, NSEC_PER_MSEC, max(tsc_khz, 1u));
 }
 
@@ -121,8 +135,9 @@ const char *rem_trust_prepare(struct rem_body *body)
 	body->key_id = rem_trust.key_id;
 	body->measured = rem_trust.measured;
 	rem_mac_table(body, body, rem_trust_table);
-	if (!rem_trust_ns)
+	if (rem_trust_cpus != body->cpu_count)
 		rem_trust_ns = rem_trust_measure(body);
+	rem_trust_cpus = body->cpu_count;
 	return NULL;
 }
 

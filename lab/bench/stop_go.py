@@ -394,7 +394,8 @@ def _settled(machine: Machine) -> int:
     """Wait until systemd has started all; returns how long the loader has waited for the TPM, in
     nanoseconds."""
     machine.guest.wait_ssh(BOOT_LIMIT_S)
-    state = machine.run_in_guest("systemctl is-system-running --wait", check=False)
+    command = "systemctl is-system-running --wait"
+    state = machine.run_in_guest(command, check=False, limit_s=BOOT_LIMIT_S)
     if state.stdout.strip() != "running":
         failed = machine.run_in_guest("systemctl --failed --plain --no-legend").stdout
         units = ", ".join(line.split()[0] for line in failed.splitlines())

@@ -102,7 +102,7 @@ OTHERS = (
         3,
         tests=("tests/uefi",),
         crates=("remctl",),
-        parts=(Ovmf(), SecureOvmf(), Loader(mutants=True)),
+        parts=(TPM, Ovmf(), SecureOvmf(), Loader(mutants=True)),
     ),
     Share(
         "trust",

@@ -60,6 +60,7 @@ from lab.verdict import BrokenError, StuckError, cold_verdict
 
 # A cold boot takes 2 s on an idle host and ten times that under icount; this bounds a crowded one.
 BOOT_LIMIT_S = 120.0
+SETTLE_LIMIT_S = 300.0
 NOTE_POLL_S = 0.002
 
 
@@ -217,6 +218,8 @@ class Machine:
             self._forwarders.clear()
             self.shares.stop()
             self.guest.close()
+            if self.tpm is not None:
+                self.tpm.power_off()  # if QEMU did not start
             self._write_state()
             self._lock_file.release()
 
@@ -255,8 +258,9 @@ class Machine:
         if self.config.tpm is None or self.config.firmware_code is None:
             return
         self._power_on(BootOptions(boot=1, rtc=BootOptions.rtc_of(self.config, 0)))
-        self.wait_boot_note()
+        self.wait_boot_note(SETTLE_LIMIT_S)
         self.cut(UNANNOUNCED)
+        self.last_cut = None
 
     def boot_again(self) -> None:
         """Cut the power and repeat the last boot."""

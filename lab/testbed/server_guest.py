@@ -28,7 +28,7 @@ from lab.setup.debian_root import DebianRoot
 from lab.setup.debs import Debs
 from lab.setup.loader import Loader
 from lab.setup.ovmf import Ovmf
-from lab.setup.products import MACHINE, Group, Kernel, Packages, Root, need_all
+from lab.setup.products import MACHINE, TPM, Group, Kernel, Packages, Root, need_all
 from lab.testbed.machines import fast_dir, firmware_fields
 from lab.verdict import cold_verdict
 
@@ -121,7 +121,7 @@ def booted_server(name: str, disk: Path, cpus: int = 2) -> Iterator[Server]:
     """A machine that has booted from a copy of that disk, destroyed at the end."""
     make_room(name)
     kernel = Kernel(VARIANT_OF_KERNEL)
-    made = need_all([kernel, Loader(), Ovmf(), MACHINE])
+    made = need_all([kernel, Loader(), Ovmf(), MACHINE, TPM])
     config = MachineConfig(
         name=name,
         kernel=made[kernel].bz_image,

@@ -215,10 +215,12 @@ static u32 fifo_talk(void *unused, u8 *buffer, u32 bytes)
 static void pause(void *unused)
 {
 	struct wait wait = wait_begin(timer_port);
+	u64 begin = read_tsc();
 
 	(void)unused;
 	while (!wait_over(&wait, PAUSE_MS))
 		relax();
+	waited_ticks += read_tsc() - begin;
 }
 
 /* Of a buffer with that room, or 0: its address is the TPM's word. */

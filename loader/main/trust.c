@@ -19,6 +19,8 @@
 #define LABEL_IMAGE 0x52454d49u /* "REMI" */
 #define LABEL_NAME 0x52454d4eu	/* "REMN" */
 #define OFF_WORD "remanence.trust=off"
+/* A hold looks each second; a TPM that is dead takes longer than that to say so. */
+#define LOOKS_PER_TRY 30u
 
 static struct tpm tpm;
 static enum tpm_place place;
@@ -41,10 +43,14 @@ static bool in_dram(const struct machine *machine, const void *secret)
 /* A TPM that cannot be used now may be usable at the next boot, and then refuse. */
 static void give_up(void)
 {
-	if (tpm.failed)
+	static const char *printed;
+
+	if (tpm.failed && tpm.failed != printed)
 		print("the TPM cannot be used: %s answers %x", tpm.failed,
 		      tpm.code);
-	print("no TPM gives a key: no image can be entered");
+	if (!printed)
+		print("no TPM gives a key: no image can be entered");
+	printed = tpm.failed ? tpm.failed : "";
 	trust = (struct trust){
 		.state = REM_TRUST_NO_KEY,
 		.counter = trust.counter,
@@ -101,7 +107,13 @@ void trust_open(const struct machine *machine)
 	const struct front *front = machine->front;
 
 	place = tpm_find(&machine->acpi, &front->map, &tpm);
-	if (is_off(front) || (place == TPM_ABSENT && !front->secure))
+	if (is_off(front)) {
+		/* This boot counts, too: what is older is not entered after it. */
+		if (place == TPM_FOUND && tpm_start(&tpm))
+			(void)tpm_counter(&tpm, &trust.counter);
+		return;
+	}
+	if (place == TPM_ABSENT && !front->secure)
 		return;
 	if (place != TPM_FOUND || !open_tpm(machine))
 		give_up();
@@ -129,17 +141,22 @@ static u32 judge(const struct machine *machine, const struct decision *decision)
 				     at_phys(body->context_phys));
 
 	if (reason == REM_BOOT_RESUME && body->key_counter &&
-	    !key_page_free(machine, body->key_phys))
+	    !key_page_free(machine, body->key_phys)) {
+		print("the page of the key, at %lx, is firmware's now",
+		      body->key_phys);
 		return REM_COLD_MEMORY_DIFFERS;
+	}
 	return reason;
 }
 
 void trust_judge(const struct machine *machine, struct decision *decision)
 {
+	static u32 looks;
+
 	if (decision->reason != REM_BOOT_RESUME)
 		return;
 	if (place == TPM_FOUND && trust.state == REM_TRUST_NO_KEY &&
-	    decision->body.key_counter) {
+	    decision->body.key_counter && !(looks++ % LOOKS_PER_TRY)) {
 		tpm_forget(&tpm);
 		if (!open_tpm(machine))
 			give_up();
@@ -178,7 +195,10 @@ static void close_tpm(const struct machine *machine)
 	if (machine->front->secure)
 		die("the TPM cannot be closed: %s answers %x", tpm.failed,
 		    tpm.code);
-	if (trust.state != REM_TRUST_OFF)
+	if (trust.state == REM_TRUST_OFF)
+		print("the TPM cannot be closed: %s answers %x", tpm.failed,
+		      tpm.code);
+	else
 		give_up();
 }
 
@@ -231,11 +251,10 @@ static void write_trust(const struct machine *machine)
 
 bool trust_count(const struct machine *machine)
 {
-	bool was_on = trust.state == REM_TRUST_ON;
 	bool counted = trust.counter && tpm_count(&tpm, trust.counter);
 
 	/* Counted in any case: what is in memory is of an earlier boot now. */
-	if (was_on && !counted)
+	if (trust.state == REM_TRUST_ON && !counted)
 		give_up();
 	if (trust.state == REM_TRUST_ON) {
 		trust.counter++;
@@ -244,5 +263,5 @@ bool trust_count(const struct machine *machine)
 	write_trust(machine);
 	memset(next_key, 0, sizeof(next_key));
 	memset(trust.key, 0, sizeof(trust.key));
-	return !was_on || trust.state == REM_TRUST_ON;
+	return counted || !trust.counter;
 }

@@ -75,6 +75,13 @@ class Gdb:
             raise InfraError(f"{count} bytes at {address:#x} cannot be read: {reply}")
         return bytes.fromhex(reply)
 
+    def physical(self) -> None:
+        """From now on addresses are physical ones; registers of devices have some, too."""
+        self._ok("Qqemu.PhyMemMode:1")
+
+    def write(self, address: int, data: bytes) -> None:
+        self._ok(f"M{address:x},{len(data):x}:{data.hex()}")
+
     def _go_on(self, command: str) -> None:
         reply = self._ask(command)
         if not reply.startswith("T05"):

@@ -21,7 +21,7 @@ from tests.support.proofs import must_be_found
 from tests.trust.images import MAC, field
 from tests.trust.machine import DirectMachine, TrustSecure, TrustUefi, WithTpm
 
-pytestmark = [pytest.mark.full, pytest.mark.in_turn, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.in_turn, pytest.mark.timeout(1200)]
 
 HOLD = 2  # enum rem_policy
 OFF, ON, NO_KEY = 1, 2, 3  # enum rem_trust_state

@@ -21,6 +21,7 @@ import pytest
 from lab.machine import Machine
 from lab.machine.config import NVRAM_PHYS, StopModeName
 from lab.machine.tpm import TPM_MODELS, TpmModel
+from lab.setup.loader import Loader
 from lab.setup.products import Kernel, need
 from lab.testbed.machines import make_config, with_uefi
 from lab.testbed.planted import plant
@@ -33,7 +34,9 @@ from tests.support.claims import (
     machine_name,
     warnings,
 )
+from tests.support.gdb_remote import Gdb
 from tests.support.proofs import must_be_found
+from tests.trust.attacker import Attacker
 from tests.trust.images import Nvram, key_in
 
 pytestmark = [pytest.mark.full, pytest.mark.in_turn, pytest.mark.timeout(900)]
@@ -201,13 +204,58 @@ def test_context_that_is_not_authenticated_is_found() -> None:
             machine.wait_resumed(GO_LIMIT_S)
 
 
-def secure(purpose: str, tpm: TpmModel | None) -> Machine:
-    config = with_uefi(make_config(machine_name(purpose), 1, "fast"), secure=True)
-    return Machine.create(replace(config, tpm=tpm), destroy_on_exit=True)
+def check_kernel_gets_no_key(machine: Machine, dram: Path) -> None:
+    """Inner check: the kernel asks the TPM as the loader did, and gets another key, or none."""
+    trust = media(machine).trust()
+    with Gdb(machine) as gdb:
+        given = Attacker(gdb).key(b"REMI", trust.key_counter)
+    if given == key_in(dram, trust):
+        raise BrokenError("key-given", "the TPM gives the key of this boot to the kernel")
+
+
+@pytest.mark.parametrize("mutant", [None, "tpm-left-open"])
+def test_tpm_gives_the_key_to_no_kernel(tmp_path: Path, mutant: str | None) -> None:
+    dram = tmp_path / "dram"
+    config = make_config(machine_name("trust-kernel"), 1, "fast")
+    config = replace(config, tpm="crb", dram_file=dram, loader=need(Loader(mutants=True)))
+    with Machine.create(config, destroy_on_exit=True) as machine:
+        machine.boot(mutant=mutant)
+        machine.wait_up(BOOT_LIMIT_S)
+        if mutant is None:
+            check_kernel_gets_no_key(machine, dram)
+            return
+        with must_be_found("tpm-left-open"):
+            check_kernel_gets_no_key(machine, dram)
+
+
+def test_authentication_can_be_switched_off() -> None:
+    """And what is older than that boot is not entered after it."""
+    with booted("trust-off", 1, "fast", tpm="crb") as machine:
+        stop(machine)
+        nvram = machine.files.nvram(machine.config)
+        copy, with_trust = nvram.with_suffix(".replay"), machine.config
+        try:
+            shutil.copyfile(nvram, copy)
+            machine.config = replace(with_trust, cmdline_extra="remanence.trust=off")
+            machine.resume(cold=True)
+            machine.wait_up(BOOT_LIMIT_S)
+            assert machine.run_in_guest(TRUST).stdout == "off\n"
+            assert machine.run_in_guest(STATUS).stdout == "armed\n"
+            cut_and_resume(machine)
+            stop(machine)
+            copy.replace(nvram)
+        finally:
+            copy.unlink(missing_ok=True)
+        machine.config = with_trust
+        machine.resume()
+        assert machine.wait_boot_note().reason == "COLD_REPLAYED"
 
 
 def test_under_secure_boot_nothing_is_promised_without_a_tpm() -> None:
-    with secure("no-tpm", None) as machine:
+    """Nor does the word change that which switches authentication off."""
+    config = with_uefi(make_config(machine_name("no-tpm"), 1, "fast"), secure=True)
+    config = replace(config, cmdline_extra="remanence.trust=off")
+    with Machine.create(config, destroy_on_exit=True) as machine:
         machine.boot()
         machine.wait_up(BOOT_LIMIT_S)
         assert machine.run_in_guest(STATUS).stdout.startswith("refused: no TPM gives a key")
