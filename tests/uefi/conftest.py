@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lab.paths import repo_dir
 from lab.setup.loader import Loader
 from lab.setup.ovmf import Ovmf, SecureOvmf
 from lab.setup.products import MACHINE, need
+from tests.support.loader_tools import make_build_record
 from tests.uefi.machine import SecureMachine, UefiMachine
 
 Make = Callable[..., UefiMachine]
@@ -20,10 +19,7 @@ Make = Callable[..., UefiMachine]
 
 @pytest.fixture(scope="session")
 def build_record(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    need(Loader())  # its compilers
-    out = tmp_path_factory.mktemp("loader")
-    subprocess.run(["make", "-s", "-C", repo_dir() / "loader", "tools", f"OUT={out}"], check=True)
-    return out / "host" / "build-record"
+    return make_build_record(tmp_path_factory.mktemp("loader"))
 
 
 @pytest.fixture
