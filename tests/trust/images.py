@@ -52,6 +52,13 @@ class Nvram:
         """What the loader has said of the key."""
         return fmt.parse("rem_trust", self.read(fmt.CONST["REM_TRUST_OFFSET"], 64))
 
+    def newest(self) -> int:
+        """The number of the last image that was committed."""
+        first, step = fmt.CONST["REM_COMMIT_OFFSET"], fmt.CONST["REM_COMMIT_STRIDE_BYTES"]
+        slots = range(int(fmt.CONST["REM_SLOTS"]))
+        words = (self.read(int(first + n * step), fmt.size_of("rem_word")) for n in slots)
+        return max(int(fmt.parse("rem_word", word).sequence) for word in words)
+
     def body_at(self, sequence: int) -> int:
         slot = sequence % int(fmt.CONST["REM_SLOTS"])
         return int(fmt.CONST["REM_BODY_OFFSET"] + slot * fmt.CONST["REM_BODY_STRIDE_BYTES"])

@@ -18,6 +18,13 @@ from tests.uefi.machine import SecureMachine, UefiMachine
 DECISION = re.compile(r"GO: (?:cold \d+ (\S+)|(resume)) sequence")
 
 
+def decision_of(text: str) -> str:
+    """By what a boot has printed."""
+    found = DECISION.search(text)
+    assert found, text
+    return str(found[1] or found[2])
+
+
 class WithTpm(Machine):
     """A TPM for any of the small machines, if *model* is not None."""
 
@@ -74,9 +81,7 @@ class WithTpm(Machine):
 
     def decision(self) -> str:
         """Of a boot: "resume", or why not."""
-        found = DECISION.search(self.run())
-        assert found
-        return str(found[1] or found[2])
+        return decision_of(self.run())
 
     def key(self) -> bytes:
         """Of the last boot, as its kernel got it."""

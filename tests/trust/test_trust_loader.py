@@ -20,6 +20,7 @@ from lab.verdict import BrokenError
 from tests.support.proofs import must_be_found
 from tests.trust.images import MAC, field
 from tests.trust.machine import DirectMachine, TrustSecure, TrustUefi, WithTpm
+from tests.uefi.machine import check_nothing_writes
 
 pytestmark = [pytest.mark.full, pytest.mark.in_turn, pytest.mark.timeout(1200)]
 
@@ -155,10 +156,15 @@ def test_another_loader_gets_another_key(uefi: TrustUefi) -> None:
     assert uefi.decision() == "measured-differs"
 
 
-def test_without_a_tpm_secure_boot_enters_no_image(secure: TrustSecure) -> None:
+def test_signed_loader_enters_an_authentic_image(secure: TrustSecure) -> None:
     secure.settle()
     secure.put_authentic(7, 6)
-    assert secure.decision() == "resume"
+    text = secure.run()
+    assert "GO: resume sequence 7" in text
+    check_nothing_writes(text)
+
+
+def test_without_a_tpm_secure_boot_enters_no_image(secure: TrustSecure) -> None:
     secure.model = None
     secure.settle()
     assert secure.media.trust().state == NO_KEY
@@ -202,7 +208,7 @@ CHECKS = {
 }
 
 
-@pytest.mark.parametrize("name", ["enter-forged", "count-never"])
+@pytest.mark.parametrize("name", CHECKS)
 def test_planted_bug_is_found(planted: DirectMachine, name: str) -> None:
     CHECKS[name](planted)
     planted.mutant = name
