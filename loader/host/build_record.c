@@ -7,6 +7,7 @@
 #define CR3_OFFSET 0x1000
 #define CONTEXT_OFFSET 0x2000
 #define CONTEXT_BYTES 640
+#define ENTRY_OFFSET 0x1234560 /* in the region, behind the block */
 
 void build_block(u8 *block, u64 region_bytes, u32 consumed)
 {
@@ -41,6 +42,21 @@ void build_reseal(u8 *block, u32 n)
 	word = record_commit(header.sequence, crc32c(body, bytes));
 	memcpy(block + REM_COMMIT_OFFSET + n * REM_COMMIT_STRIDE_BYTES, &word,
 	       sizeof(word));
+}
+
+struct record_image build_image_of(u32 sequence, u64 region_phys,
+				   u64 region_bytes, const struct desc *machine)
+{
+	return (struct record_image){
+		.sequence = sequence,
+		.region_phys = region_phys,
+		.region_bytes = region_bytes,
+		.memory_phys = region_phys + REM_BLOCK_BYTES,
+		.entry_phys = region_phys + ENTRY_OFFSET,
+		.policy = REM_POLICY_COLD,
+		.entry = machine->entry,
+		.entry_count = machine->count,
+	};
 }
 
 void build_image(u8 *block, const struct record_image *image)

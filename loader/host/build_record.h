@@ -17,6 +17,11 @@ struct record_image {
 	u32 entry_count;
 };
 
+/* An image of a machine that a test has made up, with all of it in the region. */
+struct record_image build_image_of(u32 sequence, u64 region_phys,
+				   u64 region_bytes,
+				   const struct desc *machine);
+
 /* Block header and consumed word; both slots empty. */
 void build_block(u8 *block, u64 region_bytes, u32 consumed);
 

@@ -43,16 +43,7 @@ static void make_machine(void)
 
 static struct record_image image_of(u32 sequence)
 {
-	return (struct record_image){
-		.sequence = sequence,
-		.region_phys = REGION_PHYS,
-		.region_bytes = REGION_BYTES,
-		.memory_phys = REGION_PHYS + REM_BLOCK_BYTES,
-		.entry_phys = REGION_PHYS + 0x1234560,
-		.policy = REM_POLICY_COLD,
-		.entry = machine.entry,
-		.entry_count = machine.count,
-	};
+	return build_image_of(sequence, REGION_PHYS, REGION_BYTES, &machine);
 }
 
 /* Slot 0 has the new image @newest, which is even, slot 1 the one before. */

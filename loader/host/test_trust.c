@@ -180,16 +180,8 @@ static void authenticate(const u8 key[REM_KEY_BYTES])
 
 static void make_plain(void)
 {
-	struct record_image image = {
-		.sequence = NEWEST,
-		.region_phys = REGION_PHYS,
-		.region_bytes = REGION_BYTES,
-		.memory_phys = REGION_PHYS + REM_BLOCK_BYTES,
-		.entry_phys = REGION_PHYS + 0x1234560,
-		.policy = REM_POLICY_COLD,
-		.entry = machine.entry,
-		.entry_count = machine.count,
-	};
+	struct record_image image =
+		build_image_of(NEWEST, REGION_PHYS, REGION_BYTES, &machine);
 	struct rem_body body;
 
 	memset(block, 0, REM_TIMELINE_OFFSET);
