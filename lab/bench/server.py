@@ -7,16 +7,13 @@ kernel itself, with the second partition as root: firmware would run under the m
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 from lab.bench.stop_go import Parts, Plan
-from lab.paths import state_dir
 from lab.setup.products import Kernel
-from lab.testbed.server_guest import VARIANT_OF_KERNEL, make_server_disk
+from lab.testbed.server_guest import VARIANT_OF_KERNEL, server_disk
 
 # Required, besides one write-back of the caches: a board that wants to hold that long can.
 STOP_MAX_NS = 1_000_000
@@ -27,14 +24,10 @@ WORDS = "root=/dev/vda2 ro init=/sbin/init"
 @contextmanager
 def server_plan(plan: Plan) -> Iterator[Plan]:
     """The same plan with a server, whose disk is removed at the end."""
-    state_dir().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="server-", dir=state_dir()) as folder:
-        disk = Path(folder) / "server.img"
-        make_server_disk(disk, ())
-        parts = replace(Parts.ready(Kernel(VARIANT_OF_KERNEL)), root=disk)
+    with server_disk() as disk:
         yield replace(
             plan,
-            parts=parts,
+            parts=replace(Parts.ready(Kernel(VARIANT_OF_KERNEL)), root=disk),
             installed=True,
             stop_max_ns=STOP_MAX_NS,
             go_max_ns=GO_MAX_NS,

@@ -117,6 +117,16 @@ def make_server_disk(file: Path, packages: tuple[str, ...], **sizes: int) -> Non
 
 
 @contextmanager
+def server_disk(packages: tuple[str, ...] = (), **sizes: int) -> Iterator[Path]:
+    """The same in a folder of its own, which is removed at the end."""
+    state_dir().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="server-", dir=state_dir()) as folder:
+        disk = Path(folder) / "server.img"
+        make_server_disk(disk, packages, **sizes)
+        yield disk
+
+
+@contextmanager
 def booted_server(name: str, disk: Path, cpus: int = 2) -> Iterator[Server]:
     """A machine that has booted from a copy of that disk, destroyed at the end."""
     make_room(name)
@@ -146,9 +156,5 @@ def booted_server(name: str, disk: Path, cpus: int = 2) -> Iterator[Server]:
 @contextmanager
 def server(name: str, packages: tuple[str, ...], data_bytes: int) -> Iterator[Server]:
     """A disk, and a machine that has booted from it; nothing of either is left."""
-    state_dir().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="server-", dir=state_dir()) as folder:
-        disk = Path(folder) / "server.img"
-        make_server_disk(disk, packages, data_bytes=data_bytes)
-        with booted_server(name, disk) as made:
-            yield made
+    with server_disk(packages, data_bytes=data_bytes) as disk, booted_server(name, disk) as made:
+        yield made
