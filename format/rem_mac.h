@@ -56,7 +56,10 @@ static inline void rem_mac_mix(rem_u32 *v, int a, int b, int c, int d,
 	v[b] = rem_mac_rotate(v[b] ^ v[c], 7);
 }
 
-/* The function F of RFC 7693, 3.2. */
+/*
+ * The function F of RFC 7693, 3.2. Its rounds are unrolled: then the places in the
+ * message are numbers that the compiler knows.
+ */
 static inline void rem_mac_compress(struct rem_mac *mac, _Bool last)
 {
 	static const rem_u8 order[10][16] = {
@@ -82,7 +85,6 @@ static inline void rem_mac_compress(struct rem_mac *mac, _Bool last)
 	v[13] ^= (rem_u32)(mac->bytes >> 32);
 	if (last)
 		v[14] = ~v[14];
-		/* Unrolled, the places in @m are numbers that the compiler knows. */
 #pragma GCC unroll 10
 	for (i = 0; i < 10; i++) {
 		const rem_u8 *s = order[i];
