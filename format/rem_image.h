@@ -128,14 +128,14 @@ struct rem_word {
 
 /* Parts of the machine description; types of struct rem_desc_entry. */
 enum rem_desc_type {
-	/* value = {CRC-32 at the end of the bzImage, its bytes, CRC32C of its
-	 * version string}; key 0
+	/* value = {CRC-32 at the end of the bzImage or CRC32C of the Image,
+	 * its bytes, CRC32C of its version string}; key 0
 	 */
 	REM_DESC_KERNEL = 1,
 	/* value = {number of CPUs the firmware enables}; key 0 */
 	REM_DESC_CPU_COUNT = 2,
-	/* value = {APIC id, 1 for the CPU that boots}; key = position in the
-	 * MADT
+	/* value = {APIC id or hart id, 1 for the CPU that boots}; key =
+	 * position in the MADT or in the device tree
 	 */
 	REM_DESC_CPU = 3,
 	/* value = {eax | ebx << 32, ecx | edx << 32, subleaf}, without the bits
@@ -164,6 +164,15 @@ enum rem_desc_type {
 	 * REM_DISK_xxx}; key as for REM_DESC_PCI
 	 */
 	REM_DESC_DISK = 8,
+	/* RISC-V. value = {CRC32C of what the device tree says that a hart can
+	 * do}; key = hart id. And key ~0: value = {vendor, architecture,
+	 * implementation}, as machine-mode firmware tells
+	 */
+	REM_DESC_ISA = 9,
+	/* value = {CRC32C of firmware's device tree without /chosen, frequency
+	 * of the time in Hz}; key 0
+	 */
+	REM_DESC_TREE = 10,
 };
 
 /* e820 types of memory in a description. */
@@ -253,7 +262,9 @@ enum rem_stop_mode {
  *
  * The loader enters @entry_phys in 64-bit mode, interrupts off, other CPUs
  * waiting for SIPI, with NVRAM and the first 4 GiB identity-mapped, rdi =
- * physical address of this body, rsi = that of the boot note.
+ * physical address of this body, rsi = that of the boot note. On RISC-V: in
+ * supervisor mode, no translation, other harts stopped, a0 = hart id, a1 and a2
+ * as rdi and rsi.
  */
 struct rem_body {
 	rem_u64 magic;	       /*   0 REM_BODY_MAGIC */
@@ -344,6 +355,8 @@ enum rem_boot_reason {
 	 * loader, so that it does not give the image's key
 	 */
 	REM_COLD_MEASURED_DIFFERS = 42,
+	REM_COLD_ISA_DIFFERS = 43,
+	REM_COLD_TREE_DIFFERS = 44,
 	/* a cold boot was requested */
 	REM_COLD_ASKED = 48,
 	/* the NVDIMM's flash is empty: the first boot, or power failed

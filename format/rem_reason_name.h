@@ -47,6 +47,8 @@ static inline const char *rem_reason_name(rem_u32 reason)
 		{ REM_COLD_MACHINE_TOO_LARGE, "machine-too-large" },
 		{ REM_COLD_TPM_DIFFERS, "tpm-differs" },
 		{ REM_COLD_MEASURED_DIFFERS, "measured-differs" },
+		{ REM_COLD_ISA_DIFFERS, "isa-differs" },
+		{ REM_COLD_TREE_DIFFERS, "tree-differs" },
 		{ REM_COLD_ASKED, "asked" },
 		{ REM_COLD_NVDIMM_EMPTY, "nvdimm-empty" },
 		{ REM_COLD_NVDIMM_PARTIAL, "nvdimm-partial" },

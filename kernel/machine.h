@@ -7,26 +7,12 @@
 #ifndef REM_MACHINE_H
 #define REM_MACHINE_H
 
-/* Offsets in struct rem_context for the assembly; checked in context.c. */
-#define REM_CTX_RSP 0
-#define REM_CTX_CR0 8
-#define REM_CTX_CR3 16
-#define REM_CTX_CR4 24
-#define REM_CTX_EFER 32
-#define REM_CTX_GS_BASE 40
-#define REM_CTX_GDT 48
-#define REM_CTX_IDT 64
-
-/* Offset in struct rem_body, for the assembly. */
-#define REM_BODY_ENTRY_CR3 56
+#include "isa.h"
 
 #ifndef __ASSEMBLY__
 
-#include <linux/cache.h>
-#include <linux/percpu.h>
 #include <linux/remanence/rem_image.h>
 #include <linux/types.h>
-#include <asm/desc_defs.h>
 
 /* Whether a Stop is possible now; shown in sysfs, tested by name. */
 enum rem_state {
@@ -36,70 +22,10 @@ enum rem_state {
 	REM_REFUSED,		/* see rem.why */
 };
 
-/* Registers that each CPU may have, and those of machine checks. */
-#define REM_CTX_MSRS 24
-#define REM_CTX_MCE_MSRS 66
-
 /* Of a name, with its end; a longer one is cut. */
 #define REM_BLOCKER_BYTES 48
 
-struct rem_saved_msr {
-	u32 index;
-	u32 valid;
-	u64 value;
-};
-
-/**
- * struct rem_context - the volatile state of one CPU
- * @rsp: stack pointer; the general registers are on the stack
- * @cr0: control register
- * @cr3: control register
- * @cr4: control register
- * @efer: MSR_EFER
- * @gs_base: MSR_GS_BASE, the kernel's
- * @gdt: for LGDT
- * @pad: aligns @idt
- * @idt: for LIDT
- * @pad2: aligns @cr2
- * @cr2: control register
- * @fs_base: MSR_FS_BASE
- * @user_gs_base: MSR_KERNEL_GS_BASE
- * @ds: selector
- * @es: selector
- * @fs: selector
- * @gs: selector
- * @cpu: number of the CPU
- * @msr_count: used entries of @msr
- * @msr: other model specific registers
- *
- * The user's FPU state, FS/GS bases and debug registers are not here: the
- * switch to the thread that saves the context has stored them with their task.
- */
-struct rem_context {
-	u64 rsp;
-	u64 cr0;
-	u64 cr3;
-	u64 cr4;
-	u64 efer;
-	u64 gs_base;
-	struct desc_ptr gdt;
-	u8 pad[6];
-	struct desc_ptr idt;
-	u8 pad2[6];
-	u64 cr2;
-	u64 fs_base;
-	u64 user_gs_base;
-	u16 ds;
-	u16 es;
-	u16 fs;
-	u16 gs;
-	u32 cpu;
-	u32 msr_count;
-	struct rem_saved_msr msr[REM_CTX_MSRS + REM_CTX_MCE_MSRS];
-} ____cacheline_aligned;
-
 extern struct rem_context rem_contexts[NR_CPUS];
-DECLARE_PER_CPU(struct rem_context *, rem_this_context);
 
 /**
  * struct rem_machine - all state of Stop-and-Go, in one place
@@ -215,14 +141,13 @@ int rem_go_prepare(void);
 void rem_go_prepare_cpu(void);
 void rem_go_entry(void);
 phys_addr_t rem_pagetable_cr3(void);
-unsigned int rem_trampoline_pages(void);
+ssize_t rem_low_pages_show(char *buf);
 void rem_devices_prepare(bool fast);
 unsigned int rem_devices_count(void);
 void rem_devices_changed(void);
 int rem_others_prepare(const char **ret_blocker);
 const char *rem_cpu_refused(void);
 const char *rem_cpus_refused(void);
-unsigned int rem_cpu_msrs(u32 *list);
 
 /* Provided by Go to the hooks: pci.c */
 u32 rem_devices_life(void);

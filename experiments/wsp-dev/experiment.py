@@ -34,8 +34,8 @@ SUSPEND = re.compile(r"dpm_\w+|freeze_\w+|syscore_suspend")
 # Registers that are copied ahead, or at Stop, by the name of their list.
 SHADOWED = {
     "model specific": ("resume/decide.c", "rem_msrs"),
-    "local APIC": ("resume/apic.c", "rem_apic_regs"),
-    "PM1": ("resume/platform.c", "rem_pm1_bits"),
+    "local APIC": ("x86/apic.c", "rem_apic_regs"),
+    "PM1": ("x86/platform.c", "rem_pm1_bits"),
 }
 # Machines: disk, network device, and whether each has a restart on the bounded path.
 MACHINES: dict[str, tuple[Any, Any, bool]] = {

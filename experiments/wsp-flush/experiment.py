@@ -28,29 +28,31 @@ CPUS_TOGETHER, MARKER = "all CPUs together, until they halt", "valid marker"
 WIRE, AFTER = "interrupt of the wire", "report, and power that returns"
 PAPERS = {
     "stop/power.c": WIRE,
+    "x86/wire.c": WIRE,
+    "x86/isa.h": "instructions of the processor",
     "stop/core.c": "beginning",
     "stop/fast.c": CPUS_TOGETHER,
     "stop/stop.h": CPUS_TOGETHER,
     "hooks/park_queue.h": CPUS_TOGETHER,
-    "stop/context.c": "contexts",
-    "stop/context_64.S": "contexts",
+    "x86/context.c": "contexts",
+    "x86/context_64.S": "contexts",
     "stop/record.c": MARKER,
-    "stop/nvdimm.c": "order to the NVDIMM",
+    "x86/nvdimm.c": "order to the NVDIMM",
 }
 OURS = {
     "resume/pci.c": "devices off the bus",
-    "resume/apic.c": "interrupt controllers, platform, clock",
-    "resume/platform.c": "interrupt controllers, platform, clock",
+    "x86/apic.c": "interrupt controllers, platform, clock",
+    "x86/platform.c": "interrupt controllers, platform, clock",
     "hooks/timekeeping.h": "interrupt controllers, platform, clock",
-    "stop/quiet.c": "counters, NMIs and machine checks off",
+    "x86/quiet.c": "counters, NMIs and machine checks off",
     "stop/timeline.c": "timeline",
     "stop/budget.c": "whether it may begin",
     "stop/hotplug.c": "whether it may begin",
-    "resume/cpu.c": "whether it may begin",
+    "x86/cpu.c": "whether it may begin",
     "resume/decide.c": "whether it may begin",
     "stop/hold.c": "policy of the image",
     "stop/trust.c": "authentication of the image",
-    "stop/reset.c": AFTER,
+    "x86/reset.c": AFTER,
 }
 # Of a file of the paper's, what the paper's does not do.
 ALSO_OURS = {"rem_power_report_stopped": AFTER, "rem_power_wait": AFTER}

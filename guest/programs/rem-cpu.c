@@ -3,170 +3,37 @@
  * rem-cpu: is every register that a program can hold kept?
  *
  * One thread a CPU, pinned. A round keeps numbers in registers only, for some
- * milliseconds (cpu_rounds.S), and is then compared with the same arithmetic
- * done in C: general registers, carry and direction flag, AVX (or SSE)
- * registers, the x87 stack with its top, both control words, GS base, and what
- * the CPU says its number is.
+ * milliseconds (cpu_rounds.S of each instruction set), and is then compared with the
+ * same arithmetic done in C (cpu_state.c there), with what the CPU says its number is.
  */
 #include "check.h"
 
-#include <asm/prctl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#define GENERAL_COUNT 14
-#define X87_COUNT 8
-#define VECTOR_COUNT 16
-/* 32 instructions each: about 3 ms at 1 GIPS. */
-#define STEPS 100000
-#define FLAG_CARRY 0x001
-#define FLAG_DIRECTION 0x400
-/* Masked exceptions, rounding towards zero: not what a new thread gets. */
-#define MXCSR_ROUND_TO_ZERO 0x7f80
-#define X87_ROUND_TO_ZERO 0x0f7f
+#include "cpu_state.h"
 
-struct cpu_state {
-	uint64_t general[GENERAL_COUNT];
-	uint64_t flags;
-	uint32_t mxcsr;
-	uint16_t x87_control;
-	uint16_t pad;
-	uint8_t x87[X87_COUNT][16];
-	uint32_t x87_environment[8];
-	uint64_t vector[VECTOR_COUNT][4];
-};
-
-_Static_assert(offsetof(struct cpu_state, flags) == 112, "cpu_rounds.S");
-_Static_assert(offsetof(struct cpu_state, mxcsr) == 120, "cpu_rounds.S");
-_Static_assert(offsetof(struct cpu_state, x87) == 128, "cpu_rounds.S");
-_Static_assert(offsetof(struct cpu_state, x87_environment) == 256,
-	       "cpu_rounds.S");
-_Static_assert(offsetof(struct cpu_state, vector) == 288, "cpu_rounds.S");
-
-void cpu_round_sse(struct cpu_state *state, uint64_t steps);
-void cpu_round_avx(struct cpu_state *state, uint64_t steps);
-
-static bool have_avx;
 static atomic_ullong rounds_total;
 static atomic_bool stopping;
 
-static void make_state(struct cpu_state *state, uint64_t seed)
+static void check_place(long cpu, unsigned long base)
 {
-	check_fill(state, sizeof(*state), seed);
-	state->flags = 0x202 | (seed & 1 ? FLAG_DIRECTION : 0) |
-		       (seed & 2 ? FLAG_CARRY : 0);
-	state->mxcsr = MXCSR_ROUND_TO_ZERO;
-	state->x87_control = X87_ROUND_TO_ZERO;
-	for (int i = 0; i < X87_COUNT; i++) {
-		/* A normal number: integer bit set, exponent not extreme. */
-		state->x87[i][7] |= 0x80;
-		state->x87[i][9] = (state->x87[i][9] & 0x80) | 0x3f;
-		memset(state->x87[i] + 10, 0, 6);
-	}
-	if (!have_avx)
-		for (int i = 0; i < VECTOR_COUNT; i++)
-			state->vector[i][2] = state->vector[i][3] = 0;
-}
-
-static void step_general(struct cpu_state *state, uint64_t *carry)
-{
-	static const uint64_t factor[3] = { 3, 5, 9 };
-	uint64_t *general = state->general;
-	unsigned __int128 sum;
-
-	sum = (unsigned __int128)general[0] + general[1] + *carry;
-	general[0] = (uint64_t)sum;
-	*carry = (uint64_t)(sum >> 64);
-	sum = (unsigned __int128)general[1] + general[0] + *carry;
-	general[1] = (uint64_t)sum;
-	*carry = (uint64_t)(sum >> 64);
-	for (int i = 2; i < GENERAL_COUNT; i++)
-		general[i] = general[i] * factor[(i - 2) % 3] +
-			     (uint64_t)(2 * i - 3);
-}
-
-static void step_vectors(struct cpu_state *state, int lanes)
-{
-	for (int i = 0; i < VECTOR_COUNT; i++)
-		for (int lane = 0; lane < lanes; lane++)
-			state->vector[i][lane] +=
-				state->vector[(i + 1) % VECTOR_COUNT][lane];
-}
-
-/* The same as cpu_round_*(), in C. */
-static void expect(struct cpu_state *state, uint64_t steps)
-{
-	uint64_t carry = state->flags & FLAG_CARRY;
-	uint8_t x87[X87_COUNT][16];
-	int lanes = have_avx ? 4 : 2;
-
-	for (uint64_t i = 1; i <= steps; i++) {
-		step_general(state, &carry);
-		step_vectors(state, lanes);
-		state->x87[i % X87_COUNT][9] ^= 0x80;
-	}
-	memcpy(x87, state->x87, sizeof(x87));
-	for (uint64_t i = 0; i < X87_COUNT; i++)
-		memcpy(state->x87[i], x87[(i + steps) % X87_COUNT], 16);
-	state->flags = (state->flags & ~(uint64_t)FLAG_CARRY) | carry;
-}
-
-static void compare(const struct cpu_state *is, const struct cpu_state *should,
-		    long cpu, uint64_t round)
-{
-	const uint64_t flags = FLAG_CARRY | FLAG_DIRECTION;
-	unsigned int top = is->x87_environment[1] >> 11 & 7;
-
-	for (int i = 0; i < GENERAL_COUNT; i++)
-		if (is->general[i] != should->general[i])
-			check_fail("cpu=%ld round=%llu general register %d",
-				   cpu, (unsigned long long)round, i);
-	for (int i = 0; i < VECTOR_COUNT; i++)
-		if (memcmp(is->vector[i], should->vector[i], 32))
-			check_fail("cpu=%ld round=%llu vector register %d", cpu,
-				   (unsigned long long)round, i);
-	for (int i = 0; i < X87_COUNT; i++)
-		if (memcmp(is->x87[i], should->x87[i], 10))
-			check_fail("cpu=%ld round=%llu x87 st(%d)", cpu,
-				   (unsigned long long)round, i);
-	if ((is->flags & flags) != (should->flags & flags))
-		check_fail("cpu=%ld round=%llu flags %#llx", cpu,
-			   (unsigned long long)round,
-			   (unsigned long long)is->flags);
-	if (top != STEPS % X87_COUNT)
-		check_fail("cpu=%ld round=%llu x87 top %u", cpu,
-			   (unsigned long long)round, top);
-	if ((is->x87_environment[0] & 0xffff) != X87_ROUND_TO_ZERO)
-		check_fail("cpu=%ld round=%llu x87 control %#x", cpu,
-			   (unsigned long long)round, is->x87_environment[0]);
-	if (is->mxcsr != MXCSR_ROUND_TO_ZERO)
-		check_fail("cpu=%ld round=%llu mxcsr %#x", cpu,
-			   (unsigned long long)round, is->mxcsr);
-}
-
-static void check_place(long cpu, unsigned long gs_base)
-{
-	unsigned long gs_now = 0;
 	int cpu_now = sched_getcpu();
 
 	if (cpu_now != cpu)
 		check_fail("cpu=%ld is reported as %d", cpu, cpu_now);
-	if (syscall(SYS_arch_prctl, ARCH_GET_GS, &gs_now) || gs_now != gs_base)
-		check_fail("cpu=%ld gs base %#lx, not %#lx", cpu, gs_now,
-			   gs_base);
+	cpu_base_check(cpu, base);
 }
 
 static void *run(void *arg)
 {
-	struct cpu_state *is = malloc(sizeof(*is));
-	struct cpu_state *should = malloc(sizeof(*should));
+	struct cpu_state *is = cpu_state_alloc();
+	struct cpu_state *should = cpu_state_alloc();
 	long cpu = (long)arg;
-	unsigned long gs_base = (unsigned long)is;
+	unsigned long base = (unsigned long)is;
 	cpu_set_t set;
 
 	if (!is || !should)
@@ -175,18 +42,14 @@ static void *run(void *arg)
 	CPU_SET((size_t)cpu, &set);
 	if (sched_setaffinity(0, sizeof(set), &set))
 		check_fail_errno("sched_setaffinity");
-	if (syscall(SYS_arch_prctl, ARCH_SET_GS, gs_base))
-		check_fail_errno("arch_prctl");
+	cpu_base_set(base);
 	for (uint64_t round = 0; !atomic_load(&stopping); round++) {
-		make_state(is, round << 8 | (uint64_t)cpu);
-		*should = *is;
-		if (have_avx)
-			cpu_round_avx(is, STEPS);
-		else
-			cpu_round_sse(is, STEPS);
-		expect(should, STEPS);
-		compare(is, should, cpu, round);
-		check_place(cpu, gs_base);
+		cpu_state_make(is, round << 8 | (uint64_t)cpu);
+		cpu_state_copy(should, is);
+		cpu_round(is);
+		cpu_expect(should);
+		cpu_compare(is, should, cpu, round);
+		check_place(cpu, base);
 		atomic_fetch_add(&rounds_total, 1);
 	}
 	free(is);
@@ -200,7 +63,6 @@ int main(int argc, char **argv)
 	unsigned long *threads;
 
 	check_begin(argc, argv, NULL);
-	have_avx = __builtin_cpu_supports("avx2");
 	threads = calloc((size_t)cpus, sizeof(*threads));
 	if (!threads)
 		check_fail("out of memory");
@@ -215,6 +77,5 @@ int main(int argc, char **argv)
 	for (long cpu = 0; cpu < cpus; cpu++)
 		check_join(threads[cpu]);
 	return check_ok("rounds=%llu cpus=%ld vectors=%s",
-			atomic_load(&rounds_total), cpus,
-			have_avx ? "ymm" : "xmm");
+			atomic_load(&rounds_total), cpus, cpu_vectors());
 }

@@ -2,7 +2,7 @@
 /*
  * Included by drivers/ata/ahci.h: whether the registers of a port are those that its
  * commands in flight were written to. Go calls each interrupt handler once, before any
- * controller works (resume/apic.c).
+ * controller works (x86/apic.c).
  */
 #ifndef REM_AHCI_LIFE_H
 #define REM_AHCI_LIFE_H

@@ -65,6 +65,14 @@ static inline bool rem_ata_cache_is_off(struct gendisk *disk)
 /* nvme_restart.h in drivers/nvme/host/pci.c */
 int rem_nvme_restart(struct pci_dev *pdev);
 
+/* imsic.h in drivers/irqchip/irq-riscv-imsic-early.c */
+void rem_imsic_go(void);
+void rem_imsic_repeat(void);
+
+/* aplic.h in drivers/irqchip/irq-riscv-aplic-main.c */
+void rem_aplic_save(void);
+void rem_aplic_go(void);
+
 /* intel_iommu.h in drivers/iommu/intel/iommu.c */
 #ifdef CONFIG_INTEL_IOMMU
 void rem_iommu_prepare(void);

@@ -28,7 +28,6 @@
 #include <linux/remanence/rem_image.h>
 #include <asm/memory_kinds.h>
 #include <asm/sparsemem.h>
-#include <asm/tsc.h>
 
 #include "../machine.h"
 #include "mixed.h"
@@ -433,8 +432,8 @@ static int __init take_range(u64 start, u64 end)
 
 static u64 __init ns_of(u64 begin)
 {
-	return mul_u64_u32_div(rdtsc_ordered() - begin, NSEC_PER_MSEC,
-			       max(tsc_khz, 1u));
+	return mul_u64_u32_div(rem_ticks() - begin, NSEC_PER_MSEC,
+			       rem_ticks_khz());
 }
 
 /*
@@ -449,7 +448,7 @@ static int __init time_copies(void)
 
 	if (!homes)
 		return -ENOMEM;
-	begin = rdtsc_ordered();
+	begin = rem_ticks();
 	for (i = 0; i < PROBES; i++) {
 		void *home = page_address(homes + i);
 
@@ -460,7 +459,7 @@ static int __init time_copies(void)
 	copy_ns = max(2 * ns_of(begin) / PROBES, 1ull);
 	__free_pages(homes, PROBES_ORDER);
 
-	begin = rdtsc_ordered();
+	begin = rem_ticks();
 	share_begin();
 	share_work(copy_home); /* none is dirty */
 	walk_ns = 2 * ns_of(begin);

@@ -81,12 +81,20 @@ static const enum rem_cpu_step rem_cpu_steps[REM_CPU_STEPS] = {
 /*
  * Drivers of devices that are not PCI functions:
  *
- *   alarmtimer  a part of the kernel; its timers are in memory
- *   e820_pmem   finds memory
- *   rtc_cmos    platform.c sets the next alarm again
- *   serial8250  serial.c sets the ports up again
- *   system      only reserves resources
- *   vmgenid     reads a number in memory
+ *   alarmtimer         a part of the kernel; its timers are in memory
+ *   e820_pmem          finds memory
+ *   goldfish_rtc       alarms.c sets the next alarm again
+ *   of_serial          serial.c sets the ports up again
+ *   pci-host-generic   has a window in memory, and no registers
+ *   riscv-aplic        riscv/interrupts.c
+ *   riscv-imsic        riscv/interrupts.c
+ *   rtc_cmos           alarms.c sets the next alarm again
+ *   serial8250         serial.c sets the ports up again
+ *   simple-pm-bus      only has devices behind it
+ *   syscon-poweroff    writes a register when the machine is switched off
+ *   syscon-reboot      the same
+ *   system             only reserves resources
+ *   vmgenid            reads a number in memory
  */
 static const struct {
 	const char *bus;
@@ -94,7 +102,15 @@ static const struct {
 } rem_drivers[] = {
 	{ "platform", "alarmtimer" },
 	{ "platform", "e820_pmem" },
+	{ "platform", "goldfish_rtc" },
+	{ "platform", "of_serial" },
+	{ "platform", "pci-host-generic" },
+	{ "platform", "riscv-aplic" },
+	{ "platform", "riscv-imsic" },
 	{ "platform", "serial8250" },
+	{ "platform", "simple-pm-bus" },
+	{ "platform", "syscon-poweroff" },
+	{ "platform", "syscon-reboot" },
 	{ "platform", "vmgenid" },
 	{ "pnp", "rtc_cmos" },
 	{ "pnp", "serial" },

@@ -7,8 +7,8 @@
 #include <linux/random.h>
 #include <linux/string.h>
 #include <linux/timekeeping.h>
+#include <asm/cpufeature.h>
 #include <asm/archrandom.h>
-#include <asm/tsc.h>
 #include "../hooks/hooks.h"
 #include "../machine.h"
 
@@ -29,7 +29,7 @@ void rem_entropy_reseed(void)
 		u32 sequence;
 		u32 resumes;
 	} seed = {
-		.tsc = rdtsc_ordered(),
+		.tsc = rem_ticks(),
 		.realtime_ns = ktime_get_real_fast_ns(),
 		.sequence = rem.sequence,
 		.resumes = rem.resumes,

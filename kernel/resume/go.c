@@ -12,8 +12,6 @@
 #include <linux/cpumask.h>
 #include <linux/init.h>
 #include <linux/smp.h>
-#include <asm/tsc.h>
-#include <asm/x86_init.h>
 #include "../hooks/hooks.h"
 #include "../machine.h"
 #include "resume.h"
@@ -59,11 +57,11 @@ static void rem_gate_wait(atomic_t *counter, unsigned int count)
 /* Returns whether so many arrive within REM_CPU_START_MS. */
 static bool rem_gate_wait_start(unsigned int count)
 {
-	u64 ticks = (u64)tsc_khz * REM_CPU_START_MS;
-	u64 begin = rdtsc();
+	u64 ticks = (u64)rem_ticks_khz() * REM_CPU_START_MS;
+	u64 begin = rem_ticks();
 
 	while (atomic_read(&rem_gate.arrived) < count) {
-		if (rdtsc() - begin > ticks)
+		if (rem_ticks() - begin > ticks)
 			return false;
 		rem_cpus_start_next(&rem_gate.back);
 		cpu_relax();
@@ -114,7 +112,7 @@ static void rem_gate_check_clocks(void)
 	unsigned int cpu;
 
 	for_each_online_cpu(cpu)
-		if (cpu && rem_tsc_lost(cpu))
+		if (cpu && rem_clock_lost(cpu))
 			rem_cpu_give_up(REM_EVENT_GO_TSC, cpu);
 }
 
@@ -140,7 +138,7 @@ int __init rem_go_prepare(void)
 /** rem_go_prepare_cpu - the same for one CPU. Context: the CPU itself, any. */
 void rem_go_prepare_cpu(void)
 {
-	rem_apic_prepare();
+	rem_interrupts_prepare_cpu();
 }
 
 /*
@@ -170,14 +168,14 @@ void notrace rem_go(bool resumed)
 
 	if (resumed) {
 		complete = rem_cpu_restore(&rem_contexts[0]);
-		x86_platform.restore_sched_clock_state();
+		rem_sched_clock_go();
 		rem_go_begin();
 		if (!complete)
 			rem_cpu_give_up(REM_EVENT_GO_MICROCODE, 0);
 	}
 	rem_gate_close();
 	rem_trampoline_restore();
-	rem_apic_restore();
+	rem_interrupts_restore_cpu();
 	rem_mixed_go_begin(resumed);
 	rem_cpus_start(&rem_gate.back);
 	rem_mixed_go();
@@ -211,13 +209,13 @@ void notrace rem_go_cpu(struct rem_context *ctx)
 {
 	if (!rem_cpu_restore(ctx))
 		rem_cpu_give_up(REM_EVENT_GO_MICROCODE, ctx->cpu);
-	rem_apic_restore();
+	rem_interrupts_restore_cpu();
 	rem_mixed_go();
 	rem_event(REM_EVENT_GO_CPU, ctx->cpu);
 	cpumask_set_cpu(ctx->cpu, &rem_gate.back);
 	atomic_inc(&rem_gate.arrived);
 	while (!READ_ONCE(rem_gate.open)) {
-		rem_tsc_answer(ctx->cpu);
+		rem_clock_answer(ctx->cpu);
 		cpu_relax();
 	}
 	atomic_inc(&rem_gate.left);
@@ -255,8 +253,8 @@ void notrace rem_go_dpm(void)
 {
 	bool complete = rem_cpu_restore(&rem_contexts[0]);
 
-	tsc_verify_tsc_adjust(true);
-	x86_platform.restore_sched_clock_state();
+	rem_clock_verify();
+	rem_sched_clock_go();
 	rem_go_begin();
 	if (!complete)
 		rem_cpu_give_up(REM_EVENT_GO_MICROCODE, 0);

@@ -5,7 +5,6 @@
  * the next Go finds the thread in the middle of a restart. What it waits for is lost,
  * so each restart sees to it that it ends, and the thread begins again.
  */
-#include <linux/acpi.h>
 #include <linux/err.h>
 #include <linux/init.h>
 #include <linux/kthread.h>
@@ -23,7 +22,7 @@ static int rem_restart_thread(void *unused)
 		swait_event_idle_exclusive(rem_restart_wait,
 					   READ_ONCE(rem_restart_asked));
 		WRITE_ONCE(rem_restart_asked, false);
-		acpi_enable_all_runtime_gpes();
+		rem_platform_finish();
 		rem_serial_finish();
 		rem_alarms_finish();
 		rem_devices_finish();

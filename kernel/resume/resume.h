@@ -26,12 +26,12 @@ void rem_cpus_start_next(const struct cpumask *back);
 void rem_cpus_start_again(const struct cpumask *back);
 
 /* tsc.c */
-void rem_tsc_answer(unsigned int cpu);
-bool rem_tsc_lost(unsigned int cpu);
+void rem_clock_answer(unsigned int cpu);
+bool rem_clock_lost(unsigned int cpu);
 
-/* apic.c */
-void rem_apic_prepare(void);
-void rem_apic_restore(void);
+/* interrupt controllers of each instruction set */
+void rem_interrupts_prepare_cpu(void);
+void rem_interrupts_restore_cpu(void);
 void rem_interrupts_restore(void);
 void rem_interrupts_repeat(void);
 void rem_tick_resume(void);
@@ -104,8 +104,11 @@ bool rem_devices_settled(u32 life);
 unsigned int rem_devices_go(void);
 void rem_devices_finish(void);
 
-/* platform.c */
+/* platform.c of each instruction set */
 void rem_platform_restore(void);
+void rem_platform_finish(void);
+
+/* alarms.c */
 void rem_alarms_finish(void);
 
 /* restart.c */

@@ -15,7 +15,6 @@
 #include <linux/math64.h>
 #include <linux/moduleparam.h>
 #include <linux/time64.h>
-#include <asm/tsc.h>
 #include "stop.h"
 
 #undef MODULE_PARAM_PREFIX
@@ -105,7 +104,7 @@ void rem_budget_acknowledge(void)
 void rem_budget_account(u64 begin_tsc, u64 end_tsc)
 {
 	rem_stop_last_ns = mul_u64_u32_div(end_tsc - begin_tsc, NSEC_PER_MSEC,
-					   max(tsc_khz, 1u));
+					   rem_ticks_khz());
 	rem_stop_worst_ns = max(rem_stop_worst_ns, rem_stop_last_ns);
 	if (rem.running_mode == REM_MODE_FAST && rem_hold_up_us &&
 	    rem_stop_last_ns > rem_budget_bound_ns()) {

@@ -30,8 +30,6 @@
 #include <linux/swait.h>
 #include <linux/remanence/rem_handover.h>
 #include <linux/remanence/rem_reason_name.h>
-#include <asm/setup.h>
-#include <asm/tsc.h>
 #include "../hooks/hooks.h"
 #include "stop.h"
 
@@ -130,7 +128,7 @@ bool rem_stop_begin(u32 reason)
 		!rem_hotplug_busy() && rem_budget_fits() &&
 		cmpxchg(&rem.state, REM_ARMED, REM_STOPPING) == REM_ARMED;
 	if (began) {
-		rem.stop_begin_tsc = rdtsc_ordered();
+		rem.stop_begin_tsc = rem_ticks();
 		rem.stop_reason = reason;
 		rem.running_mode = READ_ONCE(rem.stop_mode);
 		rem_timeline_begin_stop();
@@ -377,6 +375,7 @@ static int __init rem_prepare(void)
 	rem_timekeeping_prepare();
 	/* The list of devices must include those that probe asynchronously. */
 	wait_for_device_probe();
+	rem_wire_prepare();
 	rem_disks_prepare();
 	rem_mode_choose();
 

@@ -18,8 +18,6 @@
 #include <linux/pm.h>
 #include <linux/suspend.h>
 #include <linux/syscore_ops.h>
-#include <asm/special_insns.h>
-#include <asm/x86_init.h>
 #include "stop.h"
 
 /* The other CPUs are offline and wrote back their caches when they went. */
@@ -28,7 +26,7 @@ static int rem_dpm_commit(void *unused)
 	rem_mixed_stop_begin();
 	rem_mixed_stop();
 	rem_quiet_begin();
-	wbinvd();
+	rem_caches_write_back();
 	rem_mixed_stopped();
 	return rem_record_commit();
 }
@@ -44,7 +42,7 @@ static int rem_dpm_cut(void)
 
 	if (rem_cpu_refused())
 		return -EOPNOTSUPP;
-	x86_platform.save_sched_clock_state();
+	rem_sched_clock_stop();
 	rem_platform_save();
 	rem_context_save(ctx);
 	rem_event(REM_EVENT_STOP_CPU_SAVED, 0);

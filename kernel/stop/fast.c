@@ -15,8 +15,6 @@
 #include <linux/bottom_half.h>
 #include <linux/cpumask.h>
 #include <linux/smp.h>
-#include <asm/special_insns.h>
-#include <asm/x86_init.h>
 #include "../hooks/hooks.h"
 #include "stop.h"
 
@@ -58,14 +56,13 @@ static int rem_park_halt(void *arg)
 {
 	struct rem_context *ctx = arg;
 
-	/* A starting CPU uses the stack below this until it has its context. */
-	current->thread.sp = ctx->rsp;
+	rem_context_parked(ctx);
 	rem_event(REM_EVENT_STOP_CPU_SAVED, ctx->cpu);
 	while (!READ_ONCE(rem_park.devices_stopped))
 		cpu_relax();
 	rem_mixed_stop();
 	rem_quiet_begin();
-	wbinvd();
+	rem_caches_write_back();
 	/* The one store after it; the boot CPU flushes its line. */
 	atomic_inc(&rem_park.flushed);
 	rem_halt();
@@ -90,7 +87,7 @@ static int rem_park_commit(void *unused)
 {
 	rem_mixed_stop();
 	rem_quiet_begin();
-	wbinvd();
+	rem_caches_write_back();
 	rem_park_wait(&rem_park.flushed, rem_park.count - 1);
 	rem_flush(&rem_park.flushed, sizeof(rem_park.flushed));
 	rem_mixed_stopped();
@@ -111,7 +108,7 @@ static void rem_park_control(void)
 	rem_interrupts_save();
 	rem_platform_save();
 	rem_timekeeping_stop();
-	x86_platform.save_sched_clock_state();
+	rem_sched_clock_stop();
 	rem_event(REM_EVENT_STOP_SYSCORE, 0);
 
 	rem_context_save(ctx);

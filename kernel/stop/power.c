@@ -6,8 +6,6 @@
 #include <linux/bitops.h>
 #include <linux/delay.h>
 #include <linux/interrupt.h>
-#include <linux/io.h>
-#include <linux/ioport.h>
 #include <linux/remanence/rem_pwr.h>
 #include <linux/serial_reg.h>
 #include "stop.h"
@@ -19,16 +17,6 @@ static bool rem_pwr_watched;
 
 /* A transmitter that is not ready after this many reads is absent. */
 #define REM_PWR_POLLS_MAX 1000
-
-static u8 rem_pwr_in(unsigned int reg)
-{
-	return inb(REM_PWR_PORT + reg);
-}
-
-static void rem_pwr_out(unsigned int reg, u8 value)
-{
-	outb(value, REM_PWR_PORT + reg);
-}
 
 /*
  * A break, or a wire that comes loose, is received as zeros, and a zero is a valid
@@ -48,22 +36,22 @@ static u8 rem_pwr_send(u8 byte)
 	u8 line;
 
 	for (polls = 0; polls < REM_PWR_POLLS_MAX; polls++) {
-		line = rem_pwr_in(UART_LSR);
+		line = rem_wire_in(UART_LSR);
 		errors |= line & REM_PWR_LINE_ERRORS;
 		if (line & UART_LSR_THRE)
 			break;
 	}
-	rem_pwr_out(UART_TX, byte);
+	rem_wire_out(UART_TX, byte);
 	return errors;
 }
 
 /* Returns the state of the line; with UART_LSR_DR set *@ret_byte is received. */
 static u8 rem_pwr_receive(u8 *ret_byte)
 {
-	u8 line = rem_pwr_in(UART_LSR);
+	u8 line = rem_wire_in(UART_LSR);
 
 	if (line & UART_LSR_DR)
-		*ret_byte = rem_pwr_in(UART_RX);
+		*ret_byte = rem_wire_in(UART_RX);
 	return line;
 }
 
@@ -114,14 +102,14 @@ static irqreturn_t rem_pwr_interrupt(int irq, void *data)
 
 static void rem_pwr_setup(void)
 {
-	rem_pwr_out(UART_IER, 0);
-	rem_pwr_out(UART_LCR, UART_LCR_DLAB | UART_LCR_WLEN8);
-	rem_pwr_out(UART_DLL, 1);
-	rem_pwr_out(UART_DLM, 0);
-	rem_pwr_out(UART_LCR, UART_LCR_WLEN8);
-	rem_pwr_out(UART_FCR, UART_FCR_ENABLE_FIFO);
-	rem_pwr_out(UART_MCR, UART_MCR_DTR | UART_MCR_RTS | UART_MCR_OUT2);
-	rem_pwr_out(UART_IER, UART_IER_RDI);
+	rem_wire_out(UART_IER, 0);
+	rem_wire_out(UART_LCR, UART_LCR_DLAB | UART_LCR_WLEN8);
+	rem_wire_out(UART_DLL, 1);
+	rem_wire_out(UART_DLM, 0);
+	rem_wire_out(UART_LCR, UART_LCR_WLEN8);
+	rem_wire_out(UART_FCR, UART_FCR_ENABLE_FIFO);
+	rem_wire_out(UART_MCR, UART_MCR_DTR | UART_MCR_RTS | UART_MCR_OUT2);
+	rem_wire_out(UART_IER, UART_IER_RDI);
 }
 
 /** rem_power_ok - Return: whether the last status of the supply was PWR_OK. */
@@ -200,16 +188,6 @@ void rem_power_go(bool resumed)
 		rem_pwr_setup();
 }
 
-/* Before the serial driver probes its ports. */
-static int __init rem_power_claim(void)
-{
-	if (rem.region_bytes)
-		rem_pwr_claimed = request_region(REM_PWR_PORT, 8,
-						 "remanence-pwr");
-	return 0;
-}
-subsys_initcall(rem_power_claim);
-
 /**
  * rem_power_init - enable the interrupt of the wire
  *
@@ -218,17 +196,19 @@ subsys_initcall(rem_power_claim);
  */
 int __init rem_power_init(void)
 {
+	int irq = rem_wire_irq();
 	int err;
 
-	if (!rem_pwr_claimed)
-		return -EBUSY;
-	rem_pwr_out(UART_SCR, 0x5a);
-	if (rem_pwr_in(UART_SCR) != 0x5a)
+	if (irq < 0)
+		return irq;
+	rem_pwr_claimed = true;
+	rem_wire_out(UART_SCR, 0x5a);
+	if (rem_wire_in(UART_SCR) != 0x5a)
 		return -ENODEV;
 	/* The loader has echoed the last status: the supply does not repeat it. */
 	if (rem_record_note()->charge)
 		rem_pwr_status = rem_record_note()->charge;
-	err = request_irq(REM_PWR_IRQ, rem_pwr_interrupt,
+	err = request_irq(irq, rem_pwr_interrupt,
 			  IRQF_NO_SUSPEND | IRQF_NO_THREAD, "remanence-pwr",
 			  &rem);
 	if (err)

@@ -17,10 +17,6 @@
 #include <linux/io.h>
 #include <linux/remanence/rem_judge.h>
 #include <linux/timekeeping.h>
-#include <asm/cacheflush.h>
-#include <asm/irqflags.h>
-#include <asm/special_insns.h>
-#include <asm/tsc.h>
 #include "stop.h"
 
 static struct rem_word *rem_commit_word(unsigned int slot)
@@ -48,7 +44,7 @@ static u32 rem_crc(const void *data, size_t bytes)
 /** rem_flush - write the lines of a range back to media, and wait for that. */
 void rem_flush(const void *addr, size_t bytes)
 {
-	clflush_cache_range((void *)addr, bytes);
+	rem_lines_write_back(addr, bytes);
 }
 
 /* The one way to store a word: a single aligned store, flushed. */
@@ -257,7 +253,7 @@ static int rem_body_prepare(struct rem_body *body)
 		.cpu_count = cpumask_last(cpu_present_mask) + 1,
 		.desc_offset = REM_BODY_HEADER_BYTES,
 		.desc_count = desc->count,
-		.tsc_khz = tsc_khz,
+		.tsc_khz = rem_ticks_khz(),
 	};
 #ifdef CONFIG_STACKTRACE_BUILD_ID
 	memcpy(body->build_id, vmlinux_build_id, sizeof(body->build_id));
@@ -316,7 +312,7 @@ static u32 rem_body_finish(struct rem_body *body)
 	body->boottime_ns = ktime_get_boot_fast_ns();
 	body->monotonic_ns = ktime_get_mono_fast_ns();
 	body->stop_begin_tsc = rem.stop_begin_tsc;
-	body->tsc = rdtsc_ordered();
+	body->tsc = rem_ticks();
 	body->header_crc = rem_crc(body, REM_BODY_HEADER_CRC_BYTES);
 	rem_trust_header(body);
 	rem_flush(body, REM_BODY_HEADER_BYTES);
@@ -390,6 +386,6 @@ void rem_record_report(void)
 	u64 took = body->tsc - body->stop_begin_tsc;
 
 	pr_info("remanence: resume %u: Stop took %llu us, %llu s ago\n",
-		rem.resumes, div_u64(took * USEC_PER_MSEC, max(tsc_khz, 1u)),
+		rem.resumes, div_u64(took * USEC_PER_MSEC, rem_ticks_khz()),
 		div_u64(ktime_get_real_ns() - body->realtime_ns, NSEC_PER_SEC));
 }

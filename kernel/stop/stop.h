@@ -5,20 +5,10 @@
 
 #include <linux/list.h>
 #include <linux/types.h>
-#include <asm/irqflags.h>
 #include "../machine.h"
 
 struct gendisk;
 struct rem_body;
-
-/* The end of a CPU's Stop: only INIT or a loss of power ends it. */
-static inline void __noreturn rem_halt(void)
-{
-	for (;;) {
-		native_irq_disable();
-		native_halt();
-	}
-}
 
 /* core.c */
 bool rem_stop_begin(u32 reason);
@@ -27,14 +17,14 @@ const char *rem_mode_name(void);
 void rem_thread_sleep(void);
 void rem_thread_wake(void);
 
-/* context_64.S, context.c */
+/* context.c and assembly of each instruction set */
 asmlinkage int rem_save_and_call(struct rem_context *ctx, int (*fn)(void *),
 				 void *arg);
 asmlinkage void rem_call_on_stack(void *stack, void (*fn)(void *), void *arg);
 void rem_context_prepare(void);
 void rem_context_save(struct rem_context *ctx);
 
-/* quiet.c */
+/* quiet.c of each instruction set */
 void rem_quiet_prepare(void);
 void rem_quiet_begin(void);
 void rem_quiet_end(const struct rem_context *ctx);
@@ -70,6 +60,12 @@ int rem_stop_dpm(void);
 void rem_stop_fast(void);
 int rem_fast_error(void);
 
+/* wire.c of each instruction set */
+u8 rem_wire_in(unsigned int reg);
+void rem_wire_out(unsigned int reg, u8 value);
+void rem_wire_prepare(void);
+int rem_wire_irq(void);
+
 /* power.c */
 void rem_power_report_stopped(void);
 void __noreturn rem_power_wait(void);
@@ -78,7 +74,7 @@ bool rem_power_ok(void);
 bool rem_power_watched(void);
 bool rem_power_charged(void);
 
-/* reset.c */
+/* reset.c of each instruction set */
 void rem_reset_prepare(void);
 
 /* budget.c */
@@ -116,11 +112,11 @@ static inline void rem_logs_go(void)
 }
 #endif
 
-/* nvdimm.c */
+/* nvdimm.c of each instruction set */
 void rem_nvdimm_save(void);
 ssize_t rem_nvdimm_show(char *buf);
 
-/* firmware.c */
+/* firmware.c of each instruction set */
 const char *rem_firmware_blocker(void);
 
 /* hold.c */

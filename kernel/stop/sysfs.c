@@ -7,7 +7,6 @@
 #include <linux/kstrtox.h>
 #include <linux/remanence/rem_reason_name.h>
 #include <linux/sysfs.h>
-#include <asm/memory_kinds.h>
 #include "stop.h"
 
 static const char *rem_armed_name(void)
@@ -86,20 +85,7 @@ static struct kobj_attribute last_error_attr = __ATTR_RO(last_error);
 static ssize_t low_pages_show(struct kobject *kobj,
 			      struct kobj_attribute *attr, char *buf)
 {
-	const struct memory_kinds_low_range *range;
-	unsigned int ranges = memory_kinds_low_ranges(&range);
-	unsigned int i;
-	int at;
-
-	if (!ranges)
-		return sysfs_emit(buf, "%u real-mode-trampoline\n",
-				  rem_trampoline_pages());
-	at = sysfs_emit(buf, "%u in all\n", memory_kinds_low_pages());
-	for (i = 0; i < ranges; i++, range++)
-		at += sysfs_emit_at(buf, at, "%u at %#llx: %s\n",
-				    range->nr_pages, range->start,
-				    range->purpose);
-	return at;
+	return rem_low_pages_show(buf);
 }
 
 static struct kobj_attribute low_pages_attr = __ATTR_RO(low_pages);

@@ -6,7 +6,6 @@
 #include <linux/atomic.h>
 #include <linux/crc32.h>
 #include <linux/smp.h>
-#include <asm/tsc.h>
 #include "stop.h"
 
 static atomic_t rem_event_next = ATOMIC_INIT(REM_EVENTS_MAX);
@@ -62,7 +61,7 @@ void rem_event(enum rem_event_type type, u64 value)
 		.sequence = rem_event_sequence,
 		.type = type,
 		.cpu = raw_smp_processor_id(),
-		.tsc = rdtsc_ordered(),
+		.tsc = rem_ticks(),
 		.value = value,
 	};
 	int n;

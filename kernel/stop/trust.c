@@ -15,7 +15,6 @@
 #include <linux/remanence/rem_mac.h>
 #include <linux/sysfs.h>
 #include <linux/time64.h>
-#include <asm/tsc.h>
 #include "stop.h"
 
 /* struct rem_trust_page - the page of DRAM; the stack comes down from its end */
@@ -84,13 +83,13 @@ static const char *rem_trust_map(void)
 static u64 rem_trust_once(const struct rem_body *body)
 {
 	u8 digest[REM_MAC_BYTES];
-	u64 begin = rdtsc_ordered();
+	u64 begin = rem_ticks();
 	struct rem_mac mac;
 
 	rem_mac_begin(&mac, NULL);
 	rem_mac_contexts(&mac, rem_trust_table, body, rem_contexts);
 	rem_mac_header(&mac, body, digest);
-	return rdtsc_ordered() - begin;
+	return rem_ticks() - begin;
 }
 
 /*
@@ -108,7 +107,7 @@ static u64 rem_trust_measure(const struct rem_body *body)
 		rem_flush(body, REM_BODY_HEADER_BYTES);
 		least = min(least, rem_trust_once(body));
 	}
-	return mul_u64_u32_div(2 * least, NSEC_PER_MSEC, max(tsc_khz, 1u));
+	return mul_u64_u32_div(2 * least, NSEC_PER_MSEC, rem_ticks_khz());
 }
 
 /**
@@ -206,7 +205,7 @@ void rem_trust_header(struct rem_body *body)
 ssize_t rem_trust_show(char *buf)
 {
 	u64 tpm_us = div_u64(rem_trust.tpm_ticks * USEC_PER_MSEC,
-			     max(tsc_khz, 1u));
+			     rem_ticks_khz());
 
 	switch (READ_ONCE(rem_trust.state)) {
 	case REM_TRUST_ON:

@@ -12,6 +12,7 @@ import typer
 
 from lab.command_line.options import JsonOption, takes
 from lab.errors import Exit, UsageError
+from lab.isa import ISA_NAMES, IsaName
 from lab.machine.config import STOP_MODES, StopModeName
 from lab.messages import info
 
@@ -36,13 +37,14 @@ class DemoWords:
     ] = "stop-go"
     name: Annotated[str, typer.Option(help="The machine to make.", metavar="NAME")] = "demo"
     cpus: Annotated[int, typer.Option(help="Number of CPUs.")] = 4
+    arch: Annotated[str, typer.Option(help=f"{' or '.join(ISA_NAMES)}.", metavar="ISA")] = "x86_64"
     stop: Annotated[str | None, typer.Option(help="How to stop: fast, dpm or sng.")] = None
     writes: Annotated[int, typer.Option(help="Acknowledged writes before the cut, at least.")] = (
         10_000
     )
     clients: Annotated[int, typer.Option(help="Clients of each server.")] = 4
     off: Annotated[float, typer.Option(help="Seconds without power.")] = 3.0
-    kernel: Annotated[Path | None, typer.Option(help="Another bzImage.", metavar="FILE")] = None
+    kernel: Annotated[Path | None, typer.Option(help="Another kernel.", metavar="FILE")] = None
     page: Annotated[Path | None, typer.Option(help="Where to write the page.", metavar="FILE")] = (
         None
     )
@@ -75,6 +77,7 @@ class DemoPlan:
 
     name: str
     cpus: int
+    isa: IsaName
     stop_mode: StopModeName | None
     kernel: Path | None
     caches: str | None
@@ -95,7 +98,11 @@ def check(words: DemoWords) -> DemoPlan:
     from lab.paths import state_dir
     from lab.testbed.workload import Size
 
+    if words.arch not in ISA_NAMES:
+        raise UsageError(f"--arch {words.arch}: choose one of {', '.join(ISA_NAMES)}")
     profile = check_profile(words.caches)
+    if words.caches == "auto" and words.arch != "x86_64":
+        profile = None  # the plugin knows the instructions of x86-64 only
     if words.caches == "auto" and words.kernel is not None:
         profile = None  # its System.map, which the plugin needs, may be anywhere
     if words.no_flush is not None and (profile is None or words.no_flush not in NO_FLUSH):
@@ -109,6 +116,7 @@ def check(words: DemoWords) -> DemoPlan:
     return DemoPlan(
         name=words.name,
         cpus=words.cpus,
+        isa=cast(IsaName, words.arch),
         stop_mode=cast(StopModeName | None, words.stop),
         kernel=words.kernel,
         caches=profile,
@@ -126,7 +134,9 @@ def _stop_go(plan: DemoPlan, print_line: Callable[[str], None], as_json: bool) -
     from lab.setup.need import ready_after_s
     from lab.testbed.machines import make_config
 
-    config = make_config(plan.name, plan.cpus, plan.stop_mode, plan.kernel, plan.caches)
+    config = make_config(
+        plan.name, plan.cpus, plan.stop_mode, plan.kernel, plan.caches, isa=plan.isa
+    )
     outcome = Outcome(print_line)
     outcome.result.add("setup_s", round(ready_after_s(), 1), "s", "native")
     with Machine.create(config, destroy_on_exit=not plan.keep) as machine:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
 from lab.command_line.options import DEFAULT_NAME, NameOption, takes
 from lab.errors import UsageError
 from lab.guest_root.spec import RootSpec, parse_packages
+from lab.isa import ISA_NAMES, IsaName
 from lab.machine.attach import run_in_foreground, start_detached
 from lab.machine.caches import AUTO, OFF, check_profile
 from lab.machine.config import (
@@ -137,7 +138,7 @@ class TimeWords:
 class ProductWords:
     """What runs in the machine, instead of what set-up builds."""
 
-    kernel: Annotated[Path | None, typer.Option(help="Another bzImage.")] = None
+    kernel: Annotated[Path | None, typer.Option(help="Another kernel.")] = None
     append: Annotated[str, typer.Option(help="More for the kernel's command line.")] = ""
     loader: Annotated[
         Path | None, typer.Option(help="Another loader.elf, with loader.efi beside it.")
@@ -216,6 +217,7 @@ class RunWords:
 
     name: NameOption = DEFAULT_NAME
     cpus: Annotated[int, typer.Option(help="Number of CPUs.")] = 4
+    arch: Annotated[str, typer.Option(help=f"{' or '.join(ISA_NAMES)}.", metavar="ISA")] = "x86_64"
     memory: MemoryWords = field(default_factory=MemoryWords)
     devices: DeviceWords = field(default_factory=DeviceWords)
     time: TimeWords = field(default_factory=TimeWords)
@@ -278,6 +280,7 @@ def check(words: RunWords) -> RunPlan:
         fields["stop_mode"] = _choice(time.stop_mode, STOP_MODES, "--stop-mode")
     config = MachineConfig(
         name=words.name,
+        isa=cast(IsaName, _choice(words.arch, ISA_NAMES, "--arch")),
         cpus=words.cpus,
         cmdline_extra=products.append,
         initrd=products.initrd,
@@ -290,6 +293,8 @@ def check(words: RunWords) -> RunPlan:
     )
     with_plugin = time.cut_points or (icount and own_plugin)
     root = _root_spec(words.guest, missing)
+    if config.isa != "x86_64" and root.is_special:
+        raise UsageError(f"--packages, --oci and the like: not with --arch {config.isa}")
     return RunPlan(
         config=config,
         missing=frozenset(missing),
@@ -325,7 +330,8 @@ def _is_usual(words: RunWords) -> bool:
     products, memory = words.products, words.memory
     files = (products.kernel, products.loader, products.initrd, products.disk_image)
     if (
-        products.no_loader
+        words.arch != "x86_64"
+        or products.no_loader
         or products.firmware != "direct"
         or words.time.plugin is not None
         or any(file is not None for file in files)
@@ -402,21 +408,22 @@ def _root_spec(words: GuestWords, missing: set[str]) -> RootSpec:
 def complete(plan: RunPlan) -> MachineConfig:
     """The machine, with everything that set-up builds for it."""
     from lab.setup.ovmf import Ovmf, SecureOvmf
-    from lab.setup.products import MACHINE, Kernel, Loader, Part, Plugin, Root, need_all
+    from lab.setup.products import Part, Plugin, need_all
     from lab.setup.share_server import ShareServerFiles
-    from lab.testbed.machines import firmware_fields, with_cut_points
+    from lab.testbed.machines import firmware_fields, parts_of, with_cut_points
 
+    own = parts_of(plan.config.isa, plan.root)
     parts: dict[str, Part[Any]] = {
-        "kernel": Kernel(plan.root.kernel),
-        "loader": Loader(),
-        "root": Root(plan.root),
+        "kernel": own.kernel,
+        "loader": own.loader,
+        "root": own.root,
         "share_server": ShareServerFiles(),
         "uefi": Ovmf(),
         "uefi-secure": SecureOvmf(),
     }
     missing = plan.missing | ({"share_server"} if plan.config.shares else set())
     wanted = [part for name, part in parts.items() if name in missing]
-    made = need_all([MACHINE, *wanted, *([Plugin()] if plan.with_plugin else [])])
+    made = need_all([own.programs, *wanted, *([Plugin()] if plan.with_plugin else [])])
     built: dict[str, Any] = {name: made[parts[name]] for name in missing}
     for name in FIRMWARES:
         if name in built:

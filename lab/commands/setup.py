@@ -27,6 +27,7 @@ class OtherKernel(StrEnum):
     SATA = "sata"
     DEBUG = "debug"
     SERVER = "server"
+    RISCV = "riscv64"
 
 
 class RarePackages(StrEnum):
@@ -38,8 +39,8 @@ class RarePackages(StrEnum):
 
 
 KERNEL_HELP = (
-    "Also this kernel: with planted bugs, with these and SATA, with detectors, or for typical"
-    " services."
+    "Also this kernel: with planted bugs, with these and SATA, with detectors, for typical"
+    " services, or for RISC-V."
 )
 ONLY_HELP = f"Only this part ({', '.join(OnlyPart)}); may be given more than once."
 PACKAGES_HELP = f"Also this group of Debian packages ({', '.join(RarePackages)})."

@@ -38,6 +38,8 @@ def end(outcome: Outcome) -> None:
     """Print the last lines: what was kept, and what all this does not show."""
     kept = sum(check.ok for check in outcome.checks)
     outcome.print_line(f"{kept} of {len(outcome.checks)} checks passed.")
+    outcome.result.add("promises", len(outcome.checks), "promises", "counted")
+    outcome.result.add("promises_kept", kept, "promises", "counted")
     outcome.print_line("Lost in the cut:")
     for line in outcome.modelled():
         outcome.print_line(f"  - {line}")

@@ -14,7 +14,6 @@ from lab.demo.outcome import Outcome
 from lab.errors import RemError
 from lab.machine import CutRecord, Machine
 from lab.machine.cut_plan import CutPlan
-from lab.machine.qemu import NVRAM_PHYS
 from lab.machine.status import cut_line
 from lab.progress import waiting
 from lab.report.record_text import note_line
@@ -71,18 +70,19 @@ def redis_run(machine: Machine) -> str:
 def report_memory(machine: Machine, outcome: Outcome) -> None:
     """Report where main memory is, by the kernel's own map."""
     low = high = 0
+    isa = machine.config.machine_isa
     for line in guest_text(machine, "cat /proc/iomem").splitlines():
         span, _, name = line.partition(" : ")
         if name == "System RAM" and not line.startswith(" "):
             first, last = (int(word, 16) for word in span.split("-"))
-            if first >= NVRAM_PHYS:
+            if first >= isa.nvram_phys:
                 high += last + 1 - first
             else:
                 low += last + 1 - first
     pages = low // PAGE_BYTES
     outcome.report(
         f"Linux {guest_text(machine, 'uname -r')} runs from NVRAM: {high >> 20} MiB of main "
-        f"memory above 4 GiB, {pages} pages of DRAM."
+        f"memory above {isa.nvram_phys >> 30} GiB, {pages} pages of DRAM."
     )
     outcome.result.add("nvram_bytes", high, "bytes", "counted")
     outcome.result.add("dram_pages", pages, "pages", "counted")

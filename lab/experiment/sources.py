@@ -26,7 +26,7 @@ _ASSEMBLY = re.compile(
 )
 # Of a signature: the name before its first parenthesis.
 _SIGNATURE = re.compile(r"(\w+)\s*\(")
-FOLDERS = ("stop", "resume", "hooks")  # of kernel/
+FOLDERS = ("stop", "resume", "hooks", "x86")  # of kernel/
 
 
 @dataclass(frozen=True)

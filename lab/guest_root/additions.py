@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.archive.tree import Tree
+from lab.isa import X86_64, Isa
 from lab.run import run
 
 TOOLS_PREFIX = "/opt/rem"
 # Programs of the laboratory's own root that every root gets, with their libraries.
 TOOLS = ("usr/sbin/dropbear", "usr/bin/tar", "usr/sbin/mke2fs")
-LOADER = "lib64/ld-linux-x86-64.so.2"
-LIBRARY_FOLDERS = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")
 # Opened by the C library itself, where /etc/nsswitch.conf names it.
 MORE_LIBRARIES = ("libnss_compat.so.2",)
 
@@ -58,7 +57,7 @@ def link_applets(tree: Tree, busybox: Path) -> None:
         tree.make_symlink(("opt", "rem", "applets", name), target, time.time_ns())
 
 
-def tools(base: Path, work: Path) -> Iterator[Addition]:
+def tools(base: Path, work: Path, isa: Isa = X86_64) -> Iterator[Addition]:
     """Yield programs of Debian that run in any root, also in one with another C library.
 
     Each names the loader and the libraries beside it, so that it does not need the root's own, and
@@ -67,26 +66,31 @@ def tools(base: Path, work: Path) -> Iterator[Addition]:
     work.mkdir()
     libraries: dict[str, Path] = {}
     for name in TOOLS:
-        libraries |= _libraries(base, base / name)
+        libraries |= _libraries(base, base / name, isa)
         copy = work / Path(name).name
         copy.write_bytes((base / name).read_bytes())
         copy.chmod(0o755)
-        words = ["--set-interpreter", f"{TOOLS_PREFIX}/lib/{Path(LOADER).name}"]
+        words = ["--set-interpreter", f"{TOOLS_PREFIX}/lib/{Path(isa.interpreter).name}"]
         # The old RPATH, which applies to the libraries' dependencies, too.
         words += ["--force-rpath", "--set-rpath", f"{TOOLS_PREFIX}/lib"]
         run(["patchelf", *words, copy], what=f"preparing {copy.name} for other roots")
         yield Addition.of(f"{TOOLS_PREFIX}/sbin/{copy.name}", copy)
     for name in MORE_LIBRARIES:
-        libraries[name] = _find(base, name)
+        libraries[name] = _find(base, name, isa)
     for name, path in sorted(libraries.items()):
         yield Addition(f"{TOOLS_PREFIX}/lib/{name}", path.read_bytes(), 0o755)
 
 
-def _libraries(base: Path, program: Path) -> dict[str, Path]:
+def _folders(base: Path, isa: Isa) -> list[Path]:
+    return [base / "lib" / isa.library, base / "usr" / "lib" / isa.library]
+
+
+def _libraries(base: Path, program: Path, isa: Isa) -> dict[str, Path]:
     """Return all files that the loader would open, by the name it looks for."""
-    folders = ":".join(str(base / folder) for folder in LIBRARY_FOLDERS)
-    listed = run([base / LOADER, "--library-path", folders, "--list", program]).stdout
-    found = {Path(LOADER).name: (base / LOADER).resolve()}
+    loader = base / isa.interpreter
+    folders = ":".join(str(folder) for folder in _folders(base, isa))
+    listed = run([loader, "--library-path", folders, "--list", program]).stdout
+    found = {loader.name: loader.resolve()}
     for line in listed.splitlines():
         name, arrow, rest = line.strip().partition(" => ")
         if arrow:
@@ -94,8 +98,8 @@ def _libraries(base: Path, program: Path) -> dict[str, Path]:
     return found
 
 
-def _find(base: Path, name: str) -> Path:
-    return next(path for folder in LIBRARY_FOLDERS if (path := base / folder / name).exists())
+def _find(base: Path, name: str, isa: Isa) -> Path:
+    return next(path for folder in _folders(base, isa) if (path := folder / name).exists())
 
 
 def modules(release: str, files: Iterable[Path], work: Path) -> Iterator[Addition]:

@@ -17,7 +17,7 @@ from lab.lost_lines.report import Loss, LostLine, Source
 from lab.machine.qemu import NVRAM_PHYS
 from lab.record.block import Slot, decode, read_block
 
-RSP_OFFSET = 0  # in struct rem_context: REM_CTX_RSP of kernel/machine.h
+RSP_OFFSET = 0  # in struct rem_context: REM_CTX_RSP of kernel/x86/isa.h
 
 
 def strays(source: Source, loss: Loss) -> list[LostLine]:

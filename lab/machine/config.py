@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 
 from lab.addresses import GUEST_ADDRESS, HOST_ADDRESS
 from lab.errors import InfraError, UsageError
+from lab.isa import ISA_NAMES, ISAS, X86_64, Isa, IsaName
 from lab.machine.disks import DISK_CACHES, DISK_LOSSES, DiskCache, DiskLoss
 from lab.machine.memories import check_memory
 from lab.machine.shares import Share
@@ -37,8 +38,7 @@ DRAM_AS_MAIN_MEMORY_BYTES = GIB_BYTES
 DRAM_AS_CACHE_BYTES = 256 * MIB_BYTES
 DRAM_AS_MAIN_MEMORY_MIN_BYTES = 256 * MIB_BYTES
 
-# The place of q35's memory devices, as long as DRAM ends below 4 GiB.
-NVRAM_PHYS = 1 << 32
+NVRAM_PHYS = X86_64.nvram_phys
 # A second range begins here, with a gap before it as between the sockets of a board.
 NVRAM_SECOND_PHYS = 1 << 33
 NVRAM_SECOND_MAX_BYTES = 3 * GIB_BYTES  # QEMU's maxmem, see _memory_arguments() in qemu.py
@@ -52,11 +52,15 @@ HOLD_UP_DEFAULT_NS = 60_000_000_000
 # On a busy host a vCPU may get no ticks for so long that the kernel's test of its timer fails, and
 # the virtual TSC is what its clock source watchdog would call unstable. QEMU's APIC timer counts
 # nanoseconds: the loop that calibrates it was half of a boot with caches.
-CMDLINE_BASE = (
+CMDLINE_ANY = (
     "console=ttyS0 rw init=/sbin/rem-init "
-    f"ip={GUEST_ADDRESS}::{HOST_ADDRESS}:255.255.255.0::eth0:off panic=-1 "
-    "no_timer_check tsc=reliable lapic_timer_khz=1000000"
+    f"ip={GUEST_ADDRESS}::{HOST_ADDRESS}:255.255.255.0::eth0:off panic=-1"
 )
+CMDLINE_BASE = f"{CMDLINE_ANY} no_timer_check tsc=reliable lapic_timer_khz=1000000"
+
+# A profile with what the kernel and Stop need: write-back of cache lines (Zicbom), a timer of
+# supervisor mode, interrupts as messages. It has no registers of vectors.
+RISCV_CPU_MODEL = "rva22s64,sstc=on,smaia=on,ssaia=on"
 
 # Also part of names of namespaces and files: no dots, no slashes.
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
@@ -110,6 +114,7 @@ class MachineConfig:
 
     name: str
     kernel: Path
+    isa: IsaName = "x86_64"
     loader: Path | None = None  # None: QEMU's own -kernel boot; cannot resume
     root: Path | None = None  # copied, sparse, into the machine's state
     initrd: Path | None = None
@@ -210,11 +215,34 @@ class MachineConfig:
             raise UsageError("UEFI starts the loader: leave --no-loader out")
         if self.firmware_code is not None and (self.icount or self.cut_points):
             raise UsageError("UEFI: only without --icount, --cut-points and volatile caches")
+        self._check_isa()
         self._check_second_range()
         self._check_regions()
         check_shares(self.shares)
         if self.shares and self.network not in ("auto", "tap"):
             raise UsageError(f"--share needs a tap network, not --network {self.network}")
+
+    def _check_isa(self) -> None:
+        if self.isa not in ISA_NAMES:
+            raise UsageError(f"--arch {self.isa}: choose {' or '.join(ISA_NAMES)}")
+        if self.isa != "riscv64":
+            return
+        others = {
+            "--caches, --icount, --cut-points and plugins": self.icount or bool(self.plugin),
+            "--firmware uefi": self.firmware_code is not None,
+            "--tpm": self.tpm is not None,
+            "--memtype with DRAM": self.memtype not in (None, "nvram"),
+            "--nvram-second": self.nvram_second_bytes is not None,
+            "--nvram-kind": self.nvram_kind == "nvdimm-n",
+            "--disk ahci": self.disk == "ahci",
+            "--nic": self.nic not in ("virtio-net", "e1000e"),
+            "--pm and --off2f": bool(self.regions_bytes),
+            "--disk-cache volatile": self.disk_cache == "volatile",
+            "threads": self.threads > 1,
+        }
+        for what, given in others.items():
+            if given:
+                raise UsageError(f"{what}: not with --arch riscv64")
 
     def _check_second_range(self) -> None:
         second_bytes = self.nvram_second_bytes
@@ -243,6 +271,23 @@ class MachineConfig:
             )
 
     @property
+    def machine_isa(self) -> Isa:
+        """Its instruction set."""
+        return ISAS[self.isa]
+
+    @property
+    def block_bytes(self) -> int:
+        """Where the record block is in the file of NVRAM."""
+        return self.machine_isa.block_bytes
+
+    @property
+    def cpu(self) -> str:
+        """The model of the CPU, as QEMU takes it."""
+        if self.isa == "riscv64" and self.cpu_model == CPU_MODEL:
+            return RISCV_CPU_MODEL
+        return self.cpu_model
+
+    @property
     def regions_bytes(self) -> int:
         """What is put aside of NVRAM."""
         return (self.pm_bytes or 0) + (self.off2f_bytes or 0)
@@ -259,7 +304,7 @@ class MachineConfig:
     def has_iommu(self) -> bool:
         """Not with AHCI: QEMU's maps the table of a command by one request, which its IOMMU ends at
         a page, so that large commands fail, as on no hardware."""
-        return self.iommu and self.disk != "ahci"
+        return self.iommu and self.disk != "ahci" and self.isa == "x86_64"
 
     @property
     def x2apic(self) -> bool:
@@ -268,7 +313,7 @@ class MachineConfig:
 
     def cmdline(self) -> str:
         """The kernel's command line; the user's words come last, so that they take precedence."""
-        words = [CMDLINE_BASE, ROOT_WORDS[self.disk]]
+        words = [CMDLINE_BASE if self.isa == "x86_64" else CMDLINE_ANY, ROOT_WORDS[self.disk]]
         if self.memtype is not None:
             words.append(f"memtype={self.memtype}")
         if self.stop_mode is not None:
@@ -278,7 +323,7 @@ class MachineConfig:
         if self.icount:
             # A boot reads its timer's count, by RDMSR from an x2APIC: "Bad icount read".
             words.append("nox2apic")
-        if self.idle_waits or not self.icount:
+        if self.isa == "x86_64" and (self.idle_waits or not self.icount):
             # QEMU's HPET goes on firing each millisecond after the kernel has shut it down: an idle
             # machine took a sixth of a core. Where an idle guest skips to the next timer it is what
             # keeps the skips short; without it a boot that waits for its disk takes minutes.

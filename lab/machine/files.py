@@ -75,6 +75,11 @@ class MachineFiles:
         return self.directory / "remanence.efi"
 
     @property
+    def tree(self) -> Path:
+        """The device tree of a machine that has one (qemu_riscv.py)."""
+        return self.directory / "machine.dtb"
+
+    @property
     def disk_parts(self) -> DiskFiles:
         """Of a disk with a volatile cache."""
         return DiskFiles(

@@ -47,6 +47,7 @@ from lab.machine.network import (
 from lab.machine.nvdimm import NvdimmController
 from lab.machine.plugin import PluginControl, PluginCut
 from lab.machine.qemu import BootOptions, QemuProcess, esp_texts
+from lab.machine.qemu_riscv import make_tree
 from lab.machine.share_mounts import Shares
 from lab.machine.supply import CutRecord, GuestClock, HostPacedClock, PowerSupply
 from lab.machine.tpm import Tpm
@@ -289,6 +290,8 @@ class Machine:
             self.shares.start()
             if self.config.firmware_code is not None and not self.config.boots_from_root:
                 self._make_esp(options)
+            if self.config.isa == "riscv64":
+                make_tree(self.config, self.files, options)
             self.qemu = QemuProcess(
                 self.config,
                 self.files,
@@ -484,7 +487,7 @@ class Machine:
         if before_power_on and self.nvdimm is not None and flash.exists():
             path = flash  # a restore brings that note back before the loader writes its own
         with path.open("rb") as nvram:
-            nvram.seek(fmt.CONST["REM_NOTE_OFFSET"])
+            nvram.seek(self.config.block_bytes + fmt.CONST["REM_NOTE_OFFSET"])
             return nvram.read(fmt.size_of("rem_boot_note"))
 
     def boot_note(self) -> BootNote | None:

@@ -25,7 +25,7 @@ from lab.addresses import GUEST_ADDRESS, GUEST_ADDRESS6, HOST_ADDRESS, HOST_ADDR
 from lab.errors import InfraError, RemError, UsageError
 from lab.machine.config import Forward, MachineConfig
 from lab.machine.files import MachineFiles
-from lab.machine.qemu import MAC
+from lab.machine.qemu_parts import MAC
 
 TAP = "rem0"
 NAMESPACE_DIR = Path("/run/netns")

@@ -13,30 +13,25 @@ import signal
 import socket
 import subprocess
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from lab import format as fmt
 from lab.errors import InfraError
-from lab.machine import disks
 from lab.machine.config import NVRAM_PHYS as NVRAM_PHYS
 from lab.machine.config import NVRAM_SECOND_PHYS, MachineConfig
 from lab.machine.files import MachineFiles
 from lab.machine.memories import DRAM_CACHE, controller_of
 from lab.machine.offspring import spawn_bound
+from lab.machine.qemu_parts import BootOptions as BootOptions
+from lab.machine.qemu_parts import Wires as Wires
+from lab.machine.qemu_parts import device_arguments, disk_is_protected, quoted, served_arguments
+from lab.machine.qemu_riscv import riscv_command
 from lab.machine.qmp import Qmp
 from lab.machine.tpm import qemu_arguments as tpm_arguments
 
 QEMU = "qemu-system-x86_64"
-MAC = "52:54:00:72:65:6d"
-DISK_SERIAL = "rem-root"
 ESP_SERIAL = "rem-esp"
 # Under Secure Boot only firmware's own code, in system management mode, writes to its variables.
 SECURE = ("-machine", "smm=on", "-global", "driver=cfi.pflash01,property=secure,value=on")
-DISK_LATE_BYTES = 512
-# Read only by a loader with planted bugs (loader/mutants/switch.patch), so it is no format.
-MUTANT_FILE = "opt/remanence/mutant"
 
 # QEMU answers QMP some 50 ms after its start; this bounds a start on a crowded host.
 START_LIMIT_S = 30.0
@@ -47,61 +42,10 @@ SNDBUF_FORCE = 32
 CONSOLE_ROOM_BYTES = 64 << 20
 
 
-@dataclass(frozen=True)
-class Wires:
-    """The back ends of QEMU's character devices."""
-
-    console: str
-    power: str
-    qmp: str
-    nvdimm: str = ""
-    tpm: str = ""  # its other end is swtpm's
-
-    @staticmethod
-    def by_path() -> Wires:
-        """For a command that is printed, or run by hand in the machine's directory."""
-        ends = {name: f"path={name}.sock,server=on,wait=off" for name in Wires.names()}
-        return Wires(**ends, tpm="path=tpm.sock")
-
-    @staticmethod
-    def names() -> tuple[str, str, str, str]:
-        return ("console", "power", "qmp", "nvdimm")
-
-
-@dataclass(frozen=True)
-class BootOptions:
-    """What may differ between boots of the same machine."""
-
-    boot: int = 1  # counts QEMU processes; names the logs
-    cold: bool = False  # ask the loader never to resume
-    rtc: str = "utc"  # QEMU's -rtc base
-    kernel: Path | None = None  # instead of the machine's own: for tests of refusal
-    cpus: int | None = None  # likewise
-    disk_serial: str = DISK_SERIAL  # likewise
-    disk_late: bool = False  # the disk has almost no sectors until Machine.disk_is_ready()
-    first_nvram: bool = True  # whether that range is there; only with a second one
-    mutant: str | None = None  # name of a planted bug, for a loader with all of them
-    paused: bool = False  # no instruction runs before `cont` over QMP
-
-    @staticmethod
-    def rtc_of(config: MachineConfig, offset_s: int) -> str:
-        if config.rtc_base is not None:
-            base = datetime.fromisoformat(config.rtc_base)
-            return (base + timedelta(seconds=offset_s)).strftime("%Y-%m-%dT%H:%M:%S")
-        if offset_s == 0:
-            return "utc"
-        return (datetime.now(UTC) + timedelta(seconds=offset_s)).strftime("%Y-%m-%dT%H:%M:%S")
-
-
-def _quoted(value: object) -> str:
-    """A value inside a QEMU option, in which commas are doubled."""
-    return str(value).replace(",", ",,")
-
-
 def esp_texts(config: MachineConfig, options: BootOptions) -> dict[str, str]:
     """The loader's small files on the disk that UEFI boots from."""
     texts = {"cmdline": config.cmdline()}
-    if _disk_is_protected(config):
+    if disk_is_protected(config):
         texts["protected"] = options.disk_serial
     if options.mutant is not None:
         texts["mutant"] = options.mutant
@@ -110,20 +54,15 @@ def esp_texts(config: MachineConfig, options: BootOptions) -> dict[str, str]:
     return texts
 
 
-def _disk_is_protected(config: MachineConfig) -> bool:
-    claim = config.disk_claim or config.disk_cache
-    return config.root is not None and claim == "protected"
-
-
 def _uefi_arguments(config: MachineConfig, files: MachineFiles) -> list[str]:
     flash = [
         *(SECURE if config.signing_key is not None else ()),
-        "-drive", f"if=pflash,format=raw,readonly=on,file={_quoted(config.firmware_code)}",
-        "-drive", f"if=pflash,format=raw,file={_quoted(files.variables)}",
+        "-drive", f"if=pflash,format=raw,readonly=on,file={quoted(config.firmware_code)}",
+        "-drive", f"if=pflash,format=raw,file={quoted(files.variables)}",
     ]  # fmt: skip
     if config.boots_from_root:
         return flash
-    esp = f"driver=file,node-name=rem-esp-file,read-only=on,filename={_quoted(files.esp)}"
+    esp = f"driver=file,node-name=rem-esp-file,read-only=on,filename={quoted(files.esp)}"
     modern = ",disable-legacy=on,iommu_platform=on" if config.has_iommu else ""
     return [
         *flash,
@@ -140,26 +79,12 @@ def _boot_arguments(config: MachineConfig, files: MachineFiles, options: BootOpt
     if config.loader is None:
         args = ["-kernel", str(kernel), "-append", config.cmdline()]
         return args + (["-initrd", str(config.initrd)] if config.initrd else [])
-    served = {fmt.CONST["REM_FWCFG_KERNEL"]: f"file={_quoted(kernel)}"}
-    served[fmt.CONST["REM_FWCFG_CMDLINE"]] = f"string={_quoted(config.cmdline())}"
-    if config.initrd:
-        served[fmt.CONST["REM_FWCFG_INITRD"]] = f"file={_quoted(config.initrd)}"
-    if _disk_is_protected(config):
-        serial = _quoted(options.disk_serial)
-        served[fmt.CONST["REM_FWCFG_PROTECTED"]] = f"string={serial}"
-    if options.mutant is not None:
-        served[MUTANT_FILE] = f"string={_quoted(options.mutant)}"
-    if options.cold:
-        served[fmt.CONST["REM_FWCFG_COLD"]] = "string=1"
-    args = ["-kernel", str(config.loader)]
-    for name, source in served.items():
-        args += ["-fw_cfg", f"name={name},{source}"]
-    return args
+    return ["-kernel", str(config.loader), *served_arguments(config, options)]
 
 
 def _nvram_arguments(name: str, path: Path, size_bytes: int, phys: int) -> list[str]:
     return [
-        "-object", f"memory-backend-file,id={name},share=on,mem-path={_quoted(path)},"
+        "-object", f"memory-backend-file,id={name},share=on,mem-path={quoted(path)},"
         f"size={size_bytes}",
         "-device", f"nvdimm,id=dimm-{name},memdev={name},addr={phys:#x}",
     ]  # fmt: skip
@@ -179,7 +104,7 @@ def _memory_arguments(
     if config.dram_file is not None:
         dram = [
             "-object", f"memory-backend-file,id=dram,share=on,"
-            f"mem-path={_quoted(config.dram_file)},size={config.dram_size_bytes}",
+            f"mem-path={quoted(config.dram_file)},size={config.dram_size_bytes}",
             "-machine", "memory-backend=dram",
         ]  # fmt: skip
     return [
@@ -187,66 +112,15 @@ def _memory_arguments(
     ]  # fmt: skip
 
 
-# QEMU 10.0.13 gives each ring so many, whatever its options say: with them the machine is the same
-# on both releases of Debian.
-RING_ENTRIES = 1024
-
-
-def _disk_device(config: MachineConfig, serial: str, modern: str) -> str:
-    if config.disk == "nvme":
-        return f"nvme,drive=rem-disk,serial={_quoted(serial)}"
-    if config.disk == "ahci":
-        # At the controller that the chip set has; its identification shows 20 characters.
-        return f"ide-hd,bus=ide.0,drive=rem-disk,serial={_quoted(serial)}"
-    ring = f"queue-size={RING_ENTRIES}"
-    return f"virtio-blk-pci,drive=rem-disk,{ring},serial={_quoted(serial)}{modern}"
-
-
-def _nic_device(config: MachineConfig, modern: str) -> str:
-    # No boot ROM, so that firmware does not copy one into DRAM.
-    common = f"netdev=rem-net,mac={MAC},romfile="
-    if config.nic == "virtio-net":
-        return f"virtio-net-pci,rx_queue_size={RING_ENTRIES},{common}{modern}"
-    return f"{config.nic},{common}"
-
-
-def _device_arguments(
-    config: MachineConfig, files: MachineFiles, options: BootOptions, netdev: str | None
-) -> list[str]:
-    modern = ",disable-legacy=on,iommu_platform=on" if config.has_iommu else ""
-    args: list[str] = []
-    if config.has_iommu:
-        # First, because the devices behind it need it when they are made.
-        # device-iotlb: devices that ask for it may translate addresses themselves (ATS).
-        # eim: local APICs as registers; why: machine/README.md, "A write that reaches the wrong
-        # device".
-        args += ["-device", "intel-iommu,intremap=on,eim=on,device-iotlb=on"]
-    if config.root is not None:
-        if config.disk_cache == "volatile":
-            args += disks.blockdevs(files.disk_parts, _quoted)
-        else:
-            file = f"driver=file,node-name=rem-file,filename={_quoted(files.disk)}"
-            args += ["-blockdev", file]
-            late = f",size={DISK_LATE_BYTES}" if options.disk_late else ""
-            args += ["-blockdev", f"driver=raw,node-name=rem-disk,file=rem-file{late}"]
-        args += ["-device", _disk_device(config, options.disk_serial, modern)]
-    if netdev is not None:
-        args += ["-netdev", netdev]
-        args += ["-device", _nic_device(config, modern)]
-    for device in config.devices:
-        args += ["-device", device]
-    return args
-
-
 def _plugin_argument(plugin: str, config: MachineConfig, files: MachineFiles) -> str:
     if config.caches is None:
         return plugin
-    memory, media = _quoted(files.memory(config)), _quoted(files.nvram(config))
+    memory, media = quoted(files.memory(config)), quoted(files.nvram(config))
     words = [plugin, f"cache={config.caches}", f"memory={memory}", f"media={media}"]
-    words += [f"trace={_quoted(files.trace)}", f"writers={_quoted(files.writers(config))}"]
-    words += [f"flushes={_quoted(files.flushes)}"]
+    words += [f"trace={quoted(files.trace)}", f"writers={quoted(files.writers(config))}"]
+    words += [f"flushes={quoted(files.flushes)}"]
     if config.memory is not None:
-        words += [f"controller={_quoted(controller_of(config.memory))}"]
+        words += [f"controller={quoted(controller_of(config.memory))}"]
         if config.memtype == "mixed":
             words += [f"dram={config.dram_size_bytes:#x}", f"dramcontroller={DRAM_CACHE}"]
     return ",".join([*words, f"base={NVRAM_PHYS:#x}"])
@@ -260,7 +134,9 @@ def build_command(
     netdev: str | None,
 ) -> list[str]:
     """The whole QEMU command. Pure: the same arguments give the same command."""
-    log = _quoted(files.console_log(options.boot))
+    if config.isa == "riscv64":
+        return riscv_command(config, files, wires, options, netdev)
+    log = quoted(files.console_log(options.boot))
     clock = "vm" if config.icount else "host"
     args = [QEMU, "-name", f"rem-{config.name}", "-nodefaults", "-display", "none"]
     # With one ACPI table more than 10 (IOMMU and TPM) QEMU's commands that place them are more than
@@ -284,7 +160,7 @@ def build_command(
     if config.tpm is not None:
         args += tpm_arguments(config.tpm, wires.tpm)
     args += ["-chardev", f"socket,id=qmp,{wires.qmp}", "-mon", "chardev=qmp,mode=control"]
-    args += _device_arguments(config, files, options, netdev)
+    args += device_arguments(config, files, options, netdev)
     args += _boot_arguments(config, files, options)
     if config.plugin is not None:
         args += ["-plugin", _plugin_argument(config.plugin, config, files)]

@@ -35,8 +35,9 @@ GUEST_LIMIT_S = 5.0
 
 def _note(files: MachineFiles) -> dict[str, Any] | None:
     try:
-        with files.seen(files.read_config()).open("rb") as nvram:
-            nvram.seek(fmt.CONST["REM_NOTE_OFFSET"])
+        config = files.read_config()
+        with files.seen(config).open("rb") as nvram:
+            nvram.seek(config.block_bytes + fmt.CONST["REM_NOTE_OFFSET"])
             note = read_boot_note(nvram.read(fmt.size_of("rem_boot_note")))
     except OSError:
         return None

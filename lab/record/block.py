@@ -11,14 +11,16 @@ from __future__ import annotations
 import mmap
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from lab import format as fmt
 from lab.errors import InfraError, RemError
 from lab.record.boot_note import BootNote, DescEntry, read_boot_note
 
 WORD_BYTES = 8
-# Plausible TSC frequencies: 1 MHz to 100 GHz.
+# More than any firmware has of the beginning of NVRAM.
+FIRMWARE_BYTES_MAX = 16 << 20
+# Plausible frequencies of counters: 1 MHz to 100 GHz.
 TSC_KHZ_MIN, TSC_KHZ_MAX = 1_000, 100_000_000
 
 
@@ -100,15 +102,28 @@ class Record:
         return max(used, key=lambda s: s.commit.sequence or s.timeline_sequence or 0, default=None)
 
 
+def _block_at(file: BinaryIO, size_bytes: int) -> int:
+    align, need = fmt.CONST["REM_BLOCK_ALIGN_BYTES"], fmt.CONST["REM_BLOCK_BYTES"]
+    for at in range(0, min(FIRMWARE_BYTES_MAX, size_bytes - need) + 1, align):
+        file.seek(at)
+        if int.from_bytes(file.read(8), "little") == fmt.CONST["REM_BLOCK_MAGIC"]:
+            return at
+    return 0
+
+
 def read_block(path: Path) -> bytes:
-    """The block's bytes from the file behind a machine's NVRAM (which may be in use)."""
+    """The block's bytes from the file behind a machine's NVRAM (which may be in use).
+
+    It is at the beginning, or behind what firmware has of the first few MiB.
+    """
     need = fmt.CONST["REM_BLOCK_BYTES"]
     try:
         with path.open("rb") as file:
             size = path.stat().st_size
             if size < need:
                 raise RemError(f"{path} is {size} bytes: an NVRAM has at least {need}")
-            with mmap.mmap(file.fileno(), need, prot=mmap.PROT_READ) as block:
+            at = _block_at(file, size)
+            with mmap.mmap(file.fileno(), need, prot=mmap.PROT_READ, offset=at) as block:
                 return bytes(block)
     except OSError as error:
         raise InfraError(f"cannot read {path}: {error.strerror}") from error

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.errors import InfraError
+from lab.isa import X86_64, Isa
 from lab.paths import cache_dir
 from lab.progress import step
 from lab.run import stream
@@ -55,14 +56,19 @@ def debootstrap(
     *,
     what: str,
     left_out: tuple[str, ...] = (),
+    isa: Isa = X86_64,
 ) -> None:
     """Install Debian with these packages into `files` below *into*.
 
-    *what*: its name in messages; *left_out*: patterns of files.
+    *what*: its name in messages; *left_out*: patterns of files; *isa*: programs of which this host
+    can start.
     """
     may_make(what)
-    listing = sources.write_release(codename, into, debian().codename)
+    # Mirrors of an architecture that few use may lag behind with what came after a release.
+    own, updates = debian().codename, isa is X86_64
+    listing = sources.write_release(codename, into, own, updates=updates)
     argv = ["mmdebstrap", "--verbose", "--mode=root", f"--variant={variant}"]
+    argv += [f"--architectures={isa.debian}"] if isa is not X86_64 else []
     argv += ["--include=" + ",".join(names)] if names else []
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in left_out]
     argv += [f"--aptopt={option}" for option in sources.apt_network_options()]

@@ -20,12 +20,12 @@ from lab.setup import cache, rust, sources
 from lab.setup.apt import apt_get, apt_versions, installed_versions, is_at_least, newest
 from lab.setup.host import debian, explain, is_root, need_disk, once_as_root
 from lab.setup.inputs import Inputs
-from lab.setup.packages import KERNEL_SOURCE, PACKAGES, QEMU, USUAL, Group, Package, of_groups
+from lab.setup.packages import KERNEL_SOURCE, PACKAGES, USUAL, Group, Package, of_groups
 
 DPKG_STATUS = Path("/var/lib/dpkg/status")
 MIB_OF_EACH = 100  # with what it depends on: on a bare Debian 26 packages take 2 GiB
 LISTS_NEW_ENV = "REM_APT_UPDATED"  # the entry script has just run `apt-get update`
-FROM_BACKPORTS = "src:qemu src:seabios"  # in Debian 12
+FROM_BACKPORTS = "src:qemu src:seabios src:opensbi"  # in Debian 12
 # For `update` an unreachable mirror is only a warning; without lists nothing can be installed.
 UPDATE = ("update", "-o", "APT::Update::Error-Mode=any")
 # The installation of Debian's slapd must not create a directory of its own and serve it.
@@ -74,7 +74,8 @@ def _serves(version: str | None, at_least: str) -> bool:
 
 def _install(lacking: list[Package], groups: tuple[Group, ...], codename: str, shown: Step) -> None:
     names = [p.name for p in lacking]
-    _update(backports=codename == "bookworm" and QEMU in names, codename=codename)
+    from_backports = any(name.startswith("qemu-") for name in names)
+    _update(backports=codename == "bookworm" and from_backports, codename=codename)
     wanted = [_with_version(name) for name in names]
     if _lacks_rust(groups):
         wanted += rust.packages()

@@ -10,8 +10,8 @@
 
 A variant has kernel/config/VARIANT.config on top of the configuration, if there is one, or planted
 bugs, or both: `mutants` has all patches of kernel/mutants, `debug` and `races` have them and the
-kernel's own detectors, `server` has what typical services need. Production sources contain no
-planted bug: the patches are applied to a copy (patch_series.py).
+kernel's own detectors, `server` has what typical services need, `riscv64` is for that architecture.
+Production sources contain no planted bug: the patches are applied to a copy (patch_series.py).
 
 The tree is kept so that a build after a small change takes seconds. Only files that differ
 are touched, with a new time, so that `make` rebuilds only what depends on them.
@@ -29,6 +29,7 @@ from functools import partial
 from pathlib import Path
 
 from lab.errors import InfraError, RemError
+from lab.isa import RISCV64, X86_64, Isa
 from lab.paths import cache_dir, repo_dir
 from lab.progress import step
 from lab.run import run, stream
@@ -46,16 +47,16 @@ OBJECT_LINES = ("  CC ", "  AS ")
 NOT_UNPACKED = (
     # Other architectures, except their Kconfig files, which are read, and um, of which
     # fs/hostfs reads a Makefile.
-    f"{KERNEL_SOURCE}/arch/[!xKu]*.*",
-    f"{KERNEL_SOURCE}/Documentation/devicetree/*",
-    f"{KERNEL_SOURCE}/Documentation/translations/*",
-    f"{KERNEL_SOURCE}/drivers/gpu/drm/amd/include/*",
-    f"{KERNEL_SOURCE}/tools/testing/*",
+    "{source}/arch/[!{arch}Ku]*.*",
+    "{source}/Documentation/devicetree/*",
+    "{source}/Documentation/translations/*",
+    "{source}/drivers/gpu/drm/amd/include/*",
+    "{source}/tools/testing/*",
 )
 FUZZ_LINES = 1  # the archive's source changes; a patch that matches only roughly is still refused
 TARBALL = Path(f"/usr/src/{KERNEL_SOURCE}.tar.xz")
 RESULTS = {
-    "arch/x86/boot/bzImage": "bzImage",
+    "{image}": "bzImage",  # whatever an image is called for its instruction set
     "vmlinux": "vmlinux",
     "System.map": "System.map",
     ".config": "config",
@@ -69,8 +70,9 @@ INSTALLED = ("modules.builtin", "modules.builtin.modinfo")
 MANIFEST = ".remanence-overlay"  # in the tree: the files that are not the base's
 MUTANTS = "mutants"
 SERVER = "server"
+RISCV = "riscv64"
 WITH_MUTANTS = (MUTANTS, "sata", "debug", "races")  # variants
-OWN_TREE = ("debug", "races", SERVER)  # variants that share few objects with the others
+OWN_TREE = ("debug", "races", SERVER, RISCV)  # variants that share few objects with the others
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,15 @@ class Recipe:
     config_name: str  # their origin, for errors
     tree: str = ""  # suffix of the tree's name
     more: tuple[str, ...] = ()  # results besides RESULTS
+    isa: Isa = X86_64
+
+    @property
+    def make(self) -> list[str]:
+        """The beginning of each call of make."""
+        if self.isa is X86_64:
+            return list(MAKE)
+        words = [f"CC=ccache {self.isa.tools}gcc", f"CROSS_COMPILE={self.isa.tools}"]
+        return [MAKE[0], f"ARCH={self.isa.kernel_arch}", *words, *MAKE[2:]]
 
 
 def kernel_source_version() -> str:
@@ -115,6 +126,11 @@ class Kernel(Part[KernelProduct]):
     groups = (Group.COMPILER, Group.KERNEL)
     lane = "kernel"
 
+    def needs_groups(self) -> tuple[Group, ...]:
+        """Return packages, a compiler for its architecture among them."""
+        more = (Group.RISCV_BUILD,) if self.variant == RISCV else ()
+        return (*self.groups, *more)
+
     def make(self, site: Site) -> KernelProduct:
         source_version = kernel_source_version()
         key = kernel_key(source_version, self.variant)
@@ -125,17 +141,29 @@ class Kernel(Part[KernelProduct]):
         return KernelProduct.of(site.product("kernel", key, make))
 
 
+def isa_of(variant: str | None) -> Isa:
+    """Return what a variant is compiled for."""
+    return RISCV64 if variant == RISCV else X86_64
+
+
 def recipe_of(key: str, variant: str | None) -> Recipe:
     """Return the recipe of the kernel of this checkout with that key."""
     overlay = make_mutant_overlay if variant in WITH_MUTANTS else make_overlay
     tree = f"-{variant}" if variant in OWN_TREE else ""
     more = INSTALLED if variant == SERVER else ()
-    return Recipe(key, partial(overlay, repo_dir()), *_asked(variant), tree, more)
+    isa = isa_of(variant)
+    return Recipe(key, partial(overlay, repo_dir()), *_asked(variant), tree, more, isa)
 
 
-def base_dir(source_version: str) -> Path:
+def _not_unpacked(isa: Isa) -> list[str]:
+    # Patches for x86 are applied to the source of any architecture.
+    letters = "x" if isa is X86_64 else f"x{isa.kernel_arch[0]}"
+    return [pattern.format(source=KERNEL_SOURCE, arch=letters) for pattern in NOT_UNPACKED]
+
+
+def base_dir(source_version: str, isa: Isa = X86_64) -> Path:
     """Return the folder of the unpacked source; its name changes with the list of omitted files."""
-    key = Inputs("base").add("left out", " ".join(NOT_UNPACKED)).key()
+    key = Inputs("base").add("left out", " ".join(_not_unpacked(isa))).key()
     return cache_dir() / "build" / f"linux-{source_version}-{key[:8]}"
 
 
@@ -147,7 +175,8 @@ def tree_dir(source_version: str, recipe: Recipe) -> Path:
 def kernel_key(source_version: str, variant: str | None = None) -> str:
     """Return the hash of all inputs of the kernel."""
     repo = repo_dir()
-    inputs = Inputs("kernel").add("source", source_version).add("gcc", tool_version("gcc"))
+    compiler = tool_version(f"{isa_of(variant).tools}gcc")
+    inputs = Inputs("kernel").add("source", source_version).add("gcc", compiler)
     inputs.add_path(repo / "kernel" / "patches", "patches")
     inputs.add("config", _asked(variant)[0])
     for source, destination in tree_entries(repo):
@@ -243,11 +272,12 @@ def build(source_version: str, recipe: Recipe, into: Path) -> None:
     """Build in the shared tree: the caller holds the cache's lock `kernel`."""
     need_disk(cache_dir(), BUILD_MIB, "the kernel build")
     build = cache_dir() / "build"
-    base, tree = base_dir(source_version), tree_dir(source_version, recipe)
+    base = base_dir(source_version, recipe.isa)
+    tree = tree_dir(source_version, recipe)
     try:
         if not base.is_dir():
             with step(f"kernel: unpack {source_version}"):
-                _unpack(base)
+                _unpack(base, recipe.isa)
         with step("kernel: apply patches"):
             if not tree.is_dir():
                 _clone(base, tree)
@@ -263,15 +293,15 @@ def build(source_version: str, recipe: Recipe, into: Path) -> None:
     except InfraError as error:
         raise explain(error, "building the kernel") from error
     for result, name in (RESULTS | {name: name for name in recipe.more}).items():
-        shutil.copy(tree / result, into / name)
+        shutil.copy(tree / result.format(image=recipe.isa.kernel_image), into / name)
 
 
-def _unpack(base: Path) -> None:
+def _unpack(base: Path, isa: Isa) -> None:
     partial = base.with_name(base.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     argv = ["tar", "-C", str(partial), "--strip-components=1", "--wildcards"]
-    argv += [f"--exclude={pattern}" for pattern in NOT_UNPACKED]
+    argv += [f"--exclude={pattern}" for pattern in _not_unpacked(isa)]
     run([*argv, "-xf", TARBALL], env={"XZ_OPT": "-T0"}, what="unpacking the kernel source")
     partial.rename(base)
 
@@ -341,7 +371,9 @@ def _symbol(line: str) -> str:
 def _asked(variant: str | None) -> tuple[str, str]:
     """Return the configuration, and the name of its last fragment for messages."""
     folder = repo_dir() / "kernel" / "config"
-    names = ["remanence.config"]
+    names = ["remanence.config", "x86.config"]
+    if variant == RISCV:
+        names[1:] = []
     if variant is not None and variant != MUTANTS:
         names.append(f"{variant}.config")
     text = merge_fragments([(folder / name).read_text(encoding="utf-8") for name in names])
@@ -352,7 +384,7 @@ def _configure(tree: Path, recipe: Recipe) -> None:
     fragment = cache_dir() / "build" / "allconfig"
     fragment.write_text(recipe.config, encoding="utf-8")
     env = {**make_env(), "KCONFIG_ALLCONFIG": str(fragment)}
-    run([*MAKE, "-s", "allnoconfig"], cwd=tree, env=env, what="kernel: configure")
+    run([*recipe.make, "-s", "allnoconfig"], cwd=tree, env=env, what="kernel: configure")
     got = (tree / ".config").read_text(encoding="utf-8")
     lacks = config_lacks(recipe.config, got)
     if lacks:
@@ -381,8 +413,9 @@ def _note_first_build() -> None:
 def _compile(tree: Path, recipe: Recipe) -> None:
     log = cache_dir() / "logs" / "kernel.log"
     modules = "=m\n" in (tree / ".config").read_text(encoding="utf-8")
-    targets = ["bzImage", "modules"] if modules else ["bzImage"]
-    argv = ["nice", *MAKE, f"-j{os.cpu_count() or 1}", *targets]
+    image = Path(recipe.isa.kernel_image).name
+    targets = [image, "modules"] if modules else [image]
+    argv = ["nice", *recipe.make, f"-j{os.cpu_count() or 1}", *targets]
     count_file = cache_dir() / "build" / f"objects{recipe.tree}"
     before = _objects(tree)
     with step("kernel: compile", unit="objects") as shown:

@@ -11,6 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.isa import RISCV64
 from lab.paths import cache_dir, repo_dir
 from lab.progress import step
 from lab.run import stream
@@ -22,7 +23,12 @@ from lab.setup.patch_series import Series, add_series, patched_copy, read_series
 
 SOURCES = (
     *(f"loader/{name}" for name in ("Makefile", "loader.ld", "loader_efi.ld")),
-    *(f"loader/{name}" for name in ("core", "entry", "hw", "main")),
+    *(f"loader/{name}" for name in ("core", "entry", "hw", "main", "x86")),
+    "format",
+)
+RISCV_SOURCES = (
+    *(f"loader/{name}" for name in ("Makefile", "loader_riscv.ld")),
+    *(f"loader/{name}" for name in ("core", "entry", "hw", "main", "riscv")),
     "format",
 )
 
@@ -69,6 +75,24 @@ class Loader(Part[Path]):
         return site.product("loader", loader_key(self.mutants), build) / "loader.elf"
 
 
-def _build(root: Path, into: Path) -> None:
-    argv: list[str | Path] = ["make", "-C", root / "loader", f"OUT={into}"]
+@dataclass(frozen=True)
+class RiscvLoader(Part[Path]):
+    """The same loader for RISC-V."""
+
+    groups = (Group.COMPILER, Group.RISCV_BUILD)
+
+    def make(self, site: Site) -> Path:
+        inputs = Inputs("loader-riscv64").add("gcc", tool_version(f"{RISCV64.tools}gcc"))
+        for name in RISCV_SOURCES:
+            inputs.add_path(repo_dir() / name, name)
+
+        def build(into: Path) -> None:
+            with step("loader for RISC-V"):
+                _build(repo_dir(), into, "riscv")
+
+        return site.product("loader-riscv64", inputs.key(), build) / "loader-riscv64.elf"
+
+
+def _build(root: Path, into: Path, target: str = "all") -> None:
+    argv: list[str | Path] = ["make", "-C", root / "loader", target, f"OUT={into}"]
     stream(argv, log=cache_dir() / "logs" / "loader.log", what="building the loader")

@@ -39,11 +39,21 @@ class Group(StrEnum):
     TPM = "tpm"
     RTL = "rtl"
     PACKAGES = "packages"
+    RISCV = "riscv"  # machines of RISC-V: programs that run here
+    RISCV_BUILD = "riscv-build"  # what is built for them
 
 
 BASE = Group.BASE
 # Groups that `./rem setup` installs; the others are large and rarely needed.
-RARE = (Group.HEAP_PEER, Group.LDAP, Group.BROWSER, Group.RTL, Group.PACKAGES)
+RARE = (
+    Group.HEAP_PEER,
+    Group.LDAP,
+    Group.BROWSER,
+    Group.RTL,
+    Group.PACKAGES,
+    Group.RISCV,
+    Group.RISCV_BUILD,
+)
 USUAL = tuple(group for group in Group if group not in RARE)
 CHECKERS = (Group.COMPILER, Group.CLANG, Group.KERNEL, Group.RUST, Group.CHECKS)
 QUICK_TESTS = (*CHECKERS, Group.MACHINE)  # for guests of a few bytes
@@ -130,6 +140,12 @@ PACKAGES = (
     Package("verilator", (Group.RTL,), "the memory controller's RTL as a program"),
     Package("yosys", (Group.RTL,), "synthesis and proofs of it"),
     Package("z3", (Group.RTL,), "the solver of the proofs"),
+    Package("qemu-system-riscv", (Group.RISCV,), "a machine of RISC-V", "1:10.0"),
+    Package("device-tree-compiler", (Group.RISCV,), "fdtput: says which memory is NVRAM"),
+    Package("qemu-user-static", (Group.RISCV_BUILD,), "scripts of packages for RISC-V", "1:10.0"),
+    Package("arch-test", (Group.RISCV_BUILD,), "mmdebstrap asks it whether they run"),
+    Package("gcc-riscv64-linux-gnu", (Group.RISCV_BUILD,), "kernel, loader, guest's programs"),
+    Package("libc6-dev-riscv64-cross", (Group.RISCV_BUILD,), "their C library"),
 )
 
 

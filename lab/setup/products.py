@@ -9,11 +9,12 @@ root.img is a raw ext4 image and read-only: copy it.
 from __future__ import annotations
 
 from lab.setup.kernel import Kernel, KernelProduct
-from lab.setup.loader import Loader
+from lab.setup.loader import Loader, RiscvLoader
 from lab.setup.need import Packages, Part, need, need_all
 from lab.setup.packages import Group
 from lab.setup.plugin import Plugin
 from lab.setup.power import Power
+from lab.setup.riscv_root import RiscvRoot
 from lab.setup.root import Root
 
 __all__ = [
@@ -26,6 +27,9 @@ __all__ = [
     "Part",
     "Plugin",
     "Power",
+    "RISCV",
+    "RiscvLoader",
+    "RiscvRoot",
     "Root",
     "TPM",
     "need",
@@ -35,3 +39,4 @@ __all__ = [
 # The programs that a machine consists of and is controlled with.
 MACHINE = Packages((Group.MACHINE,))
 TPM = Packages((Group.TPM,))
+RISCV = Packages((Group.MACHINE, Group.RISCV))

@@ -152,7 +152,7 @@ class Root(Part[Path]):
                 return root_from_oci(spec, tree)
         source = site[RootPackages(spec.packages)] if spec.packages else base
         run(["cp", "-al", f"{source}/.", tree], what="copying the guest root")
-        _without_mirrors(tree)
+        without_mirrors(tree)
         return None
 
 
@@ -216,7 +216,7 @@ def _make_image(
         shutil.rmtree(folder)
 
 
-def _without_mirrors(tree: Path) -> None:
+def without_mirrors(tree: Path) -> None:
     """Remove the mirrors: the guest has no network to them, and they are not part of its image."""
     (tree / "etc" / "resolv.conf").unlink(missing_ok=True)
     for path in (tree / "etc" / "apt").rglob("*.sources"):

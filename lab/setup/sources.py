@@ -78,12 +78,17 @@ def apt_network_options() -> list[str]:
     return [line for line in dump if line.startswith(NETWORK_OPTIONS) and '""' not in line]
 
 
-def write_release(codename: str, into: Path, own: str | None = None) -> Path:
+def write_release(
+    codename: str, into: Path, own: str | None = None, *, updates: bool = True
+) -> Path:
     """Write a file with this machine's package sources of a release, for mmdebstrap.
 
-    *own*: the machine's release, if that is another one.
+    *own*: the machine's release, if that is another one; *updates*: with what came after it.
     """
     entries = release_only(read_machine(), codename, own)
+    if not updates:
+        alone = (codename,)
+        entries = [replace(one, suites=alone) for one in entries if codename in one.suites]
     if not entries:
         raise InfraError(f"no apt source of {own or codename}/main found below {APT_DIR}: add one")
     listing = into / "guest.sources"

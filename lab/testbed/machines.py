@@ -6,19 +6,34 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from lab.guest_root.spec import RootSpec
+from lab.isa import IsaName
 from lab.machine import MachineConfig
 from lab.machine.config import StopModeName
 from lab.machine.cut_points import make_spec
 from lab.machine.machine import make_room
 from lab.machine.plugin import ctl_path
 from lab.setup.ovmf import Firmware, Ovmf, SecureOvmf
-from lab.setup.products import MACHINE, Kernel, Loader, Part, Plugin, Root, need, need_all
+from lab.setup.products import (
+    MACHINE,
+    RISCV,
+    Kernel,
+    Loader,
+    Part,
+    Plugin,
+    RiscvLoader,
+    RiscvRoot,
+    Root,
+    need,
+    need_all,
+)
 
 NVRAM_BYTES = 1 << 30
+USUAL_ROOT = RootSpec()
 # Every page of the NVRAM file gets written: in memory where there is room, else in the state.
 FAST_DIR = Path("/dev/shm")
 
@@ -31,26 +46,46 @@ def fast_dir() -> Path | None:
     return None
 
 
+@dataclass(frozen=True)
+class IsaParts:
+    """What set-up provides for machines of an instruction set."""
+
+    programs: Part[None]
+    kernel: Kernel
+    loader: Part[Path]
+    root: Part[Path]
+
+
+def parts_of(isa: IsaName, root: RootSpec = USUAL_ROOT) -> IsaParts:
+    """*root*: what the root has besides; of x86-64 only."""
+    if isa == "riscv64":
+        return IsaParts(RISCV, Kernel(isa), RiscvLoader(), RiscvRoot())
+    return IsaParts(MACHINE, Kernel(root.kernel), Loader(), Root(root))
+
+
 def make_config(
     name: str,
     cpus: int = 2,
     stop_mode: StopModeName | None = None,
     kernel: Path | None = None,
     caches: str | None = None,
+    isa: IsaName = "x86_64",
 ) -> MachineConfig:
-    """The usual machine, on a tap network. Builds what is missing; *kernel* is another bzImage."""
+    """The usual machine, on a tap network. Builds what is missing; *kernel* is another image."""
     # Checked before anything is built: a wrong word must not cost a kernel build.
-    MachineConfig(name=name, kernel=Path(), cpus=cpus)
+    MachineConfig(name=name, kernel=Path(), cpus=cpus, isa=isa)
     make_room(name)
-    parts: list[Part[Any]] = [MACHINE, Loader(), Root()]
-    parts += [Kernel()] if kernel is None else []
+    own = parts_of(isa)
+    parts: list[Part[Any]] = [own.programs, own.loader, own.root]
+    parts += [own.kernel] if kernel is None else []
     parts += [Plugin()] if caches is not None else []
     built = need_all(parts)  # in one call, so that they are built side by side
     config = MachineConfig(
         name=name,
-        kernel=kernel or built[Kernel()].bz_image,
-        loader=built[Loader()],
-        root=built[Root()],
+        kernel=kernel or built[own.kernel].bz_image,
+        isa=isa,
+        loader=built[own.loader],
+        root=built[own.root],
         cpus=cpus,
         nvram_bytes=NVRAM_BYTES,
         nvram_dir=fast_dir(),

@@ -32,7 +32,8 @@ from lab.machine.guest import COMMAND_LIMIT_S, Guest, GuestResult
 from lab.machine.machine import make_room
 from lab.machine.network import TapNetwork, namespace_name
 from lab.machine.offspring import spawn_bound
-from lab.machine.qemu import MAC, QEMU
+from lab.machine.qemu import QEMU
+from lab.machine.qemu_parts import MAC
 from lab.machine.supply import HostPacedClock, PowerSupply
 from lab.setup.products import MACHINE, Root, need_all
 from lab.setup.stock import Stock, StockKernel

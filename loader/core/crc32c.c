@@ -29,6 +29,7 @@ void crc32c_init(bool has_instruction)
 					 table[0][table[i - 1][byte] & 0xff];
 }
 
+#ifdef __x86_64__
 static u32 add_by_instruction(u32 crc, const u8 *at, size_t bytes)
 {
 	u64 wide = crc;
@@ -40,6 +41,7 @@ static u32 add_by_instruction(u32 crc, const u8 *at, size_t bytes)
 		__asm__("crc32b %1, %0" : "+r"(crc) : "r"(*at));
 	return crc;
 }
+#endif
 
 static u32 add_by_table(u32 crc, const u8 *at, size_t bytes)
 {
@@ -57,8 +59,10 @@ static u32 add_by_table(u32 crc, const u8 *at, size_t bytes)
 
 u32 crc32c_add(u32 crc, const void *data, size_t bytes)
 {
+#ifdef __x86_64__
 	if (use_instruction)
 		return add_by_instruction(crc, data, bytes);
+#endif
 	return add_by_table(crc, data, bytes);
 }
 

@@ -96,6 +96,10 @@ static u32 reason_of(u16 type)
 		return REM_COLD_ACPI_DIFFERS;
 	case REM_DESC_DISK:
 		return REM_COLD_DISK_DIFFERS;
+	case REM_DESC_ISA:
+		return REM_COLD_ISA_DIFFERS;
+	case REM_DESC_TREE:
+		return REM_COLD_TREE_DIFFERS;
 	default:
 		return REM_COLD_MACHINE_UNKNOWN;
 	}

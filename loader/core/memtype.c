@@ -3,26 +3,38 @@
 
 #include "cmdline.h"
 
-/* True for "dram" and for "dram,dram", which mean the same to Linux. */
-static bool names_dram_only(const u8 *value)
+/* Which kinds a list names; none if one of its words is no kind. */
+static struct memtype read_list(const u8 *value)
 {
+	struct memtype memtype = { .given = true };
+
 	for (;;) {
-		value = cmdline_after(value, "dram");
-		if (!value)
-			return false;
+		const u8 *dram = cmdline_after(value, "dram");
+		const u8 *nvram = cmdline_after(value, "nvram");
+
+		if (!dram && !nvram)
+			break;
+		memtype.dram |= dram != NULL;
+		memtype.nvram |= nvram != NULL;
+		value = dram ? dram : nvram;
 		if (cmdline_ends(*value))
-			return true;
+			return memtype;
 		if (*value++ != ',')
-			return false;
+			break;
 	}
+	return (struct memtype){ .given = true };
 }
 
 struct memtype memtype_read(const u8 *cmdline)
 {
 	const u8 *value = cmdline_value(cmdline, "memtype=");
 
-	return (struct memtype){
-		.given = value,
-		.dram_only = value && names_dram_only(value),
-	};
+	struct memtype memtype = { 0 };
+
+	if (!value)
+		return memtype;
+	memtype = read_list(value);
+	/* "dram,dram" means the same to Linux as "dram". */
+	memtype.dram_only = memtype.dram && !memtype.nvram;
+	return memtype;
 }

@@ -8,6 +8,8 @@
 struct memtype {
 	bool given;	/* the kernel chooses: report all memory by its kind */
 	bool dram_only; /* the kernel must not be loaded into NVRAM */
+	bool nvram;	/* the word names NVRAM; */
+	bool dram;	/* it names DRAM */
 };
 
 /*

@@ -300,7 +300,7 @@ bool rem_holds(const struct decision *decision)
 	u32 policy = decision->body.policy;
 
 	return decision->reason >= REM_COLD_KERNEL_DIFFERS &&
-	       decision->reason <= REM_COLD_MEASURED_DIFFERS &&
+	       decision->reason <= REM_COLD_TREE_DIFFERS &&
 	       (policy == REM_POLICY_HOLD || policy == REM_POLICY_HOLD_COLD);
 }
 

@@ -3,11 +3,6 @@
 
 #include "../hw/io.h"
 
-#define PORT_SELECT 0x510
-#define PORT_DATA 0x511
-#define PORT_DMA_HIGH 0x514
-#define PORT_DMA_LOW 0x518
-
 #define SELECT_SIGNATURE 0x0000
 #define SELECT_FEATURES 0x0001
 #define SELECT_DIRECTORY 0x0019
@@ -44,7 +39,7 @@ static u32 swap32(u32 value)
 	return __builtin_bswap32(value);
 }
 
-/* One request; QEMU serves it before the port write returns. */
+/* One request; QEMU serves it before the write returns. */
 static bool transfer(u32 control, void *to, u32 bytes)
 {
 	volatile struct dma request = {
@@ -55,8 +50,7 @@ static bool transfer(u32 control, void *to, u32 bytes)
 	u64 phys = (u64)(uintptr_t)&request;
 
 	fence();
-	out32(PORT_DMA_HIGH, swap32((u32)(phys >> 32)));
-	out32(PORT_DMA_LOW, swap32((u32)phys));
+	fwcfg_dma(phys);
 	while (request.control & ~swap32(DMA_ERROR))
 		relax();
 	return !request.control;
@@ -67,7 +61,7 @@ static u32 data32(void)
 	u32 value = 0;
 
 	for (int i = 0; i < 4; i++)
-		value |= (u32)in8(PORT_DATA) << (8 * i);
+		value |= (u32)fwcfg_data() << (8 * i);
 	return value;
 }
 
@@ -75,10 +69,10 @@ bool fwcfg_open(void)
 {
 	u32 count;
 
-	out16(PORT_SELECT, SELECT_SIGNATURE);
+	fwcfg_select(SELECT_SIGNATURE);
 	if (data32() != 0x554d4551) /* "QEMU" */
 		return false;
-	out16(PORT_SELECT, SELECT_FEATURES);
+	fwcfg_select(SELECT_FEATURES);
 	if (!(data32() & FEATURE_DMA))
 		return false;
 	if (!transfer(SELECT_DIRECTORY << 16 | DMA_SELECT | DMA_READ, &count,

@@ -19,4 +19,9 @@ bool fwcfg_find(const char *name, struct fwcfg_file *ret_file);
 /* Read [offset, offset + bytes) of @file, which must be within it. */
 bool fwcfg_read(const struct fwcfg_file *file, u32 offset, void *to, u32 bytes);
 
+/* Its registers, wherever a machine has them: select an item, take its next byte. */
+void fwcfg_select(u16 number);
+u8 fwcfg_data(void);
+void fwcfg_dma(u64 request_phys);
+
 #endif /* LOADER_FWCFG_H */

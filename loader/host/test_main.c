@@ -40,6 +40,7 @@ int main(int argc, char **argv)
 	test_linux();
 	test_cmdline();
 	test_memtype();
+	test_fdt();
 	test_pe();
 	test_desc();
 	test_boot_cpu();

@@ -91,6 +91,5 @@ _Noreturn void die(const char *format, ...)
 	va_start(list, format);
 	say_list(format, list);
 	va_end(list);
-	for (;;)
-		__asm__ volatile("cli; hlt");
+	halt();
 }

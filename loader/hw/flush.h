@@ -8,7 +8,7 @@
 
 /*
  * Make [at, at + bytes) durable: when this returns, the range is in the
- * persistence domain. By CLFLUSH, which every 64-bit CPU has; ranges are small.
+ * persistence domain. Ranges are small.
  */
 static inline void flush(const void *at, size_t bytes)
 {
@@ -16,7 +16,7 @@ static inline void flush(const void *at, size_t bytes)
 
 	fence();
 	for (; line < (uintptr_t)at + bytes; line += CACHE_LINE_BYTES)
-		__asm__ volatile("clflush (%0)" : : "r"(line) : "memory");
+		flush_line(line);
 	fence();
 }
 

@@ -1,82 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Instructions that C cannot express. */
+/*
+ * What an instruction set gives the loader:
+ *
+ * in8() to out32()	ports of devices
+ * read_ticks()		a counter that runs while there is power
+ * TICKS_PER_MS		so many of its ticks are at least a millisecond
+ * relax()		this CPU is only waiting
+ * fence()		what comes after it happens after what comes before it
+ * flush_line()		a cache line to memory
+ * halt()		the end
+ */
 #ifndef LOADER_IO_H
 #define LOADER_IO_H
 
-#include "../core/base.h"
-
-static inline u8 in8(u16 port)
-{
-	u8 value;
-
-	__asm__ volatile("inb %1, %0" : "=a"(value) : "Nd"(port));
-	return value;
-}
-
-static inline u16 in16(u16 port)
-{
-	u16 value;
-
-	__asm__ volatile("inw %1, %0" : "=a"(value) : "Nd"(port));
-	return value;
-}
-
-static inline u32 in32(u16 port)
-{
-	u32 value;
-
-	__asm__ volatile("inl %1, %0" : "=a"(value) : "Nd"(port));
-	return value;
-}
-
-static inline void out8(u16 port, u8 value)
-{
-	__asm__ volatile("outb %0, %1" : : "a"(value), "Nd"(port) : "memory");
-}
-
-static inline void out16(u16 port, u16 value)
-{
-	__asm__ volatile("outw %0, %1" : : "a"(value), "Nd"(port) : "memory");
-}
-
-static inline void out32(u16 port, u32 value)
-{
-	__asm__ volatile("outl %0, %1" : : "a"(value), "Nd"(port) : "memory");
-}
-
-static inline u64 read_tsc(void)
-{
-	u32 low, high;
-
-	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
-	return (u64)high << 32 | low;
-}
-
-/* Tells the emulator, or a sibling thread, that this CPU is only waiting. */
-static inline void relax(void)
-{
-	__asm__ volatile("pause" : : : "memory");
-}
-
-static inline void fence(void)
-{
-	__asm__ volatile("mfence" : : : "memory");
-}
-
-struct cpuid {
-	u32 eax, ebx, ecx, edx;
-};
-
-static inline struct cpuid read_cpuid(u32 leaf, u32 subleaf)
-{
-	struct cpuid out;
-
-	__asm__ volatile("cpuid"
-			 : "=a"(out.eax), "=b"(out.ebx), "=c"(out.ecx),
-			   "=d"(out.edx)
-			 : "a"(leaf), "c"(subleaf));
-	return out;
-}
+#ifdef __riscv
+#include "../riscv/io.h"
+#else
+#include "../x86/io.h"
+#endif
 
 /* Physical addresses are the loader's addresses. */
 static inline void *at_phys(u64 phys)

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 #include "pci.h"
 
-#include "io.h"
-
-#define CONFIG_ADDRESS 0xcf8
-#define CONFIG_DATA 0xcfc
-
 #define STATUS 0x06
 #define STATUS_CAPABILITIES 0x10u
 #define CLASS_REVISION 0x08
@@ -25,41 +20,6 @@
 
 /* 48 capabilities of 4 bytes fill the space: a longer list is a loop. */
 #define CAPABILITIES_MAX 48
-
-static void select(u32 bdf, u32 offset)
-{
-	out32(CONFIG_ADDRESS, 0x80000000u | bdf << 8 | (offset & 0xfc));
-}
-
-u32 pci_read32(u32 bdf, u32 offset)
-{
-	select(bdf, offset);
-	return in32(CONFIG_DATA);
-}
-
-u16 pci_read16(u32 bdf, u32 offset)
-{
-	select(bdf, offset);
-	return in16((u16)(CONFIG_DATA + (offset & 2)));
-}
-
-u8 pci_read8(u32 bdf, u32 offset)
-{
-	select(bdf, offset);
-	return in8((u16)(CONFIG_DATA + (offset & 3)));
-}
-
-void pci_write32(u32 bdf, u32 offset, u32 value)
-{
-	select(bdf, offset);
-	out32(CONFIG_DATA, value);
-}
-
-void pci_write16(u32 bdf, u32 offset, u16 value)
-{
-	select(bdf, offset);
-	out16((u16)(CONFIG_DATA + (offset & 2)), value);
-}
 
 static bool read_function(u32 bdf, struct pci_function *ret_function)
 {

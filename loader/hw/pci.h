@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* PCI configuration space by the ports 0xcf8 and 0xcfc; its functions. */
+/* PCI configuration space, and its functions. */
 #ifndef LOADER_PCI_H
 #define LOADER_PCI_H
 
 #include "../core/base.h"
 
-/* bdf: bus << 8 | device << 3 | function, as in REM_DESC_PCI. */
+/* Of each instruction set. bdf: bus << 8 | device << 3 | function, as in REM_DESC_PCI. */
 u32 pci_read32(u32 bdf, u32 offset);
 u16 pci_read16(u32 bdf, u32 offset);
 u8 pci_read8(u32 bdf, u32 offset);

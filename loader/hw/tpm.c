@@ -198,7 +198,7 @@ static u32 fifo_answer(u8 *answer)
 
 static u32 fifo_talk(void *unused, u8 *buffer, u32 bytes)
 {
-	u64 begin = read_tsc();
+	u64 begin = read_ticks();
 	u32 answer = 0;
 
 	(void)unused;
@@ -206,7 +206,7 @@ static u32 fifo_talk(void *unused, u8 *buffer, u32 bytes)
 		answer = fifo_answer(buffer);
 	write8(STATUS, STATUS_READY);
 	write8(ACCESS, ACCESS_ACTIVE);
-	waited_ticks += read_tsc() - begin;
+	waited_ticks += read_ticks() - begin;
 	return answer;
 }
 
@@ -215,12 +215,12 @@ static u32 fifo_talk(void *unused, u8 *buffer, u32 bytes)
 static void pause(void *unused)
 {
 	struct wait wait = wait_begin(timer_port);
-	u64 begin = read_tsc();
+	u64 begin = read_ticks();
 
 	(void)unused;
 	while (!wait_over(&wait, PAUSE_MS))
 		relax();
-	waited_ticks += read_tsc() - begin;
+	waited_ticks += read_ticks() - begin;
 }
 
 /* Of a buffer with that room, or 0: its address is the TPM's word. */
@@ -309,14 +309,14 @@ static u32 buffer_receive(u8 *answer)
 
 static u32 buffer_talk(void *unused, u8 *buffer, u32 bytes)
 {
-	u64 begin = read_tsc();
+	u64 begin = read_ticks();
 	u32 answer = 0;
 
 	(void)unused;
 	if (buffer_open() && buffer_send(buffer, bytes))
 		answer = buffer_receive(buffer);
 	buffer_close();
-	waited_ticks += read_tsc() - begin;
+	waited_ticks += read_ticks() - begin;
 	return answer;
 }
 

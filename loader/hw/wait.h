@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Time-outs: by ACPI's timer or, if there is none (port 0), by the TSC, which
- * gives at least the requested time on any CPU below 10 GHz.
+ * Time-outs: by ACPI's timer or, if there is none (port 0), by the CPU's counter,
+ * which gives at least the requested time.
  */
 #ifndef LOADER_WAIT_H
 #define LOADER_WAIT_H
@@ -12,12 +12,11 @@
 #define WAIT_TIMER_HZ 3579545u
 /* The timer has 24 bits: enough for four seconds. */
 #define WAIT_TIMER_MASK 0xffffffu
-#define WAIT_TSC_PER_MS 10000000ull
 
 struct wait {
 	u16 timer_port;
 	u32 begin;
-	u64 begin_tsc;
+	u64 begin_ticks;
 };
 
 static inline struct wait wait_begin(u16 timer_port)
@@ -25,7 +24,7 @@ static inline struct wait wait_begin(u16 timer_port)
 	return (struct wait){
 		.timer_port = timer_port,
 		.begin = timer_port ? in32(timer_port) : 0,
-		.begin_tsc = read_tsc(),
+		.begin_ticks = read_ticks(),
 	};
 }
 
@@ -34,7 +33,7 @@ static inline bool wait_over(const struct wait *wait, u32 limit_ms)
 	if (wait->timer_port)
 		return ((in32(wait->timer_port) - wait->begin) &
 			WAIT_TIMER_MASK) > WAIT_TIMER_HZ / 1000u * limit_ms;
-	return read_tsc() - wait->begin_tsc > WAIT_TSC_PER_MS * limit_ms;
+	return read_ticks() - wait->begin_ticks > TICKS_PER_MS * limit_ms;
 }
 
 #endif /* LOADER_WAIT_H */

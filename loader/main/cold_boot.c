@@ -1,33 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * A cold boot: the kernel and its initrd are loaded into NVRAM, or into DRAM with
- * memtype=dram; boot_params and command line are in the block.
+ * memtype=dram; its command line, and what else it is told, are in the block.
  */
 #include "cold_boot.h"
 
-#include "boot_map.h"
 #include "../hw/console.h"
 #include "../hw/io.h"
+#include "hand_over.h"
 #include "registry.h"
 #include "stamp.h"
 
-/* What the kernel gets, in the loader's work area. */
-#define WORK_PARAMS REM_WORK_OFFSET
-#define WORK_HANDOVER (REM_WORK_OFFSET + 0x1000)
+/* In the loader's work area. */
 #define WORK_CMDLINE (REM_WORK_OFFSET + 0x2000)
-
-_Noreturn void linux_enter_64(u64 entry, u64 params_phys);
-
-static u64 copy_acpi(const struct machine *machine)
-{
-	u64 rsdp = acpi_copy(&machine->acpi, block_at(machine, REM_ACPI_OFFSET),
-			     machine->region_phys + REM_ACPI_OFFSET,
-			     REM_ACPI_BYTES);
-
-	if (!rsdp)
-		die("the ACPI tables do not fit %u bytes", REM_ACPI_BYTES);
-	return rsdp;
-}
 
 static u64 load_kernel(const struct machine *machine, const struct place *place)
 {
@@ -88,44 +73,23 @@ static void load_cmdline(const struct machine *machine, struct linux_boot *boot)
 	boot->cmdline_phys = machine->region_phys + WORK_CMDLINE;
 }
 
-static u64 write_handover(const struct machine *machine)
-{
-	struct rem_handover handover = {
-		.magic = REM_HANDOVER_MAGIC,
-		.version = REM_VERSION,
-		.region_phys = machine->region_phys,
-		.region_bytes = machine->region_bytes,
-	};
-
-	linux_setup_data(block_at(machine, WORK_HANDOVER), REM_SETUP_DATA,
-			 &handover, sizeof(handover));
-	return machine->region_phys + WORK_HANDOVER;
-}
-
 _Noreturn void cold_boot(const struct machine *machine, struct desc *desc,
 			 void (*finish)(void *context), void *context)
 {
 	struct linux_boot boot = { .screen = machine->front->screen };
 	struct memtype memtype;
 	struct place place;
-	struct map map;
 	u64 load, registry_bytes;
 
-	boot.rsdp_phys = copy_acpi(machine);
 	load_cmdline(machine, &boot);
 	memtype = memtype_read(block_at(machine, WORK_CMDLINE));
 	stamp_ranges(machine, memtype, desc);
 	registry_bytes =
 		registry_save(machine, block_at(machine, WORK_CMDLINE));
-	boot_map(machine, memtype, registry_bytes, &map);
-	boot.map = &map;
 	place = boot_place(machine, memtype, registry_bytes);
 	load = load_kernel(machine, &place);
 	load_initrd(machine, &place, load + machine->kernel.init_bytes, &boot);
-	boot.setup_data_phys = write_handover(machine);
-	linux_boot_params(block_at(machine, WORK_PARAMS), machine->kernel_head,
-			  &boot);
+	hand_over(machine, memtype, registry_bytes, &boot);
 	finish(context);
-	linux_enter_64(load + LINUX_ENTRY_64,
-		       machine->region_phys + WORK_PARAMS);
+	kernel_enter(machine, load);
 }

@@ -10,31 +10,12 @@
 
 #include "../core/crc32c.h"
 #include "../hw/console.h"
-#include "../hw/io.h"
 #include "../hw/pci.h"
 #include "../hw/virtio_blk.h"
+#include "parts.h"
 #include "stamp.h"
 
 #define MIB 0x100000u
-#define LEAF_TOPOLOGY 0xbu
-#define SIG_FACS ACPI_SIGNATURE('F', 'A', 'C', 'S')
-
-struct leaf {
-	u32 leaf, subleaf;
-	/* Bits that identify a CPU, or depend on CR4 or XCR0. */
-	u32 ebx_volatile, ecx_volatile;
-};
-
-static const struct leaf leaves[] = {
-	{ 0x0, 0, 0, 0 },
-	{ 0x1, 0, 0xff000000u, 1u << 27 }, /* APIC id; OSXSAVE */
-	{ 0x7, 0, 0, 1u << 4 },		   /* OSPKE */
-	{ 0x7, 1, 0, 0 },
-	{ 0xd, 0, 0xffffffffu, 0 }, /* size for the current XCR0 */
-	{ 0xd, 1, 0xffffffffu, 0 },
-	{ 0x80000001, 0, 0, 1u << 3 }, /* extended APIC space */
-	{ 0x80000008, 0, 0, 0 },
-};
 
 static void add_kernel(const struct machine *machine, struct desc *desc)
 {
@@ -43,11 +24,8 @@ static void add_kernel(const struct machine *machine, struct desc *desc)
 	u32 version_at = machine->kernel.version_at;
 	u8 version[BZ_VERSION_BYTES];
 	u32 version_bytes = 0;
-	u32 trailing_crc;
 	u64 value[3];
 
-	if (!front->read(FRONT_KERNEL, file_bytes - 4, &trailing_crc, 4))
-		die("reading the end of the kernel failed");
 	if (version_at && file_bytes > version_at + BZ_VERSION_BYTES) {
 		if (!front->read(FRONT_KERNEL, version_at, version,
 				 sizeof(version)))
@@ -56,51 +34,10 @@ static void add_kernel(const struct machine *machine, struct desc *desc)
 		       version[version_bytes])
 			version_bytes++;
 	}
-	value[0] = trailing_crc;
+	value[0] = kernel_crc(machine);
 	value[1] = file_bytes;
 	value[2] = crc32c(version, version_bytes);
 	desc_add(desc, REM_DESC_KERNEL, 0, value, 3);
-}
-
-/* Of this CPU: with 32 bits where it has them. */
-static u32 boot_apic_id(void)
-{
-	if (read_cpuid(0, 0).eax >= LEAF_TOPOLOGY) {
-		struct cpuid topology = read_cpuid(LEAF_TOPOLOGY, 0);
-
-		if (topology.ebx)
-			return topology.edx;
-	}
-	return read_cpuid(1, 0).ebx >> 24;
-}
-
-static void add_cpus(const struct machine *machine, struct desc *desc)
-{
-	static u32 apic_id[MACHINE_CPUS_MAX];
-	u32 count = acpi_cpus(&machine->acpi, apic_id, MACHINE_CPUS_MAX);
-
-	desc_add_cpus(desc, apic_id, count, boot_apic_id());
-}
-
-static void add_cpuid(struct desc *desc)
-{
-	u32 basic_max = read_cpuid(0, 0).eax;
-	u32 extended_max = read_cpuid(0x80000000, 0).eax;
-
-	for (u32 i = 0; i < GO_COUNT(leaves); i++) {
-		const struct leaf *leaf = &leaves[i];
-		struct cpuid out;
-		u64 value[3];
-
-		if (leaf->leaf >
-		    (leaf->leaf & 0x80000000u ? extended_max : basic_max))
-			continue;
-		out = read_cpuid(leaf->leaf, leaf->subleaf);
-		value[0] = out.eax | (u64)(out.ebx & ~leaf->ebx_volatile) << 32;
-		value[1] = (out.ecx & ~leaf->ecx_volatile) | (u64)out.edx << 32;
-		value[2] = leaf->subleaf;
-		desc_add(desc, REM_DESC_CPUID, leaf->leaf, value, 3);
-	}
 }
 
 /* NVRAM exactly. DRAM only by its total in MiB: no image is in it. */
@@ -189,30 +126,15 @@ static void add_function(const struct pci_function *function, void *context)
 		 5);
 }
 
-static void add_acpi(const struct machine *machine, struct desc *desc)
-{
-	const struct acpi_tables *acpi = &machine->acpi;
-
-	for (u32 i = 0; i < acpi->count; i++) {
-		const struct acpi_table *table = &acpi->table[i];
-
-		if (table->signature == SIG_FACS)
-			continue;
-		desc_add(desc, REM_DESC_ACPI, table->signature,
-			 (u64[2]){ acpi_crc(table), table->bytes }, 2);
-	}
-}
-
 void describe(const struct machine *machine, struct desc *desc, bool report)
 {
 	desc->count = 0;
 	desc->full = false;
 	add_kernel(machine, desc);
-	add_cpus(machine, desc);
-	add_cpuid(desc);
+	describe_cpus(machine, desc);
 	add_memory(machine, desc);
 	pci_scan(add_function, &(struct functions){ machine, desc, report });
-	add_acpi(machine, desc);
+	describe_firmware(machine, desc);
 	desc_finish(desc);
 	if (desc->full && report)
 		print("the machine has more than %u parts or %u ranges of NVRAM: no image can be entered",

@@ -15,7 +15,6 @@
 #include "../core/nvdimm.h"
 #include "../core/record.h"
 #include "../hw/console.h"
-#include "../hw/fault.h"
 #include "../hw/flush.h"
 #include "../hw/io.h"
 #include "../hw/nvdimm.h"
@@ -25,36 +24,13 @@
 #include "describe.h"
 #include "enter.h"
 #include "hold.h"
+#include "parts.h"
 #include "stamp.h"
 #include "trust.h"
-
-/* The RSDP is here on BIOS machines if the front end does not know it. */
-#define BIOS_AREA_PHYS 0xe0000u
-#define BIOS_AREA_BYTES 0x20000u
-
-#define CPUID_1_ECX_SSE42 (1u << 20)
 
 static struct machine machine;
 static struct desc desc;
 static struct decision decision;
-
-/* Tables below 4 GiB, which the page tables of the entry code map. */
-static const struct loader_memory low_memory = {
-	.base = 0,
-	.phys = 0,
-	.bytes = 1ull << 32,
-};
-
-static void find_acpi(void)
-{
-	u64 rsdp = machine.front->rsdp_phys;
-
-	if (!rsdp)
-		rsdp = acpi_find_rsdp(&low_memory, BIOS_AREA_PHYS,
-				      BIOS_AREA_BYTES);
-	if (!rsdp || !acpi_list(&low_memory, rsdp, &machine.acpi))
-		die("no ACPI tables with valid checksums");
-}
 
 /* Firmware has written there at this boot, before any of its users could know. */
 static bool leave_to_firmware(struct ranges *nvram)
@@ -114,8 +90,7 @@ static void read_kernel_head(void)
 	    !machine.front->read(FRONT_KERNEL, 0, machine.kernel_head,
 				 BZ_HEAD_BYTES))
 		die("the kernel file cannot be read");
-	wrong = bz_parse(machine.kernel_head, machine.kernel_file_bytes,
-			 &machine.kernel);
+	wrong = kernel_parse(&machine);
 	if (wrong)
 		die("%s", wrong);
 }
@@ -137,7 +112,7 @@ static void store_note(u32 reason)
 		.found = differs->found,
 		.entry_tsc = machine.front->entry_tsc,
 		.ready_tsc = machine.ready_tsc,
-		.leave_tsc = read_tsc(),
+		.leave_tsc = read_ticks(),
 		.charge = machine.charge,
 		.nvdimm = machine.nvdimm,
 		.held = held.reason,
@@ -184,7 +159,7 @@ static bool erase_flash(void)
 static void resume(void)
 {
 	u32 sequence = decision.sequence;
-	u64 verified_tsc = read_tsc();
+	u64 verified_tsc = read_ticks();
 
 	machine.charge = power_wait(acpi_timer_port(&machine.acpi));
 	loader_event(&machine, sequence, 0, REM_EVENT_LOADER_BEGIN,
@@ -208,7 +183,7 @@ static void resume(void)
 		return;
 	}
 	loader_event(&machine, sequence, 3, REM_EVENT_LOADER_CONSUMED,
-		     read_tsc(), sequence);
+		     read_ticks(), sequence);
 	store_note(REM_BOOT_RESUME);
 	image_enter(decision.body.entry_phys,
 		    machine.region_phys + REM_BODY_OFFSET +
@@ -238,7 +213,7 @@ static void look(void)
 	/* A hold looks each second, and prints what has changed. */
 	describe(&machine, &desc, !held.reason);
 	desc_write(&desc, block_at(&machine, REM_DESC_OFFSET));
-	machine.ready_tsc = read_tsc();
+	machine.ready_tsc = read_ticks();
 	rem_decide(block_at(&machine, 0), machine.region_phys,
 		   machine.region_bytes, &desc, machine.front->cold_requested,
 		   &decision);
@@ -260,11 +235,10 @@ _Noreturn void loader_main(const struct front *front)
 {
 	const struct hold_steps steps = { look, note_hold };
 
-	fault_open();
-	crc32c_init(read_cpuid(1, 0).ecx & CPUID_1_ECX_SSE42);
+	parts_open();
 	machine.front = front;
 	machine.charge = power_open();
-	find_acpi();
+	tables_find(&machine);
 	find_nvram();
 	machine.nvdimm = nvdimm_restore(acpi_timer_port(&machine.acpi));
 	find_block();

@@ -56,7 +56,7 @@ static struct rem_range_stamp next_stamp(const struct machine *machine)
 		if (mark.count > newest)
 			newest = mark.count;
 	}
-	return range_stamp((u32)newest, read_tsc());
+	return range_stamp((u32)newest, read_ticks());
 }
 
 void stamp_region(const struct machine *machine)

@@ -137,7 +137,7 @@ def test_every_kernel_patch_is_explained() -> None:
 
 # What a newcomer looks for: the row of README's table, and what the function there must do.
 POINTERS = {
-    "the flush before the commit": r"(?s)wbinvd\(\).*rem_record_commit\(",
+    "the flush before the commit": r"(?s)rem_caches_write_back\(\).*rem_record_commit\(",
     "the check against entering twice": r"<= consumed\)\s*return REM_COLD_ALREADY_CONSUMED",
     "rings of virtio devices, re-seated": r"last_used_idx",
     "a supply's profile": r"(?m)^\[supply\.",

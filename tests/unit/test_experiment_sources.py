@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from lab.experiment.sources import (
+    FOLDERS,
     SAVE_BEGIN,
     SAVE_ENDS,
     Function,
@@ -122,7 +123,7 @@ def test_save_path_leads_to_the_commit_and_not_into_go() -> None:
 
 def test_way_that_the_commit_leaves_is_seen(tmp_path: Path) -> None:
     """The negative proof: sources in which the boot CPU does not commit."""
-    for part in ("stop", "resume", "hooks"):
+    for part in FOLDERS:
         (tmp_path / part).mkdir()
         for source in (repo_dir() / "kernel" / part).glob("*.[chS]"):
             text = source.read_text(encoding="utf-8")

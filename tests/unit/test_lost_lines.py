@@ -198,5 +198,5 @@ def is_part(name: str) -> bool:
 
 def test_saved_stack_pointer_is_where_the_kernel_has_it() -> None:
     """Which stacks are dead after a Stop depends on it."""
-    header = (repo_dir() / "kernel" / "machine.h").read_text(encoding="utf-8")
+    header = (repo_dir() / "kernel" / "x86" / "isa.h").read_text(encoding="utf-8")
     assert f"#define REM_CTX_RSP {RSP_OFFSET}\n" in header

@@ -16,7 +16,8 @@ from lab.campaign.mutants import machine_mutants
 from lab.campaign.persist import NAMES as PERSIST
 from lab.machine.config import MachineConfig
 from lab.machine.files import MachineFiles
-from lab.machine.qemu import MUTANT_FILE, BootOptions, Wires, build_command
+from lab.machine.qemu import BootOptions, Wires, build_command
+from lab.machine.qemu_parts import MUTANT_FILE
 from lab.paths import repo_dir
 from lab.setup.kernel import WITH_MUTANTS, kernel_key, kernel_mutants
 from lab.setup.loader import loader_key, loader_mutants

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Included by drivers/irqchip/irq-riscv-aplic-main.c: the controller that turns the
+ * wires of a platform into messages, over a power cut. The kernel does not know which of
+ * its registers have been written, so they are copied.
+ */
+#include "hooks.h"
+
+#define REM_APLIC_SOURCES_MAX 1024
+
+/**
+ * struct rem_aplic - a copy of the registers of the controller
+ * @priv: the controller; NULL: there is none
+ * @source: how each wire is sensed
+ * @target: where its message goes
+ * @enabled: one bit for each
+ */
+static struct {
+	struct aplic_priv *priv;
+	u32 source[REM_APLIC_SOURCES_MAX];
+	u32 target[REM_APLIC_SOURCES_MAX];
+	u32 enabled[REM_APLIC_SOURCES_MAX / 32];
+} rem_aplic;
+
+static void rem_aplic_found(struct aplic_priv *priv)
+{
+	if (priv->nr_irqs < REM_APLIC_SOURCES_MAX)
+		rem_aplic.priv = priv;
+}
+
+static void __iomem *rem_aplic_at(u32 base, unsigned int n)
+{
+	return rem_aplic.priv->regs + base + n * sizeof(u32);
+}
+
+/** rem_aplic_save - copy the registers. Context: Stop, one hart, interrupts off. */
+void rem_aplic_save(void)
+{
+	unsigned int i;
+
+	if (!rem_aplic.priv)
+		return;
+	for (i = 0; i < rem_aplic.priv->nr_irqs; i++) {
+		rem_aplic.source[i] =
+			readl(rem_aplic_at(APLIC_SOURCECFG_BASE, i));
+		/* One that is not in use has no target. */
+		if (rem_aplic.source[i])
+			rem_aplic.target[i] =
+				readl(rem_aplic_at(APLIC_TARGET_BASE, i));
+	}
+	for (i = 0; i <= rem_aplic.priv->nr_irqs / 32; i++)
+		rem_aplic.enabled[i] = readl(rem_aplic_at(APLIC_SETIE_BASE, i));
+}
+
+/**
+ * rem_aplic_go - restore the registers
+ *
+ * A wire that is up sends its message when its source is active and enabled.
+ *
+ * Context: Go, boot CPU, interrupts off.
+ */
+void rem_aplic_go(void)
+{
+	unsigned int i;
+
+	if (!rem_aplic.priv)
+		return;
+	for (i = 0; i < rem_aplic.priv->nr_irqs; i++) {
+		writel(rem_aplic.source[i],
+		       rem_aplic_at(APLIC_SOURCECFG_BASE, i));
+		if (rem_aplic.source[i])
+			writel(rem_aplic.target[i],
+			       rem_aplic_at(APLIC_TARGET_BASE, i));
+	}
+	for (i = 0; i <= rem_aplic.priv->nr_irqs / 32; i++)
+		writel(rem_aplic.enabled[i], rem_aplic_at(APLIC_SETIE_BASE, i));
+	aplic_init_hw_global(rem_aplic.priv, !rem_aplic.priv->nr_idcs);
+	/* What is up already. */
+	for (i = 0; i < rem_aplic.priv->nr_irqs; i++)
+		if (rem_aplic.source[i])
+			writel(i + 1, rem_aplic.priv->regs + APLIC_SETIPNUM_LE);
+}

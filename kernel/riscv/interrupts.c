@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Interrupt controllers of the Advanced Interrupt Architecture, and the interrupts that
+ * are lost with them: the incoming controller of each hart, and the platform's one that
+ * turns wires into messages. The drivers have functions for that (hooks/imsic.h,
+ * hooks/aplic.h).
+ */
+#include <linux/tick.h>
+#include "../hooks/hooks.h"
+#include "../machine.h"
+#include "../resume/resume.h"
+
+/** rem_interrupts_prepare_cpu - Context: the hart itself, when the machine is armed. */
+void rem_interrupts_prepare_cpu(void)
+{
+}
+
+/** rem_interrupts_restore_cpu - Context: Go, the hart itself, interrupts off. */
+void rem_interrupts_restore_cpu(void)
+{
+	rem_imsic_go();
+}
+
+/** rem_interrupts_save - Context: Stop, one hart, interrupts off. */
+void rem_interrupts_save(void)
+{
+	rem_aplic_save();
+}
+
+/** rem_interrupts_restore - Context: Go, boot CPU, interrupts off. */
+void rem_interrupts_restore(void)
+{
+	rem_aplic_go();
+}
+
+/**
+ * rem_tick_resume - restart the clock event device of this hart
+ *
+ * Context: Go, each hart, interrupts off, timekeeping runs.
+ */
+void rem_tick_resume(void)
+{
+	/* The device has lost its state, so its driver must forget it, too. */
+	tick_suspend_local();
+	tick_resume_local();
+}
+
+/**
+ * rem_interrupts_repeat - send this hart the interrupts that it may have lost
+ *
+ * A spurious interrupt is harmless; a lost one may be waited for forever.
+ *
+ * Context: Go, each hart, interrupts off.
+ */
+void rem_interrupts_repeat(void)
+{
+	rem_imsic_repeat();
+}

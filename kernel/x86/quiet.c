@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Silence on a CPU, from before it writes back its caches to the end of power: what
+ * would store to memory behind its back is off. That is performance monitoring,
+ * which writes buffers and raises NMIs (perf, the NMI watchdog), and tracing by
+ * hardware. An NMI from elsewhere and a machine check, which nothing masks, get
+ * handlers that store nothing (quiet_64.S).
+ */
+#include <linux/init.h>
+#include <linux/percpu.h>
+#include <linux/string.h>
+#include <asm/apic.h>
+#include <asm/cpufeature.h>
+#include <asm/desc.h>
+#include <asm/msr.h>
+#include <asm/trapnr.h>
+#include "../stop/decide.h"
+#include "../stop/stop.h"
+
+#define REM_CPUID_PERFMON 10
+
+/* Entries of the local vector table of an APIC that has one for counters. */
+#define REM_LVTS_WITH_PC 4
+
+asmlinkage void rem_quiet_nmi(void);
+asmlinkage void rem_quiet_halt(void);
+
+static struct rem_quiet_msr rem_quiet_msrs[REM_QUIET_MSRS];
+static unsigned int rem_quiet_msr_count;
+static DEFINE_PER_CPU(u64[REM_QUIET_MSRS], rem_quiet_saved);
+
+static gate_desc rem_quiet_idt[IDT_ENTRIES] __page_aligned_bss;
+
+/**
+ * rem_quiet_prepare - find what has to be off, and make the table of handlers
+ *
+ * It is the kernel's own, except for two vectors. They use the stack of the moment:
+ * that of an IST may be in use.
+ *
+ * Context: process, once.
+ */
+void __init rem_quiet_prepare(void)
+{
+	struct rem_quiet_cpu cpu = {
+		.perfmon_amd = boot_cpu_has(X86_FEATURE_PERFMON_V2),
+		.leaf_max = boot_cpu_data.cpuid_level,
+		.bts = boot_cpu_has(X86_FEATURE_BTS),
+		.pt = boot_cpu_has(X86_FEATURE_INTEL_PT),
+	};
+	struct desc_ptr idt;
+
+	store_idt(&idt);
+	memcpy(rem_quiet_idt, (void *)idt.address,
+	       min_t(size_t, idt.size + 1, sizeof(rem_quiet_idt)));
+	pack_gate(&rem_quiet_idt[X86_TRAP_NMI], GATE_INTERRUPT,
+		  (unsigned long)rem_quiet_nmi, 0, 0, __KERNEL_CS);
+	pack_gate(&rem_quiet_idt[X86_TRAP_MC], GATE_INTERRUPT,
+		  (unsigned long)rem_quiet_halt, 0, 0, __KERNEL_CS);
+
+	if (cpu.leaf_max >= REM_CPUID_PERFMON)
+		cpu.perfmon_eax = cpuid_eax(REM_CPUID_PERFMON);
+	rem_quiet_msr_count = rem_quiet_choose(&cpu, rem_quiet_msrs);
+}
+
+/**
+ * rem_quiet_begin - from here on only Stop stores to memory on this CPU
+ *
+ * Context: Stop, the CPU itself, interrupts off, context saved.
+ */
+void rem_quiet_begin(void)
+{
+	struct desc_ptr idt = {
+		.size = sizeof(rem_quiet_idt) - 1,
+		.address = (unsigned long)rem_quiet_idt,
+	};
+	u64 *saved = this_cpu_ptr(rem_quiet_saved);
+	unsigned int i;
+
+	if (GET_APIC_MAXLVT(apic_read(APIC_LVR)) >= REM_LVTS_WITH_PC)
+		apic_write(APIC_LVTPC, APIC_LVT_MASKED | APIC_DM_NMI);
+	for (i = 0; i < rem_quiet_msr_count; i++) {
+		rdmsrl(rem_quiet_msrs[i].index, saved[i]);
+		wrmsrl(rem_quiet_msrs[i].index,
+		       saved[i] & ~rem_quiet_msrs[i].off);
+	}
+	native_load_idt(&idt);
+}
+
+/**
+ * rem_quiet_end - the kernel's handlers and counters again
+ * @ctx: the context of this CPU
+ *
+ * Tracing by hardware stays off.
+ *
+ * The local APIC is restored with its other registers.
+ *
+ * Context: Go, or after a refused commit; the CPU itself, interrupts off.
+ */
+void notrace rem_quiet_end(const struct rem_context *ctx)
+{
+	const u64 *saved = this_cpu_ptr(rem_quiet_saved);
+	unsigned int i;
+
+	native_load_idt(&ctx->idt);
+	for (i = 0; i < rem_quiet_msr_count; i++)
+		if (!rem_quiet_msrs[i].traces)
+			wrmsrl(rem_quiet_msrs[i].index, saved[i]);
+}
