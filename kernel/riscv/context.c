@@ -14,9 +14,6 @@
 
 struct rem_context rem_contexts[NR_CPUS];
 
-/* entry.S: the address of the boot CPU's context, found relative to the code. */
-extern unsigned long rem_go_context;
-
 /** rem_context_prepare - note who this hart is. Context: the hart itself, any. */
 void rem_context_prepare(void)
 {
@@ -55,7 +52,7 @@ void rem_context_save(struct rem_context *ctx)
  * Context: the hart itself, interrupts off.
  * Return: the function's error, if it returns; 0 after Go.
  */
-noinline asmlinkage int rem_save_and_call(struct rem_context *ctx,
+asmlinkage noinline int rem_save_and_call(struct rem_context *ctx,
 					  int (*fn)(void *), void *arg)
 {
 	int err = 0;

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The write-back of caches. The instruction set has none for a whole cache: CBO.FLUSH
- * takes an address, and acts on all caches of the machine. What is dirty is not known,
- * so Stop goes through all NVRAM, of which each hart takes a share.
+ * (Zicbom) takes an address, and acts on all caches of the machine. Some makers have
+ * added one: th.dcache.ciall and th.l2cache.ciall (XTheadCmo) write back all that a
+ * hart's caches hold, as WBINVD does. Without it what is dirty is not known, so Stop goes
+ * through all NVRAM, of which each hart takes a share.
  *
- * A hart may have dirtied lines of another's share. So no hart begins before all have
- * saved what they save; what they store after that is on dead stacks, or flushed line
- * by line by the boot CPU.
+ * A hart may have dirtied lines of another's share. So there no hart begins before all
+ * have saved what they save; what they store after that is on dead stacks, or flushed
+ * line by line by the boot CPU.
  */
 #include <linux/cpumask.h>
+#include <linux/init.h>
 #include <linux/math64.h>
 #include <linux/mm.h>
+#include <linux/of.h>
 #include <linux/remanence/rem_judge.h>
 #include <linux/smp.h>
 #include <asm/cacheflush.h>
@@ -18,8 +22,30 @@
 #include <asm/insn-def.h>
 #include "../stop/stop.h"
 
+#define REM_WHOLE_EXTENSION "xtheadcmo"
+
+/* th.dcache.ciall, th.l2cache.ciall: the assembler may not know them. */
+#define REM_DCACHE_CIALL ".4byte 0x0030000b"
+#define REM_L2CACHE_CIALL ".4byte 0x0170000b"
+
+/* Whether all harts can write back a whole cache. */
+static bool rem_caches_whole __ro_after_init;
 /* Harts that have saved their contexts, in a line of its own. */
 static atomic_t rem_caches_ready ____cacheline_aligned;
+
+/* Linux does not know the extension, so firmware's word is taken. */
+static int __init rem_caches_find(void)
+{
+	struct device_node *node;
+
+	rem_caches_whole = true;
+	for_each_of_cpu_node(node)
+		if (of_property_match_string(node, "riscv,isa-extensions",
+					     REM_WHOLE_EXTENSION) < 0)
+			rem_caches_whole = false;
+	return 0;
+}
+arch_initcall(rem_caches_find);
 
 /** rem_caches_refused - Return: why caches cannot be written back, or NULL. */
 const char *rem_caches_refused(void)
@@ -38,9 +64,10 @@ void rem_caches_settled(void)
 
 static void rem_lines_flush(unsigned long begin, unsigned long end)
 {
-	unsigned long line = begin & ~((unsigned long)riscv_cbom_block_size - 1);
+	unsigned long block = riscv_cbom_block_size;
+	unsigned long line = begin & ~(block - 1);
 
-	for (; line < end; line += riscv_cbom_block_size)
+	for (; line < end; line += block)
 		asm volatile(CBO_FLUSH(%0) : : "r"(line) : "memory");
 }
 
@@ -53,8 +80,10 @@ static void rem_lines_flush(unsigned long begin, unsigned long end)
  */
 void rem_lines_write_back(const void *addr, size_t bytes)
 {
+	/* What was stored before, first. */
 	mb();
 	rem_lines_flush((unsigned long)addr, (unsigned long)addr + bytes);
+	/* They are on media before what comes after. */
 	mb();
 }
 
@@ -85,12 +114,7 @@ static void rem_range_flush(u64 base, u64 bytes, unsigned int rank,
 	rem_lines_flush((unsigned long)__va(begin), (unsigned long)__va(end));
 }
 
-/**
- * rem_caches_write_back - write this hart's share of NVRAM to memory
- *
- * Context: Stop, all online harts call it, interrupts off.
- */
-void rem_caches_write_back(void)
+static void rem_share_flush(void)
 {
 	unsigned int harts = num_online_cpus(), rank = rem_hart_rank();
 	const struct rem_desc_entry *entry;
@@ -100,10 +124,28 @@ void rem_caches_write_back(void)
 	while (atomic_read(&rem_caches_ready) < harts)
 		cpu_relax();
 	entry = rem_record_table(&count);
-	mb();
 	for (; count; count--, entry++)
 		if (rem_is_nvram(entry))
 			rem_range_flush(entry->value[0], entry->value[1], rank,
 					harts);
+}
+
+/**
+ * rem_caches_write_back - write this hart's part of what is dirty to memory
+ *
+ * Context: Stop, all online harts call it, interrupts off.
+ */
+void rem_caches_write_back(void)
+{
+	/* What was stored before, first. */
+	mb();
+	if (rem_caches_whole)
+		asm volatile(REM_DCACHE_CIALL "\n\t" REM_L2CACHE_CIALL
+			     :
+			     :
+			     : "memory");
+	else
+		rem_share_flush();
+	/* It is on media before what comes after. */
 	mb();
 }

@@ -34,6 +34,9 @@ struct rem_context {
 	u32 cpu;
 } ____cacheline_aligned;
 
+/* entry.S: the address of the boot CPU's context, found relative to the code */
+extern unsigned long rem_go_context;
+
 /* flush.c */
 void rem_caches_write_back(void);
 void rem_lines_write_back(const void *addr, size_t bytes);

@@ -35,6 +35,7 @@ static int __init rem_handover_read(struct reserved_mem *block)
 	rem.region_bytes = bytes;
 	return 0;
 }
+
 RESERVEDMEM_OF_DECLARE(remanence, "remanence,record", rem_handover_read);
 
 /** rem_pagetable_prepare - the kernel's own will do. Context: process. Return: 0. */

@@ -101,8 +101,6 @@ def check(words: DemoWords) -> DemoPlan:
     if words.arch not in ISA_NAMES:
         raise UsageError(f"--arch {words.arch}: choose one of {', '.join(ISA_NAMES)}")
     profile = check_profile(words.caches)
-    if words.caches == "auto" and words.arch != "x86_64":
-        profile = None  # the plugin knows the instructions of x86-64 only
     if words.caches == "auto" and words.kernel is not None:
         profile = None  # its System.map, which the plugin needs, may be anywhere
     if words.no_flush is not None and (profile is None or words.no_flush not in NO_FLUSH):

@@ -330,8 +330,7 @@ def _is_usual(words: RunWords) -> bool:
     products, memory = words.products, words.memory
     files = (products.kernel, products.loader, products.initrd, products.disk_image)
     if (
-        words.arch != "x86_64"
-        or products.no_loader
+        products.no_loader
         or products.firmware != "direct"
         or words.time.plugin is not None
         or any(file is not None for file in files)

@@ -58,9 +58,9 @@ CMDLINE_ANY = (
 )
 CMDLINE_BASE = f"{CMDLINE_ANY} no_timer_check tsc=reliable lapic_timer_khz=1000000"
 
-# A profile with what the kernel and Stop need: write-back of cache lines (Zicbom), a timer of
-# supervisor mode, interrupts as messages. It has no registers of vectors.
-RISCV_CPU_MODEL = "rva22s64,sstc=on,smaia=on,ssaia=on"
+# A profile with what the kernel and Stop need: write-back of lines (Zicbom), and of whole caches
+# by an extension of a maker; a timer of supervisor mode, interrupts as messages. It has no vectors.
+RISCV_CPU_MODEL = "rva22s64,sstc=on,smaia=on,ssaia=on,xtheadcmo=on"
 
 # Also part of names of namespaces and files: no dots, no slashes.
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
@@ -228,7 +228,7 @@ class MachineConfig:
         if self.isa != "riscv64":
             return
         others = {
-            "--caches, --icount, --cut-points and plugins": self.icount or bool(self.plugin),
+            "--memory": self.memory is not None,
             "--firmware uefi": self.firmware_code is not None,
             "--tpm": self.tpm is not None,
             "--memtype with DRAM": self.memtype not in (None, "nvram"),
@@ -320,7 +320,7 @@ class MachineConfig:
             words.append(f"remanence.stop={self.stop_mode}")
         if self.cut_points:
             words.append("nokaslr")
-        if self.icount:
+        if self.icount and self.isa == "x86_64":
             # A boot reads its timer's count, by RDMSR from an x2APIC: "Bad icount read".
             words.append("nox2apic")
         if self.isa == "x86_64" and (self.idle_waits or not self.icount):

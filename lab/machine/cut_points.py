@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from lab.errors import UsageError
+from lab.isa import IsaName
 from lab.machine.machine import Machine
 from lab.machine.places import GO_KERNEL_PHASES, GO_LOADER_PHASES, PHASES, STOP_PHASES, Place
 from lab.machine.plugin import (
@@ -33,18 +34,28 @@ from lab.machine.symbols import loader_address, symbol_address
 QUANTUM_ICOUNT = 2000
 
 
-def make_spec(library: Path, kernel: Path, loader: Path, icount: bool) -> PluginSpec:
+# What sends the message to the supply, where the wire is no port. A mark behind it would come too late
+# for whom the message has woken.
+STOPPED_FUNCTION = "rem_power_report_stopped"
+
+
+def make_spec(
+    library: Path, kernel: Path, loader: Path, icount: bool, isa: IsaName = "x86_64"
+) -> PluginSpec:
     """The plugin's configuration for cut points. System.map is beside the kernel."""
     system_map = kernel.parent / "System.map"
     kernel_phases = {**STOP_PHASES, **GO_KERNEL_PHASES}
     pcs = {phase: symbol_address(system_map, name) for phase, name in kernel_phases.items()}
     pcs |= {phase: loader_address(loader, name) for phase, name in GO_LOADER_PHASES.items()}
+    places = tuple(pcs[phase] for phase in PHASES)
+    if isa != "x86_64":
+        places += (symbol_address(system_map, STOPPED_FUNCTION),)
     return PluginSpec(
         library,
         cut=True,
         quantum=QUANTUM_ICOUNT if icount else 0,
-        pcs=tuple(pcs[phase] for phase in PHASES),
-        outs=(STOPPED_OUT,),
+        pcs=places,
+        outs=(STOPPED_OUT,) if isa == "x86_64" else (),
     )
 
 

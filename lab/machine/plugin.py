@@ -78,6 +78,10 @@ class PluginSpec:
     def out_mark(self, index: int = 0) -> int:
         return len(self.pcs) + index
 
+    def stopped_mark(self) -> int:
+        """That of the message to the supply that Stop has committed: the last one."""
+        return len(self.pcs) + len(self.outs) - 1
+
     def user_mark(self) -> int:
         assert self.user, "the plugin is not configured for user programs"
         return len(self.pcs) + len(self.outs)

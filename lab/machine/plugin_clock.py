@@ -12,7 +12,6 @@ from lab.machine.plugin import (
     ANSWER_LIMIT_S,
     ANSWER_POLL_S,
     STANDSTILL_LIMIT_S,
-    STOPPED_OUT,
     PluginControl,
     PluginSpec,
     Snapshot,
@@ -69,7 +68,7 @@ class PluginClock:
 
 
 def attach(machine: MachineParts, spec: PluginSpec) -> PluginControl:
-    """Give a machine under icount its guest clock; the plugin must have the mark STOPPED_OUT."""
+    """Give a machine under icount its guest clock; the plugin's last mark is that of STOPPED."""
     control = PluginControl(ctl_path(machine.config.name))
 
     def qmp() -> Qmp:
@@ -80,7 +79,6 @@ def attach(machine: MachineParts, spec: PluginSpec) -> PluginControl:
         assert machine.supply.wire is not None, "the machine is off"
         return machine.supply.wire.delivered()
 
-    mark = spec.out_mark(spec.outs.index(STOPPED_OUT))
-    machine.clock = PluginClock(control, mark, qmp, delivered)
+    machine.clock = PluginClock(control, spec.stopped_mark(), qmp, delivered)
     machine.plugin = control
     return control

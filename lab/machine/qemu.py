@@ -19,11 +19,18 @@ from lab.errors import InfraError
 from lab.machine.config import NVRAM_PHYS as NVRAM_PHYS
 from lab.machine.config import NVRAM_SECOND_PHYS, MachineConfig
 from lab.machine.files import MachineFiles
-from lab.machine.memories import DRAM_CACHE, controller_of
 from lab.machine.offspring import spawn_bound
 from lab.machine.qemu_parts import BootOptions as BootOptions
 from lab.machine.qemu_parts import Wires as Wires
-from lab.machine.qemu_parts import device_arguments, disk_is_protected, quoted, served_arguments
+from lab.machine.qemu_parts import (
+    device_arguments,
+    disk_is_protected,
+    icount_arguments,
+    nvram_file,
+    plugin_argument,
+    quoted,
+    served_arguments,
+)
 from lab.machine.qemu_riscv import riscv_command
 from lab.machine.qmp import Qmp
 from lab.machine.tpm import qemu_arguments as tpm_arguments
@@ -93,7 +100,7 @@ def _nvram_arguments(name: str, path: Path, size_bytes: int, phys: int) -> list[
 def _memory_arguments(
     config: MachineConfig, files: MachineFiles, options: BootOptions
 ) -> list[str]:
-    nvram = files.nvram(config) if config.caches is None else files.memory(config)
+    nvram = nvram_file(config, files)
     ranges = []
     if options.first_nvram:
         ranges += _nvram_arguments("nvram", nvram, config.nvram_bytes, NVRAM_PHYS)
@@ -110,20 +117,6 @@ def _memory_arguments(
     return [
         "-m", f"{config.dram_size_bytes >> 20}M,slots=2,maxmem=8G", *dram, *ranges,
     ]  # fmt: skip
-
-
-def _plugin_argument(plugin: str, config: MachineConfig, files: MachineFiles) -> str:
-    if config.caches is None:
-        return plugin
-    memory, media = quoted(files.memory(config)), quoted(files.nvram(config))
-    words = [plugin, f"cache={config.caches}", f"memory={memory}", f"media={media}"]
-    words += [f"trace={quoted(files.trace)}", f"writers={quoted(files.writers(config))}"]
-    words += [f"flushes={quoted(files.flushes)}"]
-    if config.memory is not None:
-        words += [f"controller={quoted(controller_of(config.memory))}"]
-        if config.memtype == "mixed":
-            words += [f"dram={config.dram_size_bytes:#x}", f"dramcontroller={DRAM_CACHE}"]
-    return ",".join([*words, f"base={NVRAM_PHYS:#x}"])
 
 
 def build_command(
@@ -147,9 +140,7 @@ def build_command(
     args += ["-accel", "tcg,thread=single" if config.icount else "tcg,thread=multi"]
     threads = f",threads={config.threads}" if config.threads > 1 else ""
     args += ["-cpu", config.cpu_model, "-smp", f"{options.cpus or config.cpus}{threads}"]
-    if config.icount:
-        sleep = "on" if config.idle_waits else "off"
-        args += ["-icount", f"shift=0,sleep={sleep}", "-seed", str(config.seed)]
+    args += icount_arguments(config)
     args += _memory_arguments(config, files, options)
     args += ["-rtc", f"base={options.rtc},clock={clock}"]
     args += ["-chardev", f"socket,id=console,{wires.console},logfile={log},logappend=off"]
@@ -163,7 +154,7 @@ def build_command(
     args += device_arguments(config, files, options, netdev)
     args += _boot_arguments(config, files, options)
     if config.plugin is not None:
-        args += ["-plugin", _plugin_argument(config.plugin, config, files)]
+        args += ["-plugin", plugin_argument(config.plugin, config, files)]
     if options.paused:
         args += ["-S"]
     return args

@@ -11,6 +11,7 @@ from lab import format as fmt
 from lab.machine import disks
 from lab.machine.config import MachineConfig
 from lab.machine.files import MachineFiles
+from lab.machine.memories import DRAM_CACHE, controller_of
 
 MAC = "52:54:00:72:65:6d"
 DISK_SERIAL = "rem-root"
@@ -145,3 +146,32 @@ def device_arguments(
     for device in config.devices:
         args += ["-device", device]
     return args
+
+
+def nvram_file(config: MachineConfig, files: MachineFiles) -> Path:
+    """What the guest's NVRAM is while the machine runs."""
+    return files.nvram(config) if config.caches is None else files.memory(config)
+
+
+def icount_arguments(config: MachineConfig) -> list[str]:
+    """Time by instructions, if the machine has it."""
+    if not config.icount:
+        return []
+    sleep = "on" if config.idle_waits else "off"
+    return ["-icount", f"shift=0,sleep={sleep}", "-seed", str(config.seed)]
+
+
+def plugin_argument(plugin: str, config: MachineConfig, files: MachineFiles) -> str:
+    if config.caches is None:
+        return plugin
+    memory, media = quoted(files.memory(config)), quoted(files.nvram(config))
+    words = [plugin, f"cache={config.caches}", f"memory={memory}", f"media={media}"]
+    words += [f"trace={quoted(files.trace)}", f"writers={quoted(files.writers(config))}"]
+    words += [f"flushes={quoted(files.flushes)}"]
+    if config.memory is not None:
+        words += [f"controller={quoted(controller_of(config.memory))}"]
+        if config.memtype == "mixed":
+            words += [f"dram={config.dram_size_bytes:#x}", f"dramcontroller={DRAM_CACHE}"]
+    if config.block_bytes:
+        words += [f"block={config.block_bytes:#x}"]
+    return ",".join([*words, f"base={config.machine_isa.nvram_phys:#x}"])

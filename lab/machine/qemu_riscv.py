@@ -14,6 +14,9 @@ from lab.machine.qemu_parts import (
     BootOptions,
     Wires,
     device_arguments,
+    icount_arguments,
+    nvram_file,
+    plugin_argument,
     quoted,
     served_arguments,
 )
@@ -23,7 +26,7 @@ MACHINE = "virt,aia=aplic-imsic,memory-backend=nvram"
 
 
 def _board_arguments(config: MachineConfig, files: MachineFiles, options: BootOptions) -> list[str]:
-    nvram = quoted(files.nvram(config))
+    nvram = quoted(nvram_file(config, files))
     return [
         RISCV64.qemu, "-nodefaults", "-no-user-config", "-display", "none", "-machine", MACHINE,
         "-cpu", config.cpu, "-smp", str(options.cpus or config.cpus),
@@ -60,8 +63,9 @@ def riscv_command(
     """The whole command. Pure, as qemu.build_command()."""
     log = quoted(files.console_log(options.boot))
     args = [*_board_arguments(config, files, options), "-name", f"rem-{config.name}"]
-    args += ["-accel", "tcg,thread=multi", "-dtb", str(files.tree)]
-    args += ["-rtc", f"base={options.rtc},clock=host"]
+    args += ["-accel", "tcg,thread=single" if config.icount else "tcg,thread=multi"]
+    args += [*icount_arguments(config), "-dtb", str(files.tree)]
+    args += ["-rtc", f"base={options.rtc},clock={'vm' if config.icount else 'host'}"]
     args += ["-chardev", f"socket,id=console,{wires.console},logfile={log},logappend=off"]
     args += ["-serial", "chardev:console"]
     # There is one UART; the wire is behind PCI (kernel/riscv/wire.c).
@@ -69,4 +73,6 @@ def riscv_command(
     args += ["-chardev", f"socket,id=qmp,{wires.qmp}", "-mon", "chardev=qmp,mode=control"]
     args += device_arguments(config, files, options, netdev)
     args += ["-kernel", str(config.loader), *served_arguments(config, options)]
+    if config.plugin is not None:
+        args += ["-plugin", plugin_argument(config.plugin, config, files)]
     return args + (["-S"] if options.paused else [])

@@ -120,5 +120,6 @@ def with_cut_points(config: MachineConfig) -> MachineConfig:
     It needs the loader, and System.map beside the kernel.
     """
     assert config.loader is not None
-    spec = make_spec(need(Plugin()), config.kernel, config.loader, config.icount)
+    plugin, isa = need(Plugin()), config.isa
+    spec = make_spec(plugin, config.kernel, config.loader, config.icount, isa)
     return replace(config, cut_points=True, plugin=spec.argument(ctl_path(config.name)))

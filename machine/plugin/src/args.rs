@@ -42,6 +42,8 @@ pub(crate) struct CachePlan {
     pub(crate) media: String,
     /// Physical address of NVRAM.
     pub(crate) base: Option<u64>,
+    /// How far behind that the record block is.
+    pub(crate) block_bytes: u64,
     /// Folder of the recording.
     pub(crate) record: Option<String>,
     /// File of the trace.
@@ -88,7 +90,7 @@ impl fmt::Display for ArgsError {
                     f,
                     "{arg}: unknown; known are ctl=, count=, cut=, quantum=, pc=, out=, \
                      user=, cache=, memory=, media=, base=, record=, trace=, writers=, \
-                     flushes=, disklog=, console=, controller=, dram=, dramcontroller=, loads="
+                     flushes=, disklog=, console=, controller=, dram=, dramcontroller=, loads=, block="
                 )
             }
             Self::NotSwitch(arg) => write!(f, "{arg}: must be on or off"),
@@ -205,6 +207,7 @@ pub(crate) fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Plan, Arg
             "dramcontroller" => cache.dram_controller = Some(value.to_owned()),
             "loads" => cache.loads = parse_switch(arg, value)?,
             "base" => cache.base = Some(parse_address(arg, value)?),
+            "block" => cache.block_bytes = parse_address(arg, value)?,
             "pc" => {
                 let address = parse_address(arg, value)?;
                 plan.marks.push(Mark::Pc(address));

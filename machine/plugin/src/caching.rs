@@ -42,7 +42,7 @@ const NOT_OURS: Line = Line(u32::MAX);
 const SWEEP_EVERY_MISSES: u64 = 1024;
 /// Size of a piece: a sweep of 1 GiB takes 17 million misses.
 const SWEEP_LINES: u32 = 1024;
-/// Lines of the record block at the start of NVRAM.
+/// Lines of the record block.
 pub(crate) const BLOCK_LINES: u32 = u32_of(REM_BLOCK_BYTES) / 64;
 
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +97,8 @@ pub(crate) struct Job {
     filters: Vec<Filter>,
     base: u64,
     lines: u32,
+    /// The first line of the record block.
+    block: Line,
     /// Of DRAM: they come after those of NVRAM, and have no content here, as none of it survives.
     dram_lines: u32,
     misses: u64,
@@ -237,6 +239,7 @@ impl Job {
             filters: (0..cpus).map(|_| Filter::new()).collect(),
             base,
             lines,
+            block: Line(u32::try_from(plan.block_bytes / LINE_BYTES).unwrap_or(0)),
             dram_lines,
             misses: 0,
             stores: 0,
@@ -259,7 +262,7 @@ impl Job {
     pub(crate) fn set_honour(&mut self, honour: u64) -> bool {
         self.caches.honoured = match honour {
             HONOUR_ALL | HONOUR_FIRST | HONOUR_INVD => Honoured::All,
-            HONOUR_BLOCK => Honoured::Only(Line(0)..Line(BLOCK_LINES)),
+            HONOUR_BLOCK => Honoured::Only(self.block..Line(self.block.0 + BLOCK_LINES)),
             HONOUR_NOTHING => Honoured::Nothing,
             _ => return false,
         };

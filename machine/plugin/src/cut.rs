@@ -7,6 +7,7 @@ use crate::caching::{self, Job};
 use crate::clock::Clock;
 use crate::control::{self, CPUS_MAX, Ctl, Cut, NONE, Snapshot};
 use crate::decode;
+use crate::isa::GENERAL_MAX;
 use crate::parallel::Parallel;
 use crate::qemu;
 use libc::c_uint;
@@ -43,15 +44,15 @@ struct HoldUp {
     seen_halted_ns: u64,
 }
 
-/// Numbers of registers in instructions.
+/// Numbers of registers in instructions of x86-64.
 pub(crate) const RAX: usize = 0;
 pub(crate) const RDX: usize = 2;
 
 /// Handles of the registers that marks and flushes read.
 #[derive(Debug, Default)]
 pub(crate) struct Registers {
-    pub(crate) general: [AtomicPtr<qemu::Register>; 16],
-    pub(crate) cs: AtomicPtr<qemu::Register>,
+    pub(crate) general: [AtomicPtr<qemu::Register>; GENERAL_MAX],
+    pub(crate) privilege: AtomicPtr<qemu::Register>,
     pub(crate) fs_base: AtomicPtr<qemu::Register>,
     pub(crate) gs_base: AtomicPtr<qemu::Register>,
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Minimal x86 decoding: TCG has no callback for port writes.
+//! Minimal decoding: TCG has no callback for port writes of x86, nor for what halts a CPU.
+
+use crate::decode_riscv;
+use crate::isa::{Isa, isa};
 
 /// Longest x86 instruction.
 pub(crate) const INSN_BYTES_MAX: usize = 15;
@@ -17,22 +20,23 @@ pub(crate) fn is_out_dx_al(insn: &[u8]) -> bool {
             0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3
         )
     };
-    insn.iter().find(|byte| !is_prefix(byte)) == Some(&OUT_DX_AL)
+    isa() == Isa::X86_64 && insn.iter().find(|byte| !is_prefix(byte)) == Some(&OUT_DX_AL)
 }
 
-/// Whether `insn` may halt its vCPU: `HLT` or `MWAIT`.
+/// Whether `insn` may halt its vCPU: `HLT` or `MWAIT` of x86, WFI.
 pub(crate) fn is_halt(insn: &[u8]) -> bool {
+    if isa() == Isa::Riscv64 {
+        return decode_riscv::is_halt(insn);
+    }
     matches!(insn, [0xf4, ..] | [0x0f, 0x01, 0xc9, ..])
 }
 
 /// Whether it is PAUSE.
 pub(crate) fn is_pause(insn: &[u8]) -> bool {
+    if isa() == Isa::Riscv64 {
+        return decode_riscv::is_pause(insn);
+    }
     matches!(insn, [0xf3, 0x90, ..])
-}
-
-/// Whether a code segment selector is a user program's.
-pub(crate) fn is_user(cs: u64) -> bool {
-    cs & 3 == 3
 }
 
 #[cfg(test)]
@@ -59,13 +63,5 @@ mod tests {
         assert!(!is_halt(&[0xf3, 0x90])); // PAUSE
         assert!(!is_halt(&[]));
         assert!(is_pause(&[0xf3, 0x90]) && !is_pause(&[0x90]) && !is_pause(&[0xf3, 0xc3]));
-    }
-
-    #[test]
-    fn user_is_ring_three() {
-        assert!(is_user(0x33));
-        assert!(is_user(0x23));
-        assert!(!is_user(0x10));
-        assert!(!is_user(0xf000));
     }
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Instructions that matter to caches and for which TCG has no callback: their kind and their
-//! memory operand.
+//! memory operand. Those of RISC-V are in `decode_riscv`, by the names that x86-64 has for the same.
+
+use crate::decode_riscv;
+use crate::isa::{Isa, isa};
 
 /// What the model of caches does when an instruction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +24,7 @@ pub(crate) enum Kind {
     Translation,
 }
 
-/// A memory operand. Numbers are those of x86-64: 0 = rax, 4 = rsp, 15 = r15.
+/// A memory operand. Numbers are those of registers in instructions, as 0 = rax, 4 = rsp, 15 = r15.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Operand {
     pub(crate) base: Option<u8>,
@@ -160,6 +163,9 @@ fn is_vex_nt(rest: &[u8]) -> bool {
 
 /// The kind of `insn`; the operand is valid for flushes of a line only.
 pub(crate) fn classify(insn: &[u8]) -> Option<(Kind, Operand)> {
+    if isa() == Isa::Riscv64 {
+        return decode_riscv::classify(insn);
+    }
     let (prefixes, rest) = prefixes(insn);
     if prefixes.locked {
         return Some((Kind::Locked, Operand::default()));

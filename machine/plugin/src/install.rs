@@ -11,6 +11,7 @@ use crate::control::{
 use crate::cut::{PLUGIN, Plugin};
 use crate::guest_time::Bias;
 use crate::instrument;
+use crate::isa::{Isa, isa};
 use crate::mapped::map_shared;
 use crate::parallel::Parallel;
 use crate::qemu;
@@ -19,12 +20,6 @@ use std::ffi::CStr;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-/// Names of general registers, in the order of their numbers in instructions.
-const GENERAL: [&[u8]; 16] = [
-    b"rax", b"rcx", b"rdx", b"rbx", b"rsp", b"rbp", b"rsi", b"rdi", b"r8", b"r9", b"r10", b"r11",
-    b"r12", b"r13", b"r14", b"r15",
-];
 
 static CPUS_READY: AtomicU32 = AtomicU32::new(0);
 
@@ -65,8 +60,10 @@ unsafe fn install(
     // SAFETY: QEMU passes a valid description.
     let (is_system, max_vcpus) = unsafe { ((*info).system_emulation, (*info).max_vcpus) };
     if !is_system {
-        return Err("needs qemu-system-x86_64, not user emulation".to_owned());
+        return Err("needs a whole system, not user emulation".to_owned());
     }
+    // SAFETY: as above; the name is a C string.
+    Isa::choose(unsafe { CStr::from_ptr((*info).target_name) }.to_bytes())?;
     let cpu_count = usize::try_from(max_vcpus).unwrap_or(0);
     if cpu_count == 0 || cpu_count > CPUS_MAX {
         return Err(format!(
@@ -234,10 +231,10 @@ fn find_registers(plugin: &Plugin, cpu: usize) {
             let found = &*(*array).data.add(index);
             let name = CStr::from_ptr(found.name).to_bytes();
             let to = match name {
-                b"cs" => &plugin.registers[cpu].cs,
                 b"fs_base" => &plugin.registers[cpu].fs_base,
                 b"gs_base" => &plugin.registers[cpu].gs_base,
-                name => match GENERAL.iter().position(|known| *known == name) {
+                name if name == isa().privilege() => &plugin.registers[cpu].privilege,
+                name => match isa().general(name) {
                     Some(number) => &plugin.registers[cpu].general[number],
                     None => continue,
                 },

@@ -11,6 +11,7 @@ use crate::cut::{PLUGIN, Plugin, RAX, RDX};
 use crate::decode;
 use crate::decode_cache::{self, Kind};
 use crate::flush::{self, Site};
+use crate::isa::isa;
 use crate::qemu;
 use crate::timing;
 use libc::{c_uint, c_void};
@@ -299,8 +300,8 @@ unsafe extern "C" fn low_address_reached(cpu: c_uint, data: *mut c_void) {
     let Some(plugin) = PLUGIN.get() else {
         return;
     };
-    let cs = read_register(plugin.registers[cpu as usize].cs.load(Relaxed));
-    if decode::is_user(cs) {
+    let privilege = read_register(plugin.registers[cpu as usize].privilege.load(Relaxed));
+    if isa().is_user(privilege) {
         plugin.set(plugin.user_wanted, cpu as usize, 0);
         plugin.reach(data.addr(), cpu);
     }

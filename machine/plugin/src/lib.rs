@@ -16,8 +16,8 @@
 //! | `cut=on` | a fuse for each vCPU, for `ARM_CUT`, `ARM_CUT_AT` and `ARM_HOLD_UP`; implies `count` |
 //! | `quantum=N` | under icount, a vCPU's turn ends after N instructions, and during a hold-up the kernel address at its end is logged; implies `cut` |
 //! | `pc=ADDRESS` | a mark: about to execute there (may be repeated) |
-//! | `out=PORT:BYTE` | a mark: about to write that byte to that port (may be repeated) |
-//! | `user=on` | a mark: about to execute at CPL 3 |
+//! | `out=PORT:BYTE` | x86: a mark: about to write that byte to that port (may be repeated) |
+//! | `user=on` | a mark: about to execute in a user program |
 //! | `cache=PROFILE` | volatile caches before NVRAM, which is the file `memory=` at `base=`; lines that are written back go to the file `media=`; icount only |
 //! | `record=DIR` | with caches: writes the recording there (`format/rem_recording.h`) |
 //! | `trace=FILE` | with caches: where `TRACE` writes the memory requests (`format/rem_trace.h`); loads are traced, too |
@@ -25,6 +25,7 @@
 //! | `flushes=FILE` | with caches: in a hold-up, how many lines were left before and after each WBINVD; text |
 //! | `disklog=FILE`, `console=FILE` | with `record=`: records the size of the write log of the next disk, and of the console's log |
 //! | `controller=NAME` | with caches: the memory controller that serves them, whose times guest time follows; loads are modelled |
+//! | `block=BYTES` | with caches: how far behind `base=` the record block is |
 //! | `loads=on` | with caches: loads are modelled always, not only while something is armed |
 //!
 //! Invariants:
@@ -47,9 +48,11 @@ mod controlled;
 mod cut;
 mod decode;
 mod decode_cache;
+mod decode_riscv;
 mod flush;
 mod guest_time;
 mod install;
+mod isa;
 mod instrument;
 mod mapped;
 mod memories;

@@ -59,7 +59,7 @@ pub(crate) struct Field {
 /// `qemu_info_t`
 #[repr(C)]
 pub struct Info {
-    target_name: *const c_char,
+    pub(crate) target_name: *const c_char,
     version_min: c_int,
     version_cur: c_int,
     pub(crate) system_emulation: bool,
