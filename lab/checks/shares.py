@@ -23,7 +23,7 @@ from lab.setup.openldap import LdapServer
 from lab.setup.ovmf import Ovmf, SecureOvmf
 from lab.setup.persist import PersistPrograms
 from lab.setup.pm import Pm, PmJudge
-from lab.setup.products import TPM
+from lab.setup.products import RISCV, TPM, Kernel, RiscvLoader, RiscvRoot
 from lab.setup.protocol import Protocol
 from lab.setup.psm_bench import PsmBench
 from lab.setup.replay import RemReplay
@@ -109,6 +109,12 @@ OTHERS = (
         3,
         tests=("tests/trust",),
         parts=(TPM, Ovmf(), SecureOvmf(), Loader(mutants=True)),
+    ),
+    Share(
+        "riscv",
+        4,
+        tests=("tests/riscv",),
+        parts=(RISCV, Kernel("riscv64"), Kernel("riscv64-mutants"), RiscvLoader(), RiscvRoot()),
     ),
     Share("fsync", 4, tests=("tests/fsync",), crates=("replay",), parts=(RemReplay(),)),
     Share("mixed", 3, tests=("tests/mixed",)),

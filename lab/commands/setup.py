@@ -28,6 +28,7 @@ class OtherKernel(StrEnum):
     DEBUG = "debug"
     SERVER = "server"
     RISCV = "riscv64"
+    RISCV_MUTANTS = "riscv64-mutants"
 
 
 class RarePackages(StrEnum):
@@ -40,7 +41,7 @@ class RarePackages(StrEnum):
 
 KERNEL_HELP = (
     "Also this kernel: with planted bugs, with these and SATA, with detectors, for typical"
-    " services, or for RISC-V."
+    " services, for RISC-V, or for that with planted bugs."
 )
 ONLY_HELP = f"Only this part ({', '.join(OnlyPart)}); may be given more than once."
 PACKAGES_HELP = f"Also this group of Debian packages ({', '.join(RarePackages)})."

@@ -34,7 +34,7 @@ from lab.machine.symbols import loader_address, symbol_address
 QUANTUM_ICOUNT = 2000
 
 
-# What sends the message to the supply, where the wire is no port. A mark behind it would come too late
+# What sends the message to the supply, where the wire is no port. A mark behind it comes too late
 # for whom the message has woken.
 STOPPED_FUNCTION = "rem_power_report_stopped"
 

@@ -70,8 +70,8 @@ INSTALLED = ("modules.builtin", "modules.builtin.modinfo")
 MANIFEST = ".remanence-overlay"  # in the tree: the files that are not the base's
 MUTANTS = "mutants"
 SERVER = "server"
-RISCV = "riscv64"
-WITH_MUTANTS = (MUTANTS, "sata", "debug", "races")  # variants
+RISCV, RISCV_MUTANTS = "riscv64", "riscv64-mutants"
+WITH_MUTANTS = (MUTANTS, "sata", "debug", "races", RISCV_MUTANTS)  # variants
 OWN_TREE = ("debug", "races", SERVER, RISCV)  # variants that share few objects with the others
 
 
@@ -128,7 +128,7 @@ class Kernel(Part[KernelProduct]):
 
     def needs_groups(self) -> tuple[Group, ...]:
         """Return packages, a compiler for its architecture among them."""
-        more = (Group.RISCV_BUILD,) if self.variant == RISCV else ()
+        more = (Group.RISCV_BUILD,) if isa_of(self.variant) is RISCV64 else ()
         return (*self.groups, *more)
 
     def make(self, site: Site) -> KernelProduct:
@@ -143,13 +143,15 @@ class Kernel(Part[KernelProduct]):
 
 def isa_of(variant: str | None) -> Isa:
     """Return what a variant is compiled for."""
-    return RISCV64 if variant == RISCV else X86_64
+    return RISCV64 if variant in (RISCV, RISCV_MUTANTS) else X86_64
 
 
 def recipe_of(key: str, variant: str | None) -> Recipe:
     """Return the recipe of the kernel of this checkout with that key."""
     overlay = make_mutant_overlay if variant in WITH_MUTANTS else make_overlay
     tree = f"-{variant}" if variant in OWN_TREE else ""
+    if variant == RISCV_MUTANTS:
+        tree = f"-{RISCV}"
     more = INSTALLED if variant == SERVER else ()
     isa = isa_of(variant)
     return Recipe(key, partial(overlay, repo_dir()), *_asked(variant), tree, more, isa)
@@ -372,9 +374,9 @@ def _asked(variant: str | None) -> tuple[str, str]:
     """Return the configuration, and the name of its last fragment for messages."""
     folder = repo_dir() / "kernel" / "config"
     names = ["remanence.config", "x86.config"]
-    if variant == RISCV:
-        names[1:] = []
-    if variant is not None and variant != MUTANTS:
+    if isa_of(variant) is RISCV64:
+        names[1:] = [f"{RISCV}.config"]
+    elif variant is not None and variant != MUTANTS:
         names.append(f"{variant}.config")
     text = merge_fragments([(folder / name).read_text(encoding="utf-8") for name in names])
     return text, f"kernel/config/{names[-1]}"

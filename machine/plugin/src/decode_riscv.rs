@@ -97,7 +97,10 @@ mod tests {
         assert_eq!(kind(0x0030_000b), None); // th.dcache.ciall
         let (_, operand) = classify(&0x0025_a00f_u32.to_le_bytes()).unwrap();
         assert_eq!(operand.base, Some(11));
-        assert_eq!(operand.address(0, |number| u64::from(number) << 8, |_| 0), 11 << 8);
+        assert_eq!(
+            operand.address(0, |number| u64::from(number) << 8, |_| 0),
+            11 << 8
+        );
     }
 
     #[test]

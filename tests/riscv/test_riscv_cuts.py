@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: on RISC-V, too, power failures under load lose nothing and repeat nothing, with 1, 2, 4
+and 8 harts: with harts side by side, with volatile caches that a maker's instructions write back as
+a whole, and where Stop has to go through memory line by line.
+
+Method: as tests/test_claims_cuts.py, with its load and its checks.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.riscv.harts import BY_LINES, CACHES, booted_riscv, check_media_is_whole
+from tests.support.claims import GO_LIMIT_S
+from tests.test_claims_cuts import CUTS, CUTS_OF_FEW_CPUS, play
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(3600)]
+
+
+def test_5_cuts_in_a_row_lose_nothing_on_riscv() -> None:
+    with booted_riscv("rv-cuts", 4) as machine:
+        assert machine.run_in_guest("cat /sys/kernel/remanence/stop_mode").stdout == "fast\n"
+        assert machine.run_in_guest("uname -m").stdout == "riscv64\n"
+        play(machine, CUTS_OF_FEW_CPUS)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("harts", [1, 2, 4, 8])
+def test_25_cuts_in_a_row_lose_nothing_on_riscv(harts: int) -> None:
+    with booted_riscv("rv-cuts", harts) as machine:
+        play(machine, CUTS)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("harts", [1, 2, 4])
+def test_cuts_by_lines_lose_nothing_on_riscv(harts: int) -> None:
+    with booted_riscv("rv-lines", harts, cpu_model=BY_LINES) as machine:
+        play(machine, CUTS_OF_FEW_CPUS)
+
+
+@pytest.mark.parametrize("harts", [pytest.param(n, marks=pytest.mark.soak) for n in (1, 4)] + [2])
+def test_volatile_caches_are_written_back_on_riscv(harts: int) -> None:
+    """Twice, as a Go begins with caches that are empty."""
+    with booted_riscv("rv-caches", harts, CACHES) as machine:
+        for _ in range(2):
+            machine.guest.close()
+            record = machine.cut()
+            assert record.stopped, record
+            check_media_is_whole(machine)
+            machine.resume()
+            assert machine.wait_resumed(GO_LIMIT_S * 10).resumed

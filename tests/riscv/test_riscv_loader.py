@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: on RISC-V, too, an image is entered once, and by no other machine and no other kernel; the
+difference has a name.
+
+Method: one stopped machine, copied; each trial starts a copy of its media with one difference and
+reads the loader's note.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.machine import Machine
+from lab.machine.config import RISCV_CPU_MODEL
+from lab.machine.cut_plan import UNANNOUNCED
+from tests.riscv.harts import booted_riscv
+
+HARTS = 2
+OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    # name: reason, fields of the configuration, options of the boot
+    "one hart": ("COLD_CPU_DIFFERS", {}, {"cpus": 1}),
+    "more harts": ("COLD_CPU_DIFFERS", {}, {"cpus": 4}),
+    "harts that can do less": (
+        "COLD_ISA_DIFFERS",
+        {"cpu_model": RISCV_CPU_MODEL.replace("xtheadcmo=on", "xtheadcmo=off")},
+        {},
+    ),
+    "one device more": ("COLD_PCI_DIFFERS", {"devices": ("virtio-rng-pci",)}, {}),
+    "another disk": ("COLD_DISK_DIFFERS", {}, {"disk_serial": "rem-root-2"}),
+}
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def stopped() -> Iterator[tuple[Machine, Path]]:
+    """A machine that has stopped, and a copy of its NVRAM."""
+    with booted_riscv("rv-loader", HARTS) as machine:
+        machine.guest.close()
+        assert machine.cut().stopped
+        kept = machine.files.directory / "kept.nvram"
+        _copy(machine.files.nvram(machine.config), kept)
+        yield machine, kept
+
+
+def _copy(source: Path, to: Path) -> None:
+    to.unlink(missing_ok=True)
+    shutil.copyfile(source, to)
+
+
+def decided(machine: Machine, **options: Any) -> str:
+    """The decision of one boot, which ends without a Stop."""
+    machine.resume(**options)
+    note = machine.wait_boot_note(120.0)
+    machine.cut(UNANNOUNCED)
+    return note.reason
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_machine_of_riscv_is_refused(stopped: tuple[Machine, Path], name: str) -> None:
+    machine, kept = stopped
+    own, (reason, config, options) = machine.config, OTHERS[name]
+    _copy(kept, machine.files.nvram(own))
+    machine.config = replace(own, **config)
+    try:
+        assert decided(machine, **options) == reason
+    finally:
+        machine.config = own
+    assert decided(machine) == "COLD_ALREADY_CONSUMED"
+
+
+def test_another_kernel_of_riscv_is_refused(stopped: tuple[Machine, Path]) -> None:
+    machine, kept = stopped
+    _copy(kept, machine.files.nvram(machine.config))
+    other = machine.files.directory / "other-kernel"
+    image = bytearray(machine.config.kernel.read_bytes())
+    image[len(image) // 2] ^= 1
+    other.write_bytes(image)
+    assert decided(machine, kernel=other) == "COLD_KERNEL_DIFFERS"
+
+
+def test_same_machine_of_riscv_enters_it_once(stopped: tuple[Machine, Path]) -> None:
+    """The control."""
+    machine, kept = stopped
+    _copy(kept, machine.files.nvram(machine.config))
+    assert decided(machine) == "RESUME"
+    assert decided(machine) == "COLD_ALREADY_CONSUMED"
