@@ -128,8 +128,8 @@ struct rem_word {
 
 /* Parts of the machine description; types of struct rem_desc_entry. */
 enum rem_desc_type {
-	/* value = {CRC-32 at the end of the bzImage or CRC32C of the Image,
-	 * its bytes, CRC32C of its version string}; key 0
+	/* value = {CRC-32 at the end of the bzImage, or of an Image FNV-1a by
+	 * words, its bytes, CRC32C of its version string}; key 0
 	 */
 	REM_DESC_KERNEL = 1,
 	/* value = {number of CPUs the firmware enables}; key 0 */

@@ -49,11 +49,12 @@ from lab import format as fmt
 from lab.bench.flushes import Flushes, flushes_of
 from lab.bench.loads import Load, make_load
 from lab.errors import RemError
+from lab.isa import IsaName
 from lab.machine.caches import controller_line_ns
 from lab.machine.config import MachineConfig, StopModeName
+from lab.machine.cut_points import stopped_outs, stopped_pcs
 from lab.machine.machine import Machine
 from lab.machine.plugin import (
-    STOPPED_OUT,
     PluginControl,
     PluginSpec,
     Snapshot,
@@ -67,7 +68,8 @@ from lab.power.discharge import read_samples
 from lab.progress import step
 from lab.record.block import Slot, decode, read_block
 from lab.result import Result
-from lab.setup.products import Kernel, Loader, Plugin, Root, need
+from lab.setup.products import Kernel, Part, Plugin, need_all
+from lab.testbed.machines import parts_of
 
 # Far longer than any Stop: the bench only measures.
 HOLD_UP_NS = 2_000_000_000
@@ -113,14 +115,18 @@ class Parts:
     loader: Path
     root: Path
     plugin: Path
+    isa: IsaName = "x86_64"
 
     @classmethod
-    def ready(cls, kernel: Kernel | Path) -> Parts:
-        """Set-up's products, with one of its kernels or another bzImage."""
-        if isinstance(kernel, Path):
-            return cls(kernel, *need(Loader(), Root(), Plugin()))
-        built, loader, root, plugin = need(kernel, Loader(), Root(), Plugin())
-        return cls(built.bz_image, loader, root, plugin)
+    def ready(cls, kernel: Kernel | Path | None = None, isa: IsaName = "x86_64") -> Parts:
+        """Set-up's products, with one of its kernels or another image."""
+        own = parts_of(isa)
+        wanted: list[Part[Any]] = [own.programs, own.loader, own.root, Plugin()]
+        built = kernel or own.kernel
+        wanted += [] if isinstance(built, Path) else [built]
+        made = need_all(wanted)
+        image = built if isinstance(built, Path) else made[built].bz_image
+        return cls(image, made[own.loader], made[own.root], made[Plugin()], isa)
 
     @property
     def system_map(self) -> Path:
@@ -332,8 +338,9 @@ def _spec(plan: Plan) -> PluginSpec:
         pcs=(
             entry_address(plan.parts.loader),
             *(symbol_address(plan.parts.system_map, name) for name in symbols),
+            *stopped_pcs(plan.parts.system_map, plan.parts.isa),
         ),
-        outs=(STOPPED_OUT,),
+        outs=stopped_outs(plan.parts.isa),
         user=True,
     )
 
@@ -343,6 +350,7 @@ def _config(plan: Plan, mode: StopModeName, spec: PluginSpec) -> MachineConfig:
     config = MachineConfig(
         name=name,
         kernel=plan.parts.kernel,
+        isa=plan.parts.isa,
         loader=plan.parts.loader,
         root=plan.parts.root,
         cpus=plan.cpus,

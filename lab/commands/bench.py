@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from lab.command_line.options import JsonOption, takes
 from lab.errors import Exit, InfraError, UsageError
+from lab.isa import ISA_NAMES, IsaName
 from lab.machine.caches import AUTO, OFF
 from lab.machine.config import StopModeName
 from lab.messages import info
@@ -93,6 +94,7 @@ class StopGoWords:
     """The command line of `rem bench stop-go` as typed."""
 
     cpus: Annotated[int, typer.Option(help="Number of CPUs.", min=1, max=32)] = 4
+    arch: Annotated[str, typer.Option(help=f"{' or '.join(ISA_NAMES)}.", metavar="ISA")] = "x86_64"
     stops: Annotated[int, typer.Option(help="Stops for each load and mode.", min=1)] = 50
     machine: Annotated[
         str,
@@ -140,10 +142,16 @@ def stop_go(words: StopGoWords) -> int:
 
     if words.machine not in ("lab", "server"):
         raise UsageError(f"--machine {words.machine}: give lab or server")
+    if words.arch not in ISA_NAMES:
+        raise UsageError(f"--arch {words.arch}: give one of {', '.join(ISA_NAMES)}")
     is_server = words.machine == "server"
+    if is_server and words.arch != "x86_64":
+        raise UsageError(f"--machine server: not with --arch {words.arch}")
     if is_server and words.kernel is not None:
         raise UsageError("--machine server: its kernel is that of our packages, not --kernel")
     loads = ("idle",) if is_server and words.load == "all" else checked_loads(words.load)
+    if words.arch != "x86_64" and words.load == "all":
+        loads = tuple(load for load in loads if load != "compile")  # its guest has no compiler
     if is_server and loads != ("idle",):
         raise UsageError("--machine server: only --load idle, as it has no programs of ours")
     needs_caches = words.memory is not None and words.caches == OFF
@@ -153,14 +161,13 @@ def stop_go(words: StopGoWords) -> int:
     from lab.bench.host_load import host_load
     from lab.bench.server import server_plan
     from lab.bench.stop_go import Parts, Plan, run
-    from lab.setup.products import Kernel
 
     plan = Plan(
         cpus=words.cpus,
         stops=words.stops,
         loads=loads,
         modes=MODES[words.stop],
-        parts=Parts.ready(words.kernel or Kernel()),
+        parts=Parts.ready(words.kernel, cast(IsaName, words.arch)),
         seed=words.seed,
         nvram_dir=words.nvram_dir,
         cmdline=words.cmdline,

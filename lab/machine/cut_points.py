@@ -48,15 +48,23 @@ def make_spec(
     pcs = {phase: symbol_address(system_map, name) for phase, name in kernel_phases.items()}
     pcs |= {phase: loader_address(loader, name) for phase, name in GO_LOADER_PHASES.items()}
     places = tuple(pcs[phase] for phase in PHASES)
-    if isa != "x86_64":
-        places += (symbol_address(system_map, STOPPED_FUNCTION),)
     return PluginSpec(
         library,
         cut=True,
         quantum=QUANTUM_ICOUNT if icount else 0,
-        pcs=places,
-        outs=(STOPPED_OUT,) if isa == "x86_64" else (),
+        pcs=(*places, *stopped_pcs(system_map, isa)),
+        outs=stopped_outs(isa),
     )
+
+
+def stopped_pcs(system_map: Path, isa: IsaName) -> tuple[int, ...]:
+    """The place of the mark of STOPPED, if it is none; the last of all places."""
+    return () if isa == "x86_64" else (symbol_address(system_map, STOPPED_FUNCTION),)
+
+
+def stopped_outs(isa: IsaName) -> tuple[tuple[int, int], ...]:
+    """The write to a port that is the mark of STOPPED, where there are ports."""
+    return (STOPPED_OUT,) if isa == "x86_64" else ()
 
 
 def attach_cut_points(machine: Machine) -> None:

@@ -8,6 +8,7 @@
 #define FLAG_BIG_ENDIAN 1u
 #define CMDLINE_BYTES_MAX 1023u
 #define SIZE_MAX_BYTES (1ull << 30)
+#define FNV_PRIME 0x100000001b3ull
 
 const char *riscv_image_parse(const u8 *head, u64 file_bytes,
 			      struct bz_image *ret_image)
@@ -28,4 +29,16 @@ const char *riscv_image_parse(const u8 *head, u64 file_bytes,
 		.cmdline_bytes_max = CMDLINE_BYTES_MAX,
 	};
 	return NULL;
+}
+
+u64 riscv_image_sum(u64 sum, const u8 *from, u32 bytes)
+{
+	u8 last[8] = { 0 };
+
+	for (; bytes >= 8; bytes -= 8, from += 8)
+		sum = (sum ^ get_u64(from)) * FNV_PRIME;
+	if (!bytes)
+		return sum;
+	memcpy(last, from, bytes);
+	return (sum ^ get_u64(last)) * FNV_PRIME;
 }

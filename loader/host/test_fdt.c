@@ -151,10 +151,9 @@ static void note_memory(const struct fdt_node *node, struct seen *seen)
 	u32 bytes;
 	const u8 *reg = fdt_property(node, "reg", &bytes);
 
-	seen->memory++;
-	CHECK(reg && bytes == 16, "a range of memory");
 	if (!reg || bytes != 16)
 		return;
+	seen->memory++;
 	seen->memory_base = fdt_u64(reg);
 	seen->memory_bytes = fdt_u64(reg + 8);
 }
@@ -191,7 +190,6 @@ static void note(const struct fdt_node *node, void *context)
 		return;
 	seen->blocks++;
 	region = fdt_property(node, "remanence,region", &bytes);
-	CHECK(region && bytes == 16, "the region of the block");
 	for (u32 i = 0; region && bytes == 16 && i < 2; i++)
 		seen->region[i] = fdt_u64(region + 8 * i);
 }
@@ -300,6 +298,16 @@ static void test_image(void)
 	put_u64(head + 24, 1);
 	CHECK(riscv_image_parse(head, 0x1400000, &image), "big endian");
 	put_u64(head + 24, 0);
+	for (u32 i = 0; i < 100; i++)
+		head[200 + i] = (u8)i;
+	CHECK(riscv_image_sum(riscv_image_sum(RISCV_SUM_BEGIN, head, 96),
+			      head + 96, 205) ==
+		      riscv_image_sum(RISCV_SUM_BEGIN, head, 301),
+	      "a sum in parts");
+	head[300] ^= 1;
+	CHECK(riscv_image_sum(RISCV_SUM_BEGIN, head, 301) !=
+		      riscv_image_sum(RISCV_SUM_BEGIN, head, 300),
+	      "the last byte counts");
 	put_u32(head + 56, 0x05435353);
 	CHECK(riscv_image_parse(head, 0x1400000, &image), "no magic");
 }

@@ -34,7 +34,7 @@ static void add_kernel(const struct machine *machine, struct desc *desc)
 		       version[version_bytes])
 			version_bytes++;
 	}
-	value[0] = kernel_crc(machine);
+	value[0] = kernel_sum(machine);
 	value[1] = file_bytes;
 	value[2] = crc32c(version, version_bytes);
 	desc_add(desc, REM_DESC_KERNEL, 0, value, 3);

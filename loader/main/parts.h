@@ -18,8 +18,8 @@ void tables_find(struct machine *machine);
  */
 const char *kernel_parse(struct machine *machine);
 
-/* A checksum of the kernel's file. */
-u32 kernel_crc(const struct machine *machine);
+/* A sum of the kernel's file, by which builds are told apart. */
+u64 kernel_sum(const struct machine *machine);
 
 /* Add the CPUs and what they can do. */
 void describe_cpus(const struct machine *machine, struct desc *desc);

@@ -46,7 +46,7 @@ const char *kernel_parse(struct machine *machine)
 }
 
 /* A bzImage ends with its own. */
-u32 kernel_crc(const struct machine *machine)
+u64 kernel_sum(const struct machine *machine)
 {
 	u32 crc;
 
