@@ -19,4 +19,4 @@ class Campaign(CargoPart):
     file = "remanence-campaign"
     also = (MODEL,)
     # It links the loader's own decision, and contains the layout of the kernel's contexts.
-    more = ("loader/core", "kernel/machine.h")
+    more = ("loader/core", "kernel/x86/isa.h")

@@ -5,7 +5,7 @@
 use std::fs;
 
 /// Defines the layout of the kernel's internal `struct rem_context`.
-const HEADER: &str = "../../kernel/machine.h";
+const HEADER: &str = "../../kernel/x86/isa.h";
 
 fn main() {
     let core = ["record", "desc", "crc32c", "interval"];

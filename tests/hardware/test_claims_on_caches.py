@@ -18,7 +18,7 @@ from lab.paths import repo_dir
 PROFILES = ("wsp-c5528", "lightpc")
 CLAIMS = (
     "tests/test_claims_cuts.py::test_25_cuts_in_a_row_lose_nothing",
-    "tests/test_claims_cuts.py::test_portable_path_loses_nothing_either",
+    "tests/test_claims_cuts.py::test_portable_paths_lose_nothing_either",
     "tests/test_claims_programs.py::test_program_that_would_notice_does_not",
 )
 LIMIT_S = 4 * 3600.0

@@ -2,7 +2,8 @@
 """Tests of the claims: a machine that has booted, and cuts that must succeed.
 
 Everything here is real: set-up's kernel, loader and root in a QEMU of its own. With
-REM_TEST_CACHES=PROFILE the machine has volatile caches from its first resume on.
+REM_TEST_CACHES=PROFILE the machine has volatile caches from its first resume on, with
+REM_TEST_ARCH=riscv64 it is one of RISC-V.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from lab.isa import IsaName
 from lab.machine import Machine
 from lab.machine.config import StopModeName
 from lab.machine.console import kernel_warnings
@@ -26,6 +28,7 @@ from tests.support.no_stop import WatchedClock, why
 
 BOOT_LIMIT_S = 240.0
 CACHES = os.environ.get("REM_TEST_CACHES")
+ARCH = cast(IsaName, os.environ.get("REM_TEST_ARCH", "x86_64"))
 # A machine with modelled caches is some twenty times slower; no limit here is a measurement.
 SLOWER = 10 if CACHES else 1
 GO_LIMIT_S = 120.0 * SLOWER
@@ -49,7 +52,8 @@ def booted(
     bzImage, and *options* are fields of the configuration."""
     if given := os.environ.get("REM_TEST_KERNEL"):
         kernel = kernel or Path(given)
-    config = replace(make_config(machine_name(purpose), cpus, stop, kernel), **options)
+    config = make_config(machine_name(purpose), cpus, stop, kernel, isa=ARCH)
+    config = replace(config, **options)
     with Machine.create(config, destroy_on_exit=True) as machine:
         machine.boot()
         machine.wait_up(BOOT_LIMIT_S)

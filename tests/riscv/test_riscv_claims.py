@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: what the tests of the claims show on x86-64 holds on RISC-V: programs that would notice,
+clocks, random numbers, planned Stops, the portable paths.
+
+Method: the same tests, with REM_TEST_ARCH (tests/support/claims.py). Left out are tests that make
+their own machine (tests/support/trials.py), and programs of x86-64 alone.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from lab import run
+from lab.paths import repo_dir
+
+CLAIMS = (
+    "tests/test_claims_cuts.py::test_portable_paths_lose_nothing_either",
+    "tests/test_claims_programs.py",
+    "tests/test_claims_time.py",
+    "tests/test_planned_stop.py",
+)
+LIMIT_S = 2 * 3600.0
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(LIMIT_S)]
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_claim_holds_on_riscv(claim: str) -> None:
+    done = run.run(
+        [sys.executable, "-m", "pytest", "-q", "-m", "not soak", "-p", "no:cacheprovider", claim],
+        cwd=repo_dir(),
+        env={"REM_TEST_ARCH": "riscv64"},
+        timeout_s=LIMIT_S,
+        check=False,
+    )
+    assert done.ok, done.stdout[-4000:]
