@@ -19,7 +19,6 @@
 #include <linux/smp.h>
 #include <asm/cacheflush.h>
 #include <asm/cpufeature.h>
-#include <asm/insn-def.h>
 #include "../stop/stop.h"
 
 #define REM_WHOLE_EXTENSION "xtheadcmo"
@@ -68,7 +67,8 @@ static void rem_lines_flush(unsigned long begin, unsigned long end)
 	unsigned long line = begin & ~(block - 1);
 
 	for (; line < end; line += block)
-		asm volatile(CBO_FLUSH(%0) : : "r"(line) : "memory");
+		asm volatile(".insn i 0x0f, 2, x0, %0, 2" /* cbo.flush */
+			     : : "r"(line) : "memory");
 }
 
 /**

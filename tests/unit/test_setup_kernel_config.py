@@ -28,7 +28,10 @@ from lab.setup.kernel import (
 )
 
 REPO = repo_dir()
-OURS = (REPO / "kernel" / "config" / "remanence.config").read_text("utf-8")
+OURS = "".join(
+    (REPO / "kernel" / "config" / name).read_text("utf-8")
+    for name in ("remanence.config", "x86.config")
+)
 STOP_AND_GO = "CONFIG_REMANENCE=y"
 MACROS = "scripts/Kconfig.include"
 ASKS_THE_COMPILER = re.compile(r"^(cc-option|ld-option|as-instr) = .*$", re.MULTILINE)
