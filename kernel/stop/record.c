@@ -384,8 +384,10 @@ void rem_record_report(void)
 {
 	const struct rem_body *body = rem_body((rem.sequence - 1) & 1);
 	u64 took = body->tsc - body->stop_begin_tsc;
+	/* A clock that was set back, or that no battery kept, may be behind the Stop. */
+	s64 since_ns = max_t(s64, ktime_get_real_ns() - body->realtime_ns, 0);
 
 	pr_info("remanence: resume %u: Stop took %llu us, %llu s ago\n",
 		rem.resumes, div_u64(took * USEC_PER_MSEC, rem_ticks_khz()),
-		div_u64(ktime_get_real_ns() - body->realtime_ns, NSEC_PER_SEC));
+		div_u64(since_ns, NSEC_PER_SEC));
 }
