@@ -25,13 +25,13 @@ FLAGS = "OCF"
 def need_foreign(isa: Isa) -> None:
     """Make this kernel start programs of *isa*, or raise InfraError."""
     name = f"qemu-{isa.name}"
-    if _runs(name):
+    if not (BINFMT / "register").exists():
+        run(["mount", "-t", "binfmt_misc", "binfmt_misc", BINFMT], check=False)
+    if _runs(name):  # another root on this kernel may have set it up
         return
     program = shutil.which(f"{name}-static")
     if program is None:
         raise InfraError(f"{name}-static is not installed: run `./rem setup`")
-    if not (BINFMT / "register").exists():
-        run(["mount", "-t", "binfmt_misc", "binfmt_misc", BINFMT], check=False)
     entry = f":{name}:M::{_escaped(MAGIC % MACHINES[isa.name])}:{_escaped(MASK)}:{program}:{FLAGS}"
     try:
         (BINFMT / "register").write_text(entry, encoding="ascii")
