@@ -12,6 +12,9 @@
 #include "../resume/resume.h"
 #include "../stop/stop.h"
 
+static_assert(offsetof(struct rem_context, kernel.regs.sp) == REM_CTX_SP);
+static_assert(offsetof(struct rem_context, kernel.satp) == REM_CTX_SATP);
+
 struct rem_context rem_contexts[NR_CPUS];
 
 /** rem_context_prepare - note who this hart is. Context: the hart itself, any. */

@@ -3,6 +3,10 @@
 #ifndef REM_RISCV_ISA_H
 #define REM_RISCV_ISA_H
 
+/* Offsets in struct rem_context, for machine/campaign, which has no kernel headers */
+#define REM_CTX_SP 16
+#define REM_CTX_SATP 312
+
 #ifndef __ASSEMBLY__
 
 #include <linux/cache.h>

@@ -52,7 +52,7 @@ from lab.errors import RemError
 from lab.isa import IsaName
 from lab.machine.caches import controller_line_ns
 from lab.machine.config import MachineConfig, StopModeName
-from lab.machine.cut_points import stopped_outs, stopped_pcs
+from lab.machine.cut_points import stopped_address, stopped_outs
 from lab.machine.machine import Machine
 from lab.machine.plugin import (
     PluginControl,
@@ -338,8 +338,8 @@ def _spec(plan: Plan) -> PluginSpec:
         pcs=(
             entry_address(plan.parts.loader),
             *(symbol_address(plan.parts.system_map, name) for name in symbols),
-            *stopped_pcs(plan.parts.system_map, plan.parts.isa),
         ),
+        stopped=stopped_address(plan.parts.system_map, plan.parts.isa),
         outs=stopped_outs(plan.parts.isa),
         user=True,
     )

@@ -26,6 +26,7 @@ from typing import Any
 from lab import run
 from lab.campaign import engine as program
 from lab.campaign import shrink, workload
+from lab.campaign.laid import behind_firmware
 from lab.campaign.record import fresh
 from lab.campaign.store import Store
 from lab.campaign.workload import Workload
@@ -35,6 +36,8 @@ from lab.machine.cut_plan import UNANNOUNCED
 from lab.messages import info
 from lab.progress import step
 from lab.record.boot_note import BootNote
+from lab.setup.products import need
+from lab.testbed.machines import parts_of
 
 # In a soak: so many classes, and this share of all resumed images.
 CLASSES_MAX = 1_000
@@ -154,6 +157,7 @@ def bootable(recording: Path) -> bool:
 def boot_machine(recording: Path, name: str) -> Machine:
     """A new machine like the recorded one, without caches."""
     config = MachineConfig.from_json((recording / "machine.json").read_text(encoding="utf-8"))
+    need(parts_of(config.isa).programs)
     return fresh(replace(config, name=name, icount=False, plugin=None))
 
 
@@ -270,8 +274,17 @@ def _lay(engine: Path, machine: Machine, recording: Path, image: Image) -> dict[
 
 
 def _lay_nvram(engine: Path, machine: Machine, recording: Path, image: Image) -> dict[str, Any]:
-    nvram = machine.files.nvram(machine.config)
-    return program.replay(engine, recording, image.event, image.eviction, 0, nvram)
+    config = machine.config
+    nvram = machine.files.nvram(config)
+    if not config.block_bytes:
+        return program.replay(engine, recording, image.event, image.eviction, 0, nvram)
+    media = nvram.with_suffix(".laid")
+    try:
+        done = program.replay(engine, recording, image.event, image.eviction, 0, media)
+        behind_firmware(media, nvram, config)
+        return done
+    finally:
+        media.unlink(missing_ok=True)
 
 
 def _lay_disk(machine: Machine, recording: Path, log_bytes: int, seed: int) -> None:

@@ -15,6 +15,7 @@ from lab.campaign.record import PROFILE, Recorded, free_enough, record
 from lab.campaign.store import Store
 from lab.campaign.workload import Workload
 from lab.errors import UsageError
+from lab.isa import IsaName
 from lab.messages import info
 from lab.paths import state_dir
 from lab.result import Result
@@ -51,12 +52,14 @@ class Plan:
     claimed: bool = False
     mixed: bool = False
     persist: bool = False  # fsync ends in memory
+    isa: IsaName = "x86_64"
     soak: bool = False  # a chain of cycles instead of one
 
     @property
     def name(self) -> str:
         """The name of the recording; short, as it is also the name of a machine."""
         words = [self.load.name] if self.load else ["run"]
+        words += [self.isa] if self.isa != "x86_64" else []
         words += [self.profile] if self.profile != PROFILE else []
         words += ["claimed"] if self.claimed else []
         words += ["mixed"] if self.mixed else []
@@ -100,7 +103,7 @@ def _planted(plan: Plan, engine: Path, folder: Path) -> list[mutants.Found]:
     if plan.persist:
         return persist.run_mutants(engine, folder, names, plan.seed)
     found = mutants.run_model(engine, plan.seed)
-    return found + mutants.run_machine(engine, folder, names, plan.seed, plan.profile)
+    return found + mutants.run_machine(engine, folder, names, plan.seed, plan.profile, plan.isa)
 
 
 def _check(
@@ -162,6 +165,7 @@ def _recorded(plan: Plan, directory: Path) -> Path:
             claimed=plan.claimed,
             mixed=plan.mixed,
             persist=plan.persist,
+            isa=plan.isa,
         )
     )
     (directory / COMPLETE).touch()
@@ -170,7 +174,7 @@ def _recorded(plan: Plan, directory: Path) -> Path:
 
 def chosen_mutants(plan: Plan) -> list[str]:
     """The planted bugs of kernel and loader that the plan names."""
-    names = list(persist.NAMES) if plan.persist else mutants.machine_mutants()
+    names = list(persist.NAMES) if plan.persist else mutants.machine_mutants(plan.isa)
     if plan.mutants in {"all", "none"}:
         return names if plan.mutants == "all" else []
     if plan.mutants == "five":

@@ -41,6 +41,7 @@ from lab.campaign.record import (
 )
 from lab.campaign.workload import Workload, example
 from lab.errors import RemError
+from lab.isa import IsaName
 from lab.machine import Machine
 from lab.messages import info
 from lab.paths import repo_dir
@@ -135,10 +136,21 @@ def kind_of(patch: Patch) -> tuple[str, bool, bool]:
     return patch.one("Shown-by"), in_loader(patch), is_late(patch)
 
 
-def machine_mutants() -> list[str]:
+def is_of(patch: Patch, isa: IsaName) -> bool:
+    """Whether machines of an instruction set have the code that is wrong. The loader is built with
+    planted bugs for x86-64 only."""
+    if isa == "x86_64":
+        return True
+    text = patch.path.read_text(encoding="utf-8")
+    return not in_loader(patch) and "kernel/x86" not in text and "CONFIG_X86_64" not in text
+
+
+def machine_mutants(isa: IsaName = "x86_64") -> list[str]:
     """Kinds in turn, so that five names in a row are of several kinds."""
     kinds: dict[tuple[str, bool, bool], list[str]] = {}
     for name, patch in patches().items():
+        if not is_of(patch, isa):
+            continue
         kinds.setdefault(kind_of(patch), []).append(name)
     names: list[str] = []
     while any(kinds.values()):
@@ -151,7 +163,7 @@ def caches_of(name: str, profile: str) -> str:
     return patches()[name].one("Caches", profile)
 
 
-def recorded(folder: Path, name: str, profile: str = PROFILE) -> Recorded:
+def recorded(folder: Path, name: str, profile: str = PROFILE, isa: IsaName = "x86_64") -> Recorded:
     """The machine that has this bug."""
     patch = patches()[name]
     return Recorded(
@@ -161,23 +173,34 @@ def recorded(folder: Path, name: str, profile: str = PROFILE) -> Recorded:
         mutant=None if in_loader(patch) else name,
         late_mutant=is_late(patch),
         loader_mutant=name if in_loader(patch) else None,
+        isa=isa,
     )
 
 
 def run_machine(
-    engine: Path, folder: Path, names: list[str], seed: int, profile: str = PROFILE
+    engine: Path,
+    folder: Path,
+    names: list[str],
+    seed: int,
+    profile: str = PROFILE,
+    isa: IsaName = "x86_64",
 ) -> list[Found]:
     """The controls of these bugs, then a machine with each. If a control fails, all are missed."""
     kinds = {(patches()[name].one("Shown-by"), caches_of(name, profile)) for name in names}
     for shown_by, caches in sorted(kinds):
-        if broken := control(engine, folder, shown_by, seed, caches):
+        if broken := control(engine, folder, shown_by, seed, caches, isa):
             info(f"campaign: the control of bugs shown by {shown_by} on {caches}: {broken[0]}")
             return [Found(name, frozenset(), ()) for name in names]
-    return [look_for(engine, folder, name, seed, profile) for name in names]
+    return [look_for(engine, folder, name, seed, profile, isa) for name in names]
 
 
 def control(
-    engine: Path, folder: Path, shown_by: str, seed: int, profile: str = PROFILE
+    engine: Path,
+    folder: Path,
+    shown_by: str,
+    seed: int,
+    profile: str = PROFILE,
+    isa: IsaName = "x86_64",
 ) -> tuple[Broken, ...]:
     """What the checks of bugs of this kind find on their builds while no bug is on."""
     machine = Recorded(
@@ -185,14 +208,22 @@ def control(
         f"campaign-{NONE}-{shown_by}",
         profile=profile,
         mutant=NONE,
-        loader_mutant=NONE,
+        loader_mutant=NONE if isa == "x86_64" else None,
+        isa=isa,
     )
     return _checked(engine, machine, shown_by, FILES, 1, seed)
 
 
-def look_for(engine: Path, folder: Path, name: str, seed: int, profile: str = PROFILE) -> Found:
+def look_for(
+    engine: Path,
+    folder: Path,
+    name: str,
+    seed: int,
+    profile: str = PROFILE,
+    isa: IsaName = "x86_64",
+) -> Found:
     """A machine with a bug: recorded and judged, or booted."""
-    patch, machine = patches()[name], recorded(folder, name, profile)
+    patch, machine = patches()[name], recorded(folder, name, profile, isa)
     load, stops = LOADS.get(name, FILES), STOPS.get(name, 1)
     broken = _checked(engine, machine, patch.one("Shown-by"), load, stops, seed)
     result = Found(name, patch.verdicts, broken)

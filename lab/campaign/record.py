@@ -19,22 +19,25 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lab import run
 from lab.campaign import workload
+from lab.campaign.laid import copy_sparse, without_firmware
 from lab.campaign.workload import Workload
 from lab.errors import InfraError, RemError, UsageError
+from lab.isa import IsaName
 from lab.machine import Machine, MachineConfig
 from lab.machine.cut_plan import CutPlan
+from lab.machine.cut_points import stopped_address, stopped_outs
 from lab.machine.files import MachineFiles
 from lab.machine.machine import remove_leftovers
-from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, ctl_path
+from lab.machine.plugin import PluginControl, PluginSpec, ctl_path
 from lab.machine.plugin_clock import attach
-from lab.machine.qemu import NVRAM_PHYS
+from lab.machine.qemu_parts import place_words
 from lab.machine.supply import CutRecord
 from lab.messages import info
 from lab.record.block import decode, read_block
-from lab.setup.products import Kernel, Loader, Plugin, Root, need
+from lab.setup.products import Kernel, Loader, Plugin, need, need_all
 from lab.testbed.fsync_guest import HOLD_UP, LATE, REGISTRY
+from lab.testbed.machines import parts_of
 from lab.testbed.planted import plant
 from lab.verdict import BrokenError
 
@@ -74,7 +77,8 @@ class Recorded:
     mutant: str | None = None
     late_mutant: bool = False  # planted only before the Stop that is recorded
     loader_mutant: str | None = None
-    kernel: Path | None = None  # another bzImage
+    kernel: Path | None = None  # another image
+    isa: IsaName = "x86_64"
 
 
 class Patience:
@@ -92,8 +96,10 @@ class Patience:
 
 def machine_config(recorded: Recorded) -> MachineConfig:
     """The machine before it is recorded."""
-    wanted = Kernel("mutants") if recorded.mutant else Kernel()
-    loader, root = need(Loader(mutants=recorded.loader_mutant is not None), Root())
+    parts = parts_of(recorded.isa)
+    wanted = Kernel(mutants_of(parts.kernel.variant)) if recorded.mutant else parts.kernel
+    loader = Loader(mutants=True) if recorded.loader_mutant else parts.loader
+    built = need_all([parts.programs, loader, parts.root])
     at_boot = recorded.mutant is not None and not recorded.late_mutant
     words = "nokaslr" + (f" remanence.mutant={recorded.mutant}" if at_boot else "")
     words += f" remanence.dram_scan_ms={MIXED_SCAN_MS}" if recorded.mixed else ""
@@ -101,8 +107,9 @@ def machine_config(recorded: Recorded) -> MachineConfig:
     return MachineConfig(
         name=recorded.name,
         kernel=recorded.kernel or need(wanted).bz_image,
-        loader=loader,
-        root=root,
+        isa=recorded.isa,
+        loader=built[loader],
+        root=built[parts.root],
         cpus=recorded.cpus,
         memtype="mixed" if recorded.mixed else "nvram",
         dram_bytes=MIXED_DRAM_BYTES if recorded.mixed else None,
@@ -114,6 +121,11 @@ def machine_config(recorded: Recorded) -> MachineConfig:
         disk_claim="protected" if recorded.claimed else None,
         hold_up_ns=HOLD_UP_NS,
     )
+
+
+def mutants_of(variant: str | None) -> str:
+    """The variant of the kernel that has planted bugs, too."""
+    return "mutants" if variant is None else f"{variant}-mutants"
 
 
 def fresh(config: MachineConfig) -> Machine:
@@ -141,20 +153,22 @@ def record_cycle(machine: Machine, recorded: Recorded) -> Path:
     free_enough(directory)
     _lay_base(machine, directory)
     plugin = need(Plugin())
-    spec = PluginSpec(plugin, cut=True, quantum=QUANTUM_INSNS, outs=(STOPPED_OUT,))
+    spec = PluginSpec(
+        plugin,
+        cut=True,
+        quantum=QUANTUM_INSNS,
+        stopped=stopped_address(config.kernel.parent / "System.map", config.isa),
+        outs=stopped_outs(config.isa),
+    )
     machine.config = replace(config, icount=True, plugin=_argument(machine, spec, recorded))
     (directory / "machine.json").write_text(machine.config.to_json(), encoding="utf-8")
     recorded.load.write(directory)
     _cycle(machine, attach(machine, spec), recorded)
     machine.config = config
     # What is left of the CPUs' writes.
-    _copy(directory / "media", machine.files.nvram(config))
+    copy_sparse(directory / "media", machine.files.nvram(config))
     (directory / "media").unlink()
     return directory
-
-
-def _copy(source: Path, target: Path) -> None:
-    run.run(["cp", "--sparse=always", source, target], what="copying media")
 
 
 def first_stop(machine: Machine, load: Workload) -> None:
@@ -190,9 +204,9 @@ def consoles(machine: Machine) -> bytes:
 
 def _lay_base(machine: Machine, directory: Path) -> None:
     nvram = machine.files.nvram(machine.config)
-    for name in ("base.media", "media"):
-        _copy(nvram, directory / name)
-    _copy(machine.files.disk, directory / "disk-0.base")
+    without_firmware(nvram, directory / "base.media", machine.config)
+    copy_sparse(nvram, directory / "media")
+    copy_sparse(machine.files.disk, directory / "disk-0.base")
     (directory / "console.base").write_bytes(consoles(machine))
 
 
@@ -207,13 +221,13 @@ def _argument(machine: Machine, spec: PluginSpec, recorded: Recorded) -> str:
         "cache": recorded.profile,
         "memory": machine.files.nvram(machine.config),
         "media": recorded.directory / "media",
-        "base": f"{NVRAM_PHYS:#x}",
         "record": recorded.directory,
         "disklog": machine.files.disk_parts.log,
         "console": machine.files.console_log(machine.boots + 1),
     }
-    given = ",".join(f"{name}={value}" for name, value in words.items())
-    return f"{spec.argument(ctl_path(recorded.name))},{given}"
+    given = [f"{name}={value}" for name, value in words.items()]
+    own = spec.argument(ctl_path(recorded.name))
+    return ",".join([own, *place_words(machine.config), *given])
 
 
 def _cycle(machine: Machine, control: PluginControl, recorded: Recorded) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from lab.command_line.options import JsonOption, takes
 from lab.errors import Exit, UsageError
+from lab.isa import ISA_NAMES, IsaName
 from lab.messages import info
 from lab.result import Result
 
@@ -90,6 +91,7 @@ class MachineWords:
             " machine as protected: a negative proof)."
         ),
     ] = "volatile"
+    arch: Annotated[str, typer.Option(help=f"{' or '.join(ISA_NAMES)}.", metavar="ISA")] = "x86_64"
     memtype: Annotated[
         str,
         typer.Option(
@@ -187,6 +189,8 @@ def check(words: CampaignWords) -> Plan:
         raise UsageError(f"--disk-cache {machine.disk_cache}: choose {' or '.join(DISK_CACHES)}")
     if machine.memtype not in MEMTYPES:
         raise UsageError(f"--memtype {machine.memtype}: choose {' or '.join(MEMTYPES)}")
+    if machine.arch not in ISA_NAMES:
+        raise UsageError(f"--arch {machine.arch}: choose {' or '.join(ISA_NAMES)}")
     if machine.persist not in PERSIST:
         raise UsageError(f"--persist {machine.persist}: choose {' or '.join(PERSIST)}")
     mixed, persist = machine.memtype == "mixed", machine.persist == "memory"
@@ -197,6 +201,9 @@ def check(words: CampaignWords) -> Plan:
         raise UsageError("--memtype mixed and --persist memory: choose one, each has a workload")
     if persist and machine.workload:
         raise UsageError("--persist memory has a workload of its own: leave --workload out")
+    other = machine.arch != "x86_64"
+    if other and (mixed or persist or recordings or source.model or amount.tier == "soak"):
+        raise UsageError(f"--arch {machine.arch}: only where one machine is recorded now")
     if machine.caches and (recordings or source.model):
         given = "--model" if source.model else "--recording"
         raise UsageError(
@@ -230,6 +237,7 @@ def check(words: CampaignWords) -> Plan:
         claimed=machine.disk_cache == "claimed",
         mixed=mixed,
         persist=persist,
+        isa=cast(IsaName, machine.arch),
         soak=soak and not one_source,
     )
 

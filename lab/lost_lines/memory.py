@@ -61,8 +61,8 @@ class View:
             yield begin, end
 
 
-def lost_lines(seen: View, media: View) -> list[Lost]:
-    """Every line that differs, in order."""
+def lost_lines(seen: View, media: View, from_bytes: int = 0) -> list[Lost]:
+    """Every line that differs from a place on, in order; *from_bytes*: whole lines."""
     if seen.size_bytes != media.size_bytes or seen.size_bytes % PAGE_BYTES:
         raise RemError(
             f"{seen.path} has {seen.size_bytes} bytes and {media.path} {media.size_bytes}: "
@@ -74,6 +74,7 @@ def lost_lines(seen: View, media: View) -> list[Lost]:
             for view in (seen, media)
             for begin, end in view.pieces()
             for at in range(begin // CHUNK_BYTES * CHUNK_BYTES, end, CHUNK_BYTES)
+            if at + CHUNK_BYTES > from_bytes
         }
     )
     lost: list[Lost] = []
@@ -89,4 +90,4 @@ def lost_lines(seen: View, media: View) -> list[Lost]:
             Lost(first_line + int(row), int(first), int(last))
             for row, first, last in zip(rows, firsts, lasts, strict=True)
         ]
-    return lost
+    return [line for line in lost if line.line * LINE_BYTES >= from_bytes]

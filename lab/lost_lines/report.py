@@ -32,6 +32,7 @@ class Source:
     media: Path
     writers: Path | None = None
     kernel: Callable[[], tuple[Path, Path]] | None = None
+    firmware_bytes: int = 0  # at the beginning of the files: nothing there is kept
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def loss_of(source: Source) -> Loss:
     """Compare the files and read the kernel that ran. Without one, lines have no owners."""
     seen, media = View(source.seen), View(source.media)
     try:
-        lost = lost_lines(seen, media)
+        lost = lost_lines(seen, media, source.firmware_bytes)
         pages, symbols, problems = _read_kernel(source, seen) if lost else (None, None, [])
         writers = Writers(source.writers)
         lines = []

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -29,4 +30,5 @@ def source_of_machine(files: MachineFiles, config: MachineConfig) -> Source | No
     seen = files.at_cut(config)
     if config.caches is None or not seen.exists():
         return None
-    return source_of(seen, files.nvram(config), files.writers(config), config.kernel)
+    source = source_of(seen, files.nvram(config), files.writers(config), config.kernel)
+    return replace(source, firmware_bytes=config.block_bytes)

@@ -237,7 +237,6 @@ class MachineConfig:
             "--disk ahci": self.disk == "ahci",
             "--nic": self.nic not in ("virtio-net", "e1000e"),
             "--pm and --off2f": bool(self.regions_bytes),
-            "--disk-cache volatile": self.disk_cache == "volatile",
             "threads": self.threads > 1,
         }
         for what, given in others.items():

@@ -52,14 +52,15 @@ def make_spec(
         library,
         cut=True,
         quantum=QUANTUM_ICOUNT if icount else 0,
-        pcs=(*places, *stopped_pcs(system_map, isa)),
+        pcs=places,
+        stopped=stopped_address(system_map, isa),
         outs=stopped_outs(isa),
     )
 
 
-def stopped_pcs(system_map: Path, isa: IsaName) -> tuple[int, ...]:
-    """The place of the mark of STOPPED, if it is none; the last of all places."""
-    return () if isa == "x86_64" else (symbol_address(system_map, STOPPED_FUNCTION),)
+def stopped_address(system_map: Path, isa: IsaName) -> int | None:
+    """The mark of STOPPED where there are no ports."""
+    return None if isa == "x86_64" else symbol_address(system_map, STOPPED_FUNCTION)
 
 
 def stopped_outs(isa: IsaName) -> tuple[tuple[int, int], ...]:

@@ -52,13 +52,17 @@ STANDSTILL_LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class PluginSpec:
-    """The plugin's configuration. Marks are numbered: pcs, outs, then the first user program."""
+    """The plugin's configuration. Marks are numbered: pcs, stopped or outs, the first user program.
+
+    *stopped*: the address at which the machine reports that it has stopped, where that is no port.
+    """
 
     library: Path
     count: bool = True
     cut: bool = False
     quantum: int = 0  # instructions in a vCPU's turn under icount; 0: QEMU's default
     pcs: tuple[int, ...] = ()
+    stopped: int | None = None
     outs: tuple[tuple[int, int], ...] = ()  # (port, byte)
     user: bool = False
 
@@ -68,6 +72,7 @@ class PluginSpec:
         words += [f"{name}=on" for name in ("count", "cut") if getattr(self, name)]
         words += [f"quantum={self.quantum}"] if self.quantum else []
         words += [f"pc={pc:#x}" for pc in self.pcs]
+        words += [] if self.stopped is None else [f"stopped={self.stopped:#x}"]
         words += [f"out={port:#x}:{byte:#x}" for port, byte in self.outs]
         words += ["user=on"] if self.user else []
         return ",".join(words)
@@ -76,15 +81,18 @@ class PluginSpec:
         return index
 
     def out_mark(self, index: int = 0) -> int:
-        return len(self.pcs) + index
+        return self._places() + index
 
     def stopped_mark(self) -> int:
         """That of the message to the supply that Stop has committed: the last one."""
-        return len(self.pcs) + len(self.outs) - 1
+        return self._places() + len(self.outs) - 1
 
     def user_mark(self) -> int:
         assert self.user, "the plugin is not configured for user programs"
-        return len(self.pcs) + len(self.outs)
+        return self._places() + len(self.outs)
+
+    def _places(self) -> int:
+        return len(self.pcs) + (self.stopped is not None)
 
 
 @dataclass(frozen=True)

@@ -172,6 +172,11 @@ def plugin_argument(plugin: str, config: MachineConfig, files: MachineFiles) -> 
         words += [f"controller={quoted(controller_of(config.memory))}"]
         if config.memtype == "mixed":
             words += [f"dram={config.dram_size_bytes:#x}", f"dramcontroller={DRAM_CACHE}"]
-    if config.block_bytes:
-        words += [f"block={config.block_bytes:#x}"]
-    return ",".join([*words, f"base={config.machine_isa.nvram_phys:#x}"])
+    return ",".join([*words, *place_words(config)])
+
+
+def place_words(config: MachineConfig) -> list[str]:
+    """Where NVRAM is, for the plugin: without what firmware has of it, which a cut loses."""
+    skip_bytes = config.block_bytes
+    words = [f"skip={skip_bytes:#x}"] if skip_bytes else []
+    return [*words, f"base={config.machine_isa.nvram_phys + skip_bytes:#x}"]

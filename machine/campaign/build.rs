@@ -4,18 +4,24 @@
 
 use std::fs;
 
-/// Defines the layout of the kernel's internal `struct rem_context`.
-const HEADER: &str = "../../kernel/x86/isa.h";
+/// Each defines the layout of the kernel's internal `struct rem_context` of an instruction set: what
+/// is read of it.
+const HEADERS: [(&str, [&str; 2]); 2] = [
+    ("../../kernel/x86/isa.h", ["REM_CTX_RSP", "REM_CTX_CR3"]),
+    ("../../kernel/riscv/isa.h", ["REM_CTX_SP", "REM_CTX_SATP"]),
+];
 
 fn main() {
     let core = ["record", "desc", "crc32c", "interval"];
     println!("cargo::rerun-if-changed=../../loader/core");
     println!("cargo::rerun-if-changed=../../format");
     println!("cargo::rerun-if-changed=src/judge.c");
-    println!("cargo::rerun-if-changed={HEADER}");
-    let header = fs::read_to_string(HEADER).unwrap_or_else(|err| panic!("{HEADER}: {err}"));
-    for name in ["REM_CTX_RSP", "REM_CTX_CR3"] {
-        println!("cargo::rustc-env={name}={}", defined(&header, name));
+    for (path, names) in HEADERS {
+        println!("cargo::rerun-if-changed={path}");
+        let header = fs::read_to_string(path).unwrap_or_else(|err| panic!("{path}: {err}"));
+        for name in names {
+            println!("cargo::rustc-env={name}={}", defined(path, &header, name));
+        }
     }
     cc::Build::new()
         .std("c17")
@@ -30,7 +36,7 @@ fn main() {
 }
 
 /// The digits behind the one `#define` of this name.
-fn defined(header: &str, name: &str) -> String {
+fn defined(path: &str, header: &str, name: &str) -> String {
     let found: Vec<&str> = header
         .lines()
         .filter_map(
@@ -42,6 +48,6 @@ fn defined(header: &str, name: &str) -> String {
         .collect();
     match found[..] {
         [value] if value.parse::<u64>().is_ok() => value.to_owned(),
-        _ => panic!("{name} in {HEADER}: {found:?}, expected one decimal number"),
+        _ => panic!("{name} in {path}: {found:?}, expected one decimal number"),
     }
 }

@@ -103,6 +103,12 @@ impl Judge {
         })
     }
 
+    /// Size of the region that holds the image.
+    #[must_use]
+    pub const fn region_bytes(&self) -> u64 {
+        self.region_bytes
+    }
+
     /// Decides on one image by its record block.
     #[must_use]
     pub fn decide(&self, block: &[u8]) -> Decision {

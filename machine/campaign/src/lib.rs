@@ -9,6 +9,7 @@
 //! | module | subject |
 //! |---|---|
 //! | [`media`] | media at a cut, changed in place with an incremental digest |
+//! | [`description`] | the machine, as its loader has described it |
 //! | [`dirty`] | which images a cut may leave, by the rules of `remanence-crash-states` |
 //! | [`queue`] | what a memory controller without a persistence domain may lose |
 //! | [`disk`] | the state of a disk after a cut |
@@ -26,6 +27,7 @@ use std::path::PathBuf;
 
 use remanence_crash_states::eviction::NotAnEviction;
 
+pub mod description;
 pub mod dirty;
 pub mod disk;
 pub mod judge;

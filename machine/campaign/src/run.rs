@@ -107,6 +107,19 @@ impl Recording {
     }
 }
 
+/// The address of memory that an event is about.
+const fn touched(event: &Event<'_>) -> Option<u64> {
+    match *event {
+        Event::Store { address, .. } => Some(address),
+        Event::Accepted { line, .. }
+        | Event::WriteBack { line, .. }
+        | Event::Flush { line, .. }
+        | Event::Unseen { line, .. }
+        | Event::Line { line, .. } => Some(line),
+        _ => None,
+    }
+}
+
 /// What has happened to one image so far.
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
@@ -158,6 +171,8 @@ pub struct Run<'a> {
     /// Expected content of the newest committed image.
     pub reference: Option<Reference>,
     commits_stored: [RemWord; 2],
+    /// Size of the loader's region: what is behind it is firmware's, and of no image.
+    image_bytes: u64,
     /// Lines whose flush awaits a fence, and whether they were stored to since.
     in_flight: BTreeMap<u64, bool>,
     /// Of each dirty line what it has held since media was the same, but its newest content.
@@ -206,6 +221,7 @@ impl<'a> Run<'a> {
             progress: Progress::default(),
             reference: None,
             commits_stored: [RemWord::default(); 2],
+            image_bytes: header.nvram_bytes,
             in_flight: BTreeMap::new(),
             versions: BTreeMap::new(),
             newest_after: BTreeMap::new(),
@@ -257,7 +273,9 @@ impl<'a> Run<'a> {
     }
 
     /// Begins the reference of an image that the base would resume: a recording of a Go.
-    pub fn adopt(&mut self, decision: &Decision) {
+    /// `image_bytes` = size of the loader's region.
+    pub fn adopt(&mut self, decision: &Decision, image_bytes: u64) {
+        self.image_bytes = image_bytes;
         self.notice_decision(decision);
         if decision.resumes() {
             self.reference = Some(Reference::of_media(decision.sequence));
@@ -285,6 +303,11 @@ impl<'a> Run<'a> {
         self.event += 1;
         self.time_ns = timed.time_ns;
         let offset = |address: u64| address - self.recording.header.nvram_phys;
+        let is_written_back = matches!(timed.event, Event::WriteBack { .. });
+        self.write_backs += u64::from(is_written_back);
+        if touched(&timed.event).is_some_and(|address| offset(address) >= self.image_bytes) {
+            return Ok(Some(timed));
+        }
         match timed.event {
             Event::Accepted { line, data, .. } => self.accept(offset(line), data)?,
             Event::WriteBack { line, data, .. } => {
@@ -387,7 +410,6 @@ impl<'a> Run<'a> {
     }
 
     fn write_back(&mut self, offset: u64, data: &Line) -> Result<(), CampaignError> {
-        self.write_backs += 1;
         let queued = self.is_queued();
         if !queued {
             self.leaves(offset, data);

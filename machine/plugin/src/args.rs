@@ -14,7 +14,9 @@ const QUANTUM_MAX: u64 = 1_000_000;
 pub(crate) enum Mark {
     /// About to execute at this virtual address.
     Pc(u64),
-    /// About to execute `OUT DX, AL` with this port and byte.
+    /// About to execute at this virtual address, where the machine reports that it has stopped.
+    Stopped(u64),
+    /// About to execute `OUT DX, AL` with this port and byte: that report where there are ports.
     Out { port: u16, byte: u8 },
     /// About to execute the first instruction of a block at CPL 3.
     User,
@@ -40,10 +42,10 @@ pub(crate) struct CachePlan {
     /// The file that is the guest's NVRAM.
     pub(crate) memory: String,
     pub(crate) media: String,
-    /// Physical address of NVRAM.
+    /// Physical address of what is not left out of NVRAM.
     pub(crate) base: Option<u64>,
-    /// How far behind that the record block is.
-    pub(crate) block_bytes: u64,
+    /// Size of what is left out at the beginning of the files: it is firmware's, and is lost.
+    pub(crate) skip_bytes: u64,
     /// Folder of the recording.
     pub(crate) record: Option<String>,
     /// File of the trace.
@@ -90,7 +92,7 @@ impl fmt::Display for ArgsError {
                     f,
                     "{arg}: unknown; known are ctl=, count=, cut=, quantum=, pc=, out=, \
                      user=, cache=, memory=, media=, base=, record=, trace=, writers=, \
-                     flushes=, disklog=, console=, controller=, dram=, dramcontroller=, loads=, block="
+                     flushes=, disklog=, console=, controller=, dram=, dramcontroller=, loads=, skip=, stopped="
                 )
             }
             Self::NotSwitch(arg) => write!(f, "{arg}: must be on or off"),
@@ -113,7 +115,10 @@ impl fmt::Display for ArgsError {
                 f,
                 "dram=BYTES and dramcontroller= go together, and with controller="
             ),
-            Self::TooManyMarks => write!(f, "more than {MARKS_MAX} marks (pc=, out=, user=)"),
+            Self::TooManyMarks => write!(
+                f,
+                "more than {MARKS_MAX} marks (pc=, stopped=, out=, user=)"
+            ),
         }
     }
 }
@@ -207,10 +212,14 @@ pub(crate) fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Plan, Arg
             "dramcontroller" => cache.dram_controller = Some(value.to_owned()),
             "loads" => cache.loads = parse_switch(arg, value)?,
             "base" => cache.base = Some(parse_address(arg, value)?),
-            "block" => cache.block_bytes = parse_address(arg, value)?,
+            "skip" => cache.skip_bytes = parse_address(arg, value)?,
             "pc" => {
                 let address = parse_address(arg, value)?;
                 plan.marks.push(Mark::Pc(address));
+            }
+            "stopped" => {
+                let address = parse_address(arg, value)?;
+                plan.marks.push(Mark::Stopped(address));
             }
             "out" => plan.marks.push(parse_out(arg, value)?),
             "user" => {

@@ -97,8 +97,6 @@ pub(crate) struct Job {
     filters: Vec<Filter>,
     base: u64,
     lines: u32,
-    /// The first line of the record block.
-    block: Line,
     /// Of DRAM: they come after those of NVRAM, and have no content here, as none of it survives.
     dram_lines: u32,
     misses: u64,
@@ -199,7 +197,7 @@ impl Job {
             ));
         }
         let base = plan.base.unwrap_or(0);
-        let mut memories = Memories::open(&plan.memory, &plan.media)?;
+        let mut memories = Memories::open(&plan.memory, &plan.media, plan.skip_bytes)?;
         let lines = u32::try_from(memories.bytes() / LINE_BYTES).unwrap_or(u32::MAX);
         if let Some(dir) = &plan.record {
             let header = Header {
@@ -219,7 +217,10 @@ impl Job {
         let (timing, time) = timing_of(plan, &profile, cpus, lines)?;
         let instruction_ps = timing.instruction_ps;
         let writers = match &plan.writers {
-            Some(path) => Some(Writers::create(path, lines, cpus)?),
+            Some(path) => {
+                let before = u32::try_from(plan.skip_bytes / LINE_BYTES).unwrap_or(0);
+                Some(Writers::create(path, before, lines, cpus)?)
+            }
             None => None,
         };
         let flushes = match &plan.flushes {
@@ -239,7 +240,6 @@ impl Job {
             filters: (0..cpus).map(|_| Filter::new()).collect(),
             base,
             lines,
-            block: Line(u32::try_from(plan.block_bytes / LINE_BYTES).unwrap_or(0)),
             dram_lines,
             misses: 0,
             stores: 0,
@@ -262,7 +262,7 @@ impl Job {
     pub(crate) fn set_honour(&mut self, honour: u64) -> bool {
         self.caches.honoured = match honour {
             HONOUR_ALL | HONOUR_FIRST | HONOUR_INVD => Honoured::All,
-            HONOUR_BLOCK => Honoured::Only(self.block..Line(self.block.0 + BLOCK_LINES)),
+            HONOUR_BLOCK => Honoured::Only(Line(0)..Line(BLOCK_LINES)),
             HONOUR_NOTHING => Honoured::Nothing,
             _ => return false,
         };

@@ -88,7 +88,7 @@ pub(crate) fn fill(snapshot: &Snapshot, cpu: u64, clocks: &Clocks) {
 /// Writes the description of this mark into the control file.
 pub(crate) fn describe(record: &MarkRecord, mark: Mark) {
     let (kind, value) = match mark {
-        Mark::Pc(address) => (format::REM_PLUGIN_MARK_PC, address),
+        Mark::Pc(address) | Mark::Stopped(address) => (format::REM_PLUGIN_MARK_PC, address),
         Mark::Out { port, byte } => {
             let value = u64::from(port) | (u64::from(byte) << 16);
             (format::REM_PLUGIN_MARK_OUT, value)

@@ -215,7 +215,10 @@ impl Plugin {
         if control::claim(&record.first) {
             self.snapshot(&record.first, cpu.into());
         }
-        if matches!(self.plan.marks.get(mark), Some(Mark::Out { .. })) {
+        if matches!(
+            self.plan.marks.get(mark),
+            Some(Mark::Out { .. } | Mark::Stopped(_))
+        ) {
             // The mark is the machine's report that it has stopped.
             self.last_act(cpu.into(), &Event::Phase(Phase::STOPPED));
         }

@@ -109,7 +109,7 @@ fn map(path: &str) -> Result<&'static Ctl, String> {
         .open(path)
         .map_err(refused)?;
     file.set_len(CTL_BYTES as u64).map_err(refused)?;
-    let page = map_shared(&file, CTL_BYTES).map_err(refused)?;
+    let page = map_shared(&file, 0, CTL_BYTES).map_err(refused)?;
     // SAFETY: the page is CTL_BYTES long, aligned, is never unmapped, and
     // every bit pattern is a valid Ctl, whose fields are all atomics.
     unsafe {

@@ -209,12 +209,14 @@ unsafe fn add_marks(plugin: &Plugin, insn: *mut qemu::Insn, is_first: bool) {
         unsafe {
             let address = qemu::qemu_plugin_insn_vaddr(insn);
             match *mark {
-                Mark::Pc(at) if at == address => qemu::qemu_plugin_register_vcpu_insn_exec_cb(
-                    insn,
-                    pc_reached,
-                    qemu::Registers::Untouched,
-                    data,
-                ),
+                Mark::Pc(at) | Mark::Stopped(at) if at == address => {
+                    qemu::qemu_plugin_register_vcpu_insn_exec_cb(
+                        insn,
+                        pc_reached,
+                        qemu::Registers::Untouched,
+                        data,
+                    )
+                }
                 Mark::Out { .. } if is_out(insn) => qemu::qemu_plugin_register_vcpu_insn_exec_cb(
                     insn,
                     out_reached,

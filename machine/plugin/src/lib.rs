@@ -17,6 +17,7 @@
 //! | `quantum=N` | under icount, a vCPU's turn ends after N instructions, and during a hold-up the kernel address at its end is logged; implies `cut` |
 //! | `pc=ADDRESS` | a mark: about to execute there (may be repeated) |
 //! | `out=PORT:BYTE` | x86: a mark: about to write that byte to that port (may be repeated) |
+//! | `stopped=ADDRESS` | a mark: about to execute there, and to report that the machine has stopped |
 //! | `user=on` | a mark: about to execute in a user program |
 //! | `cache=PROFILE` | volatile caches before NVRAM, which is the file `memory=` at `base=`; lines that are written back go to the file `media=`; icount only |
 //! | `record=DIR` | with caches: writes the recording there (`format/rem_recording.h`) |
@@ -25,7 +26,7 @@
 //! | `flushes=FILE` | with caches: in a hold-up, how many lines were left before and after each WBINVD; text |
 //! | `disklog=FILE`, `console=FILE` | with `record=`: records the size of the write log of the next disk, and of the console's log |
 //! | `controller=NAME` | with caches: the memory controller that serves them, whose times guest time follows; loads are modelled |
-//! | `block=BYTES` | with caches: how far behind `base=` the record block is |
+//! | `skip=BYTES` | with caches: both files begin so far before `base=`; what is there is firmware's, and is lost |
 //! | `loads=on` | with caches: loads are modelled always, not only while something is armed |
 //!
 //! Invariants:

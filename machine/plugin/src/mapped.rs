@@ -5,10 +5,12 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// The first `len` bytes of a file, for reading and writing; aligned to a page, never removed.
+/// `len` bytes of a file from `from` on, for reading and writing; aligned to a page, never removed.
 ///
+/// `from` is a multiple of the page size.
 /// Pages beyond the end of the file must not be accessed.
-pub(crate) fn map_shared(file: &File, len: usize) -> io::Result<*mut u8> {
+pub(crate) fn map_shared(file: &File, from: u64, len: usize) -> io::Result<*mut u8> {
+    let from = libc::off_t::try_from(from).map_err(io::Error::other)?;
     // SAFETY: a new mapping, at a place that the kernel chooses.
     let start = unsafe {
         libc::mmap(
@@ -17,7 +19,7 @@ pub(crate) fn map_shared(file: &File, len: usize) -> io::Result<*mut u8> {
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED,
             file.as_raw_fd(),
-            0,
+            from,
         )
     };
     if start == libc::MAP_FAILED {

@@ -18,10 +18,12 @@ const WORDS: usize = 8;
 struct Mapping {
     words: &'static [AtomicU64],
     file: File,
+    /// Size of what is left out at the file's beginning.
+    skip: u64,
 }
 
 impl Mapping {
-    fn open(path: &str) -> Result<Self, String> {
+    fn open(path: &str, skip: u64) -> Result<Self, String> {
         let refused = |error: std::io::Error| format!("{path}: {error}");
         let file = OpenOptions::new()
             .read(true)
@@ -29,17 +31,22 @@ impl Mapping {
             .open(path)
             .map_err(refused)?;
         let bytes = file.metadata().map_err(refused)?.len();
-        if bytes == 0 || bytes % PAGE_BYTES != 0 || bytes / LINE_BYTES > u64::from(u32::MAX) {
+        let left = bytes.saturating_sub(skip);
+        if left == 0
+            || bytes % PAGE_BYTES != 0
+            || skip % PAGE_BYTES != 0
+            || bytes / LINE_BYTES > u64::from(u32::MAX)
+        {
             return Err(format!(
-                "{path}: {bytes} bytes; memory has whole pages, at least one"
+                "{path}: {bytes} bytes, {skip} left out; memory has whole pages, at least one"
             ));
         }
-        let len = usize::try_from(bytes).map_err(|error| format!("{path}: {error}"))?;
-        let start = map_shared(&file, len).map_err(refused)?;
+        let len = usize::try_from(left).map_err(|error| format!("{path}: {error}"))?;
+        let start = map_shared(&file, skip, len).map_err(refused)?;
         // SAFETY: the mapping is `len` bytes long, aligned to a page, and never removed; the words are
         // atomics, so others may change them.
         let words = unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>(), len / 8) };
-        Ok(Self { words, file })
+        Ok(Self { words, file, skip })
     }
 
     fn line(&self, line: Line) -> &'static [AtomicU64] {
@@ -62,13 +69,14 @@ impl Mapping {
         u64::try_from(found).ok()
     }
 
-    /// The first piece of the file that is not a hole and begins in `from..end`; in bytes. The search
-    /// for its end takes time by its size, so it is made only for a piece that exists.
+    /// The first piece of what is mapped that is not a hole and begins in `from..end`; in bytes. The
+    /// search for its end takes time by its size, so it is made only for a piece that exists.
     fn next_data(&self, from: u64, end: u64) -> Option<(u64, u64)> {
         let begin = self
-            .seek(from, libc::SEEK_DATA)
-            .filter(|begin| *begin < end)?;
-        Some((begin, self.seek(begin, libc::SEEK_HOLE)?))
+            .seek(self.skip + from, libc::SEEK_DATA)
+            .filter(|begin| *begin < self.skip + end)?;
+        let piece_end = self.seek(begin, libc::SEEK_HOLE)?;
+        Some((begin - self.skip, piece_end - self.skip))
     }
 }
 
@@ -95,10 +103,11 @@ pub(crate) struct Memories {
 }
 
 impl Memories {
-    pub(crate) fn open(coherent: &str, media: &str) -> Result<Self, String> {
+    /// Both from `skip` on, which is a multiple of the page size.
+    pub(crate) fn open(coherent: &str, media: &str, skip: u64) -> Result<Self, String> {
         let memories = Self {
-            coherent: Mapping::open(coherent)?,
-            media: Mapping::open(media)?,
+            coherent: Mapping::open(coherent, skip)?,
+            media: Mapping::open(media, skip)?,
             piece: Cell::new((0, 0)),
             recorder: None,
         };

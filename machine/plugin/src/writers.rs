@@ -15,8 +15,8 @@ pub(crate) struct Writers {
 }
 
 impl Writers {
-    /// Creates an empty table for `lines` lines.
-    pub(crate) fn create(path: &str, lines: u32, cpus: usize) -> Result<Self, String> {
+    /// Creates an empty table for `lines` lines, behind so many that are left out.
+    pub(crate) fn create(path: &str, before: u32, lines: u32, cpus: usize) -> Result<Self, String> {
         let refused = |error: std::io::Error| format!("writers={path}: {error}");
         let file = OpenOptions::new()
             .read(true)
@@ -27,8 +27,9 @@ impl Writers {
             .open(path)
             .map_err(refused)?;
         let len = lines as usize * size_of::<Writer>();
-        file.set_len(len as u64).map_err(refused)?;
-        let start = map_shared(&file, len).map_err(refused)?;
+        let from = before as usize * size_of::<Writer>();
+        file.set_len((from + len) as u64).map_err(refused)?;
+        let start = map_shared(&file, from as u64, len).map_err(refused)?;
         // SAFETY: the mapping is `lines` entries long, aligned to a page and never removed; any bytes
         // make an entry, and only this process writes it: others read it after its end.
         let table = unsafe { std::slice::from_raw_parts_mut(start.cast(), lines as usize) };
