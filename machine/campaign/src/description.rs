@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the machine's description says, as the loader left it in the record block.
 
-use remanence_format::{REM_DESC_ENTRIES_MAX, REM_DESC_OFFSET, RemDesc, RemDescEntry};
+use std::ops::Range;
+
+use remanence_format::{
+    REM_DESC_ENTRIES_MAX, REM_DESC_MEMORY, REM_DESC_OFFSET, REM_MEMORY_NVRAM, RemDesc, RemDescEntry,
+};
 
 use crate::run::Run;
 
@@ -19,4 +23,21 @@ pub fn entries(run: &Run<'_>) -> impl Iterator<Item = RemDescEntry> {
 #[must_use]
 pub fn has(run: &Run<'_>, kind: u32) -> bool {
     entries(run).any(|entry| u32::from(entry.kind) == kind)
+}
+
+/// What a kernel may use of NVRAM, by physical address. Firmware may have parts of it, so the first
+/// is the loader's region, which has the record block, and others follow.
+#[must_use]
+pub fn ranges(run: &Run<'_>) -> Vec<Range<u64>> {
+    let whole = run.header().nvram_phys..run.header().nvram_phys + run.header().nvram_bytes;
+    let described: Vec<Range<u64>> = entries(run)
+        .filter(|entry| u32::from(entry.kind) == REM_DESC_MEMORY)
+        .filter(|entry| entry.value[2] == REM_MEMORY_NVRAM)
+        .map(|entry| entry.value[0]..entry.value[0].saturating_add(entry.value[1]))
+        .filter(|range| whole.start <= range.start && range.end <= whole.end)
+        .collect();
+    match described.first() {
+        Some(region) if region.start == whole.start => described,
+        _ => vec![whole],
+    }
 }

@@ -3,6 +3,7 @@
 //! of an image.
 
 use std::ffi::{CStr, c_char};
+use std::ops::Range;
 use std::sync::Once;
 
 use remanence_format::{REM_BOOT_RESUME, RemDescEntry};
@@ -80,13 +81,15 @@ pub struct Judge {
     desc: Vec<u64>,
     region_phys: u64,
     region_bytes: u64,
+    ranges: Vec<Range<u64>>,
 }
 
 impl Judge {
     /// `described` = the bytes at `DESC_OFFSET` that a loader left on this machine; `None` if
-    /// invalid.
+    /// invalid. `ranges` = what a kernel may use, by physical address: first the loader's region.
     #[must_use]
-    pub fn new(described: &[u8], region_phys: u64, region_bytes: u64) -> Option<Self> {
+    pub fn new(described: &[u8], ranges: &[Range<u64>]) -> Option<Self> {
+        let region = ranges.first()?;
         // SAFETY: it only sets up tables of the C files; `Once` excludes concurrent calls.
         INIT.call_once(|| unsafe { campaign_init() });
         // SAFETY: no arguments.
@@ -98,15 +101,19 @@ impl Judge {
             unsafe { campaign_desc_read(described.as_ptr(), described.len(), desc.as_mut_ptr()) };
         read.then_some(Self {
             desc,
-            region_phys,
-            region_bytes,
+            region_phys: region.start,
+            region_bytes: region.end - region.start,
+            ranges: ranges
+                .iter()
+                .map(|range| range.start - region.start..range.end - region.start)
+                .collect(),
         })
     }
 
-    /// Size of the region that holds the image.
+    /// What the loader lets a kernel use, by offset in NVRAM.
     #[must_use]
-    pub const fn region_bytes(&self) -> u64 {
-        self.region_bytes
+    pub fn ranges(&self) -> &[Range<u64>] {
+        &self.ranges
     }
 
     /// Decides on one image by its record block.

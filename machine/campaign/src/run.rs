@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
@@ -171,8 +172,8 @@ pub struct Run<'a> {
     /// Expected content of the newest committed image.
     pub reference: Option<Reference>,
     commits_stored: [RemWord; 2],
-    /// Size of the loader's region: what is behind it is firmware's, and of no image.
-    image_bytes: u64,
+    /// What a kernel may use, by offset in NVRAM: the rest is firmware's, and of no image.
+    ranges: Vec<Range<u64>>,
     /// Lines whose flush awaits a fence, and whether they were stored to since.
     in_flight: BTreeMap<u64, bool>,
     /// Of each dirty line what it has held since media was the same, but its newest content.
@@ -221,7 +222,7 @@ impl<'a> Run<'a> {
             progress: Progress::default(),
             reference: None,
             commits_stored: [RemWord::default(); 2],
-            image_bytes: header.nvram_bytes,
+            ranges: std::iter::once(0..header.nvram_bytes).collect(),
             in_flight: BTreeMap::new(),
             versions: BTreeMap::new(),
             newest_after: BTreeMap::new(),
@@ -273,14 +274,18 @@ impl<'a> Run<'a> {
     }
 
     /// Begins the reference of an image that the base would resume: a recording of a Go.
-    /// `image_bytes` = size of the loader's region.
-    pub fn adopt(&mut self, decision: &Decision, image_bytes: u64) {
-        self.image_bytes = image_bytes;
+    /// `ranges` = what a kernel may use.
+    pub fn adopt(&mut self, decision: &Decision, ranges: &[Range<u64>]) {
+        self.ranges = ranges.to_vec();
         self.notice_decision(decision);
         if decision.resumes() {
             self.reference = Some(Reference::of_media(decision.sequence));
             self.place = Place::Loader;
         }
+    }
+
+    fn is_of_image(&self, offset: u64) -> bool {
+        self.ranges.iter().any(|range| range.contains(&offset))
     }
 
     fn notice_decision(&mut self, decision: &Decision) {
@@ -305,7 +310,7 @@ impl<'a> Run<'a> {
         let offset = |address: u64| address - self.recording.header.nvram_phys;
         let is_written_back = matches!(timed.event, Event::WriteBack { .. });
         self.write_backs += u64::from(is_written_back);
-        if touched(&timed.event).is_some_and(|address| offset(address) >= self.image_bytes) {
+        if touched(&timed.event).is_some_and(|address| !self.is_of_image(offset(address))) {
             return Ok(Some(timed));
         }
         match timed.event {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use remanence_format::{REM_DESC_BYTES, REM_DESC_MEMORY, REM_DESC_OFFSET, REM_NOTE_OFFSET};
+use remanence_format::{REM_DESC_BYTES, REM_DESC_OFFSET, REM_NOTE_OFFSET};
 use remanence_recording::Event;
 use serde::Serialize;
 
@@ -156,19 +156,14 @@ fn rules(run: &Run<'_>) -> (u32, u32, u32, u32, [bool; 4]) {
 pub fn begin<'a>(recording: &'a Recording, judge: &Judge) -> Result<Run<'a>, CampaignError> {
     let mut run = Run::begin(recording)?;
     let decision = judge.decide(run.media.bytes());
-    run.adopt(&decision, judge.region_bytes());
+    run.adopt(&decision, judge.ranges());
     Ok(run)
 }
 
 fn read_judge(run: &Run<'_>) -> Option<Judge> {
     let bytes = usize::try_from(REM_DESC_BYTES).ok()?;
     let described = run.coherent_bytes(REM_DESC_OFFSET, bytes)?;
-    let phys = run.header().nvram_phys;
-    // Firmware may have more of NVRAM than its beginning: the loader's region is what is left.
-    let region = description::entries(run)
-        .find(|entry| u32::from(entry.kind) == REM_DESC_MEMORY && entry.value[0] == phys);
-    let region_bytes = region.map_or_else(|| run.header().nvram_bytes, |entry| entry.value[1]);
-    Judge::new(&described, phys, region_bytes)
+    Judge::new(&described, &description::ranges(run))
 }
 
 /// The description is the same at each boot of a machine, so any complete one will do: that of

@@ -182,7 +182,8 @@ fn check_machine(name: &str, media: usize, least: usize) {
     let mut reasons = HashSet::new();
     for Media { memory, machine } in &all {
         write(&mut block, memory);
-        let judge = Judge::new(&description(*machine), image::PHYS, image::NVRAM_BYTES).unwrap();
+        let nvram = image::PHYS..image::PHYS + image::NVRAM_BYTES;
+        let judge = Judge::new(&description(*machine), std::slice::from_ref(&nvram)).unwrap();
         let theirs = judge.decide(&block);
         let found = Found {
             machine: *machine,
