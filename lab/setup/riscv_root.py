@@ -40,6 +40,7 @@ GUEST_PACKAGES = {
     "e2fsprogs": "makes file systems",
     "kmod": "modules, where a test needs one",
     "netcat-openbsd": "sockets from shell scripts",
+    "python3": "small programs of tests and campaigns",
 }
 BUSYBOX = "usr/bin/busybox"
 
