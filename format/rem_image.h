@@ -128,8 +128,10 @@ struct rem_word {
 
 /* Parts of the machine description; types of struct rem_desc_entry. */
 enum rem_desc_type {
-	/* value = {CRC-32 at the end of the bzImage, or of an Image FNV-1a by
-	 * words, its bytes, CRC32C of its version string}; key 0
+	/* value = {CRC-32 at the end of the bzImage, its bytes, CRC32C of its
+	 * version string}; key 0. Of an Image the first word is FNV-1a, by
+	 * words, of all build ids in it, and two more words have their offsets,
+	 * 32 bits each, 0 = none; without build ids, FNV-1a of the file
 	 */
 	REM_DESC_KERNEL = 1,
 	/* value = {number of CPUs the firmware enables}; key 0 */

@@ -23,6 +23,7 @@ void test_linux(void);
 void test_cmdline(void);
 void test_memtype(void);
 void test_fdt(void);
+void test_riscv_image(void);
 void test_pe(void);
 void test_desc(void);
 void test_boot_cpu(void);

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "../core/fdt.h"
-#include "../core/riscv_image.h"
 #include "check.h"
 
 #define ROOM 4096u
@@ -283,40 +282,10 @@ static void test_damaged(void)
 	}
 }
 
-static void test_image(void)
-{
-	u8 head[BZ_HEAD_BYTES] = { 0 };
-	struct bz_image image;
-
-	put_u64(head + 16, 0x1600000);
-	put_u32(head + 56, 0x05435352);
-	CHECK(!riscv_image_parse(head, 0x1400000, &image), "an Image");
-	CHECK(image.init_bytes == 0x1600000 &&
-		      image.kernel_bytes == 0x1400000 && !image.setup_bytes,
-	      "its sizes");
-	CHECK(riscv_image_parse(head, 0x1600001, &image), "a size too large");
-	put_u64(head + 24, 1);
-	CHECK(riscv_image_parse(head, 0x1400000, &image), "big endian");
-	put_u64(head + 24, 0);
-	for (u32 i = 0; i < 100; i++)
-		head[200 + i] = (u8)i;
-	CHECK(riscv_image_sum(riscv_image_sum(RISCV_SUM_BEGIN, head, 96),
-			      head + 96, 205) ==
-		      riscv_image_sum(RISCV_SUM_BEGIN, head, 301),
-	      "a sum in parts");
-	head[300] ^= 1;
-	CHECK(riscv_image_sum(RISCV_SUM_BEGIN, head, 301) !=
-		      riscv_image_sum(RISCV_SUM_BEGIN, head, 300),
-	      "the last byte counts");
-	put_u32(head + 56, 0x05435353);
-	CHECK(riscv_image_parse(head, 0x1400000, &image), "no magic");
-}
-
 void test_fdt(void)
 {
 	test_written(true);
 	test_written(false);
 	test_crc();
 	test_damaged();
-	test_image();
 }

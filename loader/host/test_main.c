@@ -41,6 +41,7 @@ int main(int argc, char **argv)
 	test_cmdline();
 	test_memtype();
 	test_fdt();
+	test_riscv_image();
 	test_pe();
 	test_desc();
 	test_boot_cpu();

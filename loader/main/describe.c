@@ -24,7 +24,7 @@ static void add_kernel(const struct machine *machine, struct desc *desc)
 	u32 version_at = machine->kernel.version_at;
 	u8 version[BZ_VERSION_BYTES];
 	u32 version_bytes = 0;
-	u64 value[3];
+	u64 value[5] = { 0 };
 
 	if (version_at && file_bytes > version_at + BZ_VERSION_BYTES) {
 		if (!front->read(FRONT_KERNEL, version_at, version,
@@ -34,10 +34,10 @@ static void add_kernel(const struct machine *machine, struct desc *desc)
 		       version[version_bytes])
 			version_bytes++;
 	}
-	value[0] = kernel_sum(machine);
+	kernel_identify(machine, value);
 	value[1] = file_bytes;
 	value[2] = crc32c(version, version_bytes);
-	desc_add(desc, REM_DESC_KERNEL, 0, value, 3);
+	desc_add(desc, REM_DESC_KERNEL, 0, value, GO_COUNT(value));
 }
 
 /* NVRAM exactly. DRAM only by its total in MiB: no image is in it. */

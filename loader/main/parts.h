@@ -18,8 +18,11 @@ void tables_find(struct machine *machine);
  */
 const char *kernel_parse(struct machine *machine);
 
-/* A sum of the kernel's file, by which builds are told apart. */
-u64 kernel_sum(const struct machine *machine);
+/*
+ * What builds of the kernel are told apart by: value[0], and of value[3] and value[4] what
+ * makes it quicker to find the next time (REM_DESC_KERNEL). The others are left alone.
+ */
+void kernel_identify(const struct machine *machine, u64 value[5]);
 
 /* Add the CPUs and what they can do. */
 void describe_cpus(const struct machine *machine, struct desc *desc);

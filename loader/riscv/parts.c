@@ -2,6 +2,7 @@
 /* A machine of RISC-V: its device tree, its harts, the kernel's file. */
 #include "../main/parts.h"
 
+#include "../core/build_id.h"
 #include "../core/riscv_image.h"
 #include "../hw/console.h"
 #include "../hw/tpm.h"
@@ -28,26 +29,80 @@ const char *kernel_parse(struct machine *machine)
 				 machine->kernel_file_bytes, &machine->kernel);
 }
 
-/* The file has no checksum of its own. */
-u64 kernel_sum(const struct machine *machine)
+static void read_kernel(const struct machine *machine, u32 at, void *to,
+			u32 bytes)
 {
-	static u64 chunk[CHUNK_BYTES / 8];
-	static u64 known;
-	u64 sum = RISCV_SUM_BEGIN;
+	if (!machine->front->read(FRONT_KERNEL, at, to, bytes))
+		die("reading the kernel failed");
+}
+
+static u64 chunk[CHUNK_BYTES / 8];
+
+/* The part of the file at @at, and how much it is. */
+static u32 read_part(const struct machine *machine, u32 at)
+{
+	u32 left = machine->kernel_file_bytes - at;
+	u32 bytes = left < CHUNK_BYTES ? left : CHUNK_BYTES;
+
+	read_kernel(machine, at, chunk, bytes);
+	return bytes;
+}
+
+/* Where the last boot found them; false if there is another kernel now. */
+static bool find_again(const struct machine *machine, struct build_ids *ids)
+{
+	const u8 *desc = block_at(machine, REM_DESC_OFFSET);
+	u32 at[BUILD_IDS_MAX];
+	u32 count = build_ids_hint(desc, at);
+
+	for (u32 i = 0; i < count; i++) {
+		u8 note[BUILD_NOTE_BYTES];
+
+		if (machine->kernel_file_bytes < BUILD_NOTE_BYTES ||
+		    at[i] > machine->kernel_file_bytes - BUILD_NOTE_BYTES)
+			return false;
+		read_kernel(machine, at[i], note, sizeof(note));
+		if (!build_note_is(note))
+			return false;
+		build_ids_add(ids, at[i], note);
+	}
+	return count;
+}
+
+static void find_all(const struct machine *machine, struct build_ids *ids)
+{
+	const u32 step = CHUNK_BYTES - (BUILD_NOTE_BYTES - 4);
+
+	*ids = (struct build_ids){ 0 };
+	for (u32 at = 0; at < machine->kernel_file_bytes; at += step)
+		build_ids_scan(ids, at, (const u8 *)chunk,
+			       read_part(machine, at));
+}
+
+/* The file has no checksum of its own: by its build ids, or without any by all of it. */
+void kernel_identify(const struct machine *machine, u64 value[5])
+{
+	static struct build_ids ids;
+	static u64 sum;
 
 	/* A hold looks each second. */
-	if (known)
-		return known;
-	for (u32 at = 0; at < machine->kernel_file_bytes; at += CHUNK_BYTES) {
-		u32 left = machine->kernel_file_bytes - at;
-		u32 bytes = left < CHUNK_BYTES ? left : CHUNK_BYTES;
-
-		if (!machine->front->read(FRONT_KERNEL, at, chunk, bytes))
-			die("reading the kernel failed");
-		sum = riscv_image_sum(sum, (const u8 *)chunk, bytes);
+	if (!sum) {
+		if (!find_again(machine, &ids))
+			find_all(machine, &ids);
+		if (!ids.count || ids.more) {
+			ids.count = 0;
+			sum = RISCV_SUM_BEGIN;
+			for (u32 at = 0; at < machine->kernel_file_bytes;
+			     at += CHUNK_BYTES)
+				sum = riscv_image_sum(sum, (const u8 *)chunk,
+						      read_part(machine, at));
+		} else {
+			sum = riscv_image_sum(RISCV_SUM_BEGIN, ids.id[0],
+					      ids.count * sizeof(ids.id[0]));
+		}
 	}
-	known = sum;
-	return known;
+	value[0] = sum;
+	build_ids_pack(&ids, value + 3);
 }
 
 void describe_cpus(const struct machine *machine, struct desc *desc)
