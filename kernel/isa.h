@@ -15,6 +15,9 @@
  * rem_sched_clock_stop()	the scheduler's clock does not count from here
  * rem_sched_clock_go()		to here
  * rem_clock_verify()		after Go of generic power management
+ * rem_controllers_save()	interrupt controllers whose drivers have no callbacks in the
+ *				system core, for generic power management
+ * rem_controllers_restore()	on the boot CPU; the others start with theirs
  */
 #ifndef REM_ISA_H
 #define REM_ISA_H

@@ -263,4 +263,5 @@ void notrace rem_go_dpm(void)
 	rem_mixed_go();
 	rem_mixed_went();
 	rem_platform_restore();
+	rem_controllers_restore();
 }

@@ -56,3 +56,17 @@ void rem_interrupts_repeat(void)
 {
 	rem_imsic_repeat();
 }
+
+/** rem_controllers_save - Context: Stop of generic power management, the last hart. */
+void rem_controllers_save(void)
+{
+	rem_interrupts_save();
+}
+
+/** rem_controllers_restore - Context: Go of generic power management, the first hart. */
+void rem_controllers_restore(void)
+{
+	rem_interrupts_restore_cpu();
+	rem_interrupts_restore();
+	rem_interrupts_repeat();
+}

@@ -79,5 +79,9 @@ static inline void rem_clock_verify(void)
 {
 }
 
+/* interrupts.c */
+void rem_controllers_save(void);
+void rem_controllers_restore(void);
+
 #endif /* __ASSEMBLY__ */
 #endif /* REM_RISCV_ISA_H */

@@ -143,5 +143,14 @@ static inline void rem_clock_verify(void)
 	tsc_verify_tsc_adjust(true);
 }
 
+/* The system core has callbacks of all drivers of interrupt controllers. */
+static inline void rem_controllers_save(void)
+{
+}
+
+static inline void rem_controllers_restore(void)
+{
+}
+
 #endif /* __ASSEMBLY__ */
 #endif /* REM_X86_ISA_H */
