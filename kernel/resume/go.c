@@ -188,7 +188,9 @@ void notrace rem_go(bool resumed)
 	rem_timekeeping_go(resumed);
 	rem_entropy_reseed();
 	rem_event(REM_EVENT_GO_ENTROPY, 0);
-	rem_power_go(resumed);
+	/* The wire may be behind devices that drivers resume. */
+	if (!resumed || rem.running_mode == REM_MODE_FAST)
+		rem_power_go(resumed);
 	rem_nvdimm_go();
 
 	rem_gate_wait_all(others);

@@ -68,7 +68,6 @@ static int rem_dpm_core(void)
 			err = rem_dpm_cut();
 			syscore_resume();
 			if (!err) {
-				rem_power_go(true);
 				rem_nvdimm_go();
 				rem_event(REM_EVENT_GO_SYSCORE, 0);
 			}
@@ -106,6 +105,8 @@ static int rem_dpm_devices(void)
 				      rem_dpm_core();
 			msg = err ? PMSG_RECOVER : PMSG_RESTORE;
 			dpm_resume_start(msg);
+			if (!err)
+				rem_power_go(true);
 		}
 	}
 	msg = err ? PMSG_RECOVER : PMSG_RESTORE;

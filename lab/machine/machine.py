@@ -610,7 +610,7 @@ class Machine:
         if self.qemu is None or self.state is not MachineState.RUNNING:
             return []
         text = self.qemu.qmp.monitor("info registers -a")
-        return re.findall(r"^[ER]IP=([0-9a-f]+)", text, re.MULTILINE)
+        return re.findall(r"^(?:[ER]IP=| pc +)([0-9a-f]+)", text, re.MULTILINE)
 
     def kernel_warnings(self) -> list[str]:
         """Of this boot only."""
