@@ -24,6 +24,7 @@ static bool rem_pwr_watched;
  * one with a wrong parity; the supply repeats what is not echoed.
  */
 #define REM_PWR_LINE_ERRORS (UART_LSR_BI | UART_LSR_FE | UART_LSR_PE)
+#define REM_PWR_LINE_ABSENT 0xff /* what is read where no device answers */
 
 /*
  * Returns errors of the line, which belong to the next byte received: a read of the
@@ -50,6 +51,9 @@ static u8 rem_pwr_receive(u8 *ret_byte)
 {
 	u8 line = rem_wire_in(UART_LSR);
 
+	/* Behind a bus that Go has not restored yet. */
+	if (line == REM_PWR_LINE_ABSENT)
+		return 0;
 	if (line & UART_LSR_DR)
 		*ret_byte = rem_wire_in(UART_RX);
 	return line;
