@@ -14,10 +14,9 @@
  * rem_context_parked()		this CPU will start again on its saved stack
  * rem_sched_clock_stop()	the scheduler's clock does not count from here
  * rem_sched_clock_go()		to here
- * rem_clock_verify()		after Go of generic power management
- * rem_controllers_save()	interrupt controllers whose drivers have no callbacks in the
- *				system core, for generic power management
- * rem_controllers_restore()	on the boot CPU; the others start with theirs
+ * rem_core_save()		in Stop of generic power management, on the last CPU: what the
+ *				system core has no callbacks for
+ * rem_core_restore()		in its Go, on the first
  */
 #ifndef REM_ISA_H
 #define REM_ISA_H

@@ -255,8 +255,7 @@ void notrace rem_go_dpm(void)
 {
 	bool complete = rem_cpu_restore(&rem_contexts[0]);
 
-	rem_clock_verify();
-	rem_sched_clock_go();
+	rem_core_restore();
 	rem_go_begin();
 	if (!complete)
 		rem_cpu_give_up(REM_EVENT_GO_MICROCODE, 0);
@@ -265,5 +264,4 @@ void notrace rem_go_dpm(void)
 	rem_mixed_go();
 	rem_mixed_went();
 	rem_platform_restore();
-	rem_controllers_restore();
 }

@@ -57,14 +57,19 @@ void rem_interrupts_repeat(void)
 	rem_imsic_repeat();
 }
 
-/** rem_controllers_save - Context: Stop of generic power management, the last hart. */
-void rem_controllers_save(void)
+/*
+ * The drivers of these controllers have no callbacks in the system core; that of the
+ * scheduler's clock has.
+ */
+
+/** rem_core_save - Context: Stop of generic power management, the last hart. */
+void rem_core_save(void)
 {
 	rem_interrupts_save();
 }
 
-/** rem_controllers_restore - Context: Go of generic power management, the first hart. */
-void rem_controllers_restore(void)
+/** rem_core_restore - Context: Go of generic power management, the first hart. */
+void rem_core_restore(void)
 {
 	rem_interrupts_restore_cpu();
 	rem_interrupts_restore();

@@ -75,13 +75,9 @@ static inline void rem_context_parked(const struct rem_context *ctx)
 {
 }
 
-static inline void rem_clock_verify(void)
-{
-}
-
 /* interrupts.c */
-void rem_controllers_save(void);
-void rem_controllers_restore(void);
+void rem_core_save(void);
+void rem_core_restore(void);
 
 #endif /* __ASSEMBLY__ */
 #endif /* REM_RISCV_ISA_H */

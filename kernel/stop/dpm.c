@@ -42,9 +42,8 @@ static int rem_dpm_cut(void)
 
 	if (rem_cpu_refused())
 		return -EOPNOTSUPP;
-	rem_sched_clock_stop();
+	rem_core_save();
 	rem_platform_save();
-	rem_controllers_save();
 	rem_context_save(ctx);
 	rem_event(REM_EVENT_STOP_CPU_SAVED, 0);
 	err = rem_save_and_call(ctx, rem_dpm_commit, NULL);

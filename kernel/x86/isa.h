@@ -138,18 +138,15 @@ static inline void rem_sched_clock_go(void)
 	x86_platform.restore_sched_clock_state();
 }
 
-static inline void rem_clock_verify(void)
+static inline void rem_core_save(void)
+{
+	rem_sched_clock_stop();
+}
+
+static inline void rem_core_restore(void)
 {
 	tsc_verify_tsc_adjust(true);
-}
-
-/* The system core has callbacks of all drivers of interrupt controllers. */
-static inline void rem_controllers_save(void)
-{
-}
-
-static inline void rem_controllers_restore(void)
-{
+	rem_sched_clock_go();
 }
 
 #endif /* __ASSEMBLY__ */
