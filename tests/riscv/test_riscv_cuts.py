@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import pytest
 
+from lab.machine.config import StopModeName
 from tests.riscv.harts import BY_LINES, CACHES, booted_riscv, check_media_is_whole
 from tests.support.claims import GO_LIMIT_S
 from tests.test_claims_cuts import CUTS, CUTS_OF_FEW_CPUS, play
+
+CUTS_OF_DRIVERS = 2
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(3600)]
 
@@ -29,6 +32,14 @@ def test_5_cuts_in_a_row_lose_nothing_on_riscv() -> None:
 def test_25_cuts_in_a_row_lose_nothing_on_riscv(harts: int) -> None:
     with booted_riscv("rv-cuts", harts) as machine:
         play(machine, CUTS)
+
+
+@pytest.mark.parametrize("mode", ["dpm", "sng"])
+def test_drivers_stop_and_go_on_riscv(mode: StopModeName) -> None:
+    """Generic power management: interrupt controllers and the wire come back beside it."""
+    with booted_riscv(f"rv-{mode}", 2, stop_mode=mode) as machine:
+        assert machine.run_in_guest("cat /sys/kernel/remanence/stop_mode").stdout == f"{mode}\n"
+        play(machine, CUTS_OF_DRIVERS)
 
 
 @pytest.mark.soak
