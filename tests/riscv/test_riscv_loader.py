@@ -9,7 +9,8 @@ reads the loader's note.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pytest
 from lab.machine import Machine
 from lab.machine.config import RISCV_CPU_MODEL
 from lab.machine.cut_plan import UNANNOUNCED
+from lab.setup.products import Kernel, need
 from tests.riscv.harts import booted_riscv
 
 HARTS = 2
@@ -75,14 +77,34 @@ def test_another_machine_of_riscv_is_refused(stopped: tuple[Machine, Path], name
     assert decided(machine) == "COLD_ALREADY_CONSUMED"
 
 
-def test_another_kernel_of_riscv_is_refused(stopped: tuple[Machine, Path]) -> None:
+BUILD_ID = struct.pack("<3I4s", 4, 20, 3, b"GNU")  # the head of a note with one
+
+
+def another_build(kernel: bytes) -> bytes:
+    del kernel
+    return need(Kernel("riscv64-mutants")).bz_image.read_bytes()
+
+
+def another_build_id(kernel: bytes) -> bytes:
+    """It is where the last boot found it."""
+    image = bytearray(kernel)
+    image[image.index(BUILD_ID) + len(BUILD_ID)] ^= 1
+    return bytes(image)
+
+
+def no_build_id(kernel: bytes) -> bytes:
+    return kernel.replace(BUILD_ID, bytes(len(BUILD_ID)))
+
+
+@pytest.mark.parametrize("other", [another_build, another_build_id, no_build_id])
+def test_another_kernel_of_riscv_is_refused(
+    stopped: tuple[Machine, Path], other: Callable[[bytes], bytes]
+) -> None:
     machine, kept = stopped
     _copy(kept, machine.files.nvram(machine.config))
-    other = machine.files.directory / "other-kernel"
-    image = bytearray(machine.config.kernel.read_bytes())
-    image[len(image) // 2] ^= 1
-    other.write_bytes(image)
-    assert decided(machine, kernel=other) == "COLD_KERNEL_DIFFERS"
+    kernel = machine.files.directory / "other-kernel"
+    kernel.write_bytes(other(machine.config.kernel.read_bytes()))
+    assert decided(machine, kernel=kernel) == "COLD_KERNEL_DIFFERS"
 
 
 def test_same_machine_of_riscv_enters_it_once(stopped: tuple[Machine, Path]) -> None:
