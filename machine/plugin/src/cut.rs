@@ -441,9 +441,14 @@ impl Plugin {
         };
         self.set(self.fuse, cpu as usize, fuse);
         if self.plan.quantum > 0 {
-            if let Some(parallel) = self.parallel {
-                parallel.end_turn(cpu);
-            }
+            self.end_turn(cpu);
+        }
+    }
+
+    /// Another vCPU runs after the block that this one executes.
+    pub(crate) fn end_turn(&self, cpu: c_uint) {
+        if let Some(parallel) = self.parallel {
+            parallel.end_turn(cpu);
         }
     }
 

@@ -174,10 +174,18 @@ unsafe fn add_fuse(plugin: &Plugin, insn: *mut qemu::Insn) {
     let mut bytes = [0; decode::INSN_BYTES_MAX];
     // SAFETY: as the caller guarantees; one callback uses no data, the other a number.
     unsafe {
-        if decode::is_halt(copy_insn(insn, &mut bytes)) {
+        let code = copy_insn(insn, &mut bytes);
+        let idles: Option<qemu::ExecCallback> = if decode::is_halt(code) {
+            Some(halts)
+        } else if plugin.plan.quantum > 0 && isa().pause_goes_on() && decode::is_pause(code) {
+            Some(pauses)
+        } else {
+            None
+        };
+        if let Some(callback) = idles {
             qemu::qemu_plugin_register_vcpu_insn_exec_cb(
                 insn,
-                halts,
+                callback,
                 qemu::Registers::Untouched,
                 std::ptr::null_mut(),
             );
@@ -268,6 +276,12 @@ unsafe fn is_out(insn: *const qemu::Insn) -> bool {
 unsafe extern "C" fn halts(cpu: c_uint, _data: *mut c_void) {
     if let Some(plugin) = PLUGIN.get() {
         plugin.halts(cpu);
+    }
+}
+
+unsafe extern "C" fn pauses(cpu: c_uint, _data: *mut c_void) {
+    if let Some(plugin) = PLUGIN.get() {
+        plugin.end_turn(cpu);
     }
 }
 

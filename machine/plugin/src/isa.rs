@@ -64,6 +64,13 @@ impl Isa {
         }
     }
 
+    /// Whether QEMU lets a vCPU go on after a hint that it spins. One that waits for another would
+    /// execute a whole turn for each instruction of the other that ends its turn, as each access to a
+    /// device does; so `quantum=` ends the turn there, as QEMU does for PAUSE of x86.
+    pub(crate) const fn pause_goes_on(self) -> bool {
+        matches!(self, Self::Riscv64)
+    }
+
     /// Whether that register has the value of a user program.
     pub(crate) const fn is_user(self, privilege: u64) -> bool {
         match self {
