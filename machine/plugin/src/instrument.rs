@@ -36,6 +36,9 @@ pub(crate) unsafe extern "C" fn translate(_id: qemu::PluginId, block: *mut qemu:
             if plugin.plan.cut && exact {
                 add_fuse(plugin, insn);
             }
+            if plugin.plan.quantum > 0 && isa().pause_goes_on() {
+                add_yield(insn);
+            }
             if plugin.plan.count && exact {
                 qemu::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
                     insn,
@@ -86,6 +89,19 @@ unsafe fn add_idling(insn: *mut qemu::Insn) {
         };
         let (registers, data) = (qemu::Registers::Untouched, std::ptr::null_mut());
         qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, callback, registers, data);
+    }
+}
+
+/// # Safety
+/// `insn` belongs to the block being translated.
+unsafe fn add_yield(insn: *mut qemu::Insn) {
+    let mut bytes = [0; decode::INSN_BYTES_MAX];
+    // SAFETY: as the caller guarantees; the callback uses no data.
+    unsafe {
+        if decode::is_pause(copy_insn(insn, &mut bytes)) {
+            let (registers, data) = (qemu::Registers::Untouched, std::ptr::null_mut());
+            qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, pauses, registers, data);
+        }
     }
 }
 
@@ -174,18 +190,10 @@ unsafe fn add_fuse(plugin: &Plugin, insn: *mut qemu::Insn) {
     let mut bytes = [0; decode::INSN_BYTES_MAX];
     // SAFETY: as the caller guarantees; one callback uses no data, the other a number.
     unsafe {
-        let code = copy_insn(insn, &mut bytes);
-        let idles: Option<qemu::ExecCallback> = if decode::is_halt(code) {
-            Some(halts)
-        } else if plugin.plan.quantum > 0 && isa().pause_goes_on() && decode::is_pause(code) {
-            Some(pauses)
-        } else {
-            None
-        };
-        if let Some(callback) = idles {
+        if decode::is_halt(copy_insn(insn, &mut bytes)) {
             qemu::qemu_plugin_register_vcpu_insn_exec_cb(
                 insn,
-                callback,
+                halts,
                 qemu::Registers::Untouched,
                 std::ptr::null_mut(),
             );
