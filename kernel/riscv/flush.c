@@ -19,6 +19,7 @@
 #include <linux/smp.h>
 #include <asm/cacheflush.h>
 #include <asm/cpufeature.h>
+#include "../hooks/hart_leaves.h"
 #include "../stop/stop.h"
 
 #define REM_WHOLE_EXTENSION "xtheadcmo"
@@ -130,6 +131,33 @@ static void rem_share_flush(void)
 					harts);
 }
 
+static void rem_whole_write_back(void)
+{
+	asm volatile(REM_DCACHE_CIALL "\n\t" REM_L2CACHE_CIALL
+		     :
+		     :
+		     : "memory");
+}
+
+/**
+ * rem_hart_leaves - write back what only this hart's caches may hold
+ *
+ * A Stop does it for harts that are online. Where caches are written back line by line
+ * that needs no help: the instruction acts on those of all harts.
+ *
+ * Context: a hart that goes offline, interrupts off.
+ */
+void rem_hart_leaves(void)
+{
+	if (!rem_caches_whole)
+		return;
+	/* What was stored before, first. */
+	mb();
+	rem_whole_write_back();
+	/* It is on media before another hart hears that this one is gone. */
+	mb();
+}
+
 /**
  * rem_caches_write_back - write this hart's part of what is dirty to memory
  *
@@ -140,10 +168,7 @@ void rem_caches_write_back(void)
 	/* What was stored before, first. */
 	mb();
 	if (rem_caches_whole)
-		asm volatile(REM_DCACHE_CIALL "\n\t" REM_L2CACHE_CIALL
-			     :
-			     :
-			     : "memory");
+		rem_whole_write_back();
 	else
 		rem_share_flush();
 	/* It is on media before what comes after. */
