@@ -13,6 +13,7 @@ from typing import Any
 
 from lab.experiment.kept import kept
 from lab.experiment.run import Context
+from lab.isa import IsaName
 from lab.machine.config import StopModeName
 from lab.setup.kernel import MUTANTS
 
@@ -26,18 +27,19 @@ def measured(
     *,
     caches: str | None = None,
     planted: str | None = None,
+    isa: IsaName = "x86_64",
 ) -> dict[StopModeName, list[dict[str, Any]]]:
     """Samples by stop mode.
 
     Times are of the clock flat-1ns, without a flush of caches; with a profile of *caches* they
-    are the model's, and a flush is in them. *planted* is a bug of kernel/mutants.
+    are the model's, and a flush is in them. *planted* is a bug of kernel/mutants, of x86-64.
     """
     from lab.bench.stop_go import Parts, Plan, measure
     from lab.setup.products import Kernel, need
-    from lab.testbed.machines import fast_dir
+    from lab.testbed.machines import fast_dir, parts_of
 
-    wanted = Kernel(MUTANTS) if planted else Kernel()
-    parts = Parts.ready(wanted)
+    wanted = Kernel(MUTANTS) if planted else parts_of(isa).kernel
+    parts = Parts.ready(wanted, isa)
     plan = Plan(
         cpus=cpus,
         stops=stops,
