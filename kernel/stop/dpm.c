@@ -18,6 +18,7 @@
 #include <linux/pm.h>
 #include <linux/suspend.h>
 #include <linux/syscore_ops.h>
+#include "../../rcu/rcu.h"
 #include "stop.h"
 
 /* The other CPUs are offline and wrote back their caches when they went. */
@@ -127,6 +128,9 @@ int rem_stop_dpm(void)
 	unsigned int sleep_flags = lock_system_sleep();
 	int err;
 
+	/* As for the kernel's own suspend: drivers wait for grace periods. */
+	rcu_async_hurry();
+	rcu_expedite_gp();
 	err = freeze_processes();
 	if (!err) {
 		err = freeze_kernel_threads();
@@ -143,6 +147,8 @@ int rem_stop_dpm(void)
 		}
 		thaw_processes();
 	}
+	rcu_unexpedite_gp();
+	rcu_async_relax();
 	unlock_system_sleep(sleep_flags);
 	return err;
 }

@@ -43,15 +43,15 @@ from lab.setup.patch_series import Series, add_series, patched_copy, read_series
 BUILD_MIB = 6000  # base, tree and objects
 OBJECTS_ABOUT = 1500  # for the bar of the first build; later builds have the number
 OBJECT_LINES = ("  CC ", "  AS ")
-# A third of the source's files, which no configuration for x86 uses.
+# A third of the source's files, which none of our configurations uses.
 NOT_UNPACKED = (
-    # Other architectures, except their Kconfig files, which are read, and um, of which
-    # fs/hostfs reads a Makefile.
-    "{source}/arch/[!{arch}Ku]*.*",
-    "{source}/Documentation/devicetree/*",
-    "{source}/Documentation/translations/*",
-    "{source}/drivers/gpu/drm/amd/include/*",
-    "{source}/tools/testing/*",
+    # Architectures that do not begin with x or r, except their Kconfig files, which are read, and
+    # um, of which fs/hostfs reads a Makefile. Patches are of all of ours.
+    f"{KERNEL_SOURCE}/arch/[!xrKu]*.*",
+    f"{KERNEL_SOURCE}/Documentation/devicetree/*",
+    f"{KERNEL_SOURCE}/Documentation/translations/*",
+    f"{KERNEL_SOURCE}/drivers/gpu/drm/amd/include/*",
+    f"{KERNEL_SOURCE}/tools/testing/*",
 )
 FUZZ_LINES = 1  # the archive's source changes; a patch that matches only roughly is still refused
 TARBALL = Path(f"/usr/src/{KERNEL_SOURCE}.tar.xz")
@@ -157,15 +157,9 @@ def recipe_of(key: str, variant: str | None) -> Recipe:
     return Recipe(key, partial(overlay, repo_dir()), *_asked(variant), tree, more, isa)
 
 
-def _not_unpacked(isa: Isa) -> list[str]:
-    # Patches for x86 are applied to the source of any architecture.
-    letters = "x" if isa is X86_64 else f"x{isa.kernel_arch[0]}"
-    return [pattern.format(source=KERNEL_SOURCE, arch=letters) for pattern in NOT_UNPACKED]
-
-
-def base_dir(source_version: str, isa: Isa = X86_64) -> Path:
+def base_dir(source_version: str) -> Path:
     """Return the folder of the unpacked source; its name changes with the list of omitted files."""
-    key = Inputs("base").add("left out", " ".join(_not_unpacked(isa))).key()
+    key = Inputs("base").add("left out", " ".join(NOT_UNPACKED)).key()
     return cache_dir() / "build" / f"linux-{source_version}-{key[:8]}"
 
 
@@ -274,12 +268,12 @@ def build(source_version: str, recipe: Recipe, into: Path) -> None:
     """Build in the shared tree: the caller holds the cache's lock `kernel`."""
     need_disk(cache_dir(), BUILD_MIB, "the kernel build")
     build = cache_dir() / "build"
-    base = base_dir(source_version, recipe.isa)
+    base = base_dir(source_version)
     tree = tree_dir(source_version, recipe)
     try:
         if not base.is_dir():
             with step(f"kernel: unpack {source_version}"):
-                _unpack(base, recipe.isa)
+                _unpack(base)
         with step("kernel: apply patches"):
             if not tree.is_dir():
                 _clone(base, tree)
@@ -298,12 +292,12 @@ def build(source_version: str, recipe: Recipe, into: Path) -> None:
         shutil.copy(tree / result.format(image=recipe.isa.kernel_image), into / name)
 
 
-def _unpack(base: Path, isa: Isa) -> None:
+def _unpack(base: Path) -> None:
     partial = base.with_name(base.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     argv = ["tar", "-C", str(partial), "--strip-components=1", "--wildcards"]
-    argv += [f"--exclude={pattern}" for pattern in _not_unpacked(isa)]
+    argv += [f"--exclude={pattern}" for pattern in NOT_UNPACKED]
     run([*argv, "-xf", TARBALL], env={"XZ_OPT": "-T0"}, what="unpacking the kernel source")
     partial.rename(base)
 
