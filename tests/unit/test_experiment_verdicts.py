@@ -113,6 +113,39 @@ def test_f8_supply_with_another_window_is_red() -> None:
     assert not verdict("lpc-f8", raw).ok
 
 
+# lpc-sng: LightPC's own Stop on its own instruction set.
+
+
+def sng(stop_ns: int, halted_ns: int, process: int = 12, device: int = 38) -> dict[str, Any]:
+    def sample(stop_ns: int, halted_ns: int) -> dict[str, Any]:
+        ends = [[process * 10, "STOP_FREEZE", 0], [(process + device) * 10, "STOP_DEVICES", 0]]
+        return {
+            "load": "idle",
+            "stop_ns": stop_ns,
+            "stop_halted_ns": halted_ns,
+            "go_ns": 3 * MS,
+            "timeline": [[0, "STOP_BEGIN", 0], *ends, [1000, "STOP_BODY", 0]],
+        }
+
+    return {"sng": [sample(MS, 0), sample(stop_ns, halted_ns)], "fast": [sample(MS // 10, 0)]}
+
+
+def test_sng_as_in_the_paper_passes() -> None:
+    result = verdict("lpc-sng", sng(9 * MS, 0))
+    assert result.ok
+    assert counted(result) == (0, 0)
+
+
+def test_sng_longer_stop_is_accepted_only_if_it_waits() -> None:
+    assert counted(verdict("lpc-sng", sng(15 * MS, 10 * MS))) == (1, 0)
+    assert counted(verdict("lpc-sng", sng(15 * MS, 0))) == (0, 1)
+
+
+def test_sng_beyond_the_hold_up_or_with_other_parts_is_red() -> None:
+    assert not verdict("lpc-sng", sng(17 * MS, 10 * MS)).ok
+    assert not verdict("lpc-sng", sng(9 * MS, 0, process=54)).ok
+
+
 # lpc-f15: programs on three memories.
 
 
@@ -830,6 +863,7 @@ def test_db_flushes_that_make_no_difference_are_red() -> None:
         ("lpc-f15", f15(1.12, 2.8 * 1.12, 4.0)),
         ("lpc-f18", f18(1.105, 3.27, 14_600)),
         ("lpc-f22", f22(800)),
+        ("lpc-sng", sng(9 * MS, 0)),
         ("lpc-pram", pram(1.6, 100)),
         ("off-f10", f10(3 * MS)),
         ("off-x", off_x(1000, small=80)),
