@@ -7,6 +7,7 @@ from typing import Any
 
 from lab.experiment.run import Context, Report
 from lab.experiment.stops import measured
+from lab.machine.config import RISCV_CPU_BY_LINES
 
 HARTS = 8
 MODES = ("sng", "fast")
@@ -17,6 +18,14 @@ WAITS_PERCENT = (50, 20, 0)
 # The paper's parts of a Stop, by the event that ends them; what follows is the third.
 PARTS = {"STOP_FREEZE": "process", "STOP_DEVICES": "device"}
 OFFLINE = "offline"
+# What the shares of the parts depend on: how much drivers have to do, and how caches are written
+# back.
+DEVICES = 16
+OTHERS: dict[str, dict[str, Any]] = {
+    f"{DEVICES} more devices": {"devices": ("virtio-net-pci",) * DEVICES},
+    "by lines": {"cpu_model": RISCV_CPU_BY_LINES},
+}
+OTHER_STOPS = 2
 
 
 def measure(it: Context) -> dict[str, Any]:
@@ -24,8 +33,19 @@ def measure(it: Context) -> dict[str, Any]:
     samples = measured(
         it, HARTS, loads, MODES, 1 if it.is_ci else STOPS, caches=PROFILE, isa="riscv64"
     )
-    kept = ("load", "stop_ns", "stop_halted_ns", "go_ns", "timeline")
-    return {mode: [{key: one[key] for key in kept} for one in samples[mode]] for mode in MODES}
+    raw = {mode: [_kept(one) for one in samples[mode]] for mode in MODES}
+    if not it.is_ci:
+        for name, changes in OTHERS.items():
+            other = measured(
+                it, HARTS, ("idle",), ("sng",), OTHER_STOPS,
+                caches=PROFILE, isa="riscv64", changes=changes,
+            )  # fmt: skip
+            raw[name] = [_kept(one) for one in other["sng"]]
+    return raw
+
+
+def _kept(sample: dict[str, Any]) -> dict[str, Any]:
+    return {key: sample[key] for key in ("load", "stop_ns", "stop_halted_ns", "go_ns", "timeline")}
 
 
 def _worst(samples: list[dict[str, Any]]) -> dict[str, Any]:
@@ -59,6 +79,10 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
         report.add(f"sng_stop_max_ns, {percent}% of its waits", sng["stop_ns"] - less_ns, "ns")
     for part, share in _parts(sng["timeline"]).items():
         report.add(f"sng_{part}_percent", round(share, 1), "%")
+    for name in OTHERS:
+        if name in raw:
+            for part, share in _parts(_worst(raw[name])["timeline"]).items():
+                report.add(f"sng_{part}_percent, {name}", round(share, 1), "%")
 
 
 def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:

@@ -7,7 +7,7 @@ caches also under that of the plugin, which has their model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -15,6 +15,7 @@ from lab.experiment.kept import kept
 from lab.experiment.run import Context
 from lab.isa import IsaName
 from lab.machine.config import StopModeName
+from lab.setup.inputs import Inputs
 from lab.setup.kernel import MUTANTS
 
 
@@ -28,11 +29,13 @@ def measured(
     caches: str | None = None,
     planted: str | None = None,
     isa: IsaName = "x86_64",
+    changes: Mapping[str, Any] | None = None,
 ) -> dict[StopModeName, list[dict[str, Any]]]:
     """Samples by stop mode.
 
     Times are of the clock flat-1ns, without a flush of caches; with a profile of *caches* they
-    are the model's, and a flush is in them. *planted* is a bug of kernel/mutants, of x86-64.
+    are the model's, and a flush is in them. *planted* is a bug of kernel/mutants, of x86-64;
+    *changes* are fields of the machine's configuration.
     """
     from lab.bench.stop_go import Parts, Plan, measure
     from lab.setup.products import Kernel, need
@@ -50,12 +53,15 @@ def measured(
         nvram_dir=fast_dir(),
         caches=caches,
         cmdline=f"remanence.mutant={planted}" if planted else "",
+        changes=changes or {},
     )
     about = f"{cpus}-{'-'.join(loads)}-{stops}-{it.seed}"
     if caches is not None:
         about += f"-{caches}-{parts.plugin.parent.name}"
     if planted is not None:
         about += f"-{planted}"
+    if changes:
+        about += f"-{Inputs('changes').add('changes', repr(sorted(changes.items()))).key()}"
     files = {
         mode: it.out.parent / f"stops-{need(wanted).key}-{mode}-{about}.json" for mode in modes
     }

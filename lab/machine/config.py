@@ -62,6 +62,9 @@ CMDLINE_BASE = f"{CMDLINE_ANY} no_timer_check tsc=reliable lapic_timer_khz=10000
 # by an extension of a maker; a timer of supervisor mode, interrupts as messages. It has no vectors.
 RISCV_CPU_MODEL = "rva22s64,sstc=on,smaia=on,ssaia=on,xtheadcmo=on"
 
+# Without the instructions of a maker: caches are written back line by line.
+RISCV_CPU_BY_LINES = RISCV_CPU_MODEL.replace(",xtheadcmo=on", "")
+
 # Also part of names of namespaces and files: no dots, no slashes.
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.machine import Machine
-from lab.machine.config import RISCV_CPU_MODEL
+from lab.machine.config import RISCV_CPU_BY_LINES
 from lab.machine.cut_points import attach_cut_points
 from lab.setup.products import Kernel, need
 from lab.testbed.machines import make_config
@@ -19,8 +19,7 @@ from lab.verdict import BrokenError
 from tests.support.claims import BOOT_LIMIT_S, machine_name
 
 CACHES = "wsp-c5528"
-# Without the instructions of a maker, so that caches are written back line by line.
-BY_LINES = RISCV_CPU_MODEL.replace(",xtheadcmo=on", "")
+BY_LINES = RISCV_CPU_BY_LINES
 LINE_BYTES = 64
 PIECE_BYTES = 1 << 20
 # What a hart stores to after its flush: the stacks of the functions below its saved context.
