@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from lab.experiment.run import Context, Report
-from lab.experiment.stops import measured
+from lab.experiment.stops import Variant, measured
 from lab.machine.config import RISCV_CPU_BY_LINES
 
 HARTS = 8
@@ -31,14 +31,14 @@ OTHER_STOPS = 2
 def measure(it: Context) -> dict[str, Any]:
     loads = ("idle",) if it.is_ci else ("idle", "fsync")
     samples = measured(
-        it, HARTS, loads, MODES, 1 if it.is_ci else STOPS, caches=PROFILE, isa="riscv64"
+        it, HARTS, loads, MODES, 1 if it.is_ci else STOPS, caches=PROFILE, of=Variant("riscv64")
     )
     raw = {mode: [_kept(one) for one in samples[mode]] for mode in MODES}
     if not it.is_ci:
         for name, changes in OTHERS.items():
             other = measured(
                 it, HARTS, ("idle",), ("sng",), OTHER_STOPS,
-                caches=PROFILE, isa="riscv64", changes=changes,
+                caches=PROFILE, of=Variant("riscv64", changes),
             )  # fmt: skip
             raw[name] = [_kept(one) for one in other["sng"]]
     return raw

@@ -51,7 +51,7 @@ from lab.bench.loads import Load, make_load
 from lab.errors import RemError
 from lab.isa import IsaName
 from lab.machine.caches import controller_line_ns
-from lab.machine.config import MachineConfig, StopModeName
+from lab.machine.config import RISCV_CPU_BY_LINES, MachineConfig, StopModeName
 from lab.machine.cut_points import stopped_address, stopped_outs
 from lab.machine.machine import Machine
 from lab.machine.plugin import (
@@ -204,7 +204,8 @@ class Bench:
         turns = tuple(self.control.turns())
         flushes = None
         config = self.machine.config
-        if config.caches is not None:
+        # Line by line there is no instruction that begins it.
+        if config.caches is not None and config.cpu != RISCV_CPU_BY_LINES:
             read = read_samples(self.machine.files.flushes)
             flushes = flushes_of(read, config.cpus, controller_line_ns(config))
         assert begin.halted_ns is not None

@@ -8,7 +8,7 @@ caches also under that of the plugin, which has their model.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lab.experiment.kept import kept
@@ -17,6 +17,17 @@ from lab.isa import IsaName
 from lab.machine.config import StopModeName
 from lab.setup.inputs import Inputs
 from lab.setup.kernel import MUTANTS
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Another machine than the usual one. *changes*: fields of its configuration."""
+
+    isa: IsaName = "x86_64"
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+
+USUAL = Variant()
 
 
 def measured(
@@ -28,21 +39,19 @@ def measured(
     *,
     caches: str | None = None,
     planted: str | None = None,
-    isa: IsaName = "x86_64",
-    changes: Mapping[str, Any] | None = None,
+    of: Variant = USUAL,
 ) -> dict[StopModeName, list[dict[str, Any]]]:
     """Samples by stop mode.
 
     Times are of the clock flat-1ns, without a flush of caches; with a profile of *caches* they
-    are the model's, and a flush is in them. *planted* is a bug of kernel/mutants, of x86-64;
-    *changes* are fields of the machine's configuration.
+    are the model's, and a flush is in them. *planted* is a bug of kernel/mutants, of x86-64.
     """
     from lab.bench.stop_go import Parts, Plan, measure
     from lab.setup.products import Kernel, need
     from lab.testbed.machines import fast_dir, parts_of
 
-    wanted = Kernel(MUTANTS) if planted else parts_of(isa).kernel
-    parts = Parts.ready(wanted, isa)
+    wanted = Kernel(MUTANTS) if planted else parts_of(of.isa).kernel
+    parts = Parts.ready(wanted, of.isa)
     plan = Plan(
         cpus=cpus,
         stops=stops,
@@ -53,15 +62,15 @@ def measured(
         nvram_dir=fast_dir(),
         caches=caches,
         cmdline=f"remanence.mutant={planted}" if planted else "",
-        changes=changes or {},
+        changes=of.changes,
     )
     about = f"{cpus}-{'-'.join(loads)}-{stops}-{it.seed}"
     if caches is not None:
         about += f"-{caches}-{parts.plugin.parent.name}"
     if planted is not None:
         about += f"-{planted}"
-    if changes:
-        about += f"-{Inputs('changes').add('changes', repr(sorted(changes.items()))).key()}"
+    if of.changes:
+        about += f"-{Inputs('changes').add('changes', repr(sorted(of.changes.items()))).key()}"
     files = {
         mode: it.out.parent / f"stops-{need(wanted).key}-{mode}-{about}.json" for mode in modes
     }
