@@ -31,7 +31,19 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(LIMIT_S)]
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_claim_holds_on_riscv(claim: str) -> None:
     done = run.run(
-        [sys.executable, "-m", "pytest", "-q", "-m", "not soak", "-k", LEFT_OUT, claim],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            "not soak",
+            "-k",
+            LEFT_OUT,
+            claim,
+        ],  # fmt: skip
         cwd=repo_dir(),
         env={"REM_TEST_ARCH": "riscv64"},
         timeout_s=LIMIT_S,
