@@ -26,6 +26,9 @@ HOLD_UP_NS = 10_000_000_000
 # A program on each hart reads the time, and wakes the other.
 WORK = "for n in 1 2; do taskset $n sh -c 'sleep 0.2; date +%s' || exit 1; done"
 
+# More than a hart's own caches hold, by the second one.
+DIRTIED = "taskset 2 dd if=/dev/urandom of=/dev/shm/x bs=64k count=16 2>/dev/null"
+
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 
@@ -73,6 +76,28 @@ def test_bug_of_riscv_is_found_after_go(mutant: str) -> None:
         plant(machine, mutant)
         with must_be_found(mutant):
             play(machine)
+
+
+@pytest.mark.in_turn
+def test_interrupts_that_stay_off_are_found_after_go_of_drivers() -> None:
+    with booted_riscv("rv-core", HARTS, mutants=True, stop_mode="dpm") as machine:
+        plant(machine, "core-deaf")
+        with must_be_found("core-deaf"):
+            play(machine)
+
+
+@pytest.mark.parametrize("mutant", ["", pytest.param("hart-leaves-dirty", marks=pytest.mark.soak)])
+def test_unplugged_hart_has_written_back_its_caches(mutant: str) -> None:
+    with booted_riscv("rv-unplug", HARTS, CACHES, mutants=True) as machine:
+        if mutant:
+            plant(machine, mutant)
+        machine.run_in_guest(f"{DIRTIED}; echo 0 > /sys/devices/system/cpu/cpu1/online")
+        stop(machine)
+        if not mutant:
+            check_media_is_whole(machine)
+            return
+        with must_be_found(mutant):
+            check_media_is_whole(machine)
 
 
 @pytest.mark.in_turn
