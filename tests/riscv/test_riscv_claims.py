@@ -20,6 +20,9 @@ CLAIMS = (
     "tests/test_claims_programs.py",
     "tests/test_claims_time.py",
     "tests/test_planned_stop.py",
+    "tests/test_cut_in_stop.py",
+    "tests/test_record_damage.py",
+    "tests/test_power_flaps.py",
 )
 # The guest has no compiler and no debugger.
 LEFT_OUT = "not compile and not debugger"

@@ -35,16 +35,18 @@ import pytest
 from lab import format as fmt
 from lab import run
 from lab.errors import HangError, UsageError
+from lab.isa import ISAS
 from lab.machine import Machine, MachineConfig
 from lab.machine.console import READY_MARK
 from lab.machine.cut_plan import UNANNOUNCED
-from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, ctl_path
+from lab.machine.cut_points import stopped_address, stopped_outs
+from lab.machine.plugin import PluginControl, PluginSpec, ctl_path
 from lab.machine.plugin_clock import attach
 from lab.record.block import Record, decode, read_block
 from lab.record.boot_note import BootNote
-from lab.setup.products import Kernel, Loader, Plugin, Root, need
-from lab.testbed.machines import fast_dir
-from tests.support.claims import machine_name
+from lab.setup.products import Kernel, Loader, Plugin, need, need_all
+from lab.testbed.machines import fast_dir, parts_of
+from tests.support.claims import ARCH, machine_name
 
 CPUS = 2
 NVRAM_BYTES = 512 << 20
@@ -70,8 +72,12 @@ class Parts:
 
 @cache
 def parts(mutants: bool = False, variant: str | None = None) -> Parts:
-    wanted = Kernel("mutants" if mutants else variant)
-    loader, root, plugin = need(Loader(mutants), Root(), Plugin())
+    own = parts_of(ARCH)
+    if ARCH == "x86_64":
+        wanted, its_loader = Kernel("mutants" if mutants else variant), Loader(mutants)
+    else:
+        wanted, its_loader = Kernel(f"{ARCH}-mutants") if mutants else own.kernel, own.loader
+    made = need_all([own.programs, its_loader, own.root, Plugin()])
     given = os.environ.get("REM_TEST_MUTANTS" if mutants else "REM_TEST_KERNEL")
     if given and variant is None:
         kernel = Path(given)
@@ -80,16 +86,17 @@ def parts(mutants: bool = False, variant: str | None = None) -> Parts:
     return Parts(
         kernel=kernel,
         system_map=kernel.parent / "System.map",
-        loader=loader,
-        root=root,
-        plugin=plugin,
+        loader=made[its_loader],
+        root=made[own.root],
+        plugin=made[Plugin()],
     )
 
 
 def symbols(made: Parts, kinds: str = "tT") -> dict[str, int]:
     """Addresses of the loader's and the kernel's functions; the kernel's take precedence. *kinds*:
     those of nm."""
-    loader = run.run(["nm", made.loader], what="reading the loader's symbols").stdout
+    tool = f"{ISAS[ARCH].tools}nm"
+    loader = run.run([tool, made.loader], what="reading the loader's symbols").stdout
     lines = loader.splitlines() + made.system_map.read_text(encoding="utf-8").splitlines()
     table = {}
     for line in lines:
@@ -125,6 +132,7 @@ class Bed:
         """Only while the machine is off."""
         assert len(block) == BLOCK_BYTES
         with self.nvram.open("r+b") as file:
+            file.seek(self.machine.config.block_bytes)
             file.write(block)
 
     def save(self) -> None:
@@ -333,7 +341,11 @@ def booted_bed(
     made = parts(mutants, variant)
     table = symbols(made)
     spec = PluginSpec(
-        made.plugin, cut=True, pcs=tuple(table[pc] for pc in pcs), outs=(STOPPED_OUT,)
+        made.plugin,
+        cut=True,
+        pcs=tuple(table[pc] for pc in pcs),
+        stopped=stopped_address(made.system_map, ARCH),
+        outs=stopped_outs(ARCH),
     )
     with _state_in_memory() as fast:
         name = machine_name(purpose)
@@ -343,6 +355,7 @@ def booted_bed(
         plan = MachineConfig(
             name=name,
             kernel=made.kernel,
+            isa=ARCH,
             loader=made.loader,
             root=made.root,
             cpus=CPUS,
