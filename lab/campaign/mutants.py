@@ -53,6 +53,7 @@ from lab.verdict import Broken, BrokenError, after_go, broken_of
 
 CUTS = 1_000
 IMAGES, BOOT = "images", "boot"  # values of Shown-by
+OF_X86 = ("kernel/x86", "CONFIG_X86_64", "loader/x86", "loader/entry")  # in a patch
 NONE = "none"  # no bug has this name: all of a build are off
 LATE = "late"  # of Planted
 # With a bug and without: a machine that does not come back costs this much.
@@ -137,12 +138,11 @@ def kind_of(patch: Patch) -> tuple[str, bool, bool]:
 
 
 def is_of(patch: Patch, isa: IsaName) -> bool:
-    """Whether machines of an instruction set have the code that is wrong. The loader is built with
-    planted bugs for x86-64 only."""
+    """Whether machines of an instruction set have the code that is wrong."""
     if isa == "x86_64":
         return True
     text = patch.path.read_text(encoding="utf-8")
-    return not in_loader(patch) and "kernel/x86" not in text and "CONFIG_X86_64" not in text
+    return not any(name in text for name in OF_X86)
 
 
 def machine_mutants(isa: IsaName = "x86_64") -> list[str]:
@@ -208,7 +208,7 @@ def control(
         f"campaign-{NONE}-{shown_by}",
         profile=profile,
         mutant=NONE,
-        loader_mutant=NONE if isa == "x86_64" else None,
+        loader_mutant=NONE,
         isa=isa,
     )
     return _checked(engine, machine, shown_by, FILES, 1, seed)

@@ -98,7 +98,7 @@ def machine_config(recorded: Recorded) -> MachineConfig:
     """The machine before it is recorded."""
     parts = parts_of(recorded.isa)
     wanted = Kernel(mutants_of(parts.kernel.variant)) if recorded.mutant else parts.kernel
-    loader = Loader(mutants=True) if recorded.loader_mutant else parts.loader
+    loader = Loader(mutants=True, isa=recorded.isa) if recorded.loader_mutant else parts.loader
     built = need_all([parts.programs, loader, parts.root])
     at_boot = recorded.mutant is not None and not recorded.late_mutant
     words = "nokaslr" + (f" remanence.mutant={recorded.mutant}" if at_boot else "")

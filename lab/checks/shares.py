@@ -23,7 +23,7 @@ from lab.setup.openldap import LdapServer
 from lab.setup.ovmf import Ovmf, SecureOvmf
 from lab.setup.persist import PersistPrograms
 from lab.setup.pm import Pm, PmJudge
-from lab.setup.products import RISCV, TPM, Kernel, RiscvLoader, RiscvRoot
+from lab.setup.products import RISCV, TPM, Kernel, RiscvRoot
 from lab.setup.protocol import Protocol
 from lab.setup.psm_bench import PsmBench
 from lab.setup.replay import RemReplay
@@ -114,7 +114,14 @@ OTHERS = (
         "riscv",
         4,
         tests=("tests/riscv",),
-        parts=(RISCV, Kernel("riscv64"), Kernel("riscv64-mutants"), RiscvLoader(), RiscvRoot()),
+        parts=(
+            RISCV,
+            Kernel("riscv64"),
+            Kernel("riscv64-mutants"),
+            Loader(isa="riscv64"),
+            Loader(mutants=True, isa="riscv64"),
+            RiscvRoot(),
+        ),
     ),
     Share("fsync", 4, tests=("tests/fsync",), crates=("replay",), parts=(RemReplay(),)),
     Share("mixed", 3, tests=("tests/mixed",)),

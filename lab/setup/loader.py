@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.isa import RISCV64
+from lab.isa import ISAS, IsaName
 from lab.paths import cache_dir, repo_dir
 from lab.progress import step
 from lab.run import stream
@@ -21,16 +21,26 @@ from lab.setup.need import Part, Site
 from lab.setup.packages import Group
 from lab.setup.patch_series import Series, add_series, patched_copy, read_series
 
-SOURCES = (
-    *(f"loader/{name}" for name in ("Makefile", "loader.ld", "loader_efi.ld")),
-    *(f"loader/{name}" for name in ("core", "entry", "hw", "main", "x86")),
-    "format",
-)
-RISCV_SOURCES = (
-    *(f"loader/{name}" for name in ("Makefile", "loader_riscv.ld")),
-    *(f"loader/{name}" for name in ("core", "entry", "hw", "main", "riscv")),
-    "format",
-)
+SHARED = ("Makefile", "core", "entry", "hw", "main")
+OF_ISA: dict[IsaName, tuple[str, ...]] = {
+    "x86_64": ("loader.ld", "loader_efi.ld", "x86"),
+    "riscv64": ("loader_riscv.ld", "riscv"),
+}
+TARGETS: dict[IsaName, tuple[str, str]] = {  # of make, and what it makes
+    "x86_64": ("all", "loader.elf"),
+    "riscv64": ("riscv", "loader-riscv64.elf"),
+}
+# Patches are of all instruction sets.
+EVERY = (*SHARED, *(name for names in OF_ISA.values() for name in names))
+
+
+def sources(isa: IsaName) -> tuple[str, ...]:
+    """What a loader is made of, from the repository's folder."""
+    return _named((*SHARED, *OF_ISA[isa]))
+
+
+def _named(names: tuple[str, ...]) -> tuple[str, ...]:
+    return (*(f"loader/{name}" for name in names), "format")
 
 
 def loader_mutants(repo: Path) -> Series:
@@ -38,12 +48,14 @@ def loader_mutants(repo: Path) -> Series:
     return read_series(repo / "loader" / "mutants")
 
 
-def loader_key(mutants: bool = False) -> str:
+def loader_key(mutants: bool = False, isa: IsaName = "x86_64") -> str:
     """Hash of the inputs, to which the patches belong only if they are applied."""
     repo = repo_dir()
-    inputs = Inputs("loader-mutants" if mutants else "loader").add("gcc", tool_version("gcc"))
-    for name in SOURCES:
-        inputs.add_path(repo / name, name)
+    name = "loader" if isa == "x86_64" else f"loader-{isa}"
+    inputs = Inputs(f"{name}-mutants" if mutants else name)
+    inputs.add("gcc", tool_version(f"{ISAS[isa].tools}gcc"))
+    for source in _named(EVERY) if mutants else sources(isa):
+        inputs.add_path(repo / source, source)
     if mutants:
         add_series(inputs, loader_mutants(repo))
     return inputs.key()
@@ -51,48 +63,38 @@ def loader_key(mutants: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Loader(Part[Path]):
-    """loader.elf of this checkout, with loader.efi beside it.
+    """The loader of this checkout, on x86-64 with loader.efi beside it.
 
     *mutants*: with all planted bugs, none of them enabled.
     """
 
     mutants: bool = False
+    isa: IsaName = "x86_64"
 
     groups = (Group.COMPILER, Group.CLANG)
+
+    def needs_groups(self) -> tuple[Group, ...]:
+        """Return packages, a compiler for its architecture among them."""
+        if self.isa == "x86_64":
+            return self.groups
+        return (Group.COMPILER, Group.RISCV_BUILD)
 
     def make(self, site: Site) -> Path:
         repo = repo_dir()
 
         def build(into: Path) -> None:
-            with step("loader"):
+            with step("loader" if self.isa == "x86_64" else f"loader for {self.isa}"):
                 if not self.mutants:
-                    _build(repo, into)
+                    _build(repo, into, self.isa)
                     return
                 with tempfile.TemporaryDirectory(prefix="rem-mutants-") as folder:
-                    patched_copy(repo, SOURCES, loader_mutants(repo).patches, Path(folder))
-                    _build(Path(folder), into)
+                    patched_copy(repo, _named(EVERY), loader_mutants(repo).patches, Path(folder))
+                    _build(Path(folder), into, self.isa)
 
-        return site.product("loader", loader_key(self.mutants), build) / "loader.elf"
-
-
-@dataclass(frozen=True)
-class RiscvLoader(Part[Path]):
-    """The same loader for RISC-V."""
-
-    groups = (Group.COMPILER, Group.RISCV_BUILD)
-
-    def make(self, site: Site) -> Path:
-        inputs = Inputs("loader-riscv64").add("gcc", tool_version(f"{RISCV64.tools}gcc"))
-        for name in RISCV_SOURCES:
-            inputs.add_path(repo_dir() / name, name)
-
-        def build(into: Path) -> None:
-            with step("loader for RISC-V"):
-                _build(repo_dir(), into, "riscv")
-
-        return site.product("loader-riscv64", inputs.key(), build) / "loader-riscv64.elf"
+        kind = "loader" if self.isa == "x86_64" else f"loader-{self.isa}"
+        return site.product(kind, loader_key(self.mutants, self.isa), build) / TARGETS[self.isa][1]
 
 
-def _build(root: Path, into: Path, target: str = "all") -> None:
-    argv: list[str | Path] = ["make", "-C", root / "loader", target, f"OUT={into}"]
+def _build(root: Path, into: Path, isa: IsaName) -> None:
+    argv: list[str | Path] = ["make", "-C", root / "loader", TARGETS[isa][0], f"OUT={into}"]
     stream(argv, log=cache_dir() / "logs" / "loader.log", what="building the loader")

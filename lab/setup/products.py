@@ -9,7 +9,7 @@ root.img is a raw ext4 image and read-only: copy it.
 from __future__ import annotations
 
 from lab.setup.kernel import Kernel, KernelProduct
-from lab.setup.loader import Loader, RiscvLoader
+from lab.setup.loader import Loader
 from lab.setup.need import Packages, Part, need, need_all
 from lab.setup.packages import Group
 from lab.setup.plugin import Plugin
@@ -28,7 +28,6 @@ __all__ = [
     "Plugin",
     "Power",
     "RISCV",
-    "RiscvLoader",
     "RiscvRoot",
     "Root",
     "TPM",

@@ -25,7 +25,6 @@ from lab.setup.products import (
     Loader,
     Part,
     Plugin,
-    RiscvLoader,
     RiscvRoot,
     Root,
     need,
@@ -59,7 +58,7 @@ class IsaParts:
 def parts_of(isa: IsaName, root: RootSpec = USUAL_ROOT) -> IsaParts:
     """*root*: what the root has besides; of x86-64 only."""
     if isa == "riscv64":
-        return IsaParts(RISCV, Kernel(isa), RiscvLoader(), RiscvRoot())
+        return IsaParts(RISCV, Kernel(isa), Loader(isa=isa), RiscvRoot())
     return IsaParts(MACHINE, Kernel(root.kernel), Loader(), Root(root))
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Claim: what the tests of the claims show on x86-64 holds on RISC-V: programs that would notice,
-clocks, random numbers, planned Stops, the portable paths.
+clocks, random numbers, planned Stops, the portable paths, cuts at exact instructions of Stop and
+Go, damaged records, power that flaps, and the negative proofs of all that.
 
-Method: the same tests, with REM_TEST_ARCH (tests/support/claims.py). Left out are tests that make
-their own machine (tests/support/trials.py), and programs of x86-64 alone.
+Method: the same tests, with REM_TEST_ARCH (tests/support/claims.py): all of what full has, and not
+soak. Programs of x86-64 alone are left out.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ CLAIMS = (
     "tests/test_claims_time.py",
     "tests/test_planned_stop.py",
     "tests/test_cut_in_stop.py",
+    "tests/test_cut_in_go.py",
+    "tests/test_hold.py",
+    "tests/test_wire_after_go.py",
+    "tests/test_budget.py",
+    "tests/test_negative_proofs.py",
     "tests/test_record_damage.py",
     "tests/test_power_flaps.py",
 )

@@ -74,9 +74,10 @@ class Parts:
 def parts(mutants: bool = False, variant: str | None = None) -> Parts:
     own = parts_of(ARCH)
     if ARCH == "x86_64":
-        wanted, its_loader = Kernel("mutants" if mutants else variant), Loader(mutants)
+        wanted = Kernel("mutants" if mutants else variant)
     else:
-        wanted, its_loader = Kernel(f"{ARCH}-mutants") if mutants else own.kernel, own.loader
+        wanted = Kernel(f"{ARCH}-mutants") if mutants else own.kernel
+    its_loader = Loader(mutants, ARCH)
     made = need_all([own.programs, its_loader, own.root, Plugin()])
     given = os.environ.get("REM_TEST_MUTANTS" if mutants else "REM_TEST_KERNEL")
     if given and variant is None:
