@@ -24,7 +24,9 @@
  *   0x038000    32768   timeline of slot 1                        kernel, loader
  *   0x040000   262144   reserved
  *   0x080000   524288   copies of the firmware's ACPI tables      loader
- *   0x100000  1048576   loader's work area, free after hand-over  loader
+ *   0x100000    16384   loader's work area, free after hand-over  loader
+ *   0x104000  1032192   RISC-V: the device tree, which the kernel
+ *                       keeps                                     loader, kernel
  *
  * Slot = sequence mod 2; the slots hold successive Stops, never two copies of
  * one. See ARCHITECTURE.md for the protocol and INVARIANTS.md for its rules.
@@ -73,7 +75,9 @@ typedef uint64_t rem_u64;
 #define REM_ACPI_OFFSET 0x80000
 #define REM_ACPI_BYTES 0x80000
 #define REM_WORK_OFFSET 0x100000
-#define REM_WORK_BYTES 0x100000
+#define REM_WORK_BYTES 0x4000
+#define REM_TREE_OFFSET 0x104000
+#define REM_TREE_BYTES 0xfc000
 
 #define REM_SLOTS 2
 #define REM_VERSION 2
@@ -168,7 +172,7 @@ enum rem_desc_type {
 	REM_DESC_DISK = 8,
 	/* RISC-V. value = {CRC32C of what the device tree says that a hart can
 	 * do}; key = hart id. And key ~0: value = {vendor, architecture,
-	 * implementation}, as machine-mode firmware tells
+	 * implementation of the harts, machine-mode firmware, its version}
 	 */
 	REM_DESC_ISA = 9,
 	/* value = {CRC32C of firmware's device tree without /chosen, frequency

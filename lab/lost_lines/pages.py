@@ -217,6 +217,7 @@ PARTS = {
     fmt.CONST["REM_TIMELINE_OFFSET"]: "timelines",
     fmt.CONST["REM_ACPI_OFFSET"]: "ACPI tables",
     fmt.CONST["REM_WORK_OFFSET"]: "the loader's work area",
+    fmt.CONST["REM_TREE_OFFSET"]: "the kernel's device tree",
 }
 
 

@@ -4,18 +4,17 @@
 
 #include "io.h"
 
-#define CACHE_LINE_BYTES 64u
-
 /*
  * Make [at, at + bytes) durable: when this returns, the range is in the
  * persistence domain. Ranges are small.
  */
 static inline void flush(const void *at, size_t bytes)
 {
-	uintptr_t line = (uintptr_t)at & ~(uintptr_t)(CACHE_LINE_BYTES - 1);
+	uintptr_t line = (uintptr_t)at & ~(uintptr_t)(LINE_BYTES - 1);
 
 	fence();
-	for (; line < (uintptr_t)at + bytes; line += CACHE_LINE_BYTES)
+	/* Where nothing writes lines back, a kernel promises no image either. */
+	for (; LINE_BYTES && line < (uintptr_t)at + bytes; line += LINE_BYTES)
 		flush_line(line);
 	fence();
 }

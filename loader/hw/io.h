@@ -7,6 +7,7 @@
  * TICKS_PER_MS		so many of its ticks are at least a millisecond
  * relax()		this CPU is only waiting
  * fence()		what comes after it happens after what comes before it
+ * LINE_BYTES		of a cache line, or what flush_line() acts on; 0: there is none
  * flush_line()		a cache line to memory
  * halt()		the end
  */

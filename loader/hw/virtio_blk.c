@@ -266,8 +266,11 @@ static bool ask_serial(const struct transport *transport)
 	fence();
 	set16(transport->notify + notify_off * transport->notify_multiplier, 0);
 	for (u32 i = 0; i < ANSWER_POLLS_MAX; i++) {
-		if (area.used_index == 1)
+		if (area.used_index == 1) {
+			/* What the device wrote before is read after. */
+			fence();
 			return area.status == 0;
+		}
 		relax();
 	}
 	return false;

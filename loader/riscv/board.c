@@ -2,6 +2,7 @@
 #include "board.h"
 
 #include "../core/crc32c.h"
+#include "../hw/console.h"
 
 /* An address and a size of two cells each. */
 #define REG_BYTES 16u
@@ -10,6 +11,10 @@
 #define WINDOW_KIND 0x03000000u
 #define WINDOW_PORTS 0x01000000u
 #define WINDOW_MEMORY 0x02000000u
+/* Of the list of reserved memory: an address, a size. */
+#define RESERVED_BYTES 16u
+/* What CBO.FLUSH can act on: more than a page has no use. */
+#define LINE_BYTES_MIN 8u
 
 struct board board;
 
@@ -27,6 +32,20 @@ static void paint_reg(const struct fdt_node *node, struct map *map, u32 type)
 			wrong = "the device tree has too many ranges of memory";
 		reg += REG_BYTES;
 	}
+}
+
+/* The smallest of all harts. */
+static void read_line_bytes(const struct fdt_node *node)
+{
+	u32 bytes, line = 0;
+	const u8 *value = fdt_property(node, "riscv,cbom-block-size", &bytes);
+
+	if (value && bytes == 4)
+		line = fdt_u32(value);
+	if (line < LINE_BYTES_MIN || line > GO_PAGE_BYTES || line & (line - 1))
+		line = 0;
+	if (!board.harts || line < board.line_bytes)
+		board.line_bytes = line;
 }
 
 static u64 first_reg(const struct fdt_node *node, u64 *ret_bytes)
@@ -80,6 +99,7 @@ static void read_hart(const struct fdt_node *node)
 			crc = crc32c_add(crc, value, bytes);
 	}
 	hart->isa_crc = crc32c_end(crc);
+	read_line_bytes(node);
 	board.harts++;
 }
 
@@ -129,6 +149,8 @@ static bool same(const char *a, const char *b)
 
 static void read_node(const struct fdt_node *node, void *unused)
 {
+	u32 bytes;
+
 	(void)unused;
 	if (!node->depth)
 		read_root(node);
@@ -143,13 +165,37 @@ static void read_node(const struct fdt_node *node, void *unused)
 	if (node->depth == 1 && fdt_has(node, "device_type", "memory"))
 		paint_reg(node, &board.map, MAP_RAM);
 	if (fdt_has(node, "compatible", "pmem-region"))
-		paint_reg(node, &board.map, MAP_PMEM);
+		paint_reg(node, &board.map,
+			  fdt_property(node, "volatile", &bytes) ? MAP_RAM :
+								   MAP_PMEM);
 	if (!board.console && fdt_has(node, "compatible", "ns16550a"))
 		board.console = first_reg(node, NULL);
 	if (fdt_has(node, "compatible", "qemu,fw-cfg-mmio"))
 		board.fwcfg = first_reg(node, NULL);
 	if (fdt_has(node, "compatible", "pci-host-ecam-generic"))
 		read_pci(node);
+}
+
+/* The list that is not a node. */
+static void read_reserved(void)
+{
+	const struct fdt *fdt = &board.fdt;
+
+	for (u32 at = 0; at < fdt->reserve_bytes; at += RESERVED_BYTES) {
+		const u8 *entry = fdt->at + fdt->reserve_at + at;
+		u64 bytes = fdt_u64(entry + 8);
+
+		if (bytes && !map_paint(&board.reserved, fdt_u64(entry), bytes,
+					MAP_RESERVED))
+			wrong = "the device tree has too many reserved ranges";
+	}
+}
+
+void board_paint(struct map *map, u64 base, u64 bytes, u32 type)
+{
+	if (!map_paint(map, base, bytes, type))
+		die("no room in the memory map for %lx, %lu bytes", base,
+		    bytes);
 }
 
 const char *board_read(const u8 *tree)
@@ -160,6 +206,7 @@ const char *board_read(const u8 *tree)
 		return "no device tree of version 17";
 	if (!fdt_walk(&board.fdt, read_node, NULL))
 		return "the device tree is damaged";
+	read_reserved();
 	if (!wrong && !board.ticks_hz)
 		return "the device tree has no frequency of the time";
 	return wrong;

@@ -23,6 +23,7 @@ struct board {
 	struct map map;
 	struct map reserved;
 	u32 ticks_hz;
+	u32 line_bytes; /* of a hart's CBO.FLUSH, at least; 0: one has none */
 	u32 harts;
 	struct hart hart[BOARD_HARTS_MAX];
 	u64 console;
@@ -35,6 +36,9 @@ struct board {
 };
 
 extern struct board board;
+
+/* Paints, or prints that there is no room and halts. */
+void board_paint(struct map *map, u64 base, u64 bytes, u32 type);
 
 /* NULL, or what is wrong with the tree. */
 const char *board_read(const u8 *tree);

@@ -70,19 +70,21 @@ static void derive_maps(const u8 *tree)
 			begin = entry->base;
 		if (entry->type != MAP_RAM)
 			continue;
-		map_paint(&front.firmware, entry->base, entry->bytes, MAP_RAM);
-		map_paint(&front.free, entry->base, entry->bytes, MAP_RAM);
+		board_paint(&front.firmware, entry->base, entry->bytes,
+			    MAP_RAM);
+		board_paint(&front.free, entry->base, entry->bytes, MAP_RAM);
 	}
 	for (u32 i = 0; i < board.reserved.count; i++) {
 		const struct map_entry *entry = &board.reserved.entry[i];
 
-		map_paint(&front.firmware, entry->base, entry->bytes, MAP_RAM);
-		map_paint(&front.free, entry->base, entry->bytes, MAP_HOLE);
+		board_paint(&front.firmware, entry->base, entry->bytes,
+			    MAP_RAM);
+		board_paint(&front.free, entry->base, entry->bytes, MAP_HOLE);
 	}
-	map_paint(&front.firmware, begin, end - begin, MAP_RAM);
-	map_paint(&front.free, begin, end - begin, MAP_HOLE);
-	map_paint(&front.firmware, (uintptr_t)tree, board.fdt.bytes, MAP_RAM);
-	map_paint(&front.free, (uintptr_t)tree, board.fdt.bytes, MAP_HOLE);
+	board_paint(&front.firmware, begin, end - begin, MAP_RAM);
+	board_paint(&front.free, begin, end - begin, MAP_HOLE);
+	board_paint(&front.firmware, (uintptr_t)tree, board.fdt.bytes, MAP_RAM);
+	board_paint(&front.free, (uintptr_t)tree, board.fdt.bytes, MAP_HOLE);
 }
 
 /* Called by entry.S, on the stack that is not used otherwise. */
@@ -120,6 +122,7 @@ _Noreturn void loader_fdt(u64 id, const u8 *tree, u64 entry_ticks)
 	hart_id = id;
 	windows.pci_ports = board.pci_ports;
 	windows.ticks_per_ms = board.ticks_hz / 1000 + 1;
+	windows.line_bytes = board.line_bytes;
 	if (!board.fwcfg || !fwcfg_open())
 		die("no fw_cfg with DMA: this machine is not supported");
 	pci_assign();

@@ -9,18 +9,7 @@
 #include "../hw/io.h"
 #include "board.h"
 
-/* In the loader's work area, after the command line. */
-#define WORK_TREE (REM_WORK_OFFSET + 0x4000)
-#define TREE_BYTES_MAX (REM_WORK_BYTES - 0x4000)
-
 _Noreturn void linux_enter(u64 entry, u64 tree_phys);
-
-static void paint(struct map *map, u64 base, u64 bytes, u32 type)
-{
-	if (!map_paint(map, base, bytes, type))
-		die("no room in the memory map for %lx, %lu bytes", base,
-		    bytes);
-}
 
 static void add_dram(const struct machine *machine, struct map *map)
 {
@@ -28,15 +17,22 @@ static void add_dram(const struct machine *machine, struct map *map)
 
 	for (u32 i = 0; i < all->count; i++)
 		if (all->entry[i].type == MAP_RAM)
-			paint(map, all->entry[i].base, all->entry[i].bytes,
-			      MAP_RAM);
+			board_paint(map, all->entry[i].base,
+				    all->entry[i].bytes, MAP_RAM);
 }
 
-static void add_nvram(const struct machine *machine, struct map *map)
+/* Without memtype= other ranges are storage of programs, which is not touched. */
+static void add_nvram(const struct machine *machine, struct memtype memtype,
+		      struct map *map)
 {
+	if (!memtype.given) {
+		board_paint(map, machine->region_phys, machine->region_bytes,
+			    MAP_RAM);
+		return;
+	}
 	for (u32 i = 0; i < machine->nvram.count; i++)
-		paint(map, machine->nvram.range[i].base,
-		      machine->nvram.range[i].bytes, MAP_RAM);
+		board_paint(map, machine->nvram.range[i].base,
+			    machine->nvram.range[i].bytes, MAP_RAM);
 }
 
 /* The page with a range's stamp is not the kernel's, nor is the end of the region. */
@@ -47,10 +43,11 @@ static void leave_out(const struct machine *machine, u64 registry_bytes,
 
 	for (u32 i = 0; i < machine->nvram.count; i++)
 		if (machine->nvram.range[i].base != machine->region_phys)
-			paint(map, machine->nvram.range[i].base, GO_PAGE_BYTES,
-			      MAP_HOLE);
+			board_paint(map, machine->nvram.range[i].base,
+				    GO_PAGE_BYTES, MAP_HOLE);
 	if (registry_bytes)
-		paint(map, end - registry_bytes, registry_bytes, MAP_HOLE);
+		board_paint(map, end - registry_bytes, registry_bytes,
+			    MAP_HOLE);
 }
 
 struct place boot_place(const struct machine *machine, struct memtype memtype,
@@ -97,14 +94,14 @@ void hand_over(const struct machine *machine, struct memtype memtype,
 	if (memtype.dram)
 		add_dram(machine, &map);
 	if (memtype.nvram || !memtype.given)
-		add_nvram(machine, &map);
+		add_nvram(machine, memtype, &map);
 	leave_out(machine, registry_bytes, &map);
-	if (!fdt_write(&board.fdt, &change, block_at(machine, WORK_TREE),
-		       TREE_BYTES_MAX))
-		die("the device tree does not fit %u bytes", TREE_BYTES_MAX);
+	if (!fdt_write(&board.fdt, &change, block_at(machine, REM_TREE_OFFSET),
+		       REM_TREE_BYTES))
+		die("the device tree does not fit %u bytes", REM_TREE_BYTES);
 }
 
 _Noreturn void kernel_enter(const struct machine *machine, u64 load)
 {
-	linux_enter(load, machine->region_phys + WORK_TREE);
+	linux_enter(load, machine->region_phys + REM_TREE_OFFSET);
 }

@@ -13,11 +13,13 @@ struct windows {
 	uintptr_t console;   /* of the console's UART */
 	uintptr_t pci_ports; /* port 0 of the PCI bus */
 	u64 ticks_per_ms;
+	u32 line_bytes; /* 0: there are no instructions to write one back */
 };
 
 extern struct windows windows;
 
 #define TICKS_PER_MS windows.ticks_per_ms
+#define LINE_BYTES windows.line_bytes
 #define CONSOLE_PORT 0x3f8u
 #define CONSOLE_PORTS 8u
 
@@ -94,7 +96,7 @@ static inline void fence(void)
 	__asm__ volatile("fence iorw, iorw" : : : "memory");
 }
 
-/* Write a cache line to memory: CBO.FLUSH (Zicbom), which the kernel requires, too. */
+/* Write a cache line to memory: CBO.FLUSH (Zicbom). Only where LINE_BYTES is not 0. */
 static inline void flush_line(uintptr_t line)
 {
 	__asm__ volatile(".insn i 0x0f, 2, x0, %0, 2" : : "r"(line) : "memory");

@@ -109,7 +109,8 @@ void describe_cpus(const struct machine *machine, struct desc *desc)
 {
 	u32 id[BOARD_HARTS_MAX];
 	const u32 firmware[] = { SBI_BASE_VENDOR, SBI_BASE_ARCHITECTURE,
-				 SBI_BASE_IMPLEMENTATION };
+				 SBI_BASE_IMPLEMENTATION, SBI_BASE_FIRMWARE,
+				 SBI_BASE_FIRMWARE_VERSION };
 	u64 value[GO_COUNT(firmware)];
 
 	(void)machine;

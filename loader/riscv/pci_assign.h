@@ -3,8 +3,8 @@
 #define LOADER_PCI_ASSIGN_H
 
 /*
- * Give the functions of bus 0 addresses, as firmware of this kind does not: those that
- * the loader talks to. A kernel chooses its own.
+ * Number the buses and give functions addresses, as firmware of this kind does not: the
+ * loader describes all of them, and talks to some. A kernel chooses its own.
  */
 void pci_assign(void);
 

@@ -6,6 +6,8 @@
 #include "../core/base.h"
 
 #define SBI_BASE 0x10u
+#define SBI_BASE_FIRMWARE 1u
+#define SBI_BASE_FIRMWARE_VERSION 2u
 #define SBI_BASE_VENDOR 4u
 #define SBI_BASE_ARCHITECTURE 5u
 #define SBI_BASE_IMPLEMENTATION 6u

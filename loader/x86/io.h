@@ -66,6 +66,8 @@ static inline void fence(void)
 	__asm__ volatile("mfence" : : : "memory");
 }
 
+#define LINE_BYTES 64u
+
 /* Write a cache line to memory. By CLFLUSH, which every 64-bit CPU has. */
 static inline void flush_line(uintptr_t line)
 {

@@ -179,14 +179,14 @@ def test_places_have_names(tmp_path: Path) -> None:
 def test_parts_of_the_record_have_names() -> None:
     """Each part that format/rem_image.h places has a name, up to its last byte."""
     begins = sorted({0, *(at for name, at in fmt.CONST.items() if is_part(name))})
-    assert len(begins) == 10
+    assert len(begins) == 11
     ends = [*begins[1:], fmt.CONST["REM_BLOCK_BYTES"]]
     names = [
         {part_of_block(begin), part_of_block(end - 1)}
         for begin, end in zip(begins, ends, strict=True)
     ]
-    assert [len(some) for some in names] == [1] * 10
-    assert len(set.union(*names)) == 10
+    assert [len(some) for some in names] == [1] * 11
+    assert len(set.union(*names)) == 11
     assert names[0] == {"block header"}
     assert part_of_block(0x3000) == "commit words"
     assert part_of_block(0x38000) == "timelines"

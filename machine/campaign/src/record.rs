@@ -7,8 +7,8 @@ use std::mem::offset_of;
 use remanence_format::{
     REM_BLOCK_BYTES, REM_BODY_OFFSET, REM_BODY_STRIDE_BYTES, REM_COMMIT_OFFSET,
     REM_COMMIT_STRIDE_BYTES, REM_DESC_BYTES, REM_DESC_OFFSET, REM_NOTE_OFFSET, REM_SLOTS,
-    REM_TIMELINE_OFFSET, REM_TIMELINE_STRIDE_BYTES, REM_WORD_CONSUMED, REM_WORK_OFFSET, RemEvent,
-    RemWord, u32_of, usize_of,
+    REM_TIMELINE_OFFSET, REM_TIMELINE_STRIDE_BYTES, REM_WORD_CONSUMED, REM_WORK_BYTES,
+    REM_WORK_OFFSET, RemEvent, RemWord, u32_of, usize_of,
 };
 
 use remanence_crash_states::Line;
@@ -74,7 +74,7 @@ pub fn outside_image(offset: u64) -> bool {
             REM_DESC_OFFSET + REM_DESC_BYTES - REM_NOTE_OFFSET,
         )
         || within(REM_TIMELINE_OFFSET, REM_SLOTS * REM_TIMELINE_STRIDE_BYTES)
-        || within(REM_WORK_OFFSET, REM_BLOCK_BYTES - REM_WORK_OFFSET)
+        || within(REM_WORK_OFFSET, REM_WORK_BYTES)
 }
 
 /// Whether the loader's decision can depend on the bytes at this offset.
