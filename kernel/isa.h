@@ -11,6 +11,7 @@
  * rem_caches_write_back()	all dirty lines of this CPU's caches, with a share of those
  *				that it has in common with others, to memory
  * rem_lines_write_back()	the lines of a range to memory, and wait for that
+ * rem_caches_by_lines()	whether the former goes through memory line by line
  * rem_context_parked()		this CPU will start again on its saved stack
  * rem_sched_clock_stop()	the scheduler's clock does not count from here
  * rem_sched_clock_go()		to here

@@ -22,7 +22,14 @@ from lab.machine.console import kernel_warnings
 from lab.machine.cut_plan import CutPlan
 from lab.testbed.machines import make_config
 from lab.testbed.planted import NONE, plant
-from tests.support.claims import BOOT_LIMIT_S, consoles, cut_and_resume, machine_name, warnings
+from tests.support.claims import (
+    ARCH,
+    BOOT_LIMIT_S,
+    consoles,
+    cut_and_resume,
+    machine_name,
+    warnings,
+)
 from tests.support.gdb_remote import Gdb
 from tests.support.trials import Bed, booted_bed, parts, symbols
 
@@ -47,7 +54,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 
 def booted_with(hold_up_us: int, *more: str) -> Machine:
-    config = make_config(machine_name(f"budget-{hold_up_us}"), stop_mode="fast")
+    config = make_config(machine_name(f"budget-{hold_up_us}"), stop_mode="fast", isa=ARCH)
     words = [config.cmdline_extra, f"remanence.hold_up_us={hold_up_us}", *more]
     config = replace(config, cmdline_extra=" ".join(words).strip())
     machine = Machine.create(config, destroy_on_exit=True)

@@ -11,12 +11,14 @@
 /**
  * struct rem_aplic - a copy of the registers of the controller
  * @priv: the controller; NULL: there is none
+ * @refused: why it could not be restored, or NULL
  * @source: how each wire is sensed
  * @target: where its message goes
  * @enabled: one bit for each
  */
 static struct {
 	struct aplic_priv *priv;
+	const char *refused;
 	u32 source[REM_APLIC_SOURCES_MAX];
 	u32 target[REM_APLIC_SOURCES_MAX];
 	u32 enabled[REM_APLIC_SOURCES_MAX / 32];
@@ -24,8 +26,20 @@ static struct {
 
 static void rem_aplic_found(struct aplic_priv *priv)
 {
-	if (priv->nr_irqs < REM_APLIC_SOURCES_MAX)
+	if (priv->nr_idcs)
+		rem_aplic.refused = "an APLIC gives its interrupts directly";
+	else if (rem_aplic.priv)
+		rem_aplic.refused = "there is more than one APLIC";
+	else if (priv->nr_irqs >= REM_APLIC_SOURCES_MAX)
+		rem_aplic.refused = "an APLIC has too many wires";
+	else
 		rem_aplic.priv = priv;
+}
+
+/** rem_aplic_refused - Return: why it could not be restored, or NULL. Context: any. */
+const char *rem_aplic_refused(void)
+{
+	return rem_aplic.refused;
 }
 
 static void __iomem *rem_aplic_at(u32 base, unsigned int n)
@@ -65,6 +79,8 @@ void rem_aplic_go(void)
 
 	if (!rem_aplic.priv)
 		return;
+	/* First: where messages go is unspecified when their mode changes. */
+	aplic_init_hw_global(rem_aplic.priv, true);
 	for (i = 0; i < rem_aplic.priv->nr_irqs; i++) {
 		writel(rem_aplic.source[i],
 		       rem_aplic_at(APLIC_SOURCECFG_BASE, i));
@@ -74,7 +90,6 @@ void rem_aplic_go(void)
 	}
 	for (i = 0; i <= rem_aplic.priv->nr_irqs / 32; i++)
 		writel(rem_aplic.enabled[i], rem_aplic_at(APLIC_SETIE_BASE, i));
-	aplic_init_hw_global(rem_aplic.priv, !rem_aplic.priv->nr_idcs);
 	/* What is up already. */
 	for (i = 0; i < rem_aplic.priv->nr_irqs; i++)
 		if (rem_aplic.source[i])

@@ -70,8 +70,15 @@ void rem_imsic_go(void);
 void rem_imsic_repeat(void);
 
 /* aplic.h in drivers/irqchip/irq-riscv-aplic-main.c */
+const char *rem_aplic_refused(void);
 void rem_aplic_save(void);
 void rem_aplic_go(void);
+
+/* plic.h in drivers/irqchip/irq-sifive-plic.c */
+void rem_plic_save(void);
+void rem_plic_go(void);
+void rem_plic_go_cpu(void);
+void rem_plic_repeat(void);
 
 /* intel_iommu.h in drivers/iommu/intel/iommu.c */
 #ifdef CONFIG_INTEL_IOMMU

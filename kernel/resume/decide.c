@@ -88,6 +88,7 @@ static const enum rem_cpu_step rem_cpu_steps[REM_CPU_STEPS] = {
  *   pci-host-generic   has a window in memory, and no registers
  *   riscv-aplic        riscv/interrupts.c
  *   riscv-imsic        riscv/interrupts.c
+ *   riscv-plic         riscv/interrupts.c
  *   rtc_cmos           alarms.c sets the next alarm again
  *   serial8250         serial.c sets the ports up again
  *   simple-pm-bus      only has devices behind it
@@ -107,6 +108,7 @@ static const struct {
 	{ "platform", "pci-host-generic" },
 	{ "platform", "riscv-aplic" },
 	{ "platform", "riscv-imsic" },
+	{ "platform", "riscv-plic" },
 	{ "platform", "serial8250" },
 	{ "platform", "simple-pm-bus" },
 	{ "platform", "syscon-poweroff" },

@@ -172,6 +172,8 @@ void notrace rem_go(bool resumed)
 		rem_go_begin();
 		if (!complete)
 			rem_cpu_give_up(REM_EVENT_GO_MICROCODE, 0);
+	} else {
+		rem_sched_clock_go();
 	}
 	rem_gate_close();
 	rem_trampoline_restore();

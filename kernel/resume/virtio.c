@@ -11,6 +11,7 @@
 #include <linux/virtio_config.h>
 #include <linux/virtio_ids.h>
 #include <linux/virtio_net.h>
+#include <linux/virtio_pci.h>
 #include <linux/virtio_pci_modern.h>
 #include <net/net_namespace.h>
 /* This header is included for its structures. */
@@ -22,6 +23,9 @@
 
 /* A device that is in reset after this many reads is broken. */
 #define REM_VIRTIO_RESET_POLLS_MAX 100000
+
+/* A queue was used (virtio 1.2, 4.1.4.5.1), and the configuration has changed. */
+#define REM_VIRTIO_ISR_ALL (BIT(0) | VIRTIO_PCI_ISR_CONFIG)
 
 /**
  * rem_virtio_is - whether virtio-pci drives a PCI function
@@ -63,7 +67,7 @@ bool rem_virtio_supported(struct pci_dev *pdev)
 	/* Nobody uses it; a driver that is bound later is noticed. */
 	if (!vp_dev->vdev.dev.driver)
 		return true;
-	if (vp_dev->is_legacy || !vp_dev->msix_enabled)
+	if (vp_dev->is_legacy)
 		return false;
 	if (!rem_virtio_kept(vp_dev->vdev.id.device, vp_dev->vdev.features))
 		return false;
@@ -160,7 +164,10 @@ int rem_virtio_go(struct pci_dev *pdev)
 	/* Before the device sees requests that were in flight. */
 	if (vdev->id.device == VIRTIO_ID_BLOCK)
 		rem_virtblk_cache_go(vdev);
-	vp_modern_config_vector(mdev, VP_MSIX_CONFIG_VECTOR);
+	if (vp_dev->msix_enabled)
+		vp_modern_config_vector(mdev, VP_MSIX_CONFIG_VECTOR);
+	else /* it does not say again what it had said */
+		WRITE_ONCE(vp_dev->isr_lost, REM_VIRTIO_ISR_ALL);
 	list_for_each_entry(vq, &vdev->vqs, list)
 		if (!vq->reset)
 			rem_virtio_queue_start(vp_dev, vq);

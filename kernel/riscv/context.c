@@ -9,6 +9,7 @@
 #include <asm/smp.h>
 #include <asm/suspend.h>
 #include <asm/tlbflush.h>
+#include "../hooks/hooks.h"
 #include "../resume/resume.h"
 #include "../stop/stop.h"
 
@@ -89,7 +90,7 @@ bool notrace rem_cpu_restore(struct rem_context *ctx)
 /** rem_cpu_refused - Return: why this hart cannot be stopped, or NULL. Context: any. */
 const char *rem_cpu_refused(void)
 {
-	return rem_caches_refused();
+	return rem_aplic_refused() ?: rem_caches_refused();
 }
 
 /** rem_cpus_refused - the same for every online hart. Context: process. */

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupt controllers of the Advanced Interrupt Architecture, and the interrupts that
- * are lost with them: the incoming controller of each hart, and the platform's one that
- * turns wires into messages. The drivers have functions for that (hooks/imsic.h,
- * hooks/aplic.h).
+ * Interrupt controllers, and the interrupts that are lost with them. A machine has the
+ * Advanced Interrupt Architecture: the incoming controller of each hart, and the
+ * platform's one that turns wires into messages (hooks/imsic.h, hooks/aplic.h). Or it has
+ * the older controller of wires (hooks/plic.h), and a bit of each hart for IPIs.
  */
 #include <linux/tick.h>
+#include <asm/csr.h>
 #include "../hooks/hooks.h"
 #include "../machine.h"
 #include "../resume/resume.h"
@@ -19,18 +20,21 @@ void rem_interrupts_prepare_cpu(void)
 void rem_interrupts_restore_cpu(void)
 {
 	rem_imsic_go();
+	rem_plic_go_cpu();
 }
 
 /** rem_interrupts_save - Context: Stop, one hart, interrupts off. */
 void rem_interrupts_save(void)
 {
 	rem_aplic_save();
+	rem_plic_save();
 }
 
 /** rem_interrupts_restore - Context: Go, boot CPU, interrupts off. */
 void rem_interrupts_restore(void)
 {
 	rem_aplic_go();
+	rem_plic_go();
 }
 
 /**
@@ -55,11 +59,14 @@ void rem_tick_resume(void)
 void rem_interrupts_repeat(void)
 {
 	rem_imsic_repeat();
+	rem_plic_repeat();
+	/* Which IPIs were sent is in memory. Messages do not use this bit. */
+	csr_set(CSR_IP, IE_SIE);
 }
 
 /*
- * The drivers of these controllers have no callbacks in the system core; that of the
- * scheduler's clock has.
+ * The drivers of messages have no callbacks in the system core; that of the scheduler's
+ * clock has.
  */
 
 /** rem_core_save - Context: Stop of generic power management, the last hart. */

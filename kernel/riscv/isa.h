@@ -46,6 +46,7 @@ void rem_caches_write_back(void);
 void rem_lines_write_back(const void *addr, size_t bytes);
 void rem_caches_settled(void);
 const char *rem_caches_refused(void);
+bool rem_caches_by_lines(void);
 
 /* clock.c */
 void rem_sched_clock_stop(void);

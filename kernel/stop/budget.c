@@ -7,7 +7,8 @@
  * measured on the reference machine (one instruction takes one nanosecond) with
  * a margin, plus two parameters: the longest section with preemption off, which
  * depends on the configuration (`rem bench stop-go` measures it), and the flush
- * of caches that are all dirty, which depends on the processor. Where images are
+ * of caches that are all dirty, which depends on the processor. A Stop that goes through
+ * memory line by line fits no supply unless the latter is given. Where images are
  * authenticated it has the time for that (trust.c), and with memtype=mixed the copying
  * of pages from DRAM (mixed/frames.c).
  */
@@ -71,12 +72,25 @@ u64 rem_budget_worst_ns(void)
 	return rem_stop_worst_ns;
 }
 
+/**
+ * rem_budget_is_unknown - Return: whether the bound leaves out the write-back of caches
+ *
+ * A Stop that goes through memory takes the longer the larger it is.
+ *
+ * Context: any.
+ */
+bool rem_budget_is_unknown(void)
+{
+	return rem_caches_by_lines() && !rem_flush_us;
+}
+
 /** rem_budget_fits - Return: whether a Stop ends before the supply does. */
 bool rem_budget_fits(void)
 {
 	if (rem.stop_mode != REM_MODE_FAST || !rem_hold_up_us)
 		return true;
-	return !rem_exceeded && rem_budget_bound_ns() <= rem_budget_hold_up_ns();
+	return !rem_exceeded && !rem_budget_is_unknown() &&
+	       rem_budget_bound_ns() <= rem_budget_hold_up_ns();
 }
 
 /** rem_budget_exceeded - Return: whether a Stop took longer than its bound. */

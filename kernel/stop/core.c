@@ -404,6 +404,8 @@ static void __init rem_init_report(void)
 	else if (!hold_up_ns)
 		pr_info("remanence: Stop takes at most %llu us; the supply's hold-up is unknown\n",
 			bound_ns / NSEC_PER_USEC);
+	else if (rem_budget_is_unknown())
+		pr_warn("remanence: Stop goes through all memory, and remanence.flush_us= does not say for how long: no Stop will begin\n");
 	else if (bound_ns > hold_up_ns)
 		pr_warn("remanence: Stop takes up to %llu us, the supply holds %llu us: no Stop will begin\n",
 			bound_ns / NSEC_PER_USEC, hold_up_ns / NSEC_PER_USEC);

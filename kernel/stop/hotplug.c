@@ -13,6 +13,9 @@ static atomic_t rem_hotplug_steps = ATOMIC_INIT(0);
 
 static int rem_hotplug_enter(unsigned int cpu)
 {
+	/* It commits, and continues first. */
+	if (!cpu)
+		return -EBUSY;
 	rem_promise_suspend();
 	atomic_inc(&rem_hotplug_steps);
 	return 0;

@@ -188,7 +188,8 @@ void rem_power_go(bool resumed)
 {
 	if (resumed)
 		rem_pwr_status = rem_record_note()->charge ?: REM_PWR_OK;
-	if (rem_pwr_claimed)
+	/* Without a handler its interrupt would never be answered. */
+	if (rem_pwr_watched)
 		rem_pwr_setup();
 }
 

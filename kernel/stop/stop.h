@@ -81,6 +81,7 @@ void rem_reset_prepare(void);
 u64 rem_budget_last_ns(void);
 u64 rem_budget_worst_ns(void);
 bool rem_budget_fits(void);
+bool rem_budget_is_unknown(void);
 bool rem_budget_exceeded(void);
 void rem_budget_acknowledge(void);
 void rem_budget_account(u64 begin_tsc, u64 end_tsc);

@@ -128,6 +128,12 @@ static inline void rem_context_parked(const struct rem_context *ctx)
 	current->thread.sp = ctx->rsp;
 }
 
+/* WBINVD writes back all of them. */
+static inline bool rem_caches_by_lines(void)
+{
+	return false;
+}
+
 static inline void rem_sched_clock_stop(void)
 {
 	x86_platform.save_sched_clock_state();

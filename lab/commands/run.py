@@ -17,10 +17,12 @@ from lab.machine.attach import run_in_foreground, start_detached
 from lab.machine.caches import AUTO, OFF, check_profile
 from lab.machine.config import (
     DISK_MODELS,
+    INTERRUPTS,
     MEMTYPES,
     NIC_MODELS,
     STOP_MODES,
     Forward,
+    InterruptsName,
     MachineConfig,
 )
 from lab.machine.files import MachineFiles
@@ -218,6 +220,10 @@ class RunWords:
     name: NameOption = DEFAULT_NAME
     cpus: Annotated[int, typer.Option(help="Number of CPUs.")] = 4
     arch: Annotated[str, typer.Option(help=f"{' or '.join(ISA_NAMES)}.", metavar="ISA")] = "x86_64"
+    interrupts: Annotated[
+        str,
+        typer.Option(help="Of RISC-V: aia (messages to each hart) or plic (wires alone)."),
+    ] = "aia"
     memory: MemoryWords = field(default_factory=MemoryWords)
     devices: DeviceWords = field(default_factory=DeviceWords)
     time: TimeWords = field(default_factory=TimeWords)
@@ -281,6 +287,7 @@ def check(words: RunWords) -> RunPlan:
     config = MachineConfig(
         name=words.name,
         isa=cast(IsaName, _choice(words.arch, ISA_NAMES, "--arch")),
+        interrupts=cast(InterruptsName, _choice(words.interrupts, INTERRUPTS, "--interrupts")),
         cpus=words.cpus,
         cmdline_extra=products.append,
         initrd=products.initrd,

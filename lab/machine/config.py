@@ -59,15 +59,19 @@ CMDLINE_ANY = (
 CMDLINE_BASE = f"{CMDLINE_ANY} no_timer_check tsc=reliable lapic_timer_khz=1000000"
 
 # A profile with what the kernel and Stop need: write-back of lines (Zicbom), and of whole caches
-# by an extension of a maker; a timer of supervisor mode, interrupts as messages. It has no vectors.
-RISCV_CPU_MODEL = "rva22s64,sstc=on,smaia=on,ssaia=on,xtheadcmo=on"
+# by extensions of a maker; a timer of supervisor mode, interrupts as messages. It has no vectors.
+RISCV_CPU_AIA = ",smaia=on,ssaia=on"
+RISCV_CPU_MODEL = f"rva22s64,sstc=on{RISCV_CPU_AIA},xtheadcmo=on,xtheadsync=on"
 
 # Without the instructions of a maker: caches are written back line by line.
-RISCV_CPU_BY_LINES = RISCV_CPU_MODEL.replace(",xtheadcmo=on", "")
+RISCV_CPU_BY_LINES = RISCV_CPU_MODEL.replace(",xtheadcmo=on,xtheadsync=on", "")
 
 # Also part of names of namespaces and files: no dots, no slashes.
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
+# RISC-V: messages to each hart (IMSIC, APLIC), or wires alone.
+InterruptsName = Literal["aia", "plic"]
+INTERRUPTS: tuple[str, ...] = get_args(InterruptsName)
 StopModeName = Literal["dpm", "fast", "sng"]
 STOP_MODES: tuple[str, ...] = get_args(StopModeName)
 MemtypeName = Literal["nvram", "dram", "nvram,dram", "mixed"]
@@ -118,6 +122,7 @@ class MachineConfig:
     name: str
     kernel: Path
     isa: IsaName = "x86_64"
+    interrupts: InterruptsName = "aia"  # of RISC-V
     loader: Path | None = None  # None: QEMU's own -kernel boot; cannot resume
     root: Path | None = None  # copied, sparse, into the machine's state
     initrd: Path | None = None
@@ -228,7 +233,11 @@ class MachineConfig:
     def _check_isa(self) -> None:
         if self.isa not in ISA_NAMES:
             raise UsageError(f"--arch {self.isa}: choose {' or '.join(ISA_NAMES)}")
+        if self.interrupts not in INTERRUPTS:
+            raise UsageError(f"--interrupts {self.interrupts}: choose {' or '.join(INTERRUPTS)}")
         if self.isa != "riscv64":
+            if self.interrupts != "aia":
+                raise UsageError("--interrupts: only with --arch riscv64")
             return
         others = {
             "--memory": self.memory is not None,
@@ -285,9 +294,10 @@ class MachineConfig:
     @property
     def cpu(self) -> str:
         """The model of the CPU, as QEMU takes it."""
-        if self.isa == "riscv64" and self.cpu_model == CPU_MODEL:
-            return RISCV_CPU_MODEL
-        return self.cpu_model
+        if self.isa != "riscv64":
+            return self.cpu_model
+        model = RISCV_CPU_MODEL if self.cpu_model == CPU_MODEL else self.cpu_model
+        return model if self.interrupts == "aia" else model.replace(RISCV_CPU_AIA, "")
 
     @property
     def regions_bytes(self) -> int:

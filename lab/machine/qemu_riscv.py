@@ -22,13 +22,15 @@ from lab.machine.qemu_parts import (
 )
 from lab.run import run
 
-MACHINE = "virt,aia=aplic-imsic,memory-backend=nvram"
+MACHINE = "virt,memory-backend=nvram"
+AIA = {"aia": "aplic-imsic", "plic": "none"}
 
 
 def _board_arguments(config: MachineConfig, files: MachineFiles, options: BootOptions) -> list[str]:
     nvram = quoted(nvram_file(config, files))
     return [
-        RISCV64.qemu, "-nodefaults", "-no-user-config", "-display", "none", "-machine", MACHINE,
+        RISCV64.qemu, "-nodefaults", "-no-user-config", "-display", "none", "-machine",
+        f"{MACHINE},aia={AIA[config.interrupts]}",
         "-cpu", config.cpu, "-smp", str(options.cpus or config.cpus),
         "-m", f"{config.nvram_bytes >> 20}M", "-object",
         f"memory-backend-file,id=nvram,share=on,mem-path={nvram},size={config.nvram_bytes}",

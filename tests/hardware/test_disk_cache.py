@@ -25,7 +25,14 @@ from lab.setup.products import Kernel, need
 from lab.testbed.machines import make_config
 from lab.verdict import BrokenError
 from tests.support import disk_load
-from tests.support.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
+from tests.support.claims import (
+    ARCH,
+    BOOT_LIMIT_S,
+    MUTANTS,
+    cut_and_resume,
+    machine_name,
+    warnings,
+)
 from tests.support.proofs import must_be_found
 
 SYSFS = "/sys/kernel/remanence/disks"
@@ -63,10 +70,10 @@ def loaded(
     kernel, words = None, ""
     if mutant is not None:
         words = f"remanence.mutant={mutant}"
-        kernel = need(Kernel("mutants")).bz_image
+        kernel = need(Kernel(MUTANTS)).bz_image
     if disk == "ahci":
         kernel = need(Kernel("sata")).bz_image
-    config = make_config(machine_name(purpose), stop_mode=stop, kernel=kernel)
+    config = make_config(machine_name(purpose), stop_mode=stop, kernel=kernel, isa=ARCH)
     config = replace(config, disk=disk, disk_cache="volatile")
     if log_mib is not None:
         config = with_log(config, log_mib)

@@ -12,7 +12,7 @@ import pytest
 
 from lab.machine.config import StopModeName
 from tests.riscv.harts import BY_LINES, CACHES, booted_riscv, check_media_is_whole
-from tests.support.claims import GO_LIMIT_S
+from tests.support.claims import GO_LIMIT_S, cut_and_resume
 from tests.test_claims_cuts import CUTS, CUTS_OF_FEW_CPUS, play
 
 CUTS_OF_DRIVERS = 2
@@ -40,6 +40,29 @@ def test_drivers_stop_and_go_on_riscv(mode: StopModeName) -> None:
     with booted_riscv(f"rv-{mode}", 2, stop_mode=mode) as machine:
         assert machine.run_in_guest("cat /sys/kernel/remanence/stop_mode").stdout == f"{mode}\n"
         play(machine, CUTS_OF_DRIVERS)
+
+
+def test_first_hart_cannot_be_unplugged() -> None:
+    """It commits, and continues first. Linux lets any hart go here."""
+    with booted_riscv("rv-first", 2) as machine:
+        first = "/sys/devices/system/cpu/cpu0/online"
+        refused = machine.run_in_guest(f"echo 0 > {first}", check=False)
+        assert refused.returncode != 0
+        assert "busy" in refused.stderr
+        cut_and_resume(machine)
+
+
+@pytest.mark.in_turn
+@pytest.mark.parametrize(
+    ("flush_us", "status"),
+    [(0, "refused: a Stop may outlast the hold-up"), (300_000, "armed")],
+)
+def test_stop_by_lines_fits_only_what_it_is_told(flush_us: int, status: str) -> None:
+    words = f"nokaslr remanence.hold_up_us=1000000 remanence.flush_us={flush_us}"
+    with booted_riscv("rv-budget", 2, cpu_model=BY_LINES, cmdline_extra=words) as machine:
+        assert machine.run_in_guest("cat /sys/kernel/remanence/status").stdout.strip() == status
+        promised = machine.run_in_guest("cat /sys/kernel/remanence/flush_on_fail").stdout
+        assert promised == ("1\n" if status == "armed" else "0\n")
 
 
 @pytest.mark.soak

@@ -24,6 +24,8 @@ from lab.setup.products import Kernel, need
 from tests.riscv.harts import booted_riscv
 
 HARTS = 2
+BRIDGE = "pcie-root-port,id=rp0,chassis=1,addr=5"
+BEHIND = "virtio-rng-pci,bus=rp0"
 OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     # name: reason, fields of the configuration, options of the boot
     "one hart": ("COLD_CPU_DIFFERS", {}, {"cpus": 1}),
@@ -33,7 +35,12 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"cpu_model": RISCV_CPU_MODEL.replace("xtheadcmo=on", "xtheadcmo=off")},
         {},
     ),
-    "one device more": ("COLD_PCI_DIFFERS", {"devices": ("virtio-rng-pci",)}, {}),
+    "one device more": ("COLD_PCI_DIFFERS", {"devices": (BRIDGE, BEHIND, "virtio-rng-pci")}, {}),
+    "another device behind a bridge": (
+        "COLD_PCI_DIFFERS",
+        {"devices": (BRIDGE, "virtio-gpu-pci,bus=rp0")},
+        {},
+    ),
     "another disk": ("COLD_DISK_DIFFERS", {}, {"disk_serial": "rem-root-2"}),
 }
 
@@ -43,7 +50,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 @pytest.fixture(scope="module")
 def stopped() -> Iterator[tuple[Machine, Path]]:
     """A machine that has stopped, and a copy of its NVRAM."""
-    with booted_riscv("rv-loader", HARTS) as machine:
+    with booted_riscv("rv-loader", HARTS, devices=(BRIDGE, BEHIND)) as machine:
         machine.guest.close()
         assert machine.cut().stopped
         kept = machine.files.directory / "kept.nvram"

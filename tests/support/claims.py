@@ -29,6 +29,7 @@ from tests.support.no_stop import WatchedClock, why
 BOOT_LIMIT_S = 240.0
 CACHES = os.environ.get("REM_TEST_CACHES")
 ARCH = cast(IsaName, os.environ.get("REM_TEST_ARCH", "x86_64"))
+MUTANTS = "mutants" if ARCH == "x86_64" else f"{ARCH}-mutants"  # kernel with planted bugs
 # A machine with modelled caches is some twenty times slower; no limit here is a measurement.
 SLOWER = 10 if CACHES else 1
 GO_LIMIT_S = 120.0 * SLOWER

@@ -46,7 +46,7 @@ from lab.record.block import Record, decode, read_block
 from lab.record.boot_note import BootNote
 from lab.setup.products import Kernel, Loader, Plugin, need, need_all
 from lab.testbed.machines import fast_dir, parts_of
-from tests.support.claims import ARCH, machine_name
+from tests.support.claims import ARCH, MUTANTS, machine_name
 
 CPUS = 2
 NVRAM_BYTES = 512 << 20
@@ -73,10 +73,10 @@ class Parts:
 @cache
 def parts(mutants: bool = False, variant: str | None = None) -> Parts:
     own = parts_of(ARCH)
-    if ARCH == "x86_64":
-        wanted = Kernel("mutants" if mutants else variant)
+    if mutants:
+        wanted = Kernel(MUTANTS)
     else:
-        wanted = Kernel(f"{ARCH}-mutants") if mutants else own.kernel
+        wanted = Kernel(variant) if ARCH == "x86_64" else own.kernel
     its_loader = Loader(mutants, ARCH)
     made = need_all([own.programs, its_loader, own.root, Plugin()])
     given = os.environ.get("REM_TEST_MUTANTS" if mutants else "REM_TEST_KERNEL")
