@@ -11,6 +11,7 @@ remote protocol, sent to QEMU's own server.
 from __future__ import annotations
 
 import socket
+import time
 from types import TracebackType
 from typing import Self
 
@@ -19,6 +20,7 @@ from lab.machine import Machine
 
 SOCKET_NAME = "gdb.sock"
 LIMIT_S = 30.0
+INTERRUPT = b"\x03"
 
 
 class Gdb:
@@ -63,6 +65,15 @@ class Gdb:
         """Execute one instruction, without interrupts."""
         self._go_on("s")
 
+    def run_for(self, duration_s: float) -> None:
+        """Continue for so long, of the host's time; then the VM is stopped wherever it is."""
+        self._send("c")
+        time.sleep(duration_s)
+        self._socket.sendall(INTERRUPT)
+        reply = self._receive("an interrupt")
+        if not reply.startswith("T02"):
+            raise InfraError(f"the machine stopped for another reason: {reply}")
+
     def rsi(self) -> int:
         """Source of a string instruction, of the vCPU that the VM was stopped for."""
         reply = bytes.fromhex(self._ask("g"))
@@ -94,7 +105,13 @@ class Gdb:
 
     def _ask(self, command: str) -> str:
         """One command and its answer; both are acknowledged."""
+        self._send(command)
+        return self._receive(command)
+
+    def _send(self, command: str) -> None:
         self._socket.sendall(f"${command}#{sum(command.encode()) % 256:02x}".encode())
+
+    def _receive(self, command: str) -> str:
         try:
             while True:
                 begin, end = self._buffer.find(b"$"), self._buffer.find(b"#")
