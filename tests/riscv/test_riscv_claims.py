@@ -32,8 +32,10 @@ CLAIMS = (
     "tests/test_power_flaps.py",
     "tests/hardware/test_disk_cache.py",
 )
-# The guest has no compiler and no debugger, and the wire is not at ports of its own.
-LEFT_OUT = "not compile and not debugger and not without_a_power_monitor"
+# The guest has no compiler and no debugger, and the wire is not at ports of its own. NVRAM has a
+# second range there, behind QEMU's device tree: the mark that a cold boot leaves in it refuses an
+# image that was left open.
+LEFT_OUT = "not compile and not debugger and not without_a_power_monitor and not left_open"
 LIMIT_S = 2 * 3600.0
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(LIMIT_S)]
