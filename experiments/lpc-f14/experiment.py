@@ -14,7 +14,7 @@ from lab.media.redis import redis_trace
 from lab.setup.heap import HeapProgram
 from lab.setup.products import need
 
-REDIS, TABLE = "redis", "hash table"
+REDIS, RISCV, TABLE = "redis", "redis, RISC-V", "hash table"
 OPERATIONS, OPERATIONS_CI = 100_000, 10_000
 LEGACY, OURS = "dram", "lightpc"
 # The paper's range, and the clock of its prototype.
@@ -30,7 +30,7 @@ def measure(it: Context) -> dict[str, Any]:
         tapes = record(bench, folder, ["FoF"], OPERATIONS_CI if it.is_ci else OPERATIONS)
         traces = {TABLE: filtered(tapes["FoF"], PLAIN, folder / "table").once}
         if not it.is_ci:
-            traces[REDIS] = redis_trace()
+            traces |= {REDIS: redis_trace(), RISCV: redis_trace("riscv64")}
         return {program: _one(engine, trace) for program, trace in traces.items()}
 
 

@@ -11,10 +11,13 @@ the hash: a recording takes too long to be repeated at each of their changes.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lab.errors import RemError
+from lab.isa import IsaName
 from lab.machine import Machine, MachineConfig
 from lab.machine.cut_plan import UNANNOUNCED
 from lab.machine.cut_points import attach_cut_points
@@ -22,12 +25,14 @@ from lab.machine.tracing import record
 from lab.messages import info
 from lab.setup.inputs import Inputs
 from lab.setup.need import Site
-from lab.setup.products import Group, Kernel, Loader, Part, Plugin, Root, need
-from lab.testbed.machines import with_caches
+from lab.setup.packages import Group
+from lab.setup.products import Part, Plugin, need, need_all
+from lab.testbed.machines import parts_of, with_caches
 
 RECORDS = 4_000_000
 PROFILE = "lightpc"
-CPUS = 2
+# Of RISC-V as many harts as LightPC's prototype has.
+CPUS: Mapping[IsaName, int] = {"x86_64": 2, "riscv64": 8}
 NVRAM_BYTES = 512 << 20
 BOOT_LIMIT_S = 600.0
 TRACE_LIMIT_S = 1800.0  # of the host's time; then the trace ends early
@@ -44,14 +49,21 @@ for kind in get set; do
 done"""
 
 
-def _config(name: str) -> MachineConfig:
-    kernel, loader, root, _ = need(Kernel(), Loader(), Root(), Plugin())
+def _parts(isa: IsaName) -> list[Part[Any]]:
+    """All that its machine consists of."""
+    own = parts_of(isa)
+    return [own.programs, own.kernel, own.loader, own.root, Plugin()]
+
+
+def _config(name: str, isa: IsaName) -> MachineConfig:
+    own, made = parts_of(isa), need_all(_parts(isa))
     return MachineConfig(
         name=name,
-        kernel=kernel.bz_image,
-        loader=loader,
-        root=root,
-        cpus=CPUS,
+        kernel=made[own.kernel].bz_image,
+        isa=isa,
+        loader=made[own.loader],
+        root=made[own.root],
+        cpus=CPUS[isa],
         nvram_bytes=NVRAM_BYTES,
         network="user",
         stop_mode="fast",
@@ -59,9 +71,11 @@ def _config(name: str) -> MachineConfig:
     )
 
 
-def record_redis(name: str, records: int, limit_s: float = TRACE_LIMIT_S) -> tuple[Machine, Path]:
+def record_redis(
+    name: str, records: int, limit_s: float = TRACE_LIMIT_S, isa: IsaName = "x86_64"
+) -> tuple[Machine, Path]:
     """The machine that served, off, and its trace; the caller destroys the machine."""
-    config = _config(name)
+    config = _config(name, isa)
     machine = Machine.create(config, destroy_on_exit=True)
     try:
         info("redis: booting and filling")
@@ -88,23 +102,28 @@ def record_redis(name: str, records: int, limit_s: float = TRACE_LIMIT_S) -> tup
 class RedisTrace(Part[Path]):
     """The trace for benchmarks and experiments, recorded if necessary."""
 
-    groups = (Group.MACHINE, *Kernel.groups, *Loader.groups, *Root.groups, *Plugin.groups)
+    isa: IsaName = "x86_64"
+
+    def needs_groups(self) -> tuple[Group, ...]:
+        return tuple(group for part in _parts(self.isa) for group in part.needs_groups())
 
     def make(self, site: Site) -> Path:
-        recipe = f"{SERVE} {PROFILE} {CPUS} {NVRAM_BYTES} {RECORDS}"
+        own = parts_of(self.isa)
+        recipe = f"{SERVE} {PROFILE} {CPUS[self.isa]} {NVRAM_BYTES} {RECORDS}"
         inputs = Inputs("trace-redis").add("recipe", recipe)
-        for product in (site[Kernel()].bz_image, site[Root()]):
+        for product in (site[own.kernel].bz_image, site[own.root]):
             inputs.add("product", product.parent.name)
 
         def record(into: Path) -> None:
-            machine, path = record_redis(f"media-redis-{os.getpid()}", RECORDS)
+            name = f"media-redis-{os.getpid()}"
+            machine, path = record_redis(name, RECORDS, isa=self.isa)
             with machine:
                 path.rename(into / "redis.trace")
 
         return site.product("trace-redis", inputs.key(), record) / "redis.trace"
 
 
-def redis_trace() -> Path:
+def redis_trace(isa: IsaName = "x86_64") -> Path:
     """The trace; what its machine consists of is made first and side by side."""
-    need(Kernel(), Loader(), Root(), Plugin())
-    return need(RedisTrace())
+    need_all(_parts(isa))
+    return need(RedisTrace(isa))

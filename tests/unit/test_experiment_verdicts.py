@@ -217,7 +217,8 @@ def f22(ns_per_cpu: int) -> dict[str, Any]:
     sizes, kib = (8, 16, 32, 64), (16, 64, 256, 512, 1024)
     return {
         "stops": {
-            f"fast-{cpus}": {"cpus": cpus, "mode": "fast", "stop_ns": 20_000, "why_not": ""}
+            f"{way}-{cpus}": {"cpus": cpus, "way": way, "stop_ns": 20_000, "halted_ns": 0}
+            for way in ("fast", "riscv_fast", "riscv_sng")
             for cpus in sizes
         },
         "flushes": [
@@ -237,13 +238,17 @@ def test_f22_caches_of_the_papers_largest_machine_count() -> None:
     ns_per_kib = 1000
     raw, small_ns = f22(ns_per_kib), ns_per_kib * 64 * 512
     assert small_ns < 55 * MS
-    assert counted(verdict("lpc-f22", raw)) == (0, 1)
+    assert counted(verdict("lpc-f22", raw)) == (0, 3)
 
 
-def test_f22_number_of_cpus_that_was_not_run_is_red() -> None:
+@pytest.mark.parametrize("way", ["fast", "riscv_fast", "riscv_sng"])
+def test_f22_number_of_cpus_that_was_not_run_is_red(way: str) -> None:
     raw = f22(800)
-    raw["stops"]["fast-64"]["stop_ns"] = None
-    assert not verdict("lpc-f22", raw).ok
+    raw["stops"][f"{way}-64"] |= {"stop_ns": None, "why_not": "it hung"}
+    result = verdict("lpc-f22", raw)
+    assert not result.ok
+    assert result.figures["not_run"].value == 1
+    assert result.figures[f"not run, {way}-64"].value == "it hung"
 
 
 # off-f10: the jump past 64 KB.
@@ -480,7 +485,7 @@ def f14(latency_cycles: float, slope: float) -> dict[str, Any]:
         for misses in ("1", "4", "8")
     }
     whole = rows | {"sweep": sweep}
-    return {"redis": whole, "hash table": deepcopy(whole)}
+    return {name: deepcopy(whole) for name in ("redis", "redis, RISC-V", "hash table")}
 
 
 def test_f14_stalls_that_slow_cores_keep_are_as_in_the_paper() -> None:
@@ -490,13 +495,13 @@ def test_f14_stalls_that_slow_cores_keep_are_as_in_the_paper() -> None:
 
 
 def test_f14_stalls_that_slow_cores_hide_are_named() -> None:
-    assert counted(verdict("lpc-f14", f14(0.3, 1.0))) == (2, 0)
+    assert counted(verdict("lpc-f14", f14(0.3, 1.0))) == (3, 0)
 
 
 def test_f14_is_red_if_another_number_of_misses_keeps_them_or_stalls_shrink() -> None:
     raw = f14(0.3, 1.0)
     raw["redis"]["sweep"]["1"] = f14(10.0, 0.5)["redis"]["sweep"]["1"]
-    assert counted(verdict("lpc-f14", raw)) == (1, 1)
+    assert counted(verdict("lpc-f14", raw)) == (2, 1)
     assert not verdict("lpc-f14", f14(10.0, -0.1)).ok
 
 
