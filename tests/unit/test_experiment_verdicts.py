@@ -241,6 +241,15 @@ def test_f22_caches_of_the_papers_largest_machine_count() -> None:
     assert counted(verdict("lpc-f22", raw)) == (0, 3)
 
 
+def test_f22_longer_stop_by_lightpcs_own_way_is_accepted_only_if_it_waits() -> None:
+    raw = f22(800)
+    stop = raw["stops"]["riscv_sng-32"]
+    stop |= {"stop_ns": 18 * MS, "halted_ns": 10 * MS}
+    assert counted(verdict("lpc-f22", raw)) == (1, 0)
+    stop["halted_ns"] = 0
+    assert counted(verdict("lpc-f22", raw)) == (0, 1)
+
+
 @pytest.mark.parametrize("way", ["fast", "riscv_fast", "riscv_sng"])
 def test_f22_number_of_cpus_that_was_not_run_is_red(way: str) -> None:
     raw = f22(800)
