@@ -5,7 +5,7 @@ came when the disk was suspended already.
 Method: a file that is written again and again leaves dirty pages when its writer is frozen.
 Writeback is not frozen, and runs on a CPU that the Stop takes offline: its queue of the disk then
 has requests that nobody dispatches before Go. Negative proof: a planted bug, by which the CPU waits
-for them as in the kernel without our patch (kernel/patches/0029).
+for them as in the kernel without our patch (kernel/patches/0031).
 """
 
 from __future__ import annotations
