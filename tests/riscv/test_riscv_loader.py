@@ -17,11 +17,19 @@ from typing import Any
 
 import pytest
 
+from lab import run
 from lab.machine import Machine
-from lab.machine.config import RISCV_CPU_MODEL
+from lab.machine.config import RISCV_CPU_MODEL, MachineConfig
 from lab.machine.cut_plan import UNANNOUNCED
-from lab.setup.products import Kernel, need
+from lab.machine.files import MachineFiles
+from lab.machine.qemu_parts import BootOptions
+from lab.machine.qemu_riscv import make_tree
+from lab.setup.products import Kernel, Loader, need
+from lab.testbed.machines import make_config
+from lab.verdict import BrokenError
 from tests.riscv.harts import booted_riscv
+from tests.support.claims import BOOT_LIMIT_S, machine_name
+from tests.support.proofs import must_be_found
 
 HARTS = 2
 BRIDGE = "pcie-root-port,id=rp0,chassis=1,addr=5"
@@ -112,6 +120,64 @@ def test_another_kernel_of_riscv_is_refused(
     kernel = machine.files.directory / "other-kernel"
     kernel.write_bytes(other(machine.config.kernel.read_bytes()))
     assert decided(machine, kernel=kernel) == "COLD_KERNEL_DIFFERS"
+
+
+def another_tree(config: MachineConfig, files: MachineFiles, options: BootOptions) -> None:
+    """What firmware tells of the board, and nothing else that is described."""
+    make_tree(config, files, options)
+    run.run(["fdtput", "-t", "s", str(files.tree), "/", "model", "another board"])
+
+
+def check_difference_is_seen(
+    monkeypatch: pytest.MonkeyPatch, name: str, mutant: str | None = None
+) -> str:
+    """Inner check: the next boot has another board, or another device behind a bridge, and does not
+    enter the image. Return the reason."""
+    loader = need(Loader(mutants=True, isa="riscv64"))
+    config = make_config(machine_name("rv-bugs"), HARTS, isa="riscv64")
+    config = replace(config, loader=loader, devices=(BRIDGE, BEHIND))
+    with Machine.create(config, destroy_on_exit=True) as machine:
+        machine.boot(mutant=mutant)
+        machine.wait_up(BOOT_LIMIT_S)
+        machine.guest.close()
+        assert machine.cut().stopped
+        if name == "another board":
+            monkeypatch.setattr("lab.machine.machine.make_tree", another_tree)
+        else:
+            machine.config = replace(config, devices=OTHERS[name][1]["devices"])
+        reason = decided(machine, mutant=mutant)
+    if reason == "RESUME":
+        raise BrokenError("differs", f"{name}: the image was entered")
+    return reason
+
+
+@pytest.mark.in_turn
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("another board", "COLD_TREE_DIFFERS"),
+        ("another device behind a bridge", "COLD_PCI_DIFFERS"),
+    ],
+)
+def test_difference_of_riscv_is_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, reason: str
+) -> None:
+    assert check_difference_is_seen(monkeypatch, name) == reason
+
+
+@pytest.mark.in_turn
+@pytest.mark.parametrize(
+    ("mutant", "name"),
+    [
+        ("tree-ignored", "another board"),
+        ("bridge-unnumbered", "another device behind a bridge"),
+    ],
+)
+def test_difference_of_riscv_that_is_not_seen_is_found(
+    monkeypatch: pytest.MonkeyPatch, mutant: str, name: str
+) -> None:
+    with must_be_found(mutant):
+        check_difference_is_seen(monkeypatch, name, mutant)
 
 
 def test_same_machine_of_riscv_enters_it_once(stopped: tuple[Machine, Path]) -> None:
