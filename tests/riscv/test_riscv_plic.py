@@ -182,6 +182,7 @@ def test_volatile_caches_are_written_back_by_wires() -> None:
         "",
         pytest.param("plic-deaf", marks=pytest.mark.in_turn),
         pytest.param("plic-unrepeated", marks=pytest.mark.in_turn),
+        pytest.param("isr-forgotten", marks=pytest.mark.in_turn),
         pytest.param("ipi-unrepeated", marks=pytest.mark.in_turn),
     ],
 )
