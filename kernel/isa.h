@@ -13,6 +13,7 @@
  * rem_lines_write_back()	the lines of a range to memory, and wait for that
  * rem_caches_by_lines()	whether the former goes through memory line by line
  * rem_context_parked()		this CPU will start again on its saved stack
+ * rem_interrupts_registers()	how many registers of devices Stop reads, beside the fixed ones
  * rem_sched_clock_stop()	the scheduler's clock does not count from here
  * rem_sched_clock_go()		to here
  * rem_core_save()		in Stop of generic power management, on the last CPU: what the

@@ -11,6 +11,7 @@
 /**
  * struct rem_aplic - a copy of the registers of the controller
  * @priv: the controller; NULL: there is none
+ * @dev: its device, whose probe may be repeated with another @priv
  * @refused: why it could not be restored, or NULL
  * @source: how each wire is sensed
  * @target: where its message goes
@@ -18,6 +19,7 @@
  */
 static struct {
 	struct aplic_priv *priv;
+	struct device *dev;
 	const char *refused;
 	u32 source[REM_APLIC_SOURCES_MAX];
 	u32 target[REM_APLIC_SOURCES_MAX];
@@ -28,12 +30,13 @@ static void rem_aplic_found(struct aplic_priv *priv)
 {
 	if (priv->nr_idcs)
 		rem_aplic.refused = "an APLIC gives its interrupts directly";
-	else if (rem_aplic.priv)
+	else if (rem_aplic.dev && rem_aplic.dev != priv->dev)
 		rem_aplic.refused = "there is more than one APLIC";
 	else if (priv->nr_irqs >= REM_APLIC_SOURCES_MAX)
 		rem_aplic.refused = "an APLIC has too many wires";
 	else
 		rem_aplic.priv = priv;
+	rem_aplic.dev = priv->dev;
 }
 
 /** rem_aplic_refused - Return: why it could not be restored, or NULL. Context: any. */
@@ -45,6 +48,14 @@ const char *rem_aplic_refused(void)
 static void __iomem *rem_aplic_at(u32 base, unsigned int n)
 {
 	return rem_aplic.priv->regs + base + n * sizeof(u32);
+}
+
+/** rem_aplic_registers - Return: how many registers rem_aplic_save() reads. */
+unsigned int rem_aplic_registers(void)
+{
+	if (!rem_aplic.priv)
+		return 0;
+	return 2 * rem_aplic.priv->nr_irqs + rem_aplic.priv->nr_irqs / 32 + 1;
 }
 
 /** rem_aplic_save - copy the registers. Context: Stop, one hart, interrupts off. */

@@ -71,10 +71,13 @@ void rem_imsic_repeat(void);
 
 /* aplic.h in drivers/irqchip/irq-riscv-aplic-main.c */
 const char *rem_aplic_refused(void);
+unsigned int rem_aplic_registers(void);
 void rem_aplic_save(void);
 void rem_aplic_go(void);
 
 /* plic.h in drivers/irqchip/irq-sifive-plic.c */
+const char *rem_plic_refused(void);
+unsigned int rem_plic_registers(void);
 void rem_plic_save(void);
 void rem_plic_go(void);
 void rem_plic_go_cpu(void);

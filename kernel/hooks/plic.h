@@ -7,6 +7,44 @@
 #include <linux/irq_work.h>
 #include "hooks.h"
 
+static const char *rem_plic_why;
+
+static int __init rem_plic_look(void)
+{
+	const struct plic_priv *priv = NULL;
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu) {
+		const struct plic_handler *handler =
+			per_cpu_ptr(&plic_handlers, cpu);
+
+		if (!handler->present)
+			continue;
+		if (priv && handler->priv != priv)
+			rem_plic_why = "there is more than one PLIC";
+		priv = handler->priv;
+	}
+	return 0;
+}
+late_initcall(rem_plic_look);
+
+/** rem_plic_refused - Return: why it could not be restored, or NULL. Context: any. */
+const char *rem_plic_refused(void)
+{
+	return rem_plic_why;
+}
+
+/** rem_plic_registers - Return: how many registers rem_plic_save() reads. */
+unsigned int rem_plic_registers(void)
+{
+	const struct plic_priv *priv = this_cpu_ptr(&plic_handlers)->priv;
+
+	if (!plic_global_setup_done || !priv)
+		return 0;
+	return priv->nr_irqs +
+	       num_present_cpus() * DIV_ROUND_UP(priv->nr_irqs + 1, 32);
+}
+
 /** rem_plic_save - copy what is enabled. Context: Stop, one hart, interrupts off. */
 void rem_plic_save(void)
 {
@@ -21,18 +59,33 @@ void rem_plic_go(void)
 		plic_irq_resume(NULL);
 }
 
-/** rem_plic_go_cpu - let this hart have interrupts. Context: Go, interrupts off. */
+/**
+ * rem_plic_go_cpu - let this hart have its interrupts
+ *
+ * What is enabled for it, again: firmware that starts a hart disables all of that, and
+ * may do so after rem_plic_go().
+ *
+ * Context: Go, the hart itself, interrupts off.
+ */
 void rem_plic_go_cpu(void)
 {
 	struct plic_handler *handler = this_cpu_ptr(&plic_handlers);
+	unsigned int i;
 
-	if (handler->present)
-		plic_set_threshold(handler, PLIC_ENABLE_THRESHOLD);
+	if (!handler->present)
+		return;
+	raw_spin_lock(&handler->enable_lock);
+	for (i = 0; i < DIV_ROUND_UP(handler->priv->nr_irqs + 1, 32); i++)
+		writel(handler->enable_save[i],
+		       handler->enable_base + i * sizeof(u32));
+	raw_spin_unlock(&handler->enable_lock);
+	plic_set_threshold(handler, PLIC_ENABLE_THRESHOLD);
 }
 
 /*
  * The controller has no register that makes a wire pending, so the handlers are called
- * as if each wire of this hart had been up.
+ * as if each wire of this hart had been up. One that is masked is not left out: its
+ * handler may run in a thread, which goes on and has looked already.
  */
 static void rem_plic_handle(struct irq_work *work)
 {
@@ -42,8 +95,7 @@ static void rem_plic_handle(struct irq_work *work)
 
 	for (hwirq = 1; hwirq <= handler->priv->nr_irqs; hwirq++) {
 		word = READ_ONCE(handler->enable_save[hwirq / 32]);
-		if (word & BIT(hwirq % 32) &&
-		    test_bit(hwirq, handler->priv->prio_save))
+		if (word & BIT(hwirq % 32))
 			generic_handle_domain_irq(handler->priv->irqdomain,
 						  hwirq);
 	}

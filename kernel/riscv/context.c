@@ -90,7 +90,7 @@ bool notrace rem_cpu_restore(struct rem_context *ctx)
 /** rem_cpu_refused - Return: why this hart cannot be stopped, or NULL. Context: any. */
 const char *rem_cpu_refused(void)
 {
-	return rem_aplic_refused() ?: rem_caches_refused();
+	return rem_aplic_refused() ?: rem_plic_refused() ?: rem_caches_refused();
 }
 
 /** rem_cpus_refused - the same for every online hart. Context: process. */

@@ -77,6 +77,7 @@ static inline void rem_context_parked(const struct rem_context *ctx)
 }
 
 /* interrupts.c */
+unsigned int rem_interrupts_registers(void);
 void rem_core_save(void);
 void rem_core_restore(void);
 

@@ -26,6 +26,8 @@
 #define REM_STEP_CPU_NS 8000
 #define REM_STEP_DEVICE_NS 1500
 #define REM_STEP_ENTRY_NS 400
+/* An uncached read of a device behind a bus; a margin, as this is no figure of QEMU's. */
+#define REM_STEP_REGISTER_NS 200
 
 static unsigned int rem_hold_up_us;
 module_param_named(hold_up_us, rem_hold_up_us, uint, 0444);
@@ -49,11 +51,22 @@ u64 rem_budget_hold_up_ns(void)
 	return (u64)rem_hold_up_us * NSEC_PER_USEC;
 }
 
+/* Line by line, the CPUs that are left have the shares of the others, too. */
+static u64 rem_budget_flush_ns(void)
+{
+	u64 flush_ns = (u64)rem_flush_us * NSEC_PER_USEC;
+
+	if (!rem_caches_by_lines())
+		return flush_ns;
+	return flush_ns * DIV_ROUND_UP(num_possible_cpus(), num_online_cpus());
+}
+
 /** rem_budget_bound_ns - Return: how long a Stop takes at most. Context: any. */
 u64 rem_budget_bound_ns(void)
 {
 	return (u64)rem_preempt_off_us * NSEC_PER_USEC +
-	       (u64)rem_flush_us * NSEC_PER_USEC + REM_STEP_FIXED_NS +
+	       rem_budget_flush_ns() + REM_STEP_FIXED_NS +
+	       (u64)rem_interrupts_registers() * REM_STEP_REGISTER_NS +
 	       (u64)num_online_cpus() * REM_STEP_CPU_NS +
 	       (u64)rem_devices_count() * REM_STEP_DEVICE_NS +
 	       (u64)rem_record_entries() * REM_STEP_ENTRY_NS +

@@ -128,6 +128,12 @@ static inline void rem_context_parked(const struct rem_context *ctx)
 	current->thread.sp = ctx->rsp;
 }
 
+/* Those of the few interrupt controllers are a part of the fixed steps. */
+static inline unsigned int rem_interrupts_registers(void)
+{
+	return 0;
+}
+
 /* WBINVD writes back all of them. */
 static inline bool rem_caches_by_lines(void)
 {

@@ -32,6 +32,7 @@ CUTS_OF_DRIVERS = 2
 HARTS = 2
 PROGRESS_LIMIT_S = 60.0
 WIRES: dict[str, Any] = {"interrupts": "plic"}
+PLACES = {**WIRES, "cmdline_extra": "nokaslr"}  # System.map has the kernel's
 # Linux asks it for 64 bytes. So a request waits almost always.
 SLOW_MS = 1000
 SLOW_DEVICE = f"virtio-rng-pci,max-bytes=32,period={SLOW_MS}"
@@ -68,6 +69,11 @@ for name in read call; do
 done
 until [ -s /dev/shm/count.read ] && [ -s /dev/shm/count.call ]; do sleep 0.1; done"""
 COUNTS = "cat /dev/shm/count.read; echo; cat /dev/shm/count.call"
+TO_SECOND = r"""for irq in $(sed -n 's/^ *\([0-9]*\):.*SiFive PLIC.*/\1/p' /proc/interrupts); do
+  echo 1 >/proc/irq/$irq/smp_affinity_list; cat /proc/irq/$irq/effective_affinity_list
+done | sort -u"""
+# QEMU's virt: what is enabled for supervisor mode of hart 1, the controller's context 3.
+PLIC_ENABLE_SECOND, PLIC_WORDS = 0x0C000000 + 0x2000 + 3 * 0x80, 3
 HERE = struct.pack("<I", 0x6F)  # a jump to itself
 RESCHEDULE, CALL_FUNCTION, IRQ_WORK = 1 << 0, 1 << 1, 1 << 4  # arch/riscv/kernel/smp.c
 
@@ -151,6 +157,61 @@ def test_devices_and_harts_have_no_messages() -> None:
         play(machine, CUTS_OF_FEW_CPUS)
 
 
+def go_with_slow_firmware(machine: Machine) -> None:
+    """Power returns. Firmware disables the wires of the second hart when it starts it, after the
+    first one has restored them."""
+    place = addresses(machine)["rem_plic_go_cpu"]
+    machine.resume(paused=True)
+    with Gdb(machine) as gdb:
+        gdb.run_to(place)  # the first hart
+        gdb.step()
+        gdb.run_to(place)
+        code = gdb.read(place, len(HERE))
+        gdb.write(place, HERE)
+        gdb.run_for(HELD_S)
+        gdb.write(place, code)
+        gdb.physical()
+        for word in range(PLIC_WORDS):
+            gdb.write(PLIC_ENABLE_SECOND + 4 * word, bytes(4))
+    machine.wait_resumed(GO_LIMIT_S)
+
+
+def check_wires_of_another_hart(machine: Machine, mutant: str = "") -> None:
+    """Inner check: where all wires lead to the second hart, disk and network work after Go, and the
+    next drop of PWR_OK is noticed."""
+    assert machine.run_in_guest(TO_SECOND).stdout.split() == ["1"]
+    if mutant:
+        plant(machine, mutant)
+    for number in range(CUTS_OF_DRIVERS):
+        machine.guest.close()
+        record = machine.cut()
+        if not record.stopped:
+            raise BrokenError("stop-missed", f"no Stop began: {record}")
+        try:
+            go_with_slow_firmware(machine)
+            machine.run_in_guest(f"echo {number} >/root/x && sync", limit_s=PROGRESS_LIMIT_S)
+        except HangError as error:
+            raise BrokenError("does-not-continue", error.message) from error
+
+
+@pytest.mark.parametrize("mode", ["fast", pytest.param("sng", marks=pytest.mark.in_turn)])
+def test_wires_of_another_hart_are_enabled_after_go(mode: StopModeName) -> None:
+    """Firmware disables the wires of a hart that it starts."""
+    with booted_riscv("rv-plic-second", HARTS, stop_mode=mode, **PLACES) as machine:
+        check_wires_of_another_hart(machine)
+
+
+@pytest.mark.in_turn
+def test_wires_that_stay_as_firmware_leaves_them_are_found() -> None:
+    with (
+        booted_riscv(
+            "rv-plic-second", HARTS, mutants=True, hold_up_ns=HOLD_UP_NS, **PLACES
+        ) as machine,
+        must_be_found("plic-hart-forgets"),
+    ):
+        check_wires_of_another_hart(machine, "plic-hart-forgets")
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("harts", [1, 4, 8])
 def test_25_cuts_in_a_row_lose_nothing_by_wires(harts: int) -> None:
@@ -188,7 +249,7 @@ def test_volatile_caches_are_written_back_by_wires() -> None:
 )
 def test_bug_of_wires_is_found(mutant: str) -> None:
     """Without one nothing is found."""
-    options = {**WIRES, "devices": (SLOW_DEVICE,), "cmdline_extra": "nokaslr"}
+    options = {**PLACES, "devices": (SLOW_DEVICE,)}
     with booted_riscv(
         "rv-plic-bug", HARTS, mutants=True, hold_up_ns=HOLD_UP_NS, **options
     ) as machine:
