@@ -16,7 +16,7 @@ from lab.machine.cut_points import attach_cut_points
 from lab.setup.products import Kernel, need
 from lab.testbed.machines import make_config
 from lab.verdict import BrokenError
-from tests.support.claims import BOOT_LIMIT_S, machine_name
+from tests.support.claims import BOOT_LIMIT_S, GO_LIMIT_S, machine_name
 
 CACHES = "wsp-c5528"
 BY_LINES = RISCV_CPU_BY_LINES
@@ -71,3 +71,13 @@ def check_media_is_whole(machine: Machine) -> None:
     allowed = LINES_OF_HART * config.cpus
     if lines > allowed:
         raise BrokenError("differs", f"{lines} lines are not on media, {allowed} may be")
+
+
+def check_stop_writes_back(machine: Machine) -> None:
+    """A Stop and a Go of a machine with volatile caches, and its media in between."""
+    machine.guest.close()
+    record = machine.cut()
+    assert record.stopped, record
+    check_media_is_whole(machine)
+    machine.resume()
+    assert machine.wait_resumed(GO_LIMIT_S * 10).resumed

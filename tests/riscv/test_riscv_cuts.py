@@ -11,8 +11,8 @@ from __future__ import annotations
 import pytest
 
 from lab.machine.config import StopModeName
-from tests.riscv.harts import BY_LINES, CACHES, booted_riscv, check_media_is_whole
-from tests.support.claims import GO_LIMIT_S, cut_and_resume
+from tests.riscv.harts import BY_LINES, CACHES, booted_riscv, check_stop_writes_back
+from tests.support.claims import cut_and_resume
 from tests.test_claims_cuts import CUTS, CUTS_OF_FEW_CPUS, play
 
 CUTS_OF_DRIVERS = 2
@@ -77,9 +77,4 @@ def test_volatile_caches_are_written_back_on_riscv(harts: int) -> None:
     """Twice, as a Go begins with caches that are empty."""
     with booted_riscv("rv-caches", harts, CACHES) as machine:
         for _ in range(2):
-            machine.guest.close()
-            record = machine.cut()
-            assert record.stopped, record
-            check_media_is_whole(machine)
-            machine.resume()
-            assert machine.wait_resumed(GO_LIMIT_S * 10).resumed
+            check_stop_writes_back(machine)

@@ -21,7 +21,7 @@ from lab.machine import Machine, MachineState
 from lab.machine.config import StopModeName
 from lab.testbed.planted import plant
 from lab.verdict import BrokenError
-from tests.riscv.harts import CACHES, booted_riscv, check_media_is_whole
+from tests.riscv.harts import CACHES, booted_riscv, check_stop_writes_back
 from tests.riscv.test_riscv_planted import HOLD_UP_NS
 from tests.support.claims import GO_LIMIT_S, warnings
 from tests.support.gdb_remote import Gdb
@@ -229,12 +229,7 @@ def test_drivers_stop_and_go_by_wires(mode: StopModeName) -> None:
 @pytest.mark.soak
 def test_volatile_caches_are_written_back_by_wires() -> None:
     with booted_riscv("rv-plic-caches", HARTS, CACHES, **WIRES) as machine:
-        machine.guest.close()
-        record = machine.cut()
-        assert record.stopped, record
-        check_media_is_whole(machine)
-        machine.resume()
-        assert machine.wait_resumed(GO_LIMIT_S * 10).resumed
+        check_stop_writes_back(machine)
 
 
 @pytest.mark.parametrize(
