@@ -34,6 +34,7 @@
 
 #define RANGES_MAX 8
 #define PROBES_ORDER 8
+#define PROBE_ROUNDS 5
 #define PROBES BIT(PROBES_ORDER) /* copies that are timed, each to a page of its own */
 
 struct rem_mixed_counts rem_mixed_counts;
@@ -436,19 +437,10 @@ static u64 __init ns_of(u64 begin)
 			       rem_ticks_khz());
 }
 
-/*
- * How long one frame takes until it has left the caches, and how long the search for dirty
- * ones takes; twice that, as a Stop may find NVRAM busier.
- */
-static int __init time_copies(void)
+static void __init probe_copies(struct page *homes)
 {
-	struct page *homes = alloc_pages(GFP_KERNEL, PROBES_ORDER);
 	unsigned int i;
-	u64 begin;
 
-	if (!homes)
-		return -ENOMEM;
-	begin = rem_ticks();
 	for (i = 0; i < PROBES; i++) {
 		void *home = page_address(homes + i);
 
@@ -456,13 +448,46 @@ static int __init time_copies(void)
 		arch_wb_cache_pmem(home, PAGE_SIZE);
 	}
 	wmb(); /* for the write-backs */
-	copy_ns = max(2 * ns_of(begin) / PROBES, 1ull);
-	__free_pages(homes, PROBES_ORDER);
+}
 
-	begin = rem_ticks();
+static void __init probe_walk(struct page *homes)
+{
 	share_begin();
 	share_work(copy_home); /* none is dirty */
-	walk_ns = 2 * ns_of(begin);
+}
+
+/*
+ * The shortest of some rounds: a Stop has its CPUs for itself, while here interrupts, or the
+ * host of a virtual machine, may take one away.
+ */
+static u64 __init shortest_ns(void (*probe)(struct page *homes),
+			      struct page *homes)
+{
+	u64 shortest = U64_MAX;
+	unsigned int i;
+
+	for (i = 0; i < PROBE_ROUNDS; i++) {
+		u64 begin = rem_ticks();
+
+		probe(homes);
+		shortest = min(shortest, ns_of(begin));
+	}
+	return shortest;
+}
+
+/*
+ * How long one frame takes until it has left the caches, and how long the search for dirty
+ * ones takes; twice that, as a Stop may find NVRAM busier.
+ */
+static int __init time_copies(void)
+{
+	struct page *homes = alloc_pages(GFP_KERNEL, PROBES_ORDER);
+
+	if (!homes)
+		return -ENOMEM;
+	copy_ns = max(2 * shortest_ns(probe_copies, homes) / PROBES, 1ull);
+	__free_pages(homes, PROBES_ORDER);
+	walk_ns = 2 * shortest_ns(probe_walk, NULL);
 	return 0;
 }
 
