@@ -4,8 +4,8 @@ clocks, random numbers, planned Stops, the portable paths, cuts at exact instruc
 Go, damaged records, power that flaps, disks with volatile caches, and the negative proofs of all
 that.
 
-Method: the same tests, with REM_TEST_ARCH (tests/support/claims.py): all of what full has, and not
-soak. Programs of x86-64 alone are left out.
+Method: the same tests, with REM_TEST_ARCH (tests/support/claims.py): all of what full has, with all
+turns, and not soak. Programs of x86-64 alone are left out.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pytest
 
 from lab import run
 from lab.paths import repo_dir
+from lab.turns import ALL_TURNS_ENV
 
 CLAIMS = (
     "tests/test_claims_cuts.py::test_portable_paths_lose_nothing_either",
@@ -58,7 +59,7 @@ def test_claim_holds_on_riscv(claim: str) -> None:
             claim,
         ],  # fmt: skip
         cwd=repo_dir(),
-        env={"REM_TEST_ARCH": "riscv64"},
+        env={"REM_TEST_ARCH": "riscv64", ALL_TURNS_ENV: "1"},
         timeout_s=LIMIT_S,
         check=False,
     )
