@@ -7,7 +7,7 @@ from typing import Any
 
 from lab.errors import RemError
 from lab.experiment.run import Context, Report
-from lab.experiment.stops import Variant, measured
+from lab.experiment.stops import Variant, measured, with_waits, worst
 from lab.isa import IsaName
 from lab.machine.config import StopModeName
 from lab.messages import info
@@ -16,7 +16,6 @@ CPUS = (8, 16, 32, 64)
 L1_KIB = (16, 64, 256, 512, 1024)
 FIGURES_KIB = (16, 512, 1024)
 STOPS = 2
-# Of the time in which all CPUs wait, in percent: QEMU's clock makes it longer than it is.
 WAITS_PERCENT = (50, 20, 0)
 
 
@@ -51,8 +50,8 @@ def _stop(it: Context, way: str, cpus: int) -> dict[str, Any]:
     except RemError as error:
         info(f"{cpus} CPUs, {way}, were not run: {error.message}")
         return {"stop_ns": None, "why_not": error.message}
-    worst = max(samples[mode], key=lambda one: int(one["stop_ns"]))
-    return {"stop_ns": worst["stop_ns"], "halted_ns": worst["stop_halted_ns"], "why_not": ""}
+    longest = worst(samples[mode])
+    return {"stop_ns": longest["stop_ns"], "halted_ns": longest["stop_halted_ns"], "why_not": ""}
 
 
 def _flush(it: Context, cpus: int, l1_kib: int) -> Any:
@@ -88,9 +87,10 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
         for l1_kib in FIGURES_KIB:
             name, time_ns = f"{way}_{cpus}_{l1_kib}kib_ns", whole[way, cpus, l1_kib]
             report.add(name, time_ns, "ns")
-            for percent in WAITS_PERCENT if way == SNG else ():
-                less_ns = case["halted_ns"] * (100 - percent) // 100
-                report.add(f"{name}, {percent}% of its waits", time_ns - less_ns, "ns")
+            if way != SNG:
+                continue
+            for percent, ns in with_waits(time_ns, case["halted_ns"], WAITS_PERCENT).items():
+                report.add(f"{name}, {percent}% of its waits", ns, "ns")
     report.expect("at least one number of CPUs was run", bool(run))
     for case in run:
         if case["way"].endswith("fast"):

@@ -6,18 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 from lab.experiment.run import Context, Report
-from lab.experiment.stops import measured, worst_ns
+from lab.experiment.stops import lightpc_parts, measured, with_waits, worst
 
 CPUS = 4
 MODES = ("fast", "dpm")
 STOPS = 5
 DIRTY_BYTES = 8 << 20
 MACHINE = "wsp-intel-c5528"
-# Of the time in which all CPUs wait, in percent: QEMU's clock makes it longer than it is.
 WAITS_PERCENT = (50, 20, 10, 5, 0)
-# The paper's parts of a Stop, by the event that ends them; what follows is the third.
-PARTS = {"STOP_FREEZE": "process", "STOP_DEVICES": "device"}
-OFFLINE = "offline"
 
 
 def measure(it: Context) -> dict[str, Any]:
@@ -29,15 +25,15 @@ def measure(it: Context) -> dict[str, Any]:
     for name in it.model.names("supply"):
         raw["windows_ns"][name] = it.model.window_ns(name)
     for mode in MODES:
-        worst = max(samples[mode], key=lambda sample: sample["stop_ns"])
-        given = {"park_ns": worst_ns(samples[mode]), "flush_ns": flush["time_ns"],
+        longest = worst(samples[mode])
+        given = {"park_ns": longest["stop_ns"], "flush_ns": flush["time_ns"],
                  "dirty_bytes": DIRTY_BYTES}  # fmt: skip
         budget = it.model.ask("budget", machine=MACHINE, load="busy", given=given,
                               capacitor="supercapacitor")  # fmt: skip
         raw["ways"][mode] = {
             "stops_ns": [[one["load"], one["stop_ns"]] for one in samples[mode]],
-            "timeline": worst["timeline"],
-            "halted_ns": worst["stop_halted_ns"],
+            "timeline": longest["timeline"],
+            "halted_ns": longest["stop_halted_ns"],
             "whole_ns": budget["stop_ns"],
             "energy_pj": budget["energy_pj"],
             "supplies": budget["supplies"],
@@ -57,25 +53,13 @@ def _parts(timeline: list[Any]) -> list[tuple[str, float]]:
     return parts
 
 
-def _paper_parts(timeline: list[Any]) -> dict[str, float]:
-    """Percent of each of the paper's parts, by the instructions of all CPUs."""
-    ends = {PARTS[event]: at for at, event, _ in timeline if event in PARTS}
-    total = max(at for at, _, _ in timeline)
-    marks = [0, *(ends[part] for part in PARTS.values()), total]
-    return {
-        part: (end - begin) / total * 100
-        for part, begin, end in zip((*PARTS.values(), OFFLINE), marks, marks[1:], strict=False)
-    }
-
-
 def _judge_dpm(dpm: dict[str, Any], report: Report) -> None:
     """The path that compares with the paper's."""
-    for part, percent in _paper_parts(dpm["timeline"]).items():
+    for part, percent in lightpc_parts(dpm["timeline"]).items():
         report.add(f"dpm_{part}_percent", round(percent, 1), "%")
     report.add("dpm_halted_ns", dpm["halted_ns"], "ns")
-    for percent in WAITS_PERCENT:
-        less_ns = dpm["halted_ns"] * (100 - percent) // 100
-        report.add(f"dpm_whole_ns, {percent}% of its waits", dpm["whole_ns"] - less_ns, "ns")
+    for percent, ns in with_waits(dpm["whole_ns"], dpm["halted_ns"], WAITS_PERCENT).items():
+        report.add(f"dpm_whole_ns, {percent}% of its waits", ns, "ns")
 
 
 def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:

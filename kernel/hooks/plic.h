@@ -7,11 +7,18 @@
 #include <linux/irq_work.h>
 #include "hooks.h"
 
-static const char *rem_plic_why;
+/**
+ * struct rem_plic - what is known when all controllers have been probed
+ * @priv: the controller; NULL: there is none
+ * @refused: why it could not be restored, or NULL
+ */
+static struct {
+	const struct plic_priv *priv;
+	const char *refused;
+} rem_plic __ro_after_init;
 
 static int __init rem_plic_look(void)
 {
-	const struct plic_priv *priv = NULL;
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu) {
@@ -20,9 +27,9 @@ static int __init rem_plic_look(void)
 
 		if (!handler->present)
 			continue;
-		if (priv && handler->priv != priv)
-			rem_plic_why = "there is more than one PLIC";
-		priv = handler->priv;
+		if (rem_plic.priv && handler->priv != rem_plic.priv)
+			rem_plic.refused = "there is more than one PLIC";
+		rem_plic.priv = handler->priv;
 	}
 	return 0;
 }
@@ -31,18 +38,17 @@ late_initcall(rem_plic_look);
 /** rem_plic_refused - Return: why it could not be restored, or NULL. Context: any. */
 const char *rem_plic_refused(void)
 {
-	return rem_plic_why;
+	return rem_plic.refused;
 }
 
 /** rem_plic_registers - Return: how many registers rem_plic_save() reads. */
 unsigned int rem_plic_registers(void)
 {
-	const struct plic_priv *priv = this_cpu_ptr(&plic_handlers)->priv;
-
-	if (!plic_global_setup_done || !priv)
+	if (!rem_plic.priv)
 		return 0;
-	return priv->nr_irqs +
-	       num_present_cpus() * DIV_ROUND_UP(priv->nr_irqs + 1, 32);
+	return rem_plic.priv->nr_irqs +
+	       num_present_cpus() *
+		       DIV_ROUND_UP(rem_plic.priv->nr_irqs + 1, 32);
 }
 
 /** rem_plic_save - copy what is enabled. Context: Stop, one hart, interrupts off. */

@@ -26,12 +26,7 @@ void rem_interrupts_restore_cpu(void)
 /** rem_interrupts_registers - Return: how many Stop reads. Context: any. */
 unsigned int rem_interrupts_registers(void)
 {
-	unsigned int count;
-
-	preempt_disable();
-	count = rem_aplic_registers() + rem_plic_registers();
-	preempt_enable();
-	return count;
+	return rem_aplic_registers() + rem_plic_registers();
 }
 
 /** rem_interrupts_save - Context: Stop, one hart, interrupts off. */

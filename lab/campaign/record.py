@@ -35,6 +35,7 @@ from lab.machine.qemu_parts import place_words
 from lab.machine.supply import CutRecord
 from lab.messages import info
 from lab.record.block import decode, read_block
+from lab.setup.kernel import mutants_of
 from lab.setup.products import Kernel, Loader, Plugin, need, need_all
 from lab.testbed.fsync_guest import HOLD_UP, LATE, REGISTRY
 from lab.testbed.machines import parts_of
@@ -121,11 +122,6 @@ def machine_config(recorded: Recorded) -> MachineConfig:
         disk_claim="protected" if recorded.claimed else None,
         hold_up_ns=HOLD_UP_NS,
     )
-
-
-def mutants_of(variant: str | None) -> str:
-    """The variant of the kernel that has planted bugs, too."""
-    return "mutants" if variant is None else f"{variant}-mutants"
 
 
 def fresh(config: MachineConfig) -> Machine:

@@ -28,6 +28,9 @@ class Variant:
 
 
 USUAL = Variant()
+# LightPC's parts of a Stop, by the event that ends them; what follows is the third.
+PARTS = {"STOP_FREEZE": "process", "STOP_DEVICES": "device"}
+OFFLINE = "offline"
 
 
 def measured(
@@ -86,5 +89,29 @@ def measured(
     return kept(files, measure_missing)
 
 
+def worst(samples: list[dict[str, Any]]) -> dict[str, Any]:
+    """The sample with the longest Stop."""
+    return max(samples, key=lambda one: int(one["stop_ns"]))
+
+
 def worst_ns(samples: list[dict[str, Any]]) -> int:
-    return max(int(sample["stop_ns"]) for sample in samples)
+    return int(worst(samples)["stop_ns"])
+
+
+def lightpc_parts(timeline: list[Any]) -> dict[str, float]:
+    """Percent of each of LightPC's parts of a Stop (Figure 8), by the instructions of all CPUs."""
+    ends = {PARTS[event]: at for at, event, _ in timeline if event in PARTS}
+    total = max(at for at, _, _ in timeline)
+    marks = [0, *(ends[part] for part in PARTS.values()), total]
+    return {
+        part: (end - begin) / total * 100
+        for part, begin, end in zip((*PARTS.values(), OFFLINE), marks, marks[1:], strict=False)
+    }
+
+
+def with_waits(time_ns: int, halted_ns: int, percents: tuple[int, ...]) -> dict[int, int]:
+    """What takes *time_ns* if of the time in which all CPUs wait only so many percent count.
+
+    QEMU's clock makes that time longer than it is.
+    """
+    return {percent: time_ns - halted_ns * (100 - percent) // 100 for percent in percents}

@@ -75,6 +75,11 @@ WITH_MUTANTS = (MUTANTS, "sata", "debug", "races", RISCV_MUTANTS)  # variants
 OWN_TREE = ("debug", "races", SERVER, RISCV)  # variants that share few objects with the others
 
 
+def mutants_of(variant: str | None) -> str:
+    """The variant of a kernel that has planted bugs, too."""
+    return MUTANTS if variant is None else f"{variant}-{MUTANTS}"
+
+
 @dataclass(frozen=True)
 class KernelProduct:
     bz_image: Path

@@ -37,6 +37,7 @@ CLAIMS = (
 # second range there, behind QEMU's device tree: the mark that a cold boot leaves in it refuses an
 # image that was left open.
 LEFT_OUT = "not compile and not debugger and not without_a_power_monitor and not left_open"
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 LIMIT_S = 2 * 3600.0
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(LIMIT_S)]
@@ -45,19 +46,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(LIMIT_S)]
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_claim_holds_on_riscv(claim: str) -> None:
     done = run.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-m",
-            "not soak",
-            "-k",
-            LEFT_OUT,
-            claim,
-        ],  # fmt: skip
+        [*PYTEST, "-m", "not soak", "-k", LEFT_OUT, claim],
         cwd=repo_dir(),
         env={"REM_TEST_ARCH": "riscv64", ALL_TURNS_ENV: "1"},
         timeout_s=LIMIT_S,

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from lab.errors import HangError
+from lab.lost_lines.kernel import Symbols
 from lab.machine import Machine, MachineState
 from lab.machine.config import StopModeName
 from lab.testbed.planted import plant
@@ -104,19 +105,18 @@ def check_work_goes_on(machine: Machine) -> None:
         raise BrokenError("does-not-continue", found[0])
 
 
-def addresses(machine: Machine) -> dict[str, int]:
-    table = machine.config.kernel.with_name("System.map").read_text(encoding="ascii")
-    return {name: int(at, 16) for at, _, name in (line.split() for line in table.splitlines())}
+def symbols(machine: Machine) -> Symbols:
+    return Symbols(machine.config.kernel.with_name("System.map"))
 
 
 def word_at(gdb: Gdb, address: int) -> int:
     return int.from_bytes(gdb.read(address, 8), "little")
 
 
-def note_calls(gdb: Gdb, at: dict[str, int], hart: int) -> None:
+def note_calls(gdb: Gdb, at: Symbols, hart: int) -> None:
     """As kernel/irq/ipi-mux.c does before it raises the hart's bit."""
-    offset = word_at(gdb, at["__per_cpu_offset"] + 8 * hart)
-    begin = (word_at(gdb, at["ipi_mux_pcpu"]) + offset) % (1 << 64)
+    offset = word_at(gdb, at.linked("__per_cpu_offset") + 8 * hart)
+    begin = (word_at(gdb, at.linked("ipi_mux_pcpu")) + offset) % (1 << 64)
     calls_at = begin + 4  # after what is enabled
     noted = int.from_bytes(gdb.read(calls_at, 4), "little")
     noted |= RESCHEDULE | CALL_FUNCTION | IRQ_WORK
@@ -125,8 +125,8 @@ def note_calls(gdb: Gdb, at: dict[str, int], hart: int) -> None:
 
 def stop_while_interrupts_come(machine: Machine) -> None:
     """A power failure; held where all harts have their interrupts off and devices still work."""
-    at = addresses(machine)
-    place = at["rem_devices_stop"]
+    at = symbols(machine)
+    place = at.linked("rem_devices_stop")
     machine.guest.close()
     with Gdb(machine) as gdb:
         machine.supply.set_power_ok(False)
@@ -160,7 +160,7 @@ def test_devices_and_harts_have_no_messages() -> None:
 def go_with_slow_firmware(machine: Machine) -> None:
     """Power returns. Firmware disables the wires of the second hart when it starts it, after the
     first one has restored them."""
-    place = addresses(machine)["rem_plic_go_cpu"]
+    place = symbols(machine).linked("rem_plic_go_cpu")
     machine.resume(paused=True)
     with Gdb(machine) as gdb:
         gdb.run_to(place)  # the first hart

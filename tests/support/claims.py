@@ -22,14 +22,15 @@ from lab.machine.console import kernel_warnings
 from lab.machine.cut_points import attach_cut_points
 from lab.machine.supply import GuestClock
 from lab.record.boot_note import BootNote
-from lab.testbed.machines import make_config, with_caches
+from lab.setup.kernel import mutants_of
+from lab.testbed.machines import make_config, parts_of, with_caches
 from tests.support.flushed import check_only_dead_stacks_differ
 from tests.support.no_stop import WatchedClock, why
 
 BOOT_LIMIT_S = 240.0
 CACHES = os.environ.get("REM_TEST_CACHES")
 ARCH = cast(IsaName, os.environ.get("REM_TEST_ARCH", "x86_64"))
-MUTANTS = "mutants" if ARCH == "x86_64" else f"{ARCH}-mutants"  # kernel with planted bugs
+MUTANTS = mutants_of(parts_of(ARCH).kernel.variant)  # the kernel with planted bugs
 # A machine with modelled caches is some twenty times slower; no limit here is a measurement.
 SLOWER = 10 if CACHES else 1
 GO_LIMIT_S = 120.0 * SLOWER

@@ -73,10 +73,7 @@ class Parts:
 @cache
 def parts(mutants: bool = False, variant: str | None = None) -> Parts:
     own = parts_of(ARCH)
-    if mutants:
-        wanted = Kernel(MUTANTS)
-    else:
-        wanted = Kernel(variant) if ARCH == "x86_64" else own.kernel
+    wanted = Kernel(MUTANTS if mutants else variant or own.kernel.variant)
     its_loader = Loader(mutants, ARCH)
     made = need_all([own.programs, its_loader, own.root, Plugin()])
     given = os.environ.get("REM_TEST_MUTANTS" if mutants else "REM_TEST_KERNEL")

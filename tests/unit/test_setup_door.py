@@ -34,6 +34,7 @@ HARMLESS = {
     "lab.setup.host.debian",
     "lab.setup.kernel.kernel_key",
     "lab.setup.kernel.kernel_mutants",
+    "lab.setup.kernel.mutants_of",
     "lab.setup.kernel_plain.config_difference",
     "lab.setup.kernel_plain.own_symbols",
     "lab.setup.kernel_plain.without_symbols",
