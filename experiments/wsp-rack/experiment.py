@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from lab.docs.records import read_record
 from lab.errors import InfraError
@@ -28,9 +28,20 @@ CASES: tuple[tuple[Placement, float], ...] = (
 )
 WAYS: tuple[Way, ...] = ("memory", "disk", "peers")
 ELSEWHERE = "elsewhere"
+KEPT: dict[str, Way] = {"memory": "memory", "lost": "peers"}  # how those come back
 SWEEPS = {"writes": (0.1, 3), "median outage": (0.1, 10), "uplink": (0.5, 2)}  # times ours
 EVEN = 1.001  # as good as equal
-TWICE = 2.1  # what comes on top of waiting and copying: the end of a catch-up that took as long
+TWICE = 2.1  # an outage may end just before the wait does; its memory is then still to be restored
+
+
+class Grid(NamedTuple):
+    """How many points a decade of times has, and how finely outages' lengths are weighed."""
+
+    decade: int
+    step: float
+
+
+FINE, COARSE = Grid(8, 0.05), Grid(2, 0.25)
 
 
 def measure(it: Context) -> dict[str, Any]:
@@ -38,7 +49,7 @@ def measure(it: Context) -> dict[str, Any]:
     points, cold_per_byte, storm_ns = _measured()
     rack = _rack(paper, points, cold_per_byte)
     lengths = _lengths(paper)
-    decade = 2 if it.is_ci else 8  # points of one
+    grid = COARSE if it.is_ci else FINE
     cases = {}
     for placement, share in CASES:
         failed = max(round(share * rack.servers), 1)
@@ -50,10 +61,12 @@ def measure(it: Context) -> dict[str, Any]:
         "storm_ns": storm_ns,
         "written": rack.written,
         "lengths": vars(lengths),
-        "outages": {name: _outages(rack, case, decade) for name, case in cases.items()},
-        "waits": {name: _waits(rack, case, lengths, decade) for name, case in cases.items()},
-        "swept": {name: _swept(rack, case, lengths, decade) for name, case in cases.items()},
-        "taken back": {name: _taken_back(rack, case, lengths) for name, case in cases.items()},
+        "outages": {name: _outages(rack, case, grid.decade) for name, case in cases.items()},
+        "waits": {name: _waits(rack, case, lengths, grid) for name, case in cases.items()},
+        "swept": {name: _swept(rack, case, lengths, grid) for name, case in cases.items()},
+        "taken back": {
+            name: _taken_back(rack, case, lengths, grid) for name, case in cases.items()
+        },
     }
 
 
@@ -98,7 +111,7 @@ def _lengths(paper: dict[str, Any]) -> Lengths:
     return Lengths.fitted(*(paper[name] for name in names))
 
 
-def _grid(from_s: float, decade: int) -> list[float]:
+def _times(from_s: float, decade: int) -> list[float]:
     count = math.floor(math.log10(LONGEST_S / from_s) * decade)
     return [from_s * 10 ** (at / decade) for at in range(count + 1)]
 
@@ -111,7 +124,7 @@ def _outages(rack: Rack, case: Outage, decade: int) -> list[dict[str, Any]]:
     }
     ways[ELSEWHERE] = lambda off_s: replace(case, off_s=off_s, wait_s=0.0)
     rows = []
-    for off_s in sorted({*SHOWN_S, *_grid(1.0, decade)}):
+    for off_s in sorted({*SHOWN_S, *_times(1.0, decade)}):
         row: dict[str, Any] = {"off_s": off_s}
         for way, outage in ways.items():
             found = waiting.outcome(rack, outage(off_s))
@@ -126,18 +139,20 @@ def _outages(rack: Rack, case: Outage, decade: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _waits(rack: Rack, case: Outage, lengths: Lengths, decade: int) -> dict[str, Any]:
-    """By waiting time, with the memory of servers that come back, and without."""
+def _waits(
+    rack: Rack, case: Outage, lengths: Lengths, grid: Grid, kept: tuple[str, ...] = tuple(KEPT)
+) -> dict[str, Any]:
+    """By waiting time, with the memory of servers that come back, and without it."""
     copy_s = waiting.copy_s(rack, case)
-    waits = [0.0, *sorted({copy_s, *_grid(10.0, decade)}), NEVER]
+    waits = [0.0, *sorted({copy_s, *_times(10.0, grid.decade)}), NEVER]
     some = [wait_s for wait_s in waits if 0 < wait_s < NEVER]
     worst_s = [*some, *(wait_s * JUST_LONGER for wait_s in some)]
     rows = []
     for wait_s in waits:
         row: dict[str, Any] = {"wait_s": None if wait_s == NEVER else wait_s}
-        for name, way in (("memory", "memory"), ("lost", "peers")):
-            one = replace(case, way=way)
-            found = waiting.mean(rack, one, wait_s, lengths.weighed())
+        for name in kept:
+            one = replace(case, way=KEPT[name])
+            found = waiting.mean(rack, one, wait_s, lengths.weighed(grid.step))
             row[name] = {
                 "worst": waiting.worst_ratio(rack, one, wait_s, worst_s),
                 "mean_s": found.missing_s,
@@ -147,7 +162,7 @@ def _waits(rack: Rack, case: Outage, lengths: Lengths, decade: int) -> dict[str,
     return {"copy_s": copy_s, "share_below": lengths.share_below(copy_s), "rows": rows}
 
 
-def _swept(rack: Rack, case: Outage, lengths: Lengths, decade: int) -> dict[str, Any]:
+def _swept(rack: Rack, case: Outage, lengths: Lengths, grid: Grid) -> dict[str, Any]:
     """To wait for as long as a copy takes, where what it depends on is something else."""
     found = {}
     for what, factors in SWEEPS.items():
@@ -159,7 +174,7 @@ def _swept(rack: Rack, case: Outage, lengths: Lengths, decade: int) -> dict[str,
                 other = replace(rack, uplink=rack.uplink * factor)
             else:
                 others = replace(lengths, median_s=lengths.median_s * factor)
-            waits = _waits(other, case, others, decade)
+            waits = _waits(other, case, others, grid, ("memory",))
             found[f"{what} x {factor:g}"] = {
                 "copy_s": waits["copy_s"],
                 "worst": _at_copy(waits)["memory"]["worst"],
@@ -168,12 +183,12 @@ def _swept(rack: Rack, case: Outage, lengths: Lengths, decade: int) -> dict[str,
     return found
 
 
-def _taken_back(rack: Rack, case: Outage, lengths: Lengths) -> dict[str, Any]:
+def _taken_back(rack: Rack, case: Outage, lengths: Lengths, grid: Grid) -> dict[str, Any]:
     """Where a server that comes back during the copy may be the first that is ready."""
     found = {}
     for name, wait_s in (("at once", 0.0), ("as a copy", waiting.copy_s(rack, case))):
         one = replace(case, takes_back=True)
-        mean = waiting.mean(rack, one, wait_s, lengths.weighed(step=0.1))
+        mean = waiting.mean(rack, one, wait_s, lengths.weighed(2 * grid.step))
         found[name] = {"mean_s": mean.missing_s, "moved_bytes": mean.moved_bytes}
     return found
 
@@ -186,8 +201,14 @@ def _at_copy(waits: dict[str, Any]) -> Any:
     return _row(waits, waits["copy_s"])
 
 
-def _least(waits: dict[str, Any], name: str, of: str = "mean_s") -> float:
-    return float(min(row[name][of] for row in waits["rows"]))
+def _best(waits: dict[str, Any], name: str, of: str) -> tuple[float, float]:
+    """The least cost of a wait that ends, and that wait."""
+    rows = [row for row in waits["rows"] if row["wait_s"] is not None]
+    return min((float(row[name][of]), float(row["wait_s"])) for row in rows)
+
+
+def _least(waits: dict[str, Any], name: str) -> float:
+    return _best(waits, name, "mean_s")[0]
 
 
 def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
@@ -256,12 +277,10 @@ def _judge_waits(case: str, waits: dict[str, Any], report: Report) -> None:
             report.add(f"{at}, worst", round(one["worst"], 2), "ratio")
             report.add(f"{at}, mean_ns", round(one["mean_s"] * 1e9), "ns")
             report.add(f"{at}, gb", round(one["moved_bytes"] / 1e9), "GB")
-        for of in ("worst", "mean_s"):
-            rows = [row for row in waits["rows"] if row["wait_s"] is not None]
-            best = min(rows, key=lambda row: row[name][of])  # noqa: B023
-            best_ns = round(best["wait_s"] * 1e9)
-            report.add(f"{case}, {name}, best wait by {of}, ns", best_ns, "ns")
-            report.add(f"{case}, {name}, least {of}", round(best[name][of], 2), "")
+        for of, unit in (("worst", "ratio"), ("mean_s", "s")):
+            least, wait_s = _best(waits, name, of)
+            report.add(f"{case}, {name}, least {of}", round(least, 2), unit)
+            report.add(f"{case}, {name}, best wait by {of}, ns", round(wait_s * 1e9), "ns")
     copied, at_once = named["as a copy"], named["at once"]
     report.expect(
         f"{case}: to wait for as long as a copy takes costs at most about twice the best",
@@ -287,8 +306,8 @@ def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
         label = "elsewhere, at once" if way == ELSEWHERE else way
         times.plot(off_s, [row[way]["last_s"] for row in rows], label=label)
         moved.plot(off_s, [_moved(row, way) / 1e12 for row in rows], label=label)
-    times.set(xscale="log", yscale="log", xlabel="outage, s", title=f"{case} fail",
-              ylabel="until the last is healthy, s")  # fmt: skip
+    times.set(xscale="log", yscale="log", xlabel="outage, s",
+              ylabel=f"until the last is healthy, s ({case})")  # fmt: skip
     moved.set(xscale="log", yscale="log", xlabel="outage, s", ylabel="TB moved")
     for colour, name in (("C0", next(iter(raw["waits"]))), ("C3", case)):
         found = raw["waits"][name]
@@ -305,5 +324,6 @@ def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
     waits.axvline(paper["usual_wait_s"], color="black", linestyle=":", linewidth=0.8)
     waits.set(xscale="log", yscale="log", ylim=(0.9, 30), xlabel="wait, then copy, s",
               ylabel="without a replica, times the least")  # fmt: skip
-    for axes in (times, moved, waits):
-        axes.legend(frameon=False, fontsize=7)
+    times.legend(frameon=False, fontsize=7)
+    lines = waits.get_legend_handles_labels()
+    figure.legend(*lines, frameon=False, fontsize=7, ncols=6, loc="outside lower right")

@@ -20,7 +20,7 @@ from lab.experiment.rack import Outage, Outcome, Rack, simulate
 NEVER = math.inf
 JUST_LONGER = 1 + 1e-6  # an outage that lasts until just after the wait
 _Z = NormalDist()
-_Z_FROM, _Z_TO, _Z_STEP = -4.0, 5.0, 0.05
+_Z_FROM, _Z_TO = -4.0, 5.0
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class Lengths:
         return _Z.cdf(math.log(length_s / self.median_s) / self.spread)
 
     def mean_over(self, over_s: float) -> float:
-        """Of the lengths that are longer than that."""
+        """Of the lengths that are longer than that; just that if hardly any is."""
         above = _Z.cdf(-math.log(over_s / self.median_s) / self.spread)
         part = _Z.cdf(self.spread - math.log(over_s / self.median_s) / self.spread)
-        return self.median_s * math.exp(self.spread**2 / 2) * part / above
+        return self.median_s * math.exp(self.spread**2 / 2) * part / above if above else over_s
 
-    def weighed(self, step: float = _Z_STEP) -> list[tuple[float, float]]:
+    def weighed(self, step: float) -> list[tuple[float, float]]:
         """Lengths and the shares of outages about as long; *step* of the logarithm's spread."""
         count = round((_Z_TO - _Z_FROM) / step)
         middles = [_Z_FROM + (at + 0.5) * step for at in range(count)]

@@ -17,7 +17,9 @@ from lab.errors import Exit
 from lab.experiment.run import Experiment, folder, names
 
 # Without a machine, in seconds.
-CHEAP = ("wsp-cap", "wsp-dev", "wsp-f1-f2", "wsp-f6-f7", "wsp-f8", "wsp-flush", "wsp-t2")
+CHEAP = (
+    "wsp-cap", "wsp-dev", "wsp-f1-f2", "wsp-f6-f7", "wsp-f8", "wsp-flush", "wsp-rack", "wsp-t2",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", names())
