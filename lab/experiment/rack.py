@@ -33,10 +33,12 @@ Place = Literal["rack", "spares"]
 @dataclass(frozen=True)
 class Missed:
     """What a member gets after outages, as shares of a whole copy: *points* are measured, by the
-    outage's length in seconds. *load*: how much more is written than there."""
+    outage's length in seconds. *load*: how many times as much is written as there. *log*: the share
+    up to which its peers still have the writes; who missed more gets a whole copy."""
 
     points: tuple[tuple[float, float], ...]
     load: float = 1.0
+    log: float = 1.0
 
     @property
     def share_per_s(self) -> float:
@@ -47,15 +49,12 @@ class Missed:
     def share(self, written_s: float) -> float:
         """After so many seconds of writes: on straight lines between the points, and on the last
         of them beyond. At least what the shortest outage cost, at most all."""
-        at_s = written_s * self.load
-        (first_s, first), *_ = self.points
-        if at_s <= first_s:
-            return min(first, 1.0)
+        at_s = max(written_s * self.load, self.points[0][0])
         for (one_s, one), (two_s, two) in zip(self.points, self.points[1:], strict=False):
             value = one + (two - one) * (at_s - one_s) / (two_s - one_s)
             if at_s <= two_s:
                 break
-        return min(value, 1.0)
+        return value if value <= min(self.log, 1.0) else 1.0
 
 
 @dataclass(frozen=True)

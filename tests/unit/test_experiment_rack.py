@@ -105,6 +105,8 @@ def test_missed_is_on_the_lines_between_what_was_measured_and_no_more_than_all()
     assert more.share(10.5) == pytest.approx(MISSED.share(21))
     three = Missed(((1, 0.1), (11, 0.2), (13, 0.4)))
     assert [three.share(at_s) for at_s in (6, 12, 14)] == pytest.approx([0.15, 0.3, 0.5])
+    short = replace(three, log=0.3)
+    assert [short.share(at_s) for at_s in (6, 11.9, 12.1)] == pytest.approx([0.15, 0.29, 1])
 
 
 @pytest.mark.parametrize(

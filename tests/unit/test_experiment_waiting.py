@@ -166,6 +166,8 @@ def test_rack_whose_policy_never_copies_is_red(
         (("outages", "within, 24 of 48", -1, "memory", "peer_bytes"), 1e18),
         (("outages", "across, 1 of 48", 0, "peers", "stalled_s"), 1.0),
         (("waits", "across, 48 of 48", "rows", 0, "lost", "mean_s"), 1e9),
+        (("waits", "across, 48 of 48", "rows", 1, "memory", "worst"), 1.5),
+        (("swept", "within, 24 of 48", "writes x 3", "worst"), 2.2),
         (("waits", "across, 48 of 48", "rows", 0, "memory", "moved_bytes"), 0.0),
     ],
 )
