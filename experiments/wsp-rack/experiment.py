@@ -318,8 +318,9 @@ def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
     off_s = [row["off_s"] for row in rows]
     for way in (*WAYS, ELSEWHERE):
         label = "elsewhere, at once" if way == ELSEWHERE else way
-        times.plot(off_s, [row[way]["last_s"] for row in rows], label=label)
-        moved.plot(off_s, [_moved(row, way) / 1e12 for row in rows], label=label)
+        style = "--" if way == ELSEWHERE else "-"
+        times.plot(off_s, [row[way]["last_s"] for row in rows], style, label=label)
+        moved.plot(off_s, [_moved(row, way) / 1e12 for row in rows], style, label=label)
     times.set(xscale="log", yscale="log", xlabel="outage, s",
               ylabel=f"until the last is healthy, s ({case})")  # fmt: skip
     moved.set(xscale="log", yscale="log", xlabel="outage, s", ylabel="TB moved")
@@ -335,9 +336,10 @@ def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
             waits.plot(at_s, [row[key][of] / least for row in some], style, color=colour,
                        label=f"{name.split(', ')[1]}: {what}{lost}")  # fmt: skip
         waits.axvline(found["copy_s"], color=colour, linewidth=0.6)
-    waits.axvline(paper["usual_wait_s"], color="black", linestyle=":", linewidth=0.8)
+    waits.axvline(paper["usual_wait_s"], color="black", linestyle=":", linewidth=0.8,
+                  label="Ceph's default")  # fmt: skip
     waits.set(xscale="log", yscale="log", ylim=(0.9, 30), xlabel="wait, then copy, s",
               ylabel="without a replica, times the least")  # fmt: skip
     times.legend(frameon=False, fontsize=7)
     lines = waits.get_legend_handles_labels()
-    figure.legend(*lines, frameon=False, fontsize=7, ncols=6, loc="outside lower right")
+    figure.legend(*lines, frameon=False, fontsize=7, ncols=4, loc="outside lower right")

@@ -57,7 +57,7 @@ class Transfer:
 class Links:
     """Links by name and rate, and the transfers that are under way.
 
-    *others* says what other traffic takes of links; it is asked whenever rates are shared anew.
+    *others* says what other traffic takes of links; it is asked whenever rates change.
     """
 
     def __init__(

@@ -148,7 +148,13 @@ class _Member:
 
 def simulate(rack: Rack, outage: Outage) -> Outcome:
     """Until every shard has its replicas; InfraError if that is never, or if a link carries less
-    than what clients write."""
+    than what clients write. ValueError for an outage that this rack cannot have."""
+    if not 1 <= outage.failed <= rack.servers:
+        raise ValueError(f"{outage.failed} of {rack.servers} servers cannot fail")
+    if outage.placement == "within" and rack.servers % REPLICAS:
+        raise ValueError(f"{rack.servers} servers do not make shards of {REPLICAS}")
+    if math.isinf(outage.off_s) and math.isinf(outage.wait_s):
+        raise ValueError("an outage for good, and no copy elsewhere: nothing would ever be healthy")
     return _Storm(rack, outage).run()
 
 

@@ -254,6 +254,22 @@ def test_writes_that_links_cannot_carry_are_refused() -> None:
         simulate(some, Outage(3, 11, "peers"))
 
 
+@pytest.mark.parametrize(
+    ("servers", "outage", "why"),
+    [
+        (3, Outage(0, 1), "0 of 3"),
+        (3, Outage(4, 1), "4 of 3"),
+        (4, Outage(1, 1, "memory", "within"), "shards of 3"),
+        (3, Outage(1, math.inf), "for good"),
+    ],
+)
+def test_outage_that_the_rack_cannot_have_is_refused(
+    servers: int, outage: Outage, why: str
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        simulate(replace(SMALL, servers=servers), outage)
+
+
 def test_the_same_outage_has_the_same_outcome() -> None:
     outage = Outage(3, 7, "disk", "across", 5, takes_back=True)
     assert simulate(SMALL, outage) == simulate(SMALL, outage)
