@@ -70,6 +70,24 @@ struct rem_keep_list {
 	__u32 reserved;
 };
 
+/* A frame of struct rem_keep_entry: no page of the range, or another entry's. */
+#define REM_KEEP_ELSEWHERE 0xffffffff
+
+/*
+ * struct rem_keep_pin - pages of one process, which does not run
+ * @entries: address of struct rem_keep_entry[@count], filled
+ * @vaddr: of the first; the others follow
+ * @elsewhere: out: how many entries have REM_KEEP_ELSEWHERE
+ */
+struct rem_keep_pin {
+	__u64 entries;
+	__u64 vaddr;
+	__u32 count;
+	__u32 pid;
+	__u32 elsewhere;
+	__u32 reserved;
+};
+
 #define REM_KEEP_INFO _IOR('K', 0x60, struct rem_keep_info)
 /* Free held pages to the page allocator. -EBUSY if one is not held; then none is. */
 #define REM_KEEP_FREE _IOW('K', 0x61, struct rem_keep_span)
@@ -86,5 +104,12 @@ struct rem_keep_list {
  */
 #define REM_KEEP_SHARE _IOW('K', 0x65, struct rem_keep_list)
 #define REM_KEEP_UNSHARE _IOW('K', 0x66, struct rem_keep_list)
+
+/*
+ * Where the pages of a process are. They stay there, and keep their content, until
+ * REM_KEEP_UNPIN, which is for all of them. A page has one entry until then.
+ */
+#define REM_KEEP_PIN _IOWR('K', 0x67, struct rem_keep_pin)
+#define REM_KEEP_UNPIN _IO('K', 0x68)
 
 #endif /* REM_KEEP_UAPI_H */

@@ -150,6 +150,12 @@ static long keep_ioctl(struct file *file, unsigned int command,
 	case REM_KEEP_PUT:
 		err = keep_put(user);
 		break;
+	case REM_KEEP_PIN:
+		err = keep_pin(user);
+		break;
+	case REM_KEEP_UNPIN:
+		err = keep_unpin();
+		break;
 	case REM_KEEP_SHARE:
 		err = keep_share(user);
 		break;

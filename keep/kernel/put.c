@@ -186,6 +186,21 @@ static int put_all(struct task_struct *task, struct mm_struct *mm,
 }
 
 /**
+ * keep_task_of() - the first thread of a process
+ * @number: its number, as the caller knows it
+ *
+ * Return: a reference, or NULL.
+ */
+struct task_struct *keep_task_of(u32 number)
+{
+	struct pid *pid = find_get_pid(number);
+	struct task_struct *task = get_pid_task(pid, PIDTYPE_TGID);
+
+	put_pid(pid);
+	return task;
+}
+
+/**
  * keep_put() - give held pages to a process that does not run
  * @argument: see struct rem_keep_put
  *
@@ -197,16 +212,13 @@ long keep_put(struct rem_keep_put __user *argument)
 	struct rem_keep_put put;
 	struct task_struct *task;
 	struct mm_struct *mm;
-	struct pid *pid;
 	long err = -ESRCH;
 
 	if (copy_from_user(&put, argument, sizeof(put)))
 		return -EFAULT;
 	put.placed = 0;
 	put.copied = 0;
-	pid = find_get_pid(put.pid);
-	task = get_pid_task(pid, PIDTYPE_TGID);
-	put_pid(pid);
+	task = keep_task_of(put.pid);
 	if (!task)
 		return err;
 	mm = get_task_mm(task);

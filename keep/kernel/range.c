@@ -32,7 +32,14 @@ struct page *keep_page(u32 frame)
 	return pfn_to_page(PHYS_PFN(keep.start) + frame);
 }
 
-static bool frame_of(struct page *page, u32 *frame)
+/**
+ * keep_frame_of() - the place of a page in the range
+ * @page: any page
+ * @frame: its place, in pages
+ *
+ * Return: whether it lies there.
+ */
+bool keep_frame_of(struct page *page, u32 *frame)
 {
 	unsigned long pfn = page_to_pfn(page), first = PHYS_PFN(keep.start);
 
@@ -47,7 +54,7 @@ static void online(struct page *page, unsigned int order)
 {
 	u32 frame;
 
-	if (!frame_of(page, &frame)) {
+	if (!keep_frame_of(page, &frame)) {
 		generic_online_page(page, order);
 		return;
 	}
@@ -104,7 +111,8 @@ int keep_range_add(u64 start, u64 bytes)
 		keep.node = memory_add_physaddr_to_nid(start);
 	keep.held = vzalloc(BITS_TO_LONGS(keep.pages) * sizeof(long));
 	keep.shared = vzalloc(BITS_TO_LONGS(keep.pages) * sizeof(long));
-	err = keep.held && keep.shared ? claim() : -ENOMEM;
+	keep.pinned = vzalloc(BITS_TO_LONGS(keep.pages) * sizeof(long));
+	err = keep.held && keep.shared && keep.pinned ? claim() : -ENOMEM;
 	if (err)
 		goto out;
 	err = set_online_page_callback(online);
@@ -125,6 +133,7 @@ callback:
 release:
 	release_mem_region(start, bytes);
 out:
+	vfree(keep.pinned);
 	vfree(keep.shared);
 	vfree(keep.held);
 	return err;
@@ -174,7 +183,7 @@ static struct page *take_one(u32 *frame)
 	for (int i = 0; i < TAKE_ATTEMPTS; i++) {
 		struct page *page = alloc_pages_node(keep.node, gfp, 0);
 
-		if (!page || frame_of(page, frame))
+		if (!page || keep_frame_of(page, frame))
 			return page;
 		__free_page(page);
 	}

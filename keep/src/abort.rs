@@ -40,6 +40,7 @@ pub fn abort(caller: &Caller) -> Result<(), Fault> {
     }
     give_back(&device, &saved.taken)?;
     if stuck.programs.is_empty() {
+        device.unpin()?;
         caller.state.remove("saved.json")?;
         images::remove_all(&caller.config.folder)?;
     } else {

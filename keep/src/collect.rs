@@ -8,22 +8,26 @@ use std::os::unix::fs::FileExt;
 
 use remanence_format::{REM_KEEP_PAGE_BYTES, RemKeepEntry, usize_of};
 
+use crate::device::ELSEWHERE;
 use crate::fault::{Fault, at};
-use crate::frames::Frames;
-use crate::page_words::{Where, read_words};
 use crate::pagemap_image::Run;
+use crate::table::entry_of;
 
 const PAGE: usize = usize_of(REM_KEEP_PAGE_BYTES);
-const WORD_BYTES: u64 = 8;
-const WORDS_AT_ONCE: u64 = 1 << 13;
+const BYTES: usize = RemKeepEntry::BYTES;
 const PAGES_AT_ONCE: usize = 256; // that are copied: a MiB
 
-/// Pages of the range for copies.
+/// Pages of the range.
 pub trait Pages {
-    /// The page of the range that a page of memory is, by its number.
-    fn frame_of(&self, page_number: u64) -> Option<u32>;
+    /// Finds successive pages of a process, as entries of a table. Those of the range stay there;
+    /// the others have the frame [`ELSEWHERE`], also those that another entry has already. Returns
+    /// how many these are.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    fn pin(&self, pid: u32, vaddr: u64, entries: &mut [u8]) -> Result<u32, Fault>;
 
-    /// Takes pages that nobody has.
+    /// Takes pages that nobody has, for copies.
     ///
     /// # Errors
     /// If there are not enough.
@@ -36,145 +40,121 @@ pub trait Pages {
     fn write(&self, frame: u32, content: &[u8]) -> io::Result<()>;
 }
 
-/// What the kernel says of a frozen process.
-#[derive(Debug)]
-pub struct Process {
-    pid: u32,
-    words: File,
-    memory: File,
-}
-
 /// The pages of a program.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// All of them, in no order.
-    pub entries: Vec<RemKeepEntry>,
+    /// All of them, as a table has them.
+    pub table: Vec<u8>,
     /// How many stay where they are.
     pub in_place: u64,
     /// How many are copied.
     pub copied: u64,
 }
 
-impl Process {
-    /// Of this number.
-    ///
-    /// # Errors
-    /// If it is not there.
-    pub fn open(pid: u32) -> Result<Self, Fault> {
-        let open = |name: &str| {
-            let path = format!("/proc/{pid}/{name}");
-            File::open(&path).map_err(at(path))
-        };
-        let (words, memory) = (open("pagemap")?, open("mem")?);
-        Ok(Self { pid, words, memory })
-    }
-
-    /// Adds its pages. *claimed* has those of the range that another process has already.
+impl Found {
+    /// Adds a process's pages in these runs. Processes come by their numbers, runs by address.
     ///
     /// # Errors
     /// If it has gone, or pages for copies are not there.
-    pub fn collect(
-        &self,
-        runs: &[Run],
-        pages: &impl Pages,
-        claimed: &Frames,
-        found: &mut Found,
-    ) -> Result<(), Fault> {
-        let mut copier = Copier {
-            process: self,
-            pages,
-            waiting: Vec::new(),
-            content: Vec::new(),
-        };
+    pub fn add(&mut self, pid: u32, runs: &[Run], pages: &impl Pages) -> Result<(), Fault> {
+        let begin = self.table.len();
+        let mut elsewhere = 0;
         for run in runs {
-            let mut done = 0;
-            while done < run.pages {
-                let count = (run.pages - done).min(WORDS_AT_ONCE);
-                let first = run.vaddr + done * REM_KEEP_PAGE_BYTES;
-                self.collect_some(first, count, claimed, &mut copier, found)?;
-                done += count;
-            }
+            let first = self.table.len();
+            self.table.resize(first + usize_of(run.pages) * BYTES, 0);
+            elsewhere += pages.pin(pid, run.vaddr, &mut self.table[first..])?;
         }
-        copier.flush(found)
-    }
-
-    fn collect_some(
-        &self,
-        first: u64,
-        count: u64,
-        claimed: &Frames,
-        copier: &mut Copier<'_, impl Pages>,
-        found: &mut Found,
-    ) -> Result<(), Fault> {
-        let mut bytes = vec![0; usize_of(count * WORD_BYTES)];
-        let place = first / REM_KEEP_PAGE_BYTES * WORD_BYTES;
-        self.words
-            .read_exact_at(&mut bytes, place)
-            .map_err(at(format!("/proc/{}/pagemap", self.pid)))?;
-        let addresses = (first..).step_by(PAGE);
-        for (vaddr, page) in addresses.zip(read_words(&bytes)) {
-            let frame = match page {
-                Where::Absent => continue,
-                Where::Page(number) => copier.pages.frame_of(number),
-                Where::Elsewhere => None,
-            };
-            match frame.filter(|&frame| claimed.insert(frame)) {
-                Some(frame) => {
-                    found.entries.push(self.entry(vaddr, frame));
-                    found.in_place += 1;
-                }
-                None => copier.add(vaddr, found)?,
-            }
+        let all = (self.table.len() - begin) / BYTES;
+        self.in_place += all as u64 - u64::from(elsewhere);
+        if elsewhere > 0 {
+            self.copied += copy_elsewhere(pid, &mut self.table, begin, pages)?;
         }
         Ok(())
     }
+}
 
-    fn entry(&self, vaddr: u64, frame: u32) -> RemKeepEntry {
-        let pid = self.pid;
-        RemKeepEntry { vaddr, frame, pid }
+/// Gives each entry from a place on that is elsewhere a copy. What reads as zeros needs none.
+fn copy_elsewhere(
+    pid: u32,
+    table: &mut Vec<u8>,
+    begin: usize,
+    pages: &impl Pages,
+) -> Result<u64, Fault> {
+    let memory = format!("/proc/{pid}/mem");
+    let memory = File::open(&memory).map_err(at(memory))?;
+    let mut copier = Copier {
+        pages,
+        waiting: Vec::new(),
+        content: Vec::new(),
+        copied: 0,
+    };
+    for place in (begin..table.len()).step_by(BYTES) {
+        let entry = entry_of(&table[place..]);
+        if entry.frame == ELSEWHERE {
+            let read = copier.read(&memory, place, entry.vaddr);
+            read.map_err(at(format!("/proc/{pid}/mem at {:#x}", entry.vaddr)))?;
+            if copier.waiting.len() == PAGES_AT_ONCE {
+                copier.flush(table)?;
+            }
+        }
     }
+    copier.flush(table)?;
+    let copied = copier.copied;
+    drop_elsewhere(table, begin);
+    Ok(copied)
+}
+
+/// Removes entries that have no page.
+fn drop_elsewhere(table: &mut Vec<u8>, begin: usize) {
+    let mut end = begin;
+    for place in (begin..table.len()).step_by(BYTES) {
+        if entry_of(&table[place..]).frame != ELSEWHERE {
+            table.copy_within(place..place + BYTES, end);
+            end += BYTES;
+        }
+    }
+    table.truncate(end);
 }
 
 /// Copies pages, many at a time.
 struct Copier<'a, P> {
-    process: &'a Process,
     pages: &'a P,
-    waiting: Vec<u64>,
+    /// Places of entries in the table.
+    waiting: Vec<usize>,
     content: Vec<u8>,
+    copied: u64,
 }
 
 impl<P: Pages> Copier<'_, P> {
-    fn add(&mut self, vaddr: u64, found: &mut Found) -> Result<(), Fault> {
+    fn read(&mut self, memory: &File, place: usize, vaddr: u64) -> io::Result<()> {
         let end = self.content.len();
         self.content.resize(end + PAGE, 0);
         let page = &mut self.content[end..];
-        self.process
-            .memory
-            .read_exact_at(page, vaddr)
-            .map_err(at(format!("/proc/{}/mem at {vaddr:#x}", self.process.pid)))?;
+        memory.read_exact_at(page, vaddr)?;
         // An address without a page reads as zeros, too.
         if page.iter().all(|&byte| byte == 0) {
             self.content.truncate(end);
-            return Ok(());
-        }
-        self.waiting.push(vaddr);
-        if self.waiting.len() == PAGES_AT_ONCE {
-            self.flush(found)?;
+        } else {
+            self.waiting.push(place);
         }
         Ok(())
     }
 
-    fn flush(&mut self, found: &mut Found) -> Result<(), Fault> {
+    fn flush(&mut self, table: &mut [u8]) -> Result<(), Fault> {
         if self.waiting.is_empty() {
             return Ok(());
         }
         let frames = self.pages.take(self.waiting.len())?;
         let parts = self.waiting.drain(..).zip(self.content.chunks_exact(PAGE));
-        for ((vaddr, content), frame) in parts.zip(frames) {
+        for ((place, content), frame) in parts.zip(frames) {
             let written = self.pages.write(frame, content);
             written.map_err(at("writing a page of the range"))?;
-            found.entries.push(self.process.entry(vaddr, frame));
-            found.copied += 1;
+            let entry = RemKeepEntry {
+                frame,
+                ..entry_of(&table[place..])
+            };
+            table[place..place + BYTES].copy_from_slice(&entry.to_bytes());
+            self.copied += 1;
         }
         self.content.clear();
         Ok(())
@@ -184,27 +164,41 @@ impl<P: Pages> Copier<'_, P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::{decode, encode};
     use std::cell::RefCell;
-    use std::collections::HashMap;
+    use std::collections::{HashMap, HashSet};
 
-    /// A range in which all pages of this process lie, or none.
+    /// A range that has this process's pages with an even number, each for its first owner; or
+    /// none. Method: a number for each address.
     #[derive(Default)]
     struct Range {
-        numbers: RefCell<HashMap<u64, u32>>,
+        claimed: RefCell<HashSet<u64>>,
         written: RefCell<HashMap<u32, Vec<u8>>>,
-        all: bool,
+        even: bool,
     }
 
     impl Pages for Range {
-        fn frame_of(&self, page_number: u64) -> Option<u32> {
-            let mut numbers = self.numbers.borrow_mut();
-            let next = u32::try_from(numbers.len()).unwrap();
-            self.all
-                .then(|| *numbers.entry(page_number).or_insert(next))
+        fn pin(&self, pid: u32, vaddr: u64, entries: &mut [u8]) -> Result<u32, Fault> {
+            let mut elsewhere = 0;
+            let mut found = Vec::new();
+            for number in 0..(entries.len() / BYTES) as u64 {
+                let vaddr = vaddr + number * REM_KEEP_PAGE_BYTES;
+                let page = vaddr / REM_KEEP_PAGE_BYTES;
+                let own = self.even && page % 2 == 0 && self.claimed.borrow_mut().insert(page);
+                let frame = if own {
+                    u32::try_from(page & 0xffff).unwrap()
+                } else {
+                    elsewhere += 1;
+                    ELSEWHERE
+                };
+                found.push(RemKeepEntry { vaddr, frame, pid });
+            }
+            entries.copy_from_slice(&encode(&found));
+            Ok(elsewhere)
         }
 
         fn take(&self, count: usize) -> Result<Vec<u32>, Fault> {
-            let first = u32::try_from(self.written.borrow().len()).unwrap() + 1000;
+            let first = u32::try_from(self.written.borrow().len()).unwrap() + 0x10000;
             Ok((first..).take(count).collect())
         }
 
@@ -220,58 +214,60 @@ mod tests {
         &mut memory[skip..skip + pages * PAGE]
     }
 
-    /// Goal: each page is there once, in place or with its content; zeros need none. Method: this
-    /// process's own memory, more than is copied at a time.
+    /// Goal: each page is there once, by address, in place or with its content; zeros need none.
+    /// Method: this process's own memory, more than is copied at a time.
     #[test]
     fn each_page_is_found_once() {
-        let mut memory = vec![0u8; 602 * PAGE];
+        let mut memory = vec![0u8; 1202 * PAGE];
         let memory = aligned(&mut memory);
-        let pages = memory.len() / PAGE;
+        let vaddr = memory.as_ptr().addr() as u64;
+        let odd = usize_of(1 - vaddr / REM_KEEP_PAGE_BYTES % 2);
         for (number, page) in memory.chunks_exact_mut(PAGE).enumerate() {
             // A page of zeros that was stored to.
             page[7] = 1;
-            page[7] = u8::from(number % 100 != 0);
+            page[7] = u8::from(number % 100 != odd);
         }
-        let zeros = pages.div_ceil(100) as u64;
-        let vaddr = memory.as_ptr().addr() as u64;
-        let run = Run {
-            vaddr,
-            pages: pages as u64,
+        let all = (memory.len() / PAGE) as u64;
+        let run = |first: u64, pages| Run {
+            vaddr: vaddr + first * REM_KEEP_PAGE_BYTES,
+            pages,
         };
-        let process = Process::open(std::process::id()).unwrap();
-        let claimed = Frames::none_of(2000);
-        let mut found = Found::default();
-        let range = Range::default();
-        process
-            .collect(&[run], &range, &claimed, &mut found)
-            .unwrap();
-        assert_eq!((found.in_place, found.copied), (0, run.pages - zeros));
-        assert_eq!(found.entries.len() as u64, found.copied);
-        for entry in &found.entries {
-            let offset = usize_of(entry.vaddr - vaddr);
-            assert_eq!(
-                range.written.borrow()[&entry.frame],
-                memory[offset..offset + PAGE]
-            );
-        }
-        if rustix::process::geteuid().is_root() {
-            let range = Range {
-                all: true,
-                ..Range::default()
-            };
-            let mut found = Found::default();
-            process
-                .collect(&[run], &range, &claimed, &mut found)
-                .unwrap();
-            assert_eq!((found.in_place, found.copied), (run.pages, 0));
-            // A second owner of the same pages gets copies.
-            process
-                .collect(&[run], &range, &claimed, &mut found)
-                .unwrap();
+        let pid = std::process::id();
+        let runs = [run(0, 700), run(700, all - 700)];
+        let zeros = (0..all).filter(|number| number % 100 == odd as u64).count() as u64;
+        let check = |range: &Range, found: &Found, in_place: u64| {
             assert_eq!(
                 (found.in_place, found.copied),
-                (run.pages, run.pages - zeros)
+                (in_place, all - zeros - in_place)
             );
-        }
+            let entries = decode(&found.table);
+            assert_eq!(entries.len() as u64, all - zeros);
+            assert!(entries.is_sorted_by_key(|entry| entry.vaddr));
+            for entry in &entries {
+                let offset = usize_of(entry.vaddr - vaddr);
+                if let Some(content) = range.written.borrow().get(&entry.frame) {
+                    assert_eq!(content, &memory[offset..offset + PAGE]);
+                } else {
+                    let page = entry.vaddr / REM_KEEP_PAGE_BYTES;
+                    assert_eq!(u64::from(entry.frame), page & 0xffff);
+                }
+            }
+        };
+        let (range, mut found) = (Range::default(), Found::default());
+        found.add(pid, &runs, &range).unwrap();
+        check(&range, &found, 0);
+        let range = Range {
+            even: true,
+            ..Range::default()
+        };
+        let mut found = Found::default();
+        found.add(pid, &runs, &range).unwrap();
+        let even = all / 2 + u64::from(all % 2 == 1 && odd == 1);
+        check(&range, &found, even);
+        // A second owner of the same pages gets copies.
+        let (table, copied) = (found.table.clone(), found.copied);
+        found.add(pid, &runs, &range).unwrap();
+        assert_eq!((found.in_place, found.copied), (even, copied + all - zeros));
+        assert_eq!(found.table[..table.len()], table);
     }
 }

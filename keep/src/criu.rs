@@ -77,15 +77,19 @@ fn command(verb: &str, log: &str, words: &HookWords) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Dumps a program but for its pages, and keeps it frozen.
+/// Dumps a program but for its pages and those of an older image (`parent`), and keeps it frozen.
 ///
 /// # Errors
 /// If this program's own path is not known.
-pub fn dump(pid: u32, words: &HookWords) -> io::Result<Command> {
+pub fn dump(pid: u32, words: &HookWords, older: &Path) -> io::Result<Command> {
     let mut command = command("dump", DUMP_LOG, words)?;
     command.args(["-t", &pid.to_string()]);
     command.arg("--tcp-established");
     command.args(["--lazy-pages", "--address", NO_SERVER]);
+    command
+        .arg("--track-mem")
+        .arg("--prev-images-dir")
+        .arg(older);
     // A connection that is not established is tried again by its client.
     command.arg("--skip-in-flight");
     Ok(command)
@@ -171,7 +175,7 @@ mod tests {
             name: "a".to_owned(),
             images: "/i".into(),
         };
-        let dump = dump(7, &words).unwrap();
+        let dump = dump(7, &words, Path::new("/run/older")).unwrap();
         let args: Vec<_> = dump.get_args().filter_map(|arg| arg.to_str()).collect();
         let at = args.iter().position(|arg| *arg == "--address").unwrap();
         args[at + 1].parse::<std::net::IpAddr>().unwrap_err();

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use remanence_format::{REM_KEEP_PAGE_BYTES, REM_VM_BYTES, RemKeepEntry, usize_of};
+use remanence_format::{REM_VM_BYTES, RemKeepEntry, usize_of};
 use remanence_vm::record::{Bytes, Media};
 use rustix::ioctl::{Getter, NoArg, Opcode, Setter, Updater, opcode};
 
@@ -54,6 +54,20 @@ struct List {
     reserved: u32,
 }
 
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Pin {
+    entries: u64,
+    vaddr: u64,
+    count: u32,
+    pid: u32,
+    elsewhere: u32,
+    reserved: u32,
+}
+
+/// The frame of an entry that is no page of the range, or another entry's.
+pub const ELSEWHERE: u32 = u32::MAX;
+
 const INFO: Opcode = opcode::read::<Info>(GROUP, 0x60);
 const FREE: Opcode = opcode::write::<Span>(GROUP, 0x61);
 const TAKE: Opcode = opcode::read_write::<Take>(GROUP, 0x62);
@@ -61,6 +75,8 @@ const PUT: Opcode = opcode::read_write::<Put>(GROUP, 0x63);
 const FLUSH: Opcode = opcode::none(GROUP, 0x64);
 const SHARE: Opcode = opcode::write::<List>(GROUP, 0x65);
 const UNSHARE: Opcode = opcode::write::<List>(GROUP, 0x66);
+const PIN: Opcode = opcode::read_write::<Pin>(GROUP, 0x67);
+const UNPIN: Opcode = opcode::none(GROUP, 0x68);
 
 /// The range, as the module reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,14 +96,6 @@ impl Range {
     #[must_use]
     pub fn layout(&self) -> Layout {
         Layout::of(self.pages)
-    }
-
-    /// The page of the range that a page of memory is, by its number.
-    #[must_use]
-    pub fn frame_of(&self, page_number: u64) -> Option<u32> {
-        let first = self.start / REM_KEEP_PAGE_BYTES;
-        let frame = u32::try_from(page_number.checked_sub(first)?).ok()?;
-        (frame < self.pages).then_some(frame)
     }
 }
 
@@ -190,6 +198,36 @@ impl Device {
         Ok((put.placed, put.copied))
     }
 
+    /// Finds successive pages of a process that does not run, as entries of a table. They stay
+    /// where they are. Returns how many are [`ELSEWHERE`].
+    ///
+    /// # Errors
+    /// Those of the kernel; some may be pinned then.
+    pub fn pin(&self, pid: u32, vaddr: u64, entries: &mut [u8]) -> Result<u32, Fault> {
+        let mut pin = Pin {
+            entries: entries.as_mut_ptr() as u64,
+            vaddr,
+            count: count_of(entries)?,
+            pid,
+            elsewhere: 0,
+            reserved: 0,
+        };
+        // SAFETY: the kernel writes `count` entries to the slice, which has as many.
+        unsafe { rustix::ioctl::ioctl(&self.file, Updater::<PIN, Pin>::new(&mut pin)) }
+            .map_err(at(format!("finding pages of process {pid}")))?;
+        Ok(pin.elsewhere)
+    }
+
+    /// All pages that were pinned may be moved again.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn unpin(&self) -> Result<(), Fault> {
+        // SAFETY: it has no argument.
+        unsafe { rustix::ioctl::ioctl(&self.file, NoArg::<UNPIN>::new()) }
+            .map_err(at("letting pages of programs go"))
+    }
+
     /// A checkpoint shares these pages with their processes, which are frozen.
     ///
     /// # Errors
@@ -280,33 +318,22 @@ mod tests {
             ("FLUSH _IO('K', 0x64)", 0x64),
             ("SHARE _IOW('K', 0x65, struct rem_keep_list)", 0x65),
             ("UNSHARE _IOW('K', 0x66, struct rem_keep_list)", 0x66),
+            ("PIN _IOWR('K', 0x67, struct rem_keep_pin)", 0x67),
+            ("UNPIN _IO('K', 0x68)", 0x68),
+            ("ELSEWHERE 0xffffffff", 0x67),
         ] {
             assert!(
                 header.contains(&format!("#define REM_KEEP_{name}")),
                 "{name}"
             );
-            let known = [INFO, FREE, TAKE, PUT, FLUSH, SHARE, UNSHARE];
+            let known = [INFO, FREE, TAKE, PUT, FLUSH, SHARE, UNSHARE, PIN, UNPIN];
             assert!(known.iter().any(|code| code & 0xff == number));
         }
         assert_eq!(size_of::<Info>(), 24);
-        assert_eq!(size_of::<Put>(), 24);
+        assert_eq!((size_of::<Put>(), size_of::<Pin>()), (24, 32));
         assert_eq!(
             (size_of::<Take>(), size_of::<List>(), size_of::<Span>()),
             (16, 16, 8)
         );
-    }
-
-    /// Goal: only pages of the range have a number in it.
-    #[test]
-    fn pages_of_the_range_are_known() {
-        let range = Range {
-            start: 1 << 32,
-            pages: 131_072,
-            held: 0,
-            node: 0,
-        };
-        assert_eq!(range.frame_of((1 << 20) + 7), Some(7));
-        assert_eq!(range.frame_of((1 << 20) - 1), None);
-        assert_eq!(range.frame_of((1 << 20) + 131_072), None);
     }
 }

@@ -2,23 +2,24 @@
 //! The dump of one program: it is frozen, its images are written, its pages are found.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use remanence_format::{REM_KEEP_PAGE_BYTES, RemKeepEntry};
+use remanence_format::REM_KEEP_PAGE_BYTES;
 
-use crate::collect::{Found, Pages, Process};
+use crate::collect::{Found, Pages};
 use crate::criu::{self, HookWords};
-use crate::device::{Device, Range};
+use crate::device::Device;
 use crate::fault::{Fault, at};
-use crate::frames::{Frames, Span};
+use crate::frames::Span;
 use crate::hold::Hold;
 use crate::images::{self, Program};
+use crate::parent;
 use crate::processes::ProcessId;
-use crate::state::Registered;
+use crate::state::{Registered, RunFolder};
 use crate::sync;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -29,8 +30,6 @@ const THAW_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Common<'a> {
     device: &'a Device,
-    range: Range,
-    claimed: Frames,
     taken: Mutex<Vec<u32>>,
 }
 
@@ -43,8 +42,8 @@ pub struct Dumped {
     pub criu: ProcessId,
     /// The socket of the hook.
     pub hold: Hold,
-    /// Its pages, in no order.
-    pub entries: Vec<RemKeepEntry>,
+    /// Its pages, as a table has them.
+    pub table: Vec<u8>,
     /// How many of them stay where they are.
     pub in_place: u64,
     /// How many are copied.
@@ -56,11 +55,9 @@ pub struct Dumped {
 impl<'a> Common<'a> {
     /// Of a save to this device.
     #[must_use]
-    pub fn new(device: &'a Device, range: Range) -> Self {
+    pub fn new(device: &'a Device) -> Self {
         Self {
             device,
-            range,
-            claimed: Frames::none_of(range.pages),
             taken: Mutex::default(),
         }
     }
@@ -76,8 +73,8 @@ impl<'a> Common<'a> {
 }
 
 impl Pages for Common<'_> {
-    fn frame_of(&self, page_number: u64) -> Option<u32> {
-        self.range.frame_of(page_number)
+    fn pin(&self, pid: u32, vaddr: u64, entries: &mut [u8]) -> Result<u32, Fault> {
+        self.device.pin(pid, vaddr, entries)
     }
 
     fn take(&self, count: usize) -> Result<Vec<u32>, Fault> {
@@ -113,23 +110,28 @@ pub fn give_back(device: &Device, taken: &[u32]) -> Result<(), Fault> {
 pub fn dump(
     program: &Registered,
     words: &HookWords,
-    hold: &Path,
+    state: &RunFolder,
     common: &Common<'_>,
 ) -> Result<Dumped, Fault> {
     let begin = Instant::now();
+    let pid = program.process.pid;
+    let older = parent_of(state, &program.name);
     images::make(&words.images)?;
-    let spawned = criu::dump(program.process.pid, words).and_then(|mut dump| dump.spawn());
+    parent::claim(&older, pid).map_err(at(&program.name))?;
+    let spawned = criu::dump(pid, words, &older).and_then(|mut dump| dump.spawn());
     let mut child = spawned.map_err(at("criu"))?;
-    let waited = wait_frozen(&mut child, hold, &words.images);
+    let hold = state.path(&format!("{}.hold", program.name));
+    let waited = wait_frozen(&mut child, &hold, &words.images);
     let criu_time = begin.elapsed();
     let done = waited.and_then(|hold| {
+        parent::forget(&words.images, &older)?;
         let found = find_pages(program, words, common)?;
         let criu = ProcessId::of(child.id()).ok_or_else(|| Fault::new("criu has ended"))?;
         Ok(Dumped {
             name: program.name.clone(),
             criu,
             hold,
-            entries: found.entries,
+            table: found.table,
             in_place: found.in_place,
             copied: found.copied,
             criu_time,
@@ -140,6 +142,10 @@ pub fn dump(
         let _ = child.wait();
     }
     done.map_err(at(&program.name))
+}
+
+fn parent_of(state: &RunFolder, name: &str) -> PathBuf {
+    state.path(&format!("{name}.parent"))
 }
 
 /// Waits until all images are written.
@@ -160,12 +166,12 @@ fn find_pages(
     words: &HookWords,
     common: &Common<'_>,
 ) -> Result<Found, Fault> {
-    let lists = images::take_lazy(&words.images)?;
+    let lists = images::take_left(&words.images)?;
     let pids: Vec<u32> = lists.iter().map(|(pid, _)| *pid).collect();
     sync::files_of(&pids)?;
     let mut found = Found::default();
     for (pid, runs) in &lists {
-        Process::open(*pid)?.collect(runs, common, &common.claimed, &mut found)?;
+        found.add(*pid, runs, common)?;
     }
     let pid = program.process.pid;
     let name = program.name.clone();

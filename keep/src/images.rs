@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::check_name;
 use crate::fault::{Fault, at};
+use crate::mappings;
 use crate::pagemap_image::{Run, split};
+use crate::pages_image;
 use crate::state::{read_json, write_json};
 use crate::table::PID_END;
 
@@ -123,12 +125,12 @@ fn listed(name: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
-/// Takes the pages whose content CRIU did not write out of a program's lists. Returns them, by
-/// process.
+/// Takes the pages that CRIU left to us out of the lists of a program, which is frozen. Returns
+/// them, by process.
 ///
 /// # Errors
 /// Those of the file system, and if a list is damaged.
-pub fn take_lazy(folder: &Path) -> Result<Vec<(u32, Vec<Run>)>, Fault> {
+pub fn take_left(folder: &Path) -> Result<Vec<(u32, Vec<Run>)>, Fault> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(at(folder.display()))? {
         let entry = entry?;
@@ -141,9 +143,11 @@ pub fn take_lazy(folder: &Path) -> Result<Vec<(u32, Vec<Run>)>, Fault> {
             return Err(Fault::new(format!("{}: too large", path.display())));
         }
         let bytes = fs::read(&path).map_err(at(path.display()))?;
-        let parts = split(&bytes).map_err(at(path.display()))?;
+        let parts = split(&bytes, &mappings::own(pid)).map_err(at(path.display()))?;
+        let pages = folder.join(format!("pages-{}.img", parts.pages_id));
+        pages_image::fill(&pages, pid, &parts.sources)?;
         replace(&path, &parts.rest).map_err(at(path.display()))?;
-        found.push((pid, parts.lazy));
+        found.push((pid, parts.left));
     }
     found.sort_unstable_by_key(|(pid, _)| *pid);
     Ok(found)
@@ -180,14 +184,14 @@ mod tests {
         write("pagemap-20001.img", &LIST[..25]);
         write("pagemap-shmem-7.img", &LIST[..25]);
         write("core-20001.img", b"core");
-        let found = take_lazy(folder.path()).unwrap();
+        let found = take_left(folder.path()).unwrap();
         let (vaddr, pages) = (0x1000, 3);
         assert_eq!(found, [(20001, vec![Run { vaddr, pages }])]);
         let read = |name: &str| fs::read(folder.path().join(name)).unwrap();
         assert_eq!(read("pagemap-20001.img"), LIST[..14]);
         assert_eq!(read("pagemap-shmem-7.img"), LIST[..25]);
         write("pagemap-20002.img", &LIST);
-        let why = take_lazy(folder.path()).unwrap_err().to_string();
+        let why = take_left(folder.path()).unwrap_err().to_string();
         assert!(why.contains("pagemap-20002.img"), "{why}");
     }
 

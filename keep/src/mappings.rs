@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::ops::Range;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -12,6 +13,7 @@ pub type Shared = HashSet<(String, String)>;
 /// A line of /proc/PID/maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line<'a> {
+    span: &'a str,
     rights: &'a str,
     device: &'a str,
     inode: &'a str,
@@ -20,12 +22,12 @@ struct Line<'a> {
 
 fn parse(line: &str) -> Option<Line<'_>> {
     let mut words = line.splitn(6, ' ');
-    let _span = words.next()?;
-    let rights = words.next()?;
+    let (span, rights) = (words.next()?, words.next()?);
     let _offset = words.next()?;
     let (device, inode) = (words.next()?, words.next()?);
     let path = words.next().unwrap_or_default().trim_start();
     Some(Line {
+        span,
         rights,
         device,
         inode,
@@ -83,6 +85,30 @@ pub fn devices(pid: u32) -> Vec<String> {
     found
 }
 
+/// Memory whose pages are the process's own, also those that it has changed of a file. What the
+/// kernel puts there has a name in brackets (`[vdso]`).
+fn is_own(line: &Line<'_>) -> bool {
+    let named = ["[heap]", "[stack]"].contains(&line.path) || line.path.starts_with("[anon:");
+    line.rights.contains('p') && (named || !line.path.starts_with('['))
+}
+
+fn span(line: &Line<'_>) -> Option<Range<u64>> {
+    let (begin, end) = line.span.split_once('-')?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    Some(number(begin)?..number(end)?)
+}
+
+fn own_in(maps: &str) -> Vec<Range<u64>> {
+    let lines = maps.lines().filter_map(parse).filter(is_own);
+    lines.filter_map(|line| span(&line)).collect()
+}
+
+/// Where a process's own memory is, by address.
+#[must_use]
+pub fn own(pid: u32) -> Vec<Range<u64>> {
+    own_in(&text(pid, "maps"))
+}
+
 fn has_huge_in(smaps: &str) -> bool {
     let flags = smaps
         .lines()
@@ -121,6 +147,27 @@ mod tests {
         assert_eq!(devices_in(MAPS), HashSet::from(["/dev/null".to_owned()]));
         let last = MAPS.lines().last().and_then(parse).unwrap();
         assert_eq!(last.path, "/usr/bin/a b");
+    }
+
+    /// Goal: what is shared, and what the kernel puts there, is not a process's own.
+    #[test]
+    fn own_memory_is_known() {
+        let more = "\
+00400000-00500000 rw-p 00000000 00:00 0                                  [heap]
+7ffc00000000-7ffc00001000 rw-p 00000000 00:00 0                          [anon:a name]
+7ffd00000000-7ffd00001000 rw-p 00000000 00:00 0                          [stack]
+7ffd00002000-7ffd00004000 r-xp 00000000 00:00 0                          [vdso]
+";
+        let begins =
+            |maps: &str| -> Vec<u64> { own_in(maps).iter().map(|span| span.start).collect() };
+        assert_eq!(
+            begins(MAPS),
+            [2, 4, 5].map(|page| 0x7f00_0000_0000 + page * 0x1000)
+        );
+        assert_eq!(
+            begins(more),
+            [0x40_0000, 0x7ffc_0000_0000, 0x7ffd_0000_0000]
+        );
     }
 
     /// Goal: pages of hugetlbfs are known, and transparent ones are none.

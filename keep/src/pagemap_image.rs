@@ -3,10 +3,12 @@
 //! taken out, so that a restore knows nothing of them.
 //!
 //! A file is two magic words, a head, and entries; before each is its length. An entry that is
-//! lazy and not present has its content in the process, or in our range.
+//! lazy and not present has its content in the process, one of the parent in an older image.
+
+use std::ops::Range;
 
 use prost::Message;
-use remanence_format::REM_KEEP_PAGE_BYTES;
+use remanence_format::{REM_KEEP_PAGE_BYTES, usize_of};
 
 use crate::table::VADDR_END;
 
@@ -15,6 +17,8 @@ const LENGTH_BYTES: usize = 4;
 const PARENT: u32 = 1;
 const LAZY: u32 = 2;
 const PRESENT: u32 = 4;
+/// Where addresses of processes end with four levels of page tables.
+pub const ALL_END: u64 = 1 << 47;
 
 /// `pagemap_head` of CRIU.
 #[derive(Clone, PartialEq, Eq, Message)]
@@ -53,9 +57,6 @@ pub enum Damage {
     /// An entry has no pages, pages that no process has, or those of another entry.
     #[error("a list of pages has a wrong address")]
     Address,
-    /// A page is in an image that we do not have.
-    #[error("a list of pages refers to another image")]
-    Parent,
 }
 
 /// Successive pages of a process.
@@ -67,13 +68,29 @@ pub struct Run {
     pub pages: u64,
 }
 
+/// Where pages of the new file of contents come from, in its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The next pages of the file of contents that CRIU wrote.
+    File {
+        /// How many.
+        pages: u64,
+    },
+    /// The process.
+    Memory(Run),
+}
+
 /// A file in two parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
-    /// The file without its lazy entries.
+    /// The file without what is left to us.
     pub rest: Vec<u8>,
-    /// Those, by address.
-    pub lazy: Vec<Run>,
+    /// The file of contents that belongs to it (`pages-N.img`).
+    pub pages_id: u32,
+    /// What that consists of.
+    pub sources: Vec<Source>,
+    /// What is left to us, by address.
+    pub left: Vec<Run>,
 }
 
 /// A record as it stands in the file, and its message.
@@ -93,6 +110,14 @@ fn next<'a>(bytes: &mut &'a [u8]) -> Result<Option<Record<'a>>, Damage> {
     Ok(Some((whole, message)))
 }
 
+/// A message of CRIU's files, with its length before it.
+pub(crate) fn record(message: &impl Message) -> Vec<u8> {
+    let length = u32::try_from(message.encoded_len()).unwrap_or(u32::MAX);
+    let mut bytes = length.to_le_bytes().to_vec();
+    bytes.extend(message.encode_to_vec());
+    bytes
+}
+
 impl Entry {
     fn run(&self) -> Result<Run, Damage> {
         let pages = self
@@ -106,25 +131,83 @@ impl Entry {
         let vaddr = self.vaddr;
         right.then_some(Run { vaddr, pages }).ok_or(Damage::Address)
     }
-}
 
-impl Run {
-    fn end(self) -> u64 {
-        self.vaddr + self.pages * REM_KEEP_PAGE_BYTES
+    fn place(&self) -> u32 {
+        let parent = if self.in_parent == Some(true) {
+            PARENT
+        } else {
+            PRESENT
+        };
+        self.flags.unwrap_or(parent)
+    }
+
+    /// Pages whose content is in the file of contents. Every CRIU reads the smaller number.
+    fn present(run: Run) -> impl Iterator<Item = Self> {
+        let step = u64::from(u32::MAX);
+        (0..run.pages)
+            .step_by(usize_of(step))
+            .map(move |first| Self {
+                vaddr: run.vaddr + first * REM_KEEP_PAGE_BYTES,
+                compat_nr_pages: u32::try_from((run.pages - first).min(step)).unwrap_or(u32::MAX),
+                flags: Some(PRESENT),
+                ..Self::default()
+            })
     }
 }
 
-/// Takes the lazy entries out of a file. What is returned is no larger than what is given.
+impl Run {
+    /// The address after the last.
+    #[must_use]
+    pub fn end(self) -> u64 {
+        self.vaddr + self.pages * REM_KEEP_PAGE_BYTES
+    }
+
+    /// Between two addresses, of which the second is larger.
+    fn between(begin: u64, end: u64) -> Self {
+        Self {
+            vaddr: begin,
+            pages: (end - begin) / REM_KEEP_PAGE_BYTES,
+        }
+    }
+
+    /// Its parts in spans of addresses, which are sorted, and those outside of them.
+    fn cut(self, spans: &[Range<u64>]) -> Vec<(bool, Self)> {
+        let mut parts = Vec::new();
+        let mut at = self.vaddr;
+        let first = spans.partition_point(|span| span.end <= at);
+        for span in &spans[first..] {
+            let (begin, end) = (span.start.max(at), span.end.min(self.end()));
+            if begin >= end {
+                break;
+            }
+            if at < begin {
+                parts.push((false, Self::between(at, begin)));
+            }
+            parts.push((true, Self::between(begin, end)));
+            at = end;
+        }
+        if at < self.end() {
+            parts.push((false, Self::between(at, self.end())));
+        }
+        parts
+    }
+}
+
+/// Takes what is left to us out of a file: pages that CRIU leaves in the process, and those of its
+/// parent (`parent`), which has none, in memory that is the process's *own*. Other pages of the
+/// parent, those of the kernel, become pages of the file: a restore looks at them.
 ///
 /// # Errors
 /// What is wrong with the file.
-pub fn split(bytes: &[u8]) -> Result<Split, Damage> {
+pub fn split(bytes: &[u8], own: &[Range<u64>]) -> Result<Split, Damage> {
     let mut left = bytes.strip_prefix(&MAGIC).ok_or(Damage::Magic)?;
-    let mut rest = MAGIC.to_vec();
     let (head, message) = next(&mut left)?.ok_or(Damage::Short)?;
-    Head::decode(message).map_err(|_| Damage::Record)?;
-    rest.extend_from_slice(head);
-    let mut lazy = Vec::new();
+    let mut found = Split {
+        rest: [&MAGIC, head].concat(),
+        pages_id: Head::decode(message).map_err(|_| Damage::Record)?.pages_id,
+        sources: Vec::new(),
+        left: Vec::new(),
+    };
     let mut end = 0;
     while let Some((whole, message)) = next(&mut left)? {
         let entry = Entry::decode(message).map_err(|_| Damage::Record)?;
@@ -133,29 +216,42 @@ pub fn split(bytes: &[u8]) -> Result<Split, Damage> {
             return Err(Damage::Address);
         }
         end = run.end();
-        let flags = entry.flags.unwrap_or(PRESENT);
-        if flags & PARENT != 0 || entry.in_parent == Some(true) {
-            return Err(Damage::Parent);
-        }
-        if flags & (LAZY | PRESENT) == LAZY {
-            lazy.push(run);
-        } else {
-            rest.extend_from_slice(whole);
+        match entry.place() & (LAZY | PRESENT | PARENT) {
+            LAZY => found.left.push(run),
+            PARENT => {
+                for (is_own, part) in run.cut(own) {
+                    if is_own {
+                        found.left.push(part);
+                    } else {
+                        let entries = Entry::present(part);
+                        found.rest.extend(entries.flat_map(|entry| record(&entry)));
+                        found.sources.push(Source::Memory(part));
+                    }
+                }
+            }
+            flags if flags & PARENT == 0 && flags & PRESENT != 0 => {
+                found.rest.extend_from_slice(whole);
+                found.sources.push(Source::File { pages: run.pages });
+            }
+            _ => return Err(Damage::Record),
         }
     }
-    Ok(Split { rest, lazy })
+    Ok(found)
+}
+
+/// A file that has all addresses of a process, without their content.
+#[must_use]
+pub fn all_addresses() -> Vec<u8> {
+    let all = Run::between(REM_KEEP_PAGE_BYTES, ALL_END);
+    let head = record(&Head { pages_id: 1 });
+    let entries = Entry::present(all).flat_map(|entry| record(&entry));
+    MAGIC.into_iter().chain(head).chain(entries).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    fn record(message: &impl Message) -> Vec<u8> {
-        let bytes = message.encode_to_vec();
-        let length = u32::try_from(bytes.len()).unwrap();
-        [length.to_le_bytes().to_vec(), bytes].concat()
-    }
 
     fn entry(vaddr: u64, pages: u32, flags: Option<u32>) -> Entry {
         Entry {
@@ -170,6 +266,10 @@ mod tests {
         let mut bytes = [MAGIC.to_vec(), record(&Head { pages_id: 3 })].concat();
         bytes.extend(entries.iter().flat_map(record));
         bytes
+    }
+
+    fn split(bytes: &[u8]) -> Result<Split, Damage> {
+        super::split(bytes, &[])
     }
 
     /// Goal: lazy entries go, all else stays byte by byte. Method: a file by hand.
@@ -187,9 +287,9 @@ mod tests {
         let found = split(&image(&all)).unwrap();
         assert_eq!(found.rest, image(&kept));
         let runs = [(0x3000, 5), (0x1_0000_0000, 1 << 33)];
-        assert_eq!(found.lazy, runs.map(|(vaddr, pages)| Run { vaddr, pages }));
+        assert_eq!(found.left, runs.map(|(vaddr, pages)| Run { vaddr, pages }));
         let again = split(&found.rest).unwrap();
-        assert_eq!((again.rest, again.lazy), (found.rest, Vec::new()));
+        assert_eq!((again.rest, again.left), (found.rest, Vec::new()));
     }
 
     /// Goal: the bytes are CRIU's, not only ours. Method: a record of CRIU 4.2.
@@ -200,7 +300,7 @@ mod tests {
         bytes.extend([9, 0, 0, 0]);
         bytes.extend(message);
         let (vaddr, pages) = (12288, 1);
-        assert_eq!(split(&bytes).unwrap().lazy, [Run { vaddr, pages }]);
+        assert_eq!(split(&bytes).unwrap().left, [Run { vaddr, pages }]);
     }
 
     /// Goal: what is hostile is refused by name, and takes no memory.
@@ -227,8 +327,61 @@ mod tests {
         }
         let overlap = [entry(0x1000, 2, None), entry(0x2000, 1, None)];
         assert_eq!(split(&image(&overlap)), Err(Damage::Address));
-        let parent = [entry(0x1000, 1, Some(PARENT))];
-        assert_eq!(split(&image(&parent)), Err(Damage::Parent));
+        for flags in [0, LAZY | PARENT, PRESENT | PARENT] {
+            let wrong = [entry(0x1000, 1, Some(flags))];
+            assert_eq!(split(&image(&wrong)), Err(Damage::Record));
+        }
+    }
+
+    /// Goal: pages of the parent are left to us in the process's own memory alone; the others get
+    /// into the file, between those that it has. Method: spans at all edges.
+    #[test]
+    fn pages_of_the_parent_are_told_apart() {
+        let old = Entry {
+            in_parent: Some(true),
+            ..entry(0x9000, 1, None)
+        };
+        let all = [
+            entry(0x1000, 1, Some(PRESENT)),
+            entry(0x2000, 6, Some(PARENT)),
+            old,
+            entry(0xb000, 1, Some(PRESENT | LAZY)),
+        ];
+        let run = |vaddr, pages| Run { vaddr, pages };
+        let spans = [
+            0x1000..0x3000,
+            0x4000..0x6000,
+            0x6000..0x7000,
+            0xb000..0xc000,
+        ];
+        let found = super::split(&image(&all), &spans).unwrap();
+        let left = [run(0x2000, 1), run(0x4000, 2), run(0x6000, 1)];
+        assert_eq!(found.left, left);
+        assert_eq!(found.pages_id, 3);
+        let here = [(0x3000, 1), (0x7000, 1), (0x9000, 1)];
+        let here = here.map(|(vaddr, pages)| entry(vaddr, pages, Some(PRESENT)));
+        let kept = [&all[..1], &here[..], &all[3..]].concat();
+        assert_eq!(found.rest, image(&kept));
+        let memory = |vaddr| Source::Memory(run(vaddr, 1));
+        let file = Source::File { pages: 1 };
+        let sources = [file, memory(0x3000), memory(0x7000), memory(0x9000), file];
+        assert_eq!(found.sources, sources);
+        let everywhere = [0..0x2000, 0x2000..ALL_END];
+        let none = super::split(&image(&all[1..2]), &everywhere).unwrap();
+        assert_eq!((none.left, none.sources), (vec![run(0x2000, 6)], vec![]));
+    }
+
+    /// Goal: every address of a process is in the parent's list, and nothing twice.
+    #[test]
+    fn all_addresses_are_there() {
+        let bytes = all_addresses();
+        let found = split(&bytes).unwrap();
+        assert_eq!(found.rest, bytes);
+        let pages = found.sources.iter().map(|source| match source {
+            Source::File { pages } => *pages,
+            Source::Memory(_) => 0,
+        });
+        assert_eq!(pages.sum::<u64>(), ALL_END / REM_KEEP_PAGE_BYTES - 1);
     }
 
     proptest! {
@@ -236,8 +389,9 @@ mod tests {
         #[test]
         fn any_bytes_are_read(tail in prop::collection::vec(any::<u8>(), 0..200)) {
             let bytes = [image(&[]), tail].concat();
+            // An entry of the parent may become many.
             if let Ok(found) = split(&bytes) {
-                prop_assert!(found.rest.len() <= bytes.len());
+                prop_assert!(found.rest.len() <= bytes.len() + (1 << 14) * found.sources.len());
             }
         }
 
@@ -251,7 +405,9 @@ mod tests {
                 .map(|&(page, pages, flags)| entry(page * 4096, pages, Some(u32::from(flags))))
                 .collect();
             if let Ok(found) = split(&image(&entries)) {
-                prop_assert_eq!(split(&found.rest).unwrap().lazy, []);
+                let again = split(&found.rest).unwrap();
+                prop_assert_eq!(again.left, []);
+                prop_assert_eq!(again.rest, found.rest);
             }
         }
     }

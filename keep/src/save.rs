@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use remanence_format::{REM_KEEP_CHECKPOINT, RemKeepEntry, RemVmBody};
+use remanence_format::{REM_KEEP_CHECKPOINT, RemVmBody};
 use remanence_vm::image::{self, Source};
 use remanence_vm::record::{Record, Verdict, judge};
 use serde::Serialize;
@@ -160,7 +160,7 @@ impl<'a> Saver<'a> {
             programs,
             images,
             kind: Kind::default(),
-            common: Common::new(device, range),
+            common: Common::new(device),
             dumped: Vec::new(),
             begin: Instant::now(),
             table: Vec::new(),
@@ -179,6 +179,8 @@ impl<'a> Saver<'a> {
     fn dump_all(&mut self) -> Result<(), Fault> {
         images::make(&self.caller.config.folder)?;
         images::reset(&self.images)?;
+        // A save that was killed may have left some.
+        self.device.unpin()?;
         let common = &self.common;
         let (caller, images) = (self.caller, &self.images);
         let done: Vec<Result<Dumped, Fault>> = thread::scope(|scope| {
@@ -188,8 +190,7 @@ impl<'a> Saver<'a> {
                     name: program.name.clone(),
                     images: images.join(&program.name),
                 };
-                let hold = caller.state.path(&format!("{}.hold", program.name));
-                scope.spawn(move || dump::dump(program, &words, &hold, common))
+                scope.spawn(move || dump::dump(program, &words, &caller.state, common))
             };
             let threads: Vec<_> = self.programs.iter().map(start).collect();
             let joined = threads.into_iter().map(|thread| {
@@ -211,12 +212,10 @@ impl<'a> Saver<'a> {
 
     fn write_table(&mut self, sequence: u32) -> Result<(), Fault> {
         let parts = self.dumped.iter_mut();
-        let parts: Vec<_> = parts.map(|one| std::mem::take(&mut one.entries)).collect();
-        let mut entries: Vec<RemKeepEntry> = parts.concat();
-        table::sort(&mut entries);
+        let parts = parts.map(|one| std::mem::take(&mut one.table)).collect();
+        let bytes = table::merge(parts);
         let layout = self.range.layout();
-        table::check_entries(&entries, layout).map_err(at("this save's own table"))?;
-        let bytes = table::encode(&entries);
+        table::check_entries(&bytes, layout).map_err(at("this save's own table"))?;
         let place = layout.table_offset(sequence);
         let written = self.device.write_at(place, &bytes);
         written.map_err(at("writing the table"))?;
@@ -233,6 +232,7 @@ impl<'a> Saver<'a> {
     pub fn release(&mut self) -> Result<(), Fault> {
         let thawed = self.thaw();
         dump::give_back(self.device, &self.common.taken())?;
+        self.device.unpin()?;
         thawed
     }
 
@@ -387,6 +387,7 @@ pub fn save(caller: &Caller, kind: Kind) -> Result<Report, Fault> {
     if kind == Kind::Checkpoint {
         let entries = table::decode(&saver.table);
         saver.thaw()?;
+        device.unpin()?;
         old.release(&device, &entries)?;
         Held::write(caller, sequence, saver.common.taken())?;
     }

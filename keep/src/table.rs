@@ -48,19 +48,18 @@ pub fn check(bytes: &[u8], body: &RemVmBody, layout: Layout) -> Result<Vec<RemKe
     if bytes.len() != length(body, layout)? || crc32c::crc32c(bytes) != body.state_crc {
         return Err(Damage::Table);
     }
-    let entries = decode(bytes);
-    check_entries(&entries, layout)?;
-    Ok(entries)
+    check_entries(bytes, layout)?;
+    Ok(decode(bytes))
 }
 
-/// Whether entries make a table.
+/// Whether bytes are entries that make a table.
 ///
 /// # Errors
 /// If they are not sorted, or one of them is no page's.
-pub fn check_entries(entries: &[RemKeepEntry], layout: Layout) -> Result<(), Damage> {
+pub fn check_entries(bytes: &[u8], layout: Layout) -> Result<(), Damage> {
     let used = Frames::none_of(layout.frames);
     let mut last = None;
-    for entry in entries {
+    for entry in entries(bytes) {
         let order = (entry.pid, entry.vaddr);
         let right = last < Some(order)
             && (1..PID_END).contains(&entry.pid)
@@ -76,17 +75,44 @@ pub fn check_entries(entries: &[RemKeepEntry], layout: Layout) -> Result<(), Dam
     Ok(())
 }
 
+fn entries(bytes: &[u8]) -> impl Iterator<Item = RemKeepEntry> {
+    let parts = bytes.chunks_exact(RemKeepEntry::BYTES);
+    let parts = parts.filter_map(|part| part.try_into().ok());
+    parts.map(RemKeepEntry::from_bytes)
+}
+
+/// The entry at the beginning of bytes; of too few, one that is no page's.
+#[must_use]
+pub fn entry_of(bytes: &[u8]) -> RemKeepEntry {
+    let part = bytes.first_chunk();
+    part.map_or_else(RemKeepEntry::default, RemKeepEntry::from_bytes)
+}
+
 /// Entries of bytes that were checked, or are our own.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> Vec<RemKeepEntry> {
-    let parts = bytes.chunks_exact(RemKeepEntry::BYTES);
-    let parts = parts.filter_map(|part| part.try_into().ok());
-    parts.map(RemKeepEntry::from_bytes).collect()
+    entries(bytes).collect()
 }
 
-/// Sorts entries as a table has them.
-pub fn sort(entries: &mut [RemKeepEntry]) {
-    entries.sort_unstable_by_key(|entry| (entry.pid, entry.vaddr));
+/// One table of those of programs, which have no process in common.
+#[must_use]
+pub fn merge(mut tables: Vec<Vec<u8>>) -> Vec<u8> {
+    if tables.len() == 1 {
+        return tables.pop().unwrap_or_default();
+    }
+    let mut processes: Vec<&[u8]> = Vec::new();
+    for table in &tables {
+        let mut rest = table.as_slice();
+        while !rest.is_empty() {
+            let pid = entry_of(rest).pid;
+            let count = entries(rest).take_while(|entry| entry.pid == pid).count();
+            let (process, others) = rest.split_at(count * RemKeepEntry::BYTES);
+            processes.push(process);
+            rest = others;
+        }
+    }
+    processes.sort_by_key(|process| entry_of(process).pid);
+    processes.concat()
 }
 
 /// As they are on media, and for the kernel.
@@ -149,6 +175,18 @@ mod tests {
         assert_eq!(check(&[], &body(&[]), LAYOUT).unwrap(), []);
     }
 
+    /// Goal: tables of programs become one, by the processes' numbers.
+    #[test]
+    fn tables_are_merged() {
+        let process = |pid| encode(&[entry(pid, 16, pid), entry(pid, 17, pid + 1)]);
+        let one = [process(20001), process(20009)].concat();
+        let other = [process(20003), process(20004)].concat();
+        let all = [20001, 20003, 20004, 20009].map(process).concat();
+        assert_eq!(merge(vec![other, one.clone(), Vec::new()]), all);
+        assert_eq!(merge(vec![one.clone()]), one);
+        assert_eq!(merge(Vec::new()), Vec::<u8>::new());
+    }
+
     /// Goal: what no save writes is refused even under a right CRC.
     #[test]
     fn wrong_entries_are_refused() {
@@ -204,7 +242,7 @@ mod tests {
             given in prop::collection::vec((0..4u32, 0..8u64, 0..4200u32), 0..20),
         ) {
             let mut entries: Vec<_> = given.iter().map(|&(p, v, f)| entry(p, v, f)).collect();
-            sort(&mut entries);
+            entries.sort_unstable_by_key(|entry| (entry.pid, entry.vaddr));
             let bytes = encode(&entries);
             if let Ok(found) = check(&bytes, &body(&bytes), LAYOUT) {
                 let mut frames: Vec<u32> = found.iter().map(|entry| entry.frame).collect();

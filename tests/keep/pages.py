@@ -16,6 +16,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 INFO, FREE, TAKE, PUT, FLUSH = 0x80184B60, 0x40084B61, 0xC0104B62, 0xC0184B63, 0x4B64
+PIN, UNPIN = 0xC0204B67, 0x4B68
+ELSEWHERE = 0xFFFFFFFF
 PAGE_BYTES = 4096
 AT = 0x100_0000_0000  # where nothing is mapped
 MAPPED_PAGES = 16
@@ -43,6 +45,18 @@ def put(pid: int, entries: list[tuple[int, int]]) -> tuple[int, ...]:
     raw = bytearray(struct.pack("<QIIII", *words))
     fcntl.ioctl(device, PUT, raw)
     return struct.unpack("<QIIII", raw)[3:]
+
+
+def pin(pid: int, vaddr: int, count: int) -> list[int]:
+    """The frames of successive pages of a process."""
+    buffer = ctypes.create_string_buffer(16 * max(count, 1))
+    raw = bytearray(struct.pack("<QQIIII", ctypes.addressof(buffer), vaddr, count, pid, 7, 0))
+    fcntl.ioctl(device, PIN, raw)
+    entries = list(struct.iter_unpack("<QII", buffer.raw[: 16 * count]))
+    assert [(e[0], e[2]) for e in entries] == [(vaddr + n * PAGE_BYTES, pid) for n in range(count)]
+    frames = [entry[1] for entry in entries]
+    assert struct.unpack("<QQIIII", raw)[4] == frames.count(ELSEWHERE)
+    return frames
 
 
 def refused(why: int, call: Callable[..., object], *words: object) -> None:
@@ -112,6 +126,21 @@ for n in (0, 1, 3, 4):
     assert where[n] == start // PAGE_BYTES + first + n
 refused(errno.EBUSY, page_of, first)
 refused(errno.EBUSY, put, child.pid, [(AT + 5 * PAGE_BYTES, first)])
+# They are found there, each for one that asks; a page that is not there is not made.
+found = pin(child.pid, AT, 8)
+assert [found[n] for n in (0, 1, 3, 4)] == [first + n for n in (0, 1, 3, 4)]
+assert found[5:] == [ELSEWHERE] * 3
+assert child.frames(8)[6:] == [0, 0]
+assert pin(child.pid, AT, 8) == [ELSEWHERE] * 8
+fcntl.ioctl(device, UNPIN)
+assert pin(child.pid, AT + PAGE_BYTES, 1) == [first + 1]
+fcntl.ioctl(device, UNPIN)
+fcntl.ioctl(device, UNPIN)
+refused(errno.EINVAL, pin, child.pid, AT + 1, 1)
+refused(errno.EINVAL, pin, child.pid, 1 << 63, 1)
+refused(errno.EINVAL, pin, child.pid, (1 << 47) - PAGE_BYTES, 2)
+refused(errno.ESRCH, pin, 0x7FFFFFFF, AT, 1)
+assert pin(child.pid, AT - PAGE_BYTES, 1) == [ELSEWHERE]
 assert child.end() == 0
 assert info()[2] == HELD_PAGES - 5
 
@@ -146,12 +175,15 @@ dice = random.Random(1)
 kept = first + 2000
 fill(kept, 0x77)
 for _ in range(FUZZ_CALLS):
-    request = dice.choice([INFO, TAKE, PUT, dice.getrandbits(32)])
+    request = dice.choice([INFO, TAKE, PUT, PIN, UNPIN, dice.getrandbits(32)])
     if request in (FREE, TAKE):
         continue
-    raw = bytearray(dice.randbytes(24))
+    raw = bytearray(dice.randbytes(32))
     if dice.random() < 0.5:  # addresses that can be read, and few entries
         struct.pack_into("<QI", raw, 0, ctypes.addressof(frames), dice.randrange(3))
+    if request == PIN and dice.random() < 0.5:
+        words = (ctypes.addressof(frames), AT, dice.randrange(3), os.getpid())
+        struct.pack_into("<QQII", raw, 0, *words)
     with suppress(OSError):
         fcntl.ioctl(device, request, raw)
 assert page_of(kept) == b"\x77" * PAGE_BYTES

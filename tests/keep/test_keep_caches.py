@@ -2,7 +2,8 @@
 """Kept programs on volatile CPU caches, and planted bugs of the module (keep/mutants).
 
 Goal: after a cut a program has all it stored, also what was only in caches. A flush that does
-nothing loses it, a checkpoint that does not share its pages has later ones, and both are found.
+nothing loses it, a checkpoint that does not share its pages has later ones, pages of a saved
+program that are not pinned are moved by the kernel, and all three are found.
 Method: a machine whose caches lose their content (lab/machine/caches.py), and the witness, which
 checks its own memory.
 """
@@ -100,3 +101,38 @@ def is_what_it_was(guest: KeepGuest) -> bool:
     except RemError:
         return False
     return first < later
+
+
+def test_pages_of_a_saved_program_stay_where_they_are() -> None:
+    module = need(KeepModule(mutants=True))
+    with keep_guest(f"t-keepp-{os.getpid()}", module=module) as guest:
+        assert outlives_a_crowd(guest)
+
+
+def test_pages_that_move_are_found() -> None:
+    """Negative proof: the kernel makes room among them, and others get what they were."""
+    module = need(KeepModule(mutants=True))
+    with keep_guest(f"t-keepp-{os.getpid()}", module=module) as guest:
+        guest.plant("pin-nothing")
+        assert not outlives_a_crowd(guest)
+
+
+def outlives_a_crowd(guest: KeepGuest) -> bool:
+    """Whether the witness goes on, if between save and cut the kernel is made to move pages."""
+    guest.machine.guest.put(Path(__file__).with_name("crowd.py"), "/root/crowd.py")
+    guest.sh("setsid python3 /root/crowd.py holes >/run/crowd 2>&1 </dev/null &")
+    wait_until(lambda: guest.sh("grep -q ready /run/crowd", check=False).ok, "a crowd", LIMIT_S)
+    start_witness(guest)
+    ask(guest)
+    guest.sh("pkill -KILL -f '[c]rowd.py'")
+    guest.keep("save")
+    guest.sh("echo 1 >/proc/sys/vm/compact_memory; python3 /root/crowd.py fill")
+    guest.cut(UNANNOUNCED)
+    if guest.power_on()["verdict"] != "resume":
+        return False
+    try:
+        for _ in range(3):
+            ask(guest)
+    except RemError:
+        return False
+    return True

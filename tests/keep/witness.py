@@ -5,9 +5,10 @@ witness.py KIB   each has so much of it. SIGUSR1 makes both write /root/witness.
 often the memory was right, and the last answer of the other, by a pipe. Wrong memory ends both.
 
 One page after another gets new content. The child has the parent's pages, half of which it changes:
-two processes with one page.
+two processes with one page. A part of the parent's memory is locked.
 """
 
+import ctypes
 import hashlib
 import os
 import signal
@@ -16,7 +17,13 @@ import sys
 import threading
 
 PAGE_BYTES = 4096
+LOCKED_PAGES = 16
 memory = bytearray(os.urandom(int(sys.argv[1]) << 10))
+inside = (ctypes.c_char * 1).from_buffer(memory)
+assert not ctypes.CDLL(None).mlock(
+    ctypes.c_void_p(ctypes.addressof(inside) + PAGE_BYTES), LOCKED_PAGES * PAGE_BYTES
+)
+del inside
 to_child, to_parent = os.pipe(), os.pipe()
 child = os.fork()
 name = "parent" if child else "child"
