@@ -8,11 +8,11 @@ entered a second time, pages of the program were never written back.
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from lab import format as fmt
 from lab.machine.cut_plan import UNANNOUNCED
 from lab.testbed.keep_guest import KeepGuest, Writers
+from lab.testbed.keep_image import newest_table, read_record, write
 from lab.testbed.waiting import wait_acked
 
 WRITES = 500
@@ -20,60 +20,30 @@ READ_LIMIT_S = 20.0
 LOST_PAGES = 512
 
 
-def _record(guest: KeepGuest) -> bytes:
-    with guest.nvram().open("rb") as nvram:
-        nvram.seek(guest.range_offset)
-        return nvram.read(fmt.CONST["REM_VM_BYTES"])
-
-
-def _write(guest: KeepGuest, offset: int, data: bytes) -> None:
-    with guest.nvram().open("r+b") as nvram:
-        nvram.seek(guest.range_offset + offset)
-        nvram.write(data)
-
-
 def skip_commit(guest: KeepGuest, _writers: Writers) -> None:
     """No slot has a commit word."""
     for slot in (0, 1):
         offset = fmt.CONST["REM_VM_COMMIT_OFFSET"] + slot * fmt.CONST["REM_VM_SLOT_BYTES"]
-        _write(guest, offset, bytes(fmt.size_of("rem_word")))
+        write(guest, offset, bytes(fmt.size_of("rem_word")))
 
 
 def lose_page(guest: KeepGuest, _writers: Writers) -> None:
     """What was in caches did not reach some of the program's pages."""
     for entry in newest_table(guest)[-LOST_PAGES:]:
         page_bytes = fmt.CONST["REM_KEEP_PAGE_BYTES"]
-        _write(guest, entry.frame * page_bytes, bytes(page_bytes))
+        write(guest, entry.frame * page_bytes, bytes(page_bytes))
 
 
 def enter_again(guest: KeepGuest, writers: Writers) -> None:
     """The record is what it was before the image was consumed, and the program has run since."""
-    old = _record(guest)
+    old = read_record(guest)
     guest.power_on()
     writers.ask("verify", READ_LIMIT_S * 2, limit_s=READ_LIMIT_S)
     writers.ask("resume")
     wait_acked(writers, WRITES)
     guest.cut(UNANNOUNCED)
     writers.ask("hold", at_ns=time.monotonic_ns())
-    _write(guest, 0, old)
-
-
-def newest_table(guest: KeepGuest) -> list[Any]:
-    """The entries of the newest image."""
-    record = _record(guest)
-    slot_bytes = fmt.CONST["REM_VM_SLOT_BYTES"]
-    bodies = [
-        fmt.parse("rem_vm_body", record[at : at + fmt.size_of("rem_vm_body")])
-        for at in (fmt.CONST["REM_VM_BODY_OFFSET"] + slot * slot_bytes for slot in (0, 1))
-    ]
-    body = max(bodies, key=lambda one: one.sequence)
-    size, page_bytes = fmt.size_of("rem_keep_entry"), fmt.CONST["REM_KEEP_PAGE_BYTES"]
-    table_bytes = -(-guest.range_bytes // page_bytes * size // page_bytes) * page_bytes
-    at = fmt.CONST["REM_KEEP_TABLE_OFFSET"] + body.sequence % 2 * table_bytes
-    with guest.nvram().open("rb") as nvram:
-        nvram.seek(guest.range_offset + at)
-        raw = nvram.read(body.state_bytes)
-    return [fmt.parse("rem_keep_entry", raw[i : i + size]) for i in range(0, len(raw), size)]
+    write(guest, 0, old)
 
 
 def is_noticed(guest: KeepGuest, writers: Writers) -> bool:
