@@ -175,7 +175,9 @@ class VmHost:
         words += ["-kernel", str(kernel.bz_image), "-initrd", str(kernel.initrd)]
         ip = f"ip={self.address}::{HOST_ADDRESS}:255.255.255.0::eth0:off"
         words += ["-append", f"{CMDLINE} {ip}", "-serial", f"file:{console}"]
-        words += ["-drive", f"file={self.files.disk},format=raw,if=virtio"]
+        words += ["-blockdev", f"driver=file,node-name=rem-file,filename={self.files.disk}"]
+        words += ["-blockdev", "driver=raw,node-name=rem-disk,file=rem-file"]
+        words += ["-device", "virtio-blk-pci,drive=rem-disk"]
         words += [*self.cards(), *self.more(self.media)]
         disks = (self.files.disk,)
         return VmGuest(DEBIAN, tuple(words), self.ram_bytes, 1, disks, fence=self.fence())
