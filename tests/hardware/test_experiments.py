@@ -35,3 +35,12 @@ def test_programs_are_run_on_each_memory(tmp_path: Path) -> None:
 @pytest.mark.soak
 def test_stops_of_many_cpus_are_run(tmp_path: Path) -> None:
     assert cli.main(["experiment", "lpc-f22", "--tier", "ci", "--out", str(tmp_path)]) == Exit.PASS
+
+
+@pytest.mark.soak
+def test_faults_come_back_with_the_systems_that_have_them(tmp_path: Path) -> None:
+    name = "wsp-fresh-os"
+    assert (
+        cli.main(["experiment", name, "--tier", "ci", "--out", str(tmp_path / name)]) == Exit.PASS
+    )
+    assert (tmp_path / name / "figure.svg").exists()
