@@ -27,13 +27,13 @@ OPERATIONS = {
     Writers: ("status", "hold", "verify", "resume"),
     Peers: ("status",),
     Pages: ("status",),
-    Replicas: ("status", "members", "digests", "fill", "verify"),
+    Replicas: (
+        *("status", "members", "digests", "clocks", "tilted", "prefer", "ask_failover"),
+        *("fill", "end_lease", "verify"),
+    ),
     Registers: ("status", "members", "counters", "move_leader", "fill", "end"),
 }
-OF_NODES: dict[str, type[Replicas] | type[Registers]] = {
-    "replicas": Replicas,
-    "registers": Registers,
-}
+OF_NODES = ("replicas", "registers")
 Load = Writers | Peers | Pages | Replicas | Registers
 
 
@@ -55,12 +55,15 @@ def parse(argv: list[str]) -> argparse.Namespace:
     pages.add_argument("--path", default="/")
     for kind in OF_NODES:
         kinds.add_parser(kind).add_argument("--nodes", type=lambda text: text.split(","))
+    kinds.choices["replicas"].add_argument("--copies", type=int, default=1)
     return parser.parse_args(argv)
 
 
 def make_load(options: argparse.Namespace) -> Load:
-    if options.kind in OF_NODES:
-        return OF_NODES[options.kind](options.nodes)
+    if options.kind == "replicas":
+        return Replicas(options.nodes, options.copies)
+    if options.kind == "registers":
+        return Registers(options.nodes)
     if options.kind == "pages":
         return Pages(options.host, options.path)
     if options.kind == "peer":

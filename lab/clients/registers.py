@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.clients.etcd import FAILURES, Refused, ask, connect, counters, read_value, write_value
-from lab.clients.leases import Lease
+from lab.clients.leases import EtcdLease
 
 CLIENTS_OF_A_MEMBER = 2
 KEYS = 4
@@ -41,6 +41,7 @@ class History:
     def __init__(self) -> None:
         self._lines: list[dict[str, Any]] = []
         self._begun: dict[int, dict[str, Any]] = {}  # writes without an answer, by client
+        self.answered = 0
         self._lock = threading.Lock()
 
     def begin(self, write: dict[str, Any]) -> None:
@@ -51,6 +52,7 @@ class History:
         """An operation whose end is known, or a write that has ended without an answer."""
         with self._lock:
             self._begun.pop(line["client"], None)
+            self.answered += "return_ns" in line
             self._lines.append(line)
 
     def save(self, path: Path) -> int:
@@ -72,7 +74,7 @@ class Registers:
     def __init__(self, nodes: list[str]) -> None:
         self.nodes = nodes
         self.history = History()
-        self.lease = Lease(nodes)
+        self.lease = EtcdLease(nodes)
         self._runs = True
         self._threads: list[threading.Thread] = []
 
@@ -123,7 +125,8 @@ class Registers:
     # Operations.
 
     def status(self) -> dict[str, Any]:
-        return {"operations": len(self.history)} | self.lease.status()
+        counts = {"operations": len(self.history), "answered": self.history.answered}
+        return counts | self.lease.status()
 
     def members(self) -> dict[str, Any]:
         """Of each: leader, term, what it has applied; empty if it is silent."""

@@ -10,6 +10,8 @@ is *stale*. (What a replica answers may be; it says so.)
 
     lost    acknowledged, and missing or older at the end
     stale   answers of a node that was no longer the master, and said it was
+
+One more client keeps a lease (leases.py).
 """
 
 from __future__ import annotations
@@ -22,33 +24,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from redis import Redis
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
-from redis.retry import Retry
 
-REDIS, SENTINEL = 6379, 26379
-SERVICE = "rem"
+from lab.clients.leases import RedisLease
+from lab.clients.sentinels import ASK_LIMIT_S, REDIS, Sentinels, connect
+
 WRITERS, READERS_OF_A_NODE = 3, 2
 WAIT_MS = 1000
 PAUSE_S = 0.02
 AGAIN_S = 0.2
-WRITER_LIMIT_S, ASK_LIMIT_S = 3.0, 2.0
+WRITER_LIMIT_S = 3.0
 VERIFY_LIMIT_S = 60.0
 FILL_BATCH = 100
 INFO = ("role", "master_repl_offset", "sync_full")
-
-
-def connect(host: str, port: int, limit_s: float | None) -> Redis:
-    """Nothing is tried twice: what happened to a request is known."""
-    return Redis(
-        host,
-        port,
-        socket_timeout=limit_s,
-        socket_connect_timeout=limit_s or ASK_LIMIT_S,
-        retry=Retry(NoBackoff(), 0),
-        decode_responses=True,
-        protocol=2,
-    )
 
 
 @dataclass
@@ -82,10 +70,16 @@ def key_of(writer: int) -> str:
 
 
 class Replicas:
-    """All of them, in threads; `start`, then the operations."""
+    """All of them, in threads; `start`, then the operations.
 
-    def __init__(self, nodes: list[str]) -> None:
+    A write counts when *copies* replicas have it.
+    """
+
+    def __init__(self, nodes: list[str], copies: int = 1) -> None:
         self.nodes = nodes
+        self.copies = copies
+        self.sentinels = Sentinels(nodes)
+        self.lease = RedisLease(lambda: connect(self.sentinels.master(), REDIS, ASK_LIMIT_S))
         self.known = Answers()
         self._runs = True
         self._threads: list[threading.Thread] = []
@@ -96,6 +90,7 @@ class Replicas:
         for node in self.nodes:
             for reader in range(READERS_OF_A_NODE):
                 self._begin(self._read, node, reader)
+        self.lease.start()
         return self.status()
 
     def _begin(self, what: Any, *arguments: Any) -> None:
@@ -105,27 +100,15 @@ class Replicas:
 
     # Writers.
 
-    def master(self) -> str:
-        """Where the sentinels see it, in the clients' network; RedisError if none knows."""
-        for node in self.nodes:
-            with suppress(RedisError), connect(node, SENTINEL, ASK_LIMIT_S) as sentinel:
-                found = sentinel.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
-                return self._as_seen_by_clients(found[0])
-        raise RedisError("no sentinel answers")
-
-    def _as_seen_by_clients(self, address: str) -> str:
-        last = address.rpartition(".")[2]
-        return next(node for node in self.nodes if node.rpartition(".")[2] == last)
-
     def _write(self, writer: int) -> None:
         number = 0
         while self._runs:
             try:
-                with connect(self.master(), REDIS, WRITER_LIMIT_S) as redis:
+                with connect(self.sentinels.master(), REDIS, WRITER_LIMIT_S) as redis:
                     while self._runs:
                         number += 1
                         redis.set(key_of(writer), number)
-                        if redis.execute_command("WAIT", 1, WAIT_MS) >= 1:
+                        if redis.execute_command("WAIT", self.copies, WAIT_MS) >= self.copies:
                             self.known.acknowledge(writer, number)
                         time.sleep(PAUSE_S)
             except (RedisError, OSError):
@@ -163,7 +146,34 @@ class Replicas:
             "answers": known.answers,
             "stale": known.stale,
             "first_stale": known.first_stale,
-        }
+        } | self.lease.status()
+
+    def clocks(self) -> dict[str, Any]:
+        """By how many seconds each node's time of day is ahead of this host's; None: silent."""
+        found: list[float | None] = []
+        for node in self.nodes:
+            found.append(None)
+            with suppress(RedisError), connect(node, REDIS, ASK_LIMIT_S) as redis:
+                seconds, micros = redis.time()
+                found[-1] = seconds + micros / 1e6 - time.time()
+        return {"clocks": found}
+
+    def tilted(self) -> dict[str, Any]:
+        """How many sentinels distrust their clock."""
+        return {"tilted": self.sentinels.tilted()}
+
+    def prefer(self, node: int | None) -> None:
+        """The node that a failover chooses; None: the one that has most."""
+        self.sentinels.prefer(None if node is None else self.nodes[node])
+
+    def ask_failover(self, node: int) -> dict[str, Any]:
+        """To the node that is preferred."""
+        return {"asked": self.sentinels.ask_failover(self.nodes[node])}
+
+    def end_lease(self) -> dict[str, Any]:
+        """It is not renewed any more."""
+        self.lease.stop()
+        return self.status()
 
     def members(self) -> dict[str, Any]:
         """Of each node: role, counters of copies, what it has applied; empty if it is silent."""
@@ -189,7 +199,7 @@ class Replicas:
 
     def fill(self, keys: int, value_bytes: int) -> None:
         """So many keys more, on every node, whose values no copy can compress."""
-        with connect(self.master(), REDIS, None) as redis:
+        with connect(self.sentinels.master(), REDIS, None) as redis:
             # A master that computes for long is taken for one that is off.
             for first in range(0, keys, FILL_BATCH):
                 numbers = range(first, min(first + FILL_BATCH, keys))
@@ -199,11 +209,15 @@ class Replicas:
     def verify(self) -> dict[str, Any]:
         """Writers end; everything acknowledged is read from the master."""
         self._runs = False
+        self.lease.stop()
         for thread in self._threads[:WRITERS]:
             thread.join(WRITER_LIMIT_S * 3)
         end_s = time.monotonic() + VERIFY_LIMIT_S
         while True:
-            with suppress(RedisError), connect(self.master(), REDIS, ASK_LIMIT_S) as redis:
+            with (
+                suppress(RedisError),
+                connect(self.sentinels.master(), REDIS, ASK_LIMIT_S) as redis,
+            ):
                 values = [int(redis.get(key_of(writer)) or 0) for writer in range(WRITERS)]
                 pairs = zip(self.known.acked, values, strict=True)
                 return {**self.status(), "lost": sum(found < acked for acked, found in pairs)}
@@ -213,3 +227,4 @@ class Replicas:
 
     async def close(self) -> None:
         self._runs = False
+        self.lease.stop()

@@ -181,10 +181,11 @@ def demo_command(words: DemoWords) -> int:
     sqlite3, busybox and cc1 run with their text in NVRAM, beside the ELFs, and again after a
     reset and a power cut. `rem demo vm`: an unmodified guest goes on after its host lost its
     power (`rem-vm`). `rem demo cluster`: three such guests run redis with sentinels, and etcd;
-    members return after cuts of one, of the leader and of all, and none answers before it has
-    heard from the others. `rem demo server`: a Debian with systemd that boots from its disk by
-    UEFI, with PostgreSQL on an encrypted disk, a container and nginx; an image that somebody has
-    forged is refused. Only --name and --json apply to these.
+    members return after cuts of one, of the leader, of two and of all, after power that flaps and
+    with clocks that jump, and none answers before it has heard from the others. `rem demo
+    server`: a Debian with systemd that boots from its disk by UEFI, with PostgreSQL on an
+    encrypted disk, a container and nginx; an image that somebody has forged is refused. Only
+    --name and --json apply to these.
     """
     if words.what not in KINDS:
         raise UsageError(f"rem demo {words.what}: choose {', '.join(KINDS)}")

@@ -225,6 +225,10 @@ class PowerSupply:
     def power_on(self, end: socket.socket) -> None:
         """Power is good, and the machine's end of the wire is connected."""
         self._change(True, self.charge)
+        self.connect(end)
+
+    def connect(self, end: socket.socket) -> None:
+        """The machine's end of the wire is connected, and hears the status as it is."""
         self.wire = PowerWire(self, end)
 
     def set_charge(self, charge: int) -> None:

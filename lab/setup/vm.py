@@ -6,6 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lab.setup.cargo import CargoPart
+from lab.setup.root import Root
+
+CLUSTER_ROOT = Root.having("etcd-server")  # of a node's guest; redis is in every root
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lab.clients.etcd import PORT as ETCD
+from lab.clients.leases import CLOCK_LIMIT_S
 from lab.clients.process import ClientProcess
-from lab.clients.replicas import REDIS, SENTINEL, SERVICE
+from lab.clients.sentinels import REDIS, SENTINEL, SERVICE
 from lab.machine.files import MachineFiles
 from lab.machine.network import TapNetwork, namespace_name
 from lab.paths import repo_dir
-from lab.setup.products import MACHINE, Root, need_all
+from lab.setup.products import MACHINE, need_all
+from lab.setup.vm import CLUSTER_ROOT
 from lab.testbed.cluster_network import (
     CLIENTS,
     PEERS,
@@ -42,6 +44,8 @@ ETCD_PEERS = 2380
 REDIS_DOWN_MS = 3000
 ETCD_HEARTBEAT_MS, ETCD_ELECTION_MS = 500, 5000
 UP_LIMIT_S = 240.0
+HELPERS = repo_dir() / "vm" / "fence"
+FOLLOW_RTC, CLOCK_LOG = "rem-follow-rtc", "/run/clock.log"
 
 
 def peers_address(node: int) -> str:
@@ -94,6 +98,7 @@ class Node(VmHost):
     namespace: str = ""
     index: int = 0
     has_fence: bool = True
+    asks_for_clock: bool = True  # the fence
 
     @property
     def address(self) -> str:
@@ -114,14 +119,15 @@ class Node(VmHost):
     def fence(self) -> Fence | None:
         if not self.has_fence:
             return None
-        program = str(repo_dir() / "vm" / "fence" / "rem-up-to-date")
+        program = str(HELPERS / "rem-up-to-date")
         words = ["--redis", f"{SERVICE}:{REDIS}:{SENTINEL}", "--etcd", str(ETCD)]
+        words += ["--clock", str(CLOCK_LIMIT_S)] if self.asks_for_clock else []
         members = [peers_address(self.index), *map(peers_address, _others(self.index))]
         return Fence(CLIENTS, (program, *words, *members))
 
-    def set_fence(self, has_fence: bool) -> None:
+    def set_fence(self, has_fence: bool = True, asks_for_clock: bool = True) -> None:
         """From the next power-on."""
-        self.has_fence = has_fence
+        self.has_fence, self.asks_for_clock = has_fence, asks_for_clock
         self.guests = [replace(guest, fence=self.fence()) for guest in self.guests]
         self.write_config()
 
@@ -134,6 +140,23 @@ class Node(VmHost):
             f"printf '{conf}\\n' >/run/sentinel.conf && redis-server /run/sentinel.conf --sentinel"
         )
         self.run_in_guest(f"{etcd_words(self.index)} </dev/null >/run/etcd.log 2>&1 &")
+        self.guest.put(HELPERS / FOLLOW_RTC, f"/run/{FOLLOW_RTC}")
+        self.run_in_guest(f"/run/{FOLLOW_RTC} </dev/null >{CLOCK_LOG} 2>&1 &")
+
+    # The guest's time of day.
+
+    def follow_rtc(self, does: bool) -> None:
+        """Whether it is set where the RTC says otherwise."""
+        self.run_in_guest(f"pkill -{'CONT' if does else 'STOP'} -f '/run/[r]em-follow-rtc'")
+
+    def step_clock(self, by_s: int) -> None:
+        """It jumps, and the RTC does not."""
+        self.run_in_guest(f"date -s @$(( $(date +%s) + {by_s} ))")
+
+    def clock_steps_s(self) -> list[float]:
+        """By how much it has been set, each time."""
+        lines = self.run_in_guest(f"cat {CLOCK_LOG}").stdout.splitlines()
+        return [int(line.split()[-2]) / 1000 for line in lines if line.startswith("set, ")]
 
 
 def _others(node: int) -> list[int]:
@@ -174,10 +197,10 @@ class Cluster:
         """Nodes whose clients are kept away."""
         return [node.index for node in self.nodes if node.is_on and node.status()[DEBIAN]["fenced"]]
 
-    def clients(self, kind: str) -> ClientProcess:
+    def clients(self, kind: str, **options: object) -> ClientProcess:
         """`replicas`: of redis. `registers`: of etcd."""
         nodes = ",".join(address_of(CLIENTS, node) for node in range(NODES))
-        return ClientProcess.beside(self.network, kind, nodes=nodes)
+        return ClientProcess.beside(self.network, kind, nodes=nodes, **options)
 
 
 @contextmanager
@@ -201,7 +224,7 @@ def running(name: str) -> Iterator[Cluster]:
 def _node(name: str, network: ClusterNetwork, index: int) -> Node:
     return Node(
         f"{name}-{index}",
-        root=Root.having("etcd-server"),
+        root=CLUSTER_ROOT,
         hold_up_us=HOLD_UP_US,
         ram_bytes=RAM_BYTES,
         namespace=network.namespace,

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from lab.clients.leases import CLOCK_LIMIT_S
 from lab.clients.process import ClientProcess
 from lab.testbed.cluster import NODES, Cluster
 from lab.testbed.histories import check_history
@@ -17,6 +18,7 @@ from lab.testbed.waiting import wait_until
 
 ANSWER_LIMIT_S = 180.0
 AGREE_LIMIT_S = 120.0
+MOVE_POLL_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Verified:
     operations: int
     waiting: int  # clients of etcd that have no answer to their last request
     impossible: tuple[str, ...]  # keys of etcd
-    renewals: int
+    renewals: int  # of the lease, of either service, that had fewer
     early: tuple[str, ...]  # leases that ended before their time
 
 
@@ -106,14 +108,39 @@ class Watch:
         agree(leads, "etcd's leader moves")
         return node
 
-    def was_replaced(self, node: int) -> bool:
+    def move_master(self, node: int) -> None:
+        """redis's master moves to a node, with all that was acknowledged."""
+        self.replicas.ask("prefer", node=node)
+
+        def leads() -> bool:
+            if self.is_agreed() and self.master() == node:
+                return True
+            self.replicas.ask("ask_failover", ANSWER_LIMIT_S, node=node)
+            return False
+
+        wait_until(leads, "redis's master moves", AGREE_LIMIT_S, MOVE_POLL_S)
+        self.replicas.ask("prefer", node=None)
+
+    def etcd_id(self, node: int) -> str:
+        """What etcd calls a member that answers."""
+        return str(self._etcd()[node]["id"])
+
+    def was_replaced(self, node: int, etcd_id: str) -> bool:
         """Whether another node leads each service, by what the others say."""
         redis, etcd = self._redis(), self._etcd()
         others = [one for one in range(NODES) if one != node]
         masters = [one for one in others if redis[one] and redis[one]["role"] == "master"]
         leaders = {etcd[one]["leader"] for one in others if etcd[one]}
-        gone = etcd[node]["id"] if etcd[node] else None
-        return len(masters) == 1 and bool(leaders - {"0", gone})
+        return len(masters) == 1 and bool(leaders - {"0", etcd_id})
+
+    def wait_watchful(self) -> None:
+        """Until no sentinel distrusts its clock: after a step of it they replace no master."""
+        agree(lambda: not self.replicas.ask("tilted")["tilted"], "sentinels trust their clocks")
+
+    def are_clocks_near(self) -> bool:
+        """Whether all nodes' times of day are those of this host, about."""
+        clocks = self.replicas.ask("clocks", ANSWER_LIMIT_S)["clocks"]
+        return all(one is not None and abs(one) <= CLOCK_LIMIT_S for one in clocks)
 
     def received(self, node: int) -> dict[str, int]:
         """Bytes that a node got from the others, by service, since it started."""
@@ -147,6 +174,10 @@ class Watch:
         words = {"keys": registers, "value_bytes": register_bytes}
         self.registers.ask("fill", ANSWER_LIMIT_S, **words)
 
+    def acknowledged(self) -> tuple[int, int]:
+        """Writes of redis that count, and answers of etcd."""
+        return self.replicas.ask("status")["acked"], self.registers.ask("status")["answered"]
+
     def more(self, answers: int) -> None:
         """Until clients of each kind have so many more answers."""
 
@@ -176,8 +207,8 @@ class Watch:
             found["operations"],
             etcd["waiting"],
             tuple(found["impossible"]),
-            etcd["renewals"],
-            tuple(etcd["early"]),
+            min(redis["renewals"], etcd["renewals"]),
+            (*redis["early"], *etcd["early"]),
         )
 
 
@@ -188,6 +219,12 @@ def watching(cluster: Cluster) -> Iterator[Watch]:
         watch = Watch(replicas, registers)
         watch.wait_agreed()
         yield watch
+
+
+def wait_renewed(clients: ClientProcess, more: int) -> None:
+    """Until a lease has been renewed so many times more."""
+    enough = clients.ask("status")["renewals"] + more
+    agree(lambda: clients.ask("status")["renewals"] >= enough, f"{more} renewals")
 
 
 def agree(is_so: Callable[[], bool], what: str) -> None:

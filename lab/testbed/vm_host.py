@@ -206,27 +206,52 @@ class VmHost:
 
     def power_on(self) -> dict[str, Any]:
         """The host's power comes; its status when all guests are there."""
+        self.begin_power_on()
+        self.wait_served()
+        return self.status()
+
+    def begin_power_on(self, is_good: bool = True) -> None:
+        """`rem-vm` begins, and the supply has connected; with *is_good* False PWR_OK is not up."""
+        self.start()
+        end = self._connect("power.sock")
+        if is_good:
+            self.supply.power_on(end)
+        else:
+            self.supply.connect(end)
+
+    def start(self) -> None:
+        """`rem-vm` begins, and no supply connects."""
         assert self._host is None, "the host is on"
         assert self.program is not None
-        power = self.media / "power.sock"
-        power.unlink(missing_ok=True)
+        for name in ("power.sock", "control.sock"):
+            (self.media / name).unlink(missing_ok=True)
         words = [*self.space(), str(self.program), "run", str(self.config)]
-        log = self.files.directory / "host.log"
-        with log.open("ab") as to:
+        with self._log.open("ab") as to:
             self._host = spawn_bound(words, stdout=to, stderr=to)
+
+    @property
+    def _log(self) -> Path:
+        return self.files.directory / "host.log"
+
+    def wait_served(self) -> None:
+        """Until all guests are there, and questions are answered."""
+        self._connect("control.sock").close()
+
+    def _connect(self, name: str) -> socket.socket:
+        """To a socket of `rem-vm`, when it is there."""
+        assert self._host is not None, "the host is off"
         end_s = time.monotonic() + START_LIMIT_S
         while True:
+            end = socket.socket(socket.AF_UNIX)
             with suppress(OSError):
-                end = socket.socket(socket.AF_UNIX)
-                end.connect(str(power))
-                break
+                end.connect(str(self.media / name))
+                return end
+            end.close()
             if self._host.poll() is not None:
-                raise InfraError(f"rem-vm ended: {log.read_text().strip().splitlines()[-1:]}")
+                raise InfraError(f"rem-vm ended: {self._log.read_text().strip().splitlines()[-1:]}")
             if time.monotonic() > end_s:
-                raise HangError(f"rem-vm does not serve within {START_LIMIT_S:g} s: see {log}")
+                raise HangError(f"no {name} within {START_LIMIT_S:g} s: see {self._log}")
             time.sleep(POLL_S)
-        self.supply.power_on(end)
-        return self.status()
 
     def status(self) -> dict[str, Any]:
         """Guests by name."""

@@ -13,6 +13,7 @@ import json
 import os
 import socketserver
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -191,12 +192,45 @@ def test_etcd(
         assert script.main(words) == (0 if opens else 1)
 
 
-def test_both_have_to_agree(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("ahead_s", "opens"),
+    [
+        ((0, 0, 0), True),
+        ((1, 0, -1), True),
+        # It was away, and nobody has set its clock.
+        ((-20, 0, 0), False),
+        # Others were.
+        ((0, 0, -20), True),
+        ((-20, -20, 0), True),
+        # Somebody is silent.
+        ((0, None, 0), True),
+        ((-20, None, 0), False),
+        ((0, None, None), False),
+        ((None, 0, 0), False),
+    ],
+)
+def test_clock(script: ModuleType, ahead_s: tuple[int | None, ...], opens: bool) -> None:
+    with ExitStack() as stack:
+        for address, ahead in zip((NODE, OTHER, THIRD), ahead_s, strict=True):
+            if ahead is not None:
+                answer = bulk([str(int(time.time()) + ahead), "0"])
+                stack.enter_context(redis(address, PORT, answer))
+        assert script.clock_is_right(NODE, [OTHER, THIRD], PORT, 2.0) == opens
+
+
+def test_clock_needs_redis(script: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        script.main(["--clock", "2", "--etcd", "3", NODE, OTHER])
+    assert "give --redis" in capsys.readouterr().err
+
+
+def test_all_have_to_agree(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     def always(answer: bool) -> Callable[..., bool]:
         return lambda *_words: answer
 
-    words = ["--redis", "s:1:2", "--etcd", "3", NODE, OTHER]
-    for redis_is, etcd_is in ((True, True), (True, False), (False, True)):
-        monkeypatch.setattr(script, "redis_is_up_to_date", always(redis_is))
-        monkeypatch.setattr(script, "etcd_is_up_to_date", always(etcd_is))
-        assert script.main(words) == (0 if redis_is and etcd_is else 1)
+    words = ["--redis", "s:1:2", "--clock", "2", "--etcd", "3", NODE, OTHER]
+    checks = ("redis_is_up_to_date", "clock_is_right", "etcd_is_up_to_date")
+    for wrong in (None, *checks):
+        for one in checks:
+            monkeypatch.setattr(script, one, always(one != wrong))
+        assert script.main(words) == (0 if wrong is None else 1)

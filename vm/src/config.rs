@@ -19,6 +19,9 @@ pub struct Config {
     pub energy_mj: Option<u64>,
     /// What the host draws while it saves.
     pub draw_mw: Option<u64>,
+    /// How long a supply may take to connect before images are entered without one.
+    #[serde(default = "supply_wait_ms")]
+    pub supply_wait_ms: u64,
     /// QEMU, by its name or path.
     #[serde(default = "qemu")]
     pub qemu: PathBuf,
@@ -85,6 +88,9 @@ pub enum Differs {
 
 fn qemu() -> PathBuf {
     "qemu-system-x86_64".into()
+}
+fn supply_wait_ms() -> u64 {
+    1000
 }
 fn machine() -> String {
     "q35".to_owned()
@@ -237,6 +243,7 @@ mod tests {
         let config = Config::parse(GUEST).unwrap();
         assert_eq!(config.guests[0].machine, "q35");
         assert_eq!(config.guests[0].priority, 0);
+        assert_eq!(config.supply_wait_ms, 1000);
     }
 
     /// Goal: what ends first bounds the saves. 500 mJ last for 5 ms at 100 W.

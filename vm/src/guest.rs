@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::config::{Differs, GuestConfig};
 use crate::describe::Description;
 use crate::fence;
+use crate::gate::Gate;
 use crate::image::{self, Source};
 use crate::lock::Lock;
 use crate::memory::{Id, Memory};
@@ -125,6 +126,17 @@ fn checksum(path: &Path) -> io::Result<(u32, u64)> {
     }
 }
 
+/// What guests have of their host.
+#[derive(Debug)]
+pub struct Host<'a> {
+    /// QEMU's program.
+    pub qemu: &'a Path,
+    /// Its version.
+    pub version: &'a str,
+    /// When an image may be consumed.
+    pub gate: Gate,
+}
+
 /// Parts of a guest before its QEMU runs.
 struct Parts<'a> {
     config: &'a GuestConfig,
@@ -132,8 +144,7 @@ struct Parts<'a> {
     ram: PathBuf,
     record: &'a Record,
     memory: &'a Memory,
-    qemu: &'a Path,
-    version: &'a str,
+    on: &'a Host<'a>,
 }
 
 /// A QEMU that runs its guest.
@@ -154,6 +165,7 @@ impl Parts<'_> {
                 let sequence = body.sequence;
                 // A QEMU that cannot even start costs no image: it is consumed only now.
                 let (mut process, mut qmp) = self.start(lock, true)?;
+                self.on.gate.wait();
                 image::enter(self.record, sequence).at(&path)?;
                 match restore(&mut qmp, self.config, self.folder, sequence) {
                     Ok(()) => {
@@ -193,7 +205,7 @@ impl Parts<'_> {
     /// image can be entered, and its CPUs go on if a save had stopped them.
     fn take_over(&self, process: Process, mut qmp: Qmp) -> Result<Up, GuestError> {
         let kept = fs::read_to_string(self.folder.join(RUNNING)).unwrap_or_default();
-        let now = Description::of(self.config, self.version);
+        let now = Description::of(self.config, self.on.version);
         if kept != now.text() {
             let difference = now.difference(&kept);
             return Err(GuestError::Held(format!(
@@ -234,7 +246,7 @@ impl Parts<'_> {
                 "memory-differs: its content is not that of the image".to_owned()
             ));
         }
-        let now = Description::of(self.config, self.version);
+        let now = Description::of(self.config, self.on.version);
         if now.fingerprint() != body.machine {
             let kept = fs::read_to_string(description_file(self.folder, sequence));
             let difference = now.difference(&kept.unwrap_or_default());
@@ -252,7 +264,7 @@ impl Parts<'_> {
         let socket = self.folder.join("qmp.sock");
         let log = self.folder.join("qemu.log");
         let words = qemu::arguments(self.config, &self.ram, &socket, incoming);
-        let mut process = Process::start(self.qemu, &words, lock, &log).at(self.qemu)?;
+        let mut process = Process::start(self.on.qemu, &words, lock, &log).at(self.on.qemu)?;
         let began = Qmp::connect(&socket, CONNECT_LIMIT, || process.runs()).and_then(|mut qmp| {
             qmp.leave_memory_in_place()?;
             Ok(qmp)
@@ -260,7 +272,7 @@ impl Parts<'_> {
         match began {
             Ok(qmp) => {
                 let kept = self.folder.join(RUNNING);
-                let now = Description::of(self.config, self.version);
+                let now = Description::of(self.config, self.on.version);
                 fs::write(&kept, now.text()).at(&kept)?;
                 Ok((process, qmp))
             }
@@ -269,7 +281,7 @@ impl Parts<'_> {
                 let told = fs::read_to_string(&log).unwrap_or_default();
                 let why = told.lines().last().unwrap_or_default();
                 Err(GuestError::File {
-                    path: self.qemu.to_owned(),
+                    path: self.on.qemu.to_owned(),
                     cause: io::Error::other(format!("{error}; its last words: {why}")),
                 })
             }
@@ -382,8 +394,7 @@ impl Guest {
     pub fn power_on(
         config: &GuestConfig,
         folder: &Path,
-        qemu: &Path,
-        version: &str,
+        on: &Host<'_>,
     ) -> Result<Self, GuestError> {
         let began = Instant::now();
         fs::create_dir_all(folder).at(folder)?;
@@ -398,8 +409,7 @@ impl Guest {
             ram: ram.clone(),
             record: &record,
             memory: &memory,
-            qemu,
-            version,
+            on,
         };
         let up = match holder {
             Holder::Nobody(lock) => parts.bring_up(&lock)?,
@@ -416,7 +426,7 @@ impl Guest {
             },
             folder: folder.to_owned(),
             ram_id,
-            version: version.to_owned(),
+            version: on.version.to_owned(),
             next: up.next,
             qmp: up.qmp,
             process: up.process,

@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 use crate::budget::{self, Place, Request};
 use crate::config::{Config, GuestConfig};
 use crate::fence;
-use crate::guest::{Guest, GuestError, Saved};
+use crate::gate::Gate;
+use crate::guest::{self, Guest, GuestError, Saved};
 use crate::lock::Lock;
 use crate::qemu;
 use crate::supply::{Power, Wire};
@@ -96,6 +97,10 @@ pub struct Host {
     slots: Vec<Slot>,
     failed: Vec<(String, String)>,
     wire: Wire,
+    to: Sender<Event>,
+    events: Receiver<Event>,
+    /// Whether saves have been rehearsed; if not, all guests are saved.
+    is_rehearsed: bool,
     print: fn(&str),
     _only: Lock,
 }
@@ -126,9 +131,37 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     }
 }
 
-fn power_on(config: &Config, guest: &GuestConfig, version: &str) -> Result<Guest, GuestError> {
-    let folder = config.folder.join(&guest.name);
-    Guest::power_on(guest, &folder, &config.qemu, version)
+/// The supply may connect: what it says is an event from now on.
+fn listen(config: &Config, wire: &Wire, to: Sender<Event>) -> Result<(), String> {
+    let path = config.folder.join("power.sock");
+    let (power_to, powers) = channel();
+    bind(&path)
+        .and_then(|listener| wire.listen(listener, power_to))
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    thread::spawn(move || {
+        for power in powers {
+            let _ = to.send(Event::Power(power));
+        }
+    });
+    Ok(())
+}
+
+/// Each guest in a thread of its own.
+fn power_on(config: &Config, on: &guest::Host<'_>) -> Vec<Result<Guest, GuestError>> {
+    let one = |guest: &GuestConfig| {
+        let folder = config.folder.join(&guest.name);
+        Guest::power_on(guest, &folder, on)
+    };
+    thread::scope(|scope| {
+        let guests = config.guests.iter();
+        let jobs: Vec<_> = guests.map(|guest| scope.spawn(|| one(guest))).collect();
+        jobs.into_iter()
+            .map(|job| {
+                job.join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect()
+    })
 }
 
 impl Host {
@@ -142,19 +175,16 @@ impl Host {
         let only = Lock::take(&config.folder.join("host.lock"));
         let only = only.map_err(|error| format!("{folder}: {error}"))?;
         let version = qemu::version(&config.qemu)?;
-        let found: Vec<Result<Guest, GuestError>> = thread::scope(|scope| {
-            let jobs: Vec<_> = config
-                .guests
-                .iter()
-                .map(|guest| scope.spawn(|| power_on(&config, guest, &version)))
-                .collect();
-            jobs.into_iter()
-                .map(|job| {
-                    job.join()
-                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                })
-                .collect()
-        });
+        let wire = Wire::default();
+        let (to, events) = channel();
+        listen(&config, &wire, to.clone())?;
+        let silence = Duration::from_millis(config.supply_wait_ms);
+        let on = guest::Host {
+            qemu: &config.qemu,
+            version: &version,
+            gate: Gate::new(wire.clone(), silence, print),
+        };
+        let found = power_on(&config, &on);
         let (mut slots, mut failed) = (Vec::new(), Vec::new());
         for (found, asked) in found.into_iter().zip(&config.guests) {
             match found {
@@ -176,7 +206,10 @@ impl Host {
             config,
             slots,
             failed,
-            wire: Wire::default(),
+            wire,
+            to,
+            events,
+            is_rehearsed: false,
             print,
             _only: only,
         };
@@ -184,8 +217,12 @@ impl Host {
         Ok(host)
     }
 
-    /// Rehearses each save, and decides who is persistent.
+    /// Rehearses each save, and decides who is persistent; if the power fails already, after that.
     fn admit(&mut self) {
+        if self.wire.is_failing() || self.is_rehearsed {
+            return;
+        }
+        self.is_rehearsed = true;
         for slot in &mut self.slots {
             match slot.guest.rehearse(REHEARSAL_LIMIT) {
                 Ok(saved) => {
@@ -246,12 +283,12 @@ impl Host {
     }
 
     /// Guests go on after a save, if the power did not go.
-    fn go_on(&mut self, away: Duration, to: &Sender<Event>) {
+    fn go_on(&mut self, away: Duration) {
         for (index, slot) in self.slots.iter_mut().enumerate() {
             slot.last = None;
             let shut = slot.guest.let_clients_in(false);
             match shut.and_then(|()| slot.guest.go_on()) {
-                Ok(()) => slot.watch(index, away, to),
+                Ok(()) => slot.watch(index, away, &self.to),
                 Err(error) => slot.last = Some(Err(error.to_string())),
             }
         }
@@ -308,49 +345,37 @@ impl Host {
     /// # Errors
     /// One line, if its sockets cannot be made.
     pub fn serve(mut self) -> Result<(), String> {
-        let (to, events) = channel();
-        let at = |name: &str| self.config.folder.join(name);
-        let failed = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
-        let (power, control) = (at("power.sock"), at("control.sock"));
-        // Who sees the supply's socket can ask, too.
-        let listener = bind(&control).map_err(|error| failed(&control, error))?;
-        let asked = to.clone();
+        let control = self.config.folder.join("control.sock");
+        let failed = |error: io::Error| format!("{}: {error}", control.display());
+        let listener = bind(&control).map_err(failed)?;
+        let asked = self.to.clone();
         thread::spawn(move || answer_all(&listener, &asked));
-        let (power_to, power_from) = channel();
-        bind(&power)
-            .and_then(|listener| self.wire.listen(listener, power_to))
-            .map_err(|error| failed(&power, error))?;
-        let powers = to.clone();
-        thread::spawn(move || {
-            for power in power_from {
-                let _ = powers.send(Event::Power(power));
-            }
-        });
         for (index, slot) in self.slots.iter_mut().enumerate() {
             if slot.guest.goes_on() {
-                slot.watch(index, slot.guest.boot.away, &to);
+                slot.watch(index, slot.guest.boot.away, &self.to);
             }
         }
-        self.run(&events, &to);
+        self.run();
         Ok(())
     }
 
-    fn run(&mut self, events: &Receiver<Event>, to: &Sender<Event>) {
+    fn run(&mut self) {
         let mut is_saved = false;
         let mut failed = Instant::now();
-        for event in events {
+        while let Ok(event) = self.events.recv() {
             match event {
                 Event::Power(Power::Failing) if !is_saved => {
                     failed = Instant::now();
-                    self.save(failed, false);
+                    self.save(failed, !self.is_rehearsed);
                     is_saved = true;
                     self.wire.stopped();
                     (self.print)(&format!("saved in {:?}", failed.elapsed()));
                 }
                 Event::Power(Power::Present) if is_saved => {
-                    self.go_on(failed.elapsed(), to);
+                    self.go_on(failed.elapsed());
                     is_saved = false;
                     (self.print)("power is back: guests go on");
+                    self.admit();
                 }
                 Event::Power(_) => {}
                 Event::UpToDate(index, absence) => self.slots[index].let_clients_in(absence),
@@ -362,7 +387,7 @@ impl Host {
                 }
                 Event::End => {
                     if is_saved {
-                        self.go_on(failed.elapsed(), to); // for those that were not admitted
+                        self.go_on(failed.elapsed()); // for those that were not admitted
                     }
                     self.save(Instant::now(), true);
                     for slot in &mut self.slots {

@@ -10,6 +10,7 @@ pub mod budget;
 pub mod config;
 pub mod describe;
 pub mod fence;
+pub mod gate;
 pub mod guest;
 pub mod host;
 pub mod image;

@@ -4,10 +4,13 @@
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use remanence_format::{REM_PWR_FROM_MACHINE, REM_PWR_OK, REM_PWR_PARITY, REM_PWR_STOPPED, u32_of};
+use remanence_format::{
+    REM_CHARGE_FLAP, REM_PWR_CHARGE_MASK, REM_PWR_CHARGE_SHIFT, REM_PWR_FROM_MACHINE, REM_PWR_OK,
+    REM_PWR_PARITY, REM_PWR_STOPPED, u32_of,
+};
 
 /// What the host learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,9 +21,15 @@ pub enum Power {
     Present,
 }
 
-/// The other end, if one is connected.
+/// The other end, if one is connected, and the last status that came.
 #[derive(Clone, Debug, Default)]
-pub struct Wire(Arc<Mutex<Option<UnixStream>>>);
+pub struct Wire(Arc<Mutex<End>>);
+
+#[derive(Debug, Default)]
+struct End {
+    stream: Option<UnixStream>,
+    status: Option<u8>,
+}
 
 fn is_status(byte: u8) -> bool {
     byte.count_ones() % 2 == 0 && u32::from(byte) & u32_of(REM_PWR_FROM_MACHINE) == 0
@@ -47,14 +56,37 @@ pub fn power_of(byte: u8) -> Option<Power> {
     })
 }
 
+/// Whether an image may be consumed: there is power, and charge for the rest of the entry and a save.
+#[must_use]
+pub fn is_enough(status: u8) -> bool {
+    let charge = (status & low(REM_PWR_CHARGE_MASK)) >> REM_PWR_CHARGE_SHIFT;
+    power_of(status) == Some(Power::Present) && u32::from(charge) >= REM_CHARGE_FLAP
+}
+
 impl Wire {
+    fn end(&self) -> MutexGuard<'_, End> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn send(&self, byte: u8) {
-        let mut end = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stream) = end.as_mut() {
+        let mut end = self.end();
+        if let Some(stream) = end.stream.as_mut() {
             if stream.write_all(&[byte]).is_err() {
-                *end = None;
+                end.stream = None;
             }
         }
+    }
+
+    /// The last status that came; none if no supply has spoken.
+    #[must_use]
+    pub fn status(&self) -> Option<u8> {
+        self.end().status
+    }
+
+    /// Whether PWR_OK has dropped, by the last status.
+    #[must_use]
+    pub fn is_failing(&self) -> bool {
+        self.status().and_then(power_of) == Some(Power::Failing)
     }
 
     /// All that is to be saved is committed: the supply may go.
@@ -72,11 +104,12 @@ impl Wire {
         thread::Builder::new().name("wire".into()).spawn(move || {
             for mut stream in listener.incoming().flatten() {
                 if let Ok(own) = stream.try_clone() {
-                    *wire.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(own);
+                    wire.end().stream = Some(own);
                     let mut last = None;
                     let mut byte = [0];
                     while matches!(stream.read(&mut byte), Ok(1)) {
                         if let Some(power) = power_of(byte[0]) {
+                            wire.end().status = Some(byte[0]);
                             wire.send(echo(byte[0]));
                             if last.replace(power) != Some(power) && to.send(power).is_err() {
                                 return;
