@@ -16,7 +16,7 @@ REDIS, SENTINEL = 6379, 26379
 SERVICE = "rem"
 ASK_LIMIT_S = 2.0
 FIRST, USUAL = 1, 100  # replica-priority; the lowest is preferred
-PAUSE_MS = 3000  # writes wait while a failover is asked for
+PAUSE_MS = 3000  # writes wait while a failover begins
 
 
 def connect(host: str, port: int, limit_s: float | None) -> Redis:
