@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from lab.testbed.vm_host import VmHost
+from lab.testbed.waiting import wait_until
 from tests.support.vm_memtest import NAME, add_memtest, draws, errors
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
@@ -108,6 +109,16 @@ def test_guest_that_a_save_had_stopped_goes_on(host: OpenHost) -> None:
     assert draws(host, LIMIT_S)
     host.cut(announced=False)
     assert host.power_on()[NAME]["reason"] in NOTHING
+
+
+@pytest.mark.in_turn
+def test_image_that_waits_for_power_outlives_its_program(host: OpenHost) -> None:
+    assert host.cut().stopped
+    host.begin_power_on(is_good=False)
+    wait_until(lambda: bool(host.qemus()), "QEMU waits for its image", LIMIT_S)
+    host.end_program()
+    assert host.power_on()[NAME]["reason"] == "resume"
+    assert draws(host, LIMIT_S)
 
 
 def test_host_whose_program_runs_is_refused(host: OpenHost) -> None:

@@ -21,13 +21,14 @@ use crate::gate::Gate;
 use crate::guest::{self, Guest, GuestError, Saved};
 use crate::lock::Lock;
 use crate::qemu;
-use crate::supply::{Power, Wire};
+use crate::supply::Wire;
 
 const REHEARSAL_LIMIT: Duration = Duration::from_secs(10);
 
 /// What the loop waits for.
 enum Event {
-    Power(Power),
+    /// A status of the supply: the wire has the newest one.
+    Power,
     /// A question, and where its answer goes.
     Ask(Value, Sender<Value>),
     /// A guest behind its fence is up to date, in so many absences.
@@ -101,6 +102,8 @@ pub struct Host {
     events: Receiver<Event>,
     /// Whether saves have been rehearsed; if not, all guests are saved.
     is_rehearsed: bool,
+    /// When the power failed, if guests are saved for that.
+    away_since: Option<Instant>,
     print: fn(&str),
     _only: Lock,
 }
@@ -139,8 +142,8 @@ fn listen(config: &Config, wire: &Wire, to: Sender<Event>) -> Result<(), String>
         .and_then(|listener| wire.listen(listener, power_to))
         .map_err(|error| format!("{}: {error}", path.display()))?;
     thread::spawn(move || {
-        for power in powers {
-            let _ = to.send(Event::Power(power));
+        for _ in powers {
+            let _ = to.send(Event::Power);
         }
     });
     Ok(())
@@ -210,6 +213,7 @@ impl Host {
             to,
             events,
             is_rehearsed: false,
+            away_since: None,
             print,
             _only: only,
         };
@@ -359,25 +363,33 @@ impl Host {
         Ok(())
     }
 
+    /// The newest status counts: the power may have changed again while guests were saved.
+    fn power_changed(&mut self) {
+        if self.wire.is_failing() {
+            let began = Instant::now();
+            let is_first = self.away_since.is_none();
+            if is_first {
+                self.save(began, !self.is_rehearsed);
+                self.away_since = Some(began);
+            }
+            // A supply that has power again would take it for the answer to its next drop.
+            if self.wire.is_failing() {
+                self.wire.stopped();
+            }
+            if is_first {
+                (self.print)(&format!("saved in {:?}", began.elapsed()));
+            }
+        } else if let Some(since) = self.away_since.take() {
+            self.go_on(since.elapsed());
+            (self.print)("power is back: guests go on");
+            self.admit();
+        }
+    }
+
     fn run(&mut self) {
-        let mut is_saved = false;
-        let mut failed = Instant::now();
         while let Ok(event) = self.events.recv() {
             match event {
-                Event::Power(Power::Failing) if !is_saved => {
-                    failed = Instant::now();
-                    self.save(failed, !self.is_rehearsed);
-                    is_saved = true;
-                    self.wire.stopped();
-                    (self.print)(&format!("saved in {:?}", failed.elapsed()));
-                }
-                Event::Power(Power::Present) if is_saved => {
-                    self.go_on(failed.elapsed());
-                    is_saved = false;
-                    (self.print)("power is back: guests go on");
-                    self.admit();
-                }
-                Event::Power(_) => {}
+                Event::Power => self.power_changed(),
                 Event::UpToDate(index, absence) => self.slots[index].let_clients_in(absence),
                 Event::Ask(question, answer) => {
                     let _ = answer.send(match question["do"].as_str() {
@@ -386,8 +398,8 @@ impl Host {
                     });
                 }
                 Event::End => {
-                    if is_saved {
-                        self.go_on(failed.elapsed()); // for those that were not admitted
+                    if let Some(since) = self.away_since.take() {
+                        self.go_on(since.elapsed()); // for those that were not admitted
                     }
                     self.save(Instant::now(), true);
                     for slot in &mut self.slots {
