@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable
 
 from lab.demo.cluster_clocks import lead_after_an_absence
-from lab.demo.cluster_scene import Scene
+from lab.demo.cluster_scene import SETTLE_S, Scene
 from lab.testbed.cluster import NODES
 from lab.testbed.cluster_watch import agree
 from lab.testbed.flapping import RETURNS_S, flap_in_returns, flap_in_saves
 
 SHORT_OFF_S, LONG_OFF_S = 2.0, 20.0  # the second is longer than what members wait for a silent one
 ALONE_S = 3.0
-SETTLE_S = 1.0  # answers that were on their way when the power went
 
 
 def _cut(scene: Scene, nodes: list[int], off_s: float, what: str) -> bool:

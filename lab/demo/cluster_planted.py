@@ -17,25 +17,31 @@ from tempfile import TemporaryDirectory
 
 from lab.clients.process import ClientProcess
 from lab.demo.cluster_clocks import JUMP_S
+from lab.demo.cluster_scene import SETTLE_S
 from lab.demo.vm_planted import skip_commit
 from lab.testbed.cluster import NODES, Cluster
 from lab.testbed.cluster_watch import Watch, wait_renewed
 from lab.testbed.histories import check_history
+from lab.testbed.waiting import wait_acked
 
 OFF_S = 20.0
 WATCH_S = 15.0  # sentinels demote a returned master within so long
-ALONE_S = 2.0  # for less than the others would be replaced
 SILENT_S = 3.0  # rem-vm waits for its supply for less
 RENEWALS = 3
 POLL_S = 0.2
 
 
+def _comes(is_so: Callable[[], bool]) -> bool:
+    """Whether it becomes so within the time."""
+    end_s = time.monotonic() + WATCH_S
+    while time.monotonic() < end_s and not is_so():
+        time.sleep(POLL_S)
+    return is_so()
+
+
 def _appears(clients: ClientProcess, what: str) -> bool:
     """Whether clients find something wrong within the time."""
-    end_s = time.monotonic() + WATCH_S
-    while time.monotonic() < end_s and not clients.ask("status")[what]:
-        time.sleep(POLL_S)
-    return bool(clients.ask("status")[what])
+    return _comes(lambda: bool(clients.ask("status")[what]))
 
 
 def leave_out_the_fence(cluster: Cluster, watch: Watch) -> bool:
@@ -91,10 +97,11 @@ def count_what_one_node_has(cluster: Cluster, watch: Watch) -> bool:
     master = watch.master()
     others = [node for node in range(NODES) if node != master]
     with cluster.clients("replicas", copies=0) as replicas:
+        wait_acked(replicas, 1)
         cluster.cut(others)
+        time.sleep(SETTLE_S)
         known = replicas.ask("status")["acked"]
-        time.sleep(ALONE_S)
-        grew = bool(replicas.ask("status")["acked"] > known)
+        grew = _comes(lambda: bool(replicas.ask("status")["acked"] > known))
         cluster.power_on(others)
     watch.wait_agreed()
     return grew

@@ -9,11 +9,14 @@ from lab.demo.promises import Promises
 from lab.testbed.cluster import Cluster
 from lab.testbed.cluster_watch import State, Watch, agree
 
+SETTLE_S = 1.0  # answers that were on their way when the power went
 MORE = 60  # answers of each kind of client between two cuts, at least
 
 
 @dataclass(frozen=True)
 class Scene:
+    """What each part needs, and what several parts check."""
+
     cluster: Cluster
     watch: Watch
     promises: Promises
