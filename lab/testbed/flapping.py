@@ -15,6 +15,7 @@ DROPS_S = (0.0, 0.002, 0.01, 0.05, 0.2)
 # devices are back within 0.2 s here, and its save has been rehearsed some time later.
 RETURNS_S = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4)
 BETWEEN_S = 0.1
+NO_POWER_S = 1.0  # for longer than an entry takes that does not wait for power
 
 
 def flap_in_saves(host: VmHost, drops_s: Iterable[float] = DROPS_S) -> None:
@@ -31,7 +32,7 @@ def flap_in_returns(host: VmHost, returns_s: Iterable[float] = RETURNS_S) -> int
     afterwards. The number of returns after which the host reported that all is saved.
     """
     host.begin_power_on(is_good=False)
-    time.sleep(BETWEEN_S)
+    time.sleep(NO_POWER_S)
     host.cut(announced=False)
     saved = 0
     for return_s in returns_s:
