@@ -19,6 +19,7 @@ from lab.run import stream
 # install without folders of manual pages (a JVM's alternatives), some read their documentation.
 EXCLUDES = "etc/dpkg/dpkg.cfg.d/99mmdebstrap"
 SOURCES = "etc/apt/sources.list.d"
+PREFERENCES = "etc/apt/preferences.d/remanence"
 MANUAL_SECTIONS = range(1, 9)
 LAST_LINES = 60  # of apt's output, which contain the error
 
@@ -34,15 +35,18 @@ def install(
     sources: Path,
     *,
     apt_options: Sequence[str],
+    preferences: str = "",
     log: Path,
     on_line: Callable[[str], None] | None = None,
 ) -> None:
     """Make a tree at *into*: the base, these packages and their dependencies.
 
-    *sources* is a file of the host's package sources, *apt_options* its network settings.
+    *sources* is a file of the host's package sources, *apt_options* its network settings,
+    *preferences* which of several versions is taken, as apt_preferences(5) has it.
     """
     argv: list[str | Path] = ["mmdebstrap", "--mode=root", "--variant=custom", "--format=directory"]
-    argv += ["--include=" + ",".join(names), f"--setup-hook={_setup(base)}"]
+    argv += ["--include=" + ",".join(names), f"--setup-hook={_setup(base, preferences)}"]
+    argv += [f"--customize-hook=rm -f \"$1\"/{PREFERENCES}"]
     argv += ["--aptopt=Apt::Install-Recommends false"]
     argv += [f"--aptopt={option}" for option in apt_options]
     last: list[str] = []
@@ -70,12 +74,12 @@ def explained(lines: Sequence[str]) -> UsageError | None:
     return None
 
 
-def _setup(base: Path) -> str:
+def _setup(base: Path, preferences: str) -> str:
     """Return shell commands that fill the new tree, $1, before anything is installed."""
     manuals = " ".join(f'"$1"/usr/share/man/man{section}' for section in MANUAL_SECTIONS)
     return (
         f'cd "$1" && rm -rf {SOURCES}.new && mv {SOURCES} {SOURCES}.new'
         f" && cp -a {shlex.quote(str(base))}/. ."
         f" && rm -rf {SOURCES} {EXCLUDES} && mv {SOURCES}.new {SOURCES}"
-        f" && mkdir -p {manuals}"
+        f" && mkdir -p {manuals} && printf %s {shlex.quote(preferences)} >{PREFERENCES}"
     )

@@ -25,7 +25,6 @@ from lab.setup.packages import KERNEL_SOURCE, PACKAGES, USUAL, Group, Package, o
 DPKG_STATUS = Path("/var/lib/dpkg/status")
 MIB_OF_EACH = 100  # with what it depends on: on a bare Debian 26 packages take 2 GiB
 LISTS_NEW_ENV = "REM_APT_UPDATED"  # the entry script has just run `apt-get update`
-FROM_BACKPORTS = "src:qemu src:seabios src:opensbi"  # in Debian 12
 # For `update` an unreachable mirror is only a warning; without lists nothing can be installed.
 UPDATE = ("update", "-o", "APT::Update::Error-Mode=any")
 # The installation of Debian's slapd must not create a directory of its own and serve it.
@@ -96,11 +95,7 @@ def _preferences(codename: str) -> str:
     """The machine's own preferences of versions, and ours: QEMU's from the backports."""
     own = sources.APT_DIR / "preferences"
     found = [own.read_text(encoding="utf-8")] if own.exists() else []
-    if codename == "bookworm":
-        pin = {"Package": FROM_BACKPORTS, "Pin": f"release n={codename}-backports"}
-        pin["Pin-Priority"] = "600"  # above that of the release itself
-        found.append("".join(f"{key}: {value}\n" for key, value in pin.items()))
-    return "\n\n".join(found)
+    return "\n\n".join(filter(None, [*found, sources.preferences(codename)]))
 
 
 def _update(backports: bool, codename: str) -> None:

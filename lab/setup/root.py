@@ -90,6 +90,7 @@ class RootPackages(Part[Path]):
     def make(self, site: Site) -> Path:
         codename = debian().codename
         inputs = Inputs("root-packages").add("base", base_key(codename))
+        inputs.add("preferences", sources.preferences(codename))
 
         def build(into: Path) -> None:
             base = site[RootBase()]
@@ -101,12 +102,13 @@ class RootPackages(Part[Path]):
         return site.product("root-packages", key, build) / "files"
 
     def _install(self, base: Path, codename: str, into: Path) -> None:
-        listing = sources.write_release(codename, into)
+        listing = sources.write_release(codename, into, ported=True)
         options, tree = sources.apt_network_options(), into / "files"
         try:
             packages.install(
-                base, tree, self.names, codename, listing, apt_options=options, log=root_log()
-            )
+                base, tree, self.names, codename, listing,
+                apt_options=options, preferences=sources.preferences(codename), log=root_log(),
+            )  # fmt: skip
         except InfraError as error:
             raise explain(error, "installing packages into the guest root") from error
         listing.unlink()

@@ -25,6 +25,7 @@ NETWORK_OPTIONS = (
     "Acquire::Check-Date",
 )
 OWN_NAME = "remanence-backports.sources"
+FROM_BACKPORTS = "src:qemu src:seabios src:opensbi"  # in Debian 12
 
 
 @dataclass(frozen=True)
@@ -78,14 +79,32 @@ def apt_network_options() -> list[str]:
     return [line for line in dump if line.startswith(NETWORK_OPTIONS) and '""' not in line]
 
 
+def preferences(codename: str) -> str:
+    """What is taken from the backports, as apt_preferences(5) has it: QEMU 10, in Debian 12."""
+    if codename != "bookworm":
+        return ""
+    pin = {"Package": FROM_BACKPORTS, "Pin": f"release n={codename}-backports"}
+    pin["Pin-Priority"] = "600"  # above that of the release itself
+    return "".join(f"{key}: {value}\n" for key, value in pin.items())
+
+
 def write_release(
-    codename: str, into: Path, own: str | None = None, *, updates: bool = True
+    codename: str,
+    into: Path,
+    own: str | None = None,
+    *,
+    updates: bool = True,
+    ported: bool = False,
 ) -> Path:
     """Write a file with this machine's package sources of a release, for mmdebstrap.
 
-    *own*: the machine's release, if that is another one; *updates*: with what came after it.
+    *own*: the machine's release, if that is another one; *updates*: with what came after it;
+    *ported*: with the backports, where preferences() name any.
     """
-    entries = release_only(read_machine(), codename, own)
+    found = read_machine()
+    entries = release_only(found, codename, own)
+    if ported and preferences(codename) and (more := backports(found, codename)) is not None:
+        entries.append(more)
     if not updates:
         alone = (codename,)
         entries = [replace(one, suites=alone) for one in entries if codename in one.suites]

@@ -22,6 +22,9 @@ pub struct Config {
     /// How long a supply may take to connect before images are entered without one.
     #[serde(default = "supply_wait_ms")]
     pub supply_wait_ms: u64,
+    /// Where PWR_OK is reported: a serial line, or a socket; `power.sock` in the folder if not
+    /// given.
+    pub wire: Option<PathBuf>,
     /// QEMU, by its name or path.
     #[serde(default = "qemu")]
     pub qemu: PathBuf,

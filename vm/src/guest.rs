@@ -440,6 +440,12 @@ impl Guest {
         self.process.runs()
     }
 
+    /// Whether its memory is the medium itself ([`Memory::is_in_place`]).
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        self.memory.is_in_place()
+    }
+
     /// Whether it goes on from an image, or has never stopped: it may have missed something.
     #[must_use]
     pub fn goes_on(&self) -> bool {

@@ -19,6 +19,7 @@ use crate::config::{Config, GuestConfig};
 use crate::fence;
 use crate::gate::Gate;
 use crate::guest::{self, Guest, GuestError, Saved};
+use crate::line;
 use crate::lock::Lock;
 use crate::qemu;
 use crate::supply::Wire;
@@ -134,19 +135,22 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     }
 }
 
-/// The supply may connect: what it says is an event from now on.
-fn listen(config: &Config, wire: &Wire, to: Sender<Event>) -> Result<(), String> {
-    let path = config.folder.join("power.sock");
-    let (power_to, powers) = channel();
-    bind(&path)
-        .and_then(|listener| wire.listen(listener, power_to))
+fn wire_of(config: &Config) -> PathBuf {
+    let given = config.wire.clone();
+    given.unwrap_or_else(|| config.folder.join("power.sock"))
+}
+
+/// The supply may speak: what it says is an event from now on.
+fn listen(config: &Config, to: Sender<Event>) -> Result<Wire, String> {
+    let path = wire_of(config);
+    let (wire, powers) = line::open(&path, &config.folder.join("wire.sock"))
         .map_err(|error| format!("{}: {error}", path.display()))?;
     thread::spawn(move || {
         for _ in powers {
             let _ = to.send(Event::Power);
         }
     });
-    Ok(())
+    Ok(wire)
 }
 
 /// Each guest in a thread of its own.
@@ -178,9 +182,8 @@ impl Host {
         let only = Lock::take(&config.folder.join("host.lock"));
         let only = only.map_err(|error| format!("{folder}: {error}"))?;
         let version = qemu::version(&config.qemu)?;
-        let wire = Wire::default();
         let (to, events) = channel();
-        listen(&config, &wire, to.clone())?;
+        let wire = listen(&config, to.clone())?;
         let silence = Duration::from_millis(config.supply_wait_ms);
         let on = guest::Host {
             qemu: &config.qemu,
@@ -316,6 +319,7 @@ impl Host {
                     "reason": boot.reason,
                     "boot_us": boot.took.as_micros(),
                     "persistent": slot.place.admitted,
+                    "in_place": slot.guest.is_in_place(),
                     "save_us": slot.save.as_micros(),
                     "state_bytes": slot.state_bytes,
                     "bound_us": slot.place.bound.as_micros(),
@@ -354,6 +358,7 @@ impl Host {
         let listener = bind(&control).map_err(failed)?;
         let asked = self.to.clone();
         thread::spawn(move || answer_all(&listener, &asked));
+        (self.print)(&format!("serving {}", wire_of(&self.config).display()));
         for (index, slot) in self.slots.iter_mut().enumerate() {
             if slot.guest.goes_on() {
                 slot.watch(index, slot.guest.boot.away, &self.to);

@@ -14,6 +14,7 @@ pub mod gate;
 pub mod guest;
 pub mod host;
 pub mod image;
+pub mod line;
 pub mod lock;
 pub mod memory;
 pub mod qemu;

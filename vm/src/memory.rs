@@ -45,6 +45,18 @@ impl Memory {
         Ok(Self { file, ram_bytes })
     }
 
+    /// Whether stores go to the medium itself: the file is on a DAX file system, or is a device of
+    /// memory (device DAX). Else a save has to write each page that was stored to.
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
+        let kind = self.file.metadata().map(|found| found.file_type());
+        let is_device = kind.is_ok_and(|kind| kind.is_char_device());
+        let found = statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::empty());
+        let dax = StatxAttributes::DAX;
+        is_device || found.is_ok_and(|found| found.stx_attributes.contains(dax))
+    }
+
     /// Which content it has; None if the tail is not whole, or of another size.
     ///
     /// # Errors
