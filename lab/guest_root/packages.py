@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from lab.errors import InfraError, UsageError
@@ -37,7 +37,6 @@ def install(
     apt_options: Sequence[str],
     preferences: str = "",
     log: Path,
-    on_line: Callable[[str], None] | None = None,
 ) -> None:
     """Make a tree at *into*: the base, these packages and their dependencies.
 
@@ -46,7 +45,7 @@ def install(
     """
     argv: list[str | Path] = ["mmdebstrap", "--mode=root", "--variant=custom", "--format=directory"]
     argv += ["--include=" + ",".join(names), f"--setup-hook={_setup(base, preferences)}"]
-    argv += [f"--customize-hook=rm -f \"$1\"/{PREFERENCES}"]
+    argv += [f'--customize-hook=rm -f "$1"/{PREFERENCES}']
     argv += ["--aptopt=Apt::Install-Recommends false"]
     argv += [f"--aptopt={option}" for option in apt_options]
     last: list[str] = []
@@ -54,8 +53,6 @@ def install(
     def keep(line: str) -> None:
         last.append(line)
         del last[:-LAST_LINES]
-        if on_line is not None:
-            on_line(line)
 
     try:
         stream([*argv, suite, into, sources], log=log, on_line=keep, what="mmdebstrap")

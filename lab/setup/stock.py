@@ -26,10 +26,10 @@ from lab.setup.newc import archive
 from lab.setup.packages import BUSYBOX, Group
 from lab.setup.stock_headers import stock_version
 
-FORMAT = "4"  # raised when the product changes
+FORMAT = "5"  # raised when the product changes
 # In the order of loading; ext4 requests the checksum by its name, which loads no module here.
 FOR_BOOT = ("crc32c_generic", "virtio_pci", "virtio_blk", "virtio_net", "ext4")
-DEVICES = ("nd_e820", "nd_pmem", "nd_btt", "brd", "libcrc32c")
+DEVICES = ("nfit", "nd_e820", "nd_pmem", "nd_btt", "brd", "libcrc32c")
 FILE_SYSTEMS = ("xfs", "btrfs", "xxhash_generic", "vfat", "nls_ascii", "nls_cp437", "nls_iso8859_1")
 # What CRIU asks the kernel for: sockets by their diagnosis, and a connection closed by iptables.
 CHECKPOINTS = (

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A host that is a machine of ours: its power goes as a machine's does, with `rem-vm` in it.
+
+Two hosts. One is Debian with its own kernel: main memory is DRAM, and an NVDIMM has a file system
+with DAX for the guests' memory, records and device states. The other is Remanence, whose main
+memory survives; a part of its NVRAM is such a file system, too. QEMU is Debian's package. The guest
+counts on its serial line, which is the machine's console, and checks its own memory: an image that
+is all of its machine (guest/counter), or Debian's kernel with a busybox.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lab.machine import Machine
+from lab.machine.config import MachineConfig
+from lab.machine.cut_plan import ANNOUNCED, CutPlan
+from lab.machine.guest import GuestResult
+from lab.machine.machine import MachineState
+from lab.machine.qemu import NVRAM_PHYS
+from lab.machine.supply import CutRecord
+from lab.setup.counter import CMDLINE, Counter, CounterFiles
+from lab.setup.products import MACHINE, Root, need_all
+from lab.setup.stock import Stock, StockKernel
+from lab.setup.vm import RemVm
+from lab.testbed.machines import make_config
+from lab.testbed.waiting import wait_until
+
+HOST_ROOT = Root.having("ndctl", "qemu-system-x86")
+PMEM = "/pmem"
+FOLDER = f"{PMEM}/rem-vm"
+CONFIG = "/etc/rem-vm.toml"
+CONSOLE = "/dev/ttyS0"  # the machine's own: what was printed there outlives a cut
+LOG = "/root/host.log"
+WIRE = "/dev/ttyS1"
+NAME = "counter"
+COUNTER_BYTES = 32 << 20
+LINUX_BYTES = 128 << 20
+REGION_BYTES = 384 << 20
+DRAM_BYTES = 1 << 30
+HOLD_UP_US = 60_000_000  # QEMU under emulation
+BOOT_LIMIT_S = 300.0
+COMMAND_LIMIT_S = 600.0
+GUEST_LIMIT_S = 900.0
+POLL_S = 1.0
+
+
+@dataclass
+class NestedHost:
+    """The machine, and what is said to `rem-vm` in it."""
+
+    machine: Machine
+    files: CounterFiles
+    is_debian: bool
+    mount: str = "dax=always"  # options of the file system
+    ram: str | None = None  # where the guest's memory is, if not in its folder
+    persistent: bool = False  # what `host_is_persistent` says
+    linux: bool = False  # the guest
+
+    def sh(self, command: str, check: bool = True) -> GuestResult:
+        return self.machine.guest.run(command, check=check, limit_s=COMMAND_LIMIT_S)
+
+    # Power.
+
+    def power_on(self) -> None:
+        """The host's power comes; /pmem is there, and no rem-vm runs."""
+        self.machine.boot()
+        self.machine.wait_up(BOOT_LIMIT_S)
+        self.begin()
+
+    def begin(self) -> None:
+        """What a host does at boot."""
+        # No message of the kernel into a line of the guest.
+        self.sh(f"dmesg -n 1; {self._devices()}")
+        self.sh(
+            "blkid /dev/pmem0 >/dev/null || mkfs.ext4 -q -b 4096 /dev/pmem0; "
+            f"mkdir -p {PMEM} && mount -o {self.mount} /dev/pmem0 {PMEM}"
+        )
+
+    def _devices(self) -> str:
+        """The commands that make a block device with DAX of the NVDIMM."""
+        if not self.is_debian:
+            return "true"
+        space = "namespace0.0"
+        return (
+            "modprobe nfit; modprobe nd_pmem; until [ -b /dev/pmem0 ]; do sleep 0.2; done; "
+            f"ndctl list -n {space} | grep -q fsdax || "
+            f"ndctl create-namespace -f -e {space} -m fsdax >/dev/null"
+        )
+
+    def cut(self, plan: CutPlan = ANNOUNCED) -> CutRecord:
+        self.machine.guest.close()
+        return self.machine.cut(plan)
+
+    # rem-vm.
+
+    def write_config(self) -> None:
+        self.sh(f"cat >{CONFIG} <<'end'\n{self._toml()}end\nsync")
+
+    def _toml(self) -> str:
+        """JSON's strings and lists are TOML's."""
+        words = ["-nodefaults", "-display", "none", "-no-user-config"]
+        if self.linux:
+            words += ["-kernel", "/root/kernel", "-initrd", "/root/initrd", "-append", CMDLINE]
+        else:
+            words += ["-bios", "/root/counter.bin"]
+        words += ["-chardev", f"file,id=console,path={CONSOLE},append=on"]
+        words += ["-serial", "chardev:console"]
+        lines = [
+            f'folder = "{FOLDER}"',
+            f"hold_up_us = {HOLD_UP_US}",
+            f'wire = "{WIRE}"' if self.is_debian else "",
+            "[[guest]]",
+            f'name = "{NAME}"',
+            f"ram_bytes = {LINUX_BYTES if self.linux else COUNTER_BYTES}",
+            f'ram = "{self.ram}"' if self.ram else "",
+            'accel = "tcg"',
+            f"args = {json.dumps(words)}",
+            f"host_is_persistent = {json.dumps(self.persistent)}",
+        ]
+        return "\n".join(filter(None, lines)) + "\n"
+
+    def start(self) -> dict[str, Any]:
+        """rem-vm runs; the status of the guest when it serves."""
+        self.sh(f"rm -f {LOG}; setsid rem-vm run {CONFIG} >{LOG} 2>&1 </dev/null &")
+
+        def serves() -> bool:
+            self.sh(f"pidof rem-vm || {{ cat {LOG} >&2; exit 1; }}")
+            return self.sh(f"grep -q ^serving {LOG}", check=False).ok
+
+        wait_until(serves, "rem-vm serves", GUEST_LIMIT_S, POLL_S)
+        return self.status()
+
+    @property
+    def serves(self) -> bool:
+        """Whether a rem-vm does."""
+        is_on = self.machine.state is MachineState.RUNNING
+        return is_on and self.sh(f"rem-vm status {CONFIG}", check=False).ok
+
+    def status(self) -> dict[str, Any]:
+        (one,) = json.loads(self.sh(f"rem-vm status {CONFIG}").stdout)["guests"]
+        found: dict[str, Any] = one
+        return found
+
+    def stop(self) -> None:
+        """A planned end: the guest is saved, and rem-vm has ended."""
+        self.sh(f"rem-vm stop {CONFIG}")
+        ended = "! pidof rem-vm && ! pidof qemu-system-x86_64"
+        wait_until(lambda: self.sh(ended, check=False).ok, "rem-vm ends", COMMAND_LIMIT_S, POLL_S)
+
+    # The guest.
+
+    def counts(self, since: int = 0) -> list[int]:
+        """What the guest has counted in this boot of the machine, after a place on its console."""
+        assert self.machine.console is not None
+        text = self.machine.console.text(since)
+        assert "memory differs" not in text, "the guest's memory is not what it was"
+        return [int(number) for number in re.findall(r"guest count (\d+)\.", text)]
+
+    def wait_counts(self, more: int = 3, since: int = 0) -> list[int]:
+        """The same when there are so many."""
+
+        def are_there() -> bool:
+            return len(self.counts(since)) >= more
+
+        wait_until(are_there, "the guest counts", GUEST_LIMIT_S, POLL_S)
+        return self.counts(since)
+
+
+def _debian(name: str, cpus: int, stock: StockKernel, root: Path) -> MachineConfig:
+    made = make_config(name, cpus, kernel=stock.bz_image)
+    made = replace(made, loader=None, initrd=stock.initrd, memtype=None, root=root)
+    # Without an IOMMU: see lab/testbed/pm_guest.py.
+    return replace(made, nvram_bytes=REGION_BYTES, dram_bytes=DRAM_BYTES, iommu=False)
+
+
+def _remanence(name: str, cpus: int, root: Path) -> MachineConfig:
+    made = make_config(name, cpus)
+    phys = NVRAM_PHYS + made.nvram_bytes - REGION_BYTES
+    words = f"memmap={REGION_BYTES >> 20}M!{phys:#x}"
+    return replace(made, root=root, cmdline_extra=words)
+
+
+@contextmanager
+def nested_host(name: str, debian: bool, cpus: int = 2, **fields: Any) -> Iterator[NestedHost]:
+    """A host that is on, with everything installed; destroyed at the end. *fields*: NestedHost's"""
+    built = need_all([MACHINE, Stock(), RemVm(), HOST_ROOT, Counter()])
+    root, stock = built[HOST_ROOT], built[Stock()]
+    config = _debian(name, cpus, stock, root) if debian else _remanence(name, cpus, root)
+    with Machine.create(config, destroy_on_exit=True) as machine:
+        host = NestedHost(machine, built[Counter()], debian, **fields)
+        machine.boot()
+        machine.wait_up(BOOT_LIMIT_S)
+        _install(host, stock, built[RemVm()])
+        host.begin()
+        yield host
+
+
+def _install(host: NestedHost, stock: StockKernel, program: Path) -> None:
+    put = host.machine.guest.put
+    put(program, "/usr/local/bin/rem-vm")
+    put(host.files.image, "/root/counter.bin")
+    if host.linux:
+        put(stock.bz_image, "/root/kernel")
+        put(host.files.initrd, "/root/initrd")
+    if host.is_debian:
+        put(stock.modules, "/root/more.tar")
+        host.sh("tar -C / --keep-directory-symlink -xf /root/more.tar && depmod")
+    host.write_config()
