@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from lab.setup import sources
 from lab.setup.sources import Source
 
@@ -118,3 +120,21 @@ def test_source_packages_are_debians_own_with_backports() -> None:
     ]  # fmt: skip
     assert all("Signed-By" in source.options for source in found)
     assert sources.of_source_packages(known, "trixie") == []
+
+
+def test_packages_of_a_guest_may_come_from_the_backports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As set-up's own do: in Debian 12, and where a guest gets packages besides the release's."""
+    monkeypatch.setattr(sources, "read_machine", lambda: sources.parse_deb822(DEB822))
+
+    def suites(codename: str, ported: bool) -> list[str]:
+        listing = sources.write_release(codename, tmp_path, "bookworm", ported=ported)
+        found = sources.parse_deb822(listing.read_text(encoding="utf-8"))
+        return [suite for source in found for suite in source.suites]
+
+    assert "bookworm-backports" in suites("bookworm", ported=True)
+    assert "bookworm-backports" not in suites("bookworm", ported=False)
+    assert not [suite for suite in suites("trixie", ported=True) if "backports" in suite]
+    assert "src:qemu" in sources.preferences("bookworm")
+    assert not sources.preferences("trixie")
