@@ -13,7 +13,7 @@
 #define CAN_SEND 0x20
 
 #define PARTS 64u
-#define PART_WORDS (64u << 10)
+#define PART_WORDS (16u << 10)
 
 static uint32_t *const memory = (uint32_t *)0x200000;
 

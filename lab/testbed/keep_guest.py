@@ -21,16 +21,14 @@ from lab.errors import RemError
 from lab.machine import Machine
 from lab.machine.config import MachineConfig
 from lab.machine.cut_plan import ANNOUNCED, CutPlan
-from lab.machine.cut_points import QUANTUM_ICOUNT, attach_cut_points
+from lab.machine.cut_points import attach_cut_points
 from lab.machine.guest import GuestResult
-from lab.machine.places import PHASES
-from lab.machine.plugin import STOPPED_OUT, PluginSpec, ctl_path
 from lab.machine.qemu import NVRAM_PHYS
 from lab.machine.supply import CutRecord
 from lab.setup.keep import KEEP_ROOT, KeepModule, RemKeep
-from lab.setup.products import MACHINE, Plugin, need, need_all
+from lab.setup.products import MACHINE, need, need_all
 from lab.setup.stock import Stock, StockKernel
-from lab.testbed.machines import make_config
+from lab.testbed.machines import make_config, with_caches_alone
 from lab.testbed.workload import PORTS
 
 Writers = ClientProcess
@@ -166,18 +164,7 @@ def _config(name: str, cpus: int, caches: str | None, sizes: Sizes) -> MachineCo
     made = replace(made, loader=None, initrd=stock.initrd, memtype=None, cmdline_extra=words)
     # Without an IOMMU: see lab/testbed/pm_guest.py.
     made = replace(made, root=root, dram_bytes=sizes.dram_bytes, iommu=False)
-    if caches is None:
-        return made
-    # The plugin models caches; it knows no places in this kernel.
-    spec = PluginSpec(
-        need(Plugin()),
-        cut=True,
-        quantum=QUANTUM_ICOUNT,
-        pcs=(0,) * len(PHASES),
-        outs=(STOPPED_OUT,),
-    )
-    plugin = spec.argument(ctl_path(name))
-    return replace(made, icount=True, cut_points=True, plugin=plugin, caches=caches)
+    return made if caches is None else with_caches_alone(made, caches)
 
 
 @contextmanager

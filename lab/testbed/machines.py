@@ -14,9 +14,10 @@ from lab.guest_root.spec import RootSpec
 from lab.isa import IsaName
 from lab.machine import MachineConfig
 from lab.machine.config import StopModeName
-from lab.machine.cut_points import make_spec
+from lab.machine.cut_points import QUANTUM_ICOUNT, make_spec
 from lab.machine.machine import make_room
-from lab.machine.plugin import ctl_path
+from lab.machine.places import PHASES
+from lab.machine.plugin import STOPPED_OUT, PluginSpec, ctl_path
 from lab.setup.ovmf import Firmware, Ovmf, SecureOvmf
 from lab.setup.products import (
     MACHINE,
@@ -111,6 +112,19 @@ def firmware_fields(firmware: Firmware) -> dict[str, Any]:
 def with_caches(config: MachineConfig, profile: str) -> MachineConfig:
     """The same machine with volatile caches, whose model runs in the plugin."""
     return replace(with_cut_points(replace(config, icount=True)), caches=profile)
+
+
+def with_caches_alone(config: MachineConfig, profile: str) -> MachineConfig:
+    """The same for any kernel: the plugin knows no places in it."""
+    spec = PluginSpec(
+        need(Plugin()),
+        cut=True,
+        quantum=QUANTUM_ICOUNT,
+        pcs=(0,) * len(PHASES),
+        outs=(STOPPED_OUT,),
+    )
+    plugin = spec.argument(ctl_path(config.name))
+    return replace(config, icount=True, cut_points=True, plugin=plugin, caches=profile)
 
 
 def with_cut_points(config: MachineConfig) -> MachineConfig:

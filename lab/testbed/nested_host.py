@@ -21,6 +21,7 @@ from typing import Any
 from lab.machine import Machine
 from lab.machine.config import MachineConfig
 from lab.machine.cut_plan import ANNOUNCED, CutPlan
+from lab.machine.cut_points import attach_cut_points
 from lab.machine.guest import GuestResult
 from lab.machine.machine import MachineState
 from lab.machine.qemu import NVRAM_PHYS
@@ -29,8 +30,9 @@ from lab.setup.counter import CMDLINE, Counter, CounterFiles
 from lab.setup.products import MACHINE, Root, need_all
 from lab.setup.stock import Stock, StockKernel
 from lab.setup.vm import RemVm
-from lab.testbed.machines import make_config
+from lab.testbed.machines import make_config, with_caches_alone
 from lab.testbed.waiting import wait_until
+from lab.verdict import BrokenError
 
 HOST_ROOT = Root.having("ndctl", "qemu-system-x86")
 PMEM = "/pmem"
@@ -49,6 +51,8 @@ BOOT_LIMIT_S = 300.0
 COMMAND_LIMIT_S = 600.0
 GUEST_LIMIT_S = 900.0
 POLL_S = 1.0
+TURN = 66  # counts in which the guest has looked at all of its memory (guest/counter)
+BROKEN = "does-not-continue"
 
 
 @dataclass
@@ -156,28 +160,44 @@ class NestedHost:
 
     # The guest.
 
-    def counts(self, since: int = 0) -> list[int]:
-        """What the guest has counted in this boot of the machine, after a place on its console."""
+    def counts(self) -> list[int]:
+        """What the guest has counted in this boot of the machine.
+
+        Raises BrokenError if it has found memory that is not as it left it.
+        """
         assert self.machine.console is not None
-        text = self.machine.console.text(since)
-        assert "memory differs" not in text, "the guest's memory is not what it was"
+        text = self.machine.console.text()
+        if "memory differs" in text:
+            raise BrokenError(BROKEN, "the guest's memory is not what it was")
         return [int(number) for number in re.findall(r"guest count (\d+)\.", text)]
 
-    def wait_counts(self, more: int = 3, since: int = 0) -> list[int]:
+    def wait_counts(self, more: int = 3) -> list[int]:
         """The same when there are so many."""
+        wait_until(
+            lambda: len(self.counts()) >= more, "the guest counts", GUEST_LIMIT_S, POLL_S
+        )  # fmt: skip
+        return self.counts()
 
-        def are_there() -> bool:
-            return len(self.counts(since)) >= more
+    def check_goes_on(self, last: int) -> None:
+        """Raises BrokenError if this boot's counts do not follow *last*, each once.
 
-        wait_until(are_there, "the guest counts", GUEST_LIMIT_S, POLL_S)
-        return self.counts(since)
+        It waits until the guest has looked at all of its memory.
+        """
+        found = self.wait_counts(3 if self.linux else TURN)
+        # A line may have been on its way.
+        follows = last < found[0] <= last + 2
+        if not follows or found != list(range(found[0], found[0] + len(found))):
+            raise BrokenError(BROKEN, f"after {last} the guest counts {found}")
 
 
-def _debian(name: str, cpus: int, stock: StockKernel, root: Path) -> MachineConfig:
+def _debian(
+    name: str, cpus: int, stock: StockKernel, root: Path, caches: str | None
+) -> MachineConfig:
     made = make_config(name, cpus, kernel=stock.bz_image)
     made = replace(made, loader=None, initrd=stock.initrd, memtype=None, root=root)
     # Without an IOMMU: see lab/testbed/pm_guest.py.
-    return replace(made, nvram_bytes=REGION_BYTES, dram_bytes=DRAM_BYTES, iommu=False)
+    made = replace(made, nvram_bytes=REGION_BYTES, dram_bytes=DRAM_BYTES, iommu=False)
+    return made if caches is None else with_caches_alone(made, caches)
 
 
 def _remanence(name: str, cpus: int, root: Path) -> MachineConfig:
@@ -188,13 +208,19 @@ def _remanence(name: str, cpus: int, root: Path) -> MachineConfig:
 
 
 @contextmanager
-def nested_host(name: str, debian: bool, cpus: int = 2, **fields: Any) -> Iterator[NestedHost]:
-    """A host that is on, with everything installed; destroyed at the end. *fields*: NestedHost's"""
+def nested_host(
+    name: str, debian: bool, cpus: int = 2, caches: str | None = None, **fields: Any
+) -> Iterator[NestedHost]:
+    """A host that is on, with everything installed; destroyed at the end.
+
+    *caches*: volatile ones, of a Debian host; *fields*: those of NestedHost.
+    """
     built = need_all([MACHINE, Stock(), RemVm(), HOST_ROOT, Counter()])
     root, stock = built[HOST_ROOT], built[Stock()]
-    config = _debian(name, cpus, stock, root) if debian else _remanence(name, cpus, root)
+    config = _debian(name, cpus, stock, root, caches) if debian else _remanence(name, cpus, root)
     with Machine.create(config, destroy_on_exit=True) as machine:
         host = NestedHost(machine, built[Counter()], debian, **fields)
+        attach_cut_points(machine)
         machine.boot()
         machine.wait_up(BOOT_LIMIT_S)
         _install(host, stock, built[RemVm()])
