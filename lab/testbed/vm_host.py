@@ -79,6 +79,7 @@ class VmGuest:
     accel: str = "tcg"
     differs: str = "hold"
     fence: Fence | None = None
+    requests: str = "complete"
 
 
 @dataclass
@@ -194,6 +195,7 @@ class VmHost:
             lines += [f"ram_bytes = {one.ram_bytes}", f"priority = {one.priority}"]
             lines += [f"accel = {json.dumps(one.accel)}", f"args = {json.dumps(one.args)}"]
             lines += [f"differs = {json.dumps(one.differs)}"]
+            lines += [f"requests = {json.dumps(one.requests)}"]
             lines += [f"disks = {json.dumps([str(path) for path in one.disks])}"]
             lines += [f"fence = {one.fence.toml}"] if one.fence else []
         return "\n".join(lines) + "\n"
@@ -268,8 +270,9 @@ class VmHost:
 
     def save(self) -> None:
         """PWR_OK drops; all guests are saved, and the power does not go."""
-        self.supply.set_power_ok(False)
         assert self.supply.wire is not None
+        self.supply.wire.stopped.clear()
+        self.supply.set_power_ok(False)
         if not self.supply.wire.stopped.wait(SAVE_LIMIT_S):
             raise HangError(f"rem-vm has not saved all guests within {SAVE_LIMIT_S:g} s")
 

@@ -20,11 +20,14 @@ import pytest
 
 from lab.testbed.vm_host import VmHost
 from lab.testbed.waiting import wait_until
+from tests.support import vm_blocks
+from tests.support.nbd_server import Mode, NbdServer
 from tests.support.vm_memtest import NAME, add_memtest, draws, errors
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 LIMIT_S = 60.0
+HOLD_UP_US = 3_000_000  # a hold-up in which a guest is saved on a crowded host
 NOTHING = ("already-consumed", "not-committed")  # to be entered
 
 
@@ -154,3 +157,29 @@ def test_process_that_is_not_its_qemu_is_refused(host: OpenHost) -> None:
     finally:
         holder.kill()
         holder.wait()
+
+
+@pytest.mark.in_turn
+def test_guest_that_was_cut_off_from_its_disk_goes_on_from_its_image(tmp_path: Path) -> None:
+    """Its `rem-vm` ends between the save and the end of the power, which does not come."""
+    with (
+        OpenHost("test-vm-takeover-cut-off", debian=False, hold_up_us=HOLD_UP_US) as host,
+        NbdServer(host.media / "nbd.sock", vm_blocks.DISK_BYTES) as server,
+    ):
+        initrd = vm_blocks.make_initrd(tmp_path)
+        vm_blocks.add_blocks(host, initrd, vm_blocks.disk_words(server, "stop"), "replay")
+        host.power_on()
+        vm_blocks.wait_written(host)
+        server.mode = Mode.HANG
+        vm_blocks.wait_under_way(server)
+        host.save()
+        host.end_program()
+        lost = vm_blocks.writes_of(server.cut())
+        assert host.power_on()[vm_blocks.NAME]["reason"] == "resume"
+        vm_blocks.wait_written(host)
+        host.kill()
+        server.cut()
+        said = vm_blocks.said(host)
+        assert set(lost) <= set(said.acknowledged)
+        assert not said.failed
+        assert not vm_blocks.wrong_blocks(server, said)

@@ -5,14 +5,14 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 /// A save that was rehearsed may take twice as long when it counts.
-const MARGIN: u32 = 2;
+pub const MARGIN: u32 = 2;
 
 /// A guest that asks to be persistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Higher is saved first.
     pub priority: i32,
-    /// What its save took when it was rehearsed.
+    /// What its save took when it was rehearsed, from when it stood still.
     pub save: Duration,
 }
 
@@ -33,10 +33,16 @@ pub fn order(requests: &[Request]) -> Vec<usize> {
     order
 }
 
-/// Places for all, `at_once` saves at a time. One that is not admitted takes no time from others.
+/// Places for all, `at_once` saves at a time, which begin after `first`. One that is not admitted
+/// takes no time from others.
 #[must_use]
-pub fn admit(requests: &[Request], hold_up: Duration, at_once: usize) -> Vec<Place> {
-    let mut free = vec![Duration::ZERO; at_once.max(1)];
+pub fn admit(
+    requests: &[Request],
+    first: Duration,
+    hold_up: Duration,
+    at_once: usize,
+) -> Vec<Place> {
+    let mut free = vec![first; at_once.max(1)];
     let mut places = vec![
         Place {
             bound: Duration::ZERO,
@@ -75,6 +81,7 @@ mod tests {
     fn priority_decides_who_fits() {
         let places = admit(
             &[request(0, 5), request(9, 5), request(0, 1)],
+            Duration::ZERO,
             Duration::from_millis(12),
             1,
         );
@@ -89,13 +96,15 @@ mod tests {
         #[test]
         fn admitted_guests_fit(
             given in prop::collection::vec((0..3i32, 0..40u64), 0..12),
+            first in 0..20u64,
             hold_up in 0..100u64,
             at_once in 1..4usize,
         ) {
             let requests: Vec<Request> = given.iter().map(|&(p, ms)| request(p, ms)).collect();
             let hold_up = Duration::from_millis(hold_up);
-            let places = admit(&requests, hold_up, at_once);
-            let mut free = vec![Duration::ZERO; at_once];
+            let first = Duration::from_millis(first);
+            let places = admit(&requests, first, hold_up, at_once);
+            let mut free = vec![first; at_once];
             for index in order(&requests) {
                 if places[index].admitted {
                     let worker = free.iter_mut().min().unwrap();

@@ -64,6 +64,9 @@ pub struct GuestConfig {
     /// What to do with an image of another machine.
     #[serde(default)]
     pub differs: Differs,
+    /// What becomes of requests to its disks that are under way when the power drops.
+    #[serde(default)]
+    pub requests: Requests,
     /// For a guest with peers: what it has missed must not reach its clients.
     pub fence: Option<Fence>,
 }
@@ -87,6 +90,19 @@ pub enum Differs {
     Hold,
     /// It is given up, and the guest boots cold.
     Cold,
+}
+
+/// Requests to disks that are under way when the power drops.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Requests {
+    /// Disks answer them; a guest with one that does not within the hold-up is not saved.
+    #[default]
+    Complete,
+    /// They need no answer: they are issued again after the return, and the guest sees no error.
+    Replay,
+    /// They need no answer: they end with an error for the guest.
+    Fail,
 }
 
 fn qemu() -> PathBuf {
@@ -207,6 +223,14 @@ impl GuestConfig {
         if let Some(own) = self.args.iter().find(|word| OWN.contains(&word.as_str())) {
             return Err(format!("{name}: args: {own} is set by rem-vm"));
         }
+        if self.requests != Requests::Complete {
+            let delays = |word: &String| word.contains("reconnect-delay");
+            if self.args.iter().any(delays) {
+                return Err(format!(
+                    "{name}: args: reconnect-delay would keep requests that are to end: leave it out"
+                ));
+            }
+        }
         let word = |text: &str| {
             text.chars()
                 .all(|c| c.is_ascii_alphanumeric() || "-_.:".contains(c))
@@ -286,6 +310,12 @@ mod tests {
                 "ram_bytes",
                 "machine = \"q35,nvdimm=on\"\nram_bytes",
                 "single words",
+            ),
+            ("ram_bytes", "requests = \"drop\"\nram_bytes", "`replay`"),
+            (
+                "ram_bytes",
+                "requests = \"fail\"\nargs = [\"nbd,reconnect-delay=9\"]\nram_bytes",
+                "reconnect-delay",
             ),
             (
                 "ram_bytes",

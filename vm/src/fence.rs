@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::config::Fence;
-use crate::qmp::{Qmp, QmpError};
+use crate::qmp::{Monitor, Qmp, QmpError, Ticket};
 
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -19,9 +19,20 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// # Errors
 /// As in [`QmpError`]: QEMU has no network of that name.
 pub fn set_link(qmp: &mut Qmp, fence: &Fence, up: bool) -> Result<(), QmpError> {
-    let which = json!({"name": fence.netdev, "up": up});
-    qmp.execute("set_link", &which)?;
+    qmp.execute("set_link", &link(fence, up))?;
     Ok(())
+}
+
+/// The same, of a QEMU that cannot answer yet.
+///
+/// # Errors
+/// As in [`QmpError`].
+pub fn begin_set_link(qmp: &mut Qmp, fence: &Fence, up: bool) -> Result<Ticket, QmpError> {
+    qmp.begin("set_link", &link(fence, up))
+}
+
+fn link(fence: &Fence, up: bool) -> Value {
+    json!({"name": fence.netdev, "up": up})
 }
 
 /// Runs the program until it succeeds, or *goes_on* is false.

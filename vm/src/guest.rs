@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use remanence_format::RemVmBody;
 use serde_json::{Value, json};
 
-use crate::config::{Differs, GuestConfig};
+use crate::config::{Differs, GuestConfig, Requests};
 use crate::describe::Description;
 use crate::fence;
 use crate::gate::Gate;
@@ -17,8 +17,9 @@ use crate::image::{self, Source};
 use crate::lock::Lock;
 use crate::memory::{Id, Memory};
 use crate::qemu::{self, Process};
-use crate::qmp::{Qmp, QmpError};
+use crate::qmp::{Monitor, Qmp, QmpError, Ticket};
 use crate::record::{self, Record, Verdict};
+use crate::requests::{self, Disk, RequestsError};
 use crate::takeover::{self, Holder};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
@@ -28,6 +29,8 @@ const TAKEN_OVER: &str = "taken-over";
 const DIFFERS: &str = "machine-differs";
 /// What the QEMU that runs was started as.
 const RUNNING: &str = "machine.running";
+/// What QEMU calls a guest that an error of a disk has stopped.
+const IO_ERROR: &str = "io-error";
 const REASON_MAX: usize = 400;
 
 /// What went wrong, in one line.
@@ -44,6 +47,9 @@ pub enum GuestError {
     /// QEMU.
     #[error("{0}")]
     Qmp(#[from] QmpError),
+    /// Requests to its disks.
+    #[error("{0}")]
+    Requests(#[from] RequestsError),
     /// The image is kept for an administrator, who changes the machine back or gives it up.
     #[error("held: {0}")]
     Held(String),
@@ -85,6 +91,15 @@ pub struct Saved {
     pub state_bytes: u64,
 }
 
+/// A rehearsal of a save.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rehearsed {
+    /// Until the guest stood still.
+    pub stop: Duration,
+    /// The save.
+    pub saved: Saved,
+}
+
 /// A guest that runs.
 #[derive(Debug)]
 pub struct Guest {
@@ -100,6 +115,13 @@ pub struct Guest {
     next: u32,
     qmp: Qmp,
     process: Process,
+    qemu: PathBuf,
+    /// Those that are cut off at a save.
+    disks: Vec<Disk>,
+    are_cut_off: bool,
+    /// A `stop` that has no answer yet.
+    stopping: Option<Ticket>,
+    is_saved: bool,
 }
 
 fn state_file(folder: &Path, sequence: u32) -> PathBuf {
@@ -133,8 +155,8 @@ pub struct Host<'a> {
     pub qemu: &'a Path,
     /// Its version.
     pub version: &'a str,
-    /// When an image may be consumed.
-    pub gate: Gate,
+    /// When an image may be consumed; without one at once.
+    pub gate: Option<Gate>,
 }
 
 /// Parts of a guest before its QEMU runs.
@@ -145,6 +167,8 @@ struct Parts<'a> {
     record: &'a Record,
     memory: &'a Memory,
     on: &'a Host<'a>,
+    /// Whether the start is given up: an image is not consumed then.
+    is_over: &'a dyn Fn() -> bool,
 }
 
 /// A QEMU that runs its guest.
@@ -165,7 +189,9 @@ impl Parts<'_> {
                 let sequence = body.sequence;
                 // A QEMU that cannot even start costs no image: it is consumed only now.
                 let (mut process, mut qmp) = self.start(lock, true)?;
-                self.on.gate.wait();
+                if let Some(gate) = &self.on.gate {
+                    gate.wait();
+                }
                 image::enter(self.record, sequence).at(&path)?;
                 match restore(&mut qmp, self.config, self.folder, sequence) {
                     Ok(()) => {
@@ -265,7 +291,10 @@ impl Parts<'_> {
         let log = self.folder.join("qemu.log");
         let words = qemu::arguments(self.config, &self.ram, &socket, incoming);
         let mut process = Process::start(self.on.qemu, &words, lock, &log).at(self.on.qemu)?;
-        let began = Qmp::connect(&socket, CONNECT_LIMIT, || process.runs()).and_then(|mut qmp| {
+        let began = Qmp::connect(&socket, CONNECT_LIMIT, || {
+            process.runs() && !(self.is_over)()
+        })
+        .and_then(|mut qmp| {
             qmp.leave_memory_in_place()?;
             Ok(qmp)
         });
@@ -396,6 +425,15 @@ impl Guest {
         folder: &Path,
         on: &Host<'_>,
     ) -> Result<Self, GuestError> {
+        Self::power_on_unless(config, folder, on, &|| false)
+    }
+
+    fn power_on_unless(
+        config: &GuestConfig,
+        folder: &Path,
+        on: &Host<'_>,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Self, GuestError> {
         let began = Instant::now();
         fs::create_dir_all(folder).at(folder)?;
         let holder = takeover::holder(folder).at(&folder.join("lock"))?;
@@ -410,6 +448,7 @@ impl Guest {
             record: &record,
             memory: &memory,
             on,
+            is_over,
         };
         let up = match holder {
             Holder::Nobody(lock) => parts.bring_up(&lock)?,
@@ -432,6 +471,11 @@ impl Guest {
             process: up.process,
             record,
             memory,
+            qemu: on.qemu.to_owned(),
+            disks: Vec::new(),
+            are_cut_off: false,
+            stopping: None,
+            is_saved: false,
         })
     }
 
@@ -452,13 +496,56 @@ impl Guest {
         self.boot.resumed || self.boot.reason == TAKEN_OVER
     }
 
-    /// CPUs stop; requests to disks that are under way are completed.
+    /// CPUs stop, and disks have to answer what is under way. Nothing is waited for.
     ///
     /// # Errors
     /// As in [`GuestError`].
-    pub fn stop(&mut self) -> Result<(), GuestError> {
-        self.qmp.execute("stop", &Value::Null)?;
+    pub fn begin_stop(&mut self) -> Result<(), GuestError> {
+        self.stopping = Some(self.qmp.begin("stop", &Value::Null)?);
         Ok(())
+    }
+
+    /// The guest stands still, at the latest at *end*: its requests are completed, or cut off
+    /// after *grace*.
+    ///
+    /// # Errors
+    /// As in [`GuestError`]; then it cannot be saved.
+    pub fn end_stop(&mut self, grace: Duration, end: Instant) -> Result<(), GuestError> {
+        if let Some(stop) = &self.stopping {
+            self.are_cut_off |= !self.disks.is_empty();
+            let settled = requests::settle(&mut self.qmp, stop, &self.disks, grace, end);
+            if !matches!(settled, Err(RequestsError::UnderWay)) {
+                self.stopping = None;
+            }
+            settled?;
+        }
+        Ok(())
+    }
+
+    /// Whether its `stop` has no answer within the limit.
+    fn is_stopping(&mut self, limit: Duration) -> Result<bool, QmpError> {
+        if let Some(stop) = &self.stopping {
+            if self.qmp.end(stop, limit)?.is_some() {
+                self.stopping = None;
+            }
+        }
+        Ok(self.stopping.is_some())
+    }
+
+    /// A guest that an error of a disk has stopped issues its requests again, where it is to see
+    /// no error: the disk may be back. One that did not go on without it does; true if so.
+    ///
+    /// # Errors
+    /// As in [`GuestError`].
+    pub fn try_again(&mut self, fails: &dyn Fn() -> bool) -> Result<bool, GuestError> {
+        if self.are_cut_off {
+            return self.power_cycle(fails).map(|()| true);
+        }
+        let is_to_wait = self.config.requests == Requests::Replay && !self.disks.is_empty();
+        if is_to_wait && !self.is_stopping(Duration::ZERO)? && self.qmp.status()? == IO_ERROR {
+            self.qmp.execute("cont", &Value::Null)?;
+        }
+        Ok(false)
     }
 
     /// The clients' link goes down or up, where the guest has a fence.
@@ -466,38 +553,98 @@ impl Guest {
     /// # Errors
     /// As in [`GuestError`].
     pub fn let_clients_in(&mut self, are_in: bool) -> Result<(), GuestError> {
-        if let Some(fence) = &self.config.fence {
-            fence::set_link(&mut self.qmp, fence, are_in)?;
+        if self.are_cut_off {
+            return Ok(()); // its next QEMU begins with the link down
+        }
+        let is_late = self.is_stopping(Duration::ZERO)?;
+        match &self.config.fence {
+            // QEMU obeys in order: before it lets the CPUs go on.
+            Some(fence) if is_late => drop(fence::begin_set_link(&mut self.qmp, fence, are_in)?),
+            Some(fence) => fence::set_link(&mut self.qmp, fence, are_in)?,
+            None => {}
         }
         Ok(())
     }
 
-    /// CPUs go on; what a save has committed meanwhile is given up first.
+    /// CPUs go on; what a save has committed meanwhile is given up first. A guest that was cut off
+    /// from its disks goes on from its image, with a new QEMU, unless the power *fails* meanwhile.
     ///
     /// # Errors
-    /// As in [`GuestError`]; then they do not.
-    pub fn go_on(&mut self) -> Result<(), GuestError> {
+    /// As in [`GuestError`]; then they do not, or, with [`RequestsError::UnderWay`], not before
+    /// its disks have answered.
+    pub fn go_on(&mut self, fails: &dyn Fn() -> bool) -> Result<(), GuestError> {
+        if self.are_cut_off {
+            return self.power_cycle(fails);
+        }
         let path = self.folder.join("record");
         image::give_up(&self.record, self.next).at(&path)?;
         self.next = self.next.saturating_add(1);
+        self.is_saved = false;
+        if self.is_stopping(Duration::ZERO)? {
+            self.qmp.begin("cont", &Value::Null)?;
+            return Err(RequestsError::UnderWay.into());
+        }
         self.qmp.execute("cont", &Value::Null)?;
         Ok(())
     }
 
-    /// What a save takes, without one: the guest stops, its state is written, it goes on.
+    /// Off and on again, as if the power had gone. What was not saved in time is now.
+    fn power_cycle(&mut self, fails: &dyn Fn() -> bool) -> Result<(), GuestError> {
+        let now = Instant::now();
+        if !self.is_saved {
+            self.end_stop(Duration::ZERO, now + RESTORE_LIMIT)?;
+            self.save(now, RESTORE_LIMIT)?;
+        }
+        self.process.end();
+        let (config, folder) = (self.config.clone(), self.folder.clone());
+        // As for a guest that was not cut off, charge is not asked for.
+        let on = Host {
+            qemu: &self.qemu,
+            version: &self.version,
+            gate: None,
+        };
+        let guest = Self::power_on_unless(&config, &folder, &on, fails)?;
+        let disks = std::mem::take(&mut self.disks);
+        *self = Self { disks, ..guest };
+        Ok(())
+    }
+
+    /// What a save takes, without one: the guest stops, its state is written, it goes on. Finds
+    /// out which disks are to be cut off, and whether they can be.
     ///
     /// # Errors
     /// As in [`GuestError`].
-    pub fn rehearse(&mut self, limit: Duration) -> Result<Saved, GuestError> {
-        let began = Instant::now();
+    pub fn rehearse(&mut self, limit: Duration) -> Result<Rehearsed, GuestError> {
+        self.disks = requests::disks(&mut self.qmp, self.config.requests)?;
+        self.begin_stop()?;
+        let rehearsed = self.rehearse_save(Instant::now(), limit);
+        let went_on = self.go_on(&|| false);
+        let rehearsed = rehearsed?;
+        went_on?;
+        Ok(rehearsed)
+    }
+
+    fn rehearse_save(&mut self, began: Instant, limit: Duration) -> Result<Rehearsed, GuestError> {
+        let hangs = self.is_stopping(limit / 2)?;
+        if hangs || !self.disks.is_empty() && self.qmp.status()? == IO_ERROR {
+            // Its disks do not answer: if they are to be cut off, it is saved and goes on.
+            let began = Instant::now();
+            if !hangs {
+                self.begin_stop()?;
+            }
+            self.end_stop(Duration::ZERO, began + limit / 2)?;
+            let stop = began.elapsed();
+            let saved = self.save(began, limit)?;
+            return Ok(Rehearsed { stop, saved });
+        }
+        let stop = began.elapsed();
+        requests::rehearse(&mut self.qmp, &self.disks)?;
         let path = self.folder.join("record");
         self.record.open_slot(self.next).at(&path)?;
-        self.stop()?;
-        let written = write_state(&mut self.qmp, &self.folder, self.next, limit);
+        let (_, state_bytes) = write_state(&mut self.qmp, &self.folder, self.next, limit)?;
         let took = began.elapsed();
-        self.go_on()?;
-        let (_, state_bytes) = written?;
-        Ok(Saved { took, state_bytes })
+        let saved = Saved { took, state_bytes };
+        Ok(Rehearsed { stop, saved })
     }
 
     /// Saves a guest that is stopped: state, memory, then the commit. *began* is when PWR_OK
@@ -519,9 +666,11 @@ impl Guest {
             state: (0, 0),
         };
         image::save(&self.record, &mut parts, sequence)?;
+        let state_bytes = parts.state.1;
+        self.is_saved = true;
         Ok(Saved {
             took: began.elapsed(),
-            state_bytes: parts.state.1,
+            state_bytes,
         })
     }
 

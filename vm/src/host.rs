@@ -6,25 +6,30 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::budget::{self, Place, Request};
-use crate::config::{Config, GuestConfig};
+use crate::budget::{self, MARGIN, Place, Request};
+use crate::config::{Config, GuestConfig, Requests};
 use crate::fence;
 use crate::gate::Gate;
 use crate::guest::{self, Guest, GuestError, Saved};
 use crate::line;
 use crate::lock::Lock;
 use crate::qemu;
+use crate::queue::Queue;
+use crate::requests::GRACE;
 use crate::supply::Wire;
 
 const REHEARSAL_LIMIT: Duration = Duration::from_secs(10);
+/// How long disks have to answer if the power does not go.
+const PLANNED_GRACE: Duration = Duration::from_secs(5);
+const TICK: Duration = Duration::from_secs(1);
 
 /// What the loop waits for.
 enum Event {
@@ -34,6 +39,8 @@ enum Event {
     Ask(Value, Sender<Value>),
     /// A guest behind its fence is up to date, in so many absences.
     UpToDate(usize, u32),
+    /// Time has passed; the next one comes when this one is answered.
+    Tick(Sender<()>),
     /// Save all, and end.
     End,
 }
@@ -41,7 +48,11 @@ enum Event {
 /// A guest and what is known of its saves.
 struct Slot {
     guest: Guest,
+    /// Until it stood still in the rehearsal, and until it was saved.
+    stop: Duration,
     save: Duration,
+    /// Why it cannot be saved, as its rehearsal found out.
+    refused: Option<String>,
     state_bytes: u64,
     place: Place,
     last: Option<Result<Saved, String>>,
@@ -54,7 +65,9 @@ impl Slot {
     fn new(guest: Guest) -> Self {
         Self {
             guest,
+            stop: Duration::ZERO,
             save: Duration::MAX,
+            refused: None,
             state_bytes: 0,
             place: Place {
                 bound: Duration::MAX,
@@ -113,6 +126,11 @@ impl std::fmt::Debug for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Host of {} guests", self.slots.len())
     }
+}
+
+/// For a status; none of a time that is not known.
+fn us(time: Duration) -> Option<u64> {
+    u64::try_from(time.as_micros()).ok()
 }
 
 fn at_once() -> usize {
@@ -188,7 +206,7 @@ impl Host {
         let on = guest::Host {
             qemu: &config.qemu,
             version: &version,
-            gate: Gate::new(wire.clone(), silence, print),
+            gate: Some(Gate::new(wire.clone(), silence, print)),
         };
         let found = power_on(&config, &on);
         let (mut slots, mut failed) = (Vec::new(), Vec::new());
@@ -232,11 +250,12 @@ impl Host {
         self.is_rehearsed = true;
         for slot in &mut self.slots {
             match slot.guest.rehearse(REHEARSAL_LIMIT) {
-                Ok(saved) => {
-                    slot.save = saved.took;
-                    slot.state_bytes = saved.state_bytes;
+                Ok(rehearsed) => {
+                    slot.stop = rehearsed.stop;
+                    slot.save = rehearsed.saved.took;
+                    slot.state_bytes = rehearsed.saved.state_bytes;
                 }
-                Err(error) => slot.last = Some(Err(error.to_string())),
+                Err(error) => slot.refused = Some(error.to_string()),
             }
         }
         let requests: Vec<Request> = self
@@ -244,14 +263,21 @@ impl Host {
             .iter()
             .map(|slot| Request {
                 priority: slot.guest.config.priority,
-                save: slot.save,
+                save: slot.save.saturating_sub(slot.stop),
             })
             .collect();
-        let places = budget::admit(&requests, self.config.hold_up(), at_once());
+        let places = budget::admit(
+            &requests,
+            self.stand_still(),
+            self.config.hold_up(),
+            at_once(),
+        );
         for (slot, place) in self.slots.iter_mut().zip(places) {
             slot.place = place;
             let name = &slot.guest.config.name;
-            if !place.admitted {
+            if let Some(why) = &slot.refused {
+                (self.print)(&format!("{name}: NOT persistent: {why}"));
+            } else if !place.admitted {
                 (self.print)(&format!(
                     "{name}: NOT persistent: its save takes up to {:?} and the hold-up is {:?}",
                     place.bound,
@@ -261,28 +287,45 @@ impl Host {
         }
     }
 
-    /// All guests stop; those that are persistent, or all, are saved, the important ones first.
+    /// Until all guests stand still that do so at all, from the drop of PWR_OK, at worst.
+    fn stand_still(&self) -> Duration {
+        let stops = self.slots.iter().map(|slot| slot.stop);
+        stops.max().unwrap_or_default() * MARGIN + GRACE
+    }
+
+    /// All guests stop; those that are persistent, or all, are saved, the important ones first. One
+    /// whose disks do not answer in time is not, and keeps no other.
     fn save(&mut self, began: Instant, all: bool) {
-        let limit = self.config.hold_up();
-        let mut order: Vec<&mut Slot> = self.slots.iter_mut().collect();
-        order.sort_by_key(|slot| std::cmp::Reverse(slot.guest.config.priority));
+        let all_by = began + self.stand_still();
+        let (grace, limit) = match (all, self.config.hold_up()) {
+            (true, hold_up) => (PLANNED_GRACE, hold_up.max(REHEARSAL_LIMIT)),
+            (false, hold_up) => (GRACE, hold_up),
+        };
         // CPUs of guests take the host's: none runs while others are saved.
-        for slot in &mut order {
-            if let Err(error) = slot.guest.stop() {
-                slot.last = Some(Err(error.to_string()));
-            }
+        for slot in &mut self.slots {
+            let begun = slot.guest.begin_stop();
+            slot.last = begun.err().map(|error| Err(error.to_string()));
         }
-        let queue = Mutex::new(order.into_iter());
+        let mut order: Vec<&mut Slot> = self.slots.iter_mut().collect();
+        order.retain(|slot| slot.last.is_none() && (all || slot.place.admitted));
+        order.sort_by_key(|slot| std::cmp::Reverse(slot.guest.config.priority));
+        let queue = Queue::of(order.len());
+        let queue = &queue;
         thread::scope(|scope| {
+            for (rank, slot) in order.into_iter().enumerate() {
+                scope.spawn(move || match slot.guest.end_stop(grace, began + limit) {
+                    Ok(()) => queue.arrive(rank, Some(slot)),
+                    Err(error) => {
+                        slot.last = Some(Err(format!("not saved: {error}")));
+                        queue.arrive(rank, None);
+                    }
+                });
+            }
             for _ in 0..at_once() {
-                scope.spawn(|| {
-                    loop {
-                        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-                        let Some(slot) = next else { break };
-                        if all || slot.place.admitted {
-                            let saved = slot.guest.save(began, limit.max(REHEARSAL_LIMIT));
-                            slot.last = Some(saved.map_err(|error| error.to_string()));
-                        }
+                scope.spawn(move || {
+                    while let Some(slot) = queue.next(all_by) {
+                        let saved = slot.guest.save(began, limit.max(REHEARSAL_LIMIT));
+                        slot.last = Some(saved.map_err(|error| error.to_string()));
                     }
                 });
             }
@@ -291,11 +334,27 @@ impl Host {
 
     /// Guests go on after a save, if the power did not go.
     fn go_on(&mut self, away: Duration) {
+        let wire = &self.wire;
         for (index, slot) in self.slots.iter_mut().enumerate() {
-            slot.last = None;
             let shut = slot.guest.let_clients_in(false);
-            match shut.and_then(|()| slot.guest.go_on()) {
-                Ok(()) => slot.watch(index, away, &self.to),
+            let went_on = shut.and_then(|()| slot.guest.go_on(&|| wire.is_failing()));
+            slot.last = went_on.as_ref().err().map(|error| Err(error.to_string()));
+            // One whose disks have not answered goes on when they do.
+            if matches!(&went_on, Ok(()) | Err(GuestError::Requests(_))) {
+                slot.watch(index, away, &self.to);
+            }
+        }
+    }
+
+    fn try_again(&mut self) {
+        let wire = &self.wire;
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            match slot.guest.try_again(&|| wire.is_failing()) {
+                Ok(false) => {}
+                Ok(true) => {
+                    slot.last = None;
+                    slot.watch(index, slot.guest.boot.away, &self.to);
+                }
                 Err(error) => slot.last = Some(Err(error.to_string())),
             }
         }
@@ -310,19 +369,19 @@ impl Host {
                 let boot = &slot.guest.boot;
                 let failed = match &slot.last {
                     Some(Err(error)) => Some(error.clone()),
-                    _ => None,
+                    _ => slot.refused.clone(),
                 };
                 json!({
                     "name": slot.guest.config.name,
                     "runs": runs,
                     "resumed": boot.resumed,
                     "reason": boot.reason,
-                    "boot_us": boot.took.as_micros(),
+                    "boot_us": us(boot.took),
                     "persistent": slot.place.admitted,
                     "in_place": slot.guest.is_in_place(),
-                    "save_us": slot.save.as_micros(),
+                    "save_us": us(slot.save),
                     "state_bytes": slot.state_bytes,
-                    "bound_us": slot.place.bound.as_micros(),
+                    "bound_us": us(slot.place.bound),
                     "bound_mj": self.config.energy_mj(slot.place.bound),
                     "fenced": slot.is_fenced,
                     "failed": failed,
@@ -345,7 +404,7 @@ impl Host {
             })
             .collect();
         let all = [guests, failed].concat();
-        json!({"hold_up_us": self.config.hold_up().as_micros(), "guests": all})
+        json!({"hold_up_us": us(self.config.hold_up()), "guests": all})
     }
 
     /// Serves until the host ends by [`ask`] `stop`, or all guests have ended after a drop of power.
@@ -359,6 +418,17 @@ impl Host {
         let asked = self.to.clone();
         thread::spawn(move || answer_all(&listener, &asked));
         (self.print)(&format!("serving {}", wire_of(&self.config).display()));
+        let waits = |slot: &Slot| slot.guest.config.requests != Requests::Complete;
+        if self.slots.iter().any(waits) {
+            let ticks = self.to.clone();
+            thread::spawn(move || {
+                let (done, is_done) = channel();
+                while ticks.send(Event::Tick(done.clone())).is_ok() {
+                    thread::sleep(TICK);
+                    let _ = is_done.recv();
+                }
+            });
+        }
         for (index, slot) in self.slots.iter_mut().enumerate() {
             if slot.guest.goes_on() {
                 slot.watch(index, slot.guest.boot.away, &self.to);
@@ -395,6 +465,12 @@ impl Host {
         while let Ok(event) = self.events.recv() {
             match event {
                 Event::Power => self.power_changed(),
+                Event::Tick(done) => {
+                    if self.away_since.is_none() && !self.wire.is_failing() {
+                        self.try_again();
+                    }
+                    let _ = done.send(());
+                }
                 Event::UpToDate(index, absence) => self.slots[index].let_clients_in(absence),
                 Event::Ask(question, answer) => {
                     let _ = answer.send(match question["do"].as_str() {

@@ -19,6 +19,8 @@ pub mod lock;
 pub mod memory;
 pub mod qemu;
 pub mod qmp;
+pub mod queue;
 pub mod record;
+pub mod requests;
 pub mod supply;
 pub mod takeover;

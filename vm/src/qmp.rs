@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! QEMU's control socket, for the few commands that a save needs. Each call blocks until the
 //! answer or its time limit: nothing between a drop of PWR_OK and the commit waits for another
-//! thread.
+//! thread. An answer that comes after its limit is not taken for another one's.
 
+use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -20,6 +21,9 @@ pub enum QmpError {
     /// What came is no answer.
     #[error("QEMU sent what is no answer: {0}")]
     Answer(#[from] serde_json::Error),
+    /// No answer within the limit; there may be one yet.
+    #[error("QEMU does not answer {0} in time")]
+    Late(String),
     /// QEMU refused.
     #[error("QEMU refuses {command}: {why}")]
     Refused {
@@ -30,14 +34,67 @@ pub enum QmpError {
     },
 }
 
+/// A command that was sent.
+#[derive(Debug)]
+pub struct Ticket {
+    id: u64,
+    command: String,
+}
+
+impl Ticket {
+    /// For the command that was sent as this number.
+    #[must_use]
+    pub fn new(id: u64, command: &str) -> Self {
+        let command = command.to_owned();
+        Self { id, command }
+    }
+}
+
+/// What obeys QEMU's commands: QEMU, or a model of it.
+pub trait Monitor {
+    /// Sends a command, and does not wait for its answer.
+    ///
+    /// # Errors
+    /// As in [`QmpError`].
+    fn begin(&mut self, command: &str, arguments: &Value) -> Result<Ticket, QmpError>;
+
+    /// Its answer; none if that is not there within the limit.
+    ///
+    /// # Errors
+    /// As in [`QmpError`].
+    fn end(&mut self, ticket: &Ticket, limit: Duration) -> Result<Option<Value>, QmpError>;
+
+    /// Runs a command out of band: QEMU obeys also while another one keeps its main loop.
+    ///
+    /// # Errors
+    /// As in [`QmpError`].
+    fn at_once(&mut self, command: &str, arguments: &Value) -> Result<Value, QmpError>;
+
+    /// Runs a command.
+    ///
+    /// # Errors
+    /// As in [`QmpError`].
+    fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value, QmpError> {
+        let ticket = self.begin(command, arguments)?;
+        let answer = self.end(&ticket, LIMIT)?;
+        answer.ok_or(QmpError::Late(ticket.command))
+    }
+}
+
 /// An open connection.
 #[derive(Debug)]
 pub struct Qmp {
     reader: BufReader<UnixStream>,
+    /// What has come of the next line.
+    line: Vec<u8>,
+    last: u64,
+    /// Answers that nobody has asked for yet, by the number of their command.
+    answers: HashMap<u64, Value>,
 }
 
 const POLL: Duration = Duration::from_millis(5);
 const LIMIT: Duration = Duration::from_secs(30);
+const SHORTEST: Duration = Duration::from_micros(1); // a socket takes 0 for no limit
 
 impl Qmp {
     /// Connects when QEMU listens, at the latest in *limit*, and while it *runs*.
@@ -57,7 +114,7 @@ impl Qmp {
                 Err(_) => std::thread::sleep(POLL),
             }
         };
-        Self::greet(stream, LIMIT)
+        Self::greet(stream, LIMIT, runs)
     }
 
     /// Connects to one that listens, and greets in *limit*.
@@ -65,18 +122,29 @@ impl Qmp {
     /// # Errors
     /// If it does not: it has another connection, or has ended.
     pub fn connect_within(path: &Path, limit: Duration) -> Result<Self, QmpError> {
-        Self::greet(UnixStream::connect(path)?, limit)
+        Self::greet(UnixStream::connect(path)?, limit, || true)
     }
 
-    fn greet(stream: UnixStream, limit: Duration) -> Result<Self, QmpError> {
-        stream.set_read_timeout(Some(limit))?;
+    fn greet(
+        stream: UnixStream,
+        limit: Duration,
+        mut runs: impl FnMut() -> bool,
+    ) -> Result<Self, QmpError> {
         stream.set_write_timeout(Some(LIMIT))?;
         let mut qmp = Self {
             reader: BufReader::new(stream),
+            line: Vec::new(),
+            last: 0,
+            answers: HashMap::new(),
         };
-        qmp.line()?;
-        qmp.execute("qmp_capabilities", &Value::Null)?;
-        qmp.reader.get_ref().set_read_timeout(Some(LIMIT))?;
+        // It listens before it has opened its disks, and greets after that.
+        let end = Instant::now() + limit;
+        while qmp.line(Instant::now() + POLL)?.is_none() {
+            if Instant::now() >= end || !runs() {
+                return Err(QmpError::Late("the connection".to_owned()));
+            }
+        }
+        qmp.execute("qmp_capabilities", &json!({"enable": ["oob"]}))?;
         Ok(qmp)
     }
 
@@ -98,37 +166,32 @@ impl Qmp {
         Ok(found["status"].as_str().unwrap_or_default().to_owned())
     }
 
-    fn line(&mut self) -> Result<Value, QmpError> {
-        let mut line = String::new();
-        if self.reader.read_line(&mut line)? == 0 {
-            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+    /// The next line; none if it is not there at *end*.
+    fn line(&mut self, end: Instant) -> Result<Option<Value>, QmpError> {
+        let left = end.saturating_duration_since(Instant::now());
+        let stream = self.reader.get_ref();
+        stream.set_read_timeout(Some(left.max(SHORTEST)))?;
+        match self.reader.read_until(b'\n', &mut self.line) {
+            Ok(_) if self.line.ends_with(b"\n") => {
+                let line = std::mem::take(&mut self.line);
+                Ok(Some(serde_json::from_slice(&line)?))
+            }
+            Ok(_) => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error.into()),
         }
-        Ok(serde_json::from_str(&line)?)
     }
 
-    /// Runs a command; events that come before its answer are passed over.
-    ///
-    /// # Errors
-    /// As in [`QmpError`].
-    pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value, QmpError> {
-        let mut request = json!({"execute": command});
+    fn send(&mut self, how: &str, what: &str, arguments: &Value) -> Result<Ticket, QmpError> {
+        self.last += 1;
+        let mut request = json!({how: what, "id": self.last});
         if !arguments.is_null() {
             request["arguments"] = arguments.clone();
         }
         let mut text = request.to_string();
         text.push('\n');
         self.reader.get_ref().write_all(text.as_bytes())?;
-        loop {
-            let mut answer = self.line()?;
-            if let Some(value) = answer.get_mut("return") {
-                return Ok(value.take());
-            }
-            if let Some(error) = answer.get("error") {
-                let why = error["desc"].as_str().unwrap_or("no reason").to_owned();
-                let command = command.to_owned();
-                return Err(QmpError::Refused { command, why });
-            }
-        }
+        Ok(Ticket::new(self.last, what))
     }
 
     /// Settings with which QEMU saves and restores everything but shared memory.
@@ -163,5 +226,83 @@ impl Qmp {
                 _ => std::thread::sleep(Duration::from_micros(200)),
             }
         }
+    }
+}
+
+impl Monitor for Qmp {
+    fn begin(&mut self, command: &str, arguments: &Value) -> Result<Ticket, QmpError> {
+        self.send("execute", command, arguments)
+    }
+
+    /// Events that come before the answer are passed over.
+    fn end(&mut self, ticket: &Ticket, limit: Duration) -> Result<Option<Value>, QmpError> {
+        let end = Instant::now() + limit;
+        while !self.answers.contains_key(&ticket.id) {
+            let Some(answer) = self.line(end)? else {
+                return Ok(None);
+            };
+            if let Some(id) = answer["id"].as_u64() {
+                self.answers.insert(id, answer);
+            } else if answer.get("error").is_some() {
+                return Err(refusal(ticket, &answer));
+            }
+        }
+        let mut answer = self.answers.remove(&ticket.id).unwrap_or_default();
+        match answer.get_mut("return") {
+            Some(value) => Ok(Some(value.take())),
+            None => Err(refusal(ticket, &answer)),
+        }
+    }
+
+    fn at_once(&mut self, command: &str, arguments: &Value) -> Result<Value, QmpError> {
+        let ticket = self.send("exec-oob", command, arguments)?;
+        let answer = self.end(&ticket, LIMIT)?;
+        answer.ok_or(QmpError::Late(ticket.command))
+    }
+}
+
+fn refusal(ticket: &Ticket, answer: &Value) -> QmpError {
+    QmpError::Refused {
+        command: ticket.command.clone(),
+        why: answer["error"]["desc"]
+            .as_str()
+            .unwrap_or("no reason")
+            .to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    /// Goal: an answer that is late belongs to its own command, also if its line came in pieces.
+    /// Method: what stands for QEMU answers the first command after the second one.
+    #[test]
+    fn late_answers_are_not_taken_for_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("qmp.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let qemu = thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let mut say = |text: &str| stream.write_all(text.as_bytes()).unwrap();
+            say("{\"QMP\": {}}\n");
+            lines.next();
+            say("{\"return\": {}, \"id\": 1}\n");
+            lines.next();
+            say("{\"event\": \"STOP\"}\n{\"return\": \"la");
+            lines.next();
+            say("te\", \"id\": 2}\n{\"error\": {\"desc\": \"no\"}, \"id\": 3}\n");
+        });
+        let mut qmp = Qmp::connect_within(&path, LIMIT).unwrap();
+        let first = qmp.begin("stop", &Value::Null).unwrap();
+        let none = qmp.end(&first, Duration::from_millis(20)).unwrap();
+        assert_eq!(none, None);
+        let refused = qmp.at_once("yank", &Value::Null).unwrap_err();
+        assert_eq!(refused.to_string(), "QEMU refuses yank: no");
+        assert_eq!(qmp.end(&first, LIMIT).unwrap(), Some(json!("late")));
+        qemu.join().unwrap();
     }
 }

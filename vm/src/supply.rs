@@ -163,6 +163,7 @@ mod tests {
         supply.write_all(&[0x81, 0xff, 0x88, 0x88]).unwrap();
         assert_eq!(from.recv().unwrap(), Power::Present);
         assert_eq!(from.recv().unwrap(), Power::Failing);
+        assert!(wire.is_failing());
         let mut echoes = [0; 3];
         supply.read_exact(&mut echoes).unwrap();
         wire.stopped();

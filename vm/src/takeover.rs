@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A guest whose QEMU has outlived the rem-vm that started it: it is taken over, and is persistent
-//! again. Only a QEMU that holds the guest's lock is; one that had not begun to run is ended.
+//! again. Only a QEMU that holds the guest's lock is; one that had not begun to run, or was cut off
+//! from its disks for a save, is ended: its guest goes on from the image.
 
 use std::fs;
 use std::io;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use crate::lock::Lock;
 use crate::qemu::Process;
 use crate::qmp::{Qmp, QmpError};
+use crate::requests;
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 const END_LIMIT: Duration = Duration::from_secs(20);
@@ -34,10 +36,10 @@ pub fn holder(folder: &Path) -> io::Result<Holder> {
         Ok(lock) => return Ok(Holder::Nobody(lock)),
         Err(held) => held,
     };
-    let Ok((mut process, qmp, has_begun)) = connect(folder, &path) else {
+    let Ok((mut process, qmp, goes_on)) = connect(folder, &path) else {
         return Err(held);
     };
-    if has_begun {
+    if goes_on {
         return Ok(Holder::Qemu(process, qmp));
     }
     drop(qmp);
@@ -45,7 +47,7 @@ pub fn holder(folder: &Path) -> io::Result<Holder> {
     Ok(Holder::Nobody(Lock::take_within(&path, END_LIMIT)?))
 }
 
-/// Its process, its control socket, and whether its guest has begun to run.
+/// Its process, its control socket, and whether its guest has begun to run and has its disks.
 fn connect(folder: &Path, lock: &Path) -> Result<(Process, Qmp, bool), QmpError> {
     // A QEMU whose rem-vm runs has its one connection, and does not greet.
     let mut qmp = Qmp::connect_within(&folder.join("qmp.sock"), ANSWER_LIMIT)?;
@@ -58,7 +60,14 @@ fn connect(folder: &Path, lock: &Path) -> Result<(Process, Qmp, bool), QmpError>
         return Err(io::Error::other("a process that is not this guest's").into());
     }
     let status = qmp.status()?;
-    let has_begun = ["running", "paused", "postmigrate", "finish-migrate"];
+    let has_begun = [
+        "running",
+        "paused",
+        "postmigrate",
+        "finish-migrate",
+        "io-error",
+    ];
     let has_begun = has_begun.contains(&status.as_str());
-    Ok((process, qmp, has_begun))
+    let goes_on = has_begun && !requests::are_cut_off(&mut qmp)?;
+    Ok((process, qmp, goes_on))
 }
