@@ -12,7 +12,7 @@ use remanence_format::{REM_KEEP_PAGE_BYTES, usize_of};
 use crate::fault::{Fault, at};
 use crate::pagemap_image::Source;
 
-/// Writes a file of contents anew, with pages of the process between those that it has.
+/// Rebuilds a file of contents, with pages of the process between those that it has.
 ///
 /// # Errors
 /// Those of the file system, and if the process has gone.

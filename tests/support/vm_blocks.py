@@ -57,7 +57,10 @@ def disk_words(
     policies = f",werror={policy},rerror={policy}" if policy else ""
     return (
         *("-blockdev", f"driver=nbd,node-name=data,server.type=unix,server.path={server.path}"),
-        *("-device", f"virtio-blk-pci,drive=data,write-cache={write_cache},config-wce=off{policies}"),
+        *(
+            "-device",
+            f"virtio-blk-pci,drive=data,write-cache={write_cache},config-wce=off{policies}",
+        ),
     )
 
 
