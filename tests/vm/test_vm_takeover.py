@@ -96,8 +96,9 @@ def test_guest_is_taken_over_and_saved_again(host: OpenHost) -> None:
 
 
 def test_nothing_older_is_entered_after_that(host: OpenHost) -> None:
+    assert host.status()[NAME]["persistent"]
     assert host.cut().stopped
-    assert host.power_on()[NAME]["resumed"]
+    assert host.power_on()[NAME]["reason"] == "resume"
     host.end_program()
     host.power_on()
     assert draws(host, LIMIT_S)
