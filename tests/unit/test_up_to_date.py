@@ -59,6 +59,9 @@ def replica_of(master: str, link: str = "connected") -> bytes:
     return bulk(["slave", master, "6379", link, "100"])
 
 
+FOLLOWS = replica_of(NODE)
+
+
 class Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
@@ -106,20 +109,31 @@ def serving(server: socketserver.BaseServer) -> Iterator[None]:
 
 @dataclass
 class Redis:
-    """What the node's redis and each sentinel answer; None: it is silent."""
+    """What the node's redis, each sentinel and the peers' redis answer; None: it is silent."""
 
     role: bytes | None
     own: bytes | None
     other: bytes | None
     third: bytes | None
+    other_role: bytes | None = None
+    third_role: bytes | None = None
 
 
 @pytest.mark.parametrize(
     ("members", "opens"),
     [
         # Nobody was replaced.
-        (Redis(MASTER, sentinel(NODE), sentinel(NODE), sentinel(NODE)), True),
-        (Redis(MASTER, sentinel(NODE), sentinel(NODE), None), True),
+        (Redis(MASTER, *[sentinel(NODE)] * 3, FOLLOWS, FOLLOWS), True),
+        (Redis(MASTER, *[sentinel(NODE)] * 2, None, FOLLOWS), True),
+        (Redis(MASTER, *[sentinel(NODE)] * 3, None, FOLLOWS), True),
+        # It was, and of two sentinels that name it one is its own, the other one is late.
+        (Redis(MASTER, *[sentinel(NODE)] * 2, sentinel(THIRD), FOLLOWS, MASTER), False),
+        (Redis(MASTER, *[sentinel(NODE)] * 2, sentinel(THIRD), FOLLOWS), False),
+        # Its replicas follow another one, or nobody does.
+        (Redis(MASTER, *[sentinel(NODE)] * 2, None, replica_of(THIRD)), False),
+        (Redis(MASTER, *[sentinel(NODE)] * 2, None, replica_of(NODE, "connect")), False),
+        (Redis(MASTER, *[sentinel(NODE)] * 3, FOLLOWS, MASTER), False),
+        (Redis(MASTER, *[sentinel(NODE)] * 3), False),
         # It was, and does not know.
         (Redis(MASTER, sentinel(NODE), sentinel(OTHER), sentinel(OTHER)), False),
         (Redis(MASTER, sentinel(OTHER), sentinel(OTHER), sentinel(OTHER)), False),
@@ -130,9 +144,14 @@ class Redis:
         # It follows one that is not the master now.
         (Redis(replica_of(THIRD), *[sentinel(OTHER)] * 3), False),
         # It may be replaced just now.
-        (Redis(MASTER, *[sentinel(NODE)] * 2, sentinel(NODE, "master,o_down")), False),
+        (Redis(MASTER, *[sentinel(NODE)] * 2, sentinel(NODE, "master,o_down"), FOLLOWS), False),
         (
-            Redis(MASTER, *[sentinel(NODE)] * 2, sentinel(NODE, "master,failover_in_progress")),
+            Redis(
+                MASTER,
+                *[sentinel(NODE)] * 2,
+                sentinel(NODE, "master,failover_in_progress"),
+                FOLLOWS,
+            ),
             False,
         ),
         # It hears nobody, or nobody of use.
@@ -145,6 +164,7 @@ class Redis:
 def test_redis(script: ModuleType, members: Redis, opens: bool) -> None:
     servers = [(NODE, PORT, members.role), (NODE, SENTINEL, members.own)]
     servers += [(OTHER, SENTINEL, members.other), (THIRD, SENTINEL, members.third)]
+    servers += [(OTHER, PORT, members.other_role), (THIRD, PORT, members.third_role)]
     with ExitStack() as stack:
         for address, port, answer in servers:
             if answer is not None:
