@@ -14,7 +14,6 @@ from typing import Any
 
 from lab.setup.campaign import Campaign
 from lab.setup.heap import HeapLibrary, HeapMutants, HeapWithPeer
-from lab.setup.histories import Histories
 from lab.setup.keep import KEEP_ROOT, KeepModule, RemKeep
 from lab.setup.loader import Loader
 from lab.setup.memory import MemoryModel
@@ -31,7 +30,7 @@ from lab.setup.replay import RemReplay
 from lab.setup.root import Root
 from lab.setup.share_server import ShareServerFiles
 from lab.setup.stock import Stock
-from lab.setup.vm import CLUSTER_ROOT, RemVm
+from lab.setup.vm import RemVm
 
 BUDGET_MINUTES = 80  # a run in CI is ended after 90
 SET_UP_MINUTES = 25
@@ -90,13 +89,7 @@ OTHERS = (
         tests=("tests/guest",),
         parts=(ShareServerFiles(), Root.having("nginx"), Root.having(regions=True)),
     ),
-    Share(
-        "vm",
-        3,
-        tests=("tests/vm",),
-        crates=("vm",),
-        parts=(RemVm(), Stock(), Histories(), CLUSTER_ROOT),
-    ),
+    Share("vm", 3, tests=("tests/vm",), crates=("vm",), parts=(RemVm(), Stock())),
     Share(
         "keep",
         3,
