@@ -2,8 +2,8 @@
 """Nodes of replicated services on hosts that lose power.
 
 Goal: no acknowledged answer is lost, none is older than one before it, and each fault that is
-planted is noticed. Method: `rem demo cluster`; of it, the cut of two nodes at once takes its turn in
-CI: it computes for as long as half of this share may last.
+planted is noticed. Method: `rem demo cluster`; of it, the cut of two nodes at once takes its turn
+in CI: it computes for as long as half of this share may last.
 """
 
 from __future__ import annotations
