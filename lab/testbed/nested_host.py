@@ -4,8 +4,8 @@
 Two hosts. One is Debian with its own kernel: main memory is DRAM, and an NVDIMM has a file system
 with DAX for the guests' memory, records and device states. The other is Remanence, whose main
 memory survives; a part of its NVRAM is such a file system, too. QEMU is Debian's package. The guest
-counts on its serial line, which is the machine's console, and checks its own memory: an image that
-is all of its machine (guest/counter), or Debian's kernel with a busybox.
+counts on its serial line, which is the machine's console, and checks its memory (guest/counter):
+QEMU is emulated itself, and a kernel would take many minutes to boot.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lab.machine.guest import GuestResult
 from lab.machine.machine import MachineState
 from lab.machine.qemu import NVRAM_PHYS
 from lab.machine.supply import CutRecord
-from lab.setup.counter import CMDLINE, Counter, CounterFiles
+from lab.setup.counter import Counter
 from lab.setup.products import MACHINE, Root, need_all
 from lab.setup.stock import Stock, StockKernel
 from lab.setup.vm import RemVm
@@ -42,8 +42,7 @@ CONSOLE = "/dev/ttyS0"  # the machine's own: what was printed there outlives a c
 LOG = "/root/host.log"
 WIRE = "/dev/ttyS1"
 NAME = "counter"
-COUNTER_BYTES = 32 << 20
-LINUX_BYTES = 128 << 20
+RAM_BYTES = 32 << 20
 REGION_BYTES = 384 << 20
 DRAM_BYTES = 1 << 30
 HOLD_UP_US = 60_000_000  # QEMU under emulation
@@ -60,12 +59,10 @@ class NestedHost:
     """The machine, and what is said to `rem-vm` in it."""
 
     machine: Machine
-    files: CounterFiles
     is_debian: bool
     mount: str = "dax=always"  # options of the file system
     ram: str | None = None  # where the guest's memory is, if not in its folder
     persistent: bool = False  # what `host_is_persistent` says
-    linux: bool = False  # the guest
 
     def sh(self, command: str, check: bool = True) -> GuestResult:
         return self.machine.guest.run(command, check=check, limit_s=COMMAND_LIMIT_S)
@@ -110,10 +107,7 @@ class NestedHost:
     def _toml(self) -> str:
         """JSON's strings and lists are TOML's."""
         words = ["-nodefaults", "-display", "none", "-no-user-config"]
-        if self.linux:
-            words += ["-kernel", "/root/kernel", "-initrd", "/root/initrd", "-append", CMDLINE]
-        else:
-            words += ["-bios", "/root/counter.bin"]
+        words += ["-bios", "/root/counter.bin"]
         words += ["-chardev", f"file,id=console,path={CONSOLE},append=on"]
         words += ["-serial", "chardev:console"]
         lines = [
@@ -122,7 +116,7 @@ class NestedHost:
             f'wire = "{WIRE}"' if self.is_debian else "",
             "[[guest]]",
             f'name = "{NAME}"',
-            f"ram_bytes = {LINUX_BYTES if self.linux else COUNTER_BYTES}",
+            f"ram_bytes = {RAM_BYTES}",
             f'ram = "{self.ram}"' if self.ram else "",
             'accel = "tcg"',
             f"args = {json.dumps(words)}",
@@ -183,7 +177,7 @@ class NestedHost:
 
         It waits until the guest has looked at all of its memory.
         """
-        found = self.wait_counts(3 if self.linux else TURN)
+        found = self.wait_counts(TURN)
         # A line may have been on its way.
         follows = last < found[0] <= last + 2
         if not follows or found != list(range(found[0], found[0] + len(found))):
@@ -219,22 +213,19 @@ def nested_host(
     root, stock = built[HOST_ROOT], built[Stock()]
     config = _debian(name, cpus, stock, root, caches) if debian else _remanence(name, cpus, root)
     with Machine.create(config, destroy_on_exit=True) as machine:
-        host = NestedHost(machine, built[Counter()], debian, **fields)
+        host = NestedHost(machine, debian, **fields)
         attach_cut_points(machine)
         machine.boot()
         machine.wait_up(BOOT_LIMIT_S)
-        _install(host, stock, built[RemVm()])
+        _install(host, stock, built[Counter()], built[RemVm()])
         host.begin()
         yield host
 
 
-def _install(host: NestedHost, stock: StockKernel, program: Path) -> None:
+def _install(host: NestedHost, stock: StockKernel, counter: Path, program: Path) -> None:
     put = host.machine.guest.put
     put(program, "/usr/local/bin/rem-vm")
-    put(host.files.image, "/root/counter.bin")
-    if host.linux:
-        put(stock.bz_image, "/root/kernel")
-        put(host.files.initrd, "/root/initrd")
+    put(counter, "/root/counter.bin")
     if host.is_debian:
         put(stock.modules, "/root/more.tar")
         host.sh("tar -C / --keep-directory-symlink -xf /root/more.tar && depmod")
