@@ -60,7 +60,6 @@ class NestedHost:
 
     machine: Machine
     is_debian: bool
-    mount: str = "dax=always"  # options of the file system
     ram: str | None = None  # where the guest's memory is, if not in its folder
     persistent: bool = False  # what `host_is_persistent` says
 
@@ -81,7 +80,7 @@ class NestedHost:
         self.sh(f"dmesg -n 1; {self._devices()}")
         self.sh(
             "blkid /dev/pmem0 >/dev/null || mkfs.ext4 -q -b 4096 /dev/pmem0; "
-            f"mkdir -p {PMEM} && mount -o {self.mount} /dev/pmem0 {PMEM}"
+            f"mkdir -p {PMEM} && mount -o dax=always /dev/pmem0 {PMEM}"
         )
 
     def _devices(self) -> str:

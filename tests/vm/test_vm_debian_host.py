@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -23,7 +22,6 @@ from lab.verdict import BrokenError
 pytestmark = [pytest.mark.full, pytest.mark.in_turn("file"), pytest.mark.timeout(3600)]
 
 COLD = ("no-record", "not-committed", "already-consumed")
-NO_DAX = "dax=never"  # the guest's memory lies in the page cache until a sync
 CACHES = "wsp-c5528"
 
 
@@ -114,20 +112,17 @@ def check_goes_on_after_a_cut(host: NestedHost) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("fields", [{"mount": NO_DAX}, {"caches": CACHES}])
-def test_sync_writes_what_is_in_caches(fields: dict[str, Any]) -> None:
-    """Those of the host's kernel, without DAX, and those of its CPUs."""
-    with nested_host(f"t-vmsync-{os.getpid()}", debian=True, **fields) as host:
+def test_sync_writes_back_what_is_in_caches() -> None:
+    with nested_host(f"t-vmsync-{os.getpid()}", debian=True, caches=CACHES) as host:
         check_goes_on_after_a_cut(host)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("fields", [{"mount": NO_DAX}, {"caches": CACHES}])
-def test_sync_left_out_is_found(fields: dict[str, Any]) -> None:
+def test_sync_left_out_is_found() -> None:
     """Negative proof: the host claims that its caches outlive the power, and they do not."""
     name = f"t-vmlost-{os.getpid()}"
     with (
-        nested_host(name, debian=True, persistent=True, **fields) as host,
+        nested_host(name, debian=True, persistent=True, caches=CACHES) as host,
         pytest.raises(BrokenError),
     ):
         check_goes_on_after_a_cut(host)
