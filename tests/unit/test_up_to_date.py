@@ -169,8 +169,36 @@ def test_redis(script: ModuleType, members: Redis, opens: bool) -> None:
         for address, port, answer in servers:
             if answer is not None:
                 stack.enter_context(redis(address, port, answer))
-        words = ["--redis", f"{SERVICE}:{PORT}:{SENTINEL}", NODE, OTHER, THIRD]
+        words = ["--redis", f"{SERVICE}:{PORT}:{SENTINEL}", "--settle", "0", NODE, OTHER, THIRD]
         assert script.main(words) == (0 if opens else 1)
+
+
+@pytest.mark.parametrize(("settle", "opens"), [("0", True), ("60", False)])
+def test_failover_that_others_have_begun_is_waited_for(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, settle: str, opens: bool
+) -> None:
+    """A replica follows it at first, and a peer that is silent then has been made the master."""
+    roles = {NODE: ["master"], OTHER: ["slave", NODE, "6379", "connected"], THIRD: None}
+    monkeypatch.setattr(script, "seen_master", lambda *_words: NODE)
+    monkeypatch.setattr(script, "redis_role", lambda address, _port: roles[address])
+    monkeypatch.setattr(time, "sleep", lambda _s: roles.update({THIRD: ["master"]}))
+    words = ["--redis", f"{SERVICE}:{PORT}:{SENTINEL}", "--settle", settle, NODE, OTHER, THIRD]
+    assert script.main(words) == (0 if opens else 1)
+
+
+def test_one_that_leads_all_the_time_opens(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a peer is silent all the time. Method: a clock that sleeping moves on."""
+    now_s = [0.0]
+    roles = {NODE: ["master"], OTHER: ["slave", NODE, "6379", "connected"], THIRD: None}
+    monkeypatch.setattr(script, "seen_master", lambda *_words: NODE)
+    monkeypatch.setattr(script, "redis_role", lambda address, _port: roles[address])
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(time, "sleep", lambda s: now_s.__setitem__(0, now_s[0] + s))
+    words = ["--redis", f"{SERVICE}:{PORT}:{SENTINEL}", NODE, OTHER, THIRD]
+    assert script.main(words) == 0
+    assert now_s[0] == script.SETTLE_S
 
 
 def status(leader: str, term: int, index: int, applied: int | None = None) -> dict[str, Any]:
