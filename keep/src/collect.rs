@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io;
+use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 
 use remanence_format::{REM_KEEP_PAGE_BYTES, RemKeepEntry, usize_of};
@@ -57,23 +58,33 @@ impl Found {
     /// # Errors
     /// If it has gone, or pages for copies are not there.
     pub fn add(&mut self, pid: u32, runs: &[Run], pages: &impl Pages) -> Result<(), Fault> {
-        let begin = self.table.len();
-        let mut elsewhere = 0;
         for run in runs {
             let first = self.table.len();
             self.table.resize(first + usize_of(run.pages) * BYTES, 0);
-            elsewhere += pages.pin(pid, run.vaddr, &mut self.table[first..])?;
-        }
-        let all = (self.table.len() - begin) / BYTES;
-        self.in_place += all as u64 - u64::from(elsewhere);
-        if elsewhere > 0 {
-            self.copied += copy_elsewhere(pid, &mut self.table, begin, pages)?;
+            let elsewhere = pages.pin(pid, run.vaddr, &mut self.table[first..])?;
+            self.in_place += run.pages - u64::from(elsewhere);
+            if elsewhere > 0 {
+                self.copied += copy_elsewhere(pid, &mut self.table, first, pages)?;
+            }
         }
         Ok(())
     }
 }
 
-/// Gives each entry from a place on that is elsewhere a copy. What reads as zeros needs none.
+/// Where entries from a place on are that have no page of the range. Nearly all have one, and there
+/// are as many as pages: each is looked at with as little as possible.
+fn places_elsewhere(table: &[u8], begin: usize) -> Vec<usize> {
+    const AT: usize = offset_of!(RemKeepEntry, frame);
+    let frame = ELSEWHERE.to_le_bytes();
+    let entries = table[begin..].chunks_exact(BYTES).enumerate();
+    entries
+        .filter(|(_, entry)| entry[AT..AT + frame.len()] == frame)
+        .map(|(number, _)| begin + number * BYTES)
+        .collect()
+}
+
+/// Gives each entry from a place on that is elsewhere a copy. What reads as zeros needs none, and
+/// has no entry then.
 fn copy_elsewhere(
     pid: u32,
     table: &mut Vec<u8>,
@@ -88,30 +99,28 @@ fn copy_elsewhere(
         content: Vec::new(),
         copied: 0,
     };
-    for place in (begin..table.len()).step_by(BYTES) {
-        let entry = entry_of(&table[place..]);
-        if entry.frame == ELSEWHERE {
-            let read = copier.read(&memory, place, entry.vaddr);
-            read.map_err(at(format!("/proc/{pid}/mem at {:#x}", entry.vaddr)))?;
-            if copier.waiting.len() == PAGES_AT_ONCE {
-                copier.flush(table)?;
-            }
+    for place in places_elsewhere(table, begin) {
+        let vaddr = entry_of(&table[place..]).vaddr;
+        let read = copier.read(&memory, place, vaddr);
+        read.map_err(at(format!("/proc/{pid}/mem at {vaddr:#x}")))?;
+        if copier.waiting.len() == PAGES_AT_ONCE {
+            copier.flush(table)?;
         }
     }
     copier.flush(table)?;
     let copied = copier.copied;
-    drop_elsewhere(table, begin);
+    let gone = places_elsewhere(table, begin);
+    drop_entries(table, &gone);
     Ok(copied)
 }
 
-/// Removes entries that have no page.
-fn drop_elsewhere(table: &mut Vec<u8>, begin: usize) {
-    let mut end = begin;
-    for place in (begin..table.len()).step_by(BYTES) {
-        if entry_of(&table[place..]).frame != ELSEWHERE {
-            table.copy_within(place..place + BYTES, end);
-            end += BYTES;
-        }
+/// Removes entries; what is between them moves at once.
+fn drop_entries(table: &mut Vec<u8>, gone: &[usize]) {
+    let ends = gone.iter().skip(1).copied().chain([table.len()]);
+    let mut end = gone.first().copied().unwrap_or(table.len());
+    for (&place, next) in gone.iter().zip(ends) {
+        table.copy_within(place + BYTES..next, end);
+        end += next - place - BYTES;
     }
     table.truncate(end);
 }
