@@ -12,7 +12,7 @@ use remanence_format::{REM_KEEP_PAGE_BYTES, RemKeepEntry, usize_of};
 use crate::device::ELSEWHERE;
 use crate::fault::{Fault, at};
 use crate::pagemap_image::Run;
-use crate::table::entry_of;
+use crate::table::{decode, encode, entry_of};
 
 const PAGE: usize = usize_of(REM_KEEP_PAGE_BYTES);
 const BYTES: usize = RemKeepEntry::BYTES;
@@ -68,6 +68,47 @@ impl Found {
             }
         }
         Ok(())
+    }
+
+    /// Forgets a process's pages in these runs, which are sorted.
+    pub fn forget(&mut self, pid: u32, runs: &[Run]) {
+        let mut gone = Vec::new();
+        for run in runs {
+            let is_before = |place: usize| {
+                let entry = entry_of(&self.table[place * BYTES..]);
+                (entry.pid, entry.vaddr) < (pid, run.vaddr)
+            };
+            let (mut first, mut end) = (0, self.table.len() / BYTES);
+            while first < end {
+                let middle = usize::midpoint(first, end);
+                if is_before(middle) {
+                    first = middle + 1;
+                } else {
+                    end = middle;
+                }
+            }
+            let places = (first * BYTES..self.table.len()).step_by(BYTES);
+            gone.extend(places.take_while(|&place| {
+                let entry = entry_of(&self.table[place..]);
+                entry.pid == pid && entry.vaddr < run.end()
+            }));
+        }
+        self.in_place -= (gone.len() as u64).min(self.in_place);
+        drop_entries(&mut self.table, &gone);
+    }
+
+    /// With those that others found, of other addresses. Usually there are none.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        if !other.table.is_empty() {
+            let mut entries = decode(&self.table);
+            entries.extend(decode(&other.table));
+            entries.sort_unstable_by_key(|entry| (entry.pid, entry.vaddr));
+            self.table = encode(&entries);
+        }
+        self.in_place += other.in_place;
+        self.copied += other.copied;
+        self
     }
 }
 
@@ -173,7 +214,6 @@ impl<P: Pages> Copier<'_, P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{decode, encode};
     use std::cell::RefCell;
     use std::collections::{HashMap, HashSet};
 
@@ -273,6 +313,20 @@ mod tests {
         found.add(pid, &runs, &range).unwrap();
         let even = all / 2 + u64::from(all % 2 == 1 && odd == 1);
         check(&range, &found, even);
+        // What is forgotten is not there, and all else is.
+        let mut less = Found {
+            table: found.table.clone(),
+            ..Found::default()
+        };
+        less.forget(pid, &[run(0, 3), run(5, 1), run(all, 9)]);
+        less.forget(pid + 1, &runs);
+        let is_kept = |entry: &RemKeepEntry| {
+            let number = (entry.vaddr - vaddr) / REM_KEEP_PAGE_BYTES;
+            number > 2 && number != 5
+        };
+        let mut kept = decode(&found.table);
+        kept.retain(is_kept);
+        assert_eq!(decode(&less.table), kept);
         // A second owner of the same pages gets copies.
         let (table, copied) = (found.table.clone(), found.copied);
         found.add(pid, &runs, &range).unwrap();

@@ -4,10 +4,8 @@
 //! Its action scripts are this program, which knows by two variables what it is called for: some
 //! versions run a script by a shell, others do not, and so it has no arguments.
 //!
-//! A dump that leaves pages in the processes ends by a server of pages. We want none: its address
-//! is no address, so that the server fails at once, and a dump that fails lets the processes go
-//! on. Until then the hook keeps them frozen (`hold`). So nobody can read their memory from a
-//! port, and if anything ends unexpectedly, they live.
+//! A dump whose last script fails lets the processes go on. Until then the hook keeps them frozen
+//! (`hold`): if anything ends unexpectedly, they live.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -23,7 +21,6 @@ pub const HOOK_NAME: &str = "REM_KEEP_HOOK_NAME";
 pub const HOOK_IMAGES: &str = "REM_KEEP_HOOK_IMAGES";
 /// By which CRIU says what it calls a script for.
 pub const ACTION: &str = "CRTOOLS_SCRIPT_ACTION";
-const NO_SERVER: &str = "none";
 const DUMP_LOG: &str = "dump.log";
 const RESTORE_LOG: &str = "restore.log";
 
@@ -85,7 +82,6 @@ pub fn dump(pid: u32, words: &HookWords, older: &Path) -> io::Result<Command> {
     let mut command = command("dump", DUMP_LOG, words)?;
     command.args(["-t", &pid.to_string()]);
     command.arg("--tcp-established");
-    command.args(["--lazy-pages", "--address", NO_SERVER]);
     command
         .arg("--track-mem")
         .arg("--prev-images-dir")
@@ -167,9 +163,9 @@ mod tests {
         assert!(why_no_restore(folder.path()).contains(RESTORE_LOG));
     }
 
-    /// Goal: no server of pages is there, and the hook has no arguments.
+    /// Goal: the hook has no arguments, and an older image is there.
     #[test]
-    fn a_dump_serves_no_pages() {
+    fn a_dump_has_an_older_image() {
         let words = HookWords {
             config: "/c".into(),
             name: "a".to_owned(),
@@ -177,8 +173,8 @@ mod tests {
         };
         let dump = dump(7, &words, Path::new("/run/older")).unwrap();
         let args: Vec<_> = dump.get_args().filter_map(|arg| arg.to_str()).collect();
-        let at = args.iter().position(|arg| *arg == "--address").unwrap();
-        args[at + 1].parse::<std::net::IpAddr>().unwrap_err();
+        let at = args.iter().position(|arg| *arg == "--prev-images-dir");
+        assert_eq!(args[at.unwrap() + 1], "/run/older");
         let at = args
             .iter()
             .position(|arg| *arg == "--action-script")

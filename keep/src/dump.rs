@@ -17,8 +17,11 @@ use crate::fault::{Fault, at};
 use crate::frames::Span;
 use crate::hold::Hold;
 use crate::images::{self, Program};
+use crate::mappings;
+use crate::pagemap_image::Run;
 use crate::parent;
-use crate::processes::ProcessId;
+use crate::present::{self, uncovered};
+use crate::processes::{self, ProcessId};
 use crate::state::{Registered, RunFolder};
 use crate::sync;
 
@@ -121,11 +124,13 @@ pub fn dump(
     let spawned = criu::dump(pid, words, &older).and_then(|mut dump| dump.spawn());
     let mut child = spawned.map_err(at("criu"))?;
     let hold = state.path(&format!("{}.hold", program.name));
+    // CRIU has other work, and does not change them.
+    let early = look_early(pid, &mut child, &hold, common);
     let waited = wait_frozen(&mut child, &hold, &words.images);
     let criu_time = begin.elapsed();
     let done = waited.and_then(|hold| {
         parent::forget(&words.images, &older)?;
-        let found = find_pages(program, words, common)?;
+        let found = find_pages(program, words, common, early?)?;
         let criu = ProcessId::of(child.id()).ok_or_else(|| Fault::new("criu has ended"))?;
         Ok(Dumped {
             name: program.name.clone(),
@@ -161,22 +166,73 @@ fn wait_frozen(child: &mut Child, hold: &Path, images: &Path) -> Result<Hold, Fa
     }
 }
 
+/// Pages that were found while CRIU was at work, with the runs that were looked at.
+#[derive(Debug, Default)]
+struct Early {
+    runs: Vec<(u32, Vec<Run>)>,
+    found: Found,
+}
+
+impl Early {
+    /// Those of a process.
+    fn runs_of(&self, pid: u32) -> &[Run] {
+        let own = self.runs.iter().find(|(other, _)| *other == pid);
+        own.map_or(&[], |(_, runs)| runs)
+    }
+}
+
+/// Finds the pages of a program as soon as CRIU has stopped it: all that its processes have. If it
+/// never is, there are none.
+fn look_early(
+    root: u32,
+    child: &mut Child,
+    hold: &Path,
+    common: &Common<'_>,
+) -> Result<Early, Fault> {
+    let mut early = Early::default();
+    let pids = loop {
+        if let Some(pids) = processes::stopped_tree(root, child.id()) {
+            break pids;
+        }
+        if hold.exists() || child.try_wait()?.is_some() {
+            return Ok(early);
+        }
+        thread::sleep(LOOK_AGAIN);
+    };
+    for pid in pids {
+        let runs = present::runs(pid, &mappings::own(pid))?;
+        early.found.add(pid, &runs, common)?;
+        early.runs.push((pid, runs));
+    }
+    Ok(early)
+}
+
 fn find_pages(
     program: &Registered,
     words: &HookWords,
     common: &Common<'_>,
+    mut early: Early,
 ) -> Result<Found, Fault> {
     let lists = images::take_left(&words.images)?;
     let pids: Vec<u32> = lists.iter().map(|(pid, _)| *pid).collect();
     sync::files_of(&pids)?;
-    let mut found = Found::default();
+    let mut late = Found::default();
     for (pid, runs) in &lists {
-        found.add(*pid, runs, common)?;
+        let known = early.runs_of(*pid);
+        let (new, written) = (uncovered(runs, known), uncovered(known, runs));
+        late.add(*pid, &new, common)?;
+        // What CRIU has written it restores.
+        early.found.forget(*pid, &written);
+    }
+    for (pid, runs) in &early.runs {
+        if !pids.contains(pid) {
+            early.found.forget(*pid, runs);
+        }
     }
     let pid = program.process.pid;
     let name = program.name.clone();
     images::note(&words.images, &Program { name, pid, pids })?;
-    Ok(found)
+    Ok(early.found.and(late))
 }
 
 /// A program that is frozen goes on.

@@ -27,6 +27,7 @@ pub mod pagemap_image;
 pub mod pages_image;
 pub mod parent;
 pub mod policy;
+pub mod present;
 pub mod processes;
 pub mod range;
 pub mod restore;

@@ -171,7 +171,8 @@ impl Run {
     }
 
     /// Its parts in spans of addresses, which are sorted, and those outside of them.
-    fn cut(self, spans: &[Range<u64>]) -> Vec<(bool, Self)> {
+    #[must_use]
+    pub fn cut(self, spans: &[Range<u64>]) -> Vec<(bool, Self)> {
         let mut parts = Vec::new();
         let mut at = self.vaddr;
         let first = spans.partition_point(|span| span.end <= at);

@@ -157,6 +157,37 @@ pub fn threads(pid: u32) -> Vec<u32> {
         .collect()
 }
 
+/// Whether a thread is stopped by this tracer, by its text in `/proc/PID/task/TID/status`.
+fn is_stopped_in(status: &str, tracer: u32) -> bool {
+    let word = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.split_whitespace().next())
+    };
+    word("State:") == Some("t") && word("TracerPid:") == Some(tracer.to_string().as_str())
+}
+
+fn is_stopped(pid: u32, tracer: u32) -> bool {
+    let threads = threads(pid);
+    let is_stopped = |thread: &u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/task/{thread}/status"));
+        status.is_ok_and(|status| is_stopped_in(&status, tracer))
+    };
+    !threads.is_empty() && threads.iter().all(is_stopped)
+}
+
+/// A process and all that descend from it, if a tracer has stopped all of them. Who is stopped
+/// makes no others.
+#[must_use]
+pub fn stopped_tree(root: u32, tracer: u32) -> Option<Vec<u32>> {
+    if !is_stopped(root, tracer) {
+        return None;
+    }
+    let found = tree(root);
+    let all = found.iter().all(|&pid| is_stopped(pid, tracer));
+    // One may have been made by another that was not stopped yet.
+    (all && tree(root) == found).then_some(found)
+}
+
 /// A process and all that descend from it, in the order of their numbers.
 #[must_use]
 pub fn tree(root: u32) -> Vec<u32> {
@@ -193,6 +224,17 @@ mod tests {
         assert_eq!((stat.state, stat.parent), ('S', 3));
         assert_eq!((stat.terminal, stat.start_ticks), (34816, 4242));
         assert_eq!(Stat::parse("7 (a) S 3"), None);
+    }
+
+    /// Goal: only a thread that this tracer has stopped is stopped.
+    #[test]
+    fn threads_that_are_stopped_are_known() {
+        let status = "Name:\ta\nState:\tt (tracing stop)\nPid:\t7\nTracerPid:\t42\n";
+        assert!(is_stopped_in(status, 42));
+        assert!(!is_stopped_in(status, 4));
+        assert!(!is_stopped_in(&status.replace("\tt (", "\tR ("), 42));
+        assert!(!is_stopped_in("", 0));
+        assert_eq!(stopped_tree(std::process::id(), 1), None);
     }
 
     /// Goal: a child is in the tree, its end is waited for, and its number alone is not it.
