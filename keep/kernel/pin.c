@@ -9,6 +9,7 @@
 #include <linux/bitmap.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -70,11 +71,12 @@ static int pin_all(struct mm_struct *mm, struct rem_keep_pin *pin)
 {
 	struct rem_keep_entry __user *to = u64_to_user_ptr(pin->entries);
 	struct batch *batch = kvmalloc(sizeof(*batch), GFP_KERNEL);
+	int err = 0;
 	u32 count;
 
 	if (!batch)
 		return -ENOMEM;
-	for (u32 done = 0; done < pin->count; done += count) {
+	for (u32 done = 0; done < pin->count && !err; done += count) {
 		u64 vaddr = pin->vaddr + done * PAGE_SIZE;
 
 		count = min_t(u32, pin->count - done, BATCH);
@@ -87,15 +89,15 @@ static int pin_all(struct mm_struct *mm, struct rem_keep_pin *pin)
 			entry->pid = pin->pid;
 			pin->elsewhere += entry->frame == REM_KEEP_ELSEWHERE;
 		}
-		if (copy_to_user(to + done, batch->entries,
-				 count * sizeof(*to))) {
-			kvfree(batch);
-			return -EFAULT;
-		}
+		if (fatal_signal_pending(current))
+			err = -EINTR;
+		else if (copy_to_user(to + done, batch->entries,
+				      count * sizeof(*to)))
+			err = -EFAULT;
 		cond_resched();
 	}
 	kvfree(batch);
-	return 0;
+	return err;
 }
 
 /**
@@ -103,7 +105,7 @@ static int pin_all(struct mm_struct *mm, struct rem_keep_pin *pin)
  * @argument: see struct rem_keep_pin
  *
  * Return: 0, -ESRCH without such a process, -EINVAL for addresses that no process
- * has, -EFAULT. What was pinned before an error stays so.
+ * has, -EFAULT, -EINTR. What was pinned before an error stays so.
  */
 long keep_pin(struct rem_keep_pin __user *argument)
 {

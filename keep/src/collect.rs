@@ -12,7 +12,7 @@ use remanence_format::{REM_KEEP_PAGE_BYTES, RemKeepEntry, usize_of};
 use crate::device::ELSEWHERE;
 use crate::fault::{Fault, at};
 use crate::pagemap_image::Run;
-use crate::table::{decode, encode, entry_of};
+use crate::table::{decode, encode, entry_of, place_of};
 
 const PAGE: usize = usize_of(REM_KEEP_PAGE_BYTES);
 const BYTES: usize = RemKeepEntry::BYTES;
@@ -72,27 +72,11 @@ impl Found {
 
     /// Forgets a process's pages in these runs, which are sorted.
     pub fn forget(&mut self, pid: u32, runs: &[Run]) {
-        let mut gone = Vec::new();
-        for run in runs {
-            let is_before = |place: usize| {
-                let entry = entry_of(&self.table[place * BYTES..]);
-                (entry.pid, entry.vaddr) < (pid, run.vaddr)
-            };
-            let (mut first, mut end) = (0, self.table.len() / BYTES);
-            while first < end {
-                let middle = usize::midpoint(first, end);
-                if is_before(middle) {
-                    first = middle + 1;
-                } else {
-                    end = middle;
-                }
-            }
-            let places = (first * BYTES..self.table.len()).step_by(BYTES);
-            gone.extend(places.take_while(|&place| {
-                let entry = entry_of(&self.table[place..]);
-                entry.pid == pid && entry.vaddr < run.end()
-            }));
-        }
+        let places = |run: &Run| {
+            let first = place_of(&self.table, pid, run.vaddr);
+            (first..place_of(&self.table, pid, run.end())).step_by(BYTES)
+        };
+        let gone: Vec<usize> = runs.iter().flat_map(places).collect();
         self.in_place -= (gone.len() as u64).min(self.in_place);
         drop_entries(&mut self.table, &gone);
     }

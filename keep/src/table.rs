@@ -94,6 +94,22 @@ pub fn decode(bytes: &[u8]) -> Vec<RemKeepEntry> {
     entries(bytes).collect()
 }
 
+/// Where the first entry is, in bytes, that is not before this address of this process.
+#[must_use]
+pub fn place_of(table: &[u8], pid: u32, vaddr: u64) -> usize {
+    let (mut first, mut end) = (0, table.len() / RemKeepEntry::BYTES);
+    while first < end {
+        let middle = usize::midpoint(first, end);
+        let entry = entry_of(&table[middle * RemKeepEntry::BYTES..]);
+        if (entry.pid, entry.vaddr) < (pid, vaddr) {
+            first = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    first * RemKeepEntry::BYTES
+}
+
 /// One table of those of programs, which have no process in common.
 #[must_use]
 pub fn merge(mut tables: Vec<Vec<u8>>) -> Vec<u8> {
@@ -104,9 +120,8 @@ pub fn merge(mut tables: Vec<Vec<u8>>) -> Vec<u8> {
     for table in &tables {
         let mut rest = table.as_slice();
         while !rest.is_empty() {
-            let pid = entry_of(rest).pid;
-            let count = entries(rest).take_while(|entry| entry.pid == pid).count();
-            let (process, others) = rest.split_at(count * RemKeepEntry::BYTES);
+            let end = place_of(rest, entry_of(rest).pid.saturating_add(1), 0);
+            let (process, others) = rest.split_at(end);
             processes.push(process);
             rest = others;
         }
@@ -173,6 +188,26 @@ mod tests {
         assert_eq!(of_process(&entries, 20001), &table()[..2]);
         assert_eq!(of_process(&entries, 20003), &[]);
         assert_eq!(check(&[], &body(&[]), LAYOUT).unwrap(), []);
+    }
+
+    /// Goal: an address has its place, also one that is not there. Method: all edges.
+    #[test]
+    fn places_are_found() {
+        let bytes = encode(&table());
+        let place = |pid, page: u64| place_of(&bytes, pid, page * 4096) / RemKeepEntry::BYTES;
+        let found = [
+            (1, 0),
+            (20001, 16),
+            (20001, 17),
+            (20001, 18),
+            (20002, 16),
+            (20002, 17),
+        ];
+        assert_eq!(
+            found.map(|(pid, page)| place(pid, page)),
+            [0, 0, 1, 2, 2, 3]
+        );
+        assert_eq!(place_of(&[], 20001, 0), 0);
     }
 
     /// Goal: tables of programs become one, by the processes' numbers.

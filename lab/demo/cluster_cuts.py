@@ -10,7 +10,7 @@ from lab.demo.cluster_clocks import lead_after_an_absence
 from lab.demo.cluster_scene import SETTLE_S, Scene
 from lab.testbed.cluster import NODES
 from lab.testbed.cluster_watch import agree
-from lab.testbed.flapping import RETURNS_S, flap_in_returns, flap_in_saves
+from lab.testbed.flapping import DROPS_S, RETURNS_S, flap_in_returns, flap_in_saves
 
 SHORT_OFF_S, LONG_OFF_S = 2.0, 20.0  # the second is longer than what members wait for a silent one
 ALONE_S = 3.0
@@ -93,7 +93,8 @@ def power_flaps(scene: Scene) -> bool:
     node = scene.watch.lead_together()
     before = scene.watch.state()
     host = scene.cluster.nodes[node]
-    scene.print_line("PWR_OK of the node that leads drops and is back within its save, 5 times.")
+    what = "PWR_OK of the node that leads drops and is back within its save"
+    scene.print_line(f"{what}, {len(DROPS_S)} times.")
     host.guest.close()
     flap_in_saves(host)
     scene.wait_open()

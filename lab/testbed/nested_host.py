@@ -20,7 +20,7 @@ from typing import Any
 
 from lab.machine import Machine
 from lab.machine.config import MachineConfig
-from lab.machine.cut_plan import ANNOUNCED, CutPlan
+from lab.machine.cut_plan import ANNOUNCED, UNANNOUNCED, CutPlan
 from lab.machine.cut_points import attach_cut_points
 from lab.machine.guest import GuestResult
 from lab.machine.machine import MachineState
@@ -150,6 +150,14 @@ class NestedHost:
         self.sh(f"rem-vm stop {CONFIG}")
         ended = "! pidof rem-vm && ! pidof qemu-system-x86_64"
         wait_until(lambda: self.sh(ended, check=False).ok, "rem-vm ends", COMMAND_LIMIT_S, POLL_S)
+
+    def boot_after_a_stop(self) -> int:
+        """A planned end, and another boot; what the guest had counted."""
+        self.stop()
+        last = self.counts()[-1]
+        self.cut(UNANNOUNCED)
+        self.power_on()
+        return last
 
     # The guest.
 

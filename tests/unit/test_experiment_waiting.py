@@ -28,16 +28,7 @@ from tests.unit.test_experiment_rack import SMALL, alone
 
 NAME = "wsp-rack"
 # Its copy takes 10 s; what it missed is as good as nothing.
-EASY = Rack(
-    servers=3,
-    memory_bytes=1000,
-    back_end=10,
-    link=100,
-    uplink=1e6,
-    restore_s=0,
-    cold_per_byte=1.0,
-    missed=Missed(((1, 1e-9), (2, 2e-9))),
-)
+EASY = replace(SMALL, uplink=1e6, restore_s=0, missed=Missed(((1, 1e-9), (2, 2e-9))))
 ONE = Outage(1, 0.0)
 WAITS_S = (2, 5, 10, 20, 50)
 WORST_S = [*WAITS_S, *(wait_s * JUST_LONGER for wait_s in WAITS_S)]

@@ -55,10 +55,7 @@ def test_guest_goes_on_after_each_cut(host: NestedHost, cuts: int) -> None:
 
 def test_planned_stop_keeps_the_guest_for_another_boot(host: NestedHost) -> None:
     begin(host)
-    host.stop()
-    last = host.counts()[-1]
-    host.cut(UNANNOUNCED)
-    host.power_on()
+    last = host.boot_after_a_stop()
     assert host.start()["reason"] == "resume"
     host.check_goes_on(last)
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.machine.cut_plan import UNANNOUNCED
 from lab.testbed.nested_host import NestedHost, nested_host
 
 pytestmark = [pytest.mark.full, pytest.mark.in_turn("file"), pytest.mark.timeout(3600)]
@@ -53,10 +52,7 @@ def test_guest_goes_on_with_its_host(host: NestedHost, cuts: int) -> None:
 def test_guest_goes_on_where_its_host_boots_cold(host: NestedHost) -> None:
     """It was saved to NVRAM that is no main memory, and main memory is lost."""
     begin(host)
-    host.stop()
-    last = host.counts()[-1]
-    host.cut(UNANNOUNCED)
-    host.power_on()
+    last = host.boot_after_a_stop()
     assert host.start()["reason"] == "resume"
     host.check_goes_on(last)
     host.stop()

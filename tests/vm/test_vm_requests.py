@@ -291,6 +291,16 @@ def test_disk_that_does_not_allow_the_choice_is_named(host: VmHost, server: NbdS
 # Negative proofs: what the checks above would see.
 
 
+def after_one_cut(
+    host: VmHost, server: NbdServer, initrd: Path, requests: str
+) -> tuple[vm_blocks.Said, list[Request]]:
+    """What the guest said to the end, and the requests that were under way."""
+    begin(host, server, initrd, requests)
+    lost = hang_and_cut(host, server, Mode.HANG)
+    come_back(host)
+    return off(host, server), lost
+
+
 @pytest.mark.in_turn
 def test_replayed_requests_that_are_dropped_are_found(
     host: VmHost, server: NbdServer, initrd: Path
@@ -308,10 +318,7 @@ def test_replayed_requests_that_are_dropped_are_found(
 @pytest.mark.in_turn
 def test_old_write_after_a_new_one_is_found(host: VmHost, server: NbdServer, initrd: Path) -> None:
     """By a server that goes on with requests of a connection that has ended."""
-    begin(host, server, initrd, "replay")
-    lost = hang_and_cut(host, server, Mode.HANG)
-    come_back(host)
-    said = off(host, server)
+    said, lost = after_one_cut(host, server, initrd, "replay")
     check_replayed(said, server, lost)
     server.do_late(lost)
     with pytest.raises(AssertionError, match="place"):
@@ -320,9 +327,6 @@ def test_old_write_after_a_new_one_is_found(host: VmHost, server: NbdServer, ini
 
 @pytest.mark.in_turn
 def test_errors_are_found(host: VmHost, server: NbdServer, initrd: Path) -> None:
-    begin(host, server, initrd, "fail")
-    lost = hang_and_cut(host, server, Mode.HANG)
-    come_back(host)
-    said = off(host, server)
+    said, lost = after_one_cut(host, server, initrd, "fail")
     with pytest.raises(AssertionError):
         check_replayed(said, server, lost)
