@@ -123,7 +123,7 @@ fn rehearse(caller: &Caller, program: Registered, report: &mut Report) -> Result
     let programs = [program];
     let folder = caller.config.folder.join(REHEARSAL);
     let begin = Instant::now();
-    let mut saver = Saver::new(caller, &device, &programs, folder.clone())?;
+    let mut saver = Saver::new(caller, &device, &programs, folder.clone(), Vec::new())?;
     let done = saver.write_state(sequence);
     let done = done.and_then(|()| saver.flush_memory());
     let save = begin.elapsed();

@@ -25,6 +25,9 @@ pub struct Config {
     pub hold_up_us: u64,
     /// The wire of PWR_OK: a serial line, or a socket's path.
     pub wire: Option<PathBuf>,
+    /// An image is consumed without word of the supply after so long.
+    #[serde(default = "supply_wait_ms")]
+    pub supply_wait_ms: u64,
     /// Between two checkpoints, while `serve` runs; none without it.
     pub checkpoint_every_s: Option<u64>,
     /// Programs get numbers from here, which no process of another boot has.
@@ -44,6 +47,11 @@ pub enum Place {
     },
     /// By its name below /sys/bus/nd/devices.
     Namespace(String),
+}
+
+/// The supply repeats each status every few milliseconds, until one has heard it.
+fn supply_wait_ms() -> u64 {
+    100
 }
 
 fn first_pid() -> u32 {

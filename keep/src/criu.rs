@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How CRIU is called, and what it says of a failure.
+//! How CRIU is called for a restore (for a dump: `engine`), and what it says of a failure.
 //!
 //! Its action scripts are this program, which knows by two variables what it is called for: some
 //! versions run a script by a shell, others do not, and so it has no arguments.
-//!
-//! A dump whose last script fails lets the processes go on. Until then the hook keeps them frozen
-//! (`hold`): if anything ends unexpectedly, they live.
 
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const PROGRAM: &str = "criu";
+/// Its name.
+pub const PROGRAM: &str = "criu";
 /// The configuration's path, for the hook.
 pub const HOOK_CONFIG: &str = "REM_KEEP_HOOK_CONFIG";
 /// The program's name, for the hook.
@@ -21,7 +19,8 @@ pub const HOOK_NAME: &str = "REM_KEEP_HOOK_NAME";
 pub const HOOK_IMAGES: &str = "REM_KEEP_HOOK_IMAGES";
 /// By which CRIU says what it calls a script for.
 pub const ACTION: &str = "CRTOOLS_SCRIPT_ACTION";
-const DUMP_LOG: &str = "dump.log";
+/// What a dump says is in this file, beside its images.
+pub const DUMP_LOG: &str = "dump.log";
 const RESTORE_LOG: &str = "restore.log";
 
 /// What the hook gets.
@@ -50,7 +49,10 @@ impl HookWords {
 }
 
 /// This program's path. The kernel marks that of a file which an upgrade has replaced.
-fn own_path() -> io::Result<PathBuf> {
+///
+/// # Errors
+/// If it is not known.
+pub fn own_path() -> io::Result<PathBuf> {
     let path = std::env::current_exe()?;
     let replaced = path
         .to_str()
@@ -58,10 +60,15 @@ fn own_path() -> io::Result<PathBuf> {
     Ok(replaced.map_or_else(|| path.clone(), PathBuf::from))
 }
 
-fn command(verb: &str, log: &str, words: &HookWords) -> io::Result<Command> {
+/// Restores a program. The hook hands it its pages before it runs. After a checkpoint peers have
+/// gone on: then its connections are closed.
+///
+/// # Errors
+/// If this program's own path is not known.
+pub fn restore(words: &HookWords, is_checkpoint: bool) -> io::Result<Command> {
     let mut command = Command::new(PROGRAM);
-    command.arg(verb).arg("-D").arg(&words.images);
-    command.args(["-v2", "-o", log, "--file-locks"]);
+    command.arg("restore").arg("-D").arg(&words.images);
+    command.args(["-v2", "-o", RESTORE_LOG, "--file-locks"]);
     // Units of the fresh system have their own groups.
     command.arg("--manage-cgroups=ignore");
     command.arg("--action-script").arg(own_path()?);
@@ -71,33 +78,6 @@ fn command(verb: &str, log: &str, words: &HookWords) -> io::Result<Command> {
     // CRIU's own words are in its log. It is not ended by what ends us.
     command.stdin(Stdio::null()).stdout(Stdio::null());
     command.stderr(Stdio::null()).process_group(0);
-    Ok(command)
-}
-
-/// Dumps a program but for its pages and those of an older image (`parent`), and keeps it frozen.
-///
-/// # Errors
-/// If this program's own path is not known.
-pub fn dump(pid: u32, words: &HookWords, older: &Path) -> io::Result<Command> {
-    let mut command = command("dump", DUMP_LOG, words)?;
-    command.args(["-t", &pid.to_string()]);
-    command.arg("--tcp-established");
-    command
-        .arg("--track-mem")
-        .arg("--prev-images-dir")
-        .arg(older);
-    // A connection that is not established is tried again by its client.
-    command.arg("--skip-in-flight");
-    Ok(command)
-}
-
-/// Restores a program. The hook hands it its pages before it runs. After a checkpoint peers have
-/// gone on: then its connections are closed.
-///
-/// # Errors
-/// If this program's own path is not known.
-pub fn restore(words: &HookWords, is_checkpoint: bool) -> io::Result<Command> {
-    let mut command = command("restore", RESTORE_LOG, words)?;
     command.arg("-d").arg(if is_checkpoint {
         "--tcp-close"
     } else {
@@ -163,22 +143,18 @@ mod tests {
         assert!(why_no_restore(folder.path()).contains(RESTORE_LOG));
     }
 
-    /// Goal: the hook has no arguments, and an older image is there.
+    /// Goal: the hook has no arguments.
     #[test]
-    fn a_dump_has_an_older_image() {
+    fn a_script_is_a_path() {
         let words = HookWords {
             config: "/c".into(),
             name: "a".to_owned(),
             images: "/i".into(),
         };
-        let dump = dump(7, &words, Path::new("/run/older")).unwrap();
-        let args: Vec<_> = dump.get_args().filter_map(|arg| arg.to_str()).collect();
-        let at = args.iter().position(|arg| *arg == "--prev-images-dir");
-        assert_eq!(args[at.unwrap() + 1], "/run/older");
-        let at = args
-            .iter()
-            .position(|arg| *arg == "--action-script")
-            .unwrap();
-        assert!(!args[at + 1].contains(' '));
+        let restore = restore(&words, false).unwrap();
+        let args: Vec<_> = restore.get_args().filter_map(|arg| arg.to_str()).collect();
+        let at = args.iter().position(|arg| *arg == "--action-script");
+        assert!(!args[at.unwrap() + 1].contains(' '));
+        assert!(args.contains(&"--tcp-established"));
     }
 }

@@ -2,8 +2,7 @@
 //! The dump of one program: it is frozen, its images are written, its pages are found.
 
 use std::io;
-use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,8 +10,8 @@ use std::time::{Duration, Instant};
 use remanence_format::REM_KEEP_PAGE_BYTES;
 
 use crate::collect::{Found, Pages};
-use crate::criu::{self, HookWords};
 use crate::device::Device;
+use crate::engine::Engine;
 use crate::fault::{Fault, at};
 use crate::frames::Span;
 use crate::hold::Hold;
@@ -34,6 +33,7 @@ const THAW_LIMIT: Duration = Duration::from_secs(60);
 pub struct Common<'a> {
     device: &'a Device,
     taken: Mutex<Vec<u32>>,
+    ready: Mutex<Vec<Engine>>,
 }
 
 /// A program that is dumped and frozen.
@@ -43,7 +43,7 @@ pub struct Dumped {
     pub name: String,
     /// The CRIU that keeps it frozen.
     pub criu: ProcessId,
-    /// The socket of the hook.
+    /// Who keeps it so.
     pub hold: Hold,
     /// Its pages, as a table has them.
     pub table: Vec<u8>,
@@ -56,13 +56,21 @@ pub struct Dumped {
 }
 
 impl<'a> Common<'a> {
-    /// Of a save to this device.
+    /// Of a save to this device, with engines that are started already.
     #[must_use]
-    pub fn new(device: &'a Device) -> Self {
+    pub fn new(device: &'a Device, ready: Vec<Engine>) -> Self {
         Self {
             device,
             taken: Mutex::default(),
+            ready: Mutex::new(ready),
         }
+    }
+
+    /// An engine that is started, or a new one.
+    fn engine(&self) -> io::Result<Engine> {
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        let engine = ready.pop().filter(Engine::is_ready);
+        engine.map_or_else(Engine::start, Ok)
     }
 
     /// Pages with copies, until now.
@@ -112,58 +120,54 @@ pub fn give_back(device: &Device, taken: &[u32]) -> Result<(), Fault> {
 /// What CRIU says, and what else fails; one line.
 pub fn dump(
     program: &Registered,
-    words: &HookWords,
+    images: &Path,
     state: &RunFolder,
     common: &Common<'_>,
 ) -> Result<Dumped, Fault> {
     let begin = Instant::now();
-    let pid = program.process.pid;
-    let older = parent_of(state, &program.name);
-    images::make(&words.images)?;
-    parent::claim(&older, pid).map_err(at(&program.name))?;
-    let spawned = criu::dump(pid, words, &older).and_then(|mut dump| dump.spawn());
-    let mut child = spawned.map_err(at("criu"))?;
-    let hold = state.path(&format!("{}.hold", program.name));
-    // CRIU has other work, and does not change them.
-    let early = look_early(pid, &mut child, &hold, common);
-    let waited = wait_frozen(&mut child, &hold, &words.images);
-    let criu_time = begin.elapsed();
-    let done = waited.and_then(|hold| {
-        parent::forget(&words.images, &older)?;
-        let found = find_pages(program, words, common, early?)?;
-        let criu = ProcessId::of(child.id()).ok_or_else(|| Fault::new("criu has ended"))?;
-        Ok(Dumped {
+    let older = state.path(&format!("{}.parent", program.name));
+    // It starts while others are at work here.
+    let mut engine = common.engine().map_err(at("criu"))?;
+    let done = dump_by(&mut engine, program, (images, &older), common);
+    let criu = engine.criu();
+    let hold = engine.into_hold();
+    match done {
+        Ok((found, ready)) => Ok(Dumped {
             name: program.name.clone(),
             criu,
             hold,
             table: found.table,
             in_place: found.in_place,
             copied: found.copied,
-            criu_time,
-        })
-    });
-    if done.is_err() {
-        // The hook's connection is closed: CRIU ends.
-        let _ = child.wait();
+            criu_time: ready.saturating_duration_since(begin),
+        }),
+        Err(fault) => {
+            drop(hold);
+            let _ = criu.wait_end(Some(THAW_LIMIT));
+            Err(at(&program.name)(fault))
+        }
     }
-    done.map_err(at(&program.name))
 }
 
-fn parent_of(state: &RunFolder, name: &str) -> PathBuf {
-    state.path(&format!("{name}.parent"))
-}
-
-/// Waits until all images are written.
-fn wait_frozen(child: &mut Child, hold: &Path, images: &Path) -> Result<Hold, Fault> {
-    loop {
-        if let Ok(hold) = Hold::connect(hold) {
-            return Ok(hold);
-        }
-        if child.try_wait()?.is_some() {
-            return Err(Fault::new(criu::why_no_dump(images)));
-        }
-        thread::sleep(LOOK_AGAIN);
-    }
+/// What was found, and when CRIU was ready.
+fn dump_by(
+    engine: &mut Engine,
+    program: &Registered,
+    (images, older): (&Path, &Path),
+    common: &Common<'_>,
+) -> Result<(Found, Instant), Fault> {
+    let pid = program.process.pid;
+    images::make(images)?;
+    parent::claim(older, pid)?;
+    engine.dump(pid, images, older)?;
+    engine.resume()?;
+    // CRIU has other work, and does not change them.
+    let early = look_early(pid, engine, common);
+    engine.run_to("post-dump", images)?;
+    let ready = Instant::now();
+    parent::forget(images, older)?;
+    let found = find_pages(program, images, common, early?)?;
+    Ok((found, ready))
 }
 
 /// Pages that were found while CRIU was at work, with the runs that were looked at.
@@ -183,18 +187,13 @@ impl Early {
 
 /// Finds the pages of a program as soon as CRIU has stopped it: all that its processes have. If it
 /// never is, there are none.
-fn look_early(
-    root: u32,
-    child: &mut Child,
-    hold: &Path,
-    common: &Common<'_>,
-) -> Result<Early, Fault> {
+fn look_early(root: u32, engine: &Engine, common: &Common<'_>) -> Result<Early, Fault> {
     let mut early = Early::default();
     let pids = loop {
-        if let Some(pids) = processes::stopped_tree(root, child.id()) {
+        if let Some(pids) = processes::stopped_tree(root, engine.criu().pid) {
             break pids;
         }
-        if hold.exists() || child.try_wait()?.is_some() {
+        if engine.has_reported()? {
             return Ok(early);
         }
         thread::sleep(LOOK_AGAIN);
@@ -209,11 +208,11 @@ fn look_early(
 
 fn find_pages(
     program: &Registered,
-    words: &HookWords,
+    images: &Path,
     common: &Common<'_>,
     mut early: Early,
 ) -> Result<Found, Fault> {
-    let lists = images::take_left(&words.images)?;
+    let lists = images::take_left(images)?;
     let pids: Vec<u32> = lists.iter().map(|(pid, _)| *pid).collect();
     sync::files_of(&pids)?;
     let mut late = Found::default();
@@ -231,7 +230,7 @@ fn find_pages(
     }
     let pid = program.process.pid;
     let name = program.name.clone();
-    images::note(&words.images, &Program { name, pid, pids })?;
+    images::note(images, &Program { name, pid, pids })?;
     Ok(early.found.and(late))
 }
 
@@ -241,7 +240,7 @@ fn find_pages(
 /// If it does not, within a minute.
 pub fn thaw(name: &str, criu: ProcessId, hold: io::Result<Hold>) -> Result<(), Fault> {
     let released = hold.and_then(Hold::release);
-    // Without a hook CRIU goes on by itself; only its end counts.
+    // If nothing holds it, CRIU goes on by itself; only its end counts.
     if criu.wait_end(Some(THAW_LIMIT)).map_err(at(name))? {
         return Ok(());
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What this program does as an action script of CRIU.
 //!
-//!   post-dump     all images are written: keeps the program frozen
 //!   post-restore  all of it is there, and its network is locked still: consumes the image
 //!   pre-resume    it is in its final form, and stopped: hands it its pages
 //!
@@ -18,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use crate::criu::HookWords;
 use crate::device::Device;
 use crate::fault::{Fault, at};
-use crate::hold;
 use crate::images::{self, Program};
+use crate::permit;
 use crate::processes;
 use crate::state::{Entering, RunFolder};
 use crate::table;
@@ -40,15 +39,10 @@ pub struct Put {
 /// Does what CRIU calls it for.
 ///
 /// # Errors
-/// One line. For CRIU a dump's hook always fails: the program is to go on.
+/// One line.
 pub fn run(action: &str, words: &HookWords) -> Result<(), Fault> {
     let state = RunFolder::open()?;
     match action {
-        "post-dump" => {
-            let socket = state.path(&format!("{}.hold", words.name));
-            hold::wait(&socket).map_err(at(socket.display()))?;
-            Err(Fault::new("the program goes on"))
-        }
         "post-restore" => consume(&state).map(|_| ()),
         "pre-resume" => put(&state, words),
         _ => Ok(()),
@@ -68,6 +62,9 @@ fn consume(state: &RunFolder) -> Result<u32, Fault> {
     // `up` has the other lock.
     let _lock = state.lock("consuming")?;
     if !is_consumed(state) {
+        if entering.asks {
+            permit::ask(state)?;
+        }
         let device = Device::open()?;
         image::enter(&Record::on(&device), entering.sequence).map_err(at("consuming the image"))?;
         let path = state.path("consumed");

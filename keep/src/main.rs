@@ -2,14 +2,14 @@
 //! `rem-keep`: programs that outlive the system they run on.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use remanence_keep::criu::HookWords;
 use remanence_keep::fault::Fault;
 use remanence_keep::save::{Caller, Kind};
-use remanence_keep::{abort, check, hook, run, save, serve, status, up};
+use remanence_keep::{abort, check, hold, hook, run, save, serve, status, up};
 use serde::Serialize;
 
 /// Programs that outlive the system they run on.
@@ -80,6 +80,10 @@ fn print(value: &impl Serialize) -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn print_save(config: &Path, kind: Kind) -> Result<ExitCode, Fault> {
+    print(&save::save(&Caller::new(config)?, kind, Vec::new())?)
+}
+
 fn code_of(status: i32) -> ExitCode {
     u8::try_from(status).map_or(ExitCode::FAILURE, ExitCode::from)
 }
@@ -97,10 +101,8 @@ fn execute(command: Command) -> Result<ExitCode, Fault> {
             let print = |line: &str| println!("{line}");
             serve::serve(&Caller::new(&config)?, print).map(|()| ExitCode::SUCCESS)
         }
-        Command::Save { config } => print(&save::save(&Caller::new(&config)?, Kind::Planned)?),
-        Command::Checkpoint { config } => {
-            print(&save::save(&Caller::new(&config)?, Kind::Checkpoint)?)
-        }
+        Command::Save { config } => print_save(&config, Kind::Planned),
+        Command::Checkpoint { config } => print_save(&config, Kind::Checkpoint),
         Command::Abort { config } => {
             abort::abort(&Caller::new(&config)?).map(|()| ExitCode::SUCCESS)
         }
@@ -110,10 +112,11 @@ fn execute(command: Command) -> Result<ExitCode, Fault> {
 }
 
 fn main() -> ExitCode {
-    // CRIU calls this program as its script.
-    let done = match HookWords::given() {
-        Some((action, words)) => hook::run(&action, &words).map(|()| ExitCode::SUCCESS),
-        None => execute(Words::parse().command),
+    // A save starts this program to hold what is frozen, CRIU calls it as its script.
+    let done = match (hold::given(), HookWords::given()) {
+        (Some(held), _) => held.map(|()| ExitCode::SUCCESS).map_err(Fault::from),
+        (_, Some((action, words))) => hook::run(&action, &words).map(|()| ExitCode::SUCCESS),
+        _ => execute(Words::parse().command),
     };
     match done {
         Ok(code) => code,

@@ -15,10 +15,10 @@ use remanence_vm::record::{Record, Verdict, judge};
 use serde::Serialize;
 
 use crate::config::Config;
-use crate::criu::HookWords;
 use crate::device::{Device, Range};
 use crate::digest::{self, Fingerprint};
 use crate::dump::{self, Common, Dumped};
+use crate::engine::{self, Engine};
 use crate::fault::{Fault, at};
 use crate::images;
 use crate::processes;
@@ -142,7 +142,7 @@ impl std::fmt::Debug for Saver<'_> {
 }
 
 impl<'a> Saver<'a> {
-    /// Of these programs, with images in this folder.
+    /// Of these programs, with images in this folder, by engines that are started already.
     ///
     /// # Errors
     /// Those of the device.
@@ -151,6 +151,7 @@ impl<'a> Saver<'a> {
         device: &'a Device,
         programs: &'a [Registered],
         images: PathBuf,
+        ready: Vec<Engine>,
     ) -> Result<Self, Fault> {
         let range = device.range()?;
         Ok(Self {
@@ -160,7 +161,7 @@ impl<'a> Saver<'a> {
             programs,
             images,
             kind: Kind::default(),
-            common: Common::new(device),
+            common: Common::new(device, ready),
             dumped: Vec::new(),
             begin: Instant::now(),
             table: Vec::new(),
@@ -185,12 +186,8 @@ impl<'a> Saver<'a> {
         let (caller, images) = (self.caller, &self.images);
         let done: Vec<Result<Dumped, Fault>> = thread::scope(|scope| {
             let start = |program: &'a Registered| {
-                let words = HookWords {
-                    config: caller.path.clone(),
-                    name: program.name.clone(),
-                    images: images.join(&program.name),
-                };
-                scope.spawn(move || dump::dump(program, &words, &caller.state, common))
+                let images = images.join(&program.name);
+                scope.spawn(move || dump::dump(program, &images, &caller.state, common))
             };
             let threads: Vec<_> = self.programs.iter().map(start).collect();
             let joined = threads.into_iter().map(|thread| {
@@ -268,7 +265,8 @@ impl<'a> Saver<'a> {
         };
         self.caller.state.write("saved.json", &saved)?;
         for dumped in &mut self.dumped {
-            let kept = dumped.hold.keep();
+            let path = self.caller.state.path(&format!("{}.hold", dumped.name));
+            let kept = dumped.hold.keep(&path);
             kept.map_err(at(format!("{}: it is not frozen any more", dumped.name)))?;
         }
         Ok(())
@@ -347,11 +345,12 @@ pub fn next(record: &Record<&Device>) -> Result<u32, Fault> {
     }
 }
 
-/// Saves all programs. They are frozen then, but for a checkpoint.
+/// Saves all programs, by engines that are started already and by new ones. They are frozen then,
+/// but for a checkpoint.
 ///
 /// # Errors
 /// One line; then nothing is committed, and all programs go on.
-pub fn save(caller: &Caller, kind: Kind) -> Result<Report, Fault> {
+pub fn save(caller: &Caller, kind: Kind, mut ready: Vec<Engine>) -> Result<Report, Fault> {
     let _lock = caller.state.lock("lock")?;
     caller.check_running()?;
     let programs = caller.state.programs()?;
@@ -359,12 +358,14 @@ pub fn save(caller: &Caller, kind: Kind) -> Result<Report, Fault> {
         return Ok(Report::default());
     }
     let begin = Instant::now();
+    // They start while the rest is prepared.
+    engine::have(&mut ready, programs.len()).map_err(at("criu"))?;
     let device = Device::open()?;
     let record = Record::on(&device);
     // Only a checkpoint can be there: whatever else was, is consumed.
     let sequence = next(&record)?;
     let images = images::slot(&caller.config.folder, sequence);
-    let mut saver = Saver::new(caller, &device, &programs, images)?;
+    let mut saver = Saver::new(caller, &device, &programs, images, ready)?;
     saver.kind = kind;
     let old = Held::read(caller, &device)?;
     if let Err(fault) = image::save(&record, &mut saver, sequence) {

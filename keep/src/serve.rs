@@ -2,18 +2,20 @@
 //! The wire of PWR_OK: a drop saves all programs; when the power is back before it went, they go
 //! on.
 
+use std::mem;
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use remanence_vm::line;
 use remanence_vm::supply::{Power, Wire};
 
 use crate::abort::abort;
+use crate::engine::{self, Engine};
 use crate::fault::{Fault, at};
 use crate::save::{Caller, Kind, save};
 
-/// Without checkpoints only the wire ends a wait.
-const FOREVER: Duration = Duration::from_secs(1 << 30);
+/// After so long, programs that are new have a CRIU that is ready, too.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Serves until it is ended.
 ///
@@ -24,19 +26,29 @@ pub fn serve(caller: &Caller, print: impl Fn(&str)) -> Result<(), Fault> {
     let path = path.ok_or_else(|| Fault::new("the configuration has no wire"))?;
     let own = caller.state.path("wire.sock");
     let (end, news) = line::open(path, &own).map_err(at(path.display()))?;
+    let mut ready = Vec::new();
+    let mut since = Instant::now();
+    let mut done = prepare(caller, &mut ready);
     print(&format!("serving {}", path.display()));
-    let period = caller.config.checkpoint_every_s;
-    let period = period.map_or(FOREVER, Duration::from_secs);
+    let mut said = None;
     loop {
-        let done = match news.recv_timeout(period) {
-            Ok(Power::Failing) => power_fails(caller, &end, &print),
+        // What goes on failing is said once.
+        let fault = done.err().map(|fault| fault.to_string());
+        if let Some(fault) = fault.as_ref().filter(|_| fault != said) {
+            print(fault);
+        }
+        said = fault;
+        done = match news.recv_timeout(left(caller, since).min(LOOK_AGAIN)) {
+            Ok(Power::Failing) => power_fails(caller, mem::take(&mut ready), &end, &print),
             Ok(Power::Present) => power_is_there(caller, &print),
-            Err(RecvTimeoutError::Timeout) => checkpoint(caller, &print),
+            Err(RecvTimeoutError::Timeout) if left(caller, since).is_zero() => {
+                since = Instant::now();
+                checkpoint(caller, mem::take(&mut ready), &print)
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(()),
             Err(RecvTimeoutError::Disconnected) => break,
         };
-        if let Err(fault) = done {
-            print(&format!("{fault}"));
-        }
+        done = done.and_then(|()| prepare(caller, &mut ready));
     }
     Err(Fault::new(format!(
         "{}: the wire has ended",
@@ -44,18 +56,40 @@ pub fn serve(caller: &Caller, print: impl Fn(&str)) -> Result<(), Fault> {
     )))
 }
 
-fn checkpoint(caller: &Caller, print: &impl Fn(&str)) -> Result<(), Fault> {
+/// Has a CRIU ready for each program: its start is no part of a save then.
+fn prepare(caller: &Caller, ready: &mut Vec<Engine>) -> Result<(), Fault> {
+    let count = match caller.saved()? {
+        None => caller.state.programs()?.len(),
+        // They are frozen by others.
+        Some(_) => 0,
+    };
+    engine::have(ready, count).map_err(at("criu"))
+}
+
+/// Until the next checkpoint.
+fn left(caller: &Caller, since: Instant) -> Duration {
+    let period = caller.config.checkpoint_every_s;
+    let period = period.map_or(Duration::MAX, Duration::from_secs);
+    period.saturating_sub(since.elapsed())
+}
+
+fn checkpoint(caller: &Caller, ready: Vec<Engine>, print: &impl Fn(&str)) -> Result<(), Fault> {
     if caller.saved()?.is_none() {
-        let report = save(caller, Kind::Checkpoint)?;
+        let report = save(caller, Kind::Checkpoint, ready)?;
         print(&format!("checkpoint in {} us", report.total_us));
     }
     Ok(())
 }
 
-fn power_fails(caller: &Caller, end: &Wire, print: &impl Fn(&str)) -> Result<(), Fault> {
+fn power_fails(
+    caller: &Caller,
+    ready: Vec<Engine>,
+    end: &Wire,
+    print: &impl Fn(&str),
+) -> Result<(), Fault> {
     // Somebody may have saved them before the power failed.
     if caller.saved()?.is_none() {
-        let report = save(caller, Kind::ByWire)?;
+        let report = save(caller, Kind::ByWire, ready)?;
         end.stopped();
         print(&format!("saved in {} us", report.total_us));
         return Ok(());

@@ -6,7 +6,8 @@
 //!   checkpoint.json the last checkpoint of this boot, and its copies
 //!   saved.json      programs that are saved and frozen
 //!   NAME.json       a program that is kept
-//!   NAME.hold       the socket of the hook that keeps it frozen
+//!   permit.sock     by which hooks ask whether the image may be consumed
+//!   NAME.hold       the socket of what keeps it frozen
 //!   NAME.put        what came of handing its pages to it
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -38,6 +39,8 @@ pub struct Registered {
 pub struct Entering {
     /// Of the image.
     pub sequence: u32,
+    /// Whether hooks ask before they consume it.
+    pub asks: bool,
 }
 
 /// Programs that are saved and frozen.

@@ -16,6 +16,7 @@ use crate::fault::{Fault, at};
 use crate::frames::{Frames, Span};
 use crate::hook::is_consumed;
 use crate::images::{self, Program};
+use crate::permit;
 use crate::range;
 use crate::restore::{Context, Outcome, restore};
 use crate::save::Caller;
@@ -80,6 +81,8 @@ fn decide(caller: &Caller, device: &Device) -> Result<Report, Fault> {
     let record = Record::on(device);
     match read_image(caller, device, range)? {
         Ok(image) => {
+            let print = |line: &str| eprintln!("rem-keep: {line}");
+            let asks = permit::serve(&caller.config, &caller.state, print)?;
             let used = Frames::none_of(range.pages);
             for entry in &image.entries {
                 // Each is there once: the table was checked.
@@ -87,9 +90,8 @@ fn decide(caller: &Caller, device: &Device) -> Result<Report, Fault> {
             }
             free(device, &used.absent(range.layout().reserved()))?;
             let sequence = image.sequence;
-            caller
-                .state
-                .write("entering.json", &Entering { sequence })?;
+            let entering = Entering { sequence, asks };
+            caller.state.write("entering.json", &entering)?;
             let programs = restore_all(caller, &image, range.node);
             caller.state.remove("entering.json")?;
             if !is_consumed(&caller.state) {

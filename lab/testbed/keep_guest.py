@@ -77,13 +77,17 @@ class KeepGuest:
         self.machine.wait_up(BOOT_LIMIT_S)
         return self.begin()
 
-    def begin(self) -> dict[str, Any]:
-        """What a unit does at boot."""
+    def mount(self) -> None:
+        """The file system of CRIU's images."""
         self.sh(
             f"for n in nd_e820 nd_pmem ext4 {CRIU_MODULES}; do modprobe $n; done; "
             f"mkdir -p {FOLDER}; blkid /dev/pmem0 >/dev/null || mkfs.ext4 -q -b 4096 /dev/pmem0; "
             f"mount -o dax /dev/pmem0 {FOLDER} || mount /dev/pmem0 {FOLDER}"
         )
+
+    def begin(self) -> dict[str, Any]:
+        """What a unit does at boot."""
+        self.mount()
         # Packets of connections that are not there yet would be answered by resets.
         rule = f"INPUT -d {SERVICE_ADDRESS} -j DROP"
         self.sh(f"iptables -w -I {rule}; ip addr add {SERVICE_ADDRESS}/24 dev eth0")

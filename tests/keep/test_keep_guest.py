@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.full, pytest.mark.in_turn("file"), pytest.mark.timeout
 
 WITNESS_MIB = 4
 REPORT_LIMIT_S = 120.0
+WAIT_MS = 3_600_000  # longer than any test
 FAR = 5  # more than the witness does while it is asked
 PAGE_BYTES = fmt.CONST["REM_KEEP_PAGE_BYTES"]
 
@@ -114,6 +115,41 @@ def test_program_goes_on_after_a_cut_with_its_pages_in_place(witness: KeepGuest)
     assert witness.cut().stopped
     assert witness.power_on()["verdict"] == "resume"
     assert goes_on(witness, before)
+
+
+def fails_while_up(guest: KeepGuest, done: str, extra: str) -> str:
+    """Power without charge for a save comes, and goes when `up` has *done* that; what `up` said."""
+    supply = guest.machine.supply
+    supply.set_charge(fmt.Charge.STOP)
+    guest.machine.boot()
+    guest.machine.wait_up()
+    guest.mount()
+    guest.sh(f"grep -v '^{extra.split()[0]} ' {CONFIG} >/run/up.toml; echo '{extra}' >>/run/up.toml")
+    guest.sh("setsid rem-keep up /run/up.toml >/run/up.log 2>&1 </dev/null &")
+    wait_until(lambda: guest.sh(done, check=False).ok, "`up` is so far", REPORT_LIMIT_S)
+    said = guest.sh("cat /run/up.log").stdout
+    guest.cut(UNANNOUNCED)
+    supply.set_charge(fmt.Charge.FULL)
+    return said
+
+
+def test_image_waits_for_charge(witness: KeepGuest) -> None:
+    """A drop of power in a return costs nothing."""
+    before = reports(witness)
+    assert witness.cut().stopped
+    said = fails_while_up(witness, "grep -q charge /run/up.log", f"supply_wait_ms = {WAIT_MS}")
+    assert said.strip() == "rem-keep: images wait for charge"
+    assert witness.power_on()["verdict"] == "resume"
+    assert goes_on(witness, before)
+
+
+@pytest.mark.in_turn
+def test_image_without_a_wire_is_lost_with_the_power(witness: KeepGuest) -> None:
+    """The negative proof: an `up` that does not ask."""
+    assert witness.cut().stopped
+    said = fails_while_up(witness, "grep -q total_us /run/up.log", 'wire = "/run/nobody.sock"')
+    assert json.loads(said.splitlines()[-1])["verdict"] == "resume"
+    assert witness.power_on()["verdict"] == "already-consumed"
 
 
 def test_program_outlives_a_change_of_the_kernel(witness: KeepGuest) -> None:
