@@ -10,6 +10,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/uaccess.h>
+#include <linux/uio.h>
 #include <asm/smp.h>
 
 #include "keep_range.h"
@@ -66,40 +67,32 @@ static ssize_t keep_read(struct file *file, char __user *to, size_t count,
 	return done;
 }
 
-static ssize_t keep_write(struct file *file, const char __user *from,
-			  size_t count, loff_t *at)
+static ssize_t keep_write_iter(struct kiocb *iocb, struct iov_iter *from)
 {
-	void *piece = (void *)__get_free_page(GFP_KERNEL);
 	size_t done = 0, once;
 	int err = 0;
 
-	if (!piece)
-		return -ENOMEM;
-	while (!err && (once = part(*at, count - done))) {
+	while (!err && (once = part(iocb->ki_pos, iov_iter_count(from)))) {
+		size_t copied = 0;
 		void *to;
 
-		if (copy_from_user(piece, from + done, once)) {
-			err = -EFAULT;
-			break;
-		}
 		err = mutex_lock_interruptible(&keep.lock);
 		if (err)
 			break;
-		to = held_at(*at);
+		to = held_at(iocb->ki_pos);
 		if (IS_ERR(to))
 			err = PTR_ERR(to);
 		else
-			memcpy_flushcache(to, piece, once);
+			copied = _copy_from_iter_flushcache(to, once, from);
 		mutex_unlock(&keep.lock);
-		if (err)
-			break;
-		done += once;
-		*at += once;
+		if (!err && copied < once)
+			err = -EFAULT;
+		done += copied;
+		iocb->ki_pos += copied;
 		cond_resched();
 	}
 	/* Before this returns the stores are in the power-fail domain. */
 	wmb();
-	free_page((unsigned long)piece);
 	return done ?: err;
 }
 
@@ -177,7 +170,7 @@ static loff_t keep_seek(struct file *file, loff_t offset, int whence)
 static const struct file_operations operations = {
 	.owner = THIS_MODULE,
 	.read = keep_read,
-	.write = keep_write,
+	.write_iter = keep_write_iter,
 	.llseek = keep_seek,
 	.unlocked_ioctl = keep_ioctl,
 };

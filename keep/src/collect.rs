@@ -11,8 +11,9 @@ use remanence_format::{REM_KEEP_PAGE_BYTES, RemKeepEntry, usize_of};
 
 use crate::device::ELSEWHERE;
 use crate::fault::{Fault, at};
+use crate::layout::Layout;
 use crate::pagemap_image::Run;
-use crate::table::{decode, encode, entry_of, place_of};
+use crate::table::{Damage, check_entries, decode, encode, entry_of, place_of};
 
 const PAGE: usize = usize_of(REM_KEEP_PAGE_BYTES);
 const BYTES: usize = RemKeepEntry::BYTES;
@@ -50,6 +51,8 @@ pub struct Found {
     pub in_place: u64,
     /// How many are copied.
     pub copied: u64,
+    /// The table's CRC, if its entries were checked and it has not changed since.
+    pub crc: Option<u32>,
 }
 
 impl Found {
@@ -58,6 +61,7 @@ impl Found {
     /// # Errors
     /// If it has gone, or pages for copies are not there.
     pub fn add(&mut self, pid: u32, runs: &[Run], pages: &impl Pages) -> Result<(), Fault> {
+        self.crc = None;
         for run in runs {
             let first = self.table.len();
             self.table.resize(first + usize_of(run.pages) * BYTES, 0);
@@ -70,6 +74,16 @@ impl Found {
         Ok(())
     }
 
+    /// Checks it, and notes its CRC.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn seal(&mut self, layout: Layout) -> Result<(), Damage> {
+        check_entries(&self.table, layout)?;
+        self.crc = Some(crc32c::crc32c(&self.table));
+        Ok(())
+    }
+
     /// Forgets a process's pages in these runs, which are sorted.
     pub fn forget(&mut self, pid: u32, runs: &[Run]) {
         let places = |run: &Run| {
@@ -77,6 +91,10 @@ impl Found {
             (first..place_of(&self.table, pid, run.end())).step_by(BYTES)
         };
         let gone: Vec<usize> = runs.iter().flat_map(places).collect();
+        if gone.is_empty() {
+            return;
+        }
+        self.crc = None;
         self.in_place -= (gone.len() as u64).min(self.in_place);
         drop_entries(&mut self.table, &gone);
     }
@@ -89,6 +107,7 @@ impl Found {
             entries.extend(decode(&other.table));
             entries.sort_unstable_by_key(|entry| (entry.pid, entry.vaddr));
             self.table = encode(&entries);
+            self.crc = None;
         }
         self.in_place += other.in_place;
         self.copied += other.copied;

@@ -16,6 +16,7 @@ use crate::fault::{Fault, at};
 use crate::frames::Span;
 use crate::hold::Hold;
 use crate::images::{self, Program};
+use crate::layout::Layout;
 use crate::mappings;
 use crate::pagemap_image::Run;
 use crate::parent;
@@ -32,6 +33,7 @@ const THAW_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Common<'a> {
     device: &'a Device,
+    layout: Layout,
     taken: Mutex<Vec<u32>>,
     ready: Mutex<Vec<Engine>>,
 }
@@ -45,12 +47,8 @@ pub struct Dumped {
     pub criu: ProcessId,
     /// Who keeps it so.
     pub hold: Hold,
-    /// Its pages, as a table has them.
-    pub table: Vec<u8>,
-    /// How many of them stay where they are.
-    pub in_place: u64,
-    /// How many are copied.
-    pub copied: u64,
+    /// Its pages.
+    pub found: Found,
     /// Until it was frozen and CRIU was ready.
     pub criu_time: Duration,
 }
@@ -58,9 +56,10 @@ pub struct Dumped {
 impl<'a> Common<'a> {
     /// Of a save to this device, with engines that are started already.
     #[must_use]
-    pub fn new(device: &'a Device, ready: Vec<Engine>) -> Self {
+    pub fn new(device: &'a Device, layout: Layout, ready: Vec<Engine>) -> Self {
         Self {
             device,
+            layout,
             taken: Mutex::default(),
             ready: Mutex::new(ready),
         }
@@ -126,23 +125,27 @@ pub fn dump(
 ) -> Result<Dumped, Fault> {
     let begin = Instant::now();
     let older = state.path(&format!("{}.parent", program.name));
-    // It starts while others are at work here.
-    let mut engine = common.engine().map_err(at("criu"))?;
-    let done = dump_by(&mut engine, program, (images, &older), common);
+    let pid = program.process.pid;
+    let (engine, prepared) = thread::scope(|scope| {
+        let engine = scope.spawn(|| common.engine());
+        let prepared = images::make(images).and_then(|()| parent::claim(&older, pid));
+        (engine.join(), prepared)
+    });
+    let engine = engine.unwrap_or_else(|_| Err(io::Error::other("it was not started")));
+    let mut engine = engine.map_err(at("criu"))?;
+    let done = prepared.and_then(|()| dump_by(&mut engine, program, (images, &older), common));
     let criu = engine.criu();
-    let hold = engine.into_hold();
-    match done {
-        Ok((found, ready)) => Ok(Dumped {
+    let hold = engine.into_hold().map_err(Fault::from);
+    match done.and_then(|(found, ready)| Ok((found, ready, hold?))) {
+        Ok((found, ready, hold)) => Ok(Dumped {
             name: program.name.clone(),
             criu,
             hold,
-            table: found.table,
-            in_place: found.in_place,
-            copied: found.copied,
+            found,
             criu_time: ready.saturating_duration_since(begin),
         }),
         Err(fault) => {
-            drop(hold);
+            // Its socket has ended.
             let _ = criu.wait_end(Some(THAW_LIMIT));
             Err(at(&program.name)(fault))
         }
@@ -157,12 +160,11 @@ fn dump_by(
     common: &Common<'_>,
 ) -> Result<(Found, Instant), Fault> {
     let pid = program.process.pid;
-    images::make(images)?;
-    parent::claim(older, pid)?;
     engine.dump(pid, images, older)?;
     engine.resume()?;
     // CRIU has other work, and does not change them.
     let early = look_early(pid, engine, common);
+    engine.have_hold().map_err(at("criu"))?;
     engine.run_to("post-dump", images)?;
     let ready = Instant::now();
     parent::forget(images, older)?;
@@ -199,10 +201,12 @@ fn look_early(root: u32, engine: &Engine, common: &Common<'_>) -> Result<Early, 
         thread::sleep(LOOK_AGAIN);
     };
     for pid in pids {
-        let runs = present::runs(pid, &mappings::own(pid))?;
+        let runs = present::clean_runs(pid, &mappings::own(pid))?;
         early.found.add(pid, &runs, common)?;
         early.runs.push((pid, runs));
     }
+    let sealed = early.found.seal(common.layout);
+    sealed.map_err(at("this save's own table"))?;
     Ok(early)
 }
 

@@ -107,7 +107,7 @@ fn answer(success: bool) -> Vec<u8> {
 pub struct Engine {
     criu: ProcessId,
     socket: File,
-    hold: Hold,
+    hold: Option<Hold>,
 }
 
 /// Has so many of them ready; those that have ended are replaced.
@@ -118,7 +118,9 @@ pub fn have(ready: &mut Vec<Engine>, count: usize) -> io::Result<()> {
     ready.retain(Engine::is_ready);
     ready.truncate(count);
     while ready.len() < count {
-        ready.push(Engine::start()?);
+        let mut engine = Engine::start()?;
+        engine.have_hold()?;
+        ready.push(engine);
     }
     Ok(())
 }
@@ -138,32 +140,43 @@ impl Engine {
     /// Starts one; does not wait until it is ready.
     ///
     /// # Errors
-    /// If a program cannot be started.
+    /// If CRIU cannot be started.
     pub fn start() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC;
         let kind = SocketType::SEQPACKET;
         let (own, theirs) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
-        let (end, other) = UnixStream::pair()?;
         let mut command = Command::new(PROGRAM);
         command.args(["swrk", "0"]).stdout(Stdio::null());
         let criu = start_with(command, theirs)?;
         let id = ProcessId::of(criu.id());
         leave(criu);
-        let mut command = Command::new(criu::own_path()?);
-        command.env(hold::HOLDS, "1");
-        command.stdout(Stdio::from(OwnedFd::from(other)));
-        leave(start_with(command, own.try_clone()?)?);
         Ok(Self {
             criu: id.ok_or_else(|| io::Error::other("it has ended as soon as it ran"))?,
             socket: File::from(own),
-            hold: Hold::on(end),
+            hold: None,
         })
+    }
+
+    /// Starts who outlives this process with CRIU's socket, if there is none.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn have_hold(&mut self) -> io::Result<()> {
+        if self.hold.is_none() {
+            let (end, other) = UnixStream::pair()?;
+            let mut command = Command::new(criu::own_path()?);
+            command.env(hold::HOLDS, "1");
+            command.stdout(Stdio::from(OwnedFd::from(other)));
+            leave(start_with(command, self.socket.try_clone()?.into())?);
+            self.hold = Some(Hold::on(end));
+        }
+        Ok(())
     }
 
     /// Whether it, and who holds for it, wait for a request.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        matches!(self.has_reported(), Ok(false)) && self.hold.is_there()
+        matches!(self.has_reported(), Ok(false)) && self.hold.as_ref().is_some_and(Hold::is_there)
     }
 
     /// Its process.
@@ -232,9 +245,12 @@ impl Engine {
     }
 
     /// From here on only the hold has the socket.
-    #[must_use]
-    pub fn into_hold(self) -> Hold {
-        self.hold
+    ///
+    /// # Errors
+    /// If there is none; then the program goes on.
+    pub fn into_hold(self) -> io::Result<Hold> {
+        let none = || io::Error::other("nothing keeps the program frozen");
+        self.hold.ok_or_else(none)
     }
 }
 

@@ -15,6 +15,7 @@ const IS_FILE: u64 = 1 << 2;
 const IS_PRESENT: u64 = 1 << 3;
 const IS_SWAPPED: u64 = 1 << 4;
 const IS_ZERO: u64 = 1 << 5;
+const IS_SOFT_DIRTY: u64 = 1 << 7;
 const REGIONS: usize = if cfg!(test) { 16 } else { 1024 }; // that one call returns
 
 /// `struct page_region`.
@@ -46,12 +47,17 @@ struct Scan {
 
 const SCAN: Opcode = opcode::read_write::<Scan>(GROUP, 16);
 
-/// The runs of pages in these spans, but for those that are a file's, and pages of zeros that were
-/// never stored to. Both are sorted.
+/// The runs of pages in these spans, but for those that are a file's, pages of zeros that were
+/// never stored to, and what was stored to since the process's memory was made read-only. Both are
+/// sorted.
 ///
 /// # Errors
 /// If the process has gone, or the kernel is too old.
-pub fn runs(pid: u32, spans: &[Range<u64>]) -> Result<Vec<Run>, Fault> {
+pub fn clean_runs(pid: u32, spans: &[Range<u64>]) -> Result<Vec<Run>, Fault> {
+    scan(pid, spans, IS_FILE | IS_ZERO | IS_SOFT_DIRTY)
+}
+
+fn scan(pid: u32, spans: &[Range<u64>], none_of: u64) -> Result<Vec<Run>, Fault> {
     let path = format!("/proc/{pid}/pagemap");
     let file = File::open(&path).map_err(at(&path))?;
     let mut regions = vec![Region::default(); REGIONS];
@@ -65,8 +71,8 @@ pub fn runs(pid: u32, spans: &[Range<u64>]) -> Result<Vec<Run>, Fault> {
                 end: span.end,
                 vec: regions.as_mut_ptr() as u64,
                 vec_len: regions.len() as u64,
-                inverted: IS_FILE | IS_ZERO,
-                mask: IS_FILE | IS_ZERO,
+                inverted: none_of,
+                mask: none_of,
                 any_of: IS_PRESENT | IS_SWAPPED,
                 ..Scan::default()
             };
@@ -150,14 +156,19 @@ mod tests {
         let begin = memory.addr() as u64;
         let pid = std::process::id();
         let end = begin + pages as u64 * 4096;
-        let found = runs(pid, &[begin..begin + 4096, begin + 4096..end]).unwrap();
+        let found = scan(
+            pid,
+            &[begin..begin + 4096, begin + 4096..end],
+            IS_FILE | IS_ZERO,
+        );
+        let found = found.unwrap();
         let want: Vec<Run> = (0..pages as u64)
             .step_by(2)
             .map(|number| run(begin + number * 4096, 1))
             .collect();
         assert_eq!(found, want);
-        assert_eq!(runs(pid, &[]).unwrap(), []);
-        runs(0, &[]).unwrap_err();
+        assert_eq!(clean_runs(pid, &[]).unwrap(), []);
+        clean_runs(0, &[]).unwrap_err();
         // SAFETY: nobody has a reference to it.
         unsafe { munmap(memory, pages * 4096) }.unwrap();
     }

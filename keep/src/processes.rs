@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Processes, by what the kernel says of them (`/proc/PID/stat`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::time::Duration;
@@ -191,6 +191,30 @@ pub fn stopped_tree(root: u32, tracer: u32) -> Option<Vec<u32>> {
 /// A process and all that descend from it, in the order of their numbers.
 #[must_use]
 pub fn tree(root: u32) -> Vec<u32> {
+    let mut found = descendants(root).unwrap_or_else(|| search(root));
+    found.sort_unstable();
+    found
+}
+
+/// By what each process says of its children; none if one has ended meanwhile.
+fn descendants(root: u32) -> Option<Vec<u32>> {
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(&pid) = found.get(next) {
+        for thread in threads(pid) {
+            let path = format!("/proc/{pid}/task/{thread}/children");
+            let text = fs::read_to_string(path).ok()?;
+            let children = text.split_whitespace().map(str::parse);
+            found.extend(children.collect::<Result<Vec<u32>, _>>().ok()?);
+        }
+        next += 1;
+    }
+    let mut seen = HashSet::new();
+    found.iter().all(|pid| seen.insert(*pid)).then_some(found)
+}
+
+/// By the parents of all processes.
+fn search(root: u32) -> Vec<u32> {
     let all = all();
     let descends = |pid: &u32| {
         let mut pid = *pid;
@@ -206,9 +230,7 @@ pub fn tree(root: u32) -> Vec<u32> {
         }
         false
     };
-    let mut found: Vec<u32> = all.keys().copied().filter(descends).collect();
-    found.sort_unstable();
-    found
+    all.keys().copied().filter(descends).collect()
 }
 
 #[cfg(test)]
@@ -244,7 +266,10 @@ mod tests {
         let id = ProcessId::of(child.id()).unwrap();
         assert!(id.is_alive());
         assert_eq!(threads(id.pid), [id.pid]);
-        assert!(tree(std::process::id()).contains(&id.pid));
+        let (own, pid) = (std::process::id(), id.pid);
+        for found in [tree(own), search(own), descendants(own).unwrap_or_default()] {
+            assert!(found.contains(&own) && found.contains(&pid), "{found:?}");
+        }
         assert!(!id.wait_end(Some(Duration::from_millis(1))).unwrap());
         let other = ProcessId {
             start_ticks: id.start_ticks + 1,

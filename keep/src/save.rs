@@ -5,6 +5,7 @@
 //! the image has what was (`share.c` of the module). The checkpoint before it stays valid until the
 //! new one is, and gives its pages up then.
 
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -18,9 +19,10 @@ use crate::config::Config;
 use crate::device::{Device, Range};
 use crate::digest::{self, Fingerprint};
 use crate::dump::{self, Common, Dumped};
-use crate::engine::{self, Engine};
+use crate::engine::Engine;
 use crate::fault::{Fault, at};
 use crate::images;
+use crate::layout::Layout;
 use crate::processes;
 use crate::shared::{self, Held};
 use crate::state::{Registered, RunFolder, Saved};
@@ -130,6 +132,7 @@ pub struct Saver<'a> {
     begin: Instant,
     /// As it is on media.
     table: Vec<u8>,
+    table_crc: u32,
     /// Of the images.
     digest: Fingerprint,
     report: Report,
@@ -161,10 +164,11 @@ impl<'a> Saver<'a> {
             programs,
             images,
             kind: Kind::default(),
-            common: Common::new(device, ready),
+            common: Common::new(device, range.layout(), ready),
             dumped: Vec::new(),
             begin: Instant::now(),
             table: Vec::new(),
+            table_crc: 0,
             digest: Fingerprint::default(),
             report: Report::default(),
         })
@@ -208,17 +212,24 @@ impl<'a> Saver<'a> {
     }
 
     fn write_table(&mut self, sequence: u32) -> Result<(), Fault> {
-        let parts = self.dumped.iter_mut();
-        let parts = parts.map(|one| std::mem::take(&mut one.table)).collect();
-        let bytes = table::merge(parts);
-        let layout = self.range.layout();
-        table::check_entries(&bytes, layout).map_err(at("this save's own table"))?;
-        let place = layout.table_offset(sequence);
-        let written = self.device.write_at(place, &bytes);
-        written.map_err(at("writing the table"))?;
-        images::sync(&self.images)?;
-        self.digest = digest::of(&self.images)?;
-        self.table = bytes;
+        let images = &self.images;
+        let (dumped, layout, device) = (&mut self.dumped, self.range.layout(), self.device);
+        let (table, digest) = thread::scope(|scope| {
+            let digest = scope.spawn(|| {
+                images::sync(images)?;
+                digest::of(images)
+            });
+            let table = whole_table(dumped, layout).and_then(|(bytes, crc)| {
+                let place = layout.table_offset(sequence);
+                let written = device.write_at(place, &bytes);
+                written.map_err(at("writing the table"))?;
+                Ok((bytes, crc))
+            });
+            let panicked = |_| Err(Fault::new("a save has panicked"));
+            (table, digest.join().unwrap_or_else(panicked))
+        });
+        (self.table, self.table_crc) = table?;
+        self.digest = digest?;
         Ok(())
     }
 
@@ -282,6 +293,21 @@ impl<'a> Saver<'a> {
     }
 }
 
+/// The table of all programs, with its CRC.
+fn whole_table(dumped: &mut [Dumped], layout: Layout) -> Result<(Vec<u8>, u32), Fault> {
+    if let [one] = dumped {
+        if let Some(crc) = one.found.crc {
+            return Ok((mem::take(&mut one.found.table), crc));
+        }
+    }
+    let parts = dumped.iter_mut();
+    let parts = parts.map(|one| mem::take(&mut one.found.table)).collect();
+    let bytes = table::merge(parts);
+    table::check_entries(&bytes, layout).map_err(at("this save's own table"))?;
+    let crc = crc32c::crc32c(&bytes);
+    Ok((bytes, crc))
+}
+
 impl Source for Saver<'_> {
     type Error = Fault;
 
@@ -290,8 +316,8 @@ impl Source for Saver<'_> {
         self.dump_all()?;
         let times = self.dumped.iter().map(|one| one.criu_time);
         let criu_time = times.max().unwrap_or_default();
-        self.report.in_place_pages = self.dumped.iter().map(|one| one.in_place).sum();
-        self.report.copied_pages = self.dumped.iter().map(|one| one.copied).sum();
+        self.report.in_place_pages = self.dumped.iter().map(|one| one.found.in_place).sum();
+        self.report.copied_pages = self.dumped.iter().map(|one| one.found.copied).sum();
         self.report.programs = self.dumped.iter().map(|one| one.name.clone()).collect();
         self.write_table(sequence)?;
         self.report.criu_us = us(criu_time);
@@ -321,7 +347,7 @@ impl Source for Saver<'_> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Ok(RemVmBody {
             sequence,
-            state_crc: crc32c::crc32c(&self.table),
+            state_crc: self.table_crc,
             state_bytes: self.table.len() as u64,
             ram_bytes: self.range.layout().range_bytes(),
             saved_s: since.unwrap_or_default().as_secs(),
@@ -350,7 +376,7 @@ pub fn next(record: &Record<&Device>) -> Result<u32, Fault> {
 ///
 /// # Errors
 /// One line; then nothing is committed, and all programs go on.
-pub fn save(caller: &Caller, kind: Kind, mut ready: Vec<Engine>) -> Result<Report, Fault> {
+pub fn save(caller: &Caller, kind: Kind, ready: Vec<Engine>) -> Result<Report, Fault> {
     let _lock = caller.state.lock("lock")?;
     caller.check_running()?;
     let programs = caller.state.programs()?;
@@ -358,8 +384,6 @@ pub fn save(caller: &Caller, kind: Kind, mut ready: Vec<Engine>) -> Result<Repor
         return Ok(Report::default());
     }
     let begin = Instant::now();
-    // They start while the rest is prepared.
-    engine::have(&mut ready, programs.len()).map_err(at("criu"))?;
     let device = Device::open()?;
     let record = Record::on(&device);
     // Only a checkpoint can be there: whatever else was, is consumed.
