@@ -11,9 +11,8 @@ use remanence_format::{REM_KEEP_PAGE_BYTES, RemKeepEntry, usize_of};
 
 use crate::device::ELSEWHERE;
 use crate::fault::{Fault, at};
-use crate::layout::Layout;
 use crate::pagemap_image::Run;
-use crate::table::{Damage, check_entries, decode, encode, entry_of, place_of};
+use crate::table::entry_of;
 
 const PAGE: usize = usize_of(REM_KEEP_PAGE_BYTES);
 const BYTES: usize = RemKeepEntry::BYTES;
@@ -51,8 +50,6 @@ pub struct Found {
     pub in_place: u64,
     /// How many are copied.
     pub copied: u64,
-    /// The table's CRC, if its entries were checked and it has not changed since.
-    pub crc: Option<u32>,
 }
 
 impl Found {
@@ -61,7 +58,6 @@ impl Found {
     /// # Errors
     /// If it has gone, or pages for copies are not there.
     pub fn add(&mut self, pid: u32, runs: &[Run], pages: &impl Pages) -> Result<(), Fault> {
-        self.crc = None;
         for run in runs {
             let first = self.table.len();
             self.table.resize(first + usize_of(run.pages) * BYTES, 0);
@@ -72,46 +68,6 @@ impl Found {
             }
         }
         Ok(())
-    }
-
-    /// Checks it, and notes its CRC.
-    ///
-    /// # Errors
-    /// What is wrong.
-    pub fn seal(&mut self, layout: Layout) -> Result<(), Damage> {
-        check_entries(&self.table, layout)?;
-        self.crc = Some(crc32c::crc32c(&self.table));
-        Ok(())
-    }
-
-    /// Forgets a process's pages in these runs, which are sorted.
-    pub fn forget(&mut self, pid: u32, runs: &[Run]) {
-        let places = |run: &Run| {
-            let first = place_of(&self.table, pid, run.vaddr);
-            (first..place_of(&self.table, pid, run.end())).step_by(BYTES)
-        };
-        let gone: Vec<usize> = runs.iter().flat_map(places).collect();
-        if gone.is_empty() {
-            return;
-        }
-        self.crc = None;
-        self.in_place -= (gone.len() as u64).min(self.in_place);
-        drop_entries(&mut self.table, &gone);
-    }
-
-    /// With those that others found, of other addresses. Usually there are none.
-    #[must_use]
-    pub fn and(mut self, other: Self) -> Self {
-        if !other.table.is_empty() {
-            let mut entries = decode(&self.table);
-            entries.extend(decode(&other.table));
-            entries.sort_unstable_by_key(|entry| (entry.pid, entry.vaddr));
-            self.table = encode(&entries);
-            self.crc = None;
-        }
-        self.in_place += other.in_place;
-        self.copied += other.copied;
-        self
     }
 }
 
@@ -217,6 +173,7 @@ impl<P: Pages> Copier<'_, P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::{decode, encode};
     use std::cell::RefCell;
     use std::collections::{HashMap, HashSet};
 
@@ -316,20 +273,6 @@ mod tests {
         found.add(pid, &runs, &range).unwrap();
         let even = all / 2 + u64::from(all % 2 == 1 && odd == 1);
         check(&range, &found, even);
-        // What is forgotten is not there, and all else is.
-        let mut less = Found {
-            table: found.table.clone(),
-            ..Found::default()
-        };
-        less.forget(pid, &[run(0, 3), run(5, 1), run(all, 9)]);
-        less.forget(pid + 1, &runs);
-        let is_kept = |entry: &RemKeepEntry| {
-            let number = (entry.vaddr - vaddr) / REM_KEEP_PAGE_BYTES;
-            number > 2 && number != 5
-        };
-        let mut kept = decode(&found.table);
-        kept.retain(is_kept);
-        assert_eq!(decode(&less.table), kept);
         // A second owner of the same pages gets copies.
         let (table, copied) = (found.table.clone(), found.copied);
         found.add(pid, &runs, &range).unwrap();

@@ -22,8 +22,10 @@ use crate::pagemap_image::Run;
 use crate::parent;
 use crate::present::{self, uncovered};
 use crate::processes::{self, ProcessId};
+use crate::sealed::Sealed;
 use crate::state::{Registered, RunFolder};
 use crate::sync;
+use crate::table;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// CRIU gives up by itself, after ten seconds, where it could wait for ever.
@@ -48,7 +50,11 @@ pub struct Dumped {
     /// Who keeps it so.
     pub hold: Hold,
     /// Its pages.
-    pub found: Found,
+    pub table: Sealed,
+    /// How many of them stay where they are.
+    pub in_place: u64,
+    /// How many are copied.
+    pub copied: u64,
     /// Until it was frozen and CRIU was ready.
     pub criu_time: Duration,
 }
@@ -141,7 +147,9 @@ pub fn dump(
             name: program.name.clone(),
             criu,
             hold,
-            found,
+            table: found.table,
+            in_place: found.in_place,
+            copied: found.copied,
             criu_time: ready.saturating_duration_since(begin),
         }),
         Err(fault) => {
@@ -152,39 +160,67 @@ pub fn dump(
     }
 }
 
+/// The pages of a program.
+#[derive(Debug, Default)]
+struct Early {
+    /// What was looked at, by process.
+    runs: Vec<(u32, Vec<Run>)>,
+    table: Sealed,
+    in_place: u64,
+    copied: u64,
+}
+
+impl Early {
+    /// What was looked at of a process.
+    fn runs_of(&self, pid: u32) -> &[Run] {
+        let own = self.runs.iter().find(|(other, _)| *other == pid);
+        own.map_or(&[], |(_, runs)| runs)
+    }
+
+    /// CRIU has these.
+    fn forget(&mut self, pid: u32, runs: &[Run]) {
+        let gone = self.table.forget(pid, runs) as u64;
+        self.in_place = self.in_place.saturating_sub(gone);
+    }
+
+    /// With others, which usually are none.
+    fn and(mut self, other: Found, layout: Layout) -> Result<Self, Fault> {
+        if !other.table.is_empty() {
+            let all = table::join(&self.table.into_bytes(), &other.table);
+            self.table = sealed(all, layout)?;
+        }
+        self.in_place += other.in_place;
+        self.copied += other.copied;
+        Ok(self)
+    }
+}
+
+/// A table of pages that were found.
+///
+/// # Errors
+/// If it is wrong: one of us, or the kernel, is.
+pub fn sealed(bytes: Vec<u8>, layout: Layout) -> Result<Sealed, Fault> {
+    Sealed::new(bytes, layout).map_err(at("this save's own table"))
+}
+
 /// What was found, and when CRIU was ready.
 fn dump_by(
     engine: &mut Engine,
     program: &Registered,
     (images, older): (&Path, &Path),
     common: &Common<'_>,
-) -> Result<(Found, Instant), Fault> {
+) -> Result<(Early, Instant), Fault> {
     let pid = program.process.pid;
     engine.dump(pid, images, older)?;
     engine.resume()?;
+    engine.have_hold().map_err(at("criu"))?;
     // CRIU has other work, and does not change them.
     let early = look_early(pid, engine, common);
-    engine.have_hold().map_err(at("criu"))?;
     engine.run_to("post-dump", images)?;
     let ready = Instant::now();
     parent::forget(images, older)?;
     let found = find_pages(program, images, common, early?)?;
     Ok((found, ready))
-}
-
-/// Pages that were found while CRIU was at work, with the runs that were looked at.
-#[derive(Debug, Default)]
-struct Early {
-    runs: Vec<(u32, Vec<Run>)>,
-    found: Found,
-}
-
-impl Early {
-    /// Those of a process.
-    fn runs_of(&self, pid: u32) -> &[Run] {
-        let own = self.runs.iter().find(|(other, _)| *other == pid);
-        own.map_or(&[], |(_, runs)| runs)
-    }
 }
 
 /// Finds the pages of a program as soon as CRIU has stopped it: all that its processes have. If it
@@ -200,13 +236,17 @@ fn look_early(root: u32, engine: &Engine, common: &Common<'_>) -> Result<Early, 
         }
         thread::sleep(LOOK_AGAIN);
     };
+    // They write to no file any more.
+    sync::files_of(&pids)?;
+    let mut found = Found::default();
     for pid in pids {
         let runs = present::clean_runs(pid, &mappings::own(pid))?;
-        early.found.add(pid, &runs, common)?;
+        found.add(pid, &runs, common)?;
         early.runs.push((pid, runs));
     }
-    let sealed = early.found.seal(common.layout);
-    sealed.map_err(at("this save's own table"))?;
+    early.table = sealed(found.table, common.layout)?;
+    early.in_place = found.in_place;
+    early.copied = found.copied;
     Ok(early)
 }
 
@@ -215,27 +255,32 @@ fn find_pages(
     images: &Path,
     common: &Common<'_>,
     mut early: Early,
-) -> Result<Found, Fault> {
+) -> Result<Early, Fault> {
     let lists = images::take_left(images)?;
     let pids: Vec<u32> = lists.iter().map(|(pid, _)| *pid).collect();
-    sync::files_of(&pids)?;
+    let seen: Vec<u32> = early.runs.iter().map(|(pid, _)| *pid).collect();
+    let unseen: Vec<u32> = pids
+        .iter()
+        .copied()
+        .filter(|pid| !seen.contains(pid))
+        .collect();
+    sync::files_of(&unseen)?;
     let mut late = Found::default();
     for (pid, runs) in &lists {
         let known = early.runs_of(*pid);
         let (new, written) = (uncovered(runs, known), uncovered(known, runs));
         late.add(*pid, &new, common)?;
         // What CRIU has written it restores.
-        early.found.forget(*pid, &written);
+        early.forget(*pid, &written);
     }
-    for (pid, runs) in &early.runs {
-        if !pids.contains(pid) {
-            early.found.forget(*pid, runs);
-        }
+    for pid in seen.into_iter().filter(|pid| !pids.contains(pid)) {
+        let all = early.runs_of(pid).to_vec();
+        early.forget(pid, &all);
     }
     let pid = program.process.pid;
     let name = program.name.clone();
     images::note(images, &Program { name, pid, pids })?;
-    Ok(early.found.and(late))
+    early.and(late, common.layout)
 }
 
 /// A program that is frozen goes on.

@@ -35,6 +35,7 @@ pub mod range;
 pub mod restore;
 pub mod run;
 pub mod save;
+pub mod sealed;
 pub mod serve;
 pub mod shared;
 pub mod state;

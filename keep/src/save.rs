@@ -24,6 +24,7 @@ use crate::fault::{Fault, at};
 use crate::images;
 use crate::layout::Layout;
 use crate::processes;
+use crate::sealed::Sealed;
 use crate::shared::{self, Held};
 use crate::state::{Registered, RunFolder, Saved};
 use crate::table;
@@ -131,8 +132,7 @@ pub struct Saver<'a> {
     dumped: Vec<Dumped>,
     begin: Instant,
     /// As it is on media.
-    table: Vec<u8>,
-    table_crc: u32,
+    table: Sealed,
     /// Of the images.
     digest: Fingerprint,
     report: Report,
@@ -167,8 +167,7 @@ impl<'a> Saver<'a> {
             common: Common::new(device, range.layout(), ready),
             dumped: Vec::new(),
             begin: Instant::now(),
-            table: Vec::new(),
-            table_crc: 0,
+            table: Sealed::default(),
             digest: Fingerprint::default(),
             report: Report::default(),
         })
@@ -219,16 +218,19 @@ impl<'a> Saver<'a> {
                 images::sync(images)?;
                 digest::of(images)
             });
-            let table = whole_table(dumped, layout).and_then(|(bytes, crc)| {
-                let place = layout.table_offset(sequence);
-                let written = device.write_at(place, &bytes);
-                written.map_err(at("writing the table"))?;
-                Ok((bytes, crc))
+            let table = whole_table(dumped, layout).and_then(|table| {
+                let mut place = layout.table_offset(sequence);
+                for part in table.parts() {
+                    let written = device.write_at(place, part);
+                    written.map_err(at("writing the table"))?;
+                    place += part.len() as u64;
+                }
+                Ok(table)
             });
             let panicked = |_| Err(Fault::new("a save has panicked"));
             (table, digest.join().unwrap_or_else(panicked))
         });
-        (self.table, self.table_crc) = table?;
+        self.table = table?;
         self.digest = digest?;
         Ok(())
     }
@@ -255,7 +257,7 @@ impl<'a> Saver<'a> {
 
     /// The pages of programs that the image has are the checkpoint's, too.
     fn share(&self) -> Result<(), Fault> {
-        let entries = table::decode(&self.table);
+        let entries = table::decode(&self.table.to_bytes());
         for pid in shared::pids(&entries) {
             processes::make_read_only(pid)?;
         }
@@ -293,19 +295,15 @@ impl<'a> Saver<'a> {
     }
 }
 
-/// The table of all programs, with its CRC.
-fn whole_table(dumped: &mut [Dumped], layout: Layout) -> Result<(Vec<u8>, u32), Fault> {
-    if let [one] = dumped {
-        if let Some(crc) = one.found.crc {
-            return Ok((mem::take(&mut one.found.table), crc));
-        }
+/// The table of all programs.
+fn whole_table(dumped: &mut [Dumped], layout: Layout) -> Result<Sealed, Fault> {
+    let tables = dumped.iter_mut().map(|one| mem::take(&mut one.table));
+    let mut tables: Vec<Sealed> = tables.collect();
+    if tables.len() == 1 {
+        return Ok(tables.remove(0));
     }
-    let parts = dumped.iter_mut();
-    let parts = parts.map(|one| mem::take(&mut one.found.table)).collect();
-    let bytes = table::merge(parts);
-    table::check_entries(&bytes, layout).map_err(at("this save's own table"))?;
-    let crc = crc32c::crc32c(&bytes);
-    Ok((bytes, crc))
+    let parts = tables.into_iter().map(Sealed::into_bytes).collect();
+    dump::sealed(table::merge(parts), layout)
 }
 
 impl Source for Saver<'_> {
@@ -316,8 +314,8 @@ impl Source for Saver<'_> {
         self.dump_all()?;
         let times = self.dumped.iter().map(|one| one.criu_time);
         let criu_time = times.max().unwrap_or_default();
-        self.report.in_place_pages = self.dumped.iter().map(|one| one.found.in_place).sum();
-        self.report.copied_pages = self.dumped.iter().map(|one| one.found.copied).sum();
+        self.report.in_place_pages = self.dumped.iter().map(|one| one.in_place).sum();
+        self.report.copied_pages = self.dumped.iter().map(|one| one.copied).sum();
         self.report.programs = self.dumped.iter().map(|one| one.name.clone()).collect();
         self.write_table(sequence)?;
         self.report.criu_us = us(criu_time);
@@ -347,7 +345,7 @@ impl Source for Saver<'_> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Ok(RemVmBody {
             sequence,
-            state_crc: self.table_crc,
+            state_crc: self.table.crc(),
             state_bytes: self.table.len() as u64,
             ram_bytes: self.range.layout().range_bytes(),
             saved_s: since.unwrap_or_default().as_secs(),
@@ -396,7 +394,11 @@ pub fn save(caller: &Caller, kind: Kind, ready: Vec<Engine>) -> Result<Report, F
         if kind == Kind::Checkpoint {
             // If it is valid in spite of the fault, then with pages that others get.
             image::give_up(&record, sequence).map_err(at("closing the image"))?;
-            shared::give_up(&device, &table::decode(&saver.table), &old.entries)?;
+            shared::give_up(
+                &device,
+                &table::decode(&saver.table.to_bytes()),
+                &old.entries,
+            )?;
             saver.release()?;
         } else {
             saver.give_up(&record, sequence)?;
@@ -410,7 +412,7 @@ pub fn save(caller: &Caller, kind: Kind, ready: Vec<Engine>) -> Result<Report, F
     let parts_us = report.criu_us + report.table_us + report.flush_us;
     report.commit_us = report.total_us.saturating_sub(parts_us);
     if kind == Kind::Checkpoint {
-        let entries = table::decode(&saver.table);
+        let entries = table::decode(&saver.table.to_bytes());
         saver.thaw()?;
         device.unpin()?;
         old.release(&device, &entries)?;

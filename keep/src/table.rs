@@ -110,6 +110,15 @@ pub fn place_of(table: &[u8], pid: u32, vaddr: u64) -> usize {
     first * RemKeepEntry::BYTES
 }
 
+/// One table of two, which have no address of a process in common.
+#[must_use]
+pub fn join(one: &[u8], other: &[u8]) -> Vec<u8> {
+    let mut all = decode(one);
+    all.extend(decode(other));
+    all.sort_unstable_by_key(|entry| (entry.pid, entry.vaddr));
+    encode(&all)
+}
+
 /// One table of those of programs, which have no process in common.
 #[must_use]
 pub fn merge(mut tables: Vec<Vec<u8>>) -> Vec<u8> {
