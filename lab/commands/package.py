@@ -24,6 +24,15 @@ def register(app: typer.Typer) -> None:
                 " bytes, and ask lintian. Exit 1 if they differ or have errors.",
             ),
         ] = False,
+        sign_with: Annotated[
+            str | None,
+            typer.Option(
+                "--sign",
+                metavar="KEY",
+                help="Sign the index with this secret key of your GnuPG: its fingerprint or"
+                " address. The public key is then in the folder, too.",
+            ),
+        ] = None,
         as_json: JsonOption = False,
     ) -> int:
         """Make Debian packages of the last commit: kernel, headers, loader, programs, libraries.
@@ -33,12 +42,17 @@ def register(app: typer.Typer) -> None:
         from lab.distribution.again import differing, made_again
         from lab.distribution.lintian import errors_of, said_by_lintian
         from lab.distribution.publish import clean_commit, publish
+        from lab.distribution.sign import find_key, sign
         from lab.messages import info
         from lab.result import Result
         from lab.setup.debs import Debs
         from lab.setup.products import need
 
+        if sign_with is not None:
+            find_key(sign_with)
         packages = publish(need(Debs(clean_commit())), folder)
+        if sign_with is not None:
+            sign(folder, sign_with)
         result = Result("package")
         total = sum(path.stat().st_size for path in packages)
         result.add("packages", len(packages), "", "counted")

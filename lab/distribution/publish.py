@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from lab.commit import Commit, changed_files, commit_of_checkout
+from lab.distribution.sign import forget_signature
 from lab.errors import RemError
 
 INDEX = ("Packages", "Release")
@@ -35,6 +36,7 @@ def publish(debs: Path, folder: Path) -> list[Path]:
     packages = sorted(debs.glob("*.deb"))
     with tempfile.TemporaryDirectory(prefix=".rem-package-", dir=folder) as name:
         scratch = Path(name)
+        forget_signature(folder)
         for source in (*packages, *(debs / index for index in INDEX)):
             copied = scratch / source.name
             shutil.copyfile(source, copied)

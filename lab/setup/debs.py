@@ -83,7 +83,7 @@ class Debs(Part[Path]):
                 _build(self.commit, source)
                 for package in sorted(Path(folder).glob("*.deb")):
                     shutil.move(package, into / package.name)
-            _index(self.commit, into)
+            write_index(self.commit, into)
 
         return site.product("debs", inputs.key(), build)
 
@@ -257,7 +257,7 @@ def _build(commit: Commit, source: Path) -> None:
         stream(argv, cwd=source, env=env, log=log, what="making the Debian packages")
 
 
-def _index(commit: Commit, folder: Path) -> None:
+def write_index(commit: Commit, folder: Path) -> None:
     """Write the index of a repository with one folder."""
     packages = run(["apt-ftparchive", "packages", "."], cwd=folder, what="the index of packages")
     (folder / "Packages").write_text(packages.stdout, encoding="utf-8")

@@ -124,7 +124,9 @@ def fails_while_up(guest: KeepGuest, done: str, extra: str) -> str:
     guest.machine.boot()
     guest.machine.wait_up()
     guest.mount()
-    guest.sh(f"grep -v '^{extra.split()[0]} ' {CONFIG} >/run/up.toml; echo '{extra}' >>/run/up.toml")
+    guest.sh(
+        f"grep -v '^{extra.split()[0]} ' {CONFIG} >/run/up.toml; echo '{extra}' >>/run/up.toml"
+    )
     guest.sh("setsid rem-keep up /run/up.toml >/run/up.log 2>&1 </dev/null &")
     wait_until(lambda: guest.sh(done, check=False).ok, "`up` is so far", REPORT_LIMIT_S)
     said = guest.sh("cat /run/up.log").stdout

@@ -30,6 +30,7 @@ HARMLESS = {
     "lab.setup.cargo.cargo_env",
     "lab.setup.cargo_tests.cargo_test_words",
     "lab.setup.debs.check_staged",
+    "lab.setup.debs.write_index",
     "lab.setup.inputs.Inputs",
     "lab.setup.host.debian",
     "lab.setup.kernel.kernel_key",
