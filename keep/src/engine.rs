@@ -125,7 +125,7 @@ pub fn have(ready: &mut Vec<Engine>, count: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Whoever started a process must see its end.
+/// The end of a process is waited for: otherwise it stays in the process table.
 fn leave(mut child: Child) {
     thread::spawn(move || child.wait());
 }

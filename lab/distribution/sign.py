@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The signature of a repository: apt takes packages only of whoever has the key."""
+"""The signature of a repository: apt takes packages of the key's owner alone."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from lab.paths import cache_dir, repo_dir
 from lab.progress import step
 from lab.run import run, stream
 from lab.setup.inputs import Inputs
+from lab.setup.keep import write_dkms
 from lab.setup.kernel import INSTALLED, SERVER, Kernel
 from lab.setup.kernel_headers import KernelHeaders
 from lab.setup.loader import Loader
@@ -36,9 +37,11 @@ from lab.setup.packages import Group
 from lab.setup.pm import Pm
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
+SOURCES = ("packages", "man", "heap/man", "heap/c", "keep", "vm", "pm", "remctl/dist", "format")
 # In the files of packages/debian.
 KERNEL_WORD, MAINTAINER_WORD = "@KERNEL@", "@MAINTAINER@"
 OF_KERNEL = "linux-image."  # the beginning of their names where the package's has the version
+DKMS_PACKAGE = "remanence-keep-dkms"
 SLEEP_UNITS = tuple(
     f"systemd-{way}.service"
     for way in ("suspend", "hibernate", "hybrid-sleep", "suspend-then-hibernate")
@@ -66,7 +69,7 @@ class Debs(Part[Path]):
         inputs = Inputs("debs").add("version", self.commit.version).add("by", self.commit.maker)
         for part in _parts():
             inputs.add(repr(part), str(site[part]))
-        for source in ("packages", "man", "heap/man", "heap/c", "keep", "vm", "pm", "remctl/dist"):
+        for source in SOURCES:
             inputs.add_path(repo_dir() / source, source)
         inputs.add_path(Path(__file__), "debs.py")
 
@@ -128,6 +131,7 @@ def _stage(site: Site, root: Path) -> str:
         package = root / f"remanence-{name}"
         _put(tools / f"rem-{name}", package / "usr/bin", 0o755)
         _put(repo / name / f"rem-{name}.service", package / "lib/systemd/system")
+    write_dkms(root / DKMS_PACKAGE)
     for package_name, pages in MAN_PAGES.items():
         for page in pages:
             _put(man / page, root / package_name / f"usr/share/man/man{page[-1]}")
@@ -218,6 +222,9 @@ def _write_debian(commit: Commit, kernel: str, folder: Path) -> None:
         text = source.read_text(encoding="utf-8").replace(KERNEL_WORD, kernel)
         _put_text(text.replace(MAINTAINER_WORD, commit.maker), folder / name)
         (folder / name).chmod(0o755 if name == "rules" else 0o644)
+    dkms = repo_dir() / "keep/dist/dkms.conf"
+    text = dkms.read_text(encoding="utf-8").replace("@version@", base_version())
+    _put_text(text, folder / f"{DKMS_PACKAGE}.dkms")
     _put_text("3.0 (native)\n", folder / "source/format")
     time = format_datetime(datetime.fromtimestamp(commit.time_s, UTC))
     entry = f"remanence ({commit.version}) unstable; urgency=medium"

@@ -8,11 +8,13 @@ The module's sources are copied into one folder.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lab.commit import base_version
 from lab.paths import repo_dir
 from lab.progress import step
 from lab.setup import modules
@@ -80,3 +82,16 @@ def sources() -> Iterator[Path]:
     for folder in FOLDERS:
         yield from sorted(p for p in (repo / "keep" / folder).iterdir() if p.is_file())
     yield from (repo / "format" / name for name in FORMATS)
+
+
+def write_dkms(root: Path) -> Path:
+    """The sources as `dkms add` wants them, below *root*/usr/src. The folder."""
+    folder = root / "usr/src" / f"remanence-keep-{base_version()}"
+    folder.mkdir(parents=True)
+    for path in sources():
+        shutil.copyfile(path, folder / path.name)
+    text = (repo_dir() / "keep/dist/dkms.conf").read_text(encoding="utf-8")
+    (folder / "dkms.conf").write_text(text.replace("@version@", base_version()), encoding="utf-8")
+    for path in folder.iterdir():
+        path.chmod(0o644)
+    return folder

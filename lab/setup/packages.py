@@ -120,6 +120,7 @@ PACKAGES = (
     Package("dkms", (_TESTS,), "builds the modules of pm as a stock system does"),
     Package("dpkg-dev", (_TESTS, Group.SOURCES, Group.PACKAGES), "unpacks and makes packages"),
     Package("debhelper", (Group.PACKAGES,), "the steps of making a package"),
+    Package("dh-dkms", (Group.PACKAGES,), "packages whose modules DKMS builds"),
     Package("apt-utils", (_TESTS, Group.PACKAGES), "the index of packages, for apt"),
     Package("gpg", (_TESTS, Group.PACKAGES), "signs the repository of packages"),
     Package("gpg-agent", (_TESTS, Group.PACKAGES), "has the key for gpg"),

@@ -112,3 +112,11 @@ def test_another_commit_gives_other_bytes(repository: Repository) -> None:
     others = {path.name.split("_")[0]: path for path in repository.later_debs.glob("*.deb")}
     assert ours.keys() == others.keys()
     assert all(ours[name].read_bytes() != others[name].read_bytes() for name in ours)
+
+
+@pytest.mark.parametrize("system", ["trixie"], indirect=True)
+def test_apt_builds_the_module_of_kept_programs(system: System) -> None:
+    """For the kernel of Debian 13, by DKMS."""
+    system.apt("install", "-y", "remanence-keep-dkms", "linux-headers-amd64")
+    built = sorted((system.root / "usr/lib/modules").glob("*/updates/dkms/rem_keep.ko*"))
+    assert len(built) == 1, system.call("dkms", "status").stdout

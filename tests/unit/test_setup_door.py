@@ -33,6 +33,7 @@ HARMLESS = {
     "lab.setup.debs.write_index",
     "lab.setup.inputs.Inputs",
     "lab.setup.host.debian",
+    "lab.setup.keep.write_dkms",
     "lab.setup.kernel.kernel_key",
     "lab.setup.kernel.kernel_mutants",
     "lab.setup.kernel.mutants_of",
