@@ -56,12 +56,16 @@ class Peer:
         end.connect(str(host.media / "monitor.sock"))
         self.qmp.connect(end, 10.0)
 
+    def _do(self, command: str, **words: Any) -> Any:
+        """While it writes memory it answers nothing."""
+        return self.qmp.execute(command, SAVE_LIMIT_S, **words)
+
     def with_memory(self, whole: bool) -> None:
         """Whether a save has the guest's memory, too."""
         ignore = [{"capability": "x-ignore-shared", "state": not whole}]
-        self.qmp.execute("migrate-set-capabilities", capabilities=ignore)
+        self._do("migrate-set-capabilities", capabilities=ignore)
         mode = "normal" if whole else "cpr-reboot"
-        self.qmp.execute("migrate-set-parameters", mode=mode)
+        self._do("migrate-set-parameters", mode=mode)
 
     def snapshot(self) -> int:
         """Time of a snapshot, in ns; it is removed."""
@@ -72,13 +76,13 @@ class Peer:
 
     def _job(self, command: str, words: dict[str, Any]) -> int:
         begin_ns = time.monotonic_ns()
-        self.qmp.execute(command, **words)
+        self._do(command, **words)
         end_s = time.monotonic() + SAVE_LIMIT_S
         while True:
-            (job,) = self.qmp.execute("query-jobs")
+            (job,) = self._do("query-jobs")
             if job["status"] == "concluded":
                 took_ns = time.monotonic_ns() - begin_ns
-                self.qmp.execute("job-dismiss", id=job["id"])
+                self._do("job-dismiss", id=job["id"])
                 if "error" in job:
                     raise RemError(f"QEMU's {command}: {job['error']}")
                 return took_ns
@@ -90,15 +94,15 @@ class Peer:
         """Time of a migration to a file, in ns, and the file's bytes; it is removed."""
         path = self.media / "whole"
         begin_ns = time.monotonic_ns()
-        self.qmp.execute("stop")
-        self.qmp.execute("migrate", uri=f"file:{path}")
+        self._do("stop")
+        self._do("migrate", uri=f"file:{path}")
         end_s = time.monotonic() + SAVE_LIMIT_S
-        while (status := self.qmp.execute("query-migrate")["status"]) != "completed":
+        while (status := self._do("query-migrate")["status"]) != "completed":
             if status == "failed" or time.monotonic() > end_s:
                 raise RemError(f"QEMU's migration to a file: {status}")
             time.sleep(POLL_S)
         took_ns = time.monotonic_ns() - begin_ns
-        self.qmp.execute("cont")
+        self._do("cont")
         size = path.stat().st_size
         path.unlink()
         return took_ns, size

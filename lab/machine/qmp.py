@@ -60,9 +60,11 @@ class Qmp:
             raise ConnectionError(str(err)) from err
 
     def execute(self, command: str, limit_s: float = 10.0, **arguments: Any) -> Any:
-        """Raises ConnectionError if QEMU has ended, QMPError if it refuses."""
+        """Raises ConnectionError if QEMU has ended or is silent, QMPError if it refuses."""
         try:
             return self._do(self._client.execute(command, arguments or None), limit_s)
+        except TimeoutError as err:
+            raise ConnectionError(f"QMP {command}: no answer within {limit_s:g} s") from err
         except (EOFError, OSError, asyncio.CancelledError) as err:
             raise ConnectionError(f"QMP {command}: {err}") from err
 
