@@ -33,6 +33,22 @@ pub struct Piece {
     pub check: u32,
 }
 
+/// Bits of a piece: data, generation, check.
+pub const PIECE_BITS: usize = PIECE_BYTES * 8 + 8 + 32;
+
+impl Piece {
+    /// Makes a bit wrong.
+    pub fn flip(&mut self, bit: usize) {
+        const GENERATION: usize = PIECE_BYTES * 8;
+        const CHECK: usize = GENERATION + 8;
+        match bit {
+            0..GENERATION => self.data[bit / 8] ^= 1 << (bit % 8),
+            GENERATION..CHECK => self.generation ^= 1 << (bit - GENERATION),
+            _ => self.check ^= 1 << ((bit - CHECK) % 32),
+        }
+    }
+}
+
 /// The pieces of a line; without the second code the fourth is not used.
 pub type Pieces = [Piece; 4];
 

@@ -8,7 +8,7 @@ use crate::oc::Oc;
 use crate::parts::Part;
 use crate::psm::{PramPart, Psm, PsmConfig};
 use crate::units::{LineAddr, PhysLine, Ps, random};
-use crate::xcc::{self, Line, PIECE_BYTES, Pieces, Read};
+use crate::xcc::{self, Line, PIECE_BITS, PIECE_BYTES, Pieces, Read};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -117,17 +117,12 @@ impl Injection {
         let index = self.piece();
         let mut flipped = Vec::new();
         while flipped.len() < bits {
-            let bit = self.below(PIECE_BYTES * 8 + 40);
+            let bit = self.below(PIECE_BITS);
             if flipped.contains(&bit) {
                 continue;
             }
             flipped.push(bit);
-            let piece = &mut self.pieces[index];
-            match bit {
-                0..256 => piece.data[bit / 8] ^= 1 << (bit % 8),
-                256..264 => piece.generation ^= 1 << (bit - 256),
-                _ => piece.check ^= 1 << (bit - 264),
-            }
+            self.pieces[index].flip(bit);
         }
     }
     fn garbage(&mut self, index: usize) {

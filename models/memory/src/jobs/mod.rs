@@ -6,6 +6,7 @@ mod bench;
 mod ecc;
 mod requests;
 mod traffic;
+mod uber;
 mod wear;
 
 use crate::build::MemoryJob;
@@ -23,6 +24,7 @@ pub use bench::BenchJob;
 pub use ecc::EccJob;
 pub use requests::RequestsJob;
 pub use traffic::{Pattern, TrafficJob};
+pub use uber::UberJob;
 pub use wear::WearJob;
 
 /// A job.
@@ -41,6 +43,8 @@ pub enum Job {
     Wear(WearJob),
     /// Faults in what devices hold.
     Ecc(EccJob),
+    /// Errors of single bits in what devices hold.
+    Uber(UberJob),
     /// What a trace is.
     Trace(TraceJob),
     /// Answers to the requests of a trace, one by one.
@@ -106,6 +110,7 @@ pub fn run(job: &Job) -> Result<Value, MediaError> {
         Job::Bench(job) => job.run(),
         Job::Wear(job) => job.run(),
         Job::Ecc(job) => job.run(),
+        Job::Uber(job) => job.run(),
         Job::Requests(job) => job.run(),
         Job::Trace(job) => {
             let trace = Trace::load(Path::new(&job.file))?;
