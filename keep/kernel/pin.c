@@ -73,7 +73,7 @@ static bool refer_table(struct mm_struct *mm, u64 vaddr, u32 count,
 {
 	pmd_t *pmd = pmd_of(mm, vaddr, vaddr + count * PAGE_SIZE);
 	bool is_same = false;
-	spinlock_t *lock;
+	spinlock_t *lock; /* of all entries of that page table */
 	pmd_t value;
 	pte_t *pte;
 
