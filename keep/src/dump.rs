@@ -212,7 +212,6 @@ fn dump_by(
 ) -> Result<(Early, Instant), Fault> {
     let pid = program.process.pid;
     engine.dump(pid, images, older)?;
-    engine.resume()?;
     engine.have_hold().map_err(at("criu"))?;
     // CRIU has other work, and does not change them.
     let early = look_early(pid, engine, common);

@@ -76,13 +76,11 @@ struct Notify {
     script: Option<String>,
 }
 
-/// `criu_resp`.
+/// `criu_resp`, as far as a report has some.
 #[derive(Clone, PartialEq, Eq, Message)]
 struct Response {
     #[prost(int32, required, tag = "1")]
     kind: i32,
-    #[prost(bool, required, tag = "2")]
-    success: bool,
     #[prost(message, optional, tag = "5")]
     notify: Option<Notify>,
 }
@@ -185,10 +183,10 @@ impl Engine {
         self.criu
     }
 
-    /// Has it dump a process and its descendants, but for pages of an older image (`older`).
+    /// Has it begin to dump a process and its descendants, but for pages of an older image.
     ///
     /// # Errors
-    /// If there is no such folder, or CRIU has gone.
+    /// If there is no such folder, or what CRIU says.
     pub fn dump(&mut self, pid: u32, images: &Path, older: &Path) -> Result<(), Fault> {
         let folder = File::open(images).map_err(at(images.display()))?;
         let options = options(pid, &folder, older)?;
@@ -199,7 +197,8 @@ impl Engine {
         };
         self.send(&request.encode_to_vec()).map_err(at("criu"))?;
         // It opens the folder by our descriptor, before its first report.
-        self.run_to("pre-dump", images)
+        self.run_to("pre-dump", images)?;
+        self.send(&answer(true)).map_err(at("criu"))
     }
 
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
@@ -224,7 +223,7 @@ impl Engine {
             let length = self.socket.read(&mut message).unwrap_or_default();
             let report = Response::decode(&message[..length]).ok();
             let script = report
-                .filter(|report| length > 0 && report.kind == NOTIFY)
+                .filter(|report| report.kind == NOTIFY)
                 .and_then(|report| report.notify?.script);
             let Some(script) = script else {
                 return Err(Fault::new(criu::why_no_dump(images)));
@@ -234,14 +233,6 @@ impl Engine {
             }
             self.send(&answer(true)).map_err(at("criu"))?;
         }
-    }
-
-    /// It goes on after a report.
-    ///
-    /// # Errors
-    /// If it has gone.
-    pub fn resume(&mut self) -> Result<(), Fault> {
-        self.send(&answer(true)).map_err(at("criu"))
     }
 
     /// From here on only the hold has the socket.

@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::engine;
+use crate::state::bind;
+
 /// By which this program knows that it is to hold.
 pub const HOLDS: &str = "REM_KEEP_HOLDS";
 const KEEP: &str = "keep ";
@@ -31,7 +34,7 @@ fn run() -> io::Result<()> {
     let mut criu = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let saver = UnixStream::from(io::stdout().as_fd().try_clone_to_owned()?);
     wait(saver)?;
-    criu.write_all(&crate::engine::go_on())?;
+    criu.write_all(&engine::go_on())?;
     // It reports its end: without a reader that would be a fault.
     let mut rest = [0; 512];
     while criu.read(&mut rest)? > 0 {}
@@ -46,11 +49,7 @@ struct Kept {
 
 impl Kept {
     fn on(path: &Path) -> io::Result<Self> {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let (listener, path) = (UnixListener::bind(path)?, path.to_owned());
+        let (listener, path) = (bind(path)?, path.to_owned());
         Ok(Self { listener, path })
     }
 

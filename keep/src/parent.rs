@@ -7,7 +7,6 @@
 //! way the page is found after that, when the program is frozen: nothing depends on which it was.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use prost::Message;
@@ -16,6 +15,7 @@ use crate::fault::{Fault, at};
 use crate::images;
 use crate::pagemap_image::{all_addresses, record};
 use crate::processes;
+use crate::state::remove_file;
 
 /// By which CRIU finds the older image.
 pub const LINK: &str = "parent";
@@ -81,12 +81,7 @@ pub fn claim(folder: &Path, root: u32) -> Result<(), Fault> {
 /// Those of the file system.
 pub fn forget(images: &Path, folder: &Path) -> Result<(), Fault> {
     let link = images.join(LINK);
-    match fs::remove_file(&link) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(at(link.display())(error));
-        }
-        _ => {}
-    }
+    remove_file(&link).map_err(at(link.display()))?;
     images::remove(folder)
 }
 

@@ -4,9 +4,8 @@
 //! An image that is not consumed is there after a drop of power. One that is must be saved again:
 //! so there must be charge for that (`remanence_vm::gate`). A drop after it is seen by `serve`.
 
-use std::fs;
-use std::io::{self, Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use std::thread;
@@ -18,7 +17,7 @@ use remanence_vm::supply::Power;
 
 use crate::config::Config;
 use crate::fault::{Fault, at};
-use crate::state::RunFolder;
+use crate::state::{RunFolder, bind};
 
 const MAY: u8 = b'y';
 
@@ -43,13 +42,7 @@ pub fn serve(config: &Config, state: &RunFolder, print: fn(&str)) -> Result<bool
 
 fn answer(state: &RunFolder, gate: Gate, news: Receiver<Power>) -> Result<(), Fault> {
     let place = socket(state);
-    match fs::remove_file(&place) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(at(place.display())(error));
-        }
-        _ => {}
-    }
-    let listener = UnixListener::bind(&place).map_err(at(place.display()))?;
+    let listener = bind(&place).map_err(at(place.display()))?;
     let name = thread::Builder::new().name("permit".into());
     name.spawn(move || {
         // The wire ends with who listens to it.

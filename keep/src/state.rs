@@ -13,6 +13,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -134,10 +135,7 @@ impl RunFolder {
     /// Those of the file system.
     pub fn remove(&self, name: &str) -> Result<(), Fault> {
         let path = self.path(name);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path.display())(error)),
-            _ => Ok(()),
-        }
+        remove_file(&path).map_err(at(path.display()))
     }
 
     /// Forgets all but the lock.
@@ -187,6 +185,26 @@ impl RunFolder {
         found.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(found)
     }
+}
+
+/// Removes a file, if it is there.
+///
+/// # Errors
+/// Those of the file system.
+pub fn remove_file(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// A socket, in place of what an earlier process may have left there.
+///
+/// # Errors
+/// Those of the file system.
+pub fn bind(path: &Path) -> io::Result<UnixListener> {
+    remove_file(path)?;
+    UnixListener::bind(path)
 }
 
 /// Writes a file as a whole.

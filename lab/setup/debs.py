@@ -26,7 +26,7 @@ from lab.paths import cache_dir, repo_dir
 from lab.progress import step
 from lab.run import run, stream
 from lab.setup.inputs import Inputs
-from lab.setup.keep import write_dkms
+from lab.setup.keep import dkms_conf, write_dkms
 from lab.setup.kernel import INSTALLED, SERVER, Kernel
 from lab.setup.kernel_headers import KernelHeaders
 from lab.setup.loader import Loader
@@ -222,9 +222,7 @@ def _write_debian(commit: Commit, kernel: str, folder: Path) -> None:
         text = source.read_text(encoding="utf-8").replace(KERNEL_WORD, kernel)
         _put_text(text.replace(MAINTAINER_WORD, commit.maker), folder / name)
         (folder / name).chmod(0o755 if name == "rules" else 0o644)
-    dkms = repo_dir() / "keep/dist/dkms.conf"
-    text = dkms.read_text(encoding="utf-8").replace("@version@", base_version())
-    _put_text(text, folder / f"{DKMS_PACKAGE}.dkms")
+    _put_text(dkms_conf(), folder / f"{DKMS_PACKAGE}.dkms")
     _put_text("3.0 (native)\n", folder / "source/format")
     time = format_datetime(datetime.fromtimestamp(commit.time_s, UTC))
     entry = f"remanence ({commit.version}) unstable; urgency=medium"

@@ -84,14 +84,19 @@ def sources() -> Iterator[Path]:
     yield from (repo / "format" / name for name in FORMATS)
 
 
+def dkms_conf() -> str:
+    """What DKMS reads of the module."""
+    text = (repo_dir() / "keep/dist/dkms.conf").read_text(encoding="utf-8")
+    return text.replace("@version@", base_version())
+
+
 def write_dkms(root: Path) -> Path:
     """The sources as `dkms add` wants them, below *root*/usr/src. The folder."""
     folder = root / "usr/src" / f"remanence-keep-{base_version()}"
     folder.mkdir(parents=True)
     for path in sources():
         shutil.copyfile(path, folder / path.name)
-    text = (repo_dir() / "keep/dist/dkms.conf").read_text(encoding="utf-8")
-    (folder / "dkms.conf").write_text(text.replace("@version@", base_version()), encoding="utf-8")
+    (folder / "dkms.conf").write_text(dkms_conf(), encoding="utf-8")
     for path in folder.iterdir():
         path.chmod(0o644)
     return folder

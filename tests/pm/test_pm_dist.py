@@ -19,10 +19,9 @@ import pytest
 from lab.paths import repo_dir
 from lab.run import run
 from lab.setup.pm import MODULES
-from lab.setup.products import Group, Packages, need
-from lab.setup.stock_headers import StockHeaders
 from lab.testbed.pm_guest import guest_with_stock, sh
 from tests.support.claims import machine_name
+from tests.support.dkms import Dkms, kernel_of, stock_kernel
 
 PACKAGE, VERSION = "remanence-pm", "1.0.0"
 PM = repo_dir() / "pm"
@@ -32,25 +31,15 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 def built_by_dkms(place: Path) -> dict[str, Path]:
     """The modules by name."""
-    stock, _ = need(StockHeaders(), Packages((Group.COMPILER, Group.MODULES, Group.TESTS)))
-    kernel = f"{stock.version}-amd64"
     run(["make", "-s", "-C", PM, "dkms", f"DESTDIR={place}"])
-    source, tree = place / "usr" / "src", place / "tree"
-    tree.mkdir()
-    folders: list[str | Path] = ["--sourcetree", source, "--dkmstree", tree]
-    words: list[str | Path] = ["-m", PACKAGE, "-v", VERSION, *folders]
-    run(["dkms", "add", *words])
-    run(["dkms", "build", *words, "-k", kernel, "--kernelsourcedir", stock.folder])
-    assert "built" in run(["dkms", "status", "--dkmstree", tree]).stdout
-    return {path.name.split(".")[0]: path for path in tree.rglob("module/*.ko*")}
+    return Dkms(place, PACKAGE, VERSION).build()
 
 
 @pytest.mark.in_turn
 def test_dkms_builds_the_modules(tmp_path: Path) -> None:
     built = built_by_dkms(tmp_path)
     assert set(built) == set(MODULES)
-    magic = run(["modinfo", "-F", "vermagic", built["pmcore"]]).stdout
-    assert magic.startswith(f"{need(StockHeaders()).version}-amd64 ")
+    assert kernel_of(built["pmcore"]) == stock_kernel()
 
 
 @pytest.mark.soak
