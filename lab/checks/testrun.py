@@ -23,11 +23,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from lab.checks import junit
+from lab.checks import junit, slow_host
 from lab.checks.lint import lint
 from lab.checks.shares import (
     BUDGET_MINUTES,
     CORE,
+    SET_UP_MINUTES,
     SHARES,
     Share,
     crate_folders,
@@ -45,7 +46,7 @@ from lab.setup.checkpatch import Checkpatch
 from lab.setup.kernel_headers import KernelHeaders
 from lab.setup.packages import ALL_TESTS, QUICK_TESTS
 from lab.setup.products import Kernel, Loader, Packages, Part, Plugin, Power, Root, need_all
-from lab.turns import ALL_TURNS_ENV
+from lab.turns import ALL_TURNS_ENV, head
 
 
 class Tier(StrEnum):
@@ -100,6 +101,7 @@ class TestRun:
     counts: dict[str, int] = field(default_factory=lambda: {"failed": 0, "skipped": 0})
     longest: list[tuple[str, float]] = field(default_factory=list)  # files, minutes of a worker
     made_by_tests: list[str] = field(default_factory=list)  # products that set-up had not made
+    left_out: list[str] = field(default_factory=list)  # files that a slow host leaves to others
     began: float = field(default_factory=time.monotonic)
 
     @contextmanager
@@ -143,6 +145,11 @@ class TestRun:
             return None
         return max(1.0, (BUDGET_MINUTES - self.total_minutes) * 60)
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether set-up took more than its share, where a budget is to be kept."""
+        return self.tier is Tier.FULL and self.set_up_minutes > SET_UP_MINUTES
+
     def over_budget(self) -> bool:
         return self.tier is not Tier.SOAK and self.total_minutes > BUDGET_MINUTES
 
@@ -172,6 +179,8 @@ def run_tier(tier: Tier, words: list[str], without: Collection[str] = ()) -> Tes
     with ThreadPoolExecutor(1) as beside:
         printed = beside.submit(_check_beside, test, shares)
         if tests := [word for share in shares for word in pytest_words(repo_dir(), share)]:
+            if test.is_slow:
+                test.left_out = slow_host.left_out(repo_dir(), tests, head())
             with test.share(PYTEST):
                 _pytest(test, tests, must_find=not without)
     for line in printed.result():
@@ -260,6 +269,7 @@ def _pytest(
     argv += ["-rfEs"]  # the reason of each skip, too
     if MARKERS[test.tier]:
         argv += ["-m", MARKERS[test.tier]]
+    argv += [f"--ignore={file}" for file in test.left_out]
     # Machines wait much, for each other and for the guest's clock: files of tests run beside each
     # other, each file on one worker because its tests share a machine. They begin in the order of
     # the words; by their number of tests the long ones would be last.

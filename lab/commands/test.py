@@ -48,6 +48,8 @@ def _print_summary(done: TestRun) -> None:
     info(f"{done.total_minutes - done.set_up_minutes:7.2f} min  without set-up")
     for file, minutes in done.longest:
         info(f"{minutes:7.2f} min  of a worker: {file}")
+    for name in done.left_out:
+        info(f"left to other commits, as this host is slow: {name}")
     for product in done.made_by_tests:
         info(f"made by a test, not by set-up: {product}")
     if done.over_budget():
@@ -64,6 +66,7 @@ def _emit(done: TestRun) -> None:
     result = Result("test", ok=done.exit_code() == Exit.PASS)
     result.add("set_up_minutes", round(done.set_up_minutes, 2), "min", "native")
     result.add("minutes", round(done.total_minutes - done.set_up_minutes, 2), "min", "native")
+    result.add("files_left_out", len(done.left_out), "files", "counted")
     for name, number in done.counts.items():  # of pytest's tests
         result.add(name, number, "tests", "counted")
     result.add("failed_shares", len(done.failed), "1", "counted")

@@ -50,6 +50,12 @@ def test_every_python_test_is_in_a_folder_that_is_run(commands: list[list[str]])
             assert any(name.is_relative_to(Path(folder)) for folder in folders), name
 
 
+def test_files_that_are_left_out_are_not_collected(commands: list[list[str]]) -> None:
+    test = TestRun(Tier.FULL, left_out=["tests/vm/test_vm_host.py"])
+    testrun._pytest(test, ["tests/vm"])
+    assert "--ignore=tests/vm/test_vm_host.py" in commands[0]
+
+
 def test_each_test_runs_in_exactly_one_share() -> None:
     for path in project_files(repo_dir()):
         name = path.relative_to(repo_dir())
