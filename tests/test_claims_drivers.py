@@ -32,6 +32,7 @@ GO_LIMIT_S = 120.0
 # With a bug and without: a machine without its disk costs the test as much.
 HANG_LIMIT_S = 20.0
 SYSFS = "/sys/kernel/remanence"
+KERNEL = "devices-mutants"
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
 
@@ -107,7 +108,7 @@ def test_e1000_with_its_interrupt_line_and_32_bits_is_so_too() -> None:
 
 @pytest.mark.soak
 def test_sata_disk_is_restarted_by_its_driver() -> None:
-    with booted_bed("sata", variant="sata", disk="ahci") as it:
+    with booted_bed("sata", variant=KERNEL, disk="ahci") as it:
         assert what_stops(it) == "fast"
         assert it.machine.run_in_guest("ls /sys/block | grep -v loop").stdout == "sda\n"
         check_lives_through_cuts(it, 10)
@@ -116,7 +117,7 @@ def test_sata_disk_is_restarted_by_its_driver() -> None:
 @pytest.mark.soak
 def test_commands_of_a_sata_disk_that_are_taken_for_completed_are_found() -> None:
     """After Go the registers of its controller show none of those that were in flight."""
-    with booted_bed("taken", variant="sata", disk="ahci") as it:
+    with booted_bed("taken", variant=KERNEL, disk="ahci") as it:
         plant(it.machine, "ahci-completes-all")
         with must_be_found("ahci-completes-all"):
             check_lives_through_cuts(it, 16)
@@ -124,7 +125,7 @@ def test_commands_of_a_sata_disk_that_are_taken_for_completed_are_found() -> Non
 
 @pytest.mark.soak
 def test_sata_disk_that_is_not_restarted_is_found() -> None:
-    with booted_bed("no-sata", variant="sata", disk="ahci") as it:
+    with booted_bed("no-sata", variant=KERNEL, disk="ahci") as it:
         check_lives_through_cuts(it, 1, HANG_LIMIT_S)
         plant(it.machine, "skip-device")
         with must_be_found("skip-device"):

@@ -97,10 +97,12 @@ static const enum rem_cpu_step rem_cpu_steps[REM_CPU_STEPS] = {
  *   system             only reserves resources
  *   vmgenid            reads a number in memory
  */
-static const struct {
+struct rem_driver {
 	const char *bus;
 	const char *driver;
-} rem_drivers[] = {
+};
+
+static const struct rem_driver rem_drivers[] = {
 	{ "platform", "alarmtimer" },
 	{ "platform", "e820_pmem" },
 	{ "platform", "goldfish_rtc" },
@@ -119,6 +121,73 @@ static const struct {
 	{ "pnp", "system" },
 };
 
+/*
+ * Drivers of PCI functions that bear to suspend a device after it has lost its state, while
+ * programs run:
+ *
+ *   bochs-drm    sets the mode of the screen once more; memory has the picture
+ *   i801_smbus   each transfer sets the controller up; one that waits has a limit
+ *   lpc_ich      keeps nothing in registers beyond configuration space
+ *   xhci_hcd     is told that the controller has halted (patch 0032)
+ */
+static const char *const rem_pci_drivers[] = {
+	"bochs-drm",
+	"i801_smbus",
+	"lpc_ich",
+	"xhci_hcd",
+};
+
+/*
+ * Drivers of what may be below these: hubs and input devices. Requests that were under way
+ * end with an error; of a storage device that would be an error of a program.
+ */
+static const struct rem_driver rem_below_drivers[] = {
+	{ "usb", "usb" },
+	{ "usb", "hub" },
+	{ "usb", "usbhid" },
+	{ "hid", "hid-generic" },
+};
+
+static bool rem_has(const struct rem_driver *list, unsigned int count,
+		    const char *bus, const char *driver)
+{
+	unsigned int i;
+
+	for (i = 0; i < count; i++)
+		if (!strcmp(bus, list[i].bus) && !strcmp(driver, list[i].driver))
+			return true;
+	return false;
+}
+
+/**
+ * rem_pci_returned - whether a driver may suspend and resume its device after Go
+ * @driver: its name
+ *
+ * Return: true if it may.
+ */
+bool rem_pci_returned(const char *driver)
+{
+	unsigned int i;
+
+	for (i = 0; i < REM_COUNT(rem_pci_drivers); i++)
+		if (!strcmp(driver, rem_pci_drivers[i]))
+			return true;
+	return false;
+}
+
+/**
+ * rem_below_returned - whether a device with this driver may be below such a device
+ * @bus: its bus
+ * @driver: its name
+ *
+ * Return: true if it may.
+ */
+bool rem_below_returned(const char *bus, const char *driver)
+{
+	return rem_has(rem_below_drivers, REM_COUNT(rem_below_drivers), bus,
+		       driver);
+}
+
 /**
  * rem_driver_kept - whether the fast path restores the devices of a driver
  * @bus: its bus
@@ -128,13 +197,7 @@ static const struct {
  */
 bool rem_driver_kept(const char *bus, const char *driver)
 {
-	unsigned int i;
-
-	for (i = 0; i < REM_COUNT(rem_drivers); i++)
-		if (!strcmp(bus, rem_drivers[i].bus) &&
-		    !strcmp(driver, rem_drivers[i].driver))
-			return true;
-	return false;
+	return rem_has(rem_drivers, REM_COUNT(rem_drivers), bus, driver);
 }
 
 /**

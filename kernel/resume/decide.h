@@ -34,6 +34,8 @@ enum rem_cpu_step {
 enum rem_cpu_step rem_cpu_step(unsigned int number);
 unsigned int rem_msrs_kept(unsigned int *list);
 bool rem_driver_kept(const char *bus, const char *driver);
+bool rem_pci_returned(const char *driver);
+bool rem_below_returned(const char *bus, const char *driver);
 bool rem_virtio_kept(unsigned int id, unsigned long long features);
 const char *rem_cr4_refused(unsigned long long cr4);
 unsigned int rem_mce_msrs(unsigned long long cap, bool scalable,

@@ -84,7 +84,7 @@ static void rem_pci_config_write(const struct rem_pci *slot)
 	/* No address is decoded while a BAR is half written. */
 	pci_write_config_word(slot->pdev, PCI_COMMAND, 0);
 	/* The driver sets the bit when it has initialized the device. */
-	if (slot->kind == REM_PCI_RECOVER)
+	if (slot->kind == REM_PCI_RECOVER || slot->kind == REM_PCI_RETURN)
 		command &= ~PCI_COMMAND_MASTER;
 
 	for (word = REM_CONFIG_WORDS - 1; word > PCI_COMMAND / 4; word--)
@@ -204,6 +204,9 @@ static void rem_pci_finish(void)
 
 		if (slot->kind == REM_PCI_RECOVER) {
 			slot->err = rem_recover(slot->pdev);
+			rem_pci_event(slot);
+		} else if (slot->kind == REM_PCI_RETURN) {
+			slot->err = rem_return(slot->pdev);
 			rem_pci_event(slot);
 		} else if (slot->kind == REM_PCI_VIRTIO && !slot->err) {
 			rem_virtio_finish(slot->pdev);

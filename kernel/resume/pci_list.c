@@ -105,6 +105,8 @@ static int rem_pci_kind(struct pci_dev *pdev)
 	}
 	if (rem_recover_supported(pdev))
 		return REM_PCI_RECOVER;
+	if (rem_return_supported(pdev, rem_pci_notify))
+		return REM_PCI_RETURN;
 	return -EOPNOTSUPP;
 }
 

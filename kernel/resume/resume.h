@@ -3,11 +3,11 @@
 #ifndef REM_RESUME_H
 #define REM_RESUME_H
 
+#include <linux/notifier.h>
 #include <linux/types.h>
 
 struct cpumask;
 struct device;
-struct notifier_block;
 struct pci_dev;
 struct rem_context;
 
@@ -71,6 +71,7 @@ enum rem_pci_kind {
 	REM_PCI_BRIDGE,
 	REM_PCI_VIRTIO,
 	REM_PCI_RECOVER,	/* restarted by error recovery of its driver */
+	REM_PCI_RETURN,		/* suspended and resumed by its driver, after Go */
 };
 
 /**
@@ -118,6 +119,10 @@ void rem_restart_begin(void);
 /* recover.c */
 bool rem_recover_supported(struct pci_dev *pdev);
 int rem_recover(struct pci_dev *pdev);
+
+/* returned.c */
+bool rem_return_supported(struct pci_dev *pdev, notifier_fn_t changed);
+int rem_return(struct pci_dev *pdev);
 
 /* virtio.c */
 bool rem_virtio_is(struct pci_dev *pdev);

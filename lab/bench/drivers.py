@@ -37,12 +37,26 @@ DEVICES = {
     "virtio-blk": Device({}, "fsync", "virtblk_done", restarted_by="Go, before programs run"),
     "nvme": Device({"disk": "nvme"}, "fsync", "nvme_end_req"),
     "ahci": Device(
-        {"disk": "ahci"}, "fsync", "sd_done", kernel="server",
+        {"disk": "ahci"}, "fsync", "sd_done", kernel="devices",
         restarted_by="PCI error recovery, by our patch",
     ),
     "virtio-net": Device({}, "net", "napi_gro_receive", restarted_by="Go, before programs run"),
     "e1000e": Device({"nic": "e1000e"}, "net", "napi_gro_receive"),
     "e1000": Device({"nic": "e1000"}, "net", "napi_gro_receive"),
+    "igb": Device({"nic": "igb"}, "net", "napi_gro_receive", kernel="devices"),
+    # Of those below, the first request is the one by which the driver sets its device up.
+    "usb_keyboard": Device(
+        {"devices": ("qemu-xhci,id=usb", "usb-kbd,bus=usb.0")}, "fsync", "hid_reset_resume",
+        kernel="devices", restarted_by="the driver's suspend and resume, both after Go",
+    ),
+    "bochs_drm": Device(
+        {"devices": ("bochs-display",)}, "fsync", "drm_mode_config_helper_resume",
+        kernel="devices", restarted_by="the driver's suspend and resume, both after Go",
+    ),
+    "hda_intel": Device(
+        {"devices": ("ich9-intel-hda",)}, "fsync", "azx_resume", kernel="devices", way="dpm",
+        restarted_by="generic power management",
+    ),
     "rtl8139": Device(
         {"nic": "rtl8139"}, "net", "napi_gro_receive", way="dpm",
         restarted_by="generic power management",

@@ -24,7 +24,8 @@ class OtherKernel(StrEnum):
     """Variants of the kernel."""
 
     MUTANTS = "mutants"
-    SATA = "sata"
+    DEVICES = "devices"
+    DEVICES_MUTANTS = "devices-mutants"
     DEBUG = "debug"
     SERVER = "server"
     RISCV = "riscv64"
@@ -40,7 +41,7 @@ class RarePackages(StrEnum):
 
 
 KERNEL_HELP = (
-    "Also this kernel: with planted bugs, with these and SATA, with detectors, for typical"
+    "Also this kernel: with planted bugs, with more drivers, with both, with detectors, for typical"
     " services, for RISC-V, or for that with planted bugs."
 )
 ONLY_HELP = f"Only this part ({', '.join(OnlyPart)}); may be given more than once."

@@ -82,7 +82,7 @@ NetworkMode = Literal["auto", "tap", "user", "none"]
 # The guest's only disk and network device. Those that are not virtio are restarted after Go by
 # their driver's error recovery.
 DiskModel = Literal["virtio-blk", "nvme", "ahci"]
-NicModel = Literal["virtio-net", "e1000e", "e1000", "rtl8139"]
+NicModel = Literal["virtio-net", "e1000e", "e1000", "igb", "rtl8139"]
 DISK_MODELS: tuple[str, ...] = get_args(DiskModel)
 NIC_MODELS: tuple[str, ...] = get_args(NicModel)
 # NVMe's and AHCI's drivers find their disk in the background.

@@ -71,7 +71,7 @@ MANIFEST = ".remanence-overlay"  # in the tree: the files that are not the base'
 MUTANTS = "mutants"
 SERVER = "server"
 RISCV, RISCV_MUTANTS = "riscv64", "riscv64-mutants"
-WITH_MUTANTS = (MUTANTS, "sata", "debug", "races", RISCV_MUTANTS)  # variants
+WITH_MUTANTS = (MUTANTS, "devices-mutants", "debug", "races", RISCV_MUTANTS)  # variants
 OWN_TREE = ("debug", "races", SERVER, RISCV)  # variants that share few objects with the others
 
 
@@ -376,7 +376,7 @@ def _asked(variant: str | None) -> tuple[str, str]:
     if isa_of(variant) is RISCV64:
         names[1:] = [f"{RISCV}.config"]
     elif variant is not None and variant != MUTANTS:
-        names.append(f"{variant}.config")
+        names.append(f"{variant.removesuffix(f'-{MUTANTS}')}.config")
     text = merge_fragments([(folder / name).read_text(encoding="utf-8") for name in names])
     return text, f"kernel/config/{names[-1]}"
 

@@ -72,7 +72,7 @@ def loaded(
         words = f"remanence.mutant={mutant}"
         kernel = need(Kernel(MUTANTS)).bz_image
     if disk == "ahci":
-        kernel = need(Kernel("sata")).bz_image
+        kernel = need(Kernel("devices")).bz_image
     config = make_config(machine_name(purpose), stop_mode=stop, kernel=kernel, isa=ARCH)
     config = replace(config, disk=disk, disk_cache="volatile")
     if log_mib is not None:
