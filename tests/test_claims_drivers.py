@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Claim: devices without support in Stop continue after it. An NVMe disk and an e1000e restart by
-their drivers' PCI error recovery, and so do an e1000, which has only an interrupt line and 32 bits
-of address, and a SATA disk, whose controller gets that recovery by our patch. An rtl8139, whose
-driver has no recovery, keeps the machine on stop=dpm, which is logged.
+their drivers' PCI error recovery, and so do an igb, an e1000, which has only an interrupt line and
+32 bits of address, and a SATA disk, whose controller gets that recovery by our patch. An rtl8139,
+whose driver has no recovery, keeps the machine on stop=dpm, which is logged.
 
 Method: the machine's only network device, or its only disk, is of that kind, so that every program,
 every acknowledged number and the test's own connections use it. Negative proof: a kernel that does
@@ -103,6 +103,14 @@ def test_e1000_with_its_interrupt_line_and_32_bits_is_so_too() -> None:
     with booted_bed("e1000", nic="e1000") as it:
         assert what_stops(it) == "fast"
         assert driver_of_eth0(it) == "e1000"
+        check_lives_through_cuts(it)
+
+
+@pytest.mark.soak
+def test_igb_is_so_too() -> None:
+    with booted_bed("igb", variant=KERNEL, nic="igb") as it:
+        assert what_stops(it) == "fast"
+        assert driver_of_eth0(it) == "igb"
         check_lives_through_cuts(it)
 
 

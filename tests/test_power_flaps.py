@@ -22,6 +22,7 @@ from lab.errors import RemError
 from lab.machine import MachineState
 from lab.machine.console import kernel_warnings
 from lab.testbed.planted import plant
+from lab.testbed.waiting import wait_until
 from lab.verdict import BrokenError
 from tests.support.gdb_remote import Gdb
 from tests.support.proofs import must_be_found
@@ -68,6 +69,10 @@ STEPS = (
     "e1000e_down",
     "e1000e_up",
 )
+# The same, of a USB controller with a keyboard.
+USB = ("qemu-xhci,id=usb,addr=6", "usb-kbd,bus=usb.0,port=1")
+USB_STEPS = ("xhci_suspend", "xhci_reset", "xhci_mem_cleanup", "xhci_run", "hub_port_reset")
+KEYBOARD_LIMIT_S = 20.0
 FLAPS = 2
 # Far more than a restart takes; a machine without its disk costs the test as much.
 RESUME_LIMIT_S = 40.0
@@ -151,6 +156,24 @@ def test_restart_that_a_drop_interrupts_begins_again(
     check_restart_begins_again(restarting, address[step])
     restarting.resume()
     check_guest(restarting)
+
+
+@pytest.mark.in_turn("usb")
+@pytest.mark.parametrize("step", USB_STEPS)
+def test_usb_that_a_drop_interrupts_comes_back(step: str) -> None:
+    """The keyboard may be another one for programs: the driver may have given its controller up,
+    and is bound once more then."""
+    address = symbols(parts(variant="devices-mutants"))[step]
+    with bed("restarts-usb", variant="devices-mutants", devices=USB) as it:
+        check_restart_begins_again(it, address, flaps=1)
+        it.resume()
+        found = "grep -c 'QEMU USB Keyboard' /proc/bus/input/devices; true"
+        wait_until(
+            lambda: it.machine.run_in_guest(found).stdout.strip() == "1",
+            "the keyboard",
+            KEYBOARD_LIMIT_S,
+        )
+        check_guest(it)
 
 
 @pytest.mark.in_turn

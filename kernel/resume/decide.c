@@ -138,10 +138,12 @@ static const char *const rem_pci_drivers[] = {
 };
 
 /*
- * Drivers of what may be below these: hubs and input devices. Requests that were under way
- * end with an error; of a storage device that would be an error of a program.
+ * Drivers of what may be below these: hubs and input devices, and the chip set's watchdog
+ * (patch 0034). Requests that were under way end with an error; of a storage device that
+ * would be an error of a program.
  */
 static const struct rem_driver rem_below_drivers[] = {
+	{ "platform", "iTCO_wdt" },
 	{ "usb", "usb" },
 	{ "usb", "hub" },
 	{ "usb", "usbhid" },

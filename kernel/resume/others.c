@@ -7,6 +7,7 @@
 #include <linux/device.h>
 #include <linux/init.h>
 #include <linux/notifier.h>
+#include <linux/pci.h>
 #include <linux/platform_device.h>
 #include <linux/pnp.h>
 #include <linux/printk.h>
@@ -14,9 +15,19 @@
 #include "decide.h"
 #include "resume.h"
 
+/* Whether returned.c judges it, with the PCI function above it. */
+static bool rem_other_is_below(const struct device *dev)
+{
+	const struct device *above = dev->parent;
+
+	return above && dev_is_pci(above) && above->driver &&
+	       rem_pci_returned(above->driver->name);
+}
+
 static bool rem_other_kept(const struct device *dev)
 {
-	return !dev->driver || rem_driver_kept(dev->bus->name, dev->driver->name);
+	return !dev->driver || rem_other_is_below(dev) ||
+	       rem_driver_kept(dev->bus->name, dev->driver->name);
 }
 
 static int rem_other_check(struct device *dev, void *blocker)

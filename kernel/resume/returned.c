@@ -18,6 +18,9 @@
 #include <linux/pm.h>
 #include <linux/pm_runtime.h>
 #include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/usb.h>
+#include <linux/usb/hcd.h>
 #include "../machine.h"
 #include "decide.h"
 #include "resume.h"
@@ -240,6 +243,17 @@ static int rem_tree_return(const struct rem_tree *tree)
 	return err;
 }
 
+/*
+ * Whether the USB core has given a controller up, which is no error of its callbacks: so
+ * it does when the power fails while a command waits for its answer.
+ */
+static bool rem_is_given_up(struct pci_dev *pdev)
+{
+	struct usb_hcd *hcd = pci_get_drvdata(pdev);
+
+	return !strcmp(pdev->driver->name, "xhci_hcd") && hcd && HCD_DEAD(hcd);
+}
+
 /* Context: device locked. */
 static int rem_return_locked(struct pci_dev *pdev)
 {
@@ -258,7 +272,7 @@ static int rem_return_locked(struct pci_dev *pdev)
 		handlers->error_detected(pdev, pci_channel_io_frozen);
 	err = rem_tree_return(tree);
 	rem_tree_drop(tree);
-	return err;
+	return err ?: rem_is_given_up(pdev) ? -ESHUTDOWN : 0;
 }
 
 /**

@@ -2,13 +2,14 @@
 """Claim: a device whose driver can suspend and resume it comes back after Go, though nothing
 suspended it before the cut, and the machine is on stop=fast with it. A program that has keyboards
 behind a USB controller open goes on reading the same file; the screen has the mode and the picture
-that it had; the chip set's bus controller is as its driver has set it up. What such a driver must
-not do to the device below it, a disk behind USB, keeps the machine on stop=dpm for as long as it is
-there. So does a driver that the list does not have, sound here.
+that it had; the chip set's bus controller is as its driver has set it up, and its watchdog counts.
+What such a driver must not do to the device below it, a disk behind USB, keeps the machine on
+stop=dpm for as long as it is there. So does a driver that the list does not have, sound here.
 
 Method: keys are pressed by QEMU's monitor, before and after each cut, while a program reads them;
 QEMU says what is on the screen. Negative proofs: a kernel that does not restart devices, and one
 that does not tell the USB driver that its controller is lost: its devices then go and come back.
+That a power failure in the middle of a restart loses no keyboard is in tests/test_power_flaps.py.
 """
 
 from __future__ import annotations
@@ -113,12 +114,14 @@ def check_keyboards_are_kept(it: Bed, cuts: int = CUTS) -> None:
     assert "USB disconnect" not in it.machine.run_in_guest("dmesg").stdout
 
 
+@pytest.mark.in_turn
 def test_keyboards_behind_usb_are_kept() -> None:
     with booted_bed("usb", variant=KERNEL, devices=USB) as it:
         assert stop_mode(it) == "fast"
         check_keyboards_are_kept(it)
 
 
+@pytest.mark.in_turn
 def test_keyboards_that_are_not_restarted_are_found() -> None:
     with booted_bed("no-usb", variant=KERNEL, devices=USB) as it:
         plant(it.machine, "skip-device")
@@ -126,6 +129,7 @@ def test_keyboards_that_are_not_restarted_are_found() -> None:
             check_keyboards_are_kept(it, 1)
 
 
+@pytest.mark.in_turn
 def test_controller_that_is_not_told_is_found() -> None:
     with booted_bed("untold", variant=KERNEL, devices=USB) as it:
         plant(it.machine, "return-untold")
@@ -141,6 +145,7 @@ def test_controller_that_is_not_told_is_found() -> None:
         wait_mode(it, "fast")
 
 
+@pytest.mark.in_turn
 def test_a_disk_behind_usb_keeps_the_machine_on_the_portable_path() -> None:
     with booted_bed("stick", variant=KERNEL, devices=USB) as it:
         qmp(it, "blockdev-add", driver="null-co", **{"node-name": "stick", "size": 1 << 20})
@@ -150,6 +155,7 @@ def test_a_disk_behind_usb_keeps_the_machine_on_the_portable_path() -> None:
         wait_mode(it, "fast")  # with the power the stick was pulled out, too
 
 
+@pytest.mark.in_turn
 def test_screen_and_bus_are_as_before(tmp_path: Path) -> None:
     def picture(name: str) -> bytes:
         file = tmp_path / name
@@ -174,6 +180,43 @@ def test_screen_and_bus_are_as_before(tmp_path: Path) -> None:
         assert kernel_warnings(it.machine.console.text()) == []
 
 
+WATCHDOG = "/sys/class/watchdog/watchdog0"
+PERIOD_S = 40
+# The program is killed without the letter that would stop the watchdog.
+PET = "exec 3>/dev/watchdog0; while printf 1 >&3; do sleep 1; done"
+
+
+def left_s(it: Bed) -> int:
+    return int(it.machine.run_in_guest(f"cat {WATCHDOG}/timeleft").stdout)
+
+
+def check_watchdog_goes_on(it: Bed, cuts: int) -> None:
+    """Inner check: after a cut the chip set's timer runs with its period, while it is active."""
+    it.machine.run_in_guest(f"setsid sh -c '{PET}' >/dev/null 2>&1 </dev/null & sleep 2")
+    for _ in range(cuts):
+        cut_and_resume(it)
+        wait_mode(it, "fast")
+        it.machine.run_in_guest("pkill -STOP -f 'printf [1] '")
+        before = left_s(it)
+        time.sleep(5)
+        if not before - PERIOD_S / 2 < left_s(it) < before <= PERIOD_S:
+            raise BrokenError("does-not-continue", f"{before} s were left, now {left_s(it)}")
+        it.machine.run_in_guest("pkill -CONT -f 'printf [1] '")
+    assert kernel_warnings(it.machine.console.text()) == []
+
+
+@pytest.mark.in_turn
+def test_watchdog_goes_on_after_a_cut() -> None:
+    words = f"nokaslr iTCO_wdt.heartbeat={PERIOD_S}"
+    with booted_bed("watchdog", variant=KERNEL, cmdline_extra=words) as it:
+        assert stop_mode(it) == "fast"
+        check_watchdog_goes_on(it, CUTS)
+        plant(it.machine, "skip-device")
+        with must_be_found("skip-device"):
+            check_watchdog_goes_on(it, 1)
+
+
+@pytest.mark.in_turn
 def test_sound_keeps_the_machine_on_the_portable_path() -> None:
     with booted_bed("sound", variant=KERNEL, devices=("ich9-intel-hda,addr=8",)) as it:
         wait_mode(it, f"dpm: because of {SOUND}")

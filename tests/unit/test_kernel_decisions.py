@@ -32,6 +32,10 @@ def decide(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     library = compiled(tmp_path_factory.mktemp("decide"), "resume")
     library.rem_driver_kept.restype = ctypes.c_bool
     library.rem_driver_kept.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
+    library.rem_pci_returned.restype = ctypes.c_bool
+    library.rem_pci_returned.argtypes = (ctypes.c_char_p,)
+    library.rem_below_returned.restype = ctypes.c_bool
+    library.rem_below_returned.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
     library.rem_virtio_kept.restype = ctypes.c_bool
     library.rem_virtio_kept.argtypes = (ctypes.c_uint, ctypes.c_ulonglong)
     library.rem_mce_msrs.restype = ctypes.c_uint
@@ -83,6 +87,43 @@ def test_driver_is_kept_only_if_it_is_known(
     decide: ctypes.CDLL, bus: str, driver: str, kept: bool
 ) -> None:
     assert decide.rem_driver_kept(bus.encode(), driver.encode()) == kept
+
+
+@pytest.mark.parametrize(
+    ("driver", "returned"),
+    [
+        ("xhci_hcd", True),
+        ("bochs-drm", True),
+        ("ehci-pci", False),  # waits for answers of a lost controller
+        ("snd_hda_intel", False),
+        ("virtio-pci", False),
+        ("", False),
+    ],
+)
+def test_driver_is_suspended_after_go_only_if_it_is_known(
+    decide: ctypes.CDLL, driver: str, returned: bool
+) -> None:
+    assert decide.rem_pci_returned(driver.encode()) == returned
+
+
+@pytest.mark.parametrize(
+    ("bus", "driver", "returned"),
+    [
+        ("usb", "usbhid", True),
+        ("usb", "hub", True),
+        ("hid", "hid-generic", True),
+        ("platform", "iTCO_wdt", True),
+        ("usb", "usb-storage", False),
+        ("usb", "uas", False),
+        ("scsi", "sd", False),
+        ("i2c", "at24", False),
+        ("hid", "usbhid", False),  # another bus: another driver
+    ],
+)
+def test_what_is_below_such_a_device_is_known(
+    decide: ctypes.CDLL, bus: str, driver: str, returned: bool
+) -> None:
+    assert decide.rem_below_returned(bus.encode(), driver.encode()) == returned
 
 
 @pytest.mark.parametrize(
