@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from lab.setup.loader import Loader
-from lab.setup.ovmf import Ovmf, SecureOvmf
+from lab.setup.need import Part
+from lab.setup.ovmf import Firmware, Ovmf, SecureOvmf
 from lab.setup.products import MACHINE, need
 from tests.support.loader_tools import make_build_record
 from tests.uefi.machine import SecureMachine, UefiMachine
 
 Make = Callable[..., UefiMachine]
+DEBIANS = SecureOvmf()
 
 
 @pytest.fixture(scope="session")
@@ -24,12 +26,15 @@ def build_record(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def make(tmp_path: Path, build_record: Path) -> Make:
-    """A function that makes the machine of a test; *mutant*: with that planted bug."""
+    """A function that makes the machine of a test; *mutant*: with that planted bug; *keys*: those
+    of Secure Boot."""
 
-    def make_machine(mutant: str | None = None, secure: bool = False) -> UefiMachine:
+    def make_machine(
+        mutant: str | None = None, secure: bool = False, keys: Part[Firmware] = DEBIANS
+    ) -> UefiMachine:
         loader, _ = need(Loader(mutants=mutant is not None), MACHINE)
         if secure:
-            machine = SecureMachine(tmp_path, loader, build_record, need(SecureOvmf(), MACHINE)[0])
+            machine = SecureMachine(tmp_path, loader, build_record, need(keys, MACHINE)[0])
         else:
             machine = UefiMachine(tmp_path, loader, build_record, need(Ovmf(), MACHINE)[0])
         machine.mutant = mutant

@@ -2,8 +2,9 @@
 """Claim: under Secure Boot only what is signed is started: the loader, with the kernel as a part of
 its image; Stop and Go work there as elsewhere.
 
-Method: OVMF with the test key that Debian enrols (its private half is public). The small machine,
-with the image whole and signed, then with one thing wrong; and a guest over a cut.
+Method: OVMF with the test key that Debian enrols (its private half is public), and with a key of
+our own instead of all others. The small machine, with the image whole and signed, then with one
+thing wrong; and a guest over a cut.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import pytest
 from lab import format as fmt
 from lab.cli import main
 from lab.machine import Machine
+from lab.setup.ovmf import OwnKeysOvmf, SecureOvmf
+from lab.setup.products import need
 from lab.testbed.machines import make_config, with_uefi
 from lab.verdict import BrokenError
 from tests.support.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
@@ -64,6 +67,30 @@ def changed_kernel(machine: SecureMachine) -> None:
 
 def changed_cmdline(machine: SecureMachine) -> None:
     machine.flipped = b"console=ttyS0"
+
+
+def signed_by_another(machine: SecureMachine) -> None:
+    """By Debian's key for tests, which firmware does not know."""
+    signer = need(SecureOvmf()).signer
+    assert signer is not None
+    machine.signer = signer
+
+
+@pytest.mark.parametrize("wrong", [None, unsigned, changed_kernel, signed_by_another])
+def test_keys_of_our_own_are_enough(
+    make: Make, wrong: Callable[[SecureMachine], None] | None
+) -> None:
+    """Firmware has no other key: what they have signed is started without a shim, and nothing else
+    is."""
+    machine = make(secure=True, keys=OwnKeysOvmf())
+    assert isinstance(machine, SecureMachine)
+    if wrong is None:
+        assert "GO: cold 16 no-block" in machine.run()
+        return
+    wrong(machine)
+    with machine.running() as running:
+        running.wait(REFUSED)
+        assert "GO:" not in running.text
 
 
 @pytest.mark.parametrize("wrong", [unsigned, changed_kernel, changed_cmdline])
