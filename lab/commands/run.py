@@ -118,7 +118,7 @@ class TimeWords:
         str,
         typer.Option(
             help="Volatile CPU caches: a profile of models/parts/processors.toml, off, or auto: "
-            "wsp-c5528 where they can be modelled. They imply --icount.",
+            "wsp-c5528 where they can be modelled, but none under UEFI. They imply --icount.",
             metavar="PROFILE",
         ),
     ] = AUTO
