@@ -8,7 +8,7 @@ import shutil
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from lab.guest_root.spec import RootSpec
 from lab.isa import IsaName
@@ -36,7 +36,6 @@ NVRAM_BYTES = 1 << 30
 USUAL_ROOT = RootSpec()
 # What starts the loader: QEMU itself, or firmware.
 FirmwareName = Literal["direct", "uefi"]
-FIRMWARES: tuple[str, ...] = get_args(FirmwareName)
 # Every page of the NVRAM file gets written: in memory where there is room, else in the state.
 FAST_DIR = Path("/dev/shm")
 
