@@ -29,6 +29,7 @@ from lab.campaign import engine as program
 from lab.campaign import workload
 from lab.campaign.engine import Work
 from lab.campaign.record import (
+    BOOT_LIMIT_S,
     PROFILE,
     PROMISED_LINES,
     Recorded,
@@ -264,6 +265,7 @@ def boot_once(machine: Recorded, load: Workload, stops: int = 1) -> Broken | Non
 def _resume(machine: Machine) -> None:
     """Resume; raise RemError if the guest does not come back or its workload prints nothing."""
     machine.boot()
+    machine.wait_boot_note(BOOT_LIMIT_S)  # what firmware takes is no hang
     machine.wait_resumed(HANG_LIMIT_S)
     with after_go():
         workload.wait_printed(machine, PROMISED_LINES, HANG_LIMIT_S)
