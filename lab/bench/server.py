@@ -2,7 +2,7 @@
 """The installed server as a machine to measure: `rem bench stop-go --machine server`.
 
 Debian with systemd, the kernel of our packages, its drivers armed, and a TPM. The loader starts the
-kernel itself, with the second partition as root: firmware would run under the model for minutes.
+kernel itself, with the second partition as root: a disk that boots by itself is not modelled.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from lab.machine.cut_plan import UNANNOUNCED
 from lab.messages import info
 from lab.progress import step
 from lab.record.boot_note import BootNote
+from lab.setup.ovmf import Ovmf
 from lab.setup.products import need
 from lab.testbed.machines import parts_of
 
@@ -158,6 +159,8 @@ def boot_machine(recording: Path, name: str) -> Machine:
     """A new machine like the recorded one, without caches."""
     config = MachineConfig.from_json((recording / "machine.json").read_text(encoding="utf-8"))
     need(parts_of(config.isa).programs)
+    if config.firmware_code is not None:
+        need(Ovmf())  # what makes the disk that it boots from, too
     return fresh(replace(config, name=name, icount=False, plugin=None))
 
 

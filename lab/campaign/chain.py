@@ -40,6 +40,7 @@ from lab.campaign.workload import Workload, example, standard
 from lab.errors import RemError
 from lab.progress import step
 from lab.setup.products import Kernel, Loader, Plugin, need
+from lab.testbed.machines import FirmwareName
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -80,6 +81,7 @@ class Soak:
     whole: int  # of them, to the end
     scheduler: str | None = None
     profile: str = PROFILE
+    firmware: FirmwareName = "direct"
 
 
 class Recorder:
@@ -125,6 +127,7 @@ class Recorder:
             f"campaign-soak-{self._soak.seed}",
             load=load,
             profile=self._soak.profile,
+            firmware=self._soak.firmware,
         )
         with fresh(machine_config(recorded)) as machine:
             first_stop(machine, load)
@@ -143,7 +146,7 @@ def build_facts(soak: Soak) -> dict[str, str]:
     kernel, loader, plugin = need(Kernel(), Loader(), Plugin())
     parts = (kernel.bz_image, loader, plugin, soak.engine)
     build = " ".join(part.parent.name for part in parts)
-    return {"caches": soak.profile, "build": build}
+    return {"caches": soak.profile, "firmware": soak.firmware, "build": build}
 
 
 def run(soak: Soak, store: Store) -> list[Booted]:

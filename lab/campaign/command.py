@@ -21,6 +21,7 @@ from lab.paths import state_dir
 from lab.result import Result
 from lab.setup.campaign import Campaign
 from lab.setup.products import need
+from lab.testbed.machines import FirmwareName
 from lab.turns import head, rotation
 
 # Each kind of violation at each place is shrunk once, and at most so many in all.
@@ -53,6 +54,7 @@ class Plan:
     mixed: bool = False
     persist: bool = False  # fsync ends in memory
     isa: IsaName = "x86_64"
+    firmware: FirmwareName = "direct"
     soak: bool = False  # a chain of cycles instead of one
 
     @property
@@ -60,11 +62,17 @@ class Plan:
         """The name of the recording; short, as it is also the name of a machine."""
         words = [self.load.name] if self.load else ["run"]
         words += [self.isa] if self.isa != "x86_64" else []
+        words += [self.firmware] if self.firmware != "direct" else []
         words += [self.profile] if self.profile != PROFILE else []
         words += ["claimed"] if self.claimed else []
         words += ["mixed"] if self.mixed else []
         words += ["persist"] if self.persist else []
         return "-".join(words)
+
+    @property
+    def soak_name(self) -> str:
+        """The name of a chain, whose machines have many workloads."""
+        return "soak" if self.firmware == "direct" else f"soak-{self.firmware}"
 
 
 def run(plan: Plan) -> Result:
@@ -75,12 +83,12 @@ def run(plan: Plan) -> Result:
         name = "model"
         recordings = tuple(program.synth(engine, folder / f"model-{plan.seed}", plan.seed))
     elif not recordings:
-        name = "soak" if plan.soak else plan.name
+        name = plan.soak_name if plan.soak else plan.name
         if not plan.soak:
             recordings = (_recorded(plan, folder / f"{name}-{plan.seed}"),)
     store = Store(plan.results or folder / f"{name}-{plan.seed}.sqlite")
     try:
-        booted = _soak(plan, engine, folder / "soak", store) if plan.soak else []
+        booted = _soak(plan, engine, folder / name, store) if plan.soak else []
         if recordings:
             booted = _check(plan, engine, recordings, store)
         result = count(store, _planted(plan, engine, folder), booted)
@@ -103,7 +111,8 @@ def _planted(plan: Plan, engine: Path, folder: Path) -> list[mutants.Found]:
     if plan.persist:
         return persist.run_mutants(engine, folder, names, plan.seed)
     found = mutants.run_model(engine, plan.seed)
-    return found + mutants.run_machine(engine, folder, names, plan.seed, plan.profile, plan.isa)
+    board = mutants.Board(plan.profile, plan.isa, plan.firmware)
+    return found + mutants.run_machine(engine, folder, names, plan.seed, board)
 
 
 def _check(
@@ -139,6 +148,7 @@ def _soak(plan: Plan, engine: Path, folder: Path, store: Store) -> list[boots.Bo
         whole=SOAK_WHOLE if plan.whole is None else plan.whole,
         scheduler=plan.scheduler,
         profile=plan.profile,
+        firmware=plan.firmware,
     )
     return chain.run(soak, store)
 
@@ -166,6 +176,7 @@ def _recorded(plan: Plan, directory: Path) -> Path:
             mixed=plan.mixed,
             persist=plan.persist,
             isa=plan.isa,
+            firmware=plan.firmware,
         )
     )
     (directory / COMPLETE).touch()

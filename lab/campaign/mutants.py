@@ -21,7 +21,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from lab.campaign import engine as program
 from lab.campaign import workload
 from lab.campaign.engine import Work
 from lab.campaign.record import (
+    BOOT_LIMIT_S,
     PROFILE,
     PROMISED_LINES,
     Recorded,
@@ -49,6 +50,7 @@ from lab.progress import step
 from lab.setup.kernel import kernel_mutants
 from lab.setup.loader import loader_mutants
 from lab.setup.patch_series import Patch
+from lab.testbed.machines import FirmwareName
 from lab.verdict import Broken, BrokenError, after_go, broken_of
 
 CUTS = 1_000
@@ -65,6 +67,18 @@ FILES = example("files.py")
 NO_FLUSH = example("sqlite.py", "off")
 DIRECT = example("direct.py")
 LOADS = {"forget-write-through": NO_FLUSH}
+
+
+@dataclass(frozen=True)
+class Board:
+    """What the machines have on which bugs are planted."""
+
+    profile: str = PROFILE  # of their caches
+    isa: IsaName = "x86_64"
+    firmware: FirmwareName = "direct"
+
+
+USUAL = Board()
 
 
 @dataclass(frozen=True)
@@ -163,67 +177,52 @@ def caches_of(name: str, profile: str) -> str:
     return patches()[name].one("Caches", profile)
 
 
-def recorded(folder: Path, name: str, profile: str = PROFILE, isa: IsaName = "x86_64") -> Recorded:
+def recorded(folder: Path, name: str, board: Board = USUAL) -> Recorded:
     """The machine that has this bug."""
     patch = patches()[name]
     return Recorded(
         folder / f"mutant-{name}",
         f"campaign-{name}",
-        profile=caches_of(name, profile),
+        profile=caches_of(name, board.profile),
         mutant=None if in_loader(patch) else name,
         late_mutant=is_late(patch),
         loader_mutant=name if in_loader(patch) else None,
-        isa=isa,
+        isa=board.isa,
+        firmware=board.firmware,
     )
 
 
 def run_machine(
-    engine: Path,
-    folder: Path,
-    names: list[str],
-    seed: int,
-    profile: str = PROFILE,
-    isa: IsaName = "x86_64",
+    engine: Path, folder: Path, names: list[str], seed: int, board: Board = USUAL
 ) -> list[Found]:
     """The controls of these bugs, then a machine with each. If a control fails, all are missed."""
-    kinds = {(patches()[name].one("Shown-by"), caches_of(name, profile)) for name in names}
+    kinds = {(patches()[name].one("Shown-by"), caches_of(name, board.profile)) for name in names}
     for shown_by, caches in sorted(kinds):
-        if broken := control(engine, folder, shown_by, seed, caches, isa):
+        if broken := control(engine, folder, shown_by, seed, replace(board, profile=caches)):
             info(f"campaign: the control of bugs shown by {shown_by} on {caches}: {broken[0]}")
             return [Found(name, frozenset(), ()) for name in names]
-    return [look_for(engine, folder, name, seed, profile, isa) for name in names]
+    return [look_for(engine, folder, name, seed, board) for name in names]
 
 
 def control(
-    engine: Path,
-    folder: Path,
-    shown_by: str,
-    seed: int,
-    profile: str = PROFILE,
-    isa: IsaName = "x86_64",
+    engine: Path, folder: Path, shown_by: str, seed: int, board: Board = USUAL
 ) -> tuple[Broken, ...]:
     """What the checks of bugs of this kind find on their builds while no bug is on."""
     machine = Recorded(
         folder / f"mutant-{NONE}-{shown_by}",
         f"campaign-{NONE}-{shown_by}",
-        profile=profile,
+        profile=board.profile,
         mutant=NONE,
         loader_mutant=NONE,
-        isa=isa,
+        isa=board.isa,
+        firmware=board.firmware,
     )
     return _checked(engine, machine, shown_by, FILES, 1, seed)
 
 
-def look_for(
-    engine: Path,
-    folder: Path,
-    name: str,
-    seed: int,
-    profile: str = PROFILE,
-    isa: IsaName = "x86_64",
-) -> Found:
+def look_for(engine: Path, folder: Path, name: str, seed: int, board: Board = USUAL) -> Found:
     """A machine with a bug: recorded and judged, or booted."""
-    patch, machine = patches()[name], recorded(folder, name, profile, isa)
+    patch, machine = patches()[name], recorded(folder, name, board)
     load, stops = LOADS.get(name, FILES), STOPS.get(name, 1)
     broken = _checked(engine, machine, patch.one("Shown-by"), load, stops, seed)
     result = Found(name, patch.verdicts, broken)
@@ -266,6 +265,7 @@ def boot_once(machine: Recorded, load: Workload, stops: int = 1) -> Broken | Non
 def _resume(machine: Machine) -> None:
     """Resume; raise RemError if the guest does not come back or its workload prints nothing."""
     machine.boot()
+    machine.wait_boot_note(BOOT_LIMIT_S)  # what firmware takes is no hang
     machine.wait_resumed(HANG_LIMIT_S)
     with after_go():
         workload.wait_printed(machine, PROMISED_LINES, HANG_LIMIT_S)

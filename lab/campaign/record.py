@@ -26,7 +26,7 @@ from lab.errors import InfraError, RemError, UsageError
 from lab.isa import IsaName
 from lab.machine import Machine, MachineConfig
 from lab.machine.cut_plan import CutPlan
-from lab.machine.cut_points import stopped_address, stopped_outs
+from lab.machine.cut_points import begin_of, stopped_address, stopped_outs
 from lab.machine.files import MachineFiles
 from lab.machine.machine import remove_leftovers
 from lab.machine.plugin import PluginControl, PluginSpec, ctl_path
@@ -36,9 +36,10 @@ from lab.machine.supply import CutRecord
 from lab.messages import info
 from lab.record.block import decode, read_block
 from lab.setup.kernel import mutants_of
+from lab.setup.ovmf import Ovmf
 from lab.setup.products import Kernel, Loader, Plugin, need, need_all
 from lab.testbed.fsync_guest import HOLD_UP, LATE, REGISTRY
-from lab.testbed.machines import parts_of
+from lab.testbed.machines import FirmwareName, firmware_fields, parts_of
 from lab.testbed.planted import plant
 from lab.verdict import BrokenError
 
@@ -80,6 +81,7 @@ class Recorded:
     loader_mutant: str | None = None
     kernel: Path | None = None  # another image
     isa: IsaName = "x86_64"
+    firmware: FirmwareName = "direct"
 
 
 class Patience:
@@ -101,6 +103,7 @@ def machine_config(recorded: Recorded) -> MachineConfig:
     wanted = Kernel(mutants_of(parts.kernel.variant)) if recorded.mutant else parts.kernel
     loader = Loader(mutants=True, isa=recorded.isa) if recorded.loader_mutant else parts.loader
     built = need_all([parts.programs, loader, parts.root])
+    firmware = firmware_fields(need(Ovmf())) if recorded.firmware == "uefi" else {}
     at_boot = recorded.mutant is not None and not recorded.late_mutant
     words = "nokaslr" + (f" remanence.mutant={recorded.mutant}" if at_boot else "")
     words += f" remanence.dram_scan_ms={MIXED_SCAN_MS}" if recorded.mixed else ""
@@ -121,6 +124,7 @@ def machine_config(recorded: Recorded) -> MachineConfig:
         disk_cache="volatile",
         disk_claim="protected" if recorded.claimed else None,
         hold_up_ns=HOLD_UP_NS,
+        **firmware,
     )
 
 
@@ -155,6 +159,7 @@ def record_cycle(machine: Machine, recorded: Recorded) -> Path:
         quantum=QUANTUM_INSNS,
         stopped=stopped_address(config.kernel.parent / "System.map", config.isa),
         outs=stopped_outs(config.isa),
+        begin=begin_of(config),
     )
     machine.config = replace(config, icount=True, plugin=_argument(machine, spec, recorded))
     (directory / "machine.json").write_text(machine.config.to_json(), encoding="utf-8")

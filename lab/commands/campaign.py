@@ -17,10 +17,12 @@ from lab.result import Result
 
 if TYPE_CHECKING:
     from lab.campaign.command import Plan
+    from lab.testbed.machines import FirmwareName
 
 IMAGES = {"full": 2_000, "soak": 1_000_000}
 SOAK_MINUTES = 90.0  # of power cycles; planted bugs take the rest of two hours
 DISK_CACHES = ("volatile", "claimed")
+FIRMWARES = ("direct", "uefi")
 MEMTYPES = ("nvram", "mixed")
 PERSIST = ("disk", "memory")
 OF_PM = ("pm", "seed", "mutants", "as_json")
@@ -92,6 +94,13 @@ class MachineWords:
         ),
     ] = "volatile"
     arch: Annotated[str, typer.Option(help=f"{' or '.join(ISA_NAMES)}.", metavar="ISA")] = "x86_64"
+    firmware: Annotated[
+        str,
+        typer.Option(
+            help="What starts the loader of the machine that is recorded, and of those that are"
+            " booted: direct (QEMU itself) or uefi."
+        ),
+    ] = "direct"
     memtype: Annotated[
         str,
         typer.Option(
@@ -193,6 +202,7 @@ def check(words: CampaignWords) -> Plan:
         raise UsageError(f"--arch {machine.arch}: choose {' or '.join(ISA_NAMES)}")
     if machine.persist not in PERSIST:
         raise UsageError(f"--persist {machine.persist}: choose {' or '.join(PERSIST)}")
+    check_firmware(words)
     mixed, persist = machine.memtype == "mixed", machine.persist == "memory"
     if (mixed or persist) and (recordings or source.model or amount.tier == "soak"):
         option = "--memtype mixed" if mixed else "--persist memory"
@@ -238,8 +248,28 @@ def check(words: CampaignWords) -> Plan:
         mixed=mixed,
         persist=persist,
         isa=cast(IsaName, machine.arch),
+        firmware=cast("FirmwareName", machine.firmware),
         soak=soak and not one_source,
     )
+
+
+def check_firmware(words: CampaignWords) -> None:
+    """Raise UsageError unless that machine can be made."""
+    machine = words.machine
+    if machine.firmware not in FIRMWARES:
+        raise UsageError(f"--firmware {machine.firmware}: choose {' or '.join(FIRMWARES)}")
+    if machine.firmware == "direct":
+        return
+    others = {
+        "--model": words.source.model,
+        "--recording, which has its own": bool(words.source.recording),
+        f"--arch {machine.arch}": machine.arch != "x86_64",
+        "--memtype mixed": machine.memtype == "mixed",
+        "--persist memory": machine.persist == "memory",
+    }
+    for what, given in others.items():
+        if given:
+            raise UsageError(f"--firmware {machine.firmware}: not with {what}")
 
 
 def checked_caches(caches: str | None, mutants: str | None) -> tuple[str, bool]:

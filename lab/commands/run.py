@@ -118,7 +118,7 @@ class TimeWords:
         str,
         typer.Option(
             help="Volatile CPU caches: a profile of models/parts/processors.toml, off, or auto: "
-            "wsp-c5528 where they can be modelled. They imply --icount.",
+            "wsp-c5528 where they can be modelled, but none under UEFI. They imply --icount.",
             metavar="PROFILE",
         ),
     ] = AUTO
@@ -274,8 +274,8 @@ def check(words: RunWords) -> RunPlan:
     if firmware != "direct":
         if products.no_loader:
             raise UsageError("UEFI starts the loader: leave --no-loader out")
-        if icount or time.cut_points:
-            raise UsageError("--firmware uefi: no --icount, no --cut-points, no --caches")
+        if products.disk_image is not None and (icount or time.cut_points):
+            raise UsageError("--disk-image: no --icount, no --cut-points, no --caches")
         missing.add(firmware)
     if products.kernel is None:
         missing.add("kernel")

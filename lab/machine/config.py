@@ -221,8 +221,8 @@ class MachineConfig:
             raise UsageError("a disk boots by itself with UEFI firmware only")
         if self.firmware_code is not None and self.loader is None:
             raise UsageError("UEFI starts the loader: leave --no-loader out")
-        if self.firmware_code is not None and (self.icount or self.cut_points):
-            raise UsageError("UEFI: only without --icount, --cut-points and volatile caches")
+        if self.boots_from_root and (self.icount or self.cut_points):
+            raise UsageError("a disk that boots by itself: no --icount, --cut-points or caches")
         self._check_isa()
         self._check_second_range()
         self._check_regions()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lab.errors import UsageError
 from lab.isa import IsaName
+from lab.machine.config import MachineConfig
 from lab.machine.machine import Machine
 from lab.machine.places import GO_KERNEL_PHASES, GO_LOADER_PHASES, PHASES, STOP_PHASES, Place
 from lab.machine.plugin import (
@@ -28,11 +29,14 @@ from lab.machine.plugin import (
 )
 from lab.machine.plugin_clock import attach
 from lab.machine.supply import GuestClock
-from lab.machine.symbols import loader_address, symbol_address
+from lab.machine.symbols import loader_address, loader_begin, symbol_address
 
 # vCPUs that take turns stay within so many instructions of each other (machine/README.md).
 QUANTUM_ICOUNT = 2000
 
+
+# Of a phase whose address is unknown: no instruction is there.
+UNKNOWN_PC = 0
 
 # What sends the message to the supply, where the wire is no port. A mark behind it comes too late
 # for whom the message has woken.
@@ -40,13 +44,22 @@ STOPPED_FUNCTION = "rem_power_report_stopped"
 
 
 def make_spec(
-    library: Path, kernel: Path, loader: Path, icount: bool, isa: IsaName = "x86_64"
+    library: Path,
+    kernel: Path,
+    loader: Path,
+    icount: bool,
+    isa: IsaName = "x86_64",
+    firmware: bool = False,
 ) -> PluginSpec:
-    """The plugin's configuration for cut points. System.map is beside the kernel."""
+    """The plugin's configuration for cut points. System.map is beside the kernel.
+
+    *firmware*: UEFI decides at which address the loader is, whose phases are then unknown.
+    """
     system_map = kernel.parent / "System.map"
     kernel_phases = {**STOP_PHASES, **GO_KERNEL_PHASES}
     pcs = {phase: symbol_address(system_map, name) for phase, name in kernel_phases.items()}
-    pcs |= {phase: loader_address(loader, name) for phase, name in GO_LOADER_PHASES.items()}
+    for phase, name in GO_LOADER_PHASES.items():
+        pcs[phase] = UNKNOWN_PC if firmware else loader_address(loader, name)
     places = tuple(pcs[phase] for phase in PHASES)
     return PluginSpec(
         library,
@@ -55,7 +68,15 @@ def make_spec(
         pcs=places,
         stopped=stopped_address(system_map, isa),
         outs=stopped_outs(isa),
+        begin=loader_begin(loader) if firmware and icount else b"",
     )
+
+
+def begin_of(config: MachineConfig) -> bytes:
+    """What a plugin that runs by icount looks for before it models anything."""
+    if config.firmware_code is None or config.loader is None:
+        return b""
+    return loader_begin(config.loader)
 
 
 def stopped_address(system_map: Path, isa: IsaName) -> int | None:
@@ -131,6 +152,11 @@ def clock_for(machine: Machine, place: Place | None) -> GuestClock | None:
 def resume_and_cut(machine: Machine, place: Place, limit_s: float, rtc_offset_s: int = 0) -> None:
     """Power returns, and fails again at a place in Go. HangError if that is never reached."""
     control = _control(machine)
+    if machine.config.firmware_code is not None and place.phase in GO_LOADER_PHASES:
+        raise UsageError(
+            f"{place}: firmware decides where the loader is: choose a phase of the kernel,"
+            f" {', '.join(GO_KERNEL_PHASES)}"
+        )
     machine.resume(rtc_offset_s=rtc_offset_s, paused=True)
     assert machine.qemu is not None
     control.wait_ready()

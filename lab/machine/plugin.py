@@ -65,6 +65,7 @@ class PluginSpec:
     stopped: int | None = None
     outs: tuple[tuple[int, int], ...] = ()  # (port, byte)
     user: bool = False
+    begin: bytes = b""  # nothing is modelled before code that begins like this is executed
 
     def argument(self, ctl: Path) -> str:
         """For QEMU's -plugin."""
@@ -75,6 +76,7 @@ class PluginSpec:
         words += [] if self.stopped is None else [f"stopped={self.stopped:#x}"]
         words += [f"out={port:#x}:{byte:#x}" for port, byte in self.outs]
         words += ["user=on"] if self.user else []
+        words += [f"begin={self.begin.hex()}"] if self.begin else []
         return ",".join(words)
 
     def pc_mark(self, index: int = 0) -> int:

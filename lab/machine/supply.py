@@ -189,6 +189,10 @@ class PowerWire:
                 self.echoed.set()
             else:
                 self.ignored_bytes += 1  # noise, or the echo of an older status
+                if self.echoed.is_set():
+                    # An echo is followed by noise: it was a letter of firmware, for which this port
+                    # is one more console, and which has read the status.
+                    self._forget_echo()
 
     def close(self) -> None:
         with self._lock:

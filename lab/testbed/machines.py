@@ -8,13 +8,13 @@ import shutil
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from lab.guest_root.spec import RootSpec
 from lab.isa import IsaName
 from lab.machine import MachineConfig
 from lab.machine.config import StopModeName
-from lab.machine.cut_points import QUANTUM_ICOUNT, make_spec
+from lab.machine.cut_points import QUANTUM_ICOUNT, begin_of, make_spec
 from lab.machine.machine import make_room
 from lab.machine.places import PHASES
 from lab.machine.plugin import STOPPED_OUT, PluginSpec, ctl_path
@@ -34,6 +34,8 @@ from lab.setup.products import (
 
 NVRAM_BYTES = 1 << 30
 USUAL_ROOT = RootSpec()
+# What starts the loader: QEMU itself, or firmware.
+FirmwareName = Literal["direct", "uefi"]
 # Every page of the NVRAM file gets written: in memory where there is room, else in the state.
 FAST_DIR = Path("/dev/shm")
 
@@ -122,6 +124,7 @@ def with_caches_alone(config: MachineConfig, profile: str) -> MachineConfig:
         quantum=QUANTUM_ICOUNT,
         pcs=(0,) * len(PHASES),
         outs=(STOPPED_OUT,),
+        begin=begin_of(config),
     )
     plugin = spec.argument(ctl_path(config.name))
     return replace(config, icount=True, cut_points=True, plugin=plugin, caches=profile)
@@ -130,9 +133,11 @@ def with_caches_alone(config: MachineConfig, profile: str) -> MachineConfig:
 def with_cut_points(config: MachineConfig) -> MachineConfig:
     """The same machine with the plugin, which knows places in Stop and Go and, under icount, time.
 
-    It needs the loader, and System.map beside the kernel.
+    It needs the loader, and System.map beside the kernel. UEFI decides where the loader is, so no
+    place in that is known then.
     """
     assert config.loader is not None
     plugin, isa = need(Plugin()), config.isa
-    spec = make_spec(plugin, config.kernel, config.loader, config.icount, isa)
+    firmware = config.firmware_code is not None
+    spec = make_spec(plugin, config.kernel, config.loader, config.icount, isa, firmware)
     return replace(config, cut_points=True, plugin=spec.argument(ctl_path(config.name)))

@@ -18,13 +18,22 @@ from pathlib import Path
 
 import pytest
 
-from lab.campaign.mutants import IMAGES, caches_of, control, look_for, recorded, violations
+from lab.campaign.mutants import (
+    IMAGES,
+    Board,
+    caches_of,
+    control,
+    look_for,
+    recorded,
+    violations,
+)
 from lab.campaign.record import PROFILE, record
 from lab.setup.campaign import Campaign
 from lab.setup.products import need
 from tests.support.rem_runs import figures_of, rem
 
 UNCOVERED = "wsp-x5650-none"
+BOARD = Board(UNCOVERED)
 IMAGES_MIN = 1_000
 LIMIT_S = 2400
 
@@ -53,13 +62,13 @@ def test_report_before_the_queue_is_written_is_found(tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["skip-fence", "reported-early", "skip-flush"])
 def test_bugs_of_any_machine_are_found_without_a_domain(name: str, tmp_path: Path) -> None:
-    found = look_for(need(Campaign()), tmp_path, name, seed=1, profile=UNCOVERED)
+    found = look_for(need(Campaign()), tmp_path, name, seed=1, board=BOARD)
     assert found.by_expected is not None, str(found)
 
 
 @pytest.mark.soak
 def test_build_with_planted_bugs_passes_without_a_domain(tmp_path: Path) -> None:
-    assert control(need(Campaign()), tmp_path, IMAGES, seed=1, profile=UNCOVERED) == ()
+    assert control(need(Campaign()), tmp_path, IMAGES, seed=1, board=BOARD) == ()
 
 
 @pytest.mark.soak

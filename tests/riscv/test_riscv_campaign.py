@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.campaign.mutants import BOOT, IMAGES, control, look_for, machine_mutants
-from lab.campaign.record import PROFILE
+from lab.campaign.mutants import BOOT, IMAGES, Board, control, look_for, machine_mutants
 from lab.setup.campaign import Campaign
 from lab.setup.products import need
 from lab.turns import head, rotation
@@ -22,6 +21,7 @@ from tests.support.rem_runs import figures_of, rem
 IMAGES_IN_CI, BOOTS, WHOLE = 1_000, 6, 3
 BOOTS_IN_SOAK = 30
 LIMIT_S = 2400
+BOARD = Board(isa="riscv64")
 BUGS = machine_mutants("riscv64")
 CHOSEN = rotation(BUGS, head(), 1)
 
@@ -56,7 +56,7 @@ def test_no_cut_of_a_power_cycle_on_riscv_breaks_a_promise(
     ],
 )
 def test_planted_bug_is_found_by_its_verdict_on_riscv(name: str, tmp_path: Path) -> None:
-    found = look_for(need(Campaign()), tmp_path, name, 1, PROFILE, "riscv64")
+    found = look_for(need(Campaign()), tmp_path, name, 1, BOARD)
     assert found.by_expected is not None, str(found)
 
 
@@ -64,4 +64,4 @@ def test_planted_bug_is_found_by_its_verdict_on_riscv(name: str, tmp_path: Path)
 @pytest.mark.timeout(LIMIT_S)
 @pytest.mark.parametrize("shown_by", [IMAGES, BOOT])
 def test_builds_with_bugs_of_riscv_pass_while_none_is_on(tmp_path: Path, shown_by: str) -> None:
-    assert control(need(Campaign()), tmp_path, shown_by, 1, PROFILE, "riscv64") == ()
+    assert control(need(Campaign()), tmp_path, shown_by, 1, BOARD) == ()

@@ -18,7 +18,8 @@ from lab.campaign.boots import Booted, choose
 from lab.campaign.command import Plan, chosen_mutants, count, count_mix, run
 from lab.campaign.engine import Judged, Work, broken_text
 from lab.campaign.figures import images_per_s, mix, violations
-from lab.campaign.mutants import Found, caches_of, kind_of, machine_mutants, patches
+from lab.campaign.mutants import Board, Found, caches_of, kind_of, machine_mutants, patches
+from lab.campaign.mutants import recorded as with_bug
 from lab.campaign.page import page
 from lab.campaign.record import Recorded
 from lab.campaign.shrink import as_eviction, command, shrunk
@@ -425,6 +426,25 @@ def test_workload_may_have_any_name(recorded: list[Recorded]) -> None:
     assert [what.directory.name for what in recorded] == ["soak-1"]
 
 
+def test_firmware_is_that_of_each_machine(
+    recorded: list[Recorded], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boards: list[Board] = []
+
+    def run_machine(*words: Any) -> list[Found]:
+        boards.append(words[-1])
+        return []
+
+    monkeypatch.setattr("lab.campaign.mutants.run_machine", run_machine)
+    run(replace(PLAN, firmware="uefi"))
+    run(PLAN)
+    assert [what.firmware for what in recorded] == ["uefi", "direct"]
+    assert [what.directory.name for what in recorded] == ["run-uefi-1", "run-1"]
+    assert [board.firmware for board in boards] == ["uefi", "direct"]
+    machine = with_bug(Path("folder"), "consume-older", Board(firmware="uefi"))
+    assert (machine.firmware, machine.loader_mutant) == ("uefi", "consume-older")
+
+
 def test_run_of_another_workload_is_not_reused(recorded: list[Recorded]) -> None:
     """Names of recordings are short: two workloads may have the same."""
     for words in (("/bin/load", "a"), ("/bin/load", "a")):
@@ -455,6 +475,8 @@ def test_soak_of_another_build_is_not_continued(
         made[part] = before
     with pytest.raises(UsageError, match="another caches"):
         chain.run(replace(soak, profile="lightpc"), store)
+    with pytest.raises(UsageError, match="another firmware"):
+        chain.run(replace(soak, firmware="uefi"), store)
 
 
 def test_unseen_lines_are_counted_once_for_each_run_and_fail(store: Store) -> None:

@@ -241,6 +241,21 @@ def test_disk_that_boots_by_itself_needs_firmware_and_no_root(tmp_path: Path) ->
     assert "root" not in plan.missing
     assert plan.caches is None
 
+    for time in (run.TimeWords(icount=True), run.TimeWords(cut_points=True)):
+        words = replace(WORDS, time=time, products=run.ProductWords(disk_image=disk))
+        with pytest.raises(UsageError, match="--disk-image: no --icount, no --cut-points"):
+            run.check(words)
+
+
+def test_uefi_has_caches_where_they_are_named() -> None:
+    uefi = run.ProductWords(firmware="uefi")
+    plain = run.check(replace(WORDS, products=uefi))
+    assert (plain.caches, plain.with_plugin, plain.config.icount) == (None, False, False)
+    words = replace(WORDS, products=uefi, time=run.TimeWords(caches="wsp-d510"))
+    plan = run.check(words)
+    assert (plan.caches, plan.with_plugin, plan.config.icount) == ("wsp-d510", True, True)
+    assert "uefi" in plan.missing
+
 
 def test_words_become_a_cut_plan() -> None:
     assert cut.check(cut.CutWords()) == CutPlan()
@@ -347,6 +362,66 @@ def test_campaign_of_fsync_has_bugs_of_its_own() -> None:
     assert "run-persist" in plan.name
     assert "fsync-no-flush" in chosen_mutants(plan)
     assert not set(chosen_mutants(plan)) & set(machine_mutants())
+
+
+def test_campaign_through_uefi_is_one_of_its_own() -> None:
+    def planned(**machine: str) -> tuple[str, str, str]:
+        plan = campaign.check(campaign_words(machine=campaign.MachineWords(**machine)))
+        return plan.firmware, plan.name, plan.mutants
+
+    assert planned() == ("direct", "run", "five")
+    assert planned(firmware="uefi") == ("uefi", "run-uefi", "five")
+    assert planned(firmware="uefi", caches="lightpc")[1] == "run-uefi-lightpc"
+    machine = campaign.MachineWords(firmware="uefi")
+    words = campaign_words(machine=machine, amount=campaign.AmountWords(tier="soak"))
+    soak = campaign.check(words)
+    assert (soak.soak, soak.soak_name) == (True, "soak-uefi")
+    plan = replace(soak, firmware="direct")
+    assert plan.soak_name == "soak"
+
+
+@pytest.mark.parametrize(
+    ("groups", "why"),
+    [
+        ({"machine": campaign.MachineWords(firmware="bios")}, "choose direct or uefi"),
+        ({"machine": campaign.MachineWords(firmware="uefi-secure")}, "choose direct or uefi"),
+        (
+            {"machine": campaign.MachineWords(firmware="uefi", arch="riscv64")},
+            "not with --arch riscv64",
+        ),
+        (
+            {"machine": campaign.MachineWords(firmware="uefi", memtype="mixed")},
+            "not with --memtype mixed",
+        ),
+        (
+            {"machine": campaign.MachineWords(firmware="uefi", persist="memory")},
+            "not with --persist memory",
+        ),
+        (
+            {
+                "machine": campaign.MachineWords(firmware="uefi"),
+                "source": campaign.SourceWords(model=True),
+            },
+            "not with --model",
+        ),
+    ],
+)
+def test_campaign_that_uefi_cannot_boot_is_refused_by_one_line(
+    groups: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(UsageError) as error:
+        campaign.check(campaign_words(**groups))
+    assert why in error.value.message and "\n" not in error.value.message
+
+
+def test_recording_has_its_own_firmware(tmp_path: Path) -> None:
+    for name in ("recording.bin", "base.media"):
+        (tmp_path / name).touch()
+    source = campaign.SourceWords(recording=[tmp_path])
+    with pytest.raises(UsageError, match="not with --recording"):
+        campaign.check(
+            campaign_words(source=source, machine=campaign.MachineWords(firmware="uefi"))
+        )
 
 
 def test_campaign_plants_no_bugs_where_caches_survive() -> None:

@@ -3,18 +3,30 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from lab import format as fmt
 from lab.errors import Exit, InfraError, RemError, UsageError
 from lab.machine import Machine, MachineConfig
-from lab.machine.cut_points import attach_cut_points, clock_for, make_spec
-from lab.machine.places import GO_PHASES, PHASES, STOP_PHASES, Place
+from lab.machine.cut_points import (
+    UNKNOWN_PC,
+    attach_cut_points,
+    clock_for,
+    make_spec,
+    resume_and_cut,
+)
+from lab.machine.places import GO_LOADER_PHASES, GO_PHASES, PHASES, STOP_PHASES, Place
 from lab.machine.plugin import STOPPED_OUT
 from lab.machine.supply import HostPacedClock
+from lab.machine.symbols import BEGIN_BYTES, PE_ENTRY_AT, PE_OFFSET_AT, loader_begin
+
+OF_LOADER = tuple(GO_LOADER_PHASES)
 
 
 def test_place_is_a_phase_and_instructions() -> None:
@@ -59,6 +71,51 @@ def test_plugin_gets_all_phases_in_order(parts: tuple[Path, Path]) -> None:
     assert spec.cut
     assert spec.quantum == 0
     assert make_spec(Path("plugin.so"), kernel, loader, icount=True).quantum > 0
+
+
+def fake_efi(folder: Path, code: bytes) -> Path:
+    """A loader beside which loader.efi has this code at its entry."""
+    header, entry = 0x40, 0x100
+    raw = bytearray(entry)
+    struct.pack_into("<I", raw, PE_OFFSET_AT, header)
+    struct.pack_into("<I", raw, header + PE_ENTRY_AT, entry)
+    (folder / "loader.efi").write_bytes(bytes(raw) + code)
+    return folder / "loader.elf"
+
+
+def test_loader_of_uefi_is_known_by_its_code(tmp_path: Path) -> None:
+    code = bytes(range(BEGIN_BYTES))
+    assert loader_begin(fake_efi(tmp_path, code + b"and more")) == code
+    with pytest.raises(InfraError, match="no code at its entry"):
+        loader_begin(fake_efi(tmp_path, code[1:]))
+    (tmp_path / "loader.efi").write_bytes(b"MZ")
+    with pytest.raises(InfraError, match=r"loader\.efi: no UEFI application of ours"):
+        loader_begin(tmp_path / "loader.elf")
+
+
+def test_firmware_is_left_out_by_icount_and_hides_the_loaders_phases(
+    parts: tuple[Path, Path],
+) -> None:
+    kernel, loader = parts
+    code = b"\x49" * BEGIN_BYTES
+    fake_efi(loader.parent, code)
+    spec = make_spec(Path("plugin.so"), kernel, loader, icount=True, firmware=True)
+    assert spec.begin == code
+    assert f",begin={code.hex()}" in spec.argument(Path("ctl"))
+    known = [pc for phase, pc in zip(PHASES, spec.pcs, strict=True) if phase not in OF_LOADER]
+    assert [spec.pcs[PHASES.index(phase)] for phase in OF_LOADER] == [UNKNOWN_PC] * 2
+    assert all(pc > 1 << 32 for pc in known)
+    for icount, firmware in ((False, True), (True, False)):
+        other = make_spec(Path("plugin.so"), kernel, loader, icount, firmware=firmware)
+        assert "begin=" not in other.argument(Path("ctl"))
+
+
+@pytest.mark.parametrize("phase", GO_LOADER_PHASES)
+def test_places_of_a_loader_whose_address_is_unknown_are_refused(phase: str) -> None:
+    firmware = SimpleNamespace(firmware_code=Path("CODE.fd"))
+    machine: Any = SimpleNamespace(config=firmware, plugin=object())
+    with pytest.raises(UsageError, match="firmware decides where the loader is.*: choose.* go$"):
+        resume_and_cut(machine, Place(phase, 0), limit_s=1)
 
 
 def test_kernel_without_its_map_is_one_line(parts: tuple[Path, Path]) -> None:

@@ -263,12 +263,27 @@ def test_loader_gets_its_options_on_that_disk() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"firmware_variables": None}, {"firmware_code": None}, {"loader": None}, {"icount": True}],
+    [
+        {"firmware_variables": None},
+        {"firmware_code": None},
+        {"loader": None},
+        {"boots_from_root": True, "icount": True},
+        {"boots_from_root": True, "cut_points": True},
+    ],
 )
-def test_uefi_needs_both_its_files_a_loader_and_speed(wrong: dict[str, object]) -> None:
+def test_uefi_needs_both_its_files_and_a_loader_that_is_known(wrong: dict[str, object]) -> None:
     with pytest.raises(RemError) as caught:
         replace(UEFI, **wrong)  # type: ignore[arg-type]
     assert caught.value.exit_code == Exit.USAGE
+
+
+def test_uefi_has_volatile_caches_by_icount() -> None:
+    config = replace(UEFI, icount=True, cut_points=True, plugin="p.so,ctl=c", caches="wsp-c5528")
+    words = command(config)
+    assert "if=pflash,format=raw,file=/state/m/uefi-variables.fd" in words
+    assert values(words, "-icount") == ["shift=0,sleep=off"]
+    assert values(words, "-plugin")[0].startswith("p.so,ctl=c,cache=wsp-c5528,")
+    assert {"nokaslr", "nox2apic"} <= set(esp_texts(config, BootOptions())["cmdline"].split())
 
 
 def test_secure_boot_is_a_matter_of_the_key() -> None:

@@ -95,6 +95,24 @@ def test_wrong_echo_acknowledges_nothing(wired: tuple[PowerSupply, socket.socket
     assert not wire.echoed.is_set()
 
 
+def test_letter_of_firmware_that_looks_like_an_echo_acknowledges_nothing(
+    wired: tuple[PowerSupply, socket.socket],
+) -> None:
+    """Firmware reads the status as a key, and prints to the same port what is on its screen."""
+    supply, uart = wired
+    status = uart.recv(1)[0]
+    letter = bytes([fmt.pwr_echo(status)])
+    assert supply.wire is not None
+    wire = supply.wire
+    uart.send(letter + b"!")
+    eventually(lambda: wire.ignored_bytes == 1)
+    assert not wire.echoed.is_set()
+    assert uart.recv(4096)[-1] == status
+    assert uart.recv(1)[0] == status, "it is repeated, for the loader"
+    echo(uart)
+    eventually(wire.echoed.is_set)
+
+
 def test_drop_ends_when_stopped_comes(wired: tuple[PowerSupply, socket.socket]) -> None:
     supply, uart = wired
     echo(uart)

@@ -59,6 +59,9 @@ def test_file_length_is_bounded() -> None:
     text = PY + "x = 1\n" * (FILE_LINES_MAX - 1)
     assert whats("lab/a.py", text) == []
     assert whats("lab/a.py", text + "x = 1\n") == [f"longer than {FILE_LINES_MAX} lines"]
+    page = '.\\" SPDX-License-Identifier: Apache-2.0 OR MIT\n' + ".PP\n" * FILE_LINES_MAX
+    assert whats("man/rem.1", page) == []
+    assert whats("man/other.1", page) == [f"longer than {FILE_LINES_MAX} lines"]
 
 
 def test_python_function_is_bounded_without_signature_and_inner_functions() -> None:

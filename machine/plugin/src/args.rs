@@ -8,6 +8,8 @@ use std::fmt;
 const QUANTUM_MIN: u64 = 100;
 /// QEMU ends a turn by itself after this many; a longer quantum has no effect.
 const QUANTUM_MAX: u64 = 1_000_000;
+/// So many bytes of code are nowhere else.
+const BEGIN_BYTES_MIN: usize = 32;
 
 /// A place in the guest's execution to be reported when it is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub(crate) struct Plan {
     /// Instructions after which a vCPU's turn ends; 0: QEMU's own limit.
     pub(crate) quantum: u64,
     pub(crate) marks: Vec<Mark>,
+    /// What the memory has at the first instruction behind firmware, of which nothing is modelled.
+    pub(crate) begin: Option<Vec<u8>>,
     pub(crate) cache: Option<CachePlan>,
 }
 
@@ -77,6 +81,7 @@ pub(crate) enum ArgsError {
     NotQuantum(String),
     NotAddress(String),
     NotPortByte(String),
+    NotBytes(String),
     TooManyMarks,
     /// An argument that caches need is missing, or an argument needs caches.
     CacheNeeds(&'static str),
@@ -91,7 +96,7 @@ impl fmt::Display for ArgsError {
                 write!(
                     f,
                     "{arg}: unknown; known are ctl=, count=, cut=, quantum=, pc=, out=, \
-                     user=, cache=, memory=, media=, base=, record=, trace=, writers=, \
+                     user=, begin=, cache=, memory=, media=, base=, record=, trace=, writers=, \
                      flushes=, disklog=, console=, controller=, dram=, dramcontroller=, loads=, skip=, stopped="
                 )
             }
@@ -103,6 +108,12 @@ impl fmt::Display for ArgsError {
             Self::NotAddress(arg) => write!(f, "{arg}: must be an address, as 0x100000"),
             Self::NotPortByte(arg) => {
                 write!(f, "{arg}: must be out=PORT:BYTE, as in out=0x2f8:0x7e")
+            }
+            Self::NotBytes(arg) => {
+                write!(
+                    f,
+                    "{arg}: must be {BEGIN_BYTES_MIN} bytes or more, as 4989d0..."
+                )
             }
             Self::CacheNeeds(what) => {
                 write!(
@@ -159,6 +170,18 @@ fn parse_out(arg: &str, value: &str) -> Result<Mark, ArgsError> {
         (Some(port), Some(byte)) => Ok(Mark::Out { port, byte }),
         _ => Err(refused()),
     }
+}
+
+fn parse_bytes(arg: &str, value: &str) -> Result<Vec<u8>, ArgsError> {
+    let bytes = value.as_bytes().chunks(2).map(|digits| {
+        let [high, low] = *digits else { return None };
+        let value = |digit: u8| char::from(digit).to_digit(16);
+        u8::try_from(value(high)? * 16 + value(low)?).ok()
+    });
+    bytes
+        .collect::<Option<Vec<u8>>>()
+        .filter(|bytes| bytes.len() >= BEGIN_BYTES_MIN)
+        .ok_or_else(|| ArgsError::NotBytes(arg.to_owned()))
 }
 
 fn check_cache(cache: CachePlan) -> Result<Option<CachePlan>, ArgsError> {
@@ -222,6 +245,7 @@ pub(crate) fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Plan, Arg
                 plan.marks.push(Mark::Stopped(address));
             }
             "out" => plan.marks.push(parse_out(arg, value)?),
+            "begin" => plan.begin = Some(parse_bytes(arg, value)?),
             "user" => {
                 if parse_switch(arg, value)? {
                     plan.marks.push(Mark::User);
@@ -293,6 +317,20 @@ mod tests {
         let quantum = |words| parse_words(words).unwrap().quantum;
         assert_eq!(quantum("ctl=c quantum=100"), 100);
         assert_eq!(quantum("ctl=c quantum=1000000"), 1_000_000);
+    }
+
+    #[test]
+    fn code_behind_firmware_is_long_enough_to_be_found() {
+        let code = "0fA5".repeat(16);
+        let begin = |hex: &str| parse_words(&format!("ctl=c begin={hex}"));
+        let bytes = [0x0f, 0xa5].repeat(16);
+        assert_eq!(begin(&code).unwrap().begin, Some(bytes));
+        let odd = format!("{code}0");
+        let no_hex = format!("{code}+f");
+        for bad in ["", &code[2..], odd.as_str(), no_hex.as_str()] {
+            let refused = ArgsError::NotBytes(format!("begin={bad}"));
+            assert_eq!(begin(bad), Err(refused));
+        }
     }
 
     #[test]

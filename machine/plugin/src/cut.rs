@@ -7,6 +7,7 @@ use crate::caching::{self, Job};
 use crate::clock::Clock;
 use crate::control::{self, CPUS_MAX, Ctl, Cut, NONE, Snapshot};
 use crate::decode;
+use crate::firmware::Firmware;
 use crate::isa::GENERAL_MAX;
 use crate::parallel::Parallel;
 use crate::qemu;
@@ -69,6 +70,7 @@ pub(crate) struct Plugin {
     pub(crate) registers: [Registers; CPUS_MAX],
     pub(crate) clock: OnceLock<Option<Clock>>,
     pub(crate) parallel: Option<Parallel>,
+    pub(crate) firmware: Firmware,
     /// With caches: whether code is translated so that a cut is exact, which costs time.
     exact: AtomicBool,
     /// A vCPU halted since the hold-up was last checked.
@@ -109,6 +111,7 @@ impl Plugin {
             registers: std::array::from_fn(|_| Registers::default()),
             clock: OnceLock::new(),
             parallel: Parallel::find(),
+            firmware: Firmware::default(),
             exact: AtomicBool::new(false),
             halted: AtomicBool::new(true),
             armed: AtomicU32::new(Armed::Nothing as u32),

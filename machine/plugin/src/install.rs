@@ -170,7 +170,8 @@ unsafe extern "C" fn vcpu_ready(_id: u64, cpu: c_uint) {
     if index >= plugin.cpu_count {
         return;
     }
-    if plugin.plan.count && (plugin.cpu_count > 1 || plugin.plan.cache.is_some()) {
+    let counts_all = plugin.cpu_count > 1 || plugin.plan.cache.is_some();
+    if plugin.plan.count && counts_all && plugin.plan.begin.is_none() {
         if let Some(parallel) = Parallel::find() {
             parallel.set(cpu);
         }
@@ -186,7 +187,7 @@ unsafe extern "C" fn vcpu_ready(_id: u64, cpu: c_uint) {
         // SAFETY: ends the process before its first guest instruction.
         unsafe { libc::_exit(1) };
     }
-    if let Err(message) = find_bias(*clock) {
+    if let Err(message) = find_bias(*clock).and_then(|()| begin_firmware(plugin, *clock)) {
         eprintln!("remanence-plugin: {message}");
         // SAFETY: as above.
         unsafe { libc::_exit(1) };
@@ -218,6 +219,24 @@ fn find_bias(clock: Option<Clock>) -> Result<(), String> {
                 .to_owned(),
         );
     }
+    Ok(())
+}
+
+/// Where firmware comes first: finds what moves QEMU's clock. No vCPU runs yet.
+fn begin_firmware(plugin: &Plugin, clock: Option<Clock>) -> Result<(), String> {
+    if plugin.plan.begin.is_none() {
+        return Ok(());
+    }
+    if isa() != Isa::X86_64 {
+        return Err("begin=: only for x86-64".to_owned());
+    }
+    let Some(clock) = clock else {
+        return Err("begin= needs -icount shift=0".to_owned());
+    };
+    let Some(bias) = Bias::find(clock) else {
+        return Err("begin=: the clock of this QEMU cannot be set".to_owned());
+    };
+    plugin.firmware.power_on(bias);
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use crate::caching;
 use crate::cut::{PLUGIN, Plugin, RAX, RDX};
 use crate::decode;
 use crate::decode_cache::{self, Kind};
+use crate::firmware;
 use crate::flush::{self, Site};
 use crate::isa::isa;
 use crate::qemu;
@@ -22,6 +23,11 @@ pub(crate) unsafe extern "C" fn translate(_id: qemu::PluginId, block: *mut qemu:
     let Some(plugin) = PLUGIN.get() else {
         return;
     };
+    if plugin.firmware.runs() {
+        // SAFETY: the block is QEMU's.
+        unsafe { firmware::translate(plugin, block) };
+        return;
+    }
     let caches = caching::is_on();
     let exact = !caches || plugin.is_exact();
     // SAFETY: translation runs on the vCPUs' thread.
@@ -29,6 +35,7 @@ pub(crate) unsafe extern "C" fn translate(_id: qemu::PluginId, block: *mut qemu:
     // SAFETY: QEMU passes a block that is valid during this call, and
     // only instructions within its number are requested.
     unsafe {
+        firmware::watch_reset(plugin, block);
         let insns = qemu::qemu_plugin_tb_n_insns(block);
         for index in 0..insns {
             let insn = qemu::qemu_plugin_tb_get_insn(block, index);
@@ -259,7 +266,10 @@ unsafe fn add_marks(plugin: &Plugin, insn: *mut qemu::Insn, is_first: bool) {
 
 /// # Safety
 /// `insn` belongs to the block being translated.
-unsafe fn copy_insn(insn: *const qemu::Insn, to: &mut [u8; decode::INSN_BYTES_MAX]) -> &[u8] {
+pub(crate) unsafe fn copy_insn(
+    insn: *const qemu::Insn,
+    to: &mut [u8; decode::INSN_BYTES_MAX],
+) -> &[u8] {
     // SAFETY: QEMU writes at most the number of bytes passed.
     let bytes = unsafe { qemu::qemu_plugin_insn_data(insn, to.as_mut_ptr().cast(), to.len()) };
     &to[..bytes.min(to.len())]

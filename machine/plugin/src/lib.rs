@@ -27,6 +27,7 @@
 //! | `disklog=FILE`, `console=FILE` | with `record=`: records the size of the write log of the next disk, and of the console's log |
 //! | `controller=NAME` | with caches: the memory controller that serves them, whose times guest time follows; loads are modelled |
 //! | `skip=BYTES` | with caches: both files begin so far before `base=`; what is there is firmware's, and is lost |
+//! | `begin=HEX` | x86, icount only: nothing of the above before code with these bytes is executed, and again after a reset; until then firmware runs, in which PAUSE takes 10 us |
 //! | `loads=on` | with caches: loads are modelled always, not only while something is armed |
 //!
 //! Invariants:
@@ -50,6 +51,7 @@ mod cut;
 mod decode;
 mod decode_cache;
 mod decode_riscv;
+mod firmware;
 mod flush;
 mod guest_time;
 mod install;

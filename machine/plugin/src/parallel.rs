@@ -20,11 +20,16 @@
 //! given number of instructions.
 //!
 //! Limitation: a locked instruction on a misaligned address is translated once
-//! more, alone and without the flag; neither Linux nor any compiler emits one.
+//! more, alone and without the flag; under icount it is then begun again for ever,
+//! as no vCPU has its turn. Neither Linux nor any compiler emits one; OVMF does,
+//! before the flag is set (`firmware.rs`).
 
 use crate::clock::symbol;
 use libc::{c_int, c_uint, c_void};
 use std::mem::transmute;
+
+/// A `CPUState` of QEMU 10 is smaller than so many words.
+const STATE_WORDS: usize = 1 << 18;
 
 type GetCpuFn = unsafe extern "C" fn(c_int) -> *mut c_void;
 type ExitFn = unsafe extern "C" fn(*mut c_void);
@@ -78,6 +83,31 @@ impl Parallel {
             // thread; the function only adds flags.
             unsafe { (self.init_flags)(state, true) };
         }
+    }
+
+    /// Takes back [`Self::set`]. In the vCPUs' thread, if they run in turn.
+    pub(crate) fn clear(self, cpu: c_uint) {
+        if let (Some(state), Some((offset, flag))) = (self.state(cpu), self.flag()) {
+            // SAFETY: the field at this offset is a u32 of the vCPU, which this thread alone uses.
+            unsafe { *state.byte_add(offset).cast::<u32>() &= !flag };
+        }
+    }
+
+    /// Where a vCPU has its flags, and `CF_PARALLEL`: the one word that differs if it is set.
+    fn flag(self) -> Option<(usize, u32)> {
+        let flags_of = |parallel| {
+            let mut state = vec![0_u32; STATE_WORDS];
+            // SAFETY: the function reads and changes fields of a vCPU, which is not so large; zeros
+            // are valid for them.
+            unsafe { (self.init_flags)(state.as_mut_ptr().cast(), parallel) };
+            state
+        };
+        let (without, with) = (flags_of(false), flags_of(true));
+        let mut words = (0..STATE_WORDS).filter(|&word| without[word] != with[word]);
+        let word = words.next()?;
+        let flag = without[word] ^ with[word];
+        (words.next().is_none() && flag.is_power_of_two())
+            .then_some((word * size_of::<u32>(), flag))
     }
 
     /// Ends the turn of this vCPU after the block that it executes.

@@ -170,6 +170,11 @@ unsafe extern "C" {
     pub(crate) fn qemu_plugin_u64_get(field: Field, vcpu: c_uint) -> u64;
     pub(crate) fn qemu_plugin_u64_set(field: Field, vcpu: c_uint, value: u64);
     pub(crate) fn qemu_plugin_get_registers() -> *mut GlibArray<RegisterDescriptor>;
+    pub(crate) fn qemu_plugin_read_memory_vaddr(
+        address: u64,
+        to: *mut GlibArray<u8>,
+        bytes: usize,
+    ) -> bool;
     pub(crate) fn qemu_plugin_read_register(
         register: *mut Register,
         to: *mut GlibArray<u8>,

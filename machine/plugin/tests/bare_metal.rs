@@ -233,3 +233,35 @@ fn commands_that_cannot_be_carried_out_are_refused() {
     assert_eq!(counting.command(ARM_CUT, 0, 10), JOB_OFF);
     assert_eq!(counting.command(READ, 0, 0), 0);
 }
+
+/// `begin=` with the code behind firmware, as `firmware.S` has it.
+fn behind_firmware(guest: &Guest) -> String {
+    let (mark, begin) = (guest.address("loop"), guest.code("behind", 32));
+    format!("cut=on,quantum=2000,pc={mark:#x},begin={begin}")
+}
+
+/// Goal: firmware comes to an end, counts nothing, and what follows is cut exactly.
+#[test]
+fn nothing_is_counted_before_the_code_behind_firmware() {
+    let guest = Guest::build_from("firmware.S");
+    for n in [0, 1, 2, 3, 511, 65_537] {
+        let args = behind_firmware(&guest);
+        let mut machine = Machine::start(&guest, Clocking::Icount, 2, LOOP, &args);
+        assert_eq!(machine.command(ARM_CUT_AT, 0, n), 0);
+        machine.run_to_the_cut();
+        assert_eq!(machine.counters(COUNTERS), expected(n), "n = {n}");
+        let (from, to) = (machine.snapshot(mark_first(0)), machine.snapshot(AT_CUT));
+        assert_eq!(to.count[0] - from.count[0], n);
+        assert!(from.count[0] < 10, "a part of firmware: {from:?}");
+        assert_eq!(to.count[1], 0, "the second CPU's code is firmware's");
+        // Its wait is almost all of PAUSE.
+        assert!((90_000_000..200_000_000).contains(&from.halted_ns));
+    }
+}
+
+#[test]
+fn firmware_is_left_out_by_icount_only() {
+    let guest = Guest::build_from("firmware.S");
+    let output = Machine::refused(&guest, Clocking::Mttcg, 2, &behind_firmware(&guest));
+    assert!(output.contains("begin= needs -icount shift=0"), "{output}");
+}

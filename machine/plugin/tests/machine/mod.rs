@@ -20,6 +20,8 @@ const RAM_BYTES: u64 = 16 << 20;
 pub const COUNTERS: u64 = 0x20_0000;
 pub const AP_COUNTERS: u64 = 0x3_0000;
 const MODE: u64 = 0x20_0010;
+/// Where a guest's code is.
+const TEXT: u64 = 0x10_1000;
 
 /// Offsets in the control file; a test in `control.rs` compares them with the header.
 const JOBS_READY: u64 = 0;
@@ -96,7 +98,7 @@ impl Guest {
         let elf = fresh_dir().join("guest.elf");
         run(Command::new("gcc")
             .args(["-m32", "-nostdlib", "-static", "-no-pie"])
-            .args(["-Wl,--build-id=none", "-Wl,-Ttext=0x101000"])
+            .args(["-Wl,--build-id=none", &format!("-Wl,-Ttext={TEXT:#x}")])
             .args(["-Wl,--section-start=.multiboot=0x100000"])
             .arg("-o")
             .arg(&elf)
@@ -112,6 +114,18 @@ impl Guest {
             .find(|line| line.split_whitespace().nth(2) == Some(symbol))
             .unwrap_or_else(|| panic!("the guest has no symbol {symbol}"));
         u64::from_str_radix(line.split_whitespace().next().unwrap(), 16).unwrap()
+    }
+
+    /// So many bytes of code at a symbol, in hexadecimal.
+    pub fn code(&self, symbol: &str, bytes: usize) -> String {
+        let text = fresh_dir().join("text");
+        run(Command::new("objcopy")
+            .args(["-O", "binary", "-j", ".text"])
+            .args([&self.elf, &text]));
+        let at = usize::try_from(self.address(symbol) - TEXT).unwrap();
+        let code = std::fs::read(text).unwrap();
+        let digits = code[at..at + bytes].iter();
+        digits.map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
