@@ -215,9 +215,9 @@ def test_tracing_of_branches_ends_with_a_stop(
 
 FACTS = (
     "stopping", "promised", "exceeded", "window", "armed", "watched", "fast", "fits", "power_ok",
-    "charged",
+    "charged", "healthy",
 )  # fmt: skip
-ARMED = {"armed", "watched", "fast", "fits", "power_ok", "charged"}
+ARMED = {"armed", "watched", "fast", "fits", "power_ok", "charged", "healthy"}
 
 
 class PromiseFacts(ctypes.Structure):
