@@ -223,6 +223,12 @@ def test_a_text_that_is_long_or_strange_is_bad_all_the_same(kernel: Kernel) -> N
     assert kernel.report(f"{'n' * (NAME_BYTES - 1)} {DAY_S} ok") == 1
 
 
+def test_remctl_has_the_limits_of_the_kernel() -> None:
+    """Its reasons are not cut in the kernel: it would hold each pass for a change."""
+    remctl = (repo_dir() / "remctl" / "src" / "health.rs").read_text("utf-8")
+    assert f"const TEXT_BYTES: usize = {TEXT_BYTES - 1};" in remctl
+
+
 def test_any_reports_are_as_in_the_model(library: ctypes.CDLL) -> None:
     """Some thousand reports, with bytes changed, and time that passes."""
     rng = random.Random(19)
