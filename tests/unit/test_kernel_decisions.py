@@ -72,7 +72,9 @@ def test_console_with_several_ports_is_not(decide: ctypes.CDLL) -> None:
         ("platform", "i8042", False),
         ("platform", "tpm_tis", False),
         ("pnp", "tpm_tis", False),
-        ("platform", "ipmi_si", False),
+        ("platform", "ipmi_si", True),
+        ("pnp", "ipmi_si", False),
+        ("platform", "ipmi-watchdog", False),
         ("platform", "iTCO_wdt", False),
         ("platform", "virtio-mmio", False),
         ("platform", "rtc_cmos", False),  # another bus: another driver
