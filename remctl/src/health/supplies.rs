@@ -92,11 +92,12 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    /// As servers print it.
+    /// In the words of ipmitool, for servers of several makers.
     const WELL: &str = "\
 PS1 Status       | C8h | ok  | 10.1 | Presence detected
 PS2 Status       | C9h | ok  | 10.2 | Presence detected
 PS3 Status       | CAh | ns  | 10.3 | No Reading
+Power Supply 4   | 2Ch | ok  | 10.4 | 105 Watts, Presence detected
 PS1 Input Power  | 39h | ok  | 10.1 | 130 Watts
 PS2 Temp         | 3Ah | ok  | 10.2 | 31 degrees C
 PS Redundancy    | D1h | ok  | 21.1 | Fully Redundant
