@@ -102,7 +102,7 @@ def guest_status(machine: Machine) -> dict[str, str] | None:
     if not result.ok or not result.stdout:
         return None
     values: dict[str, str] = {}
-    for part in result.stdout.split("@")[1:]:
+    for part in f"\n{result.stdout}".split("\n@")[1:]:
         name, _, text = part.partition("\n")
         values[name] = text.rstrip("\n")
     return values

@@ -210,11 +210,11 @@ fn watch(system: &System, words: &HealthWords) -> Result<bool, Fault> {
     } else {
         print_lines(&report.changes);
     }
-    if report.low {
+    if report.low && !words.json {
         println!("batteries are nearly empty");
-        if !words.dry_run {
-            health::battery_low(system)?;
-        }
+    }
+    if report.low && !words.dry_run {
+        health::battery_low(system)?;
     }
     Ok(!report.is_bad())
 }
