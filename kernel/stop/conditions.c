@@ -21,7 +21,7 @@ static bool rem_line_ends(const char *line)
 }
 
 /* Returns the length of the word at *@line, and moves that behind it and one blank. */
-static size_t rem_word(const char **line, const char **ret_word)
+static size_t rem_cut_word(const char **line, const char **ret_word)
 {
 	const char *end = *line;
 
@@ -95,7 +95,7 @@ static bool rem_report_parse(const char *line, struct rem_condition *ret_one)
 	unsigned int i;
 
 	for (i = 0; i < REM_LINE_WORDS; i++)
-		chars[i] = rem_word(&line, &word[i]);
+		chars[i] = rem_cut_word(&line, &word[i]);
 	memset(ret_one, 0, sizeof(*ret_one));
 	if (!rem_name_valid(word[0], chars[0]) ||
 	    !rem_period_parse(word[1], chars[1], &ret_one->period_s))
