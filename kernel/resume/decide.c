@@ -84,6 +84,9 @@ static const enum rem_cpu_step rem_cpu_steps[REM_CPU_STEPS] = {
  *   alarmtimer         a part of the kernel; its timers are in memory
  *   e820_pmem          finds memory
  *   goldfish_rtc       alarms.c sets the next alarm again
+ *   ipmi               stands for the BMC, and has no registers
+ *   ipmi_si            expects the BMC to be reset at any time: it repeats or gives up the
+ *                      request that was under way, and polls where there is no interrupt
  *   of_serial          serial.c sets the ports up again
  *   pci-host-generic   has a window in memory, and no registers
  *   riscv-aplic        riscv/interrupts.c
@@ -106,6 +109,8 @@ static const struct rem_driver rem_drivers[] = {
 	{ "platform", "alarmtimer" },
 	{ "platform", "e820_pmem" },
 	{ "platform", "goldfish_rtc" },
+	{ "platform", "ipmi" },
+	{ "platform", "ipmi_si" },
 	{ "platform", "of_serial" },
 	{ "platform", "pci-host-generic" },
 	{ "platform", "riscv-aplic" },

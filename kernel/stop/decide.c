@@ -32,7 +32,7 @@ bool rem_promise_decide(const struct rem_promise_facts *facts)
 	if (facts->stopping)
 		return facts->promised && !facts->exceeded;
 	return facts->armed && facts->watched && facts->fast && facts->fits &&
-	       facts->power_ok && facts->charged;
+	       facts->power_ok && facts->charged && facts->healthy;
 }
 
 /**

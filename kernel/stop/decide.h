@@ -22,6 +22,7 @@
  * @fits: the bound is not above a hold-up that is known
  * @power_ok: PWR_OK is present, so that it can drop
  * @charged: the supply has reported the charge for a Stop
+ * @healthy: user space reports nothing bad of the supply and of modules
  */
 struct rem_promise_facts {
 	bool stopping;
@@ -34,6 +35,7 @@ struct rem_promise_facts {
 	bool fits;
 	bool power_ok;
 	bool charged;
+	bool healthy;
 };
 
 /* Registers of one CPU at most. */

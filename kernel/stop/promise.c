@@ -14,6 +14,8 @@
  *			PWR_OK is back
  *   no charge		the supply, or an NVDIMM's capacitor, could not feed a Stop: taken
  *			back until the supply reports the charge
+ *   bad health		user space says that the supply or a module may not do what it is
+ *			there for (health.c): taken back until it takes that back
  *
  * Not taken back:
  *
@@ -60,6 +62,7 @@ static bool rem_promise_holds(void)
 		.fits = rem_budget_hold_up_ns() && rem_budget_fits(),
 		.power_ok = rem_power_ok(),
 		.charged = rem_power_charged(),
+		.healthy = rem_health_good(),
 	};
 
 	return rem_promise_decide(&facts);

@@ -125,6 +125,12 @@ int rem_hold_store(const char *text);
 ssize_t rem_hold_show(char *buf);
 void rem_hold_write(struct rem_body *body);
 
+/* health.c */
+bool rem_health_good(void);
+int rem_health_store(const char *line);
+ssize_t rem_health_show(char *buf);
+ssize_t rem_health_status(char *buf);
+
 /* volatile.c */
 bool rem_memory_volatile(void);
 
@@ -139,5 +145,6 @@ int rem_hotplug_init(void);
 /* sysfs.c */
 int rem_sysfs_init(void);
 void rem_sysfs_promise_changed(void);
+void rem_sysfs_health_changed(void);
 
 #endif /* REM_STOP_H */

@@ -9,13 +9,18 @@
 #include <linux/sysfs.h>
 #include "stop.h"
 
-static const char *rem_armed_name(void)
+static ssize_t rem_armed_show(char *buf)
 {
+	if (rem.differs[0])
+		return sysfs_emit(buf,
+				  "refused: an image would be: %s is not as it was at boot\n",
+				  rem.differs);
 	if (rem_budget_exceeded())
-		return "refused: a Stop outlasted its bound";
+		return sysfs_emit(buf, "refused: a Stop outlasted its bound\n");
 	if (!rem_budget_fits())
-		return "refused: a Stop may outlast the hold-up";
-	return "armed";
+		return sysfs_emit(buf,
+				  "refused: a Stop may outlast the hold-up\n");
+	return rem_health_status(buf) ?: sysfs_emit(buf, "armed\n");
 }
 
 static ssize_t status_show(struct kobject *kobj, struct kobj_attribute *attr,
@@ -23,11 +28,7 @@ static ssize_t status_show(struct kobject *kobj, struct kobj_attribute *attr,
 {
 	switch (READ_ONCE(rem.state)) {
 	case REM_ARMED:
-		if (rem.differs[0])
-			return sysfs_emit(buf,
-					  "refused: an image would be: %s is not as it was at boot\n",
-					  rem.differs);
-		return sysfs_emit(buf, "%s\n", rem_armed_name());
+		return rem_armed_show(buf);
 	case REM_STOPPING:
 		return sysfs_emit(buf, "stopping\n");
 	case REM_REFUSED:
@@ -208,12 +209,28 @@ static ssize_t flush_on_fail_show(struct kobject *kobj,
 
 static struct kobj_attribute flush_on_fail_attr = __ATTR_RO(flush_on_fail);
 
+static ssize_t health_show(struct kobject *kobj, struct kobj_attribute *attr,
+			   char *buf)
+{
+	return rem_health_show(buf);
+}
+
+static ssize_t health_store(struct kobject *kobj, struct kobj_attribute *attr,
+			    const char *buf, size_t count)
+{
+	int err = capable(CAP_SYS_BOOT) ? rem_health_store(buf) : -EPERM;
+
+	return err ?: count;
+}
+
+static struct kobj_attribute health_attr = __ATTR_RW(health);
+
 static struct attribute *rem_attrs[] = {
 	&status_attr.attr, &last_boot_attr.attr, &sequence_attr.attr,
 	&resumes_attr.attr, &last_error_attr.attr, &low_pages_attr.attr,
 	&stop_mode_attr.attr, &stop_attr.attr, &budget_attr.attr,
 	&disks_attr.attr, &hold_attr.attr, &nvdimm_attr.attr,
-	&trust_attr.attr, &flush_on_fail_attr.attr, NULL,
+	&trust_attr.attr, &flush_on_fail_attr.attr, &health_attr.attr, NULL,
 };
 
 static const struct attribute_group rem_group = { .attrs = rem_attrs };
@@ -226,6 +243,15 @@ void rem_sysfs_promise_changed(void)
 	if (!rem_kobj)
 		return;
 	sysfs_notify(rem_kobj, NULL, "flush_on_fail");
+	sysfs_notify(rem_kobj, NULL, "status");
+}
+
+/** rem_sysfs_health_changed - wake who waits for that. Context: may sleep. */
+void rem_sysfs_health_changed(void)
+{
+	if (!rem_kobj)
+		return;
+	sysfs_notify(rem_kobj, NULL, "health");
 	sysfs_notify(rem_kobj, NULL, "status");
 }
 

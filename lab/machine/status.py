@@ -27,6 +27,7 @@ GUEST_FILES = (
     "nvdimm",
     "trust",
     "flush_on_fail",
+    "health",
 )
 # Parts of the kernel that can be off: folders with a state and counts.
 PARTS = ("persist", "dram")
@@ -101,7 +102,7 @@ def guest_status(machine: Machine) -> dict[str, str] | None:
     if not result.ok or not result.stdout:
         return None
     values: dict[str, str] = {}
-    for part in result.stdout.split("@")[1:]:
+    for part in f"\n{result.stdout}".split("\n@")[1:]:
         name, _, text = part.partition("\n")
         values[name] = text.rstrip("\n")
     return values
@@ -129,6 +130,8 @@ def status_lines(status: dict[str, Any]) -> list[str]:
     for warning in status.get("kernel_warnings", []):
         lines.append(f"WARNING    {warning}")
     for name, text in (status["guest"] or {}).items():
+        if name == "health" and not text:
+            continue  # nothing is reported
         body = _part(text) if name in PARTS else text.replace("\n", "\n           ")
         lines.append(f"{name:<10} {body}")
     lines.append(f"files      {status['directory']}")

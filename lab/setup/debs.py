@@ -151,8 +151,10 @@ def _stage_units(dist: Path, package: Path) -> None:
     units = package / "lib/systemd/system"
     for name in ("sleep", "ups-low"):
         _put(dist / name, package / "usr/lib/remanence", 0o755)
-    for name in ("remanence-metrics.service", "remanence-metrics.timer"):
-        _put(dist / name, units)
+    for name in ("metrics", "health"):
+        for kind in ("service", "timer"):
+            _put(dist / f"remanence-{name}.{kind}", units)
+    _put(dist / "org.remanence.remctl.policy", package / "usr/share/polkit-1/actions")
     for unit in SLEEP_UNITS:
         _put(dist / "remanence-sleep.conf", units / f"{unit}.d", name="remanence.conf")
     _put(dist / "remanence-logind.conf", units / "systemd-logind.service.d", name="remanence.conf")

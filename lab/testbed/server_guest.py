@@ -127,8 +127,11 @@ def server_disk(packages: tuple[str, ...] = (), **sizes: int) -> Iterator[Path]:
 
 
 @contextmanager
-def booted_server(name: str, disk: Path, cpus: int = 2) -> Iterator[Server]:
-    """A machine that has booted from a copy of that disk, destroyed at the end."""
+def booted_server(
+    name: str, disk: Path, cpus: int = 2, devices: tuple[str, ...] = ()
+) -> Iterator[Server]:
+    """A machine that has booted from a copy of that disk, destroyed at the end. *devices*: more of
+    QEMU's."""
     make_room(name)
     kernel = Kernel(VARIANT_OF_KERNEL)
     made = need_all([kernel, Loader(), Ovmf(), MACHINE, TPM])
@@ -143,6 +146,7 @@ def booted_server(name: str, disk: Path, cpus: int = 2) -> Iterator[Server]:
         nvram_dir=fast_dir(),
         network="tap",
         tpm="crb",
+        devices=devices,
         **firmware_fields(made[Ovmf()]),
     )
     with Machine.create(config, destroy_on_exit=True) as machine:

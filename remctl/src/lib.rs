@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an administrator of an installed server does: sees how Remanence is, writes the image that
-//! firmware starts, installs it on the EFI system partition, removes it, stops the machine.
+//! firmware starts, installs it on the EFI system partition, removes it, stops the machine, watches its supply.
 
 pub mod boot_entry;
 pub mod bytes;
@@ -10,6 +10,7 @@ pub mod efi;
 pub mod esp;
 pub mod fault;
 pub mod firmware;
+pub mod health;
 pub mod install;
 pub mod metrics;
 pub mod pe;

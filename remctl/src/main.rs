@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use remanence_remctl::efi::Inputs;
 use remanence_remctl::esp::Esp;
 use remanence_remctl::fault::{Fault, at};
+use remanence_remctl::health::{self, health};
 use remanence_remctl::install::{Report, Wishes, install};
 use remanence_remctl::metrics::metrics;
 use remanence_remctl::remove::remove;
@@ -19,6 +20,9 @@ use remanence_remctl::system::System;
 use remanence_remctl::text;
 use remanence_remctl::whole;
 use serde::Serialize;
+
+/// Of `health`: something is bad.
+const UNHEALTHY: u8 = 3;
 
 /// Sees, installs and stops a server that resumes after a power failure.
 #[derive(Debug, Parser)]
@@ -61,6 +65,8 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
+    /// Look whether supplies, batteries and modules are well, and tell the kernel.
+    Health(HealthWords),
     /// Stop the machine; when it has power again it goes on where it was.
     Stop,
 }
@@ -103,6 +109,27 @@ struct InstallWords {
     /// The certificate of that key.
     #[arg(long, value_name = "PEM", requires = "key")]
     certificate: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct HealthWords {
+    /// Print all that was found as one JSON object.
+    #[arg(long)]
+    json: bool,
+    /// Only print what was found.
+    #[arg(long, conflicts_with = "forget")]
+    dry_run: bool,
+    /// Within which this is called again; 0: it need not be.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u32).range(..=86_400))]
+    period: u32,
+    /// The charge of a battery that is nearly empty; 0: none is.
+    #[arg(long, value_name = "PERCENT", default_value_t = 10)]
+    #[arg(value_parser = clap::value_parser!(u8).range(..=100))]
+    low: u8,
+    /// Take back all that was reported.
+    #[arg(long)]
+    forget: bool,
 }
 
 fn print_json(value: &impl Serialize) -> Result<(), Fault> {
@@ -164,13 +191,48 @@ fn print_metrics(system: &System, out: Option<&Path>) -> Result<(), Fault> {
     }
 }
 
-fn execute(command: Command) -> Result<(), Fault> {
+/// Whether all is well.
+fn watch(system: &System, words: &HealthWords) -> Result<bool, Fault> {
+    if words.forget {
+        health::forget(system)?;
+        return Ok(true);
+    }
+    let wishes = health::Wishes {
+        period_s: words.period,
+        low_percent: words.low,
+        dry_run: words.dry_run,
+    };
+    let report = health(system, wishes)?;
+    if words.json {
+        print_json(&report)?;
+    } else if words.dry_run {
+        print_lines(&report.lines());
+    } else {
+        print_lines(&report.changes);
+    }
+    if report.low && !words.json {
+        println!("batteries are nearly empty");
+    }
+    if report.low && !words.dry_run {
+        health::battery_low(system)?;
+    }
+    Ok(!report.is_bad())
+}
+
+/// Its exit code.
+fn execute(command: Command) -> Result<u8, Fault> {
     let system = System::running();
     match command {
+        Command::Health(words) => {
+            if !watch(&system, &words)? {
+                return Ok(UNHEALTHY);
+            }
+        }
         Command::Status { json } => {
             let status = status(&system)?;
             if json {
-                return print_json(&status);
+                print_json(&status)?;
+                return Ok(0);
             }
             print_lines(&text::lines(&status));
         }
@@ -198,7 +260,8 @@ fn execute(command: Command) -> Result<(), Fault> {
             };
             let report = install(&system, &wishes, words.dry_run)?;
             if words.json {
-                return print_json(&report);
+                print_json(&report)?;
+                return Ok(0);
             }
             print_report(&report, words.dry_run);
         }
@@ -211,12 +274,12 @@ fn execute(command: Command) -> Result<(), Fault> {
         Command::Metrics { out } => print_metrics(&system, out.as_deref())?,
         Command::Stop => stop(&system)?,
     }
-    Ok(())
+    Ok(0)
 }
 
 fn main() -> ExitCode {
     match execute(Words::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             let line = error.to_string();
             eprintln!("remctl: {}", line.lines().next().unwrap_or_default());

@@ -180,6 +180,15 @@ fn devices(text: &mut Text, status: &Status) {
         "Whether what is in the caches is saved.",
         status.flush_on_fail,
     );
+    let conditions = status.health.iter();
+    text.add(
+        "condition",
+        "1: what is reported of the supply is bad, or nobody has reported it in time.",
+        conditions.map(|condition| {
+            let value = if condition.is_bad() { "1" } else { "0" };
+            (vec![("name", condition.name.as_str())], value.to_owned())
+        }),
+    );
     let disks = status.disks.iter();
     text.add(
         "disk",
@@ -252,6 +261,8 @@ mod tests {
             ("stop_is_bounded", "0"),
             ("stop_error", "0"),
             ("flush_on_fail", "0"),
+            ("condition{name=\"psu\"}", "0"),
+            ("condition{name=\"battery\"}", "1"),
             ("disk{disk=\"vdb\",policy=\"open\"}", "1"),
             ("dirty_shutdowns_total{module=\"nmem0\"}", "2"),
             ("persist{count=\"in_memory\"}", "12"),

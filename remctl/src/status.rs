@@ -95,6 +95,21 @@ pub struct OnEsp {
     pub signed: bool,
 }
 
+/// What user space has said of the supply's health, or of a module's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Condition {
+    /// Its name.
+    pub name: String,
+    /// `ok`, `bad` or `silent`.
+    pub state: String,
+    /// When that was said, in seconds before now.
+    pub age_s: u64,
+    /// Within which it is to be said again; 0: it need not be.
+    pub period_s: u64,
+    /// What is bad.
+    pub why: Option<String>,
+}
+
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Status {
@@ -126,6 +141,8 @@ pub struct Status {
     pub dirty_shutdowns: BTreeMap<String, i64>,
     /// Whether what is in the caches is saved.
     pub flush_on_fail: Option<bool>,
+    /// What is reported of the supply's health.
+    pub health: Vec<Condition>,
     /// fsync that ends in memory.
     pub persist: Part,
     /// DRAM as a cache.
@@ -246,6 +263,33 @@ impl Trust {
     }
 }
 
+impl Condition {
+    /// From `NAME STATE AGE_S PERIOD_S[ TEXT]`.
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.splitn(5, ' ');
+        let mut word = || words.next();
+        Some(Self {
+            name: word()?.to_owned(),
+            state: word()?.to_owned(),
+            age_s: word()?.parse().ok()?,
+            period_s: word()?.parse().ok()?,
+            why: word().map(str::to_owned),
+        })
+    }
+
+    /// Of all lines of the file; what is none is left out.
+    #[must_use]
+    pub fn parse_all(text: &str) -> Vec<Self> {
+        text.lines().filter_map(Self::parse).collect()
+    }
+
+    /// Whether nothing is promised because of it.
+    #[must_use]
+    pub fn is_bad(&self) -> bool {
+        self.state != "ok"
+    }
+}
+
 impl Running {
     /// Looks.
     #[must_use]
@@ -346,6 +390,7 @@ pub fn status(system: &System) -> Result<Status, Fault> {
         trust: files.text("trust").and_then(|text| Trust::parse(&text)),
         dirty_shutdowns: dirty_shutdowns(system),
         flush_on_fail: files.number("flush_on_fail").map(|value| value != 0),
+        health: Condition::parse_all(&files.text("health").unwrap_or_default()),
         persist: files.part("persist"),
         dram: files.part("dram"),
         firmware: Firmware::look(system),
@@ -392,6 +437,7 @@ pub(crate) mod tests {
             ("nvdimm", "armed ready\n"),
             ("trust", "on counter 12 tpm_us 13436\n"),
             ("flush_on_fail", "0\n"),
+            ("health", "psu ok 12 300\nbattery bad 3 0 at 7 %\n"),
             ("persist/state", "memory\n"),
             ("persist/counts", "in_memory 12\nby_disk 1\n"),
             ("dram/state", "off: memtype=mixed was not given\n"),
@@ -452,6 +498,13 @@ pub(crate) mod tests {
         let dirty: Vec<_> = found.dirty_shutdowns.into_iter().collect();
         assert_eq!(dirty, [("nmem0".to_owned(), 2), ("nmem1".to_owned(), 0)]);
         assert_eq!(found.flush_on_fail, Some(false));
+        let [psu, battery] = &found.health[..] else {
+            panic!("{:?}", found.health);
+        };
+        let numbers = (psu.age_s, psu.period_s, battery.age_s, battery.period_s);
+        assert_eq!(numbers, (12, 300, 3, 0));
+        assert_eq!((psu.is_bad(), battery.is_bad()), (false, true));
+        assert_eq!(battery.why.as_deref(), Some("at 7 %"));
         assert_eq!(found.persist.counts["in_memory"], 12);
         assert_eq!(
             found.dram.state.as_deref(),

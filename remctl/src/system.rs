@@ -132,6 +132,12 @@ pub(crate) mod tests {
             fs::read_to_string(self.path(path)).unwrap_or_default()
         }
 
+        /// A program that only logs its words, in bin/log.
+        pub(crate) fn add_any(&self, name: &str) {
+            let any = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake/any");
+            std::os::unix::fs::symlink(any, self.path("bin").join(name)).unwrap();
+        }
+
         /// A program that keeps its state, and the words that it got, beside it.
         pub(crate) fn add_program(&self, name: &str) {
             let script = Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use crate::firmware::Firmware;
-use crate::status::{LastBoot, Mode, OnEsp, Part, Status, Trust};
+use crate::status::{Condition, LastBoot, Mode, OnEsp, Part, Status, Trust};
 
 const LABEL_CHARS: usize = 12;
 
@@ -75,6 +75,17 @@ fn dirty_shutdowns(counts: &BTreeMap<String, i64>) -> Option<String> {
     let dirty = counts.iter().filter(|&(_, &n)| n > 0);
     let dirty: Vec<String> = dirty.map(|(name, n)| format!("{name} {n}")).collect();
     (!dirty.is_empty()).then(|| format!("dirty shutdowns: {}", dirty.join(", ")))
+}
+
+fn health(conditions: &[Condition]) -> Option<String> {
+    let one = |it: &Condition| {
+        let why = it.why.iter().map(|why| format!(": {why}"));
+        let since = it.is_bad().then(|| format!(" ({} s ago)", it.age_s));
+        let more: String = why.chain(since).collect();
+        format!("{} {}{more}", it.name, it.state)
+    };
+    let all: Vec<String> = conditions.iter().map(one).collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }
 
 fn part(part: &Part) -> Option<String> {
@@ -150,6 +161,7 @@ pub fn lines(status: &Status) -> Vec<String> {
         ("", dirty_shutdowns(&status.dirty_shutdowns)),
         ("trust", status.trust.as_ref().map(trust)),
         ("caches", flush.map(str::to_owned)),
+        ("health", health(&status.health)),
         ("fsync", part(&status.persist)),
         ("dram", part(&status.dram)),
         ("firmware", Some(firmware(status.firmware))),
@@ -184,6 +196,7 @@ mod tests {
                 "            dirty shutdowns: nmem0 2",
                 "trust       on, boot 12 by the TPM, which took 13.436 ms",
                 "caches      not saved by a Stop",
+                "health      psu ok, battery bad: at 7 % (3 s ago)",
                 "fsync       memory; by_disk 1, in_memory 12",
                 "dram        off: memtype=mixed was not given",
                 "firmware    unknown, Secure Boot unknown to this kernel",

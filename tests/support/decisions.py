@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The kernel's decisions, compiled for the host: decide.c of kernel/resume/ and kernel/stop/."""
+"""The kernel's decisions, compiled for the host: decide.c of kernel/resume/ and kernel/stop/, and
+what else there is pure.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ from pathlib import Path
 from lab.paths import repo_dir
 
 
-def compiled(folder: Path, room: str) -> ctypes.CDLL:
-    """decide.c of a room of kernel/, as a library of the host."""
-    out = folder / f"{room}.so"
-    source = repo_dir() / "kernel" / room / "decide.c"
+def compiled(folder: Path, room: str, name: str = "decide") -> ctypes.CDLL:
+    """NAME.c of a room of kernel/, as a library of the host."""
+    out = folder / f"{room}-{name}.so"
+    source = repo_dir() / "kernel" / room / f"{name}.c"
     subprocess.run(["gcc", "-Wall", "-Werror", "-shared", "-fPIC", "-o", out, source], check=True)
     return ctypes.CDLL(str(out))

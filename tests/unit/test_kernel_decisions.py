@@ -76,7 +76,9 @@ def test_console_with_several_ports_is_not(decide: ctypes.CDLL) -> None:
         ("platform", "i8042", False),
         ("platform", "tpm_tis", False),
         ("pnp", "tpm_tis", False),
-        ("platform", "ipmi_si", False),
+        ("platform", "ipmi_si", True),
+        ("pnp", "ipmi_si", False),
+        ("platform", "ipmi-watchdog", False),
         ("platform", "iTCO_wdt", False),
         ("platform", "virtio-mmio", False),
         ("platform", "rtc_cmos", False),  # another bus: another driver
@@ -256,9 +258,9 @@ def test_tracing_of_branches_ends_with_a_stop(
 
 FACTS = (
     "stopping", "promised", "exceeded", "window", "armed", "watched", "fast", "fits", "power_ok",
-    "charged",
+    "charged", "healthy",
 )  # fmt: skip
-ARMED = {"armed", "watched", "fast", "fits", "power_ok", "charged"}
+ARMED = {"armed", "watched", "fast", "fits", "power_ok", "charged", "healthy"}
 
 
 class PromiseFacts(ctypes.Structure):

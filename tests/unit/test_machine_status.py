@@ -53,6 +53,23 @@ def test_parts_are_seen_with_their_counts(kernel: Path) -> None:
     assert "persist    off: remanence.persist= was not given" in lines
 
 
+def test_health_is_seen_once_something_is_reported(kernel: Path) -> None:
+    """A text may have any sign of ASCII."""
+    (kernel / "status").write_text("unhealthy: psu: PS2 @lost\n")
+    (kernel / "health").write_text("")
+    found = look()
+    assert found == {"status": "unhealthy: psu: PS2 @lost", "health": ""}
+    assert not any(
+        line.startswith("health") for line in status.status_lines(BASE | {"guest": found})
+    )
+    (kernel / "health").write_text("psu bad 3 300 PS2 @lost\nnvdimm ok 3 300\n")
+    found = look()
+    assert found is not None
+    lines = status.status_lines(BASE | {"guest": found})
+    assert "status     unhealthy: psu: PS2 @lost" in lines
+    assert "health     psu bad 3 300 PS2 @lost\n           nvdimm ok 3 300" in lines
+
+
 def test_kernel_without_the_parts_is_seen(kernel: Path) -> None:
     (kernel / "status").write_text("armed\n")
     assert look() == {"status": "armed"}
