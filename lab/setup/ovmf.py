@@ -129,10 +129,8 @@ def _enrol(empty: Path, variables: Path, certificate: Path) -> None:
         run([sys.executable, "-m", "venv", scratch], what="making an environment")
         pip = [Path(scratch) / "bin" / "pip", "install", "--quiet", VIRT_FIRMWARE]
         run(pip, what="installing virt-firmware")
-        keys = [
-            word
-            for option in ("--set-pk", "--add-kek", "--add-db")
-            for word in (option, OWNER, certificate)
-        ]
+        keys: list[str | Path] = []
+        for option in ("--set-pk", "--add-kek", "--add-db"):
+            keys += [option, OWNER, certificate]
         tool = Path(scratch) / "bin" / "virt-fw-vars"
         run([tool, "--input", empty, "--output", variables, *keys, "--secure-boot"])
