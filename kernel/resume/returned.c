@@ -43,13 +43,13 @@ struct rem_phase {
 };
 
 static const struct rem_phase rem_phases[] = {
-	{ offsetof(struct dev_pm_ops, prepare), false },
-	{ offsetof(struct dev_pm_ops, freeze), true },
-	{ offsetof(struct dev_pm_ops, freeze_late), true },
-	{ offsetof(struct dev_pm_ops, freeze_noirq), true },
-	{ offsetof(struct dev_pm_ops, restore_noirq), false },
-	{ offsetof(struct dev_pm_ops, restore_early), false },
-	{ offsetof(struct dev_pm_ops, restore), false },
+	{ offsetof(const struct dev_pm_ops, prepare), false },
+	{ offsetof(const struct dev_pm_ops, freeze), true },
+	{ offsetof(const struct dev_pm_ops, freeze_late), true },
+	{ offsetof(const struct dev_pm_ops, freeze_noirq), true },
+	{ offsetof(const struct dev_pm_ops, restore_noirq), false },
+	{ offsetof(const struct dev_pm_ops, restore_early), false },
+	{ offsetof(const struct dev_pm_ops, restore), false },
 };
 
 static struct {

@@ -127,10 +127,20 @@ def _enrol(empty: Path, variables: Path, certificate: Path) -> None:
     """Write variables in which the certificate is platform key, exchange key and only signer."""
     with tempfile.TemporaryDirectory(prefix="rem-virt-firmware-") as scratch:
         run([sys.executable, "-m", "venv", scratch], what="making an environment")
-        pip = [Path(scratch) / "bin" / "pip", "install", "--quiet", VIRT_FIRMWARE]
+        programs = Path(scratch) / "bin"
+        pip: list[str | Path] = [programs / "pip", "install", "--quiet", VIRT_FIRMWARE]
         run(pip, what="installing virt-firmware")
         keys: list[str | Path] = []
         for option in ("--set-pk", "--add-kek", "--add-db"):
             keys += [option, OWNER, certificate]
-        tool = Path(scratch) / "bin" / "virt-fw-vars"
-        run([tool, "--input", empty, "--output", variables, *keys, "--secure-boot"])
+        run(
+            [
+                programs / "virt-fw-vars",
+                "--input",
+                empty,
+                "--output",
+                variables,
+                *keys,
+                "--secure-boot",
+            ]
+        )
