@@ -86,6 +86,8 @@ static const enum rem_cpu_step rem_cpu_steps[REM_CPU_STEPS] = {
  *   goldfish_rtc       alarms.c sets the next alarm again
  *   of_serial          serial.c sets the ports up again
  *   pci-host-generic   has a window in memory, and no registers
+ *   pcspkr             beeps; a tone that sounded at the cut has ended
+ *   reg-dummy          has no hardware: a regulator for whom none is described
  *   riscv-aplic        riscv/interrupts.c
  *   riscv-imsic        riscv/interrupts.c
  *   riscv-plic         riscv/interrupts.c
@@ -106,6 +108,8 @@ static const struct {
 	{ "platform", "goldfish_rtc" },
 	{ "platform", "of_serial" },
 	{ "platform", "pci-host-generic" },
+	{ "platform", "pcspkr" },
+	{ "platform", "reg-dummy" },
 	{ "platform", "riscv-aplic" },
 	{ "platform", "riscv-imsic" },
 	{ "platform", "riscv-plic" },

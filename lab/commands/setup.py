@@ -27,6 +27,7 @@ class OtherKernel(StrEnum):
     SATA = "sata"
     DEBUG = "debug"
     SERVER = "server"
+    DEBIAN = "debian"
     RISCV = "riscv64"
     RISCV_MUTANTS = "riscv64-mutants"
 
@@ -41,7 +42,7 @@ class RarePackages(StrEnum):
 
 KERNEL_HELP = (
     "Also this kernel: with planted bugs, with these and SATA, with detectors, for typical"
-    " services, for RISC-V, or for that with planted bugs."
+    " services, with Debian's configuration, for RISC-V, or for that with planted bugs."
 )
 ONLY_HELP = f"Only this part ({', '.join(OnlyPart)}); may be given more than once."
 PACKAGES_HELP = f"Also this group of Debian packages ({', '.join(RarePackages)})."

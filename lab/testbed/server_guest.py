@@ -32,7 +32,7 @@ from lab.setup.products import MACHINE, TPM, Group, Kernel, Packages, Root, need
 from lab.testbed.machines import fast_dir, firmware_fields
 from lab.verdict import cold_verdict
 
-VARIANT_OF_KERNEL = "server"
+VARIANT_OF_KERNEL = "debian"
 NETWORK = f"""{MATCH}
 [Network]
 Address={GUEST_ADDRESS}/24
