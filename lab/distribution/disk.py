@@ -26,7 +26,9 @@ from lab.run import run
 MIB_BYTES = 1 << 20
 ALIGN_BYTES = MIB_BYTES
 SECTOR_BYTES = 512
-ESP_MIN_BYTES = 256 * MIB_BYTES  # two files with a kernel each, while one replaces the other
+# Four files with a kernel and an initial RAM disk each: the medium's default, the image, the one
+# before it, and one that replaces them.
+ESP_MIN_BYTES = 512 * MIB_BYTES
 ROOT_MIN_BYTES = 2 << 30
 # Types of partitions (UEFI 5.3.3, and the Discoverable Partitions Specification for x86-64).
 ESP_TYPE = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
@@ -160,14 +162,15 @@ def _partition(plan: DiskPlan, disk: Path, esp_bytes: int, root_bytes: int) -> N
     with disk.open("wb") as file:
         file.truncate(total)
     esp_start = ALIGN_BYTES // SECTOR_BYTES
-    root_start = esp_start + esp_bytes // SECTOR_BYTES
+    esp_size, root_size = esp_bytes // SECTOR_BYTES, root_bytes // SECTOR_BYTES
+    root_start = esp_start + esp_size
     lines = [
         "label: gpt",
-        f"start={esp_start}, size={esp_bytes // SECTOR_BYTES}, type={ESP_TYPE}, uuid={plan.esp_id}",
-        f"start={root_start}, size={root_bytes // SECTOR_BYTES}, type={ROOT_TYPE}, uuid={plan.root_id}",
+        f"start={esp_start}, size={esp_size}, type={ESP_TYPE}, uuid={plan.esp_id}",
+        f"start={root_start}, size={root_size}, type={ROOT_TYPE}, uuid={plan.root_id}",
     ]
     if plan.data_bytes:
-        data_start = root_start + root_bytes // SECTOR_BYTES
+        data_start = root_start + root_size
         size = f"size={plan.data_bytes // SECTOR_BYTES}"
         lines.append(f'start={data_start}, {size}, type={DATA_TYPE}, name="{DATA_LABEL}"')
     run(["sfdisk", "-q", disk], stdin="\n".join(lines) + "\n", what="partitioning the disk")

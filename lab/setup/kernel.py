@@ -369,7 +369,7 @@ def _asked(variant: str | None) -> tuple[str, str]:
     folder = repo_dir() / "kernel" / "config"
     names = ["remanence.config", "x86.config"]
     if variant == DEBIAN:
-        names = [f"{DEBIAN}.config"]
+        names = [f"{DEBIAN}.config", f"{DEBIAN}-off.config"]
     elif isa_of(variant) is RISCV64:
         names[1:] = [f"{RISCV}.config"]
     elif variant is not None and variant != MUTANTS:

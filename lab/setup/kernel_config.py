@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Configurations of the kernel: fragments on top of each other, and Debian's own.
 
-A fragment has lines `CONFIG_X=...` and `# CONFIG_X is not set`, and comments. Kconfig may not accept
-a line, and what depends on a symbol goes with it: both are found by comparing with what it wrote.
+A fragment has lines `CONFIG_X=...` and `# CONFIG_X is not set`, and comments. Kconfig may refuse a
+line, and what depends on a symbol goes with it: both are found by comparing with what it wrote.
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ def debian_config(source_version: str) -> str:
     """Return Debian's own configuration of that version of the source, for 64-bit x86."""
     version = installed_versions([KERNEL_CONFIG]).get(KERNEL_CONFIG, "")
     if version != source_version:
+        have = f"of version {version}" if version else "not installed"
         raise InfraError(
-            f"{KERNEL_CONFIG} is {f'of version {version}' if version else 'not installed'}, and the "
-            f"kernel's source of {source_version}: apt install {KERNEL_CONFIG}={source_version}"
+            f"{KERNEL_CONFIG} is {have}, and the kernel's source of {source_version}: "
+            f"apt install {KERNEL_CONFIG}={source_version}"
         )
     return lzma.decompress(DEBIANS.read_bytes()).decode()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The configuration of the packages' kernel: Debian's own, and a list of what differs, with reasons.
+"""The configuration of the packages' kernel: Debian's own, and a list of what differs, with why.
 
 Goal: no line of the list is without a reason, none is there twice, and what goes with it is found.
 Method: the list as text, and small configurations.
@@ -19,7 +19,10 @@ from lab.setup import kernel_config
 from lab.setup.kernel_config import LINE, config_lost, debian_config, merge_fragments, symbol_of
 from lab.setup.packages import KERNEL_CONFIG
 
-LIST = (repo_dir() / "kernel" / "config" / "debian.config").read_text(encoding="utf-8")
+LIST = "\n".join(
+    (repo_dir() / "kernel" / "config" / name).read_text(encoding="utf-8")
+    for name in ("debian.config", "debian-off.config")
+)
 REASON_WORDS_MIN = 3
 
 

@@ -31,7 +31,10 @@ OURS = "".join(
     (REPO / "kernel" / "config" / name).read_text("utf-8")
     for name in ("remanence.config", "x86.config")
 )
-DEBIANS = (REPO / "kernel" / "config" / "debian.config").read_text("utf-8")
+DEBIANS = "".join(
+    (REPO / "kernel" / "config" / name).read_text("utf-8")
+    for name in ("debian.config", "debian-off.config")
+)
 STOP_AND_GO = "CONFIG_REMANENCE=y"
 MACROS = "scripts/Kconfig.include"
 ASKS_THE_COMPILER = re.compile(r"^(cc-option|ld-option|as-instr) = .*$", re.MULTILINE)
