@@ -43,7 +43,8 @@ from lab.setup.packages import KERNEL_SOURCE, Group
 from lab.setup.patch_series import Series, add_series, patched_copy, read_series
 
 BUILD_MIB = 6000  # base, tree and objects
-OBJECTS_ABOUT = 1500  # for the bar of the first build; later builds have the number
+# For the bar of the first build; later builds have the number.
+OBJECTS_ABOUT, OBJECTS_OF_DEBIAN_ABOUT = 1500, 6400
 OBJECT_LINES = ("  CC ", "  AS ")
 # A third of the source's files, which none of our configurations uses.
 NOT_UNPACKED = (
@@ -439,7 +440,8 @@ def _compile(tree: Path, recipe: Recipe) -> None:
     count_file = cache_dir() / "build" / f"objects{recipe.tree}"
     before = _objects(tree)
     with step("kernel: compile", unit="objects") as shown:
-        total = _known_count(count_file)
+        about = OBJECTS_OF_DEBIAN_ABOUT if recipe.base else OBJECTS_ABOUT
+        total = _known_count(count_file) or about
         if before < total:  # otherwise it is a build of a few objects after a change
             shown.skip(before, total)
 
@@ -469,4 +471,4 @@ def _known_count(path: Path) -> int:
     try:
         return int(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return OBJECTS_ABOUT
+        return 0
