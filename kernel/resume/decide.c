@@ -89,6 +89,8 @@ static const enum rem_cpu_step rem_cpu_steps[REM_CPU_STEPS] = {
  *                      request that was under way, and polls where there is no interrupt
  *   of_serial          serial.c sets the ports up again
  *   pci-host-generic   has a window in memory, and no registers
+ *   pcspkr             beeps; a tone that sounded at the cut has ended
+ *   reg-dummy          has no hardware: a regulator for whom none is described
  *   riscv-aplic        riscv/interrupts.c
  *   riscv-imsic        riscv/interrupts.c
  *   riscv-plic         riscv/interrupts.c
@@ -113,6 +115,8 @@ static const struct rem_driver rem_drivers[] = {
 	{ "platform", "ipmi_si" },
 	{ "platform", "of_serial" },
 	{ "platform", "pci-host-generic" },
+	{ "platform", "pcspkr" },
+	{ "platform", "reg-dummy" },
 	{ "platform", "riscv-aplic" },
 	{ "platform", "riscv-imsic" },
 	{ "platform", "riscv-plic" },

@@ -28,6 +28,7 @@ class OtherKernel(StrEnum):
     DEVICES_MUTANTS = "devices-mutants"
     DEBUG = "debug"
     SERVER = "server"
+    DEBIAN = "debian"
     RISCV = "riscv64"
     RISCV_MUTANTS = "riscv64-mutants"
 
@@ -42,7 +43,7 @@ class RarePackages(StrEnum):
 
 KERNEL_HELP = (
     "Also this kernel: with planted bugs, with more drivers, with both, with detectors, for typical"
-    " services, for RISC-V, or for that with planted bugs."
+    " services, with Debian's configuration, for RISC-V, or for that with planted bugs."
 )
 ONLY_HELP = f"Only this part ({', '.join(OnlyPart)}); may be given more than once."
 PACKAGES_HELP = f"Also this group of Debian packages ({', '.join(RarePackages)})."

@@ -9,6 +9,7 @@ that the disk boots at any place.
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import uuid
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab.distribution.system import APT, LIST, inside, offer
+from lab.errors import InfraError
 from lab.guest_root.image import make_ext4
 from lab.machine.esp import make_esp
 from lab.progress import step
@@ -23,7 +25,10 @@ from lab.run import run
 
 MIB_BYTES = 1 << 20
 ALIGN_BYTES = MIB_BYTES
-ESP_MIN_BYTES = 256 * MIB_BYTES  # two files with a kernel each, while one replaces the other
+SECTOR_BYTES = 512
+# Four files with a kernel and an initial RAM disk each: the medium's default, the image, the one
+# before it, and one that replaces them.
+ESP_MIN_BYTES = 512 * MIB_BYTES
 ROOT_MIN_BYTES = 2 << 30
 # Types of partitions (UEFI 5.3.3, and the Discoverable Partitions Specification for x86-64).
 ESP_TYPE = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
@@ -33,7 +38,10 @@ DATA_LABEL = "data"
 ESP_PLACE = "boot/efi"
 # Of Debian, what our disks have; the variant of mmdebstrap.
 VARIANT = "important"
-BASE = ("systemd-sysv", "dbus", "udev", "kmod", "openssh-server", "iproute2", "efibootmgr")
+BASE = (
+    *("systemd-sysv", "dbus", "udev", "kmod", "openssh-server", "iproute2", "efibootmgr"),
+    *("initramfs-tools", "zstd"),  # the initial RAM disk, with the drivers of the root
+)
 OURS = ("linux-image-remanence", "remanence-loader", "remanence-tools")
 # Devices, not what drivers make by themselves, such as dummy0.
 MATCH = """[Match]
@@ -94,6 +102,9 @@ def make_disk(plan: DiskPlan, file: Path) -> None:
 
 def _install(plan: DiskPlan, tree: Path) -> None:
     run(["cp", "-a", plan.base, tree], what="copying Debian")
+    # Before there is a kernel: its initial RAM disk checks the file system that is the root's here.
+    fstab = FSTAB.format(root=plan.root_id, esp=plan.esp_id)
+    (tree / "etc/fstab").write_text(fstab, encoding="utf-8")
     offer(tree, plan.debs)
     only_ours = ("-o", f"Dir::Etc::sourcelist=/{LIST}", "-o", "Dir::Etc::sourceparts=/dev/null")
     for words in (("update",), ("install", "-y", *OURS)):
@@ -102,7 +113,6 @@ def _install(plan: DiskPlan, tree: Path) -> None:
 
 def _configure(plan: DiskPlan, tree: Path) -> None:
     texts = {
-        "etc/fstab": FSTAB.format(root=plan.root_id, esp=plan.esp_id),
         "etc/hostname": f"{plan.hostname}\n",
         "etc/hosts": f"127.0.0.1 localhost\n127.0.1.1 {plan.hostname}\n",
         "etc/systemd/network/80-remanence.network": plan.network,
@@ -151,17 +161,30 @@ def _partition(plan: DiskPlan, disk: Path, esp_bytes: int, root_bytes: int) -> N
     total += ALIGN_BYTES  # the second table is at the end
     with disk.open("wb") as file:
         file.truncate(total)
-    esp_start, root_start = ALIGN_BYTES // 512, (ALIGN_BYTES + esp_bytes) // 512
+    esp_start = ALIGN_BYTES // SECTOR_BYTES
+    esp_size, root_size = esp_bytes // SECTOR_BYTES, root_bytes // SECTOR_BYTES
+    root_start = esp_start + esp_size
     lines = [
         "label: gpt",
-        f"start={esp_start}, size={esp_bytes // 512}, type={ESP_TYPE}, uuid={plan.esp_id}",
-        f"start={root_start}, size={root_bytes // 512}, type={ROOT_TYPE}, uuid={plan.root_id}",
+        f"start={esp_start}, size={esp_size}, type={ESP_TYPE}, uuid={plan.esp_id}",
+        f"start={root_start}, size={root_size}, type={ROOT_TYPE}, uuid={plan.root_id}",
     ]
     if plan.data_bytes:
-        data_start = root_start + root_bytes // 512
-        size = f"size={plan.data_bytes // 512}"
+        data_start = root_start + root_size
+        size = f"size={plan.data_bytes // SECTOR_BYTES}"
         lines.append(f'start={data_start}, {size}, type={DATA_TYPE}, name="{DATA_LABEL}"')
     run(["sfdisk", "-q", disk], stdin="\n".join(lines) + "\n", what="partitioning the disk")
+
+
+def take_from_root(disk: Path, name: str, to: Path) -> None:
+    """Copy a file out of the root of a disk that make_disk() has written."""
+    table = json.loads(run(["sfdisk", "-J", disk], what="reading partitions").stdout)
+    parts = table["partitiontable"]["partitions"]
+    start = next(part["start"] for part in parts if part["type"] == ROOT_TYPE)
+    file_system = f"{disk}?offset={start * SECTOR_BYTES}"
+    run(["debugfs", "-R", f"dump {name} {to}", file_system], what=f"copying {name}")
+    if not to.exists() or not to.stat().st_size:
+        raise InfraError(f"{disk} has no {name}")
 
 
 def _copy_into(part: Path, disk: Path, at_bytes: int) -> None:

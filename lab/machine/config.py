@@ -34,6 +34,8 @@ CPU_MODEL = "Haswell-v2,-pcid,-invpcid,-tsc-deadline,+clflushopt,+clwb,enforce=o
 DRAM_BYTES = 64 * MIB_BYTES
 # UEFI needs more: under Secure Boot it has the loader with its kernel twice, as file and as image.
 DRAM_OF_UEFI_BYTES = 128 * MIB_BYTES
+# So it has what an installed system boots, whose image has an initial RAM disk of Debian's, too.
+DRAM_OF_DISK_BYTES = 256 * MIB_BYTES
 DRAM_AS_MAIN_MEMORY_BYTES = GIB_BYTES
 DRAM_AS_CACHE_BYTES = 256 * MIB_BYTES
 DRAM_AS_MAIN_MEMORY_MIN_BYTES = 256 * MIB_BYTES
@@ -310,6 +312,7 @@ class MachineConfig:
             return self.dram_bytes
         most = {"dram": DRAM_AS_MAIN_MEMORY_BYTES, "mixed": DRAM_AS_CACHE_BYTES}
         least = DRAM_BYTES if self.firmware_code is None else DRAM_OF_UEFI_BYTES
+        least = DRAM_OF_DISK_BYTES if self.boots_from_root else least
         return most.get(self.memtype or "", least)
 
     @property

@@ -27,7 +27,7 @@ from lab.progress import step
 from lab.run import run, stream
 from lab.setup.inputs import Inputs
 from lab.setup.keep import dkms_conf, write_dkms
-from lab.setup.kernel import INSTALLED, SERVER, Kernel
+from lab.setup.kernel import DEBIAN, Kernel
 from lab.setup.kernel_headers import KernelHeaders
 from lab.setup.loader import Loader
 from lab.setup.need import Part, Site
@@ -93,10 +93,10 @@ class Debs(Part[Path]):
 
 def _parts() -> tuple[Part[Any], ...]:
     return (
-        Kernel(SERVER),
-        KernelHeaders(SERVER),
-        Pm(variant=SERVER),
-        Off2fModule(variant=SERVER),
+        Kernel(DEBIAN),
+        KernelHeaders(DEBIAN),
+        Pm(variant=DEBIAN),
+        Off2fModule(variant=DEBIAN),
         Loader(),
         PackageTools(),
     )
@@ -161,19 +161,18 @@ def _stage_units(dist: Path, package: Path) -> None:
 
 
 def _stage_kernel(site: Site, root: Path) -> str:
-    kernel, headers = site[Kernel(SERVER)], site[KernelHeaders(SERVER)]
+    kernel, headers = site[Kernel(DEBIAN)], site[KernelHeaders(DEBIAN)]
     version, folder = kernel.version, kernel.bz_image.parent
     image, boot = root / f"linux-image-{version}", root / f"linux-image-{version}" / "boot"
     modules = image / "lib/modules" / version
     for name, place in (("bzImage", "vmlinuz"), ("System.map", "System.map"), ("config", "config")):
         _put(folder / name, boot, name=f"{place}-{version}")
-    for name in INSTALLED:
-        _put(folder / name, modules)
-    found = [*site[Pm(variant=SERVER)].modules, site[Off2fModule(variant=SERVER)].module]
+    shutil.copytree(kernel.modules, modules)
+    found = [*site[Pm(variant=DEBIAN)].modules, site[Off2fModule(variant=DEBIAN)].module]
     for module in found:
         _put(module, modules / "extra")
-    order = "".join(f"extra/{module.name}\n" for module in found)
-    _put_text(order, modules / "modules.order")
+    with (modules / "modules.order").open("a", encoding="utf-8") as order:
+        order.writelines(f"extra/{module.name}\n" for module in found)
     place = f"usr/src/linux-headers-{version}"
     package = root / f"linux-headers-{version}"
     ignored = shutil.ignore_patterns(".gitignore")

@@ -20,7 +20,15 @@ from lab.setup import cache, rust, sources
 from lab.setup.apt import apt_get, apt_versions, installed_versions, is_at_least, newest
 from lab.setup.host import debian, explain, is_root, need_disk, once_as_root
 from lab.setup.inputs import Inputs
-from lab.setup.packages import KERNEL_SOURCE, PACKAGES, USUAL, Group, Package, of_groups
+from lab.setup.packages import (
+    KERNEL_CONFIG,
+    KERNEL_SOURCE,
+    PACKAGES,
+    USUAL,
+    Group,
+    Package,
+    of_groups,
+)
 
 DPKG_STATUS = Path("/var/lib/dpkg/status")
 MIB_OF_EACH = 100  # with what it depends on: on a bare Debian 26 packages take 2 GiB
@@ -112,6 +120,9 @@ def _update(backports: bool, codename: str) -> None:
 def _with_version(name: str) -> str:
     if name == KERNEL_SOURCE:
         return f"{name}={_kernel_source_version()}"
+    if name == KERNEL_CONFIG:
+        have = installed_versions([KERNEL_SOURCE]).get(KERNEL_SOURCE)
+        return f"{name}={have or _kernel_source_version()}"
     return name
 
 

@@ -5,12 +5,13 @@
     overlay   our changes: files after kernel/patches, files of kernel/tree.txt
     tree      CACHE/build/tree-VERSION  base with the overlay, built in place, kept for next time;
                                         tree-VERSION-VARIANT for variants that share no object
-    product   CACHE/kernel/KEY          bzImage, vmlinux, System.map, config, version; of `server`,
-                                        lists of what is built in
+    product   CACHE/kernel/KEY          bzImage, vmlinux, System.map, config, version
 
 A variant has kernel/config/VARIANT.config on top of the configuration, if there is one, or planted
 bugs, or both: `mutants` has all patches of kernel/mutants, `debug` and `races` have them and the
 kernel's own detectors, `server` has what typical services need, `riscv64` is for that architecture.
+`debian`, which the packages have, is on top of Debian's own configuration instead, and its product
+has modules, as they are installed, and `debian-lost`: what of Debian's has gone with our lines.
 Production sources contain no planted bug: the patches are applied to a copy (patch_series.py).
 
 The tree is kept so that a build after a small change takes seconds. Only files that differ
@@ -23,7 +24,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,12 +37,14 @@ from lab.run import run, stream
 from lab.setup.apt import installed_versions
 from lab.setup.host import explain, need_disk, tool_version
 from lab.setup.inputs import Inputs, source_files
+from lab.setup.kernel_config import config_lacks, config_lost, debian_config, merge_fragments
 from lab.setup.need import Part, Site
 from lab.setup.packages import KERNEL_SOURCE, Group
 from lab.setup.patch_series import Series, add_series, patched_copy, read_series
 
 BUILD_MIB = 6000  # base, tree and objects
-OBJECTS_ABOUT = 1500  # for the bar of the first build; later builds have the number
+# For the bar of the first build; later builds have the number.
+OBJECTS_ABOUT, OBJECTS_OF_DEBIAN_ABOUT = 1500, 6400
 OBJECT_LINES = ("  CC ", "  AS ")
 # A third of the source's files, which none of our configurations uses.
 NOT_UNPACKED = (
@@ -65,14 +68,16 @@ RESULTS = {
 # For every make of a kernel. Kconfig writes the versions of Rust's compiler and of pahole into the
 # configuration, which each object includes: with them, machines would share no object.
 MAKE = ("make", "CC=ccache gcc", "RUSTC=none", "BINDGEN=none", "PAHOLE=none")
-# Of a kernel that is installed, for depmod and for what makes initial RAM disks.
-INSTALLED = ("modules.builtin", "modules.builtin.modinfo")
+MODULES_PLACE = Path("lib/modules")  # in a product that has modules
+LOST = "debian-lost"
 MANIFEST = ".remanence-overlay"  # in the tree: the files that are not the base's
 MUTANTS = "mutants"
 SERVER = "server"
+DEBIAN = "debian"
 RISCV, RISCV_MUTANTS = "riscv64", "riscv64-mutants"
 WITH_MUTANTS = (MUTANTS, "devices-mutants", "debug", "races", RISCV_MUTANTS)  # variants
-OWN_TREE = ("debug", "races", SERVER, RISCV)  # variants that share few objects with the others
+# Variants that share few objects with the others.
+OWN_TREE = ("debug", "races", SERVER, DEBIAN, RISCV)
 
 
 def mutants_of(variant: str | None) -> str:
@@ -92,6 +97,11 @@ class KernelProduct:
         version = (folder / "version").read_text(encoding="utf-8").strip()
         return KernelProduct(folder / "bzImage", folder / "vmlinux", version, folder.name)
 
+    @property
+    def modules(self) -> Path:
+        """The modules, of a variant that has some, with the lists that depmod reads."""
+        return self.bz_image.parent / MODULES_PLACE / self.version
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -99,11 +109,11 @@ class Recipe:
 
     key: str
     overlay: Callable[[Path, Path], None]
-    config: str  # lines on top of `allnoconfig`
+    config: str  # lines on top of `allnoconfig`, or of `base`
     config_name: str  # their origin, for errors
     tree: str = ""  # suffix of the tree's name
-    more: tuple[str, ...] = ()  # results besides RESULTS
     isa: Isa = X86_64
+    base: str = ""  # a whole configuration
 
     @property
     def make(self) -> list[str]:
@@ -133,8 +143,9 @@ class Kernel(Part[KernelProduct]):
 
     def needs_groups(self) -> tuple[Group, ...]:
         """Return packages, a compiler for its architecture among them."""
-        more = (Group.RISCV_BUILD,) if isa_of(self.variant) is RISCV64 else ()
-        return (*self.groups, *more)
+        if isa_of(self.variant) is RISCV64:
+            return (*self.groups, Group.RISCV_BUILD)
+        return (*self.groups, Group.DEBIAN_CONFIG) if self.variant == DEBIAN else self.groups
 
     def make(self, site: Site) -> KernelProduct:
         source_version = kernel_source_version()
@@ -157,9 +168,8 @@ def recipe_of(key: str, variant: str | None) -> Recipe:
     tree = f"-{variant}" if variant in OWN_TREE else ""
     if variant == RISCV_MUTANTS:
         tree = f"-{RISCV}"
-    more = INSTALLED if variant == SERVER else ()
-    isa = isa_of(variant)
-    return Recipe(key, partial(overlay, repo_dir()), *_asked(variant), tree, more, isa)
+    base = _base_config(variant)
+    return Recipe(key, partial(overlay, repo_dir()), *_asked(variant), tree, isa_of(variant), base)
 
 
 def base_dir(source_version: str) -> Path:
@@ -184,8 +194,8 @@ def kernel_key(source_version: str, variant: str | None = None) -> str:
         inputs.add_path(source, destination)
     if variant is not None:
         inputs.add("variant", variant)
-    if variant == SERVER:
-        inputs.add("more", " ".join(INSTALLED))
+    if base := _base_config(variant):
+        inputs.add("base", base)
     if variant in WITH_MUTANTS:
         add_series(inputs, kernel_mutants(repo))
     return inputs.key()
@@ -262,13 +272,6 @@ def sync_tree(base: Path, overlay: Path, tree: Path) -> None:
     manifest.write_text("\n".join(sorted(now)), encoding="utf-8")
 
 
-def config_lacks(wanted: str, got: str) -> list[str]:
-    """Return the lines of the fragment that Kconfig did not accept: a dependency is missing."""
-    have = set(got.splitlines())
-    lines = re.findall(r"^(?:CONFIG_\w+=.*\S|# CONFIG_\w+ is not set)", wanted, re.MULTILINE)
-    return [line for line in lines if line not in have]
-
-
 def build(source_version: str, recipe: Recipe, into: Path) -> None:
     """Build in the shared tree: the caller holds the cache's lock `kernel`."""
     need_disk(cache_dir(), BUILD_MIB, "the kernel build")
@@ -289,11 +292,16 @@ def build(source_version: str, recipe: Recipe, into: Path) -> None:
             sync_tree(base, overlay, tree)
         _note_first_build()  # Kconfig's questions to the compiler are in the cache, too
         with step("kernel: configure"):
-            _configure(tree, recipe)
+            got = _configure(tree, recipe)
         _compile(tree, recipe)
+        if recipe.base:
+            lost = config_lost(recipe.base, recipe.config, got)
+            (into / LOST).write_text("".join(f"{line}\n" for line in lost), encoding="utf-8")
+            with step("kernel: modules"):
+                _install_modules(tree, recipe, into)
     except InfraError as error:
         raise explain(error, "building the kernel") from error
-    for result, name in (RESULTS | {name: name for name in recipe.more}).items():
+    for result, name in RESULTS.items():
         shutil.copy(tree / result.format(image=recipe.isa.kernel_image), into / name)
 
 
@@ -352,28 +360,13 @@ def make_env(key: str = "") -> dict[str, str]:
     }
 
 
-def merge_fragments(fragments: Sequence[str]) -> str:
-    """Merge fragments of a configuration; each symbol has its last value."""
-    merged: list[str] = []
-    seen: set[str] = set()
-    for fragment in reversed(fragments):
-        lines = fragment.splitlines()
-        merged[:0] = [line for line in lines if _symbol(line) not in seen]
-        seen |= {symbol for line in lines if (symbol := _symbol(line))}
-    return "".join(f"{line}\n" for line in merged)
-
-
-def _symbol(line: str) -> str:
-    """Return the symbol that a line of a configuration sets or unsets; empty for a comment."""
-    match = re.match(r"(?:# )?(CONFIG_\w+)(?:=| is not set$)", line)
-    return match[1] if match else ""
-
-
 def _asked(variant: str | None) -> tuple[str, str]:
     """Return the configuration, and the name of its last fragment for messages."""
     folder = repo_dir() / "kernel" / "config"
     names = ["remanence.config", "x86.config"]
-    if isa_of(variant) is RISCV64:
+    if variant == DEBIAN:
+        names = [f"{DEBIAN}.config", f"{DEBIAN}-off.config"]
+    elif isa_of(variant) is RISCV64:
         names[1:] = [f"{RISCV}.config"]
     elif variant is not None and variant != MUTANTS:
         names.append(f"{variant.removesuffix(f'-{MUTANTS}')}.config")
@@ -381,18 +374,40 @@ def _asked(variant: str | None) -> tuple[str, str]:
     return text, f"kernel/config/{names[-1]}"
 
 
-def _configure(tree: Path, recipe: Recipe) -> None:
-    fragment = cache_dir() / "build" / "allconfig"
-    fragment.write_text(recipe.config, encoding="utf-8")
-    env = {**make_env(), "KCONFIG_ALLCONFIG": str(fragment)}
-    run([*recipe.make, "-s", "allnoconfig"], cwd=tree, env=env, what="kernel: configure")
-    got = (tree / ".config").read_text(encoding="utf-8")
+def _base_config(variant: str | None) -> str:
+    """Return the whole configuration below the variant's lines; empty for `allnoconfig`."""
+    return debian_config(kernel_source_version()) if variant == DEBIAN else ""
+
+
+def _configure(tree: Path, recipe: Recipe) -> str:
+    """Return the configuration that Kconfig has made."""
+    config, env = tree / ".config", make_env()
+    if recipe.base:
+        target = "olddefconfig"
+        config.write_text(merge_fragments([recipe.base, recipe.config]), encoding="utf-8")
+    else:
+        target = "allnoconfig"
+        fragment = cache_dir() / "build" / "allconfig"
+        fragment.write_text(recipe.config, encoding="utf-8")
+        env["KCONFIG_ALLCONFIG"] = str(fragment)
+    run([*recipe.make, "-s", target], cwd=tree, env=env, what="kernel: configure")
+    got = config.read_text(encoding="utf-8")
     lacks = config_lacks(recipe.config, got)
     if lacks:
         raise RemError(
             f"{recipe.config_name} wants {', '.join(lacks)} and Kconfig did not accept it: "
             "a dependency is missing, or this kernel has no such symbol"
         )
+    return got
+
+
+def _install_modules(tree: Path, recipe: Recipe, into: Path) -> None:
+    """Put modules where a system has them, stripped and compressed, without what depmod makes."""
+    words = [f"INSTALL_MOD_PATH={into}", "INSTALL_MOD_STRIP=1", "DEPMOD=true"]
+    argv = ["nice", *recipe.make, "-s", f"-j{os.cpu_count() or 1}", *words, "modules_install"]
+    run(argv, cwd=tree, env=make_env(recipe.key), what="kernel: modules")
+    for folder in (into / MODULES_PLACE).iterdir():
+        (folder / "build").unlink(missing_ok=True)  # the tree
 
 
 def _first_build() -> Path:
@@ -420,7 +435,8 @@ def _compile(tree: Path, recipe: Recipe) -> None:
     count_file = cache_dir() / "build" / f"objects{recipe.tree}"
     before = _objects(tree)
     with step("kernel: compile", unit="objects") as shown:
-        total = _known_count(count_file)
+        about = OBJECTS_OF_DEBIAN_ABOUT if recipe.base else OBJECTS_ABOUT
+        total = _known_count(count_file) or about
         if before < total:  # otherwise it is a build of a few objects after a change
             shown.skip(before, total)
 
@@ -450,4 +466,4 @@ def _known_count(path: Path) -> int:
     try:
         return int(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return OBJECTS_ABOUT
+        return 0

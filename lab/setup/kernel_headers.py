@@ -72,7 +72,10 @@ def _install(tree: Path, key: str, into: Path) -> None:
         what="kernel: modules_prepare",
     )
     # The symbols of a kernel without modules are those of vmlinux.
-    shutil.copy(tree / "vmlinux.symvers", tree / "Module.symvers")
+    symbols = tree / "Module.symvers"
+    has_modules = symbols.exists()
+    if not has_modules:
+        shutil.copy(tree / "vmlinux.symvers", symbols)
     words = {"srctree": ".", "SRCARCH": "x86", "CC": "gcc", "HOSTCC": "gcc", "MAKE": "make"}
     run(
         ["scripts/package/install-extmod-build", into],
@@ -80,4 +83,5 @@ def _install(tree: Path, key: str, into: Path) -> None:
         env={**env, **words},
         what="kernel: headers",
     )
-    (tree / "Module.symvers").unlink()
+    if not has_modules:
+        symbols.unlink()

@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 KERNEL_SOURCE = "linux-source-6.12"
+KERNEL_CONFIG = "linux-config-6.12"  # of the same version
 QEMU = "qemu-system-x86"
 BUSYBOX = Path("/bin/busybox")  # static: many programs in one, without ld.so
 
@@ -24,6 +25,7 @@ class Group(StrEnum):
     COMPILER = "compiler"
     CLANG = "clang"
     KERNEL = "kernel"
+    DEBIAN_CONFIG = "debian-config"  # of a kernel with Debian's own configuration
     MODULES = "modules"
     ROOT = "root"
     RUST = "rust"
@@ -51,6 +53,7 @@ RARE = (
     Group.BROWSER,
     Group.RTL,
     Group.PACKAGES,
+    Group.DEBIAN_CONFIG,
     Group.RISCV,
     Group.RISCV_BUILD,
 )
@@ -98,6 +101,8 @@ PACKAGES = (
     Package("clang", (_CLANG,), "the loader, and tests and fuzzers in C"),
     Package("lld", (_CLANG,), "links the loader"),
     Package(KERNEL_SOURCE, (_KERNEL,), "the kernel that the patches are for", "6.12.111"),
+    Package(KERNEL_CONFIG, (Group.DEBIAN_CONFIG,), "Debian's configuration of that source"),
+    Package("libssl-dev", (Group.DEBIAN_CONFIG,), "programs of the build for signed modules"),
     Package("flex", (_KERNEL,), "Kconfig"),
     Package("bison", (_KERNEL,), "Kconfig"),
     Package("bc", (_KERNEL,), "time constants"),

@@ -16,7 +16,7 @@ from typing import Any
 
 from lab.addresses import GUEST_ADDRESS, GUEST_ADDRESS6, HOST_ADDRESS
 from lab.commit import commit_of_checkout
-from lab.distribution.disk import BASE, MATCH, VARIANT, DiskPlan, make_disk
+from lab.distribution.disk import BASE, MATCH, VARIANT, DiskPlan, make_disk, take_from_root
 from lab.machine import Machine
 from lab.machine.config import MachineConfig
 from lab.machine.cut_plan import ANNOUNCED, CutPlan
@@ -32,7 +32,7 @@ from lab.setup.products import MACHINE, TPM, Group, Kernel, Packages, Root, need
 from lab.testbed.machines import fast_dir, firmware_fields
 from lab.verdict import cold_verdict
 
-VARIANT_OF_KERNEL = "server"
+VARIANT_OF_KERNEL = "debian"
 NETWORK = f"""{MATCH}
 [Network]
 Address={GUEST_ADDRESS}/24
@@ -124,6 +124,14 @@ def server_disk(packages: tuple[str, ...] = (), **sizes: int) -> Iterator[Path]:
         disk = Path(folder) / "server.img"
         make_server_disk(disk, packages, **sizes)
         yield disk
+
+
+def initrd_of(disk: Path) -> Path:
+    """The initial RAM disk of the kernel on that disk, copied beside it."""
+    kernel = Kernel(VARIANT_OF_KERNEL)
+    copy = disk.with_name(f"initrd.img-{need_all([kernel])[kernel].version}")
+    take_from_root(disk, f"/boot/{copy.name}", copy)
+    return copy
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 from lab.machine import Machine
 from lab.paths import cache_dir
 from lab.run import stream
-from lab.setup import kernel
+from lab.setup.kernel import base_dir, kernel_source_version, make_env
 from lab.setup.kernel_headers import KernelHeaders
 from lab.setup.need import need
 
@@ -27,7 +27,7 @@ OF_SI = (
 def put_ipmi(machine: Machine) -> None:
     """Build the modules, and load them in the guest."""
     headers = need(KernelHeaders(None))
-    source = kernel.base_dir(kernel.kernel_source_version()) / SOURCE
+    source = base_dir(kernel_source_version()) / SOURCE
     parts = [f"ipmi_{name}.o" if name.endswith("_sm") else f"ipmi_si_{name}.o" for name in OF_SI]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "ipmi"
@@ -39,7 +39,7 @@ def put_ipmi(machine: Machine) -> None:
         stream(
             ["nice", "make", "-C", str(headers), f"M={folder}", "CC=gcc", "modules"],
             log=cache_dir() / "logs" / "ipmi.log",
-            env=kernel.make_env(),
+            env=make_env(),
             what="building the driver of IPMI",
         )
         for module in MODULES:

@@ -19,18 +19,21 @@ from lab.paths import repo_dir
 from lab.run import run
 from lab.setup.kernel import (
     base_dir,
-    config_lacks,
     kernel_source_version,
     make_overlay,
-    merge_fragments,
     recipe_of,
     tree_dir,
 )
+from lab.setup.kernel_config import config_lacks, debian_config, merge_fragments
 
 REPO = repo_dir()
 OURS = "".join(
     (REPO / "kernel" / "config" / name).read_text("utf-8")
     for name in ("remanence.config", "x86.config")
+)
+DEBIANS = "".join(
+    (REPO / "kernel" / "config" / name).read_text("utf-8")
+    for name in ("debian.config", "debian-off.config")
 )
 STOP_AND_GO = "CONFIG_REMANENCE=y"
 MACROS = "scripts/Kconfig.include"
@@ -41,7 +44,7 @@ GRAPH_TRACER = ("FTRACE", "FUNCTION_TRACER", "DYNAMIC_FTRACE", "FUNCTION_GRAPH_T
 
 pytestmark = pytest.mark.full  # the quick tier builds no kernel
 
-Configure = Callable[[str], list[str]]
+Configure = Callable[..., list[str]]
 
 
 def source() -> tuple[Path, Path]:
@@ -77,17 +80,37 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Configure:
         "KCONFIG_CONFIG": str(work / "got"),
     }
 
-    def configure(lines: str) -> list[str]:
-        wanted = merge_fragments([OURS, lines])
+    def configure(lines: str, whole: str = "") -> list[str]:
+        wanted = merge_fragments([OURS if not whole else DEBIANS, lines])
         (work / "wanted").write_text(wanted, "utf-8")
-        run([program, "-s", "--allnoconfig", "Kconfig"], cwd=ours, env=env, what="Kconfig")
+        (work / "got").write_text(merge_fragments([whole, wanted]), "utf-8")
+        way = "--olddefconfig" if whole else "--allnoconfig"
+        run([program, "-s", way, "Kconfig"], cwd=ours, env=env, what="Kconfig")
         return config_lacks(wanted, (work / "got").read_text("utf-8"))
 
     return configure
 
 
+@pytest.fixture(scope="module")
+def debians() -> str:
+    """Debian's own configuration of that source. Skips without it."""
+    try:
+        return debian_config(kernel_source_version())
+    except InfraError as error:
+        pytest.skip(error.message)
+
+
 def test_our_configuration_is_accepted(refused: Configure) -> None:
     assert refused("") == []
+
+
+def test_our_lines_on_debians_configuration_are_accepted(refused: Configure, debians: str) -> None:
+    assert refused("", debians) == []
+
+
+def test_debians_own_lines_exclude_stop_and_go(refused: Configure, debians: str) -> None:
+    """One of those that ours switch off is enough."""
+    assert STOP_AND_GO in refused("CONFIG_X86_5LEVEL=y\n", debians)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lab.errors import InfraError, RemError
-from lab.setup import apt, cache, cargo, host, kernel, layout, rust
+from lab.setup import apt, cache, cargo, host, kernel, kernel_config, layout, rust
 from lab.setup.inputs import Inputs
 
 CONTEXT = "int one;\nint two;\nint three;\n"
@@ -175,12 +175,12 @@ def test_bad_line_of_tree_table_is_named(tree: tuple[Path, Path, Path]) -> None:
 
 def test_last_fragment_of_a_configuration_counts() -> None:
     base = '# comment\nCONFIG_A=y\nCONFIG_NAME="base"\n# CONFIG_B is not set\n'
-    merged = kernel.merge_fragments([base, '# why\nCONFIG_B=y\nCONFIG_NAME="top"\n'])
+    merged = kernel_config.merge_fragments([base, '# why\nCONFIG_B=y\nCONFIG_NAME="top"\n'])
     assert merged == '# comment\nCONFIG_A=y\n# why\nCONFIG_B=y\nCONFIG_NAME="top"\n'
-    assert kernel.merge_fragments([base]) == base
+    assert kernel_config.merge_fragments([base]) == base
 
 
-@pytest.mark.parametrize("variant", [None, "debug", "server"])
+@pytest.mark.parametrize("variant", [None, "debug", "server", "debian"])
 def test_configuration_names_its_variant(variant: str | None) -> None:
     """By which lab/setup/layout.py finds the headers of a kernel."""
     assert layout._variant(kernel._asked(variant)[0]) == variant
@@ -192,12 +192,12 @@ def test_planted_bugs_need_no_configuration() -> None:
 
 def test_config_line_that_was_not_granted_is_found() -> None:
     asked = "# remark\nCONFIG_A=y\nCONFIG_B=8\n# CONFIG_C is not set\nCONFIG_D=y # why\n"
-    assert kernel.config_lacks(asked, "CONFIG_A=y\nCONFIG_B=9\n") == [
+    assert kernel_config.config_lacks(asked, "CONFIG_A=y\nCONFIG_B=9\n") == [
         "CONFIG_B=8",
         "# CONFIG_C is not set",
         "CONFIG_D=y # why",  # Kconfig knows no remark after a value
     ]
-    assert kernel.config_lacks("CONFIG_A=y\n", "CONFIG_A=y\n") == []
+    assert kernel_config.config_lacks("CONFIG_A=y\n", "CONFIG_A=y\n") == []
 
 
 @pytest.mark.parametrize(
