@@ -39,6 +39,7 @@ def register(app: typer.Typer) -> None:
         from lab.messages import info
         from lab.setup.debian_root import DebianRoot
         from lab.setup.debs import Debs
+        from lab.setup.kernel import FOR_MODULES
         from lab.setup.packages import Group
         from lab.setup.products import Packages, need_all
 
@@ -47,7 +48,7 @@ def register(app: typer.Typer) -> None:
                 raise UsageError(f"{given} is no file")
         debs = Debs(clean_commit())
         more = tuple(name for name in packages.split(",") if name)
-        base = DebianRoot(VARIANT, (*BASE, *more))
+        base = DebianRoot(VARIANT, (*BASE, *FOR_MODULES, *more))
         made = need_all([debs, base, Packages((Group.ROOT, Group.UEFI))])
         plan = DiskPlan(
             base=made[base],

@@ -38,10 +38,7 @@ DATA_LABEL = "data"
 ESP_PLACE = "boot/efi"
 # Of Debian, what our disks have; the variant of mmdebstrap.
 VARIANT = "important"
-BASE = (
-    *("systemd-sysv", "dbus", "udev", "kmod", "openssh-server", "iproute2", "efibootmgr"),
-    *("initramfs-tools", "zstd"),  # the initial RAM disk, with the drivers of the root
-)
+BASE = ("systemd-sysv", "dbus", "udev", "kmod", "openssh-server", "iproute2", "efibootmgr")
 OURS = ("linux-image-remanence", "remanence-loader", "remanence-tools")
 # Devices, not what drivers make by themselves, such as dummy0.
 MATCH = """[Match]

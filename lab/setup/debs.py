@@ -27,7 +27,7 @@ from lab.progress import step
 from lab.run import run, stream
 from lab.setup.inputs import Inputs
 from lab.setup.keep import dkms_conf, write_dkms
-from lab.setup.kernel import DEBIAN, Kernel
+from lab.setup.kernel import FOR_MODULES, PACKED, Kernel
 from lab.setup.kernel_headers import KernelHeaders
 from lab.setup.loader import Loader
 from lab.setup.need import Part, Site
@@ -40,6 +40,8 @@ LIBRARIES = "usr/lib/x86_64-linux-gnu"
 SOURCES = ("packages", "man", "heap/man", "heap/c", "keep", "vm", "pm", "remctl/dist", "format")
 # In the files of packages/debian.
 KERNEL_WORD, MAINTAINER_WORD = "@KERNEL@", "@MAINTAINER@"
+INITRD = ", initramfs-tools | linux-initramfs-tool"
+INITRD_WORD = "@INITRD@"  # what makes initial RAM disks, in a dependency
 OF_KERNEL = "linux-image."  # the beginning of their names where the package's has the version
 DKMS_PACKAGE = "remanence-keep-dkms"
 SLEEP_UNITS = tuple(
@@ -93,10 +95,10 @@ class Debs(Part[Path]):
 
 def _parts() -> tuple[Part[Any], ...]:
     return (
-        Kernel(DEBIAN),
-        KernelHeaders(DEBIAN),
-        Pm(variant=DEBIAN),
-        Off2fModule(variant=DEBIAN),
+        Kernel(PACKED),
+        KernelHeaders(PACKED),
+        Pm(variant=PACKED),
+        Off2fModule(variant=PACKED),
         Loader(),
         PackageTools(),
     )
@@ -161,14 +163,14 @@ def _stage_units(dist: Path, package: Path) -> None:
 
 
 def _stage_kernel(site: Site, root: Path) -> str:
-    kernel, headers = site[Kernel(DEBIAN)], site[KernelHeaders(DEBIAN)]
+    kernel, headers = site[Kernel(PACKED)], site[KernelHeaders(PACKED)]
     version, folder = kernel.version, kernel.bz_image.parent
     image, boot = root / f"linux-image-{version}", root / f"linux-image-{version}" / "boot"
     modules = image / "lib/modules" / version
     for name, place in (("bzImage", "vmlinuz"), ("System.map", "System.map"), ("config", "config")):
         _put(folder / name, boot, name=f"{place}-{version}")
     shutil.copytree(kernel.modules, modules)
-    found = [*site[Pm(variant=DEBIAN)].modules, site[Off2fModule(variant=DEBIAN)].module]
+    found = [*site[Pm(variant=PACKED)].modules, site[Off2fModule(variant=PACKED)].module]
     for module in found:
         _put(module, modules / "extra")
     with (modules / "modules.order").open("a", encoding="utf-8") as order:
@@ -221,6 +223,7 @@ def _write_debian(commit: Commit, kernel: str, folder: Path) -> None:
         if name.startswith(OF_KERNEL):
             name = f"linux-image-{kernel}.{name.removeprefix(OF_KERNEL)}"
         text = source.read_text(encoding="utf-8").replace(KERNEL_WORD, kernel)
+        text = text.replace(INITRD_WORD, INITRD if FOR_MODULES else "")
         _put_text(text.replace(MAINTAINER_WORD, commit.maker), folder / name)
         (folder / name).chmod(0o755 if name == "rules" else 0o644)
     _put_text(dkms_conf(), folder / f"{DKMS_PACKAGE}.dkms")

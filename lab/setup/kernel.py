@@ -68,12 +68,18 @@ RESULTS = {
 # For every make of a kernel. Kconfig writes the versions of Rust's compiler and of pahole into the
 # configuration, which each object includes: with them, machines would share no object.
 MAKE = ("make", "CC=ccache gcc", "RUSTC=none", "BINDGEN=none", "PAHOLE=none")
-MODULES_PLACE = Path("lib/modules")  # in a product that has modules
+MODULES_PLACE = Path("lib/modules")  # in a product that is packed
+# Of a packed kernel without modules, for depmod and for what makes initial RAM disks.
+LISTS = ("modules.builtin", "modules.builtin.modinfo")
 LOST = "debian-lost"
 MANIFEST = ".remanence-overlay"  # in the tree: the files that are not the base's
 MUTANTS = "mutants"
 SERVER = "server"
 DEBIAN = "debian"
+# What is in our packages. DEBIAN is meant for it, and has not been built and booted as a whole yet.
+PACKED = SERVER
+# Of Debian's, what a disk needs whose kernel has the drivers of the root as modules.
+FOR_MODULES = ("initramfs-tools", "zstd") if PACKED == DEBIAN else ()
 RISCV, RISCV_MUTANTS = "riscv64", "riscv64-mutants"
 WITH_MUTANTS = (MUTANTS, "devices-mutants", "debug", "races", RISCV_MUTANTS)  # variants
 # Variants that share few objects with the others.
@@ -99,7 +105,7 @@ class KernelProduct:
 
     @property
     def modules(self) -> Path:
-        """The modules, of a variant that has some, with the lists that depmod reads."""
+        """Modules, of a variant that has some, with the lists that depmod reads."""
         return self.bz_image.parent / MODULES_PLACE / self.version
 
 
@@ -114,6 +120,7 @@ class Recipe:
     tree: str = ""  # suffix of the tree's name
     isa: Isa = X86_64
     base: str = ""  # a whole configuration
+    is_packed: bool = False
 
     @property
     def make(self) -> list[str]:
@@ -169,7 +176,10 @@ def recipe_of(key: str, variant: str | None) -> Recipe:
     if variant == RISCV_MUTANTS:
         tree = f"-{RISCV}"
     base = _base_config(variant)
-    return Recipe(key, partial(overlay, repo_dir()), *_asked(variant), tree, isa_of(variant), base)
+    asked, isa = _asked(variant), isa_of(variant)
+    return Recipe(
+        key, partial(overlay, repo_dir()), *asked, tree, isa, base, is_packed=variant == PACKED
+    )
 
 
 def base_dir(source_version: str) -> Path:
@@ -196,6 +206,8 @@ def kernel_key(source_version: str, variant: str | None = None) -> str:
         inputs.add("variant", variant)
     if base := _base_config(variant):
         inputs.add("base", base)
+    elif variant == PACKED:
+        inputs.add("lists", " ".join(LISTS))
     if variant in WITH_MUTANTS:
         add_series(inputs, kernel_mutants(repo))
     return inputs.key()
@@ -299,6 +311,8 @@ def build(source_version: str, recipe: Recipe, into: Path) -> None:
             (into / LOST).write_text("".join(f"{line}\n" for line in lost), encoding="utf-8")
             with step("kernel: modules"):
                 _install_modules(tree, recipe, into)
+        elif recipe.is_packed:
+            _install_lists(tree, into)
     except InfraError as error:
         raise explain(error, "building the kernel") from error
     for result, name in RESULTS.items():
@@ -399,6 +413,14 @@ def _configure(tree: Path, recipe: Recipe) -> str:
             "a dependency is missing, or this kernel has no such symbol"
         )
     return got
+
+
+def _install_lists(tree: Path, into: Path) -> None:
+    version = (tree / "include/config/kernel.release").read_text(encoding="utf-8").strip()
+    folder = into / MODULES_PLACE / version
+    folder.mkdir(parents=True)
+    for name in LISTS:
+        shutil.copy(tree / name, folder / name)
 
 
 def _install_modules(tree: Path, recipe: Recipe, into: Path) -> None:

@@ -26,13 +26,13 @@ from lab.machine.supply import CutRecord
 from lab.paths import ssh_key, state_dir
 from lab.setup.debian_root import DebianRoot
 from lab.setup.debs import Debs
+from lab.setup.kernel import FOR_MODULES, PACKED
 from lab.setup.loader import Loader
 from lab.setup.ovmf import Ovmf
 from lab.setup.products import MACHINE, TPM, Group, Kernel, Packages, Root, need_all
 from lab.testbed.machines import fast_dir, firmware_fields
 from lab.verdict import cold_verdict
 
-VARIANT_OF_KERNEL = "debian"
 NETWORK = f"""{MATCH}
 [Network]
 Address={GUEST_ADDRESS}/24
@@ -102,7 +102,7 @@ def make_server_disk(file: Path, packages: tuple[str, ...], **sizes: int) -> Non
     those of a DiskPlan.
     """
     debs = Debs(commit_of_checkout())
-    base = DebianRoot(VARIANT, (*BASE, *packages))
+    base = DebianRoot(VARIANT, (*BASE, *FOR_MODULES, *packages))
     # The laboratory's own root brings the key of its guests.
     made = need_all([debs, base, Root(), Packages((Group.ROOT, Group.UEFI))])
     plan = DiskPlan(
@@ -128,7 +128,7 @@ def server_disk(packages: tuple[str, ...] = (), **sizes: int) -> Iterator[Path]:
 
 def initrd_of(disk: Path) -> Path:
     """The initial RAM disk of the kernel on that disk, copied beside it."""
-    kernel = Kernel(VARIANT_OF_KERNEL)
+    kernel = Kernel(PACKED)
     copy = disk.with_name(f"initrd.img-{need_all([kernel])[kernel].version}")
     take_from_root(disk, f"/boot/{copy.name}", copy)
     return copy
@@ -141,7 +141,7 @@ def booted_server(
     """A machine that has booted from a copy of that disk, destroyed at the end. *devices*: more of
     QEMU's."""
     make_room(name)
-    kernel = Kernel(VARIANT_OF_KERNEL)
+    kernel = Kernel(PACKED)
     made = need_all([kernel, Loader(), Ovmf(), MACHINE, TPM])
     config = MachineConfig(
         name=name,

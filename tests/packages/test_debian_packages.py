@@ -17,7 +17,7 @@ import pytest
 
 from lab import run
 from lab.distribution.lintian import errors_of, said_by_lintian
-from lab.setup.kernel import DEBIAN, Kernel
+from lab.setup.kernel import PACKED, Kernel
 from lab.setup.products import need
 from tests.packages.conftest import Repository, System
 
@@ -48,7 +48,7 @@ def versions(system: System) -> dict[str, str]:
 
 
 def test_apt_installs_upgrades_and_removes_all(system: System, repository: Repository) -> None:
-    kernel = need(Kernel(DEBIAN)).version
+    kernel = need(Kernel(PACKED)).version
     for stage in ("postinst", "prerm", "postrm"):
         hook = system.root / f"etc/kernel/{stage}.d/zz-test"
         hook.parent.mkdir(parents=True, exist_ok=True)
