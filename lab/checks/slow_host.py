@@ -1,20 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What a run on a slow host leaves to other runs, by name.
 
-A host on which set-up takes more than its share is slow for tests, too, and the run would end at
-its budget with part of its files not begun, and without a report of the others. So files that boot
-machines take turns there: the commit chooses half of them. On other hosts all run.
+There a run would end at its budget with part of its files not begun, and without a report of the
+others. So files that boot machines take turns: the commit chooses half of them. On other hosts all
+run.
 """
 
 from __future__ import annotations
 
+import statistics
+import time
 from pathlib import Path
 
 from lab.turns import turn
 
 TURNS = 2
+# A loop of Python takes so long on a host on which everything runs in half the budget, and twice as
+# long on one on which it does not run in the whole.
+LOOP, LOOP_S = 2_000_000, 0.085
+LOOPS = 7
+SLOW = 1.7
+# From nothing, with empty caches, set-up takes less than that on such a host.
+SET_UP_MINUTES_MAX = 35.0
 # They run at each commit: short ones, README's commands, and the claims that others build on.
 ALWAYS = ("tests/unit", "tests/fresh", "tests/test_claims_cuts.py", "tests/test_record_damage.py")
+
+
+def is_slow(set_up_minutes: float) -> bool:
+    """Whether this host is: by its set-up, or by how fast it is now."""
+    return set_up_minutes > SET_UP_MINUTES_MAX or loop_s() > SLOW * LOOP_S
+
+
+def loop_s() -> float:
+    """How long the loop takes; the median, as others use the host, too."""
+    times = []
+    for _ in range(LOOPS):
+        begin = time.monotonic()
+        total = 0
+        for number in range(LOOP):
+            total += number
+        times.append(time.monotonic() - begin)
+    return statistics.median(times)
 
 
 def left_out(repo: Path, words: list[str], commit: str) -> list[str]:

@@ -28,7 +28,6 @@ from lab.checks.lint import lint
 from lab.checks.shares import (
     BUDGET_MINUTES,
     CORE,
-    SET_UP_MINUTES,
     SHARES,
     Share,
     crate_folders,
@@ -145,11 +144,6 @@ class TestRun:
             return None
         return max(1.0, (BUDGET_MINUTES - self.total_minutes) * 60)
 
-    @property
-    def is_slow(self) -> bool:
-        """Whether set-up took more than its share, where a budget is to be kept."""
-        return self.tier is Tier.FULL and self.set_up_minutes > SET_UP_MINUTES
-
     def over_budget(self) -> bool:
         return self.tier is not Tier.SOAK and self.total_minutes > BUDGET_MINUTES
 
@@ -179,7 +173,7 @@ def run_tier(tier: Tier, words: list[str], without: Collection[str] = ()) -> Tes
     with ThreadPoolExecutor(1) as beside:
         printed = beside.submit(_check_beside, test, shares)
         if tests := [word for share in shares for word in pytest_words(repo_dir(), share)]:
-            if test.is_slow:
+            if tier is Tier.FULL and slow_host.is_slow(test.set_up_minutes):
                 test.left_out = slow_host.left_out(repo_dir(), tests, head())
             with test.share(PYTEST):
                 _pytest(test, tests, must_find=not without)

@@ -9,7 +9,6 @@ import pytest
 
 from lab.checks import slow_host
 from lab.checks.shares import BUDGET_MINUTES, SET_UP_MINUTES, SHARES, pytest_words
-from lab.checks.testrun import SET_UP, TestRun, Tier
 from lab.paths import repo_dir
 
 WORDS = [word for share in SHARES for word in pytest_words(repo_dir(), share)]
@@ -31,13 +30,25 @@ def test_what_always_runs_is_never_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tier", "minutes", "slow"),
+    ("set_up_minutes", "loop_s", "slow"),
     [
-        (Tier.FULL, SET_UP_MINUTES - 1, False),
-        (Tier.FULL, SET_UP_MINUTES + 1, True),
-        (Tier.QUICK, SET_UP_MINUTES + 1, False),
-        (Tier.SOAK, BUDGET_MINUTES, False),
+        (1.0, slow_host.LOOP_S, False),
+        (slow_host.SET_UP_MINUTES_MAX - 1, 1.5 * slow_host.LOOP_S, False),
+        (slow_host.SET_UP_MINUTES_MAX + 1, slow_host.LOOP_S, True),
+        (1.0, 2 * slow_host.LOOP_S, True),
     ],
 )
-def test_a_host_is_slow_by_its_set_up(tier: Tier, minutes: float, slow: bool) -> None:
-    assert TestRun(tier, minutes={SET_UP: minutes}).is_slow == slow
+def test_a_host_is_slow_by_its_set_up_or_by_its_speed(
+    monkeypatch: pytest.MonkeyPatch, set_up_minutes: float, loop_s: float, slow: bool
+) -> None:
+    monkeypatch.setattr(slow_host, "loop_s", lambda: loop_s)
+    assert slow_host.is_slow(set_up_minutes) == slow
+
+
+def test_the_speed_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slow_host, "LOOP", 1_000)
+    assert slow_host.loop_s() > 0
+
+
+def test_set_up_may_take_its_share() -> None:
+    assert SET_UP_MINUTES < slow_host.SET_UP_MINUTES_MAX < BUDGET_MINUTES / 2
