@@ -157,21 +157,18 @@ static const struct dev_pm_ops *rem_pm_ops(const struct device *dev)
 	return dev->bus ? dev->bus->pm : NULL;
 }
 
-static int (*rem_callback(const struct dev_pm_ops *ops,
-			  size_t offset))(struct device *dev)
-{
-	return ops ? *(int (*const *)(struct device *))((const char *)ops +
-							offset) :
-		     NULL;
-}
-
 static int rem_phase_run(struct device *dev, const struct rem_phase *phase)
 {
-	int (*callback)(struct device *dev) =
-		rem_callback(rem_pm_ops(dev), phase->offset);
+	const struct dev_pm_ops *ops = rem_pm_ops(dev);
+	int (*callback)(struct device *dev) = NULL;
 
-	if (!callback && dev->driver)
-		callback = rem_callback(dev->driver->pm, phase->offset);
+	if (ops)
+		memcpy(&callback, (const char *)ops + phase->offset,
+		       sizeof(callback));
+	ops = dev->driver ? dev->driver->pm : NULL;
+	if (!callback && ops)
+		memcpy(&callback, (const char *)ops + phase->offset,
+		       sizeof(callback));
 	return callback ? callback(dev) : 0;
 }
 

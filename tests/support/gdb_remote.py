@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import socket
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -125,5 +126,6 @@ class Gdb:
             raise HangError(f"no answer to {command} within {LIMIT_S:g} s") from err
         reply = self._buffer[begin + 1 : end]
         self._buffer = self._buffer[end + 3 :]
-        self._socket.sendall(b"+")
+        with suppress(ConnectionError):  # after D the VM may have stopped already
+            self._socket.sendall(b"+")
         return reply.decode()
