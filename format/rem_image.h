@@ -298,14 +298,24 @@ struct rem_body {
 	rem_u8 build_id[20];	/* 136 GNU build-id of the kernel, to print */
 	rem_u32 policy;		/* 156 enum rem_policy */
 	rem_u32 hold_s;		/* 160 <= REM_HOLD_MAX_S; 0 if not held */
-	rem_u32 reserved2;	/* 164 */
+	rem_u32 text_pages;	/* 164 of the kernel's text; 0: it has no sum */
 	rem_u64 key_counter;	/* 168 of the key; 0: not authenticated */
 	rem_u64 key_phys;	/* 176 struct rem_key; 0: not authenticated */
 	rem_u64 key_id;		/* 184 as in struct rem_trust */
 	rem_u64 measured;	/* 192 as in struct rem_trust */
-	rem_u8 mac[32];	     /* 200 see rem_mac.h; zeros: not authenticated */
-	rem_u64 reserved[3]; /* 232 */
+	rem_u8 mac[32];	      /* 200 see rem_mac.h; zeros: not authenticated */
+	rem_u64 text_phys;    /* 232 the kernel's text */
+	rem_u64 text_counter; /* 240 as in struct rem_key */
+	rem_u32 rodata_page;  /* 248 of read-only data, from text_phys on */
+	rem_u32 rodata_pages; /* 252 */
 };
+
+/*
+ * Pages of 4 KiB of text and read-only data, of which the MAC covers a sum
+ * (rem_text.h). A kernel with more of them makes no image that is authenticated.
+ */
+#define REM_TEXT_PAGE_BYTES 4096
+#define REM_TEXT_PAGES_MAX 0x10000
 
 #define REM_BODY_HEADER_BYTES 256
 #define REM_BODY_HEADER_CRC_BYTES 20
@@ -443,17 +453,24 @@ struct rem_trust {
 
 /*
  * struct rem_key - the start of a page of DRAM, which the kernel uses the rest of
+ * @text_counter: the count of the boot in which the kernel was loaded
+ * @text_sum: of text and read-only data (rem_text.h), as the loader has checked it;
+ *	zeros if the kernel is loaded. From then on the kernel's own.
  *
  * From the loader to the kernel, which authenticates the image of the next Stop by
  * it. What depends on the key stays in this page. It does not survive the power.
  */
 struct rem_key {
-	rem_u64 magic;	     /*  0 REM_KEY_MAGIC */
-	rem_u64 key_counter; /*  8 as in struct rem_trust */
-	rem_u8 key[32];	     /* 16 */
+	rem_u64 magic;	      /*  0 REM_KEY_MAGIC */
+	rem_u64 key_counter;  /*  8 as in struct rem_trust */
+	rem_u8 key[32];	      /* 16 */
+	rem_u64 text_counter; /* 48 */
+	rem_u64 text_key[66]; /* 56 by which text and data are summed up */
+	rem_u64 text_sum[3];  /* 584 */
 };
 
 #define REM_KEY_BYTES 32
+#define REM_TEXT_KEY_WORDS 66
 #define REM_KEY_PAGE_BYTES 4096
 
 /*
@@ -552,14 +569,16 @@ static_assert(offsetof(struct rem_body, desc_offset) == 112);
 static_assert(offsetof(struct rem_body, build_id) == 136);
 static_assert(offsetof(struct rem_body, policy) == 156);
 static_assert(offsetof(struct rem_body, mac) == 200);
-static_assert(offsetof(struct rem_body, reserved) == 232);
+static_assert(offsetof(struct rem_body, text_phys) == 232);
+static_assert(offsetof(struct rem_body, rodata_pages) == 252);
 static_assert(sizeof(struct rem_range_stamp) == 64);
 static_assert(offsetof(struct rem_range_stamp, crc) == 60);
 static_assert(sizeof(struct rem_boot_note) == 160);
 static_assert(offsetof(struct rem_boot_note, crc) == 156);
 static_assert(sizeof(struct rem_trust) == 64);
 static_assert(offsetof(struct rem_trust, crc) == 60);
-static_assert(sizeof(struct rem_key) == 48);
+static_assert(sizeof(struct rem_key) == 608);
+static_assert(offsetof(struct rem_key, text_sum) == 584);
 static_assert(sizeof(struct rem_handover) == 32);
 static_assert(sizeof(struct rem_event) == 32);
 static_assert(REM_EVENTS_MAX * sizeof(struct rem_event) ==

@@ -126,6 +126,32 @@ static inline const char *rem_places_wrong(const struct rem_body *body,
 	return NULL;
 }
 
+/* NULL, or what is wrong with the text and data that are authenticated, too. */
+static inline const char *rem_text_wrong(const struct rem_body *body,
+					 const struct rem_desc_entry *entry)
+{
+	rem_u64 text = (rem_u64)body->text_pages * REM_TEXT_PAGE_BYTES;
+	rem_u64 rodata = (rem_u64)body->rodata_pages * REM_TEXT_PAGE_BYTES;
+	rem_u64 rodata_at = (rem_u64)body->rodata_page * REM_TEXT_PAGE_BYTES;
+
+	if (!body->text_pages)
+		return body->text_phys || body->text_counter ||
+				       body->rodata_page || body->rodata_pages ?
+			       "a place of text is given that has no sum" :
+			       NULL;
+	if (!body->key_counter)
+		return "the kernel's text has a sum, and the image no key";
+	if (body->text_pages > REM_TEXT_PAGES_MAX ||
+	    body->rodata_pages > REM_TEXT_PAGES_MAX)
+		return "the kernel's text is too large";
+	if (body->text_phys % REM_TEXT_PAGE_BYTES ||
+	    body->text_phys > ~(rem_u64)0 - rodata_at || rodata_at < text ||
+	    !rem_in_image(body, entry, body->text_phys, text) ||
+	    !rem_in_image(body, entry, body->text_phys + rodata_at, rodata))
+		return "the kernel's text is outside of NVRAM";
+	return NULL;
+}
+
 /*
  * NULL, or what is wrong with a body, one line for users. @entry is its table of
  * desc_count entries.
@@ -133,14 +159,8 @@ static inline const char *rem_places_wrong(const struct rem_body *body,
 static inline const char *rem_body_wrong(const struct rem_body *body,
 					 const struct rem_desc_entry *entry)
 {
-	rem_u64 used = body->reserved2;
 	const char *wrong;
-	rem_u32 i;
 
-	for (i = 0; i < sizeof(body->reserved) / sizeof(*body->reserved); i++)
-		used |= body->reserved[i];
-	if (used)
-		return "a reserved word is not zero";
 	if (body->stop_reason < REM_STOP_POWER ||
 	    body->stop_reason > REM_STOP_PLANNED)
 		return "the reason of the Stop is unknown";
@@ -151,7 +171,9 @@ static inline const char *rem_body_wrong(const struct rem_body *body,
 	wrong = rem_policy_wrong(body);
 	if (!wrong)
 		wrong = rem_ranges_wrong(body, entry, body->desc_count);
-	return wrong ? wrong : rem_places_wrong(body, entry);
+	if (!wrong)
+		wrong = rem_places_wrong(body, entry);
+	return wrong ? wrong : rem_text_wrong(body, entry);
 }
 
 #endif /* REM_JUDGE_H */

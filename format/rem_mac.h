@@ -5,9 +5,10 @@
  *
  * It covers, in this order: the digest of the machine description (BLAKE2s-256
  * without a key, so that it can be made when there is time), the contexts of all CPUs,
- * and the header of the body, with zeros instead of the MAC. Not the memory that the
- * contexts point to: who writes to it while the power is off is the master of the
- * programs that go on (SECURITY.md).
+ * the sum of the kernel's text and read-only data if the header has a place of them
+ * (rem_text.h, with the reason why a sum is enough), and the header of the body, with
+ * zeros instead of the MAC. Not the other memory that the contexts point to: who writes
+ * to it while the power is off is the master of the programs that go on (SECURITY.md).
  *
  * A state of this function is as secret as the key.
  */
@@ -175,6 +176,15 @@ static inline void rem_mac_contexts(struct rem_mac *mac,
 	rem_mac_add(mac, table, REM_MAC_BYTES);
 	rem_mac_add(mac, contexts,
 		    (rem_u64)body->context_bytes * body->cpu_count);
+}
+
+/* After the contexts. @sum: as rem_text_reduce() leaves it. */
+static inline void rem_mac_text(struct rem_mac *mac,
+				const struct rem_body *body,
+				const rem_u64 sum[3])
+{
+	if (body->text_pages)
+		rem_mac_add(mac, sum, 3 * sizeof(*sum));
 }
 
 /* At last the header, and the MAC itself. */

@@ -34,7 +34,7 @@
 
 /* "REMPLUGN", little-endian */
 #define REM_PLUGIN_MAGIC 0x4e47554c504d4552
-#define REM_PLUGIN_VERSION 5
+#define REM_PLUGIN_VERSION 6
 #define REM_PLUGIN_CTL_BYTES 12288
 #define REM_PLUGIN_CPUS_MAX 64
 #define REM_PLUGIN_MARKS_MAX 8
@@ -196,7 +196,10 @@ struct rem_plugin_cache {
 	rem_u64 digest_due;	    /*  88 */
 	rem_u64 digest_media;	    /*  96 */
 	rem_u64 reverted_lines;	    /* 104 by INVD */
-	rem_u64 reserved[2];	    /* 112 */
+	rem_u64 cpu_loads;	    /* 112 by cores, where loads are modelled */
+	rem_u64 cpu_stores;   /* 120 by cores, those past the caches left out */
+	rem_u64 store_misses; /* 128 of first_level_misses */
+	rem_u64 fetch_misses; /* 136 of instructions, with a controller; not of these */
 };
 
 /*
@@ -256,7 +259,7 @@ struct rem_plugin_ctl {
 	rem_u64 turn_count;		  /* 10944 */
 	struct rem_plugin_turn turns[50]; /* 10952 */
 	struct rem_plugin_cache cache;	  /* 11752 */
-	struct rem_plugin_memory memory;  /* 11880 */
+	struct rem_plugin_memory memory;  /* 11896 */
 };
 
 static_assert(sizeof(struct rem_plugin_snapshot) == 1056);
@@ -265,7 +268,7 @@ static_assert(offsetof(struct rem_plugin_snapshot, waited_ns) == 544);
 static_assert(sizeof(struct rem_plugin_mark) == 1088);
 static_assert(offsetof(struct rem_plugin_mark, first) == 32);
 static_assert(sizeof(struct rem_plugin_turn) == 16);
-static_assert(sizeof(struct rem_plugin_cache) == 128);
+static_assert(sizeof(struct rem_plugin_cache) == 144);
 static_assert(offsetof(struct rem_plugin_ctl, request) == 32);
 static_assert(offsetof(struct rem_plugin_ctl, argument) == 40);
 static_assert(offsetof(struct rem_plugin_ctl, done) == 80);
@@ -276,7 +279,7 @@ static_assert(offsetof(struct rem_plugin_ctl, marks) == 2240);
 static_assert(offsetof(struct rem_plugin_ctl, turns) == 10952);
 static_assert(offsetof(struct rem_plugin_ctl, cache) == 11752);
 static_assert(sizeof(struct rem_plugin_memory) == 144);
-static_assert(offsetof(struct rem_plugin_ctl, memory) == 11880);
-static_assert(sizeof(struct rem_plugin_ctl) == 12024);
+static_assert(offsetof(struct rem_plugin_ctl, memory) == 11896);
+static_assert(sizeof(struct rem_plugin_ctl) == 12040);
 
 #endif /* REM_PLUGIN_CTL_H */

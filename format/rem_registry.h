@@ -7,6 +7,7 @@
  *
  *   region end - @bytes       512 for each file    struct rem_registry_file, two copies
  *     behind them              64 for each page    struct rem_registry_page
+ *     before slot 0           @redo_bytes          the redo area (rem_redo.h)
  *   region end - 4096 - N * 4096   N * 4096         slot n: the content of page n
  *   region end - 4096             4096             struct rem_registry
  *
@@ -38,6 +39,7 @@
  * @bytes: of the whole registry
  * @pages: N, how many it has room for
  * @files: how many files it has room for
+ * @redo_bytes: of the redo area, whole pages; 0: there is none
  * @crc: CRC32C of the bytes before it
  */
 struct rem_registry {
@@ -47,7 +49,8 @@ struct rem_registry {
 	rem_u64 bytes;	      /* 16 */
 	rem_u32 pages;	      /* 24 */
 	rem_u32 reserved;     /* 28 */
-	rem_u64 reserved2[3]; /* 32 */
+	rem_u64 redo_bytes;   /* 32 */
+	rem_u64 reserved2[2]; /* 40 */
 	rem_u32 reserved3;    /* 56 */
 	rem_u32 crc;	      /* 60 */
 };

@@ -34,6 +34,7 @@ extern struct rem_context rem_contexts[NR_CPUS];
  * @blocker: the device because of which the machine uses stop=dpm, or ""
  * @blocked: it does so as long as it runs
  * @differs: the device because of which the loader would refuse an image, or ""
+ * @loses: the device that generic power management would lose, or ""
  * @block: the record block, mapped write-back
  * @region_phys: physical address of the NVRAM range with the block
  * @region_bytes: size of the range with the block; 0: no loader handed one over
@@ -51,6 +52,7 @@ struct rem_machine {
 	char blocker[REM_BLOCKER_BYTES];
 	bool blocked;
 	char differs[REM_BLOCKER_BYTES];
+	char loses[REM_BLOCKER_BYTES];
 	u8 *block;
 	u64 region_phys;
 	u64 region_bytes;
@@ -69,7 +71,9 @@ extern struct rem_machine rem;
 void rem_use_dpm(const char *because);
 void rem_mode_hold(const char *because);
 void rem_mode_release(void);
+bool rem_mode_loses(void);
 void rem_machine_differs(const char *device);
+void rem_machine_loses(const char *device);
 
 /* Provided by Stop: record.c */
 const struct rem_desc_entry *rem_record_table(unsigned int *ret_count);
@@ -95,6 +99,88 @@ u64 rem_budget_bound_ns(void);
 
 /* Provided by Stop: sysfs.c, for persist and mixed */
 struct kobject *rem_sysfs_dir(void);
+
+/* Provided by Stop: disks.c, for persist */
+struct gendisk;
+#define REM_DISK_IDENTITY_BYTES 128
+int rem_disk_identity(struct gendisk *disk, char *text);
+
+/* Provided by Stop: disk_log_target.c, for persist */
+#ifdef CONFIG_REMANENCE_DISK_LOG
+void rem_logs_early(bool on);
+#else
+static inline void rem_logs_early(bool on)
+{
+}
+#endif
+
+/* Provided by persist to Stop: state.c; redo.c, redo_disks.c */
+struct rem_redo_ring;
+#ifdef CONFIG_REMANENCE_PERSIST
+bool rem_persist_excludes(dev_t dev);
+struct rem_redo_ring *rem_redo_begin(const char *identity, u64 sectors,
+				     u32 slots, u32 *ret_slots);
+void rem_redo_end(struct rem_redo_ring *ring, bool clean);
+void *rem_redo_data(struct rem_redo_ring *ring, u64 position);
+void rem_redo_keep(struct rem_redo_ring *ring, u64 position, u64 sector,
+		   const void *data, u32 bytes);
+void rem_redo_fence(void);
+void rem_redo_drop(struct rem_redo_ring *ring, u64 position);
+void rem_redo_cover(struct rem_redo_ring *ring, u64 position);
+void rem_redo_advance(struct rem_redo_ring *ring, u64 position);
+void rem_redo_retry(void);
+void rem_redo_wait(void);
+#else
+static inline bool rem_persist_excludes(dev_t dev)
+{
+	return false;
+}
+
+static inline struct rem_redo_ring *rem_redo_begin(const char *identity,
+						   u64 sectors, u32 slots,
+						   u32 *ret_slots)
+{
+	return NULL;
+}
+
+static inline void rem_redo_end(struct rem_redo_ring *ring, bool clean)
+{
+}
+
+static inline void *rem_redo_data(struct rem_redo_ring *ring, u64 position)
+{
+	return ring; /* there is none */
+}
+
+static inline void rem_redo_keep(struct rem_redo_ring *ring, u64 position,
+				 u64 sector, const void *data, u32 bytes)
+{
+}
+
+static inline void rem_redo_fence(void)
+{
+}
+
+static inline void rem_redo_drop(struct rem_redo_ring *ring, u64 position)
+{
+}
+
+static inline void rem_redo_cover(struct rem_redo_ring *ring, u64 position)
+{
+}
+
+static inline void rem_redo_advance(struct rem_redo_ring *ring, u64 position)
+{
+}
+
+static inline void rem_redo_retry(void)
+{
+}
+
+static inline void rem_redo_wait(void)
+{
+}
+#endif
 
 /* Provided by mixed to Stop and Go: frames.c */
 #ifdef CONFIG_REMANENCE_MIXED
@@ -146,6 +232,7 @@ void rem_devices_prepare(bool fast);
 unsigned int rem_devices_count(void);
 void rem_devices_changed(void);
 int rem_others_prepare(const char **ret_blocker);
+int rem_lost_check(struct notifier_block *notifier);
 const char *rem_cpu_refused(void);
 const char *rem_cpus_refused(void);
 

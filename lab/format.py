@@ -35,6 +35,7 @@ HEADERS = (
     "rem_vm.h",
     "rem_keep.h",
     "rem_registry.h",
+    "rem_redo.h",
 )
 
 

@@ -10,10 +10,12 @@ from typing import Any
 from lab.errors import InfraError
 from lab.paths import repo_dir
 
+PARTS_DIR = repo_dir() / "models" / "parts"
+
 
 @cache
 def _values(part: str) -> dict[str, Any]:
-    path = repo_dir() / "models" / "parts" / "memory" / f"{part}.toml"
+    path = PARTS_DIR / "memory" / f"{part}.toml"
     try:
         found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))["values"]
     except (OSError, tomllib.TOMLDecodeError, KeyError) as error:

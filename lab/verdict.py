@@ -46,6 +46,7 @@ MACHINE = {
     "unsigned-entered": "under Secure Boot a kernel is entered that nobody has checked",
     "not-entered": "the loader decides, and enters nothing",
     "over-budget": "a Stop takes longer than its bound",
+    "wrong-result": "a program computes something else than is right",
     "other-decision": "the loader decides otherwise than the engine",
 }
 DETECTORS = {

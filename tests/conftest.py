@@ -14,7 +14,9 @@ from lab.machine.lost_interrupt import BOOTED_AGAIN
 from lab.run import HOST_PATH_ENV
 from lab.setup.packages import ALL_TESTS
 from lab.setup.tools import use as use_tools
-from lab.turns import ALL_TURNS_ENV, head
+from lab.turns import ALL_TURNS_ENV, TOO_LATE, head
+from tests.support import setup_time
+from tests.support.late import Begun
 from tests.support.turns import take_turns
 
 
@@ -22,12 +24,22 @@ def pytest_configure() -> None:
     """`rem test` has set PATH for its tier; where pytest is called by hand, all tests' groups."""
     if HOST_PATH_ENV not in os.environ:
         use_tools(ALL_TESTS)
+    setup_time.exclude()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if ALL_TURNS_ENV not in os.environ:
         take_turns(items, head())
+
+
+_begun = Begun()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if not _begun.may_run(item.path):
+        pytest.skip(TOO_LATE)
 
 
 @pytest.fixture

@@ -20,16 +20,11 @@ from lab import format as fmt
 from lab.machine import Machine
 from lab.machine.console import kernel_warnings
 from lab.machine.cut_plan import CutPlan
+from lab.testbed.cycle import cut_and_resume
 from lab.testbed.machines import make_config
+from lab.testbed.no_stop import consoles
 from lab.testbed.planted import NONE, plant
-from tests.support.claims import (
-    ARCH,
-    BOOT_LIMIT_S,
-    consoles,
-    cut_and_resume,
-    machine_name,
-    warnings,
-)
+from tests.support.claims import ARCH, BOOT_LIMIT_S, machine_name, warnings
 from tests.support.gdb_remote import Gdb
 from tests.support.trials import Bed, booted_bed, parts, symbols
 

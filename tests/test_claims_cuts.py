@@ -14,8 +14,10 @@ import pytest
 
 from lab.machine import Machine
 from lab.machine.config import StopModeName
+from lab.testbed.cycle import cut_and_resume
+from lab.testbed.no_stop import consoles
 from lab.testbed.workload import Size, Workload
-from tests.support.claims import ANSWER_LIMIT_S, SLOWER, booted, consoles, cut_and_resume, warnings
+from tests.support.claims import ANSWER_LIMIT_S, SLOWER, booted, warnings
 
 CUTS = 25
 CUTS_OF_FEW_CPUS = 5  # in CI; a soak makes 25 there, too

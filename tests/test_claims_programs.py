@@ -16,8 +16,9 @@ import pytest
 from lab.addresses import HOST_ADDRESS
 from lab.clients.process import ClientProcess
 from lab.machine import Machine
+from lab.testbed.cycle import cut_and_resume
 from lab.testbed.guest_job import GuestJob
-from tests.support.claims import ANSWER_LIMIT_S, ARCH, SLOWER, booted, cut_and_resume, warnings
+from tests.support.claims import ANSWER_LIMIT_S, ARCH, SLOWER, booted, warnings
 
 CUTS = 2
 CPUS = 4

@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from lab.machine import Machine
+from lab.testbed.cycle import cut_and_resume
 from lab.testbed.guest_job import GuestJob
-from tests.support.claims import GO_LIMIT_S, booted, cut_and_resume, warnings
+from tests.support.claims import GO_LIMIT_S, booted, warnings
 from tests.support.randomness import check_no_number_comes_twice
 
 NS = 1_000_000_000

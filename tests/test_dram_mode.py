@@ -27,8 +27,9 @@ import pytest
 from lab.machine import Machine, MachineConfig
 from lab.machine.cut_plan import UNANNOUNCED, CutPlan
 from lab.machine.qemu import NVRAM_PHYS
+from lab.testbed.cycle import cut_and_resume
 from lab.testbed.machines import fast_dir, make_config
-from tests.support.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
+from tests.support.claims import BOOT_LIMIT_S, machine_name, warnings
 
 PAGE_BYTES = 4096
 LOW_PAGES_MAX = 9  # the bound: a single-digit number

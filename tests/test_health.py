@@ -16,10 +16,10 @@ import pytest
 from lab.machine import MachineState
 from lab.machine.console import kernel_warnings
 from lab.record.block import decode, read_block
+from lab.testbed.no_stop import consoles
 from lab.testbed.planted import NONE, plant
 from lab.testbed.waiting import wait_until
 from lab.verdict import BrokenError
-from tests.support.claims import consoles
 from tests.support.proofs import must_be_found
 from tests.support.trials import Bed, booted_bed
 

@@ -17,9 +17,10 @@ import pytest
 
 from lab.machine import Machine
 from lab.machine.config import StopModeName
+from lab.testbed.cycle import cut_and_resume
 from lab.testbed.planted import plant
 from lab.verdict import BrokenError
-from tests.support.claims import booted, cut_and_resume
+from tests.support.claims import booted
 from tests.support.proofs import must_be_found
 from tests.support.trials import parts
 

@@ -38,7 +38,7 @@ from lab.experiment.xeon import (
 )
 
 # Two threads on all DIMMs, whose buffers have 128 MiB.
-TWO_WRITERS = Blocks("write", 2, 96 << 10, 2)
+TWO_WRITERS = Blocks("write", 2, 96 << 10, 2, until_last=True)
 # What could make their writes slower: partial blocks, which the DIMMs do not put together where
 # lines leave the caches in any order and buffers of 4 KiB are as small as the model allows.
 SMALL = ":buffer_bytes=65536:rmw_blocks=16"

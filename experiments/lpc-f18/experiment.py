@@ -7,16 +7,17 @@ from statistics import mean
 from typing import Any
 
 from lab.experiment.programs import (
+    BESIDE_LEGACY,
     ENERGY_PJ,
     LEGACY,
     OURS,
-    PROGRAMS,
     SLOW_B,
     B,
     draw_bars,
     measured,
 )
 from lab.experiment.run import Report
+from lab.experiment.workloads import PROGRAMS
 from lab.parts import part_number
 
 STATIC_PJ = ENERGY_PJ[:2]  # grow with time, not with requests
@@ -33,10 +34,14 @@ def memory_pj(row: dict[str, int]) -> float:
     return static + sum(row[name] for name in ENERGY_PJ if name not in STATIC_PJ)
 
 
+def memory_mw(raw: dict[str, Any], platform: str) -> float:
+    rows = (raw[platform][name] for name in PROGRAMS)
+    return mean(memory_pj(row) / row["ns"] for row in rows)
+
+
 def board_mw(raw: dict[str, Any], lightpc_mw: float) -> float:
     """LightPC without its memory: what both platforms are said to have in common."""
-    rows = raw[OURS].values()
-    return lightpc_mw - mean(memory_pj(row) / row["ns"] for row in rows)
+    return lightpc_mw - memory_mw(raw, OURS)
 
 
 def platform_pj(row: dict[str, int], board: float, more_mw: float = 0) -> float:
@@ -61,10 +66,9 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
     board = board_mw(raw, paper["lightpc_mw"])
     report.add("board_mw", round(board), "mW")
     for platform in (LEGACY, OURS, B):
-        rows = raw[platform].values()
-        memory_mw = mean(memory_pj(row) / row["ns"] for row in rows)
-        report.add(f"{platform}_memory_mw", round(memory_mw), "mW")
-        report.add(f"{platform}_mw", round(board + memory_mw), "mW")
+        taken_mw = memory_mw(raw, platform)
+        report.add(f"{platform}_memory_mw", round(taken_mw), "mW")
+        report.add(f"{platform}_mw", round(board + taken_mw), "mW")
     power, energy = _ratios(raw, OURS, board)
     b_energy = _ratios(raw, B, board)[1]
     report.add("power_ratio", round(power, 3), "")
@@ -89,4 +93,5 @@ def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
     def energy(platform: str, name: str) -> float:
         return platform_pj(raw[platform][name], board) / platform_pj(raw[LEGACY][name], board)
 
-    draw_bars(figure, energy, "energy", paper["energy_ratio"])
+    draw_bars(figure, energy, BESIDE_LEGACY, "energy, LegacyPC = 1",
+              ("paper's mean of LightPC", paper["energy_ratio"]))  # fmt: skip

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from statistics import mean
 from typing import Any
 
 from lab.experiment.run import Context, Report
 from lab.experiment.ways import CI_STEPS, FULL_STEPS, came_back, expect_results, measured
 
 WAYS = ("ours", "sng", "syspc", "acheckpc", "scheckpc")
+THEIRS = ("syspc", "acheckpc", "scheckpc")
 PARTS = {"work": "#0072B2", "persistence": "#E69F00", "save, back, again": "#D55E00"}
 
 
@@ -34,6 +36,21 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
     if {"acheckpc", "syspc"} <= set(came_back(raw)):
         ratio = _ns(raw, "acheckpc", "cut") / _ns(raw, "syspc", "cut")
         report.add("acheckpc_over_syspc", round(ratio, 4), "")
+    if set(THEIRS) <= set(came_back(raw)):
+        _judge_scheckpc(raw, report)
+
+
+def _judge_scheckpc(raw: dict[str, Any], report: Report) -> None:
+    """The paper's other ratios of the same runs: of S-CheckPC, and means of its three systems."""
+    cost = {way: raw[way]["cut"]["cost"] for way in ("ours", *THEIRS)}
+    for other in ("acheckpc", "syspc"):
+        ratio = cost["scheckpc"]["ns"] / cost[other]["ns"]
+        report.add(f"scheckpc_over_{other}", round(ratio, 4), "")
+    longer = mean(cost[way]["ns"] / cost["ours"]["ns"] for way in THEIRS)
+    report.add("mean_over_ours", round(longer, 4), "")
+    power = {way: one["pj"] / one["ns"] for way, one in cost.items()}
+    more = mean(power[way] / power["ours"] for way in THEIRS)
+    report.add("mean_power_over_ours", round(more, 4), "")
 
 
 def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:

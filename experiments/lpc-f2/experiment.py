@@ -26,7 +26,7 @@ MAKE_ROOM: dict[str, dict[str, float]] = {
     "a whole access before the next": {"make_room_ns": 57.75},
 }
 # One row of DRAM after another in one bank, so that no row is ever open.
-ROWS_APART = {"banks": 1, "channels": 1, "row_bytes": 64}
+ROWS_APART = {"banks": 1, "bank_groups": 1, "channels": 1, "row_bytes": 64}
 
 
 def measure(it: Context) -> dict[str, Any]:

@@ -3,118 +3,187 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+from collections.abc import Mapping
+from statistics import mean, median
 from typing import Any
 
+from lab.bench.cost import REQUEST_PJ
+from lab.experiment.object_modes import DRAM, Job, caches, measured, memory_mode, optane
 from lab.experiment.run import Context, Report
-from lab.experiment.tapes import OBJECT, PLAIN, TRANSACTION, record, replay_modes
-from lab.media.engine import Engine, memory
-from lab.setup.heap import HeapProgram
-from lab.setup.products import need
+from lab.experiment.xeon import Place
 
-OPERATIONS, OPERATIONS_CI = 200_000, 10_000
-# What the kernel has little of: instructions of an operation between its misses. The same modes.
-WORK_INSNS = (30, 100, 300, 1000)
-SWEEP_OPERATIONS_MAX = 20_000
-# What the DIMM draws while it is used, beside the machine's idle DRAM: the model's draws what it
-# draws idle, 3 W.
-ACTIVE_W = (3, 6, 9, 12, 15)
-MODES = {
-    "dram_only": ("FoF", PLAIN, memory("dram")),
-    "mem_mode": ("FoF", PLAIN, memory("nmem")),
-    "app_mode": ("FoF", PLAIN, memory("optane")),
-    "object_mode": ("FoF", OBJECT, memory("optane")),
-    "trans_mode": ("FoC+UL", TRANSACTION, memory("optane")),
-    "trans_mode_redo": ("FoC+RL", TRANSACTION, memory("optane")),
+# The machine of tier ci, and the programs' memory, are smaller by this factor.
+SMALLER, SMALLER_CI = 1, 8
+KIB = 64 << 10  # of a work; the last level has 38.5 MiB
+OPERATIONS = {
+    "table": 40_000,
+    "tree": 20_480,
+    "stencil": 8192,  # a step
+    "solver": 8192,
+    "paths": 40_000,
+    "words": 60_800,
 }
+OPERATIONS_CI = {
+    "table": 12_800,
+    "tree": 6_400,
+    "stencil": 1024,
+    "solver": 2048,
+    "paths": 16_000,
+    "words": 16_000,
+}
+DRAM_ONLY, MEM, PERSISTENT = "dram_only", "mem_mode", "persistent"
+PLAIN, OBJECT, TRANS = "plain", "object", "trans"
+# Of each mode its machine and its build.
+MODES = {
+    DRAM_ONLY: (DRAM_ONLY, PLAIN),
+    MEM: (MEM, PLAIN),
+    "app_mode": (PERSISTENT, PLAIN),
+    "object_mode": (PERSISTENT, OBJECT),
+    "trans_mode": (PERSISTENT, TRANS),
+}
+# Instructions of each operation besides its own: a request's way to a store, an interpreter's.
+MORE = (1000, 4000)
+# What an access of the DIMM takes, over the arrays' and buffers' energy that the model has.
+ACCESS_TIMES = 100
+SWEPT_PERCENT = 1
+STRONGER = f"persistent, accesses take {ACCESS_TIMES} times"
 
 
 def measure(it: Context) -> dict[str, Any]:
-    engine, bench = Engine.ready(), need(HeapProgram())
-    operations = OPERATIONS_CI if it.is_ci else OPERATIONS
-    few = min(operations, SWEEP_OPERATIONS_MAX)
-    policies = {policy for policy, *_ in MODES.values()}
-    with tempfile.TemporaryDirectory(prefix="rem-lpc-f4-") as name:
-        folder = Path(name)
-        tapes = record(bench, folder, policies, operations)
-        found = replay_modes(engine, tapes, folder, MODES)
-        tapes = record(bench, folder, policies, few)
-        sweep = {
-            str(insns): replay_modes(engine, tapes, folder, MODES, insns) for insns in WORK_INSNS
-        }
-    return {"operations": operations, "modes": found, "sweep_operations": few, "sweep": sweep}
+    smaller, operations = (SMALLER_CI, OPERATIONS_CI) if it.is_ci else (SMALLER, OPERATIONS)
+    kib = KIB // smaller
+    builds = {
+        DRAM_ONLY: (DRAM, (PLAIN,), MORE),
+        MEM: (memory_mode(smaller), (PLAIN,), MORE),  # with the same operations
+        PERSISTENT: (optane(smaller), (PLAIN, OBJECT, TRANS), MORE),
+        STRONGER: (optane(smaller, ACCESS_TIMES), (PLAIN, OBJECT), ()),
+    }
+    jobs = {
+        name: Job(Place(memory, 1, caches(smaller)), its, kib, operations, more)
+        for name, (memory, its, more) in builds.items()
+    }
+    return measured(it, jobs)
 
 
-def _times(modes: dict[str, Any]) -> dict[str, float]:
-    """Times DRAM-only."""
-    return {name: mode["time_ns"] / modes["dram_only"]["time_ns"] for name, mode in modes.items()}
+def _rows(raw: Mapping[str, Any], mode: str, machine: str | None = None) -> dict[str, Any]:
+    """By program. *machine*: another one than the mode's."""
+    its_machine, build = MODES[mode]
+    found: dict[str, Any] = raw[machine or its_machine]["runs"][build]
+    return found
 
 
-def _power_beside_dram(modes: dict[str, Any], name: str, active_w: int) -> float:
-    """A mode's power over mem-mode's if mem-mode's DRAM is there, too, and the DIMM draws that."""
-    mem, own = modes["mem_mode"], modes[name]
-    dram_mw = mem["idle_pj"] / mem["time_ns"] - own["idle_pj"] / own["time_ns"]  # pJ/ns
-    requests_mw = (own["energy_pj"] - own["idle_pj"]) / own["time_ns"]
-    both_mw = dram_mw + active_w * 1000 + requests_mw
-    return float(both_mw * mem["time_ns"] / mem["energy_pj"])
+def _over(rows: Mapping[str, Any], base: Mapping[str, Any], more: int = 0) -> dict[str, float]:
+    """Times of each program, where operations have so many instructions more in both."""
+
+    def of(row: Mapping[str, Any]) -> float:
+        return float(row["more_ns"][str(more)] if more else row["ns"])
+
+    return {work: of(rows[work]) / of(base[work]) for work in rows}
 
 
-def _judge_sweeps(raw: dict[str, Any], report: Report) -> None:
-    """What makes the deviations: see README.md."""
-    swept = {insns: _times(modes) for insns, modes in raw["sweep"].items()}
-    for insns, times in swept.items():
-        for name in ("app_mode", "object_mode", "trans_mode"):
-            more = f"{name}_vs_dram_only, {insns} instructions more"
-            report.add(more, round(times[name], 3), "x")
-    for name in ("app_mode", "object_mode"):
-        for active_w in ACTIVE_W:
-            power = _power_beside_dram(raw["modes"], name, active_w)
-            report.add(f"{name}_power, beside DRAM, {active_w} W", round(power, 3), "x")
-        one_by_one = [times[name] for times in swept.values()]
-        report.expect(
-            f"{name} costs less, the more instructions are between misses",
-            one_by_one == sorted(one_by_one, reverse=True),
-        )
+def _power_mw(raw: Mapping[str, Any], mode: str, machine: str | None = None) -> float:
+    """Of all memory of the node while programs run one after another: both kinds of DIMMs are there
+    in each mode."""
+    rows = _rows(raw, mode, machine).values()
+    requests_pj = sum(row[name] for row in rows for name in REQUEST_PJ)
+    static_mw: float = raw[MEM]["static_mw"]
+    return float(static_mw + requests_pj / sum(row["ns"] for row in rows))  # pJ a ns
+
+
+def _judge_power(raw: Mapping[str, Any], report: Report) -> None:
+    base_mw = _power_mw(raw, MEM)
+    for mode in MODES:
+        report.add(f"{mode}_memory", round(_power_mw(raw, mode) / 1000, 2), "W")
+    for mode in ("app_mode", "object_mode", "trans_mode"):
+        report.add(f"{mode}_power", round(_power_mw(raw, mode) / base_mw, 3), "x")
+    for mode in ("app_mode", "object_mode"):
+        name = f"{mode}_power, accesses take {ACCESS_TIMES} times"
+        report.add(name, round(_power_mw(raw, mode, STRONGER) / base_mw, 3), "x")
+
+
+def _judge_sweeps(raw: Mapping[str, Any], report: Report) -> None:
+    """More work in operations."""
+    base = _rows(raw, DRAM_ONLY)
+    for mode in ("app_mode", "object_mode", "trans_mode"):
+        for more in MORE:
+            over = _over(_rows(raw, mode), base, more)
+            name = f"{mode}_vs_dram_only, {more} instructions more"
+            report.add(name, round(mean(over.values()), 3), "x")
+    took_ns = [
+        (row["more_ns"][str(MORE[-1])] - row["ns"]) / row["operations"] for row in base.values()
+    ]
+    report.add(f"{MORE[-1]} instructions more take", round(median(took_ns), 1), "ns")
+
+
+def _judge_swept(raw: Mapping[str, Any], report: Report) -> None:
+    """Of all requests, those of lines that the model's sweep found without a store."""
+    rows = [row for mode in MODES for row in _rows(raw, mode).values()]
+    swept = sum(row["swept"] for row in rows)
+    percent = swept / sum(row["reads"] + row["writes"] for row in rows) * 100
+    report.count("swept_lines", swept, "")
+    report.add("swept_percent", round(percent, 3), "%")
+    report.expect(
+        f"at most {SWEPT_PERCENT} % of all requests are of lines that no store changed"
+        f" ({percent:.3f} %)",
+        percent <= SWEPT_PERCENT,
+    )
+
+
+def _judge_near(raw: Mapping[str, Any], report: Report) -> None:
+    """What the cache of mem-mode did."""
+    rows = _rows(raw, MEM).values()
+    reads, writes, read_hits, write_hits = (
+        sum(row[name] for row in rows) for name in ("reads", "writes", "row_reads", "row_writes")
+    )
+    report.count("nmem_read_hits", read_hits, "")
+    report.count("nmem_write_hits", write_hits, "")
+    report.count("nmem_misses", reads + writes - read_hits - write_hits, "")
+    report.count("nmem_snarfs", reads - read_hits, "")
+    hit_percent = (read_hits + write_hits) / (reads + writes) * 100
+    report.add("nmem_hit_percent", round(hit_percent, 2), "%")
+    report.expect("mem-mode's DRAM has most of what is requested", hit_percent > 50)
 
 
 def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
-    modes, operations = raw["modes"], raw["operations"]
-    times = _times(modes)
-    power = {name: mode["energy_pj"] / mode["time_ns"] for name, mode in modes.items()}
-    for name, mode in modes.items():
-        report.add(f"{name}_ns_per_operation", round(mode["time_ns"] / operations, 1), "ns")
-        report.add(f"{name}_vs_dram_only", round(times[name], 3), "x")
-        report.add(f"{name}_power", round(power[name] / power["mem_mode"], 3), "x")
-        for kind in ("flushes", "fences"):
-            report.count(f"{name}_{kind}", mode["counts"][kind], "")
-        for key, ours in ((name, times[name]), (f"{name}_power", power[name] / power["mem_mode"])):
-            if key in paper:
-                report.add(f"{key}_off_percent", round((ours / paper[key] - 1) * 100, 1), "%")
-    in_order = ["mem_mode", "app_mode", "object_mode", "trans_mode"]
+    base = _rows(raw, DRAM_ONLY)
+    means = {}
+    for mode in MODES:
+        over = _over(_rows(raw, mode), base)
+        means[mode] = mean(over.values())
+        report.add(f"{mode}_vs_dram_only", round(means[mode], 3), "x")
+        for work, times in over.items():
+            report.add(f"{work}: {mode}_vs_dram_only", round(times, 3), "x")
+    for work, row in base.items():
+        report.add(f"{work}: ns_per_operation", round(row["ns"] / row["operations"], 1), "ns")
+    in_order = (MEM, "app_mode", "object_mode", "trans_mode")
     for fast, slow in zip(in_order, in_order[1:], strict=False):
         report.expect(
-            f"{slow} takes longer than {fast} ({times[slow]:.2f}, {times[fast]:.2f} of DRAM-only)",
-            times[slow] > times[fast],
+            f"{slow} takes longer than {fast} ({means[slow]:.2f}, {means[fast]:.2f} of DRAM-only)",
+            means[slow] > means[fast],
         )
-    report.expect(
-        "transactions wait for what they write, nothing else does",
-        modes["object_mode"]["counts"]["fences"] == 0
-        and modes["trans_mode"]["counts"]["fences"] >= operations / 2,
+    same = all(
+        _rows(raw, mode)[work]["digest"] == base[work]["digest"] for mode in MODES for work in base
     )
-    report.expect(
-        f"a redo log takes less than an undo log ({times['trans_mode_redo']:.2f})",
-        times["trans_mode_redo"] < times["trans_mode"],
-    )
+    report.expect("each program has the same results in all modes", same)
+    _judge_swept(raw, report)
+    _judge_near(raw, report)
+    _judge_power(raw, report)
     _judge_sweeps(raw, report)
 
 
 def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
     axes = figure.subplots()
-    base = raw["modes"]["dram_only"]["time_ns"]
-    for name, mode in raw["modes"].items():
-        label = name.replace("_", "-")
-        axes.bar(label, mode["time_ns"] / base, color="#0072B2")
-        if name in paper:
-            axes.plot([label], [paper[name]], "k_", markersize=30)
-    axes.set(ylabel="times DRAM-only; lines: the paper's average", yscale="log")
+    base = _rows(raw, DRAM_ONLY)
+    modes = [mode for mode in MODES if mode != DRAM_ONLY]
+    width = 0.8 / (len(base) + 1)
+    for number, work in enumerate(base):
+        places = [place + number * width for place in range(len(modes))]
+        axes.bar(places, [_over(_rows(raw, mode), base)[work] for mode in modes], width, label=work)
+    for place, mode in enumerate(modes):
+        end = place + len(base) * width
+        axes.plot([place - width / 2, end], [paper[mode]] * 2, "k:")
+        axes.plot([place - width / 2, end], [mean(_over(_rows(raw, mode), base).values())] * 2, "k")
+    names = [mode.replace("_", "-") for mode in modes]
+    axes.set_xticks([place + 0.4 for place in range(len(modes))], names)
+    axes.set(ylabel="times DRAM-only; lines: mean, dotted: the paper's", yscale="log")
+    axes.legend(frameon=False, fontsize=7)

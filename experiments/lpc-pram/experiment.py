@@ -64,6 +64,9 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
     others = mean(paper["reads_per_write"])
     report.add("read_ratio_reduced_percent", round((1 - mean(ratios.values()) / others) * 100, 1),
                "%")  # fmt: skip
+    hits = mean(row["load_hit_share"] for row in stream.values()) * 100
+    fewer = 1 - hits / mean(paper["load_hits_percent"])
+    report.add("hit_ratio_reduced_percent", round(fewer * 100, 1), "%")
     report.expect(
         "Add and Triad read more than Copy and Scale",
         min(ratios["add"], ratios["triad"]) > max(ratios["copy"], ratios["scale"]),

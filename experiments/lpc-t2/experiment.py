@@ -3,129 +3,135 @@
 
 from __future__ import annotations
 
+from statistics import mean
 from typing import Any
 
+from lab.experiment.programs import (
+    CACHES,
+    FETCHES,
+    NO_FETCHES,
+    NOTHING,
+    OURS,
+    measured,
+    per_write,
+    written,
+)
 from lab.experiment.run import Context, Report
-from lab.media.engine import Engine, memory, value
-from lab.media.redis import redis_trace
-
-RECORDED = "redis, recorded"  # whole: redis, its clients and the kernel
-OFF = 0.25
-WORKLOADS = (
-    "AES", "SHA512", "miniFE", "AMG", "SNAP", "perlbench", "bzip2", "gcc", "mcf", "astar",
-    "cactusADM", "dealII", "wrf", "Redis", "KeyDB", "Memcached", "SQLite",
-)  # fmt: skip
-# What of the machine and of the run could make reads per write another number.
-SWEEP: dict[str, dict[str, Any]] = {
-    "a cache of 4 KiB": {"cores": {"cache_bytes": 4096}},
-    "a cache of 64 KiB": {"cores": {"cache_bytes": 65536}},
-    "one way": {"cores": {"cache_ways": 1}},
-    "16 ways": {"cores": {"cache_ways": 16}},
-    "a tenth of the run": {"shorter": 10},
-    "another seed": {"seed": 2},
-}
+from lab.experiment.workloads import PROGRAMS
 
 
 def measure(it: Context) -> dict[str, Any]:
-    engine = Engine.ready()
-    accesses = 100_000 if it.is_ci else 5_000_000
-
-    def ask(name: str, shorter: int = 1, **more: Any) -> Any:
-        on = memory("lightpc")
-        count = accesses // shorter
-        return engine.ask("replay", memory=on, workload=name, accesses=count, **more)
-
-    rows = {}
-    for name in WORKLOADS:
-        answer = ask(name)
-        rows[name] = {
-            "reads": int(value(answer, "reads")),
-            "writes": int(value(answer, "writes")),
-            "row_buffer_hits": int(value(answer, "row_writes")),
-            **answer["cache"],
-        }
-    sweep = {
-        case: {name: _compared(ask(name, **change)) for name in WORKLOADS}
-        for case, change in SWEEP.items()
-    }
-    if not it.is_ci:
-        found = engine.ask("trace", file=str(redis_trace()))
-        rows[RECORDED] = {
-            "reads": found["reads"],
-            "writes": found["writes"],
-            "instructions": found["instructions"],
-        }
-    return {"rows": rows, "sweep": sweep}
+    return measured(it, (OURS, *CACHES, *FETCHES))
 
 
-def _compared(answer: Any) -> dict[str, float]:
-    """What is compared with the paper: ratio, and shares of hits in percent."""
+def _percent(part: float, whole: float) -> float:
+    return 100 * part / max(1, whole)
+
+
+def shares(row: dict[str, int]) -> dict[str, float]:
+    """What is compared with the paper, in percent."""
+    load_misses = row["first_level_misses"] - row["store_misses"]
     return {
-        "reads_per_write": value(answer, "reads") / max(1, value(answer, "writes")),
-        "load_hits_percent": answer["cache"]["load_hit_share"] * 100,
-        "store_hits_percent": answer["cache"]["store_hit_share"] * 100,
+        "load_hits": 100 - _percent(load_misses, row["cpu_loads"]),
+        "store_hits": 100 - _percent(row["store_misses"], row["cpu_stores"]),
+        "read_share": _percent(row["reads"], row["reads"] + written(row)),
     }
 
 
-def _ratio(row: dict[str, Any]) -> float:
-    return float(row["reads"] / max(1, row["writes"]))
+def _missed(row: dict[str, int]) -> float:
+    return row["first_level_misses"] / (row["cpu_loads"] + row["cpu_stores"])
 
 
-def _judge_sweep(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
-    """Which ratios are off, and whether machine or run could be why."""
-    off, within = [], []
-    for name in WORKLOADS:
-        cases = [case[name] for case in raw["sweep"].values()]
-        for key, theirs in zip(cases[0], paper[name], strict=True):
-            other = [case[key] for case in cases]
-            nearest = min((abs(ours - theirs), ours) for ours in other)[1]
-            report.add(f"{name}_{key}_swept_min", round(min(other), 2), "")
-            report.add(f"{name}_{key}_swept_max", round(max(other), 2), "")
-            report.add(f"{name}_{key}_swept_nearest", round(nearest, 2), "")
-        swept = [_ratio(raw["rows"][name]), *(case["reads_per_write"] for case in cases)]
-        if abs(swept[0] / paper[name][0] - 1) > OFF:
-            off.append(name)
-            if min(swept) <= paper[name][0] <= max(swept):
-                within.append(name)
-    report.count("workloads_off", len(off), "")
-    report.add("off", ", ".join(off), "")
-    report.add("off, and the paper's is in the sweep", ", ".join(within), "")
-    report.expect("most of what is off is the kernel's, not the cache's nor the run's",
-                  len(within) < len(off) / 2)  # fmt: skip
+def theirs(given: list[float]) -> dict[str, float]:
+    """The same of the paper's row, which has reads per write."""
+    ratio, load_hits, store_hits = given
+    return {
+        "load_hits": load_hits,
+        "store_hits": store_hits,
+        "read_share": 100 * ratio / (1 + ratio),
+    }
+
+
+def points_off(row: dict[str, int], given: list[float]) -> dict[str, float]:
+    paper = theirs(given)
+    return {key: ours - paper[key] for key, ours in shares(row).items()}
+
+
+def largest(row: dict[str, int], given: list[float]) -> float:
+    return round(max(map(abs, points_off(row, given).values())), 1)
+
+
+def _add_row(name: str, row: dict[str, int], given: list[float], report: Report) -> None:
+    paper = theirs(given)
+    for key, ours in shares(row).items():
+        report.add(f"{name}_{key}_percent", round(ours, 1), "%")
+        report.add(f"{name}_paper_{key}_percent", round(paper[key], 1), "%")
+    report.count(f"{name}_reads", row["reads"], "lines")
+    report.count(f"{name}_writes", written(row), "lines")
+    fetched = _percent(row["fetch_misses"], row["reads"])
+    report.add(f"{name}_fetched_percent", round(fetched, 1), "%")
+    report.count(f"{name}_row_buffer_hits", row["row_writes"], "")
+    report.add(f"{name}_reads_per_write", round(per_write(row), 2), "")
+    report.add(f"{name}_paper_reads_per_write", given[0], "")
+    report.add(f"{name}_peak_mib", round(row["peak_kib"] / 1024, 1), "MiB")
+    off = points_off(row, given)
+    report.add(f"{name}_points_off", largest(row, given), "points")
+    report.add(f"{name}_most_off", max(off, key=lambda key: abs(off[key])), "")
 
 
 def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
-    rows = dict(raw["rows"])
-    recorded = rows.pop(RECORDED, None)
-    if recorded is not None:
-        report.count("redis_recorded_reads", recorded["reads"], "")
-        report.count("redis_recorded_writes", recorded["writes"], "")
-        report.add("redis_recorded_reads_per_write", round(_ratio(recorded), 2), "")
-    for name, row in rows.items():
-        report.count(f"{name}_reads", row["reads"], "")
-        report.count(f"{name}_writes", row["writes"], "")
-        report.count(f"{name}_row_buffer_hits", row["row_buffer_hits"], "")
-        report.add(f"{name}_reads_per_write", round(_ratio(row), 2), "")
-        report.add(f"{name}_paper_reads_per_write", paper[name][0], "")
-        report.add(f"{name}_load_hits_percent", round(row["load_hit_share"] * 100, 1), "%")
-        report.add(f"{name}_store_hits_percent", round(row["store_hit_share"] * 100, 1), "%")
-    writes = sum(row["writes"] for row in rows.values())
-    hits = sum(row["row_buffer_hits"] for row in rows.values())
-    report.add("row_buffer_hit_share", round(hits / writes, 4), "")
-    report.expect("every workload reads more than it writes",
-                  all(row["reads"] > row["writes"] for row in rows.values()))  # fmt: skip
-    report.add("most_reads_per_write", max(rows, key=lambda name: _ratio(rows[name])), "")
-    _judge_sweep(raw, paper, report)
+    rows = raw[OURS]
+    for name, program in PROGRAMS.items():
+        report.add(f"{name}_run_as", program.what, "")
+        _add_row(name, rows[name], paper[name], report)
+        for other in (*CACHES, NO_FETCHES):
+            off = largest(raw[other][name], paper[name])
+            report.add(f"{name}_points_off, {other}", off, "points")
+    deviating = [
+        name for name in PROGRAMS if largest(rows[name], paper[name]) > paper["points_max"]
+    ]
+    report.count("programs_off", len(deviating), "programs")
+    report.add("off", ", ".join(deviating) or "none", "")
+    without = [
+        name
+        for name in PROGRAMS
+        if largest(raw[NO_FETCHES][name], paper[name]) > paper["points_max"]
+    ]
+    report.count("programs_off, no fetches", len(without), "programs")
+    report.add(
+        "nothing_of_least_percent",
+        round(_percent(rows[NOTHING]["reads"], min(rows[name]["reads"] for name in PROGRAMS)), 1),
+        "%",
+    )
+    run = [rows[name] for name in PROGRAMS]
+    hits = sum(row["row_writes"] for row in run)
+    report.add("row_buffer_hit_share", round(hits / sum(row["writes"] for row in run), 4), "")
+    ratios = {name: per_write(rows[name]) for name in PROGRAMS}
+    report.add("mean_reads_per_write", round(mean(ratios.values()), 2), "")
+    # One program makes the paper's mean.
+    others = [paper["mcf"][0], *(ratio for name, ratio in ratios.items() if name != "mcf")]
+    report.add("mean_reads_per_write, with the paper's mcf", round(mean(others), 2), "")
+    report.add("most_reads_per_write", max(ratios, key=lambda name: ratios[name]), "")
+    report.expect("every program reads more than it writes", min(ratios.values()) > 1)
+    smaller, larger = CACHES
+    report.expect(
+        "a smaller cache misses more, and a larger one less, with every program",
+        all(
+            _missed(raw[smaller][name]) > _missed(rows[name]) > _missed(raw[larger][name])
+            for name in PROGRAMS
+        ),
+    )
 
 
 def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
-    axes = figure.subplots()
-    for name in WORKLOADS:
-        swept = [case[name]["reads_per_write"] for case in raw["sweep"].values()]
-        at, ours = paper[name][0], _ratio(raw["rows"][name])
-        axes.plot([at, at], [min(*swept, ours), max(*swept, ours)], color="grey", linewidth=1)
-        axes.plot(at, ours, "o", color="#0072B2")
-        axes.annotate(name, (at, ours), fontsize=6)
-    axes.plot([1, 400], [1, 400], "k:")
-    axes.set(xlabel="reads per write, paper", ylabel="here; lines: the sweep", xscale="log",
-             yscale="log")  # fmt: skip
+    titles = {"load_hits": "loads that hit, %", "store_hits": "stores that hit, %",
+              "read_share": "reads of all requests, %"}  # fmt: skip
+    for axes, (key, title) in zip(figure.subplots(1, 3), titles.items(), strict=True):
+        for name in PROGRAMS:
+            at, ours = theirs(paper[name])[key], shares(raw[OURS][name])[key]
+            swept = [shares(raw[cache][name])[key] for cache in CACHES]
+            axes.plot([at, at], [min(*swept, ours), max(*swept, ours)], color="grey", linewidth=1)
+            axes.plot(at, ours, "o", color="#0072B2", markersize=3)
+            axes.annotate(name, (at, ours), fontsize=5)
+        axes.plot([50, 100], [50, 100], "k:")
+        axes.set(title=title, xlabel="paper", ylabel="here; lines: caches of 4 and 64 KiB")

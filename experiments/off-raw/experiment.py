@@ -28,6 +28,9 @@ PARTITION_OFFSET, PARTITION_BYTES = 512 << 20, 32 << 20
 MORE = f"memmap={PARTITION_BYTES >> 20}M!{NVRAM_PHYS + PARTITION_OFFSET:#x}"
 PARTITION, ELSEWHERE = "/dev/pmem0", "/dev/pmem1"
 IMAGE = "/root/partition"  # the same on the disk: section IV-D, step 4
+# Not by an option of mount: it holds the device open, and this kernel mounts none that is open to
+# writers.
+ON_DISK = "/dev/loop0"
 PIECE_BYTES, PIECE_CI_BYTES = 256 << 10, 2 << 20
 SHORT_BYTES = 4 << 20
 PATTERN = b"\xa5"  # what firmware leaves here; any other would do
@@ -36,7 +39,7 @@ COPIES = {
     "elsewhere in NVRAM": (ELSEWHERE, NVM, "dax=always,noatime", "same"),
     "under another path": (ELSEWHERE, "/mnt/texts", "dax=always,noatime", "ENOENT"),
     "without direct access": (ELSEWHERE, NVM, "noatime", "ENOEXEC"),
-    "on the disk": (IMAGE, NVM, "loop,noatime", "ENOEXEC"),
+    "on the disk": (ON_DISK, NVM, "noatime", "ENOEXEC"),
 }
 # A program of a store has a folder and a file there, besides its text: off2f/src/store.rs.
 USER_BYTES = 2 * PAGE_BYTES
@@ -70,6 +73,7 @@ def _in_guest(piece_bytes: int) -> dict[str, Any]:
         sh(machine, f"umount {NVM}")
         copy = "dd bs=1M status=none conv=fsync"
         sh(machine, f"{copy} if={PARTITION} of={IMAGE} && {copy} if={IMAGE} of={ELSEWHERE}")
+        sh(machine, f"losetup {ON_DISK} {IMAGE}")
         found["copies"] = {name: _ask(machine, "look", *how[:3]) for name, how in COPIES.items()}
         found["short"] = _ask(machine, "short", PARTITION, SHORT_BYTES)
         found["overwritten"] = _ask(machine, "overwritten", PARTITION, piece_bytes)

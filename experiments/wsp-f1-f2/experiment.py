@@ -62,6 +62,13 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
             f"its voltage stays at {paper['empty_v']} V or more",
             min(module["voltage_mv"]) >= paper["empty_v"] * 1000,
         )
+    small = {gib: m for gib, m in raw["modules"].items() if int(gib) <= paper["save_gib_max"]}
+    lasts = min(module["full_pj"] / module["save_pj"] for module in small.values())
+    report.add("supply_over_save_min", round(lasts, 2), "")
+    report.add("lowest_mv", min(min(m["voltage_mv"]) for m in small.values()), "mV")
+    largest = small[str(paper["save_gib_max"])]
+    report.add("8 GiB, supply_pj", largest["full_pj"], "pJ")
+    report.add("8 GiB, capacitance_uf", largest["capacitance_uf"], "uF")
     losses = {case["gap_s"]: case["first_loss"] for case in raw["outages"]}
     report.count("first_outage_lost_without_charging", losses[0] or 0, "")
     report.expect("without charging in between the second save is whole, the third is not",

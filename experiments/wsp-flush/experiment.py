@@ -53,6 +53,7 @@ OURS = {
     "stop/hold.c": "policy of the image",
     "stop/trust.c": "authentication of the image",
     "x86/reset.c": AFTER,
+    "x86/off.c": AFTER,
 }
 # Of a file of the paper's, what the paper's does not do.
 ALSO_OURS = {"rem_power_report_stopped": AFTER, "rem_power_wait": AFTER}

@@ -29,10 +29,6 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
             report.add(f"{name}_{how}_ns", ours_ns, "ns")
             off = (ours_ns / 1e6 - paper_ms) / paper_ms
             report.add(f"{name}_{how}_off_percent", round(off * 100, 1), "%")
-        # What it takes if memory takes a line while the next one is looked for.
-        alone_ns = row["clflush"]["time_ns"] - row["clflush"]["write_ns"]
-        beside_ns = max(alone_ns, row["clflush"]["write_ns"])
-        report.add(f"{name}_clflush_ns, lines written meanwhile", beside_ns, "ns")
         report.expect(
             f"{profile}: nothing is faster than the memory",
             all(row["best"]["time_ns"] <= row[how]["time_ns"] for how in HOWS),

@@ -19,6 +19,7 @@
 #include "rem_pwr.h"
 #include "rem_recording.h"
 #include "rem_keep.h"
+#include "rem_redo.h"
 #include "rem_registry.h"
 #include "rem_vm.h"
 
@@ -159,6 +160,11 @@ static rem_u32 write_body(void)
 	head->key_phys = 0x1003000;
 	head->key_id = word(32);
 	head->measured = word(33);
+	head->text_pages = 0x0801;
+	head->text_phys = 0x100200000;
+	head->text_counter = word(35);
+	head->rodata_page = 0x0a02;
+	head->rodata_pages = 0x01a3;
 	for (rem_u8 i = 0; i < sizeof(head->mac); i++)
 		head->mac[i] = (rem_u8)(0x30 + i);
 	for (rem_u8 i = 0; i < sizeof(head->build_id); i++)
@@ -220,12 +226,16 @@ static void write_trust(void)
 	struct rem_key key = {
 		.magic = REM_KEY_MAGIC,
 		.key_counter = word(31),
+		.text_counter = word(35),
+		.text_sum = { word(36), word(37), word(38) },
 	};
 
 	trust.crc = crc32c(&trust, offsetof(struct rem_trust, crc));
 	put("trust.bin", &trust, sizeof(trust));
 	for (rem_u8 i = 0; i < sizeof(key.key); i++)
 		key.key[i] = (rem_u8)(0x60 + i);
+	for (unsigned int i = 0; i < REM_TEXT_KEY_WORDS; i++)
+		key.text_key[i] = word(40 + i);
 	put("key.bin", &key, sizeof(key));
 }
 
@@ -560,6 +570,7 @@ static void write_registry(void)
 		.files = 256,
 		.bytes = 0x1000000,
 		.pages = 4000,
+		.redo_bytes = 0x10000,
 	};
 	struct rem_registry_file file = {
 		.id = 0x0102030405060708,
@@ -595,6 +606,38 @@ static void write_registry(void)
 	put("registry_page.bin", &page, sizeof(page));
 }
 
+static void write_redo(void)
+{
+	struct rem_redo_disk disk = {
+		.magic = REM_REDO_MAGIC,
+		.version = REM_REDO_VERSION,
+		.slots = 0x1112,
+		.id = 0x0102030405060708,
+		.offset = 0x3000,
+		.sectors = 0x2122232425262728,
+		.identity = "virtio rem-root",
+	};
+	struct rem_redo_word word = {
+		.id = disk.id,
+		.position = 0x3132333435363738,
+	};
+	struct rem_redo_slot slot = {
+		.id = disk.id,
+		.position = 0x4142434445464748,
+		.sector = 0x5152535455565758,
+		.bytes = 0x0e00,
+		.data_crc = 0x61626364,
+		.dropped = REM_REDO_DROPPED,
+	};
+
+	disk.crc = crc32c(&disk, offsetof(struct rem_redo_disk, crc));
+	word.crc = crc32c(&word, offsetof(struct rem_redo_word, crc));
+	slot.crc = crc32c(&slot, offsetof(struct rem_redo_slot, crc));
+	put("redo_disk.bin", &disk, sizeof(disk));
+	put("redo_word.bin", &word, sizeof(word));
+	put("redo_slot.bin", &slot, sizeof(slot));
+}
+
 static void write_layout(void)
 {
 	FILE *file = create("layout.txt");
@@ -624,6 +667,7 @@ int main(int argc, char **argv)
 	write_vm();
 	write_keep();
 	write_registry();
+	write_redo();
 	write_layout();
 	return 0;
 }

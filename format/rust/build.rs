@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Headers with nothing to generate: functions, or strings only.
-const SKIPPED: [&str; 4] = [
+const SKIPPED: [&str; 5] = [
     "rem_fwcfg.h",
     "rem_judge.h",
     "rem_mac.h",
     "rem_reason_name.h",
+    "rem_text.h",
 ];
 
 fn headers(folder: &Path) -> Vec<PathBuf> {

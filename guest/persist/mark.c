@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * rem-mark begin | done PID: the plugin of a machine takes its counters when
+ * rem-mark begin | fail | done PID: the plugin of a machine takes its counters when
  * the function of that name is reached, which the Makefile puts at a fixed
  * address. done: when that process has ended.
  */
@@ -13,6 +13,11 @@
 #include <unistd.h>
 
 __attribute__((noinline, section(".mark_begin"))) static void mark_begin(void)
+{
+	__asm__ volatile("");
+}
+
+__attribute__((noinline, section(".mark_fail"))) static void mark_fail(void)
 {
 	__asm__ volatile("");
 }
@@ -34,6 +39,10 @@ int main(int argc, char **argv)
 		mark_begin();
 		return 0;
 	}
+	if (argc == 2 && !strcmp(argv[1], "fail")) {
+		mark_fail();
+		return 0;
+	}
 	if (argc == 3 && !strcmp(argv[1], "done")) {
 		struct pollfd ended = { .events = POLLIN };
 
@@ -47,6 +56,6 @@ int main(int argc, char **argv)
 		mark_done();
 		return 0;
 	}
-	fputs("rem-mark begin | done PID\n", stderr);
+	fputs("rem-mark begin | fail | done PID\n", stderr);
 	return 2;
 }

@@ -41,15 +41,33 @@ pub trait Pages {
     fn write(&self, frame: u32, content: &[u8]) -> io::Result<()>;
 }
 
+/// How many pages of a program there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Those that stay where they are.
+    pub in_place: u64,
+    /// Those that are copied.
+    pub copied: u64,
+}
+
 /// The pages of a program.
 #[derive(Debug, Default)]
 pub struct Found {
     /// All of them, as a table has them.
     pub table: Vec<u8>,
-    /// How many stay where they are.
-    pub in_place: u64,
-    /// How many are copied.
-    pub copied: u64,
+    /// How many they are.
+    pub counts: Counts,
+}
+
+impl Counts {
+    /// With those of others.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            in_place: self.in_place + other.in_place,
+            copied: self.copied + other.copied,
+        }
+    }
 }
 
 impl Found {
@@ -62,9 +80,9 @@ impl Found {
             let first = self.table.len();
             self.table.resize(first + usize_of(run.pages) * BYTES, 0);
             let elsewhere = pages.pin(pid, run.vaddr, &mut self.table[first..])?;
-            self.in_place += run.pages - u64::from(elsewhere);
+            self.counts.in_place += run.pages - u64::from(elsewhere);
             if elsewhere > 0 {
-                self.copied += copy_elsewhere(pid, &mut self.table, first, pages)?;
+                self.counts.copied += copy_elsewhere(pid, &mut self.table, first, pages)?;
             }
         }
         Ok(())
@@ -245,10 +263,8 @@ mod tests {
         let runs = [run(0, 700), run(700, all - 700)];
         let zeros = (0..all).filter(|number| number % 100 == odd as u64).count() as u64;
         let check = |range: &Range, found: &Found, in_place: u64| {
-            assert_eq!(
-                (found.in_place, found.copied),
-                (in_place, all - zeros - in_place)
-            );
+            let copied = all - zeros - in_place;
+            assert_eq!(found.counts, Counts { in_place, copied });
             let entries = decode(&found.table);
             assert_eq!(entries.len() as u64, all - zeros);
             assert!(entries.is_sorted_by_key(|entry| entry.vaddr));
@@ -274,9 +290,12 @@ mod tests {
         let even = all / 2 + u64::from(all % 2 == 1 && odd == 1);
         check(&range, &found, even);
         // A second owner of the same pages gets copies.
-        let (table, copied) = (found.table.clone(), found.copied);
+        let (table, copied) = (found.table.clone(), found.counts.copied);
         found.add(pid, &runs, &range).unwrap();
-        assert_eq!((found.in_place, found.copied), (even, copied + all - zeros));
+        assert_eq!(
+            (found.counts.in_place, found.counts.copied),
+            (even, copied + all - zeros)
+        );
         assert_eq!(found.table[..table.len()], table);
     }
 }

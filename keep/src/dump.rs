@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use remanence_format::REM_KEEP_PAGE_BYTES;
 
-use crate::collect::{Found, Pages};
+use crate::collect::{Counts, Found, Pages};
 use crate::device::Device;
 use crate::engine::Engine;
 use crate::fault::{Fault, at};
@@ -51,10 +51,8 @@ pub struct Dumped {
     pub hold: Hold,
     /// Its pages.
     pub table: Sealed,
-    /// How many of them stay where they are.
-    pub in_place: u64,
-    /// How many are copied.
-    pub copied: u64,
+    /// How many they are.
+    pub counts: Counts,
     /// Until it was frozen and CRIU was ready.
     pub criu_time: Duration,
 }
@@ -148,8 +146,7 @@ pub fn dump(
             criu,
             hold,
             table: found.table,
-            in_place: found.in_place,
-            copied: found.copied,
+            counts: found.counts,
             criu_time: ready.saturating_duration_since(begin),
         }),
         Err(fault) => {
@@ -166,8 +163,7 @@ struct Early {
     /// What was looked at, by process.
     runs: Vec<(u32, Vec<Run>)>,
     table: Sealed,
-    in_place: u64,
-    copied: u64,
+    counts: Counts,
 }
 
 impl Early {
@@ -180,7 +176,7 @@ impl Early {
     /// CRIU has these.
     fn forget(&mut self, pid: u32, runs: &[Run]) {
         let gone = self.table.forget(pid, runs) as u64;
-        self.in_place = self.in_place.saturating_sub(gone);
+        self.counts.in_place = self.counts.in_place.saturating_sub(gone);
     }
 
     /// With others, which usually are none.
@@ -189,8 +185,7 @@ impl Early {
             let all = table::join(&self.table.into_bytes(), &other.table);
             self.table = sealed(all, layout)?;
         }
-        self.in_place += other.in_place;
-        self.copied += other.copied;
+        self.counts = self.counts.and(other.counts);
         Ok(self)
     }
 }
@@ -244,8 +239,7 @@ fn look_early(root: u32, engine: &Engine, common: &Common<'_>) -> Result<Early, 
         early.runs.push((pid, runs));
     }
     early.table = sealed(found.table, common.layout)?;
-    early.in_place = found.in_place;
-    early.copied = found.copied;
+    early.counts = found.counts;
     Ok(early)
 }
 

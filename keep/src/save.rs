@@ -15,6 +15,7 @@ use remanence_vm::image::{self, Source};
 use remanence_vm::record::{Record, Verdict, judge};
 use serde::Serialize;
 
+use crate::collect::Counts;
 use crate::config::Config;
 use crate::device::{Device, Range};
 use crate::digest::{self, Fingerprint};
@@ -314,8 +315,10 @@ impl Source for Saver<'_> {
         self.dump_all()?;
         let times = self.dumped.iter().map(|one| one.criu_time);
         let criu_time = times.max().unwrap_or_default();
-        self.report.in_place_pages = self.dumped.iter().map(|one| one.in_place).sum();
-        self.report.copied_pages = self.dumped.iter().map(|one| one.copied).sum();
+        let counts = self.dumped.iter().map(|one| one.counts);
+        let pages = counts.fold(Counts::default(), Counts::and);
+        self.report.in_place_pages = pages.in_place;
+        self.report.copied_pages = pages.copied;
         self.report.programs = self.dumped.iter().map(|one| one.name.clone()).collect();
         self.write_table(sequence)?;
         self.report.criu_us = us(criu_time);

@@ -11,6 +11,7 @@
 #error "Stop and Go call this driver: build it into the kernel, not as a module"
 #endif
 
+#include <linux/errno.h>
 #include <linux/kconfig.h>
 #include <linux/types.h>
 
@@ -41,14 +42,28 @@ unsigned int rem_virtqueue_reseat(struct virtqueue *vq);
 bool rem_virtblk_cache_can(struct virtio_device *vdev);
 int rem_virtblk_cache_set(struct virtio_device *vdev, bool on);
 void rem_virtblk_cache_go(struct virtio_device *vdev);
+int rem_virtblk_serial(struct virtio_device *vdev, char *ret_text,
+		       size_t bytes);
 
 /* nvme_cache.h in drivers/nvme/host/core.c */
 #if IS_BUILTIN(CONFIG_NVME_CORE)
 bool rem_nvme_cache_is_off(struct gendisk *disk);
+bool rem_nvme_cache_can(struct gendisk *disk);
+int rem_nvme_cache_set(struct gendisk *disk, bool on);
 #else
 static inline bool rem_nvme_cache_is_off(struct gendisk *disk)
 {
 	return false;
+}
+
+static inline bool rem_nvme_cache_can(struct gendisk *disk)
+{
+	return false;
+}
+
+static inline int rem_nvme_cache_set(struct gendisk *disk, bool on)
+{
+	return -EOPNOTSUPP;
 }
 #endif
 

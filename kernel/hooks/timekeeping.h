@@ -109,6 +109,9 @@ static void rem_timekeeping_rebase(const struct timespec64 *rtc)
 	tk->tkr_raw.cycle_last = tk->tkr_mono.cycle_last;
 	tk->ntp_error = 0;
 	timekeeping_update(tk, TK_MIRROR | TK_CLOCK_WAS_SET);
+	/* KVM: guests count with the TSC, whatever the clock source is. */
+	raw_notifier_call_chain(&pvclock_gtod_chain, PVCLOCK_GTOD_RESTARTED,
+				tk);
 	write_seqcount_end(&tk_core.seq);
 	raw_spin_unlock_irqrestore(&timekeeper_lock, flags);
 }

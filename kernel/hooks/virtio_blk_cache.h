@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Included by drivers/block/virtio_blk.c: the write cache of a virtio disk, which
- * the byte `wce` of its configuration controls.
+ * the byte `wce` of its configuration controls, and its serial number.
  *
  * A device has its cache on after a reset. The block layer keeps its view of the
  * cache over a reset, so the device is set to that.
@@ -63,4 +63,30 @@ void rem_virtblk_cache_go(struct virtio_device *vdev)
 	if (rem_virtblk_cache_can(vdev))
 		vdev->config->set(vdev, offsetof(struct virtio_blk_config, wce),
 				  &on, sizeof(on));
+}
+
+/**
+ * rem_virtblk_serial - ask a disk for its serial number
+ * @vdev: a virtio disk
+ * @ret_text: the number, with an end; empty if it has none
+ * @bytes: of @ret_text
+ *
+ * Context: process, may sleep.
+ * Return: 0 or a negative errno.
+ */
+int rem_virtblk_serial(struct virtio_device *vdev, char *ret_text,
+		       size_t bytes)
+{
+	struct virtio_blk *vblk = vdev->priv;
+	char *serial = kzalloc(VIRTIO_BLK_ID_BYTES + 1, GFP_NOIO);
+	int err;
+
+	if (!serial)
+		return -ENOMEM;
+	err = virtblk_get_id(vblk->disk, serial);
+	if (err)
+		*serial = 0;
+	strscpy(ret_text, serial, bytes);
+	kfree(serial);
+	return err == -ENOMEM ? err : 0;
 }

@@ -54,12 +54,17 @@ static DEFINE_RAW_SPINLOCK(lock);
 static unsigned long *dirty;
 static atomic_t dirty_count = ATOMIC_INIT(0);
 static unsigned int dirty_max;
+/* Frames that have a copy of a page without owning a reference of it. */
+static unsigned long *lent;
+static atomic_t lent_count = ATOMIC_INIT(0);
 static u64 copy_ns, walk_ns;
 
 /* Frames that a CPU takes at once in Stop and Go. */
 #define SHARE_FRAMES 1024
 /* The next share that no CPU has taken, those that are done, and frames copied. */
 static atomic_t next_share, done_shares, copied_frames;
+/* Whether a CPU has begun to let the kernel's text be in NVRAM. */
+static atomic_t text_is_home;
 
 static unsigned int number_of_pfn(unsigned long pfn)
 {
@@ -74,12 +79,14 @@ static unsigned int number_of_pfn(unsigned long pfn)
 	return UINT_MAX;
 }
 
-static unsigned int number_of(const struct page *frame)
+/** rem_frame_number - Return: the number of a frame, from 0 on. */
+unsigned int rem_frame_number(const struct page *frame)
 {
 	return number_of_pfn(page_to_pfn(frame));
 }
 
-static struct page *frame_of(unsigned int number)
+/** rem_frame_of - Return: the frame of a number. */
+struct page *rem_frame_of(unsigned int number)
 {
 	unsigned int i = map_count - 1;
 
@@ -98,15 +105,20 @@ static void push_free(unsigned int number)
 /* The last user of a frame is gone: so is what its home was kept for. Context: any. */
 static void rem_frames_free(struct page *frame)
 {
-	unsigned int number = number_of(frame);
+	unsigned int number = rem_frame_number(frame);
 	unsigned long flags;
 	struct page *home;
 
+	rem_heat_ended(frame);
 	raw_spin_lock_irqsave(&lock, flags);
 	if (test_and_clear_bit(number, dirty))
 		atomic_dec(&dirty_count);
 	home = frames[number].home;
-	frames[number].home = NULL;
+	WRITE_ONCE(frames[number].home, NULL);
+	if (test_and_clear_bit(number, lent)) {
+		atomic_dec(&lent_count);
+		home = NULL;
+	}
 	/* Of the page that it was; the allocator does it for others. */
 	frame->flags &= ~(PAGE_FLAGS_CHECK_AT_PREP & ~BIT(PG_reserved));
 	push_free(number);
@@ -184,9 +196,9 @@ struct page *rem_frame_take(struct page *home)
 	if (first_free) {
 		number = first_free - 1;
 		first_free = frames[number].next;
-		frames[number].home = home;
+		WRITE_ONCE(frames[number].home, home);
 		used_count++;
-		frame = frame_of(number);
+		frame = rem_frame_of(number);
 	}
 	raw_spin_unlock_irqrestore(&lock, flags);
 	if (frame)
@@ -194,10 +206,65 @@ struct page *rem_frame_take(struct page *home)
 	return frame;
 }
 
+/**
+ * rem_frame_lend - get a frame for a copy of a page that stays where it is
+ * @page: the page, of which the frame owns no reference
+ *
+ * From now on Go fills the frame from the page.
+ *
+ * Return: as rem_frame_take().
+ */
+struct page *rem_frame_lend(struct page *page)
+{
+	struct page *frame = rem_frame_take(page);
+
+	if (frame) {
+		set_bit(rem_frame_number(frame), lent);
+		atomic_inc(&lent_count);
+	}
+	return frame;
+}
+
+/** rem_frame_is_lent - Return: whether rem_frame_lend() has given the frame of a number. */
+bool rem_frame_is_lent(unsigned int number)
+{
+	return test_bit(number, lent);
+}
+
+/** rem_frames_lent - Return: frames that rem_frame_lend() has given, and that are in use. */
+unsigned int rem_frames_lent(void)
+{
+	return atomic_read(&lent_count);
+}
+
+/**
+ * rem_frame_next_lent - walk over the frames that rem_frame_lend() has given
+ * @number: where to begin; set to the one that was found
+ * @ret_pfn: set to the number of its page
+ *
+ * Return: false after the last one.
+ */
+bool rem_frame_next_lent(unsigned int *number, unsigned long *ret_pfn)
+{
+	struct page *home;
+
+	for (;; ++*number) {
+		*number = find_next_bit(lent, frame_count, *number);
+		if (*number >= frame_count)
+			return false;
+		/* It may be free by now. */
+		home = READ_ONCE(frames[*number].home);
+		if (home) {
+			*ret_pfn = page_to_pfn(home);
+			return true;
+		}
+	}
+}
+
 /** rem_frame_home - Return: where a frame's page is when it is not in DRAM. */
 struct page *rem_frame_home(struct page *frame)
 {
-	return frames[number_of(frame)].home;
+	return frames[rem_frame_number(frame)].home;
 }
 
 /**
@@ -206,13 +273,13 @@ struct page *rem_frame_home(struct page *frame)
  */
 void rem_frame_leave(struct page *frame)
 {
-	WRITE_ONCE(frames[number_of(frame)].home, NULL);
+	WRITE_ONCE(frames[rem_frame_number(frame)].home, NULL);
 }
 
 /** rem_frame_is_dirty - Return: whether a frame may differ from its home. */
 bool rem_frame_is_dirty(struct page *frame)
 {
-	return test_bit(number_of(frame), dirty);
+	return test_bit(rem_frame_number(frame), dirty);
 }
 
 /**
@@ -224,7 +291,7 @@ bool rem_frame_is_dirty(struct page *frame)
  */
 bool rem_frame_soil(struct page *frame)
 {
-	unsigned int number = number_of(frame);
+	unsigned int number = rem_frame_number(frame);
 
 	if (test_bit(number, dirty))
 		return true;
@@ -242,7 +309,7 @@ void rem_frame_cleaned(struct page *frame)
 {
 	/* The copy comes first. */
 	smp_mb__before_atomic();
-	if (test_and_clear_bit(number_of(frame), dirty))
+	if (test_and_clear_bit(rem_frame_number(frame), dirty))
 		atomic_dec(&dirty_count);
 }
 
@@ -262,7 +329,7 @@ struct page *rem_frame_next_dirty(unsigned int *cursor)
 		if (number >= frame_count)
 			return NULL;
 		*cursor = number + 1;
-		frame = frame_of(number);
+		frame = rem_frame_of(number);
 		if (get_page_unless_zero(frame))
 			return frame;
 	}
@@ -275,6 +342,7 @@ static unsigned int share_count(void)
 
 static void share_begin(void)
 {
+	atomic_set(&text_is_home, 0);
 	atomic_set(&next_share, 0);
 	atomic_set(&done_shares, 0);
 	atomic_set(&copied_frames, 0);
@@ -301,7 +369,7 @@ static unsigned int copy_home(unsigned int begin, unsigned int end)
 	for (number = find_next_bit(dirty, end, begin); number < end;
 	     number = find_next_bit(dirty, end, number + 1)) {
 		copy_page(page_address(frames[number].home),
-			  page_address(frame_of(number)));
+			  page_address(rem_frame_of(number)));
 		copied++;
 	}
 	return copied;
@@ -316,7 +384,8 @@ static unsigned int copy_back(unsigned int begin, unsigned int end)
 
 		if (!home)
 			continue;
-		copy_page(page_address(frame_of(number)), page_address(home));
+		copy_page(page_address(rem_frame_of(number)),
+			  page_address(home));
 		copied++;
 	}
 	return copied;
@@ -331,12 +400,15 @@ void rem_mixed_stop_begin(void)
 /**
  * rem_mixed_stop - Stop: copy dirty frames home, each CPU a share of them
  *
+ * One of them first lets the kernel's text be in NVRAM, as Go begins in it.
  * Before the CPU's last write-back of its caches. They stay dirty.
  *
  * Context: interrupts off, no device masters the bus, no CPU runs programs.
  */
 void rem_mixed_stop(void)
 {
+	if (!atomic_xchg(&text_is_home, 1))
+		rem_text_home();
 	share_work(copy_home);
 }
 
@@ -389,7 +461,7 @@ void notrace rem_mixed_went(void)
 /** rem_mixed_bound_ns - Return: what copying home adds to a Stop at most. */
 u64 rem_mixed_bound_ns(void)
 {
-	return dirty_max * copy_ns + walk_ns;
+	return dirty_max * copy_ns + walk_ns + rem_text_bound_ns();
 }
 
 static bool __init has_page(u64 start, u64 bytes)
@@ -431,7 +503,8 @@ static int __init take_range(u64 start, u64 end)
 	return 0;
 }
 
-static u64 __init ns_of(u64 begin)
+/** rem_mixed_ns_since - Return: how long ago that was. @begin: of rem_ticks() */
+u64 rem_mixed_ns_since(u64 begin)
 {
 	return mul_u64_u32_div(rem_ticks() - begin, NSEC_PER_MSEC,
 			       rem_ticks_khz());
@@ -444,7 +517,7 @@ static void __init probe_copies(struct page *homes)
 	for (i = 0; i < PROBES; i++) {
 		void *home = page_address(homes + i);
 
-		copy_page(home, page_address(frame_of(i % frame_count)));
+		copy_page(home, page_address(rem_frame_of(i % frame_count)));
 		arch_wb_cache_pmem(home, PAGE_SIZE);
 	}
 	wmb(); /* for the write-backs */
@@ -470,7 +543,7 @@ static u64 __init shortest_ns(void (*probe)(struct page *homes),
 		u64 begin = rem_ticks();
 
 		probe(homes);
-		shortest = min(shortest, ns_of(begin));
+		shortest = min(shortest, rem_mixed_ns_since(begin));
 	}
 	return shortest;
 }
@@ -520,7 +593,8 @@ int __init rem_frames_open(void)
 		return err ?: -ENODEV;
 	frames = vzalloc(array_size(frame_count, sizeof(*frames)));
 	dirty = vzalloc(BITS_TO_LONGS(frame_count) * sizeof(*dirty));
-	if (!frames || !dirty) {
+	lent = vzalloc(BITS_TO_LONGS(frame_count) * sizeof(*lent));
+	if (!frames || !dirty || !lent) {
 		frame_count = 0;
 		return -ENOMEM;
 	}

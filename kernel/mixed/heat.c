@@ -8,7 +8,9 @@
  * as the level at which the hot pages fill the frames, and moves down what is less than
  * half as hot, when frames are short: a move reads and writes a whole page, so pages that
  * are nearly alike do not take turns. So the level follows the programs and the size of
- * DRAM.
+ * DRAM. Pages of files, which are used by read() and by mappings, are looked at in the
+ * same scan (files.c); of these a copy goes that is less hot than the level, as its page
+ * has not to be written. So are those of the kernel's text (text.c).
  *
  * Page tables and struct pages are in NVRAM, too: of a page there that was not used since
  * the last scan only its entry is read, and it ages when it is used again.
@@ -37,10 +39,14 @@
 /* Frames that a scan keeps free, so that what has become hot finds one: 1/32. */
 #define SPARE_SHIFT 5
 
-/* Of each page by its number: the scan that saw it last, and its accessed bits until then. */
+/*
+ * Of each page by its number: the scan that saw it last, and its accessed bits until then.
+ * Of one that has begun in DRAM, as long as it is new: how many scans it has seen, + 1.
+ */
 struct heat {
 	u16 scan;
 	u8 used;
+	u8 age;
 };
 
 static struct heat *heats;
@@ -49,15 +55,27 @@ static u16 scan;
 static unsigned int counts[HEAT_MAX + 1];
 static unsigned int level = HEAT_MIN;
 
+/*
+ * What new pages need: frames that such have which are not older than HEAT_MAX scans, and
+ * those that have found no room since the last scan; the most of each of the last scans.
+ * Programs that live for a moment come again, and pages that live longer would have all
+ * frames when they do. So some are kept for new ones: choose_level().
+ */
+static atomic_t new_count = ATOMIC_INIT(0), missed_count = ATOMIC_INIT(0);
+static unsigned int needed, needs[HEAT_MAX], reserve;
+
 /* Of one page table. */
 struct table {
 	DECLARE_BITMAP(up, REM_MOVE_MAX);
 	DECLARE_BITMAP(down, REM_MOVE_MAX);
 	unsigned long start;
 	unsigned long scanned;
+	bool files; /* pages of the file may have copies */
 	bool empty; /* all of DRAM go down */
 	bool down_only; /* none goes up */
 	bool up_huge; /* a huge page has room */
+	bool marks; /* faults tell of uses: policy.c */
+	bool leave; /* none may be in DRAM */
 };
 
 /**
@@ -69,22 +87,92 @@ void rem_heat_moved(struct page *from, struct page *to)
 {
 	unsigned long old = page_to_pfn(from), new = page_to_pfn(to);
 
-	if (old < heats_count && new < heats_count)
-		heats[new] = heats[old];
+	if (old >= heats_count || new >= heats_count)
+		return;
+	heats[new] = heats[old];
+	heats[new].age = 0;
 }
 
-/* A page is counted once in each scan, however often it is mapped. */
+static void need(unsigned int pages)
+{
+	if (pages > READ_ONCE(needed))
+		WRITE_ONCE(needed, pages);
+}
+
+/**
+ * rem_heat_began - a new page begins in DRAM
+ * @frame: of which nobody else knows yet
+ *
+ * It counts for as hot as the level, by uses that are the first to be forgotten: as long as
+ * it is used in each scan it stays, else it cools from one scan to the next.
+ */
+void rem_heat_began(struct page *frame)
+{
+	unsigned long pfn = page_to_pfn(frame);
+
+	if (pfn >= heats_count)
+		return;
+	heats[pfn].used = 0xff << (HEAT_MAX - READ_ONCE(level));
+	/* Not seen by this scan yet. */
+	heats[pfn].scan = READ_ONCE(scan) - 1;
+	heats[pfn].age = 1;
+	need(atomic_inc_return(&new_count) + atomic_read(&missed_count));
+}
+
+/**
+ * rem_heat_ended - a frame has no page any more
+ * @frame: the frame
+ *
+ * Context: any.
+ */
+void rem_heat_ended(struct page *frame)
+{
+	unsigned long pfn = page_to_pfn(frame);
+
+	if (pfn < heats_count && heats[pfn].age) {
+		heats[pfn].age = 0;
+		atomic_dec(&new_count);
+	}
+}
+
+/* Of a page in DRAM that a scan sees, also by another entry: it is new for some only. */
+static void grow_older(unsigned long pfn)
+{
+	struct heat *heat = &heats[pfn];
+
+	if (heat->age && heat->scan != scan && ++heat->age > HEAT_MAX) {
+		heat->age = 0;
+		atomic_dec(&new_count);
+	}
+}
+
+/* The most that new pages have needed in so many of the last scans, in each of them. */
+static unsigned int needed_in(unsigned int scans)
+{
+	unsigned int most = 0, i, j, so_many;
+
+	for (i = 0; i < HEAT_MAX; i++) {
+		for (j = 0, so_many = 0; j < HEAT_MAX; j++)
+			so_many += needs[j] >= needs[i];
+		if (so_many >= scans)
+			most = max(most, needs[i]);
+	}
+	return most;
+}
+
+/* A page is counted once in each scan, however often it is mapped; new ones are not. */
 static unsigned int heat_of(unsigned long pfn, bool young)
 {
 	struct heat *heat = &heats[pfn];
 	u16 scans = scan - heat->scan;
 
-	if (!scans && counts[hweight8(heat->used)])
+	if (!scans && counts[hweight8(heat->used)] && !heat->age)
 		counts[hweight8(heat->used)]--;
 	heat->used = scans < HEAT_MAX ? heat->used << scans : 0;
 	heat->used |= young;
 	heat->scan = scan;
-	counts[hweight8(heat->used)]++;
+	if (!heat->age)
+		counts[hweight8(heat->used)]++;
 	return hweight8(heat->used);
 }
 
@@ -96,11 +184,30 @@ static void look_at(struct table *table, unsigned long addr, unsigned long pfn,
 
 	if (pfn >= heats_count)
 		return;
+	if (table->marks) {
+		if (!table->down_only)
+			__set_bit(number, table->up);
+		return;
+	}
+	if (in_dram)
+		grow_older(pfn);
 	heat = heat_of(pfn, young);
 	if (!in_dram && heat >= level && !table->down_only)
 		__set_bit(number, table->up);
-	if (in_dram && (table->empty || heat < (table->down_only ? level : (level + 1) / 2)))
+	/* New ones make no room for new ones: most of them end soon. */
+	if (in_dram && (table->empty || (table->down_only ? heat < level :
+					 heat < (level + 1) / 2 && !heats[pfn].age)))
 		__set_bit(number, table->down);
+}
+
+/* Of a page of a file; its accessed bit is set. */
+static void look_at_file(struct vm_area_struct *vma, unsigned long addr,
+			 pte_t *pte, struct page *page)
+{
+	if (!ptep_test_and_clear_young(vma, addr, pte))
+		return;
+	folio_mark_accessed(page_folio(page));
+	rem_files_used(page_to_pfn(page));
 }
 
 static int look_at_huge(struct table *table, pmd_t *pmd, unsigned long addr,
@@ -119,7 +226,8 @@ static int look_at_huge(struct table *table, pmd_t *pmd, unsigned long addr,
 			folio_set_referenced(folio);
 		table->scanned++;
 		/* It is split when a part of it moves. */
-		if (young && folio_test_anon(folio) && table->up_huge)
+		if (young && folio_test_anon(folio) &&
+		    (table->marks ? rem_policy_wants_huge(folio) : table->up_huge))
 			for (; addr < end; addr += PAGE_SIZE)
 				look_at(table, addr,
 					pmd_pfn(*pmd) + ((addr & ~PMD_MASK) >> PAGE_SHIFT),
@@ -129,12 +237,43 @@ static int look_at_huge(struct table *table, pmd_t *pmd, unsigned long addr,
 	return 1;
 }
 
+/* For rules that are told of uses by faults. Return: whether the TLB has to be flushed. */
+static bool mark(struct table *table, struct vm_area_struct *vma,
+		 unsigned long addr, pte_t *pte)
+{
+	pte_t entry = ptep_get(pte);
+	unsigned long pfn = pte_pfn(entry);
+	struct page *page;
+
+	/* The hand takes its accessed bit. */
+	if (rem_frames_has(pfn) && !pte_special(entry)) {
+		if (table->leave)
+			__set_bit((addr - table->start) >> PAGE_SHIFT, table->down);
+		return false;
+	}
+	page = vm_normal_page(vma, addr, entry);
+	if (!page || pfn >= heats_count)
+		return false;
+	if (!PageAnon(page)) {
+		if (table->files && pte_young(entry))
+			look_at_file(vma, addr, pte, page);
+		return false;
+	}
+	if (table->down_only || !rem_policy_mark(vma, addr, pte, page_folio(page)))
+		return false;
+	heats[pfn].scan = scan;
+	atomic64_inc(&rem_mixed_counts.marked);
+	return true;
+}
+
 static int look_at_table(pmd_t *pmd, unsigned long addr, unsigned long end,
 			 struct mm_walk *walk)
 {
 	struct vm_area_struct *vma = walk->vma;
 	struct table *table = walk->private;
+	unsigned long start = addr;
 	pte_t *first, *pte;
+	bool flush = false;
 	spinlock_t *ptl; /* of the page table */
 
 	if (look_at_huge(table, pmd, addr, end, vma))
@@ -150,18 +289,32 @@ static int look_at_table(pmd_t *pmd, unsigned long addr, unsigned long end,
 		if (!pte_present(entry))
 			continue;
 		table->scanned++;
+		if (table->marks) {
+			flush |= mark(table, vma, addr, pte);
+			continue;
+		}
 		in_dram = rem_frames_has(pte_pfn(entry));
 		if (!in_dram && !pte_young(entry))
 			continue;
+		/* Of pages that are not copies, only anonymous ones are in DRAM. */
+		if (in_dram && !pte_special(entry)) {
+			young = ptep_test_and_clear_young(vma, addr, pte);
+			look_at(table, addr, pte_pfn(entry), true, young);
+			continue;
+		}
 		page = vm_normal_page(vma, addr, entry);
+		if (page && !PageAnon(page) && table->files)
+			look_at_file(vma, addr, pte, page);
 		if (!page || !PageAnon(page) || PageKsm(page))
 			continue;
 		/* Without a flush of the TLB, as others do: it is a hint. */
 		young = ptep_test_and_clear_young(vma, addr, pte);
-		if (young && !in_dram)
+		if (young)
 			folio_set_referenced(page_folio(page));
-		look_at(table, addr, pte_pfn(entry), in_dram, young);
+		look_at(table, addr, pte_pfn(entry), false, young);
 	}
+	if (flush)
+		flush_tlb_range(vma, start, end);
 	pte_unmap_unlock(first, ptl);
 	return 0;
 }
@@ -183,7 +336,8 @@ static struct shrinker *shrinker;
 static unsigned long pressed_count(struct shrinker *it,
 				   struct shrink_control *control)
 {
-	return rem_frames_used() ?: SHRINK_EMPTY;
+	/* Copies of files' pages keep nothing from it. */
+	return rem_frames_used() - rem_frames_lent() ?: SHRINK_EMPTY;
 }
 
 static unsigned long pressed_scan(struct shrinker *it,
@@ -193,7 +347,8 @@ static unsigned long pressed_scan(struct shrinker *it,
 	return SHRINK_STOP;
 }
 
-static bool is_pressed(void)
+/** rem_heat_is_pressed - Return: whether reclaim looks for memory */
+bool rem_heat_is_pressed(void)
 {
 	unsigned long at = READ_ONCE(pressed_at);
 
@@ -205,9 +360,60 @@ static unsigned int free_frames(void)
 	return rem_frames_count() - rem_frames_used();
 }
 
+static unsigned int spare_frames(void)
+{
+	return max(rem_frames_count() >> SPARE_SHIFT, 1u);
+}
+
+/* Frames that are free, or soon, or that new pages have. */
+static unsigned int frames_for_new(void)
+{
+	return free_frames() + rem_map_resting() + atomic_read(&new_count);
+}
+
+/* What is cold has to go, so that what has become hot finds frames beside new pages. */
 static bool is_short(void)
 {
-	return free_frames() < max(rem_frames_count() >> SPARE_SHIFT, 1u);
+	if (rem_policy_marks())
+		return rem_policy_is_short();
+	return frames_for_new() < READ_ONCE(reserve) + spare_frames();
+}
+
+/* Free frames that pages may have which have become hot. */
+static unsigned int free_for_hot(void)
+{
+	unsigned int frames = frames_for_new(), kept = READ_ONCE(reserve);
+
+	if (rem_policy_marks())
+		return rem_policy_room();
+	return frames > kept ? min(frames - kept, free_frames()) : 0;
+}
+
+/**
+ * rem_heat_find_room - whether new pages may have frames
+ * @pages: how many; if more than one, then as one huge page
+ *
+ * Context: any.
+ * Return: whether so many frames are free. If not, scans are told.
+ */
+bool rem_heat_find_room(unsigned int pages)
+{
+	unsigned int missed;
+
+	if (rem_heat_is_pressed())
+		return false;
+	if (rem_policy_marks()) {
+		if (rem_policy_is_short())
+			rem_mixed_wake();
+		return rem_policy_has_room(pages);
+	}
+	if (free_frames() >= spare_frames() + pages)
+		return true;
+	/* Of a huge page nobody knows how much of it will be used. */
+	missed = pages == 1 ? atomic_inc_return(&missed_count) :
+			      atomic_read(&missed_count) + pages;
+	need(atomic_read(&new_count) + missed);
+	return false;
 }
 
 static void move_table(struct table *table, struct rem_move *move,
@@ -221,10 +427,12 @@ static void move_table(struct table *table, struct rem_move *move,
 				      table->start + begin * PAGE_SIZE,
 				      end - begin);
 	for_each_set_bitrange(begin, end, table->up, REM_MOVE_MAX) {
-		if (!free_frames())
+		unsigned int frames = free_for_hot();
+
+		if (!frames)
 			return;
 		rem_move_up(move, vma, table->start + begin * PAGE_SIZE,
-			    end - begin);
+			    min(end - begin, frames));
 	}
 }
 
@@ -232,7 +440,7 @@ static bool is_eligible(struct vm_area_struct *vma)
 {
 	return !(vma->vm_flags & VM_SPECIAL) && !is_vm_hugetlb_page(vma) &&
 	       !vma_is_dax(vma) && !vma_is_temporary_stack(vma) &&
-	       vma->anon_vma;
+	       (vma->anon_vma || rem_map_may(vma));
 }
 
 static bool scan_vma(struct vm_area_struct *vma, struct rem_move *move,
@@ -240,8 +448,9 @@ static bool scan_vma(struct vm_area_struct *vma, struct rem_move *move,
 {
 	unsigned long addr, end;
 
-	table->down_only = table->empty || is_pressed() ||
-			   vma->vm_flags & VM_LOCKED || userfaultfd_armed(vma);
+	table->leave = table->empty || vma->vm_flags & VM_LOCKED || userfaultfd_armed(vma);
+	table->down_only = table->leave || rem_heat_is_pressed();
+	table->files = rem_map_may(vma);
 	for (addr = vma->vm_start; addr < vma->vm_end; addr = end) {
 		/* Who maps and unmaps goes first. */
 		if (mmap_lock_is_contended(vma->vm_mm))
@@ -250,7 +459,7 @@ static bool scan_vma(struct vm_area_struct *vma, struct rem_move *move,
 		bitmap_zero(table->up, REM_MOVE_MAX);
 		bitmap_zero(table->down, REM_MOVE_MAX);
 		table->start = addr;
-		table->up_huge = free_frames() >= REM_MOVE_MAX;
+		table->up_huge = free_for_hot() >= REM_MOVE_MAX;
 		walk_page_range(vma->vm_mm, addr, end, &look_ops, table);
 		move_table(table, move, vma);
 		cond_resched();
@@ -272,8 +481,37 @@ static void scan_mm(struct mm_struct *mm, struct rem_move *move,
 	mmap_read_unlock(mm);
 }
 
+/*
+ * The time that a process had run when it was looked at last, and scans since it has run. If
+ * two have the same place, both are looked at.
+ */
+static struct seen {
+	int nr;
+	unsigned int idle;
+	u64 runtime_ns;
+} seen[512];
+
+/*
+ * A process that has not run for so long that none of its pages can be hot: nothing is to
+ * find in its page tables, but pages that make room for others.
+ */
+static bool is_idle(struct task_struct *leader, int nr)
+{
+	struct seen *last = &seen[nr % ARRAY_SIZE(seen)];
+	u64 runtime_ns = leader->signal->sum_sched_runtime;
+	struct task_struct *thread;
+
+	for_each_thread(leader, thread)
+		runtime_ns += READ_ONCE(thread->se.sum_exec_runtime);
+	if (last->nr != nr || last->runtime_ns != runtime_ns)
+		*last = (struct seen){ .nr = nr, .runtime_ns = runtime_ns };
+	else if (last->idle <= HEAT_MAX)
+		last->idle++;
+	return last->idle > HEAT_MAX;
+}
+
 /* The next process, in the order of their numbers. */
-static struct mm_struct *next_mm(int *nr)
+static struct mm_struct *next_mm(int *nr, bool all)
 {
 	struct task_struct *task;
 	struct mm_struct *mm = NULL;
@@ -290,7 +528,8 @@ static struct mm_struct *next_mm(int *nr)
 		task = task ? find_lock_task_mm(task) : NULL;
 		if (!task)
 			continue;
-		if (!(task->flags & PF_KTHREAD)) {
+		if (!(task->flags & PF_KTHREAD) &&
+		    (!is_idle(task, pid_nr(pid)) || all)) {
 			mm = task->mm;
 			mmget(mm);
 		}
@@ -300,15 +539,28 @@ static struct mm_struct *next_mm(int *nr)
 	return mm;
 }
 
-/* The lowest heat of which all pages, and all that are hotter, have room. */
+/*
+ * The lowest heat of which all pages, and all that are hotter, have room. A frame that new
+ * pages have needed is as hot as the scans are many in which they have.
+ */
 static void choose_level(void)
 {
 	unsigned int room = rem_frames_count(), heat = HEAT_MAX + 1, hot = 0;
 
-	while (heat > HEAT_MIN && hot + counts[heat - 1] <= room)
+	if (rem_policy_marks()) {
+		WRITE_ONCE(level, HEAT_MIN);
+		WRITE_ONCE(reserve, 0);
+		return;
+	}
+	needs[scan % HEAT_MAX] = min(READ_ONCE(needed), room);
+	atomic_set(&missed_count, 0);
+	WRITE_ONCE(needed, atomic_read(&new_count));
+	while (heat > HEAT_MIN &&
+	       hot + counts[heat - 1] + needed_in(heat - 1) <= room)
 		hot += counts[--heat];
 	/* If the hottest are too many, as many of them as have room. */
 	level = min(heat, HEAT_MAX);
+	WRITE_ONCE(reserve, needed_in(level));
 }
 
 /**
@@ -327,23 +579,72 @@ void rem_heat_scan(struct rem_move *move, bool empty)
 	if (!table)
 		return;
 	table->empty = empty;
+	table->marks = rem_policy_marks();
 	memset(counts, 0, sizeof(counts));
 	scan++;
-	while ((mm = next_mm(&nr))) {
+	while ((mm = next_mm(&nr, empty || rem_heat_is_pressed() || is_short()))) {
 		scan_mm(mm, move, table);
 		mmput(mm);
 		cond_resched();
 	}
+	rem_text_scan(empty || table->marks);
+	rem_files_scan(empty);
 	choose_level();
 	atomic64_add(table->scanned, &rem_mixed_counts.scanned);
 	atomic64_inc(&rem_mixed_counts.scans);
 	kfree(table);
 }
 
+/** rem_heat_reserve - Return: how many frames are kept for new pages. */
+unsigned int rem_heat_reserve(void)
+{
+	return READ_ONCE(reserve);
+}
+
 /** rem_heat_level - Return: the heat from which on pages move up. */
 unsigned int rem_heat_level(void)
 {
 	return READ_ONCE(level);
+}
+
+/**
+ * rem_heat_is_hot - a page of a file was used since the last scan
+ * @pfn: its number; it is in NVRAM
+ *
+ * Context: a scan, once for each page.
+ * Return: whether DRAM shall have it.
+ */
+bool rem_heat_is_hot(unsigned long pfn)
+{
+	if (rem_policy_marks())
+		return rem_policy_wants_file(pfn);
+	return heat_of(pfn, true) >= level && free_for_hot();
+}
+
+/**
+ * rem_heat_is_cold - look at a page of a file that DRAM has
+ * @pfn: its number
+ * @was_used: since the last scan
+ *
+ * Context: the same.
+ * Return: whether others shall have its frame.
+ */
+bool rem_heat_is_cold(unsigned long pfn, bool was_used)
+{
+	/* Else the hand chooses. */
+	return !rem_policy_marks() && heat_of(pfn, was_used) < level && is_short();
+}
+
+/** rem_heat_is_this_scan - Return: whether the last scan has marked a page */
+bool rem_heat_is_this_scan(unsigned long pfn)
+{
+	return pfn < heats_count && heats[pfn].scan == READ_ONCE(scan);
+}
+
+/** rem_heat_is_short - Return: whether new pages need frames, whatever is hot */
+bool rem_heat_is_short(void)
+{
+	return frames_for_new() < READ_ONCE(reserve);
 }
 
 /**

@@ -10,7 +10,8 @@
 
 /**
  * struct rem_frame - a page of DRAM
- * @home: the page of NVRAM whose content it has; NULL if there is none
+ * @home: the page of NVRAM whose content it has; NULL if there is none. It owns a
+ *	reference of it, but if it is lent.
  * @next: of a free frame: the number of the next one, + 1
  *
  * Whether it may differ from its home is in rem_frames_dirty.
@@ -20,9 +21,31 @@ struct rem_frame {
 	u32 next;
 };
 
+/**
+ * enum rem_dram_reason - why a page comes to DRAM, or leaves it
+ * @REM_DRAM_SCAN: a scan has found it hot, or cold
+ * @REM_DRAM_USE: a fault has told that it is used
+ * @REM_DRAM_ROOM: others need room (policy.c)
+ * @REM_DRAM_FAULT: a program has got it, or maps it
+ * @REM_DRAM_BOUND: too many may differ from their homes
+ * @REM_DRAM_WRITES: as enum rem_mixed_why, and the next ones, too
+ */
+enum rem_dram_reason {
+	REM_DRAM_SCAN,
+	REM_DRAM_USE,
+	REM_DRAM_ROOM,
+	REM_DRAM_FAULT,
+	REM_DRAM_BOUND,
+	REM_DRAM_WRITES,
+	REM_DRAM_CHANGES,
+	REM_DRAM_LEAVES,
+	REM_DRAM_MOVES,
+};
+
 /* What administrators see. */
 struct rem_mixed_counts {
 	atomic64_t promoted;	/* pages that moved to DRAM */
+	atomic64_t began;	/* new ones that began there */
 	atomic64_t demoted;	/* pages that moved back to their homes */
 	atomic64_t copied;	/* of these, such as differed from them */
 	atomic64_t cleaned;	/* frames that were copied home while they stayed */
@@ -30,6 +53,14 @@ struct rem_mixed_counts {
 	atomic64_t over;	/* of these, such as went to NVRAM: too many were dirty */
 	atomic64_t scanned;	/* page-table entries that were looked at */
 	atomic64_t scans;
+	atomic64_t marked;	/* entries that were marked, so that their use is a fault */
+	atomic64_t mark_faults; /* faults of such */
+	atomic64_t file_copied; /* pages of files that were copied to DRAM */
+	atomic64_t file_mapped; /* page-table entries that map such a copy */
+	atomic64_t text_copied; /* pages of the kernel's text that were copied to DRAM */
+	/* Copies that ended, by enum rem_mixed_why, and such as were too cold. */
+	atomic64_t file_ended[REM_MIXED_MOVES + 1];
+	atomic64_t file_cooled;
 };
 
 extern struct rem_mixed_counts rem_mixed_counts;
@@ -39,41 +70,112 @@ int rem_frames_open(void);
 unsigned int rem_frames_count(void);
 unsigned long rem_frames_end(void);
 bool rem_frames_has(unsigned long pfn);
+unsigned int rem_frame_number(const struct page *frame);
+struct page *rem_frame_of(unsigned int number);
 unsigned int rem_frames_used(void);
 unsigned int rem_frames_dirty_count(void);
 unsigned int rem_frames_dirty_max(void);
 struct page *rem_frame_take(struct page *home);
+struct page *rem_frame_lend(struct page *page);
+unsigned int rem_frames_lent(void);
+bool rem_frame_next_lent(unsigned int *number, unsigned long *ret_pfn);
 struct page *rem_frame_home(struct page *frame);
 void rem_frame_leave(struct page *frame);
+bool rem_frame_is_lent(unsigned int number);
 bool rem_frame_is_dirty(struct page *frame);
 bool rem_frame_soil(struct page *frame);
 void rem_frame_cleaned(struct page *frame);
 struct page *rem_frame_next_dirty(unsigned int *cursor);
 void *rem_frames_owner(void);
+u64 rem_mixed_ns_since(u64 begin);
 
 /* move.c: pages change their place */
 #define REM_MOVE_MAX 512 /* pages of one call: those of one page table */
 
 /**
  * struct rem_move - room for one call of rem_move_up() or rem_move_down()
- * @src: as struct migrate_vma has them
+ * @src: as struct migrate_vma has them, one for each page
  * @dst: the same
+ * @reason: for tracepoints
  */
 struct rem_move {
-	unsigned long src[REM_MOVE_MAX];
-	unsigned long dst[REM_MOVE_MAX];
+	unsigned long *src;
+	unsigned long *dst;
+	enum rem_dram_reason reason;
 };
 
 void rem_move_up(struct rem_move *move, struct vm_area_struct *vma,
 		 unsigned long start, unsigned int pages);
 void rem_move_down(struct rem_move *move, struct vm_area_struct *vma,
 		   unsigned long start, unsigned int pages);
-void rem_frame_clean(struct page *frame);
+void rem_move_up_one(struct vm_area_struct *vma, unsigned long addr);
+void rem_move_down_one(struct page *frame);
+void rem_frame_clean(struct page *frame, enum rem_dram_reason why);
 
 /* heat.c: which pages are used most */
 int rem_heat_open(void);
 void rem_heat_scan(struct rem_move *move, bool empty);
 void rem_heat_moved(struct page *from, struct page *to);
+void rem_heat_began(struct page *frame);
+void rem_heat_ended(struct page *frame);
+bool rem_heat_is_short(void);
+bool rem_heat_find_room(unsigned int pages);
 unsigned int rem_heat_level(void);
+unsigned int rem_heat_reserve(void);
+bool rem_heat_is_hot(unsigned long pfn);
+bool rem_heat_is_cold(unsigned long pfn, bool was_used);
+bool rem_heat_is_pressed(void);
+bool rem_heat_is_this_scan(unsigned long pfn);
+
+/* policy.c: the rule that chooses what comes and goes */
+int rem_policy_set(const char *name);
+ssize_t rem_policy_show(char *buf);
+bool rem_policy_marks(void);
+bool rem_policy_is_short(void);
+unsigned int rem_policy_room(void);
+bool rem_policy_has_room(unsigned int pages);
+bool rem_policy_wants_huge(struct folio *folio);
+bool rem_policy_wants_file(unsigned long pfn);
+bool rem_policy_mark(struct vm_area_struct *vma, unsigned long addr, pte_t *pte,
+		     struct folio *folio);
+bool rem_policy_make_room(void);
+
+/* text.c: the kernel's text */
+int rem_text_open(void);
+void rem_text_scan(bool leave);
+unsigned int rem_text_used(void);
+bool rem_text_has(unsigned long pfn);
+void rem_text_home(void);
+u64 rem_text_bound_ns(void);
+
+/* state.c: the thread */
+void rem_mixed_wake(void);
+
+/* new.c: new pages */
+void rem_new_begin(void);
+void rem_new_allow(bool allow);
+bool rem_new_is_allowed(void);
+
+/* files.c: pages of files */
+int rem_files_open(void);
+void rem_files_begin(void);
+void rem_files_scan(bool empty);
+u64 rem_files_reads(u64 *ret_nvram);
+void rem_files_used(unsigned long pfn);
+bool rem_files_has(const struct inode *inode);
+void rem_files_leave(unsigned int number);
+bool rem_copy_is_mapped(unsigned long pfn);
+struct page *rem_copy_map(unsigned long pfn);
+struct page *rem_copy_take(unsigned long pfn);
+
+/* map.c: copies that programs have mapped */
+int rem_map_open(void);
+void rem_map_begin_all(void);
+bool rem_map_may(struct vm_area_struct *vma);
+void rem_map_begin(struct folio *folio);
+bool rem_map_end(struct folio *folio, enum rem_dram_reason why);
+void rem_map_rest(struct page *frame);
+void rem_map_flush(void);
+unsigned int rem_map_resting(void);
 
 #endif /* REM_MIXED_PRIVATE_H */

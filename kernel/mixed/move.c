@@ -18,6 +18,9 @@
 
 #include "mixed.h"
 
+#define CREATE_TRACE_POINTS
+#include "rem_dram_trace.h"
+
 /*
  * Take the pages of a range out of use, and @fill a place for each. Where it returns
  * false, nothing has changed. migrate_vma_finalize() follows.
@@ -56,7 +59,7 @@ static unsigned long fill_frame(unsigned long src)
 		return 0;
 	copy_page(page_address(frame), page_address(page));
 	/* Programs that could write the page can write the frame, without a fault. */
-	if (!rem_frame_soil(frame)) {
+	if (!rem_new_is_allowed() || !rem_frame_soil(frame)) {
 		rem_frame_leave(frame);
 		unlock_page(frame);
 		put_page(frame);
@@ -114,11 +117,32 @@ void rem_move_up(struct rem_move *move, struct vm_area_struct *vma,
 			continue;
 		/* Migration entries are gone, which tell by it what they count as. */
 		migrate_pfn_to_page(move->src[i])->mapping = NULL;
-		rem_frame_clean(frame);
+		trace_promote(move->src[i] >> MIGRATE_PFN_SHIFT, page_to_pfn(frame),
+			      move->reason);
+		rem_frame_clean(frame, move->reason);
 		put_page(frame);
 		moved++;
 	}
 	atomic64_add(moved, &rem_mixed_counts.promoted);
+}
+
+/**
+ * rem_move_up_one - move one page to DRAM
+ * @vma: where it is mapped
+ * @addr: the address there
+ *
+ * Context: as rem_move_up().
+ */
+void rem_move_up_one(struct vm_area_struct *vma, unsigned long addr)
+{
+	unsigned long src = 0, dst = 0;
+	struct rem_move move = {
+		.src = &src,
+		.dst = &dst,
+		.reason = REM_DRAM_USE,
+	};
+
+	rem_move_up(&move, vma, addr, 1);
 }
 
 /* A page that moves down finds its content at home, or brings it. */
@@ -126,7 +150,8 @@ static unsigned long fill_home(unsigned long src)
 {
 	struct page *frame = migrate_pfn_to_page(src), *home;
 
-	if (!(src & MIGRATE_PFN_MIGRATE) || !frame)
+	/* By its number it may be another's by now. */
+	if (!(src & MIGRATE_PFN_MIGRATE) || !frame || !PageAnon(frame))
 		return 0;
 	home = rem_frame_home(frame);
 	if (!home || PageHWPoison(home) || !trylock_page(home))
@@ -139,7 +164,8 @@ static unsigned long fill_home(unsigned long src)
 }
 
 /* One that could not move is mapped again, and may be written: it stays dirty. */
-static void settle_down(unsigned long src, unsigned long *dst)
+static void settle_down(unsigned long src, unsigned long *dst,
+			enum rem_dram_reason why)
 {
 	struct page *frame = migrate_pfn_to_page(src);
 	struct page *home = migrate_pfn_to_page(*dst);
@@ -147,6 +173,7 @@ static void settle_down(unsigned long src, unsigned long *dst)
 	if (!home)
 		return;
 	if (src & MIGRATE_PFN_MIGRATE) {
+		trace_demote(page_to_pfn(home), page_to_pfn(frame), why);
 		rem_heat_moved(frame, home);
 		rem_frame_cleaned(frame);
 		rem_frame_leave(frame);
@@ -174,12 +201,31 @@ void rem_move_down(struct rem_move *move, struct vm_area_struct *vma,
 	if (!begin(&migrate, move, vma, start, pages, fill_home))
 		return;
 	for (i = 0; i < migrate.npages; i++) {
-		settle_down(move->src[i], &move->dst[i]);
+		settle_down(move->src[i], &move->dst[i], move->reason);
 		if (move->dst[i])
 			moved++;
 	}
 	migrate_vma_finalize(&migrate);
 	atomic64_add(moved, &rem_mixed_counts.demoted);
+}
+
+/**
+ * rem_move_down_one - move one page from DRAM to its home, wherever it is mapped
+ * @frame: in use or not; the caller has no reference
+ *
+ * Context: process.
+ */
+void rem_move_down_one(struct page *frame)
+{
+	unsigned long src = 0, dst;
+
+	migrate_device_range(&src, page_to_pfn(frame), 1);
+	dst = fill_home(src);
+	migrate_device_pages(&src, &dst, 1);
+	settle_down(src, &dst, REM_DRAM_ROOM);
+	if (dst)
+		atomic64_inc(&rem_mixed_counts.demoted);
+	migrate_device_finalize(&src, &dst, 1);
 }
 
 /* One that has just come has the same content: a store to NVRAM takes longer than to look. */
@@ -208,7 +254,8 @@ static bool is_only_mapped(struct folio *folio)
 static bool protect(struct folio *folio, struct vm_area_struct *vma,
 		    unsigned long address, void *arg)
 {
-	DEFINE_FOLIO_VMA_WALK(walk, folio, vma, address, 0);
+	/* A new page is mapped, by its count, before its entry is there. */
+	DEFINE_FOLIO_VMA_WALK(walk, folio, vma, address, PVMW_SYNC);
 	struct mmu_notifier_range range;
 	bool *all = arg;
 
@@ -241,13 +288,14 @@ static bool protect(struct folio *folio, struct vm_area_struct *vma,
 /**
  * rem_frame_clean - copy a dirty frame home, and keep it
  * @frame: in use; the caller has a reference
+ * @why: for tracepoints
  *
  * The next store to it is a fault. A frame that a device or another task uses just now
  * stays dirty.
  *
  * Context: process.
  */
-void rem_frame_clean(struct page *frame)
+void rem_frame_clean(struct page *frame, enum rem_dram_reason why)
 {
 	struct folio *folio = page_folio(frame);
 	bool all = true;
@@ -265,6 +313,7 @@ void rem_frame_clean(struct page *frame)
 			copy_if_other(home, frame);
 			rem_frame_cleaned(frame);
 			atomic64_inc(&rem_mixed_counts.cleaned);
+			trace_clean(page_to_pfn(home), page_to_pfn(frame), why);
 		}
 	}
 	folio_unlock(folio);

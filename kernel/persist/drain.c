@@ -106,8 +106,12 @@ int rem_drain_sb(struct super_block *sb)
 	rem_files_lock();
 	epoch = next_epoch(sb);
 	err = write_files(sb) ?: sync_rest(sb);
-	if (!err)
+	if (!err) {
 		forget_pages(sb, epoch);
+		rem_unlinked_forget(sb, epoch);
+	} else {
+		rem_unlinked_renew(sb, epoch);
+	}
 	rem_files_unlock();
 	atomic64_inc(&rem_counts.drains);
 	if (err)
@@ -116,8 +120,11 @@ int rem_drain_sb(struct super_block *sb)
 	return err;
 }
 
-/* A file system with registered pages, from *@cursor on; it stays mounted. */
-static struct super_block *next_sb(unsigned long *cursor)
+/*
+ * A file system with registered pages, of files from *@cursor on, or of those that
+ * were unlinked before an epoch; it stays mounted.
+ */
+static struct super_block *next_sb(unsigned long *cursor, u64 before_epoch)
 {
 	struct super_block *sb = NULL;
 	struct rem_file *file;
@@ -126,6 +133,7 @@ static struct super_block *next_sb(unsigned long *cursor)
 	while (!sb && (file = rem_files_next(cursor)))
 		if (file->entries && atomic_inc_not_zero(&file->inode->i_sb->s_active))
 			sb = file->inode->i_sb;
+	sb = sb ?: rem_unlinked_next(before_epoch);
 	rem_files_unlock();
 	return sb;
 }
@@ -133,10 +141,12 @@ static struct super_block *next_sb(unsigned long *cursor)
 /** rem_drain_all - bring all registered pages to their disks. Context: process. */
 void rem_drain_all(void)
 {
+	/* Each drain makes a new one, also if it fails. */
+	u64 epoch = atomic64_read(&rem_epoch) + 1;
 	unsigned long cursor = 0;
 	struct super_block *sb;
 
-	while ((sb = next_sb(&cursor))) {
+	while ((sb = next_sb(&cursor, epoch))) {
 		down_read(&sb->s_umount);
 		rem_drain_sb(sb);
 		up_read(&sb->s_umount);
@@ -144,7 +154,36 @@ void rem_drain_all(void)
 	}
 }
 
-/* Only a file that nobody has used for a while, and that has nothing registered. */
+/*
+ * What was unlinked needs no more than that its file system commits that. Registered
+ * pages of others stay.
+ */
+static void drain_unlinked(void)
+{
+	u64 before_epoch = atomic64_read(&rem_epoch) + 1, epoch;
+	struct super_block *sb;
+	int err;
+
+	rem_files_lock();
+	while ((sb = rem_unlinked_next(before_epoch))) {
+		epoch = atomic64_inc_return(&rem_epoch);
+		rem_files_unlock();
+		down_read(&sb->s_umount);
+		err = sync_rest(sb);
+		up_read(&sb->s_umount);
+		rem_files_lock();
+		if (err)
+			rem_unlinked_renew(sb, epoch);
+		else
+			rem_unlinked_forget(sb, epoch);
+		rem_files_unlock();
+		deactivate_super(sb);
+		rem_files_lock();
+	}
+	rem_files_unlock();
+}
+
+/* Only a file that is idle, and that has nothing registered. */
 static void let_go(void)
 {
 	unsigned long cursor = 0;
@@ -152,18 +191,21 @@ static void let_go(void)
 
 	rem_files_lock();
 	while ((file = rem_files_next(&cursor)))
-		if (!file->entries && time_after(jiffies, file->used + IDLE))
-			rem_file_forget(file);
+		if (!file->entries && rem_file_is_idle(file, IDLE))
+			rem_file_forget_idle(file, IDLE);
 	rem_files_unlock();
 }
 
 static void drain_work(struct work_struct *unused)
 {
 	u32 used = rem_registry_used();
+	bool full = rem_registry_fills();
 
 	if (!used)
 		since = jiffies;
-	if (used > rem_registry_pages() / 2 ||
+	if (full)
+		drain_unlinked();
+	if ((full && rem_registry_used() > rem_registry_pages() / 2) ||
 	    (used && time_after(jiffies, since + drain_s * HZ))) {
 		rem_drain_all();
 		since = jiffies;
@@ -198,5 +240,6 @@ void __rem_persist_leave(struct super_block *sb)
 	while ((file = rem_files_next(&cursor)))
 		if (file->inode->i_sb == sb)
 			rem_file_forget(file);
+	rem_unlinked_forget(sb, U64_MAX);
 	rem_files_unlock();
 }

@@ -2,10 +2,12 @@
 /*
  * The files whose fsyncs may end in memory, and which of their pages changed since.
  */
+#include <linux/export.h>
 #include <linux/exportfs.h>
 #include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
+#include <linux/pagevec.h>
 #include <linux/slab.h>
 
 #include "persist.h"
@@ -13,6 +15,8 @@
 /* By inode. Readers that only mark a page use RCU. */
 static DEFINE_XARRAY(watched);
 static DEFINE_MUTEX(watched_lock);
+/* Files without a name that have entries. Under the mutex. */
+static LIST_HEAD(unlinked);
 
 static unsigned long key_of(const struct inode *inode)
 {
@@ -47,14 +51,23 @@ struct rem_file *rem_files_next(unsigned long *cursor)
 	return file;
 }
 
+static void free_file(struct rcu_head *rcu)
+{
+	struct rem_file *file = container_of(rcu, struct rem_file, rcu);
+
+	xa_destroy(&file->pages);
+	kfree(file);
+}
+
 static void put(struct rem_file *file)
 {
 	if (!refcount_dec_and_test(&file->refs))
 		return;
 	rem_record_give(file->slot);
-	xa_destroy(&file->pages);
-	iput(file->inode);
-	kfree(file);
+	if (file->inode)
+		iput(file->inode);
+	/* Some may have found it who have only a page. */
+	call_rcu(&file->rcu, free_file);
 }
 
 /**
@@ -123,6 +136,7 @@ static struct rem_file *make(struct inode *inode)
 	refcount_set(&file->refs, 1);
 	mutex_init(&file->lock);
 	xa_init(&file->pages);
+	file->wb_err = filemap_sample_wb_err(inode->i_mapping);
 	slot = rem_record_take(&file->id);
 	if (slot < 0)
 		goto free;
@@ -207,6 +221,22 @@ void rem_file_forget_pages(struct rem_file *file, u64 before_epoch)
 	file->recorded = false;
 }
 
+static void unwatch(struct rem_file *file)
+{
+	file->gone = true;
+	clear_bit(AS_REM_PERSIST, &file->inode->i_mapping->flags);
+	xa_erase(&watched, key_of(file->inode));
+}
+
+/* With its lock held, which is released. */
+static void forget(struct rem_file *file)
+{
+	rem_file_forget_pages(file, U64_MAX);
+	unwatch(file);
+	mutex_unlock(&file->lock);
+	put(file);
+}
+
 /**
  * rem_file_forget - watch a file no more; what it has registered is dropped
  * @file: may be freed
@@ -216,15 +246,166 @@ void rem_file_forget_pages(struct rem_file *file, u64 before_epoch)
 void rem_file_forget(struct rem_file *file)
 {
 	mutex_lock(&file->lock);
-	rem_file_forget_pages(file, U64_MAX);
-	file->gone = true;
-	clear_bit(AS_REM_PERSIST, &file->inode->i_mapping->flags);
-	xa_erase(&watched, key_of(file->inode));
-	mutex_unlock(&file->lock);
-	/* Those that have only a page. */
-	synchronize_rcu();
-	put(file);
+	forget(file);
 }
+
+/**
+ * rem_file_is_idle - whether a file may be watched no more
+ * @file: with nothing registered
+ * @idle: jiffies since its last fsync
+ *
+ * Return: true if it may; one without a name at once.
+ */
+bool rem_file_is_idle(const struct rem_file *file, unsigned long idle)
+{
+	return !file->inode->i_nlink || time_after(jiffies, file->used + idle);
+}
+
+/**
+ * rem_file_forget_idle - the same for a file that nobody has synced for a while
+ * @file: may be freed
+ * @idle: jiffies
+ *
+ * Looked at under its lock: while that is waited for, an fsync may register pages, and
+ * what it has acknowledged must not be dropped.
+ *
+ * Context: process, with rem_files_lock() held.
+ */
+void rem_file_forget_idle(struct rem_file *file, unsigned long idle)
+{
+	mutex_lock(&file->lock);
+	if (!file->entries && rem_file_is_idle(file, idle))
+		forget(file);
+	else
+		mutex_unlock(&file->lock);
+}
+
+/**
+ * __rem_persist_unlinked - a name of a file is gone
+ * @inode: referenced by the caller
+ *
+ * If it was the last one, and nobody has the file open, it goes with its pages, which
+ * no disk needs any more. But until the file system has been synced, a crash may bring
+ * it back, and then with all that was acknowledged: so its entries stay until then, and
+ * with them the pages.
+ *
+ * Context: process.
+ */
+void __rem_persist_unlinked(struct inode *inode)
+{
+	struct rem_file *file;
+
+	if (inode->i_nlink || !test_bit(AS_REM_PERSIST, &inode->i_mapping->flags))
+		return;
+	/* Who drains uses the files. What goes to its disk now is freed later. */
+	if (!mutex_trylock(&watched_lock))
+		return;
+	file = xa_load(&watched, key_of(inode));
+	/* The caller's reference, and that of @file. */
+	if (file && atomic_read(&inode->i_count) == 2) {
+		unwatch(file);
+		file->inode = NULL;
+		file->sb = inode->i_sb;
+		file->epoch = atomic64_read(&rem_epoch);
+		iput(inode);
+		if (file->entries)
+			list_add_tail(&file->unlinked, &unlinked);
+		else
+			put(file);
+	}
+	rem_files_unlock();
+}
+
+/**
+ * __rem_persist_replaces - a file is about to get the name of another one
+ * @inode: the file's
+ *
+ * The disk has what the other one has. So that it has never neither, it gets the data
+ * before the name. Errors are those of the next fsync.
+ *
+ * Context: process.
+ */
+void __rem_persist_replaces(struct inode *inode)
+{
+	if (test_bit(AS_REM_PERSIST, &inode->i_mapping->flags))
+		filemap_write_and_wait(inode->i_mapping);
+}
+
+/**
+ * rem_unlinked_next - find what is left of an unlinked file
+ * @before_epoch: only of one that was unlinked before it
+ *
+ * Context: process, with rem_files_lock() held.
+ * Return: its file system, which stays mounted, or NULL.
+ */
+struct super_block *rem_unlinked_next(u64 before_epoch)
+{
+	struct rem_file *file;
+
+	list_for_each_entry(file, &unlinked, unlinked)
+		if (file->epoch < before_epoch &&
+		    atomic_inc_not_zero(&file->sb->s_active))
+			return file->sb;
+	return NULL;
+}
+
+/**
+ * rem_unlinked_forget - a file system has been synced: what is unlinked stays so
+ * @sb: the file system
+ * @before_epoch: only files that were unlinked before it
+ *
+ * Context: process, with rem_files_lock() held.
+ */
+void rem_unlinked_forget(struct super_block *sb, u64 before_epoch)
+{
+	struct rem_file *file, *next;
+
+	list_for_each_entry_safe(file, next, &unlinked, unlinked) {
+		if (file->sb != sb || file->epoch >= before_epoch)
+			continue;
+		list_del(&file->unlinked);
+		rem_file_forget_pages(file, U64_MAX);
+		put(file);
+	}
+}
+
+/**
+ * rem_unlinked_renew - a file system could not be synced
+ * @sb: the file system
+ * @epoch: its unlinked files are as of now
+ *
+ * Context: process, with rem_files_lock() held.
+ */
+void rem_unlinked_renew(struct super_block *sb, u64 epoch)
+{
+	struct rem_file *file;
+
+	list_for_each_entry(file, &unlinked, unlinked)
+		if (file->sb == sb)
+			file->epoch = epoch;
+}
+
+/**
+ * __rem_persist_changed - a file has changed by more than its page cache has
+ * @inode: the file's
+ *
+ * Called after the change: an fsync of the file system that forgets this has it.
+ *
+ * Context: any but NMI.
+ */
+void __rem_persist_changed(struct inode *inode)
+{
+	struct rem_file *file;
+
+	if (!test_bit(AS_REM_PERSIST, &inode->i_mapping->flags))
+		return;
+	rcu_read_lock();
+	file = xa_load(&watched, key_of(inode));
+	if (file)
+		WRITE_ONCE(file->changed, true);
+	rcu_read_unlock();
+}
+EXPORT_SYMBOL_GPL(__rem_persist_changed);
 
 /* Under the lock of @file's pages, so that it and the end of an fsync are in order. */
 static void note_change(struct rem_file *file, pgoff_t index)
@@ -268,4 +449,68 @@ void __rem_persist_store(struct page *page, size_t offset, size_t bytes)
 		if (!xa_get_mark(&file->pages, index, REM_CHANGED))
 			note_change(file, index);
 	rcu_read_unlock();
+}
+
+/* Unless it is registered: changes of such a page are noted. */
+static int note_unwritten(struct rem_file *file, pgoff_t index, u32 *left)
+{
+	void *value = xa_load(&file->pages, index);
+
+	if (value && xa_to_value(value))
+		return 0;
+	if (!*left)
+		return -ENOSPC;
+	--*left;
+	xa_lock(&file->pages);
+	value = __xa_cmpxchg(&file->pages, index, NULL, xa_mk_value(0),
+			     GFP_NOFS);
+	if (!xa_is_err(value))
+		__xa_set_mark(&file->pages, index, REM_CHANGED);
+	xa_unlock(&file->pages);
+	return xa_err(value);
+}
+
+static int note_folio(struct rem_file *file, struct folio *folio, u32 *left)
+{
+	pgoff_t index;
+	int err = 0;
+
+	for (index = folio->index; !err && index < folio_next_index(folio);
+	     index++)
+		err = note_unwritten(file, index, left);
+	return err;
+}
+
+static int note_tagged(struct rem_file *file, xa_mark_t tag, u32 *left)
+{
+	struct folio_batch batch;
+	pgoff_t next = 0;
+	unsigned int i;
+	int err = 0;
+
+	folio_batch_init(&batch);
+	while (!err && filemap_get_folios_tag(file->inode->i_mapping, &next,
+					      ULONG_MAX, tag, &batch)) {
+		for (i = 0; !err && i < folio_batch_count(&batch); i++)
+			err = note_folio(file, batch.folios[i], left);
+		folio_batch_release(&batch);
+		cond_resched();
+	}
+	return err;
+}
+
+/**
+ * rem_file_note_unwritten - note all pages that the file system has not written yet
+ * @file: its lock is held
+ *
+ * Those that changed before the file was watched, or by the file system itself.
+ *
+ * Return: 0 or a negative errno; -ENOSPC: they are many.
+ */
+int rem_file_note_unwritten(struct rem_file *file)
+{
+	u32 left = rem_registry_pages() / 16;
+
+	return note_tagged(file, PAGECACHE_TAG_DIRTY, &left) ?:
+	       note_tagged(file, PAGECACHE_TAG_WRITEBACK, &left);
 }

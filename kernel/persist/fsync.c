@@ -4,7 +4,7 @@
  * the caches to NVRAM and registered, and no disk is waited for. Whatever that does
  * not cover is the file system's own fsync.
  */
-#include <linux/crc32c.h>
+#include <linux/export.h>
 #include <linux/highmem.h>
 #include <linux/jiffies.h>
 #include <linux/libnvdimm.h>
@@ -16,7 +16,10 @@
 
 struct rem_persist_counts rem_counts;
 
-/* Of its time, ctime says whether something but data and size has changed. */
+/*
+ * Of its time, ctime says whether something but data and size has changed, unless a
+ * change of data came after it. That is for changes that nobody tells us of.
+ */
 static bool only_data_changed(struct rem_file *file)
 {
 	struct inode *inode = file->inode;
@@ -33,66 +36,99 @@ static bool may_end_in_memory(struct rem_file *file, int datasync)
 
 	return file->known && !READ_ONCE(file->overflow) &&
 	       rem_persist_covers(file->inode->i_sb) &&
+	       !READ_ONCE(file->changed) &&
 	       !errseq_check(&mapping->wb_err, file->wb_err) &&
 	       (datasync || only_data_changed(file));
 }
 
 /*
- * Bring a changed page to NVRAM. Programs that have it mapped fault at their next
- * store, so that it is noted.
+ * Whether all of a page has been read or written. Where blocks are smaller, the others
+ * of a page may be on the disk only, and a replay would write over them what the page
+ * happens to have.
  */
-static int write_back_page(struct rem_file *file, pgoff_t index, u32 *ret_crc)
+static bool is_whole(struct folio *folio, pgoff_t index)
+{
+	const struct address_space_operations *ops = folio->mapping->a_ops;
+
+	return folio_test_uptodate(folio) ||
+	       (ops->is_partially_uptodate &&
+		ops->is_partially_uptodate(folio,
+					   (index - folio->index) * PAGE_SIZE,
+					   PAGE_SIZE));
+}
+
+/* A page that a round has brought to NVRAM, and what its entry is to say. */
+struct synced {
+	pgoff_t index;
+	u32 entry;
+	u32 crc;
+};
+
+/* @value: the item of @index; there is one. Return: the page's entry, or a negative errno. */
+static int register_page(struct rem_file *file, pgoff_t index, void *value,
+			 struct page *page)
+{
+	unsigned long has = xa_to_value(value);
+	int entry;
+
+	if (has)
+		return rem_entry_page(has - 1) == page ? has - 1 : -ESTALE;
+	entry = rem_entry_take(file->id, index, page);
+	if (entry < 0)
+		return entry;
+	/* In place of an item, so this allocates nothing. */
+	xa_lock(&file->pages);
+	__xa_cmpxchg(&file->pages, index, value, xa_mk_value(entry + 1),
+		     GFP_ATOMIC);
+	xa_unlock(&file->pages);
+	file->entries++;
+	atomic64_inc(&rem_counts.pages);
+	return entry;
+}
+
+/*
+ * Bring a changed page to NVRAM. Programs that have it mapped fault at their next
+ * store, so that it is noted. @value: its item.
+ */
+static int write_back_page(struct rem_file *file, pgoff_t index, void *value,
+			   struct synced *ret_synced)
 {
 	struct address_space *mapping = file->inode->i_mapping;
 	struct folio *folio = filemap_lock_folio(mapping, index);
 	struct page *page;
-	void *value;
-	int err = 0;
+	int entry = -EAGAIN;
 
 	if (IS_ERR(folio))
 		return PTR_ERR(folio);
+	if (!is_whole(folio, index))
+		goto unlock;
 	page = folio_file_page(folio, index);
 	xa_clear_mark(&file->pages, index, REM_CHANGED);
 	if (folio_mapped(folio) && folio_mkclean(folio))
 		folio_mark_dirty(folio);
-	value = xa_load(&file->pages, index);
-	if (!xa_to_value(value)) {
-		int entry = rem_entry_take(file->id, index, page);
-
-		if (entry < 0) {
-			err = entry;
-		} else {
-			/* There is an item already, so this allocates nothing. */
-			xa_lock(&file->pages);
-			__xa_cmpxchg(&file->pages, index, value,
-				     xa_mk_value(entry + 1), GFP_ATOMIC);
-			xa_unlock(&file->pages);
-			file->entries++;
-			atomic64_inc(&rem_counts.pages);
-		}
-	} else if (rem_entry_page(xa_to_value(value) - 1) != page) {
-		err = -ESTALE;
-	}
-	if (err) {
+	entry = register_page(file, index, value, page);
+	if (entry < 0) {
 		xa_set_mark(&file->pages, index, REM_CHANGED);
-	} else {
-		arch_wb_cache_pmem(page_address(page), PAGE_SIZE);
-		*ret_crc = ~crc32c(~0, page_address(page), PAGE_SIZE);
+		goto unlock;
 	}
+	ret_synced->index = index;
+	ret_synced->entry = entry;
+	/* While its lines are in the caches, which the write-back may leave empty. */
+	ret_synced->crc = rem_checksum(page_address(page), PAGE_SIZE);
+	arch_wb_cache_pmem(page_address(page), PAGE_SIZE);
+unlock:
 	folio_unlock(folio);
 	folio_put(folio);
-	return err;
+	return min(entry, 0);
 }
 
-static void acknowledge_page(struct rem_file *file, pgoff_t index, u32 crc)
+static void acknowledge_page(struct rem_file *file, const struct synced *synced)
 {
-	u32 entry = xa_to_value(xa_load(&file->pages, index)) - 1;
-
-	rem_entry_renew(entry);
+	rem_entry_renew(synced->entry);
 	xa_lock(&file->pages);
 	/* Unless it changes again. */
-	if (!xa_get_mark(&file->pages, index, REM_CHANGED))
-		rem_entry_steady(entry, crc);
+	if (!xa_get_mark(&file->pages, synced->index, REM_CHANGED))
+		rem_entry_steady(synced->entry, synced->crc);
 	xa_unlock(&file->pages);
 }
 
@@ -121,16 +157,16 @@ static void record_file(struct rem_file *file, int datasync)
 /* Up to ROUND changed pages from *@next on. Return: how many, or a negative errno. */
 static int sync_round(struct rem_file *file, unsigned long *next, pgoff_t last)
 {
-	pgoff_t indices[ROUND];
-	u32 crcs[ROUND];
+	struct synced synced[ROUND];
 	int count = 0, i, err = 0;
+	void *value;
 
 	while (count < ROUND &&
-	       xa_find(&file->pages, next, last, REM_CHANGED)) {
-		err = write_back_page(file, *next, &crcs[count]);
+	       (value = xa_find(&file->pages, next, last, REM_CHANGED))) {
+		err = write_back_page(file, *next, value, &synced[count]);
 		if (err)
 			break;
-		indices[count++] = *next;
+		count++;
 		if (*next == last)
 			break;
 		++*next;
@@ -138,7 +174,7 @@ static int sync_round(struct rem_file *file, unsigned long *next, pgoff_t last)
 	/* Data first: an entry never vouches for what is not there. */
 	rem_registry_fence();
 	for (i = 0; i < count; i++)
-		acknowledge_page(file, indices[i], crcs[i]);
+		acknowledge_page(file, &synced[i]);
 	return err ?: count;
 }
 
@@ -160,6 +196,18 @@ static int sync_to_memory(struct rem_file *file, pgoff_t first, pgoff_t last,
 	return 0;
 }
 
+/*
+ * Who writes through the page cache holds i_rwsem, and may have begun before the file was
+ * watched: then nobody has noted what is written.
+ */
+static void settle(struct rem_file *watched)
+{
+	if (watched->settled || !inode_trylock_shared(watched->inode))
+		return;
+	inode_unlock_shared(watched->inode);
+	watched->settled = true;
+}
+
 /* The file system's own: after it the disk has all that was written before. */
 static int sync_to_disk(struct rem_file *watched, struct file *file)
 {
@@ -171,18 +219,62 @@ static int sync_to_disk(struct rem_file *watched, struct file *file)
 
 	watched->known = false;
 	WRITE_ONCE(watched->overflow, false);
+	WRITE_ONCE(watched->changed, false);
 	/* Changes from now on are noted again. */
 	xa_for_each_marked(&watched->pages, index, value, REM_CHANGED)
 		xa_clear_mark(&watched->pages, index, REM_CHANGED);
 	watched->wb_err = filemap_sample_wb_err(inode->i_mapping);
 	ctime = inode_get_ctime(inode);
-	atomic64_inc(&rem_counts.by_disk);
 	err = file->f_op->fsync(file, 0, LLONG_MAX, 0);
 	if (err)
 		return err;
 	rem_file_forget_pages(watched, U64_MAX);
 	watched->ctime = ctime;
-	watched->known = true;
+	watched->known = watched->settled;
+	return 0;
+}
+
+/* Register all pages that the disk may not have. Return: 0 or a negative errno. */
+static int keep_pages(struct rem_file *watched, const struct file *file)
+{
+	struct address_space *mapping = watched->inode->i_mapping;
+	int err = -EAGAIN;
+
+	if (!rem_persist_enter())
+		return err;
+	/* An error that nobody has been told of is the file system's to tell. */
+	if (rem_persist_covers(watched->inode->i_sb) &&
+	    !READ_ONCE(watched->overflow) &&
+	    !errseq_check(&mapping->wb_err, watched->wb_err) &&
+	    !errseq_check(&mapping->wb_err, READ_ONCE(file->f_wb_err)))
+		err = rem_file_note_unwritten(watched) ?:
+		      sync_to_memory(watched, 0, ULONG_MAX, 0);
+	rem_persist_exit();
+	return err;
+}
+
+/*
+ * The data ends in memory; the file system's fsync, of no byte, has the inode and what
+ * leads to it. Without pages a journal's commit has little to wait for.
+ */
+static int sync_inode(struct rem_file *watched, struct file *file)
+{
+	struct timespec64 ctime;
+	int err;
+
+	watched->known = false;
+	WRITE_ONCE(watched->changed, false);
+	ctime = inode_get_ctime(watched->inode);
+	if (keep_pages(watched, file))
+		return sync_to_disk(watched, file);
+	err = file->f_op->fsync(file, 0, -1, 0);
+	if (err)
+		return err;
+	/* What is drained meanwhile may not be on the disk yet. */
+	if (!rem_persist_covers(watched->inode->i_sb))
+		return sync_to_disk(watched, file);
+	watched->ctime = ctime;
+	watched->known = watched->settled;
 	return 0;
 }
 
@@ -204,12 +296,13 @@ int __rem_persist_fsync(struct file *file, loff_t start, loff_t end,
 
 	if (S_ISREG(inode->i_mode))
 		watched = rem_file_lock(inode);
-	if (!watched && S_ISREG(inode->i_mode) && !IS_DAX(inode) &&
-	    rem_persist_covers(inode->i_sb))
+	if (!watched && S_ISREG(inode->i_mode) && inode->i_nlink &&
+	    !IS_DAX(inode) && rem_persist_covers(inode->i_sb))
 		watched = rem_file_watch(inode);
 	if (!watched)
 		return file->f_op->fsync(file, start, end, datasync);
 	watched->used = jiffies;
+	settle(watched);
 	err = -EAGAIN;
 	if (rem_persist_enter()) {
 		if (may_end_in_memory(watched, datasync))
@@ -217,18 +310,17 @@ int __rem_persist_fsync(struct file *file, loff_t start, loff_t end,
 					     end >> PAGE_SHIFT, datasync);
 		rem_persist_exit();
 	}
+	atomic64_inc(err ? &rem_counts.by_disk : &rem_counts.in_memory);
 	if (err)
-		err = sync_to_disk(watched, file);
-	else
-		atomic64_inc(&rem_counts.in_memory);
+		err = sync_inode(watched, file);
 	rem_file_unlock(watched);
-	if (rem_registry_used() > rem_registry_pages() / 2)
+	if (rem_registry_fills())
 		rem_drain_kick();
 	return err;
 }
 
 /**
- * __rem_persist_drain - before a file is truncated, punched, cloned, written directly
+ * __rem_persist_drain - before a file changes by other ways than its page cache
  * @inode: the file's
  * @file: the same, open, or NULL
  *
@@ -261,3 +353,4 @@ int __rem_persist_drain(struct inode *inode, struct file *file)
 	up_read(&inode->i_sb->s_umount);
 	return err;
 }
+EXPORT_SYMBOL_GPL(__rem_persist_drain);

@@ -4,10 +4,12 @@
  * such that a reader finds the old or the new one, whatever has reached memory.
  */
 #include <linux/bitmap.h>
-#include <linux/crc32c.h>
 #include <linux/io.h>
 #include <linux/libnvdimm.h>
+#include <linux/kernel.h>
 #include <linux/mm.h>
+#include <linux/moduleparam.h>
+#include <linux/printk.h>
 #include <linux/spinlock.h>
 #include <linux/vmalloc.h>
 
@@ -16,6 +18,13 @@
 #include "../machine.h"
 #include "../pm/rem_pm.h"
 #include "persist.h"
+
+#undef MODULE_PARAM_PREFIX
+#define MODULE_PARAM_PREFIX "remanence."
+
+static char *redo_asked;
+module_param_named(persist_redo, redo_asked, charp, 0444);
+MODULE_PARM_DESC(persist_redo, "Bytes of remanence.persist= for writes whose flush ends in memory");
 
 /* Where the superblock of such a region may be (asm/shared/pm_place.h). */
 #define PM_ALIGN 0x200000ull
@@ -26,6 +35,8 @@ static struct rem_registry_page *entries;
 static void *base;
 static size_t registry_bytes;
 static u32 nr_files, nr_pages;
+static u64 redo_bytes;
+static bool unformatted __initdata;
 
 /* What is not in NVRAM, since the next kernel does not need it. */
 static DEFINE_SPINLOCK(free_lock);
@@ -51,8 +62,8 @@ static bool head_is_right(size_t bytes)
 	return head->magic == REM_REGISTRY_MAGIC &&
 	       head->version == REM_REGISTRY_VERSION && head->files &&
 	       head->pages && head->bytes <= bytes &&
-	       head->crc == ~crc32c(~0, head,
-				    offsetof(struct rem_registry, crc));
+	       head->crc == rem_checksum(head, offsetof(struct rem_registry,
+							 crc));
 }
 
 static size_t tables_bytes(u32 nr_files, u32 nr_pages)
@@ -61,15 +72,65 @@ static size_t tables_bytes(u32 nr_files, u32 nr_pages)
 	       nr_pages * sizeof(*entries);
 }
 
-/* As many pages as fit, beside a file for each 16 of them. */
-static void choose_counts(size_t bytes)
+/* The redo area stays as it is. */
+static void write_empty(void)
 {
-	size_t each = 16 * (sizeof(*entries) + PAGE_SIZE) +
-		      REM_REGISTRY_COPIES * sizeof(*files);
+	size_t tables = tables_bytes(nr_files, nr_pages);
+	struct rem_registry new = {
+		.magic = REM_REGISTRY_MAGIC,
+		.version = REM_REGISTRY_VERSION,
+		.files = nr_files,
+		.bytes = registry_bytes,
+		.pages = nr_pages,
+		.redo_bytes = redo_bytes,
+	};
 
-	nr_files = min_t(size_t, (bytes - PAGE_SIZE) / each,
+	memset(base, 0, tables);
+	write_back(base, tables);
+	rem_registry_fence();
+	new.crc = rem_checksum(&new, offsetof(struct rem_registry, crc));
+	*head = new;
+	write_back(head, sizeof(*head));
+	rem_registry_fence();
+}
+
+/* Of a mail server or a compiler most files have no more. */
+#define PAGES_PER_FILE 4
+
+/* As many pages as fit, beside a file for each PAGES_PER_FILE of them. */
+static void choose_counts(size_t bytes, u64 redo)
+{
+	size_t file = REM_REGISTRY_COPIES * sizeof(*files);
+	size_t page = sizeof(*entries) + PAGE_SIZE;
+
+	redo_bytes = redo;
+	bytes -= redo + PAGE_SIZE;
+	nr_files = min_t(size_t, bytes / (PAGES_PER_FILE * page + file),
 			 REM_REGISTRY_FILES_MAX);
-	nr_pages = nr_files * 16;
+	nr_pages = min_t(size_t, (bytes - nr_files * file) / page,
+			 REM_REGISTRY_PAGES_MAX);
+}
+
+/* Of the redo area: not more than the registry's own part. */
+static u64 __init redo_wanted(size_t bytes)
+{
+	u64 redo = redo_asked ? memparse(redo_asked, NULL) & PAGE_MASK : 0;
+
+	if (redo > bytes / 2) {
+		pr_warn("remanence: remanence.persist_redo= is more than half of what is put aside\n");
+		return 0;
+	}
+	return redo;
+}
+
+/* Whether what the head has fits into the bytes of the head. */
+static bool head_fits(void)
+{
+	u64 needed = tables_bytes(head->files, head->pages) +
+		     (head->pages + 1ul) * PAGE_SIZE;
+
+	return needed <= head->bytes && !(head->redo_bytes % PAGE_SIZE) &&
+	       head->redo_bytes <= head->bytes - needed;
 }
 
 static void place_tables(size_t bytes)
@@ -80,6 +141,11 @@ static void place_tables(size_t bytes)
 	base = end - bytes;
 	files = base;
 	entries = base + nr_files * REM_REGISTRY_COPIES * sizeof(*files);
+	if (redo_bytes)
+		rem_redo_open(end - PAGE_SIZE * (nr_pages + 1ul) - redo_bytes,
+			      redo_bytes);
+	else
+		rem_redo_open(NULL, 0);
 }
 
 /* Where the region ends whose superblock is at @phys; 0: there is none. */
@@ -113,13 +179,26 @@ static bool __init has_pm_region(u64 start, u64 end)
 	return false;
 }
 
-/**
- * rem_registry_open - find what the loader has put aside
- *
- * Return: 0, -ENODEV if it is nothing, -EBUSY if persistent memory is there, or
- * another negative errno.
- */
-int __init rem_registry_open(void)
+/* The registry that is there. Returns false if there is none, or another is wanted. */
+static bool __init take_over(size_t bytes)
+{
+	if (!head_is_right(bytes) || !head_fits())
+		return false;
+	nr_files = head->files;
+	nr_pages = head->pages;
+	redo_bytes = head->redo_bytes;
+	place_tables(head->bytes);
+	if (redo_bytes == redo_wanted(head->bytes) || rem_registry_found() ||
+	    rem_redo_waits())
+		return true;
+	/* Empty, and of the same place: only its parts are others. */
+	choose_counts(registry_bytes, redo_wanted(registry_bytes));
+	place_tables(registry_bytes);
+	unformatted = true;
+	return true;
+}
+
+static int __init find_registry(void)
 {
 	u64 end = rem.region_phys + rem.region_bytes, start = end;
 	void *whole;
@@ -137,23 +216,39 @@ int __init rem_registry_open(void)
 	if (!whole)
 		return -ENOMEM;
 	head = whole + (end - start) - PAGE_SIZE;
-	if (head_is_right(end - start)) {
-		nr_files = head->files;
-		nr_pages = head->pages;
-		if (tables_bytes(nr_files, nr_pages) +
-		    (nr_pages + 1ul) * PAGE_SIZE <= head->bytes) {
-			place_tables(head->bytes);
-			return 0;
-		}
-	}
+	if (take_over(end - start))
+		return 0;
 	if (has_pm_region(start, end)) {
 		memunmap(whole);
 		return -EBUSY;
 	}
-	choose_counts(end - start);
+	choose_counts(end - start, redo_wanted(end - start));
 	place_tables(end - start);
-	memset(base, 0, tables_bytes(nr_files, nr_pages));
+	unformatted = true;
 	return 0;
+}
+
+/**
+ * rem_registry_open - find what the loader has put aside
+ *
+ * Several times gives the same. What was not there, or has other parts than before, is
+ * made empty here: a ring may be made in it from now on.
+ *
+ * Return: 0, -ENODEV if it is nothing, -EBUSY if persistent memory is there, or
+ * another negative errno.
+ */
+int __init rem_registry_open(void)
+{
+	static int err __initdata = 1;
+
+	if (err <= 0)
+		return err;
+	err = find_registry();
+	if (!err && unformatted) {
+		rem_redo_format();
+		write_empty();
+	}
+	return err;
 }
 
 /** rem_registry_found - Return: whether pages of an earlier kernel are in it */
@@ -194,22 +289,7 @@ bool rem_registry_clear(u32 entry)
  */
 void rem_registry_format(void)
 {
-	size_t tables = tables_bytes(nr_files, nr_pages);
-	struct rem_registry new = {
-		.magic = REM_REGISTRY_MAGIC,
-		.version = REM_REGISTRY_VERSION,
-		.files = nr_files,
-		.bytes = registry_bytes,
-		.pages = nr_pages,
-	};
-
-	memset(base, 0, tables);
-	write_back(base, tables);
-	rem_registry_fence();
-	new.crc = ~crc32c(~0, &new, offsetof(struct rem_registry, crc));
-	*head = new;
-	write_back(head, sizeof(*head));
-	rem_registry_fence();
+	write_empty();
 	if (pages)
 		return;
 	files_taken = bitmap_zalloc(nr_files, GFP_KERNEL);
@@ -232,6 +312,19 @@ u32 rem_registry_files(void)
 u32 rem_registry_used(void)
 {
 	return READ_ONCE(used_pages);
+}
+
+/**
+ * rem_registry_fills - whether it is time to drain
+ *
+ * Late, since what is drained is registered again at its next fsync; but while a drain
+ * waits for disks, fsyncs go on.
+ *
+ * Return: true if it is.
+ */
+bool rem_registry_fills(void)
+{
+	return rem_registry_used() > rem_registry_pages() / 8 * 7;
 }
 
 const void *rem_registry_bytes(size_t *ret_bytes)
@@ -292,7 +385,7 @@ int rem_entry_take(u64 id, pgoff_t index, struct page *page)
 		return at;
 	get_page(page);
 	pages[at] = page;
-	new.crc = ~crc32c(~0, &new, offsetof(struct rem_registry_page, crc));
+	new.crc = rem_checksum(&new, offsetof(struct rem_registry_page, crc));
 	entries[at] = new;
 	return at;
 }
@@ -388,8 +481,8 @@ void rem_record_write(u32 slot, struct rem_registry_file *record)
 	struct rem_registry_file *copy = files + slot * REM_REGISTRY_COPIES;
 
 	record->sequence++;
-	record->crc = ~crc32c(~0, record,
-			      offsetof(struct rem_registry_file, crc));
+	record->crc = rem_checksum(record,
+				   offsetof(struct rem_registry_file, crc));
 	copy += record->sequence % REM_REGISTRY_COPIES;
 	*copy = *record;
 	write_back(copy, sizeof(*copy));

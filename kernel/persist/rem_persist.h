@@ -22,6 +22,9 @@ int __rem_persist_fsync(struct file *file, loff_t start, loff_t end,
 			int datasync);
 void __rem_persist_store(struct page *page, size_t offset, size_t bytes);
 int __rem_persist_drain(struct inode *inode, struct file *file);
+void __rem_persist_changed(struct inode *inode);
+void __rem_persist_unlinked(struct inode *inode);
+void __rem_persist_replaces(struct inode *inode);
 void __rem_persist_leave(struct super_block *sb);
 
 static inline bool rem_persist_used(void)
@@ -43,6 +46,27 @@ static inline int rem_persist_drain(struct inode *inode, struct file *file)
 	if (static_branch_unlikely(&rem_persist_key))
 		return __rem_persist_drain(inode, file);
 	return 0;
+}
+
+/* After a file has changed by more than its page cache has. */
+static inline void rem_persist_changed(struct inode *inode)
+{
+	if (static_branch_unlikely(&rem_persist_key))
+		__rem_persist_changed(inode);
+}
+
+/* Before a file gets the name of another one. */
+static inline void rem_persist_replaces(struct inode *inode)
+{
+	if (static_branch_unlikely(&rem_persist_key))
+		__rem_persist_replaces(inode);
+}
+
+/* After a name of a file is gone, before the caller's reference is. */
+static inline void rem_persist_unlinked(struct inode *inode)
+{
+	if (static_branch_unlikely(&rem_persist_key))
+		__rem_persist_unlinked(inode);
 }
 
 /* After the last sync of a file system, before it is unmounted. */
@@ -74,6 +98,12 @@ static inline int rem_persist_drain(struct inode *inode, struct file *file)
 {
 	return 0;
 }
+
+static inline void rem_persist_changed(struct inode *inode) { }
+
+static inline void rem_persist_replaces(struct inode *inode) { }
+
+static inline void rem_persist_unlinked(struct inode *inode) { }
 
 static inline void rem_persist_leave(struct super_block *sb) { }
 

@@ -13,6 +13,7 @@
  * who waits in fsync is told anything: his own is the file system's.
  */
 #include <linux/capability.h>
+#include <linux/export.h>
 #include <linux/init.h>
 #include <linux/kdev_t.h>
 #include <linux/kobject.h>
@@ -31,6 +32,7 @@
 #define MODULE_PARAM_PREFIX "remanence."
 
 DEFINE_STATIC_KEY_FALSE(rem_persist_key);
+EXPORT_SYMBOL_GPL(rem_persist_key);
 
 enum state { OFF, FOUND, WAITING, DISK, MEMORY };
 
@@ -90,6 +92,12 @@ bool rem_persist_covers(struct super_block *sb)
 	       !xa_load(&excluded, sb->s_dev);
 }
 
+/** rem_persist_excludes - Return: whether a device always uses its disk */
+bool rem_persist_excludes(dev_t dev)
+{
+	return xa_load(&excluded, dev);
+}
+
 static enum state wanted(void)
 {
 	if (!opened || !rem_registry_pages())
@@ -110,6 +118,8 @@ static void update(void)
 	WRITE_ONCE(state, new);
 	up_write(&state_sem);
 	pr_info("remanence: fsync: %s\n", state_names[new]);
+	/* First the flushes: what is drained is to be on media. */
+	rem_logs_early(new == MEMORY);
 	if (old == MEMORY)
 		rem_drain_all();
 }
@@ -143,12 +153,20 @@ static void begin(void)
 		rem_drain_start();
 }
 
+/* A change is shown when all that it leads to is done. */
 static ssize_t state_show(struct kobject *kobj, struct kobj_attribute *attr,
 			  char *buf)
 {
-	if (READ_ONCE(state) == OFF)
-		return sysfs_emit(buf, "off: %s\n", off_because);
-	return sysfs_emit(buf, "%s\n", state_names[READ_ONCE(state)]);
+	ssize_t bytes;
+
+	if (mutex_lock_interruptible(&change_lock))
+		return -EINTR;
+	if (state == OFF)
+		bytes = sysfs_emit(buf, "off: %s\n", off_because);
+	else
+		bytes = sysfs_emit(buf, "%s\n", state_names[state]);
+	mutex_unlock(&change_lock);
+	return bytes;
 }
 
 static ssize_t state_store(struct kobject *kobj, struct kobj_attribute *attr,
@@ -251,6 +269,7 @@ static ssize_t excluded_store(struct kobject *kobj, struct kobj_attribute *attr,
 	/* An fsync that has begun ends first. */
 	down_write(&state_sem);
 	up_write(&state_sem);
+	rem_logs_early(state == MEMORY);
 	rem_drain_all();
 	mutex_unlock(&change_lock);
 	return xa_err(old) ?: count;
@@ -275,7 +294,7 @@ static struct bin_attribute registry_attr = {
 
 static struct attribute *attrs[] = {
 	&state_attr.attr, &counts_attr.attr, &found_attr.attr,
-	&excluded_attr.attr, NULL,
+	&excluded_attr.attr, &rem_redo_attr.attr, NULL,
 };
 
 static struct bin_attribute *bin_attrs[] = { &registry_attr, NULL };

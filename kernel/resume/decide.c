@@ -55,15 +55,26 @@ static const unsigned int rem_msrs[REM_MSRS_KEPT_MAX] = {
 	0x1a0, /* MISC_ENABLE */
 	0x48, /* SPEC_CTRL */
 	0x122, /* TSX_CTRL */
+	0x10f, /* TSX_FORCE_ABORT */
+	0x123, /* MCU_OPT_CTRL */
 	0x140, /* MISC_FEATURES_ENABLES */
 	REM_DEBUGCTL,
 	0xc0011020, /* LS_CFG, AMD's */
+	0xc0011029, /* DE_CFG, AMD's: whether LFENCE serialises */
+	0xc001102e, /* BP_CFG, AMD's: of what speculation is off */
+	0xc0010015, /* HWCR, AMD's */
 	0xda0, /* XSS */
 	0x1c4, /* XFD */
 	0x3b, /* TSC_ADJUST */
 	0xe8, /* APERF */
 	0xe7, /* MPERF */
 	0x1b0, /* ENERGY_PERF_BIAS */
+	0x199, /* PERF_CTL */
+	0x770, /* PM_ENABLE: only then is there the next one */
+	0x774, /* HWP_REQUEST */
+	0xc0010062, /* PERF_CTL, AMD's */
+	0xc00102b1, /* CPPC_ENABLE, AMD's: only then is there the next one */
+	0xc00102b3, /* CPPC_REQ, AMD's */
 	0xe1, /* UMWAIT_CONTROL */
 	0xc0010117, /* VM_HSAVE_PA, AMD's */
 	0xc0000104, /* TSC_RATIO, AMD's */

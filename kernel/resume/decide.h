@@ -16,7 +16,7 @@
 #define REM_MCE_MSRS_MAX (2 + 2 * REM_MCE_BANKS_MAX)
 
 /* Registers that each CPU may have, besides those of machine checks. */
-#define REM_MSRS_KEPT_MAX 24
+#define REM_MSRS_KEPT_MAX 35
 
 /*
  * Steps of restoring a CPU: XCR0, XSS, and XFD for the running task; selectors, which

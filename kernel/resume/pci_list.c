@@ -297,6 +297,8 @@ static void rem_pci_list_renew(void)
 static void rem_pci_renew(struct work_struct *unused)
 {
 	pci_lock_rescan_remove();
+	if (rem_lost_check(&rem_virtio_notifier) == -EAGAIN)
+		rem_pci_renew_later(REM_PCI_SETTLE_MS);
 	if (rem_pci_wanted)
 		rem_pci_list_renew();
 	else

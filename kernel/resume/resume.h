@@ -127,6 +127,7 @@ int rem_return(struct pci_dev *pdev);
 /* virtio.c */
 bool rem_virtio_is(struct pci_dev *pdev);
 struct device *rem_virtio_device(struct pci_dev *pdev);
+const char *rem_virtio_lost_by(struct pci_dev *pdev);
 bool rem_virtio_supported(struct pci_dev *pdev);
 void rem_virtio_watch(struct pci_dev *pdev, struct notifier_block *notifier);
 int rem_virtio_go(struct pci_dev *pdev);

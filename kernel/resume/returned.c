@@ -36,7 +36,7 @@ struct rem_tree {
 	struct device *devices[REM_TREE_MAX];
 };
 
-/* A callback of one phase; @ops has it in every kernel with hibernation callbacks. */
+/* Where struct dev_pm_ops has the callback of one phase. */
 struct rem_phase {
 	size_t offset;
 	bool is_upwards; /* a device after those below it */
@@ -201,7 +201,7 @@ static void rem_tree_complete(const struct rem_tree *tree)
 		struct device *dev = tree->devices[i];
 		const struct dev_pm_ops *ops = rem_pm_ops(dev);
 
-		if (!ops && dev->driver)
+		if ((!ops || !ops->complete) && dev->driver)
 			ops = dev->driver->pm;
 		if (i)
 			device_lock(dev);

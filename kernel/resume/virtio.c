@@ -100,6 +100,24 @@ void rem_virtio_watch(struct pci_dev *pdev, struct notifier_block *notifier)
 		watched = !bus_register_notifier(inner->bus, notifier);
 }
 
+/**
+ * rem_virtio_lost_by - the driver that cannot set its device up again
+ * @pdev: a function for which rem_virtio_is() is true, locked, with its inner device
+ *
+ * Without the callback the bus resets the device, and nobody makes its queues again.
+ *
+ * Context: process.
+ * Return: its name, or NULL.
+ */
+const char *rem_virtio_lost_by(struct pci_dev *pdev)
+{
+	struct device *inner = rem_virtio_device(pdev);
+
+	if (!inner || !inner->driver || drv_to_virtio(inner->driver)->restore)
+		return NULL;
+	return inner->driver->name;
+}
+
 static bool rem_virtio_reset(struct virtio_pci_modern_device *mdev)
 {
 	unsigned int polls;

@@ -27,7 +27,7 @@ SYM_CODE_END(rem_go_entry)
  * void rem_call_on_stack(void *stack, void (*fn)(void *), void *arg)
  *
  * Calls fn(arg) with @stack as the end of its stack. Registers that fn has used are not
- * cleared: they do not survive the power.
+ * cleared: they do not survive the power, and only Stop calls this.
  *
  * Context: interrupts off.
  */

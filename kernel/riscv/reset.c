@@ -11,6 +11,16 @@ void __init rem_reset_prepare(void)
 {
 }
 
+/** rem_off_prepare - Context: process, once. */
+void __init rem_off_prepare(void)
+{
+}
+
+/** rem_off - does nothing: the supply cuts the power. Context: Stop. */
+void rem_off(void)
+{
+}
+
 /**
  * rem_reset - reset the machine, without a store to memory other than the stack
  *

@@ -11,7 +11,7 @@
 #include <string.h>
 #endif
 
-/* `remctl health` has five, and programs of administrators the rest; all fit a page. */
+/* `remctl health` has six, and programs of administrators the rest; all fit a page. */
 #define REM_CONDITIONS_MAX 24
 #define REM_CONDITION_NAME_BYTES 24
 #define REM_CONDITION_TEXT_BYTES 80

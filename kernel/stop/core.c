@@ -29,6 +29,7 @@
 #include <linux/string.h>
 #include <linux/swait.h>
 #include <linux/remanence/rem_handover.h>
+#include <linux/remanence/rem_poke.h>
 #include <linux/remanence/rem_reason_name.h>
 #include "../hooks/hooks.h"
 #include "stop.h"
@@ -106,6 +107,12 @@ void __init rem_handover_parse(u64 phys, u32 bytes)
 	early_memunmap(handover, sizeof(*handover));
 }
 
+/** rem_mode_loses - Return: whether the next Stop would lose a device. Context: any. */
+bool rem_mode_loses(void)
+{
+	return READ_ONCE(rem.stop_mode) != REM_MODE_FAST && rem.loses[0];
+}
+
 /**
  * rem_stop_begin - begin a Stop, if one may begin
  * @reason: enum rem_stop_reason
@@ -125,7 +132,7 @@ bool rem_stop_begin(u32 reason)
 	 */
 	local_irq_save(flags);
 	began = atomic_read(&panic_cpu) == PANIC_CPU_INVALID &&
-		!rem_hotplug_busy() && rem_budget_fits() &&
+		!rem_hotplug_busy() && rem_budget_fits() && !rem_mode_loses() &&
 		cmpxchg(&rem.state, REM_ARMED, REM_STOPPING) == REM_ARMED;
 	if (began) {
 		rem.stop_begin_tsc = rem_ticks();
@@ -340,6 +347,21 @@ void rem_machine_differs(const char *device)
 			device);
 }
 
+/**
+ * rem_machine_loses - a Stop by generic power management would lose a device
+ * @device: its name; "": it would lose none
+ *
+ * Context: process, one at a time.
+ */
+void rem_machine_loses(const char *device)
+{
+	if (!strcmp(device, rem.loses))
+		return;
+	strscpy(rem.loses, device, sizeof(rem.loses));
+	if (device[0])
+		pr_info("remanence: stop=dpm would lose %s\n", device);
+}
+
 /* With a device that the fast path cannot restart, or such firmware: stop=dpm. */
 static void __init rem_mode_choose(void)
 {
@@ -370,6 +392,7 @@ static int __init rem_prepare(void)
 	if (err)
 		return err;
 	rem_reset_prepare();
+	rem_off_prepare();
 	rem_quiet_prepare();
 	on_each_cpu(rem_cpu_prepare_ipi, NULL, 1);
 	rem_timekeeping_prepare();
@@ -392,7 +415,7 @@ static int __init rem_prepare(void)
 }
 
 /* Invariant 5: print how long a Stop takes and how long the supply lasts. */
-static void __init rem_init_report(void)
+static void rem_init_report(void)
 {
 	u64 bound_ns = rem_budget_bound_ns();
 	u64 hold_up_ns = rem_budget_hold_up_ns();
@@ -412,6 +435,34 @@ static void __init rem_init_report(void)
 	else
 		pr_info("remanence: Stop takes at most %llu us, the supply holds %llu us\n",
 			bound_ns / NSEC_PER_USEC, hold_up_ns / NSEC_PER_USEC);
+}
+
+/* Everything is prepared but what waits until the kernel's text is read-only. */
+static bool rem_unsealed;
+
+/**
+ * rem_sealed - from now on text and read-only data change by text_poke() only
+ *
+ * Where images are authenticated the machine is armed here: no program runs before.
+ *
+ * Context: process, once, after all initcalls.
+ */
+void rem_sealed(void)
+{
+	if (!rem_unsealed)
+		return;
+	rem_unsealed = false;
+	rem.why = rem_text_sum_up();
+	if (rem.why)
+		return;
+	/* As in rem_init(). */
+	smp_store_release(&rem.state, REM_ARMED);
+	/* As in rem_thread_once(): a drop meanwhile began no Stop. */
+	smp_mb();
+	if (!rem_power_ok())
+		rem_stop_begin(REM_STOP_POWER);
+	rem_promise_update();
+	rem_init_report();
 }
 
 static int __init rem_refuse(const char *why, int err)
@@ -439,12 +490,19 @@ static int __init rem_init(void)
 	if (err)
 		return rem_refuse(rem.why ?: "the record block cannot be used",
 				  err);
-	/* Pairs with cmpxchg() in rem_stop_begin(): everything is prepared. */
-	smp_store_release(&rem.state, REM_ARMED);
+	rem_unsealed = rem_text_waits();
+	if (rem_unsealed) {
+		rem.why = "the kernel's text is not read-only yet";
+		WRITE_ONCE(rem.state, REM_REFUSED);
+	} else {
+		/* Pairs with cmpxchg() in rem_stop_begin(): everything is prepared. */
+		smp_store_release(&rem.state, REM_ARMED);
+	}
 	err = rem_power_init();
 	if (err)
 		pr_warn("remanence: no power monitor: %pe\n", ERR_PTR(err));
-	rem_init_report();
+	if (!rem_unsealed)
+		rem_init_report();
 	return rem_sysfs_init();
 }
 late_initcall_sync(rem_init);

@@ -32,9 +32,9 @@
  * The log is a ring in the order of sending, and only its oldest part is ever
  * dropped: if an older write stayed in it longer than a newer one to the same
  * place, a replay would bring the older one back. A flush covers what is older
- * than the oldest write in flight when the flush was sent. The order of
- * overlapping writes that are in flight together is undefined, with a log as
- * without one.
+ * than the oldest write in flight when the flush was sent, alone or with a write
+ * (REQ_PREFLUSH). The order of overlapping writes that are in flight together is
+ * undefined, with a log as without one.
  *
  * A write for which there is no room is held, and the log issues a flush.
  * rem_log_map() never waits: it might wait for bios that the same task has yet
@@ -43,13 +43,8 @@
 #include <linux/blkdev.h>
 #include "disk_log.h"
 
-static bool rem_log_stale(const struct rem_log *log)
-{
-	return log->life != READ_ONCE(rem.resumes);
-}
-
 /* All writes before this position have completed. Context: locked. */
-static u64 rem_log_oldest(const struct rem_log *log)
+static u64 rem_log_oldest(struct rem_log *log)
 {
 	const struct rem_log_io *io;
 
@@ -61,23 +56,33 @@ static u64 rem_log_oldest(const struct rem_log *log)
 /* Context: locked. Return: whether the bio may go to the disk now. */
 static bool rem_log_admit(struct rem_log *log, struct bio *bio)
 {
-	struct rem_log_io *io = dm_per_bio_data(bio, sizeof(*io));
+	struct rem_log_io *io = dm_per_bio_data(bio, sizeof(*io)), *own;
 	u32 bytes = op_is_write(bio_op(bio)) ? bio->bi_iter.bi_size : 0;
+	u32 slots = DIV_ROUND_UP(bytes, PAGE_SIZE);
 
-	io->slots = DIV_ROUND_UP(bytes, PAGE_SIZE);
 	if (rem_log_stale(log) ||
-	    log->tail - log->head + io->slots > log->slots)
+	    log->tail - log->head + slots > log->slots ||
+	    rem_log_behind_overlaps(log, bio))
 		return false;
-	if (io->slots) {
-		io->at = log->tail;
-		log->tail += io->slots;
-		list_add_tail(&io->pending, &log->pending);
-	} else {
-		io->at = rem_log_oldest(log);
+	own = rem_log_behind_take(log, bio, slots);
+	io->sent = !own;
+	own = own ?: io;
+	own->slots = slots;
+	own->oldest = rem_log_oldest(log);
+	if (slots) {
+		own->at = log->tail;
+		log->tail += slots;
+		list_add_tail(&own->pending, &log->pending);
+		rem_log_copy_begin(log, own);
 	}
-	io->life = log->life;
-	io->sent = true;
+	own->want = slots ? own->at + slots : log->done;
+	own->early = log->early && op_is_flush(io->opf);
+	if (own->early && (io->opf & REQ_PREFLUSH))
+		log->ended++;
+	own->life = log->life;
 	log->in_flight++;
+	if (rem_log_wants_flush(log))
+		queue_work(log->queue, &log->work);
 	return true;
 }
 
@@ -95,14 +100,41 @@ static void rem_log_prepare(struct rem_log *log, struct bio *bio)
 	struct rem_log_io *io = dm_per_bio_data(bio, sizeof(*io));
 
 	if (io->slots)
-		rem_log_keep(log, io->at, bio);
+		rem_log_keep(log, io->at, bio, NULL);
+	if (io->slots && log->redo)
+		rem_log_copied(log, io);
+	if (io->early)
+		bio->bi_opf &= ~(REQ_PREFLUSH | REQ_FUA);
 	bio_set_dev(bio, log->dev->bdev);
+}
+
+enum rem_log_way {
+	REM_LOG_SEND,
+	REM_LOG_BEHIND,
+	REM_LOG_HOLD,
+	REM_LOG_END,
+	REM_LOG_WAIT,
+};
+
+/* Context: locked. Returns what becomes of a bio that may go on. */
+static enum rem_log_way rem_log_route(struct rem_log *log, struct bio *bio)
+{
+	struct rem_log_io *io = dm_per_bio_data(bio, sizeof(*io));
+
+	if (rem_log_ends_early(log, bio)) {
+		log->ended++;
+		return rem_log_covers(log, bio, log->done) ? REM_LOG_END :
+							     REM_LOG_WAIT;
+	}
+	if (!rem_log_admit(log, bio))
+		return REM_LOG_HOLD;
+	return io->behind ? REM_LOG_BEHIND : REM_LOG_SEND;
 }
 
 /**
  * rem_log_map - send a bio to the disk, or hold it
  * @ti: the target
- * @bio: a read, a write, or a flush without data
+ * @bio: a read, a write, which may ask for a flush before it, or a flush without data
  *
  * Context: process; does not sleep.
  * Return: DM_MAPIO_REMAPPED if the bio goes to the disk, DM_MAPIO_SUBMITTED if
@@ -112,8 +144,8 @@ int rem_log_map(struct dm_target *ti, struct bio *bio)
 {
 	struct rem_log_io *io = dm_per_bio_data(bio, sizeof(*io));
 	struct rem_log *log = ti->private;
+	enum rem_log_way way = REM_LOG_HOLD;
 	unsigned long flags;
-	bool admitted;
 
 	/* The target announces no others: the log could not replay them. */
 	if (bio_op(bio) != REQ_OP_READ && bio_op(bio) != REQ_OP_WRITE)
@@ -128,17 +160,48 @@ int rem_log_map(struct dm_target *ti, struct bio *bio)
 		return DM_MAPIO_KILL;
 	}
 	/* A write that waits for room is not overtaken by another one. */
-	admitted = (bio_list_empty(&log->held) || !bio_has_data(bio) ||
-		    bio_op(bio) == REQ_OP_READ) &&
-		   rem_log_admit(log, bio);
-	if (!admitted)
+	if (bio_list_empty(&log->held) || !bio_has_data(bio) ||
+	    bio_op(bio) == REQ_OP_READ)
+		way = rem_log_route(log, bio);
+	if (way == REM_LOG_HOLD)
 		rem_log_hold(log, bio);
 	spin_unlock_irqrestore(&log->lock, flags);
 
-	if (!admitted)
+	if (way == REM_LOG_END)
+		bio_endio(bio);
+	else if (way == REM_LOG_BEHIND)
+		rem_log_behind_write(log, bio);
+	if (way != REM_LOG_SEND)
 		return DM_MAPIO_SUBMITTED;
 	rem_log_prepare(log, bio);
 	return DM_MAPIO_REMAPPED;
+}
+
+/*
+ * Context: locked. Returns whether a bio has to be sent again: its disk has lost what it
+ * had, or it was to end by its copy, and is not any more.
+ */
+static bool rem_log_again(const struct rem_log *log,
+			  const struct rem_log_io *io, blk_status_t status)
+{
+	return io->life != READ_ONCE(rem.resumes) ||
+	       (io->early && !log->early && status == BLK_STS_OK);
+}
+
+/*
+ * A bio of this life has completed. Context: locked. Returns whether it has ended,
+ * otherwise it does so later.
+ */
+static bool rem_log_completed(struct rem_log *log, struct bio *bio)
+{
+	struct rem_log_io *io = dm_per_bio_data(bio, sizeof(*io));
+
+	log->done = max(log->done, io->slots ? io->want : 0);
+	if (!op_is_flush(io->opf))
+		return true;
+	if (!io->early && (io->opf & REQ_PREFLUSH))
+		rem_log_move_head(log, io->oldest);
+	return rem_log_covers(log, bio, io->want);
 }
 
 /**
@@ -155,7 +218,7 @@ int rem_log_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *status)
 	struct rem_log_io *io = dm_per_bio_data(bio, sizeof(*io));
 	struct rem_log *log = ti->private;
 	unsigned long flags;
-	bool crossed;
+	bool again, ended = true;
 
 	if (!io->sent) /* completed by the log itself */
 		return DM_ENDIO_DONE;
@@ -167,22 +230,21 @@ int rem_log_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *status)
 		list_del(&io->pending);
 	if (*status != BLK_STS_OK)
 		rem_log_forget(log, io->at, io->slots);
-	crossed = io->life != READ_ONCE(rem.resumes);
-	if (crossed) {
+	again = rem_log_again(log, io, *status);
+	if (again) {
 		dm_bio_restore(&io->saved, bio);
 		bio->bi_opf = io->opf;
 		bio->bi_status = BLK_STS_OK;
 		rem_log_hold(log, bio);
 	} else {
-		if (op_is_flush(io->opf) && !io->saved.bi_iter.bi_size &&
-		    *status == BLK_STS_OK)
-			log->head = max(log->head, io->at);
+		if (*status == BLK_STS_OK)
+			ended = rem_log_completed(log, bio);
 		/* There may be room now, or a flush may make some. */
 		if (!bio_list_empty(&log->held))
 			queue_work(log->queue, &log->work);
 	}
 	spin_unlock_irqrestore(&log->lock, flags);
-	return crossed ? DM_ENDIO_INCOMPLETE : DM_ENDIO_DONE;
+	return again || !ended ? DM_ENDIO_INCOMPLETE : DM_ENDIO_DONE;
 }
 
 /*
@@ -194,7 +256,7 @@ int rem_log_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *status)
  */
 static bool rem_log_catch_up(struct rem_log *log)
 {
-	bool stale, failed = false;
+	bool stale, drain, failed = false;
 	u32 life;
 	u64 mark;
 	int err;
@@ -202,8 +264,10 @@ static bool rem_log_catch_up(struct rem_log *log)
 	spin_lock_irq(&log->lock);
 	life = READ_ONCE(rem.resumes);
 	stale = life != log->life;
+	drain = log->drain;
 	mark = rem_log_oldest(log);
-	if (stale ? log->in_flight : mark == log->head) {
+	if (stale ? log->in_flight :
+	    drain ? !list_empty(&log->behind) : mark == log->head) {
 		spin_unlock_irq(&log->lock);
 		return false;
 	}
@@ -216,16 +280,55 @@ static bool rem_log_catch_up(struct rem_log *log)
 		failed = err;
 		log->failed |= failed;
 		if (!failed)
-			log->head = max(log->head, mark);
+			rem_log_move_head(log, mark);
 		log->life = life;
 		log->replays += stale;
 		log->flushes += !stale;
+		if (drain)
+			log->drain = false;
 	}
 	spin_unlock_irq(&log->lock);
+	wake_up(&log->drained);
 	if (failed)
 		pr_err("remanence: writing the log of %s to the disk failed, all I/O fails from now on: %pe\n",
 		       log->owner.disk->disk_name, ERR_PTR(err));
 	return true;
+}
+
+/* Takes a held bio that may go on, or NULL. Context: locked. Returns what becomes of it. */
+static enum rem_log_way rem_log_next(struct rem_log *log, struct bio **ret_bio)
+{
+	struct bio *bio = bio_list_pop(&log->held);
+	enum rem_log_way way = REM_LOG_HOLD;
+
+	*ret_bio = bio;
+	if (!bio)
+		return REM_LOG_HOLD;
+	/* It may be on another list now. */
+	way = log->failed ? REM_LOG_END : rem_log_route(log, bio);
+	if (way == REM_LOG_HOLD) {
+		bio_list_add_head(&log->held, bio);
+		*ret_bio = NULL;
+	} else {
+		log->held_count--;
+	}
+	return way;
+}
+
+/*
+ * Context: locked; no held bio may go on. Returns whether the log is to do something
+ * for them, or for itself.
+ */
+static bool rem_log_lacks(struct rem_log *log)
+{
+	struct bio *bio = bio_list_peek(&log->held);
+
+	if (log->failed)
+		return false;
+	if (rem_log_stale(log) || rem_log_wants_flush(log))
+		return true;
+	/* A flush would not let it overtake what it overlaps. */
+	return bio && !rem_log_behind_overlaps(log, bio);
 }
 
 /**
@@ -237,27 +340,27 @@ static bool rem_log_catch_up(struct rem_log *log)
 void rem_log_work(struct work_struct *work)
 {
 	struct rem_log *log = container_of(work, struct rem_log, work);
-	bool failed, admitted, more;
+	enum rem_log_way way;
+	bool failed, more;
 	struct bio *bio;
 
 	do {
 		spin_lock_irq(&log->lock);
 		failed = log->failed;
-		bio = bio_list_peek(&log->held);
-		admitted = bio && !failed && rem_log_admit(log, bio);
-		more = bio || (!failed && rem_log_stale(log));
-		if (admitted || (bio && failed)) {
-			bio_list_pop(&log->held);
-			log->held_count--;
-		}
+		way = rem_log_next(log, &bio);
+		more = bio || rem_log_lacks(log);
 		spin_unlock_irq(&log->lock);
 
-		if (admitted) {
+		if (way == REM_LOG_SEND) {
 			rem_log_prepare(log, bio);
 			submit_bio_noacct(bio);
-		} else if (bio && failed) {
+		} else if (way == REM_LOG_BEHIND) {
+			rem_log_behind_write(log, bio);
+		} else if (way == REM_LOG_END && failed) {
 			bio_io_error(bio);
-		} else if (more) {
+		} else if (way == REM_LOG_END) {
+			bio_endio(bio);
+		} else if (way == REM_LOG_HOLD && more) {
 			more = rem_log_catch_up(log);
 		}
 	} while (more);

@@ -6,16 +6,22 @@
  *	0 SECTORS remanence-log DISK MIB
  *
  * claims a whole disk, switches its write cache on, and keeps up to MIB MiB of
- * data that the cache may hold. That much memory is allocated at once.
+ * data that the cache may hold. That much memory is allocated at once; or, with
+ * remanence.persist_redo=, the data are in the redo area, and flushes may end there
+ * (disk_log_redo.c).
  */
 #include <linux/blkdev.h>
 #include <linux/init.h>
 #include <linux/kstrtox.h>
+#include <linux/mutex.h>
 #include <linux/slab.h>
 #include "disk_log.h"
 
 static DEFINE_SPINLOCK(rem_logs_lock);
 static LIST_HEAD(rem_logs);
+/* Above it: the logs stay, and whether their flushes end early, which may wait. */
+static DEFINE_MUTEX(rem_logs_change);
+static bool rem_logs_are_early;
 
 /**
  * rem_logs_go - start the replays after Go
@@ -32,6 +38,46 @@ void rem_logs_go(void)
 	list_for_each_entry(log, &rem_logs, list)
 		queue_work(log->queue, &log->work);
 	spin_unlock(&rem_logs_lock);
+}
+
+static dev_t rem_log_dev(const struct rem_log *log)
+{
+	return disk_devt(dm_disk(dm_table_get_md(log->ti->table)));
+}
+
+/* Context: rem_logs_change is held. */
+static void rem_log_choose(struct rem_log *log)
+{
+	bool early = log->redo && rem_logs_are_early &&
+		     !rem_persist_excludes(rem_log_dev(log));
+	bool ceases;
+
+	spin_lock_irq(&log->lock);
+	ceases = log->early && !early;
+	log->early = early;
+	spin_unlock_irq(&log->lock);
+	if (ceases)
+		rem_log_drain(log);
+}
+
+/**
+ * rem_logs_early - whether flushes may end in memory
+ * @on: they may, but on devices that are excluded
+ *
+ * When it returns, all that has ended so where they may not is on media.
+ *
+ * Context: process.
+ */
+void rem_logs_early(bool on)
+{
+	struct rem_log *log;
+
+	mutex_lock(&rem_logs_change);
+	rem_logs_are_early = on;
+	/* The list changes only under the mutex. */
+	list_for_each_entry(log, &rem_logs, list)
+		rem_log_choose(log);
+	mutex_unlock(&rem_logs_change);
 }
 
 /*
@@ -97,19 +143,45 @@ static void rem_log_disk_give(struct rem_log *log)
 	dm_put_device(log->ti, log->dev);
 }
 
+/* In the redo area, if there is one with room. Everything written is on media. */
+static int rem_log_pages_make(struct rem_log *log)
+{
+	struct block_device *bdev = log->dev->bdev;
+	char identity[REM_DISK_IDENTITY_BYTES];
+	int err;
+
+	err = rem_disk_identity(bdev->bd_disk, identity);
+	if (!err)
+		log->redo = rem_redo_begin(identity, bdev_nr_sectors(bdev),
+					   log->mib << (20 - PAGE_SHIFT),
+					   &log->slots);
+	err = rem_log_ring_make(log);
+	if (err) {
+		log->ti->error = "no memory for the log";
+		if (log->redo)
+			rem_redo_end(log->redo, true);
+	}
+	return err;
+}
+
 /* Data that are in the cache already are not in the log: flush them. */
 static int rem_log_begin(struct rem_log *log, const char *path)
 {
-	int err = rem_log_disk_take(log, path);
+	int err;
 
+	/* Until a disk that has just appeared has what its ring has. */
+	rem_redo_wait();
+	err = rem_log_disk_take(log, path);
 	if (err)
 		return err;
 	log->life = READ_ONCE(rem.resumes);
 	err = rem_log_settle(log);
-	if (err) {
+	if (err)
 		log->ti->error = "the disk cannot flush its cache";
+	else
+		err = rem_log_pages_make(log);
+	if (err)
 		rem_log_disk_give(log);
-	}
 	return err;
 }
 
@@ -119,24 +191,20 @@ static int rem_log_make(struct rem_log *log, const char *path)
 
 	spin_lock_init(&log->lock);
 	INIT_LIST_HEAD(&log->pending);
+	INIT_LIST_HEAD(&log->copying);
+	INIT_LIST_HEAD(&log->behind);
+	INIT_LIST_HEAD(&log->idle);
 	bio_list_init(&log->held);
+	bio_list_init(&log->waiting);
+	init_waitqueue_head(&log->drained);
 	INIT_WORK(&log->work, rem_log_work);
 	log->ti->error = "no memory for the log";
 	log->queue = alloc_workqueue("rem_log", WQ_MEM_RECLAIM, 1);
 	if (!log->queue)
 		return -ENOMEM;
-	err = rem_log_ring_make(log);
-	if (err)
-		goto bad_queue;
 	err = rem_log_begin(log, path);
 	if (err)
-		goto bad_ring;
-	return 0;
-
-bad_ring:
-	rem_log_ring_free(log);
-bad_queue:
-	destroy_workqueue(log->queue);
+		destroy_workqueue(log->queue);
 	return err;
 }
 
@@ -161,13 +229,17 @@ static int rem_log_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 		kfree(log);
 		return err;
 	}
+	mutex_lock(&rem_logs_change);
+	rem_log_choose(log);
 	spin_lock(&rem_logs_lock);
 	list_add_tail(&log->list, &rem_logs);
 	spin_unlock(&rem_logs_lock);
+	mutex_unlock(&rem_logs_change);
 
 	ti->private = log;
 	ti->num_flush_bios = 1;
 	ti->flush_supported = true;
+	ti->takes_flush_with_data = true;
 	ti->per_io_data_size = sizeof(struct rem_log_io);
 	return dm_set_target_max_io_len(ti,
 					REM_LOG_BIO_BYTES_MAX >> SECTOR_SHIFT);
@@ -178,18 +250,34 @@ static void rem_log_dtr(struct dm_target *ti)
 	struct rem_log *log = ti->private;
 	int err;
 
+	mutex_lock(&rem_logs_change);
 	spin_lock(&rem_logs_lock);
 	list_del(&log->list);
 	spin_unlock(&rem_logs_lock);
+	mutex_unlock(&rem_logs_change);
+	rem_log_behind_wait(log);
 	destroy_workqueue(log->queue);
 	/* Before the cache is switched off, which does not flush it. */
 	err = log->failed ? -EIO : rem_log_settle(log);
 	if (err)
 		pr_err("remanence: the log of %s ends with data that are not on the disk: %pe\n",
 		       log->owner.disk->disk_name, ERR_PTR(err));
+	/* What is on the disk needs no redo; what is not waits for one. */
+	if (log->redo && !err)
+		rem_redo_end(log->redo, true);
 	rem_log_disk_give(log);
+	if (log->redo && err) {
+		rem_redo_end(log->redo, false);
+		rem_redo_retry();
+	}
 	rem_log_ring_free(log);
 	kfree(log);
+}
+
+/* Who reads the disk itself while the target is suspended finds all writes there. */
+static void rem_log_postsuspend(struct dm_target *ti)
+{
+	rem_log_behind_wait(ti->private);
 }
 
 static void rem_log_status(struct dm_target *ti, status_type_t type,
@@ -207,6 +295,10 @@ static void rem_log_status(struct dm_target *ti, status_type_t type,
 		       (u64)log->slots << PAGE_SHIFT, log->held_count,
 		       log->replays, log->replayed_bytes, log->flushes,
 		       log->failed ? "failed" : "ok");
+		if (log->redo)
+			DMEMIT(" redo %s covered %llu head %llu ended %llu ended_writes %llu",
+			       log->early ? "memory" : "disk", log->covered,
+			       log->head, log->ended, log->ended_writes);
 		spin_unlock_irq(&log->lock);
 		break;
 	case STATUSTYPE_TABLE:
@@ -242,6 +334,7 @@ static struct target_type rem_log_target = {
 	.dtr = rem_log_dtr,
 	.map = rem_log_map,
 	.end_io = rem_log_end_io,
+	.postsuspend = rem_log_postsuspend,
 	.status = rem_log_status,
 	.iterate_devices = rem_log_iterate,
 	.io_hints = rem_log_io_hints,

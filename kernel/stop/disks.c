@@ -17,7 +17,8 @@
  *   protected	    the cache keeps its content without power, according to the
  *		    loader's machine description (REM_DISK_PROTECTED).
  *   log		    the cache is on; writes that no flush has covered are kept
- *		    in memory and written again after Go (disk_log.c).
+ *		    in memory and written again after Go (disk_log.c). Of an NVMe
+ *		    disk only if its controller has no other.
  *   open	    none of these is possible, or the user switched the cache
  *		    on: invariant 10 does not hold for this disk.
  *
@@ -90,6 +91,71 @@ static struct virtio_device *rem_disk_virtio(struct gendisk *disk)
 	    strcmp(parent->driver->name, "virtio_blk"))
 		return NULL;
 	return dev_to_virtio(parent);
+}
+
+/* By its own number, or, without one, by where it is. Context: device of the driver locked. */
+static int rem_disk_name(struct gendisk *disk, char *text)
+{
+	const size_t bytes = REM_DISK_IDENTITY_BYTES;
+	static const enum blk_unique_id types[] = { BLK_UID_NAA, BLK_UID_EUI64,
+						    BLK_UID_T10 };
+	struct virtio_device *vdev = rem_disk_virtio(disk);
+	char serial[32] = "", *path;
+	size_t length, from;
+	unsigned int i;
+	u8 id[16];
+	int err;
+
+	for (i = 0; disk->fops->get_unique_id && i < ARRAY_SIZE(types); i++) {
+		err = disk->fops->get_unique_id(disk, id, types[i]);
+		if (err > 0 && err <= (int)sizeof(id)) {
+			snprintf(text, bytes, "id %*phN", err, id);
+			return 0;
+		}
+	}
+	err = vdev ? rem_virtblk_serial(vdev, serial, sizeof(serial)) : 0;
+	if (err)
+		return err;
+	if (serial[0]) {
+		snprintf(text, bytes, "virtio %s", serial);
+		return 0;
+	}
+	path = kobject_get_path(&disk_to_dev(disk)->kobj, GFP_NOIO);
+	if (!path)
+		return -ENOMEM;
+	length = strlen(path);
+	from = length < bytes ? 0 : length - bytes + 1;
+	strscpy(text, path + from, bytes);
+	kfree(path);
+	return 0;
+}
+
+/**
+ * rem_disk_identity - what tells a disk from all others, also in a later boot
+ * @disk: any disk
+ * @text: gets it, REM_DISK_IDENTITY_BYTES with its end
+ *
+ * Context: process.
+ * Return: 0 or a negative errno.
+ */
+int rem_disk_identity(struct gendisk *disk, char *text)
+{
+	struct device *parent;
+	int err = -ENODEV;
+
+	if (!rem_disk_hold(disk))
+		return -ENODEV;
+	parent = get_device(disk_to_dev(disk)->parent);
+	rem_disk_release(disk);
+	if (parent)
+		device_lock(parent);
+	if (!test_bit(GD_DEAD, &disk->state))
+		err = rem_disk_name(disk, text);
+	if (parent) {
+		device_unlock(parent);
+		put_device(parent);
+	}
+	return err;
 }
 
 static bool rem_disk_switchable(struct gendisk *disk)
@@ -185,6 +251,8 @@ static int rem_disk_switch_locked(struct gendisk *disk, bool on)
 	unsigned int tries;
 	int err;
 
+	if (rem_nvme_cache_can(disk))
+		return rem_nvme_cache_set(disk, on);
 	if (!rem_disk_switchable(disk))
 		return -EOPNOTSUPP;
 	for (tries = 0; tries < REM_DISK_SWITCHES_MAX; tries++) {

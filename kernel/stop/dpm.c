@@ -125,9 +125,14 @@ static int rem_dpm_devices(void)
  */
 int rem_stop_dpm(void)
 {
-	unsigned int sleep_flags = lock_system_sleep();
+	unsigned int sleep_flags;
 	int err;
 
+	/* A driver may have been bound since the machine was looked through. */
+	err = rem_lost_check(NULL);
+	if (err)
+		return err;
+	sleep_flags = lock_system_sleep();
 	/* As for the kernel's own suspend: drivers wait for grace periods. */
 	rcu_async_hurry();
 	rcu_expedite_gp();

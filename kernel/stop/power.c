@@ -13,6 +13,8 @@
 /* The last status of the supply. The loader enters only with power present. */
 static u8 rem_pwr_status = REM_PWR_OK;
 static bool rem_pwr_claimed;
+/* A supply is there: it cuts the power when a Stop is reported. */
+static bool rem_pwr_heard;
 static bool rem_pwr_watched;
 
 /* A transmitter that is not ready after this many reads is absent. */
@@ -92,8 +94,10 @@ static irqreturn_t rem_pwr_interrupt(int irq, void *data)
 	while ((line = rem_pwr_receive(&byte)) & UART_LSR_DR) {
 		line |= errors;
 		errors = 0;
-		if (rem_pwr_is_status(line, byte))
+		if (rem_pwr_is_status(line, byte)) {
+			rem_pwr_heard = true;
 			dropped |= rem_pwr_byte(byte, &errors);
+		}
 		ret = IRQ_HANDLED;
 	}
 	if (!was_ok && rem_power_ok())
@@ -148,7 +152,8 @@ void rem_power_report_stopped(void)
  * noise, finds the machine stopped: a reset brings it to the loader, which enters
  * the image as after any other time without power. The loader echoes the status. That
  * is so, too, if it was back before the interrupt was off, and echoed. A planned Stop
- * begins with power present, and ends likewise after a drop.
+ * begins with power present, and ends likewise after a drop. Without a supply on the
+ * wire nobody would cut the power after it: the machine switches itself off.
  *
  * Stores to nothing but the dead part of the stack, since the image is committed.
  *
@@ -159,6 +164,8 @@ void __noreturn rem_power_wait(void)
 	bool was_ok = rem_power_ok();
 	u8 line, byte;
 
+	if (rem.stop_reason == REM_STOP_PLANNED && !rem_pwr_heard)
+		rem_off();
 	if (!rem_pwr_claimed)
 		rem_halt();
 	if (was_ok && rem.stop_reason == REM_STOP_POWER)
@@ -186,8 +193,10 @@ void __noreturn rem_power_wait(void)
  */
 void rem_power_go(bool resumed)
 {
-	if (resumed)
+	if (resumed) {
+		rem_pwr_heard = rem_record_note()->charge;
 		rem_pwr_status = rem_record_note()->charge ?: REM_PWR_OK;
+	}
 	/* Without a handler its interrupt would never be answered. */
 	if (rem_pwr_watched)
 		rem_pwr_setup();
@@ -211,8 +220,10 @@ int __init rem_power_init(void)
 	if (rem_wire_in(UART_SCR) != 0x5a)
 		return -ENODEV;
 	/* The loader has echoed the last status: the supply does not repeat it. */
-	if (rem_record_note()->charge)
+	if (rem_record_note()->charge) {
 		rem_pwr_status = rem_record_note()->charge;
+		rem_pwr_heard = true;
+	}
 	err = request_irq(irq, rem_pwr_interrupt,
 			  IRQF_NO_SUSPEND | IRQF_NO_THREAD, "remanence-pwr",
 			  &rem);

@@ -50,6 +50,22 @@ void rem_trust_forget(void);
 u64 rem_trust_bound_ns(void);
 ssize_t rem_trust_show(char *buf);
 
+/* text.c */
+#ifdef CONFIG_X86_64
+const char *rem_text_sum_up(void);
+bool rem_text_waits(void);
+#else
+static inline const char *rem_text_sum_up(void)
+{
+	return NULL;
+}
+
+static inline bool rem_text_waits(void)
+{
+	return false;
+}
+#endif
+
 /* timeline.c */
 void rem_timeline_begin_stop(void);
 
@@ -74,8 +90,10 @@ bool rem_power_ok(void);
 bool rem_power_watched(void);
 bool rem_power_charged(void);
 
-/* reset.c of each instruction set */
+/* reset.c of each instruction set, and off.c of x86 */
 void rem_reset_prepare(void);
+void rem_off_prepare(void);
+void rem_off(void);
 
 /* budget.c */
 u64 rem_budget_last_ns(void);

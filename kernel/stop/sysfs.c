@@ -15,6 +15,9 @@ static ssize_t rem_armed_show(char *buf)
 		return sysfs_emit(buf,
 				  "refused: an image would be: %s is not as it was at boot\n",
 				  rem.differs);
+	if (rem_mode_loses())
+		return sysfs_emit(buf, "refused: stop=%s would lose %s\n",
+				  rem_mode_name(), rem.loses);
 	if (rem_budget_exceeded())
 		return sysfs_emit(buf, "refused: a Stop outlasted its bound\n");
 	if (!rem_budget_fits())

@@ -6,24 +6,20 @@
  * The key is in a page of DRAM. Main memory keeps its content without power and is
  * what the image is stored in, so neither the key nor anything that depends on it may
  * ever be there: the function runs with its stack in the same page, interrupts off,
- * and in Stop, when NMIs are ignored and no other CPU runs.
+ * and in Stop, when NMIs are ignored and no other CPU runs. text.c, which follows the
+ * kernel's text while the machine runs, has to take more care.
  */
 #include <linux/crc32.h>
 #include <linux/io.h>
 #include <linux/ioport.h>
 #include <linux/math64.h>
-#include <linux/remanence/rem_mac.h>
+#include <linux/remanence/rem_text.h>
 #include <linux/sysfs.h>
 #include <linux/time64.h>
 #include "stop.h"
+#include "trust.h"
 
-/* struct rem_trust_page - the page of DRAM; the stack comes down from its end */
-struct rem_trust_page {
-	struct rem_key key;
-	struct rem_mac mac;
-};
-
-static struct rem_trust_page *rem_trust_page;
+struct rem_trust_page *rem_trust_page;
 static struct rem_trust rem_trust = { .state = REM_TRUST_OFF };
 /* How long a Stop is busy with it at most. */
 static u64 rem_trust_ns;
@@ -82,12 +78,14 @@ static const char *rem_trust_map(void)
 /* Without a key, so anywhere: a digest takes as long as the real thing. */
 static u64 rem_trust_once(const struct rem_body *body)
 {
+	static const u64 none[3];
 	u8 digest[REM_MAC_BYTES];
 	u64 begin = rem_ticks();
 	struct rem_mac mac;
 
 	rem_mac_begin(&mac, NULL);
 	rem_mac_contexts(&mac, rem_trust_table, body, rem_contexts);
+	rem_mac_text(&mac, body, none);
 	rem_mac_header(&mac, body, digest);
 	return rem_ticks() - begin;
 }
@@ -133,6 +131,9 @@ const char *rem_trust_prepare(struct rem_body *body)
 	body->key_phys = rem_trust.key_phys;
 	body->key_id = rem_trust.key_id;
 	body->measured = rem_trust.measured;
+	why = rem_text_prepare(body);
+	if (why)
+		return why;
 	rem_mac_table(body, body, rem_trust_table);
 	if (rem_trust_cpus != body->cpu_count)
 		rem_trust_ns = rem_trust_measure(body);
@@ -140,17 +141,28 @@ const char *rem_trust_prepare(struct rem_body *body)
 	return NULL;
 }
 
-static void rem_trust_on_page(void (*fn)(void *arg), struct rem_body *body)
+/**
+ * rem_trust_on_page - call a function with its stack in the page of the key
+ * @fn: of this file or of text.c, so that no checker looks at its stack
+ * @arg: its argument
+ *
+ * Context: interrupts off, one CPU at a time: in Stop, or with
+ * text_mutex, or in kgdb (text.c).
+ */
+void rem_trust_on_page(void (*fn)(void *arg), void *arg)
 {
-	rem_call_on_stack((u8 *)rem_trust_page + REM_KEY_PAGE_BYTES, fn, body);
+	rem_call_on_stack((u8 *)rem_trust_page + REM_KEY_PAGE_BYTES, fn, arg);
 }
 
 static void rem_trust_contexts_fn(void *arg)
 {
+	struct rem_key *key = &rem_trust_page->key;
 	struct rem_mac *mac = &rem_trust_page->mac;
 
-	rem_mac_begin(mac, rem_trust_page->key.key);
+	rem_mac_begin(mac, key->key);
 	rem_mac_contexts(mac, rem_trust_table, arg, rem_contexts);
+	rem_text_reduce(key->text_sum);
+	rem_mac_text(mac, arg, key->text_sum);
 }
 
 static void rem_trust_header_fn(void *arg)
@@ -162,7 +174,7 @@ static void rem_trust_header_fn(void *arg)
 }
 
 /**
- * rem_trust_contexts - authenticate the contexts of all CPUs
+ * rem_trust_contexts - authenticate the contexts of all CPUs and the kernel's text
  * @body: of the image
  *
  * Context: Stop, one CPU, when all contexts are saved.
@@ -209,8 +221,9 @@ ssize_t rem_trust_show(char *buf)
 
 	switch (READ_ONCE(rem_trust.state)) {
 	case REM_TRUST_ON:
-		return sysfs_emit(buf, "on counter %llu tpm_us %llu\n",
-				  rem_trust.key_counter, tpm_us);
+		return sysfs_emit(buf, "on counter %llu tpm_us %llu text_kib %u%s\n",
+				  rem_trust.key_counter, tpm_us, rem_text_kib(),
+				  " modules trusted data trusted");
 	case REM_TRUST_NO_KEY:
 		return sysfs_emit(buf, "no-key tpm_us %llu\n", tpm_us);
 	default:

@@ -57,8 +57,8 @@ STACK_FRAME_NON_STANDARD rem_save_and_call
 /*
  * void rem_call_on_stack(void *stack, void (*fn)(void *), void *arg)
  *
- * Calls fn(arg) with @stack as the end of its stack. Registers that fn has used are
- * not cleared: they do not survive the power.
+ * Calls fn(arg) with @stack as the end of its stack, and clears the registers that fn
+ * may leave with its secrets.
  *
  * Context: interrupts off.
  */
@@ -69,6 +69,15 @@ SYM_FUNC_START(rem_call_on_stack)
 	movq	%rsi, %rax
 	movq	%rdx, %rdi
 	CALL_NOSPEC rax
+	xorl	%eax, %eax
+	xorl	%ecx, %ecx
+	xorl	%edx, %edx
+	xorl	%esi, %esi
+	xorl	%edi, %edi
+	xorl	%r8d, %r8d
+	xorl	%r9d, %r9d
+	xorl	%r10d, %r10d
+	xorl	%r11d, %r11d
 	movq	%rbp, %rsp
 	popq	%rbp
 	RET

@@ -31,7 +31,7 @@
 #include <asm/x86_init.h>
 
 /* Registers that each CPU may have, and those of machine checks. */
-#define REM_CTX_MSRS 24
+#define REM_CTX_MSRS 35
 #define REM_CTX_MCE_MSRS 66
 
 struct rem_saved_msr {
@@ -89,7 +89,26 @@ struct rem_context {
 	struct rem_saved_msr msr[REM_CTX_MSRS + REM_CTX_MCE_MSRS];
 } ____cacheline_aligned;
 
+/**
+ * struct rem_secret - what is to be as before after rem_secret_begin()
+ * @idt: for LIDT
+ * @dr7: debug register
+ * @nmis: how many were put off before
+ * @machine_checks: of this CPU
+ */
+struct rem_secret {
+	struct desc_ptr idt;
+	unsigned long dr7;
+	unsigned long nmis;
+	unsigned int machine_checks;
+};
+
 DECLARE_PER_CPU(struct rem_context *, rem_this_context);
+
+/* quiet.c, quiet_64.S; how many NMIs were put off */
+extern unsigned long rem_secret_nmis;
+void rem_secret_begin(struct rem_secret *secret);
+bool rem_secret_end(const struct rem_secret *secret);
 
 /* cpu.c */
 unsigned int rem_cpu_msrs(u32 *list);

@@ -5,13 +5,19 @@
  * which writes buffers and raises NMIs (perf, the NMI watchdog), and tracing by
  * hardware. An NMI from elsewhere and a machine check, which nothing masks, get
  * handlers that store nothing (quiet_64.S).
+ *
+ * And secrecy for some microseconds of a machine that runs.
  */
+#include <linux/cpumask.h>
 #include <linux/init.h>
 #include <linux/percpu.h>
+#include <linux/smp.h>
 #include <linux/string.h>
 #include <asm/apic.h>
 #include <asm/cpufeature.h>
+#include <asm/debugreg.h>
 #include <asm/desc.h>
+#include <asm/mce.h>
 #include <asm/msr.h>
 #include <asm/trapnr.h>
 #include "../stop/decide.h"
@@ -24,18 +30,20 @@
 
 asmlinkage void rem_quiet_nmi(void);
 asmlinkage void rem_quiet_halt(void);
+asmlinkage void rem_secret_nmi(void);
 
 static struct rem_quiet_msr rem_quiet_msrs[REM_QUIET_MSRS];
 static unsigned int rem_quiet_msr_count;
 static DEFINE_PER_CPU(u64[REM_QUIET_MSRS], rem_quiet_saved);
 
 static gate_desc rem_quiet_idt[IDT_ENTRIES] __page_aligned_bss;
+static gate_desc rem_secret_idt[IDT_ENTRIES] __page_aligned_bss;
 
 /**
- * rem_quiet_prepare - find what has to be off, and make the table of handlers
+ * rem_quiet_prepare - find what has to be off, and make the tables of handlers
  *
- * It is the kernel's own, except for two vectors. They use the stack of the moment:
- * that of an IST may be in use.
+ * They are the kernel's own, except for two vectors, or one. These use the stack of the
+ * moment: that of an IST may be in use.
  *
  * Context: process, once.
  */
@@ -52,6 +60,9 @@ void __init rem_quiet_prepare(void)
 	store_idt(&idt);
 	memcpy(rem_quiet_idt, (void *)idt.address,
 	       min_t(size_t, idt.size + 1, sizeof(rem_quiet_idt)));
+	memcpy(rem_secret_idt, rem_quiet_idt, sizeof(rem_secret_idt));
+	pack_gate(&rem_secret_idt[X86_TRAP_NMI], GATE_INTERRUPT,
+		  (unsigned long)rem_secret_nmi, 0, 0, __KERNEL_CS);
 	pack_gate(&rem_quiet_idt[X86_TRAP_NMI], GATE_INTERRUPT,
 		  (unsigned long)rem_quiet_nmi, 0, 0, __KERNEL_CS);
 	pack_gate(&rem_quiet_idt[X86_TRAP_MC], GATE_INTERRUPT,
@@ -105,4 +116,55 @@ void notrace rem_quiet_end(const struct rem_context *ctx)
 	for (i = 0; i < rem_quiet_msr_count; i++)
 		if (!rem_quiet_msrs[i].traces)
 			wrmsrl(rem_quiet_msrs[i].index, saved[i]);
+}
+
+static unsigned int rem_machine_checks(void)
+{
+#ifdef CONFIG_X86_MCE
+	return this_cpu_read(mce_exception_count);
+#else
+	return 0;
+#endif
+}
+
+/**
+ * rem_secret_begin - from here on nothing saves registers of this CPU in memory
+ * @secret: what rem_secret_end() needs
+ *
+ * An NMI is put off, and no break point is met. A machine check is handled, which saves
+ * them: rem_secret_end() says so.
+ *
+ * Context: the running machine, interrupts off, for some microseconds.
+ */
+void notrace rem_secret_begin(struct rem_secret *secret)
+{
+	struct desc_ptr idt = {
+		.size = sizeof(rem_secret_idt) - 1,
+		.address = (unsigned long)rem_secret_idt,
+	};
+
+	secret->dr7 = local_db_save();
+	secret->machine_checks = rem_machine_checks();
+	secret->nmis = READ_ONCE(rem_secret_nmis);
+	store_idt(&secret->idt);
+	native_load_idt(&idt);
+}
+
+/**
+ * rem_secret_end - registers have no secret any more
+ * @secret: as rem_secret_begin() has left it
+ *
+ * The handlers of NMIs look for all causes, so one NMI stands for all that were put off.
+ *
+ * Context: the same.
+ * Return: whether nothing has saved them.
+ */
+bool notrace rem_secret_end(const struct rem_secret *secret)
+{
+	native_load_idt(&secret->idt);
+	local_db_restore(secret->dr7);
+	if (READ_ONCE(rem_secret_nmis) != secret->nmis)
+		__apic_send_IPI_mask(cpumask_of(smp_processor_id()),
+				     NMI_VECTOR);
+	return rem_machine_checks() == secret->machine_checks;
 }

@@ -28,3 +28,15 @@ SYM_CODE_START(rem_quiet_halt)
 	hlt
 	jmp	.Lhalt
 SYM_CODE_END(rem_quiet_halt)
+
+/* NMI while registers have a secret: counted, and raised again after it. */
+SYM_CODE_START(rem_secret_nmi)
+	UNWIND_HINT_IRET_REGS
+	ENDBR
+	incq	rem_secret_nmis(%rip)
+	iretq
+SYM_CODE_END(rem_secret_nmi)
+
+.bss
+.balign 8
+SYM_DATA(rem_secret_nmis, .quad 0)

@@ -21,18 +21,32 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from lab.bench.persist_ways import BIN, DEVICE, DUMP_TIMES, HIBERNATE, PLACE, WAYS, Failure, Way
+from lab.bench.cost import REQUEST_PJ, Cost, controller_counts, cost_now, cost_until
+from lab.bench.criu import dump_counts
+from lab.bench.persist_ways import (
+    BIN,
+    COPY,
+    DEVICE,
+    DUMP_TIMES,
+    HIBERNATE,
+    PLACE,
+    STATISTICS,
+    SWEPT,
+    WAYS,
+    Failure,
+    Way,
+)
+from lab.bench.stop_go import entry_address
 from lab.errors import HangError, RemError
 from lab.machine.cut_plan import ANNOUNCED, UNANNOUNCED, CutPlan
 from lab.machine.cut_points import QUANTUM_ICOUNT
 from lab.machine.machine import Machine
 from lab.machine.memories import MEMORY_PROFILE
-from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, Snapshot, ctl_path
+from lab.machine.plugin import STOPPED_OUT, PluginControl, PluginSpec, ctl_path
 from lab.machine.plugin_clock import PluginClock, attach
 from lab.machine.qemu import NVRAM_PHYS
-from lab.parts import part_number
 from lab.power.model import PowerModel
 from lab.progress import step
 from lab.result import Result
@@ -48,16 +62,20 @@ from lab.verdict import BrokenError
 ROOT = Root.having("criu")
 KERNEL = Kernel("server")
 PARTS = (KERNEL, Plugin(), ROOT, PersistPrograms(), MemoryModel(), Power())
-BEGIN, DONE = "begin", "done"
-MARKS = {BEGIN: 0x5EAD0000, DONE: 0x5EAE0000}  # addresses in rem-mark: guest/persist/Makefile
+BEGIN, DONE, FAIL = "begin", "done", "fail"
+LOADER = "loader"  # its entry
+# Addresses in rem-mark: guest/persist/Makefile.
+MARKS = {BEGIN: 0x5EAD0000, DONE: 0x5EAE0000, FAIL: 0x5EAF0000}
 BOOT_LIMIT_S = 240.0
 RUN_LIMIT_S = 7200.0  # only for hangs
 OFF_LIMIT_S = 1800.0
 POLL_S = 0.1
+FAIL_LOG = "/run/fail.log"
 WARM_UP_PART = 8
 AT_ONCE = 2
 # Steps of the program in a second of guest time: to choose the moment of the failure, no figure.
-STEPS_OF_S = 245_000
+STEPS_OF_S = 355_000
+SHORT_STEPS, LONG_STEPS = 928_000, 8_192_000  # 2.6 s and 23 s of guest time
 CUT_SHARES = (0.5, 0.9)  # of the program's time, between which the moment lies
 SUPPLY = "server-55"  # whose window the kernel is told
 BETWEEN_CUTS_S = 300
@@ -72,23 +90,9 @@ class Plan:
 
     ways: tuple[str, ...] = tuple(WAYS)
     memory: str = "ocpmem"
-    steps: int = 640_000
+    steps: int = SHORT_STEPS
     seed: int = 1
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Time, energy and instructions of a machine."""
-
-    ns: int
-    pj: int
-    insns: int = 0
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(self.ns + other.ns, self.pj + other.pj, self.insns + other.insns)
-
-    def __sub__(self, other: Cost) -> Cost:
-        return Cost(self.ns - other.ns, self.pj - other.pj, self.insns - other.insns)
+    caches: str = MEMORY_PROFILE  # and cores, as --caches of run
 
 
 @dataclass(frozen=True)
@@ -98,8 +102,10 @@ class Outcome:
     cost: Cost
     digest: int
     save: Cost | None = None  # from the failure to the loss of power
-    back: Cost | None = None  # from power-on until the program works again
+    back: Cost | None = None  # from the loader's entry until the program works again
     dumps_ns: tuple[int, ...] = ()  # of what runs beside the program
+    copies_ns: tuple[int, ...] = ()  # of as many bytes as a dump's pages, by the kernel alone
+    dump_counts: dict[str, int] = field(default_factory=dict)  # of the last dump, by CRIU
 
 
 class Rig:
@@ -109,63 +115,45 @@ class Rig:
         self.machine = machine
         self.control = control
         self.spec = spec
-        names = ("active_mw", "stalled_mw", "parked_mw")
-        self._core_mw = {name: part_number("lpc-core", name) for name in names}
 
     def sh(self, command: str, limit_s: float = BOOT_LIMIT_S) -> str:
         return self.machine.run_in_guest(command, limit_s=limit_s).stdout
 
     def mark(self, name: str, limit_s: float) -> Cost:
         """Wait for a mark; the cost until then, since the process began."""
-        snapshot = self.control.wait_mark(self.spec.pc_mark(list(MARKS).index(name)), limit_s)
-        return self.cost(snapshot, self._read())
+        snapshot = self.control.wait_mark(self._place(name), limit_s)
+        return cost_until(snapshot, self._read())
+
+    def reached(self, name: str) -> bool:
+        """Whether that mark was reached since they were reset, or the process began."""
+        return self.control.first(self._place(name)) is not None
+
+    def _place(self, name: str) -> int:
+        return self.spec.pc_mark([*MARKS, LOADER].index(name))
 
     def stop_costs(self) -> tuple[Cost, Cost]:
         """The costs until PWR_OK dropped, and until the machine reported the end of its Stop."""
         clock, counts = self.machine.clock, self.control.memory()
         assert isinstance(clock, PluginClock) and clock.last is not None and counts is not None
         begin, end = clock.last
-        return self.cost(begin, counts), self.cost(end, counts)
+        return cost_until(begin, counts), cost_until(end, counts)
 
     def first_user(self) -> Cost:
         """Wait for the first instruction of a program after power-on."""
         snapshot = self.control.wait_mark(self.spec.user_mark(), BOOT_LIMIT_S)
-        return self.cost(snapshot, self._read())
+        return cost_until(snapshot, self._read())
+
+    def firmware(self) -> Cost:
+        """From power-on to the loader's entry; its few requests to memory are not in it."""
+        snapshot = self.control.wait_mark(self._place(LOADER), BOOT_LIMIT_S)
+        no_requests = {name: 0 for name in REQUEST_PJ}
+        return cost_until(snapshot, {**self._read(), **no_requests})
 
     def now(self) -> Cost:
-        counts = self._read()
-        return self.cost(self.control.read(), counts)
+        return cost_now(self.machine, self.control)
 
     def _read(self) -> dict[str, int]:
-        """The controller's counters now, which need a VM that is stopped."""
-        assert self.machine.qemu is not None
-        qmp = self.machine.qemu.qmp
-        was_running = qmp.execute("query-status")["status"] == "running"
-        if was_running:
-            qmp.execute("stop")
-        self.control.read()
-        counts = self.control.memory()
-        if was_running:
-            qmp.execute("cont")
-        if counts is None:
-            raise RemError("the plugin reports no memory controller")
-        return counts
-
-    def cost(self, snapshot: Snapshot, counts: dict[str, int]) -> Cost:
-        """Until *snapshot*; *counts* may be a little later.
-
-        Reads and writes are those of *counts*; background and refresh are in proportion to time.
-        """
-        assert snapshot.halted_ns is not None
-        ns = snapshot.clock_ns(0) + snapshot.halted_ns
-        share = min(1.0, ns / max(1, counts["guest_ns"]))
-        pj: float = counts["activate_pj"] + counts["read_pj"] + counts["write_pj"]
-        pj += share * (counts["background_pj"] + counts["refresh_pj"])
-        mw = self._core_mw
-        waited_ns = snapshot.waited_ns[0]
-        pj += mw["active_mw"] * (snapshot.clock_ns(0) - waited_ns)  # mW ns = pJ
-        pj += mw["stalled_mw"] * waited_ns + mw["parked_mw"] * snapshot.halted_ns
-        return Cost(ns, int(pj), snapshot.total)
+        return controller_counts(self.machine, self.control)
 
 
 @contextmanager
@@ -175,12 +163,13 @@ def rig_of(plan: Plan, way: Way) -> Iterator[Rig]:
     hold_up_us = PowerModel.ready().window_ns(SUPPLY) // 1000
     name = f"persist-{way.name}-{os.getpid()}"[:32]
     config = make_config(name, 1, way.stop_mode, built[KERNEL].bz_image)
+    assert config.loader is not None
     phys = NVRAM_PHYS + config.nvram_bytes - REGION_BYTES
     spec = PluginSpec(
         built[Plugin()],
         cut=True,
         quantum=QUANTUM_ICOUNT,
-        pcs=tuple(MARKS.values()),
+        pcs=(*MARKS.values(), entry_address(config.loader)),
         outs=(STOPPED_OUT,),
         user=True,
     )
@@ -190,7 +179,7 @@ def rig_of(plan: Plan, way: Way) -> Iterator[Rig]:
         network="auto",
         icount=True,
         idle_waits=True,  # a disk's answer takes the host's time, not the way to the next timer
-        caches=MEMORY_PROFILE,
+        caches=plan.caches,
         memory=plan.memory,
         plugin=spec.argument(ctl_path(name)),
         cmdline_extra=f"memmap={REGION_BYTES >> 20}M!{phys:#x} resume={DEVICE}"
@@ -209,12 +198,13 @@ def rig_of(plan: Plan, way: Way) -> Iterator[Rig]:
         yield rig
 
 
-def _start(rig: Rig, way: Way, steps: int) -> Cost:
-    """Start the program, and what runs beside it."""
+def _start(rig: Rig, way: Way, steps: int, fails: str = ":") -> Cost:
+    """Start the program, and what runs beside it; *fails*: a command for the power's failure."""
     rig.control.reset_marks()
     beside = f"export pid; setsid sh -c '{way.beside}' >/run/beside.log 2>&1 </dev/null &"
     rig.sh(
         f"""rounds={steps}; {BIN}/rem-mark {BEGIN}
+setsid sh -c '{fails}' >{FAIL_LOG} 2>&1 </dev/null &
 setsid {way.program} >{way.log} 2>&1 </dev/null &
 pid=$!
 {beside if way.beside else ""}
@@ -236,55 +226,75 @@ def run_whole(rig: Rig, way: Way, steps: int) -> Outcome:
     """Without a failure."""
     begin = _start(rig, way, steps)
     done = rig.mark(DONE, RUN_LIMIT_S)
-    dumps = rig.sh(f"cat {DUMP_TIMES}") if way.beside else ""
-    return Outcome(done - begin, _digest(rig, way), dumps_ns=tuple(map(int, dumps.split())))
+    outcome = Outcome(done - begin, _digest(rig, way))
+    if not way.beside:
+        return outcome
+    dumps = rig.sh(f"cat {DUMP_TIMES}").split()
+    if not dumps:
+        raise RemError(f"{way.name}: the program had ended before a dump was durable: more steps")
+    copies, counted = rig.sh(COPY).split(), rig.sh(STATISTICS).split()
+    return replace(
+        outcome,
+        dumps_ns=tuple(map(int, dumps)),
+        copies_ns=tuple(map(int, copies)),
+        dump_counts=dump_counts(bytes(map(int, counted))),
+    )
 
 
-def _hibernate(rig: Rig) -> None:
-    """Until the machine has switched itself off."""
-    machine = rig.machine
-    assert machine.qemu is not None
-    qmp = machine.qemu.qmp
-    qmp.execute("set-action", shutdown="pause")
-    rig.sh(f"setsid sh -c '{HIBERNATE}' >/run/hibernate.log 2>&1 </dev/null &")
+def _hibernated(rig: Rig) -> None:
+    """Wait until the machine has switched itself off."""
+    assert rig.machine.qemu is not None
+    qmp = rig.machine.qemu.qmp
     end_s = time.monotonic() + OFF_LIMIT_S
     while qmp.execute("query-status")["status"] == "running":
         if time.monotonic() > end_s:
             said = ""
             with suppress(RemError):
-                said = rig.sh("cat /run/hibernate.log; dmesg | tail -n 3", limit_s=20)
+                said = rig.sh(f"cat {FAIL_LOG}; dmesg | tail -n 3", limit_s=20)
             raise HangError(f"no hibernation within {OFF_LIMIT_S:g} s: {said.strip()}")
         time.sleep(POLL_S)
 
 
 def _fail(rig: Rig, way: Way, stop: CutPlan) -> tuple[Cost, Cost]:
-    """The power fails; the costs at its failure and until it is gone."""
+    """The power fails now; the costs at its failure and until it is gone.
+
+    RemError if the program has ended before: then there is nothing to come back.
+    """
     machine = rig.machine
+    failed = gone = rig.mark(FAIL, RUN_LIMIT_S)
+    if rig.reached(DONE):
+        raise RemError(f"{way.name}: the program had ended before the power failed: more steps")
     if way.failure is Failure.STOP:
         record = machine.cut(stop)
         if not record.stopped:
             raise BrokenError("no-stop", f"{way.name}: no Stop within the hold-up")
         failed, gone = rig.stop_costs()
     else:
-        failed = gone = rig.now()
         if way.failure is Failure.HIBERNATE:
-            _hibernate(rig)
+            _hibernated(rig)
             gone = rig.now()
         machine.cut(UNANNOUNCED)
     machine.guest.close()
     return failed, gone
 
 
-def _come_back(rig: Rig, way: Way, steps: int) -> Cost:
-    """Power is back: until the program works again."""
-    machine = rig.machine
+def _power_on(rig: Rig, way: Way) -> Cost:
+    """Power is back: from power-on until the loader begins, which is a PC's firmware."""
     if way.failure is Failure.STOP:
-        machine.resume()
-        note = machine.wait_boot_note(BOOT_LIMIT_S)
+        rig.machine.resume()
+        note = rig.machine.wait_boot_note(BOOT_LIMIT_S)
         if not note.resumed:
             raise BrokenError("cold", f"{way.name}: the loader did not resume: {note.reason}")
+    else:
+        rig.machine.boot()
+    return rig.firmware()
+
+
+def _come_back(rig: Rig, way: Way, steps: int) -> Cost:
+    """From power-on until the program works again."""
+    machine = rig.machine
+    if way.failure is Failure.STOP:
         return rig.first_user()
-    machine.boot()
     if way.failure is Failure.HIBERNATE:
         back = rig.first_user()
         machine.guest.wait_ssh(BOOT_LIMIT_S)
@@ -296,7 +306,7 @@ def _come_back(rig: Rig, way: Way, steps: int) -> Cost:
         _start(rig, replace(way, beside=""), steps)
     else:
         rig.sh(
-            f"""{way.back} && {way.again} && {BIN}/rem-mark {BEGIN}
+            f"""rounds={steps}; {way.back} && {way.again} && {BIN}/rem-mark {BEGIN}
 setsid {BIN}/rem-mark {DONE} $pid >/dev/null 2>&1 </dev/null &"""
         )
     return rig.mark(BEGIN, BOOT_LIMIT_S)
@@ -307,11 +317,18 @@ def run_cut(rig: Rig, way: Way, steps: int, after_s: float, stop: CutPlan = ANNO
 
     *stop*: how the power goes for a way that stops within the hold-up.
     """
-    begin = _start(rig, way, steps)
-    rig.sh(f"sleep {after_s:.3f}", limit_s=RUN_LIMIT_S)
+    # By the guest's clock and in the guest: a command of a slow host would come late.
+    fails = f"sleep {after_s:.3f}; {BIN}/rem-mark {FAIL}"
+    if way.failure is Failure.HIBERNATE:
+        assert rig.machine.qemu is not None
+        rig.machine.qemu.qmp.execute("set-action", shutdown="pause")
+        fails += f"; {HIBERNATE}"
+    begin = _start(rig, way, steps, fails)
     failed, gone = _fail(rig, way, stop)
-    back = _come_back(rig, way, steps)
-    done = rig.mark(DONE, RUN_LIMIT_S)
+    # Go and a boot begin with the loader: the prototype has no firmware of a PC (lpc-f21).
+    firmware = _power_on(rig, way)
+    back = _come_back(rig, way, steps) - firmware
+    done = rig.mark(DONE, RUN_LIMIT_S) - firmware
     return Outcome(gone - begin + done, _digest(rig, way), gone - failed, back)
 
 
@@ -321,14 +338,16 @@ def prepare(rig: Rig, way: Way) -> None:
 
 
 def measure(plan: Plan, way: Way, after_s: float) -> dict[str, Outcome]:
-    """Without a failure, and with one; `ours`, whose program is plain, once more without."""
+    """Without a failure, and with one; `ours`, whose program is plain, once more without. One that
+    a sweep has only with a failure."""
     with rig_of(plan, way) as rig:
         found = {}
         if way.name == "ours":
             run_whole(rig, way, plan.steps // WARM_UP_PART)  # the first run finds nothing ready
             found["plain"] = run_whole(rig, way, plan.steps)
-        prepare(rig, way)
-        found["whole"] = run_whole(rig, way, plan.steps)
+        if way.name not in SWEPT:
+            prepare(rig, way)
+            found["whole"] = run_whole(rig, way, plan.steps)
         prepare(rig, way)
         found["cut"] = run_cut(rig, way, plan.steps, after_s)
         return found
@@ -372,6 +391,7 @@ def judge(found: dict[str, dict[str, Outcome]], print_line: Callable[[str], None
     vs_plain = found["ours"]["whole"].cost.ns / plain.cost.ns * (1 + lost_ns / BETWEEN_CUTS_S / 1e9)
     print_line(
         f"ours_vs_plain = whole / plain * (1 + (save + back) / {BETWEEN_CUTS_S} s) = {vs_plain:.5f}"
+        f" (plain: {plain.cost.ns / 1e9:.1f} s)"
     )
     result.add("ours_vs_plain", round(vs_plain, 5), "", "modelled")
     result.add("plain_ns", plain.cost.ns, "ns", "modelled")
@@ -388,7 +408,7 @@ def measure_ways(
     need_all(list(PARTS))
     share = random.Random(plan.seed).uniform(*CUT_SHARES)
     after_s = share * plan.steps / STEPS_OF_S
-    ways = [WAYS[name] for name in plan.ways]
+    ways = [(WAYS | SWEPT)[name] for name in plan.ways]
     found: dict[str, dict[str, Outcome]] = {}
     failed: dict[str, RemError] = {}
 

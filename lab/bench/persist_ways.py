@@ -8,7 +8,7 @@ system on it. What Stop and Go keep is in the rest of the same NVRAM.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from lab.machine.config import StopModeName
@@ -23,6 +23,7 @@ MOUNT_DAX = f"mount -o dax {DEVICE} {PLACE}"
 CHECKPOINT_EVERY_S = 1  # LightPC, section VI: S-CheckPC
 FIRST_PID = 20000  # no process of another boot has the number when CRIU needs it
 
+PLAIN = f"{BIN}/{PROGRAM} --rounds $rounds"
 HIBERNATE = f"swapon {DEVICE} && echo shutdown >/sys/power/disk && echo disk >/sys/power/state"
 DUMP_TIMES = "/run/dumps"  # of each dump, in ns, until it is durable
 DUMPS = f"""n=0
@@ -36,6 +37,28 @@ while sleep {CHECKPOINT_EVERY_S}; do
     echo $(($(date +%s%N) - begin)) >>{DUMP_TIMES}
     rm -rf {PLACE}/$((n - 1))
 done"""
+
+# After the program: as many bytes as the last dump has pages, by the kernel alone, in ns until they
+# are durable; then what CRIU counted of that dump.
+COPIES = 5
+COPY = f"""while pidof criu >/dev/null; do sleep 0.1; done
+cat {PLACE}/last/pages-*.img >/run/pages
+for n in $(seq {COPIES}); do
+    begin=$(date +%s%N)
+    cat /run/pages >{PLACE}/copy
+    sync
+    echo $(($(date +%s%N) - begin))
+    rm {PLACE}/copy
+done"""
+STATISTICS = f"od -An -v -tu1 {PLACE}/last/stats-dump"
+
+# Where power fails before the first dump is durable, there is only the beginning.
+RESTORE = f"""if [ -e {PLACE}/last ]; then
+    criu restore -D {PLACE}/last -d --pidfile /run/pid >/dev/null && pid=$(cat /run/pid)
+else
+    setsid {PLAIN} >{PLACE}/log 2>&1 </dev/null &
+    pid=$!
+fi"""
 
 
 class Failure(Enum):
@@ -67,8 +90,6 @@ def _kept(name: str, about: str, program: str, dax: bool = True) -> Way:
     mount = MOUNT_DAX if dax else MOUNT
     return Way(name, about, Failure.NOTHING, program, f"{MKFS} && {mount}", back=mount)
 
-
-PLAIN = f"{BIN}/{PROGRAM} --rounds $rounds"
 
 WAYS = {
     way.name: way
@@ -106,8 +127,7 @@ WAYS = {
             f"{MKFS} && {MOUNT} && echo {FIRST_PID} >/proc/sys/kernel/ns_last_pid",
             beside=DUMPS,
             back=MOUNT,
-            again=f"criu restore -D {PLACE}/last -d --pidfile /run/pid >/dev/null"
-            " && pid=$(cat /run/pid)",
+            again=RESTORE,
             log=f"{PLACE}/log",
         ),
         _kept("heap", "a persistent heap that flushes on commit, undo logs",
@@ -118,3 +138,13 @@ WAYS = {
               f"{BIN}/{PROGRAM}-dax --rounds $rounds --file {PLACE}/table"),
     )
 }  # fmt: skip
+
+# SysPC where memory holds more: what an image is made of decides how long it takes.
+FULLER_MIB = 64
+FULLER = replace(
+    WAYS["syspc"],
+    name="syspc-fuller",
+    about=f"SysPC, with {FULLER_MIB} MiB more in memory",
+    prepare=f"head -c {FULLER_MIB}M /dev/urandom >/dev/shm/more && {WAYS['syspc'].prepare}",
+)
+SWEPT = {FULLER.name: FULLER}

@@ -2,8 +2,8 @@
 """The installed server as a machine to measure: `rem bench stop-go --machine server`.
 
 Debian with systemd, the kernel of our packages, its drivers armed, and a TPM. The loader starts the
-kernel, and its initial RAM disk if it has one, itself, with the second partition as root: a disk
-that boots by itself is not modelled.
+kernel and its initial RAM disk itself, with the second partition as root: a disk that boots by
+itself is not modelled.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from lab.bench.stop_go import FIRST_IO_SYMBOLS, Parts, Plan
-from lab.setup.kernel import FOR_MODULES, PACKED
+from lab.setup.kernel import PACKED
 from lab.setup.products import Kernel
 from lab.testbed.server_guest import initrd_of, server_disk
 
@@ -37,6 +37,6 @@ def server_plan(plan: Plan) -> Iterator[Plan]:
             stop_max_ns=STOP_MAX_NS,
             go_max_ns=GO_MAX_NS,
             cmdline=f"{WORDS} {plan.cmdline}".rstrip(),
-            changes={"tpm": "crb"} | ({"initrd": initrd_of(disk)} if FOR_MODULES else {}),
+            changes={"tpm": "crb", "initrd": initrd_of(disk)},
             first_io=FIRST_IO,
         )

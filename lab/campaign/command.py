@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.campaign import boots, chain, figures, mutants, persist, runner, shrink, workload
+from lab.campaign import boots, chain, figures, mixed, mutants, persist, runner, shrink, workload
 from lab.campaign import engine as program
 from lab.campaign.page import page
 from lab.campaign.record import PROFILE, Recorded, free_enough, record
@@ -110,6 +110,8 @@ def _planted(plan: Plan, engine: Path, folder: Path) -> list[mutants.Found]:
     names = chosen_mutants(plan)
     if plan.persist:
         return persist.run_mutants(engine, folder, names, plan.seed)
+    if plan.mixed:
+        return mixed.run_mutants(names, plan.seed)
     found = mutants.run_model(engine, plan.seed)
     board = mutants.Board(plan.profile, plan.isa, plan.firmware)
     return found + mutants.run_machine(engine, folder, names, plan.seed, board)
@@ -155,7 +157,7 @@ def _soak(plan: Plan, engine: Path, folder: Path, store: Store) -> list[boots.Bo
 
 def _recorded(plan: Plan, directory: Path) -> Path:
     """Record a run of a machine; a complete recording is used again."""
-    load = plan.load or (persist.load() if plan.persist else workload.standard())
+    load = plan.load or _load(plan)
     if (directory / COMPLETE).exists():
         if (other := Workload.read(directory)) != load:
             raise UsageError(
@@ -183,9 +185,22 @@ def _recorded(plan: Plan, directory: Path) -> Path:
     return directory
 
 
+def _load(plan: Plan) -> workload.Workload:
+    if plan.mixed:
+        return mixed.load()
+    return persist.load() if plan.persist else workload.standard()
+
+
+def _bugs(plan: Plan) -> list[str]:
+    """Those that the machine of the plan can have."""
+    if plan.mixed:
+        return list(mixed.NAMES)
+    return list(persist.NAMES) if plan.persist else mutants.machine_mutants(plan.isa)
+
+
 def chosen_mutants(plan: Plan) -> list[str]:
     """The planted bugs of kernel and loader that the plan names."""
-    names = list(persist.NAMES) if plan.persist else mutants.machine_mutants(plan.isa)
+    names = _bugs(plan)
     if plan.mutants in {"all", "none"}:
         return names if plan.mutants == "all" else []
     if plan.mutants == "five":

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.checks.shares import Share, share_of
+from lab.turns import TOO_LATE
 
 # How the reason of a skip begins that set-up can do nothing about. Of what set-up installs and
 # builds nothing may be asked first: without it a test fails.
@@ -25,6 +26,7 @@ class Tests:
     failed: int = 0
     skipped: int = 0
     without_root: int = 0  # of those skipped
+    too_late: int = 0  # the same
 
 
 def _cases(report: Path) -> Iterator[tuple[str, ElementTree.Element]]:
@@ -33,6 +35,12 @@ def _cases(report: Path) -> Iterator[tuple[str, ElementTree.Element]]:
         for case in ElementTree.parse(report).iter("testcase"):
             # A file that could not be collected has no class, and its dotted path as name.
             yield case.get("classname") or case.get("name") or "", case
+
+
+def _skipped(case: ElementTree.Element) -> str | None:
+    """The reason of a skip; none if the test was not skipped."""
+    skipped = case.find("skipped")
+    return None if skipped is None else skipped.get("message", "")
 
 
 def _minutes(case: ElementTree.Element) -> float:
@@ -47,17 +55,29 @@ def read(report: Path) -> dict[str, Tests]:
         tests = found.setdefault(share.name, Tests())
         tests.minutes += _minutes(case)
         tests.failed += any(case.find(kind) is not None for kind in ("failure", "error"))
-        skipped = case.find("skipped")
-        if skipped is not None:
+        reason = _skipped(case)
+        if reason is not None:
             tests.skipped += 1
-            tests.without_root += skipped.get("message", "").startswith(NEEDS_ROOT)
+            tests.without_root += reason.startswith(NEEDS_ROOT)
+            tests.too_late += TOO_LATE in reason
     return found
+
+
+def too_late(report: Path) -> list[str]:
+    """The files of tests that did not begin any more."""
+    names = {_file(name) for name, case in _cases(report) if TOO_LATE in (_skipped(case) or "")}
+    return sorted(f"{name.replace('.', '/')}.py" for name in names)
+
+
+def _file(name: str) -> str:
+    """The dotted name of a test's file: a class of tests is not in it."""
+    return name.split(".Test")[0]
 
 
 def longest_files(report: Path, count: int) -> list[tuple[str, float]]:
     """The files of tests that occupied a worker longest, with their minutes."""
     minutes: dict[str, float] = {}
     for name, case in _cases(report):
-        file = name.split(".Test")[0]  # a class of tests is not in the file's name
+        file = _file(name)
         minutes[file] = minutes.get(file, 0.0) + _minutes(case)
     return sorted(minutes.items(), key=lambda item: -item[1])[:count]

@@ -16,8 +16,10 @@ from lab.setup.campaign import Campaign
 from lab.setup.heap import HeapLibrary, HeapMutants, HeapWithPeer
 from lab.setup.keep import KEEP_ROOT, KeepModule, RemKeep
 from lab.setup.loader import Loader
+from lab.setup.media_peer import MediaPeer, MediaPeerMutants
 from lab.setup.memory import MemoryModel
 from lab.setup.need import Part
+from lab.setup.objects import ObjectPrograms
 from lab.setup.off2f import Off2fModule, Off2fTool
 from lab.setup.openldap import LdapServer
 from lab.setup.ovmf import Ovmf, SecureOvmf
@@ -125,7 +127,7 @@ OTHERS = (
     ),
     Share("fsync", 4, tests=("tests/fsync",), crates=("replay",), parts=(RemReplay(),)),
     Share("mixed", 3, tests=("tests/mixed",)),
-    Share("persist", 3, tests=("tests/persist",), parts=(PersistPrograms(),)),
+    Share("persist", 3, tests=("tests/persist",), parts=(PersistPrograms(), ObjectPrograms())),
     Share(
         "protocol",
         3,
@@ -138,7 +140,7 @@ OTHERS = (
         3,
         tests=("tests/media",),
         crates=("models/memory",),
-        parts=(MemoryModel(), PsmBench(mutants=True)),
+        parts=(MemoryModel(), MediaPeer(), MediaPeerMutants(), PsmBench(mutants=True)),
     ),
 )
 SHARES = (*OTHERS, CORE)  # the order of their tests in Python

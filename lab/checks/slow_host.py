@@ -2,8 +2,9 @@
 """What a run on a slow host leaves to other runs, by name.
 
 There a run would end at its budget with part of its files not begun, and without a report of the
-others. So files that boot machines take turns: the commit chooses half of them. On other hosts all
-run.
+others. So files that boot machines take turns: the commit chooses half of them. If that is still
+too much, those are left out, too, that would begin so late that they might not end. On other hosts
+all run.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import statistics
 import time
 from pathlib import Path
 
-from lab.turns import turn
+from lab.turns import rotation, runs_always, turn
 
 TURNS = 2
 # A loop of Python takes so long on a host on which everything runs in half the budget, and twice as
@@ -22,8 +23,8 @@ LOOPS = 7
 SLOW = 1.7
 # From nothing, with empty caches, set-up takes less than that on such a host.
 SET_UP_MINUTES_MAX = 35.0
-# They run at each commit: short ones, README's commands, and the claims that others build on.
-ALWAYS = ("tests/unit", "tests/fresh", "tests/test_claims_cuts.py", "tests/test_record_damage.py")
+# After that many minutes of a run no file begins: the longest takes a quarter of an hour there.
+BEGIN_MINUTES_MAX = 58.0
 
 
 def is_slow(set_up_minutes: float) -> bool:
@@ -46,14 +47,17 @@ def loop_s() -> float:
 def left_out(repo: Path, words: list[str], commit: str) -> list[str]:
     """Files of tests among *words*, files or folders for pytest, whose turn it is not."""
     files = [path.relative_to(repo) for word in words for path in _files(repo / word)]
-    names = sorted(str(file) for file in files if not _always(file))
+    names = sorted(str(file) for file in files if not runs_always(file))
     mine = turn(commit, TURNS)
     return [name for place, name in enumerate(names) if place % TURNS != mine]
 
 
+def order(words: list[str], commit: str) -> list[str]:
+    """The words, begun with others at other commits: the last ones may be too late."""
+    machines = [word for word in words if not runs_always(Path(word))]
+    always = [word for word in words if runs_always(Path(word))]
+    return [*rotation(machines, commit, len(machines)), *always]
+
+
 def _files(path: Path) -> list[Path]:
     return [path] if path.is_file() else list(path.rglob("test_*.py"))
-
-
-def _always(file: Path) -> bool:
-    return any(file.is_relative_to(top) for top in ALWAYS)

@@ -45,7 +45,7 @@ from lab.setup.checkpatch import Checkpatch
 from lab.setup.kernel_headers import KernelHeaders
 from lab.setup.packages import ALL_TESTS, QUICK_TESTS
 from lab.setup.products import Kernel, Loader, Packages, Part, Plugin, Power, Root, need_all
-from lab.turns import ALL_TURNS_ENV, head
+from lab.turns import ALL_TURNS_ENV, BEGIN_UNTIL_ENV, head
 
 
 class Tier(StrEnum):
@@ -101,6 +101,7 @@ class TestRun:
     longest: list[tuple[str, float]] = field(default_factory=list)  # files, minutes of a worker
     made_by_tests: list[str] = field(default_factory=list)  # products that set-up had not made
     left_out: list[str] = field(default_factory=list)  # files that a slow host leaves to others
+    on_slow_host: bool = False
     began: float = field(default_factory=time.monotonic)
 
     @contextmanager
@@ -118,14 +119,15 @@ class TestRun:
 
     def add(self, share: str, tests: junit.Tests) -> None:
         """Count a share's tests. One that was skipped has shown nothing, which is a failure, unless
-        it is of the quick tier and needs root, without which that tier can run.
+        it is of the quick tier and needs root, without which that tier can run, or of a file that a
+        slow host leaves to other commits.
         """
         self.minutes[share] = self.minutes.get(share, 0.0) + tests.minutes / workers()
         self.counts["failed"] += tests.failed
         self.counts["skipped"] += tests.skipped
         if tests.failed:
             self.failed.append(f"{share}: {tests.failed} failed")
-        excused = tests.without_root if self.tier is Tier.QUICK else 0
+        excused = tests.without_root if self.tier is Tier.QUICK else tests.too_late
         if tests.skipped > excused:
             self.failed.append(f"{share}: {tests.skipped} skipped")
 
@@ -174,7 +176,9 @@ def run_tier(tier: Tier, words: list[str], without: Collection[str] = ()) -> Tes
         printed = beside.submit(_check_beside, test, shares)
         if tests := [word for share in shares for word in pytest_words(repo_dir(), share)]:
             if tier is Tier.FULL and slow_host.is_slow(test.set_up_minutes):
+                test.on_slow_host = True
                 test.left_out = slow_host.left_out(repo_dir(), tests, head())
+                tests = slow_host.order(tests, head())
             with test.share(PYTEST):
                 _pytest(test, tests, must_find=not without)
     for line in printed.result():
@@ -273,11 +277,14 @@ def _pytest(
     env = {"LOADER_OUT": str(_loader_out()), "PYTEST_DEBUG_TEMPROOT": str(_temporary())}
     if all_turns:
         env[ALL_TURNS_ENV] = "1"
+    if test.on_slow_host:
+        env[BEGIN_UNTIL_ENV] = str(test.began + 60 * slow_host.BEGIN_MINUTES_MAX)
     code = _runner([*argv, *words], "pytest", test, lines, env=env)
     if code != 0 and (must_find or code != NO_TESTS):
         test.failed.append(PYTEST)
     for share, tests in junit.read(report).items():
         test.add(share, tests)
+    test.left_out += junit.too_late(report)
     test.longest = junit.longest_files(report, LONGEST_FILES)
     test.last_lines += [line for line in lines[-3:] if pytest_last_line(line)]
 

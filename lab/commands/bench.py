@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -19,6 +19,11 @@ from lab.machine.config import StopModeName
 from lab.messages import info
 from lab.quantities import parse_bytes
 from lab.result import Result
+
+if TYPE_CHECKING:
+    from lab.bench import rfa as cache_bench
+    from lab.bench import rfa_fsync as fsync_bench
+    from lab.bench import rfa_whole as whole_bench
 
 LOADS = ("idle", "fsync", "net", "compile")
 MODES: dict[str, tuple[StopModeName, ...]] = {
@@ -396,8 +401,8 @@ def persist(
         str, typer.Option(help="The memory's controller, as --memory of run.")
     ] = "ocpmem",
     steps: Annotated[
-        int, typer.Option(help="Steps of the program, a multiple of 16; 245,000 take 1 s.", min=16)
-    ] = 640_000,
+        int, typer.Option(help="Steps of the program, a multiple of 16; 355,000 take 1 s.", min=16)
+    ] = 928_000,
     seed: Annotated[int, typer.Option(help="Chooses the moment of the power failure.")] = 1,
     as_json: JsonOption = False,
 ) -> int:
@@ -417,33 +422,121 @@ def persist(
     return _show(run(plan, info), as_json)
 
 
-def checked_programs(text: str) -> tuple[str, ...]:
-    from lab.bench.rfa import PROGRAMS
+@dataclass(frozen=True)
+class RfaWords:
+    """The command line of `rem bench rfa` as typed."""
 
-    return some_of("--programs", text, tuple(PROGRAMS))
+    part: Annotated[
+        str,
+        typer.Option(
+            help="fsync, cache (DRAM as a cache of NVRAM), whole (both, beside DRAM only), or all."
+        ),
+    ] = "all"
+    size: Annotated[
+        str, typer.Option(help="ci, which is short, or full: how long programs with fsync run.")
+    ] = "full"
+    fsync_programs: Annotated[
+        str,
+        typer.Option(
+            help="All, or some of fileio, sqlite_wal, sqlite_delete, postgres, mail.",
+            metavar="PROGRAMS",
+        ),
+    ] = "all"
+    fsync_memories: Annotated[
+        str, typer.Option(help="Main memories, as --memory of run.", metavar="MEMORIES")
+    ] = "dram,optane,ocpmem"
+    fsync_journal: Annotated[
+        str, typer.Option(help="Of the ext4: default, or fast-commit.", metavar="JOURNAL")
+    ] = "default"
+    programs: Annotated[
+        str, typer.Option(help="Of the cache's: all, or some of redis, make, sysbench, postgres.")
+    ] = "all"
+    whole_programs: Annotated[
+        str,
+        typer.Option(
+            help="Of the whole: all, or some of redis, postgres, sqlite_wal, make.",
+            metavar="PROGRAMS",
+        ),
+    ] = "all"
+    memory: Annotated[str, typer.Option(help="NVRAM behind the cache, as --memory of run.")] = (
+        "optane"
+    )
+    caches: Annotated[str, typer.Option(help="Profile of the CPU's caches.")] = "lightpc"
+    percents: Annotated[
+        str, typer.Option(help="DRAM as the cache, in per cent of the program's resident set.")
+    ] = "1,5,10,25"
+    rules: Annotated[
+        str, typer.Option(help="What chooses the pages in DRAM: some of heat, numa, nomad, or all.")
+    ] = "heat"
+    rest: Annotated[
+        bool, typer.Option("--rest", help="Whose reads still go to NVRAM, with DRAM as the cache.")
+    ] = False
+    as_json: JsonOption = False
 
 
 @bench.command("rfa")
-def rfa(
-    programs: Annotated[str, typer.Option(help="All, or some of redis, make.")] = "redis,make",
-    memory: Annotated[str, typer.Option(help="NVRAM's controller, as --memory of run.")] = "optane",
-    caches: Annotated[str, typer.Option(help="Profile of the caches.")] = "lightpc",
-    percents: Annotated[
-        str, typer.Option(help="DRAM as the cache, in per cent of the program's resident set.")
-    ] = "5,10,25",
-    as_json: JsonOption = False,
-) -> int:
-    """Measure what of NVRAM's cost is won back by DRAM that caches it (memtype=mixed).
+@takes(RfaWords)
+def rfa(words: RfaWords) -> int:
+    """Measure what recommendations 3 and 4 of The Age of Core Memory gain.
 
-    Times are modelled. Not ok if with 25 % of the resident set a program wins back less than 80 %
-    of the difference between NVRAM and DRAM.
+    fsync that ends in memory: programs with it, without it, and with a libeatmydata that lets fsync
+    do nothing, on a modelled SSD. Not ok if one gains less than 5 times, or reaches less than 90 %
+    of libeatmydata, if a Stop may outlast the supply, or a fast path costs an instruction with all
+    of it off (as kept of `rem bench fast-path`).
+
+    DRAM as a cache: not ok if with 25 % of the resident set redis or make wins back less than 80 %
+    of the difference between NVRAM and DRAM, by the kernel's own rule. Memory Mode of the same size
+    stands beside, and other rules if --rules names them.
+
+    The whole: time and energy of programs on DRAM only, on NVRAM, and on NVRAM with one of the
+    recommendations, and with both. All times are modelled.
     """
-    from lab.bench.rfa import Plan, run
+    from lab.bench import rfa as cache
+    from lab.bench import rfa_fsync as fsync
+    from lab.bench import rfa_whole as whole
+
+    parts = some_of("--part", words.part, ("fsync", "cache", "whole"))
+    fsync_plan, cache_plan, whole_plan = rfa_plans(words)
+    result = Result("rfa")
+    if "fsync" in parts:
+        fsync.run(fsync_plan, result, info)
+    if "cache" in parts:
+        cache.run(cache_plan, result)
+    if "whole" in parts:
+        whole.run(whole_plan, result, info)
+    return _show(result, words.as_json)
+
+
+def rfa_plans(words: RfaWords) -> tuple[fsync_bench.Plan, cache_bench.Plan, whole_bench.Plan]:
+    """The words, checked, as plans of the parts."""
+    from lab.bench import rfa as cache
+    from lab.bench import rfa_fsync as fsync
+    from lab.bench import rfa_whole as whole
     from lab.machine.memories import check_memory
 
-    check_memory(memory)
-    sizes = tuple(_percent(text) for text in percents.split(","))
-    return _show(run(Plan(checked_programs(programs), memory, caches, sizes)), as_json)
+    if words.size not in fsync.SIZES:
+        raise UsageError(f"--size {words.size}: give {' or '.join(fsync.SIZES)}")
+    memories = tuple(dict.fromkeys(map(check_memory, words.fsync_memories.split(","))))
+    names = some_of("--fsync-programs", words.fsync_programs, tuple(fsync.PROGRAMS))
+    if words.fsync_journal not in fsync.JOURNALS:
+        raise UsageError(
+            f"--fsync-journal {words.fsync_journal}: give {' or '.join(fsync.JOURNALS)}"
+        )
+    fsync_plan = fsync.Plan(
+        names,
+        memories,
+        words.caches,
+        journal=words.fsync_journal,
+        **fsync.SIZES[words.size],
+    )
+    check_memory(words.memory)
+    percents = tuple(_percent(text) for text in words.percents.split(","))
+    programs = some_of("--programs", words.programs, tuple(cache.PROGRAMS))
+    rules = some_of("--rules", words.rules, cache.RULES)
+    cache_plan = cache.Plan(programs, words.memory, words.caches, percents, rules, words.rest)
+    names = some_of("--whole-programs", words.whole_programs, tuple(whole.LOADS))
+    whole_plan = whole.Plan(names, words.memory, words.caches, fsync_plan.seconds)
+    return fsync_plan, cache_plan, whole_plan
 
 
 def _percent(text: str) -> int:
@@ -465,13 +558,29 @@ def media(
         bool,
         typer.Option("--rtl", help="Compare the controller in RTL with its model instead."),
     ] = False,
+    peer: Annotated[
+        bool,
+        typer.Option("--peer", help="Compare the model of DRAM with DRAMsim3 instead."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Measure the memory controller's model: requests a second of one core, and lifetimes.
+    """Measure the memory controller's model: its speed beside DRAMsim3's, and lifetimes.
 
     With --rtl: content and cycles of each request, coverage, area. A --trace is then served once,
     as fast as it can be. Not ok if content differs, a cycle is not explained, or times by over 3%.
+    With --peer: bandwidth, latency and rows opened of both for the same requests, in percent of the
+    peer. Not ok if one is further apart than its case explains.
     """
+    if rtl and peer:
+        raise UsageError("--rtl and --peer compare different things: give one of them")
+    if peer:
+        if requests is not None:
+            raise UsageError("--requests: the cases of --peer have their own numbers")
+        from lab.bench import media_peer
+        from lab.setup.media_peer import MediaPeer
+        from lab.setup.products import need
+
+        return _show(media_peer.run(need(MediaPeer()), trace), as_json)
     if rtl:
         from lab.bench import rtl as bench_rtl
 

@@ -105,7 +105,8 @@ class MachineWords:
         str,
         typer.Option(
             help="nvram, or mixed: DRAM caches NVRAM, and the workload is one that knows what each"
-            " page of its memory has to hold."
+            " page of its memory and of a file has to hold, and planted bugs are those of this"
+            " part."
         ),
     ] = "nvram"
     persist: Annotated[
@@ -152,8 +153,8 @@ class AmountWords:
         str | None,
         typer.Option(
             help="Planted bugs of kernel and loader: all, five (by commit), none, or names."
-            " Default five, or all in tier soak and with --persist memory; none with --model or"
-            " --recording, and where caches survive.",
+            " Default five, or all in tier soak, with --memtype mixed and with --persist memory;"
+            " none with --model or --recording, and where caches survive.",
             metavar="NAMES",
         ),
     ] = None
@@ -220,14 +221,15 @@ def check(words: CampaignWords) -> Plan:
             f"--caches is of a machine that is recorded now: leave it out with {given}"
         )
     from lab.campaign.command import Plan
-    from lab.campaign.workload import Workload, example
+    from lab.campaign.workload import Workload
 
     profile, without_bugs = checked_caches(machine.caches, amount.mutants)
     soak = amount.tier == "soak"
     one_source = bool(recordings or source.model or machine.workload or mixed or persist)
     minutes = amount.minutes or (SOAK_MINUTES if soak else None)
-    usual = "all" if persist else "none" if one_source or without_bugs else MUTANTS[amount.tier]
-    load = example("pages.py") if mixed else None
+    usual = "none" if one_source or without_bugs else MUTANTS[amount.tier]
+    usual = "all" if mixed or persist else usual
+    load = None
     if machine.workload and machine.check:
         load = Workload.of(machine.workload, machine.check)
     return Plan(

@@ -155,6 +155,8 @@ def _install(guest: Server, promises: Promises) -> None:
     promises.check(guest.state == "running", "firmware boots the disk; systemd finds nothing wrong")
     armed = bool(guest.status["armed"]) and guest.sh(TRUST).startswith("on ")
     promises.check(armed, "the machine is armed, and its images are authenticated")
+    mode = guest.stop_mode
+    promises.check(mode == "fast", f"no driver keeps it from the short way to stop: {mode}")
     guest.sh(ENCRYPTED.format(table=TABLE))
     guest.sh(CONTAINER)
     guest.sh(PAGE)

@@ -2,7 +2,8 @@
 """A hash of code that ignores what changes no behaviour: comments, docstrings, blank space.
 
 A figure in a document is stale when the key of the code that it measures has changed. Prose in
-that code must not make it stale, or nobody would correct a comment.
+that code must not make it stale, or nobody would correct a comment. Of a paper.toml, the points
+that cannot be had are not in it either.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _PYTHON = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _HASH = re.compile(r"""(?P<comment>(?:^|(?<=\s))\#[^\n]*)|(?P<keep>"[^"\n]*"|'[^'\n]*')""", re.M)
+# Points that an experiment does not measure (lab/experiment/expected.py): up to the next table.
+_UNMEASURED = re.compile(r"^\[\[unobtainable\]\].*?(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
 _LEXERS = {
     **dict.fromkeys((".c", ".h", ".cc", ".rs", ".S", ".ld"), _C),
     ".py": _PYTHON,
@@ -48,6 +51,8 @@ def code_only(name: str, text: str) -> str:
     lexer = _LEXERS.get(suffix)
     if lexer is not None:
         text = lexer.sub(lambda found: found["keep"] or "", text)
+    if Path(name).name == "paper.toml":
+        text = _UNMEASURED.sub("", text)
     return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import shlex
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -31,13 +31,15 @@ KINDS = get_args(Kind)
 class Source:
     """A command that figures come from: words after `./rem`, without --json.
 
-    *output*: documents show what it prints, so its record keeps that, too.
+    *output*: documents show what it prints, so its record keeps that, too. *misses*: figures whose
+    aim is known not to be reached, each with its reason; any other failure is none to record.
     """
 
     name: str
     command: str
     measures: tuple[str, ...]
     output: bool = False
+    misses: dict[str, str] = field(default_factory=dict)
 
     @property
     def words(self) -> list[str]:
@@ -84,7 +86,13 @@ def read_table(repo: Path) -> Table:
         parsed = tomllib.loads(text)
         rooms = parsed.get("rooms", {})
         sources = {
-            name: Source(name, row["command"], _places(rooms, row), row.get("output", False))
+            name: Source(
+                name,
+                row["command"],
+                _places(rooms, row),
+                row.get("output", False),
+                dict(row.get("misses", {})),
+            )
             for name, row in parsed.get("source", {}).items()
         }
         given = tuple(

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from lab.docs.marks import filled
-from lab.docs.records import Record, Source, measured_key, read_record, write_record
+from lab.docs.records import TABLE, Record, Source, measured_key, read_record, write_record
 from lab.errors import RemError
 from lab.paths import state_dir
 from lab.run import run
@@ -36,7 +37,10 @@ def refresh(repo: Path, source: Source) -> Record:
     """Run the command of *source*; RemError where it fails or prints no figures."""
     key = measured_key(repo, source, project_files(repo))
     with _own_state() as env:
-        done = run([repo / "rem", *source.words], cwd=repo, env=env, what=f"./rem {source.command}")
+        what = f"./rem {source.command}"
+        done = run(
+            [repo / "rem", *source.words], cwd=repo, env=env, check=not source.misses, what=what
+        )
     if key != measured_key(repo, source, project_files(repo)):
         raise RemError(f"the code that {source.name} measures has changed meanwhile: run it again")
     try:
@@ -44,13 +48,25 @@ def refresh(repo: Path, source: Source) -> Record:
         figures = printed["figures"]
     except (IndexError, ValueError, KeyError) as error:
         raise RemError(f"./rem {source.command} --json printed no figures: {error}") from error
-    if not printed["ok"]:
-        raise RemError(f"./rem {source.command} failed: its figures are not recorded")
+    _check_misses(source, printed)
     printed_lines = done.stderr.splitlines() if source.output else []
     lines = tuple(line for line in printed_lines if not _NOT_OUTPUT.match(line))
     record = Record(source.command, key, figures, lines)
     write_record(repo, source, record)
     return record
+
+
+def _check_misses(source: Source, printed: dict[str, Any]) -> None:
+    """RemError unless all is well but for the aims that are known to be missed."""
+    missed = set(printed.get("missed", []))
+    if not printed["ok"] and (not missed or missed - source.misses.keys()):
+        names = "".join(f": {name}" for name in sorted(missed - source.misses.keys()))
+        raise RemError(f"./rem {source.command} failed{names}: its figures are not recorded")
+    if held := source.misses.keys() - missed:
+        raise RemError(
+            f"{TABLE}: {source.name}: {', '.join(sorted(held))}: the aim is reached: remove it from"
+            " `misses`"
+        )
 
 
 def write_documents(repo: Path, documents: list[Path]) -> list[str]:

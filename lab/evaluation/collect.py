@@ -8,7 +8,7 @@ A verdict is that of `rem experiment` (lab/experiment/expected.py), a record's a
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from lab.docs.check import Age, ages
 from lab.docs.records import RECORDS, Record, Table, read_record, read_table
 from lab.errors import InfraError, RemError
 from lab.evaluation.papers import Group, groups
+from lab.evaluation.points import Listing, Missing, read_points
 from lab.experiment.expected import Accepted, Expected
 from lab.experiment.run import ACCEPTED, COUNTS, Paper, folder, names
 from lab.result import Figure
@@ -45,6 +46,8 @@ class Value:
     note: str = ""
     accepted: Accepted | None = None
     shown: tuple[Shown, ...] = ()
+    is_near: bool = False  # within 25 % of the paper's number
+    falls_short: bool | None = None  # of an accepted deviation by a sweep: it moves by less
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,8 @@ class Evaluation:
 
     papers: tuple[tuple[Group, tuple[Entry, ...]], ...]
     others: tuple[Kept, ...]
+    listing: Listing = field(default_factory=Listing)
+    missing: tuple[Missing, ...] = ()
 
     @property
     def entries(self) -> list[Entry]:
@@ -116,12 +121,20 @@ def collect(repo: Path) -> Evaluation:
     kept = _all_kept(repo, table)
     entries = {}
     for name in names(repo):
-        source = _source_of(table, name)
+        source = source_of(table, name)
         missing = Kept(name, f"experiment {name}", "missing", has_source=False)
         entries[name] = _entry(repo, name, kept.pop(source) if source else missing)
     found = groups(repo, entries)
     papers = tuple((group, tuple(entries[name] for name in group.names)) for group in found)
-    return Evaluation(papers, tuple(kept.values()))
+    listing = read_points(repo)
+    values = {name: entry.paper.results for name, entry in entries.items()}
+    absent = listing.missing(values, places(repo, table))
+    return Evaluation(papers, tuple(kept.values()), listing, tuple(absent))
+
+
+def places(repo: Path, table: Table) -> set[str]:
+    """What may measure a row that is no experiment: records, and files."""
+    return {*table.sources, *(str(path.relative_to(repo)) for path in project_files(repo))}
 
 
 def _all_kept(repo: Path, table: Table) -> dict[str, Kept]:
@@ -142,14 +155,14 @@ def _figures(record: Record | None) -> dict[str, Figure]:
     return {name: Figure(**row) for name, row in record.figures.items()} if record else {}
 
 
-def _source_of(table: Table, name: str) -> str | None:
+def source_of(table: Table, name: str) -> str | None:
     """The source that runs an experiment; if several do, the one of the same name."""
     words = ["experiment", name]
     found = [one for one, source in table.sources.items() if source.words[:2] == words]
     return name if name in found else next(iter(found), None)
 
 
-def _is_full(command: str) -> bool:
+def is_full(command: str) -> bool:
     words = shlex.split(command)
     return "--tier=ci" not in words and ("--tier", "ci") not in zip(words, words[1:], strict=False)
 
@@ -176,23 +189,46 @@ def _entry(repo: Path, name: str, kept: Kept) -> Entry:
 
 
 def _values(paper: Paper, kept: Kept) -> tuple[Value, ...]:
-    expected = paper.results.expected
     if kept.record is None:
-        return tuple(Value(name, one, "unmeasured") for name, one in expected.items())
-    numbers = {name: figure.value for name, figure in kept.figures.items()}
-    compared = paper.results.compare(numbers, _is_full(kept.record.command))
+        return unmeasured(paper)
+    values = values_of(paper, kept.figures, is_full(kept.record.command))
+    if kept.age != "stale":
+        return values
+    # What the code measures by now, and did not when the record was made, is still to be measured.
+    return tuple(
+        replace(value, verdict="unmeasured", note="the record is older than this value")
+        if value.verdict == "deviates" and value.ours is None
+        else value
+        for value in values
+    )
+
+
+def unmeasured(paper: Paper) -> tuple[Value, ...]:
+    """The values of an experiment that has no figures."""
+    return tuple(Value(name, one, "unmeasured") for name, one in paper.results.expected.items())
+
+
+def values_of(paper: Paper, figures: dict[str, Figure], is_full: bool) -> tuple[Value, ...]:
+    """The values of a paper, and what figures say of them."""
+    numbers = {name: figure.value for name, figure in figures.items()}
+    compared = paper.results.compare(numbers, is_full)
     found = []
-    for name, one in expected.items():
-        ours, reason = kept.figures.get(name), paper.results.accepted.get(name)
+    for name, one in paper.results.expected.items():
+        ours, reason = figures.get(name), paper.results.accepted.get(name)
+        near = ours is not None and one.is_near(ours.value)
         if name in compared.accepted and reason is not None:
-            shown = _shown(reason, one, kept.figures)
-            found.append(Value(name, one, "accepted", ours, reason.reason, reason, shown))
+            shown = _shown(reason, one, figures)
+            short = reason.falls_short(one, numbers[name], numbers) if reason.sweep else None
+            found.append(
+                Value(name, one, "accepted", ours, reason.reason, reason, shown, near, short)
+            )
         elif name in compared.failed:
-            found.append(Value(name, one, "deviates", ours, compared.failed[name]))
+            note = compared.failed[name]
+            found.append(Value(name, one, "deviates", ours, note, is_near=near))
         elif name in compared.left_out:
             found.append(Value(name, one, "unmeasured", note="the short form leaves it out"))
         else:
-            found.append(Value(name, one, "within", ours))
+            found.append(Value(name, one, "within", ours, is_near=near))
     return tuple(found)
 
 

@@ -15,6 +15,7 @@ from lab.evaluation.pictures import overview_picture
 from lab.evaluation.quantity import number
 from lab.evaluation.sections import VALUE_COLUMNS, experiment, other, other_row, value_cells
 from lab.evaluation.tables import Cell, Row, table, text
+from lab.evaluation.tally import summary_of
 from lab.evaluation.words import AGES, VERDICTS, age, count
 from lab.report.html_style import STYLE
 
@@ -27,7 +28,10 @@ SUMMARY = {
     "within": "within tolerance",
     "accepted": "accepted deviations",
     "deviating": "not within",
+    "rows_within_25_percent": "points within 25 %",
     "unmeasured": "values not measured",
+    "missing_unlisted": "points missing without a reason",
+    "missing_listed": "points that cannot be had",
     "missing": "experiments never measured",
     "stale": "experiments with a stale record",
 }
@@ -44,9 +48,9 @@ names its kind.</p>
 <p><strong>Four verdicts.</strong> <em>Within</em>: inside the tolerance, range or limit that the
 experiment states for the paper's value. <em>Accepted deviation</em>: outside, for a reason that
 names a mechanism, and a sweep that shows it stands below the value. <em>Not within</em>: outside,
-and nothing shows why; or the record lacks the figure. <em>Not measured</em>: there is no record.
-The deviation is ours against the paper's value, in percent of it; of a range or limit, beyond its
-nearest end.</p>
+and nothing shows why; or the record lacks the figure. <em>Not measured</em>: there is no record,
+or it is older than the value. The deviation is ours against the paper's value, in percent of it;
+of a range or limit, beyond its nearest end.</p>
 <p><strong>Records.</strong> Each figure is what its command printed last. A record is
 <em>current</em> if the code that it measures has not changed since, and <em>stale</em> otherwise;
 its verdicts count all the same. A run that contradicts a statement of its paper leaves no
@@ -89,7 +93,7 @@ def _short(group: Group) -> str:
 
 
 def _summary(evaluation: Evaluation) -> str:
-    counts = evaluation.counts()
+    counts = evaluation.counts() | summary_of(evaluation).counts()
     tiles = "".join(
         f"<div><dt>{words}</dt><dd>{number(counts[key])}</dd></div>"
         for key, words in SUMMARY.items()
@@ -169,7 +173,18 @@ def _experiments(evaluation: Evaluation) -> str:
     )
     form = _filter(evaluation, "table-experiments")
     shown = _wide(listed, "Experiments")
-    return f"<section id=experiments><h2>Experiments</h2>{form}{shown}</section>"
+    return (
+        f"<section id=experiments><h2>Experiments</h2>{form}{shown}{_missing(evaluation)}</section>"
+    )
+
+
+def _missing(evaluation: Evaluation) -> str:
+    """Points of the papers that no experiment has, with the reasons."""
+    if not evaluation.missing:
+        return ""
+    items = "".join(f"<li>{escape(str(one))}</li>" for one in evaluation.missing)
+    head = f"{number(len(evaluation.missing))} points of the papers that are missing, and why"
+    return f"<details><summary>{head}</summary><ul>{items}</ul></details>"
 
 
 def _all_values(evaluation: Evaluation) -> str:

@@ -21,6 +21,10 @@ ours. `rules_out` changes everything else: none of its figures may be the paper'
 
 What deviates without being accepted fails, and so do a value or a sweep that was not measured, and
 a sweep that shows something else.
+
+    [[unobtainable]]                                 # values of the paper that cannot be had
+    points = ["mean_ratio, 112 threads"]
+    reason = "why, in one line"
 """
 
 from __future__ import annotations
@@ -34,6 +38,8 @@ from lab.errors import InfraError
 
 KEYS = {"paper", "tolerance_percent", "at_least", "at_most", "full"}
 ACCEPTED_KEYS = {"figures", "reason", "sweep", "rules_out"}
+UNOBTAINABLE_KEYS = {"points", "reason"}
+NEAR_PERCENT = 25  # what counts as near to the paper's number, whatever its own tolerance is
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,13 @@ class Expected:
             return 0.0
         return float((ours - nearest) / abs(nearest) * 100) if nearest else None
 
+    def is_near(self, ours: Any) -> bool:
+        """Within NEAR_PERCENT of the paper's number; of a word, a range or a limit, as it holds."""
+        if self.paper is None:
+            return self.holds(ours)
+        percent = self.deviation_percent(ours)
+        return percent is not None and abs(percent) <= NEAR_PERCENT
+
     def __str__(self) -> str:
         if self.text is not None:
             return self.text
@@ -141,6 +154,18 @@ class Accepted:
             return ""
         return f"the sweep of its reason comes no nearer: {', '.join(shown)}"
 
+    def falls_short(self, expected: Expected, ours: Any, figures: Mapping[str, Any]) -> bool:
+        """Whether the sweep moves the figure by less than its gap to what is expected."""
+        if not self.sweep:
+            return False
+        shown = [figures[name] for name in self.sweep]
+        if expected.text is not None:
+            return expected.text not in shown
+        # Beyond the gap is far enough: the mechanism may do more than the paper's machine shows.
+        if ours < expected.low:
+            return bool(max(shown) < expected.low)
+        return bool(min(shown) > expected.high)
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -158,9 +183,14 @@ class Values:
 
     expected: dict[str, Expected]
     accepted: dict[str, Accepted]  # by figure
+    unobtainable: dict[str, str] = field(default_factory=dict)  # why a point cannot be had
 
     @staticmethod
-    def of(expected: Mapping[str, Any], accepted: list[Mapping[str, Any]]) -> Values:
+    def of(
+        expected: Mapping[str, Any],
+        accepted: list[Mapping[str, Any]],
+        unobtainable: list[Mapping[str, Any]] | None = None,
+    ) -> Values:
         made = {}
         for name, given in expected.items():
             try:
@@ -178,7 +208,7 @@ class Values:
                     reasons[name] = Accepted.of(name, entry)
                 except (ValueError, KeyError, TypeError, AttributeError) as error:
                     raise InfraError(f"[[accepted]] {name}: {error}") from error
-        return Values(made, reasons)
+        return Values(made, reasons, reasons_of(unobtainable or [], made))
 
     def compare(self, figures: Mapping[str, Any], is_full: bool) -> Compared:
         """Compare figures by name."""
@@ -199,3 +229,21 @@ class Values:
                 else:
                     failed[name] = f"{name} is {line}" + (f"; {doubt}" if doubt else "")
         return Compared(tuple(held), accepted, failed, tuple(left_out))
+
+
+def reasons_of(
+    unobtainable: list[Mapping[str, Any]], expected: Mapping[str, Expected]
+) -> dict[str, str]:
+    """Why points cannot be had, by their names. None of them is expected, or listed twice."""
+    reasons: dict[str, str] = {}
+    for entry in unobtainable:
+        reason, points = entry.get("reason"), entry.get("points")
+        if set(entry) != UNOBTAINABLE_KEYS or not isinstance(points, list):
+            raise InfraError("[[unobtainable]]: want points, a list of names, and a reason")
+        if not isinstance(reason, str) or not reason.strip():
+            raise InfraError(f"[[unobtainable]] {points}: want a reason")
+        for name in points:
+            if name in expected or name in reasons:
+                raise InfraError(f"[[unobtainable]] {name}: it is [expected], or listed twice")
+            reasons[name] = reason
+    return reasons

@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from lab.clients.process import ClientProcess
@@ -149,7 +148,7 @@ def trials(it: Context, mode: str, names: tuple[str, ...]) -> dict[str, Any]:
 
     They are kept, under the key of what the bed consists of.
     """
-    key = Inputs("trials").add("bed", key_of(mode)).add_path(Path(__file__), "faults").key()
+    key = Inputs("trials").add("bed", key_of(mode)).key()
     folder = it.out.parent / "faults"
     files = {name: folder / f"{mode}-{_word(name)}-{key}.json" for name in names}
 

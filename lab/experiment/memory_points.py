@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from lab.bench.cost import REQUEST_PJ
 from lab.experiment.run import Context
 from lab.experiment.xeon import (
     DIMMS,
     DRAM,
     NVRAM,
     REPEATS,
-    REQUEST_PJ,
     XEON,
     Blocks,
     Place,
@@ -50,7 +50,7 @@ def inside(oper: str, threads: int) -> Blocks:
 
 
 def beyond(oper: str, threads: int) -> Blocks:
-    return Blocks(oper, threads // SLICE, BEYOND_KIB[threads], 4)
+    return Blocks(oper, threads // SLICE, BEYOND_KIB[threads], 6, until_last=True)
 
 
 ALONE = [alone(oper, kib) for oper in OPERS for kib in (FIRST_KIB, SECOND_KIB)]

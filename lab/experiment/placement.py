@@ -16,12 +16,9 @@ import numpy as np
 
 from lab import format as fmt
 from lab.errors import RemError
-from lab.media.tape import TRACE_KIND_SHIFT
+from lab.media.tape import requests
 
 PAGE_LINES = 4096 // int(fmt.CONST["REM_TRACE_LINE_BYTES"])
-# Fields of a record (format/rem_trace.h).
-LINE_MASK = (1 << 40) - 1
-KIND_MASK = 3
 # How pages are chosen for the first kind of memory.
 INTERLEAVED, RANGES, WRITTEN, KNOWN = "interleaved", "ranges", "written most", "known beforehand"
 PLACEMENTS = (INTERLEAVED, RANGES, WRITTEN, KNOWN)
@@ -40,14 +37,10 @@ class Pages:
 
 def pages_of(trace: Path) -> Pages:
     """RemError if the file is no trace, or has no writes in its second half."""
-    data = trace.read_bytes()
-    if fmt.parse("rem_trace_header", data).magic != fmt.CONST["REM_TRACE_MAGIC"]:
-        raise RemError(f"{trace} is no trace of memory requests")
-    records = np.frombuffer(data, dtype="<u8", offset=fmt.size_of("rem_trace_header"))
-    kinds = (records >> TRACE_KIND_SHIFT) & KIND_MASK
+    kinds, lines = requests(trace.read_bytes(), str(trace))
     asks = (kinds == fmt.TraceKind.READ) | (kinds == fmt.TraceKind.WRITE)
     is_write = kinds[asks] == fmt.TraceKind.WRITE
-    places = ((records[asks] & LINE_MASK) // PAGE_LINES).astype(np.int64)
+    places = (lines[asks] // PAGE_LINES).astype(np.int64)
     numbers, index = np.unique(places, return_inverse=True)
     halves = (slice(None, len(places) // 2), slice(len(places) // 2, None))
 

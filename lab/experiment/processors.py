@@ -20,12 +20,13 @@ def _described() -> dict[str, Any]:
 def cache_bytes(profile: str, cpus: int) -> int:
     """What all caches of so many CPUs hold, counting what is in two levels twice: a program that
     stores to so much leaves every line dirty."""
-    table = _described()[profile]
+    own_kib = sum(level_kib(profile, level) for level in LEVELS_OF_A_CPU)
+    return (cpus * own_kib + level_kib(profile, LAST_LEVEL)) << 10
 
-    def level_kib(level: str) -> int:
-        return int(table.get(level, {}).get("kib", 0))
 
-    return (cpus * sum(map(level_kib, LEVELS_OF_A_CPU)) + level_kib(LAST_LEVEL)) << 10
+def level_kib(profile: str, level: str) -> int:
+    """Of one cache: `l1`, `l2` or `llc`; 0 if the processor has none."""
+    return int(_described()[profile].get(level, {}).get("kib", 0))
 
 
 def processor_number(profile: str, name: str) -> float:

@@ -1,118 +1,171 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Unmodified programs on machines with different memories, for experiments.
+"""LightPC's workloads on machines with different memories, for experiments.
 
 One in-order core whose guest time follows a memory controller (`rem run --memory`). Each program
-runs twice on one machine; the second run is measured, by the guest's clock.
+runs on one machine twice; the second run is the region of interest, by the guest's clock and by
+counters that are read before and after it, outside the guest. The kernel's part is in them.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lab.experiment.kept import kept
+from lab.experiment.kept import Name, kept
 from lab.experiment.run import Context
+from lab.experiment.workloads import (
+    CI,
+    FULL,
+    PACKAGES,
+    PREPARE,
+    PROGRAMS,
+    Program,
+    sized,
+)
 from lab.guest_root.spec import RootSpec
+from lab.machine.machine import Machine
+from lab.machine.memories import MEMORY_PROFILE
 from lab.setup.products import Kernel, Plugin, Root, need_all
 from lab.testbed.machines import make_config
-from lab.testbed.memory_machine import booted_on, served
+from lab.testbed.memory_machine import booted_on, served_and_cached
+from lab.testbed.region import WRITE_BACK, run_region
+from lab.verdict import BrokenError
 
-PACKAGES = ("bzip2", "openssl")
 RUN_LIMIT_S = 600.0
 AT_ONCE = 2
+
+
+@dataclass(frozen=True)
+class Platform:
+    memory: str
+    caches: str = MEMORY_PROFILE
+
+
 # LightPC's three platforms, and LightPC-B where all that the paper does not say of it is slow.
 LEGACY, OURS, B, SLOW_B = "LegacyPC", "LightPC", "LightPC-B", "LightPC-B, one queue, rank layout"
 MEMORIES = {
-    LEGACY: "dram",
-    OURS: "ocpmem",
-    B: "ocpmem-b",
-    SLOW_B: "ocpmem-b:order=module:layout=rank",
+    LEGACY: Platform("dram"),
+    OURS: Platform("ocpmem"),
+    B: Platform("ocpmem-b"),
+    SLOW_B: Platform("ocpmem-b:order=module:layout=rank"),
 }
-DATA, TEXT, SOURCE, DATABASE = "/dev/shm/data", "/dev/shm/text", "/dev/shm/x.c", "/dev/shm/x.db"
-PREPARE = f"""
-head -c @DATA@ /dev/urandom >{DATA}
-perl -e 'srand 1; print join(" ", map {{ int rand 5000 }} 1..8), "\\n" for 1..@LINES@' >{TEXT}
-perl -e 'print "int f$_(int *a, int n) {{ int s = 0; for (int i = 0; i < n; i++) s += a[i] * i ^ (s >> $_ % 7); return s; }}\\n" for 1..@FUNCTIONS@' >{SOURCE}
-redis-server --port 7777 --save "" --daemonize yes >/dev/null
-memcached -u root -p 7778 -d
-perl -e 'print "set k$_ 0 0 64\\r\\n", "x" x 64, "\\r\\nget k", int $_ / 2, "\\r\\n" for 1..@REQUESTS@; print "quit\\r\\n"' >/dev/shm/mc
-until redis-cli -p 7777 ping >/dev/null 2>&1; do sleep 0.1; done
-"""  # noqa: E501
-KEY = f"-K {'00' * 32} -iv {'00' * 16}"
-PROGRAMS = {
-    "AES": f"openssl enc -aes-256-cbc {KEY} -in {DATA} -out /dev/null",
-    "SHA512": f"openssl dgst -sha512 {DATA}",
-    "perlbench": f"perl -ne 'for (split) {{ $n{{$_}}++; $s .= $1 if /(3\\d)/ }} "
-    f"END {{ print scalar(keys %n), length $s }}' {TEXT}",
-    "bzip2": f"bzip2 -9 -c {TEXT} >/dev/null",
-    "gcc": f"gcc -O2 -c {SOURCE} -o /dev/shm/x.o",
-    "Redis": "redis-benchmark -p 7777 -n @REQUESTS@ -c 4 -t set,get -r 10000 -q >/dev/null",
-    "Memcached": "nc 127.0.0.1 7778 </dev/shm/mc >/dev/null",
-    "SQLite": f"rm -f {DATABASE}; sqlite3 {DATABASE} 'pragma journal_mode=wal; "
-    "create table t(a integer primary key, b text); with recursive c(i) as (select 1 union all "
-    "select i + 1 from c where i < @REQUESTS@) insert into t select i, hex(randomblob(20)) from c; "
-    'create index ti on t(b); select count(*) from t where b like "%A1%"\'',
+# LightPC with other caches, of data and of instructions.
+CACHES = {
+    f"{kib} KiB": Platform("ocpmem", f"{MEMORY_PROFILE}:l1_kib={kib}:l1i_kib={kib}")
+    for kib in (4, 64)
 }
-SIZES = {
-    True: {"DATA": 1 << 20, "LINES": 2000, "FUNCTIONS": 20, "REQUESTS": 500},
-    False: {"DATA": 4 << 20, "LINES": 8000, "FUNCTIONS": 50, "REQUESTS": 2000},
+# LightPC whose instructions are not read of memory.
+NO_FETCHES = "no fetches"
+FETCHES = {NO_FETCHES: Platform("ocpmem", f"{MEMORY_PROFILE}:no-fetches")}
+# A core out of order, as SonicBOOM's (the paper's reference 45) in its largest configuration.
+OUT_OF_ORDER = f"{MEMORY_PROFILE}:width=4:window=128:store_buffer=32:fill_buffers=8"
+O3_OURS, O3_SLOW_B = "LightPC, out of order", f"{SLOW_B}, out of order"
+O3 = {
+    name: Platform(MEMORIES[of].memory, OUT_OF_ORDER)
+    for name, of in ((O3_OURS, OURS), (O3_SLOW_B, SLOW_B))
 }
+ALL = MEMORIES | CACHES | O3 | FETCHES
+# Whose bars stand beside LegacyPC, which is 1.
+BESIDE_LEGACY = (OURS, B, SLOW_B)
+# A command that does nothing: what its start and its shell take is in every program.
+NOTHING = "nothing"
 ENERGY_PJ = ("background_pj", "refresh_pj", "activate_pj", "read_pj", "write_pj")
 COUNTED = (
-    "guest_ns", "reads", "writes", "row_writes", "rebuilt_reads", "blocked_reads", *ENERGY_PJ,
+    "guest_ns", "reads", "writes", "read_ns", "row_writes", "rebuilt_reads", "blocked_reads",
+    *ENERGY_PJ,
+)  # fmt: skip
+# `swept`: lines that were changed without a store, as by a disk, and written in the region.
+CACHED = (
+    "cpu_loads", "cpu_stores", "first_level_misses", "store_misses", "fetch_misses", "swept",
 )  # fmt: skip
 
 
-def _sized(text: str, is_ci: bool) -> str:
-    for name, value in SIZES[is_ci].items():
-        text = text.replace(f"@{name}@", str(value))
-    return text
+def _counters(machine: Machine) -> dict[str, int]:
+    memory, caches = served_and_cached(machine)
+    return {key: memory[key] for key in COUNTED} | {key: caches[key] for key in CACHED}
 
 
-def _run_all(platform: str, root: Path, it: Context) -> dict[str, Any]:
-    """Each program twice on one machine, the second time measured, by the guest's clock."""
-    config = make_config(f"programs-{list(MEMORIES).index(platform)}", 1)
+def in_region(machine: Machine, words: str, says: str = "") -> dict[str, int]:
+    """Run a shell command, and return its time, its peak of memory and what the machine counted.
+
+    BrokenError if it does not say that its result is right.
+    """
+    done = run_region(machine, words, lambda: _counters(machine), RUN_LIMIT_S)
+    if done.code != 0 or says not in done.said:
+        raise BrokenError("wrong-result", f"{words}: {done.code}: {done.said[-300:]!r}")
+    return {"ns": done.ns, "peak_kib": done.peak_kib, **done.counted}
+
+
+def _server_kib(machine: Machine, program: Program) -> int:
+    """The most memory that the server has had."""
+    status = f"/proc/$({program.server_pid})/status"
+    command = f"sed -n 's/^VmHWM:[^0-9]*\\([0-9]*\\) kB/\\1/p' {status}"
+    return int(machine.run_in_guest(command).stdout)
+
+
+def run_programs(
+    machine: Machine, names: Iterable[str], size: str
+) -> Iterator[tuple[str, dict[str, int]]]:
+    """Each of these programs, with the row that the counters give."""
+    machine.run_in_guest(sized(PREPARE, size), limit_s=RUN_LIMIT_S)
+    in_region(machine, "true")
+    machine.run_in_guest(WRITE_BACK, limit_s=RUN_LIMIT_S)
+    yield NOTHING, in_region(machine, "true")
+    for name in names:
+        program = PROGRAMS[name]
+        machine.run_in_guest(program.first_words(size), limit_s=RUN_LIMIT_S)
+        machine.run_in_guest(WRITE_BACK, limit_s=RUN_LIMIT_S)
+        row = in_region(machine, program.words(size), program.says)
+        if program.server_pid:
+            row["peak_kib"] = max(row["peak_kib"], _server_kib(machine, program))
+        yield name, row
+
+
+def programs_root() -> Root:
+    return Root(RootSpec(packages=PACKAGES, works=True))
+
+
+def _run_all(platform: str, root: Path, size: str) -> dict[str, Any]:
+    config = make_config(f"programs-{list(ALL).index(platform)}", 1)
     config = replace(config, root=root, network="auto")
-    rows: dict[str, Any] = {}
-    with booted_on(MEMORIES[platform], config) as machine:
-        machine.run_in_guest(_sized(PREPARE, it.is_ci), limit_s=RUN_LIMIT_S)
-        for name, command in PROGRAMS.items():
-            words = _sized(command, it.is_ci)
-            machine.run_in_guest(words, limit_s=RUN_LIMIT_S)
-            before = served(machine)
-            timed = f"begin=$(date +%s%N); {words} >/dev/null; echo $(($(date +%s%N) - begin))"
-            took_ns = int(machine.run_in_guest(timed, limit_s=RUN_LIMIT_S).stdout)
-            after = served(machine)
-            rows[name] = {"ns": took_ns, **{key: after[key] - before[key] for key in COUNTED}}
-    return rows
+    on = ALL[platform]
+    with booted_on(on.memory, config, on.caches) as machine:
+        return dict(run_programs(machine, PROGRAMS, size))
 
 
-def measured(it: Context) -> dict[str, Any]:
-    """Rows by platform and program: `ns`, and what the controller served (COUNTED).
+def measured(it: Context, platforms: Iterable[str] = MEMORIES) -> dict[str, Any]:
+    """Rows by platform and program: see in_region().
 
     Counters are read outside the guest, so their `guest_ns` is longer than `ns`.
     """
-    root = Root(RootSpec(packages=PACKAGES))
+    size = CI if it.is_ci else FULL
+    root = programs_root()
     built = need_all([Kernel(), Plugin(), root])
-    work = repr((MEMORIES, PREPARE, PROGRAMS, SIZES[it.is_ci], COUNTED, str(built[root])))
-    keys = "-".join((
-        built[Kernel()].key,
-        built[Plugin()].parent.name,
-        hashlib.sha256(work.encode()).hexdigest()[:16],
-    ))  # fmt: skip
+    work = repr((size, built[root]))
+    keys = (built[Kernel()].key, built[Plugin()].parent.name)
     folder = it.out.parent / "programs"
-    files = {name: folder / f"{number}-{keys}.json" for number, name in enumerate(MEMORIES)}
 
-    def measure(missing: list[str]) -> Iterator[tuple[str, Any]]:
+    def file(name: str) -> Path:
+        digest = hashlib.sha256((work + repr(ALL[name])).encode()).hexdigest()[:16]
+        return folder / f"{list(ALL).index(name)}-{'-'.join((*keys, digest))}.json"
+
+    return kept_at_once(
+        {name: file(name) for name in platforms}, lambda name: _run_all(name, built[root], size)
+    )
+
+
+def kept_at_once(files: Mapping[Name, Path], run_one: Callable[[Name], Any]) -> dict[Name, Any]:
+    """As kept(), where each name has a machine of its own, and AT_ONCE of them run at a time."""
+
+    def measure(missing: list[Name]) -> Iterator[tuple[Name, Any]]:
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            rows = pool.map(lambda name: _run_all(name, built[root], it), missing)
-            yield from zip(missing, rows, strict=True)
+            yield from zip(missing, pool.map(run_one, missing), strict=True)
 
-    return kept(files, measure)
+    return kept(files, measure, run_one)
 
 
 def ratios(raw: dict[str, Any], platform: str, over: str) -> dict[str, float]:
@@ -120,14 +173,30 @@ def ratios(raw: dict[str, Any], platform: str, over: str) -> dict[str, float]:
     return {name: raw[platform][name]["ns"] / raw[over][name]["ns"] for name in PROGRAMS}
 
 
-def draw_bars(figure: Any, of: Callable[[str, str], float], label: str, paper_mean: float) -> None:
-    """A bar for each program on each platform but LegacyPC, which is 1, and the paper's mean."""
+def written(row: dict[str, int]) -> int:
+    """Lines that the caches wrote, but those that were changed without a store."""
+    return row["writes"] - row["swept"]
+
+
+def per_write(row: dict[str, int]) -> float:
+    return row["reads"] / max(1, written(row))
+
+
+def draw_bars(
+    figure: Any,
+    of: Callable[[str, str], float],
+    platforms: Sequence[str],
+    label: str,
+    paper: tuple[str, float],
+) -> None:
+    """A bar for each program on each platform, and a value of the paper's with its name."""
     axes = figure.subplots(1, 1)
-    names, width = list(PROGRAMS), 0.27
-    for number, platform in enumerate((OURS, B, SLOW_B)):
-        places = [index + (number - 1) * width for index in range(len(names))]
+    names, width = list(PROGRAMS), 0.8 / len(platforms)
+    middle = (len(platforms) - 1) / 2
+    for number, platform in enumerate(platforms):
+        places = [index + (number - middle) * width for index in range(len(names))]
         axes.bar(places, [of(platform, name) for name in names], width, label=platform)
-    axes.axhline(paper_mean, color="black", linestyle=":", label="paper's mean of LightPC")
-    axes.set_xticks(range(len(names)), names)
-    axes.set(ylabel=f"{label}, LegacyPC = 1")
+    axes.axhline(paper[1], color="black", linestyle=":", label=paper[0])
+    axes.set_xticks(range(len(names)), names, rotation=60, fontsize=7)
+    axes.set(ylabel=label)
     axes.legend(frameon=False, fontsize=7)

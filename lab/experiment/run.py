@@ -6,8 +6,8 @@ A folder experiments/ID has
     paper.toml     the paper's title, source, the [values] of its set-up, and its [expected] results
     experiment.py  measure(it) -> raw, judge(raw, paper, report), draw(raw, paper, figure)
 
-Figures and pictures are functions of the raw results alone, which are kept as JSON: `--redraw`
-repeats them without measuring.
+Figures and pictures are functions of the raw results alone, which are kept as JSON, below what they
+depend on (lab/experiment/origin.py): `--redraw` repeats them without measuring.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from typing import Any
 
 from lab.errors import InfraError, UsageError
 from lab.experiment.expected import Values
+from lab.experiment.origin import Origin
 from lab.messages import info
 from lab.paths import repo_dir
 from lab.power.model import PowerModel
 from lab.progress import step
 from lab.result import Result
+from lab.setup.cache import recorded_products
 
 TIERS = ("ci", "full")
 TITLE_COLUMNS = 130
@@ -67,7 +69,8 @@ class Paper:
     def read(path: Path) -> Paper:
         try:
             raw = tomllib.loads(path.read_text(encoding="utf-8"))
-            results = Values.of(raw.pop("expected", {}), raw.pop("accepted", []))
+            tables = (raw.pop(name, []) for name in ("accepted", "unobtainable"))
+            results = Values.of(raw.pop("expected", {}), *tables)
             paper = Paper(**raw, results=results)
             if not (isinstance(paper.title, str) and isinstance(paper.source, str)):
                 raise TypeError("title and source are texts")
@@ -88,6 +91,15 @@ class Context:
     seed: int
     out: Path
     model: PowerModel
+    code: str = ""  # the key of the code that is measured, where docs/figures.toml names it
+    products: frozenset[str] = frozenset()  # of set-up, that the model needed
+
+    @staticmethod
+    def ready(tier: str, seed: int, out: Path, code: str) -> Context:
+        """With the power model, built if necessary."""
+        with recorded_products() as products:
+            model = PowerModel.ready()
+        return Context(tier, seed, out, model, code, frozenset(products))
 
     @property
     def is_ci(self) -> bool:
@@ -156,16 +168,24 @@ class Experiment:
         it.out.mkdir(parents=True, exist_ok=True)
         info(f"{self.name}: {self.paper.title} ({self.paper.source})")
         if redraw is None:
-            with step(f"{self.name}: measure"):
-                raw, tier = self.module.measure(it), it.tier
-            text = json.dumps({"experiment": self.name, "tier": it.tier, "raw": raw}, indent=1)
-            (it.out / "raw.json").write_text(text + "\n", encoding="utf-8")
+            raw, tier = self._measure(it), it.tier
         else:
             raw, tier = self.read(redraw)
         report = Report(Result(f"experiment-{self.name}"))
         accepted = self.judge(raw, tier, report)
         self._draw(raw, it.out, accepted)
         return report.result
+
+    def _measure(self, it: Context) -> Any:
+        """Measure, and keep the raw results with all that they depend on."""
+        origin = Origin.now(it.code, it.tier, it.seed, self.paper.values)
+        with step(f"{self.name}: measure"), recorded_products() as products:
+            raw = self.module.measure(it)
+        kept = {"experiment": self.name, **origin.header(products | it.products), "raw": raw}
+        new = it.out / "raw.json.new"
+        new.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        new.replace(it.out / "raw.json")
+        return raw
 
     def judge(self, raw: Any, tier: str, report: Report) -> list[str]:
         """Put figures of raw results into *report*; return the deviations that are accepted."""
@@ -176,13 +196,27 @@ class Experiment:
 
     def read(self, path: Path) -> tuple[Any, str]:
         """Raw results that were kept, and the tier that measured them."""
+        kept = self._kept(path)
+        return kept["raw"], str(kept["tier"])
+
+    def _kept(self, path: Path) -> dict[str, Any]:
+        """raw.json, with raw results of this experiment and their tier."""
         try:
-            kept = json.loads(path.read_text(encoding="utf-8"))
-            if kept["experiment"] == self.name:
-                return kept["raw"], str(kept["tier"])
+            kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            name, _, _ = kept["experiment"], kept["raw"], kept["tier"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UsageError(f"--redraw {path}: no raw results: {error}") from error
-        raise UsageError(f"--redraw {path}: results of {kept['experiment']}, not of {self.name}")
+        if name != self.name:
+            raise UsageError(f"--redraw {path}: results of {name}, not of {self.name}")
+        return kept
+
+    def origin(self, path: Path) -> tuple[str, str, int]:
+        """Code, tier and seed of raw results that were kept."""
+        kept = self._kept(path)
+        try:
+            return str(kept["code"]), str(kept["tier"]), int(kept["seed"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise UsageError(f"{path} does not say what it was measured of: {error}") from error
 
     def _draw(self, raw: Any, out: Path, accepted: list[str]) -> None:
         from matplotlib import pyplot as plt

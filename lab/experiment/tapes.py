@@ -19,10 +19,9 @@ from lab.run import run
 Mode = tuple[str, Work, dict[str, Any]]  # policy of the heap, instructions, memory
 
 # Instructions; all ASSUMED. An operation is a call, a hash and a loop; an access computes an
-# address. A persistent pointer is checked against the region's bounds and added to its base. A
+# address; a persistent pointer is also checked against the region's bounds and added to its base. A
 # transaction is begun and ended, and what it logs is copied.
 PLAIN = Work(operation=60, access=2)
-OBJECT = Work(operation=60, access=2 + 5)
 TRANSACTION = Work(operation=60 + 120, access=2 + 5)
 
 
@@ -43,17 +42,15 @@ def replay_modes(
     tapes: Mapping[str, array[int]],
     folder: Path,
     modes: Mapping[str, Mode],
-    more_insns: int = 0,
 ) -> dict[str, dict[str, Any]]:
-    """Each mode's times and energies, with so many more instructions in each operation."""
+    """Each mode's times and energies."""
     # The same accesses on another memory are the same misses: filtered once.
     left: dict[tuple[str, Work], Left] = {}
     found = {}
     for name, (policy, work, on) in modes.items():
         if (policy, work) not in left:
-            more = Work(work.operation + more_insns, work.access)
             place = folder / f"{policy}-{work.operation}"
-            left[policy, work] = filtered(tapes[policy], more, place)
+            left[policy, work] = filtered(tapes[policy], work, place)
         found[name] = _second_time(engine, left[policy, work], on)
     return found
 

@@ -7,35 +7,42 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from lab.bench.persist import LONG_STEPS, PARTS, SHORT_STEPS, Plan, measure_ways
 from lab.errors import RemError
 from lab.experiment.kept import kept
 from lab.experiment.run import Context, Report
+from lab.machine.memories import MEMORY_PROFILE
 from lab.messages import info
+from lab.setup.inputs import Inputs
 
-CI_STEPS = 640_000  # 2.6 s of guest time
+# The prototype's cores are out of order (LightPC, Table I and III-A: SonicBOOM). Of that core's
+# configurations in its source (WithNMediumBooms) the one with caches of 16 KiB and four ways is two
+# wide, with 64 instructions in flight, 16 stores that wait and two misses.
+CORES = f"{MEMORY_PROFILE}:width=2:window=64:store_buffer=16:fill_buffers=2"
 # The paper's runs have about 37 G cycles at 1.6 GHz (60 G of SysPC, which is 1.6 times LightPC).
-FULL_STEPS = 5_760_000
+CI_STEPS, FULL_STEPS = SHORT_STEPS, LONG_STEPS
 
 
-def measured(it: Context, ways: tuple[str, ...], steps: int) -> dict[str, Any]:
+def measured(it: Context, ways: tuple[str, ...], steps: int, caches: str = CORES) -> dict[str, Any]:
     """Outcomes by way and run, as dictionaries; {"failed": why} for a way that did not come back.
 
     `ours` has a run more, `plain`. Times of a run are from the program's begin to its end, without
-    the time in which the power was off.
+    the time in which the power was off. *caches*: and cores, in words of `rem run`.
     """
-    from lab.bench.persist import PARTS, Plan, measure_ways
     from lab.setup.persist import PersistPrograms
     from lab.setup.products import Kernel, Plugin, need_all
 
     built = need_all(list(PARTS))
     kernel, plugin, programs = built[Kernel("server")], built[Plugin()], built[PersistPrograms()]
-    keys = f"{kernel.key}-{plugin.parent.name}-{programs.name}"
+    cores = Inputs("caches").add("words", caches).key()
+    keys = f"{kernel.key}-{plugin.parent.name}-{programs.name}-{cores}"
     folder = it.out.parent / "ways"
     files = {way: folder / f"{way}-{steps}-{it.seed}-{keys}.json" for way in ("ours", *ways)}
     failed: dict[str, RemError] = {}
 
     def measure(missing: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-        found, not_back = measure_ways(Plan(tuple(missing), steps=steps, seed=it.seed), info)
+        plan = Plan(tuple(missing), steps=steps, seed=it.seed, caches=caches)
+        found, not_back = measure_ways(plan, info)
         failed.update(not_back)
         for way, outcomes in found.items():
             yield way, {name: asdict(one) for name, one in outcomes.items()}

@@ -5,7 +5,8 @@ memories that it can have, and programs that are timed on them.
 Cores are out of order (models/memory/src/window.rs). The machine has one socket with all DIMMs of
 the paper's two, and one thread a core. Guest time follows the models, and programs are timed by
 the guest's clock. sysbench is Debian's; a rate is what its threads moved over the time that they
-were in its events, since all else of so short a run is its start.
+were in its events, since all else of so short a run is its start, or until the last has ended
+(Blocks.until_last), less that of a run with one pass.
 """
 
 from __future__ import annotations
@@ -15,19 +16,21 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Any
 
+from lab.bench.cost import REQUEST_PJ
 from lab.errors import RemError
 from lab.experiment.kept import kept
 from lab.experiment.run import Context
-from lab.machine.cut_points import attach_cut_points
 from lab.machine.machine import Machine
 from lab.setup.products import Kernel, Plugin, need_all
-from lab.testbed.machines import make_config, with_caches
-from lab.testbed.memory_machine import served
+from lab.testbed.machines import make_config
+from lab.testbed.memory_machine import booted_on, served
+from lab.testbed.region import WRITE_BACK
 
 XEON = "xeon-6330"
 # A core whose loads all depend on each other: the other bound.
@@ -47,8 +50,8 @@ REPEATS = 5
 T_OF_FIVE = 2.776  # two-sided 95 % of Student's t with four degrees of freedom
 GIB, KIB = 1 << 30, 1 << 10
 SHORTEST_NS = 500_000  # of a thread's events: sysbench prints their sum in 10 us
+SHORTEST_TOTAL_NS = 5_000_000  # of several threads: it prints their total time in 100 us
 STATIC_PJ = ("background_pj", "refresh_pj")  # grow with time
-REQUEST_PJ = ("activate_pj", "read_pj", "write_pj")
 COUNTED = ("guest_ns", "reads", "writes", *STATIC_PJ, *REQUEST_PJ)
 
 
@@ -65,13 +68,15 @@ class Place:
 class Blocks:
     """`sysbench memory`: each thread goes through a block of its own.
 
-    *passes*: how often they all do so, about.
+    *passes*: how often they all do so, about. *until_last*: they compete for memory, which those
+    that are done leave to the others, so that the time until the last one's end counts.
     """
 
     oper: str
     threads: int
     block_kib: int
     passes: int
+    until_last: bool = False
 
     @property
     def name(self) -> str:
@@ -168,16 +173,11 @@ print $o "printf(\"%d\\n\", s); return 0; }}\n";
         )
 
 
-@contextmanager
-def booted(place: Place, name: str) -> Iterator[Machine]:
-    """A guest that answers; destroyed at the end."""
-    config = with_caches(make_config(name, place.cpus), place.caches)
-    config = replace(config, memory=place.memory)
-    with Machine.create(config, destroy_on_exit=True) as machine:
-        attach_cut_points(machine)
-        machine.boot()
-        machine.wait_up(BOOT_LIMIT_S)
-        yield machine
+def booted(place: Place, name: str, root: Path | None = None) -> AbstractContextManager[Machine]:
+    """A guest that answers, of the usual root or another; destroyed at the end."""
+    config = make_config(name, place.cpus)
+    config = replace(config, root=root or config.root)
+    return booted_on(place.memory, config, place.caches, BOOT_LIMIT_S)
 
 
 def counters(machine: Machine, cpus: int) -> dict[str, int]:
@@ -206,17 +206,32 @@ def moved(said: str, bytes_each: int, threads: int) -> tuple[float, float]:
     return int(events[1]) * share * bytes_each, float(total_ms[1]) * 1e6 / threads
 
 
-def _long_enough(ns: float, name: str) -> float:
-    """The time, if sysbench's hundredths of a millisecond are no more than two percent of it."""
-    if ns < SHORTEST_NS:
+_TOTAL = re.compile(r"^ +total time: +([\d.]+)s$", re.M)
+
+
+def elapsed_ns(said: str) -> float:
+    """From the first thread's begin to the last one's end; RemError if sysbench printed none."""
+    found = _TOTAL.search(said)
+    if found is None:
+        raise RemError(f"sysbench printed no total time: {said.strip()[-300:]!r}")
+    return float(found[1]) * 1e9
+
+
+def _long_enough(ns: float, name: str, shortest_ns: int = SHORTEST_NS) -> float:
+    """The time, if the last digit that sysbench prints is no more than two percent of it."""
+    if ns < shortest_ns:
         raise RemError(f"{name}: {ns:.0f} ns are too short for what sysbench prints")
     return ns
 
 
 def _warm_up(machine: Machine, point: Blocks | Files, rows: Mapping[str, Any]) -> None:
-    """Run a point that has no sample yet: a machine's first runs are up to three times slower."""
+    """Run a point that has no sample yet: a machine's first runs are up to three times slower.
+
+    Then all that disks and firmware have changed is on media, and not written while it is timed.
+    """
     if point.name not in rows:
         machine.run_in_guest(point.words, limit_s=RUN_LIMIT_S)
+        machine.run_in_guest(WRITE_BACK, limit_s=RUN_LIMIT_S)
 
 
 def run_sysbench(machine: Machine, place: Place, points: Sequence[Any]) -> dict[str, list[float]]:
@@ -241,7 +256,7 @@ def run_counted(machine: Machine, place: Place, points: Sequence[Blocks]) -> dic
         _warm_up(machine, point, rows)
         one, whole = (_counted(machine, place, it) for it in (replace(point, passes=1), point))
         row = {name: whole[name] - one[name] for name in whole}
-        _long_enough(row["ns"], point.name)
+        _long_enough(row["ns"], point.name, SHORTEST_TOTAL_NS if point.until_last else SHORTEST_NS)
         rows.setdefault(point.name, []).append(row)
     return rows
 
@@ -251,6 +266,7 @@ def _counted(machine: Machine, place: Place, point: Blocks) -> dict[str, float]:
     said = machine.run_in_guest(point.words, limit_s=RUN_LIMIT_S).stdout
     after = counters(machine, place.cpus)
     bytes_moved, ns = moved(said, point.bytes, point.threads)
+    ns = elapsed_ns(said) if point.until_last else ns
     return {"bytes": bytes_moved, "ns": ns, **{name: after[name] - before[name] for name in after}}
 
 
@@ -297,7 +313,7 @@ def measured(it: Context, run: Run, jobs: Mapping[str, tuple[Place, Any]]) -> di
             with booted(place, f"xeon-{run.__name__.replace('_', '-')}-{number}") as machine:
                 yield name, run(machine, place, work)
 
-    return kept(files, measure)
+    return kept(files, measure, run)
 
 
 def gib_per_s(bytes_per_ns: float) -> float:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lab.experiment.xeon import REQUEST_PJ, STATIC_PJ
+from lab.bench.cost import REQUEST_PJ
+from lab.experiment.xeon import STATIC_PJ
 from lab.parts import part_number
 
 PART = "xeon-6330-power"

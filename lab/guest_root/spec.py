@@ -21,6 +21,7 @@ class RootSpec:
     oci: Path | None = None  # an image layout, or a folder that is a root
     pm: bool = False  # with the modules and programs of persistent memory
     off2f: bool = False  # with the module and tool of programs of two files
+    works: bool = False  # with the programs of LightPC's workloads (guest/works)
     kernel: str | None = None  # the configuration that modules are for; None: the laboratory's
     limit_bytes: int | None = None  # of unpacked files: the disk's size, if one was requested
 
@@ -33,7 +34,7 @@ class RootSpec:
     @property
     def is_special(self) -> bool:
         """Whether it differs from the laboratory's own root."""
-        return bool(self.packages or self.oci is not None or self.pm or self.off2f)
+        return bool(self.packages or self.oci is not None or self.pm or self.off2f or self.works)
 
 
 def parse_packages(text: str) -> tuple[str, ...]:

@@ -105,7 +105,9 @@ class Kernel:
         self.phys = self._find()
         text, table = symbols.linked("_text"), symbols.linked("init_top_pgt")
         self._table_phys = self.phys + table - text
+        self._image = (0, 0)
         symbols.slide = self._find_virtual() - text
+        self._image = (symbols.at("_text"), symbols.at("_end"))
         self.program = drgn.Program(drgn.Platform(drgn.Architecture.X86_64))
         self.program.add_memory_segment(UPPER_HALF, UPPER_HALF, self._read_virtual)
         module = self.program.extra_module("layout", create=True)
@@ -123,7 +125,12 @@ class Kernel:
         return int(struct.unpack("<Q", self.read_phys(phys, 8))[0])
 
     def translate(self, address: int) -> int:
-        """Physical address, by the kernel's page table."""
+        """Physical address, by the kernel's page table.
+
+        Of the image it is known: its text may be mapped to copies in DRAM (kernel/mixed/text.c).
+        """
+        if self._image[0] <= address < self._image[1]:
+            return self.phys + address - self._image[0]
         page = address // PAGE_BYTES
         found = self._pages.get(page)
         if found is None:
@@ -171,9 +178,12 @@ class Kernel:
         )
 
     def _find_virtual(self) -> int:
-        for address in range(KERNEL_MAP, KERNEL_MAP_END, KERNEL_ALIGN):
+        # A page of data: the text's may be in DRAM.
+        data = self.symbols.linked("_sdata") - self.symbols.linked("_text")
+        data = data // PAGE_BYTES * PAGE_BYTES
+        for address in range(KERNEL_MAP, KERNEL_MAP_END - data, KERNEL_ALIGN):
             try:
-                if self._walk(address) == self.phys:
+                if self._walk(address + data) == self.phys + data:
                     return address
             except drgn.FaultError:
                 continue

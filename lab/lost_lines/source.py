@@ -14,10 +14,11 @@ from lab.machine.files import MachineFiles
 
 def source_of(seen: Path, media: Path, writers: Path | None, kernel: Path | None) -> Source:
     """*kernel*: the bzImage that ran; None for this checkout's."""
-    return Source(seen, media, writers, partial(_map_and_layout, kernel))
+    return Source(seen, media, writers, partial(map_and_layout, kernel))
 
 
-def _map_and_layout(kernel: Path | None) -> tuple[Path, Path]:
+def map_and_layout(kernel: Path | None) -> tuple[Path, Path]:
+    """System.map, and the layout of structures, of the kernel that ran; None: this checkout's."""
     from lab.setup.layout import Layout
     from lab.setup.products import Kernel, need
 

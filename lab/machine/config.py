@@ -113,7 +113,7 @@ class Forward:
 
 PATH_FIELDS = (
     "kernel", "loader", "root", "initrd", "nvram_dir", "dram_file", "share_server",
-    "firmware_code", "firmware_variables", "signing_key", "signing_certificate",
+    "firmware_code", "firmware_variables", "signing_key", "signing_certificate", "acpi_table",
 )  # fmt: skip
 
 
@@ -163,8 +163,10 @@ class MachineConfig:
     nic: NicModel = "virtio-net"
     forwards: tuple[Forward, ...] = ()
     devices: tuple[str, ...] = ()  # further QEMU -device arguments
+    acpi_table: Path | None = None  # one more than QEMU's own; no machine is the same with another
     hold_up_ns: int = HOLD_UP_DEFAULT_NS
     disk_bytes: int | None = None  # None: as large as the root's image
+    blank_bytes: int | None = None  # of a second disk, which is blank at first: virtio-blk
     pm_bytes: int | None = None  # of NVRAM, put aside as a region of persistent memory
     off2f_bytes: int | None = None  # of NVRAM, put aside for the texts of programs
     shares: tuple[Share, ...] = ()
@@ -225,6 +227,8 @@ class MachineConfig:
             raise UsageError("UEFI starts the loader: leave --no-loader out")
         if self.boots_from_root and (self.icount or self.cut_points):
             raise UsageError("a disk that boots by itself: no --icount, --cut-points or caches")
+        if self.blank_bytes is not None and (self.blank_bytes <= 0 or self.blank_bytes % MIB_BYTES):
+            raise UsageError(f"a second disk of {self.blank_bytes} bytes: give whole MiB")
         self._check_isa()
         self._check_second_range()
         self._check_regions()

@@ -55,6 +55,11 @@ class MachineFiles:
         return self.directory / "disk.img"
 
     @property
+    def blank(self) -> Path:
+        """The second disk, whose write cache survives."""
+        return self.directory / "blank.img"
+
+    @property
     def variables(self) -> Path:
         """Flash of UEFI firmware, which survives."""
         return self.directory / "uefi-variables.fd"

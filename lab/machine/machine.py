@@ -669,6 +669,10 @@ def _make_media(files: MachineFiles, config: MachineConfig) -> None:
         files.disk.chmod(0o600)
         if config.disk_bytes is not None:
             _resize_disk(files.disk, config.disk_bytes)
+    if config.blank_bytes is not None:
+        with files.blank.open("wb") as blank:
+            blank.truncate(config.blank_bytes)
+        files.blank.chmod(0o600)
 
 
 def _resize_disk(disk: Path, size_bytes: int) -> None:

@@ -140,11 +140,23 @@ def device_arguments(
             late = f",size={DISK_LATE_BYTES}" if options.disk_late else ""
             args += ["-blockdev", f"driver=raw,node-name=rem-disk,file=rem-file{late}"]
         args += ["-device", _disk_device(config, options.disk_serial, modern)]
+    if config.blank_bytes is not None:
+        file = f"driver=file,node-name=rem-blank-file,filename={quoted(files.blank)}"
+        args += [
+            "-blockdev",
+            file,
+            "-blockdev",
+            "driver=raw,node-name=rem-blank,file=rem-blank-file",
+        ]
+        ring = f"queue-size={RING_ENTRIES}"
+        args += ["-device", f"virtio-blk-pci,drive=rem-blank,{ring}{modern}"]
     if netdev is not None:
         args += ["-netdev", netdev]
         args += ["-device", _nic_device(config, modern)]
     for device in config.devices:
         args += ["-device", device]
+    if config.acpi_table is not None:
+        args += ["-acpitable", f"file={quoted(config.acpi_table)}"]
     return args
 
 

@@ -2,7 +2,8 @@
 """Accesses of a program (`nvheap-bench tape`), filtered by a core's data cache.
 
 The cache is LightPC's (16 KB, 4 ways, least recently used, write-back, write-allocate); the result
-is a trace of format/rem_trace.h. Unlike `models/memory/src/cache.rs` it handles flushes.
+is a trace of format/rem_trace.h, which is written and read here. Unlike
+`models/memory/src/cache.rs` it handles flushes.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from lab import format as fmt
+from lab.errors import RemError
 
 LOAD, STORE, STREAM, FLUSH, FENCE, BEGIN = range(6)
 KIND_SHIFT = 56
@@ -22,8 +27,9 @@ CACHE_BYTES, WAYS, LINE_BYTES = 16384, 4, int(fmt.CONST["REM_TRACE_LINE_BYTES"])
 READ, WRITE, WAIT, IDLE = map(int, fmt.TraceKind)
 # Fields of a record (format/rem_trace.h).
 TRACE_LINE_MASK = (1 << 40) - 1
-TRACE_KIND_SHIFT, GAP_SHIFT, GAP_MAX = 46, 48, 0xFFFF
+TRACE_KIND_SHIFT, TRACE_KIND_MASK, GAP_SHIFT, GAP_MAX = 46, 3, 48, 0xFFFF
 RECORD_BYTES = 8
+Words = np.ndarray[Any, np.dtype[np.uint64]]
 
 
 @dataclass(frozen=True)
@@ -122,3 +128,12 @@ def trace_file(body: bytes, lines: int) -> bytes:
         check=fmt.crc32c(body),
     )
     return bytes(header.dumps()) + body
+
+
+def requests(trace: bytes, name: str) -> tuple[Words, Words]:
+    """Kinds (fmt.TraceKind) and lines of all records; RemError if *name* is no trace."""
+    if fmt.parse("rem_trace_header", trace).magic != fmt.CONST["REM_TRACE_MAGIC"]:
+        raise RemError(f"{name} is no trace of memory requests")
+    records = np.frombuffer(trace, dtype="<u8", offset=fmt.size_of("rem_trace_header"))
+    kinds = records >> np.uint64(TRACE_KIND_SHIFT) & np.uint64(TRACE_KIND_MASK)
+    return kinds, records & np.uint64(TRACE_LINE_MASK)

@@ -18,7 +18,7 @@ from lab import format as fmt
 from lab import psm_parameters as parameters
 from lab.errors import RemError
 from lab.media.engine import Engine, memory
-from lab.media.tape import IDLE, RECORD_BYTES, TRACE_KIND_SHIFT, TRACE_LINE_MASK
+from lab.media.tape import IDLE, RECORD_BYTES, requests
 from lab.rtl.compare import (
     READ,
     WRITE,
@@ -128,9 +128,8 @@ def drive(bench: Path, engine: Engine, plan: Plan, folder: Path, *more: str) -> 
     compare_answers(asked, read_table(answers), result, timed)
     compare_media(read_table(media), said, LINES + 1, result)
     compare_registers(rtl, model, result, timed)
-    words_of = np.frombuffer(plan.trace[HEADER_BYTES:], dtype="<u8")
-    kinds = words_of >> np.uint64(TRACE_KIND_SHIFT) & np.uint64(3)
-    lines = (words_of & np.uint64(TRACE_LINE_MASK))[kinds != IDLE] % np.uint64(LINES)
+    kinds, lines = requests(plan.trace, str(trace))
+    lines = lines[kinds != IDLE] % np.uint64(LINES)
     lines_in_order(asked, lines, result)
     if timed and result.ok:
         host = engine.ask("requests", memory=memory("lightpc", **setting), **job)

@@ -18,8 +18,18 @@ def installed_versions(names: list[str]) -> dict[str, str]:
 
 def apt_versions(name: str) -> list[str]:
     """The versions that apt offers, from all its sources."""
-    out = run(["apt-cache", "madison", name], check=False).stdout
-    return [line.split("|")[1].strip() for line in out.splitlines() if line.count("|") == 2]
+    return apt_versions_of([name])[name]
+
+
+def apt_versions_of(names: list[str]) -> dict[str, list[str]]:
+    """The same of several packages, in one call: apt takes a second to read its lists."""
+    out = run(["apt-cache", "madison", *names], check=False).stdout
+    found: dict[str, list[str]] = {name: [] for name in names}
+    for line in out.splitlines():
+        name, *rest = (word.strip() for word in line.split("|"))
+        if len(rest) == 2 and name in found:
+            found[name].append(rest[0])
+    return found
 
 
 def newest(versions: list[str]) -> str:
@@ -36,18 +46,27 @@ def is_at_least(version: str, bound: str) -> bool:
 
 
 def apt_get(*words: str, step: Step | None = None) -> None:
-    """Run apt-get; its output goes to a log, its progress to *step*.
-
-    It has the user's PATH: scripts of packages run any program, and apt checks signatures as
-    another user, who may not enter the folders that lab/setup/tools.py puts into PATH.
-    """
+    """Run apt-get; its output goes to a log, its progress to *step*."""
     stream(
         ["apt-get", "-y", "-q", "-oDpkg::Use-Pty=0", "-oDPkg::Lock::Timeout=600", *words],
         log=cache_dir() / "logs" / "apt.log",
-        env={"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "PATH": host_path()},
+        env=_environment(),
         on_line=AptProgress(step).read if step is not None else None,
         what="apt-get",
     )
+
+
+def finish_interrupted() -> None:
+    """Have dpkg end what an installation that was interrupted had begun."""
+    argv = ["dpkg", "--configure", "-a"]
+    run(argv, env=_environment(), what="finishing what dpkg had begun")
+
+
+def _environment() -> dict[str, str]:
+    """It has the user's PATH: scripts of packages run any program, and apt checks signatures as
+    another user, who may not enter the folders that lab/setup/tools.py puts into PATH.
+    """
+    return {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "PATH": host_path()}
 
 
 class AptProgress:

@@ -11,33 +11,63 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lab.errors import InfraError
 from lab.paths import cache_dir
 from lab.progress import step
+from lab.setup.mounts import remove_tree
 
 KEPT = 6  # products of a kind that `prune` keeps: for a few branches
 
+_records: list[set[str]] = []
 
-def product(kind: str, key: str, make: Callable[[Path], None]) -> Path:
-    """Return the folder of the product; `make` fills it if it is missing."""
+
+def product(
+    kind: str, key: str, make: Callable[[Path], None], lock_name: str | None = None
+) -> Path:
+    """Return the folder of the product; `make` fills it if it is missing.
+
+    *lock_name*: where products of a kind may be made beside each other, what those share that may
+    not.
+    """
+    for record in _records:
+        record.add(f"{kind}/{key}")
     final = cache_dir() / kind / key
     if final.is_dir():
         os.utime(final)  # `prune` keeps the most recently used
         return final
-    with lock(kind):
+    _note_kind(kind)
+    with lock(lock_name or kind):
         if final.is_dir():  # another set-up made it while this one waited
             return final
         partial = final.with_name(f".{key}.partial")
         if partial.exists():
-            shutil.rmtree(partial)
+            remove_tree(partial)  # of a set-up that was interrupted
         partial.mkdir(parents=True)
         make(partial)
         partial.rename(final)
         prune(kind)
     return final
+
+
+def _note_kind(kind: str) -> None:
+    """There are products of this kind: its lock is in the folder of locks."""
+    if not (cache_dir() / "locks" / kind).exists():
+        with lock(kind):
+            pass
+
+
+@contextmanager
+def recorded_products() -> Iterator[set[str]]:
+    """A set to which KIND/KEY of each product is added that a part takes while the body runs."""
+    record: set[str] = set()
+    _records.append(record)
+    try:
+        yield record
+    finally:
+        _records.remove(record)
 
 
 def products() -> set[str]:
@@ -54,10 +84,12 @@ def products() -> set[str]:
 def prune(kind: str, kept: int = KEPT) -> None:
     """Remove all products of a kind except the most recently used."""
     folder = cache_dir() / kind
-    found = [p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")]
-    found.sort(key=lambda p: p.stat().st_mtime, reverse=True)
-    for old in found[kept:]:
-        shutil.rmtree(old)
+    found = []
+    for path in folder.glob("[!.]*"):
+        with suppress(FileNotFoundError):
+            found.append((path.stat().st_mtime, path))
+    for _, old in sorted(found, reverse=True)[kept:]:
+        shutil.rmtree(old, ignore_errors=True)  # another one may be removing it
 
 
 @contextmanager

@@ -139,7 +139,7 @@ class CargoPart(Part[Path]):
     flags: ClassVar[str] = ""
     profile: ClassVar[str] = "release"
 
-    groups = (Group.COMPILER, Group.RUST)
+    groups: ClassVar[tuple[Group, ...]] = (Group.COMPILER, Group.RUST)
     lane = "cargo"
 
     def requires(self) -> tuple[Part[str]]:

@@ -27,7 +27,7 @@ from lab.progress import step
 from lab.run import run, stream
 from lab.setup.inputs import Inputs
 from lab.setup.keep import dkms_conf, write_dkms
-from lab.setup.kernel import FOR_MODULES, PACKED, Kernel
+from lab.setup.kernel import PACKED, Kernel
 from lab.setup.kernel_headers import KernelHeaders
 from lab.setup.loader import Loader
 from lab.setup.need import Part, Site
@@ -40,8 +40,6 @@ LIBRARIES = "usr/lib/x86_64-linux-gnu"
 SOURCES = ("packages", "man", "heap/man", "heap/c", "keep", "vm", "pm", "remctl/dist", "format")
 # In the files of packages/debian.
 KERNEL_WORD, MAINTAINER_WORD = "@KERNEL@", "@MAINTAINER@"
-INITRD = ", initramfs-tools | linux-initramfs-tool"
-INITRD_WORD = "@INITRD@"  # what makes initial RAM disks, in a dependency
 OF_KERNEL = "linux-image."  # the beginning of their names where the package's has the version
 DKMS_PACKAGE = "remanence-keep-dkms"
 SLEEP_UNITS = tuple(
@@ -223,7 +221,6 @@ def _write_debian(commit: Commit, kernel: str, folder: Path) -> None:
         if name.startswith(OF_KERNEL):
             name = f"linux-image-{kernel}.{name.removeprefix(OF_KERNEL)}"
         text = source.read_text(encoding="utf-8").replace(KERNEL_WORD, kernel)
-        text = text.replace(INITRD_WORD, INITRD if FOR_MODULES else "")
         _put_text(text.replace(MAINTAINER_WORD, commit.maker), folder / name)
         (folder / name).chmod(0o755 if name == "rules" else 0o644)
     _put_text(dkms_conf(), folder / f"{DKMS_PACKAGE}.dkms")

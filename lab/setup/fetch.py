@@ -47,3 +47,12 @@ def fetch_source(name: str, version: str, folder: Path, *options: str) -> None:
             stream(["apt-get", "-q", *words, *command], cwd=folder, log=log, what=what)
         except InfraError as error:
             raise explain(error, what) from error
+
+
+def unpack_source(name: str, version: str, folder: Path) -> Path:
+    """The tree of a source package, with Debian's patches, below *folder*, which is empty."""
+    fetch_source(name, version, folder)
+    (description,) = folder.glob("*.dsc")
+    tree = folder / "source"
+    run(["dpkg-source", "--no-check", "-x", description, tree], what=f"unpacking {name}")
+    return tree

@@ -17,7 +17,14 @@ from lab.paths import cache_dir
 from lab.progress import Step, step
 from lab.run import run
 from lab.setup import cache, rust, sources
-from lab.setup.apt import apt_get, apt_versions, installed_versions, is_at_least, newest
+from lab.setup.apt import (
+    apt_get,
+    apt_versions,
+    finish_interrupted,
+    installed_versions,
+    is_at_least,
+    newest,
+)
 from lab.setup.host import debian, explain, is_root, need_disk, once_as_root
 from lab.setup.inputs import Inputs
 from lab.setup.packages import (
@@ -90,8 +97,7 @@ def _install(lacking: list[Package], groups: tuple[Group, ...], codename: str, s
         run(["debconf-set-selections"], stdin=answer)
     if not wanted:
         return
-    # An earlier one may have been interrupted.
-    run(["dpkg", "--configure", "-a"], what="finishing what dpkg had begun")
+    finish_interrupted()
     with tempfile.NamedTemporaryFile("w", suffix=".pref", encoding="utf-8") as preferences:
         preferences.write(_preferences(codename))
         preferences.flush()

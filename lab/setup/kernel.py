@@ -9,9 +9,11 @@
 
 A variant has kernel/config/VARIANT.config on top of the configuration, if there is one, or planted
 bugs, or both: `mutants` has all patches of kernel/mutants, `debug` and `races` have them and the
-kernel's own detectors, `server` has what typical services need, `riscv64` is for that architecture.
-`debian`, which the packages have, is on top of Debian's own configuration instead, and its product
-has modules, as they are installed, and `debian-lost`: what of Debian's has gone with our lines.
+kernel's own detectors, `filesystems` has them and XFS, btrfs and a log of writes, `tracing` has
+them and patches its own text, `server` has what typical services need, `riscv64` is for that
+architecture. `debian`, which the packages have, is on top of Debian's own configuration instead,
+and its product has modules, as they are installed, and `debian-lost`: what of Debian's has gone
+with our lines.
 Production sources contain no planted bug: the patches are applied to a copy (patch_series.py).
 
 The tree is kept so that a build after a small change takes seconds. Only files that differ
@@ -35,6 +37,7 @@ from lab.paths import cache_dir, repo_dir
 from lab.progress import step
 from lab.run import run, stream
 from lab.setup.apt import installed_versions
+from lab.setup.cache import lock
 from lab.setup.host import explain, need_disk, tool_version
 from lab.setup.inputs import Inputs, source_files
 from lab.setup.kernel_config import config_lacks, config_lost, debian_config, merge_fragments
@@ -76,14 +79,17 @@ MANIFEST = ".remanence-overlay"  # in the tree: the files that are not the base'
 MUTANTS = "mutants"
 SERVER = "server"
 DEBIAN = "debian"
-# What is in our packages. DEBIAN is meant for it, and has not been built and booted as a whole yet.
-PACKED = SERVER
+# What is in our packages.
+PACKED = DEBIAN
 # Of Debian's, what a disk needs whose kernel has the drivers of the root as modules.
-FOR_MODULES = ("initramfs-tools", "zstd") if PACKED == DEBIAN else ()
+FOR_MODULES = ("initramfs-tools", "zstd")
+TRACING = "tracing"
 RISCV, RISCV_MUTANTS = "riscv64", "riscv64-mutants"
-WITH_MUTANTS = (MUTANTS, "devices-mutants", "debug", "races", RISCV_MUTANTS)  # variants
+FILESYSTEMS = "filesystems"
+# Variants.
+WITH_MUTANTS = (MUTANTS, "devices-mutants", "debug", "races", FILESYSTEMS, TRACING, RISCV_MUTANTS)
 # Variants that share few objects with the others.
-OWN_TREE = ("debug", "races", SERVER, DEBIAN, RISCV)
+OWN_TREE = ("debug", "races", TRACING, SERVER, DEBIAN, RISCV)
 
 
 def mutants_of(variant: str | None) -> str:
@@ -161,7 +167,8 @@ class Kernel(Part[KernelProduct]):
         def make(into: Path) -> None:
             build(source_version, recipe_of(key, self.variant), into)
 
-        return KernelProduct.of(site.product("kernel", key, make))
+        lock_name = tree_lock(tree_of(self.variant))
+        return KernelProduct.of(site.product("kernel", key, make, lock_name))
 
 
 def isa_of(variant: str | None) -> Isa:
@@ -172,14 +179,18 @@ def isa_of(variant: str | None) -> Isa:
 def recipe_of(key: str, variant: str | None) -> Recipe:
     """Return the recipe of the kernel of this checkout with that key."""
     overlay = make_mutant_overlay if variant in WITH_MUTANTS else make_overlay
-    tree = f"-{variant}" if variant in OWN_TREE else ""
-    if variant == RISCV_MUTANTS:
-        tree = f"-{RISCV}"
-    base = _base_config(variant)
+    base, tree = _base_config(variant), tree_of(variant)
     asked, isa = _asked(variant), isa_of(variant)
     return Recipe(
         key, partial(overlay, repo_dir()), *asked, tree, isa, base, is_packed=variant == PACKED
     )
+
+
+def tree_of(variant: str | None) -> str:
+    """Return the suffix of the name of the folder where a variant is built."""
+    if variant == RISCV_MUTANTS:
+        return f"-{RISCV}"
+    return f"-{variant}" if variant in OWN_TREE else ""
 
 
 def base_dir(source_version: str) -> Path:
@@ -191,6 +202,11 @@ def base_dir(source_version: str) -> Path:
 def tree_dir(source_version: str, recipe: Recipe) -> Path:
     """Return the folder of the build."""
     return cache_dir() / "build" / f"tree-{source_version}{recipe.tree}"
+
+
+def tree_lock(tree: str) -> str:
+    """Return the cache's lock of a folder by its suffix: others can be built in meanwhile."""
+    return f"kernel{tree or '-base'}"
 
 
 def kernel_key(source_version: str, variant: str | None = None) -> str:
@@ -285,19 +301,20 @@ def sync_tree(base: Path, overlay: Path, tree: Path) -> None:
 
 
 def build(source_version: str, recipe: Recipe, into: Path) -> None:
-    """Build in the shared tree: the caller holds the cache's lock `kernel`."""
+    """Build in the recipe's tree: the caller holds its lock."""
     need_disk(cache_dir(), BUILD_MIB, "the kernel build")
     build = cache_dir() / "build"
     base = base_dir(source_version)
     tree = tree_dir(source_version, recipe)
     try:
-        if not base.is_dir():
-            with step(f"kernel: unpack {source_version}"):
-                _unpack(base)
+        with lock("kernel-source"):
+            if not base.is_dir():
+                with step(f"kernel: unpack {source_version}"):
+                    _unpack(base)
         with step("kernel: apply patches"):
             if not tree.is_dir():
                 _clone(base, tree)
-            overlay = build / "overlay"
+            overlay = build / f"overlay{recipe.tree}"
             shutil.rmtree(overlay, ignore_errors=True)
             overlay.mkdir()
             recipe.overlay(base, overlay)
@@ -363,6 +380,8 @@ def make_env(key: str = "") -> dict[str, str]:
     return {
         **({"CCACHE_DEPEND": "1"} if _first_build().exists() else {}),
         "LC_ALL": "C",
+        # Kbuild unsets LC_ALL, and ccache tells objects apart by what is left.
+        "LANG": "C.UTF-8",
         "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 1970",
         "KBUILD_BUILD_VERSION": "1",
         "KBUILD_BUILD_USER": "remanence",
@@ -401,7 +420,7 @@ def _configure(tree: Path, recipe: Recipe) -> str:
         config.write_text(merge_fragments([recipe.base, recipe.config]), encoding="utf-8")
     else:
         target = "allnoconfig"
-        fragment = cache_dir() / "build" / "allconfig"
+        fragment = cache_dir() / "build" / f"allconfig{recipe.tree}"  # trees have locks
         fragment.write_text(recipe.config, encoding="utf-8")
         env["KCONFIG_ALLCONFIG"] = str(fragment)
     run([*recipe.make, "-s", target], cwd=tree, env=env, what="kernel: configure")

@@ -38,8 +38,10 @@ class KernelHeaders(Part[Path]):
         version = kernel.kernel_source_version()
         key = site[kernel.Kernel(self.variant)].key
 
+        suffix = kernel.tree_of(self.variant)
+
         def build(into: Path) -> None:
-            with cache.lock("kernel"):
+            with cache.lock(kernel.tree_lock(suffix)):
                 recipe = kernel.recipe_of(key, self.variant)
                 tree = kernel.tree_dir(version, recipe)
                 if not _holds(tree, key):
@@ -48,7 +50,7 @@ class KernelHeaders(Part[Path]):
                 with step("kernel: headers for modules"):
                     _install(tree, key, into)
 
-        return site.product("kernel-headers", key, build)
+        return site.product("kernel-headers", key, build, f"kernel-headers{suffix}")
 
 
 def _holds(tree: Path, key: str) -> bool:

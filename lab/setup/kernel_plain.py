@@ -22,7 +22,14 @@ from lab.setup import cache
 from lab.setup.apt import apt_versions
 from lab.setup.host import explain, need_disk, tool_version
 from lab.setup.inputs import Inputs
-from lab.setup.kernel import Kernel, KernelProduct, Recipe, build, kernel_source_version
+from lab.setup.kernel import (
+    Kernel,
+    KernelProduct,
+    Recipe,
+    build,
+    kernel_source_version,
+    tree_lock,
+)
 from lab.setup.need import Part, Site
 from lab.setup.packages import Group
 
@@ -54,7 +61,7 @@ def _unpatched(site: Site, patched: KernelProduct) -> KernelProduct:
     def make(into: Path) -> None:
         # The whole configuration is requested, and Kconfig has to accept each line of it.
         recipe = Recipe(key, _no_overlay, wanted, "the configuration of our kernel")
-        with cache.lock("kernel"):  # it is the same tree
+        with cache.lock(tree_lock(recipe.tree)):  # it is the same tree
             build(source_version, recipe, into)
 
     product = KernelProduct.of(site.product("kernel-unpatched", key, make))

@@ -65,9 +65,14 @@ class Site:
             value: T = entry.value
             return value
 
-    def product(self, kind: str, key: str, make: Callable[[Path], None]) -> Path:
-        """Return the folder of a product; `make` fills it if it is not in the cache."""
-        return cache.product(kind, key, make)
+    def product(
+        self, kind: str, key: str, make: Callable[[Path], None], lock_name: str | None = None
+    ) -> Path:
+        """Return the folder of a product; `make` fills it if it is not in the cache.
+
+        *lock_name*: as of cache.product().
+        """
+        return cache.product(kind, key, make, lock_name)
 
 
 class _Made:

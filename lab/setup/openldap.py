@@ -16,9 +16,9 @@ from pathlib import Path
 
 from lab.paths import cache_dir, repo_dir
 from lab.progress import step
-from lab.run import run, stream
+from lab.run import stream
 from lab.setup.apt import installed_versions
-from lab.setup.fetch import fetch_source
+from lab.setup.fetch import unpack_source
 from lab.setup.heap import HeapLibrary
 from lab.setup.inputs import Inputs
 from lab.setup.need import Part, Site
@@ -81,17 +81,13 @@ def _configure(version: str, into: Path) -> None:
         step(f"OpenLDAP: headers of {version}"),
     ):
         folder = Path(scratch)
-        fetch_source("openldap", version, folder)
-        (description,) = folder.glob("*.dsc")
-        source, build = folder / "source", folder / "build"
-        argv: list[str | Path] = ["dpkg-source", "--no-check", "-x", description, source]
-        run(argv, what="unpacking OpenLDAP")
+        source, build = unpack_source("openldap", version, folder), folder / "build"
         build.mkdir()
         options = shlex.split(
             (source / "debian" / "configure.options").read_text(encoding="utf-8"), comments=True
         )
         own = [*WITHOUT, "--with-odbc=auto", "--prefix=/usr", f"CPPFLAGS={CPPFLAGS}"]
-        argv = [source / "configure", *options, *own]
+        argv: list[str | Path] = [source / "configure", *options, *own]
         stream(argv, cwd=build, log=log, what="configuring OpenLDAP")
         stream(["make", "-C", "include"], cwd=build, log=log, what="OpenLDAP's headers")
         for name in HEADERS:

@@ -40,6 +40,8 @@ class Group(StrEnum):
     UEFI = "uefi"
     TPM = "tpm"
     RTL = "rtl"
+    MEDIA_PEER = "media-peer"
+    WORKS = "works"  # programs of LightPC's workloads
     PACKAGES = "packages"
     RISCV = "riscv"  # machines of RISC-V: programs that run here
     RISCV_BUILD = "riscv-build"  # what is built for them
@@ -52,6 +54,8 @@ RARE = (
     Group.LDAP,
     Group.BROWSER,
     Group.RTL,
+    Group.MEDIA_PEER,
+    Group.WORKS,
     Group.PACKAGES,
     Group.DEBIAN_CONFIG,
     Group.RISCV,
@@ -87,7 +91,7 @@ PACKAGES = (
     Package("binutils", (_MACHINE,), "nm: places in the loader at which power is cut"),
     Package("mtools", (Group.UEFI,), "the disk that UEFI firmware boots from"),
     Package("sbsigntool", (Group.UEFI,), "signs the loader for Secure Boot"),
-    Package("openssl", (Group.UEFI,), "the key that signs it"),
+    Package("openssl", (Group.UEFI, _CHECKS), "the key that signs it; certificates of tests"),
     Package("swtpm", (Group.TPM,), "the TPM of a machine"),
     Package("iproute2", (_MACHINE,), "network namespace and tap of a machine"),
     Package("e2fsprogs", (_ROOT, _MACHINE), "makes and checks ext4"),
@@ -98,6 +102,7 @@ PACKAGES = (
     Package("gcc", (_COMPILER,), "compiles the kernel and the guest's programs"),
     Package("libc6-dev", (_COMPILER,), "static C library for the guest's programs"),
     Package("make", (_COMPILER, Group.RTL), "builds the kernel, the loader, the RTL's bench"),
+    Package("cmake", (Group.MEDIA_PEER,), "builds DRAMsim3, the peer of `rem bench media`"),
     Package("clang", (_CLANG,), "the loader, and tests and fuzzers in C"),
     Package("lld", (_CLANG,), "links the loader"),
     Package(KERNEL_SOURCE, (_KERNEL,), "the kernel that the patches are for", "6.12.111"),
@@ -118,7 +123,11 @@ PACKAGES = (
     ),
     Package("ccache", (_KERNEL,), "a kernel built again is built in a minute"),
     Package("kmod", (_MODULES,), "depmod: the modules of Debian's kernel for a guest"),
-    Package("g++", (_MODULES, Group.RTL), "an OFF2F program in C++; the bench of the RTL"),
+    Package(
+        "g++",
+        (_MODULES, Group.RTL, Group.MEDIA_PEER, Group.WORKS),
+        "an OFF2F program in C++; the bench of the RTL; DRAMsim3; guest/works",
+    ),
     Package("dwarves", (_MODULES,), "pahole: types of modules for Debian's kernel"),
     Package("busybox-static", (Group.GUESTS, _ROOT, _CHECKS), "what init needs, small guests"),
     Package("umoci", (_TESTS,), "a peer that unpacks container images"),
@@ -130,6 +139,7 @@ PACKAGES = (
     Package("gpg", (_TESTS, Group.PACKAGES), "signs the repository of packages"),
     Package("gpg-agent", (_TESTS, Group.PACKAGES), "has the key for gpg"),
     Package("lintian", (Group.PACKAGES,), "checks packages"),
+    Package("curl", (_CHECKS,), "asks a BMC in tests of remctl"),
     Package("shellcheck", (_CHECKS,), "linter of shell scripts"),
     Package("zsh", (_CHECKS,), "a test of its completion"),
     Package("fish", (_CHECKS,), "a test of its completion"),

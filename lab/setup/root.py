@@ -57,6 +57,8 @@ GUEST_PACKAGES = {
     "kmod": "modules, where a test needs one",
     "netcat-openbsd": "sockets from shell scripts",
 }
+# Of guest/: what every root gets.
+GUEST_SOURCES = ("rem-init", "rem-share", "rem-shell", "programs")
 # Documentation. Folders of manual sections are kept: installations link into them.
 LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*/*", "/usr/share/locale/*", "/usr/share/info/*")
 
@@ -184,8 +186,9 @@ def default_key(codename: str, public_key: str) -> str:
 
 def root_key(codename: str, public_key: str, spec: RootSpec, extras: Extras) -> str:
     inputs = Inputs("root").add("format", FORMAT).add("base", base_key(codename))
-    inputs.add("size", str(IMAGE_BYTES)).add("ssh", public_key)
-    inputs.add_path(repo_dir() / "guest", "guest").add("extras", extras.key)
+    inputs.add("size", str(IMAGE_BYTES)).add("ssh", public_key).add("extras", extras.key)
+    for name in GUEST_SOURCES:
+        inputs.add_path(repo_dir() / "guest" / name, name)
     inputs.add("packages", repr(spec.packages))
     return inputs.add("oci", oci_key(spec) if spec.oci else "").key()
 

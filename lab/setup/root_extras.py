@@ -16,8 +16,10 @@ from lab.setup.kernel import Kernel
 from lab.setup.need import Part, Site
 from lab.setup.off2f import Off2fModule, Off2fTool
 from lab.setup.pm import Pm
+from lab.setup.works import Works
 
 PYTHON_FOLDER = "/usr/lib/python3/dist-packages"
+WORKS_FOLDER = "/opt/rem/works"
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,19 @@ def extra_parts(spec: RootSpec) -> tuple[Part[Any], ...]:
         parts.append(Pm(variant=spec.kernel))
     if spec.off2f:
         parts += [Off2fModule(variant=spec.kernel), Off2fTool()]
+    if spec.works:
+        parts.append(Works())
     return tuple(parts)
 
 
 def extras_of(spec: RootSpec, site: Site) -> Extras:
     found: list[Path] = []
     programs: list[tuple[str, Path]] = []
+    if spec.works:
+        built = sorted(site[Works()].iterdir())
+        programs += [(f"{WORKS_FOLDER}/{one.name}", one) for one in built]
     if not (spec.pm or spec.off2f):
-        return NOTHING
+        return Extras("", (), tuple(programs))
     if spec.pm:
         pm, sources = site[Pm(variant=spec.kernel)], repo_dir() / "pm"
         found += pm.modules

@@ -55,8 +55,8 @@ def fsync_guest(name: str, words: str = "", **changes: Any) -> Iterator[Machine]
 
 @contextmanager
 def machine_of(config: MachineConfig, words: str = "", **changes: Any) -> Iterator[Machine]:
-    """The same, not yet running."""
-    line = f"{REGISTRY} {HOLD_UP} {LATE} {words}".strip()
+    """The same, not yet running. *registry*, of *changes*, is the kernel's word for its size."""
+    line = f"{changes.pop('registry', REGISTRY)} {HOLD_UP} {LATE} {words}".strip()
     config = replace(config, cmdline_extra=line, **changes)
     with Machine.create(config, destroy_on_exit=True) as machine:
         yield machine
@@ -99,12 +99,14 @@ def refuse_image(machine: Machine) -> None:
     wait_up(machine)
 
 
-def wipe_registry(machine: Machine) -> None:
-    """Of a machine without power: what its next boot finds is only what the disk has."""
+def boot_without_registry(machine: Machine, registry_bytes: int = REGISTRY_BYTES) -> None:
+    """Of a machine without power: what this boot finds is only what the disk has."""
     path = machine.files.nvram(machine.config)
     with path.open("r+b") as nvram:
-        nvram.seek(machine.config.nvram_bytes - REGISTRY_BYTES)
-        nvram.write(bytes(REGISTRY_BYTES))
+        nvram.seek(machine.config.nvram_bytes - registry_bytes)
+        nvram.write(bytes(registry_bytes))
+    machine.boot()
+    wait_up(machine)
 
 
 def state(machine: Machine) -> str:
@@ -114,6 +116,16 @@ def state(machine: Machine) -> str:
 def counts(machine: Machine) -> dict[str, int]:
     lines = sh(machine, f"cat {SYSFS}/counts").stdout.splitlines()
     return {name: int(value) for name, _, value in (line.partition(" ") for line in lines)}
+
+
+def drain(machine: Machine) -> None:
+    """All that is registered goes to its disk now."""
+    if not counts(machine)["pages"]:
+        return
+    drains = f"$(sed -n 's/^drains //p' {SYSFS}/counts)"
+    before = counts(machine)["drains"]
+    wait = f"while [ {drains} -le {before} ]; do sleep 0.1; done"
+    sh(machine, f"echo 0 >{DRAIN_S}; {wait}; echo {LATE_S} >{DRAIN_S}")
 
 
 def replay(machine: Machine, *options: str, check: bool = True) -> dict[str, Any]:
@@ -144,6 +156,15 @@ class Acks:
                 self.acks[found[1]] = int(found[2])
             else:
                 self._other.append(line)
+
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    @property
+    def others(self) -> list[str]:
+        """Its other lines so far."""
+        return self._other
 
     @property
     def steps(self) -> int:

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from lab.errors import RemError
-from lab.machine import Machine
+from lab.machine import Machine, MachineConfig
 from lab.paths import repo_dir
 from lab.testbed.machines import make_config
 from lab.testbed.pm_guest import sh
@@ -27,37 +27,47 @@ SCAN_MS = 200
 BOOT_LIMIT_S = 240.0
 MOVE_LIMIT_S = 120.0
 ROUND_LIMIT_S = 60.0
-PROGRAM = "/usr/local/bin/working_set"
+BIN = "/usr/local/bin"
+PROGRAMS = ("working_set", "file_pages", "short_lives", "mapped_pages")
+MEMORY_PROGRAMS = ("working_set", "short_lives")
+FOLDER = "/var/tmp/pages"  # of files
+
+
+def mixed_config(
+    config: MachineConfig, cache_bytes: int, words: str = "", scan_ms: int = SCAN_MS
+) -> MachineConfig:
+    """The same machine with DRAM that caches its NVRAM. *words* are of the kernel's line."""
+    line = f"remanence.dram_scan_ms={scan_ms} {words}".strip()
+    dram_bytes = NOT_CACHE_BYTES + cache_bytes
+    return replace(config, memtype="mixed", dram_bytes=dram_bytes, cmdline_extra=line)
 
 
 @contextmanager
 def mixed_guest(
     name: str, cache_bytes: int, words: str = "", kernel: Path | None = None, **changes: Any
 ) -> Iterator[Machine]:
-    """Booted, with working_set; destroyed at the end. *words* are of the kernel's line.
+    """Booted, with MEMORY_PROGRAMS; destroyed at the end. *words* are of the kernel's line.
 
-    *changes* are cpus, stop_mode, boot_limit_s and fields of the machine's configuration.
+    *changes* are cpus, stop_mode, boot_limit_s, programs, if others of PROGRAMS are needed, and
+    fields of the machine's configuration.
     """
+    programs = changes.pop("programs", MEMORY_PROGRAMS)
     limit_s = changes.pop("boot_limit_s", BOOT_LIMIT_S)
     config = make_config(name, changes.pop("cpus", 2), changes.pop("stop_mode", None), kernel)
-    line = f"remanence.dram_scan_ms={SCAN_MS} {words}".strip()
-    config = replace(
-        config,
-        memtype="mixed",
-        dram_bytes=NOT_CACHE_BYTES + cache_bytes,
-        cmdline_extra=line,
-        **changes,
-    )
+    config = replace(mixed_config(config, cache_bytes, words), **changes)
     with Machine.create(config, destroy_on_exit=True) as machine:
         machine.boot()
         machine.wait_up(limit_s)
-        install(machine)
+        install(machine, programs)
         yield machine
 
 
-def install(machine: Machine) -> None:
-    machine.guest.put(repo_dir() / "lab" / "testbed" / "working_set.c", "/tmp/working_set.c")
-    sh(machine, f"gcc -O2 -o {PROGRAM} /tmp/working_set.c")
+def install(machine: Machine, programs: Sequence[str] = MEMORY_PROGRAMS) -> None:
+    sources = repo_dir() / "lab" / "testbed"
+    machine.guest.put(sources / "page_words.h", "/tmp/page_words.h")
+    for name in programs:
+        machine.guest.put(sources / f"{name}.c", f"/tmp/{name}.c")
+        sh(machine, f"gcc -O2 -o {BIN}/{name} /tmp/{name}.c")
 
 
 def state(machine: Machine) -> str:
@@ -77,32 +87,21 @@ def counts(machine: Machine) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class WorkingSet:
-    """A program of lab/testbed/working_set.c that runs in the guest."""
+class Checker:
+    """A program that runs in the guest, and ends at the first page with an old content."""
 
+    program: ClassVar[str]
     machine: Machine
     name: str
 
-    @classmethod
-    def start(
-        cls,
-        machine: Machine,
-        name: str,
-        pages: int,
-        hot: int,
-        pause_us: int = 0,
-        children: int = 1,
-    ) -> WorkingSet:
-        one = cls(machine, name)
-        words = f"{pages} {hot} {one.progress} {pause_us} {children}"
-        command = f"{PROGRAM} {words}"
+    def begin(self, words: str) -> None:
+        """Start it with these words, and wait until it works."""
         sh(
-            machine,
-            f"setsid sh -c '{command} 2>{one.errors}; echo ended $? >>{one.errors}'"
-            " >/dev/null </dev/null 2>&1 &",
+            self.machine,
+            f"setsid sh -c '{BIN}/{self.program} {words} 2>{self.errors};"
+            f" echo ended $? >>{self.errors}' >/dev/null </dev/null 2>&1 &",
         )
-        one.wait_rounds(2)
-        return one
+        self.wait_rounds(2)
 
     @property
     def progress(self) -> str:
@@ -136,9 +135,61 @@ class WorkingSet:
     def stop(self) -> None:
         """Until it and its memory are gone: then the shell that waits for it says so."""
         # Not the shells that have started it, or look for it.
-        name = f"'^{PROGRAM} [0-9 ]*{self.progress}'"
+        name = f"'^{BIN}/{self.program} .*{self.progress}'"
         gone = f"grep -q ended {self.errors}"
         sh(self.machine, f"pkill -KILL -f {name}; until {gone}; do sleep 0.1; done")
+
+
+class WorkingSet(Checker):
+    """lab/testbed/working_set.c: its own memory."""
+
+    program = "working_set"
+
+    @classmethod
+    def start(
+        cls,
+        machine: Machine,
+        name: str,
+        pages: int,
+        hot: int,
+        pause_us: int = 0,
+        children: int = 1,
+    ) -> WorkingSet:
+        one = cls(machine, name)
+        one.begin(f"{pages} {hot} {one.progress} {pause_us} {children}")
+        return one
+
+
+class FilePages(Checker):
+    """lab/testbed/file_pages.c: pages of files."""
+
+    program = "file_pages"
+
+    @classmethod
+    def start(cls, machine: Machine, name: str, pages: int) -> Self:
+        one = cls(machine, name)
+        folder = f"{FOLDER}/{name}"
+        sh(machine, f"mkdir -p {folder}")
+        one.begin(f"{folder} {pages} {one.progress}")
+        return one
+
+
+class MappedPages(FilePages):
+    """lab/testbed/mapped_pages.c: pages of files that it has mapped."""
+
+    program = "mapped_pages"
+
+
+class ShortLives(Checker):
+    """lab/testbed/short_lives.c: processes that live for a moment."""
+
+    program = "short_lives"
+
+    @classmethod
+    def start(cls, machine: Machine, name: str, pages: int, pause_us: int = 0) -> ShortLives:
+        one = cls(machine, name)
+        one.begin(f"{pages} {one.progress} {pause_us}")
+        return one
 
 
 def wait_count(machine: Machine, name: str, least: int, limit_s: float = MOVE_LIMIT_S) -> int:

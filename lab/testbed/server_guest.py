@@ -18,7 +18,7 @@ from lab.addresses import GUEST_ADDRESS, GUEST_ADDRESS6, HOST_ADDRESS
 from lab.commit import commit_of_checkout
 from lab.distribution.disk import BASE, MATCH, VARIANT, DiskPlan, make_disk, take_from_root
 from lab.machine import Machine
-from lab.machine.config import MachineConfig
+from lab.machine.config import CPU_MODEL, MachineConfig
 from lab.machine.cut_plan import ANNOUNCED, CutPlan
 from lab.machine.machine import make_room
 from lab.machine.network import TapNetwork
@@ -91,6 +91,11 @@ class Server:
         return {name for name in found if not name.startswith(PASSING)}
 
     @property
+    def stop_mode(self) -> str:
+        """How the kernel would stop now."""
+        return self.sh("cat /sys/kernel/remanence/stop_mode")
+
+    @property
     def status(self) -> dict[str, Any]:
         """What remctl says."""
         found: dict[str, Any] = json.loads(self.sh("remctl status --json"))
@@ -136,7 +141,11 @@ def initrd_of(disk: Path) -> Path:
 
 @contextmanager
 def booted_server(
-    name: str, disk: Path, cpus: int = 2, devices: tuple[str, ...] = ()
+    name: str,
+    disk: Path,
+    cpus: int = 2,
+    devices: tuple[str, ...] = (),
+    cpu_model: str = CPU_MODEL,
 ) -> Iterator[Server]:
     """A machine that has booted from a copy of that disk, destroyed at the end. *devices*: more of
     QEMU's."""
@@ -150,6 +159,7 @@ def booted_server(
         root=disk,
         boots_from_root=True,
         cpus=cpus,
+        cpu_model=cpu_model,
         disk_cache="volatile",
         nvram_dir=fast_dir(),
         network="tap",

@@ -14,47 +14,32 @@
  * PROGRESS after each. It ends with a line on stderr, and exit code 1, at the first
  * difference.
  */
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "page_words.h"
+
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-enum { WORDS = 4096 / sizeof(uint64_t), EVERY = 4, SAMPLES = 64, CHILD_EVERY = 16, LIFE_S = 8 };
+enum { EVERY = 4, SAMPLES = 64, CHILD_EVERY = 16, LIFE_S = 8 };
 
 static uint64_t (*pages)[WORDS];
 static uint64_t count, hot;
 
-static uint64_t word_of(uint64_t page, uint64_t version, uint64_t i)
-{
-	uint64_t x = (page << 40) ^ (version << 10) ^ i;
-
-	x ^= x >> 31;
-	x *= 0x9e3779b97f4a7c15u;
-	return x ^ (x >> 29);
-}
-
 /* The last round in which a page was written. */
 static uint64_t version_of(uint64_t page, uint64_t round)
 {
-	uint64_t since = (round + page) % EVERY;
-
-	return page < hot && round > since ? round - since : 0;
+	return page < hot ? last_written(page, round, EVERY) : 0;
 }
 
 static void fill(uint64_t page, uint64_t version)
 {
-	for (uint64_t i = 0; i < WORDS; i++)
-		pages[page][i] = word_of(page, version, i);
+	fill_words(pages[page], 0, page, version);
 }
 
 static void check(uint64_t page, uint64_t version, uint64_t round, const char *who)
 {
 	for (uint64_t i = 0; i < WORDS; i++) {
-		if (pages[page][i] == word_of(page, version, i))
+		if (pages[page][i] == word_of(0, page, version, i))
 			continue;
 		fprintf(stderr, "WRONG: %s: page %lu, word %lu, round %lu: not version %lu\n", who,
 			page, i, round, version);
@@ -74,10 +59,8 @@ static void check_in_child(uint64_t round)
 	int status;
 	pid_t child = fork();
 
-	if (child < 0) {
-		perror("fork");
-		exit(2);
-	}
+	if (child < 0)
+		fail("fork");
 	if (!child) {
 		check_all(round, "child");
 		fill(round % count, 0); /* a copy of its own */
@@ -99,10 +82,8 @@ static void keep_child(uint64_t round)
 	if (child && status)
 		exit(1);
 	child = fork();
-	if (child < 0) {
-		perror("fork");
-		exit(2);
-	}
+	if (child < 0)
+		fail("fork");
 	if (!child) {
 		sleep(LIFE_S);
 		check_all(round, "child that has waited");
@@ -118,32 +99,17 @@ static void through_kernel(uint64_t round, int file)
 	uint64_t page = round * 7 % hot;
 	uint64_t version = version_of(page, round);
 
-	if (pwrite(file, pages[page], sizeof(*pages), 0) != sizeof(*pages)) {
-		perror("pwrite");
-		exit(2);
-	}
+	if (pwrite(file, pages[page], sizeof(*pages), 0) != sizeof(*pages))
+		fail("pwrite");
 	memset(pages[page], 0xff, sizeof(*pages));
-	if (pread(file, pages[page], sizeof(*pages), 0) != sizeof(*pages)) {
-		perror("pread");
-		exit(2);
-	}
+	if (pread(file, pages[page], sizeof(*pages), 0) != sizeof(*pages))
+		fail("pread");
 	check(page, version, round, "through the kernel");
-}
-
-static void report(int progress, uint64_t round)
-{
-	char text[32];
-	int bytes = snprintf(text, sizeof(text), "%020lu\n", round);
-
-	if (pwrite(progress, text, bytes, 0) != bytes) {
-		perror("progress");
-		exit(2);
-	}
 }
 
 int main(int argc, char **argv)
 {
-	uint64_t round, page, seed = 1;
+	uint64_t round, page;
 	unsigned int pause_us, children;
 	int progress, file;
 	char name[] = "/tmp/working-set.XXXXXX";
@@ -154,14 +120,12 @@ int main(int argc, char **argv)
 	hot = strtoull(argv[2], NULL, 10);
 	pause_us = argc > 4 ? strtoul(argv[4], NULL, 10) : 0;
 	children = argc > 5 ? strtoul(argv[5], NULL, 10) : 1;
-	progress = open(argv[3], O_CREAT | O_WRONLY | O_TRUNC, 0644);
+	progress = open_progress(argv[3]);
 	file = mkstemp(name);
 	pages = mmap(NULL, count * sizeof(*pages), PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (progress < 0 || file < 0 || pages == MAP_FAILED || !hot || hot > count) {
-		perror("working_set");
-		return 2;
-	}
+	if (file < 0 || pages == MAP_FAILED || !hot || hot > count)
+		fail("working_set");
 	unlink(name);
 	for (page = 0; page < count; page++)
 		fill(page, 0);
@@ -173,8 +137,7 @@ int main(int argc, char **argv)
 				check(page, version_of(page, round), round, "hot");
 		}
 		for (int i = 0; i < SAMPLES && hot < count; i++) {
-			seed = seed * 6364136223846793005u + 1442695040888963407u;
-			page = hot + (seed >> 33) % (count - hot);
+			page = hot + any(count - hot);
 			check(page, 0, round, "cold");
 		}
 		through_kernel(round, file);

@@ -12,6 +12,9 @@ extern unsigned long checks_done, checks_failed;
 void check(_Bool ok, const char *file, int line, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* The next number of a sequence (xorshift64), which is not 0 if @state was not. */
+unsigned long check_random(unsigned long *state);
+
 void test_crc32c(void);
 void test_interval(void);
 void test_ranges(void);
@@ -29,6 +32,7 @@ void test_desc(void);
 void test_boot_cpu(void);
 void test_record(void);
 void test_registry(void);
+void test_text(void);
 void test_trust(void);
 void test_tpm(void);
 void test_golden(const char *folder);

@@ -5,8 +5,8 @@
  * of the first byte corrects the checksums of both slots, bit 1 those of the newer
  * one, so that mutations get past them.
  *
- * Oracle: an image that is entered has its entry, page table and contexts in a range
- * of NVRAM outside the block, is newer than the consumed word, is the newest, and
+ * Oracle: an image that is entered has its entry, page table, contexts and text in a
+ * range of NVRAM outside the block, is newer than the consumed word, is the newest, and
  * has the description of this machine.
  */
 #include <stdlib.h>
@@ -111,6 +111,11 @@ static void check_entered(const struct decision *decision)
 	    !in_image(body->entry_cr3, 4096) ||
 	    !in_image(body->context_phys,
 		      (u64)body->context_bytes * body->cpu_count))
+		abort();
+	if (body->text_pages &&
+	    (!in_image(body->text_phys, body->text_pages * 4096ull) ||
+	     !in_image(body->text_phys + body->rodata_page * 4096ull,
+		       body->rodata_pages * 4096ull)))
 		abort();
 	if (!body->policy || body->policy > REM_POLICY_HOLD_COLD ||
 	    rem_holds(decision))

@@ -24,6 +24,14 @@ void check(_Bool ok, const char *file, int line, const char *format, ...)
 	fputc('\n', stderr);
 }
 
+unsigned long check_random(unsigned long *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 2) {
@@ -47,6 +55,7 @@ int main(int argc, char **argv)
 	test_boot_cpu();
 	test_record();
 	test_registry();
+	test_text();
 	test_trust();
 	test_tpm();
 	test_golden(argv[1]);

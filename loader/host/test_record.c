@@ -516,13 +516,70 @@ static void impossible_fields_are_cold(void)
 	REFUSE(desc_count, 0, REM_COLD_BODY_FIELD);
 	REFUSE(desc_count, ENTRIES + 1, REM_COLD_BODY_FIELD);
 	REFUSE(desc_count, 0x05555556, REM_COLD_BODY_FIELD);
-	REFUSE(reserved2, 1, REM_COLD_BODY_FIELD);
-	REFUSE(reserved[0], 1, REM_COLD_BODY_FIELD);
-	REFUSE(reserved[2], 1ull << 63, REM_COLD_BODY_FIELD);
+	REFUSE(text_pages, 1, REM_COLD_BODY_FIELD);
+	REFUSE(text_phys, 1ull << 63, REM_COLD_BODY_FIELD);
+	REFUSE(text_counter, 1, REM_COLD_BODY_FIELD);
+	REFUSE(rodata_page, 1, REM_COLD_BODY_FIELD);
+	REFUSE(rodata_pages, 1, REM_COLD_BODY_FIELD);
 	REFUSE(policy, 0, REM_COLD_BODY_FIELD);
 	REFUSE(policy, 4, REM_COLD_BODY_FIELD);
 	REFUSE(policy, REM_POLICY_HOLD, REM_COLD_BODY_FIELD);
 	REFUSE(hold_s, 1, REM_COLD_BODY_FIELD);
+}
+
+/* A sum of text is of two ranges of NVRAM, in pages, in an image with a key. */
+static void impossible_text_is_cold(void)
+{
+	const u64 low = REGION_PHYS + REM_BLOCK_BYTES;
+	const u64 last = REGION_PHYS + REGION_BYTES - 4096;
+	static const u32 cold = REM_COLD_BODY_FIELD;
+	const struct {
+		u64 key_counter, phys;
+		u32 pages, rodata_page, rodata_pages, reason;
+	} cases[] = {
+		{ 1, low, 1, 1, 1, REM_BOOT_RESUME },
+		{ 1, low, 2, 7, 3, REM_BOOT_RESUME },
+		{ 1, last - 4096, 1, 1, 1, REM_BOOT_RESUME },
+		{ 1, SECOND_PHYS, 1, 1, 1, REM_BOOT_RESUME },
+		{ 0, low, 1, 1, 1, cold },
+		{ 1, low, 0, 1, 1, cold },
+		{ 1, low, 1, 1, 0, cold },
+		{ 1, low, 2, 1, 1, cold }, /* they overlap */
+		{ 1, low, 1, 0, 1, cold },
+		{ 1, low + 8, 1, 1, 1, cold },
+		{ 1, low - 4096, 1, 1, 1, cold }, /* in the block */
+		{ 1, REGION_PHYS, 1, 0x1000, 1, cold },
+		{ 1, REGION_PHYS - 4096, 1, 0x1000, 1, cold },
+		{ 1, last, 1, 1, 1, cold },
+		{ 1, last, 2, 2, 1, cold },
+		{ 1, last - 4096, 1, 1, 2, cold },
+		{ 1, low, 1, UINT32_MAX, 1, cold },
+		{ 1, low, 1, UINT32_MAX, UINT32_MAX, cold },
+		{ 1, low, REM_TEXT_PAGES_MAX, REM_TEXT_PAGES_MAX,
+		  REM_TEXT_PAGES_MAX, REM_BOOT_RESUME },
+		{ 1, low, REM_TEXT_PAGES_MAX + 1, REM_TEXT_PAGES_MAX + 1, 1,
+		  cold },
+		{ 1, low, 1, 1, REM_TEXT_PAGES_MAX + 1, cold },
+		{ 1, UINT64_MAX - 4095, 1, 1, 1, cold },
+		{ 1, UINT64_MAX - 4095, 1, UINT32_MAX, 1, cold },
+		{ 1, 0, 1, (u32)(low >> 12), 1, cold },
+	};
+
+	for (u32 i = 0; i < GO_COUNT(cases); i++) {
+		struct rem_body header;
+
+		make_block();
+		memcpy(&header, body(0), sizeof(header));
+		header.key_counter = cases[i].key_counter;
+		header.text_phys = cases[i].phys;
+		header.text_pages = cases[i].pages;
+		header.rodata_page = cases[i].rodata_page;
+		header.rodata_pages = cases[i].rodata_pages;
+		memcpy(body(0), &header, sizeof(header));
+		build_reseal(block, 0);
+		CHECK(reason() == cases[i].reason, "text %u: reason %u", i,
+		      reason());
+	}
 }
 
 /* What an image points to may be in any range of NVRAM, and nowhere else. */
@@ -774,6 +831,7 @@ void test_record(void)
 	cpu_that_ends_a_go_is_named();
 	asked_is_cold_and_consumes();
 	impossible_fields_are_cold();
+	impossible_text_is_cold();
 	any_range_of_nvram_is_entered();
 	impossible_ranges_are_cold();
 	adjacent_ranges_are_one_memory();

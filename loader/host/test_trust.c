@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "../../format/rem_mac.h"
+#include "../../format/rem_text.h"
 #include "../core/crc32c.h"
 #include "../core/trust.h"
 #include "build_record.h"
@@ -21,6 +21,14 @@
 #define CONTEXT_BYTES 72u
 #define CPUS 2u
 #define CONTEXTS_BYTES (CONTEXT_BYTES * CPUS)
+#define TEXT_BYTES 4096u
+#define RODATA_PAGE 3u /* from the text on */
+#define RODATA_BYTES 4096u
+#define TEXTS_BYTES (TEXT_BYTES + RODATA_BYTES)
+/* Read-only data is the last page of NVRAM, and little fits between text and it. */
+#define TEXT_PHYS (REGION_END - RODATA_BYTES - RODATA_PAGE * 4096u)
+#define TEXT_BYTES_MAX ((size_t)REM_TEXT_PAGES_MAX * REM_TEXT_PAGE_BYTES)
+#define LIFE 7u /* the count of the boot in which the kernel was loaded */
 #define ENTRIES 3u
 #define BODY_BYTES (REM_BODY_HEADER_BYTES + ENTRIES * 48u)
 /* Odd: it is in slot 1, whose end is the end of the buffer. */
@@ -32,10 +40,12 @@
 #define MUTATIONS 1000000u
 
 static u8 *block;
-static u8 *contexts; /* REM_MAC_CONTEXTS_MAX, of which most is zeros */
+static u8 *contexts;	  /* REM_MAC_CONTEXTS_MAX, of which most is zeros */
+static u8 *text, *rodata; /* TEXT_BYTES_MAX, of which most is zeros */
 static struct desc machine;
 static struct trust trust;
 static u8 sealed[BODY_BYTES], saved[CONTEXTS_BYTES], commit[8];
+static u8 saved_texts[TEXTS_BYTES];
 static unsigned long judged;
 
 /* Bytes that have no pattern that the function could have, too. */
@@ -72,11 +82,11 @@ static const struct vector {
 
 static bool is_hex(const u8 mac[REM_MAC_BYTES], const char *hex)
 {
-	char text[2 * REM_MAC_BYTES + 1];
+	char digits[2 * REM_MAC_BYTES + 1];
 
 	for (u32 i = 0; i < REM_MAC_BYTES; i++)
-		snprintf(text + 2 * i, 3, "%02x", (unsigned int)mac[i]);
-	return !memcmp(text, hex, sizeof(text));
+		snprintf(digits + 2 * i, 3, "%02x", (unsigned int)mac[i]);
+	return !memcmp(digits, hex, sizeof(digits));
 }
 
 /* In three parts, the last of which takes what is left, byte by byte if @single. */
@@ -148,6 +158,8 @@ static void make_trust(void)
 	};
 	for (u32 i = 0; i < REM_KEY_BYTES; i++)
 		trust.key[i] = (u8)(i * 11 + 5);
+	for (u32 i = 0; i < REM_KEY_BYTES; i++)
+		trust.name[i] = (u8)(i * 13 + 9);
 }
 
 static struct rem_body header(void)
@@ -164,16 +176,30 @@ static void put_header(const struct rem_body *body)
 	build_reseal(block, SLOT);
 }
 
+static void sum_texts(u64 counter, u64 ret_sum[3])
+{
+	u64 key[REM_TEXT_KEY_WORDS];
+
+	rem_text_key(trust.name, counter, key);
+	memset(ret_sum, 0, 3 * sizeof(*ret_sum));
+	rem_text_add(ret_sum, key, text, TEXT_BYTES / REM_TEXT_CHUNK_BYTES);
+	rem_text_add(ret_sum, key, rodata, RODATA_BYTES / REM_TEXT_CHUNK_BYTES);
+	rem_text_reduce(ret_sum);
+}
+
 /* What a Stop does when all else of the image is there. */
 static void authenticate(const u8 key[REM_KEY_BYTES])
 {
 	struct rem_body body = header();
 	u8 table[REM_MAC_BYTES];
 	struct rem_mac mac;
+	u64 sum[3];
 
+	sum_texts(body.text_counter, sum);
 	rem_mac_table(&body, block + BODY_AT, table);
 	rem_mac_begin(&mac, key);
 	rem_mac_contexts(&mac, table, &body, contexts);
+	rem_mac_text(&mac, &body, sum);
 	rem_mac_header(&mac, &body, body.mac);
 	put_header(&body);
 }
@@ -194,6 +220,10 @@ static void make_plain(void)
 	put_header(&body);
 	for (u32 i = 0; i < CONTEXTS_BYTES; i++)
 		contexts[i] = pattern(i);
+	for (u32 i = 0; i < TEXT_BYTES; i++)
+		text[i] = pattern(i / 3);
+	for (u32 i = 0; i < RODATA_BYTES; i++)
+		rodata[i] = pattern(i / 5);
 }
 
 static void name_key(void)
@@ -207,16 +237,32 @@ static void name_key(void)
 	put_header(&body);
 }
 
+static void name_text(void)
+{
+	struct rem_body body = header();
+
+	body.text_phys = TEXT_PHYS;
+	body.text_pages = TEXT_BYTES / REM_TEXT_PAGE_BYTES;
+	body.text_counter = LIFE;
+	body.rodata_page = RODATA_PAGE;
+	body.rodata_pages = RODATA_BYTES / REM_TEXT_PAGE_BYTES;
+	put_header(&body);
+}
+
 static void make_authentic(void)
 {
 	make_plain();
 	name_key();
+	name_text();
 	authenticate(trust.key);
 }
+
+static struct trust_text handed_on;
 
 /* As the loader does. */
 static u32 judge_by(const struct trust *by, const u8 *contexts_at)
 {
+	const struct trust_views views = { contexts_at, text, rodata };
 	struct decision decision;
 
 	rem_decide(block, REGION_PHYS, REGION_BYTES, &machine, false,
@@ -224,7 +270,7 @@ static u32 judge_by(const struct trust *by, const u8 *contexts_at)
 	if (decision.reason != REM_BOOT_RESUME)
 		return decision.reason;
 	judged++;
-	return rem_trust_judge(by, block, &decision, contexts_at);
+	return rem_trust_judge(by, block, &decision, &views, &handed_on);
 }
 
 static u32 judge(void)
@@ -235,16 +281,20 @@ static u32 judge(void)
 /* The same in one piece, by the words of rem_mac.h. */
 static void what_is_covered_is_as_described(void)
 {
-	u8 all[REM_MAC_BYTES + CONTEXTS_BYTES + REM_BODY_HEADER_BYTES];
+	u8 all[REM_MAC_BYTES + CONTEXTS_BYTES + 24 + REM_BODY_HEADER_BYTES];
 	u8 *end = all + REM_MAC_BYTES + CONTEXTS_BYTES;
 	u8 right[REM_MAC_BYTES];
 	struct rem_mac mac;
+	u64 sum[3];
 
 	make_authentic();
+	sum_texts(LIFE, sum);
 	rem_mac_begin(&mac, NULL);
 	rem_mac_add(&mac, machine.entry, ENTRIES * 48u);
 	rem_mac_end(&mac, all);
 	memcpy(all + REM_MAC_BYTES, contexts, CONTEXTS_BYTES);
+	memcpy(end, sum, sizeof(sum));
+	end += sizeof(sum);
 	memcpy(end, block + BODY_AT, REM_BODY_HEADER_BYTES);
 	memset(end + 200, 0, REM_MAC_BYTES);
 	rem_mac_begin(&mac, trust.key);
@@ -257,6 +307,81 @@ static void authentic_image_is_entered(void)
 {
 	make_authentic();
 	CHECK(judge() == REM_BOOT_RESUME, "reason %u", judge());
+}
+
+/* With the policy that memory is trusted. */
+static void image_without_text_is_entered(void)
+{
+	static const struct trust_text none;
+
+	make_plain();
+	name_key();
+	authenticate(trust.key);
+	text[5] ^= 1;
+	handed_on.counter = 1;
+	CHECK(judge() == REM_BOOT_RESUME, "reason %u", judge());
+	CHECK(!memcmp(&handed_on, &none, sizeof(none)), "no sum is handed on");
+}
+
+/* Else all is to be summed up again. */
+static void sum_is_handed_on(void)
+{
+	struct trust_text life;
+	u64 sum[3];
+
+	make_authentic();
+	rem_trust_new_life(&trust, LIFE, &life);
+	sum_texts(LIFE, sum);
+	CHECK(!life.sum[0] && !life.sum[1] && !life.sum[2], "a new life");
+	CHECK(judge() == REM_BOOT_RESUME, "reason %u", judge());
+	CHECK(handed_on.counter == LIFE && life.counter == LIFE, "the life");
+	CHECK(!memcmp(handed_on.key, life.key, sizeof(life.key)), "its key");
+	CHECK(!memcmp(handed_on.sum, sum, sizeof(sum)), "the sum");
+	rem_trust_new_life(&trust, LIFE + 1, &life);
+	CHECK(memcmp(handed_on.key, life.key, sizeof(life.key)),
+	      "another life has another key");
+}
+
+/* All that a header without its MAC could say of them. */
+static void other_places_of_text_are_forged(void)
+{
+	const struct {
+		u64 phys;
+		u32 pages, rodata_page, rodata_pages;
+		u64 life;
+	} cases[] = {
+		{ TEXT_PHYS, 1, RODATA_PAGE, 1, LIFE + 1 },
+		{ TEXT_PHYS, 1, RODATA_PAGE - 1, 1, LIFE },
+		{ TEXT_PHYS - 4096, 1, RODATA_PAGE, 1, LIFE },
+		{ TEXT_PHYS, 2, RODATA_PAGE, 1, LIFE },
+		{ 0, 0, 0, 0, 0 },
+	};
+
+	for (u32 i = 0; i < GO_COUNT(cases); i++) {
+		struct rem_body body;
+
+		make_authentic();
+		body = header();
+		body.text_phys = cases[i].phys;
+		body.text_pages = cases[i].pages;
+		body.rodata_page = cases[i].rodata_page;
+		body.rodata_pages = cases[i].rodata_pages;
+		body.text_counter = cases[i].life;
+		put_header(&body);
+		CHECK(judge() == REM_COLD_FORGED, "text %u: %u", i, judge());
+	}
+}
+
+static void swapped_texts_are_forged(void)
+{
+	make_authentic();
+	for (u32 i = 0; i < TEXT_BYTES; i++) {
+		u8 byte = text[i];
+
+		text[i] = rodata[i];
+		rodata[i] = byte;
+	}
+	CHECK(judge() == REM_COLD_FORGED, "reason %u", judge());
 }
 
 static void each_reason_is_given(void)
@@ -349,6 +474,7 @@ static void impossible_contexts_are_forged(void)
 {
 	unsigned long before = judged;
 	struct decision decision = { .slot = SLOT };
+	const struct trust_views none = { NULL, NULL, NULL };
 
 	CHECK(with_contexts(REM_MAC_CONTEXTS_MAX, 1, contexts) ==
 		      REM_BOOT_RESUME,
@@ -365,12 +491,12 @@ static void impossible_contexts_are_forged(void)
 	decision.body = header();
 	decision.body.context_bytes = 0x10000;
 	decision.body.cpu_count = 0x10000;
-	CHECK(rem_trust_judge(&trust, block, &decision, NULL) ==
+	CHECK(rem_trust_judge(&trust, block, &decision, &none, &handed_on) ==
 		      REM_COLD_FORGED,
 	      "2^32");
 	decision.body.context_bytes = UINT32_MAX;
 	decision.body.cpu_count = UINT32_MAX;
-	CHECK(rem_trust_judge(&trust, block, &decision, NULL) ==
+	CHECK(rem_trust_judge(&trust, block, &decision, &none, &handed_on) ==
 		      REM_COLD_FORGED,
 	      "nearly 2^64");
 }
@@ -381,6 +507,8 @@ static void save(void)
 	memcpy(sealed, block + BODY_AT, BODY_BYTES);
 	memcpy(commit, block + COMMIT_AT, sizeof(commit));
 	memcpy(saved, contexts, CONTEXTS_BYTES);
+	memcpy(saved_texts, text, TEXT_BYTES);
+	memcpy(saved_texts + TEXT_BYTES, rodata, RODATA_BYTES);
 }
 
 static void restore(void)
@@ -388,19 +516,30 @@ static void restore(void)
 	memcpy(block + BODY_AT, sealed, BODY_BYTES);
 	memcpy(block + COMMIT_AT, commit, sizeof(commit));
 	memcpy(contexts, saved, CONTEXTS_BYTES);
+	memcpy(text, saved_texts, TEXT_BYTES);
+	memcpy(rodata, saved_texts + TEXT_BYTES, RODATA_BYTES);
 }
 
 static bool changed(void)
 {
 	return memcmp(block + BODY_AT, sealed, BODY_BYTES) ||
-	       memcmp(contexts, saved, CONTEXTS_BYTES);
+	       memcmp(contexts, saved, CONTEXTS_BYTES) ||
+	       memcmp(text, saved_texts, TEXT_BYTES) ||
+	       memcmp(rodata, saved_texts + TEXT_BYTES, RODATA_BYTES);
 }
 
-/* The byte of what is covered, or the MAC itself: body, then contexts. */
+#define COVERED_BYTES (BODY_BYTES + CONTEXTS_BYTES + TEXTS_BYTES)
+
+/* The byte of what is covered, or the MAC itself: body, contexts, text, read-only data. */
 static u8 *covered(u32 at)
 {
-	return at < BODY_BYTES ? block + BODY_AT + at :
-				 contexts + (at - BODY_BYTES);
+	if (at < BODY_BYTES)
+		return block + BODY_AT + at;
+	at -= BODY_BYTES;
+	if (at < CONTEXTS_BYTES)
+		return contexts + at;
+	at -= CONTEXTS_BYTES;
+	return at < TEXT_BYTES ? text + at : rodata + (at - TEXT_BYTES);
 }
 
 static bool in_field(u32 at, size_t field, size_t bytes)
@@ -447,10 +586,11 @@ static void no_bit_flip_is_entered(void)
 	unsigned long before = judged;
 
 	save();
-	for (u32 at = 0; at < BODY_BYTES + CONTEXTS_BYTES; at++)
+	for (u32 at = 0; at < COVERED_BYTES; at++)
 		for (u32 bit = 0; bit < 8; bit++)
 			check_flip(at, bit);
-	CHECK(judged - before > 8 * (CONTEXTS_BYTES + REM_MAC_BYTES),
+	CHECK(judged - before >
+		      8 * (CONTEXTS_BYTES + TEXTS_BYTES + REM_MAC_BYTES),
 	      "%lu flips were judged by the MAC", judged - before);
 	before = judged;
 	for (u32 at = REM_BODY_HEADER_BYTES; at < BODY_BYTES; at++)
@@ -464,13 +604,10 @@ static u64 random_word(void)
 {
 	static u64 state = 0x9e3779b97f4a7c15;
 
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state;
+	return check_random(&state);
 }
 
-/* Anywhere or, if @quiet, where only the MAC can tell: times and contexts. */
+/* Anywhere or, if @quiet, where only the MAC can tell: times, contexts, text. */
 static u32 random_place(bool quiet)
 {
 	u32 times = offsetof(struct rem_body, realtime_ns);
@@ -478,8 +615,11 @@ static u32 random_place(bool quiet)
 	u32 any = (u32)(random_word() >> 32);
 
 	if (!quiet)
-		return any % (BODY_BYTES + CONTEXTS_BYTES);
-	any %= times_bytes + CONTEXTS_BYTES;
+		return any % COVERED_BYTES;
+	/* As many texts as the rest, which is smaller. */
+	if (any % 2)
+		return BODY_BYTES + CONTEXTS_BYTES + (any >> 1) % TEXTS_BYTES;
+	any = (any >> 1) % (times_bytes + CONTEXTS_BYTES);
 	return any < times_bytes ? times + any :
 				   BODY_BYTES + (any - times_bytes);
 }
@@ -511,16 +651,24 @@ void test_trust(void)
 	/* Exactly the bytes that may be read. */
 	block = malloc(REM_TIMELINE_OFFSET);
 	contexts = calloc(1, REM_MAC_CONTEXTS_MAX);
+	text = calloc(1, TEXT_BYTES_MAX);
+	rodata = calloc(1, TEXT_BYTES_MAX);
 	make_machine();
 	make_trust();
 	function_is_blake2s();
 	what_is_covered_is_as_described();
 	authentic_image_is_entered();
+	image_without_text_is_entered();
+	sum_is_handed_on();
+	other_places_of_text_are_forged();
+	swapped_texts_are_forged();
 	each_reason_is_given();
 	zeros_are_no_key();
 	impossible_contexts_are_forged();
 	no_bit_flip_is_entered();
 	no_random_change_is_entered();
+	free(rodata);
+	free(text);
 	free(contexts);
 	free(block);
 }

@@ -19,6 +19,8 @@
 #define LABEL_IMAGE 0x52454d49u /* "REMI" */
 #define LABEL_NAME 0x52454d4eu	/* "REMN" */
 #define OFF_WORD "remanence.trust=off"
+/* More than what judges an image takes of the stack. */
+#define STACK_USED_BYTES 12288u
 /* A hold looks each second; a TPM that is dead takes longer than that to say so. */
 #define LOOKS_PER_TRY 30u
 
@@ -26,6 +28,7 @@ static struct tpm tpm;
 static enum tpm_place place;
 static struct trust trust = { .state = REM_TRUST_OFF };
 static u8 next_key[TPM_DIGEST_BYTES];
+static struct trust_text text;
 
 /* No trace of what is there survives the power. */
 static bool in_dram(const struct machine *machine, const void *secret)
@@ -56,6 +59,7 @@ static void give_up(void)
 		.counter = trust.counter,
 	};
 	memset(next_key, 0, sizeof(next_key));
+	memset(&text, 0, sizeof(text));
 }
 
 /* A name of what must not be known whole. */
@@ -68,7 +72,7 @@ static u64 name_of(const u8 digest[TPM_DIGEST_BYTES])
 
 static bool open_tpm(const struct machine *machine)
 {
-	u8 policy[TPM_DIGEST_BYTES], name[TPM_DIGEST_BYTES];
+	u8 policy[TPM_DIGEST_BYTES];
 
 	tpm.failed = NULL;
 	if (!in_dram(machine, &trust) || !in_dram(machine, policy)) {
@@ -77,11 +81,11 @@ static bool open_tpm(const struct machine *machine)
 	}
 	if (!tpm_start(&tpm) || !tpm_counter(&tpm, &trust.counter) ||
 	    !tpm_open(&tpm, machine->front->measured, policy) ||
-	    !tpm_key(&tpm, LABEL_NAME, 0, name) ||
+	    !tpm_key(&tpm, LABEL_NAME, 0, trust.name) ||
 	    !tpm_key(&tpm, LABEL_IMAGE, trust.counter, trust.key))
 		return false;
 	trust.measured = name_of(policy);
-	trust.key_id = name_of(name);
+	trust.key_id = name_of(trust.name);
 	trust.state = REM_TRUST_ON;
 	return true;
 }
@@ -137,8 +141,14 @@ static bool key_page_free(const struct machine *machine, u64 phys)
 static u32 judge(const struct machine *machine, const struct decision *decision)
 {
 	const struct rem_body *body = &decision->body;
+	const struct trust_views views = {
+		.contexts = at_phys(body->context_phys),
+		.text = at_phys(body->text_phys),
+		.rodata = at_phys(body->text_phys +
+				  (u64)body->rodata_page * GO_PAGE_BYTES),
+	};
 	u32 reason = rem_trust_judge(&trust, block_at(machine, 0), decision,
-				     at_phys(body->context_phys));
+				     &views, &text);
 
 	if (reason == REM_BOOT_RESUME && body->key_counter &&
 	    !key_page_free(machine, body->key_phys)) {
@@ -204,6 +214,8 @@ static void close_tpm(const struct machine *machine)
 
 void trust_leave(struct machine *machine, u64 key_phys)
 {
+	if (!key_phys && trust.state == REM_TRUST_ON)
+		rem_trust_new_life(&trust, trust.counter + 1, &text);
 	if (machine->key_phys) /* for a resume that has failed since */
 		return;
 	if (trust.state == REM_TRUST_ON &&
@@ -227,6 +239,9 @@ static void write_key(u64 phys, u64 count)
 	page->magic = REM_KEY_MAGIC;
 	page->key_counter = count;
 	memcpy(page->key, next_key, REM_KEY_BYTES);
+	page->text_counter = text.counter;
+	memcpy(page->text_key, text.key, sizeof(page->text_key));
+	memcpy(page->text_sum, text.sum, sizeof(page->text_sum));
 }
 
 static void write_trust(const struct machine *machine)
@@ -249,6 +264,14 @@ static void write_trust(const struct machine *machine)
 	flush(at, sizeof(note));
 }
 
+/* What functions that have returned had there. */
+__attribute__((noinline)) static void wipe_stack(void)
+{
+	u8 dead[STACK_USED_BYTES];
+
+	memset(dead, 0, sizeof(dead));
+}
+
 bool trust_count(const struct machine *machine)
 {
 	bool counted = trust.counter && tpm_count(&tpm, trust.counter);
@@ -263,5 +286,8 @@ bool trust_count(const struct machine *machine)
 	write_trust(machine);
 	memset(next_key, 0, sizeof(next_key));
 	memset(trust.key, 0, sizeof(trust.key));
+	memset(trust.name, 0, sizeof(trust.name));
+	memset(&text, 0, sizeof(text));
+	wipe_stack();
 	return counted || !trust.counter;
 }

@@ -36,7 +36,7 @@ static void check(u64 address)
 
 int main(void)
 {
-	u64 contexts;
+	u64 contexts, text, rodata;
 
 	__CPROVER_havoc_object(table);
 	__CPROVER_havoc_object(&body);
@@ -50,5 +50,14 @@ int main(void)
 	check(body.context_phys);
 	check(body.context_phys + (contexts - 1));
 	assert(in_nvram(body.region_phys));
+	if (!body.text_pages)
+		return 0;
+	text = body.text_pages * 4096ull;
+	rodata = body.text_phys + body.rodata_page * 4096ull;
+	assert(body.text_phys % 4096 == 0 && rodata - body.text_phys >= text);
+	check(body.text_phys);
+	check(body.text_phys + (text - 1));
+	check(rodata);
+	check(rodata + (body.rodata_pages * 4096ull - 1));
 	return 0;
 }

@@ -3,19 +3,20 @@
 //! pass over all sources. What is bad is reported to the kernel, which then promises nothing
 //! (`kernel/stop/health.c`); a battery that is nearly empty is a Stop.
 
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::fs;
+use std::io::ErrorKind;
 
 use serde::Serialize;
 
 use crate::fault::{Fault, at};
 use crate::status::{Condition, FOLDER, NO_REMANENCE, has_remanence};
 use crate::stop::stop;
-use crate::system::{System, run};
+use crate::system::{System, put, run};
 
 pub mod memory;
 pub mod power;
 pub mod read;
+pub mod redfish;
 pub mod supplies;
 pub mod thermal;
 
@@ -163,6 +164,7 @@ fn look(system: &System, known: &[Condition], wishes: Wishes) -> Report {
         ("battery", power.batteries()),
         ("mains", power.mains()),
         ("psu", supplies::look(system)),
+        ("redfish", redfish::look(system)),
         ("nvdimm", memory::look(system)),
         ("thermal", thermal::look(system)),
     ];
@@ -183,9 +185,7 @@ fn look(system: &System, known: &[Condition], wishes: Wishes) -> Report {
 /// One write for each report, as the kernel takes them.
 fn tell(system: &System, line: &str) -> Result<(), Fault> {
     let path = system.path(FOLDER).join(FILE);
-    let file = OpenOptions::new().write(true).open(&path);
-    let told = file.and_then(|mut file| file.write_all(line.as_bytes()));
-    told.map_err(|error| match error.kind() {
+    put(&path, line.as_bytes()).map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied => Fault::new("a report needs CAP_SYS_BOOT: be root"),
         _ => at(path.display())(error),
     })
@@ -216,7 +216,7 @@ pub fn health(system: &System, wishes: Wishes) -> Result<Report, Fault> {
 /// As above.
 pub fn forget(system: &System) -> Result<(), Fault> {
     known(system)?;
-    for name in ["battery", "mains", "psu", "nvdimm", "thermal"] {
+    for name in ["battery", "mains", "psu", "redfish", "nvdimm", "thermal"] {
         tell(system, &format!("{name} 0 ok\n"))?;
     }
     Ok(())

@@ -23,4 +23,5 @@ pub mod system;
 pub mod text;
 pub mod unified;
 pub mod version;
+pub mod wake;
 pub mod whole;

@@ -15,9 +15,10 @@ use remanence_remctl::remove::remove;
 use remanence_remctl::sign::Keys;
 use remanence_remctl::status::{has_remanence, status};
 use remanence_remctl::step::mib;
-use remanence_remctl::stop::stop;
+use remanence_remctl::stop::{stop, stop_and_wake};
 use remanence_remctl::system::System;
 use remanence_remctl::text;
+use remanence_remctl::wake::Wake;
 use remanence_remctl::whole;
 use serde::Serialize;
 
@@ -68,7 +69,17 @@ enum Command {
     /// Look whether supplies, batteries and modules are well, and tell the kernel.
     Health(HealthWords),
     /// Stop the machine; when it has power again it goes on where it was.
-    Stop,
+    Stop(StopWords),
+}
+
+#[derive(Debug, Args)]
+struct StopWords {
+    /// Start it again after this time, by the machine's clock: 90s, 30m, 8h, 2d.
+    #[arg(long, value_name = "TIME", conflicts_with = "wake_at")]
+    wake_in: Option<String>,
+    /// The same, at a time as date(1) reads it: "tomorrow 6:00".
+    #[arg(long, value_name = "DATE")]
+    wake_at: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -219,6 +230,15 @@ fn watch(system: &System, words: &HealthWords) -> Result<bool, Fault> {
     Ok(!report.is_bad())
 }
 
+fn stop_by(system: &System, words: &StopWords) -> Result<(), Fault> {
+    let wake = match (&words.wake_in, &words.wake_at) {
+        (Some(text), _) => Wake::after_words(text)?,
+        (None, Some(text)) => Wake::at_words(system, text)?,
+        (None, None) => return stop(system),
+    };
+    stop_and_wake(system, wake)
+}
+
 /// Its exit code.
 fn execute(command: Command) -> Result<u8, Fault> {
     let system = System::running();
@@ -272,7 +292,7 @@ fn execute(command: Command) -> Result<u8, Fault> {
             print_lines(&notes);
         }
         Command::Metrics { out } => print_metrics(&system, out.as_deref())?,
-        Command::Stop => stop(&system)?,
+        Command::Stop(words) => stop_by(&system, &words)?,
     }
     Ok(0)
 }

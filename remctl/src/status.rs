@@ -71,6 +71,8 @@ pub struct Trust {
     pub counter: Option<u64>,
     /// How long the loader waited for the TPM, in microseconds.
     pub tpm_us: Option<u64>,
+    /// How much of the kernel's text and read-only data is authenticated, in KiB; 0: none.
+    pub text_kib: Option<u64>,
 }
 
 /// A part of the kernel that has a state and counts.
@@ -259,6 +261,7 @@ impl Trust {
             state,
             counter: number("counter"),
             tpm_us: number("tpm_us"),
+            text_kib: number("text_kib"),
         })
     }
 }
@@ -435,7 +438,10 @@ pub(crate) mod tests {
             ("disks", "vda protected\nvdb open\n"),
             ("hold", "60,keep\n"),
             ("nvdimm", "armed ready\n"),
-            ("trust", "on counter 12 tpm_us 13436\n"),
+            (
+                "trust",
+                "on counter 12 tpm_us 13436 text_kib 9880 modules trusted data trusted\n",
+            ),
             ("flush_on_fail", "0\n"),
             ("health", "psu ok 12 300\nbattery bad 3 0 at 7 %\n"),
             ("persist/state", "memory\n"),
@@ -492,8 +498,13 @@ pub(crate) mod tests {
         assert_eq!(found.nvdimm.as_deref(), Some("armed ready"));
         let trust = found.trust.unwrap();
         assert_eq!(
-            (trust.state.as_str(), trust.counter, trust.tpm_us),
-            ("on", Some(12), Some(13_436))
+            (
+                trust.state.as_str(),
+                trust.counter,
+                trust.tpm_us,
+                trust.text_kib,
+            ),
+            ("on", Some(12), Some(13_436), Some(9880))
         );
         let dirty: Vec<_> = found.dirty_shutdowns.into_iter().collect();
         assert_eq!(dirty, [("nmem0".to_owned(), 2), ("nmem1".to_owned(), 0)]);

@@ -2,11 +2,21 @@
 //! The system that a command works on: its files and its programs. Tests have one of their own.
 
 use std::ffi::OsStr;
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::fault::{Fault, at};
+
+/// Writes to a file that is there, at once, as the kernel takes words.
+///
+/// # Errors
+/// That of the file.
+pub fn put(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    OpenOptions::new().write(true).open(path)?.write_all(bytes)
+}
 
 /// Where files and programs are.
 #[derive(Clone, Debug)]

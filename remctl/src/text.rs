@@ -68,6 +68,11 @@ fn trust(trust: &Trust) -> String {
     if let Some(us) = trust.tpm_us.and_then(|us| i64::try_from(us).ok()) {
         text += &format!(", which took {}", ms(us.saturating_mul(1000)));
     }
+    match trust.text_kib {
+        Some(0) => text += "; all memory is trusted",
+        Some(kib) => text += &format!("; {kib} KiB of text, other memory is trusted"),
+        None => {}
+    }
     text
 }
 
@@ -194,7 +199,7 @@ mod tests {
                 "hold        60,keep",
                 "nvdimm      armed ready",
                 "            dirty shutdowns: nmem0 2",
-                "trust       on, boot 12 by the TPM, which took 13.436 ms",
+                "trust       on, boot 12 by the TPM, which took 13.436 ms; 9880 KiB of text, other memory is trusted",
                 "caches      not saved by a Stop",
                 "health      psu ok, battery bad: at 7 % (3 s ago)",
                 "fsync       memory; by_disk 1, in_memory 12",

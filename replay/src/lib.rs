@@ -3,6 +3,8 @@
 //! disk has, are written to their files.
 
 pub mod handle;
+#[cfg(test)]
+mod hostile;
 pub mod mounts;
 pub mod registry;
 pub mod replay;

@@ -365,14 +365,14 @@ pub(crate) mod tests {
         assert_eq!(read(&[0; 8192]).err(), Some(Damage::Absent));
     }
 
-    /// REM_REPLAY_CASES: more of them (soak).
-    fn cases() -> u32 {
-        let given = std::env::var("REM_REPLAY_CASES").ok();
-        given.and_then(|text| text.parse().ok()).unwrap_or(2000)
+    /// A number of the environment: REM_REPLAY_CASES for more of them (soak).
+    pub(crate) fn given<T: std::str::FromStr>(name: &str, otherwise: T) -> T {
+        let text = std::env::var(name).ok();
+        text.and_then(|text| text.parse().ok()).unwrap_or(otherwise)
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(cases()))]
+        #![proptest_config(ProptestConfig::with_cases(given("REM_REPLAY_CASES", 2000)))]
 
         /// Any bytes anywhere, with right checksums or not: nothing is read outside, and what is
         /// found is what was stored there.

@@ -111,9 +111,7 @@ def check_rows(machine: Machine, acknowledged: int) -> None:
 def lose_registry(machine: Machine) -> None:
     machine.cut(UNANNOUNCED)
     machine.guest.close()
-    fsync_guest.wipe_registry(machine)
-    machine.boot()
-    wait_up(machine)
+    fsync_guest.boot_without_registry(machine)
 
 
 def test_postgresql_keeps_what_it_has_committed(database: Machine) -> None:
@@ -165,7 +163,7 @@ def fio(number: int, words: str) -> str:
 
 
 def verify(machine: Machine) -> bool:
-    return machine.run_in_guest(fio(8, "--verify_only"), check=False).ok
+    return machine.run_in_guest(fio(8, "--verify_only"), limit_s=LONG_S, check=False).ok
 
 
 def test_fio_verifies_what_it_has_written(machine: Machine) -> None:

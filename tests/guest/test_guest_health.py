@@ -3,9 +3,10 @@
 itself when the battery that feeds it is nearly empty. By polkit an administrator may stop it.
 
 Method: `remctl health`, again and again, as its timer runs it, on a machine with the kernel's own
-files. It sees a class of power supplies and a BMC's sensors that the test writes: QEMU has neither
-batteries nor supplies. Negative proofs: with the limit at 0 the machine does not stop; a watcher
-that was ended leaves no promise; without the rules `remctl status` needs an administrator, too.
+files. It sees a class of power supplies, a BMC's sensors and a Redfish service that the test
+writes: QEMU has neither batteries nor supplies. Negative proofs: with the limit at 0 the machine
+does not stop; a watcher that was ended leaves no promise; without the rules `remctl status` needs
+an administrator, too.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ from lab.paths import repo_dir
 from lab.record.block import decode, read_block
 from lab.setup.package_tools import PackageTools
 from lab.setup.products import Root, need
+from lab.testbed.cycle import cut_and_resume
 from lab.testbed.machines import make_config
+from lab.testbed.no_stop import consoles
 from lab.testbed.waiting import wait_until
-from tests.support.claims import consoles, machine_name
+from tests.support.claims import machine_name
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 
-PACKAGES = ("ipmitool", "pkexec", "polkitd")
+PACKAGES = ("curl", "ipmitool", "openssl", "pkexec", "polkitd")
 LIMIT_S = 120.0
 NO_STOP_S = 15.0
 PERIOD_S = 5
@@ -51,6 +54,24 @@ WELL = "PS1 Status | C8h | ok | 10.1 | Presence detected"
 LOST = f"{WELL}\nPS2 Status | C9h | ok | 10.2 | Presence detected, Power Supply AC lost"
 POLICY = "org.remanence.remctl.policy"
 RULES = f"/usr/share/polkit-1/actions/{POLICY}"
+# A Redfish service with one supply, whose certificate is its own.
+BMC_PORT = 8443
+SUPPLIES = "v1/Chassis/1/Power"
+SERVE = f"""mkdir -p /run/bmc/{SUPPLIES} /etc/remanence && cd /run/bmc
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=bmc \\
+    -addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out cert.pem 2>/dev/null
+printf 'remanence:secret' >user
+echo '{{"Chassis": {{"@odata.id": "/redfish/v1/Chassis"}}}}' >v1/index.json
+echo '{{"Members": [{{"@odata.id": "/redfish/v1/Chassis/1"}}]}}' >v1/Chassis/index.json
+echo '{{"Power": {{"@odata.id": "/redfish/{SUPPLIES}"}}}}' >v1/Chassis/1/index.json
+setsid sh -c 'sleep 9999 | python3 /run/bmc.py /run/bmc {BMC_PORT}' >/dev/null 2>&1 </dev/null &
+install -m 600 /dev/null /etc/remanence/redfish.toml
+cat >/etc/remanence/redfish.toml <<'END'
+url = 'https://127.0.0.1:{BMC_PORT}'
+user = 'remanence'
+password = 'secret'
+ca = '/run/bmc/cert.pem'
+END"""
 
 
 def sh(machine: Machine, command: str) -> str:
@@ -73,6 +94,13 @@ def set_battery(machine: Machine, state: str, percent: int) -> None:
 
 def set_sensors(machine: Machine, text: str) -> None:
     sh(machine, f"cat >/run/sensors.new <<'END'\n{text}\nEND\nmv /run/sensors.new /run/sensors")
+
+
+def set_supply(machine: Machine, health: str) -> None:
+    supply = {"Name": "PSU 1", "Status": {"State": "Enabled", "Health": health}}
+    text = json.dumps({"PowerSupplies": [supply]})
+    file = f"/run/bmc/{SUPPLIES}/index.json"
+    sh(machine, f"echo '{text}' >{file}.new; mv {file}.new {file}")
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +146,29 @@ def test_a_supply_that_is_bad_disarms_the_machine(machine: Machine) -> None:
     wait_state(machine, "armed")
     changes = sh(machine, "cat /run/changes").splitlines()
     assert changes == ["psu: bad PS2 Status: Power Supply AC lost", "psu: ok"]
+
+
+def test_a_supply_of_redfish_that_is_bad_disarms_the_machine(machine: Machine) -> None:
+    """By TLS, on the loopback; over a cut the service goes on, and is asked again."""
+    machine.guest.put(repo_dir() / "remctl" / "tests" / "fake" / "bmc.py", "/run/bmc.py")
+    sh(machine, SERVE)
+    set_supply(machine, "OK")
+    dry_run = "remctl health --dry-run | grep ^redfish"
+    wait_until(lambda: sh(machine, dry_run) == "redfish: ok", "the service is up", LIMIT_S)
+    watch(machine)
+    wait_state(machine, "armed")
+    cut_and_resume(machine)
+    set_supply(machine, "Critical")
+    wait_state(machine, "unhealthy: redfish: PSU 1: Critical")
+    assert not status(machine)["armed"]
+    set_supply(machine, "OK")
+    wait_state(machine, "armed")
+    sh(machine, "sed -i s/secret/other/ /etc/remanence/redfish.toml")
+    wait_state(machine, "unhealthy: redfish: cannot be asked: user or password is wrong")
+    sh(machine, "rm /etc/remanence/redfish.toml")
+    wait_state(machine, "unhealthy: redfish: was there, and is gone")
+    sh(machine, "remctl health --forget")
+    wait_state(machine, "armed")
 
 
 def test_a_watcher_that_has_died_leaves_no_promise(machine: Machine) -> None:

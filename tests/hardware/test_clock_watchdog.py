@@ -19,9 +19,11 @@ from lab.errors import HangError
 from lab.machine import Machine
 from lab.machine.config import StopModeName
 from lab.setup.products import Kernel, need
+from lab.testbed.cycle import cut_and_resume
+from lab.testbed.no_stop import consoles
 from lab.testbed.planted import plant
 from lab.verdict import BrokenError
-from tests.support.claims import booted, consoles, cut_and_resume, warnings
+from tests.support.claims import booted, warnings
 from tests.support.cmdline import leave_out
 from tests.support.proofs import must_be_found
 

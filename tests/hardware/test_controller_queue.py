@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from lab.machine import Machine
+from lab.testbed.flushed import check_only_dead_stacks_differ
 from lab.testbed.planted import plant
 from lab.verdict import BrokenError
 from tests.hardware.test_caches import (
@@ -24,7 +25,6 @@ from tests.hardware.test_caches import (
     write_fresh,
 )
 from tests.support.claims import GO_LIMIT_S
-from tests.support.flushed import check_only_dead_stacks_differ
 from tests.support.proofs import must_be_found
 
 PROFILE = "wsp-x5650-none"

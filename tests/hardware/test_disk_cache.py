@@ -22,17 +22,11 @@ from lab.machine.config import DiskModel, MachineConfig
 from lab.machine.disk_log import SECTOR_BYTES
 from lab.machine.fsck import damage
 from lab.setup.products import Kernel, need
+from lab.testbed.cycle import cut_and_resume
 from lab.testbed.machines import make_config
 from lab.verdict import BrokenError
 from tests.support import disk_load
-from tests.support.claims import (
-    ARCH,
-    BOOT_LIMIT_S,
-    MUTANTS,
-    cut_and_resume,
-    machine_name,
-    warnings,
-)
+from tests.support.claims import ARCH, BOOT_LIMIT_S, MUTANTS, machine_name, warnings
 from tests.support.proofs import must_be_found
 
 SYSFS = "/sys/kernel/remanence/disks"

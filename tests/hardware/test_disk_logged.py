@@ -20,6 +20,8 @@ from typing import Any
 import pytest
 
 from lab.machine import Machine
+from lab.testbed import dm_table
+from lab.testbed.cycle import cut_and_resume
 from lab.testbed.machines import make_config
 from tests.hardware.test_disk_cache import (
     SYSFS,
@@ -31,14 +33,7 @@ from tests.hardware.test_disk_cache import (
     verdict,
     work_on,
 )
-from tests.support import dm_table
-from tests.support.claims import (
-    BOOT_LIMIT_S,
-    GO_LIMIT_S,
-    cut_and_resume,
-    machine_name,
-    warnings,
-)
+from tests.support.claims import BOOT_LIMIT_S, GO_LIMIT_S, machine_name, warnings
 from tests.support.proofs import must_be_found
 
 TABLE = Path(dm_table.__file__)

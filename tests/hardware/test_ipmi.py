@@ -16,9 +16,10 @@ import pytest
 from lab.errors import HangError
 from lab.machine import Machine
 from lab.setup.products import Root, need
+from lab.testbed.cycle import cut_and_resume
 from lab.testbed.machines import make_config
 from lab.testbed.waiting import wait_until
-from tests.support.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
+from tests.support.claims import BOOT_LIMIT_S, machine_name, warnings
 from tests.support.ipmi_modules import put_ipmi
 
 pytestmark = [pytest.mark.full, pytest.mark.in_turn, pytest.mark.timeout(900)]

@@ -20,9 +20,10 @@ from lab.clients.process import ClientProcess
 from lab.errors import HangError, RemError
 from lab.machine import Machine
 from lab.testbed.guest_job import GuestJob
+from lab.testbed.no_stop import consoles
 from lab.testbed.pm_guest import BOOT_LIMIT_S as STOCK_BOOT_LIMIT_S
 from lab.testbed.pm_guest import stock_machine
-from tests.support.claims import booted, consoles
+from tests.support.claims import booted
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 

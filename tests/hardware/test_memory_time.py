@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Claim: with a memory controller behind the caches a program sees, on its own clock, what the
-models of core and memory give: loads that hit take cycles, loads that miss take what the controller
-takes; sleeps keep their length, CPUs that work side by side share the time, and Stop and Go work.
+models of core and memory give: loads and instructions that hit take cycles, such that miss take
+what the controller takes; sleeps keep their length, CPUs that work side by side share the time, and
+Stop and Go work.
 
-Method: rem-latency follows a chain through memory, so each load waits for the one before. What the
-controller takes is asked of `rem-media`, the model's own program, for the same pattern. Negative
-proofs: with caches alone the clock does not follow memory, and the same check is red; so is the
-check of CPUs side by side where one CPU has all the work.
+Method: rem-latency follows a chain through memory, so each load waits for the one before, and
+jumps through as much code. What the controller takes is asked of `rem-media`, the model's own
+program, for the same pattern. Negative proofs: with caches alone the clock does not follow memory,
+and the same check is red; so is it where instructions come from nowhere, and the check of CPUs side
+by side where one CPU has all the work.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ from contextlib import AbstractContextManager
 import pytest
 
 from lab.machine.machine import Machine
-from lab.machine.memories import MEMORIES
+from lab.machine.memories import MEMORIES, MEMORY_PROFILE
 from lab.media.engine import idle_read_ps
+from lab.testbed.cycle import cut_and_resume
 from lab.testbed.guest_job import PROGRAM_DIR, numbers_in
 from lab.testbed.machines import make_config
 from lab.testbed.memory_machine import booted_on, served
 from lab.verdict import BrokenError
-from tests.support.claims import cut_and_resume, machine_name
+from tests.support.claims import machine_name
 
 CYCLE_PS = 625  # of the profile: 1600 MHz
 HIT_PS = CYCLE_PS * 10 / 8  # eight loads in ten instructions
@@ -38,8 +41,10 @@ TRIES = 5  # an interrupt takes as long as thousands of loads that hit
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 
-def machine_with(name: str | None, cpus: int = 1) -> AbstractContextManager[Machine]:
-    return booted_on(name, make_config(machine_name("mem"), cpus, "fast"))
+def machine_with(
+    name: str | None, cpus: int = 1, caches: str = MEMORY_PROFILE
+) -> AbstractContextManager[Machine]:
+    return booted_on(name, make_config(machine_name("mem"), cpus, "fast"), caches)
 
 
 def measure(
@@ -50,13 +55,14 @@ def measure(
 
 
 def check_loads(machine: Machine, name: str) -> None:
-    """Inner check: loads take what the models give, and a sleep its time."""
-    near_ps = min(measure(machine, IN_CACHE)["load_ps"] for _ in range(TRIES))
+    """Inner check: loads and jumps take what the models give, and a sleep its time."""
+    near = [measure(machine, IN_CACHE) for _ in range(TRIES)]
     far = measure(machine, IN_MEMORY)
-    expected_ps = HIT_PS + idle_read_ps(MEMORIES[name])
-    if far["load_ps"] != pytest.approx(expected_ps, rel=TOLERANCE):
-        raise BrokenError("other-latency", f"{far['load_ps']} ps, the model: {expected_ps:.0f} ps")
-    assert near_ps == pytest.approx(HIT_PS, rel=TOLERANCE)
+    for what, hit_ps in (("load", HIT_PS), ("fetch", CYCLE_PS)):
+        took_ps, expected_ps = far[f"{what}_ps"], hit_ps + idle_read_ps(MEMORIES[name])
+        if took_ps != pytest.approx(expected_ps, rel=TOLERANCE):
+            raise BrokenError(f"other-{what}", f"{took_ps} ps, the model: {expected_ps:.0f} ps")
+        assert min(one[f"{what}_ps"] for one in near) == pytest.approx(hit_ps, rel=TOLERANCE)
     assert SLEEP_NS <= far["sleep_ns"] <= SLEEP_NS + SLEEP_LATE_NS
 
 
@@ -104,4 +110,11 @@ def test_cpus_share_the_time_and_go_on_after_a_power_failure() -> None:
 def test_clock_that_does_not_follow_memory_is_found() -> None:
     with machine_with(None) as machine, pytest.raises(BrokenError) as found:
         check_loads(machine, "ocpmem")
-    assert found.value.verdict == "other-latency"
+    assert found.value.verdict == "other-load"
+
+
+def test_instructions_that_come_from_nowhere_are_found() -> None:
+    caches = f"{MEMORY_PROFILE}:no-fetches"
+    with machine_with("ocpmem", caches=caches) as machine, pytest.raises(BrokenError) as found:
+        check_loads(machine, "ocpmem")
+    assert found.value.verdict == "other-fetch"

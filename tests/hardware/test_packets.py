@@ -25,10 +25,11 @@ from lab.bench.loads import make_load
 from lab.bench.stop_go import STOP_MAX_NS
 from lab.machine import Machine
 from lab.machine.cut_points import attach_cut_points
+from lab.testbed.cycle import cut_and_resume
 from lab.testbed.machines import make_config, with_cut_points
 from lab.testbed.planted import plant
 from lab.verdict import BrokenError
-from tests.support.claims import BOOT_LIMIT_S, GO_LIMIT_S, cut_and_resume, machine_name, warnings
+from tests.support.claims import BOOT_LIMIT_S, GO_LIMIT_S, machine_name, warnings
 from tests.support.proofs import must_be_found
 from tests.support.trials import parts
 

@@ -23,9 +23,10 @@ from lab.campaign.record import Patience
 from lab.machine import Machine
 from lab.setup.products import Kernel, need
 from lab.testbed.machines import make_config
+from lab.testbed.no_stop import consoles
 from lab.testbed.planted import plant
 from lab.verdict import DETECTORS
-from tests.support.claims import consoles, cut_with, machine_name
+from tests.support.claims import cut_with, machine_name
 from tests.support.proofs import planted
 
 CUTS = 5

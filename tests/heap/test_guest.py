@@ -21,9 +21,10 @@ from lab.machine import Machine
 from lab.run import end, spawn
 from lab.setup.heap import HeapProgram
 from lab.setup.products import need
+from lab.testbed.cycle import cut_and_resume
 from lab.testbed.guest_job import identify, pid_of
 from lab.testbed.pm_guest import cut, guest_with_region, load, sh
-from tests.support.claims import booted, cut_and_resume
+from tests.support.claims import booted
 
 PROFILE = "wsp-c5528"
 PROGRAM = "/root/nvheap-bench"

@@ -31,6 +31,7 @@ REPORT_LIMIT_S = 120.0
 WAIT_MS = 3_600_000  # longer than any test
 FAR = 5  # more than the witness does while it is asked
 PAGE_BYTES = fmt.CONST["REM_KEEP_PAGE_BYTES"]
+HUGE_PAGES = (2 << 20) // PAGE_BYTES  # of a huge page
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +97,17 @@ def changed_pages_of_files(guest: KeepGuest) -> int:
     return (changed_kib << 10) // PAGE_BYTES
 
 
+def pages_of_huge_ones(guest: KeepGuest) -> int:
+    """At most, since the boot: pages of huge pages that a return made and could not replace.
+
+    CRIU stores to one address of a mapping that parent and child have in common. Where the kernel
+    makes a huge page of it, the mapping is split when CRIU moves it, which the kernel counts, and
+    all of its pages are copied, in one process or both.
+    """
+    text = guest.sh("awk '$1 == \"thp_split_pmd\" {print $2}' /proc/vmstat").stdout
+    return min(int(text or 0), 2) * HUGE_PAGES
+
+
 def test_program_goes_on_after_a_cut_with_its_pages_in_place(witness: KeepGuest) -> None:
     before, changed = reports(witness), changed_pages_of_files(witness)
     cut = witness.cut()
@@ -104,12 +116,12 @@ def test_program_goes_on_after_a_cut_with_its_pages_in_place(witness: KeepGuest)
     assert status["verdict"] == "resume"
     assert goes_on(witness, before)
     # Parent and child share half of the memory: the second owner of a page gets a copy at the
-    # save. All of it is put in place at the return, less what the restorer has touched and
-    # changed pages of files, of which the kernel takes copies only.
+    # save. All of it is put in place at the return, less what the restorer has touched, be it
+    # by a huge page, and changed pages of files, of which the kernel takes copies only.
     pages = (2 * WITNESS_MIB << 20) // PAGE_BYTES
     found = program(status, "witness")
     assert found["placed"] >= pages
-    assert found["copied"] - changed <= found["placed"] // 20
+    assert found["copied"] - changed <= found["placed"] // 20 + pages_of_huge_ones(witness)
     witness.serve()
     before = reports(witness)
     assert witness.cut().stopped

@@ -109,9 +109,6 @@ def test_every_number_of_every_part_has_a_source(engine: Engine) -> None:
     [
         "cma-t1",
         "lpc-f2",
-        "lpc-f16",
-        "lpc-f17",
-        "lpc-t2",
         "lpc-ablation",
         "lpc-ecc",
         "lpc-wear",

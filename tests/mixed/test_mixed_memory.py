@@ -16,6 +16,20 @@ import pytest
 
 from lab.machine import Machine
 from lab.testbed.machines import make_config
+from lab.testbed.mixed_checks import (
+    CACHE_BYTES,
+    CHECKS,
+    FITS,
+    PAGES,
+    TOO_MANY,
+    Check,
+    bound_is_kept,
+    cut_and_resume,
+    goes_on,
+    rule_holds,
+    stores_survive,
+    working,
+)
 from lab.testbed.mixed_guest import (
     BOOT_LIMIT_S,
     SYSFS,
@@ -26,28 +40,15 @@ from lab.testbed.mixed_guest import (
     state,
     wait_count,
 )
-from lab.testbed.pm_guest import kernel_complaints, sh
+from lab.testbed.pm_guest import sh
 from tests.support.claims import machine_name, warnings
-from tests.support.mixed_checks import (
-    CACHE_BYTES,
-    CHECKS,
-    FITS,
-    PAGES,
-    TOO_MANY,
-    Check,
-    bound_is_kept,
-    cut_and_resume,
-    goes_on,
-    stores_survive,
-    working,
-)
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 # A busy host makes a Stop of an emulated machine long: its bound must not be missed for that.
 PREEMPT_OFF_US = 2_000_000
-# Room for some hundred pages at the time that a copy takes under emulation.
-LEFT_US = 8_000
+# Room for some hundred pages at the time that a copy takes under emulation, on hosts of any speed.
+LEFT_US = (8_000, 2_000, 500)
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +59,7 @@ def machine() -> Iterator[Machine]:
 
 @pytest.mark.parametrize("check", CHECKS, ids=[check.__name__ for check in CHECKS])
 def test_rule_holds(machine: Machine, check: Check) -> None:
-    check(machine)
-    assert state(machine) == "on"
-    assert not kernel_complaints(machine)
+    rule_holds(machine, check)
 
 
 @pytest.mark.in_turn
@@ -98,15 +97,25 @@ def test_portable_path_copies_home_too() -> None:
 
 def test_short_hold_up_bounds_what_may_differ() -> None:
     """Programs that store to more pages get the others in NVRAM."""
-    words = (
-        f"remanence.preempt_off_us={PREEMPT_OFF_US} remanence.hold_up_us={PREEMPT_OFF_US + LEFT_US}"
+    assert any(_bound_is_met(left_us) for left_us in LEFT_US), (
+        "the test needs a bound that its program would pass"
     )
-    with mixed_guest(machine_name("mixed-bound"), CACHE_BYTES, words) as machine:
+
+
+def _bound_is_met(left_us: int) -> bool:
+    """Whether the program passes the bound of such a hold-up; if so, the bound is kept."""
+    words = (
+        f"remanence.preempt_off_us={PREEMPT_OFF_US} remanence.hold_up_us={PREEMPT_OFF_US + left_us}"
+    )
+    with mixed_guest(machine_name(f"mixed-bound-{left_us}"), CACHE_BYTES, words) as machine:
         most = counts(machine)["dirty_max"]
-        assert 0 < most < FITS, "the test needs a bound that its program would pass"
+        assert most > 0, "the hold-up leaves no time for a page"
+        if most >= FITS:
+            return False
         bound_is_kept(machine)
         assert counts(machine)["over"], "no store was refused: the bound was not met"
         assert sh(machine, "cat /sys/kernel/remanence/status").stdout.strip() == "armed"
+        return True
 
 
 @pytest.mark.in_turn

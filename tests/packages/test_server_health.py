@@ -18,9 +18,9 @@ import pytest
 from lab.errors import HangError
 from lab.machine import MachineState
 from lab.machine.console import kernel_warnings
+from lab.testbed.no_stop import consoles
 from lab.testbed.server_guest import Server, booted_server, make_server_disk
 from lab.testbed.waiting import wait_until
-from tests.support.claims import consoles
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
@@ -105,13 +105,13 @@ def wait_answers(server: Server, count: int) -> None:
 
 def test_a_driver_of_ipmi_goes_on_after_cuts(server: Server) -> None:
     """On the fast path, with a request under way in most cuts; it may end with an error."""
-    assert server.sh("cat /sys/kernel/remanence/stop_mode") == "fast"
+    assert server.stop_mode == "fast"
     server.sh(REQUESTS)
     for _ in range(CUTS):
         assert server.cut().stopped
         server.power_on()
         wait_answers(server, answers(server) + 100)
-    assert server.sh("cat /sys/kernel/remanence/stop_mode") == "fast"
+    assert server.stop_mode == "fast"
     assert server.sh("systemctl is-active requests") == "active"
     failed = int(server.sh(f"grep -vc '^{ANSWER}' /run/said || true"))
     assert failed <= 2 * CUTS, server.sh(f"grep -v '^{ANSWER}' /run/said | head")

@@ -22,22 +22,23 @@ LIMIT_S = 1800
 # CBMC 6, which Debian 12 does not have.
 PROVER = DebianRoot("apt", ("cadical", "cbmc", "libc6-dev", "make"), "trixie")
 PROOFS = 3
-# In loader/core/record.c: a text and what replaces it, and the assertion that must fail.
+# In loader/core/record.c: a text and what replaces it, and the assertion that must fail. An image
+# that is entered though it is consumed is entered again the next time: CBMC stops at either.
 PLANTED = {
     "damaged-slots-stay": (
         "decision->clear |= 1u << n;",
         "decision->clear |= 0;",
-        "next.reason != REM_BOOT_RESUME",
+        ("next.reason != REM_BOOT_RESUME",),
     ),
     "next-image-stays": (
         "closes > consumed && closes > decision->consume",
         "closes > consumed + 1 && closes > decision->consume",
-        "next.reason != REM_BOOT_RESUME",
+        ("next.reason != REM_BOOT_RESUME",),
     ),
     "consumed-is-entered": (
         "slot[newest].sequence <= consumed",
         "slot[newest].sequence < consumed",
-        "decision->sequence > consumed",
+        ("decision->sequence > consumed", "next.reason != REM_BOOT_RESUME"),
     ),
 }
 
@@ -70,11 +71,12 @@ def test_loader_is_right_for_all_bytes(loader: Path) -> None:
 @pytest.mark.timeout(LIMIT_S)
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_bug_makes_the_proof_fail(loader: Path, name: str) -> None:
-    right, wrong, assertion = PLANTED[name]
+    right, wrong, assertions = PLANTED[name]
     record = loader / "loader" / "core" / "record.c"
     text = record.read_text(encoding="utf-8")
     assert text.count(right) == 1
     record.write_text(text.replace(right, wrong), encoding="utf-8")
     done = prove(loader, "prove-close")
     assert not done.ok
-    assert assertion in (loader / "out" / "prove" / "close.log").read_text(encoding="utf-8")
+    said = (loader / "out" / "prove" / "close.log").read_text(encoding="utf-8")
+    assert any(f"assertion {assertion}" in said for assertion in assertions)

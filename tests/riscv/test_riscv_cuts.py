@@ -11,8 +11,8 @@ from __future__ import annotations
 import pytest
 
 from lab.machine.config import StopModeName
+from lab.testbed.cycle import cut_and_resume
 from tests.riscv.harts import BY_LINES, CACHES, booted_riscv, check_stop_writes_back
-from tests.support.claims import cut_and_resume
 from tests.test_claims_cuts import CUTS, CUTS_OF_FEW_CPUS, play
 
 CUTS_OF_DRIVERS = 2

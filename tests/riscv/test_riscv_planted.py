@@ -13,10 +13,11 @@ import pytest
 
 from lab.errors import HangError
 from lab.machine import Machine
+from lab.testbed.no_stop import consoles
 from lab.testbed.planted import plant
 from lab.verdict import BrokenError, cold_verdict
 from tests.riscv.harts import BY_LINES, CACHES, booted_riscv, check_media_is_whole
-from tests.support.claims import GO_LIMIT_S, consoles
+from tests.support.claims import GO_LIMIT_S
 from tests.support.proofs import must_be_found
 
 HARTS = 2

@@ -21,19 +21,18 @@ from lab.machine.config import StopModeName
 from lab.machine.console import kernel_warnings
 from lab.machine.cut_points import attach_cut_points
 from lab.machine.supply import GuestClock
-from lab.record.boot_note import BootNote
 from lab.setup.kernel import mutants_of
+from lab.testbed import cycle
 from lab.testbed.machines import make_config, parts_of, with_caches
-from tests.support.flushed import check_only_dead_stacks_differ
-from tests.support.no_stop import WatchedClock, why
+from lab.testbed.no_stop import consoles
 
 BOOT_LIMIT_S = 240.0
 CACHES = os.environ.get("REM_TEST_CACHES")
 ARCH = cast(IsaName, os.environ.get("REM_TEST_ARCH", "x86_64"))
 MUTANTS = mutants_of(parts_of(ARCH).kernel.variant)  # the kernel with planted bugs
 # A machine with modelled caches is some twenty times slower; no limit here is a measurement.
-SLOWER = 10 if CACHES else 1
-GO_LIMIT_S = 120.0 * SLOWER
+SLOWER = cycle.SLOWER if CACHES else 1
+GO_LIMIT_S = cycle.GO_LIMIT_S * SLOWER
 ANSWER_LIMIT_S = 60.0 * SLOWER  # of a program; rem-mem fills half of the memory first
 
 
@@ -75,30 +74,12 @@ def stop_for_caches(machine: Machine, profile: str, hold_up_ns: int | None = Non
     attach_cut_points(machine)
 
 
-def cut_and_resume(machine: Machine, rtc_offset_s: int = 0) -> BootNote:
-    """One power failure that the guest must not notice."""
-    clock = WatchedClock(machine)
-    record = machine.cut(clock=clock)
-    assert record.stopped, why(machine, record, clock, consoles(machine))
-    assert record.gone, f"QEMU {record.qemu_pid} still runs"
-    if machine.config.caches is not None:
-        check_only_dead_stacks_differ(machine)
-    machine.resume(rtc_offset_s=rtc_offset_s)
-    return machine.wait_resumed(GO_LIMIT_S)
-
-
 def cut_with(machine: Machine, clock: GuestClock, go_limit_s: float) -> None:
     """The same on a kernel that is so slow that only *clock* knows when its Stop is late."""
     machine.guest.close()
     assert machine.cut(clock=clock).stopped, consoles(machine)[-1000:]
     machine.resume()
     machine.wait_resumed(go_limit_s)
-
-
-def consoles(machine: Machine) -> str:
-    """The console output of all boots of the machine."""
-    files = sorted(machine.files.directory.glob("console-*.log"))
-    return "".join(file.read_text(errors="replace") for file in files)
 
 
 def warnings(machine: Machine) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from lab.machine.tpm import Tpm, TpmModel, qemu_arguments
 from loader.host.small import REGION_PHYS, Machine, Running
-from tests.trust.images import Nvram, key_in
+from tests.trust.images import Nvram, key_in, key_page_in
 from tests.uefi.machine import SecureMachine, UefiMachine
 
 DECISION = re.compile(r"GO: (?:cold \d+ (\S+)|(resume)) sequence")
@@ -87,10 +87,17 @@ class WithTpm(Machine):
         """Of the last boot, as its kernel got it."""
         return key_in(self.dram, self.media.trust())
 
-    def put_authentic(self, sequence: int, consumed: int, **policy: int) -> None:
-        """What a kernel of the last boot leaves."""
+    def key_page(self) -> Any:
+        """With all that the kernel got beside the key."""
+        return key_page_in(self.dram, self.media.trust())
+
+    def put_authentic(self, sequence: int, consumed: int, text: bool = True, **policy: int) -> None:
+        """What a kernel of the last boot leaves. *text*: it is authenticated, too."""
         self.put_image(sequence, consumed, **policy)
-        self.media.authenticate(sequence, self.key())
+        page = self.key_page()
+        if text:
+            self.media.put_text(sequence, page.text_counter)
+        self.media.authenticate(sequence, page)
 
     @contextmanager
     def media_of_before(self) -> Iterator[None]:

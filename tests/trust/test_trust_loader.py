@@ -18,7 +18,16 @@ from lab.setup.loader import Loader
 from lab.setup.products import need
 from lab.verdict import BrokenError
 from tests.support.proofs import must_be_found
-from tests.trust.images import MAC, field
+from tests.trust.images import (
+    MAC,
+    PAGE_BYTES,
+    RODATA_PAGE,
+    RODATA_PAGES,
+    TEXT_AT,
+    TEXT_PAGES,
+    field,
+    number,
+)
 from tests.trust.machine import DirectMachine, TrustSecure, TrustUefi, WithTpm
 from tests.uefi.machine import check_nothing_writes
 
@@ -35,6 +44,36 @@ def test_image_of_a_stop_is_entered(machine: DirectMachine, model: TpmModel) -> 
     for sequence in range(7, 10):
         machine.put_authentic(sequence, sequence - 1)
         assert machine.decision() == "resume"
+
+
+def test_sum_of_text_is_handed_on(machine: DirectMachine) -> None:
+    """The kernel that goes on has the sum, and the key of sums that it had; a new one has not."""
+    machine.run()
+    for sequence in range(7, 10):
+        machine.put_authentic(sequence, sequence - 1)
+        before = machine.key_page()
+        total = machine.media.text_sum(sequence, list(before.text_key))
+        assert machine.decision() == "resume"
+        after = machine.key_page()
+        assert after.key_counter == before.key_counter + 1
+        assert (after.text_counter, list(after.text_key)) == (
+            before.text_counter,
+            list(before.text_key),
+        )
+        assert number(after.text_sum) == total
+    machine.run()
+    new = machine.key_page()
+    assert new.text_counter == new.key_counter
+    assert list(new.text_key) != list(before.text_key)
+    assert list(new.text_sum) == [0, 0, 0]
+
+
+def test_image_whose_text_is_trusted_is_entered(machine: DirectMachine) -> None:
+    machine.run()
+    machine.put_authentic(7, 6, text=False)
+    machine.media.flip(TEXT_AT)
+    assert machine.decision() == "resume"
+    assert machine.key_page().text_counter == 0
 
 
 def test_each_boot_has_a_key_of_its_own(machine: DirectMachine) -> None:
@@ -79,8 +118,32 @@ def mac(machine: WithTpm) -> None:
     machine.media.flip(machine.media.body_at(7) + MAC + 31)
 
 
+def text(machine: WithTpm) -> None:
+    machine.media.flip(TEXT_AT)
+
+
+def end_of_text(machine: WithTpm) -> None:
+    machine.media.flip(TEXT_AT + TEXT_PAGES * PAGE_BYTES - 1)
+
+
+def read_only_data(machine: WithTpm) -> None:
+    machine.media.flip(TEXT_AT + RODATA_PAGE * PAGE_BYTES)
+
+
+def end_of_read_only_data(machine: WithTpm) -> None:
+    machine.media.flip(TEXT_AT + (RODATA_PAGE + RODATA_PAGES) * PAGE_BYTES - 1)
+
+
+def policy_of_text(machine: WithTpm) -> None:
+    """As if this kernel's text were trusted."""
+    for name in ("text_phys", "text_pages", "text_counter", "rodata_page", "rodata_pages"):
+        at, size = field(name)
+        machine.media.write(machine.media.body_at(7) + at, bytes(size))
+
+
 FORGERIES = [
-    header, reason_of_the_stop, clock, key_page, context, end_of_contexts, mac,
+    header, reason_of_the_stop, clock, key_page, context, end_of_contexts, mac, text, end_of_text,
+    read_only_data, end_of_read_only_data, policy_of_text,
 ]  # fmt: skip
 
 
@@ -192,6 +255,15 @@ def check_forged_is_refused(machine: DirectMachine) -> None:
         raise BrokenError("forged-entered", "an image with another context is entered")
 
 
+def check_forged_text_is_refused(machine: DirectMachine) -> None:
+    """Inner check."""
+    machine.run()
+    machine.put_authentic(7, 6)
+    text(machine)
+    if machine.decision() == "resume":
+        raise BrokenError("forged-entered", "an image with other text is entered")
+
+
 def check_replayed_is_refused(machine: DirectMachine) -> None:
     """Inner check."""
     machine.run()
@@ -204,6 +276,7 @@ def check_replayed_is_refused(machine: DirectMachine) -> None:
 
 CHECKS = {
     "enter-forged": check_forged_is_refused,
+    "text-unjudged": check_forged_text_is_refused,
     "count-never": check_replayed_is_refused,
 }
 

@@ -8,79 +8,30 @@ that follows. DRAM is a file, from which the test, and nobody else, takes the ke
 
 from __future__ import annotations
 
-import mmap
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from lab.machine import Machine
-from lab.machine.config import NVRAM_PHYS, StopModeName
+from lab.machine.config import StopModeName
 from lab.machine.tpm import TPM_MODELS, TpmModel
 from lab.setup.loader import Loader
 from lab.setup.products import Kernel, need
+from lab.testbed.cycle import cut_and_resume
 from lab.testbed.machines import make_config, with_uefi
 from lab.testbed.planted import plant
 from lab.verdict import BrokenError
-from tests.support.claims import (
-    BOOT_LIMIT_S,
-    GO_LIMIT_S,
-    booted,
-    cut_and_resume,
-    machine_name,
-    warnings,
-)
+from tests.support.claims import BOOT_LIMIT_S, GO_LIMIT_S, booted, machine_name, warnings
 from tests.support.gdb_remote import Gdb
 from tests.support.proofs import must_be_found
 from tests.trust.attacker import Attacker
-from tests.trust.images import Nvram, key_in
+from tests.trust.guest import STATUS, TRUST, boots_cold, guest, lives, media, stop
+from tests.trust.images import key_in, key_page_in
 
 pytestmark = [pytest.mark.full, pytest.mark.in_turn, pytest.mark.timeout(900)]
-
-TRUST = "cat /sys/kernel/remanence/trust"
-STATUS = "cat /sys/kernel/remanence/status"
-MARK = "/run/only-in-memory"
-DURABLE = "/root/durable"
-
-
-@contextmanager
-def guest(
-    purpose: str, cpus: int = 2, stop: StopModeName = "fast", **more: Any
-) -> Iterator[Machine]:
-    with booted(purpose, cpus, stop, **{"tpm": "crb", **more}) as machine:
-        assert machine.run_in_guest(TRUST).stdout.startswith("on counter ")
-        assert machine.run_in_guest(STATUS).stdout == "armed\n"
-        machine.run_in_guest(f"echo here > {MARK}; echo safe > {DURABLE}; sync")
-        yield machine
-
-
-def lives(machine: Machine) -> None:
-    assert machine.run_in_guest(f"cat {MARK}").stdout == "here\n"
-
-
-def media(machine: Machine) -> Nvram:
-    return Nvram(machine.files.nvram(machine.config), NVRAM_PHYS)
-
-
-def stop(machine: Machine) -> int:
-    """A power failure; returns the number of its image."""
-    machine.guest.close()
-    record = machine.cut()
-    assert record.stopped
-    return media(machine).newest()
-
-
-def boots_cold(machine: Machine, reason: str) -> None:
-    machine.resume()
-    note = machine.wait_boot_note()
-    assert note.reason == f"COLD_{reason}", note
-    machine.wait_up(BOOT_LIMIT_S)
-    assert machine.run_in_guest(f"cat {DURABLE}").stdout == "safe\n"
-    assert machine.run_in_guest(f"test -e {MARK}", check=False).returncode == 1
+SEARCHED_BYTES = 16 << 20  # at once
 
 
 @pytest.mark.parametrize("cpus", [1, 2, 4])
@@ -154,24 +105,40 @@ def test_memory_without_its_tpm_is_not_entered() -> None:
         boots_cold(machine, "TPM_DIFFERS")
 
 
+def find_any(path: Path, secrets: list[bytes]) -> int:
+    """The place in a file of one of them, or -1. In one pass, as media are large."""
+    before, kept = 0, b""
+    with path.open("rb") as file:
+        while part := file.read(SEARCHED_BYTES):
+            data = kept + part
+            found = [at for at in map(data.find, secrets) if at >= 0]
+            if found:
+                return before + min(found)
+            kept = data[-max(map(len, secrets)) :]
+            before += len(data) - len(kept)
+    return -1
+
+
 def find(path: Path, what: bytes) -> int:
     """Its place in a file, or -1."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
-        return view.find(what)
+    return find_any(path, [what])
 
 
 def check_key_is_on_no_medium(machine: Machine, dram: Path) -> None:
-    """Inner check of a power failure: no half of the key is where it survives, nor in DRAM, which
-    may keep its content for a moment."""
+    """Inner check of a power failure: no half of the key, and no word of the sum of text or of its
+    key, is where it survives, nor in DRAM, which may keep its content for a moment."""
     nvram = media(machine)
-    key = key_in(dram, nvram.trust())
+    page = key_page_in(dram, nvram.trust())
+    key, total, by = bytes(page.key), page.text_sum[0], page.text_key
+    words = [total, by[0], by[1], by[2], by[len(by) - 1]]  # r, and of k the first and the last
     assert find(dram, key) == nvram.trust().key_phys + 16
+    assert all(find(dram, word.to_bytes(8, "little")) >= 0 for word in words)
     stop(machine)
+    secrets = [key[:16], key[16:], *(word.to_bytes(8, "little") for word in words)]
     for path in (nvram.path, machine.files.disk, dram):
-        for half in (key[:16], key[16:]):
-            at = find(path, half)
-            if at >= 0:
-                raise BrokenError("key-on-media", f"{path.name} has a half of the key at {at:#x}")
+        at = find_any(path, secrets)
+        if at >= 0:
+            raise BrokenError("key-on-media", f"{path.name} has a part of the key at {at:#x}")
 
 
 def test_key_is_on_no_medium(tmp_path: Path) -> None:

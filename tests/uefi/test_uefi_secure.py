@@ -20,9 +20,10 @@ from lab.cli import main
 from lab.machine import Machine
 from lab.setup.ovmf import OwnKeysOvmf, SecureOvmf
 from lab.setup.products import need
+from lab.testbed.cycle import cut_and_resume
 from lab.testbed.machines import make_config, with_uefi
 from lab.verdict import BrokenError
-from tests.support.claims import BOOT_LIMIT_S, cut_and_resume, machine_name, warnings
+from tests.support.claims import BOOT_LIMIT_S, machine_name, warnings
 from tests.support.proofs import must_be_found
 from tests.uefi.conftest import Make
 from tests.uefi.machine import SecureMachine, UefiMachine

@@ -15,8 +15,9 @@ from contextlib import contextmanager
 import pytest
 
 from lab.machine import Machine
+from lab.testbed.cycle import cut_and_resume
 from lab.testbed.machines import make_config, with_uefi
-from tests.support.claims import BOOT_LIMIT_S, GO_LIMIT_S, cut_and_resume, machine_name, warnings
+from tests.support.claims import BOOT_LIMIT_S, GO_LIMIT_S, machine_name, warnings
 from tests.test_claims_cuts import play
 
 CUTS, CUTS_IN_CI = 25, 3

@@ -3,24 +3,46 @@
 
 from __future__ import annotations
 
+import struct
+from collections import Counter
+
 import pytest
 
-from lab.bench import rfa
+from lab import format as fmt
+from lab.bench import rfa, rfa_rest
+from lab.media.tape import trace_file
+from lab.result import Result
 
 MS_NS = 1_000_000
-TIMES_MS = {"dram": 100, "optane": 200, 5: 180, 10: 150, 25: 120}
+TIMES_MS = {"dram": 100, "optane": 200, 1: 195, 5: 180, 10: 150, 25: 120}
+MODE_MS = 130
+RESIDENT_BYTES = 40 << 20
 
 
-def measured(monkeypatch: pytest.MonkeyPatch, slower_ms: int = 0) -> rfa.Result:
+def measured(
+    monkeypatch: pytest.MonkeyPatch,
+    slower_ms: int = 0,
+    slower: str = "make",
+    plan: rfa.Plan | None = None,
+) -> Result:
     def measure(
-        _plan: rfa.Plan, program: rfa.Program, memory: str, percent: int = 0, resident: int = 0
+        _plan: rfa.Plan,
+        program: rfa.Program,
+        memory: str,
+        percent: int = 0,
+        resident: int = 0,
+        rule: str = "heat",
     ) -> rfa.Run:
-        late_ms = slower_ms if percent and program.name == "make" else 0
+        late_ms = slower_ms if percent and slower in (program.name, rule) else 0
         moved = {"frames": 1, "used": 1, "promoted": 2, "demoted": 0, "written": 3}
-        return rfa.Run((TIMES_MS[percent or memory] + late_ms) * MS_NS, 1 << 20, moved)
+        moved |= {"began": 4, "over": 0, "text_used": 5}
+        time_ms = TIMES_MS.get(percent or memory, MODE_MS)
+        return rfa.Run((time_ms + late_ms) * MS_NS, RESIDENT_BYTES, moved)
 
     monkeypatch.setattr(rfa, "_measure", measure)
-    return rfa.run(rfa.Plan())
+    result = Result("rfa")
+    rfa.run(plan or rfa.Plan(), result)
+    return result
 
 
 def test_share_of_the_gap() -> None:
@@ -42,6 +64,46 @@ def test_least_of_the_programs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     result = measured(monkeypatch, slower_ms=1)
     assert not result.ok and result.figures["loss_recovered_25"].value == 0.79
     assert {figure.kind for figure in result.figures.values()} == {"modelled", "counted"}
+
+
+def test_programs_that_are_not_judged_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = measured(monkeypatch, slower_ms=50, slower="postgres")
+    assert result.ok and result.figures["loss_recovered_25"].value == 0.8
+    assert result.figures["postgres_25_recovered"].value == 0.3
+
+
+def test_other_rules_stand_beside_and_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = rfa.Plan(("redis",), percents=(25,), rules=rfa.RULES)
+    result = measured(monkeypatch, slower_ms=50, slower="nomad", plan=plan)
+    assert result.ok
+    shares = {name: figure.value for name, figure in result.figures.items() if "recov" in name}
+    assert shares == {
+        "redis_25_recovered": 0.8,
+        "redis_25_numa_recovered": 0.8,
+        "redis_25_nomad_recovered": 0.3,
+        "redis_25_mode_recovered": 0.7,
+        "loss_recovered_25": 0.8,
+    }
+
+
+def test_reads_of_a_trace_are_counted_by_line() -> None:
+    read, write = int(fmt.TraceKind.READ), int(fmt.TraceKind.WRITE)
+    gap = 7 << 48  # instructions between two requests
+    records = [line | kind << 46 | gap for line, kind in ((5, read), (9, write), (5, read))]
+    trace = trace_file(struct.pack("<3Q", *records), lines=10)
+    assert rfa_rest.lines_read(trace) == {5: 2}
+    reads = rfa_rest.Reads(Counter({"slab": 1, rfa_rest.TEXT: 3}))
+    assert reads.shares() == {rfa_rest.TEXT: 0.75, "slab": 0.25}
+
+
+def test_memory_mode_has_no_less_dram(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [rfa.mode_bytes(n << 20) for n in (2, 10, 16)] == [2 << 20, 16 << 20, 16 << 20]
+    result = measured(monkeypatch)
+    assert result.figures["redis_25_mode_bytes"].value == 16 << 20
+    assert result.figures["redis_25_mode_recovered"].value == 0.7
+    result = Result("rfa")
+    rfa.run(rfa.Plan(memory="ocpmem"), result)
+    assert not any("mode" in name for name in result.figures)
 
 
 def test_program_without_a_gap_is_not_ok(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,32 @@ def test_refresh_neither_continues_nor_changes_what_is_in_the_state_folder(
     command.chmod(0o755)
     assert refresh(repo, SOURCE).figures == FIGURES
     assert [path.name for path in state.iterdir()] == ["campaign"]
+
+
+@pytest.mark.parametrize(
+    ("ok", "missed", "misses", "why"),
+    [
+        (False, ["max_ns"], ("max_ns",), None),
+        (False, ["max_ns"], (), "failed"),
+        (False, ["max_ns", "other"], ("max_ns",), "failed: other"),
+        (False, [], ("max_ns",), "failed"),
+        (True, [], ("max_ns",), "max_ns: the aim is reached"),
+        (True, [], (), None),
+    ],
+)
+def test_only_aims_that_are_listed_as_missed_may_be(
+    repo: Path, *, ok: bool, missed: list[str], misses: tuple[str, ...], why: str | None
+) -> None:
+    printed = json.dumps({"ok": ok, "missed": missed, "figures": FIGURES})
+    command = repo / "rem"
+    command.write_text(f"#!/bin/sh\necho '{printed}'\nexit {int(not ok)}\n")
+    command.chmod(0o755)
+    source = replace(SOURCE, misses=dict.fromkeys(misses, "a reason"))
+    if why is None:
+        assert refresh(repo, source).figures == FIGURES
+    else:
+        with pytest.raises(RemError, match=why):
+            refresh(repo, source)
 
 
 def test_given_that_no_document_has_is_unused(repo: Path) -> None:

@@ -32,6 +32,7 @@ from lab.experiment.xeon import (
     Blocks,
     Files,
     Project,
+    elapsed_ns,
     interval_percent,
     moved,
 )
@@ -202,8 +203,8 @@ def built(ns: float, says: str = "17") -> dict[str, Any]:
 
 def f3(factor: float, says: str = "17") -> dict[str, Any]:
     return {
-        DRAM: {"8 jobs": [built(1000 * MS)]},
-        NVRAM: {"8 jobs": [built(1000 * MS * factor, says)]},
+        DRAM: {jobs: [built(1000 * MS)] for jobs in ("8 jobs", "7 jobs")},
+        NVRAM: {jobs: [built(1000 * MS * factor, says)] for jobs in ("8 jobs", "7 jobs")},
     }
 
 
@@ -278,6 +279,12 @@ Latency (ms):
 
 def test_rate_is_bytes_over_the_time_in_events() -> None:
     assert moved(SAID, 8 << 20, 2) == (64 << 20, 16 * MS)
+
+
+def test_several_threads_take_until_the_last_has_ended() -> None:
+    assert elapsed_ns(SAID) == pytest.approx(15.7 * MS)
+    with pytest.raises(RemError, match="no total time"):
+        elapsed_ns(SAID.replace("total time", "time"))
 
 
 def test_fsyncs_move_no_bytes() -> None:

@@ -13,63 +13,9 @@ from typing import Any
 
 import pytest
 
-from lab.experiment.programs import MEMORIES, PROGRAMS
-from lab.experiment.run import Experiment, Report
-from lab.result import Result
-from tests.support.verdicts import counted, verdict
+from tests.support.verdicts import assert_missing_is_red, counted, verdict
 
 MS = 1_000_000
-
-
-# lpc-f4: what modes take and draw, over DRAM-only and over mem-mode.
-
-TIMES = {
-    "dram_only": 1.0,
-    "mem_mode": 1.013,
-    "app_mode": 1.297,
-    "object_mode": 1.8,
-    "trans_mode": 8.7,
-    "trans_mode_redo": 5.0,
-}
-POWER = {"app_mode": 1.47, "object_mode": 1.6}
-
-
-def f4_modes(times: dict[str, float]) -> dict[str, Any]:
-    return {
-        name: {
-            "time_ns": time * 1e6,
-            "energy_pj": time * 1e6 * POWER.get(name, 1.0) * 1000,
-            "idle_pj": time * 1e6 * 500,
-            "counts": {"flushes": 0, "fences": 200 if name.startswith("trans") else 0},
-        }
-        for name, time in times.items()
-    }
-
-
-def f4(times: dict[str, float]) -> dict[str, Any]:
-    sweep = {}
-    for place, insns in enumerate(("30", "100", "300", "1000")):
-        sweep[insns] = f4_modes(
-            TIMES | {"app_mode": 1.25 - place / 100, "object_mode": 1.5 - place / 100}
-        )
-    return {"operations": 200, "modes": f4_modes(times), "sweep_operations": 200, "sweep": sweep}
-
-
-def test_f4_as_in_the_paper_passes() -> None:
-    assert verdict("lpc-f4", f4(TIMES)).ok
-    assert counted(verdict("lpc-f4", f4(TIMES))) == (0, 0)
-
-
-def test_f4_deviation_needs_the_sweep_of_its_reason() -> None:
-    raw = f4(TIMES | {"app_mode": 1.7})
-    assert counted(verdict("lpc-f4", raw)) == (1, 0)
-    for modes in raw["sweep"].values():
-        modes["app_mode"]["time_ns"] = 2 * modes["dram_only"]["time_ns"]
-    assert not verdict("lpc-f4", raw).ok
-
-
-def test_f4_mode_that_nothing_excuses_is_red() -> None:
-    assert counted(verdict("lpc-f4", f4(TIMES | {"mem_mode": 1.28}))) == (0, 1)
 
 
 # lpc-f8: parts of a Stop, and supplies.
@@ -85,6 +31,14 @@ def f8(dpm_ns: int, process: int, device: int, halted_ns: int) -> dict[str, Any]
                 [(process + device) * 10, "STOP_DEVICES", 0],
                 [990, "STOP_CPU_SAVED", 1],
                 [1000, "STOP_BODY", 0],
+            ],
+            "parts": [
+                {
+                    "process": whole_ns * process / 100,
+                    "device": whole_ns * device / 100,
+                    "offline": whole_ns * (100 - process - device) / 100,
+                    "halted": halted_ns,
+                }
             ],
             "halted_ns": halted_ns,
             "whole_ns": whole_ns,
@@ -105,6 +59,20 @@ def test_f8_as_in_the_paper_passes() -> None:
 def test_f8_longer_stop_is_accepted_only_if_it_waits() -> None:
     assert counted(verdict("lpc-f8", f8(80 * MS, 12, 38, 72 * MS))) == (1, 0)
     assert counted(verdict("lpc-f8", f8(80 * MS, 12, 38, 0))) == (0, 1)
+
+
+def test_f8_parts_are_of_the_median_stop_with_its_flush() -> None:
+    raw = f8(9 * MS, 12, 38, 0)
+    usual = raw["ways"]["dpm"]["parts"][0]
+    raw["ways"]["dpm"]["parts"] = [usual, {**usual, "process": 90 * MS}, usual]
+    assert counted(verdict("lpc-f8", raw)) == (0, 0)
+    raw["flush_ns"] = 20 * MS
+    assert not verdict("lpc-f8", raw).ok
+
+
+def test_f8_long_device_part_is_accepted_only_if_it_waits() -> None:
+    assert counted(verdict("lpc-f8", f8(9 * MS, 10, 50, 3 * MS))) == (1, 0)
+    assert counted(verdict("lpc-f8", f8(9 * MS, 10, 50, 0))) == (0, 1)
 
 
 def test_f8_supply_with_another_window_is_red() -> None:
@@ -144,70 +112,6 @@ def test_sng_longer_stop_is_accepted_only_if_it_waits() -> None:
 def test_sng_beyond_the_hold_up_or_with_other_parts_is_red() -> None:
     assert not verdict("lpc-sng", sng(17 * MS, 10 * MS)).ok
     assert not verdict("lpc-sng", sng(9 * MS, 0, process=54)).ok
-
-
-# lpc-f15: programs on three memories.
-
-
-def f15(ours: float, b: float, slow_b: float) -> dict[str, Any]:
-    """Each program takes so much longer than on DRAM."""
-    factors = (1.0, ours, b, slow_b)
-    return {
-        platform: {
-            name: {"ns": round(1000 * MS * factor), "reads": 270, "writes": 10} for name in PROGRAMS
-        }
-        for platform, factor in zip(MEMORIES, factors, strict=True)
-    }
-
-
-def test_f15_as_in_the_paper_passes() -> None:
-    result = verdict("lpc-f15", f15(1.12, 2.8 * 1.12, 4.0))
-    assert result.ok
-    assert counted(result) == (0, 0)
-
-
-def test_f15_faster_baseline_is_accepted_only_if_its_queues_are_why() -> None:
-    assert counted(verdict("lpc-f15", f15(1.12, 1.3, 2.0))) == (1, 0)
-    assert counted(verdict("lpc-f15", f15(1.12, 1.3, 1.2))) == (0, 1)
-
-
-def test_f15_memory_that_is_faster_than_dram_is_red() -> None:
-    assert not verdict("lpc-f15", f15(0.95, 2.8, 4.0)).ok
-
-
-# lpc-f18: the energy of the same programs.
-
-
-def f18(ours: float, b: float, legacy_memory_mw: float) -> dict[str, Any]:
-    """LightPC's memory takes 1 W of 5.3 W."""
-    raw = f15(ours, b, b)
-    for platform, rows in raw.items():
-        mw = legacy_memory_mw if platform == "LegacyPC" else 1000
-        for row in rows.values():
-            # Read for twice the time of the program: a half of it is the program's.
-            row |= {"guest_ns": 2 * row["ns"], "background_pj": round(2 * row["ns"] * mw * 0.75)}
-            row |= {"refresh_pj": 0, "activate_pj": 0, "write_pj": 0}
-            row["read_pj"] = round(row["ns"] * mw * 0.25)
-    return raw
-
-
-def test_f18_as_in_the_paper_passes() -> None:
-    result = verdict("lpc-f18", f18(1.105, 3.27, 14_600))
-    assert result.ok
-    assert counted(result) == (0, 0)
-    assert result.figures["board_mw"].value == 4300
-    assert result.figures["LegacyPC_mw"].value == 18_900
-
-
-def test_f18_dimms_with_less_power_are_accepted_only_if_more_would_do() -> None:
-    # Six DIMMs of 500 mW: the sweep adds 12 W at most.
-    assert counted(verdict("lpc-f18", f18(1.105, 3.27, 3_500))) == (3, 0)
-    assert counted(verdict("lpc-f18", f18(1.105, 1.5, 14_600))) == (0, 1)
-
-
-def test_f18_memory_that_takes_more_power_than_dram_is_red() -> None:
-    assert not verdict("lpc-f18", f18(1.105, 3.27, 500)).ok
-    assert not verdict("lpc-f18", f18(1.105, 1.0, 14_600)).ok
 
 
 # lpc-f22: CPUs and caches.
@@ -312,7 +216,7 @@ def f5() -> dict[str, Any]:
     for prefix in ("", "small_"):
         for share in range(0, 101, 10):
             ratios = {
-                "foc_stm": 8.0,
+                "foc_stm": 6 + 7 * share / 100,
                 "foc_ul": 1.6 + 8.4 * share / 100,
                 "foc_rl": 1.5,
                 "pmdk": 12.0,
@@ -336,16 +240,15 @@ def test_f5_as_in_the_paper_passes() -> None:
     result = verdict("wsp-f5", f5())
     assert result.ok
     assert counted(result) == (0, 0)
-    assert result.figures["paper_values_held"].value == 13
+    assert result.figures["paper_values_held"].value == 4
 
 
-@pytest.mark.parametrize("share", range(10, 101, 10))
-def test_f5_counts_each_share_and_asks_for_its_sweep(share: int) -> None:
+def test_f5_updates_ask_for_their_sweep() -> None:
     raw = f5()
-    raw[f"u{share}_foc_stm_vs_fof"] = [3.0, 1.0]
+    raw["u100_foc_stm_vs_fof"] = [3.0, 1.0]
     assert counted(verdict("wsp-f5", raw)) == (1, 0)
     for wait_ns in WAITS_NS:
-        raw[f"u{share}_foc_stm_wait{wait_ns}_vs_fof"] = [3.0, 1.0]
+        raw[f"u100_foc_stm_wait{wait_ns}_vs_fof"] = [3.0, 1.0]
     assert counted(verdict("wsp-f5", raw)) == (0, 1)
 
 
@@ -407,9 +310,8 @@ def test_t2_is_held_to_a_quarter() -> None:
     assert counted(verdict("wsp-t2", t2(3_600_000, 2_300_000, 700_000))) == (0, 1)
 
 
-def test_t2_slow_clflush_is_accepted_only_if_its_writes_are_why() -> None:
-    assert counted(verdict("wsp-t2", t2(2_800_000, 3_100_000, 700_000))) == (1, 0)
-    assert counted(verdict("wsp-t2", t2(2_800_000, 3_100_000, 0))) == (0, 1)
+def test_t2_has_no_excuse_for_a_slow_clflush() -> None:
+    assert counted(verdict("wsp-t2", t2(2_800_000, 3_100_000, 700_000))) == (0, 1)
 
 
 # wsp-t1: OpenLDAP.
@@ -617,9 +519,11 @@ def test_block_passes_only_if_the_copy_doubles_space_costs_time_and_comes_back()
 # lpc-pram: what DRAM writes, and STREAM.
 
 
-def pram(stream_ratio: float, rows_opened: int, refresh_pj: int = 0) -> dict[str, Any]:
+def pram(
+    stream_ratio: float, rows_opened: int, refresh_pj: int = 0, hit_share: float = 0.88
+) -> dict[str, Any]:
     def kernel(ratio: float) -> dict[str, float]:
-        return {"reads": 1000 * ratio, "writes": 1000, "load_hit_share": 0.8}
+        return {"reads": 1000 * ratio, "writes": 1000, "load_hit_share": hit_share}
 
     names = ("copy", "scale", "add", "triad")
     by_kernel = {name: kernel(stream_ratio + 0.1 * (name in ("add", "triad"))) for name in names}
@@ -634,6 +538,7 @@ def pram(stream_ratio: float, rows_opened: int, refresh_pj: int = 0) -> dict[str
 def test_pram_passes_only_if_dram_writes_more_and_stream_reads_less() -> None:
     assert verdict("lpc-pram", pram(1.6, 100)).ok
     assert counted(verdict("lpc-pram", pram(9.0, 100))) == (0, 1)
+    assert counted(verdict("lpc-pram", pram(1.6, 100, hit_share=0.8))) == (0, 1)
     assert not verdict("lpc-pram", pram(1.6, 0)).ok
     assert not verdict("lpc-pram", pram(1.6, 100, refresh_pj=1)).ok
 
@@ -685,7 +590,7 @@ def off_x(text: int, small: int, reads: int = 1, printed: str = "a") -> dict[str
 
 def test_off_x_deviation_is_accepted_only_where_the_layout_is_why() -> None:
     assert verdict("off-x", off_x(1000, small=80)).ok
-    assert counted(verdict("off-x", off_x(1000, small=80))) == (2, 0)
+    assert counted(verdict("off-x", off_x(1000, small=80))) == (1, 0)
     assert not verdict("off-x", off_x(2200, small=80)).ok  # not between the layouts
     assert not verdict("off-x", off_x(1000, small=20)).ok  # padding is not why
 
@@ -871,11 +776,8 @@ def test_db_flushes_that_make_no_difference_are_red() -> None:
 @pytest.mark.parametrize(
     ("name", "raw"),
     [
-        ("lpc-f4", f4(TIMES)),
         ("lpc-f8", f8(9 * MS, 12, 38, 0)),
         ("lpc-f14", f14(10.0, 0.5)),
-        ("lpc-f15", f15(1.12, 2.8 * 1.12, 4.0)),
-        ("lpc-f18", f18(1.105, 3.27, 14_600)),
         ("lpc-f22", f22(800)),
         ("lpc-sng", sng(9 * MS, 0)),
         ("lpc-pram", pram(1.6, 100)),
@@ -890,46 +792,54 @@ def test_db_flushes_that_make_no_difference_are_red() -> None:
     ],
 )
 def test_each_expected_value_is_a_figure_and_missing_it_is_red(name: str, raw: Any) -> None:
-    experiment = Experiment.load(name)
-    report = Report(Result(name))
-    experiment.module.judge(deepcopy(raw), experiment.paper.values, report)
-    ours = {key: figure.value for key, figure in report.result.figures.items()}
-    for value in experiment.paper.results.expected:
-        without = {key: figure for key, figure in ours.items() if key != value}
-        failed = experiment.paper.results.compare(without, True).failed
-        assert list(failed) == [value]
+    assert_missing_is_red(name, raw)
 
 
 # lpc-f19 to f21: ways to survive a power failure, with the paper's values.
 
 GHZ = 1.6
+THEIR_MW = 3600  # of systems with DRAM, where ours takes 1000
 
 
 def way_cost(cycles: float, ipc: float = 0.5, mw: float = 1000) -> dict[str, int]:
     ns = cycles / GHZ
-    return {"ns": round(ns), "pj": round(ns * mw), "insns": round(cycles * ipc)}
+    return {
+        "ns": round(ns),
+        "pj": round(ns * mw),
+        "insns": round(cycles * ipc),
+        "halted_ns": 0,
+        "stalled_ns": round(ns / 4),
+    }
 
 
-def way_run(cycles: float, ipc: float = 0.5, **others: Any) -> dict[str, Any]:
-    return {"cost": way_cost(cycles, ipc), "digest": 17, "dumps_ns": [], **others}
+def way_run(cycles: float, ipc: float = 0.5, *, mw: float = 1000, **others: Any) -> dict[str, Any]:
+    return {"cost": way_cost(cycles, ipc, mw), "digest": 17, "dumps_ns": [], **others}
 
 
 def paper_ways() -> dict[str, Any]:
     """Runs of 37 G cycles, their saves and returns, as LightPC reports them."""
-    run, dump_ns = 37e9, 77 * MS
+    run = 37e9
+    dumps = {
+        "dumps_ns": [MS, 77 * MS],
+        "copies_ns": [3 * MS, 2 * MS, 4 * MS],
+        "dump_counts": {"frozen_us": 60_000, "memwrite_us": 2000, "pages_written": 700},
+    }
     stop, go = way_cost(20e6, 0.66, 4500), way_cost(12.5e6, 0.64, 4400)
     save, load = way_cost(6.6e9, 0.5, 20_000), way_cost(4.4e9, 0.59)
     ways = {
         "ours": {"whole": way_run(run), "cut": way_run(run + 1e6, save=stop, back=go)},
         "sng": {"whole": way_run(run), "cut": way_run(run + 32e6, save=stop, back=go)},
-        "syspc": {"whole": way_run(run), "cut": way_run(run * 1.6, save=save, back=load)},
+        "syspc": {
+            "whole": way_run(run),
+            "cut": way_run(run * 1.6, mw=THEIR_MW, save=save, back=load),
+        },
         "acheckpc": {
             "whole": way_run(run * 8, 0.23),
-            "cut": way_run(run * 8.8, save=way_cost(0), back=way_cost(1e9, 0.23)),
+            "cut": way_run(run * 8.8, mw=THEIR_MW, save=way_cost(0), back=way_cost(1e9, 0.23)),
         },
         "scheckpc": {
-            "whole": way_run(run * 2, 0.3, dumps_ns=[MS, dump_ns]),
-            "cut": way_run(run * 2.4, save=way_cost(0), back=way_cost(1e9, 0.19)),
+            "whole": way_run(run * 2, 0.3, **dumps),
+            "cut": way_run(run * 2.4, mw=THEIR_MW, save=way_cost(0), back=way_cost(1e9, 0.19)),
         },
     }
     return {"ours": {"plain": way_run(run), **ways.pop("ours")}, **ways}
@@ -939,14 +849,15 @@ def f20_raw() -> dict[str, Any]:
     raw = {"windows_ns": {"atx": 22 * MS, "server": 55 * MS}, "ways": paper_ways()}
     # Between 172 times the one window and 112 times the other, within 25% of both.
     raw["ways"]["syspc"]["cut"]["save"]["ns"] = 4700 * MS
+    raw["ways"]["syspc-fuller"] = {"cut": deepcopy(raw["ways"]["syspc"]["cut"])}
+    raw["ways"]["syspc-fuller"]["cut"]["save"]["ns"] = 5500 * MS
     return raw
 
 
 def test_ways_as_the_paper_has_them() -> None:
     assert counted(verdict("lpc-f19", paper_ways())) == (0, 0)
     assert counted(verdict("lpc-f20", f20_raw())) == (0, 0)
-    # Power and cycles give other energies of Go and of SysPC than the paper: README.md.
-    assert counted(verdict("lpc-f21", paper_ways())) == (0, 2)
+    assert counted(verdict("lpc-f21", paper_ways())) == (0, 0)
 
 
 @pytest.mark.parametrize("name", ["lpc-f19", "lpc-f21"])
@@ -962,8 +873,47 @@ def test_way_that_does_not_come_back_is_red(name: str) -> None:
 
 def test_other_time_of_a_way_is_red() -> None:
     raw = paper_ways()
-    raw["acheckpc"]["cut"]["cost"] = way_cost(37e9 * 4)
-    assert counted(verdict("lpc-f19", raw)) == (0, 2)  # over ours, and over SysPC
+    raw["acheckpc"]["cut"]["cost"] = way_cost(37e9 * 4, mw=THEIR_MW)
+    # Over ours, over SysPC, S-CheckPC over it, and the mean of the three.
+    assert counted(verdict("lpc-f19", raw)) == (0, 4)
     assert counted(verdict("lpc-f19", raw, tier="ci")) == (0, 0)  # a short run's are not compared
-    raw["sng"]["cut"]["save"] = way_cost(30e6, 0.66, 4500)
-    assert counted(verdict("lpc-f21", raw)) == (0, 4)  # cycles and energy
+    raw = paper_ways()
+    for way in ("syspc", "acheckpc", "scheckpc"):
+        raw[way]["cut"]["cost"]["pj"] //= 2
+    assert counted(verdict("lpc-f19", raw)) == (0, 1)  # their power
+    raw = paper_ways()
+
+
+def test_f20_other_times_are_accepted_only_if_their_mechanism_is_why() -> None:
+    raw = f20_raw()
+    raw["ways"]["scheckpc"]["whole"]["dumps_ns"] = [260 * MS]
+    assert counted(verdict("lpc-f20", raw)) == (2, 0)
+    raw["ways"]["scheckpc"]["whole"]["copies_ns"] = [270 * MS]  # it is not what CRIU does besides
+    assert counted(verdict("lpc-f20", raw)) == (0, 2)
+    raw = f20_raw()
+    raw["ways"]["syspc"]["cut"]["save"]["ns"] = 4000 * MS
+    assert counted(verdict("lpc-f20", raw)) == (1, 0)
+    raw["ways"]["syspc-fuller"]["cut"]["save"]["ns"] = 3900 * MS  # not how much memory holds
+    assert counted(verdict("lpc-f20", raw)) == (0, 1)
+    del raw["ways"]["syspc-fuller"]
+    assert not verdict("lpc-f20", raw).ok
+
+
+def test_f21_other_cycles_are_accepted_only_if_the_core_is_why() -> None:
+    raw = paper_ways()
+    raw["sng"]["cut"]["save"] = way_cost(30e6, 0.66)
+    assert counted(verdict("lpc-f21", raw)) == (1, 0)
+    raw["sng"]["cut"]["save"]["stalled_ns"] = 0
+    assert counted(verdict("lpc-f21", raw)) == (0, 1)
+    raw = paper_ways()
+    raw["scheckpc"]["whole"]["cost"] = way_cost(37e9 * 2, 0.5)
+    assert counted(verdict("lpc-f21", raw)) == (1, 0)
+    raw["scheckpc"]["whole"]["cost"]["stalled_ns"] = raw["scheckpc"]["whole"]["cost"]["ns"]
+    assert counted(verdict("lpc-f21", raw)) == (0, 1)
+    raw = paper_ways()
+    raw["sng"]["cut"]["back"] = way_cost(100e6, 0.64)  # and the ratio over it
+    assert counted(verdict("lpc-f21", raw)) == (1, 1)  # ours has the paper's
+    raw["ours"]["cut"]["back"] = way_cost(100e6, 0.64)
+    assert counted(verdict("lpc-f21", raw)) == (2, 0)
+    raw["sng"]["cut"]["back"]["stalled_ns"] = raw["sng"]["cut"]["back"]["ns"]  # memory is why
+    assert counted(verdict("lpc-f21", raw)) == (1, 1)

@@ -85,10 +85,10 @@ def test_flush_of_a_planted_bug_that_nobody_sees_is_red() -> None:
     assert not verdict("wsp-flush", flush(in_turn=1.0)).ok
 
 
-def test_save_routine_may_be_longer_by_what_the_papers_does_not_do() -> None:
+def test_save_routine_may_be_longer_if_what_the_papers_does_is_so_too() -> None:
     ours = ["resume/pci.c", "rem_devices_stop", 100]
-    assert counted(verdict("wsp-flush", flush(more=(ours,)))) == (1, 0)
-    assert counted(verdict("wsp-flush", flush(more=(["stop/fast.c", "rem_more", 100],)))) == (0, 1)
+    assert counted(verdict("wsp-flush", flush(more=(["stop/fast.c", "rem_more", 100],)))) == (1, 0)
+    assert counted(verdict("wsp-flush", flush(more=(ours,)))) == (0, 1)
 
 
 def test_save_path_of_unknown_functions_or_without_its_end_is_red() -> None:

@@ -19,7 +19,7 @@ GOLDEN = fmt.HEADER_DIR / "golden"
 SEQUENCE = 0x01020305
 HEADERS = (
     "rem_image.h", "rem_recording.h", "rem_pm.h", "rem_pm_block.h", "off2f.h", "rem_vm.h",
-    "rem_keep.h", "rem_registry.h",
+    "rem_keep.h", "rem_registry.h", "rem_redo.h",
 )  # fmt: skip
 STRUCTS = [
     name
@@ -84,6 +84,8 @@ def test_body_reads_and_its_commit_word_checks() -> None:
     assert bytes(body.build_id) == bytes(range(0xA0, 0xB4))
     assert (body.key_counter, body.key_id, body.measured) == (word(31), word(32), word(33))
     assert bytes(body.mac) == bytes(range(0x30, 0x50))
+    assert (body.text_pages, body.text_phys, body.text_counter) == (0x801, 0x100200000, word(35))
+    assert (body.rodata_page, body.rodata_pages) == (0xA02, 0x1A3)
     assert (fmt.Policy(body.policy), body.hold_s) == (fmt.Policy.HOLD, 30)
     assert fmt.committed_sequence(golden("commit.bin"), raw) == SEQUENCE
     assert fmt.StopMode(body.stop_mode) is fmt.StopMode.DPM
@@ -121,6 +123,8 @@ def test_trust_and_key_read() -> None:
     key = fmt.parse("rem_key", golden("key.bin"))
     assert (key.magic, key.key_counter) == (fmt.CONST["REM_KEY_MAGIC"], word(31))
     assert bytes(key.key) == bytes(range(0x60, 0x80))
+    assert list(key.text_key) == [word(40 + i) for i in range(66)]
+    assert (key.text_counter, list(key.text_sum)) == (word(35), [word(36), word(37), word(38)])
 
 
 def test_event_and_handover_read() -> None:
@@ -168,6 +172,7 @@ def test_table_of_kept_programs_reads() -> None:
 def test_registry_reads() -> None:
     head = fmt.parse("rem_registry", golden("registry_head.bin"))
     assert (head.files, head.pages, head.bytes) == (256, 4000, 16 << 20)
+    assert head.redo_bytes == 1 << 16
     file = fmt.parse("rem_registry_file", golden("registry_file.bin"))
     assert (file.mode, file.mtime_s, bytes(file.handle)[:8]) == (
         0o100640, 0x31323334, bytes(range(0xB0, 0xB8)),
@@ -178,6 +183,23 @@ def test_registry_reads() -> None:
         0x123456000,
         fmt.CONST["REM_REGISTRY_SAVED"],
     )
+
+
+def test_redo_area_reads() -> None:
+    disk = fmt.parse("rem_redo_disk", golden("redo_disk.bin"))
+    assert (disk.slots, disk.offset) == (0x1112, 0x3000)
+    assert bytes(disk.identity).rstrip(b"\0") == b"virtio rem-root"
+    word = fmt.parse("rem_redo_word", golden("redo_word.bin"))
+    assert (word.id, word.position) == (disk.id, 0x3132333435363738)
+    slot = fmt.parse("rem_redo_slot", golden("redo_slot.bin"))
+    assert (slot.id, slot.bytes, slot.dropped) == (
+        disk.id,
+        0xE00,
+        fmt.CONST["REM_REDO_DROPPED"],
+    )
+    for view, raw in ((disk, "redo_disk"), (word, "redo_word"), (slot, "redo_slot")):
+        offset = type(view).fields["crc"].offset
+        assert view.crc == fmt.crc32c(golden(f"{raw}.bin")[:offset])
 
 
 def test_consumed_word_checks() -> None:

@@ -34,6 +34,7 @@ SYSTEM_MAP = f"""{0:016x} D __per_cpu_start
 {TEXT:016x} T startup_64
 {TEXT + 0x200:016x} t do_store
 {TEXT + 0x1000:016x} D linux_banner
+{TEXT + 0x1FC0:016x} D _sdata
 {TEXT + 0x2000:016x} D init_top_pgt
 {TEXT + 0x8000:016x} B _end
 """

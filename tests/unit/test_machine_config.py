@@ -45,6 +45,7 @@ def test_config_survives_json() -> None:
         firmware_variables=Path("/f/VARS.fd"),
         signing_key=Path("/f/key"),
         signing_certificate=Path("/f/pem"),
+        blank_bytes=1 << 30,
     )
     assert MachineConfig.from_json(config.to_json()) == config
 
@@ -63,6 +64,7 @@ def test_config_of_another_version_is_one_line(text: str) -> None:
         {"cpus": 0}, {"cpus": 65}, {"cpus": 3, "threads": 2},
         {"dram_bytes": 1 << 20}, {"dram_bytes": (64 << 20) + 1},
         {"nvram_bytes": 0}, {"nvram_bytes": (1 << 30) + (1 << 20)},
+        {"blank_bytes": 0}, {"blank_bytes": 1 << 19},
         {"disk": "floppy"}, {"nic": "ne2000"}, {"memtype": "flash"},
         {"memtype": "dram", "dram_bytes": 64 << 20},
         {"nvram_second_bytes": 0}, {"nvram_second_bytes": 1 << 20}, {"nvram_second_bytes": 4 << 30},
@@ -81,6 +83,13 @@ def test_impossible_forwards_are_usage_errors(text: str) -> None:
     with pytest.raises(RemError, match="--forward") as caught:
         Forward.parse(text)
     assert caught.value.exit_code == Exit.USAGE
+
+
+def test_second_disk_comes_after_the_root() -> None:
+    words = command(replace(CONFIG, blank_bytes=1 << 30))
+    disks = [word for word in values(words, "-device") if word.startswith("virtio-blk-pci,")]
+    assert [word.split(",")[1] for word in disks] == ["drive=rem-disk", "drive=rem-blank"]
+    assert any("filename=/state/m/blank.img" in word for word in values(words, "-blockdev"))
 
 
 def test_loader_is_booted_and_kernel_goes_by_fw_cfg() -> None:

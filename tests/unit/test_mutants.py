@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from lab import verdict
+from lab.campaign.mixed import NAMES as MIXED
 from lab.campaign.mutants import machine_mutants
 from lab.campaign.persist import NAMES as PERSIST
 from lab.machine.config import MachineConfig
@@ -89,7 +90,7 @@ def test_planted_bug_has_a_check(name: str) -> None:
     assert shown_by in SHOWN_BY
     if shown_by in {"images", "boot"}:  # tests/hardware/test_campaign_machine.py runs each
         assert name in machine_mutants()
-    elif name not in PERSIST:  # tests/fsync runs each of these
+    elif name not in {*PERSIST, *MIXED}:  # tests/fsync and tests/mixed run each of these
         assert f'"{name}"' in TESTS
 
 

@@ -18,7 +18,7 @@ import pytest
 from tests.support.decisions import compiled
 
 STEPS = ("fpu", "selectors", "bases", "microcode", "msrs")
-KEPT_MAX, GUARD = 24, 0xFEEDC0DE
+KEPT_MAX, GUARD = 35, 0xFEEDC0DE
 FS_BASE = 0xC0000100
 TSX_CTRL, XFD, XSS, DEBUGCTL = 0x122, 0x1C4, 0xDA0, 0x1D9
 
@@ -114,6 +114,8 @@ def test_cpu_is_as_before_in_no_order_that_breaks_a_rule(resume: ctypes.CDLL) ->
         0x1B0, 0xE1,
         0xC0010117,  # VM_HSAVE_PA
         0xC0000104,  # TSC_RATIO
+        0x10F, 0x123,  # TSX_FORCE_ABORT, MCU_OPT_CTRL
+        0xC0011029, 0xC001102E,  # DE_CFG, BP_CFG
         0xC0000081, 0xC0000082, 0xC0000084, 0x277,
     ],
     ids=hex,
@@ -122,6 +124,17 @@ def test_register_of_which_the_kernel_remembers_the_value_is_kept(
     resume: ctypes.CDLL, index: int
 ) -> None:
     assert kept(resume).count(index) == 1
+
+
+@pytest.mark.parametrize(
+    ("enables", "then"), [(0x770, 0x774), (0xC00102B1, 0xC00102B3)], ids=["HWP", "CPPC"]
+)
+def test_what_enables_a_register_is_written_before_it(
+    resume: ctypes.CDLL, enables: int, then: int
+) -> None:
+    """Intel SDM volume 3, 15.4.2: HWP_REQUEST is there only while PM_ENABLE is set."""
+    found = kept(resume)
+    assert found.index(enables) < found.index(then)
 
 
 def test_no_register_is_kept_that_another_part_restores(resume: ctypes.CDLL) -> None:

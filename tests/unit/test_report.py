@@ -55,6 +55,15 @@ reason = "the paper names no queue"
 sweep = ["ratio, one queue", "ratio, two queues"]
 """
 STATED = 'title = "Statements only"\nsource = "The paper, Table 1"\n[values]\ndevices = 730\n'
+POINTS = """
+[[row]]
+id = "ONE-F1"
+experiments = ["one-f1", "one-f2"]
+points = { ratio = "2", least = "mcf" }
+[[row]]
+id = "TWO-T1"
+reason = "<b>no</b> such machine"
+"""
 TABLE = """
 [source.one-f1]
 command = "experiment one-f1"
@@ -114,6 +123,7 @@ def repo(tmp_path: Path) -> Path:
         (here / "experiment.py").write_text(DRAWING)
         (here / "README.md").write_text(README.replace("one-f1", name))
     (repo / "experiments" / "papers.toml").write_text(PAPERS)
+    (repo / "experiments" / "points.toml").write_text(POINTS)
     (repo / "code").mkdir()
     (repo / "code" / "a.c").write_text("int a = 1;\n")
     (repo / "docs").mkdir()
@@ -290,6 +300,21 @@ def test_figure_that_the_record_lacks_is_not_within(repo: Path) -> None:
     page, counts, ok = page_of(repo)
     assert not ok and counts["deviating"] == 1
     assert "was not measured" in section(page, "one-f1")
+
+
+def test_value_that_is_newer_than_the_record_is_not_measured(repo: Path) -> None:
+    """A current record has every figure that its code measures, a stale one those of its time."""
+    record(repo, "one-f1", {name: one for name, one in GOOD.items() if name != "ratio"})
+    (repo / "code" / "a.c").write_text("int a = 2;\n")
+    page, counts, ok = page_of(repo)
+    assert ok and (counts["deviating"], counts["unmeasured"]) == (0, 5)
+    assert line(page, "one-f1", "ratio")[-1] == "– not measured"
+
+
+def test_points_that_nothing_measures_are_listed(repo: Path) -> None:
+    page, _, _ = page_of(repo)
+    assert "<li>ONE-F1, least</li>" in page
+    assert "<li>TWO-T1: &lt;b&gt;no&lt;/b&gt; such machine</li>" in page
 
 
 def test_figures_without_a_paper_value_name_their_kind(repo: Path) -> None:

@@ -82,6 +82,7 @@ def test_result_is_one_json_line_with_units(capsys: pytest.CaptureFixture[str]) 
     assert json.loads(out) == {
         "name": "demo",
         "ok": True,
+        "missed": [],
         "figures": {"lost_writes": {"value": 0, "unit": "1", "kind": "counted"}},
     }
     with pytest.raises(AssertionError):

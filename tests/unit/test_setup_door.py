@@ -27,12 +27,14 @@ DOOR_FUNCTIONS = (need, need_all, ready_after_s)
 # Functions of lab/setup that neither make nor install anything.
 HARMLESS = {
     "lab.setup.cache.products",
+    "lab.setup.cache.recorded_products",
     "lab.setup.cargo.cargo_env",
     "lab.setup.cargo_tests.cargo_test_words",
     "lab.setup.debs.check_staged",
     "lab.setup.debs.write_index",
     "lab.setup.inputs.Inputs",
     "lab.setup.host.debian",
+    "lab.setup.host.tool_version",
     "lab.setup.keep.write_dkms",
     "lab.setup.kernel.base_dir",
     "lab.setup.kernel.kernel_key",
@@ -45,6 +47,7 @@ HARMLESS = {
     "lab.setup.kernel_plain.without_symbols",
     "lab.setup.loader.loader_key",
     "lab.setup.loader.loader_mutants",
+    "lab.setup.media_peer.media_mutants",
     "lab.setup.modules.build_modules",  # in a folder of the caller's
     "lab.setup.need.Site",  # a part has one in its signature; only the door makes them
     "lab.setup.keep.series",

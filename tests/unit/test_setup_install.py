@@ -13,6 +13,7 @@ import pytest
 
 from lab.errors import InfraError
 from lab.progress import Step
+from lab.run import HOST_PATH_ENV
 from lab.setup import apt, host, install, owner, rust, sources
 from lab.setup.packages import KERNEL_SOURCE, QEMU, Group, of_groups
 from lab.setup.sources import Source
@@ -62,6 +63,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         "is_root": lambda: True,
         "debian": lambda: host.Debian(12, "bookworm"),
         "run": lambda *_, **__: None,
+        "finish_interrupted": lambda: None,
     }
     for name, value in instead.items():
         monkeypatch.setattr(install, name, value)
@@ -219,3 +221,23 @@ def test_a_cache_below_a_users_folder_is_given_to_the_user(
     monkeypatch.setattr(owner, "owner_of", lambda _: None)
     owner.give_to_owner()
     assert changed == {}
+
+
+def test_what_was_interrupted_is_finished_with_the_users_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """dpkg wants programs of packages that are not set up yet, which PATH has left out."""
+    host_folder, ours = tmp_path / "host", tmp_path / "ours"
+    for folder in (host_folder, ours):
+        folder.mkdir()
+    for name, words in (
+        ("dpkg", f'echo "$@" >{tmp_path}/called; ldconfig'),
+        ("ldconfig", "exit 0"),
+    ):
+        (host_folder / name).write_text(f"#!/bin/sh\n{words}\n")
+        (host_folder / name).chmod(0o755)
+    (ours / "dpkg").symlink_to(host_folder / "dpkg")
+    monkeypatch.setenv("PATH", str(ours))
+    monkeypatch.setenv(HOST_PATH_ENV, str(host_folder))
+    apt.finish_interrupted()
+    assert (tmp_path / "called").read_text() == "--configure -a\n"

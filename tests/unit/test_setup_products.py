@@ -86,6 +86,33 @@ def test_an_interrupted_product_is_rebuilt() -> None:
     assert cache.product("kind", "key", interrupted) == made  # found, so not called
 
 
+def test_products_are_recorded_whether_made_or_found() -> None:
+    def product(kind: str) -> None:
+        cache.product(kind, "0123", lambda _: None)
+
+    product("before")
+    for _ in range(2):  # made, then found
+        with cache.recorded_products() as outer:
+            product("one")
+            with cache.recorded_products() as inner:
+                product("two")
+            product("three")
+        assert inner == {"two/0123"}
+        assert outer == {"one/0123", "two/0123", "three/0123"}
+    product("after")
+    assert "after/0123" not in outer
+
+
+def test_products_with_locks_of_their_own_are_made_beside_each_other() -> None:
+    """And all are products of the kind, even if nobody has locked that."""
+
+    def outer(into: Path) -> None:
+        cache.product("tree-kind", "other", lambda into: None, "tree-kind-2")
+
+    cache.product("tree-kind", "one", outer, "tree-kind-1")  # would wait for itself
+    assert {"tree-kind/one", "tree-kind/other"} <= cache.products()
+
+
 def test_prune_keeps_the_newest() -> None:
     for number in range(3):
         made = cache.product("kind", f"k{number}", lambda into: None)

@@ -7,6 +7,9 @@
  * that each load waits for the one before. It counts itself what it loads, and
  * the chain's end is known: a wrong load is a failure.
  *
+ * Before that, one thread jumps through as much code, a jump in each line, in an
+ * order without a pattern: fetch_ps is the time of one jump.
+ *
  * load_ps is the time of a load in the thread that took longest, wall_ps the
  * time from the first thread's begin to the last one's end, for each load of
  * one thread. sleep_ns is what a sleep of 100 ms took.
@@ -15,6 +18,8 @@
 
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,12 +44,12 @@ struct chain {
 static uint64_t line_count, load_count;
 static int threads, ready;
 
-static struct line *make_chain(uint64_t seed)
+/* All lines, in an order without a pattern. */
+static uint64_t *make_order(uint64_t seed)
 {
-	struct line *lines = aligned_alloc(4096, line_count * LINE_BYTES);
 	uint64_t *order = calloc(line_count, sizeof(*order));
 
-	if (!lines || !order)
+	if (!order)
 		check_fail("out of memory");
 	for (uint64_t i = 0; i < line_count; i++)
 		order[i] = i;
@@ -55,12 +60,62 @@ static struct line *make_chain(uint64_t seed)
 		order[i] = order[other];
 		order[other] = kept;
 	}
+	return order;
+}
+
+static struct line *make_chain(uint64_t seed)
+{
+	struct line *lines = aligned_alloc(4096, line_count * LINE_BYTES);
+	uint64_t *order = make_order(seed);
+
+	if (!lines)
+		check_fail("out of memory");
 	for (uint64_t i = 0; i < line_count; i++) {
 		lines[order[i]].next = &lines[order[(i + 1) % line_count]];
 		lines[order[i]].number = i;
 	}
 	free(order);
 	return lines;
+}
+
+/* A jump from each line to the next; the last one returns. */
+static void (*make_code(void))(void)
+{
+	static const uint8_t jump = 0xe9, back = 0xc3;
+	uint64_t *order = make_order(0);
+	uint8_t *code = mmap(NULL, line_count * LINE_BYTES,
+			     PROT_READ | PROT_WRITE | PROT_EXEC,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (code == MAP_FAILED)
+		check_fail_errno("mmap");
+	for (uint64_t i = 0; i + 1 < line_count; i++) {
+		uint8_t *at = code + order[i] * LINE_BYTES;
+		int32_t by = (int32_t)((int64_t)(order[i + 1] - order[i]) *
+				       LINE_BYTES) -
+			     5;
+
+		memcpy(at, &jump, 1);
+		memcpy(at + 1, &by, sizeof(by));
+	}
+	memcpy(code + order[line_count - 1] * LINE_BYTES, &back, 1);
+	code += order[0] * LINE_BYTES;
+	free(order);
+	return (void (*)(void))code;
+}
+
+static int64_t measure_fetch_ps(void)
+{
+	uint64_t rounds = load_count / line_count + 1;
+	void (*code)(void) = make_code();
+	int64_t begin_ns;
+
+	code();
+	begin_ns = check_now_ns(CLOCK_MONOTONIC);
+	for (uint64_t i = 0; i < rounds; i++)
+		code();
+	return (check_now_ns(CLOCK_MONOTONIC) - begin_ns) * 1000 /
+	       (int64_t)(rounds * line_count);
 }
 
 /* @loads loads, a multiple of UNROLLED: 1 + 2 / UNROLLED instructions each. */
@@ -111,6 +166,7 @@ int main(int argc, char **argv)
 	static struct chain chains[THREADS_MAX];
 	static unsigned long ids[THREADS_MAX];
 	int64_t begin_ns = INT64_MAX, end_ns = 0, longest_ns = 0, sleep_ns;
+	int64_t fetch_ps;
 	int cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
 	uint64_t bytes;
 
@@ -127,6 +183,7 @@ int main(int argc, char **argv)
 	sleep_ns = check_now_ns(CLOCK_MONOTONIC);
 	check_sleep_ns(SLEEP_NS);
 	sleep_ns = check_now_ns(CLOCK_MONOTONIC) - sleep_ns;
+	fetch_ps = measure_fetch_ps();
 	for (int i = 0; i < threads; i++) {
 		chains[i].lines = make_chain((uint64_t)i << 32);
 		chains[i].cpu = i % cpus;
@@ -144,8 +201,8 @@ int main(int argc, char **argv)
 			end_ns = chains[i].end_ns;
 	}
 	return check_ok(
-		"bytes=%llu threads=%d load_ps=%lld wall_ps=%lld sleep_ns=%lld",
-		(unsigned long long)bytes, threads,
+		"bytes=%llu threads=%d fetch_ps=%lld load_ps=%lld wall_ps=%lld sleep_ns=%lld",
+		(unsigned long long)bytes, threads, (long long)fetch_ps,
 		(long long)longest_ns * 1000 / (long long)load_count,
 		(long long)(end_ns - begin_ns) * 1000 / (long long)load_count,
 		(long long)sleep_ns);

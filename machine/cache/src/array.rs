@@ -37,6 +37,8 @@ fn line_of(tag: Tag) -> Line {
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     sets: u32,
+    /// Of a line's number, its set; none if that takes a division.
+    mask: Option<u32>,
     ways: u32,
     tags: Vec<Tag>,
     /// Last use of each slot, in accesses of this array.
@@ -55,6 +57,7 @@ impl Array {
         let slots = usize::try_from(slots).unwrap_or(0);
         Self {
             sets,
+            mask: sets.is_power_of_two().then(|| sets - 1),
             ways: geometry.ways,
             tags: vec![EMPTY; slots],
             used: vec![0; slots],
@@ -95,8 +98,14 @@ impl Array {
         }
     }
 
+    #[inline]
     fn first_slot(&self, line: Line) -> usize {
-        (line.0 % self.sets) as usize * self.ways as usize
+        // A division takes as long as the rest of the search, and few arrays need one.
+        let set = match self.mask {
+            Some(mask) => line.0 & mask,
+            None => line.0 % self.sets,
+        };
+        set as usize * self.ways as usize
     }
 
     pub(crate) fn find(&self, line: Line) -> Option<Slot> {

@@ -38,7 +38,16 @@ impl Honoured {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are clear")]
 pub struct Counters {
+    /// Of all cores; those that go past the caches are in neither.
+    pub loads: u64,
+    pub stores: u64,
     pub first_level_misses: u64,
+    /// Of them those of stores.
+    pub store_misses: u64,
+    /// Lines of instructions that were fetched, without such as were fetched just before; not among
+    /// the loads.
+    pub fetches: u64,
+    pub fetch_misses: u64,
     pub memory_reads: u64,
     pub write_backs: u64,
     pub evictions: u64,
@@ -63,7 +72,8 @@ pub struct Caches<M, T> {
     flights: Flights,
     queue: Queue,
     waited_ps: Vec<u64>,
-    /// Stores of each core.
+    /// Loads and stores of each core.
+    loads: Vec<u64>,
     stores: Vec<u64>,
     clock: Clock,
     sweep_at: Line,
@@ -100,6 +110,7 @@ impl<M: Memory, T: Timing> Caches<M, T> {
             flights: Flights::new(cores, lines, profile.fill_buffers),
             queue: Queue::new(profile.queue_lines),
             waited_ps: vec![0; cores],
+            loads: vec![0; cores],
             stores: vec![0; cores],
             clock: Clock::new(cores),
             sweep_at: Line(0),
@@ -123,8 +134,12 @@ impl<M: Memory, T: Timing> Caches<M, T> {
     }
 
     /// Counts of events so far.
-    pub const fn counters(&self) -> Counters {
-        self.counters
+    pub fn counters(&self) -> Counters {
+        Counters {
+            loads: self.loads.iter().sum(),
+            stores: self.stores.iter().sum(),
+            ..self.counters
+        }
     }
 
     /// Has a core wait for something other than memory.
@@ -172,7 +187,9 @@ impl<M: Memory, T: Timing> Caches<M, T> {
     /// A load from a line that is still in `slot`; if false, call [`Self::load`].
     #[inline]
     pub fn load_again(&mut self, core: Core, slot: Slot, line: Line) -> bool {
-        self.hierarchy.load_again(core, slot, line)
+        let again = self.hierarchy.load_again(core, slot, line);
+        self.loads[core.0] += u64::from(again);
+        again
     }
 
     /// A store that goes through the caches.
@@ -186,12 +203,40 @@ impl<M: Memory, T: Timing> Caches<M, T> {
     /// A load.
     pub fn load(&mut self, core: Core, line: Line) -> Slot {
         let (slot, served) = self.hierarchy.load(core, line);
+        self.loads[core.0] += 1;
         self.account(core, line, served, None);
         slot
     }
 
-    fn account(&mut self, core: Core, line: Line, served: Served, store: Option<u64>) {
-        let level_ps = match served {
+    /// A line of instructions is executed. No instruction begins before it is there: cores out of
+    /// order wait like others, as they have nothing to go on with.
+    pub fn fetch(&mut self, core: Core, line: Line) -> Slot {
+        self.counters.fetches += 1;
+        let (slot, served) = self.hierarchy.fetch(core, line);
+        if served == Served::First {
+            return slot;
+        }
+        let wait_ps = match self.level_ps(served) {
+            Some(level_ps) => level_ps,
+            None => self.timing.read_ps(core, line),
+        };
+        self.counters.fetch_misses += 1;
+        self.waited_ps[core.0] += wait_ps;
+        self.write_evicted(core);
+        slot
+    }
+
+    /// The same of a line that is still in `slot`; if false, call [`Self::fetch`].
+    #[inline]
+    pub fn fetch_again(&mut self, core: Core, slot: Slot, line: Line) -> bool {
+        let again = self.hierarchy.fetch_again(core, slot, line);
+        self.counters.fetches += u64::from(again);
+        again
+    }
+
+    /// What the level takes; none: memory, whose reads are counted.
+    fn level_ps(&mut self, served: Served) -> Option<u64> {
+        match served {
             Served::First => Some(self.latency_ps[0]),
             Served::Second => Some(self.latency_ps[1]),
             Served::Shared => Some(self.latency_ps[2]),
@@ -199,18 +244,27 @@ impl<M: Memory, T: Timing> Caches<M, T> {
                 self.counters.memory_reads += 1;
                 None
             }
-        };
+        }
+    }
+
+    fn account(&mut self, core: Core, line: Line, served: Served, store: Option<u64>) {
         let access = Access {
             line,
-            level_ps,
+            level_ps: self.level_ps(served),
             store,
         };
         let wait_ps = match served {
             Served::First => self.latency_ps[0],
             _ => self.timing.access_ps(core, access),
         };
-        self.counters.first_level_misses += u64::from(served != Served::First);
+        let missed = served != Served::First;
+        self.counters.first_level_misses += u64::from(missed);
+        self.counters.store_misses += u64::from(missed && store.is_some());
         self.waited_ps[core.0] += wait_ps;
+        self.write_evicted(core);
+    }
+
+    fn write_evicted(&mut self, core: Core) {
         while let Some(line) = self.hierarchy.evicted.pop() {
             self.counters.evictions += 1;
             self.write_back(core, line, Cause::Eviction);
@@ -226,10 +280,17 @@ impl<M: Memory, T: Timing> Caches<M, T> {
     }
 
     fn put(&mut self, core: Core, line: Line, bytes: Bytes, cause: Cause) -> u64 {
+        self.put_in(core, line, bytes, cause, 0)
+    }
+
+    /// The same by a core that takes so long for it: what the controller takes is in that time, if
+    /// it is no longer.
+    fn put_in(&mut self, core: Core, line: Line, bytes: Bytes, cause: Cause, least_ps: u64) -> u64 {
         self.counters.write_backs += 1;
         // The same content without a recorded store, later, may be in any cache again.
         self.unseen.remove(&line);
         let busy_ps = self.timing.write_ps(core, line);
+        self.waited_ps[core.0] += least_ps.saturating_sub(busy_ps);
         if self.profile.domain != Domain::None {
             self.memory.write(line, &bytes, cause);
             return busy_ps;
@@ -285,10 +346,14 @@ impl<M: Memory, T: Timing> Caches<M, T> {
         if !self.honours(line) {
             return;
         }
-        self.waited_ps[core.0] += ps(self.profile.flush_ns);
+        let flush_ps = ps(self.profile.flush_ns);
         if self.take(line, false) || self.flights.holds(line) {
-            self.waited_ps[core.0] += self.write_back(core, line, Cause::Clflush);
+            let bytes = self.memory.coherent(line);
+            self.flights.forget(line);
+            self.waited_ps[core.0] += self.put_in(core, line, bytes, Cause::Clflush, flush_ps);
             self.waited_ps[core.0] += self.timing.flush_ps(core);
+        } else {
+            self.waited_ps[core.0] += flush_ps;
         }
     }
 
@@ -384,7 +449,8 @@ impl<M: Memory, T: Timing> Caches<M, T> {
 
     fn write_all(&mut self, core: Core, cause: Cause, limit_ps: u64) -> bool {
         self.fence(core);
-        let walk_ps = self.hierarchy.capacity_of(core) * ps(self.profile.walk_ns);
+        let capacity = self.hierarchy.capacity_of(core);
+        let walk_ps = capacity * ps(self.profile.walk_ns);
         let due = self.due(core);
         let (mut busy_ps, mut passed_ps) = (0, 0);
         for (index, line) in (1..).zip(&due) {
@@ -400,7 +466,11 @@ impl<M: Memory, T: Timing> Caches<M, T> {
             self.wait(core, begin_ps - passed_ps);
             passed_ps = begin_ps;
             self.counters.unseen += u64::from(!self.hierarchy.clean_line(*line));
-            busy_ps += self.write_back(core, *line, cause);
+            let line_ps = self.write_back(core, *line, cause);
+            // Of lines that nobody has seen change, more cannot have been in these caches.
+            if index <= u128::from(capacity) {
+                busy_ps += line_ps;
+            }
         }
         if !due.is_empty() {
             busy_ps += self.timing.flush_ps(core);

@@ -7,6 +7,9 @@
 //! - While a core holds a line dirty, no other core holds it at all.
 //! - An inclusive last level holds every line that a core holds.
 //! - `holders` has a core's bit exactly while one of its arrays holds the line.
+//!
+//! Instructions have a first level of their own, in front of the other levels. It never has anything
+//! that they need to know of: nothing in it is dirty, and it need not be told of stores.
 
 use crate::array::{Array, Slot, Victim};
 use crate::profile::Profile;
@@ -25,6 +28,7 @@ pub(crate) enum Served {
 #[derive(Clone, Debug)]
 struct Private {
     l1: Array,
+    l1i: Option<Array>,
     l2: Option<Array>,
 }
 
@@ -82,6 +86,7 @@ impl Hierarchy {
             |geometry, seed: usize| Array::new(&geometry, profile.replacement, seed as u64 * 2 + 1);
         let private = |core| Private {
             l1: array(profile.l1, core * 2 + 1),
+            l1i: profile.l1i.map(|geometry| array(geometry, core * 2 + 1)),
             l2: profile.l2.map(|geometry| array(geometry, core * 2 + 2)),
         };
         Self {
@@ -157,6 +162,54 @@ impl Hierarchy {
         (self.fill(core, line, false), served)
     }
 
+    #[inline]
+    pub(crate) fn fetch_again(&mut self, core: Core, slot: Slot, line: Line) -> bool {
+        let l1i = &mut self.cores[core.0].l1i;
+        l1i.as_mut().is_none_or(|l1i| l1i.touch_held(slot, line))
+    }
+
+    /// Gets a line of instructions. Who has the line dirty keeps it so.
+    pub(crate) fn fetch(&mut self, core: Core, line: Line) -> (Slot, Served) {
+        let own = &mut self.cores[core.0];
+        let Some(l1i) = &mut own.l1i else {
+            return (Slot::NONE, Served::First);
+        };
+        if let Some(slot) = l1i.find(line) {
+            l1i.touch(slot);
+            return (slot, Served::First);
+        }
+        let (slot, _) = l1i.insert(line, false);
+        (slot, self.fetch_below(core, line))
+    }
+
+    fn fetch_below(&mut self, core: Core, line: Line) -> Served {
+        let Some(l2) = &mut self.cores[core.0].l2 else {
+            return self.fetch_shared(line);
+        };
+        if let Some(slot) = l2.find(line) {
+            l2.touch(slot);
+            return Served::Second;
+        }
+        let served = self.fetch_shared(line);
+        let holders = self.holders[line.index()];
+        let is_dirty = |holder: usize| self.cores[holder].is_dirty(line);
+        if !bits(holders).any(is_dirty) {
+            self.include(line);
+            self.holders[line.index()] |= 1 << core.0;
+            self.fill_second(core, Victim { line, dirty: false });
+        }
+        served
+    }
+
+    fn fetch_shared(&mut self, line: Line) -> Served {
+        let in_llc = self.touch_llc(line);
+        if in_llc || self.holders[line.index()] != 0 {
+            Served::Shared
+        } else {
+            Served::Memory
+        }
+    }
+
     fn touch_llc(&mut self, line: Line) -> bool {
         let Some(llc) = &mut self.llc else {
             return false;
@@ -222,18 +275,26 @@ impl Hierarchy {
         self.holders[line.index()] |= 1 << core.0;
         let own = &mut self.cores[core.0];
         let (slot, victim) = own.l1.insert(line, dirty);
-        let Some(victim) = victim else { return slot };
+        if let Some(victim) = victim {
+            self.fill_second(core, victim);
+        }
+        slot
+    }
+
+    /// Puts a line into the second level, and the line it evicts one level down.
+    fn fill_second(&mut self, core: Core, line: Victim) {
+        let own = &mut self.cores[core.0];
         let Some(l2) = &mut own.l2 else {
-            self.leave(core, victim);
-            return slot;
+            self.leave(core, line);
+            return;
         };
-        if let Some(second) = l2.find(victim.line) {
-            if victim.dirty {
+        if let Some(second) = l2.find(line.line) {
+            if line.dirty {
                 l2.set_dirty(second, true);
             }
-            return slot;
+            return;
         }
-        let (_, victim) = l2.insert(victim.line, victim.dirty);
+        let (_, victim) = l2.insert(line.line, line.dirty);
         if let Some(victim) = victim {
             match own.l1.find(victim.line) {
                 Some(first) => {
@@ -244,7 +305,6 @@ impl Hierarchy {
                 None => self.leave(core, victim),
             }
         }
-        slot
     }
 
     /// Handles a line that has left all of the core's arrays.
@@ -333,6 +393,9 @@ impl Hierarchy {
                 self.holders[line.index()] &= !(1 << core.0);
             }
             array.clear();
+        }
+        if let Some(l1i) = &mut own.l1i {
+            l1i.clear();
         }
         let Some(llc) = &mut self.llc else { return };
         if self.inclusive {

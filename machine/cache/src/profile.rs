@@ -79,6 +79,7 @@ pub struct Profile {
     pub cores_max: usize,
     pub mhz: u64,
     pub l1: Geometry,
+    pub l1i: Option<Geometry>,
     pub l2: Option<Geometry>,
     pub llc: Option<Geometry>,
     pub inclusive: bool,
@@ -152,8 +153,8 @@ impl Profile {
     }
 
     /// The built-in profile of this name. Numbers of its cores may follow that are others, for a
-    /// sweep: `xeon-6330:fill_buffers=48:window=224`; `in-order` is a core without these, and with
-    /// `random` caches evict any line.
+    /// sweep: `xeon-6330:fill_buffers=48:window=224`; `in-order` is a core without these, with
+    /// `random` caches evict any line, and with `no-fetches` instructions come from nowhere.
     ///
     /// # Errors
     /// There is no such profile, or no such number.
@@ -180,9 +181,14 @@ impl Profile {
             self.replacement = Replacement::Random;
             return Ok(());
         }
+        if setting == "no-fetches" {
+            self.l1i = None;
+            return Ok(());
+        }
         let refused = || {
-            let known = "mhz, llc_kib, fill_buffers, width, window, store_buffer";
-            let why = format!("{setting}: give in-order, random, or NAME=NUMBER of {known}");
+            let known = "mhz, l1_kib, l1i_kib, llc_kib, fill_buffers, width, window, store_buffer";
+            let why =
+                format!("{setting}: give in-order, random, no-fetches, or NAME=NUMBER of {known}");
             ProfileError::Impossible(self.name.clone(), why)
         };
         let (key, value) = setting.split_once('=').ok_or_else(refused)?;
@@ -190,6 +196,8 @@ impl Profile {
         match key {
             "mhz" => self.mhz = number,
             "fill_buffers" => self.fill_buffers = usize::try_from(number).map_err(|_| refused())?,
+            "l1_kib" => self.l1.kib = number,
+            "l1i_kib" => self.l1i.as_mut().ok_or_else(refused)?.kib = number,
             "llc_kib" => self.llc.as_mut().ok_or_else(refused)?.kib = number,
             "width" => self.width = Some(number),
             "window" => self.window = Some(number),
@@ -247,7 +255,12 @@ impl Profile {
         if !(1..=10_000).contains(&self.mhz) {
             return refuse("mhz: from 1 to 10000".to_owned());
         }
-        let levels = [("l1", Some(self.l1)), ("l2", self.l2), ("llc", self.llc)];
+        let levels = [
+            ("l1", Some(self.l1)),
+            ("l1i", self.l1i),
+            ("l2", self.l2),
+            ("llc", self.llc),
+        ];
         for (what, geometry) in levels {
             let Some(geometry) = geometry else { continue };
             if geometry.kib == 0 || geometry.kib > KIB_MAX {
@@ -304,7 +317,7 @@ mod tests {
     #[test]
     fn all_profiles_are_valid_and_found_by_name() {
         let all = Profile::parse_all(PROFILES).unwrap();
-        assert_eq!(all.len(), 8);
+        assert_eq!(all.len(), 9);
         for name in all.keys() {
             assert_eq!(&Profile::named(name).unwrap().name, name);
         }
@@ -325,6 +338,9 @@ mod tests {
         assert_eq!((core.width, core.window, core.store_buffer), (1, 224, 56));
         assert_eq!((other.fill_buffers, other.mhz), (48, 3100));
         assert_eq!(of("xeon-6330:llc_kib=10752").llc.unwrap().kib, 10752);
+        assert_eq!(of("lightpc:l1_kib=4").l1.bytes(), 4096);
+        assert_eq!(of("lightpc:l1i_kib=4").l1i.unwrap().bytes(), 4096);
+        assert_eq!(of("lightpc:no-fetches").l1i, None);
         assert_eq!(of("xeon-6330:random").replacement, Replacement::Random);
         for bad in [
             "window",
@@ -334,6 +350,9 @@ mod tests {
             "window=-1",
             "width=5000",
             "llc_kib=7",
+            "l1_kib=0",
+            "l1i_kib=0",
+            "no-fetches:l1i_kib=4",
         ] {
             let refused = Profile::named(&format!("xeon-6330:{bad}")).unwrap_err();
             assert!(refused.to_string().contains("xeon-6330"), "{refused}");

@@ -25,6 +25,7 @@ impl Random {
 enum Op {
     Store,
     Load,
+    Fetch,
     Dma,
     NtStore,
     Clflush,
@@ -36,9 +37,10 @@ enum Op {
     Invd,
 }
 
-const OPS: [(Op, usize); 11] = [
+const OPS: [(Op, usize); 12] = [
     (Op::Store, 300),
     (Op::Load, 150),
+    (Op::Fetch, 100),
     (Op::Dma, 15),
     (Op::NtStore, 20),
     (Op::Clflush, 20),
@@ -109,6 +111,7 @@ fn apply(caches: &mut Caches<Image, FlatTiming>, step: (Op, Core, Line), fresh: 
     match op {
         Op::Store => drop(caches.store(core, line)),
         Op::Load => drop(caches.load(core, line)),
+        Op::Fetch => drop(caches.fetch(core, line)),
         Op::Dma => {}
         Op::NtStore => caches.nt_store(core, line),
         Op::Clflush => caches.clflush(core, line),
@@ -158,6 +161,7 @@ impl Model {
                 _ => {}
             },
             Op::Dma => self.coherent = fresh,
+            Op::Fetch => {}
             Op::NtStore => {
                 self.coherent = fresh;
                 (self.owner, self.flight) = (Owner::None, Some((core, fresh)));

@@ -59,6 +59,22 @@ fn line_sent_without_a_fence_is_lost_under_adr() {
     }
 }
 
+/// A flush's own time is that of a dirty line, whose write is in it: memory only makes it longer if
+/// it is the slower of the two.
+#[test]
+fn memory_takes_a_line_while_it_is_flushed() {
+    for (name, clean_ns, dirty_ns) in [("wsp-c5528", 17.5, 17.5), ("lightpc", 20.0, 26.5)] {
+        let mut caches = machine(name, Domain::Adr);
+        store(&mut caches, BOOT, 1);
+        for (line, ns) in [(1, dirty_ns), (2, clean_ns)] {
+            let before_ps = caches.waited_ps(BOOT);
+            caches.clflush(BOOT, Line(line));
+            let took_ps = caches.waited_ps(BOOT) - before_ps;
+            assert_eq!(took_ps as f64, ns * 1000.0, "{name}, line {line}");
+        }
+    }
+}
+
 /// CLFLUSH waits until the controller has accepted the line, which it writes 6 ns later.
 #[test]
 fn accepted_line_needs_a_domain_or_time_to_be_kept() {
@@ -249,4 +265,26 @@ fn wbinvd_cut_short_writes_a_part() {
     assert!((300..700).contains(&written), "{written}");
     assert_eq!(caches.waited_ps(BOOT) / 1_000_000_000, 1);
     assert!(caches.wbinvd_within(BOOT, u64::MAX) && on_media(&caches, 999));
+}
+
+/// Devices change memory past the model. What the caches hold of it, a WBINVD has to write, and no
+/// more.
+#[test]
+fn write_back_takes_no_longer_than_full_caches() {
+    let took_ps = |lines: u32| {
+        let profile = Profile::named("lightpc").unwrap();
+        let timing = FlatTiming::of(&profile);
+        let mut caches = Caches::new(profile, 1, LINES, Image::new(LINES as usize), timing);
+        for line in 0..lines {
+            caches.memory.coherent[line as usize][0] = 9; // DMA
+        }
+        caches.wbinvd(BOOT);
+        let took_ps = caches.waited_ps(BOOT);
+        caches.power_cut();
+        assert!((0..lines).all(|line| on_media(&caches, line)));
+        took_ps
+    };
+    let full = 16 << 10 >> 6; // the data cache of a core, in lines
+    assert!(took_ps(full) > took_ps(full / 2));
+    assert_eq!(took_ps(LINES), took_ps(full));
 }

@@ -113,6 +113,8 @@ pub(crate) struct Job {
     pub(crate) bias: Option<Bias>,
     /// From one instruction to the next where nothing is waited for.
     pub(crate) instruction_ps: u64,
+    /// Of each vCPU, the line of its last instruction.
+    pub(crate) fetched: Vec<Line>,
     writers: Option<Writers>,
     flushes: Option<File>,
     /// Cores that have begun to write their caches back since power began to fail.
@@ -251,6 +253,7 @@ impl Job {
             time,
             bias: None,
             instruction_ps,
+            fetched: vec![NOT_OURS; cpus],
             writers,
             flushes,
             flushed: BTreeSet::new(),
@@ -370,6 +373,10 @@ impl Job {
             (&to.digest_due, due),
             (&to.digest_media, media),
             (&to.reverted_lines, self.reverted),
+            (&to.cpu_loads, counters.loads),
+            (&to.cpu_stores, counters.stores),
+            (&to.store_misses, counters.store_misses),
+            (&to.fetch_misses, counters.fetch_misses),
         ];
         for (word, value) in values {
             word.store(value, Relaxed);

@@ -260,7 +260,7 @@ impl Controlled {
 
     pub(crate) fn flush_ps(&mut self, core: Core) -> u64 {
         let at = self.moment(core);
-        let done = self.served.memory.flush(at);
+        let done = self.served.memory.persist(at);
         self.ports[core.0].at = done;
         (done - at).0
     }
@@ -379,6 +379,21 @@ mod tests {
         assert_eq!(it.ports[0].at, Ps(1_000 + sum_ps));
         it.flush_ps(CORE);
         assert!(it.ports[0].at > Ps(1_000 + sum_ps));
+    }
+
+    /// Goal: where accepted lines are durable (Optane, with ADR) a fence after them does not wait for
+    /// media; OC-PMEM's flush port it waits for. Red if a fence asks `Memory::flush`.
+    #[test]
+    fn fence_waits_for_media_only_where_accepted_lines_are_volatile() {
+        for (name, waits) in [("optane", false), ("dram", false), ("lightpc", true)] {
+            let mut it = controlled(name, 4);
+            it.set_time(CORE, 1_000, 0);
+            for number in 0..64 {
+                it.write_ps(CORE, Line(number * 64));
+            }
+            let wait_ps = it.flush_ps(CORE);
+            assert_eq!(wait_ps > 0, waits, "{name}: {wait_ps}");
+        }
     }
 
     const CORE_PART: WindowPart = WindowPart {

@@ -4,6 +4,7 @@
 use crate::args::{self, Mark};
 use crate::caching::{self, Job};
 use crate::clock::Clock;
+use crate::code;
 use crate::command;
 use crate::control::{
     self, CPUS_MAX, CTL_BYTES, Ctl, JOB_CACHE, JOB_COUNT, JOB_CUT, MAGIC, VERSION,
@@ -92,6 +93,7 @@ unsafe fn install(
         qemu::qemu_plugin_register_vcpu_init_cb(id, vcpu_ready);
         if instruments {
             qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, instrument::translate);
+            qemu::qemu_plugin_register_flush_cb(id, flushed);
         }
     }
     Ok(())
@@ -159,6 +161,11 @@ fn spawn_server(plugin: &'static Plugin) -> Result<(), String> {
     spawned
         .map(drop)
         .map_err(|error| format!("command thread: {error}"))
+}
+
+/// QEMU has dropped all translated code.
+unsafe extern "C" fn flushed(_id: u64) {
+    code::forget_all();
 }
 
 /// A vCPU has been created: disarm its fuse. After the last, the lab may begin.

@@ -7,6 +7,7 @@
 
 use crate::args::Mark;
 use crate::caching;
+use crate::code;
 use crate::cut::{PLUGIN, Plugin, RAX, RDX};
 use crate::decode;
 use crate::decode_cache::{self, Kind};
@@ -61,12 +62,16 @@ pub(crate) unsafe extern "C" fn translate(_id: qemu::PluginId, block: *mut qemu:
                 add_idling(insn);
             }
         }
-        if timed {
+        if timed && insns > 0 {
+            let begin = qemu::qemu_plugin_insn_vaddr(qemu::qemu_plugin_tb_get_insn(block, 0));
+            let last = qemu::qemu_plugin_tb_get_insn(block, insns - 1);
+            let end = qemu::qemu_plugin_insn_vaddr(last)
+                .saturating_add(qemu::qemu_plugin_insn_size(last) as u64);
             qemu::qemu_plugin_register_vcpu_tb_exec_cb(
                 block,
                 timing::block_begins,
                 qemu::Registers::Untouched,
-                std::ptr::without_provenance_mut(insns),
+                code::note(insns as u64, begin..end).cast_mut().cast(),
             );
         }
         if !exact {

@@ -44,6 +44,7 @@ mod args;
 mod budget;
 mod caching;
 mod clock;
+mod code;
 mod command;
 mod control;
 mod controlled;

@@ -15,6 +15,7 @@ pub static qemu_plugin_version: c_int = 4;
 pub(crate) type PluginId = u64;
 pub(crate) type VcpuCallback = unsafe extern "C" fn(PluginId, c_uint);
 pub(crate) type TranslateCallback = unsafe extern "C" fn(PluginId, *mut Block);
+pub(crate) type FlushCallback = unsafe extern "C" fn(PluginId);
 pub(crate) type ExecCallback = unsafe extern "C" fn(c_uint, *mut c_void);
 pub(crate) type MemoryCallback = unsafe extern "C" fn(c_uint, u32, u64, *mut c_void);
 
@@ -140,6 +141,7 @@ unsafe extern "C" {
     pub(crate) fn qemu_plugin_insn_size(insn: *const Insn) -> usize;
     pub(crate) fn qemu_plugin_register_vcpu_init_cb(id: PluginId, cb: VcpuCallback);
     pub(crate) fn qemu_plugin_register_vcpu_tb_trans_cb(id: PluginId, cb: TranslateCallback);
+    pub(crate) fn qemu_plugin_register_flush_cb(id: PluginId, cb: FlushCallback);
     pub(crate) fn qemu_plugin_register_vcpu_insn_exec_cb(
         insn: *mut Insn,
         cb: ExecCallback,

@@ -2,22 +2,28 @@
 //! Callbacks by which guest time follows the model.
 
 use crate::caching::{self, Job};
+use crate::code::Code;
 use crate::cut::PLUGIN;
 use crate::guest_time::GuestTime;
 use libc::{c_uint, c_void};
 use remanence_cache::Core;
 
 impl Job {
-    /// A block of so many instructions begins. Returns whether the turn ends after it.
+    /// A block begins. Returns whether the turn ends after it.
     #[inline]
-    fn block_begins(&mut self, cpu: usize, insns: u64) -> bool {
+    fn block_begins(&mut self, cpu: usize, code: &Code) -> bool {
         let (Some(time), Some(bias)) = (&mut self.time, self.bias) else {
             return false;
         };
         if time.begins_turn(cpu) {
             bias.add(time.begin_turn(cpu, bias.now_ns()));
         }
-        let step = time.step(cpu, insns, self.caches.waited_ps(Core(cpu)));
+        self.fetch(cpu, code);
+        let waited_ps = self.caches.waited_ps(Core(cpu));
+        let Some(time) = &mut self.time else {
+            return false;
+        };
+        let step = time.step(cpu, code.insns, waited_ps);
         bias.add(step.bias_ns);
         step.ends_turn
     }
@@ -40,13 +46,15 @@ impl Job {
     }
 }
 
-/// A block begins; the data is the number of its instructions.
+/// A block begins, which is the data.
 pub(crate) unsafe extern "C" fn block_begins(cpu: c_uint, data: *mut c_void) {
     // SAFETY: a callback of the vCPUs' thread.
     let Some(job) = (unsafe { caching::job() }) else {
         return;
     };
-    if job.block_begins(cpu as usize, data.addr() as u64) {
+    // SAFETY: QEMU has this block, so it has not been forgotten.
+    let code = unsafe { &*data.cast::<Code>() };
+    if job.block_begins(cpu as usize, code) {
         if let Some(parallel) = PLUGIN.get().and_then(|plugin| plugin.parallel) {
             parallel.end_turn(cpu);
         }

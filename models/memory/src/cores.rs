@@ -189,7 +189,7 @@ pub fn replay(
                 Core::room(&mut core.writes, part.writes_in_flight, at);
                 core.writes.push(memory.write(at, request.line));
             }
-            Kind::Flush => core.now = memory.flush(at),
+            Kind::Flush => core.now = memory.persist(at),
             Kind::Idle => {}
         }
         core.next += 1;

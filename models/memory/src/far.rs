@@ -53,6 +53,8 @@ pub struct Far<M> {
     busy: [Ps; 2],
     /// When the memory was last asked.
     last: Ps,
+    /// When the answer to the last write is back.
+    accepted: Ps,
     counts: Counts,
     waited_lines: u64,
 }
@@ -65,6 +67,7 @@ impl<M: Memory> Far<M> {
             link,
             busy: [Ps::ZERO; 2],
             last: Ps::ZERO,
+            accepted: Ps::ZERO,
             counts: Counts::default(),
             waited_lines: 0,
         }
@@ -121,7 +124,21 @@ impl<M: Memory + Serialize> Memory for Far<M> {
         let done = self.memory.write(asked, line) + self.way_back();
         self.counts.write.add(done - at);
         self.count();
+        self.accepted = self.accepted.max(done);
         done
+    }
+
+    /// A flush port is at the other end; without one the answers to writes have come over the link.
+    fn persist(&mut self, at: Ps) -> Ps {
+        if !self.memory.has_flush_port() {
+            return at.max(self.accepted);
+        }
+        let asked = self.ask(at + self.way_out());
+        self.memory.persist(asked) + self.way_back()
+    }
+
+    fn has_flush_port(&self) -> bool {
+        self.memory.has_flush_port()
     }
 
     fn flush(&mut self, at: Ps) -> Ps {

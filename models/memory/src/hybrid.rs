@@ -59,6 +59,14 @@ impl Memory for LegacyPc {
         done
     }
 
+    fn persist(&mut self, at: Ps) -> Ps {
+        self.dram.persist(at).max(self.psm.persist(at))
+    }
+
+    fn has_flush_port(&self) -> bool {
+        true
+    }
+
     fn flush(&mut self, at: Ps) -> Ps {
         self.dram.flush(at).max(self.psm.flush(at))
     }
@@ -82,7 +90,8 @@ impl Memory for LegacyPc {
 
 /// Memory mode: DRAM is a direct-mapped cache of the far memory. With snarf DRAM
 /// takes a fill from the bus while it passes to the host; without, the host reads
-/// it from DRAM after the fill.
+/// it from DRAM after the fill. Its hits are counted as requests that met an open row, so all other
+/// reads are fills.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Nmem {
     near: Dram,
@@ -93,7 +102,6 @@ pub struct Nmem {
     tags: Vec<u32>,
     dirty: Vec<bool>,
     counts: Counts,
-    hits: u64,
     evictions: u64,
 }
 
@@ -124,7 +132,6 @@ impl Nmem {
             tags: vec![NO_TAG; size],
             dirty: vec![false; size],
             counts: Counts::default(),
-            hits: 0,
             evictions: 0,
         })
     }
@@ -152,6 +159,18 @@ impl Nmem {
         self.dirty[slot] = false;
         free
     }
+
+    /// Dirty lines of DRAM go to far memory; when it has accepted them.
+    fn write_back(&mut self, at: Ps) -> Ps {
+        let mut end = at;
+        for slot in 0..self.tags.len() {
+            if self.tags[slot] != NO_TAG && self.dirty[slot] {
+                let tag = self.tags[slot];
+                end = self.claim(end, slot, tag);
+            }
+        }
+        end
+    }
 }
 
 impl Memory for Nmem {
@@ -165,7 +184,7 @@ impl Memory for Nmem {
         // Tag and data come with one access of DRAM.
         let looked = self.near.read(at, near) + self.tag;
         let done = if self.tags[slot] == tag {
-            self.hits += 1;
+            self.counts.row_reads += 1;
             looked
         } else {
             self.claim(looked, slot, tag);
@@ -185,7 +204,7 @@ impl Memory for Nmem {
         let (slot, tag) = self.slot(line);
         let mut free = at;
         if self.tags[slot] == tag {
-            self.hits += 1;
+            self.counts.row_writes += 1;
         } else {
             free = self.claim(at, slot, tag);
         }
@@ -195,14 +214,18 @@ impl Memory for Nmem {
         done
     }
 
+    /// Its DRAM is volatile: what is dirty there is written back.
+    fn persist(&mut self, at: Ps) -> Ps {
+        let end = self.write_back(at);
+        self.near.persist(end).max(self.far.persist(end))
+    }
+
+    fn has_flush_port(&self) -> bool {
+        true
+    }
+
     fn flush(&mut self, at: Ps) -> Ps {
-        let mut end = at;
-        for slot in 0..self.tags.len() {
-            if self.tags[slot] != NO_TAG && self.dirty[slot] {
-                let tag = self.tags[slot];
-                end = self.claim(end, slot, tag);
-            }
-        }
+        let end = self.write_back(at);
         self.far.flush(end)
     }
 
@@ -226,7 +249,11 @@ impl Memory for Nmem {
 
     fn own_figures(&self) -> Vec<Figure> {
         vec![
-            count("cache_hits", self.hits, "Requests that the DRAM cache had."),
+            count(
+                "cache_hits",
+                self.counts.row_reads + self.counts.row_writes,
+                "Requests that the DRAM cache had.",
+            ),
             count(
                 "cache_evictions",
                 self.evictions,
@@ -321,6 +348,13 @@ impl Memory for NvdimmN {
     }
     fn write(&mut self, at: Ps, line: LineAddr) -> Ps {
         self.dram.write(at, line)
+    }
+    /// Its own supply saves what it has accepted.
+    fn persist(&mut self, at: Ps) -> Ps {
+        self.dram.persist(at)
+    }
+    fn has_flush_port(&self) -> bool {
+        self.dram.has_flush_port()
     }
     fn flush(&mut self, at: Ps) -> Ps {
         self.dram.flush(at)

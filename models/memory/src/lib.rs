@@ -8,7 +8,7 @@
 //! let mut memory = MemoryJob::named("lightpc").build(1 << 16)?;
 //! let accepted = memory.write(Ps::ZERO, LineAddr(5));
 //! let read = memory.read(accepted, LineAddr(5));
-//! assert!(read > accepted && memory.flush(read) > read);
+//! assert!(read > accepted && memory.persist(read) > read);
 //! # Ok::<(), ocpmem::error::MediaError>(())
 //! ```
 //!
@@ -31,6 +31,7 @@ pub mod oc;
 pub mod optane;
 pub mod parts;
 pub mod psm;
+mod spacing;
 pub mod startgap;
 pub mod stats;
 pub mod trace;

@@ -17,7 +17,15 @@ pub trait Memory: Debug {
     fn read(&mut self, at: Ps, line: LineAddr) -> Ps;
     /// A write-back: when the host may forget it. It need not be on media yet.
     fn write(&mut self, at: Ps, line: LineAddr) -> Ps;
-    /// The flush port: when nothing that was accepted is volatile any more.
+    /// A fence of the CPU: when nothing that was written is on its way or volatile any more. What
+    /// the module keeps by a reserve of its own counts as kept, and DRAM keeps nothing beyond what it
+    /// accepts. So a memory without a flush port answers when the last write is accepted; another one
+    /// drives that port.
+    fn persist(&mut self, at: Ps) -> Ps;
+    /// Whether accepted lines are volatile until a port is driven. If not, a fence sends no request:
+    /// the answers to its writes are enough.
+    fn has_flush_port(&self) -> bool;
+    /// All to media: the flush port, or what a module does by its own reserve when power is gone.
     fn flush(&mut self, at: Ps) -> Ps;
     /// The reset port: when all is wiped.
     fn reset(&mut self, at: Ps) -> Ps;
@@ -40,7 +48,7 @@ pub struct Counts {
     pub read: Latency,
     /// Writes, from the request until the host may go on.
     pub write: Latency,
-    /// Writes that met an open row or page.
+    /// Writes that met an open row or page, or the DRAM of a memory mode.
     pub row_writes: u64,
     /// Reads that did.
     pub row_reads: u64,

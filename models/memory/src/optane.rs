@@ -129,6 +129,8 @@ pub struct Optane {
     part: OptanePart,
     lines: u64,
     dimms: Vec<Dimm>,
+    /// When the last write is accepted.
+    accepted: Ps,
     clock: u64,
     counts: Counts,
     media_reads: u64,
@@ -172,6 +174,7 @@ impl Optane {
             part,
             lines,
             dimms: vec![dimm; size(part.dimms)],
+            accepted: Ps::ZERO,
             clock: 0,
             counts: Counts::default(),
             media_reads: 0,
@@ -369,10 +372,22 @@ impl Memory for Optane {
         // The controller reports it to the host, on the DIMM's word.
         let done = done + (Ps((self.part.core_path.0 + self.part.controller.0) / 2));
         self.counts.write.add(done - at);
+        self.accepted = self.accepted.max(done);
         done
     }
 
-    /// Everything goes to media, also what the module's own reserve would save.
+    /// Power-fail logic empties the processor's queues of writes (Intel: Deprecating the PCOMMIT
+    /// Instruction, 2016; eADR, 2021), and the DIMM's reserve its buffers: a fence does not wait for
+    /// media.
+    fn persist(&mut self, at: Ps) -> Ps {
+        at.max(self.accepted)
+    }
+
+    fn has_flush_port(&self) -> bool {
+        false
+    }
+
+    /// What the DIMM's own reserve does: its buffers go to media.
     fn flush(&mut self, at: Ps) -> Ps {
         let mut end = at + self.way_in();
         for dimm in 0..self.dimms.len() {

@@ -48,7 +48,7 @@ fn restored(name: &str, bytes: &[u8]) -> Box<dyn Memory> {
     }
 }
 
-/// Reads, writes and now and then a flush; when each was served.
+/// Reads, writes and now and then a fence or a flush; when each was served.
 fn drive(memory: &mut dyn Memory, requests: u64, seed: u64, mut now: Ps) -> (Vec<Ps>, Ps) {
     let mut state = seed;
     let mut done = Vec::new();
@@ -58,7 +58,8 @@ fn drive(memory: &mut dyn Memory, requests: u64, seed: u64, mut now: Ps) -> (Vec
         let line = LineAddr((dice >> 8) & (LINES - 1));
         done.push(match dice & 63 {
             0 => memory.flush(now),
-            1..=20 => memory.write(now, line),
+            1 => memory.persist(now),
+            2..=20 => memory.write(now, line),
             _ => memory.read(now, line),
         });
     }
@@ -105,6 +106,11 @@ fn memory_mode_caches_and_snarfs() {
         assert_eq!(figure(memory.as_ref(), "cache_hits"), 1.0);
         // A dirty line leaves when another takes its place, and is read from far memory again.
         memory.write(LATER.times(2), LineAddr(5));
+        let counts = memory.counts();
+        assert_eq!(
+            (counts.read.count, counts.row_reads, counts.row_writes),
+            (2, 1, 1)
+        );
         assert_eq!(figure(memory.as_ref(), "cache_evictions"), 0.0);
         took(memory.as_mut(), LATER.times(3), 5 + NEAR);
         assert_eq!(figure(memory.as_ref(), "cache_evictions"), 1.0);
@@ -131,6 +137,7 @@ fn legacypc_is_dram_below_and_oc_pmem_above() {
         assert_eq!(both.read(at, above), psm.read(at, LineAddr(line)));
     }
     let end = LATER.times(9);
+    assert_eq!(both.persist(end), dram.persist(end).max(psm.persist(end)));
     assert_eq!(both.flush(end), dram.flush(end).max(psm.flush(end)));
     assert_eq!(
         both.energy(end).total_pj(),

@@ -90,7 +90,7 @@ fn dram() -> (DramPart, Vec<(usize, Command, Ps)>) {
         let dice = random(&mut state);
         now = now + Ps(dice >> 50);
         // Few banks and rows, so that they are in each other's way.
-        let line = LineAddr((dice & 1) * 6 + ((dice >> 1) & 3) * 6 * 128 * 16);
+        let line = LineAddr((dice & 1) * 6 * 4 + ((dice >> 1) & 3) * 6 * 128 * 16);
         if (dice >> 8) & 1 == 0 {
             memory.write(now, line)
         } else {
@@ -287,6 +287,41 @@ fn no_energy_is_lost() {
     psm.flush(Ps(20));
     let energy = psm.energy(Ps::ZERO);
     assert_eq!(energy.write_pj, 3 * (part.program_pj + part.row_buffer_pj));
+}
+
+/// The Optane-like DIMM: blocks of media read and written, each at its price; the rest is of its
+/// buffers, a whole number of uses and at least one for each request that missed them. (DRAM's are
+/// in `dram_rules`.)
+#[test]
+fn optane_energy_is_its_counts_times_their_prices() {
+    let part = Part::built_in("optane-200-128").unwrap();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "prices are whole numbers of picojoules"
+    )]
+    let whole = |value: f64| value as u64;
+    let price = |name: &str| whole(part.values[name].value);
+    for seed in 1..6 {
+        let mut memory = MemoryJob::named("optane").build(LINES).unwrap();
+        let (_, now) = drive(memory.as_mut(), 4000, seed, Ps::ZERO);
+        let until = memory.flush(now);
+        let (energy, counts) = (memory.energy(until), *memory.counts());
+        assert_eq!(counts.read.count + counts.write.count, 4000);
+        let own = memory.own_figures();
+        let count = |name: &str| whole(own.iter().find(|it| it.name == name).unwrap().value);
+        assert_eq!(
+            energy.write_pj,
+            count("media_writes") * price("media_write_pj")
+        );
+        assert_eq!((energy.refresh_pj, energy.activate_pj), (0, 0));
+        let buffers = energy.read_pj - count("media_reads") * price("media_read_pj");
+        assert_eq!(buffers % price("buffer_pj"), 0);
+        assert!(buffers / price("buffer_pj") >= 4000 && count("media_reads") > 0);
+        assert!(energy.background_pj > 0);
+        let parts = energy.background_pj + energy.read_pj + energy.write_pj;
+        assert_eq!(energy.total_pj(), parts);
+    }
 }
 
 #[test]

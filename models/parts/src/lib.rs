@@ -25,6 +25,8 @@ pub const MEMORY: &[(&str, &str)] = &[
         "optane-200-128",
         include_str!("../memory/optane-200-128.toml"),
     ),
+    ("ssd", include_str!("../memory/ssd.toml")),
+    ("ssd-plp", include_str!("../memory/ssd-plp.toml")),
     ("upi", include_str!("../memory/upi.toml")),
     (
         "xeon-6330-power",

@@ -2,9 +2,10 @@
 //! What devices and programs say, read in bounded memory and time. It is not trusted.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
 
 use crate::fault::{Fault, at};
 use crate::system::System;
@@ -15,8 +16,14 @@ const FILE_BYTES: u64 = 4096;
 const OUTPUT_BYTES: u64 = 1 << 16;
 /// Far more devices of a kind than a server has.
 const DEVICES_MAX: usize = 256;
+/// Of programs that are asked.
+const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-fn bounded(from: impl Read, bytes: u64) -> std::io::Result<String> {
+/// Text of at most so many bytes.
+///
+/// # Errors
+/// Those of the file.
+pub fn bounded(from: impl Read, bytes: u64) -> std::io::Result<String> {
     let mut text = Vec::new();
     from.take(bytes).read_to_end(&mut text)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
@@ -48,7 +55,51 @@ pub fn devices(system: &System, folder: &str) -> Vec<(String, PathBuf)> {
     found
 }
 
-/// What a program prints, which is ended after some seconds.
+/// A question to a program, which gets nothing of this process's environment.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// Its name, and the package that has it.
+    pub program: (&'a str, &'a str),
+    /// Its words, which everybody may see.
+    pub words: &'a [&'a str],
+    /// What it reads, which nobody else sees.
+    pub input: &'a str,
+    /// After which it is ended.
+    pub limit_s: u32,
+    /// What is taken of its answer.
+    pub bytes: u64,
+}
+
+/// The answer: how the program has ended, and what it has printed.
+///
+/// # Errors
+/// One line, if it cannot be run, or was ended.
+pub fn ask(system: &System, question: &Question<'_>) -> Result<(ExitStatus, String), Fault> {
+    const ENDED: i32 = 124; // by timeout(1)
+    let ((name, package), limit_s) = (question.program, question.limit_s);
+    let path = system.program(name, package)?;
+    let timeout = system.program("timeout", "coreutils")?;
+    let mut command = Command::new(timeout);
+    command.args(["--kill-after=1", &limit_s.to_string()]);
+    command.arg(path).args(question.words);
+    command.env_clear().env("LC_ALL", "C").env("PATH", PATH);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::null()).spawn().map_err(at(name))?;
+    let (input, said) = (child.stdin.take(), child.stdout.take());
+    let said = thread::scope(|scope| {
+        // A program that does not read all of it has an end of its own, which says more.
+        scope.spawn(|| input.map(|mut input| input.write_all(question.input.as_bytes())));
+        said.map(|said| bounded(said, question.bytes))
+    });
+    let status = child.wait().map_err(at(name))?;
+    if status.code() == Some(ENDED) {
+        return Err(Fault::new(format!("{name} was silent for {limit_s} s")));
+    }
+    let said = said.unwrap_or_else(|| Ok(String::new()));
+    Ok((status, said.map_err(at(name))?))
+}
+
+/// What a program prints that needs no input.
 ///
 /// # Errors
 /// One line, if it cannot be run, fails, or was ended.
@@ -58,22 +109,18 @@ pub fn output(
     words: &[&str],
     limit_s: u32,
 ) -> Result<String, Fault> {
-    const ENDED: i32 = 124; // by timeout(1)
-    let (name, package) = program;
-    let path = system.program(name, package)?;
-    let timeout = system.program("timeout", "coreutils")?;
-    let mut command = Command::new(timeout);
-    command.args(["--kill-after=1", &limit_s.to_string()]);
-    command.arg(path).args(words).env("LC_ALL", "C");
-    command.stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut child = command.stderr(Stdio::null()).spawn().map_err(at(name))?;
-    let said = child.stdout.take().map(|said| bounded(said, OUTPUT_BYTES));
-    let status = child.wait().map_err(at(name))?;
-    match status.code() {
-        Some(0) => said.unwrap_or_else(|| Ok(String::new())).map_err(at(name)),
-        Some(ENDED) => Err(Fault::new(format!("{name} was silent for {limit_s} s"))),
-        _ => Err(Fault::new(format!("{name}: {status}"))),
+    let question = Question {
+        program,
+        words,
+        input: "",
+        limit_s,
+        bytes: OUTPUT_BYTES,
+    };
+    let (status, said) = ask(system, &question)?;
+    if !status.success() {
+        return Err(Fault::new(format!("{}: {status}", program.0)));
     }
+    Ok(said)
 }
 
 #[cfg(test)]
@@ -98,6 +145,7 @@ mod tests {
     #[test]
     fn a_program_has_its_time_and_its_room() {
         assert_eq!(said("echo $1; echo x >&2").unwrap(), "a\n");
+        assert_eq!(said("read line || echo none").unwrap(), "none\n");
         let why = |script| said(script).unwrap_err().to_string();
         assert_eq!(why("exit 3"), "tool: exit status: 3");
         assert_eq!(why("exec sleep 60"), "tool was silent for 1 s");
@@ -108,6 +156,28 @@ mod tests {
         let none = output(&Fake::new().system(), ("tool", "tools"), &[], 1);
         let why = none.unwrap_err().to_string();
         assert_eq!(why, "the program tool is not there: apt install tools");
+    }
+
+    #[test]
+    fn input_and_answer_have_their_room() {
+        let asked = |script, bytes| {
+            let question = Question {
+                program: ("tool", "tools"),
+                words: &[],
+                input: &"x".repeat(1 << 20),
+                limit_s: 5,
+                bytes,
+            };
+            ask(&fake_with(script).system(), &question).unwrap()
+        };
+        let (status, said) = asked("exec wc -c", 99);
+        assert_eq!((status.code(), said.trim()), (Some(0), "1048576"));
+        let (status, said) = asked("exec cat", 5);
+        assert_eq!((status.success(), said.as_str()), (false, "xxxxx"));
+        let (status, _) = asked("exit 7", 99);
+        assert_eq!(status.code(), Some(7));
+        let (_, said) = asked("env", 9999);
+        assert!(!said.contains("HOME="), "{said}");
     }
 
     #[test]

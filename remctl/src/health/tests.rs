@@ -49,6 +49,7 @@ fn what_is_well_is_reported_and_no_change() {
         ("battery", "ok"),
         ("mains", "none"),
         ("psu", "none"),
+        ("redfish", "none"),
         ("nvdimm", "ok"),
         ("thermal", "none"),
     ];

@@ -11,6 +11,8 @@ extern crate ocpmem_mutants as ocpmem;
 
 #[path = "../../tests/common/mod.rs"]
 mod common;
+#[path = "../../tests/dram_rules/mod.rs"]
+mod dram_rules;
 #[path = "../../tests/rules/mod.rs"]
 mod rules;
 
@@ -18,6 +20,7 @@ use common::cases::{
     LEVELERS, line_cut_twice_is_one_of_its_writes, registers_are_recovered, reset_begins_a_new_life,
 };
 use common::{Broken, campaign, controller};
+use dram_rules::DRAM_RULES;
 use ocpmem_mutants::{MUTANTS, jobs};
 use remanence_planted::plant;
 use rules::RULES;
@@ -35,7 +38,7 @@ fn checks() -> Vec<(&'static str, Check)> {
         ("reset", Box::new(reset_begins_a_new_life)),
         ("faults", Box::new(faults)),
     ];
-    for (promise, rule) in RULES {
+    for (promise, rule) in RULES.into_iter().chain(DRAM_RULES) {
         let broken = |(verdict, what)| Broken::new(verdict, what);
         all.push((promise, Box::new(move || rule().map_err(broken))));
     }
@@ -71,7 +74,7 @@ fn copy_without_a_bug_breaks_nothing() {
 
 #[test]
 fn every_planted_bug_is_found_by_its_own_verdict() {
-    assert!(MUTANTS.len() >= 24);
+    assert!(MUTANTS.len() >= 41);
     for mutant in MUTANTS {
         let mut checked = 0;
         for (promise, check) in checks() {

@@ -120,7 +120,7 @@ impl BenchJob {
                         now = serve(psm, now, &mut slots[slot], kind, request.line);
                         number += 1;
                     }
-                    Kind::Flush => now = psm.flush(now),
+                    Kind::Flush => now = psm.persist(now),
                     Kind::Idle => {}
                 }
             }

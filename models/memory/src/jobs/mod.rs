@@ -4,6 +4,7 @@
 
 mod bench;
 mod ecc;
+mod flush;
 mod requests;
 mod traffic;
 mod uber;
@@ -22,6 +23,7 @@ use std::path::Path;
 
 pub use bench::BenchJob;
 pub use ecc::EccJob;
+pub use flush::FlushJob;
 pub use requests::RequestsJob;
 pub use traffic::{Pattern, TrafficJob};
 pub use uber::UberJob;
@@ -37,6 +39,8 @@ pub enum Job {
     Traffic(TrafficJob),
     /// A workload or a trace on the cores.
     Replay(ReplayJob),
+    /// The longest flush.
+    Flush(FlushJob),
     /// Requests per second of the host.
     Bench(BenchJob),
     /// A life of writes.
@@ -88,6 +92,21 @@ fn seed() -> u64 {
     1
 }
 
+/// The job that a program is given: its only word, or `-` for its input.
+///
+/// # Errors
+/// One line, if there are other words, or the input cannot be read.
+pub fn given() -> Result<String, String> {
+    let mut words = std::env::args().skip(1);
+    let (Some(word), None) = (words.next(), words.next()) else {
+        return Err("give one job as JSON, or - to read it from standard input".to_owned());
+    };
+    if word != "-" {
+        return Ok(word);
+    }
+    std::io::read_to_string(std::io::stdin()).map_err(|error| format!("standard input: {error}"))
+}
+
 /// Read a job and do it.
 ///
 /// # Errors
@@ -107,6 +126,7 @@ pub fn run(job: &Job) -> Result<Value, MediaError> {
         Job::Parts => parts(),
         Job::Traffic(job) => job.run(),
         Job::Replay(job) => job.run(),
+        Job::Flush(job) => job.run(),
         Job::Bench(job) => job.run(),
         Job::Wear(job) => job.run(),
         Job::Ecc(job) => job.run(),
@@ -278,6 +298,10 @@ mod tests {
             (
                 r#"{"do":"traffic","memory":{"controller":"lightpc"},"in_flight":0}"#,
                 "in_flight",
+            ),
+            (
+                r#"{"do":"flush","memory":{"controller":"lightpc"},"lines":64,"dirty_lines":65}"#,
+                "dirty_lines",
             ),
             (
                 r#"{"do":"replay","memory":{"controller":"lightpc"}}"#,

@@ -601,6 +601,15 @@ impl Memory for Psm {
         done
     }
 
+    /// Row buffers and registers are volatile until the flush port has answered.
+    fn persist(&mut self, at: Ps) -> Ps {
+        self.flush(at)
+    }
+
+    fn has_flush_port(&self) -> bool {
+        true
+    }
+
     fn flush(&mut self, at: Ps) -> Ps {
         let begin = (at + self.front()).max(self.blocked_until);
         let mut end = begin.max(self.map_ready);

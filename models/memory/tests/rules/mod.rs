@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold of a core out of order, and of memory behind a link: a program of loads and stores
-//! on a memory that notes its requests.
+//! What must hold of a core out of order, of a fence, and of memory behind a link: a program of loads
+//! and stores on a memory that notes its requests.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -254,11 +254,45 @@ pub fn link_takes_time_and_bandwidth() -> Result<(), Broken> {
     Ok(())
 }
 
+/// A fence waits until memory keeps what was written: at a DIMM with a reserve of its own that is when
+/// it is accepted, also behind a link; at OC-PMEM when it is on media.
+pub fn fence_waits_until_memory_keeps_it() -> Result<(), Broken> {
+    let broken = |error| ("persist", format!("{error}"));
+    for (name, far) in [("optane", false), ("optane", true), ("dram", false)] {
+        let mut job = MemoryJob::named(name);
+        job.far = Some(far);
+        let mut memory = job.build(1 << 16).map_err(broken)?;
+        let (mut at, mut last) = (Ps(1_000_000), Ps::ZERO);
+        for number in 0..100 {
+            last = last.max(memory.write(at, LineAddr(number * 64)));
+            at = at + Ps(1000);
+        }
+        let waits = memory.persist(at);
+        let what = format!("{name}, far {far}: until {waits:?}, accepted {last:?}");
+        expect("accepted", waits == last && at < last, what)?;
+        let later = last + Ps(1);
+        let again = memory.persist(later);
+        let what = format!("{name}, far {far}: again {again:?}");
+        expect("accepted", again == later, what)?;
+    }
+    for name in ["lightpc", "legacypc"] {
+        let mut memory = MemoryJob::named(name).build(1 << 16).map_err(broken)?;
+        let above = LineAddr(memory.lines() - 1); // LegacyPC's OC-PMEM is above its DRAM
+        let accepted = memory.write(Ps(1_000_000), above);
+        let took = (memory.persist(accepted) - accepted).ns();
+        // Programming a line takes that long, wherever its three pieces are.
+        let what = format!("{name}: after {took} ns");
+        expect("volatile", took > 500.0, what)?;
+    }
+    Ok(())
+}
+
 /// Each rule, by the promise that planted bugs name.
-pub const RULES: [(&str, Rule); 5] = [
+pub const RULES: [(&str, Rule); 6] = [
     ("window", window_stops_dispatch),
     ("misses", misses_are_bounded),
     ("stores", stores_are_bounded),
     ("drain", fence_waits_for_all),
+    ("persist", fence_waits_until_memory_keeps_it),
     ("link", link_takes_time_and_bandwidth),
 ];

@@ -67,7 +67,13 @@ def last_words(nvram: Path) -> list[str]:
     return []
 
 
-def why(machine: Machine, record: CutRecord, clock: WatchedClock, consoles: str) -> str:
+def consoles(machine: Machine) -> str:
+    """The console output of all boots of the machine."""
+    files = sorted(machine.files.directory.glob("console-*.log"))
+    return "".join(file.read_text(errors="replace") for file in files)
+
+
+def why(machine: Machine, record: CutRecord, clock: WatchedClock) -> str:
     """Several lines: the wire, QEMU, the phases reached, the end of the kernel's log."""
     newest = decode(read_block(machine.files.seen(machine.config))).newest
     phases = [event.type for event in newest.timeline if event.part == "stop"] if newest else []
@@ -79,5 +85,5 @@ def why(machine: Machine, record: CutRecord, clock: WatchedClock, consoles: str)
         f"last timeline: {', '.join(phases) or 'none'}",
         f"CPUs at the end: {', '.join(clock.counters) or 'not known'}",
         f"the kernel's last words: {' | '.join(words) or 'no warning in its memory'}",
-        f"console: {consoles[-CONSOLE_CHARS:] or 'silence'}",
+        f"console: {consoles(machine)[-CONSOLE_CHARS:] or 'silence'}",
     ])  # fmt: skip

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: whichever rule chooses what comes to DRAM and what leaves it, no power failure loses what
+only DRAM had; and the rules choose differently.
+
+Method: the checks of test_mixed_memory.py and of pages of files, under each of the other rules of
+dram/policy, which is changed while the machine runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lab.machine import Machine
+from lab.testbed.mixed_checks import (
+    CACHE_BYTES,
+    CHECKS,
+    FITS,
+    TOO_MANY,
+    Check,
+    cut_and_resume,
+    empty,
+    fill,
+    goes_on,
+    marked_pages_survive,
+    rule_holds,
+    stores_survive,
+    working,
+)
+from lab.testbed.mixed_file_checks import copies_survive
+from lab.testbed.mixed_guest import PROGRAMS, SYSFS, counts, mixed_guest, wait_count
+from lab.testbed.mixed_map_checks import mapped_copies_survive
+from lab.testbed.pm_guest import sh
+from tests.support.claims import machine_name, warnings
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
+
+RULES = ("numa", "nomad")
+ALL = (*CHECKS, marked_pages_survive, copies_survive, mapped_copies_survive)
+SHORT_CHECKS = {stores_survive}  # at each commit; the others take turns
+
+
+def choose(machine: Machine, name: str) -> None:
+    sh(machine, f"echo {name} >{SYSFS}/policy")
+    assert f"[{name}]" in shown(machine)
+
+
+def shown(machine: Machine) -> list[str]:
+    return sh(machine, f"cat {SYSFS}/policy").stdout.split()
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    with mixed_guest(machine_name("policy"), CACHE_BYTES, programs=PROGRAMS) as made:
+        yield made
+
+
+def test_first_rule_is_heat(machine: Machine) -> None:
+    assert shown(machine) == ["[heat]", *RULES]
+
+
+@pytest.mark.parametrize("name", ["", "hea", "heat numa", "lru"])
+def test_rule_that_is_not_known_is_refused(machine: Machine, name: str) -> None:
+    before = shown(machine)
+    done = sh(machine, f"echo '{name}' >{SYSFS}/policy", check=False)
+    assert not done.ok and "Invalid argument" in done.stderr
+    assert shown(machine) == before
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(
+            check,
+            id=check.__name__,
+            marks=() if check in SHORT_CHECKS else (pytest.mark.in_turn,),
+        )
+        for check in ALL
+    ],
+)
+def test_invariants_hold(machine: Machine, check: Check, name: str) -> None:
+    choose(machine, name)
+    rule_holds(machine, check)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_pages_come_by_faults_and_leave_by_the_hand(machine: Machine, name: str) -> None:
+    """More pages than DRAM has: those that come find room that others have left."""
+    choose(machine, name)
+    with working(machine, "by-faults", hot=TOO_MANY, pages=2 * TOO_MANY) as one:
+        before = counts(machine)
+        for count in ("marked", "mark_faults", "promoted", "demoted"):
+            wait_count(machine, count, before[count] + FITS // 8)
+        cut_and_resume(machine)
+        goes_on(one)
+
+
+def test_scans_mark_nothing_for_heat(machine: Machine) -> None:
+    choose(machine, "heat")
+    before = counts(machine)
+    with working(machine, "by-scans") as one:
+        empty(machine)
+        fill(machine)
+        goes_on(one)
+    after = counts(machine)
+    assert after["promoted"] > before["promoted"]
+    assert after["marked"] == before["marked"]
+
+
+@pytest.mark.in_turn
+def test_rule_is_changed_while_programs_run(machine: Machine) -> None:
+    with working(machine, "changed", hot=TOO_MANY, pages=2 * TOO_MANY, children=2) as one:
+        for name in (*RULES, "heat", *reversed(RULES), "heat"):
+            choose(machine, name)
+            goes_on(one, 8)
+            cut_and_resume(machine)
+            goes_on(one, 8)
+    assert not warnings(machine)
