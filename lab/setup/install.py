@@ -128,7 +128,7 @@ def _with_version(name: str) -> str:
         return f"{name}={_kernel_source_version()}"
     if name == KERNEL_CONFIG:
         have = installed_versions([KERNEL_SOURCE]).get(KERNEL_SOURCE)
-        return f"{name}={have or _kernel_source_version()}"
+        return f"{name}={_kernel_config_version(have or _kernel_source_version())}"
     return name
 
 
@@ -142,6 +142,12 @@ def _kernel_source_version() -> str:
             "is the release's security suite among the machine's sources?"
         )
     return best
+
+
+def _kernel_config_version(source: str) -> str:
+    """The source's version, or the newest: archives keep old sources longer than configurations."""
+    offered = apt_versions(KERNEL_CONFIG)
+    return source if source in offered else newest(offered) or source
 
 
 def _write_backports_entry(codename: str) -> Path | None:

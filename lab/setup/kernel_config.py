@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lab.errors import InfraError
 from lab.setup.apt import installed_versions
-from lab.setup.packages import KERNEL_CONFIG
+from lab.setup.packages import KERNEL_CONFIG, KERNEL_SOURCE
 
 LINE = re.compile(r"^(?:CONFIG_\w+=.*\S|# CONFIG_\w+ is not set)", re.MULTILINE)
 OFF = " is not set"
@@ -68,6 +68,6 @@ def debian_config(source_version: str) -> str:
         have = f"of version {version}" if version else "not installed"
         raise InfraError(
             f"{KERNEL_CONFIG} is {have}, and the kernel's source of {source_version}: "
-            f"apt install {KERNEL_CONFIG}={source_version}"
+            f"apt install {KERNEL_CONFIG} {KERNEL_SOURCE} gives both of the newest"
         )
     return lzma.decompress(DEBIANS.read_bytes()).decode()

@@ -15,7 +15,7 @@ from lab.errors import InfraError
 from lab.progress import Step
 from lab.run import HOST_PATH_ENV
 from lab.setup import apt, host, install, owner, rust, sources
-from lab.setup.packages import KERNEL_SOURCE, QEMU, Group, of_groups
+from lab.setup.packages import KERNEL_CONFIG, KERNEL_SOURCE, QEMU, Group, of_groups
 from lab.setup.sources import Source
 
 GROUPS = (Group.BASE, Group.MACHINE, Group.KERNEL, Group.RUST)
@@ -85,6 +85,18 @@ def test_all_that_is_missing_is_one_call(machine: Machine) -> None:
     assert names == wanted | {"rustc", "cargo"}
     assert f"{KERNEL_SOURCE}={NEW}" in found
     assert machine.calls[0][0] == "update"
+
+
+@pytest.mark.parametrize(("offered", "taken"), [(["1.0", NEW], "1.0"), ([NEW], NEW)])
+def test_the_kernel_s_configuration_is_the_source_s_if_apt_has_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, offered: list[str], taken: str
+) -> None:
+    """Archives keep old sources longer than configurations."""
+    groups = (Group.DEBIAN_CONFIG,)
+    machine.installed = {KERNEL_SOURCE: "1.0", "libssl-dev": NEW}
+    monkeypatch.setattr(install, "apt_versions", lambda _: offered)
+    install.install(groups)
+    assert machine.calls[-1][-1] == f"{KERNEL_CONFIG}={taken}"
 
 
 def test_a_package_that_is_too_old_is_installed_again(machine: Machine) -> None:
