@@ -193,6 +193,7 @@ def test_rule_holds(machine: Machine, check: Check) -> None:
     check(machine)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", BUGS)
 def test_planted_bug_is_found(machine: Machine, name: str) -> None:
     begin(machine)
