@@ -20,10 +20,11 @@ beside the kernel's own: Linux' tiering, and Nomad's.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import count, product
 
 from lab.bench.rfa_rest import Reads, reads_of
 from lab.errors import RemError
@@ -51,6 +52,9 @@ OPTANE = "optane"
 OWN_RULE = "heat"
 RULES = (OWN_RULE, "numa", "nomad")  # of kernel/mixed/policy.c
 RECOVERED_AIM = 0.80  # at 25 %, the least of the programs
+AT_ONCE = 2  # machines; a host's load does not change what they measure
+
+_numbers = count()  # of machines, in their names
 
 
 @dataclass(frozen=True)
@@ -152,6 +156,19 @@ class Run:
     rest: Reads | None = None
 
 
+@dataclass(frozen=True)
+class Job:
+    """A machine for one program: *percent* of what it has in memory is DRAM, under a rule."""
+
+    program: str
+    memory: str
+    percent: int = 0
+    rule: str = OWN_RULE
+
+
+Runs = dict[Job, Run]
+
+
 @contextmanager
 def booted(
     config: MachineConfig, profile: str, memory: str, dram_bytes: int = 0
@@ -203,12 +220,12 @@ def _measure(
     resident_bytes: int = 0,
     rule: str = OWN_RULE,
 ) -> Run:
-    """*percent* of *resident_bytes* is DRAM as a cache. Measured here if it is not known yet."""
-    name = f"{program.name}-{percent or memory.partition(':')[0]}"
+    """*percent* of *resident_bytes* is DRAM as a cache. They are measured on that of DRAM."""
+    name = f"{program.name}-{percent or memory}"
     if rule != OWN_RULE:
         name += f"-{rule}"
     size_bytes = cache_bytes(resident_bytes, percent)
-    config = make_config(f"bench-rfa-{name}-{os.getpid()}", cpus=1)
+    config = make_config(f"bench-rfa-{next(_numbers)}-{os.getpid()}", cpus=1)
     with step(name), booted(config, plan.profile, memory, size_bytes) as machine:
         if percent and state(machine) != "on":
             raise RemError(f"DRAM is not used: {state(machine)}")
@@ -223,7 +240,8 @@ def _measure(
             raise BrokenError("does-not-continue", f"{name}: no page has moved to DRAM")
         kept = ("frames", "used", "level", "reserve", "text_used")
         moved = {key: after[key] - (0 if key in kept else before[key]) for key in after}
-        resident_bytes = resident_bytes or _resident_bytes(machine, program)
+        if memory == DRAM_CACHE:
+            resident_bytes = _resident_bytes(machine, program)
         rest = _rest(machine, program) if percent and plan.rest else None
         return Run(time_ns, resident_bytes, moved, rest)
 
@@ -255,59 +273,99 @@ def recovered(nvram_ns: int, dram_ns: int, mixed_ns: int) -> float:
     return (nvram_ns - mixed_ns) / gap_ns if gap_ns > 0 else 0.0
 
 
+def _plain(plan: Plan) -> list[Job]:
+    """Each program on DRAM, and on NVRAM."""
+    return [Job(name, memory) for name in plan.programs for memory in (DRAM_CACHE, plan.memory)]
+
+
+def _mode(plan: Plan, percent: int, resident_bytes: int) -> str:
+    """Memory Mode with as much DRAM, as --memory of run."""
+    settings = plan.memory.removeprefix(OPTANE)
+    return f"nmem{settings}:cache_bytes={mode_bytes(cache_bytes(resident_bytes, percent))}"
+
+
+def _has_mode(plan: Plan) -> bool:
+    return plan.memory.partition(":")[0] == OPTANE
+
+
+def _cached(plan: Plan, plain: Runs) -> list[Job]:
+    """Each program with DRAM as a cache: of each size, under each rule, and by Memory Mode."""
+    jobs = []
+    for name, percent in product(plan.programs, plan.percents):
+        jobs += [Job(name, plan.memory, percent, rule) for rule in plan.rules]
+        if _has_mode(plan):
+            resident_bytes = plain[Job(name, DRAM_CACHE)].resident_bytes
+            jobs.append(Job(name, _mode(plan, percent, resident_bytes)))
+    return list(dict.fromkeys(jobs))
+
+
+def _run(plan: Plan, jobs: Iterable[Job], resident: dict[str, int] | None = None) -> Runs:
+    """*resident*: bytes of each program, where it is known."""
+    known = resident or {}
+
+    def one(job: Job) -> tuple[Job, Run]:
+        program, so_far = PROGRAMS[job.program], known.get(job.program, 0)
+        return job, _measure(plan, program, job.memory, job.percent, so_far, job.rule)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return dict(pool.map(one, jobs))
+
+
 def _add_mixed(
-    plan: Plan, program: Program, runs: tuple[Run, Run], percent: int, rule: str, result: Result
+    plan: Plan, program: str, runs: Runs, percent: int, rule: str, result: Result
 ) -> float:
-    """DRAM of *percent* under a rule; *runs*: on DRAM, and on NVRAM. Return what it recovers."""
-    dram, nvram = runs
-    mixed = _measure(plan, program, plan.memory, percent, dram.resident_bytes, rule)
-    share = recovered(nvram.time_ns, dram.time_ns, mixed.time_ns)
-    key = f"{program.name}_{percent}" + ("" if rule == OWN_RULE else f"_{rule}")
+    """DRAM of *percent* under a rule. Return what it recovers."""
+    mixed = runs[Job(program, plan.memory, percent, rule)]
+    share = _recovered(plan, program, runs, mixed)
+    key = f"{program}_{percent}" + ("" if rule == OWN_RULE else f"_{rule}")
     result.add(f"{key}_ns", mixed.time_ns, "ns", kind="modelled")
     result.add(f"{key}_recovered", round(share, 3), "", kind="modelled")
-    for count in ("frames", "used", "promoted", "began", "demoted", "written", "over", "text_used"):
-        result.add(f"{key}_{count}", mixed.moved[count], "pages", kind="counted")
+    for name in ("frames", "used", "promoted", "began", "demoted", "written", "over", "text_used"):
+        result.add(f"{key}_{name}", mixed.moved[name], "pages", kind="counted")
     for kind, part in mixed.rest.shares().items() if mixed.rest else ():
         result.add(f"{key}_rest_{kind.replace(' ', '_')}", round(part, 4), "", kind="counted")
     return share
 
 
-def _add_mode(plan: Plan, program: Program, runs: tuple[Run, Run], result: Result) -> None:
-    """Memory Mode of the same sizes; *runs*: on DRAM, and on NVRAM."""
-    dram, nvram = runs
-    settings = plan.memory.removeprefix(OPTANE)
-    done: dict[int, float] = {}
+def _recovered(plan: Plan, program: str, runs: Runs, mixed: Run) -> float:
+    dram, nvram = runs[Job(program, DRAM_CACHE)], runs[Job(program, plan.memory)]
+    return recovered(nvram.time_ns, dram.time_ns, mixed.time_ns)
+
+
+def _add_mode(plan: Plan, program: str, runs: Runs, result: Result) -> None:
+    """Memory Mode of the same sizes."""
+    resident_bytes = runs[Job(program, DRAM_CACHE)].resident_bytes
     for percent in plan.percents:
-        size_bytes = mode_bytes(cache_bytes(dram.resident_bytes, percent))
-        if size_bytes not in done:
-            memory = f"nmem{settings}:cache_bytes={size_bytes}"
-            time_ns = _measure(plan, program, memory, 0, dram.resident_bytes).time_ns
-            done[size_bytes] = recovered(nvram.time_ns, dram.time_ns, time_ns)
-        key = f"{program.name}_{percent}_mode"
+        done = runs[Job(program, _mode(plan, percent, resident_bytes))]
+        share = _recovered(plan, program, runs, done)
+        key = f"{program}_{percent}_mode"
+        size_bytes = mode_bytes(cache_bytes(resident_bytes, percent))
         result.add(f"{key}_bytes", size_bytes, "B", kind="counted")
-        result.add(f"{key}_recovered", round(done[size_bytes], 3), "", kind="modelled")
+        result.add(f"{key}_recovered", round(share, 3), "", kind="modelled")
 
 
 def run(plan: Plan, result: Result) -> None:
     """Measure all. The result is not ok if at 25 % one of JUDGED recovers less than
     RECOVERED_AIM."""
     check_memory(plan.memory)
+    need_all(PARTS)
+    runs = _run(plan, _plain(plan))
+    resident = {name: runs[Job(name, DRAM_CACHE)].resident_bytes for name in plan.programs}
+    runs |= _run(plan, _cached(plan, runs), resident)
     least: dict[int, float] = {}
     for name in plan.programs:
-        program = PROGRAMS[name]
-        dram = _measure(plan, program, DRAM_CACHE)
-        nvram = _measure(plan, program, plan.memory, 0, dram.resident_bytes)
+        dram, nvram = runs[Job(name, DRAM_CACHE)], runs[Job(name, plan.memory)]
         result.add(f"{name}_resident_bytes", dram.resident_bytes, "B", kind="counted")
         result.add(f"{name}_dram_ns", dram.time_ns, "ns", kind="modelled")
         result.add(f"{name}_nvram_ns", nvram.time_ns, "ns", kind="modelled")
         slower = nvram.time_ns / dram.time_ns
         result.add(f"{name}_nvram_vs_dram", round(slower, 3), "times", kind="modelled")
         for percent, rule in product(plan.percents, plan.rules):
-            share = _add_mixed(plan, program, (dram, nvram), percent, rule, result)
+            share = _add_mixed(plan, name, runs, percent, rule, result)
             if name in JUDGED and rule == OWN_RULE:
                 least[percent] = min(share, least.get(percent, share))
-        if plan.memory.partition(":")[0] == OPTANE:
-            _add_mode(plan, program, (dram, nvram), result)
+        if _has_mode(plan):
+            _add_mode(plan, name, runs, result)
     for percent, share in least.items():
         result.add(f"loss_recovered_{percent}", round(share, 3), "", kind="modelled")
     if least.get(JUDGED_PERCENT, 1.0) < RECOVERED_AIM:

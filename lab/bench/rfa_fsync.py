@@ -38,9 +38,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import count
 
 from lab import format as fmt
-from lab.bench.rfa import ROOT, booted
+from lab.bench.rfa import AT_ONCE, ROOT, booted
 from lab.bench.write_back import write_back_us
 from lab.errors import RemError
 from lab.machine.machine import Machine
@@ -74,7 +75,6 @@ DISK_NUMBERS = ("read_ns", "write_ns", "flush_ns", "fua_ns", "bytes_per_us")
 JOURNALS = {"default": "", "fast-commit": "-O fast_commit"}
 OFF, MEMORY, EATMYDATA = "off", "memory", "eatmydata"
 WAYS = {SSD: (OFF, MEMORY, EATMYDATA), PLP: (OFF, MEMORY)}
-AT_ONCE = 2  # machines; a host's load does not change what they measure
 PRELOAD = "LD_PRELOAD=libeatmydata.so"
 STOP_PAUSE_S = 2.0  # of the host, so that the next Stop comes at another place of the load
 # Of the disk's flushes with fsync, what may be left without: write-back has some.
@@ -82,6 +82,8 @@ FLUSHES_LEFT_MAX = 0.2
 GAIN_AIM = 5.0
 VS_EATMYDATA_AIM = 0.9
 OFF_COST_LOOPS = ("syscall", "fault", "file_fault")
+
+_numbers = count()  # of machines, in their names
 
 BUDGET = "/sys/kernel/remanence/budget"
 # After a Go the machine arms while programs run already; not if the Stop was over its bound.
@@ -253,7 +255,7 @@ def rig(plan: Plan, memory: str, cache_bytes: int = 0) -> Iterator[Machine]:
     """
     built = need_all(list(PARTS))
     kind = "mixed" if cache_bytes else memory.partition(":")[0]
-    config = make_config(f"bench-fsync-{kind}-{os.getpid()}", CPUS, "fast")
+    config = make_config(f"bench-fsync-{kind}-{next(_numbers)}-{os.getpid()}", CPUS, "fast")
     hold_up_ns = PowerModel.ready().window_ns(SUPPLY)
     flush_us = write_back_us(memory, plan.profile, CPUS, config.nvram_bytes)
     words = (

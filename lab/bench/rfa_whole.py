@@ -23,17 +23,19 @@ has on the machine of DRAM: its processes' own pages and its files.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from lab.bench import rfa_fsync as fsync
 from lab.bench.cost import cost_now
-from lab.bench.rfa import cache_bytes, sources
+from lab.bench.rfa import AT_ONCE, cache_bytes, sources
 from lab.bench.rfa_fsync import FOLDER, MEMORY, OFF, SSD, Program, rate_of_rounds, rig, sh
 from lab.errors import RemError
 from lab.machine.machine import Machine
 from lab.machine.memories import DRAM_CACHE, MEMORY_PROFILE, check_memory
 from lab.progress import step
 from lab.result import Result
+from lab.setup.products import need_all
 from lab.testbed.fsync_guest import SYSFS
 from lab.testbed.mixed_guest import counts
 from lab.testbed.region import WRITE_BACK, install_region, run_region
@@ -210,22 +212,26 @@ def _on(plan: Plan, memory: str, names: tuple[str, ...], size_bytes: int = 0) ->
 
 def measure(plan: Plan) -> Found:
     """Everything: by program, and by the ways at the top."""
-    on_dram = _on(plan, DRAM_CACHE, plan.programs)
-    on_nvram = _on(plan, plan.memory, plan.programs)
-    found: Found = {}
-    for name in plan.programs:
-        dram, nvram = on_dram[name][OFF], on_nvram[name]
-        size_bytes = cache_bytes(dram.resident_bytes, PERCENT)
-        mixed = _on(plan, plan.memory, (name,), size_bytes)[name]
-        if not mixed[OFF].promoted:
-            raise BrokenError("does-not-continue", f"{name}: no page has moved to DRAM")
-        found[name] = {
-            DRAM: dram,
-            NVRAM: nvram[OFF],
-            RFA3: nvram[MEMORY],
-            RFA4: mixed[OFF],
-            BOTH: mixed[MEMORY],
-        }
+    need_all(fsync.PARTS)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        memories = (DRAM_CACHE, plan.memory)
+        on_dram, on_nvram = pool.map(lambda memory: _on(plan, memory, plan.programs), memories)
+
+        def mixed_of(name: str) -> dict[str, Run]:
+            size_bytes = cache_bytes(on_dram[name][OFF].resident_bytes, PERCENT)
+            return _on(plan, plan.memory, (name,), size_bytes)[name]
+
+        found: Found = {}
+        for name, mixed in zip(plan.programs, pool.map(mixed_of, plan.programs), strict=True):
+            if not mixed[OFF].promoted:
+                raise BrokenError("does-not-continue", f"{name}: no page has moved to DRAM")
+            found[name] = {
+                DRAM: on_dram[name][OFF],
+                NVRAM: on_nvram[name][OFF],
+                RFA3: on_nvram[name][MEMORY],
+                RFA4: mixed[OFF],
+                BOTH: mixed[MEMORY],
+            }
     return found
 
 

@@ -106,9 +106,7 @@ PACKAGES = (
     Package("clang", (_CLANG,), "the loader, and tests and fuzzers in C"),
     Package("lld", (_CLANG,), "links the loader"),
     Package(KERNEL_SOURCE, (_KERNEL,), "the kernel that the patches are for", "6.12.111"),
-    Package(
-        KERNEL_CONFIG, (Group.DEBIAN_CONFIG, _TESTS), "Debian's configuration of that source"
-    ),
+    Package(KERNEL_CONFIG, (Group.DEBIAN_CONFIG, _TESTS), "Debian's configuration of that source"),
     Package("libssl-dev", (Group.DEBIAN_CONFIG,), "programs of the build for signed modules"),
     Package("flex", (_KERNEL,), "Kconfig"),
     Package("bison", (_KERNEL,), "Kconfig"),

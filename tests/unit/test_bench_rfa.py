@@ -40,6 +40,7 @@ def measured(
         return rfa.Run((time_ms + late_ms) * MS_NS, RESIDENT_BYTES, moved)
 
     monkeypatch.setattr(rfa, "_measure", measure)
+    monkeypatch.setattr(rfa, "need_all", lambda _: {})
     result = Result("rfa")
     rfa.run(plan or rfa.Plan(), result)
     return result
