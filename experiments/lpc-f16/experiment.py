@@ -7,24 +7,24 @@ from statistics import mean
 from typing import Any
 
 from lab.experiment.programs import (
+    FASTER,
+    FASTER_B,
     MEMORIES,
-    O3_OURS,
-    O3_SLOW_B,
     OURS,
     SLOW_B,
     B,
+    beside,
     draw_bars,
     measured,
 )
 from lab.experiment.run import Context, Report
 from lab.experiment.workloads import PROGRAMS
 
-# Each baseline, and the LightPC beside it.
-BESIDE = {B: OURS, SLOW_B: OURS, O3_SLOW_B: O3_OURS}
+BASELINES = (B, SLOW_B, *FASTER_B)
 
 
 def measure(it: Context) -> dict[str, Any]:
-    return measured(it, (*MEMORIES, O3_OURS, O3_SLOW_B))
+    return measured(it, (*MEMORIES, *FASTER))
 
 
 def latency_ns(row: dict[str, int]) -> float:
@@ -33,12 +33,12 @@ def latency_ns(row: dict[str, int]) -> float:
 
 
 def ratios(raw: dict[str, Any], platform: str) -> dict[str, float]:
-    beside = raw[BESIDE[platform]]
-    return {name: latency_ns(raw[platform][name]) / latency_ns(beside[name]) for name in PROGRAMS}
+    ours = raw[beside(platform)]
+    return {name: latency_ns(raw[platform][name]) / latency_ns(ours[name]) for name in PROGRAMS}
 
 
 def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
-    for platform in BESIDE:
+    for platform in BASELINES:
         # LightPC-B's own figures have short names; a sweep's end in its name.
         end = "" if platform == B else f", {platform}"
         found = ratios(raw, platform)
@@ -55,6 +55,6 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
 
 
 def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
-    found = {platform: ratios(raw, platform) for platform in BESIDE}
-    draw_bars(figure, lambda platform, name: found[platform][name], tuple(BESIDE),
+    found = {platform: ratios(raw, platform) for platform in BASELINES}
+    draw_bars(figure, lambda platform, name: found[platform][name], BASELINES,
               "read latency, LightPC = 1", ("paper's mean", paper["mean"]))  # fmt: skip

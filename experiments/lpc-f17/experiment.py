@@ -9,9 +9,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from lab.experiment.programs import OUT_OF_ORDER, kept_at_once, programs_root
+from lab.experiment.programs import PROTOTYPE, kept_at_once, programs_root
 from lab.experiment.run import Context, Report
-from lab.machine.memories import MEMORY_PROFILE
+from lab.machine.memories import ASIC_CORES, MEMORY_PROFILE
 from lab.setup.products import Kernel, Plugin, need_all
 from lab.setup.root_extras import WORKS_FOLDER
 from lab.testbed.machines import make_config
@@ -22,17 +22,17 @@ CORES = 8
 ELEMENTS = 1_000_000
 TIMES = 6  # the fastest counts: an interrupt takes as long as a thousand elements
 RUN_LIMIT_S = 1200.0
-SLOW = f"{MEMORY_PROFILE}:mhz=400"
+IN_ORDER = f"{MEMORY_PROFILE}:mhz=400"
 # Of each case the memory of LightPC and that of LegacyPC, and the cores of both.
 OURS = "400 MHz"
 CASES = {
-    OURS: ("ocpmem", "dram", SLOW),
-    f"{OURS}, 2 ranks a DIMM": ("ocpmem:devices_per_dimm=24", "dram", SLOW),
-    f"{OURS}, 4 ranks a DIMM": ("ocpmem:devices_per_dimm=48", "dram", SLOW),
-    f"{OURS}, 4 channels of DRAM": ("ocpmem", "dram:channels=4", SLOW),
-    f"{OURS}, program in 100 ns": ("ocpmem:program_ns=50:cooling_ns=50", "dram", SLOW),
-    f"{OURS}, out of order": ("ocpmem", "dram", f"{OUT_OF_ORDER}:mhz=400"),
-    "1600 MHz": ("ocpmem", "dram", MEMORY_PROFILE),
+    OURS: ("ocpmem", "dram", PROTOTYPE),
+    f"{OURS}, 2 ranks a DIMM": ("ocpmem:devices_per_dimm=24", "dram", PROTOTYPE),
+    f"{OURS}, 4 ranks a DIMM": ("ocpmem:devices_per_dimm=48", "dram", PROTOTYPE),
+    f"{OURS}, 4 channels of DRAM": ("ocpmem", "dram:channels=4", PROTOTYPE),
+    f"{OURS}, program in 100 ns": ("ocpmem:program_ns=50:cooling_ns=50", "dram", PROTOTYPE),
+    f"{OURS}, in order": ("ocpmem", "dram", IN_ORDER),
+    "1600 MHz": ("ocpmem", "dram", ASIC_CORES),
 }
 
 

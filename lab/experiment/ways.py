@@ -11,19 +11,17 @@ from lab.bench.persist import LONG_STEPS, PARTS, SHORT_STEPS, Plan, measure_ways
 from lab.errors import RemError
 from lab.experiment.kept import kept
 from lab.experiment.run import Context, Report
-from lab.machine.memories import MEMORY_PROFILE
+from lab.machine.memories import ASIC_CORES
 from lab.messages import info
 from lab.setup.inputs import Inputs
 
-# The prototype's cores are out of order (LightPC, Table I and III-A: SonicBOOM). Of that core's
-# configurations in its source (WithNMediumBooms) the one with caches of 16 KiB and four ways is two
-# wide, with 64 instructions in flight, 16 stores that wait and two misses.
-CORES = f"{MEMORY_PROFILE}:width=2:window=64:store_buffer=16:fill_buffers=2"
 # The paper's runs have about 37 G cycles at 1.6 GHz (60 G of SysPC, which is 1.6 times LightPC).
 CI_STEPS, FULL_STEPS = SHORT_STEPS, LONG_STEPS
 
 
-def measured(it: Context, ways: tuple[str, ...], steps: int, caches: str = CORES) -> dict[str, Any]:
+def measured(
+    it: Context, ways: tuple[str, ...], steps: int, caches: str = ASIC_CORES
+) -> dict[str, Any]:
     """Outcomes by way and run, as dictionaries; {"failed": why} for a way that did not come back.
 
     `ours` has a run more, `plain`. Times of a run are from the program's begin to its end, without

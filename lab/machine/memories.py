@@ -23,6 +23,7 @@ MEMORIES = {
 DRAM_CACHE = "dram"
 # The caches of a machine with such a memory, if none are chosen.
 MEMORY_PROFILE = "lightpc"
+ASIC_CORES = "lightpc-o3"  # the same caches, and the cores of LightPC's prototype as an ASIC
 PROFILE_MEMORY = "ocpmem"  # which the profile's own numbers are of
 
 

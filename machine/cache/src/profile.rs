@@ -86,6 +86,7 @@ pub struct Profile {
     pub replacement: Replacement,
     pub domain: Domain,
     pub fill_buffers: usize,
+    pub write_backs: Option<usize>,
     pub width: Option<u64>,
     pub window: Option<u64>,
     pub store_buffer: Option<u64>,
@@ -186,7 +187,8 @@ impl Profile {
             return Ok(());
         }
         let refused = || {
-            let known = "mhz, l1_kib, l1i_kib, llc_kib, fill_buffers, width, window, store_buffer";
+            let known = "mhz, l1_kib, l1i_kib, llc_kib, fill_buffers, write_backs, width, \
+                         window, store_buffer";
             let why =
                 format!("{setting}: give in-order, random, no-fetches, or NAME=NUMBER of {known}");
             ProfileError::Impossible(self.name.clone(), why)
@@ -196,6 +198,9 @@ impl Profile {
         match key {
             "mhz" => self.mhz = number,
             "fill_buffers" => self.fill_buffers = usize::try_from(number).map_err(|_| refused())?,
+            "write_backs" => {
+                self.write_backs = Some(usize::try_from(number).map_err(|_| refused())?);
+            }
             "l1_kib" => self.l1.kib = number,
             "l1i_kib" => self.l1i.as_mut().ok_or_else(refused)?.kib = number,
             "llc_kib" => self.llc.as_mut().ok_or_else(refused)?.kib = number,
@@ -215,6 +220,12 @@ impl Profile {
             window: self.window?,
             store_buffer: self.store_buffer?,
         })
+    }
+
+    /// Lines of one core that are on their way to memory at most.
+    #[must_use]
+    pub fn write_backs(&self) -> usize {
+        self.write_backs.unwrap_or(self.fill_buffers)
     }
 
     /// From one instruction to the next where nothing is waited for.
@@ -277,8 +288,8 @@ impl Profile {
         if self.inclusive && self.llc.is_none() {
             return refuse("inclusive: there is no last level".to_owned());
         }
-        if self.fill_buffers == 0 || self.queue_lines == 0 {
-            return refuse("fill_buffers and queue_lines: at least 1".to_owned());
+        if self.fill_buffers == 0 || self.queue_lines == 0 || self.write_backs() == 0 {
+            return refuse("fill_buffers, write_backs and queue_lines: at least 1".to_owned());
         }
         let core = [self.width, self.window, self.store_buffer];
         if core.iter().any(Option::is_some) && self.out_of_order().is_none() {
@@ -317,7 +328,7 @@ mod tests {
     #[test]
     fn all_profiles_are_valid_and_found_by_name() {
         let all = Profile::parse_all(PROFILES).unwrap();
-        assert_eq!(all.len(), 9);
+        assert_eq!(all.len(), 10);
         for name in all.keys() {
             assert_eq!(&Profile::named(name).unwrap().name, name);
         }
@@ -337,6 +348,9 @@ mod tests {
         let core = other.out_of_order().unwrap();
         assert_eq!((core.width, core.window, core.store_buffer), (1, 224, 56));
         assert_eq!((other.fill_buffers, other.mhz), (48, 3100));
+        assert_eq!(other.write_backs(), 48, "as many as misses");
+        assert_eq!(of("xeon-6330:write_backs=1").write_backs(), 1);
+        assert_eq!(of("lightpc-o3").write_backs(), 1);
         assert_eq!(of("xeon-6330:llc_kib=10752").llc.unwrap().kib, 10752);
         assert_eq!(of("lightpc:l1_kib=4").l1.bytes(), 4096);
         assert_eq!(of("lightpc:l1i_kib=4").l1i.unwrap().bytes(), 4096);

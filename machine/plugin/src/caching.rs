@@ -177,8 +177,7 @@ fn timing_of(
         Some(_) => WINDOW_OUT_OF_ORDER_NS,
         None => WINDOW_NS,
     };
-    // As many write-backs as misses: they take the same buffers.
-    let places = profile.fill_buffers;
+    let places = profile.write_backs();
     let mut controller = Controlled::new(name, lines, cpus, places, core)?;
     if let Some(dram) = &plan.dram_controller {
         controller.add_dram(dram, lines, dram_lines(plan, lines)?)?;

@@ -24,8 +24,10 @@ struct Port {
     at: Ps,
     /// When it made its last write.
     begun: Ps,
-    /// Until when write-backs that nobody waits for keep a place in its queue.
-    queue: Vec<Ps>,
+    /// Until when each write-back that nobody waits for is on its way.
+    on_way: Vec<Ps>,
+    /// What the shortest of them took.
+    shortest: Option<Ps>,
     /// Its instructions at `at`, and its stores.
     instructions: u64,
     stores: u64,
@@ -38,6 +40,23 @@ impl Port {
             instructions: self.instructions,
             stores: self.stores,
         }
+    }
+
+    /// A line is to be written that memory would accept so late if it were sent at once; when it is
+    /// sent. From then it takes no less than the shortest has taken, as memory may have been busy
+    /// with what is before it.
+    fn send(&mut self, begun: Ps, accepted: Ps, places: usize) -> Ps {
+        self.on_way.retain(|until| *until > begun);
+        self.on_way.sort_unstable();
+        let sent = match self.on_way.len().checked_sub(places) {
+            Some(index) => self.on_way[index],
+            None => begun,
+        };
+        let took = accepted - begun;
+        let shortest = self.shortest.map_or(took, |least| least.min(took));
+        self.shortest = Some(shortest);
+        self.on_way.push(accepted.max(sent + shortest));
+        sent
     }
 }
 
@@ -113,7 +132,7 @@ pub(crate) struct Controlled {
     ports: Vec<Port>,
     /// Of each core, where they are out of order.
     windows: Vec<Window>,
-    /// Write-backs of one core that wait for the controller.
+    /// Write-backs of one core that are on their way at most.
     places: usize,
 }
 
@@ -214,19 +233,20 @@ impl Controlled {
         (accepted - at).0
     }
 
-    /// The core does not wait for its last write, unless its queue is full.
+    /// The core does not wait for its last write, unless too many are on their way: then one in
+    /// order does until there is a place. One out of order goes on, but the miss that has evicted the
+    /// line keeps its own place until then.
     pub(crate) fn stall_ps(&mut self, core: Core) -> u64 {
         let port = &mut self.ports[core.0];
         let (begun, accepted) = (port.begun, port.at);
-        port.queue.retain(|until| *until > begun);
-        port.queue.push(accepted);
-        let mut until = begun;
-        if port.queue.len() > self.places {
-            until = port.queue.iter().copied().min().unwrap_or(begun);
-            port.queue.retain(|end| *end > until);
-        }
-        port.at = until;
-        (until - begun).0
+        let sent = port.send(begun, accepted, self.places);
+        let Some(window) = self.windows.get_mut(core.0) else {
+            port.at = sent;
+            return (sent - begun).0;
+        };
+        port.at = begun;
+        window.hold(sent);
+        0
     }
 
     /// Fills the counters.
@@ -437,6 +457,34 @@ mod tests {
         it.access_ps(Core(1), access(9000, None));
         let behind_ps = it.drain_ps(Core(1));
         assert!(behind_ps > 0 && behind_ps < 3 * alone_ps, "{behind_ps}");
+    }
+
+    /// Goal: with one line on its way at most, the next one that is evicted waits, and its miss keeps
+    /// its place: the core goes on until it has no place for another.
+    #[test]
+    fn line_that_waits_for_the_one_before_keeps_the_place_of_its_miss() {
+        let part = WindowPart {
+            mshrs: 2,
+            ..CORE_PART
+        };
+        let mut later_ps = Vec::new();
+        for places in [1, 8] {
+            let mut it = Controlled::new("bare-pram", LINES, 1, places, Some(part)).unwrap();
+            it.set_time(CORE, 1_000, 10);
+            let mut own_ps = 1_000;
+            for number in 0..4 {
+                it.set_time(CORE, own_ps, 10);
+                own_ps += it.access_ps(CORE, access(number * 640, None));
+                it.write_ps(CORE, Line(4000 + number * 640));
+                assert_eq!(
+                    it.stall_ps(CORE),
+                    0,
+                    "dispatch does not stop for that alone"
+                );
+            }
+            later_ps.push(own_ps);
+        }
+        assert!(later_ps[0] > later_ps[1] + 100_000, "{later_ps:?}");
     }
 
     #[test]

@@ -9,6 +9,8 @@
 //! - *Misses.* `mshrs` lines are under way at most; a load that finds no place stops dispatch.
 //! - *Stores.* A store retires at once and waits in the store buffer for its line. Stores leave it
 //!   in order, so all after a store that waits take a place, and a full buffer stops dispatch.
+//! - *Write-backs.* A line that is evicted while no more may be on their way keeps the place of the
+//!   miss that has evicted it.
 //! - *Drain.* A fence or a locked instruction waits for all of them.
 //!
 //! What a caller cannot see are dependences: loads are taken to be independent of each other, which
@@ -143,6 +145,13 @@ impl Window {
             at = at.max(load.done);
         }
         at - now.at
+    }
+
+    /// The last line that was asked for keeps its place until this moment, at least.
+    pub fn hold(&mut self, until: Ps) {
+        if let Some(last) = self.fills.last_mut() {
+            *last = (*last).max(until);
+        }
     }
 
     /// The oldest store leaves the buffer, at this moment or when its line is there.

@@ -199,6 +199,24 @@ pub fn stores_are_bounded() -> Result<(), Broken> {
     )
 }
 
+/// A miss whose evicted line waits to be sent keeps its place until then.
+pub fn evicted_line_that_waits_holds_its_miss() -> Result<(), Broken> {
+    for (until, due) in [(3 * LATENCY.0, 3 * LATENCY.0), (1, LATENCY.0)] {
+        let mut program = Program::new(WindowPart { mshrs: 1, ..PART });
+        program.load(1);
+        program.window.hold(Ps(until));
+        program.load(2);
+        let asked = program.memory.asked[1].0;
+        let (least, most) = (Ps(due), Ps(due) + PART.instruction.times(2));
+        expect(
+            "write-backs",
+            least <= asked && asked <= most,
+            format!("held until {until}: the next is asked for at {asked:?}"),
+        )?;
+    }
+    Ok(())
+}
+
 /// A fence waits for loads and stores.
 pub fn fence_waits_for_all() -> Result<(), Broken> {
     for store in [false, true] {
@@ -288,10 +306,11 @@ pub fn fence_waits_until_memory_keeps_it() -> Result<(), Broken> {
 }
 
 /// Each rule, by the promise that planted bugs name.
-pub const RULES: [(&str, Rule); 6] = [
+pub const RULES: [(&str, Rule); 7] = [
     ("window", window_stops_dispatch),
     ("misses", misses_are_bounded),
     ("stores", stores_are_bounded),
+    ("write-backs", evicted_line_that_waits_holds_its_miss),
     ("drain", fence_waits_for_all),
     ("persist", fence_waits_until_memory_keeps_it),
     ("link", link_takes_time_and_bandwidth),
