@@ -397,7 +397,7 @@ void rem_files_scan(bool empty)
 		if (was_used && rem_policy_marks())
 			note_frame(number);
 		/* If it has got another meanwhile, then that one. */
-		if (rem_heat_is_cold(pfn, was_used) || empty)
+		if (rem_heat_is_cold(pfn, was_used, number) || empty)
 			atomic64_add(cool(pfn, REM_DRAM_SCAN), &rem_mixed_counts.file_cooled);
 		else if (was_used && !rem_copy_is_mapped(pfn))
 			begin_mapped(pfn);

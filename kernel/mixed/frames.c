@@ -106,6 +106,7 @@ static void push_free(unsigned int number)
 static void rem_frames_free(struct page *frame)
 {
 	unsigned int number = rem_frame_number(frame);
+	struct mem_cgroup *group;
 	unsigned long flags;
 	struct page *home;
 
@@ -115,6 +116,8 @@ static void rem_frames_free(struct page *frame)
 		atomic_dec(&dirty_count);
 	home = frames[number].home;
 	WRITE_ONCE(frames[number].home, NULL);
+	group = frames[number].group;
+	WRITE_ONCE(frames[number].group, NULL);
 	if (test_and_clear_bit(number, lent)) {
 		atomic_dec(&lent_count);
 		home = NULL;
@@ -124,6 +127,7 @@ static void rem_frames_free(struct page *frame)
 	push_free(number);
 	used_count--;
 	raw_spin_unlock_irqrestore(&lock, flags);
+	rem_group_uncharge(group);
 	if (home)
 		put_page(home);
 }
@@ -181,28 +185,36 @@ unsigned int rem_frames_dirty_max(void)
  * rem_frame_take - get a frame for a page
  * @home: the page. The frame owns a reference of it, which the caller takes later,
  *	as a page with one more cannot move, or calls rem_frame_leave().
+ * @mm: the process whose page is new, and is charged to no control group yet; else NULL
  *
  * From now on Go fills the frame from its home.
  *
- * Return: the frame, locked, with one reference, clean; NULL if none is free.
+ * Return: the frame, locked, with one reference, clean; NULL if none is free, or the page's
+ * group has all it may.
  */
-struct page *rem_frame_take(struct page *home)
+struct page *rem_frame_take(struct page *home, struct mm_struct *mm)
 {
+	struct mem_cgroup *group;
 	struct page *frame = NULL;
 	unsigned int number;
 	unsigned long flags;
 
+	if (!rem_group_charge(home, mm, &group))
+		return NULL;
 	raw_spin_lock_irqsave(&lock, flags);
 	if (first_free) {
 		number = first_free - 1;
 		first_free = frames[number].next;
 		WRITE_ONCE(frames[number].home, home);
+		WRITE_ONCE(frames[number].group, group);
 		used_count++;
 		frame = rem_frame_of(number);
 	}
 	raw_spin_unlock_irqrestore(&lock, flags);
 	if (frame)
 		zone_device_page_init(frame);
+	else
+		rem_group_uncharge(group);
 	return frame;
 }
 
@@ -216,7 +228,7 @@ struct page *rem_frame_take(struct page *home)
  */
 struct page *rem_frame_lend(struct page *page)
 {
-	struct page *frame = rem_frame_take(page);
+	struct page *frame = rem_frame_take(page, NULL);
 
 	if (frame) {
 		set_bit(rem_frame_number(frame), lent);
@@ -265,6 +277,17 @@ bool rem_frame_next_lent(unsigned int *number, unsigned long *ret_pfn)
 struct page *rem_frame_home(struct page *frame)
 {
 	return frames[rem_frame_number(frame)].home;
+}
+
+/**
+ * rem_frame_group - Return: the control group that a frame counts for, or NULL
+ * @number: its number
+ *
+ * Context: the frame is in use, or under RCU.
+ */
+struct mem_cgroup *rem_frame_group(unsigned int number)
+{
+	return READ_ONCE(frames[number].group);
 }
 
 /**

@@ -68,6 +68,7 @@ static unsigned int needed, needs[HEAT_MAX], reserve;
 struct table {
 	DECLARE_BITMAP(up, REM_MOVE_MAX);
 	DECLARE_BITMAP(down, REM_MOVE_MAX);
+	struct mem_cgroup *group; /* of the process, or NULL */
 	unsigned long start;
 	unsigned long scanned;
 	bool files; /* pages of the file may have copies */
@@ -76,6 +77,7 @@ struct table {
 	bool up_huge; /* a huge page has room */
 	bool marks; /* faults tell of uses: policy.c */
 	bool leave; /* none may be in DRAM */
+	bool over; /* some have to leave it: the group has more than it may */
 };
 
 /**
@@ -195,7 +197,7 @@ static void look_at(struct table *table, unsigned long addr, unsigned long pfn,
 	if (!in_dram && heat >= level && !table->down_only)
 		__set_bit(number, table->up);
 	/* New ones make no room for new ones: most of them end soon. */
-	if (in_dram && (table->empty || (table->down_only ? heat < level :
+	if (in_dram && (table->leave || table->over || (table->down_only ? heat < level :
 					 heat < (level + 1) / 2 && !heats[pfn].age)))
 		__set_bit(number, table->down);
 }
@@ -247,7 +249,7 @@ static bool mark(struct table *table, struct vm_area_struct *vma,
 
 	/* The hand takes its accessed bit. */
 	if (rem_frames_has(pfn) && !pte_special(entry)) {
-		if (table->leave)
+		if (table->leave || table->over)
 			__set_bit((addr - table->start) >> PAGE_SHIFT, table->down);
 		return false;
 	}
@@ -379,6 +381,12 @@ static bool is_short(void)
 	return frames_for_new() < READ_ONCE(reserve) + spare_frames();
 }
 
+/* The same for what is of a control group, or NULL. */
+static bool is_short_for(struct mem_cgroup *group)
+{
+	return is_short() || rem_group_is_short(group);
+}
+
 /* Free frames that pages may have which have become hot. */
 static unsigned int free_for_hot(void)
 {
@@ -416,18 +424,24 @@ bool rem_heat_find_room(unsigned int pages)
 	return false;
 }
 
+/* Of the pages of a table that are to move down: how many have to. */
+static unsigned int to_leave(struct table *table)
+{
+	return table->over && !table->leave ? rem_group_excess(table->group) : UINT_MAX;
+}
+
 static void move_table(struct table *table, struct rem_move *move,
 		       struct vm_area_struct *vma)
 {
 	unsigned int begin, end;
 
-	if (table->down_only || is_short())
+	if (table->down_only || is_short_for(table->group))
 		for_each_set_bitrange(begin, end, table->down, REM_MOVE_MAX)
 			rem_move_down(move, vma,
 				      table->start + begin * PAGE_SIZE,
-				      end - begin);
+				      min(end - begin, to_leave(table)));
 	for_each_set_bitrange(begin, end, table->up, REM_MOVE_MAX) {
-		unsigned int frames = free_for_hot();
+		unsigned int frames = min(free_for_hot(), rem_group_room(table->group));
 
 		if (!frames)
 			return;
@@ -449,17 +463,19 @@ static bool scan_vma(struct vm_area_struct *vma, struct rem_move *move,
 	unsigned long addr, end;
 
 	table->leave = table->empty || vma->vm_flags & VM_LOCKED || userfaultfd_armed(vma);
-	table->down_only = table->leave || rem_heat_is_pressed();
 	table->files = rem_map_may(vma);
 	for (addr = vma->vm_start; addr < vma->vm_end; addr = end) {
 		/* Who maps and unmaps goes first. */
 		if (mmap_lock_is_contended(vma->vm_mm))
 			return false;
 		end = min(pmd_addr_end(addr, vma->vm_end), vma->vm_end);
+		table->over = rem_group_excess(table->group);
+		table->down_only = table->leave || table->over || rem_heat_is_pressed();
 		bitmap_zero(table->up, REM_MOVE_MAX);
 		bitmap_zero(table->down, REM_MOVE_MAX);
 		table->start = addr;
-		table->up_huge = free_for_hot() >= REM_MOVE_MAX;
+		table->up_huge = min(free_for_hot(), rem_group_room(table->group)) >=
+				 REM_MOVE_MAX;
 		walk_page_range(vma->vm_mm, addr, end, &look_ops, table);
 		move_table(table, move, vma);
 		cond_resched();
@@ -475,9 +491,11 @@ static void scan_mm(struct mm_struct *mm, struct rem_move *move,
 
 	if (!mmap_read_trylock(mm))
 		return;
+	table->group = rem_group_of(mm);
 	for_each_vma(vmi, vma)
 		if (is_eligible(vma) && !scan_vma(vma, move, table))
 			break;
+	rem_group_put(table->group);
 	mmap_read_unlock(mm);
 }
 
@@ -573,6 +591,7 @@ static void choose_level(void)
 void rem_heat_scan(struct rem_move *move, bool empty)
 {
 	struct table *table = kzalloc(sizeof(*table), GFP_KERNEL);
+	bool all = empty || rem_group_was_lowered();
 	struct mm_struct *mm;
 	int nr = 1;
 
@@ -582,7 +601,7 @@ void rem_heat_scan(struct rem_move *move, bool empty)
 	table->marks = rem_policy_marks();
 	memset(counts, 0, sizeof(counts));
 	scan++;
-	while ((mm = next_mm(&nr, empty || rem_heat_is_pressed() || is_short()))) {
+	while ((mm = next_mm(&nr, all || rem_heat_is_pressed() || is_short()))) {
 		scan_mm(mm, move, table);
 		mmput(mm);
 		cond_resched();
@@ -625,14 +644,24 @@ bool rem_heat_is_hot(unsigned long pfn)
  * rem_heat_is_cold - look at a page of a file that DRAM has
  * @pfn: its number
  * @was_used: since the last scan
+ * @number: of its frame, in use
  *
  * Context: the same.
  * Return: whether others shall have its frame.
  */
-bool rem_heat_is_cold(unsigned long pfn, bool was_used)
+bool rem_heat_is_cold(unsigned long pfn, bool was_used, unsigned int number)
 {
-	/* Else the hand chooses. */
-	return !rem_policy_marks() && heat_of(pfn, was_used) < level && is_short();
+	struct mem_cgroup *group;
+	bool is_over, is_needed;
+
+	rcu_read_lock();
+	group = rem_frame_group(number);
+	is_over = rem_group_excess(group);
+	is_needed = is_short_for(group);
+	rcu_read_unlock();
+	/* With rules that mark pages the hand chooses. */
+	return is_over ||
+	       (!rem_policy_marks() && heat_of(pfn, was_used) < level && is_needed);
 }
 
 /** rem_heat_is_this_scan - Return: whether the last scan has marked a page */

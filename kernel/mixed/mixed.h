@@ -4,6 +4,7 @@
 #define REM_MIXED_PRIVATE_H
 
 #include <linux/atomic.h>
+#include <linux/limits.h>
 #include <linux/mm_types.h>
 #include <linux/types.h>
 #include <linux/remanence/rem_mixed.h>
@@ -12,12 +13,14 @@
  * struct rem_frame - a page of DRAM
  * @home: the page of NVRAM whose content it has; NULL if there is none. It owns a
  *	reference of it, but if it is lent.
+ * @group: the control group that it counts for; NULL if there is none
  * @next: of a free frame: the number of the next one, + 1
  *
  * Whether it may differ from its home is in rem_frames_dirty.
  */
 struct rem_frame {
 	struct page *home;
+	struct mem_cgroup *group;
 	u32 next;
 };
 
@@ -51,6 +54,7 @@ struct rem_mixed_counts {
 	atomic64_t cleaned;	/* frames that were copied home while they stayed */
 	atomic64_t written;	/* first stores to clean frames */
 	atomic64_t over;	/* of these, such as went to NVRAM: too many were dirty */
+	atomic64_t limited;	/* in use, in NVRAM, as their group had all it may */
 	atomic64_t scanned;	/* page-table entries that were looked at */
 	atomic64_t scans;
 	atomic64_t marked;	/* entries that were marked, so that their use is a fault */
@@ -75,11 +79,12 @@ struct page *rem_frame_of(unsigned int number);
 unsigned int rem_frames_used(void);
 unsigned int rem_frames_dirty_count(void);
 unsigned int rem_frames_dirty_max(void);
-struct page *rem_frame_take(struct page *home);
+struct page *rem_frame_take(struct page *home, struct mm_struct *mm);
 struct page *rem_frame_lend(struct page *page);
 unsigned int rem_frames_lent(void);
 bool rem_frame_next_lent(unsigned int *number, unsigned long *ret_pfn);
 struct page *rem_frame_home(struct page *frame);
+struct mem_cgroup *rem_frame_group(unsigned int number);
 void rem_frame_leave(struct page *frame);
 bool rem_frame_is_lent(unsigned int number);
 bool rem_frame_is_dirty(struct page *frame);
@@ -123,7 +128,7 @@ bool rem_heat_find_room(unsigned int pages);
 unsigned int rem_heat_level(void);
 unsigned int rem_heat_reserve(void);
 bool rem_heat_is_hot(unsigned long pfn);
-bool rem_heat_is_cold(unsigned long pfn, bool was_used);
+bool rem_heat_is_cold(unsigned long pfn, bool was_used, unsigned int number);
 bool rem_heat_is_pressed(void);
 bool rem_heat_is_this_scan(unsigned long pfn);
 
@@ -139,6 +144,71 @@ bool rem_policy_wants_file(unsigned long pfn);
 bool rem_policy_mark(struct vm_area_struct *vma, unsigned long addr, pte_t *pte,
 		     struct folio *folio);
 bool rem_policy_make_room(void);
+
+/* group.c: control groups */
+#ifdef CONFIG_MEMCG
+int rem_groups_open(void);
+struct mem_cgroup *rem_group_of(struct mm_struct *mm);
+void rem_group_put(struct mem_cgroup *group);
+bool rem_group_charge(struct page *home, struct mm_struct *mm,
+		      struct mem_cgroup **ret_group);
+void rem_group_uncharge(struct mem_cgroup *group);
+unsigned int rem_group_room(struct mem_cgroup *group);
+unsigned int rem_group_excess(struct mem_cgroup *group);
+bool rem_group_is_short(struct mem_cgroup *group);
+bool rem_group_has_room(struct mm_struct *mm, unsigned int pages);
+bool rem_group_was_lowered(void);
+#else
+static inline int rem_groups_open(void)
+{
+	return 0;
+}
+
+static inline struct mem_cgroup *rem_group_of(struct mm_struct *mm)
+{
+	return NULL;
+}
+
+static inline void rem_group_put(struct mem_cgroup *group)
+{
+}
+
+static inline bool rem_group_charge(struct page *home, struct mm_struct *mm,
+				    struct mem_cgroup **ret_group)
+{
+	*ret_group = NULL;
+	return true;
+}
+
+static inline void rem_group_uncharge(struct mem_cgroup *group)
+{
+}
+
+static inline unsigned int rem_group_room(struct mem_cgroup *group)
+{
+	return UINT_MAX;
+}
+
+static inline unsigned int rem_group_excess(struct mem_cgroup *group)
+{
+	return 0;
+}
+
+static inline bool rem_group_is_short(struct mem_cgroup *group)
+{
+	return false;
+}
+
+static inline bool rem_group_has_room(struct mm_struct *mm, unsigned int pages)
+{
+	return true;
+}
+
+static inline bool rem_group_was_lowered(void)
+{
+	return false;
+}
+#endif
 
 /* text.c: the kernel's text */
 int rem_text_open(void);

@@ -54,7 +54,7 @@ static unsigned long fill_frame(unsigned long src)
 	if (!(src & MIGRATE_PFN_MIGRATE) || !page || !PageAnon(page) ||
 	    PageKsm(page))
 		return 0;
-	frame = rem_frame_take(page);
+	frame = rem_frame_take(page, NULL);
 	if (!frame)
 		return 0;
 	copy_page(page_address(frame), page_address(page));

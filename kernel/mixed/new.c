@@ -52,9 +52,9 @@ bool rem_new_is_allowed(void)
 }
 
 /* Return: NULL if the page has to be in NVRAM. */
-static struct page *begin(struct page *home, bool zero)
+static struct page *begin(struct page *home, struct mm_struct *mm, bool zero)
 {
-	struct page *frame = rem_frame_take(home);
+	struct page *frame = rem_frame_take(home, mm);
 
 	if (!frame)
 		return NULL;
@@ -74,6 +74,12 @@ static struct page *begin(struct page *home, bool zero)
 	return frame;
 }
 
+/* A group that has all it may needs no room for new pages. */
+static bool has_room(struct mm_struct *mm, unsigned int pages)
+{
+	return rem_group_has_room(mm, pages) && rem_heat_find_room(pages);
+}
+
 /* As vma_alloc_folio(), whose place it takes with memtype=mixed for anonymous pages. */
 static struct folio *alloc(gfp_t gfp, int order, struct vm_area_struct *vma,
 			   unsigned long addr, bool hugepage)
@@ -82,12 +88,12 @@ static struct folio *alloc(gfp_t gfp, int order, struct vm_area_struct *vma,
 	struct folio *home;
 	struct page *frame;
 
-	if (order || !may_begin(vma) || !rem_heat_find_room(1))
+	if (order || !may_begin(vma) || !has_room(vma->vm_mm, 1))
 		return vma_alloc_folio_noprof(gfp, order, vma, addr, hugepage);
 	home = vma_alloc_folio_noprof(gfp & ~__GFP_ZERO, 0, vma, addr, hugepage);
 	if (!home)
 		return NULL;
-	frame = begin(&home->page, zero);
+	frame = begin(&home->page, vma->vm_mm, zero);
 	if (frame)
 		return page_folio(frame);
 	if (zero)
@@ -98,7 +104,7 @@ static struct folio *alloc(gfp_t gfp, int order, struct vm_area_struct *vma,
 /* Frames are small pages, and the fault goes on with them. */
 static vm_fault_t huge(struct vm_fault *vmf)
 {
-	if (may_begin(vmf->vma) && rem_heat_find_room(REM_MOVE_MAX))
+	if (may_begin(vmf->vma) && has_room(vmf->vma->vm_mm, REM_MOVE_MAX))
 		return VM_FAULT_FALLBACK;
 	return do_huge_pmd_anonymous_page(vmf);
 }

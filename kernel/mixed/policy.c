@@ -252,13 +252,14 @@ static void unmark(struct vm_fault *vmf)
 	update_mmu_cache_range(vmf, vma, vmf->address, vmf->pte, 1);
 }
 
-static bool wants(struct folio *folio)
+static bool wants(struct folio *folio, struct mm_struct *mm)
 {
 	const struct rule *now = READ_ONCE(rule);
 
 	return now->wants && folio && folio_test_anon(folio) &&
 	       !folio_is_zone_device(folio) && rem_policy_room() &&
 	       rem_new_is_allowed() && !rem_heat_is_pressed() &&
+	       rem_group_has_room(mm, 1) &&
 	       now->wants(folio, rem_heat_is_this_scan(folio_pfn(folio)));
 }
 
@@ -279,7 +280,7 @@ vm_fault_t rem_mixed_marked(struct vm_fault *vmf)
 		return 0;
 	}
 	comes = !(vma->vm_flags & VM_LOCKED) && !userfaultfd_armed(vma) &&
-		wants(vm_normal_folio(vma, vmf->address, vmf->orig_pte));
+		wants(vm_normal_folio(vma, vmf->address, vmf->orig_pte), vma->vm_mm);
 	/* To move a page needs the lock of all mappings. */
 	if (comes && vmf->flags & FAULT_FLAG_VMA_LOCK) {
 		pte_unmap_unlock(vmf->pte, vmf->ptl);

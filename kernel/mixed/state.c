@@ -204,7 +204,7 @@ static ssize_t counts_show(struct kobject *kobj, struct kobj_attribute *attr,
 	bytes = sysfs_emit(buf,
 			   "frames %u\nused %u\ndirty %u\ndirty_max %u\nlevel %u\nreserve %u\n"
 			   "promoted %llu\nbegan %llu\ndemoted %llu\ncopied %llu\ncleaned %llu\n"
-			   "written %llu\nover %llu\nscanned %llu\nscans %llu\n"
+			   "written %llu\nover %llu\nlimited %llu\nscanned %llu\nscans %llu\n"
 			   "marked %llu\nmark_faults %llu\n"
 			   "bound_ns %llu\n",
 			   rem_frames_count(), rem_frames_used(),
@@ -217,6 +217,7 @@ static ssize_t counts_show(struct kobject *kobj, struct kobj_attribute *attr,
 			   (u64)atomic64_read(&counts->cleaned),
 			   (u64)atomic64_read(&counts->written),
 			   (u64)atomic64_read(&counts->over),
+			   (u64)atomic64_read(&counts->limited),
 			   (u64)atomic64_read(&counts->scanned),
 			   (u64)atomic64_read(&counts->scans),
 			   (u64)atomic64_read(&counts->marked),
@@ -248,7 +249,7 @@ static int __init begin(void)
 	if (!room.src || !room.dst)
 		return -ENOMEM;
 	err = rem_heat_open() ?: rem_files_open() ?: rem_map_open() ?:
-	      rem_text_open();
+	      rem_text_open() ?: rem_groups_open();
 	if (err)
 		return err;
 	err = register_pm_notifier(&sleeps_nb);

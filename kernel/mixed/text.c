@@ -184,7 +184,7 @@ static bool look_at(unsigned int number, bool leave)
 			make_copy(number, pte);
 		return young;
 	}
-	if (rem_heat_is_cold(pfn, young) || leave)
+	if (rem_heat_is_cold(pfn, young, text_copies[number] - 1) || leave)
 		end_copy(number, pte);
 	else if (pte_pfn(*pte) == pfn) /* since a Stop */
 		map(pte, page_to_pfn(rem_frame_of(text_copies[number] - 1)));

@@ -93,12 +93,14 @@ class Checker:
     program: ClassVar[str]
     machine: Machine
     name: str
+    group: str = ""  # the folder of the control group that it runs in, if not in that of all
 
     def begin(self, words: str) -> None:
         """Start it with these words, and wait until it works."""
+        joins = f"echo $$ >{self.group}/cgroup.procs; " if self.group else ""
         sh(
             self.machine,
-            f"setsid sh -c '{BIN}/{self.program} {words} 2>{self.errors};"
+            f"setsid sh -c '{joins}{BIN}/{self.program} {words} 2>{self.errors};"
             f" echo ended $? >>{self.errors}' >/dev/null </dev/null 2>&1 &",
         )
         self.wait_rounds(2)
@@ -154,8 +156,10 @@ class WorkingSet(Checker):
         hot: int,
         pause_us: int = 0,
         children: int = 1,
+        *,
+        group: str = "",
     ) -> WorkingSet:
-        one = cls(machine, name)
+        one = cls(machine, name, group)
         one.begin(f"{pages} {hot} {one.progress} {pause_us} {children}")
         return one
 
@@ -166,8 +170,8 @@ class FilePages(Checker):
     program = "file_pages"
 
     @classmethod
-    def start(cls, machine: Machine, name: str, pages: int) -> Self:
-        one = cls(machine, name)
+    def start(cls, machine: Machine, name: str, pages: int, group: str = "") -> Self:
+        one = cls(machine, name, group)
         folder = f"{FOLDER}/{name}"
         sh(machine, f"mkdir -p {folder}")
         one.begin(f"{folder} {pages} {one.progress}")

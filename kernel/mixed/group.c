@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Control groups: how much of DRAM a group has, with the groups below it, and how much it
+ * may have.
+ *
+ *   memory.dram.current	bytes
+ *   memory.dram.max		the same, or `max', which it is at first
+ *
+ * A frame counts for the group that its page is charged to: of a page of a file that is
+ * the one that read it first, as for memory.current. The kernel's text counts for none.
+ * Nothing more of a group that has all it may comes to DRAM, so its programs go on in
+ * NVRAM: nobody waits, and nobody is killed. Scans move down what is cold of it, though
+ * others leave frames free, and, where a limit is below what the group has, whatever it
+ * has.
+ *
+ * The counters are the kernel's own (struct page_counter), in struct mem_cgroup (patch
+ * 0039). A frame has a reference of its group.
+ */
+#include <linux/atomic.h>
+#include <linux/cgroup.h>
+#include <linux/memcontrol.h>
+#include <linux/mm.h>
+#include <linux/page_counter.h>
+#include <linux/seq_file.h>
+#include <linux/string.h>
+
+#include "mixed.h"
+
+/* A group that has all but such a part of what it may is short of frames: 1/32. */
+#define SPARE_SHIFT 5
+
+static bool is_lowered;
+
+/* With a reference; NULL if there is none. */
+static struct mem_cgroup *group_of_page(struct page *page)
+{
+	struct mem_cgroup *group;
+
+	rcu_read_lock();
+	group = folio_memcg(page_folio(page));
+	if (group && !css_tryget(&group->css))
+		group = NULL;
+	rcu_read_unlock();
+	return group;
+}
+
+/**
+ * rem_group_of - the group that new pages of a process are charged to
+ * @mm: the process
+ *
+ * Return: with a reference, for rem_group_put(); NULL if there are no groups.
+ */
+struct mem_cgroup *rem_group_of(struct mm_struct *mm)
+{
+	return mem_cgroup_disabled() ? NULL : get_mem_cgroup_from_mm(mm);
+}
+
+/** rem_group_put - the other half of rem_group_of(). @group: or NULL */
+void rem_group_put(struct mem_cgroup *group)
+{
+	mem_cgroup_put(group);
+}
+
+/**
+ * rem_group_charge - a frame will have a page
+ * @home: the page
+ * @mm: the process that gets it, if it is new and not charged yet; else NULL
+ * @ret_group: set to what rem_group_uncharge() gets when the frame is free; may be NULL
+ *
+ * Context: any.
+ * Return: false if its group has all that it may.
+ */
+bool rem_group_charge(struct page *home, struct mm_struct *mm,
+		      struct mem_cgroup **ret_group)
+{
+	struct mem_cgroup *group = NULL;
+	struct page_counter *full;
+
+	if (!mem_cgroup_disabled())
+		group = mm ? get_mem_cgroup_from_mm(mm) : group_of_page(home);
+	if (group && !page_counter_try_charge(&group->dram, 1, &full)) {
+		mem_cgroup_put(group);
+		atomic64_inc(&rem_mixed_counts.limited);
+		return false;
+	}
+	*ret_group = group;
+	return true;
+}
+
+/** rem_group_uncharge - a frame is free. @group: what it was charged to, or NULL */
+void rem_group_uncharge(struct mem_cgroup *group)
+{
+	if (!group)
+		return;
+	page_counter_uncharge(&group->dram, 1);
+	mem_cgroup_put(group);
+}
+
+/**
+ * rem_group_room - how many frames a group may still get
+ * @group: or NULL
+ *
+ * Return: UINT_MAX at most.
+ */
+unsigned int rem_group_room(struct mem_cgroup *group)
+{
+	struct page_counter *counter = group ? &group->dram : NULL;
+	unsigned long room = UINT_MAX;
+
+	for (; counter; counter = counter->parent) {
+		unsigned long max = READ_ONCE(counter->max);
+		unsigned long used = page_counter_read(counter);
+
+		room = min(room, max > used ? max - used : 0);
+	}
+	return room;
+}
+
+/**
+ * rem_group_excess - how many frames a group has over its limit, or over one above it
+ * @group: or NULL
+ */
+unsigned int rem_group_excess(struct mem_cgroup *group)
+{
+	struct page_counter *counter = group ? &group->dram : NULL;
+	unsigned long excess = 0;
+
+	for (; counter; counter = counter->parent) {
+		unsigned long max = READ_ONCE(counter->max);
+		unsigned long used = page_counter_read(counter);
+
+		if (used > max)
+			excess = max(excess, used - max);
+	}
+	return min(excess, UINT_MAX);
+}
+
+/**
+ * rem_group_is_short - whether what is cold has to make room for others of the group
+ * @group: or NULL
+ */
+bool rem_group_is_short(struct mem_cgroup *group)
+{
+	struct page_counter *counter = group ? &group->dram : NULL;
+
+	for (; counter; counter = counter->parent) {
+		unsigned long max = READ_ONCE(counter->max);
+
+		if (max < PAGE_COUNTER_MAX &&
+		    page_counter_read(counter) + (max >> SPARE_SHIFT) + 1 > max)
+			return true;
+	}
+	return false;
+}
+
+/**
+ * rem_group_has_room - whether a process may get frames for a page that it uses now
+ * @mm: the process
+ * @pages: how many
+ */
+bool rem_group_has_room(struct mm_struct *mm, unsigned int pages)
+{
+	struct mem_cgroup *group = rem_group_of(mm);
+	bool has_room = rem_group_room(group) >= pages;
+
+	rem_group_put(group);
+	if (!has_room)
+		atomic64_inc(&rem_mixed_counts.limited);
+	return has_room;
+}
+
+/**
+ * rem_group_was_lowered - whether a limit was set since this was called last
+ *
+ * Processes that do not run have pages of such a group, too.
+ */
+bool rem_group_was_lowered(void)
+{
+	return READ_ONCE(is_lowered) && xchg(&is_lowered, false);
+}
+
+static u64 current_read(struct cgroup_subsys_state *css, struct cftype *type)
+{
+	return (u64)page_counter_read(&mem_cgroup_from_css(css)->dram) * PAGE_SIZE;
+}
+
+static int max_show(struct seq_file *file, void *unused)
+{
+	unsigned long max = READ_ONCE(mem_cgroup_from_seq(file)->dram.max);
+
+	if (max == PAGE_COUNTER_MAX)
+		seq_puts(file, "max\n");
+	else
+		seq_printf(file, "%llu\n", (u64)max * PAGE_SIZE);
+	return 0;
+}
+
+static ssize_t max_write(struct kernfs_open_file *file, char *text, size_t bytes,
+			 loff_t at)
+{
+	struct mem_cgroup *group = mem_cgroup_from_css(of_css(file));
+	unsigned long max;
+	int err = page_counter_memparse(strstrip(text), "max", &max);
+
+	if (err)
+		return err;
+	xchg(&group->dram.max, max);
+	WRITE_ONCE(is_lowered, true);
+	return bytes;
+}
+
+static struct cftype files[] = {
+	{
+		.name = "dram.current",
+		.flags = CFTYPE_NOT_ON_ROOT,
+		.read_u64 = current_read,
+	},
+	{
+		.name = "dram.max",
+		.flags = CFTYPE_NOT_ON_ROOT,
+		.seq_show = max_show,
+		.write = max_write,
+	},
+	{ } /* the end */
+};
+
+/** rem_groups_open - groups get their files. Return: 0 or a negative errno. */
+int __init rem_groups_open(void)
+{
+	if (mem_cgroup_disabled())
+		return 0;
+	return cgroup_add_dfl_cftypes(&memory_cgrp_subsys, files);
+}

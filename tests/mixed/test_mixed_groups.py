@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Claim: a control group has no more of DRAM than it may (memory.dram.max), with the groups below
+it; its programs go on, and a power failure loses nothing of them.
+
+Method: the kernel of kernel/config/filesystems.config, which has control groups of memory; programs
+that check each of their pages run in groups with limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lab.machine import Machine
+from lab.setup.kernel import FILESYSTEMS
+from lab.setup.products import Kernel, need
+from lab.testbed.mixed_checks import CACHE_BYTES, Check, rule_holds
+from lab.testbed.mixed_group_checks import CHECKS, NO_LIMIT, Group, limit_is_kept, mount
+from lab.testbed.mixed_guest import PROGRAMS, SYSFS, mixed_guest
+from lab.testbed.planted import plant
+from lab.testbed.pm_guest import sh
+from tests.support.claims import machine_name
+from tests.support.proofs import must_be_found
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
+
+RULES = ("heat", "numa")
+BUG = "dram-group-unlimited"
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    kernel = need(Kernel(FILESYSTEMS)).bz_image
+    name = machine_name("mixed-groups")
+    with mixed_guest(name, CACHE_BYTES, kernel=kernel, programs=PROGRAMS) as made:
+        mount(made)
+        yield made
+
+
+def test_first_there_is_no_limit(machine: Machine) -> None:
+    group = Group(machine, "first")
+    assert (group.limit_text, group.pages) == (NO_LIMIT, 0)
+    group.limit("4M")
+    assert group.limit_text == str(4 << 20)
+    for words in ("-1", "much"):
+        done = sh(machine, f"echo '{words}' >{group.folder}/memory.dram.max", check=False)
+        assert not done.ok and "Invalid argument" in done.stderr, words
+    assert group.limit_text == str(4 << 20)
+    group.end()
+
+
+@pytest.mark.parametrize("policy", RULES)
+@pytest.mark.parametrize("check", CHECKS, ids=[check.__name__ for check in CHECKS])
+def test_rule_holds(machine: Machine, check: Check, policy: str) -> None:
+    sh(machine, f"echo {policy} >{SYSFS}/policy")
+    rule_holds(machine, check)
+
+
+def test_planted_bug_is_found(machine: Machine) -> None:
+    sh(machine, f"echo heat >{SYSFS}/policy")
+    plant(machine, BUG)
+    with must_be_found(BUG):
+        limit_is_kept(machine)
