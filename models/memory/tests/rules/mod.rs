@@ -211,7 +211,7 @@ pub fn evicted_line_that_waits_holds_its_miss() -> Result<(), Broken> {
         expect(
             "write-backs",
             least <= asked && asked <= most,
-            format!("held until {until}: the next is asked for at {asked:?}"),
+            format!("held until {until}: the next comes at {asked:?}"),
         )?;
     }
     Ok(())
