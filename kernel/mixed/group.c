@@ -13,6 +13,9 @@
  * others leave frames free, and, where a limit is below what the group has, whatever it
  * has.
  *
+ * Reclaim cannot take what is in DRAM. When it looks for memory of a group (memory.max),
+ * pages of that group move down at once, where it finds them, and none comes for a while.
+ *
  * The counters are the kernel's own (struct page_counter), in struct mem_cgroup (patch
  * 0039). A frame has a reference of its group.
  */
@@ -21,7 +24,9 @@
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/page_counter.h>
+#include <linux/jiffies.h>
 #include <linux/seq_file.h>
+#include <linux/shrinker.h>
 #include <linux/string.h>
 
 #include "mixed.h"
@@ -30,6 +35,18 @@
 #define SPARE_SHIFT 5
 
 static bool is_lowered;
+static struct shrinker *shrinker;
+/* The next frame that reclaim looks at. */
+static unsigned int hand;
+
+/*
+ * Groups of which reclaim has looked for memory, by their numbers, and when. If two have the
+ * same place, the later one counts.
+ */
+static struct pressed {
+	unsigned short id;
+	unsigned long at; /* in jiffies; 0: never */
+} pressed[256];
 
 /* With a reference; NULL if there is none. */
 static struct mem_cgroup *group_of_page(struct page *page)
@@ -83,6 +100,8 @@ bool rem_group_charge(struct page *home, struct mm_struct *mm,
 		atomic64_inc(&rem_mixed_counts.limited);
 		return false;
 	}
+	if (group)
+		set_shrinker_bit(group, page_to_nid(home), shrinker->id);
 	*ret_group = group;
 	return true;
 }
@@ -96,16 +115,44 @@ void rem_group_uncharge(struct mem_cgroup *group)
 	mem_cgroup_put(group);
 }
 
+static struct pressed *pressed_of(struct mem_cgroup *group)
+{
+	return &pressed[mem_cgroup_id(group) % ARRAY_SIZE(pressed)];
+}
+
+static bool is_pressed(struct mem_cgroup *group)
+{
+	struct pressed *it;
+	unsigned long at;
+
+	if (!group)
+		return false;
+	it = pressed_of(group);
+	at = READ_ONCE(it->at);
+	return at && READ_ONCE(it->id) == mem_cgroup_id(group) &&
+	       time_before(jiffies, at + REM_PRESSED_FOR);
+}
+
+static void press(struct mem_cgroup *group)
+{
+	struct pressed *it = pressed_of(group);
+
+	WRITE_ONCE(it->id, mem_cgroup_id(group));
+	WRITE_ONCE(it->at, jiffies ?: 1);
+}
+
 /**
  * rem_group_room - how many frames a group may still get
  * @group: or NULL
+ *
+ * None while reclaim looks for memory of it.
  *
  * Return: UINT_MAX at most.
  */
 unsigned int rem_group_room(struct mem_cgroup *group)
 {
 	struct page_counter *counter = group ? &group->dram : NULL;
-	unsigned long room = UINT_MAX;
+	unsigned long room = is_pressed(group) ? 0 : UINT_MAX;
 
 	for (; counter; counter = counter->parent) {
 		unsigned long max = READ_ONCE(counter->max);
@@ -179,6 +226,35 @@ bool rem_group_was_lowered(void)
 	return READ_ONCE(is_lowered) && xchg(&is_lowered, false);
 }
 
+static unsigned long reclaim_count(struct shrinker *it, struct shrink_control *control)
+{
+	/* For the machine's memory heat.c is asked. */
+	if (!control->memcg || mem_cgroup_is_root(control->memcg))
+		return 0;
+	return page_counter_read(&control->memcg->dram) ?: SHRINK_EMPTY;
+}
+
+static unsigned long reclaim_scan(struct shrinker *it, struct shrink_control *control)
+{
+	unsigned int count = rem_frames_count(), i, number;
+	unsigned long left = control->nr_to_scan;
+
+	/* Who holds a lock of a file system may hold those of a page, too. */
+	if (!(control->gfp_mask & __GFP_FS))
+		return SHRINK_STOP;
+	press(control->memcg);
+	for (i = 0; i < count && left; i++) {
+		number = READ_ONCE(hand) % count;
+		WRITE_ONCE(hand, number + 1);
+		/* Reclaim finds the page of a copy by itself. */
+		if (rem_frame_group(number) != control->memcg || rem_frame_is_lent(number))
+			continue;
+		rem_move_down_one(rem_frame_of(number));
+		left--;
+	}
+	return left < control->nr_to_scan ? control->nr_to_scan - left : SHRINK_STOP;
+}
+
 static u64 current_read(struct cgroup_subsys_state *css, struct cftype *type)
 {
 	return (u64)page_counter_read(&mem_cgroup_from_css(css)->dram) * PAGE_SIZE;
@@ -229,5 +305,11 @@ int __init rem_groups_open(void)
 {
 	if (mem_cgroup_disabled())
 		return 0;
+	shrinker = shrinker_alloc(SHRINKER_MEMCG_AWARE | SHRINKER_NONSLAB, "remanence-dram-group");
+	if (!shrinker)
+		return -ENOMEM;
+	shrinker->count_objects = reclaim_count;
+	shrinker->scan_objects = reclaim_scan;
+	shrinker_register(shrinker);
 	return cgroup_add_dfl_cftypes(&memory_cgrp_subsys, files);
 }

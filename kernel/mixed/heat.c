@@ -333,8 +333,6 @@ static const struct mm_walk_ops look_ops = {
 static unsigned long pressed_at;
 static struct shrinker *shrinker;
 
-#define PRESSED_FOR (10 * HZ)
-
 static unsigned long pressed_count(struct shrinker *it,
 				   struct shrink_control *control)
 {
@@ -354,7 +352,7 @@ bool rem_heat_is_pressed(void)
 {
 	unsigned long at = READ_ONCE(pressed_at);
 
-	return at && time_before(jiffies, at + PRESSED_FOR);
+	return at && time_before(jiffies, at + REM_PRESSED_FOR);
 }
 
 static unsigned int free_frames(void)

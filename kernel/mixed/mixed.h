@@ -118,6 +118,8 @@ void rem_move_down_one(struct page *frame);
 void rem_frame_clean(struct page *frame, enum rem_dram_reason why);
 
 /* heat.c: which pages are used most */
+#define REM_PRESSED_FOR (10 * HZ) /* since reclaim has looked for memory */
+
 int rem_heat_open(void);
 void rem_heat_scan(struct rem_move *move, bool empty);
 void rem_heat_moved(struct page *from, struct page *to);

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lab.machine import Machine
-from lab.testbed.mixed_checks import CACHE_BYTES, FITS, PAGES, cut_and_resume, goes_on, witnessed
+from lab.testbed.mixed_checks import (
+    CACHE_BYTES,
+    EVERY,
+    FITS,
+    PAGES,
+    cut_and_resume,
+    goes_on,
+    witnessed,
+)
 from lab.testbed.mixed_guest import MIB_BYTES, PAGE_BYTES, FilePages, WorkingSet, counts
 from lab.testbed.pm_guest import sh
 from lab.testbed.waiting import wait_until
@@ -17,6 +25,8 @@ CGROUPS = "/sys/fs/cgroup"
 LIMIT_BYTES = 3 * MIB_BYTES  # more than a huge page, which comes whole
 LIMIT_PAGES = LIMIT_BYTES // PAGE_BYTES
 NO_LIMIT = "max"
+MEMORY_BYTES = FITS * PAGE_BYTES * 3 // 4  # less than a program has whose pages are all hot
+SWAP = "/var/tmp/swap"
 SETTLE_LIMIT_S = 60.0
 ROUNDS = 40  # of a program, in which scans have moved what they will
 assert 2 * LIMIT_PAGES < FITS, "without the limit it has more"
@@ -40,16 +50,19 @@ class Group:
 
     @property
     def limit_text(self) -> str:
-        return sh(self.machine, f"cat {self.folder}/memory.dram.max").stdout.strip()
+        return self.read("memory.dram.max").strip()
 
     @property
     def pages(self) -> int:
         """What it has in DRAM now."""
-        text = sh(self.machine, f"cat {self.folder}/memory.dram.current").stdout
-        return int(text) // PAGE_BYTES
+        return int(self.read("memory.dram.current")) // PAGE_BYTES
+
+    def read(self, name: str) -> str:
+        return sh(self.machine, f"cat {self.folder}/{name}").stdout
 
     def end(self) -> None:
-        sh(self.machine, f"rmdir {self.folder}")
+        """When its processes are gone."""
+        sh(self.machine, f"until rmdir {self.folder} 2>/dev/null; do sleep 0.1; done")
 
 
 def mount(machine: Machine) -> None:
@@ -62,10 +75,10 @@ def mount(machine: Machine) -> None:
 
 
 @contextmanager
-def working_in(group: Group, name: str) -> Iterator[WorkingSet]:
+def working_in(group: Group, name: str, pages: int = PAGES) -> Iterator[WorkingSet]:
     """A program in the group, with more hot pages than LIMIT_BYTES."""
     with witnessed():
-        one = WorkingSet.start(group.machine, name, PAGES, FITS, group=group.folder)
+        one = WorkingSet.start(group.machine, name, pages, FITS, group=group.folder)
         yield one
     one.stop()
 
@@ -137,6 +150,31 @@ def limit_counts_those_below(machine: Machine) -> None:
         group.end()
 
 
+def reclaim_takes_pages_of_dram(machine: Machine) -> None:
+    """A group that may have less memory than its program needs is swapped out, though DRAM has
+    all its pages; nothing of it is killed, and its program goes on, also after a cut."""
+    sh(
+        machine,
+        f"swapoff {SWAP} 2>/dev/null; dd if=/dev/zero of={SWAP} bs=1M count=64 2>/dev/null &&"
+        f" chmod 600 {SWAP} && mkswap {SWAP} >/dev/null && swapon {SWAP}",
+    )
+    group = Group(machine, "reclaimed")
+    sh(machine, f"echo {MEMORY_BYTES} >{group.folder}/memory.max")
+    before = counts(machine)["began"]
+    with working_in(group, "reclaimed", FITS) as one:
+        one.wait_rounds(EVERY)
+        swapped = int(group.read("memory.swap.current"))
+        events = dict(line.split() for line in group.read("memory.events").splitlines())
+        if not swapped or int(events["oom_kill"]):
+            raise BrokenError("promises-broken", f"{swapped} bytes are swapped out, {events}")
+        assert counts(machine)["began"] > before + FITS // 2, "DRAM had few of its pages"
+        cut_and_resume(machine)
+        goes_on(one, EVERY)
+    _wait_pages(group, 0, 0)
+    group.end()
+    sh(machine, f"swapoff {SWAP}")
+
+
 def _wait_pages(group: Group, least: int, most: int) -> None:
     def settled() -> bool:
         return least <= group.pages <= most
@@ -144,4 +182,9 @@ def _wait_pages(group: Group, least: int, most: int) -> None:
     wait_until(settled, f"{group.folder} to have {least} to {most} pages", SETTLE_LIMIT_S)
 
 
-CHECKS = (limit_is_kept, lowered_limit_moves_pages_down, limit_counts_those_below)
+CHECKS = (
+    limit_is_kept,
+    lowered_limit_moves_pages_down,
+    limit_counts_those_below,
+    reclaim_takes_pages_of_dram,
+)

@@ -9,6 +9,7 @@ that check each of their pages run in groups with limits.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -16,7 +17,14 @@ from lab.machine import Machine
 from lab.setup.kernel import FILESYSTEMS
 from lab.setup.products import Kernel, need
 from lab.testbed.mixed_checks import CACHE_BYTES, Check, rule_holds
-from lab.testbed.mixed_group_checks import CHECKS, NO_LIMIT, Group, limit_is_kept, mount
+from lab.testbed.mixed_group_checks import (
+    CHECKS,
+    NO_LIMIT,
+    Group,
+    limit_is_kept,
+    mount,
+    reclaim_takes_pages_of_dram,
+)
 from lab.testbed.mixed_guest import PROGRAMS, SYSFS, mixed_guest
 from lab.testbed.planted import plant
 from lab.testbed.pm_guest import sh
@@ -26,15 +34,23 @@ from tests.support.proofs import must_be_found
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
 RULES = ("heat", "numa")
-BUG = "dram-group-unlimited"
+BUGS = {
+    "dram-group-unlimited": limit_is_kept,
+    "dram-group-unreclaimed": reclaim_takes_pages_of_dram,
+}
+
+
+@contextmanager
+def booted(name: str) -> Iterator[Machine]:
+    kernel = need(Kernel(FILESYSTEMS)).bz_image
+    with mixed_guest(name, CACHE_BYTES, kernel=kernel, programs=PROGRAMS) as made:
+        mount(made)
+        yield made
 
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    kernel = need(Kernel(FILESYSTEMS)).bz_image
-    name = machine_name("mixed-groups")
-    with mixed_guest(name, CACHE_BYTES, kernel=kernel, programs=PROGRAMS) as made:
-        mount(made)
+    with booted(machine_name("mixed-groups")) as made:
         yield made
 
 
@@ -57,8 +73,9 @@ def test_rule_holds(machine: Machine, check: Check, policy: str) -> None:
     rule_holds(machine, check)
 
 
-def test_planted_bug_is_found(machine: Machine) -> None:
-    sh(machine, f"echo heat >{SYSFS}/policy")
-    plant(machine, BUG)
-    with must_be_found(BUG):
-        limit_is_kept(machine)
+@pytest.mark.parametrize("name", BUGS)
+def test_planted_bug_is_found(name: str) -> None:
+    with booted(machine_name(name)) as machine:
+        plant(machine, name)
+        with must_be_found(name):
+            BUGS[name](machine)
