@@ -226,10 +226,27 @@ bool rem_group_was_lowered(void)
 	return READ_ONCE(is_lowered) && xchg(&is_lowered, false);
 }
 
+/*
+ * Whether a group, or one above it, has nearly all memory that it may. When the machine's
+ * memory is short, reclaim asks each group, too, which heat.c has an answer for.
+ */
+static bool is_at_limit(struct mem_cgroup *group)
+{
+	struct page_counter *counter;
+
+	for (counter = &group->memory; counter; counter = counter->parent) {
+		unsigned long max = min(READ_ONCE(counter->max), READ_ONCE(counter->high));
+
+		if (page_counter_read(counter) + (max >> SPARE_SHIFT) >= max)
+			return true;
+	}
+	return false;
+}
+
 static unsigned long reclaim_count(struct shrinker *it, struct shrink_control *control)
 {
-	/* For the machine's memory heat.c is asked. */
-	if (!control->memcg || mem_cgroup_is_root(control->memcg))
+	if (!control->memcg || mem_cgroup_is_root(control->memcg) ||
+	    !is_at_limit(control->memcg))
 		return 0;
 	return page_counter_read(&control->memcg->dram) ?: SHRINK_EMPTY;
 }

@@ -25,7 +25,8 @@ CGROUPS = "/sys/fs/cgroup"
 LIMIT_BYTES = 3 * MIB_BYTES  # more than a huge page, which comes whole
 LIMIT_PAGES = LIMIT_BYTES // PAGE_BYTES
 NO_LIMIT = "max"
-MEMORY_BYTES = FITS * PAGE_BYTES * 3 // 4  # less than a program has whose pages are all hot
+MEMORY_BYTES = FITS * PAGE_BYTES // 2  # less than a program has whose pages are all hot
+HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"  # such as have no room are in NVRAM
 SWAP = "/var/tmp/swap"
 SETTLE_LIMIT_S = 60.0
 ROUNDS = 40  # of a program, in which scans have moved what they will
@@ -155,7 +156,7 @@ def reclaim_takes_pages_of_dram(machine: Machine) -> None:
     all its pages; nothing of it is killed, and its program goes on, also after a cut."""
     sh(
         machine,
-        f"swapoff {SWAP} 2>/dev/null; dd if=/dev/zero of={SWAP} bs=1M count=64 2>/dev/null &&"
+        f"echo never >{HUGE_PAGES}; swapoff {SWAP} 2>/dev/null; dd if=/dev/zero of={SWAP} bs=1M count=64 2>/dev/null &&"
         f" chmod 600 {SWAP} && mkswap {SWAP} >/dev/null && swapon {SWAP}",
     )
     group = Group(machine, "reclaimed")
@@ -172,7 +173,7 @@ def reclaim_takes_pages_of_dram(machine: Machine) -> None:
         goes_on(one, EVERY)
     _wait_pages(group, 0, 0)
     group.end()
-    sh(machine, f"swapoff {SWAP}")
+    sh(machine, f"swapoff {SWAP}; echo always >{HUGE_PAGES}")
 
 
 def _wait_pages(group: Group, least: int, most: int) -> None:
