@@ -156,7 +156,8 @@ def reclaim_takes_pages_of_dram(machine: Machine) -> None:
     all its pages; nothing of it is killed, and its program goes on, also after a cut."""
     sh(
         machine,
-        f"echo never >{HUGE_PAGES}; swapoff {SWAP} 2>/dev/null; dd if=/dev/zero of={SWAP} bs=1M count=64 2>/dev/null &&"
+        f"echo never >{HUGE_PAGES}; swapoff {SWAP} 2>/dev/null;"
+        f" dd if=/dev/zero of={SWAP} bs=1M count=64 2>/dev/null &&"
         f" chmod 600 {SWAP} && mkswap {SWAP} >/dev/null && swapon {SWAP}",
     )
     group = Group(machine, "reclaimed")
