@@ -21,10 +21,11 @@
  */
 #include <linux/atomic.h>
 #include <linux/cgroup.h>
+#include <linux/jiffies.h>
 #include <linux/memcontrol.h>
+#include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/page_counter.h>
-#include <linux/jiffies.h>
 #include <linux/seq_file.h>
 #include <linux/shrinker.h>
 #include <linux/string.h>
@@ -82,7 +83,7 @@ void rem_group_put(struct mem_cgroup *group)
  * rem_group_charge - a frame will have a page
  * @home: the page
  * @mm: the process that gets it, if it is new and not charged yet; else NULL
- * @ret_group: set to what rem_group_uncharge() gets when the frame is free; may be NULL
+ * @ret_group: set to what rem_group_uncharge() gets when the frame is free, which may be NULL
  *
  * Context: any.
  * Return: false if its group has all that it may.
@@ -90,11 +91,9 @@ void rem_group_put(struct mem_cgroup *group)
 bool rem_group_charge(struct page *home, struct mm_struct *mm,
 		      struct mem_cgroup **ret_group)
 {
-	struct mem_cgroup *group = NULL;
+	struct mem_cgroup *group = mm ? rem_group_of(mm) : group_of_page(home);
 	struct page_counter *full;
 
-	if (!mem_cgroup_disabled())
-		group = mm ? get_mem_cgroup_from_mm(mm) : group_of_page(home);
 	if (group && !page_counter_try_charge(&group->dram, 1, &full)) {
 		mem_cgroup_put(group);
 		atomic64_inc(&rem_mixed_counts.limited);
@@ -141,6 +140,24 @@ static void press(struct mem_cgroup *group)
 	WRITE_ONCE(it->at, jiffies ?: 1);
 }
 
+/*
+ * How many frames a group, and those above it, may still get, without those that are spare if
+ * @but_spare. Negative: so many are too many.
+ */
+static long left_for(struct mem_cgroup *group, bool but_spare)
+{
+	struct page_counter *counter = group ? &group->dram : NULL;
+	long left = LONG_MAX;
+
+	for (; counter; counter = counter->parent) {
+		long max = READ_ONCE(counter->max);
+		long spare = but_spare ? max >> SPARE_SHIFT : 0;
+
+		left = min(left, max - spare - (long)page_counter_read(counter));
+	}
+	return left;
+}
+
 /**
  * rem_group_room - how many frames a group may still get
  * @group: or NULL
@@ -151,16 +168,7 @@ static void press(struct mem_cgroup *group)
  */
 unsigned int rem_group_room(struct mem_cgroup *group)
 {
-	struct page_counter *counter = group ? &group->dram : NULL;
-	unsigned long room = is_pressed(group) ? 0 : UINT_MAX;
-
-	for (; counter; counter = counter->parent) {
-		unsigned long max = READ_ONCE(counter->max);
-		unsigned long used = page_counter_read(counter);
-
-		room = min(room, max > used ? max - used : 0);
-	}
-	return room;
+	return is_pressed(group) ? 0 : clamp(left_for(group, false), 0, (long)UINT_MAX);
 }
 
 /**
@@ -169,17 +177,7 @@ unsigned int rem_group_room(struct mem_cgroup *group)
  */
 unsigned int rem_group_excess(struct mem_cgroup *group)
 {
-	struct page_counter *counter = group ? &group->dram : NULL;
-	unsigned long excess = 0;
-
-	for (; counter; counter = counter->parent) {
-		unsigned long max = READ_ONCE(counter->max);
-		unsigned long used = page_counter_read(counter);
-
-		if (used > max)
-			excess = max(excess, used - max);
-	}
-	return min(excess, UINT_MAX);
+	return clamp(-left_for(group, false), 0, (long)UINT_MAX);
 }
 
 /**
@@ -188,16 +186,7 @@ unsigned int rem_group_excess(struct mem_cgroup *group)
  */
 bool rem_group_is_short(struct mem_cgroup *group)
 {
-	struct page_counter *counter = group ? &group->dram : NULL;
-
-	for (; counter; counter = counter->parent) {
-		unsigned long max = READ_ONCE(counter->max);
-
-		if (max < PAGE_COUNTER_MAX &&
-		    page_counter_read(counter) + (max >> SPARE_SHIFT) + 1 > max)
-			return true;
-	}
-	return false;
+	return left_for(group, true) < 1;
 }
 
 /**

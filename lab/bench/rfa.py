@@ -53,8 +53,7 @@ OWN_RULE = "heat"
 RULES = (OWN_RULE, "numa", "nomad")  # of kernel/mixed/policy.c
 RECOVERED_AIM = 0.80  # at 25 %, the least of the programs
 AT_ONCE = 2  # machines; a host's load does not change what they measure
-
-_numbers = count()  # of machines, in their names
+NUMBERS = count()  # of machines, in their names
 
 
 @dataclass(frozen=True)
@@ -225,7 +224,7 @@ def _measure(
     if rule != OWN_RULE:
         name += f"-{rule}"
     size_bytes = cache_bytes(resident_bytes, percent)
-    config = make_config(f"bench-rfa-{next(_numbers)}-{os.getpid()}", cpus=1)
+    config = make_config(f"bench-rfa-{next(NUMBERS)}-{os.getpid()}", cpus=1)
     with step(name), booted(config, plan.profile, memory, size_bytes) as machine:
         if percent and state(machine) != "on":
             raise RemError(f"DRAM is not used: {state(machine)}")

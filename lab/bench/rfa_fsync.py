@@ -38,10 +38,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import count
 
 from lab import format as fmt
-from lab.bench.rfa import AT_ONCE, ROOT, booted
+from lab.bench.rfa import AT_ONCE, NUMBERS, ROOT, booted
 from lab.bench.write_back import write_back_us
 from lab.errors import RemError
 from lab.machine.machine import Machine
@@ -82,8 +81,6 @@ FLUSHES_LEFT_MAX = 0.2
 GAIN_AIM = 5.0
 VS_EATMYDATA_AIM = 0.9
 OFF_COST_LOOPS = ("syscall", "fault", "file_fault")
-
-_numbers = count()  # of machines, in their names
 
 BUDGET = "/sys/kernel/remanence/budget"
 # After a Go the machine arms while programs run already; not if the Stop was over its bound.
@@ -255,7 +252,7 @@ def rig(plan: Plan, memory: str, cache_bytes: int = 0) -> Iterator[Machine]:
     """
     built = need_all(list(PARTS))
     kind = "mixed" if cache_bytes else memory.partition(":")[0]
-    config = make_config(f"bench-fsync-{kind}-{next(_numbers)}-{os.getpid()}", CPUS, "fast")
+    config = make_config(f"bench-fsync-{kind}-{next(NUMBERS)}-{os.getpid()}", CPUS, "fast")
     hold_up_ns = PowerModel.ready().window_ns(SUPPLY)
     flush_us = write_back_us(memory, plan.profile, CPUS, config.nvram_bytes)
     words = (
