@@ -21,7 +21,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +36,7 @@ END_GRACE_S = 5.0  # between SIGTERM and SIGKILL
 CAUSE = re.compile(r"\b(?:error|fatal):|^E: |\bERROR\b|\*\*\* .*(?:Error|Stop)", re.IGNORECASE)
 CAUSES_MAX = 5
 TAIL_LINES = 15  # of a failed program's output, printed with the error
+REPORT_S = 60.0  # for a program that is ended because it took too long
 
 HOST_PATH_ENV = "REM_HOST_PATH"  # PATH as it was before lab/setup/tools.py replaced it
 ROOT_PLACES = ":/usr/local/sbin:/usr/sbin:/sbin"  # an ordinary user's PATH may lack them
@@ -168,7 +169,10 @@ def stream(
     check: bool = True,
     what: str = "",
 ) -> int:
-    """Run to the end; stdout and stderr go to `log` (appended), each line also to `on_line`."""
+    """Run to the end; stdout and stderr go to `log` (appended), each line also to `on_line`.
+
+    After *timeout_s* Ctrl-C's signal tells it so: it may say what it knows, within REPORT_S.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a", encoding="utf-8", errors="replace") as out:
         out.write(f"$ {quoted(argv)}\n")
@@ -181,6 +185,9 @@ def stream(
 
         def stop(late: subprocess.Popen[str]) -> None:
             overdue.set()
+            late.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                late.wait(REPORT_S)
             _kill(late)
 
         try:

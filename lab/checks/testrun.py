@@ -279,14 +279,16 @@ def _pytest(
         env[ALL_TURNS_ENV] = "1"
     if test.on_slow_host:
         env[BEGIN_UNTIL_ENV] = str(test.began + 60 * slow_host.BEGIN_MINUTES_MAX)
-    code = _runner([*argv, *words], "pytest", test, lines, env=env)
-    if code != 0 and (must_find or code != NO_TESTS):
-        test.failed.append(PYTEST)
-    for share, tests in junit.read(report).items():
-        test.add(share, tests)
-    test.left_out += junit.too_late(report)
-    test.longest = junit.longest_files(report, LONGEST_FILES)
-    test.last_lines += [line for line in lines[-3:] if pytest_last_line(line)]
+    try:
+        code = _runner([*argv, *words], "pytest", test, lines, env=env)
+        if code != 0 and (must_find or code != NO_TESTS):
+            test.failed.append(PYTEST)
+    finally:  # also of a run that was too long, to say of what
+        for share, tests in junit.read(report).items():
+            test.add(share, tests)
+        test.left_out += junit.too_late(report)
+        test.longest = junit.longest_files(report, LONGEST_FILES)
+        test.last_lines += [line for line in lines[-3:] if pytest_last_line(line)]
 
 
 def workers() -> int:

@@ -27,6 +27,10 @@ class OtherKernel(StrEnum):
     DEVICES = "devices"
     DEVICES_MUTANTS = "devices-mutants"
     DEBUG = "debug"
+    RACES = "races"
+    TRACING = "tracing"
+    FILESYSTEMS = "filesystems"
+    GROUPS = "groups"
     SERVER = "server"
     DEBIAN = "debian"
     RISCV = "riscv64"
@@ -41,10 +45,7 @@ class RarePackages(StrEnum):
     BROWSER = "browser"
 
 
-KERNEL_HELP = (
-    "Also this kernel: with planted bugs, with more drivers, with both, with detectors, for typical"
-    " services, with Debian's configuration, for RISC-V, or for that with planted bugs."
-)
+KERNEL_HELP = "Also this variant of the kernel (kernel/README.md says what each one has)."
 ONLY_HELP = f"Only this part ({', '.join(OnlyPart)}); may be given more than once."
 PACKAGES_HELP = f"Also this group of Debian packages ({', '.join(RarePackages)})."
 

@@ -85,11 +85,20 @@ PACKED = DEBIAN
 FOR_MODULES = ("initramfs-tools", "zstd")
 TRACING = "tracing"
 RISCV, RISCV_MUTANTS = "riscv64", "riscv64-mutants"
-FILESYSTEMS = "filesystems"
+FILESYSTEMS, GROUPS = "filesystems", "groups"
 # Variants.
-WITH_MUTANTS = (MUTANTS, "devices-mutants", "debug", "races", FILESYSTEMS, TRACING, RISCV_MUTANTS)
+WITH_MUTANTS = (
+    MUTANTS,
+    "devices-mutants",
+    "debug",
+    "races",
+    FILESYSTEMS,
+    GROUPS,
+    TRACING,
+    RISCV_MUTANTS,
+)
 # Variants that share few objects with the others.
-OWN_TREE = ("debug", "races", TRACING, SERVER, DEBIAN, RISCV)
+OWN_TREE = ("debug", "races", GROUPS, TRACING, SERVER, DEBIAN, RISCV)
 
 
 def mutants_of(variant: str | None) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lab.machine import Machine, MachineConfig
-from lab.setup.kernel import FILESYSTEMS
+from lab.setup.kernel import FILESYSTEMS, MUTANTS
 from lab.setup.products import Kernel, Root, need
 from lab.testbed.fsync_guest import Acks
 from lab.testbed.guest_job import PROGRAM_DIR
@@ -60,10 +60,19 @@ BY_DISK = (*NOT_AT_ONCE, "allocate", "clone", "direct", "punch", "truncate", "ze
 
 def fsx_config(name: str, **changes: Any) -> MachineConfig:
     """With a kernel that has these file systems and planted bugs, and a blank second disk."""
-    kernel = need(Kernel(FILESYSTEMS)).bz_image
-    config = make_config(name, changes.pop("cpus", 2), kernel=kernel)
     root = need(Root.having(*PACKAGES))
-    return replace(config, root=root, blank_bytes=DISK_BYTES, **changes)
+    return _config(name, FILESYSTEMS, root=root, **changes)
+
+
+def ext4_config(name: str, **changes: Any) -> MachineConfig:
+    """The same with ext4 alone, which is in kernels that each machine has."""
+    return _config(name, MUTANTS, **changes)
+
+
+def _config(name: str, variant: str, **changes: Any) -> MachineConfig:
+    kernel = need(Kernel(variant)).bz_image
+    config = make_config(name, changes.pop("cpus", 2), kernel=kernel)
+    return replace(config, **{"blank_bytes": DISK_BYTES, **changes})
 
 
 def make(machine: Machine, kind: FileSystem, disk: str = DISK) -> None:

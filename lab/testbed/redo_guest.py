@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from lab import format as fmt
 from lab.errors import RemError
@@ -22,7 +22,7 @@ from lab.machine.config import DiskModel
 from lab.paths import repo_dir
 from lab.run import run
 from lab.testbed import fsync_guest as guest
-from lab.testbed.fsx import EXT4, FOLDER, FileSystem, check_structure, fsx_config, make, mount
+from lab.testbed.fsx import EXT4, FOLDER, FileSystem, check_structure, ext4_config, make, mount
 from lab.testbed.pm_guest import sh
 from lab.testbed.waiting import wait_until
 from lab.verdict import BrokenError
@@ -50,8 +50,14 @@ class Ring:
     ended_writes: int
 
 
-def redo_config(name: str, cpus: int = 2, disk: DiskModel = "virtio-blk") -> MachineConfig:
-    config = fsx_config(name, disk_cache="volatile", cpus=cpus, disk=disk)
+def redo_config(
+    name: str,
+    cpus: int = 2,
+    disk: DiskModel = "virtio-blk",
+    made: Callable[..., MachineConfig] = ext4_config,
+) -> MachineConfig:
+    """*made*: with which file systems, a function of lab/testbed/fsx.py."""
+    config = made(name, disk_cache="volatile", cpus=cpus, disk=disk)
     assert config.root is not None
     # The only virtio disk, or the second one.
     line = f"root=/dev/{'vdb' if disk == 'virtio-blk' else 'vda'} {REDO}"
@@ -63,9 +69,12 @@ def disk_of(machine: Machine) -> str:
 
 
 @contextmanager
-def redo_guest(name: str, cpus: int = 2, disk: DiskModel = "virtio-blk") -> Iterator[Machine]:
-    """Booted, with the tools, and in force; there is no file system on the disk yet."""
-    config = redo_config(name, cpus, disk)
+def redo_guest(name: str, cpus: int = 2, **changes: Any) -> Iterator[Machine]:
+    """Booted, with the tools, and in force; there is no file system on the disk yet.
+
+    *changes* are those of redo_config().
+    """
+    config = redo_config(name, cpus, **changes)
     with guest.machine_of(config, config.cmdline_extra, registry=REGISTRY) as machine:
         run(["cp", "--sparse=always", machine.files.disk, machine.files.blank])
         machine.boot()

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import pytest
 
 from lab.machine import Machine
-from lab.testbed.fsx import DISK, EXT4_FAST, FOLDER, check_structure, fsx_config, mount
+from lab.testbed.fsx import DISK, EXT4_FAST, FOLDER, check_structure, ext4_config, mount
 from lab.testbed.fsync_guest import wait_up
 from lab.testbed.planted import NONE, plant
 from lab.testbed.pm_guest import sh
@@ -43,7 +43,7 @@ os.fsync(disk)
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    config = fsx_config(machine_name("fast-commits"))
+    config = ext4_config(machine_name("fast-commits"))
     with Machine.create(config, destroy_on_exit=True) as made:
         made.boot()
         wait_up(made)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import pytest
 
 from lab.machine import Machine
-from lab.setup.kernel import FILESYSTEMS
+from lab.setup.kernel import GROUPS
 from lab.setup.products import Kernel, need
 from lab.testbed.mixed_checks import CACHE_BYTES, Check, rule_holds
 from lab.testbed.mixed_group_checks import (
@@ -42,7 +42,7 @@ BUGS = {
 
 @contextmanager
 def booted(name: str) -> Iterator[Machine]:
-    kernel = need(Kernel(FILESYSTEMS)).bz_image
+    kernel = need(Kernel(GROUPS)).bz_image
     with mixed_guest(name, CACHE_BYTES, kernel=kernel, programs=PROGRAMS) as made:
         mount(made)
         yield made

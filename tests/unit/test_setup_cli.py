@@ -123,6 +123,16 @@ def test_timeout_ends_the_whole_group(tmp_path: Path) -> None:
         assert _is_gone(int(pid_file.read_text()))
 
 
+def test_who_is_late_may_say_what_it_knows(tmp_path: Path) -> None:
+    script = "trap 'echo it did this; exit' INT; while :; do sleep 0.1; done"
+    lines: list[str] = []
+    with pytest.raises(HangError):
+        run.stream(
+            ["bash", "-c", script], log=tmp_path / "log", on_line=lines.append, timeout_s=5.0
+        )
+    assert lines == ["it did this"]
+
+
 def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     script = f"echo $$ >{pid_file}.new; mv {pid_file}.new {pid_file}; sleep 1000"
