@@ -119,12 +119,13 @@ def counts(machine: Machine) -> dict[str, int]:
 
 
 def drain(machine: Machine) -> None:
-    """All that is registered goes to its disk now."""
-    if not counts(machine)["pages"]:
-        return
-    drains = f"$(sed -n 's/^drains //p' {SYSFS}/counts)"
+    """All that is registered goes to its disk now.
+
+    Of two drains the first may have been under way, and know nothing of the last pages.
+    """
     before = counts(machine)["drains"]
-    wait = f"while [ {drains} -le {before} ]; do sleep 0.1; done"
+    drains, pages = (f"$(sed -n 's/^{name} //p' {SYSFS}/counts)" for name in ("drains", "pages"))
+    wait = f"while [ {drains} -le {before + 1} -a {pages} -gt 0 ]; do sleep 0.1; done"
     sh(machine, f"echo 0 >{DRAIN_S}; {wait}; echo {LATE_S} >{DRAIN_S}")
 
 

@@ -38,6 +38,7 @@ from lab.testbed.pm_guest import load as load_pm
 from lab.testbed.promise import end_promise
 from tests.support.claims import machine_name
 
+IN_TURN = pytest.mark.in_turn
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 STEPS = 600
@@ -76,7 +77,9 @@ def letters(machine: Machine, path: str) -> str:
     return sh(machine, f"python3 -c '{code}'").stdout.strip()
 
 
-@pytest.mark.parametrize("lose", ["lose_power", "panic", "refuse_image"])
+@pytest.mark.parametrize(
+    "lose", ["lose_power", "panic", pytest.param("refuse_image", marks=IN_TURN)]
+)
 def test_what_was_acknowledged_is_found_again(machine: Machine, lose: str) -> None:
     assert state(machine) == "memory"
     with witness(machine, f"/root/{lose}", seed=lose) as seen:
@@ -124,7 +127,9 @@ def exclude(machine: Machine) -> None:
     assert sh(machine, f"cat {SYSFS}/excluded").stdout.strip() == device
 
 
-@pytest.mark.parametrize("leave", [lose_promise, choose_disk, exclude])
+@pytest.mark.parametrize(
+    "leave", [lose_promise, *(pytest.param(one, marks=IN_TURN) for one in (choose_disk, exclude))]
+)
 def test_when_it_ceases_everything_is_on_the_disk(
     machine: Machine, leave: Callable[[Machine], None]
 ) -> None:
@@ -249,8 +254,8 @@ ROWS = 150
     "mode",
     [
         "wal",
-        *(pytest.param(mode, marks=pytest.mark.in_turn) for mode in ("delete", "truncate")),
-        pytest.param("persist", marks=pytest.mark.in_turn),
+        *(pytest.param(mode, marks=IN_TURN) for mode in ("delete", "truncate")),
+        pytest.param("persist", marks=IN_TURN),
     ],
 )
 def test_database_keeps_what_it_has_committed(machine: Machine, mode: str) -> None:
@@ -285,7 +290,7 @@ def test_damaged_page_is_not_written(machine: Machine) -> None:
     assert letters(machine, "/root/damaged") == str({"\0": 4096, "b": SIX_PAGES - 4096})
 
 
-@pytest.mark.in_turn
+@IN_TURN
 def test_persistent_memory_in_its_place_is_left_alone() -> None:
     """The parameter is added to a machine whose region was at the end of NVRAM before."""
     config = make_config(machine_name("fsync-pm"))

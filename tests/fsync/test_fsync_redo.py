@@ -28,6 +28,7 @@ from tests.support.claims import machine_name
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
+IN_TURN = pytest.mark.in_turn
 STEPS = 120
 FEW = 30
 WITNESS_STEPS = 100
@@ -66,12 +67,10 @@ CRASHES = {
 
 
 def crashes() -> Iterator[object]:
-    """Each way on ext4, and a loss of power with its fast commits; the other ways of these take
-    turns. XFS is for soak, as its kernel is.
-    """
+    """A loss of power and a panic on ext4; the others take turns. XFS is for soak, as its kernel is."""
     for name in CRASHED:
         for way in CRASHES:
-            marks = () if name == "ext4" or way == "power" else (pytest.mark.in_turn,)
+            marks = () if name == "ext4" and way in {"power", "panic"} else (pytest.mark.in_turn,)
             yield pytest.param(
                 name, way, marks=pytest.mark.soak if name == "xfs" else marks, id=f"{name}-{way}"
             )
@@ -159,7 +158,9 @@ def exclude(machine: Machine) -> None:
     sh(machine, f"echo +{device} >{guest.SYSFS}/excluded")
 
 
-@pytest.mark.parametrize("leave", [lose_promise, choose_disk, exclude])
+@pytest.mark.parametrize(
+    "leave", [choose_disk, *(pytest.param(one, marks=IN_TURN) for one in (lose_promise, exclude))]
+)
 def test_when_it_ceases_all_is_on_the_disk(machine: Machine, leave: object) -> None:
     assert callable(leave)
     redo.begin(machine, EXT4)
@@ -181,6 +182,7 @@ def test_when_it_ceases_all_is_on_the_disk(machine: Machine, leave: object) -> N
     redo.check_disk(machine, EXT4)
 
 
+@IN_TURN
 def test_ring_that_is_full_goes_on(machine: Machine) -> None:
     """More than the ring holds, by direct writes, and again to the same place."""
     redo.begin(machine, EXT4)
@@ -230,6 +232,7 @@ def test_damaged_ring_keeps_its_disk_until_it_is_given_up(machine: Machine) -> N
     redo.log_off(machine)
 
 
+@IN_TURN
 def test_root_file_system_on_a_log_has_all() -> None:
     """Its table is made by the kernel's command line: the redo has come before, and then rem-replay
     finds the registered pages."""
@@ -258,6 +261,7 @@ def test_root_file_system_on_a_log_has_all() -> None:
         assert damage_after_power_off(machine) == ""
 
 
+@IN_TURN
 def test_nvme_disk_may_have_a_log_that_keeps_its_cache_on() -> None:
     """Its driver keeps the cache off; a log has it on, also after Go has started the controller."""
     with redo.redo_guest(machine_name("redo-nvme"), disk="nvme") as machine:
