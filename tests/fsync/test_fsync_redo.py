@@ -67,7 +67,7 @@ CRASHES = {
 
 
 def crashes() -> Iterator[object]:
-    """A loss of power and a panic on ext4; the others take turns. XFS is for soak, as its kernel is."""
+    """A loss of power and a panic on ext4; others take turns. XFS is for soak, as its kernel is."""
     for name in CRASHED:
         for way in CRASHES:
             marks = () if name == "ext4" and way in {"power", "panic"} else (pytest.mark.in_turn,)
