@@ -5,14 +5,14 @@
  *
  * The solution is known: f(x) f(y) f(z), f(x) = x (1 - x) exp(x). Checked: the
  * residual, computed from the matrix, and the distance from that solution, which
- * is of second order.
+ * is of second order. Threads share the slabs of elements, and then the rows.
  */
-#include "works.h"
+#include "team.h"
 
 #include <math.h>
-#include <string.h>
 
 #define CORNERS 8
+#define LINE_BYTES 64
 #define ROW_MAX 27
 #define TOLERANCE 1e-10
 /* Of the largest error over the square of an element's side. */
@@ -206,20 +206,32 @@ static void assemble_one(long x, long y, long z)
 	}
 }
 
-static void assemble(void)
+/* What a thread has of the rows, and where it is. */
+struct part {
+	long number, from, to;
+	long meeting;
+	long sums; /* so many have been made */
+};
+
+/* Two slabs that touch have nodes in common: first each second one. */
+static void assemble(struct part *it)
 {
-	for (long z = 0; z < side; z++)
-		for (long y = 0; y < side; y++)
-			for (long x = 0; x < side; x++)
-				assemble_one(x, y, z);
-	for (long node = 0; node < nodes; node++)
+	for (long odd = 0; odd < 2; odd++) {
+		for (long z = odd + 2 * it->number; z < side;
+		     z += 2 * team_threads)
+			for (long y = 0; y < side; y++)
+				for (long x = 0; x < side; x++)
+					assemble_one(x, y, z);
+		team_meet(&it->meeting);
+	}
+	for (long node = it->from; node < it->to; node++)
 		if (!is_inside(node))
 			add(node, node, 1);
 }
 
-static void multiply(const double *from, double *to)
+static void multiply(const struct part *it, const double *from, double *to)
 {
-	for (long row = 0; row < nodes; row++) {
+	for (long row = it->from; row < it->to; row++) {
 		double sum = 0;
 
 		for (long at = begins[row]; at < begins[row + 1]; at++)
@@ -228,53 +240,91 @@ static void multiply(const double *from, double *to)
 	}
 }
 
-static double dot(const double *a, const double *b)
+/*
+ * Each thread has the same sum. The threads' parts have two places each in turn:
+ * one may be in the next sum while others still read this one.
+ */
+static double dot(struct part *it, const double *a, const double *b)
 {
+	static struct {
+		double sum;
+		char others_lines[LINE_BYTES - sizeof(double)];
+	} parts[2][TEAM_MAX];
+	long place = it->sums++ % 2;
 	double sum = 0;
 
-	for (long node = 0; node < nodes; node++)
+	for (long node = it->from; node < it->to; node++)
 		sum += a[node] * b[node];
+	parts[place][it->number].sum = sum;
+	team_meet(&it->meeting);
+	sum = 0;
+	for (long number = 0; number < team_threads; number++)
+		sum += parts[place][number].sum;
 	return sum;
 }
 
 /* to = a + factor * b */
-static void combine(double *to, const double *a, double factor, const double *b)
+static void combine(const struct part *it, double *to, const double *a,
+		    double factor, const double *b)
 {
-	for (long node = 0; node < nodes; node++)
+	for (long node = it->from; node < it->to; node++)
 		to[node] = a[node] + factor * b[node];
 }
 
-static long solve(double *found, long rounds_max)
+static double *found, *rest, *way, *moved;
+static long rounds_max, rounds;
+
+static void solve(struct part *it)
 {
-	double *rest = works_doubles(nodes), *way = works_doubles(nodes);
-	double *moved = works_doubles(nodes);
 	double square, first;
 	long round = 0;
 
-	memcpy(rest, source, (size_t)nodes * sizeof(*rest));
-	memcpy(way, source, (size_t)nodes * sizeof(*way));
-	first = square = dot(rest, rest);
+	combine(it, rest, source, 0, source);
+	combine(it, way, source, 0, source);
+	first = square = dot(it, rest, rest);
 	while (square > first * TOLERANCE * TOLERANCE && round < rounds_max) {
 		double before = square, step;
 
-		multiply(way, moved);
-		step = square / dot(way, moved);
-		combine(found, found, step, way);
-		combine(rest, rest, -step, moved);
-		square = dot(rest, rest);
-		combine(way, rest, square / before, way);
+		multiply(it, way, moved);
+		step = square / dot(it, way, moved);
+		combine(it, found, found, step, way);
+		combine(it, rest, rest, -step, moved);
+		square = dot(it, rest, rest);
+		combine(it, way, rest, square / before, way);
+		team_meet(&it->meeting); /* others' parts of the way, too */
 		round++;
 	}
-	return round;
+	if (!it->number)
+		rounds = round;
 }
 
-static void check(const double *found, long rounds)
+static void *run(void *arg)
 {
-	double *back = works_doubles(nodes), error = 0, residual;
+	long number = (long)arg;
+	struct part it = {
+		.number = number,
+		.from = team_share(nodes, number),
+		.to = team_share(nodes, number + 1),
+	};
 
-	multiply(found, back);
-	combine(back, source, -1, back);
-	residual = sqrt(dot(back, back) / dot(source, source));
+	if (team_threads > 1)
+		team_stay_on_cpu(number);
+	assemble(&it);
+	team_meet(&it.meeting);
+	solve(&it);
+	return NULL;
+}
+
+static void check(void)
+{
+	struct part all = { .to = nodes };
+	double error = 0, residual;
+
+	team_threads = 1;
+	team_arrived = 0;
+	multiply(&all, found, moved);
+	combine(&all, moved, source, -1, moved);
+	residual = sqrt(dot(&all, moved, moved) / dot(&all, source, source));
 	for (long node = 0; node < nodes; node++) {
 		double at[3];
 
@@ -291,10 +341,8 @@ static void check(const double *found, long rounds)
 
 int main(int argc, char **argv)
 {
-	static const char *const extra[] = { "side", "rounds", "planted",
-					     NULL };
-	double *found;
-	long rounds;
+	static const char *const extra[] = { "side", "rounds", "threads",
+					     "planted", NULL };
 
 	check_begin(argc, argv, extra);
 	side = (long)check_number("side", 12);
@@ -304,11 +352,14 @@ int main(int argc, char **argv)
 	values = works_doubles(nodes * ROW_MAX);
 	source = works_doubles(nodes);
 	found = works_doubles(nodes);
+	rest = works_doubles(nodes);
+	way = works_doubles(nodes);
+	moved = works_doubles(nodes);
+	rounds_max = (long)check_number("rounds", 500);
 	make_structure();
-	assemble();
-	rounds = solve(found, (long)check_number("rounds", 500));
+	team_run((long)check_number("threads", 1), run);
 	if (check_number("planted", 0))
 		found[node_of(side / 2, side / 2, side / 2)] *= 1.001;
-	check(found, rounds);
+	check();
 	return 0;
 }

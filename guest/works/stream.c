@@ -8,23 +8,20 @@
  * not counted, and its fastest counts, by the guest's clock. Loops are of scalar
  * accesses, as on cores without vectors. Checked: every element, at the end.
  */
-#include "works.h"
+#include "team.h"
 
 #include <math.h>
-#include <sched.h>
 #include <time.h>
 
 #pragma GCC optimize("no-tree-vectorize", "no-tree-loop-distribute-patterns")
 
 #define KERNELS 4
 #define SCALAR 3.0
-#define THREADS_MAX 64
 #define TOLERANCE 1e-12
 
 static double *a, *b, *c;
-static long elements, times, threads;
+static long elements, times;
 static int64_t took_ns[KERNELS];
-static long arrived;
 
 static void copy(long from, long to)
 {
@@ -52,26 +49,13 @@ static void triad(long from, long to)
 
 static void (*const kernels[KERNELS])(long, long) = { copy, scale, add, triad };
 
-/* All threads have come here so often. PAUSE: others' turns come at once. */
-static void meet(long *meeting)
-{
-	++*meeting;
-	__atomic_add_fetch(&arrived, 1, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&arrived, __ATOMIC_SEQ_CST) < *meeting * threads)
-		__builtin_ia32_pause();
-}
-
 static void *run(void *arg)
 {
 	long number = (long)arg, meeting = 0;
-	long from = elements * number / threads;
-	long to = elements * (number + 1) / threads;
-	cpu_set_t cpus;
+	long from = team_share(elements, number);
+	long to = team_share(elements, number + 1);
 
-	CPU_ZERO(&cpus);
-	CPU_SET((size_t)number, &cpus);
-	if (sched_setaffinity(0, sizeof(cpus), &cpus))
-		check_fail_errno("sched_setaffinity");
+	team_stay_on_cpu(number);
 	for (long i = from; i < to; i++) {
 		a[i] = 1;
 		b[i] = 2;
@@ -81,10 +65,10 @@ static void *run(void *arg)
 		for (int kernel = 0; kernel < KERNELS; kernel++) {
 			int64_t begin_ns, ns;
 
-			meet(&meeting);
+			team_meet(&meeting);
 			begin_ns = check_now_ns(CLOCK_MONOTONIC);
 			kernels[kernel](from, to);
-			meet(&meeting);
+			team_meet(&meeting);
 			ns = check_now_ns(CLOCK_MONOTONIC) - begin_ns;
 			if (!number && time && ns < took_ns[kernel])
 				took_ns[kernel] = ns;
@@ -114,25 +98,20 @@ int main(int argc, char **argv)
 {
 	static const char *const extra[] = { "elements", "times", "threads",
 					     "planted", NULL };
-	unsigned long ids[THREADS_MAX];
+	long threads;
 
 	check_begin(argc, argv, extra);
 	elements = (long)check_number("elements", 1 << 17);
 	times = (long)check_number("times", 3);
 	threads = (long)check_number("threads", 1);
-	if (threads < 1 || threads > THREADS_MAX || elements < threads ||
-	    !times)
-		check_fail("1 to %d threads, as many elements, a time",
-			   THREADS_MAX);
+	if (elements < threads || !times)
+		check_fail("an element for each thread, and a time");
 	a = works_doubles(elements);
 	b = works_doubles(elements);
 	c = works_doubles(elements);
 	for (int kernel = 0; kernel < KERNELS; kernel++)
 		took_ns[kernel] = INT64_MAX;
-	for (long i = 0; i < threads; i++)
-		ids[i] = check_thread(run, (void *)i);
-	for (long i = 0; i < threads; i++)
-		check_join(ids[i]);
+	team_run(threads, run);
 	if (check_number("planted", 0))
 		b[elements / 2]++;
 	check();

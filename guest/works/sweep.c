@@ -4,10 +4,10 @@
  * cells and are scattered, absorbed and emitted there; the flux of each
  * direction is swept from the corner where it enters, in steps of time.
  *
- * Diamond differences in space and time. Checked: in the last step all that
+ * Diamond differences in space and time; threads share the groups. Checked: in the last step all that
  * entered, was emitted or had been there is absorbed, has left or is there.
  */
-#include "works.h"
+#include "team.h"
 
 #include <math.h>
 #include <string.h>
@@ -28,7 +28,13 @@ static double *flux_out;
 static double *scalar; /* by group and cell: all directions */
 static double *emission;
 static double *mu, *eta, *xi, *weight;
-static double left, absorbed, grown, emitted;
+static long steps;
+
+/* Of a group in the last step. */
+struct balance {
+	double left, absorbed, grown, emitted;
+};
+static struct balance *balances;
 
 static long cells(void)
 {
@@ -92,9 +98,11 @@ static double leak(const double *edge, long places, const double *slope)
 	return sum;
 }
 
-static void sweep_octant(long group, long octant, struct edges *edge,
-			 double *sum)
+/* What has left. */
+static double sweep_octant(long group, long octant, struct edges *edge,
+			   double *sum)
 {
+	double left = 0;
 	long part = (group * OCTANTS + octant) * cells() * angles;
 	size_t line = (size_t)(side * angles) * sizeof(double);
 
@@ -118,7 +126,7 @@ static void sweep_octant(long group, long octant, struct edges *edge,
 		}
 		left += leak(edge->y, side, eta);
 	}
-	left += leak(edge->z, side * side, xi);
+	return left + leak(edge->z, side * side, xi);
 }
 
 /* One step of time in one group. */
@@ -126,24 +134,24 @@ static void group_step(long group, struct edges *edge)
 {
 	double *sum = scalar + group * cells();
 	double *source = emission + group * cells();
-	double volume = 1.0 / (double)cells(), all = 0;
+	struct balance *it = &balances[group];
+	double volume = 1.0 / (double)cells();
 
 	for (long round = 0; round < ROUNDS; round++) {
-		all = 0;
-		left = 0;
+		it->emitted = 0;
+		it->left = 0;
 		for (long at = 0; at < cells(); at++) {
 			source[at] = EMITTED / (double)(group + 1) +
 				     SCATTERED * sum[at];
-			all += volume * source[at];
+			it->emitted += volume * source[at];
 			sum[at] = 0;
 		}
 		for (long octant = 0; octant < OCTANTS; octant++)
-			sweep_octant(group, octant, edge, sum);
+			it->left += sweep_octant(group, octant, edge, sum);
 	}
-	emitted = all;
-	absorbed = 0;
+	it->absorbed = 0;
 	for (long at = 0; at < cells(); at++)
-		absorbed += volume * TOTAL * sum[at];
+		it->absorbed += volume * TOTAL * sum[at];
 }
 
 static double stored(const double *flux, long group)
@@ -158,20 +166,51 @@ static double stored(const double *flux, long group)
 
 static void check_balance(long group)
 {
+	struct balance *it = &balances[group];
 	double off;
 
-	grown = (stored(flux_out, group) - stored(flux_in, group)) / STEP;
-	off = fabs(emitted - absorbed - left - grown) / emitted;
+	it->grown = (stored(flux_out, group) - stored(flux_in, group)) / STEP;
+	off = fabs(it->emitted - it->absorbed - it->left - it->grown) /
+	      it->emitted;
 	if (!(off < TOLERANCE))
 		check_fail("group %ld is off balance by %g", group, off);
+}
+
+/* What this thread does of each step. */
+static void *run(void *arg)
+{
+	long number = (long)arg, meeting = 0;
+	struct edges edge = {
+		.x = works_doubles(angles),
+		.y = works_doubles(side * angles),
+		.z = works_doubles(side * side * angles),
+	};
+
+	if (team_threads > 1)
+		team_stay_on_cpu(number);
+	for (long step = 0; step < steps; step++) {
+		if (step && !number) {
+			double *before = flux_in;
+
+			flux_in = flux_out;
+			flux_out = before;
+		}
+		team_meet(&meeting);
+		for (long group = team_share(groups, number);
+		     group < team_share(groups, number + 1); group++)
+			group_step(group, &edge);
+		team_meet(&meeting);
+	}
+	return NULL;
 }
 
 int main(int argc, char **argv)
 {
 	static const char *const extra[] = { "side",  "angles",	 "groups",
-					     "steps", "planted", NULL };
-	struct edges edge;
-	long steps, fluxes;
+					     "steps", "threads", "planted",
+					     NULL };
+	struct balance all = { 0 };
+	long fluxes;
 
 	check_begin(argc, argv, extra);
 	side = (long)check_number("side", 8);
@@ -187,27 +226,17 @@ int main(int argc, char **argv)
 	eta = mu + angles;
 	xi = eta + angles;
 	weight = xi + angles;
-	edge.x = works_doubles(angles);
-	edge.y = works_doubles(side * angles);
-	edge.z = works_doubles(side * side * angles);
+	balances = works_array(groups, sizeof(*balances));
 	make_angles();
-	for (long step = 0; step < steps; step++) {
-		double *before = flux_in;
-
-		if (step) {
-			flux_in = flux_out;
-			flux_out = before;
-		}
-		for (long group = 0; group < groups; group++) {
-			bool last = step == steps - 1;
-
-			group_step(group, &edge);
-			if (last && check_number("planted", 0))
-				flux_out[group * (fluxes / groups)] += 1;
-			if (last)
-				check_balance(group);
-		}
+	team_run((long)check_number("threads", 1), run);
+	for (long group = 0; group < groups; group++) {
+		if (check_number("planted", 0))
+			flux_out[group * (fluxes / groups)] += 1;
+		check_balance(group);
+		all.absorbed += balances[group].absorbed;
+		all.left += balances[group].left;
+		all.grown += balances[group].grown;
 	}
 	return check_ok("cells=%ld absorbed=%g left=%g grown=%g", cells(),
-			absorbed, left, grown);
+			all.absorbed, all.left, all.grown);
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """LightPC's workloads on machines with different memories, for experiments.
 
-One core of the prototype, whose guest time follows a memory controller (`rem run --memory`). Each
+The prototype's eight cores, whose guest time follows a memory controller (`rem run --memory`). Each
 program runs on one machine twice; the second run is the region of interest, by the guest's clock
 and by counters that are read before and after it, outside the guest. The kernel's part is in them.
 """
@@ -19,6 +19,7 @@ from lab.experiment.kept import Name, kept
 from lab.experiment.run import Context
 from lab.experiment.workloads import (
     CI,
+    CORES,
     FULL,
     PACKAGES,
     PREPARE,
@@ -131,7 +132,7 @@ def programs_root() -> Root:
 
 
 def _run_all(platform: str, root: Path, size: str) -> dict[str, Any]:
-    config = make_config(f"programs-{list(ALL).index(platform)}", 1)
+    config = make_config(f"programs-{list(ALL).index(platform)}", CORES)
     config = replace(config, root=root, network="auto")
     on = ALL[platform]
     with booted_on(on.memory, config, on.caches) as machine:

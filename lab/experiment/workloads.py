@@ -17,6 +17,9 @@ DATA, TEXT, SOURCE, DATABASE = "/dev/shm/data", "/dev/shm/text", "/dev/shm/x.c",
 KEY = f"-K {'00' * 32} -iv {'00' * 16}"
 REDIS_PORT, MEMCACHED_PORT, SHARED_PORT = 7777, 7778, 7779
 SHARED_THREADS = 4  # of the server in KeyDB's place, and its clients
+CORES = 8  # of the prototype (LightPC, Table I)
+# HPC programs have a thread for each core, crypto and SPEC one (section VI).
+EACH_CORE = f"--threads {CORES}"
 
 # Sizes of what is common to several programs.
 SIZES = {
@@ -88,16 +91,18 @@ PROGRAMS: dict[str, Program] = {
     ),
     "SHA512": Program(f"openssl dgst -sha512 {DATA}", "`openssl dgst -sha512`"),
     "miniFE": _work(
-        "cg", "conjugate gradients over finite elements, ours", "--side 2",
-        "--side 14", "--side 40",
+        "cg", "conjugate gradients over finite elements, ours", f"--side 2 {EACH_CORE}",
+        f"--side 14 {EACH_CORE}", f"--side 40 {EACH_CORE}",
     ),
     "AMG": _work(
-        "multigrid", "Laplace's equation by hypre's BoomerAMG", "--side 4",
-        "--side 28", "--side 44",
+        "multigrid", "Laplace's equation by hypre's BoomerAMG", f"--side 4 {EACH_CORE}",
+        f"--side 28 {EACH_CORE}", f"--side 44 {EACH_CORE}",
     ),
     "SNAP": _work(
-        "sweep", "a transport sweep by discrete ordinates, ours", "--side 2",
-        "--side 8 --steps 4", "--side 16 --angles 12 --groups 8 --steps 6",
+        "sweep", "a transport sweep by discrete ordinates, ours",
+        f"--side 2 --groups {CORES} {EACH_CORE}",
+        f"--side 8 --groups {CORES} --steps 2 {EACH_CORE}",
+        f"--side 16 --angles 12 --groups {CORES} --steps 6 {EACH_CORE}",
     ),
     "perlbench": Program(
         f"perl -ne 'for (split) {{ $n{{$_}}++; $s .= $1 if /(3\\d)/ }} "

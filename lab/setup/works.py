@@ -29,7 +29,7 @@ from lab.setup.need import Part, Site
 from lab.setup.packages import Group
 
 HYPRE_PACKAGE = "libhypre-dev"  # of the source `hypre`, with the same version
-HYPRE_OPTIONS = ("--without-MPI", "--without-openmp", "--disable-fortran", "CFLAGS=-O2")
+HYPRE_OPTIONS = ("--without-MPI", "--with-openmp", "--disable-fortran", "CFLAGS=-O2 -fopenmp")
 # What BoomerAMG is of: without the structured grids' solvers.
 HYPRE_PARTS = (
     "blas", "lapack", "utilities", "multivector", "krylov", "seq_mv", "parcsr_mv",

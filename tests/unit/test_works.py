@@ -16,12 +16,17 @@ import pytest
 from lab.paths import repo_dir
 from lab.run import run
 
+ON_TWO = ("--threads", "2")
 SIZES = {
-    "cg": (("--side", "3"), ("--side", "10")),
-    "sweep": (("--side", "3", "--angles", "2"), ("--side", "6", "--groups", "1", "--steps", "5")),
+    "cg": (("--side", "3"), ("--side", "10"), ("--side", "10", *ON_TWO)),
+    "sweep": (
+        ("--side", "3", "--angles", "2"),
+        ("--side", "6", "--groups", "1", "--steps", "5"),
+        ("--side", "5", "--groups", "3", *ON_TWO),
+    ),
     "astar": (("--side", "32", "--ways", "6"), ("--side", "100", "--ways", "2")),
     "gravity": (("--side", "4", "--steps", "20"), ("--side", "11", "--steps", "3")),
-    "stream": (("--elements", "1000"), ("--elements", "4097", "--times", "1")),
+    "stream": (("--elements", "1000"), ("--elements", "4097", "--times", "1", *ON_TWO)),
     "weather": (("--side", "5", "--steps", "40"), ("--side", "16", "--steps", "2")),
 }
 
