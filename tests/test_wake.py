@@ -142,6 +142,7 @@ def refusal(machine: Machine, command: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.in_turn
 def test_planned_stop_ends_at_the_clocks_alarm() -> None:
     with machine("wake") as it:
         check_wakes(it)

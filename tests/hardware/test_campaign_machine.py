@@ -45,6 +45,7 @@ CHOSEN = rotation(machine_mutants(), head(), IN_CI)
 
 
 @pytest.mark.full
+@pytest.mark.in_turn
 @pytest.mark.timeout(LIMIT_S)
 def test_no_cut_of_a_machines_power_cycle_breaks_a_promise(tmp_path: Path) -> None:
     words = ["--images", str(IMAGES_IN_CI), "--boots", str(BOOTS), "--whole", str(WHOLE)]

@@ -39,6 +39,7 @@ def check_buffers(took_ps: float) -> None:
         raise BrokenError("too-many-misses", f"{took_ps} ps a load, {BUFFERS} buffers: {least_ps}")
 
 
+@pytest.mark.in_turn
 def test_loads_lie_between_in_order_and_the_limit_of_buffers() -> None:
     one_after_another_ps = idle_read_ps("dram")
     assert load_ps(IN_ORDER) == pytest.approx(one_after_another_ps, rel=TOLERANCE)

@@ -95,6 +95,7 @@ def test_portable_path_copies_home_too() -> None:
         assert not warnings(machine)
 
 
+@pytest.mark.in_turn
 def test_short_hold_up_bounds_what_may_differ() -> None:
     """Programs that store to more pages get the others in NVRAM."""
     assert any(_bound_is_met(left_us) for left_us in LEFT_US), (

@@ -34,7 +34,7 @@ from lab.testbed.mixed_map_checks import mapped_copies_survive
 from lab.testbed.pm_guest import sh
 from tests.support.claims import machine_name, warnings
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.in_turn("rules"), pytest.mark.timeout(900)]
 
 RULES = ("numa", "nomad")
 ALL = (*CHECKS, marked_pages_survive, copies_survive, mapped_copies_survive)

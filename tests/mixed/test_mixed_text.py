@@ -26,7 +26,7 @@ from lab.testbed.pm_guest import sh
 from lab.testbed.waiting import wait_until
 from tests.support.claims import machine_name, warnings
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.in_turn("text"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

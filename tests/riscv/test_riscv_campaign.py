@@ -30,7 +30,7 @@ CHOSEN = rotation(BUGS, head(), 1)
 @pytest.mark.parametrize(
     ("boots", "whole"),
     [
-        pytest.param(BOOTS, WHOLE, marks=pytest.mark.full),
+        pytest.param(BOOTS, WHOLE, marks=[pytest.mark.full, pytest.mark.in_turn]),
         pytest.param(BOOTS_IN_SOAK, BOOTS_IN_SOAK, marks=pytest.mark.soak),
     ],
 )

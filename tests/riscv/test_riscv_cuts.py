@@ -34,6 +34,7 @@ def test_25_cuts_in_a_row_lose_nothing_on_riscv(harts: int) -> None:
         play(machine, CUTS)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("mode", ["dpm", "sng"])
 def test_drivers_stop_and_go_on_riscv(mode: StopModeName) -> None:
     """Generic power management: interrupt controllers and the wire come back beside it."""

@@ -148,6 +148,7 @@ def stop_and_go_with_lost_interrupts(machine: Machine, mutant: str = "") -> None
     check_work_goes_on(machine)
 
 
+@pytest.mark.in_turn
 def test_devices_and_harts_have_no_messages() -> None:
     with booted_riscv("rv-plic", HARTS, **WIRES) as machine:
         shown = machine.run_in_guest("cat /proc/interrupts").stdout

@@ -12,11 +12,11 @@ import pytest
 
 from lab.turns import turn
 
-SHARE = 20  # one turn of so many runs in the full tier
+SHARE = 40  # one turn of so many runs in the full tier
 
 
 def take_turns(items: list[pytest.Item], commit: str) -> None:
-    """The commit chooses a twentieth of all turns, spread over the files; others are for soak."""
+    """The commit chooses a fortieth of all turns, spread over the files; others are for soak."""
     turns = {item.nodeid: name for item in items if (name := _turn_of(item))}
     chosen = set(sorted(set(turns.values()))[turn(commit, SHARE) :: SHARE])
     for item in items:
