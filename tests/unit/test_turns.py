@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.turns import SHARE, take_turns
 
+COMMITS = 400  # so many that each turn comes
 ALONE, TOGETHER = pytest.mark.in_turn, pytest.mark.in_turn("group")
 
 
@@ -33,8 +34,8 @@ def chosen(commit: str) -> set[str]:
     return {item.nodeid for item in items if not item.soak}
 
 
-def test_twentieth_has_its_turn_and_everything_has_one() -> None:
-    turns = [chosen(str(commit)) for commit in range(100)]
+def test_a_part_has_its_turn_and_everything_has_one() -> None:
+    turns = [chosen(str(commit)) for commit in range(COMMITS)]
     assert all("tests/test_a.py::test_always" in turn for turn in turns)
     # 2 * SHARE turns, of which one is a group of three.
     assert {len(turn) for turn in turns} == {1 + 2, 1 + 1 + 3}
@@ -43,4 +44,4 @@ def test_twentieth_has_its_turn_and_everything_has_one() -> None:
 
 def test_group_has_its_turn_together() -> None:
     group = {f"tests/test_g.py::test_{n}" for n in range(3)}
-    assert {len(group & chosen(str(commit))) for commit in range(100)} == {0, 3}
+    assert {len(group & chosen(str(commit))) for commit in range(COMMITS)} == {0, 3}
